@@ -49,7 +49,7 @@ faults:
 # these packages start a goroutine; what they call and does is among the packages that are watched.
 # That functions of experiments which run beside one another share nothing is a test of its own.
 ALONE := internal/kernel internal/stats gpipe/schedule gpipe/timeline gpipe/planner gpipe/partition \
-	experiments/claims experiments/page experiments/plot experiments/simulation
+	lab/claims lab/page lab/plot simulate
 race:
 	@if grep -lE '^[[:space:]]*go (func|[a-zA-Z.]+\()|\.Go\(' $$(ls $(ALONE:=/*.go) experiments/*/*/*.go experiments/*/*/*/*.go | grep -v _test.go); then \
 		echo "start goroutines, and make race leaves them out: want them in it"; exit 1; fi
@@ -124,7 +124,7 @@ emoji:
 # these or a report have changed: the tables, claims.json, the digests of all files, what
 # README.md shows.
 reference:
-	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceLedger|TestReferenceSums|TestDocuments' -update
+	$(GO) test -p 1 ./experiments ./lab/page ./lab/claims -run 'TestReferenceTables|TestReferenceLedger|TestReferenceSums|TestDocuments' -update
 
 # A verdict for each claim, from results/reference-full and, for what that
 # lacks, results/reference.

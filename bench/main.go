@@ -18,7 +18,7 @@ import (
 
 	"gpipebench/bench/rows"
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/records"
+	"gpipebench/lab/records"
 )
 
 func main() {

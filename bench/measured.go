@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpipebench/experiments/machine"
+	"gpipebench/internal/machine"
 )
 
 // measureCommand is the first argument of a process of this program that starts

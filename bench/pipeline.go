@@ -5,17 +5,17 @@ import (
 	"fmt"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/stats"
+	"gpipebench/train"
 )
 
 // even is a Transformer whose halves cost the same: a vocabulary so small that
 // embedding and softmax do not count.
-var even = workload.Training{
-	Model: workload.Model{Name: workload.LanguageModel, Layers: 8, Dim: 256, FF: 1024, Heads: 8, Vocab: 64, Seq: 128},
-	Setup: workload.Setup{MicroBatches: 16},
+var even = train.Training{
+	Model: train.Model{Name: train.LanguageModel, Layers: 8, Dim: 256, FF: 1024, Heads: 8, Vocab: 64, Seq: 128},
+	Setup: train.Setup{MicroBatches: 16},
 	Batch: 32, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
 }
 
@@ -42,8 +42,8 @@ func (s side) median() *gpipe.Times {
 // inTurns measures two ways one after the other, round after round.
 func (b *bench) inTurns(ways [2]way) (sides [2]side, err error) {
 	ctx := context.Background()
-	var timing workload.Timing
-	var loops [2]*workload.Loop
+	var timing train.Timing
+	var loops [2]*train.Loop
 	for i, w := range ways {
 		t := even
 		t.Setup.Partitions, t.Setup.Device, t.Setup.Checkpoint = w.k, w.kind, w.checkpoint

@@ -6,7 +6,7 @@ import (
 
 	"gpipebench/bench/rows"
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/workload"
+	"gpipebench/train"
 )
 
 // processes compares two replicas in two processes with the same in one, of one thread
@@ -26,7 +26,7 @@ func (b *bench) processes() error {
 			if way == ways[0] {
 				processes = 1
 			}
-			var r workload.Bench
+			var r train.Bench
 			if err := program.Run(context.Background(), processes, way, args, &r); err != nil {
 				return err
 			}

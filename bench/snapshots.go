@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/snapshot"
 	"gpipebench/internal/files"
+	"gpipebench/train"
 )
 
 // snapshotFloats is the size of each of a snapshot's three tensors, 1 GiB together.
@@ -90,10 +90,10 @@ func writePlain(name string, state *gpipe.State) error {
 }
 
 // kept is a training of seconds that keeps two snapshots on the way, or none.
-var kept = workload.Training{
-	Model: workload.Model{Name: workload.LanguageModel, Layers: 4, Dim: 128, FF: 512, Heads: 4, Vocab: 1024, Seq: 64},
+var kept = train.Training{
+	Model: train.Model{Name: train.LanguageModel, Layers: 4, Dim: 128, FF: 512, Heads: 4, Vocab: 1024, Seq: 64},
 	Data:  "synthetic", Batch: 8, Steps: 250, Seed: 1, Optimizer: "adam", LR: 0.001, LRSchedule: "constant",
-	Setup: workload.Setup{Partitions: 1, MicroBatches: 1, Threads: 2, Checkpoint: schedule.Never},
+	Setup: train.Setup{Partitions: 1, MicroBatches: 1, Threads: 2, Checkpoint: schedule.Never},
 }
 
 // snapshots compares a training with a snapshot every 100 steps with one without, from
@@ -130,7 +130,7 @@ func (b *bench) train(keeping bool) (seconds float64, err error) {
 			return 0, err
 		}
 		defer os.RemoveAll(dir)
-		t.Snapshots = workload.Snapshots{Dir: dir, Every: 100, Keep: 2}
+		t.Snapshots = train.Snapshots{Dir: dir, Every: 100, Keep: 2}
 	}
 	l, err := t.Open(context.Background())
 	if err != nil {
@@ -138,14 +138,14 @@ func (b *bench) train(keeping bool) (seconds float64, err error) {
 	}
 	defer l.Close()
 	var start time.Time
-	err = l.Run(context.Background(), workload.Hooks{
+	err = l.Run(context.Background(), train.Hooks{
 		At: func(done int) error {
 			if done == 0 {
 				start = time.Now()
 			}
 			return nil
 		},
-		After: func(s *workload.TrainStep) error {
+		After: func(s *train.TrainStep) error {
 			seconds = time.Since(start).Seconds()
 			return nil
 		},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/workload"
+	"gpipebench/train"
 )
 
 // network is what a row of training steps is of.
@@ -17,16 +17,16 @@ type network struct {
 	flags         string // of both programs
 	steps, warmUp int
 	// The same as flags, of a network whose first step is compared with PyTorch's.
-	model workload.Model
+	model train.Model
 	batch int
 }
 
 var networks = map[string]network{
 	"step": {flags: "--model transformer-lm --layers 6 --dim 256 --ff 1024 --heads 8 --seq 128 --vocab 8192 --batch 16", steps: 8, warmUp: 2},
 	"resnet": {flags: "--model resnet101 --image 64 --classes 1000 --batch 16", steps: 4, warmUp: 1,
-		model: workload.Model{Name: "resnet101", Image: 64, Classes: 1000}, batch: 16},
+		model: train.Model{Name: "resnet101", Image: 64, Classes: 1000}, batch: 16},
 	"amoebanet": {flags: "--model amoebanetd --layers 6 --filters 64 --image 224 --classes 1000 --batch 4", steps: 4, warmUp: 1,
-		model: workload.Model{Name: workload.AmoebaNet, Layers: 6, Filters: 64, Image: 224, Classes: 1000}, batch: 4},
+		model: train.Model{Name: train.AmoebaNet, Layers: 6, Filters: 64, Image: 224, Classes: 1000}, batch: 4},
 }
 
 type timed struct {

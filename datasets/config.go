@@ -4,7 +4,7 @@ import "fmt"
 
 // Config says how a source is read; each source has its own part. The zero
 // value is usable. Fields with a name in a yaml tag may be in a specification,
-// see package experiments/suite; the others follow there from the model.
+// see package lab; the others follow there from the model.
 type Config struct {
 	// SeqLen is the length T of a sequence in tokens, up to 2^20. For
 	// translation it is the maximum length of either side of a pair, including

@@ -13,7 +13,7 @@ import (
 )
 
 // Experiments' own folders start no goroutines, and make race leaves them out; but functions
-// of theirs make samples beside one another (suite.Job, trials.Each). None of those assigns to
+// of theirs make samples beside one another (lab.Job, trained.Each). None of those assigns to
 // what it shares with others.
 func TestSamplesShareNothing(t *testing.T) {
 	found := 0
@@ -38,10 +38,10 @@ func TestSamplesShareNothing(t *testing.T) {
 	const wrong = `package p
 func f() (err error) {
 	count := 0
-	return trials.Each(ctx, func(t T) (any, error) {
+	return trained.Each(ctx, func(t T) (any, error) {
 		made := &trial{}
 		made.of, err = train(t)
-		suite.Job{Make: func() { count++; made.of = 1 }}
+		lab.Job{Make: func() { count++; made.of = 1 }}
 		return made, err
 	})
 }`

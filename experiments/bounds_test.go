@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
 // endless is what a device gives that never ends.
@@ -66,13 +66,13 @@ func TestEndlessInput(t *testing.T) {
 		run  func() error
 		want string
 	}{
-		"a spec":       {func() error { _, err := suite.ReadSpec("/dev/zero", IDs()); return err }, "/dev/zero: is a device, want a spec of up to 65536 bytes"},
+		"a spec":       {func() error { _, err := lab.ReadSpec("/dev/zero", IDs()); return err }, "/dev/zero: is a device, want a spec of up to 65536 bytes"},
 		"records":      {func() error { _, err := records.Load(recordsDir, "table2"); return err }, recordsDir + ": is a device, want a regular file: records of up to 256 MiB"},
 		"own records":  {func() error { _, err := records.Open(recordsDir, records.Key{}, false); return err }, recordsDir + ": is a device, want a regular file: records of up to 256 MiB"},
 		"a long line":  {func() error { _, err := records.Load(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"own long one": {func() error { _, err := records.Open(long, records.Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"a round":      {func() error { return RunRound(context.Background(), endless{}, io.Discard) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
-		"its records":  {func() error { return rounds.AdoptAll(endless{}, nil, records.New(records.Key{})) }, "line too long"},
+		"its records":  {func() error { return timed.AdoptAll(endless{}, nil, records.New(records.Key{})) }, "line too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			frugal(t, func() {
@@ -114,7 +114,7 @@ func TestYAMLBombs(t *testing.T) {
 		bomb += field + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+string(rune('0'+i))+", ", 9) + "]\n"
 	}
 	keys := "experiment: table2\n"
-	for i := 0; len(keys) < int(suite.SpecKind.Bytes)-20; i++ {
+	for i := 0; len(keys) < int(lab.SpecKind.Bytes)-20; i++ {
 		keys += string(rune('a'+i%26)) + strings.Repeat("a", i/26%7) + string(rune(0x100+i)) + ": 1\n"
 	}
 	for name, text := range map[string]string{"anchors": bomb, "keys": keys, "brackets": "experiment: table2\nk: " + strings.Repeat("[", 50_000), "items": "experiment: table2\nk: [" + strings.Repeat("[],", 20_000) + "]"} {
@@ -124,7 +124,7 @@ func TestYAMLBombs(t *testing.T) {
 				t.Fatal(err)
 			}
 			frugal(t, func() {
-				spec, err := suite.ReadSpec(file, IDs())
+				spec, err := lab.ReadSpec(file, IDs())
 				if err == nil {
 					_, err = Load(spec.Experiment, spec)
 				}

@@ -11,23 +11,23 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 // What a spec or a machine calls itself is no HTML in Markdown; other signs stay.
 func TestMarkdownHasNoHTML(t *testing.T) {
-	table := &suite.Table{ID: "sample", Title: "<b>title</b>", Caption: []string{"<script>"}, Columns: []suite.Column{{Name: "<i>", Left: true}}, Notes: []string{"p < 0.05 <!-- -->"}}
+	table := &lab.Table{ID: "sample", Title: "<b>title</b>", Caption: []string{"<script>"}, Columns: []lab.Column{{Name: "<i>", Left: true}}, Notes: []string{"p < 0.05 <!-- -->"}}
 	table.Add("<img src=x>|1 < 2")
 	var b strings.Builder
 	if err := table.Write(&b, "markdown"); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); plain.Tag.MatchString(text) || !strings.Contains(text, "p < 0.05 &lt;!-- -->") || !strings.Contains(text, `&lt;img src=x>\|1 < 2`) {
+	if text := b.String(); printable.Tag.MatchString(text) || !strings.Contains(text, "p < 0.05 &lt;!-- -->") || !strings.Contains(text, `&lt;img src=x>\|1 < 2`) {
 		t.Errorf("%s", text)
 	}
 }
@@ -50,15 +50,15 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		{"seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
 		{"seed: 1", "seed: [1", "", "did not find"},
 	} {
-		text := suitetest.Edited(t, table2.Definition, c.old, c.replacement)
-		err := suitetest.Refused(t, table2.Definition, c.old, c.replacement)
+		text := labtest.Edited(t, table2.Definition, c.old, c.replacement)
+		err := labtest.Refused(t, table2.Definition, c.old, c.replacement)
 		if err == nil {
 			t.Errorf("%s: no error", c.replacement)
 			continue
 		}
 		position := "x.yaml:"
 		if c.line != "" {
-			position = fmt.Sprintf("x.yaml:%d:", suitetest.LineWith(text, c.line))
+			position = fmt.Sprintf("x.yaml:%d:", labtest.LineWith(text, c.line))
 		}
 		if !strings.HasPrefix(err.Error(), position) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s... %s", c.replacement, err, position, c.want)
@@ -77,7 +77,7 @@ func TestReproduceGoesOn(t *testing.T) {
 	once := func(ctx context.Context) (*said, string, error) {
 		p := &said{}
 		var b strings.Builder
-		err := r.Run(ctx, p, func(_ suite.Experiment, rep *suite.Report) error { return rep.Tables[0].Write(&b, "text") })
+		err := r.Run(ctx, p, func(_ lab.Experiment, rep *lab.Report) error { return rep.Tables[0].Write(&b, "text") })
 		return p, b.String(), err
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -145,7 +145,7 @@ func (s *said) Advance(detail string) {
 //
 //	make reference
 func TestReferenceTables(t *testing.T) {
-	suitetest.RendersReference(t)
+	labtest.RendersReference(t)
 	quick := filepath.Join("..", "results", "reference")
 	for dir, beside := range map[string]string{quick: "", quick + "-full": quick} {
 		t.Run(filepath.Base(dir), func(t *testing.T) { checkTables(t, dir, beside) })
@@ -172,7 +172,7 @@ func checkTables(t *testing.T, dir, beside string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := suite.ReportOf(e, log, Reproducing{Out: dir, Reference: beside}.ReferenceOf(e, progress.Silent{}))
+		r, err := lab.ReportOf(e, log, Reproducing{Out: dir, Reference: beside}.ReferenceOf(e, progress.Silent{}))
 		if err != nil {
 			t.Errorf("%s: %v: the spec has changed since; make the reference anew", id, err)
 			continue
@@ -183,7 +183,7 @@ func checkTables(t *testing.T, dir, beside string) {
 			text, err := os.ReadFile(name)
 			switch same := err == nil && plot.Same(f.Name, string(text), f.Text); {
 			case same:
-			case *suitetest.Update:
+			case *labtest.Update:
 				if err := os.WriteFile(name, []byte(f.Text), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -204,7 +204,7 @@ func checkTables(t *testing.T, dir, beside string) {
 	for _, f := range there {
 		switch {
 		case made[f.Name()]:
-		case *suitetest.Update:
+		case *labtest.Update:
 			if err := os.Remove(filepath.Join(dir, "tables", f.Name())); err != nil {
 				t.Fatal(err)
 			}
@@ -225,14 +225,14 @@ func TestReportWithADefect(t *testing.T) {
 			t.Error("the defect was taken for something else")
 		}
 	}()
-	r, err := suite.ReportOf(surprised{e}, records.New(e.Key("smoke")), nil)
+	r, err := lab.ReportOf(surprised{e}, records.New(e.Key("smoke")), nil)
 	t.Errorf("%v, %v", r, err)
 }
 
 // surprised is an experiment whose report is wrong, whatever the records are.
-type surprised struct{ suite.Experiment }
+type surprised struct{ lab.Experiment }
 
-func (surprised) Report(_, _ *records.Log) (*suite.Report, error) {
-	var report *suite.Report
+func (surprised) Report(_, _ *records.Log) (*lab.Report, error) {
+	var report *lab.Report
 	return report, report.Verdict
 }

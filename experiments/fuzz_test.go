@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 // Whatever a records file holds, it is read in one piece, with what is wrong in it

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 func TestProvenanceOfProcesses(t *testing.T) {
@@ -17,7 +17,7 @@ func TestProvenanceOfProcesses(t *testing.T) {
 		log.Put(&records.Record{Session: id, Provenance: &p})
 		log.Put(&records.Record{Session: id, Sample: "sample " + id, Data: []byte("1")})
 	}
-	if got := suite.ProvenanceNote(log); !strings.HasPrefix(got, "Measured 2026-01-01 to 2026-01-03 by 3 processes, commit b, c, profile smoke") {
+	if got := lab.ProvenanceNote(log); !strings.HasPrefix(got, "Measured 2026-01-01 to 2026-01-03 by 3 processes, commit b, c, profile smoke") {
 		t.Error(got)
 	}
 	if !slices.IsSortedFunc(log.Measuring(), func(a, b records.Provenance) int { return strings.Compare(a.Time, b.Time) }) {

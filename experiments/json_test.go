@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/floatjson"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // Every number is printed, recorded and read back, also those that JSON does not
@@ -52,7 +52,7 @@ func TestJSON(t *testing.T) {
 	}
 
 	top := 0.5
-	r := workload.TrainResult{Losses: []float64{}, Eval: &workload.Evaluation{Loss: 1e21, Top1: &top}, PeakBytes: []int64{1}, Note: "<&>\u2028", KernelProfile: "x"}
+	r := train.Result{Losses: []float64{}, Eval: &train.Evaluation{Loss: 1e21, Top1: &top}, PeakBytes: []int64{1}, Note: "<&>\u2028", KernelProfile: "x"}
 	want, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		t.Fatal(err)

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
 )
 
 // A key depends on what a spec says for its profile, and on nothing else that it has.
 func TestKeysSeeWhatDecides(t *testing.T) {
 	text := table2.Definition.Spec()
 	key := func(text, profile string) string {
-		e, err := Load("table2", suite.SpecFile{Name: "changed.yaml", Experiment: "table2", Text: []byte(text)})
+		e, err := Load("table2", lab.SpecFile{Name: "changed.yaml", Experiment: "table2", Text: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}

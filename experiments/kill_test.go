@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 const (
@@ -29,7 +29,7 @@ func TestKilledChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs only as the child of another test")
 	}
-	if err := killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(suite.Experiment, *suite.Report) error { return nil }); err != nil {
+	if err := killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -125,8 +125,8 @@ func killRuns(t *testing.T, inProcesses bool) {
 	}
 
 	p := &said{}
-	var complete *suite.Report
-	if err := killedRun(dir, inProcesses).Run(context.Background(), p, func(_ suite.Experiment, r *suite.Report) error { complete = r; return nil }); err != nil {
+	var complete *lab.Report
+	if err := killedRun(dir, inProcesses).Run(context.Background(), p, func(_ lab.Experiment, r *lab.Report) error { complete = r; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(recordsDir)

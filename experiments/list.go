@@ -10,14 +10,14 @@ import (
 	"gpipebench/experiments/densify"
 	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/mlperf"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/usage"
+	"gpipebench/lab"
+	"gpipebench/train"
 )
 
 // Papers are in the order of the report. The first is the one that is reproduced if no
 // other is asked for.
-var Papers = []suite.Paper{
+var Papers = []lab.Paper{
 	gpipe.Paper,
 	densify.Paper,
 	bubbles.Paper,
@@ -37,7 +37,7 @@ func PaperNames() (names []string) {
 }
 
 // List returns the experiments of all papers.
-func List() (list []suite.Definition) {
+func List() (list []lab.Definition) {
 	for _, p := range Papers {
 		list = append(list, p.Experiments...)
 	}
@@ -60,7 +60,7 @@ func IDsOf(paper string) ([]string, error) {
 	return nil, usage.Errorf("unknown paper %q: want %s", paper, strings.Join(PaperNames(), ", "))
 }
 
-func idsOf(list []suite.Definition) (ids []string) {
+func idsOf(list []lab.Definition) (ids []string) {
 	for _, d := range list {
 		ids = append(ids, d.ID)
 	}
@@ -69,11 +69,11 @@ func idsOf(list []suite.Definition) (ids []string) {
 
 // Commands divides a list of experiments by the commands that run them. The first of
 // each gives the command its name.
-func Commands(list []suite.Definition) (commands [][]suite.Definition) {
+func Commands(list []lab.Definition) (commands [][]lab.Definition) {
 	for _, d := range list {
-		of := slices.IndexFunc(commands, func(c []suite.Definition) bool { return c[0].ID == d.Command })
+		of := slices.IndexFunc(commands, func(c []lab.Definition) bool { return c[0].ID == d.Command })
 		if of < 0 {
-			commands = append(commands, []suite.Definition{d})
+			commands = append(commands, []lab.Definition{d})
 		} else {
 			commands[of] = append(commands[of], d)
 		}
@@ -82,17 +82,17 @@ func Commands(list []suite.Definition) (commands [][]suite.Definition) {
 }
 
 // Load finds an experiment and reads its spec: the program's unless a file is given.
-func Load(id string, from ...suite.SpecFile) (suite.Experiment, error) {
-	return load(id, map[workload.Model]int{}, from...)
+func Load(id string, from ...lab.SpecFile) (lab.Experiment, error) {
+	return load(id, map[train.Model]int{}, from...)
 }
 
 // load is Load with what is known of models' layers.
-func load(id string, known map[workload.Model]int, from ...suite.SpecFile) (suite.Experiment, error) {
+func load(id string, known map[train.Model]int, from ...lab.SpecFile) (lab.Experiment, error) {
 	for _, d := range List() {
 		if d.ID == id {
 			loaded, err := d.Load(from...)
 			if err == nil && len(from) > 0 {
-				err = suite.CheckRuns(loaded, from[0], known)
+				err = lab.CheckRuns(loaded, from[0], known)
 			}
 			return loaded, err
 		}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 // What stands in a folder with a spec is in the list, under its paper, and what is
@@ -48,7 +48,7 @@ func TestEveryExperimentIsListed(t *testing.T) {
 			if of[d.ID] = folder; !strings.HasPrefix(folder, p.Name+"/") {
 				t.Errorf("%s, of paper %s, is in folder %q", d.ID, p.Name, folder)
 			}
-			for _, profile := range suite.Profiles {
+			for _, profile := range lab.Profiles {
 				if e.Expected(profile) <= 0 {
 					t.Errorf("%s: no duration for %s", d.ID, profile)
 				}

@@ -8,14 +8,14 @@ import (
 	"gpipebench/experiments/gpipe/delayed"
 	"gpipebench/experiments/gpipe/stability"
 	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 func TestSeedsNote(t *testing.T) {
 	log := records.New(records.Key{Experiment: "e"})
-	if got := suite.SeedsNote(log); !strings.Contains(got, "none") {
+	if got := lab.SeedsNote(log); !strings.Contains(got, "none") {
 		t.Error(got)
 	}
 	for i, seed := range []uint64{12, 3, 0, 12} {
@@ -23,19 +23,19 @@ func TestSeedsNote(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := suite.SeedsNote(log); got != "Seeds: 3, 12." {
+	if got := lab.SeedsNote(log); got != "Seeds: 3, 12." {
 		t.Error(got)
 	}
 	// 0 is none, so that no spec may have it.
 	for _, c := range []struct {
-		of              suite.Definition
+		of              lab.Definition
 		old, seed, want string
 	}{
 		{table2.Definition, "\nseed: 1\n", "\nseed: 0\n", "x.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
 		{delayed.Definition, "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
 		{stability.Definition, "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
 	} {
-		err := suitetest.Refused(t, c.of, c.old, c.seed)
+		err := labtest.Refused(t, c.of, c.old, c.seed)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.of.ID, err, c.want)
 		}

@@ -12,27 +12,27 @@ import (
 	"time"
 
 	"gpipebench"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
 	"gpipebench/internal/child"
 	"gpipebench/internal/files"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/usage"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
 // inProcesses measures what the log lacks, each round in a process of its own.
-func (r Reproducing) inProcesses(ctx context.Context, e rounds.Experiment, spec []suite.SpecFile, log *records.Log, p progress.Progress) error {
-	timed, err := e.Repeated(log.Key.Profile)
+func (r Reproducing) inProcesses(ctx context.Context, e timed.Experiment, spec []lab.SpecFile, log *records.Log, p progress.Progress) error {
+	rounds, err := e.Repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	return rounds.EachRound(timed, log, p, "each round in a process of its own", func(round int) error {
-		request := &rounds.RoundRequest{Key: log.Key, Engine: gpipebench.Engine(), Round: round, Samples: log.Snapshot()}
+	return timed.EachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
+		request := &timed.RoundRequest{Key: log.Key, Engine: gpipebench.Engine(), Round: round, Samples: log.Snapshot()}
 		for _, s := range spec {
-			request.Spec = &rounds.SpecText{Name: s.Name, Text: s.Text}
+			request.Spec = &timed.SpecText{Name: s.Name, Text: s.Text}
 		}
-		err := startRound(ctx, r.Executable, request, timed.Samples()[round], log)
+		err := startRound(ctx, r.Executable, request, rounds.Samples()[round], log)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s, round %d: %w", e.ID(), round, err)
 		}
@@ -42,10 +42,10 @@ func (r Reproducing) inProcesses(ctx context.Context, e rounds.Experiment, spec 
 
 // startRound runs a process that measures a round, and adds each of its samples to the
 // log as soon as it comes. The process ends with the context, and with this process.
-func startRound(ctx context.Context, executable string, request *rounds.RoundRequest, names []string, log *records.Log) error {
+func startRound(ctx context.Context, executable string, request *timed.RoundRequest, names []string, log *records.Log) error {
 	own, stop := context.WithCancel(ctx)
 	defer stop()
-	c := exec.CommandContext(own, executable, rounds.RoundCommand)
+	c := exec.CommandContext(own, executable, timed.RoundCommand)
 	c.WaitDelay = time.Second // for what may hold its output open
 	var said bytes.Buffer
 	c.Stderr = &said
@@ -62,7 +62,7 @@ func startRound(ctx context.Context, executable string, request *rounds.RoundReq
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- json.NewEncoder(in).Encode(request) }()
-	read := rounds.AdoptAll(out, names, log)
+	read := timed.AdoptAll(out, names, log)
 	if read != nil {
 		stop()
 	}
@@ -83,8 +83,8 @@ func startRound(ctx context.Context, executable string, request *rounds.RoundReq
 // process takes them.
 func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
-	var request rounds.RoundRequest
-	line, err := files.ReadLine(lines, rounds.MaxRequest)
+	var request timed.RoundRequest
+	line, err := files.ReadLine(lines, timed.MaxRequest)
 	if err == nil && json.Unmarshal(line, &request) != nil {
 		err = errors.New("no line that asks for one")
 	}
@@ -97,15 +97,15 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, lines)
 		stop()
 	}()
-	var spec []suite.SpecFile
+	var spec []lab.SpecFile
 	if s := request.Spec; s != nil {
-		spec = []suite.SpecFile{{Name: s.Name, Experiment: request.Key.Experiment, Text: s.Text}}
+		spec = []lab.SpecFile{{Name: s.Name, Experiment: request.Key.Experiment, Text: s.Text}}
 	}
 	e, err := Load(request.Key.Experiment, spec...)
 	if err != nil {
 		return err
 	}
-	t, ok := e.(rounds.Experiment)
+	t, ok := e.(timed.Experiment)
 	if !ok {
 		return usage.Errorf("%s is not measured in rounds", e.ID())
 	}

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"gpipebench"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
 // asRound says what the test's binary does when it is started for a round; if it
@@ -30,7 +30,7 @@ import (
 const asRound = "GPIPEBENCH_TEST_ROUND"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) != 2 || os.Args[1] != rounds.RoundCommand {
+	if len(os.Args) != 2 || os.Args[1] != timed.RoundCommand {
 		os.Exit(m.Run())
 	}
 	switch os.Getenv(asRound) {
@@ -75,8 +75,8 @@ func inFreshProcesses(t *testing.T, id, dir string) Reproducing {
 	return Reproducing{Profile: "smoke", Only: []string{id}, Out: dir, Executable: exe}
 }
 
-func runQuietly(ctx context.Context, r Reproducing) (report *suite.Report, err error) {
-	err = r.Run(ctx, progress.Silent{}, func(_ suite.Experiment, made *suite.Report) error { report = made; return nil })
+func runQuietly(ctx context.Context, r Reproducing) (report *lab.Report, err error) {
+	err = r.Run(ctx, progress.Silent{}, func(_ lab.Experiment, made *lab.Report) error { report = made; return nil })
 	return report, err
 }
 
@@ -163,7 +163,7 @@ func TestRoundsInProcesses(t *testing.T) {
 			t.Errorf("%s: %d samples are missing, processes %v", id, len(byName), rounds)
 		}
 		for _, c := range []struct {
-			report *suite.Report
+			report *lab.Report
 			want   string
 		}{{fresh, "Processes: a fresh one for each of the 2 rounds."}, {shared, "Processes: 1 for 2 rounds"}} {
 			if notes := strings.Join(c.report.Tables[0].Notes, "\n"); !strings.Contains(notes, c.want) {
@@ -176,9 +176,9 @@ func TestRoundsInProcesses(t *testing.T) {
 // Another pipeline is first in every round, and a round's order is that in which
 // its samples are named.
 func TestRoundsRotate(t *testing.T) {
-	r := &rounds.Rounds{Count: 4}
+	r := &timed.Rounds{Count: 4}
 	for _, name := range []string{"a", "b", "c"} {
-		r.Runs = append(r.Runs, rounds.Run{Name: name, Steps: 1})
+		r.Runs = append(r.Runs, timed.Run{Name: name, Steps: 1})
 	}
 	var got []string
 	for _, names := range r.Samples() {
@@ -276,7 +276,7 @@ func TestRoundGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := &rounds.Sample{
+	first := &timed.Sample{
 		Seconds: 1, F: [][]int64{make([]int64, 16), make([]int64, 16)}, R: [][]int64{make([]int64, 16), make([]int64, 16)}, B: [][]int64{make([]int64, 16), make([]int64, 16)},
 		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 34}, Peak: []int64{1, 1}, HighWater: []int64{1, 1},
 	}
@@ -292,7 +292,7 @@ func TestRoundGoesOn(t *testing.T) {
 	for _, r := range all {
 		times[r.Sample]++
 		if r.Sample == "K=2/round=1/step=0" {
-			var s rounds.Sample
+			var s timed.Sample
 			if err := json.Unmarshal(r.Data, &s); err != nil || !slices.Equal(s.Partition, first.Partition) {
 				t.Errorf("partition %v, %v; want that of the first round, %v", s.Partition, err, first.Partition)
 			}
@@ -328,13 +328,13 @@ func TestRoundGoesOn(t *testing.T) {
 }
 
 // request is what a process for a round of an experiment's smoke profile reads.
-func request(t testing.TB, id string, change func(*rounds.RoundRequest)) string {
+func request(t testing.TB, id string, change func(*timed.RoundRequest)) string {
 	t.Helper()
 	e, err := Load(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rounds.RoundRequest{Key: e.Key("smoke"), Engine: gpipebench.Engine()}
+	r := &timed.RoundRequest{Key: e.Key("smoke"), Engine: gpipebench.Engine()}
 	if change != nil {
 		change(r)
 	}
@@ -353,10 +353,10 @@ func TestRunRoundErrors(t *testing.T) {
 		{"table2\n", "it is reproduce that starts this"},
 		{`{"key":{"experiment":"table9"}}` + "\n", `unknown experiment "table9"`},
 		{request(t, "learning", nil), "not measured in rounds"},
-		{request(t, "breakdown", func(r *rounds.RoundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
-		{request(t, "breakdown", func(r *rounds.RoundRequest) { r.Engine = "another" }), "another program"},
-		{request(t, "breakdown", func(r *rounds.RoundRequest) {
-			r.Spec = &rounds.SpecText{Name: "mine.yaml", Text: []byte("experiment: breakdown\nrounds: 3\n")}
+		{request(t, "breakdown", func(r *timed.RoundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
+		{request(t, "breakdown", func(r *timed.RoundRequest) { r.Engine = "another" }), "another program"},
+		{request(t, "breakdown", func(r *timed.RoundRequest) {
+			r.Spec = &timed.SpecText{Name: "mine.yaml", Text: []byte("experiment: breakdown\nrounds: 3\n")}
 		}), "mine.yaml:2:1: unknown field rounds"},
 		{request(t, "breakdown", nil), "context canceled"}, // the input ends after the request
 	} {
@@ -371,13 +371,13 @@ func TestRunRoundErrors(t *testing.T) {
 // Whatever a process is asked, it refuses in one line; what it may measure ends with
 // the context.
 func FuzzRunRound(f *testing.F) {
-	for _, change := range []func(*rounds.RoundRequest){
+	for _, change := range []func(*timed.RoundRequest){
 		nil,
-		func(r *rounds.RoundRequest) { r.Round = -1 },
-		func(r *rounds.RoundRequest) {
+		func(r *timed.RoundRequest) { r.Round = -1 },
+		func(r *timed.RoundRequest) {
 			r.Samples = map[string]json.RawMessage{"K=2/round=0/step=0": []byte("{}")}
 		},
-		func(r *rounds.RoundRequest) { r.Spec = &rounds.SpecText{Name: "x.yaml", Text: []byte("k: [1]\n")} },
+		func(r *timed.RoundRequest) { r.Spec = &timed.SpecText{Name: "x.yaml", Text: []byte("k: [1]\n")} },
 	} {
 		f.Add(request(f, "breakdown", change))
 	}
@@ -409,7 +409,7 @@ func FuzzAdoptAll(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		log := records.New(own)
-		if err := rounds.AdoptAll(bytes.NewReader(text), []string{"a", "b"}, log); err != nil && strings.Contains(err.Error(), "\n") {
+		if err := timed.AdoptAll(bytes.NewReader(text), []string{"a", "b"}, log); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", text, err)
 		}
 		for _, name := range log.Names {
@@ -425,7 +425,7 @@ func TestInterruptedRound(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	dir := t.TempDir()
-	err := inFreshProcesses(t, "breakdown", dir).Run(ctx, stopAtFirst{progress.Silent{}, stop}, func(suite.Experiment, *suite.Report) error { return nil })
+	err := inFreshProcesses(t, "breakdown", dir).Run(ctx, stopAtFirst{progress.Silent{}, stop}, func(lab.Experiment, *lab.Report) error { return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that it was cancelled", err)
 	}

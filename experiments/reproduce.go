@@ -13,14 +13,14 @@ import (
 
 	"gpipebench"
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
 	"gpipebench/internal/files"
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/internal/usage"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
 // Reproducing runs experiments and writes their records to Out/records and their tables
@@ -43,8 +43,8 @@ type Reproducing struct {
 
 // Run runs one experiment after another and calls show with each report as soon as it
 // is complete. At the end it returns the verdicts' error, if there is one.
-func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(suite.Experiment, *suite.Report) error) error {
-	if err := suite.CheckProfile(r.Profile); err != nil {
+func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(lab.Experiment, *lab.Report) error) error {
+	if err := lab.CheckProfile(r.Profile); err != nil {
 		return usage.Mark(err)
 	}
 	list, spec, err := r.load()
@@ -92,27 +92,27 @@ func (r Reproducing) checkOut() error {
 
 // load loads the experiments that are to run, and the spec that replaces the program's,
 // if there is one.
-func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err error) {
+func (r Reproducing) load() (list []lab.Experiment, from []lab.SpecFile, err error) {
 	ids, err := r.chosen()
 	if err != nil {
 		return nil, nil, err
 	}
 	if r.Spec != "" {
-		spec, err := suite.ReadSpec(r.Spec, IDs())
+		spec, err := lab.ReadSpec(r.Spec, IDs())
 		if err != nil {
 			return nil, nil, err
 		}
 		if !slices.Contains(ids, spec.Experiment) {
 			return nil, nil, usage.Errorf("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
 		}
-		ids, from = []string{spec.Experiment}, []suite.SpecFile{spec}
+		ids, from = []string{spec.Experiment}, []lab.SpecFile{spec}
 	}
 	if r.DType != "" {
 		if r.Spec != "" || len(ids) != 1 {
 			return nil, nil, usage.Errorf("activations of type %s: want one experiment by its own spec; a spec of yours says dtype: %s", r.DType, r.DType)
 		}
-		d := List()[slices.IndexFunc(List(), func(d suite.Definition) bool { return d.ID == ids[0] })]
-		from = []suite.SpecFile{{Name: ids[0] + "/spec.yaml", Experiment: ids[0], Text: []byte(d.Spec() + "\ndtype: " + r.DType + "\n")}}
+		d := List()[slices.IndexFunc(List(), func(d lab.Definition) bool { return d.ID == ids[0] })]
+		from = []lab.SpecFile{{Name: ids[0] + "/spec.yaml", Experiment: ids[0], Text: []byte(d.Spec() + "\ndtype: " + r.DType + "\n")}}
 	}
 	for _, id := range ids {
 		e, err := Load(id, from...)
@@ -144,15 +144,15 @@ func (r Reproducing) chosen() ([]string, error) {
 	for i, id := range r.Only {
 		switch {
 		case slices.Contains(r.Only[:i], id):
-			return nil, usage.Errorf("experiment %s is named twice: want it once", plain.Quoted(id))
+			return nil, usage.Errorf("experiment %s is named twice: want it once", printable.Quoted(id))
 		case !slices.Contains(all, id) && slices.Contains(IDs(), id):
-			return nil, usage.Errorf("experiment %s is not of %s: want some of %s", plain.Quoted(id), paper, strings.Join(all, ", "))
+			return nil, usage.Errorf("experiment %s is not of %s: want some of %s", printable.Quoted(id), paper, strings.Join(all, ", "))
 		}
 	}
 	return r.Only, nil
 }
 
-func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.SpecFile, p progress.Progress) (report *suite.Report, err error) {
+func (r Reproducing) one(ctx context.Context, e lab.Experiment, spec []lab.SpecFile, p progress.Progress) (report *lab.Report, err error) {
 	log := records.New(e.Key(r.Profile))
 	if r.Out != "" {
 		if log, err = records.Open(records.File(r.Out, e.ID()), e.Key(r.Profile), r.Fresh); err != nil {
@@ -181,7 +181,7 @@ func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.S
 	}
 	before := len(log.Names)
 	start := time.Now()
-	if t, ok := e.(rounds.Experiment); ok && r.Executable != "" {
+	if t, ok := e.(timed.Experiment); ok && r.Executable != "" {
 		if err := r.inProcesses(ctx, t, spec, log, p); err != nil {
 			return nil, err
 		}
@@ -197,7 +197,7 @@ func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.S
 	} else {
 		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), units.FormatWait(time.Since(start))))
 	}
-	if report, err = suite.ReportOf(e, log, r.ReferenceOf(e, p)); err != nil {
+	if report, err = lab.ReportOf(e, log, r.ReferenceOf(e, p)); err != nil {
 		return nil, err
 	}
 	if r.Out == "" {
@@ -207,7 +207,7 @@ func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.S
 }
 
 // ReferenceOf loads the run to compare an experiment with, nil if there is none.
-func (r Reproducing) ReferenceOf(e suite.Experiment, p progress.Progress) *records.Log {
+func (r Reproducing) ReferenceOf(e lab.Experiment, p progress.Progress) *records.Log {
 	if r.Reference == "" {
 		return nil
 	}
@@ -241,7 +241,7 @@ func engineNote(log *records.Log, engine string) string {
 }
 
 // WriteReport writes a report's files: tables as Markdown and CSV, and the others.
-func WriteReport(dir string, r *suite.Report) error {
+func WriteReport(dir string, r *lab.Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -17,11 +17,11 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/usage"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // scalars are what a value in a spec is replaced with.
@@ -121,7 +121,7 @@ var references = func() func(id string) *records.Log {
 
 // traced are the models of mutants, each of which is traced once: most are those of
 // the program's specs.
-var traced = map[workload.Model]int{}
+var traced = map[train.Model]int{}
 
 // tryMutant loads a spec and, if it is taken, reports from a log without samples
 // and, if asked to, from the reference's, and measures for some time; what is complete
@@ -133,7 +133,7 @@ func tryMutant(t *testing.T, id, text string, report bool, measured time.Duratio
 			t.Errorf("%s: %v\n%s\n%s", stage, p, debug.Stack(), text)
 		}
 	}()
-	e, err := load(id, traced, suite.SpecFile{Name: "x.yaml", Experiment: id, Text: []byte(text)})
+	e, err := load(id, traced, lab.SpecFile{Name: "x.yaml", Experiment: id, Text: []byte(text)})
 	if err != nil {
 		if !refusal.MatchString(err.Error()) {
 			t.Errorf("refused with %q:\n%s", err, text)
@@ -224,13 +224,13 @@ var reported = flag.Int("reported-specs", 2, "reports of every experiment in Tes
 func TestSpecsWithoutOneThing(t *testing.T) {
 	taken, refused := 0, 0
 	for _, d := range List() {
-		var variants []suite.Experiment
+		var variants []lab.Experiment
 		var texts []string
 		for i, text := range singles([]byte(d.Spec())) {
 			if testing.Short() && i%5 != 0 {
 				continue
 			}
-			if loaded, err := d.Load(suite.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: []byte(text)}); err != nil {
+			if loaded, err := d.Load(lab.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: []byte(text)}); err != nil {
 				refused++
 				if !refusal.MatchString(err.Error()) {
 					t.Errorf("refused with %q:\n%s", err, text)
@@ -252,7 +252,7 @@ func TestSpecsWithoutOneThing(t *testing.T) {
 }
 
 // reportMutant reports from the samples of the whole spec.
-func reportMutant(t *testing.T, e suite.Experiment, text string) {
+func reportMutant(t *testing.T, e lab.Experiment, text string) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.Errorf("%s: %v\n%s\n%s", e.ID(), p, debug.Stack(), text)

@@ -11,15 +11,15 @@ import (
 	"gpipebench/experiments/gpipe/table2/amoebanet"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/translation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/train"
 )
 
 // What measuring and reporting rely on is refused when the spec is loaded.
 func TestSpecsThatCannotRun(t *testing.T) {
 	for _, c := range []struct {
-		of                     suite.Definition
+		of                     lab.Definition
 		old, replacement, want string
 	}{
 		{table2.Definition, "m: [1, 4, 32]", "m: [1, 4]", "host_m: want one of m, and 2 among k"},
@@ -31,7 +31,7 @@ func TestSpecsThatCannotRun(t *testing.T) {
 		{table1.Definition, "layers_up_to: 512", "layers_up_to: 2", "no network of the grid has layers for 8 partitions"},
 		{translation.Definition, "optimizer: adam", "optimizer: adam\n      lr_schedule: never", "profiles.smoke.training: "},
 	} {
-		_, err := Load(c.of.ID, suite.SpecFile{Name: "x.yaml", Experiment: c.of.ID, Text: suitetest.Edited(t, c.of, c.old, c.replacement)})
+		_, err := Load(c.of.ID, lab.SpecFile{Name: "x.yaml", Experiment: c.of.ID, Text: labtest.Edited(t, c.of, c.old, c.replacement)})
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: %v, want %s", c.of.ID, c.replacement, err, c.want)
 		}
@@ -46,7 +46,7 @@ func TestOwnSpecsCanRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := suite.CheckRuns(loaded, suite.SpecFile{Name: d.ID}, map[workload.Model]int{}); err != nil {
+			if err := lab.CheckRuns(loaded, lab.SpecFile{Name: d.ID}, map[train.Model]int{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -7,13 +7,13 @@ import (
 	"gpipebench/experiments/gpipe/ablation"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
 )
 
 func TestPaperScaleSpecErrors(t *testing.T) {
 	for _, c := range []struct {
-		of                     suite.Definition
+		of                     lab.Definition
 		old, replacement, want string
 	}{
 		{modelled.Definition, "partitioner: lingvo", "partitioner: luck", "min-max"},
@@ -39,7 +39,7 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{ablation.Definition, "micro: 4", "micro: 0", "want a whole number from 1 to"},
 		{ablation.Definition, "optimizer: rmsprop", "optimizer: luck", "momentum"},
 	} {
-		err := suitetest.Refused(t, c.of, c.old, c.replacement)
+		err := labtest.Refused(t, c.of, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
 		}

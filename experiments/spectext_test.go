@@ -11,10 +11,10 @@ import (
 	"gpipebench/experiments/gpipe/consistency/accuracy"
 	"gpipebench/experiments/gpipe/delayed"
 	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
@@ -49,7 +49,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"seed: 1", "seed: \"\xff\"", "x.yaml:7:8: a byte that is not UTF-8"},
 		{"profiles:", "profiles: &p\n  full: *p", "profiles.full: unknown field full"},
 	} {
-		err := suitetest.Refused(t, delayed.Definition, c.old, c.replacement)
+		err := labtest.Refused(t, delayed.Definition, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
 		}
@@ -85,7 +85,7 @@ func TestSpecFile(t *testing.T) {
 		t.Errorf("the same key, %v", err)
 	}
 	seeds := 0
-	err = Reproducing{Profile: "smoke", Spec: name}.Run(context.Background(), progress.Silent{}, func(_ suite.Experiment, r *suite.Report) error {
+	err = Reproducing{Profile: "smoke", Spec: name}.Run(context.Background(), progress.Silent{}, func(_ lab.Experiment, r *lab.Report) error {
 		for _, table := range r.Tables {
 			if table.ID == "delayed-reduction-runs" {
 				seeds = len(table.Rows) / 2
@@ -114,7 +114,7 @@ func TestSpecFile(t *testing.T) {
 
 // Whatever is in a spec, it is taken or refused with its file and in one line.
 func FuzzSpec(f *testing.F) {
-	of := []suite.Definition{delayed.Definition, accuracy.Definition, table3.Definition}
+	of := []lab.Definition{delayed.Definition, accuracy.Definition, table3.Definition}
 	for _, d := range of {
 		f.Add(d.Spec())
 	}
@@ -123,7 +123,7 @@ func FuzzSpec(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, d := range of {
-			_, err := d.Load(suite.SpecFile{Name: "x.yaml", Text: []byte(text)})
+			_, err := d.Load(lab.SpecFile{Name: "x.yaml", Text: []byte(text)})
 			if err != nil && (!strings.HasPrefix(err.Error(), "x.yaml:") || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -140,8 +140,8 @@ func TestTrialSpecs(t *testing.T) {
 		{"{k: 2, m: 4, ", "{k: 2, m: 4, device: emulated, ", "x.yaml:%d:5: setups.1: trainings run beside"},
 		{"seeds: [1, 2]\n", "seeds: []\n", "x.yaml:%d:12: profiles.smoke.seeds: an empty list: want at least one entry"},
 	} {
-		line := suitetest.LineWith(suitetest.Edited(t, accuracy.Definition, c.old, c.replacement), c.replacement)
-		err := suitetest.Refused(t, accuracy.Definition, c.old, c.replacement)
+		line := labtest.LineWith(labtest.Edited(t, accuracy.Definition, c.old, c.replacement), c.replacement)
+		err := labtest.Refused(t, accuracy.Definition, c.old, c.replacement)
 		if want := fmt.Sprintf(c.want, line); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", c.replacement, err, want)
 		}

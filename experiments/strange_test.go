@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
+	"gpipebench/lab/records"
 )
 
 // Records that lack what a report counts on, or contradict it, are an error in one

@@ -32,7 +32,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gpipebench/experiments/machine"
+	"gpipebench/internal/machine"
 )
 
 // addressSpace is the limit on what a case may map, in KiB, so that a runaway
@@ -54,7 +54,7 @@ const atWork = ": at work; a large network or file takes a while\n"
 const longestLine = 1200
 
 // ours matches words that no line may contain.
-var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|main|runtime|nn)\.[A-Za-z]|\b(suite|records|workload|rounds|trials|machine|page|claims|simulation)\.[A-Z]|0xc0000|unsupported value`)
+var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|lab|main|runtime|train|nn)\.[A-Za-z]|\b(records|timed|trained|cells|machine|page|claims|simulate)\.[A-Z]|0xc0000|unsupported value`)
 
 func TestFaults(t *testing.T) {
 	if testing.Short() {

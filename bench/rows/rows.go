@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 // Row is one line of "How good is good" in docs/design.md.
@@ -100,10 +100,10 @@ func Key() records.Key {
 func (r Row) SampleName(s *Sample) string { return r.Name + "/" + s.What }
 
 // Table is the newest measurement of every row. One that lacks samples says so.
-func Table(log *records.Log) (*suite.Table, error) {
-	t := &suite.Table{
+func Table(log *records.Log) (*lab.Table, error) {
+	t := &lab.Table{
 		ID: "bench", Title: "Speed beside that of peers",
-		Notes: []string{suite.ProvenanceNote(log)},
+		Notes: []string{lab.ProvenanceNote(log)},
 	}
 	t.Texts("what", "of it", "medians", "reach")
 	for _, r := range List {

@@ -8,8 +8,8 @@ import (
 
 	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/experiments/densify/exchange"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/transport"
+	"gpipebench/train"
 )
 
 // newAccumulate returns the command that the experiment accumulation-measured starts in
@@ -28,7 +28,7 @@ func newAccumulate() *cobra.Command {
 				return err
 			}
 			var all []exchange.Outcome
-			if err := in.together(ctx, cmd, &workload.Setup{Partitions: 1, Replicas: world.Size}, func(p *workload.Processes) error {
+			if err := in.together(ctx, cmd, &train.Setup{Partitions: 1, Replicas: world.Size}, func(p *train.Processes) error {
 				var over transport.Transport = transport.InProcess()
 				if p != nil {
 					if over, err = p.Connect(ctx, ""); err != nil {

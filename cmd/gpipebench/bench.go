@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/train"
 )
 
 func newBench() *cobra.Command {
-	var b workload.Benching
+	var b train.Benching
 	var format, profile string
 	var in processes
 	var cmd *cobra.Command
@@ -30,8 +30,8 @@ time, FLOPs and bytes in a step, and how near that is to this machine's roofline
 then what devices do besides kernels. All rows add up to the step.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			b.Notice = o.progress.Say
-			var r *workload.Bench
-			err := in.together(ctx, cmd, &b.Setup, func(p *workload.Processes) (err error) {
+			var r *train.Bench
+			err := in.together(ctx, cmd, &b.Setup, func(p *train.Processes) (err error) {
 				b.Processes = p
 				r, err = b.Run(ctx, func(step int, seconds float64) {
 					if step == 1-b.WarmUp { // the first: every step will take about as long
@@ -54,8 +54,8 @@ then what devices do besides kernels. All rows add up to the step.`,
 	}
 	fs := modelFlags(cmd, &b.Model, sizedModel())
 	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
-	count(fs, &b.Steps, "steps", 10, 1, workload.MaxBenchSteps, "steps that are timed")
-	count(fs, &b.WarmUp, "warmup", 2, 0, workload.MaxBenchSteps, "steps before them, discarded")
+	count(fs, &b.Steps, "steps", 10, 1, train.MaxBenchSteps, "steps that are timed")
+	count(fs, &b.WarmUp, "warmup", 2, 0, train.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	replicaFlags(fs, &b.Setup)
 	spatialFlag(fs, &b.Setup, threadsOfParts)
@@ -70,7 +70,7 @@ then what devices do besides kernels. All rows add up to the step.`,
 	return cmd
 }
 
-func printBench(o *output, r *workload.Bench) error {
+func printBench(o *output, r *train.Bench) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step: median %s, fastest %s, of %d (%d before them discarded); closed form %s\n",
 		units.FormatSeconds(r.StepSeconds.Median), units.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
@@ -94,9 +94,9 @@ func printBench(o *output, r *workload.Bench) error {
 	return printByOp(o, r)
 }
 
-func printByOp(o *output, r *workload.Bench) error {
+func printByOp(o *output, r *train.Bench) error {
 	by, devices := r.ByOp, float64(len(r.PeakBytes))
-	t := suite.Table{
+	t := lab.Table{
 		Title: "\nBy operation",
 		Caption: []string{fmt.Sprintf("Means of %d steps of %s; sums over the devices, %s of device time a step.",
 			len(r.StepSeconds.All), units.FormatSeconds(by.StepSeconds), units.FormatSeconds(by.StepSeconds*devices))},
@@ -108,13 +108,13 @@ func printByOp(o *output, r *workload.Bench) error {
 	}
 	t.Texts("task", "operation")
 	t.Numbers("calls", "time", "share", "MFLOP", "MB", "GFLOP/s", "GB/s", "of roofline")
-	part := func(x float64, format string) suite.Value {
+	part := func(x float64, format string) lab.Value {
 		if x == 0 {
-			return suite.Absent
+			return lab.Absent
 		}
-		return suite.Number(format, x)
+		return lab.Number(format, x)
 	}
-	sum := workload.OpRow{}
+	sum := train.OpRow{}
 	sum.Op = "all"
 	for _, row := range by.Rows {
 		sum.Seconds += row.Seconds
@@ -125,7 +125,7 @@ func printByOp(o *output, r *workload.Bench) error {
 		if row.Seconds > 0 {
 			rate = 1e-9 / row.Seconds
 		}
-		t.Add(row.Task, row.Op, part(row.Calls, "%.4g"), suite.Seconds(row.Seconds), suite.Percent(row.Share, 1),
+		t.Add(row.Task, row.Op, part(row.Calls, "%.4g"), lab.Seconds(row.Seconds), lab.Percent(row.Share, 1),
 			part(row.FLOPs/1e6, "%.1f"), part(row.Bytes/1e6, "%.1f"), part(row.FLOPs*rate, "%.1f"), part(row.Bytes*rate, "%.1f"), part(100*row.OfRoof, "%.0f%%"))
 	}
 	return t.Write(o.out, "text")

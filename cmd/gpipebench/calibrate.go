@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/internal/files"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 func newCalibrate() *cobra.Command {
-	var c simulation.Calibrating
+	var c simulate.Calibrating
 	var file string
 	cmd := &cobra.Command{
 		Use:   "calibrate",
@@ -34,7 +34,7 @@ long several such devices take.`,
 			if err != nil {
 				return err
 			}
-			if slow := (workload.Setup{Device: gpipe.Emulated, Threads: c.Threads}).Crowded(); slow != "" {
+			if slow := (train.Setup{Device: gpipe.Emulated, Threads: c.Threads}).Crowded(); slow != "" {
 				o.progress.Say(slow)
 			}
 			if file != "" {

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/files"
+	"gpipebench/lab/plot"
+	"gpipebench/train"
 )
 
 // writeCurve draws the losses of a training, if there is a name of a file for them. A
 // file that ends in .png is one, others are SVGs.
-func writeCurve(name string, t *workload.Training, r *workload.TrainResult) error {
+func writeCurve(name string, t *train.Training, r *train.Result) error {
 	if name == "" {
 		return nil
 	}
@@ -30,7 +30,7 @@ func writeCurve(name string, t *workload.Training, r *workload.TrainResult) erro
 
 // curve has the loss of the steps and that of what is held out, and the losses that a
 // training's outcome is compared with as levels.
-func curve(r *workload.TrainResult) plot.LinePanel {
+func curve(r *train.Result) plot.LinePanel {
 	line, every := plot.Binned(r.Losses, plot.Curve)
 	training := "training"
 	if every > 1 {

@@ -11,8 +11,8 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/datasets/gettext"
-	"gpipebench/experiments/suite"
 	"gpipebench/internal/usage"
+	"gpipebench/lab"
 )
 
 func newData() *cobra.Command {
@@ -44,13 +44,13 @@ many each rule of cleaning leaves out, and how the rest is split.`,
 			return catalogTable(dir, read).Write(o.out, format)
 		})(cmd, nil)
 	}
-	outcomeFlags(cmd.Flags(), &format, suite.Formats...)
+	outcomeFlags(cmd.Flags(), &format, lab.Formats...)
 	return cmd
 }
 
 // catalogTable lists the languages of a corpus.
-func catalogTable(dir string, c *gettext.Corpus) *suite.Table {
-	t := &suite.Table{
+func catalogTable(dir string, c *gettext.Corpus) *lab.Table {
+	t := &lab.Table{
 		ID: "data", Title: "Sentences of gettext catalogs below " + dir,
 		Caption: []string{
 			fmt.Sprintf("Sentences are translated messages of %d English words or more. Left out, by the first rule that applies, are those", gettext.MinWords),

@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe"
+	"gpipebench/lab"
+	"gpipebench/simulate"
 )
 
 func newDescribe() *cobra.Command {
-	var d simulation.Describing
+	var d simulate.Describing
 	var format string
 	cmd := &cobra.Command{
 		Use:   "describe",
@@ -34,12 +34,12 @@ func newDescribe() *cobra.Command {
 	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
-	outcomeFlags(fs, &format, suite.Formats...)
+	outcomeFlags(fs, &format, lab.Formats...)
 	return cmd
 }
 
-func printDescription(o *output, d *simulation.Describing, r *simulation.Description, format string) error {
-	t := suite.Table{
+func printDescription(o *output, d *simulate.Describing, r *simulate.Description, format string) error {
+	t := lab.Table{
 		Title:   fmt.Sprintf("%s: %d parameters", d.Model.Name, r.Params),
 		Caption: []string{"FLOPs (2 x multiply-adds of matrix products, forward) and bytes saved for the backward are per example."},
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/workload"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 // examples are those of subcommands that have none of their own. Tables have the same
@@ -85,9 +85,9 @@ func addExamples(root *cobra.Command) {
 // names of files or of directories. Other flags are numbers and switches.
 var (
 	flagWords = map[string]func() []string{
-		"model":  workload.Models,
+		"model":  train.Models,
 		"only":   experiments.IDs,
-		"device": simulation.Accelerators, // or a file of one
+		"device": simulate.Accelerators, // or a file of one
 		"data": func() []string {
 			return strings.Fields("synthetic synthetic-translation text: parallel: gettext: cifar10: cifar100: mnist: images:")
 		},

@@ -15,7 +15,7 @@ import (
 
 	divided "gpipebench/experiments/beyond/processes"
 	accumulated "gpipebench/experiments/densify/measured"
-	"gpipebench/experiments/records"
+	"gpipebench/lab/records"
 )
 
 // The experiments on processes start some, and their records say which ran where.

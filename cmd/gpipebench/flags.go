@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/train"
 )
 
 // parsed is a flag whose value a function reads.
@@ -157,11 +157,11 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 }
 
 // pipelineFlags adds the flags that cut and schedule.
-func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
+func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M: 1 to its examples")
 	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(schedule.Names(), "|")+"|FILE.csv", "order of the tasks; a file as the command schedule writes it", func(name string) (schedule.Schedule, error) {
-		if s.ScheduleFile = ""; workload.NamesScheduleFile(name) {
+		if s.ScheduleFile = ""; train.NamesScheduleFile(name) {
 			s.ScheduleFile = name
 			return schedule.GPipe, nil
 		}
@@ -174,7 +174,7 @@ func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
 }
 
 // replicaFlags adds the flags of data parallelism.
-func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
+func replicaFlags(fs *pflag.FlagSet, s *train.Setup) {
 	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "copies of the pipeline, R, each with its part of every mini-batch and its own K devices")
 	value(fs, &s.Groups, "groups", "", "n", "groups G that a mini-batch is cut into, which alone decide the bits of sums over examples: R times a power of two, or any number with one replica; -m counts the micro-batches of one group (default: R)", func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -188,7 +188,7 @@ func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
 }
 
 // spatialFlag adds the parts of images; what says what they are.
-func spatialFlag(fs *pflag.FlagSet, s *workload.Setup, what string) {
+func spatialFlag(fs *pflag.FlagSet, s *train.Setup, what string) {
 	count(fs, &s.Spatial, "spatial", 1, 1, gpipe.MaxParts, what)
 }
 
@@ -199,33 +199,33 @@ const (
 )
 
 // scopeFlag adds --bn-scope; more says what else it asks for.
-func scopeFlag(fs *pflag.FlagSet, s *workload.Setup, more string) {
+func scopeFlag(fs *pflag.FlagSet, s *train.Setup, more string) {
 	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "whose examples batch norm takes a micro-batch's statistics from: the replica's own, all replicas', or those of N consecutive ones, which exchange them within the forward and the backward"+more, gpipe.ParseScope)
 }
 
 // tiedFlag adds --tied-gradients.
-func tiedFlag(fs *pflag.FlagSet, s *workload.Setup) {
+func tiedFlag(fs *pflag.FlagSet, s *train.Setup) {
 	value(fs, &s.TiedGradients, "tied-gradients", "reduce", "reduce|gather", "how the gradient of a table that embeddings share with the softmax is added up, with the same bits; gather, as TensorFlow does: all of it as rows with their indices, which every replica gathers from all others and adds up", gpipe.ParseTableGradients)
 }
 
 // dtypeFlag adds the type of activations on devices that compute.
-func dtypeFlag(fs *pflag.FlagSet, s *workload.Setup) {
-	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "of activations and their gradients; bf16: rounded at every operation, and half the memory; weights, losses and the update stay float32", workload.ParseDType)
+func dtypeFlag(fs *pflag.FlagSet, s *train.Setup) {
+	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "of activations and their gradients; bf16: rounded at every operation, and half the memory; weights, losses and the update stay float32", train.ParseDType)
 }
 
-func shardFlag(fs *pflag.FlagSet, s *workload.Setup) {
+func shardFlag(fs *pflag.FlagSet, s *train.Setup) {
 	fs.BoolVar(&s.ShardUpdate, "shard-update", false, "divide the optimiser's state and the update over the replicas")
 }
 
 // cutFlags adds the flags that choose a partition.
-func cutFlags(fs *pflag.FlagSet, s *workload.Setup) {
+func cutFlags(fs *pflag.FlagSet, s *train.Setup) {
 	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "how to cut", partition.Parse)
-	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", workload.ParseCost)
+	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", train.ParseCost)
 	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, or of each device's every chunk, in their order; instead of a partitioner", parseInts)
 }
 
 // deviceFlags adds the flags of the devices.
-func deviceFlags(fs *pflag.FlagSet, s *workload.Setup, device string) {
+func deviceFlags(fs *pflag.FlagSet, s *train.Setup, device string) {
 	value(fs, &s.Device, "device", device, "host|emulated", "host: threads of this machine and its clock; emulated: tasks one at a time and a virtual clock", parseDevice)
 	threadsFlag(fs, &s.Threads)
 	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; more is an error (default: no limit)", units.ParseBytes)
@@ -283,7 +283,7 @@ func outcomeFlags(fs *pflag.FlagSet, format *string, formats ...string) {
 
 // profileFlag adds --profile.
 func profileFlag(cmd *cobra.Command, to *string) {
-	value(cmd.Flags(), to, "profile", "quick", strings.Join(suite.Profiles, "|"), "size: seconds, minutes, or as long as it takes", oneOf(suite.Profiles...))
+	value(cmd.Flags(), to, "profile", "quick", strings.Join(lab.Profiles, "|"), "size: seconds, minutes, or as long as it takes", oneOf(lab.Profiles...))
 }
 
 // formatFlag adds --format.

@@ -80,7 +80,7 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 	if row == nil {
 		t.Fatal("docs/howto.md has no row for the model")
 	}
-	insert("experiments/workload/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
+	insert("train/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
 	insert("experiments/gpipe/gpipe.go", "\t\tvalidation.Definition,\n", "\t\taccelerators.Definition,\n\t\tschedules.Definition,\n",
 		"\t\"gpipebench/experiments/gpipe/accelerators\"\n\t\"gpipebench/experiments/gpipe/schedules\"\n")
 

@@ -27,13 +27,13 @@ import (
 
 	"gpipebench"
 	"gpipebench/experiments"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/internal/defect"
 	"gpipebench/internal/files"
-	"gpipebench/internal/hold"
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
+	"gpipebench/internal/shutdown"
 	"gpipebench/internal/usage"
+	"gpipebench/train"
 )
 
 func main() {
@@ -53,7 +53,7 @@ const grace = 5 * time.Second
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	ctx, holds := hold.With(ctx)
+	ctx, holds := shutdown.With(ctx)
 	out := &results{to: stdout}
 	root := newRoot(out, stderr)
 	root.SetArgs(joinTied(args))
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &known) {
 		return 1
 	}
-	var kept *workload.Interrupted
+	var kept *train.Interrupted
 	if errors.As(err, &kept) || ctx.Err() != nil || errors.Is(err, context.Canceled) { // also if only another process was
 		if follows() {
 			return 1
@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		case ctx.Err() == nil:
 			how += ": " + err.Error() // by which rank
 		}
-		fmt.Fprintln(stderr, plain.Short(plain.Line("gpipebench: "+how+"; no file is left half-written"), longest))
+		fmt.Fprintln(stderr, printable.Short(printable.Line("gpipebench: "+how+"; no file is left half-written"), longest))
 		return 1
 	}
 	text, status := complaint(err)
@@ -116,12 +116,12 @@ func caught(ctx context.Context, root *cobra.Command) (err error) {
 // the file with the trace.
 func complaint(err error) (text string, status int) {
 	if line, trace, ok := defect.Report(err); ok {
-		line = plain.Line("gpipebench: " + line)
+		line = printable.Line("gpipebench: " + line)
 		name, err := writeTrace(line, trace)
 		if err != nil {
-			return plain.Short(line, longest) + "; its trace cannot be written: " + err.Error(), 1
+			return printable.Short(line, longest) + "; its trace cannot be written: " + err.Error(), 1
 		}
-		return plain.Short(line, longest) + "; its trace is in " + name, 1
+		return printable.Short(line, longest) + "; its trace is in " + name, 1
 	}
 	var misfit *gpipe.MisfitError
 	if errors.As(err, &misfit) {
@@ -133,7 +133,7 @@ func complaint(err error) (text string, status int) {
 	if errors.As(err, &failed) && !errors.As(err, &misuse) && misfit == nil {
 		status = 1
 	}
-	return plain.Short(plain.Line("gpipebench: "+err.Error()), longest), status
+	return printable.Short(printable.Line("gpipebench: "+err.Error()), longest), status
 }
 
 // writeTrace writes a defect's trace to a file of its own.
@@ -287,7 +287,7 @@ func badValue(invalid *pflag.InvalidValueError) error {
 	if errors.As(invalid, &number) { // of a switch, in strconv's words
 		text = fmt.Sprintf("invalid argument %q for %q flag: want true or false", value, "--"+invalid.GetFlag().Name)
 	}
-	if short := plain.Short(value, 100); short != value { // which may be there more than once
+	if short := printable.Short(value, 100); short != value { // which may be there more than once
 		quoted := func(s string) string { return strings.Trim(strconv.Quote(s), `"`) }
 		text = strings.ReplaceAll(strings.ReplaceAll(text, value, short), quoted(value), quoted(short))
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/rounds"
 	"gpipebench/internal/testkit"
+	"gpipebench/lab/timed"
 )
 
 // asCommand makes the test's binary the command itself.
 const asCommand = "GPIPEBENCH_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" || len(os.Args) == 2 && os.Args[1] == rounds.RoundCommand {
+	if os.Getenv(asCommand) != "" || len(os.Args) == 2 && os.Args[1] == timed.RoundCommand {
 		main()
 	}
 	os.Exit(m.Run())

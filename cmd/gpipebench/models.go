@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/workload"
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
+	"gpipebench/train"
 )
 
 // trainedModel is a network that two cores train in minutes. Its vocabulary and classes
 // are those of the data.
-var trainedModel = workload.Model{Name: workload.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64, Filters: 64}
+var trainedModel = train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64, Filters: 64}
 
 // sizedModel is the same for commands that have no data.
-func sizedModel() workload.Model {
+func sizedModel() train.Model {
 	m := trainedModel
 	m.Vocab, m.Classes = 1024, 1000
 	return m
@@ -28,21 +28,21 @@ func sizedModel() workload.Model {
 // modelFlags begins the flags of a command with those that make a model, and makes the
 // command refuse those of other networks than the named one. It returns the flags for
 // the command to add its own.
-func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) *pflag.FlagSet {
+func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag.FlagSet {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m.Name) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(workload.Models(), ", "))
+	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", "))
 	zero := map[string]string{"image": "; 0: 224, of ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as many as the data has", "image": "; 0: the data's", "classes": "; 0: as many as the data has"}
 	}
-	for _, s := range workload.Sizes {
+	for _, s := range train.Sizes {
 		if n := *s.Of(&standard); s.Flag != "" {
 			count(fs, s.Of(m), s.Flag, n, min(n, 1), s.Most, s.Usage+zero[s.Flag]) // 0 where that is a default
 		}
 	}
-	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one, of gnmt (all) those of source and target; alone: softmax", workload.ParseTying)
+	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one, of gnmt (all) those of source and target; alone: softmax", train.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of an AmoebaNet's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
@@ -55,9 +55,9 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 }
 
 // imageFlags adds the flags of training on images.
-func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
+func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are left out, from 0 up to 1")
-	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(workload.Rises, "|"), "with what that rate rises from 0: with the cells, with the steps of the training, or with both (default depth)", workload.ParseRise)
+	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(train.Rises, "|"), "with what that rate rises from 0: with the cells, with the steps of the training, or with both (default depth)", train.ParseRise)
 	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet or ssd-resnet34 begin as identities")
 	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
 	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
@@ -72,11 +72,11 @@ func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
 // ownFlags refuses flags of other networks than the named one, which would have no
 // effect. Model.Build refuses unknown names.
 func ownFlags(cmd *cobra.Command, model string) (err error) {
-	if !slices.Contains(workload.Models(), model) {
+	if !slices.Contains(train.Models(), model) {
 		return nil
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if of := workload.ModelsWith(f.Name); err == nil && len(of) > 0 && !slices.Contains(of, model) {
+		if of := train.ModelsWith(f.Name); err == nil && len(of) > 0 && !slices.Contains(of, model) {
 			err = fmt.Errorf("--%s: %s has no such thing: want it with %s", f.Name, model, strings.Join(of, ", "))
 		}
 	})
@@ -85,7 +85,7 @@ func ownFlags(cmd *cobra.Command, model string) (err error) {
 
 // preset sets the flags of train that were not given: to the recipe, if one is named,
 // and then to the network's preset.
-func preset(cmd *cobra.Command, t *workload.Training, recipe string) error {
+func preset(cmd *cobra.Command, t *train.Training, recipe string) error {
 	flags := cmd.Flags()
 	long := flags.Changed("steps") || flags.Changed("epochs")
 	set := map[string]bool{}
@@ -105,7 +105,7 @@ func preset(cmd *cobra.Command, t *workload.Training, recipe string) error {
 		return nil
 	}
 	if recipe != "" {
-		r, err := workload.RecipeOf(recipe)
+		r, err := train.RecipeOf(recipe)
 		if err == nil {
 			err = use(strings.Fields(r.Flags))
 		}
@@ -113,7 +113,7 @@ func preset(cmd *cobra.Command, t *workload.Training, recipe string) error {
 			return err
 		}
 	}
-	p := workload.PresetOf(t.Model.Name)
+	p := train.PresetOf(t.Model.Name)
 	if p == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func preset(cmd *cobra.Command, t *workload.Training, recipe string) error {
 // recipeNames lists the recipes' names.
 func recipeNames() string {
 	var names []string
-	for _, r := range workload.Recipes {
+	for _, r := range train.Recipes {
 		names = append(names, r.Name)
 	}
 	return strings.Join(names, ", ")
@@ -147,7 +147,7 @@ func recipeNames() string {
 // recipeUsage returns the recipes for help.
 func recipeUsage() string {
 	var all []string
-	for _, r := range workload.Recipes {
+	for _, r := range train.Recipes {
 		all = append(all, "With --recipe "+r.Name+" ("+r.What+"), what is not given is first of all\n  "+r.Flags)
 	}
 	return strings.Join(all, "\n")
@@ -165,7 +165,7 @@ func settings(cmd *cobra.Command, besides ...string) string {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if v := f.Value.String(); v != f.DefValue && !slices.Contains(besides, f.Name) {
 			if strings.IndexFunc(v, special) >= 0 {
-				v = plain.Quoted(v)
+				v = printable.Quoted(v)
 			}
 			words = append(words, "--"+f.Name+"="+v)
 		}
@@ -182,7 +182,7 @@ func presetUsage(images bool) string {
 	}
 	var all []string
 	form := ""
-	for _, p := range workload.Presets(images) {
+	for _, p := range train.Presets(images) {
 		all, form = append(all, p.For+is+p.Flags), p.Form
 	}
 	return strings.Join(all, next) + schedule + form

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/mpi/mpitest"
+	"gpipebench/train"
 )
 
 // Tests of --transport mpi: make mpi runs them, with programs that are built with MPI.
@@ -54,22 +54,22 @@ func TestTransportMPI(t *testing.T) {
 		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b"},
 		{4, "--replicas 4 -m 1 --groups 4"},
 	} {
-		train := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
-		cmd, _ := overMPI(t, c.processes, append(train, "--transport", "mpi", "--json")...)
+		args := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
+		cmd, _ := overMPI(t, c.processes, append(args, "--transport", "mpi", "--json")...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", c.flags, err, said.String())
 		}
-		several := &workload.TrainResult{}
+		several := &train.Result{}
 		if err := json.Unmarshal(out, several); err != nil {
 			t.Fatalf("%s: %v: %.500q", c.flags, err, out)
 		}
-		same := func(r *workload.TrainResult) string {
+		same := func(r *train.Result) string {
 			return fmt.Sprint(r.WeightsSHA256, r.InitialSHA256, r.EMASHA256, r.Losses, r.Evals, *r.Eval, r.Partition)
 		}
-		if got, want := same(several), same(outcomeOf(t, train...)); got != want {
+		if got, want := same(several), same(outcomeOf(t, args...)); got != want {
 			t.Errorf("%s: %d processes have\n%s\none\n%s", c.flags, c.processes, got, want)
 		}
 		if len(several.Processes) != c.processes {
@@ -84,8 +84,8 @@ func TestTransportMPIDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	train := slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny)
-	c, _ := overMPI(t, 1, slices.Concat(train, []string{":", "-n", "1", executable}, train, []string{"--lr", "0.1"})...)
+	args := slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny)
+	c, _ := overMPI(t, 1, slices.Concat(args, []string{":", "-n", "1", executable}, args, []string{"--lr", "0.1"})...)
 	var said bytes.Buffer
 	c.Stdout, c.Stderr = &said, &said
 	if err := c.Run(); err == nil || strings.Count(said.String(), "gpipebench: ") != 1 || !strings.Contains(said.String(), `has another --lr than rank 0: "0.1", rank 0 "0.003"`) {

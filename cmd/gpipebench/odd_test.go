@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments/workload"
+	"gpipebench/train"
 )
 
 // small are the values of a network that trains in milliseconds, by flag.
@@ -48,11 +48,11 @@ func TestOddShapes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	shapes := 200
 	if testing.Short() {
-		shapes = 10 * len(workload.Models())
+		shapes = 10 * len(train.Models())
 	}
 	trained, refused := map[string]int{}, map[string]int{}
 	for i := range shapes {
-		model := workload.Models()[i%len(workload.Models())]
+		model := train.Models()[i%len(train.Models())]
 		name := []string{"train", "bench"}[random.IntN(2)]
 		cmd, _, err := newRoot(nil, nil).Find([]string{name})
 		if err != nil {
@@ -61,7 +61,7 @@ func TestOddShapes(t *testing.T) {
 		var own []*pflag.Flag // of this network
 		values := map[string]string{"batch": "4", "steps": "1", "micro-batches": "2"}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !slices.Contains(workload.ModelsWith(f.Name), model) {
+			if !slices.Contains(train.ModelsWith(f.Name), model) {
 				return
 			}
 			own = append(own, f)
@@ -95,7 +95,7 @@ func TestOddShapes(t *testing.T) {
 		}
 	}
 	t.Logf("trained %v, refused %v", trained, refused)
-	for _, model := range workload.Models() {
+	for _, model := range train.Models() {
 		if trained[model] == 0 || refused[model] == 0 {
 			t.Errorf("%s: %d trained and %d refused, want some of each", model, trained[model], refused[model])
 		}

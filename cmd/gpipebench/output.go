@@ -8,35 +8,35 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/display"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/usage"
 )
 
 // output is where a command prints: results to out, progress to progress.
 type output struct {
 	out      io.Writer
-	progress display.Display
+	progress progress.Display
 	width    int // of the terminal, for drawings
 }
 
 // newOutput returns the output of a command, and what to call when the command ends.
 func newOutput(out, err io.Writer, command string) (o *output, stop func()) {
 	o = &output{out: out, width: 100}
-	o.progress, stop = display.New(err, command+": at work; a large network or file takes a while")
+	o.progress, stop = progress.New(err, command+": at work; a large network or file takes a while")
 	if r, ok := out.(*results); ok {
 		out = r.to
 	}
 	if f, ok := out.(*os.File); ok {
-		o.width = min(max(display.Columns(f), 40), 200)
+		o.width = min(max(progress.Columns(f), 40), 200)
 	}
 	return o, stop
 }
 
 func (o *output) printf(format string, args ...any) error {
-	_, err := io.WriteString(o.out, plain.Text(fmt.Sprintf(format, args...)))
+	_, err := io.WriteString(o.out, printable.Text(fmt.Sprintf(format, args...)))
 	return err
 }
 

@@ -10,17 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/simulate"
 )
 
 func newPlan() *cobra.Command {
-	var s simulation.Planning
+	var s simulate.Planning
 	var format, csv string
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -74,7 +74,7 @@ at with simulate.`,
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	count(fs, &s.Keep, "top", 5, 1, 1000, "how many plans to show")
-	outcomeFlags(fs, &format, suite.Formats...)
+	outcomeFlags(fs, &format, lab.Formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if s.MaxBatch > 0 && s.MaxBatch < s.Batch {
 			return fmt.Errorf("--max-batch %d: want %d, the mini-batch, or more", s.MaxBatch, s.Batch)
@@ -94,7 +94,7 @@ at with simulate.`,
 }
 
 // parseSchedules sets what to search among: schedules by name, all of them, and searched.
-func parseSchedules(p *simulation.Planning, names string) error {
+func parseSchedules(p *simulate.Planning, names string) error {
 	names = strings.Replace(names, "all", strings.Join(schedule.Names(), ","), 1)
 	p.Schedules = []schedule.Schedule{}
 	for _, name := range strings.Split(names, ",") {
@@ -126,7 +126,7 @@ func nothingFits(r *planner.Plan, devices int) error {
 		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Schedule, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
-func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string) error {
+func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) error {
 	replicas, schedules, ways := s.Replicas != 1, !slices.Equal(s.Schedules, []schedule.Schedule{schedule.GPipe}) || s.Searched, "K, M and mini-batch"
 	if schedules {
 		ways = "K, M, mini-batch and schedule"
@@ -134,7 +134,7 @@ func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string
 	if replicas {
 		ways = "R, " + ways
 	}
-	t := suite.Table{
+	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
 		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of %s could not be better.", r.Simulated, r.Dismissed, ways)},
 	}
@@ -151,15 +151,15 @@ func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
-		row := []any{suite.Number("%.4g", c.ExamplesPerSecond), suite.Seconds(c.StepSeconds)}
+		row := []any{lab.Number("%.4g", c.ExamplesPerSecond), lab.Seconds(c.StepSeconds)}
 		if replicas {
-			row = append(row, suite.Seconds(c.ReduceSeconds), c.R)
+			row = append(row, lab.Seconds(c.ReduceSeconds), c.R)
 		}
 		row = append(row, c.K, c.M, c.Batch)
 		if schedules {
 			row = append(row, c.Schedule, c.Chunks)
 		}
-		t.Add(append(row, c.Checkpoint, suite.Bytes(c.PeakBytes), suite.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
+		t.Add(append(row, c.Checkpoint, lab.Bytes(c.PeakBytes), lab.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
 	return t.Write(o.out, format)
 }

@@ -19,15 +19,15 @@ import (
 	"gpipebench/experiments/densify/exchange"
 	"gpipebench/experiments/launch"
 	"gpipebench/experiments/mlperf/summation/sums"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/units"
 	"gpipebench/internal/usage"
+	"gpipebench/lab/timed"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // Commands that several processes run together, if an engine has started them: all of
@@ -37,7 +37,7 @@ import (
 var togetherCommands = []string{"train", "bench"}
 
 // eachCommands are those that any process may run by itself.
-var eachCommands = []string{launch.RankCommand, rounds.RoundCommand, exchange.Command, sums.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var eachCommands = []string{launch.RankCommand, timed.RoundCommand, exchange.Command, sums.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // onlyAlone refuses to run other commands once in every process of an engine.
 func onlyAlone(cmd *cobra.Command, _ []string) error {
@@ -102,7 +102,7 @@ func (p processes) world() (cluster.World, error) {
 
 // together runs f in this process and, if an engine has started several, in all of them,
 // each with some of the places. Its processes are nil if there is one.
-func (p processes) together(ctx context.Context, cmd *cobra.Command, s *workload.Setup, f func(*workload.Processes) error) error {
+func (p processes) together(ctx context.Context, cmd *cobra.Command, s *train.Setup, f func(*train.Processes) error) error {
 	world, err := p.world()
 	if err != nil {
 		return usage.Mark(err)
@@ -119,8 +119,8 @@ func (p processes) together(ctx context.Context, cmd *cobra.Command, s *workload
 		return err
 	}
 	m := meeting{world: world}
-	err = f(&workload.Processes{
-		Own: workload.Process{Rank: world.Rank, Host: host, Places: spread.Of(world.Rank)},
+	err = f(&train.Processes{
+		Own: train.Process{Rank: world.Rank, Host: host, Places: spread.Of(world.Rank)},
 		Connect: func(ctx context.Context, data string) (transport.Transport, error) {
 			tasks, err := s.ScheduleDigest()
 			if err != nil {
@@ -219,7 +219,7 @@ func facts(cmd *cobra.Command, data, tasks string) []sockets.Fact {
 
 // printProcesses lists the processes that ran something together, and what they sent
 // each other in a step.
-func printProcesses(b *strings.Builder, all []workload.Process, traffic []workload.Travelled) {
+func printProcesses(b *strings.Builder, all []train.Process, traffic []train.Travelled) {
 	for _, p := range all {
 		fmt.Fprintf(b, "  rank %d on %s: %s, resident memory at most %s", p.Rank, p.Host, p.Places, units.FormatBytes(p.MaxRSSBytes))
 		if p.Rank > 0 {

@@ -22,16 +22,16 @@ import (
 	"time"
 
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/snapshot"
+	"gpipebench/train"
 )
 
 // outcome of a training as JSON.
-func outcomeOf(t *testing.T, args ...string) *workload.TrainResult {
+func outcomeOf(t *testing.T, args ...string) *train.Result {
 	t.Helper()
 	status, out, said := execute(t, append(args, "--json")...)
-	r := &workload.TrainResult{}
+	r := &train.Result{}
 	if err := json.Unmarshal([]byte(out), r); status != 0 || err != nil {
 		t.Fatalf("%v: status %d, %v: %.500q\n%s", args, status, err, out, said)
 	}
@@ -57,14 +57,14 @@ func TestLaunch(t *testing.T) {
 		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b", "activations, gradients, gradients to add up, sums of gradients"},
 	} {
 		dir := t.TempDir()
-		train := append([]string{"train"}, tiny...)
-		train = append(train, strings.Fields("--steps 5 --eval-every 2 "+c.flags)...)
+		training := append([]string{"train"}, tiny...)
+		training = append(training, strings.Fields("--steps 5 --eval-every 2 "+c.flags)...)
 		file := func(name string) []string {
 			return []string{"--save", filepath.Join(dir, name+".safetensors"), "--log", filepath.Join(dir, name+".csv"), "--trace", filepath.Join(dir, name+".json")}
 		}
-		one := outcomeOf(t, slices.Concat(train, file("one"))...)
+		one := outcomeOf(t, slices.Concat(training, file("one"))...)
 		network := []string{"unix", "tcp"}[i%2]
-		several := outcomeOf(t, slices.Concat([]string{"launch", "--network", network, "-n", strconv.Itoa(c.processes), "--"}, train, file("several"))...)
+		several := outcomeOf(t, slices.Concat([]string{"launch", "--network", network, "-n", strconv.Itoa(c.processes), "--"}, training, file("several"))...)
 		if len(several.Processes) != c.processes || len(one.Processes) != 0 {
 			t.Errorf("%s: processes %+v", c.flags, several.Processes)
 		}
@@ -89,7 +89,7 @@ func TestLaunch(t *testing.T) {
 				t.Errorf("%s: device %d has planned %d bytes and used %d, in one process %d and %d", c.flags, i, peak, several.HighWaterBytes[i], one.PeakBytes[i], one.HighWaterBytes[i])
 			}
 		}
-		same := func(r *workload.TrainResult) string {
+		same := func(r *train.Result) string {
 			return fmt.Sprint(r.WeightsSHA256, r.InitialSHA256, r.EMASHA256, r.Losses, r.Evals, *r.Eval, r.Partition)
 		}
 		if got, want := same(several), same(one); got != want {
@@ -186,8 +186,8 @@ func launchThree(t *testing.T, launcher []string, flags ...string) *launchedRun 
 		t.Fatal(err)
 	}
 	r := &launchedRun{T: t, temporary: t.TempDir(), read: make(chan bool)}
-	train := strings.Fields("-- train --replicas 3 -m 1 --steps 1000000 --eval-every 2")
-	r.cmd = exec.Command(executable, slices.Concat([]string{"launch", "-n", "3", "--timeout", "3s"}, launcher, train, tiny, flags)...)
+	training := strings.Fields("-- train --replicas 3 -m 1 --steps 1000000 --eval-every 2")
+	r.cmd = exec.Command(executable, slices.Concat([]string{"launch", "-n", "3", "--timeout", "3s"}, launcher, training, tiny, flags)...)
 	r.cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+r.temporary)
 	errs, err := r.cmd.StderrPipe()
 	if err != nil {
@@ -347,9 +347,9 @@ func TestInterruptTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			step := interruptedAfter(t, r.ends(1), dir)
-			train := slices.Concat([]string{"train", "--groups=3", "-m=1", "--ema=0.9", "--eval-every=2", "--lr-schedule=inverse-sqrt:200", "--steps=" + strconv.Itoa(step+3)}, tiny)
-			whole := outcomeOf(t, train...)
-			again := outcomeOf(t, append(train, "-k=2", "--snapshot-dir="+dir, "--resume")...)
+			training := slices.Concat([]string{"train", "--groups=3", "-m=1", "--ema=0.9", "--eval-every=2", "--lr-schedule=inverse-sqrt:200", "--steps=" + strconv.Itoa(step+3)}, tiny)
+			whole := outcomeOf(t, training...)
+			again := outcomeOf(t, append(training, "-k=2", "--snapshot-dir="+dir, "--resume")...)
 			if again.ResumedAt != step || again.WeightsSHA256 != whole.WeightsSHA256 || again.EMASHA256 != whole.EMASHA256 || !slices.Equal(again.Losses, whole.Losses) || fmt.Sprint(again.Evals) != fmt.Sprint(whole.Evals) {
 				t.Errorf("goes on after step %d, want %d, to\n%+v\nwant\n%+v", again.ResumedAt, step, again, whole)
 			}
@@ -469,8 +469,8 @@ func TestMPIStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	train := slices.Concat([]string{"train", "--replicas", "2", "-m", "2", "--steps", "3"}, tiny)
-	want := outcomeOf(t, train...).WeightsSHA256
+	training := slices.Concat([]string{"train", "--replicas", "2", "-m", "2", "--steps", "3"}, tiny)
+	want := outcomeOf(t, training...).WeightsSHA256
 	found := 0
 	for name, flags := range map[string][]string{"mpirun.openmpi": {"--oversubscribe", "-n", "2"}, "mpirun.mpich": {"-n", "2"}} {
 		mpirun, err := exec.LookPath(name)
@@ -479,12 +479,12 @@ func TestMPIStarts(t *testing.T) {
 			continue
 		}
 		found++
-		c := exec.Command(mpirun, slices.Concat(flags, []string{executable}, train, []string{"--json"})...)
+		c := exec.Command(mpirun, slices.Concat(flags, []string{executable}, training, []string{"--json"})...)
 		c.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+t.TempDir(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 		var said bytes.Buffer
 		c.Stderr = &said
 		out, err := c.Output()
-		r := &workload.TrainResult{}
+		r := &train.Result{}
 		if err := errors.Join(err, json.Unmarshal(out, r)); err != nil || r.WeightsSHA256 != want || len(r.Processes) != 2 {
 			t.Errorf("%s: %v, %s, want %s, processes %+v\n%s", name, err, r.WeightsSHA256, want, r.Processes, said.String())
 		}
@@ -537,9 +537,9 @@ func TestLaunchOnHosts(t *testing.T) {
 	}
 	ssh := write("ssh", "#!/bin/sh\necho \"$@\" >>"+dir+"/calls\nshift 3\nexec sh -c \"$*\"\n", 0o700)
 	hosts := write("hosts", "# two machines\n127.0.0.1 slots=1\nlocalhost\n", 0o600)
-	train := append([]string{"train", "--replicas", "2", "-m", "2", "--steps", "3"}, tiny...)
-	one := outcomeOf(t, train...)
-	several := outcomeOf(t, slices.Concat([]string{"launch", "-n", "2", "--ssh", ssh, "--hosts", hosts, "--"}, train)...)
+	training := append([]string{"train", "--replicas", "2", "-m", "2", "--steps", "3"}, tiny...)
+	one := outcomeOf(t, training...)
+	several := outcomeOf(t, slices.Concat([]string{"launch", "-n", "2", "--ssh", ssh, "--hosts", hosts, "--"}, training)...)
 	if one.WeightsSHA256 != several.WeightsSHA256 || len(several.Processes) != 2 {
 		t.Errorf("%s, %s, %+v", one.WeightsSHA256, several.WeightsSHA256, several.Processes)
 	}
@@ -547,7 +547,7 @@ func TestLaunchOnHosts(t *testing.T) {
 	if err != nil || strings.Count(string(calls), "BatchMode=yes 127.0.0.1 cd ") != 1 || strings.Count(string(calls), "BatchMode=yes localhost cd ") != 1 {
 		t.Errorf("%s, %v", calls, err)
 	}
-	if status, _, said := execute(t, slices.Concat([]string{"launch", "-n", "2", "--ssh", filepath.Join(dir, "none"), "--hosts", hosts, "--"}, train)...); status != 1 || !strings.Contains(said, "rank 0 on 127.0.0.1 does not start: ") {
+	if status, _, said := execute(t, slices.Concat([]string{"launch", "-n", "2", "--ssh", filepath.Join(dir, "none"), "--hosts", hosts, "--"}, training)...); status != 1 || !strings.Contains(said, "rank 0 on 127.0.0.1 does not start: ") {
 		t.Errorf("without ssh: status %d, %q", status, said)
 	}
 	for text, says := range map[string]string{
@@ -557,7 +557,7 @@ func TestLaunchOnHosts(t *testing.T) {
 		"-oProxyCommand\n": "want a host",
 		"a slots=1\n":      "2 processes on hosts with 1 slots",
 	} {
-		if status, _, said := execute(t, slices.Concat([]string{"launch", "-n", "2", "--hosts", write("hosts", text, 0o600), "--"}, train)...); status != 2 || !strings.Contains(said, says) {
+		if status, _, said := execute(t, slices.Concat([]string{"launch", "-n", "2", "--hosts", write("hosts", text, 0o600), "--"}, training)...); status != 2 || !strings.Contains(said, says) {
 			t.Errorf("%q: status %d, %q, want %q", text, status, said, says)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/workload"
+	"gpipebench/train"
 )
 
 // TestRecipe: a recipe has precedence over the network's preset, flags over both,
@@ -57,7 +57,7 @@ func TestRecipe(t *testing.T) {
 // TestRecipeTrains: with the auxiliary head, averages and drop-path rising, to the
 // same bits however the network is cut and scheduled at one M.
 func TestRecipeTrains(t *testing.T) {
-	for _, r := range workload.Recipes {
+	for _, r := range train.Recipes {
 		hashes := map[string]bool{}
 		for _, how := range []string{"-k 1", "-k 4 --schedule 1f1b --device emulated --threads 1", "-k 3 --checkpoint never"} {
 			args := strings.Fields("train --json --model amoebanetb --filters 16 --recipe " + r.Name + " --train-images 32 --held-out 16 --batch 16 --epochs 3 -m 2 " + how)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/page"
 	"gpipebench/internal/files"
+	"gpipebench/lab/page"
 )
 
 // newReport returns the command that makes one page of results.

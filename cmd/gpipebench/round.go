@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/rounds"
+	"gpipebench/lab/timed"
 )
 
 // newRound returns the command that reproduce starts for each timed round.
 func newRound() *cobra.Command {
 	return &cobra.Command{
-		Use:    rounds.RoundCommand,
+		Use:    timed.RoundCommand,
 		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
 	"gpipebench/internal/usage"
+	"gpipebench/lab"
+	"gpipebench/simulate"
 )
 
 func newSchedule() *cobra.Command {
-	var s simulation.Scheduling
+	var s simulate.Scheduling
 	unit := schedule.Duration{F: 1, I: 1, W: 1}
 	s.Times.Duration = unit
 	var format, svg, html string
@@ -73,12 +73,12 @@ tasks: the same flags and seed find the same one.`,
 		Comm float64
 	}, err error) {
 		d.Duration = unit
-		err = simulation.ParseNumbers(text, map[string]*float64{"f": &d.F, "b": &d.I, "w": &d.W, "comm": &d.Comm}, "f,b,w,comm")
+		err = simulate.ParseNumbers(text, map[string]*float64{"f": &d.F, "b": &d.I, "w": &d.W, "comm": &d.Comm}, "f,b,w,comm")
 		return d, err
 	})
 	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what a forward function stores, and how much of it the input's and the weights' gradient free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
 		p.f, p.b, p.w = math.NaN(), math.NaN(), math.NaN()
-		if err = simulation.ParseNumbers(text, map[string]*float64{"f": &p.f, "b": &p.b, "w": &p.w}, "f,b,w"); err != nil {
+		if err = simulate.ParseNumbers(text, map[string]*float64{"f": &p.f, "b": &p.b, "w": &p.w}, "f,b,w"); err != nil {
 			return p, err
 		}
 		if math.Abs(p.f-p.b-p.w) <= 1e-9*p.f {
@@ -109,8 +109,8 @@ tasks: the same flags and seed find the same one.`,
 	return cmd
 }
 
-func printSchedule(o *output, s *simulation.Scheduling, r *simulation.Scheduled, format string) error {
-	t := suite.Table{
+func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, format string) error {
+	t := lab.Table{
 		Title: heading(s, r),
 		Notes: []string{
 			fmt.Sprintf("The step takes %.6g ms; the longest time from a device's first task to the end of its last is %.6g ms, of which %.4f is idle (the bubble rate).", r.Makespan, r.Span, r.BubbleRate),
@@ -127,7 +127,7 @@ func printSchedule(o *output, s *simulation.Scheduling, r *simulation.Scheduled,
 	t.Numbers("start, ms", "end, ms", "busy, ms", "peak memory")
 	chunks := r.Place.Chunks()
 	for i, d := range r.Devices {
-		t.Add(i, strings.Trim(fmt.Sprint(chunks[i]), "[]"), suite.Number("%.6g", d.Start), suite.Number("%.6g", d.End), suite.Number("%.6g", d.Busy), suite.Number("%.4g", d.Peak))
+		t.Add(i, strings.Trim(fmt.Sprint(chunks[i]), "[]"), lab.Number("%.6g", d.Start), lab.Number("%.6g", d.End), lab.Number("%.6g", d.Busy), lab.Number("%.4g", d.Peak))
 	}
 	if err := t.Write(o.out, format); err != nil {
 		return err
@@ -135,14 +135,14 @@ func printSchedule(o *output, s *simulation.Scheduling, r *simulation.Scheduled,
 	if err := o.printf("\n"); err != nil {
 		return err
 	}
-	of := suite.Table{Title: "Whose bubble it is", Caption: []string{
+	of := lab.Table{Title: "Whose bubble it is", Caption: []string{
 		"The rest of the step on each device, in milliseconds. Link: what comes next is under way; warm-up: before the first B; drain: after the last F; neighbour: waiting for another device in between. Stages are alike here, so that none waits for a slower one.",
 	}}
 	of.Numbers("device", "idle", "warm-up", "drain", "neighbour", "link")
 	for i, d := range r.Devices {
 		row := []any{i}
 		for _, part := range []float64{d.Idle.Sum(), d.Idle.WarmUp, d.Idle.Drain, d.Idle.Neighbour, d.Idle.Link} {
-			row = append(row, suite.Number("%.4g", part))
+			row = append(row, lab.Number("%.4g", part))
 		}
 		of.Add(row...)
 	}
@@ -150,7 +150,7 @@ func printSchedule(o *output, s *simulation.Scheduling, r *simulation.Scheduled,
 }
 
 // heading names a schedule.
-func heading(s *simulation.Scheduling, r *simulation.Scheduled) string {
+func heading(s *simulate.Scheduling, r *simulate.Scheduled) string {
 	name := s.Schedule
 	if s.Search {
 		name = "searched"

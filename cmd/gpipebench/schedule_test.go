@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/simulation"
+	"gpipebench/simulate"
 )
 
 // The command gives a row of Table 5 of arXiv 2401.10241 from the times of its Table 9, to
@@ -17,7 +17,7 @@ import (
 func TestScheduleCommand(t *testing.T) {
 	for name, want := range map[string]string{"1f1b": "0.2347", "zb-h1": "0.1323", "zb-h2": "0.0698"} {
 		status, out, errs := execute(t, "schedule", "--schedule", name, "-k", "8", "-m", "24", "--times", "f=29.718,b=29.444,w=19.927,comm=.527", "--json")
-		var r simulation.Scheduled
+		var r simulate.Scheduled
 		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
 			t.Fatal(status, errs, err)
 		}
@@ -73,7 +73,7 @@ func TestScheduleFileRefused(t *testing.T) {
 // Without times every task takes a millisecond, and a micro-batch's activations are 1.
 func TestScheduleDefaults(t *testing.T) {
 	_, out, _ := execute(t, "schedule", "--schedule", "1f1b", "-k", "4", "-m", "8", "--json")
-	var r simulation.Scheduled
+	var r simulate.Scheduled
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestScheduleSearch(t *testing.T) {
 	for _, chunks := range []string{"1", "2"} {
 		search := append([]string{"schedule", "--search", "--memory-limit", "5", "-k", "3", "-m", "7", "--chunks", chunks}, times...)
 		status, out, errs := execute(t, append(search, "--json")...)
-		var r simulation.Scheduled
+		var r simulate.Scheduled
 		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
 			t.Fatal(status, errs, err)
 		}
@@ -104,7 +104,7 @@ func TestScheduleSearch(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, out, _ = execute(t, append([]string{"schedule", "--schedule", file, "--json"}, times...)...)
-		var read simulation.Scheduled
+		var read simulate.Scheduled
 		if err := json.Unmarshal([]byte(out), &read); err != nil || read.Span != r.Span || r.Searched == nil || read.Searched != nil {
 			t.Errorf("%s chunks: searched %+v, read %+v, error %v", chunks, r, read, err)
 		}
@@ -127,7 +127,7 @@ func TestScheduleDrawn(t *testing.T) {
 	}
 	for _, c := range []struct{ name, page string }{{"1f1b", `"schedule":"1f1b","k":3,"m":7`}, {file, `"place":[0,1,2,2,1,0]`}} {
 		status, out, errs := execute(t, "schedule", "--schedule", c.name, "-k", "3", "-m", "7", "--times", "f=2,b=3,w=1,comm=.5", "--svg", svg, "--html", html, "--memory-limit", "2.5", "--json")
-		var r simulation.Scheduled
+		var r simulate.Scheduled
 		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
 			t.Fatal(status, errs, err)
 		}

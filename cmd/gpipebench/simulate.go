@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/units"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 func newSimulate() *cobra.Command {
-	var s simulation.Simulating
+	var s simulate.Simulating
 	var trace, memory string
 	var format string
 	var draw bool
@@ -42,7 +42,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 				return err
 			}
 			if memory != "" {
-				if err := simulation.WriteMemory(memory, r); err != nil {
+				if err := simulate.WriteMemory(memory, r); err != nil {
 					return err
 				}
 			}
@@ -73,18 +73,18 @@ has them, or with --peak at the peaks. It computes no values.`,
 }
 
 // allReduceFlags adds the flags of sums over replicas.
-func allReduceFlags(fs *pflag.FlagSet, s *simulation.Simulating, topology string) {
+func allReduceFlags(fs *pflag.FlagSet, s *simulate.Simulating, topology string) {
 	value(fs, &s.AllReduce, "all-reduce", "tree", "tree|ring|2d", "how the gradients of replicas are added up; tree: halving and doubling", reduction.ParseKind)
 	value(fs, &s.Torus, "topology", "flat", "flat|torus:XxY", topology, parseTopology)
 }
 
 // acceleratorFlags adds the flags of the modelled devices, and of what counts.
-func acceleratorFlags(fs *pflag.FlagSet, s *simulation.Simulating) {
-	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulation.Accelerators(), ", ")+", or a YAML file of one")
-	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", workload.ParseDType)
+func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
+	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulate.Accelerators(), ", ")+", or a YAML file of one")
+	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", train.ParseDType)
 	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations; full: gradients too", gpipe.ParseAccounting)
-	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulation.ParseSwitch)
-	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulation.ParseSwitch)
+	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulate.ParseSwitch)
+	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulate.ParseSwitch)
 	fs.BoolVar(&s.Peak, "peak", false, "everything runs at the device's peak rates, instead of the measured shares of them that its file has")
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
 }
@@ -104,16 +104,16 @@ func parseTopology(s string) (torus [2]int, err error) {
 }
 
 func optimizerFlag(fs *pflag.FlagSet, to *string) {
-	value(fs, to, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "its state counts as parameter memory", optimizerName)
+	value(fs, to, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "its state counts as parameter memory", optimizerName)
 }
 
 // optimizerName reads the name of an optimiser, with its settings.
 func optimizerName(s string) (string, error) {
-	_, err := workload.ParseOptimizer(s)
+	_, err := train.ParseOptimizer(s)
 	return s, err
 }
 
-func printSimulation(o *output, r *simulation.Simulation) error {
+func printSimulation(o *output, r *simulate.Simulation) error {
 	var b strings.Builder
 	rates := "at measured rates"
 	if r.Peak {
@@ -150,7 +150,7 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 	if p.Imbalance < -0.0005*r.StepSeconds {
 		b.WriteString("  a negative imbalance: even stages would wait longer, as here early stages recompute while they wait in any case\n")
 	}
-	byPeak := func(a, b simulation.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
+	byPeak := func(a, b simulate.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
 	most := slices.MaxFunc(r.Devices, byPeak)
 	var params, activations int64
 	for _, d := range r.Devices {

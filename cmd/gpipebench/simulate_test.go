@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments/simulation"
+	"gpipebench/simulate"
 )
 
 // What does not fit is said of each device, with what the accounting counts.
@@ -65,7 +65,7 @@ func TestOddTimesAreExplained(t *testing.T) {
 func TestSimulateSaysWhoseBubbleItIs(t *testing.T) {
 	for _, line := range []string{"-k 4 -m 8", "-k 4 -m 8 --schedule 1f1b --checkpoint never", "-k 2 -m 2 --replicas 3 --batch 32"} {
 		status, out, errs := execute(t, append(strings.Fields("simulate --layers 9 --dim 256 --ff 1024 --json"), strings.Fields(line)...)...)
-		var r simulation.Simulation
+		var r simulate.Simulation
 		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
 			t.Fatal(status, errs, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/gpipe/snapshot"
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
 	"gpipebench/internal/units"
 )
 
@@ -57,7 +57,7 @@ func listSnapshots(ctx context.Context, o *output, dir, format string) error {
 		return err
 	}
 	if len(steps) == 0 {
-		return fmt.Errorf("%s has no snapshots: want a directory of train --snapshot-dir", plain.Quoted(dir))
+		return fmt.Errorf("%s has no snapshots: want a directory of train --snapshot-dir", printable.Quoted(dir))
 	}
 	var all []listed
 	var first error
@@ -92,7 +92,7 @@ func inLines(all []listed) string {
 	var b strings.Builder
 	for _, l := range all {
 		if !l.Whole {
-			fmt.Fprintf(&b, "step %d: %s\n", l.Step, plain.Line(l.Damage))
+			fmt.Fprintf(&b, "step %d: %s\n", l.Step, printable.Line(l.Damage))
 			continue
 		}
 		fmt.Fprintf(&b, "step %d: whole, %s, %s, %s\n", l.Step, l.Time, units.FormatBytes(l.Bytes), l.Name)

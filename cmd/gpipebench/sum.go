@@ -6,15 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments/mlperf/summation/sums"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/transport"
+	"gpipebench/train"
 )
 
 // newSum returns the command that the experiment summation-measured starts in several
 // processes.
 func newSum() *cobra.Command {
 	var job sums.Job
-	var model workload.Model
+	var model train.Model
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use:    sums.Command,
@@ -31,7 +31,7 @@ func newSum() *cobra.Command {
 				return err
 			}
 			var all []sums.Outcome
-			if err := in.together(ctx, cmd, &workload.Setup{Partitions: 1, Replicas: world.Size}, func(p *workload.Processes) error {
+			if err := in.together(ctx, cmd, &train.Setup{Partitions: 1, Replicas: world.Size}, func(p *train.Processes) error {
 				var over transport.Transport = transport.InProcess()
 				if p != nil {
 					if over, err = p.Connect(ctx, ""); err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/page"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/page"
 	"gpipebench/nn/graph"
+	"gpipebench/train"
 )
 
 // reference is where a checkout has the records to compare with. Those of profile full
@@ -79,7 +79,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			}
 			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, units.FormatWait(total), r.Out))
 			shown := 0
-			err = printReports(ctx, o, r, format, func(report *suite.Report) error {
+			err = printReports(ctx, o, r, format, func(report *lab.Report) error {
 				shown++
 				if format != "text" { // tables only
 					return nil
@@ -113,16 +113,16 @@ engine measured them, and --fresh measures anew. Tables show the values of
 	})
 	paperFlag(cmd.Flags(), &r.Paper, "whose experiments (default: gpipe; with --only or --spec, any)")
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
-	formatFlag(cmd.Flags(), &format, "tables", suite.Formats...)
+	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
 	runFlags(cmd, &r)
 	return cmd
 }
 
 // printReports runs experiments, prints the tables of each as soon as they are complete
 // and calls then; JSON is one document at the end.
-func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*suite.Report) error) error {
-	var all suite.Report
-	err := r.Run(ctx, o.progress, func(_ suite.Experiment, report *suite.Report) error {
+func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*lab.Report) error) error {
+	var all lab.Report
+	err := r.Run(ctx, o.progress, func(_ lab.Experiment, report *lab.Report) error {
 		if format == "json" {
 			all.Tables = append(all.Tables, report.Tables...)
 		} else if err := writeTables(o, report, format); err != nil {
@@ -152,20 +152,20 @@ func paperFlag(fs *pflag.FlagSet, to *string, usage string) {
 
 // newTables is a command that runs experiments and prints their tables: that of a paper,
 // of one experiment, or of the parts of one table.
-func newTables(name, short string, parts []suite.Definition) *cobra.Command {
+func newTables(name, short string, parts []lab.Definition) *cobra.Command {
 	r := experiments.Reproducing{}
 	format := ""
 	cmd := &cobra.Command{
 		Use: name, Short: short,
 		RunE: does(func(ctx context.Context, o *output) error {
-			return printReports(ctx, o, r, format, func(*suite.Report) error { return nil })
+			return printReports(ctx, o, r, format, func(*lab.Report) error { return nil })
 		}),
 	}
 	for _, d := range parts {
 		r.Only = append(r.Only, d.ID)
 		if d.TypedActivations {
 			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "of activations; bf16: only "+d.ID+", under records of its own", func(text string) (string, error) {
-				dt, err := workload.ParseDType(text)
+				dt, err := train.ParseDType(text)
 				if err != nil || dt == graph.F32 {
 					return "", err
 				}
@@ -175,14 +175,14 @@ func newTables(name, short string, parts []suite.Definition) *cobra.Command {
 		}
 	}
 	profileFlag(cmd, &r.Profile)
-	formatFlag(cmd.Flags(), &format, "tables", suite.Formats...)
+	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")
 	runFlags(cmd, &r)
 	return cmd
 }
 
 // writeTables prints a report's tables, JSON as one document.
-func writeTables(o *output, r *suite.Report, format string) error {
+func writeTables(o *output, r *lab.Report, format string) error {
 	if format == "json" {
 		return o.json(r.Tables)
 	}

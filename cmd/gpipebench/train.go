@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/units"
 	"gpipebench/internal/usage"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 func newTrain() *cobra.Command {
-	var t workload.Training
+	var t train.Training
 	var trace, curve, profile string
 	var format, recipe, command string
 	var in processes
@@ -60,7 +60,7 @@ With a network for images it is, for
 			if dry {
 				return printSettings(o, &t, command, format)
 			}
-			var r *workload.TrainResult
+			var r *train.Result
 			t.Announce = func(steps int, expected time.Duration) {
 				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, units.About(expected)), steps)
 			}
@@ -69,9 +69,9 @@ With a network for images it is, for
 				o.progress.Say(what)
 			}
 			t.Notice = o.progress.Say
-			err := in.together(ctx, cmd, &t.Setup, func(p *workload.Processes) (err error) {
+			err := in.together(ctx, cmd, &t.Setup, func(p *train.Processes) (err error) {
 				t.Processes = p
-				r, err = t.Run(ctx, func(s workload.TrainStep) {
+				r, err = t.Run(ctx, func(s train.TrainStep) {
 					o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 				})
 				return err
@@ -83,7 +83,7 @@ With a network for images it is, for
 			// The steps are done, so the outcome is printed whatever failed after them.
 			printed := printTraining
 			if format == "json" {
-				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
+				printed = func(o *output, r *train.Result) error { return o.json(r) }
 			}
 			if r.LastStep == nil && r.ResumedAt > 0 && (draw || trace != "") {
 				o.progress.Say("no step was left, and so there is no timeline")
@@ -95,8 +95,8 @@ With a network for images it is, for
 	fs := modelFlags(cmd, &t.Model, trainedModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (catalogs of programs; no DIR: "+datasets.SystemCatalogs+"); of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
-	count(fs, &t.Steps, "steps", 1500, 0, workload.MaxSteps, "mini-batches to train on")
-	count(fs, &t.Epochs, "epochs", 0, 0, workload.MaxSteps, "passes over the data to train for, instead of --steps")
+	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
+	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
 	spatialFlag(fs, &t.Setup, threadsOfParts)
@@ -106,12 +106,12 @@ With a network for images it is, for
 	deviceFlags(fs, &t.Setup, "host")
 	seedFlag(fs, &t.Seed, "of weights, dropout and data")
 	value(fs, &recipe, "recipe", "", "name", "settings with which a paper trained, where none are given: "+recipeNames(), func(s string) (string, error) {
-		_, err := workload.RecipeOf(s)
+		_, err := train.RecipeOf(s)
 		return s, err
 	})
 	fs.BoolVar(&dry, "dry", false, "train nothing: check the settings and print them as a command, those of presets and recipes included")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow; lars with --l2 as its weight decay, and with settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow; lars with --l2 as its weight decay, and with settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
 	value(fs, &t.LRSchedule, "lr-schedule", "", "schedule", nn.LRScheduleForms+" (default inverse-sqrt:W, W being 200, or a quarter of the steps if that is less)", func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
@@ -123,8 +123,8 @@ With a network for images it is, for
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that all tokens or classes get in training, from 0 up to 1")
 	number(fs, &t.L2, "l2", 0, anything, "added to the gradient, times the weight")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
-	count(fs, &t.EvalEvery, "eval-every", 0, 0, workload.MaxSteps, "steps between evaluations; 0: only at the end, of images after each epoch")
-	count(fs, &t.Generate, "generate", 0, 0, workload.MaxGenerate, "tokens of text to generate at the end, of a language model: greedily, and sampled with the seed")
+	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: only at the end, of images after each epoch")
+	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens of text to generate at the end, of a language model: greedily, and sampled with the seed")
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
@@ -132,7 +132,7 @@ With a network for images it is, for
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors); with --steps 0 the initial ones, or those of --load")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	snapshotFlags(fs, &t.Snapshots)
-	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps and a resumed one goes on with: .csv or .jsonl", workload.RowEndings...)
+	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps and a resumed one goes on with: .csv or .jsonl", train.RowEndings...)
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
@@ -159,8 +159,8 @@ With a network for images it is, for
 }
 
 // printSettings prints the command that would train, if it can begin.
-func printSettings(o *output, t *workload.Training, command, format string) error {
-	if err := t.Check(map[workload.Model]int{}); err != nil {
+func printSettings(o *output, t *train.Training, command, format string) error {
+	if err := t.Check(map[train.Model]int{}); err != nil {
 		return err
 	}
 	if format == "json" {
@@ -172,15 +172,15 @@ func printSettings(o *output, t *workload.Training, command, format string) erro
 }
 
 // snapshotFlags adds the flags of snapshots.
-func snapshotFlags(fs *pflag.FlagSet, s *workload.Snapshots) {
+func snapshotFlags(fs *pflag.FlagSet, s *train.Snapshots) {
 	fs.StringVar(&s.Dir, "snapshot-dir", "", "directory for snapshots of the training's state, from which it goes on after an interrupt")
-	count(fs, &s.Every, "snapshot-every", 100, 1, workload.MaxSteps, "steps between snapshots; there is one after the last step, too")
-	count(fs, &s.Keep, "snapshot-keep", 2, 1, workload.MaxSteps, "newest snapshots that stay")
+	count(fs, &s.Every, "snapshot-every", 100, 1, train.MaxSteps, "steps between snapshots; there is one after the last step, too")
+	count(fs, &s.Keep, "snapshot-keep", 2, 1, train.MaxSteps, "newest snapshots that stay")
 	fs.BoolVar(&s.Resume, "resume", false, "go on from the newest whole snapshot, if there is one: with the same bits, also with other -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas of the same --groups")
 }
 
 // checkSnapshotFlags refuses flags of snapshots without a directory for them.
-func checkSnapshotFlags(cmd *cobra.Command, s *workload.Snapshots) error {
+func checkSnapshotFlags(cmd *cobra.Command, s *train.Snapshots) error {
 	if s.Dir != "" {
 		return nil
 	}
@@ -204,7 +204,7 @@ func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
 	return cmp.Or(o.printf("\nthe last step:\n"), timeline.WriteText(o.out, t, o.width))
 }
 
-func printTraining(o *output, r *workload.TrainResult) error {
+func printTraining(o *output, r *train.Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d parameters, %d steps", r.Params, len(r.Losses))
 	if r.DType != "" {
@@ -264,7 +264,7 @@ func printBelow(b *strings.Builder, step, closedForm float64) {
 }
 
 // printIdle says of each of several devices what it waits for.
-func printIdle(b *strings.Builder, devices []workload.DeviceTime) {
+func printIdle(b *strings.Builder, devices []train.DeviceTime) {
 	if len(devices) < 2 {
 		return
 	}
@@ -284,7 +284,7 @@ func printIdle(b *strings.Builder, devices []workload.DeviceTime) {
 }
 
 // printGenerated prints what a language model goes on with, each line after a bar.
-func printGenerated(b *strings.Builder, g *workload.Generated) {
+func printGenerated(b *strings.Builder, g *train.Generated) {
 	if g == nil {
 		return
 	}
@@ -298,7 +298,7 @@ func printGenerated(b *strings.Builder, g *workload.Generated) {
 
 // printMemory lists the devices' planned peaks and what was used: less, where no
 // mini-batch of the run had the largest shapes.
-func printMemory(b *strings.Builder, partition, placement []int, peak, high []int64, parts *workload.PartBytes) {
+func printMemory(b *strings.Builder, partition, placement []int, peak, high []int64, parts *train.PartBytes) {
 	if placement != nil { // layers of each device
 		devices := make([]int, slices.Max(placement)+1)
 		for piece, device := range placement {

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/workload"
+	"gpipebench/train"
 )
 
 // translationFlags adds the flags that only translations have.
-func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
-	count(fs, &t.Beam, "beam", 1, 1, workload.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
-	fileFlag(fs, &t.Translations, "translations", "file for the translations of what is held out, with sources and references: .csv or .jsonl", workload.RowEndings...)
+func translationFlags(fs *pflag.FlagSet, t *train.Training) {
+	count(fs, &t.Beam, "beam", 1, 1, train.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
+	fileFlag(fs, &t.Translations, "translations", "file for the translations of what is held out, with sources and references: .csv or .jsonl", train.RowEndings...)
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
@@ -39,7 +39,7 @@ func joinTied(args []string) []string {
 }
 
 // printTranslation lists the scores of each language and of the baselines.
-func printTranslation(b *strings.Builder, r *workload.TrainResult) {
+func printTranslation(b *strings.Builder, r *train.Result) {
 	if r.Eval.BLEU == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func printTranslation(b *strings.Builder, r *workload.TrainResult) {
 		fmt.Fprintf(b, "  %s", y.Name)
 	}
 	fmt.Fprintf(b, "  %8s\n", "BLEU")
-	row := func(name string, pairs int, share, loss, accuracy float64, bleu func(workload.Baseline) float64, own float64) {
+	row := func(name string, pairs int, share, loss, accuracy float64, bleu func(train.Baseline) float64, own float64) {
 		fmt.Fprintf(b, "  %-*s %9d %6.1f%% %9.4f %8.2f%%", width, name, pairs, 100*share, loss, 100*accuracy)
 		for _, y := range r.Baselines {
 			fmt.Fprintf(b, "  %*.2f", len(y.Name), bleu(y))
@@ -62,7 +62,7 @@ func printTranslation(b *strings.Builder, r *workload.TrainResult) {
 	pairs := 0
 	for i, l := range r.Eval.Languages {
 		pairs += l.Train
-		row(l.Name, l.Train, l.Share, l.Loss, l.Accuracy, func(y workload.Baseline) float64 { return y.Languages[i] }, l.BLEU)
+		row(l.Name, l.Train, l.Share, l.Loss, l.Accuracy, func(y train.Baseline) float64 { return y.Languages[i] }, l.BLEU)
 	}
-	row("all", pairs, 1, r.Eval.Loss, r.Eval.Accuracy, func(y workload.Baseline) float64 { return y.BLEU }, *r.Eval.BLEU)
+	row("all", pairs, 1, r.Eval.Loss, r.Eval.Accuracy, func(y train.Baseline) float64 { return y.BLEU }, *r.Eval.BLEU)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/claims"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
+	"gpipebench/lab/claims"
 )
 
 // newVerify returns the command that checks papers' claims with records.
@@ -77,7 +77,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			case "csv":
 				err = r.Tables()[0].Write(o.out, format)
 			default:
-				err = writeTables(o, &suite.Report{Tables: r.Tables()}, format)
+				err = writeTables(o, &lab.Report{Tables: r.Tables()}, format)
 			}
 			return cmp.Or(err, r.Err(strict))
 		}),
@@ -89,6 +89,6 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", claims.ParseOnly)
 	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
-	formatFlag(cmd.Flags(), &format, "the verdicts", suite.Formats...)
+	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)
 	return cmd
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench"
-	"gpipebench/experiments/machine"
+	"gpipebench/internal/machine"
 )
 
 func newVersion() *cobra.Command {

@@ -10,16 +10,16 @@ import (
 	"gpipebench/experiments/beyond/replicas"
 	"gpipebench/experiments/beyond/replicas/modelled"
 	"gpipebench/experiments/beyond/replicas/scaling"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
 )
 
 //go:embed claims.yaml
 var claims []byte
 
 // Paper is what no publication has.
-var Paper = suite.Paper{
+var Paper = lab.Paper{
 	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has", Claims: claims,
-	Experiments: []suite.Definition{
+	Experiments: []lab.Definition{
 		replicas.Definition,
 		scaling.Definition,
 		modelled.Definition,

@@ -9,7 +9,7 @@ import (
 	"gpipebench/experiments/bubbles/formulas"
 	"gpipebench/experiments/bubbles/gpipetables"
 	"gpipebench/experiments/bubbles/table5"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
 )
 
 //go:embed claims.yaml
@@ -17,9 +17,9 @@ var claims []byte
 
 // Paper is Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241), with the
 // schedules that it is compared with.
-var Paper = suite.Paper{
+var Paper = lab.Paper{
 	Name: "bubbles", Title: "Bubbles of later schedules", Of: "the papers on schedules after GPipe's", Claims: claims,
-	Experiments: []suite.Definition{
+	Experiments: []lab.Definition{
 		table5.Definition,
 		formulas.Definition,
 		gpipetables.Definition,

@@ -11,16 +11,16 @@ import (
 	"gpipebench/experiments/densify/scaling"
 	"gpipebench/experiments/densify/timelines"
 	"gpipebench/experiments/densify/weak"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
 )
 
 //go:embed claims.yaml
 var claims []byte
 
 // Paper is Cavdar et al. 2019, "Densifying Assumed-sparse Tensors" (ISC 2019).
-var Paper = suite.Paper{
+var Paper = lab.Paper{
 	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors", Claims: claims,
-	Experiments: []suite.Definition{
+	Experiments: []lab.Definition{
 		accumulation.Definition,
 		measured.Definition,
 		timelines.Definition,

@@ -26,16 +26,16 @@ import (
 	"gpipebench/experiments/gpipe/transfer"
 	"gpipebench/experiments/gpipe/translation"
 	"gpipebench/experiments/gpipe/validation"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
 )
 
 //go:embed claims.yaml
 var claims []byte
 
 // Paper is GPipe, in both of its versions (Huang et al., arXiv 1811.06965).
-var Paper = suite.Paper{
+var Paper = lab.Paper{
 	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper", Claims: claims,
-	Experiments: []suite.Definition{
+	Experiments: []lab.Definition{
 		table1.Definition,
 		table2.Definition,
 		amoebanet.Definition,

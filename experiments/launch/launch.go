@@ -33,7 +33,7 @@ import (
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/child"
 	"gpipebench/internal/files"
-	"gpipebench/internal/hold"
+	"gpipebench/internal/shutdown"
 	"gpipebench/internal/usage"
 )
 
@@ -86,7 +86,7 @@ func (e *Failed) Error() string { return fmt.Sprintf("rank 0 has ended with stat
 // their time to end: a training may finish its step and write a snapshot. The error is a
 // *Failed if rank 0 has printed one.
 func (l Launching) Run(ctx context.Context) (err error) {
-	defer hold.On(ctx)()
+	defer shutdown.On(ctx)()
 	places, err := l.place()
 	if err != nil {
 		return err

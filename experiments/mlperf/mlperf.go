@@ -22,16 +22,16 @@ import (
 	"gpipebench/experiments/mlperf/translators"
 	"gpipebench/experiments/mlperf/update"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
 )
 
 //go:embed claims.yaml
 var claims []byte
 
 // Paper is Kumar et al. 2019, "Scale MLPerf-0.6 models on Google TPU-v3 Pods".
-var Paper = suite.Paper{
+var Paper = lab.Paper{
 	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models", Claims: claims,
-	Experiments: []suite.Definition{
+	Experiments: []lab.Definition{
 		update.Definition,
 		updatemeasured.Definition,
 		summation.Definition,

@@ -14,7 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/internal/plain"
+	"gpipebench/internal/printable"
 )
 
 // The values of a document's fields are limited by their Go types and by tags
@@ -53,7 +53,7 @@ var builtIn = Vocabularies{
 func formed(form *regexp.Regexp, what string) func(string) error {
 	return func(s string) error {
 		if !form.MatchString(s) {
-			return fmt.Errorf("%s: want %s", plain.Quoted(s), what)
+			return fmt.Errorf("%s: want %s", printable.Quoted(s), what)
 		}
 		return nil
 	}
@@ -63,7 +63,7 @@ func formed(form *regexp.Regexp, what string) func(string) error {
 func OneOf(words ...string) func(string) error {
 	return func(s string) error {
 		if !slices.Contains(words, s) {
-			return fmt.Errorf("unknown %s: want %s", plain.Quoted(s), strings.Join(words, ", "))
+			return fmt.Errorf("unknown %s: want %s", printable.Quoted(s), strings.Join(words, ", "))
 		}
 		return nil
 	}
@@ -240,7 +240,7 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		err := own.UnmarshalYAML(n)
 		var want WantError
 		if errors.As(err, &want) && n.Kind == yaml.ScalarNode {
-			err = fmt.Errorf("%s: %w", plain.Quoted(n.Value), want)
+			err = fmt.Errorf("%s: %w", printable.Quoted(n.Value), want)
 		}
 		if err != nil {
 			return "", problem(n, path, err)
@@ -263,7 +263,7 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	switch t.Kind() {
 	case reflect.String:
 		if err := n.Decode(v.Interface()); err != nil {
-			return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
+			return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
 		}
 		s := v.Elem().String()
 		switch {
@@ -274,12 +274,12 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 				return "", problem(n, path, err)
 			}
 		case !isLine(s):
-			return fail("%s: want %s", plain.Quoted(s), r.wanted(t, rule))
+			return fail("%s: want %s", printable.Quoted(s), r.wanted(t, rule))
 		}
 		return strconv.Quote(s), nil
 	case reflect.Bool:
 		if tag != "!!bool" || n.Decode(v.Interface()) != nil {
-			return fail("%s: want true or false", plain.Quoted(n.Value))
+			return fail("%s: want true or false", printable.Quoted(n.Value))
 		}
 		if !v.Elem().Bool() {
 			return "", nil
@@ -288,15 +288,15 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	case reflect.Float64:
 		x := 0.0
 		if tag != "!!int" && tag != "!!float" || n.Decode(&x) != nil || !rule.takes(x) {
-			return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
+			return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
 		}
 		return nonZero(strconv.FormatFloat(x, 'g', -1, 64)), nil
 	}
 	if tag != "!!int" || n.Decode(v.Interface()) != nil {
-		return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
+		return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
 	}
 	if x := v.Elem(); x.CanInt() && !rule.takes(float64(x.Int())) || x.CanUint() && !rule.takes(float64(x.Uint())) {
-		return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
+		return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
 	}
 	return nonZero(fmt.Sprint(v.Elem().Interface())), nil
 }
@@ -544,7 +544,7 @@ func kindText(n *yaml.Node) string {
 	case yaml.MappingNode:
 		return "keys and values"
 	}
-	return plain.Quoted(n.Value)
+	return printable.Quoted(n.Value)
 }
 
 // plainKey returns a key, quoted unless it is a plain word.
@@ -552,5 +552,5 @@ func plainKey(s string) string {
 	if nameForm.MatchString(s) {
 		return s
 	}
-	return plain.Quoted(s)
+	return printable.Quoted(s)
 }

@@ -12,42 +12,42 @@ import (
 	"strconv"
 
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/place"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "processes", Folder: folder, New: suite.New[processes]}
+var Definition = lab.Definition{ID: "processes", Folder: folder, New: lab.New[processes]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Networks   []string           `yaml:"networks" want:"network"`
-	Processes  []int              `yaml:"processes" want:"2..64"`
-	Trainings  []training         `yaml:"trainings"`
-	Profiles   map[string]profile `yaml:"profiles"`
+	lab.Head  `yaml:",inline"`
+	Networks  []string           `yaml:"networks" want:"network"`
+	Processes []int              `yaml:"processes" want:"2..64"`
+	Trainings []training         `yaml:"trainings"`
+	Profiles  map[string]profile `yaml:"profiles"`
 }
 
 // training is one whose weights must be the same however it is divided.
 type training struct {
-	Name      string         `yaml:"name" want:"name,key"`
-	Title     string         `yaml:"title" want:"shown"`
-	Model     workload.Model `yaml:"model"`
-	Batch     int            `yaml:"batch" want:"1..65536"`
-	Optimizer string         `yaml:"optimizer" want:"optimizer"`
-	LR        float64        `yaml:"lr" want:">0.."`
-	ClipNorm  float64        `yaml:"clip_norm" want:">0.."`
-	G         int            `yaml:"g" want:"1..65536"`
-	M         int            `yaml:"m" want:"1..65536"` // of each group
-	Scope     string         `yaml:"bn_scope" want:"scope,optional"`
-	Shapes    []shape        `yaml:"shapes"`
+	Name      string      `yaml:"name" want:"name,key"`
+	Title     string      `yaml:"title" want:"shown"`
+	Model     train.Model `yaml:"model"`
+	Batch     int         `yaml:"batch" want:"1..65536"`
+	Optimizer string      `yaml:"optimizer" want:"optimizer"`
+	LR        float64     `yaml:"lr" want:">0.."`
+	ClipNorm  float64     `yaml:"clip_norm" want:">0.."`
+	G         int         `yaml:"g" want:"1..65536"`
+	M         int         `yaml:"m" want:"1..65536"` // of each group
+	Scope     string      `yaml:"bn_scope" want:"scope,optional"`
+	Shapes    []shape     `yaml:"shapes"`
 }
 
 // shape is how many devices a training has.
@@ -58,8 +58,8 @@ type shape struct {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Steps    int        `yaml:"steps" want:"1..100000"`
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Steps    int      `yaml:"steps" want:"1..100000"`
 }
 
 // Way is how a training is run: its devices, and how they are divided over processes.
@@ -72,19 +72,19 @@ type Way struct {
 
 // processes trains in several ways and compares weights, and bytes with the plan.
 type processes struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	launch.Program
 }
 
-func (x *processes) Resolve() *suite.Problem {
+func (x *processes) Resolve() *lab.Problem {
 	for i, t := range x.Spec.Trainings {
 		for j, s := range t.Shapes {
 			if each := t.G / s.R; t.G%s.R != 0 || s.R > 1 && each&(each-1) != 0 {
-				return suite.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", s.R, t.G), "trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j), "r")
+				return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", s.R, t.G), "trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j), "r")
 			}
 		}
 		if !slices.ContainsFunc(x.Spec.ways(&t), func(w Way) bool { return w.Processes > 1 }) {
-			return suite.At(errors.New("no shape has a device for each of several processes: want one"), "trainings", fmt.Sprint(i), "shapes")
+			return lab.At(errors.New("no shape has a device for each of several processes: want one"), "trainings", fmt.Sprint(i), "shapes")
 		}
 	}
 	return nil
@@ -181,15 +181,15 @@ func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // Record is one run.
 type Record struct {
-	Run       Way                  `json:"run"`
-	Command   []string             `json:"command"` // of each process
-	Losses    []float64            `json:"losses"`
-	Initial   string               `json:"initial_sha256"`
-	SHA256    string               `json:"weights_sha256"`
-	Peak      []int64              `json:"peak_bytes"`
-	HighWater []int64              `json:"high_water_bytes"`
-	Processes []workload.Process   `json:"processes,omitempty"` // none: one
-	Traffic   []workload.Travelled `json:"traffic,omitempty"`   // of a step, from process to process
+	Run       Way               `json:"run"`
+	Command   []string          `json:"command"` // of each process
+	Losses    []float64         `json:"losses"`
+	Initial   string            `json:"initial_sha256"`
+	SHA256    string            `json:"weights_sha256"`
+	Peak      []int64           `json:"peak_bytes"`
+	HighWater []int64           `json:"high_water_bytes"`
+	Processes []train.Process   `json:"processes,omitempty"` // none: one
+	Traffic   []train.Travelled `json:"traffic,omitempty"`   // of a step, from process to process
 }
 
 // Check requires losses, both hashes, memory of each device, and of several processes as
@@ -208,12 +208,12 @@ func (r *Record) Check() error {
 
 // exact reports whether what was sent is what was planned, to the byte.
 func (r *Record) exact() bool {
-	return !slices.ContainsFunc(r.Traffic, func(t workload.Travelled) bool { return t.Bytes != t.PlannedBytes })
+	return !slices.ContainsFunc(r.Traffic, func(t train.Travelled) bool { return t.Bytes != t.PlannedBytes })
 }
 
 // Measure runs each way in processes of its own.
 func (x *processes) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (x *processes) Measure(ctx context.Context, log *records.Log, p progress.Pr
 				return err
 			}
 			args := t.arguments(w, profile.Steps, x.Spec.Seed)
-			var r workload.TrainResult
+			var r train.Result
 			if err := x.Run(ctx, w.Processes, w.Network, args, &r); err != nil {
 				return fmt.Errorf("%s: %w", t.sample(w), err)
 			}
@@ -248,15 +248,15 @@ func (x *processes) Measure(ctx context.Context, log *records.Log, p progress.Pr
 }
 
 // Planned are the trainings in one process.
-func (x *processes) Planned(profile string) (list []suite.PlannedRun) {
+func (x *processes) Planned(profile string) (list []lab.PlannedRun) {
 	for i, t := range x.Spec.Trainings {
 		for j, s := range t.Shapes {
-			list = append(list, suite.PlannedRun{Path: []string{"trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j)}, Run: workload.Training{
+			list = append(list, lab.PlannedRun{Path: []string{"trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j)}, Run: train.Training{
 				Model: t.Model, Data: "synthetic", Batch: t.Batch, Steps: x.Spec.Profiles[profile].Steps, Seed: x.Spec.Seed,
 				Optimizer: t.Optimizer, LR: t.LR, LRSchedule: "constant", ClipNorm: t.ClipNorm,
-				Setup: workload.Setup{
+				Setup: train.Setup{
 					Partitions: s.K, MicroBatches: t.M, Replicas: s.R, Groups: t.G, ShardUpdate: s.Shard,
-					BNScope: suite.Named(gpipe.ParseScope, t.Scope),
+					BNScope: lab.Named(gpipe.ParseScope, t.Scope),
 				},
 			}})
 		}
@@ -266,5 +266,5 @@ func (x *processes) Planned(profile string) (list []suite.PlannedRun) {
 
 // numbers are those of a set, in order.
 func numbers(set map[int]bool) string {
-	return suite.JoinWith(slices.Sorted(maps.Keys(set)), ", ")
+	return lab.JoinWith(slices.Sorted(maps.Keys(set)), ", ")
 }

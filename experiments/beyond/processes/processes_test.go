@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // filled is a log of runs that agree, but for what change does to some.
@@ -28,8 +28,8 @@ func filled(t *testing.T, x *processes, without string, change func(name string,
 				Peak: make([]int64, w.K*w.R), HighWater: make([]int64, w.K*w.R),
 			}
 			if w.Processes > 1 {
-				r.Processes = make([]workload.Process, w.Processes)
-				r.Traffic = []workload.Travelled{{What: gpipe.Summands.String(), Messages: 1, Bytes: 1024, PlannedBytes: 1024}}
+				r.Processes = make([]train.Process, w.Processes)
+				r.Traffic = []train.Travelled{{What: gpipe.Summands.String(), Messages: 1, Bytes: 1024, PlannedBytes: 1024}}
 			}
 			change(of.sample(w), &r)
 			if err := log.Add(of.sample(w), 1, r); err != nil {
@@ -41,7 +41,7 @@ func filled(t *testing.T, x *processes, without string, change func(name string,
 }
 
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*processes](t, Definition.Load)
+	x := labtest.Loaded[*processes](t, Definition.Load)
 	some := func(part string, change func(r *Record)) func(string, *Record) {
 		done := false
 		return func(name string, r *Record) {
@@ -72,7 +72,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s: verdict %v, want %q", c.name, r.Verdict, c.want)
 		}
 		runs, traffic := r.Tables[1], r.Tables[2]
-		column := func(of *suite.Table, name, value string) (n int) {
+		column := func(of *lab.Table, name, value string) (n int) {
 			for _, row := range of.Printed() {
 				if row[of.Column(name)] == value {
 					n++
@@ -89,7 +89,7 @@ func TestReport(t *testing.T) {
 		if got := column(r.Tables[0], "SHA-256 of the weights", "not in this binary"); got != len(x.Spec.Trainings) {
 			t.Errorf("%s: %d rows without MPI: %q", c.name, got, r.Tables[0].Printed())
 		}
-		suitetest.CheckPlots(t, &suite.Report{Files: r.Files})
+		labtest.CheckPlots(t, &lab.Report{Files: r.Files})
 	}
 	if _, err := x.Report(filled(t, x, "tcp", func(string, *Record) {}), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without TCP: %v", err)
@@ -123,7 +123,7 @@ func TestRecord(t *testing.T) {
 	good := Record{
 		Run: Way{shape: shape{K: 1, R: 2}, Processes: 2, Network: "tcp", Spread: "replica"}, Losses: []float64{1},
 		Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("1", 64), Peak: []int64{1, 2}, HighWater: []int64{1, 2},
-		Processes: make([]workload.Process, 2), Traffic: make([]workload.Travelled, 1),
+		Processes: make([]train.Process, 2), Traffic: make([]train.Travelled, 1),
 	}
 	if err := good.Check(); err != nil {
 		t.Error(err)
@@ -144,7 +144,7 @@ func TestRecord(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"networks: [unix, tcp, mpi]", "networks: [unix, pigeons]", "networks"},
 		{"processes: [2, 4]", "processes: [1, 4]", "processes"},
 		{"processes: [2, 4]", "processes: [5, 6]", "no shape has a device for each"},
@@ -153,7 +153,7 @@ func TestSpec(t *testing.T) {
 		{"bn_scope: all", "bn_scope: some", "bn_scope"},
 		{"clip_norm: 0.5", "clip_norm: 0", "clip_norm"},
 	})
-	x := suitetest.Loaded[*processes](t, Definition.Load)
+	x := labtest.Loaded[*processes](t, Definition.Load)
 	if err := x.Measure(t.Context(), records.New(x.Key("smoke")), progress.Silent{}); err == nil || !strings.Contains(err.Error(), "no program") {
 		t.Error("measures without a program")
 	}

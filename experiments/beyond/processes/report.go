@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // found is what a report has found so far.
@@ -26,16 +26,16 @@ type found struct {
 const loads = gpipe.GatheredRows
 
 // Report compares weights, and bytes with the plan.
-func (x *processes) Report(log, reference *records.Log) (*suite.Report, error) {
-	networks := &suite.Table{ID: x.ID() + "-networks", Title: x.Title()}
+func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
+	networks := &lab.Table{ID: x.ID() + "-networks", Title: x.Title()}
 	networks.Texts("training", "network")
 	networks.Numbers("runs", "that differ", "SHA-256 values")
 	networks.Texts("processes", "K", "R", "SHA-256 of the weights")
-	runs := &suite.Table{ID: x.ID(), Title: "Processes: each run"}
+	runs := &lab.Table{ID: x.ID(), Title: "Processes: each run"}
 	runs.Texts("training", "network", "order of devices", "update")
 	runs.Numbers("processes", "K", "R", "final loss")
 	runs.Texts("SHA-256 of the weights", "equal")
-	traffic := &suite.Table{ID: x.ID() + "-traffic", Title: "Processes: bytes that a step sends from process to process", Caption: []string{
+	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: bytes that a step sends from process to process", Caption: []string{
 		"As the receivers count them, of all processes together; planned: what follows from shapes, layouts and the division alone. The same over each network.",
 	}}
 	traffic.Texts("training", "order of devices", "update")
@@ -71,7 +71,7 @@ func (x *processes) Report(log, reference *records.Log) (*suite.Report, error) {
 			}
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{networks, runs, traffic}}
+	r := &lab.Report{Tables: []*lab.Table{networks, runs, traffic}}
 	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", so.runs)
 	for _, c := range []struct {
 		is   bool
@@ -94,7 +94,7 @@ func (x *processes) Report(log, reference *records.Log) (*suite.Report, error) {
 }
 
 // addRuns adds a training's runs and, of each network, what they tried.
-func (x *processes) addRuns(networks, runs *suite.Table, t *training, log *records.Log, so *found) (first *Record, err error) {
+func (x *processes) addRuns(networks, runs *lab.Table, t *training, log *records.Log, so *found) (first *Record, err error) {
 	for _, network := range append([]string{""}, x.Spec.Networks...) {
 		var tried, differ int
 		var hashes []string
@@ -122,11 +122,11 @@ func (x *processes) addRuns(networks, runs *suite.Table, t *training, log *recor
 			}
 			so.still = so.still || r.SHA256 == r.Initial
 			so.wasted = so.wasted || !slices.Equal(r.Peak, r.HighWater)
-			runs.Add(t.Name, name(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, suite.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
+			runs.Add(t.Name, name(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
 		}
 		so.runs, so.different = so.runs+tried, so.different+differ
 		if tried == 0 {
-			networks.Add(t.Name, name(network), suite.Absent, suite.Absent, suite.Absent, "-", "-", "-", launch.Lacks(network))
+			networks.Add(t.Name, name(network), lab.Absent, lab.Absent, lab.Absent, "-", "-", "-", launch.Lacks(network))
 			continue
 		}
 		networks.Add(t.Name, name(network), tried, differ, len(hashes), numbers(ps), numbers(ks), numbers(rs), strings.Join(hashes, ", "))
@@ -158,7 +158,7 @@ func orDash(text string) string {
 }
 
 // addTraffic adds what a training's processes sent, once for all networks, and draws it.
-func (x *processes) addTraffic(table *suite.Table, t *training, log *records.Log, so *found) (*plot.BarPanel, error) {
+func (x *processes) addTraffic(table *lab.Table, t *training, log *records.Log, so *found) (*plot.BarPanel, error) {
 	panel := &plot.BarPanel{Title: t.Name, Y: "KiB in a step", Stacked: true}
 	kinds := make([]plot.BarSeries, loads)
 	sum := map[string]bool{} // that are not 0
@@ -191,7 +191,7 @@ func (x *processes) addTraffic(table *suite.Table, t *training, log *records.Log
 		for l := range loads {
 			of := travelled(shown, l)
 			all, planned = all+of.Bytes, planned+of.PlannedBytes
-			cells = append(cells, suite.Bytes(of.Bytes))
+			cells = append(cells, lab.Bytes(of.Bytes))
 			kinds[l].Add(float64(of.Bytes) / 1024)
 			sum[l.String()] = sum[l.String()] || of.Bytes > 0
 		}
@@ -203,7 +203,7 @@ func (x *processes) addTraffic(table *suite.Table, t *training, log *records.Log
 			label += " d"
 		}
 		panel.Names = append(panel.Names, label)
-		table.Add(append(cells, suite.Whole(all, fmt.Sprint(all)), suite.Whole(planned, fmt.Sprint(planned)), map[bool]string{true: "yes", false: "NO"}[exact])...)
+		table.Add(append(cells, lab.Whole(all, fmt.Sprint(all)), lab.Whole(planned, fmt.Sprint(planned)), map[bool]string{true: "yes", false: "NO"}[exact])...)
 	}
 	for l := range loads {
 		if kinds[l].Name = l.String(); sum[l.String()] {
@@ -214,7 +214,7 @@ func (x *processes) addTraffic(table *suite.Table, t *training, log *records.Log
 }
 
 // travelled is what a run's processes sent of a kind.
-func travelled(r *Record, l gpipe.Load) (of workload.Travelled) {
+func travelled(r *Record, l gpipe.Load) (of train.Travelled) {
 	for _, t := range r.Traffic {
 		if t.What == l.String() {
 			return t

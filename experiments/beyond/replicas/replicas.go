@@ -4,11 +4,11 @@ package replicas
 import (
 	"embed"
 
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/ways"
+	"gpipebench/lab"
+	"gpipebench/lab/samebits"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "replicas", Folder: folder, New: suite.New[ways.Experiment]}
+var Definition = lab.Definition{ID: "replicas", Folder: folder, New: lab.New[samebits.Experiment]}

@@ -8,24 +8,24 @@ import (
 	"errors"
 	"fmt"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "bubbles-emulated", Folder: folder, New: suite.New[emulated]}
+var Definition = lab.Definition{ID: "bubbles-emulated", Folder: folder, New: lab.New[emulated]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	K           int      `yaml:"k" want:"2..64"`
 	Optimizer   string   `yaml:"optimizer" want:"optimizer"`
 	Within      float64  `yaml:"within" want:">0..1000"` // of the emulated step, in percent
@@ -36,51 +36,51 @@ type spec struct {
 }
 
 type profile struct {
-	Expected suite.Span     `yaml:"expected" want:"shown"`
-	Model    workload.Model `yaml:"model"`
-	Batch    int            `yaml:"batch" want:"1..65536"`
-	M        int            `yaml:"m" want:"1..1024"`
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	Turns    int            `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
+	Expected lab.Span    `yaml:"expected" want:"shown"`
+	Model    train.Model `yaml:"model"`
+	Batch    int         `yaml:"batch" want:"1..65536"`
+	M        int         `yaml:"m" want:"1..1024"`
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Turns    int         `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
 }
 
 type emulated struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (e *emulated) Resolve() *suite.Problem {
+func (e *emulated) Resolve() *lab.Problem {
 	if len(e.Spec.Schedules) == 0 || e.Spec.Schedules[0] != schedule.GPipe.String() {
-		return suite.At(errors.New("want gpipe first, whose memory all have"), "schedules")
+		return lab.At(errors.New("want gpipe first, whose memory all have"), "schedules")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := e.Spec.Profiles[name]
 		if p.Batch < p.M {
-			return suite.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", p.M, p.Batch, p.Batch), "profiles", name, "m")
+			return lab.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", p.M, p.Batch, p.Batch), "profiles", name, "m")
 		}
 		for _, s := range e.Spec.Schedules {
 			if _, err := schedule.Place(s, e.Spec.K, 0, p.M); err != nil {
-				return suite.At(err, "profiles", name, "m")
+				return lab.At(err, "profiles", name, "m")
 			}
 		}
 	}
 	return nil
 }
 
-func (e *emulated) Planned(name string) (list []suite.PlannedRun) {
+func (e *emulated) Planned(name string) (list []lab.PlannedRun) {
 	m := &measurement{&e.Spec, e.Spec.Profiles[name]}
 	for _, way := range m.ways() {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", name, "model"}, Run: m.calibrating(way).Training(m.shape(m.K))})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", name, "model"}, Run: m.calibrating(way).Training(m.shape(m.K))})
 	}
 	return list
 }
 
-func (e *emulated) Repeated(name string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(e.Spec.Profiles, name)
+func (e *emulated) Repeated(name string) (timed.Repeated, error) {
+	p, err := lab.ProfileOf(e.Spec.Profiles, name)
 	return &measurement{&e.Spec, p}, err
 }
 
 func (e *emulated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return rounds.Measure(ctx, e, log, p)
+	return timed.Measure(ctx, e, log, p)
 }
 
 // way is a schedule in a checkpoint mode.
@@ -91,7 +91,7 @@ func (w way) String() string { return w.schedule + "/" + w.checkpoint }
 // Sample is a way in one round: emulated, and modelled by what was calibrated in the same
 // round.
 type Sample struct {
-	simulation.Compared
+	simulate.Compared
 	Others float64 `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
@@ -123,14 +123,14 @@ func (m *measurement) Samples() [][]string {
 }
 
 // shape is the network on k devices.
-func (m *measurement) shape(k int) simulation.ProbeShape {
-	return simulation.ProbeShape{Model: m.Model, Batch: m.Batch, M: m.M, K: k}
+func (m *measurement) shape(k int) simulate.ProbeShape {
+	return simulate.ProbeShape{Model: m.Model, Batch: m.Batch, M: m.M, K: k}
 }
 
 // calibrating opens pipelines that run in a way.
-func (m *measurement) calibrating(w way) simulation.Calibrating {
-	return simulation.Calibrating{Name: "host", Optimizer: m.Optimizer, Threads: 1, Seed: m.Seed, Order: workload.Setup{
-		Schedule: suite.Named(schedule.Parse, w.schedule), Checkpoint: suite.Named(schedule.ParseCheckpoint, w.checkpoint),
+func (m *measurement) calibrating(w way) simulate.Calibrating {
+	return simulate.Calibrating{Name: "host", Optimizer: m.Optimizer, Threads: 1, Seed: m.Seed, Order: train.Setup{
+		Schedule: lab.Named(schedule.Parse, w.schedule), Checkpoint: lab.Named(schedule.ParseCheckpoint, w.checkpoint),
 	}}
 }
 
@@ -142,12 +142,12 @@ var alone = []way{{"gpipe", "always"}, {"zb-h1", "always"}}
 // together. All pipelines are open at once and take turns, so that a change of the
 // machine's speed affects the calibration and what it is compared with alike.
 func (m *measurement) Round(ctx context.Context, round int, log *records.Log) (err error) {
-	host, err := m.calibrating(alone[0]).Open(ctx, simulation.ProbeShapes)
+	host, err := m.calibrating(alone[0]).Open(ctx, simulate.ProbeShapes)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	var probes []*simulation.Probe // those of one device, and then those of the ways
+	var probes []*simulate.Probe // those of one device, and then those of the ways
 	defer func() {
 		for _, p := range probes {
 			p.Close()
@@ -193,7 +193,7 @@ func (m *measurement) Round(ctx context.Context, round int, log *records.Log) (e
 	if err != nil {
 		return err
 	}
-	own := simulation.ShapesOf(rates, probes[:len(alone)]...)
+	own := simulate.ShapesOf(rates, probes[:len(alone)]...)
 	for i, w := range m.ways() {
 		of, err := probes[len(alone)+i].Compare(rates, own)
 		if err != nil {

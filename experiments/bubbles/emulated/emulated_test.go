@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
 )
 
 // A round of a tiny network: every schedule runs, its memory is the modelled one to the
@@ -17,7 +17,7 @@ func TestRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thirty pipelines: minutes under the race detector, which runs short tests")
 	}
-	e := suitetest.Loaded[*emulated](t, Definition.Load)
+	e := labtest.Loaded[*emulated](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestRound(t *testing.T) {
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	suitetest.CheckPlots(t, &suite.Report{Files: r.Files[:2]})
+	labtest.CheckPlots(t, &lab.Report{Files: r.Files[:2]})
 }
 
 // filled has records in which 1f1b is twice as fast as the others, and needs half of the
@@ -56,7 +56,7 @@ func filled(t *testing.T, e *emulated, change func(name string, s *Sample)) *rec
 		t.Fatal(err)
 	}
 	for _, name := range repeated.Samples()[0] {
-		s := Sample{Compared: simulation.Compared{Seconds: 4, Rates: 4.2, Own: 3.2, Peak: []int64{50, 60}, HighWater: []int64{50, 60}, ModelledPeak: []int64{50, 60}}}
+		s := Sample{Compared: simulate.Compared{Seconds: 4, Rates: 4.2, Own: 3.2, Peak: []int64{50, 60}, HighWater: []int64{50, 60}, ModelledPeak: []int64{50, 60}}}
 		if strings.Contains(name, "never") {
 			s.Seconds, s.Peak = 3, []int64{300, 200}
 		}
@@ -74,7 +74,7 @@ func filled(t *testing.T, e *emulated, change func(name string, s *Sample)) *rec
 
 // Within GPipe's memory each schedule has its fastest way that fits; what needs more has none.
 func TestEqualMemory(t *testing.T) {
-	e := suitetest.Loaded[*emulated](t, Definition.Load)
+	e := labtest.Loaded[*emulated](t, Definition.Load)
 	r, err := e.Report(filled(t, e, func(name string, s *Sample) {
 		if strings.HasPrefix(name, "zb-h2") {
 			s.Peak = []int64{301, 400}
@@ -108,7 +108,7 @@ func TestEqualMemory(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the way.
 func TestMemoryVerdict(t *testing.T) {
-	e := suitetest.Loaded[*emulated](t, Definition.Load)
+	e := labtest.Loaded[*emulated](t, Definition.Load)
 	for what, change := range map[string]func(*Sample){
 		"modelled": func(s *Sample) { s.ModelledPeak = []int64{51, 60} },
 		"reached":  func(s *Sample) { s.HighWater = []int64{50, 61} },
@@ -128,7 +128,7 @@ func TestMemoryVerdict(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"schedules: [gpipe, 1f1b,", "schedules: [1f1b, gpipe,", "want gpipe first"},
 		{"    batch: 8\n    m: 8", "    batch: 7\n    m: 8", "8 micro-batches of 7 examples"},
 		{"    batch: 16\n    m: 8", "    batch: 16\n    m: 7", "want 8 or more"},

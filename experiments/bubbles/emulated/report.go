@@ -5,12 +5,12 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
 // measured are a way's rounds.
@@ -20,14 +20,14 @@ type measured struct {
 	peak                int64 // of the fullest device
 }
 
-func (e *emulated) Report(log, _ *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+func (e *emulated) Report(log, _ *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
 	m := &measurement{&e.Spec, p}
 	within := fmt.Sprintf("within %v%%", e.Spec.Within)
-	t := &suite.Table{
+	t := &lab.Table{
 		ID: e.ID(), Title: e.Title(),
 		Caption: []string{
 			fmt.Sprintf("%v in mini-batches of %d, K = %d, M = %d, %s, one thread a device, links free. Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians. Modelled: the same programs with the same pieces on a device calibrated in the same round. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Model, p.Batch, e.Spec.K, p.M, e.Spec.Optimizer, p.Rounds),
@@ -42,10 +42,10 @@ func (e *emulated) Report(log, _ *records.Log) (*suite.Report, error) {
 	t.Texts("own " + within)
 	t.Numbers("fullest device")
 	t.Texts("memory")
-	report := &suite.Report{}
-	var rates, own rounds.Reach
+	report := &lab.Report{}
+	var rates, own timed.Reach
 	disturbed := map[int]bool{}
-	var steps []rounds.StepTime
+	var steps []timed.StepTime
 	var all []measured
 	for _, w := range m.ways() {
 		of, memory := measured{way: w}, "equal"
@@ -56,7 +56,7 @@ func (e *emulated) Report(log, _ *records.Log) (*suite.Report, error) {
 			}
 			of.seconds, of.rates, of.own = append(of.seconds, s.Seconds), append(of.rates, s.Rates), append(of.own, s.Own)
 			of.peak = slices.Max(s.Peak)
-			steps = append(steps, rounds.StepTime{Name: w.String(), Seconds: s.Seconds})
+			steps = append(steps, timed.StepTime{Name: w.String(), Seconds: s.Seconds})
 			if machine.Crowded(s.Others, 1, log.Session.Machine.Cores) {
 				disturbed[round] = true
 			}
@@ -65,22 +65,22 @@ func (e *emulated) Report(log, _ *records.Log) (*suite.Report, error) {
 				report.Verdict = fmt.Errorf("%s, %v: memory %s: want the same bytes", e.ID(), w, memory)
 			}
 		}
-		ratesRatio, ownRatio, repeat := stats.RatioOf(of.rates, of.seconds), stats.RatioOf(of.own, of.seconds), rounds.Repetition(of.seconds)
+		ratesRatio, ownRatio, repeat := stats.RatioOf(of.rates, of.seconds), stats.RatioOf(of.own, of.seconds), timed.Repetition(of.seconds)
 		rates.Add(ratesRatio, e.Spec.Within)
 		own.Add(ownRatio, e.Spec.Within)
-		t.Add(w.schedule, w.checkpoint, suite.Seconds(stats.Median(of.seconds)), suite.Ratio(repeat, false)[1], suite.Seconds(stats.Median(of.rates)), suite.Seconds(stats.Median(of.own)),
-			suite.Ratio(ratesRatio, false), rounds.NearOne(ratesRatio, repeat, e.Spec.Within), suite.Ratio(ownRatio, false), rounds.NearOne(ownRatio, repeat, e.Spec.Within), suite.Bytes(of.peak), memory)
+		t.Add(w.schedule, w.checkpoint, lab.Seconds(stats.Median(of.seconds)), lab.Ratio(repeat, false)[1], lab.Seconds(stats.Median(of.rates)), lab.Seconds(stats.Median(of.own)),
+			lab.Ratio(ratesRatio, false), timed.NearOne(ratesRatio, repeat, e.Spec.Within), lab.Ratio(ownRatio, false), timed.NearOne(ownRatio, repeat, e.Spec.Within), lab.Bytes(of.peak), memory)
 		all = append(all, of)
 	}
 	t.Notes = append([]string{
 		fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", e.Spec.Within, rates, own),
-		rounds.ProcessNote(m, log),
-	}, suite.FewRoundsNote(p.Rounds)...)
+		timed.ProcessNote(m, log),
+	}, lab.FewRoundsNote(p.Rounds)...)
 	if len(disturbed) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), p.Rounds))
 	}
 	equal := e.equalMemory(m, all)
-	report.Tables = []*suite.Table{t, equal}
+	report.Tables = []*lab.Table{t, equal}
 	near := e.Spec.Within / 100
 	panels := plot.TableBars{
 		Panel: "checkpoint", Group: "schedule", Y: "step, modelled over emulated",
@@ -90,14 +90,14 @@ func (e *emulated) Report(log, _ *records.Log) (*suite.Report, error) {
 	if report.Files, err = plot.Files(e.ID(), e.Title(), panels); err != nil {
 		return nil, err
 	}
-	report.Files = append(report.Files, suite.File{Name: e.ID() + ".bench.txt", Text: rounds.BenchFormat(log, steps)})
+	report.Files = append(report.Files, lab.File{Name: e.ID() + ".bench.txt", Text: timed.BenchFormat(log, steps)})
 	return report, nil
 }
 
 // equalMemory has, for the memory that GPipe's schedule needs in each checkpoint mode, the
 // fastest way of each schedule within it.
-func (e *emulated) equalMemory(m *measurement, all []measured) *suite.Table {
-	t := &suite.Table{ID: e.ID() + "-memory", Title: "Throughput of schedules within GPipe's memory, emulated", Caption: []string{
+func (e *emulated) equalMemory(m *measurement, all []measured) *lab.Table {
+	t := &lab.Table{ID: e.ID() + "-memory", Title: "Throughput of schedules within GPipe's memory, emulated", Caption: []string{
 		"Relative to GPipe's schedule in the same memory: the fastest checkpoint mode of each schedule whose fullest device needs no more than GPipe's. Modelled: the same, by the network's own operations. Absent: it needs more.",
 	}}
 	t.Texts("memory")
@@ -128,10 +128,10 @@ func (e *emulated) equalMemory(m *measurement, all []measured) *suite.Table {
 		for _, name := range e.Spec.Schedules {
 			w := fastest(name)
 			if w == nil {
-				t.Add(memory, suite.Bytes(limit.peak), name, suite.Absent, suite.Bytes(e.least(all, name)), suite.Absent, suite.Absent, suite.Absent)
+				t.Add(memory, lab.Bytes(limit.peak), name, lab.Absent, lab.Bytes(e.least(all, name)), lab.Absent, lab.Absent, lab.Absent)
 				continue
 			}
-			t.Add(memory, suite.Bytes(limit.peak), name, w.checkpoint, suite.Bytes(w.peak), suite.Ratio(stats.RatioOf(base.seconds, w.seconds), name == limit.schedule), suite.Fixed(stats.Median(base.own)/stats.Median(w.own), 3))
+			t.Add(memory, lab.Bytes(limit.peak), name, w.checkpoint, lab.Bytes(w.peak), lab.Ratio(stats.RatioOf(base.seconds, w.seconds), name == limit.schedule), lab.Fixed(stats.Median(base.own)/stats.Median(w.own), 3))
 		}
 	}
 	return t

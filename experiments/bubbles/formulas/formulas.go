@@ -10,26 +10,26 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "bubbles-formulas", Folder: folder, New: suite.New[formulas], Untimed: true}
+var Definition = lab.Definition{ID: "bubbles-formulas", Folder: folder, New: lab.New[formulas], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Times      []times    `yaml:"times"`
-	Weights    float64    `yaml:"weights" want:"0..1"` // M_W / M_B
-	Chunks     int        `yaml:"chunks" want:"1..16"`
-	Cells      []pipeline `yaml:"cells"`
+	lab.Head `yaml:",inline"`
+	Times    []times    `yaml:"times"`
+	Weights  float64    `yaml:"weights" want:"0..1"` // M_W / M_B
+	Chunks   int        `yaml:"chunks" want:"1..16"`
+	Cells    []pipeline `yaml:"cells"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // times are in any unit.
@@ -84,13 +84,13 @@ var printed = []formula{
 }
 
 type formulas struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (f *formulas) Resolve() *suite.Problem {
+func (f *formulas) Resolve() *lab.Problem {
 	for i, t := range f.Spec.Times {
 		if t.B+t.W < t.F {
-			return suite.At(errors.New("the times of B and W together are shorter than F: want as long or longer"), "times", fmt.Sprint(i))
+			return lab.At(errors.New("the times of B and W together are shorter than F: want as long or longer"), "times", fmt.Sprint(i))
 		}
 	}
 	return nil
@@ -160,8 +160,8 @@ func (f *formulas) Measure(_ context.Context, log *records.Log, p progress.Progr
 	})
 }
 
-func (f *formulas) Report(log, _ *records.Log) (*suite.Report, error) {
-	table := &suite.Table{ID: f.ID(), Title: f.Title(), Caption: []string{
+func (f *formulas) Report(log, _ *records.Log) (*lab.Report, error) {
+	table := &lab.Table{ID: f.ID(), Title: f.Title(), Caption: []string{
 		fmt.Sprintf("Bubbles in the unit of the times: a device's longest span less its work. Memory in M_B, of the device with most, with M_W = %g M_B. Interleaved 1f1b has %d chunks a device. Formulas as printed; of V-Half and V-Min their leading terms. Fewer micro-batches than devices have a formula of their own for 1f1b and for zero bubbles; the others' hold from m = p. DualPipeV's formula has F beside B in the time of both, since nothing overlaps within a device here.",
 			f.Spec.Weights, f.Spec.Chunks),
 	}}
@@ -196,7 +196,7 @@ func (f *formulas) Report(log, _ *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &suite.Report{Tables: []*suite.Table{table}}, nil
+	return &lab.Report{Tables: []*lab.Table{table}}, nil
 }
 
 // beside are a formula's value, a run's, and whether they are the same.
@@ -205,7 +205,7 @@ func beside(formula, run float64) []any {
 		run = 0
 	}
 	if math.IsNaN(formula) {
-		return []any{suite.Absent, suite.Fixed(run, 2), suite.Absent}
+		return []any{lab.Absent, lab.Fixed(run, 2), lab.Absent}
 	}
-	return []any{suite.Fixed(formula, 2), suite.Fixed(run, 2), suite.YesOrNo(math.Abs(formula-run) < 1e-9)}
+	return []any{lab.Fixed(formula, 2), lab.Fixed(run, 2), lab.YesOrNo(math.Abs(formula-run) < 1e-9)}
 }

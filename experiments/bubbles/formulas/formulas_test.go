@@ -3,17 +3,17 @@ package formulas
 import (
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // Formulas of schedules with names are exact, also for times that differ; those of shapes
 // are where F, B and W take the same time, and leading terms.
 func TestReport(t *testing.T) {
-	f := suitetest.Loaded[*formulas](t, Definition.Load)
+	f := labtest.Loaded[*formulas](t, Definition.Load)
 	log := records.New(f.Key("quick"))
-	suitetest.CheckLacking(t, f, log)
-	suitetest.MeasureTwice(t, f, log)
+	labtest.CheckLacking(t, f, log)
+	labtest.MeasureTwice(t, f, log)
 	r, err := f.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"f: 4, b: 3.5, w: 2", "f: 6, b: 3.5, w: 2", "shorter than F"},
 		{"weights: 0.25", "weights: 2", "want a number from 0 to 1"},
 		{"{p: 4, m: 2}", "{p: 1, m: 2}", "want a whole number from 2"},

@@ -9,24 +9,24 @@ import (
 	"slices"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "bubbles-gpipe", Folder: folder, New: load, Untimed: true}
+var Definition = lab.Definition{ID: "bubbles-gpipe", Folder: folder, New: load, Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Schedules   []string `yaml:"schedules" want:"schedule"` // the first is that of the tables
 	Checkpoints []string `yaml:"checkpoints" want:"checkpoint"`
 
@@ -34,23 +34,23 @@ type spec struct {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Most     int        `yaml:"most" want:"2..1024"`
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Most     int      `yaml:"most" want:"2..1024"`
 }
 
 // gpipeTables has the networks of both tables, under their default convention.
 type gpipeTables struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	tables []table
 }
 
 // table is one of GPipe's.
 type table struct {
 	name string
-	*paperscale.Scale
+	*cells.Scale
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	e, err := modelled.Definition.Load()
 	if err != nil {
 		return nil, err
@@ -62,20 +62,20 @@ func load() (suite.Experiment, error) {
 	return g, nil
 }
 
-func (g *gpipeTables) Resolve() *suite.Problem {
+func (g *gpipeTables) Resolve() *lab.Problem {
 	if len(g.Spec.Schedules) == 0 || g.Spec.Schedules[0] != schedule.GPipe.String() {
-		return suite.At(errors.New("want gpipe first, that of the tables"), "schedules")
+		return lab.At(errors.New("want gpipe first, that of the tables"), "schedules")
 	}
 	if len(g.Spec.Checkpoints) == 0 || g.Spec.Checkpoints[0] != schedule.Always.String() {
-		return suite.At(errors.New("want always first, that of the tables"), "checkpoints")
+		return lab.At(errors.New("want always first, that of the tables"), "checkpoints")
 	}
 	return nil
 }
 
-func (g *gpipeTables) Planned(string) (list []suite.PlannedRun) {
+func (g *gpipeTables) Planned(string) (list []lab.PlannedRun) {
 	for _, t := range g.tables {
 		for _, run := range t.Planned() {
-			list = append(list, suite.PlannedRun{Path: []string{"schedules"}, Run: run.Run})
+			list = append(list, lab.PlannedRun{Path: []string{"schedules"}, Run: run.Run})
 		}
 	}
 	return list
@@ -84,14 +84,14 @@ func (g *gpipeTables) Planned(string) (list []suite.PlannedRun) {
 // cell is a schedule in a cell of a table.
 type cell struct {
 	table
-	network *paperscale.Network
-	suite.Cell
+	network *cells.Network
+	lab.Cell
 	schedule string
 }
 
 func (c cell) String() string {
 	name := fmt.Sprintf("%s/%s/K=%d/M=%d/%s", c.name, c.network.ID, c.K, c.M, c.schedule)
-	return suite.AtRates(name, c.network.Accelerator, c.network.Change)
+	return lab.AtRates(name, c.network.Accelerator, c.network.Change)
 }
 
 // runs reports whether there is such a schedule: DualPipeV wants two micro-batches a device.
@@ -102,7 +102,7 @@ func (c cell) runs() bool {
 
 // rows are the cells of a profile, with all schedules of each.
 func (g *gpipeTables) rows(name string) (rows [][]cell, err error) {
-	p, err := suite.ProfileOf(g.Spec.Profiles, name)
+	p, err := lab.ProfileOf(g.Spec.Profiles, name)
 	if err != nil {
 		return nil, err
 	}
@@ -140,18 +140,18 @@ func (g *gpipeTables) Measure(ctx context.Context, log *records.Log, p progress.
 	if err != nil {
 		return err
 	}
-	var jobs []suite.Job
+	var jobs []lab.Job
 	for _, row := range rows {
 		for _, c := range row {
 			if c.runs() {
-				jobs = append(jobs, suite.Job{Sample: c.String(), Make: func(ctx context.Context) (any, string, error) {
+				jobs = append(jobs, lab.Job{Sample: c.String(), Make: func(ctx context.Context) (any, string, error) {
 					made, err := g.simulate(ctx, c)
 					return made, c.String(), err
 				}})
 			}
 		}
 	}
-	return suite.MakeMissing(ctx, g.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, g.ID(), log, p, jobs)
 }
 
 // simulate fills the memory in every checkpoint mode. The pieces are cut by what layers cost
@@ -164,13 +164,13 @@ func (g *gpipeTables) simulate(ctx context.Context, c cell) (sample, error) {
 	fail := func(err error) error { return fmt.Errorf("%v: %w", c, err) }
 	made := sample{}
 	for _, mode := range g.Spec.Checkpoints {
-		m, err := paperscale.NewModeller(c.network, false)
+		m, err := cells.NewModeller(c.network, false)
 		if err != nil {
 			return nil, fail(err)
 		}
-		m.Order = workload.Setup{
-			Schedule: suite.Named(schedule.Parse, c.schedule), Chunks: place.Stages() / place.Devices,
-			Checkpoint: suite.Named(schedule.ParseCheckpoint, mode),
+		m.Order = train.Setup{
+			Schedule: lab.Named(schedule.Parse, c.schedule), Chunks: place.Stages() / place.Devices,
+			Checkpoint: lab.Named(schedule.ParseCheckpoint, mode),
 		}
 		known := c.network.Batch / c.M
 		sizes, err := m.Cut(ctx, c.Conventions.Cuts[0], place.Stages(), known)
@@ -202,12 +202,12 @@ func (g *gpipeTables) best(s sample, c cell) (mode string) {
 	return mode
 }
 
-func (g *gpipeTables) Report(log, _ *records.Log) (*suite.Report, error) {
+func (g *gpipeTables) Report(log, _ *records.Log) (*lab.Report, error) {
 	rows, err := g.rows(log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	table := &suite.Table{ID: g.ID(), Title: g.Title(), Caption: []string{
+	table := &lab.Table{ID: g.ID(), Title: g.Title(), Caption: []string{
 		"Throughput relative to GPipe's in the table's base cell (re-materialised), of the paper's networks on its accelerators, as modelled in Tables 2 and 3 under their default convention. Each schedule has the accelerator's memory, fills it with the largest micro-batch that fits, and re-materialises everything or nothing, whichever is faster. GPipe, as in the paper: everything is re-materialised. With two chunks on each device, interleaved and the V-shaped schedules have pieces half as large, of whole layers. Asterisk: not even one example fits. Fastest: of all that fit, and its throughput over that of GPipe as in the paper.",
 		"Source of the paper's values: " + g.Spec.Source + ".",
 	}}
@@ -216,14 +216,14 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*suite.Report, error) {
 	table.Numbers(g.Spec.Schedules...)
 	table.Texts("fastest")
 	table.Numbers("fastest / gpipe")
-	how := &suite.Table{ID: g.ID() + "-how", Title: "How each schedule fills the memory, and why devices idle", Caption: []string{
+	how := &lab.Table{ID: g.ID() + "-how", Title: "How each schedule fills the memory, and why devices idle", Caption: []string{
 		"Of the faster checkpoint mode of each: the mini-batch, the memory of the fullest device, and the idle part of a step, the mean over devices, by cause: before the first B (warm-up) and after the last F (drain), waiting for another device in between, for one that takes longer than the mean (imbalance), for a link, at the barrier before the update.",
 	}}
 	how.Texts("table", "network")
 	how.Numbers("K", "M")
 	how.Texts("schedule", "checkpoint")
 	how.Numbers("throughput", "mini-batch", "fullest device", "idle", "warm-up", "drain", "neighbour", "imbalance", "link", "barrier")
-	var bases = map[*paperscale.Network]float64{}
+	var bases = map[*cells.Network]float64{}
 	for _, row := range rows {
 		samples := make([]sample, len(row))
 		for i, c := range row {
@@ -240,36 +240,36 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*suite.Report, error) {
 			bases[first.network] = own
 		}
 		base := bases[first.network]
-		fastest, most := suite.Absent.Text, 0.0
-		values := []any{first.name, first.network.Name, first.K, first.M, first.network.Paper.Of(first.Cell).Value, suite.Fixed(own/base, 2)}
+		fastest, most := lab.Absent.Text, 0.0
+		values := []any{first.name, first.network.Name, first.K, first.M, first.network.Paper.Of(first.Cell).Value, lab.Fixed(own/base, 2)}
 		for i, c := range row {
 			if samples[i] == nil {
-				values = append(values, suite.Absent)
+				values = append(values, lab.Absent)
 				continue
 			}
 			mode := g.best(samples[i], c)
 			r := samples[i][mode]
 			at := r.throughput(c) / base
-			value, peak := suite.Fixed(at, 2), suite.Bytes(r.Peak)
+			value, peak := lab.Fixed(at, 2), lab.Bytes(r.Peak)
 			if r.Fits && at > most {
 				fastest, most = c.schedule, at
 			} else if !r.Fits {
-				value, peak = suite.Joined("%v *", value), suite.Joined("%v *", peak)
+				value, peak = lab.Joined("%v *", value), lab.Joined("%v *", peak)
 			}
 			values = append(values, value)
-			idle := []any{suite.Share(r.Idle.Sum(), r.Seconds)}
+			idle := []any{lab.Share(r.Idle.Sum(), r.Seconds)}
 			for _, part := range []float64{r.Idle.WarmUp, r.Idle.Drain, r.Idle.Neighbour, r.Idle.Imbalance, r.Idle.Link, r.Idle.Barrier} {
-				idle = append(idle, suite.Share(part, r.Seconds))
+				idle = append(idle, lab.Share(part, r.Seconds))
 			}
 			how.Add(append([]any{c.name, c.network.Name, c.K, c.M, c.schedule, mode, value, r.Micro * c.M, peak}, idle...)...)
 		}
-		gain := suite.Absent
+		gain := lab.Absent
 		if most > 0 {
-			gain = suite.Fixed(most*base/own, 2)
+			gain = lab.Fixed(most*base/own, 2)
 		}
 		table.Add(append(values, fastest, gain)...)
 	}
-	r := &suite.Report{Tables: []*suite.Table{table, how}}
+	r := &lab.Report{Tables: []*lab.Table{table, how}}
 	r.Files, err = plot.Files(g.ID(), g.Title(), plot.TableBars{
 		Panel: "network", Group: "K", Y: "throughput relative to the base", Across: "paper", Bars: append([]string{"gpipe, as in the paper"}, g.Spec.Schedules...),
 	}.Panels(g.largest(table)))
@@ -277,11 +277,11 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*suite.Report, error) {
 }
 
 // largest are the table's rows of the largest M of each network.
-func (g *gpipeTables) largest(t *suite.Table) *suite.Table {
+func (g *gpipeTables) largest(t *lab.Table) *lab.Table {
 	out := *t
 	out.Rows = nil
 	most := 0.0
-	micro := func(row []suite.Value) float64 { return row[t.Column("M")].Numbers[0] }
+	micro := func(row []lab.Value) float64 { return row[t.Column("M")].Numbers[0] }
 	for _, row := range t.Rows {
 		most = max(most, micro(row))
 	}

@@ -6,23 +6,23 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // small is the experiment on one network in two cells.
 func small(t *testing.T) *gpipeTables {
 	t.Helper()
-	g := suitetest.Loaded[*gpipeTables](t, Definition.Load)
+	g := labtest.Loaded[*gpipeTables](t, Definition.Load)
 	g.tables = g.tables[1:]
 	scale := *g.tables[0].Scale
-	scale.Networks = slices.DeleteFunc(slices.Clone(scale.Networks), func(n *paperscale.Network) bool { return n.ID != "transformer-24" })
+	scale.Networks = slices.DeleteFunc(slices.Clone(scale.Networks), func(n *cells.Network) bool { return n.ID != "transformer-24" })
 	scale.Networks[0].Model.Layers = 6
 	scale.K, scale.M, scale.Base.M = []int{2, 4}, []int{4}, 4
-	scale.Networks[0].Paper = []suite.PaperCell{{Cell: suite.Cell{K: 2, M: 4}}, {Cell: suite.Cell{K: 4, M: 4}}}
+	scale.Networks[0].Paper = []lab.PaperCell{{Cell: lab.Cell{K: 2, M: 4}}, {Cell: lab.Cell{K: 4, M: 4}}}
 	g.tables[0].Scale = &scale
 	return g
 }
@@ -32,16 +32,16 @@ func small(t *testing.T) *gpipeTables {
 func TestReport(t *testing.T) {
 	g := small(t)
 	log := records.New(g.Key("quick"))
-	suitetest.CheckLacking(t, g, log)
-	suitetest.MeasureTwice(t, g, log)
+	labtest.CheckLacking(t, g, log)
+	labtest.MeasureTwice(t, g, log)
 	r, err := g.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	scale := g.tables[0].Scale
 	tables := records.New(records.Key{})
-	if err := suite.MakeMissing(t.Context(), "scale", tables, progress.Silent{}, scale.Jobs()); err != nil {
+	if err := lab.MakeMissing(t.Context(), "scale", tables, progress.Silent{}, scale.Jobs()); err != nil {
 		t.Fatal(err)
 	}
 	m, err := scale.Read(tables)
@@ -49,17 +49,17 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := r.Tables[0]
-	at := func(row []suite.Value, column string) string { return row[table.Column(column)].Text }
+	at := func(row []lab.Value, column string) string { return row[table.Column(column)].Text }
 	for i, c := range scale.Cells() {
 		n := scale.Networks[0]
-		want := suite.Fixed(m.Throughput(n, scale.ConventionsOf(n)[0], c), 2).Text
+		want := lab.Fixed(m.Throughput(n, scale.ConventionsOf(n)[0], c), 2).Text
 		if got := at(table.Rows[i], "gpipe, as in the paper"); got != want {
 			t.Errorf("K = %d: GPipe's throughput %s, in its table %s", c.K, got, want)
 		}
-		if got := at(table.Rows[i], "dualpipe-v"); (got == suite.Absent.Text) != (c.K == 4) {
+		if got := at(table.Rows[i], "dualpipe-v"); (got == lab.Absent.Text) != (c.K == 4) {
 			t.Errorf("K = %d, M = 4: dualpipe-v %q", c.K, got)
 		}
-		if strings.Contains(at(table.Rows[i], "1f1b"), "*") || at(table.Rows[i], "fastest") == suite.Absent.Text {
+		if strings.Contains(at(table.Rows[i], "1f1b"), "*") || at(table.Rows[i], "fastest") == lab.Absent.Text {
 			t.Errorf("K = %d: %v", c.K, table.Printed()[i])
 		}
 	}
@@ -80,8 +80,8 @@ func TestReport(t *testing.T) {
 // Of modes that fit, the one with most throughput; of those that do not, the one that
 // lacks least.
 func TestBest(t *testing.T) {
-	g := suitetest.Loaded[*gpipeTables](t, Definition.Load)
-	c := cell{Cell: suite.Cell{K: 2, M: 2}}
+	g := labtest.Loaded[*gpipeTables](t, Definition.Load)
+	c := cell{Cell: lab.Cell{K: 2, M: 2}}
 	for _, test := range []struct {
 		always, never ran
 		want          string
@@ -101,13 +101,13 @@ func TestBest(t *testing.T) {
 
 // The tables are those of their experiment, so that what it changes is another key here.
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"schedules: [gpipe, 1f1b,", "schedules: [1f1b, gpipe,", "want gpipe first"},
 		{"checkpoints: [always, never]", "checkpoints: [never, always]", "want always first"},
 		{"zb-h1, zb-h2", "zb-h1, zb-h3", "unknown schedule"},
 	})
-	g := suitetest.Loaded[*gpipeTables](t, Definition.Load)
-	of := suitetest.Loaded[*modelled.Experiment](t, modelled.Definition.Load)
+	g := labtest.Loaded[*gpipeTables](t, Definition.Load)
+	of := labtest.Loaded[*modelled.Experiment](t, modelled.Definition.Load)
 	if !strings.Contains(g.Decides("quick"), of.Decides("quick")) {
 		t.Error("the tables' spec does not decide")
 	}

@@ -8,24 +8,24 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "bubbles-table5", Folder: folder, New: suite.New[table5], Untimed: true}
+var Definition = lab.Definition{ID: "bubbles-table5", Folder: folder, New: lab.New[table5], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Sequence   int     `yaml:"sequence" want:"1..1048576"` // tokens
-	Rows       []row   `yaml:"rows"`
-	Paper      []paper `yaml:"paper"`
+	lab.Head `yaml:",inline"`
+	Sequence int     `yaml:"sequence" want:"1..1048576"` // tokens
+	Rows     []row   `yaml:"rows"`
+	Paper    []paper `yaml:"paper"`
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
@@ -45,37 +45,37 @@ type row struct {
 
 // paper is a row of Table 5.
 type paper struct {
-	Model       string         `yaml:"model" want:"name,key"`
-	M           int            `yaml:"m" want:"1..512,key"`
-	OneFOneB    suite.Verbatim `yaml:"1f1b"`
-	Interleaved suite.Verbatim `yaml:"interleaved"`
-	H1          suite.Verbatim `yaml:"h1"`
-	H2          suite.Verbatim `yaml:"h2"`
-	ZB1P        suite.Verbatim `yaml:"zb1p"`
-	ZB2P        suite.Verbatim `yaml:"zb2p"`
+	Model       string       `yaml:"model" want:"name,key"`
+	M           int          `yaml:"m" want:"1..512,key"`
+	OneFOneB    lab.Verbatim `yaml:"1f1b"`
+	Interleaved lab.Verbatim `yaml:"interleaved"`
+	H1          lab.Verbatim `yaml:"h1"`
+	H2          lab.Verbatim `yaml:"h2"`
+	ZB1P        lab.Verbatim `yaml:"zb1p"`
+	ZB2P        lab.Verbatim `yaml:"zb2p"`
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Most     int        `yaml:"most" want:"2..64"` // devices
-	Patience int        `yaml:"patience" want:"0..100000"`
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Most     int      `yaml:"most" want:"2..64"` // devices
+	Patience int      `yaml:"patience" want:"0..100000"`
 }
 
 // table5 runs schedules on a virtual clock.
 type table5 struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (t *table5) Resolve() *suite.Problem {
+func (t *table5) Resolve() *lab.Problem {
 	if len(t.Spec.Paper) != len(t.Spec.Rows) {
-		return suite.At(fmt.Errorf("%d rows: want %d, one for each of rows", len(t.Spec.Paper), len(t.Spec.Rows)), "paper")
+		return lab.At(fmt.Errorf("%d rows: want %d, one for each of rows", len(t.Spec.Paper), len(t.Spec.Rows)), "paper")
 	}
 	for i, r := range t.Spec.Rows {
 		if (r.Layers+2)%r.P != 0 || r.M%r.P != 0 {
-			return suite.At(fmt.Errorf("%d and two more layers, and %d micro-batches, on %d devices: want multiples", r.Layers, r.M, r.P), "rows", fmt.Sprint(i))
+			return lab.At(fmt.Errorf("%d and two more layers, and %d micro-batches, on %d devices: want multiples", r.Layers, r.M, r.P), "rows", fmt.Sprint(i))
 		}
 		if p := t.Spec.Paper[i]; p.Model != r.Model || p.M != r.M {
-			return suite.At(errors.New("want the model and m of the same row of rows"), "paper", fmt.Sprint(i))
+			return lab.At(errors.New("want the model and m of the same row of rows"), "paper", fmt.Sprint(i))
 		}
 	}
 	return nil
@@ -201,7 +201,7 @@ func (t *table5) row(r row, patience int) (s sample, err error) {
 	return s, nil
 }
 
-func (t *table5) Report(log, _ *records.Log) (*suite.Report, error) {
+func (t *table5) Report(log, _ *records.Log) (*lab.Report, error) {
 	of := t.made(log.Key.Profile)
 	samples := make([]sample, len(of))
 	for at, i := range of {
@@ -209,17 +209,17 @@ func (t *table5) Report(log, _ *records.Log) (*suite.Report, error) {
 			return nil, err
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{t.rates(of, samples), t.memory(of, samples), t.spans(of, samples), t.times(of)}}
+	r := &lab.Report{Tables: []*lab.Table{t.rates(of, samples), t.memory(of, samples), t.spans(of, samples), t.times(of)}}
 	var err error
 	r.Files, err = plot.Files(t.ID(), t.Title(), []plot.Axes{t.panel(of, samples)})
 	return r, err
 }
 
 // rate is the part of a time that is no work.
-func (r row) rate(span float64) suite.Value { return suite.Fixed((span-r.work())/span, 4) }
+func (r row) rate(span float64) lab.Value { return lab.Fixed((span-r.work())/span, 4) }
 
-func (t *table5) rates(of []int, samples []sample) *suite.Table {
-	table := &suite.Table{ID: t.ID(), Title: t.Title(), Caption: []string{
+func (t *table5) rates(of []int, samples []sample) *lab.Table {
+	table := &lab.Table{ID: t.ID(), Title: t.Title(), Caption: []string{
 		"The part of a step in which a device idles: (span - m(T_F + T_B + T_W)) / span, with the longest span of a device, from its first task to the end of its last. Interleaved: by the closed form that has the printed figures, with the layers of a device as its chunks, and run on the clock with as many chunks. ZB-1p and ZB-2p: searched within p M_B and 2p M_B. Bound: no schedule with one chunk a device can be below, whatever its memory.",
 	}}
 	table.Texts("model")
@@ -234,22 +234,22 @@ func (t *table5) rates(of []int, samples []sample) *suite.Table {
 	return table
 }
 
-func (t *table5) memory(of []int, samples []sample) *suite.Table {
-	table := &suite.Table{ID: t.ID() + "-memory", Title: "Activations of the device with most", Caption: []string{
+func (t *table5) memory(of []int, samples []sample) *lab.Table {
+	table := &lab.Table{ID: t.ID() + "-memory", Title: "Activations of the device with most", Caption: []string{
 		"In M_B, the activations of a micro-batch on a device; from the end of B to that of W a part of them stays, M_W. Tried: schedules in the search for each limit.",
 	}}
 	table.Texts("model")
 	table.Numbers("p", "m", "M_W / M_B", "1F1B", "interleaved", "H1", "H2", "ZB-1p, search", "ZB-2p, search", "tried for ZB-1p", "tried for ZB-2p")
 	for at, i := range of {
 		r, s := t.Spec.Rows[i], samples[at]
-		table.Add(r.Model, r.P, r.M, suite.Fixed(r.weights(t.Spec.Sequence), 3), suite.Fixed(s.OneFOneB.Peak, 2), suite.Fixed(s.Interleaved.Peak, 2),
-			suite.Fixed(s.H1.Peak, 2), suite.Fixed(s.H2.Peak, 2), suite.Fixed(s.ZB1P.Peak, 2), suite.Fixed(s.ZB2P.Peak, 2), s.ZB1P.Tried, s.ZB2P.Tried)
+		table.Add(r.Model, r.P, r.M, lab.Fixed(r.weights(t.Spec.Sequence), 3), lab.Fixed(s.OneFOneB.Peak, 2), lab.Fixed(s.Interleaved.Peak, 2),
+			lab.Fixed(s.H1.Peak, 2), lab.Fixed(s.H2.Peak, 2), lab.Fixed(s.ZB1P.Peak, 2), lab.Fixed(s.ZB2P.Peak, 2), s.ZB1P.Tried, s.ZB2P.Tried)
 	}
 	return table
 }
 
-func (t *table5) spans(of []int, samples []sample) *suite.Table {
-	table := &suite.Table{ID: t.ID() + "-makespan", Title: "Bubble rates over makespans", Caption: []string{
+func (t *table5) spans(of []int, samples []sample) *lab.Table {
+	table := &lab.Table{ID: t.ID() + "-makespan", Title: "Bubble rates over makespans", Caption: []string{
 		"As above, with the time from the first device's first task to the last device's last one in place of the longest span of a device: what a step takes if all devices must wait for the slowest before the next one.",
 	}}
 	table.Texts("model")
@@ -262,13 +262,13 @@ func (t *table5) spans(of []int, samples []sample) *suite.Table {
 	return table
 }
 
-func (t *table5) times(of []int) *suite.Table {
-	table := &suite.Table{ID: t.ID() + "-times", Title: "Times of tasks", Caption: []string{"Table 9, in milliseconds, as printed."}}
+func (t *table5) times(of []int) *lab.Table {
+	table := &lab.Table{ID: t.ID() + "-times", Title: "Times of tasks", Caption: []string{"Table 9, in milliseconds, as printed."}}
 	table.Texts("model")
 	table.Numbers("p", "m", "T_F", "T_B", "T_W", "T_comm", "T_B / T_F", "T_W / T_F")
 	for _, i := range of {
 		r := t.Spec.Rows[i]
-		table.Add(r.Model, r.P, r.M, suite.Fixed(r.F, 3), suite.Fixed(r.B, 3), suite.Fixed(r.W, 3), suite.Fixed(r.Comm, 3), suite.Fixed(r.B/r.F, 3), suite.Fixed(r.W/r.F, 3))
+		table.Add(r.Model, r.P, r.M, lab.Fixed(r.F, 3), lab.Fixed(r.B, 3), lab.Fixed(r.W, 3), lab.Fixed(r.Comm, 3), lab.Fixed(r.B/r.F, 3), lab.Fixed(r.W/r.F, 3))
 	}
 	return table
 }

@@ -4,22 +4,22 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // What is made of the smallest rows prints the paper's figures where schedules have names,
 // and no more where they are searched.
 func TestReport(t *testing.T) {
-	e := suitetest.Loaded[*table5](t, Definition.Load)
+	e := labtest.Loaded[*table5](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
-	suitetest.CheckLacking(t, e, log)
-	suitetest.MeasureTwice(t, e, log)
+	labtest.CheckLacking(t, e, log)
+	labtest.MeasureTwice(t, e, log)
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	rates := r.Tables[0]
 	if len(rates.Rows) != 4 || len(log.Names) != 4 {
 		t.Errorf("%d rows, %d samples", len(rates.Rows), len(log.Names))
@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"layers: 22", "layers: 23", "want multiples"},
 		{"m: 24, layers", "m: 25, layers", "want multiples"},
 		{"  - {model: 1.5B, m: 32, 1f1b", "  - {model: 1.5B, m: 40, 1f1b", "want the model and m"},

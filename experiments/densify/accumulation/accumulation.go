@@ -11,22 +11,22 @@ import (
 	"strings"
 
 	"gpipebench/experiments/densify/accumulate"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "accumulation", Folder: folder, New: suite.New[accumulation]}
+var Definition = lab.Definition{ID: "accumulation", Folder: folder, New: lab.New[accumulation]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Table       accumulate.Table `yaml:"table"`
 	Accelerator string           `yaml:"accelerator" want:"accelerator"`
 	Ranks       []int            `yaml:"ranks" want:"1..65536"`
@@ -34,16 +34,16 @@ type spec struct {
 	Limits      []limit          `yaml:"limits"`
 	First       string           `yaml:"first" want:"name"` // of the limits: the one that stops a gather
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // paper is what was measured on one number of ranks.
 type paper struct {
-	Ranks    int            `yaml:"ranks" want:"2..65536"`
-	Gathered suite.Verbatim `yaml:"gathered"` // GB
-	Reduced  suite.Verbatim `yaml:"reduced"`  // MB
-	Gather   suite.Verbatim `yaml:"gather"`   // milliseconds
-	Reduce   suite.Verbatim `yaml:"reduce"`   // milliseconds
+	Ranks    int          `yaml:"ranks" want:"2..65536"`
+	Gathered lab.Verbatim `yaml:"gathered"` // GB
+	Reduced  lab.Verbatim `yaml:"reduced"`  // MB
+	Gather   lab.Verbatim `yaml:"gather"`   // milliseconds
+	Reduce   lab.Verbatim `yaml:"reduce"`   // milliseconds
 }
 
 // limit is either of what a number of 32 bits counts, or of a node's memory.
@@ -56,29 +56,29 @@ type limit struct {
 
 // accumulation is arithmetic on sizes and rates.
 type accumulation struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (a *accumulation) Resolve() *suite.Problem {
+func (a *accumulation) Resolve() *lab.Problem {
 	if a.Spec.Ranks[0] != 1 || !slices.IsSorted(a.Spec.Ranks) {
-		return suite.At(errors.New("want 1 first, in ascending order"), "ranks")
+		return lab.At(errors.New("want 1 first, in ascending order"), "ranks")
 	}
 	if !slices.Contains(a.Spec.Ranks, a.Spec.Paper.Ranks) {
-		return suite.At(errors.New("want one of ranks"), "paper", "ranks")
+		return lab.At(errors.New("want one of ranks"), "paper", "ranks")
 	}
 	for i, l := range a.Spec.Limits {
 		if counted, held := l.Unit > 0, l.Ranks > 0 && l.Copies > 0; counted == held || counted && l.Ranks+l.Copies > 0 {
-			return suite.At(errors.New("want either a unit, or ranks and copies"), "limits", fmt.Sprint(i))
+			return lab.At(errors.New("want either a unit, or ranks and copies"), "limits", fmt.Sprint(i))
 		}
 	}
 	if !slices.ContainsFunc(a.Spec.Limits, func(l limit) bool { return l.Name == a.Spec.First }) {
-		return suite.At(errors.New("want the name of one of limits"), "first")
+		return lab.At(errors.New("want the name of one of limits"), "first")
 	}
 	on, err := accelerator.Named(a.Spec.Accelerator)
 	if err == nil && on.Link.Bandwidth == 0 {
 		err = fmt.Errorf("%s has no links: want an accelerator with a link", on.Name)
 	}
-	return suite.At(err, "accelerator")
+	return lab.At(err, "accelerator")
 }
 
 // sample is what so many ranks accumulate. Nothing in it depends on the machine.
@@ -117,7 +117,7 @@ func (a *accumulation) Measure(_ context.Context, log *records.Log, p progress.P
 	return nil
 }
 
-func (a *accumulation) Report(log, _ *records.Log) (*suite.Report, error) {
+func (a *accumulation) Report(log, _ *records.Log) (*lab.Report, error) {
 	samples := make([]sample, len(a.Spec.Ranks))
 	for i, n := range a.Spec.Ranks {
 		if err := log.Get(name(n), &samples[i]); err != nil {
@@ -128,60 +128,60 @@ func (a *accumulation) Report(log, _ *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &suite.Report{Tables: []*suite.Table{a.bytes(samples), a.times(samples, on), a.limits(on), a.rules()}}
+	r := &lab.Report{Tables: []*lab.Table{a.bytes(samples), a.times(samples, on), a.limits(on), a.rules()}}
 	r.Files, err = plot.Files(a.ID(), a.Title(), a.panels(samples))
 	return r, err
 }
 
 // in prints an amount in a decimal unit, as the paper has it.
-func in(n int64, unit float64, letters string) suite.Value {
-	return suite.Whole(n, fmt.Sprintf("%.2f %s", float64(n)/unit, letters))
+func in(n int64, unit float64, letters string) lab.Value {
+	return lab.Whole(n, fmt.Sprintf("%.2f %s", float64(n)/unit, letters))
 }
 
 // only is a value for one number of ranks, and nothing for others.
-func (a *accumulation) only(ranks int, v suite.Value) suite.Value {
+func (a *accumulation) only(ranks int, v lab.Value) lab.Value {
 	if ranks != a.Spec.Paper.Ranks {
-		return suite.Absent
+		return lab.Absent
 	}
 	return v
 }
 
-func (a *accumulation) bytes(samples []sample) *suite.Table {
+func (a *accumulation) bytes(samples []sample) *lab.Table {
 	of, paper := a.Spec.Table, a.Spec.Paper
-	t := &suite.Table{ID: a.ID(), Title: a.Title(), Caption: []string{
+	t := &lab.Table{ID: a.ID(), Title: a.Title(), Caption: []string{
 		fmt.Sprintf("Bytes of the gradient that every rank has in the end, of a table of %d rows and %d columns in float32; a rank's mini-batch has %d tokens of the source and %d of the target. Gathered: %d rows from each rank, all of the table's for the softmax and one a token. Indices: 4 bytes a row, beside the gathered rows; the paper does not count them.",
 			of.Vocab, of.Dim, of.Source, of.Target, of.Rows()),
 	}}
 	t.Numbers("ranks", "gathered", "reduced", "gathered / reduced", "indices", "paper, gathered", "paper, reduced", "paper, ratio")
 	for i, n := range a.Spec.Ranks {
 		s := samples[i]
-		t.Add(n, in(s.Gathered, 1e9, "GB"), in(s.Reduced, 1e6, "MB"), suite.Fixed(float64(s.Gathered)/float64(s.Reduced), 2), in(s.Indices, 1e6, "MB"),
-			a.only(n, suite.Number("%.1f GB", paper.Gathered.Value)), a.only(n, suite.Number("%.0f MB", paper.Reduced.Value)),
-			a.only(n, suite.Fixed(1e3*paper.Gathered.Value/paper.Reduced.Value, 1)))
+		t.Add(n, in(s.Gathered, 1e9, "GB"), in(s.Reduced, 1e6, "MB"), lab.Fixed(float64(s.Gathered)/float64(s.Reduced), 2), in(s.Indices, 1e6, "MB"),
+			a.only(n, lab.Number("%.1f GB", paper.Gathered.Value)), a.only(n, lab.Number("%.0f MB", paper.Reduced.Value)),
+			a.only(n, lab.Fixed(1e3*paper.Gathered.Value/paper.Reduced.Value, 1)))
 	}
 	return t
 }
 
-func (a *accumulation) times(samples []sample, on *accelerator.Accelerator) *suite.Table {
-	t := &suite.Table{ID: a.ID() + "-times", Title: "The least time of an accumulation", Caption: []string{
+func (a *accumulation) times(samples []sample, on *accelerator.Accelerator) *lab.Table {
+	t := &lab.Table{ID: a.ID() + "-times", Title: "The least time of an accumulation", Caption: []string{
 		fmt.Sprintf("Along a ring of ranks over links of %.1f GB/s in one direction (%s), without latency: all but a rank's own rows for the gather, twice (P - 1)/P of the table for the reduction. No algorithm is faster. The paper's times are measured.", on.Link.Bandwidth/1e9, on.Name),
 	}}
 	t.Numbers("ranks", "gather", "reduce", "gather / reduce", "paper, gather", "paper, reduce", "paper, ratio", "gather, paper / least", "reduce, paper / least")
 	for i, n := range a.Spec.Ranks {
-		s, ratio := samples[i], suite.Absent
+		s, ratio := samples[i], lab.Absent
 		if n > 1 {
-			ratio = suite.Fixed(s.Gather/s.Reduce, 1)
+			ratio = lab.Fixed(s.Gather/s.Reduce, 1)
 		}
 		gather, reduce := a.Spec.Paper.Gather.Value/1e3, a.Spec.Paper.Reduce.Value/1e3
-		t.Add(n, suite.Seconds(s.Gather), suite.Seconds(s.Reduce), ratio,
-			a.only(n, suite.Seconds(gather)), a.only(n, suite.Seconds(reduce)), a.only(n, suite.Fixed(gather/reduce, 1)),
-			a.only(n, suite.Fixed(gather/s.Gather, 2)), a.only(n, suite.Fixed(reduce/s.Reduce, 2)))
+		t.Add(n, lab.Seconds(s.Gather), lab.Seconds(s.Reduce), ratio,
+			a.only(n, lab.Seconds(gather)), a.only(n, lab.Seconds(reduce)), a.only(n, lab.Fixed(gather/reduce, 1)),
+			a.only(n, lab.Fixed(gather/s.Gather, 2)), a.only(n, lab.Fixed(reduce/s.Reduce, 2)))
 	}
 	return t
 }
 
-func (a *accumulation) limits(on *accelerator.Accelerator) *suite.Table {
-	t := &suite.Table{ID: a.ID() + "-limits", Title: "Limits of a gather", Caption: []string{
+func (a *accumulation) limits(on *accelerator.Accelerator) *lab.Table {
+	t := &lab.Table{ID: a.ID() + "-limits", Title: "Limits of a gather", Caption: []string{
 		"The most ranks under each limit, and the most among those above. Nothing but the gathered rows is counted: a training has its weights and activations as well. Which limit stops the gather was fixed before anything was computed.",
 	}}
 	t.Texts("limit", "of")
@@ -195,13 +195,13 @@ func (a *accumulation) limits(on *accelerator.Accelerator) *suite.Table {
 		} else {
 			most, of = a.Spec.Table.MostHeld(on.Memory, l.Ranks, l.Copies), fmt.Sprintf("%d GiB a node, %d ranks of %d copies", on.Memory>>30, l.Ranks, l.Copies)
 		}
-		above := suite.Absent
+		above := lab.Absent
 		for _, n := range a.Spec.Ranks {
 			if n <= most {
-				above = suite.Number("%.0f", float64(n))
+				above = lab.Number("%.0f", float64(n))
 			}
 		}
-		t.Add(l.Name, of, most, above, suite.YesOrNo(l.Name == a.Spec.First))
+		t.Add(l.Name, of, most, above, lab.YesOrNo(l.Name == a.Spec.First))
 	}
 	return t
 }
@@ -210,8 +210,8 @@ func (a *accumulation) limits(on *accelerator.Accelerator) *suite.Table {
 // has three.
 const mostGradients = 3
 
-func (a *accumulation) rules() *suite.Table {
-	t := &suite.Table{ID: a.ID() + "-rules", Title: "How gradients of one parameter are accumulated", Caption: []string{
+func (a *accumulation) rules() *lab.Table {
+	t := &lab.Table{ID: a.ID() + "-rules", Title: "How gradients of one parameter are accumulated", Caption: []string{
 		"Algorithm 1 is TensorFlow's rule, Algorithm 2 the one that the paper proposes. Over ranks: what Horovod makes of the result of Algorithm 1, without and with its option sparse_as_dense. The order of the gradients does not matter. A tied table has one dense gradient, of the softmax, and two sparse ones, of the embeddings.",
 	}}
 	t.Texts("gradients", "Algorithm 1", "Algorithm 2", "over ranks", "over ranks, as dense")

@@ -4,17 +4,17 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // The paper's row and its limits, as the report prints them.
 func TestReport(t *testing.T) {
-	a := suitetest.Loaded[*accumulation](t, Definition.Load)
+	a := labtest.Loaded[*accumulation](t, Definition.Load)
 	log := records.New(a.Key("quick"))
-	suitetest.CheckLacking(t, a, log)
-	suitetest.MeasureTwice(t, a, log)
+	labtest.CheckLacking(t, a, log)
+	labtest.MeasureTwice(t, a, log)
 	if len(log.Names) != len(a.Spec.Ranks) {
 		t.Errorf("%d samples", len(log.Names))
 	}
@@ -22,7 +22,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	row := func(table int, first string) string {
 		for _, row := range r.Tables[table].Printed() {
 			if row[0] == first {
@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"ranks: [1, 4, 8,", "ranks: [4, 1, 8,", "want 1 first"},
 		{"{ranks: 64, gathered", "{ranks: 63, gathered", "want one of ranks"},
 		{"unit: 4", "unit: 4, copies: 1", "want either a unit, or ranks and copies"},
@@ -69,8 +69,8 @@ func TestSpec(t *testing.T) {
 		{"accelerator: zenith", "accelerator: abacus", "unknown accelerator"},
 		{"dim: 1024", "dim: 1048577", "want a whole number from 1"},
 	})
-	a := suitetest.Loaded[*accumulation](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	a := labtest.Loaded[*accumulation](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		a.Spec.Accelerator = file
 		return a
 	})

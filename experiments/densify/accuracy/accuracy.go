@@ -9,28 +9,28 @@ import (
 	"fmt"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "densify-accuracy", Folder: folder, New: suite.New[accuracy], Untimed: true}
+var Definition = lab.Definition{ID: "densify-accuracy", Folder: folder, New: lab.New[accuracy], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec    `yaml:"setup"`
-	Batches    []batch            `yaml:"batches"` // the others are compared with the first
-	Margin     float64            `yaml:"margin" want:"0..100,shown"`
-	Profiles   map[string]profile `yaml:"profiles"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec      `yaml:"setup"`
+	Batches  []batch            `yaml:"batches"` // the others are compared with the first
+	Margin   float64            `yaml:"margin" want:"0..100,shown"`
+	Profiles map[string]profile `yaml:"profiles"`
 }
 
 // batch is a global mini-batch, and the paper's that it stands for.
@@ -41,8 +41,8 @@ type batch struct {
 }
 
 type profile struct {
-	Expected       suite.Span `yaml:"expected" want:"shown"`
-	trials.Seeding `yaml:",inline"`
+	Expected        lab.Span `yaml:"expected" want:"shown"`
+	trained.Seeding `yaml:",inline"`
 	// Either one language of programs' catalogs, in a directory as make corpus makes it, or
 	// an invented one.
 	Catalogs string                       `yaml:"catalogs" want:"optional,shown"`
@@ -53,30 +53,30 @@ type profile struct {
 	Examples int `yaml:"examples" want:"2..1e9"`
 	// WarmUp is the part of a training's steps over which its rate rises; over the rest it
 	// falls as a cosine.
-	WarmUp   float64            `yaml:"warm_up" want:">0..0.9"`
-	Training suite.TrainingSpec `yaml:"training"`
+	WarmUp   float64          `yaml:"warm_up" want:">0..0.9"`
+	Training lab.TrainingSpec `yaml:"training"`
 }
 
 // accuracy trains over seeds.
 type accuracy struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (a *accuracy) Resolve() *suite.Problem {
+func (a *accuracy) Resolve() *lab.Problem {
 	a.setup = a.Spec.Setup.Setup()
-	if err := trials.CheckSetup(a.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(a.setup); err != nil {
+		return lab.At(err, "setup")
 	}
 	for i, b := range a.Spec.Batches {
 		if i > 0 && b.Pairs <= a.Spec.Batches[i-1].Pairs {
-			return suite.At(errors.New("want larger and larger ones"), "batches", fmt.Sprint(i), "pairs")
+			return lab.At(errors.New("want larger and larger ones"), "batches", fmt.Sprint(i), "pairs")
 		}
 	}
 	if len(a.Spec.Batches) < 2 {
-		return suite.At(errors.New("want one to compare with, and others"), "batches")
+		return lab.At(errors.New("want one to compare with, and others"), "batches")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if p := a.checkProfile(a.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
 		}
@@ -84,23 +84,23 @@ func (a *accuracy) Resolve() *suite.Problem {
 	return nil
 }
 
-func (a *accuracy) checkProfile(p profile) *suite.Problem {
+func (a *accuracy) checkProfile(p profile) *lab.Problem {
 	t := p.Training
 	switch {
-	case t.Model.Name != workload.Translator:
-		return suite.At(fmt.Errorf("want %s", workload.Translator), "training", "model", "name")
+	case t.Model.Name != train.Translator:
+		return lab.At(fmt.Errorf("want %s", train.Translator), "training", "model", "name")
 	case t.Model.Tied != "all":
-		return suite.At(errors.New("want all: the paper's is one table"), "training", "model", "tied")
+		return lab.At(errors.New("want all: the paper's is one table"), "training", "model", "tied")
 	case t.Steps != 0 || t.LRSchedule != "":
-		return suite.At(errors.New("want no steps or lr_schedule, as they follow from examples and warm_up"), "training")
+		return lab.At(errors.New("want no steps or lr_schedule, as they follow from examples and warm_up"), "training")
 	case t.Batch != a.Spec.Batches[0].Pairs:
-		return suite.At(fmt.Errorf("want %d, the first of batches", a.Spec.Batches[0].Pairs), "training", "batch")
+		return lab.At(fmt.Errorf("want %d, the first of batches", a.Spec.Batches[0].Pairs), "training", "batch")
 	case a.steps(p, a.Spec.Batches[len(a.Spec.Batches)-1]) < 2:
-		return suite.At(errors.New("want two mini-batches or more of the largest"), "examples")
+		return lab.At(errors.New("want two mini-batches or more of the largest"), "examples")
 	case a.Spec.Batches[0].Pairs < a.setup.MicroBatches:
-		return suite.At(fmt.Errorf("the smallest mini-batch has fewer examples than there are micro-batches, %d", a.setup.MicroBatches), "training")
+		return lab.At(fmt.Errorf("the smallest mini-batch has fewer examples than there are micro-batches, %d", a.setup.MicroBatches), "training")
 	case p.Invented != nil && p.Invented.Languages != 1:
-		return suite.At(errors.New("want 1"), "invented", "languages")
+		return lab.At(errors.New("want 1"), "invented", "languages")
 	}
 	if problem := p.CheckSeeds(); problem != nil {
 		return problem
@@ -109,8 +109,8 @@ func (a *accuracy) checkProfile(p profile) *suite.Problem {
 }
 
 // sentences are those of one language.
-func (p profile) sentences() suite.SentencesSpec {
-	s := suite.SentencesSpec{Catalogs: p.Catalogs, Invented: p.Invented, HeldOut: p.HeldOut}
+func (p profile) sentences() lab.SentencesSpec {
+	s := lab.SentencesSpec{Catalogs: p.Catalogs, Invented: p.Invented, HeldOut: p.HeldOut}
 	if p.Language != "" {
 		s.Languages = []string{p.Language}
 	}
@@ -121,9 +121,9 @@ func (p profile) sentences() suite.SentencesSpec {
 func (a *accuracy) steps(p profile, b batch) int { return p.Examples / b.Pairs }
 
 // arms are a training for each mini-batch.
-func (a *accuracy) arms(p profile) (arms []trials.Arm) {
+func (a *accuracy) arms(p profile) (arms []trained.Arm) {
 	for _, b := range a.Spec.Batches {
-		arms = append(arms, trials.Arm{Name: b.Name, Training: func(seed uint64) workload.Training {
+		arms = append(arms, trained.Arm{Name: b.Name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training(p.sentences().Source(), a.setup, seed)
 			t.Config, t.Batch, t.Steps = p.sentences().Config(), b.Pairs, a.steps(p, b)
 			rising := min(max(1, int(p.WarmUp*float64(t.Steps))), t.Steps-1)
@@ -135,11 +135,11 @@ func (a *accuracy) arms(p profile) (arms []trials.Arm) {
 }
 
 // Planned are the trainings. Catalogs, which need not be here, are not opened.
-func (a *accuracy) Planned(name string) []suite.PlannedRun {
+func (a *accuracy) Planned(name string) []lab.PlannedRun {
 	p := a.Spec.Profiles[name]
-	list := trials.PlannedArms(name, a.arms(p), p.AllSeeds())
+	list := trained.PlannedArms(name, a.arms(p), p.AllSeeds())
 	for i := range list {
-		if t, ok := list[i].Run.(workload.Training); ok && p.Catalogs != "" {
+		if t, ok := list[i].Run.(train.Training); ok && p.Catalogs != "" {
 			t.Data = ""
 			list[i].Run = t
 		}
@@ -148,15 +148,15 @@ func (a *accuracy) Planned(name string) []suite.PlannedRun {
 }
 
 func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(a.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	return trials.Run(ctx, a.ID(), a.arms(profile), profile.AllSeeds(), log, p)
+	return trained.Run(ctx, a.ID(), a.arms(profile), profile.AllSeeds(), log, p)
 }
 
 // scores are an arm's, by seed: BLEU, and nats for each token that is held out.
-func scores(t trials.Trials) (bleu, nats []float64) {
+func scores(t trained.Trials) (bleu, nats []float64) {
 	for _, r := range t.Runs {
 		bleu, nats = append(bleu, r.Languages[0].BLEU), append(nats, r.HeldOut)
 	}
@@ -164,12 +164,12 @@ func scores(t trials.Trials) (bleu, nats []float64) {
 }
 
 // read reads a log's trainings, each of which has translated one language.
-func (a *accuracy) read(log *records.Log) (profile, []trials.Trials, error) {
-	p, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+func (a *accuracy) read(log *records.Log) (profile, []trained.Trials, error) {
+	p, err := lab.ProfileOf(a.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return p, nil, err
 	}
-	all, err := trials.Read(log, a.arms(p), p.AllSeeds())
+	all, err := trained.Read(log, a.arms(p), p.AllSeeds())
 	if err != nil {
 		return p, nil, err
 	}
@@ -183,12 +183,12 @@ func (a *accuracy) read(log *records.Log) (profile, []trials.Trials, error) {
 	return p, all, nil
 }
 
-func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
+func (a *accuracy) Report(log, reference *records.Log) (*lab.Report, error) {
 	p, all, err := a.read(log)
 	if err != nil {
 		return nil, err
 	}
-	var before []trials.Trials
+	var before []trained.Trials
 	if reference != nil {
 		if _, before, err = a.read(reference); err != nil {
 			before = nil // of another spec
@@ -196,9 +196,9 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	t := a.table(p, all)
 	if reference != nil {
-		addReference(t, suite.ReferenceName(log, reference)+" BLEU", before)
+		addReference(t, lab.ReferenceName(log, reference)+" BLEU", before)
 	}
-	report := &suite.Report{Tables: []*suite.Table{t, a.runs(p, all)}}
+	report := &lab.Report{Tables: []*lab.Table{t, a.runs(p, all)}}
 	dots := &plot.DotPanel{Title: "mini-batches, with as many examples", Y: "BLEU"}
 	for i, b := range a.Spec.Batches {
 		bleu, _ := scores(all[i])
@@ -210,25 +210,25 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 
 // addReference adds a column with the mean BLEU of a reference's mini-batches, if they are
 // as many.
-func addReference(t *suite.Table, column string, before []trials.Trials) {
+func addReference(t *lab.Table, column string, before []trained.Trials) {
 	t.Numbers(column)
 	for i := range t.Rows {
-		cell := suite.Absent
+		cell := lab.Absent
 		if len(before) == len(t.Rows) {
 			bleu, _ := scores(before[i])
-			cell = suite.Mean(bleu, 2)
+			cell = lab.Mean(bleu, 2)
 		}
 		t.Rows[i] = append(t.Rows[i], cell)
 	}
 }
 
-func (a *accuracy) table(p profile, all []trials.Trials) *suite.Table {
+func (a *accuracy) table(p profile, all []trained.Trials) *lab.Table {
 	m := p.Training.Model
 	from := "one invented language"
 	if p.Catalogs != "" {
 		from = p.Language + " to English, sentences of programs (gettext catalogs)"
 	}
-	t := &suite.Table{ID: a.ID(), Title: a.Title(), Caption: []string{
+	t := &lab.Table{ID: a.ID(), Title: a.Title(), Caption: []string{
 		fmt.Sprintf("%v, with one table for both sides and the softmax, %s; %s examples in every training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, whatever the mini-batch. %d seeds, other than those by which the rate was chosen.",
 			m, from, units.FormatCommas(int64(p.Examples)), p.Training.Optimizer, p.Training.LR, units.FormatShare(p.WarmUp, 1), len(p.AllSeeds())),
 		fmt.Sprintf("BLEU of greedy translations of what is held out, and nats for each of its tokens. Differences to the first row are means over pairs of trainings with the same seed, with their 95%% intervals (Student's t). The paper calls its mini-batches comparable or slightly better; here that is: at most %g BLEU worse, fixed beforehand.", a.Spec.Margin),
@@ -239,17 +239,17 @@ func (a *accuracy) table(p profile, all []trials.Trials) *suite.Table {
 	first, firstNats := scores(all[0])
 	for i, b := range a.Spec.Batches {
 		bleu, nats := scores(all[i])
-		paper := suite.Absent
+		paper := lab.Absent
 		if b.Paper > 0 {
-			paper = suite.Whole(int64(b.Paper), units.FormatCommas(int64(b.Paper)))
+			paper = lab.Whole(int64(b.Paper), units.FormatCommas(int64(b.Paper)))
 		}
-		row := []any{b.Name, paper, b.Pairs, a.steps(p, b), suite.Mean(bleu, 2), suite.SD(bleu, 2), suite.Mean(nats, 4), suite.SD(nats, 4)}
+		row := []any{b.Name, paper, b.Pairs, a.steps(p, b), lab.Mean(bleu, 2), lab.SD(bleu, 2), lab.Mean(nats, 4), lab.SD(nats, 4)}
 		if i == 0 {
-			t.Add(append(row, suite.Absent, suite.Absent, "-")...)
+			t.Add(append(row, lab.Absent, lab.Absent, "-")...)
 			continue
 		}
 		difference := stats.Pairs(bleu, first)
-		t.Add(append(row, suite.Paired(difference, 2), suite.Paired(stats.Pairs(nats, firstNats), 4), a.comparable(difference, stats.Mean(first)))...)
+		t.Add(append(row, lab.Paired(difference, 2), lab.Paired(stats.Pairs(nats, firstNats), 4), a.comparable(difference, stats.Mean(first)))...)
 	}
 	t.Notes = p.SeedNotes()
 	return t
@@ -270,16 +270,16 @@ func (a *accuracy) comparable(d stats.Paired, first float64) string {
 }
 
 // runs has a row for each training.
-func (a *accuracy) runs(p profile, all []trials.Trials) *suite.Table {
-	t := &suite.Table{ID: a.ID() + "-runs", Title: "Translation quality by global mini-batch: each training"}
+func (a *accuracy) runs(p profile, all []trained.Trials) *lab.Table {
+	t := &lab.Table{ID: a.ID() + "-runs", Title: "Translation quality by global mini-batch: each training"}
 	t.Texts("mini-batch")
 	t.Numbers("seed", "parameters", "training pairs", "passes", "last loss", "held-out loss", "accuracy", "BLEU")
 	t.Texts("SHA-256 of the weights")
 	for i, b := range a.Spec.Batches {
 		for j, r := range all[i].Runs {
 			l := r.Languages[0]
-			t.Add(b.Name, p.AllSeeds()[j], r.Params, l.Train, suite.Fixed(float64(a.steps(p, b)*b.Pairs)/float64(max(l.Train, 1)), 1),
-				suite.Fixed(r.LastLoss, 4), suite.Fixed(r.HeldOut, 4), suite.Percent(r.Accuracy, 2), suite.Fixed(l.BLEU, 2), r.SHA256[:16])
+			t.Add(b.Name, p.AllSeeds()[j], r.Params, l.Train, lab.Fixed(float64(a.steps(p, b)*b.Pairs)/float64(max(l.Train, 1)), 1),
+				lab.Fixed(r.LastLoss, 4), lab.Fixed(r.HeldOut, 4), lab.Percent(r.Accuracy, 2), lab.Fixed(l.BLEU, 2), r.SHA256[:16])
 		}
 	}
 	return t

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 // madeUp is a log of made-up scores of a mini-batch and the place of a seed.
@@ -18,8 +18,8 @@ func madeUp(t *testing.T, a *accuracy, name string, of func(batch, seed int) (bl
 	for i, arm := range a.arms(p) {
 		for j, seed := range p.Seeds {
 			bleu, nats := of(i, j)
-			if err := log.Add(arm.Sample(seed), seed, trials.Trial{
-				SHA256: strings.Repeat("ab", 32), Params: 7, HeldOut: nats, Languages: []workload.LanguageScore{{Name: "a language", Train: 8000, BLEU: bleu}},
+			if err := log.Add(arm.Sample(seed), seed, trained.Trial{
+				SHA256: strings.Repeat("ab", 32), Params: 7, HeldOut: nats, Languages: []train.LanguageScore{{Name: "a language", Train: 8000, BLEU: bleu}},
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -32,8 +32,8 @@ func madeUp(t *testing.T, a *accuracy, name string, of func(batch, seed int) (bl
 // sqrt(4/5), and an interval of 0.94 to either side (Student's t, 5 degrees of freedom,
 // 2.5706 sqrt(0.8/6)).
 func TestReport(t *testing.T) {
-	a := suitetest.Loaded[*accuracy](t, Definition.Load)
-	suitetest.CheckLacking(t, a, records.New(a.Key("quick")))
+	a := labtest.Loaded[*accuracy](t, Definition.Load)
+	labtest.CheckLacking(t, a, records.New(a.Key("quick")))
 	log := madeUp(t, a, "quick", func(batch, seed int) (float64, float64) {
 		swing := []float64{1, 1, 0, 0, -1, -1}[seed]
 		return []float64{50, 50.5 + swing, 49.8 + swing, 40 + swing}[batch], []float64{1, 0.9, 1, 1.5}[batch]
@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	printed := r.Tables[0].Printed()
 	for i, want := range []string{
 		"small|-|8|10000|50.00|0.00|1.0000|0.0000|-|-|-|50.00",
@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 // Every training sees as many examples, to the mini-batch, with a schedule of all of its
 // steps; an interrupted experiment goes on.
 func TestMeasure(t *testing.T) {
-	a := suitetest.Loaded[*accuracy](t, Definition.Load)
+	a := labtest.Loaded[*accuracy](t, Definition.Load)
 	for name, p := range a.Spec.Profiles {
 		for i, arm := range a.arms(p) {
 			tr := arm.Training(p.Seeds[0])
@@ -80,7 +80,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	log := records.New(a.Key("smoke"))
-	suitetest.MeasureTwice(t, a, log)
+	labtest.MeasureTwice(t, a, log)
 	if len(log.Names) != 4*2 {
 		t.Errorf("%d samples", len(log.Names))
 	}
@@ -93,7 +93,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"device: host", "device: emulated", "host devices"},
 		{"pairs: 50}", "pairs: 32}", "want larger and larger ones"},
 		{"examples: 400\n", "examples: 100\n", "two mini-batches"},

@@ -19,9 +19,9 @@ import (
 	"fmt"
 
 	"gpipebench/experiments/densify/accumulate"
-	"gpipebench/experiments/machine"
 	"gpipebench/experiments/party"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/usage"
 )
 

@@ -14,38 +14,38 @@ import (
 	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/experiments/densify/exchange"
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "accumulation-measured", Folder: folder, New: suite.New[measured]}
+var Definition = lab.Definition{ID: "accumulation-measured", Folder: folder, New: lab.New[measured]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Network    string `yaml:"network" want:"network"`
-	Processes  []int  `yaml:"processes" want:"1..64"`
-	Modelled   []int  `yaml:"modelled" want:"2..65536"`
-	Paper      paper  `yaml:"paper" want:"shown"`
+	lab.Head  `yaml:",inline"`
+	Network   string `yaml:"network" want:"network"`
+	Processes []int  `yaml:"processes" want:"1..64"`
+	Modelled  []int  `yaml:"modelled" want:"2..65536"`
+	Paper     paper  `yaml:"paper" want:"shown"`
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
 
 // paper is what was measured on one number of ranks.
 type paper struct {
-	Ranks  int            `yaml:"ranks" want:"2..65536"`
-	Gather suite.Verbatim `yaml:"gather"` // milliseconds
-	Reduce suite.Verbatim `yaml:"reduce"` // milliseconds
+	Ranks  int          `yaml:"ranks" want:"2..65536"`
+	Gather lab.Verbatim `yaml:"gather"` // milliseconds
+	Reduce lab.Verbatim `yaml:"reduce"` // milliseconds
 }
 
 type profile struct {
-	Expected    suite.Span         `yaml:"expected" want:"shown"`
+	Expected    lab.Span           `yaml:"expected" want:"shown"`
 	Table       accumulate.Table   `yaml:"table"`
 	Calibration []accumulate.Table `yaml:"calibration"`
 	Rounds      int                `yaml:"rounds" want:"1..1000"`
@@ -54,32 +54,32 @@ type profile struct {
 
 // measured starts processes.
 type measured struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	launch.Program
 
 	available func() int64 // bytes of memory; nil: the machine's
 }
 
-func (x *measured) Resolve() *suite.Problem {
+func (x *measured) Resolve() *lab.Problem {
 	s := &x.Spec
 	switch {
 	case s.Processes[0] != 1 || !slices.IsSorted(s.Processes) || len(s.Processes) < 2:
-		return suite.At(errors.New("want 1 first, then others in ascending order"), "processes")
+		return lab.At(errors.New("want 1 first, then others in ascending order"), "processes")
 	case !slices.IsSorted(s.Modelled) || s.Modelled[0] <= slices.Max(s.Processes):
-		return suite.At(errors.New("want more than are measured, in ascending order"), "modelled")
+		return lab.At(errors.New("want more than are measured, in ascending order"), "modelled")
 	case !slices.Contains(s.Modelled, s.Paper.Ranks):
-		return suite.At(errors.New("want one of those that are modelled"), "paper", "ranks")
+		return lab.At(errors.New("want one of those that are modelled"), "paper", "ranks")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := s.Profiles[name]
 		for i, t := range p.Calibration {
 			if t.Rows() >= p.Table.Rows() {
-				return suite.At(errors.New("want a smaller table than the one that is compared"), "profiles", name, "calibration", fmt.Sprint(i))
+				return lab.At(errors.New("want a smaller table than the one that is compared"), "profiles", name, "calibration", fmt.Sprint(i))
 			}
 		}
 		for i, t := range append([]accumulate.Table{p.Table}, p.Calibration...) {
 			if t.Vocab < 2 || t.Source+t.Target < 1 || t.Rows()*int64(t.Dim) > 1<<32 {
-				return suite.At(fmt.Errorf("want 2 rows and 1 token or more, and at most %d values of a rank", int64(1<<32)), slices.Concat([]string{"profiles", name}, tablePath(i))...)
+				return lab.At(fmt.Errorf("want 2 rows and 1 token or more, and at most %d values of a rank", int64(1<<32)), slices.Concat([]string{"profiles", name}, tablePath(i))...)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func (x *measured) checkMemory(runs []run) error {
 
 // Measure runs what the log lacks, round after round. Which run is first moves.
 func (x *measured) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 
 	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/experiments/densify/exchange"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // rates are those of the made-up records, bytes a second of a busy core, by part.
@@ -55,14 +55,14 @@ func filled(t *testing.T, x *measured, name string, change func(r run, o *exchan
 }
 
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
-	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
+	x := labtest.Loaded[*measured](t, Definition.Load)
+	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, "quick", func(run, *exchange.Outcome) {})
 	r, err := x.Report(log, log)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	times, bytes, found := r.Tables[0], r.Tables[1], r.Tables[2]
 	for i, row := range found.Rows {
 		if got := row[found.Column("GB/s")].Numbers[0]; math.Abs(got-rates[i]/1e9) > 0.005 {
@@ -106,7 +106,7 @@ func TestReport(t *testing.T) {
 
 // Other bytes, other bits and more memory are a verdict, each in one of the processes.
 func TestVerdict(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*measured](t, Definition.Load)
 	for says, change := range map[string]func(o *exchange.Outcome){
 		"gather, 4 processes: other bytes than by the formula":          func(o *exchange.Outcome) { o.Received++ },
 		"gather, 4 processes: other bits than gathered":                 func(o *exchange.Outcome) { o.SHA256 = strings.Repeat("cd", 32) },
@@ -126,7 +126,7 @@ func TestVerdict(t *testing.T) {
 
 // What memory does not hold is refused before anything starts.
 func TestMemory(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*measured](t, Definition.Load)
 	// 8 processes with 1.1 times 8*179,202,800 bytes and 32 MiB each.
 	const all = 8*8*179_202_800*11/10 + 8*32<<20
 	for has, refused := range map[int64]bool{all - 8: true, all + 8: false} {
@@ -143,7 +143,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"network: tcp", "network: x", "network"},
 		{"processes: [1, 2, 4, 8]", "processes: [2, 4, 8]", "want 1 first"},
 		{"processes: [1, 2, 4, 8]", "processes: [1]", "want 1 first"},

@@ -6,16 +6,16 @@ import (
 
 	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/experiments/densify/exchange"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 // Report compares bytes with the formulas, and times with the model.
-func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *measured) Report(log, reference *records.Log) (*lab.Report, error) {
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	var before map[run][]Record
 	if reference != nil {
-		p, err := suite.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
+		p, err := lab.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
 		if err == nil && p.Table == profile.Table {
 			before, _, err = x.results(reference, p)
 		}
@@ -34,7 +34,7 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 	}
 	bytes, wrong := x.bytes(of, profile)
-	r := &suite.Report{Tables: []*suite.Table{x.times(of, before, model, profile, log, reference), bytes, x.rates(model, profile)}}
+	r := &lab.Report{Tables: []*lab.Table{x.times(of, before, model, profile, log, reference), bytes, x.rates(model, profile)}}
 	if len(wrong) > 0 {
 		r.Verdict = fmt.Errorf("%s: %s", x.ID(), joined(wrong))
 	}
@@ -68,15 +68,15 @@ func seconds(all []Record) (s []float64) {
 }
 
 // only is a value for the paper's number of ranks, and nothing for others.
-func (x *measured) only(ranks int, v suite.Value) suite.Value {
+func (x *measured) only(ranks int, v lab.Value) lab.Value {
 	if ranks != x.Spec.Paper.Ranks {
-		return suite.Absent
+		return lab.Absent
 	}
 	return v
 }
 
-func (x *measured) times(of, before map[run][]Record, m *model, p profile, log, reference *records.Log) *suite.Table {
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+func (x *measured) times(of, before map[run][]Record, m *model, p profile, log, reference *records.Log) *lab.Table {
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("A table of %d rows and %d columns in float32, %d and %d tokens a rank; each rank a process of this machine, with TCP between them. A round starts all runs in processes of their own; the time is that of the slowest rank from the first byte to the sum. Median of %d rounds; in brackets the 95%% interval of order statistics.",
 			p.Table.Vocab, p.Table.Dim, p.Table.Source, p.Table.Target, p.Rounds),
 		"Modelled: with the rates that smaller tables have on this machine, see below; more ranks than were measured share it as well, which hardly matters for the ratio. Least: the ratio of the least times over links of any rate. The paper's ranks have a node each.",
@@ -84,7 +84,7 @@ func (x *measured) times(of, before map[run][]Record, m *model, p profile, log, 
 	t.Numbers("ranks", "gather", "95%, gather", "gather, modelled", "gather, measured / modelled", "reduce", "95%, reduce", "reduce, modelled", "reduce, measured / modelled",
 		"gather / reduce", "95%, gather / reduce", "gather / reduce, modelled", "gather / reduce, least", "gather / reduce, paper")
 	if reference != nil {
-		t.Numbers("gather / reduce, " + suite.ReferenceName(log, reference))
+		t.Numbers("gather / reduce, " + lab.ReferenceName(log, reference))
 	}
 	link := timeline.Link{Bandwidth: 1}
 	for _, n := range slices.Concat(x.Spec.Processes, x.Spec.Modelled) {
@@ -93,56 +93,56 @@ func (x *measured) times(of, before map[run][]Record, m *model, p profile, log, 
 		for _, way := range exchange.Ways() {
 			all, ok := of[run{p.Table, n, way}]
 			measured[way] = seconds(all)
-			modelled := suite.Absent
+			modelled := lab.Absent
 			if n > 1 {
-				modelled = suite.Seconds(m.seconds(p.Table, n, way))
+				modelled = lab.Seconds(m.seconds(p.Table, n, way))
 			}
 			switch {
 			case !ok:
-				row = append(row, suite.Absent, suite.Absent, modelled, suite.Absent)
+				row = append(row, lab.Absent, lab.Absent, modelled, lab.Absent)
 			case n == 1:
-				row = append(row, suite.Median(measured[way], suite.Seconds), modelled, suite.Absent)
+				row = append(row, lab.Median(measured[way], lab.Seconds), modelled, lab.Absent)
 			default:
-				row = append(row, suite.Median(measured[way], suite.Seconds), modelled, suite.Fixed(stats.Median(measured[way])/m.seconds(p.Table, n, way), 2))
+				row = append(row, lab.Median(measured[way], lab.Seconds), modelled, lab.Fixed(stats.Median(measured[way])/m.seconds(p.Table, n, way), 2))
 			}
 		}
 		if _, ok := of[run{p.Table, n, accumulate.Gather}]; ok {
-			row = append(row, suite.Ratio(stats.RatioOf(measured[accumulate.Gather], measured[accumulate.Reduce]), false))
+			row = append(row, lab.Ratio(stats.RatioOf(measured[accumulate.Gather], measured[accumulate.Reduce]), false))
 		} else {
-			row = append(row, suite.Absent, suite.Absent)
+			row = append(row, lab.Absent, lab.Absent)
 		}
 		if n > 1 {
-			row = append(row, suite.Fixed(m.seconds(p.Table, n, accumulate.Gather)/m.seconds(p.Table, n, accumulate.Reduce), 1),
-				suite.Fixed(p.Table.GatherSeconds(n, link)/accumulate.ReduceSeconds(n, p.Table.DenseBytes(), link), 1))
+			row = append(row, lab.Fixed(m.seconds(p.Table, n, accumulate.Gather)/m.seconds(p.Table, n, accumulate.Reduce), 1),
+				lab.Fixed(p.Table.GatherSeconds(n, link)/accumulate.ReduceSeconds(n, p.Table.DenseBytes(), link), 1))
 		} else {
-			row = append(row, suite.Absent, suite.Absent)
+			row = append(row, lab.Absent, lab.Absent)
 		}
-		row = append(row, x.only(n, suite.Fixed(x.Spec.Paper.Gather.Value/x.Spec.Paper.Reduce.Value, 1)))
+		row = append(row, x.only(n, lab.Fixed(x.Spec.Paper.Gather.Value/x.Spec.Paper.Reduce.Value, 1)))
 		if reference != nil {
 			row = append(row, referred(before, p.Table, n))
 		}
 		t.Add(row...)
 	}
-	t.Notes = suite.FewRoundsNote(p.Rounds)
+	t.Notes = lab.FewRoundsNote(p.Rounds)
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
 	return t
 }
 
 // referred is the reference's ratio.
-func referred(of map[run][]Record, table accumulate.Table, n int) suite.Value {
+func referred(of map[run][]Record, table accumulate.Table, n int) lab.Value {
 	gather, reduce := of[run{table, n, accumulate.Gather}], of[run{table, n, accumulate.Reduce}]
 	if len(gather) == 0 || len(reduce) == 0 {
-		return suite.Absent
+		return lab.Absent
 	}
-	return suite.Fixed(stats.RatioOf(seconds(gather), seconds(reduce)).Median, 2)
+	return lab.Fixed(stats.RatioOf(seconds(gather), seconds(reduce)).Median, 2)
 }
 
 // bytes are those of all runs of the table that is compared. wrong says where they, the
 // bits or the resident memory are other than they must be.
-func (x *measured) bytes(of map[run][]Record, p profile) (t *suite.Table, wrong []string) {
-	t = &suite.Table{ID: x.ID() + "-bytes", Title: "What the processes held and sent, in bytes", Caption: []string{
+func (x *measured) bytes(of map[run][]Record, p profile) (t *lab.Table, wrong []string) {
+	t = &lab.Table{ID: x.ID() + "-bytes", Title: "What the processes held and sent, in bytes", Caption: []string{
 		"Held: the accumulated gradient as every rank has it before it is added up, with the indices of a gather. Travelled: what all ranks received. Beside both are the formulas. Resident: the most memory of a process, and what of it was there before the gradients: the program and its connections. To the byte and same bits: in every process and every round; all of one number of ranks have one sum.",
 	}}
 	t.Texts("way")
@@ -178,11 +178,11 @@ func (x *measured) bytes(of map[run][]Record, p profile) (t *suite.Table, wrong 
 			if way == accumulate.Gather && p.Resident > 0 && own > p.Resident {
 				wrong = append(wrong, fmt.Sprintf("%s: %.2f times the formula's bytes resident, want at most %v", name, own, p.Resident))
 			}
-			whole := func(n int64) suite.Value { return suite.Whole(n, fmt.Sprint(n)) }
+			whole := func(n int64) lab.Value { return lab.Whole(n, fmt.Sprint(n)) }
 			last := all[0].Ranks[0]
-			t.Add(way.String(), n, whole(last.Held+last.Indices), whole(held), whole(received(all[0])), whole(travels), suite.Bytes(resident), suite.Bytes(program),
-				suite.Fixed(float64(resident)/float64(held), 3), suite.Fixed(own, 3),
-				suite.YesOrNo(exact), suite.YesOrNo(same), last.SHA256[:16])
+			t.Add(way.String(), n, whole(last.Held+last.Indices), whole(held), whole(received(all[0])), whole(travels), lab.Bytes(resident), lab.Bytes(program),
+				lab.Fixed(float64(resident)/float64(held), 3), lab.Fixed(own, 3),
+				lab.YesOrNo(exact), lab.YesOrNo(same), last.SHA256[:16])
 		}
 	}
 	if p.Resident > 0 {
@@ -207,21 +207,21 @@ func (r run) formula() (held, travels int64) {
 	return r.table.DenseBytes(), r.table.ReduceTravels(r.processes)
 }
 
-func (x *measured) rates(m *model, p profile) *suite.Table {
-	t := &suite.Table{ID: x.ID() + "-rates", Title: "The rates of smaller tables, of which the model is made", Caption: []string{
+func (x *measured) rates(m *model, p profile) *lab.Table {
+	t := &lab.Table{ID: x.ID() + "-rates", Title: "The rates of smaller tables, of which the model is made", Caption: []string{
 		fmt.Sprintf("Bytes a second of each busy core: the median over %d smaller tables, %d numbers of processes and all rounds, with the least and the greatest. Each process keeps one of %d cores busy. Nothing of the table that is compared is in them.", len(p.Calibration), len(x.Spec.Processes)-1, m.cores),
 	}}
 	t.Texts("way", "part", "bytes")
 	t.Numbers("GB/s", "least", "greatest", "n")
 	for i, of := range parts {
 		all := m.all[i]
-		t.Add(of.way.String(), of.name, of.what, suite.Fixed(m.rates[i]/1e9, 2), suite.Fixed(slices.Min(all)/1e9, 2), suite.Fixed(slices.Max(all)/1e9, 2), len(all))
+		t.Add(of.way.String(), of.name, of.what, lab.Fixed(m.rates[i]/1e9, 2), lab.Fixed(slices.Min(all)/1e9, 2), lab.Fixed(slices.Max(all)/1e9, 2), len(all))
 	}
 	return t
 }
 
 // panels draw the times by ranks.
-func (x *measured) panels(t *suite.Table) []plot.Axes {
+func (x *measured) panels(t *lab.Table) []plot.Axes {
 	p := &plot.LinePanel{Title: "accumulation of the table", X: "ranks", Y: "seconds", Logarithmic: true}
 	for _, row := range t.Rows {
 		p.Names = append(p.Names, row[0].Text)

@@ -11,36 +11,36 @@ import (
 	"strings"
 
 	"gpipebench/experiments/densify/accumulate"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 	"gpipebench/nn/graph"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "densify-scaling", Folder: folder, New: suite.New[scaling]}
+var Definition = lab.Definition{ID: "densify-scaling", Folder: folder, New: lab.New[scaling]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head   `yaml:",inline"`
 	Table      accumulate.Table `yaml:"table"`
 	Parameters int64            `yaml:"parameters" want:"1..1e12"`
-	Model      workload.Model   `yaml:"model"`
+	Model      train.Model      `yaml:"model"`
 	Optimizer  string           `yaml:"optimizer" want:"optimizer"`
 	Measured   measured         `yaml:"measured"`
 	Series     []series         `yaml:"series"`
 	Paper      []paper          `yaml:"paper"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // measured is the accumulation of the table by others.
@@ -66,26 +66,26 @@ type series struct {
 
 // paper is an efficiency in percent.
 type paper struct {
-	Series     string         `yaml:"series" want:"id,key"`
-	Way        string         `yaml:"way" want:"id,key"`
-	Nodes      int            `yaml:"nodes" want:"1..65536,key"`
-	Efficiency suite.Verbatim `yaml:"efficiency"`
+	Series     string       `yaml:"series" want:"id,key"`
+	Way        string       `yaml:"way" want:"id,key"`
+	Nodes      int          `yaml:"nodes" want:"1..65536,key"`
+	Efficiency lab.Verbatim `yaml:"efficiency"`
 }
 
 // scaling simulates a rank's step without exchanges; these are closed forms.
 type scaling struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (s *scaling) Resolve() *suite.Problem {
+func (s *scaling) Resolve() *lab.Problem {
 	if table := int64(s.Spec.Table.Vocab) * int64(s.Spec.Table.Dim); s.Spec.Parameters < table {
-		return suite.At(fmt.Errorf("%d, fewer than the table's %d: want all of the network's", s.Spec.Parameters, table), "parameters")
+		return lab.At(fmt.Errorf("%d, fewer than the table's %d: want all of the network's", s.Spec.Parameters, table), "parameters")
 	}
-	if err := workload.CheckModelName(s.Spec.Model.Name); err != nil || s.Spec.Model.Name != workload.Translator || s.Spec.Model.Seq != 0 {
-		return suite.At(fmt.Errorf("want %s, without seq, which is that of series", workload.Translator), "model")
+	if err := train.CheckModelName(s.Spec.Model.Name); err != nil || s.Spec.Model.Name != train.Translator || s.Spec.Model.Seq != 0 {
+		return lab.At(fmt.Errorf("want %s, without seq, which is that of series", train.Translator), "model")
 	}
 	for i, of := range s.Spec.Series {
-		at := func(err error, field string) *suite.Problem { return suite.At(err, "series", fmt.Sprint(i), field) }
+		at := func(err error, field string) *lab.Problem { return lab.At(err, "series", fmt.Sprint(i), field) }
 		if (of.Tokens == 0) == (of.Batch == 0) {
 			return at(errors.New("want either tokens of a rank, or a batch of all ranks"), "tokens")
 		}
@@ -101,16 +101,16 @@ func (s *scaling) Resolve() *suite.Problem {
 	for i, p := range s.Spec.Paper {
 		of := slices.IndexFunc(s.Spec.Series, func(of series) bool { return of.ID == p.Series })
 		if of < 0 || !slices.Contains(s.Spec.Series[of].Nodes, p.Nodes) || !slices.Contains(s.Spec.Series[of].ways(), p.Way) {
-			return suite.At(errors.New("want a series, one of its nodes, and gather or reduce"), "paper", fmt.Sprint(i))
+			return lab.At(errors.New("want a series, one of its nodes, and gather or reduce"), "paper", fmt.Sprint(i))
 		}
 	}
 	return nil
 }
 
-func (s *scaling) Planned(string) []suite.PlannedRun {
+func (s *scaling) Planned(string) []lab.PlannedRun {
 	m := s.Spec.Model
 	m.Seq = s.Spec.Series[0].Sentence
-	return []suite.PlannedRun{{Path: []string{"model"}, Run: suite.ModelledRun{Model: m, Most: 1}}}
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: m, Most: 1}}}
 }
 
 // tokens are those of a rank on either side, with so many nodes.
@@ -133,7 +133,7 @@ func (of series) ways() []string {
 
 // name is that of the sample of a rank's step, which series share.
 func (of series) name(nodes int) string {
-	return suite.AtRates(fmt.Sprintf("%s/ranks=%d/tokens=%d/sentence=%d", of.Accelerator, of.Ranks, of.tokens(nodes), of.Sentence), of.Accelerator, of.share)
+	return lab.AtRates(fmt.Sprintf("%s/ranks=%d/tokens=%d/sentence=%d", of.Accelerator, of.Ranks, of.tokens(nodes), of.Sentence), of.Accelerator, of.share)
 }
 
 // share makes of a node what each of its ranks has of it.
@@ -151,26 +151,26 @@ type sample struct {
 }
 
 func (s *scaling) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []suite.Job
+	var jobs []lab.Job
 	for _, of := range s.Spec.Series {
 		for _, n := range of.Nodes {
 			name := of.name(n)
-			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+			jobs = append(jobs, lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
 				made, err := s.simulate(ctx, of, of.tokens(n))
 				return made, name, err
 			}})
 		}
 	}
-	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
 func (s *scaling) simulate(ctx context.Context, of series, tokens int) (*sample, error) {
 	m := s.Spec.Model
 	m.Seq = of.Sentence
-	r, err := simulation.Simulating{
+	r, err := simulate.Simulating{
 		Model: m, Accelerator: of.Accelerator, Batch: tokens / of.Sentence, Optimizer: s.Spec.Optimizer,
 		DType: graph.F32, Accounting: gpipe.FullAccounting, Change: of.share,
-		Setup: workload.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
+		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
 	}.Run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s, %s, %d tokens: %w", s.ID(), of.Name, tokens, err)
@@ -238,8 +238,8 @@ func (s *scaling) slowLinks(link timeline.Link) (gather, reduce timeline.Link) {
 	return gather, reduce
 }
 
-func (s *scaling) Report(log, _ *records.Log) (*suite.Report, error) {
-	t := &suite.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
+func (s *scaling) Report(log, _ *records.Log) (*lab.Report, error) {
+	t := &lab.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
 		fmt.Sprintf("Steps of %v with %s, each rank on its share of a node at measured rates, and the exchange of %d float32 gradients along a ring of all ranks, whose part between nodes goes over one link in each direction. Efficiency: throughput over that of the series' first number of nodes, divided by how many times as many nodes there are.", s.Spec.Model, s.Spec.Optimizer, s.Spec.Parameters),
 		"Hidden: all gradients but the table's are exchanged during the backward pass, as far as it lasts. After: nothing is. Links' peak: the rate that their maker states. As in Figure 5: links as slow as those on which the paper's own gather and reduction of the table would take what it measured. The first convention was chosen before anything was compared; speedup and tokens/s are its.",
 		fmt.Sprintf("A gather is shown up to the ranks whose values 32 bits can count (%d at %d tokens).", s.most(s.Spec.Measured.Tokens), s.Spec.Measured.Tokens),
@@ -270,7 +270,7 @@ func (s *scaling) Report(log, _ *records.Log) (*suite.Report, error) {
 				if !alone.Fits {
 					unfit = fmt.Sprintf("%s, %d tokens a rank", of.Name, of.tokens(n))
 				}
-				var efficiencies []suite.Value
+				var efficiencies []lab.Value
 				rate := 0.0
 				for j, c := range conventions {
 					r := float64(of.tokens(n)*ranks) / s.step(of, n, way, c, alone, on.Hop())
@@ -280,18 +280,18 @@ func (s *scaling) Report(log, _ *records.Log) (*suite.Report, error) {
 					if j == 0 {
 						rate = r
 					}
-					efficiencies = append(efficiencies, suite.Percent(r/float64(n)/base[j], 1))
+					efficiencies = append(efficiencies, lab.Percent(r/float64(n)/base[j], 1))
 				}
 				table, others := s.exchange(of, n, way, on.Hop(), on.Hop())
-				t.Add(of.Name, way, n, ranks, of.tokens(n), suite.Number("%.0f", rate), suite.Fixed(rate/(base[0]*float64(of.Nodes[0])), 2),
-					efficiencies, s.printed(of, way, n), suite.Seconds(table), suite.Seconds(others))
+				t.Add(of.Name, way, n, ranks, of.tokens(n), lab.Number("%.0f", rate), lab.Fixed(rate/(base[0]*float64(of.Nodes[0])), 2),
+					efficiencies, s.printed(of, way, n), lab.Seconds(table), lab.Seconds(others))
 			}
 		}
 	}
 	if unfit != "" {
 		t.Notes = append(t.Notes, "Does not fit a rank's share of memory by this program's plan: "+unfit+".")
 	}
-	r := &suite.Report{Tables: []*suite.Table{t}}
+	r := &lab.Report{Tables: []*lab.Table{t}}
 	panels := s.panels(t)
 	if len(panels) == 0 {
 		return r, nil
@@ -305,17 +305,17 @@ func (s *scaling) Report(log, _ *records.Log) (*suite.Report, error) {
 func (s *scaling) most(tokens int) int { return s.table(tokens).MostCounted(4) }
 
 // printed is what the paper has.
-func (s *scaling) printed(of series, way string, nodes int) suite.Value {
+func (s *scaling) printed(of series, way string, nodes int) lab.Value {
 	for _, p := range s.Spec.Paper {
 		if p.Series == of.ID && p.Way == way && p.Nodes == nodes {
-			return suite.Value{Text: p.Efficiency.Text + "%", Numbers: []float64{p.Efficiency.Value}}
+			return lab.Value{Text: p.Efficiency.Text + "%", Numbers: []float64{p.Efficiency.Value}}
 		}
 	}
-	return suite.Absent
+	return lab.Absent
 }
 
 // panels draw the efficiencies of every series with several numbers of nodes.
-func (s *scaling) panels(t *suite.Table) []plot.Axes {
+func (s *scaling) panels(t *lab.Table) []plot.Axes {
 	var all []plot.Axes
 	for _, of := range s.Spec.Series {
 		if len(of.Nodes) < 2 {

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // The official Transformer, big, has the parameters that ranks exchange: attentions without
@@ -22,16 +22,16 @@ func TestParameters(t *testing.T) {
 	encoder := attention + forward + 2*norm
 	decoder := 2*attention + forward + 3*norm
 	want := int64(vocab*dim + layers*(encoder+decoder) + 2*norm)
-	if got := suitetest.Loaded[*scaling](t, Definition.Load).Spec.Parameters; got != want {
+	if got := labtest.Loaded[*scaling](t, Definition.Load).Spec.Parameters; got != want {
 		t.Errorf("%d parameters, want %d", got, want)
 	}
 }
 
 // A report of given steps is the arithmetic of these.
 func TestReport(t *testing.T) {
-	s := suitetest.Loaded[*scaling](t, Definition.Load)
+	s := labtest.Loaded[*scaling](t, Definition.Load)
 	log := records.New(s.Key("quick"))
-	suitetest.CheckLacking(t, s, log)
+	labtest.CheckLacking(t, s, log)
 	for _, of := range s.Spec.Series {
 		for _, n := range of.Nodes {
 			if !log.Has(of.name(n)) {
@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	if n := len(table.Rows); n != 4+10+6+8+1+1 {
 		t.Errorf("%d rows", n)
@@ -114,14 +114,14 @@ func TestReport(t *testing.T) {
 // Series that give a rank as many tokens share a step, and a smaller share of a node makes
 // it longer.
 func TestMeasure(t *testing.T) {
-	s := suitetest.Loaded[*scaling](t, Definition.Load)
-	s.Spec.Model = workload.Model{Name: workload.Translator, Layers: 1, Dim: 16, FF: 32, Heads: 2, Vocab: 50, Tied: "all"}
+	s := labtest.Loaded[*scaling](t, Definition.Load)
+	s.Spec.Model = train.Model{Name: train.Translator, Layers: 1, Dim: 16, FF: 32, Heads: 2, Vocab: 50, Tied: "all"}
 	s.Spec.Series = []series{
 		{ID: "a", Name: "a", Accelerator: "zenith", Ranks: 1, Tokens: 50, Sentence: 25, Nodes: []int{1, 2}},
 		{ID: "b", Name: "b", Accelerator: "zenith", Ranks: 2, Batch: 200, Sentence: 25, Nodes: []int{1, 2}},
 	}
 	log := records.New(records.Key{})
-	suitetest.MeasureTwice(t, s, log)
+	labtest.MeasureTwice(t, s, log)
 	if len(log.Names) != 3 {
 		t.Errorf("samples %v", log.Names)
 	}
@@ -147,7 +147,7 @@ func TestShare(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"tokens: 5000   #", "tokens: 0 #", "want either tokens of a rank, or a batch"},
 		{"sentence: 25", "sentence: 24", "whole sentences of 24"},
 		{"parameters: 210804736", "parameters: 1000", "fewer than the table's 34516992"},
@@ -158,8 +158,8 @@ func TestSpec(t *testing.T) {
 		{"accelerator: stampede2", "accelerator: abacus", "unknown accelerator"},
 		{"gather: 4320", "gather: 0", "want a number above 0"},
 	})
-	s := suitetest.Loaded[*scaling](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	s := labtest.Loaded[*scaling](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		s.Spec.Series[0].Accelerator = file
 		return s
 	})

@@ -11,52 +11,52 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "densify-timeline", Folder: folder, New: suite.New[timelines]}
+var Definition = lab.Definition{ID: "densify-timeline", Folder: folder, New: lab.New[timelines]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec    `yaml:"setup"`
-	Lanes      int                `yaml:"lanes" want:"1..100,shown"`
-	Profiles   map[string]profile `yaml:"profiles"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec      `yaml:"setup"`
+	Lanes    int                `yaml:"lanes" want:"1..100,shown"`
+	Profiles map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected suite.Span         `yaml:"expected" want:"shown"`
-	Rounds   int                `yaml:"rounds" want:"1..1000"`
-	Training suite.TrainingSpec `yaml:"training"`
+	Expected lab.Span         `yaml:"expected" want:"shown"`
+	Rounds   int              `yaml:"rounds" want:"1..1000"`
+	Training lab.TrainingSpec `yaml:"training"`
 }
 
 // timelines trains with both ways.
 type timelines struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (x *timelines) Resolve() *suite.Problem {
+func (x *timelines) Resolve() *lab.Problem {
 	x.setup = x.Spec.Setup.Setup()
 	if x.setup.Replicas < 2 || x.setup.Device != gpipe.Host || x.setup.ShardUpdate {
-		return suite.At(errors.New("want two or more replicas on host devices, with updates that are not divided"), "setup")
+		return lab.At(errors.New("want two or more replicas on host devices, with updates that are not divided"), "setup")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		t := x.Spec.Profiles[name].Training
 		switch {
-		case t.Model.Name != workload.LanguageModel || t.Model.Tied == "" || t.Model.Tied == "none":
-			return suite.At(fmt.Errorf("want %s with a tied softmax", workload.LanguageModel), "profiles", name, "training", "model")
+		case t.Model.Name != train.LanguageModel || t.Model.Tied == "" || t.Model.Tied == "none":
+			return lab.At(fmt.Errorf("want %s with a tied softmax", train.LanguageModel), "profiles", name, "training", "model")
 		case t.Steps < 1:
-			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
+			return lab.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (l *Lane) seconds(names ...string) (sum float64) {
 // end is when the tensor is accumulated.
 func (l *Lane) end() float64 { return l.Phases[1].End }
 
-func (x *timelines) training(p profile, way gpipe.TableGradients) workload.Training {
+func (x *timelines) training(p profile, way gpipe.TableGradients) train.Training {
 	setup := x.setup
 	setup.TiedGradients = way
 	t := p.Training.Training("synthetic", setup, x.Spec.Seed)
@@ -114,7 +114,7 @@ func sampleName(way gpipe.TableGradients, round int) string {
 
 // Measure trains what the log lacks, both ways in each round. Which is first alternates.
 func (x *timelines) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func (x *timelines) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	return nil
 }
 
-func (x *timelines) measure(ctx context.Context, log *records.Log, name string, t workload.Training) error {
-	r, err := t.Run(ctx, func(workload.TrainStep) {})
+func (x *timelines) measure(ctx context.Context, log *records.Log, name string, t train.Training) error {
+	r, err := t.Run(ctx, func(train.TrainStep) {})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (x *timelines) measure(ctx context.Context, log *records.Log, name string, 
 }
 
 // sampleOf takes what the first replica saw of the last step.
-func sampleOf(r *workload.TrainResult) (*Sample, error) {
+func sampleOf(r *train.Result) (*Sample, error) {
 	tl := r.LastStep
 	s := &Sample{SHA256: r.WeightsSHA256, Seconds: tl.Span()}
 	for i := range tl.Reductions {
@@ -215,12 +215,12 @@ func (s *series) typical() *Sample {
 	return s.samples[rounds[(len(rounds)-1)/2]]
 }
 
-func (x *timelines) Report(log, _ *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("Of %d replicas on one machine, in the last step of each of %d trainings with each way, in turns, as the first replica sees it, from the end of its own gradients; medians, in brackets the 95%% interval of order statistics. Waiting: for the slowest replica, then for data. Accumulated: when the shared table's gradient is, and that of all tensors. There may be fewer cores than replicas. Drawn: the training in which the table took the median time.", x.setup.Replicas, p.Rounds),
 	}}
 	t.Texts("way", "operation")
@@ -234,29 +234,29 @@ func (x *timelines) Report(log, _ *records.Log) (*suite.Report, error) {
 	}
 	var drawings []timeline.PhaseDrawing
 	first := read[ways[0]].samples[0].SHA256
-	r := &suite.Report{Tables: []*suite.Table{t}}
+	r := &lab.Report{Tables: []*lab.Table{t}}
 	for _, way := range ways {
 		of := read[way]
 		typical := of.typical()
 		equal := !slices.ContainsFunc(of.samples, func(s *Sample) bool { return s.SHA256 != first })
-		slower := []suite.Value{suite.Absent, suite.Absent}
+		slower := []lab.Value{lab.Absent, lab.Absent}
 		if way == gpipe.GatherTied {
-			slower = suite.Ratio(stats.RatioOf(of.table, read[gpipe.ReduceTied].table), false)
+			slower = lab.Ratio(stats.RatioOf(of.table, read[gpipe.ReduceTied].table), false)
 		}
-		seconds := func(xs []float64) suite.Value { return suite.Seconds(stats.Median(xs)) }
+		seconds := func(xs []float64) lab.Value { return lab.Seconds(stats.Median(xs)) }
 		t.Add(way.String(), of.how, seconds(of.waiting), seconds(of.packing), seconds(of.transfer), seconds(of.rows),
-			suite.Median(of.table, suite.Seconds), seconds(of.all), seconds(of.step), slower, typical.SHA256, suite.YesOrNo(equal))
+			lab.Median(of.table, lab.Seconds), seconds(of.all), seconds(of.step), slower, typical.SHA256, lab.YesOrNo(equal))
 		drawings = append(drawings, x.drawing(way, typical, of.tensor))
 		if !equal {
 			r.Verdict = fmt.Errorf("%s: gathered and reduced gradients end with different weights", x.ID())
 		}
 	}
-	t.Notes = suite.FewRoundsNote(p.Rounds)
+	t.Notes = lab.FewRoundsNote(p.Rounds)
 	var page strings.Builder
 	if err := timeline.WritePhases(&page, drawings...); err != nil {
 		return nil, err
 	}
-	r.Files = []suite.File{{Name: x.ID() + ".svg", Text: page.String()}}
+	r.Files = []lab.File{{Name: x.ID() + ".svg", Text: page.String()}}
 	return r, nil
 }
 
@@ -284,9 +284,9 @@ func (x *timelines) drawing(way gpipe.TableGradients, s *Sample, table string) t
 }
 
 // Planned are the trainings of both ways.
-func (x *timelines) Planned(profile string) (list []suite.PlannedRun) {
+func (x *timelines) Planned(profile string) (list []lab.PlannedRun) {
 	for _, way := range ways {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], way)})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], way)})
 	}
 	return list
 }

@@ -4,17 +4,17 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // Both ways of the smallest profile run, end with the same weights, and are drawn on one
 // page, the gather above; an interrupted experiment goes on.
 func TestMeasure(t *testing.T) {
-	x := suitetest.Loaded[*timelines](t, Definition.Load)
+	x := labtest.Loaded[*timelines](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	suitetest.CheckLacking(t, x, log)
+	labtest.CheckLacking(t, x, log)
 	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestTypical(t *testing.T) {
 
 // Other weights of one way are a verdict, and a sample without the table an error.
 func TestReportRefuses(t *testing.T) {
-	x := suitetest.Loaded[*timelines](t, Definition.Load)
+	x := labtest.Loaded[*timelines](t, Definition.Load)
 	lane := Lane{"embedding/table", []Phase{{"NEGOTIATE_ALLREDUCE", 0, 1, 0}, {"ALLREDUCE", 1, 2, 0}}}
 	report := func(other string, lanes ...Lane) (verdict, err error) {
 		log := records.New(x.Key("smoke"))

@@ -12,25 +12,25 @@ import (
 	"strings"
 
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "densify-weak", Folder: folder, New: suite.New[weak]}
+var Definition = lab.Definition{ID: "densify-weak", Folder: folder, New: lab.New[weak]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head   `yaml:",inline"`
 	Emulated   []int              `yaml:"emulated" want:"1..64"`
 	Processes  []int              `yaml:"processes" want:"1..64"`
 	Network    string             `yaml:"network" want:"network"`
@@ -40,32 +40,32 @@ type spec struct {
 }
 
 type profile struct {
-	Expected suite.Span     `yaml:"expected" want:"shown"`
-	Model    workload.Model `yaml:"model"`
-	Pairs    int            `yaml:"pairs" want:"1..65536"` // of a rank
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	Steps    int            `yaml:"steps" want:"1..1000"`
-	WarmUp   int            `yaml:"warm_up" want:"0..1000"`
+	Expected lab.Span    `yaml:"expected" want:"shown"`
+	Model    train.Model `yaml:"model"`
+	Pairs    int         `yaml:"pairs" want:"1..65536"` // of a rank
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Steps    int         `yaml:"steps" want:"1..1000"`
+	WarmUp   int         `yaml:"warm_up" want:"0..1000"`
 }
 
 // weak starts processes, one for all ranks or one for each.
 type weak struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	launch.Program
 }
 
-func (x *weak) Resolve() *suite.Problem {
+func (x *weak) Resolve() *lab.Problem {
 	for key, ranks := range map[string][]int{"emulated": x.Spec.Emulated, "processes": x.Spec.Processes} {
 		if ranks[0] != 1 || !slices.IsSorted(ranks) || len(ranks) < 2 {
-			return suite.At(errors.New("want 1 first, then others in ascending order"), key)
+			return lab.At(errors.New("want 1 first, then others in ascending order"), key)
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		switch p := x.Spec.Profiles[name]; {
-		case p.Model.Name != workload.Translator || p.Model.Tied != "all":
-			return suite.At(fmt.Errorf("want %s with tied: all", workload.Translator), "profiles", name, "model")
+		case p.Model.Name != train.Translator || p.Model.Tied != "all":
+			return lab.At(fmt.Errorf("want %s with tied: all", train.Translator), "profiles", name, "model")
 		case p.Pairs < x.Spec.M:
-			return suite.At(fmt.Errorf("want %d or more, one for each micro-batch", x.Spec.M), "profiles", name, "pairs")
+			return lab.At(fmt.Errorf("want %d or more, one for each micro-batch", x.Spec.M), "profiles", name, "pairs")
 		}
 	}
 	return nil
@@ -143,7 +143,7 @@ func (r *Record) Check() error {
 
 // Measure runs what the log lacks, round after round. Which run is first moves.
 func (x *weak) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (x *weak) Measure(ctx context.Context, log *records.Log, p progress.Progres
 			if r.kind == real {
 				processes = r.ranks
 			}
-			var b workload.Bench
+			var b train.Bench
 			args := x.arguments(r, profile)
 			if err := x.Run(ctx, processes, x.Spec.Network, args, &b); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -186,13 +186,13 @@ func (x *weak) Measure(ctx context.Context, log *records.Log, p progress.Progres
 }
 
 // Planned are the runs in one process.
-func (x *weak) Planned(name string) (list []suite.PlannedRun) {
+func (x *weak) Planned(name string) (list []lab.PlannedRun) {
 	p := x.Spec.Profiles[name]
 	for _, r := range x.runs() {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", name}, Run: workload.Training{
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", name}, Run: train.Training{
 			Model: p.Model, Batch: r.ranks * p.Pairs, Steps: p.Steps, Seed: x.Spec.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
-			Setup: workload.Setup{
-				Partitions: 1, MicroBatches: x.Spec.M, Replicas: r.ranks, TiedGradients: r.way, Checkpoint: suite.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint),
+			Setup: train.Setup{
+				Partitions: 1, MicroBatches: x.Spec.M, Replicas: r.ranks, TiedGradients: r.way, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint),
 			},
 		}})
 	}
@@ -201,7 +201,7 @@ func (x *weak) Planned(name string) (list []suite.PlannedRun) {
 
 // read is the median step of each round of all runs, in seconds.
 func (x *weak) read(log *records.Log) (profile, map[run][]float64, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return p, nil, err
 	}
@@ -219,12 +219,12 @@ func (x *weak) read(log *records.Log) (profile, map[run][]float64, error) {
 }
 
 // Report shows steps and efficiencies.
-func (x *weak) Report(log, reference *records.Log) (*suite.Report, error) {
+func (x *weak) Report(log, reference *records.Log) (*lab.Report, error) {
 	p, of, err := x.read(log)
 	if err != nil {
 		return nil, err
 	}
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("%v, with one table for both sides and the softmax: %d pairs of up to %d tokens a rank, K = 1, M = %d, checkpoint %s, SGD momentum, one thread a rank. Emulated: one process runs one rank's task at a time, and the step is that of ranks beside each other, without links. Processes: a rank in each of several, over %s.",
 			p.Model, p.Pairs, p.Model.Seq, x.Spec.M, x.Spec.Checkpoint, strings.ToUpper(x.Spec.Network)),
 		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Efficiency, as in the paper: speedup over the ideal one, here the step of one rank over that of several, in a round and with the same way. Median of the rounds; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
@@ -233,38 +233,38 @@ func (x *weak) Report(log, reference *records.Log) (*suite.Report, error) {
 	t.Numbers("ranks", "mini-batch", "measured step", "95%, step", "pairs/s", "efficiency", "95%, efficiency", "gather / reduce", "95%, gather / reduce")
 	var before map[run][]float64
 	if reference != nil {
-		t.Numbers(suite.ReferenceName(log, reference) + " efficiency")
+		t.Numbers(lab.ReferenceName(log, reference) + " efficiency")
 		if _, before, err = x.read(reference); err != nil {
 			before = nil // of another spec
 		}
 	}
 	for _, r := range x.runs() {
-		slower := []suite.Value{suite.Absent, suite.Absent}
+		slower := []lab.Value{lab.Absent, lab.Absent}
 		if r.way == gpipe.GatherTied {
-			slower = suite.Ratio(stats.RatioOf(of[r], of[run{r.kind, gpipe.ReduceTied, r.ranks}]), false)
+			slower = lab.Ratio(stats.RatioOf(of[r], of[run{r.kind, gpipe.ReduceTied, r.ranks}]), false)
 		}
-		row := []any{string(r.kind), r.way.String(), r.ranks, r.ranks * p.Pairs, suite.Median(of[r], suite.Seconds),
-			suite.Fixed(float64(r.ranks*p.Pairs)/stats.Median(of[r]), 1), suite.Ratio(stats.RatioOf(of[r.base()], of[r]), r.ranks == 1), slower}
+		row := []any{string(r.kind), r.way.String(), r.ranks, r.ranks * p.Pairs, lab.Median(of[r], lab.Seconds),
+			lab.Fixed(float64(r.ranks*p.Pairs)/stats.Median(of[r]), 1), lab.Ratio(stats.RatioOf(of[r.base()], of[r]), r.ranks == 1), slower}
 		if reference != nil {
-			cell := suite.Absent
+			cell := lab.Absent
 			if before != nil {
-				cell = suite.Fixed(stats.RatioOf(before[r.base()], before[r]).Median, 2)
+				cell = lab.Fixed(stats.RatioOf(before[r.base()], before[r]).Median, 2)
 			}
 			row = append(row, cell)
 		}
 		t.Add(row...)
 	}
-	t.Notes = suite.FewRoundsNote(p.Rounds)
+	t.Notes = lab.FewRoundsNote(p.Rounds)
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
-	report := &suite.Report{Tables: []*suite.Table{t}}
+	report := &lab.Report{Tables: []*lab.Table{t}}
 	report.Files, err = plot.Files(x.ID(), x.Title(), x.panels(t))
 	return report, err
 }
 
 // panels draw efficiencies, a panel for each kind of ranks.
-func (x *weak) panels(t *suite.Table) []plot.Axes {
+func (x *weak) panels(t *lab.Table) []plot.Axes {
 	var all []plot.Axes
 	for _, k := range kinds {
 		bars := &plot.BarPanel{Title: string(k), Y: "efficiency"}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // filled is a log of runs whose step grows by a tenth of one rank's with each doubling of
@@ -31,14 +31,14 @@ func filled(t *testing.T, x *weak, name string) *records.Log {
 }
 
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*weak](t, Definition.Load)
-	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
+	x := labtest.Loaded[*weak](t, Definition.Load)
+	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, "quick")
 	r, err := x.Report(log, log)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	if n := len(table.Rows); n != 2*(4+2) {
 		t.Fatalf("%d rows", n)
@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 
 // Every rank has as many examples, whatever their number and kind.
 func TestArguments(t *testing.T) {
-	x := suitetest.Loaded[*weak](t, Definition.Load)
+	x := labtest.Loaded[*weak](t, Definition.Load)
 	p := x.Spec.Profiles["quick"]
 	for _, r := range x.runs() {
 		line := strings.Join(x.arguments(r, p), " ") + " "
@@ -80,7 +80,7 @@ func TestArguments(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"emulated: [1, 2, 4, 8]", "emulated: [2, 4]", "want 1 first"},
 		{"processes: [1, 2]", "processes: [1]", "want 1 first"},
 		{"network: tcp", "network: x", "network"},

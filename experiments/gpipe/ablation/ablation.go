@@ -8,53 +8,53 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "ablation", Folder: folder, New: suite.New[ablation]}
+var Definition = lab.Definition{ID: "ablation", Folder: folder, New: lab.New[ablation]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head   `yaml:",inline"`
-	K            []int              `yaml:"k" want:"1..1024"`
-	M            int                `yaml:"m" want:"1..65536"`
-	Partitioners []string           `yaml:"partitioners" want:"partitioner"`
-	Costs        []string           `yaml:"costs" want:"cost"`
-	Base         paperscale.CutSpec `yaml:"base"`
-	Networks     []*network         `yaml:"networks"`
+	lab.Head     `yaml:",inline"`
+	K            []int         `yaml:"k" want:"1..1024"`
+	M            int           `yaml:"m" want:"1..65536"`
+	Partitioners []string      `yaml:"partitioners" want:"partitioner"`
+	Costs        []string      `yaml:"costs" want:"cost"`
+	Base         cells.CutSpec `yaml:"base"`
+	Networks     []*network    `yaml:"networks"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // network is a network on its accelerator.
 type network struct {
-	Name        string         `yaml:"name" want:"name,key"`
-	Model       workload.Model `yaml:"model"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	Micro       int            `yaml:"micro"` // examples of a micro-batch
+	Name        string      `yaml:"name" want:"name,key"`
+	Model       train.Model `yaml:"model"`
+	Accelerator string      `yaml:"accelerator" want:"accelerator"`
+	DType       string      `yaml:"dtype" want:"dtype"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	Micro       int         `yaml:"micro"` // examples of a micro-batch
 }
 
 // ablation cuts the paper's networks by every rule and models what comes out.
 type ablation struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (a *ablation) Resolve() *suite.Problem {
+func (a *ablation) Resolve() *lab.Problem {
 	if a.base() < 0 {
-		return suite.At(errors.New("want one of the partitioners over one of the costs"), "base")
+		return lab.At(errors.New("want one of the partitioners over one of the costs"), "base")
 	}
 	return nil
 }
@@ -62,10 +62,10 @@ func (a *ablation) Resolve() *suite.Problem {
 func (a *ablation) base() int { return slices.Index(a.cuts(), a.Spec.Base) }
 
 // cuts are every partitioner over every cost.
-func (a *ablation) cuts() (cuts []paperscale.CutSpec) {
+func (a *ablation) cuts() (cuts []cells.CutSpec) {
 	for _, cost := range a.Spec.Costs {
 		for _, rule := range a.Spec.Partitioners {
-			cuts = append(cuts, paperscale.CutSpec{Partitioner: rule, Cost: cost})
+			cuts = append(cuts, cells.CutSpec{Partitioner: rule, Cost: cost})
 		}
 	}
 	return cuts
@@ -82,13 +82,13 @@ type sample struct {
 
 // outcome is what a cut comes to.
 type outcome struct {
-	ByFLOPs float64         `json:"efficiency_flops"` // mean stage over largest
-	ByTime  float64         `json:"efficiency_time"`
-	Step    paperscale.Step `json:"step"`
+	ByFLOPs float64    `json:"efficiency_flops"` // mean stage over largest
+	ByTime  float64    `json:"efficiency_time"`
+	Step    cells.Step `json:"step"`
 }
 
 func (n *network) sample(k int) string {
-	return suite.AtRates(fmt.Sprintf("%s/K=%d", n.Name, k), n.Accelerator, nil)
+	return lab.AtRates(fmt.Sprintf("%s/K=%d", n.Name, k), n.Accelerator, nil)
 }
 
 // read reads what a network on K devices comes to.
@@ -104,7 +104,7 @@ func (a *ablation) read(log *records.Log, n *network, k int) (*sample, error) {
 func (a *ablation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	p.Begin(a.ID(), len(a.Spec.Networks)*len(a.Spec.K))
 	for _, n := range a.Spec.Networks {
-		m, err := paperscale.NewModeller(&paperscale.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false)
+		m, err := cells.NewModeller(&cells.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false)
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.Name, err)
 		}
@@ -126,7 +126,7 @@ func (a *ablation) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return nil
 }
 
-func (a *ablation) measure(ctx context.Context, m *paperscale.Modeller, n *network, k int) (*sample, error) {
+func (a *ablation) measure(ctx context.Context, m *cells.Modeller, n *network, k int) (*sample, error) {
 	layers, err := m.Layers(ctx, n.Micro)
 	if err != nil {
 		return nil, err
@@ -153,8 +153,8 @@ func (a *ablation) measure(ctx context.Context, m *paperscale.Modeller, n *netwo
 	return s, nil
 }
 
-func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
-	main := &suite.Table{
+func (a *ablation) Report(log, _ *records.Log) (*lab.Report, error) {
+	main := &lab.Table{
 		ID: a.ID(), Title: "Modelled throughput of every partitioner, relative to the paper's rule",
 		Caption: []string{
 			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve on that. The paper's own networks at M = %d; everything is recomputed, early; cuts are at whole layers; the mini-batch has the same size for every cut; accelerators run at measured rates. Throughput 1 is %v. Even: stages of equal time, without links and without the update; this is about as much as better cuts could gain.", a.Spec.M, a.Spec.Base),
@@ -167,7 +167,7 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 		main.Numbers(c.String())
 	}
 	main.Numbers("even")
-	all := &suite.Table{
+	all := &lab.Table{
 		ID: a.ID() + "-partitions", Title: "Every partition, its efficiency and its modelled step",
 		Caption: []string{"Efficiency: the mean stage over the largest stage, by FLOPs and by modelled time. Imbalance and communication: their shares of the step. Asterisk: the fullest device does not have enough memory."},
 	}
@@ -194,33 +194,33 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 				main.Notes = append(main.Notes, a.answer(n, k, s))
 			}
 			standard := s.Cuts[a.base()]
-			row := []any{n.Name, n.Accelerator, k, suite.Fixed(standard.ByFLOPs, 3), suite.Fixed(standard.ByTime, 3)}
+			row := []any{n.Name, n.Accelerator, k, lab.Fixed(standard.ByFLOPs, 3), lab.Fixed(standard.ByTime, 3)}
 			bar := 0
 			panel.Names = append(panel.Names, fmt.Sprintf("K = %d", k))
 			for i, how := range a.cuts() {
 				c := s.Cuts[i]
 				relative := standard.Step.Early / c.Step.Early
-				row = append(row, suite.Fixed(relative, 2))
+				row = append(row, lab.Fixed(relative, 2))
 				if a.drawn(how) {
 					panel.Series[bar].Add(relative)
 					bar++
 				}
-				all.Add(n.Name, k, how.Cost, how.Partitioner, suite.Fixed(c.ByFLOPs, 3), suite.Fixed(c.ByTime, 3),
-					suite.Seconds(c.Step.Early), suite.Fixed(float64(n.Micro*a.Spec.M)/c.Step.Early, 1), suite.Fixed(relative, 2),
-					suite.Share(c.Step.Breakdown.Imbalance, c.Step.Early), suite.Share(c.Step.Breakdown.Communication, c.Step.Early), c.Step.Fullest(), c.Step.Partition)
+				all.Add(n.Name, k, how.Cost, how.Partitioner, lab.Fixed(c.ByFLOPs, 3), lab.Fixed(c.ByTime, 3),
+					lab.Seconds(c.Step.Early), lab.Fixed(float64(n.Micro*a.Spec.M)/c.Step.Early, 1), lab.Fixed(relative, 2),
+					lab.Share(c.Step.Breakdown.Imbalance, c.Step.Early), lab.Share(c.Step.Breakdown.Communication, c.Step.Early), c.Step.Fullest(), c.Step.Partition)
 			}
-			main.Add(row, suite.Fixed(standard.Step.Early/s.Even, 2))
+			main.Add(row, lab.Fixed(standard.Step.Early/s.Even, 2))
 			panel.Series[bar].Add(standard.Step.Early / s.Even)
 		}
 		panels = append(panels, panel)
 	}
 	files, err := plot.Files(a.ID(), a.Spec.Title, plot.OneScale(panels))
-	return &suite.Report{Tables: []*suite.Table{main, all}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{main, all}, Files: files}, err
 }
 
 // drawn reports whether a cut is drawn: not by memory, which is no cost for speed, nor
 // the base, which is 1.
-func (a *ablation) drawn(c paperscale.CutSpec) bool { return c.Cost != "memory" && c != a.Spec.Base }
+func (a *ablation) drawn(c cells.CutSpec) bool { return c.Cost != "memory" && c != a.Spec.Base }
 
 // answer says what the best rule over each cost gains on K devices, and what would be
 // left to gain.
@@ -234,14 +234,14 @@ func (a *ablation) answer(n *network, k int, s *sample) string {
 				name, gain = how.Partitioner, g
 			}
 		}
-		text += fmt.Sprintf(" best over %s %s (%s);", cost, suite.Signed(gain), name)
+		text += fmt.Sprintf(" best over %s %s (%s);", cost, lab.Signed(gain), name)
 	}
-	return fmt.Sprintf("%s even stages %s.", text, suite.Signed(base/s.Even-1))
+	return fmt.Sprintf("%s even stages %s.", text, lab.Signed(base/s.Even-1))
 }
 
-func (a *ablation) Planned(string) (list []suite.PlannedRun) {
+func (a *ablation) Planned(string) (list []lab.PlannedRun) {
 	for i, n := range a.Spec.Networks {
-		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: slices.Max(a.Spec.K)}})
+		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: slices.Max(a.Spec.K)}})
 	}
 	return list
 }

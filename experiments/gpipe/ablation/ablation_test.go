@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // The base is 1, cutting by time helps stages whose FLOPs mislead, and nothing
@@ -20,9 +20,9 @@ func TestAblation(t *testing.T) {
 	}
 	e := loaded.(*ablation)
 	e.Spec.K = []int{2, 4}
-	e.Spec.Networks = []*network{{Name: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
+	e.Spec.Networks = []*network{{Name: "small", Model: train.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
 	log := records.New(records.Key{})
-	suitetest.MeasureTwice(t, e, log)
+	labtest.MeasureTwice(t, e, log)
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestAblation(t *testing.T) {
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}
-		best := slices.Index(e.cuts(), paperscale.CutSpec{Partitioner: "min-max", Cost: "time"})
+		best := slices.Index(e.cuts(), cells.CutSpec{Partitioner: "min-max", Cost: "time"})
 		for i, c := range s.Cuts {
 			if c.ByTime > s.Cuts[best].ByTime+1e-12 {
 				t.Errorf("%s: %v is more even in time, %v, than min-max, %v", name, e.cuts()[i], c.ByTime, s.Cuts[best].ByTime)
@@ -52,8 +52,8 @@ func TestAblation(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
-		e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Text: suitetest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
+	labtest.CheckKey(t, func(file string) lab.Experiment {
+		e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,59 +6,59 @@ import (
 	"fmt"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "breakdown", Folder: folder, New: load}
+var Definition = lab.Definition{ID: "breakdown", Folder: folder, New: load}
 
 // spec is spec.yaml.
 type spec struct {
-	rounds.Spec[profile] `yaml:",inline"`
-	K                    []int       `yaml:"k" want:"1..1024"`
-	M                    int         `yaml:"m" want:"1..65536"`
-	Paper                paperShares `yaml:"paper"`
-	Picture              suite.Cell  `yaml:"picture"`
+	timed.Spec[profile] `yaml:",inline"`
+	K                   []int       `yaml:"k" want:"1..1024"`
+	M                   int         `yaml:"m" want:"1..65536"`
+	Paper               paperShares `yaml:"paper"`
+	Picture             lab.Cell    `yaml:"picture"`
 }
 
 // paperShares is the paper's breakdown, in percent.
 type paperShares struct {
-	K           int            `yaml:"k" want:"1..1024"`
-	Computation suite.Verbatim `yaml:"computation"`
-	Recompute   suite.Verbatim `yaml:"recompute"`
-	Bubble      suite.Verbatim `yaml:"bubble"`
-	Imbalance   suite.Verbatim `yaml:"imbalance"`
-	Setup       suite.Verbatim `yaml:"setup"`
-	Update      suite.Verbatim `yaml:"update"`
+	K           int          `yaml:"k" want:"1..1024"`
+	Computation lab.Verbatim `yaml:"computation"`
+	Recompute   lab.Verbatim `yaml:"recompute"`
+	Bubble      lab.Verbatim `yaml:"bubble"`
+	Imbalance   lab.Verbatim `yaml:"imbalance"`
+	Setup       lab.Verbatim `yaml:"setup"`
+	Update      lab.Verbatim `yaml:"update"`
 }
 
 type profile struct {
-	rounds.Profile `yaml:",inline"`
-	Model          workload.Model `yaml:"model"`
-	Batch          int            `yaml:"batch"`
+	timed.Profile `yaml:",inline"`
+	Model         train.Model `yaml:"model"`
+	Batch         int         `yaml:"batch"`
 }
 
 // breakdown times one network at several K on emulated devices, and draws a step
 // with GPipe and one without.
 type breakdown struct {
-	rounds.Timed[spec, profile]
+	timed.Timed[spec, profile]
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	b := &breakdown{}
 	b.Runs, b.Show = b.Spec.runs, b.show
 	return b, nil
 }
 
-func (b *breakdown) Resolve() *suite.Problem { return b.CheckRuns() }
+func (b *breakdown) Resolve() *lab.Problem { return b.CheckRuns() }
 
 // The runs of the picture.
 const (
@@ -68,14 +68,14 @@ const (
 
 func runName(k int) string { return fmt.Sprintf("K=%d", k) }
 
-func setup(k, m int) workload.Setup {
-	return workload.Setup{Partitions: k, MicroBatches: m, Device: gpipe.Emulated, Threads: 1}
+func setup(k, m int) train.Setup {
+	return train.Setup{Partitions: k, MicroBatches: m, Device: gpipe.Emulated, Threads: 1}
 }
 
 // runs are one for each K, and the picture's two.
-func (s *spec) runs(p profile) (runs []rounds.Run) {
-	add := func(name string, s workload.Setup) {
-		runs = append(runs, rounds.Run{Name: name, Steps: 1, Training: workload.Training{Model: p.Model, Batch: p.Batch, Setup: s}})
+func (s *spec) runs(p profile) (runs []timed.Run) {
+	add := func(name string, s train.Setup) {
+		runs = append(runs, timed.Run{Name: name, Steps: 1, Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: s}})
 	}
 	for _, k := range s.K {
 		add(runName(k), setup(k, s.M))
@@ -91,18 +91,18 @@ func (s *spec) runs(p profile) (runs []rounds.Run) {
 type part struct {
 	name  string
 	of    func(*timeline.Parts) float64
-	paper func(*paperShares) *suite.Verbatim // nil: the paper has no name for it
-	ink   string                             // as timelines have it; what they leave idle is grey
+	paper func(*paperShares) *lab.Verbatim // nil: the paper has no name for it
+	ink   string                           // as timelines have it; what they leave idle is grey
 }
 
 // parts are from the bottom of a bar up.
 var parts = []part{
-	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *paperShares) *suite.Verbatim { return &p.Computation }, timeline.Forward.Ink()},
-	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *paperShares) *suite.Verbatim { return &p.Recompute }, timeline.Recompute.Ink()},
-	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *suite.Verbatim { return &p.Bubble }, "#e3e3e3"},
-	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *suite.Verbatim { return &p.Imbalance }, "#8f8f8f"},
-	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *paperShares) *suite.Verbatim { return &p.Setup }, timeline.Setup.Ink()},
-	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *paperShares) *suite.Verbatim { return &p.Update }, timeline.Update.Ink()},
+	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *paperShares) *lab.Verbatim { return &p.Computation }, timeline.Forward.Ink()},
+	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *paperShares) *lab.Verbatim { return &p.Recompute }, timeline.Recompute.Ink()},
+	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
+	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
+	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *paperShares) *lab.Verbatim { return &p.Setup }, timeline.Setup.Ink()},
+	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *paperShares) *lab.Verbatim { return &p.Update }, timeline.Update.Ink()},
 	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil, timeline.ToHost.Ink()},
 	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
 }
@@ -111,31 +111,31 @@ var parts = []part{
 type column struct {
 	name string
 	bar  bool // it is drawn
-	cell func(part) suite.Value
+	cell func(part) lab.Value
 }
 
 // columns of each K are theory, what was measured and the reference, and once the
 // paper's.
-func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err error) {
+func (b *breakdown) columns(r *timed.Reporting[profile]) (all []column, err error) {
 	for _, k := range b.Spec.K {
-		add := func(name string, bar bool, cell func(part) suite.Value) {
+		add := func(name string, bar bool, cell func(part) lab.Value) {
 			all = append(all, column{fmt.Sprintf("%s, K = %d", name, k), bar, cell})
 		}
-		shares := func(of timeline.Parts) func(part) suite.Value {
-			return func(p part) suite.Value { return suite.Share(p.of(&of), of.Step) }
+		shares := func(of timeline.Parts) func(part) lab.Value {
+			return func(p part) lab.Value { return lab.Share(p.of(&of), of.Step) }
 		}
 		if k == b.Spec.Paper.K {
-			add("paper", true, func(p part) suite.Value {
+			add("paper", true, func(p part) lab.Value {
 				if p.paper == nil {
-					return suite.Absent
+					return lab.Absent
 				}
 				if p.name == "weight update" {
-					return suite.Joined("(%v%%)", p.paper(&b.Spec.Paper))
+					return lab.Joined("(%v%%)", p.paper(&b.Spec.Paper))
 				}
-				return suite.Joined("%v%%", p.paper(&b.Spec.Paper))
+				return lab.Joined("%v%%", p.paper(&b.Spec.Paper))
 			})
 		}
-		theory, err := rounds.EvenParts(setup(k, b.Spec.M))
+		theory, err := timed.EvenParts(setup(k, b.Spec.M))
 		if err != nil {
 			return nil, err
 		}
@@ -146,12 +146,12 @@ func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err err
 		}
 		add("theory", true, shares(theory))
 		add("measured", true, shares(run.Parts))
-		add("95%", false, func(p part) suite.Value {
+		add("95%", false, func(p part) lab.Value {
 			var each []float64
 			for _, of := range steps {
 				each = append(each, p.of(&of)/of.Step)
 			}
-			return suite.Bracketed(each, func(x float64) suite.Value { return suite.Share(x, 1) })
+			return lab.Bracketed(each, func(x float64) lab.Value { return lab.Share(x, 1) })
 		})
 		if r.Refs != nil {
 			add(r.Beside, false, shares(r.Refs[runName(k)].Parts))
@@ -160,7 +160,7 @@ func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err err
 	return all, nil
 }
 
-func (b *breakdown) show(r *rounds.Reporting[profile]) error {
+func (b *breakdown) show(r *timed.Reporting[profile]) error {
 	p := r.Profile
 	r.Table.Caption = []string{
 		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
@@ -186,7 +186,7 @@ func (b *breakdown) show(r *rounds.Reporting[profile]) error {
 		r.Table.Add(row...)
 	}
 	r.Panels = panels(columns)
-	r.Parts = rounds.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
+	r.Parts = timed.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
 	for _, run := range r.Rounds.Runs {
 		r.Parts.Add(run.Name, r.Runs[run.Name].Cells())
 	}
@@ -234,7 +234,7 @@ func panels(columns []column) []plot.Axes {
 
 // draw draws a step of naive model parallelism above one of GPipe: the paper's
 // Figure 2b and c, of a network that was run.
-func (b *breakdown) draw(r *rounds.Reporting[profile]) error {
+func (b *breakdown) draw(r *timed.Reporting[profile]) error {
 	naive, err := r.Runs[pictureNaive].Times.Replay()
 	if err != nil {
 		return err
@@ -248,6 +248,6 @@ func (b *breakdown) draw(r *rounds.Reporting[profile]) error {
 		timeline.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Spec.Picture.K), Timeline: naive},
 		timeline.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Spec.Picture.K, b.Spec.Picture.M), Timeline: pipelined},
 	)
-	r.Files = []suite.File{{Name: "timeline.svg", Text: text.String()}}
+	r.Files = []lab.File{{Name: "timeline.svg", Text: text.String()}}
 	return err
 }

@@ -10,39 +10,39 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
 )
 
 // loaded is the experiment, its rounds, and an empty log, in the smoke profile.
-func loaded(t *testing.T) (*breakdown, *rounds.Rounds, *records.Log) {
+func loaded(t *testing.T) (*breakdown, *timed.Rounds, *records.Log) {
 	t.Helper()
-	b := suitetest.Loaded[*breakdown](t, Definition.Load)
-	r, log := roundstest.Start(t, b)
+	b := labtest.Loaded[*breakdown](t, Definition.Load)
+	r, log := timedtest.Start(t, b)
 	return b, r, log
 }
 
 // On even stages theory and measurement are one.
 func TestReportOnEvenStages(t *testing.T) {
 	b, rounds, log := loaded(t)
-	roundstest.FillRounds(t, log, rounds, 0, roundstest.Even)
+	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := b.Report(log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roundstest.CheckSame(t, r.Tables[0], "theory, K = 2", "measured, K = 2", "reference, K = 2")
-	roundstest.CheckSame(t, r.Tables[0], "theory, K = 4", "measured, K = 4", "reference, K = 4")
-	roundstest.CheckParts(t, r.Tables[1])
+	timedtest.CheckSame(t, r.Tables[0], "theory, K = 2", "measured, K = 2", "reference, K = 2")
+	timedtest.CheckSame(t, r.Tables[0], "theory, K = 4", "measured, K = 4", "reference, K = 4")
+	timedtest.CheckParts(t, r.Tables[1])
 }
 
 // The mean of the stages' times over the largest.
 func TestBalance(t *testing.T) {
 	_, r, log := loaded(t)
-	roundstest.FillRounds(t, log, r, 0, func(_ *rounds.Run, stage int) float64 { return float64(3 - 2*min(stage, 1)) })
+	timedtest.FillRounds(t, log, r, 0, func(_ *timed.Run, stage int) float64 { return float64(3 - 2*min(stage, 1)) })
 	runs, err := r.All(log)
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +56,9 @@ func TestBalance(t *testing.T) {
 // the table's columns; the paper's do as well.
 func TestColumnsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
-	b, timed, log := loaded(t)
-	roundstest.FillRounds(t, log, timed, 1<<18, func(*rounds.Run, int) float64 { return 0.5 + rng.Float64() })
-	runs, err := timed.All(log)
+	b, rounds, log := loaded(t)
+	timedtest.FillRounds(t, log, rounds, 1<<18, func(*timed.Run, int) float64 { return 0.5 + rng.Float64() })
+	runs, err := rounds.All(log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +118,11 @@ func TestMeasures(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	b, rounds, log := loaded(t)
-	roundstest.CheckMeasures(t, rounds, log, func() (*suite.Report, error) { return b.Report(log, nil) })
+	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return b.Report(log, nil) })
 }
 
 func TestSpecErrors(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"m: 16", "m: 15", "not of one size"},
 		{"rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 	})
@@ -131,37 +131,37 @@ func TestSpecErrors(t *testing.T) {
 // Each table of an experiment says which seeds went into it, and that rounds are
 // too few if they are; with enough the breakdown's shares have intervals.
 func TestTablesSaySeedsAndNumbers(t *testing.T) {
-	for _, timed := range []int{2, 7} {
+	for _, measured := range []int{2, 7} {
 		b, _, log := loaded(t)
 		profile := b.Spec.Profiles["smoke"]
-		profile.Rounds = timed
+		profile.Rounds = measured
 		b.Spec.Profiles["smoke"] = profile
-		rng := rand.New(rand.NewPCG(7, uint64(timed)))
+		rng := rand.New(rand.NewPCG(7, uint64(measured)))
 		for i := range b.Spec.runs(profile) {
 			r, _, err := b.Rounds("smoke")
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Runs = r.Runs[i : i+1]
-			for round := range timed { // rounds that differ
+			for round := range measured { // rounds that differ
 				one := *r
 				one.Count = 1
 				own := records.New(log.Key)
-				roundstest.FillRounds(t, own, &one, 1<<16, func(*rounds.Run, int) float64 { return 0.5 + rng.Float64() })
+				timedtest.FillRounds(t, own, &one, 1<<16, func(*timed.Run, int) float64 { return 0.5 + rng.Float64() })
 				if err := log.Add(r.Runs[0].Sample(round, 0), 3, own.Samples[r.Runs[0].Sample(0, 0)].Data); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		report, err := suite.ReportOf(b, log, nil)
+		report, err := lab.ReportOf(b, log, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		enough := timed >= stats.LeastForInterval(0.95)
+		enough := measured >= stats.LeastForInterval(0.95)
 		for _, table := range report.Tables {
 			notes := strings.Join(table.Notes, "\n")
-			if !strings.Contains(notes, "Seeds: 3.") || enough == strings.Contains(notes, fmt.Sprintf("Warning: n = %d rounds", timed)) {
-				t.Errorf("%s, %d rounds: notes %q", table.ID, timed, notes)
+			if !strings.Contains(notes, "Seeds: 3.") || enough == strings.Contains(notes, fmt.Sprintf("Warning: n = %d rounds", measured)) {
+				t.Errorf("%s, %d rounds: notes %q", table.ID, measured, notes)
 			}
 			with := 0
 			for _, row := range table.Printed() {
@@ -172,10 +172,10 @@ func TestTablesSaySeedsAndNumbers(t *testing.T) {
 				}
 			}
 			if enough != (with >= len(table.Rows)) || !enough && with > 0 {
-				t.Errorf("%s, %d rounds: %d intervals in %d rows", table.ID, timed, with, len(table.Rows))
+				t.Errorf("%s, %d rounds: %d intervals in %d rows", table.ID, measured, with, len(table.Rows))
 			}
 		}
-		if page := suite.ProvenanceNote(log); strings.Contains(page, "processes") {
+		if page := lab.ProvenanceNote(log); strings.Contains(page, "processes") {
 			t.Errorf("of one process: %q", page)
 		}
 	}

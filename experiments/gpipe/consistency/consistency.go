@@ -4,11 +4,11 @@ package consistency
 import (
 	"embed"
 
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/ways"
+	"gpipebench/lab"
+	"gpipebench/lab/samebits"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "consistency", Folder: folder, New: suite.New[ways.Experiment], TypedActivations: true}
+var Definition = lab.Definition{ID: "consistency", Folder: folder, New: lab.New[samebits.Experiment], TypedActivations: true}

@@ -8,47 +8,47 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "delayed-reduction", Folder: folder, New: suite.New[delayed]}
+var Definition = lab.Definition{ID: "delayed-reduction", Folder: folder, New: lab.New[delayed]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Paper      suite.Verbatim            `yaml:"paper"` // times the activation memory
-	PaperModel workload.Model            `yaml:"paper_model"`
-	Setup      suite.SetupSpec           `yaml:"setup"`
-	Profiles   map[string]trials.Profile `yaml:"profiles"`
+	lab.Head   `yaml:",inline"`
+	Paper      lab.Verbatim               `yaml:"paper"` // times the activation memory
+	PaperModel train.Model                `yaml:"paper_model"`
+	Setup      lab.SetupSpec              `yaml:"setup"`
+	Profiles   map[string]trained.Profile `yaml:"profiles"`
 }
 
 // delayed compares a network that reduces images at its first convolution with
 // the same one that does so at its last ones.
 type delayed struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (d *delayed) Resolve() *suite.Problem {
+func (d *delayed) Resolve() *lab.Problem {
 	d.setup = d.Spec.Setup.Setup()
-	if err := trials.CheckSetup(d.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(d.setup); err != nil {
+		return lab.At(err, "setup")
 	}
-	if d.Spec.PaperModel.Name != workload.AmoebaNet {
-		return suite.At(fmt.Errorf("want %s", workload.AmoebaNet), "paper_model")
+	if d.Spec.PaperModel.Name != train.AmoebaNet {
+		return lab.At(fmt.Errorf("want %s", train.AmoebaNet), "paper_model")
 	}
-	return trials.Check(d.Spec.Profiles)
+	return trained.Check(d.Spec.Profiles)
 }
 
 // The two arms.
@@ -57,10 +57,10 @@ const (
 	late  = "reduced late"
 )
 
-func (d *delayed) arms(p trials.Profile) []trials.Arm {
-	var arms []trials.Arm
+func (d *delayed) arms(p trained.Profile) []trained.Arm {
+	var arms []trained.Arm
 	for _, name := range []string{early, late} {
-		arms = append(arms, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+		arms = append(arms, trained.Arm{Name: name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic", d.setup, seed)
 			t.Model.Delayed = name == late
 			return t
@@ -81,7 +81,7 @@ type footprint struct {
 const memorySample = "memory"
 
 func (d *delayed) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(d.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(d.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,10 @@ func (d *delayed) Measure(ctx context.Context, log *records.Log, p progress.Prog
 			return err
 		}
 	}
-	return trials.Run(ctx, d.ID(), d.arms(profile), profile.AllSeeds(), log, p)
+	return trained.Run(ctx, d.ID(), d.arms(profile), profile.AllSeeds(), log, p)
 }
 
-func (d *delayed) memory(ctx context.Context, p trials.Profile) (*footprint, error) {
+func (d *delayed) memory(ctx context.Context, p trained.Profile) (*footprint, error) {
 	m := &footprint{}
 	for i, arm := range d.arms(p) {
 		var err error
@@ -123,8 +123,8 @@ func (d *delayed) memory(ctx context.Context, p trials.Profile) (*footprint, err
 	return m, nil
 }
 
-func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
-	r, err := trials.Open(log, reference, d.Spec.Profiles, d.arms)
+func (d *delayed) Report(log, reference *records.Log) (*lab.Report, error) {
+	r, err := trained.Open(log, reference, d.Spec.Profiles, d.arms)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 		return nil, err
 	}
 	all, t, n := r.All, r.Training, len(r.AllSeeds())
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "delayed-reduction", Title: d.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%v, %d steps of %d procedural images, %s, at K = %d and M = %d. Each network is trained %d times, with the same seeds; accuracy is measured on %d held-out images. The difference is the mean over pairs of trainings with the same seed, in percentage points, with its 95%% interval (Student's t).",
@@ -150,23 +150,23 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 		if i == 0 {
 			return 1
 		}
-		return suite.Fixed(float64(of[i])/float64(of[0]), 2)
+		return lab.Fixed(float64(of[i])/float64(of[0]), 2)
 	}
-	paper, gain := [2]any{1, d.Spec.Paper}, [2]any{"", suite.Paired(difference, 2)}
+	paper, gain := [2]any{1, d.Spec.Paper}, [2]any{"", lab.Paired(difference, 2)}
 	for i, arm := range all {
-		r.Add(table, i, arm.Name, arm.Runs[0].Params, suite.Bytes(m.Kept[i]), times(m.Kept, i), paper[i], arm.Accuracy(), gain[i])
+		r.Add(table, i, arm.Name, arm.Runs[0].Params, lab.Bytes(m.Kept[i]), times(m.Kept, i), paper[i], arm.Accuracy(), gain[i])
 	}
 	table.Notes = append([]string{d.verdict(difference)}, r.SeedNotes()...)
-	scale := &suite.Table{
+	scale := &lab.Table{
 		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
 		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Activations kept: the values that the backward needs from the forward of every layer.", d.Spec.PaperModel)},
 	}
 	scale.Texts("network")
 	scale.Numbers("parameters", "activations kept", "ratio", "paper", "GFLOP forward", "ratio of FLOPs")
 	for i, arm := range all {
-		scale.Add(arm.Name, m.PaperParams[i], suite.Bytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i], suite.Fixed(float64(m.PaperFLOPs[i])/1e9, 2), times(m.PaperFLOPs, i))
+		scale.Add(arm.Name, m.PaperParams[i], lab.Bytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i], lab.Fixed(float64(m.PaperFLOPs[i])/1e9, 2), times(m.PaperFLOPs, i))
 	}
-	report := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, r.AllSeeds())}}
+	report := &lab.Report{Tables: []*lab.Table{table, scale, trained.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, r.AllSeeds())}}
 	if all[0].Runs[0].Params != all[1].Runs[0].Params || m.PaperParams[0] != m.PaperParams[1] {
 		report.Verdict = errors.New("delayed-reduction: the two networks have different numbers of parameters")
 	}
@@ -203,8 +203,8 @@ func (d *delayed) verdict(difference stats.Paired) string {
 
 // activations is what a network's devices plan to hold beside parameters,
 // gradients and the optimiser's state, in bytes.
-func activations(ctx context.Context, t workload.Training) (bytes int64, err error) {
-	l, err := new(workload.Timing).Open(ctx, t)
+func activations(ctx context.Context, t train.Training) (bytes int64, err error) {
+	l, err := new(train.Timing).Open(ctx, t)
 	if err != nil {
 		return 0, err
 	}
@@ -217,14 +217,14 @@ func activations(ctx context.Context, t workload.Training) (bytes int64, err err
 	return bytes, nil
 }
 
-func (d *delayed) Planned(profile string) []suite.PlannedRun {
+func (d *delayed) Planned(profile string) []lab.PlannedRun {
 	p := d.Spec.Profiles[profile]
-	list := trials.PlannedArms(profile, d.arms(p), p.AllSeeds())
+	list := trained.PlannedArms(profile, d.arms(p), p.AllSeeds())
 	for _, a := range d.arms(p) {
 		m := d.Spec.PaperModel
 		m.Delayed = a.Name == late
-		list = append(list, suite.PlannedRun{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: m, Most: 1}},
-			suite.PlannedRun{Path: []string{"profiles", profile, "training", "model"}, Run: suite.ModelledRun{Model: a.Training(1).Model, Most: 1}}) // planned without its images
+		list = append(list, lab.PlannedRun{Path: []string{"paper_model"}, Run: lab.ModelledRun{Model: m, Most: 1}},
+			lab.PlannedRun{Path: []string{"profiles", profile, "training", "model"}, Run: lab.ModelledRun{Model: a.Training(1).Model, Most: 1}}) // planned without its images
 	}
 	return list
 }

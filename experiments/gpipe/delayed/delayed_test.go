@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // The bill is what late reduction takes, relative to early.
 func TestDelayedReductionBill(t *testing.T) {
 	d := &delayed{}
-	d.Spec.Paper = suite.Verbatim{Text: "4", Value: 4}
+	d.Spec.Paper = lab.Verbatim{Text: "4", Value: 4}
 	bill := d.bill(&footprint{Kept: [2]int64{10, 35}, PaperParams: [2]int64{5, 5}, PaperSaved: [2]int64{100, 390}, PaperFLOPs: [2]int64{2, 7}})
 	none := math.NaN()
 	same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
@@ -29,7 +29,7 @@ func TestDelayedReductionBill(t *testing.T) {
 }
 
 func TestDelayedReduction(t *testing.T) {
-	d := suitetest.Loaded[*delayed](t, Definition.Load)
+	d := labtest.Loaded[*delayed](t, Definition.Load)
 	log := records.New(d.Key("smoke"))
 	if err := d.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestDelayedReduction(t *testing.T) {
 	if runs[0][5] == runs[len(runs)-2][5] {
 		t.Errorf("both networks end with the weights %s", runs[0][5])
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 }
 
 func TestDelayedVerdict(t *testing.T) {

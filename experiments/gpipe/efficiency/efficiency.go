@@ -8,53 +8,53 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "efficiency", Folder: folder, New: suite.New[efficiency]}
+var Definition = lab.Definition{ID: "efficiency", Folder: folder, New: lab.New[efficiency]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Within     float64   `yaml:"within" want:">0..1000"` // of what was measured, in percent
-	Networks   []network `yaml:"networks"`
+	lab.Head `yaml:",inline"`
+	Within   float64   `yaml:"within" want:">0..1000"` // of what was measured, in percent
+	Networks []network `yaml:"networks"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // network is a network that others have trained, and how fast.
 type network struct {
-	ID          string         `yaml:"id" want:"id,key"`
-	Name        string         `yaml:"name" want:"name"`
-	Model       workload.Model `yaml:"model"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	Batch       int            `yaml:"batch"`                   // of one accelerator
-	Measured    float64        `yaml:"measured" want:">0..1e9"` // examples a second and accelerator
-	Origin      string         `yaml:"origin"`                  // of Measured
+	ID          string      `yaml:"id" want:"id,key"`
+	Name        string      `yaml:"name" want:"name"`
+	Model       train.Model `yaml:"model"`
+	Accelerator string      `yaml:"accelerator" want:"accelerator"`
+	DType       string      `yaml:"dtype" want:"dtype"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	Batch       int         `yaml:"batch"`                   // of one accelerator
+	Measured    float64     `yaml:"measured" want:">0..1e9"` // examples a second and accelerator
+	Origin      string      `yaml:"origin"`                  // of Measured
 }
 
 // efficiency models networks at measured rates and at peak rates.
 type efficiency struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (e *efficiency) Resolve() *suite.Problem { return nil }
+func (e *efficiency) Resolve() *lab.Problem { return nil }
 
-func (e *efficiency) Planned(string) (list []suite.PlannedRun) {
+func (e *efficiency) Planned(string) (list []lab.PlannedRun) {
 	for i, n := range e.Spec.Networks {
 		n.Model.Aux = 0 // the check is on one example, of which the head's batch norm sees a single value
-		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: 1}})
+		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: 1}})
 	}
 	return list
 }
@@ -71,7 +71,7 @@ func (n *network) name(peak bool) string {
 	if peak {
 		return n.ID
 	}
-	return suite.AtRates(n.ID, n.Accelerator, nil)
+	return lab.AtRates(n.ID, n.Accelerator, nil)
 }
 
 func (e *efficiency) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -83,9 +83,9 @@ func (e *efficiency) Measure(ctx context.Context, log *records.Log, p progress.P
 			if log.Has(name) {
 				continue
 			}
-			r, err := simulation.Simulating{
-				Model: n.Model, Accelerator: n.Accelerator, Peak: peak, Batch: n.Batch, Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, n.DType),
-				Setup: workload.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
+			r, err := simulate.Simulating{
+				Model: n.Model, Accelerator: n.Accelerator, Peak: peak, Batch: n.Batch, Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
+				Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
 			}.Run(ctx)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -99,8 +99,8 @@ func (e *efficiency) Measure(ctx context.Context, log *records.Log, p progress.P
 	return nil
 }
 
-func (e *efficiency) Report(log, _ *records.Log) (*suite.Report, error) {
-	table := &suite.Table{
+func (e *efficiency) Report(log, _ *records.Log) (*lab.Report, error) {
+	table := &lab.Table{
 		ID: e.ID(), Title: e.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("Examples a second of one accelerator, without a pipeline and without recomputation. Modelled: the shares of the peaks that others have published for kinds of operations (gpipe/accelerators), which were fixed before; nothing was fitted to these rows. At peak: every operation at its peak, the plain roofline. Holds: modelled within %v%% of measured.", e.Spec.Within),
@@ -126,17 +126,17 @@ func (e *efficiency) Report(log, _ *records.Log) (*suite.Report, error) {
 			holds = "yes"
 			held++
 		}
-		memory := suite.Bytes(modelled.PeakBytes)
+		memory := lab.Bytes(modelled.PeakBytes)
 		if !modelled.Fits {
-			memory = suite.Joined("%v *", memory)
+			memory = lab.Joined("%v *", memory)
 		}
-		table.Add(n.Name, n.Accelerator, n.Batch, suite.Fixed(n.Measured, 1), suite.Fixed(modelled.ExamplesPerSecond, 1), suite.Signed(off(modelled)),
-			suite.Fixed(peak.ExamplesPerSecond, 1), suite.Signed(off(peak)), memory, holds, n.Origin)
+		table.Add(n.Name, n.Accelerator, n.Batch, lab.Fixed(n.Measured, 1), lab.Fixed(modelled.ExamplesPerSecond, 1), lab.Signed(off(modelled)),
+			lab.Fixed(peak.ExamplesPerSecond, 1), lab.Signed(off(peak)), memory, holds, n.Origin)
 		panel.Names = append(panel.Names, n.Name+", "+n.Accelerator)
 		panel.Series[0].Add(1 + off(modelled))
 		panel.Series[1].Add(1 + off(peak))
 	}
 	table.Notes = []string{fmt.Sprintf("Within %v%%: %d of %d.", e.Spec.Within, held, len(e.Spec.Networks))}
 	files, err := plot.Files(e.ID(), e.Spec.Title, []plot.Axes{panel})
-	return &suite.Report{Tables: []*suite.Table{table}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table}, Files: files}, err
 }

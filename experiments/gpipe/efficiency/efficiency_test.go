@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // What is within the band holds, above it or below it does not, whatever the peak gives.
 func TestReport(t *testing.T) {
-	e := suitetest.Loaded[*efficiency](t, Definition.Load)
+	e := labtest.Loaded[*efficiency](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	shares := []float64{1.24, 0.76, 1.26, 0.74, 1}
 	for i, n := range e.Spec.Networks {
@@ -39,16 +39,16 @@ func TestReport(t *testing.T) {
 	if r.Tables[0].Notes[0] != "Within 25%: 3 of 5." {
 		t.Errorf("notes %q", r.Tables[0].Notes)
 	}
-	suitetest.CheckPlots(t, r)
-	suitetest.CheckLacking(t, e, records.New(log.Key))
+	labtest.CheckPlots(t, r)
+	labtest.CheckLacking(t, e, records.New(log.Key))
 }
 
 // A sample is what simulate says, at both rates, and is made once.
 func TestMeasure(t *testing.T) {
-	e := suitetest.Loaded[*efficiency](t, Definition.Load)
-	e.Spec.Networks = []network{{ID: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "p100", DType: "f32", Optimizer: "momentum", Batch: 8}}
+	e := labtest.Loaded[*efficiency](t, Definition.Load)
+	e.Spec.Networks = []network{{ID: "small", Model: train.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "p100", DType: "f32", Optimizer: "momentum", Batch: 8}}
 	log := records.New(records.Key{})
-	suitetest.MeasureTwice(t, e, log)
+	labtest.MeasureTwice(t, e, log)
 	n := &e.Spec.Networks[0]
 	var measured, peak sample
 	if err := log.Get(n.name(false), &measured); err != nil {
@@ -63,7 +63,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestSpecErrors(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"within: 25", "within: 0", "want a number above 0"},
 		{"measured: 198.6", "measured: -1", "want a number above 0"},
 		{"accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
@@ -73,8 +73,8 @@ func TestSpecErrors(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
-		e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Text: suitetest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
+	labtest.CheckKey(t, func(file string) lab.Experiment {
+		e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
 		if err != nil {
 			t.Fatal(err)
 		}

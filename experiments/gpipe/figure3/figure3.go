@@ -7,66 +7,66 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "figure3", Folder: folder, New: load}
+var Definition = lab.Definition{ID: "figure3", Folder: folder, New: load}
 
 // spec is spec.yaml.
 type spec struct {
-	rounds.Spec[profile] `yaml:",inline"`
-	Torchgpipe           string       `yaml:"torchgpipe"`        // source of its values
-	M                    int          `yaml:"m" want:"1..65536"` // of the pipelines
-	Modelled             modelledSpec `yaml:"modelled"`
-	Networks             []network    `yaml:"networks"`
+	timed.Spec[profile] `yaml:",inline"`
+	Torchgpipe          string       `yaml:"torchgpipe"`        // source of its values
+	M                   int          `yaml:"m" want:"1..65536"` // of the pipelines
+	Modelled            modelledSpec `yaml:"modelled"`
+	Networks            []network    `yaml:"networks"`
 }
 
 // network is one half of the figure.
 type network struct {
-	Name      string         `yaml:"name" want:"name,key"`
-	Model     workload.Model `yaml:"model"`            // as the paper has it
-	Base      string         `yaml:"base" want:"name"` // the scenario that is 1
-	Scenarios []scenario     `yaml:"scenarios"`
+	Name      string      `yaml:"name" want:"name,key"`
+	Model     train.Model `yaml:"model"`            // as the paper has it
+	Base      string      `yaml:"base" want:"name"` // the scenario that is 1
+	Scenarios []scenario  `yaml:"scenarios"`
 }
 
 // scenario is a way to run a network.
 type scenario struct {
-	Name            string `yaml:"name" want:"name,key"`
-	suite.SetupSpec `yaml:",inline"`
-	Paper           suite.Verbatim  `yaml:"paper"`
-	Torchgpipe      *suite.Verbatim `yaml:"torchgpipe"`
+	Name          string `yaml:"name" want:"name,key"`
+	lab.SetupSpec `yaml:",inline"`
+	Paper         lab.Verbatim  `yaml:"paper"`
+	Torchgpipe    *lab.Verbatim `yaml:"torchgpipe"`
 
-	setup workload.Setup
+	setup train.Setup
 }
 
 type profile struct {
-	rounds.Profile `yaml:",inline"`
-	Models         []workload.Model `yaml:"models"` // one for each network
-	Batch          int              `yaml:"batch"`
-	Naive          int              `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
+	timed.Profile `yaml:",inline"`
+	Models        []train.Model `yaml:"models"` // one for each network
+	Batch         int           `yaml:"batch"`
+	Naive         int           `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
 }
 
 // Experiment times scenarios of two networks on emulated devices.
 type Experiment struct {
-	rounds.Timed[spec, profile]
+	timed.Timed[spec, profile]
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	f := &Experiment{}
 	f.Runs, f.Show, f.Beside, f.Also = f.Spec.runs, f.show, f.Spec.modelledJobs, f.Spec.planModelled
 	return f, nil
 }
 
-func (f *Experiment) Resolve() *suite.Problem {
+func (f *Experiment) Resolve() *lab.Problem {
 	if m := f.Spec.Modelled; m.Most < m.Batch {
-		return suite.At(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
+		return lab.At(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
 	}
 	for i := range f.Spec.Networks {
 		n := &f.Spec.Networks[i]
@@ -79,12 +79,12 @@ func (f *Experiment) Resolve() *suite.Problem {
 			s.setup.Device, s.setup.Threads = gpipe.Emulated, 1
 		}
 		if base := n.base(); base == nil || base.Paper.Value != 1 {
-			return suite.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
+			return lab.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if p := f.Spec.Profiles[name]; len(p.Models) != len(f.Spec.Networks) {
-			return suite.At(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(f.Spec.Networks)), "profiles", name, "models")
+			return lab.At(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(f.Spec.Networks)), "profiles", name, "models")
 		}
 	}
 	return f.CheckRuns()
@@ -115,26 +115,26 @@ func (f *spec) each(do func(i, j int, n *network, s *scenario) error) error {
 	return nil
 }
 
-func (f *spec) runs(p profile) (runs []rounds.Run) {
+func (f *spec) runs(p profile) (runs []timed.Run) {
 	_ = f.each(func(i, _ int, n *network, s *scenario) error {
 		steps := 1
 		if s.setup.MicroBatches == 1 {
 			steps = p.Naive
 		}
-		runs = append(runs, rounds.Run{
+		runs = append(runs, timed.Run{
 			Name: runName(n, s), Bench: fmt.Sprintf("model=%s/scenario=%s", p.Models[i].Name, s.Name), Steps: steps,
-			Training: workload.Training{Model: p.Models[i], Batch: p.Batch, Setup: s.setup},
+			Training: train.Training{Model: p.Models[i], Batch: p.Batch, Setup: s.setup},
 		})
 		return nil
 	})
 	return runs
 }
 
-func (f *spec) modelledJobs() []suite.Job { return append(f.jobs(measured), f.jobs(atPeak)...) }
+func (f *spec) modelledJobs() []lab.Job { return append(f.jobs(measured), f.jobs(atPeak)...) }
 
-func (f *spec) planModelled() (list []suite.PlannedRun) {
+func (f *spec) planModelled() (list []lab.PlannedRun) {
 	_ = f.each(func(i, j int, n *network, s *scenario) error {
-		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "scenarios", fmt.Sprint(j)}, Run: suite.ModelledRun{Model: n.Model, Most: s.setup.Partitions}})
+		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "scenarios", fmt.Sprint(j)}, Run: lab.ModelledRun{Model: n.Model, Most: s.setup.Partitions}})
 		return nil
 	})
 	return list
@@ -142,15 +142,15 @@ func (f *spec) planModelled() (list []suite.PlannedRun) {
 
 // paper is the scenario's value, marked as read off a plot; the baseline's is 1 by
 // definition.
-func (s *scenario) paper() suite.Value {
+func (s *scenario) paper() lab.Value {
 	if s.Paper.Value == 1 {
-		return suite.Joined("%v", s.Paper)
+		return lab.Joined("%v", s.Paper)
 	}
-	return suite.Joined("≈%v", s.Paper)
+	return lab.Joined("≈%v", s.Paper)
 }
 
 // missNote says where the model is farthest from the paper in the picture, and why.
-func missNote(t *suite.Table) string {
+func missNote(t *lab.Table) string {
 	paper, modelled := t.Column("paper"), t.Column("modelled, memory filled")
 	farthest, off := 0, 0.0
 	for i, row := range t.Rows {
@@ -165,14 +165,14 @@ func missNote(t *suite.Table) string {
 		row[t.Column("network")], row[t.Column("scenario")], row[modelled], row[paper])
 }
 
-func (f *Experiment) show(r *rounds.Reporting[profile]) error {
+func (f *Experiment) show(r *timed.Reporting[profile]) error {
 	cut := f.Spec.Networks[0].Scenarios[1].setup
 	table := r.Table
 	table.Caption = []string{
 		fmt.Sprintf("Throughput relative to naive-k: the network over k accelerators, one at a time, M = 1, nothing recomputed. Pipeline-k: GPipe over k accelerators, M = %d, everything recomputed, early; whole layers cut by %v over %v. Mini-batch %d throughout (the paper adjusted it to maximise throughput), free links, one thread a device, %s.",
 			f.Spec.M, cut.Partitioner, cut.Cost, r.Profile.Batch, f.Spec.Optimizer),
-		rounds.EmulatedCaption(r.Profile.Rounds, "scenario"),
-		rounds.TheoryCaption,
+		timed.EmulatedCaption(r.Profile.Rounds, "scenario"),
+		timed.TheoryCaption,
 		f.Spec.Modelled.caption(),
 		"Work: the time of all F and B together, relative to the baseline. It is not 1 on processors: small micro-batches fit their caches better, and every micro-batch reads all weights.",
 		"Source of the paper's values: " + f.Spec.Source + "; ≈ marks them, since the paper prints no figures. torchgpipe: " + f.Spec.Torchgpipe + ".",
@@ -182,19 +182,19 @@ func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 	table.Numbers(modelledColumns...)
 	table.Numbers("work", "closed form", "measured", "95%", "measured/paper")
 	r.ReferenceColumns("")
-	r.Parts = rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
+	r.Parts = timed.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
 	costs := make([][]float64, len(f.Spec.Networks))
 	for i, model := range r.Profile.Models {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v.", f.Spec.Networks[i].Name, model))
 		var err error
-		if costs[i], err = workload.FlopsOf(model); err != nil {
+		if costs[i], err = train.FlopsOf(model); err != nil {
 			return err
 		}
 	}
 	err := f.Spec.each(func(i, _ int, n *network, s *scenario) error {
 		base, run := runName(n, n.base()), runName(n, s)
 		one, m := r.Runs[base], r.Runs[run]
-		theory, err := rounds.Theory(n.base().setup, s.setup, costs[i])
+		theory, err := timed.Theory(n.base().setup, s.setup, costs[i])
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 		if err != nil {
 			return err
 		}
-		table.Add(n.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, suite.Fixed(m.Work()/one.Work(), 2), suite.Fixed(one.Closed/m.Closed, 2),
+		table.Add(n.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
 			r.Measured(base, run, s.Paper.Value), r.Referred(base, run))
 		r.Parts.Add(n.Name, s.Name, m.Cells())
 		return nil

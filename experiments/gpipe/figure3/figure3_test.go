@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+	"gpipebench/train"
 )
 
 // loaded is the experiment, its rounds, and a log of what is modelled, all in the
 // smoke profile.
-func loaded(t *testing.T) (*Experiment, *rounds.Rounds, *records.Log) {
+func loaded(t *testing.T) (*Experiment, *timed.Rounds, *records.Log) {
 	t.Helper()
-	f := suitetest.Loaded[*Experiment](t, Definition.Load)
-	r, log := roundstest.Start(t, f)
+	f := labtest.Loaded[*Experiment](t, Definition.Load)
+	r, log := timedtest.Start(t, f)
 	for _, run := range r.Runs {
 		for _, change := range []accelerator.Variation{measured, atPeak} {
 			if err := log.Add(f.Spec.Modelled.name(run.Name, change), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
@@ -34,19 +34,19 @@ func loaded(t *testing.T) (*Experiment, *rounds.Rounds, *records.Log) {
 // On even stages theory, closed form and measurement are one.
 func TestReportOnEvenStages(t *testing.T) {
 	f, rounds, log := loaded(t)
-	roundstest.FillRounds(t, log, rounds, 0, roundstest.Even)
+	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := f.Report(log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roundstest.CheckSame(t, r.Tables[0], "theory, even", "closed form", "measured", "reference")
-	roundstest.CheckParts(t, r.Tables[1])
+	timedtest.CheckSame(t, r.Tables[0], "theory, even", "closed form", "measured", "reference")
+	timedtest.CheckParts(t, r.Tables[1])
 }
 
 // The figures that are derived: even stages at M = 32, f:r:b = 1:1:2.
 func TestTheory(t *testing.T) {
 	f, rounds, log := loaded(t)
-	roundstest.FillRounds(t, log, rounds, 0, roundstest.Even)
+	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := f.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestMeasures(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	f, rounds, log := loaded(t)
-	roundstest.CheckMeasures(t, rounds, log, func() (*suite.Report, error) { return f.Report(log, nil) })
+	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return f.Report(log, nil) })
 }
 
 // Modelled steps: a larger mini-batch pays where it fits, and none fits a
@@ -81,12 +81,12 @@ func TestMeasures(t *testing.T) {
 func TestModelled(t *testing.T) {
 	m := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
 	log := records.New(records.Key{})
-	s := workload.Setup{Partitions: 2, MicroBatches: 4}
-	for name, model := range map[string]workload.Model{
+	s := train.Setup{Partitions: 2, MicroBatches: 4}
+	for name, model := range map[string]train.Model{
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := suite.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []suite.Job{m.job(name, model, s, measured)}); err != nil {
+			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measured)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,7 +110,7 @@ func TestModelled(t *testing.T) {
 }
 
 func TestSpecErrors(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
 		{"schedule: naive, ", "schedule: none, ", "want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
 		{"    batch: 32", "    batch: 33", "not of one size"},
@@ -128,8 +128,8 @@ func TestSpecErrors(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	f := suitetest.Loaded[*Experiment](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	f := labtest.Loaded[*Experiment](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		f.Spec.Modelled.Accelerator = file
 		return f
 	})

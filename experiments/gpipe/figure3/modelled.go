@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 // modelledSpec is steps at the paper's own scale on modelled accelerators.
@@ -41,13 +41,13 @@ func (m modelledSpec) name(run string, v accelerator.Variation) string {
 	if v.Name != "" {
 		name += "/" + v.Name
 	}
-	return suite.AtRates(name, m.Accelerator, v.Change)
+	return lab.AtRates(name, m.Accelerator, v.Change)
 }
 
 // job makes the sample of a run.
-func (m modelledSpec) job(run string, model workload.Model, s workload.Setup, v accelerator.Variation) suite.Job {
+func (m modelledSpec) job(run string, model train.Model, s train.Setup, v accelerator.Variation) lab.Job {
 	name := m.name(run, v)
-	return suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+	return lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
 		made, err := m.model(ctx, model, s, v)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", name, err)
@@ -57,12 +57,12 @@ func (m modelledSpec) job(run string, model workload.Model, s workload.Setup, v 
 }
 
 // model simulates a run with both mini-batches.
-func (m modelledSpec) model(ctx context.Context, model workload.Model, s workload.Setup, v accelerator.Variation) (*modelledSample, error) {
-	simulate := func(batch int) (*simulation.Simulation, error) {
+func (m modelledSpec) model(ctx context.Context, model train.Model, s train.Setup, v accelerator.Variation) (*modelledSample, error) {
+	simulate := func(batch int) (*simulate.Simulation, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		return simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
+		return simulate.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: lab.Named(train.ParseDType, m.DType)}.Run(ctx)
 	}
 	fixed, err := simulate(m.Batch)
 	if err != nil {
@@ -89,7 +89,7 @@ var modelledColumns = []string{"modelled, fixed batch", "modelled, memory filled
 
 // cells are a run's modelled throughputs relative to a base's: with the fixed
 // mini-batch and with those that fill memory, if some fit both, and the latter at peak.
-func (m modelledSpec) cells(log *records.Log, base, run string) ([]suite.Value, error) {
+func (m modelledSpec) cells(log *records.Log, base, run string) ([]lab.Value, error) {
 	cells, err := m.relative(log, base, run, measured)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (m modelledSpec) cells(log *records.Log, base, run string) ([]suite.Value, 
 }
 
 // relative are the first two of cells, with a variation of what is assumed.
-func (m modelledSpec) relative(log *records.Log, base, run string, v accelerator.Variation) ([]suite.Value, error) {
+func (m modelledSpec) relative(log *records.Log, base, run string, v accelerator.Variation) ([]lab.Value, error) {
 	var b, s modelledSample
 	if err := log.Get(m.name(base, v), &b); err != nil {
 		return nil, err
@@ -110,13 +110,13 @@ func (m modelledSpec) relative(log *records.Log, base, run string, v accelerator
 	if err := log.Get(m.name(run, v), &s); err != nil {
 		return nil, err
 	}
-	relative := func(batch int, seconds float64, baseBatch int, baseSeconds float64) suite.Value {
+	relative := func(batch int, seconds float64, baseBatch int, baseSeconds float64) lab.Value {
 		if batch == 0 || baseBatch == 0 {
-			return suite.Absent
+			return lab.Absent
 		}
-		return suite.Fixed(float64(batch)/seconds/(float64(baseBatch)/baseSeconds), 2)
+		return lab.Fixed(float64(batch)/seconds/(float64(baseBatch)/baseSeconds), 2)
 	}
-	return []suite.Value{relative(s.Batch, s.Seconds, b.Batch, b.Seconds), relative(s.Filled, s.FilledSeconds, b.Filled, b.FilledSeconds)}, nil
+	return []lab.Value{relative(s.Batch, s.Seconds, b.Batch, b.Seconds), relative(s.Filled, s.FilledSeconds, b.Filled, b.FilledSeconds)}, nil
 }
 
 func (m modelledSpec) caption() string {
@@ -136,9 +136,9 @@ func (f *Experiment) Accelerator() string { return f.Spec.Modelled.Accelerator }
 
 // ModelledJobs make the samples of all cells, with a variation of what is assumed of the
 // accelerator.
-func (f *Experiment) ModelledJobs(v accelerator.Variation) []suite.Job { return f.Spec.jobs(v) }
+func (f *Experiment) ModelledJobs(v accelerator.Variation) []lab.Job { return f.Spec.jobs(v) }
 
-func (f *spec) jobs(v accelerator.Variation) (jobs []suite.Job) {
+func (f *spec) jobs(v accelerator.Variation) (jobs []lab.Job) {
 	_ = f.each(func(_, _ int, n *network, s *scenario) error {
 		jobs = append(jobs, f.Modelled.job(runName(n, s), n.Model, s.setup, v))
 		return nil

@@ -10,49 +10,49 @@ import (
 	"path/filepath"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "learning", Folder: folder, New: suite.New[learning]}
+var Definition = lab.Definition{ID: "learning", Folder: folder, New: lab.New[learning]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec `yaml:"setup"`
-	Tasks      []struct {
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec `yaml:"setup"`
+	Tasks    []struct {
 		Name  string `yaml:"name" want:"name,key"`
 		Data  string `yaml:"data" want:"data"` // synthetic, or go-documentation
 		Title string `yaml:"title"`
 	} `yaml:"tasks"`
 	Profiles map[string]struct {
-		Expected suite.Span                    `yaml:"expected" want:"shown"`
-		Tasks    map[string]suite.TrainingSpec `yaml:"tasks"`
+		Expected lab.Span                    `yaml:"expected" want:"shown"`
+		Tasks    map[string]lab.TrainingSpec `yaml:"tasks"`
 	} `yaml:"profiles"`
 }
 
 // learning trains to the end and compares the outcome with yardsticks.
 type learning struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (l *learning) Resolve() *suite.Problem {
+func (l *learning) Resolve() *lab.Problem {
 	l.setup = l.Spec.Setup.Setup()
 	for _, task := range l.Spec.Tasks {
-		for _, name := range suite.Profiles {
+		for _, name := range lab.Profiles {
 			switch training, ok := l.Spec.Profiles[name].Tasks[task.Name]; {
 			case !ok:
-				return suite.At(errors.New("no task "+task.Name), "profiles", name, "tasks")
+				return lab.At(errors.New("no task "+task.Name), "profiles", name, "tasks")
 			case training.Steps < 1:
-				return suite.At(errors.New("want 1 or more"), "profiles", name, "tasks", task.Name, "steps")
+				return lab.At(errors.New("want 1 or more"), "profiles", name, "tasks", task.Name, "steps")
 			}
 		}
 	}
@@ -64,11 +64,11 @@ type record struct {
 	Bytes     int    `json:"bytes,omitempty"` // of the text
 	Text      string `json:"text,omitempty"`  // its hash
 	GoVersion string `json:"go_version,omitempty"`
-	trials.Whole
+	trained.Whole
 }
 
 func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(l.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(l.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 		}
 		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
 		s := &record{}
-		if task.Data == suite.DocumentationSource {
+		if task.Data == lab.DocumentationSource {
 			dir, err := os.MkdirTemp("", "corpus-*")
 			if err != nil {
 				return err
@@ -102,16 +102,16 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return nil
 }
 
-func (l *learning) Planned(profile string) (list []suite.PlannedRun) {
+func (l *learning) Planned(profile string) (list []lab.PlannedRun) {
 	for _, task := range l.Spec.Tasks {
 		t := l.Spec.Profiles[profile].Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
-		if task.Data == suite.DocumentationSource { // whose tokens are bytes
+		if task.Data == lab.DocumentationSource { // whose tokens are bytes
 			t.Data = ""
 			if t.Model.Vocab == 0 {
 				t.Model.Vocab = 256
 			}
 		}
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "tasks", task.Name}, Run: t})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "tasks", task.Name}, Run: t})
 	}
 	return list
 }

@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 // Losses are drawn in bits, with what was held out and what both are held
 // against.
 func TestLearningPanel(t *testing.T) {
-	s := record{Bytes: 10, Whole: trials.Whole{TrainResult: &workload.TrainResult{
-		Losses: make([]float64, 250), Eval: &workload.Evaluation{BitsPerToken: 1.75},
+	s := record{Bytes: 10, Whole: trained.Whole{Result: &train.Result{
+		Losses: make([]float64, 250), Eval: &train.Evaluation{BitsPerToken: 1.75},
 		Yardsticks: []datasets.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
 	}}}
 	for i := range s.Losses {

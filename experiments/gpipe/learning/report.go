@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
-func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
-	table := &suite.Table{
+func (l *learning) Report(log, reference *records.Log) (*lab.Report, error) {
+	table := &lab.Table{
 		ID: "learning", Title: l.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("K = %d, M = %d, checkpoint %v, %v devices. Losses are in bits per token (for the text: per byte), on held-out data. Held against: a loss to compare with, its bits, and the loss of the network over it.",
@@ -22,14 +22,14 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Texts("held against")
 	table.Numbers("bits", "loss/that")
 	table.Texts("SHA-256 of the weights")
-	curve := &suite.Table{
+	curve := &lab.Table{
 		ID: "learning-curve", Title: "Learning: training losses",
 		Caption: []string{"Losses in nats per token, each the mean over the steps since the previous row."},
 	}
 	curve.Texts("task")
 	curve.Numbers("step", "loss")
 	if reference != nil {
-		table.Numbers(suite.ReferenceName(log, reference) + " loss")
+		table.Numbers(lab.ReferenceName(log, reference) + " loss")
 	}
 	var panels []plot.Axes
 	for _, task := range l.Spec.Tasks {
@@ -42,16 +42,16 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 			what += fmt.Sprintf(" (%s, %d bytes)", s.GoVersion, s.Bytes)
 		}
 		for i, y := range s.Yardsticks {
-			own, hash, beside := []any{"", "", "", "", ""}, "", suite.Value{}
+			own, hash, beside := []any{"", "", "", "", ""}, "", lab.Value{}
 			if i == 0 {
-				own = []any{what, s.Params, len(s.Losses), suite.Fixed(s.Eval.BitsPerToken, 4), suite.Percent(s.Eval.Accuracy, 1)}
+				own = []any{what, s.Params, len(s.Losses), lab.Fixed(s.Eval.BitsPerToken, 4), lab.Percent(s.Eval.Accuracy, 1)}
 				hash = s.WeightsSHA256[:16]
 				var ref record
 				if reference != nil && reference.Get(task.Name, &ref) == nil {
-					beside = suite.Fixed(ref.Eval.BitsPerToken, 4)
+					beside = lab.Fixed(ref.Eval.BitsPerToken, 4)
 				}
 			}
-			row := []any{own, y.Name, suite.Fixed(y.Bits, 4), suite.Fixed(s.Eval.BitsPerToken/y.Bits, 3), hash}
+			row := []any{own, y.Name, lab.Fixed(y.Bits, 4), lab.Fixed(s.Eval.BitsPerToken/y.Bits, 3), hash}
 			if reference != nil {
 				row = append(row, beside)
 			}
@@ -60,10 +60,10 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 		panels = append(panels, s.panel(task.Title))
 		line, _ := plot.Binned(s.Losses, 20)
 		for _, at := range line {
-			curve.Add(task.Name, int(at.X), suite.Fixed(at.Y, 4))
+			curve.Add(task.Name, int(at.X), lab.Fixed(at.Y, 4))
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{table, curve}}
+	r := &lab.Report{Tables: []*lab.Table{table, curve}}
 	var err error
 	r.Files, err = plot.Files(l.ID(), l.Spec.Title, panels)
 	return r, err

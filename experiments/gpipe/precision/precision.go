@@ -6,78 +6,78 @@ import (
 	"embed"
 	"fmt"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn/graph"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "precision", Folder: folder, New: suite.New[precision], Untimed: true}
+var Definition = lab.Definition{ID: "precision", Folder: folder, New: lab.New[precision], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head `yaml:",inline"`
 	// Margin, in percentage points, is the largest mean difference of accuracy that counts
 	// as none.
 	Margin float64 `yaml:"margin" want:">0..100"`
 	// Level is that of the test for equivalence.
-	Level    float64                   `yaml:"level" want:">0..0.499"`
-	Setup    suite.SetupSpec           `yaml:"setup"`
-	Profiles map[string]trials.Profile `yaml:"profiles"`
+	Level    float64                    `yaml:"level" want:">0..0.499"`
+	Setup    lab.SetupSpec              `yaml:"setup"`
+	Profiles map[string]trained.Profile `yaml:"profiles"`
 }
 
 // precision trains a network to the end in float32 and with bfloat16 activations, over
 // seeds.
 type precision struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (x *precision) Resolve() *suite.Problem {
+func (x *precision) Resolve() *lab.Problem {
 	if x.Spec.Setup.DType != "" {
-		return suite.At(fmt.Errorf("want no dtype: both are compared"), "setup", "dtype")
+		return lab.At(fmt.Errorf("want no dtype: both are compared"), "setup", "dtype")
 	}
-	if err := trials.CheckSetup(x.Spec.Setup.Setup()); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(x.Spec.Setup.Setup()); err != nil {
+		return lab.At(err, "setup")
 	}
-	return trials.Check(x.Spec.Profiles)
+	return trained.Check(x.Spec.Profiles)
 }
 
 // arms are float32, the baseline, and bfloat16.
-func (x *precision) arms(p trials.Profile) (arms []trials.Arm) {
+func (x *precision) arms(p trained.Profile) (arms []trained.Arm) {
 	for _, dt := range []graph.DType{graph.F32, graph.BF16} {
 		setup := x.Spec.Setup.Setup()
 		setup.DType = dt
-		arms = append(arms, trials.Arm{
+		arms = append(arms, trained.Arm{
 			Name:     dt.String(),
-			Training: func(seed uint64) workload.Training { return p.Training.Training("synthetic", setup, seed) },
+			Training: func(seed uint64) train.Training { return p.Training.Training("synthetic", setup, seed) },
 		})
 	}
 	return arms
 }
 
-func (x *precision) Planned(profile string) []suite.PlannedRun {
+func (x *precision) Planned(profile string) []lab.PlannedRun {
 	p := x.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, x.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, x.arms(p), p.AllSeeds())
 }
 
 func (x *precision) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return trials.Measure(ctx, x.ID(), x.Spec.Profiles, x.arms, log, p)
+	return trained.Measure(ctx, x.ID(), x.Spec.Profiles, x.arms, log, p)
 }
 
-func (x *precision) Report(log, reference *records.Log) (*suite.Report, error) {
-	r, err := trials.Open(log, reference, x.Spec.Profiles, x.arms)
+func (x *precision) Report(log, reference *records.Log) (*lab.Report, error) {
+	r, err := trained.Open(log, reference, x.Spec.Profiles, x.arms)
 	if err != nil {
 		return nil, err
 	}
 	t, n := r.Training, len(r.AllSeeds())
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "precision", Title: x.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%v, %d parameters, %d steps of %d examples, %s; %d complete trainings with each type of activations, from the same weights and on the same examples. Accuracy and loss are those of %d held-out targets.",
@@ -92,23 +92,23 @@ func (x *precision) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Texts("outcome")
 	table.Numbers("difference of loss (nats)")
 	base, narrow := r.All[0], r.All[1]
-	c := trials.Compare(narrow.Accuracies(), base.Accuracies(), x.Spec.Margin)
+	c := trained.Compare(narrow.Accuracies(), base.Accuracies(), x.Spec.Margin)
 	outcome := c.Says(x.Spec.Level)
-	r.Add(table, 0, "float32", base.Accuracy(), suite.Mean(heldOut(base), 4), "", "", "", "baseline", "")
-	r.Add(table, 1, "bfloat16", narrow.Accuracy(), suite.Mean(heldOut(narrow), 4), c.Cells(x.Spec.Level), suite.Paired(stats.Pairs(heldOut(narrow), heldOut(base)), 4))
-	table.Notes = append([]string{trials.Verdict(map[string][]string{outcome: {"bfloat16"}}, "float32", x.Spec.Margin)}, r.SeedNotes()...)
-	each := trials.EachTable("precision-runs", "bfloat16 activations: each training", r.All, r.AllSeeds())
+	r.Add(table, 0, "float32", base.Accuracy(), lab.Mean(heldOut(base), 4), "", "", "", "baseline", "")
+	r.Add(table, 1, "bfloat16", narrow.Accuracy(), lab.Mean(heldOut(narrow), 4), c.Cells(x.Spec.Level), lab.Paired(stats.Pairs(heldOut(narrow), heldOut(base)), 4))
+	table.Notes = append([]string{trained.Verdict(map[string][]string{outcome: {"bfloat16"}}, "float32", x.Spec.Margin)}, r.SeedNotes()...)
+	each := trained.EachTable("precision-runs", "bfloat16 activations: each training", r.All, r.AllSeeds())
 	gaps := &plot.DotPanel{
 		Title: "difference to float32, pairs of one seed", Y: "percentage points",
 		Band: &plot.Band{Name: fmt.Sprintf("margin: ± %g points", x.Spec.Margin), Lo: -x.Spec.Margin, Hi: x.Spec.Margin},
 	}
 	gaps.Add(narrow.Name, stats.Differences(narrow.Accuracies(), base.Accuracies()))
 	files, err := plot.Files("precision", x.Spec.Title, []plot.Axes{r.Panel(), gaps})
-	return &suite.Report{Tables: []*suite.Table{table, each}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table, each}, Files: files}, err
 }
 
 // heldOut are an arm's held-out losses, by seed.
-func heldOut(t trials.Trials) (losses []float64) {
+func heldOut(t trained.Trials) (losses []float64) {
 	for _, r := range t.Runs {
 		losses = append(losses, r.HeldOut)
 	}

@@ -4,16 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 )
 
 // The outcome of made-up accuracies, whose pairs differ by a shift and by one point more or
 // less.
 func TestOutcomes(t *testing.T) {
-	x := suitetest.Loaded[*precision](t, Definition.Load)
+	x := labtest.Loaded[*precision](t, Definition.Load)
 	x.Spec.Margin = 3
 	for _, c := range []struct {
 		shift, swing float64
@@ -24,7 +24,7 @@ func TestOutcomes(t *testing.T) {
 		for i, arm := range x.arms(p) {
 			for j, seed := range p.Seeds {
 				points := 60 + 2*float64(j) + float64(i)*(c.shift+c.swing*float64(1-j%2*2))
-				r := trials.Trial{Accuracy: points / 100, HeldOut: 1 + float64(i)/8, Targets: 1000, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
+				r := trained.Trial{Accuracy: points / 100, HeldOut: 1 + float64(i)/8, Targets: 1000, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
 				if err := log.Add(arm.Sample(seed), seed, r); err != nil {
 					t.Fatal(err)
 				}
@@ -38,13 +38,13 @@ func TestOutcomes(t *testing.T) {
 		if row[0] != "bfloat16" || row[7] != c.outcome || !strings.Contains(row[8], "0.1250") {
 			t.Errorf("%+v: row %q", c, row)
 		}
-		suitetest.CheckPlots(t, r)
+		labtest.CheckPlots(t, r)
 	}
 }
 
 // The smallest profile is measured: other bits with bfloat16, from the same weights.
 func TestMeasures(t *testing.T) {
-	x := suitetest.Loaded[*precision](t, Definition.Load)
+	x := labtest.Loaded[*precision](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
 	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestMeasures(t *testing.T) {
 	for _, seed := range p.Seeds {
 		hashes := map[string]bool{}
 		for _, arm := range x.arms(p) {
-			var trial trials.Trial
+			var trial trained.Trial
 			if err := log.Get(arm.Sample(seed), &trial); err != nil {
 				t.Fatal(err)
 			}

@@ -5,16 +5,16 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // arm is one way to train, which is repeated over seeds. The steps of its training, and
 // with them the schedule of its rate, follow from the budget: see within.
 type arm struct {
-	trials.Arm
+	trained.Arm
 	of     string  // the language; "": all
 	tokens int     // target tokens
 	warmUp float64 // part of the steps
@@ -24,7 +24,7 @@ type arm struct {
 // networkArms train one network each for all languages.
 func (q *quality) networkArms(p profile) (arms []arm) {
 	for _, n := range q.Spec.Networks {
-		arms = append(arms, q.arm(p, n.Name, "", func(t *workload.Training) { t.Model = q.scaled(n, t.Model) }))
+		arms = append(arms, q.arm(p, n.Name, "", func(t *train.Training) { t.Model = q.scaled(n, t.Model) }))
 	}
 	return arms
 }
@@ -32,13 +32,13 @@ func (q *quality) networkArms(p profile) (arms []arm) {
 // bilingualArms train the first network for one language each.
 func (q *quality) bilingualArms(p profile) (arms []arm) {
 	for _, l := range p.Bilingual.Languages {
-		arms = append(arms, q.bilingualArm(p, l, "bilingual "+l, func(*workload.Training) {}))
+		arms = append(arms, q.bilingualArm(p, l, "bilingual "+l, func(*train.Training) {}))
 	}
 	return arms
 }
 
-func (q *quality) bilingualArm(p profile, language, name string, change func(*workload.Training)) arm {
-	a := q.arm(p, name, language, func(t *workload.Training) {
+func (q *quality) bilingualArm(p profile, language, name string, change func(*train.Training)) arm {
+	a := q.arm(p, name, language, func(t *train.Training) {
 		if t.Data = p.Data.Source(language); p.Data.Invented != nil {
 			t.Config.Multilingual.Only = 1 + p.Data.place(language)
 		}
@@ -66,7 +66,7 @@ func (q *quality) batchArm(p profile, b batch, sameSteps bool) arm {
 	case pairs == p.Training.Batch:
 		name = "bilingual " + language
 	}
-	a := q.bilingualArm(p, language, name, func(t *workload.Training) { t.Batch = pairs })
+	a := q.bilingualArm(p, language, name, func(t *train.Training) { t.Batch = pairs })
 	a.tokens = tokens
 	return a
 }
@@ -90,8 +90,8 @@ func (q *quality) arms(p profile) []arm {
 	return slices.Concat(q.networkArms(p), q.bilingualArms(p), q.batchArms(p))
 }
 
-func (q *quality) arm(p profile, name, of string, change func(*workload.Training)) arm {
-	return arm{of: of, tokens: p.Tokens, warmUp: p.WarmUp, Arm: trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+func (q *quality) arm(p profile, name, of string, change func(*train.Training)) arm {
+	return arm{of: of, tokens: p.Tokens, warmUp: p.WarmUp, Arm: trained.Arm{Name: name, Training: func(seed uint64) train.Training {
 		t := p.Training.Training(p.Data.Source(), q.setup, seed)
 		t.Config = p.Data.config()
 		change(&t)
@@ -101,14 +101,14 @@ func (q *quality) arm(p profile, name, of string, change func(*workload.Training
 
 // Planned are the trainings with as few steps as have a schedule. Catalogs, which need not
 // be here, are not opened.
-func (q *quality) Planned(profile string) (list []suite.PlannedRun) {
+func (q *quality) Planned(profile string) (list []lab.PlannedRun) {
 	p := q.Spec.Profiles[profile]
 	for _, a := range q.arms(p) {
 		t := a.Training(p.Seeds[0])
 		if t.Steps, t.LRSchedule = 2, a.schedule(2); p.Data.Invented == nil {
 			t.Data = ""
 		}
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t})
 	}
 	return list
 }
@@ -123,7 +123,7 @@ func (a arm) schedule(steps int) string {
 // target tokens of the budget, but no more than of the passes. It returns what these cost,
 // about, in floating-point operations: three times a forward pass, of examples of the
 // mini-batches' shapes.
-func (a arm) within(t *workload.Training) (flops float64, err error) {
+func (a arm) within(t *train.Training) (flops float64, err error) {
 	open := *t // whose vocabularies are then those of the data
 	s, err := open.Source()
 	if err != nil {
@@ -139,7 +139,7 @@ func (a arm) within(t *workload.Training) (flops float64, err error) {
 		positions += positionsIn(b)
 	}
 	t.Steps, t.LRSchedule = steps, a.schedule(steps)
-	costs, err := workload.FlopsOf(open.Model)
+	costs, err := train.FlopsOf(open.Model)
 	for _, cost := range costs {
 		flops += 3 * cost * float64(positions) / float64(2*open.Model.Seq)
 	}

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 // trial is one training.
 type trial struct {
-	trials.Trial
+	trained.Trial
 	Steps  int       `json:"steps"`
 	Tokens int       `json:"target_tokens"` // that it was trained on
 	FLOPs  float64   `json:"flops"`         // of its steps, about
@@ -38,20 +38,20 @@ func (t *trial) Check() error {
 type baselines struct {
 	Copy       []float64 `json:"copy"`
 	Dictionary []float64 `json:"dictionary"`
-	Data       string    `json:"data_sha256,omitempty"` // as in trials.Trial
+	Data       string    `json:"data_sha256,omitempty"` // as in trained.Trial
 }
 
 // withoutNetwork is their sample.
 const withoutNetwork = "without a network"
 
 func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(q.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(q.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
 	arms := q.arms(profile)
 	known := digests(log, arms, profile.AllSeeds())
-	jobs := []suite.Job{{Sample: withoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
+	jobs := []lab.Job{{Sample: withoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
 		b, err := baselinesOf(arms[0].Training(profile.Seeds[0]))
 		return b, withoutNetwork, err
 	}}}
@@ -59,8 +59,8 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	for _, seed := range profile.AllSeeds() {
 		for _, a := range arms {
 			sample := a.Sample(seed)
-			jobs = append(jobs, suite.Job{Sample: sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
-				r, err := a.train(ctx, trials.Kept(a.Training(seed), log, sample), known[a.of])
+			jobs = append(jobs, lab.Job{Sample: sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+				r, err := a.train(ctx, trained.Kept(a.Training(seed), log, sample), known[a.of])
 				if err != nil {
 					return nil, "", fmt.Errorf("%s, %s: %w", q.ID(), sample, err)
 				}
@@ -71,10 +71,10 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 			}
 		}
 	}
-	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
+	if jobs = lab.Missing(log, jobs); len(jobs) == 0 {
 		return nil
 	}
-	if err := suite.Present(profile.Data.Source()); err != nil {
+	if err := lab.Present(profile.Data.Source()); err != nil {
 		return fmt.Errorf("%s, profile %s: %w", q.ID(), log.Key.Profile, err)
 	}
 	if err := q.announce(ctx, p, profile, lack); err != nil {
@@ -82,7 +82,7 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	}
 	p.Begin(fmt.Sprintf("%s: %d trainings", q.ID(), len(lack)), len(jobs))
 	defer p.End()
-	return suite.Beside(ctx, log, p, jobs)
+	return lab.Beside(ctx, log, p, jobs)
 }
 
 // digests are those of the catalogs' pairs, by language, that a log's samples were trained on.
@@ -101,7 +101,7 @@ func digests(log *records.Log, arms []arm, seeds []uint64) map[string]string {
 
 // train trains within the budget, and scores and translates once at the end. It refuses
 // other data than those of a digest, unless that is empty.
-func (a arm) train(ctx context.Context, t workload.Training, known string) (*trial, error) {
+func (a arm) train(ctx context.Context, t train.Training, known string) (*trial, error) {
 	start := time.Now()
 	flops, err := a.within(&t)
 	if err != nil {
@@ -120,7 +120,7 @@ func (a arm) train(ctx context.Context, t workload.Training, known string) (*tri
 		Losses []float64 `json:"losses"`
 		Tokens int       `json:"target_tokens"`
 	}
-	err = l.Run(ctx, workload.Hooks{Report: &so, After: func(step *workload.TrainStep) error {
+	err = l.Run(ctx, train.Hooks{Report: &so, After: func(step *train.TrainStep) error {
 		so.Losses, so.Tokens = append(so.Losses, step.Loss), so.Tokens+step.Count
 		return nil
 	}})
@@ -140,7 +140,7 @@ func (a arm) train(ctx context.Context, t workload.Training, known string) (*tri
 }
 
 // baselinesOf scores a training's data.
-func baselinesOf(t workload.Training) (*baselines, error) {
+func baselinesOf(t train.Training) (*baselines, error) {
 	s, err := t.Source()
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func baselinesOf(t workload.Training) (*baselines, error) {
 // positions mini-batches of all languages have for each target token.
 func (q *quality) announce(ctx context.Context, p progress.Progress, profile profile, lack []arm) error {
 	type step struct {
-		workload.Model
+		train.Model
 		batch int
 	}
 	type cost struct{ flops, seconds float64 } // for each position, of either side
@@ -169,7 +169,7 @@ func (q *quality) announce(ctx context.Context, p progress.Progress, profile pro
 	if err != nil {
 		return err
 	}
-	var timing workload.Timing
+	var timing train.Timing
 	var flops, seconds float64
 	for _, a := range lack {
 		t := a.Training(profile.Seeds[0])
@@ -179,7 +179,7 @@ func (q *quality) announce(ctx context.Context, p progress.Progress, profile pro
 		of := step{t.Model, t.Batch}
 		if _, known := costs[of]; !known {
 			var c cost
-			layers, err := workload.FlopsOf(t.Model)
+			layers, err := train.FlopsOf(t.Model)
 			if err != nil {
 				return err
 			}
@@ -204,7 +204,7 @@ func (q *quality) announce(ctx context.Context, p progress.Progress, profile pro
 
 // positionsOf returns how many positions, padded ones included, the two sides of the first
 // mini-batches have for each target token.
-func positionsOf(t workload.Training) (float64, error) {
+func positionsOf(t train.Training) (float64, error) {
 	s, err := t.Source()
 	if err != nil {
 		return 0, err
@@ -221,7 +221,7 @@ func positionsOf(t workload.Training) (float64, error) {
 }
 
 // stepSeconds times the second step of a training on random tokens.
-func stepSeconds(ctx context.Context, timing *workload.Timing, t workload.Training) (float64, error) {
+func stepSeconds(ctx context.Context, timing *train.Timing, t train.Training) (float64, error) {
 	l, err := timing.Open(ctx, t)
 	if err != nil {
 		return 0, err

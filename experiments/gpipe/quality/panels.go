@@ -3,8 +3,8 @@ package quality
 import (
 	"fmt"
 
-	"gpipebench/experiments/plot"
 	"gpipebench/internal/stats"
+	"gpipebench/lab/plot"
 )
 
 // panels are Figure 3, with the languages that have a translator of their own; all

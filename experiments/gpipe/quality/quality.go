@@ -11,20 +11,20 @@ import (
 	"strings"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "translation-quality", Folder: folder, New: suite.New[quality], Untimed: true}
+var Definition = lab.Definition{ID: "translation-quality", Folder: folder, New: lab.New[quality], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
-	Setup       suite.SetupSpec    `yaml:"setup"`
+	lab.Head    `yaml:",inline"`
+	Setup       lab.SetupSpec      `yaml:"setup"`
 	Networks    []network          `yaml:"networks"` // the first is a profile's model
 	Differences []networkPair      `yaml:"differences" want:"optional"`
 	Batches     []batch            `yaml:"batches"` // the first is the smallest
@@ -51,32 +51,32 @@ func (d networkPair) String() string { return d.Of + " - " + d.To }
 
 // batch is a column of the paper's Table 5, and what stands for it here.
 type batch struct {
-	Paper string         `yaml:"paper"` // tokens
-	BLEU  suite.Verbatim `yaml:"bleu"`
-	NLL   suite.Verbatim `yaml:"nll"`
-	Times int            `yaml:"times"` // the smallest batch
+	Paper string       `yaml:"paper"` // tokens
+	BLEU  lab.Verbatim `yaml:"bleu"`
+	NLL   lab.Verbatim `yaml:"nll"`
+	Times int          `yaml:"times"` // the smallest batch
 }
 
 type profile struct {
-	Expected       suite.Span `yaml:"expected" want:"shown"`
-	trials.Seeding `yaml:",inline"`
-	Data           data `yaml:"data"`
+	Expected        lab.Span `yaml:"expected" want:"shown"`
+	trained.Seeding `yaml:",inline"`
+	Data            data `yaml:"data"`
 	// Tokens is the budget: target tokens that a training has, to the mini-batch.
 	Tokens int `yaml:"tokens"`
 	// WarmUp is the part of a training's steps over which its rate rises; over the rest it
 	// falls as a cosine.
-	WarmUp        float64            `yaml:"warm_up" want:">0..0.9"`
-	Bilingual     bilingual          `yaml:"bilingual"`
-	SmallestBatch int                `yaml:"smallest_batch"` // pairs
-	Training      suite.TrainingSpec `yaml:"training"`       // of the first network
+	WarmUp        float64          `yaml:"warm_up" want:">0..0.9"`
+	Bilingual     bilingual        `yaml:"bilingual"`
+	SmallestBatch int              `yaml:"smallest_batch"` // pairs
+	Training      lab.TrainingSpec `yaml:"training"`       // of the first network
 }
 
 // data are the languages of a profile: those of programs' catalogs, or invented ones.
 type data struct {
-	suite.SentencesSpec `yaml:",inline"`
-	Temperature         float64 `yaml:"temperature" want:"1..1000"`
-	Shapes              int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
-	Ends                int     `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
+	lab.SentencesSpec `yaml:",inline"`
+	Temperature       float64 `yaml:"temperature" want:"1..1000"`
+	Shapes            int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
+	Ends              int     `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
 }
 
 // bilingual says how translators of one language are trained.
@@ -91,31 +91,31 @@ type bilingual struct {
 // quality trains translators of several sizes, of several languages, and with several
 // mini-batches.
 type quality struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (q *quality) Resolve() *suite.Problem {
+func (q *quality) Resolve() *lab.Problem {
 	q.setup = q.Spec.Setup.Setup()
-	if err := trials.CheckSetup(q.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(q.setup); err != nil {
+		return lab.At(err, "setup")
 	}
 	if len(q.Spec.Batches) < 2 {
-		return suite.At(errors.New("want a smallest batch and something to compare"), "batches")
+		return lab.At(errors.New("want a smallest batch and something to compare"), "batches")
 	}
 	for i, b := range q.Spec.Batches {
 		if i == 0 && b.Times != 1 || i > 0 && b.Times <= q.Spec.Batches[i-1].Times {
-			return suite.At(errors.New("want 1 at first, then larger and larger"), "batches", fmt.Sprint(i), "times")
+			return lab.At(errors.New("want 1 at first, then larger and larger"), "batches", fmt.Sprint(i), "times")
 		}
 	}
 	for i, d := range q.Spec.Differences {
 		for _, end := range []struct{ key, name string }{{"of", d.Of}, {"to", d.To}} {
 			if q.network(end.name) < 0 {
-				return suite.At(fmt.Errorf("no network %q", end.name), "differences", fmt.Sprint(i), end.key)
+				return lab.At(fmt.Errorf("no network %q", end.name), "differences", fmt.Sprint(i), end.key)
 			}
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if p := q.checkProfile(q.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
 		}
@@ -123,13 +123,13 @@ func (q *quality) Resolve() *suite.Problem {
 	return nil
 }
 
-func (q *quality) checkProfile(p profile) *suite.Problem {
+func (q *quality) checkProfile(p profile) *lab.Problem {
 	if problem := p.Data.check(p.Training.Model.Seq); problem != nil {
 		return problem.In("data")
 	}
 	for i, l := range p.Bilingual.Languages {
 		if p.Data.place(l) < 0 {
-			return suite.At(fmt.Errorf("%q: want some of the languages: %s", l, strings.Join(p.Data.Names(), ", ")), "bilingual", "languages", fmt.Sprint(i))
+			return lab.At(fmt.Errorf("%q: want some of the languages: %s", l, strings.Join(p.Data.Names(), ", ")), "bilingual", "languages", fmt.Sprint(i))
 		}
 	}
 	if problem := p.CheckSeeds(); problem != nil {
@@ -138,36 +138,36 @@ func (q *quality) checkProfile(p profile) *suite.Problem {
 	m := p.Training.Model
 	switch {
 	case !slices.Contains(p.Bilingual.Languages, p.Bilingual.Table5):
-		return suite.At(errors.New("want one of the bilingual languages"), "bilingual", "table5")
-	case m.Name != workload.Translator:
-		return suite.At(fmt.Errorf("want %s", workload.Translator), "training", "model", "name")
+		return lab.At(errors.New("want one of the bilingual languages"), "bilingual", "table5")
+	case m.Name != train.Translator:
+		return lab.At(fmt.Errorf("want %s", train.Translator), "training", "model", "name")
 	case m.HeadDim < 1:
-		return suite.At(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model", "head_dim")
+		return lab.At(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model", "head_dim")
 	case p.Training.Steps != 0:
-		return suite.At(errors.New("want none, as they follow from tokens"), "training", "steps")
+		return lab.At(errors.New("want none, as they follow from tokens"), "training", "steps")
 	case p.Training.LRSchedule != "":
-		return suite.At(errors.New("want none, as it follows from warm_up"), "training", "lr_schedule")
+		return lab.At(errors.New("want none, as it follows from warm_up"), "training", "lr_schedule")
 	case p.SmallestBatch < q.setup.MicroBatches:
-		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.SmallestBatch, q.setup.MicroBatches), "smallest_batch")
+		return lab.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.SmallestBatch, q.setup.MicroBatches), "smallest_batch")
 	case p.Training.Batch < q.setup.MicroBatches:
-		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.Training.Batch, q.setup.MicroBatches), "training", "batch")
+		return lab.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.Training.Batch, q.setup.MicroBatches), "training", "batch")
 	}
 	first := q.Spec.Networks[0]
 	for _, n := range q.Spec.Networks {
 		if m.FF*n.FF%first.FF != 0 || m.Heads*n.Heads%first.Heads != 0 {
-			return suite.At(fmt.Errorf("%d, with %d heads: want sizes that grow by whole numbers to %s", m.FF, m.Heads, n.Name), "training", "model", "ff")
+			return lab.At(fmt.Errorf("%d, with %d heads: want sizes that grow by whole numbers to %s", m.FF, m.Heads, n.Name), "training", "model", "ff")
 		}
 	}
 	return nil
 }
 
 // check refuses languages that cannot be.
-func (d data) check(seq int) *suite.Problem {
+func (d data) check(seq int) *lab.Problem {
 	if p := d.Check(seq); p != nil {
 		return p
 	}
 	if 2*d.Ends > len(d.Names()) {
-		return suite.At(fmt.Errorf("%d at either end of %d languages: want at most a half", d.Ends, len(d.Names())), "ends")
+		return lab.At(fmt.Errorf("%d at either end of %d languages: want at most a half", d.Ends, len(d.Names())), "ends")
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (q *quality) network(name string) int {
 }
 
 // scaled is a profile's model as a network of the spec has it.
-func (q *quality) scaled(n network, m workload.Model) workload.Model {
+func (q *quality) scaled(n network, m train.Model) train.Model {
 	first := q.Spec.Networks[0]
 	m.Layers = max(1, int(math.Round(float64(m.Layers)*float64(n.Layers)/float64(first.Layers))))
 	m.FF = m.FF * n.FF / first.FF

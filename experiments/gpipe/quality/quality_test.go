@@ -11,13 +11,13 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/datasets/gettext/gettexttest"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // madeUp is a log of made-up scores: of(arm, seed) are BLEU and nats of the first
@@ -35,14 +35,14 @@ func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed i
 	for _, a := range q.arms(p) {
 		for j, seed := range p.AllSeeds() {
 			bleu, nats := of(a.Name, j)
-			r := trial{Trial: trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
+			r := trial{Trial: trained.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
 			for l, name := range names {
 				pairs := 1000 >> l
 				if a.of != "" {
 					pairs = 33
 				}
 				if a.of == "" || a.of == name {
-					r.Languages = append(r.Languages, workload.LanguageScore{Name: name, Train: pairs, BLEU: bleu - float64(l), Loss: nats + float64(l)/10, HeldOut: 10})
+					r.Languages = append(r.Languages, train.LanguageScore{Name: name, Train: pairs, BLEU: bleu - float64(l), Loss: nats + float64(l)/10, HeldOut: 10})
 				}
 			}
 			if err := log.Add(a.Sample(seed), seed, r); err != nil {
@@ -56,7 +56,7 @@ func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed i
 // Three seeds that swing by 1, 0 and -1 BLEU: a difference of means has a deviation of 1
 // and an interval of 2.48 to either side (Student's t, 2 degrees of freedom, 4.3027 / sqrt(3)).
 func TestReport(t *testing.T) {
-	q := suitetest.Loaded[*quality](t, Definition.Load)
+	q := labtest.Loaded[*quality](t, Definition.Load)
 	log := madeUp(t, q, "quick", func(arm string, seed int) (float64, float64) {
 		swing := []float64{1, 0, -1}[seed]
 		switch {
@@ -129,12 +129,12 @@ func TestReport(t *testing.T) {
 	if n := len(q.arms(q.Spec.Profiles["quick"])) * 3; len(r.Tables[5].Rows) != n {
 		t.Errorf("%d trainings are listed, want %d", len(r.Tables[5].Rows), n)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 }
 
 // Samples of other languages, or of other data than others, are refused.
 func TestStrangeSamples(t *testing.T) {
-	q := suitetest.Loaded[*quality](t, Definition.Load)
+	q := labtest.Loaded[*quality](t, Definition.Load)
 	p := q.Spec.Profiles["quick"]
 	for what, change := range map[string]func(*trial){
 		"3 languages: want 4":      func(r *trial) { r.Languages = r.Languages[:3] },
@@ -160,7 +160,7 @@ func TestStrangeSamples(t *testing.T) {
 // The smallest profile is measured, goes on where it was, and its trainings are what train
 // does.
 func TestMeasures(t *testing.T) {
-	q := suitetest.Loaded[*quality](t, Definition.Load)
+	q := labtest.Loaded[*quality](t, Definition.Load)
 	p := q.Spec.Profiles["smoke"]
 	arms := q.arms(p)
 	log := records.New(q.Key("smoke"))
@@ -232,9 +232,9 @@ func TestMeasures(t *testing.T) {
 // A training ends with the mini-batch in which it has had the target tokens of the budget,
 // or has passed over its pairs as often as it may.
 func TestBudget(t *testing.T) {
-	q := suitetest.Loaded[*quality](t, Definition.Load)
+	q := labtest.Loaded[*quality](t, Definition.Load)
 	p := q.Spec.Profiles["smoke"]
-	tokens := func(tr workload.Training, steps int) (n int) {
+	tokens := func(tr train.Training, steps int) (n int) {
 		s, err := tr.Source()
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +273,7 @@ func TestBudget(t *testing.T) {
 // With as many tokens all mini-batches see the same number; with as many steps they make
 // the same number. The profile's own is the bilingual arm.
 func TestBatches(t *testing.T) {
-	q := suitetest.Loaded[*quality](t, Definition.Load)
+	q := labtest.Loaded[*quality](t, Definition.Load)
 	p := q.Spec.Profiles["quick"]
 	var names []string
 	steps := map[int]bool{}
@@ -311,7 +311,7 @@ func TestCatalogs(t *testing.T) {
 		"seq: 48, scaled_init", "seq: 48, vocab: 60, source_vocab: 80, tied: softmax, scaled_init",
 		"seeds: [1, 2]", "seeds: [1]",
 	).Replace(Definition.Spec()[:strings.Index(Definition.Spec(), "  quick:")]) + Definition.Spec()[strings.Index(Definition.Spec(), "  quick:"):]
-	e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: []byte(spec)})
+	e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: []byte(spec)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,8 +364,8 @@ func TestCatalogs(t *testing.T) {
 // Deep and wide networks are of one size, as the paper's, and the others grow as its
 // networks do.
 func TestProportions(t *testing.T) {
-	q := suitetest.Loaded[*quality](t, Definition.Load)
-	params := func(m workload.Model, vocab, sourceVocab int) float64 {
+	q := labtest.Loaded[*quality](t, Definition.Load)
+	params := func(m train.Model, vocab, sourceVocab int) float64 {
 		m.Vocab, m.SourceVocab = vocab, sourceVocab
 		layers, err := m.Build()
 		if err != nil {
@@ -373,7 +373,7 @@ func TestProportions(t *testing.T) {
 		}
 		return float64(nn.CountParams(layers))
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := q.Spec.Profiles[name]
 		m := p.Training.Model
 		of := map[string]float64{}
@@ -403,8 +403,8 @@ func TestProportions(t *testing.T) {
 // Seeds that are added leave what is measured as it is, and are missing until they are
 // measured too.
 func TestAddedSeeds(t *testing.T) {
-	was := suitetest.Loaded[*quality](t, Definition.Load)
-	e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: suitetest.Edited(t, Definition, "seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3]\n")})
+	was := labtest.Loaded[*quality](t, Definition.Load)
+	e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: labtest.Edited(t, Definition, "seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3]\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +458,7 @@ func TestSpec(t *testing.T) {
 		{"{name: transformer,", "{name: transformer-lm,", "profiles.smoke.training.model.name: want transformer"},
 		{"layers: 24, ff: 8192,", "layers: 24, ff: 8200,", "profiles.smoke.training.model.ff: 32, with 2 heads: want sizes that grow by whole numbers to"},
 	} {
-		err := suitetest.Refused(t, Definition, c.old, c.replacement)
+		err := labtest.Refused(t, Definition, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.replacement, err, c.want)
 		}

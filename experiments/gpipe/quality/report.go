@@ -6,37 +6,37 @@ import (
 	"strings"
 	"time"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
-func (q *quality) Report(log, reference *records.Log) (*suite.Report, error) {
+func (q *quality) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := q.read(log)
 	if err != nil {
 		return nil, err
 	}
-	report := &suite.Report{Tables: []*suite.Table{
+	report := &lab.Report{Tables: []*lab.Table{
 		q.languageTable(r), q.bilingualTable(r), q.networkTable(r), q.differenceTable(r), q.batchTable(r), q.runTable(r),
 	}}
 	if reference != nil {
 		beside, _ := q.read(reference) // nil if it is of another spec
-		addReference(report.Tables[2], suite.ReferenceName(log, reference)+" BLEU", beside)
+		addReference(report.Tables[2], lab.ReferenceName(log, reference)+" BLEU", beside)
 	}
 	report.Files, err = plot.Files(q.ID(), q.Spec.Title, q.panels(r))
 	return report, err
 }
 
 // addReference adds a column with the mean BLEU of a reference's networks, if they are as many.
-func addReference(t *suite.Table, column string, beside *results) {
+func addReference(t *lab.Table, column string, beside *results) {
 	t.Numbers(column)
 	for i := range t.Rows {
-		var cell suite.Value
+		var cell lab.Value
 		if beside != nil && len(beside.networks) == len(t.Rows) {
-			cell = suite.Mean(beside.groups()[2].of(beside.networks[i]).bleu, 2)
+			cell = lab.Mean(beside.groups()[2].of(beside.networks[i]).bleu, 2)
 		}
 		t.Rows[i] = append(t.Rows[i], cell)
 	}
@@ -61,13 +61,13 @@ func (r *results) corpus() string {
 // shape writes a network as the paper does.
 func shape(layers, ff, heads int) string { return fmt.Sprintf("T(%d, %d, %d)", layers, ff, heads) }
 
-func shapeOf(m workload.Model) string { return shape(m.Layers, m.FF, m.Heads) }
+func shapeOf(m train.Model) string { return shape(m.Layers, m.FF, m.Heads) }
 
 // last is the largest network.
 func (q *quality) last() network { return q.Spec.Networks[len(q.Spec.Networks)-1] }
 
-func (q *quality) languageTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (q *quality) languageTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: q.ID(), Title: "Translation quality by language, from the most pairs to the fewest",
 		Caption: []string{
 			fmt.Sprintf("BLEU of greedy translations of what is held out, means over seeds. %s %s", r.corpus(), q.recipe(r)),
@@ -80,13 +80,13 @@ func (q *quality) languageTable(r *results) *suite.Table {
 		table.Numbers(n.Name)
 	}
 	for _, l := range r.languages {
-		own := suite.Absent
+		own := lab.Absent
 		if l.bilingual != nil {
-			own = suite.Mean(l.own().bleu, 2)
+			own = lab.Mean(l.own().bleu, 2)
 		}
-		row := []any{l.name, l.Train, suite.Share(l.Share, 1), l.HeldOut, suite.Fixed(l.copied, 2), suite.Fixed(l.looked, 2), own}
+		row := []any{l.name, l.Train, lab.Share(l.Share, 1), l.HeldOut, lab.Fixed(l.copied, 2), lab.Fixed(l.looked, 2), own}
 		for _, runs := range r.networks {
-			row = append(row, suite.Mean(l.bleu(runs), 2))
+			row = append(row, lab.Mean(l.bleu(runs), 2))
 		}
 		table.Add(row...)
 	}
@@ -97,9 +97,9 @@ func (q *quality) languageTable(r *results) *suite.Table {
 			copied = append(copied, l.copied)
 			pairs, share, held = pairs+l.Train, share+l.Share, held+l.HeldOut
 		}
-		row := []any{g.name, pairs, suite.Share(share, 1), held, suite.Mean(copied, 2), suite.Fixed(g.dictionary(), 2), suite.Absent}
+		row := []any{g.name, pairs, lab.Share(share, 1), held, lab.Mean(copied, 2), lab.Fixed(g.dictionary(), 2), lab.Absent}
 		for _, runs := range r.networks {
-			row = append(row, suite.Mean(g.of(runs).bleu, 2))
+			row = append(row, lab.Mean(g.of(runs).bleu, 2))
 		}
 		table.Add(row...)
 	}
@@ -107,8 +107,8 @@ func (q *quality) languageTable(r *results) *suite.Table {
 	return table
 }
 
-func (q *quality) bilingualTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (q *quality) bilingualTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: q.ID() + "-bilingual", Title: "Figure 3: one network for all languages against one for each",
 		Caption: []string{
 			fmt.Sprintf("BLEU of networks of the first one's shape that learn one language each (dropout %g; at most %d passes over its pairs, so that those of few pairs are trained on fewer tokens), and by how much the BLEU of a network for all languages is above it: means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), which cover other seeds and not other sentences. Such a network has tables of words of its own, by which other pairs are short enough.", r.Bilingual.Dropout, r.Bilingual.Passes),
@@ -125,11 +125,11 @@ func (q *quality) bilingualTable(r *results) *suite.Table {
 		own, bleu := l.bilingual[0], l.own().bleu
 		pairs, batch := own.Languages[0].Train, r.Training.Batch
 		passes := float64(own.Steps) / float64((pairs+batch-1)/batch) // the last mini-batch of a pass is smaller
-		row := []any{l.name, l.Train, pairs, l.HeldOut, suite.Fixed(passes, 1), own.Tokens, own.Params, suite.Mean(bleu, 2), suite.SD(bleu, 2)}
+		row := []any{l.name, l.Train, pairs, l.HeldOut, lab.Fixed(passes, 1), own.Tokens, own.Params, lab.Mean(bleu, 2), lab.SD(bleu, 2)}
 		var sign int
 		for _, runs := range r.networks {
 			gain := stats.Pairs(l.bleu(runs), bleu)
-			row, sign = append(row, suite.Paired(gain, 2)), gain.Sign()
+			row, sign = append(row, lab.Paired(gain, 2)), gain.Sign()
 		}
 		table.Add(append(row, map[int]string{1: "yes", -1: "no", 0: "noisy"}[sign])...)
 	}
@@ -137,14 +137,14 @@ func (q *quality) bilingualTable(r *results) *suite.Table {
 	return table
 }
 
-func (q *quality) networkTable(r *results) *suite.Table {
+func (q *quality) networkTable(r *results) *lab.Table {
 	m := r.Training.Model
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: q.ID() + "-networks", Title: "Larger networks for translation: depth and width",
 		Caption: []string{
 			fmt.Sprintf("Networks T(L, H, A) for all languages, of width %d with heads of %d, mini-batches of %d pairs. %s %s", m.Dim, m.HeadDim, r.Training.Batch, r.corpus(), q.recipe(r)),
 			fmt.Sprintf("All have the same setting of the paper's two cures for deep networks. Initial values of feed-forward layers divided by the number of layers: %s. Magnitude at which logits are clipped (0: not clipped): %g. Scores are means over languages and seeds; the %d languages with the most pairs are high-resource, the %d with the fewest low-resource. Operations and time are of one training; time is without those of trainings beside it, of which there are as many as cores.",
-				suite.YesOrNo(m.ScaledInit), m.ClipLogits, r.Data.Ends, r.Data.Ends),
+				lab.YesOrNo(m.ScaledInit), m.ClipLogits, r.Data.Ends, r.Data.Ends),
 		},
 	}
 	table.Texts("network", "shape", "paper")
@@ -152,12 +152,12 @@ func (q *quality) networkTable(r *results) *suite.Table {
 	r.addScores(table)
 	for i, n := range q.Spec.Networks {
 		first := r.networks[i][0]
-		row := []any{n.Name, shapeOf(q.scaled(n, m)), shape(n.Layers, n.FF, n.Heads), suite.Figure(n.Parameters), first.Params, first.Tokens,
+		row := []any{n.Name, shapeOf(q.scaled(n, m)), shape(n.Layers, n.FF, n.Heads), lab.Figure(n.Parameters), first.Params, first.Tokens,
 			operations(first.FLOPs), took(r.networks[i])}
 		var nats []any
 		for _, g := range r.groups() {
 			own := g.of(r.networks[i])
-			row, nats = append(row, suite.Mean(own.bleu, 2)), append(nats, suite.Mean(own.nats, 4))
+			row, nats = append(row, lab.Mean(own.bleu, 2)), append(nats, lab.Mean(own.nats, 4))
 		}
 		table.Add(row, nats)
 	}
@@ -165,22 +165,22 @@ func (q *quality) networkTable(r *results) *suite.Table {
 	return table
 }
 
-func operations(n float64) suite.Value {
-	return suite.Value{Text: units.FormatFLOPs(n), Numbers: []float64{n}}
+func operations(n float64) lab.Value {
+	return lab.Value{Text: units.FormatFLOPs(n), Numbers: []float64{n}}
 }
 
 // took is how long trainings took, in the mean.
-func took(runs []*trial) suite.Value {
+func took(runs []*trial) lab.Value {
 	var seconds []float64
 	for _, run := range runs {
 		seconds = append(seconds, run.Seconds)
 	}
 	mean := stats.Mean(seconds)
-	return suite.Value{Text: units.FormatWait(time.Duration(mean * float64(time.Second))), Numbers: []float64{mean}}
+	return lab.Value{Text: units.FormatWait(time.Duration(mean * float64(time.Second))), Numbers: []float64{mean}}
 }
 
 // addScores adds columns of both scores for each group of languages.
-func (r *results) addScores(t *suite.Table) {
+func (r *results) addScores(t *lab.Table) {
 	for _, score := range []string{"BLEU, ", "nats, "} {
 		for _, g := range r.groups() {
 			t.Numbers(score + g.name)
@@ -188,8 +188,8 @@ func (r *results) addScores(t *suite.Table) {
 	}
 }
 
-func (q *quality) differenceTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (q *quality) differenceTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: q.ID() + "-differences", Title: "Larger networks for translation: differences",
 		Caption: []string{
 			fmt.Sprintf("Means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), which cover other seeds and not other sentences. Each network for all languages had %s target tokens. More BLEU and fewer nats per token are better. Against bilingual: over the languages of each group that have a translator of their own. Against the dictionary of translation-quality: over all of a group.", units.FormatCommas(int64(r.Tokens))),
@@ -206,24 +206,24 @@ func (q *quality) differenceTable(r *results) *suite.Table {
 		for _, g := range r.groups() {
 			a, b := g.of(of), g.of(to)
 			bleu := stats.Pairs(a.bleu, b.bleu)
-			row, nats = append(row, suite.Paired(bleu, 2)), append(nats, suite.Paired(stats.Pairs(a.nats, b.nats), 4))
+			row, nats = append(row, lab.Paired(bleu, 2)), append(nats, lab.Paired(stats.Pairs(a.nats, b.nats), 4))
 			f.add(bleu.Sign(), g.name)
 		}
 		says = append(says, d.Of+" against "+d.To+": "+f.says("better", "worse", "neither shown"))
 		table.Add(row, nats)
 	}
-	without := slices.Repeat([]any{suite.Absent}, len(r.groups())) // nats, which other vocabularies count otherwise
+	without := slices.Repeat([]any{lab.Absent}, len(r.groups())) // nats, which other vocabularies count otherwise
 	for i, n := range q.Spec.Networks {
 		row := []any{n.Name + " - bilingual"}
 		var f found
 		for _, g := range r.groups() {
 			compared := g.compared()
 			if len(compared) == 0 {
-				row = append(row, suite.Absent)
+				row = append(row, lab.Absent)
 				continue
 			}
 			gain := stats.Sampled(gains(r.networks[i], compared))
-			row = append(row, suite.Paired(gain, 2))
+			row = append(row, lab.Paired(gain, 2))
 			f.add(gain.Sign(), g.name)
 		}
 		says = append(says, n.Name+" against bilingual: "+f.says("better", "worse", "neither shown"))
@@ -232,7 +232,7 @@ func (q *quality) differenceTable(r *results) *suite.Table {
 	row := []any{q.last().Name + " - dictionary"}
 	for _, g := range r.groups() {
 		looked := slices.Repeat([]float64{g.dictionary()}, len(r.AllSeeds()))
-		row = append(row, suite.Paired(stats.Pairs(g.of(r.networks[len(r.networks)-1]).bleu, looked), 2))
+		row = append(row, lab.Paired(stats.Pairs(g.of(r.networks[len(r.networks)-1]).bleu, looked), 2))
 	}
 	table.Add(row, without)
 	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, r.SeedNotes()...)
@@ -265,11 +265,11 @@ const (
 	asLong     = "as many steps"
 )
 
-func (q *quality) batchTable(r *results) *suite.Table {
+func (q *quality) batchTable(r *results) *lab.Table {
 	m := r.Training.Model
 	m.Dropout = r.Bilingual.Dropout
 	language := r.Bilingual.Table5
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: q.ID() + "-batches", Title: "Table 5: larger mini-batches for translation",
 		Caption: []string{
 			fmt.Sprintf("%s of width %d, dropout %g, %s alone. %s", shapeOf(m), m.Dim, m.Dropout, language, q.recipe(r)),
@@ -284,15 +284,15 @@ func (q *quality) batchTable(r *results) *suite.Table {
 		for i, b := range q.Spec.Batches {
 			runs := r.all[q.batchArm(r.profile, b, by == asLong).Name]
 			own, first, pairs := scoresOf(runs), runs[0], b.Times*r.SmallestBatch
-			gain := []any{suite.Absent, suite.Absent}
+			gain := []any{lab.Absent, lab.Absent}
 			if i > 0 {
 				before := scoresOf(r.all[q.batchArm(r.profile, q.Spec.Batches[i-1], by == asLong).Name])
 				bleu, nats := stats.Pairs(own.bleu, before.bleu), stats.Pairs(own.nats, before.nats)
-				gain = []any{suite.Paired(bleu, 2), suite.Paired(nats, 4)}
+				gain = []any{lab.Paired(bleu, 2), lab.Paired(nats, 4)}
 				f.add(min(bleu.Sign(), -nats.Sign()), fmt.Sprintf("%d against %d", pairs, q.Spec.Batches[i-1].Times*r.SmallestBatch))
 			}
-			table.Add(by, suite.Figure(b.Paper), b.BLEU, b.NLL, pairs, first.Tokens/first.Steps, first.Steps, first.Tokens,
-				suite.Mean(own.bleu, 2), suite.SD(own.bleu, 2), suite.Mean(own.nats, 4), suite.SD(own.nats, 4), gain)
+			table.Add(by, lab.Figure(b.Paper), b.BLEU, b.NLL, pairs, first.Tokens/first.Steps, first.Steps, first.Tokens,
+				lab.Mean(own.bleu, 2), lab.SD(own.bleu, 2), lab.Mean(own.nats, 4), lab.SD(own.nats, 4), gain)
 		}
 		table.Notes = append(table.Notes, fmt.Sprintf("Verdict, %s: the larger mini-batch is %s.", by,
 			f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, unlike in the paper", "not shown to be better by both")))
@@ -302,8 +302,8 @@ func (q *quality) batchTable(r *results) *suite.Table {
 }
 
 // runTable has a row for each training.
-func (q *quality) runTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (q *quality) runTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: q.ID() + "-runs", Title: "Translation quality: each training",
 		Caption: []string{"Held-out loss in nats and accuracy are over the tokens of all its languages, which are not the same tokens where vocabularies differ. Data: the SHA-256 of the catalogs' pairs."},
 	}
@@ -316,8 +316,8 @@ func (q *quality) runTable(r *results) *suite.Table {
 			if t.Data != "" {
 				data = t.Data[:min(16, len(t.Data))]
 			}
-			table.Add(name, r.AllSeeds()[i], t.Params, t.Steps, t.Tokens, operations(t.FLOPs), took(runs[i:i+1]), suite.Fixed(t.LastLoss, 4),
-				suite.Fixed(t.HeldOut, 4), suite.Percent(t.Accuracy, 2), t.SHA256[:16], data)
+			table.Add(name, r.AllSeeds()[i], t.Params, t.Steps, t.Tokens, operations(t.FLOPs), took(runs[i:i+1]), lab.Fixed(t.LastLoss, 4),
+				lab.Fixed(t.HeldOut, 4), lab.Percent(t.Accuracy, 2), t.SHA256[:16], data)
 		}
 	}
 	for i, n := range q.Spec.Networks {

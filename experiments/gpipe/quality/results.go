@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 // results are a profile's samples.
@@ -22,15 +22,15 @@ type results struct {
 
 // language is one that the networks translate.
 type language struct {
-	workload.LanguageScore          // of the first network and seed
-	name                   string   // in the spec
-	place                  int      // in a network's scores
-	bilingual              []*trial // by seed; nil: there is none
-	copied, looked         float64  // BLEU of the source itself, and of a dictionary
+	train.LanguageScore          // of the first network and seed
+	name                string   // in the spec
+	place               int      // in a network's scores
+	bilingual           []*trial // by seed; nil: there is none
+	copied, looked      float64  // BLEU of the source itself, and of a dictionary
 }
 
 func (q *quality) read(log *records.Log) (*results, error) {
-	p, err := suite.ProfileOf(q.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(q.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (q *quality) read(log *records.Log) (*results, error) {
 				return nil, log.Strange(a.Sample(seed), fmt.Errorf("%d languages: want %d", len(t.Languages), want))
 			}
 			if digest, is := known[a.of]; is && digest != t.Data {
-				return nil, log.Strange(a.Sample(seed), trials.ErrOtherData)
+				return nil, log.Strange(a.Sample(seed), trained.ErrOtherData)
 			}
 			known[a.of] = t.Data
 			r.all[a.Name] = append(r.all[a.Name], t)
@@ -64,7 +64,7 @@ func (q *quality) read(log *records.Log) (*results, error) {
 		return nil, err
 	}
 	if without.Data != "" && without.Data != known[""] {
-		return nil, log.Strange(withoutNetwork, trials.ErrOtherData)
+		return nil, log.Strange(withoutNetwork, trained.ErrOtherData)
 	}
 	names := p.Data.Names()
 	if len(without.Copy) != len(names) || len(without.Dictionary) != len(names) {

@@ -9,10 +9,10 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 // moved is where the ends of an assumption move a part's cells; nil: there is no such end.
@@ -108,7 +108,7 @@ func (r *readPart) error(values []float64) float64 {
 	return stat.Mean(off, nil)
 }
 
-func (s *sensitivity) Report(log, _ *records.Log) (*suite.Report, error) {
+func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 	var parts []readPart
 	for _, p := range s.parts() {
 		r, err := s.read(log, p)
@@ -117,7 +117,7 @@ func (s *sensitivity) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		parts = append(parts, r)
 	}
-	report := &suite.Report{Tables: []*suite.Table{s.mostTable(parts), s.goalTable(parts), s.allTable(parts)}}
+	report := &lab.Report{Tables: []*lab.Table{s.mostTable(parts), s.goalTable(parts), s.allTable(parts)}}
 	for _, r := range parts {
 		panels := s.tornados(&r)
 		if len(panels) == 0 {
@@ -134,8 +134,8 @@ func (s *sensitivity) Report(log, _ *records.Log) (*suite.Report, error) {
 }
 
 // mostTable names, for each cell, the assumption that moves it most.
-func (s *sensitivity) mostTable(parts []readPart) *suite.Table {
-	t := &suite.Table{
+func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
+	t := &lab.Table{
 		ID: s.ID(), Title: s.Spec.Title,
 		Caption: []string{
 			"Modelled: by the default convention at measured rates, relative to the base, as in table2-modelled, table3 and figure3 (with memory filled). Each efficiency of the cell's accelerator is moved to either end of its published band (gpipe/accelerators), one at a time, also in the base. Moved most by: the efficiency that moves the cell furthest, and where its ends move it. Nearest: the end of any band that brings the cell nearest to the paper's value.",
@@ -152,12 +152,12 @@ func (s *sensitivity) mostTable(parts []readPart) *suite.Table {
 	t.Numbers("with that")
 	for _, r := range parts {
 		for i, c := range r.cells {
-			most, best, nearest, unpublished, with := "-", "as it is", r.own[i], "-", suite.Absent
-			low, high := suite.Absent, suite.Absent
+			most, best, nearest, unpublished, with := "-", "as it is", r.own[i], "-", lab.Absent
+			low, high := lab.Absent, lab.Absent
 			for _, m := range r.widest(i) {
 				if !m.published {
 					if unpublished == "-" {
-						unpublished, with = m.name, suite.Fixed(end(m.high, i), 2)
+						unpublished, with = m.name, lab.Fixed(end(m.high, i), 2)
 					}
 					continue
 				}
@@ -173,25 +173,25 @@ func (s *sensitivity) mostTable(parts []readPart) *suite.Table {
 					}
 				}
 			}
-			t.Add(r.table, r.network, c.name, suite.Figure(fmt.Sprint(c.paper)), suite.Fixed(r.own[i], 2), suite.Signed(r.own[i]/c.paper-1), most, low, high,
-				best, suite.Fixed(nearest, 2), suite.Signed(nearest/c.paper-1), unpublished, with)
+			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), lab.Fixed(r.own[i], 2), lab.Signed(r.own[i]/c.paper-1), most, low, high,
+				best, lab.Fixed(nearest, 2), lab.Signed(nearest/c.paper-1), unpublished, with)
 		}
 	}
 	return t
 }
 
 // fixed is a value with two decimals, absent if it is NaN.
-func fixed(x float64) suite.Value {
+func fixed(x float64) lab.Value {
 	if math.IsNaN(x) {
-		return suite.Absent
+		return lab.Absent
 	}
-	return suite.Fixed(x, 2)
+	return lab.Fixed(x, 2)
 }
 
 // goalTable has what each end makes of the mean errors that have a goal, and says of each
 // goal that is missed what would explain it.
-func (s *sensitivity) goalTable(parts []readPart) *suite.Table {
-	t := &suite.Table{
+func (s *sensitivity) goalTable(parts []readPart) *lab.Table {
+	t := &lab.Table{
 		ID: s.ID() + "-goals", Title: "Mean absolute error at the largest M if one assumption is at an end of its band",
 		Caption: []string{"Only assumptions that move a cell are listed. Published: the assumption has a published band. Of the others the high end is the other convention. Within the goal: either end is."},
 	}
@@ -215,13 +215,13 @@ func (s *sensitivity) goalTable(parts []readPart) *suite.Table {
 		}
 		own := mean(func(r *readPart) []float64 { return r.own })
 		within := func(x float64) bool { return 100*x <= of[0].reach }
-		t.Add(goal, "as it is", "", suite.Percent(own, 1), suite.Percent(own, 1), suite.Fixed(of[0].reach, 0), yesNo(within(own)))
+		t.Add(goal, "as it is", "", lab.Percent(own, 1), lab.Percent(own, 1), lab.Fixed(of[0].reach, 0), yesNo(within(own)))
 		var explain []string
 		for _, a := range s.assumptions(of[0].accelerator) {
 			moves := false
-			at := func(which func(moved) []float64, has bool) (float64, suite.Value) {
+			at := func(which func(moved) []float64, has bool) (float64, lab.Value) {
 				if !has {
-					return math.NaN(), suite.Absent
+					return math.NaN(), lab.Absent
 				}
 				x := mean(func(r *readPart) []float64 {
 					for _, m := range r.moves {
@@ -232,20 +232,20 @@ func (s *sensitivity) goalTable(parts []readPart) *suite.Table {
 					}
 					return r.own
 				})
-				return x, suite.Percent(x, 1)
+				return x, lab.Percent(x, 1)
 			}
 			low, printedLow := at(func(m moved) []float64 { return m.low }, a.low != nil)
 			high, printedHigh := at(func(m moved) []float64 { return m.high }, a.high != nil)
 			if !moves {
 				continue
 			}
-			t.Add(goal, a.name, yesNo(a.published), printedLow, printedHigh, suite.Fixed(of[0].reach, 0), yesNo(within(low) || within(high)))
+			t.Add(goal, a.name, yesNo(a.published), printedLow, printedHigh, lab.Fixed(of[0].reach, 0), yesNo(within(low) || within(high)))
 			for _, e := range []struct {
 				name string
 				x    float64
 			}{{"low", low}, {"high", high}} {
 				if a.published && within(e.x) {
-					explain = append(explain, fmt.Sprintf("%s at its %s end (%s)", a.name, e.name, suite.Percent(e.x, 1)))
+					explain = append(explain, fmt.Sprintf("%s at its %s end (%s)", a.name, e.name, lab.Percent(e.x, 1)))
 				}
 			}
 		}
@@ -258,7 +258,7 @@ func (s *sensitivity) goalTable(parts []readPart) *suite.Table {
 // what would explain that.
 func note(goal string, of []readPart, own float64, within bool, explain []string) string {
 	if within {
-		return fmt.Sprintf("%s: %s, within the goal of %.0f%%.", goal, suite.Percent(own, 1), of[0].reach)
+		return fmt.Sprintf("%s: %s, within the goal of %.0f%%.", goal, lab.Percent(own, 1), of[0].reach)
 	}
 	var worst string
 	most := -1.0
@@ -269,7 +269,7 @@ func note(goal string, of []readPart, own float64, within bool, explain []string
 			}
 		}
 	}
-	text := fmt.Sprintf("%s: %s; the goal is %.0f%%. It is missed most by %s.", goal, suite.Percent(own, 1), of[0].reach, worst)
+	text := fmt.Sprintf("%s: %s; the goal is %.0f%%. It is missed most by %s.", goal, lab.Percent(own, 1), of[0].reach, worst)
 	if len(explain) == 0 {
 		return text + " No assumption with a published band brings it within the goal by itself."
 	}
@@ -284,8 +284,8 @@ func yesNo(b bool) string {
 }
 
 // allTable has every cell at both ends of every assumption that moves it.
-func (s *sensitivity) allTable(parts []readPart) *suite.Table {
-	t := &suite.Table{
+func (s *sensitivity) allTable(parts []readPart) *lab.Table {
+	t := &lab.Table{
 		ID: s.ID() + "-cells", Title: "Every modelled cell at both ends of every assumption that moves it",
 		Caption: []string{"The widest first. Published: the assumption has a published band. Of the others the high end is the other convention."},
 	}
@@ -294,14 +294,14 @@ func (s *sensitivity) allTable(parts []readPart) *suite.Table {
 	for _, r := range parts {
 		for i, c := range r.cells {
 			for _, m := range r.widest(i) {
-				by := func(x float64) suite.Value {
+				by := func(x float64) lab.Value {
 					if math.IsNaN(x) {
-						return suite.Absent
+						return lab.Absent
 					}
-					return suite.Signed(x/r.own[i] - 1)
+					return lab.Signed(x/r.own[i] - 1)
 				}
 				low, high := end(m.low, i), end(m.high, i)
-				t.Add(r.table, r.network, c.name, m.name, yesNo(m.published), suite.Figure(fmt.Sprint(c.paper)), suite.Fixed(r.own[i], 2), fixed(low), fixed(high), by(low), by(high))
+				t.Add(r.table, r.network, c.name, m.name, yesNo(m.published), lab.Figure(fmt.Sprint(c.paper)), lab.Fixed(r.own[i], 2), fixed(low), fixed(high), by(low), by(high))
 			}
 		}
 	}

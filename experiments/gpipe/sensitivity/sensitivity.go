@@ -11,36 +11,36 @@ import (
 
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/records"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "sensitivity", Folder: folder, New: load}
+var Definition = lab.Definition{ID: "sensitivity", Folder: folder, New: load}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Others     []string `yaml:"others" want:"optional"` // variations without a published band
-	Bars       int      `yaml:"bars" want:"1..20"`
+	lab.Head `yaml:",inline"`
+	Others   []string `yaml:"others" want:"optional"` // variations without a published band
+	Bars     int      `yaml:"bars" want:"1..20"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // sensitivity has the tables whose cells it moves.
 type sensitivity struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	tables  *modelled.Experiment
 	figure3 *figure3.Experiment
 	others  []accelerator.Variation
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	tables, err := modelled.Definition.Load()
 	if err != nil {
 		return nil, err
@@ -54,17 +54,17 @@ func load() (suite.Experiment, error) {
 	return s, nil
 }
 
-func (s *sensitivity) Resolve() *suite.Problem {
+func (s *sensitivity) Resolve() *lab.Problem {
 	s.others = nil
 	for _, name := range s.Spec.Others {
 		v, err := accelerator.ParseVariation(name)
 		if err != nil {
-			return suite.At(err, "others")
+			return lab.At(err, "others")
 		}
 		s.others = append(s.others, v)
 	}
-	if _, three := s.tables.Scales(); slices.ContainsFunc(three.Networks, func(n *paperscale.Network) bool { return n.Accelerator != three.Networks[0].Accelerator }) {
-		return suite.At(errors.New("want one accelerator for Table 3, which has one goal"), "others")
+	if _, three := s.tables.Scales(); slices.ContainsFunc(three.Networks, func(n *cells.Network) bool { return n.Accelerator != three.Networks[0].Accelerator }) {
+		return lab.At(errors.New("want one accelerator for Table 3, which has one goal"), "others")
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ type part struct {
 	reach                       float64 // of the mean absolute error over the judged cells, percent; 0: no goal
 	goal                        string  // what it has together with other parts of the same goal
 
-	jobs   func(accelerator.Variation) []suite.Job                      // that make what values reads
+	jobs   func(accelerator.Variation) []lab.Job                        // that make what values reads
 	values func(*records.Log, accelerator.Variation) ([]float64, error) // of the cells
 }
 
@@ -92,7 +92,7 @@ func (s *sensitivity) parts() (parts []part) {
 	two, three := s.tables.Scales()
 	for _, of := range []struct {
 		name  string
-		scale *paperscale.Scale
+		scale *cells.Scale
 	}{{"Table 2", two}, {"Table 3", three}} {
 		for _, n := range of.scale.Networks {
 			p := scalePart(of.name, of.scale, n)
@@ -106,18 +106,18 @@ func (s *sensitivity) parts() (parts []part) {
 }
 
 // scalePart is a network of a Scale under the default convention.
-func scalePart(table string, scale *paperscale.Scale, n *paperscale.Network) part {
+func scalePart(table string, scale *cells.Scale, n *cells.Network) part {
 	alone := scale.Standard()
-	alone.Networks = slices.DeleteFunc(alone.Networks, func(other *paperscale.Network) bool { return other.ID != n.ID })
+	alone.Networks = slices.DeleteFunc(alone.Networks, func(other *cells.Network) bool { return other.ID != n.ID })
 	p := part{table: table, network: n.Name, accelerator: n.Accelerator, reach: n.Reach}
-	var at []suite.Cell
+	var at []lab.Cell
 	for _, c := range alone.Cells() {
 		if c != alone.Base {
 			at = append(at, c)
 			p.cells = append(p.cells, cell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Value, c.M == alone.M[len(alone.M)-1]})
 		}
 	}
-	p.jobs = func(v accelerator.Variation) []suite.Job { return alone.Varied(v).OwnJobs() }
+	p.jobs = func(v accelerator.Variation) []lab.Job { return alone.Varied(v).OwnJobs() }
 	p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
 		m, err := alone.Varied(v).ReadOwn(log)
 		if err != nil {
@@ -165,7 +165,7 @@ type assumption struct {
 // assumptions are those about an accelerator: its bands, and then the others, each with
 // one end.
 func (s *sensitivity) assumptions(on string) (all []assumption) {
-	a := suite.Named(accelerator.Named, on)
+	a := lab.Named(accelerator.Named, on)
 	for _, b := range a.Bands() {
 		all = append(all, assumption{b.Name, true, b.Low, b.High})
 	}
@@ -186,7 +186,7 @@ func (a assumption) ends() (ends []accelerator.Variation) {
 }
 
 func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []suite.Job
+	var jobs []lab.Job
 	for _, part := range s.parts() {
 		jobs = append(jobs, part.jobs(accelerator.Variation{})...)
 		for _, a := range s.assumptions(part.accelerator) {
@@ -195,5 +195,5 @@ func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.
 			}
 		}
 	}
-	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, s.ID(), log, p, jobs)
 }

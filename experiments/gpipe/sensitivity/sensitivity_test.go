@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/paperscale/paperscaletest"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // fake is a part on a P100 of two cells, 2 and 4 of the paper, of which values are what of
@@ -31,7 +31,7 @@ func fake(of map[string][]float64) part {
 // The assumption that moves a cell most comes first, what moves none is not there, and a
 // goal that is missed names the cell and what would explain it, if a published band does.
 func TestTables(t *testing.T) {
-	s := suitetest.Loaded[*sensitivity](t, Definition.Load)
+	s := labtest.Loaded[*sensitivity](t, Definition.Load)
 	read := func(of map[string][]float64) []readPart {
 		r, err := s.read(nil, fake(of))
 		if err != nil {
@@ -82,7 +82,7 @@ func TestTables(t *testing.T) {
 // Every table has its networks, without the cells that are 1 by definition, and every
 // accelerator its bands.
 func TestParts(t *testing.T) {
-	s := suitetest.Loaded[*sensitivity](t, Definition.Load)
+	s := labtest.Loaded[*sensitivity](t, Definition.Load)
 	cells := map[string]int{}
 	for _, p := range s.parts() {
 		cells[p.table] += len(p.cells)
@@ -106,7 +106,7 @@ func TestParts(t *testing.T) {
 
 // A part measures what it reads, and an end moves it.
 func TestScalePart(t *testing.T) {
-	scale := paperscaletest.SmallScale(t)
+	scale := cellstest.SmallScale(t)
 	n := scale.Networks[0]
 	n.Accelerator = "p100"
 	p := scalePart("Table 3", scale, n)
@@ -114,7 +114,7 @@ func TestScalePart(t *testing.T) {
 		t.Fatalf("cells %+v", p.cells)
 	}
 	var link accelerator.Variation
-	for _, b := range suite.Named(accelerator.Named, "p100").Bands() {
+	for _, b := range lab.Named(accelerator.Named, "p100").Bands() {
 		if b.Name == accelerator.Link {
 			link = *b.Low
 		}
@@ -122,7 +122,7 @@ func TestScalePart(t *testing.T) {
 	log := records.New(records.Key{})
 	var values [2][]float64
 	for i, v := range []accelerator.Variation{{}, link} {
-		if err := suite.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs(v)); err != nil {
+		if err := lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs(v)); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -136,7 +136,7 @@ func TestScalePart(t *testing.T) {
 }
 
 func TestSpecErrors(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"transfers beside computation", "luck", `unknown "luck": want activations not`},
 		{"bars: 6", "bars: 0", "want a whole number from 1 to 20"},
 	})

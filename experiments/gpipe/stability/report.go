@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 // outcome is a variant's runs, by seed.
@@ -26,7 +26,7 @@ func (o *outcome) failures() []int {
 
 // values is what of gives for every run, as the median and, of several, the
 // range.
-func (o *outcome) values(of func(*record) float64) suite.Value {
+func (o *outcome) values(of func(*record) float64) lab.Value {
 	var vs []float64
 	for _, r := range o.runs {
 		if len(r.Losses) > 0 && len(r.Probes) > 0 {
@@ -35,19 +35,19 @@ func (o *outcome) values(of func(*record) float64) suite.Value {
 	}
 	switch len(vs) {
 	case 0:
-		return suite.Absent
+		return lab.Absent
 	case 1:
 		return short(vs[0])
 	}
-	return suite.Joined("%v %v", short(stats.Median(vs)), suite.Interval(short(slices.Min(vs)), short(slices.Max(vs))))
+	return lab.Joined("%v %v", short(stats.Median(vs)), lab.Interval(short(slices.Min(vs)), short(slices.Max(vs))))
 }
 
 // short is a value in three digits, or without a fraction.
-func short(v float64) suite.Value {
+func short(v float64) lab.Value {
 	if v >= 1000 {
-		return suite.Fixed(v, 0)
+		return lab.Fixed(v, 0)
 	}
-	return suite.Number("%.3g", v)
+	return lab.Number("%.3g", v)
 }
 
 // most is the largest of what of gives for a run's probes, of one or more.
@@ -100,8 +100,8 @@ func (s *stability) verdict(all []*outcome) string {
 	return fmt.Sprintf("Verdict: %s. Runs that diverge: %s.", says, strings.Join(parts, "; "))
 }
 
-func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
+func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
+	profile, err := lab.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 		return nil, err
 	}
 	m, d := profile.Training.Model, s.Spec.Diverges
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "stability", Title: s.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the tokens of the training targets are replaced by random tokens; %s at a learning rate of %g, %d steps of %d pairs; gradients are not clipped. Medians and ranges over %d seeds.",
@@ -124,7 +124,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Numbers("runs that diverge")
 	table.Texts("at step")
 	table.Numbers("loss at the end", "held-out loss", "largest gradient norm", "largest logit", "kurtosis of the last states", "of logits")
-	curve := &suite.Table{
+	curve := &lab.Table{
 		ID: "stability-curve", Title: "Stability: each run",
 		Caption: []string{"Losses and gradient norms are means over the steps since the previous row."},
 	}
@@ -132,7 +132,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	curve.Numbers("seed", "step", "loss", "gradient norm", "largest logit", "kurtosis of the last states", "of logits")
 	for _, o := range all {
 		failures := o.failures()
-		table.Add(o.Name, suite.Joined("%v of %v", len(failures), len(o.runs)), suite.Ints(", ", failures),
+		table.Add(o.Name, lab.Joined("%v of %v", len(failures), len(o.runs)), lab.Ints(", ", failures),
 			o.values(func(r *record) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
 			o.values(func(r *record) float64 { return r.HeldOut }),
 			o.values(func(r *record) float64 { return slices.Max(r.GradNorms) }),
@@ -144,7 +144,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 			from := 0
 			for k := 0; k < len(r.Probes); k += every {
 				p := r.Probes[k]
-				var loss, norm suite.Value
+				var loss, norm lab.Value
 				if to := min(p.Step, len(r.Losses)); to > from {
 					loss, norm = short(stats.Mean(r.Losses[from:to])), short(stats.Mean(r.GradNorms[from:to]))
 					from = to
@@ -154,7 +154,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 	}
 	files, err := plot.Files("stability", s.Spec.Title, s.panels(all))
-	return &suite.Report{Tables: []*suite.Table{table, curve}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table, curve}, Files: files}, err
 }
 
 // panels show what the runs went through, for each variant the median over seeds within

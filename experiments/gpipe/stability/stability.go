@@ -13,35 +13,35 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "stability", Folder: folder, New: suite.New[stability]}
+var Definition = lab.Definition{ID: "stability", Folder: folder, New: lab.New[stability]}
 
-func (s *stability) Planned(profile string) []suite.PlannedRun {
+func (s *stability) Planned(profile string) []lab.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, s.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, s.arms(p), p.AllSeeds())
 }
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec `yaml:"setup"`
-	Variants   []Variant       `yaml:"variants"`
-	Cured      string          `yaml:"cured" want:"name"` // name of the variant with both cures
-	Diverges   divergence      `yaml:"diverges"`
-	Profiles   map[string]size `yaml:"profiles"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec   `yaml:"setup"`
+	Variants []Variant       `yaml:"variants"`
+	Cured    string          `yaml:"cured" want:"name"` // name of the variant with both cures
+	Diverges divergence      `yaml:"diverges"`
+	Profiles map[string]size `yaml:"profiles"`
 }
 
 // Variant has some of the paper's cures.
@@ -52,12 +52,12 @@ type Variant struct {
 }
 
 type size struct {
-	trials.Profile `yaml:",inline"`
-	Probe          struct {
+	trained.Profile `yaml:",inline"`
+	Probe           struct {
 		Every    int `yaml:"every"`    // steps
 		Examples int `yaml:"examples"` // held-out pairs to look at activations of
 	} `yaml:"probe"`
-	Data suite.PairsSpec `yaml:"data"`
+	Data lab.PairsSpec `yaml:"data"`
 }
 
 // divergence defines when a run diverges.
@@ -80,24 +80,24 @@ func (d divergence) at(losses []float64) int {
 
 // stability trains a deep network on noisy targets in several variants.
 type stability struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (s *stability) Resolve() *suite.Problem {
+func (s *stability) Resolve() *lab.Problem {
 	s.setup = s.Spec.Setup.Setup()
-	if err := trials.CheckSetup(s.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(s.setup); err != nil {
+		return lab.At(err, "setup")
 	}
-	if p := trials.Check(s.Spec.Profiles); p != nil {
+	if p := trained.Check(s.Spec.Profiles); p != nil {
 		return p
 	}
 	if !slices.ContainsFunc(s.Spec.Variants, func(v Variant) bool { return v.Name == s.Spec.Cured }) {
-		return suite.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
+		return lab.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
-	for _, name := range suite.Profiles {
-		if s.Spec.Profiles[name].Training.Model.Name != workload.Translator {
-			return suite.At(fmt.Errorf("want %s", workload.Translator), "profiles", name, "training", "model")
+	for _, name := range lab.Profiles {
+		if s.Spec.Profiles[name].Training.Model.Name != train.Translator {
+			return lab.At(fmt.Errorf("want %s", train.Translator), "profiles", name, "training", "model")
 		}
 	}
 	return nil
@@ -138,14 +138,14 @@ type probed struct {
 }
 
 // Cure sets a network's cures.
-func (v Variant) Cure(m *workload.Model) { m.ScaledInit, m.ClipLogits = v.ScaledInit, v.ClipLogits }
+func (v Variant) Cure(m *train.Model) { m.ScaledInit, m.ClipLogits = v.ScaledInit, v.ClipLogits }
 
-func (v Variant) sample(seed uint64) string { return trials.Arm{Name: v.Name}.Sample(seed) }
+func (v Variant) sample(seed uint64) string { return trained.Arm{Name: v.Name}.Sample(seed) }
 
 // arms are the variants.
-func (s *stability) arms(p size) (arms []trials.Arm) {
+func (s *stability) arms(p size) (arms []trained.Arm) {
 	for _, v := range s.Spec.Variants {
-		arms = append(arms, trials.Arm{Name: v.Name, Training: func(seed uint64) workload.Training {
+		arms = append(arms, trained.Arm{Name: v.Name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic-translation", s.setup, seed)
 			v.Cure(&t.Model)
 			t.Config = p.Data.Config()
@@ -156,11 +156,11 @@ func (s *stability) arms(p size) (arms []trials.Arm) {
 }
 
 func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	return trials.Each(ctx, s.ID(), s.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+	return trained.Each(ctx, s.ID(), s.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t train.Training) (any, string, error) {
 		r, err := profile.train(ctx, t)
 		if err != nil {
 			return nil, "", err
@@ -170,7 +170,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 }
 
 // train makes a run. It looks at activations on the way and at the end.
-func (p size) train(ctx context.Context, t workload.Training) (*record, error) {
+func (p size) train(ctx context.Context, t train.Training) (*record, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p size) train(ctx context.Context, t workload.Training) (*record, error) {
 	defer probe.trainer.Close()
 
 	r := &record{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
-	err = l.Run(ctx, workload.Hooks{
+	err = l.Run(ctx, train.Hooks{
 		Report: r,
 		At: func(done int) error {
 			if done%p.Probe.Every != 0 && done < l.Steps {
@@ -193,7 +193,7 @@ func (p size) train(ctx context.Context, t workload.Training) (*record, error) {
 			}
 			return r.probe(ctx, probe, l.Trainer, done)
 		},
-		After: func(step *workload.TrainStep) error {
+		After: func(step *train.TrainStep) error {
 			r.Losses = append(r.Losses, step.Loss)
 			r.GradNorms = append(r.GradNorms, step.GradNorm)
 			return nil

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 	"gpipebench/nn/philox"
 )
 
@@ -73,7 +73,7 @@ func TestDivergence(t *testing.T) {
 
 // TestStabilityVerdict: the verdict is what the runs say.
 func TestStabilityVerdict(t *testing.T) {
-	s := suitetest.Loaded[*stability](t, Definition.Load)
+	s := labtest.Loaded[*stability](t, Definition.Load)
 	for _, c := range []struct {
 		diverge []string // variants
 		ended   bool     // by a value that is not finite
@@ -120,13 +120,13 @@ func TestStabilityVerdict(t *testing.T) {
 		if got := r.Tables[0].Printed()[0][1]; !strings.HasSuffix(got, fmt.Sprintf("of %d", len(p.AllSeeds()))) {
 			t.Errorf("%s runs, with an added seed", got)
 		}
-		suitetest.CheckPlots(t, r)
+		labtest.CheckPlots(t, r)
 	}
 }
 
 // TestStabilityMeasures: the smallest profile is measured, and twice the same.
 func TestStabilityMeasures(t *testing.T) {
-	s := suitetest.Loaded[*stability](t, Definition.Load)
+	s := labtest.Loaded[*stability](t, Definition.Load)
 	log := records.New(s.Key("smoke"))
 	if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestStabilityMeasures(t *testing.T) {
 
 // A rate may be scheduled in epochs, as in every training.
 func TestStabilityInEpochs(t *testing.T) {
-	s := suitetest.Loaded[*stability](t, Definition.Load)
+	s := labtest.Loaded[*stability](t, Definition.Load)
 	p := s.Spec.Profiles["smoke"]
 	p.Training.LRSchedule = "warmup:0.1epochs,constant"
 	s.Spec.Profiles["smoke"], s.Spec.Variants = p, s.Spec.Variants[:1]
@@ -170,7 +170,7 @@ func TestStabilityInEpochs(t *testing.T) {
 
 // Trainings run beside one another, so that devices must not wait for a turn.
 func TestStabilityRefusesDevices(t *testing.T) {
-	err := suitetest.Refused(t, Definition, "device: host", "device: emulated")
+	err := labtest.Refused(t, Definition, "device: host", "device: emulated")
 	if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:16:1: setup: trainings run beside one another: want host devices") {
 		t.Error(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/train"
 )
 
 // modelledColumn is what comes out for a column of the table. Nothing in it
@@ -90,7 +90,7 @@ func (t *table1) model(e *estimator, n *network, c *column, conventions []counti
 }
 
 // convolved counts the elements of all convolutions' outputs, for one example.
-func convolved(m workload.Model) (elems int64, err error) {
+func convolved(m train.Model) (elems int64, err error) {
 	if !m.Images() {
 		return 0, nil
 	}
@@ -126,13 +126,13 @@ func newEstimator(ctx context.Context, by partition.Partitioner, optimizer nn.Op
 type estimated struct {
 	k            int
 	naive        bool
-	model        workload.Model
+	model        train.Model
 	batch, micro int
 	how          gpipe.Modelling
 }
 
 // memory is what a network takes, with all its devices.
-func (e *estimator) memory(w way, m workload.Model, batch, micro int, how gpipe.Modelling) (memory, error) {
+func (e *estimator) memory(w way, m train.Model, batch, micro int, how gpipe.Modelling) (memory, error) {
 	if m.Images() {
 		how.KeepScores = false // there are none
 	}
@@ -164,7 +164,7 @@ func (e *estimator) memory(w way, m workload.Model, batch, micro int, how gpipe.
 }
 
 // allStages plans every stage.
-func (e *estimator) allStages(w way, m workload.Model, balance []int, batch, micro int, how gpipe.Modelling) (memory, error) {
+func (e *estimator) allStages(w way, m train.Model, balance []int, batch, micro int, how gpipe.Modelling) (memory, error) {
 	devices, err := e.devices(w, m, balance, batch, micro, how)
 	if err != nil {
 		return memory{}, err
@@ -179,7 +179,7 @@ func (e *estimator) allStages(w way, m workload.Model, balance []int, batch, mic
 // likeStages plans one of the middle stages of each size, between the first and
 // the last: in fill-drain every stage holds as many micro-batches, so that what a
 // stage takes depends on its own layers.
-func (e *estimator) likeStages(w way, m workload.Model, balance []int, batch, micro int, how gpipe.Modelling) (memory, error) {
+func (e *estimator) likeStages(w way, m train.Model, balance []int, batch, micro int, how gpipe.Modelling) (memory, error) {
 	first, last := balance[0], balance[len(balance)-1]
 	count := map[int]int{}
 	var order []int
@@ -207,7 +207,7 @@ func (e *estimator) likeStages(w way, m workload.Model, balance []int, batch, mi
 	return sum, nil
 }
 
-func (e *estimator) devices(w way, m workload.Model, balance []int, batch, micro int, how gpipe.Modelling) ([]gpipe.DeviceEstimate, error) {
+func (e *estimator) devices(w way, m train.Model, balance []int, batch, micro int, how gpipe.Modelling) ([]gpipe.DeviceEstimate, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (m *memory) add(d gpipe.DeviceEstimate, times int64) {
 }
 
 // fits reports whether every device holds its part.
-func (e *estimator) fits(w way, m workload.Model, batch, micro int, c counting) (bool, error) {
+func (e *estimator) fits(w way, m train.Model, batch, micro int, c counting) (bool, error) {
 	got, err := e.memory(w, m, batch, micro, c.storage())
 	return err == nil && got.Peak[c.Accounting] <= e.accelerator.Memory, err
 }
@@ -272,7 +272,7 @@ func (e *estimator) largest(n *network, c *column, conv counting, least int) (ou
 
 // micro is the largest micro-batch with which a network fits, and what it then
 // takes; 0 and what it takes with the smallest, if it does not fit at all.
-func (e *estimator) micro(w way, m workload.Model, batch, least int, c counting) (size int, got memory, err error) {
+func (e *estimator) micro(w way, m train.Model, batch, least int, c counting) (size int, got memory, err error) {
 	if w.Naive {
 		least = batch
 	}
@@ -285,7 +285,7 @@ func (e *estimator) micro(w way, m workload.Model, batch, least int, c counting)
 
 // miniBatch is the largest mini-batch up to a limit with which a network fits if
 // it is trained naively, and what it takes with the limit.
-func (e *estimator) miniBatch(w way, m workload.Model, most, _ int, c counting) (int, memory, error) {
+func (e *estimator) miniBatch(w way, m train.Model, most, _ int, c counting) (int, memory, error) {
 	whole, err := e.memory(w, m, most, most, c.storage())
 	if err != nil {
 		return 0, memory{}, err

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // results are everything that a log has for a profile.
@@ -39,7 +39,7 @@ type row struct {
 }
 
 func (t *table1) results(log *records.Log) (*results, error) {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (t *table1) results(log *records.Log) (*results, error) {
 	return r, nil
 }
 
-func (t *table1) Report(log, reference *records.Log) (*suite.Report, error) {
+func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := t.results(log)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (t *table1) Report(log, reference *records.Log) (*suite.Report, error) {
 	var refErr error
 	var beside string
 	if reference != nil {
-		beside = suite.ReferenceName(log, reference)
+		beside = lab.ReferenceName(log, reference)
 		ref, refErr = t.results(reference)
 	}
 	main := t.mainTable(r, ref, beside)
@@ -91,9 +91,9 @@ func (t *table1) Report(log, reference *records.Log) (*suite.Report, error) {
 	case refErr != nil:
 		main.Notes = append(main.Notes, fmt.Sprintf("The reference is not shown: %v.", refErr))
 	case ref != nil:
-		main.Notes = append(main.Notes, suite.ReferenceNote(reference))
+		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
 	}
-	report := &suite.Report{Tables: []*suite.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
+	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
 	for _, h := range r.halves {
 		activations, err := t.activationsTable(h)
 		if err != nil {
@@ -127,8 +127,8 @@ func (t *table1) convention() counting { return t.Spec.Conventions[0] }
 func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
 
 // mainTable has the largest networks, and those of a reference (nil: none) of the given name.
-func (t *table1) mainTable(r, ref *results, beside string) *suite.Table {
-	table := &suite.Table{
+func (t *table1) mainTable(r, ref *results, beside string) *lab.Table {
+	table := &lab.Table{
 		ID: "table1", Title: t.Spec.Title,
 		Caption: []string{
 			"The largest network that fits on K accelerators. Naive-1: the whole network on one accelerator, M = 1; every activation of the mini-batch is kept. Pipeline-K: GPipe over K accelerators; everything is recomputed, M is the smallest power of two with which the network fits, and cuts are at whole layers, by " + t.Spec.Partitioner + " over FLOPs.",
@@ -145,7 +145,7 @@ func (t *table1) mainTable(r, ref *results, beside string) *suite.Table {
 	for i, h := range r.halves {
 		for j, w := range h.rows {
 			none := []any{"-", "-", "-"}
-			printed, modelled, measured, referred := none, none, none, suite.Absent
+			printed, modelled, measured, referred := none, none, none, lab.Absent
 			if w.column != nil {
 				l := t.defaultOf(w.modelled)
 				printed = []any{w.column.value(), w.column.Params.cell(), w.column.Torchgpipe.largest()}
@@ -174,7 +174,7 @@ func largestCells(c candidate, params int64, m int) []any {
 	if c.none() {
 		return []any{c.value(), "-", "-"}
 	}
-	return []any{c.value(), suite.Whole(params, units.FormatCount(params)), m}
+	return []any{c.value(), lab.Whole(params, units.FormatCount(params)), m}
 }
 
 func (t *table1) modelledCaption() string {
@@ -197,9 +197,9 @@ func conventionCaption(c counting) string {
 	return fmt.Sprintf("activations in %s; %s; %s", c.DType, accounting, scores)
 }
 
-func gridText(m workload.Model, g grid) string {
+func gridText(m train.Model, g grid) string {
 	if m.Images() {
-		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, suite.JoinWith(g.Layers, ","), g.Filters.Step)
+		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, lab.JoinWith(g.Layers, ","), g.Filters.Step)
 	}
 	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, L in steps of 1", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
 }
@@ -266,11 +266,11 @@ func (t *table1) naiveNote(h *half, w *row) string {
 	return text + " The largest mini-batch with which the network fits: " + strings.Join(parts, ", ") + "."
 }
 
-func times(a, b int64) suite.Value {
+func times(a, b int64) lab.Value {
 	if a == 0 || b == 0 {
-		return suite.Absent
+		return lab.Absent
 	}
-	return suite.Fixed(float64(a)/float64(b), 1)
+	return lab.Fixed(float64(a)/float64(b), 1)
 }
 
 // sizes are the parameters of a way's networks: the paper's, modelled, measured, and
@@ -287,8 +287,8 @@ func (t *table1) sizes(w *row) []int64 {
 }
 
 // growthTable is parameters relative to the first and to the second way.
-func (t *table1) growthTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (t *table1) growthTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
 		Caption: []string{"The number of parameters of the largest network that fits, relative to Naive-1 and to Pipeline-1. Paper: computed from the paper's networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect."},
 	}
@@ -339,8 +339,8 @@ func (t *table1) panels(r *results) []plot.Axes {
 }
 
 // memoryTable is the paper's networks themselves.
-func (t *table1) memoryTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (t *table1) memoryTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
 		Caption: []string{
 			"The number of parameters, the memory of parameters (12 bytes each) and the peak memory of activations. Memory is summed over the accelerators, in the paper's unit. Ours: " + conventionCaption(t.convention()) + ". Activations are boundary stash, residuals and workspace, with the largest micro-batch with which the network fits (the next column is its M). In brackets: the network does not fit, and the figure is that of the smallest micro-batch.",
@@ -357,16 +357,16 @@ func (t *table1) memoryTable(r *results) *suite.Table {
 			c, l := w.column, t.defaultOf(w.modelled)
 			activations := h.Unit.of(l.PrintedMemory.activations())
 			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < h.Batch {
-				activations = suite.Joined("(%v)", activations)
+				activations = lab.Joined("(%v)", activations)
 			}
 			other := otherFigures{"-", "-", "-"}
 			if c.Torchgpipe != nil {
 				other = *c.Torchgpipe
 			}
 			printedParams, printedActivations := c.memory()
-			table.Add(h.Name, c.Name, c.value(), h.Unit, suite.Whole(w.modelled.Params, units.FormatCommas(w.modelled.Params)), c.Params.cell(), suite.Figure(other.Params),
-				h.Unit.of(12*w.modelled.Params), printedParams.cell(), suite.Figure(other.ParamMemory),
-				activations, l.PrintedMemory.M, printedActivations.cell(), suite.Figure(other.Activations))
+			table.Add(h.Name, c.Name, c.value(), h.Unit, lab.Whole(w.modelled.Params, units.FormatCommas(w.modelled.Params)), c.Params.cell(), lab.Figure(other.Params),
+				h.Unit.of(12*w.modelled.Params), printedParams.cell(), lab.Figure(other.ParamMemory),
+				activations, l.PrintedMemory.M, printedActivations.cell(), lab.Figure(other.Activations))
 		}
 		table.Notes = append(table.Notes, t.amountNotes(h)...)
 	}
@@ -376,7 +376,7 @@ func (t *table1) memoryTable(r *results) *suite.Table {
 // byConvention adds a column for each convention, and a row for each of the paper's
 // networks: its lead, and what cell makes of the largest network, which also reports
 // whether that is as the paper says. A note counts those.
-func (r *results) byConvention(table *suite.Table, note string, lead func(*row) []any, of func(*modelledColumn) map[string]largest,
+func (r *results) byConvention(table *lab.Table, note string, lead func(*row) []any, of func(*modelledColumn) map[string]largest,
 	cell func(h *half, w *row, c counting, l largest) (v any, found bool)) {
 	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
 	for _, c := range r.conventions {
@@ -414,23 +414,23 @@ func heldSize(m *modelledColumn) map[string]largest { return m.Held }
 
 // fitsTable shows under which conventions the paper's networks fit, as the paper
 // found.
-func (t *table1) fitsTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (t *table1) fitsTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
 		Caption: []string{"For each convention (see table1-conventions): the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit."},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity")
-	lead := func(w *row) []any { return []any{w.column.value(), suite.Bytes(w.modelled.Capacity)} }
+	lead := func(w *row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
 	r.byConvention(table, "The paper's networks that fit: ", lead, bySize, func(h *half, w *row, c counting, l largest) (any, bool) {
-		peak := suite.Bytes(l.PrintedMemory.Peak[c.Accounting])
+		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 		switch {
 		case w.Naive && l.PrintedMicro < h.Batch:
-			return suite.Joined("no: %v examples", l.PrintedMicro), false
+			return lab.Joined("no: %v examples", l.PrintedMicro), false
 		case l.PrintedMicro == 0:
-			return suite.Joined("no: %v", peak), false
+			return lab.Joined("no: %v", peak), false
 		}
-		return suite.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
+		return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
 	})
 	for _, h := range r.halves {
 		table.Notes = append(table.Notes, r.smallestNote(h))
@@ -459,8 +459,8 @@ func (r *results) smallestNote(h *half) string {
 
 // conventionsTable is what fits by convention, with micro-batches as small as
 // they need be or of a size that is held.
-func (t *table1) conventionsTable(r *results, held bool) *suite.Table {
-	table := &suite.Table{
+func (t *table1) conventionsTable(r *results, held bool) *lab.Table {
+	table := &lab.Table{
 		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
 		Caption: []string{
 			"The modelled column of table1 under other conventions. bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again. Each cell is a network and, after it, M.",
@@ -483,15 +483,15 @@ func (t *table1) conventionsTable(r *results, held bool) *suite.Table {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false
 		}
-		return suite.Joined("%v, %v", l.Candidate.value(), l.Memory.M), l.Candidate == w.column.candidate
+		return lab.Joined("%v, %v", l.Candidate.value(), l.Memory.M), l.Candidate == w.column.candidate
 	})
 	return table
 }
 
 // activationsTable is the ablation of a network's activation memory.
-func (t *table1) activationsTable(h *half) (*suite.Table, error) {
+func (t *table1) activationsTable(h *half) (*lab.Table, error) {
 	n := h.network
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
 		Caption: []string{
 			fmt.Sprintf("Peak activation memory (boundary stash, residuals and workspace) summed over the accelerators, in %v. Error: the mean of |ours/paper - 1| over the pipelines. With Naive-1: the mean over the pipelines and Naive-1, which has no micro-batches. No workspace: the mean over the pipelines, with the workspace left out. The row with the smallest error comes first.", n.Unit),
@@ -508,7 +508,7 @@ func (t *table1) activationsTable(h *half) (*suite.Table, error) {
 		_, a := c.memory()
 		paper = append(paper, a.Value*float64(n.Unit))
 		table.Numbers(c.Name)
-		cells = append(cells, suite.Fixed(a.Value, 2))
+		cells = append(cells, lab.Fixed(a.Value, 2))
 	}
 	table.Numbers("error", "with Naive-1", "no workspace")
 	table.Add(cells, "-", "-", "-")
@@ -525,7 +525,7 @@ func (t *table1) activationsTable(h *half) (*suite.Table, error) {
 		for _, bytes := range ours {
 			a.cells = append(a.cells, n.Unit.of(int64(bytes)))
 		}
-		a.cells = append(a.cells, suite.Percent(a.error, 0), suite.Percent(meanError(ours, paper), 0), suite.Percent(meanError(bare[1:], paper[1:]), 0))
+		a.cells = append(a.cells, lab.Percent(a.error, 0), lab.Percent(meanError(ours, paper), 0), lab.Percent(meanError(bare[1:], paper[1:]), 0))
 		all = append(all, a)
 	}
 	for _, how := range t.storages() {
@@ -566,7 +566,7 @@ func (n *network) torchgpipeRow() []any {
 		if c.Torchgpipe == nil {
 			return nil
 		}
-		cell := suite.Figure(c.Torchgpipe.Activations)
+		cell := lab.Figure(c.Torchgpipe.Activations)
 		if bytes, err := units.ParseBytes(strings.ReplaceAll(cell.Text, " ", "")); err == nil {
 			cell = n.Unit.of(bytes)
 		}
@@ -587,8 +587,8 @@ func meanError(a, b []float64) float64 {
 func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
 
 // bordersTable is the training steps on both sides of the borders.
-func (t *table1) bordersTable(r *results) *suite.Table {
-	table := &suite.Table{
+func (t *table1) bordersTable(r *results) *lab.Table {
+	table := &lab.Table{
 		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
 		Caption: []string{"For every line of the grid: the largest network that the plan accepts and the smallest network that the plan refuses. Both then run for one step without a check of the plan, on devices whose memory ends at a page that cannot be accessed. Run: the loss, or the out-of-memory error. Peak: the largest planned memory of a device, and the largest that the run reached. A refused network has the smallest micro-batch, which takes the least memory."},
 	}
@@ -601,15 +601,15 @@ func (t *table1) bordersTable(r *results) *suite.Table {
 				continue
 			}
 			for _, s := range w.measured.Trained {
-				plan, reached, outcome := "accepts", suite.Absent, suite.Value{Text: "out of memory: " + s.Error}
+				plan, reached, outcome := "accepts", lab.Absent, lab.Value{Text: "out of memory: " + s.Error}
 				if !s.Accepted {
 					plan = "refuses"
 				}
 				if s.OK {
-					outcome = suite.Joined("trains, loss %v", suite.Fixed(s.Loss, 4))
-					reached = suite.List("", slices.Max(s.HighWater))
+					outcome = lab.Joined("trains, loss %v", lab.Fixed(s.Loss, 4))
+					reached = lab.List("", slices.Max(s.HighWater))
 				}
-				table.Add(h.Name, w.Name, s.value(), suite.Whole(s.Params, units.FormatCommas(s.Params)), s.M, int64(h.small.Capacity), slices.Max(s.Peak), reached, plan, outcome)
+				table.Add(h.Name, w.Name, s.value(), lab.Whole(s.Params, units.FormatCommas(s.Params)), s.M, int64(h.small.Capacity), slices.Max(s.Peak), reached, plan, outcome)
 			}
 		}
 	}

@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/lab"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // searchedRun is the search in a grid: every row has to have a network that can
 // be cut so, and the smallest has to be one.
 type searchedRun struct {
-	suite.ModelledRun
+	lab.ModelledRun
 	way  way
 	grid grid
 }
 
-func (s searchedRun) Check(known map[workload.Model]int) error {
+func (s searchedRun) Check(known map[train.Model]int) error {
 	for _, row := range s.way.rows(s.grid, s.Model) {
 		if len(row) == 0 {
 			return fmt.Errorf("no network of the grid has layers for %d partitions: want larger ones", s.way.K)
@@ -48,11 +48,11 @@ func (c candidate) String() string {
 }
 
 // value is a network, or that there is none, with L and D as its numbers.
-func (c candidate) value() suite.Value {
-	v := suite.Whole(int64(c.Layers), c.String())
+func (c candidate) value() lab.Value {
+	v := lab.Whole(int64(c.Layers), c.String())
 	switch {
 	case c.none():
-		return suite.Value{Text: "none"}
+		return lab.Value{Text: "none"}
 	case c.Filters > 0:
 		v.Numbers = append(v.Numbers, float64(c.Filters))
 	}
@@ -62,7 +62,7 @@ func (c candidate) value() suite.Value {
 // none reports whether nothing fits.
 func (c candidate) none() bool { return c.Layers == 0 }
 
-func (c candidate) of(m workload.Model) workload.Model {
+func (c candidate) of(m train.Model) train.Model {
 	m.Layers, m.Filters = c.Layers, c.Filters
 	return m
 }
@@ -78,11 +78,11 @@ type grid struct {
 	UpTo int `yaml:"layers_up_to" want:"0..10000"`
 }
 
-func (g grid) Check(m workload.Model) error {
+func (g grid) Check(m train.Model) error {
 	switch {
-	case m.Name == workload.AmoebaNet && (len(g.Layers) == 0 || g.Filters.Step < 8 || g.Filters.Step%8 != 0 || g.Filters.Most < g.Filters.Step || g.UpTo != 0):
+	case m.Name == train.AmoebaNet && (len(g.Layers) == 0 || g.Filters.Step < 8 || g.Filters.Step%8 != 0 || g.Filters.Most < g.Filters.Step || g.UpTo != 0):
 		return fmt.Errorf("want the numbers of layers, and filters in steps of a multiple of 8")
-	case m.Name != workload.AmoebaNet && (g.UpTo < 1 || len(g.Layers) > 0 || g.Filters.Step != 0):
+	case m.Name != train.AmoebaNet && (g.UpTo < 1 || len(g.Layers) > 0 || g.Filters.Step != 0):
 		return fmt.Errorf("want the largest number of layers")
 	}
 	return nil
@@ -158,7 +158,7 @@ func search[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], e
 
 // borders finds the border in every row of a grid, and the largest network that fits,
 // of most parameters. The search begins where a border was found before, or at guess.
-func (c *cuts) borders(m workload.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []border[candidate], largest candidate, most int64, err error) {
+func (c *cuts) borders(m train.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []border[candidate], largest candidate, most int64, err error) {
 	for i, row := range rows {
 		at, ok := c.found[i]
 		if !ok {
@@ -197,7 +197,7 @@ func largestMicro(batch, least int, fits func(size int) (bool, error)) (int, err
 
 // pipeline returns a network trained in a way. Micro is the number of examples of a
 // micro-batch, which naive training ignores. A nil balance is decided by FLOPs.
-func (w way) pipeline(m workload.Model, balance []int, batch, micro int, optimizer nn.Optimizer) (gpipe.Pipeline, error) {
+func (w way) pipeline(m train.Model, balance []int, batch, micro int, optimizer nn.Optimizer) (gpipe.Pipeline, error) {
 	layers, err := m.Build()
 	if err != nil {
 		return gpipe.Pipeline{}, err
@@ -217,22 +217,22 @@ func (w way) pipeline(m workload.Model, balance []int, batch, micro int, optimiz
 // found.
 type cuts struct {
 	by    partition.Partitioner
-	costs map[workload.Model][]float64
+	costs map[train.Model][]float64
 	sizes map[cutModel][]int
 	found map[int]int // the last that fit, by row of a grid
 }
 
 type cutModel struct {
-	workload.Model
+	train.Model
 	k int
 }
 
 func newCuts(by partition.Partitioner) *cuts {
-	return &cuts{by, map[workload.Model][]float64{}, map[cutModel][]int{}, map[int]int{}}
+	return &cuts{by, map[train.Model][]float64{}, map[cutModel][]int{}, map[int]int{}}
 }
 
 // flops are the layers' costs.
-func (c *cuts) flops(m workload.Model) ([]float64, error) {
+func (c *cuts) flops(m train.Model) ([]float64, error) {
 	if costs, ok := c.costs[m]; ok {
 		return costs, nil
 	}
@@ -258,10 +258,10 @@ func (c *cuts) flops(m workload.Model) ([]float64, error) {
 
 // alike reports whether a network is an embedding, layers of one kind, and a
 // softmax.
-func alike(m workload.Model) bool { return m.Name == workload.LanguageModel && !m.Fine }
+func alike(m train.Model) bool { return m.Name == train.LanguageModel && !m.Fine }
 
 // balance is the partition of a network by FLOPs.
-func (c *cuts) balance(m workload.Model, k int) ([]int, error) {
+func (c *cuts) balance(m train.Model, k int) ([]int, error) {
 	if k == 1 {
 		layers, err := m.Build()
 		return []int{len(layers)}, err
@@ -279,7 +279,7 @@ func (c *cuts) balance(m workload.Model, k int) ([]int, error) {
 }
 
 // rows are those of a grid that can be cut into a way's partitions.
-func (w way) rows(g grid, m workload.Model) [][]candidate {
+func (w way) rows(g grid, m train.Model) [][]candidate {
 	rows := g.rows()
 	for i, row := range rows {
 		first := 0
@@ -292,7 +292,7 @@ func (w way) rows(g grid, m workload.Model) [][]candidate {
 }
 
 // params counts a network's parameters.
-func params(m workload.Model) (int64, error) {
+func params(m train.Model) (int64, error) {
 	if alike(m) && m.Layers > 2 { // layers are of one size
 		one, two := m, m
 		one.Layers, two.Layers = 1, 2

@@ -12,36 +12,36 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/internal/yamldoc"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table1", Folder: folder, New: suite.New[table1]}
+var Definition = lab.Definition{ID: "table1", Folder: folder, New: lab.New[table1]}
 
 // Planned are the paper's own networks in each column's way, and the smallest
 // ones that are searched here.
-func (t *table1) Planned(profile string) (list []suite.PlannedRun) {
+func (t *table1) Planned(profile string) (list []lab.PlannedRun) {
 	for i, n := range t.Spec.Networks {
 		for j, c := range n.Columns {
-			list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "columns", fmt.Sprint(j)},
-				Run: suite.ModelledRun{Model: c.candidate.of(n.Model), Most: c.K}},
-				suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "grid"}, Run: searchedRun{suite.ModelledRun{Model: n.Model, Most: c.K}, c.way, n.Grid}})
+			list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "columns", fmt.Sprint(j)},
+				Run: lab.ModelledRun{Model: c.candidate.of(n.Model), Most: c.K}},
+				lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "grid"}, Run: searchedRun{lab.ModelledRun{Model: n.Model, Most: c.K}, c.way, n.Grid}})
 		}
 		m := t.Spec.Profiles[profile].Networks[i]
 		for _, w := range t.Spec.Measured {
-			list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: searchedRun{suite.ModelledRun{Model: m.Model, Most: w.K}, w, m.Grid}})
+			list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: searchedRun{lab.ModelledRun{Model: m.Model, Most: w.K}, w, m.Grid}})
 		}
 	}
 	return list
@@ -49,7 +49,7 @@ func (t *table1) Planned(profile string) (list []suite.PlannedRun) {
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Torchgpipe  string     `yaml:"torchgpipe"` // source of its values
 	Optimizer   string     `yaml:"optimizer" want:"optimizer"`
 	LR          float64    `yaml:"lr" want:">0.."`
@@ -70,7 +70,7 @@ type counting struct {
 
 // storage is what plans differ in by convention.
 func (c counting) storage() gpipe.Modelling {
-	return gpipe.Modelling{DType: suite.Named(workload.ParseDType, c.DType), KeepScores: c.Scores}
+	return gpipe.Modelling{DType: lab.Named(train.ParseDType, c.DType), KeepScores: c.Scores}
 }
 
 func (c counting) String() string {
@@ -83,16 +83,16 @@ func (c counting) String() string {
 
 // network is one half of the table.
 type network struct {
-	Name         string         `yaml:"name" want:"name,key"`
-	Model        workload.Model `yaml:"model"` // without what the search settles
-	Batch        int            `yaml:"batch"`
-	Accelerator  string         `yaml:"accelerator" want:"accelerator"`
-	Grid         grid           `yaml:"grid"`
-	Unit         amountUnit     `yaml:"unit"`          // of the paper's amounts of memory
-	Held         int            `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
-	MicroBatches []int          `yaml:"micro_batches"` // of the ablation of activations, in examples
-	Claim        growthClaim    `yaml:"claim"`
-	Columns      []*column      `yaml:"columns"`
+	Name         string      `yaml:"name" want:"name,key"`
+	Model        train.Model `yaml:"model"` // without what the search settles
+	Batch        int         `yaml:"batch"`
+	Accelerator  string      `yaml:"accelerator" want:"accelerator"`
+	Grid         grid        `yaml:"grid"`
+	Unit         amountUnit  `yaml:"unit"`          // of the paper's amounts of memory
+	Held         int         `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
+	MicroBatches []int       `yaml:"micro_batches"` // of the ablation of activations, in examples
+	Claim        growthClaim `yaml:"claim"`
+	Columns      []*column   `yaml:"columns"`
 }
 
 // growthClaim is by how much the paper says that networks may grow.
@@ -129,14 +129,14 @@ type otherFigures struct {
 }
 
 // largest is torchgpipe's network, which is the paper's, and whether it trained.
-func (f *otherFigures) largest() suite.Value {
+func (f *otherFigures) largest() lab.Value {
 	if f == nil {
-		return suite.Absent
+		return lab.Absent
 	}
 	if _, err := units.ParseBytes(strings.ReplaceAll(f.Activations, " ", "")); err != nil {
-		return suite.Joined("%v, %v", suite.Figure(f.Params), f.Activations)
+		return lab.Joined("%v, %v", lab.Figure(f.Params), f.Activations)
 	}
-	return suite.Figure(f.Params)
+	return lab.Figure(f.Params)
 }
 
 func (p *column) memory() (params, activations amount) {
@@ -147,17 +147,17 @@ func (p *column) memory() (params, activations amount) {
 }
 
 type scope struct {
-	Expected    suite.Span  `yaml:"expected" want:"shown"`
+	Expected    lab.Span    `yaml:"expected" want:"shown"`
 	Conventions int         `yaml:"conventions"` // the first so many are modelled
 	Networks    []miniature `yaml:"networks"`    // one for each network
 }
 
 // miniature is a network at the scale of this host.
 type miniature struct {
-	Capacity byteSize       `yaml:"capacity"` // of each device
-	Batch    int            `yaml:"batch"`
-	Model    workload.Model `yaml:"model"`
-	Grid     grid           `yaml:"grid"`
+	Capacity byteSize    `yaml:"capacity"` // of each device
+	Batch    int         `yaml:"batch"`
+	Model    train.Model `yaml:"model"`
+	Grid     grid        `yaml:"grid"`
 }
 
 // amount is a number with a unit, as the paper prints it: 318M, 3.8GB,
@@ -183,7 +183,7 @@ func (a *amount) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-func (a amount) cell() suite.Value { return suite.Value{Text: a.Text, Numbers: []float64{a.Value}} }
+func (a amount) cell() lab.Value { return lab.Value{Text: a.Text, Numbers: []float64{a.Value}} }
 
 // amountUnit is GB or GiB, in bytes.
 type amountUnit float64
@@ -207,7 +207,7 @@ func (u amountUnit) String() string {
 	return "GiB"
 }
 
-func (u amountUnit) of(bytes int64) suite.Value { return suite.Fixed(float64(bytes)/float64(u), 2) }
+func (u amountUnit) of(bytes int64) lab.Value { return lab.Fixed(float64(bytes)/float64(u), 2) }
 
 // byteSize is an amount of memory such as 64MiB.
 type byteSize int64
@@ -224,24 +224,24 @@ func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 // table1 searches for the largest networks that fit: the paper's own on modelled
 // accelerators, smaller ones on devices of this host, where they also train.
 type table1 struct {
-	suite.Base[spec]
+	lab.Base[spec]
 
 	partitioner partition.Partitioner
 	optimizer   nn.Optimizer
 }
 
-func (t *table1) Resolve() *suite.Problem {
-	t.partitioner = suite.Named(partition.Parse, t.Spec.Partitioner)
-	t.optimizer = suite.Named(workload.ParseOptimizer, t.Spec.Optimizer)
+func (t *table1) Resolve() *lab.Problem {
+	t.partitioner = lab.Named(partition.Parse, t.Spec.Partitioner)
+	t.optimizer = lab.Named(train.ParseOptimizer, t.Spec.Optimizer)
 	for i, n := range t.Spec.Networks {
 		if p := n.check(); p != nil {
 			return p.In("networks", fmt.Sprint(i))
 		}
 	}
 	if !t.Spec.Measured[0].Naive {
-		return suite.At(errNaive, "measured")
+		return lab.At(errNaive, "measured")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if p := t.checkProfile(t.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
 		}
@@ -251,42 +251,42 @@ func (t *table1) Resolve() *suite.Problem {
 
 var errNaive = errors.New("want the naive way first: what follows is said relative to it")
 
-func (n *network) check() *suite.Problem {
+func (n *network) check() *lab.Problem {
 	if err := n.Grid.Check(n.Model); err != nil {
-		return suite.At(err, "grid")
+		return lab.At(err, "grid")
 	}
 	for _, size := range n.MicroBatches {
 		if n.Batch%size != 0 {
-			return suite.At(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), "micro_batches")
+			return lab.At(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), "micro_batches")
 		}
 	}
 	if n.Held < 2 || n.Batch%n.Held != 0 {
-		return suite.At(fmt.Errorf("micro-batches of %d examples: want 2 or more that divide %d", n.Held, n.Batch), "held")
+		return lab.At(fmt.Errorf("micro-batches of %d examples: want 2 or more that divide %d", n.Held, n.Batch), "held")
 	}
 	for _, name := range n.Claim.Columns {
 		if n.column(name) < 0 {
-			return suite.At(fmt.Errorf("no column %q", name), "claim")
+			return lab.At(fmt.Errorf("no column %q", name), "claim")
 		}
 	}
 	if !n.Columns[0].Naive {
-		return suite.At(errNaive, "columns")
+		return lab.At(errNaive, "columns")
 	}
 	return nil
 }
 
-func (t *table1) checkProfile(p scope) *suite.Problem {
+func (t *table1) checkProfile(p scope) *lab.Problem {
 	if len(p.Networks) != len(t.Spec.Networks) {
-		return suite.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "networks")
+		return lab.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "networks")
 	}
 	if p.Conventions < 1 || p.Conventions > len(t.Spec.Conventions) {
-		return suite.At(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.Spec.Conventions)), "conventions")
+		return lab.At(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.Spec.Conventions)), "conventions")
 	}
 	for i, m := range p.Networks {
 		if err := m.Grid.Check(m.Model); err != nil {
-			return suite.At(err, "networks", fmt.Sprint(i), "grid")
+			return lab.At(err, "networks", fmt.Sprint(i), "grid")
 		}
 		if m.Batch&(m.Batch-1) != 0 {
-			return suite.At(fmt.Errorf("a mini-batch of %d: want a power of two", m.Batch), "networks", fmt.Sprint(i), "batch")
+			return lab.At(fmt.Errorf("a mini-batch of %d: want a power of two", m.Batch), "networks", fmt.Sprint(i), "batch")
 		}
 	}
 	return nil
@@ -302,18 +302,18 @@ func (n *network) modelled(c *column) string { return "modelled/" + n.Name + "/"
 func (n *network) measured(w way) string     { return "measured/" + n.Name + "/" + w.Name }
 
 func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	var modelled, measured []suite.Job
+	var modelled, measured []lab.Job
 	for i, n := range t.Spec.Networks {
 		a, err := accelerator.Named(n.Accelerator)
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
 		}
-		job := func(name string, seed uint64, sample func(context.Context) (any, error)) suite.Job {
-			return suite.Job{Sample: name, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+		job := func(name string, seed uint64, sample func(context.Context) (any, error)) lab.Job {
+			return lab.Job{Sample: name, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
 				s, err := sample(ctx)
 				if err != nil {
 					err = fmt.Errorf("%s, %s: %w", t.ID(), name, err)
@@ -331,13 +331,13 @@ func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progr
 			measured = append(measured, job(n.measured(w), t.Spec.Seed, func(ctx context.Context) (any, error) { return h.way(ctx, w) }))
 		}
 	}
-	modelled, measured = suite.Missing(log, modelled), suite.Missing(log, measured)
+	modelled, measured = lab.Missing(log, modelled), lab.Missing(log, measured)
 	p.Begin(t.ID(), len(modelled)+len(measured))
 	defer p.End()
-	err = suite.Beside(ctx, log, p, modelled)
+	err = lab.Beside(ctx, log, p, modelled)
 	for i := range measured {
 		if err == nil { // one by one, as the next begins its search where this ends
-			err = suite.Beside(ctx, log, p, measured[i:i+1])
+			err = lab.Beside(ctx, log, p, measured[i:i+1])
 		}
 	}
 	return err

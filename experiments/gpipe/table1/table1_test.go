@@ -11,16 +11,16 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/paperscale/paperscaletest"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
+	"gpipebench/internal/machine"
+	"gpipebench/lab"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // Every border of every row is found from every guess, in few looks.
@@ -65,12 +65,12 @@ func TestSearch(t *testing.T) {
 func TestRowsOfAGrid(t *testing.T) {
 	var g grid
 	g.Layers, g.Filters.Step, g.Filters.Most = []int{3, 6}, 16, 40
-	rows := way{K: 8}.rows(g, workload.Model{Name: workload.AmoebaNet})
+	rows := way{K: 8}.rows(g, train.Model{Name: train.AmoebaNet})
 	if got := fmt.Sprint(rows); got != "[[(3, 16) (3, 32)] [(6, 16) (6, 32)]]" {
 		t.Error(got)
 	}
 	// A pipeline needs a layer, embedding and softmax among them, for each partition.
-	if got := fmt.Sprint(way{K: 5}.rows(grid{UpTo: 5}, workload.Model{Name: workload.LanguageModel})); got != "[[3 4 5]]" {
+	if got := fmt.Sprint(way{K: 5}.rows(grid{UpTo: 5}, train.Model{Name: train.LanguageModel})); got != "[[3 4 5]]" {
 		t.Error(got)
 	}
 }
@@ -79,7 +79,7 @@ func TestRowsOfAGrid(t *testing.T) {
 // are rounded, their memory at 12 bytes each within an eighth once Naive-1's two
 // cells are interchanged, which only makes it worse elsewhere.
 func TestTable1Prints(t *testing.T) {
-	e := suitetest.Loaded[*table1](t, Definition.Load)
+	e := labtest.Loaded[*table1](t, Definition.Load)
 	for _, n := range e.Spec.Networks {
 		for _, c := range n.Columns {
 			exact, err := params(c.candidate.of(n.Model))
@@ -101,7 +101,7 @@ func TestTable1Prints(t *testing.T) {
 // params counts what building the layers would.
 func TestParamsOfAlikeLayers(t *testing.T) {
 	for _, layers := range []int{1, 2, 3, 17} {
-		m := workload.Model{Name: workload.LanguageModel, Layers: layers, Dim: 16, FF: 24, Heads: 2, Vocab: 30, Seq: 8}
+		m := train.Model{Name: train.LanguageModel, Layers: layers, Dim: 16, FF: 24, Heads: 2, Vocab: 30, Seq: 8}
 		built, err := m.Build()
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestLikeStages(t *testing.T) {
 	e := smallEstimator(t, 1<<30)
 	for _, layers := range []int{4, 9, 22, 23} {
 		for _, k := range []int{4, 5, 6} {
-			m := workload.Model{Name: workload.LanguageModel, Layers: layers, Dim: 32, FF: 64, Heads: 2, Vocab: 200, Seq: 16}
+			m := train.Model{Name: train.LanguageModel, Layers: layers, Dim: 32, FF: 64, Heads: 2, Vocab: 200, Seq: 16}
 			built, err := m.Build()
 			if err != nil {
 				t.Fatal(err)
@@ -165,7 +165,7 @@ func TestLikeStages(t *testing.T) {
 func TestLargestModelled(t *testing.T) {
 	e := smallEstimator(t, 3<<20)
 	n := &network{
-		Model: workload.Model{Name: workload.LanguageModel, Dim: 32, FF: 128, Heads: 2, Vocab: 500, Seq: 32}, Batch: 8, Grid: grid{UpTo: 300},
+		Model: train.Model{Name: train.LanguageModel, Dim: 32, FF: 128, Heads: 2, Vocab: 500, Seq: 32}, Batch: 8, Grid: grid{UpTo: 300},
 	}
 	before := 0
 	for _, c := range []*column{{way: way{Name: "n", K: 1, Naive: true}}, {way: way{Name: "1", K: 1}}, {way: way{Name: "4", K: 4}}} {
@@ -231,7 +231,7 @@ func cancelled() context.Context {
 // The paper's activation memory of its Transformers comes out within 5% with
 // activations in bf16, attention's probabilities kept and micro-batches of four.
 func TestActivationsOfThePapersTransformers(t *testing.T) {
-	e := suitetest.Loaded[*table1](t, Definition.Load)
+	e := labtest.Loaded[*table1](t, Definition.Load)
 	n := e.Spec.Networks[1]
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
@@ -257,8 +257,8 @@ func tinyHosted() []*hosted {
 	var g grid
 	g.Layers, g.Filters.Step, g.Filters.Most = []int{3}, 8, 96
 	return []*hosted{
-		{miniature: miniature{Capacity: 2 << 20, Batch: 4, Grid: g, Model: workload.Model{Name: workload.AmoebaNet, Image: 32, Classes: 3}}},
-		{miniature: miniature{Capacity: 1 << 20, Batch: 4, Grid: grid{UpTo: 200}, Model: workload.Model{Name: workload.LanguageModel, Dim: 16, FF: 64, Heads: 2, Vocab: 60, Seq: 16}}},
+		{miniature: miniature{Capacity: 2 << 20, Batch: 4, Grid: g, Model: train.Model{Name: train.AmoebaNet, Image: 32, Classes: 3}}},
+		{miniature: miniature{Capacity: 1 << 20, Batch: 4, Grid: grid{UpTo: 200}, Model: train.Model{Name: train.LanguageModel, Dim: 16, FF: 64, Heads: 2, Vocab: 60, Seq: 16}}},
 	}
 }
 
@@ -346,7 +346,7 @@ func TestJudge(t *testing.T) {
 // A cell's convolutions make what can be counted on paper: of the smallest
 // network the stem alone makes 112 x 112 maps of D/4 channels.
 func TestConvolved(t *testing.T) {
-	m := workload.Model{Name: workload.AmoebaNet, Layers: 3, Filters: 16, Image: 224, Classes: 10}
+	m := train.Model{Name: train.AmoebaNet, Layers: 3, Filters: 16, Image: 224, Classes: 10}
 	got, err := convolved(m)
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestConvolved(t *testing.T) {
 	if twice, err := convolved(m); err != nil || twice != 2*got {
 		t.Errorf("twice the filters make %d elements, %d before; %v", twice, got, err)
 	}
-	if none, err := convolved(paperscaletest.SmallLM); err != nil || none != 0 {
+	if none, err := convolved(cellstest.SmallLM); err != nil || none != 0 {
 		t.Errorf("a network without convolutions: %d, %v", none, err)
 	}
 }
@@ -410,17 +410,17 @@ func printedLog(t *testing.T, e *table1) *records.Log {
 }
 
 func TestTable1Report(t *testing.T) {
-	e := suitetest.Loaded[*table1](t, Definition.Load)
-	suitetest.CheckLacking(t, e, records.New(e.Key("smoke")))
+	e := labtest.Loaded[*table1](t, Definition.Load)
+	labtest.CheckLacking(t, e, records.New(e.Key("smoke")))
 	log := printedLog(t, e)
 	r, err := e.Report(log, log)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	tables := map[string]*suite.Table{}
+	tables := map[string]*lab.Table{}
 	for _, table := range r.Tables {
 		tables[table.ID] = table
-		for _, format := range suite.Formats {
+		for _, format := range lab.Formats {
 			var b strings.Builder
 			if err := table.Write(&b, format); err != nil {
 				t.Errorf("%s, %s: %v", table.ID, format, err)
@@ -537,7 +537,7 @@ func TestTable1SpecErrors(t *testing.T) {
 		{"capacity: 4MiB, batch: 8", "capacity: 4MiB, batch: 12", "power of two"},
 		{"  full:", "  fuller:", "want smoke, quick, full"},
 	} {
-		err := suitetest.Refused(t, Definition, c.old, c.replacement)
+		err := labtest.Refused(t, Definition, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
 		}
@@ -545,8 +545,8 @@ func TestTable1SpecErrors(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
-		e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Text: suitetest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
+	labtest.CheckKey(t, func(file string) lab.Experiment {
+		e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,24 +9,24 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 // emulated names the run of a cell on emulated devices.
-func emulated(c suite.Cell) string { return runName(gpipe.Emulated, c) }
+func emulated(c lab.Cell) string { return runName(gpipe.Emulated, c) }
 
-func (t *table2) show(r *rounds.Reporting[profile]) error {
-	costs, err := workload.FlopsOf(r.Profile.Model)
+func (t *table2) show(r *timed.Reporting[profile]) error {
+	costs, err := train.FlopsOf(r.Profile.Model)
 	if err != nil {
 		return err
 	}
-	paperCosts, err := workload.FlopsOf(t.Spec.PaperModel)
+	paperCosts, err := train.FlopsOf(t.Spec.PaperModel)
 	if err != nil {
 		return err
 	}
@@ -40,30 +40,30 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 			model.Dim, model.FF, model.Heads, model.Vocab, model.Seq, float64(paperModel.Dim)/float64(model.Dim), float64(paperModel.Seq)/float64(model.Seq),
 			softmaxShare(costs), softmaxShare(paperCosts), t.Spec.Batch),
 		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
-			t.conventions.Schedule, t.conventions.Checkpoint, suite.EarlyOrLate(t.Spec.Late), t.conventions.Partitioner, t.conventions.Cost, t.Spec.Optimizer),
-		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
-		rounds.TheoryCaption,
+			t.conventions.Schedule, t.conventions.Checkpoint, lab.EarlyOrLate(t.Spec.Late), t.conventions.Partitioner, t.conventions.Cost, t.Spec.Optimizer),
+		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
+		timed.TheoryCaption,
 		t.Modelled.Caption(),
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe has no Transformer row.",
 	}
 	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
 	table.Numbers(modelled.Columns...)
 	table.Numbers("measured", "95%", "measured/paper")
-	table.Numbers(rounds.Growth(base.K, "")...)
+	table.Numbers(timed.Growth(base.K, "")...)
 	r.ReferenceColumns("")
-	r.Parts = rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
+	r.Parts = timed.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
 	one := r.Runs[emulated(base)]
 	for _, c := range t.Spec.Cells() {
 		paper, run := t.Spec.Paper.Of(c).Value, r.Runs[emulated(c)]
-		theory, err := rounds.Theory(t.setup(base), t.setup(c), costs)
+		theory, err := timed.Theory(t.setup(base), t.setup(c), costs)
 		if err != nil {
 			return err
 		}
-		table.Add(c.K, c.M, paper, theory, suite.Fixed(one.Closed/run.Closed, 2), besides(c),
-			r.Measured(emulated(base), emulated(c), paper.Value), rounds.Relative(r.Runs, emulated(suite.Cell{K: base.K, M: c.M}), emulated(c)), r.Referred(emulated(base), emulated(c)))
+		table.Add(c.K, c.M, paper, theory, lab.Fixed(one.Closed/run.Closed, 2), besides(c),
+			r.Measured(emulated(base), emulated(c), paper.Value), timed.Relative(r.Runs, emulated(lab.Cell{K: base.K, M: c.M}), emulated(c)), r.Referred(emulated(base), emulated(c)))
 		r.Parts.Add(run.Cells()...)
 	}
-	rounds.FreeLinks(r.Parts)
+	timed.FreeLinks(r.Parts)
 	table.Notes = append(table.Notes, t.boundNotes()...)
 	r.Panels = plot.TableBars{
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M),
@@ -73,12 +73,12 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 	if err != nil {
 		return err
 	}
-	r.Tables = []*suite.Table{spread}
-	host := func(k int) *rounds.Measured { return r.Runs[runName(gpipe.Host, suite.Cell{K: k, M: t.Spec.HostM})] }
+	r.Tables = []*lab.Table{spread}
+	host := func(k int) *timed.Measured { return r.Runs[runName(gpipe.Host, lab.Cell{K: k, M: t.Spec.HostM})] }
 	if host(2) == nil {
 		table.Notes = append(table.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
 	} else {
-		of, err := t.hostTable(host(1), host(2), r.Runs[emulated(suite.Cell{K: 2, M: t.Spec.HostM})])
+		of, err := t.hostTable(host(1), host(2), r.Runs[emulated(lab.Cell{K: 2, M: t.Spec.HostM})])
 		if err != nil {
 			return err
 		}
@@ -95,20 +95,20 @@ func softmaxShare(costs []float64) float64 { return costs[len(costs)-1] / costs[
 // boundNotes compares the paper's values with what a fill-drain schedule can
 // reach at all: K*M/(M+K-1) stages at work on average, over the base's.
 func (t *table2) boundNotes() []string {
-	bound := func(c suite.Cell) float64 { return float64(c.K*c.M) / float64(c.M+c.K-1) }
+	bound := func(c lab.Cell) float64 { return float64(c.K*c.M) / float64(c.M+c.K-1) }
 	var notes []string
 	for _, m := range t.Spec.M {
 		all := true
 		var bounds []string
 		for _, k := range t.Spec.K {
-			paper := t.Spec.Paper.Of(suite.Cell{K: k, M: m}).Value
-			b := bound(suite.Cell{K: k, M: m}) / bound(t.Spec.Base)
+			paper := t.Spec.Paper.Of(lab.Cell{K: k, M: m}).Value
+			b := bound(lab.Cell{K: k, M: m}) / bound(t.Spec.Base)
 			all = all && paper.Value > b
 			bounds = append(bounds, fmt.Sprintf("%.2f", b))
 		}
 		if all {
 			notes = append(notes, fmt.Sprintf("The paper's whole M = %d row lies above the bound of fill-drain with even stages, K*M/(M+K-1) over the base's: %s for K = %s. A fixed mini-batch cannot show that; the paper adjusted batch sizes to fit memory.",
-				m, strings.Join(bounds, " / "), suite.JoinWith(t.Spec.K, " / ")))
+				m, strings.Join(bounds, " / "), lab.JoinWith(t.Spec.K, " / ")))
 		}
 	}
 	return notes
@@ -116,9 +116,9 @@ func (t *table2) boundNotes() []string {
 
 // spreadTable shows how far theory moves with conventions that the paper does
 // not state.
-func (t *table2) spreadTable() (*suite.Table, error) {
+func (t *table2) spreadTable() (*lab.Table, error) {
 	last := t.Spec.M[len(t.Spec.M)-1]
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "table2-theory", Title: fmt.Sprintf("Table 2: theory at the paper's own scale under conventions that it does not state, M = %d", last),
 		Caption: []string{fmt.Sprintf("The schedule replayed with FLOPs for times, f:r:b = 1:1:2, on the paper's network (dimension %d, vocabulary %d), relative to K = %d, M = %d under the same convention.",
 			t.Spec.PaperModel.Dim, t.Spec.PaperModel.Vocab, t.Spec.Base.K, t.Spec.Base.M)},
@@ -127,13 +127,13 @@ func (t *table2) spreadTable() (*suite.Table, error) {
 	for _, k := range t.Spec.K {
 		table.Numbers(fmt.Sprintf("K = %d", k))
 	}
-	coarse, err := workload.FlopsOf(t.Spec.PaperModel)
+	coarse, err := train.FlopsOf(t.Spec.PaperModel)
 	if err != nil {
 		return nil, err
 	}
 	model := t.Spec.PaperModel
 	model.Fine = true
-	fine, err := workload.FlopsOf(model)
+	fine, err := train.FlopsOf(model)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (t *table2) spreadTable() (*suite.Table, error) {
 	free[len(free)-1] = 0
 	paper := []any{"the paper"}
 	for _, k := range t.Spec.K {
-		paper = append(paper, t.Spec.Paper.Of(suite.Cell{K: k, M: last}).Value)
+		paper = append(paper, t.Spec.Paper.Of(lab.Cell{K: k, M: last}).Value)
 	}
 	table.Add(paper...)
 	for _, row := range []struct {
@@ -157,13 +157,13 @@ func (t *table2) spreadTable() (*suite.Table, error) {
 	} {
 		cells := []any{row.name}
 		for _, k := range t.Spec.K {
-			base, s := t.setup(t.Spec.Base), t.setup(suite.Cell{K: k, M: last})
+			base, s := t.setup(t.Spec.Base), t.setup(lab.Cell{K: k, M: last})
 			base.LateRecompute, s.LateRecompute = row.late, row.late
-			v, err := rounds.Against(func(s workload.Setup) (float64, error) { return rounds.CutStep(s, row.costs) }, base, s)
+			v, err := timed.Against(func(s train.Setup) (float64, error) { return timed.CutStep(s, row.costs) }, base, s)
 			if err != nil {
 				return nil, err
 			}
-			cells = append(cells, suite.Fixed(v, 2))
+			cells = append(cells, lab.Fixed(v, 2))
 		}
 		table.Add(cells...)
 	}
@@ -172,8 +172,8 @@ func (t *table2) spreadTable() (*suite.Table, error) {
 
 // hostTable holds K = 2 on two real cores against one core, the emulation and
 // the closed form.
-func (t *table2) hostTable(one, two, emulated *rounds.Measured) (*suite.Table, error) {
-	table := &suite.Table{
+func (t *table2) hostTable(one, two, emulated *timed.Measured) (*lab.Table, error) {
+	table := &lab.Table{
 		ID: "table2-host", Title: fmt.Sprintf("K = 2 on two real cores, M = %d", t.Spec.HostM),
 		Caption: []string{
 			"The same network and conventions on host devices of one thread each, by the wall clock, in the same rounds.",
@@ -194,26 +194,26 @@ func (t *table2) hostTable(one, two, emulated *rounds.Measured) (*suite.Table, e
 	}
 	speedup, closed := stats.RatioOf(one.Rounds, two.Rounds), stats.Median(one.Rounds)/ideal
 	both := stats.RatioOf(emulated.Rounds, two.Rounds)
-	again := suite.Ratio(both, false)
+	again := lab.Ratio(both, false)
 	again[0].Text = fmt.Sprintf("%.3f", both.Median)
-	table.Add("step, K = 1, one core", suite.Median(one.Rounds, suite.Seconds))
-	table.Add("step, K = 2, two cores", suite.Median(two.Rounds, suite.Seconds))
-	table.Add("step, K = 2, emulated", suite.Median(emulated.Rounds, suite.Seconds))
-	table.Add("step, K = 2, closed form from K = 1's tasks", suite.Seconds(ideal), "")
-	table.Add("step, K = 2, closed form from its own tasks", suite.Seconds(two.Closed), "")
-	table.Add("speed-up of K = 2 over K = 1", suite.Ratio(speedup, false))
-	table.Add("speed-up by the closed form", suite.Fixed(closed, 2), "")
-	table.Add("speed-up measured / closed form", suite.Fixed(speedup.Median/closed, 3), "")
+	table.Add("step, K = 1, one core", lab.Median(one.Rounds, lab.Seconds))
+	table.Add("step, K = 2, two cores", lab.Median(two.Rounds, lab.Seconds))
+	table.Add("step, K = 2, emulated", lab.Median(emulated.Rounds, lab.Seconds))
+	table.Add("step, K = 2, closed form from K = 1's tasks", lab.Seconds(ideal), "")
+	table.Add("step, K = 2, closed form from its own tasks", lab.Seconds(two.Closed), "")
+	table.Add("speed-up of K = 2 over K = 1", lab.Ratio(speedup, false))
+	table.Add("speed-up by the closed form", lab.Fixed(closed, 2), "")
+	table.Add("speed-up measured / closed form", lab.Fixed(speedup.Median/closed, 3), "")
 	table.Add("emulated step / real step", again)
-	table.Add("work of two busy cores / of emulated ones, which run alone", suite.Fixed(floats.Sum(two.Times.Tasks())/floats.Sum(emulated.Times.Tasks()), 3), "")
+	table.Add("work of two busy cores / of emulated ones, which run alone", lab.Fixed(floats.Sum(two.Times.Tasks())/floats.Sum(emulated.Times.Tasks()), 3), "")
 	return table, nil
 }
 
 func halved(xs []float64) []float64 { return floats.ScaleTo(make([]float64, len(xs)), 0.5, xs) }
 
 // timelines are the step of a cell in the grid's middle, drawn and as a trace.
-func (t *table2) timelines(runs map[string]*rounds.Measured) ([]suite.File, error) {
-	c := suite.Cell{K: t.Spec.K[len(t.Spec.K)/2], M: t.Spec.M[len(t.Spec.M)/2]}
+func (t *table2) timelines(runs map[string]*timed.Measured) ([]lab.File, error) {
+	c := lab.Cell{K: t.Spec.K[len(t.Spec.K)/2], M: t.Spec.M[len(t.Spec.M)/2]}
 	tl, err := runs[emulated(c)].Times.Replay()
 	if err != nil {
 		return nil, err
@@ -231,5 +231,5 @@ func (t *table2) timelines(runs map[string]*rounds.Measured) ([]suite.File, erro
 		return nil, err
 	}
 	name := fmt.Sprintf("table2-K%d-M%d", c.K, c.M)
-	return []suite.File{{Name: name + ".timeline.svg", Text: picture.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}, nil
+	return []lab.File{{Name: name + ".timeline.svg", Text: picture.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}, nil
 }

@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
 )
 
 // evenLog has records of Table 2 as ideal devices would leave them: even stages
@@ -26,12 +26,12 @@ func evenLog(t *testing.T, e *table2) *records.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roundstest.FillRounds(t, log, r, 0, func(*rounds.Run, int) float64 { return 1. / 16 })
+	timedtest.FillRounds(t, log, r, 0, func(*timed.Run, int) float64 { return 1. / 16 })
 	return log
 }
 
 func TestTable2Report(t *testing.T) {
-	e := suitetest.Loaded[*table2](t, Definition.Load)
+	e := labtest.Loaded[*table2](t, Definition.Load)
 	log := evenLog(t, e)
 	r, err := e.Report(log, log)
 	if err != nil {
@@ -65,17 +65,17 @@ func TestTable2Report(t *testing.T) {
 			b.WriteString(f.Text + "\n")
 		}
 	}
-	suitetest.Golden(t, "table2.text", b.String())
+	labtest.Golden(t, "table2.text", b.String())
 
 	// A sample that is missing is not made up.
 	short := records.New(log.Key)
-	suitetest.CheckLacking(t, e, short)
+	labtest.CheckLacking(t, e, short)
 }
 
 // The figures that the paper's sources leave to derive, and its M = 4 row that
 // no fixed mini-batch can reach.
 func TestTable2Theory(t *testing.T) {
-	e := suitetest.Loaded[*table2](t, Definition.Load)
+	e := labtest.Loaded[*table2](t, Definition.Load)
 	spread, err := e.spreadTable()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestTable2Theory(t *testing.T) {
 			t.Errorf("%s: %s, want %s", spread.Printed()[i][0], got, want)
 		}
 	}
-	if v, err := rounds.Theory(e.setup(e.Spec.Base), e.setup(suite.Cell{K: 4, M: 1})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
+	if v, err := timed.Theory(e.setup(e.Spec.Base), e.setup(lab.Cell{K: 4, M: 1})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
 		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
 	}
 	notes := e.boundNotes()
@@ -101,7 +101,7 @@ func TestTable2Measures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	e := suitetest.Loaded[*table2](t, Definition.Load)
+	e := labtest.Loaded[*table2](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -120,8 +120,8 @@ func TestTable2Measures(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	e := suitetest.Loaded[*table2](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	e := labtest.Loaded[*table2](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		e.Modelled.Networks[0].Accelerator = file
 		return e
 	})

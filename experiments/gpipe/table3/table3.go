@@ -7,57 +7,57 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table3", Folder: folder, New: load}
+var Definition = lab.Definition{ID: "table3", Folder: folder, New: load}
 
 // spec is spec.yaml.
 type spec struct {
-	rounds.Spec[profile] `yaml:",inline"`
-	Torchgpipe           string `yaml:"torchgpipe"`
-	paperscale.Scale     `yaml:",inline"`
-	paperscale.CutSpec   `yaml:",inline"` // of the measured part
+	timed.Spec[profile] `yaml:",inline"`
+	Torchgpipe          string `yaml:"torchgpipe"`
+	cells.Scale         `yaml:",inline"`
+	cells.CutSpec       `yaml:",inline"` // of the measured part
 }
 
 type profile struct {
-	rounds.Profile `yaml:",inline"`
-	Models         []workload.Model `yaml:"models"` // one for each network
-	Batch          int              `yaml:"batch"`
+	timed.Profile `yaml:",inline"`
+	Models        []train.Model `yaml:"models"` // one for each network
+	Batch         int           `yaml:"batch"`
 }
 
 // Experiment times pipelines on emulated devices and replays their steps over links
 // as slow, beside a core of this machine, as PCI-E is beside a P100; and models
 // the paper's own networks on P100s.
 type Experiment struct {
-	rounds.Timed[spec, profile]
-	cut workload.Setup // of the measured part, but for K and M
+	timed.Timed[spec, profile]
+	cut train.Setup // of the measured part, but for K and M
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	t := &Experiment{}
 	t.Runs, t.Show, t.Reduce, t.CoreRate = t.runs, t.show, t.reduce, true
 	t.Beside, t.Also = t.Spec.Scale.Jobs, t.Spec.Scale.Planned
 	return t, nil
 }
 
-func (t *Experiment) Resolve() *suite.Problem {
+func (t *Experiment) Resolve() *lab.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
-	t.cut = t.Spec.CutSpec.Setup(workload.Setup{Device: gpipe.Emulated, Threads: 1})
+	t.cut = t.Spec.CutSpec.Setup(train.Setup{Device: gpipe.Emulated, Threads: 1})
 	if p := t.Spec.checkModels(); p != nil {
 		return p
 	}
@@ -65,30 +65,30 @@ func (t *Experiment) Resolve() *suite.Problem {
 }
 
 // checkModels wants a model for each network in every profile.
-func (s *spec) checkModels() *suite.Problem {
-	for _, name := range suite.Profiles {
+func (s *spec) checkModels() *lab.Problem {
+	for _, name := range lab.Profiles {
 		if n := len(s.Profiles[name].Models); n != len(s.Networks) {
-			return suite.At(fmt.Errorf("%d models for %d networks: want one for each", n, len(s.Networks)), "profiles", name, "models")
+			return lab.At(fmt.Errorf("%d models for %d networks: want one for each", n, len(s.Networks)), "profiles", name, "models")
 		}
 	}
 	return nil
 }
 
-func runName(n *paperscale.Network, c suite.Cell) string {
+func runName(n *cells.Network, c lab.Cell) string {
 	return fmt.Sprintf("model=%s/K=%d/M=%d", n.ID, c.K, c.M)
 }
 
-func (t *Experiment) setup(c suite.Cell) workload.Setup {
+func (t *Experiment) setup(c lab.Cell) train.Setup {
 	s := t.cut
 	s.Partitions, s.MicroBatches = c.K, c.M
 	return s
 }
 
 // runs are all cells of one network, and then of the next.
-func (t *Experiment) runs(p profile) (runs []rounds.Run) {
+func (t *Experiment) runs(p profile) (runs []timed.Run) {
 	for i, n := range t.Spec.Networks {
 		for _, c := range t.Spec.Cells() {
-			runs = append(runs, rounds.Run{Name: runName(n, c), Steps: 1, Training: workload.Training{Model: p.Models[i], Batch: p.Batch, Setup: t.setup(c)}})
+			runs = append(runs, timed.Run{Name: runName(n, c), Steps: 1, Training: train.Training{Model: p.Models[i], Batch: p.Batch, Setup: t.setup(c)}})
 		}
 	}
 	return runs
@@ -103,16 +103,16 @@ type linkRatios struct {
 }
 
 // linksOf are those for a network that is measured as model, on cores of a rate.
-func linksOf(rate float64, n *paperscale.Network, model workload.Model) (r linkRatios, err error) {
+func linksOf(rate float64, n *cells.Network, model train.Model) (r linkRatios, err error) {
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
 		return r, err
 	}
-	here, err := rounds.TrafficOf(model)
+	here, err := timed.TrafficOf(model)
 	if err != nil {
 		return r, err
 	}
-	paper, err := rounds.TrafficOf(n.Model)
+	paper, err := timed.TrafficOf(n.Model)
 	return linkRatios{rate, a.F32, here / paper, a.Link}, err
 }
 
@@ -146,7 +146,7 @@ var links = []struct {
 }
 
 // over reduces all runs as if over a link, by name.
-func (t *Experiment) over(r *rounds.Rounds, log *records.Log, of func(linkRatios) timeline.Link) (map[string]*rounds.Measured, error) {
+func (t *Experiment) over(r *timed.Rounds, log *records.Log, of func(linkRatios) timeline.Link) (map[string]*timed.Measured, error) {
 	rate, err := r.MedianCoreRate(log)
 	if err != nil {
 		return nil, err
@@ -158,31 +158,31 @@ func (t *Experiment) over(r *rounds.Rounds, log *records.Log, of func(linkRatios
 		if err != nil {
 			return nil, err
 		}
-		out, _, err := rounds.HandedOn(runs[0].Training.Model)
+		out, _, err := timed.HandedOn(runs[0].Training.Model)
 		if err != nil {
 			return nil, err
 		}
 		for j := range runs {
-			runs[j].Over = &rounds.Crossing{Link: of(ratios), Out: out}
+			runs[j].Over = &timed.Crossing{Link: of(ratios), Out: out}
 		}
 	}
 	return r.All(log)
 }
 
-func (t *Experiment) reduce(r *rounds.Rounds, log *records.Log, _ profile) (map[string]*rounds.Measured, error) {
+func (t *Experiment) reduce(r *timed.Rounds, log *records.Log, _ profile) (map[string]*timed.Measured, error) {
 	return t.over(r, log, linkRatios.scaled)
 }
 
 // speedups are a run's over a base, by round.
-func speedups(runs map[string]*rounds.Measured, base, run string) (all []float64) {
+func speedups(runs map[string]*timed.Measured, base, run string) (all []float64) {
 	for i, seconds := range runs[run].Rounds {
 		all = append(all, runs[base].Rounds[i]/seconds)
 	}
 	return all
 }
 
-func (t *Experiment) show(r *rounds.Reporting[profile]) error {
-	runs := map[string]map[string]*rounds.Measured{} // by link
+func (t *Experiment) show(r *timed.Reporting[profile]) error {
+	runs := map[string]map[string]*timed.Measured{} // by link
 	for _, l := range links {
 		over, err := t.over(r.Rounds, r.Log, l.of)
 		if err != nil {
@@ -201,7 +201,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 	base, table := t.Spec.Base, r.Table
 	table.Caption = []string{
 		fmt.Sprintf("M = %d, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own K = %d.", base.M, t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, base.K),
-		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
+		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		"Links: the same timed tasks, replayed over three links. Through PCI-E a transfer goes by way of the host's memory: two legs, each of which occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: the smaller network transfers more bytes for each operation than the paper's network, and the link is faster by the same factor, so transfers have the same weight as in the paper's network. Fast link: transfers take no time. PCI-E / fast link: the speed-up over PCI-E, to scale, relative to that over the fast link, of the same tasks. The measured part leaves out latencies: at the paper's scale they are microseconds and tasks are long.",
 		"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
@@ -215,7 +215,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 	}
 	table.Numbers("measured/paper, to scale", "PCI-E / fast link", "95%, PCI-E / fast link")
 	r.ReferenceColumns(", to scale")
-	r.Parts = rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
+	r.Parts = timed.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
 	for i, n := range t.Spec.Networks {
 		model := r.Profile.Models[i]
 		ratios, err := linksOf(rate, n, model)
@@ -224,29 +224,29 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 		}
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
 			n.Name, model, ratios.rate/1e9, ratios.peak/1e12, ratios.link.Bandwidth/1e9, ratios.strict().Bandwidth/1e6, ratios.traffic, ratios.scaled().Bandwidth/1e6))
-		costs, err := workload.FlopsOf(model)
+		costs, err := train.FlopsOf(model)
 		if err != nil {
 			return err
 		}
 		standard := t.Spec.ConventionsOf(n)[0]
 		atPeak, peak := m.Peak(n)
 		for _, c := range t.Spec.Cells() {
-			paper, got, off := n.Paper.Of(c).Value, m.Throughput(n, standard, c), suite.Absent
+			paper, got, off := n.Paper.Of(c).Value, m.Throughput(n, standard, c), lab.Absent
 			if c != base {
-				off = suite.Signed(got/paper.Value - 1)
+				off = lab.Signed(got/paper.Value - 1)
 			}
-			theory, err := rounds.Theory(t.setup(base), t.setup(c), costs)
+			theory, err := timed.Theory(t.setup(base), t.setup(c), costs)
 			if err != nil {
 				return err
 			}
-			row := []any{n.Name, c.K, paper, theory, suite.Fixed(got, 2), off, suite.Fixed(atPeak.Throughput(peak, standard, c), 2), suite.Fixed(m.Throughput(n, standard.Free(), c), 2)}
+			row := []any{n.Name, c.K, paper, theory, lab.Fixed(got, 2), off, lab.Fixed(atPeak.Throughput(peak, standard, c), 2), lab.Fixed(m.Throughput(n, standard.Free(), c), 2)}
 			one, run := runName(n, base), runName(n, c)
 			for _, l := range links {
-				row = append(row, rounds.Relative(runs[l.name], one, run))
+				row = append(row, timed.Relative(runs[l.name], one, run))
 				r.Parts.Add(n.Name, l.name, runs[l.name][run].Cells())
 			}
 			slow, fast := speedups(runs[toScale], one, run), speedups(runs[fastLink], one, run)
-			table.Add(row, r.Measured(one, run, paper.Value)[2], suite.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
+			table.Add(row, r.Measured(one, run, paper.Value)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 	}

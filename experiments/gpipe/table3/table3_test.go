@@ -5,28 +5,28 @@ import (
 	"math"
 	"testing"
 
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/paperscale/paperscaletest"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+	"gpipebench/train"
 )
 
 // A step over a link is the same whether the link is there while it is timed or
 // in the replay alone.
 func TestCrossing(t *testing.T) {
 	link := timeline.Link{Bandwidth: 1e6, ThroughHost: true}
-	for _, model := range []workload.Model{paperscaletest.SmallLM, {Name: "amoebanetd", Layers: 3, Filters: 8, Image: 32, Classes: 3}} {
-		training := workload.Training{
+	for _, model := range []train.Model{cellstest.SmallLM, {Name: "amoebanetd", Layers: 3, Filters: 8, Image: 32, Classes: 3}} {
+		training := train.Training{
 			Model: model, Batch: 4, Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
-			Setup: workload.Setup{Partitions: 3, MicroBatches: 2, Device: gpipe.Emulated, Threads: 1, Link: link},
+			Setup: train.Setup{Partitions: 3, MicroBatches: 2, Device: gpipe.Emulated, Threads: 1, Link: link},
 		}
-		l, err := new(workload.Timing).Open(t.Context(), training)
+		l, err := new(train.Timing).Open(t.Context(), training)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,11 +36,11 @@ func TestCrossing(t *testing.T) {
 		}
 		sizes, _ := l.Trainer.Sizes()
 		l.Close()
-		out, _, err := rounds.HandedOn(model)
+		out, _, err := timed.HandedOn(model)
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := rounds.Run{Training: training, Over: &rounds.Crossing{Link: link, Out: out}}
+		run := timed.Run{Training: training, Over: &timed.Crossing{Link: link, Out: out}}
 		free := *res.Times
 		free.Link, free.Boundary = timeline.Link{}, nil
 		tl, err := run.Crossed(&free, sizes).Replay()
@@ -56,16 +56,16 @@ func TestCrossing(t *testing.T) {
 // loadedTable3 is Table 3 and records of even stages in its smoke profile.
 func loadedTable3(t *testing.T) (*Experiment, *records.Log) {
 	t.Helper()
-	t3 := suitetest.Loaded[*Experiment](t, Definition.Load)
+	t3 := labtest.Loaded[*Experiment](t, Definition.Load)
 	log := records.New(t3.Key("smoke"))
 	r, p, err := t3.Rounds("smoke")
 	if err != nil {
 		t.Fatal(err)
 	}
-	roundstest.FillRounds(t, log, r, 0, roundstest.Even)
-	paperscaletest.FillScale(t, log, &t3.Spec.Scale, func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 })
+	timedtest.FillRounds(t, log, r, 0, timedtest.Even)
+	cellstest.FillScale(t, log, &t3.Spec.Scale, func(lab.Cell, cells.CutSpec, string, string) float64 { return 1 })
 	for round := range p.Rounds {
-		if err := log.Add(rounds.CoreRate(round), 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
+		if err := log.Add(timed.CoreRate(round), 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
 			t.Fatal(err)
 		}
 	}
@@ -122,12 +122,12 @@ func TestTable3Report(t *testing.T) {
 		t.Errorf("link %+v, %v times the traffic; want 1.6 MB/s, 128", l, ratios.traffic)
 	}
 	short := records.New(log.Key)
-	suitetest.CheckLacking(t, e, short)
+	labtest.CheckLacking(t, e, short)
 }
 
 func TestKey(t *testing.T) {
-	e := suitetest.Loaded[*Experiment](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	e := labtest.Loaded[*Experiment](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		e.Spec.Networks[1].Accelerator = file
 		return e
 	})

@@ -5,29 +5,29 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 )
 
 // results are a log's trainings by arm.
 type results struct {
-	pretraining            trials.Trials
-	tuned, scratch, longer []trials.Trials // by set
+	pretraining            trained.Trials
+	tuned, scratch, longer []trained.Trials // by set
 }
 
 func (x *transfer) results(log *records.Log, p profile) (r results, err error) {
 	a := x.arms(p, "")
-	read := func(arms []trials.Arm) (all []trials.Trials) {
+	read := func(arms []trained.Arm) (all []trained.Trials) {
 		if err == nil {
-			all, err = trials.Read(log, arms, p.Seeds)
+			all, err = trained.Read(log, arms, p.Seeds)
 		}
 		return all
 	}
-	first := read([]trials.Arm{a.pretraining})
+	first := read([]trained.Arm{a.pretraining})
 	r.tuned, r.scratch, r.longer = read(a.tuned), read(a.scratch), read(a.longer)
 	if err == nil {
 		r.pretraining = first[0]
@@ -37,12 +37,12 @@ func (x *transfer) results(log *records.Log, p profile) (r results, err error) {
 
 // gains returns by how many percentage points the fine-tuned networks of a set are more
 // accurate than others, by seed.
-func (r results) gains(set int, others []trials.Trials) []float64 {
+func (r results) gains(set int, others []trained.Trials) []float64 {
 	return stats.Differences(r.tuned[set].Accuracies(), others[set].Accuracies())
 }
 
 // mean returns the mean of gains over all sets, by seed.
-func (r results) mean(others []trials.Trials) []float64 {
+func (r results) mean(others []trained.Trials) []float64 {
 	mean := make([]float64, len(r.pretraining.Runs))
 	for i := range r.tuned {
 		for j, gain := range r.gains(i, others) {
@@ -52,8 +52,8 @@ func (r results) mean(others []trials.Trials) []float64 {
 	return mean
 }
 
-func (x *transfer) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *transfer) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -67,20 +67,20 @@ func (x *transfer) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	x.beside(table, log, reference)
 	n := len(p.Seeds)
-	table.Notes = append([]string{r.verdict(p)}, suite.FewSeedsNote(n)...)
-	all := append([]trials.Trials{r.pretraining}, slices.Concat(r.tuned, r.scratch, r.longer)...)
-	report := &suite.Report{Tables: []*suite.Table{table, trials.EachTable("transfer-runs", "Transfer: each training", all, p.Seeds)}}
+	table.Notes = append([]string{r.verdict(p)}, lab.FewSeedsNote(n)...)
+	all := append([]trained.Trials{r.pretraining}, slices.Concat(r.tuned, r.scratch, r.longer)...)
+	report := &lab.Report{Tables: []*lab.Table{table, trained.EachTable("transfer-runs", "Transfer: each training", all, p.Seeds)}}
 	report.Files, err = plot.Files(x.ID(), x.Spec.Title, r.panels(p))
 	return report, err
 }
 
 // table is the paper's Table 4, with what is from scratch beside it.
-func (x *transfer) table(log *records.Log, p profile, r results) (*suite.Table, error) {
+func (x *transfer) table(log *records.Log, p profile, r results) (*lab.Table, error) {
 	flops, err := x.flops(p)
 	if err != nil {
 		return nil, err
 	}
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "transfer", Title: x.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%v, mini-batches of %d. For each of %d seeds the network is trained on the first set (%v). From there it is fine-tuned on each other set: the last layer is new, all others begin with the pretrained weights (%v). From scratch: the same network with random weights, in as many steps (%v). Longer: in as many steps as pretraining and fine-tuning have together (%v). All trainings together have about %s.",
@@ -98,22 +98,22 @@ func (x *transfer) table(log *records.Log, p profile, r results) (*suite.Table, 
 	if err != nil {
 		return nil, err
 	}
-	table.Add(p.From.Name, counts, r.pretraining.Accuracy()[0], "", "", "", "", p.From.For, suite.Joined("%v%%", p.From.Paper))
+	table.Add(p.From.Name, counts, r.pretraining.Accuracy()[0], "", "", "", "", p.From.For, lab.Joined("%v%%", p.From.Paper))
 	for i, s := range p.To {
 		if counts, err = s.counted(log); err != nil {
 			return nil, err
 		}
 		table.Add(s.Name, counts, r.tuned[i].Accuracy()[0],
-			r.scratch[i].Accuracy()[0], suite.Paired(stats.Sampled(r.gains(i, r.scratch)), 2),
-			r.longer[i].Accuracy()[0], suite.Paired(stats.Sampled(r.gains(i, r.longer)), 2),
-			s.For, suite.Joined("%v%%", s.Paper))
+			r.scratch[i].Accuracy()[0], lab.Paired(stats.Sampled(r.gains(i, r.scratch)), 2),
+			r.longer[i].Accuracy()[0], lab.Paired(stats.Sampled(r.gains(i, r.longer)), 2),
+			s.For, lab.Joined("%v%%", s.Paper))
 	}
-	table.Add("mean of these", "", "", "", "", "", suite.Paired(stats.Sampled(r.mean(r.scratch)), 2), "", suite.Paired(stats.Sampled(r.mean(r.longer)), 2), "", "")
+	table.Add("mean of these", "", "", "", "", "", lab.Paired(stats.Sampled(r.mean(r.scratch)), 2), "", lab.Paired(stats.Sampled(r.mean(r.longer)), 2), "", "")
 	return table, nil
 }
 
 // beside adds a column with the gains of a reference, if there is one of the same sets.
-func (x *transfer) beside(table *suite.Table, log, reference *records.Log) {
+func (x *transfer) beside(table *lab.Table, log, reference *records.Log) {
 	if reference == nil {
 		return
 	}
@@ -125,11 +125,11 @@ func (x *transfer) beside(table *suite.Table, log, reference *records.Log) {
 	if err != nil {
 		return
 	}
-	gains := map[string]suite.Value{"": {}}
+	gains := map[string]lab.Value{"": {}}
 	for i, s := range p.To {
-		gains[s.For] = suite.Paired(stats.Sampled(r.gains(i, r.scratch)), 2)
+		gains[s.For] = lab.Paired(stats.Sampled(r.gains(i, r.scratch)), 2)
 	}
-	table.Numbers(suite.ReferenceName(log, reference) + " gain")
+	table.Numbers(lab.ReferenceName(log, reference) + " gain")
 	of := table.Column("stands for")
 	for i, row := range table.Rows {
 		table.Rows[i] = append(row, gains[row[of].Text])
@@ -166,7 +166,7 @@ func (r results) panels(p profile) []plot.Axes {
 	gains := &plot.DotPanel{Title: "pretrained - from scratch, pairs of one seed", Y: "percentage points", Zero: true}
 	for _, o := range []struct {
 		name string
-		of   []trials.Trials
+		of   []trained.Trials
 	}{{"pretrained", r.tuned}, {"from scratch", r.scratch}, {"longer", r.longer}} {
 		s := plot.BarSeries{Name: o.name}
 		for _, t := range o.of {

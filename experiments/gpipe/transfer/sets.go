@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // contents is what a set of images was found to be.
@@ -63,7 +63,7 @@ func (x *transfer) read(p profile, log *records.Log) error {
 }
 
 // contentsOf reads the images of a training.
-func contentsOf(t workload.Training) (*contents, error) {
+func contentsOf(t train.Training) (*contents, error) {
 	s, err := t.Source()
 	if err != nil {
 		return nil, err
@@ -94,5 +94,5 @@ func (p profile) described() string {
 		text = fmt.Sprintf("Sets are images in files, whose digests are in the records; of every class one image of %d is for testing in the set of the pretraining, one of %s in the others",
 			p.From.heldOutOf(), strings.Join(slices.Compact(parts), ", "))
 	}
-	return fmt.Sprintf("%s. Training images are randomly mirrored: %s; cropped from a margin of %d pixels; and a square of %d pixels is cut out.", text, suite.YesOrNo(p.Images.Flip), p.Images.Crop, p.Images.Cutout)
+	return fmt.Sprintf("%s. Training images are randomly mirrored: %s; cropped from a margin of %d pixels; and a square of %d pixels is cut out.", text, lab.YesOrNo(p.Images.Flip), p.Images.Crop, p.Images.Cutout)
 }

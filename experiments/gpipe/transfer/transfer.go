@@ -13,32 +13,32 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/internal/files"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "transfer", Folder: folder, New: suite.New[transfer], Untimed: true}
+var Definition = lab.Definition{ID: "transfer", Folder: folder, New: lab.New[transfer], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec    `yaml:"setup"`
-	Profiles   map[string]profile `yaml:"profiles"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec      `yaml:"setup"`
+	Profiles map[string]profile `yaml:"profiles"`
 }
 
 // profile is one network and the sets of images that it sees.
 type profile struct {
-	Expected suite.Span           `yaml:"expected" want:"shown"`
+	Expected lab.Span             `yaml:"expected" want:"shown"`
 	Make     string               `yaml:"make" want:"name,shown,optional"` // targets of make that bring the files
 	Seeds    []uint64             `yaml:"seeds"`
-	Model    workload.Model       `yaml:"model"`
+	Model    train.Model          `yaml:"model"`
 	Batch    int                  `yaml:"batch"`
 	Images   datasets.ImageConfig `yaml:"images"` // changes of training images, of all sets
 
@@ -54,7 +54,7 @@ type profile struct {
 type set struct {
 	Name    string                         `yaml:"name" want:"name,key"`
 	For     string                         `yaml:"for" want:"name"` // the paper's set that it stands for
-	Paper   suite.Verbatim                 `yaml:"paper"`           // the paper's accuracy on that, in percent
+	Paper   lab.Verbatim                   `yaml:"paper"`           // the paper's accuracy on that, in percent
 	Data    string                         `yaml:"data" want:"images"`
 	Classes int                            `yaml:"classes" want:"0.."` // of synthetic; files say how many they have
 	Figures datasets.SyntheticImagesConfig `yaml:"figures"`            // of synthetic
@@ -85,22 +85,22 @@ func (r recipe) String() string {
 // transfer trains a network for each seed, and from it, and from scratch, others for each
 // other set of images.
 type transfer struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (x *transfer) Resolve() *suite.Problem {
+func (x *transfer) Resolve() *lab.Problem {
 	x.setup = x.Spec.Setup.Setup()
-	if err := trials.CheckSetup(x.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(x.setup); err != nil {
+		return lab.At(err, "setup")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := x.Spec.Profiles[name]
 		if want := p.FineTuning.Steps; p.Scratch.Steps != want {
-			return suite.At(fmt.Errorf("want %d, as many as of fine_tuning", want), "profiles", name, "scratch", "steps")
+			return lab.At(fmt.Errorf("want %d, as many as of fine_tuning", want), "profiles", name, "scratch", "steps")
 		}
 		if want := p.Pretraining.Steps + p.FineTuning.Steps; p.Longer.Steps != want {
-			return suite.At(fmt.Errorf("want %d, as many as of pretraining and fine_tuning together", want), "profiles", name, "longer", "steps")
+			return lab.At(fmt.Errorf("want %d, as many as of pretraining and fine_tuning together", want), "profiles", name, "longer", "steps")
 		}
 		for i, s := range append([]set{p.From}, p.To...) {
 			path := []string{"profiles", name, "from"}
@@ -117,7 +117,7 @@ func (x *transfer) Resolve() *suite.Problem {
 				err = errors.New("want another name than that of the set of the pretraining")
 			}
 			if err != nil {
-				return suite.At(err, path...)
+				return lab.At(err, path...)
 			}
 		}
 	}
@@ -125,8 +125,8 @@ func (x *transfer) Resolve() *suite.Problem {
 }
 
 // training is a training on a set.
-func (x *transfer) training(p profile, s set, r recipe, seed uint64) workload.Training {
-	t := workload.Training{
+func (x *transfer) training(p profile, s set, r recipe, seed uint64) train.Training {
+	t := train.Training{
 		Model: p.Model, Data: s.Data, Config: datasets.Config{Images: p.Images, SyntheticImages: s.Figures},
 		Setup: x.setup, Batch: p.Batch, Steps: r.Steps, Seed: seed,
 		Optimizer: r.Optimizer, LR: r.LR, LRSchedule: cmp.Or(r.LRSchedule, "constant"), L2: r.L2, LabelSmoothing: r.LabelSmoothing,
@@ -138,29 +138,29 @@ func (x *transfer) training(p profile, s set, r recipe, seed uint64) workload.Tr
 // arms are the ways in which a network is trained: on the set of the pretraining, and,
 // for each other set, from what that gave, and from scratch.
 type arms struct {
-	pretraining            trials.Arm
-	tuned, scratch, longer []trials.Arm // by set
+	pretraining            trained.Arm
+	tuned, scratch, longer []trained.Arm // by set
 }
 
 // arms returns the arms of a profile. Weights of the pretraining are in the given
 // directory.
 func (x *transfer) arms(p profile, dir string) (a arms) {
 	weights := func(seed uint64) string { return filepath.Join(dir, fmt.Sprintf("seed%d.safetensors", seed)) }
-	a.pretraining = trials.Arm{Name: p.From.Name + ", pretraining", Training: func(seed uint64) workload.Training {
+	a.pretraining = trained.Arm{Name: p.From.Name + ", pretraining", Training: func(seed uint64) train.Training {
 		t := x.training(p, p.From, p.Pretraining, seed)
 		t.Save = weights(seed)
 		return t
 	}}
 	for _, s := range p.To {
-		a.tuned = append(a.tuned, trials.Arm{Name: s.Name + ", pretrained", Training: func(seed uint64) workload.Training {
+		a.tuned = append(a.tuned, trained.Arm{Name: s.Name + ", pretrained", Training: func(seed uint64) train.Training {
 			t := x.training(p, s, p.FineTuning, seed)
 			t.LoadPart, t.NewLast = weights(seed), true
 			return t
 		}})
-		a.scratch = append(a.scratch, trials.Arm{Name: s.Name + ", from scratch", Training: func(seed uint64) workload.Training {
+		a.scratch = append(a.scratch, trained.Arm{Name: s.Name + ", from scratch", Training: func(seed uint64) train.Training {
 			return x.training(p, s, p.Scratch, seed)
 		}})
-		a.longer = append(a.longer, trials.Arm{Name: s.Name + ", from scratch, longer", Training: func(seed uint64) workload.Training {
+		a.longer = append(a.longer, trained.Arm{Name: s.Name + ", from scratch, longer", Training: func(seed uint64) train.Training {
 			return x.training(p, s, p.Longer, seed)
 		}})
 	}
@@ -168,12 +168,12 @@ func (x *transfer) arms(p profile, dir string) (a arms) {
 }
 
 // untuned returns the arms that begin without weights.
-func (a arms) untuned() []trials.Arm {
-	return slices.Concat([]trials.Arm{a.pretraining}, a.scratch, a.longer)
+func (a arms) untuned() []trained.Arm {
+	return slices.Concat([]trained.Arm{a.pretraining}, a.scratch, a.longer)
 }
 
 func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Pro
 		return err
 	}
 	// What needs no weights first, so that all cores have work.
-	if err := trials.Run(ctx, x.ID(), a.untuned(), profile.Seeds, log, p); err != nil {
+	if err := trained.Run(ctx, x.ID(), a.untuned(), profile.Seeds, log, p); err != nil {
 		return err
 	}
 	for _, seed := range lacking(log, profile, a.tuned) {
@@ -205,14 +205,14 @@ func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			return err
 		}
 	}
-	if err := trials.Run(ctx, x.ID(), a.tuned, profile.Seeds, log, p); err != nil {
+	if err := trained.Run(ctx, x.ID(), a.tuned, profile.Seeds, log, p); err != nil {
 		return err
 	}
 	return log.Finished(kept)
 }
 
 // lacking returns the seeds for which the log lacks a training of some arms.
-func lacking(log *records.Log, p profile, arms []trials.Arm) (seeds []uint64) {
+func lacking(log *records.Log, p profile, arms []trained.Arm) (seeds []uint64) {
 	for _, seed := range p.Seeds {
 		for _, a := range arms {
 			if !log.Has(a.Sample(seed)) {
@@ -226,16 +226,16 @@ func lacking(log *records.Log, p profile, arms []trials.Arm) (seeds []uint64) {
 
 // pretrained makes sure that the weights of a pretraining that has a record are there:
 // its bits are the same if it is made again.
-func (x *transfer) pretrained(ctx context.Context, log *records.Log, a trials.Arm, seed uint64) error {
+func (x *transfer) pretrained(ctx context.Context, log *records.Log, a trained.Arm, seed uint64) error {
 	training := a.Training(seed)
 	if _, err := os.Stat(training.Save); err == nil {
 		return nil
 	}
-	var was trials.Trial
+	var was trained.Trial
 	if err := log.Get(a.Sample(seed), &was); err != nil {
 		return err
 	}
-	again, err := trials.Train(ctx, training)
+	again, err := trained.Train(ctx, training)
 	if err != nil {
 		return fmt.Errorf("%s, %s: %w", x.ID(), a.Sample(seed), err)
 	}
@@ -249,7 +249,7 @@ func (x *transfer) pretrained(ctx context.Context, log *records.Log, a trials.Ar
 func (x *transfer) flops(p profile) (sum float64, err error) {
 	m := p.Model
 	m.Classes = 10
-	layers, err := workload.FlopsOf(m)
+	layers, err := train.FlopsOf(m)
 	if err != nil {
 		return 0, err
 	}
@@ -260,14 +260,14 @@ func (x *transfer) flops(p profile) (sum float64, err error) {
 	return 3 * sum * float64(p.Batch*steps*len(p.Seeds)), nil
 }
 
-func (x *transfer) Planned(profile string) (list []suite.PlannedRun) {
+func (x *transfer) Planned(profile string) (list []lab.PlannedRun) {
 	p := x.Spec.Profiles[profile]
-	plan := func(t workload.Training, path ...string) {
+	plan := func(t train.Training, path ...string) {
 		t.Save, t.LoadPart, t.NewLast = "", "", false
 		if t.Data != "synthetic" { // is not read
 			t.Data, t.Model.Classes = "", 10
 		}
-		list = append(list, suite.PlannedRun{Path: append([]string{"profiles", profile}, path...), Run: t})
+		list = append(list, lab.PlannedRun{Path: append([]string{"profiles", profile}, path...), Run: t})
 	}
 	a := x.arms(p, "")
 	plan(a.pretraining.Training(1), "from")

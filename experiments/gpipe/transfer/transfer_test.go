@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn/safetensors"
+	"gpipebench/train"
 )
 
 // madeUp is a log of a profile with accuracies in percent.
@@ -30,9 +30,9 @@ func madeUp(t *testing.T, x *transfer, profile string, of func(arm string, set, 
 		}
 	}
 	a := x.arms(p, "")
-	add := func(name string, set int, arm trials.Arm) {
+	add := func(name string, set int, arm trained.Arm) {
 		for j, seed := range p.Seeds {
-			r := trials.Trial{Accuracy: of(name, set, j) / 100, Targets: 50, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{9}}
+			r := trained.Trial{Accuracy: of(name, set, j) / 100, Targets: 50, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{9}}
 			if err := log.Add(arm.Sample(seed), seed, r); err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func madeUp(t *testing.T, x *transfer, profile string, of func(arm string, set, 
 // the first set have a mean of 5 and a deviation of 1.1547, so that the interval is
 // 3.1824 * 1.1547 / 2 = 1.84 to either side.
 func TestTransferTable(t *testing.T) {
-	x := suitetest.Loaded[*transfer](t, Definition.Load)
+	x := labtest.Loaded[*transfer](t, Definition.Load)
 	log := madeUp(t, x, "quick", func(arm string, set, seed int) float64 {
 		gain := []float64{4, 6, 4, 6}[seed]
 		switch {
@@ -94,13 +94,13 @@ func TestTransferTable(t *testing.T) {
 	if n := len(r.Tables[1].Rows); n != 4*(1+3*7) {
 		t.Errorf("%d trainings", n)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 }
 
 // The smallest profile is measured. Fine-tuning begins with the pretrained weights and a new
 // last layer; where these are lost, they are made again, with the same bits.
 func TestTransferMeasures(t *testing.T) {
-	x := suitetest.Loaded[*transfer](t, Definition.Load)
+	x := labtest.Loaded[*transfer](t, Definition.Load)
 	p := x.Spec.Profiles["smoke"]
 	dir := t.TempDir()
 	open := func(dir string) *records.Log {
@@ -142,7 +142,7 @@ func TestTransferMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, seed := range p.Seeds {
-		var first, second trials.Trial
+		var first, second trained.Trial
 		if err := log.Get(tuned.Sample(seed), &first); err != nil {
 			t.Fatal(err)
 		}
@@ -165,14 +165,14 @@ func TestTransferMeasures(t *testing.T) {
 	// What the first step begins with.
 	weights := t.TempDir()
 	a := x.arms(p, weights)
-	if _, err := trials.Train(t.Context(), a.pretraining.Training(1)); err != nil {
+	if _, err := trained.Train(t.Context(), a.pretraining.Training(1)); err != nil {
 		t.Fatal(err)
 	}
 	from := values(t, a.pretraining.Training(1).Save)
 	begin, scratch := a.tuned[0].Training(1), a.scratch[0].Training(1)
 	begin.Steps, begin.Save = 0, filepath.Join(weights, "tuned")
 	scratch.Steps, scratch.Save = 0, filepath.Join(weights, "scratch")
-	for _, training := range []workload.Training{begin, scratch} {
+	for _, training := range []train.Training{begin, scratch} {
 		if _, err := training.Run(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -236,9 +236,9 @@ func drawn(t *testing.T, dir string, shade uint8) {
 // before anything is trained.
 func TestTransferFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
-	text := suitetest.Edited(t, Definition, `data: synthetic, classes: 10, figures: {first: 10, train: 80, held_out: 40}`, `data: "images:`+filepath.ToSlash(dir)+`", held_out_of: 2`)
+	text := labtest.Edited(t, Definition, `data: synthetic, classes: 10, figures: {first: 10, train: 80, held_out: 40}`, `data: "images:`+filepath.ToSlash(dir)+`", held_out_of: 2`)
 	text = []byte(strings.Replace(string(text), "    expected: 5s\n", "    expected: 5s\n    make: icons\n", 1))
-	loaded, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Experiment: "transfer", Text: text})
+	loaded, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: "transfer", Text: text})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestTransferFiles(t *testing.T) {
 
 // What cannot be compared is refused when the spec is loaded.
 func TestTransferSpecErrors(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"scratch: {steps: 2", "scratch: {steps: 3", "want 2, as many as of fine_tuning"},
 		{"longer: {steps: 6", "longer: {steps: 5", "want 6, as many as of pretraining and fine_tuning together"},
 		{"data: synthetic, classes: 10, figures: {first", "data: synthetic, figures: {first", "want a number of classes of synthetic"},

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // translates checks that there are scores of all languages and, of the network that is
@@ -25,8 +25,8 @@ func (s *record) translates(compared bool, languages int) error {
 	return records.CheckHash("sha256_after", s.HashAfter)
 }
 
-func (t *translation) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+func (t *translation) Report(log, reference *records.Log) (*lab.Report, error) {
+	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 		}
 	}
 	m := profile.Training.Model
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "translation", Title: t.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("One T(%d, %d, %d) of width %d for all languages, %d parameters, %d steps of %d pairs, through K = %d partitions with M = %d, checkpoint %v, on %v devices. Held out: %d pairs of each language, the same sentences in all.",
@@ -54,30 +54,30 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	}
 	table.Texts("language, from high to low resource")
 	table.Numbers("training pairs", "share of a batch", "BLEU: copy", "dictionary", "no source", "Transformer", "nats per token", "of no source", "accuracy")
-	var beside []workload.LanguageScore
+	var beside []train.LanguageScore
 	if reference != nil {
 		var r record
 		if reference.Get(seeing, &r) == nil && r.translates(true, profile.Data.Languages) == nil {
 			beside = withAll(&r)
 		}
-		table.Numbers(suite.ReferenceName(log, reference) + " BLEU")
+		table.Numbers(lab.ReferenceName(log, reference) + " BLEU")
 	}
 	dark := withAll(&without)
 	for i, l := range withAll(&own) {
-		row := []any{l.Name, l.Train, suite.Share(l.Share, 1)}
+		row := []any{l.Name, l.Train, lab.Share(l.Share, 1)}
 		for _, b := range own.Baselines {
-			row = append(row, suite.Fixed(append(slices.Clone(b.Languages), b.BLEU)[i], 2))
+			row = append(row, lab.Fixed(append(slices.Clone(b.Languages), b.BLEU)[i], 2))
 		}
-		row = append(row, suite.Fixed(dark[i].BLEU, 2), suite.Fixed(l.BLEU, 2), suite.Fixed(l.Loss, 4), suite.Fixed(dark[i].Loss, 4), suite.Percent(l.Accuracy, 1))
+		row = append(row, lab.Fixed(dark[i].BLEU, 2), lab.Fixed(l.BLEU, 2), lab.Fixed(l.Loss, 4), lab.Fixed(dark[i].Loss, 4), lab.Percent(l.Accuracy, 1))
 		switch {
 		case beside != nil:
-			row = append(row, suite.Fixed(beside[i].BLEU, 2))
+			row = append(row, lab.Fixed(beside[i].BLEU, 2))
 		case reference != nil:
 			row = append(row, "")
 		}
 		table.Add(row...)
 	}
-	r := &suite.Report{Tables: []*suite.Table{table}}
+	r := &lab.Report{Tables: []*lab.Table{table}}
 	same := "is the same"
 	if own.HashAfter != check.WeightsSHA256 {
 		same = "differs"
@@ -93,8 +93,8 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 }
 
 // withAll are a sample's scores by language, and those of all as the last.
-func withAll(s *record) []workload.LanguageScore {
-	all := workload.LanguageScore{Name: "all", Share: 1, BLEU: *s.Eval.BLEU, Loss: s.Eval.Loss, Accuracy: s.Eval.Accuracy}
+func withAll(s *record) []train.LanguageScore {
+	all := train.LanguageScore{Name: "all", Share: 1, BLEU: *s.Eval.BLEU, Loss: s.Eval.Loss, Accuracy: s.Eval.Accuracy}
 	for _, l := range s.Eval.Languages {
 		all.Train += l.Train
 	}

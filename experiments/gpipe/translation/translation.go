@@ -7,57 +7,57 @@ import (
 	"errors"
 	"fmt"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "translation", Folder: folder, New: suite.New[translation]}
+var Definition = lab.Definition{ID: "translation", Folder: folder, New: lab.New[translation]}
 
-func (t *translation) Planned(profile string) (list []suite.PlannedRun) {
+func (t *translation) Planned(profile string) (list []lab.PlannedRun) {
 	for _, sample := range []string{alone, seeing, blind} {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t.training(t.Spec.Profiles[profile], sample)})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t.training(t.Spec.Profiles[profile], sample)})
 	}
 	return list
 }
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec `yaml:"setup"`
-	Alone      struct {
-		Steps int             `yaml:"steps"`
-		Setup suite.SetupSpec `yaml:"setup"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec `yaml:"setup"`
+	Alone    struct {
+		Steps int           `yaml:"steps"`
+		Setup lab.SetupSpec `yaml:"setup"`
 	} `yaml:"alone"`
 	Profiles map[string]size `yaml:"profiles"`
 }
 
 type size struct {
-	Expected   suite.Span         `yaml:"expected" want:"shown"`
-	Data       suite.PairsSpec    `yaml:"data"`
-	BlindSteps int                `yaml:"blind_steps"` // of the network that sees no source
-	Training   suite.TrainingSpec `yaml:"training"`
+	Expected   lab.Span         `yaml:"expected" want:"shown"`
+	Data       lab.PairsSpec    `yaml:"data"`
+	BlindSteps int              `yaml:"blind_steps"` // of the network that sees no source
+	Training   lab.TrainingSpec `yaml:"training"`
 }
 
 // translation trains an encoder-decoder and compares it with baselines.
 type translation struct {
-	suite.Base[spec]
-	setup, alone workload.Setup
+	lab.Base[spec]
+	setup, alone train.Setup
 }
 
-func (t *translation) Resolve() *suite.Problem {
+func (t *translation) Resolve() *lab.Problem {
 	t.setup, t.alone = t.Spec.Setup.Setup(), t.Spec.Alone.Setup.Setup()
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		switch p := t.Spec.Profiles[name]; {
 		case t.Spec.Alone.Steps < 1 || t.Spec.Alone.Steps > p.Training.Steps:
-			return suite.At(fmt.Errorf("want 1 to %d, the steps of profile %s", p.Training.Steps, name), "alone", "steps")
+			return lab.At(fmt.Errorf("want 1 to %d, the steps of profile %s", p.Training.Steps, name), "alone", "steps")
 		case p.BlindSteps < 1:
-			return suite.At(errors.New("want 1 or more"), "profiles", name, "blind_steps")
+			return lab.At(errors.New("want 1 or more"), "profiles", name, "blind_steps")
 		}
 	}
 	return nil
@@ -72,10 +72,10 @@ const (
 )
 
 // record is one training.
-type record struct{ trials.Whole }
+type record struct{ trained.Whole }
 
 // training is a profile's, by sample.
-func (t *translation) training(p size, sample string) workload.Training {
+func (t *translation) training(p size, sample string) train.Training {
 	out := p.Training.Training("synthetic-translation", t.setup, t.Spec.Seed)
 	out.Config = p.Data.Config()
 	switch sample {
@@ -90,7 +90,7 @@ func (t *translation) training(p size, sample string) workload.Training {
 }
 
 func (t *translation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}

@@ -8,22 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 // Every language has the BLEU of all that translate it, and a network's colour
 // is that of its losses.
 func TestTranslationPanels(t *testing.T) {
 	sample := func(loss float64, bleu ...float64) *record {
-		r := &workload.TrainResult{Losses: []float64{loss}, Eval: &workload.Evaluation{}, Baselines: []workload.Baseline{{Name: "copy", Languages: []float64{1, 2}}, {Name: "dictionary", Languages: []float64{3, 4}}}}
+		r := &train.Result{Losses: []float64{loss}, Eval: &train.Evaluation{}, Baselines: []train.Baseline{{Name: "copy", Languages: []float64{1, 2}}, {Name: "dictionary", Languages: []float64{3, 4}}}}
 		for i, b := range bleu {
-			r.Eval.Languages = append(r.Eval.Languages, workload.LanguageScore{Name: []string{"high", "low"}[i], BLEU: b})
+			r.Eval.Languages = append(r.Eval.Languages, train.LanguageScore{Name: []string{"high", "low"}[i], BLEU: b})
 		}
-		return &record{trials.Whole{TrainResult: r}}
+		return &record{trained.Whole{Result: r}}
 	}
 	panels := panelsOf(sample(0.5, 90, 80), sample(2.5, 0, 0.5))
 	scores, losses := panels[0].(*plot.BarPanel), panels[1].(plot.LinePanel)
@@ -84,10 +84,10 @@ func TestTranslatorLearns(t *testing.T) {
 		t.Skip("trains for seconds")
 	}
 	file := filepath.Join(t.TempDir(), "weights")
-	training := workload.Training{
-		Model: workload.Model{Name: "transformer", Layers: 1, Dim: 32, FF: 64, Heads: 2, Seq: 48, Tied: "all"},
+	training := train.Training{
+		Model: train.Model{Name: "transformer", Layers: 1, Dim: 32, FF: 64, Heads: 2, Seq: 48, Tied: "all"},
 		Data:  "synthetic-translation",
-		Setup: workload.Setup{Partitions: 2, MicroBatches: 3}, Batch: 32, Steps: 250, Seed: 3,
+		Setup: train.Setup{Partitions: 2, MicroBatches: 3}, Batch: 32, Steps: 250, Seed: 3,
 		Optimizer: "adam", LR: 0.01, LRSchedule: "inverse-sqrt:40", ClipNorm: 1, Save: file,
 	}
 	training.Config.Multilingual.Languages, training.Config.Multilingual.Pairs, training.Config.Multilingual.Nouns = 1, 3000, 4

@@ -3,21 +3,21 @@ package validation
 import (
 	"fmt"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
-func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(v.Spec.Profiles, log.Key.Profile)
+func (v *validation) Report(log, _ *records.Log) (*lab.Report, error) {
+	profile, err := lab.ProfileOf(v.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
 	within := fmt.Sprintf("within %v%%", v.Spec.Within)
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "validation", Title: v.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Spec.Optimizer, profile.Rounds),
@@ -31,10 +31,10 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	table.Texts("rates " + within)
 	table.Numbers("own/emulated", "95% of own")
 	table.Texts("own "+within, "memory")
-	report := &suite.Report{Tables: []*suite.Table{table}}
-	var rates, own rounds.Reach
+	report := &lab.Report{Tables: []*lab.Table{table}}
+	var rates, own timed.Reach
 	disturbed := map[int]bool{} // rounds
-	var steps []rounds.StepTime
+	var steps []timed.StepTime
 	for _, n := range profile.Networks {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
 		for _, k := range v.Spec.K {
@@ -46,7 +46,7 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 					return nil, err
 				}
 				emulated, byRates, byOwn = append(emulated, s.Seconds), append(byRates, s.Rates), append(byOwn, s.Own)
-				steps = append(steps, rounds.StepTime{Name: fmt.Sprintf("%s/K=%d", n.Model.Name, k), Seconds: s.Seconds})
+				steps = append(steps, timed.StepTime{Name: fmt.Sprintf("%s/K=%d", n.Model.Name, k), Seconds: s.Seconds})
 				if machine.Crowded(s.Others, 1, log.Session.Machine.Cores) {
 					disturbed[round] = true
 				}
@@ -55,17 +55,17 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 					report.Verdict = fmt.Errorf("validation, %s, K=%d: memory %s: want the same bytes", n.Model.Name, k, memory)
 				}
 			}
-			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), rounds.Repetition(emulated)
+			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), timed.Repetition(emulated)
 			rates.Add(ratesRatio, v.Spec.Within)
 			own.Add(ownRatio, v.Spec.Within)
-			table.Add(n.Model.Name, k, n.M, suite.Seconds(stats.Median(emulated)), suite.Ratio(repeat, false)[1], suite.Seconds(stats.Median(byRates)), suite.Seconds(stats.Median(byOwn)),
-				suite.Ratio(ratesRatio, false), rounds.NearOne(ratesRatio, repeat, v.Spec.Within), suite.Ratio(ownRatio, false), rounds.NearOne(ownRatio, repeat, v.Spec.Within), memory)
+			table.Add(n.Model.Name, k, n.M, lab.Seconds(stats.Median(emulated)), lab.Ratio(repeat, false)[1], lab.Seconds(stats.Median(byRates)), lab.Seconds(stats.Median(byOwn)),
+				lab.Ratio(ratesRatio, false), timed.NearOne(ratesRatio, repeat, v.Spec.Within), lab.Ratio(ownRatio, false), timed.NearOne(ownRatio, repeat, v.Spec.Within), memory)
 		}
 	}
 	table.Notes = append([]string{
 		fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.Spec.Within, rates, own),
-		rounds.ProcessNote(&measurement{&v.Spec, profile}, log),
-	}, suite.FewRoundsNote(profile.Rounds)...)
+		timed.ProcessNote(&measurement{&v.Spec, profile}, log),
+	}, lab.FewRoundsNote(profile.Rounds)...)
 	if len(disturbed) > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
 	}
@@ -78,6 +78,6 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	if report.Files, err = plot.Files("validation", v.Spec.Title, bars.Panels(table)); err != nil {
 		return nil, err
 	}
-	report.Files = append(report.Files, suite.File{Name: "validation.bench.txt", Text: rounds.BenchFormat(log, steps)})
+	report.Files = append(report.Files, lab.File{Name: "validation.bench.txt", Text: timed.BenchFormat(log, steps)})
 	return report, nil
 }

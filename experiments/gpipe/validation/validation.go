@@ -6,65 +6,65 @@ import (
 	"embed"
 	"fmt"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "validation", Folder: folder, New: suite.New[validation]}
+var Definition = lab.Definition{ID: "validation", Folder: folder, New: lab.New[validation]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	K          []int   `yaml:"k" want:"2..1024"`
-	Optimizer  string  `yaml:"optimizer" want:"optimizer"`
-	Within     float64 `yaml:"within" want:">0..1000"` // of the emulated step, in percent
+	lab.Head  `yaml:",inline"`
+	K         []int   `yaml:"k" want:"2..1024"`
+	Optimizer string  `yaml:"optimizer" want:"optimizer"`
+	Within    float64 `yaml:"within" want:">0..1000"` // of the emulated step, in percent
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Networks []network  `yaml:"networks"`
-	Rounds   int        `yaml:"rounds" want:"1..1000"`
-	Turns    int        `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
+	Expected lab.Span  `yaml:"expected" want:"shown"`
+	Networks []network `yaml:"networks"`
+	Rounds   int       `yaml:"rounds" want:"1..1000"`
+	Turns    int       `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
 }
 
 type network struct {
-	Model workload.Model `yaml:"model"`
-	Batch int            `yaml:"batch"`
-	M     int            `yaml:"m"`
+	Model train.Model `yaml:"model"`
+	Batch int         `yaml:"batch"`
+	M     int         `yaml:"m"`
 }
 
 // on is a pipeline of the network.
-func (n network) on(k int) simulation.ProbeShape {
-	return simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k}
+func (n network) on(k int) simulate.ProbeShape {
+	return simulate.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k}
 }
 
 // validation compares modelled devices of this machine's kind with emulated runs of
 // the same networks.
 type validation struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (v *validation) Resolve() *suite.Problem {
-	for _, name := range suite.Profiles {
+func (v *validation) Resolve() *lab.Problem {
+	for _, name := range lab.Profiles {
 		models := map[string]bool{}
 		for i, n := range v.Spec.Profiles[name].Networks {
 			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
 			if n.Batch < n.M {
-				return suite.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), append(where, "m")...)
+				return lab.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), append(where, "m")...)
 			}
 			if models[n.Model.Name] { // samples have its name
-				return suite.At(fmt.Errorf("a second %s: want each model once", n.Model.Name), append(where, "model")...)
+				return lab.At(fmt.Errorf("a second %s: want each model once", n.Model.Name), append(where, "model")...)
 			}
 			models[n.Model.Name] = true
 		}
@@ -72,29 +72,29 @@ func (v *validation) Resolve() *suite.Problem {
 	return nil
 }
 
-func (v *validation) Planned(profile string) (list []suite.PlannedRun) {
+func (v *validation) Planned(profile string) (list []lab.PlannedRun) {
 	for i, n := range v.Spec.Profiles[profile].Networks {
 		for _, k := range v.Spec.K {
-			t := simulation.Calibrating{Threads: 1, Optimizer: v.Spec.Optimizer}.Training(n.on(k))
-			list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
+			t := simulate.Calibrating{Threads: 1, Optimizer: v.Spec.Optimizer}.Training(n.on(k))
+			list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
 		}
 	}
 	return list
 }
 
-func (v *validation) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(v.Spec.Profiles, profile)
+func (v *validation) Repeated(profile string) (timed.Repeated, error) {
+	p, err := lab.ProfileOf(v.Spec.Profiles, profile)
 	return &measurement{&v.Spec, p}, err
 }
 
 func (v *validation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return rounds.Measure(ctx, v, log, p)
+	return timed.Measure(ctx, v, log, p)
 }
 
 // Sample is one pipeline in one round: emulated, and modelled by what
 // was calibrated in the same round.
 type Sample struct {
-	simulation.Compared
+	simulate.Compared
 	Others float64 `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
@@ -105,7 +105,7 @@ type measurement struct {
 }
 
 // sampleName is that of a pipeline in a round.
-func sampleName(p simulation.ProbeShape, round int) string {
+func sampleName(p simulate.ProbeShape, round int) string {
 	return fmt.Sprintf("%s/K=%d/round=%d", p.Model.Name, p.K, round)
 }
 
@@ -125,13 +125,13 @@ func (m *measurement) Samples() [][]string {
 // together. All pipelines are open at once and take turns, so that a change of the
 // machine's speed affects the calibration and what it is compared with alike.
 func (m *measurement) Round(ctx context.Context, round int, log *records.Log) (err error) {
-	c := simulation.Calibrating{Name: "host", Optimizer: m.Optimizer, Threads: 1, Seed: m.Seed}
-	host, err := c.Open(ctx, simulation.ProbeShapes)
+	c := simulate.Calibrating{Name: "host", Optimizer: m.Optimizer, Threads: 1, Seed: m.Seed}
+	host, err := c.Open(ctx, simulate.ProbeShapes)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	var probes []*simulation.Probe // of each network on one device and then on several
+	var probes []*simulate.Probe // of each network on one device and then on several
 	defer func() {
 		for _, p := range probes {
 			p.Close()

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
 )
 
 // A round of tiny networks: every sample is there, the modelled host knows every
@@ -17,7 +17,7 @@ func TestValidationRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")
 	}
-	v := suitetest.Loaded[*validation](t, Definition.Load)
+	v := labtest.Loaded[*validation](t, Definition.Load)
 	rounds, err := v.Repeated("smoke")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestValidationRound(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the row.
 func TestValidationMemoryVerdict(t *testing.T) {
-	v := suitetest.Loaded[*validation](t, Definition.Load)
+	v := labtest.Loaded[*validation](t, Definition.Load)
 	for what, change := range map[string]func(*Sample){
 		"modelled": func(s *Sample) { s.ModelledPeak[1]++ },
 		"reached":  func(s *Sample) { s.HighWater[0]++ },
@@ -58,7 +58,7 @@ func TestValidationMemoryVerdict(t *testing.T) {
 		log := records.New(v.Key("smoke"))
 		rounds, _ := v.Repeated("smoke")
 		for i, name := range rounds.Samples()[0] {
-			s := Sample{Compared: simulation.Compared{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}}
+			s := Sample{Compared: simulate.Compared{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}}
 			if i == 4 {
 				change(&s)
 			}

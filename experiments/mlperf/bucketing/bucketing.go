@@ -10,28 +10,28 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "bucketing", Folder: folder, New: suite.New[bucketing], Untimed: true}
+var Definition = lab.Definition{ID: "bucketing", Folder: folder, New: lab.New[bucketing], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec `yaml:"setup"`
-	Ways       []way           `yaml:"ways"`
-	OneHost    string          `yaml:"one_host" want:"name"`
-	Paper      suite.Verbatim  `yaml:"paper"`
-	Replicas   []int           `yaml:"replicas" want:"1..65536"`
-	Trained    []string        `yaml:"trained" want:"name"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec `yaml:"setup"`
+	Ways     []way         `yaml:"ways"`
+	OneHost  string        `yaml:"one_host" want:"name"`
+	Paper    lab.Verbatim  `yaml:"paper"`
+	Replicas []int         `yaml:"replicas" want:"1..65536"`
+	Trained  []string      `yaml:"trained" want:"name"`
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
@@ -51,55 +51,55 @@ func (w way) of(c datasets.Config) datasets.Config {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Counted  struct {   // an epoch without a training
-		suite.PairsSpec `yaml:",inline"`
-		Batch           int `yaml:"batch" want:"1..65536"`
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Counted  struct { // an epoch without a training
+		lab.PairsSpec `yaml:",inline"`
+		Batch         int `yaml:"batch" want:"1..65536"`
 	} `yaml:"counted"`
-	Seeds    []uint64           `yaml:"seeds"`
-	Data     suite.PairsSpec    `yaml:"data"`
-	Accuracy float64            `yaml:"accuracy" want:">0..100"` // percent of the held-out targets
-	Epochs   int                `yaml:"epochs" want:"1..100000"` // at most
-	Training suite.TrainingSpec `yaml:"training"`
+	Seeds    []uint64         `yaml:"seeds"`
+	Data     lab.PairsSpec    `yaml:"data"`
+	Accuracy float64          `yaml:"accuracy" want:">0..100"` // percent of the held-out targets
+	Epochs   int              `yaml:"epochs" want:"1..100000"` // at most
+	Training lab.TrainingSpec `yaml:"training"`
 }
 
 // bucketing counts epochs' mini-batches, and trains with them.
 type bucketing struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (b *bucketing) Resolve() *suite.Problem {
+func (b *bucketing) Resolve() *lab.Problem {
 	b.setup = b.Spec.Setup.Setup()
-	if err := trials.CheckSetup(b.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(b.setup); err != nil {
+		return lab.At(err, "setup")
 	}
 	for i, w := range b.Spec.Ways {
 		if err := w.of(datasets.Config{}).Validate(); err != nil {
-			return suite.At(err, "ways", fmt.Sprint(i))
+			return lab.At(err, "ways", fmt.Sprint(i))
 		}
 	}
 	if b.way(b.Spec.OneHost) == nil {
-		return suite.At(fmt.Errorf("no way %q", b.Spec.OneHost), "one_host")
+		return lab.At(fmt.Errorf("no way %q", b.Spec.OneHost), "one_host")
 	}
 	for i, name := range b.Spec.Trained {
 		if b.way(name) == nil {
-			return suite.At(fmt.Errorf("no way %q", name), "trained", fmt.Sprint(i))
+			return lab.At(fmt.Errorf("no way %q", name), "trained", fmt.Sprint(i))
 		}
 	}
 	if len(b.Spec.Trained) == 0 || len(b.Spec.Replicas) == 0 {
-		return suite.At(errors.New("want ways to train and numbers of replicas"))
+		return lab.At(errors.New("want ways to train and numbers of replicas"))
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := b.Spec.Profiles[name]
 		at := []string{"profiles", name}
 		switch {
 		case slices.ContainsFunc(b.Spec.Replicas, func(r int) bool { return p.Counted.Batch%r != 0 }):
-			return suite.At(fmt.Errorf("want a multiple of all replicas, %v", b.Spec.Replicas), append(at, "counted", "batch")...)
+			return lab.At(fmt.Errorf("want a multiple of all replicas, %v", b.Spec.Replicas), append(at, "counted", "batch")...)
 		case p.Counted.Pairs < p.Counted.Batch:
-			return suite.At(fmt.Errorf("want %d or more, those of a mini-batch", p.Counted.Batch), append(at, "counted", "pairs")...)
+			return lab.At(fmt.Errorf("want %d or more, those of a mini-batch", p.Counted.Batch), append(at, "counted", "pairs")...)
 		case p.Training.Steps != 0:
-			return suite.At(errors.New("want none, as they follow from epochs"), append(at, "training", "steps")...)
+			return lab.At(errors.New("want none, as they follow from epochs"), append(at, "training", "steps")...)
 		}
 	}
 	return nil
@@ -115,9 +115,9 @@ func (b *bucketing) way(name string) *way {
 }
 
 // arms are the trainings of a profile. All of one seed see the same pairs in an epoch.
-func (b *bucketing) arms(p profile) (all []trials.Arm) {
+func (b *bucketing) arms(p profile) (all []trained.Arm) {
 	for _, name := range b.Spec.Trained {
-		all = append(all, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+		all = append(all, trained.Arm{Name: name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic-translation", b.setup, seed)
 			t.Config = b.way(name).of(p.Data.Config())
 			t.Epochs = p.Epochs
@@ -127,9 +127,9 @@ func (b *bucketing) arms(p profile) (all []trials.Arm) {
 	return all
 }
 
-func (b *bucketing) Planned(profile string) []suite.PlannedRun {
+func (b *bucketing) Planned(profile string) []lab.PlannedRun {
 	p := b.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, b.arms(p), p.Seeds)
+	return trained.PlannedArms(profile, b.arms(p), p.Seeds)
 }
 
 // figures are those of an epoch's full mini-batches. Positions are places for tokens of both
@@ -213,13 +213,13 @@ func epochOf(w way) string   { return "epoch/" + w.Name }
 func trainedOn(w way) string { return "trained-on/" + w.Name }
 
 func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
-	p, err := suite.ProfileOf(b.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(b.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	var jobs []suite.Job
+	var jobs []lab.Job
 	add := func(sample string, seed uint64, of func() (*figures, error)) {
-		jobs = append(jobs, suite.Job{Sample: sample, Seed: seed, Make: func(context.Context) (any, string, error) {
+		jobs = append(jobs, lab.Job{Sample: sample, Seed: seed, Make: func(context.Context) (any, string, error) {
 			f, err := of()
 			return f, sample, err
 		}})
@@ -245,11 +245,11 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 			return counted(s, t.Batch, nil)
 		})
 	}
-	if err := suite.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {
+	if err := lab.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {
 		return err
 	}
-	return trials.Each(ctx, b.ID(), b.arms(p), p.Seeds, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
-		r, err := trials.Until(ctx, t, p.Accuracy)
+	return trained.Each(ctx, b.ID(), b.arms(p), p.Seeds, log, progress, func(ctx context.Context, t train.Training) (any, string, error) {
+		r, err := trained.Until(ctx, t, p.Accuracy)
 		if err != nil {
 			return nil, "", err
 		}

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
 )
 
@@ -58,7 +58,7 @@ func TestCount(t *testing.T) {
 // What windows are for, counted on real epochs: longer windows pad less, hosts that take turns
 // pad as one host does, and hosts apart leave replicas waiting.
 func TestFigures(t *testing.T) {
-	b := suitetest.Loaded[*bucketing](t, Definition.Load)
+	b := labtest.Loaded[*bucketing](t, Definition.Load)
 	of := map[string]*figures{}
 	for _, w := range b.Spec.Ways {
 		s, err := datasets.NewMultilingual(w.of(datasets.Config{Seed: 1, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 8192}}))
@@ -99,10 +99,10 @@ func TestFigures(t *testing.T) {
 
 // The report is the arithmetic of given samples, and measuring twice measures once.
 func TestReport(t *testing.T) {
-	b := suitetest.Loaded[*bucketing](t, Definition.Load)
+	b := labtest.Loaded[*bucketing](t, Definition.Load)
 	p := b.Spec.Profiles["quick"]
 	log := records.New(b.Key("quick"))
-	suitetest.CheckLacking(t, b, log)
+	labtest.CheckLacking(t, b, log)
 	add := func(name string, sample any) {
 		t.Helper()
 		if err := log.Add(name, 1, sample); err != nil {
@@ -123,22 +123,22 @@ func TestReport(t *testing.T) {
 			if i == 1 { // an epoch more, and one that does not end
 				epochs = []int{5, 9, 0}[j]
 			}
-			add(a.Sample(seed), trials.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7})
+			add(a.Sample(seed), trained.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7})
 		}
 	}
 	r, err := b.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	counted, trained := r.Tables[0], r.Tables[1]
-	suitetest.CheckCells(t, counted, counted.Rows[0], map[string]float64{"padding": 37.5, "imbalance": 2, "padding and waiting": 68.75, "padding, shape": 80})
-	suitetest.CheckCells(t, counted, counted.Rows[3], map[string]float64{"steps": 300. / 320})
+	labtest.CheckCells(t, counted, counted.Rows[0], map[string]float64{"padding": 37.5, "imbalance": 2, "padding and waiting": 68.75, "padding, shape": 80})
+	labtest.CheckCells(t, counted, counted.Rows[3], map[string]float64{"steps": 300. / 320})
 	apart := counted.Rows[len(b.Spec.Replicas)*(len(b.Spec.Ways)-1)]
-	suitetest.CheckCells(t, counted, apart, map[string]float64{"against one host": 180. / 280, "paper, up to": 1.5})
-	suitetest.CheckCells(t, trained, trained.Rows[0], map[string]float64{"epochs": 8, "positions, millions": 8 * 200e-6})
+	labtest.CheckCells(t, counted, apart, map[string]float64{"against one host": 180. / 280, "paper, up to": 1.5})
+	labtest.CheckCells(t, trained, trained.Rows[0], map[string]float64{"epochs": 8, "positions, millions": 8 * 200e-6})
 	more := math.Cbrt(5. / 4 * 9 / 8 * float64(p.Epochs) / 12)
-	suitetest.CheckCells(t, trained, trained.Rows[1], map[string]float64{"epochs / first": more, "positions / first": more * 150 / 200})
+	labtest.CheckCells(t, trained, trained.Rows[1], map[string]float64{"epochs / first": more, "positions / first": more * 150 / 200})
 	if v := trained.Rows[1][trained.Column("reached")]; v.Text != "2 of 3" || len(trained.Notes) == 0 {
 		t.Errorf("reached: %v, notes %v", v, trained.Notes)
 	}
@@ -148,9 +148,9 @@ func TestMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains")
 	}
-	b := suitetest.Loaded[*bucketing](t, Definition.Load)
+	b := labtest.Loaded[*bucketing](t, Definition.Load)
 	log := records.New(b.Key("smoke"))
-	suitetest.MeasureTwice(t, b, log)
+	labtest.MeasureTwice(t, b, log)
 	p := b.Spec.Profiles["smoke"]
 	if n := len(b.Spec.Ways) + len(b.Spec.Trained)*(1+len(p.Seeds)); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)
@@ -161,7 +161,7 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"one_host: windows of 4", "one_host: windows of 5", "no way"},
 		{"trained: [none,", "trained: [nothing,", "no way"},
 		{"window: 4, hosts: 2}", "window: 0, hosts: 2}", "hosts without windows"},

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 )
 
-func (b *bucketing) Report(log, _ *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(b.Spec.Profiles, log.Key.Profile)
+func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(b.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (b *bucketing) Report(log, _ *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &suite.Report{Tables: []*suite.Table{epoch, trained}}
+	r := &lab.Report{Tables: []*lab.Table{epoch, trained}}
 	r.Files, err = plot.Files(b.ID(), b.Title(), []plot.Axes{slowdown, panel})
 	return r, err
 }
@@ -32,8 +32,8 @@ func (b *bucketing) Report(log, _ *records.Log) (*suite.Report, error) {
 // part is a share that is not in a whole.
 func part(of, whole int64) float64 { return 1 - float64(of)/float64(whole) }
 
-func (b *bucketing) epochTable(log *records.Log, p profile) (*suite.Table, plot.Axes, error) {
-	t := &suite.Table{ID: b.ID(), Title: b.Title(), Caption: []string{
+func (b *bucketing) epochTable(log *records.Log, p profile) (*lab.Table, plot.Axes, error) {
+	t := &lab.Table{ID: b.ID(), Title: b.Title(), Caption: []string{
 		fmt.Sprintf("An epoch of %d pairs of the invented language in mini-batches of %d. Positions are places for tokens, of both sides; a replica's part of a mini-batch is padded to its own longest sentences, and a step takes as long as the part with the most positions.", p.Counted.Pairs, p.Counted.Batch),
 		"Padding: of all positions of the parts. Imbalance: positions of the largest part over those of the mean part. Padding and waiting: what no token is computed in, of a step's time on all replicas. Steps: their time over that of the first row's with as many replicas. Against one host: the same over that of the row with one host and the same window. Shape: padding in the shapes of compiled programs.",
 	}}
@@ -59,24 +59,24 @@ func (b *bucketing) epochTable(log *records.Log, p profile) (*suite.Table, plot.
 			return nil, nil, err
 		}
 		bars.Names = append(bars.Names, w.Name)
-		var window any = suite.Absent
+		var window any = lab.Absent
 		if w.Window > 0 {
 			window = w.Window
 		}
 		for i, r := range b.Spec.Replicas {
-			over := func(base figures) suite.Value {
-				return suite.Fixed(float64(f.Slowest[r])/float64(f.Tokens)*float64(base.Tokens)/float64(base.Slowest[r]), 3)
+			over := func(base figures) lab.Value {
+				return lab.Fixed(float64(f.Slowest[r])/float64(f.Tokens)*float64(base.Tokens)/float64(base.Slowest[r]), 3)
 			}
-			against, paper := suite.Absent, suite.Absent
+			against, paper := lab.Absent, lab.Absent
 			if w.Hosts > 1 {
 				against = over(one)
 			}
 			if w.Apart {
-				paper = suite.Value{Text: "+" + b.Spec.Paper.Text + "%", Numbers: []float64{1 + b.Spec.Paper.Value/100}}
+				paper = lab.Value{Text: "+" + b.Spec.Paper.Text + "%", Numbers: []float64{1 + b.Spec.Paper.Value/100}}
 			}
 			waste := part(f.Tokens, f.Slowest[r])
-			t.Add(w.Name, window, max(w.Hosts, 1), r, suite.Percent(part(f.Tokens, f.Parts[r]), 1), suite.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),
-				suite.Percent(waste, 1), over(first), against, paper, suite.Percent(part(f.Tokens, f.Shaped), 1))
+			t.Add(w.Name, window, max(w.Hosts, 1), r, lab.Percent(part(f.Tokens, f.Parts[r]), 1), lab.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),
+				lab.Percent(waste, 1), over(first), against, paper, lab.Percent(part(f.Tokens, f.Shaped), 1))
 			series[i].Add(100 * waste)
 		}
 	}
@@ -93,13 +93,13 @@ type made struct {
 	params    int64
 }
 
-func (b *bucketing) read(log *records.Log, p profile, a trials.Arm) (*made, error) {
+func (b *bucketing) read(log *records.Log, p profile, a trained.Arm) (*made, error) {
 	m := &made{}
 	if err := log.Get(trainedOn(*b.way(a.Name)), &m.figures); err != nil {
 		return nil, err
 	}
 	for _, seed := range p.Seeds {
-		var r trials.Reached
+		var r trained.Reached
 		if err := log.Get(a.Sample(seed), &r); err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (b *bucketing) read(log *records.Log, p profile, a trials.Arm) (*made, erro
 	return m, nil
 }
 
-func (b *bucketing) trainedTable(log *records.Log, p profile) (*suite.Table, plot.Axes, error) {
+func (b *bucketing) trainedTable(log *records.Log, p profile) (*lab.Table, plot.Axes, error) {
 	dots := &plot.DotPanel{Title: "epochs to the accuracy", Y: "epochs", Zero: true}
 	var all []*made
 	for _, a := range b.arms(p) {
@@ -126,7 +126,7 @@ func (b *bucketing) trainedTable(log *records.Log, p profile) (*suite.Table, plo
 		all = append(all, m)
 		dots.Add(a.Name, m.epochs)
 	}
-	t := &suite.Table{ID: b.ID() + "-epochs", Title: "Bucketing: epochs to an accuracy against padding", Caption: []string{
+	t := &lab.Table{ID: b.ID() + "-epochs", Title: "Bucketing: epochs to an accuracy against padding", Caption: []string{
 		fmt.Sprintf("%v, %d parameters, trained in mini-batches of %d of %d pairs until %g%% of the held-out targets are ranked first, looked for after every epoch, at most %d. Means over %d seeds; an epoch has the same pairs in every row.",
 			p.Training.Model, all[0].params, p.Training.Batch, p.Data.Pairs, p.Accuracy, p.Epochs, len(p.Seeds)),
 		"Padding: of the positions of mini-batches padded to their longest sentences. Positions: of all epochs up to the accuracy, in millions; ratios to the first row are paired by seed, geometric means with their 95% interval.",
@@ -134,14 +134,14 @@ func (b *bucketing) trainedTable(log *records.Log, p profile) (*suite.Table, plo
 	t.Texts("way")
 	t.Numbers("reached", "padding", "epochs", "deviation", "epochs / first", "positions, millions", "positions / first")
 	for i, m := range all {
-		against := func(own, base []float64) suite.Value {
+		against := func(own, base []float64) lab.Value {
 			if i == 0 {
-				return suite.Absent
+				return lab.Absent
 			}
 			return geometric(own, base)
 		}
-		t.Add(b.Spec.Trained[i], suite.Joined("%v of %v", m.reached, len(p.Seeds)), suite.Percent(part(m.Tokens, m.Longest), 1),
-			suite.Mean(m.epochs, 1), suite.SD(m.epochs, 1), against(m.epochs, all[0].epochs), suite.Fixed(stats.Sampled(m.positions).Mean/1e6, 2), against(m.positions, all[0].positions))
+		t.Add(b.Spec.Trained[i], lab.Joined("%v of %v", m.reached, len(p.Seeds)), lab.Percent(part(m.Tokens, m.Longest), 1),
+			lab.Mean(m.epochs, 1), lab.SD(m.epochs, 1), against(m.epochs, all[0].epochs), lab.Fixed(stats.Sampled(m.positions).Mean/1e6, 2), against(m.positions, all[0].positions))
 		if m.reached < len(p.Seeds) {
 			t.Notes = []string{"A training that has not reached the accuracy counts as one with all epochs, which is too few."}
 		}
@@ -150,16 +150,16 @@ func (b *bucketing) trainedTable(log *records.Log, p profile) (*suite.Table, plo
 }
 
 // geometric is the geometric mean of ratios, with its 95% interval if there is one.
-func geometric(own, base []float64) suite.Value {
+func geometric(own, base []float64) lab.Value {
 	logs := make([]float64, len(own))
 	for i := range own {
 		logs[i] = math.Log(own[i] / base[i])
 	}
 	s := stats.Sampled(logs)
-	mean := suite.Fixed(math.Exp(s.Mean), 3)
+	mean := lab.Fixed(math.Exp(s.Mean), 3)
 	lo, hi, ok := s.Interval(0.95)
 	if !ok {
 		return mean
 	}
-	return suite.Joined("%v %v", mean, suite.Interval(suite.Fixed(math.Exp(lo), 3), suite.Fixed(math.Exp(hi), 3)))
+	return lab.Joined("%v %v", mean, lab.Interval(lab.Fixed(math.Exp(lo), 3), lab.Fixed(math.Exp(hi), 3)))
 }

@@ -11,23 +11,23 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "lars-epochs", Folder: folder, New: suite.New[epochs], Untimed: true}
+var Definition = lab.Definition{ID: "lars-epochs", Folder: folder, New: lab.New[epochs], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec `yaml:"setup"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec `yaml:"setup"`
 	// Statistics is over how many examples batch norm takes its statistics, whatever the
 	// mini-batch: a micro-batch.
 	Statistics     int     `yaml:"statistics" want:"2..65536"`
@@ -52,24 +52,24 @@ type way struct {
 	WarmUps   []float64 `yaml:"warm_ups" want:">0..0.9"` // parts of the schedule
 	Rates     []float64 `yaml:"rates" want:">0..1000"`   // over that of the profile, see arm
 	Paper     struct {
-		Rate     suite.Verbatim `yaml:"rate"`
-		WarmUp   suite.Verbatim `yaml:"warm_up"` // epochs
-		Momentum suite.Verbatim `yaml:"momentum"`
-		Epochs   suite.Verbatim `yaml:"epochs"`
+		Rate     lab.Verbatim `yaml:"rate"`
+		WarmUp   lab.Verbatim `yaml:"warm_up"` // epochs
+		Momentum lab.Verbatim `yaml:"momentum"`
+		Epochs   lab.Verbatim `yaml:"epochs"`
 	} `yaml:"paper" want:"shown"`
 }
 
 // published is how many epochs ResNet-50 takes with a mini-batch.
 type published struct {
-	Batch  int            `yaml:"batch" want:"1..16777216,key"`
-	Epochs suite.Verbatim `yaml:"epochs"`
+	Batch  int          `yaml:"batch" want:"1..16777216,key"`
+	Epochs lab.Verbatim `yaml:"epochs"`
 }
 
 type profile struct {
-	Expected suite.Span     `yaml:"expected" want:"shown"`
-	Pilots   []uint64       `yaml:"pilots"` // seeds
-	Seeds    []uint64       `yaml:"seeds"`  // others than the pilots'
-	Model    workload.Model `yaml:"model"`
+	Expected lab.Span    `yaml:"expected" want:"shown"`
+	Pilots   []uint64    `yaml:"pilots"` // seeds
+	Seeds    []uint64    `yaml:"seeds"`  // others than the pilots'
+	Model    train.Model `yaml:"model"`
 	Images   struct {
 		datasets.SyntheticImagesConfig `yaml:",inline"`
 		datasets.ImageConfig           `yaml:",inline"`
@@ -82,33 +82,33 @@ type profile struct {
 
 // epochs makes pilots, and with the settings that they choose trainings of other seeds.
 type epochs struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (e *epochs) Resolve() *suite.Problem {
+func (e *epochs) Resolve() *lab.Problem {
 	e.setup = e.Spec.Setup.Setup()
-	if err := trials.CheckSetup(e.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(e.setup); err != nil {
+		return lab.At(err, "setup")
 	}
 	if e.Spec.Setup.M != 0 {
-		return suite.At(errors.New("want none, as micro-batches are those of statistics"), "setup", "m")
+		return lab.At(errors.New("want none, as micro-batches are those of statistics"), "setup", "m")
 	}
 	for i, w := range e.Spec.Ways {
 		if i > 0 && w.tried() != e.Spec.Ways[0].tried() {
-			return suite.At(fmt.Errorf("%d settings besides the schedule's length: want %d, as many as the first's", w.tried(), e.Spec.Ways[0].tried()), "ways", fmt.Sprint(i))
+			return lab.At(fmt.Errorf("%d settings besides the schedule's length: want %d, as many as the first's", w.tried(), e.Spec.Ways[0].tried()), "ways", fmt.Sprint(i))
 		}
-		if o, err := workload.ParseOptimizer(w.Optimizer); err != nil || !isLARS(o) {
-			return suite.At(errors.New("want lars or lars-unscaled, without settings"), "ways", fmt.Sprint(i), "optimizer")
+		if o, err := train.ParseOptimizer(w.Optimizer); err != nil || !isLARS(o) {
+			return lab.At(errors.New("want lars or lars-unscaled, without settings"), "ways", fmt.Sprint(i), "optimizer")
 		}
 	}
 	for _, list := range []string{"reference", "logged"} {
 		points := map[string][]published{"reference": e.Spec.Reference, "logged": e.Spec.Logged}[list]
 		if len(points) < 2 || !slices.IsSortedFunc(points, func(a, b published) int { return a.Batch - b.Batch }) {
-			return suite.At(errors.New("want two or more, the smallest mini-batch first"), list)
+			return lab.At(errors.New("want two or more, the smallest mini-batch first"), list)
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if p := e.checkProfile(e.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
 		}
@@ -119,25 +119,25 @@ func (e *epochs) Resolve() *suite.Problem {
 // isLARS reports whether an optimiser is LARS as MLPerf has it.
 func isLARS(o nn.Optimizer) bool { return o == nn.LARS{} || o == nn.LARS{Unscaled: true} }
 
-func (e *epochs) checkProfile(p profile) *suite.Problem {
+func (e *epochs) checkProfile(p profile) *lab.Problem {
 	for i, b := range p.Batches {
 		at := []string{"batches", fmt.Sprint(i)}
 		switch {
 		case i > 0 && b <= p.Batches[i-1]:
-			return suite.At(errors.New("want larger and larger ones"), at...)
+			return lab.At(errors.New("want larger and larger ones"), at...)
 		case b%e.Spec.Statistics != 0:
-			return suite.At(fmt.Errorf("want a multiple of statistics, %d", e.Spec.Statistics), at...)
+			return lab.At(fmt.Errorf("want a multiple of statistics, %d", e.Spec.Statistics), at...)
 		case p.Images.Train < b || p.Images.Train%b != 0:
-			return suite.At(fmt.Errorf("want a divisor of the %d training images, so that an epoch has whole steps", p.Images.Train), at...)
+			return lab.At(fmt.Errorf("want a divisor of the %d training images, so that an epoch has whole steps", p.Images.Train), at...)
 		}
 	}
 	switch {
 	case !p.Model.Images():
-		return suite.At(errors.New("want a network for images"), "model", "name")
+		return lab.At(errors.New("want a network for images"), "model", "name")
 	case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.Seeds, s) }):
-		return suite.At(errors.New("want other seeds than the pilots'"), "seeds")
+		return lab.At(errors.New("want other seeds than the pilots'"), "seeds")
 	case !slices.IsSorted(p.Epochs):
-		return suite.At(errors.New("want the shortest schedule first"), "epochs")
+		return lab.At(errors.New("want the shortest schedule first"), "epochs")
 	}
 	return nil
 }
@@ -194,11 +194,11 @@ func (e *epochs) others(p profile, batch int) (entries []entry) {
 }
 
 // arm is an entry with settings.
-func (e *epochs) arm(p profile, n entry, s settings) trials.Arm {
-	return trials.Arm{
+func (e *epochs) arm(p profile, n entry, s settings) trained.Arm {
+	return trained.Arm{
 		Name: fmt.Sprintf("%s/batch=%d/epochs=%d/warm-up=%g/momentum=%g/lr=%.6g", n.Name, n.batch, s.Epochs, s.WarmUp, s.Momentum, s.Rate),
-		Training: func(seed uint64) workload.Training {
-			t := workload.Training{
+		Training: func(seed uint64) train.Training {
+			t := train.Training{
 				Model: p.Model, Data: "synthetic", Config: datasets.Config{Images: p.Images.ImageConfig, SyntheticImages: p.Images.SyntheticImagesConfig},
 				Setup: e.setup, Batch: n.batch, Steps: s.Epochs * (p.Images.Train / n.batch), Seed: seed,
 				Optimizer: fmt.Sprintf("%s:momentum=%g:trust=%g", n.Optimizer, s.Momentum, e.Spec.Trust), LR: s.Rate,
@@ -214,24 +214,24 @@ func (e *epochs) arm(p profile, n entry, s settings) trials.Arm {
 }
 
 // Planned are trainings with the shortest and the longest schedule of each entry.
-func (e *epochs) Planned(name string) (list []suite.PlannedRun) {
+func (e *epochs) Planned(name string) (list []lab.PlannedRun) {
 	p := e.Spec.Profiles[name]
 	for _, n := range slices.Concat(e.curve(p), e.others(p, p.Batches[len(p.Batches)-1])) {
 		for _, s := range []settings{n.grid[0], n.grid[len(n.grid)-1]} {
-			list = append(list, suite.PlannedRun{Path: []string{"profiles", name, "model"}, Run: e.arm(p, n, s).Training(p.Seeds[0])})
+			list = append(list, lab.PlannedRun{Path: []string{"profiles", name, "model"}, Run: e.arm(p, n, s).Training(p.Seeds[0])})
 		}
 	}
 	return list
 }
 
 func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
-	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	each := func(arms []trials.Arm, seeds []uint64) error {
-		return trials.Each(ctx, e.ID(), arms, seeds, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
-			r, err := trials.Until(ctx, t, p.Accuracy)
+	each := func(arms []trained.Arm, seeds []uint64) error {
+		return trained.Each(ctx, e.ID(), arms, seeds, log, progress, func(ctx context.Context, t train.Training) (any, string, error) {
+			r, err := trained.Until(ctx, t, p.Accuracy)
 			if err != nil {
 				return nil, "", err
 			}
@@ -239,7 +239,7 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 		})
 	}
 	pilots := func(entries []entry) error {
-		var arms []trials.Arm
+		var arms []trained.Arm
 		for _, n := range entries {
 			for _, s := range n.grid {
 				arms = append(arms, e.arm(p, n, s))
@@ -261,7 +261,7 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 	if err != nil {
 		return err
 	}
-	var arms []trials.Arm
+	var arms []trained.Arm
 	for _, c := range slices.Concat(curve, others) {
 		if c.best >= 0 {
 			arms = append(arms, e.arm(p, c.entry, c.grid[c.best]))
@@ -273,8 +273,8 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 // choice is an entry with what the pilots made of it.
 type choice struct {
 	entry
-	pilots [][]*trials.Reached // by settings and pilot
-	best   int                 // of the settings; -1: with none all pilots reach the accuracy
+	pilots [][]*trained.Reached // by settings and pilot
+	best   int                  // of the settings; -1: with none all pilots reach the accuracy
 }
 
 // chosen reads the pilots of entries, and chooses: of the settings with which all pilots
@@ -351,9 +351,9 @@ func (c choice) nearest() (best int) {
 	return best
 }
 
-func read(log *records.Log, a trials.Arm, seeds []uint64) (runs []*trials.Reached, err error) {
+func read(log *records.Log, a trained.Arm, seeds []uint64) (runs []*trained.Reached, err error) {
 	for _, seed := range seeds {
-		r := &trials.Reached{}
+		r := &trained.Reached{}
 		if err := log.Get(a.Sample(seed), r); err != nil {
 			return nil, err
 		}

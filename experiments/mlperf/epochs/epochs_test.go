@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
 )
 
 // made is a training that reaches the accuracy after so many epochs, or, with 0, does not.
-func made(epochs int) trials.Reached {
-	return trials.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
+func made(epochs int) trained.Reached {
+	return trained.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
 }
 
 // madeUp is a log of made-up trainings: pilots by entry and settings, others by entry and the
@@ -49,8 +49,8 @@ func madeUp(t *testing.T, e *epochs, name string, pilot func(entry, settings) in
 // row; 1 more and 1 fewer in turn in the second; 4 fewer in the third. Six differences of +1 and
 // -1 have a deviation of sqrt(6/5), and an interval of 2.5706 sqrt(1/5) = 1.15 to either side.
 func TestReport(t *testing.T) {
-	e := suitetest.Loaded[*epochs](t, Definition.Load)
-	suitetest.CheckLacking(t, e, records.New(e.Key("quick")))
+	e := labtest.Loaded[*epochs](t, Definition.Load)
+	labtest.CheckLacking(t, e, records.New(e.Key("quick")))
 	p := e.Spec.Profiles["quick"]
 	top, largest := p.Batches[len(p.Batches)-1], p.Batches[len(p.Batches)-2]
 	pilot := func(n entry, s settings) int {
@@ -76,7 +76,7 @@ func TestReport(t *testing.T) {
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	cells := func(table, row int, columns ...string) string {
 		var got []string
 		for _, c := range columns {
@@ -136,7 +136,7 @@ func TestReport(t *testing.T) {
 // epochs may go; a way with which no pilot converges is trained all the same, beside the first;
 // where none of the first does there is no report.
 func TestUnreached(t *testing.T) {
-	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	e := labtest.Loaded[*epochs](t, Definition.Load)
 	p := e.Spec.Profiles["quick"]
 	pilot := func(n entry, s settings) int {
 		if n.batch == p.Batches[len(p.Batches)-1] {
@@ -190,7 +190,7 @@ func TestUnreached(t *testing.T) {
 // Settings with which one pilot of two does not reach the accuracy are not chosen, however
 // few epochs the other takes.
 func TestChosen(t *testing.T) {
-	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	e := labtest.Loaded[*epochs](t, Definition.Load)
 	p := e.Spec.Profiles["full"]
 	n := p.entry(e.Spec.Ways[0], p.Batches[0])
 	log := records.New(e.Key("full"))
@@ -214,7 +214,7 @@ func TestChosen(t *testing.T) {
 // Where not all pilots of any settings reach the accuracy, the settings with most that do come
 // nearest, of these those with the highest accuracies.
 func TestNearest(t *testing.T) {
-	c := choice{pilots: [][]*trials.Reached{
+	c := choice{pilots: [][]*trained.Reached{
 		{{Accuracies: []float64{0.6, 0.5}}, {Accuracies: []float64{0.69}}},
 		{{Accuracies: []float64{0.7}, Epochs: 9}, {Accuracies: []float64{0.1}}},
 		{{Accuracies: []float64{0.71}, Epochs: 9}, {Accuracies: []float64{0.3, 0.2}}},
@@ -231,7 +231,7 @@ func TestNearest(t *testing.T) {
 // Trainings have whole epochs, the rate rises to the settings' and falls to nearly 0, and
 // batch norm sees as many examples whatever the mini-batch. All ways have as many trials.
 func TestArms(t *testing.T) {
-	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	e := labtest.Loaded[*epochs](t, Definition.Load)
 	for name, p := range e.Spec.Profiles {
 		all := slices.Concat(e.curve(p), e.others(p, p.Batches[0]))
 		for _, n := range all {
@@ -266,7 +266,7 @@ func TestArms(t *testing.T) {
 // on to its end shows; with another accuracy it has other epochs, and the same bits up to
 // there.
 func TestTrain(t *testing.T) {
-	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	e := labtest.Loaded[*epochs](t, Definition.Load)
 	p := e.Spec.Profiles["smoke"]
 	n := p.entry(e.Spec.Ways[0], p.Batches[0])
 	tr := e.arm(p, n, n.grid[len(n.grid)-1]).Training(1)
@@ -280,24 +280,24 @@ func TestTrain(t *testing.T) {
 	}
 	most := slices.Max(want)
 	first := slices.Index(want, most)
-	r, err := trials.Until(t.Context(), tr, 100*most)
+	r, err := trained.Until(t.Context(), tr, 100*most)
 	if err != nil || r.Epochs != first+1 || !slices.Equal(r.Accuracies, want[:first+1]) || r.Check() != nil {
 		t.Errorf("%v, %+v, want %v up to epoch %d", err, r, want, first+1)
 	}
-	r, err = trials.Until(t.Context(), tr, 100*most+0.1)
+	r, err = trained.Until(t.Context(), tr, 100*most+0.1)
 	if err != nil || r.Epochs != 0 || !slices.Equal(r.Accuracies, want) || r.SHA256 != whole.WeightsSHA256 || r.Check() != nil {
 		t.Errorf("%v, %+v, want %v without end", err, r, want)
 	}
 	// What diverges has not reached it, and is no error.
 	tr.Optimizer, tr.LR = "sgd", 1e30
-	if r, err = trials.Until(t.Context(), tr, 100*most+0.1); err != nil || r.NonFinite == "" || r.Epochs != 0 || r.Check() != nil {
+	if r, err = trained.Until(t.Context(), tr, 100*most+0.1); err != nil || r.NonFinite == "" || r.Epochs != 0 || r.Check() != nil {
 		t.Errorf("%v, %+v, want one that diverges", err, r)
 	}
 }
 
 // The smallest profile is measured, and once more, when nothing is left to do.
 func TestMeasure(t *testing.T) {
-	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	e := labtest.Loaded[*epochs](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"device: host", "device: emulated", "host devices"},
 		{"checkpoint: never,", "m: 2, checkpoint: never,", "want none"},
 		{"momenta: [0.929, ", "momenta: [", "as many as the first's"},

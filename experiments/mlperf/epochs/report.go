@@ -6,19 +6,19 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 )
 
 // result is a choice and the trainings of the other seeds with its settings.
 type result struct {
 	choice
 	settings
-	runs []*trials.Reached // by seed
+	runs []*trained.Reached // by seed
 }
 
 // epochs of a training. One that has not reached the accuracy needs more than these, which
@@ -30,7 +30,7 @@ func (r result) epochs() (all []float64) {
 	return all
 }
 
-func unreached(r *trials.Reached) int {
+func unreached(r *trained.Reached) int {
 	if r.Epochs == 0 {
 		return 1
 	}
@@ -48,19 +48,19 @@ func (r result) reached() int {
 func (r result) all() bool { return r.reached() == len(r.runs) }
 
 // mean is printed with a sign where it is a lower bound.
-func (r result) mean() suite.Value {
-	v := suite.Mean(r.epochs(), 1)
+func (r result) mean() lab.Value {
+	v := lab.Mean(r.epochs(), 1)
 	if !r.all() {
 		v.Text = "> " + v.Text
 	}
 	return v
 }
 
-func (r result) share() suite.Value { return suite.Joined("%v of %v", r.reached(), len(r.runs)) }
+func (r result) share() lab.Value { return lab.Joined("%v of %v", r.reached(), len(r.runs)) }
 
 // against compares epochs with those of a base, seed by seed, by what of makes of both. Where
 // a training has not reached the accuracy one side of the interval is open.
-func (r result) against(base result, of func(own, base float64) float64, format func(float64) suite.Value) suite.Value {
+func (r result) against(base result, of func(own, base float64) float64, format func(float64) lab.Value) lab.Value {
 	var all []float64
 	bases := base.epochs()
 	for i, x := range r.epochs() {
@@ -74,14 +74,14 @@ func (r result) against(base result, of func(own, base float64) float64, format 
 	if !ok || !r.all() {
 		hi = math.Inf(1)
 	}
-	return suite.Joined("%v %v", format(p.Mean), suite.Interval(format(lo), format(hi)))
+	return lab.Joined("%v %v", format(p.Mean), lab.Interval(format(lo), format(hi)))
 }
 
 func difference(own, base float64) float64 { return own - base }
 func ratio(own, base float64) float64      { return own / base }
 
-func signed(x float64) suite.Value    { return suite.Difference(x, 1) }
-func hundredth(x float64) suite.Value { return suite.Fixed(x, 3) }
+func signed(x float64) lab.Value    { return lab.Difference(x, 1) }
+func hundredth(x float64) lab.Value { return lab.Fixed(x, 3) }
 
 // results are a log's.
 type results struct {
@@ -94,7 +94,7 @@ type results struct {
 }
 
 func (e *epochs) results(log *records.Log) (*results, error) {
-	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (e *epochs) results(log *records.Log) (*results, error) {
 	return r, nil
 }
 
-func (e *epochs) Report(log, reference *records.Log) (*suite.Report, error) {
+func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := e.results(log)
 	if err != nil {
 		return nil, err
@@ -135,10 +135,10 @@ func (e *epochs) Report(log, reference *records.Log) (*suite.Report, error) {
 		if err != nil {
 			before = nil // of another spec
 		}
-		addReference(ways, suite.ReferenceName(log, reference)+" epochs", before)
+		addReference(ways, lab.ReferenceName(log, reference)+" epochs", before)
 	}
 	points, growth := e.figure8(r)
-	report := &suite.Report{Tables: []*suite.Table{ways, points, growth, e.pilots(r), e.runs(r)}}
+	report := &lab.Report{Tables: []*lab.Table{ways, points, growth, e.pilots(r), e.runs(r)}}
 	dots := &plot.DotPanel{Title: "forms of LARS, largest mini-batch", Y: "epochs"}
 	for _, w := range r.ways {
 		dots.Add(w.Name, w.epochs())
@@ -148,10 +148,10 @@ func (e *epochs) Report(log, reference *records.Log) (*suite.Report, error) {
 }
 
 // addReference adds a column with the mean epochs of a reference's rows.
-func addReference(t *suite.Table, column string, before *results) {
+func addReference(t *lab.Table, column string, before *results) {
 	t.Numbers(column)
 	for i := range t.Rows {
-		cell := suite.Absent
+		cell := lab.Absent
 		if before != nil {
 			cell = before.ways[i].mean()
 		}
@@ -159,9 +159,9 @@ func addReference(t *suite.Table, column string, before *results) {
 	}
 }
 
-func (e *epochs) table1(r *results) *suite.Table {
+func (e *epochs) table1(r *results) *lab.Table {
 	p := r.profile
-	t := &suite.Table{ID: e.ID(), Title: e.Title(), Caption: []string{
+	t := &lab.Table{ID: e.ID(), Title: e.Title(), Caption: []string{
 		fmt.Sprintf("%v, %s procedural images in an epoch; epochs up to the first after which %g%% of %s held-out images are right, over %d seeds. LARS with a coefficient of %g, weight decay %g and label smoothing %g; the rate rises over the warm-up and then falls as the square of what is left of the schedule, with which a training ends; batch norm over %d examples.",
 			p.Model, units.FormatCommas(int64(p.Images.Train)), p.Accuracy, units.FormatCommas(int64(p.Images.HeldOut)), len(p.Seeds), e.Spec.Trust, e.Spec.L2, e.Spec.LabelSmoothing, e.Spec.Statistics),
 		fmt.Sprintf("The mini-batch is the largest with which all pilots of the first row converge with some of the settings tried. Every row's settings are those of as many trials, %d of each of %d pilot seeds, which are not among the seeds of the table: the fewest epochs on average, if all pilots reach the accuracy; if they do with none, those of the other rows that come nearest: most pilots that reach it, then the highest accuracies. Differences and ratios are to the first row, means over pairs of trainings with the same seed, with their 95%% intervals (Student's t).",
@@ -172,16 +172,16 @@ func (e *epochs) table1(r *results) *suite.Table {
 		"mini-batch", "rate", "warm-up", "momentum", "schedule", "reached", "epochs", "sd", "difference", "ratio")
 	for i, w := range r.ways {
 		row := []any{w.Name, w.Paper.Rate, w.Paper.WarmUp, w.Paper.Momentum, w.Paper.Epochs,
-			suite.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
-		row = append(row, suite.Number("%.3g", w.settings.Rate), suite.Fixed(w.WarmUp*float64(w.settings.Epochs), 1), suite.Number("%g", w.settings.Momentum), w.settings.Epochs,
-			w.share(), w.mean(), suite.SD(w.epochs(), 1))
+			lab.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
+		row = append(row, lab.Number("%.3g", w.settings.Rate), lab.Fixed(w.WarmUp*float64(w.settings.Epochs), 1), lab.Number("%g", w.settings.Momentum), w.settings.Epochs,
+			w.share(), w.mean(), lab.SD(w.epochs(), 1))
 		if i == 0 {
-			t.Add(append(row, suite.Absent, suite.Fixed(1, 3))...)
+			t.Add(append(row, lab.Absent, lab.Fixed(1, 3))...)
 			continue
 		}
 		t.Add(append(row, w.against(r.ways[0], difference, signed), w.against(r.ways[0], ratio, hundredth))...)
 	}
-	t.Notes = slices.Concat(edges(r.ways), suite.FewSeedsNote(len(p.Seeds)))
+	t.Notes = slices.Concat(edges(r.ways), lab.FewSeedsNote(len(p.Seeds)))
 	return t
 }
 
@@ -222,13 +222,13 @@ func (e *epochs) published() []series {
 }
 
 // figure8 returns the points of all series, and by how much each grows.
-func (e *epochs) figure8(r *results) (points, growth *suite.Table) {
-	points = &suite.Table{ID: e.ID() + "-batch", Title: "Figure 8: epochs by mini-batch, here and published", Caption: []string{
+func (e *epochs) figure8(r *results) (points, growth *lab.Table) {
+	points = &lab.Table{ID: e.ID() + "-batch", Title: "Figure 8: epochs by mini-batch, here and published", Caption: []string{
 		fmt.Sprintf("%s: %s as above, settings chosen by pilots for each mini-batch. %s: points of convergence of ResNet-50 with LARS; %s: the submissions, up to the evaluation that was accurate enough (every 4 epochs), as benchmark-seconds has them. So that they can be compared: mini-batches over the smallest of a series, epochs over those with it (ours seed by seed).", here, e.Spec.Ways[0].Name, reference, logged),
 	}}
 	points.Texts("series")
 	points.Numbers("mini-batch", "times the smallest", "of an epoch", "rate", "schedule", "reached", "epochs", "sd", "epochs / smallest")
-	growth = &suite.Table{ID: e.ID() + "-growth", Title: "Figure 8: growth of the epochs with the mini-batch", Caption: []string{
+	growth = &lab.Table{ID: e.ID() + "-growth", Title: "Figure 8: growth of the epochs with the mini-batch", Caption: []string{
 		"From a series' smallest mini-batch to its largest: how many times the mini-batch and the epochs, and the power of the mini-batch with which the epochs grow between the two. Pilots of larger ones than ours did not converge.",
 	}}
 	growth.Texts("series")
@@ -236,33 +236,33 @@ func (e *epochs) figure8(r *results) (points, growth *suite.Table) {
 	first, last := r.by[0], r.by[len(r.by)-1]
 	at := 0
 	for _, c := range r.curve {
-		row := []any{here, c.batch, suite.Number("%.3g", float64(c.batch)/float64(first.batch)), suite.Percent(float64(c.batch)/float64(r.Images.Train), 2)}
+		row := []any{here, c.batch, lab.Number("%.3g", float64(c.batch)/float64(first.batch)), lab.Percent(float64(c.batch)/float64(r.Images.Train), 2)}
 		if c.best < 0 {
-			points.Add(append(row, suite.Absent, suite.Absent, suite.Joined("%v of %v", 0, len(r.Pilots)), suite.Absent, suite.Absent, suite.Absent)...)
+			points.Add(append(row, lab.Absent, lab.Absent, lab.Joined("%v of %v", 0, len(r.Pilots)), lab.Absent, lab.Absent, lab.Absent)...)
 			continue
 		}
 		made := r.by[at]
 		at++
-		relative := suite.Fixed(1, 2)
+		relative := lab.Fixed(1, 2)
 		if at > 1 {
-			relative = made.against(first, ratio, func(x float64) suite.Value { return suite.Fixed(x, 2) })
+			relative = made.against(first, ratio, func(x float64) lab.Value { return lab.Fixed(x, 2) })
 		}
-		points.Add(append(row, suite.Number("%.3g", made.settings.Rate), made.settings.Epochs, made.share(), made.mean(), suite.SD(made.epochs(), 1), relative)...)
+		points.Add(append(row, lab.Number("%.3g", made.settings.Rate), made.settings.Epochs, made.share(), made.mean(), lab.SD(made.epochs(), 1), relative)...)
 	}
 	if len(r.by) > 1 {
 		times := float64(last.batch) / float64(first.batch)
-		growth.Add(here, len(r.by), first.batch, last.batch, suite.Number("%.3g", times),
-			last.against(first, ratio, func(x float64) suite.Value { return suite.Fixed(x, 2) }),
+		growth.Add(here, len(r.by), first.batch, last.batch, lab.Number("%.3g", times),
+			last.against(first, ratio, func(x float64) lab.Value { return lab.Fixed(x, 2) }),
 			last.against(first, func(own, base float64) float64 { return math.Log(own/base) / math.Log(times) }, hundredth))
 	}
 	for _, s := range e.published() {
 		smallest, largest := s.points[0], s.points[len(s.points)-1]
 		for _, p := range s.points {
-			points.Add(s.name, p.Batch, suite.Number("%.3g", float64(p.Batch)/float64(smallest.Batch)), suite.Percent(float64(p.Batch)/float64(e.Spec.Images), 2),
-				suite.Absent, suite.Absent, suite.Absent, p.Epochs, suite.Absent, suite.Fixed(p.Epochs.Value/smallest.Epochs.Value, 2))
+			points.Add(s.name, p.Batch, lab.Number("%.3g", float64(p.Batch)/float64(smallest.Batch)), lab.Percent(float64(p.Batch)/float64(e.Spec.Images), 2),
+				lab.Absent, lab.Absent, lab.Absent, p.Epochs, lab.Absent, lab.Fixed(p.Epochs.Value/smallest.Epochs.Value, 2))
 		}
 		times, grown := float64(largest.Batch)/float64(smallest.Batch), largest.Epochs.Value/smallest.Epochs.Value
-		growth.Add(s.name, len(s.points), smallest.Batch, largest.Batch, suite.Number("%.3g", times), suite.Fixed(grown, 2), suite.Fixed(math.Log(grown)/math.Log(times), 3))
+		growth.Add(s.name, len(s.points), smallest.Batch, largest.Batch, lab.Number("%.3g", times), lab.Fixed(grown, 2), lab.Fixed(math.Log(grown)/math.Log(times), 3))
 	}
 	points.Notes = edges(r.by)
 	return points, growth
@@ -291,8 +291,8 @@ func (e *epochs) panel(r *results) *plot.LinePanel {
 }
 
 // pilots has a row for every setting that was tried.
-func (e *epochs) pilots(r *results) *suite.Table {
-	t := &suite.Table{ID: e.ID() + "-pilots", Title: "Epochs to an accuracy: the pilots, and what they choose", Caption: []string{
+func (e *epochs) pilots(r *results) *lab.Table {
+	t := &lab.Table{ID: e.ID() + "-pilots", Title: "Epochs to an accuracy: the pilots, and what they choose", Caption: []string{
 		fmt.Sprintf("Epochs of the pilots with seeds %s, \"-\" where the accuracy was not reached. Chosen is the fewest epochs on average where all reach it, the first of equals.", strings.Trim(fmt.Sprint(r.Pilots), "[]")),
 	}}
 	t.Texts("update")
@@ -303,7 +303,7 @@ func (e *epochs) pilots(r *results) *suite.Table {
 			var reached []any
 			best := 0.0
 			for _, run := range c.pilots[i] {
-				cell := any(suite.Absent)
+				cell := any(lab.Absent)
 				if run.Epochs > 0 {
 					cell = run.Epochs
 				}
@@ -312,22 +312,22 @@ func (e *epochs) pilots(r *results) *suite.Table {
 					best = max(best, slices.Max(run.Accuracies))
 				}
 			}
-			t.Add(c.Name, c.batch, s.Epochs, suite.Fixed(s.WarmUp*float64(s.Epochs), 1), suite.Number("%g", s.Momentum), suite.Number("%.3g", s.Rate),
-				suite.List(" ", reached...), suite.Percent(best, 1), suite.YesOrNo(i == c.best))
+			t.Add(c.Name, c.batch, s.Epochs, lab.Fixed(s.WarmUp*float64(s.Epochs), 1), lab.Number("%g", s.Momentum), lab.Number("%.3g", s.Rate),
+				lab.List(" ", reached...), lab.Percent(best, 1), lab.YesOrNo(i == c.best))
 		}
 	}
 	return t
 }
 
 // runs has a row for each training of the seeds.
-func (e *epochs) runs(r *results) *suite.Table {
-	t := &suite.Table{ID: e.ID() + "-runs", Title: "Epochs to an accuracy: each training", Caption: []string{"Epochs up to the accuracy, \"-\" where it was not reached, and the accuracy with which a training ended."}}
+func (e *epochs) runs(r *results) *lab.Table {
+	t := &lab.Table{ID: e.ID() + "-runs", Title: "Epochs to an accuracy: each training", Caption: []string{"Epochs up to the accuracy, \"-\" where it was not reached, and the accuracy with which a training ended."}}
 	t.Texts("update")
 	t.Numbers("mini-batch", "seed", "epochs", "accuracy")
 	t.Texts("SHA-256 of the weights")
 	for _, made := range slices.Concat(r.by, r.ways[1:]) {
 		for i, run := range made.runs {
-			var epochs any = suite.Absent
+			var epochs any = lab.Absent
 			if run.Epochs > 0 {
 				epochs = run.Epochs
 			}
@@ -335,7 +335,7 @@ func (e *epochs) runs(r *results) *suite.Table {
 			if n := len(run.Accuracies); n > 0 {
 				last = run.Accuracies[n-1]
 			}
-			t.Add(made.Name, made.batch, r.Seeds[i], epochs, suite.Percent(last, 1), run.SHA256[:16])
+			t.Add(made.Name, made.batch, r.Seeds[i], epochs, lab.Percent(last, 1), run.SHA256[:16])
 		}
 	}
 	return t

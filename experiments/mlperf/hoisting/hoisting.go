@@ -9,28 +9,28 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "hoisting", Folder: folder, New: suite.New[hoisting]}
+var Definition = lab.Definition{ID: "hoisting", Folder: folder, New: lab.New[hoisting]}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Batches     []int   `yaml:"batches" want:"1..4096"`
 	Within      float64 `yaml:"within" want:">0..1000"` // percent
 	Accelerator string  `yaml:"accelerator" want:"accelerator"`
@@ -47,8 +47,8 @@ type size struct {
 }
 
 type profile struct {
-	Expected   suite.Span `yaml:"expected" want:"shown"`
-	Measured   size       `yaml:"measured"`
+	Expected   lab.Span `yaml:"expected" want:"shown"`
+	Measured   size     `yaml:"measured"`
 	Calibrated []struct {
 		size    `yaml:",inline"`
 		Batches []int `yaml:"batches" want:"1..4096"`
@@ -58,21 +58,21 @@ type profile struct {
 }
 
 type hoisting struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (h *hoisting) Resolve() *suite.Problem {
+func (h *hoisting) Resolve() *lab.Problem {
 	if len(h.Spec.Batches) == 0 || !slices.IsSorted(h.Spec.Batches) {
-		return suite.At(errors.New("want one or more, in ascending order"), "batches")
+		return lab.At(errors.New("want one or more, in ascending order"), "batches")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := h.Spec.Profiles[name]
 		if len(p.Calibrated) < 2 {
-			return suite.At(errors.New("want two sizes or more"), "profiles", name, "calibrated")
+			return lab.At(errors.New("want two sizes or more"), "profiles", name, "calibrated")
 		}
 		for i, c := range p.Calibrated {
 			if c.Width == p.Measured.Width || len(c.Batches) == 0 {
-				return suite.At(errors.New("want another width than the measured one, and batches"), "profiles", name, "calibrated", fmt.Sprint(i))
+				return lab.At(errors.New("want another width than the measured one, and batches"), "profiles", name, "calibrated", fmt.Sprint(i))
 			}
 		}
 	}
@@ -132,13 +132,13 @@ type measurement struct {
 	profile
 }
 
-func (h *hoisting) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(h.Spec.Profiles, profile)
+func (h *hoisting) Repeated(profile string) (timed.Repeated, error) {
+	p, err := lab.ProfileOf(h.Spec.Profiles, profile)
 	return &measurement{h, p}, err
 }
 
 func (h *hoisting) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return rounds.Measure(ctx, h, log, p)
+	return timed.Measure(ctx, h, log, p)
 }
 
 func (m *measurement) Samples() [][]string {
@@ -264,7 +264,7 @@ func (m *measurement) results(log *records.Log) (all []*result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dtype := suite.Named(workload.ParseDType, m.Spec.DType)
+	dtype := lab.Named(train.ParseDType, m.Spec.DType)
 	for _, b := range m.Spec.Batches {
 		r := &result{batch: b}
 		for i, l := range m.Measured.pair(b) {
@@ -290,8 +290,8 @@ func (m *measurement) results(log *records.Log) (all []*result, err error) {
 	return all, nil
 }
 
-func (h *hoisting) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(h.Spec.Profiles, log.Key.Profile)
+func (h *hoisting) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(h.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (h *hoisting) Report(log, reference *records.Log) (*suite.Report, error) {
 		return nil, err
 	}
 	var referred []*result
-	t := &suite.Table{ID: h.ID(), Title: h.Title(), Caption: []string{
+	t := &lab.Table{ID: h.ID(), Title: h.Title(), Caption: []string{
 		fmt.Sprintf("A forward and a backward pass of a recurrent layer of %d inputs and units over %d steps, float32, one thread. Hoisted: the input is projected before the loop, and the gradients of weights follow it; inside: both are in the loop. Median of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Measured.Width, p.Measured.Steps, p.Rounds),
 		fmt.Sprintf("Modelled: by a roofline whose rates and overheads were fitted, in the same round, to the operations of layers of other sizes. Within: the measured factor is within %g%% of it. On %s: a layer of %d inputs and units over %d steps, %s activations, by the published rates.", h.Spec.Within, h.Spec.Accelerator, h.Spec.Pod.Width, h.Spec.Pod.Steps, h.Spec.DType),
 	}}
@@ -309,27 +309,27 @@ func (h *hoisting) Report(log, reference *records.Log) (*suite.Report, error) {
 	t.Texts("within")
 	t.Numbers("hoisted examples/s", h.Spec.Accelerator+" hoisted", h.Spec.Accelerator+" inside", h.Spec.Accelerator+" inside / hoisted")
 	if reference != nil {
-		if of, err := suite.ProfileOf(h.Spec.Profiles, reference.Key.Profile); err == nil {
+		if of, err := lab.ProfileOf(h.Spec.Profiles, reference.Key.Profile); err == nil {
 			referred, _ = (&measurement{h, of}).results(reference)
 		}
-		t.Numbers("inside / hoisted, " + suite.ReferenceName(log, reference))
+		t.Numbers("inside / hoisted, " + lab.ReferenceName(log, reference))
 	}
 	panel := &plot.LinePanel{Title: "inside / hoisted", X: "examples a core", Y: "times as long", FromZero: true}
 	var points [3][]plot.Point
 	for i, r := range all {
-		hoisted, inside := suite.Median(r.hoisted, suite.Seconds), suite.Median(r.inside, suite.Seconds)
+		hoisted, inside := lab.Median(r.hoisted, lab.Seconds), lab.Median(r.inside, lab.Seconds)
 		factor := stats.RatioOf(r.inside, r.hoisted)
-		over := suite.Median(r.over(), func(x float64) suite.Value { return suite.Fixed(x, 3) })
+		over := lab.Median(r.over(), func(x float64) lab.Value { return lab.Fixed(x, 3) })
 		model, pod := stats.Median(r.modelled), r.pod[1]/r.pod[0]
 		near := over[0].Numbers[0] >= 1-h.Spec.Within/100 && over[0].Numbers[0] <= 1+h.Spec.Within/100
 		row := []any{
-			r.batch, hoisted, inside, suite.Ratio(factor, false), suite.Fixed(model, 2), over, suite.YesOrNo(near),
-			suite.Number("%.4g", float64(r.batch)/hoisted[0].Numbers[0]), suite.Seconds(r.pod[0]), suite.Seconds(r.pod[1]), suite.Fixed(pod, 2),
+			r.batch, hoisted, inside, lab.Ratio(factor, false), lab.Fixed(model, 2), over, lab.YesOrNo(near),
+			lab.Number("%.4g", float64(r.batch)/hoisted[0].Numbers[0]), lab.Seconds(r.pod[0]), lab.Seconds(r.pod[1]), lab.Fixed(pod, 2),
 		}
 		if reference != nil {
-			cell := suite.Absent
+			cell := lab.Absent
 			if i < len(referred) {
-				cell = suite.Fixed(stats.RatioOf(referred[i].inside, referred[i].hoisted).Median, 2)
+				cell = lab.Fixed(stats.RatioOf(referred[i].inside, referred[i].hoisted).Median, 2)
 			}
 			row = append(row, cell)
 		}
@@ -344,11 +344,11 @@ func (h *hoisting) Report(log, reference *records.Log) (*suite.Report, error) {
 		{Name: "modelled", Lines: [][]plot.Point{points[1]}, Dashed: true},
 		{Name: "modelled on " + h.Spec.Accelerator, Lines: [][]plot.Point{points[2]}, Dashed: true},
 	}
-	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(m, log))
+	t.Notes = append(lab.FewRoundsNote(p.Rounds), timed.ProcessNote(m, log))
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
-	report := &suite.Report{Tables: []*suite.Table{t}}
+	report := &lab.Report{Tables: []*lab.Table{t}}
 	report.Files, err = plot.Files(h.ID(), h.Title(), []plot.Axes{panel})
 	return report, err
 }

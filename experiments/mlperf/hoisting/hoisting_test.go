@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 	"gpipebench/nn/program"
 )
 
 // Instructions whose times are a linear function of their arithmetic and traffic give a model that
 // is right for other sizes: measured factors that are what the functions say are within.
 func TestReport(t *testing.T) {
-	h := suitetest.Loaded[*hoisting](t, Definition.Load)
+	h := labtest.Loaded[*hoisting](t, Definition.Load)
 	log := records.New(h.Key("quick"))
-	suitetest.CheckLacking(t, h, log)
+	labtest.CheckLacking(t, h, log)
 	p := h.Spec.Profiles["quick"]
 	m := &measurement{h, p}
 	seconds := func(in *program.Instr) float64 {
@@ -54,10 +54,10 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	for i, b := range h.Spec.Batches {
-		of := func(column string) suite.Value { return table.Rows[i][table.Column(column)] }
+		of := func(column string) lab.Value { return table.Rows[i][table.Column(column)] }
 		pair := p.Measured.pair(b)
 		hoisted, _ := whole(pair[0])
 		inside, _ := whole(pair[1])
@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 		if i == 0 {
 			want, within = 1.5, "no"
 		}
-		suitetest.CheckCells(t, table, table.Rows[i], map[string]float64{"hoisted": hoisted, "measured inside / hoisted": want * inside / hoisted, "inside / hoisted, reference": want * inside / hoisted})
+		labtest.CheckCells(t, table, table.Rows[i], map[string]float64{"hoisted": hoisted, "measured inside / hoisted": want * inside / hoisted, "inside / hoisted, reference": want * inside / hoisted})
 		// Padded products of small batches and overheads leave a few percent.
 		if got := of("measured / modelled").Numbers[0]; math.Abs(got/want-1) > 0.05 || of("within").Text != within {
 			t.Errorf("batch %d: measured over modelled %v, within %v, want %v", b, got, of("within"), want)
@@ -78,9 +78,9 @@ func TestReport(t *testing.T) {
 
 // A round has all samples, those of the calibration with a time for each instruction.
 func TestMeasures(t *testing.T) {
-	h := suitetest.Loaded[*hoisting](t, Definition.Load)
+	h := labtest.Loaded[*hoisting](t, Definition.Load)
 	log := records.New(h.Key("smoke"))
-	suitetest.MeasureTwice(t, h, log)
+	labtest.MeasureTwice(t, h, log)
 	m := &measurement{h, h.Spec.Profiles["smoke"]}
 	if n := len(m.measured()) + len(m.calibrated()); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)
@@ -109,14 +109,14 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"batches: [1, 2, 4, 8, 16, 32]", "batches: [2, 1]", "ascending"},
 		{"calibrated: [{width: 32,", "calibrated: [{width: 48,", "want another width"},
 		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
 		{"turns: 1", "turns: 0", "want a whole number from 1"},
 	})
-	h := suitetest.Loaded[*hoisting](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	h := labtest.Loaded[*hoisting](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		h.Spec.Accelerator = file
 		return h
 	})

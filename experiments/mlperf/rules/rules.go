@@ -11,32 +11,32 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/tracer"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "bfloat16-rules", Folder: folder, New: suite.New[rules], Untimed: true}
+var Definition = lab.Definition{ID: "bfloat16-rules", Folder: folder, New: lab.New[rules], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Model      workload.Model `yaml:"model"`
-	Optimizer  string         `yaml:"optimizer" want:"optimizer"`
-	Batch      int            `yaml:"batch" want:"2..65536"`
-	Rules      []rule         `yaml:"rules"`
+	lab.Head  `yaml:",inline"`
+	Model     train.Model `yaml:"model"`
+	Optimizer string      `yaml:"optimizer" want:"optimizer"`
+	Batch     int         `yaml:"batch" want:"2..65536"`
+	Rules     []rule      `yaml:"rules"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 type rule struct {
@@ -46,34 +46,34 @@ type rule struct {
 }
 
 type rules struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (x *rules) Resolve() *suite.Problem {
+func (x *rules) Resolve() *lab.Problem {
 	var named []string
 	for i, r := range x.Spec.Rules {
 		if finders[r.ID] == nil {
-			return suite.At(fmt.Errorf("unknown rule %q: want one of %s", r.ID, strings.Join(slices.Sorted(maps.Keys(finders)), ", ")), "rules", fmt.Sprint(i), "id")
+			return lab.At(fmt.Errorf("unknown rule %q: want one of %s", r.ID, strings.Join(slices.Sorted(maps.Keys(finders)), ", ")), "rules", fmt.Sprint(i), "id")
 		}
 		named = append(named, r.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(finders)) {
 		if !slices.Contains(named, id) {
-			return suite.At(fmt.Errorf("no rule %q: want all of them", id), "rules")
+			return lab.At(fmt.Errorf("no rule %q: want all of them", id), "rules")
 		}
 	}
 	return nil
 }
 
-func (x *rules) Planned(string) []suite.PlannedRun {
-	return []suite.PlannedRun{{Path: []string{"model"}, Run: x.training()}}
+func (x *rules) Planned(string) []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: x.training()}}
 }
 
 // training is that of two replicas with activations in bfloat16.
-func (x *rules) training() workload.Training {
-	return workload.Training{
+func (x *rules) training() train.Training {
+	return train.Training{
 		Model: x.Spec.Model, Batch: x.Spec.Batch, Steps: 1, Seed: x.Spec.Seed, Optimizer: x.Spec.Optimizer, LR: 1, LRSchedule: "constant",
-		Setup: workload.Setup{Partitions: 1, MicroBatches: 1, Replicas: 2, DType: graph.BF16, Checkpoint: schedule.Never, Threads: 1},
+		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Replicas: 2, DType: graph.BF16, Checkpoint: schedule.Never, Threads: 1},
 	}
 }
 
@@ -166,10 +166,10 @@ func each(bytes, elements int64) found {
 }
 
 func (x *rules) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []suite.Job
+	var jobs []lab.Job
 	for _, r := range x.Spec.Rules {
 		if !log.Has(r.ID) {
-			jobs = append(jobs, suite.Job{Sample: r.ID})
+			jobs = append(jobs, lab.Job{Sample: r.ID})
 		}
 	}
 	if len(jobs) == 0 {
@@ -219,7 +219,7 @@ func (x *rules) step(ctx context.Context) (*step, error) {
 			}
 		}
 	}
-	optimizer, err := workload.ParseOptimizer(t.Optimizer)
+	optimizer, err := train.ParseOptimizer(t.Optimizer)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (x *rules) step(ctx context.Context) (*step, error) {
 		return nil, err
 	}
 	s.plan = plans[0]
-	l, err := (&workload.Timing{}).Open(ctx, t)
+	l, err := (&train.Timing{}).Open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +242,8 @@ func (x *rules) step(ctx context.Context) (*step, error) {
 	return s, nil
 }
 
-func (x *rules) Report(log, _ *records.Log) (*suite.Report, error) {
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+func (x *rules) Report(log, _ *records.Log) (*lab.Report, error) {
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("Bits of what a step has, as %v with %s and activations in bfloat16 is compiled and run by two replicas here; all that were found, with the number of operands or elements that they are of. Computed is what is stored in 16 bits in float32 as well, and rounded once.", x.Spec.Model, x.Spec.Optimizer),
 	}}
 	t.Texts("id", "what")
@@ -257,13 +257,13 @@ func (x *rules) Report(log, _ *records.Log) (*suite.Report, error) {
 		if len(f.Bits) == 0 {
 			return nil, log.Strange(r.ID, errors.New("nothing was found"))
 		}
-		paper, same := suite.Value{Text: "not stated"}, "-"
+		paper, same := lab.Value{Text: "not stated"}, "-"
 		if r.Paper > 0 {
-			paper, same = suite.Whole(int64(r.Paper), fmt.Sprint(r.Paper)), suite.YesOrNo(slices.Equal(f.Bits, []int{r.Paper}))
+			paper, same = lab.Whole(int64(r.Paper), fmt.Sprint(r.Paper)), lab.YesOrNo(slices.Equal(f.Bits, []int{r.Paper}))
 		}
-		t.Add(r.ID, r.What, paper, suite.Ints(" and ", f.Bits), f.Of, same)
+		t.Add(r.ID, r.What, paper, lab.Ints(" and ", f.Bits), f.Of, same)
 	}
-	return &suite.Report{Tables: []*suite.Table{t}}, nil
+	return &lab.Report{Tables: []*lab.Table{t}}, nil
 }
 
 func isConvolution(op string) bool { return strings.HasPrefix(op, "conv2d") }

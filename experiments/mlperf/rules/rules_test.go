@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 	"gpipebench/nn/program"
 )
 
 // Each rule as it is documented (docs/design.md, bfloat16), found in a step.
 func TestRules(t *testing.T) {
-	x := suitetest.Loaded[*rules](t, Definition.Load)
+	x := labtest.Loaded[*rules](t, Definition.Load)
 	log := records.New(x.Key("quick"))
-	suitetest.CheckLacking(t, x, log)
-	suitetest.MeasureTwice(t, x, log)
+	labtest.CheckLacking(t, x, log)
+	labtest.MeasureTwice(t, x, log)
 	want := map[string]string{
 		"convolution-inputs": "16 [16] yes", "convolution-weights": "16 [16] yes", "convolution-sums": "not stated [32] -", "convolution-outputs": "not stated [16] -",
 		"batch-norm-statistics": "32 [32] yes", "batch-norm-images": "32 [16] no", "other-images": "32 [16] no", "loss": "32 [32] yes", "logits": "32 [16] no",
@@ -53,7 +53,7 @@ func TestOtherStorage(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"id: logits", "id: nothing", "unknown rule \"nothing\""},
 		{"  - {id: logits, what: logits that the loss reads, paper: 32}\n", "", "no rule \"logits\""},
 		{"batch: 16", "batch: 1", "want a whole number from 2"},

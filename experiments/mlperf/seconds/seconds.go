@@ -8,25 +8,25 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "benchmark-seconds", Folder: folder, New: suite.New[seconds], Untimed: true}
+var Definition = lab.Definition{ID: "benchmark-seconds", Folder: folder, New: lab.New[seconds], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Accelerator string    `yaml:"accelerator" want:"accelerator"`
 	DType       string    `yaml:"dtype" want:"dtype"`
 	AllReduce   string    `yaml:"all_reduce" want:"all-reduce"`
@@ -38,21 +38,21 @@ type spec struct {
 
 // network is one that was submitted.
 type network struct {
-	ID        string         `yaml:"id" want:"id,key"`
-	Name      string         `yaml:"name" want:"name"`
-	Model     workload.Model `yaml:"model"`
-	Optimizer string         `yaml:"optimizer" want:"optimizer"`
-	Examples  int            `yaml:"examples" want:"0..1000000000"` // of an epoch; 0: runs have its steps
-	Runs      []run          `yaml:"runs"`
+	ID        string      `yaml:"id" want:"id,key"`
+	Name      string      `yaml:"name" want:"name"`
+	Model     train.Model `yaml:"model"`
+	Optimizer string      `yaml:"optimizer" want:"optimizer"`
+	Examples  int         `yaml:"examples" want:"0..1000000000"` // of an epoch; 0: runs have its steps
+	Runs      []run       `yaml:"runs"`
 }
 
 // printed is a figure of the paper that is another one elsewhere.
 type printed struct {
-	ID      string         `yaml:"id" want:"id,key"`
-	What    string         `yaml:"what" want:"name"`
-	Printed suite.Verbatim `yaml:"printed"`
-	Found   suite.Verbatim `yaml:"found"`
-	In      string         `yaml:"in" want:"name"`
+	ID      string       `yaml:"id" want:"id,key"`
+	What    string       `yaml:"what" want:"name"`
+	Printed lab.Verbatim `yaml:"printed"`
+	Found   lab.Verbatim `yaml:"found"`
+	In      string       `yaml:"in" want:"name"`
 }
 
 // run is what was logged on a number of cores.
@@ -61,12 +61,12 @@ type run struct {
 		X int `yaml:"x" want:"1..256"`
 		Y int `yaml:"y" want:"1..256"`
 	} `yaml:"torus"`
-	Batch   int            `yaml:"batch" want:"1..16777216"`
-	Epochs  suite.Verbatim `yaml:"epochs"`
-	Seconds suite.Verbatim `yaml:"seconds"`
-	Spatial int            `yaml:"spatial" want:"0..64"`             // cores that divide each image by its rows; 0: 1
-	Scope   string         `yaml:"bn_scope" want:"scope,optional"`   // in groups of such cores
-	Steps   int            `yaml:"epoch_steps" want:"0..1000000000"` // of an epoch; 0: its examples over the mini-batch
+	Batch   int          `yaml:"batch" want:"1..16777216"`
+	Epochs  lab.Verbatim `yaml:"epochs"`
+	Seconds lab.Verbatim `yaml:"seconds"`
+	Spatial int          `yaml:"spatial" want:"0..64"`             // cores that divide each image by its rows; 0: 1
+	Scope   string       `yaml:"bn_scope" want:"scope,optional"`   // in groups of such cores
+	Steps   int          `yaml:"epoch_steps" want:"0..1000000000"` // of an epoch; 0: its examples over the mini-batch
 }
 
 func (r run) cores() int { return r.Torus.X * r.Torus.Y }
@@ -94,65 +94,65 @@ func (n *network) steps(r run) float64 {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Most     int        `yaml:"most" want:"1..64"` // how many of a network's runs
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Most     int      `yaml:"most" want:"1..64"` // how many of a network's runs
 }
 
 // seconds simulates a step of each run.
 type seconds struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (s *seconds) Resolve() *suite.Problem {
+func (s *seconds) Resolve() *lab.Problem {
 	if len(s.Spec.Networks) == 0 {
-		return suite.At(errors.New("want at least one"), "networks")
+		return lab.At(errors.New("want at least one"), "networks")
 	}
 	most := 0
 	for i, n := range s.Spec.Networks {
 		at := []string{"networks", fmt.Sprint(i)}
 		if len(n.Runs) == 0 {
-			return suite.At(errors.New("want at least one"), append(at, "runs")...)
+			return lab.At(errors.New("want at least one"), append(at, "runs")...)
 		}
 		most = max(most, len(n.Runs))
 		for j, r := range n.Runs {
 			path := append(slices.Clone(at), "runs", fmt.Sprint(j))
-			scope := suite.Named(gpipe.ParseScope, r.Scope)
+			scope := lab.Named(gpipe.ParseScope, r.Scope)
 			switch cores := r.cores(); {
 			case cores < 2:
-				return suite.At(errors.New("want two cores or more"), append(path, "torus")...)
+				return lab.At(errors.New("want two cores or more"), append(path, "torus")...)
 			case j > 0 && cores <= n.Runs[j-1].cores():
-				return suite.At(errors.New("want more cores than the one before"), append(path, "torus")...)
+				return lab.At(errors.New("want more cores than the one before"), append(path, "torus")...)
 			case cores%r.spatial() != 0 || r.groups() < 2:
-				return suite.At(fmt.Errorf("%d of %d cores for each image: want a number that divides them into two groups or more", r.Spatial, cores), append(path, "spatial")...)
+				return lab.At(fmt.Errorf("%d of %d cores for each image: want a number that divides them into two groups or more", r.Spatial, cores), append(path, "spatial")...)
 			case r.Batch%r.groups() != 0:
-				return suite.At(fmt.Errorf("%d examples on %s: want as many on each", r.Batch, r.ranks()), append(path, "batch")...)
+				return lab.At(fmt.Errorf("%d examples on %s: want as many on each", r.Batch, r.ranks()), append(path, "batch")...)
 			case scope > 1 && r.groups()%int(scope) != 0:
-				return suite.At(fmt.Errorf("batch norm over %v of %s: want a number that divides them", scope, r.ranks()), append(path, "bn_scope")...)
+				return lab.At(fmt.Errorf("batch norm over %v of %s: want a number that divides them", scope, r.ranks()), append(path, "bn_scope")...)
 			case !(r.Epochs.Value > 0) || !(r.Seconds.Value > 0):
-				return suite.At(errors.New("want epochs and seconds above 0"), path...)
+				return lab.At(errors.New("want epochs and seconds above 0"), path...)
 			case (n.Examples > 0) == (r.Steps > 0):
-				return suite.At(errors.New("want either the network's examples or the steps of an epoch"), path...)
+				return lab.At(errors.New("want either the network's examples or the steps of an epoch"), path...)
 			}
 		}
 	}
-	for _, name := range suite.Profiles {
-		if p, err := suite.ProfileOf(s.Spec.Profiles, name); err == nil && p.Most > most {
-			return suite.At(fmt.Errorf("want at most %d, the largest number of runs", most), "profiles", name, "most")
+	for _, name := range lab.Profiles {
+		if p, err := lab.ProfileOf(s.Spec.Profiles, name); err == nil && p.Most > most {
+			return lab.At(fmt.Errorf("want at most %d, the largest number of runs", most), "profiles", name, "most")
 		}
 	}
 	return nil
 }
 
-func (s *seconds) Planned(string) (list []suite.PlannedRun) {
+func (s *seconds) Planned(string) (list []lab.PlannedRun) {
 	for i, n := range s.Spec.Networks {
-		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: 1}})
+		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: 1}})
 	}
 	return list
 }
 
 // each calls f for every run of a profile.
 func (s *seconds) each(profile string, f func(*network, run) error) error {
-	p, err := suite.ProfileOf(s.Spec.Profiles, profile)
+	p, err := lab.ProfileOf(s.Spec.Profiles, profile)
 	if err != nil {
 		return err
 	}
@@ -176,13 +176,13 @@ type sample struct {
 }
 
 func (s *seconds) name(n *network, r run) string {
-	return suite.AtRates(fmt.Sprintf("%s/cores=%d", n.ID, r.cores()), s.Spec.Accelerator, nil)
+	return lab.AtRates(fmt.Sprintf("%s/cores=%d", n.ID, r.cores()), s.Spec.Accelerator, nil)
 }
 
 func (s *seconds) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []suite.Job
+	var jobs []lab.Job
 	if err := s.each(log.Key.Profile, func(n *network, r run) error {
-		jobs = append(jobs, suite.Job{Sample: s.name(n, r), Make: func(ctx context.Context) (any, string, error) {
+		jobs = append(jobs, lab.Job{Sample: s.name(n, r), Make: func(ctx context.Context) (any, string, error) {
 			made, err := s.simulate(ctx, n, r)
 			return made, s.name(n, r), err
 		}})
@@ -190,7 +190,7 @@ func (s *seconds) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	}); err != nil {
 		return err
 	}
-	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
 // simulate models a step. Of a group that divides its images, one core with all of them is
@@ -199,11 +199,11 @@ func (s *seconds) Measure(ctx context.Context, log *records.Log, p progress.Prog
 // part of the all-reduce.
 func (s *seconds) simulate(ctx context.Context, n *network, r run) (*sample, error) {
 	examples := r.Batch / r.groups()
-	step := simulation.Simulating{
-		Model: n.Model, Accelerator: s.Spec.Accelerator, Batch: examples * r.cores(), Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, s.Spec.DType),
-		AllReduce: suite.Named(reduction.ParseKind, s.Spec.AllReduce), Torus: [2]int{r.Torus.X, r.Torus.Y}, Accounting: gpipe.FullAccounting,
-		Setup: workload.Setup{
-			Partitions: 1, MicroBatches: 1, Replicas: r.cores(), BNScope: suite.Named(gpipe.ParseScope, r.Scope), ShardUpdate: true,
+	step := simulate.Simulating{
+		Model: n.Model, Accelerator: s.Spec.Accelerator, Batch: examples * r.cores(), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, s.Spec.DType),
+		AllReduce: lab.Named(reduction.ParseKind, s.Spec.AllReduce), Torus: [2]int{r.Torus.X, r.Torus.Y}, Accounting: gpipe.FullAccounting,
+		Setup: train.Setup{
+			Partitions: 1, MicroBatches: 1, Replicas: r.cores(), BNScope: lab.Named(gpipe.ParseScope, r.Scope), ShardUpdate: true,
 			Schedule: schedule.GPipe, Checkpoint: schedule.Never,
 		},
 	}
@@ -220,10 +220,10 @@ func (s *seconds) simulate(ctx context.Context, n *network, r run) (*sample, err
 
 // saves returns by how many seconds F and B of some images are shorter on cores that divide
 // them than on one core, but for sums of gradients.
-func saves(ctx context.Context, step simulation.Simulating, examples, cores int) (float64, error) {
+func saves(ctx context.Context, step simulate.Simulating, examples, cores int) (float64, error) {
 	in := step.Model.Input(examples)
 	step.Batch, step.AllReduce, step.Torus = examples, reduction.Ring, [2]int{}
-	step.Setup = workload.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.GPipe, Checkpoint: schedule.Never}
+	step.Setup = train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.GPipe, Checkpoint: schedule.Never}
 	p, err := step.Pipeline(ctx, in)
 	if err != nil {
 		return 0, err
@@ -237,19 +237,19 @@ func saves(ctx context.Context, step simulation.Simulating, examples, cores int)
 }
 
 // printed lists what the paper prints and what was found.
-func (s *seconds) printed() *suite.Table {
-	t := &suite.Table{ID: s.ID() + "-printed", Title: "The paper's text beside logs, programs and figures"}
+func (s *seconds) printed() *lab.Table {
+	t := &lab.Table{ID: s.ID() + "-printed", Title: "The paper's text beside logs, programs and figures"}
 	t.Texts("id", "what")
 	t.Numbers("printed", "found")
 	t.Texts("in")
 	for _, p := range s.Spec.Printed {
-		t.Add(p.ID, p.What, suite.Value{Text: p.Printed.Text, Numbers: []float64{p.Printed.Value}}, suite.Value{Text: p.Found.Text, Numbers: []float64{p.Found.Value}}, p.In)
+		t.Add(p.ID, p.What, lab.Value{Text: p.Printed.Text, Numbers: []float64{p.Printed.Value}}, lab.Value{Text: p.Found.Text, Numbers: []float64{p.Found.Value}}, p.In)
 	}
 	return t
 }
 
-func (s *seconds) Report(log, _ *records.Log) (*suite.Report, error) {
-	t := &suite.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
+func (s *seconds) Report(log, _ *records.Log) (*lab.Report, error) {
+	t := &lab.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
 		fmt.Sprintf("Modelled cores (%s), %s activations, all-reduce %s, updates divided, nothing recomputed. Modelled: the steps alone. Logged: the whole benchmark, with evaluations.", s.Spec.Accelerator, s.Spec.DType, s.Spec.AllReduce),
 	}}
 	for _, n := range s.Spec.Networks {
@@ -265,9 +265,9 @@ func (s *seconds) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		unfit = unfit || !of.Fits
 		steps := n.steps(r)
-		t.Add(n.Name, r.cores(), r.spatial(), r.Batch, suite.Number("%g", float64(r.Batch)/float64(r.cores())), suite.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, suite.Number("%.0f", steps),
-			suite.Seconds(of.Seconds), suite.Percent(of.Reduce/of.Seconds, 1), suite.Percent(of.Update/of.Seconds, 2),
-			suite.Fixed(steps*of.Seconds, 1), suite.Fixed(r.Seconds.Value, 1), suite.Fixed(steps*of.Seconds/r.Seconds.Value, 3), suite.Seconds(r.Seconds.Value/steps))
+		t.Add(n.Name, r.cores(), r.spatial(), r.Batch, lab.Number("%g", float64(r.Batch)/float64(r.cores())), lab.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, lab.Number("%.0f", steps),
+			lab.Seconds(of.Seconds), lab.Percent(of.Reduce/of.Seconds, 1), lab.Percent(of.Update/of.Seconds, 2),
+			lab.Fixed(steps*of.Seconds, 1), lab.Fixed(r.Seconds.Value, 1), lab.Fixed(steps*of.Seconds/r.Seconds.Value, 3), lab.Seconds(r.Seconds.Value/steps))
 		return nil
 	}); err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (s *seconds) Report(log, _ *records.Log) (*suite.Report, error) {
 	if unfit {
 		t.Notes = append(t.Notes, "Some steps do not fit a core's memory.")
 	}
-	rep := &suite.Report{Tables: []*suite.Table{t, s.printed()}}
+	rep := &lab.Report{Tables: []*lab.Table{t, s.printed()}}
 	var panels []plot.Axes
 	for _, n := range s.Spec.Networks {
 		p := &plot.LinePanel{Title: n.Name, X: "cores", Y: "benchmark seconds", Logarithmic: true}

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // A report of given steps is the arithmetic of these.
 func TestReport(t *testing.T) {
-	s := suitetest.Loaded[*seconds](t, Definition.Load)
+	s := labtest.Loaded[*seconds](t, Definition.Load)
 	log := records.New(s.Key("quick"))
-	suitetest.CheckLacking(t, s, log)
+	labtest.CheckLacking(t, s, log)
 	if err := s.each("quick", func(n *network, r run) error {
 		return log.Add(s.name(n, r), 0, sample{Seconds: 0.02, Reduce: 0.005, Fits: r.cores() != 32})
 	}); err != nil {
@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	if n := len(table.Rows); n != 6+6+6+5 {
 		t.Errorf("%d rows", n)
@@ -42,8 +42,8 @@ func TestReport(t *testing.T) {
 		"Transformer": {"examples a core": 1, "cores an image": 1, "steps": steps, "modelled s": 0.02 * steps, "logged s": 50.86},
 		"SSD":         {"examples a core": 1, "cores an image": 4, "steps": 75 * 58, "modelled s": 0.02 * 75 * 58},
 	} {
-		i := slices.IndexFunc(table.Rows, func(row []suite.Value) bool { return row[0].Text == network && row[1].Text == "2048" })
-		suitetest.CheckCells(t, table, table.Rows[i], columns)
+		i := slices.IndexFunc(table.Rows, func(row []lab.Value) bool { return row[0].Text == network && row[1].Text == "2048" })
+		labtest.CheckCells(t, table, table.Rows[i], columns)
 	}
 	if len(table.Notes) != 1 || !strings.Contains(table.Notes[0], "do not fit") {
 		t.Errorf("notes %q", table.Notes)
@@ -55,9 +55,9 @@ func TestReport(t *testing.T) {
 
 // The step of a run is simulated with its own batch, cores and scope.
 func TestMeasure(t *testing.T) {
-	s := suitetest.Loaded[*seconds](t, Definition.Load)
+	s := labtest.Loaded[*seconds](t, Definition.Load)
 	n := &s.Spec.Networks[0]
-	n.Model = workload.Model{Name: "resnet50", Width: 4, Image: 32, Classes: 10}
+	n.Model = train.Model{Name: "resnet50", Width: 4, Image: 32, Classes: 10}
 	n.Runs = n.Runs[4:]
 	for i := range n.Runs {
 		n.Runs[i].Torus.X, n.Runs[i].Torus.Y, n.Runs[i].Batch = 4, 2*(i+1), 64
@@ -84,9 +84,9 @@ func TestMeasure(t *testing.T) {
 // F and B of a group: with links and starts of operations that take no time they save almost
 // all but one of so many parts of them, and with slow links less.
 func TestSpatial(t *testing.T) {
-	s := suitetest.Loaded[*seconds](t, Definition.Load)
+	s := labtest.Loaded[*seconds](t, Definition.Load)
 	n := &s.Spec.Networks[2]
-	n.Model = workload.Model{Name: "ssd-resnet34", Width: 16, Image: 128, Classes: 5}
+	n.Model = train.Model{Name: "ssd-resnet34", Width: 16, Image: 128, Classes: 5}
 	r := n.Runs[len(n.Runs)-1]
 	r.Torus.X, r.Torus.Y, r.Scope, r.Batch = 8, 4, "2", 32
 	whole := r
@@ -128,7 +128,7 @@ func TestSpatial(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"{x: 64, y: 32}", "{x: 4, y: 4}", "more cores than the one before"},
 		{"{x: 8, y: 4}", "{x: 1, y: 1}", "two cores or more"},
 		{"bn_scope: 8", "bn_scope: 3", "batch norm over 3 of 2048 cores"},
@@ -140,8 +140,8 @@ func TestSpec(t *testing.T) {
 		{"examples: 1281167", "examples: 0", "either the network's examples or the steps"},
 		{"epochs: 3.2, epoch_steps: 1087", "epochs: 3.2", "either the network's examples or the steps"},
 	})
-	s := suitetest.Loaded[*seconds](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	s := labtest.Loaded[*seconds](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		s.Spec.Accelerator = file
 		return s
 	})

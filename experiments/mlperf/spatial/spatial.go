@@ -8,62 +8,62 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "spatial-partitioning", Folder: folder, New: suite.New[spatial], Untimed: true}
+var Definition = lab.Definition{ID: "spatial-partitioning", Folder: folder, New: lab.New[spatial], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	Model       workload.Model `yaml:"model"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	Examples    []int          `yaml:"examples" want:"1..65536"` // of all cores of an image; the first is what is compared
-	Cores       []int          `yaml:"cores" want:"1..64"`
-	Paper       suite.Verbatim `yaml:"paper"` // speedup on the most cores
+	lab.Head    `yaml:",inline"`
+	Accelerator string       `yaml:"accelerator" want:"accelerator"`
+	DType       string       `yaml:"dtype" want:"dtype"`
+	Model       train.Model  `yaml:"model"`
+	Optimizer   string       `yaml:"optimizer" want:"optimizer"`
+	Examples    []int        `yaml:"examples" want:"1..65536"` // of all cores of an image; the first is what is compared
+	Cores       []int        `yaml:"cores" want:"1..64"`
+	Paper       lab.Verbatim `yaml:"paper"` // speedup on the most cores
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Batches  int        `yaml:"batches" want:"1..16"` // how many of the numbers of examples
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Batches  int      `yaml:"batches" want:"1..16"` // how many of the numbers of examples
 }
 
 // spatial models a step for each number of cores.
 type spatial struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (s *spatial) Resolve() *suite.Problem {
+func (s *spatial) Resolve() *lab.Problem {
 	switch {
 	case len(s.Spec.Cores) < 2 || s.Spec.Cores[0] != 1 || !slices.IsSorted(s.Spec.Cores):
-		return suite.At(errors.New("want 1 and more, in ascending order"), "cores")
+		return lab.At(errors.New("want 1 and more, in ascending order"), "cores")
 	case len(s.Spec.Examples) == 0:
-		return suite.At(errors.New("want at least one"), "examples")
+		return lab.At(errors.New("want at least one"), "examples")
 	}
-	for _, name := range suite.Profiles {
-		if p, err := suite.ProfileOf(s.Spec.Profiles, name); err == nil && p.Batches > len(s.Spec.Examples) {
-			return suite.At(fmt.Errorf("want at most %d, the number of examples", len(s.Spec.Examples)), "profiles", name, "batches")
+	for _, name := range lab.Profiles {
+		if p, err := lab.ProfileOf(s.Spec.Profiles, name); err == nil && p.Batches > len(s.Spec.Examples) {
+			return lab.At(fmt.Errorf("want at most %d, the number of examples", len(s.Spec.Examples)), "profiles", name, "batches")
 		}
 	}
 	return nil
 }
 
-func (s *spatial) Planned(string) []suite.PlannedRun {
-	return []suite.PlannedRun{{Path: []string{"model"}, Run: suite.ModelledRun{Model: s.Spec.Model, Most: 1}}}
+func (s *spatial) Planned(string) []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: s.Spec.Model, Most: 1}}}
 }
 
 // sample is of a number of cores. Nothing in it depends on the machine.
@@ -78,12 +78,12 @@ type sample struct {
 func (s sample) seconds() float64 { return s.Seconds() + s.Rest }
 
 func (s *spatial) examples(profile string) ([]int, error) {
-	p, err := suite.ProfileOf(s.Spec.Profiles, profile)
+	p, err := lab.ProfileOf(s.Spec.Profiles, profile)
 	return s.Spec.Examples[:min(p.Batches, len(s.Spec.Examples))], err
 }
 
 func (s *spatial) name(examples, cores int) string {
-	return suite.AtRates(fmt.Sprintf("examples=%d/cores=%d", examples, cores), s.Spec.Accelerator, nil)
+	return lab.AtRates(fmt.Sprintf("examples=%d/cores=%d", examples, cores), s.Spec.Accelerator, nil)
 }
 
 func (s *spatial) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -91,23 +91,23 @@ func (s *spatial) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	if err != nil {
 		return err
 	}
-	var jobs []suite.Job
+	var jobs []lab.Job
 	for _, examples := range batches {
 		for _, cores := range s.Spec.Cores {
 			name := s.name(examples, cores)
-			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+			jobs = append(jobs, lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
 				made, err := s.model(ctx, examples, cores)
 				return made, name, err
 			}})
 		}
 	}
-	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
 func (s *spatial) model(ctx context.Context, examples, cores int) (*sample, error) {
-	sim := simulation.Simulating{
-		Model: s.Spec.Model, Accelerator: s.Spec.Accelerator, Batch: examples, Optimizer: s.Spec.Optimizer, DType: suite.Named(workload.ParseDType, s.Spec.DType),
-		Accounting: gpipe.FullAccounting, Setup: workload.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.GPipe, Checkpoint: schedule.Never},
+	sim := simulate.Simulating{
+		Model: s.Spec.Model, Accelerator: s.Spec.Accelerator, Batch: examples, Optimizer: s.Spec.Optimizer, DType: lab.Named(train.ParseDType, s.Spec.DType),
+		Accounting: gpipe.FullAccounting, Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.GPipe, Checkpoint: schedule.Never},
 	}
 	made, err := s.estimate(ctx, sim, examples, cores)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *spatial) model(ctx context.Context, examples, cores int) (*sample, erro
 	return made, nil
 }
 
-func (s *spatial) estimate(ctx context.Context, sim simulation.Simulating, examples, cores int) (*sample, error) {
+func (s *spatial) estimate(ctx context.Context, sim simulate.Simulating, examples, cores int) (*sample, error) {
 	step, err := sim.Run(ctx)
 	if err != nil {
 		return nil, err
@@ -148,12 +148,12 @@ var causes = []struct {
 	{"update", func(s sample, cores int) float64 { return s.Rest * (1 - 1/float64(cores)) }},
 }
 
-func (s *spatial) Report(log, _ *records.Log) (*suite.Report, error) {
+func (s *spatial) Report(log, _ *records.Log) (*lab.Report, error) {
 	batches, err := s.examples(log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	t := &suite.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
+	t := &lab.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
 		fmt.Sprintf("A step of %v with %s on cores (%s) that divide each image by its rows, %s activations, nothing recomputed. Even: the step of one core divided by their number. Then what is added to that, by cause; an even share and the causes are the step.",
 			s.Spec.Model, s.Spec.Optimizer, s.Spec.Accelerator, s.Spec.DType),
 		"Uneven rows: one row more than others, rows of halos, and starts of operations. Small maps: those with fewer rows than cores, on one core. Uncut operations: flattening and the loss, on one core, with their transfers. Halos: their transfers. Batch norm: transfers for statistics, and what all cores do alike. Sums of gradients: the cores' partial sums. Update: all cores do it alike. Uncut bits: if cores took turns at gradients of weights instead, so that sums have the order of the uncut network.",
@@ -173,14 +173,14 @@ func (s *spatial) Report(log, _ *records.Log) (*suite.Report, error) {
 			if i == 0 {
 				one = of
 			}
-			paper := suite.Absent
+			paper := lab.Absent
 			if b == 0 && i == len(s.Spec.Cores)-1 {
-				paper = suite.Value{Text: s.Spec.Paper.Text, Numbers: []float64{s.Spec.Paper.Value}}
+				paper = lab.Value{Text: s.Spec.Paper.Text, Numbers: []float64{s.Spec.Paper.Value}}
 			}
 			speedup := one.seconds() / of.seconds()
-			row := []any{examples, cores, suite.Seconds(of.seconds()), suite.Fixed(speedup, 2), suite.Fixed(one.seconds()/(of.seconds()+of.Turns), 2), paper, suite.Seconds(one.seconds() / float64(cores))}
+			row := []any{examples, cores, lab.Seconds(of.seconds()), lab.Fixed(speedup, 2), lab.Fixed(one.seconds()/(of.seconds()+of.Turns), 2), paper, lab.Seconds(one.seconds() / float64(cores))}
 			for _, c := range causes {
-				row = append(row, suite.Seconds(c.of(of, cores)))
+				row = append(row, lab.Seconds(c.of(of, cores)))
 			}
 			t.Add(row...)
 			if b == 0 {
@@ -188,7 +188,7 @@ func (s *spatial) Report(log, _ *records.Log) (*suite.Report, error) {
 			}
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{t}}
+	r := &lab.Report{Tables: []*lab.Table{t}}
 	panel := &plot.LinePanel{Title: fmt.Sprintf("%d images", batches[0]), X: "cores", Y: "speedup", FromZero: true}
 	for _, cores := range s.Spec.Cores {
 		panel.Names = append(panel.Names, fmt.Sprint(cores))

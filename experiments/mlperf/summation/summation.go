@@ -9,50 +9,50 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "gradient-summation", Folder: folder, New: suite.New[summation], Untimed: true}
+var Definition = lab.Definition{ID: "gradient-summation", Folder: folder, New: lab.New[summation], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	Model       workload.Model `yaml:"model"`
-	Sides       []int          `yaml:"sides" want:"2..256"` // of the tori
-	Paper       suite.Verbatim `yaml:"paper"`
+	lab.Head    `yaml:",inline"`
+	Accelerator string       `yaml:"accelerator" want:"accelerator"`
+	Model       train.Model  `yaml:"model"`
+	Sides       []int        `yaml:"sides" want:"2..256"` // of the tori
+	Paper       lab.Verbatim `yaml:"paper"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // summation is arithmetic on sizes and rates.
 type summation struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (s *summation) Resolve() *suite.Problem {
+func (s *summation) Resolve() *lab.Problem {
 	if len(s.Spec.Sides) == 0 || !slices.IsSorted(s.Spec.Sides) {
-		return suite.At(errors.New("want at least one, in ascending order"), "sides")
+		return lab.At(errors.New("want at least one, in ascending order"), "sides")
 	}
 	on, err := accelerator.Named(s.Spec.Accelerator)
 	if err == nil && (on.Link.Bandwidth == 0 || on.Bandwidth == 0) {
 		err = fmt.Errorf("%s has no links or no memory rate: want both", on.Name)
 	}
-	return suite.At(err, "accelerator")
+	return lab.At(err, "accelerator")
 }
 
-func (s *summation) Planned(string) []suite.PlannedRun {
-	return []suite.PlannedRun{{Path: []string{"model"}, Run: suite.ModelledRun{Model: s.Spec.Model, Most: 1}}}
+func (s *summation) Planned(string) []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: s.Spec.Model, Most: 1}}}
 }
 
 // kinds are the algorithms, in the order of the columns.
@@ -125,14 +125,14 @@ func (s sample) pipelined(k reduction.Kind) float64 {
 	return max(s.Sums[k.String()][0], s.Copy) + max(s.Sums[k.String()][1], s.Copy)
 }
 
-func (s *summation) Report(log, _ *records.Log) (*suite.Report, error) {
+func (s *summation) Report(log, _ *records.Log) (*lab.Report, error) {
 	samples := make([]sample, len(s.Spec.Sides))
 	for i, side := range s.Spec.Sides {
 		if err := log.Get(name(side), &samples[i]); err != nil {
 			return nil, err
 		}
 	}
-	t := &suite.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
+	t := &lab.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
 		fmt.Sprintf("%d float32 gradients of %v in %d tensors, on tori of cores (%s). Sums: of gradients in one buffer. Gathered first: with 2d, a copy of all tensors into the buffer before, and from it after. Speedup: of doing this beside the sum instead.",
 			samples[0].Bytes/4, s.Spec.Model, samples[0].Tensors, s.Spec.Accelerator),
 	}}
@@ -140,16 +140,16 @@ func (s *summation) Report(log, _ *records.Log) (*suite.Report, error) {
 	const k = reduction.Torus
 	for i, side := range s.Spec.Sides {
 		of := samples[i]
-		paper := suite.Absent
+		paper := lab.Absent
 		if i == len(samples)-1 {
-			paper = suite.Value{Text: s.Spec.Paper.Text, Numbers: []float64{s.Spec.Paper.Value}}
+			paper = lab.Value{Text: s.Spec.Paper.Text, Numbers: []float64{s.Spec.Paper.Value}}
 		}
-		t.Add(side*side, suite.Seconds(of.summed(reduction.Ring)), suite.Seconds(of.summed(reduction.Tree)), suite.Seconds(of.summed(k)),
-			suite.Fixed(of.summed(reduction.Ring)/of.summed(k), 2), suite.Fixed(of.summed(reduction.Tree)/of.summed(k), 2),
-			suite.Seconds(of.first(k, false)), suite.Seconds(of.pipelined(k)), suite.Fixed(of.first(k, false)/of.pipelined(k), 2),
-			suite.Fixed(of.first(k, true)/of.pipelined(k), 2), paper, suite.Fixed(float64(of.Bytes)/of.pipelined(k)/1e9, 1))
+		t.Add(side*side, lab.Seconds(of.summed(reduction.Ring)), lab.Seconds(of.summed(reduction.Tree)), lab.Seconds(of.summed(k)),
+			lab.Fixed(of.summed(reduction.Ring)/of.summed(k), 2), lab.Fixed(of.summed(reduction.Tree)/of.summed(k), 2),
+			lab.Seconds(of.first(k, false)), lab.Seconds(of.pipelined(k)), lab.Fixed(of.first(k, false)/of.pipelined(k), 2),
+			lab.Fixed(of.first(k, true)/of.pipelined(k), 2), paper, lab.Fixed(float64(of.Bytes)/of.pipelined(k)/1e9, 1))
 	}
-	r := &suite.Report{Tables: []*suite.Table{t}}
+	r := &lab.Report{Tables: []*lab.Table{t}}
 	var err error
 	r.Files, err = plot.Files(s.ID(), s.Title(), s.panels(samples))
 	return r, err

@@ -3,19 +3,19 @@ package summation
 import (
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe/reduction"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // The largest torus, worked out by hand: 25,557,032 gradients in float32, over links of
 // 82 GB/s and a memory of 450 GB/s.
 func TestReport(t *testing.T) {
-	s := suitetest.Loaded[*summation](t, Definition.Load)
+	s := labtest.Loaded[*summation](t, Definition.Load)
 	log := records.New(s.Key("quick"))
-	suitetest.CheckLacking(t, s, log)
-	suitetest.MeasureTwice(t, s, log)
+	labtest.CheckLacking(t, s, log)
+	labtest.MeasureTwice(t, s, log)
 	if len(log.Names) != len(s.Spec.Sides) {
 		t.Errorf("samples %v", log.Names)
 	}
@@ -23,7 +23,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	row := table.Rows[len(table.Rows)-1]
 	const bytes, latency = 4 * 25_557_032.0, 1e-6
@@ -31,11 +31,11 @@ func TestReport(t *testing.T) {
 	torus := 2 * (31./32*bytes/82e9 + 31*latency + 31./32*bytes/32/82e9 + 31*latency)
 	tree := 2 * (1023./1024*bytes/82e9 + 10*latency)
 	copied := 2 * bytes / 450e9
-	suitetest.CheckCells(t, table, row, map[string]float64{
+	labtest.CheckCells(t, table, row, map[string]float64{
 		"cores": 1024, "ring": ring, "tree": tree, "2d": torus, "ring / 2d": ring / torus, "gathered first": torus + 2*copied,
 		"pipelined": torus, "speedup": (torus + 2*copied) / torus, "speedup, with overheads": (torus + 2*copied + 2*161*2e-6) / torus, "paper, more than": 1.5,
 	})
-	if table.Rows[0][table.Column("paper, more than")].Text != suite.Absent.Text {
+	if table.Rows[0][table.Column("paper, more than")].Text != lab.Absent.Text {
 		t.Error("the paper's figure is on another torus too")
 	}
 }
@@ -52,12 +52,12 @@ func TestPipelined(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"sides: [2, 4,", "sides: [4, 2,", "in ascending order"},
 		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
 	})
-	s := suitetest.Loaded[*summation](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	s := labtest.Loaded[*summation](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		s.Spec.Accelerator = file
 		return s
 	})

@@ -10,44 +10,44 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "gnmt-quality", Folder: folder, New: suite.New[translators], Untimed: true}
+var Definition = lab.Definition{ID: "gnmt-quality", Folder: folder, New: lab.New[translators], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec `yaml:"setup"`
-	Margin     float64         `yaml:"margin" want:">0..100"`
-	WarmUp     float64         `yaml:"warm_up" want:">0..0.9"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec `yaml:"setup"`
+	Margin   float64       `yaml:"margin" want:">0..100"`
+	WarmUp   float64       `yaml:"warm_up" want:">0..0.9"`
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected       suite.Span `yaml:"expected" want:"shown"`
-	Pilots         []uint64   `yaml:"pilots"` // seeds, other ones
-	trials.Seeding `yaml:",inline"`
-	Rates          []float64           `yaml:"rates" want:">0..1000"`
-	Data           suite.SentencesSpec `yaml:"data"`
-	Networks       []workload.Model    `yaml:"networks"` // the Transformer first
-	Batch          int                 `yaml:"batch" want:"1..65536"`
-	Steps          int                 `yaml:"steps" want:"2..1000000"`
+	Expected        lab.Span `yaml:"expected" want:"shown"`
+	Pilots          []uint64 `yaml:"pilots"` // seeds, other ones
+	trained.Seeding `yaml:",inline"`
+	Rates           []float64         `yaml:"rates" want:">0..1000"`
+	Data            lab.SentencesSpec `yaml:"data"`
+	Networks        []train.Model     `yaml:"networks"` // the Transformer first
+	Batch           int               `yaml:"batch" want:"1..65536"`
+	Steps           int               `yaml:"steps" want:"2..1000000"`
 }
 
 type translators struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
 var errPilot = errors.New("want other seeds than the pilots'")
@@ -55,21 +55,21 @@ var errPilot = errors.New("want other seeds than the pilots'")
 // pilot reports whether a seed is one of the pilots'.
 func (p profile) pilot(seed uint64) bool { return slices.Contains(p.Pilots, seed) }
 
-func (x *translators) Resolve() *suite.Problem {
+func (x *translators) Resolve() *lab.Problem {
 	x.setup = x.Spec.Setup.Setup()
-	if err := trials.CheckSetup(x.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(x.setup); err != nil {
+		return lab.At(err, "setup")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := x.Spec.Profiles[name]
 		at := []string{"profiles", name}
 		switch {
-		case len(p.Networks) != 2 || p.Networks[0].Name != workload.Translator || p.Networks[1].Name != workload.GNMT:
-			return suite.At(fmt.Errorf("want %s and %s", workload.Translator, workload.GNMT), append(at, "networks")...)
+		case len(p.Networks) != 2 || p.Networks[0].Name != train.Translator || p.Networks[1].Name != train.GNMT:
+			return lab.At(fmt.Errorf("want %s and %s", train.Translator, train.GNMT), append(at, "networks")...)
 		case slices.ContainsFunc(p.Seeds, p.pilot):
-			return suite.At(errPilot, append(at, "seeds")...)
+			return lab.At(errPilot, append(at, "seeds")...)
 		case slices.ContainsFunc(p.Added, p.pilot):
-			return suite.At(errPilot, append(at, "added_seeds")...)
+			return lab.At(errPilot, append(at, "added_seeds")...)
 		}
 		if problem := p.CheckSeeds(); problem != nil {
 			return problem.In(at...)
@@ -82,12 +82,12 @@ func (x *translators) Resolve() *suite.Problem {
 }
 
 // arm is a network with a rate.
-func (x *translators) arm(p profile, network int, rate float64) trials.Arm {
-	return trials.Arm{
+func (x *translators) arm(p profile, network int, rate float64) trained.Arm {
+	return trained.Arm{
 		Name: fmt.Sprintf("%s/lr=%g", p.Networks[network].Name, rate),
-		Training: func(seed uint64) workload.Training {
+		Training: func(seed uint64) train.Training {
 			rising := max(1, int(math.Round(x.Spec.WarmUp*float64(p.Steps))))
-			return workload.Training{
+			return train.Training{
 				Model: p.Networks[network], Data: p.Data.Source(), Config: p.Data.Config(), Setup: x.setup,
 				Batch: p.Batch, Steps: p.Steps, Seed: seed, Optimizer: "adam", ClipNorm: 1,
 				LR: rate, LRSchedule: fmt.Sprintf("warmup:%d,cosine:%d", rising, p.Steps-rising),
@@ -96,7 +96,7 @@ func (x *translators) arm(p profile, network int, rate float64) trials.Arm {
 	}
 }
 
-func (x *translators) grid(p profile, network int) (all []trials.Arm) {
+func (x *translators) grid(p profile, network int) (all []trained.Arm) {
 	for _, rate := range p.Rates {
 		all = append(all, x.arm(p, network, rate))
 	}
@@ -104,21 +104,21 @@ func (x *translators) grid(p profile, network int) (all []trials.Arm) {
 }
 
 // Planned has one training of each network. Catalogs, which need not be here, are not opened.
-func (x *translators) Planned(profile string) (list []suite.PlannedRun) {
+func (x *translators) Planned(profile string) (list []lab.PlannedRun) {
 	p := x.Spec.Profiles[profile]
 	for i := range p.Networks {
 		t := x.arm(p, i, p.Rates[0]).Training(p.AllSeeds()[0])
 		if p.Data.Catalogs != "" {
 			t.Data = ""
 		}
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
 	}
 	return list
 }
 
 // pilot is a trial that may also end with a loss that is not finite.
 type pilot struct {
-	*trials.Trial
+	*trained.Trial
 	NonFinite string `json:"non_finite,omitempty"`
 }
 
@@ -141,12 +141,12 @@ func (q *pilot) loss() float64 {
 }
 
 func (x *translators) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	err = trials.Each(ctx, x.ID(), slices.Concat(x.grid(p, 0), x.grid(p, 1)), p.Pilots, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
-		trial, err := trials.Train(ctx, t)
+	err = trained.Each(ctx, x.ID(), slices.Concat(x.grid(p, 0), x.grid(p, 1)), p.Pilots, log, progress, func(ctx context.Context, t train.Training) (any, string, error) {
+		trial, err := trained.Train(ctx, t)
 		var bad *gpipe.NonFiniteError
 		switch {
 		case errors.As(err, &bad):
@@ -163,12 +163,12 @@ func (x *translators) Measure(ctx context.Context, log *records.Log, progress pr
 	if err != nil {
 		return err
 	}
-	return trials.Run(ctx, x.ID(), chosen, p.AllSeeds(), log, progress)
+	return trained.Run(ctx, x.ID(), chosen, p.AllSeeds(), log, progress)
 }
 
 // chosen are both networks with the rates whose pilots have the least held-out loss on average,
 // the first of equals.
-func (x *translators) chosen(p profile, log *records.Log) (arms []trials.Arm, err error) {
+func (x *translators) chosen(p profile, log *records.Log) (arms []trained.Arm, err error) {
 	for i := range p.Networks {
 		grid, losses, err := x.pilots(p, log, i)
 		if err != nil {
@@ -184,7 +184,7 @@ func (x *translators) chosen(p profile, log *records.Log) (arms []trials.Arm, er
 }
 
 // pilots reads a network's: their mean held-out losses, by rate.
-func (x *translators) pilots(p profile, log *records.Log, network int) (grid []trials.Arm, losses []float64, err error) {
+func (x *translators) pilots(p profile, log *records.Log, network int) (grid []trained.Arm, losses []float64, err error) {
 	grid = x.grid(p, network)
 	for _, a := range grid {
 		sum := 0.0
@@ -201,7 +201,7 @@ func (x *translators) pilots(p profile, log *records.Log, network int) (grid []t
 }
 
 // bleu is the mean over languages, of each seed.
-func bleu(t trials.Trials) (all []float64) {
+func bleu(t trained.Trials) (all []float64) {
 	for _, r := range t.Runs {
 		sum := 0.0
 		for _, l := range r.Languages {
@@ -213,15 +213,15 @@ func bleu(t trials.Trials) (all []float64) {
 }
 
 // sentences says what is translated.
-func sentences(s suite.SentencesSpec) string {
+func sentences(s lab.SentencesSpec) string {
 	if s.Invented != nil {
 		return fmt.Sprintf("%d pairs of the invented language", s.Invented.Pairs)
 	}
 	return strings.Join(s.Languages, ", ") + " to English, sentences of programs (gettext catalogs)"
 }
 
-func (x *translators) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *translators) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -229,19 +229,19 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("%s, %d steps of %d pairs, the same for both networks; %d seeds, means. BLEU of greedy translations of what is held out.", sentences(p.Data), p.Steps, p.Batch, len(p.AllSeeds())),
 		fmt.Sprintf("Difference: GNMT's BLEU less the Transformer's, paired by seed, with its 95%% interval. Equivalence: p value of a test of two one-sided hypotheses at a margin of %g BLEU, the smallest margin at which it would be shown, and the outcome at the level 0.05.", x.Spec.Margin),
 	}}
 	t.Texts("network")
 	t.Numbers("parameters", "parameters / first", "rate", "accuracy", "held-out nats", "BLEU", "deviation", "difference", "equivalence", "smallest margin")
 	t.Texts("outcome")
-	var referred []trials.Trials
+	var referred []trained.Trials
 	if reference != nil {
 		if of, ok := x.Spec.Profiles[reference.Key.Profile]; ok {
 			referred, _ = x.read(of, reference)
 		}
-		t.Numbers("BLEU, " + suite.ReferenceName(log, reference))
+		t.Numbers("BLEU, " + lab.ReferenceName(log, reference))
 	}
 	dots := &plot.DotPanel{Title: "held-out translations", Y: "BLEU"}
 	for i, of := range all {
@@ -252,25 +252,25 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 		}
 		params, first := of.Runs[0].Params, all[0].Runs[0].Params
 		row := []any{
-			p.Networks[i].Name, suite.Whole(params, fmt.Sprint(params)), suite.Fixed(float64(params)/float64(first), 3), suite.Number("%g", of.Training(p.AllSeeds()[0]).LR),
-			of.Accuracy()[0], suite.Mean(nats, 4), suite.Mean(scores, 2), suite.SD(scores, 2),
+			p.Networks[i].Name, lab.Whole(params, fmt.Sprint(params)), lab.Fixed(float64(params)/float64(first), 3), lab.Number("%g", of.Training(p.AllSeeds()[0]).LR),
+			of.Accuracy()[0], lab.Mean(nats, 4), lab.Mean(scores, 2), lab.SD(scores, 2),
 		}
 		if i == 0 {
-			row = append(row, suite.Absent, suite.Absent, suite.Absent, suite.Absent)
+			row = append(row, lab.Absent, lab.Absent, lab.Absent, lab.Absent)
 		} else {
-			row = append(row, trials.Compare(scores, bleu(all[0]), x.Spec.Margin).Cells(0.05)...)
+			row = append(row, trained.Compare(scores, bleu(all[0]), x.Spec.Margin).Cells(0.05)...)
 		}
 		if reference != nil {
-			cell := suite.Absent
+			cell := lab.Absent
 			if i < len(referred) {
-				cell = suite.Mean(bleu(referred[i]), 2)
+				cell = lab.Mean(bleu(referred[i]), 2)
 			}
 			row = append(row, cell)
 		}
 		t.Add(row...)
 		dots.Add(p.Networks[i].Name, scores)
 	}
-	pilots := &suite.Table{ID: x.ID() + "-pilots", Title: "GNMT beside the Transformer: pilots", Caption: []string{
+	pilots := &lab.Table{ID: x.ID() + "-pilots", Title: "GNMT beside the Transformer: pilots", Caption: []string{
 		fmt.Sprintf("Held-out loss in nats at the end, by learning rate, mean over seeds %v. The least is chosen.", p.Pilots),
 	}}
 	pilots.Texts("network")
@@ -282,26 +282,26 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 			return nil, err
 		}
 		for j, loss := range losses {
-			cell := suite.Absent
+			cell := lab.Absent
 			if !math.IsInf(loss, 1) {
-				cell = suite.Fixed(loss, 4)
+				cell = lab.Fixed(loss, 4)
 			}
-			pilots.Add(p.Networks[i].Name, suite.Number("%g", p.Rates[j]), cell, suite.YesOrNo(x.arm(p, i, p.Rates[j]).Name == all[i].Name))
+			pilots.Add(p.Networks[i].Name, lab.Number("%g", p.Rates[j]), cell, lab.YesOrNo(x.arm(p, i, p.Rates[j]).Name == all[i].Name))
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{t, pilots, trials.EachTable(x.ID()+"-runs", "GNMT beside the Transformer: each training", all, p.AllSeeds())}}
+	r := &lab.Report{Tables: []*lab.Table{t, pilots, trained.EachTable(x.ID()+"-runs", "GNMT beside the Transformer: each training", all, p.AllSeeds())}}
 	t.Notes = p.SeedNotes()
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
 	r.Files, err = plot.Files(x.ID(), x.Title(), []plot.Axes{dots})
 	return r, err
 }
 
-func (x *translators) read(p profile, log *records.Log) ([]trials.Trials, error) {
+func (x *translators) read(p profile, log *records.Log) ([]trained.Trials, error) {
 	arms, err := x.chosen(p, log)
 	if err != nil {
 		return nil, err
 	}
-	return trials.Read(log, arms, p.AllSeeds())
+	return trained.Read(log, arms, p.AllSeeds())
 }

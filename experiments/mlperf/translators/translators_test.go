@@ -8,19 +8,19 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 // The networks of every profile have the same number of parameters within a hundredth, and
 // see the same mini-batches.
 func TestEqual(t *testing.T) {
-	x := suitetest.Loaded[*translators](t, Definition.Load)
-	for _, name := range suite.Profiles {
+	x := labtest.Loaded[*translators](t, Definition.Load)
+	for _, name := range lab.Profiles {
 		p := x.Spec.Profiles[name]
 		var params [2]float64
 		var sources [2]datasets.Source
@@ -58,18 +58,18 @@ func TestEqual(t *testing.T) {
 }
 
 // trial is a made-up one.
-func trial(loss, score float64) *trials.Trial {
-	return &trials.Trial{Accuracy: 0.5, HeldOut: loss, Languages: []workload.LanguageScore{{BLEU: score}}, SHA256: strings.Repeat("ab", 32), Params: 7}
+func trial(loss, score float64) *trained.Trial {
+	return &trained.Trial{Accuracy: 0.5, HeldOut: loss, Languages: []train.LanguageScore{{BLEU: score}}, SHA256: strings.Repeat("ab", 32), Params: 7}
 }
 
 // The rate with the least loss is chosen, also beside one that is not finite; differences of
 // -1, -2 and -3 BLEU have a mean of -2 and an interval of 4.3027/sqrt(3) to either side.
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*translators](t, Definition.Load)
+	x := labtest.Loaded[*translators](t, Definition.Load)
 	p := x.Spec.Profiles["quick"]
 	log := records.New(x.Key("quick"))
-	suitetest.CheckLacking(t, x, log)
-	add := func(a trials.Arm, seed uint64, sample any) {
+	labtest.CheckLacking(t, x, log)
+	add := func(a trained.Arm, seed uint64, sample any) {
 		t.Helper()
 		if err := log.Add(a.Sample(seed), seed, sample); err != nil {
 			t.Fatal(err)
@@ -91,9 +91,9 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
-	of := func(row int, column string) suite.Value { return table.Rows[row][table.Column(column)] }
+	of := func(row int, column string) lab.Value { return table.Rows[row][table.Column(column)] }
 	d := of(1, "difference")
 	half := 4.302653 / math.Sqrt(3)
 	if math.Abs(d.Numbers[0]+2) > 1e-9 || math.Abs(d.Interval[0]+2+half) > 1e-5 || math.Abs(d.Interval[1]+2-half) > 1e-5 {
@@ -113,9 +113,9 @@ func TestMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains")
 	}
-	x := suitetest.Loaded[*translators](t, Definition.Load)
+	x := labtest.Loaded[*translators](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	suitetest.MeasureTwice(t, x, log)
+	labtest.MeasureTwice(t, x, log)
 	p := x.Spec.Profiles["smoke"]
 	if n := 2*len(p.Rates)*len(p.Pilots) + 2*len(p.Seeds); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)
@@ -126,7 +126,7 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"seeds: [1, 2]", "seeds: [1, 101]", "other seeds than the pilots'"},
 		{"{name: gnmt, layers: 2, dim: 16,", "{name: transformer, layers: 2, dim: 16, heads: 2,", "want transformer and gnmt"},
 		{"rates: [0.01]", "rates: []", "at least one"},

@@ -8,26 +8,26 @@ import (
 	"errors"
 	"fmt"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "update-sharding", Folder: folder, New: suite.New[update], Untimed: true}
+var Definition = lab.Definition{ID: "update-sharding", Folder: folder, New: lab.New[update], Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Accelerator string    `yaml:"accelerator" want:"accelerator"`
 	DType       string    `yaml:"dtype" want:"dtype"`
 	AllReduce   string    `yaml:"all_reduce" want:"all-reduce"`
@@ -54,61 +54,61 @@ type torus struct {
 func (t torus) cores() int { return t.X * t.Y }
 
 type network struct {
-	ID        string         `yaml:"id" want:"id,key"`
-	Name      string         `yaml:"name" want:"name"`
-	Model     workload.Model `yaml:"model"`
-	Optimizer string         `yaml:"optimizer" want:"optimizer"`
-	Examples  int            `yaml:"examples" want:"1..65536"` // of a core
-	Scope     string         `yaml:"bn_scope" want:"scope,optional"`
-	Paper     suite.Verbatim `yaml:"paper"` // percent of a step, on the largest torus
+	ID        string       `yaml:"id" want:"id,key"`
+	Name      string       `yaml:"name" want:"name"`
+	Model     train.Model  `yaml:"model"`
+	Optimizer string       `yaml:"optimizer" want:"optimizer"`
+	Examples  int          `yaml:"examples" want:"1..65536"` // of a core
+	Scope     string       `yaml:"bn_scope" want:"scope,optional"`
+	Paper     lab.Verbatim `yaml:"paper"` // percent of a step, on the largest torus
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Largest  int        `yaml:"largest" want:"1..64"` // how many of the tori
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Largest  int      `yaml:"largest" want:"1..64"` // how many of the tori
 }
 
 // update simulates steps.
 type update struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (u *update) Resolve() *suite.Problem {
+func (u *update) Resolve() *lab.Problem {
 	if len(u.Spec.Tori) == 0 || len(u.Spec.Networks) == 0 {
-		return suite.At(errors.New("want at least one torus and one network"), "tori")
+		return lab.At(errors.New("want at least one torus and one network"), "tori")
 	}
 	if len(u.Spec.Conventions) == 0 {
-		return suite.At(errors.New("want at least one"), "conventions")
+		return lab.At(errors.New("want at least one"), "conventions")
 	}
 	for i, t := range u.Spec.Tori {
 		path := []string{"tori", fmt.Sprint(i)}
 		cores := t.cores()
 		switch {
 		case cores < 2:
-			return suite.At(errors.New("want two cores or more"), path...)
+			return lab.At(errors.New("want two cores or more"), path...)
 		case i > 0 && cores <= u.Spec.Tori[i-1].cores():
-			return suite.At(errors.New("want more cores than the one before"), path...)
+			return lab.At(errors.New("want more cores than the one before"), path...)
 		}
 		for j, n := range u.Spec.Networks {
-			if scope := suite.Named(gpipe.ParseScope, n.Scope); scope > 1 && cores%int(scope) != 0 {
-				return suite.At(fmt.Errorf("batch norm over %v of %d cores: want a number that divides them", scope, cores), "networks", fmt.Sprint(j), "bn_scope")
+			if scope := lab.Named(gpipe.ParseScope, n.Scope); scope > 1 && cores%int(scope) != 0 {
+				return lab.At(fmt.Errorf("batch norm over %v of %d cores: want a number that divides them", scope, cores), "networks", fmt.Sprint(j), "bn_scope")
 			}
 			if n.Examples > gpipe.MaxExamples/(cores) {
-				return suite.At(fmt.Errorf("%d examples on each of %d cores: want at most %d in all", n.Examples, cores, gpipe.MaxExamples), "networks", fmt.Sprint(j), "examples")
+				return lab.At(fmt.Errorf("%d examples on each of %d cores: want at most %d in all", n.Examples, cores, gpipe.MaxExamples), "networks", fmt.Sprint(j), "examples")
 			}
 		}
 	}
-	for _, name := range suite.Profiles {
-		if p, err := suite.ProfileOf(u.Spec.Profiles, name); err == nil && p.Largest > len(u.Spec.Tori) {
-			return suite.At(fmt.Errorf("want at most %d, the number of tori", len(u.Spec.Tori)), "profiles", name, "largest")
+	for _, name := range lab.Profiles {
+		if p, err := lab.ProfileOf(u.Spec.Profiles, name); err == nil && p.Largest > len(u.Spec.Tori) {
+			return lab.At(fmt.Errorf("want at most %d, the number of tori", len(u.Spec.Tori)), "profiles", name, "largest")
 		}
 	}
 	return nil
 }
 
-func (u *update) Planned(string) (list []suite.PlannedRun) {
+func (u *update) Planned(string) (list []lab.PlannedRun) {
 	for i, n := range u.Spec.Networks {
-		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: 1}})
+		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: 1}})
 	}
 	return list
 }
@@ -128,7 +128,7 @@ func (u *update) name(c cell) string {
 	if c.shared {
 		name += "/divided"
 	}
-	return suite.AtRates(name, u.Spec.Accelerator, nil)
+	return lab.AtRates(name, u.Spec.Accelerator, nil)
 }
 
 // rows calls f for each row of the table: a network on a torus under a convention. The
@@ -151,7 +151,7 @@ func (u *update) rows(tori []torus, f func(last bool, alone, whole, divided cell
 
 // tori are those of a profile.
 func (u *update) tori(name string) ([]torus, error) {
-	p, err := suite.ProfileOf(u.Spec.Profiles, name)
+	p, err := lab.ProfileOf(u.Spec.Profiles, name)
 	return u.Spec.Tori[:min(p.Largest, len(u.Spec.Tori))], err
 }
 
@@ -170,11 +170,11 @@ func (u *update) Measure(ctx context.Context, log *records.Log, p progress.Progr
 	if err != nil {
 		return err
 	}
-	var jobs []suite.Job
+	var jobs []lab.Job
 	err = u.rows(tori, func(_ bool, alone, whole, divided cell) error {
 		for _, c := range []cell{alone, whole, divided} {
 			name := u.name(c)
-			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+			jobs = append(jobs, lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
 				s, err := u.simulate(ctx, c)
 				return s, name, err
 			}})
@@ -184,20 +184,20 @@ func (u *update) Measure(ctx context.Context, log *records.Log, p progress.Progr
 	if err != nil {
 		return err
 	}
-	return suite.MakeMissing(ctx, u.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, u.ID(), log, p, jobs)
 }
 
 func (u *update) simulate(ctx context.Context, c cell) (*sample, error) {
 	n := c.of
 	scope := gpipe.ReplicaScope
 	if c.cores() > 1 {
-		scope = suite.Named(gpipe.ParseScope, n.Scope)
+		scope = lab.Named(gpipe.ParseScope, n.Scope)
 	}
-	r, err := simulation.Simulating{
-		Model: n.Model, Accelerator: u.Spec.Accelerator, Batch: n.Examples * c.cores(), Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, u.Spec.DType),
-		AllReduce: suite.Named(reduction.ParseKind, u.Spec.AllReduce), Torus: [2]int{max(c.torus.X, 1), max(c.torus.Y, 1)}, Accounting: gpipe.FullAccounting,
-		Tiled: suite.Named(simulation.ParseSwitch, c.under.Tiled), Change: func(a *accelerator.Accelerator) { a.Link.Bandwidth *= float64(c.under.Links) },
-		Setup: workload.Setup{
+	r, err := simulate.Simulating{
+		Model: n.Model, Accelerator: u.Spec.Accelerator, Batch: n.Examples * c.cores(), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, u.Spec.DType),
+		AllReduce: lab.Named(reduction.ParseKind, u.Spec.AllReduce), Torus: [2]int{max(c.torus.X, 1), max(c.torus.Y, 1)}, Accounting: gpipe.FullAccounting,
+		Tiled: lab.Named(simulate.ParseSwitch, c.under.Tiled), Change: func(a *accelerator.Accelerator) { a.Link.Bandwidth *= float64(c.under.Links) },
+		Setup: train.Setup{
 			Partitions: 1, MicroBatches: 1, Replicas: c.cores(), BNScope: scope, ShardUpdate: c.shared, Schedule: schedule.GPipe, Checkpoint: schedule.Never,
 		},
 	}.Run(ctx)
@@ -219,16 +219,16 @@ func whole(together, alone sample) sample {
 	return together
 }
 
-func (u *update) Report(log, _ *records.Log) (*suite.Report, error) {
+func (u *update) Report(log, _ *records.Log) (*lab.Report, error) {
 	tori, err := u.tori(log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	t := &suite.Table{ID: u.ID(), Title: u.Title(), Caption: []string{
+	t := &lab.Table{ID: u.ID(), Title: u.Title(), Caption: []string{
 		fmt.Sprintf("Update: the share of a step in which a core (%s) updates weights; without sharding it updates all of them, with sharding its part, and the cores gather the new weights. The all-reduce has gradients, and with sharding that gathering. State: weights and the optimiser's state of a core. %s activations, all-reduce %s, nothing recomputed.", u.Spec.Accelerator, u.Spec.DType, u.Spec.AllReduce),
 	}}
 	for _, n := range u.Spec.Networks {
-		t.Caption = append(t.Caption, fmt.Sprintf("%s: %v, %s, %d examples on each core, batch norm's scope %v.", n.Name, n.Model, n.Optimizer, n.Examples, suite.Named(gpipe.ParseScope, n.Scope)))
+		t.Caption = append(t.Caption, fmt.Sprintf("%s: %v, %s, %d examples on each core, batch norm's scope %v.", n.Name, n.Model, n.Optimizer, n.Examples, lab.Named(gpipe.ParseScope, n.Scope)))
 	}
 	for _, c := range u.Spec.Conventions {
 		t.Caption = append(t.Caption, fmt.Sprintf("Convention %s: links that carry gradients at once: %d; activations padded to the lanes: %s.", c.Name, c.Links, c.Tiled))
@@ -248,15 +248,15 @@ func (u *update) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		each = whole(each, one)
 		unfit = unfit || !each.Fits || !divided.Fits
-		n, paper := together.of, suite.Absent
+		n, paper := together.of, lab.Absent
 		if last {
-			paper = suite.Value{Text: n.Paper.Text + "%", Numbers: []float64{n.Paper.Value}}
+			paper = lab.Value{Text: n.Paper.Text + "%", Numbers: []float64{n.Paper.Value}}
 		}
 		t.Add(n.Name, together.under.Name, together.cores(), n.Examples*together.cores(),
-			suite.Seconds(each.Seconds), suite.Seconds(divided.Seconds), suite.Fixed(each.Seconds/divided.Seconds, 2),
-			suite.Percent(each.Update/each.Seconds, 1), suite.Percent(divided.Update/divided.Seconds, 2), paper,
-			suite.Percent(each.Reduce/each.Seconds, 1), suite.Percent(divided.Reduce/divided.Seconds, 1),
-			suite.Bytes(each.State), suite.Bytes(divided.State), suite.Bytes(each.Peak), suite.Bytes(divided.Peak))
+			lab.Seconds(each.Seconds), lab.Seconds(divided.Seconds), lab.Fixed(each.Seconds/divided.Seconds, 2),
+			lab.Percent(each.Update/each.Seconds, 1), lab.Percent(divided.Update/divided.Seconds, 2), paper,
+			lab.Percent(each.Reduce/each.Seconds, 1), lab.Percent(divided.Reduce/divided.Seconds, 1),
+			lab.Bytes(each.State), lab.Bytes(divided.State), lab.Bytes(each.Peak), lab.Bytes(divided.Peak))
 		return nil
 	})
 	if err != nil {
@@ -265,7 +265,7 @@ func (u *update) Report(log, _ *records.Log) (*suite.Report, error) {
 	if unfit {
 		t.Notes = append(t.Notes, "Some steps do not fit a core's memory.")
 	}
-	r := &suite.Report{Tables: []*suite.Table{t}}
+	r := &lab.Report{Tables: []*lab.Table{t}}
 	if len(tori) < 2 {
 		return r, nil
 	}
@@ -274,7 +274,7 @@ func (u *update) Report(log, _ *records.Log) (*suite.Report, error) {
 }
 
 // panels draw the update's share by cores, of each network.
-func (u *update) panels(t *suite.Table, tori []torus) (all []plot.Axes) {
+func (u *update) panels(t *lab.Table, tori []torus) (all []plot.Axes) {
 	var names []string
 	for _, on := range tori {
 		names = append(names, fmt.Sprint(on.cores()))

@@ -4,18 +4,18 @@ import (
 	"math"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // A report of given steps is the arithmetic of these: without sharding the update is that
 // of a core by itself.
 func TestReport(t *testing.T) {
-	u := suitetest.Loaded[*update](t, Definition.Load)
+	u := labtest.Loaded[*update](t, Definition.Load)
 	log := records.New(u.Key("quick"))
-	suitetest.CheckLacking(t, u, log)
+	labtest.CheckLacking(t, u, log)
 	tori, err := u.tori("quick")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	if want := len(u.Spec.Networks) * (len(tori) + len(u.Spec.Conventions) - 1); len(table.Rows) != want {
 		t.Errorf("%d rows, want %d", len(table.Rows), want)
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 				t.Errorf("%v: %s is %v, want %v", row[:3], column, got, want)
 			}
 		}
-		if row[table.Column("paper")].Text != suite.Absent.Text {
+		if row[table.Column("paper")].Text != lab.Absent.Text {
 			printed++
 			if row[table.Column("cores")].Text != "2048" {
 				t.Errorf("%v has the paper's figure", row[:3])
@@ -64,14 +64,14 @@ func TestReport(t *testing.T) {
 
 // A divided update takes less of a shorter step, and more links shorten the sum alone.
 func TestMeasure(t *testing.T) {
-	u := suitetest.Loaded[*update](t, Definition.Load)
+	u := labtest.Loaded[*update](t, Definition.Load)
 	u.Spec.Networks = []network{{
-		ID: "a", Name: "a", Model: workload.Model{Name: workload.Translator, Layers: 1, Dim: 256, FF: 512, Heads: 2, Vocab: 500, Seq: 8, Tied: "all"},
+		ID: "a", Name: "a", Model: train.Model{Name: train.Translator, Layers: 1, Dim: 256, FF: 512, Heads: 2, Vocab: 500, Seq: 8, Tied: "all"},
 		Optimizer: "lars", Examples: 1, Scope: "",
 	}}
 	u.Spec.Tori, u.Spec.Conventions = []torus{{2, 2}, {4, 4}}, u.Spec.Conventions[:2]
 	log := records.New(records.Key{Profile: "quick"})
-	suitetest.MeasureTwice(t, u, log)
+	labtest.MeasureTwice(t, u, log)
 	get := func(c cell) (s sample) {
 		t.Helper()
 		if err := log.Get(u.name(c), &s); err != nil {
@@ -93,7 +93,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"{x: 64, y: 32}", "{x: 4, y: 4}", "more cores than the one before"},
 		{"{x: 8, y: 4}", "{x: 1, y: 1}", "two cores or more"},
 		{"bn_scope: 8", "bn_scope: 3", "batch norm over 3 of 32 cores"},
@@ -101,8 +101,8 @@ func TestSpec(t *testing.T) {
 		{"examples: 16 #", "examples: 65536 #", "in all"},
 		{"tiled: \"off\"}\n  - {name: \"four", "tiled: maybe}\n  - {name: \"four", "want on, off"},
 	})
-	u := suitetest.Loaded[*update](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	u := labtest.Loaded[*update](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		u.Spec.Accelerator = file
 		return u
 	})

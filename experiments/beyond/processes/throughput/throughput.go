@@ -11,25 +11,25 @@ import (
 	"strings"
 
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "processes-throughput", Folder: folder, New: suite.New[Throughput], Command: "processes"}
+var Definition = lab.Definition{ID: "processes-throughput", Folder: folder, New: lab.New[Throughput], Command: "processes"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head   `yaml:",inline"`
 	Networks   []string           `yaml:"networks" want:"network"`
 	Works      []Work             `yaml:"works"`
 	Checkpoint string             `yaml:"checkpoint" want:"checkpoint"`
@@ -46,28 +46,28 @@ type Work struct {
 }
 
 type profile struct {
-	Expected suite.Span     `yaml:"expected" want:"shown"`
-	Model    workload.Model `yaml:"model"`
-	Batch    int            `yaml:"batch" want:"1..65536"`
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	Steps    int            `yaml:"steps" want:"1..1000"`
-	WarmUp   int            `yaml:"warm_up" want:"0..1000"`
+	Expected lab.Span    `yaml:"expected" want:"shown"`
+	Model    train.Model `yaml:"model"`
+	Batch    int         `yaml:"batch" want:"1..65536"`
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Steps    int         `yaml:"steps" want:"1..1000"`
+	WarmUp   int         `yaml:"warm_up" want:"0..1000"`
 }
 
 // Throughput times the works in one process and in two, in turns.
 type Throughput struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	launch.Program
 }
 
-func (x *Throughput) Resolve() *suite.Problem {
+func (x *Throughput) Resolve() *lab.Problem {
 	for i, w := range x.Spec.Works {
 		if w.K*w.R != 2 {
-			return suite.At(fmt.Errorf("two devices are wanted: K = %d and R = %d", w.K, w.R), "works", fmt.Sprint(i))
+			return lab.At(fmt.Errorf("two devices are wanted: K = %d and R = %d", w.K, w.R), "works", fmt.Sprint(i))
 		}
-		for _, name := range suite.Profiles {
+		for _, name := range lab.Profiles {
 			if n := x.Spec.Profiles[name].Batch; n%(x.Spec.M*w.R) != 0 {
-				return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", x.Spec.M*w.R, n), "profiles", name, "batch")
+				return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", x.Spec.M*w.R, n), "profiles", name, "batch")
 			}
 		}
 	}
@@ -101,10 +101,10 @@ func (r Run) Sample(round int) string {
 
 // Record is what a run's steps of a round took.
 type Record struct {
-	Command   []string             `json:"command"` // of each process
-	Seconds   []float64            `json:"step_seconds"`
-	Processes []workload.Process   `json:"processes,omitempty"` // none: one
-	Traffic   []workload.Travelled `json:"traffic,omitempty"`   // of a step, from process to process
+	Command   []string          `json:"command"` // of each process
+	Seconds   []float64         `json:"step_seconds"`
+	Processes []train.Process   `json:"processes,omitempty"` // none: one
+	Traffic   []train.Travelled `json:"traffic,omitempty"`   // of a step, from process to process
 }
 
 // Check requires times, and of several processes what they sent.
@@ -133,7 +133,7 @@ func (x *Throughput) arguments(r Run, p profile) []string {
 
 // Measure runs what the log lacks, round after round. Which run is first moves.
 func (x *Throughput) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (x *Throughput) Measure(ctx context.Context, log *records.Log, p progress.P
 			if r.Network != "" {
 				processes = 2
 			}
-			var b workload.Bench
+			var b train.Bench
 			if err := x.Run(ctx, processes, r.Network, args, &b); err != nil {
 				return fmt.Errorf("%s: %w", r.Sample(round), err)
 			}
@@ -175,13 +175,13 @@ func (x *Throughput) Measure(ctx context.Context, log *records.Log, p progress.P
 }
 
 // Planned are the works in one process.
-func (x *Throughput) Planned(name string) (list []suite.PlannedRun) {
+func (x *Throughput) Planned(name string) (list []lab.PlannedRun) {
 	p := x.Spec.Profiles[name]
 	for _, w := range x.Spec.Works {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", name}, Run: workload.Training{
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", name}, Run: train.Training{
 			Model: p.Model, Batch: p.Batch, Steps: p.Steps, Seed: x.Spec.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
-			Setup: workload.Setup{
-				Partitions: w.K, MicroBatches: x.Spec.M, Replicas: w.R, ShardUpdate: w.Shard, Checkpoint: suite.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint),
+			Setup: train.Setup{
+				Partitions: w.K, MicroBatches: x.Spec.M, Replicas: w.R, ShardUpdate: w.Shard, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint),
 			},
 		}})
 	}
@@ -191,13 +191,13 @@ func (x *Throughput) Planned(name string) (list []suite.PlannedRun) {
 // measured is a run of all rounds.
 type measured struct {
 	steps   []float64 // the median of each round, in seconds
-	traffic []workload.Travelled
+	traffic []train.Travelled
 	seconds map[string][]float64 // of each kind of traffic, by round
 }
 
 // read reads what the log has of a run; nil if this program lacks its network.
 func (x *Throughput) read(log *records.Log, r Run) (*measured, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -231,21 +231,21 @@ func (r Run) network() string {
 }
 
 // Report shows throughput and what travels.
-func (x *Throughput) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *Throughput) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	table := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	table := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("Measured as %v, a mini-batch of %d, M = %d in each replica, checkpoint %s, SGD momentum, host devices of one thread each: two in one process, or one in each of two.", p.Model, p.Batch, x.Spec.M, x.Spec.Checkpoint),
 		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
 	}}
 	table.Texts("work", "network")
 	table.Numbers("measured step", "95%, step", "examples/s", "measured / one process", "95%, / one process")
 	if reference != nil {
-		table.Numbers(suite.ReferenceName(log, reference) + " / one process")
+		table.Numbers(lab.ReferenceName(log, reference) + " / one process")
 	}
-	traffic := &suite.Table{ID: x.ID() + "-traffic", Title: "Processes: what travels in a step, and how long it takes", Caption: []string{
+	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: what travels in a step, and how long it takes", Caption: []string{
 		"From process to process, by the runs' own accounts, beside the bytes that are planned. Time: of taking the bytes in, added up over receivers, without waiting for their senders; it is part of the step, but for what other work overlaps.",
 	}}
 	traffic.Texts("work", "network", "what")
@@ -269,9 +269,9 @@ func (x *Throughput) Report(log, reference *records.Log) (*suite.Report, error) 
 				return nil, err
 			}
 			if m == nil {
-				cells := []any{w.Name, r.network(), suite.Absent, suite.Absent, suite.Absent, suite.Value{Text: launch.Lacks(network)}, suite.Absent}
+				cells := []any{w.Name, r.network(), lab.Absent, lab.Absent, lab.Absent, lab.Value{Text: launch.Lacks(network)}, lab.Absent}
 				if reference != nil {
-					cells = append(cells, suite.Absent)
+					cells = append(cells, lab.Absent)
 				}
 				table.Add(cells...)
 				continue
@@ -279,8 +279,8 @@ func (x *Throughput) Report(log, reference *records.Log) (*suite.Report, error) 
 			if one == nil {
 				one = m
 			}
-			ratio := suite.Ratio(stats.RatioOf(one.steps, m.steps), m == one)
-			cells := []any{w.Name, r.network(), suite.Median(m.steps, suite.Seconds), suite.Fixed(float64(p.Batch)/stats.Median(m.steps), 1), ratio}
+			ratio := lab.Ratio(stats.RatioOf(one.steps, m.steps), m == one)
+			cells := []any{w.Name, r.network(), lab.Median(m.steps, lab.Seconds), lab.Fixed(float64(p.Batch)/stats.Median(m.steps), 1), ratio}
 			if reference != nil {
 				cells = append(cells, x.referred(reference, r))
 			}
@@ -297,9 +297,9 @@ func (x *Throughput) Report(log, reference *records.Log) (*suite.Report, error) 
 					planned = "NO"
 					inexact = append(inexact, r.Sample(0))
 				}
-				traffic.Add(w.Name, r.network(), of.What, of.Messages, suite.Bytes(of.Bytes), suite.Bytes(of.PlannedBytes),
-					suite.Median(seconds, suite.Seconds), suite.Fixed(1e-9*float64(of.Bytes)/stats.Median(seconds), 2),
-					suite.Share(stats.Median(seconds), stats.Median(m.steps)), planned)
+				traffic.Add(w.Name, r.network(), of.What, of.Messages, lab.Bytes(of.Bytes), lab.Bytes(of.PlannedBytes),
+					lab.Median(seconds, lab.Seconds), lab.Fixed(1e-9*float64(of.Bytes)/stats.Median(seconds), 2),
+					lab.Share(stats.Median(seconds), stats.Median(m.steps)), planned)
 			}
 		}
 	}
@@ -310,12 +310,12 @@ func (x *Throughput) Report(log, reference *records.Log) (*suite.Report, error) 
 			panels = append(panels, travels[n])
 		}
 	}
-	table.Notes = suite.FewRoundsNote(p.Rounds)
-	traffic.Notes = suite.FewRoundsNote(p.Rounds)
+	table.Notes = lab.FewRoundsNote(p.Rounds)
+	traffic.Notes = lab.FewRoundsNote(p.Rounds)
 	if reference != nil {
-		table.Notes = append(table.Notes, suite.ReferenceNote(reference))
+		table.Notes = append(table.Notes, lab.ReferenceNote(reference))
 	}
-	report := &suite.Report{Tables: []*suite.Table{table, traffic}}
+	report := &lab.Report{Tables: []*lab.Table{table, traffic}}
 	if len(inexact) > 0 {
 		report.Verdict = fmt.Errorf("%s: processes sent other bytes than planned: %s", x.ID(), strings.Join(inexact, ", "))
 	}
@@ -345,11 +345,11 @@ func (m *measured) draw(to *plot.BarPanel, name string) {
 }
 
 // referred is the reference's throughput against one process.
-func (x *Throughput) referred(reference *records.Log, r Run) suite.Value {
+func (x *Throughput) referred(reference *records.Log, r Run) lab.Value {
 	one, err := x.read(reference, Run{r.Work, ""})
 	m, e := x.read(reference, r)
 	if err != nil || e != nil || m == nil {
-		return suite.Absent
+		return lab.Absent
 	}
-	return suite.Fixed(stats.RatioOf(one.steps, m.steps).Median, 2)
+	return lab.Fixed(stats.RatioOf(one.steps, m.steps).Median, 2)
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // filled is a log of runs whose steps take the same time in one process, and a quarter
@@ -24,8 +24,8 @@ func filled(t *testing.T, x *Throughput, profile string, change func(r Run, of *
 			of := &Record{Seconds: []float64{0.4 + float64(round), 0.4 + float64(round), 9}}
 			if r.Network != "" {
 				of.Seconds = []float64{(0.4 + float64(round)) / 0.8}
-				of.Processes = make([]workload.Process, 2)
-				of.Traffic = []workload.Travelled{{What: gpipe.Sums.String(), Messages: 1, Bytes: 2e6, PlannedBytes: 2e6, Seconds: 0.001}}
+				of.Processes = make([]train.Process, 2)
+				of.Traffic = []train.Travelled{{What: gpipe.Sums.String(), Messages: 1, Bytes: 2e6, PlannedBytes: 2e6, Seconds: 0.001}}
 			}
 			change(r, of)
 			if err := log.Add(r.Sample(round), 1, of); err != nil {
@@ -37,8 +37,8 @@ func filled(t *testing.T, x *Throughput, profile string, change func(r Run, of *
 }
 
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*Throughput](t, Definition.Load)
-	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
+	x := labtest.Loaded[*Throughput](t, Definition.Load)
+	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, "quick", func(Run, *Record) {})
 	r, err := x.Report(log, log)
 	if err != nil || r.Verdict != nil {
@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%q: %v GB/s", row[:3], got)
 		}
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	r, err = x.Report(filled(t, x, "smoke", func(r Run, of *Record) {
 		if r.Network == "tcp" {
 			of.Traffic[0].Bytes++
@@ -77,7 +77,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"networks: [unix, tcp, mpi]", "networks: [x]", "networks"},
 		{"k: 1, r: 2}", "k: 2, r: 2}", "two devices are wanted: K = 2 and R = 2"},
 		{"m: 4", "m: 3", "micro-batches of 8 examples are not of one size"},
@@ -86,7 +86,7 @@ func TestSpec(t *testing.T) {
 	for says, r := range map[string]Record{
 		"0 times":                {},
 		"1 times":                {Seconds: []float64{0}},
-		"without what they sent": {Seconds: []float64{1}, Processes: make([]workload.Process, 2)},
+		"without what they sent": {Seconds: []float64{1}, Processes: make([]train.Process, 2)},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)

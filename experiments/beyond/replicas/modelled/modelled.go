@@ -9,25 +9,25 @@ import (
 	"maps"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "replicas-modelled", Folder: folder, New: suite.New[modelled], Command: "replicas"}
+var Definition = lab.Definition{ID: "replicas-modelled", Folder: folder, New: lab.New[modelled], Command: "replicas"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head   `yaml:",inline"`
 	Sides      []int     `yaml:"sides" want:"1..256"` // of the tori of replicas
 	Ways       []way     `yaml:"ways"`
 	Schedule   string    `yaml:"schedule" want:"schedule"`
@@ -45,53 +45,53 @@ type way struct {
 }
 
 type network struct {
-	ID          string         `yaml:"id" want:"id,key"`
-	Name        string         `yaml:"name" want:"name"`
-	Model       workload.Model `yaml:"model"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	K           int            `yaml:"k" want:"1..1024"`
-	Micro       int            `yaml:"micro"`                  // examples of a micro-batch
-	M           int            `yaml:"m" want:"1..1024"`       // weak: micro-batches of a replica
-	StrongM     int            `yaml:"strong_m" want:"1..256"` // strong: at the most replicas
+	ID          string      `yaml:"id" want:"id,key"`
+	Name        string      `yaml:"name" want:"name"`
+	Model       train.Model `yaml:"model"`
+	Accelerator string      `yaml:"accelerator" want:"accelerator"`
+	DType       string      `yaml:"dtype" want:"dtype"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	K           int         `yaml:"k" want:"1..1024"`
+	Micro       int         `yaml:"micro"`                  // examples of a micro-batch
+	M           int         `yaml:"m" want:"1..1024"`       // weak: micro-batches of a replica
+	StrongM     int         `yaml:"strong_m" want:"1..256"` // strong: at the most replicas
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Most     int        `yaml:"most" want:"1..256"` // the longest side
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Most     int      `yaml:"most" want:"1..256"` // the longest side
 }
 
 // modelled simulates steps on replicas with as many examples each, and with one
 // mini-batch for all.
 type modelled struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (m *modelled) Resolve() *suite.Problem {
+func (m *modelled) Resolve() *lab.Problem {
 	if m.Spec.Sides[0] != 1 || !slices.IsSorted(m.Spec.Sides) {
-		return suite.At(errors.New("want 1 first, in ascending order: others are compared with one replica"), "sides")
+		return lab.At(errors.New("want 1 first, in ascending order: others are compared with one replica"), "sides")
 	}
 	for i, n := range m.Spec.Networks {
 		if slices.ContainsFunc(m.Spec.Networks[:i], func(other network) bool { return other.Name == n.Name }) {
-			return suite.At(fmt.Errorf("%s is there twice: want names of their own", n.Name), "networks", fmt.Sprint(i), "name")
+			return lab.At(fmt.Errorf("%s is there twice: want names of their own", n.Name), "networks", fmt.Sprint(i), "name")
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		sides, most, err := m.sides(name)
 		if err == nil {
 			err = m.rows(sides, func(row []cell) error { return row[0].check(most) })
 		}
 		if err != nil {
-			return suite.At(err, "profiles", name, "most")
+			return lab.At(err, "profiles", name, "most")
 		}
 	}
 	return nil
 }
 
-func (m *modelled) Planned(string) (list []suite.PlannedRun) {
+func (m *modelled) Planned(string) (list []lab.PlannedRun) {
 	for i, n := range m.Spec.Networks {
-		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: n.K}})
+		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: n.K}})
 	}
 	return list
 }
@@ -139,12 +139,12 @@ func (c cell) name() string {
 	if c.side > 1 {
 		name += "/" + c.way.Name
 	}
-	return suite.AtRates(name, c.of.Accelerator, nil)
+	return lab.AtRates(name, c.of.Accelerator, nil)
 }
 
 // sides are those of a profile.
 func (m *modelled) sides(name string) (sides []int, most int, err error) {
-	p, err := suite.ProfileOf(m.Spec.Profiles, name)
+	p, err := lab.ProfileOf(m.Spec.Profiles, name)
 	for _, side := range m.Spec.Sides {
 		if side <= p.Most {
 			sides, most = append(sides, side), side*side
@@ -185,11 +185,11 @@ func (m *modelled) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	if err != nil {
 		return err
 	}
-	var jobs []suite.Job
+	var jobs []lab.Job
 	err = m.rows(sides, func(row []cell) error {
 		for _, c := range row {
 			name := c.name()
-			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+			jobs = append(jobs, lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
 				s, err := m.simulate(ctx, c, most)
 				return s, name, err
 			}})
@@ -199,17 +199,17 @@ func (m *modelled) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	if err != nil {
 		return err
 	}
-	return suite.MakeMissing(ctx, m.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, m.ID(), log, p, jobs)
 }
 
 func (m *modelled) simulate(ctx context.Context, c cell, most int) (*sample, error) {
 	n := c.of
-	r, err := simulation.Simulating{
-		Model: n.Model, Accelerator: n.Accelerator, Batch: c.batch(most), Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, n.DType),
-		AllReduce: suite.Named(reduction.ParseKind, c.way.AllReduce), Torus: [2]int{c.side, c.side},
-		Setup: workload.Setup{
+	r, err := simulate.Simulating{
+		Model: n.Model, Accelerator: n.Accelerator, Batch: c.batch(most), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
+		AllReduce: lab.Named(reduction.ParseKind, c.way.AllReduce), Torus: [2]int{c.side, c.side},
+		Setup: train.Setup{
 			Partitions: n.K, MicroBatches: c.micro(most), Replicas: c.replicas(), ShardUpdate: c.way.Shard,
-			Schedule: suite.Named(schedule.Parse, m.Spec.Schedule), Checkpoint: suite.Named(schedule.ParseCheckpoint, m.Spec.Checkpoint),
+			Schedule: lab.Named(schedule.Parse, m.Spec.Schedule), Checkpoint: lab.Named(schedule.ParseCheckpoint, m.Spec.Checkpoint),
 		},
 	}.Run(ctx)
 	if err != nil {
@@ -222,22 +222,22 @@ func (m *modelled) simulate(ctx context.Context, c cell, most int) (*sample, err
 	return s, nil
 }
 
-func (m *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
+func (m *modelled) Report(log, _ *records.Log) (*lab.Report, error) {
 	sides, most, err := m.sides(log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	table := &suite.Table{ID: m.ID(), Title: m.Title(), Caption: []string{
+	table := &lab.Table{ID: m.ID(), Title: m.Title(), Caption: []string{
 		"Weak: as many examples on each replica whatever R. Strong: one mini-batch for all of them. Efficiency: throughput over that of R = 1, divided by R. The columns are ways to add up gradients on a torus of replicas: by halving and doubling (tree), along one ring, along rings of both sides (2d), and this with updates that are divided over the replicas.",
 	}}
-	steps := &suite.Table{ID: m.ID() + "-steps", Title: "Replicas, modelled: steps and what replicas add to them", Caption: []string{
+	steps := &lab.Table{ID: m.ID() + "-steps", Title: "Replicas, modelled: steps and what replicas add to them", Caption: []string{
 		"All-reduce and update: the share of the step, on the stage that takes longest. Parameters: with the optimiser's state, on the fullest device.",
 	}}
 	for _, n := range m.Spec.Networks {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s: %v in %s on %s at measured rates, %s, K = %d, schedule %s, checkpoint %s, micro-batches of %d; M = %d (weak).",
 			n.Name, n.Model, n.DType, n.Accelerator, n.Optimizer, n.K, m.Spec.Schedule, m.Spec.Checkpoint, n.Micro, n.M))
 	}
-	for _, t := range []*suite.Table{table, steps} {
+	for _, t := range []*lab.Table{table, steps} {
 		t.Texts("network", "scaling")
 		t.Numbers("R")
 	}
@@ -260,7 +260,7 @@ func (m *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 		if c.side == 1 {
 			firsts = samples
 		}
-		of := func(cell func(i int, s sample) suite.Value) (cells []suite.Value) {
+		of := func(cell func(i int, s sample) lab.Value) (cells []lab.Value) {
 			for i, s := range samples {
 				cells = append(cells, cell(i, s))
 			}
@@ -268,19 +268,19 @@ func (m *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		batch := float64(c.batch(most))
 		table.Add(c.of.Name, c.kind, c.replicas(), c.replicas()*c.of.K, c.batch(most), c.micro(most),
-			of(func(i int, s sample) suite.Value {
+			of(func(i int, s sample) lab.Value {
 				one := firsts[i].Seconds
 				if c.kind == strong {
 					one /= float64(c.replicas())
 				}
-				return suite.Percent(one/s.Seconds, 1)
+				return lab.Percent(one/s.Seconds, 1)
 			}),
-			of(func(_ int, s sample) suite.Value { return suite.Number("%.0f", batch/s.Seconds) }))
+			of(func(_ int, s sample) lab.Value { return lab.Number("%.0f", batch/s.Seconds) }))
 		steps.Add(c.of.Name, c.kind, c.replicas(),
-			of(func(_ int, s sample) suite.Value { return suite.Seconds(s.Seconds) }),
-			of(func(_ int, s sample) suite.Value { return suite.Percent(s.Reduce/s.Seconds, 1) }),
-			of(func(_ int, s sample) suite.Value { return suite.Percent(s.Update/s.Seconds, 1) }),
-			of(func(_ int, s sample) suite.Value { return suite.Bytes(s.Params) }))
+			of(func(_ int, s sample) lab.Value { return lab.Seconds(s.Seconds) }),
+			of(func(_ int, s sample) lab.Value { return lab.Percent(s.Reduce/s.Seconds, 1) }),
+			of(func(_ int, s sample) lab.Value { return lab.Percent(s.Update/s.Seconds, 1) }),
+			of(func(_ int, s sample) lab.Value { return lab.Bytes(s.Params) }))
 		return nil
 	})
 	if err != nil {
@@ -289,13 +289,13 @@ func (m *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 	for _, what := range slices.Sorted(maps.Keys(unfit)) {
 		table.Notes = append(table.Notes, "Does not fit the accelerators' memory: "+what+".")
 	}
-	report := &suite.Report{Tables: []*suite.Table{table, steps}}
+	report := &lab.Report{Tables: []*lab.Table{table, steps}}
 	report.Files, err = plot.Files(m.ID(), m.Title(), m.panels(table, steps, sides))
 	return report, err
 }
 
 // columns adds a column for each figure and way.
-func (m *modelled) columns(t *suite.Table, figures ...string) {
+func (m *modelled) columns(t *lab.Table, figures ...string) {
 	for _, figure := range figures {
 		for _, w := range m.Spec.Ways {
 			t.Numbers(figure + ", " + w.Name)
@@ -305,8 +305,8 @@ func (m *modelled) columns(t *suite.Table, figures ...string) {
 
 // panels draw, for each network, the efficiency of both kinds of scaling, added up in the
 // last way, and what the ways take of a step.
-func (m *modelled) panels(table, steps *suite.Table, sides []int) []plot.Axes {
-	line := func(t *suite.Table, name, kind, column string) plot.Series {
+func (m *modelled) panels(table, steps *lab.Table, sides []int) []plot.Axes {
+	line := func(t *lab.Table, name, kind, column string) plot.Series {
 		var points []plot.Point
 		for _, row := range t.Rows {
 			if row[0].Text == name && row[1].Text == kind {

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // A report of given times is the arithmetic of these.
 func TestReport(t *testing.T) {
-	m := suitetest.Loaded[*modelled](t, Definition.Load)
+	m := labtest.Loaded[*modelled](t, Definition.Load)
 	log := records.New(m.Key("quick"))
-	suitetest.CheckLacking(t, m, log)
+	labtest.CheckLacking(t, m, log)
 	sides, most, err := m.sides("quick")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	if want := len(m.Spec.Networks) * 2 * len(sides); len(table.Rows) != want {
 		t.Errorf("%d rows, want %d", len(table.Rows), want)
@@ -77,7 +77,7 @@ func TestReport(t *testing.T) {
 // Steps are simulated once, and replicas add what they must: an all-reduce whose ring takes
 // longer than the torus's, and divided updates that take less time and memory.
 func TestMeasures(t *testing.T) {
-	m := suitetest.Loaded[*modelled](t, Definition.Load)
+	m := labtest.Loaded[*modelled](t, Definition.Load)
 	m.Spec.Networks = m.Spec.Networks[:1]
 	m.Spec.Networks[0].Model.Image = 64
 	log := records.New(m.Key("smoke"))
@@ -110,7 +110,7 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [2, 4]", "want 1 first"},
 		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [1, 4, 2]", "ascending order"},
 		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [1, 2, 3]", "cannot be divided over 4"},
@@ -119,8 +119,8 @@ func TestSpec(t *testing.T) {
 		{"m: 16\n", "m: 1024\n", "want a product of at most"},
 		{"micro: 32\n", "micro: 16777216\n", "want at most"},
 	})
-	m := suitetest.Loaded[*modelled](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	m := labtest.Loaded[*modelled](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		m.Spec.Networks[0].Accelerator = file
 		return m
 	})

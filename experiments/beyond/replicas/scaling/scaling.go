@@ -8,62 +8,62 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "replicas-scaling", Folder: folder, New: load, Command: "replicas"}
+var Definition = lab.Definition{ID: "replicas-scaling", Folder: folder, New: load, Command: "replicas"}
 
 // spec is spec.yaml.
 type spec struct {
-	rounds.Spec[profile] `yaml:",inline"`
-	Checkpoint           string `yaml:"checkpoint" want:"checkpoint"`
-	M                    int    `yaml:"m" want:"1..1024"` // of each group
-	Replicas             []int  `yaml:"replicas" want:"1..64"`
-	PictureM             int    `yaml:"picture_m" want:"1..1024"`
+	timed.Spec[profile] `yaml:",inline"`
+	Checkpoint          string `yaml:"checkpoint" want:"checkpoint"`
+	M                   int    `yaml:"m" want:"1..1024"` // of each group
+	Replicas            []int  `yaml:"replicas" want:"1..64"`
+	PictureM            int    `yaml:"picture_m" want:"1..1024"`
 }
 
 type profile struct {
-	rounds.Profile `yaml:",inline"`
-	Model          workload.Model `yaml:"model"`
-	Examples       int            `yaml:"examples"` // of a replica; strong: at the largest R
-	Steps          int            `yaml:"steps" want:"1..1000"`
+	timed.Profile `yaml:",inline"`
+	Model         train.Model `yaml:"model"`
+	Examples      int         `yaml:"examples"` // of a replica; strong: at the largest R
+	Steps         int         `yaml:"steps" want:"1..1000"`
 }
 
 // scaling times steps on replicas with as many examples each, and with one mini-batch
 // for all.
 type scaling struct {
-	rounds.Timed[spec, profile]
+	timed.Timed[spec, profile]
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	s := &scaling{}
 	s.Runs, s.Show = s.runs, s.show
 	return s, nil
 }
 
-func (s *scaling) Resolve() *suite.Problem {
+func (s *scaling) Resolve() *lab.Problem {
 	if s.Spec.Replicas[0] != 1 {
-		return suite.At(errors.New("want 1 first: others are compared with it"), "replicas")
+		return lab.At(errors.New("want 1 first: others are compared with it"), "replicas")
 	}
 	most := slices.Max(s.Spec.Replicas)
 	for _, r := range s.Spec.Replicas {
 		if each := most / r; most%r != 0 || r > 1 && each&(each-1) != 0 {
-			return suite.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", r, most), "replicas")
+			return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", r, most), "replicas")
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if n := s.Spec.Profiles[name].Examples; n%s.Spec.M != 0 {
-			return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", s.Spec.M, n), "profiles", name, "examples")
+			return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", s.Spec.M, n), "profiles", name, "examples")
 		}
 	}
 	return s.CheckRuns()
@@ -112,11 +112,11 @@ func (s *spec) cells() (all []cell) {
 }
 
 // setup is that of a cell, which has a mini-batch of that many examples.
-func (s *scaling) setup(c cell, p profile) (of workload.Setup, batch int) {
+func (s *scaling) setup(c cell, p profile) (of train.Setup, batch int) {
 	most := slices.Max(s.Spec.Replicas)
-	of = workload.Setup{
+	of = train.Setup{
 		Partitions: 1, MicroBatches: s.Spec.M, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
-		Checkpoint: suite.Named(schedule.ParseCheckpoint, s.Spec.Checkpoint), Device: gpipe.Emulated, Threads: 1,
+		Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Spec.Checkpoint), Device: gpipe.Emulated, Threads: 1,
 	}
 	if c.kind == weak {
 		return of, c.r * p.Examples
@@ -125,9 +125,9 @@ func (s *scaling) setup(c cell, p profile) (of workload.Setup, batch int) {
 	return of, most * p.Examples
 }
 
-func (s *scaling) runs(p profile) (runs []rounds.Run) {
-	add := func(name string, setup workload.Setup, batch int) {
-		runs = append(runs, rounds.Run{Name: name, Steps: p.Steps, Training: workload.Training{Model: p.Model, Batch: batch, Setup: setup}})
+func (s *scaling) runs(p profile) (runs []timed.Run) {
+	add := func(name string, setup train.Setup, batch int) {
+		runs = append(runs, timed.Run{Name: name, Steps: p.Steps, Training: train.Training{Model: p.Model, Batch: batch, Setup: setup}})
 	}
 	for _, c := range s.Spec.cells() {
 		setup, batch := s.setup(c, p)
@@ -139,19 +139,19 @@ func (s *scaling) runs(p profile) (runs []rounds.Run) {
 	return runs
 }
 
-func (s *scaling) show(r *rounds.Reporting[profile]) error {
+func (s *scaling) show(r *timed.Reporting[profile]) error {
 	p := r.Profile
 	most := slices.Max(s.Spec.Replicas)
 	r.Table.Caption = []string{
 		fmt.Sprintf("Measured as %v, K = 1, M = %d in each group, checkpoint %s, %s, one thread a device; no links. Weak: %d examples a replica, one group each. Strong: a mini-batch of %d in %d groups, whatever R, so the trained weights are the same to the bit.",
 			p.Model, s.Spec.M, s.Spec.Checkpoint, s.Spec.Optimizer, p.Examples, most*p.Examples, most),
-		rounds.EmulatedCaption(p.Rounds, "row"),
+		timed.EmulatedCaption(p.Rounds, "row"),
 		"Efficiency: throughput over that of R = 1, divided by R. All-reduce: the share of the step that adds up groups and replicas and, after divided updates, hands on weights. Divided / whole: throughput with divided updates over that with whole ones.",
 	}
 	r.Table.Texts("scaling", "update")
 	r.Table.Numbers("R", "mini-batch", "measured step", "95%, step", "examples/s", "measured efficiency", "95%, efficiency", "measured all-reduce", "95%, all-reduce", "measured divided / whole", "95%, divided / whole")
 	r.ReferenceColumns(" efficiency")
-	r.Parts = &suite.Table{ID: s.ID() + "-steps", Title: "Replicas: where the measured steps' time goes", Caption: []string{
+	r.Parts = &lab.Table{ID: s.ID() + "-steps", Title: "Replicas: where the measured steps' time goes", Caption: []string{
 		"Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds.",
 	}}
 	r.Parts.Texts("scaling", "update")
@@ -168,13 +168,13 @@ func (s *scaling) show(r *rounds.Reporting[profile]) error {
 			shares = append(shares, parts.Reduction/parts.Step)
 		}
 		row := []any{
-			c.kind, update(c.divided), c.r, batch, suite.Median(run.Rounds, suite.Seconds), suite.Fixed(float64(batch)/stats.Median(run.Rounds), 1),
-			efficiency(r.Runs, c), suite.Median(shares, func(x float64) suite.Value { return suite.Percent(x, 1) }),
+			c.kind, update(c.divided), c.r, batch, lab.Median(run.Rounds, lab.Seconds), lab.Fixed(float64(batch)/stats.Median(run.Rounds), 1),
+			efficiency(r.Runs, c), lab.Median(shares, func(x float64) lab.Value { return lab.Percent(x, 1) }),
 		}
 		if c.divided {
-			row = append(row, rounds.Relative(r.Runs, runName(c.kind, c.r, false), c.name()))
+			row = append(row, timed.Relative(r.Runs, runName(c.kind, c.r, false), c.name()))
 		} else {
-			row = append(row, suite.Absent, suite.Absent)
+			row = append(row, lab.Absent, lab.Absent)
 		}
 		if r.Refs != nil {
 			row = append(row, efficiency(r.Refs, c)[0])
@@ -188,24 +188,24 @@ func (s *scaling) show(r *rounds.Reporting[profile]) error {
 }
 
 // efficiency is a cell's, with its interval.
-func efficiency(runs map[string]*rounds.Measured, c cell) []suite.Value {
+func efficiency(runs map[string]*timed.Measured, c cell) []lab.Value {
 	e := stats.RatioOf(runs[c.base()].Rounds, runs[c.name()].Rounds)
 	if c.kind == strong { // of the same mini-batch, not of R times as many examples
 		e.Median, e.Lo, e.Hi = e.Median/float64(c.r), e.Lo/float64(c.r), e.Hi/float64(c.r)
 	}
-	return suite.Ratio(e, c.name() == c.base())
+	return lab.Ratio(e, c.name() == c.base())
 }
 
 // partsRow adds where a run's time goes.
-func partsRow(t *suite.Table, c cell, k int, run *rounds.Measured) {
+func partsRow(t *lab.Table, c cell, k int, run *timed.Measured) {
 	p := run.Parts
-	share := func(x float64) suite.Value { return suite.Share(x, p.Step) }
-	t.Add(c.kind, update(c.divided), c.r, k, suite.Seconds(p.Step), share(p.Computation), share(p.Recompute), share(p.Reduction),
-		share(p.Update), share(p.Setup), share(p.Bubble), share(p.Imbalance), share(p.Barrier), suite.Bytes(slices.Max(run.Peak)))
+	share := func(x float64) lab.Value { return lab.Share(x, p.Step) }
+	t.Add(c.kind, update(c.divided), c.r, k, lab.Seconds(p.Step), share(p.Computation), share(p.Recompute), share(p.Reduction),
+		share(p.Update), share(p.Setup), share(p.Bubble), share(p.Imbalance), share(p.Barrier), lab.Bytes(slices.Max(run.Peak)))
 }
 
 // panels show efficiencies and shares of the all-reduce.
-func (s *scaling) panels(t *suite.Table) (all []plot.Axes) {
+func (s *scaling) panels(t *lab.Table) (all []plot.Axes) {
 	for _, column := range []string{"measured efficiency", "measured all-reduce"} {
 		y := map[string]string{"measured efficiency": "efficiency", "measured all-reduce": "all-reduce, % of the step"}[column]
 		var of []plot.Axes
@@ -222,7 +222,7 @@ func (s *scaling) panels(t *suite.Table) (all []plot.Axes) {
 					case row[1].Text == how:
 						series.AddValue(row[t.Column(column)])
 					case how == "divided" && row[2].Numbers[0] == 1:
-						series.AddValue(suite.Absent)
+						series.AddValue(lab.Absent)
 					}
 				}
 				bars.Series = append(bars.Series, series)
@@ -235,7 +235,7 @@ func (s *scaling) panels(t *suite.Table) (all []plot.Axes) {
 }
 
 // draw draws the step of two replicas of two stages, and writes it as a trace.
-func (s *scaling) draw(r *rounds.Reporting[profile]) error {
+func (s *scaling) draw(r *timed.Reporting[profile]) error {
 	tl, err := r.Runs[picture].Times.Replay()
 	if err != nil {
 		return err
@@ -253,6 +253,6 @@ func (s *scaling) draw(r *rounds.Reporting[profile]) error {
 		return err
 	}
 	name := s.ID() + "-R2-K2"
-	r.Files = []suite.File{{Name: name + ".timeline.svg", Text: svg.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}
+	r.Files = []lab.File{{Name: name + ".timeline.svg", Text: svg.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}
 	return nil
 }

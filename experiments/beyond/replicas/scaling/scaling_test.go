@@ -5,20 +5,20 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
 )
 
 // ideal is a device on which an example takes the same time in every run.
-func ideal(run *rounds.Run, _ int) float64 { return float64(run.Training.Batch) }
+func ideal(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) }
 
 // On ideal devices that add up in no time every efficiency is 1.
 func TestReport(t *testing.T) {
-	s := suitetest.Loaded[*scaling](t, Definition.Load)
-	r, log := roundstest.Start(t, s)
-	roundstest.FillRounds(t, log, r, 0, ideal)
+	s := labtest.Loaded[*scaling](t, Definition.Load)
+	r, log := timedtest.Start(t, s)
+	timedtest.FillRounds(t, log, r, 0, ideal)
 	report, err := s.Report(log, log)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("%d rows, %d with parts, want %d", len(table.Rows), len(parts.Rows), want)
 	}
 	for _, row := range table.Rows {
-		of := func(name string) suite.Value { return row[table.Column(name)] }
+		of := func(name string) lab.Value { return row[table.Column(name)] }
 		for _, name := range []string{"measured efficiency", "reference efficiency"} {
 			if math.Abs(of(name).Numbers[0]-1) > 1e-6 {
 				t.Errorf("%v: %s %v", row[:3], name, of(name))
@@ -58,9 +58,9 @@ func TestReport(t *testing.T) {
 
 // What adding up takes is a part of the step, and lowers the efficiency of both kinds.
 func TestReportOfSums(t *testing.T) {
-	s := suitetest.Loaded[*scaling](t, Definition.Load)
-	r, log := roundstest.Start(t, s)
-	roundstest.FillRounds(t, log, r, 1<<20, ideal)
+	s := labtest.Loaded[*scaling](t, Definition.Load)
+	r, log := timedtest.Start(t, s)
+	timedtest.FillRounds(t, log, r, 1<<20, ideal)
 	report, err := s.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -91,13 +91,13 @@ func TestMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	s := suitetest.Loaded[*scaling](t, Definition.Load)
-	r, log := roundstest.Start(t, s)
-	roundstest.CheckMeasures(t, r, log, func() (*suite.Report, error) { return s.Report(log, nil) })
+	s := labtest.Loaded[*scaling](t, Definition.Load)
+	r, log := timedtest.Start(t, s)
+	timedtest.CheckMeasures(t, r, log, func() (*lab.Report, error) { return s.Report(log, nil) })
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},
 		{"m: 2\n", "m: 3\n", "3 micro-batches of 4 examples are not of one size"},

@@ -7,83 +7,83 @@ import (
 	"errors"
 	"fmt"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "consistency-accuracy", Folder: folder, New: suite.New[accuracy], Untimed: true, Command: "consistency"}
+var Definition = lab.Definition{ID: "consistency-accuracy", Folder: folder, New: lab.New[accuracy], Untimed: true, Command: "consistency"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head `yaml:",inline"`
 	// Margin, in percentage points, is the largest mean difference of accuracy to
 	// the baseline that counts as none.
 	Margin float64 `yaml:"margin" want:">0..100"`
 	// Level is that of the tests for equivalence.
 	Level float64 `yaml:"level" want:">0..0.499"`
 	// Setups are what is compared; the first is the baseline.
-	Setups   []suite.SetupSpec         `yaml:"setups"`
-	Profiles map[string]trials.Profile `yaml:"profiles"`
+	Setups   []lab.SetupSpec            `yaml:"setups"`
+	Profiles map[string]trained.Profile `yaml:"profiles"`
 
-	setups []workload.Setup
+	setups []train.Setup
 }
 
 // accuracy trains a network with batch norm to the end at several M, over
 // seeds.
 type accuracy struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (a *accuracy) Resolve() *suite.Problem {
+func (a *accuracy) Resolve() *lab.Problem {
 	if len(a.Spec.Setups) < 2 {
-		return suite.At(errors.New("want a baseline and something to compare"), "setups")
+		return lab.At(errors.New("want a baseline and something to compare"), "setups")
 	}
 	a.Spec.setups = nil
 	for i, s := range a.Spec.Setups {
 		setup := s.Setup()
 		if i == 0 && (setup.Partitions != 1 || setup.MicroBatches != 1) {
-			return suite.At(errors.New("want K = 1 and M = 1, the baseline"), "setups", "0")
+			return lab.At(errors.New("want K = 1 and M = 1, the baseline"), "setups", "0")
 		}
-		if err := trials.CheckSetup(setup); err != nil {
-			return suite.At(err, "setups", fmt.Sprint(i))
+		if err := trained.CheckSetup(setup); err != nil {
+			return lab.At(err, "setups", fmt.Sprint(i))
 		}
 		a.Spec.setups = append(a.Spec.setups, setup)
 	}
-	return trials.Check(a.Spec.Profiles)
+	return trained.Check(a.Spec.Profiles)
 }
 
-func (a *accuracy) arms(p trials.Profile) []trials.Arm {
-	var arms []trials.Arm
+func (a *accuracy) arms(p trained.Profile) []trained.Arm {
+	var arms []trained.Arm
 	for _, s := range a.Spec.setups {
-		arms = append(arms, trials.Arm{
+		arms = append(arms, trained.Arm{
 			Name:     fmt.Sprintf("K=%d M=%d", s.Partitions, s.MicroBatches),
-			Training: func(seed uint64) workload.Training { return p.Training.Training("synthetic", s, seed) },
+			Training: func(seed uint64) train.Training { return p.Training.Training("synthetic", s, seed) },
 		})
 	}
 	return arms
 }
 
 func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return trials.Measure(ctx, a.ID(), a.Spec.Profiles, a.arms, log, p)
+	return trained.Measure(ctx, a.ID(), a.Spec.Profiles, a.arms, log, p)
 }
 
-func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
-	r, err := trials.Open(log, reference, a.Spec.Profiles, a.arms)
+func (a *accuracy) Report(log, reference *records.Log) (*lab.Report, error) {
+	r, err := trained.Open(log, reference, a.Spec.Profiles, a.arms)
 	if err != nil {
 		return nil, err
 	}
 	base := r.All[0].Accuracies()
 	t, n := r.Training, len(r.AllSeeds())
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: "consistency-accuracy", Title: a.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, %s; %d complete trainings at each M, with the same seeds. Accuracy is measured on %d held-out images, with the moving averages of batch norm.",
@@ -111,32 +111,32 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 		name, held := "M=1, no pipeline", []any{"", "", "baseline", "", "", ""}
 		if i > 0 {
 			own := arm.Accuracies()
-			c := trials.Compare(own, base, a.Spec.Margin)
+			c := trained.Compare(own, base, a.Spec.Margin)
 			outcome := c.Says(a.Spec.Level)
 			says[outcome] = append(says[outcome], fmt.Sprintf("M = %d", setup.MicroBatches))
 			name = arm.Name
-			held = []any{suite.Joined("%v of %v", c.Within, n), suite.YesOrNo(c.MeanWithin), c.Cells(a.Spec.Level)}
+			held = []any{lab.Joined("%v of %v", c.Within, n), lab.YesOrNo(c.MeanWithin), c.Cells(a.Spec.Level)}
 			gaps.Add(name, stats.Differences(own, base))
 		}
 		r.Add(table, i, name, micros(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), arm.Accuracy(), held)
 	}
 	// None of the outcomes fails the run: that micro-batches are normalised each by itself is
 	// part of the method, and what it does to accuracy is what is asked here.
-	table.Notes = append([]string{trials.Verdict(says, "M = 1", a.Spec.Margin)}, r.SeedNotes()...)
-	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", r.All, r.AllSeeds())
+	table.Notes = append([]string{trained.Verdict(says, "M = 1", a.Spec.Margin)}, r.SeedNotes()...)
+	each := trained.EachTable("consistency-accuracy-runs", "Final accuracy: each training", r.All, r.AllSeeds())
 	files, err := plot.Files("consistency-accuracy", a.Spec.Title, []plot.Axes{final, gaps})
-	return &suite.Report{Tables: []*suite.Table{table, each}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table, each}, Files: files}, err
 }
 
 // micros is the sizes of micro-batches, once if they are alike.
-func micros(sizes []int) suite.Value {
+func micros(sizes []int) lab.Value {
 	if last := sizes[len(sizes)-1]; sizes[0] != last {
-		return suite.Ints(" or ", []int{last, sizes[0]})
+		return lab.Ints(" or ", []int{last, sizes[0]})
 	}
-	return suite.Ints("", sizes[:1])
+	return lab.Ints("", sizes[:1])
 }
 
-func (a *accuracy) Planned(profile string) []suite.PlannedRun {
+func (a *accuracy) Planned(profile string) []lab.PlannedRun {
 	p := a.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, a.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, a.arms(p), p.AllSeeds())
 }

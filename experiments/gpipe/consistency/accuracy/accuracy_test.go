@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 )
 
 // accuracyLog is a log of made-up accuracies: of(setup, seed) in percent.
@@ -19,7 +19,7 @@ func accuracyLog(t *testing.T, a *accuracy, profile string, of func(setup, seed 
 	p := a.Spec.Profiles[profile]
 	for i, arm := range a.arms(p) {
 		for j, seed := range p.Seeds {
-			r := trials.Trial{Accuracy: of(i, j) / 100, Targets: 1000, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
+			r := trained.Trial{Accuracy: of(i, j) / 100, Targets: 1000, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
 			if err := log.Add(arm.Sample(seed), seed, r); err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func accuracyLog(t *testing.T, a *accuracy, profile string, of func(setup, seed 
 // five seeds that alternate by d around a mean the deviation of the differences
 // is about d, the 95% interval about 1.2 d to either side, the 90% one 0.95 d.
 func TestAccuracyOutcomes(t *testing.T) {
-	a := suitetest.Loaded[*accuracy](t, Definition.Load)
+	a := labtest.Loaded[*accuracy](t, Definition.Load)
 	a.Spec.Margin = 3
 	five := a.Spec.Profiles["quick"]
 	five.Seeds = []uint64{1, 2, 3, 4, 5}
@@ -75,13 +75,13 @@ func TestAccuracyOutcomes(t *testing.T) {
 		if got := table.Printed()[0][2]; got != "64.00%" || table.Printed()[0][10] != got {
 			t.Errorf("baseline %q", table.Printed()[0])
 		}
-		suitetest.CheckPlots(t, r)
+		labtest.CheckPlots(t, r)
 	}
 }
 
 // The smallest profile is measured, twice the same, and goes on where it was.
 func TestAccuracyMeasures(t *testing.T) {
-	a := suitetest.Loaded[*accuracy](t, Definition.Load)
+	a := labtest.Loaded[*accuracy](t, Definition.Load)
 	log := records.New(a.Key("smoke"))
 	if err := a.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAccuracyMeasures(t *testing.T) {
 	arms := a.arms(p)
 	hashes := map[string]bool{}
 	for i, arm := range arms {
-		var was trials.Trial
+		var was trained.Trial
 		if err := log.Get(arm.Sample(p.Seeds[0]), &was); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestAccuracyMeasures(t *testing.T) {
 		// On another number of partitions the same comes out at the same M.
 		training := arm.Training(p.Seeds[0])
 		training.Setup.Partitions = 3
-		again, err := trials.Train(context.Background(), training)
+		again, err := trained.Train(context.Background(), training)
 		if err != nil {
 			t.Fatal(err)
 		}

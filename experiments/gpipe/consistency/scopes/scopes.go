@@ -8,24 +8,24 @@ import (
 	"errors"
 	"fmt"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "consistency-scopes", Folder: folder, New: suite.New[scopes], Untimed: true, Command: "consistency"}
+var Definition = lab.Definition{ID: "consistency-scopes", Folder: folder, New: lab.New[scopes], Untimed: true, Command: "consistency"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
+	lab.Head `yaml:",inline"`
 	// Margin, in percentage points, is the largest mean difference of accuracy that counts
 	// as none.
 	Margin float64 `yaml:"margin" want:">0..100"`
@@ -33,19 +33,19 @@ type spec struct {
 	Level float64 `yaml:"level" want:">0..0.499"`
 	// Setups are in pairs, which differ in the scope alone: all, then replica. The first
 	// is the baseline.
-	Setups   []suite.SetupSpec         `yaml:"setups"`
-	Profiles map[string]trials.Profile `yaml:"profiles"`
+	Setups   []lab.SetupSpec            `yaml:"setups"`
+	Profiles map[string]trained.Profile `yaml:"profiles"`
 
-	setups []workload.Setup
+	setups []train.Setup
 }
 
 // scopes trains a network with batch norm on replicas to the end, in both scopes at
 // several M, over seeds.
 type scopes struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (s *scopes) Resolve() *suite.Problem {
+func (s *scopes) Resolve() *lab.Problem {
 	s.Spec.setups = nil
 	for i, of := range s.Spec.Setups {
 		setup := of.Setup()
@@ -68,48 +68,48 @@ func (s *scopes) Resolve() *suite.Problem {
 			wrong = errors.New("want the same with bn_scope replica after it")
 		}
 		if wrong == nil {
-			wrong = trials.CheckSetup(setup)
+			wrong = trained.CheckSetup(setup)
 		}
 		if wrong != nil {
-			return suite.At(wrong, "setups", fmt.Sprint(i))
+			return lab.At(wrong, "setups", fmt.Sprint(i))
 		}
 		s.Spec.setups = append(s.Spec.setups, setup)
-		for _, name := range suite.Profiles {
+		for _, name := range lab.Profiles {
 			if parts := setup.Replicas * setup.MicroBatches; s.Spec.Profiles[name].Training.Batch%parts != 0 {
-				return suite.At(fmt.Errorf("want a multiple of %d, the micro-batches of setup %d", parts, i), "profiles", name, "training", "batch")
+				return lab.At(fmt.Errorf("want a multiple of %d, the micro-batches of setup %d", parts, i), "profiles", name, "training", "batch")
 			}
 		}
 	}
-	return trials.Check(s.Spec.Profiles)
+	return trained.Check(s.Spec.Profiles)
 }
 
-func (s *scopes) arms(p trials.Profile) (arms []trials.Arm) {
+func (s *scopes) arms(p trained.Profile) (arms []trained.Arm) {
 	for _, setup := range s.Spec.setups {
-		arms = append(arms, trials.Arm{
+		arms = append(arms, trained.Arm{
 			Name:     fmt.Sprintf("R=%d K=%d M=%d %s", setup.Replicas, setup.Partitions, setup.MicroBatches, setup.BNScope),
-			Training: func(seed uint64) workload.Training { return p.Training.Training("synthetic", setup, seed) },
+			Training: func(seed uint64) train.Training { return p.Training.Training("synthetic", setup, seed) },
 		})
 	}
 	return arms
 }
 
-func (s *scopes) Planned(profile string) []suite.PlannedRun {
+func (s *scopes) Planned(profile string) []lab.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, s.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, s.arms(p), p.AllSeeds())
 }
 
 func (s *scopes) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return trials.Measure(ctx, s.ID(), s.Spec.Profiles, s.arms, log, p)
+	return trained.Measure(ctx, s.ID(), s.Spec.Profiles, s.arms, log, p)
 }
 
-func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
-	r, err := trials.Open(log, reference, s.Spec.Profiles, s.arms)
+func (s *scopes) Report(log, reference *records.Log) (*lab.Report, error) {
+	r, err := trained.Open(log, reference, s.Spec.Profiles, s.arms)
 	if err != nil {
 		return nil, err
 	}
 	t, n, base := r.Training, len(r.AllSeeds()), r.All[0].Accuracies()
 	level, margin := s.Spec.Level, s.Spec.Margin
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: s.ID(), Title: s.Title(),
 		Caption: []string{
 			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, divided over %d replicas, %s; %d complete trainings of each kind, with the same seeds. M is that of a replica. Accuracy is measured on %d held-out images, with the moving averages of batch norm.",
@@ -125,7 +125,7 @@ func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Texts("mean within")
 	table.Numbers("difference to the baseline (points)", "p of equivalence", "smallest margin to hold")
 	table.Texts("outcome")
-	pairs := &suite.Table{
+	pairs := &lab.Table{
 		ID: s.ID() + "-pairs", Title: "Batch norm over two replicas against within each, with the same micro-batches",
 		Caption: []string{"Accuracy with statistics of all replicas less that with those of each, in percentage points: the mean over pairs of trainings with the same seed and the same micro-batches, with its 95% interval (Student's t)."},
 	}
@@ -150,19 +150,19 @@ func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
 		name, held := fmt.Sprintf("M = %d, %v", m, setup.BNScope), []any{"", "", "baseline", "", "", ""}
 		final.Names[i] = fmt.Sprintf("M=%d\n%v", m, setup.BNScope)
 		if i > 0 {
-			c := trials.Compare(own, base, margin)
+			c := trained.Compare(own, base, margin)
 			says[c.Says(level)] = append(says[c.Says(level)], name)
-			held = []any{suite.Joined("%v of %v", c.Within, n), suite.YesOrNo(c.MeanWithin), c.Cells(level)}
+			held = []any{lab.Joined("%v of %v", c.Within, n), lab.YesOrNo(c.MeanWithin), c.Cells(level)}
 		}
 		r.Add(table, i, m, setup.Partitions, setup.BNScope, micro, of, arm.Accuracy(), held)
 		if i%2 == 1 {
 			all := r.All[i-1].Accuracies()
-			pairs.Add(m, micro, trials.Compare(all, own, margin).Cells(level))
+			pairs.Add(m, micro, trained.Compare(all, own, margin).Cells(level))
 			gaps.Add(fmt.Sprintf("M=%d", m), stats.Differences(all, own))
 		}
 	}
-	table.Notes = append([]string{trials.Verdict(says, "the baseline", margin)}, r.SeedNotes()...)
-	each := trials.EachTable(s.ID()+"-runs", "Final accuracy in both scopes of batch norm: each training", r.All, r.AllSeeds())
+	table.Notes = append([]string{trained.Verdict(says, "the baseline", margin)}, r.SeedNotes()...)
+	each := trained.EachTable(s.ID()+"-runs", "Final accuracy in both scopes of batch norm: each training", r.All, r.AllSeeds())
 	files, err := plot.Files(s.ID(), s.Title(), []plot.Axes{final, gaps})
-	return &suite.Report{Tables: []*suite.Table{table, pairs, each}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table, pairs, each}, Files: files}, err
 }

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/trials"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 )
 
 // What is compared with the baseline, and what with the other scope at the same
 // micro-batches.
 func TestScopesReport(t *testing.T) {
-	s := suitetest.Loaded[*scopes](t, Definition.Load)
+	s := labtest.Loaded[*scopes](t, Definition.Load)
 	p := s.Spec.Profiles["full"]
 	p.Seeds = []uint64{1, 2, 3, 4, 5, 6}
 	s.Spec.Profiles["full"] = p
@@ -29,7 +29,7 @@ func TestScopesReport(t *testing.T) {
 			if i > 0 {
 				accuracy += 0.2 * swing[j]
 			}
-			r := trials.Trial{Accuracy: accuracy / 100, Targets: 1000, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
+			r := trained.Trial{Accuracy: accuracy / 100, Targets: 1000, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
 			if err := log.Add(arm.Sample(seed), seed, r); err != nil {
 				t.Fatal(err)
 			}
@@ -62,12 +62,12 @@ func TestScopesReport(t *testing.T) {
 	if note := r.Tables[0].Notes[0]; !strings.Contains(note, "M = 8, replica: different from the baseline, maybe by more than 5 points") {
 		t.Error(note)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 }
 
 // The smallest profile is measured: each M and scope has bits of its own, whatever K is.
 func TestScopesMeasures(t *testing.T) {
-	s := suitetest.Loaded[*scopes](t, Definition.Load)
+	s := labtest.Loaded[*scopes](t, Definition.Load)
 	log := records.New(s.Key("smoke"))
 	if err := s.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -78,14 +78,14 @@ func TestScopesMeasures(t *testing.T) {
 	p := s.Spec.Profiles["smoke"]
 	hashes := map[string]bool{}
 	for _, arm := range s.arms(p) {
-		var was trials.Trial
+		var was trained.Trial
 		if err := log.Get(arm.Sample(p.Seeds[0]), &was); err != nil {
 			t.Fatal(err)
 		}
 		hashes[was.SHA256] = true
 		training := arm.Training(p.Seeds[0])
 		training.Setup.Partitions = 3
-		if again, err := trials.Train(t.Context(), training); err != nil || again.SHA256 != was.SHA256 || again.Accuracy != was.Accuracy {
+		if again, err := trained.Train(t.Context(), training); err != nil || again.SHA256 != was.SHA256 || again.Accuracy != was.Accuracy {
 			t.Errorf("%s: %+v, and with K = 3 %+v, %v", arm.Name, was, again, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestScopesMeasures(t *testing.T) {
 }
 
 func TestScopesRefused(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"{k: 1, m: 1, r: 2, bn_scope: all", "{k: 1, m: 2, r: 2, bn_scope: all", "setups.0: want M = 1, the baseline"},
 		{"{k: 2, m: 4, r: 2, bn_scope: all", "{k: 2, m: 2, r: 2, bn_scope: replica", "setups.2: want bn_scope all, then"},
 		{"{k: 2, m: 4, r: 2, bn_scope: replica", "{k: 2, m: 2, r: 2, bn_scope: replica", "setups.3: want the setup before"},

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/experiments/suite"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
 )
 
 // bounds are the least and the most that a value can be. The most of a threshold beyond the
@@ -22,7 +22,7 @@ func (b bounds) known() bool { return b.least == b.most }
 // statistics. Neither decreases where a value increases, so the least and the most of the
 // values give the least and the most of both: values that the grid only bounds
 // make them wider, and are neither left out nor guessed.
-func median(values []bounds, print func(float64) suite.Value) []suite.Value {
+func median(values []bounds, print func(float64) lab.Value) []lab.Value {
 	var least, most []float64
 	for _, b := range values {
 		least, most = append(least, b.least), append(most, b.most)
@@ -35,32 +35,32 @@ func median(values []bounds, print func(float64) suite.Value) []suite.Value {
 		if !middle.known() {
 			value.Interval = []float64{middle.least, middle.most}
 		}
-		return []suite.Value{value, suite.Absent}
+		return []lab.Value{value, lab.Absent}
 	}
 	ends := bounds{lo, hi}
-	interval := suite.Value{Text: ends.between(print), Interval: []float64{lo, hi}}
+	interval := lab.Value{Text: ends.between(print), Interval: []float64{lo, hi}}
 	value.Interval = interval.Interval
-	return []suite.Value{value, interval}
+	return []lab.Value{value, interval}
 }
 
 // value prints what is known of a single value.
-func (b bounds) value(print func(float64) suite.Value) suite.Value {
+func (b bounds) value(print func(float64) lab.Value) lab.Value {
 	least, most := b.least > 0, !math.IsInf(b.most, 1)
 	switch {
 	case b.known():
 		return print(b.least)
 	case least && most:
-		return suite.Value{Text: fmt.Sprintf("%v to %v", print(b.least), print(b.most)), Numbers: []float64{b.least, b.most}}
+		return lab.Value{Text: fmt.Sprintf("%v to %v", print(b.least), print(b.most)), Numbers: []float64{b.least, b.most}}
 	case least:
-		return suite.Value{Text: fmt.Sprintf("≥ %v", print(b.least)), Numbers: []float64{b.least}}
+		return lab.Value{Text: fmt.Sprintf("≥ %v", print(b.least)), Numbers: []float64{b.least}}
 	case most:
-		return suite.Value{Text: fmt.Sprintf("≤ %v", print(b.most)), Numbers: []float64{b.most}}
+		return lab.Value{Text: fmt.Sprintf("≤ %v", print(b.most)), Numbers: []float64{b.most}}
 	}
-	return suite.Absent
+	return lab.Absent
 }
 
 // between prints an interval, an end of which may be unknown.
-func (b bounds) between(print func(float64) suite.Value) string {
+func (b bounds) between(print func(float64) lab.Value) string {
 	lo, hi := "0", "∞)"
 	if b.least > 0 {
 		lo = print(b.least).Text

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"gpipebench/experiments/gpipe/stability"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 // outcome is what came of a variant at a depth.
@@ -86,18 +86,18 @@ func (o *outcome) factors(base *outcome) (all []bounds) {
 }
 
 // factor is the median of the factors and its interval; of the base itself it is 1.
-func (o *outcome) factor(base *outcome) []suite.Value {
+func (o *outcome) factor(base *outcome) []lab.Value {
 	if o == base {
-		return []suite.Value{printFactor(1), suite.Absent}
+		return []lab.Value{printFactor(1), lab.Absent}
 	}
 	return median(o.factors(base), printFactor)
 }
 
-func printRate(x float64) suite.Value   { return suite.Number("%.3g", x) }
-func printFactor(x float64) suite.Value { return suite.Fixed(x, 2) }
+func printRate(x float64) lab.Value   { return lab.Number("%.3g", x) }
+func printFactor(x float64) lab.Value { return lab.Fixed(x, 2) }
 
-func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 		last := len(d.Rates) - 1
 		grids = append(grids, fmt.Sprintf("%d + %d layers at %d learning rates from %g to %g, a factor of about %.3g apart", d.Layers, d.Layers, last+1, d.Rates[0], d.Rates[last], d.Rates[1]/d.Rates[0]))
 	}
-	table := &suite.Table{
+	table := &lab.Table{
 		ID: e.ID(), Title: e.Title(),
 		Caption: []string{
 			fmt.Sprintf("As many encoder as decoder layers, of width %d; %g%% of the tokens of the training targets are replaced by random tokens; %s, schedule %s, %d steps of %d pairs; gradients are not clipped. A run survives if no value is infinite or not a number, and the mean of its last %d losses is below %g nats.",
@@ -126,7 +126,7 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Numbers("layers")
 	table.Texts("variant")
 	table.Numbers("parameters", "threshold", "95%", "factor", "95%, factor", "runs that survive", "seeds at an end")
-	rates := &suite.Table{
+	rates := &lab.Table{
 		ID: e.ID() + "-rates", Title: "Which learning rates a deep Transformer survives, rate by rate",
 		Caption: []string{"Losses are medians of the runs that survive, in nats: at the end of the training, of targets with noise, and held-out, of targets without."},
 	}
@@ -155,15 +155,15 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 				}
 				lived += len(ends)
 				share = append(share, plot.Point{X: float64(i), Y: 100 * float64(len(ends)) / float64(n)})
-				row := []any{d.Name, o.Variant.Name, printRate(d.Rates[i]), suite.Joined("%v of %v", len(ends), n), suite.Absent, suite.Absent}
+				row := []any{d.Name, o.Variant.Name, printRate(d.Rates[i]), lab.Joined("%v of %v", len(ends), n), lab.Absent, lab.Absent}
 				if len(ends) > 0 {
-					row[4], row[5] = suite.Fixed(stats.Median(ends), 2), suite.Fixed(stats.Median(heldOut), 2)
+					row[4], row[5] = lab.Fixed(stats.Median(ends), 2), lab.Fixed(stats.Median(heldOut), 2)
 					held = append(held, plot.Point{X: float64(i), Y: stats.Median(heldOut)})
 				}
 				rates.Add(row...)
 			}
 			table.Add(d.Name, d.Layers, o.Variant.Name, o.runs[0][0].Params, median(o.thresholds, printRate), o.factor(e.base(all, o)),
-				suite.Joined("%v of %v", lived, len(d.Rates)*n), suite.Joined("%v of %v", o.ends, n))
+				lab.Joined("%v of %v", lived, len(d.Rates)*n), lab.Joined("%v of %v", o.ends, n))
 			survival.Series = append(survival.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{share}})
 			losses.Series = append(losses.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{held}})
 		}
@@ -173,18 +173,18 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 		e.addReference(table, log, reference, all)
 	}
 	files, err := plot.Files(e.ID(), e.Title(), panels)
-	return &suite.Report{Tables: []*suite.Table{table, rates}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table, rates}, Files: files}, err
 }
 
 // addReference adds a column with a reference's factors, for a depth of the same name.
-func (e *threshold) addReference(table *suite.Table, log, reference *records.Log, all []*outcome) {
+func (e *threshold) addReference(table *lab.Table, log, reference *records.Log, all []*outcome) {
 	var refs []*outcome
 	if p, ok := e.Spec.Profiles[reference.Key.Profile]; ok {
 		refs, _ = e.outcomes(reference, p) // none of another spec
 	}
-	table.Numbers(suite.ReferenceName(log, reference) + " factor")
+	table.Numbers(lab.ReferenceName(log, reference) + " factor")
 	for i, o := range all {
-		cell := suite.Absent
+		cell := lab.Absent
 		for _, r := range refs {
 			if r.depth.Name == o.depth.Name && r.Variant.Name == o.Variant.Name {
 				cell = r.factor(e.base(refs, r))[0]
@@ -192,5 +192,5 @@ func (e *threshold) addReference(table *suite.Table, log, reference *records.Log
 		}
 		table.Rows[i] = append(table.Rows[i], cell)
 	}
-	table.Notes = append(table.Notes, suite.ReferenceNote(reference))
+	table.Notes = append(table.Notes, lab.ReferenceNote(reference))
 }

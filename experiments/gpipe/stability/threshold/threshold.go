@@ -12,40 +12,40 @@ import (
 	"time"
 
 	"gpipebench/experiments/gpipe/stability"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/trials"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/trained"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "stability-threshold", Folder: folder, New: suite.New[threshold], Untimed: true, Command: "stability"}
+var Definition = lab.Definition{ID: "stability-threshold", Folder: folder, New: lab.New[threshold], Untimed: true, Command: "stability"}
 
-func (e *threshold) Planned(profile string) []suite.PlannedRun {
+func (e *threshold) Planned(profile string) []lab.PlannedRun {
 	p := e.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, e.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, e.arms(p), p.AllSeeds())
 }
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec     `yaml:"setup"`
-	Variants   []stability.Variant `yaml:"variants"`
-	Base       string              `yaml:"base" want:"name"` // the variant that the others are compared with
-	Survives   survival            `yaml:"survives"`
-	Profiles   map[string]size     `yaml:"profiles"`
+	lab.Head `yaml:",inline"`
+	Setup    lab.SetupSpec       `yaml:"setup"`
+	Variants []stability.Variant `yaml:"variants"`
+	Base     string              `yaml:"base" want:"name"` // the variant that the others are compared with
+	Survives survival            `yaml:"survives"`
+	Profiles map[string]size     `yaml:"profiles"`
 }
 
 type size struct {
-	trials.Profile `yaml:",inline"`
-	Depths         []depth         `yaml:"depths"`
-	Data           suite.PairsSpec `yaml:"data"`
+	trained.Profile `yaml:",inline"`
+	Depths          []depth       `yaml:"depths"`
+	Data            lab.PairsSpec `yaml:"data"`
 }
 
 // depth is a number of layers of the encoder, and of the decoder, and its grid.
@@ -66,32 +66,32 @@ func (s survival) survived(r *record) bool { return r.NonFinite == "" && r.end()
 
 // threshold trains every variant at every depth and rate.
 type threshold struct {
-	suite.Base[spec]
-	setup workload.Setup
+	lab.Base[spec]
+	setup train.Setup
 }
 
-func (e *threshold) Resolve() *suite.Problem {
+func (e *threshold) Resolve() *lab.Problem {
 	e.setup = e.Spec.Setup.Setup()
-	if err := trials.CheckSetup(e.setup); err != nil {
-		return suite.At(err, "setup")
+	if err := trained.CheckSetup(e.setup); err != nil {
+		return lab.At(err, "setup")
 	}
-	if p := trials.Check(e.Spec.Profiles); p != nil {
+	if p := trained.Check(e.Spec.Profiles); p != nil {
 		return p
 	}
 	if !slices.ContainsFunc(e.Spec.Variants, func(v stability.Variant) bool { return v.Name == e.Spec.Base }) {
-		return suite.At(fmt.Errorf("no variant %q", e.Spec.Base), "base")
+		return lab.At(fmt.Errorf("no variant %q", e.Spec.Base), "base")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p, window := e.Spec.Profiles[name], e.Spec.Survives.Window
 		switch {
-		case p.Training.Model.Name != workload.Translator:
-			return suite.At(fmt.Errorf("want %s", workload.Translator), "profiles", name, "training", "model")
+		case p.Training.Model.Name != train.Translator:
+			return lab.At(fmt.Errorf("want %s", train.Translator), "profiles", name, "training", "model")
 		case p.Training.Steps%window != 0:
-			return suite.At(fmt.Errorf("want a multiple of %d, the window of survives", window), "profiles", name, "training", "steps")
+			return lab.At(fmt.Errorf("want a multiple of %d, the window of survives", window), "profiles", name, "training", "steps")
 		}
 		for i, d := range p.Depths {
 			if len(d.Rates) < 2 || !slices.IsSorted(d.Rates) {
-				return suite.At(errors.New("want two or more, from the smallest to the largest"), "profiles", name, "depths", strconv.Itoa(i), "rates")
+				return lab.At(errors.New("want two or more, from the smallest to the largest"), "profiles", name, "depths", strconv.Itoa(i), "rates")
 			}
 		}
 	}
@@ -120,10 +120,10 @@ func (r *record) Check() error {
 }
 
 // arm is a variant at a depth and a rate.
-func (e *threshold) arm(p size, v stability.Variant, d depth, rate float64) trials.Arm {
-	return trials.Arm{
+func (e *threshold) arm(p size, v stability.Variant, d depth, rate float64) trained.Arm {
+	return trained.Arm{
 		Name: fmt.Sprintf("%s/layers=%d/lr=%s", v.Name, d.Layers, strconv.FormatFloat(rate, 'g', -1, 64)),
-		Training: func(seed uint64) workload.Training {
+		Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic-translation", e.setup, seed)
 			t.Model.Layers = d.Layers
 			v.Cure(&t.Model)
@@ -134,7 +134,7 @@ func (e *threshold) arm(p size, v stability.Variant, d depth, rate float64) tria
 	}
 }
 
-func (e *threshold) arms(p size) (arms []trials.Arm) {
+func (e *threshold) arms(p size) (arms []trained.Arm) {
 	for _, d := range p.Depths {
 		for _, v := range e.Spec.Variants {
 			for _, rate := range d.Rates {
@@ -146,11 +146,11 @@ func (e *threshold) arms(p size) (arms []trials.Arm) {
 }
 
 func (e *threshold) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	return trials.Each(ctx, e.ID(), e.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+	return trained.Each(ctx, e.ID(), e.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t train.Training) (any, string, error) {
 		r, err := e.train(ctx, t)
 		switch {
 		case err != nil:
@@ -165,7 +165,7 @@ func (e *threshold) Measure(ctx context.Context, log *records.Log, p progress.Pr
 }
 
 // train makes a run.
-func (e *threshold) train(ctx context.Context, t workload.Training) (*record, error) {
+func (e *threshold) train(ctx context.Context, t train.Training) (*record, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *threshold) train(ctx context.Context, t workload.Training) (*record, er
 	var so struct {
 		Losses []float64 `json:"losses"` // of each step
 	}
-	err = l.Run(ctx, workload.Hooks{Report: &so, After: func(step *workload.TrainStep) error {
+	err = l.Run(ctx, train.Hooks{Report: &so, After: func(step *train.TrainStep) error {
 		so.Losses = append(so.Losses, step.Loss)
 		return nil
 	}})
@@ -184,7 +184,7 @@ func (e *threshold) train(ctx context.Context, t workload.Training) (*record, er
 		r.Losses = append(r.Losses, stats.Mean(window))
 	}
 	if err == nil {
-		var scores *workload.Evaluation
+		var scores *train.Evaluation
 		if scores, err = l.Evaluate(ctx); err == nil {
 			r.HeldOut = scores.Loss
 		}

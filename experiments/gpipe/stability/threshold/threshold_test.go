@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // made is a log of made-up runs of the quick profile: which of them survive.
@@ -40,7 +40,7 @@ func made(t *testing.T, e *threshold, survive func(variant string, seed, rate in
 // A threshold is the last rate before the first that fails, seed by seed; factors are of
 // the same seed; what is at an end of the grid is only bounded.
 func TestThresholds(t *testing.T) {
-	e := suitetest.Loaded[*threshold](t, Definition.Load)
+	e := labtest.Loaded[*threshold](t, Definition.Load)
 	p := e.Spec.Profiles["quick"]
 	rates := []float64{0.008, 0.016, 0.032, 0.064, 0.128}
 	p.Seeds, p.Added, p.Depths = []uint64{1, 2, 3, 4}, []uint64{5, 6}, []depth{{"deep", 5, rates}}
@@ -105,7 +105,7 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("no row %s in\n%s", want, text.String())
 		}
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 }
 
 // Whatever a bounded value is, the median and its interval are within what is printed.
@@ -151,7 +151,7 @@ func TestMedianOfBounds(t *testing.T) {
 // The smallest profile is measured: no variant survives its largest rate. A run is the
 // same where it was interrupted.
 func TestThresholdMeasures(t *testing.T) {
-	e := suitetest.Loaded[*threshold](t, Definition.Load)
+	e := labtest.Loaded[*threshold](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func (i *interrupting) Advance(string) {
 
 // What was interrupted goes on with the same command, and ends with the same records.
 func TestThresholdGoesOn(t *testing.T) {
-	e := suitetest.Loaded[*threshold](t, Definition.Load)
+	e := labtest.Loaded[*threshold](t, Definition.Load)
 	whole := records.New(e.Key("smoke"))
 	if err := e.Measure(t.Context(), whole, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestThresholdGoesOn(t *testing.T) {
 }
 
 func TestThresholdRefuses(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"base: neither", "base: nosuch", `base: no variant "nosuch"`},
 		{"rates: [0.01, 1]", "rates: [1, 0.01]", "rates: want two or more, from the smallest to the largest"},
 		{"rates: [0.01, 1]", "rates: [1]", "rates: want two or more"},

@@ -8,46 +8,46 @@ import (
 	"strings"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table2-amoebanet", Folder: folder, New: load, Command: "table2"}
+var Definition = lab.Definition{ID: "table2-amoebanet", Folder: folder, New: load, Command: "table2"}
 
 // spec is spec.yaml.
 type spec struct {
-	rounds.Spec[profile] `yaml:",inline"`
-	Torchgpipe           string `yaml:"torchgpipe"` // source of its values
-	suite.Grid           `yaml:",inline"`
-	Costs                []string         `yaml:"costs" want:"cost"`
-	Paper                suite.PaperCells `yaml:"paper"`
-	PaperModel           workload.Model   `yaml:"paper_model"`
+	timed.Spec[profile] `yaml:",inline"`
+	Torchgpipe          string `yaml:"torchgpipe"` // source of its values
+	lab.Grid            `yaml:",inline"`
+	Costs               []string       `yaml:"costs" want:"cost"`
+	Paper               lab.PaperCells `yaml:"paper"`
+	PaperModel          train.Model    `yaml:"paper_model"`
 }
 
 type profile struct {
-	rounds.Profile `yaml:",inline"`
-	Model          workload.Model `yaml:"model"`
-	Batch          int            `yaml:"batch"`
-	Steps          map[int]int    `yaml:"steps" want:"1..1000"` // in a round, by M
+	timed.Profile `yaml:",inline"`
+	Model         train.Model `yaml:"model"`
+	Batch         int         `yaml:"batch"`
+	Steps         map[int]int `yaml:"steps" want:"1..1000"` // in a round, by M
 }
 
 // amoebanet is Table 2's other half: a grid of K and M on emulated devices, cut in
 // several ways.
 type amoebanet struct {
-	rounds.Timed[spec, profile]
+	timed.Timed[spec, profile]
 	Modelled modelled.Beside
 
-	costs []workload.Cost
+	costs []train.Cost
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	beside, err := modelled.Network("amoebanet")
 	a := &amoebanet{Modelled: beside}
 	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
@@ -55,10 +55,10 @@ func load() (suite.Experiment, error) {
 	return a, err
 }
 
-func (a *amoebanet) Resolve() *suite.Problem {
+func (a *amoebanet) Resolve() *lab.Problem {
 	a.costs = nil
 	for _, name := range a.Spec.Costs {
-		a.costs = append(a.costs, suite.Named(workload.ParseCost, name))
+		a.costs = append(a.costs, lab.Named(train.ParseCost, name))
 	}
 	if p := a.CheckRuns(); p != nil {
 		return p
@@ -66,34 +66,34 @@ func (a *amoebanet) Resolve() *suite.Problem {
 	return a.Spec.CheckPaper(a.Spec.Paper)
 }
 
-func (s *spec) also() []suite.PlannedRun {
-	return []suite.PlannedRun{{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: s.PaperModel, Most: slices.Max(s.K)}}}
+func (s *spec) also() []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"paper_model"}, Run: lab.ModelledRun{Model: s.PaperModel, Most: slices.Max(s.K)}}}
 }
 
-func runName(cost workload.Cost, c suite.Cell) string {
+func runName(cost train.Cost, c lab.Cell) string {
 	return fmt.Sprintf("cut=%v/K=%d/M=%d", cost, c.K, c.M)
 }
 
-func setup(cost workload.Cost, c suite.Cell) workload.Setup {
-	return workload.Setup{Partitions: c.K, MicroBatches: c.M, Cost: cost, Device: gpipe.Emulated, Threads: 1}
+func setup(cost train.Cost, c lab.Cell) train.Setup {
+	return train.Setup{Partitions: c.K, MicroBatches: c.M, Cost: cost, Device: gpipe.Emulated, Threads: 1}
 }
 
 // runs are every cell with every cut.
-func (a *amoebanet) runs(p profile) (runs []rounds.Run) {
+func (a *amoebanet) runs(p profile) (runs []timed.Run) {
 	for _, c := range a.Spec.Cells() {
 		for _, cost := range a.costs {
-			runs = append(runs, rounds.Run{Name: runName(cost, c), Steps: p.Steps[c.M], Training: workload.Training{Model: p.Model, Batch: p.Batch, Setup: setup(cost, c)}})
+			runs = append(runs, timed.Run{Name: runName(cost, c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: setup(cost, c)}})
 		}
 	}
 	return runs
 }
 
-func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
-	costs, err := workload.FlopsOf(r.Profile.Model)
+func (a *amoebanet) show(r *timed.Reporting[profile]) error {
+	costs, err := train.FlopsOf(r.Profile.Model)
 	if err != nil {
 		return err
 	}
-	paperCosts, err := workload.FlopsOf(a.Spec.PaperModel)
+	paperCosts, err := train.FlopsOf(a.Spec.PaperModel)
 	if err != nil {
 		return err
 	}
@@ -102,12 +102,12 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 		return err
 	}
 	base, table := a.Spec.Base, r.Table
-	standard := setup(workload.FLOPs, base)
+	standard := setup(train.FLOPs, base)
 	table.Caption = []string{
 		fmt.Sprintf("The paper's 18 normal cells at reduced scale: %v, mini-batch %d throughout (the paper adjusted it to fit memory, torchgpipe for every cell).", r.Profile.Model, r.Profile.Batch),
 		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v, free links, one thread a device, %s. Every cell is cut twice: to balance FLOPs, and to balance what each layer takes by itself on this machine, measured beforehand. Each cut is relative to its own K = %d, M = %d.",
-			standard.Schedule, standard.Checkpoint, suite.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, base.K, base.M),
-		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
+			standard.Schedule, standard.Checkpoint, lab.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, base.K, base.M),
+		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
 		a.Modelled.Caption(),
 		"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
@@ -118,24 +118,24 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 	for _, cost := range a.costs {
 		measured := fmt.Sprintf("measured, cut by %v", cost)
 		table.Numbers(measured, fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
-		table.Numbers(rounds.Growth(base.K, fmt.Sprintf(", %v", cost))...)
+		table.Numbers(timed.Growth(base.K, fmt.Sprintf(", %v", cost))...)
 		bars = append(bars, measured)
 	}
 	for _, cost := range a.costs {
 		r.ReferenceColumns(fmt.Sprintf(", %v", cost))
 	}
-	r.Parts = rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
+	r.Parts = timed.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.Spec.Cells() {
 		paper := a.Spec.Paper.Of(c)
-		theory, err := rounds.Theory(standard, setup(workload.FLOPs, c), costs, paperCosts)
+		theory, err := timed.Theory(standard, setup(train.FLOPs, c), costs, paperCosts)
 		if err != nil {
 			return err
 		}
-		var measured, referred []suite.Value
+		var measured, referred []lab.Value
 		for _, cost := range a.costs {
 			one, run := runName(cost, base), runName(cost, c)
 			measured = append(measured, r.Measured(one, run, paper.Value.Value)...)
-			measured = append(measured, rounds.Relative(r.Runs, runName(cost, suite.Cell{K: base.K, M: c.M}), run)...)
+			measured = append(measured, timed.Relative(r.Runs, runName(cost, lab.Cell{K: base.K, M: c.M}), run)...)
 			referred = append(referred, r.Referred(one, run)...)
 			r.Parts.Add(cost, r.Runs[run].Cells())
 		}
@@ -148,17 +148,17 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 
 // imbalanceNote says what the cuts come to where there are the most
 // micro-batches, and so the least bubble.
-func (a *amoebanet) imbalanceNote(runs map[string]*rounds.Measured) string {
+func (a *amoebanet) imbalanceNote(runs map[string]*timed.Measured) string {
 	m := a.Spec.M[len(a.Spec.M)-1]
 	var each []string
 	for _, cost := range a.costs {
 		var balances, losses []string
 		for _, k := range a.Spec.K {
-			run := runs[runName(cost, suite.Cell{K: k, M: m})]
+			run := runs[runName(cost, lab.Cell{K: k, M: m})]
 			balances = append(balances, fmt.Sprintf("%.2f", run.Balance()))
 			losses = append(losses, units.FormatShare(run.Parts.Imbalance, run.Parts.Step))
 		}
 		each = append(each, fmt.Sprintf("cut by %v their mean is %s of the largest, and %s of the step is imbalance", cost, strings.Join(balances, " / "), strings.Join(losses, " / ")))
 	}
-	return fmt.Sprintf("Stages' measured times at M = %d, K = %s: %s.", m, suite.JoinWith(a.Spec.K, " / "), strings.Join(each, "; "))
+	return fmt.Sprintf("Stages' measured times at M = %d, K = %s: %s.", m, lab.JoinWith(a.Spec.K, " / "), strings.Join(each, "; "))
 }

@@ -5,20 +5,20 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/workload"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+	"gpipebench/train"
 )
 
 // loaded is the experiment, its rounds, and a log of what is modelled, all in the
 // smoke profile.
-func loaded(t *testing.T) (*amoebanet, *rounds.Rounds, *records.Log) {
+func loaded(t *testing.T) (*amoebanet, *timed.Rounds, *records.Log) {
 	t.Helper()
-	a := suitetest.Loaded[*amoebanet](t, Definition.Load)
-	r, log := roundstest.Start(t, a)
+	a := labtest.Loaded[*amoebanet](t, Definition.Load)
+	r, log := timedtest.Start(t, a)
 	modelledtest.FillBeside(t, log, a.Modelled)
 	return a, r, log
 }
@@ -26,26 +26,26 @@ func loaded(t *testing.T) (*amoebanet, *rounds.Rounds, *records.Log) {
 // On even stages theory and measurement are one.
 func TestReportOnEvenStages(t *testing.T) {
 	a, rounds, log := loaded(t)
-	roundstest.FillRounds(t, log, rounds, 0, roundstest.Even)
+	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := a.Report(log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roundstest.CheckSame(t, r.Tables[0], "theory, even", "measured, cut by flops", "measured, cut by time", "reference, flops", "reference, time")
-	roundstest.CheckParts(t, r.Tables[1])
+	timedtest.CheckSame(t, r.Tables[0], "theory, even", "measured, cut by flops", "measured, cut by time", "reference, flops", "reference, time")
+	timedtest.CheckParts(t, r.Tables[1])
 }
 
 // The theory of Table 2's AmoebaNet at the paper's scale is what its
 // multiply-adds alone give: far above what the paper measured.
 func TestTheory(t *testing.T) {
-	e := suitetest.Loaded[*amoebanet](t, Definition.Load)
-	costs, err := workload.FlopsOf(e.Spec.PaperModel)
+	e := labtest.Loaded[*amoebanet](t, Definition.Load)
+	costs, err := train.FlopsOf(e.Spec.PaperModel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := setup(workload.FLOPs, e.Spec.Base)
+	base := setup(train.FLOPs, e.Spec.Base)
 	for k, want := range map[int]string{2: "1.65", 4: "3.11", 8: "5.34"} {
-		got, err := rounds.Against(func(s workload.Setup) (float64, error) { return rounds.CutStep(s, costs) }, base, setup(workload.FLOPs, suite.Cell{K: k, M: 32}))
+		got, err := timed.Against(func(s train.Setup) (float64, error) { return timed.CutStep(s, costs) }, base, setup(train.FLOPs, lab.Cell{K: k, M: 32}))
 		if err != nil || fmt.Sprintf("%.2f", got) != want {
 			t.Errorf("K = %d, M = 32: %.3f, %v; want %s", k, got, err, want)
 		}
@@ -58,11 +58,11 @@ func TestMeasures(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	a, rounds, log := loaded(t)
-	roundstest.CheckMeasures(t, rounds, log, func() (*suite.Report, error) { return a.Report(log, nil) })
+	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return a.Report(log, nil) })
 }
 
 func TestSpecErrors(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
 		{"costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
 		{"  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
@@ -73,8 +73,8 @@ func TestSpecErrors(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	a := suitetest.Loaded[*amoebanet](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	a := labtest.Loaded[*amoebanet](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		a.Modelled.Networks[0].Accelerator = file
 		return a
 	})

@@ -10,37 +10,37 @@ import (
 	"slices"
 
 	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table2-modelled", Folder: folder, New: load, Command: "table2"}
+var Definition = lab.Definition{ID: "table2-modelled", Folder: folder, New: load, Command: "table2"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head       `yaml:",inline"`
-	Torchgpipe       string `yaml:"torchgpipe" want:"shown"` // source of its values
-	paperscale.Scale `yaml:",inline"`
-	WhatIf           []string `yaml:"what_if" want:"optional"` // variations of accelerators at their peaks
+	lab.Head    `yaml:",inline"`
+	Torchgpipe  string `yaml:"torchgpipe" want:"shown"` // source of its values
+	cells.Scale `yaml:",inline"`
+	WhatIf      []string `yaml:"what_if" want:"optional"` // variations of accelerators at their peaks
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // Experiment is Table 2 at the paper's own scale.
 type Experiment struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	table3  *table3.Experiment // whose networks are held to the same conventions
 	whatIfs []accelerator.Variation
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	other, err := table3.Definition.Load()
 	if err != nil {
 		return nil, err
@@ -50,38 +50,38 @@ func load() (suite.Experiment, error) {
 	return t, nil
 }
 
-func (t *Experiment) Resolve() *suite.Problem {
+func (t *Experiment) Resolve() *lab.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
 	if !reflect.DeepEqual(t.Spec.Conventions, t.table3.Spec.Conventions) {
-		return suite.At(errors.New("want those of table3's spec"), "conventions")
+		return lab.At(errors.New("want those of table3's spec"), "conventions")
 	}
 	t.whatIfs = nil
 	for _, name := range t.Spec.WhatIf {
 		v, err := accelerator.ParseVariation(name)
 		if err != nil {
-			return suite.At(err, "what_if")
+			return lab.At(err, "what_if")
 		}
 		t.whatIfs = append(t.whatIfs, v)
 	}
 	return nil
 }
 
-func (t *Experiment) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
+func (t *Experiment) Planned(string) []lab.PlannedRun { return t.Spec.Scale.Planned() }
 
 func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []suite.Job
-	for _, s := range []*paperscale.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
+	var jobs []lab.Job
+	for _, s := range []*cells.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
 		jobs = append(jobs, s.Jobs()...)
 		for _, v := range t.whatIfs {
 			jobs = append(jobs, s.WhatIf(v).OwnJobs()...)
 		}
 	}
-	return suite.MakeMissing(ctx, t.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, t.ID(), log, p, jobs)
 }
 
-func (t *Experiment) Report(log, _ *records.Log) (*suite.Report, error) {
+func (t *Experiment) Report(log, _ *records.Log) (*lab.Report, error) {
 	own, err := t.Spec.Read(log)
 	if err != nil {
 		return nil, err
@@ -90,36 +90,36 @@ func (t *Experiment) Report(log, _ *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	cells, conventions := own.Tables(t.ID(), "Table 2", []string{
+	printed, conventions := own.Tables(t.ID(), "Table 2", []string{
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	})
 	goals := t.Goals(own, other)
-	whatIf, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.whatIfs, goals)
+	whatIf, err := cells.WhatIfTable(log, t.ID()+"-what-if", t.whatIfs, goals)
 	if err != nil {
 		return nil, err
 	}
-	report := &suite.Report{Tables: slices.Concat(cells, []*suite.Table{paperscale.ErrorTable(t.ID()+"-errors", goals), whatIf}, conventions)}
+	report := &lab.Report{Tables: slices.Concat(printed, []*lab.Table{cells.ErrorTable(t.ID()+"-errors", goals), whatIf}, conventions)}
 	report.Files, err = plot.Files(t.ID(), t.Spec.Title, own.Panels())
 	return report, err
 }
 
 // Scales are Table 2's and Table 3's networks and conventions.
-func (t *Experiment) Scales() (two, three *paperscale.Scale) {
+func (t *Experiment) Scales() (two, three *cells.Scale) {
 	return &t.Spec.Scale, &t.table3.Spec.Scale
 }
 
 // Goals are what both tables were to reach.
-func (t *Experiment) Goals(two, three *paperscale.Modelled) (goals []paperscale.Goal) {
+func (t *Experiment) Goals(two, three *cells.Modelled) (goals []cells.Goal) {
 	for _, n := range two.Networks {
-		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: two, Networks: []*paperscale.Network{n}, Percent: n.Reach})
+		goals = append(goals, cells.Goal{Name: "Table 2, " + n.Name, Of: two, Networks: []*cells.Network{n}, Percent: n.Reach})
 	}
-	return append(goals, paperscale.Goal{Name: "Table 3", Of: three, Networks: three.Networks, Percent: three.Networks[0].Reach})
+	return append(goals, cells.Goal{Name: "Table 3", Of: three, Networks: three.Networks, Percent: three.Networks[0].Reach})
 }
 
 // Beside is one of the spec's networks under the default convention, for the table
 // in which it is measured at reduced scale.
 type Beside struct {
-	*paperscale.Scale
+	*cells.Scale
 	says func(profile string) string // what the spec says
 }
 
@@ -130,7 +130,7 @@ func Network(id string) (Beside, error) {
 		return Beside{}, err
 	}
 	one := e.(*Experiment).Spec.Standard()
-	one.Networks = slices.DeleteFunc(one.Networks, func(n *paperscale.Network) bool { return n.ID != id })
+	one.Networks = slices.DeleteFunc(one.Networks, func(n *cells.Network) bool { return n.ID != id })
 	if len(one.Networks) != 1 {
 		return Beside{}, fmt.Errorf("table2-modelled: no network %q", id)
 	}
@@ -138,14 +138,14 @@ func Network(id string) (Beside, error) {
 }
 
 // Decides is what its samples depend on.
-func (b Beside) Decides(profile string) string { return b.says(profile) + suite.Figures(b.Scale) }
+func (b Beside) Decides(profile string) string { return b.says(profile) + lab.Figures(b.Scale) }
 
 // Columns are those of Cells.
 var Columns = []string{"modelled", "modelled/paper", "at peak"}
 
 // Cells returns a function that makes a cell's throughput relative to the base's, that
 // over the paper's, and the throughput at peak rates.
-func (b Beside) Cells(log *records.Log) (func(suite.Cell) []suite.Value, error) {
+func (b Beside) Cells(log *records.Log) (func(lab.Cell) []lab.Value, error) {
 	m, err := b.Read(log)
 	if err != nil {
 		return nil, err
@@ -153,9 +153,9 @@ func (b Beside) Cells(log *records.Log) (func(suite.Cell) []suite.Value, error) 
 	n := b.Networks[0]
 	standard := b.ConventionsOf(n)[0]
 	atPeak, peak := m.Peak(n)
-	return func(c suite.Cell) []suite.Value {
+	return func(c lab.Cell) []lab.Value {
 		got := m.Throughput(n, standard, c)
-		return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.Paper.Of(c).Value.Value, 2), suite.Fixed(atPeak.Throughput(peak, standard, c), 2)}
+		return []lab.Value{lab.Fixed(got, 2), lab.Fixed(got/n.Paper.Of(c).Value.Value, 2), lab.Fixed(atPeak.Throughput(peak, standard, c), 2)}
 	}, nil
 }
 

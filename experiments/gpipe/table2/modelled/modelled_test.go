@@ -5,28 +5,28 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/paperscale/paperscaletest"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // A what-if is the default convention at peak rates, with samples of its own.
 func TestWhatIfs(t *testing.T) {
-	m := suitetest.Loaded[*Experiment](t, Definition.Load)
-	s := paperscaletest.SmallScale(t)
+	m := labtest.Loaded[*Experiment](t, Definition.Load)
+	s := cellstest.SmallScale(t)
 	s.Networks[0].Accelerator = "p100"
-	sample := func(s *paperscale.Scale) string {
-		return paperscale.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String()
+	sample := func(s *cells.Scale) string {
+		return cells.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String()
 	}
 	names := map[string]bool{sample(s): true, sample(s.Varied(accelerator.Variation{Change: accelerator.AtPeak})): true}
 	for _, v := range m.whatIfs {
 		w := s.WhatIf(v)
 		all := w.ConventionsOf(w.Networks[0])
-		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || suite.JoinWith(w.M, " ") != "1 4" {
+		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || lab.JoinWith(w.M, " ") != "1 4" {
 			t.Errorf("%s: conventions %v, M = %v", v.Name, all, w.M)
 		}
 		if name := sample(w); names[name] || strings.Contains(name, "efficiencies") {
@@ -41,10 +41,10 @@ func TestWhatIfs(t *testing.T) {
 
 // A variation changes what is simulated, wherever an accelerator's figures go.
 func TestVariationsChangeSteps(t *testing.T) {
-	n := &paperscale.Network{ID: "small", Model: paperscaletest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
-	step := func(change func(*accelerator.Accelerator)) *paperscale.Step {
+	n := &cells.Network{ID: "small", Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
+	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
-		m, err := paperscale.NewModeller(n, false)
+		m, err := cells.NewModeller(n, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,15 +77,15 @@ func TestVariationsChangeSteps(t *testing.T) {
 
 // The modelled tables of both specs come from one log.
 func TestReport(t *testing.T) {
-	m := suitetest.Loaded[*Experiment](t, Definition.Load)
+	m := labtest.Loaded[*Experiment](t, Definition.Load)
 	log := records.New(m.Key("smoke"))
-	one := func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 }
-	paperscaletest.FillScale(t, log, &m.Spec.Scale, one)
-	paperscaletest.FillScale(t, log, &m.table3.Spec.Scale, one)
+	one := func(lab.Cell, cells.CutSpec, string, string) float64 { return 1 }
+	cellstest.FillScale(t, log, &m.Spec.Scale, one)
+	cellstest.FillScale(t, log, &m.table3.Spec.Scale, one)
 	for _, v := range m.whatIfs {
-		paperscaletest.FillScale(t, log, m.Spec.Scale.WhatIf(v), one)
+		cellstest.FillScale(t, log, m.Spec.Scale.WhatIf(v), one)
 		// Table 3's networks twice as fast with K = 8: 1, 2, 8 against 1.7 and 2.7, 1.8 and 3.3.
-		paperscaletest.FillScale(t, log, m.table3.Spec.Scale.WhatIf(v), func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
+		cellstest.FillScale(t, log, m.table3.Spec.Scale.WhatIf(v), func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
 			return map[int]float64{2: 1, 4: 1, 8: 2}[c.K]
 		})
 	}
@@ -94,19 +94,19 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Throughput K/2: AmoebaNet 1, 2, 4 against 1.21, 1.84, 3.48.
-	want := suite.Percent(((1-1/1.21)+(2/1.84-1)+(4/3.48-1))/3, 1).Text
+	want := lab.Percent(((1-1/1.21)+(2/1.84-1)+(4/3.48-1))/3, 1).Text
 	if row := r.Tables[2].Printed()[0]; row[1] != want {
 		t.Errorf("%q; want %s for AmoebaNet", row, want)
 	}
-	third := suite.Percent(((2/1.7-1)+(8/2.7-1)+(2/1.8-1)+(8/3.3-1))/4, 1).Text
+	third := lab.Percent(((2/1.7-1)+(8/2.7-1)+(2/1.8-1)+(8/3.3-1))/4, 1).Text
 	if row := r.Tables[3].Printed()[2]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
 		t.Errorf("what if: %q; want %s and %s", row, want, third)
 	}
 }
 
 func TestKey(t *testing.T) {
-	e := suitetest.Loaded[*Experiment](t, Definition.Load)
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	e := labtest.Loaded[*Experiment](t, Definition.Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		e.table3.Spec.Networks[1].Accelerator = file
 		return e
 	})

@@ -11,64 +11,64 @@ import (
 	"time"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "input-throughput", Folder: folder, New: suite.New[input], Command: "bucketing"}
+var Definition = lab.Definition{ID: "input-throughput", Folder: folder, New: lab.New[input], Command: "bucketing"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Batch      int            `yaml:"batch" want:"1..1048576"`
-	Window     int            `yaml:"window" want:"1..65536"`
-	Seq        int            `yaml:"seq" want:"2..4096"`
-	Pairs      int            `yaml:"pairs" want:"1..1000000000"` // of an epoch that was logged
-	Logged     []logged       `yaml:"logged"`
-	Paper      suite.Verbatim `yaml:"paper"`
+	lab.Head `yaml:",inline"`
+	Batch    int          `yaml:"batch" want:"1..1048576"`
+	Window   int          `yaml:"window" want:"1..65536"`
+	Seq      int          `yaml:"seq" want:"2..4096"`
+	Pairs    int          `yaml:"pairs" want:"1..1000000000"` // of an epoch that was logged
+	Logged   []logged     `yaml:"logged"`
+	Paper    lab.Verbatim `yaml:"paper"`
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
 
 // logged is what a number of cores took.
 type logged struct {
-	Cores   int            `yaml:"cores" want:"1..65536,key"`
-	Batch   int            `yaml:"batch" want:"1..1048576"`
-	Hosts   int            `yaml:"hosts" want:"1..4096"`
-	Seconds suite.Verbatim `yaml:"epoch_seconds"`
+	Cores   int          `yaml:"cores" want:"1..65536,key"`
+	Batch   int          `yaml:"batch" want:"1..1048576"`
+	Hosts   int          `yaml:"hosts" want:"1..4096"`
+	Seconds lab.Verbatim `yaml:"epoch_seconds"`
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Pairs    int        `yaml:"pairs" want:"1..1048576"`
-	Passes   int        `yaml:"passes" want:"1..999"` // over an epoch, in a round
-	Rounds   int        `yaml:"rounds" want:"1..1000"`
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Pairs    int      `yaml:"pairs" want:"1..1048576"`
+	Passes   int      `yaml:"passes" want:"1..999"` // over an epoch, in a round
+	Rounds   int      `yaml:"rounds" want:"1..1000"`
 }
 
 type input struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (x *input) Resolve() *suite.Problem {
+func (x *input) Resolve() *lab.Problem {
 	if len(x.Spec.Logged) == 0 {
-		return suite.At(errors.New("want at least one"), "logged")
+		return lab.At(errors.New("want at least one"), "logged")
 	}
 	for i, l := range x.Spec.Logged {
 		if i > 0 && l.Cores <= x.Spec.Logged[i-1].Cores {
-			return suite.At(errors.New("want more cores than the one before"), "logged", fmt.Sprint(i), "cores")
+			return lab.At(errors.New("want more cores than the one before"), "logged", fmt.Sprint(i), "cores")
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if p := x.Spec.Profiles[name]; p.Pairs < x.Spec.Batch {
-			return suite.At(fmt.Errorf("want %d or more, those of a mini-batch", x.Spec.Batch), "profiles", name, "pairs")
+			return lab.At(fmt.Errorf("want %d or more, those of a mini-batch", x.Spec.Batch), "profiles", name, "pairs")
 		}
 	}
 	return nil
@@ -104,13 +104,13 @@ type measurement struct {
 	profile
 }
 
-func (x *input) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, profile)
+func (x *input) Repeated(profile string) (timed.Repeated, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, profile)
 	return &measurement{x, p}, err
 }
 
 func (x *input) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return rounds.Measure(ctx, x, log, p)
+	return timed.Measure(ctx, x, log, p)
 }
 
 func (m *measurement) Samples() (names [][]string) {
@@ -165,8 +165,8 @@ func (m *measurement) Round(ctx context.Context, round int, log *records.Log) er
 // taken is how many pairs a second cores took.
 func (x *input) taken(l logged) float64 { return float64(x.Spec.Pairs) / l.Seconds.Value }
 
-func (x *input) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *input) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -174,36 +174,36 @@ func (x *input) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	thousands := func(rate float64) suite.Value { return suite.Fixed(rate/1e3, 1) }
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	thousands := func(rate float64) lab.Value { return lab.Fixed(rate/1e3, 1) }
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("Thousands of pairs a second. Taken: pairs of an epoch over its logged time without the evaluation. Made: on one core of this machine, in mini-batches of %d out of windows of %d, %d pairs of the invented language an epoch; from ids that are kept, and from texts. Median of %d rounds; in brackets the 95%% interval of order statistics.",
 			x.Spec.Batch, x.Spec.Window, p.Pairs, p.Rounds),
 		"Measured made / taken: below 1, one such host is the bottleneck. Cores for one: how many would take what is made, if each took as much as with the row's number.",
 	}}
 	t.Numbers("cores", "mini-batch", "hosts in the program", "taken", "made", "95%, made", "measured made / taken", "cores for one", "from texts", "texts / taken", "paper, too many for one")
 	if reference != nil {
-		t.Numbers("made / taken, " + suite.ReferenceName(log, reference))
+		t.Numbers("made / taken, " + lab.ReferenceName(log, reference))
 	}
 	lines := []plot.Series{{Name: "taken"}, {Name: "made from ids", Dashed: true}, {Name: "made from texts", Dashed: true}}
 	panel := &plot.LinePanel{Title: "pairs a second", X: "cores", Y: "thousands", Logarithmic: true}
 	var points [3][]plot.Point
 	for i, l := range x.Spec.Logged {
 		taken := x.taken(l)
-		over := func(rates []float64) suite.Value {
+		over := func(rates []float64) lab.Value {
 			relative := make([]float64, len(rates))
 			for i, r := range rates {
 				relative[i] = r / taken
 			}
-			return suite.Median(relative, func(r float64) suite.Value { return suite.Fixed(r, 2) })[0]
+			return lab.Median(relative, func(r float64) lab.Value { return lab.Fixed(r, 2) })[0]
 		}
-		paper := suite.Absent
+		paper := lab.Absent
 		if float64(l.Cores) == x.Spec.Paper.Value {
-			paper = suite.Value{Text: x.Spec.Paper.Text, Numbers: []float64{x.Spec.Paper.Value}}
+			paper = lab.Value{Text: x.Spec.Paper.Text, Numbers: []float64{x.Spec.Paper.Value}}
 		}
-		row := []any{l.Cores, l.Batch, l.Hosts, thousands(taken), suite.Median(kept, thousands), over(kept), suite.Number("%.0f", stats.Median(kept)/taken*float64(l.Cores)),
-			suite.Median(texts, thousands)[0], over(texts), paper}
+		row := []any{l.Cores, l.Batch, l.Hosts, thousands(taken), lab.Median(kept, thousands), over(kept), lab.Number("%.0f", stats.Median(kept)/taken*float64(l.Cores)),
+			lab.Median(texts, thousands)[0], over(texts), paper}
 		if reference != nil {
-			of := suite.Absent
+			of := lab.Absent
 			if rates, _, err := x.rates(reference); err == nil {
 				of = over(rates)
 			}
@@ -223,18 +223,18 @@ func (x *input) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(r, log))
+	t.Notes = append(lab.FewRoundsNote(p.Rounds), timed.ProcessNote(r, log))
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
-	report := &suite.Report{Tables: []*suite.Table{t}}
+	report := &lab.Report{Tables: []*lab.Table{t}}
 	report.Files, err = plot.Files(x.ID(), x.Title(), []plot.Axes{panel})
 	return report, err
 }
 
 // rates are those of a log's rounds.
 func (x *input) rates(log *records.Log) (kept, texts []float64, err error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,16 +3,16 @@ package input
 import (
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // The report is the arithmetic of given rates: a host that makes what 512 cores took.
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*input](t, Definition.Load)
+	x := labtest.Loaded[*input](t, Definition.Load)
 	log := records.New(x.Key("quick"))
-	suitetest.CheckLacking(t, x, log)
+	labtest.CheckLacking(t, x, log)
 	at := x.taken(x.Spec.Logged[3])
 	for round := range x.Spec.Profiles["quick"].Rounds {
 		if err := log.Add(sampleName(round), 1, Sample{Kept: at, Texts: at / 4, OfText: 1}); err != nil {
@@ -23,13 +23,13 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	for i, l := range x.Spec.Logged {
 		row := table.Rows[i]
-		of := func(column string) suite.Value { return row[table.Column(column)] }
+		of := func(column string) lab.Value { return row[table.Column(column)] }
 		ratio := l.Seconds.Value / x.Spec.Logged[3].Seconds.Value
-		suitetest.CheckCells(t, table, row, map[string]float64{
+		labtest.CheckCells(t, table, row, map[string]float64{
 			"taken": 3442.299 / l.Seconds.Value, "measured made / taken": ratio, "texts / taken": ratio / 4, "cores for one": ratio * float64(l.Cores), "made / taken, reference": ratio,
 		})
 		if printed := len(of("paper, too many for one").Numbers) > 0; printed != (l.Cores == 1024) {
@@ -39,9 +39,9 @@ func TestReport(t *testing.T) {
 }
 
 func TestMeasures(t *testing.T) {
-	x := suitetest.Loaded[*input](t, Definition.Load)
+	x := labtest.Loaded[*input](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	suitetest.MeasureTwice(t, x, log)
+	labtest.MeasureTwice(t, x, log)
 	var s Sample
 	if err := log.Get(sampleName(0), &s); err != nil || s.OfText != x.Spec.Batch || len(log.Names) != 1 {
 		t.Errorf("%+v, %d samples, %v", s, len(log.Names), err)
@@ -52,7 +52,7 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"cores: 128,", "cores: 16,", "want more cores"},
 		{"pairs: 16384, passes", "pairs: 163, passes", "want 8192 or more"},
 		{"window: 4", "window: 100000", "65536"},

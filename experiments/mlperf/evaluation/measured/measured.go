@@ -9,66 +9,66 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "evaluation-measured", Folder: folder, New: suite.New[measured], Command: "distributed-evaluation"}
+var Definition = lab.Definition{ID: "evaluation-measured", Folder: folder, New: lab.New[measured], Command: "distributed-evaluation"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Optimizer  string             `yaml:"optimizer" want:"optimizer"`
-	LR         float64            `yaml:"lr" want:">0.."`
-	Replicas   []int              `yaml:"replicas" want:"1..64"`
-	Profiles   map[string]profile `yaml:"profiles"`
+	lab.Head  `yaml:",inline"`
+	Optimizer string             `yaml:"optimizer" want:"optimizer"`
+	LR        float64            `yaml:"lr" want:">0.."`
+	Replicas  []int              `yaml:"replicas" want:"1..64"`
+	Profiles  map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected suite.Span     `yaml:"expected" want:"shown"`
-	Model    workload.Model `yaml:"model"`
-	Batch    int            `yaml:"batch" want:"1..65536"`
-	HeldOut  int            `yaml:"held_out" want:"1..1048576"`
-	Every    int            `yaml:"every" want:"1..1000000"` // steps
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	Steps    int            `yaml:"steps" want:"1..1000"` // that are timed in a round
+	Expected lab.Span    `yaml:"expected" want:"shown"`
+	Model    train.Model `yaml:"model"`
+	Batch    int         `yaml:"batch" want:"1..65536"`
+	HeldOut  int         `yaml:"held_out" want:"1..1048576"`
+	Every    int         `yaml:"every" want:"1..1000000"` // steps
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Steps    int         `yaml:"steps" want:"1..1000"` // that are timed in a round
 }
 
 // measured trains and evaluates.
 type measured struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (x *measured) Resolve() *suite.Problem {
+func (x *measured) Resolve() *lab.Problem {
 	r := x.Spec.Replicas
 	if r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
-		return suite.At(errors.New("want 1 first, then others in ascending order"), "replicas")
+		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
 	}
 	most := slices.Max(r)
 	for _, n := range r {
 		if each := most / n; most%n != 0 || n > 1 && each&(each-1) != 0 {
-			return suite.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", n, most), "replicas")
+			return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", n, most), "replicas")
 		}
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		p := x.Spec.Profiles[name]
 		if p.Batch%most != 0 {
-			return suite.At(fmt.Errorf("%d examples in %d groups: want as many in each", p.Batch, most), "profiles", name, "batch")
+			return lab.At(fmt.Errorf("%d examples in %d groups: want as many in each", p.Batch, most), "profiles", name, "batch")
 		}
 		for _, n := range r[1:] {
 			if p.HeldOut%n == 0 {
-				return suite.At(fmt.Errorf("%d images on %d replicas: want a number that none of them divides", p.HeldOut, n), "profiles", name, "held_out")
+				return lab.At(fmt.Errorf("%d images on %d replicas: want a number that none of them divides", p.HeldOut, n), "profiles", name, "held_out")
 			}
 		}
 	}
@@ -76,21 +76,21 @@ func (x *measured) Resolve() *suite.Problem {
 }
 
 // training is a profile's on so many replicas.
-func (x *measured) training(p profile, r int) workload.Training {
-	return workload.Training{
+func (x *measured) training(p profile, r int) train.Training {
+	return train.Training{
 		Model: p.Model, Data: "synthetic", Batch: p.Batch, Steps: p.Steps + 1, Seed: x.Spec.Seed,
 		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
 		Config: datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Train: p.Batch, HeldOut: p.HeldOut}},
-		Setup: workload.Setup{
+		Setup: train.Setup{
 			Partitions: 1, MicroBatches: 1, Replicas: r, Groups: slices.Max(x.Spec.Replicas),
 			Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
 		},
 	}
 }
 
-func (x *measured) Planned(profile string) (list []suite.PlannedRun) {
+func (x *measured) Planned(profile string) (list []lab.PlannedRun) {
 	for _, r := range x.Spec.Replicas {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], r)})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], r)})
 	}
 	return list
 }
@@ -125,15 +125,15 @@ type repeated struct {
 	profile
 }
 
-func (x *measured) Repeated(name string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, name)
+func (x *measured) Repeated(name string) (timed.Repeated, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, name)
 	return x.settings(p), err
 }
 
 // settings are a profile's rounds.
-func (x *measured) settings(p profile) rounds.Settings {
+func (x *measured) settings(p profile) timed.Settings {
 	r := repeated{x, p}
-	return rounds.Settings{
+	return timed.Settings{
 		ID: x.ID(), Rounds: p.Rounds, All: x.Spec.Replicas, Seed: x.Spec.Seed, Name: name,
 		Measure: func(ctx context.Context, replicas int) (any, error) { return r.measure(ctx, replicas) },
 	}
@@ -211,7 +211,7 @@ func passes(all []*gpipe.Times) (seconds float64) {
 
 // evaluate evaluates what is held out, as a training does, and returns the outcome and each
 // mini-batch's times.
-func (r repeated) evaluate(ctx context.Context, t *workload.Training, l *workload.Loop) (*Record, []*gpipe.Times, error) {
+func (r repeated) evaluate(ctx context.Context, t *train.Training, l *train.Loop) (*Record, []*gpipe.Times, error) {
 	made := &Record{}
 	var all []*gpipe.Times
 	for i := range l.Source.Batches(datasets.HeldOut, t.Batch) {
@@ -234,7 +234,7 @@ func (r repeated) evaluate(ctx context.Context, t *workload.Training, l *workloa
 }
 
 func (x *measured) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return rounds.Measure(ctx, x, log, p)
+	return timed.Measure(ctx, x, log, p)
 }
 
 // results are what a log has of a number of replicas, by round.
@@ -279,8 +279,8 @@ func shares(evaluate, training []float64) (all []float64) {
 	return all
 }
 
-func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *measured) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	var before map[int]*results
 	if reference != nil {
-		of, err := suite.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
+		of, err := lab.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
 		if err != nil {
 			return nil, err
 		}
@@ -299,19 +299,19 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 	}
 	one := all[1]
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("Measured as %v with %s, a mini-batch of %d in %d groups, K = 1, nothing recomputed, one thread a device; no links. Training: %d steps, as long as those that are timed. Evaluation: of %d images, padded with so many of zeros.",
 			p.Model, x.Spec.Optimizer, p.Batch, slices.Max(x.Spec.Replicas), p.Every, p.HeldOut),
-		rounds.EmulatedCaption(p.Rounds, "row"),
+		timed.EmulatedCaption(p.Rounds, "row"),
 		"All: every replica evaluates its part. One: a replica evaluates everything, in the time that it takes with R = 1, and the others wait. Shares are those of evaluations in the time of both. Amdahl: the share on one if the training of R = 1 took an Rth of its time. Run, one / all: the time of both with the evaluation on one over that with it on all.",
 	}}
 	t.Numbers("R", "padded", "measured training", "95%, training", "measured evaluation", "95%, evaluation", "measured speedup", "95%, speedup",
 		"measured share, all", "95%, share, all", "measured share, one", "95%, share, one", "Amdahl, one", "measured run, one / all", "95%, run")
 	t.Texts("same bits")
 	if reference != nil {
-		t.Numbers("share, all, "+suite.ReferenceName(log, reference), "share, one, "+suite.ReferenceName(log, reference))
+		t.Numbers("share, all, "+lab.ReferenceName(log, reference), "share, one, "+lab.ReferenceName(log, reference))
 	}
-	percent := func(s float64) suite.Value { return suite.Percent(s, 1) }
+	percent := func(s float64) lab.Value { return lab.Percent(s, 1) }
 	var other []int
 	for _, r := range x.Spec.Replicas {
 		of := all[r]
@@ -325,9 +325,9 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 		ideal := stats.Median(one.training) / float64(r)
 		row := []any{
-			r, of.first.Padded, suite.Median(of.training, suite.Seconds), suite.Median(of.evaluate, suite.Seconds), suite.Ratio(stats.RatioOf(one.evaluate, of.evaluate), r == 1),
-			suite.Median(shares(of.evaluate, of.training), percent), suite.Median(shares(one.evaluate, of.training), percent),
-			percent(stats.Median(one.evaluate) / (ideal + stats.Median(one.evaluate))), suite.Ratio(stats.RatioOf(single, together), r == 1), suite.YesOrNo(same),
+			r, of.first.Padded, lab.Median(of.training, lab.Seconds), lab.Median(of.evaluate, lab.Seconds), lab.Ratio(stats.RatioOf(one.evaluate, of.evaluate), r == 1),
+			lab.Median(shares(of.evaluate, of.training), percent), lab.Median(shares(one.evaluate, of.training), percent),
+			percent(stats.Median(one.evaluate) / (ideal + stats.Median(one.evaluate))), lab.Ratio(stats.RatioOf(single, together), r == 1), lab.YesOrNo(same),
 		}
 		if reference != nil {
 			b := before[r]
@@ -335,13 +335,13 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 		t.Add(row...)
 	}
-	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(x.settings(p), log))
+	t.Notes = append(lab.FewRoundsNote(p.Rounds), timed.ProcessNote(x.settings(p), log))
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
-	rep := &suite.Report{Tables: []*suite.Table{t}}
+	rep := &lab.Report{Tables: []*lab.Table{t}}
 	if len(other) > 0 {
-		rep.Verdict = fmt.Errorf("%s: evaluations on %s replicas have OTHER bits than on one", x.ID(), suite.JoinWith(other, ", "))
+		rep.Verdict = fmt.Errorf("%s: evaluations on %s replicas have OTHER bits than on one", x.ID(), lab.JoinWith(other, ", "))
 	}
 	bars := &plot.BarPanel{Title: "evaluations", Y: "% of the time"}
 	for _, r := range x.Spec.Replicas {

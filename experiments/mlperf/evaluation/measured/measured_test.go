@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 // filled is a log of steps that take 8 s over R and evaluations that take 4 s over R.
@@ -29,20 +29,20 @@ func filled(t *testing.T, x *measured, change func(r int, rec *Record)) *records
 
 // On ideal devices the share of divided evaluations stays, and that of one is Amdahl's.
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
-	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
+	x := labtest.Loaded[*measured](t, Definition.Load)
+	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, func(int, *Record) {})
 	report, err := x.Report(log, log)
 	if err != nil || report.Verdict != nil {
 		t.Fatal(err, report.Verdict)
 	}
-	suitetest.CheckPlots(t, report)
+	labtest.CheckPlots(t, report)
 	table := report.Tables[0]
 	for _, row := range table.Rows {
-		of := func(name string) suite.Value { return row[table.Column(name)] }
+		of := func(name string) lab.Value { return row[table.Column(name)] }
 		r := of("R").Numbers[0]
 		training := 16 * 8 / r
-		suitetest.CheckCells(t, table, row, map[string]float64{
+		labtest.CheckCells(t, table, row, map[string]float64{
 			"measured training": training, "measured speedup": r, "measured share, all": 100 * 4 / r / (training + 4/r), "share, all, reference": 100 * 4 / r / (training + 4/r),
 			"measured share, one": 100 * 4 / (training + 4), "Amdahl, one": 100 * 4 / (training + 4), "measured run, one / all": (training + 4) / (training + 4/r),
 		})
@@ -54,7 +54,7 @@ func TestReport(t *testing.T) {
 
 // Another loss or count on some replicas is a verdict.
 func TestVerdict(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*measured](t, Definition.Load)
 	for _, change := range []func(*Record){
 		func(rec *Record) { rec.Loss = math.Nextafter(rec.Loss, 3) },
 		func(rec *Record) { rec.Correct++ },
@@ -92,9 +92,9 @@ func TestMeasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	x := suitetest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*measured](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	suitetest.MeasureTwice(t, x, log)
+	labtest.MeasureTwice(t, x, log)
 	if len(log.Names) != len(x.Spec.Replicas) {
 		t.Errorf("samples %v", log.Names)
 	}
@@ -110,7 +110,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},
 		{"batch: 64", "batch: 60", "60 examples in 8 groups"},

@@ -5,11 +5,11 @@ package bits
 import (
 	"embed"
 
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/ways"
+	"gpipebench/lab"
+	"gpipebench/lab/samebits"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "spatial-bits", Folder: folder, New: suite.New[ways.Experiment], Untimed: true, Command: "spatial-partitioning"}
+var Definition = lab.Definition{ID: "spatial-bits", Folder: folder, New: lab.New[samebits.Experiment], Untimed: true, Command: "spatial-partitioning"}

@@ -9,69 +9,69 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/machine"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 	"gpipebench/nn/program"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "spatial-emulated", Folder: folder, New: suite.New[emulated], Command: "spatial-partitioning"}
+var Definition = lab.Definition{ID: "spatial-emulated", Folder: folder, New: lab.New[emulated], Command: "spatial-partitioning"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Optimizer  string             `yaml:"optimizer" want:"optimizer"`
-	LR         float64            `yaml:"lr" want:">0.."`
-	Parts      []int              `yaml:"parts" want:"1..64"`
-	Paper      suite.Verbatim     `yaml:"paper"` // speedup on the most parts
-	Profiles   map[string]profile `yaml:"profiles"`
+	lab.Head  `yaml:",inline"`
+	Optimizer string             `yaml:"optimizer" want:"optimizer"`
+	LR        float64            `yaml:"lr" want:">0.."`
+	Parts     []int              `yaml:"parts" want:"1..64"`
+	Paper     lab.Verbatim       `yaml:"paper"` // speedup on the most parts
+	Profiles  map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected suite.Span     `yaml:"expected" want:"shown"`
-	Model    workload.Model `yaml:"model"`
-	Examples int            `yaml:"examples" want:"1..65536"`
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	Steps    int            `yaml:"steps" want:"1..1000"` // that are timed in a round
+	Expected lab.Span    `yaml:"expected" want:"shown"`
+	Model    train.Model `yaml:"model"`
+	Examples int         `yaml:"examples" want:"1..65536"`
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Steps    int         `yaml:"steps" want:"1..1000"` // that are timed in a round
 }
 
 // emulated trains.
 type emulated struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (x *emulated) Resolve() *suite.Problem {
+func (x *emulated) Resolve() *lab.Problem {
 	if p := x.Spec.Parts; len(p) < 2 || p[0] != 1 || !slices.IsSorted(p) {
-		return suite.At(errors.New("want 1 and more, in ascending order"), "parts")
+		return lab.At(errors.New("want 1 and more, in ascending order"), "parts")
 	}
 	return nil
 }
 
 // training is a profile's on so many parts.
-func (x *emulated) training(p profile, parts int) workload.Training {
-	return workload.Training{
+func (x *emulated) training(p profile, parts int) train.Training {
+	return train.Training{
 		Model: p.Model, Data: "synthetic", Batch: p.Examples, Steps: p.Steps + 1, Seed: x.Spec.Seed,
 		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
 		Config: datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Train: p.Examples, HeldOut: 1}},
-		Setup: workload.Setup{
+		Setup: train.Setup{
 			Partitions: 1, MicroBatches: 1, Spatial: parts, Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
 		},
 	}
 }
 
-func (x *emulated) Planned(profile string) (list []suite.PlannedRun) {
+func (x *emulated) Planned(profile string) (list []lab.PlannedRun) {
 	for _, parts := range x.Spec.Parts {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], parts)})
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], parts)})
 	}
 	return list
 }
@@ -115,19 +115,19 @@ type repeated struct {
 	profile
 }
 
-func (x *emulated) Repeated(name string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, name)
+func (x *emulated) Repeated(name string) (timed.Repeated, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, name)
 	return x.settings(p), err
 }
 
 func (x *emulated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	return rounds.Measure(ctx, x, log, p)
+	return timed.Measure(ctx, x, log, p)
 }
 
 // settings are a profile's rounds.
-func (x *emulated) settings(p profile) rounds.Settings {
+func (x *emulated) settings(p profile) timed.Settings {
 	r := repeated{x, p}
-	return rounds.Settings{
+	return timed.Settings{
 		ID: x.ID(), Rounds: p.Rounds, All: x.Spec.Parts, Seed: x.Spec.Seed, Name: name,
 		Measure: func(ctx context.Context, parts int) (any, error) { return r.measure(ctx, parts) },
 	}
@@ -315,8 +315,8 @@ func steps(rs []*Record) []float64 {
 	return of(rs, func(_ int, r *Record) float64 { return r.Step })
 }
 
-func (x *emulated) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *emulated) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +326,7 @@ func (x *emulated) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	var before map[int][]*Record
 	if reference != nil {
-		of, err := suite.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
+		of, err := lab.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
 		if err != nil {
 			return nil, err
 		}
@@ -334,9 +334,9 @@ func (x *emulated) Report(log, reference *records.Log) (*suite.Report, error) {
 			return nil, err
 		}
 	}
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("Steps of %v with %s, %d images, K = 1, M = 1, nothing recomputed; S parts with one thread each divide each image by its rows, with the same bits for every S. Links between parts take no time.", p.Model, x.Spec.Optimizer, p.Examples),
-		rounds.EmulatedCaption(p.Rounds, "row"),
+		timed.EmulatedCaption(p.Rounds, "row"),
 		"Without turns: if the parts' sums of gradients of weights were made beside each other; adding them up, for which no time is taken, would come on top, and the bits would be others for each S. Even: the step of one part divided by S. Then what is added to that, by cause; an even share and the causes are the step, of each round. Turns: parts follow one another over blocks of the gradients of weights, wait for their first block and for the others at each beat, and hand blocks on. Uneven rows: the slowest part takes longer than the mean. Smaller pieces: all parts together take longer than one part for everything. Uncut operations: on one part. Batch norm: chunks that parts have more of than others, and what all parts do alike. Exchanges: copies of rows. Update and others: on one part, with clearing gradients, handing out weights and starting tasks.",
 	}}
 	t.Numbers("S", "measured step", "95%, step", "measured speedup", "95%, speedup", "measured without turns", "95%, without turns", "paper", "even")
@@ -345,7 +345,7 @@ func (x *emulated) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	t.Texts("same bits")
 	if reference != nil {
-		t.Numbers("speedup, " + suite.ReferenceName(log, reference))
+		t.Numbers("speedup, " + lab.ReferenceName(log, reference))
 	}
 	one := all[1]
 	var other []int
@@ -356,38 +356,38 @@ func (x *emulated) Report(log, reference *records.Log) (*suite.Report, error) {
 		if !same {
 			other = append(other, parts)
 		}
-		paper := suite.Absent
+		paper := lab.Absent
 		if i == len(x.Spec.Parts)-1 {
-			paper = suite.Value{Text: x.Spec.Paper.Text, Numbers: []float64{x.Spec.Paper.Value}}
+			paper = lab.Value{Text: x.Spec.Paper.Text, Numbers: []float64{x.Spec.Paper.Value}}
 		}
 		beside := of(rs, func(_ int, r *Record) float64 { return r.Step - causes[0].of(nil, r, float64(parts)) })
 		speedup, gained := stats.RatioOf(steps(one), steps(rs)), stats.RatioOf(steps(one), beside)
 		row := []any{
-			parts, suite.Median(steps(rs), suite.Seconds), suite.Ratio(speedup, parts == 1), suite.Ratio(gained, parts == 1), paper,
-			suite.Seconds(stats.Median(steps(one)) / float64(parts)),
+			parts, lab.Median(steps(rs), lab.Seconds), lab.Ratio(speedup, parts == 1), lab.Ratio(gained, parts == 1), paper,
+			lab.Seconds(stats.Median(steps(one)) / float64(parts)),
 		}
 		for _, c := range causes {
-			cause := suite.Absent
+			cause := lab.Absent
 			if parts > 1 {
-				cause = suite.Seconds(stats.Median(of(rs, func(round int, r *Record) float64 { return c.of(one[round], r, float64(parts)) })))
+				cause = lab.Seconds(stats.Median(of(rs, func(round int, r *Record) float64 { return c.of(one[round], r, float64(parts)) })))
 			}
 			row = append(row, cause)
 		}
-		row = append(row, suite.YesOrNo(same))
+		row = append(row, lab.YesOrNo(same))
 		if reference != nil {
-			row = append(row, suite.Fixed(stats.RatioOf(steps(before[1]), steps(before[parts])).Median, 2))
+			row = append(row, lab.Fixed(stats.RatioOf(steps(before[1]), steps(before[parts])).Median, 2))
 		}
 		t.Add(row...)
 		measured = append(measured, plot.Point{X: float64(i), Y: speedup.Median})
 		without = append(without, plot.Point{X: float64(i), Y: gained.Median})
 	}
-	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(x.settings(p), log))
+	t.Notes = append(lab.FewRoundsNote(p.Rounds), timed.ProcessNote(x.settings(p), log))
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
-	r := &suite.Report{Tables: []*suite.Table{t}}
+	r := &lab.Report{Tables: []*lab.Table{t}}
 	if len(other) > 0 {
-		r.Verdict = fmt.Errorf("%s: steps on %s parts have OTHER bits than on one", x.ID(), suite.JoinWith(other, ", "))
+		r.Verdict = fmt.Errorf("%s: steps on %s parts have OTHER bits than on one", x.ID(), lab.JoinWith(other, ", "))
 	}
 	panel := &plot.LinePanel{Title: fmt.Sprintf("%d images", p.Examples), X: "parts", Y: "speedup", FromZero: true}
 	for _, parts := range x.Spec.Parts {

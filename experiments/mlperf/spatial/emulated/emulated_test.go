@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 	"gpipebench/nn/program"
 )
 
@@ -43,14 +43,14 @@ func filled(t *testing.T, x *emulated, change func(parts int, r *Record)) *recor
 
 // An even share and the causes are the step, and each cause is that of given work.
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*emulated](t, Definition.Load)
-	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
+	x := labtest.Loaded[*emulated](t, Definition.Load)
+	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, func(int, *Record) {})
 	r, err := x.Report(log, log)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	for i, row := range table.Rows[1:] {
 		of := func(column string) float64 { return row[table.Column(column)].Numbers[0] }
@@ -61,7 +61,7 @@ func TestReport(t *testing.T) {
 			"batch norm": 0.25 * (1 - 1/s), "exchanges": 0.125, "smaller pieces": (3.5 + 2 + 0.5 + 1 + 0.25 - 8) / s,
 			"update and others": 7 - 10/s + 8/s - (4/s + 2.25 + 0.5 + 1/s + 0.25 + 0.125),
 		}
-		suitetest.CheckCells(t, table, row, want)
+		labtest.CheckCells(t, table, row, want)
 		sum := of("even")
 		for _, c := range causes {
 			sum += of(c.name)
@@ -73,14 +73,14 @@ func TestReport(t *testing.T) {
 			t.Errorf("S = %v: paper %v", s, row[table.Column("paper")])
 		}
 	}
-	if one := table.Rows[0]; one[table.Column("turns")].Text != suite.Absent.Text || one[table.Column("same bits")].Text != "yes" {
+	if one := table.Rows[0]; one[table.Column("turns")].Text != lab.Absent.Text || one[table.Column("same bits")].Text != "yes" {
 		t.Errorf("one part: %v", one)
 	}
 }
 
 // Another loss or hash on some parts is a verdict.
 func TestVerdict(t *testing.T) {
-	x := suitetest.Loaded[*emulated](t, Definition.Load)
+	x := labtest.Loaded[*emulated](t, Definition.Load)
 	for _, change := range []func(*Record){
 		func(r *Record) { r.Loss = math.Nextafter(r.Loss, 3) },
 		func(r *Record) { r.SHA256 = strings.Repeat("cd", 32) },
@@ -122,9 +122,9 @@ func TestMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	x := suitetest.Loaded[*emulated](t, Definition.Load)
+	x := labtest.Loaded[*emulated](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	suitetest.MeasureTwice(t, x, log)
+	labtest.MeasureTwice(t, x, log)
 	r, err := x.Report(log, nil)
 	if err != nil || r.Verdict != nil || len(log.Names) != len(x.Spec.Parts) {
 		t.Fatal(err, r.Verdict, log.Names)
@@ -145,7 +145,7 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"parts: [1, 2, 4]", "parts: [2, 4]", "in ascending order"},
 		{"parts: [1, 2, 4]", "parts: [1, 4, 2]", "in ascending order"},
 		{"examples: 2", "examples: 0", "want a whole number from 1"},

@@ -9,28 +9,28 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "mask-rcnn-partitioning", Folder: folder, New: suite.New[maskRCNN], Command: "spatial-partitioning", Untimed: true}
+var Definition = lab.Definition{ID: "mask-rcnn-partitioning", Folder: folder, New: lab.New[maskRCNN], Command: "spatial-partitioning", Untimed: true}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head  `yaml:",inline"`
+	lab.Head    `yaml:",inline"`
 	Accelerator string `yaml:"accelerator" want:"accelerator"`
 	DType       string `yaml:"dtype" want:"dtype"`
 	shapes      `yaml:",inline"`
@@ -38,7 +38,7 @@ type spec struct {
 	Cores       []int `yaml:"cores" want:"1..64"`      // of an image
 	Runs        []run `yaml:"runs"`
 
-	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // run is what was logged on a number of cores.
@@ -47,11 +47,11 @@ type run struct {
 		X int `yaml:"x" want:"1..256"`
 		Y int `yaml:"y" want:"1..256"`
 	} `yaml:"torus"`
-	Batch   int            `yaml:"batch" want:"1..16777216"`
-	Spatial int            `yaml:"spatial" want:"1..64"` // cores of an image
-	Epochs  suite.Verbatim `yaml:"epochs"`
-	Steps   int            `yaml:"epoch_steps" want:"1..1000000000"` // of an epoch
-	Seconds suite.Verbatim `yaml:"seconds"`
+	Batch   int          `yaml:"batch" want:"1..16777216"`
+	Spatial int          `yaml:"spatial" want:"1..64"` // cores of an image
+	Epochs  lab.Verbatim `yaml:"epochs"`
+	Steps   int          `yaml:"epoch_steps" want:"1..1000000000"` // of an epoch
+	Seconds lab.Verbatim `yaml:"seconds"`
 }
 
 func (r run) cores() int { return r.Torus.X * r.Torus.Y }
@@ -64,36 +64,36 @@ func (r run) steps() float64 { return r.Epochs.Value * float64(r.Steps) }
 
 // maskRCNN models a step for each number of images and of cores.
 type maskRCNN struct {
-	suite.Base[spec]
+	lab.Base[spec]
 }
 
-func (x *maskRCNN) Resolve() *suite.Problem {
+func (x *maskRCNN) Resolve() *lab.Problem {
 	switch s := &x.Spec; {
 	case s.Image.Height%32 != 0 || s.Image.Width%32 != 0:
-		return suite.At(errors.New("want multiples of 32 pixels, which the backbone's stages halve"), "image")
+		return lab.At(errors.New("want multiples of 32 pixels, which the backbone's stages halve"), "image")
 	case depths[s.Depth] == [levels - 1]int{}:
-		return suite.At(errors.New("want 50, 101 or 152, which have bottlenecks"), "depth")
+		return lab.At(errors.New("want 50, 101 or 152, which have bottlenecks"), "depth")
 	case len(s.Examples) == 0:
-		return suite.At(errors.New("want at least one"), "examples")
+		return lab.At(errors.New("want at least one"), "examples")
 	case len(s.Cores) < 2 || s.Cores[0] != 1 || !slices.IsSorted(s.Cores):
-		return suite.At(errors.New("want 1 and more, in ascending order"), "cores")
+		return lab.At(errors.New("want 1 and more, in ascending order"), "cores")
 	}
 	for i, r := range x.Spec.Runs {
 		at := []string{"runs", fmt.Sprint(i)}
 		switch {
 		case r.cores()%r.Spatial != 0 || r.Batch%(r.cores()/r.Spatial) != 0:
-			return suite.At(fmt.Errorf("%d images on %d cores, %d for each: want as many on each group of cores", r.Batch, r.cores(), r.Spatial), at...)
+			return lab.At(fmt.Errorf("%d images on %d cores, %d for each: want as many on each group of cores", r.Batch, r.cores(), r.Spatial), at...)
 		case !slices.Contains(x.Spec.Examples, r.examples()) || !slices.Contains(x.Spec.Cores, r.Spatial):
-			return suite.At(fmt.Errorf("%d images on %d cores: want numbers that are among examples and cores", r.examples(), r.Spatial), at...)
+			return lab.At(fmt.Errorf("%d images on %d cores: want numbers that are among examples and cores", r.examples(), r.Spatial), at...)
 		case !(r.Epochs.Value > 0) || !(r.Seconds.Value > 0):
-			return suite.At(errors.New("want epochs and seconds above 0"), at...)
+			return lab.At(errors.New("want epochs and seconds above 0"), at...)
 		}
 	}
 	on, err := accelerator.Named(x.Spec.Accelerator)
 	if err == nil && (on.Link.Bandwidth == 0 || on.Bandwidth == 0) {
 		err = fmt.Errorf("%s has no links or no memory rate: want both", on.Name)
 	}
-	return suite.At(err, "accelerator")
+	return lab.At(err, "accelerator")
 }
 
 // sample is of a number of images on a number of cores, in seconds of F and B. Nothing in it
@@ -151,15 +151,15 @@ func (s sample) sums(a *accelerator.Accelerator, cores int) float64 {
 func sent(link timeline.Link, bytes float64) float64 { return link.Latency + bytes/link.Bandwidth }
 
 func (x *maskRCNN) name(examples, cores int) string {
-	return suite.AtRates(fmt.Sprintf("examples=%d/cores=%d", examples, cores), x.Spec.Accelerator, nil)
+	return lab.AtRates(fmt.Sprintf("examples=%d/cores=%d", examples, cores), x.Spec.Accelerator, nil)
 }
 
 func (x *maskRCNN) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []suite.Job
+	var jobs []lab.Job
 	for _, examples := range x.Spec.Examples {
 		for _, cores := range x.Spec.Cores {
 			name := x.name(examples, cores)
-			jobs = append(jobs, suite.Job{Sample: name, Make: func(context.Context) (any, string, error) {
+			jobs = append(jobs, lab.Job{Sample: name, Make: func(context.Context) (any, string, error) {
 				made, err := x.model(examples, cores)
 				if err != nil {
 					err = fmt.Errorf("%s, %s: %w", x.ID(), name, err)
@@ -168,7 +168,7 @@ func (x *maskRCNN) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			}})
 		}
 	}
-	return suite.MakeMissing(ctx, x.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, x.ID(), log, p, jobs)
 }
 
 // model models so many images on so many cores.
@@ -177,7 +177,7 @@ func (x *maskRCNN) model(examples, cores int) (*sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	how := gpipe.Modelling{DType: suite.Named(workload.ParseDType, x.Spec.DType), Accounting: gpipe.FullAccounting}
+	how := gpipe.Modelling{DType: lab.Named(train.ParseDType, x.Spec.DType), Accounting: gpipe.FullAccounting}
 	first := x.Spec.first()
 	made := &sample{Params: nn.CountParams([]nn.Layer{first})}
 	p, in := on(a, examples, graph.Type{Shape: graph.Shape{x.Spec.Image.Height, x.Spec.Image.Width, 3}, DType: graph.F32}, first)
@@ -242,7 +242,7 @@ func (x *maskRCNN) sample(log *records.Log, examples, cores int) (s sample, err 
 	return s, err
 }
 
-func (x *maskRCNN) Report(log, _ *records.Log) (*suite.Report, error) {
+func (x *maskRCNN) Report(log, _ *records.Log) (*lab.Report, error) {
 	a, err := accelerator.Named(x.Spec.Accelerator)
 	if err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func (x *maskRCNN) Report(log, _ *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &suite.Report{Tables: []*suite.Table{groups, logged}}
+	r := &lab.Report{Tables: []*lab.Table{groups, logged}}
 	panel := &plot.LinePanel{Title: "Mask-RCNN", X: "cores of an image", Y: "speedup", FromZero: true}
 	for _, cores := range x.Spec.Cores {
 		panel.Names = append(panel.Names, fmt.Sprint(cores))
@@ -269,9 +269,9 @@ func (x *maskRCNN) Report(log, _ *records.Log) (*suite.Report, error) {
 
 // groups is the table of cores that have images together, and the speedups of each number of
 // images.
-func (x *maskRCNN) groups(a *accelerator.Accelerator, log *records.Log) (*suite.Table, [][]plot.Point, error) {
+func (x *maskRCNN) groups(a *accelerator.Accelerator, log *records.Log) (*lab.Table, [][]plot.Point, error) {
 	s := &x.Spec
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("A step of images of %d x %d on cores (%s) that divide each image's first stage by its rows, and of whose second stage one core has the boxes and one the masks; %s activations, momentum, nothing recomputed.", s.Image.Height, s.Image.Width, s.Accelerator, s.DType),
 		"Handed on: the pyramid's rows and their gradients, between the stages. Sums of gradients: the cores' partial sums of the first stage, and branches' gradients to the cores that do not have them. Update: all cores do it alike. Selecting proposals and targets takes no time here.",
 	}}
@@ -290,10 +290,10 @@ func (x *maskRCNN) groups(a *accelerator.Accelerator, log *records.Log) (*suite.
 			step := func(s sample, cores int) float64 { return s.pass(cores) + s.sums(a, cores) + s.update(a, 1) }
 			first := of.First.Seconds() - of.First.Sums
 			speedup := step(alone, 1) / step(of, cores)
-			t.Add(examples, cores, suite.Seconds(step(of, cores)), suite.Fixed(speedup, 2),
-				suite.Seconds(first), suite.Fixed(alone.First.Seconds()/first, 2), suite.Seconds(of.Boxes), suite.Seconds(of.Masks),
-				suite.Seconds(of.second(cores)), suite.Fixed(alone.second(1)/of.second(cores), 2),
-				suite.Seconds(of.Handed), suite.Seconds(of.sums(a, cores)), suite.Seconds(of.update(a, 1)))
+			t.Add(examples, cores, lab.Seconds(step(of, cores)), lab.Fixed(speedup, 2),
+				lab.Seconds(first), lab.Fixed(alone.First.Seconds()/first, 2), lab.Seconds(of.Boxes), lab.Seconds(of.Masks),
+				lab.Seconds(of.second(cores)), lab.Fixed(alone.second(1)/of.second(cores), 2),
+				lab.Seconds(of.Handed), lab.Seconds(of.sums(a, cores)), lab.Seconds(of.update(a, 1)))
 			points[e] = append(points[e], plot.Point{X: float64(i), Y: speedup})
 		}
 	}
@@ -301,8 +301,8 @@ func (x *maskRCNN) groups(a *accelerator.Accelerator, log *records.Log) (*suite.
 }
 
 // logged is the table of trainings, beside those that were logged.
-func (x *maskRCNN) logged(a *accelerator.Accelerator, log *records.Log) (*suite.Table, error) {
-	t := &suite.Table{ID: x.ID() + "-logged", Title: "Mask-RCNN: benchmark seconds on TPU pods, modelled", Caption: []string{
+func (x *maskRCNN) logged(a *accelerator.Accelerator, log *records.Log) (*lab.Table, error) {
+	t := &lab.Table{ID: x.ID() + "-logged", Title: "Mask-RCNN: benchmark seconds on TPU pods, modelled", Caption: []string{
 		"The steps of the logged epochs, with gradients added up over all cores and divided updates. Modelled: the steps alone, without selecting proposals and targets. Logged: the whole benchmark, with evaluations. Left: what the log has more of a step. Speedup: over the first row.",
 	}}
 	t.Numbers("cores", "cores an image", "images a group", "epochs", "steps", "step", "all-reduce", "modelled s", "logged s", "modelled / logged", "logged s a step", "left", "speedup", "logged speedup")
@@ -318,9 +318,9 @@ func (x *maskRCNN) logged(a *accelerator.Accelerator, log *records.Log) (*suite.
 			base, baseLogged = step*r.steps(), r.Seconds.Value
 		}
 		each := r.Seconds.Value / r.steps()
-		t.Add(r.cores(), r.Spatial, r.examples(), suite.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, suite.Number("%.0f", r.steps()),
-			suite.Seconds(step), suite.Percent((reduce+gather)/step, 1), suite.Fixed(step*r.steps(), 1), suite.Fixed(r.Seconds.Value, 1), suite.Fixed(step/each, 3),
-			suite.Seconds(each), suite.Seconds(each-step), suite.Fixed(base/(step*r.steps()), 2), suite.Fixed(baseLogged/r.Seconds.Value, 2))
+		t.Add(r.cores(), r.Spatial, r.examples(), lab.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, lab.Number("%.0f", r.steps()),
+			lab.Seconds(step), lab.Percent((reduce+gather)/step, 1), lab.Fixed(step*r.steps(), 1), lab.Fixed(r.Seconds.Value, 1), lab.Fixed(step/each, 3),
+			lab.Seconds(each), lab.Seconds(each-step), lab.Fixed(base/(step*r.steps()), 2), lab.Fixed(baseLogged/r.Seconds.Value, 2))
 	}
 	return t, nil
 }

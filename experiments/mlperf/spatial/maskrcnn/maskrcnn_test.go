@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
 
-func loaded(t *testing.T) *maskRCNN { return suitetest.Loaded[*maskRCNN](t, Definition.Load) }
+func loaded(t *testing.T) *maskRCNN { return labtest.Loaded[*maskRCNN](t, Definition.Load) }
 
 // The network has as many parameters as torchvision says of its maskrcnn_resnet50_fpn
 // (pytorch/vision, torchvision/models/detection/mask_rcnn.py, num_params), which also has 91
@@ -112,8 +112,8 @@ func TestFLOPs(t *testing.T) {
 func TestReport(t *testing.T) {
 	x := loaded(t)
 	log := records.New(x.Key("quick"))
-	suitetest.CheckLacking(t, x, log)
-	suitetest.MeasureTwice(t, x, log)
+	labtest.CheckLacking(t, x, log)
+	labtest.MeasureTwice(t, x, log)
 	if len(log.Names) != len(x.Spec.Cores)*len(x.Spec.Examples) {
 		t.Errorf("samples %v", log.Names)
 	}
@@ -121,9 +121,9 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suitetest.CheckPlots(t, r)
+	labtest.CheckPlots(t, r)
 	groups, logged := r.Tables[0], r.Tables[1]
-	at := func(t *suite.Table, row []suite.Value, column string) float64 {
+	at := func(t *lab.Table, row []lab.Value, column string) float64 {
 		return row[t.Column(column)].Numbers[0]
 	}
 	for _, row := range groups.Rows {
@@ -162,7 +162,7 @@ func TestReport(t *testing.T) {
 		if got, want := of("step")+of("left"), of("logged s")/of("steps"); math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("row %d: step and what is left are %v s, want %v", i, got, want)
 		}
-		g := slices.IndexFunc(groups.Rows, func(row []suite.Value) bool {
+		g := slices.IndexFunc(groups.Rows, func(row []lab.Value) bool {
 			return at(groups, row, "images") == of("images a group") && at(groups, row, "cores") == of("cores an image")
 		})
 		// The same F and B; the rest are whole or divided updates and sums over more cores.
@@ -215,7 +215,7 @@ func TestModel(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"height: 832", "height: 800.5", "height"},
 		{"height: 832", "height: 840", "multiples of 32"},
 		{"depth: 50", "depth: 34", "want 50, 101 or 152"},
@@ -226,7 +226,7 @@ func TestSpec(t *testing.T) {
 		{"seconds: 6422.03", "seconds: 0", "above 0"},
 		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
 	})
-	suitetest.CheckKey(t, func(file string) suite.Experiment {
+	labtest.CheckKey(t, func(file string) lab.Experiment {
 		x := loaded(t)
 		x.Spec.Accelerator = file
 		return x

@@ -11,47 +11,47 @@ import (
 
 	"gpipebench/experiments/launch"
 	"gpipebench/experiments/mlperf/summation/sums"
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "summation-measured", Folder: folder, New: suite.New[measured], Command: "gradient-summation"}
+var Definition = lab.Definition{ID: "summation-measured", Folder: folder, New: lab.New[measured], Command: "gradient-summation"}
 
 // spec is spec.yaml.
 type spec struct {
-	suite.Head `yaml:",inline"`
-	Model      workload.Model `yaml:"model"`
-	Processes  int            `yaml:"processes" want:"2..64"`
-	Networks   []string       `yaml:"networks" want:"network"`
-	Paper      suite.Verbatim `yaml:"paper"`
+	lab.Head  `yaml:",inline"`
+	Model     train.Model  `yaml:"model"`
+	Processes int          `yaml:"processes" want:"2..64"`
+	Networks  []string     `yaml:"networks" want:"network"`
+	Paper     lab.Verbatim `yaml:"paper"`
 
 	Profiles map[string]profile `yaml:"profiles"`
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Rounds   int        `yaml:"rounds" want:"1..1000"`
-	Times    int        `yaml:"times" want:"1..999"`
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Rounds   int      `yaml:"rounds" want:"1..1000"`
+	Times    int      `yaml:"times" want:"1..999"`
 }
 
 // measured starts processes.
 type measured struct {
-	suite.Base[spec]
+	lab.Base[spec]
 	launch.Program
 }
 
-func (x *measured) Resolve() *suite.Problem { return nil }
+func (x *measured) Resolve() *lab.Problem { return nil }
 
-func (x *measured) Planned(string) []suite.PlannedRun {
-	return []suite.PlannedRun{{Path: []string{"model"}, Run: suite.ModelledRun{Model: x.Spec.Model, Most: 1}}}
+func (x *measured) Planned(string) []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: x.Spec.Model, Most: 1}}}
 }
 
 // run is a way over a network.
@@ -110,7 +110,7 @@ func (r *Record) seconds() (whole, copies float64) {
 
 // Measure runs what the log lacks, round after round. Which run is first moves.
 func (x *measured) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ func (x *measured) read(log *records.Log, rounds int, r run) (*results, error) {
 	return of, nil
 }
 
-func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
-	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+func (x *measured) Report(log, reference *records.Log) (*lab.Report, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 	for _, n := range sizes {
 		total += n
 	}
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
 		fmt.Sprintf("%d float32 gradients of %v in %d tensors, added up by %d processes of this machine. Each of %d rounds starts every row's two ways in processes of their own, and takes the median of %d sums, each of the slowest process. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.",
 			total, x.Spec.Model, len(sizes), x.Spec.Processes, p.Rounds, p.Times),
 		"Copies: of all tensors into the buffer and from it, a part of gathered first. Speedup: gathered first over pipelined. Hidden: what it would be if the copies took no time beside the same sum.",
@@ -202,9 +202,9 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 	t.Numbers("tensors", "bytes", "gathered first", "95%, first", "copies", "pipelined", "95%, pipelined", "measured speedup", "95%, speedup", "hidden", "paper, more than", "pipelined GB/s")
 	t.Texts("same bits", "SHA-256")
 	if reference != nil {
-		t.Numbers("speedup, " + suite.ReferenceName(log, reference))
+		t.Numbers("speedup, " + lab.ReferenceName(log, reference))
 	}
-	rep := &suite.Report{Tables: []*suite.Table{t}}
+	rep := &lab.Report{Tables: []*lab.Table{t}}
 	bars := &plot.BarPanel{Title: "adding up gradients", Y: "ms"}
 	series := [2]plot.BarSeries{{Name: "gathered first"}, {Name: "pipelined"}}
 	travels := int64(4*2*total) * int64(x.Spec.Processes-1)
@@ -229,9 +229,9 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 			hidden[i] = whole / (whole - first.copies[i])
 		}
 		row := []any{
-			network, len(sizes), suite.Whole(int64(4*total), fmt.Sprint(4*total)), suite.Median(first.whole, suite.Seconds), suite.Seconds(stats.Median(first.copies)), suite.Median(piped.whole, suite.Seconds),
-			suite.Ratio(stats.RatioOf(first.whole, piped.whole), false), suite.Fixed(stats.Median(hidden), 2), x.Spec.Paper,
-			suite.Fixed(4e-9*float64(total)/stats.Median(piped.whole), 2), suite.YesOrNo(same), fmt.Sprintf("%.16s", first.hash),
+			network, len(sizes), lab.Whole(int64(4*total), fmt.Sprint(4*total)), lab.Median(first.whole, lab.Seconds), lab.Seconds(stats.Median(first.copies)), lab.Median(piped.whole, lab.Seconds),
+			lab.Ratio(stats.RatioOf(first.whole, piped.whole), false), lab.Fixed(stats.Median(hidden), 2), x.Spec.Paper,
+			lab.Fixed(4e-9*float64(total)/stats.Median(piped.whole), 2), lab.YesOrNo(same), fmt.Sprintf("%.16s", first.hash),
 		}
 		if reference != nil {
 			row = append(row, x.referred(reference, network))
@@ -242,27 +242,27 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 		series[1].Add(1e3 * stats.Median(piped.whole))
 	}
 	bars.Series = series[:]
-	t.Notes = suite.FewRoundsNote(p.Rounds)
+	t.Notes = lab.FewRoundsNote(p.Rounds)
 	if reference != nil {
-		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+		t.Notes = append(t.Notes, lab.ReferenceNote(reference))
 	}
 	rep.Files, err = plot.Files(x.ID(), x.Title(), []plot.Axes{bars})
 	return rep, err
 }
 
 // referred is the reference's speedup.
-func (x *measured) referred(reference *records.Log, network string) suite.Value {
-	p, err := suite.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
+func (x *measured) referred(reference *records.Log, network string) lab.Value {
+	p, err := lab.ProfileOf(x.Spec.Profiles, reference.Key.Profile)
 	if err != nil {
-		return suite.Absent
+		return lab.Absent
 	}
 	first, err := x.read(reference, p.Rounds, run{network, sums.First})
 	if err != nil {
-		return suite.Absent
+		return lab.Absent
 	}
 	piped, err := x.read(reference, p.Rounds, run{network, sums.Pipelined})
 	if err != nil {
-		return suite.Absent
+		return lab.Absent
 	}
-	return suite.Fixed(stats.RatioOf(first.whole, piped.whole).Median, 2)
+	return lab.Fixed(stats.RatioOf(first.whole, piped.whole).Median, 2)
 }

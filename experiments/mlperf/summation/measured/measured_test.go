@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"gpipebench/experiments/mlperf/summation/sums"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
 )
 
 const total = 25_557_032 // ResNet-50's parameters
@@ -39,20 +39,20 @@ func filled(t *testing.T, x *measured, change func(r run, o *sums.Outcome)) *rec
 }
 
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
-	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
+	x := labtest.Loaded[*measured](t, Definition.Load)
+	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, func(run, *sums.Outcome) {})
 	report, err := x.Report(log, log)
 	if err != nil || report.Verdict != nil {
 		t.Fatal(err, report.Verdict)
 	}
-	suitetest.CheckPlots(t, report)
+	labtest.CheckPlots(t, report)
 	table := report.Tables[0]
 	if n := len(table.Rows); n != 1 {
 		t.Errorf("%d rows", n)
 	}
 	for _, row := range table.Rows {
-		suitetest.CheckCells(t, table, row, map[string]float64{
+		labtest.CheckCells(t, table, row, map[string]float64{
 			"tensors": 161, "bytes": 4 * total, "gathered first": 3, "copies": 1, "pipelined": 2.5, "measured speedup": 1.2, "hidden": 1.5, "speedup, reference": 1.2, "pipelined GB/s": 4e-9 * total / 2.5,
 		})
 	}
@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 
 // Other bits and other bytes are a verdict, each in one process.
 func TestVerdict(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*measured](t, Definition.Load)
 	for name, change := range map[string]func(o *sums.Outcome){
 		"bits":  func(o *sums.Outcome) { o.SHA256 = strings.Repeat("cd", 32) },
 		"bytes": func(o *sums.Outcome) { o.Received++ },
@@ -77,7 +77,7 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"processes: 2", "processes: 1", "want a whole number from 2"},
 		{"networks: [tcp]", "networks: [x]", "network"},
 		{"times: 5", "times: 0", "want a whole number from 1"},

@@ -8,68 +8,68 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/plot"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
 	"gpipebench/nn"
+	"gpipebench/train"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "update-measured", Folder: folder, New: load, Command: "update-sharding"}
+var Definition = lab.Definition{ID: "update-measured", Folder: folder, New: load, Command: "update-sharding"}
 
 // spec is spec.yaml.
 type spec struct {
-	rounds.Spec[profile] `yaml:",inline"`
-	Replicas             []int     `yaml:"replicas" want:"1..64"`
-	Networks             []network `yaml:"networks"`
+	timed.Spec[profile] `yaml:",inline"`
+	Replicas            []int     `yaml:"replicas" want:"1..64"`
+	Networks            []network `yaml:"networks"`
 }
 
 // network is one of the paper's, on one core of many.
 type network struct {
-	ID        string         `yaml:"id" want:"id,key"`
-	Name      string         `yaml:"name" want:"name"`
-	Optimizer string         `yaml:"optimizer" want:"optimizer"`
-	Of        workload.Model `yaml:"of"`
-	Examples  int            `yaml:"examples" want:"1..65536"`
-	Paper     suite.Verbatim `yaml:"paper"` // percent of a step
+	ID        string       `yaml:"id" want:"id,key"`
+	Name      string       `yaml:"name" want:"name"`
+	Optimizer string       `yaml:"optimizer" want:"optimizer"`
+	Of        train.Model  `yaml:"of"`
+	Examples  int          `yaml:"examples" want:"1..65536"`
+	Paper     lab.Verbatim `yaml:"paper"` // percent of a step
 }
 
 type profile struct {
-	rounds.Profile `yaml:",inline"`
-	Networks       []small `yaml:"networks"` // one for each of the spec's
-	Steps          int     `yaml:"steps" want:"1..1000"`
+	timed.Profile `yaml:",inline"`
+	Networks      []small `yaml:"networks"` // one for each of the spec's
+	Steps         int     `yaml:"steps" want:"1..1000"`
 }
 
 // small is a network of the same proportion.
 type small struct {
-	Model    workload.Model `yaml:"model"`
-	Examples int            `yaml:"examples" want:"1..65536"` // of a replica
+	Model    train.Model `yaml:"model"`
+	Examples int         `yaml:"examples" want:"1..65536"` // of a replica
 }
 
 type measured struct {
-	rounds.Timed[spec, profile]
+	timed.Timed[spec, profile]
 }
 
-func load() (suite.Experiment, error) {
+func load() (lab.Experiment, error) {
 	x := &measured{}
 	x.Runs, x.Show = x.runs, x.show
 	return x, nil
 }
 
-func (x *measured) Resolve() *suite.Problem {
+func (x *measured) Resolve() *lab.Problem {
 	if r := x.Spec.Replicas; r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
-		return suite.At(errors.New("want 1 first, then others in ascending order"), "replicas")
+		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
 	}
-	for _, name := range suite.Profiles {
+	for _, name := range lab.Profiles {
 		if n := len(x.Spec.Profiles[name].Networks); n != len(x.Spec.Networks) {
-			return suite.At(fmt.Errorf("%d networks: want one for each of the %d above", n, len(x.Spec.Networks)), "profiles", name, "networks")
+			return lab.At(fmt.Errorf("%d networks: want one for each of the %d above", n, len(x.Spec.Networks)), "profiles", name, "networks")
 		}
 	}
 	return x.CheckRuns()
@@ -107,15 +107,15 @@ func (s *spec) cells() (all []cell) {
 	return all
 }
 
-func (x *measured) runs(p profile) (runs []rounds.Run) {
+func (x *measured) runs(p profile) (runs []timed.Run) {
 	for _, c := range x.Spec.cells() {
 		if c.network >= len(p.Networks) {
 			continue // Resolve refuses it
 		}
 		of := p.Networks[c.network]
-		runs = append(runs, rounds.Run{Name: x.name(c), Steps: p.Steps, Training: workload.Training{
+		runs = append(runs, timed.Run{Name: x.name(c), Steps: p.Steps, Training: train.Training{
 			Model: of.Model, Batch: c.r * of.Examples, Optimizer: x.Spec.Networks[c.network].Optimizer,
-			Setup: workload.Setup{
+			Setup: train.Setup{
 				Partitions: 1, MicroBatches: 1, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
 				Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
 			},
@@ -126,7 +126,7 @@ func (x *measured) runs(p profile) (runs []rounds.Run) {
 
 // proportion is a network's parameters for each million operations of a core's step, of
 // which a backward pass has twice those of a forward pass.
-func proportion(m workload.Model, examples int) (float64, error) {
+func proportion(m train.Model, examples int) (float64, error) {
 	layers, err := m.Build()
 	if err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func proportion(m workload.Model, examples int) (float64, error) {
 		return 0, err
 	}
 	in := m.Input(1)
-	p, err := workload.Setup{Partitions: 1, MicroBatches: 1, Checkpoint: schedule.Never}.Uncut(layers, loss, in)
+	p, err := train.Setup{Partitions: 1, MicroBatches: 1, Checkpoint: schedule.Never}.Uncut(layers, loss, in)
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +158,7 @@ type memory struct {
 	peak  int64 // of the replica with most
 }
 
-func planned(t workload.Training) (m memory, err error) {
+func planned(t train.Training) (m memory, err error) {
 	plans, err := t.Plans()
 	for _, p := range plans {
 		m.state += p.Bytes[gpipe.OptimizerState]
@@ -167,18 +167,18 @@ func planned(t workload.Training) (m memory, err error) {
 	return m, err
 }
 
-func (x *measured) show(r *rounds.Reporting[profile]) error {
+func (x *measured) show(r *timed.Reporting[profile]) error {
 	p := r.Profile
 	r.Table.Caption = []string{
 		"Measured with one thread a device, K = 1, nothing recomputed, no links; each replica has one micro-batch of its own examples, and one group. Update: the share of the step in which a replica updates weights, all of them or, divided, its part. Sums: that of adding up groups' gradients and, divided, of handing on new weights.",
-		rounds.EmulatedCaption(p.Rounds, "row"),
+		timed.EmulatedCaption(p.Rounds, "row"),
 		"Whole / divided: the step's time with whole updates over that with divided ones. State: the optimiser's, of the replica with most; all: of all replicas together. Expected: the share that the R = 1 update, divided by R, has in the step that is measured without sharding, if nothing else changed.",
 	}
 	r.Table.Texts("network", "update")
 	r.Table.Numbers("R", "mini-batch", "measured step", "95%, step", "measured update", "95%, update", "expected update", "measured sums", "measured whole / divided", "95%, whole / divided", "paper, whole", "state", "state, all", "peak")
 	r.Table.Texts("as planned")
 	r.ReferenceColumns(" update")
-	r.Parts = &suite.Table{ID: x.ID() + "-sizes", Title: "Weight-update sharding: the networks and their proportions", Caption: []string{
+	r.Parts = &lab.Table{ID: x.ID() + "-sizes", Title: "Weight-update sharding: the networks and their proportions", Caption: []string{
 		"Parameters for each million floating-point operations of a core's step: of the paper's network, and of the one that is measured.",
 	}}
 	r.Parts.Texts("network", "measured as", "optimizer")
@@ -197,7 +197,7 @@ func (x *measured) show(r *rounds.Reporting[profile]) error {
 		if err != nil {
 			return err
 		}
-		r.Parts.Add(n.Name, fmt.Sprint(of.Model), n.Optimizer, nn.CountParams(layers), of.Examples, suite.Fixed(ours, 1), suite.Fixed(paper, 1), suite.Fixed(ours/paper, 3))
+		r.Parts.Add(n.Name, fmt.Sprint(of.Model), n.Optimizer, nn.CountParams(layers), of.Examples, lab.Fixed(ours, 1), lab.Fixed(paper, 1), lab.Fixed(ours/paper, 3))
 	}
 	for _, run := range r.Rounds.Runs {
 		i := slices.IndexFunc(x.Spec.cells(), func(c cell) bool { return x.name(c) == run.Name })
@@ -217,29 +217,29 @@ func (x *measured) show(r *rounds.Reporting[profile]) error {
 			}
 			return all
 		}
-		percent := func(s float64) suite.Value { return suite.Percent(s, 2) }
+		percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
 		row := []any{
-			n.Name, update(c.divided), c.r, run.Training.Batch, suite.Median(of.Rounds, suite.Seconds),
-			suite.Median(share(func(p timeline.Parts) float64 { return p.Update }), percent),
+			n.Name, update(c.divided), c.r, run.Training.Batch, lab.Median(of.Rounds, lab.Seconds),
+			lab.Median(share(func(p timeline.Parts) float64 { return p.Update }), percent),
 		}
 		if c.divided {
 			one, whole := r.Runs[x.name(cell{c.network, 1, false})], r.Runs[x.name(cell{c.network, c.r, false})]
 			least := one.Parts.Update / float64(c.r)
 			row = append(row, percent(least/(whole.Parts.Step-whole.Parts.Update+least)))
 		} else {
-			row = append(row, suite.Absent)
+			row = append(row, lab.Absent)
 		}
-		row = append(row, suite.Percent(stats.Median(share(func(p timeline.Parts) float64 { return p.Reduction })), 1))
+		row = append(row, lab.Percent(stats.Median(share(func(p timeline.Parts) float64 { return p.Reduction })), 1))
 		if c.divided {
-			row = append(row, suite.Ratio(stats.RatioOf(r.Runs[x.name(cell{c.network, c.r, false})].Rounds, of.Rounds), false))
+			row = append(row, lab.Ratio(stats.RatioOf(r.Runs[x.name(cell{c.network, c.r, false})].Rounds, of.Rounds), false))
 		} else {
-			row = append(row, suite.Absent, suite.Absent)
+			row = append(row, lab.Absent, lab.Absent)
 		}
-		paper := suite.Absent
+		paper := lab.Absent
 		if !c.divided && c.r == slices.Max(x.Spec.Replicas) {
-			paper = suite.Value{Text: n.Paper.Text + "%", Numbers: []float64{n.Paper.Value}}
+			paper = lab.Value{Text: n.Paper.Text + "%", Numbers: []float64{n.Paper.Value}}
 		}
-		row = append(row, paper, suite.Bytes(m.most), suite.Bytes(m.state), suite.Bytes(m.peak), suite.YesOrNo(of.Exact() && slices.Max(of.Peak) == m.peak))
+		row = append(row, paper, lab.Bytes(m.most), lab.Bytes(m.state), lab.Bytes(m.peak), lab.YesOrNo(of.Exact() && slices.Max(of.Peak) == m.peak))
 		if r.Refs != nil {
 			row = append(row, percent(r.Refs[run.Name].Parts.Update/r.Refs[run.Name].Parts.Step))
 		}
@@ -250,7 +250,7 @@ func (x *measured) show(r *rounds.Reporting[profile]) error {
 }
 
 // panels draw the update's share by replicas, of each network.
-func (x *measured) panels(t *suite.Table) (all []plot.Axes) {
+func (x *measured) panels(t *lab.Table) (all []plot.Axes) {
 	for _, n := range x.Spec.Networks {
 		bars := &plot.BarPanel{Title: n.Name, Y: "update, % of the step"}
 		for _, r := range x.Spec.Replicas {
@@ -264,7 +264,7 @@ func (x *measured) panels(t *suite.Table) (all []plot.Axes) {
 				case row[1].Text == how:
 					series.AddValue(row[t.Column("measured update")])
 				case how == "divided" && row[t.Column("R")].Numbers[0] == 1:
-					series.AddValue(suite.Absent)
+					series.AddValue(lab.Absent)
 				}
 			}
 			bars.Series = append(bars.Series, series)

@@ -4,23 +4,23 @@ import (
 	"math"
 	"testing"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/suite"
-	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
 )
 
 // weak is a device on which an example takes the same time in every run.
-func weak(run *rounds.Run, _ int) float64 { return float64(run.Training.Batch) }
+func weak(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) }
 
 // Shares, what is expected of them, and memory are the arithmetic of given tasks: F and B
 // take 3 units and an update the same time in every run.
 func TestReport(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
-	r, log := roundstest.Start(t, x)
+	x := labtest.Loaded[*measured](t, Definition.Load)
+	r, log := timedtest.Start(t, x)
 	const ends = 1 << 20
-	roundstest.FillRounds(t, log, r, ends, weak)
+	timedtest.FillRounds(t, log, r, ends, weak)
 	report, err := x.Report(log, log)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 	}
 	var whole float64 // state of one replica
 	for _, row := range table.Rows {
-		of := func(name string) suite.Value { return row[table.Column(name)] }
+		of := func(name string) lab.Value { return row[table.Column(name)] }
 		replicas, divided := of("R").Numbers[0], row[1].Text == "divided"
 		examples := of("mini-batch").Numbers[0] / replicas
 		// Setup, update and, of several groups, sums take as long as each other.
@@ -71,7 +71,7 @@ func TestReport(t *testing.T) {
 
 // The networks that a claim may rest on have the proportions of the paper's.
 func TestProportions(t *testing.T) {
-	x := suitetest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*measured](t, Definition.Load)
 	for _, profile := range []string{"quick", "full"} {
 		for i, n := range x.Spec.Networks {
 			of := x.Spec.Profiles[profile].Networks[i]
@@ -95,9 +95,9 @@ func TestMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	x := suitetest.Loaded[*measured](t, Definition.Load)
-	r, log := roundstest.Start(t, x)
-	if err := rounds.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
+	x := labtest.Loaded[*measured](t, Definition.Load)
+	r, log := timedtest.Start(t, x)
+	if err := timed.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	report, err := x.Report(log, nil)
@@ -112,7 +112,7 @@ func TestMeasures(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	suitetest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Definition, [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 8, 4]", "ascending"},
 		{"      - {model: {name: resnet50, width: 4, image: 32, classes: 125}, examples: 4}\n", "", "1 networks: want one for each of the 2"},

@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/paperscale/paperscaletest"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/records"
 )
 
 // FillBeside makes every modelled cell what the paper has.
 func FillBeside(t *testing.T, log *records.Log, m modelled.Beside) {
 	t.Helper()
 	n := m.Networks[0]
-	paperscaletest.FillScale(t, log, m.Scale, func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
+	cellstest.FillScale(t, log, m.Scale, func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
 		return n.Paper.Of(c).Value.Value / float64(c.K)
 	})
 }

@@ -1,0 +1,46 @@
+package printable
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestText(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                         "",
+		"plain, \"quoted\" Ä 世界\n": "plain, \"quoted\" Ä 世界\n",
+		"red \x1b[31m":             `red \x1b[31m`,
+		"\x00\x7f\u009b":           `\x00\x7f\u009b`,
+		"bad \xff byte":            `bad \xff byte`,
+		"turned \u202e round":      `turned \u202e round`,
+		"over\rwritten":            `over\rwritten`,
+	} {
+		if got := Text(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+	if got, want := Line("one\ntwo\r\nthree\tfour\x07"), `one; two; three four\a`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestShort(t *testing.T) {
+	if got := Short("short", 5); got != "short" {
+		t.Errorf("%q", got)
+	}
+	got := Short("begin "+strings.Repeat("é", 100_000)+" end", 100)
+	if !strings.HasPrefix(got, "begin ") || !strings.HasSuffix(got, " end") || len([]rune(got)) > 130 || !strings.Contains(got, "characters") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestFold(t *testing.T) {
+	const text = "Delayed reduction: the same parameters, more activations"
+	lines := Fold(text, func(line string) bool { return len(line) <= 16 })
+	if got := strings.Join(lines, "|"); got != "Delayed|reduction: the|same parameters,|more activations" {
+		t.Errorf("%q", lines)
+	}
+	if got := Fold("activations", func(string) bool { return false }); len(got) != 1 || got[0] != "activations" {
+		t.Errorf("one word: %q", got)
+	}
+}

@@ -1,0 +1,223 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"gpipebench/internal/printable"
+	"gpipebench/internal/units"
+)
+
+// Display shows the progress of work.
+type Display interface {
+	Progress
+	// Line is Advance for work with a line per unit, whose short form a bar
+	// shows. If keep is set, the line is always shown.
+	Line(text, short string, keep bool)
+}
+
+// New returns the display that suits w. If it shows nothing for a while (a
+// second on a terminal, ten elsewhere), it shows notice, unless stop is called
+// before.
+func New(w io.Writer, notice string) (d Display, stop func()) {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		heard := awaited(w, time.Second, notice)
+		return &bar{w: heard, width: Columns(f)}, heard.stop
+	}
+	heard := awaited(w, 10*time.Second, notice) // in a log, work of a few seconds needs no notice
+	return &lines{w: heard}, heard.stop
+}
+
+// Columns returns the width of a terminal, 100 if f is none.
+func Columns(f *os.File) int {
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		return w
+	}
+	return 100
+}
+
+// bar is the display of a terminal.
+type bar struct {
+	w     io.Writer
+	width int // of the terminal
+	bar   *progressbar.ProgressBar
+	what  string
+	done  int
+	drawn time.Time
+}
+
+// barWidth is the number of columns that share, bar, count and times take
+// besides the description.
+const barWidth = 50
+
+// cut shortens a text to n characters, unless that would leave almost nothing.
+func cut(text string, n int) string {
+	if n < 10 || len(text) <= n {
+		return text
+	}
+	return text[:n-2] + ".."
+}
+
+// fitting writes to a terminal's last line, and cuts off what would continue on
+// another.
+type fitting struct {
+	w     io.Writer
+	width int // of the terminal
+}
+
+func (f fitting) Write(p []byte) (int, error) {
+	parts := strings.Split(string(p), "\r") // each starts the line again
+	for i, part := range parts {
+		if r := []rune(part); len(r) >= f.width {
+			parts[i] = string(r[:f.width-1])
+		}
+	}
+	if _, err := io.WriteString(f.w, strings.Join(parts, "\r")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (b *bar) Begin(what string, units int) {
+	what = printable.Line(what)
+	fmt.Fprintln(b.w, what) // stays, and may be longer than the space beside a bar
+	what, _, _ = strings.Cut(what, ":")
+	b.what, b.done = what, 0
+	b.bar = progressbar.NewOptions(units,
+		progressbar.OptionSetWriter(fitting{b.w, b.width}), progressbar.OptionSetDescription(cut(what, max(b.width-barWidth, 10))), progressbar.OptionSetWidth(10),
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+	)
+}
+
+// Advance ignores errors: a bar that cannot be drawn is not an error of the
+// work.
+func (b *bar) Advance(detail string) {
+	if b.bar != nil {
+		b.done++
+		if time.Since(b.drawn) < 100*time.Millisecond {
+			return
+		}
+		b.drawn = time.Now()
+		b.bar.Describe(cut(printable.Line(b.what+"  "+detail), max(b.width-barWidth, 10)))
+		_ = b.bar.Set(b.done)
+	}
+}
+
+func (b *bar) End() {
+	if b.bar != nil {
+		_ = b.bar.Finish()
+		b.bar = nil
+	}
+}
+
+func (b *bar) Say(line string) {
+	if b.bar != nil {
+		_ = b.bar.Clear()
+	}
+	fmt.Fprintln(b.w, printable.Line(line))
+}
+
+func (b *bar) Line(text, short string, keep bool) {
+	if keep {
+		b.Say(text)
+	}
+	b.Advance(short)
+}
+
+// lines is the display of a file or pipe: a line from time to time.
+type lines struct {
+	w           io.Writer
+	what        string
+	units, done int
+	start, last time.Time
+}
+
+// interval is the minimum time between two lines.
+const interval = 2 * time.Second
+
+func (l *lines) Begin(what string, units int) {
+	l.what, l.units, l.done, l.start = what, units, 0, time.Now()
+	fmt.Fprintln(l.w, printable.Line(what))
+}
+
+// due reports whether to show the unit just done: the first, the last, and
+// others if some time has passed or there are few.
+func (l *lines) due() bool {
+	l.done++
+	if l.done > 1 && l.done < l.units && l.units > 20 && time.Since(l.last) < interval {
+		return false
+	}
+	l.last = time.Now()
+	return true
+}
+
+func (l *lines) Advance(detail string) {
+	if l.due() {
+		fmt.Fprintf(l.w, "  %d/%d  %s%s\n", l.done, l.units, printable.Line(detail), l.left())
+	}
+}
+
+// left returns the time for the rest at the same speed, "" if it is short.
+func (l *lines) left() string {
+	gone := time.Since(l.start)
+	rest := gone * time.Duration(l.units-l.done) / time.Duration(l.done)
+	if gone < interval || rest < interval {
+		return ""
+	}
+	return ", " + units.About(rest) + " left"
+}
+
+func (l *lines) Line(text, _ string, keep bool) {
+	if l.due() || keep {
+		fmt.Fprintln(l.w, printable.Line(text+l.left()))
+	}
+}
+
+func (l *lines) End()            {}
+func (l *lines) Say(line string) { fmt.Fprintln(l.w, printable.Line(line)) }
+
+// firstWord is a writer that makes sure that something is written within a
+// time.
+type firstWord struct {
+	w     io.Writer
+	mutex sync.Mutex
+	timer *time.Timer // nil: it no longer waits
+}
+
+// awaited returns a writer to w that writes line if nothing else has been
+// written when patience ends.
+func awaited(w io.Writer, patience time.Duration, line string) *firstWord {
+	f := &firstWord{w: w}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.timer = time.AfterFunc(patience, func() {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		if f.timer != nil {
+			fmt.Fprintln(w, printable.Line(line))
+		}
+	})
+	return f
+}
+
+func (f *firstWord) Write(p []byte) (int, error) {
+	f.stop()
+	return f.w.Write(p)
+}
+
+// stop ends the waiting.
+func (f *firstWord) stop() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+}

@@ -1,0 +1,85 @@
+package progress
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Plain progress shows the remaining time in both kinds of line, except in the
+// last.
+func TestTimeLeft(t *testing.T) {
+	var text bytes.Buffer
+	l := &lines{w: &text}
+	l.Begin("work", 10)
+	l.start = l.start.Add(-time.Hour)
+	l.Advance("one")
+	l.Line("two", "", true)
+	l.done = 9
+	l.Line("ten", "", true)
+	got := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(got) != 4 || !strings.HasPrefix(got[1], "  1/10  one, about ") || !strings.HasPrefix(got[2], "two, about ") || !strings.HasSuffix(got[2], " left") || got[3] != "ten" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestBarFits: the bar takes one line of a terminal, however narrow that is.
+func TestBarFits(t *testing.T) {
+	for _, width := range []int{20, 40, 59, 80} {
+		var text bytes.Buffer
+		b := &bar{w: &text, width: width}
+		b.Begin("work: of some kind", 1_000_000)
+		heading := text.Len()
+		for range 3 {
+			b.drawn = time.Time{}
+			b.Advance("a detail that is about as long as those of real work are")
+		}
+		b.End()
+		for _, line := range strings.FieldsFunc(text.String()[heading:], func(r rune) bool { return r == '\r' || r == '\n' }) {
+			if n := len([]rune(line)); n >= width {
+				t.Errorf("%d columns: a line of %d: %q", width, n, line)
+			}
+		}
+	}
+}
+
+// TestProgressIsPlain: names in progress messages cannot move the cursor.
+func TestProgressIsPlain(t *testing.T) {
+	var text bytes.Buffer
+	for _, p := range []Display{&lines{w: &text}, &bar{w: &text, width: 80}} {
+		p.Say("a file \x1b[2J\nhere")
+		p.Begin("work on \x1b[2J", 2)
+		p.Advance("\x1b[2J")
+		p.Line("\x1b[2J", "\x1b[2J", true)
+		p.End()
+	}
+	if strings.Contains(text.String(), "\x1b") {
+		t.Errorf("%q", text.String())
+	}
+}
+
+// TestFirstWord: work that shows nothing for a while is announced, once; work
+// that shows something, or ends, is not.
+func TestFirstWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			after time.Duration
+			say   bool
+			want  string
+		}{{2 * time.Second, true, "at work\nfirst\n"}, {500 * time.Millisecond, true, "first\n"}, {500 * time.Millisecond, false, ""}, {3 * time.Second, false, "at work\n"}} {
+			var text bytes.Buffer
+			f := awaited(&text, time.Second, "at work")
+			time.Sleep(c.after)
+			if c.say {
+				(&lines{w: f}).Say("first")
+			}
+			f.stop()
+			time.Sleep(5 * time.Second)
+			if got := text.String(); got != c.want {
+				t.Errorf("%v, %v: %q, want %q", c.after, c.say, got, c.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,71 @@
+// Package paperscaletest has small accelerators and networks for tests.
+package cellstest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// SmallAccelerator is a file of one with a memory of so many KiB.
+func SmallAccelerator(t *testing.T, kib int) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "small.yaml")
+	text := fmt.Sprintf("name: small\nflops: {f32: 1e9}\nmemory: %dKiB\nbandwidth: 1e9\noverhead: 1e-6\nlink: {bandwidth: 1e8, through_host: true}\n", kib)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+var SmallLM = train.Model{Name: "transformer-lm", Layers: 4, Dim: 32, FF: 64, Heads: 2, Vocab: 50, Seq: 8}
+
+// SmallScale is a table of one network that is modelled in no time.
+func SmallScale(t *testing.T) *cells.Scale {
+	s := &cells.Scale{
+		Grid: lab.Grid{K: []int{2, 3}, M: []int{1, 4}, Base: lab.Cell{K: 2, M: 1}},
+		Conventions: cells.ConventionsSpec{
+			Cuts:   []cells.CutSpec{{Partitioner: "min-variance", Cost: "flops"}, {Partitioner: "min-max", Cost: "time"}, {Partitioner: "block", Cost: "memory"}},
+			Splits: []string{"coarse", "fine"}, Recompute: []string{"early", "late"}, Batches: []string{"filled", "shrunk", "fixed"}, Most: 48,
+		},
+	}
+	n := &cells.Network{ID: "small", Name: "Small", Model: SmallLM, Accelerator: SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Batch: 16, Splits: []string{"coarse", "fine"}, Reach: 10}
+	for i, c := range s.Cells() {
+		n.Paper = append(n.Paper, lab.PaperCell{Cell: c, Value: lab.Verbatim{Text: fmt.Sprint(i + 1), Value: float64(i + 1)}})
+	}
+	s.Networks = []*cells.Network{n}
+	if p := s.Check(); p != nil {
+		t.Fatal(p.Path, p.Err)
+	}
+	return s
+}
+
+// FillScale gives a log steps by which a cell's throughput is K times what of
+// says for its convention, at measured rates and at peak.
+func FillScale(t *testing.T, log *records.Log, s *cells.Scale, of func(c lab.Cell, cut cells.CutSpec, batch, recompute string) float64) {
+	t.Helper()
+	points := append(s.Points(), s.Varied(accelerator.Variation{Change: accelerator.AtPeak}).Points()...)
+	for _, p := range points {
+		if log.Has(p.String()) {
+			continue // an accelerator without efficiencies
+		}
+		c := p.Cell
+		step := func(batch string) cells.Step {
+			micro := len(batch) + c.K
+			seconds := func(recompute string) float64 {
+				return float64(micro*c.M) / (float64(c.K) * of(c, p.Cut, batch, recompute))
+			}
+			return cells.Step{Partition: make([]int, c.K), Micro: micro, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
+		}
+		if err := log.Add(p.String(), 0, cells.Sample{Filled: step("filled"), Shrunk: step("shrunk"), Fixed: step("fixed")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

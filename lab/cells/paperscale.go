@@ -1,0 +1,475 @@
+// Package paperscale models the cells of a table with the paper's own networks on its
+// accelerators, under the conventions that the paper leaves open.
+package cells
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
+)
+
+// ConventionsSpec lists, for each convention, what it may be. The first of each is
+// the default.
+type ConventionsSpec struct {
+	Cuts      []CutSpec `yaml:"cuts"`
+	Splits    []string  `yaml:"splits" want:"split"`        // coarse, fine
+	Recompute []string  `yaml:"recompute" want:"recompute"` // early, late
+	Batches   []string  `yaml:"batches" want:"batches"`     // filled: the largest mini-batch that fits; fixed: the network's own; shrunk: that, or the largest that fits
+	Most      int       `yaml:"most"`                       // examples of a mini-batch that fills memory
+}
+
+// CutSpec is a rule by which layers are cut into stages.
+type CutSpec struct {
+	Partitioner string `yaml:"partitioner" want:"partitioner"`
+	Cost        string `yaml:"cost" want:"cost"` // time is the modelled one
+}
+
+func (c CutSpec) String() string { return c.Partitioner + " over " + c.Cost }
+
+// Setup is a setup with this rule.
+func (c CutSpec) Setup(s train.Setup) train.Setup {
+	s.Partitioner, s.Cost = lab.Named(partition.Parse, c.Partitioner), lab.Named(train.ParseCost, c.Cost)
+	return s
+}
+
+// Network is a network as the paper has it, and what the paper reports.
+type Network struct {
+	ID          string         `yaml:"id" want:"id,key"`
+	Name        string         `yaml:"name" want:"name"`
+	Model       train.Model    `yaml:"model"`
+	Accelerator string         `yaml:"accelerator" want:"accelerator"`
+	DType       string         `yaml:"dtype" want:"dtype"`
+	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
+	Batch       int            `yaml:"batch"`
+	Splits      []string       `yaml:"splits" want:"split"`   // those of the conventions' that it has
+	Reach       float64        `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
+	Paper       lab.PaperCells `yaml:"paper"`
+
+	Change func(*accelerator.Accelerator) `yaml:"-"` // of what is assumed of it; nil: none
+}
+
+// Scale is networks, cells and conventions.
+type Scale struct {
+	lab.Grid    `yaml:",inline"`
+	Conventions ConventionsSpec `yaml:"conventions"`
+	Networks    []*Network      `yaml:"networks"`
+}
+
+// Check refuses values that do not go together.
+func (s *Scale) Check() *lab.Problem {
+	c := s.Conventions
+	for i, n := range s.Networks {
+		here := func(err error, field string) *lab.Problem { return lab.At(err, "networks", fmt.Sprint(i), field) }
+		if n.Splits[0] != c.Splits[0] {
+			return here(fmt.Errorf("want %s first, the default", c.Splits[0]), "splits")
+		}
+		for _, split := range n.Splits {
+			if !slices.Contains(c.Splits, split) {
+				return here(fmt.Errorf("%s is not among the conventions: want %s", split, strings.Join(c.Splits, ", ")), "splits")
+			}
+		}
+		if p := s.CheckPaper(n.Paper); p != nil {
+			if p.Path[0] == "paper" {
+				p.In("networks", fmt.Sprint(i))
+			}
+			return p
+		}
+		for _, m := range s.M {
+			if n.Batch%m != 0 || c.Most < m {
+				return here(fmt.Errorf("%d micro-batches of %d examples, or of at most %d, are not of one size", m, n.Batch, c.Most), "batch")
+			}
+		}
+	}
+	return nil
+}
+
+// Convention is one of each.
+type Convention struct {
+	Cut                     CutSpec
+	Split, Recompute, Batch string
+}
+
+func (c Convention) String() string {
+	split := map[string]string{"coarse": "whole layers", "fine": "halves of layers"}[c.Split]
+	return fmt.Sprintf("%v, %s, %s recomputation, %s batch", c.Cut, split, c.Recompute, c.Batch)
+}
+
+// freeLinks is early recomputation and links that take no time.
+const freeLinks = "free"
+
+// Free is the convention with links that take no time, and early recomputation.
+func (c Convention) Free() Convention {
+	c.Recompute = freeLinks
+	return c
+}
+
+// ConventionsOf are all combinations that a network has, the default first.
+func (s *Scale) ConventionsOf(n *Network) (all []Convention) {
+	c := s.Conventions
+	for _, split := range c.Splits {
+		if !slices.Contains(n.Splits, split) {
+			continue
+		}
+		for _, cut := range c.Cuts {
+			for _, recompute := range c.Recompute {
+				for _, batch := range c.Batches {
+					all = append(all, Convention{cut, split, recompute, batch})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Step is a modelled step. Nothing in it depends on the machine.
+type Step struct {
+	Partition []int          `json:"partition"`
+	Micro     int            `json:"micro"` // examples of a micro-batch
+	Fits      bool           `json:"fits"`
+	Peak      int64          `json:"peak_bytes"` // of the fullest device
+	Early     float64        `json:"early"`      // seconds with early recomputation,
+	Late      float64        `json:"late"`       // with late,
+	Free      float64        `json:"free"`       // and with early and a link that takes no time
+	Breakdown timeline.Parts `json:"breakdown"`  // of the first
+
+	Idle timeline.Idle `json:"-"` // seconds of the first, the mean over devices
+}
+
+// Sample is a cell's steps for one split and cut.
+type Sample struct {
+	Filled Step `json:"filled"`
+	Shrunk Step `json:"shrunk"`
+	Fixed  Step `json:"fixed"`
+}
+
+// Point is what a sample is of.
+type Point struct {
+	Network *Network
+	Split   string
+	Cell    lab.Cell
+	Cut     CutSpec
+}
+
+// String names the sample.
+func (p Point) String() string {
+	name := fmt.Sprintf("scale/%s/%s/%s/%s/K=%d/M=%d", p.Network.ID, p.Split, p.Cut.Partitioner, p.Cut.Cost, p.Cell.K, p.Cell.M)
+	return lab.AtRates(name, p.Network.Accelerator, p.Network.Change)
+}
+
+// Points are what all samples are of.
+func (s *Scale) Points() (all []Point) {
+	for _, n := range s.Networks {
+		for _, split := range n.Splits {
+			for _, c := range s.Cells() {
+				for _, cut := range s.Conventions.Cuts {
+					all = append(all, Point{n, split, c, cut})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Jobs make the samples at measured rates and at peak rates.
+func (s *Scale) Jobs() []lab.Job { return append(s.OwnJobs(), s.Varied(atPeak).OwnJobs()...) }
+
+// OwnJobs make those at the networks' own rates: measured ones, unless they were varied.
+func (s *Scale) OwnJobs() (jobs []lab.Job) {
+	type split struct {
+		of   *Network
+		name string
+	}
+	modellers := map[split]func() (*Modeller, error){}
+	for _, at := range s.Points() {
+		n, key := at.Network, split{at.Network, at.Split}
+		if modellers[key] == nil {
+			modellers[key] = sync.OnceValues(func() (*Modeller, error) { return NewModeller(n, key.name == "fine") })
+		}
+		jobs = append(jobs, lab.Job{Sample: at.String(), Make: func(ctx context.Context) (any, string, error) {
+			m, err := modellers[key]()
+			if err != nil {
+				return nil, "", fmt.Errorf("%s: %w", n.Name, err)
+			}
+			sample, err := m.cell(ctx, at.Cut, at.Cell, n.Batch, s.Conventions.Most)
+			if err != nil {
+				return nil, "", fmt.Errorf("%s: %w", at, err)
+			}
+			return sample, at.String(), nil
+		}})
+	}
+	return jobs
+}
+
+// Modelled is a Scale with its samples.
+type Modelled struct {
+	*Scale
+	samples map[Point]*Sample
+	peak    *Modelled // the same at peak rates
+}
+
+// Peak is a network of m, and all cells, at peak rates.
+func (m *Modelled) Peak(n *Network) (*Modelled, *Network) {
+	return m.peak, m.peak.Networks[slices.Index(m.Networks, n)]
+}
+
+// Read reads all samples.
+func (s *Scale) Read(log *records.Log) (m *Modelled, err error) {
+	if m, err = s.ReadOwn(log); err == nil {
+		m.peak, err = s.Varied(atPeak).ReadOwn(log)
+	}
+	return m, err
+}
+
+// ReadOwn reads those at the networks' own rates.
+func (s *Scale) ReadOwn(log *records.Log) (*Modelled, error) {
+	m := &Modelled{Scale: s, samples: map[Point]*Sample{}}
+	for _, p := range s.Points() {
+		m.samples[p] = &Sample{}
+		if err := log.Get(p.String(), m.samples[p]); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Step is what a convention makes of a cell, and its seconds.
+func (m *Modelled) Step(n *Network, v Convention, c lab.Cell) (*Step, float64) {
+	sample := m.samples[Point{n, v.Split, c, v.Cut}]
+	step := map[string]*Step{"filled": &sample.Filled, "shrunk": &sample.Shrunk, "fixed": &sample.Fixed}[v.Batch]
+	return step, map[string]float64{"early": step.Early, "late": step.Late, freeLinks: step.Free}[v.Recompute]
+}
+
+// Throughput is a cell's, relative to the base's under the same convention.
+func (m *Modelled) Throughput(n *Network, v Convention, c lab.Cell) float64 {
+	rate := func(c lab.Cell) float64 {
+		step, seconds := m.Step(n, v, c)
+		return float64(step.Micro*c.M) / seconds
+	}
+	return rate(c) / rate(m.Base)
+}
+
+// Modeller simulates one network on its accelerators. It remembers what it has
+// simulated, since different cuts often come to the same stages. Any number of goroutines may
+// ask it at once.
+type Modeller struct {
+	// Order has the schedule, the chunks of each device and the checkpoint mode of steps. Zero:
+	// GPipe's, everything re-materialised. Steps in another order are early ones only.
+	Order train.Setup
+
+	sim   simulate.Simulating
+	Flops []float64
+	times once[int, []gpipe.LayerEstimate] // of the layers, by size of micro-batch
+	steps once[string, guessed]
+}
+
+// guessed is a step, and how large a micro-batch should fill memory.
+type guessed struct {
+	*Step
+	fill float64
+}
+
+func NewModeller(n *Network, fine bool) (*Modeller, error) {
+	m := &Modeller{
+		sim: simulate.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Change: n.Change, DType: lab.Named(train.ParseDType, n.DType)},
+	}
+	m.sim.Model.Fine = fine
+	var err error
+	m.Flops, err = train.FlopsOf(m.sim.Model)
+	return m, err
+}
+
+// pipeline is stages as given, in an order, or the whole on one device, on count micro-batches.
+func (m *Modeller) pipeline(ctx context.Context, order train.Setup, sizes []int, micro, count int) (gpipe.Pipeline, gpipe.Input, error) {
+	in := m.sim.Model.Input(micro * count)
+	sim := m.sim
+	sim.Setup = order
+	sim.Setup.Partitions, sim.Setup.MicroBatches, sim.Setup.Balance = len(sizes)/max(order.Chunks, 1), count, sizes
+	p, err := sim.Pipeline(ctx, in)
+	return p, in, err
+}
+
+// Costs are what a cut balances.
+func (m *Modeller) Costs(ctx context.Context, cost train.Cost, micro int) ([]float64, error) {
+	switch cost {
+	case train.FLOPs:
+		return m.Flops, nil
+	case train.Memory:
+		p, _, err := m.pipeline(ctx, train.Setup{}, []int{len(m.Flops)}, 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		d, err := p.Describe(m.sim.Model.Input(1))
+		if err != nil {
+			return nil, err
+		}
+		return d.Memory(), nil
+	}
+	layers, err := m.Layers(ctx, micro)
+	return gpipe.LayerSeconds(layers), err
+}
+
+// Layers times the layers, each by itself.
+func (m *Modeller) Layers(ctx context.Context, micro int) ([]gpipe.LayerEstimate, error) {
+	return m.times.of(micro, func() ([]gpipe.LayerEstimate, error) {
+		p, in, err := m.pipeline(ctx, train.Setup{}, []int{len(m.Flops)}, micro, 1)
+		if err != nil {
+			return nil, err
+		}
+		return p.ModelLayers(in, m.sim.Modelling())
+	})
+}
+
+// Cut is the sizes of so many stages of the network, cut by a rule.
+func (m *Modeller) Cut(ctx context.Context, how CutSpec, stages, micro int) ([]int, error) {
+	s := how.Setup(train.Setup{})
+	costs, err := m.Costs(ctx, s.Cost, micro)
+	if err != nil {
+		return nil, err
+	}
+	r, err := partition.Split(s.Partitioner, costs, stages)
+	return r.Sizes, err
+}
+
+// cell simulates a cell with the fixed mini-batch, with that made smaller where
+// it does not fit, and with one that fills memory. All are cut alike, by what layers
+// cost at the fixed mini-batch.
+func (m *Modeller) cell(ctx context.Context, how CutSpec, c lab.Cell, batch, most int) (*Sample, error) {
+	sizes, err := m.Cut(ctx, how, c.K, batch/c.M)
+	if err != nil {
+		return nil, err
+	}
+	fixed, err := m.Step(ctx, sizes, batch/c.M, c.M)
+	if err != nil {
+		return nil, err
+	}
+	filled, err := m.Filled(ctx, sizes, c.M, batch/c.M, most/c.M)
+	if err != nil {
+		return nil, err
+	}
+	shrunk := fixed
+	if !fixed.Fits {
+		shrunk = filled
+	}
+	return &Sample{*filled, *shrunk, *fixed}, nil
+}
+
+// RoundSizes are 1, 2, 3, 4, 6, 8, 12, ..., up to most: powers of two, and the
+// numbers half-way between them.
+func RoundSizes(most int) (sizes []int) {
+	for n := 1; n <= most; n *= 2 {
+		sizes = append(sizes, n)
+		if n > 1 && n+n/2 <= most {
+			sizes = append(sizes, n+n/2)
+		}
+	}
+	return sizes
+}
+
+// Filled is the step with the largest of the round sizes of micro-batch that
+// fits; the smallest if none does. Memory grows with the micro-batch nearly in
+// proportion, so the size is guessed from one that is known and then checked.
+func (m *Modeller) Filled(ctx context.Context, sizes []int, count, known, most int) (*Step, error) {
+	at, err := m.simulated(ctx, sizes, known, count)
+	if err != nil {
+		return nil, err
+	}
+	return m.filledFrom(ctx, sizes, count, at.fill, most)
+}
+
+// filledFrom is Filled with a guess.
+func (m *Modeller) filledFrom(ctx context.Context, sizes []int, count int, guess float64, most int) (*Step, error) {
+	round := RoundSizes(most)
+	i := max(0, len(slices.DeleteFunc(slices.Clone(round), func(n int) bool { return float64(n) > guess }))-1)
+	at, err := m.Step(ctx, sizes, round[i], count)
+	if err != nil {
+		return nil, err
+	}
+	up := at.Fits
+	for {
+		if i++; !up {
+			i -= 2
+		}
+		if i < 0 || i >= len(round) {
+			return at, nil
+		}
+		next, err := m.Step(ctx, sizes, round[i], count)
+		switch {
+		case err != nil:
+			return nil, err
+		case up && !next.Fits:
+			return at, nil
+		case !up && next.Fits:
+			return next, nil
+		}
+		at = next
+	}
+}
+
+// Step simulates a step of count micro-batches.
+func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*Step, error) {
+	s, err := m.simulated(ctx, sizes, micro, count)
+	return s.Step, err
+}
+
+func (m *Modeller) simulated(ctx context.Context, sizes []int, micro, count int) (guessed, error) {
+	return m.steps.of(fmt.Sprint(sizes, micro, count), func() (guessed, error) { return m.simulate(ctx, sizes, micro, count) })
+}
+
+func (m *Modeller) simulate(ctx context.Context, sizes []int, micro, count int) (guessed, error) {
+	if err := ctx.Err(); err != nil {
+		return guessed{}, err
+	}
+	p, in, err := m.pipeline(ctx, m.Order, sizes, micro, count)
+	if err != nil {
+		return guessed{}, err
+	}
+	early := p.Variant()
+	late, free := early, early
+	late.LateRecompute, free.Link = true, timeline.Link{}
+	variants := []gpipe.Variant{early, late, free}
+	if !reflect.DeepEqual(m.Order, train.Setup{}) {
+		variants = variants[:1]
+	}
+	sims, err := p.SimulateVariants(in, m.sim.Modelling(), variants...)
+	if err != nil {
+		return guessed{}, err
+	}
+	s := &Step{Partition: sims[0].Sizes, Micro: micro, Fits: true, Early: sims[0].Seconds, Breakdown: sims[0].Parts}
+	if len(sims) > 1 {
+		s.Late, s.Free = sims[1].Seconds, sims[2].Seconds
+	}
+	for _, idle := range sims[0].Timeline.Causes() {
+		s.Idle.Add(idle, 1/float64(sims[0].Timeline.Devices))
+	}
+	fill := float64(1 << 30)
+	for _, d := range sims[0].Devices {
+		s.Peak = max(s.Peak, d.PeakBytes)
+		s.Fits = s.Fits && d.Fits()
+		fill = min(fill, float64(micro)*float64(d.Capacity-(d.PeakBytes-d.ActivationBytes))/float64(d.ActivationBytes))
+	}
+	return guessed{s, fill}, nil
+}
+
+// Planned are the networks in their splits, on as many devices as any cell has.
+func (s *Scale) Planned() (list []lab.PlannedRun) {
+	for i, n := range s.Networks {
+		for _, split := range n.Splits {
+			m := n.Model
+			m.Fine = split == "fine"
+			list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: lab.ModelledRun{Model: m, Most: slices.Max(s.K)}})
+		}
+	}
+	return list
+}

@@ -1,0 +1,204 @@
+package cells_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/records"
+	"gpipebench/simulate"
+	"gpipebench/train"
+)
+
+func TestRoundSizes(t *testing.T) {
+	for most, want := range map[int]string{0: "", 1: "1", 2: "1 2", 5: "1 2 3 4", 24: "1 2 3 4 6 8 12 16 24"} {
+		if got := lab.JoinWith(cells.RoundSizes(most), " "); got != want {
+			t.Errorf("up to %d: %s, want %s", most, got, want)
+		}
+	}
+}
+
+// The micro-batch that fills memory is the largest that fits, from wherever the
+// search begins.
+func TestFilledIsTheLargestThatFits(t *testing.T) {
+	ctx := context.Background()
+	for _, kib := range []int{1, 400, 900, 100000} {
+		n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, kib), DType: "f32", Optimizer: "adam"}
+		sizes := []int{3, 3}
+		const most = 48
+		m, err := cells.NewModeller(n, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 1
+		for _, micro := range cells.RoundSizes(most) {
+			s, err := m.Step(ctx, sizes, micro, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Fits {
+				want = micro
+			}
+		}
+		for _, known := range []int{1, 7, 48} {
+			if m, err = cells.NewModeller(n, false); err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.Filled(ctx, sizes, 4, known, most)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Micro != want || got.Fits != (kib > 1) {
+				t.Errorf("%d KiB, from %d: %d examples, fits %v; want %d", kib, known, got.Micro, got.Fits, want)
+			}
+			if m.Simulations() > 5 {
+				t.Errorf("%d KiB, from %d: %d simulations", kib, known, m.Simulations())
+			}
+			// Guesses that are far off.
+			for _, guess := range []float64{1, 1000} {
+				if got, err = cells.FilledFrom(m, ctx, sizes, 4, guess, most); err != nil || got.Micro != want {
+					t.Errorf("%d KiB, guessing %v: %d examples, %v; want %d", kib, guess, got.Micro, err, want)
+				}
+			}
+		}
+	}
+}
+
+// What is cut by time is cut by the time of the micro-batch at hand.
+func TestModellerCosts(t *testing.T) {
+	ctx := context.Background()
+	m, err := cells.NewModeller(&cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(cost train.Cost, micro int) float64 {
+		costs, err := m.Costs(ctx, cost, micro)
+		if err != nil || len(costs) != 6 {
+			t.Fatal(costs, err)
+		}
+		return costs[2]
+	}
+	if !(at(train.Time, 16) > 2*at(train.Time, 1)) || at(train.FLOPs, 16) != at(train.FLOPs, 1) || at(train.Memory, 16) != at(train.Memory, 1) || at(train.Memory, 1) == at(train.FLOPs, 1) {
+		t.Errorf("time %v and %v, FLOPs %v, memory %v", at(train.Time, 1), at(train.Time, 16), at(train.FLOPs, 1), at(train.Memory, 1))
+	}
+	published := at(train.Time, 16)
+	half, err := accelerator.ParseVariation("half the arithmetic rate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Change: half.Change}
+	if m, err = cells.NewModeller(n, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := at(train.Time, 16); !(got > 1.2*published && got < 2*published) {
+		t.Errorf("at half the arithmetic rate %v s, as published %v", got, published)
+	}
+}
+
+// What a cell says is what simulate says.
+func TestPaperScaleMeasures(t *testing.T) {
+	s := cellstest.SmallScale(t)
+	n := s.Networks[0]
+	log := records.New(records.Key{})
+	for range 2 { // once is enough
+		if err := lab.MakeMissing(t.Context(), "scale", log, progress.Silent{}, s.Jobs()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := 2 * 4 * 3; len(log.Names) != want {
+		t.Errorf("%d samples, want %d", len(log.Names), want)
+	}
+	late := cells.Convention{Cut: s.Conventions.Cuts[1], Split: "fine", Recompute: "late", Batch: "fixed"}
+	m, err := s.Read(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, seconds := m.Step(n, late, lab.Cell{K: 3, M: 4})
+	sim := simulate.Simulating{Model: cellstest.SmallLM, Setup: train.Setup{Partitions: 3, MicroBatches: 4, Cost: train.Time, LateRecompute: true}, Accelerator: n.Accelerator, Batch: 16, Optimizer: "adam"}
+	sim.Model.Fine = true
+	sim.DType, _ = train.ParseDType("f32")
+	r, err := sim.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.StepSeconds != seconds || !slices.Equal(r.Partition, step.Partition) || r.Fits != step.Fits {
+		t.Errorf("%v s, cut %v, fits %v; simulate says %v s, %v, %v", seconds, step.Partition, step.Fits, r.StepSeconds, r.Partition, r.Fits)
+	}
+	for _, c := range s.Cells() {
+		for _, v := range s.ConventionsOf(n) {
+			fixed, _ := m.Step(n, cells.Convention{Cut: v.Cut, Split: v.Split, Recompute: v.Recompute, Batch: "fixed"}, c)
+			got, _ := m.Step(n, v, c)
+			if want := map[bool]int{true: fixed.Micro}[fixed.Fits]; v.Batch == "shrunk" && want > 0 && got.Micro != want {
+				t.Errorf("K = %d, M = %d: shrunk to %d, though %d fit", c.K, c.M, got.Micro, want)
+			}
+			if v.Batch == "fixed" && got.Micro*c.M != 16 {
+				t.Errorf("K = %d, M = %d: fixed batch of %d", c.K, c.M, got.Micro*c.M)
+			}
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if err := lab.MakeMissing(ctx, "scale", records.New(records.Key{}), progress.Silent{}, s.Jobs()); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Errors are those of the convention, without the cell that is 1.
+func TestPaperScaleErrors(t *testing.T) {
+	s := cellstest.SmallScale(t)
+	n := s.Networks[0]
+	log := records.New(records.Key{})
+	// K = 2, 3 at M = 1, 4: the paper's 1, 2, 3, 4 against 1, 3, 2, 3 with an
+	// early, filled batch.
+	cellstest.FillScale(t, log, s, func(c lab.Cell, cut cells.CutSpec, batch, recompute string) float64 {
+		rate := map[lab.Cell]float64{{K: 2, M: 1}: 1, {K: 3, M: 1}: 3, {K: 2, M: 4}: 2, {K: 3, M: 4}: 3}[c] / float64(c.K)
+		if c == (lab.Cell{K: 3, M: 4}) && (batch != "filled" || recompute != "early") {
+			rate *= map[string]float64{"late": 2, "early": 4. / 3, "free": 3}[recompute]
+		}
+		return rate
+	})
+	m, err := s.Read(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	standard := s.ConventionsOf(n)[0]
+	e := m.Errors(n, standard)
+	near := func(got, want float64) bool { return math.Abs(got-want) < 1e-12 }
+	if last, all := (1./3+1./4)/2, (1./2+1./3+1./4)/3; !near(e.Last, last) || !near(e.All, all) || !math.IsNaN(e.TorchLast) {
+		t.Errorf("%+v; want %v at the largest M, %v in all, and nothing of torchgpipe", e, last, all)
+	}
+	if free := (1./3 + 5./4) / 2; !near(e.Free, free) {
+		t.Errorf("with free links %v, want %v", e.Free, free)
+	}
+	n.Paper[3].Torchgpipe = lab.Verbatim{Text: "6", Value: 6}
+	fixed := standard
+	fixed.Batch = "fixed"
+	if e = m.Errors(n, fixed); !near(e.Last, (1./3+0)/2) || !near(e.TorchAll, 1./3) || !near(e.TorchLast, 1./3) {
+		t.Errorf("%+v", e)
+	}
+	table := cells.ErrorTable("errors", []cells.Goal{{Name: "it", Of: m, Networks: s.Networks, Percent: 20}})
+	if row := table.Printed()[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "29.2%" || row[3] != "0 of 1" {
+		t.Errorf("default: %q", row)
+	}
+	if row := table.Printed()[2]; row[1] != "16.7%" || row[3] != "1 of 1" {
+		t.Errorf("%q", row)
+	}
+	cells, conventions := m.Tables("t", "Table", nil)
+	if got := strings.Join(cells[0].Printed()[3][:9], " "); got != "3 4 4 3.00 -25% 3.00 -25% 3.00 6.00" {
+		t.Errorf("cell: %s", got)
+	}
+	if !strings.Contains(cells[0].Notes[0], "missed by 19.2 points") || !strings.Contains(cells[0].Notes[1], "16.7%") {
+		t.Errorf("notes: %q", cells[0].Notes)
+	}
+	if len(conventions[0].Rows) != 1+len(s.ConventionsOf(n)) {
+		t.Errorf("%d rows for %d conventions", len(conventions[0].Rows), len(s.ConventionsOf(n)))
+	}
+}

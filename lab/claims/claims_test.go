@@ -1,0 +1,292 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/internal/expr"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+)
+
+func TestLedger(t *testing.T) {
+	all, err := loadClaims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Errorf("%d claims", len(all))
+	}
+	// Every cell of Table 2 that is not 1 by definition, once.
+	cells := 0
+	for _, c := range all {
+		if strings.HasPrefix(c.ID, "table2-amoebanet-K") || strings.HasPrefix(c.ID, "table2-transformer-K") {
+			cells++
+		}
+		if c.Command != "" && !strings.HasPrefix(c.Command, "gpipebench ") && c.Kind != Tested {
+			t.Errorf("%s: command %q", c.ID, c.Command)
+		}
+		if strings.ContainsAny(c.Paper+c.Claim+c.Where+c.Version, "{}") {
+			t.Errorf("%s: %s", c.ID, c.Claim)
+		}
+		if c.Ledger == "" {
+			t.Errorf("%s is of no paper", c.ID)
+		}
+	}
+	if cells != 2*16 { // modelled and measured
+		t.Errorf("%d cells of Table 2", cells)
+	}
+}
+
+const goodLedger = `versions: {N: the paper}
+tolerances: {near: {percent: 10, because: a reason}}
+claims:
+  - id: a
+    version: N
+    where: Table 1
+    claim: "what {x} is"
+    kind: ratio
+    paper: "{x}"
+    tolerance: near
+    check: {measured: 'cell("t", "v", "k", {x})'}
+    each:
+      - {x: 1}
+`
+
+func TestLedgerErrorsHavePositions(t *testing.T) {
+	for _, c := range []struct{ old, replacement, want string }{
+		{"kind: ratio", "kind: guess", `claims.yaml:8:11: claims.0.kind: "guess": want count, ratio, trend, stand-in`},
+		{"tolerance: near", "tolerence: near", "claims.yaml:10:5: claims.0: unknown field tolerence: want id, version, where, claim, paper, reading, unit, kind, tolerance, check"},
+		{"tolerance: near", "tolerance: far", `claims.yaml:10:5: claims.0.tolerance: "far": want one of the ledger's tolerances: near`},
+		{"tolerance: near", "note: near", "claims.yaml:4:5: claims.0.tolerance: want one of the ledger's tolerances: near"},
+		{"percent: 10", "percent: 0.5, more: 1", "claims.yaml:2:35: tolerances.near: unknown field more"},
+		{"{near: ", "{other: {because: none}, near: ", "claims.yaml:2:14: tolerances.other: no claim has this tolerance"},
+		{"version: N", "version: M", `claims.yaml:5:5: claims.0.version: unknown version "M": want N`},
+		{`'cell("t",`, `'cel("t",`, "claims.yaml:11:5: claims.0.check: measured: cel is no function: want abs, activations, cell"},
+		{`"k", {x})'`, `"k", {y})'`, "claims.yaml:11:5: claims.0.check: measured:"},
+		{"{measured: ", "{guessed: ", `claims.yaml:11:5: claims.0.check: "guessed": want the basis of the evidence: measured, modelled, counted, arithmetic`},
+		{"what {x} is", "what {y} is", "claims.yaml:7:5: claims.0.claim"},
+		{"- {x: 1}", "- {x: one}", "claims.yaml:9:5: claims.0.paper"},
+		{"- {x: 1}", "- {x: 1}\n      - {x: 1}", "claims.yaml:14:9: claims.0.each.1: this entry is there already, as entry 0: want each once"},
+		{"- {x: 1}", "- {x: 1}\n      - {x: 2}", "claims.yaml:4:5: claims.0.id: a is there twice"},
+		{"check: {measured:", "shows: {measured:", "claims.yaml:4:5: claims.0.check: want an expression"},
+		{"kind: ratio", "kind: not here", "claims.yaml:11:5: claims.0.check: not here is not judged"},
+		{"kind: ratio", "kind: stand-in", "claims.yaml:4:5: claims.0.stand_in: want what stands in"},
+		{"check: {measured: 'cell(\"t\", \"v\", \"k\", {x})'}", "kind: not yet", "claims.yaml:11:5: claims.0"},
+	} {
+		text := strings.Replace(goodLedger, c.old, c.replacement, 1)
+		if text == goodLedger {
+			t.Fatalf("no %q", c.old)
+		}
+		_, err := parseLedger("claims.yaml", []byte(text))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
+		}
+	}
+	if _, err := parseLedger("claims.yaml", []byte(goodLedger)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A claim on two bases is two claims.
+func TestClaimsByBasis(t *testing.T) {
+	l, err := parseLedger("claims.yaml", []byte(strings.Replace(goodLedger, "check: {", "check: {modelled: 3 / 2, ", 1)))
+	if err != nil || len(l.Claims) != 2 || l.Claims[0].ID != "a-modelled" || l.Claims[1].ID != "a-measured" || l.Claims[0].Basis != Modelled || l.Claims[0].check != "3 / 2" {
+		t.Fatalf("%+v, %v", l, err)
+	}
+}
+
+// A figure of the paper is read, and ours printed, in its own unit.
+func TestPrinted(t *testing.T) {
+	for _, c := range []struct {
+		text, unit  string
+		value, half float64
+		ours        string
+	}{
+		{"82M", "", 82e6, 0.5e6, "164M"}, {"1.05GB", "", 1.05e9, 0.005e9, "2.1GB"}, {"8.8G", "GiB", 8.8 * (1 << 30), 0.05 * (1 << 30), "17.6G"}, {"65.6%", "", 65.6, 0.05, "131.2%"}, {"25", "", 25, 0.5, "50"},
+	} {
+		p, ok := readPrinted(c.text, c.unit)
+		if !ok || math.Abs(p.value/c.value-1) > 1e-12 || math.Abs(p.half/c.half-1) > 1e-12 || p.print(2*p.value) != c.ours {
+			t.Errorf("%s %s: %+v, %v, twice it %s", c.text, c.unit, p, ok, p.print(2*p.value))
+		}
+	}
+	if _, ok := readPrinted("some", ""); ok {
+		t.Error("a text is a figure")
+	}
+}
+
+func claimTables() tablesOf {
+	a := &lab.Table{ID: "a"}
+	a.Texts("network")
+	a.Numbers("K", "speed", "95%", "memory")
+	a.Texts("equal")
+	a.Add("small", 2, lab.Ratio(stats.Ratio{Median: 1.5, Lo: 1.4, Hi: 1.6, Known: true}, false), lab.Bytes(3<<29), "yes")
+	a.Add("small", 4, lab.Ratio(stats.Ratio{Median: 2.7}, false), lab.Joined("(%v of %v)", lab.Figure("81,505.5"), 7), "yes")
+	a.Add("large", 4, lab.Percent(0.405, 1), lab.Interval(lab.Difference(-1, 0), lab.Difference(2.5, 1)), lab.Seconds(0.9), "no")
+	a.Add("noisy", 8, "-", "-", lab.Joined("%v of %v", 1, 3), "noisy")
+	return tablesOf{"a": {a, "x", "quick", records.Cost{Seconds: 7, Bytes: 5}}, "small": {a, "y", "smoke", records.Cost{}}}
+}
+
+// TestFormatsDoNotMatter: a claim reads the value, however a report prints it.
+func TestFormatsDoNotMatter(t *testing.T) {
+	third := stats.Ratio{Median: 1. / 3, Lo: 0.3333, Hi: 0.3334, Known: true}
+	for _, digits := range []int{0, 2, 9} {
+		table := &lab.Table{ID: "a"}
+		table.Numbers("K", "speed", "95%", "share")
+		table.Add(lab.Fixed(2, digits), lab.Joined("about %v", lab.Fixed(third.Median, digits)), lab.Interval(lab.Fixed(third.Lo, digits), lab.Fixed(third.Hi, digits)), lab.Percent(third.Median, digits))
+		e := newEvaluator(context.Background(), tablesOf{"a": {table, "x", "quick", records.Cost{}}})
+		for text, want := range map[string]float64{
+			`cell("a", "speed", "K", 2)`: third.Median, `low("a", "95%", "K", 2)`: third.Lo, `high("a", "95%", "K", 2)`: third.Hi, `cell("a", "share", "K", 2)`: 100 * third.Median,
+		} {
+			if got, err := e.Number(text); err != nil || got.X != want {
+				t.Errorf("%d digits: %s is %v, %v; want %v", digits, text, got, err, want)
+			}
+		}
+	}
+}
+
+func TestExpressions(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want any
+	}{
+		{`cell("a", "speed", "K", 2)`, expr.Number{X: 1.5, Lo: 1.4, Hi: 1.6}},
+		{`cell("a", "speed", "network", "small", "K", 4)`, expr.Exact(2.7)},
+		{`cell("a", "speed", "network", "large")`, expr.Exact(40.5)},
+		{`cell("a", "memory", "K", 2)`, expr.Exact(1.5 * (1 << 30))},
+		{`cell("a", "memory", "network", "small", "K", 4)`, expr.Exact(81505.5)},
+		{`cell("a", "memory", "network", "large")`, expr.Exact(0.9)},
+		{`low("a", "95%", "K", 2) + high("a", "95%", "network", "large")`, expr.Exact(3.9)},
+		{`low("a", "speed", "K", 2) == low("a", "95%", "K", 2)`, expr.Yes},
+		{`nth(1, "a", "memory", "network", "small", "K", 4) * nth(2, "a", "memory", "network", "small", "K", "4")`, expr.Exact(81505.5 * 7)},
+		{`text("a", "95%", "network", "small", "K", 4) == "-"`, expr.Yes},
+		{`cell("a", "speed", "K", 2) > 1.3`, expr.Yes},
+		{`cell("a", "speed", "K", 2) > 1.5`, expr.Undecided},
+		{`cell("a", "speed", "K", 2) > 1.7`, expr.No},
+		{`rate("a", "memory", "network", "noisy") < 0.9`, expr.Undecided},
+		{`rate("a", "memory", "network", "noisy") < 0.95`, expr.Yes},
+		{`every("a", "equal", "yes")`, expr.No},
+		{`every("a", "equal", "yes", "no")`, expr.Undecided},
+		{`every("a", "equal", "yes", "no", "noisy")`, expr.Yes},
+		{`rising(1, 2, 3) && !rising(1, 1)`, expr.Yes},
+		{`abs(-2) + min(3, 1) * max(1, 4) - 7.0/2`, expr.Exact(2.5)},
+		{`params("{name: transformer-lm, layers: 1663, dim: 2048, ff: 8192, heads: 32, vocab: 32000, seq: 1024}")`, expr.Exact(83876910336)},
+		{`params("{name: amoebanetd, layers: 18, filters: 208}")`, expr.Exact(81505540)},
+		{`layer("params", "{name: amoebanetd, layers: 18, filters: 256}", "stem")`, expr.Exact(1856)},
+		{`layer("saved", "{name: amoebanetd, layers: 18, filters: 256}", "stem")`, expr.Exact(3211776)},
+		{`layer("flops", "{name: amoebanetd, layers: 18, filters: 256}", "stem")`, expr.Exact(43352064)},
+		// Of the softmax alone: parameters of 12 bytes, and activations.
+		{`fullest("{name: transformer-lm, layers: 2, dim: 256, ff: 1024, heads: 4, vocab: 64, seq: 128}", "tpuv3", 2, 4, 8) > 12 * params("{name: transformer-lm, layers: 1, dim: 256, ff: 1024, heads: 4, vocab: 64, seq: 128}") - 12 * 256 * 128`, expr.Yes},
+		// (2+1-1)*3 + 2 - ... : M = 1, K = 2: (f+b)*2 + r with f, r, b = 1/2, 1/2, 1.
+		{`even(2, 1)`, expr.Exact(3.5)},
+	} {
+		if err := checkExpression(c.text); err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		e := newEvaluator(context.Background(), claimTables())
+		if got, err := e.Evaluate(c.text); err != nil || got != c.want {
+			t.Errorf("%s is %v, %v; want %v", c.text, got, err, c.want)
+		}
+	}
+	for _, text := range []string{
+		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`, `nth(3, "a", "memory", "network", "small", "K", 4)`, `rate("a", "speed", "K", 2)`,
+	} {
+		var missing *missingEvidence
+		if _, err := newEvaluator(context.Background(), claimTables()).Evaluate(text); !errors.As(err, &missing) {
+			t.Errorf("%s: %v, want missing evidence", text, err)
+		}
+	}
+	for _, text := range []string{`1 + "a"`, `!1`, `1 && 2`, `even(1)`, `rising("a", "b")`, `params("{name: none}")`, `cell("a", "speed", "K")`, `nth(0, "a", "speed", "K", 2)`, `nth("a", "speed", "K", 2)`, `layer("weight", "{name: plain}", "x")`, `fullest("{name: plain}", "none", 1, 1, 1)`, `fullest("{name: plain}")`} {
+		var missing *missingEvidence
+		if v, err := newEvaluator(context.Background(), claimTables()).Evaluate(text); err == nil || errors.As(err, &missing) {
+			t.Errorf("%s is %v, %v; want an error", text, v, err)
+		}
+	}
+	for _, text := range []string{`1 +`, `os.Exit(1)`, `func() {}()`, `cell[1]`, `nothing(1)`, ""} {
+		if err := checkExpression(text); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}
+
+func FuzzExpression(f *testing.F) {
+	for _, text := range []string{`cell("a", "speed", "K", 2) > 1`, `rising(1, 2)`, `-1/0`, `(("a"))`, `params("{")`, `every("a", "equal", "yes")`, "`a`"} {
+		f.Add(text)
+	}
+	tables := claimTables()
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "params") || strings.Contains(text, "activations") || strings.Contains(text, "even") {
+			return // as large as is asked for
+		}
+		if checkExpression(text) == nil {
+			_, _ = newEvaluator(context.Background(), tables).Evaluate(text)
+		}
+	})
+}
+
+func TestVerdicts(t *testing.T) {
+	ratio := func(paper string, percent float64, check string) Claim {
+		return Claim{Kind: Ratio, Paper: paper, check: check, tolerance: &Tolerance{Percent: percent}}
+	}
+	count := func(paper, check string) Claim {
+		return Claim{Kind: Count, Paper: paper, check: check, tolerance: &Tolerance{}}
+	}
+	of := func(k Kind, check string) Claim { return Claim{Kind: k, check: check} }
+	const speed = `cell("a", "speed", "K", 2)` // 1.5 [1.4, 1.6]
+	for _, c := range []struct {
+		claim Claim
+		want  Verdict
+	}{
+		{count("82M", "81505540"), Reproduced},
+		{count("82M", "81499999"), Fails},
+		{count("1.5", speed), NotDecided},
+		{of(Count, "1 < 2"), Reproduced},
+		{of(Count, "2 < 1"), Fails},
+		{of(Count, `every("none", "equal", "yes")`), NoRecord},
+		{of(Count, `every("small", "equal", "yes")`), Fails},
+		{ratio("1.6", 13, speed), Reproduced},
+		{ratio("1.6", 12, speed), NotDecided},
+		{ratio("1.6", 0.1, speed), NotDecided},
+		{ratio("1.7", 5, speed), Differs},
+		{ratio("1.3", 5, speed), Differs},
+		{ratio("1.6", 10, "1.75"), Reproduced},
+		{ratio("1.6", 10, "1.77"), Differs},
+		{ratio("-1", 10, "-1.05"), Reproduced},
+		{ratio("1.6", 10, `cell("b", "x")`), NoRecord},
+		{of(Trend, speed+" > 1"), Holds},
+		{of(Trend, speed+" > 1.5"), NotDecided},
+		{of(Trend, speed+" < 1"), Fails},
+		{of(Trend, `cell("small", "speed", "K", 2) < 1`), TooSmall},
+		{of(Trend, `cell("small", "speed", "K", 2) > 1`), Holds},
+		{of(StandIn, speed+" > 1"), Agrees},
+		{of(StandIn, speed+" > 1.5"), Inconclusive},
+		{of(StandIn, speed+" < 1"), Disagrees},
+		{of(StandIn, `cell("small", "speed", "K", 2) < 1`), TooSmall},
+		{Claim{Kind: Ratio, Basis: Measured, Paper: "1.5", check: `cell("small", "speed", "K", 2)`, tolerance: &Tolerance{Percent: 50}}, TooSmall},
+		{Claim{Kind: Ratio, Basis: Modelled, Paper: "1.5", check: `cell("small", "speed", "K", 2)`, tolerance: &Tolerance{Percent: 50}}, Reproduced},
+		{of(Ours, `every("a", "equal", "yes", "no", "noisy")`), Holds},
+		{of(Ours, `every("a", "equal", "yes", "no")`), NotDecided},
+		{of(Ours, `every("a", "equal", "yes", "noisy")`), Fails},
+		{of(Contradiction, "22 < 25"), Shown},
+		{of(Contradiction, "25 < 22"), Fails},
+		{of(Derived, "22 < 25"), Follows},
+		{of(Derived, "25 < 22"), Fails},
+		{Claim{Kind: Tested}, ByTest},
+		{Claim{Kind: NotHere, Shows: evidences{{"v", `text("b", "x")`}}}, NotAttempted},
+	} {
+		got, err := c.claim.judge(newEvaluator(t.Context(), claimTables()))
+		if err != nil || got.Verdict != c.want {
+			t.Errorf("%+v: %s, %v, want %s", c.claim, got.Verdict, err, c.want)
+		}
+	}
+	got, err := ratio("1.6", 13, speed).judge(newEvaluator(t.Context(), claimTables()))
+	if err != nil || got.here() != "1.5 [1.4, 1.6] (-6.25%)" || got.Profile != "quick" || got.Seconds != 7 || got.Bytes != 5 || !slices.Equal(got.Records, []string{"x"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,451 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments"
+	"gpipebench/experiments/beyond/processes/throughput"
+	"gpipebench/experiments/launch"
+	"gpipebench/internal/expr"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+)
+
+// refused is how far from the paper's figure ours must not be, in percent, by the name
+// of the tolerance: with each, a figure that far off is refused. It says so once more
+// than the ledgers, so that a tolerance is not widened unnoticed.
+var refused = map[string]float64{"stem": 2, "bytes": 6, "grid": 60, "planned": 60, "machine": 45, "share": 60, "formula": 15, "roofline": 75, "fitted": 15, "scaling": 15, "interleaved": 30}
+
+// reading is what a claim's check reads: calls of functions, in their order, with their
+// values. Those of moved have other values. All numbers are exact.
+type reading struct {
+	calls  []string
+	values map[string]any
+	moved  map[string]any
+}
+
+// read is what calls return on the reference, computed once.
+var read = map[string]any{}
+
+// over returns an evaluator that reads so.
+func (r *reading) over(tables tablesOf, t *testing.T) *evaluator {
+	e := newEvaluator(t.Context(), tables)
+	r.values = map[string]any{}
+	for name, f := range e.Functions {
+		e.Functions[name] = func(args []any) (any, error) {
+			call := name + fmt.Sprint(args)
+			if _, seen := r.values[call]; !seen {
+				v, known := read[call]
+				if !known {
+					var err error
+					if v, err = f(args); err != nil {
+						return nil, err
+					}
+					if n, ok := v.(expr.Number); ok {
+						v = expr.Exact(n.X)
+					}
+					read[call] = v
+				}
+				r.calls, r.values[call] = append(r.calls, call), v
+			}
+			if v, ok := r.moved[call]; ok {
+				return v, nil
+			}
+			return r.values[call], nil
+		}
+	}
+	return e
+}
+
+// outcome is a claim's verdict if moved values are read.
+func outcome(t *testing.T, c Claim, tables tablesOf, moved map[string]any) (Judgement, *reading, error) {
+	r := &reading{moved: moved}
+	j, err := c.judge(r.over(tables, t))
+	return j, r, err
+}
+
+// falsified shows that records could make a claim's verdict another: its error says
+// what does not.
+func falsified(t *testing.T, c Claim, tables tablesOf) error {
+	c.Shows = nil
+	now, r, err := outcome(t, c, tables, nil)
+	if err != nil {
+		return err
+	}
+	if now.Verdict == NoRecord {
+		return fmt.Errorf("no record: %s", now.Why)
+	}
+	if len(r.calls) == 0 {
+		return errors.New("it reads nothing")
+	}
+	if c.tolerance != nil {
+		return figureFalsified(t, c, tables, now, r)
+	}
+	yes, _, no := c.Kind.outcomes()
+	other := map[Verdict]Verdict{yes: no, no: yes}[now.Verdict]
+	turns := func(call string, v any) bool {
+		then, _, err := outcome(t, c, tables, map[string]any{call: v})
+		return err == nil && then.Verdict == other
+	}
+	var all []any // each of which must turn it, in place of something that it reads
+	for _, text := range c.FalsifiedBy {
+		if x, err := strconv.ParseFloat(text, 64); err == nil {
+			all = append(all, expr.Exact(x))
+		} else {
+			all = append(all, text)
+		}
+	}
+	turned, turning := 0, map[int]bool{}
+	for _, call := range r.calls {
+		ok := false
+		for i, v := range all {
+			if turns(call, v) {
+				ok, turning[i] = true, true
+			}
+		}
+		if len(all) == 0 {
+			switch v := r.values[call].(type) {
+			case expr.Number:
+				near := []float64{4 * v.X, v.X / 4}
+				for _, other := range r.values {
+					if x, is := other.(expr.Number); is && x != v && (len(borders(t, c)) == 0 || x.X < 10*v.X && v.X < 10*x.X) {
+						near = append(near, 0.99*x.X, 1.01*x.X)
+					}
+				}
+				ok = slices.ContainsFunc(near, func(x float64) bool { return turns(call, expr.Exact(x)) })
+			case expr.Truth:
+				ok = turns(call, -v)
+			case string:
+				ok = turns(call, "another text")
+			}
+		}
+		switch {
+		case ok:
+			turned++
+		case now.Verdict == yes:
+			return fmt.Errorf("whatever is read by %s = %v: it %s", call, r.values[call], now.Verdict)
+		}
+	}
+	if turned == 0 {
+		return fmt.Errorf("nothing turns %s", now.Verdict)
+	}
+	if len(turning) < len(all) {
+		return fmt.Errorf("not each of %v turns %s", c.FalsifiedBy, now.Verdict)
+	}
+	return nil
+}
+
+// upheld reports whether what is there refutes a claim, and a value beside a border of its
+// check would not. A claim's falsified_by says only what refutes it.
+func upheld(t *testing.T, c Claim, tables tablesOf) bool {
+	c.Shows = nil
+	now, r, err := outcome(t, c, tables, nil)
+	yes, _, no := c.Kind.outcomes()
+	if err != nil || now.Verdict != no {
+		return false
+	}
+	for _, s := range borders(t, c) {
+		border, _ := strconv.ParseFloat(c.check[s[0]:s[1]], 64)
+		for _, call := range r.calls {
+			for _, x := range []float64{0.99 * border, 1.01 * border} {
+				if then, _, err := outcome(t, c, tables, map[string]any{call: expr.Exact(x)}); err == nil && then.Verdict == yes {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// figureFalsified moves what is read so that the figure is the paper's, and that it is
+// off by what the tolerance must refuse.
+func figureFalsified(t *testing.T, c Claim, tables tablesOf, now Judgement, r *reading) error {
+	paper, _ := readPrinted(c.Paper, c.Unit)
+	reach, ok := refused[c.Tolerance]
+	if c.Tolerance == "digits" {
+		reach, ok = 300*paper.half/paper.value, true
+	}
+	if !ok {
+		return fmt.Errorf("nothing says what the tolerance %s must refuse", c.Tolerance)
+	}
+	yes, _, no := c.Kind.outcomes()
+	for off, want := range map[float64]Verdict{0: yes, 1: no, -1: no} {
+		target, hit := paper.value*(1+off*reach/100), false
+		for _, moving := range [][]string{r.calls[:1], r.calls} { // the figure is linear in the first, or in all
+			at := func(factor float64) (Judgement, float64) {
+				moved := map[string]any{}
+				for _, call := range moving {
+					moved[call] = expr.Exact(factor * r.values[call].(expr.Number).X)
+				}
+				then, _, err := outcome(t, c, tables, moved)
+				if err != nil || then.Figure == nil {
+					return then, math.NaN()
+				}
+				return then, then.Figure.Value
+			}
+			_, one := at(1)
+			_, two := at(2)
+			then, value := at(1 + (target-one)/(two-one))
+			if math.Abs(value/target-1) < 1e-6 {
+				hit = true
+				if then.Verdict != want {
+					return fmt.Errorf("%v for the paper's %s: %s, want %s", value, c.Paper, then.Verdict, want)
+				}
+				break
+			}
+		}
+		if !hit {
+			return fmt.Errorf("what it reads cannot give %v", target)
+		}
+	}
+	return nil
+}
+
+// looser returns a claim's check after each change that lets more through: it is true
+// whatever is read, or one of its numbers is 0, ten times or a tenth.
+func looser(t *testing.T, c Claim, tables tablesOf) (all []Claim) {
+	always := c
+	always.check = "(" + c.check + ") || 1 < 2"
+	all = append(all, always)
+	for _, s := range borders(t, c) {
+		was, _ := strconv.ParseFloat(c.check[s[0]:s[1]], 64)
+		for _, is := range []float64{0, was / 10, 10 * was} {
+			m := c
+			m.check = c.check[:s[0]] + strconv.FormatFloat(is, 'g', -1, 64) + c.check[s[1]:]
+			if is != was && letsMoreThrough(t, c, m, tables) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// borders returns where the numbers stand in a claim's check that are not what it reads.
+func borders(t *testing.T, c Claim) (spans [][2]int) {
+	x, err := parser.ParseExpr(c.check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(x, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return slices.Contains([]string{"abs", "min", "max", "rising"}, n.Fun.(*ast.Ident).Name)
+		case *ast.BasicLit:
+			if n.Kind != token.STRING {
+				spans = append(spans, [2]int{int(n.Pos()) - 1, int(n.End()) - 1})
+			}
+		}
+		return true
+	})
+	return spans
+}
+
+// letsMoreThrough tries values with which the one claim does not hold and the other does.
+func letsMoreThrough(t *testing.T, c, m Claim, tables tablesOf) bool {
+	yes, _, no := c.Kind.outcomes()
+	_, r, err := outcome(t, c, tables, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range r.calls {
+		v, ok := r.values[call].(expr.Number)
+		if !ok {
+			continue
+		}
+		for _, f := range []float64{-1, 0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20} {
+			for _, x := range []float64{f * v.X, f, f * 100} {
+				moved := map[string]any{call: expr.Exact(x)}
+				a, _, _ := outcome(t, c, tables, moved)
+				b, _, _ := outcome(t, m, tables, moved)
+				if a.Verdict == no && b.Verdict == yes {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// referenceTables are those of the committed reference. Of what is timed and has no
+// reference yet, they are of devices on which an example takes the same time in every run.
+func referenceTables(t *testing.T) tablesOf {
+	t.Helper()
+	all, tables, err := Verifying{Results: filepath.Join("..", "..", "results", "reference")}.read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range all {
+		e, err := experiments.Load(x.Experiment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.State != "none" {
+			continue
+		}
+		var log *records.Log
+		switch e := e.(type) {
+		case timed.Experiment:
+			log = evenSteps(t, e)
+		case *throughput.Throughput:
+			log = evenProcesses(t, e)
+		}
+		if log == nil {
+			continue
+		}
+		report, err := e.Report(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range report.Tables {
+			tables[table.ID] = claimTable{table, x.Experiment, "quick", log.Cost()}
+		}
+	}
+	return tables
+}
+
+// evenSteps are steps of devices on which an example takes the same time in every run.
+// Nil: the experiment's rounds are not of steps.
+func evenSteps(t *testing.T, e timed.Experiment) *records.Log {
+	repeated, err := e.Repeated("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, ok := repeated.(*timed.Rounds)
+	if !ok {
+		return nil
+	}
+	log := records.New(e.Key("quick"))
+	timedtest.FillRounds(t, log, steps, 1<<20, func(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) })
+	return log
+}
+
+// evenProcesses are steps that take the same time in one process and in two.
+func evenProcesses(t *testing.T, e *throughput.Throughput) *records.Log {
+	log := records.New(e.Key("quick"))
+	for round := range e.Spec.Profiles["quick"].Rounds {
+		for _, r := range e.Runs() {
+			if launch.Lacks(r.Network) != "" {
+				continue
+			}
+			if err := log.Add(r.Sample(round), 1, throughput.Record{Seconds: []float64{1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return log
+}
+
+// fallible reports whether a claim says anything that records could refute.
+func (c *Claim) fallible() bool { return c.Kind.judged() && c.Kind != Derived }
+
+// Every claim but what is derived has a table that refutes it; or, if it is refuted now,
+// one that would not.
+func TestClaimsCanBeFalsified(t *testing.T) {
+	labtest.RendersReference(t)
+	ledger, err := loadClaims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, tried := referenceTables(t), 0
+	for _, c := range ledger {
+		if !c.fallible() {
+			continue
+		}
+		tried++
+		if err := falsified(t, c, tables); err != nil && !upheld(t, c, tables) {
+			t.Errorf("%s/claims.yaml:%d: %s: %v", c.Ledger, c.line, c.ID, err)
+		}
+	}
+	t.Logf("%d claims", tried)
+}
+
+// A ledger that lets more through is found: a condition that holds always, a border
+// moved away, a tolerance of ten times the width.
+func TestLooserClaimsAreFound(t *testing.T) {
+	labtest.RendersReference(t)
+	ledger, err := loadClaims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, tried := referenceTables(t), 0
+	for _, c := range ledger {
+		if !c.fallible() {
+			continue
+		}
+		var mutants []Claim
+		if c.tolerance == nil {
+			mutants = looser(t, c, tables)
+		} else {
+			paper, _ := readPrinted(c.Paper, c.Unit)
+			wide := c
+			wide.tolerance = &Tolerance{Percent: 10 * c.tolerance.Percent}
+			if c.tolerance.Percent == 0 {
+				wide.tolerance.Percent = 1000 * paper.half / paper.value
+			}
+			mutants = append(mutants, wide)
+		}
+		for _, m := range mutants {
+			tried++
+			if falsified(t, m, tables) == nil {
+				t.Errorf("%s/claims.yaml:%d: %s: not found: %s, %+v", c.Ledger, c.line, c.ID, m.check, m.tolerance)
+			}
+		}
+	}
+	t.Logf("%d mutants", tried)
+}
+
+// The tests that hold properties of the program are there.
+func TestTestedClaimsNameTests(t *testing.T) {
+	ledger, err := loadClaims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile(`^go test \./([a-z/]+) -run ([A-Za-z0-9|]+)$`)
+	for _, c := range ledger {
+		if c.Kind != Tested {
+			continue
+		}
+		m := form.FindStringSubmatch(c.Command)
+		if m == nil {
+			t.Errorf("%s: %s", c.ID, c.Command)
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join("..", "..", m[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+		for name := range strings.SplitSeq(m[2], "|") {
+			if !strings.Contains(all.String(), "\nfunc "+name+"(") {
+				t.Errorf("%s: no %s in %s", c.ID, name, m[1])
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if !slices.ContainsFunc(ledger, func(c Claim) bool { return c.Tolerance == name }) {
+			t.Errorf("no tolerance %s", name)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package claims
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/internal/expr"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+)
+
+// Judgement is a claim and its outcome.
+type Judgement struct {
+	Claim
+	Verdict      Verdict    `json:"verdict"`
+	Within       *Tolerance `json:"within,omitempty"`   // the claim's tolerance
+	Figure       *Figure    `json:"figure,omitempty"`   // what is compared with the paper's
+	Shown        []string   `json:"shown,omitempty"`    // further figures
+	Evidence     []string   `json:"evidence,omitempty"` // the cells that the check read
+	Why          string     `json:"why,omitempty"`      // of no record
+	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
+	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
+	records.Cost            // of these records
+}
+
+// Figure is a figure of ours, compared with the paper's.
+type Figure struct {
+	Value     float64 `json:"value"`
+	Low       float64 `json:"low"` // the ends of its interval; equal if it has none
+	High      float64 `json:"high"`
+	Deviation float64 `json:"deviation"` // from the paper's, relative
+
+	text string
+}
+
+// judge computes a claim's verdict. Its error is of the claim.
+func (c Claim) judge(e *evaluator) (Judgement, error) {
+	v := Judgement{Claim: c, Within: c.tolerance, Verdict: NotAttempted}
+	if c.Kind == Tested {
+		v.Verdict = ByTest
+	}
+	for _, shown := range c.Shows {
+		x, err := e.Evaluate(shown.expression)
+		if err == nil {
+			v.Shown = append(v.Shown, fmt.Sprintf("%s: %v", shown.name, x))
+		} else if _, missing := errors.AsType[*missingEvidence](err); !missing {
+			return v, err
+		}
+	}
+	if !c.Kind.judged() {
+		return v, nil
+	}
+	e.reads, e.rests = nil, map[string]claimTable{} // what is shown decides nothing
+	truth, err := v.decide(e)
+	v.Records = slices.Sorted(maps.Keys(e.rests))
+	var profiles []string
+	for _, id := range v.Records {
+		profiles = append(profiles, e.rests[id].profile)
+		v.Cost = v.Cost.Plus(e.rests[id].cost)
+	}
+	slices.Sort(profiles)
+	v.Profile = strings.Join(slices.Compact(slices.Clone(profiles)), ", ")
+	if missing, is := errors.AsType[*missingEvidence](err); is {
+		v.Verdict, v.Why = NoRecord, missing.what
+		return v, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	v.Evidence = e.reads
+	yes, open, no := c.Kind.outcomes()
+	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
+	if slices.Contains(profiles, lab.Profiles[0]) && v.needsMore(truth) {
+		v.Verdict = TooSmall
+	}
+	return v, nil
+}
+
+// needsMore reports whether the smoke profile, which is for testing programs, says too
+// little: a condition that does not hold there, or a figure that it measures.
+func (v *Judgement) needsMore(truth expr.Truth) bool {
+	switch v.Kind {
+	case Trend, StandIn, Ours:
+		return truth != expr.Yes
+	case Ratio:
+		return v.Basis == Measured
+	}
+	return false
+}
+
+// decide evaluates the check.
+func (v *Judgement) decide(e *evaluator) (expr.Truth, error) {
+	if v.tolerance == nil {
+		return e.Truth(v.check)
+	}
+	n, err := e.Number(v.check)
+	if err != nil {
+		return 0, err
+	}
+	paper, _ := readPrinted(v.Paper, v.Unit)
+	v.Figure = &Figure{n.X, n.Lo, n.Hi, n.X/paper.value - 1, paper.print(n.X)}
+	if !n.IsExact() {
+		v.Figure.text += fmt.Sprintf(" [%s, %s]", paper.print(n.Lo), paper.print(n.Hi))
+	}
+	reach := paper.half * (1 + 1e-9)
+	if v.tolerance.Percent > 0 {
+		reach = v.tolerance.Percent / 100 * math.Abs(paper.value) * (1 + 1e-12)
+	}
+	switch lo, hi := paper.value-reach, paper.value+reach; {
+	case lo <= n.Lo && n.Hi <= hi:
+		return expr.Yes, nil
+	case n.Lo <= hi && lo <= n.Hi:
+		return expr.Undecided, nil
+	}
+	return expr.No, nil
+}
+
+// printedBy returns the paper's figure, marked unless it is printed there.
+func (c *Claim) printedBy() string {
+	if c.Paper == "" {
+		return "-"
+	}
+	if c.Reading != "" && c.Reading != "printed" {
+		return c.Paper + " (" + c.Reading + ")"
+	}
+	return c.Paper
+}
+
+// tolerated returns the tolerance in a few characters.
+func (c *Judgement) tolerated() string {
+	if c.Within == nil {
+		return "-"
+	}
+	return c.Within.String()
+}
+
+// here returns our side of a claim in a few words.
+func (c *Judgement) here() string {
+	parts := slices.Clone(c.Shown)
+	if f := c.Figure; f != nil {
+		parts = slices.Insert(parts, 0, fmt.Sprintf("%s (%+.3g%%)", f.text, 100*f.Deviation))
+	} else if len(parts) == 0 {
+		parts = slices.Clone(c.Evidence[:min(6, len(c.Evidence))])
+		if len(c.Evidence) > 6 {
+			parts = append(parts, "...")
+		}
+	}
+	for _, text := range []string{c.Why, c.Reason} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if c.StandIn != "" {
+		parts = append(parts, "stand-in: "+c.StandIn)
+	}
+	if c.Note != "" {
+		parts = append(parts, c.Note)
+	}
+	return cmp.Or(strings.Join(parts, "; "), "-")
+}

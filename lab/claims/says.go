@@ -1,0 +1,91 @@
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/lab"
+)
+
+// Says returns what all verdicts together say about the paper, in one paragraph.
+func (v *Verification) Says() string {
+	of := func(k Kind, basis Basis, verdicts ...Verdict) (n int) {
+		for _, c := range v.Claims {
+			if c.Kind == k && (basis == "" || c.Basis == basis) && (len(verdicts) == 0 || slices.Contains(verdicts, c.Verdict)) {
+				n++
+			}
+		}
+		return n
+	}
+	some := func(k Kind, verdict Verdict) string {
+		if n, all := of(k, "", verdict), of(k, ""); n < all {
+			return fmt.Sprintf("%d of %d", n, all)
+		}
+		return fmt.Sprintf("all %d", of(k, ""))
+	}
+	var near []string
+	for _, basis := range Bases {
+		if all := of(Ratio, basis); all > 0 {
+			near = append(near, fmt.Sprintf("%d of %d %s", of(Ratio, basis, Reproduced), all, basis))
+		}
+	}
+	says := []string{
+		fmt.Sprintf("Of %d figures of other machines than this one (ratios), %d come out here within their tolerance (%s), %d differ, and %d are not decided, as our own interval lies across the border.",
+			of(Ratio, ""), of(Ratio, "", Reproduced), strings.Join(near, ", "), of(Ratio, "", Differs), of(Ratio, "", NotDecided)),
+		fmt.Sprintf("Counts come out in %s cases, trends hold in %s.", some(Count, Reproduced), some(Trend, Holds)),
+		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree and %d are inconclusive.",
+			of(StandIn, ""), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", Inconclusive)),
+	}
+	if n := v.atFull(); n > 0 {
+		says = append(says, fmt.Sprintf("%d of the verdicts rest on runs of profile full.", n))
+	}
+	if list := v.disagreeing(); len(list) > 0 {
+		says = append(says, "Unlike in the paper, these do not hold here: "+strings.Join(list, "; ")+".")
+	}
+	says = append(says, fmt.Sprintf("The ledger shows %d places where the paper contradicts itself or arithmetic. The rest says nothing about its experiments: %d claims are arithmetic on its own figures, %d are properties of the program that tests hold, and %d cannot be reproduced here or have not been attempted.",
+		of(Contradiction, "", Shown), of(Derived, ""), of(Tested, ""), of(NotHere, "")+of(NotYet, "")))
+	return strings.Join(says, " ")
+}
+
+// atFull counts the verdicts on what was measured at profile full.
+func (v *Verification) atFull() (n int) {
+	for _, c := range v.Claims {
+		if c.Basis == Measured && strings.Contains(c.Profile, lab.Profiles[len(lab.Profiles)-1]) {
+			n++
+		}
+	}
+	return n
+}
+
+// disagreeing lists the claims that disagree, each with what shows it.
+func (v *Verification) disagreeing() (list []string) {
+	for i := 0; i < len(v.Claims); i++ {
+		c := v.Claims[i]
+		if c.Verdict != Disagrees {
+			continue
+		}
+		shown := string(c.Basis)
+		for ; i+1 < len(v.Claims) && v.Claims[i+1].Verdict == Disagrees && v.Claims[i+1].Claim.Claim == c.Claim.Claim; i++ {
+			shown += ", " + string(v.Claims[i+1].Basis)
+		}
+		list = append(list, fmt.Sprintf("%q (%s)", c.Claim.Claim, shown))
+	}
+	return list
+}
+
+// InSmall returns the outcomes of what is shown in small or on modelled devices only.
+func (v *Verification) InSmall() *lab.Table {
+	t := &lab.Table{ID: "claims-in-small", Title: "What is shown in small, or on modelled devices only"}
+	t.Texts("claim", "evidence", "here", "verdict")
+	for _, c := range v.Claims {
+		if c.Kind == StandIn {
+			here := c.Shown
+			if len(here) == 0 {
+				here = c.Evidence
+			}
+			t.Add(c.Claim.Claim, string(c.Basis), strings.Join(here, "; "), string(c.Verdict))
+		}
+	}
+	return t
+}

@@ -1,0 +1,57 @@
+package claims
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/lab"
+)
+
+// What disagrees is named, on all its bases, and counts are those of the verdicts.
+func TestSays(t *testing.T) {
+	one := func(k Kind, b Basis, text string, verdict Verdict) Judgement {
+		return Judgement{Claim: Claim{Kind: k, Basis: b, Claim: text}, Verdict: verdict}
+	}
+	v := &Verification{Claims: []Judgement{
+		one(Ratio, Measured, "a", Reproduced), one(Ratio, Modelled, "b", Differs), one(Ratio, Modelled, "c", NotDecided),
+		one(Count, Counted, "d", Reproduced), one(Count, Counted, "e", Fails), one(Trend, Measured, "f", Holds),
+		one(StandIn, Measured, "deep is better", Disagrees), one(StandIn, Modelled, "deep is better", Disagrees), one(StandIn, Measured, "g", Agrees), one(StandIn, Measured, "h", Inconclusive),
+		one(Contradiction, Arithmetic, "i", Shown), one(Derived, Arithmetic, "j", Follows), one(Tested, "", "k", ByTest), one(NotHere, "", "l", NotAttempted),
+	}}
+	says := v.Says()
+	for _, want := range []string{
+		"Of 3 figures of other machines than this one (ratios), 1 come out here within their tolerance (1 of 1 measured, 0 of 2 modelled), 1 differ, and 1 are not decided",
+		"Counts come out in 1 of 2 cases, trends hold in all 1.", "1 agree with the paper, 2 disagree and 1 are inconclusive",
+		`these do not hold here: "deep is better" (measured, modelled).`, "1 places", "1 claims are arithmetic", "1 are properties", "1 cannot be reproduced",
+	} {
+		if !strings.Contains(says, want) {
+			t.Errorf("no %q in %s", want, says)
+		}
+	}
+	if n := len(v.InSmall().Rows); n != 4 {
+		t.Errorf("%d in small", n)
+	}
+	v.Counts = map[Verdict]int{}
+	for _, c := range v.Claims {
+		v.Counts[c.Verdict]++
+	}
+	byKind, byBasis := v.Summary()
+	for _, table := range []*lab.Table{byKind, byBasis} {
+		sum := 0.0
+		for _, row := range table.Rows {
+			all := 0.0
+			for _, cell := range row[2:] {
+				if len(cell.Numbers) > 0 {
+					all += cell.Numbers[0]
+				}
+			}
+			if row[1].Numbers[0] != all {
+				t.Errorf("%s: %v", table.ID, row)
+			}
+			sum += all
+		}
+		if int(sum) != len(v.Claims) {
+			t.Errorf("%s counts %v of %d", table.ID, sum, len(v.Claims))
+		}
+	}
+}

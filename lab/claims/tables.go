@@ -1,0 +1,185 @@
+package claims
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments"
+	"gpipebench/internal/printable"
+	"gpipebench/internal/sums"
+	"gpipebench/lab"
+)
+
+// Tables returns the verdicts, the tolerances, and the state of each experiment's
+// records.
+func (v *Verification) Tables() []*lab.Table {
+	claims := &lab.Table{
+		ID: "claims", Title: fmt.Sprintf("Claims of %s, and what came out here", v.Subjects()),
+		Caption: []string{
+			"Counts are recomputed. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived is arithmetic on the paper's figures: no measurement can refute it. Claims of ours are about this suite's own tools.",
+			"Profile: quick is for a newcomer's quarter of an hour, full is what a claim that times or trains is judged by, where it was run. Basis: measured is run on this machine in small, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or the paper's own figures. The paper's figures are as printed, unless what is in brackets says otherwise.",
+		},
+	}
+	claims.Texts("claim", "where", "kind", "basis")
+	claims.Numbers("paper")
+	claims.Texts("here", "tolerance", "profile", "verdict", "id", "ledger")
+	for _, c := range v.Claims {
+		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(string(c.Basis), "-"), c.printedBy(), c.here(), c.tolerated(), cmp.Or(c.Profile, "-"), string(c.Verdict), c.ID, c.Ledger)
+	}
+	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), v.counted())}
+	if v.Listed > 0 {
+		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sums.Name))
+	}
+	for _, what := range v.Wrong {
+		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
+	}
+	tolerances := &lab.Table{ID: "claims-tolerances", Title: "How far a figure may be from the paper's, and why"}
+	tolerances.Texts("tolerance", "figure within", "because")
+	for _, t := range v.tolerances() {
+		within := "half a unit of the last digit that is printed"
+		if t.Percent > 0 {
+			within = fmt.Sprintf("%g%%", t.Percent)
+		}
+		tolerances.Add(t.Name, within, t.Because)
+	}
+	records := &lab.Table{ID: "claims-records", Title: "Records that the verdicts rest on"}
+	records.Texts("experiment", "profile", "records", "in")
+	for _, s := range v.Records {
+		records.Add(s.Experiment, cmp.Or(s.Profile, "-"), s.State, s.Results)
+	}
+	return []*lab.Table{claims, tolerances, records}
+}
+
+// Subjects names what the claims are about.
+func (v *Verification) Subjects() string {
+	var of []string
+	for _, p := range experiments.Papers {
+		if slices.Contains(v.Papers, p.Name) {
+			of = append(of, p.Of)
+		}
+	}
+	return strings.Join(of, " and of ")
+}
+
+// tolerances returns those of the claims, in their order.
+func (v *Verification) tolerances() (all []Tolerance) {
+	for _, c := range v.Claims {
+		if c.Within != nil && !slices.Contains(all, *c.Within) {
+			all = append(all, *c.Within)
+		}
+	}
+	return all
+}
+
+// counted lists how many claims have each verdict.
+func (v *Verification) counted() string {
+	var counts []string
+	for _, m := range Verdicts {
+		if n := v.Counts[m.Verdict]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, m.Verdict))
+		}
+	}
+	return strings.Join(counts, ", ")
+}
+
+// Summary counts the claims by kind and verdict, and by what their evidence is.
+func (v *Verification) Summary() (byKind, byBasis *lab.Table) {
+	var verdicts []Verdict
+	for _, m := range Verdicts {
+		if v.Counts[m.Verdict] > 0 {
+			verdicts = append(verdicts, m.Verdict)
+		}
+	}
+	table := func(id, title, of string, rows []string, row func(Judgement) string) *lab.Table {
+		t := &lab.Table{ID: id, Title: title}
+		t.Texts(of)
+		t.Numbers("claims")
+		for _, verdict := range verdicts {
+			t.Numbers(string(verdict))
+		}
+		for _, name := range rows {
+			counts, all := make([]int, len(verdicts)), 0
+			for _, c := range v.Claims {
+				if row(c) == name {
+					counts[slices.Index(verdicts, c.Verdict)]++
+					all++
+				}
+			}
+			var cells []any
+			for _, n := range counts {
+				if n > 0 {
+					cells = append(cells, n)
+				} else {
+					cells = append(cells, "")
+				}
+			}
+			if all > 0 {
+				t.Add(cmp.Or(name, "none"), all, cells)
+			}
+		}
+		return t
+	}
+	var kinds, bases []string
+	for _, k := range Kinds {
+		kinds = append(kinds, string(k))
+	}
+	for _, b := range append(slices.Clone(Bases), "") {
+		bases = append(bases, string(b))
+	}
+	return table("claims-summary", "Claims by kind", "kind of claim", kinds, func(c Judgement) string { return string(c.Kind) }),
+		table("claims-bases", "Claims by what the evidence is", "evidence", bases, func(c Judgement) string { return string(c.Basis) })
+}
+
+// WriteText writes the verdicts one after another, each with its evidence.
+func (v *Verification) WriteText(w io.Writer) error {
+	tables := v.Tables()
+	var b strings.Builder
+	for i, paper := range v.Papers {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		v.Of(paper).writeClaims(&b)
+	}
+	b.WriteString("\n" + strings.Join(tables[0].Notes, "\n") + "\n\n")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	for i, t := range tables[1:] {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := t.Write(w, "text"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeClaims writes the claims of one paper.
+func (v *Verification) writeClaims(b *strings.Builder) {
+	fmt.Fprintf(b, "Claims of %s, and what came out here\n\n", v.Subjects())
+	for _, c := range v.Claims {
+		fmt.Fprintf(b, "%-18s%s\n", c.Verdict, c.Claim.Claim)
+		from := fmt.Sprintf("%s: %s %s, %s", c.ID, c.Version, c.Where, c.Kind)
+		if c.Basis != "" {
+			from += ", " + string(c.Basis)
+		}
+		if c.Paper != "" {
+			from += ", paper " + c.printedBy()
+		}
+		if c.Within != nil {
+			from += ", tolerance " + c.tolerated()
+		}
+		if c.Profile != "" {
+			from += ", profile " + c.Profile
+		}
+		for _, line := range printable.Fold(from+"; here: "+c.here(), func(line string) bool { return len(line) <= 96 }) {
+			fmt.Fprintf(b, "%18s%s\n", "", line)
+		}
+	}
+}

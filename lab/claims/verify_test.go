@@ -1,0 +1,487 @@
+package claims
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments"
+	"gpipebench/internal/progress"
+	"gpipebench/internal/sums"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+)
+
+// results is a copy of a directory of results that a test may change.
+type results struct {
+	t   *testing.T
+	dir string
+	was fs.FS // what it is a copy of
+}
+
+func copyOf(t *testing.T, dir string) results {
+	t.Helper()
+	r := results{t, t.TempDir(), os.DirFS(dir)}
+	if err := os.CopyFS(r.dir, r.was); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r results) path(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
+
+// change edits a file.
+func (r results) change(name string, edit func(string) string) {
+	r.t.Helper()
+	text, err := os.ReadFile(r.path(name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	changed := edit(string(text))
+	if changed == string(text) {
+		r.t.Fatalf("%s is not changed", name)
+	}
+	r.write(name, changed)
+}
+
+func (r results) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.path(name), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r results) remove(name string) {
+	r.t.Helper()
+	if err := os.Remove(r.path(name)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// restore makes a file what it was.
+func (r results) restore(name string) {
+	r.t.Helper()
+	text, err := fs.ReadFile(r.was, name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.write(name, string(text))
+}
+
+// examine examines some experiments of the copy.
+func (r results) examine(ids ...string) (all []*examined) {
+	r.t.Helper()
+	for _, id := range ids {
+		x, err := Verifying{Results: r.dir}.examine(id)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// err is what verify says, but for claims, in one line.
+func (r results) err(all []*examined) string {
+	r.t.Helper()
+	v, err := Verifying{Results: r.dir}.hold(all)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err = v.Err(false); err == nil {
+		return ""
+	}
+	if text := err.Error(); strings.Contains(text, "\n") {
+		r.t.Errorf("more than a line: %q", text)
+	}
+	return err.Error()
+}
+
+// resealed is a records file after an edit of each record: the lines' sums are
+// those of what is in them.
+func resealed(t *testing.T, text string, edit func(n int, r *records.Record)) string {
+	t.Helper()
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(text) {
+		r, err := records.DecodeRecord([]byte(strings.TrimSpace(line)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(n, r)
+		n++
+		again, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(again, '\n'))
+	}
+	return b.String()
+}
+
+// Whatever is done by hand to records or tables of one experiment is found, and
+// said in one line.
+func TestVerifyFindsWhatWasChanged(t *testing.T) {
+	made := t.TempDir()
+	const id = "delayed-reduction"
+	reproduce := experiments.Reproducing{Profile: "smoke", Only: []string{id}, Out: made}
+	if err := reproduce.Run(context.Background(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	recordsDir, table := "records/"+id+".jsonl", "tables/"+id+".csv"
+	without := func(from, to int) func(string) string {
+		return func(s string) string {
+			return strings.Join(slices.Delete(strings.SplitAfter(s, "\n"), from, to), "")
+		}
+	}
+	forge := func(s string) string { return strings.Replace(s, "reduced late", "reduced lat", 1) }
+	for _, c := range []struct {
+		what string
+		do   func(r results)
+		want string // "": nothing is wrong
+	}{
+		{"nothing", func(results) {}, ""},
+		{"a digit", func(r results) {
+			r.change(recordsDir, func(s string) string { return strings.Replace(s, `"accuracy":0.`, `"accuracy":0.9`, 1) })
+		}, recordsDir + ":3; remove these lines, and reproduce measures their samples again"},
+		{"a sum", func(r results) {
+			r.change(recordsDir, func(s string) string { return s[:len(s)-10] + "00000" + s[len(s)-5:] })
+		}, "changed or damaged records"},
+		{"a line less", func(r results) { r.change(recordsDir, without(2, 3)) }, "tables without usable records: "},
+		{"no provenance", func(r results) { r.change(recordsDir, without(0, 1)) }, recordsDir + ":3, "},
+		{"a torn line more", func(r results) { r.change(recordsDir, func(s string) string { return s + `{"session":"x` }) }, ""},
+		{"no records", func(r results) { r.remove(recordsDir) }, recordsDir + ": not there"},
+		{"empty records", func(r results) { r.write(recordsDir, "") }, "has no sample of " + id},
+		{"a cell", func(r results) { r.change(table, forge) }, table + ": not what the records of " + id + " give"},
+		{"two tables", func(r results) {
+			r.change(table, forge)
+			r.change(strings.TrimSuffix(table, ".csv")+".md", forge)
+		}, "(and 1 more): not what the records"},
+		{"a table less", func(r results) { r.remove(table) }, table + ": not there, though the records of " + id + " are"},
+		{"a table more", func(r results) { r.write("tables/"+id+"-more.csv", "x") }, "-more.csv: in no report"},
+		{"a directory for a table", func(r results) {
+			r.remove(table)
+			if err := os.Mkdir(r.path(table), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "is a directory"},
+		{"what a kill left", func(r results) { r.write("tables/.unfinished-0123456789abcdef", "x") }, ""},
+		{"another spec", func(r results) {
+			r.change(recordsDir, func(s string) string {
+				return resealed(t, s, func(_ int, r *records.Record) { r.Spec = "0123456789abcdef" })
+			})
+		}, "tables without usable records: "},
+		{"another spec in one record", func(r results) {
+			r.change(recordsDir, func(s string) string {
+				return resealed(t, s, func(n int, r *records.Record) {
+					if n == 2 {
+						r.Spec = "0123456789abcdef"
+					}
+				})
+			})
+		}, "tables without usable records: "},
+		{"nothing but a directory", func(r results) {
+			for _, name := range []string{"records", "tables"} {
+				if err := os.RemoveAll(r.path(name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "has no records of any experiment"},
+		{"interrupted before the tables", func(r results) {
+			r.change(recordsDir, without(4, 6))
+			if err := os.RemoveAll(r.path("tables")); err != nil {
+				t.Fatal(err)
+			}
+		}, ""},
+	} {
+		r := copyOf(t, made)
+		c.do(r)
+		if got := r.err(r.examine(experiments.IDs()...)); c.want == "" && got != "" || !strings.Contains(filepath.ToSlash(got), c.want) {
+			t.Errorf("%s: %q", c.what, got)
+		}
+	}
+
+	v, err := Verifying{Results: made}.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Err(false); err != nil {
+		t.Error(err)
+	}
+	others := fmt.Sprintf("%d experiments have no usable records: table1 (not there), ", len(experiments.Papers[0].Experiments)-1)
+	if err := v.Err(true); err == nil || !strings.Contains(err.Error(), "claims have no record") || !strings.Contains(err.Error(), others) {
+		t.Errorf("strict: %v", err)
+	}
+	var text strings.Builder
+	if err := v.WriteText(&text); err != nil || !strings.Contains(text.String(), "claims: ") {
+		t.Error(err)
+	}
+	if _, err := (Verifying{Results: filepath.Join(made, "none")}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "none is not there: want a directory that reproduce has written") {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+// Tables that show a reference beside are right with that reference; without it
+// verify says that it is not there.
+func TestVerifyWithoutReference(t *testing.T) {
+	const id = "learning"
+	reference, made := t.TempDir(), t.TempDir()
+	for _, r := range []experiments.Reproducing{{Out: reference}, {Out: made, Reference: reference}} {
+		r.Profile, r.Only = "smoke", []string{id}
+		if err := r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold := func(reference string) string {
+		v := Verifying{Results: made, Reference: reference}
+		x, err := v.examine(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := v.hold([]*examined{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(r.Wrong, "; ")
+	}
+	if wrong := hold(reference); wrong != "" {
+		t.Errorf("with the reference: %s", wrong)
+	}
+	none := filepath.Join(reference, "none")
+	if wrong := hold(none); !strings.Contains(wrong, "/learning.") || !strings.Contains(wrong, "cannot be read (--reference "+none+"): no such file or directory") {
+		t.Errorf("without: %q", wrong)
+	}
+}
+
+// Of the committed reference, every file of records and tables is deleted,
+// emptied and forged, one at a time, and lines of records are removed: verify
+// says so each time, by records and tables alone. Of every sample of an experiment
+// a digit is changed that its tables show, and the line's sum made anew. Each
+// experiment has a directory of its own.
+func TestVerifyFindsEveryForgery(t *testing.T) {
+	labtest.RendersReference(t)
+	reference := filepath.Join("..", "..", "results", "reference")
+	tried := 0
+	for _, id := range experiments.IDs() {
+		whole, err := Verifying{Results: reference}.examine(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole.State == "none" { // not measured yet
+			continue
+		}
+		name := "records/" + id + ".jsonl"
+		r := results{t, t.TempDir(), os.DirFS(reference)}
+		for _, folder := range []string{"records", "tables"} {
+			if err := os.Mkdir(r.path(folder), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.restore(name)
+		for _, f := range whole.files {
+			r.restore("tables/" + f.Name)
+		}
+		// The others' records, which are there.
+		others := &examined{RecordsState: RecordsState{Experiment: "others", State: "complete"}}
+		if wrong := r.err([]*examined{whole, others}); wrong != "" {
+			t.Fatalf("untouched: %s", wrong)
+		}
+		refused := func(x *examined, name, want, what string) {
+			tried++
+			switch got := r.err([]*examined{x, others}); {
+			case got == "":
+				t.Errorf("%s, %s: passes", name, what)
+			case !strings.Contains(filepath.ToSlash(got), want):
+				t.Errorf("%s, %s: %s", name, what, got)
+			}
+		}
+		for _, f := range whole.files {
+			name := "tables/" + f.Name
+			r.remove(name)
+			refused(whole, name, name, "deleted")
+			r.write(name, "")
+			refused(whole, name, name, "emptied")
+			r.write(name, forgedTable(t, name, f.Text))
+			refused(whole, name, name, "forged")
+			r.restore(name)
+		}
+
+		again := func(what string) { refused(r.examine(id)[0], name, id, what) }
+		r.remove(name)
+		again("deleted")
+		r.write(name, "")
+		again("emptied")
+		text, err := fs.ReadFile(r.was, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, seen := 0, false; !seen; n++ {
+			forged := forgedRecord(t, string(text), n)
+			if forged == string(text) {
+				t.Errorf("%s: the tables show no number of its samples", name)
+				break
+			}
+			r.write(name, forged)
+			seen = r.err([]*examined{r.examine(id)[0], others}) != ""
+		}
+		again("forged")
+		lines := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+		for n := 0; n < len(lines); n += 1 + len(lines)/8 {
+			r.write(name, strings.Join(slices.Delete(slices.Clone(lines), n, n+1), ""))
+			again(fmt.Sprintf("without line %d", n+1))
+		}
+	}
+	t.Logf("%d forgeries", tried)
+}
+
+var digit = regexp.MustCompile(`[0-9]`)
+
+// nextDigit changes the first digit after a place, and not to 0, which JSON does
+// not allow before others.
+func nextDigit(s string, from int) string {
+	d := from + digit.FindStringIndex(s[from:])[0]
+	return s[:d] + string('1'+(s[d]-'0')%9) + s[d+1:]
+}
+
+// forgedTable is a table or picture with a digit or a pixel changed.
+func forgedTable(t *testing.T, name, text string) string {
+	t.Helper()
+	if filepath.Ext(name) != ".png" {
+		return nextDigit(text, 0)
+	}
+	whole, err := png.Decode(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := image.NewRGBA(whole.Bounds())
+	draw.Draw(forged, forged.Bounds(), whole, forged.Bounds().Min, draw.Src)
+	forged.Set(forged.Bounds().Dx()/2, forged.Bounds().Dy()/2, color.RGBA{G: 77, A: 255})
+	var b bytes.Buffer
+	if err := png.Encode(&b, forged); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// forgedRecord is a records file in which the nth number of every sample's data
+// that has so many has another first digit, and every line the sum of its content.
+func forgedRecord(t *testing.T, text string, n int) string {
+	t.Helper()
+	number := regexp.MustCompile(`[:\[,][0-9]`)
+	return resealed(t, text, func(_ int, r *records.Record) {
+		if all := number.FindAllIndex(r.Data, n+1); len(all) > n {
+			r.Data = json.RawMessage(nextDigit(string(r.Data), all[n][0]))
+		}
+	})
+}
+
+// The reference's files have the digests that are committed beside them. After a
+// change of its records or tables that a commit explains, write them anew with
+//
+//	make reference
+func TestReferenceSums(t *testing.T) {
+	for _, dir := range []string{referenceDir, referenceFullDir} {
+		checkSums(t, dir)
+	}
+}
+
+func checkSums(t *testing.T, dir string) {
+	if *labtest.Update {
+		digests, err := sums.Of(dir, resultKind, resultFolders...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, sums.Name), []byte(sums.Text(digests)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch listed, wrong, err := sums.Check(dir, resultKind, resultFolders...); {
+	case err != nil || len(wrong) > 0:
+		t.Errorf("%v, %s: write them anew, if that is what you want, with make reference", err, strings.Join(wrong, "; "))
+	case listed == 0:
+		t.Errorf("no %s", sums.Name)
+	}
+}
+
+// A forgery that is consistent in itself, of records with sums made anew and of
+// tables made from those, is found by the digests alone. So is any other change.
+func TestVerifyHoldsDigests(t *testing.T) {
+	labtest.RendersReference(t)
+	r := copyOf(t, filepath.Join("..", "..", "results", "reference"))
+	const id = "delayed-reduction"
+	recordsDir := "records/" + id + ".jsonl"
+	if wrong := r.err(r.examine(id)); strings.Contains(wrong, sums.Name) {
+		t.Fatal(wrong)
+	}
+	r.change(recordsDir, func(s string) string {
+		return resealed(t, s, func(_ int, r *records.Record) {
+			r.Data = json.RawMessage(strings.ReplaceAll(string(r.Data), `"accuracy":0.`, `"accuracy":0.9`))
+		})
+	})
+	forged := r.examine(id)
+	if err := experiments.WriteReport(r.path("tables"), forged[0].report); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := (Verifying{Results: r.dir}).compare(forged[0], map[string]bool{}); len(wrong) > 0 {
+		t.Errorf("the forgery is not consistent: %s", wrong)
+	}
+	want := filepath.Join(r.dir, recordsDir) + " (and"
+	if wrong := r.err(forged); !strings.Contains(wrong, want) || !strings.Contains(wrong, "does not have the digest that") {
+		t.Errorf("a consistent forgery: %s", wrong)
+	}
+
+	// Of one experiment's files each is changed: every check reads all.
+	digests, err := sums.Of(r.dir, resultKind, resultFolders...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range digests {
+		if !strings.Contains(name, id) {
+			r.remove(name)
+			delete(digests, name)
+		}
+	}
+	r.write(sums.Name, sums.Text(digests))
+	check := func(what, want string) {
+		t.Helper()
+		if _, wrong, err := sums.Check(r.dir, resultKind, resultFolders...); err != nil || !strings.Contains(filepath.ToSlash(strings.Join(wrong, "; ")), want) || (want == "") != (len(wrong) == 0) {
+			t.Errorf("%s: %q, %v, want %q", what, wrong, err, want)
+		}
+	}
+	check("anew", "")
+	for _, name := range slices.Sorted(maps.Keys(digests)) {
+		text, err := os.ReadFile(r.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.remove(name)
+		check("deleted", name+" is not there")
+		r.write(name, "")
+		check("emptied", name+" does not have")
+		text[len(text)/2] ^= 1
+		r.write(name, string(text))
+		check("a bit", name+" does not have")
+		text[len(text)/2] ^= 1
+		r.write(name, string(text))
+	}
+	check("restored", "")
+	r.write("records/more.jsonl", "")
+	check("one more", "records/more.jsonl is not listed")
+	r.remove("records/more.jsonl")
+	r.change(sums.Name, func(s string) string { return strings.Replace(s, "  ", " ", 1) })
+	check("a bad line", sums.Name+":1: want 64 hexadecimal digits")
+}

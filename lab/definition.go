@@ -1,0 +1,213 @@
+package lab
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/yamldoc"
+	"gpipebench/lab/records"
+)
+
+// Definition is an experiment's entry in the list. Its command, its Make
+// target, its place in the report and its line in README.md follow from it.
+type Definition struct {
+	ID     string   // that its spec begins with: of its records, its command, its section of the report
+	Folder embed.FS // with spec.yaml and about.md
+	New    func() (Experiment, error)
+	// Command is the experiment whose command runs this one as well; "": it has one
+	// of its own.
+	Command string
+	// Untimed says that nothing of its samples is timed: they are the same on all machines
+	// with the same kernels, so that what one has begun goes on on another.
+	Untimed bool
+	// TypedActivations says that its spec may have a dtype at its top, that of all trainings'
+	// activations.
+	TypedActivations bool
+}
+
+// Paper is a publication, or what no publication has: a folder with claims and a folder
+// for each experiment. Its command, its name for --paper and its section of the report
+// follow from it.
+type Paper struct {
+	Name   string // of its folder
+	Title  string // of its section in the report
+	Of     string // claims of what, in a sentence
+	Claims []byte // claims.yaml
+	// Experiments are in the order in which they run and the report has them.
+	Experiments []Definition
+}
+
+// New makes an experiment that needs nothing but its spec.
+func New[E any, P interface {
+	*E
+	Experiment
+}]() (Experiment, error) {
+	return P(new(E)), nil
+}
+
+// Load makes an experiment by its spec, or by the file that is given instead.
+func (d Definition) Load(from ...SpecFile) (Experiment, error) {
+	e, err := d.New()
+	if err != nil {
+		return nil, err
+	}
+	spec := SpecFile{Name: d.ID + "/spec.yaml", Text: []byte(d.Spec())}
+	if len(from) > 0 {
+		spec = from[0]
+	}
+	if err := e.Read(spec, e.Resolve); err != nil {
+		return nil, err
+	}
+	if d.Untimed {
+		e.DoNotTime()
+	}
+	return e, nil
+}
+
+// Spec is the text of spec.yaml.
+func (d Definition) Spec() string { return d.text("spec.yaml") }
+
+var titleLine = regexp.MustCompile(`(?m)^title: .+$`)
+
+// Title returns the spec's title, read from its line alone: every command that is
+// started lists the titles of all experiments.
+func (d Definition) Title() string {
+	var head struct{ Title string }
+	if err := yaml.Unmarshal(titleLine.Find([]byte(d.Spec())), &head); err != nil || head.Title == "" {
+		panic(fmt.Sprintf("lab: experiment %s: want a title in one line: %v", d.ID, err)) // it is part of the program
+	}
+	return head.Title
+}
+
+func (d Definition) text(name string) string {
+	text, err := d.Folder.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("lab: experiment %s: %v", d.ID, err)) // it is part of the program
+	}
+	return string(text)
+}
+
+// About is the text on an experiment, beside its tables.
+type About struct {
+	Place string // in the paper
+	Text  string // what a reader of the report should know first
+	Makes string // for README.md
+}
+
+var aboutForm = regexp.MustCompile(`(?s)^# ([^\n]+)\n\n(.+)\n\n## What it makes\n\n(.+)$`)
+
+// About reads about.md: the place in the paper as its title, the report's text
+// and README.md's.
+func (d Definition) About() About {
+	m := aboutForm.FindStringSubmatch(d.text("about.md"))
+	if m == nil {
+		panic(fmt.Sprintf("lab: experiment %s: about.md: want a title, a text, and ## What it makes", d.ID))
+	}
+	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	return About{Place: m[1], Text: line(m[2]), Makes: line(m[3])}
+}
+
+// Base is what every experiment embeds: its spec, of a type that embeds Head and
+// has profiles, and what follows from it.
+type Base[S any] struct {
+	Spec S
+	// Others is what else decides samples, such as another experiment's spec; nil:
+	// nothing.
+	Others func(profile string) string
+
+	text    string
+	untimed bool
+	head    struct {
+		Head     `yaml:",inline"`
+		Profiles map[string]ExpectedOnly `yaml:"profiles"`
+	}
+}
+
+// Read decodes a spec, and checks its profiles and what the experiment checks.
+func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
+	b.text = string(from.Text)
+	return Decode(from.Name, from.Text, &b.Spec, func() *Problem {
+		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
+			return At(err)
+		}
+		if p := checkProfiles(b.head.Profiles); p != nil {
+			return p
+		}
+		return check()
+	})
+}
+
+func (b *Base[S]) ID() string { return b.head.Experiment }
+
+func (b *Base[S]) Title() string { return b.head.Title }
+
+func (b *Base[S]) Expected(profile string) time.Duration {
+	return time.Duration(b.head.Profiles[profile].Expected)
+}
+
+// DoNotTime says that nothing of the samples is timed.
+func (b *Base[S]) DoNotTime() { b.untimed = true }
+
+func (b *Base[S]) Key(profile string) records.Key {
+	on := machine.This()
+	if b.untimed {
+		on = on.Bits()
+	}
+	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: on.Key()}
+}
+
+// Says returns, as text, what the spec says for a profile: without other profiles and
+// without fields that are only shown.
+func (b *Base[S]) Says(profile string) string {
+	return yamldoc.Deciding([]byte(b.text), &b.Spec, func(path []string) bool {
+		return len(path) == 2 && path[0] == "profiles" && path[1] != profile
+	})
+}
+
+// Decides returns what decides a profile's samples, as text: what the spec says for it,
+// the figures of the accelerators that it names, and Others.
+func (b *Base[S]) Decides(profile string) string {
+	text := b.Says(profile) + Figures(&b.Spec)
+	if b.Others != nil {
+		text += b.Others(profile)
+	}
+	return text
+}
+
+// Figures returns the peak figures of every accelerator that a spec, or a part of it,
+// names, in its order, without descriptions and sources.
+func Figures(spec any) (text string) {
+	for _, name := range yamldoc.Words(spec, "accelerator") {
+		a, err := accelerator.Named(name)
+		if err != nil {
+			panic(err) // specs are checked
+		}
+		text += a.Figures()
+	}
+	return text
+}
+
+// AtRates is the name of a sample that is modelled on an accelerator of the given name,
+// with a change (nil: none). At its peak, whose figures are in the key, it is the sample's
+// own. Otherwise it also names the accelerator's efficiencies, so that other efficiencies
+// make other samples while what else has the same key, such as timed steps, stays.
+func AtRates(sample, on string, change func(*accelerator.Accelerator)) string {
+	a, err := accelerator.Named(on)
+	if err != nil {
+		panic(err) // specs are checked
+	}
+	if change != nil {
+		change(a)
+	}
+	if e := a.Efficient(); e != "" {
+		return sample + "/efficiencies=" + e
+	}
+	return sample
+}

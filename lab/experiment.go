@@ -1,0 +1,97 @@
+// Package suite defines an experiment (a spec, samples, tables) and has what all
+// experiments share to read specs and to write reports.
+package lab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gpipebench/internal/progress"
+	"gpipebench/internal/usage"
+	"gpipebench/lab/records"
+)
+
+// Experiment is one of the suite: it measures into a log, and reports from one.
+// Every one embeds Base.
+type Experiment interface {
+	ID() string
+	Title() string
+	// Expected is how long measuring takes on two cores of a few years ago.
+	Expected(profile string) time.Duration
+	// Key returns the key of a profile's samples on this machine.
+	Key(profile string) records.Key
+	Read(from SpecFile, check func() *Problem) error
+	// DoNotTime makes one key of all machines that give the same bits.
+	DoNotTime()
+
+	// Resolve settles what the spec names, and refuses values that do not go together.
+	Resolve() *Problem
+	// Measure adds the samples that the log lacks.
+	Measure(ctx context.Context, log *records.Log, p progress.Progress) error
+	// Report computes what is shown from a complete log, and shows a reference, if there
+	// is one, beside it.
+	Report(log, reference *records.Log) (*Report, error)
+}
+
+// Report is what an experiment has to show.
+type Report struct {
+	Tables []*Table
+	Files  []File // beside the tables
+	// Verdict is nil unless the experiment has found something that must not be.
+	Verdict error
+}
+
+// File is a file of a report.
+type File struct {
+	Name string
+	Text string
+}
+
+func (f File) Write(w io.Writer) error {
+	_, err := io.WriteString(w, f.Text)
+	return err
+}
+
+// Rendered returns every file of a report, tables included.
+func (r *Report) Rendered() []File {
+	var files []File
+	for _, t := range r.Tables {
+		for _, f := range []struct{ format, extension string }{{"markdown", ".md"}, {"csv", ".csv"}} {
+			var text strings.Builder
+			if err := t.Write(&text, f.format); err != nil {
+				panic(err) // memory takes everything
+			}
+			files = append(files, File{t.ID + f.extension, text.String()})
+		}
+	}
+	return append(files, r.Files...)
+}
+
+// ProfileOf returns a spec's profile of a name, or an error that lists the names.
+func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
+	p, ok := profiles[name]
+	if !ok {
+		return p, usage.Mark(CheckProfile(name))
+	}
+	return p, nil
+}
+
+// checkProfiles reports a profile that a spec lacks, or one of an unknown name.
+func checkProfiles(profiles map[string]ExpectedOnly) *Problem {
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		if err := CheckProfile(name); err != nil {
+			return At(err, "profiles", name)
+		}
+	}
+	for _, name := range Profiles {
+		if _, ok := profiles[name]; !ok {
+			return At(errors.New("no profile "+name+": want "+strings.Join(Profiles, ", ")), "profiles")
+		}
+	}
+	return nil
+}

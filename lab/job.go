@@ -1,0 +1,66 @@
+package lab
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"gpipebench/internal/defect"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/records"
+)
+
+// Job makes a sample, in which nothing is timed. Make also returns in a few words
+// what it has made, for the progress.
+type Job struct {
+	Sample string
+	Seed   uint64
+	Make   func(ctx context.Context) (sample any, made string, err error)
+}
+
+// Missing are the jobs whose samples a log lacks.
+func Missing(log *records.Log, jobs []Job) []Job {
+	return slices.DeleteFunc(jobs, func(j Job) bool { return log.Has(j.Sample) })
+}
+
+// MakeMissing makes the samples of an experiment's jobs that a log lacks: see Beside. Jobs
+// with the same sample make the same, and one of them is done.
+func MakeMissing(ctx context.Context, id string, log *records.Log, p progress.Progress, jobs []Job) error {
+	asked := map[string]bool{}
+	jobs = slices.DeleteFunc(Missing(log, jobs), func(j Job) bool {
+		twice := asked[j.Sample]
+		asked[j.Sample] = true
+		return twice
+	})
+	if len(jobs) == 0 {
+		return nil
+	}
+	p.Begin(id, len(jobs))
+	defer p.End()
+	return Beside(ctx, log, p, jobs)
+}
+
+// Beside makes the samples of jobs, as many at a time as there are cores, and adds them
+// to a log. The samples do not depend on how many are made at a time.
+func Beside(ctx context.Context, log *records.Log, p progress.Progress, jobs []Job) error {
+	var one sync.Mutex // for log and progress
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, j := range jobs {
+		group.Go(func() (err error) {
+			defer defect.Catch(&err)
+			sample, made, err := j.Make(ctx)
+			if err != nil {
+				return err
+			}
+			one.Lock()
+			defer one.Unlock()
+			p.Advance(made)
+			return log.Add(j.Sample, j.Seed, sample)
+		})
+	}
+	return group.Wait()
+}

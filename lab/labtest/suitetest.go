@@ -1,0 +1,165 @@
+// Package suitetest helps to test experiments.
+package labtest
+
+import (
+	"flag"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+)
+
+// Use -update where a table is meant to look different, and read the diff.
+var Update = flag.Bool("update", false, "write the golden files anew")
+
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *Update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// RendersReference skips a test where short ones run: under the race detector,
+// which takes minutes over the whole reference.
+func RendersReference(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("renders the whole reference")
+	}
+}
+
+// Loaded is an experiment of the program's own spec.
+func Loaded[T lab.Experiment](t *testing.T, load func(...lab.SpecFile) (lab.Experiment, error)) T {
+	t.Helper()
+	e, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(T)
+}
+
+// Edited is an experiment's spec with the first old replaced.
+func Edited(t *testing.T, d lab.Definition, old, replacement string) []byte {
+	t.Helper()
+	text := strings.Replace(d.Spec(), old, replacement, 1)
+	if text == d.Spec() {
+		t.Fatalf("the spec of %s has no %q", d.ID, old)
+	}
+	return []byte(text)
+}
+
+// Refused is what is wrong with an experiment's spec in which the first old is
+// replaced, as x.yaml.
+func Refused(t *testing.T, d lab.Definition, old, replacement string) error {
+	t.Helper()
+	_, err := d.Load(lab.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: Edited(t, d, old, replacement)})
+	return err
+}
+
+// LineWith is the number of the first line of a spec that has a part in it.
+func LineWith(text []byte, part string) int {
+	return 1 + slices.IndexFunc(strings.Split(string(text), "\n"), func(l string) bool { return strings.Contains(l, strings.TrimSpace(part)) })
+}
+
+// CheckRefused holds what is wrong with an experiment's spec, in which the first of
+// each case is replaced by the second, against the third.
+func CheckRefused(t *testing.T, d lab.Definition, cases [][3]string) {
+	t.Helper()
+	for _, c := range cases {
+		err := Refused(t, d, c[0], c[1])
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%s: %v; want %s", c[1], err, c[2])
+		}
+	}
+}
+
+// CheckKey checks that the key of an experiment's samples depends on the figures of an
+// accelerator that it models by, and not on its description, sources or efficiencies, which
+// are in the names of the samples that they decide. Modelling
+// returns the experiment with the accelerator of a file.
+func CheckKey(t *testing.T, modelling func(file string) lab.Experiment) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\nlink: none\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("memory: 1GiB")
+	e := modelling(file)
+	key := e.Key("smoke")
+	if write("memory: 1GiB\ndescription: mine\nsources: {memory: a guess}"); e.Key("smoke") != key {
+		t.Errorf("%s: another description gives another key", e.ID())
+	}
+	peak, rated := lab.AtRates("s", file, accelerator.AtPeak), lab.AtRates("s", file, nil)
+	if write("memory: 1GiB\nefficiencies: [{of: dense, share: 0.5, source: mine}]"); e.Key("smoke") != key {
+		t.Errorf("%s: efficiencies give another key", e.ID())
+	}
+	if half := lab.AtRates("s", file, nil); rated != "s" || peak != "s" || lab.AtRates("s", file, accelerator.AtPeak) != peak || half == rated {
+		t.Errorf("%s: samples %q and %q at the peak, with efficiencies %q", e.ID(), peak, rated, half)
+	}
+	if write("memory: 2GiB"); e.Key("smoke") == key {
+		t.Errorf("%s: more memory gives the same key", e.ID())
+	}
+}
+
+// CheckLacking checks that there is no report of a log that lacks samples.
+func CheckLacking(t *testing.T, e lab.Experiment, log *records.Log) {
+	t.Helper()
+	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("%s with %d samples: %v, want that there is no sample", e.ID(), len(log.Names), err)
+	}
+}
+
+// MeasureTwice measures an experiment's samples and checks that measuring again adds none.
+func MeasureTwice(t *testing.T, e lab.Experiment, log *records.Log) {
+	t.Helper()
+	measure := func() {
+		t.Helper()
+		if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measure()
+	once := maps.Clone(log.Samples)
+	if measure(); !maps.Equal(log.Samples, once) {
+		t.Errorf("%s: %d samples, and others or more, %d, after measuring again", e.ID(), len(once), len(log.Samples))
+	}
+}
+
+// CheckCells checks the numbers in some columns of a table's row, to a billionth.
+func CheckCells(t *testing.T, table *lab.Table, row []lab.Value, want map[string]float64) {
+	t.Helper()
+	for column, want := range want {
+		got := row[table.Column(column)]
+		if len(got.Numbers) == 0 || !(math.Abs(got.Numbers[0]-want) <= 1e-9*math.Abs(want)) {
+			t.Errorf("%s, %s: %s is %v, want %v", table.ID, row[0].Text, column, got, want)
+		}
+	}
+}
+
+// CheckPlots checks that a report's files are a figure, as SVG and PNG.
+func CheckPlots(t *testing.T, r *lab.Report) {
+	t.Helper()
+	if len(r.Files) != 2 || !strings.HasPrefix(r.Files[0].Text, "<?xml") || !strings.HasPrefix(r.Files[1].Text, "\x89PNG") {
+		t.Errorf("%d files, want an SVG and a PNG", len(r.Files))
+	}
+}

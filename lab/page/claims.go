@@ -1,0 +1,182 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments"
+	"gpipebench/lab"
+	"gpipebench/lab/claims"
+)
+
+// pageClaims are the verdicts.
+type pageClaims struct {
+	Of      string     // what they are about
+	Says    string     // what all verdicts together say about the first paper
+	Summary *pageTable // counts by kind
+	Bases   *pageTable // and by what the evidence is
+	// Tolerances say how far a figure may be from the paper's, and why.
+	Tolerances *pageTable
+	InSmall    *lab.Table // for documents
+	Counts     []pageCount
+	Wrong      []string
+	Fails      []claims.Judgement
+	Ledger     *pageLedger
+	Total      int
+}
+
+// pageCount is a verdict, its colour, and how many claims have it.
+type pageCount struct {
+	claims.VerdictMeaning
+	Tone string // good, fair, bad; "": grey
+	N    int
+}
+
+// tones of verdicts; others are grey.
+var tones = map[claims.Verdict]string{
+	claims.Reproduced: "good", claims.Holds: "good", claims.Agrees: "good", claims.Shown: "good",
+	claims.Differs: "fair", claims.Disagrees: "fair", claims.Inconclusive: "fair", claims.NotDecided: "fair",
+	claims.Fails: "bad",
+}
+
+// toneOf returns a verdict's colour.
+func toneOf(verdict string) string { return tones[claims.Verdict(verdict)] }
+
+// pageLedger is every claim, which a reader filters by verdict, kind and version of the
+// paper. This takes no script: a link to a verdict's id shows its claims alone, and so
+// do the choices of a kind and of a version.
+type pageLedger struct {
+	pageTable
+	Verdicts []pageCount // that occur
+	Filters  []pageFilter
+	Styles   template.CSS
+	rows     []pageRow
+}
+
+// pageFilter is a choice of one value.
+type pageFilter struct {
+	Name, Label string
+	Values      []pageChoice
+}
+
+// pageChoice is a value of a filter, and how many claims have it.
+type pageChoice struct {
+	Value, Means string
+	N            int
+}
+
+type pageRow struct{ id, class string }
+
+// RowID is what a link to a claim names.
+func (l *pageLedger) RowID(row int) string { return l.rows[row].id }
+
+// RowClass is what filters find a claim by.
+func (l *pageLedger) RowClass(row int) string { return l.rows[row].class }
+
+// idOf returns a text as part of an id or of a class.
+func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), "-") }
+
+// verify judges the claims of a paper, or of all that the results have records of: "".
+func (r Reporting) verify(ctx context.Context, paper string) (*claims.Verification, error) {
+	return claims.Verifying{Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference), Paper: paper}.Run(ctx)
+}
+
+// newPageClaims is what a page shows of verdicts.
+func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
+	c = &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
+	for _, m := range claims.Verdicts {
+		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
+	}
+	for _, one := range v.Claims {
+		if one.Verdict == claims.Fails {
+			c.Fails = append(c.Fails, one)
+		}
+	}
+	byKind, byBasis := v.Summary()
+	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary"}, &pageTable{Table: byBasis, Class: "summary"}
+	for _, t := range v.Tables() {
+		if t.ID == "claims-tolerances" {
+			c.Tolerances = newPageTable(t, "")
+		}
+	}
+	c.Ledger, err = newLedger(v, c.Counts)
+	return c, err
+}
+
+// newLedger is the table of all claims, a row for each in the verification's order.
+func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) {
+	tables := v.Tables()
+	at := slices.IndexFunc(tables, func(t *lab.Table) bool { return t.ID == "claims" })
+	if at < 0 || len(tables[at].Rows) != len(v.Claims) {
+		return nil, fmt.Errorf("%d claims and no table of as many rows", len(v.Claims))
+	}
+	l := &pageLedger{pageTable: pageTable{Table: tables[at], Class: "ledger"}}
+	l.Verdicts = slices.DeleteFunc(slices.Clone(counts), func(c pageCount) bool { return c.N == 0 })
+	versions, err := claims.Versions()
+	if err != nil {
+		return nil, err
+	}
+	kinds := &pageFilter{Name: "kind", Label: "Kind"}
+	bases := &pageFilter{Name: "basis", Label: "Evidence"}
+	profiles := &pageFilter{Name: "profile", Label: "Profile"}
+	papers := &pageFilter{Name: "paper", Label: "Version"}
+	ledgers := &pageFilter{Name: "ledger", Label: "Paper"}
+	for _, c := range v.Claims {
+		class := "verdict-" + idOf(c.Verdict) + " " + kinds.count(string(c.Kind), "")
+		if c.Basis != "" {
+			class += " " + bases.count(string(c.Basis), "")
+		}
+		if c.Profile != "" {
+			class += " " + profiles.count(c.Profile, "")
+		}
+		for _, version := range strings.Split(c.Version, ", ") {
+			class += " " + papers.count(version, versions[version])
+		}
+		class += " " + ledgers.count(c.Ledger, "")
+		l.rows = append(l.rows, pageRow{"claim-" + idOf(c.ID), class})
+	}
+	slices.SortStableFunc(kinds.Values, func(a, b pageChoice) int {
+		return cmp.Compare(slices.Index(claims.Kinds, claims.Kind(a.Value)), slices.Index(claims.Kinds, claims.Kind(b.Value)))
+	})
+	l.Filters = []pageFilter{*kinds, *bases, *profiles, *papers}
+	if len(ledgers.Values) > 1 {
+		l.Filters = append(l.Filters, *ledgers)
+	}
+	l.Styles = l.styles()
+	return l, nil
+}
+
+// count counts a value, and returns the class of what has it.
+func (f *pageFilter) count(value, means string) string {
+	i := slices.IndexFunc(f.Values, func(c pageChoice) bool { return c.Value == value })
+	if i < 0 {
+		i = len(f.Values)
+		f.Values = append(f.Values, pageChoice{Value: value, Means: means})
+	}
+	f.Values[i].N++
+	return f.Name + "-" + idOf(value)
+}
+
+// styles hide the rows that are not asked for.
+func (l *pageLedger) styles() template.CSS {
+	var b strings.Builder
+	hide := func(when, class string) {
+		fmt.Fprintf(&b, "main:has(%s) .ledger tbody tr:not(.%s) { display: none }\n", when, class)
+	}
+	for _, c := range l.Verdicts {
+		class := "verdict-" + idOf(c.Verdict)
+		hide("#"+class+":target", class)
+		fmt.Fprintf(&b, "main:has(#%s:target) .filter a[href=\"#%[1]s\"] { font-weight: 700; color: inherit; text-decoration: none }\n", class)
+	}
+	for _, f := range l.Filters {
+		for _, c := range f.Values {
+			class := f.Name + "-" + idOf(c.Value)
+			hide("#only-"+class+":checked", class)
+		}
+	}
+	return template.CSS(b.String())
+}

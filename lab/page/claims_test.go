@@ -1,0 +1,73 @@
+package page
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/lab/claims"
+	"gpipebench/lab/labtest"
+)
+
+// Every claim has an id that its own names make, and what filters find it by: each
+// verdict, kind and version that occurs.
+func TestLedger(t *testing.T) {
+	one := func(id, version string, kind claims.Kind, verdict claims.Verdict) claims.Judgement {
+		return claims.Judgement{Claim: claims.Claim{ID: id, Version: version, Kind: kind, Basis: claims.Measured, Ledger: "gpipe"}, Verdict: verdict, Profile: "full"}
+	}
+	v := &claims.Verification{Claims: []claims.Judgement{
+		one("growth/Naive-1", "N, V1", claims.Ratio, claims.Differs),
+		one("hash", "here", claims.Ours, claims.Holds),
+	}}
+	l, err := newLedger(v, []pageCount{{claims.VerdictMeaning{Verdict: claims.Holds}, "good", 1}, {claims.VerdictMeaning{Verdict: claims.Fails}, "bad", 0}, {claims.VerdictMeaning{Verdict: claims.Differs}, "fair", 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.RowID(0), "claim-growth-Naive-1"; got != want {
+		t.Errorf("id %s, want %s", got, want)
+	}
+	if got, want := l.RowClass(0), "verdict-differs kind-ratio basis-measured profile-full paper-N paper-V1 ledger-gpipe"; got != want {
+		t.Errorf("class %s, want %s", got, want)
+	}
+	if len(l.Verdicts) != 2 {
+		t.Errorf("verdicts to choose from: %v, want those that occur", l.Verdicts)
+	}
+	for _, hides := range []string{
+		"main:has(#verdict-holds:target) .ledger tbody tr:not(.verdict-holds)",
+		"main:has(#only-kind-ours:checked) .ledger tbody tr:not(.kind-ours)",
+		"main:has(#only-paper-V1:checked) .ledger tbody tr:not(.paper-V1)",
+	} {
+		if !strings.Contains(string(l.Styles), hides) {
+			t.Errorf("no style %s in %s", hides, l.Styles)
+		}
+	}
+	if means := l.Filters[3].Values[0].Means; !strings.Contains(means, "NeurIPS") {
+		t.Errorf("version N is %q", means)
+	}
+	if n := len(l.Filters); n != 4 {
+		t.Errorf("%d filters: one paper leaves no choice of one", n)
+	}
+	v.Claims[1].Ledger = "beyond"
+	if l, err = newLedger(v, nil); err != nil || len(l.Filters) != 5 || !strings.Contains(string(l.Styles), "main:has(#only-ledger-beyond:checked) .ledger tbody tr:not(.ledger-beyond)") {
+		t.Errorf("no choice of a paper: %v, %v", l.Filters, err)
+	}
+}
+
+// Every claim is counted on one tile.
+func TestTiles(t *testing.T) {
+	labtest.RendersReference(t)
+	v, err := verified(Reporting{Results: "../../results/reference-full", Rest: "../../results/reference"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newPageClaims(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, tile := range c.Counts {
+		sum += tile.N
+	}
+	if sum != c.Total || c.Total == 0 {
+		t.Errorf("tiles count %d claims of %d", sum, c.Total)
+	}
+}

@@ -1,0 +1,561 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpipebench/bench/rows"
+	"gpipebench/experiments"
+	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/claims"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+)
+
+// No number in README.md and docs that comes out of the reference is typed: what
+// stands between a marker and <!-- end --> is made of the reference: of results/reference-full
+// where that has it, otherwise of results/reference. Markers are,
+// each on a line of its own,
+//
+//	<!-- table: ID -->                    a table's columns, title and origin
+//	<!-- table: ID | column; column -->   some columns
+//	<!-- picture: FILE | what it shows -->
+//	<!-- claims -->                       verdicts of verify by kind of claim, and by what the evidence is
+//	<!-- claims: PAPER -->                those on another paper than the first
+//	<!-- says -->                         what they say about the paper
+//	<!-- in-small -->                     claims that are shown in small, and what came out
+//	<!-- commands -->                     the experiments' commands, what each makes, and its last result
+//	<!-- commands: PAPER -->              those of another paper than the first
+//	<!-- experiments -->                  each experiment, its plots, and links to its tables
+//	<!-- durations -->                    how long each experiment's samples took
+//	<!-- bench -->                        what make bench has measured
+//
+// and within a line
+//
+//	<!-- value: NAME -->12%<!-- end -->
+//
+// where a comment at the end of the file has the names: what each is, in the words
+// of claims.yaml, and how it is printed.
+//
+//	<!-- values
+//	NAME = 100*cell("table", "column", "key", "value") | %.0f%%
+//	-->
+//
+// After a change to the reference or to a marker, write them anew with make
+// reference.
+func TestDocuments(t *testing.T) {
+	labtest.RendersReference(t)
+	const root = "../.."
+	documents, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal("no docs", err)
+	}
+	const quick, full = "results/reference", "results/reference-full"
+	figure, err := claims.Verifying{Results: filepath.Join(root, full), Rest: filepath.Join(root, quick)}.Figures(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(documents, root+"/README.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, _ := filepath.Rel(root, name)
+		d := document{name: base, figure: figure}
+		dirs := []string{full, quick}
+		if base == quick+"/README.md" {
+			dirs = []string{quick}
+		}
+		for _, dir := range dirs {
+			tables, err := filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/"})
+		}
+		got, err := d.regenerate(string(text))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got == string(text) {
+			continue
+		}
+		if *labtest.Update {
+			if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
+		at := slices.IndexFunc(was, func(line string) bool { i := slices.Index(is, line); return i < 0 })
+		t.Errorf("%s:%d is not what the reference gives; write it anew: make reference", base, max(at, 0)+1)
+	}
+}
+
+var (
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|in-small|commands|experiments|durations|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
+	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
+	readmeEnd    = "<!-- end -->"
+)
+
+// document is a file with markers, and what is put between them.
+type document struct {
+	name   string
+	from   []directory // where the first that has something decides
+	figure func(expression string) (float64, error)
+}
+
+// directory is one of results.
+type directory struct {
+	results string
+	tables  string // its tables, as a reader of the document has them
+}
+
+// reporting is the report of a document's directories.
+func (d document) reporting() Reporting {
+	r := Reporting{Results: d.from[0].results}
+	if len(d.from) > 1 {
+		r.Rest = d.from[1].results
+	}
+	return r
+}
+
+// verdicts are those on the claims of all papers that were asked for, which take seconds.
+var verdicts = map[Reporting]*claims.Verification{}
+
+func verified(r Reporting) (*claims.Verification, error) {
+	if verdicts[r] == nil {
+		v, err := r.verify(context.Background(), experiments.AllPapers)
+		if err != nil {
+			return nil, err
+		}
+		verdicts[r] = v
+	}
+	return verdicts[r], nil
+}
+
+// regenerate puts what a directory of results has between a text's markers.
+func (d document) regenerate(text string) (string, error) {
+	text, err := d.values(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", d.name, err)
+	}
+	var out []string
+	open := 0 // the line of the marker that is not closed yet
+	for i, line := range strings.Split(text, "\n") {
+		m := readmeMarker.FindStringSubmatch(line)
+		switch {
+		case line == readmeEnd && open == 0:
+			return "", fmt.Errorf("%s:%d: an end without a marker", d.name, i+1)
+		case line == readmeEnd:
+			open = 0
+		case m != nil && open > 0:
+			return "", fmt.Errorf("%s:%d: a marker within that of line %d: want %s before", d.name, i+1, open, readmeEnd)
+		case m != nil:
+			open = i + 1
+			made, err := d.generated(m[1], m[2], m[3])
+			if err != nil {
+				return "", fmt.Errorf("%s:%d: %w", d.name, i+1, err)
+			}
+			out = append(out, line, "", made, "")
+			continue
+		case open > 0:
+			continue
+		}
+		out = append(out, line)
+	}
+	if open > 0 {
+		return "", fmt.Errorf("%s:%d: no %s", d.name, open, readmeEnd)
+	}
+	return strings.Join(out, "\n"), nil
+}
+
+// values puts figures between the markers within lines.
+func (d document) values(text string) (string, error) {
+	printed, used := map[string]string{}, map[string]bool{}
+	if named := valueNames.FindStringSubmatch(text); named != nil {
+		for line := range strings.SplitSeq(strings.TrimSpace(named[1]), "\n") {
+			name, is, ok := strings.Cut(line, " = ")
+			at := strings.LastIndex(is, " | ")
+			if !ok || at < 0 || printed[name] != "" {
+				return "", fmt.Errorf("%q: want a name of its own = an expression | a format", line)
+			}
+			v, err := d.figure(is[:at])
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", name, err)
+			}
+			printed[name] = fmt.Sprintf(is[at+len(" | "):], v)
+		}
+	}
+	var unknown error
+	text = valueMarker.ReplaceAllStringFunc(text, func(whole string) string {
+		m := valueMarker.FindStringSubmatch(whole)
+		if printed[m[2]] == "" {
+			unknown = fmt.Errorf("no value %s", m[2])
+		}
+		used[m[2]] = true
+		return m[1] + printed[m[2]] + m[3]
+	})
+	if n := strings.Count(text, "<!-- value: "); n != len(valueMarker.FindAllString(text, -1)) {
+		return "", errors.New("a value's marker without its end in the same line, or with a < before it")
+	}
+	for name := range printed {
+		if !used[name] && unknown == nil {
+			unknown = fmt.Errorf("value %s is nowhere shown", name)
+		}
+	}
+	return text, unknown
+}
+
+// generated is the text that belongs after one marker.
+func (d document) generated(kind, id, more string) (string, error) {
+	switch kind {
+	case "bench": // the last directory has it: it has no profiles
+		log, err := records.Load(filepath.Join(d.from[len(d.from)-1].results, "records", "bench.jsonl"), rows.Key().Experiment)
+		if errors.Is(err, fs.ErrNotExist) {
+			return notThere, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		t, err := rows.Table(log)
+		if err != nil {
+			return "", err
+		}
+		var b strings.Builder
+		err = t.Draw(&b, true)
+		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
+	case "claims", "says", "in-small":
+		v, err := verified(d.reporting())
+		if err != nil {
+			return "", err
+		}
+		c, err := newPageClaims(v.Of(cmp.Or(id, experiments.Papers[0].Name)))
+		if err != nil {
+			return "", err
+		}
+		switch kind {
+		case "says":
+			return c.Says, nil
+		case "in-small":
+			return summarised(c.InSmall)
+		}
+		byKind, err := summarised(c.Summary.Table)
+		if err != nil {
+			return "", err
+		}
+		byBasis, err := summarised(c.Bases.Table)
+		return byKind + "\n\n" + byBasis, err
+	case "commands":
+		of := slices.IndexFunc(experiments.Papers, func(p lab.Paper) bool { return p.Name == cmp.Or(id, experiments.Papers[0].Name) })
+		if of < 0 {
+			return "", fmt.Errorf("no paper %q", id)
+		}
+		return d.commandsTable(experiments.Papers[of])
+	case "experiments":
+		return d.from[0].experiments()
+	case "durations":
+		return d.from[0].durations()
+	case "picture":
+		for _, dir := range d.from {
+			if dir.has(id) {
+				return fmt.Sprintf("![%s](%s)", more, dir.tables+id), nil
+			}
+		}
+		return notThere, nil
+	}
+	for _, dir := range d.from {
+		text, err := os.ReadFile(filepath.Join(dir.results, "tables", id+".md"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return excerpt(string(text), more, fmt.Sprintf("[notes](%s%s.md)%s", dir.tables, id, dir.plotOf(id)))
+	}
+	return notThere, nil
+}
+
+// has reports whether a file is among the tables.
+func (d directory) has(name string) bool {
+	_, err := os.Stat(filepath.Join(d.results, "tables", name))
+	return err == nil
+}
+
+// commandsTable has a row for each command of a paper's experiments.
+func (d document) commandsTable(paper lab.Paper) (string, error) {
+	var b strings.Builder
+	b.WriteString("| command | makes | takes | last result |\n|---|---|---|---|")
+	for _, parts := range experiments.Commands(paper.Experiments) {
+		id := parts[0].ID
+		var makes, last []string
+		var takes time.Duration
+		for _, part := range parts {
+			e, err := part.Load()
+			if err != nil {
+				return "", err
+			}
+			makes, takes = append(makes, part.About().Makes), takes+e.Expected("quick")
+		}
+		for _, dir := range d.from {
+			result, err := dir.last(parts)
+			if err != nil {
+				return "", err
+			}
+			last = append(last, result...)
+		}
+		fmt.Fprintf(&b, "\n| `make %s` | %s | %s | %s |", id, strings.Join(makes, "; "), units.FormatWait(takes), cmp.Or(strings.Join(last, "; "), "-"))
+	}
+	return b.String(), nil
+}
+
+// last refers to the result of the experiments of one command, the first of which names
+// it; nil: there is none.
+func (d directory) last(parts []lab.Definition) ([]string, error) {
+	id := parts[0].ID
+	log, err := records.Load(records.File(d.results, id), id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tables, err := filepath.Glob(filepath.Join(d.results, "tables", id+"*.md"))
+	if err != nil || len(tables) == 0 {
+		return nil, fmt.Errorf("%s has records and no table: %v", id, err)
+	}
+	first := slices.MinFunc(tables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	result := fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, d.tables+filepath.Base(first))
+	for _, part := range parts {
+		result += d.plotOf(part.ID)
+	}
+	return []string{result}, nil
+}
+
+const notThere = "*Not among the reference results yet.*"
+
+// summarised is a table in Markdown less the columns that are empty.
+func summarised(t *lab.Table) (string, error) {
+	short, rows := *t, t.Printed()
+	short.Rows = slices.Clone(t.Rows)
+	short.Only(func(i int) bool { return slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) })
+	var b strings.Builder
+	err := short.Draw(&b, true)
+	return strings.TrimSpace(b.String()), err
+}
+
+// excerpt takes some columns of a table that was written as Markdown, all if
+// none are named, with its title, where the rest is, its verdict and its origin.
+func excerpt(text, columns, links string) (string, error) {
+	var title string
+	var rows [][]string
+	var notes []string
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "## "):
+			title = line[len("## "):]
+		case strings.HasPrefix(line, "|"):
+			rows = append(rows, cellsOf(line))
+		case strings.HasPrefix(line, "Verdict: "), strings.HasPrefix(line, "Measured ") && len(rows) > 0:
+			notes = append(notes, line)
+		}
+	}
+	if title == "" || len(rows) < 3 {
+		return "", fmt.Errorf("%s: no table with a title", links)
+	}
+	keep, err := chosen(rows[0], columns)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", links, err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** (%s)\n\n", title, links)
+	for n, row := range rows {
+		b.WriteString("|")
+		for _, i := range keep {
+			if n == 1 { // a rule that says where a column stands
+				row[i] = shortRule.ReplaceAllString(row[i], "--")
+			}
+			b.WriteString(" " + row[i] + " |")
+		}
+		b.WriteString("\n")
+	}
+	for _, note := range notes {
+		fmt.Fprintf(&b, "\n<sub>%s</sub>\n", note)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+var shortRule = regexp.MustCompile(`-{2,}`)
+
+// cellsOf splits a line of a Markdown table.
+func cellsOf(line string) (cells []string) {
+	const bar = "\x00"
+	line = strings.ReplaceAll(line, `\|`, bar)
+	for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+		cells = append(cells, strings.ReplaceAll(strings.TrimSpace(cell), bar, `\|`))
+	}
+	return cells
+}
+
+// chosen finds columns by their names.
+func chosen(head []string, columns string) (keep []int, err error) {
+	if columns == "" {
+		for i := range head {
+			keep = append(keep, i)
+		}
+		return keep, nil
+	}
+	for name := range strings.SplitSeq(columns, "; ") {
+		i := slices.Index(head, name)
+		if i < 0 {
+			return nil, fmt.Errorf("no column %q: want some of %s", name, strings.Join(head, "; "))
+		}
+		keep = append(keep, i)
+	}
+	return keep, nil
+}
+
+func TestExcerpt(t *testing.T) {
+	table := &lab.Table{
+		ID: "sample", Title: "A sample", Caption: []string{"Measured as a|b."},
+		Notes: []string{"Verdict: yes.", "Another note.", "Measured then."},
+	}
+	table.Texts("what")
+	table.Numbers("measured", "95%", "modelled")
+	table.Add("a|b", 1, "x", 2)
+	var b strings.Builder
+	if err := table.Write(&b, "markdown"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := excerpt(b.String(), "what; modelled; 95%", "[notes](there.md)")
+	want := `**A sample** ([notes](there.md))
+
+| what | modelled | 95% |
+`
+	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if _, err := excerpt(b.String(), "what; meant", "[notes](there.md)"); err == nil || !strings.Contains(err.Error(), `no column "meant"`) {
+		t.Errorf("a column that is not there: %v", err)
+	}
+	for text, want := range map[string]string{
+		"<!-- claims -->\n": "README.md:1: no <!-- end -->",
+		"a\n<!-- end -->":   "README.md:2: an end without",
+		"<!-- table: none -->\n<!-- table: none -->\n<!-- end -->": "README.md:2: a marker within",
+	} {
+		if _, err := (document{name: "README.md", from: []directory{{results: "../../results/reference"}}}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	there := "<!-- table: none -->\n\n" + notThere + "\n\n<!-- end -->\nend"
+	if got, err := (document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"); err != nil || got != there {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+func TestValuesInProse(t *testing.T) {
+	d := document{name: "page.md", figure: func(expression string) (float64, error) {
+		if expression != "a | b" {
+			return 0, errors.New("no " + expression)
+		}
+		return 12.5, nil
+	}}
+	const names = "\n<!-- values\none = a | b | %.1f%%\n-->\n"
+	got, err := d.regenerate("x <!-- value: one -->old<!-- end --> y, <!-- value: one --><!-- end -->." + names)
+	if want := "x <!-- value: one -->12.5%<!-- end --> y, <!-- value: one -->12.5%<!-- end -->." + names; err != nil || got != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for text, want := range map[string]string{
+		"<!-- value: two -->1<!-- end -->" + names: "page.md: no value two",
+		"nothing" + names:                          "page.md: value one is nowhere shown",
+		"<!-- value: one -->1\n" + names:           "page.md: a value's marker without its end",
+		"\n<!-- values\none = c | %v\n-->":         "page.md: one: no c",
+		"\n<!-- values\none = c\n-->":              `page.md: "one = c": want a name of its own`,
+		"<!-- value: one -->1<!-- end -->" + names[:len(names)-5] + "\none = a | b | %v\n-->": `page.md: "one = a | b | %v": want a name of its own`,
+	} {
+		if _, err := d.regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// What make bench has measured is a table; a row that it lacks says so.
+func TestBenchTable(t *testing.T) {
+	dir := t.TempDir()
+	d := document{from: []directory{{results: dir}}}
+	const marker = "<!-- bench -->\n\n%s\n\n<!-- end -->"
+	if got, err := d.regenerate(fmt.Sprintf(marker, "old")); err != nil || got != fmt.Sprintf(marker, notThere) {
+		t.Errorf("%v\n%s", err, got)
+	}
+	log, err := records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rows.Sample{What: "1 thread", Note: "PyTorch 2, a|b"}
+	s.Add("ours", "s", 0.25, 4, 0.5)
+	s.Add("resident", "MiB", 100)
+	s.Add("ratio", "", 0.7, 0.8, 0.9)
+	if err := log.Add(rows.List[1].SampleName(s), 0, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.regenerate(fmt.Sprintf(marker, "old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got, "\n")
+	for i, r := range rows.List {
+		line := strings.Join(cellsOf(lines[4+i]), " ; ")
+		want := r.Title + " ;  ; not measured ; " + r.Reach
+		if i == 1 {
+			want = r.Title + ` ; 1 thread ; ours 0.5 s, resident 100 MiB, ratio 0.800, (PyTorch 2, a\|b) ; ` + r.Reach
+		}
+		if line != want {
+			t.Errorf("%s, want\n%s", line, want)
+		}
+	}
+	if !strings.Contains(got, "<sub>Measured ") {
+		t.Errorf("no origin:\n%s", got)
+	}
+}
+
+// What README.md and docs refer to within the project is there.
+func TestLinks(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	found := 0
+	for _, name := range append(files, "../../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s refers to %s, which is not there", filepath.Base(name), m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no links found")
+	}
+}

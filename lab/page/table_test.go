@@ -1,0 +1,57 @@
+package page
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/lab"
+)
+
+// A reader sees what the row is, the paper and what was measured first, and the first
+// of these columns stay in sight.
+func TestColumnOrder(t *testing.T) {
+	table := &lab.Table{Title: "t"}
+	table.Texts("network")
+	table.Numbers("K", "paper", "theory, cut", "modelled", "measured, slow", "95%, slow", "measured, fast", "95%, fast", "measured/paper")
+	table.Add("A", 2, lab.Fixed(1.5, 1), 3, 4, 5, 6, 7, 8, 9)
+	p := newPageTable(table, "")
+	var names, cells []string
+	for i, c := range p.Columns {
+		names, cells = append(names, c.Name), append(cells, p.Rows[0][i].Text)
+	}
+	want := []string{"network", "K", "paper", "measured, slow", "95%, slow", "measured, fast", "95%, fast", "theory, cut", "modelled", "measured/paper"}
+	if !slices.Equal(names, want) {
+		t.Errorf("columns %q, want %q", names, want)
+	}
+	if got := strings.Join(cells, " "); got != "A 2 1.5 5 6 7 8 3 4 9" {
+		t.Errorf("cells %s", got)
+	}
+	if table.Columns[3].Name != "theory, cut" {
+		t.Error("the table itself has changed")
+	}
+	for i, want := range []string{"words kept first", "number kept", "number paper", "number measured"} {
+		if got := p.ColumnClass(i); got != want {
+			t.Errorf("class of %s: %q, want %q", names[i], got, want)
+		}
+	}
+	if p.Place(0) == "" || p.Place(1) == p.Place(0) || p.Place(2) != "" {
+		t.Errorf("places %q, %q, %q", p.Place(0), p.Place(1), p.Place(2))
+	}
+}
+
+// Without a measurement the order is the table's, and keys too wide to stay do not.
+func TestColumnsWithoutMeasurement(t *testing.T) {
+	table := &lab.Table{Title: "t"}
+	table.Texts("one", "two", "three")
+	table.Numbers("modelled", "paper")
+	long := strings.Repeat("long ", 20)
+	table.Add(long, long, long, 1, 2)
+	p := newPageTable(table, "")
+	if p.Columns[3].Name != "modelled" || p.Columns[4].Name != "paper" {
+		t.Errorf("columns %v", p.Columns)
+	}
+	if len(p.kept) != 1 {
+		t.Errorf("%d columns of %v rem stay in sight, want 1", len(p.kept), p.kept)
+	}
+}

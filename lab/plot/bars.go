@@ -1,0 +1,406 @@
+package plot
+
+import (
+	"cmp"
+	"image/color"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"gpipebench/internal/printable"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+)
+
+// BarPanel is groups of values, one of each series in a group: side by side or, if
+// stacked, one on top of another.
+type BarPanel struct {
+	Title, Y string
+	Names    []string // of the groups
+	Series   []BarSeries
+	Stacked  bool
+	Printed  bool // stacked bars have their values in them, where there is room
+	Levels   []Level
+	Band     *Band  // nil: none
+	Whiskers string // what the intervals are; "": 95% intervals
+}
+
+// BarSeries is the values of one colour, one for each group.
+type BarSeries struct {
+	Name   string
+	As     Shape
+	Ink    color.Color    // nil: that of the name
+	Values plotter.Values // NaN: none
+	Spread []Spread       // of some values
+}
+
+// Shape is how a series' values are drawn.
+type Shape int
+
+const (
+	Bar    Shape = iota // from 0 up
+	Mark                // a sign at the value
+	Across              // a line across the whole group, for what all others of the group are compared with
+	Range               // a grey band over the value's Spread, and a tick at the value
+)
+
+// Spread is the interval of a value.
+type Spread struct {
+	Group  int
+	Lo, Hi float64
+}
+
+// addInterval adds the 95% interval of a group's mean, if there is one.
+func addInterval(to []Spread, group int, of stats.Paired) []Spread {
+	if lo, hi, ok := of.Interval(0.95); ok {
+		to = append(to, Spread{group, lo, hi})
+	}
+	return to
+}
+
+func (s *BarSeries) Add(value float64) { s.Values = append(s.Values, value) }
+
+// AddMean adds the mean of values with its interval, if there is one.
+func (s *BarSeries) AddMean(values []float64) {
+	mean := stats.Sampled(values)
+	s.Spread = addInterval(s.Spread, len(s.Values), mean)
+	s.Add(mean.Mean)
+}
+
+// AddValue adds a cell's number with its interval, or nothing if it has none.
+func (s *BarSeries) AddValue(v lab.Value) {
+	if len(v.Interval) > 0 {
+		s.Spread = append(s.Spread, Spread{len(s.Values), v.Interval[0], v.Interval[1]})
+	}
+	s.Add(append(v.Numbers, math.NaN())[0])
+}
+
+func (p *BarPanel) seriesNames() (names []string) {
+	for _, s := range p.Series {
+		names = append(names, s.Name)
+	}
+	return append(names, p.intervals())
+}
+
+// intervals is their name in the legend.
+func (p *BarPanel) intervals() string { return cmp.Or(p.Whiskers, "95% interval") }
+
+func (p *BarPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
+	out := newPlot(p.Title, "", p.Y)
+	fromZero := p.Stacked
+	beside := 0 // series that stand side by side
+	for _, s := range p.Series {
+		fromZero = fromZero || s.As == Bar
+		if s.As != Across && s.any() {
+			beside++
+		}
+	}
+	if fromZero {
+		out.Y.Min, out.Y.Max = 0, 0
+	}
+	if p.Band != nil {
+		out.Title.Text += p.Band.below()
+		out.Add(area{*p.Band, len(p.Names)})
+	}
+	out.Add(levelGrid())
+	room := groupRoom(len(p.Names), panel)
+	width := 0.6 * room
+	if !p.Stacked {
+		width = 0.8 * room / vg.Length(max(beside, 1))
+	}
+	var keys []legendEntry
+	intervals := func(of []Spread, offset vg.Length) {
+		if len(of) > 0 {
+			out.Add(whiskers{of, offset})
+			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
+		}
+	}
+	base := make([]float64, len(p.Names)) // where a stacked bar begins
+	var over []plot.Plotter               // what must not be covered
+	place := 0
+	for i, s := range p.Series {
+		if !s.any() {
+			continue
+		}
+		ink := s.Ink
+		if ink == nil {
+			ink = inks[s.Name]
+		}
+		offset := width * vg.Length(float64(place)-float64(beside-1)/2)
+		if s.As != Across {
+			place++
+		}
+		switch {
+		case p.Stacked:
+			b := bars{of: s.Values, base: slices.Clone(base), ink: ink, width: width, printed: p.Printed}
+			spread := slices.Clone(s.Spread)
+			for k := range spread {
+				spread[k].Lo += base[spread[k].Group]
+				spread[k].Hi += base[spread[k].Group]
+			}
+			for k, v := range s.Values {
+				if v > 0 {
+					base[k] += v
+				}
+			}
+			out.Add(b)
+			keys = append(keys, legendEntry{s.Name, b})
+			// Each beside those of the series below.
+			intervals(spread, 0.8*width*vg.Length((float64(i)+0.5)/float64(len(p.Series))-0.5))
+		case s.As == Bar:
+			b := bars{of: s.Values, base: base, ink: ink, width: width, offset: offset}
+			out.Add(b)
+			keys = append(keys, legendEntry{s.Name, b})
+			intervals(s.Spread, offset)
+		case s.As == Mark:
+			m := marks{s.Values, draw.GlyphStyle{Color: ink, Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}, offset}
+			keys = append(keys, legendEntry{s.Name, m})
+			intervals(s.Spread, offset)
+			out.Add(m)
+		case s.As == Range:
+			r := ranges{whiskers{s.Spread, offset}, width}
+			t := ticks{s.Values, ink, width, offset}
+			out.Add(r, t)
+			keys = append(keys, legendEntry{s.Name, t}, legendEntry{p.intervals(), r})
+		case s.As == Across:
+			t := ticks{s.Values, ink, 0.92 * room, 0}
+			over = append(over, t)
+			keys = append(keys, legendEntry{s.Name, t})
+		}
+	}
+	out.Add(over...)
+	nominal(out, p.Names, panel)
+	if len(p.Levels) > 0 {
+		out.Add(levels{p.Levels, out.X.Max})
+	}
+	if fromZero {
+		out.Y.Max *= 1.05
+		if out.Y.Min < 0 {
+			out.Y.Min *= 1.05
+		}
+		return out, keys, nil
+	}
+	pad := 0.08 * (out.Y.Max - out.Y.Min)
+	out.Y.Min, out.Y.Max = out.Y.Min-pad, out.Y.Max+pad
+	return out, keys, nil
+}
+
+// any reports whether a series has a value.
+func (s *BarSeries) any() bool {
+	return slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) })
+}
+
+// valueRange is that of the values that there are, of n groups.
+func valueRange(values []float64) (xmin, xmax, ymin, ymax float64) {
+	ymin, ymax = math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			ymin, ymax = min(ymin, v), max(ymax, v)
+		}
+	}
+	return 0, float64(len(values) - 1), ymin, ymax
+}
+
+// bars are values of groups as bars, at an offset from the groups' middle.
+type bars struct {
+	of, base      []float64 // NaN: none
+	ink           color.Color
+	width, offset vg.Length
+	printed       bool
+}
+
+func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	letters := p.Y.Tick.Label
+	letters.Color = onBars
+	letters.XAlign, letters.YAlign = draw.XCenter, draw.YCenter
+	for i, v := range b.of {
+		if math.IsNaN(v) {
+			continue
+		}
+		x, from, to := toX(float64(i))+b.offset, toY(b.base[i]), toY(b.base[i]+v)
+		c.FillPolygon(b.ink, []vg.Point{{X: x - b.width/2, Y: from}, {X: x + b.width/2, Y: from}, {X: x + b.width/2, Y: to}, {X: x - b.width/2, Y: to}})
+		if text := strconv.FormatFloat(v, 'f', 1, 64); b.printed && to-from > letters.FontExtents().Height && letters.Width(text) < b.width {
+			c.FillText(letters, vg.Point{X: x, Y: (from + to) / 2}, text)
+		}
+	}
+}
+
+// onBars is the colour of letters on bars, which is the same on a dark page.
+var onBars = color.RGBA{0x11, 0x11, 0x11, 0xff}
+
+// DataRange keeps the bars within the axes.
+func (b bars) DataRange() (xmin, xmax, ymin, ymax float64) {
+	tops := slices.Clone(b.of)
+	for i := range tops {
+		tops[i] += b.base[i]
+	}
+	return valueRange(tops)
+}
+
+// Thumbnail draws one bar.
+func (b bars) Thumbnail(c *draw.Canvas) {
+	c.FillPolygon(b.ink, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
+}
+
+// marks are values of groups, at an offset from the groups' middle.
+type marks struct {
+	of     []float64 // NaN: none
+	style  draw.GlyphStyle
+	offset vg.Length
+}
+
+func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for i, v := range m.of {
+		if !math.IsNaN(v) {
+			c.DrawGlyph(m.style, vg.Point{X: toX(float64(i)) + m.offset, Y: toY(v)})
+		}
+	}
+}
+
+// DataRange keeps the values within the axes.
+func (m marks) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(m.of) }
+
+// Thumbnail draws one mark.
+func (m marks) Thumbnail(c *draw.Canvas) { c.DrawGlyph(m.style, c.Center()) }
+
+// ticks are values of groups as thick lines.
+type ticks struct {
+	of            []float64 // NaN: none
+	ink           color.Color
+	width, offset vg.Length
+}
+
+// line is as thick as a tick.
+func (t ticks) line() draw.LineStyle { return draw.LineStyle{Color: t.ink, Width: vg.Points(2.2)} }
+
+func (t ticks) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for i, v := range t.of {
+		if !math.IsNaN(v) {
+			x, y := toX(float64(i))+t.offset, toY(v)
+			c.StrokeLine2(t.line(), x-t.width/2, y, x+t.width/2, y)
+		}
+	}
+}
+
+// DataRange keeps the values within the axes.
+func (t ticks) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(t.of) }
+
+// Thumbnail draws one tick.
+func (t ticks) Thumbnail(c *draw.Canvas) {
+	c.StrokeLine2(t.line(), c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
+}
+
+// ranges are intervals of groups as grey bands.
+type ranges struct {
+	whiskers
+	width vg.Length
+}
+
+// bandGrey is the colour of bands between bars.
+var bandGrey = color.RGBA{0xcc, 0xcc, 0xcc, 0xff}
+
+func (r ranges) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for _, s := range r.of {
+		x, lo, hi := toX(float64(s.Group))+r.offset, toY(s.Lo), toY(s.Hi)
+		c.FillPolygon(bandGrey, []vg.Point{{X: x - r.width/2, Y: lo}, {X: x + r.width/2, Y: lo}, {X: x + r.width/2, Y: hi}, {X: x - r.width/2, Y: hi}})
+	}
+}
+
+// Thumbnail draws one band.
+func (r ranges) Thumbnail(c *draw.Canvas) { bars{ink: bandGrey}.Thumbnail(c) }
+
+// levelGrid is a grid of horizontal lines.
+func levelGrid() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Vertical.Color = nil
+	return g
+}
+
+// groupRoom is the approximate width of one of n groups in a panel of a width.
+func groupRoom(n int, panel vg.Length) vg.Length { return 0.82 * panel / vg.Length(n) }
+
+// nominal names groups on the x axis: in several lines where a name is wider than its
+// group, and at a slant where a single word is.
+func nominal(p *plot.Plot, groups []string, panel vg.Length) {
+	aslant, room := false, groupRoom(len(groups), panel)
+	fits := func(text string) bool { return p.X.Tick.Label.Width(text) <= 0.95*room }
+	folded := make([]string, len(groups))
+	for i, name := range groups {
+		var lines []string
+		for line := range strings.SplitSeq(name, "\n") {
+			lines = append(lines, printable.Fold(line, fits)...)
+		}
+		aslant = aslant || slices.ContainsFunc(lines, func(line string) bool { return !fits(line) })
+		folded[i] = strings.Join(lines, "\n")
+	}
+	if !aslant {
+		groups = folded
+	}
+	ticks := make(plot.ConstantTicks, len(groups))
+	for i, name := range groups {
+		ticks[i] = plot.Tick{Value: float64(i), Label: name}
+		if aslant {
+			ticks[i].Label = strings.ReplaceAll(name, "\n", " ")
+		}
+	}
+	if aslant {
+		// As steep as it must be for the first names not to reach beyond the panel.
+		angle := math.Pi / 5
+		for i, tick := range ticks {
+			left := 0.1*panel + room*(vg.Length(i)+0.5)
+			angle = max(angle, math.Acos(min(1, float64(left/p.X.Tick.Label.Width(tick.Label)))))
+		}
+		p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = angle, text.XRight, text.YCenter
+	}
+	p.X.Tick.Length, p.X.Width = 0, 0
+	p.X.Tick.Marker = ticks
+	p.X.Min, p.X.Max = -0.5, float64(len(groups))-0.5
+}
+
+// whiskers draws intervals over bars at an offset from the middle of their group.
+type whiskers struct {
+	of     []Spread
+	offset vg.Length
+}
+
+func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for _, s := range w.of {
+		whisker(c, toX(float64(s.Group))+w.offset, toY(s.Lo), toY(s.Hi))
+	}
+}
+
+func whisker(c draw.Canvas, x, lo, hi vg.Length) {
+	const half = vg.Length(3)
+	style := plotter.DefaultLineStyle
+	c.StrokeLine2(style, x, lo, x, hi)
+	c.StrokeLine2(style, x-half, lo, x+half, lo)
+	c.StrokeLine2(style, x-half, hi, x+half, hi)
+}
+
+// Thumbnail draws one interval.
+func (w whiskers) Thumbnail(c *draw.Canvas) {
+	whisker(*c, (c.Min.X+c.Max.X)/2, c.Min.Y, c.Max.Y)
+}
+
+// DataRange keeps the ends of the intervals within the axes.
+func (w whiskers) DataRange() (xmin, xmax, ymin, ymax float64) {
+	xmin, ymin = math.Inf(1), math.Inf(1)
+	xmax, ymax = math.Inf(-1), math.Inf(-1)
+	for _, s := range w.of {
+		x := float64(s.Group)
+		xmin, xmax, ymin, ymax = min(xmin, x), max(xmax, x), min(ymin, s.Lo), max(ymax, s.Hi)
+	}
+	return xmin, xmax, ymin, ymax
+}

@@ -1,0 +1,362 @@
+// Package plot draws what tables say.
+package plot
+
+import (
+	"fmt"
+	"html"
+	"image/color"
+	"image/png"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"gpipebench/internal/printable"
+	"gpipebench/lab"
+)
+
+// Axes is one set of axes of a figure.
+type Axes interface {
+	// seriesNames are those of the series, in the legend's order. A figure gives every
+	// name one colour, and shows it once.
+	seriesNames() []string
+	// plot draws axes for a panel of a width.
+	plot(inks map[string]color.Color, width vg.Length) (*plot.Plot, []legendEntry, error)
+}
+
+// legendEntry is a name in a legend and its sign.
+type legendEntry struct {
+	name  string
+	thumb plot.Thumbnailer
+}
+
+// A panel is so narrow that its letters are legible on a phone, where a panel is
+// as wide as the page, and three panels side by side are on a page of a desk.
+const (
+	panelWidth  = 9 * vg.Centimeter
+	panelHeight = 7.5 * vg.Centimeter
+	panelGap    = 4 * vg.Millimeter
+	pngDPI      = 120
+)
+
+// widthOf is the width of each of n panels: one alone has room for names.
+func widthOf(n int) vg.Length {
+	if n == 1 {
+		return 15 * vg.Centimeter
+	}
+	return panelWidth
+}
+
+// columnsOf is how many of n panels stand side by side: three at most, and four panels
+// as two by two.
+func columnsOf(n int) int {
+	if n == 4 {
+		return 2
+	}
+	return min(n, 3)
+}
+
+// Sizes of letters.
+const (
+	headingSize = 12
+	titleSize   = 11
+	labelSize   = 10
+	tickSize    = 9.5
+)
+
+// newPlot is an empty plot in the figures' style.
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	for _, s := range []struct {
+		of   *text.Style
+		size vg.Length
+	}{
+		{&p.Title.TextStyle, titleSize}, {&p.X.Label.TextStyle, labelSize}, {&p.Y.Label.TextStyle, labelSize},
+		{&p.X.Tick.Label, tickSize}, {&p.Y.Tick.Label, tickSize},
+	} {
+		s.of.Font.Variant, s.of.Font.Size = "Sans", s.size
+	}
+	p.Title.Padding = 2 * vg.Millimeter
+	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{}, roundTicks{}
+	return p
+}
+
+// letters are those of plots without axes.
+func letters(size vg.Length) text.Style {
+	s := newPlot("", "", "").Title.TextStyle
+	s.Font.Size = size
+	s.XAlign, s.YAlign = text.XLeft, text.YBottom
+	return s
+}
+
+// Palette is Okabe and Ito's, whose colours the colour-blind can distinguish. Its black
+// is a dark grey: vgsvg does not write the colour of black areas, and a dark page needs
+// another.
+var Palette = []color.Color{
+	color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
+	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x22, 0x22, 0x22, 0xff},
+}
+
+// Ink reads a colour of the form #rrggbb, as drawings have it.
+func Ink(name string) color.Color {
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 16, 24)
+	if err != nil || len(name) != len("#rrggbb") {
+		panic(fmt.Sprintf("plot: colour %q: want #rrggbb", name)) // it is part of the program
+	}
+	return color.RGBA{uint8(n >> 16), uint8(n >> 8), uint8(n), 0xff}
+}
+
+// Voices are the colours of the sources of numbers, the same in all figures and in the
+// heads of the report's tables. A series has the voice with whose prefix its name
+// begins: the first of a figure has the first colour, the second the second.
+var Voices = []struct {
+	Prefix string
+	Inks   []color.Color
+}{
+	{"paper", Palette[0:1]},
+	{"torchgpipe", Palette[4:5]},
+	{"theory", []color.Color{color.RGBA{0x99, 0x99, 0x99, 0xff}}},
+	{"closed form", []color.Color{color.RGBA{0x55, 0x55, 0x55, 0xff}}},
+	{"modelled", []color.Color{Palette[1], Palette[3]}},
+	{"measured", []color.Color{Palette[5], Palette[2], Palette[3]}},
+}
+
+// inks gives every name its colour: a voice's, or the next of the palette that
+// no voice has.
+func inks(names []string) map[string]color.Color {
+	of, taken := map[string]color.Color{}, map[color.Color]bool{}
+	for _, v := range Voices {
+		n := 0
+		for _, name := range names {
+			if _, known := of[name]; !known && strings.HasPrefix(name, v.Prefix) {
+				of[name] = v.Inks[n%len(v.Inks)]
+				taken[of[name]] = true
+				n++
+			}
+		}
+	}
+	free := slices.DeleteFunc(slices.Clone(Palette), func(c color.Color) bool { return taken[c] })
+	n := 0
+	for _, name := range names {
+		if _, known := of[name]; !known {
+			of[name] = free[n%len(free)]
+			n++
+		}
+	}
+	return of
+}
+
+// figure is a heading, the legend below it, and the panels.
+type figure struct {
+	width, height vg.Length
+	pieces        []piece
+}
+
+// piece is a part of a figure that a page may put elsewhere: a line of the heading, a
+// sign of the legend, a name beside it, or a panel.
+type piece struct {
+	class string
+	label string       // of a sign: its name
+	at    vg.Rectangle // in the figure, upwards from below
+	paint func(draw.Canvas)
+}
+
+// Files draws panels as name.svg and name.png.
+func Files(name, title string, panels []Axes) ([]lab.File, error) {
+	f, err := newFigure(title, panels)
+	if err != nil {
+		return nil, err
+	}
+	svg, err := f.svg()
+	if err != nil {
+		return nil, err
+	}
+	pixels, err := f.png()
+	if err != nil {
+		return nil, err
+	}
+	return []lab.File{{Name: name + ".svg", Text: svg}, {Name: name + ".png", Text: pixels}}, nil
+}
+
+func newFigure(title string, panels []Axes) (*figure, error) {
+	var names []string
+	for _, p := range panels {
+		names = append(names, p.seriesNames()...)
+	}
+	colors := inks(names)
+	columns, width := columnsOf(len(panels)), widthOf(len(panels))
+	rows := (len(panels) + columns - 1) / columns
+	var plots []*plot.Plot
+	legend := map[string]legendEntry{}
+	for _, p := range panels {
+		drawn, keys, err := p.plot(colors, width)
+		if err != nil {
+			return nil, err
+		}
+		plots = append(plots, drawn)
+		for _, k := range keys {
+			if _, ok := legend[k.name]; !ok {
+				legend[k.name] = k
+			}
+		}
+	}
+	const gap = panelGap
+	f := &figure{width: vg.Length(columns)*(width+gap) + gap}
+	// y runs downwards from 0; at the end all pieces are moved up.
+	y := -vg.Length(gap)
+	below := func(height vg.Length) { y -= height }
+	heading := letters(headingSize)
+	for _, line := range printable.Fold(title, func(line string) bool { return heading.Width(line) <= f.width-2*gap }) {
+		height := heading.Height(line)
+		below(height)
+		f.pieces = append(f.pieces, piece{"heading", "", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
+			c.FillText(heading, c.Min, line)
+		}})
+		below(vg.Millimeter)
+	}
+	below(2 * vg.Millimeter)
+	entry := letters(labelSize)
+	entry.YAlign = text.YCenter
+	const thumb, space = 5 * vg.Millimeter, 1.5 * vg.Millimeter
+	height := entry.FontExtents().Height
+	x := vg.Length(gap)
+	first := true
+	for _, name := range names {
+		k, ok := legend[name]
+		if !ok {
+			continue
+		}
+		delete(legend, name) // once
+		width := thumb + space + entry.Width(name) + vg.Millimeter
+		if first || x+width > f.width-gap {
+			below(height)
+			if !first {
+				below(vg.Millimeter)
+			}
+			x, first = gap, false
+		}
+		f.pieces = append(f.pieces, piece{"sign", name, vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + thumb, Y: y + height}}, func(c draw.Canvas) {
+			c.Min.Y, c.Max.Y = c.Min.Y+0.15*height, c.Max.Y-0.15*height
+			k.thumb.Thumbnail(&c)
+		}}, piece{"name", "", vg.Rectangle{Min: vg.Point{X: x + thumb + space, Y: y}, Max: vg.Point{X: x + width, Y: y + height}}, func(c draw.Canvas) {
+			c.FillText(entry, vg.Point{X: c.Min.X, Y: c.Center().Y}, name)
+		}})
+		x += width + 3*vg.Millimeter
+	}
+	below(gap)
+	for i, p := range plots {
+		at := vg.Point{X: gap + vg.Length(i%columns)*(width+gap), Y: y - panelHeight - vg.Length(i/columns)*(panelHeight+gap)}
+		f.pieces = append(f.pieces, piece{"panel", "", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: width, Y: panelHeight})}, p.Draw})
+	}
+	f.height = vg.Length(rows)*(panelHeight+gap) - y
+	for i := range f.pieces {
+		f.pieces[i].at.Min.Y += f.height
+		f.pieces[i].at.Max.Y += f.height
+	}
+	return f, nil
+}
+
+var (
+	// svgHead is what begins an SVG of vgsvg.
+	svgHead = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
+	// svgLetters is a text of vgsvg: its place, size, colour and letters.
+	svgLetters = regexp.MustCompile(`<text ([^\n]*)\n\tstyle="font-family:[^"]*;font-size:([0-9.]+)px([^"]*)">([^<]*)</text>`)
+)
+
+// measured gives the texts of an SVG of vgsvg the widths that they have in the font that
+// the figure was laid out with. A reader may have another font: its letters are drawn
+// narrower or wider, so that nothing lies upon anything else in any font.
+func measured(svg string) string {
+	return svgLetters.ReplaceAllStringFunc(svg, func(whole string) string {
+		m := svgLetters.FindStringSubmatch(whole)
+		size, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			panic(err) // the expression has found it
+		}
+		wide := letters(vg.Points(size))
+		return fmt.Sprintf(`<text %s textLength="%.5g" lengthAdjust="spacingAndGlyphs" style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;font-size:%spx%s">%s</text>`,
+			m[1], wide.Width(html.UnescapeString(m[4])).Points(), m[2], m[3], m[4])
+	})
+}
+
+// svg writes every piece as an element of its own, so that a page can lay them out
+// differently.
+func (f *figure) svg() (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%.5gpt" height="%.5gpt" viewBox="0 0 %.5[1]g %.5[2]g">
+<rect class="ground" width="100%%" height="100%%" style="fill:#FFFFFF"/>
+`, f.width.Points(), f.height.Points())
+	for _, p := range f.pieces {
+		size := p.at.Size()
+		canvas := vgsvg.New(size.X, size.Y)
+		p.paint(draw.New(canvas))
+		var own strings.Builder
+		if _, err := canvas.WriteTo(&own); err != nil {
+			return "", err
+		}
+		label := ""
+		if p.label != "" {
+			label = fmt.Sprintf(` aria-label="%s"`, html.EscapeString(p.label))
+		}
+		b.WriteString(fmt.Sprintf(`<svg class="%s"%s x="%.5g" y="%.5g" width="%.5g" height="%.5g" viewBox="0 0 %.5[5]g %.5[6]g" overflow="visible">`,
+			p.class, label, p.at.Min.X.Points(), (f.height - p.at.Max.Y).Points(), size.X.Points(), size.Y.Points()))
+		b.WriteString(measured(svgHead.ReplaceAllString(own.String(), "")))
+	}
+	b.WriteString("</svg>\n")
+	return b.String(), nil
+}
+
+func (f *figure) png() (string, error) {
+	pixels := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(pngDPI), vgimg.UseBackgroundColor(color.White))}
+	whole := draw.New(pixels)
+	for _, p := range f.pieces {
+		own := whole
+		own.Rectangle = p.at
+		p.paint(own)
+	}
+	var b strings.Builder
+	_, err := pixels.WriteTo(&b)
+	return b.String(), err
+}
+
+// Same reports whether two contents of a report's file say the same. Two PNGs do if
+// they show the same: compression differs between Go versions, and the rounding of
+// smoothed edges between processors.
+func Same(name, a, b string) bool {
+	if a == b || filepath.Ext(name) != ".png" {
+		return a == b
+	}
+	// What is not of the same size is not decoded: a few bytes may declare any size.
+	as, errA := png.DecodeConfig(strings.NewReader(a))
+	bs, errB := png.DecodeConfig(strings.NewReader(b))
+	if errA != nil || errB != nil || as.Width != bs.Width || as.Height != bs.Height {
+		return false
+	}
+	one, errA := png.Decode(strings.NewReader(a))
+	other, errB := png.Decode(strings.NewReader(b))
+	if errA != nil || errB != nil {
+		return false
+	}
+	const rounding = 8 << 8 // of 16 bits
+	near := func(v, w uint32) bool { return max(v, w)-min(v, w) <= rounding }
+	for y := one.Bounds().Min.Y; y < one.Bounds().Max.Y; y++ {
+		for x := one.Bounds().Min.X; x < one.Bounds().Max.X; x++ {
+			r, g, b, _ := one.At(x, y).RGBA()
+			r2, g2, b2, _ := other.At(x, y).RGBA()
+			if !near(r, r2) || !near(g, g2) || !near(b, b2) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,60 @@
+package plot
+
+import (
+	"slices"
+
+	"gpipebench/lab"
+)
+
+// TableBars draws columns of a table as bars with their intervals, so that the
+// paper, theory, model and measurement of a row stand together: a panel for each
+// value of one column, a group of bars for each row in it. All panels have one scale.
+type TableBars struct {
+	Panel, Group string // columns
+	Y            string
+	Across       string   // the column that a line across each group shows; "": none
+	Bars         []string // columns, a series each
+	Marks        bool     // signs instead of bars
+	Levels       []Level
+	Band         *Band
+}
+
+// Panels makes the panels. Columns that the table
+// does not have are left out; a cell without a number has no bar.
+func (b TableBars) Panels(t *lab.Table) []Axes {
+	used := slices.DeleteFunc(append([]string{b.Across}, b.Bars...), func(name string) bool { return t.Column(name) < 0 })
+	// named is what a row has in a column of texts, or the column's name with it.
+	named := func(row []lab.Value, name string) string {
+		i := t.Column(name)
+		if t.Columns[i].Left {
+			return row[i].Text
+		}
+		return name + " = " + row[i].Text
+	}
+	var all []Axes
+	at := map[string]*BarPanel{}
+	for _, row := range t.Rows {
+		name := named(row, b.Panel)
+		p := at[name]
+		if p == nil {
+			p = &BarPanel{Title: name, Y: b.Y, Levels: b.Levels, Band: b.Band}
+			for _, c := range used {
+				s := BarSeries{Name: c}
+				switch {
+				case c == b.Across:
+					s.As = Across
+				case b.Marks:
+					s.As = Mark
+				}
+				p.Series = append(p.Series, s)
+			}
+			at[name] = p
+			all = append(all, p)
+		}
+		p.Names = append(p.Names, named(row, b.Group))
+		for i, c := range used {
+			p.Series[i].AddValue(row[t.Column(c)])
+		}
+	}
+	return OneScale(all)
+}

@@ -1,0 +1,144 @@
+package records
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/internal/machine"
+)
+
+func TestRecords(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "deep", "records.jsonl")
+	k := Key{Experiment: "e", Profile: "smoke", Spec: "s", Machine: "m"}
+	other := k
+	other.Spec = "another"
+	type sample struct{ X []float64 }
+	add := func(k Key, names ...string) {
+		t.Helper()
+		l, err := Open(name, k, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for i, n := range names {
+			if err := l.Add(n, 7, sample{[]float64{float64(i), 1.0 / 3}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add(k, "a", "b")
+	first, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(other, "a")
+	add(k, "c")
+
+	l, err := Open(name, k, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	var s sample
+	if l.Reused != 3 || !l.Has("a") || !l.Has("c") || l.Has("d") || l.Damaged != "" {
+		t.Errorf("%d samples, damaged %q", l.Reused, l.Damaged)
+	}
+	if err := l.Get("b", &s); err != nil || len(s.X) != 2 || s.X[0] != 1 || s.X[1] != 1.0/3 {
+		t.Errorf("sample b is %v, %v", s, err)
+	}
+	if err := l.Get("d", &s); err == nil || !strings.Contains(err.Error(), "no sample d") {
+		t.Errorf("sample d: %v", err)
+	}
+	if p := l.Session; p.Time == "" || p.Go == "" || p.Machine != machine.This() {
+		t.Errorf("provenance %+v", p)
+	}
+	all, err := os.ReadFile(name)
+	if err != nil || !strings.HasPrefix(string(all), string(first)) {
+		t.Errorf("the file was not only added to: %v", err)
+	}
+	fresh, err := Open(name, k, true)
+	if err != nil || fresh.Has("a") {
+		t.Errorf("fresh: %v, has a", err)
+	}
+	if _, err := Open(name, k, false); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("opened twice: %v", err)
+	}
+	fresh.Close()
+
+	// Whichever key was written last is the one that LoadLog takes.
+	if l, err := Load(name, "e"); err != nil || l.Key != k || !l.Has("a") || !l.Has("c") {
+		t.Errorf("LoadLog: %v", err)
+	}
+	if _, err := Load(name, "f"); err == nil {
+		t.Error("LoadLog of an experiment that is not there: no error")
+	}
+
+	// A line with one changed digit is passed over and reported; a last line that was
+	// torn off is set aside and reported once.
+	damaged := strings.Replace(string(all), `{"X":[1,`, `{"X":[2,`, 1) + `{"session":"x","exper`
+	if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err = Open(name, k, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Has("b") || !l.Has("a") || !strings.HasSuffix(l.Damaged, "records.jsonl:3") || !strings.Contains(l.Torn, fmt.Sprintf("records.jsonl:%d, set aside", 1+strings.Count(string(all), "\n"))) {
+		t.Errorf("has b: %v; damaged %q; torn %q", l.Has("b"), l.Damaged, l.Torn)
+	}
+	if aside, err := os.ReadFile(name + ".torn"); err != nil || string(aside) != `{"session":"x","exper`+"\n" {
+		t.Errorf("set aside: %q, %v", aside, err)
+	}
+	if err := l.Add("d", 0, sample{}); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l.Close()
+	// Text after the last newline that cannot begin a record is damage, set
+	// aside as well.
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, append(whole, "rubbish"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = Open(name, k, false); err != nil || l.Torn != "" || !strings.Contains(l.Damaged, fmt.Sprintf("records.jsonl:%d, set aside in", 1+strings.Count(string(whole), "\n"))) {
+		t.Errorf("rubbish behind the last newline: %v, torn %q, damaged %q", err, l.Torn, l.Damaged)
+	}
+	l.Close()
+	if l, err = Open(name, k, false); err != nil || !l.Has("d") || l.Torn != "" || l.Reused != 3 || strings.Contains(l.Damaged, ", ") {
+		t.Errorf("behind a torn line: %v, no sample d, or %d samples; torn %q, damaged %q", err, l.Reused, l.Torn, l.Damaged)
+	}
+	l.Close()
+}
+
+// What a record says is what was written, or it is refused.
+func FuzzDecodeRecord(f *testing.F) {
+	r := &Record{Session: "s", Key: Key{Experiment: "e", Profile: "smoke"}, Sample: "a", Data: []byte(`{"x":[1,2.5]}`)}
+	line, err := r.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Add(line[:len(line)-3])
+	f.Add([]byte(`{"sample":"a","sha256":"0000000000000000"}`))
+	f.Add([]byte(`,"sha256":""}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, err := DecodeRecord(bytes.Clone(line))
+		if err != nil {
+			return
+		}
+		again, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := DecodeRecord(again); err != nil || s.Sample != r.Sample || s.Key != r.Key {
+			t.Errorf("%q comes back as %+v, %v", line, s, err)
+		}
+	})
+}

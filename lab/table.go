@@ -1,0 +1,212 @@
+package lab
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"gpipebench/internal/floatjson"
+	"gpipebench/internal/printable"
+)
+
+// Table is a table of values, which is shown, written, and read by claims and plots.
+type Table struct {
+	ID      string    `json:"id"` // name of its files
+	Title   string    `json:"title"`
+	Caption []string  `json:"caption,omitempty"` // what it shows and how it was measured, one sentence or more each
+	Columns []Column  `json:"columns"`           // each of its own name
+	Rows    [][]Value `json:"rows"`
+	Notes   []string  `json:"notes,omitempty"` // below
+}
+
+// Column is the head of a column.
+type Column struct {
+	Name string `json:"name"`
+	Left bool   `json:"-"` // text; numbers stand at the right
+}
+
+// Formats are what Table.Write writes.
+var Formats = []string{"text", "markdown", "csv", "json"}
+
+// checkFormat refuses what is not among Formats.
+func checkFormat(name string) error {
+	if slices.Contains(Formats, name) {
+		return nil
+	}
+	return fmt.Errorf("unknown format %q: want %s", name, strings.Join(Formats, ", "))
+}
+
+// Texts adds columns of texts, which stand at the left.
+func (t *Table) Texts(names ...string) { t.add(true, names) }
+
+// Numbers adds columns of numbers, which stand at the right.
+func (t *Table) Numbers(names ...string) { t.add(false, names) }
+
+// add panics if there is a column of that name: columns are read by their names.
+func (t *Table) add(left bool, names []string) {
+	for _, name := range names {
+		if t.Column(name) >= 0 {
+			panic(fmt.Sprintf("experiments: table %s has two columns %q", t.ID, name))
+		}
+		t.Columns = append(t.Columns, Column{name, left})
+	}
+}
+
+// Column returns a column's place, -1 if there is none of that name.
+func (t *Table) Column(name string) int {
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// Add adds a row. A cell is a Value, a text, a whole number, a partition or has a
+// String; a list of these is as many cells.
+func (t *Table) Add(cells ...any) {
+	row := valuesOf(cells)
+	if len(row) != len(t.Columns) {
+		panic(fmt.Sprintf("experiments: a row of %d cells in table %s of %d columns", len(row), t.ID, len(t.Columns)))
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// Printed returns the rows as they are printed.
+func (t *Table) Printed() [][]string {
+	rows := make([][]string, len(t.Rows))
+	for i, row := range t.Rows {
+		for _, v := range row {
+			rows[i] = append(rows[i], v.Text)
+		}
+	}
+	return rows
+}
+
+// Only removes the columns for which keep returns false.
+func (t *Table) Only(keep func(column int) bool) {
+	var columns []Column
+	for i, c := range t.Columns {
+		if keep(i) {
+			columns = append(columns, c)
+		}
+	}
+	for n, row := range t.Rows {
+		var kept []Value
+		for i, v := range row {
+			if keep(i) {
+				kept = append(kept, v)
+			}
+		}
+		t.Rows[n] = kept
+	}
+	t.Columns = columns
+}
+
+// Write writes the table in one of Formats.
+func (t *Table) Write(w io.Writer, format string) error {
+	switch format {
+	case "text":
+		return t.writeProse(w, "", "", printable.Text, func() error { return t.Draw(w, false) })
+	case "markdown":
+		return t.writeProse(w, "## ", "\n", printable.Markdown, func() error { return t.Draw(w, true) })
+	case "csv":
+		return t.writeCSV(w)
+	case "json":
+		return floatjson.Write(w, t)
+	}
+	return checkFormat(format)
+}
+
+// writeProse writes title and caption, the table by draw, and notes. Between separates
+// paragraphs; text escapes what the format would read otherwise.
+func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) string, draw func() error) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s\n%s", mark, text(t.Title), between)
+	for _, line := range t.Caption {
+		fmt.Fprintf(&b, "%s\n%s", text(line), between)
+	}
+	if between == "" {
+		b.WriteString("\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	if err := draw(); err != nil {
+		return err
+	}
+	b.Reset()
+	if len(t.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	for i, line := range t.Notes {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(text(line) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Draw draws columns and rows, as plain text or as Markdown.
+func (t *Table) Draw(w io.Writer, markdown bool) error {
+	cell := printable.Text
+	if markdown {
+		cell = func(s string) string { return strings.ReplaceAll(printable.Markdown(s), "|", `\|`) }
+	}
+	names, rows := t.texts(cell)
+	var aligns tw.Alignment
+	for _, c := range t.Columns {
+		if c.Left {
+			aligns = append(aligns, tw.AlignLeft)
+		} else {
+			aligns = append(aligns, tw.AlignRight)
+		}
+	}
+	options := []tablewriter.Option{
+		tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
+		tablewriter.WithRowAutoWrap(tw.WrapNone),
+		tablewriter.WithAlignment(aligns),
+		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: aligns}),
+	}
+	if markdown {
+		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	} else {
+		options = append(options, tablewriter.WithRendition(tw.Rendition{
+			Symbols: tw.NewSymbols(tw.StyleASCII),
+			Borders: tw.BorderNone,
+			Settings: tw.Settings{
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off},
+				Lines:      tw.Lines{ShowHeaderLine: tw.On, ShowTop: tw.Off, ShowBottom: tw.Off},
+			},
+		}))
+	}
+	table := tablewriter.NewTable(w, options...)
+	table.Header(names)
+	if err := table.Bulk(rows); err != nil {
+		return err
+	}
+	return table.Render()
+}
+
+func (t *Table) writeCSV(w io.Writer) error {
+	names, rows := t.texts(printable.Text)
+	return csv.NewWriter(w).WriteAll(append([][]string{names}, rows...))
+}
+
+// texts returns the names of the columns, and the rows, each cell after text.
+func (t *Table) texts(text func(string) string) (names []string, rows [][]string) {
+	for _, c := range t.Columns {
+		names = append(names, text(c.Name))
+	}
+	rows = t.Printed()
+	for _, row := range rows {
+		for i, c := range row {
+			row[i] = text(c)
+		}
+	}
+	return names, rows
+}

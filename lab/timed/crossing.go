@@ -1,0 +1,67 @@
+package timed
+
+import (
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/train"
+)
+
+// Crossing is a link and what crosses it. Emulated devices are timed without
+// links, and a replay on the virtual clock adds the transfers, so that steps over
+// different links differ by these alone.
+type Crossing struct {
+	Link timeline.Link
+	Out  []int64 // bytes that a layer passes on for each example
+}
+
+// Crossed adds the run's link, if it has one, to times of a network with that
+// partition.
+func (r *Run) Crossed(t *gpipe.Times, partition []int) *gpipe.Times {
+	if r.Over == nil {
+		return t
+	}
+	micro := r.Sizes()
+	t.Link = r.Over.Link
+	t.Boundary = func(at place.Place, m int) int64 {
+		last := -1
+		for _, n := range partition[:at.Stage+1] {
+			last += n
+		}
+		return r.Over.Out[last] * int64(micro[m])
+	}
+	return t
+}
+
+// HandedOn returns the bytes that each layer of a network passes on for an example,
+// in float32, and the network's FLOPs for it.
+func HandedOn(m train.Model) (out []int64, flops float64, err error) {
+	d, err := train.Described(m)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, l := range d.Layers {
+		var bytes int64
+		for _, s := range l.OutShape {
+			bytes += 4 * int64(s.Elems())
+		}
+		out = append(out, bytes)
+		flops += float64(l.FLOPs)
+	}
+	return out, flops, nil
+}
+
+// TrafficOf is the number of bytes that a network's layers pass on for each of its
+// FLOPs, about what the cuts of pipelines with many stages carry. The last layer's
+// output is passed to none.
+func TrafficOf(m train.Model) (float64, error) {
+	out, flops, err := HandedOn(m)
+	if err != nil {
+		return 0, err
+	}
+	var bytes float64
+	for _, b := range out[:len(out)-1] {
+		bytes += float64(b)
+	}
+	return bytes / flops, nil
+}

@@ -1,0 +1,162 @@
+package timed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"gpipebench/internal/files"
+	"gpipebench/internal/progress"
+	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+)
+
+// Repeated is a measurement of time that is repeated in rounds. Every round has the
+// same samples, so that what is compared is compared within a round, and, where a
+// program can be started for it, a process of its own: what stays the same
+// throughout a process, such as where its memory lies, then varies over rounds and
+// is in their interval.
+type Repeated interface {
+	// Samples names those of each round.
+	Samples() [][]string
+	// Round adds the samples of one round that the log lacks. It may read those of
+	// other rounds for what all rounds must do alike.
+	Round(ctx context.Context, round int, log *records.Log) error
+}
+
+// Experiment is one with a repeated measurement. Its Measure takes the rounds that
+// the log lacks in this process.
+type Experiment interface {
+	lab.Experiment
+	Repeated(profile string) (Repeated, error)
+}
+
+// InThisProcess measures what the log lacks of all rounds, one after another.
+func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress.Progress) error {
+	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
+}
+
+// Measure is what most such experiments' own Measure does: all rounds of the log's profile in
+// this process.
+func Measure(ctx context.Context, e Experiment, log *records.Log, p progress.Progress) error {
+	r, err := e.Repeated(log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return InThisProcess(ctx, r, log, p)
+}
+
+// EachRound calls measure for every round of which the log lacks samples.
+func EachRound(r Repeated, log *records.Log, p progress.Progress, where string, measure func(round int) error) error {
+	rounds := r.Samples()
+	total := 0
+	for _, names := range rounds {
+		total += len(log.Lacks(names))
+	}
+	if total == 0 {
+		return nil
+	}
+	p.Begin(fmt.Sprintf("%s: %d rounds of %d samples, %s", log.Key.Experiment, len(rounds), len(rounds[0]), where), total)
+	defer p.End()
+	log.Observe(func(name string, data []byte) { p.Advance(sampleLine(name, data)) })
+	defer log.Observe(nil)
+	for round, names := range rounds {
+		if len(log.Lacks(names)) == 0 {
+			continue
+		}
+		if err := measure(round); err != nil {
+			return err
+		}
+		if lacks := log.Lacks(names); len(lacks) > 0 {
+			return fmt.Errorf("%s, round %d: it ended without sample %s", log.Key.Experiment, round, lacks[0])
+		}
+	}
+	return nil
+}
+
+// sampleLine is what progress says of a sample: its name and, if it has one, its
+// time.
+func sampleLine(name string, data []byte) string {
+	var s struct{ Seconds float64 }
+	if json.Unmarshal(data, &s) != nil || s.Seconds <= 0 {
+		return name
+	}
+	return name + "  " + units.FormatSeconds(s.Seconds)
+}
+
+// RoundCommand is the argument that Reproducing.Executable is started with for
+// a round. That program must call RunRound with its standard input and output.
+const RoundCommand = "round"
+
+// RoundRequest is what a round's process reads: one line of JSON. Its input ends
+// when the process that asks for the round ends.
+type RoundRequest struct {
+	Key     records.Key                `json:"key"`
+	Engine  string                     `json:"engine"`
+	Round   int                        `json:"round"`
+	Spec    *SpecText                  `json:"spec,omitempty"` // instead of the one in the program
+	Samples map[string]json.RawMessage `json:"samples"`        // that the log has
+}
+
+// MaxRequest is how long a request may be: all samples of an experiment are in it.
+const MaxRequest = 16 << 20
+
+type SpecText struct {
+	Name string `json:"name"`
+	Text []byte `json:"text"`
+}
+
+// AdoptAll adds the records that a round's process prints to the log: those of
+// its session and samples of the round. What follows the last newline is incomplete
+// and ignored.
+func AdoptAll(out io.Reader, names []string, log *records.Log) error {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := files.ReadLine(lines, records.MaxRecord)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := log.Adopt(bytes.TrimSuffix(line, []byte("\n")), names); err != nil {
+			return err
+		}
+	}
+}
+
+// ProcessNote says which processes the rounds ran in.
+func ProcessNote(r Repeated, log *records.Log) string {
+	rounds := r.Samples()
+	of := map[*records.Provenance][]int{} // rounds, by the session that measured them
+	more := 0                             // rounds with several sessions
+	for round, names := range rounds {
+		sessions := 0
+		for _, name := range names {
+			if s := log.Origin(name); s != nil && !slices.Contains(of[s], round) {
+				of[s] = append(of[s], round)
+				sessions++
+			}
+		}
+		if sessions > 1 {
+			more++
+		}
+	}
+	fresh := true
+	for session, own := range of {
+		fresh = fresh && len(own) == 1 && session.Process != nil && session.Process.Round != nil
+	}
+	switch {
+	case !fresh:
+		return fmt.Sprintf("Processes: %d for %d rounds, so rounds share a process: differences between processes are not in the intervals.", len(of), len(rounds))
+	case more > 0:
+		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds. Interrupted rounds that continued in another process: %d.", len(rounds), more)
+	}
+	return fmt.Sprintf("Processes: a fresh one for each of the %d rounds.", len(rounds))
+}

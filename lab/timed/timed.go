@@ -1,0 +1,127 @@
+package timed
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+)
+
+// Spec is what the specs of experiments that time training steps have in common.
+type Spec[P timing] struct {
+	lab.Head  `yaml:",inline"`
+	Optimizer string  `yaml:"optimizer" want:"optimizer"`
+	LR        float64 `yaml:"lr" want:">0.."`
+
+	Profiles map[string]P `yaml:"profiles"`
+}
+
+func (s Spec[P]) timed() Spec[P] { return s }
+
+// Profile is what their profiles have in common.
+type Profile struct {
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Rounds   int      `yaml:"rounds" want:"1..1000"`
+	WarmUp   int      `yaml:"warm_up" want:"0..1000"` // steps that are discarded when a round begins
+}
+
+func (p Profile) timing() Profile { return p }
+
+// timing is a profile that embeds Profile.
+type timing interface{ timing() Profile }
+
+// Timed is what an experiment that times training steps embeds instead of
+// lab.Base. S is its spec, which embeds Spec, P a profile, which embeds Profile.
+// Its New sets the functions.
+type Timed[S interface{ timed() Spec[P] }, P timing] struct {
+	lab.Base[S]
+	// Runs are a profile's pipelines, without what Spec has of them, but for those that have an
+	// optimiser of their own.
+	Runs func(P) []Run
+	// Show adds to a report what only this experiment shows.
+	Show func(*Reporting[P]) error
+	// Beside are the jobs of what is shown beside the times; nil: nothing.
+	Beside func() []lab.Job
+	// Also plans what those jobs and Show run; nil: nothing.
+	Also func() []lab.PlannedRun
+	// Reduce reduces the samples; nil: Rounds.All.
+	Reduce func(*Rounds, *records.Log, P) (map[string]*Measured, error)
+	// CoreRate makes each round begin with the rate of one core.
+	CoreRate bool
+}
+
+// Rounds are those of a profile, with all runs.
+func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
+	spec := t.Spec.timed()
+	p, err := lab.ProfileOf(spec.Profiles, profile)
+	if err != nil {
+		return nil, p, err
+	}
+	of := p.timing()
+	r := &Rounds{ID: t.ID(), Runs: t.Runs(p), Count: of.Rounds, WarmUp: of.WarmUp, Seed: spec.Seed, CoreRate: t.CoreRate}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		run.Bench = cmp.Or(run.Bench, run.Name)
+		run.Training.Optimizer = cmp.Or(run.Training.Optimizer, spec.Optimizer)
+		run.Training.LR, run.Training.LRSchedule = spec.LR, "constant"
+	}
+	return r, p, nil
+}
+
+// CheckRuns refuses runs without steps, and mini-batches that do not make
+// micro-batches of one size. Batch is where the mini-batch stands in the spec;
+// none: in the profile.
+func (t *Timed[S, P]) CheckRuns(batch ...string) *lab.Problem {
+	for _, profile := range lab.Profiles {
+		for _, run := range t.Runs(t.Spec.timed().Profiles[profile]) {
+			n, m := run.Training.Batch, run.Training.Setup.MicroBatches*run.groups()
+			if run.Steps < 1 {
+				return lab.At(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", profile, "steps")
+			}
+			if n%m != 0 {
+				if batch == nil {
+					batch = []string{"profiles", profile, "batch"}
+				}
+				return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, n), batch...)
+			}
+		}
+	}
+	return nil
+}
+
+// Repeated are a profile's rounds on this machine.
+func (t *Timed[S, P]) Repeated(profile string) (Repeated, error) {
+	r, _, err := t.Rounds(profile)
+	if err != nil {
+		return nil, err
+	}
+	return r.within(hostCores()), nil
+}
+
+// Measure measures what is beside, and takes the rounds in this process.
+func (t *Timed[S, P]) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	r, err := t.Repeated(log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	if t.Beside != nil {
+		if err := lab.MakeMissing(ctx, t.ID()+", beside the times", log, p, t.Beside()); err != nil {
+			return err
+		}
+	}
+	return InThisProcess(ctx, r, log, p)
+}
+
+// Planned are the trainings of all runs, and what Also has.
+func (t *Timed[S, P]) Planned(profile string) (list []lab.PlannedRun) {
+	if r, _, err := t.Rounds(profile); err == nil {
+		list = r.Planned(profile)
+	}
+	if t.Also != nil {
+		list = append(list, t.Also()...)
+	}
+	return list
+}

@@ -1,0 +1,85 @@
+package trained
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+)
+
+// Comparison is an arm's accuracies beside a baseline's, in percentage points and paired by
+// seed.
+type Comparison struct {
+	stats.Paired
+	Equivalent float64 // p value of equivalence at the margin
+	Within     int     // runs within two standard deviations of the baseline's mean
+	MeanWithin bool    // the mean is within them
+}
+
+// Compare compares accuracies, those of one seed at the same place of both.
+func Compare(own, base []float64, margin float64) Comparison {
+	c := Comparison{Paired: stats.Pairs(own, base)}
+	c.Equivalent = c.Paired.Equivalence(margin)
+	center, sd := stats.MeanAndSD(base)
+	inside := func(x float64) bool { return math.Abs(x-center) <= 2*sd }
+	for _, x := range own {
+		if inside(x) {
+			c.Within++
+		}
+	}
+	mean, _ := stats.MeanAndSD(own)
+	c.MeanWithin = inside(mean)
+	return c
+}
+
+// Outcomes of a comparison, in the order in which Verdict lists them.
+const (
+	equivalent   = "equivalent"
+	notEqual     = "equivalent, though not equal"
+	inconclusive = "inconclusive"
+	different    = "different"
+)
+
+// Says is the outcome in words: what was shown, and if nothing, that. Both may
+// be seen at once: a difference that is not 0 and is within the margin.
+func (c Comparison) Says(level float64) string {
+	differs := c.Sign() != 0
+	switch {
+	case c.Equivalent < level && differs:
+		return notEqual
+	case c.Equivalent < level:
+		return equivalent
+	case differs:
+		return different
+	}
+	return inconclusive
+}
+
+// Cells are the mean difference with its interval, the p value of equivalence, the
+// smallest margin at which it would be shown, and the outcome.
+func (c Comparison) Cells(level float64) []any {
+	margin := lab.Absent
+	if smallest, ok := c.SmallestMargin(level); ok {
+		margin = lab.Fixed(smallest, 2)
+	}
+	return []any{lab.Paired(c.Paired, 2), lab.Fixed(c.Equivalent, 3), margin, c.Says(level)}
+}
+
+// Verdict lists arms by the outcome of their comparison with a base.
+func Verdict(by map[string][]string, base string, margin float64) string {
+	within := fmt.Sprintf(" within %g points", margin)
+	var parts []string
+	for _, o := range []struct{ outcome, means string }{
+		{equivalent, "equivalent to " + base + within},
+		{notEqual, "equivalent to " + base + within + ", though the difference is not 0"},
+		{inconclusive, "inconclusive, since neither a difference nor equivalence" + within + " was shown"},
+		{different, fmt.Sprintf("different from %s, maybe by more than %g points", base, margin)},
+	} {
+		if arms := by[o.outcome]; len(arms) > 0 {
+			parts = append(parts, strings.Join(arms, ", ")+": "+o.means)
+		}
+	}
+	return "Verdict: " + strings.Join(parts, "; ") + "."
+}

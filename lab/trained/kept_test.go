@@ -1,0 +1,94 @@
+package trained
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpipebench/internal/progress"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// A trial that is interrupted goes on within its training when the experiment runs again,
+// with the same record; when that is written, nothing else is left.
+func TestInterruptedTrial(t *testing.T) {
+	arms := []Arm{{"an arm", func(seed uint64) train.Training {
+		tr := traintest.TinyTraining()
+		tr.Steps, tr.Seed = 2000, seed
+		return tr
+	}}}
+	want, err := Train(t.Context(), arms[0].Training(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	open := func() *records.Log {
+		log, err := records.Open(records.File(dir, "e"), records.Key{Experiment: "e", Profile: "smoke"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log
+	}
+	log := open()
+	kept := log.Unfinished(arms[0].Sample(3))
+	var interrupted *train.Interrupted
+	for wait := 20 * time.Millisecond; interrupted == nil || interrupted.Kept == 0; wait *= 2 {
+		if wait > 10*time.Second {
+			t.Fatal("never interrupted between its first and its last step")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			for ctx.Err() == nil {
+				if _, err := os.Stat(kept); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(wait)
+			stop()
+		}()
+		err := Run(ctx, "e", arms, []uint64{3}, log, progress.Silent{})
+		stop()
+		if err == nil {
+			t.Skip("too fast to be interrupted here")
+		}
+		if interrupted = nil; !errors.As(err, &interrupted) && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if interrupted.Step >= interrupted.Steps || !interrupted.Own || interrupted.Dir != kept {
+		t.Errorf("%+v", interrupted)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	log = open()
+	defer log.Close()
+	resumed, err := Kept(arms[0].Training(3), log, arms[0].Sample(3)).Open(t.Context())
+	if err != nil || resumed.Resumed != interrupted.Step || resumed.Earlier() <= 0 {
+		t.Fatalf("%v, %+v, want it to go on after step %d", err, resumed, interrupted.Step)
+	}
+	if err := resumed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Read(log, arms, []uint64{3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all[0].Runs[0]
+	if got.Seconds <= 0 || got.SHA256 != want.SHA256 || got.LastLoss != want.LastLoss || got.HeldOut != want.HeldOut || got.Params != want.Params {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "snapshots")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("snapshots are left: %v", err)
+	}
+}

@@ -1,0 +1,374 @@
+// Package trials compares trainings over seeds.
+package trained
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/nn"
+	"gpipebench/train"
+)
+
+// Profile is the size of trials: a training, and the seeds over which it is
+// repeated.
+type Profile struct {
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Seeding  `yaml:",inline"`
+	Training lab.TrainingSpec `yaml:"training"`
+}
+
+func (p Profile) steps() int { return p.Training.Steps }
+
+// Check reports a profile whose training has no steps, or that has a seed twice. Every P
+// embeds Profile, or is one.
+func Check[P interface {
+	steps() int
+	CheckSeeds() *lab.Problem
+}](profiles map[string]P) *lab.Problem {
+	for _, name := range lab.Profiles {
+		if profiles[name].steps() < 1 {
+			return lab.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
+		}
+		if problem := profiles[name].CheckSeeds(); problem != nil {
+			return problem.In("profiles", name)
+		}
+	}
+	return nil
+}
+
+// CheckSetup refuses devices on which trainings cannot run beside one another.
+func CheckSetup(s train.Setup) error {
+	if s.Device != gpipe.Host {
+		return errors.New("trainings run beside one another: want host devices")
+	}
+	return nil
+}
+
+// PlannedArms are the trainings of trials, with their first seed.
+func PlannedArms(profile string, arms []Arm, seeds []uint64) (list []lab.PlannedRun) {
+	for _, a := range arms {
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: a.Training(seeds[0])})
+	}
+	return list
+}
+
+// Arm is one way to train, which is repeated over seeds. Arms with the same seed
+// see the same examples in the same order and, where the network is the same,
+// begin with the same weights: they are compared in pairs.
+type Arm struct {
+	Name     string
+	Training func(seed uint64) train.Training
+}
+
+// Trial is one training of an arm to its end.
+type Trial struct {
+	Accuracy  float64               `json:"accuracy"` // of held-out images, or tokens of translations
+	HeldOut   float64               `json:"held_out"` // nats for each of them
+	Targets   int                   `json:"targets"`  // their number
+	Languages []train.LanguageScore `json:"languages,omitempty"`
+	LastLoss  float64               `json:"last_loss"`
+	SHA256    string                `json:"weights_sha256"`
+	Params    int64                 `json:"params"`
+	Partition []int                 `json:"partition"`
+	Seconds   float64               `json:"seconds"`
+	Data      string                `json:"data_sha256,omitempty"` // of the files that the examples are from; "": of none, or not recorded
+}
+
+// Check requires the weights' hash.
+func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA256) }
+
+func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
+
+// Measure makes the trials of the log's profile that the log lacks.
+func Measure(ctx context.Context, id string, profiles map[string]Profile, arms func(Profile) []Arm, log *records.Log, p progress.Progress) error {
+	profile, err := lab.ProfileOf(profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return Run(ctx, id, arms(profile), profile.AllSeeds(), log, p)
+}
+
+// Run makes the trials that the log lacks.
+func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
+		r, err := Train(ctx, t)
+		if err != nil {
+			return nil, "", err
+		}
+		return r, fmt.Sprintf("accuracy %.1f%%", 100*r.Accuracy), nil
+	})
+}
+
+// Each calls train for every arm and seed whose sample the log lacks, and adds what
+// it returns: see lab.Beside. Train also returns in a few words how a training
+// ended.
+func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
+	train func(context.Context, train.Training) (sample any, end string, err error)) error {
+	var jobs []lab.Job
+	for _, seed := range seeds {
+		for _, a := range arms {
+			jobs = append(jobs, lab.Job{Sample: a.Sample(seed), Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+				sample, end, err := train(ctx, Kept(a.Training(seed), log, a.Sample(seed)))
+				if err != nil {
+					return nil, "", fmt.Errorf("%s, %s: %w", id, a.Sample(seed), err)
+				}
+				return sample, a.Sample(seed) + ": " + end, nil
+			}})
+		}
+	}
+	if jobs = lab.Missing(log, jobs); len(jobs) == 0 {
+		return nil
+	}
+	for _, a := range arms {
+		t := a.Training(seeds[0])
+		if err := lab.Present(t.Data); err != nil {
+			return fmt.Errorf("%s, profile %s: %w", id, log.Key.Profile, err)
+		}
+		if err := a.sameData(log, seeds); err != nil {
+			return fmt.Errorf("%s, %s: %w", id, a.Name, err)
+		}
+	}
+	flops, err := work(arms, seeds, log)
+	if err != nil {
+		return fmt.Errorf("%s, %w", id, err)
+	}
+	p.Begin(fmt.Sprintf("%s: %d trainings, %s", id, len(jobs), units.FormatFLOPs(flops)), len(jobs))
+	defer p.End()
+	return lab.Beside(ctx, log, p, jobs)
+}
+
+// sameData refuses to go on with other files of data than those of the samples that are there.
+func (a Arm) sameData(log *records.Log, seeds []uint64) error {
+	known, lacks := "", false
+	for _, seed := range seeds {
+		var r Trial
+		if !log.Has(a.Sample(seed)) {
+			lacks = true
+		} else if log.Get(a.Sample(seed), &r) == nil {
+			known = cmp.Or(known, r.Data)
+		}
+	}
+	if known == "" || !lacks {
+		return nil
+	}
+	t := a.Training(seeds[0])
+	s, err := t.Source()
+	if err != nil {
+		return err
+	}
+	if datasets.Digest(s) != known {
+		return errors.New("the files of data are others than those that trainings in the records learnt: want the same, or --fresh")
+	}
+	return nil
+}
+
+// work returns how many operations the trainings have that the log lacks.
+func work(arms []Arm, seeds []uint64, log *records.Log) (flops float64, err error) {
+	type kind struct {
+		train.Model
+		batch, steps, epochs int
+		checkpoint           schedule.Checkpoint
+	}
+	known := map[kind]float64{}
+	for _, a := range arms {
+		for _, seed := range seeds {
+			if log.Has(a.Sample(seed)) {
+				continue
+			}
+			t := a.Training(seed)
+			of := kind{t.Model, t.Batch, t.Steps, t.Epochs, t.Setup.Checkpoint}
+			if _, is := known[of]; !is {
+				if known[of], err = t.FLOPs(); err != nil {
+					return 0, fmt.Errorf("%s: %w", a.Sample(seed), err)
+				}
+			}
+			flops += known[of]
+		}
+	}
+	return flops, nil
+}
+
+// between is the time between two snapshots of a training.
+const between = 30 * time.Second
+
+// Kept returns a training that keeps snapshots until its record is in the log, so that it
+// goes on where it was stopped. If the log has no file, there are none.
+func Kept(t train.Training, log *records.Log, sample string) train.Training {
+	t.Snapshots = train.Snapshots{Dir: log.Unfinished(sample), Interval: between, Resume: true, Own: true}
+	if t.Snapshots.Dir == "" {
+		t.Snapshots = train.Snapshots{}
+	}
+	return t
+}
+
+// Train trains, saves the weights if they have a file, and evaluates, or also translates, once
+// at the end.
+func Train(ctx context.Context, t train.Training) (*Trial, error) {
+	start := time.Now()
+	l, err := t.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	r := &Trial{}
+	err = l.Run(ctx, train.Hooks{Report: r, After: func(step *train.TrainStep) error {
+		r.LastLoss = step.Loss
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if t.Save != "" {
+		if err := l.Save(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.Fill(ctx, l); err != nil {
+		return nil, err
+	}
+	r.Seconds = l.Earlier() + time.Since(start).Seconds()
+	return r, nil
+}
+
+// Fill sets everything but the time and the last loss, of a training that is at its end.
+func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
+	e, err := l.Score(ctx)
+	if err != nil {
+		return err
+	}
+	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
+	t.SHA256 = l.Trainer.Hash()
+	t.Params = nn.CountParams(l.Pipeline.Layers)
+	t.Partition, _ = l.Trainer.Sizes()
+	t.Data = l.DataDigest()
+	return nil
+}
+
+// ErrOtherData is about a sample that cannot stand beside others.
+var ErrOtherData = errors.New("its training had other files of data than those of other samples: want the same")
+
+// Trials are an arm's trainings, by seed.
+type Trials struct {
+	Arm
+	Runs []*Trial
+}
+
+// Read returns the trials of arms, of which each had the same data with every seed.
+func Read(log *records.Log, arms []Arm, seeds []uint64) ([]Trials, error) {
+	var all []Trials
+	for _, a := range arms {
+		t := Trials{Arm: a}
+		data := ""
+		for _, seed := range seeds {
+			r := &Trial{}
+			if err := log.Get(a.Sample(seed), r); err != nil {
+				return nil, err
+			}
+			if r.Data != "" && data != "" && r.Data != data {
+				return nil, log.Strange(a.Sample(seed), ErrOtherData)
+			}
+			data = cmp.Or(data, r.Data)
+			t.Runs = append(t.Runs, r)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// Accuracies returns the accuracies in percent.
+func (t Trials) Accuracies() []float64 {
+	var as []float64
+	for _, r := range t.Runs {
+		as = append(as, 100*r.Accuracy)
+	}
+	return as
+}
+
+// Results are a profile's trials by arm, and the reference's beside them.
+type Results struct {
+	Profile
+	All       []Trials
+	beside    string   // names the reference; "": there is none
+	reference []Trials // none if it is of another spec
+}
+
+// Open reads the results of a log.
+func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Profile) []Arm) (*Results, error) {
+	p, err := lab.ProfileOf(profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := &Results{Profile: p}
+	if r.All, err = Read(log, arms(p), p.AllSeeds()); err != nil {
+		return nil, err
+	}
+	if reference != nil {
+		r.beside = lab.ReferenceName(log, reference)
+		if p, ok := profiles[reference.Key.Profile]; ok {
+			if r.reference, err = Read(reference, arms(p), p.AllSeeds()); err != nil {
+				r.reference = nil
+			}
+		}
+	}
+	return r, nil
+}
+
+// Add adds an arm's row to a table. If there is a reference, the first row also adds a
+// last column, for the reference's mean accuracy: empty if it has none of the arm.
+func (r *Results) Add(t *lab.Table, arm int, row ...any) {
+	if r.beside != "" {
+		if arm == 0 {
+			t.Numbers(r.beside + " accuracy")
+		}
+		var mean lab.Value
+		if arm < len(r.reference) {
+			mean = r.reference[arm].mean()
+		}
+		row = append(row, mean)
+	}
+	t.Add(row...)
+}
+
+func (t Trials) mean() lab.Value { return lab.Joined("%v%%", lab.Mean(t.Accuracies(), 2)) }
+
+// Accuracy returns the mean accuracy and the deviation between seeds, a cell each.
+func (t Trials) Accuracy() []lab.Value {
+	return []lab.Value{t.mean(), lab.SD(t.Accuracies(), 2)}
+}
+
+// Panel draws the accuracies of every arm.
+func (r *Results) Panel() *plot.DotPanel {
+	p := &plot.DotPanel{Title: "final accuracy", Y: "held-out accuracy (%)"}
+	for _, t := range r.All {
+		p.Add(t.Name, t.Accuracies())
+	}
+	return p
+}
+
+// EachTable is a table of all trials, a row for each seed.
+func EachTable(id, title string, all []Trials, seeds []uint64) *lab.Table {
+	t := &lab.Table{
+		ID: id, Title: title,
+		Caption: []string{"Held-out accuracy, held-out loss in nats, and the SHA-256 of the weights, by seed."},
+	}
+	t.Texts("training", "partition")
+	t.Numbers("seed", "accuracy", "held-out loss")
+	t.Texts("SHA-256 of the weights")
+	for _, a := range all {
+		for i, r := range a.Runs {
+			t.Add(a.Name, r.Partition, seeds[i], lab.Percent(r.Accuracy, 2), lab.Fixed(r.HeldOut, 4), r.SHA256[:16])
+		}
+	}
+	return t
+}

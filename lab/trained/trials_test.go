@@ -1,0 +1,93 @@
+package trained
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/internal/progress"
+	"gpipebench/internal/units"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// beginning keeps how work was announced.
+type beginning struct {
+	progress.Silent
+	what []string
+}
+
+func (b *beginning) Begin(what string, _ int) { b.what = append(b.what, what) }
+
+// Before the first training it is said how many are left and how much they compute.
+func TestTrialsAnnounceTheirWork(t *testing.T) {
+	tiny := func(steps int) Arm {
+		return Arm{fmt.Sprintf("%d steps", steps), func(seed uint64) train.Training {
+			tr := traintest.TinyTraining()
+			tr.Steps, tr.Seed = steps, seed
+			return tr
+		}}
+	}
+	one, err := tiny(1).Training(1).FLOPs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, said := records.New(records.Key{Experiment: "e", Profile: "smoke"}), &beginning{}
+	for _, c := range []struct {
+		arms  []Arm
+		seeds []uint64
+		want  string
+	}{
+		{[]Arm{tiny(1)}, []uint64{3}, "e: 1 trainings, " + units.FormatFLOPs(one)},
+		{[]Arm{tiny(1), tiny(5)}, []uint64{3, 4}, "e: 3 trainings, " + units.FormatFLOPs((1+5+5)*one)}, // less the one that is there
+	} {
+		if err := Run(t.Context(), "e", c.arms, c.seeds, log, said); err != nil {
+			t.Fatal(err)
+		}
+		if got := said.what[len(said.what)-1]; got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if err := Run(t.Context(), "e", []Arm{tiny(0)}, []uint64{9}, log, said); err == nil {
+		t.Error("no error of a training without steps")
+	}
+}
+
+// Trials of one arm have the same files of data: others are neither trained nor read.
+func TestTrialsHaveTheSameData(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "text.txt")
+	arm := Arm{"a", func(seed uint64) train.Training {
+		tr := traintest.TinyTraining()
+		tr.Data, tr.Batch, tr.Steps, tr.Seed = "text:"+name, 8, 1, seed
+		return tr
+	}}
+	log := records.New(records.Key{Experiment: "e", Profile: "smoke"})
+	train := func(content string, seeds ...uint64) error {
+		if err := os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Run(t.Context(), "e", []Arm{arm}, seeds, log, progress.Silent{})
+	}
+	if err := errors.Join(train("some text that is ", 1), train("some text that is ", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Read(log, []Arm{arm}, []uint64{1, 2})
+	if err != nil || len(all[0].Runs[0].Data) != 64 || all[0].Runs[0].Data != all[0].Runs[1].Data {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := train("another text that is ", 1, 2, 3); err == nil || log.Has(arm.Sample(3)) || !strings.Contains(err.Error(), "e, a: the files of data are others than those that trainings in the records learnt") {
+		t.Errorf("other data: %v", err)
+	}
+	other := *all[0].Runs[0]
+	other.Data = strings.Repeat("ab", 32)
+	if err := log.Add(arm.Sample(3), 3, other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(log, []Arm{arm}, []uint64{1, 2, 3}); !errors.Is(err, ErrOtherData) {
+		t.Errorf("records of other data: %v", err)
+	}
+}

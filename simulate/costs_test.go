@@ -1,0 +1,36 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/train"
+)
+
+// Costs by time are one positive number a layer, for any model and threads.
+func TestTimeCosts(t *testing.T) {
+	d := Describing{
+		Model: train.Model{Name: "transformer-lm", Layers: 2, Dim: 16, FF: 32, Heads: 2, Vocab: 20, Seq: 8, Tied: "softmax", Fine: true},
+		Setup: train.Setup{Partitions: 3, MicroBatches: 1, Cost: train.Time, Threads: 2, Device: gpipe.Host},
+		Batch: 2,
+	}
+	r, err := d.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Partition.Sizes) != 3 || len(r.Layers) != 6 {
+		t.Errorf("partition %v of %d layers", r.Partition.Sizes, len(r.Layers))
+	}
+	for _, c := range r.Partition.Costs {
+		if !(c > 0) {
+			t.Errorf("costs %v", r.Partition.Costs)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := d.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

@@ -1,0 +1,176 @@
+package simulate
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/planner"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/progress"
+	"gpipebench/internal/usage"
+	"gpipebench/nn/graph"
+	"gpipebench/train"
+)
+
+// smallChip writes the file of an accelerator with a memory.
+func smallChip(t *testing.T, memory string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "chip.yaml")
+	text := "name: chip\nflops: {f32: 1e12}\nbandwidth: 1e11\noverhead: 1e-6\nlink: {bandwidth: 1e10}\nmemory: " + memory + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A plan is what simulate says of it, fits, and no way to cut by modelled time
+// that fits is faster: of one replica, or of all numbers of replicas.
+func TestPlanIsTheBest(t *testing.T) {
+	const keep = 12
+	language := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 500, Seq: 32}
+	images := train.Model{Name: "resnet50", Width: 4, Image: 64, Classes: 10}
+	for _, test := range []struct {
+		name     string
+		model    train.Model
+		memory   string
+		within   bool // memory matters
+		replicas int
+		divided  bool
+		scope    gpipe.Scope
+	}{
+		{"one replica", language, "1GiB", false, 1, false, gpipe.ReplicaScope},
+		{"one replica, little memory", language, "5MiB", true, 1, false, gpipe.ReplicaScope},
+		{"replicas", language, "1GiB", false, 0, false, gpipe.ReplicaScope},
+		{"replicas, little memory", language, "5MiB", true, 0, false, gpipe.ReplicaScope},
+		{"replicas, divided updates, little memory", language, "4MiB", true, 0, true, gpipe.ReplicaScope},
+		{"batch norm over replicas, little memory", images, "6MiB", true, 0, false, gpipe.AllScope},
+		{"batch norm over pairs of replicas", images, "1GiB", false, 0, false, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := Simulating{Model: test.model, Accelerator: smallChip(t, test.memory), Batch: 16, Optimizer: "adam", DType: graph.F32}
+			s.Setup.ShardUpdate, s.Setup.BNScope = test.divided, test.scope
+			plan, err := Planning{Simulating: s, Devices: 4, Replicas: test.replicas, Keep: keep}.Run(t.Context(), progress.Silent{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(plan.Plans) != keep {
+				t.Fatalf("%d plans, want %d", len(plan.Plans), keep)
+			}
+			for i, c := range plan.Plans {
+				if i > 0 && c.ExamplesPerSecond > plan.Plans[i-1].ExamplesPerSecond {
+					t.Errorf("plan %d is better than the one before", i)
+				}
+				r := planned(t, s, c)
+				if !r.Fits || math.Abs(r.ExamplesPerSecond-c.ExamplesPerSecond) > 1e-9*r.ExamplesPerSecond {
+					t.Errorf("plan %+v, simulated %v examples/s, fits: %v", c, r.ExamplesPerSecond, r.Fits)
+				}
+			}
+			var fit []float64 // what simulate finds
+			not := 0
+			for _, way := range [][2]int{{1, 1}, {1, 2}, {1, 4}, {2, 1}, {2, 2}, {4, 1}} {
+				if test.replicas == 1 && way[0] > 1 || test.scope > 1 && way[0]%int(test.scope) != 0 {
+					continue
+				}
+				for m := 1; m <= s.Batch/way[0]; m *= 2 {
+					for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
+						if m == 1 && c == schedule.ExceptLast {
+							continue // the same as never
+						}
+						one := s
+						one.Setup = train.Setup{
+							Replicas: way[0], Partitions: way[1], MicroBatches: m,
+							Checkpoint: c, Cost: train.Time, ShardUpdate: test.divided, BNScope: test.scope,
+						}
+						r, err := one.Run(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						if !r.Fits {
+							not++
+							continue
+						}
+						fit = append(fit, r.ExamplesPerSecond)
+					}
+				}
+			}
+			if len(fit) < keep || (not > 0) != test.within {
+				t.Fatalf("%d fit and %d do not: the test is no test", len(fit), not)
+			}
+			slices.Sort(fit)
+			slices.Reverse(fit)
+			for i, c := range plan.Plans {
+				if fit[i] > c.ExamplesPerSecond*(1+1e-9) {
+					t.Errorf("plan %d makes %v examples/s, simulate finds %v", i, c.ExamplesPerSecond, fit[i])
+				}
+			}
+			if plan.Dismissed == 0 {
+				t.Error("nothing is dismissed: the test is no test")
+			}
+		})
+	}
+}
+
+// planned simulates a plan.
+func planned(t *testing.T, s Simulating, c planner.Candidate) *Simulation {
+	t.Helper()
+	s.Setup.Replicas, s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance = c.R, c.K, c.M, c.Partition
+	var err error
+	if s.Setup.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A search over 1,024 devices simulates one replica of those that are alike, and its best
+// plan is what simulate says.
+func TestPlanOfAPod(t *testing.T) {
+	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 500, Seq: 32}
+	s := Simulating{Model: model, Accelerator: smallChip(t, "5MiB"), Batch: 1 << 15, Optimizer: "adam", DType: graph.F32, AllReduce: reduction.Torus}
+	plan, err := Planning{Simulating: s, Devices: 1024, Keep: 1}.Run(t.Context(), progress.Silent{})
+	if err != nil || len(plan.Plans) != 1 {
+		t.Fatal(plan, err)
+	}
+	best := plan.Plans[0]
+	if best.R*best.K <= 512 || best.R*best.K > 1024 {
+		t.Errorf("%d x %d devices, want more than half of 1024", best.R, best.K)
+	}
+	s.Torus = map[int][2]int{1024: {32, 32}, 512: {32, 16}, 256: {16, 16}, 128: {16, 8}}[best.R]
+	if r := planned(t, s, best); !r.Fits || r.StepSeconds != best.StepSeconds {
+		t.Errorf("plan %+v, simulated %v s, fits: %v", best, r.StepSeconds, r.Fits)
+	}
+	if plan.Simulated > 100 || plan.Dismissed < 100 {
+		t.Errorf("%d simulated, %d dismissed: the bounds decide too little", plan.Simulated, plan.Dismissed)
+	}
+}
+
+func TestPlanNothingFits(t *testing.T) {
+	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 500, Seq: 32}
+	s := Simulating{Model: model, Accelerator: smallChip(t, "1MiB"), Batch: 4, Optimizer: "adam", DType: graph.F32}
+	plan, err := Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
+	if err != nil || len(plan.Plans) > 0 || plan.Nearest != nil {
+		t.Errorf("parameters that do not fit: %+v, %v", plan, err)
+	}
+	s.Accelerator = smallChip(t, "2300KiB")
+	plan, err = Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
+	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
+		t.Errorf("activations that do not fit: %+v, %v", plan, err)
+	}
+	var wrong *usage.Error
+	if _, err := (Planning{Simulating: s, Keep: 3}).Run(t.Context(), progress.Silent{}); !errors.As(err, &wrong) {
+		t.Errorf("no devices: %v", err)
+	}
+	s.DType = graph.BF16
+	if _, err := (Planning{Simulating: s, Devices: 2, Keep: 3}).Run(t.Context(), progress.Silent{}); err == nil {
+		t.Error("a chip without bfloat16 models it")
+	}
+}

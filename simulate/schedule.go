@@ -1,0 +1,226 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
+	"gpipebench/internal/usage"
+	"gpipebench/simulate/schedulepage"
+	"gpipebench/train"
+)
+
+// Scheduling is a schedule by itself: no network, but how long its tasks take and what
+// they keep.
+type Scheduling struct {
+	Schedule string // a name, or a file of PyTorch's format (.csv), which has its own K, chunks and M
+	K, M     int
+	Chunks   int // of each device; 0: as the schedule has
+	// Times are milliseconds for each device and micro-batch, all chunks together.
+	Times struct {
+		schedule.Duration
+		Comm float64 // from one device to another
+	}
+	// Activations are what a device has of a micro-batch, all chunks together: until its
+	// backward function is over, and of that, from I to the end of W.
+	Activations struct{ Whole, Weights float64 }
+	// Search looks for a schedule within Limit, in the unit of Activations, in place of Schedule.
+	Search bool
+	Limit  float64
+	Seed   uint64
+}
+
+// Scheduled is what a schedule comes to. Times are milliseconds.
+type Scheduled struct {
+	Makespan   float64           `json:"makespan"`
+	Span       float64           `json:"span"`        // the longest time between a device's start and end
+	BubbleRate float64           `json:"bubble_rate"` // the part of Span in which a device does nothing
+	Devices    []ScheduledDevice `json:"devices"`
+	Searched   *Searched         `json:"searched,omitempty"`
+
+	Lists [][]schedule.Task  `json:"-"`
+	Place schedule.Placement `json:"-"`
+	Micro int                `json:"-"`
+	// Timeline has the tasks, in seconds.
+	Timeline *timeline.Timeline `json:"-"`
+}
+
+// Searched is how a schedule was found.
+type Searched struct {
+	From  string  `json:"from"`            // what the search began with: a generator, or greedy
+	Tried int     `json:"tried"`           // schedules
+	Least float64 `json:"least,omitempty"` // a span that none can be below, with one chunk a device
+}
+
+// ScheduledDevice is one of its devices.
+type ScheduledDevice struct {
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+	Busy  float64 `json:"busy"`
+	Peak  float64 `json:"peak_memory"` // in the unit of Activations
+	// Idle is the rest of Makespan, by cause, in milliseconds.
+	Idle timeline.Idle `json:"idle"`
+}
+
+// Run makes or reads the schedule, verifies it and runs it on a virtual clock.
+func (s Scheduling) Run() (*Scheduled, error) {
+	r := &Scheduled{Micro: s.M}
+	var err error
+	if s.Search {
+		err = s.search(r)
+	} else if train.NamesScheduleFile(s.Schedule) {
+		err = s.read(r)
+	} else if r.Lists, r.Place, err = schedule.Generate(s.Schedule, s.K, s.Chunks, s.M); err != nil {
+		err = usage.Errorf("%s", strings.TrimPrefix(err.Error(), "schedule: "))
+	} else {
+		r.Lists = schedule.Checkpointed(r.Lists, schedule.Never, false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := schedule.Verify(r.Lists, r.Place, r.Micro); err != nil {
+		return nil, fmt.Errorf("%s: %w", files.Printable(s.Schedule), err)
+	}
+	return s.outcome(r)
+}
+
+// outcome runs the schedule on a virtual clock.
+func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
+	chunks := r.Place.Chunks()
+	most := 0
+	for _, c := range chunks {
+		most = max(most, len(c))
+	}
+	v := float64(most)
+	d := s.chunk(v)
+	times, err := schedule.Run(r.Lists, r.Place, r.Micro, schedule.Alike(d, s.Times.Comm))
+	if err != nil {
+		return nil, err
+	}
+	r.Makespan, r.Span = times.Makespan(), times.Longest()
+	r.Timeline = timeline.Scheduled(r.Lists, r.Place, times, 1e-3)
+	idle := timeline.Scheduled(r.Lists, r.Place, times, 1).Causes()
+	work := float64(r.Micro) * (s.Times.F + s.Times.I + s.Times.W)
+	if r.Span > 0 {
+		r.BubbleRate = (r.Span - work) / r.Span
+	}
+	for device, list := range r.Lists {
+		one := ScheduledDevice{Start: times.Start[device][0], End: times.End[device][len(list)-1], Idle: idle[device]}
+		for _, t := range list {
+			one.Busy += d.Of(t.Kind)
+		}
+		of := make([]schedule.Footprint, len(chunks[device]))
+		for c := range of {
+			of[c] = schedule.Footprint{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}
+		}
+		one.Peak = schedule.Peak(list, of)
+		r.Devices = append(r.Devices, one)
+	}
+	return r, nil
+}
+
+// chunk has the times of one of v chunks of a device.
+func (s Scheduling) chunk(v float64) schedule.Duration {
+	return schedule.Duration{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v}
+}
+
+// search looks for a schedule; of two chunks on each device, there and back and in turns.
+func (s Scheduling) search(r *Scheduled) error {
+	v := float64(max(1, s.Chunks))
+	places := []schedule.Placement{schedule.Loop(s.K, max(1, s.Chunks))}
+	if s.Chunks == 2 {
+		places = append(places, schedule.Vee(s.K))
+	}
+	var best *schedule.Found
+	var failed error
+	for _, place := range places {
+		w := schedule.Wanted{
+			Place: place, Micro: s.M, Seed: s.Seed, Limit: s.Limit,
+			Times:  schedule.Alike(s.chunk(v), s.Times.Comm),
+			Memory: []schedule.Footprint{{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}},
+		}
+		found, err := schedule.Search(w)
+		if err != nil {
+			failed = err // the other place may do with less
+			continue
+		}
+		if best == nil || found.Times.Longest() < best.Times.Longest() {
+			best = found
+			r.Lists, r.Place = found.Lists, place
+			r.Searched = &Searched{From: found.From, Tried: found.Tried}
+			if place.Stages() == place.Devices {
+				r.Searched.Least = w.Least()
+			}
+		}
+	}
+	if best == nil {
+		return errors.New(strings.TrimPrefix(failed.Error(), "schedule: "))
+	}
+	return nil
+}
+
+// read takes a schedule from a file.
+func (s Scheduling) read(r *Scheduled) error {
+	var err error
+	r.Lists, r.Place, r.Micro, err = train.ReadSchedule(s.Schedule)
+	return err
+}
+
+// CSV writes the schedule as PyTorch does.
+func (r *Scheduled) CSV(w io.Writer) error {
+	return schedule.WriteCSV(w, r.Lists, r.Place, r.Micro)
+}
+
+// SVG draws the tasks over time.
+func (r *Scheduled) SVG(w io.Writer, caption string) error {
+	return timeline.WriteSVG(w, timeline.Drawing{Caption: caption, Timeline: r.Timeline})
+}
+
+// HTML writes a page on which the schedule's sizes, times and limit of memory are moved. A
+// schedule that no generator makes is on it as it is, with times that are moved.
+func (r *Scheduled) HTML(w io.Writer, s Scheduling) error {
+	most := 0
+	for _, c := range r.Place.Chunks() {
+		most = max(most, len(c))
+	}
+	g := schedulepage.Given{
+		Schedule: s.Schedule, K: r.Place.Devices, M: r.Micro, V: most,
+		F: s.Times.F, B: s.Times.I, W: s.Times.W, Comm: s.Times.Comm, Whole: s.Activations.Whole, Limit: s.Limit,
+	}
+	if g.Whole > 0 {
+		g.Weights = s.Activations.Weights / g.Whole
+	}
+	if s.Search {
+		g.Schedule = "searched"
+	}
+	if !slices.Contains(schedule.Names(), g.Schedule) {
+		g.Lists, g.Place = schedulepage.Tasks(r.Lists), r.Place.Device
+	}
+	return schedulepage.Write(w, g)
+}
+
+// ParseNumbers reads name=number pairs for the names wanted, each at most once, such as
+// f=1.5,b=2; those not given stay as they are.
+func ParseNumbers(text string, into map[string]*float64, names string) error {
+	given := map[string]bool{}
+	for _, pair := range strings.Split(text, ",") {
+		name, number, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		to := into[name]
+		if !ok || to == nil || given[name] {
+			return fmt.Errorf("want %s, each at most once, such as %s=1.5", names, strings.Split(names, ",")[0])
+		}
+		var v float64
+		if _, err := fmt.Sscanf(number+"\n", "%g\n", &v); err != nil || !(v >= 0) || math.IsInf(v, 1) {
+			return fmt.Errorf("want a number from 0 for %s", name)
+		}
+		given[name] = true
+		*to = v
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+// Package simulation answers from shapes alone: it describes, simulates and plans
+// pipelines on modelled accelerators, and calibrates a model of this machine.
+package simulate
+
+import (
+	"context"
+	"fmt"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/usage"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/train"
+)
+
+// Simulating is one training step of a network on modelled accelerators.
+type Simulating struct {
+	Model       train.Model
+	Setup       train.Setup    // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
+	Accelerator string         // one of accelerator.All, or a file of one
+	AllReduce   reduction.Kind // of replicas' gradients
+	Torus       [2]int         // replicas' links, X x Y; zero: flat
+	Batch       int
+	Optimizer   string
+	DType       graph.DType // of activations
+	Accounting  gpipe.Accounting
+	KeepScores  bool                           // attention keeps its probabilities
+	Peak        bool                           // everything runs at its peak, whatever the accelerator's file has of efficiencies
+	Change      func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
+	Fused       Switch                         // whether the accelerator's compiler fuses
+	Tiled       Switch                         // whether activations move padded to its lanes
+}
+
+// Switch is on, off, or what an accelerator's file says: the zero value.
+type Switch string
+
+// ParseSwitch reads on, off and file.
+func ParseSwitch(s string) (Switch, error) {
+	switch s {
+	case "on", "off":
+		return Switch(s), nil
+	case "file":
+		return "", nil
+	}
+	return "", fmt.Errorf("want on, off or file")
+}
+
+func (s Switch) set(b *bool) {
+	if s != "" {
+		*b = s == "on"
+	}
+}
+
+// Simulation is that step. The first four keys are the ones that other programs
+// rely on.
+type Simulation struct {
+	StepSeconds       float64           `json:"step_seconds"`
+	ExamplesPerSecond float64           `json:"examples_per_second"`
+	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
+	Devices           []SimulatedDevice `json:"devices"`
+
+	Replicas      int            `json:"replicas"`
+	Groups        int            `json:"groups"`
+	Spatial       int            `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
+	Scope         string         `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
+	ReduceSeconds float64        `json:"all_reduce_seconds"` // of the stage that takes longest
+	UpdateSeconds float64        `json:"update_seconds"`     // the same
+	ClassicBubble float64        `json:"classic_bubble"`     // (K-1)/(M+K-1)
+	Breakdown     timeline.Parts `json:"breakdown"`
+	Params        int64          `json:"params"`
+	Partition     []int          `json:"partition"`
+	Placement     []int          `json:"placement,omitempty"` // the device of each, where devices have several
+	Note          string         `json:"partition_note,omitempty"`
+	Accelerator   string         `json:"accelerator"`
+	DType         string         `json:"dtype"`
+	Accounting    string         `json:"accounting"`
+	Fused         bool           `json:"fused"` // element-wise operations
+	Tiled         bool           `json:"tiled"` // activations move padded
+	Peak          bool           `json:"peak"`  // everything runs at its peak
+	Fits          bool           `json:"fits"`  // every device's peak is within its capacity
+
+	Step *gpipe.Simulation `json:"-"` // of which all that is
+}
+
+// SimulatedDevice is one modelled device.
+type SimulatedDevice struct {
+	gpipe.DeviceEstimate
+	Fits       bool   `json:"fits"`
+	FirstLayer string `json:"first_layer"`
+	LastLayer  string `json:"last_layer"` // of its last chunk
+	// Idle is what the device waits of a step, by cause, in seconds.
+	Idle timeline.Idle `json:"idle"`
+}
+
+// Modelling says how the simulation counts.
+func (s Simulating) Modelling() gpipe.Modelling {
+	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores}
+}
+
+// accelerator returns the one that Accelerator names, with the switches set.
+func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
+	a, err := accelerator.Named(s.Accelerator)
+	if err != nil && accelerator.NamesFile(s.Accelerator) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, usage.Mark(err)
+	}
+	s.Fused.set(&a.Fused)
+	s.Tiled.set(&a.Tiled)
+	if s.Peak {
+		accelerator.AtPeak(a)
+	}
+	if s.Change != nil {
+		s.Change(a)
+	}
+	return a, nil
+}
+
+// Pipeline describes the run on the accelerator.
+func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
+	layers, err := s.Model.Build()
+	if err != nil {
+		return p, err
+	}
+	optimizer, err := train.ParseOptimizer(s.Optimizer)
+	if err != nil {
+		return p, usage.Mark(err)
+	}
+	accelerator, err := s.accelerator()
+	if err != nil {
+		return p, err
+	}
+	loss, err := s.Model.Loss(0)
+	if err != nil {
+		return p, err
+	}
+	modelled := s.Setup.Cost == train.Time
+	if modelled {
+		s.Setup.Cost = train.FLOPs
+	}
+	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
+		return p, err
+	}
+	p.Devices = []gpipe.Device{gpipe.DeviceOf(accelerator)}
+	p.Optimizer = optimizer
+	p.AllReduce = gpipe.AllReduce{Kind: s.AllReduce, Torus: s.Torus, Link: accelerator.Link}
+	if accelerator.Far.Devices > 0 {
+		p.AllReduce.Link = accelerator.Far.Link
+	}
+	if err := p.Validate(in); err != nil {
+		return p, usage.Mark(err)
+	}
+	if modelled && p.Balance == nil && p.Partitions > 1 {
+		estimates, err := p.ModelLayers(in, s.Modelling())
+		if err != nil {
+			return p, err
+		}
+		p.Costs = gpipe.LayerSeconds(estimates)
+	}
+	return p, nil
+}
+
+// Run simulates.
+func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
+	in := s.Model.Input(s.Batch)
+	p, err := s.Pipeline(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	sim, err := p.Simulate(in, s.Modelling())
+	if err != nil {
+		return nil, err
+	}
+	return s.outcome(p, sim), nil
+}
+
+// outcome returns what is reported of a simulation.
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
+	r := &Simulation{
+		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
+		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
+		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
+		Breakdown:      sim.Parts,
+		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
+		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
+		Params:    nn.CountParams(p.Layers),
+		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
+		DType: s.DType.String(), Accounting: s.Accounting.String(),
+		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
+		Peak: len(p.Devices[0].Accelerator.Efficiencies) == 0,
+		Fits: true,
+		Step: sim,
+	}
+	if p.Spatial > 1 {
+		r.Spatial = p.Spatial
+	}
+	if p.BatchNormScope != gpipe.ReplicaScope {
+		r.Scope = p.BatchNormScope.String()
+	}
+	idle := sim.Timeline.Causes()
+	placed := sim.Placement.Or(len(sim.Sizes))
+	if !placed.IsStraight() {
+		r.Placement = placed.Device
+	}
+	var first []int // layer of each piece
+	for next, k := 0, 0; k < len(sim.Sizes); k++ {
+		first = append(first, next)
+		next += sim.Sizes[k]
+	}
+	for i, d := range sim.Devices { // of several kinds of replicas, one after another
+		pieces := placed.Chunks()[i%placed.Devices]
+		last := pieces[len(pieces)-1]
+		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first[pieces[0]]].Name(), p.Layers[first[last]+sim.Sizes[last]-1].Name(), idle[i]})
+		r.Fits = r.Fits && d.Fits()
+	}
+	return r
+}
+
+// Accelerators lists the names that Simulating.Accelerator may have.
+func Accelerators() []string {
+	list, err := accelerator.All()
+	if err != nil {
+		panic(err) // a file that is part of the program
+	}
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	return names
+}

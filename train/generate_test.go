@@ -1,0 +1,111 @@
+package train_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"gpipebench/datasets"
+	"gpipebench/nn"
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// A language model that has learned a text by heart goes on with it, beyond the length of
+// an example too, however it is cut; the seed decides what is sampled.
+func TestGenerate(t *testing.T) {
+	const line = "the quick brown fox jumps over the lazy dog. "
+	name := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(name, []byte(strings.Repeat(line, 60)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	generated := func(change func(*train.Training)) *train.Generated {
+		t.Helper()
+		tr := traintest.TinyTraining()
+		tr.Model.Dim, tr.Model.FF, tr.Model.Seq = 32, 64, 12
+		tr.Data, tr.Batch, tr.Steps, tr.Generate = "text:"+name, 8, 400, 60
+		change(&tr)
+		r, err := tr.Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Generated
+	}
+	one := generated(func(tr *train.Training) { tr.Setup.Partitions, tr.Setup.MicroBatches = 1, 1 })
+	if two := generated(func(*train.Training) {}); *two != *one {
+		t.Errorf("in one piece %+v, in two %+v", *one, *two)
+	}
+	if utf8.RuneCountInString(one.Prompt) != 6 || len(one.Greedy) != 60 || len(one.Sampled) != 60 {
+		t.Errorf("%+v: want 6 bytes, and 60 more", *one)
+	}
+	if whole := one.Prompt + one.Greedy; !strings.Contains(strings.Repeat(line, 3), whole) {
+		t.Errorf("goes on with %q", whole)
+	}
+	if untrained := func(tr *train.Training) { tr.Steps = 1 }; generated(untrained).Sampled == generated(func(tr *train.Training) { tr.Steps, tr.Seed = 1, 2 }).Sampled {
+		t.Error("another seed samples the same")
+	}
+
+	// Tokens that stand for no text are numbers, as many as there are.
+	tr := traintest.TinyTraining()
+	tr.Generate = 3
+	r, err := tr.Run(t.Context(), nil)
+	if err != nil || len(strings.Fields(r.Generated.Prompt)) != 4 || len(strings.Fields(r.Generated.Greedy)) != 3 {
+		t.Errorf("%v, %v", r, err)
+	}
+	images := traintest.TinyImages()
+	images.Generate = 3
+	if _, err := images.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "resnet50 generates no text: want transformer-lm") {
+		t.Errorf("%v: want a network that has text", err)
+	}
+}
+
+// The file of translations has every held-out pair of each language, in order, and is
+// what BLEU is computed from.
+func TestTranslations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains until some translations are right, which takes seconds")
+	}
+	tr := traintest.TinyTraining()
+	tr.Model.Name, tr.Data, tr.Batch, tr.Steps = train.Translator, "synthetic-translation", 16, 300
+	tr.Config.Multilingual.Languages, tr.Config.Multilingual.Pairs = 2, 300
+	tr.Model.Seq = 24
+	opened := tr
+	source, err := opened.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := source.(*datasets.Translation)
+	for _, ending := range train.RowEndings {
+		tr.Translations = filepath.Join(t.TempDir(), "translations"+ending)
+		r, err := tr.Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(tr.Translations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bleu datasets.BLEU
+		rows := rowsOf(t, ending, string(raw))
+		for i, l := range pairs.Languages() {
+			for _, p := range pairs.Pairs(i, datasets.HeldOut) {
+				row := rows[0]
+				rows = rows[1:]
+				want := map[string]string{"language": l.Name, "source": p.SourceText, "reference": p.TargetText, "translation": row["translation"]}
+				if !reflect.DeepEqual(row, want) {
+					t.Fatalf("%s: %q, want %q", ending, row, want)
+				}
+				bleu.Add(row["translation"], row["reference"])
+			}
+		}
+		if len(rows) > 0 || bleu.Score() != *r.Eval.BLEU {
+			t.Errorf("%s: %d rows too many, BLEU %v, want %v", ending, len(rows), bleu.Score(), *r.Eval.BLEU)
+		}
+		if *r.Eval.BLEU == 0 {
+			t.Skipf("%s kernels: no translation is right, so their order is not seen", nn.KernelProfile())
+		}
+	}
+}

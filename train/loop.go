@@ -1,0 +1,327 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/files"
+	"gpipebench/internal/floatjson"
+	"gpipebench/internal/shutdown"
+	"gpipebench/nn"
+)
+
+// Loop is a training that is open, and what makes its steps, for whatever purpose.
+// Its position is the number of steps that are done. What a step computes depends
+// on the weights and the optimiser's state before it, the position, and the
+// training's settings, and on nothing else.
+type Loop struct {
+	Trainer  *gpipe.Trainer
+	Pipeline gpipe.Pipeline  // that Trainer runs
+	Source   datasets.Source // nil: Timing opened it
+	Steps    int             // of the whole training
+	Resumed  int             // the position from which a snapshot lets it go on; 0: it begins
+
+	training *Training
+	batch    func(done int) (nn.Batch, error) // of the step at a position
+	keeper   *keeper                          // nil: no snapshots are written
+	report   []byte                           // of the snapshot, until Run has read it
+	forget   func() bool                      // ends the watch for an interrupt of this process; nil: there is none
+}
+
+// Hooks are called while a Loop runs, on its goroutine. An error of one ends the
+// run, which returns it. Nil: there is none.
+type Hooks struct {
+	// At is called at every position: before each step, and after the last. If it fails, it
+	// leaves Report as it was. A training that goes on from a snapshot begins with it.
+	At func(done int) error
+	// After is called with every step that is done.
+	After func(*TrainStep) error
+	// Report points to what After and At have made so far, as JSON takes it. It is part of
+	// each snapshot, which is written between After and At, and Run reads it back when the
+	// training goes on from one.
+	Report any
+}
+
+// Open opens the training's data and pipeline, and loads the weights of a file, or the
+// state of a snapshot, if it is to. It refuses what would only fail later.
+func (t Training) Open(ctx context.Context) (l *Loop, err error) {
+	source, err := t.Source()
+	if err != nil {
+		return nil, err
+	}
+	steps, err := t.steps(source)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.generating(); err != nil {
+		return nil, err
+	}
+	if err := t.Snapshots.check(steps); err != nil {
+		return nil, err
+	}
+	keeper, err := t.newKeeper(source)
+	if err != nil {
+		return nil, err
+	}
+	to := toEvaluate | toPredict
+	if steps > 0 {
+		to |= toTrain
+	}
+	if t.Processes != nil {
+		if t.data, err = t.digest(source); err != nil {
+			keeper.close()
+			return nil, err
+		}
+		t.data += keeper.digest()
+	}
+	if l, err = t.open(ctx, to, nil); err != nil {
+		keeper.close()
+		return nil, err
+	}
+	l.Source, l.Steps, l.keeper = source, steps, keeper
+	if l.together() {
+		l.forget = context.AfterFunc(ctx, l.Trainer.AskToStop)
+	}
+	l.batch = func(done int) (nn.Batch, error) {
+		b, err := source.Batch(datasets.Train, done, t.Batch)
+		if err != nil {
+			return b, err
+		}
+		return t.blind(b), nil
+	}
+	for _, prepare := range []func() error{l.prepareLast, l.load, l.loadPart, l.restore} {
+		if err := prepare(); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Close frees the pipeline's devices, and waits for a snapshot that is being written.
+func (l *Loop) Close() error {
+	if l.forget != nil {
+		l.forget()
+	}
+	l.keeper.close()
+	return l.Trainer.Close()
+}
+
+// Run makes the steps that are not done yet. If there are snapshots and ctx is done, it
+// finishes the step, writes a snapshot and returns an *[Interrupted]; otherwise the step is
+// cut off. Several processes do so together, after the same step, when ctx of one is done.
+func (l *Loop) Run(ctx context.Context, h Hooks) error {
+	if l.report != nil && h.Report != nil {
+		if err := floatjson.Unmarshal(l.report, h.Report); err != nil {
+			return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(l.keeper.from.Name))
+		}
+		l.report = nil
+	}
+	if l.keeper == nil {
+		return l.run(ctx, ctx, h)
+	}
+	defer shutdown.On(ctx)()
+	err := l.run(ctx, context.WithoutCancel(ctx), h)
+	return l.keeper.interrupted(ctx, l, err, h.Report)
+}
+
+// together reports whether several processes run the training and end it at the same
+// position when one of them is interrupted. Their steps and evaluations are not cut off.
+func (l *Loop) together() bool { return l.keeper != nil && l.training.Processes != nil }
+
+// DataDigest is that of the files that the examples are from; "": of none.
+func (l *Loop) DataDigest() string { return l.training.DataDigest(l.Source) }
+
+// errStop ends a run of several processes where all learn that one is interrupted.
+var errStop = fmt.Errorf("a process is interrupted: %w", context.Canceled)
+
+// stopped returns why a run with snapshots ends at this position, or nil.
+func (l *Loop) stopped(ctx context.Context) error {
+	switch {
+	case !l.together():
+		return ctx.Err()
+	case l.Trainer.StopAsked():
+		return errStop
+	}
+	return nil
+}
+
+// run is Run with a context for whole steps.
+func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
+	for {
+		done := l.Trainer.Steps()
+		if l.keeper != nil {
+			if err := l.stopped(ctx); err != nil {
+				return err
+			}
+			if err := l.keeper.keep(l, h.Report); err != nil {
+				return err
+			}
+		}
+		if h.At != nil {
+			if err := h.At(done); err != nil {
+				return err
+			}
+		}
+		if done >= l.Steps {
+			return nil
+		}
+		step, err := l.Step(whole)
+		if err != nil {
+			return err
+		}
+		if h.After != nil {
+			if err := h.After(step); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Step makes the step at the position, also beyond the training's last.
+func (l *Loop) Step(ctx context.Context) (*TrainStep, error) {
+	b, err := l.batch(l.Trainer.Steps())
+	if err != nil {
+		return nil, err
+	}
+	r, err := l.Trainer.Step(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return &TrainStep{Step: l.Trainer.Steps(), Steps: l.Steps, Result: r, Examples: b.Examples()}, nil
+}
+
+// Memory returns each device's planned peak and what has been used of it, in bytes.
+func (l *Loop) Memory() (peak, high []int64) {
+	for k, plan := range l.Trainer.Plans() {
+		_, used := l.Trainer.HighWater(k)
+		peak, high = append(peak, plan.Peak), append(high, used)
+	}
+	return peak, high
+}
+
+// Parts is the memory of the parts over which stages divide images, after each stage's first,
+// and what they copied from each other in the last step, if there was one; nil: there are none.
+func (l *Loop) Parts(last *gpipe.Result) *PartBytes {
+	var all PartBytes
+	for k, plan := range l.Trainer.Plans() {
+		var peak, high []int64
+		for i, part := range plan.Parts {
+			_, used := l.Trainer.PartHighWater(k, i+1)
+			peak, high = append(peak, part.Peak), append(high, used)
+		}
+		if peak == nil {
+			return nil
+		}
+		all.Peak, all.HighWater = append(all.Peak, peak), append(all.HighWater, high)
+	}
+	if last != nil {
+		for _, t := range last.Traffic {
+			if t.What == gpipe.PartRows {
+				all.Exchanged += t.Bytes
+			}
+		}
+	}
+	return &all
+}
+
+// PartBytes is the memory of parts after the first, planned and used, by device, and what all
+// parts copied from each other in a step.
+type PartBytes struct {
+	Peak      [][]int64 `json:"peak_bytes"`
+	HighWater [][]int64 `json:"high_water_bytes"`
+	Exchanged int64     `json:"exchanged_bytes,omitempty"` // 0: there was no step
+}
+
+// Earlier is how long the training had taken, in seconds, up to the snapshot from which it
+// goes on.
+func (l *Loop) Earlier() float64 {
+	if l.keeper == nil {
+		return 0
+	}
+	return l.keeper.seconds
+}
+
+// expect estimates how long some steps will take from forward passes of the first
+// mini-batch, which do not change the weights. A backward pass counts as two.
+func (l *Loop) expect(ctx context.Context, steps int) (time.Duration, error) {
+	batch, err := l.batch(0)
+	if err != nil {
+		return 0, err
+	}
+	if l.together() {
+		ctx = context.WithoutCancel(ctx)
+	}
+	var forward time.Duration
+	for range 2 { // the first one makes programs and touches memory for the first time
+		r, err := l.Trainer.Evaluate(ctx, batch)
+		if err != nil {
+			return 0, err
+		}
+		// By the step's own time, which is the same in all processes that run it.
+		if forward = time.Duration(r.Seconds * float64(time.Second)); forward > time.Second {
+			break
+		}
+	}
+	t := l.training
+	passes := 3
+	if t.Setup.Checkpoint != schedule.Never {
+		passes++
+	}
+	evaluations := 1
+	if t.EvalEvery > 0 {
+		evaluations = (steps + t.EvalEvery - 1) / t.EvalEvery
+	}
+	passes = passes*steps + evaluations*l.Source.Batches(datasets.HeldOut, t.Batch)
+	return time.Duration(float64(passes) * float64(forward)), nil
+}
+
+// uses are what a pipeline is opened for, as its devices' memory depends on it.
+type uses uint8
+
+const (
+	toTrain uses = 1 << iota
+	toEvaluate
+	toPredict // translations, or text of a language model; of other networks: nothing
+)
+
+// open builds the model and opens its pipeline. Layers whose times are measured
+// already are not timed again.
+func (t *Training) open(ctx context.Context, to uses, measured []float64) (*Loop, error) {
+	p, in, err := t.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	if to&toEvaluate != 0 {
+		p.Evaluating = in
+	}
+	if to&toPredict != 0 {
+		p.Predicting = t.predicting
+	}
+	trained := in
+	if to&toTrain == 0 {
+		trained = gpipe.Input{}
+	}
+	if err := p.CheckMemory(trained); err != nil { // before anything is measured
+		return nil, err
+	}
+	if err := t.Processes.connect(ctx, t.Setup, &p, t.data); err != nil {
+		return nil, err
+	}
+	if err := t.Setup.cut(ctx, &p, in, measured); err != nil {
+		return nil, err
+	}
+	// Opening takes seconds where weights are many, and several pipelines may follow.
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	trainer, err := p.Open(trained)
+	if err != nil {
+		return nil, err
+	}
+	return &Loop{Trainer: trainer, Pipeline: p, training: t}, nil
+}

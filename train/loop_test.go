@@ -1,0 +1,54 @@
+package train_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// Hooks are called at every position and after every step; an error of one ends
+// the run, which another one goes on with as if it had not been ended.
+func TestLoop(t *testing.T) {
+	training := traintest.TinyTraining()
+	training.Steps = 4
+	l, err := training.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	enough := errors.New("enough")
+	var calls []string
+	var losses []float64
+	hooks := train.Hooks{
+		At: func(done int) error { calls = append(calls, fmt.Sprint("at ", done)); return nil },
+		After: func(step *train.TrainStep) error {
+			calls = append(calls, fmt.Sprintf("after %d/%d", step.Step, step.Steps))
+			losses = append(losses, step.Loss)
+			if len(losses) == 3 {
+				return enough
+			}
+			return nil
+		},
+	}
+	if err := l.Run(t.Context(), hooks); !errors.Is(err, enough) {
+		t.Errorf("%v, want what the hook returned", err)
+	}
+	if err := l.Run(t.Context(), hooks); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"at 0", "after 1/4", "at 1", "after 2/4", "at 2", "after 3/4", "at 3", "after 4/4", "at 4"}
+	if !slices.Equal(calls, want) {
+		t.Errorf("%q, want %q", calls, want)
+	}
+	whole, err := training.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.WeightsSHA256 != l.Trainer.Hash() || !slices.Equal(whole.Losses, losses) {
+		t.Errorf("losses %v, %s; in one run %v, %s", losses, l.Trainer.Hash(), whole.Losses, whole.WeightsSHA256)
+	}
+}

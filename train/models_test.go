@@ -1,0 +1,130 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/gpipe"
+	"gpipebench/internal/usage"
+	"gpipebench/nn"
+)
+
+// TestVisionModels: the names that describe, train and bench take, with the
+// parameters of the papers' networks.
+func TestVisionModels(t *testing.T) {
+	for _, c := range []struct {
+		model Model
+		want  int64
+	}{
+		{Model{Name: "amoebanetd", Layers: 72, Filters: 512, Classes: 1000}, 1_844_858_344},
+		{Model{Name: "amoebanetd", Layers: 18, Filters: 208, Classes: 1000, Official: true, Aux: 0.4}, 81_781_529},
+		{Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 1000, Image: 64, Delayed: true}, 3_701_096},
+		{Model{Name: "amoebanetb", Layers: 18, Filters: 512, Classes: 1000, Image: 480}, 557_277_864},
+		{Model{Name: "resnet50", Classes: 1000}, 25_557_032},
+		{Model{Name: "resnet101", Classes: 1000, Fine: true}, 44_549_160},
+		{Model{Name: "resnet152", Classes: 1000}, 60_192_808},
+		{Model{Name: "ssd-resnet34", Classes: 81}, 19_972_534}, // see models/ssd
+	} {
+		layers, err := c.model.Build()
+		if err != nil {
+			t.Errorf("%+v: %v", c.model, err)
+			continue
+		}
+		loss, err := c.model.Loss(0.1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := nn.CountParams(layers); got != c.want {
+			t.Errorf("%s: %d parameters, want %d", c.model.Name, got, c.want)
+		}
+		d, err := gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(c.model.Input(2))
+		if err != nil {
+			t.Errorf("%s: %v", c.model.Name, err)
+			continue
+		}
+		if got := d.Layers[len(d.Layers)-1].OutShape[0]; got.Last() != c.model.Classes {
+			t.Errorf("%s: logits of shape %v", c.model.Name, got)
+		}
+	}
+}
+
+// GNMT at full size: see models/gnmt.
+func TestRecurrentTranslator(t *testing.T) {
+	m := Model{Name: GNMT, Layers: 4, Dim: 1024, Vocab: 32320, Seq: 50, Tied: "all"}
+	d, err := Described(m)
+	if err != nil || d.Params != 160_634_433 || len(d.OutsideContract) > 0 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if got := d.Layers[len(d.Layers)-1].OutShape[0]; got.Last() != m.Vocab {
+		t.Errorf("logits of shape %v", got)
+	}
+}
+
+// What does not belong to a model is refused, not ignored.
+func TestVisionModelsRefuse(t *testing.T) {
+	amoeba := Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 10}
+	resnet := Model{Name: "resnet50", Classes: 10}
+	recurrent := Model{Name: "gnmt", Layers: 2, Dim: 4, Vocab: 5, Seq: 3}
+	for _, c := range []struct {
+		model  Model
+		change func(*Model)
+		want   string
+	}{
+		{amoeba, func(m *Model) { m.Layers = 7 }, "multiple of 3"},
+		{amoeba, func(m *Model) { m.Filters = 0 }, "multiple of 8"},
+		{amoeba, func(m *Model) { m.Classes = 0 }, "classes is 0"},
+		{amoeba, func(m *Model) { m.Image = 8 }, "too small"},
+		{amoeba, func(m *Model) { m.Aux = -1 }, "positive number, or 0 for no head"},
+		{amoeba, func(m *Model) { m.DropPath = 1 }, "drop-path"},
+		{amoeba, func(m *Model) { m.Fine = true }, "coarse split"},
+		{amoeba, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
+		{amoeba, func(m *Model) { m.DropPathRise = "width" }, "want depth, steps, both"},
+		{amoeba, func(m *Model) { m.Name, m.Delayed = "amoebanetb", true }, "or amoebanetd"},
+		{resnet, func(m *Model) { m.Aux = 0.4 }, "no auxiliary head"},
+		{resnet, func(m *Model) { m.DropPath = 0.4 }, "no drop-path"},
+		{resnet, func(m *Model) { m.Dropout = 0.1 }, "no dropout"},
+		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
+		{resnet, func(m *Model) { m.Name, m.Width = "ssd-resnet34", 5 }, "width is 5, want an even number"},
+		{resnet, func(m *Model) { m.Name, m.Dropout = "ssd-resnet34", 0.1 }, "no dropout"},
+		{recurrent, func(m *Model) { m.Layers = 1 }, "layers is 1, want at least 2"},
+		{recurrent, func(m *Model) { m.Tied = "softmax" }, "a softmax of its own"},
+		{recurrent, func(m *Model) { m.Tied, m.SourceVocab = "all", 6 }, "want one vocabulary"},
+		{recurrent, func(m *Model) { m.Fine = true }, "coarse split"},
+		{recurrent, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
+	} {
+		m := c.model
+		c.change(&m)
+		_, err := m.Build()
+		var usage *usage.Error
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %s", m, err, c.want)
+		}
+	}
+}
+
+// A network for images is written flat, as a specification has it, and adds
+// nothing to what a language model is written as.
+func TestVisionIsWrittenFlat(t *testing.T) {
+	var m Model
+	d := yaml.NewDecoder(strings.NewReader("{name: amoebanetd, layers: 12, filters: 16, image: 64, classes: 10, drop_path: 0.5}"))
+	d.KnownFields(true)
+	if err := d.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Filters != 16 || m.Image != 64 || m.Classes != 10 || m.DropPath != 0.5 {
+		t.Errorf("%+v", m)
+	}
+	text, err := json.Marshal(m)
+	if err != nil || !strings.Contains(string(text), `"filters":16,"image":64,"classes":10,"drop_path":0.5,`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	text, err = json.Marshal(Model{Name: "transformer-lm"})
+	if want := `{"name":"transformer-lm","layers":0,"dim":0,"ff":0,"heads":0,"vocab":0,"seq":0,"tied":"","fine":false,"dropout":0,"scaled_init":false,"clip_logits":0}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+}

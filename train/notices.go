@@ -1,0 +1,132 @@
+package train
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/internal/printable"
+	"gpipebench/internal/units"
+)
+
+// notices calls Notice with what a user should know before the first step: what was
+// found in files, and settings that have less effect than they seem to have. full is the
+// size of the largest mini-batch.
+func (l *Loop) notices(full int) {
+	t := l.training
+	if found := found(l.Source); found != "" && datasets.NamesFiles(t.Data) {
+		t.notice(l.Source.Name() + ": " + found)
+	}
+	if full < t.Batch {
+		t.notice(fmt.Sprintf("a mini-batch has %d examples and not %d: %s has no more to train on", full, t.Batch, l.Source.Name()))
+	}
+	if slow := t.Setup.Crowded(); slow != "" {
+		t.notice(slow)
+	}
+}
+
+// full returns the examples of a training's largest mini-batch: fewer than are asked for
+// where there are fewer to train on.
+func (l *Loop) full() (int, error) {
+	if l.training.epochSteps != 1 || l.Steps == 0 {
+		return l.training.Batch, nil // the first is full
+	}
+	b, err := l.batch(0)
+	if err != nil {
+		return 0, err
+	}
+	return b.Examples(), nil
+}
+
+// Crowded says why the setup's threads cannot all run at a time on this machine; "": they
+// can, or its devices are emulated with no more threads each than there are cores.
+func (s Setup) Crowded() string {
+	cores, threads, parts := runtime.GOMAXPROCS(0), max(s.Threads, 1), max(s.Spatial, 1)
+	const same = "; results are the same"
+	switch {
+	case threads > cores:
+		return fmt.Sprintf("%d threads for a device on %d cores: more threads than cores make a step slower%s", threads, cores, same)
+	case s.Device == gpipe.Host && s.Partitions*parts*threads > cores && s.Partitions*parts > 1:
+		what := plural(s.Partitions, "host device")
+		if parts > 1 {
+			what = plural(s.Partitions*parts, "part") + " of images on " + what
+		}
+		return fmt.Sprintf("%s of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
+			what, plural(threads, "thread"), cores, same)
+	}
+	return ""
+}
+
+// found says what a source has read from files; "": it reads none.
+func found(s datasets.Source) string {
+	switch s := s.(type) {
+	case *datasets.ImageSet:
+		const most = 8
+		names := s.Classes()
+		more := ""
+		if len(names) > most {
+			names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+		}
+		return fmt.Sprintf("%s to train on, %d held out, of %d classes (%s%s), at %d x %[6]d pixels",
+			plural(s.Examples(datasets.Train), "image"), s.Examples(datasets.HeldOut), s.Vocab(), printable.Line(strings.Join(names, ", ")), more, s.Shape()[0])
+	case *datasets.Text:
+		return fmt.Sprintf("%s to train on, %s held out", units.FormatBytes(int64(len(s.Bytes(datasets.Train)))), units.FormatBytes(int64(len(s.Bytes(datasets.HeldOut)))))
+	case *datasets.Translation:
+		if len(s.Languages()) > 8 {
+			return foundMany(s.Languages()) + leftOut(s)
+		}
+		var all []string
+		for _, l := range s.Languages() {
+			text := fmt.Sprintf("%s to train on, %d held out", plural(l.Train, "pair"), l.HeldOut)
+			if l.Dropped > 0 {
+				text += fmt.Sprintf(", %d too long", l.Dropped)
+			}
+			if len(s.Languages()) > 1 {
+				text = printable.Line(l.Name) + " " + text
+			}
+			all = append(all, text)
+		}
+		return strings.Join(all, "; ") + leftOut(s)
+	}
+	return ""
+}
+
+// leftOut says which languages have too few pairs; "": none.
+func leftOut(s *datasets.Translation) string {
+	const most = 8
+	names, more := s.LeftOut(), ""
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return "; too few to train on: " + printable.Line(strings.Join(names, ", ")) + more
+}
+
+// foundMany sums up many languages.
+func foundMany(all []datasets.Language) string {
+	least, most := all[0], all[0]
+	train, heldOut, dropped := 0, 0, 0
+	for _, l := range all {
+		train, heldOut, dropped = train+l.Train, heldOut+l.HeldOut, dropped+l.Dropped
+		if l.Train < least.Train {
+			least = l
+		}
+		if l.Train > most.Train {
+			most = l
+		}
+	}
+	return fmt.Sprintf("%d languages, %d pairs to train on, %d held out, %d too long; from %d in %s to %d in %s",
+		len(all), train, heldOut, dropped, most.Train, printable.Line(most.Name), least.Train, printable.Line(least.Name))
+}
+
+// plural counts something.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

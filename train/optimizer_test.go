@@ -1,0 +1,37 @@
+package train
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+func TestParseOptimizer(t *testing.T) {
+	for text, want := range map[string]nn.Optimizer{
+		"adam":                                 nn.Adam{},
+		"lars":                                 nn.LARS{},
+		"lars-unscaled":                        nn.LARS{Unscaled: true},
+		"lars:eps=0":                           nn.LARS{},
+		"lars-unscaled:momentum=0.929":         nn.LARS{Unscaled: true, Momentum: 0.929},
+		"lars:trust=0.01:eps=1e-9:momentum=.5": nn.LARS{Trust: 0.01, Eps: 1e-9, Momentum: 0.5},
+	} {
+		if got, err := ParseOptimizer(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"newton":           "want sgd, momentum,",
+		"adam:beta1=0.5":   "adam has no settings",
+		"lars:":            "want momentum=X, trust=X or eps=X",
+		"lars:eps=1:eps=1": "each once",
+		"lars:momentum=0":  "momentum is 0: want more than 0",
+		"lars:momentum=1":  "Momentum is 1, want",
+		"lars:luck=1":      `unknown setting "luck"`,
+		"lars:eps=nan":     "Eps is NaN",
+	} {
+		if o, err := ParseOptimizer(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %s", text, o, err, want)
+		}
+	}
+}

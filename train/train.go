@@ -1,0 +1,459 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
+	"gpipebench/internal/units"
+	"gpipebench/internal/usage"
+	"gpipebench/nn"
+)
+
+// Training is a network, what it learns from, and how.
+type Training struct {
+	Model Model  // Vocab, Image and Classes 0: the source's
+	Data  string // as datasets.Open reads it
+	// Config says how Data is read. Its Seed, lengths, vocabularies, size of images
+	// and classes are the training's and the model's.
+	Config datasets.Config
+	Setup  Setup
+
+	Batch  int // examples of a mini-batch
+	Steps  int // mini-batches to train on; 0: Epochs, and if these are 0 none: Load and Save are for that, too
+	Epochs int // passes over the source
+
+	Seed           uint64
+	Optimizer      string
+	LR             float64
+	LRSchedule     string // as nn.LRUnits.Parse reads it; "": inverse-sqrt with a warm-up that suits the steps, see WarmUp
+	ClipNorm       float64
+	L2             float64
+	LabelSmoothing float64
+	// EMA is the decay of an average of the weights (see nn.EMA), with which the
+	// network is evaluated; 0: none.
+	EMA float64
+
+	EvalEvery int // evaluate every so many steps; 0: at the end only, of images after each epoch
+
+	EmptySource bool // a translator gets no source sentences
+	Beam        int  // of the search for translations; 0 or 1: greedy
+
+	Load, Save string // files of weights to begin with and to end with; "": none
+	LoadPart   string // a file in place of Load, of which what fits is loaded; "": none
+	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
+	SaveEMA    bool   // Save the average instead of the weights that were trained
+	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
+	// Translations is a file for a translator's translations of what is held out, whose
+	// ending is one of RowEndings; "": none.
+	Translations string
+	Log          string // file for the losses, a line for each step and evaluation, whose ending is one of RowEndings; "": none
+	HashAfter    int    // a step to take a hash after; 0: none
+
+	Snapshots Snapshots // of the training's state, to go on from after an interrupt
+
+	// Announce is called before the first step with the number of steps that are left and the
+	// time that they will take, about. Nil: that is not estimated, which takes about half a step.
+	Announce func(steps int, expected time.Duration)
+	// Closing is called with what begins after the last step and may take long, if
+	// it is not nil.
+	Closing func(what string)
+	// Notice, if it is not nil, is called with a line about what was found in files of
+	// data, settings that have less effect than they seem to have, what Load's file does
+	// not say and is therefore not checked, and what it replaces in the data.
+	Notice func(what string)
+
+	// Reductions: timelines have how each tensor is added up over replicas, on host devices.
+	Reductions bool `json:"-"`
+	// Processes are those that run the training together. Nil: this one runs it alone.
+	Processes *Processes
+
+	data       string      // digest of what is read, to be compared by processes
+	input      gpipe.Input // of a Shaped source: its largest mini-batch
+	predicting gpipe.Input // the largest that a translator's search or a language model's Generate predicts
+	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
+	planned    int         // steps of the whole training
+}
+
+// TrainStep is one step as it is reported while a training runs.
+type TrainStep struct {
+	Step, Steps int
+	*gpipe.Result
+	ClosedForm float64     // seconds
+	Examples   int         // of this step's mini-batch
+	Eval       *Evaluation // if one was due after this step
+}
+
+// ExamplesPerSecond is the step's throughput on its devices' clock.
+func (s TrainStep) ExamplesPerSecond() float64 { return float64(s.Examples) / s.Seconds }
+
+func (s TrainStep) String() string {
+	text := fmt.Sprintf("step %d/%d  loss %.4f  lr %.3g  step time %s (closed form %s)  %.4g examples/s",
+		s.Step, s.Steps, s.Loss, s.LR, units.FormatSeconds(s.Seconds), units.FormatSeconds(s.ClosedForm), s.ExamplesPerSecond())
+	if s.Eval != nil {
+		text += "  " + s.Eval.String()
+	}
+	return text
+}
+
+// Result is the outcome. Other programs rely on the first five keys.
+type Result struct {
+	WeightsSHA256     string      `json:"weights_sha256"`
+	Losses            []float64   `json:"losses"` // of the steps: what is trained, smoothing and auxiliary head included
+	Eval              *Evaluation `json:"eval"`
+	PeakBytes         []int64     `json:"peak_bytes"` // planned, by device
+	ExamplesPerSecond float64     `json:"examples_per_second"`
+
+	InitialSHA256 string `json:"initial_sha256"`         // of the weights before the first step
+	HashAfter     string `json:"sha256_after,omitempty"` // what Training.HashAfter asks for
+	EMASHA256     string `json:"ema_sha256,omitempty"`   // of the weights' average
+	// Untrained is the share of their initial values that batch norm's moving averages,
+	// with which Eval is made, still have; 0 where that is unknown or there are none.
+	Untrained      float64              `json:"untrained_statistics,omitempty"`
+	Generated      *Generated           `json:"generated,omitempty"`
+	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
+	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
+	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
+	HighWaterBytes []int64              `json:"high_water_bytes"`
+	Parts          *PartBytes           `json:"parts,omitempty"` // with images divided over parts
+	Params         int64                `json:"params"`
+	Partition      []int                `json:"partition"`           // layers of each partition, or piece of the network
+	Placement      []int                `json:"placement,omitempty"` // the device of each, where devices have several
+	Note           string               `json:"partition_note,omitempty"`
+	Device         string               `json:"device"`
+	Replicas       int                  `json:"replicas,omitempty"` // records from before there were any lack both
+	Groups         int                  `json:"groups,omitempty"`
+	BatchNormScope string               `json:"bn_scope,omitempty"`   // none: each replica's own
+	DType          string               `json:"dtype,omitempty"`      // of activations; none: f32
+	ResumedAt      int                  `json:"resumed_at,omitempty"` // the step after which a snapshot let it go on; 0: it was not stopped
+	StepSeconds    float64              `json:"step_seconds"`
+	ClosedForm     float64              `json:"closed_form_seconds"` // of the same step, stages even
+	KernelProfile  string               `json:"kernel_profile"`
+	Devices        []DeviceTime         `json:"devices,omitempty"` // where each one's time goes in a step; none: no step was made
+
+	// Processes are those that ran the training together; none: one.
+	Processes []Process `json:"processes,omitempty"`
+	// Traffic is what the processes sent each other in a step.
+	Traffic []Travelled `json:"traffic,omitempty"`
+
+	LastStep *timeline.Timeline `json:"-"` // nil: this process made none
+	Earlier  float64            `json:"-"` // seconds that the training had taken before it was stopped
+}
+
+// Source opens the data of the training, and sets the model's vocabulary, or its images
+// and classes, where the data decide them.
+func (t *Training) Source() (datasets.Source, error) { return t.Model.network().kind.open(t) }
+
+// steps returns the number of steps, and sets how often to evaluate and, where there is
+// none yet, the schedule of the learning rate.
+func (t *Training) steps(s datasets.Source) (int, error) {
+	steps, err := t.count(s)
+	t.planned = steps
+	if t.LRSchedule == "" {
+		t.LRSchedule = fmt.Sprintf("inverse-sqrt:%d", WarmUp(steps))
+	}
+	return steps, err
+}
+
+// WarmUp is how many of a training's steps the learning rate rises where its user does
+// not say: 200, or a quarter of the steps if that is less.
+func WarmUp(steps int) int { return max(1, min(200, steps/4)) }
+
+// count returns the number of steps, and sets how often to evaluate.
+func (t *Training) count(s datasets.Source) (int, error) {
+	switch {
+	case t.Beam < 0 || t.Beam > MaxBeam:
+		return 0, usage.Errorf("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
+	case t.Batch < 1:
+		return 0, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
+	case t.Steps < 0 || t.Epochs < 0 || t.Steps > MaxSteps || t.Epochs > MaxSteps:
+		return 0, usage.Errorf("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
+	case t.EvalEvery < 0:
+		return 0, usage.Errorf("an evaluation every %d steps: want 0 or more", t.EvalEvery)
+	case t.Load != "" && t.LoadPart != "":
+		return 0, usage.Errorf("a file of weights to load and one to load a part of: want one of them")
+	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
+		return 0, usage.Errorf("the average is to be saved, but there is no decay for one or no file to save to: want both")
+	}
+	t.epochSteps = s.Batches(datasets.Train, t.Batch)
+	if t.EvalEvery == 0 && t.Model.Images() {
+		t.EvalEvery = t.epochSteps
+	}
+	switch {
+	case t.Steps > 0:
+		return t.Steps, nil
+	case t.Epochs == 0 && (t.Load != "" || t.LoadPart != "" || t.Save != ""):
+		return 0, nil // only to be evaluated, or initial weights to be saved
+	case t.Epochs == 0:
+		return 0, usage.Errorf("neither steps nor epochs: want one of them, or a file of weights to load or to save")
+	}
+	if t.epochSteps == 0 {
+		return 0, usage.Errorf("%s has no end and so no epochs: want a number of steps", s.Name())
+	}
+	if t.Epochs > MaxSteps/t.epochSteps {
+		return 0, usage.Errorf("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, MaxSteps)
+	}
+	return t.epochSteps * t.Epochs, nil
+}
+
+// The largest numbers of steps and of hypotheses of a search.
+const (
+	MaxSteps = 1<<31 - 1
+	MaxBeam  = 256
+)
+
+// Run trains, and evaluates at the end. It calls onStep after every step. When all
+// steps are done it returns a result even with an error, which is then of what comes
+// after them, such as evaluating.
+func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, err error) {
+	written := []string{t.Save, t.Log, t.Translations}
+	if t.Processes.follows() {
+		t.Log, t.Translations, written = "", "", nil
+	}
+	for _, name := range written {
+		if err := files.CheckWritable(name); err != nil {
+			return nil, err
+		}
+	}
+	if t.Snapshots.Dir != "" && t.Steps+t.Epochs > 0 && !t.Processes.follows() {
+		if err := files.MakeDir(t.Snapshots.Dir); err != nil {
+			return nil, err
+		}
+	}
+	l, err := t.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	full, err := l.full()
+	if err != nil {
+		return nil, err
+	}
+	l.notices(full)
+	if left := l.Steps - l.Resumed; t.Announce != nil && left > 0 {
+		expected, err := l.expect(ctx, left)
+		if err != nil {
+			return nil, err
+		}
+		t.Announce(left, expected)
+	}
+	log, err := openLog(t.Log, l.Resumed)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, log.close()) }()
+	p := l.Pipeline
+	r = &Result{Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile(), ResumedAt: l.Resumed, Earlier: l.Earlier()}
+	r.Partition, r.Note = l.Trainer.Sizes()
+	r.Placement = l.Trainer.Placement()
+	r.Replicas = max(t.Setup.Replicas, 1)
+	r.Groups = max(t.Setup.Groups, r.Replicas)
+	if t.Setup.BNScope != gpipe.ReplicaScope {
+		r.BatchNormScope = t.Setup.BNScope.String()
+	}
+	r.DType = t.Setup.dtype()
+	so := reported{Losses: []float64{}}
+	if l.Resumed == 0 {
+		so.InitialSHA256 = l.Trainer.Hash()
+	}
+	clock := stepClock{batch: full}
+	every := l.training.EvalEvery
+	evaluates := func(done int) bool { return every > 0 && done > 0 && done%every == 0 && done < l.Steps }
+	say := func(step *TrainStep) {
+		if onStep != nil {
+			onStep(*step)
+		}
+	}
+	var evaluated *TrainStep // the step whose evaluation comes next
+	err = l.Run(ctx, Hooks{Report: &so, After: func(step *TrainStep) (err error) {
+		so.Losses = append(so.Losses, step.Loss)
+		r.LastStep = step.Timeline
+		if step.Step == t.HashAfter {
+			so.HashAfter = l.Trainer.Hash()
+		}
+		if step.ClosedForm, err = t.Setup.closedForm(step.Times); err != nil {
+			return err
+		}
+		if step.Examples == full {
+			clock.add(step.Result)
+		}
+		if err := log.step(step); err != nil {
+			return err
+		}
+		if evaluated = step; !evaluates(step.Step) {
+			say(step)
+		}
+		return nil
+	}, At: func(done int) error {
+		if !evaluates(done) {
+			return nil
+		}
+		e, err := l.Evaluate(ctx)
+		if err != nil {
+			return err
+		}
+		if err := log.evaluation(e); err != nil {
+			return err
+		}
+		so.Evals = append(so.Evals, *e)
+		if evaluated == nil { // by the process that the training goes on from
+			t.notice(fmt.Sprintf("step %d/%d  %v", done, l.Steps, e))
+			return nil
+		}
+		evaluated.Eval = e
+		say(evaluated)
+		return nil
+	}})
+	r.Losses, r.Evals, r.InitialSHA256, r.HashAfter = so.Losses, so.Evals, so.InitialSHA256, so.HashAfter
+	if err != nil {
+		return nil, err
+	}
+	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
+	r.PeakBytes, r.HighWaterBytes = l.Memory()
+	r.Parts = l.Parts(clock.latest())
+	return r, cmp.Or(err, log.evaluation(r.Eval), l.keeper.finish())
+}
+
+// reported is what a training has to report so far.
+type reported struct {
+	Losses        []float64    `json:"losses"`
+	Evals         []Evaluation `json:"evals,omitempty"`
+	InitialSHA256 string       `json:"initial_sha256"`
+	HashAfter     string       `json:"sha256_after,omitempty"`
+}
+
+// conclude does what comes after the last step: the outcome, files and scores. Any of
+// it may fail or be interrupted, so the weights come first.
+func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err error) {
+	t := l.training
+	r.WeightsSHA256 = l.Trainer.Hash()
+	if t.EMA != 0 {
+		if err := l.Trainer.Averaged(func() error { r.EMASHA256 = l.Trainer.Hash(); return nil }); err != nil {
+			return err
+		}
+	}
+	step, err := clock.read(t.Setup)
+	if err != nil {
+		return err
+	}
+	r.StepSeconds, r.ClosedForm, r.Devices = step.seconds, step.closedForm, step.devices
+	if r.StepSeconds > 0 {
+		r.ExamplesPerSecond = float64(clock.batch) / r.StepSeconds
+	}
+	if t.Save != "" {
+		if err := l.Save(); err != nil {
+			return err
+		}
+	}
+	if r.Eval, err = l.Score(ctx); err != nil {
+		return err
+	}
+	r.Untrained = l.untrained()
+	if pairs, ok := l.Source.(*datasets.Translation); ok {
+		r.Baselines = baselines(pairs)
+	}
+	if t.Generate > 0 {
+		t.closing(fmt.Sprintf("generating %d tokens, each by a forward pass", t.Generate))
+		if r.Generated, err = l.generate(ctx); err != nil {
+			return err
+		}
+	}
+	if r.Processes, err = t.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {
+		return err
+	}
+	r.Traffic = t.Processes.traffic(clock.last, l.Pipeline.Transport)
+	r.Yardsticks, err = l.Source.Yardsticks()
+	return err
+}
+
+// model returns the model with what depends on the training's steps.
+func (t *Training) model() Model {
+	m := t.Model
+	if m.DropPathRise != "" && m.DropPathRise != RiseDepth {
+		m.DropPathSteps = t.planned
+	}
+	return m
+}
+
+// pipeline builds the model and returns its pipeline, not yet cut, and its input.
+func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
+	layers, err := t.model().Build()
+	if err != nil {
+		return p, in, err
+	}
+	l, err := t.Model.Loss(t.LabelSmoothing)
+	if err != nil {
+		return p, in, err
+	}
+	optimizer, err := ParseOptimizer(t.Optimizer)
+	if err != nil {
+		return p, in, usage.Mark(err)
+	}
+	rate, err := (nn.LRUnits{Batch: t.Batch, EpochSteps: t.epochSteps}).Parse(t.LRSchedule, t.LR)
+	if err != nil {
+		return p, in, usage.Mark(err)
+	}
+	if in = t.input; in.Examples == 0 {
+		in = t.Model.Input(t.Batch)
+	}
+	if p, err = t.Setup.Uncut(layers, l, in); err != nil {
+		return p, in, err
+	}
+	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
+	p.EMA, p.KeepsState, p.RecordsReductions = nn.EMA{Decay: t.EMA}, t.Snapshots.Dir != "", t.Reductions
+	return p, in, usage.Mark(p.Validate(in))
+}
+
+// Plans plans the memory of the training's devices for steps alone, without its data: those
+// of all stages of a replica after those of the one before.
+func (t Training) Plans() ([]*gpipe.Plan, error) {
+	p, in, err := t.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	planned, err := p.Plans(in)
+	if err != nil {
+		return nil, err
+	}
+	return planned.Plans, nil
+}
+
+// Check reports why a training cannot begin, as far as shapes and settings show: not
+// whether its memory suffices. Models in known are not traced again.
+func (t Training) Check(known map[Model]int) error {
+	switch {
+	case t.Data != "":
+		if pairs := &t.Config.Multilingual.Pairs; *pairs > 1000 { // which are made at once
+			if err := (datasets.Config{Multilingual: t.Config.Multilingual}).Validate(); err != nil {
+				return err
+			}
+			*pairs = 1000
+		}
+		s, err := t.Source()
+		if err != nil {
+			return err
+		}
+		if _, err := t.steps(s); err != nil {
+			return err
+		}
+	default:
+		if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
+			return err
+		}
+	}
+	p, in, err := t.pipeline()
+	if err != nil {
+		return err
+	}
+	if _, ok := known[t.Model]; !ok {
+		if _, err = p.Describe(in); err == nil {
+			known[t.Model] = len(p.Layers)
+		}
+	}
+	return err
+}

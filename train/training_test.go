@@ -1,0 +1,127 @@
+package train_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/usage"
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// Weights of a network of the same shapes that computes something else are
+// refused, those of one that only trains otherwise are not.
+func TestLoadOfAnotherNetwork(t *testing.T) {
+	amoeba := traintest.TinyImages()
+	amoeba.Model = train.Model{Name: train.AmoebaNet, Layers: 3, Filters: 8, Image: 32}
+	for _, c := range []struct {
+		want     string // "": accepted
+		training train.Training
+		change   func(*train.Training)
+	}{
+		{"heads 2, and this one has 4", traintest.TinyTraining(), func(t *train.Training) { t.Model.Heads = 4 }},
+		{"", traintest.TinyTraining(), func(t *train.Training) { t.Model.Dropout, t.Setup.Partitions, t.Model.Fine = 0.3, 1, true }},
+		{"delayed false, and this one has true", amoeba, func(t *train.Training) { t.Model.Delayed = true }},
+		{"", amoeba, func(t *train.Training) { t.Model.DropPath = 0.2 }},
+	} {
+		first, second := c.training, c.training
+		first.Save = filepath.Join(t.TempDir(), "weights.safetensors")
+		saved, err := first.Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Load, second.Steps, second.Epochs = first.Save, 0, 0
+		c.change(&second)
+		loaded, err := second.Run(t.Context(), nil)
+		switch {
+		case c.want == "" && (err != nil || loaded.WeightsSHA256 != saved.WeightsSHA256):
+			t.Errorf("%v: want the weights that were saved", err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v: want %s", err, c.want)
+		}
+	}
+}
+
+// The report before the first step does not change the training.
+func TestAnnounce(t *testing.T) {
+	told := traintest.TinyTraining()
+	var steps int
+	var expected time.Duration
+	told.Announce = func(n int, d time.Duration) { steps, expected = n, d }
+	r, err := told.Run(t.Context(), func(train.TrainStep) {
+		if steps != 2 || expected <= 0 {
+			t.Errorf("%d steps in %v before the first step, want 2 in some time", steps, expected)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := traintest.TinyTraining().Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.WeightsSHA256 != silent.WeightsSHA256 || r.Eval.Loss != silent.Eval.Loss || fmt.Sprint(r.HighWaterBytes) != fmt.Sprint(silent.HighWaterBytes) {
+		t.Errorf("told: %s, %v; else %s, %v", r.WeightsSHA256, r.HighWaterBytes, silent.WeightsSHA256, silent.HighWaterBytes)
+	}
+}
+
+// A training's operations are those of its forward passes, three or four times.
+func TestFLOPs(t *testing.T) {
+	training := traintest.TinyTraining()
+	opened := training
+	if _, err := opened.Source(); err != nil { // which sets the vocabulary
+		t.Fatal(err)
+	}
+	layers, err := train.FlopsOf(opened.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example float64
+	for _, f := range layers {
+		example += f
+	}
+	for checkpoint, passes := range map[schedule.Checkpoint]float64{schedule.Always: 4, schedule.ExceptLast: 4, schedule.Never: 3} {
+		training.Setup.Checkpoint = checkpoint
+		got, err := training.FLOPs()
+		if want := passes * example * float64(training.Batch*training.Steps); err != nil || got != want || want == 0 {
+			t.Errorf("%v: %v operations, %v; want %v", checkpoint, got, err, want)
+		}
+	}
+	training.Model.Heads = 3
+	if _, err := training.FLOPs(); err == nil {
+		t.Error("an impossible model has operations")
+	}
+}
+
+func TestAbsurdModels(t *testing.T) {
+	for _, name := range append(train.Models(), train.ConvNet) {
+		for what, change := range map[string]func(m *train.Model, n int){
+			"layers":           func(m *train.Model, n int) { m.Layers = n },
+			"dimensions":       func(m *train.Model, n int) { m.Dim = n },
+			"feed-forward":     func(m *train.Model, n int) { m.FF = n },
+			"heads":            func(m *train.Model, n int) { m.Heads = n },
+			"vocabulary":       func(m *train.Model, n int) { m.Vocab = n },
+			"tokens in an":     func(m *train.Model, n int) { m.Seq = n },
+			"filters":          func(m *train.Model, n int) { m.Filters = n },
+			"stem":             func(m *train.Model, n int) { m.Width = n },
+			"pixels":           func(m *train.Model, n int) { m.Image = n },
+			"channels of an i": func(m *train.Model, n int) { m.Channels = n },
+			"classes":          func(m *train.Model, n int) { m.Classes = n },
+		} {
+			for _, n := range []int{1e9, 1e12, 1<<63 - 1} {
+				m := train.Model{Name: name, Layers: 3, Dim: 16, FF: 16, Heads: 2, Vocab: 8, Seq: 8, Filters: 8, Classes: 2}
+				change(&m, n)
+				_, err := m.Build()
+				var usage *usage.Error
+				if !errors.As(err, &usage) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "want at most") {
+					t.Errorf("%s with %d for %s: %v", name, n, what, err)
+				}
+			}
+		}
+	}
+}

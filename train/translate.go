@@ -1,0 +1,161 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/internal/files"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+)
+
+// LanguageScore is a translator's score on what is held out of one language.
+type LanguageScore struct {
+	Name     string  `json:"name"`
+	Train    int     `json:"train"` // pairs to train on
+	HeldOut  int     `json:"held_out"`
+	Dropped  int     `json:"dropped,omitempty"` // pairs that are too long to train on
+	Share    float64 `json:"share"`             // of an epoch's examples
+	Targets  int     `json:"targets"`
+	Loss     float64 `json:"loss"` // nats per target
+	Accuracy float64 `json:"accuracy"`
+	BLEU     float64 `json:"bleu"`
+	Brevity  float64 `json:"brevity_penalty"`
+	Unended  int     `json:"unended,omitempty"` // translations without an end within the longest length
+}
+
+// Baseline is what a translation without a network scores, by BLEU.
+type Baseline struct {
+	Name      string    `json:"name"`
+	BLEU      float64   `json:"bleu"`
+	Languages []float64 `json:"languages"`
+}
+
+func baselines(s *datasets.Translation) []Baseline {
+	var out []Baseline
+	for _, from := range s.Baselines() {
+		b := Baseline{Name: from.Name}
+		var all datasets.BLEU
+		for _, score := range from.BLEU {
+			b.Languages = append(b.Languages, score.Score())
+			all.AddAll(score)
+		}
+		b.BLEU = all.Score()
+		out = append(out, b)
+	}
+	return out
+}
+
+// blind returns a batch of pairs without its sources, if the training is blind.
+func (t *Training) blind(b nn.Batch) nn.Batch {
+	if t.EmptySource {
+		b.Inputs = slices.Clone(b.Inputs)
+		b.Inputs[1].I32 = make([]int32, len(b.Inputs[1].I32)) // their lengths
+	}
+	return b
+}
+
+// evaluatePairs is evaluate by language.
+func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation) (*Evaluation, error) {
+	var sum tally
+	var languages []LanguageScore
+	for i, l := range s.Languages() {
+		var own tally
+		pairs := s.Pairs(i, datasets.HeldOut)
+		for _, places := range s.Groups(pairs, t.Batch) {
+			if err := own.add(ctx, trainer, t.Padded(t.blind(s.Collate(at(pairs, places))))); err != nil {
+				return nil, err
+			}
+		}
+		score := LanguageScore{Name: l.Name, Train: l.Train, HeldOut: l.HeldOut, Dropped: l.Dropped, Share: l.Share, Targets: own.targets}
+		if own.targets > 0 {
+			e := own.evaluation(0)
+			score.Loss, score.Accuracy = e.Loss, e.Accuracy
+		}
+		languages = append(languages, score)
+		sum.loss += own.loss
+		sum.correct += own.correct
+		sum.targets += own.targets
+	}
+	if sum.targets == 0 {
+		return nil, fmt.Errorf("%s: nothing held out to evaluate on", s.Name())
+	}
+	e := sum.evaluation(trainer.Steps())
+	e.Languages = languages
+	return e, nil
+}
+
+// at returns the pairs at some places.
+func at(pairs []datasets.Pair, places []int) (some []datasets.Pair) {
+	for _, i := range places {
+		some = append(some, pairs[i])
+	}
+	return some
+}
+
+// translate translates what is held out, with the weights that are in place, adds the
+// scores to an evaluation, and writes the translations to a file if there is to be one.
+func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
+	search := transformer.Decoding{
+		Beam: t.Beam, MaxLen: s.LongestTarget(), Rows: t.Batch,
+		Pad: datasets.Pad, Begin: datasets.Begin, End: datasets.End,
+	}
+	predict := func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
+		return trainer.PredictEach(ctx, each, t.blind(nn.Batch{Inputs: inputs}).Inputs...)
+	}
+	var all datasets.BLEU
+	languages := slices.Clone(e.Languages) // an error leaves the evaluation as it is
+	translations := make([][]string, len(languages))
+	for i := range languages {
+		l := &languages[i]
+		var own datasets.BLEU
+		pairs := s.Pairs(i, datasets.HeldOut)
+		translations[i] = make([]string, len(pairs))
+		for _, places := range s.Groups(pairs, t.Batch) {
+			b := s.Collate(at(pairs, places))
+			found, err := search.Decode(ctx, predict, b.Inputs[0], b.Inputs[1])
+			if err != nil {
+				return err
+			}
+			for j, h := range found {
+				text := s.Target().Decode(h.Tokens)
+				translations[i][places[j]] = text
+				own.Add(text, pairs[places[j]].TargetText)
+				if !h.Ended {
+					l.Unended++
+				}
+			}
+		}
+		l.BLEU, l.Brevity = own.Score(), own.BrevityPenalty()
+		all.AddAll(own)
+	}
+	score := all.Score()
+	e.BLEU, e.Languages = &score, languages
+	return writeTranslations(t.Translations, s, translations)
+}
+
+// writeTranslations writes translations of what is held out of each language, in the
+// order of its pairs, if there is a name of a file for them.
+func writeTranslations(name string, s *datasets.Translation, translations [][]string) error {
+	if name == "" {
+		return nil
+	}
+	return files.Write(name, func(w io.Writer) error {
+		rows := newRowWriter(w, name, "language", "source", "reference", "translation")
+		if err := rows.begin(); err != nil {
+			return err
+		}
+		for i, l := range s.Languages() {
+			for j, p := range s.Pairs(i, datasets.HeldOut) {
+				if err := rows.add(l.Name, p.SourceText, p.TargetText, translations[i][j]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,46 @@
+package train_test
+
+import (
+	"testing"
+
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// A training that does not say otherwise warms up for a share of its steps, long ones for
+// as long as ever.
+func TestWarmUp(t *testing.T) {
+	for steps, want := range map[int]int{0: 1, 1: 1, 4: 1, 20: 5, 799: 199, 800: 200, 1500: 200, 1 << 30: 200} {
+		if got := train.WarmUp(steps); got != want {
+			t.Errorf("%d of %d steps, want %d", got, steps, want)
+		}
+	}
+	tr := traintest.TinyTraining()
+	tr.Steps, tr.LRSchedule = 12, ""
+	var rates []float64
+	if _, err := tr.Run(t.Context(), func(s train.TrainStep) { rates = append(rates, s.LR) }); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(rates); i++ {
+		if rises := rates[i] > rates[i-1]; rises != (i < 3) {
+			t.Errorf("the rates of 12 steps are %v: want them to rise for 3", rates)
+		}
+	}
+}
+
+// Few steps are enough to be better than guessing: README.md suggests 20.
+func TestFewStepsLearn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	tr := traintest.TinyTraining()
+	tr.Model.Layers, tr.Model.Dim, tr.Model.FF, tr.Model.Heads, tr.Model.Seq = 6, 64, 256, 4, 64
+	tr.Batch, tr.Steps, tr.LR, tr.LRSchedule, tr.ClipNorm = 32, 20, 0.003, "", 1
+	r, err := tr.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uniform := r.Yardsticks[0]; uniform.Name != "uniform" || r.Eval.Loss > 0.6*uniform.Loss {
+		t.Errorf("held-out loss %.4f after 20 steps: want much less than guessing's %.4f", r.Eval.Loss, uniform.Loss)
+	}
+}
