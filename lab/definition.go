@@ -2,8 +2,12 @@ package lab
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +22,10 @@ import (
 // Definition is an experiment's entry in the list. Its command, its Make
 // target, its place in the report and its line in README.md follow from it.
 type Definition struct {
-	ID     string   // that its spec begins with: of its records, its command, its section of the report
-	Folder embed.FS // with spec.yaml and about.md
-	New    func() (Experiment, error)
+	ID string // that its spec begins with: of its records, its command, its section of the report
+	// Folder has spec.yaml and about.md, or a folder of the ID with them.
+	Folder embed.FS
+	New    func() (Experiment, error) // nil: its spec names a kind that suffices
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
@@ -44,6 +49,55 @@ type Paper struct {
 	Experiments []Definition
 }
 
+// Embedded is a paper with the claims in a folder, and the folders in it for experiments that
+// have none of their own.
+func (p Paper) Embedded(folder embed.FS) Paper {
+	claims, err := folder.ReadFile("claims.yaml")
+	if err != nil {
+		panic(fmt.Sprintf("lab: paper %s: %v", p.Name, err)) // it is part of the program
+	}
+	p.Claims = claims
+	for i := range p.Experiments {
+		if d := &p.Experiments[i]; d.Folder == (embed.FS{}) {
+			d.Folder = folder
+		}
+	}
+	return p
+}
+
+// Experiment is the entry of an ID.
+func (p Paper) Experiment(id string) Definition {
+	i := slices.IndexFunc(p.Experiments, func(d Definition) bool { return d.ID == id })
+	if i < 0 {
+		panic(fmt.Sprintf("lab: paper %s has no experiment %s", p.Name, id))
+	}
+	return p.Experiments[i]
+}
+
+// kinds make experiments, by the names that specs have for their kinds.
+var kinds = map[string]func() Experiment{}
+
+// RegisterKind adds a kind of experiments that need nothing but a spec. The package of the
+// kind calls it when it is initialised.
+func RegisterKind(name string, New func() Experiment) {
+	if kinds[name] != nil {
+		panic("lab: two kinds " + name)
+	}
+	kinds[name] = New
+}
+
+// make makes an experiment, by its own code or by the kind that its spec names.
+func (d Definition) make() (Experiment, error) {
+	if d.New != nil {
+		return d.New()
+	}
+	kind := d.line("kind")
+	if kinds[kind] == nil {
+		panic(fmt.Sprintf("lab: experiment %s is of kind %q: want one of %s", d.ID, kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))
+	}
+	return kinds[kind](), nil
+}
+
 // New makes an experiment that needs nothing but its spec.
 func New[E any, P interface {
 	*E
@@ -54,7 +108,7 @@ func New[E any, P interface {
 
 // Load makes an experiment by its spec, or by the file that is given instead.
 func (d Definition) Load(from ...SpecFile) (Experiment, error) {
-	e, err := d.New()
+	e, err := d.make()
 	if err != nil {
 		return nil, err
 	}
@@ -74,20 +128,25 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 // Spec is the text of spec.yaml.
 func (d Definition) Spec() string { return d.text("spec.yaml") }
 
-var titleLine = regexp.MustCompile(`(?m)^title: .+$`)
-
 // Title returns the spec's title, read from its line alone: every command that is
 // started lists the titles of all experiments.
-func (d Definition) Title() string {
-	var head struct{ Title string }
-	if err := yaml.Unmarshal(titleLine.Find([]byte(d.Spec())), &head); err != nil || head.Title == "" {
-		panic(fmt.Sprintf("lab: experiment %s: want a title in one line: %v", d.ID, err)) // it is part of the program
+func (d Definition) Title() string { return d.line("title") }
+
+// line returns what the spec has in a field at its top, in one line.
+func (d Definition) line(field string) string {
+	line := regexp.MustCompile(`(?m)^` + field + `: .+$`).FindString(d.Spec())
+	var found map[string]string
+	if err := yaml.Unmarshal([]byte(line), &found); err != nil || found[field] == "" {
+		panic(fmt.Sprintf("lab: experiment %s: want a %s in one line: %v", d.ID, field, err)) // it is part of the program
 	}
-	return head.Title
+	return found[field]
 }
 
 func (d Definition) text(name string) string {
-	text, err := d.Folder.ReadFile(name)
+	text, err := d.Folder.ReadFile(d.ID + "/" + name)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = d.Folder.ReadFile(name)
+	}
 	if err != nil {
 		panic(fmt.Sprintf("lab: experiment %s: %v", d.ID, err)) // it is part of the program
 	}

@@ -41,6 +41,7 @@ func CheckProfile(name string) error {
 // Head is what every spec begins with.
 type Head struct {
 	Experiment string `yaml:"experiment" want:"id"`
+	Kind       string `yaml:"kind" want:"optional,shown"` // none: its own code makes it
 	Title      string `yaml:"title" want:"shown"`
 	Source     string `yaml:"source" want:"shown"`  // of the paper's values
 	Discard    string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
