@@ -3,7 +3,7 @@
 package beyond
 
 import (
-	_ "embed"
+	"embed"
 
 	"gpipebench/experiments/beyond/processes"
 	"gpipebench/experiments/beyond/processes/throughput"
@@ -13,12 +13,12 @@ import (
 	"gpipebench/lab"
 )
 
-//go:embed claims.yaml
-var claims []byte
+//go:embed claims.yaml */spec.yaml */about.md
+var folder embed.FS
 
 // Paper is what no publication has.
 var Paper = lab.Paper{
-	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has", Claims: claims,
+	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has",
 	Experiments: []lab.Definition{
 		replicas.Definition,
 		scaling.Definition,
@@ -26,4 +26,4 @@ var Paper = lab.Paper{
 		processes.Definition,
 		throughput.Definition,
 	},
-}
+}.Embedded(folder)

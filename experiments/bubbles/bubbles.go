@@ -3,7 +3,7 @@
 package bubbles
 
 import (
-	_ "embed"
+	"embed"
 
 	"gpipebench/experiments/bubbles/emulated"
 	"gpipebench/experiments/bubbles/formulas"
@@ -12,17 +12,17 @@ import (
 	"gpipebench/lab"
 )
 
-//go:embed claims.yaml
-var claims []byte
+//go:embed claims.yaml */spec.yaml */about.md
+var folder embed.FS
 
 // Paper is Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241), with the
 // schedules that it is compared with.
 var Paper = lab.Paper{
-	Name: "bubbles", Title: "Bubbles of later schedules", Of: "the papers on schedules after GPipe's", Claims: claims,
+	Name: "bubbles", Title: "Bubbles of later schedules", Of: "the papers on schedules after GPipe's",
 	Experiments: []lab.Definition{
 		table5.Definition,
 		formulas.Definition,
 		gpipetables.Definition,
 		emulated.Definition,
 	},
-}
+}.Embedded(folder)

@@ -3,7 +3,7 @@
 package densify
 
 import (
-	_ "embed"
+	"embed"
 
 	"gpipebench/experiments/densify/accumulation"
 	"gpipebench/experiments/densify/accuracy"
@@ -14,12 +14,12 @@ import (
 	"gpipebench/lab"
 )
 
-//go:embed claims.yaml
-var claims []byte
+//go:embed claims.yaml */spec.yaml */about.md
+var folder embed.FS
 
 // Paper is Cavdar et al. 2019, "Densifying Assumed-sparse Tensors" (ISC 2019).
 var Paper = lab.Paper{
-	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors", Claims: claims,
+	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors",
 	Experiments: []lab.Definition{
 		accumulation.Definition,
 		measured.Definition,
@@ -28,4 +28,4 @@ var Paper = lab.Paper{
 		weak.Definition,
 		accuracy.Definition,
 	},
-}
+}.Embedded(folder)

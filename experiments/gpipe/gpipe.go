@@ -2,7 +2,7 @@
 package gpipe
 
 import (
-	_ "embed"
+	"embed"
 
 	"gpipebench/experiments/gpipe/ablation"
 	"gpipebench/experiments/gpipe/breakdown"
@@ -29,12 +29,12 @@ import (
 	"gpipebench/lab"
 )
 
-//go:embed claims.yaml
-var claims []byte
+//go:embed claims.yaml */spec.yaml */about.md
+var folder embed.FS
 
 // Paper is GPipe, in both of its versions (Huang et al., arXiv 1811.06965).
 var Paper = lab.Paper{
-	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper", Claims: claims,
+	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper",
 	Experiments: []lab.Definition{
 		table1.Definition,
 		table2.Definition,
@@ -59,4 +59,4 @@ var Paper = lab.Paper{
 		efficiency.Definition,
 		sensitivity.Definition,
 	},
-}
+}.Embedded(folder)

@@ -3,7 +3,7 @@
 package mlperf
 
 import (
-	_ "embed"
+	"embed"
 
 	"gpipebench/experiments/mlperf/bucketing"
 	"gpipebench/experiments/mlperf/bucketing/input"
@@ -25,12 +25,12 @@ import (
 	"gpipebench/lab"
 )
 
-//go:embed claims.yaml
-var claims []byte
+//go:embed claims.yaml */spec.yaml */about.md
+var folder embed.FS
 
 // Paper is Kumar et al. 2019, "Scale MLPerf-0.6 models on Google TPU-v3 Pods".
 var Paper = lab.Paper{
-	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models", Claims: claims,
+	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models",
 	Experiments: []lab.Definition{
 		update.Definition,
 		updatemeasured.Definition,
@@ -50,4 +50,4 @@ var Paper = lab.Paper{
 		hoisting.Definition,
 		translators.Definition,
 	},
-}
+}.Embedded(folder)
