@@ -126,3 +126,37 @@ func TestKey(t *testing.T) {
 		return e
 	})
 }
+
+// A spec may have cells that the modelled table lacks: they are measured, and absent beside.
+func TestCellsThatAreNotModelled(t *testing.T) {
+	text := strings.NewReplacer(
+		"k: [2, 4, 8]", "k: [2, 4, 8, 16]", "m: [1, 4, 32]", "m: [1, 4, 32, 8]",
+		"paper:\n", "paper:\n  - {k: 16, m: 1, value: 2}\n  - {k: 16, m: 4, value: 2}\n  - {k: 16, m: 32, value: 2}\n  - {k: 16, m: 8, value: 2}\n  - {k: 2, m: 8, value: 2}\n  - {k: 4, m: 8, value: 2}\n  - {k: 8, m: 8, value: 2}\n",
+		"{1: 1, 4: 1, 32: 1}", "{1: 1, 4: 1, 32: 1, 8: 1}",
+	).Replace(Definition.Spec())
+	loaded, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := loaded.(*table2)
+	log := records.New(e.Key("smoke"))
+	modelledtest.FillBeside(t, log, e.Modelled)
+	rounds, _, err := e.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timedtest.FillRounds(t, log, rounds, 0, func(*timed.Run, int) float64 { return 1. / 16 })
+	r, err := e.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	for _, row := range table.Printed() {
+		lacks := row[0] == "16" || row[1] == "8"
+		for _, column := range []string{"modelled", "modelled/paper", "at peak"} {
+			if got := row[table.Column(column)]; (got == "-") != lacks {
+				t.Errorf("K = %s, M = %s: %s %s", row[0], row[1], column, got)
+			}
+		}
+	}
+}

@@ -144,7 +144,8 @@ func (b Beside) Decides(profile string) string { return b.says(profile) + lab.Fi
 var Columns = []string{"modelled", "modelled/paper", "at peak"}
 
 // Cells returns a function that makes a cell's throughput relative to the base's, that
-// over the paper's, and the throughput at peak rates.
+// over the paper's, and the throughput at peak rates. Of a cell that is not among the spec's
+// they are absent: the table beside may have others.
 func (b Beside) Cells(log *records.Log) (func(lab.Cell) []lab.Value, error) {
 	m, err := b.Read(log)
 	if err != nil {
@@ -154,6 +155,9 @@ func (b Beside) Cells(log *records.Log) (func(lab.Cell) []lab.Value, error) {
 	standard := b.ConventionsOf(n)[0]
 	atPeak, peak := m.Peak(n)
 	return func(c lab.Cell) []lab.Value {
+		if !slices.Contains(b.Scale.Cells(), c) {
+			return slices.Repeat([]lab.Value{lab.Absent}, len(Columns))
+		}
 		got := m.Throughput(n, standard, c)
 		return []lab.Value{lab.Fixed(got, 2), lab.Fixed(got/n.Paper.Of(c).Value.Value, 2), lab.Fixed(atPeak.Throughput(peak, standard, c), 2)}
 	}, nil
