@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/nn/philox"
 )
 
@@ -249,7 +249,7 @@ func decodeFiles(files []labelled, size int) ([]byte, error) {
 // decodeFile reads and decodes a file. A decoder's panic, which in this goroutine
 // would end the program, is an error too.
 func decodeFile(file string, size int, pixels []byte) (err error) {
-	defer defect.Catch(&err)
+	defer failure.Catch(&err)
 	data, err := readFile(file, maxImageFile)
 	if err != nil {
 		return err

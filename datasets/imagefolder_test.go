@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 )
 
 // uniform is an image of one colour.
@@ -347,7 +347,7 @@ func TestImageDecoderPanics(t *testing.T) {
 	files["train/red/a.png"] = []byte("fake")
 	dir := writeFiles(t, files)
 	_, err := Open("images:"+dir, Config{})
-	line, _, ok := defect.Report(err)
+	line, _, ok := failure.Report(err)
 	if want := "images: " + filepath.Join(dir, "train/red/a.png") + ": panic: no such row"; !ok || !strings.HasSuffix(line, want) {
 		t.Errorf("%v, reported as %q; want a defect, %s", err, line, want)
 	}

@@ -10,7 +10,7 @@ import (
 	"gpipebench/experiments/densify"
 	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/mlperf"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/lab"
 	"gpipebench/train"
 )
@@ -57,7 +57,7 @@ func IDsOf(paper string) ([]string, error) {
 			return idsOf(p.Experiments), nil
 		}
 	}
-	return nil, usage.Errorf("unknown paper %q: want %s", paper, strings.Join(PaperNames(), ", "))
+	return nil, failure.Usagef("unknown paper %q: want %s", paper, strings.Join(PaperNames(), ", "))
 }
 
 func idsOf(list []lab.Definition) (ids []string) {
@@ -97,5 +97,5 @@ func load(id string, known map[train.Model]int, from ...lab.SpecFile) (lab.Exper
 			return loaded, err
 		}
 	}
-	return nil, usage.Errorf("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))
+	return nil, failure.Usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))
 }

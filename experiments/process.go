@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"gpipebench"
-	"gpipebench/internal/child"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -73,7 +72,7 @@ func startRound(ctx context.Context, executable string, request *timed.RoundRequ
 	case read != nil:
 		return fmt.Errorf("its process: %w", read)
 	case ended != nil:
-		return fmt.Errorf("its process %s", child.Ending(c.ProcessState, said.String(), executable))
+		return fmt.Errorf("its process %s", failure.Ending(c.ProcessState, said.String(), executable))
 	}
 	return <-sent
 }
@@ -89,7 +88,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 		err = errors.New("no line that asks for one")
 	}
 	if err != nil {
-		return usage.Errorf("no round is asked for on standard input (%v): it is reproduce that starts this", err)
+		return failure.Usagef("no round is asked for on standard input (%v): it is reproduce that starts this", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -107,7 +106,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	t, ok := e.(timed.Experiment)
 	if !ok {
-		return usage.Errorf("%s is not measured in rounds", e.ID())
+		return failure.Usagef("%s is not measured in rounds", e.ID())
 	}
 	log := records.New(e.Key(request.Key.Profile))
 	if log.Key != request.Key || gpipebench.Engine() != request.Engine {
@@ -118,7 +117,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if n := len(rounds.Samples()); request.Round < 0 || request.Round >= n {
-		return usage.Errorf("round %d: want 0 to %d", request.Round, n-1)
+		return failure.Usagef("round %d: want 0 to %d", request.Round, n-1)
 	}
 	log.Restore(request.Samples)
 	log.PrintTo(out, request.Round)

@@ -13,11 +13,11 @@ import (
 
 	"gpipebench"
 	"gpipebench/experiments/launch"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -45,7 +45,7 @@ type Reproducing struct {
 // is complete. At the end it returns the verdicts' error, if there is one.
 func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(lab.Experiment, *lab.Report) error) error {
 	if err := lab.CheckProfile(r.Profile); err != nil {
-		return usage.Mark(err)
+		return failure.Usage(err)
 	}
 	list, spec, err := r.load()
 	if err != nil {
@@ -103,13 +103,13 @@ func (r Reproducing) load() (list []lab.Experiment, from []lab.SpecFile, err err
 			return nil, nil, err
 		}
 		if !slices.Contains(ids, spec.Experiment) {
-			return nil, nil, usage.Errorf("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
+			return nil, nil, failure.Usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
 		}
 		ids, from = []string{spec.Experiment}, []lab.SpecFile{spec}
 	}
 	if r.DType != "" {
 		if r.Spec != "" || len(ids) != 1 {
-			return nil, nil, usage.Errorf("activations of type %s: want one experiment by its own spec; a spec of yours says dtype: %s", r.DType, r.DType)
+			return nil, nil, failure.Usagef("activations of type %s: want one experiment by its own spec; a spec of yours says dtype: %s", r.DType, r.DType)
 		}
 		d := List()[slices.IndexFunc(List(), func(d lab.Definition) bool { return d.ID == ids[0] })]
 		from = []lab.SpecFile{{Name: ids[0] + "/spec.yaml", Experiment: ids[0], Text: []byte(d.Spec() + "\ndtype: " + r.DType + "\n")}}
@@ -139,14 +139,14 @@ func (r Reproducing) chosen() ([]string, error) {
 		return all, err
 	}
 	if len(r.Only) == 0 {
-		return nil, usage.Errorf("no experiment: want some of %s", strings.Join(all, ", "))
+		return nil, failure.Usagef("no experiment: want some of %s", strings.Join(all, ", "))
 	}
 	for i, id := range r.Only {
 		switch {
 		case slices.Contains(r.Only[:i], id):
-			return nil, usage.Errorf("experiment %s is named twice: want it once", printable.Quoted(id))
+			return nil, failure.Usagef("experiment %s is named twice: want it once", printable.Quoted(id))
 		case !slices.Contains(all, id) && slices.Contains(IDs(), id):
-			return nil, usage.Errorf("experiment %s is not of %s: want some of %s", printable.Quoted(id), paper, strings.Join(all, ", "))
+			return nil, failure.Usagef("experiment %s is not of %s: want some of %s", printable.Quoted(id), paper, strings.Join(all, ", "))
 		}
 	}
 	return r.Only, nil

@@ -17,8 +17,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -167,7 +167,7 @@ func tryMutant(t *testing.T, id, text string, report bool, measured time.Duratio
 	if ctx.Err() != nil {
 		return
 	}
-	var usage *usage.Error
+	var usage *failure.UsageError
 	if errors.As(err, &usage) {
 		t.Errorf("measuring: %v: not refused when it was loaded\n%s", err, text)
 	}

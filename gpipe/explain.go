@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -19,7 +19,7 @@ import (
 // a stage panic. A step that succeeds does not pay for any of this.
 func (s *step) explain(ctx context.Context, err error) error {
 	// Of several processes, take the first whose failure is its own, not another's abort.
-	err = agree(ctx, s.trainer, s.named(err), func(a, b failure) bool { return !a.Heard && b.Heard })
+	err = agree(ctx, s.trainer, s.named(err), func(a, b sentError) bool { return !a.Heard && b.Heard })
 	var bad *lossError
 	switch {
 	case !errors.As(err, &bad) || s.hunting:
@@ -41,7 +41,7 @@ func (s *step) explain(ctx context.Context, err error) error {
 func (s *step) named(err error) error {
 	var at *StageError
 	var trapped *program.NonFiniteError
-	var panicked *defect.Error
+	var panicked *failure.Defect
 	switch {
 	case !errors.As(err, &at):
 	case errors.As(err, &trapped):
@@ -80,7 +80,7 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 		}
 	}
 	// The origin is in the first stage that finds such a value.
-	found = agree(ctx, s.trainer, found, func(a, b failure) bool {
+	found = agree(ctx, s.trainer, found, func(a, b sentError) bool {
 		return a.Task != "" && (b.Task == "" || s.trainer.net.pieces.Piece(a.At) < s.trainer.net.pieces.Piece(b.At))
 	})
 	if found != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/ram"
+	"gpipebench/internal/machine"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -130,7 +130,7 @@ func TestAbsurdSizes(t *testing.T) {
 // Devices that together plan more memory than the machine has are refused before any
 // is allocated, although each alone would get its memory.
 func TestMoreThanTheMachineHas(t *testing.T) {
-	memory, swap := ram.Total()
+	memory, swap := machine.MemoryAndSwap()
 	has := memory + swap
 	if has == 0 {
 		t.Skip("the machine's memory is not known")

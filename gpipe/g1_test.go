@@ -11,7 +11,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/pairwise"
+	"gpipebench/internal/stats"
 	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 )
@@ -137,7 +137,7 @@ func everyWayOf(t *testing.T, factors []factor, examples int, run func(t *testin
 	for _, f := range factors {
 		levels = append(levels, len(f.levels))
 	}
-	for i, row := range pairwise.Cover(levels) {
+	for i, row := range stats.CoverPairs(levels) {
 		// Under the race detector a quarter of the ways have every goroutine that all of them
 		// have, and bits are other runs' concern.
 		if testkit.Race && i%4 != 0 {

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
@@ -61,7 +61,7 @@ func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short Category, floats int
 func openFaulting(p Pipeline, in Input) (tr *Trainer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = defect.Recovered(v)
+			err = failure.Recovered(v)
 		}
 	}()
 	defer setPanicOnFault()()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gpipebench/internal/ram"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -102,7 +102,7 @@ func distinctLayers(ctx context.Context, p Pipeline, in Input, size, threads int
 		}
 		of, previous, types = append(of, n), layers[n], traced.Out
 	}
-	if has, _ := ram.Total(); has > 0 && bytes > float64(has) {
+	if has, _ := machine.MemoryAndSwap(); has > 0 && bytes > float64(has) {
 		return nil, nil, fmt.Errorf("the layers to be timed take %.0f bytes of memory, and this machine has %d: want a smaller network or micro-batch, or cuts by another cost than time", bytes, has)
 	}
 	return layers, of, nil

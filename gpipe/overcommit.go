@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"gpipebench/gpipe/internal/arena"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 )
 
 // allocateWalled maps exactly the capacity, and after it protected memory, which has
@@ -42,7 +42,7 @@ type fault interface {
 // overrun returns an *OutOfMemoryError if v is a fault at an address beyond the
 // device's capacity, nil for any other panic. where is the layer or task that ran.
 func (d *device) overrun(v any, where string) error {
-	if p, ok := v.(*defect.Error); ok { // of another thread
+	if p, ok := v.(*failure.Defect); ok { // of another thread
 		v = p.Value
 	}
 	f, ok := v.(fault)

@@ -144,9 +144,9 @@ func exchange[T any](ctx context.Context, t *Trainer, mine T) ([]T, error) {
 	return all, err
 }
 
-// failure is the error of a step as it is sent to other processes. The zero value is
+// sentError is the error of a step as it is sent to other processes. The zero value is
 // none.
-type failure struct {
+type sentError struct {
 	At        place.Place
 	Task      string // empty: not of a stage
 	Text      string
@@ -155,11 +155,11 @@ type failure struct {
 	Heard     bool // it is only the abort that another process's failure has caused
 }
 
-func failureOf(err error) failure {
+func sentErrorOf(err error) sentError {
 	if err == nil {
-		return failure{}
+		return sentError{}
 	}
-	f := failure{Text: err.Error()}
+	f := sentError{Text: err.Error()}
 	var at *StageError
 	if errors.As(err, &at) {
 		f.At, f.Task, f.Text = at.At, at.Task, at.Err.Error()
@@ -171,7 +171,7 @@ func failureOf(err error) failure {
 	return f
 }
 
-func (f failure) err() error {
+func (f sentError) err() error {
 	var err error
 	switch {
 	case f.NonFinite != nil:
@@ -190,8 +190,8 @@ func (f failure) err() error {
 // agree makes all processes return the same one of their failures, the first in the
 // order of before, or nil if that is none. The process whose failure it is returns
 // its own error.
-func agree(ctx context.Context, t *Trainer, mine error, before func(a, b failure) bool) error {
-	all, err := exchange(ctx, t, failureOf(mine))
+func agree(ctx context.Context, t *Trainer, mine error, before func(a, b sentError) bool) error {
+	all, err := exchange(ctx, t, sentErrorOf(mine))
 	if err != nil {
 		return mine // the others are gone, or have given up
 	}

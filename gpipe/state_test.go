@@ -11,7 +11,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/ram"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -260,7 +260,7 @@ func TestStateBytes(t *testing.T) {
 // A copy of the state counts where the machine's memory is checked, and only if there is
 // one.
 func TestCopyOfStateCounts(t *testing.T) {
-	memory, swap := ram.Total()
+	memory, swap := machine.MemoryAndSwap()
 	has := memory + swap
 	if has == 0 {
 		t.Skip("the machine's memory is not known")

@@ -13,7 +13,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -220,7 +220,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		if v := recover(); v != nil {
 			where := r.where(task)
 			err = r.panicked(v, where)
-			if _, defective := err.(*defect.Error); defective && where != task { // perhaps in a caller's operation
+			if _, defective := err.(*failure.Defect); defective && where != task { // perhaps in a caller's operation
 				err = fmt.Errorf("layer %s: %w", where, err)
 			}
 		}
@@ -279,7 +279,7 @@ func (r *stageRun) panicked(v any, where string) error {
 	if err := r.overrun(v, where); err != nil {
 		return err
 	}
-	return defect.Recovered(v)
+	return failure.Recovered(v)
 }
 
 // timed runs f, which is no task, as one event, alone if the devices are emulated.

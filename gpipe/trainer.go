@@ -14,7 +14,7 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/ram"
+	"gpipebench/internal/machine"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -213,7 +213,7 @@ func (in Input) bytes() (sum float64) {
 // checkMachine is an error if bytes exceeds the machine's memory; what names the things
 // that take them, with a verb.
 func checkMachine(bytes float64, what string) error {
-	memory, swap := ram.Total()
+	memory, swap := machine.MemoryAndSwap()
 	if has := float64(memory + swap); has > 0 && bytes > has {
 		return fmt.Errorf("%s %.0f bytes of memory, and this machine has %.0f: want a smaller network or mini-batch, or more micro-batches", what, bytes, has)
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/lab/records"
 )
 
@@ -76,7 +76,7 @@ func (r *Report) Rendered() []File {
 func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
 	p, ok := profiles[name]
 	if !ok {
-		return p, usage.Mark(CheckProfile(name))
+		return p, failure.Usage(CheckProfile(name))
 	}
 	return p, nil
 }

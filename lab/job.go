@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
 	"gpipebench/lab/records"
 )
@@ -51,7 +51,7 @@ func Beside(ctx context.Context, log *records.Log, p progress.Progress, jobs []J
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, j := range jobs {
 		group.Go(func() (err error) {
-			defer defect.Catch(&err)
+			defer failure.Catch(&err)
 			sample, made, err := j.Make(ctx)
 			if err != nil {
 				return err

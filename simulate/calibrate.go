@@ -8,9 +8,9 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -64,7 +64,7 @@ const calibrationTurns = 4
 func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator.Accelerator, error) {
 	// First what may be refused.
 	if err := accelerator.CheckName(c.Name); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	var own *Probe
 	var err error

@@ -8,8 +8,8 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/train"
 )
 
@@ -34,11 +34,11 @@ const planQuiet = 2 * time.Second
 func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, error) {
 	switch {
 	case s.Devices < 1:
-		return nil, usage.Errorf("%d devices: want 1 or more", s.Devices)
+		return nil, failure.Usagef("%d devices: want 1 or more", s.Devices)
 	case s.Batch < 1:
-		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", s.Batch)
+		return nil, failure.Usagef("a mini-batch of %d examples: want 1 or more", s.Batch)
 	case s.Keep < 1:
-		return nil, usage.Errorf("%d plans: want 1 or more", s.Keep)
+		return nil, failure.Usagef("%d plans: want 1 or more", s.Keep)
 	}
 	s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance, s.Setup.Cost = 1, 1, nil, train.FLOPs
 	scope := s.Setup.BNScope
@@ -70,7 +70,7 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, 
 		search.Chunks = []int{s.Chunks}
 	}
 	if err := search.Validate(); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	return search.Run(ctx)
 }

@@ -12,8 +12,8 @@ import (
 	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
 )
@@ -165,7 +165,7 @@ func TestPlanNothingFits(t *testing.T) {
 	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
 		t.Errorf("activations that do not fit: %+v, %v", plan, err)
 	}
-	var wrong *usage.Error
+	var wrong *failure.UsageError
 	if _, err := (Planning{Simulating: s, Keep: 3}).Run(t.Context(), progress.Silent{}); !errors.As(err, &wrong) {
 		t.Errorf("no devices: %v", err)
 	}

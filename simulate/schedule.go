@@ -10,8 +10,8 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
-	"gpipebench/internal/usage"
 	"gpipebench/simulate/schedulepage"
 	"gpipebench/train"
 )
@@ -77,7 +77,7 @@ func (s Scheduling) Run() (*Scheduled, error) {
 	} else if train.NamesScheduleFile(s.Schedule) {
 		err = s.read(r)
 	} else if r.Lists, r.Place, err = schedule.Generate(s.Schedule, s.K, s.Chunks, s.M); err != nil {
-		err = usage.Errorf("%s", strings.TrimPrefix(err.Error(), "schedule: "))
+		err = failure.Usagef("%s", strings.TrimPrefix(err.Error(), "schedule: "))
 	} else {
 		r.Lists = schedule.Checkpointed(r.Lists, schedule.Never, false)
 	}

@@ -11,7 +11,7 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -108,7 +108,7 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	s.Fused.set(&a.Fused)
 	s.Tiled.set(&a.Tiled)
@@ -129,7 +129,7 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	}
 	optimizer, err := train.ParseOptimizer(s.Optimizer)
 	if err != nil {
-		return p, usage.Mark(err)
+		return p, failure.Usage(err)
 	}
 	accelerator, err := s.accelerator()
 	if err != nil {
@@ -153,7 +153,7 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 		p.AllReduce.Link = accelerator.Far.Link
 	}
 	if err := p.Validate(in); err != nil {
-		return p, usage.Mark(err)
+		return p, failure.Usage(err)
 	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())

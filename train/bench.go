@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
-	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 
@@ -68,7 +68,7 @@ const MaxBenchSteps = 1 << 24
 // Run benchmarks.
 func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
 	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > MaxBenchSteps || b.WarmUp > MaxBenchSteps {
-		return nil, usage.Errorf("%d steps after %d to warm up: want 1 to %d after 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
+		return nil, failure.Usagef("%d steps after %d to warm up: want 1 to %d after 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
 	}
 	b.Model.Dropout, b.Model.DropPath = 0, 0
 	t := Training{
@@ -77,7 +77,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 		Processes: b.Processes,
 	}
 	if b.ByOp && b.Processes != nil {
-		return nil, usage.Errorf("times by operation of several processes: want one process")
+		return nil, failure.Usagef("times by operation of several processes: want one process")
 	}
 	l, err := new(Timing).Open(ctx, t)
 	if err != nil {

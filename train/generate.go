@@ -7,7 +7,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/models/transformer"
 	"gpipebench/nn/philox"
 )
@@ -28,9 +28,9 @@ type Generated struct {
 func (t *Training) generating() error {
 	switch {
 	case t.Generate < 0 || t.Generate > MaxGenerate:
-		return usage.Errorf("%d tokens to generate: want 0 to %d", t.Generate, MaxGenerate)
+		return failure.Usagef("%d tokens to generate: want 0 to %d", t.Generate, MaxGenerate)
 	case t.Generate > 0 && t.Model.network().kind != kind(tokens{}):
-		return usage.Errorf("%s generates no text: want %s", t.Model.Name, LanguageModel)
+		return failure.Usagef("%s generates no text: want %s", t.Model.Name, LanguageModel)
 	case t.Generate > 0:
 		t.predicting = gpipe.Input{Examples: 2, Inputs: t.Model.Input(2).Inputs}
 	}

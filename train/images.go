@@ -6,7 +6,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -58,10 +58,10 @@ func (images) open(t *Training) (datasets.Source, error) {
 	if strings.HasPrefix(spec, "synthetic") {
 		config.SyntheticImages.Classes = t.Model.Classes
 	} else if t.Config.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
-		return nil, usage.Errorf("data %q with a number of images, noise or fresh ones, which are settings of synthetic: want synthetic, or none of them", t.Data)
+		return nil, failure.Usagef("data %q with a number of images, noise or fresh ones, which are settings of synthetic: want synthetic, or none of them", t.Data)
 	}
 	if err := config.Validate(); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	s, err := openData(spec, config)
 	if err != nil {
@@ -69,7 +69,7 @@ func (images) open(t *Training) (datasets.Source, error) {
 	}
 	labelled, ok := s.(datasets.Images)
 	if !ok {
-		return nil, usage.Errorf("%s has no images, which %s takes: want synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
+		return nil, failure.Usagef("%s has no images, which %s takes: want synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
 	}
 	shape := labelled.Shape()
 	t.Model.Image, t.Model.Channels = shape[0], shape[2]
@@ -77,7 +77,7 @@ func (images) open(t *Training) (datasets.Source, error) {
 	case t.Model.Classes == 0:
 		t.Model.Classes = classes
 	case t.Model.Classes < classes:
-		return nil, usage.Errorf("%d classes for %s: want %d or more, as many as it has", t.Model.Classes, s.Name(), classes)
+		return nil, failure.Usagef("%d classes for %s: want %d or more, as many as it has", t.Model.Classes, s.Name(), classes)
 	}
 	return s, nil
 }
@@ -94,7 +94,7 @@ func (l *Loop) prepareLast() error {
 		return err
 	}
 	if err := l.Trainer.Prepare(gpipe.InputOf(last)); err != nil {
-		return usage.Errorf("the last mini-batch of an epoch, of %d examples, with %d micro-batches: %w", last.Examples(), t.Setup.MicroBatches, err)
+		return failure.Usagef("the last mini-batch of an epoch, of %d examples, with %d micro-batches: %w", last.Examples(), t.Setup.MicroBatches, err)
 	}
 	return nil
 }

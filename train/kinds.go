@@ -7,7 +7,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -26,7 +26,7 @@ type kind interface {
 func openData(spec string, c datasets.Config) (datasets.Source, error) {
 	s, err := datasets.Open(spec, c)
 	if err != nil && !datasets.NamesFiles(spec) {
-		err = usage.Mark(err)
+		err = failure.Usage(err)
 	}
 	return s, err
 }
@@ -53,7 +53,7 @@ func (tokens) random(m Model, examples int, seed uint64) (func() (nn.Batch, erro
 	}
 	config := datasets.Config{SeqLen: m.Seq, Seed: seed, Synthetic: datasets.SyntheticConfig{Vocab: m.Vocab, Successors: successors}}
 	if err := config.Validate(); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	return func() (nn.Batch, error) {
 		source, err := datasets.NewSynthetic(config)
@@ -72,7 +72,7 @@ func (tokens) open(t *Training) (datasets.Source, error) {
 		return nil, err
 	}
 	if _, ok := s.(*datasets.Translation); ok {
-		return nil, usage.Errorf("%s has pairs of sentences, which %s does not take: want synthetic or text:FILE, or the model %s", s.Name(), t.Model.Name, Translator)
+		return nil, failure.Usagef("%s has pairs of sentences, which %s does not take: want synthetic or text:FILE, or the model %s", s.Name(), t.Model.Name, Translator)
 	}
 	return s, t.settleVocab(s)
 }
@@ -84,7 +84,7 @@ func (t *Training) openTokens(c datasets.Config) (datasets.Source, error) {
 		return nil, err
 	}
 	if _, ok := s.(datasets.Images); ok {
-		return nil, usage.Errorf("%s has images, which %s does not take: want %s", s.Name(), t.Model.Name, strings.Join(imageModels(), ", "))
+		return nil, failure.Usagef("%s has images, which %s does not take: want %s", s.Name(), t.Model.Name, strings.Join(imageModels(), ", "))
 	}
 	return s, nil
 }
@@ -94,7 +94,7 @@ func (t *Training) settleVocab(s datasets.Source) error {
 	case t.Model.Vocab == 0:
 		t.Model.Vocab = s.Vocab()
 	case t.Model.Vocab < s.Vocab():
-		return usage.Errorf("a vocabulary of %d for %s: want %d or more, the values that its tokens take", t.Model.Vocab, s.Name(), s.Vocab())
+		return failure.Usagef("a vocabulary of %d for %s: want %d or more, the values that its tokens take", t.Model.Vocab, s.Name(), s.Vocab())
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (pairs) input(m Model, examples int) gpipe.Input {
 // random is a batch of random tokens without padding.
 func (pairs) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
 	if m.Vocab < 1 || m.Seq < 1 {
-		return nil, usage.Errorf("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", examples, m.Seq, m.Vocab)
+		return nil, failure.Usagef("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", examples, m.Seq, m.Vocab)
 	}
 	return func() (nn.Batch, error) {
 		random := philox.NewStream(philox.KeyOf(seed, "experiments/pairs"), 0)
@@ -144,10 +144,10 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 		config.Translation.SourceVocab = t.Model.SourceVocab
 	}
 	if err := config.Validate(); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	if config.Translation.FromEnglish && !strings.HasPrefix(t.Data, "gettext") {
-		return nil, usage.Errorf("%s does not translate from English into several languages: want gettext:DIR", t.Data)
+		return nil, failure.Usagef("%s does not translate from English into several languages: want gettext:DIR", t.Data)
 	}
 	s, err := t.openTokens(config)
 	if err != nil {
@@ -156,9 +156,9 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 	from, ok := s.(*datasets.Translation)
 	switch {
 	case !ok:
-		return nil, usage.Errorf("%s has no pairs of sentences, which %s takes: want synthetic-translation, parallel:SRC,TGT or gettext:DIR", s.Name(), t.Model.Name)
+		return nil, failure.Usagef("%s has no pairs of sentences, which %s takes: want synthetic-translation, parallel:SRC,TGT or gettext:DIR", s.Name(), t.Model.Name)
 	case t.Batch < 1:
-		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
+		return nil, failure.Usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	}
 	t.Model.SourceVocab = from.SourceVocab()
 	t.input = gpipe.InputOf(from.Largest(1))

@@ -15,7 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )
@@ -121,7 +121,7 @@ func (m Model) checkSizes() error {
 			most = maxImageLayers
 		}
 		if n := *s.Of(&m); n > most {
-			return usage.Errorf("%s: %d %s: want at most %d", m.Name, n, s.of, most)
+			return failure.Usagef("%s: %d %s: want at most %d", m.Name, n, s.of, most)
 		}
 	}
 	return nil
@@ -159,10 +159,10 @@ func (m Model) Build() ([]nn.Layer, error) {
 		return nil, err
 	}
 	if err := CheckModelName(m.Name); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	layers, err := m.network().build(m)
-	return layers, usage.Mark(inFlags(err))
+	return layers, failure.Usage(inFlags(err))
 }
 
 // Input returns what the model takes in mini-batches of the given size. Language
@@ -191,7 +191,7 @@ func (m Model) TrainedSizes() (sizes []int, err error) {
 // on its content. It is a function since large images take as long as a step.
 func (m Model) Random(examples int, seed uint64) (func() (nn.Batch, error), error) {
 	if examples < 1 {
-		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", examples)
+		return nil, failure.Usagef("a mini-batch of %d examples: want 1 or more", examples)
 	}
 	return m.network().kind.random(m, examples, seed)
 }
@@ -199,7 +199,7 @@ func (m Model) Random(examples int, seed uint64) (func() (nn.Batch, error), erro
 // Loss returns the model's loss.
 func (m Model) Loss(smoothing float64) (nn.Loss, error) {
 	if !(smoothing >= 0 && smoothing < 1) {
-		return nil, usage.Errorf("label smoothing of %v: want at least 0 and less than 1", smoothing)
+		return nil, failure.Usagef("label smoothing of %v: want at least 0 and less than 1", smoothing)
 	}
 	l := nn.CrossEntropy{Smoothing: float32(smoothing), Ranks: m.Images()}
 	if of := m.network().loss; of != nil {

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 )
 
@@ -100,7 +100,7 @@ func TestVisionModelsRefuse(t *testing.T) {
 		m := c.model
 		c.change(&m)
 		_, err := m.Build()
-		var usage *usage.Error
+		var usage *failure.UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v, want %s", m, err, c.want)
 		}

@@ -14,9 +14,9 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/machine"
-	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 
@@ -49,10 +49,10 @@ func (p *Processes) connect(ctx context.Context, s Setup, to *gpipe.Pipeline, da
 		return nil
 	}
 	if s.Cost == Time && s.Balance == nil && s.Partitions > 1 {
-		return usage.Errorf("layers cannot be balanced by their times in several processes, since each would measure other times: want flops or memory, or the layers of each partition")
+		return failure.Usagef("layers cannot be balanced by their times in several processes, since each would measure other times: want flops or memory, or the layers of each partition")
 	}
 	if s.Device != gpipe.Host {
-		return usage.Errorf("%v devices in several processes: want host devices, or one process, since their tasks are timed one at a time", s.Device)
+		return failure.Usagef("%v devices in several processes: want host devices, or one process, since their tasks are timed one at a time", s.Device)
 	}
 	to.Transport, err = p.Connect(ctx, data)
 	return err

@@ -9,8 +9,8 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
-	"gpipebench/internal/usage"
 )
 
 // maxScheduleFile bounds a file of a schedule.
@@ -56,11 +56,11 @@ func (s Setup) readSchedule(p *gpipe.Pipeline) error {
 	}
 	switch {
 	case placed.Devices != s.Partitions:
-		return usage.Errorf("%s is for %d devices: want as many partitions, not %d", name, placed.Devices, s.Partitions)
+		return failure.Usagef("%s is for %d devices: want as many partitions, not %d", name, placed.Devices, s.Partitions)
 	case micro != s.MicroBatches:
-		return usage.Errorf("%s is for %d micro-batches: want as many, not %d", name, micro, s.MicroBatches)
+		return failure.Usagef("%s is for %d micro-batches: want as many, not %d", name, micro, s.MicroBatches)
 	case s.Chunks != 0 && s.Chunks != chunks:
-		return usage.Errorf("%s has %d chunks on a device: want as many, not %d", name, chunks, s.Chunks)
+		return failure.Usagef("%s has %d chunks on a device: want as many, not %d", name, chunks, s.Chunks)
 	}
 	lists = schedule.Checkpointed(lists, s.Checkpoint, s.LateRecompute)
 	p.Placement = placed

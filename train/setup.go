@@ -10,7 +10,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -105,16 +105,16 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 	}
 	switch {
 	case s.Partitions < 1:
-		return p, usage.Errorf("%d partitions: want 1 to %d, the number of layers", s.Partitions, len(layers))
+		return p, failure.Usagef("%d partitions: want 1 to %d, the number of layers", s.Partitions, len(layers))
 	case s.MicroBatches < 1:
-		return p, usage.Errorf("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
+		return p, failure.Usagef("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
 	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
-		return p, usage.Errorf("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
+		return p, failure.Usagef("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
 	}
 	if err := s.readSchedule(&p); err != nil {
 		return p, err
 	}
-	return p, usage.Mark(p.Validate(in))
+	return p, failure.Usage(p.Validate(in))
 }
 
 // dtype names the activations' type where it is not float32.

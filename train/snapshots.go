@@ -15,9 +15,9 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/snapshot"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
-	"gpipebench/internal/usage"
 )
 
 // Snapshots says where and how often a training's state is written to the disk, so that a
@@ -40,9 +40,9 @@ type Snapshots struct {
 func (s Snapshots) check(steps int) error {
 	switch {
 	case s.Dir == "" && (s.Resume || s.Every != 0):
-		return usage.Errorf("a training that is to keep snapshots, or go on from one, without a directory for them: want one")
+		return failure.Usagef("a training that is to keep snapshots, or go on from one, without a directory for them: want one")
 	case s.Dir != "" && steps == 0:
-		return usage.Errorf("no step, and so no snapshots: want steps, or no directory for snapshots")
+		return failure.Usagef("no step, and so no snapshots: want steps, or no directory for snapshots")
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (l *Loop) restore() (err error) {
 
 func (l *Loop) goOn(from *snapshot.Snapshot) error {
 	if from.Step > l.Steps {
-		return usage.Errorf("%s: a snapshot after step %d of a training of %d: want as many steps or more", files.Printable(from.Name), from.Step, l.Steps)
+		return failure.Usagef("%s: a snapshot after step %d of a training of %d: want as many steps or more", files.Printable(from.Name), from.Step, l.Steps)
 	}
 	metadata, err := from.Metadata()
 	if err != nil {

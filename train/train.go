@@ -9,9 +9,9 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
-	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 
@@ -168,17 +168,17 @@ func WarmUp(steps int) int { return max(1, min(200, steps/4)) }
 func (t *Training) count(s datasets.Source) (int, error) {
 	switch {
 	case t.Beam < 0 || t.Beam > MaxBeam:
-		return 0, usage.Errorf("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
+		return 0, failure.Usagef("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
 	case t.Batch < 1:
-		return 0, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
+		return 0, failure.Usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	case t.Steps < 0 || t.Epochs < 0 || t.Steps > MaxSteps || t.Epochs > MaxSteps:
-		return 0, usage.Errorf("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
+		return 0, failure.Usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
 	case t.EvalEvery < 0:
-		return 0, usage.Errorf("an evaluation every %d steps: want 0 or more", t.EvalEvery)
+		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.Load != "" && t.LoadPart != "":
-		return 0, usage.Errorf("a file of weights to load and one to load a part of: want one of them")
+		return 0, failure.Usagef("a file of weights to load and one to load a part of: want one of them")
 	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
-		return 0, usage.Errorf("the average is to be saved, but there is no decay for one or no file to save to: want both")
+		return 0, failure.Usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
 	}
 	t.epochSteps = s.Batches(datasets.Train, t.Batch)
 	if t.EvalEvery == 0 && t.Model.Images() {
@@ -190,13 +190,13 @@ func (t *Training) count(s datasets.Source) (int, error) {
 	case t.Epochs == 0 && (t.Load != "" || t.LoadPart != "" || t.Save != ""):
 		return 0, nil // only to be evaluated, or initial weights to be saved
 	case t.Epochs == 0:
-		return 0, usage.Errorf("neither steps nor epochs: want one of them, or a file of weights to load or to save")
+		return 0, failure.Usagef("neither steps nor epochs: want one of them, or a file of weights to load or to save")
 	}
 	if t.epochSteps == 0 {
-		return 0, usage.Errorf("%s has no end and so no epochs: want a number of steps", s.Name())
+		return 0, failure.Usagef("%s has no end and so no epochs: want a number of steps", s.Name())
 	}
 	if t.Epochs > MaxSteps/t.epochSteps {
-		return 0, usage.Errorf("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, MaxSteps)
+		return 0, failure.Usagef("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, MaxSteps)
 	}
 	return t.epochSteps * t.Epochs, nil
 }
@@ -392,11 +392,11 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	}
 	optimizer, err := ParseOptimizer(t.Optimizer)
 	if err != nil {
-		return p, in, usage.Mark(err)
+		return p, in, failure.Usage(err)
 	}
 	rate, err := (nn.LRUnits{Batch: t.Batch, EpochSteps: t.epochSteps}).Parse(t.LRSchedule, t.LR)
 	if err != nil {
-		return p, in, usage.Mark(err)
+		return p, in, failure.Usage(err)
 	}
 	if in = t.input; in.Examples == 0 {
 		in = t.Model.Input(t.Batch)
@@ -406,7 +406,7 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	}
 	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
 	p.EMA, p.KeepsState, p.RecordsReductions = nn.EMA{Decay: t.EMA}, t.Snapshots.Dir != "", t.Reductions
-	return p, in, usage.Mark(p.Validate(in))
+	return p, in, failure.Usage(p.Validate(in))
 }
 
 // Plans plans the memory of the training's devices for steps alone, without its data: those

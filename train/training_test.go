@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -117,7 +117,7 @@ func TestAbsurdModels(t *testing.T) {
 				m := train.Model{Name: name, Layers: 3, Dim: 16, FF: 16, Heads: 2, Vocab: 8, Seq: 8, Filters: 8, Classes: 2}
 				change(&m, n)
 				_, err := m.Build()
-				var usage *usage.Error
+				var usage *failure.UsageError
 				if !errors.As(err, &usage) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "want at most") {
 					t.Errorf("%s with %d for %s: %v", name, n, what, err)
 				}

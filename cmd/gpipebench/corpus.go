@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
-	"gpipebench/internal/usage"
 )
 
 func newCorpus() *cobra.Command {
@@ -18,7 +18,7 @@ func newCorpus() *cobra.Command {
 		Short: "Write the Go distribution's documentation as one text, to train on",
 		RunE: does(func(_ context.Context, o *output) error {
 			if out == "" {
-				return &usage.Error{Err: errors.New("--out: want the name of a file")}
+				return &failure.UsageError{Err: errors.New("--out: want the name of a file")}
 			}
 			if err := files.CheckWritable(out); err != nil {
 				return err

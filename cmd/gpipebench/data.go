@@ -11,7 +11,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/datasets/gettext"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 	"gpipebench/lab"
 )
 
@@ -35,7 +35,7 @@ many each rule of cleaning leaves out, and how the rest is split.`,
 		return does(func(_ context.Context, o *output) error {
 			dir, languages, err := datasets.CatalogsOf(args[0])
 			if err != nil {
-				return usage.Mark(err)
+				return failure.Usage(err)
 			}
 			read, err := gettext.Read(dir, languages)
 			if err != nil {

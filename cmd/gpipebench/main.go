@@ -28,11 +28,10 @@ import (
 	"gpipebench"
 	"gpipebench/experiments"
 	"gpipebench/gpipe"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/shutdown"
-	"gpipebench/internal/usage"
 	"gpipebench/train"
 )
 
@@ -72,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) { // help, for one, ignores it
-		err = &failure{out.err}
+		err = &runError{out.err}
 	}
 	if err == nil {
 		return 0
@@ -108,14 +107,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // caught runs a command and returns a panic as an error.
 func caught(ctx context.Context, root *cobra.Command) (err error) {
-	defer defect.Catch(&err)
+	defer failure.Catch(&err)
 	return root.ExecuteContext(ctx)
 }
 
 // complaint returns an error in a line, and its exit status. The line of a defect names
 // the file with the trace.
 func complaint(err error) (text string, status int) {
-	if line, trace, ok := defect.Report(err); ok {
+	if line, trace, ok := failure.Report(err); ok {
 		line = printable.Line("gpipebench: " + line)
 		name, err := writeTrace(line, trace)
 		if err != nil {
@@ -127,8 +126,8 @@ func complaint(err error) (text string, status int) {
 	if errors.As(err, &misfit) {
 		err = fmt.Errorf("%w (--batch, -m and sizes such as --image or --seq decide)", err)
 	}
-	var failed *failure
-	var misuse *usage.Error
+	var failed *runError
+	var misuse *failure.UsageError
 	status = 2
 	if errors.As(err, &failed) && !errors.As(err, &misuse) && misfit == nil {
 		status = 1
@@ -176,11 +175,11 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// failure is an error of a command that runs. Other errors are cobra's, about flags and
+// runError is an error of a command that runs. Other errors are cobra's, about flags and
 // arguments.
-type failure struct{ error }
+type runError struct{ error }
 
-func (f *failure) Unwrap() error { return f.error }
+func (f *runError) Unwrap() error { return f.error }
 
 // does returns the function of a command that takes no arguments.
 func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
@@ -188,7 +187,7 @@ func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, [
 		o, stop := newOutput(heard(cmd.OutOrStdout()), heard(cmd.ErrOrStderr()), cmd.Name())
 		defer stop()
 		if err := f(cmd.Context(), o); err != nil {
-			return &failure{err}
+			return &runError{err}
 		}
 		return nil
 	}

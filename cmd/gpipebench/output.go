@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 )
 
 // output is where a command prints: results to out, progress to progress.
@@ -63,7 +63,7 @@ func checkOutputs(outputs ...[2]string) error {
 	for i, o := range outputs {
 		for _, before := range outputs[:i] {
 			if o[1] != os.DevNull && o[1] != "" && files.Same(o[1], before[1]) {
-				return &usage.Error{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
+				return &failure.UsageError{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
 			}
 		}
 		if err := files.CheckWritable(o[1]); err != nil {

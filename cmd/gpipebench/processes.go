@@ -23,8 +23,8 @@ import (
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/units"
-	"gpipebench/internal/usage"
 	"gpipebench/lab/timed"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -45,7 +45,7 @@ func onlyAlone(cmd *cobra.Command, _ []string) error {
 	if w.Alone() || slices.Contains(togetherCommands, cmd.Name()) || slices.Contains(eachCommands, cmd.Name()) || cmd.HasParent() && slices.Contains(eachCommands, cmd.Parent().Name()) {
 		return nil
 	}
-	return usage.Errorf("%s runs in one process, and %s has started %d: want %s there", cmd.Name(), w.Launcher, w.Size, strings.Join(togetherCommands, " or "))
+	return failure.Usagef("%s runs in one process, and %s has started %d: want %s there", cmd.Name(), w.Launcher, w.Size, strings.Join(togetherCommands, " or "))
 }
 
 // heard is where a process prints: nowhere, unless its rank is 0.
@@ -105,7 +105,7 @@ func (p processes) world() (cluster.World, error) {
 func (p processes) together(ctx context.Context, cmd *cobra.Command, s *train.Setup, f func(*train.Processes) error) error {
 	world, err := p.world()
 	if err != nil {
-		return usage.Mark(err)
+		return failure.Usage(err)
 	}
 	if world.Alone() {
 		return f(nil)
@@ -160,7 +160,7 @@ func (m *meeting) join(ctx context.Context) (err error) {
 		return err
 	}
 	if rank, size := m.mpi.Rank(), m.mpi.Size(); rank != m.world.Rank || size != m.world.Size {
-		return usage.Errorf("%s has started rank %d of %d, and for %s it is rank %d of %d: want the mpirun of the MPI that this program was built with", m.world.Launcher, m.world.Rank, m.world.Size, mpi.Implementation, rank, size)
+		return failure.Usagef("%s has started rank %d of %d, and for %s it is rank %d of %d: want the mpirun of the MPI that this program was built with", m.world.Launcher, m.world.Rank, m.world.Size, mpi.Implementation, rank, size)
 	}
 	return nil
 }
@@ -253,11 +253,11 @@ docs/cluster.md.`,
 			}
 			l.Args = args
 			if l.Executable, err = os.Executable(); err != nil {
-				return &failure{err}
+				return &runError{err}
 			}
 			if hosts != "" {
 				if l.Hosts, err = launch.ReadHosts(hosts); err != nil {
-					return &failure{err}
+					return &runError{err}
 				}
 			}
 			l.Stdout, l.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -265,7 +265,7 @@ docs/cluster.md.`,
 				l.Stdout = r.to
 			}
 			if err := l.Run(cmd.Context()); err != nil {
-				return &failure{err}
+				return &runError{err}
 			}
 			return nil
 		},
@@ -291,7 +291,7 @@ func newRank() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			args, ctx, err := launch.Obey(cmd.Context(), cmd.InOrStdin())
 			if err != nil {
-				return &failure{err}
+				return &runError{err}
 			}
 			inner := newRoot(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			inner.SetArgs(joinTied(args))

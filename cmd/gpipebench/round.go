@@ -15,7 +15,7 @@ func newRound() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := experiments.RunRound(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
-				return &failure{err}
+				return &runError{err}
 			}
 			return nil
 		},

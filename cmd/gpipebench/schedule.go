@@ -11,8 +11,8 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/simulate"
 )
@@ -95,13 +95,13 @@ tasks: the same flags and seed find the same one.`,
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		switch {
 		case s.Search && s.Limit == 0:
-			return usage.Errorf("--search without --memory-limit: want the most that a device may hold, such as --memory-limit 8")
+			return failure.Usagef("--search without --memory-limit: want the most that a device may hold, such as --memory-limit 8")
 		case s.Search && fs.Changed("schedule"):
-			return usage.Errorf("--search and --schedule: want one of them")
+			return failure.Usagef("--search and --schedule: want one of them")
 		case !s.Search && fs.Changed("seed"):
-			return usage.Errorf("--seed without --search: want it with --search")
+			return failure.Usagef("--seed without --search: want it with --search")
 		case !s.Search && html == "" && fs.Changed("memory-limit"):
-			return usage.Errorf("--memory-limit without --search or --html: want it with one of them")
+			return failure.Usagef("--memory-limit without --search or --html: want it with one of them")
 		}
 		s.Activations.Whole, s.Activations.Weights = parts.f, parts.w
 		return nil

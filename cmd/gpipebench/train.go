@@ -14,8 +14,8 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/units"
-	"gpipebench/internal/usage"
 	"gpipebench/nn"
 	"gpipebench/train"
 )
@@ -54,7 +54,7 @@ With a network for images it is, for
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "" || curve != "") {
-				return &usage.Error{Err: errors.New("no step, and so no timeline or curve: want steps, or none of --timeline, --trace and --curve")}
+				return &failure.UsageError{Err: errors.New("no step, and so no timeline or curve: want steps, or none of --timeline, --trace and --curve")}
 			}
 			t.Reductions = strings.HasSuffix(strings.ToLower(trace), ".json")
 			if dry {

@@ -31,10 +31,9 @@ import (
 
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport/sockets"
-	"gpipebench/internal/child"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/shutdown"
-	"gpipebench/internal/usage"
 )
 
 // RankCommand is the command that a launcher starts.
@@ -134,7 +133,7 @@ func (l Launching) Run(ctx context.Context) (err error) {
 // place returns the host of each rank; "" is this machine.
 func (l Launching) place() ([]string, error) {
 	if l.Processes < 1 || l.Processes > sockets.MaxSize {
-		return nil, usage.Errorf("%d processes: want 1 to %d", l.Processes, sockets.MaxSize)
+		return nil, failure.Usagef("%d processes: want 1 to %d", l.Processes, sockets.MaxSize)
 	}
 	places := make([]string, 0, l.Processes)
 	if len(l.Hosts) == 0 {
@@ -151,7 +150,7 @@ func (l Launching) place() ([]string, error) {
 		}
 	}
 	if len(places) < l.Processes {
-		return nil, usage.Errorf("%d processes on hosts with %d slots: want at most one process a slot", l.Processes, len(places))
+		return nil, failure.Usagef("%d processes on hosts with %d slots: want at most one process a slot", l.Processes, len(places))
 	}
 	return places, nil
 }
@@ -203,7 +202,7 @@ func (l Launching) start(ctx context.Context, rank int, host string, order Order
 		return nil, err
 	}
 	if len(line) >= maxOrder {
-		return nil, usage.Errorf("a command line of %d bytes: want less than %d", len(line), maxOrder)
+		return nil, failure.Usagef("a command line of %d bytes: want less than %d", len(line), maxOrder)
 	}
 	c := exec.Command(l.Executable, RankCommand)
 	if host != "" {
@@ -303,7 +302,7 @@ func (l Launching) wait(ctx context.Context, all []*process, ended <-chan *proce
 			}
 		}
 	}
-	return fmt.Errorf("rank %d%s %s", of.rank, on(of.host), child.Ending(of.cmd.ProcessState, of.said.String(), l.Executable))
+	return fmt.Errorf("rank %d%s %s", of.rank, on(of.host), failure.Ending(of.cmd.ProcessState, of.said.String(), l.Executable))
 }
 
 // tail keeps the end of what is written to it.
@@ -342,7 +341,7 @@ func Obey(ctx context.Context, in io.Reader) (args []string, obeying context.Con
 		err = errors.New("no line with an order")
 	}
 	if err != nil {
-		return nil, nil, usage.Errorf("no order on standard input (%v): it is launch that starts this", err)
+		return nil, nil, failure.Usagef("no order on standard input (%v): it is launch that starts this", err)
 	}
 	for name, value := range o.Environment {
 		if err := os.Setenv(name, value); err != nil {
@@ -389,12 +388,12 @@ func ReadHosts(name string) ([]Host, error) {
 			bad = bad || !ok || err != nil || n < 1 || n > sockets.MaxSize
 		}
 		if bad {
-			return nil, usage.Errorf("%s:%d: %.100q: want a host, or a host and slots=N", files.Printable(name), number, strings.TrimSpace(line))
+			return nil, failure.Usagef("%s:%d: %.100q: want a host, or a host and slots=N", files.Printable(name), number, strings.TrimSpace(line))
 		}
 		hosts = append(hosts, h)
 	}
 	if len(hosts) == 0 {
-		return nil, usage.Errorf("%s: no hosts: want a line for each", files.Printable(name))
+		return nil, failure.Usagef("%s: no hosts: want a line for each", files.Printable(name))
 	}
 	return hosts, nil
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"gpipebench/gpipe/transport/mpi"
-	"gpipebench/internal/child"
+	"gpipebench/internal/failure"
 )
 
 // Program is what an experiment embeds that starts processes: the program that they run,
@@ -103,7 +103,7 @@ func (e engine) output(ctx context.Context) (out []byte, err error) {
 		said := &tail{}
 		c.Stderr = said
 		if out, err = c.Output(); err != nil && c.ProcessState != nil {
-			err = fmt.Errorf("%s %s", e[0], child.Ending(c.ProcessState, said.String(), e[0]))
+			err = fmt.Errorf("%s %s", e[0], failure.Ending(c.ProcessState, said.String(), e[0]))
 		}
 	}()
 	<-done

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe/transport/sockets"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 )
 
 // World is what a process knows about those that it is one of.
@@ -147,7 +147,7 @@ func from(get func(string) string, parent int, temporary string, user int) (Worl
 func ParseLimit(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d > 24*time.Hour {
-		return 0, usage.Errorf("want a duration from 1s to 24h, such as 30s")
+		return 0, failure.Usagef("want a duration from 1s to 24h, such as 30s")
 	}
 	return d, nil
 }

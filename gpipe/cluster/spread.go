@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"gpipebench/gpipe/place"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 )
 
 // Spread divides the places of R replicas of K stages among processes: each gets
@@ -21,7 +21,7 @@ type Spread struct {
 // Validate is an error if a process would have no place.
 func (s Spread) Validate() error {
 	if s.Processes > s.Replicas*s.Stages {
-		return usage.Errorf("%d processes for a pipeline of %d replicas x %d partitions: want at most one process for each partition of each replica", s.Processes, s.Replicas, s.Stages)
+		return failure.Usagef("%d processes for a pipeline of %d replicas x %d partitions: want at most one process for each partition of each replica", s.Processes, s.Replicas, s.Stages)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpipebench/gpipe"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/nn/safetensors"
 )
@@ -99,7 +99,7 @@ func Write(dir string, c Contents) error {
 		var group errgroup.Group // the disk writes one file while the sum of another is computed
 		for i, f := range all {
 			group.Go(func() (err error) {
-				defer defect.Catch(&err)
+				defer failure.Catch(&err)
 				m.Files[i], err = writeFile(own, f.name, f.write)
 				return err
 			})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"gpipebench/gpipe"
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 )
 
@@ -82,7 +82,7 @@ func (w *Writer) Save(t *gpipe.Trainer, c Contents) error {
 }
 
 func (w *Writer) write(c Contents) (err error) {
-	defer defect.Catch(&err)
+	defer failure.Catch(&err)
 	if err := Write(w.dir, c); err != nil {
 		return err
 	}

@@ -12,13 +12,12 @@ import (
 	"strings"
 
 	"gpipebench/internal/files"
-	"gpipebench/internal/ram"
-	"gpipebench/nn"
+	"gpipebench/internal/kernel"
 )
 
 // Memory returns the machine's memory in bytes, a terabyte if unknown.
 func Memory() int64 {
-	if has, _ := ram.Total(); has > 0 {
+	if has, _ := MemoryAndSwap(); has > 0 {
 		return has
 	}
 	return 1 << 40
@@ -65,7 +64,7 @@ func (m Machine) String() string {
 // This returns the machine that this process runs on.
 func This() Machine {
 	return Machine{
-		Kernels: nn.KernelProfile(), CPU: CPUModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Kernels: kernel.Profile(), CPU: CPUModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
 	}
 }

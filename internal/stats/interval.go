@@ -1,4 +1,5 @@
-// Package stats has the means, intervals and tests that tables use.
+// Package stats has the means, intervals and tests that tables use, and chooses the runs that
+// cover the pairs of settings.
 package stats
 
 import (

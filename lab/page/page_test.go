@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/plot"
@@ -91,7 +91,7 @@ func TestPageOfPapers(t *testing.T) {
 
 func TestHTMLReportRefuses(t *testing.T) {
 	empty := t.TempDir()
-	var usage *usage.Error
+	var usage *failure.UsageError
 	if err := (Reporting{Results: empty}).Write(t.Context(), io.Discard); err == nil || errors.As(err, &usage) {
 		t.Errorf("a directory without records: %v; want a failure", err)
 	}

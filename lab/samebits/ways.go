@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/internal/pairwise"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
@@ -135,7 +135,7 @@ func (g *network) covered() []Way {
 	if c.Spatial != nil {
 		levels = append(levels, len(c.Spatial))
 	}
-	for _, row := range pairwise.Cover(levels) {
+	for _, row := range stats.CoverPairs(levels) {
 		run := Way{
 			SetupSpec: lab.SetupSpec{
 				R: replicas[row[9]], G: g.G, Scope: g.Scope, Shard: shard[row[10]],

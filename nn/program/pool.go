@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gpipebench/internal/defect"
+	"gpipebench/internal/failure"
 )
 
 // Pool is the worker budget of a device: the goroutine that calls [Pool.Do] and
@@ -27,7 +27,7 @@ type Pool struct {
 	wake    sync.Cond
 	exited  sync.WaitGroup
 
-	failure atomic.Pointer[defect.Error]
+	failure atomic.Pointer[failure.Defect]
 	worked  []atomic.Int64
 }
 
@@ -78,7 +78,7 @@ func (p *Pool) Close() {
 }
 
 // Do calls job(part) for every part, one per thread, and returns when all are
-// done. If any of them panics, Do panics with a *defect.Error.
+// done. If any of them panics, Do panics with a *failure.Defect.
 func (p *Pool) Do(job func(part int)) {
 	if p.threads == 1 {
 		p.worked[0].Add(1)
@@ -148,7 +148,7 @@ func (p *Pool) await(seen uint64) {
 func (p *Pool) attempt(part int) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.failure.CompareAndSwap(nil, defect.Recovered(v))
+			p.failure.CompareAndSwap(nil, failure.Recovered(v))
 		}
 	}()
 	p.worked[part].Add(1)

@@ -21,8 +21,8 @@ import (
 	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/experiments/party"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/machine"
-	"gpipebench/internal/usage"
 )
 
 // Command is the hidden command that runs an accumulation in the processes that have
@@ -77,7 +77,7 @@ func (j Job) validate(ranks int) error {
 // all of them have done. A rank is a replica of one stage.
 func Run(ctx context.Context, over transport.Transport, ranks, rank int, j Job) (all []Outcome, err error) {
 	if err := j.validate(ranks); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	p, err := party.Join(ctx, over, ranks, rank)
 	if err != nil {

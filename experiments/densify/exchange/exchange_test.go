@@ -14,7 +14,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 )
 
 // run accumulates over ranks that are processes of their own to the transport.
@@ -146,7 +146,7 @@ func TestRunRefuses(t *testing.T) {
 		"a table of 0 rows": {accumulate.Table{Dim: 2}, accumulate.Gather, 1},
 	} {
 		_, err := Run(t.Context(), transport.InProcess(), 1, 0, j)
-		var of *usage.Error
+		var of *failure.UsageError
 		if err == nil || !strings.Contains(err.Error(), says) || !errors.As(err, &of) {
 			t.Errorf("%v, want %s", err, says)
 		}

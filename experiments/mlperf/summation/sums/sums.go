@@ -12,8 +12,8 @@ import (
 	"gpipebench/experiments/party"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/kernel"
-	"gpipebench/internal/usage"
 	"gpipebench/nn/philox"
 )
 
@@ -92,7 +92,7 @@ func (j Job) draw(rank int) [][]float32 {
 // them have done.
 func Run(ctx context.Context, over transport.Transport, ranks, rank int, j Job) (all []Outcome, err error) {
 	if err := j.validate(ranks); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	p, err := party.Join(ctx, over, ranks, rank)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/usage"
+	"gpipebench/internal/failure"
 )
 
 // run adds up over ranks that are processes of their own to the transport.
@@ -80,7 +80,7 @@ func TestRefused(t *testing.T) {
 		"tensor 1 has 0 elements": {Sizes: []int{1, 0}, Times: 1},
 		"0 times":                 {Sizes: []int{1}},
 	} {
-		var u *usage.Error
+		var u *failure.UsageError
 		if _, err := Run(t.Context(), over, 2, 0, j); !errors.As(err, &u) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)
 		}

@@ -1,6 +1,4 @@
-// Package defect reports a panic that no input explains: as a defect of this
-// program, with the place where it happened and the trace of its goroutine.
-package defect
+package failure
 
 import (
 	"errors"
@@ -11,21 +9,21 @@ import (
 	"strings"
 )
 
-// Error is a panic that was recovered.
-type Error struct {
+// Defect is a panic that no input explains, recovered.
+type Defect struct {
 	Value any    // the value of the panic
 	Where string // function, file and line of the innermost frame of this module
 	Stack []byte // of the goroutine that panicked
 }
 
 // Recovered returns an error for the value of recover, called in the same
-// deferred function. A value that is an *Error already, from another goroutine,
+// deferred function. A value that is a *Defect already, from another goroutine,
 // is returned unchanged.
-func Recovered(v any) *Error {
-	if e, ok := v.(*Error); ok {
+func Recovered(v any) *Defect {
+	if e, ok := v.(*Defect); ok {
 		return e
 	}
-	return &Error{v, where(), debug.Stack()}
+	return &Defect{v, where(), debug.Stack()}
 }
 
 // Catch, when deferred, turns a panic into an error.
@@ -36,10 +34,10 @@ func Catch(err *error) {
 }
 
 // Error returns the value of the panic. [Report] returns the rest.
-func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *Defect) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap returns the value of the panic if it is an error.
-func (e *Error) Unwrap() error {
+func (e *Defect) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
@@ -47,7 +45,7 @@ func (e *Error) Unwrap() error {
 // Report returns a line which says that err is a defect and where it happened,
 // and its trace. ok is false if err is not a defect.
 func Report(err error) (line string, trace []byte, ok bool) {
-	var e *Error
+	var e *Defect
 	if !errors.As(err, &e) {
 		return "", nil, false
 	}

@@ -1,11 +1,10 @@
-// Package ram says how much memory the machine has.
-package ram
+package machine
 
 import "syscall"
 
-// Total returns the machine's memory and swap space in bytes, free or not; 0 if
+// MemoryAndSwap returns the machine's memory and swap space in bytes, free or not; 0 if
 // they are not known.
-func Total() (ram, swap int64) {
+func MemoryAndSwap() (ram, swap int64) {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {
 		return 0, 0

@@ -1,5 +1,4 @@
-// Package child describes how a child process ended.
-package child
+package failure
 
 import (
 	"fmt"

@@ -1,13 +1,13 @@
-package pairwise
+package stats
 
 import (
 	"fmt"
 	"testing"
 )
 
-func TestCover(t *testing.T) {
+func TestCoverPairs(t *testing.T) {
 	levels := []int{4, 3, 3, 3, 2, 2, 2, 4, 2}
-	rows := Cover(levels)
+	rows := CoverPairs(levels)
 	for i := range levels {
 		for j := i + 1; j < len(levels); j++ {
 			seen := map[[2]int]bool{}
@@ -22,7 +22,7 @@ func TestCover(t *testing.T) {
 	if len(rows) > 2*4*4 {
 		t.Errorf("%d rows", len(rows))
 	}
-	if a, b := fmt.Sprint(rows), fmt.Sprint(Cover(levels)); a != b {
+	if a, b := fmt.Sprint(rows), fmt.Sprint(CoverPairs(levels)); a != b {
 		t.Errorf("two calls differ: %s and %s", a, b)
 	}
 }

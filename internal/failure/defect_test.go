@@ -1,4 +1,4 @@
-package defect
+package failure
 
 import (
 	"errors"
@@ -37,12 +37,12 @@ func TestWhere(t *testing.T) {
 		},
 	} {
 		line, trace, ok := Report(fmt.Errorf("stage 1: %w", recovered(f)))
-		want := regexp.MustCompile(`^a defect of this program, in internal/defect\.outOfRange \(defect/defect_test\.go:\d+\): stage 1: panic: runtime error: index out of range \[2\] with length 2$`)
+		want := regexp.MustCompile(`^a defect of this program, in internal/failure\.outOfRange \(failure/defect_test\.go:\d+\): stage 1: panic: runtime error: index out of range \[2\] with length 2$`)
 		if !ok || !want.MatchString(line) || !strings.Contains(string(trace), "outOfRange") {
 			t.Errorf("%s: %q, %v, trace\n%s", what, line, ok, trace)
 		}
 	}
-	if line, _, _ := Report(recovered(func() { _ = strings.Repeat("a", -1) })); !strings.Contains(line, "in internal/defect.TestWhere.func") {
+	if line, _, _ := Report(recovered(func() { _ = strings.Repeat("a", -1) })); !strings.Contains(line, "in internal/failure.TestWhere.func") {
 		t.Errorf("a panic of the library: %q", line)
 	}
 	if _, _, ok := Report(errors.New("boom")); ok {

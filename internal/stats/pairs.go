@@ -1,7 +1,6 @@
-// Package pairwise covers the combinations of settings with few runs.
-package pairwise
+package stats
 
-// Cover chooses combinations of factors' levels such that every pair of levels
+// CoverPairs chooses combinations of factors' levels such that every pair of levels
 // of two factors occurs in at least one of them: most faults that depend on a
 // combination of settings depend on two (Kuhn, Wallace, Gallo 2004), and a few
 // dozen runs cover the pairs of thousands of combinations. Levels[i] is the
@@ -10,7 +9,7 @@ package pairwise
 // The construction is greedy: each row begins with the first pair not yet
 // covered, and gives every other factor, in order, the level that adds the most
 // new pairs, the lowest of several. The result is always the same.
-func Cover(levels []int) [][]int {
+func CoverPairs(levels []int) [][]int {
 	type pair struct{ i, a, j, b int } // level a of factor i with level b of factor j > i
 	var missing []pair
 	for i := range levels {
