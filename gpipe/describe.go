@@ -1,10 +1,10 @@
 package gpipe
 
 import (
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 // LayerInfo describes one layer by its shapes, per example.
@@ -67,8 +67,8 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 // example.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer misfit(&err)
-	st := tracer.Trace(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
-	if err := (&network{Pipeline: p}).countable([]*tracer.Stage{st}, 1); err != nil {
+	st := trace.Layers(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
+	if err := (&network{Pipeline: p}).countable([]*trace.Stage{st}, 1); err != nil {
 		return nil, err
 	}
 	forward := st.Function.Graph.Calls

@@ -9,9 +9,9 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 // explain turns the first error of a step into the one that the user sees: it
@@ -102,7 +102,7 @@ func (s *step) outside() error {
 	if s.purpose == predicting {
 		loss = nil
 	}
-	whole := tracer.Trace(n.Layers, 0, loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)
+	whole := trace.Layers(n.Layers, 0, loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)
 	for _, c := range whole.Function.Graph.Calls {
 		op, ok := c.Op.(graph.Indexer)
 		if !ok {

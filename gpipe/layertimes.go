@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"gpipebench/internal/machine"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 // LayerTimes measures the layers' costs for a partitioner, in seconds: the time that
@@ -119,14 +119,14 @@ type timedLayer struct {
 
 // tracedLayer traces one layer. It returns a *MisfitError if the layer does not fit its
 // inputs, such as a batch norm with a single value.
-func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *tracer.Stage, err error) {
+func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *trace.Stage, err error) {
 	defer misfit(&err)
-	return tracer.Trace([]nn.Layer{layer}, index, l, in, targets, true), nil
+	return trace.Layers([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 
 // computes returns the same text for layers that compute the same on the same
 // shapes, whatever their names, parameters and random numbers are.
-func computes(st *tracer.Stage, gradIn bool, l nn.Loss) string {
+func computes(st *trace.Stage, gradIn bool, l nn.Loss) string {
 	var b strings.Builder
 	fmt.Fprint(&b, gradIn, l != nil)
 	nodes := func(ns []*graph.Node) {
@@ -157,7 +157,7 @@ func computes(st *tracer.Stage, gradIn bool, l nn.Loss) string {
 }
 
 // compiledLayer compiles a traced layer, without memory.
-func compiledLayer(layer nn.Layer, traced *tracer.Stage, index int, l nn.Loss, threads int, s program.Storage) *timedLayer {
+func compiledLayer(layer nn.Layer, traced *trace.Stage, index int, l nn.Loss, threads int, s program.Storage) *timedLayer {
 	gradOut := make([]bool, len(traced.Out))
 	for i, t := range traced.Out {
 		gradOut[i] = l == nil && t.DType != graph.I32

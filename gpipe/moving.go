@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"gpipebench/internal/kernel"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -21,7 +20,7 @@ const tallyBytes = 3 * 8
 
 // moving is a pair of averages on a device.
 type moving struct {
-	tracer.Moving
+	nn.Moving
 	chunk          int
 	mean, variance []float32
 	tally          []float64

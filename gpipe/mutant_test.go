@@ -134,7 +134,7 @@ var mutants = []mutant{
 			}
 		}
 `, "TestG1Convolutions"},
-	{"one gradient for a value that leaves a layer twice", "../internal/tracer/tracer.go",
+	{"one gradient for a value that leaves a layer twice", "../nn/trace/trace.go",
 		"if slices.Contains(out[:i], n) {", "if false {", "TestSameValueTwice"},
 	{"a loss of a caller without the mini-batch's count", "../nn/program/lower.go",
 		"out[0][from+i] = w.env.LossScale", "out[0][from+i] = 1 / float32(len(out[0]))", "TestG1OfOwnOps"},

@@ -16,11 +16,11 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/testkit"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 // wideResNet runs a small ResNet with the statistics of all replicas.
@@ -214,7 +214,7 @@ func batchNormByDefinition(t *testing.T, scope Scope) {
 	for r, portion := range tr.net.divide(examples, training) {
 		first, size := portion.firsts[0], portion.sizes[0]
 		in := InputOf(b)
-		s := tracer.Into(&graph.Graph{OverReplicas: true}, p.Layers, 0, p.Loss, BatchOf(in.Inputs, size), BatchOf(in.Targets, size), true)
+		s := trace.Into(&graph.Graph{OverReplicas: true}, p.Layers, 0, p.Loss, BatchOf(in.Inputs, size), BatchOf(in.Targets, size), true)
 		runner := programtest.Compile(t, s.Function, make([]bool, len(s.Out)), 1)
 		for _, w := range tr.Weights() {
 			copy(runner.Param(w.Path), w.Data)

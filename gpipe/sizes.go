@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 )
 
 // Limits of what is planned. They are far beyond any machine, and keep counts of
@@ -44,7 +44,7 @@ func misfit(err *error) {
 
 // countable rejects stages whose element or FLOP counts could overflow. Each is
 // traced for one of the given number of micro-batches.
-func (n *network) countable(stages []*tracer.Stage, micro int) error {
+func (n *network) countable(stages []*trace.Stage, micro int) error {
 	var total float64
 	for k, st := range stages {
 		var flops float64

@@ -8,10 +8,10 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 // network is a pipeline cut into stages: everything about a run that is known
@@ -32,7 +32,7 @@ type network struct {
 	tables   []tableRows          // of the largest mini-batch, see rowsOf
 	params   []parameter          // of the whole network, in layer order, tied ones once
 	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
-	moving   [][]tracer.Moving    // of each piece, in the order of its programs' tallies
+	moving   [][]nn.Moving        // of each piece, in the order of its programs' tallies
 	compiled map[variant]compiled
 	lists    map[int][][]schedule.Task // of Pipeline.Tasks, by number of micro-batches
 	whole    [][]schedule.Task         // of a group, if groups are run one by one
@@ -105,8 +105,8 @@ func (n *network) layerName(i int) string {
 }
 
 // trace traces all stages for a micro-batch of the given size.
-func (n *network) trace(in Input, size int, what purpose) []*tracer.Stage {
-	traced := make([]*tracer.Stage, n.pieces.Len())
+func (n *network) trace(in Input, size int, what purpose) []*trace.Stage {
+	traced := make([]*trace.Stage, n.pieces.Len())
 	wide := n.wide() && what == training
 	flow := BatchOf(in.Inputs, size)
 	for k := range traced {
@@ -115,7 +115,7 @@ func (n *network) trace(in Input, size int, what purpose) []*tracer.Stage {
 		if k == len(traced)-1 && what != predicting {
 			loss, targets = n.Loss, BatchOf(in.Targets, size)
 		}
-		traced[k] = tracer.Into(&graph.Graph{OverReplicas: wide}, n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
+		traced[k] = trace.Into(&graph.Graph{OverReplicas: wide}, n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
 		flow = traced[k].Out
 	}
 	return traced
@@ -167,7 +167,7 @@ func (n *network) plans(v variant) bool {
 
 // compile compiles the stages, and divides them. If room is not nil, parts' programs take no
 // more than their counterparts there.
-func (n *network) compile(traced []*tracer.Stage, what purpose, room compiled) (c compiled) {
+func (n *network) compile(traced []*trace.Stage, what purpose, room compiled) (c compiled) {
 	if what == training {
 		c = n.compileTraining(traced)
 	} else {
@@ -210,7 +210,7 @@ func (c compiled) fits(room compiled) bool {
 
 // compileTraining goes from the last stage to the first, since the later stage
 // determines which boundary tensors have gradients.
-func (n *network) compileTraining(traced []*tracer.Stage) compiled {
+func (n *network) compileTraining(traced []*trace.Stage) compiled {
 	c := make(compiled, len(traced))
 	var gradOut []bool
 	splits := n.splits()
@@ -227,7 +227,7 @@ func (n *network) compileTraining(traced []*tracer.Stage) compiled {
 
 // listParams finds every parameter's uses over all stages. If nothing is trained, a
 // stage that has a parameter counts as a use.
-func (n *network) listParams(traced []*tracer.Stage, stages compiled) {
+func (n *network) listParams(traced []*trace.Stage, stages compiled) {
 	index := map[*nn.Param]int{}
 	n.paths = map[*nn.Param]string{}
 	for _, l := range n.Layers {

@@ -11,8 +11,8 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn/safetensors"
+	"gpipebench/nn/trace"
 )
 
 // hashKey is the key of the weights' [Trainer.Hash] in the metadata of a file, which is the
@@ -34,7 +34,7 @@ const FunctionKey = "function_sha256"
 // as positions, count by their path.
 func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 	defer misfit(&err)
-	return tracer.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
+	return trace.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }
 
 // Save writes the weights to a file in the safetensors format: every parameter

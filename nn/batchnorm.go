@@ -3,7 +3,6 @@ package nn
 import (
 	"path"
 
-	"gpipebench/internal/tracer/state"
 	"gpipebench/nn/graph"
 )
 
@@ -87,7 +86,7 @@ func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 		misuse("batch norm", t.Path(n.name), "%d value per channel in %s: training wants at least 2, that is larger micro-batches or larger images", rows, x)
 	}
 	y, tally := t.BatchNorm(x, gamma, beta, n.config.Eps, n.config.ReLU)
-	t.state.Moving = append(t.state.Moving, state.Moving[Param]{
+	t.state.Moving = append(t.state.Moving, Moving{
 		Mean: n.Mean, Variance: n.Variance, Momentum: n.config.Momentum, Unbiased: n.config.Unbiased, Tally: tally,
 	})
 	return []*graph.Node{y}

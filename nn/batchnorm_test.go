@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"gpipebench/internal/kernel"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 // TestBatchNormAgainstPyTorch: training and evaluation, channels with a large
@@ -116,7 +116,7 @@ func TestBatchNormWantsTwoValues(t *testing.T) {
 	norm := []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 3})}
 	trace := func(train bool, examples int) (refusal any) {
 		defer func() { refusal = recover() }()
-		tracer.Trace([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
+		trace.Layers([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
 		return
 	}
 	if trace(true, 2) != nil || trace(false, 1) != nil {

@@ -8,7 +8,6 @@
 package nn
 
 import (
-	"gpipebench/internal/tracer/state"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 )
@@ -103,12 +102,29 @@ type Trace struct {
 	// nor label smoothing.
 	Train bool
 
-	state *state.Trace[Param]
+	state *TraceState
 }
 
-// NewTrace is for the pipeline, which traces the layers of a stage into one
+// TraceState is what package trace gives and takes while it traces the layers of a
+// stage; no layer sees it.
+type TraceState struct {
+	Layer  string                 // scope of the layer that is being traced
+	Params map[*Param]*graph.Node // the values of all parameters
+	Moving []Moving               // the moving averages met so far
+}
+
+// Moving is a pair of moving averages that follow the statistics of
+// mini-batches, which the micro-batches accumulate in Tally.
+type Moving struct {
+	Mean, Variance *Param
+	Momentum       float64
+	Unbiased       bool
+	Tally          *graph.Node
+}
+
+// NewTrace is for package trace, which traces the layers of a stage into one
 // graph.
-func NewTrace(g *graph.Graph, train bool, s *state.Trace[Param]) *Trace {
+func NewTrace(g *graph.Graph, train bool, s *TraceState) *Trace {
 	return &Trace{g, train, s}
 }
 

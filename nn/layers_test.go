@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 // layerCases covers every layer. The types in Network.In are those of one
@@ -234,7 +234,7 @@ func TestLayerInvariance(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	x := func(shape ...int) []graph.Type { return one(programtest.Floats(shape...)) }
 	forward := func(in []graph.Type, layers ...nn.Layer) func() {
-		return func() { tracer.Trace(layers, 0, nil, in, nil, true) }
+		return func() { trace.Layers(layers, 0, nil, in, nil, true) }
 	}
 	dense := nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 2})
 	table := &nn.Param{Name: "table", Shape: graph.Shape{5, 4}}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 )
 
 func ExampleNew() {
@@ -73,7 +73,7 @@ func TestParameters(t *testing.T) {
 func TestMultiplyAdds(t *testing.T) {
 	c := Config{Layers: 18, Filters: 256, Classes: 1000}
 	var flops int64
-	for _, call := range trace(t, c, 1, true).Function.Graph.Calls {
+	for _, call := range traced(t, c, 1, true).Function.Graph.Calls {
 		flops += call.Op.FLOPs(call)
 	}
 	if got := fmt.Sprintf("%.2f", float64(flops)/2e9); got != "15.17" {
@@ -161,7 +161,7 @@ func TestFlow(t *testing.T) {
 			config := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
 			c.change(&config)
 			var got []string
-			layers, s := build(t, config), trace(t, config, 2, c.train)
+			layers, s := build(t, config), traced(t, config, 2, c.train)
 			for i, io := range s.Layers {
 				line := layers[i].Name()
 				for _, n := range io.Out {
@@ -260,7 +260,7 @@ func TestDropPathRises(t *testing.T) {
 		{true, 50, map[string]graph.DropPathOp{"reduction1": {Rate: 0.7, Over: 50}, "normal3": {Rate: 0.7, Over: 50}}},
 		{false, 50, map[string]graph.DropPathOp{"reduction1": {Rate: 0.1, Over: 50}, "normal3": {Rate: 0.7, Over: 50}}},
 	} {
-		s := trace(t, Config{Cells: B, Layers: 3, Filters: 16, Classes: 5, Image: 32, DropPath: 0.7, DropPathSteps: c.steps, DropPathEven: c.even}, 2, true)
+		s := traced(t, Config{Cells: B, Layers: 3, Filters: 16, Classes: 5, Image: 32, DropPath: 0.7, DropPathSteps: c.steps, DropPathEven: c.even}, 2, true)
 		branches := 0
 		for _, call := range s.Function.Graph.Calls {
 			op, ok := call.Op.(graph.DropPathOp)
@@ -283,7 +283,7 @@ func TestDropPathRises(t *testing.T) {
 // options.
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, DropPath: 0.7, Dropout: 0.5, Momentum: 0.75, Eps: 0.5}
-	s := trace(t, c, 2, true)
+	s := traced(t, c, 2, true)
 	rates := map[string]float32{}
 	for _, call := range s.Function.Graph.Calls {
 		switch op := call.Op.(type) {
@@ -324,7 +324,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 	if len(slices.Compact(slices.Clone(branches))) != len(branches) || len(branches) != 4*8+3*8 {
 		t.Errorf("%d branches are dropped: %q", len(branches), branches)
 	}
-	if n := len(trace(t, c, 2, false).Moving); n != 0 {
+	if n := len(traced(t, c, 2, false).Moving); n != 0 {
 		t.Errorf("an evaluation moves %d averages", n)
 	}
 }
@@ -369,7 +369,7 @@ func TestValidate(t *testing.T) {
 		{Layers: 3, Filters: 16, Classes: 5, Image: 19, Aux: true, Official: true},
 		{Layers: 3, Filters: 16, Classes: 5, Image: 19, Aux: true, Cells: B},
 	} {
-		trace(t, c, 2, true)
+		traced(t, c, 2, true)
 	}
 }
 
@@ -382,10 +382,10 @@ func build(t *testing.T, c Config) []nn.Layer {
 	return layers
 }
 
-// trace traces a whole model for n images.
-func trace(t *testing.T, c Config, n int, train bool) *tracer.Stage {
+// traced traces a whole model for n images.
+func traced(t *testing.T, c Config, n int, train bool) *trace.Stage {
 	t.Helper()
 	image := c.Input()
 	image.Shape = append(graph.Shape{n}, image.Shape...)
-	return tracer.Trace(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+	return trace.Layers(build(t, c), 0, nil, []graph.Type{image}, nil, train)
 }

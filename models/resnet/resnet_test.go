@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 )
 
 func ExampleNew() {
@@ -60,7 +60,7 @@ func TestParameters(t *testing.T) {
 // TestMultiplyAdds: 7.80 G per image for ResNet-101 at 224x224.
 func TestMultiplyAdds(t *testing.T) {
 	var flops int64
-	for _, call := range trace(t, Config{Depth: 101, Classes: 1000}, true).Function.Graph.Calls {
+	for _, call := range traced(t, Config{Depth: 101, Classes: 1000}, true).Function.Graph.Calls {
 		flops += call.Op.FLOPs(call)
 	}
 	if got := fmt.Sprintf("%.2f", float64(flops)/2/2e9); got != "7.80" { // two images
@@ -88,7 +88,7 @@ func TestFlow(t *testing.T) {
 		c := Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 32, Fine: fine}
 		var got []string
 		layers := build(t, c)
-		for i, io := range trace(t, c, true).Layers {
+		for i, io := range traced(t, c, true).Layers {
 			line := layers[i].Name()
 			for _, n := range io.Out {
 				line += " " + n.Shape.String()
@@ -157,7 +157,7 @@ func TestZeroInit(t *testing.T) {
 // TestOptionsReachTheLayers: the options of batch norm.
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75, Eps: 0.5}
-	s := trace(t, c, true)
+	s := traced(t, c, true)
 	if len(s.Moving) != 1+4*4 {
 		t.Errorf("%d batch norms", len(s.Moving))
 	}
@@ -208,10 +208,10 @@ func build(t *testing.T, c Config) []nn.Layer {
 	return layers
 }
 
-// trace traces a whole model for two images.
-func trace(t *testing.T, c Config, train bool) *tracer.Stage {
+// traced traces a whole model for two images.
+func traced(t *testing.T, c Config, train bool) *trace.Stage {
 	t.Helper()
 	image := c.Input()
 	image.Shape = append(graph.Shape{2}, image.Shape...)
-	return tracer.Trace(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+	return trace.Layers(build(t, c), 0, nil, []graph.Type{image}, nil, train)
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 )
 
 func ExampleNew() {
@@ -86,7 +86,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("fine %v: %d parameters, want %d", fine, got, params)
 		}
 		var flops int64
-		for _, call := range trace(t, c, 1).Function.Graph.Calls {
+		for _, call := range traced(t, c, 1).Function.Graph.Calls {
 			flops += call.Op.FLOPs(call)
 		}
 		if flops != 2*adds {
@@ -116,7 +116,7 @@ func TestFlow(t *testing.T) {
 		layers := build(t, c)
 		shown := map[string]bool{"stem": true, "stage1/block3": true, "stage2/block4": true, "stage3/block6": true, "map1": true, "map2": true, "boxes": true}
 		var got []string
-		for i, io := range trace(t, c, 1).Layers {
+		for i, io := range traced(t, c, 1).Layers {
 			if !shown[layers[i].Name()] {
 				continue
 			}
@@ -142,7 +142,7 @@ func TestMapsEnd(t *testing.T) {
 				t.Fatalf("images of %d: map %d of %d pixels", image, i+1, m.size)
 			}
 		}
-		trace(t, c, 2) // panics if a map and what it is made of do not fit
+		traced(t, c, 2) // panics if a map and what it is made of do not fit
 		if whole := len(maps) == 6; whole != (image > 256) {
 			t.Errorf("images of %d: %d maps", image, len(maps))
 		}
@@ -201,9 +201,9 @@ func build(t *testing.T, c Config) []nn.Layer {
 	return layers
 }
 
-func trace(t *testing.T, c Config, examples int) *tracer.Stage {
+func traced(t *testing.T, c Config, examples int) *trace.Stage {
 	t.Helper()
 	in := c.Input()
 	in.Shape = append(graph.Shape{examples}, in.Shape...)
-	return tracer.Trace(build(t, c), 0, nil, []graph.Type{in}, nil, true)
+	return trace.Layers(build(t, c), 0, nil, []graph.Type{in}, nil, true)
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"testing"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 var small = Config{
@@ -205,14 +205,14 @@ func (m sample) compile(t *testing.T, cuts []int, n, threads int) []cutStage {
 	for _, x := range m.inputs {
 		in = append(in, x.of(n))
 	}
-	var traced []*tracer.Stage
+	var traced []*trace.Stage
 	starts := append([]int{0}, cuts...)
 	for k, first := range starts {
 		if k+1 < len(starts) {
-			traced = append(traced, tracer.Trace(m.layers[first:starts[k+1]], first, nil, in, nil, true))
+			traced = append(traced, trace.Layers(m.layers[first:starts[k+1]], first, nil, in, nil, true))
 		} else {
 			loss, targets := nn.CrossEntropy{Smoothing: 0.1}, []graph.Type{m.targets.of(n)}
-			traced = append(traced, tracer.Trace(m.layers[first:], first, loss, in, targets, true))
+			traced = append(traced, trace.Layers(m.layers[first:], first, loss, in, targets, true))
 		}
 		in = traced[k].Out
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 func ExampleLM() {
@@ -151,7 +151,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := tracer.Trace(layers, 0, nil, []graph.Type{programtest.Integers(1, 3)}, nil, true)
+		s := trace.Layers(layers, 0, nil, []graph.Type{programtest.Integers(1, 3)}, nil, true)
 		var got []string
 		for _, call := range s.Function.Graph.Calls {
 			switch op := call.Op.(type) {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 func ExampleTranslation() {
@@ -191,7 +191,7 @@ func TestTranslationOptions(t *testing.T) {
 	c.Layers, c.Activation, c.Dropout, c.ClipLogits = 1, nn.GELU, 0.25, 1.5
 	for _, c.Fine = range []bool{false, true} {
 		in := []graph.Type{programtest.Integers(1, 6), programtest.Integers(1), programtest.Integers(1, 9)}
-		s := tracer.Trace(build(t, c), 0, nil, in, nil, true)
+		s := trace.Layers(build(t, c), 0, nil, in, nil, true)
 		if got, want := s.Out[0].Shape.String(), "(1,9,7)"; got != want {
 			t.Errorf("logits %s, want %s", got, want)
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"gpipebench/internal/testkit"
-	"gpipebench/internal/tracer"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/resnet"
 	"gpipebench/models/ssd"
@@ -14,6 +13,7 @@ import (
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 // trained runs two micro-batches of the same size forward and backward, the first of them
@@ -123,7 +123,7 @@ func randomStack(r *rand.Rand) ([]nn.Layer, graph.Type) {
 		layers = append(layers, nn.Sequential(name, layer, nn.Func("relu", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 			return []*graph.Node{t.ReLU(in[0])}
 		})))
-		out := tracer.Trace(layers, 0, nil, []graph.Type{in}, nil, true).Out[0].Shape
+		out := trace.Layers(layers, 0, nil, []graph.Type{in}, nil, true).Out[0].Shape
 		if h, w, c = out[1], out[2], out[3]; h < 4 || w < 3 {
 			break
 		}

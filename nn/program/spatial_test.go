@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"gpipebench/internal/testkit"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 // Parts' rows are consecutive, all there once, and differ by one at most.
@@ -46,7 +46,7 @@ func tracedStage(t *testing.T, layers []nn.Layer, loss nn.Loss, in graph.Type) *
 	if loss != nil {
 		targets = []graph.Type{programtest.Integers(in.Shape[0])}
 	}
-	f := tracer.Trace(layers, 0, loss, []graph.Type{in}, targets, true).Function
+	f := trace.Layers(layers, 0, loss, []graph.Type{in}, targets, true).Function
 	grads := make([]bool, len(f.Out))
 	for i := range grads {
 		grads[i] = loss == nil
@@ -373,7 +373,7 @@ func TestWindowsOfParts(t *testing.T) {
 	for i := range 120 {
 		h, w, c := 6+random.IntN(20), 7+random.IntN(5), 1+random.IntN(20)
 		layer, kernel, stride, top := randomWindow(random, h, w, c)
-		s := tracer.Trace([]nn.Layer{layer}, 0, nil, []graph.Type{programtest.Floats(2, h, w, c)}, nil, true)
+		s := trace.Layers([]nn.Layer{layer}, 0, nil, []graph.Type{programtest.Floats(2, h, w, c)}, nil, true)
 		r := programtest.Compile(t, s.Function, []bool{true}, 1)
 		for _, p := range s.Function.Params {
 			for j := range r.Param(p.Name) {

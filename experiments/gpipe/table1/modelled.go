@@ -7,9 +7,9 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 	"gpipebench/train"
 )
 
@@ -99,7 +99,7 @@ func convolved(m train.Model) (elems int64, err error) {
 		return 0, err
 	}
 	in := m.Input(1)
-	traced := tracer.Trace(p.Layers, 0, p.Loss, gpipe.BatchOf(in.Inputs, 1), gpipe.BatchOf(in.Targets, 1), true)
+	traced := trace.Layers(p.Layers, 0, p.Loss, gpipe.BatchOf(in.Inputs, 1), gpipe.BatchOf(in.Targets, 1), true)
 	for _, call := range traced.Function.Graph.Calls {
 		if _, ok := call.Op.(graph.Conv2DOp); ok {
 			elems += int64(call.Out[0].Elems())

@@ -14,12 +14,12 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/tracer"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 	"gpipebench/train"
 )
 
@@ -210,7 +210,7 @@ func (x *rules) step(ctx context.Context) (*step, error) {
 		}
 	}
 	in := t.Model.Input(t.Batch / t.Setup.Replicas)
-	traced := tracer.Trace(layers, 0, loss, gpipe.BatchOf(in.Inputs, in.Examples), gpipe.BatchOf(in.Targets, in.Examples), true)
+	traced := trace.Layers(layers, 0, loss, gpipe.BatchOf(in.Inputs, in.Examples), gpipe.BatchOf(in.Targets, in.Examples), true)
 	compiled := program.CompileStored(traced.Function, nil, false, 1, program.BF16)
 	for _, p := range []*program.Program{compiled.Keep, compiled.Backward} {
 		for i := range p.Instrs {

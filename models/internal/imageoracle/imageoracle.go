@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"gpipebench/internal/kernel"
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
 // Oracle is a file of digests. Tolerances are in units of a tensor's largest
@@ -86,7 +86,7 @@ func (o Oracle) Training(t *testing.T, c Training, layers []nn.Layer, loss nn.Lo
 	}
 	image := graph.Shape{c.Image, c.Image, 3}
 	per := image.Elems()
-	stages := make([]*tracer.Stage, len(c.Batches))
+	stages := make([]*trace.Stage, len(c.Batches))
 	runners := make([]*programtest.Runner, len(c.Batches))
 	for i, size := range c.Batches {
 		in := []graph.Type{programtest.Floats(append(graph.Shape{size}, image...)...)}
@@ -146,9 +146,9 @@ func (o Oracle) Training(t *testing.T, c Training, layers []nn.Layer, loss nn.Lo
 }
 
 // compile compiles layers, with parameters from the formula.
-func (o Oracle) compile(t *testing.T, layers []nn.Layer, loss nn.Loss, in, targets []graph.Type) (*tracer.Stage, *programtest.Runner) {
+func (o Oracle) compile(t *testing.T, layers []nn.Layer, loss nn.Loss, in, targets []graph.Type) (*trace.Stage, *programtest.Runner) {
 	t.Helper()
-	s := tracer.Trace(layers, 0, loss, in, targets, true)
+	s := trace.Layers(layers, 0, loss, in, targets, true)
 	gradOut := make([]bool, len(s.Out))
 	for i := range gradOut {
 		gradOut[i] = loss == nil
@@ -163,21 +163,21 @@ func (o Oracle) compile(t *testing.T, layers []nn.Layer, loss nn.Loss, in, targe
 func (o Oracle) seeded(name string) string { return fmt.Sprint(o.Seed, "/", name) }
 
 // averages returns the moving averages of a batch norm.
-func (o Oracle) averages(s *tracer.Stage, r *programtest.Runner, m tracer.Moving) (mean, variance []float32) {
+func (o Oracle) averages(s *trace.Stage, r *programtest.Runner, m nn.Moving) (mean, variance []float32) {
 	return r.Param(pathOf(s, m.Mean)), r.Param(pathOf(s, m.Variance))
 }
 
-func (o Oracle) moved(t *testing.T, s *tracer.Stage, m tracer.Moving, mean, variance []float32) (compared int) {
+func (o Oracle) moved(t *testing.T, s *trace.Stage, m nn.Moving, mean, variance []float32) (compared int) {
 	t.Helper()
 	return o.compare(t, pathOf(s, m.Mean), mean) + o.compare(t, pathOf(s, m.Variance), variance)
 }
 
-func pathOf(s *tracer.Stage, p *nn.Param) string {
+func pathOf(s *trace.Stage, p *nn.Param) string {
 	return s.Function.Params[slices.Index(s.Params, p)].Name
 }
 
 // gradients compares the gradients of all parameters.
-func (o Oracle) gradients(t *testing.T, s *tracer.Stage, r *programtest.Runner) (compared int) {
+func (o Oracle) gradients(t *testing.T, s *trace.Stage, r *programtest.Runner) (compared int) {
 	t.Helper()
 	units := map[string]float64{} // by pipeline layer
 	for _, p := range s.Function.Params {

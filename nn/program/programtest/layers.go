@@ -3,11 +3,11 @@ package programtest
 import (
 	"testing"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 // Network is the input of CompileLayers.
@@ -27,7 +27,7 @@ type Network struct {
 func CompileLayers(t testing.TB, n Network) *Runner {
 	t.Helper()
 	threads := max(n.Threads, 1)
-	s := tracer.Trace(n.Layers, 0, n.Loss, n.In, n.Targets, !n.Evaluate)
+	s := trace.Layers(n.Layers, 0, n.Loss, n.In, n.Targets, !n.Evaluate)
 	s.Function.Split = n.Split
 	var r *Runner
 	if n.Evaluate {

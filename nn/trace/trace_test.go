@@ -1,13 +1,13 @@
-package tracer_test
+package trace_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 )
 
 // What does not fit is refused with the name of the pipeline layer, whatever its
@@ -33,9 +33,9 @@ func TestMisuseNamesTheLayer(t *testing.T) {
 		"layer own: nn: layer own uses the parameter slope that its Params does not list": {
 			f(func(t *nn.Trace, _ *graph.Node) *graph.Node { return t.Param(&nn.Param{Name: "slope"}) }),
 		},
-		"nn: layer 1 of the network is nil":                                                       {dense(5, 3), nil},
-		"nn: layer own lists a parameter that is nil":                                             {nn.Func("own", same, nil)},
-		"nn: the loss tracer_test.unended starts no gradient: want its first result from EndLoss": {nn.Func("own", same)},
+		"nn: layer 1 of the network is nil":                                                      {dense(5, 3), nil},
+		"nn: layer own lists a parameter that is nil":                                            {nn.Func("own", same, nil)},
+		"nn: the loss trace_test.unended starts no gradient: want its first result from EndLoss": {nn.Func("own", same)},
 	} {
 		func() {
 			defer func() {
@@ -43,7 +43,7 @@ func TestMisuseNamesTheLayer(t *testing.T) {
 					t.Errorf("refused with %q, want %q", got, want)
 				}
 			}()
-			tracer.Trace(layers, 0, unended{}, in, nil, true)
+			trace.Layers(layers, 0, unended{}, in, nil, true)
 		}()
 	}
 }

@@ -1,11 +1,11 @@
-package tracer_test
+package trace_test
 
 import (
 	"testing"
 
-	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
 )
 
 // An operation of a caller counts by its name, and a shape by its dimensions: the
@@ -21,7 +21,7 @@ func TestFingerprintOfOwnOps(t *testing.T) {
 				Run:   func(out, in []graph.Tensor) { copy(out[0].F32, in[0].F32) },
 			}, x)
 		})
-		return tracer.Fingerprint([]nn.Layer{layer}, []graph.Type{{Shape: graph.Shape{2, 3, 4}, DType: graph.F32}})
+		return trace.Fingerprint([]nn.Layer{layer}, []graph.Type{{Shape: graph.Shape{2, 3, 4}, DType: graph.F32}})
 	}
 	want := of("double", "same", 6, 2)
 	if got := of("double", "same", 6, 2); got != want {

@@ -1,4 +1,4 @@
-package tracer
+package trace
 
 import (
 	"crypto/sha256"
@@ -15,7 +15,7 @@ import (
 // Fingerprint is gpipe.Pipeline.Fingerprint of layers. In are the types of the
 // inputs, with a leading dimension of any size.
 func Fingerprint(layers []nn.Layer, in []graph.Type) string {
-	traced := Trace(layers, 0, nil, in, nil, false)
+	traced := Layers(layers, 0, nil, in, nil, false)
 	f := traced.Function
 	values := map[*graph.Node]string{}
 	for i, n := range f.In {

@@ -1,12 +1,11 @@
-// Package tracer traces consecutive layers as one function, for a stage of a
+// Package trace traces consecutive layers as one function, for a stage of a
 // pipeline.
-package tracer
+package trace
 
 import (
 	"fmt"
 	"slices"
 
-	"gpipebench/internal/tracer/state"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -18,26 +17,23 @@ type Stage struct {
 	Params   []*nn.Param  // of Function.Params, in this order; tied ones once
 	Out      []graph.Type // the types of Function.Out
 	Layers   []LayerIO    // one per layer, without the loss
-	Moving   []Moving     // of Function.Tallies, in this order
+	Moving   []nn.Moving  // of Function.Tallies, in this order
 }
 
 // LayerIO has the inputs and outputs of one layer of a stage.
 type LayerIO struct{ In, Out []*graph.Node }
 
-// Moving is a pair of moving averages and the tally of their statistics.
-type Moving = state.Moving[nn.Param]
-
-// Trace traces layers as one function. First is the index of layers[0] in the
+// Layers traces layers as one function. First is the index of layers[0] in the
 // network; loss is nil unless the last layer of the network is among them. In
 // are the types of the input tuple and targets those of the labels, both for
 // one micro-batch. A [*graph.Misuse] panic names the layer that does not fit.
-func Trace(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type, train bool) *Stage {
+func Layers(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type, train bool) *Stage {
 	return Into(&graph.Graph{}, layers, first, loss, in, targets, train)
 }
 
-// Into is Trace into g, which is empty but for its settings.
+// Into is Layers into g, which is empty but for its settings.
 func Into(g *graph.Graph, layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type, train bool) *Stage {
-	st := &state.Trace[nn.Param]{Params: map[*nn.Param]*graph.Node{}}
+	st := &nn.TraceState{Params: map[*nn.Param]*graph.Node{}}
 	t := nn.NewTrace(g, train, st)
 	s := &Stage{Function: program.Function{Graph: g}}
 	f := &s.Function
