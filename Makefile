@@ -124,7 +124,7 @@ emoji:
 # these or a report have changed: the tables, claims.json, the digests of all files, what
 # README.md shows.
 reference:
-	$(GO) test -p 1 ./experiments ./lab/page ./lab/claims -run 'TestReferenceTables|TestReferenceLedger|TestReferenceSums|TestDocuments' -update
+	$(GO) test ./lab/claims -run 'TestReferenceTables|TestReferenceLedger|TestReferenceSums|TestDocuments' -update
 
 # A verdict for each claim, from results/reference-full and, for what that
 # lacks, results/reference.

@@ -46,7 +46,7 @@ func f() (err error) {
 	})
 }`
 	n, shared, err := assignsShared("wrong.go", wrong)
-	if want := []string{"wrong.go:6:12: err", "wrong.go:7:28: count", "wrong.go:7:37: made"}; err != nil || n != 2 || !slices.Equal(shared, want) {
+	if want := []string{"wrong.go:6:12: err", "wrong.go:7:26: count", "wrong.go:7:35: made"}; err != nil || n != 2 || !slices.Equal(shared, want) {
 		t.Errorf("%d, %v, %v, want %v", n, shared, err, want)
 	}
 }

@@ -12,10 +12,8 @@ import (
 
 	"gpipebench/experiments/gpipe/table2"
 	"gpipebench/internal/printable"
-	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 )
 
@@ -131,86 +129,6 @@ func (s *said) Say(line string) { s.lines = append(s.lines, line) }
 func (s *said) Advance(detail string) {
 	if s.advanced != nil {
 		s.advanced(detail)
-	}
-}
-
-// No number in the reference is typed: its tables are what comes out of its records. Those
-// of profile full show those of profile quick beside. Make it anew with
-//
-//	gpipebench reproduce --out results/reference
-//	gpipebench reproduce --out results/reference-full --profile full --only ID,...
-//
-// and, after that or after a change of a report, what follows from the records
-// (with TestReferenceSums) by
-//
-//	make reference
-func TestReferenceTables(t *testing.T) {
-	labtest.RendersReference(t)
-	quick := filepath.Join("..", "results", "reference")
-	for dir, beside := range map[string]string{quick: "", quick + "-full": quick} {
-		t.Run(filepath.Base(dir), func(t *testing.T) { checkTables(t, dir, beside) })
-	}
-}
-
-// checkTables holds a directory's tables against its records, with those of another
-// directory beside; "": none.
-func checkTables(t *testing.T, dir, beside string) {
-	made := map[string]bool{}
-	for _, id := range IDs() {
-		log, err := records.Load(records.File(dir, id), id)
-		if errors.Is(err, os.ErrNotExist) {
-			t.Logf("%s: no reference yet", id)
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if log.Damaged != "" {
-			t.Errorf("damaged records: %s", log.Damaged)
-		}
-		e, err := Load(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := lab.ReportOf(e, log, Reproducing{Out: dir, Reference: beside}.ReferenceOf(e, progress.Silent{}))
-		if err != nil {
-			t.Errorf("%s: %v: the spec has changed since; make the reference anew", id, err)
-			continue
-		}
-		for _, f := range r.Rendered() {
-			made[f.Name] = true
-			name := filepath.Join(dir, "tables", f.Name)
-			text, err := os.ReadFile(name)
-			switch same := err == nil && plot.Same(f.Name, string(text), f.Text); {
-			case same:
-			case *labtest.Update:
-				if err := os.WriteFile(name, []byte(f.Text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			case err != nil:
-				t.Error(err)
-			default:
-				t.Errorf("%s is not what its records make", f.Name)
-			}
-		}
-	}
-	if len(made) == 0 {
-		t.Skip("no reference yet")
-	}
-	there, err := os.ReadDir(filepath.Join(dir, "tables"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range there {
-		switch {
-		case made[f.Name()]:
-		case *labtest.Update:
-			if err := os.Remove(filepath.Join(dir, "tables", f.Name())); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			t.Errorf("%s is in no report", f.Name())
-		}
 	}
 }
 

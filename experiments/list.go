@@ -26,7 +26,7 @@ var Papers = []lab.Paper{
 }
 
 // AllPapers stands for the names of all of them.
-const AllPapers = "all"
+const AllPapers = lab.AllPapers
 
 // PaperNames lists the names of Papers, and AllPapers.
 func PaperNames() (names []string) {

@@ -97,6 +97,8 @@ func (d Definition) make() (Experiment, error) {
 	}
 	return kinds[kind](), nil
 }
+// AllPapers stands for the names of all of them.
+const AllPapers = "all"
 
 // New makes an experiment that needs nothing but its spec.
 func New[E any, P interface {

@@ -50,10 +50,19 @@ func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range report.Tables {
-		t.Notes = append(t.Notes, SeedsNote(log), ProvenanceNote(log))
+	return report.Noted(log), nil
+}
+
+// Noted is a report with a note under every table that says where its numbers are from.
+func (r *Report) Noted(log *records.Log) *Report {
+	noted := *r
+	noted.Tables = nil
+	for _, t := range r.Tables {
+		one := *t
+		one.Notes = append(slices.Clone(t.Notes), SeedsNote(log), ProvenanceNote(log))
+		noted.Tables = append(noted.Tables, &one)
 	}
-	return report, nil
+	return &noted
 }
 
 // SeedsNote lists every seed of an experiment's samples.

@@ -14,6 +14,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
 )
@@ -53,6 +54,9 @@ func TestPlanIsTheBest(t *testing.T) {
 		{"batch norm over pairs of replicas", images, "1GiB", false, 0, false, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.scope == gpipe.AllScope {
+				testkit.CI(t) // a network of fifty layers once in make test
+			}
 			s := Simulating{Model: test.model, Accelerator: smallChip(t, test.memory), Batch: 16, Optimizer: "adam", DType: graph.F32}
 			s.Setup.ShardUpdate, s.Setup.BNScope = test.divided, test.scope
 			plan, err := Planning{Simulating: s, Devices: 4, Replicas: test.replicas, Keep: keep}.Run(t.Context(), progress.Silent{})

@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 )
 
 // The rows of a profile add up to the steps, for every kind of network and device, and
 // every kernel says how much it does.
 func TestByOpAddsUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures the roofline for each")
-	}
+	testkit.CI(t) // measures the roofline for each
 	for _, model := range []train.Model{
 		{Name: train.LanguageModel, Layers: 2, Dim: 16, FF: 32, Heads: 2, Vocab: 32, Seq: 8},
 		{Name: "resnet50", Width: 4, Image: 32, Classes: 10},

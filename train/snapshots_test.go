@@ -14,6 +14,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/snapshot"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -95,7 +96,8 @@ func stopped(t *testing.T, tr train.Training, after int) error {
 }
 
 // A training that is interrupted after any step, and resumed in another way, tells the same
-// as one that is not, its log included.
+// as one that is not, its log included. Make ci stops after each step once, make test after
+// the first two, within an epoch and at its end, and make deep resumes each in all ways.
 func TestInterruptedAndResumed(t *testing.T) {
 	for _, s := range stoppables() {
 		t.Run(s.name, func(t *testing.T) {
@@ -108,7 +110,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 			want, steps := told(t, whole, s.Log), len(whole.Losses)
 			for after := 1; after < steps; after++ {
 				for way, change := range s.others {
-					if testing.Short() && (after+way)%2 == 0 {
+					if !testkit.IsDeep() && (after%len(s.others) != way || testing.Short() && after > 2) {
 						continue
 					}
 					tr := s.Training

@@ -13,7 +13,7 @@ import (
 
 // newVerify returns the command that checks papers' claims with records.
 func newVerify() *cobra.Command {
-	v, against := claims.Verifying{}, ""
+	v, against := claims.Verifying{All: experiments.Papers}, ""
 	format, strict := "", false
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -57,7 +57,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 				return err
 			}
 			if against != "" {
-				other, err := claims.Verifying{Results: against, Rest: restOf(against, ""), Reference: v.Reference, Paper: experiments.AllPapers}.Run(ctx)
+				other, err := claims.Verifying{All: experiments.Papers, Results: against, Rest: restOf(against, ""), Reference: v.Reference, Paper: experiments.AllPapers}.Run(ctx)
 				if err != nil {
 					return err
 				}
@@ -86,7 +86,9 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	restFlag(cmd.Flags(), &v.Rest)
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
 	paperFlag(cmd.Flags(), &v.Paper, "whose claims (default: GPipe's, and those of what the directory has records of)")
-	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", claims.ParseOnly)
+	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", func(text string) ([]string, error) {
+		return claims.ParseOnly(experiments.Papers, text)
+	})
 	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
 	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)

@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"testing"
 )
@@ -20,6 +21,18 @@ func Deep(t testing.TB) {
 
 // IsDeep reports whether this is make deep, for tests that have a shorter form elsewhere.
 func IsDeep() bool { return os.Getenv("GPIPEBENCH_DEEP") != "" }
+
+// InShard reports whether the i-th part of a long test is one of this run's: with
+// GPIPEBENCH_SHARD=2/5 every fifth is, from the second. Without it all are.
+func InShard(i int) bool {
+	shard, of := 1, 1
+	if text := os.Getenv("GPIPEBENCH_SHARD"); text != "" {
+		if n, err := fmt.Sscanf(text, "%d/%d", &shard, &of); n != 2 || err != nil || shard < 1 || shard > of {
+			panic("GPIPEBENCH_SHARD=" + text + ": want such as 2/5")
+		}
+	}
+	return i%of == shard-1
+}
 
 // CI skips a test in make test, which runs go test -short.
 func CI(t testing.TB) {

@@ -13,7 +13,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/experiments"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/units"
 	"gpipebench/internal/yamldoc"
@@ -125,9 +124,9 @@ func (c *counterexample) UnmarshalYAML(n *yaml.Node) error {
 }
 
 // loadLedgers reads the ledgers of all papers, in their order.
-func loadLedgers() (all []*Ledger, err error) {
+func loadLedgers(papers []lab.Paper) (all []*Ledger, err error) {
 	of := map[string]string{} // paper, by a claim's ID
-	for _, p := range experiments.Papers {
+	for _, p := range papers {
 		l, err := parseLedger(p.Name+"/claims.yaml", p.Claims)
 		if err != nil {
 			return nil, err
@@ -145,20 +144,10 @@ func loadLedgers() (all []*Ledger, err error) {
 }
 
 // loadClaims reads the claims of all papers.
-func loadClaims() (all []Claim, err error) {
-	ledgers, err := loadLedgers()
+func loadClaims(papers []lab.Paper) (all []Claim, err error) {
+	ledgers, err := loadLedgers(papers)
 	for _, l := range ledgers {
 		all = append(all, l.Claims...)
-	}
-	return all, err
-}
-
-// Versions are the ledgers': the short names of what makes claims, and what they are.
-func Versions() (map[string]string, error) {
-	ledgers, err := loadLedgers()
-	all := map[string]string{}
-	for _, l := range ledgers {
-		maps.Copy(all, l.Versions)
 	}
 	return all, err
 }

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"errors"
+	"gpipebench/experiments"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestLedger(t *testing.T) {
-	all, err := loadClaims()
+	all, err := loadClaims(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"gpipebench/experiments/beyond/processes/throughput"
 	"gpipebench/experiments/launch"
 	"gpipebench/internal/expr"
-	"gpipebench/lab/labtest"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
 	"gpipebench/lab/timed/timedtest"
@@ -285,15 +285,10 @@ func letsMoreThrough(t *testing.T, c, m Claim, tables tablesOf) bool {
 // reference yet, they are of devices on which an example takes the same time in every run.
 func referenceTables(t *testing.T) tablesOf {
 	t.Helper()
-	all, tables, err := Verifying{Results: filepath.Join("..", "..", "results", "reference")}.read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range all {
-		e, err := experiments.Load(x.Experiment)
-		if err != nil {
-			t.Fatal(err)
-		}
+	quick := Committed(t, QuickDir)
+	tables := quick.tables()
+	for _, x := range quick.dirs[0].all {
+		e := x.Of
 		if x.State != "none" {
 			continue
 		}
@@ -356,8 +351,8 @@ func (c *Claim) fallible() bool { return c.Kind.judged() && c.Kind != Derived }
 // Every claim but what is derived has a table that refutes it; or, if it is refuted now,
 // one that would not.
 func TestClaimsCanBeFalsified(t *testing.T) {
-	labtest.RendersReference(t)
-	ledger, err := loadClaims()
+	testkit.CI(t)
+	ledger, err := loadClaims(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,8 +372,8 @@ func TestClaimsCanBeFalsified(t *testing.T) {
 // A ledger that lets more through is found: a condition that holds always, a border
 // moved away, a tolerance of ten times the width.
 func TestLooserClaimsAreFound(t *testing.T) {
-	labtest.RendersReference(t)
-	ledger, err := loadClaims()
+	testkit.CI(t)
+	ledger, err := loadClaims(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +406,7 @@ func TestLooserClaimsAreFound(t *testing.T) {
 
 // The tests that hold properties of the program are there.
 func TestTestedClaimsNameTests(t *testing.T) {
-	ledger, err := loadClaims()
+	ledger, err := loadClaims(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"gpipebench/internal/printable"
+	"gpipebench/lab"
 )
 
-// ParseOnly reads IDs of claims and verdicts, with commas between them.
-func ParseOnly(text string) ([]string, error) {
-	all, err := loadClaims()
+// ParseOnly reads IDs of papers' claims and verdicts, with commas between them.
+func ParseOnly(papers []lab.Paper, text string) ([]string, error) {
+	all, err := loadClaims(papers)
 	if err != nil {
 		return nil, err
 	}

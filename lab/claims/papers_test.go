@@ -11,7 +11,7 @@ import (
 // The first paper is always judged, another if there are records of it or if it is asked
 // for.
 func TestPapersOfAVerification(t *testing.T) {
-	ledger, err := loadClaims()
+	ledger, err := loadClaims(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,12 @@ func TestPapersOfAVerification(t *testing.T) {
 		{Verifying{Paper: first}, []RecordsState{some}, []string{first}},
 		{Verifying{Paper: experiments.AllPapers}, nil, all},
 	} {
+		c.v.All = experiments.Papers
 		if got, err := c.v.papers(c.states, ledger); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v, %+v: %v, %v; want %v", c.v, c.states, got, err, c.want)
 		}
 	}
-	if _, err := (Verifying{Paper: "none"}).papers(nil, ledger); err == nil || !strings.Contains(err.Error(), "want "+first) {
+	if _, err := (Verifying{All: experiments.Papers, Paper: "none"}).papers(nil, ledger); err == nil || !strings.Contains(err.Error(), "want "+first) {
 		t.Errorf("no such paper: %v", err)
 	}
 }
@@ -50,7 +51,7 @@ func TestPapersOfAVerification(t *testing.T) {
 func TestVerificationOfAPaper(t *testing.T) {
 	first, other := experiments.Papers[0], experiments.Papers[1]
 	v := &Verification{
-		Papers: []string{first.Name, other.Name},
+		Papers: []string{first.Name, other.Name}, subjects: experiments.Papers,
 		Claims: []Judgement{
 			{Claim: Claim{ID: "a", Claim: "first", Ledger: first.Name}, Verdict: Holds}, {Claim: Claim{ID: "b", Claim: "second", Ledger: other.Name}, Verdict: Holds},
 			{Claim: Claim{ID: "c", Claim: "third", Ledger: other.Name}, Verdict: Fails},

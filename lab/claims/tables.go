@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/sums"
 	"gpipebench/lab"
@@ -56,7 +55,7 @@ func (v *Verification) Tables() []*lab.Table {
 // Subjects names what the claims are about.
 func (v *Verification) Subjects() string {
 	var of []string
-	for _, p := range experiments.Papers {
+	for _, p := range v.subjects {
 		if slices.Contains(v.Papers, p.Name) {
 			of = append(of, p.Of)
 		}

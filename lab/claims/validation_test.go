@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"gpipebench/experiments"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestValidationClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := loadClaims()
+	ledger, err := loadClaims(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}

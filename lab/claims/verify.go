@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments"
 	"gpipebench/internal/files"
 	"gpipebench/internal/sums"
+	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
@@ -32,6 +31,9 @@ type Verification struct {
 	// no such list.
 	Listed int             `json:"listed"`
 	Counts map[Verdict]int `json:"counts"`
+	// Versions are the short names of what makes claims, and what they are.
+	Versions map[string]string `json:"-"`
+	subjects []lab.Paper
 }
 
 // RecordsState is the state of an experiment's records in a directory.
@@ -46,7 +48,8 @@ type RecordsState struct {
 
 // Verifying checks claims with a directory of results.
 type Verifying struct {
-	Results string // with records and tables
+	All     []lab.Paper // with their claims; the first is the one that is always judged
+	Results string      // with records and tables
 	// Rest is another such directory, for the experiments that Results lacks, such as
 	// that of profile quick where Results is of profile full and has only what takes
 	// long. "": there is none.
@@ -54,42 +57,88 @@ type Verifying struct {
 	Reference string // what its tables may show beside; "": nothing
 	// Only are IDs of claims and verdicts: of other claims nothing is said. nil: all.
 	Only []string
-	// Paper is one of experiments.PaperNames: whose claims are judged. "": those of the
-	// first paper, of those that the results have records of, and of those that Only names.
+	// Paper is the name of one, or lab.AllPapers: whose claims are judged. "": those of the
+	// first, of those that the results have records of, and of those that Only names.
 	Paper string
+}
+
+// Reading is what directories of results hold, with each experiment's report made once:
+// verdicts, a page and documents are made of it.
+type Reading struct {
+	of   Verifying
+	dirs []held // the one that decides last
+}
+
+// held are all experiments of a directory.
+type held struct {
+	in  Verifying
+	all []*Examined
 }
 
 // Run computes the verdicts. It returns an error if they cannot be computed; claims
 // that fail are in the verification.
 func (v Verifying) Run(ctx context.Context) (*Verification, error) {
-	ledger, err := loadClaims()
+	r, err := v.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var r *Verification
-	tables := tablesOf{}
+	return r.Judge(ctx)
+}
+
+// Read reads the records of all experiments, and makes their reports.
+func (v Verifying) Read(ctx context.Context) (*Reading, error) {
+	r := &Reading{of: v}
 	for _, one := range v.directories() {
 		if err := one.isThere(); err != nil {
 			return nil, err
 		}
-		all, its, err := one.read(ctx)
-		if err != nil {
-			return nil, err
+		d := held{in: one}
+		for _, p := range v.All {
+			for _, e := range p.Experiments {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				x, err := one.examine(e)
+				if err != nil {
+					return nil, err
+				}
+				x.Paper = p.Name
+				d.all = append(d.all, x)
+			}
 		}
-		tables.add(its)
-		held, err := one.hold(all)
-		if err != nil {
-			return nil, err
-		}
-		r = held.beside(r)
+		r.dirs = append(r.dirs, d)
 	}
-	r.Results, r.Rest = v.Results, v.Rest
-	if r.Papers, err = v.papers(r.Records, ledger); err != nil {
+	return r, nil
+}
+
+// Judge computes the verdicts.
+func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
+	v := r.of
+	ledgers, err := loadLedgers(v.All)
+	if err != nil {
 		return nil, err
 	}
-	r.Records = slices.DeleteFunc(r.Records, func(s RecordsState) bool { return !slices.Contains(r.Papers, s.Paper) })
-	for _, c := range ledger {
-		if !slices.Contains(r.Papers, c.Ledger) {
+	var is *Verification
+	for _, d := range r.dirs {
+		held, err := d.in.hold(d.all)
+		if err != nil {
+			return nil, err
+		}
+		is = held.beside(is)
+	}
+	is.Results, is.Rest, is.subjects, is.Versions = v.Results, v.Rest, v.All, map[string]string{}
+	var claims []Claim
+	for _, l := range ledgers {
+		claims = append(claims, l.Claims...)
+		maps.Copy(is.Versions, l.Versions)
+	}
+	if is.Papers, err = v.papers(is.Records, claims); err != nil {
+		return nil, err
+	}
+	is.Records = slices.DeleteFunc(is.Records, func(s RecordsState) bool { return !slices.Contains(is.Papers, s.Paper) })
+	tables := r.tables()
+	for _, c := range claims {
+		if !slices.Contains(is.Papers, c.Ledger) {
 			continue
 		}
 		one, err := c.judge(newEvaluator(ctx, tables))
@@ -99,24 +148,47 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 		if !selects(v.Only, one) {
 			continue
 		}
-		r.Counts[one.Verdict]++
-		r.Claims = append(r.Claims, one)
+		is.Counts[one.Verdict]++
+		is.Claims = append(is.Claims, one)
 	}
-	return r, v.compareLedger(r)
+	return is, v.compareLedger(is)
+}
+
+// Figures returns what evaluates expressions as claims have them.
+func (r *Reading) Figures(ctx context.Context) func(expression string) (float64, error) {
+	e := newEvaluator(ctx, r.tables())
+	return func(expression string) (float64, error) {
+		n, err := e.Number(expression)
+		return n.X, err
+	}
+}
+
+// Experiment is what decides of an experiment; nil: there are no records of it.
+func (r *Reading) Experiment(id string) *Examined {
+	for _, d := range slices.Backward(r.dirs) {
+		for _, x := range d.all {
+			if x.Experiment == id && x.State != "none" {
+				return x
+			}
+		}
+	}
+	return nil
 }
 
 // papers returns the names of the papers whose claims are judged.
 func (v Verifying) papers(states []RecordsState, ledger []Claim) (names []string, err error) {
-	if _, err := experiments.IDsOf(cmp.Or(v.Paper, experiments.AllPapers)); err != nil {
-		return nil, err
-	}
-	for i, p := range experiments.Papers {
+	var known []string
+	for i, p := range v.All {
+		known = append(known, p.Name)
 		recorded := func(s RecordsState) bool { return s.Paper == p.Name && s.State != "none" }
 		named := func(c Claim) bool { return c.Ledger == p.Name && slices.Contains(v.Only, c.ID) }
-		if v.Paper == p.Name || v.Paper == experiments.AllPapers ||
+		if v.Paper == p.Name || v.Paper == lab.AllPapers ||
 			v.Paper == "" && (i == 0 || slices.ContainsFunc(states, recorded) || slices.ContainsFunc(ledger, named)) {
 			names = append(names, p.Name)
 		}
+	}
+	if len(names) == 0 {
+		return nil, usage.Errorf("unknown paper %q: want %s", v.Paper, strings.Join(append(known, lab.AllPapers), ", "))
 	}
 	return names, nil
 }
@@ -137,24 +209,6 @@ func (v *Verification) Of(paper string) *Verification {
 		}
 	}
 	return &part
-}
-
-// Figures returns what evaluates expressions as claims have them, over the tables that
-// the records give.
-func (v Verifying) Figures(ctx context.Context) (of func(expression string) (float64, error), err error) {
-	tables := tablesOf{}
-	for _, one := range v.directories() {
-		_, its, err := one.read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		tables.add(its)
-	}
-	e := newEvaluator(ctx, tables)
-	return func(expression string) (float64, error) {
-		n, err := e.Number(expression)
-		return n.X, err
-	}, nil
 }
 
 // directories are those that verdicts rest on, the one that decides last. Its tables
@@ -180,28 +234,21 @@ func (v Verifying) isThere() error {
 	return nil
 }
 
-// read examines all experiments, and returns the tables of those that are usable.
-func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, err error) {
-	tables = tablesOf{}
-	for _, p := range experiments.Papers {
-		for _, d := range p.Experiments {
-			if err := ctx.Err(); err != nil {
-				return nil, nil, err
-			}
-			x, err := v.examine(d.ID)
-			if err != nil {
-				return nil, nil, err
-			}
-			x.Paper = p.Name
-			all = append(all, x)
+// tables are those of the experiments that are usable.
+func (r *Reading) tables() tablesOf {
+	tables := tablesOf{}
+	for _, d := range r.dirs {
+		its := tablesOf{}
+		for _, x := range d.all {
 			if x.Usable {
 				for _, t := range x.report.Tables {
-					tables[t.ID] = claimTable{t, d.ID, x.Profile, x.cost}
+					its[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
 				}
 			}
 		}
+		tables.add(its)
 	}
-	return all, tables, nil
+	return tables
 }
 
 // tablesOf are the tables that records give.
@@ -226,26 +273,27 @@ type claimTable struct {
 	cost                records.Cost // of the experiment's records
 }
 
-// examined is an experiment's records, read.
-type examined struct {
+// Examined is an experiment's records in a directory, read.
+type Examined struct {
 	RecordsState
-	file   string // of the records
+	Of   lab.Experiment
+	Log  *records.Log // nil: State says why
+	Rest *records.Log // of another directory, which the report shows beside; nil: none
+
 	cost   records.Cost
-	report *lab.Report
-	files  []lab.File // of the report, as they are written
+	report *lab.Report // without notes on origin
+	files  []lab.File  // of the report, as they are written
 	wrong  []string
-	// beside makes the report with the reference beside.
-	beside func() (*lab.Report, error)
 }
 
 // examine reads an experiment's records and makes its report.
-func (v Verifying) examine(id string) (*examined, error) {
-	e, err := experiments.Load(id)
+func (v Verifying) examine(d lab.Definition) (*Examined, error) {
+	e, err := d.Load()
 	if err != nil {
 		return nil, err
 	}
-	x := &examined{RecordsState: RecordsState{Experiment: id, Results: v.Results, State: "complete"}, file: records.File(v.Results, id)}
-	log, err := records.Load(x.file, id)
+	x := &Examined{RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e}
+	log, err := records.Load(x.file(), d.ID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		x.State = "none"
@@ -255,21 +303,20 @@ func (v Verifying) examine(id string) (*examined, error) {
 		x.wrong = append(x.wrong, err.Error())
 		return x, nil
 	}
-	x.Profile, x.cost = log.Key.Profile, log.Cost()
+	x.Log, x.Profile, x.cost = log, log.Key.Profile, log.Cost()
 	if log.Damaged != "" {
 		x.wrong = append(x.wrong, fmt.Sprintf("changed or damaged records, which do not count: %s; remove these lines, and reproduce measures their samples again", log.Damaged))
+	}
+	if v.Rest != "" {
+		if x.Rest, err = records.Load(records.File(v.Rest, d.ID), d.ID); err != nil {
+			x.Rest = nil // which is said where that directory is read
+		}
 	}
 	if want := e.Key(log.Key.Profile); want.Spec != log.Key.Spec {
 		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
 		return x, nil
 	}
-	var rest *records.Log
-	if v.Rest != "" {
-		if rest, err = records.Load(records.File(v.Rest, id), id); err != nil {
-			rest = nil // which is said where that directory is read
-		}
-	}
-	if x.report, err = lab.ReportOf(e, log, rest); err != nil {
+	if x.report, err = e.Report(log, x.Rest); err != nil {
 		x.State = "incomplete: " + err.Error()
 		return x, nil
 	}
@@ -277,23 +324,41 @@ func (v Verifying) examine(id string) (*examined, error) {
 		x.State = "complete, but for a last line without its end, which reproduce sets aside: " + log.Torn
 	}
 	x.Usable = true
-	x.files = x.report.Rendered()
+	x.files = x.report.Noted(log).Rendered()
 	if x.report.Verdict != nil {
 		x.wrong = append(x.wrong, x.report.Verdict.Error())
-	}
-	x.beside = func() (*lab.Report, error) {
-		reference, err := records.Load(records.File(v.Reference, id), id)
-		if err != nil {
-			return nil, err
-		}
-		return lab.ReportOf(e, log, reference)
 	}
 	return x, nil
 }
 
+// file is the file of the records.
+func (s RecordsState) file() string { return records.File(s.Results, s.Experiment) }
+
+// Report is what the records have to show, with others beside; nil: none. It has no notes on
+// origin.
+func (x *Examined) Report(beside *records.Log) (*lab.Report, error) {
+	if beside == x.Rest && x.report != nil {
+		return x.report, nil
+	}
+	return x.Of.Report(x.Log, beside)
+}
+
+// noted are the files of the report with the records in a file beside.
+func (x *Examined) noted(file string) ([]lab.File, error) {
+	beside, err := records.Load(file, x.Experiment)
+	if err != nil {
+		return nil, err
+	}
+	report, err := x.Report(beside)
+	if err != nil {
+		return nil, err
+	}
+	return report.Noted(x.Log).Rendered(), nil
+}
+
 // hold compares the tables and the list of digests of a directory of results with the
 // records of all experiments. It does not judge claims.
-func (v Verifying) hold(all []*examined) (*Verification, error) {
+func (v Verifying) hold(all []*Examined) (*Verification, error) {
 	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
 	none := true
 	made := map[string]bool{} // files of tables that some report has
@@ -344,16 +409,17 @@ func (v *Verification) usable(experiment string) bool {
 
 // compare returns which of an experiment's tables are not what its records give, and
 // adds the names of those that it should have to made.
-func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
+func (v Verifying) compare(x *Examined, made map[string]bool) (wrong []string) {
 	dir := filepath.Join(v.Results, "tables")
 	differ, missing, unreadable := differing(dir, x.files)
 	should, hint := x.files, ""
 	if len(differ)+len(missing) > 0 && v.Reference != "" && !files.SameDir(v.Results, v.Reference) {
 		// They may have been made with a reference beside.
-		if beside, err := x.beside(); err != nil {
+		beside, err := x.noted(records.File(v.Reference, x.Experiment))
+		if err != nil {
 			hint = fmt.Sprintf("; a run that they may show beside cannot be read (--reference %s): %v", v.Reference, files.Reason(err))
-		} else if d, m, u := differing(dir, beside.Rendered()); len(d)+len(m) < len(differ)+len(missing) {
-			should, differ, missing, unreadable = beside.Rendered(), d, m, u
+		} else if d, m, u := differing(dir, beside); len(d)+len(m) < len(differ)+len(missing) {
+			should, differ, missing, unreadable = beside, d, m, u
 		}
 	}
 	for _, f := range should {
@@ -397,19 +463,19 @@ func differing(dir string, should []lab.File) (differ, missing, unreadable []str
 }
 
 // unfounded returns which tables are in no report that is made of usable records.
-func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []string, err error) {
+func (v Verifying) unfounded(all []*Examined, made map[string]bool) (wrong []string, err error) {
 	dir := filepath.Join(v.Results, "tables")
 	names, err := files.Below(v.Results, "tables")
 	if err != nil {
 		return nil, err
 	}
-	of := map[*examined][]string{} // nil: of no experiment
+	of := map[*Examined][]string{} // nil: of no experiment
 	for _, name := range names {
 		name = strings.TrimPrefix(name, "tables/")
 		if made[name] {
 			continue
 		}
-		var owner *examined // the one whose ID the name begins with, the longest
+		var owner *Examined // the one whose ID the name begins with, the longest
 		for _, x := range all {
 			rest, ok := strings.CutPrefix(name, x.Experiment)
 			if ok && strings.IndexAny(rest, "-.") == 0 && (owner == nil || len(owner.Experiment) < len(x.Experiment)) {
@@ -428,7 +494,7 @@ func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []str
 		}
 		unusable = append(unusable, x.Experiment)
 		if len(of[x]) > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", files.FirstOf(dir, of[x]), x.file, x.why()))
+			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", files.FirstOf(dir, of[x]), x.file(), x.why()))
 		}
 	}
 	if len(of[nil]) > 0 {

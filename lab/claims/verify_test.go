@@ -21,6 +21,7 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/sums"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -40,6 +41,12 @@ func copyOf(t *testing.T, dir string) results {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// definition is the entry of an experiment.
+func definition(id string) lab.Definition {
+	all := experiments.List()
+	return all[slices.IndexFunc(all, func(d lab.Definition) bool { return d.ID == id })]
 }
 
 func (r results) path(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
@@ -83,10 +90,10 @@ func (r results) restore(name string) {
 }
 
 // examine examines some experiments of the copy.
-func (r results) examine(ids ...string) (all []*examined) {
+func (r results) examine(ids ...string) (all []*Examined) {
 	r.t.Helper()
 	for _, id := range ids {
-		x, err := Verifying{Results: r.dir}.examine(id)
+		x, err := Verifying{Results: r.dir}.examine(definition(id))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -96,7 +103,7 @@ func (r results) examine(ids ...string) (all []*examined) {
 }
 
 // err is what verify says, but for claims, in one line.
-func (r results) err(all []*examined) string {
+func (r results) err(all []*Examined) string {
 	r.t.Helper()
 	v, err := Verifying{Results: r.dir}.hold(all)
 	if err != nil {
@@ -215,7 +222,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}
 	}
 
-	v, err := Verifying{Results: made}.Run(context.Background())
+	v, err := Verifying{All: experiments.Papers, Results: made}.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +237,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	if err := v.WriteText(&text); err != nil || !strings.Contains(text.String(), "claims: ") {
 		t.Error(err)
 	}
-	if _, err := (Verifying{Results: filepath.Join(made, "none")}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "none is not there: want a directory that reproduce has written") {
+	if _, err := (Verifying{All: experiments.Papers, Results: filepath.Join(made, "none")}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "none is not there: want a directory that reproduce has written") {
 		t.Errorf("no directory: %v", err)
 	}
 }
@@ -238,6 +245,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 // Tables that show a reference beside are right with that reference; without it
 // verify says that it is not there.
 func TestVerifyWithoutReference(t *testing.T) {
+	testkit.CI(t)
 	const id = "learning"
 	reference, made := t.TempDir(), t.TempDir()
 	for _, r := range []experiments.Reproducing{{Out: reference}, {Out: made, Reference: reference}} {
@@ -248,11 +256,11 @@ func TestVerifyWithoutReference(t *testing.T) {
 	}
 	hold := func(reference string) string {
 		v := Verifying{Results: made, Reference: reference}
-		x, err := v.examine(id)
+		x, err := v.examine(definition(id))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := v.hold([]*examined{x})
+		r, err := v.hold([]*Examined{x})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,13 +279,17 @@ func TestVerifyWithoutReference(t *testing.T) {
 // emptied and forged, one at a time, and lines of records are removed: verify
 // says so each time, by records and tables alone. Of every sample of an experiment
 // a digit is changed that its tables show, and the line's sum made anew. Each
-// experiment has a directory of its own.
+// experiment has a directory of its own: one of each kind, and in make deep all.
 func TestVerifyFindsEveryForgery(t *testing.T) {
-	labtest.RendersReference(t)
-	reference := filepath.Join("..", "..", "results", "reference")
+	testkit.CI(t)
 	tried := 0
-	for _, id := range experiments.IDs() {
-		whole, err := Verifying{Results: reference}.examine(id)
+	for i, d := range experiments.List() {
+		id := d.ID
+		ofKind := slices.Contains([]string{"translation", "figure3", "replicas-modelled", "spatial-bits"}, id) // trained, timed, cells, same bits
+		if testkit.IsDeep() && !testkit.InShard(i) || !testkit.IsDeep() && !ofKind {
+			continue
+		}
+		whole, err := Verifying{Results: QuickDir}.examine(d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +297,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 			continue
 		}
 		name := "records/" + id + ".jsonl"
-		r := results{t, t.TempDir(), os.DirFS(reference)}
+		r := results{t, t.TempDir(), os.DirFS(QuickDir)}
 		for _, folder := range []string{"records", "tables"} {
 			if err := os.Mkdir(r.path(folder), 0o755); err != nil {
 				t.Fatal(err)
@@ -296,13 +308,13 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 			r.restore("tables/" + f.Name)
 		}
 		// The others' records, which are there.
-		others := &examined{RecordsState: RecordsState{Experiment: "others", State: "complete"}}
-		if wrong := r.err([]*examined{whole, others}); wrong != "" {
+		others := &Examined{RecordsState: RecordsState{Experiment: "others", State: "complete"}}
+		if wrong := r.err([]*Examined{whole, others}); wrong != "" {
 			t.Fatalf("untouched: %s", wrong)
 		}
-		refused := func(x *examined, name, want, what string) {
+		refused := func(x *Examined, name, want, what string) {
 			tried++
-			switch got := r.err([]*examined{x, others}); {
+			switch got := r.err([]*Examined{x, others}); {
 			case got == "":
 				t.Errorf("%s, %s: passes", name, what)
 			case !strings.Contains(filepath.ToSlash(got), want):
@@ -336,7 +348,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 				break
 			}
 			r.write(name, forged)
-			seen = r.err([]*examined{r.examine(id)[0], others}) != ""
+			seen = r.err([]*Examined{r.examine(id)[0], others}) != ""
 		}
 		again("forged")
 		lines := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
@@ -394,7 +406,7 @@ func forgedRecord(t *testing.T, text string, n int) string {
 //
 //	make reference
 func TestReferenceSums(t *testing.T) {
-	for _, dir := range []string{referenceDir, referenceFullDir} {
+	for _, dir := range []string{QuickDir, FullDir} {
 		checkSums(t, dir)
 	}
 }
@@ -420,8 +432,8 @@ func checkSums(t *testing.T, dir string) {
 // A forgery that is consistent in itself, of records with sums made anew and of
 // tables made from those, is found by the digests alone. So is any other change.
 func TestVerifyHoldsDigests(t *testing.T) {
-	labtest.RendersReference(t)
-	r := copyOf(t, filepath.Join("..", "..", "results", "reference"))
+	testkit.CI(t)
+	r := copyOf(t, QuickDir)
 	const id = "delayed-reduction"
 	recordsDir := "records/" + id + ".jsonl"
 	if wrong := r.err(r.examine(id)); strings.Contains(wrong, sums.Name) {
@@ -433,7 +445,7 @@ func TestVerifyHoldsDigests(t *testing.T) {
 		})
 	})
 	forged := r.examine(id)
-	if err := experiments.WriteReport(r.path("tables"), forged[0].report); err != nil {
+	if err := experiments.WriteReport(r.path("tables"), forged[0].report.Noted(forged[0].Log)); err != nil {
 		t.Fatal(err)
 	}
 	if wrong := (Verifying{Results: r.dir}).compare(forged[0], map[string]bool{}); len(wrong) > 0 {

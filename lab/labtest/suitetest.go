@@ -1,4 +1,4 @@
-// Package suitetest helps to test experiments.
+// Package labtest helps to test experiments.
 package labtest
 
 import (
@@ -34,15 +34,6 @@ func Golden(t *testing.T, name, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
-}
-
-// RendersReference skips a test where short ones run: under the race detector,
-// which takes minutes over the whole reference.
-func RendersReference(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("renders the whole reference")
 	}
 }
 

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"html/template"
 	"slices"
@@ -80,11 +79,6 @@ func (l *pageLedger) RowClass(row int) string { return l.rows[row].class }
 // idOf returns a text as part of an id or of a class.
 func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), "-") }
 
-// verify judges the claims of a paper, or of all that the results have records of: "".
-func (r Reporting) verify(ctx context.Context, paper string) (*claims.Verification, error) {
-	return claims.Verifying{Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference), Paper: paper}.Run(ctx)
-}
-
 // newPageClaims is what a page shows of verdicts.
 func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
 	c = &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
@@ -116,10 +110,6 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 	}
 	l := &pageLedger{pageTable: pageTable{Table: tables[at], Class: "ledger"}}
 	l.Verdicts = slices.DeleteFunc(slices.Clone(counts), func(c pageCount) bool { return c.N == 0 })
-	versions, err := claims.Versions()
-	if err != nil {
-		return nil, err
-	}
 	kinds := &pageFilter{Name: "kind", Label: "Kind"}
 	bases := &pageFilter{Name: "basis", Label: "Evidence"}
 	profiles := &pageFilter{Name: "profile", Label: "Profile"}
@@ -134,7 +124,7 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 			class += " " + profiles.count(c.Profile, "")
 		}
 		for _, version := range strings.Split(c.Version, ", ") {
-			class += " " + papers.count(version, versions[version])
+			class += " " + papers.count(version, v.Versions[version])
 		}
 		class += " " + ledgers.count(c.Ledger, "")
 		l.rows = append(l.rows, pageRow{"claim-" + idOf(c.ID), class})

@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
+	"gpipebench/lab/claims"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/simulate"
@@ -37,7 +36,19 @@ type Reporting struct {
 
 // Write writes the page as HTML that needs no other file, network or script.
 func (r Reporting) Write(ctx context.Context, w io.Writer) error {
-	p, err := r.page(ctx)
+	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
+		return fmt.Errorf("%s has no records: want a directory written by gpipebench reproduce", r.Results)
+	}
+	reading, err := claims.Verifying{All: experiments.Papers, Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference)}.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return r.WriteOf(ctx, reading, w)
+}
+
+// WriteOf writes the page of what was read already.
+func (r Reporting) WriteOf(ctx context.Context, reading *claims.Reading, w io.Writer) error {
+	p, err := r.page(ctx, reading)
 	if err != nil {
 		return err
 	}
@@ -122,10 +133,7 @@ func newPagePlot(name, text, scope string) pagePlot {
 // pageDrawing is a drawing made of letters.
 type pageDrawing struct{ Name, Text string }
 
-func (r Reporting) page(ctx context.Context) (*page, error) {
-	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("%s has no records: want a directory written by gpipebench reproduce", r.Results)
-	}
+func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, error) {
 	p := &page{Title: "GPipe, reproduced: tables, figures and claims"}
 	origins := &lab.Table{
 		ID:    "origins",
@@ -145,23 +153,20 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			e, err := d.Load()
-			if err != nil {
-				return nil, err
-			}
-			log, beside, err := r.logs(e)
-			if errors.Is(err, fs.ErrNotExist) {
+			x := reading.Experiment(id)
+			if x == nil {
 				missing = append(missing, id)
 				continue
 			}
-			s := &pageSection{ID: id, Title: e.Title(), About: d.About()}
+			s := &pageSection{ID: id, Title: x.Of.Title(), About: d.About()}
 			p.Sections = append(p.Sections, s)
-			if err != nil {
-				s.Problem = err.Error()
+			log := x.Log
+			if log == nil {
+				s.Problem = x.State
 				continue
 			}
 			s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
-			s.fill(e, log, beside)
+			s.fill(x, r.beside(x))
 
 			profiles[log.Key.Profile] = true
 			own, load, seeds := map[string]bool{}, 0.0, "-"
@@ -200,7 +205,7 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		return nil, err
 	}
 	p.Memory = newPagePlot(caption, picture, "memory-picture")
-	v, err := r.verify(ctx, "")
+	v, err := reading.Judge(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,26 +213,20 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 	return p, err
 }
 
-// logs returns the records that an experiment's section is made of, and those that it
-// shows beside; nil: none.
-func (r Reporting) logs(e lab.Experiment) (log, beside *records.Log, err error) {
-	from := experiments.Reproducing{Out: r.Results, Reference: cmp.Or(r.Rest, r.Reference)}
-	log, err = records.Load(records.File(r.Results, e.ID()), e.ID())
-	if errors.Is(err, fs.ErrNotExist) && r.Rest != "" {
-		from = experiments.Reproducing{Out: r.Rest, Reference: r.Reference}
-		log, err = records.Load(records.File(r.Rest, e.ID()), e.ID())
+// beside is what an experiment's section shows beside it; nil: nothing.
+func (r Reporting) beside(x *claims.Examined) *records.Log {
+	if r.Rest != "" && x.Results == r.Results {
+		return x.Rest
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return log, from.ReferenceOf(e, progress.Silent{}), nil
+	return experiments.Reproducing{Out: x.Results, Reference: r.Reference}.ReferenceOf(x.Of, progress.Silent{})
 }
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 
 // fill computes what a section shows.
-func (s *pageSection) fill(e lab.Experiment, log, reference *records.Log) {
-	report, err := e.Report(log, reference)
+func (s *pageSection) fill(x *claims.Examined, beside *records.Log) {
+	log := x.Log
+	report, err := x.Report(beside)
 	if err != nil {
 		s.Problem = err.Error()
 		return
@@ -236,7 +235,7 @@ func (s *pageSection) fill(e lab.Experiment, log, reference *records.Log) {
 	if log.Damaged != "" {
 		s.Warnings = append(s.Warnings, "Damaged records were skipped: "+log.Damaged+".")
 	}
-	if now := e.Key(log.Key.Profile).Spec; now != log.Key.Spec {
+	if now := x.Of.Key(log.Key.Profile).Spec; now != log.Key.Spec {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("Measured with spec %s. The spec has changed since (now %s), so the claims above do not use these records.", log.Key.Spec, now))
 	}
 	if report.Verdict != nil {

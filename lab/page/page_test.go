@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,48 +15,8 @@ import (
 	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
-	"gpipebench/lab/labtest"
 	"gpipebench/lab/plot"
 )
-
-// The page is the same bytes each time, has a section for each experiment that
-// has records, needs nothing from elsewhere, and its links lead somewhere.
-func TestHTMLReport(t *testing.T) {
-	labtest.RendersReference(t)
-	dir := filepath.Join("..", "..", "results", "reference")
-	var pages [2]bytes.Buffer
-	for i := range pages {
-		if err := (Reporting{Results: dir + "-full", Rest: dir}).Write(t.Context(), &pages[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page := pages[0].String()
-	if page != pages[1].String() {
-		t.Error("two pages of the same records differ")
-	}
-	for _, id := range experiments.IDs() {
-		_, err := os.Stat(filepath.Join(dir, "records", id+".jsonl"))
-		if has := strings.Contains(page, `<h2 id="`+id+`">`); has != (err == nil) {
-			t.Errorf("section of %s: %v, records: %v", id, has, err == nil)
-		}
-	}
-	for _, loads := range []string{"<script", "<link rel=\"stylesheet", " src=", "@import", "url(http"} {
-		if strings.Contains(page, loads) {
-			t.Errorf("the page has %s", loads)
-		}
-	}
-	ids := map[string]int{}
-	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		if ids[m[1]]++; ids[m[1]] == 2 {
-			t.Errorf("two elements with id %s", m[1])
-		}
-	}
-	for _, m := range regexp.MustCompile(`(?:href="|url\()#([^")]*)`).FindAllStringSubmatch(page, -1) {
-		if ids[m[1]] == 0 {
-			t.Errorf("nothing has the id %s", m[1])
-		}
-	}
-}
 
 // Another paper has a heading of its own, before its first experiment, and a choice among
 // the claims; a directory without its records has neither.

@@ -1,9 +1,7 @@
-package page
+package claims_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 	"gpipebench/internal/printable"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
-	"gpipebench/lab/records"
 )
 
 // experiments has a section for each experiment of the directory: what it is, its plots,
@@ -37,34 +34,27 @@ func (d directory) experiments() (string, error) {
 
 // experiment is the section of one; "" if there are no records of it.
 func (d directory) experiment(of lab.Definition) (string, error) {
-	log, err := records.Load(records.File(d.results, of.ID), of.ID)
-	if errors.Is(err, fs.ErrNotExist) {
+	x := d.reading.Experiment(of.ID)
+	if x == nil || x.Results != d.results {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	e, err := of.Load()
-	if err != nil {
-		return "", err
-	}
-	report, err := e.Report(log, nil)
+	report, err := x.Report(x.Rest)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	about := of.About()
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n\n", printable.Markdown(e.Title()), about.Place, about.Text)
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n\n", printable.Markdown(x.Of.Title()), about.Place, about.Text)
 	for _, f := range report.Files {
 		if picture, ok := strings.CutSuffix(f.Name, ".svg"); ok {
-			fmt.Fprintf(&b, "![%s: %s](%s)\n\n", printable.Markdown(e.Title()), picture, d.tables+f.Name)
+			fmt.Fprintf(&b, "![%s: %s](%s)\n\n", printable.Markdown(x.Of.Title()), picture, d.tables+f.Name)
 		}
 	}
 	var tables []string
 	for _, t := range report.Tables {
 		tables = append(tables, fmt.Sprintf("[%s](%s.md)", printable.Markdown(t.Title), d.tables+t.ID))
 	}
-	fmt.Fprintf(&b, "Tables: %s.\n\n<sub>`gpipebench reproduce --only %s --profile %s`. %s</sub>\n\n", strings.Join(tables, "; "), of.ID, log.Key.Profile, lab.ProvenanceNote(log))
+	fmt.Fprintf(&b, "Tables: %s.\n\n<sub>`gpipebench reproduce --only %s --profile %s`. %s</sub>\n\n", strings.Join(tables, "; "), of.ID, x.Profile, lab.ProvenanceNote(x.Log))
 	return b.String(), nil
 }
 
@@ -77,21 +67,15 @@ func (d directory) durations() (string, error) {
 	table.Texts("begun", "machine")
 	var all time.Duration
 	for _, of := range experiments.List() {
-		log, err := records.Load(records.File(d.results, of.ID), of.ID)
-		if errors.Is(err, fs.ErrNotExist) {
+		x := d.reading.Experiment(of.ID)
+		if x == nil || x.Results != d.results {
 			continue
 		}
-		if err != nil {
-			return "", err
-		}
-		e, err := of.Load()
-		if err != nil {
-			return "", err
-		}
+		log := x.Log
 		took := time.Duration(log.Cost().Seconds * float64(time.Second))
 		all += took
 		sessions := log.Measuring()
-		table.Add(of.ID, len(log.Names), len(sessions), units.FormatWait(e.Expected(log.Key.Profile)), units.FormatWait(took), sessions[0].Time, log.Session.Machine.String())
+		table.Add(of.ID, len(log.Names), len(sessions), units.FormatWait(x.Of.Expected(log.Key.Profile)), units.FormatWait(took), sessions[0].Time, log.Session.Machine.String())
 	}
 	var b strings.Builder
 	err := table.Draw(&b, true)

@@ -1,8 +1,7 @@
-package page
+package claims_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,34 +54,30 @@ import (
 // After a change to the reference or to a marker, write them anew with make
 // reference.
 func TestDocuments(t *testing.T) {
-	labtest.RendersReference(t)
 	const root = "../.."
 	documents, err := filepath.Glob(root + "/docs/*.md")
 	if err != nil || len(documents) == 0 {
 		t.Fatal("no docs", err)
 	}
 	const quick, full = "results/reference", "results/reference-full"
-	figure, err := claims.Verifying{Results: filepath.Join(root, full), Rest: filepath.Join(root, quick)}.Figures(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	figure := claims.Committed(t, claims.FullDir).Figures(t.Context())
 	for _, name := range append(documents, root+"/README.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		base, _ := filepath.Rel(root, name)
-		d := document{name: base, figure: figure}
+		d := document{name: base, figure: figure, verdicts: claims.VerdictsOf(t, claims.FullDir)}
 		dirs := []string{full, quick}
 		if base == quick+"/README.md" {
-			dirs = []string{quick}
+			dirs, d.verdicts = []string{quick}, claims.VerdictsOf(t, claims.QuickDir)
 		}
 		for _, dir := range dirs {
 			tables, err := filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/"})
+			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/", claims.Committed(t, filepath.Join(root, dir))})
 		}
 		got, err := d.regenerate(string(text))
 		if err != nil {
@@ -116,35 +111,15 @@ type document struct {
 	name   string
 	from   []directory // where the first that has something decides
 	figure func(expression string) (float64, error)
+	// verdicts are those on the claims of all papers.
+	verdicts *claims.Verification
 }
 
 // directory is one of results.
 type directory struct {
 	results string
 	tables  string // its tables, as a reader of the document has them
-}
-
-// reporting is the report of a document's directories.
-func (d document) reporting() Reporting {
-	r := Reporting{Results: d.from[0].results}
-	if len(d.from) > 1 {
-		r.Rest = d.from[1].results
-	}
-	return r
-}
-
-// verdicts are those on the claims of all papers that were asked for, which take seconds.
-var verdicts = map[Reporting]*claims.Verification{}
-
-func verified(r Reporting) (*claims.Verification, error) {
-	if verdicts[r] == nil {
-		v, err := r.verify(context.Background(), experiments.AllPapers)
-		if err != nil {
-			return nil, err
-		}
-		verdicts[r] = v
-	}
-	return verdicts[r], nil
+	reading *claims.Reading
 }
 
 // regenerate puts what a directory of results has between a text's markers.
@@ -239,25 +214,19 @@ func (d document) generated(kind, id, more string) (string, error) {
 		err = t.Draw(&b, true)
 		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
 	case "claims", "says", "in-small":
-		v, err := verified(d.reporting())
-		if err != nil {
-			return "", err
-		}
-		c, err := newPageClaims(v.Of(cmp.Or(id, experiments.Papers[0].Name)))
-		if err != nil {
-			return "", err
-		}
+		v := d.verdicts.Of(cmp.Or(id, experiments.Papers[0].Name))
 		switch kind {
 		case "says":
-			return c.Says, nil
+			return v.Says(), nil
 		case "in-small":
-			return summarised(c.InSmall)
+			return summarised(v.InSmall())
 		}
-		byKind, err := summarised(c.Summary.Table)
+		kinds, bases := v.Summary()
+		byKind, err := summarised(kinds)
 		if err != nil {
 			return "", err
 		}
-		byBasis, err := summarised(c.Bases.Table)
+		byBasis, err := summarised(bases)
 		return byKind + "\n\n" + byBasis, err
 	case "commands":
 		of := slices.IndexFunc(experiments.Papers, func(p lab.Paper) bool { return p.Name == cmp.Or(id, experiments.Papers[0].Name) })
@@ -457,7 +426,7 @@ func TestExcerpt(t *testing.T) {
 		"a\n<!-- end -->":   "README.md:2: an end without",
 		"<!-- table: none -->\n<!-- table: none -->\n<!-- end -->": "README.md:2: a marker within",
 	} {
-		if _, err := (document{name: "README.md", from: []directory{{results: "../../results/reference"}}}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := (document{name: "README.md", from: []directory{{results: "../../results/reference"}}, verdicts: &claims.Verification{}}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}

@@ -1,0 +1,167 @@
+package claims
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
+	"gpipebench/lab/labtest"
+)
+
+// Directories of the committed results: QuickDir has all experiments, FullDir those that were
+// measured at full size.
+var (
+	QuickDir = filepath.Join("..", "..", "results", "reference")
+	FullDir  = QuickDir + "-full"
+)
+
+// committed is what the committed results hold: read, reported and rendered once for all tests.
+var committed = sync.OnceValue(func() *Reading {
+	r, err := Verifying{All: experiments.Papers, Results: FullDir, Rest: QuickDir, Reference: QuickDir}.Read(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return r
+})
+
+// Committed is the reading of a committed directory: of FullDir with QuickDir for what it lacks,
+// or of QuickDir alone.
+func Committed(t *testing.T, dir string) *Reading {
+	t.Helper()
+	if testkit.Race {
+		t.Skip("renders the whole reference: minutes under the race detector")
+	}
+	r := committed()
+	if dir == QuickDir {
+		return &Reading{of: Verifying{All: experiments.Papers, Results: QuickDir}, dirs: r.dirs[:1]}
+	}
+	return r
+}
+
+var verdicts = map[string]*Verification{}
+
+// VerdictsOf are those on a committed directory.
+func VerdictsOf(t *testing.T, dir string) *Verification {
+	t.Helper()
+	if verdicts[dir] == nil {
+		v, err := Committed(t, dir).Judge(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts[dir] = v
+	}
+	return verdicts[dir]
+}
+
+// No number in the reference is typed: its tables are what comes out of its records. Those
+// of profile full show those of profile quick beside. Make it anew with
+//
+//	gpipebench reproduce --out results/reference
+//	gpipebench reproduce --out results/reference-full --profile full --only ID,...
+//
+// and, after that or after a change of a report or of the ledger, what follows from the
+// records by
+//
+//	make reference
+func TestReferenceTables(t *testing.T) {
+	for _, d := range Committed(t, FullDir).dirs {
+		made := map[string]bool{}
+		for _, x := range d.all {
+			if !x.Usable && x.State != "none" {
+				t.Errorf("%s: %s", x.file(), x.State)
+			}
+			if *labtest.Update && x.Usable {
+				if err := experiments.WriteReport(filepath.Join(x.Results, "tables"), x.report.Noted(x.Log)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, f := range x.files {
+				made[f.Name] = true
+			}
+		}
+		names, err := os.ReadDir(filepath.Join(d.in.Results, "tables"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range names {
+			if *labtest.Update && !made[f.Name()] {
+				if err := os.Remove(filepath.Join(d.in.Results, "tables", f.Name())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		held, err := d.in.hold(d.all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wrong := range held.Wrong {
+			t.Error(wrong)
+		}
+	}
+}
+
+// Nothing fails on the reference, by itself and with what was measured at full size, and
+// each claims.json is what the records give.
+func TestReferenceLedger(t *testing.T) {
+	for _, dir := range []string{QuickDir, FullDir} {
+		t.Run(filepath.Base(dir), func(t *testing.T) { checkLedger(t, dir) })
+	}
+}
+
+func checkLedger(t *testing.T, dir string) {
+	name, v := filepath.Join(dir, LedgerFile), VerdictsOf(t, dir)
+	for _, c := range v.Claims {
+		if c.Verdict == Fails {
+			t.Errorf("%s fails: %s", c.ID, c.here())
+		}
+	}
+	is, err := v.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *labtest.Update {
+		if err := os.WriteFile(name, is, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, err := os.ReadFile(name)
+	if err != nil || string(was) != string(is) {
+		t.Errorf("%s is not what the records give (%v): write it anew with make reference", name, err)
+	}
+	var file struct {
+		Claims []struct {
+			ID, Kind, Verdict, Command string
+			Experiments                []string
+			Seconds                    float64
+			Tolerance                  *struct{ Because string }
+		}
+	}
+	if err := json.Unmarshal(is, &file); err != nil || len(file.Claims) != len(v.Claims) {
+		t.Fatal(err)
+	}
+	for _, c := range file.Claims {
+		if c.Verdict == "" || lasts(t, c.Experiments) && c.Seconds <= 0 || c.Kind == "ratio" && (c.Tolerance == nil || c.Tolerance.Because == "") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// lasts reports whether one of these experiments takes longer than the second to which
+// records have their time, as closed forms do not.
+func lasts(t *testing.T, ids []string) bool {
+	t.Helper()
+	return slices.ContainsFunc(ids, func(id string) bool {
+		e, err := experiments.Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Expected("quick") > time.Second
+	})
+}
