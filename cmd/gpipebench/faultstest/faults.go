@@ -247,10 +247,10 @@ func (p Program) here(t *testing.T, c *fault, dir, _ string) *outcome {
 		return ""
 	})
 	if now, err := os.Getwd(); now != dir {
-		o.left += fmt.Sprintf(" another directory, %s, %v", now, err)
+		o.left += fmt.Sprintf(" another working directory, %s, %v", now, err)
 	}
-	if now := os.Environ(); !slices.Equal(now, environment) {
-		o.left += fmt.Sprintf(" another environment, %q", now)
+	if !slices.Equal(os.Environ(), environment) {
+		o.left += " another environment"
 	}
 	return o
 }
