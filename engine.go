@@ -13,6 +13,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -56,12 +57,14 @@ func EngineIn(root fs.FS) (string, error) {
 		var s scanner.Scanner
 		file := token.NewFileSet()
 		s.Init(file.AddFile(name, -1, len(text)), text, nil, 0) // skips comments
+		var tokens []byte
 		for {
 			_, what, literal := s.Scan()
 			if what == token.EOF {
+				h.Write(tokens)
 				return nil
 			}
-			fmt.Fprintf(h, "%d %s\n", what, literal)
+			tokens = append(append(append(strconv.AppendInt(tokens, int64(what), 10), ' '), literal...), '\n')
 		}
 	})
 	if err != nil {

@@ -56,6 +56,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &results{to: stdout}
 	root := newRoot(out, stderr)
 	root.SetArgs(joinTied(args))
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		addCompletions(root) // which cobra then keeps, with all flags, as long as this process lives
+	}
 	done := make(chan error, 1)
 	go func() { done <- caught(ctx, root) }()
 	var err error
@@ -232,7 +235,6 @@ Begin with: gpipebench reproduce`,
 		}
 	}
 	addExamples(root)
-	addCompletions(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {

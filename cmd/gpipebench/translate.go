@@ -26,7 +26,7 @@ func translationFlags(fs *pflag.FlagSet, t *train.Training) {
 
 // joinTied joins --tied and its value, which is optional, to one argument.
 func joinTied(args []string) []string {
-	var out []string
+	out := []string{} // not nil, for which cobra takes the process's own
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--tied" && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 			out = append(out, args[i]+"="+args[i+1])

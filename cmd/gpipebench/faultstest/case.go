@@ -1,6 +1,6 @@
 //go:build linux
 
-package faults
+package faultstest
 
 import (
 	"bytes"
@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/testkit"
 )
 
 // fault is a case. Status is 2 for usage errors, 1 for failures, 0 for success,
@@ -30,6 +31,8 @@ type fault struct {
 	StdoutFile string `yaml:"stdout_file"`
 	Umask      string
 	Signal     *signal
+	Apart      bool // in a process of its own; those of some of the fields above are anyway
+	Short      bool // also with -short: the first case, if there are several
 
 	Status  int
 	Stderr  span              // lines
@@ -37,8 +40,8 @@ type fault struct {
 	Says    []string          // substrings of the last line on standard error
 	SaysNot []string          `yaml:"says_not"` // substrings that must occur nowhere in its output
 	Prints  []string          // substrings of standard output
-	Seconds float64           // most processor time; the program is killed after several times that by the clock
-	MiB     int64             `yaml:"mib"` // most resident memory
+	Seconds float64           // most processor time
+	MiB     int64             `yaml:"mib"` // most memory: all that is allocated or, in a process of its own, what it maps to write to
 	Makes   []string          // files that it must make; dir/ with everything in it
 	Changes []string          // existing files that it must change
 	Modes   map[string]string // of files afterwards, such as -rw-r-----
@@ -46,13 +49,13 @@ type fault struct {
 
 var defaults = fault{Umask: "022", Status: 99, Stderr: span{1, 1}, Seconds: 5, MiB: 256}
 
-// load reads a file of cases. A case with rows stands for one case per row, and
-// one with each for a case per combination of the values: {key} is replaced by
-// the value, in a command line as part of one word. There {key...} is split at
-// spaces like the rest of the line, and !yaml "{key}" is the value parsed as
-// YAML.
+// load reads a file of cases. A case with rows or with values of keys, each, stands for
+// several: enough for every row and every value of each key to be in one, or in make deep one
+// per combination. {key} is replaced by the value, in a command line as part of one word. There
+// {key...} is split at spaces like the rest of the line, and !yaml "{key}" is the value parsed
+// as YAML.
 func load(name, repository string) ([]*fault, error) {
-	raw, err := os.ReadFile(name)
+	raw, err := cases.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,22 +72,7 @@ func load(name, repository string) ([]*fault, error) {
 	var all []*fault
 	seen := map[string]bool{}
 	for _, n := range nodes {
-		rows := n.Rows
-		if rows == nil {
-			rows = []map[string]string{{}}
-		}
-		for _, key := range slices.Sorted(maps.Keys(n.Each)) {
-			var more []map[string]string
-			for _, row := range rows {
-				for _, value := range n.Each[key] {
-					m := maps.Clone(row)
-					m[key] = value
-					more = append(more, m)
-				}
-			}
-			rows = more
-		}
-		for _, row := range rows {
+		for i, row := range combined(n.Rows, n.Each) {
 			c := defaults
 			if err := fill(&n.Case, row, repository).Decode(&c); err != nil {
 				return nil, fmt.Errorf("%s, line %d: %w", name, n.Case.Line, err)
@@ -102,10 +90,43 @@ func load(name, repository string) ([]*fault, error) {
 				return nil, fmt.Errorf("%s, line %d: two cases %q", name, n.Case.Line, c.Name)
 			}
 			seen[c.Name] = true
+			c.Short = c.Short && i == 0
 			all = append(all, &c)
 		}
 	}
 	return all, nil
+}
+
+// combined returns rows with a value of each key.
+func combined(rows []map[string]string, each map[string][]string) []map[string]string {
+	if rows == nil {
+		rows = []map[string]string{{}}
+	}
+	keys := slices.Sorted(maps.Keys(each))
+	most, product := len(rows), len(rows)
+	for _, key := range keys {
+		most, product = max(most, len(each[key])), product*len(each[key])
+	}
+	all := make([]map[string]string, most)
+	for i := range all {
+		all[i] = maps.Clone(rows[i%len(rows)])
+		for _, key := range keys {
+			all[i][key] = each[key][i%len(each[key])]
+		}
+	}
+	if !testkit.IsDeep() {
+		return all
+	}
+	all = make([]map[string]string, product)
+	for i := range all {
+		all[i] = maps.Clone(rows[i%len(rows)])
+		rest := i / len(rows)
+		for _, key := range keys {
+			all[i][key] = each[key][rest%len(each[key])]
+			rest /= len(each[key])
+		}
+	}
+	return all
 }
 
 // tiny describes a network that trains in milliseconds: {tiny} in a command

@@ -1,0 +1,24 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gpipebench/cmd/gpipebench/faultstest"
+)
+
+// The program on bad inputs and faults: faultstest has the cases.
+func TestFaults(t *testing.T) {
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	faultstest.Test(t, faultstest.Program{Run: run, Executable: self, Env: []string{asCommand + "=1"}}, repository)
+}
