@@ -3,8 +3,10 @@ package gpipe
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gpipebench/gpipe/partition"
@@ -12,7 +14,6 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/pairwise"
-	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 )
 
@@ -79,6 +80,7 @@ func (w way) of(p Pipeline) Pipeline {
 	p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint = w.Partitions, w.MicroBatches, w.Partitioner, w.Schedule, w.Checkpoint
 	p.LateRecompute, p.Devices, p.testing = w.LateRecompute, w.Devices, w.testing
 	p.Replicas, p.Groups, p.ShardUpdate, p.BatchNormScope = w.Replicas, w.Groups, w.ShardUpdate, w.BatchNormScope
+	p.Spatial, p.TiedGradients = w.Spatial, w.TiedGradients
 	// As many chunks, or devices with two, as there are layers for.
 	p.Chunks = min(w.Chunks, max(1, len(p.Layers)/max(w.Partitions, 1)))
 	if p.Schedule >= schedule.ZeroBubbleVee {
@@ -127,50 +129,92 @@ func variants(name string, levels ...string) factor {
 	return factor{name, levels, func(w *way, i int) { w.variant = i }}
 }
 
-// everyWay runs a test in each of a pairwise-covering set of ways.
-func everyWay(t *testing.T, examples int, run func(t *testing.T, w way)) {
-	everyWayOf(t, factors, examples, run)
+// everyWay yields ways of a pairwise-covering set, by name. Under -short each setting still
+// occurs in one of them at least.
+func everyWay(factors []factor, examples int) iter.Seq2[string, way] {
+	return func(yield func(string, way) bool) {
+		var levels []int
+		for _, f := range factors {
+			levels = append(levels, len(f.levels))
+		}
+		cover := pairwise.Cover
+		if testing.Short() {
+			cover = pairwise.Each
+		}
+		for _, row := range cover(levels) {
+			w := way{Pipeline: Pipeline{Devices: []Device{{}}}, examples: examples}
+			var name []string
+			for f, level := range row {
+				factors[f].set(&w, level)
+				name = append(name, factors[f].name+"="+factors[f].levels[level])
+			}
+			if !yield(strings.Join(name, ","), w) {
+				return
+			}
+		}
+	}
 }
 
-func everyWayOf(t *testing.T, factors []factor, examples int, run func(t *testing.T, w way)) {
-	var levels []int
-	for _, f := range factors {
-		levels = append(levels, len(f.levels))
+// arithmetic is all of a way that may decide bits. Micro is 0 where the micro-batches do not.
+type arithmetic struct {
+	variant, groups, micro int
+	scope                  Scope
+}
+
+// plain is the way that has one of everything else.
+func (a arithmetic) plain(examples int) way {
+	w := way{Pipeline: Pipeline{Groups: a.groups, MicroBatches: a.micro, BatchNormScope: a.scope}, examples: examples, variant: a.variant}
+	if a.scope != ReplicaScope {
+		w.Replicas = a.groups
 	}
-	for i, row := range pairwise.Cover(levels) {
-		// Under the race detector a quarter of the ways have every goroutine that all of them
-		// have, and bits are other runs' concern.
-		if testkit.Race && i%4 != 0 {
-			continue
+	return w
+}
+
+// checkG1 is guarantee G1: run has one outcome for all ways with one arithmetic, that of the
+// plain one, and another hash for each arithmetic. The function of returns that of a way,
+// which it may change before to one that the network can run.
+func checkG1(t *testing.T, factors []factor, examples int, of func(w *way) arithmetic, run func(t testing.TB, w way) outcome) {
+	t.Helper()
+	var mu sync.Mutex
+	wants, hashes := map[arithmetic]outcome{}, map[string]arithmetic{}
+	want := func(t testing.TB, a arithmetic) outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := wants[a]; !ok {
+			o := run(t, a.plain(examples))
+			o.changes(t)
+			if other, ok := hashes[o.hash]; ok {
+				t.Errorf("%+v and %+v have one hash", a, other)
+			}
+			wants[a], hashes[o.hash] = o, a
 		}
-		w := way{Pipeline: Pipeline{Devices: []Device{{}}}, examples: examples}
-		var name []string
-		for f, level := range row {
-			factors[f].set(&w, level)
-			name = append(name, factors[f].name+"="+factors[f].levels[level])
-		}
-		t.Run(strings.Join(name, ","), func(t *testing.T) { run(t, w) })
+		return wants[a]
+	}
+	for name, w := range everyWay(factors, examples) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := of(&w)
+			if got, want := run(t, w), want(t, a); got != want {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+		})
 	}
 }
+
+// byVariant is the arithmetic of networks without groups and batch norm.
+func byVariant(w *way) arithmetic { return arithmetic{variant: w.variant} }
+
+// byGroups is that of networks with groups.
+func byGroups(w *way) arithmetic { return arithmetic{variant: w.variant, groups: w.Groups} }
 
 // TestG1 checks this package's main guarantee: one hash over a pairwise-covering set
 // of ways to run, at every M. Each run is checked for memory (G2) and work (G3) as
 // well.
 func TestG1(t *testing.T) {
-	var wants [2]outcome
-	tied := small
-	untied := small
-	untied.model.Tied = false
-	for i, l := range []lm{tied, untied} {
-		wants[i] = l.train(t, l.pipeline(t))
-		wants[i].changes(t)
-	}
-	everyWayOf(t, append(slices.Clone(factors), variants("tied", "true", "false")), small.batch, func(t *testing.T, w way) {
-		l := []lm{tied, untied}[w.variant]
-		l.model.Fine = w.fine
-		if got := l.train(t, w.of(l.pipeline(t))); got != wants[w.variant] {
-			t.Errorf("got  %v\nwant %v", got, wants[w.variant])
-		}
+	checkG1(t, append(slices.Clone(factors), variants("tied", "true", "false")), small.batch, byVariant, func(t testing.TB, w way) outcome {
+		l := small
+		l.model.Tied, l.model.Fine = w.variant == 0, w.fine
+		return l.train(t, w.of(l.pipeline(t)))
 	})
 }
 
