@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"testing"
 )
@@ -20,6 +21,20 @@ func Deep(t testing.TB) {
 
 // IsDeep reports whether this is make deep, for tests that have a shorter form elsewhere.
 func IsDeep() bool { return os.Getenv("GPIPEBENCH_DEEP") != "" }
+
+// InShard reports whether the case with this index belongs to the part of make deep that
+// GPIPEBENCH_SHARD names: "2/3" has the cases 1, 4, 7 and so on. Without it all belong.
+func InShard(index int) bool {
+	shard := os.Getenv("GPIPEBENCH_SHARD")
+	if shard == "" {
+		return true
+	}
+	var which, of int
+	if _, err := fmt.Sscanf(shard, "%d/%d", &which, &of); err != nil || which < 1 || which > of {
+		panic(fmt.Sprintf("GPIPEBENCH_SHARD is %q: want the number of a part and how many there are, such as 1/3", shard))
+	}
+	return index%of == which-1
+}
 
 // CI skips a test in make test, which runs go test -short.
 func CI(t testing.TB) {
