@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"slices"
 	"testing"
 
 	"gpipebench/gpipe/schedule"
@@ -18,70 +17,24 @@ func (p Pipeline) bf16() Pipeline {
 	return p
 }
 
-// TestG1BF16 is TestG1 for activations in bfloat16, another hash than that of float32.
+// TestG1BF16 is TestG1 and TestG1Replicas for activations in bfloat16, another hash than that
+// of float32.
 func TestG1BF16(t *testing.T) {
 	l := small
-	want := l.train(t, l.pipeline(t).bf16())
-	want.changes(t)
-	if wide := l.train(t, l.pipeline(t)); wide.hash == want.hash || wide.initial != want.initial {
-		t.Errorf("float32 ends with %s from %s, bfloat16 with %s from %s: want other bits from the same weights", wide.hash, wide.initial, want.hash, want.initial)
-	}
-	everyWay(t, l.batch, func(t *testing.T, w way) {
-		l := l
-		l.model.Fine = w.fine
-		if got := l.train(t, w.of(l.pipeline(t)).bf16()); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
-	})
-}
-
-// TestG1BF16Replicas: one hash over replicas and all other ways to run four groups.
-func TestG1BF16Replicas(t *testing.T) {
-	l := small
 	l.batch, l.steps = 29, 2
-	p := l.pipeline(t).bf16()
-	p.Groups = 4
-	want := l.train(t, p)
-	want.changes(t)
-	everyWayOf(t, groupWays(4, l.batch), l.batch, func(t *testing.T, w way) {
+	narrow, wide := l.train(t, l.pipeline(t).bf16()), l.train(t, l.pipeline(t))
+	if wide.hash == narrow.hash || wide.initial != narrow.initial {
+		t.Errorf("float32 ends with %s from %s, bfloat16 with %s from %s: want other bits from the same weights", wide.hash, wide.initial, narrow.hash, narrow.initial)
+	}
+	checkG1(t, groupsWays([]int{1, 4}, l.batch), l.batch, byGroups, func(t testing.TB, w way) outcome {
 		l := l
 		l.model.Fine = w.fine
-		if got := l.train(t, w.of(l.pipeline(t)).bf16()); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
+		return l.train(t, w.of(l.pipeline(t)).bf16())
 	})
 }
 
-// TestG1BF16Images: one hash over all ways without batch norm, and one at each M with
-// it.
-func TestG1BF16Images(t *testing.T) {
-	type bits struct{ network, micro int }
-	wants := map[bits]outcome{}
-	all := []images{smallConvolutions, smallAmoebaNet, smallAmoebaNetB, smallResNet}
-	names := []string{"convolutions", "amoebanet", "amoebanet-b", "resnet"}
-	if testing.Short() { // minutes with the race detector, and TestG1Images has the tasks of the others
-		all, names = all[:1], names[:1]
-	}
-	everyWayOf(t, append(slices.Clone(factors), variants("network", names...)), 9, func(t *testing.T, w way) {
-		n := all[w.variant]
-		w.MicroBatches = min(w.MicroBatches, n.sizes[0]/n.least)
-		of := bits{w.variant, 1}
-		if w.variant > 0 {
-			of.micro = w.MicroBatches
-		}
-		want, ok := wants[of]
-		if !ok {
-			p := n.pipeline(t, false).bf16()
-			p.MicroBatches = of.micro
-			want = train(t, p, len(n.sizes), n.data)
-			want.changes(t)
-			wants[of] = want
-		}
-		if got := train(t, w.of(n.pipeline(t, w.fine && w.variant == 3)).bf16(), len(n.sizes), n.data); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
-	})
-}
+// TestG1BF16Images is TestG1Images for activations in bfloat16.
+func TestG1BF16Images(t *testing.T) { imagesG1(t, graph.BF16) }
 
 // TestBF16MemoryIsHalf: activations take 0.50 to 0.52 of their memory in float32, of
 // which the rest is statistics, packing buffers and the blocks that are converted.

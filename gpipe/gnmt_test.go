@@ -11,7 +11,7 @@ import (
 // gradients of one table for both embeddings.
 func TestGNMTG1(t *testing.T) {
 	m := smallTranslation
-	pipeline := func() Pipeline {
+	pipeline := func(t testing.TB) Pipeline {
 		layers, err := gnmt.New(gnmt.Config{
 			Layers: 3, Dim: 10, SourceVocab: m.model.SourceVocab, SourceLen: m.model.SourceLen, TargetLen: m.model.TargetLen,
 			Shared: true, Dropout: 0.2,
@@ -23,27 +23,14 @@ func TestGNMTG1(t *testing.T) {
 		p.Layers = layers
 		return p
 	}
-	want := m.train(t, pipeline())
-	want.changes(t)
-	everyWay(t, m.batch, func(t *testing.T, w way) {
-		if got := m.train(t, w.of(pipeline())); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
+	checkG1(t, groupsWays([]int{1, 2, 3, 4}, m.batch), m.batch, byGroups, func(t testing.TB, w way) outcome {
+		return m.train(t, w.of(pipeline(t)))
 	})
-	for _, g := range []int{2, 3, 4} {
-		p := pipeline()
-		p.Groups = g
-		want := m.train(t, p)
-		everyWayOf(t, groupWays(g, m.batch), m.batch, func(t *testing.T, w way) {
-			if got := m.train(t, w.of(pipeline())); got != want {
-				t.Errorf("%d groups: got  %v\nwant %v", g, got, want)
-			}
-		})
-	}
 
 	// What sources have beyond their lengths, and targets beyond the last one that counts, changes nothing.
-	m.padding = 5
-	if got := m.train(t, pipeline()); got != want {
+	padded := m
+	padded.padding = 5
+	if got, want := padded.train(t, pipeline(t)), m.train(t, pipeline(t)); got != want {
 		t.Errorf("other padding: got  %v\nwant %v", got, want)
 	}
 }

@@ -1,10 +1,7 @@
 package gpipe
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -16,10 +13,6 @@ import (
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
-
-// groupWays are the ways to run a network with g groups, which must not change its
-// bits: over replicas too.
-func groupWays(g, examples int) []factor { return groupsWays([]int{g}, examples) }
 
 // groupsWays are the ways to run a network with each of these numbers of groups. Only the
 // groups may change its bits.
@@ -56,38 +49,13 @@ func groupsWays(groups []int, examples int) []factor {
 // pairwise-covering set of ways to run, replicas included. Groups are of different
 // sizes.
 func TestG1Replicas(t *testing.T) {
-	groups, ties := []int{1, 2, 3, 4, 6, 8, 12}, []string{"true", "false"}
-	if testing.Short() {
-		groups, ties = []int{3, 4}, ties[:1]
-	}
-	network := func(tied int) lm {
-		l := small
-		l.batch, l.steps = 29, 2
-		l.model.Tied = tied == 0
-		return l
-	}
-	type bits struct{ groups, tied int }
-	wants := map[bits]outcome{}
-	hashes := map[string]bits{}
-	for _, g := range groups {
-		for tied := range ties {
-			l := network(tied)
-			p := l.pipeline(t)
-			p.Groups = g
-			want := l.train(t, p)
-			want.changes(t)
-			if other, ok := hashes[want.hash]; ok {
-				t.Errorf("%v has the hash of %v: the bits do not show the groups", bits{g, tied}, other)
-			}
-			wants[bits{g, tied}], hashes[want.hash] = want, bits{g, tied}
-		}
-	}
-	everyWayOf(t, append(groupsWays(groups, 29), variants("tied", ties...)), 29, func(t *testing.T, w way) {
-		l := network(w.variant)
-		l.model.Fine = w.fine
-		if got, want := l.train(t, w.of(l.pipeline(t))), wants[bits{w.Groups, w.variant}]; got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
+	l := small
+	l.batch, l.steps = 29, 2
+	all := append(groupsWays([]int{1, 2, 3, 4, 6, 8, 12}, l.batch), variants("tied", "true", "false"))
+	checkG1(t, all, l.batch, byGroups, func(t testing.TB, w way) outcome {
+		l := l
+		l.model.Tied, l.model.Fine = w.variant == 0, w.fine
+		return l.train(t, w.of(l.pipeline(t)))
 	})
 }
 
@@ -146,80 +114,32 @@ func TestGroupsRefused(t *testing.T) {
 // the same tallies in float64, for each number of groups and of micro-batches, and for
 // each scope. With statistics of several replicas, a group may have a single value.
 func TestG1ReplicasOfImages(t *testing.T) {
-	type result struct {
-		hash    string
-		tallies string
-	}
-	type bits struct {
-		groups int
-		scope  Scope
-	}
-	all := []bits{{2, ReplicaScope}, {3, ReplicaScope}, {4, ReplicaScope}, {2, AllScope}, {3, AllScope}, {4, AllScope}, {4, 2}, {6, 3}, {6, 2}, {8, 2}, {8, 4}, {8, 8}}
-	if testing.Short() {
-		all = []bits{{4, ReplicaScope}, {3, AllScope}, {4, 2}}
+	statistics := []arithmetic{
+		{groups: 2}, {groups: 3}, {groups: 4},
+		{groups: 2, scope: AllScope}, {groups: 3, scope: AllScope}, {groups: 4, scope: AllScope},
+		{groups: 4, scope: 2}, {groups: 6, scope: 3}, {groups: 6, scope: 2}, {groups: 8, scope: 2}, {groups: 8, scope: 4}, {groups: 8, scope: 8},
 	}
 	var levels []string
-	for _, of := range all {
+	for _, of := range statistics {
 		levels = append(levels, fmt.Sprintf("G=%d,%v", of.groups, of.scope))
 	}
 	networks := []images{smallAmoebaNet, smallResNet}
 	for i := range networks {
 		networks[i].sizes = []int{17, 17, 13}
 	}
-	run := func(t *testing.T, n images, p Pipeline) result {
-		tr := n.open(t, p)
-		defer tr.Close()
-		for i := range n.sizes {
-			r, err := tr.Step(t.Context(), n.data(i))
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkTimeline(t, tr, r)
-		}
-		got := result{hash: tr.Hash()}
-		tallies := sha256.New()
-		byPath := map[string][]float64{}
-		for _, d := range tr.devices {
-			for _, m := range d.moving {
-				byPath[tr.net.paths[m.Mean]] = m.tally
-			}
-		}
-		for _, path := range slices.Sorted(maps.Keys(byPath)) {
-			fmt.Fprintln(tallies, path, byPath[path])
-		}
-		got.tallies = hex.EncodeToString(tallies.Sum(nil))
-		return got
-	}
-	type key struct {
-		bits
-		network, micro int
-	}
-	wants := map[key]result{}
-	want := func(k key) result {
-		if _, ok := wants[k]; !ok {
-			n := networks[k.network]
-			p := n.pipeline(t, false)
-			p.MicroBatches, p.Groups, p.BatchNormScope = k.micro, k.groups, k.scope
-			if k.scope != ReplicaScope {
-				p.Replicas = k.groups
-			}
-			wants[k] = run(t, n, p)
-		}
-		return wants[k]
-	}
-	ways := append(groupWays(4, 17), variants("network", "amoebanet", "resnet"))
-	ways[0] = factor{"bits", levels, func(w *way, i int) { w.Groups, w.BatchNormScope = all[i].groups, all[i].scope }}
-	everyWayOf(t, ways, 17, func(t *testing.T, w way) {
+	all := append(groupsWays([]int{4}, 17), variants("network", "amoebanet", "resnet"))
+	all[0] = factor{"statistics", levels, func(w *way, i int) { w.Groups, w.BatchNormScope = statistics[i].groups, statistics[i].scope }}
+	checkG1(t, all, 17, func(w *way) arithmetic {
 		n := networks[w.variant]
 		least := n.least
 		if w.BatchNormScope != ReplicaScope {
 			least, w.Replicas = 1, w.Groups
 		}
 		w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/w.Groups/least)
-		k := key{bits{w.Groups, w.BatchNormScope}, w.variant, w.MicroBatches}
-		if got := run(t, n, w.of(n.pipeline(t, w.fine))); got != want(k) {
-			t.Errorf("got  %v\nwant %v", got, want(k))
-		}
+		return n.arithmetic(*w)
+	}, func(t testing.TB, w way) outcome {
+		n := networks[w.variant]
+		return train(t, w.of(n.pipeline(t, w.fine)), len(n.sizes), n.data)
 	})
 }
 
@@ -293,12 +213,8 @@ func TestEvaluateFewExamples(t *testing.T) {
 // Divided updates: R replicas have one tensor of optimiser state together, to whole
 // blocks; averages of the weights, gradients and weights are those of undivided ones.
 func TestShardUpdate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	type result struct{ hash, averaged, gradients string }
-	l := large
-	l.steps = 2
+	l := blocky
 	run := func(r int, shard bool) (result, []*Plan) {
 		p := l.pipeline(t)
 		p.Replicas, p.Groups, p.Partitions, p.ShardUpdate = r, 4, 2, shard
@@ -345,8 +261,9 @@ func TestShardUpdate(t *testing.T) {
 			for replica := range r {
 				sum += plans[replica*2+k].Bytes[OptimizerState]
 			}
-			if least := whole[k].Bytes[OptimizerState]; sum < least || sum > least+int64(r)<<14 {
-				t.Errorf("R = %d, stage %d: %d bytes of state in all, want %d", r, k, sum, least)
+			const line = 64 // to which a whole tensor is rounded up
+			if want := whole[k].Bytes[OptimizerState]; sum <= want-line || sum > want+int64(r)<<14 {
+				t.Errorf("R = %d, stage %d: %d bytes of state in all, want %d", r, k, sum, want)
 			}
 		}
 	}

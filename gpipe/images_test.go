@@ -24,7 +24,8 @@ type images struct {
 	loss   nn.Loss
 	size   int // height and width
 	sizes  []int
-	least  int // examples of a micro-batch
+	least  int  // examples of a micro-batch
+	norm   bool // has batch norm
 }
 
 const imageClasses = 5
@@ -40,7 +41,7 @@ var smallAmoebaNet = images{
 		})
 	},
 	loss: nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: 0.1}},
-	size: 17, sizes: []int{9, 9, 8}, least: 2,
+	size: 17, sizes: []int{9, 9, 8}, least: 2, norm: true,
 }
 
 // smallAmoebaNetB has separable convolutions, and a drop-path that rises with the
@@ -53,7 +54,7 @@ var smallAmoebaNetB = images{
 		})
 	},
 	loss: nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: 0.1}},
-	size: 19, sizes: []int{9, 9, 8}, least: 2,
+	size: 19, sizes: []int{9, 9, 8}, least: 2, norm: true,
 }
 
 var smallResNet = images{
@@ -63,7 +64,7 @@ var smallResNet = images{
 		})
 	},
 	loss: nn.CrossEntropy{Smoothing: 0.1},
-	size: 33, sizes: []int{9, 9, 5}, least: 1,
+	size: 33, sizes: []int{9, 9, 5}, least: 1, norm: true,
 }
 
 // smallConvolutions has no batch norm: convolutions with biases of every kernel,
@@ -182,50 +183,30 @@ func (n images) open(t testing.TB, p Pipeline) *Trainer {
 // TestG1Images is G1 for networks with batch norm: one hash, moving averages
 // included, over a pairwise-covering set of ways to run at each M. M does not
 // divide the mini-batches, of which the last is short.
-func TestG1Images(t *testing.T) {
-	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet} {
-		t.Run(name, func(t *testing.T) {
-			wants := map[int]outcome{}
-			want := func(m int) outcome {
-				if _, ok := wants[m]; !ok {
-					p := n.pipeline(t, false)
-					p.MicroBatches = m
-					wants[m] = train(t, p, len(n.sizes), n.data)
-					wants[m].changes(t)
-				}
-				return wants[m]
-			}
-			everyWay(t, n.sizes[0], func(t *testing.T, w way) {
-				w.MicroBatches = min(w.MicroBatches, n.sizes[0]/n.least)
-				if got := train(t, w.of(n.pipeline(t, w.fine)), len(n.sizes), n.data); got != want(w.MicroBatches) {
-					t.Errorf("got  %v\nwant %v", got, want(w.MicroBatches))
-				}
-			})
-			// Each M has statistics of its own.
-			hashes := map[string]int{}
-			for m, o := range wants {
-				if other, ok := hashes[o.hash]; ok {
-					t.Errorf("M=%d and M=%d have one hash", m, other)
-				}
-				hashes[o.hash] = m
-			}
-			if len(hashes) < 4 {
-				t.Errorf("%d values of M", len(hashes))
-			}
-		})
-	}
+func TestG1Images(t *testing.T) { imagesG1(t, graph.F32) }
+
+func imagesG1(t *testing.T, dt graph.DType) {
+	networks := []images{smallConvolutions, smallAmoebaNet, smallAmoebaNetB, smallResNet}
+	all := append([]factor{variants("network", "convolutions", "amoebanet", "amoebanet-b", "resnet")}, factors...)
+	checkG1(t, all, 9, func(w *way) arithmetic {
+		n := networks[w.variant]
+		w.MicroBatches = min(w.MicroBatches, n.sizes[0]/n.least)
+		return n.arithmetic(*w)
+	}, func(t testing.TB, w way) outcome {
+		n := networks[w.variant]
+		p := w.of(n.pipeline(t, w.fine))
+		p.DType = dt
+		return train(t, p, len(n.sizes), n.data)
+	})
 }
 
-// TestG1Convolutions is G1 without batch norm: one hash over M as well.
-func TestG1Convolutions(t *testing.T) {
-	n := smallConvolutions
-	want := train(t, n.pipeline(t, false), len(n.sizes), n.data)
-	want.changes(t)
-	everyWay(t, n.sizes[0], func(t *testing.T, w way) {
-		if got := train(t, w.of(n.pipeline(t, false)), len(n.sizes), n.data); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
-	})
+// arithmetic is that of n's ways: micro-batches decide bits where they have batch norm's statistics.
+func (n images) arithmetic(w way) arithmetic {
+	a := arithmetic{variant: w.variant, groups: w.Groups}
+	if n.norm {
+		a.micro, a.scope = w.MicroBatches, w.BatchNormScope
+	}
+	return a
 }
 
 // TestMovingAverages: they move once a mini-batch, by the statistics of all its

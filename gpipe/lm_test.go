@@ -2,7 +2,11 @@ package gpipe
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"gpipebench/models/transformer"
@@ -68,6 +72,7 @@ func (l lm) data(i int) nn.Batch {
 type outcome struct {
 	hash, before, initial string
 	losses                string
+	tallies               string // of batch norms, as the last step left them
 }
 
 // train runs l's steps on p.
@@ -98,9 +103,24 @@ func train(t testing.TB, p Pipeline, steps int, data func(i int) nn.Batch) outco
 		o.losses += fmt.Sprintf("%.17g ", r.Loss)
 		checkTimeline(t, tr, r)
 	}
-	o.hash = tr.Hash()
+	o.hash, o.tallies = tr.Hash(), talliesOf(tr)
 	checkMemory(t, tr)
 	return o
+}
+
+// talliesOf is a digest of batch norms' tallies, which are in float64.
+func talliesOf(tr *Trainer) string {
+	byPath := map[string][]float64{}
+	for _, d := range tr.devices {
+		for _, m := range d.moving {
+			byPath[tr.net.paths[m.Mean]] = m.tally
+		}
+	}
+	digest := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(byPath)) {
+		fmt.Fprintln(digest, path, byPath[path])
+	}
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 // changes checks that training changes the weights: equal outcomes would prove

@@ -1,10 +1,14 @@
 package gpipe
 
 import (
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // mutant is a defect in the code that the guarantees' tests must notice.
@@ -133,7 +137,7 @@ var mutants = []mutant{
 				out[0][i] = d
 			}
 		}
-`, "TestG1Convolutions"},
+`, "TestG1Images$"},
 	{"one gradient for a value that leaves a layer twice", "../nn/trace/trace.go",
 		"if slices.Contains(out[:i], n) {", "if false {", "TestSameValueTwice"},
 	{"a loss of a caller without the mini-batch's count", "../nn/program/lower.go",
@@ -161,11 +165,102 @@ var mutants = []mutant{
 		"if d.at.Replica > 0 && !t.net.ShardUpdate {", "if d.at.Replica > 0 {", "TestResume$"},
 }
 
-// TestMutants makes one defect at a time and checks that the tests fail.
-func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the package, and runs its tests once for each mutant")
+// raceMutants each drop a lock, or hand something over too early. The race detector must notice.
+var raceMutants = []mutant{
+	{"an output on its way before F has computed it", "tasks.go",
+		`	err := r.timed(ctx, timeline.Forward, m, func() error {
+		r.load(st, m)
+		err := r.exec(ctx, prog, t, firstTime)
+		r.keepTallies(m)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	if r.isLast() {
+		err = r.collect(st, m)
+	} else {
+		r.output.ready <- m
+	}
+`, `	if !r.isLast() {
+		r.output.ready <- m
+	}
+	err := r.timed(ctx, timeline.Forward, m, func() error {
+		r.load(st, m)
+		err := r.exec(ctx, prog, t, firstTime)
+		r.keepTallies(m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if r.isLast() {
+		err = r.collect(st, m)
+	}
+`, "TestG1$"},
+	{"slots that are free before B has read them", "tasks.go",
+		`	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+		return err
+	}
+	r.residual.free(m)
+	r.poison(program.Residual)
+	if r.splits() && t.Kind == schedule.Backward {
+		r.lasting.free(m)
+		r.poison(program.Lasting)
+	}
+	r.poison(program.Statistics)
+	r.release(program.In, m%r.input.slots, &r.input)
+	if !r.isLast() {
+		r.release(program.DOut, m%r.gradient.slots, &r.gradient)
+	}
+`, `	r.release(program.In, m%r.input.slots, &r.input)
+	if !r.isLast() {
+		r.release(program.DOut, m%r.gradient.slots, &r.gradient)
+	}
+	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+		return err
+	}
+	r.residual.free(m)
+	if r.splits() && t.Kind == schedule.Backward {
+		r.lasting.free(m)
+	}
+`, "TestG1$"},
+	{"a sum of tied gradients in the place of one that is still sent", "update.go",
+		"	if e := <-sent; err == nil {\n		err = e\n	}\n	for _, j := range copies", "	for _, j := range copies", "TestG1$"},
+	{"traffic without a lock", "traffic.go",
+		"	t.mu.Lock()\n	defer t.mu.Unlock()\n	i := slices.IndexFunc", "	i := slices.IndexFunc", "TestG1$"},
+	{"predictions of several replicas at once", "tensors.go",
+		"			r.predicted.Lock() // by one replica at a time\n			defer r.predicted.Unlock()\n", "", "TestEvaluateReplicas$"},
+	{"a kernel whose other threads are not waited for", "../nn/program/pool.go",
+		"	for spins := 1; p.pending.Load() != 0; spins++ {\n", "	for spins := 1; spins < 0; spins++ {\n", "TestG1$"},
+	{"a thread that says it is done before it begins", "../nn/program/pool.go",
+		"		p.attempt(part)\n		p.pending.Add(-1)\n", "		p.pending.Add(-1)\n		p.attempt(part)\n", "TestG1$"},
+	{"a sender that does not wait for the copy", "transport/channels.go",
+		"	<-p.taken // the receiver copies without waiting for anything of the session\n", "", "TestG1$"},
+	{"lines made without a lock", "transport/channels.go",
+		"	m.mu.Lock()\n	defer m.mu.Unlock()\n	l := m.lines[r.Line()]\n", "	l := m.lines[r.Line()]\n", "TestG1$"},
+	{"a queue of frames without a lock", "transport/sockets/peer.go",
+		"	p.mu.Lock()\n	p.queue = append(p.queue, f)\n	p.mu.Unlock()\n", "	p.queue = append(p.queue, f)\n", "TestReplicasInProcesses$"},
+	{"gatherings without a lock", "transport/sockets/session.go",
+		"	s.mu.Lock()\n	defer s.mu.Unlock()\n	g := s.groups[of]\n", "	g := s.groups[of]\n", "TestReplicasInProcesses$"},
+}
+
+// TestMutants makes one defect at a time and checks that the tests fail, already under -short.
+func TestMutants(t *testing.T) {
+	mutate(t, mutants, []string{"--- FAIL", "panic", "fatal error"}, nil)
+}
+
+// TestRaceMutants does that with defects in what goroutines share, under the race detector.
+func TestRaceMutants(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("no gcc, which the race detector needs")
+	}
+	mutate(t, raceMutants, []string{"DATA RACE"}, []string{"CGO_ENABLED=1", "GORACE=halt_on_error=1"}, "-race", "-tags=purego")
+}
+
+// mutate runs mutants, which must print one of the signs of a failure.
+func mutate(t *testing.T, mutants []mutant, signs, environment []string, flags ...string) {
+	testkit.Deep(t)
 	if os.Getenv(mutantVariable) != "" {
 		t.Skip("this is a mutant")
 	}
@@ -173,27 +268,34 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Skip("no go command")
 	}
-	program, environment := schemata(t, goCommand, mutants)
+	environment = append(os.Environ(), environment...)
+	program := schemata(t, goCommand, mutants, environment, flags)
 	run := func(i int, test string) (out string, err error) {
-		cmd := exec.CommandContext(t.Context(), program, "-test.timeout=60s", "-test.failfast", "-test.run", test)
-		cmd.Env = environment(i)
+		cmd := exec.CommandContext(t.Context(), program, "-test.short", "-test.timeout=5m", "-test.failfast", "-test.run", test)
+		cmd.Env = append(environment, mutantVariable+"="+active(i))
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
+	tests := map[string]bool{}
 	for i, m := range mutants {
+		if !testkit.InShard(i) {
+			continue
+		}
+		tests[m.test] = true
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			out, err := run(i, m.test)
 			switch {
 			case err == nil:
 				t.Errorf("the tests pass all the same:\n%s", out)
-			case !strings.Contains(out, "--- FAIL") && !strings.Contains(out, "panic") && !strings.Contains(out, "fatal error"):
+			case !slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(out, sign) }):
 				t.Errorf("no test has failed: %v\n%s", err, out)
 			}
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		if out, err := run(-1, "TestG1$"); err != nil {
+		t.Parallel()
+		if out, err := run(-1, strings.Join(slices.Sorted(maps.Keys(tests)), "|")); err != nil {
 			t.Fatalf("the tests fail without a mutation: %v\n%s", err, out)
 		}
 	})

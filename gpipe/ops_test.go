@@ -108,13 +108,7 @@ func TestG1OfOwnOps(t *testing.T) {
 	if d, err := p.Describe(InputOf(ownData(0))); err != nil || len(d.OutsideContract) > 0 {
 		t.Fatalf("outside the contract: %v, %v", d, err)
 	}
-	want := train(t, p, 3, ownData)
-	want.changes(t)
-	everyWay(t, 9, func(t *testing.T, w way) {
-		if got := train(t, w.of(p), 3, ownData); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
-	})
+	checkG1(t, factors, 9, byVariant, func(t testing.TB, w way) outcome { return train(t, w.of(p), 3, ownData) })
 }
 
 // An op that promises nothing is listed, and the weights depend on M.

@@ -16,7 +16,7 @@ import (
 var smallSSD = images{
 	layers: func(bool) ([]nn.Layer, error) { return ssd.New(ssd.Config{Width: 4, Classes: imageClasses, Image: 70}) },
 	loss:   ssd.Loss{},
-	size:   70, sizes: []int{4, 4, 3}, least: 1,
+	size:   70, sizes: []int{4, 4, 3}, least: 1, norm: true,
 }
 
 // TestG1Spatial is G1 for stages whose images are divided over parts: the hash of the
@@ -38,31 +38,12 @@ func TestG1Spatial(t *testing.T) {
 			}
 		}},
 	)
-	steps := 3 // the last of them short
-	if testing.Short() {
-		steps = 1
-	}
-	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions, "ssd": smallSSD} {
-		if testing.Short() && name != "convolutions" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			wants := map[int]outcome{}
-			for m := 1; m <= 2; m++ {
-				p := n.pipeline(t, false)
-				p.MicroBatches, p.Groups = m, 2
-				wants[m] = train(t, p, steps, n.data)
-				wants[m].changes(t)
-			}
-			everyWayOf(t, all, n.sizes[0], func(t *testing.T, w way) {
-				p := w.of(n.pipeline(t, false))
-				p.Spatial = w.Spatial
-				if got := train(t, p, steps, n.data); got != wants[w.MicroBatches] {
-					t.Errorf("got  %v\nwant %v", got, wants[w.MicroBatches])
-				}
-			})
-		})
-	}
+	networks := []images{smallAmoebaNet, smallAmoebaNetB, smallResNet, smallConvolutions, smallSSD}
+	all = append(all, variants("network", "amoebanet", "amoebanet-b", "resnet", "convolutions", "ssd"))
+	checkG1(t, all, 4, func(w *way) arithmetic { return networks[w.variant].arithmetic(*w) }, func(t testing.TB, w way) outcome {
+		n := networks[w.variant]
+		return train(t, w.of(n.pipeline(t, false)), len(n.sizes), n.data) // the last of them short
+	})
 }
 
 // TestSpatialPurposes: evaluations and predictions of a divided network have the bits of the

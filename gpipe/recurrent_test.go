@@ -40,25 +40,11 @@ func recurrent(t testing.TB, inside bool) (translation, Pipeline) {
 // TestRecurrentG1 is TestG1 for scans over time: gradients of their weights have one chain
 // over the examples, and within each over the steps, whatever the micro-batches.
 func TestRecurrentG1(t *testing.T) {
-	m, p := recurrent(t, false)
-	want := m.train(t, p)
-	want.changes(t)
-	everyWay(t, m.batch, func(t *testing.T, w way) {
+	m, _ := recurrent(t, false)
+	checkG1(t, groupsWays([]int{1, 2, 4}, m.batch), m.batch, byGroups, func(t testing.TB, w way) outcome {
 		_, p := recurrent(t, false)
-		if got := m.train(t, w.of(p)); got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
+		return m.train(t, w.of(p))
 	})
-	for _, g := range []int{2, 4} {
-		p.Groups = g
-		want := m.train(t, p)
-		everyWayOf(t, groupWays(g, m.batch), m.batch, func(t *testing.T, w way) {
-			_, p := recurrent(t, false)
-			if got := m.train(t, w.of(p)); got != want {
-				t.Errorf("%d groups: got  %v\nwant %v", g, got, want)
-			}
-		})
-	}
 }
 
 // TestRecurrentInside: a scan that projects its input inside has the losses of the first

@@ -17,8 +17,8 @@ import (
 // schemata compiles this package's tests once, with all mutants in them (Untch, Offutt and
 // Harrold, Mutation Analysis Using Mutant Schemata, ISSTA 1993): a function that has one
 // calls a copy of itself with the defect, if the environment has the mutant's number.
-// Nothing on disk changes. It returns the program, and the environment of a mutant.
-func schemata(t *testing.T, goCommand string, mutants []mutant) (program string, environment func(i int) []string) {
+// Nothing on disk changes. It returns the program.
+func schemata(t *testing.T, goCommand string, mutants []mutant, environment, flags []string) (program string) {
 	t.Helper()
 	dir := t.TempDir()
 	overlay := map[string]string{}
@@ -59,14 +59,17 @@ var activeMutant = os.Getenv("`+mutantVariable+`")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutants.test")
+	list := filepath.Join(dir, "overlay.json")
+	program = filepath.Join(dir, "mutants.test")
 	if err := os.WriteFile(list, replace, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(goCommand, "test", "-c", "-vet=off", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
+	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-c", "-vet=off", "-overlay", list, "-o", program}, flags, []string{"."})...)
+	cmd.Env = environment
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the mutants do not compile: %v\n%s", err, out)
 	}
-	return program, func(i int) []string { return append(os.Environ(), mutantVariable+"="+active(i)) }
+	return program
 }
 
 // mutantVariable is set in a process that is a mutant.

@@ -194,23 +194,25 @@ func TestResumeUnderAnySchedule(t *testing.T) {
 	whole := r.open(t, 0)
 	state := stateOf(t, whole)
 	ways := slices.DeleteFunc(slices.Clone(factors), func(f factor) bool { return f.name == "cut" || f.name == "partitioner" })
-	everyWayOf(t, ways, l.batch, func(t *testing.T, w way) {
-		r.ways = []func(*Pipeline){func(p *Pipeline) { *p = w.of(*p) }}
-		tr := r.open(t, 0)
-		if err := tr.Restore(state); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := sumOfState(stateOf(t, tr)), sumOfState(stateOf(t, whole)); got != want {
-			t.Error("another state at once")
-		}
-		if got, want := r.step(t, tr), r.step(t, whole); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-		state = stateOf(t, tr)
-		if got, want := sumOfState(state), sumOfState(stateOf(t, whole)); got != want {
-			t.Errorf("another state after step %d", tr.Steps())
-		}
-	})
+	for name, w := range everyWay(ways, l.batch) {
+		t.Run(name, func(t *testing.T) {
+			r.ways = []func(*Pipeline){func(p *Pipeline) { *p = w.of(*p) }}
+			tr := r.open(t, 0)
+			if err := tr.Restore(state); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := sumOfState(stateOf(t, tr)), sumOfState(stateOf(t, whole)); got != want {
+				t.Error("another state at once")
+			}
+			if got, want := r.step(t, tr), r.step(t, whole); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			state = stateOf(t, tr)
+			if got, want := sumOfState(state), sumOfState(stateOf(t, whole)); got != want {
+				t.Errorf("another state after step %d", tr.Steps())
+			}
+		})
+	}
 }
 
 // A state is a copy, and the memory of one that is not needed any more is used again.

@@ -19,55 +19,23 @@ import (
 // of a translator's table with two and with three uses, and of a language model's.
 // Dropout and clipping are on. Each run is checked for memory (G2) and work (G3).
 func TestGatherTied(t *testing.T) {
-	groups := []int{1, 2, 3, 4, 5, 6, 7, 8}
-	if testing.Short() {
-		groups = []int{1, 3, 4}
-	}
 	language := small
 	language.batch, language.steps = 17, 2
 	translator := smallTranslation
 	translator.batch, translator.steps = 17, 2
-	runs := []func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome{
-		translator.changed(transformer.TieAll),
-		translator.changed(transformer.TieSoftmax),
-		func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
+	all := slices.DeleteFunc(groupsWays([]int{1, 2, 3, 4, 5, 6, 7, 8}, 17), func(f factor) bool { return f.name == "update" })
+	all = append(all, variants("network", "all", "softmax", "language model"),
+		factor{"gradients", []string{"gathered"}, func(w *way, _ int) { w.TiedGradients = GatherTied }}) // the plain way's are reduced
+	checkG1(t, all, 17, byGroups, func(t testing.TB, w way) outcome {
+		if w.variant == 2 {
 			l := language
-			l.model.Fine = fine
-			return l.train(t, change(l.pipeline(t)))
-		},
-	}
-	type bits struct{ groups, network int }
-	wants := map[bits]outcome{}
-	for i, run := range runs {
-		for _, g := range groups {
-			want := run(t, false, func(p Pipeline) Pipeline {
-				p.Groups = g
-				return p
-			})
-			want.changes(t)
-			wants[bits{g, i}] = want
+			l.model.Fine = w.fine
+			return l.train(t, w.of(l.pipeline(t)))
 		}
-	}
-	all := slices.DeleteFunc(groupsWays(groups, 17), func(f factor) bool { return f.name == "update" })
-	everyWayOf(t, append(all, variants("network", "all", "softmax", "language model")), 17, func(t *testing.T, w way) {
-		got := runs[w.variant](t, w.fine, func(p Pipeline) Pipeline {
-			p = w.of(p)
-			p.TiedGradients = GatherTied
-			return p
-		})
-		if want := wants[bits{w.Groups, w.variant}]; got != want {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
+		m := translator
+		m.model.Tie, m.model.Fine = []transformer.Tie{transformer.TieAll, transformer.TieSoftmax}[w.variant], w.fine
+		return m.train(t, w.of(m.pipeline(t)))
 	})
-}
-
-// changed is a run of a translator tied in a way.
-func (m translation) changed(tie transformer.Tie) func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
-	return func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
-		m := m
-		m.model.Tie, m.model.Fine = tie, fine
-		return m.train(t, change(m.pipeline(t)))
-	}
 }
 
 // The plan has, besides what a reduced training's has, the rows of all replicas with their
