@@ -74,22 +74,26 @@ func TestReplicasInProcesses(t *testing.T) {
 		return p
 	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
-	for _, c := range []struct {
+	cases := []struct {
 		name     string
 		spread   cluster.Spread
 		shard    bool
 		pipeline func() Pipeline
 		data     func(i int) nn.Batch
 	}{
-		{"one a replica", cluster.Spread{Replicas: 2, Stages: 1, Processes: 2}, false, language, small.data},
 		{"one a device", cluster.Spread{Replicas: 2, Stages: 2, Processes: 4}, false, language, small.data},
-		{"divided updates", cluster.Spread{Replicas: 4, Stages: 1, Processes: 2}, true, language, small.data},
 		{"by stage", cluster.Spread{Replicas: 2, Stages: 2, Processes: 2, ByStage: true}, true, language, small.data},
+		{"gathered rows of stages", cluster.Spread{Replicas: 2, Stages: 2, Processes: 4}, false, gathered, small.data},
+		{"one a replica", cluster.Spread{Replicas: 2, Stages: 1, Processes: 2}, false, language, small.data},
+		{"divided updates", cluster.Spread{Replicas: 4, Stages: 1, Processes: 2}, true, language, small.data},
 		{"across", cluster.Spread{Replicas: 2, Stages: 3, Processes: 3}, false, language, small.data},
 		{"gathered rows", cluster.Spread{Replicas: 4, Stages: 1, Processes: 4}, false, gathered, small.data},
-		{"gathered rows of stages", cluster.Spread{Replicas: 2, Stages: 2, Processes: 4}, false, gathered, small.data},
 		{"batch norm", cluster.Spread{Replicas: 2, Stages: 2, Processes: 3}, false, convolutions, images},
-	} {
+	}
+	if testing.Short() {
+		cases = cases[:3]
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			open := func(p Pipeline) *Trainer {
 				p.Replicas, p.Partitions, p.ShardUpdate = c.spread.Replicas, c.spread.Stages, c.shard

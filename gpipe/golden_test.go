@@ -1,0 +1,86 @@
+package gpipe
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"testing"
+
+	"gpipebench/internal/kernel"
+	"gpipebench/models/gnmt"
+)
+
+// TestGolden compares the SHA-256 of weights after small trainings with testdata/golden.json,
+// which has one for each profile of kernels: the bits stay as they are from one version of
+// the code to the next. After a change that must change them, run it with -update on every
+// profile, and say so.
+func TestGolden(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the hashes are those of amd64")
+	}
+	const file = "testdata/golden.json"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := map[string]map[string]string{} // by training and profile
+	if err := json.Unmarshal(text, &golden); err != nil {
+		t.Fatal(err)
+	}
+	pieces := func(p Pipeline) Pipeline {
+		p.Partitions, p.MicroBatches = 2, 2
+		return p
+	}
+	for name, hash := range map[string]func(t *testing.T) string{
+		"transformer-lm":      func(t *testing.T) string { return blocky.train(t, pieces(blocky.pipeline(t))).hash },
+		"transformer-lm-bf16": func(t *testing.T) string { return blocky.train(t, pieces(blocky.pipeline(t)).bf16()).hash },
+		"transformer": func(t *testing.T) string {
+			return smallTranslation.train(t, pieces(smallTranslation.pipeline(t))).hash
+		},
+		"gnmt": func(t *testing.T) string { return smallTranslation.train(t, pieces(recurrentTranslator(t))).hash },
+		"resnet": func(t *testing.T) string {
+			return train(t, pieces(smallResNet.pipeline(t, false)), 2, smallResNet.data).hash
+		},
+		"amoebanet-d": func(t *testing.T) string {
+			return train(t, pieces(smallAmoebaNet.pipeline(t, false)), 2, smallAmoebaNet.data).hash
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := hash(t)
+			if *update {
+				if golden[name] == nil {
+					golden[name] = map[string]string{}
+				}
+				golden[name][kernel.Profile()] = got
+				return
+			}
+			if want := golden[name][kernel.Profile()]; got != want {
+				t.Errorf("weights %s on %s kernels, want %q", got, kernel.Profile(), want)
+			}
+		})
+	}
+	if *update {
+		text, err := json.MarshalIndent(golden, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// recurrentTranslator is GNMT for the data of smallTranslation.
+func recurrentTranslator(t testing.TB) Pipeline {
+	t.Helper()
+	m := smallTranslation.model
+	layers, err := gnmt.New(gnmt.Config{
+		Layers: 3, Dim: 10, SourceVocab: m.SourceVocab, SourceLen: m.SourceLen, TargetLen: m.TargetLen, Shared: true, Dropout: 0.2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := smallTranslation.pipeline(t)
+	p.Layers = layers
+	return p
+}
