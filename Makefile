@@ -8,27 +8,41 @@ EXPERIMENTS := $(shell sed -n 's/^experiment: //p' experiments/*/*/spec.yaml)
 # The papers whose experiments are not those of reproduce.
 PAPERS := $(filter-out gpipe,$(patsubst experiments/%/claims.yaml,%,$(wildcard experiments/*/claims.yaml)))
 
-.PHONY: build corpus icons emoji test mpi mpi-ompi mpi-mpich faults race lint check bench reproduce report check-report reference verify clean $(EXPERIMENTS) $(PAPERS)
+.PHONY: build corpus icons emoji test ci long golden race mpi mpi-ompi mpi-mpich tools lint deep deep-shard test-times check bench reproduce report check-report reference verify clean $(EXPERIMENTS) $(PAPERS)
 
 build:
 	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
 
-# The whole suite on this machine's best kernels, then what kernels touch once more on
-# the others, AVX2 (AVX-512 masked off) and portable Go: of pipelines the tests that compare
-# bits, memory and PyTorch. Among the tests: README's tables and results/reference/tables
-# are what the records give.
-KERNELS := ./internal/kernel ./nn/... ./models/... ./gpipe/reduction
-BITS := G1|G2|ToTheFloat|PyTorch|Definition|Derivatives|LARS|Decode|ClosedForm|SmallerFits
-test: lint mpi
-	$(GO) test -timeout 30m ./...
-	GODEBUG=cpu.avx512f=off $(GO) test -short -timeout 30m $(KERNELS)
-	GODEBUG=cpu.avx512f=off $(GO) test -short -timeout 30m ./gpipe -run '$(BITS)'
-	$(GO) test -tags purego -short -timeout 30m $(KERNELS)
-	$(GO) test -tags purego -short -timeout 30m ./gpipe -run '$(BITS)'
+# Tests in three tiers; docs/CONTRIBUTING.md says what is in which. The short tests, on this
+# machine's best kernels, are what a person waits for.
+test:
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -vet=off -short -timeout 30m ./...
+
+ci: lint long golden race mpi check-report
+
+# What the short tests leave out, in the packages that have such tests.
+LONG = $$(grep -rlE 'testkit\.CI\(|testing\.Short\(\)' --include='*_test.go' --exclude-dir=testkit . | xargs -n1 dirname | sort -u)
+long:
+	$(GO) test -vet=off -timeout 30m $(LONG)
+
+# Trainings whose weights' SHA-256 is known, on each profile of kernels: this machine's best, AVX2
+# (AVX-512 masked off) and portable Go.
+golden:
+	$(GO) test -vet=off ./gpipe -run Golden
+	GODEBUG=cpu.avx512f=off $(GO) test -vet=off ./gpipe -run Golden
+	$(GO) test -vet=off -tags purego ./gpipe -run Golden
+
+# The race detector, which needs cgo and cannot see into assembly, over tests of what shares memory.
+race:
+	CGO_ENABLED=1 $(GO) test -vet=off -race -tags purego -short -timeout 30m -run '$(RACED)' ./gpipe ./gpipe/transport/... ./nn/program
 
 # The transport over MPI, with each MPI that is installed: the conformance suite, and
-# trainings in processes that mpirun starts. The go command takes a package that was
-# compiled with one MPI for that of another, unless C flags differ.
+# trainings in processes that mpirun starts. With MPI=required, as CI has it, an MPI that
+# is missing is a failure. The go command takes a package that was compiled with one MPI
+# for that of another, unless C flags differ.
+MPI ?= $(if $(filter true 1,$(CI)),required)
 mpi: mpi-ompi mpi-mpich
 
 mpi-ompi: TAG = mpi
@@ -37,34 +51,69 @@ mpi-ompi mpi-mpich: mpi-%:
 	@if pkg-config --exists $* 2>/dev/null && command -v mpirun >/dev/null; then set -e; \
 		export CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -DWITH_$*"; \
 		$(GO) vet -tags $(TAG) ./gpipe/transport/mpi/... ./cmd/gpipebench; \
-		$(GO) test -count=1 -tags $(TAG) ./gpipe/transport/mpi; \
-		$(GO) test -count=1 -tags $(TAG) ./cmd/gpipebench -run TestTransportMPI; \
-	else echo "$*, a package of pkg-config's, or mpirun is not installed: the transport over this MPI is not tested"; fi
+		$(GO) test -count=1 -vet=off -tags $(TAG) ./gpipe/transport/mpi; \
+		$(GO) test -count=1 -vet=off -parallel 4 -tags $(TAG) ./cmd/gpipebench -run TestTransportMPI; \
+	else echo "$@: $(if $(filter required,$(MPI)),failed,skipped): pkg-config, its package $* or mpirun is missing (Debian: pkg-config libopenmpi-dev libmpich-dev)"; \
+		test "$(MPI)" != required; fi
 
-# The program, on bad inputs and faults: a part of test by itself.
-faults:
-	$(GO) test -count=1 ./faults
-
-# The race detector needs cgo and cannot see into assembly. Neither an experiment's own folder nor
-# these packages start a goroutine; what they call and does is among the packages that are watched.
-# That functions of experiments which run beside one another share nothing is a test of its own.
-ALONE := internal/kernel internal/stats gpipe/schedule gpipe/timeline gpipe/planner gpipe/partition \
-	lab/claims lab/page lab/plot simulate
-race:
-	@if grep -lE '^[[:space:]]*go (func|[a-zA-Z.]+\()|\.Go\(' $$(ls $(ALONE:=/*.go) experiments/*/*/*.go experiments/*/*/*/*.go | grep -v _test.go); then \
-		echo "start goroutines, and make race leaves them out: want them in it"; exit 1; fi
-	CGO_ENABLED=1 $(GO) test -race -tags purego -short -timeout 30m \
-		$$($(GO) list ./... | grep -vE "^$$($(GO) list -m)/($$(echo $(ALONE) | tr ' ' '|')|experiments/[a-z0-9]+/.*)$$")
-
-# Generated assembly must be what its generator makes.
-lint:
-	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
-	$(GO) vet ./...
-	$(GO) vet -tags purego ./...
-	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
-	cd examples/outside && $(GO) vet ./... && $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+# staticcheck, and that generated assembly is what its generator makes. The tools are a module of
+# their own, whose go.sum pins them.
+tools:
+	$(GO) build -C tools -o ../bin/ tool ./times
+lint: tools
+	$(GO) vet -tags purego ./internal/kernel
+	bin/staticcheck ./...
+	cd examples/outside && $(GO) vet ./... && ../../bin/staticcheck ./...
 	$(GO) generate ./internal/kernel
 	git diff --exit-code -- internal/kernel
+
+# What takes minutes, in shards of at most four; deep-shard runs the one that the commit's tree
+# chooses. A shard 2of4 of mutants has every fourth mutant, from the second.
+DEEP := $(foreach i,1 2 3 4,mutants-$(i)of4) $(foreach i,1 2 3 4,forgeries-$(i)of4) $(foreach i,1 2 3 4,specs-$(i)of4) \
+	faults-1of1 trainings-1of1 avx2-1of1 purego-1of1 race-1of1 fuzz-1of2 fuzz-2of2 systems
+deep: $(DEEP:%=deep-%)
+deep-shard:
+	@set -- $(DEEP); shift $$((0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-8) % $$#)); \
+	echo "shard $$1"; $(MAKE) "deep-$$1"
+
+DEEPLY = GPIPEBENCH_DEEP=1 GPIPEBENCH_SHARD=$(subst of,/,$*) $(GO) test -vet=off -timeout 60m
+deep-mutants-%:
+	$(DEEPLY) ./gpipe -run Mutants
+deep-specs-%:
+	$(DEEPLY) ./experiments
+deep-forgeries-%:
+	$(DEEPLY) ./lab/...
+deep-faults-%:
+	$(DEEPLY) ./cmd/gpipebench
+deep-trainings-%:
+	$(DEEPLY) ./train ./simulate ./datasets/...
+# Full covers on the other profiles of kernels.
+COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel
+deep-avx2-%:
+	GODEBUG=cpu.avx512f=off $(DEEPLY) $(COVERED)
+deep-purego-%:
+	$(DEEPLY) -tags purego $(COVERED)
+deep-race-%:
+	CGO_ENABLED=1 $(DEEPLY) -race -tags purego -short ./gpipe ./gpipe/transport/... ./nn/program ./train
+# Every fuzz target for some seconds.
+deep-fuzz-%:
+	@set -e; i=0; grep -rHE '^func Fuzz' --include='*_test.go' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort | while read -r package target; do \
+		i=$$((i+1)); test $$((i % $(word 2,$(subst of, ,$*)))) = $$(($(word 1,$(subst of, ,$*)) - 1)) || continue; \
+		$(GO) test -vet=off $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime 8s; done
+
+# The program built for other systems, and vet of the packages that have files for some of
+# them only: this system compiles those of its own.
+SYSTEMS := windows/amd64 darwin/arm64 freebsd/amd64 linux/arm64
+deep-systems:
+	@set -e; export CGO_ENABLED=0; \
+	each() { for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} "$$@" || { echo "$$s: failed"; exit 1; }; done; }; \
+	each $(GO) build -o /dev/null ./cmd/gpipebench; \
+	each $(GO) vet $$(each $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./... | sort -u)
+
+# Where the time of tests goes: make test-times ARGS="-short ./gpipe/...".
+ARGS ?= -short ./...
+test-times: tools
+	bin/times -count=1 $(ARGS)
 
 # That training does not depend on K, and what it does on M, at the smoke
 # profile; a verdict for each claim from the reference.
