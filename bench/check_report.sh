@@ -9,7 +9,7 @@
 #	a desk shows what was measured in every table, and every verdict, without scrolling,
 #	and the first figure is of an experiment.
 #
-# It takes some ten seconds, and skips where there is no browser.
+# It takes some ten seconds. Where there is no browser it skips, or fails if CI is set.
 #
 #	bench/check_report.sh results/local/report.html [directory for screenshots]
 set -eu
@@ -19,7 +19,10 @@ browser=
 for name in chromium chromium-browser google-chrome; do
 	if command -v "$name" >/dev/null; then browser=$name; break; fi
 done
-if [ -z "$browser" ]; then echo "check-report: skipped, because there is no Chromium here"; exit 0; fi
+if [ -z "$browser" ]; then
+	if [ -n "${CI:-}" ]; then echo "check-report: failed: want Chromium"; exit 1; fi
+	echo "check-report: skipped, because there is no Chromium here"; exit 0
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cat >"$scratch/check.js" <<'SCRIPT'
