@@ -8,7 +8,7 @@ EXPERIMENTS := $(shell sed -n 's/^experiment: //p' experiments/*/*/spec.yaml)
 # The papers whose experiments are not those of reproduce.
 PAPERS := $(filter-out gpipe,$(patsubst experiments/%/claims.yaml,%,$(wildcard experiments/*/claims.yaml)))
 
-.PHONY: build corpus icons emoji test mpi mpi-ompi mpi-mpich faults race lint check bench reproduce report check-report reference verify clean $(EXPERIMENTS) $(PAPERS)
+.PHONY: build corpus icons emoji test mpi mpi-ompi mpi-mpich systems faults race lint check bench reproduce report check-report reference verify clean $(EXPERIMENTS) $(PAPERS)
 
 build:
 	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
@@ -43,6 +43,15 @@ mpi-ompi mpi-mpich: mpi-%:
 		$(GO) test -count=1 -parallel 4 -tags $(TAG) ./cmd/gpipebench -run TestTransportMPI; \
 	else echo "$@: $(if $(filter required,$(MPI)),failed,skipped): pkg-config, its package $* or mpirun is missing (Debian: pkg-config libopenmpi-dev libmpich-dev)"; \
 		test "$(MPI)" != required; fi
+
+# The program built for other systems, and vet of the packages that have files for some of
+# them only: this system compiles those of its own.
+SYSTEMS := windows/amd64 darwin/arm64 freebsd/amd64 linux/arm64
+systems:
+	@set -e; export CGO_ENABLED=0; \
+	each() { for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} "$$@" || { echo "$$s: failed"; exit 1; }; done; }; \
+	each $(GO) build -o /dev/null ./cmd/gpipebench; \
+	each $(GO) vet $$(each $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./... | sort -u)
 
 # The program, on bad inputs and faults: a part of test by itself.
 faults:
