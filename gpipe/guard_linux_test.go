@@ -107,6 +107,23 @@ func TestChunkPlansSufficeToTheFloat(t *testing.T) {
 	}
 }
 
+// The same for B in two parts, I and W.
+func TestSplitPlansSufficeToTheFloat(t *testing.T) {
+	testkit.NotRaced(t)
+	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
+		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
+			with := func(p Pipeline) Pipeline {
+				p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = 3, 4, s, c
+				p.Devices = []Device{{Threads: 2}}
+				return p
+			}
+			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
+			sufficesToTheFloat(t, with(small.pipeline(t).bf16()), small.data(0))
+			sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
+		}
+	}
+}
+
 // TestGatheredPlansSufficeToTheFloat: the same for the rows of gathered gradients, and the
 // table with which they are added up.
 func TestGatheredPlansSufficeToTheFloat(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -48,23 +47,6 @@ func TestZeroBubbleMemory(t *testing.T) {
 					t.Errorf("%v %v, stage %d: %d floats of residuals, want %d (M_B %d, M_W %d)", dt, s, k+1, got, want, mB, mW)
 				}
 			}
-		}
-	}
-}
-
-// No kernel of I or W reaches beyond the planned bytes, and with one float less, one does.
-func TestSplitPlansSufficeToTheFloat(t *testing.T) {
-	testkit.NotRaced(t)
-	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
-		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
-			with := func(p Pipeline) Pipeline {
-				p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = 3, 4, s, c
-				p.Devices = []Device{{Threads: 2}}
-				return p
-			}
-			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
-			sufficesToTheFloat(t, with(small.pipeline(t).bf16()), small.data(0))
-			sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
 		}
 	}
 }

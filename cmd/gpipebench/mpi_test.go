@@ -43,6 +43,7 @@ func overMPI(t *testing.T, processes int, args ...string) (c *exec.Cmd, mark str
 
 // What processes train that MPI connects has the bits of one process.
 func TestTransportMPI(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		processes int
 		flags     string
@@ -95,6 +96,7 @@ func TestTransportMPIDiffers(t *testing.T) {
 
 // A process that never comes to MPI_Init ends the run after the time limit.
 func TestTransportMPILate(t *testing.T) {
+	t.Parallel()
 	c, _ := overMPI(t, 1, slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny, []string{":", "-n", "1", "sleep", "100"})...)
 	c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=2s")
 	var said bytes.Buffer
@@ -109,6 +111,7 @@ func TestTransportMPILate(t *testing.T) {
 // A rank that fails, is stopped or killed ends the run everywhere: with one line of this
 // program about it, or of mpirun, which sees a process die before the others do.
 func TestTransportMPIFails(t *testing.T) {
+	t.Parallel()
 	for _, f := range []struct {
 		name   string
 		signal syscall.Signal
@@ -116,14 +119,15 @@ func TestTransportMPIFails(t *testing.T) {
 		says   string // ours; "": mpirun's
 	}{
 		{"terminate rank 1", syscall.SIGTERM, 1, "rank 1"},
-		{"stop rank 2", syscall.SIGSTOP, 2, "is gone: it has been silent for 3 s"},
+		{"stop rank 2", syscall.SIGSTOP, 2, "is gone: it has been silent for 5 s"},
 		{"stop rank 0", syscall.SIGSTOP, 0, "rank 0 (replica 0, on "},
 		{"kill rank 1", syscall.SIGKILL, 1, ""},
 		{"kill rank 0", syscall.SIGKILL, 0, ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			c, mark := overMPI(t, 3, slices.Concat([]string{"train", "--transport", "mpi"}, strings.Fields("--replicas 3 -m 1 --steps 1000000 --eval-every 2"), tiny)...)
-			c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=3s")
+			c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=5s")
 			said := &watched{}
 			c.Stdout, c.Stderr = said, said
 			if err := c.Start(); err != nil {
