@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/gpipe/delayed"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/gpipe/stability"
 	"gpipebench/experiments/gpipe/table2"
 	"gpipebench/lab"
@@ -32,7 +32,7 @@ func TestSeedsNote(t *testing.T) {
 		old, seed, want string
 	}{
 		{table2.Definition, "\nseed: 1\n", "\nseed: 0\n", "x.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
-		{delayed.Definition, "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
+		{gpipe.Paper.Experiment("delayed-reduction"), "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
 		{stability.Definition, "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
 	} {
 		err := labtest.Refused(t, c.of, c.old, c.seed)

@@ -7,13 +7,8 @@ import (
 	"gpipebench/experiments/gpipe/ablation"
 	"gpipebench/experiments/gpipe/breakdown"
 	"gpipebench/experiments/gpipe/consistency"
-	"gpipebench/experiments/gpipe/consistency/accuracy"
-	"gpipebench/experiments/gpipe/consistency/scopes"
-	"gpipebench/experiments/gpipe/delayed"
 	"gpipebench/experiments/gpipe/efficiency"
 	"gpipebench/experiments/gpipe/figure3"
-	"gpipebench/experiments/gpipe/learning"
-	"gpipebench/experiments/gpipe/precision"
 	"gpipebench/experiments/gpipe/quality"
 	"gpipebench/experiments/gpipe/sensitivity"
 	"gpipebench/experiments/gpipe/stability"
@@ -24,7 +19,6 @@ import (
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/experiments/gpipe/transfer"
-	"gpipebench/experiments/gpipe/translation"
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
 )
@@ -44,15 +38,15 @@ var Paper = lab.Paper{
 		breakdown.Definition,
 		table3.Definition,
 		consistency.Definition,
-		accuracy.Definition,
-		scopes.Definition,
-		precision.Definition,
-		delayed.Definition,
+		{ID: "consistency-accuracy", Untimed: true, Command: "consistency"},
+		{ID: "consistency-scopes", Untimed: true, Command: "consistency"},
+		{ID: "precision", Untimed: true},
+		{ID: "delayed-reduction", New: newDelayedReduction},
 		stability.Definition,
 		threshold.Definition,
 		transfer.Definition,
-		learning.Definition,
-		translation.Definition,
+		{ID: "learning"},
+		{ID: "translation"},
 		quality.Definition,
 		ablation.Definition,
 		validation.Definition,

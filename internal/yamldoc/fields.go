@@ -27,6 +27,7 @@ import (
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
 //	shown          is only shown: see Deciding
+//	partial        keys and values that change others: none of them must be present
 //	name           a text that may be part of other texts: see nameForm
 //	id             a text that may be a file's name: see idForm
 //	another word   a text of that vocabulary: see Vocabularies
@@ -36,7 +37,7 @@ import (
 // list may contain an entry twice.
 
 var (
-	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,()+-]{0,63}$`)
+	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,()+=-]{0,63}$`)
 	idForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
@@ -46,7 +47,7 @@ var (
 type Vocabularies map[string]func(string) error
 
 var builtIn = Vocabularies{
-	"name": formed(nameForm, "letters, digits, spaces and any of ._,()+- after the first, at most 64"),
+	"name": formed(nameForm, "letters, digits, spaces and any of ._,()+=- after the first, at most 64"),
 	"id":   formed(idForm, "lower-case letters, digits and hyphens after the first, at most 64"),
 }
 
@@ -82,6 +83,7 @@ type rule struct {
 	optional    bool
 	key         bool
 	shown       bool
+	partial     bool
 	word        string // of a vocabulary
 }
 
@@ -110,6 +112,8 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 			r.key = true
 		case word == "shown":
 			r.shown = true
+		case word == "partial":
+			r.partial = true
 		case m != nil:
 			var err error
 			if r.least, err = strconv.ParseFloat(m[2], 64); err == nil && m[3] != "" {
@@ -245,11 +249,18 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		if err != nil {
 			return "", problem(n, path, err)
 		}
+		if n.Kind != yaml.ScalarNode {
+			form, err := yaml.Marshal(n)
+			if err != nil {
+				return fail("%v", err)
+			}
+			return string(form), nil
+		}
 		return fmt.Sprintf("%q", n.Value), nil
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return r.fields(n, t, path)
+		return r.fields(n, t, rule.partial, path)
 	case reflect.Slice, reflect.Array:
 		return r.list(n, t, rule, path)
 	case reflect.Map:
@@ -314,9 +325,12 @@ func (r rule) takes(x float64) bool {
 	return (x > r.least || x == r.least && !r.above) && x <= r.most
 }
 
-// fields checks a mapping against a struct.
-func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (string, *Problem) {
+// fields checks a mapping against a struct; if partial, one of which any field may be missing.
+func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, partial bool, path []string) (string, *Problem) {
 	fields := fieldsOf(t)
+	for i := range fields {
+		fields[i].partial = fields[i].partial || partial
+	}
 	if n.Kind != yaml.MappingNode {
 		return "", problem(n, path, fmt.Errorf("%s: want keys and values: %s", kindText(n), fieldNames(fields)))
 	}
@@ -355,7 +369,7 @@ func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (strin
 // needed reports whether a field must be present, because its zero value is not
 // in its range.
 func (f field) needed() bool {
-	if f.optional {
+	if f.optional || f.partial {
 		return false
 	}
 	if _, ok := reflect.New(f.of).Interface().(yaml.Unmarshaler); ok {

@@ -1,6 +1,7 @@
 package trained
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 // Seeding are the seeds over which a profile's trainings are repeated.
 type Seeding struct {
 	// Seeds were fixed before anything was measured.
-	Seeds []uint64 `yaml:"seeds"`
+	Seeds []uint64 `yaml:"seeds" want:"optional"`
 	// Added are further ones, fixed when the results of Seeds were known and had left
 	// something open, which a report says. They are no part of the key: what a training gives
 	// does not depend on the other seeds, so those that are measured stay.
@@ -20,8 +21,11 @@ type Seeding struct {
 // AllSeeds are both.
 func (s Seeding) AllSeeds() []uint64 { return slices.Concat(s.Seeds, s.Added) }
 
-// CheckSeeds refuses seeds that stand twice.
+// CheckSeeds refuses no seeds, and seeds that stand twice.
 func (s Seeding) CheckSeeds() *lab.Problem {
+	if len(s.Seeds) == 0 {
+		return lab.At(errors.New("no seeds: want at least one"))
+	}
 	for i, seed := range s.Added {
 		if slices.Contains(s.Seeds, seed) || slices.Contains(s.Added[:i], seed) {
 			return lab.At(fmt.Errorf("%d stands twice: want other seeds", seed), "added_seeds", fmt.Sprint(i))

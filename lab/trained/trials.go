@@ -1,4 +1,3 @@
-// Package trials compares trainings over seeds.
 package trained
 
 import (
@@ -14,7 +13,6 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -89,15 +87,6 @@ type Trial struct {
 func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA256) }
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
-
-// Measure makes the trials of the log's profile that the log lacks.
-func Measure(ctx context.Context, id string, profiles map[string]Profile, arms func(Profile) []Arm, log *records.Log, p progress.Progress) error {
-	profile, err := lab.ProfileOf(profiles, log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return Run(ctx, id, arms(profile), profile.AllSeeds(), log, p)
-}
 
 // Run makes the trials that the log lacks.
 func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
@@ -258,6 +247,26 @@ func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 // ErrOtherData is about a sample that cannot stand beside others.
 var ErrOtherData = errors.New("its training had other files of data than those of other samples: want the same")
 
+// heldOut are an arm's held-out losses, by seed.
+func (t Trials) heldOut() (losses []float64) {
+	for _, r := range t.Runs {
+		losses = append(losses, r.HeldOut)
+	}
+	return losses
+}
+
+// bleu is the mean over languages, by seed.
+func (t Trials) bleu() (all []float64) {
+	for _, r := range t.Runs {
+		sum := 0.0
+		for _, l := range r.Languages {
+			sum += l.BLEU
+		}
+		all = append(all, sum/float64(len(r.Languages)))
+	}
+	return all
+}
+
 // Trials are an arm's trainings, by seed.
 type Trials struct {
 	Arm
@@ -295,65 +304,11 @@ func (t Trials) Accuracies() []float64 {
 	return as
 }
 
-// Results are a profile's trials by arm, and the reference's beside them.
-type Results struct {
-	Profile
-	All       []Trials
-	beside    string   // names the reference; "": there is none
-	reference []Trials // none if it is of another spec
-}
-
-// Open reads the results of a log.
-func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Profile) []Arm) (*Results, error) {
-	p, err := lab.ProfileOf(profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	r := &Results{Profile: p}
-	if r.All, err = Read(log, arms(p), p.AllSeeds()); err != nil {
-		return nil, err
-	}
-	if reference != nil {
-		r.beside = lab.ReferenceName(log, reference)
-		if p, ok := profiles[reference.Key.Profile]; ok {
-			if r.reference, err = Read(reference, arms(p), p.AllSeeds()); err != nil {
-				r.reference = nil
-			}
-		}
-	}
-	return r, nil
-}
-
-// Add adds an arm's row to a table. If there is a reference, the first row also adds a
-// last column, for the reference's mean accuracy: empty if it has none of the arm.
-func (r *Results) Add(t *lab.Table, arm int, row ...any) {
-	if r.beside != "" {
-		if arm == 0 {
-			t.Numbers(r.beside + " accuracy")
-		}
-		var mean lab.Value
-		if arm < len(r.reference) {
-			mean = r.reference[arm].mean()
-		}
-		row = append(row, mean)
-	}
-	t.Add(row...)
-}
-
 func (t Trials) mean() lab.Value { return lab.Joined("%v%%", lab.Mean(t.Accuracies(), 2)) }
 
 // Accuracy returns the mean accuracy and the deviation between seeds, a cell each.
 func (t Trials) Accuracy() []lab.Value {
 	return []lab.Value{t.mean(), lab.SD(t.Accuracies(), 2)}
-}
-
-// Panel draws the accuracies of every arm.
-func (r *Results) Panel() *plot.DotPanel {
-	p := &plot.DotPanel{Title: "final accuracy", Y: "held-out accuracy (%)"}
-	for _, t := range r.All {
-		p.Add(t.Name, t.Accuracies())
-	}
-	return p
 }
 
 // EachTable is a table of all trials, a row for each seed.

@@ -1,0 +1,128 @@
+// Command rewrite gives the records of results the keys of specs that say the same in other words:
+// nothing is measured again, and nothing but the digest of the spec and the sum of a line changes.
+// keys.txt lists what was done, a line for each experiment and profile: old digest, new digest.
+//
+//	go run ./lab/records/rewrite results/reference results/reference-full
+//
+// Add lines to keys.txt only where a spec's text has changed and what it decides has not, run it
+// once, and make reference.
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gpipebench/internal/files"
+	"gpipebench/lab/records"
+)
+
+//go:embed keys.txt
+var keys string
+
+// step is a digest and what it becomes, in the records of an experiment's profile.
+type step struct{ experiment, profile, from, to string }
+
+// steps reads what keys.txt has.
+func steps(text string) (all []step, err error) {
+	for line := range strings.Lines(text) {
+		var s step
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if _, err := fmt.Sscan(line, &s.experiment, &s.profile, &s.from, &s.to); err != nil {
+			return nil, fmt.Errorf("%q: want experiment, profile, old digest, new digest", line)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// rewritten returns the text of a records file with other keys. Lines that are not records, or of
+// other keys, stay.
+func rewritten(text []byte, all []step) ([]byte, error) {
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		line, end := bytes.CutSuffix(line, []byte("\n"))
+		to, err := other(line, all)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(to)
+		if end {
+			out.WriteByte('\n')
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// other is a line with another key, if it has one that a step changes.
+func other(line []byte, all []step) ([]byte, error) {
+	r, err := records.DecodeRecord(bytes.Clone(line))
+	if err != nil {
+		return line, nil // no record: it counts for nothing
+	}
+	for _, s := range all {
+		if s.experiment != r.Experiment || s.profile != r.Profile || s.from != r.Spec {
+			continue
+		}
+		r.Spec = s.to
+		out, err := r.Encode()
+		if err != nil {
+			return nil, err
+		}
+		// Every number is there as it was: but for the digest and the sum, no byte differs.
+		was := bytes.Replace(body(out), []byte(s.to), []byte(s.from), 1)
+		if !bytes.Equal(was, body(line)) {
+			return nil, fmt.Errorf("%s, %s, sample %s: its line would change in more than its key", r.Experiment, r.Profile, r.Sample)
+		}
+		return out, nil
+	}
+	return line, nil
+}
+
+// body is a line without its sum.
+func body(line []byte) []byte { return line[:bytes.LastIndex(line, []byte(`,"sha256":"`))] }
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(dirs []string) error {
+	all, err := steps(keys)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		for _, s := range all {
+			name := records.File(dir, s.experiment)
+			text, err := files.Read(name, records.FileKind)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			to, err := rewritten(text, all)
+			if err != nil {
+				return fmt.Errorf("%s: %w", filepath.Base(name), err)
+			}
+			if bytes.Equal(to, text) {
+				continue
+			}
+			if err := os.WriteFile(name, to, 0o644); err != nil {
+				return err
+			}
+			fmt.Println(name)
+		}
+	}
+	return nil
+}

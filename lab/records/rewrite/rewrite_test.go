@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"gpipebench/lab/records"
+)
+
+// A step changes the digest and the sum of its own lines, and no other byte.
+func TestRewritten(t *testing.T) {
+	var text bytes.Buffer
+	add := func(k records.Key, sample string) []byte {
+		line, err := (&records.Record{Session: "s", Key: k, Sample: sample, Seed: 7, Data: json.RawMessage(`{"loss":0.10000000000000001,"note":"old"}`)}).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(append(line, '\n'))
+		return line
+	}
+	mine := add(records.Key{Experiment: "e", Profile: "quick", Spec: "old", Machine: "m"}, "a")
+	others := [][]byte{
+		add(records.Key{Experiment: "e", Profile: "full", Spec: "old", Machine: "m"}, "a"),
+		add(records.Key{Experiment: "e", Profile: "quick", Spec: "older", Machine: "m"}, "a"),
+		add(records.Key{Experiment: "f", Profile: "quick", Spec: "old", Machine: "m"}, "a"),
+		bytes.Replace(mine, []byte("0.1"), []byte("0.2"), 1), // damaged
+	}
+	text.Write(others[3])
+	to, err := rewritten(text.Bytes(), []step{{"e", "quick", "old", "new"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(to, []byte("\n"))
+	if len(lines) != 5 {
+		t.Fatalf("%d lines, want 5", len(lines))
+	}
+	r, err := records.DecodeRecord(bytes.Clone(lines[0]))
+	if err != nil || r.Spec != "new" || r.Sample != "a" || r.Seed != 7 || !bytes.Contains(lines[0], []byte(`"data":{"loss":0.10000000000000001,"note":"old"}`)) {
+		t.Errorf("%s: %+v, %v", lines[0], r, err)
+	}
+	for i, want := range others {
+		if !bytes.Equal(lines[1+i], want) {
+			t.Errorf("line %d became %s, want %s", 1+i, lines[1+i], want)
+		}
+	}
+}
+
+// What keys.txt has is whole: no digest is left in two ways, or returned to.
+func TestKeys(t *testing.T) {
+	all, err := steps(keys)
+	if err != nil || len(all) == 0 {
+		t.Fatal(len(all), err)
+	}
+	from := map[step]bool{}
+	for _, s := range all {
+		if k := (step{s.experiment, s.profile, s.from, ""}); from[k] || s.from == s.to {
+			t.Errorf("%+v is there twice", s)
+		} else {
+			from[k] = true
+		}
+	}
+	for _, s := range all {
+		if from[step{s.experiment, s.profile, s.to, ""}] {
+			t.Errorf("%+v: want the digest that it has in the end", s)
+		}
+	}
+	if _, err := steps("a quick 12\n"); err == nil || !strings.Contains(err.Error(), "want experiment") {
+		t.Errorf("a line without a digest: %v", err)
+	}
+}

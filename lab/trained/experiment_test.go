@@ -1,0 +1,497 @@
+package trained
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/datasets"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// images compares networks with batch norm at three numbers of micro-batches, in pairs as well.
+const images = `
+experiment: images
+kind: trained
+title: "Images"
+source: none
+discard: nothing
+seed: 1
+margin: 3
+level: 0.05
+setup: {r: 2, checkpoint: never, threads: 1}
+arms:
+  - {name: M=1, label: whole, setup: {m: 1, bn_scope: all}}
+  - {name: M=2 all, verdict: two, setup: {k: 2, m: 2, bn_scope: all}}
+  - {name: M=2 replica, axis: [M=2, replica], setup: {m: 2, bn_scope: replica}, training: {lr: 0.03}}
+pairs: [{of: M=2 all, to: M=2 replica, label: all - replica}]
+verdict: {base: M = 1}
+tables:
+  - id: images
+    caption: ["{steps} steps of {batch} images, R = {R}; {seeds} seeds, {held out} held out, margin {margin}, level {level}."]
+    columns: [label, M, bn-scope, micro-batch, statistics, rate, accuracy, sd, held-out, within, mean-within, {is: difference, first: baseline}, p, margin, outcome, difference-held-out, {is: accuracy, reference: true, head: "{reference} accuracy"}]
+    notes: [verdict, seeds, reference]
+  - id: images-pairs
+    title: "In pairs"
+    caption: ["With the same micro-batches."]
+    rows: pairs
+    columns: [M, difference, outcome]
+plot:
+  - {draw: each, title: accuracy, y: "%", deviations: two deviations}
+  - {draw: differences, rows: pairs, title: differences, y: points, margin: true, zero: true}
+profiles:
+  smoke: &smoke
+    expected: 5s
+    seeds: [1, 2]
+    training:
+      model: {name: amoebanetd, layers: 3, filters: 8, image: 17, classes: 5}
+      images: {train: 96, held_out: 32, noise: 0.03}
+      batch: 32
+      steps: 3
+      optimizer: rmsprop
+      lr: 0.02
+  quick: *smoke
+  full: *smoke
+`
+
+// read makes an experiment by a spec, in which words are replaced in pairs.
+func read(t *testing.T, spec string, replaced ...string) (*Experiment[struct{}], error) {
+	t.Helper()
+	text := strings.NewReplacer(replaced...).Replace(spec)
+	if text == spec && len(replaced) > 0 {
+		t.Fatalf("the spec has none of %q", replaced)
+	}
+	x := &Experiment[struct{}]{}
+	return x, x.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)}, x.Resolve)
+}
+
+func mustRead(t *testing.T, spec string, replaced ...string) *Experiment[struct{}] {
+	t.Helper()
+	x, err := read(t, spec, replaced...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// trial is a made-up one.
+func trial(percent, loss, bleu float64) *Trial {
+	return &Trial{Accuracy: percent / 100, HeldOut: loss, Targets: 1000, Languages: []train.LanguageScore{{BLEU: bleu}}, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
+}
+
+func add(t *testing.T, log *records.Log, name string, seed uint64, sample any) {
+	t.Helper()
+	if err := log.Add(name, seed, sample); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The outcome of differences whose interval can be had by hand: with five seeds that alternate by d
+// around a mean the deviation of the differences is about d, the 95% interval about 1.2 d to either
+// side, the 90% one 0.95 d.
+func TestOutcomes(t *testing.T) {
+	x := mustRead(t, images, "seeds: [1, 2]", "seeds: [1, 2, 3, 4, 5]")
+	base := []float64{60, 62, 64, 66, 68} // mean 64, deviation 3.16
+	swing := []float64{1, -1, 0, 1, -1}   // deviation 1
+	for _, c := range []struct {
+		shift, swing                   float64
+		outcome, verdict, within, mean string
+	}{
+		{0.5, 1, "equivalent", "two, M=2 replica: equivalent to M = 1 within 3 points", "5 of 5", "yes"},
+		{-1.9, 1, "equivalent, though not equal", "though the difference is not 0", "5 of 5", "yes"},
+		{-8, 1, "different", "different from M = 1, maybe by more", "2 of 5", "no"},
+		{2, 4, "inconclusive", "neither a difference nor equivalence", "4 of 5", "yes"},
+	} {
+		log := records.New(x.Key("quick"))
+		for i, a := range x.Spec.Arms {
+			for j, own := range base {
+				if i == 1 {
+					own += c.shift + c.swing*swing[j]
+				}
+				seed := uint64(j + 1)
+				add(t, log, Arm{Name: a.Name}.Sample(seed), seed, trial(own, 1+float64(i)/8, 0))
+			}
+		}
+		r, err := x.Report(log, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		labtest.CheckPlots(t, r)
+		table := r.Tables[0]
+		of := func(row int, column string) string { return table.Rows[row][table.Column(column)].Text }
+		if of(1, "outcome") != c.outcome || of(1, "runs within [V1]") != c.within || of(1, "mean within") != c.mean || !strings.Contains(table.Notes[0], c.verdict) {
+			t.Errorf("%+v: row %q, %s", c, table.Printed()[1], table.Notes[0])
+		}
+		if of(0, "accuracy") != "64.00%" || of(0, "reference accuracy") != "64.00%" || of(0, "difference (points)") != "baseline" || of(0, "outcome") != "" {
+			t.Errorf("baseline %q", table.Printed()[0])
+		}
+		if got := of(2, "difference of loss (nats)"); !strings.HasPrefix(got, "+0.2500 [") {
+			t.Errorf("difference of loss %s", got)
+		}
+		for row, want := range [][]string{{"whole", "1", "all", "16", "32", "0.02"}, {"M=2 all", "2", "all", "8", "16", "0.02"}, {"M=2 replica", "2", "replica", "8", "8", "0.03"}} {
+			if got := table.Printed()[row][:6]; !slices.Equal(got, want) {
+				t.Errorf("row %d: %q, want %q", row, got, want)
+			}
+		}
+		pair := r.Tables[1].Printed()
+		if shift, _, _ := strings.Cut(pair[0][1], " "); len(pair) != 1 || pair[0][0] != "2" || shift != lab.Difference(c.shift, 2).Text {
+			t.Errorf("pairs %q, want all less replica, %v", pair, c.shift)
+		}
+		if want := "3 steps of 32 images, R = 2; 5 seeds, 1000 held out, margin 3, level 5%."; table.Caption[0] != want {
+			t.Errorf("caption %q, want %q", table.Caption[0], want)
+		}
+	}
+}
+
+// The smallest profile is measured, twice the same: each arm has bits of its own, which do not depend
+// on the number of partitions, and a trial is what train does.
+func TestMeasures(t *testing.T) {
+	x := mustRead(t, images)
+	log := records.New(x.Key("smoke"))
+	labtest.MeasureTwice(t, x, log)
+	r, err := x.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, "Warning: n = 2 seeds") {
+		t.Errorf("notes %s", notes)
+	}
+	hashes := map[string]bool{}
+	for _, a := range x.Spec.Arms {
+		arm := x.Spec.arm(x.Spec.Profiles["smoke"], a, 0)
+		var was Trial
+		if err := log.Get(arm.Sample(1), &was); err != nil {
+			t.Fatal(err)
+		}
+		hashes[was.SHA256] = true
+		training := arm.Training(1)
+		training.Setup.Partitions = 3
+		if run, err := training.Run(t.Context(), nil); err != nil || run.WeightsSHA256 != was.SHA256 {
+			t.Errorf("%s: with K = 3 train ends with other weights: %v", a.Name, err)
+		}
+	}
+	if len(hashes) != len(x.Spec.Arms) {
+		t.Errorf("%d hashes of %d arms", len(hashes), len(x.Spec.Arms))
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := x.Measure(cancelled, records.New(x.Key("smoke")), progress.Silent{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// translators are two networks, whose rates pilots choose.
+const translators = `
+experiment: translators
+kind: trained
+title: "Translators"
+source: none
+discard: nothing
+seed: 1
+margin: 3
+level: 0.05
+metric: BLEU
+setup: {threads: 1}
+arms: [{name: one}, {name: other}]
+tables:
+  - id: translators
+    caption: ["{data}"]
+    columns: [label, rate, parameters-ratio, bleu, {is: difference, first: "-"}]
+    notes: [seeds]
+  - id: pilots
+    title: "Pilots"
+    caption: ["Seeds {pilots}."]
+    rows: pilots
+    columns: [label, pilot-rate, pilot-held-out, chosen]
+plot: [{draw: each, y: BLEU}]
+profiles:
+  smoke: &smoke
+    expected: 5s
+    pilots: {seeds: [101], rates: [0.01, 0.02, 0.04]}
+    seeds: [1, 2, 3]
+    data: {invented: {languages: 1, pairs: 200, nouns: 4}, held_out: 8}
+    training: {batch: 8, steps: 4, optimizer: adam}
+    arms:
+      one: {model: {name: transformer, layers: 1, dim: 16, ff: 32, heads: 2, seq: 48}}
+      other: {model: {name: gnmt, layers: 2, dim: 16, seq: 48}}
+  quick: *smoke
+  full: *smoke
+`
+
+// The rate with the least loss is chosen, also beside one that is not finite; differences of
+// -1, -2 and -3 BLEU have a mean of -2 and an interval of 4.3027/sqrt(3) to either side.
+func TestPilots(t *testing.T) {
+	x := mustRead(t, translators)
+	size := x.Spec.Profiles["smoke"]
+	log := records.New(x.Key("smoke"))
+	labtest.CheckLacking(t, x, log)
+	for i, a := range x.Spec.Arms {
+		for j, of := range x.Spec.grid(size, a) {
+			q := pilot{Trial: trial(1, 2+math.Abs(float64(j)-1), 1)}
+			if j == 2 {
+				q = pilot{NonFinite: "NaN"}
+			}
+			add(t, log, of.Sample(101), 101, q)
+		}
+		for k, seed := range size.Seeds {
+			add(t, log, x.Spec.arm(size, a, 0.02).Sample(seed), seed, trial(1, 1, 90-float64(i*(k+1))))
+		}
+	}
+	r, err := x.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	of := func(row int, column string) lab.Value { return table.Rows[row][table.Column(column)] }
+	d, half := of(1, "difference (points)"), 4.302653/math.Sqrt(3)
+	if math.Abs(d.Numbers[0]+2) > 1e-9 || math.Abs(d.Interval[0]+2+half) > 1e-5 || math.Abs(d.Interval[1]+2-half) > 1e-5 || of(0, "difference (points)").Text != "-" {
+		t.Errorf("differences %v", table.Printed())
+	}
+	if of(0, "BLEU").Numbers[0] != 90 || of(1, "BLEU").Numbers[0] != 88 || of(1, "rate").Numbers[0] != 0.02 || table.Caption[0] != "200 pairs of the invented language" {
+		t.Errorf("rows %v", table.Rows)
+	}
+	for i, row := range r.Tables[1].Rows {
+		if got, want := row[3].Text == "yes", i%3 == 1; got != want || (row[2].Text == "-") != (i%3 == 2) {
+			t.Errorf("pilot %d: %v", i, row)
+		}
+	}
+	if err := (&pilot{}).Check(); err == nil || err.Error() != "no trial" {
+		t.Errorf("a pilot without a trial: %v", err)
+	}
+	for i := range 3 {
+		of := x.Spec.grid(size, x.Spec.Arms[0])[i]
+		add(t, log, of.Sample(101), 101, pilot{NonFinite: "NaN"})
+	}
+	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no pilot of one ends with a finite loss") {
+		t.Errorf("without a finite pilot: %v", err)
+	}
+}
+
+// Pilots are measured before what they choose, once.
+func TestPilotsAreMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	x := mustRead(t, translators)
+	log := records.New(x.Key("smoke"))
+	labtest.MeasureTwice(t, x, log)
+	if n := 2*3 + 2*3; len(log.Names) != n {
+		t.Errorf("%d samples, want %d", len(log.Names), n)
+	}
+	if _, err := x.Report(log, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// whole is a translator, the same one without sources, and its first steps in two partitions.
+const whole = `
+experiment: whole
+kind: trained
+title: "Whole"
+source: none
+discard: nothing
+seed: 1
+whole: true
+setup: {threads: 1}
+arms:
+  - {name: network, label: Transformer}
+  - {name: blind, no_source: true, training: {steps: 4}}
+  - {name: alone, repeats: network, setup: {k: 2, m: 2}, training: {steps: 3}}
+tables:
+  - id: whole
+    caption: ["{steps} and {steps of blind} steps, {held-out pairs} pairs."]
+    rows: languages
+    columns: [language, copy, dictionary, language-bleu, {is: language-bleu, of: blind, head: blind}]
+    notes: [repeated]
+  - id: whole-yardsticks
+    caption: ["."]
+    rows: yardsticks
+    columns: [{is: task, once: true}, {is: steps, once: true}, yardstick, over-yardstick]
+  - id: whole-curve
+    caption: ["."]
+    rows: curve
+    columns: [arm, curve-step, curve-loss]
+plot: [{draw: languages}, {draw: losses}]
+profiles:
+  smoke: &smoke
+    expected: 5s
+    data: {invented: {languages: 2, pairs: 200}, held_out: 8}
+    training:
+      model: {name: transformer, layers: 1, dim: 16, ff: 32, heads: 2, seq: 64}
+      batch: 16
+      steps: 6
+      optimizer: adam
+      lr: 0.005
+  quick: *smoke
+  full: *smoke
+`
+
+// Whole trainings have scores by language and what their record has of losses; an arm that repeats
+// another's first steps ends with its weights, and a report says if it does not.
+func TestWhole(t *testing.T) {
+	x := mustRead(t, whole)
+	log := records.New(x.Key("smoke"))
+	labtest.MeasureTwice(t, x, log)
+	r, err := x.Report(log, log)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r)
+	}
+	rows := r.Tables[0].Printed()
+	if len(rows) != 3 || rows[2][0] != "all" || r.Tables[0].Caption[0] != "6 and 4 steps, 8 pairs." || !strings.Contains(r.Tables[0].Notes[0], "After 3 steps the weights' SHA-256 is the same at K = 1") {
+		t.Errorf("rows %v, %q, %q", rows, r.Tables[0].Caption, r.Tables[0].Notes)
+	}
+	curve := r.Tables[2].Printed()
+	if len(curve) != 6+4+3 || curve[0][0] != "network" || curve[5][1] != "6" {
+		t.Errorf("curve %v", curve)
+	}
+	var blind, alone wholeSample
+	for name, into := range map[string]*wholeSample{"blind": &blind, "alone": &alone} {
+		if err := log.Get(name, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone.WeightsSHA256 = strings.Repeat("0", 64)
+	add(t, log, "alone", 1, &alone)
+	if r, err = x.Report(log, nil); err != nil || r.Verdict == nil || !strings.Contains(r.Tables[0].Notes[0], "differs") {
+		t.Errorf("other weights alone: %v, %v", r, err)
+	}
+	blind.Eval.Languages = blind.Eval.Languages[:1]
+	add(t, log, "blind", 1, &blind)
+	if _, err = x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "scores of 1 languages, want 2") {
+		t.Errorf("a language less: %v", err)
+	}
+}
+
+// A row for each yardstick, in the first of which stands what is the task's; losses are drawn in
+// bits, with what was held out and what both are held against.
+func TestYardsticks(t *testing.T) {
+	s := &wholeSample{Bytes: 10, GoVersion: "go1", Whole: Whole{Result: &train.Result{
+		Losses: make([]float64, 250), Eval: &train.Evaluation{BitsPerToken: 1.75}, WeightsSHA256: strings.Repeat("ab", 32),
+		Yardsticks: []datasets.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
+	}}}
+	for i := range s.Losses {
+		s.Losses[i] = 2 * math.Ln2
+	}
+	x := mustRead(t, whole)
+	r := &Reporting{Frame: &x.Spec.Frame, Size: x.Spec.Profiles["smoke"], Results: []*Result{{ArmSpec: x.Spec.Arms[0], whole: s}}}
+	got := r.table(x.Spec.Tables[1], words).Printed()
+	for i, want := range [][]string{{"Transformer (go1, 10 bytes)", "250", "uniform", "0.292"}, {"", "", "entropy", "1.167"}} {
+		if !slices.Equal(got[i], want) {
+			t.Errorf("row %d: %q, want %q", i, got[i], want)
+		}
+	}
+	p := s.panel("a text")
+	if p.Y != "bits per byte" || !strings.Contains(p.X, "means of 3") {
+		t.Errorf("axes %q, %q", p.X, p.Y)
+	}
+	line, end := p.Series[0].Lines[0], p.Series[1].Lines[0]
+	if len(line) != 84 || line[0].X != 3 || line[83].X != 250 || math.Abs(line[83].Y-2) > 1e-12 {
+		t.Errorf("%d points from %v to %v", len(line), line[0], line[len(line)-1])
+	}
+	if want := []plot.Point{{X: 250, Y: 1.75}}; !slices.Equal(end, want) {
+		t.Errorf("held out %v, want %v", end, want)
+	}
+	if want := []plot.Level{{Name: "uniform", Y: 6}, {Name: "entropy, floor", Y: 1.5}}; !slices.Equal(p.Levels, want) {
+		t.Errorf("levels %v, want %v", p.Levels, want)
+	}
+}
+
+// Every network's bars are its own, as its losses are.
+func TestLanguagePanels(t *testing.T) {
+	sample := func(loss float64, bleu ...float64) *wholeSample {
+		r := &train.Result{Losses: []float64{loss}, Eval: &train.Evaluation{}, Baselines: []train.Baseline{{Name: "copy", Languages: []float64{1, 2}}, {Name: "dictionary", Languages: []float64{3, 4}}}}
+		for i, b := range bleu {
+			r.Eval.Languages = append(r.Eval.Languages, train.LanguageScore{Name: []string{"high", "low"}[i], BLEU: b})
+		}
+		return &wholeSample{Whole: Whole{Result: r}}
+	}
+	x := mustRead(t, whole)
+	r := &Reporting{Frame: &x.Spec.Frame, Results: []*Result{{ArmSpec: x.Spec.Arms[0], whole: sample(0.5, 90, 80)}, {ArmSpec: x.Spec.Arms[1], whole: sample(2.5, 0, 0.5)}, {ArmSpec: x.Spec.Arms[2]}}}
+	scores, losses := drawLanguages(r, PanelSpec{})[0].(*plot.BarPanel), drawLosses(r, PanelSpec{})[0].(plot.LinePanel)
+	for i, want := range []struct {
+		name string
+		bleu []float64
+		loss float64
+	}{{"copy", []float64{1, 2}, 0}, {"dictionary", []float64{3, 4}, 0}, {"blind", []float64{0, 0.5}, 2.5}, {"Transformer", []float64{90, 80}, 0.5}} {
+		if s := scores.Series[i]; s.Name != want.name || !slices.Equal(s.Values, want.bleu) {
+			t.Errorf("%s: %v, want %+v", s.Name, s.Values, want)
+		}
+		if i < 2 {
+			continue
+		}
+		if s := losses.Series[i-2]; s.Name != want.name || s.Lines[0][0].Y != want.loss {
+			t.Errorf("losses of %s: %v, want %+v", s.Name, s.Lines, want)
+		}
+	}
+	if !slices.Equal(scores.Names, []string{"high", "low"}) {
+		t.Errorf("languages %q", scores.Names)
+	}
+}
+
+// A verdict that is not about equivalence says where the interval of the difference is.
+func TestVerdictBySign(t *testing.T) {
+	x := mustRead(t, images, "verdict: {base: M = 1}", "verdict: {above: better, below: worse, neither: \"open with {seeds}\"}")
+	for want, late := range map[string][]float64{"better": {63, 64, 62, 65, 63}, "worse": {53, 54, 52, 55, 53}, "open with 2": {63, 54, 62, 55, 66}} {
+		r := &Reporting{Frame: &x.Spec.Frame, Size: x.Spec.Profiles["smoke"]}
+		for _, of := range [][]float64{{60, 59, 60, 61, 60}, late} {
+			a := &Result{}
+			for _, percent := range of {
+				a.Runs = append(a.Runs, trial(percent, 0, 0))
+			}
+			r.Results = append(r.Results, a)
+		}
+		if got := r.verdict(); got != want {
+			t.Errorf("%v: %q, want %q", late, got, want)
+		}
+	}
+}
+
+// What a spec of this kind must not be.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ spec, old, replacement, want string }{
+		{images, "margin: 3", "margin: 0", `margin: "0": want a number above 0`},
+		{images, "level: 0.05", "level: 0.5", "want a number above 0 to 0.499"},
+		{images, "{m: 1, ", "{m: 1, device: emulated, ", "arms.0: trainings run beside"},
+		{images, "seeds: [1, 2]\n", "seeds: []\n", "no seeds: want at least one"},
+		{images, "name: M=2 replica, ", "name: M=2 all, ", "an entry of this name is there already"},
+		{images, "bn_scope: replica}, training: {lr: 0.03}}", "k: 2, bn_scope: all}}", "is the same training as another one"},
+		{images, "to: M=2 replica", "to: M=3 replica", "no arm"},
+		{images, "statistics, ", "statistic, ", `unknown "statistic"`},
+		{images, "rows: pairs\n", "rows: couples\n", `unknown "couples"`},
+		{images, "rows: pairs\n", "rows: curve\n", "these records have none"},
+		{images, "{margin}, level", "{edge}, level", "{edge} stands for nothing"},
+		{images, "verdict: {base: M = 1}", "verdict: {above: 'by {much}'}", "{much} stands for nothing"},
+		{images, "notes: [verdict, ", "notes: [judgement, ", `unknown "judgement"`},
+		{images, "draw: each", "draw: some", `unknown "some"`},
+		{images, "{is: difference, ", "{is: difference, heads: x, ", "want a word, or keys and values"},
+		{images, "optimizer: rmsprop", "l2: 0", "no optimizer"},
+		{images, "batch: 32", "l2: 0", "no batch"},
+		{images, "name: amoebanetd, ", "", "no model"},
+		{images, "steps: 3", "l2: 0", "no steps"},
+		{images, "discard: nothing", "discard: nothing\nmetric: beauty", `unknown "beauty"`},
+		{images, "discard: nothing", "discard: nothing\nwhole: true", "seeds: want none"},
+		{translators, "seeds: [1, 2, 3]", "seeds: [1, 101, 3]", "other seeds than the pilots'"},
+		{translators, "seeds: [1, 2, 3]", "seeds: [1, 2, 3]\n    added_seeds: [101]", "other seeds than the pilots'"},
+		{translators, "{seeds: [101], rates: [0.01, 0.02, 0.04]}", "{seeds: [101]}", "want seeds and rates, or neither"},
+		{translators, "      other: ", "      others: ", "no such arm"},
+		{translators, "pairs: 200", "pairs: 0", "pairs"},
+		{whole, "repeats: network", "repeats: alone", "want an arm that repeats none"},
+		{whole, "training: {steps: 3}", "training: {steps: 7}", "more steps than network"},
+	} {
+		if !strings.Contains(c.spec, c.old) {
+			t.Fatalf("the spec has no %q", c.old)
+		}
+		_, err := read(t, strings.Replace(c.spec, c.old, c.replacement, 1))
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
+		}
+	}
+}

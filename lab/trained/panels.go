@@ -1,0 +1,88 @@
+package trained
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"gpipebench/internal/stats"
+	"gpipebench/lab/plot"
+)
+
+// Panel draws panels of a plot.
+type Panel func(r *Reporting, p PanelSpec) []plot.Axes
+
+// panels are those of this kind.
+var panels = map[string]Panel{
+	"each":        drawEach,
+	"differences": drawDifferences,
+	"bits":        drawBits,
+	"languages":   drawLanguages,
+	"losses":      drawLosses,
+}
+
+// axis is an arm's name in a plot.
+func (r *Result) axis() string { return cmp.Or(strings.Join(r.Axis, "\n"), r.ArmSpec.Name) }
+
+// drawEach draws the metric of each training of every arm.
+func drawEach(r *Reporting, p PanelSpec) []plot.Axes {
+	out := &plot.DotPanel{Title: p.Title, Y: p.Y, Zero: p.Zero}
+	for _, a := range r.Results {
+		out.Add(a.axis(), metrics[r.Metric](a.Trials))
+	}
+	if p.Deviations != "" {
+		mean, sd := stats.MeanAndSD(out.Groups[0])
+		out.Band = &plot.Band{Name: p.Deviations, Lo: mean - 2*sd, Hi: mean + 2*sd}
+	}
+	return []plot.Axes{out}
+}
+
+// drawDifferences draws the differences of comparisons, of each seed.
+func drawDifferences(r *Reporting, p PanelSpec) []plot.Axes {
+	out := &plot.DotPanel{Title: p.Title, Y: p.Y, Zero: p.Zero}
+	of := metrics[r.Metric]
+	for _, row := range r.rows(p.Rows) {
+		if row.Own != row.Base {
+			out.Add(cmp.Or(row.Label, row.Own.axis()), stats.Differences(of(row.Own.Trials), of(row.Base.Trials)))
+		}
+	}
+	if p.Margin {
+		out.Band = &plot.Band{Name: fmt.Sprintf("margin: ± %g points", r.Margin), Lo: -r.Margin, Hi: r.Margin}
+	}
+	return []plot.Axes{out}
+}
+
+// drawBits draws, a panel for each whole training, its losses in bits, what was held out at the end,
+// and what both are held against.
+func drawBits(r *Reporting, _ PanelSpec) (all []plot.Axes) {
+	for _, a := range r.Results {
+		all = append(all, a.whole.panel(a.label()))
+	}
+	return all
+}
+
+func (w *wholeSample) panel(title string) plot.LinePanel {
+	losses, every := plot.Binned(w.Losses, plot.Curve)
+	for i := range losses {
+		losses[i].Y /= math.Ln2
+	}
+	p := plot.LinePanel{
+		Title: title, X: fmt.Sprintf("step (training: means of %d)", every), Y: "bits per token", FromZero: true,
+		Series: []plot.Series{
+			{Name: "training loss", Lines: [][]plot.Point{losses}},
+			{Name: "held out, at the end", Lines: [][]plot.Point{{{X: float64(len(w.Losses)), Y: w.Eval.BitsPerToken}}}},
+		},
+	}
+	if w.Bytes > 0 {
+		p.Y = "bits per byte"
+	}
+	for _, y := range w.Yardsticks {
+		name := y.Name
+		if y.Floor {
+			name += ", floor"
+		}
+		p.Levels = append(p.Levels, plot.Level{Name: name, Y: y.Bits})
+	}
+	return p
+}

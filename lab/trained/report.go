@@ -1,0 +1,274 @@
+package trained
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
+
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+)
+
+// Reporting is what a report is made of.
+type Reporting struct {
+	*Frame
+	Size    Size
+	Results []*Result // by arm
+	Samples any       // the experiment's own
+
+	name      string       // of the reference's columns; "": there is none
+	log       *records.Log // the reference's
+	reference *Reporting   // nil if it is of another spec
+}
+
+// Row is what a row of a table is computed from.
+type Row struct {
+	Own, Base *Result // an arm, and what it is compared with; the baseline is its own base
+	Nth       int     // of the rows of its arm
+	Label     string  // of a pair
+}
+
+// Report makes the tables and the plot that the spec describes.
+func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, error) {
+	f := &x.Spec.Frame
+	size, err := lab.ProfileOf(f.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.open(size, log)
+	if err != nil {
+		return nil, err
+	}
+	if reference != nil {
+		r.name, r.log = lab.ReferenceName(log, reference), reference
+		if size, ok := f.Profiles[reference.Key.Profile]; ok {
+			if r.reference, err = x.open(size, reference); err != nil {
+				r.reference = nil
+			}
+		}
+	}
+	words, panels := x.words(), x.panels()
+	report := &lab.Report{}
+	for _, t := range x.Spec.Tables {
+		report.Tables = append(report.Tables, r.table(t, words))
+	}
+	var axes []plot.Axes
+	for _, p := range x.Spec.Plot {
+		axes = append(axes, panels[p.Draw](r, p)...)
+	}
+	_, report.Verdict = r.repeated()
+	report.Files, err = plot.Files(x.ID(), x.Title(), axes)
+	return report, err
+}
+
+// open reads what a log has.
+func (x *Experiment[Own]) open(size Size, log *records.Log) (*Reporting, error) {
+	r := &Reporting{Frame: &x.Spec.Frame, Size: size}
+	var err error
+	if r.Results, err = r.read(size, log); err == nil && x.Samples != nil {
+		r.Samples, err = x.Samples(size, log)
+	}
+	return r, err
+}
+
+func (x *Experiment[Own]) words() map[string]Word {
+	all := maps.Clone(words)
+	maps.Copy(all, x.Words)
+	return all
+}
+
+func (x *Experiment[Own]) panels() map[string]Panel {
+	all := maps.Clone(panels)
+	maps.Copy(all, x.Panels)
+	return all
+}
+
+// rowsOf says how a table's rows follow from the arms.
+type rowsOf struct {
+	whole bool // of whole records
+	of    func(r *Reporting) []Row
+}
+
+// each has as many rows for an arm as count says.
+func each(count func(*Reporting, *Result) int) func(*Reporting) []Row {
+	return func(r *Reporting) (all []Row) {
+		for _, a := range r.Results {
+			for n := range count(r, a) {
+				all = append(all, Row{Own: a, Base: r.Results[0], Nth: n})
+			}
+		}
+		return all
+	}
+}
+
+var rows = map[string]rowsOf{
+	"arms":       {false, each(func(*Reporting, *Result) int { return 1 })},
+	"pilots":     {false, each(func(r *Reporting, _ *Result) int { return len(r.Size.Pilots.Rates) })},
+	"yardsticks": {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.Yardsticks) })},
+	"curve":      {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.curve()) })},
+	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
+		for n := range r.Results[0].whole.languages() {
+			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
+		}
+		return all
+	}},
+	"pairs": {false, func(r *Reporting) (all []Row) {
+		for _, p := range r.Pairs {
+			all = append(all, Row{Own: r.Results[r.Named(p.Of)], Base: r.Results[r.Named(p.To)], Label: p.Label})
+		}
+		return all
+	}},
+}
+
+// curve is the training loss, averaged over twenty parts of the steps.
+func (w *wholeSample) curve() []plot.Point {
+	line, _ := plot.Binned(w.Losses, 20)
+	return line
+}
+
+func (r *Reporting) rows(kind string) []Row { return rows[cmp.Or(kind, "arms")].of(r) }
+
+// table makes a table.
+func (r *Reporting) table(t TableSpec, words map[string]Word) *lab.Table {
+	out := &lab.Table{ID: t.ID, Title: cmp.Or(t.Title, r.Title)}
+	for _, s := range t.Caption {
+		out.Caption = append(out.Caption, r.filled(s))
+	}
+	var columns []Column
+	for _, c := range t.Columns {
+		if c.Reference && r.name == "" {
+			continue
+		}
+		columns = append(columns, c)
+		head := r.filled(cmp.Or(c.Head, words[c.Is].Head))
+		if words[c.Is].Left {
+			out.Texts(head)
+		} else {
+			out.Numbers(head)
+		}
+	}
+	for i, row := range r.rows(t.Rows) {
+		var cells []any
+		for _, c := range columns {
+			cell, from, at := any(nil), r, row
+			if c.Reference {
+				from, at = r.reference, Row{}
+				if from != nil && i < len(from.rows(t.Rows)) {
+					at = from.rows(t.Rows)[i]
+				}
+			}
+			if at.Own != nil && !(c.Once && at.Nth > 0) {
+				if c.Of != "" {
+					at.Own = from.Results[r.Named(c.Of)]
+				}
+				cell = words[c.Is].Cell(from, at)
+			}
+			if cell == nil {
+				cell = c.First
+			}
+			cells = append(cells, cell)
+		}
+		out.Add(cells...)
+	}
+	for _, n := range t.Notes {
+		out.Notes = append(out.Notes, notes[n](r)...)
+	}
+	return out
+}
+
+// notes are what can stand below a table.
+var notes = map[string]func(*Reporting) []string{
+	"seeds": func(r *Reporting) []string { return r.Size.SeedNotes() },
+	"repeated": func(r *Reporting) []string {
+		notes, _ := r.repeated()
+		return notes
+	},
+	"verdict": func(r *Reporting) []string { return []string{r.verdict()} },
+	"reference": func(r *Reporting) []string {
+		if r.log == nil {
+			return nil
+		}
+		return []string{lab.ReferenceNote(r.log)}
+	},
+}
+
+// verdict says what the comparisons with the baseline show.
+func (r *Reporting) verdict() string {
+	if v := r.Verdict; v.Base == "" {
+		last := Row{Own: r.Results[len(r.Results)-1], Base: r.Results[0]}
+		return r.filled(map[int]string{1: v.Above, -1: v.Below, 0: v.Neither}[r.compare(last).Sign()])
+	}
+	says := map[string][]string{}
+	for _, row := range r.rows("arms")[1:] {
+		outcome := r.compare(row).Says(r.Level)
+		says[outcome] = append(says[outcome], cmp.Or(row.Own.Verdict, row.Own.label()))
+	}
+	return Verdict(says, r.Verdict.Base, r.Margin)
+}
+
+// compare compares an arm with its base.
+func (r *Reporting) compare(row Row) Comparison {
+	of := metrics[r.Metric]
+	return Compare(of(row.Own.Trials), of(row.Base.Trials), r.Margin)
+}
+
+// metrics are what arms are compared by, of each seed.
+var metrics = map[string]func(Trials) []float64{
+	"":         Trials.Accuracies,
+	"accuracy": Trials.Accuracies,
+	"BLEU":     Trials.bleu,
+}
+
+// filled is a text with figures for the words in its braces.
+func (r *Reporting) filled(text string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	var pairs []string
+	for word, figure := range placeholders(r) {
+		pairs = append(pairs, "{"+word+"}", figure)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// placeholders are the figures that texts may have: of the base training, which is the first arm's.
+func placeholders(r *Reporting) map[string]string {
+	t := r.Frame.Training(r.Size, r.Arms[0], r.Seed)
+	first := r.Results[0]
+	params, targets := int64(0), 0
+	if first.whole != nil {
+		params = first.whole.Params
+	} else {
+		params, targets = first.Runs[0].Params, first.Runs[0].Targets
+	}
+	heldOut := 0
+	if r.Size.Data != nil {
+		heldOut = r.Size.Data.HeldOut
+	}
+	say := func(x any) string { return fmt.Sprint(x) }
+	figures := map[string]string{
+		"model": say(t.Model), "layers": say(t.Model.Layers), "ff": say(t.Model.FF), "heads": say(t.Model.Heads), "dim": say(t.Model.Dim),
+		"parameters": say(params), "steps": say(t.Steps), "batch": say(t.Batch), "optimizer": t.Optimizer,
+		"K": say(t.Setup.Partitions), "M": say(t.Setup.MicroBatches), "R": say(max(t.Setup.Replicas, 1)),
+		"checkpoint": say(t.Setup.Checkpoint), "device": say(t.Setup.Device),
+		"seeds": say(len(r.Size.AllSeeds())), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
+		"margin": fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
+	}
+	for _, a := range r.Arms {
+		figures["steps of "+a.Name] = say(r.Frame.Training(r.Size, a, r.Seed).Steps)
+	}
+	return figures
+}
+
+// sentences says what is translated.
+func sentences(s *lab.SentencesSpec) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Invented != nil:
+		return fmt.Sprintf("%d pairs of the invented language", s.Invented.Pairs)
+	}
+	return strings.Join(s.Languages, ", ") + " to English, sentences of programs (gettext catalogs)"
+}

@@ -1,0 +1,391 @@
+package trained
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/yamldoc"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// Spec is the spec of an experiment of this kind. Own are the fields of an experiment that
+// stretches it; none: struct{}.
+type Spec[Own any] struct {
+	Frame `yaml:",inline"`
+	Own   Own `yaml:",inline"`
+}
+
+// Frame is what all specs of this kind have.
+type Frame struct {
+	lab.Head `yaml:",inline"`
+	// Margin is the largest mean difference of the metric that counts as none, and Level that of
+	// the tests for equivalence.
+	Margin float64 `yaml:"margin" want:">0..100,optional"`
+	Level  float64 `yaml:"level" want:">0..0.499,optional"`
+	Metric string  `yaml:"metric" want:"optional,shown"` // accuracy
+	// Whole says that a training leaves all that train reports, losses included, and is made
+	// with the spec's seed alone. Otherwise its outcome is kept, of each seed.
+	Whole bool          `yaml:"whole"`
+	Data  string        `yaml:"data" want:"data,optional"` // synthetic
+	Setup lab.SetupSpec `yaml:"setup"`
+	Arms  []ArmSpec     `yaml:"arms"` // the first is the baseline
+
+	Pairs   []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
+	Verdict VerdictSpec `yaml:"verdict" want:"shown,optional"`
+	Tables  []TableSpec `yaml:"tables" want:"shown"`
+	Plot    []PanelSpec `yaml:"plot" want:"shown"`
+
+	Profiles map[string]Size `yaml:"profiles"`
+}
+
+func init() {
+	lab.RegisterKind("trained", func() lab.Experiment { return &Experiment[struct{}]{} })
+}
+
+// ArmSpec is what an arm changes of the base: fields that are not 0.
+type ArmSpec struct {
+	Name     string           `yaml:"name" want:"name,key"`        // of its samples
+	Label    string           `yaml:"label" want:"shown,optional"` // in tables; none: its name
+	Axis     []string         `yaml:"axis" want:"shown,optional"`  // in plots, lines; none: its name
+	Verdict  string           `yaml:"verdict" want:"shown,optional"`
+	Data     string           `yaml:"data" want:"data,optional"`
+	NoSource bool             `yaml:"no_source"`                    // of translators: they see none
+	Repeats  string           `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
+	Setup    lab.SetupSpec    `yaml:"setup"`
+	Training lab.TrainingSpec `yaml:"training" want:"partial"`
+}
+
+// PairSpec are two arms; the difference is Of less To.
+type PairSpec struct {
+	Of    string `yaml:"of" want:"name"`
+	To    string `yaml:"to" want:"name"`
+	Label string `yaml:"label"`
+}
+
+// VerdictSpec says what a comparison with the baseline shows. With a base, it is the outcome of the
+// test for equivalence; otherwise a text by the interval of the difference of the last arm.
+type VerdictSpec struct {
+	Base    string `yaml:"base" want:"optional"` // the baseline's name
+	Above   string `yaml:"above" want:"optional"`
+	Below   string `yaml:"below" want:"optional"`
+	Neither string `yaml:"neither" want:"optional"` // 0 is in the interval
+}
+
+// TableSpec is a table: a row for each of what Rows says. Texts may have words in braces: see
+// placeholders.
+type TableSpec struct {
+	ID      string   `yaml:"id" want:"id"`
+	Title   string   `yaml:"title" want:"optional"` // none: the experiment's
+	Caption []string `yaml:"caption"`
+	Rows    string   `yaml:"rows" want:"optional"` // arms
+	Columns []Column `yaml:"columns"`
+	Notes   []string `yaml:"notes" want:"optional"`
+}
+
+// Column is a column of a table: a word, or a word with what is said of it.
+type Column struct {
+	Is        string `yaml:"is"` // one of words
+	Head      string `yaml:"head"`
+	First     string `yaml:"first"`     // in the baseline's row, if it is compared with the baseline
+	Once      bool   `yaml:"once"`      // in the first of an arm's rows only
+	Reference bool   `yaml:"reference"` // of the reference, if there is one
+	Of        string `yaml:"of"`        // another arm than the row's
+}
+
+// UnmarshalYAML reads a word, or fields.
+func (c *Column) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		c.Is = n.Value
+		return nil
+	}
+	type plain Column
+	var known = []string{"is", "head", "first", "once", "reference", "of"}
+	for i := 0; i < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if !slices.Contains(known, n.Content[i].Value) {
+			return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
+		}
+	}
+	if n.Kind != yaml.MappingNode || n.Decode((*plain)(c)) != nil {
+		return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
+	}
+	return nil
+}
+
+// PanelSpec is a panel of the plot.
+type PanelSpec struct {
+	Draw       string `yaml:"draw"` // one of panels
+	Rows       string `yaml:"rows" want:"optional"`
+	Title      string `yaml:"title" want:"optional"`
+	Y          string `yaml:"y" want:"optional"`
+	Deviations string `yaml:"deviations" want:"optional"` // names a band: two standard deviations about the baseline's mean
+	Margin     bool   `yaml:"margin"`                     // a band
+	Zero       bool   `yaml:"zero"`                       // is on the axis
+}
+
+// Size is a profile of an experiment: a training, of which arms may change more than in other
+// profiles, and the seeds over which it is repeated.
+type Size struct {
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Seeding  `yaml:",inline"`
+	Pilots   Pilots                      `yaml:"pilots" want:"partial"`
+	Data     *lab.SentencesSpec          `yaml:"data"` // none: as the arms say
+	Training lab.TrainingSpec            `yaml:"training" want:"partial"`
+	Arms     map[string]lab.TrainingSpec `yaml:"arms" want:"partial,optional"`
+}
+
+// Pilots choose the learning rate of each arm: the one with the least held-out loss, on average
+// over seeds that are no others'.
+type Pilots struct {
+	Seeds []uint64  `yaml:"seeds"`
+	Rates []float64 `yaml:"rates" want:">0..1000"`
+}
+
+// Experiment is one of this kind. One that stretches it has samples, words and panels of its own.
+type Experiment[Own any] struct {
+	lab.Base[Spec[Own]]
+	// Samples reads the experiment's own samples of a profile, for Reporting.Samples.
+	Samples func(size Size, log *records.Log) (any, error)
+	Words   map[string]Word
+	Panels  map[string]Panel
+}
+
+// Training is that of an arm: what it changes in the base, and what a profile changes in it.
+func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
+	spec, setup := p.Training, f.Setup
+	change(&spec, a.Training)
+	change(&spec, p.Arms[a.Name])
+	change(&setup, a.Setup)
+	t := spec.Training(cmp.Or(a.Data, f.Data, "synthetic"), setup.Setup(), seed)
+	if p.Data != nil {
+		t.Data, t.Config = p.Data.Source(), p.Data.Config()
+	}
+	t.EmptySource = a.NoSource
+	for _, o := range f.repeating(a) {
+		t.HashAfter = f.Training(p, o, seed).Steps
+	}
+	return t
+}
+
+// change sets the fields of a struct that are not 0 in another one.
+func change[T any](base *T, by T) { changeValue(reflect.ValueOf(base).Elem(), reflect.ValueOf(by)) }
+
+func changeValue(base, by reflect.Value) {
+	switch {
+	case by.IsZero():
+	case by.Kind() == reflect.Struct:
+		for i := range by.NumField() {
+			changeValue(base.Field(i), by.Field(i))
+		}
+	default:
+		base.Set(by)
+	}
+}
+
+// arm is one that the profile trains, at a rate that pilots have chosen; 0: its own.
+func (f *Frame) arm(p Size, a ArmSpec, rate float64) Arm {
+	name := a.Name
+	if rate != 0 {
+		name += fmt.Sprintf("/lr=%g", rate)
+	}
+	return Arm{Name: name, Training: func(seed uint64) train.Training {
+		t := f.Training(p, a, seed)
+		t.LR = cmp.Or(rate, t.LR)
+		return t
+	}}
+}
+
+// grid are an arm's pilots.
+func (f *Frame) grid(p Size, a ArmSpec) (all []Arm) {
+	for _, rate := range p.Pilots.Rates {
+		all = append(all, f.arm(p, a, rate))
+	}
+	return all
+}
+
+func (x *Experiment[Own]) Resolve() *lab.Problem {
+	f := &x.Spec.Frame
+	if p := f.checkArms(); p != nil {
+		return p
+	}
+	for _, name := range lab.Profiles {
+		if p := f.checkProfile(f.Profiles[name]); p != nil {
+			return p.In("profiles", name)
+		}
+	}
+	return f.checkShown(x.words(), x.panels())
+}
+
+func (f *Frame) checkArms() *lab.Problem {
+	for i, a := range f.Arms {
+		setup := f.Setup
+		change(&setup, a.Setup)
+		if err := CheckSetup(setup.Setup()); err != nil {
+			return lab.At(err, "arms", fmt.Sprint(i))
+		}
+		if of := f.Named(a.Repeats); a.Repeats != "" && (of < 0 || f.Arms[of].Repeats != "" || !f.Whole) {
+			return lab.At(errors.New("want an arm that repeats none, and whole records"), "arms", fmt.Sprint(i), "repeats")
+		}
+	}
+	for i, p := range f.Pairs {
+		for key, name := range map[string]string{"of": p.Of, "to": p.To} {
+			if f.Named(name) < 0 {
+				return lab.At(fmt.Errorf("no arm %q", name), "pairs", fmt.Sprint(i), key)
+			}
+		}
+	}
+	return nil
+}
+
+// Named is the number of an arm, -1 if there is none of that name.
+func (f *Frame) Named(name string) int {
+	return slices.IndexFunc(f.Arms, func(a ArmSpec) bool { return a.Name == name })
+}
+
+var errPilot = errors.New("want other seeds than the pilots'")
+
+func (f *Frame) checkProfile(p Size) *lab.Problem {
+	isPilot := func(seed uint64) bool { return slices.Contains(p.Pilots.Seeds, seed) }
+	switch {
+	case f.Whole && len(p.AllSeeds()) > 0:
+		return lab.At(errors.New("want none, as records are of whole trainings, with the spec's seed"), "seeds")
+	case len(p.Pilots.Seeds) == 0 != (len(p.Pilots.Rates) == 0):
+		return lab.At(errors.New("want seeds and rates, or neither"), "pilots")
+	case slices.ContainsFunc(p.Seeds, isPilot):
+		return lab.At(errPilot, "seeds")
+	case slices.ContainsFunc(p.Added, isPilot):
+		return lab.At(errPilot, "added_seeds")
+	}
+	for name := range p.Arms {
+		if f.Named(name) < 0 {
+			return lab.At(errors.New("no such arm"), "arms", name)
+		}
+	}
+	var all []train.Training
+	for _, a := range f.Arms {
+		t := f.Training(p, a, 1)
+		var lacks error
+		switch {
+		case t.Model.Name == "":
+			lacks = errors.New("no model")
+		case t.Batch < 1:
+			lacks = errors.New("no batch")
+		case t.Steps < 1:
+			lacks = errors.New("no steps")
+		case t.Optimizer == "":
+			lacks = errors.New("no optimizer")
+		case t.LR == 0 && len(p.Pilots.Rates) == 0:
+			lacks = errors.New("no lr")
+		case a.Repeats != "" && t.Steps > f.Training(p, f.Arms[f.Named(a.Repeats)], 1).Steps:
+			lacks = fmt.Errorf("arm %s has more steps than %s, which it repeats", a.Name, a.Repeats)
+		case slices.ContainsFunc(all, func(o train.Training) bool { return reflect.DeepEqual(o, t) }):
+			lacks = fmt.Errorf("arm %s is the same training as another one", a.Name)
+		}
+		if lacks != nil {
+			return lab.At(fmt.Errorf("%w: want what arms lack or change", lacks), "training")
+		}
+		all = append(all, t)
+		if p.Data != nil {
+			if problem := p.Data.Check(t.Model.Seq); problem != nil {
+				return problem.In("data")
+			}
+		}
+	}
+	if f.Whole {
+		return nil
+	}
+	return p.CheckSeeds()
+}
+
+// inBraces is a word that stands for a figure in a text.
+var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// checkShown refuses words that tables, texts and the plot have and that mean nothing.
+func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.Problem {
+	if _, ok := metrics[f.Metric]; !ok {
+		return lab.At(fmt.Errorf("unknown %q: want %v", f.Metric, slices.Sorted(maps.Keys(metrics))), "metric")
+	}
+	known := placeholders(&Reporting{Frame: f, Results: []*Result{{Trials: Trials{Runs: []*Trial{{}}}}}})
+	text := func(s string, path ...string) *lab.Problem {
+		for _, m := range inBraces.FindAllStringSubmatch(s, -1) {
+			if _, ok := known[m[1]]; !ok {
+				return lab.At(fmt.Errorf("{%s} stands for nothing: want %v", m[1], slices.Sorted(maps.Keys(known))), path...)
+			}
+		}
+		return nil
+	}
+	for key, s := range map[string]string{"above": f.Verdict.Above, "below": f.Verdict.Below, "neither": f.Verdict.Neither} {
+		if p := text(s, "verdict", key); p != nil {
+			return p
+		}
+	}
+	for i, t := range f.Tables {
+		at := []string{"tables", fmt.Sprint(i)}
+		if _, ok := rows[cmp.Or(t.Rows, "arms")]; !ok {
+			return lab.At(fmt.Errorf("unknown %q: want %v", t.Rows, slices.Sorted(maps.Keys(rows))), append(at, "rows")...)
+		}
+		if f.Whole != (rows[cmp.Or(t.Rows, "arms")].whole) {
+			return lab.At(fmt.Errorf("%q: these records have none", cmp.Or(t.Rows, "arms")), append(at, "rows")...)
+		}
+		for _, s := range t.Caption {
+			if p := text(s, append(at, "caption")...); p != nil {
+				return p
+			}
+		}
+		heads := map[string]bool{}
+		for j, c := range t.Columns {
+			at := append(slices.Clone(at), "columns", fmt.Sprint(j))
+			w, ok := words[c.Is]
+			head := cmp.Or(c.Head, w.Head)
+			switch {
+			case !ok:
+				return lab.At(fmt.Errorf("unknown %q: want %v", c.Is, slices.Sorted(maps.Keys(words))), at...)
+			case c.Of != "" && f.Named(c.Of) < 0:
+				return lab.At(fmt.Errorf("no arm %q", c.Of), at...)
+			case heads[head]:
+				return lab.At(fmt.Errorf("two columns %q", head), at...)
+			}
+			heads[head] = true
+			if p := text(head, at...); p != nil {
+				return p
+			}
+		}
+		for _, n := range t.Notes {
+			if _, ok := notes[n]; !ok {
+				return lab.At(fmt.Errorf("unknown %q: want %v", n, slices.Sorted(maps.Keys(notes))), append(at, "notes")...)
+			}
+		}
+	}
+	for i, d := range f.Plot {
+		if _, ok := panels[d.Draw]; !ok {
+			return lab.At(fmt.Errorf("unknown %q: want %v", d.Draw, slices.Sorted(maps.Keys(panels))), "plot", fmt.Sprint(i), "draw")
+		}
+	}
+	return nil
+}
+
+// Planned lists a training of every arm. Files of data, which need not be here, are not opened.
+func (x *Experiment[Own]) Planned(profile string) (list []lab.PlannedRun) {
+	f, p := &x.Spec.Frame, x.Spec.Profiles[profile]
+	for _, a := range f.Arms {
+		t := f.Training(p, a, x.Spec.Seed)
+		if len(p.Pilots.Rates) > 0 {
+			t.LR = p.Pilots.Rates[0]
+		}
+		if t.Data == lab.DocumentationSource {
+			t.Data, t.Model.Vocab = "", cmp.Or(t.Model.Vocab, 256) // its tokens are bytes
+		} else if p.Data != nil && p.Data.Catalogs != "" {
+			t.Data = ""
+		}
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t})
+	}
+	return list
+}

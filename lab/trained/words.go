@@ -1,0 +1,145 @@
+package trained
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+)
+
+// Word is a column that specs can have.
+type Word struct {
+	Head string                         // if the spec gives none
+	Left bool                           // text; numbers stand at the right
+	Cell func(r *Reporting, at Row) any // nil: none, as nothing is compared with itself
+}
+
+// ofRow is the cell of an arm's row.
+func ofRow(cell func(at Row) any) func(*Reporting, Row) any {
+	return func(_ *Reporting, at Row) any { return cell(at) }
+}
+
+// compared is the cell of a comparison.
+func compared(cell func(r *Reporting, c Comparison) any) func(*Reporting, Row) any {
+	return func(r *Reporting, at Row) any {
+		if at.Own == at.Base {
+			return nil
+		}
+		return cell(r, r.compare(at))
+	}
+}
+
+// training is the cell of a row's training.
+func (at Row) batch(r *Reporting) int {
+	return r.Frame.Training(r.Size, at.Own.ArmSpec, r.Seed).Batch / max(at.Own.Setup.Replicas, 1)
+}
+
+// micro is the size of a micro-batch of one replica, the largest if they are not alike.
+func (at Row) micro(r *Reporting) int {
+	return gpipe.MicroBatchSizes(at.batch(r), at.Own.Setup.MicroBatches)[0]
+}
+
+// words are the columns of this kind.
+var words = map[string]Word{
+	"label":       {"training", true, ofRow(func(at Row) any { return at.Own.label() })},
+	"arm":         {"task", true, ofRow(func(at Row) any { return at.Own.ArmSpec.Name })},
+	"K":           {"K", false, ofRow(func(at Row) any { return at.Own.Setup.Partitions })},
+	"M":           {"M", false, ofRow(func(at Row) any { return at.Own.Setup.MicroBatches })},
+	"bn-scope":    {"scope", true, ofRow(func(at Row) any { return at.Own.Setup.BNScope })},
+	"micro-batch": {"micro-batch", false, func(r *Reporting, at Row) any { return at.micro(r) }},
+	"micro-batches": {"micro-batch", true, func(r *Reporting, at Row) any { // as text, both sizes if there are two
+		sizes := gpipe.MicroBatchSizes(at.batch(r), at.Own.Setup.MicroBatches)
+		if last := sizes[len(sizes)-1]; sizes[0] != last {
+			return lab.Ints(" or ", []int{last, sizes[0]})
+		}
+		return lab.Ints("", sizes[:1])
+	}},
+	"statistics": {"statistics of", false, func(r *Reporting, at Row) any { // examples that batch norm normalises together
+		if at.Own.Setup.BNScope == gpipe.AllScope {
+			return at.micro(r) * max(at.Own.Setup.Replicas, 1)
+		}
+		return at.micro(r)
+	}},
+
+	"parameters": {"parameters", false, ofRow(func(at Row) any { return at.Own.params() })},
+	"parameters-ratio": {"parameters / first", false, ofRow(func(at Row) any {
+		return lab.Fixed(float64(at.Own.params())/float64(at.Base.params()), 3)
+	})},
+	"rate": {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Arm.Training(1).LR) })},
+
+	"accuracy": {"accuracy", false, ofRow(func(at Row) any { return at.Own.mean() })},
+	"sd":       {"sd", false, func(r *Reporting, at Row) any { return lab.SD(metrics[r.Metric](at.Own.Trials), 2) }},
+	"held-out": {"held-out loss", false, ofRow(func(at Row) any { return lab.Mean(at.Own.heldOut(), 4) })},
+	"bleu":     {"BLEU", false, ofRow(func(at Row) any { return lab.Mean(at.Own.bleu(), 2) })},
+
+	"within": {"runs within [V1]", false, compared(func(r *Reporting, c Comparison) any {
+		return lab.Joined("%v of %v", c.Within, len(r.Size.AllSeeds()))
+	})},
+	"mean-within": {"mean within", true, compared(func(_ *Reporting, c Comparison) any { return lab.YesOrNo(c.MeanWithin) })},
+	"difference":  {"difference (points)", false, compared(func(_ *Reporting, c Comparison) any { return lab.Paired(c.Paired, 2) })},
+	"p":           {"p of equivalence", false, compared(func(_ *Reporting, c Comparison) any { return lab.Fixed(c.Equivalent, 3) })},
+	"margin": {"smallest margin to hold", false, compared(func(r *Reporting, c Comparison) any {
+		if smallest, ok := c.SmallestMargin(r.Level); ok {
+			return lab.Fixed(smallest, 2)
+		}
+		return lab.Absent
+	})},
+	"outcome": {"outcome", true, compared(func(r *Reporting, c Comparison) any { return c.Says(r.Level) })},
+	"difference-held-out": {"difference of loss (nats)", false, func(_ *Reporting, at Row) any {
+		if at.Own == at.Base {
+			return nil
+		}
+		return lab.Paired(stats.Pairs(at.Own.heldOut(), at.Base.heldOut()), 4)
+	}},
+
+	// Of pilots.
+	"pilot-rate": {"rate", false, func(r *Reporting, at Row) any { return lab.Number("%g", r.Size.Pilots.Rates[at.Nth]) }},
+	"pilot-held-out": {"held-out nats", false, ofRow(func(at Row) any {
+		if loss := at.Own.Pilots[at.Nth]; !math.IsInf(loss, 1) {
+			return lab.Fixed(loss, 4)
+		}
+		return lab.Absent
+	})},
+	"chosen": {"chosen", true, func(r *Reporting, at Row) any {
+		return lab.YesOrNo(at.Own.Arm.Training(1).LR == r.Size.Pilots.Rates[at.Nth])
+	}},
+
+	// Of whole records.
+	"task": {"task", true, ofRow(func(at Row) any {
+		if s := at.Own.whole; s.Bytes > 0 {
+			return fmt.Sprintf("%s (%s, %d bytes)", at.Own.label(), s.GoVersion, s.Bytes)
+		}
+		return at.Own.label()
+	})},
+	"steps":           {"steps", false, ofRow(func(at Row) any { return len(at.Own.whole.Losses) })},
+	"bits":            {"loss", false, ofRow(func(at Row) any { return lab.Fixed(at.Own.whole.Eval.BitsPerToken, 4) })},
+	"accuracy-at-end": {"accuracy", false, ofRow(func(at Row) any { return lab.Percent(at.Own.whole.Eval.Accuracy, 1) })},
+	"weights":         {"SHA-256 of the weights", true, ofRow(func(at Row) any { return at.Own.whole.WeightsSHA256[:16] })},
+	"yardstick":       {"held against", true, ofRow(func(at Row) any { return at.Own.whole.Yardsticks[at.Nth].Name })},
+	"yardstick-bits":  {"bits", false, ofRow(func(at Row) any { return lab.Fixed(at.Own.whole.Yardsticks[at.Nth].Bits, 4) })},
+	"over-yardstick": {"loss/that", false, ofRow(func(at Row) any {
+		return lab.Fixed(at.Own.whole.Eval.BitsPerToken/at.Own.whole.Yardsticks[at.Nth].Bits, 3)
+	})},
+	"curve-step": {"step", false, ofRow(func(at Row) any { return int(at.Own.whole.curve()[at.Nth].X) })},
+
+	// Of whole records of translators, by language.
+	"language":          {"language", true, ofRow(func(at Row) any { return at.language().Name })},
+	"pairs":             {"training pairs", false, ofRow(func(at Row) any { return at.language().Train })},
+	"share":             {"share of a batch", false, ofRow(func(at Row) any { return lab.Share(at.language().Share, 1) })},
+	"copy":              {"BLEU: copy", false, ofRow(byBaseline(0))},
+	"dictionary":        {"dictionary", false, ofRow(byBaseline(1))},
+	"language-bleu":     {"BLEU", false, ofRow(func(at Row) any { return lab.Fixed(at.language().BLEU, 2) })},
+	"language-nats":     {"nats per token", false, ofRow(func(at Row) any { return lab.Fixed(at.language().Loss, 4) })},
+	"language-accuracy": {"accuracy", false, ofRow(func(at Row) any { return lab.Percent(at.language().Accuracy, 1) })},
+	"curve-loss":        {"loss", false, ofRow(func(at Row) any { return lab.Fixed(at.Own.whole.curve()[at.Nth].Y, 4) })},
+}
+
+// params is the number of an arm's parameters.
+func (r *Result) params() int64 {
+	if r.whole != nil {
+		return r.whole.Params
+	}
+	return r.Runs[0].Params
+}
