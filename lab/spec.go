@@ -157,6 +157,11 @@ func (v *Verbatim) String() string {
 	return v.Text
 }
 
+// Printed is the number as a table has it, with its unit.
+func (v Verbatim) Printed(unit string) Value {
+	return Value{Text: v.Text + unit, Numbers: []float64{v.Value}}
+}
+
 // Span is a duration such as 90s or 3m.
 type Span time.Duration
 
