@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"gpipebench/internal/expr"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -181,7 +181,7 @@ func (e *Experiment[S, V]) Measure(ctx context.Context, log *records.Log, p prog
 // Rows are those of a profile.
 func (e *Experiment[S, V]) Rows(profile string) ([]Row[V], error) {
 	if err := lab.CheckProfile(profile); err != nil {
-		return nil, usage.Mark(err)
+		return nil, failure.Usage(err)
 	}
 	return e.kind.Rows(&e.Spec, profile)
 }

@@ -39,7 +39,11 @@ type ColumnSpec struct {
 	ID   string `yaml:"id" want:"optional"`
 	Head string `yaml:"head" want:"optional"` // none: the value is only there to be read
 	Is   string `yaml:"is"`                   // an expression
-	As   string `yaml:"as" want:"optional"`   // time, bytes, signed, or fmt's %f and %g, with %% in percent; none: as it is
+	// Each is names of columns, a * in head, id and is: there with _ for what is no letter or digit.
+	Each []string `yaml:"each" want:"optional"`
+	As   string   `yaml:"as" want:"optional"` // time, bytes, signed, or fmt's %f and %g, with %% in percent; none: as it is
+
+	at string // its place in the spec
 }
 
 // NoteSpec is said of each row of which something is true; the same text once.
@@ -67,6 +71,25 @@ type PlotSpec struct {
 	} `yaml:"lines"`
 }
 
+// columns are those of a table, one by one.
+func (t *TableSpec) columns() (all []ColumnSpec) {
+	for i, c := range t.Columns {
+		c.at = strconv.Itoa(i)
+		if len(c.Each) == 0 {
+			all = append(all, c)
+		}
+		for _, name := range c.Each {
+			one, word := c, notWord.ReplaceAllString(name, "_")
+			one.Head = strings.ReplaceAll(c.Head, "*", name)
+			one.ID, one.Is = strings.ReplaceAll(c.ID, "*", word), strings.ReplaceAll(c.Is, "*", word)
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
 var asForm = regexp.MustCompile(`^(|time|bytes|signed|%\+?(\.[0-9])?[fg](%%|[ A-Za-z/]*))$`)
 
 // check refuses texts that are no templates, expressions of names that rows have not, and
@@ -84,16 +107,16 @@ func (s *Shown) check(spec any, known map[string]Values) *lab.Problem {
 			return at(err, "caption")
 		}
 		heads := map[string]bool{}
-		for j, c := range t.Columns {
+		for _, c := range t.columns() {
 			if !asForm.MatchString(c.As) {
-				return at(fmt.Errorf("%q: want time, bytes, signed, or a form of fmt's for a number, such as %%.2f", c.As), "columns", strconv.Itoa(j), "as")
+				return at(fmt.Errorf("%q: want time, bytes, signed, or a form of fmt's for a number, such as %%.2f", c.As), "columns", c.at, "as")
 			}
 			if c.Head != "" && heads[c.Head] {
-				return at(fmt.Errorf("two columns %q", c.Head), "columns", strconv.Itoa(j), "head")
+				return at(fmt.Errorf("two columns %q", c.Head), "columns", c.at, "head")
 			}
 			heads[c.Head] = true
 			if _, err := row.cell(c); err != nil {
-				return at(err, "columns", strconv.Itoa(j), "is")
+				return at(err, "columns", c.at, "is")
 			}
 		}
 		for j, n := range t.Notes {
@@ -127,7 +150,7 @@ func (s *Shown) checkPlot(p PlotSpec, known map[string]Values) error {
 		names, whens = append(names, l.Column), append(whens, l.When)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(t.Columns, func(c ColumnSpec) bool { return c.Head == name }) {
+		if !slices.ContainsFunc(t.columns(), func(c ColumnSpec) bool { return c.Head == name }) {
 			return fmt.Errorf("no column %q", name)
 		}
 	}
@@ -267,8 +290,9 @@ func (t *TableSpec) table(id, title string, spec any, rows []Values) (*lab.Table
 	if out.Caption, err = t.captions(spec, first); err != nil {
 		return nil, err
 	}
+	columns := t.columns()
 	var shown []ColumnSpec
-	for _, c := range t.Columns {
+	for _, c := range columns {
 		if c.Head != "" {
 			shown = append(shown, c)
 		}
@@ -276,7 +300,7 @@ func (t *TableSpec) table(id, title string, spec any, rows []Values) (*lab.Table
 	left := make([]bool, len(shown))
 	for n, row := range rows {
 		var cells []lab.Value
-		for _, c := range t.Columns {
+		for _, c := range columns {
 			v, err := row.cell(c)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", out.ID, c.Head, err)

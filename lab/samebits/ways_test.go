@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/beyond/replicas"
+	"gpipebench/experiments/beyond"
 	"gpipebench/experiments/gpipe/consistency"
 	"gpipebench/experiments/mlperf"
 	"gpipebench/lab"
@@ -16,7 +16,7 @@ import (
 )
 
 func TestReports(t *testing.T) {
-	for _, d := range []lab.Definition{consistency.Definition, replicas.Definition, mlperf.Paper.Experiment("spatial-bits")} {
+	for _, d := range []lab.Definition{consistency.Definition, beyond.Paper.Experiment("replicas"), mlperf.Paper.Experiment("spatial-bits")} {
 		t.Run(d.ID, func(t *testing.T) { testReport(t, labtest.Loaded[*samebits.Experiment](t, d.Load)) })
 	}
 }
