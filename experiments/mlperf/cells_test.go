@@ -65,13 +65,29 @@ func TestModelledSpecs(t *testing.T) {
 			{"sides: [2, 4,", "sides: [4, 2,", "in ascending order"},
 			{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
 		},
+		"bfloat16-rules": {
+			{"id: logits", "id: nothing", "unknown rule \"nothing\""},
+			{"  - {id: logits, what: logits that the loss reads, paper: 32}\n", "", "no rule \"logits\""},
+			{"batch: 16", "batch: 1", "want a whole number from 2"},
+		},
+		"mask-rcnn-partitioning": {
+			{"height: 832", "height: 800.5", "height"},
+			{"height: 832", "height: 840", "multiples of 32"},
+			{"depth: 50", "depth: 34", "want 50, 101 or 152"},
+			{"cores: [1, 2, 4]", "cores: [2, 4]", "want 1 first"},
+			{"examples: [4, 2]", "examples: []", "at least one"},
+			{"examples: [4, 2]", "examples: [4]", "2 images on 4 cores"},
+			{"batch: 128, spatial: 4, epochs: 14, epoch_steps: 924, seconds: 3447.63", "batch: 127, spatial: 4, epochs: 14, epoch_steps: 924, seconds: 3447.63", "as many on each group"},
+			{"seconds: 6422.03", "seconds: 0", "above 0"},
+			{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
+		},
 	} {
 		labtest.CheckRefused(t, Paper.Experiment(id), cases)
 	}
 	update, evaluation, seconds := loaded(t, "update-sharding", updateSharding), loaded(t, "distributed-evaluation", distributedEvaluation), loaded(t, "benchmark-seconds", benchmarkSeconds)
-	spatial, sums := loaded(t, "spatial-partitioning", spatialPartitioning), loaded(t, "gradient-summation", gradientSummation)
+	spatial, sums, heads := loaded(t, "spatial-partitioning", spatialPartitioning), loaded(t, "gradient-summation", gradientSummation), loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning)
 	for e, on := range map[lab.Experiment]*string{
-		update: &update.Spec.Accelerator, evaluation: &evaluation.Spec.Accelerator, seconds: &seconds.Spec.Accelerator, spatial: &spatial.Spec.Accelerator, sums: &sums.Spec.Accelerator,
+		update: &update.Spec.Accelerator, evaluation: &evaluation.Spec.Accelerator, seconds: &seconds.Spec.Accelerator, spatial: &spatial.Spec.Accelerator, sums: &sums.Spec.Accelerator, heads: &heads.Spec.Accelerator,
 	} {
 		labtest.CheckKey(t, func(file string) lab.Experiment {
 			*on = file
@@ -331,6 +347,8 @@ func TestSummationReport(t *testing.T) {
 		t.Error("the paper's figure is on another torus too")
 	}
 	// Where the copy takes longer than the sum, pipelined is as long as the copies.
-	r = cellstest.Report(t, e, func(string, string) summed { return summed{Sums: map[string][2]float64{"2d": {1, 2}}, Copy: 1.5, Overheads: 0.25} })
+	r = cellstest.Report(t, e, func(string, string) summed {
+		return summed{Sums: map[string][2]float64{"2d": {1, 2}}, Copy: 1.5, Overheads: 0.25}
+	})
 	labtest.CheckCells(t, r.Tables[0], r.Tables[0].Rows[0], map[string]float64{"pipelined": 3.5, "gathered first": 6, "speedup, with overheads": 6.5 / 3.5})
 }

@@ -45,8 +45,7 @@ func (s summed) values() cells.Values {
 
 // gradientSummation is arithmetic on sizes and rates, which is why it needs code.
 var gradientSummation = cells.Kind[summationSpec, summed]{
-	Check:  func(s *summationSpec) *lab.Problem { return lab.At(checkLinks(s.Accelerator), "accelerator") },
-	Values: summed.values,
+	Check: func(s *summationSpec) *lab.Problem { return lab.At(checkLinks(s.Accelerator), "accelerator") },
 	Rows: func(s *summationSpec, _ string) (rows []cells.Row[summed], err error) {
 		for i, side := range s.Sides {
 			paper := lab.Absent
@@ -55,7 +54,7 @@ var gradientSummation = cells.Kind[summationSpec, summed]{
 			}
 			rows = append(rows, cells.Row[summed]{
 				Has: cells.Values{"cores": side * side, "paper": paper},
-				Reads: []cells.Cell[summed]{{Sample: fmt.Sprintf("side=%d", side), Make: func(context.Context) (summed, error) {
+				Reads: []cells.Cell[summed]{{Sample: fmt.Sprintf("side=%d", side), Values: summed.values, Make: func(context.Context) (summed, error) {
 					return s.sum(side)
 				}}},
 			})

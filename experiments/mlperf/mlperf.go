@@ -10,9 +10,7 @@ import (
 	"gpipebench/experiments/mlperf/epochs"
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
 	"gpipebench/experiments/mlperf/hoisting"
-	"gpipebench/experiments/mlperf/rules"
 	spatialemulated "gpipebench/experiments/mlperf/spatial/emulated"
-	"gpipebench/experiments/mlperf/spatial/maskrcnn"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	"gpipebench/experiments/mlperf/translators"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
@@ -34,12 +32,12 @@ var Paper = lab.Paper{
 		epochs.Definition,
 		{ID: "distributed-evaluation", New: distributedEvaluation.New, Untimed: true},
 		evaluationmeasured.Definition,
-		rules.Definition,
+		{ID: "bfloat16-rules", New: bfloat16Rules.New, Untimed: true},
 		{ID: "benchmark-seconds", New: benchmarkSeconds.New, Untimed: true},
 		{ID: "spatial-partitioning", New: spatialPartitioning.New, Untimed: true},
 		spatialemulated.Definition,
 		{ID: "spatial-bits", Untimed: true, Command: "spatial-partitioning"},
-		maskrcnn.Definition,
+		{ID: "mask-rcnn-partitioning", New: maskRCNNPartitioning.New, Command: "spatial-partitioning", Untimed: true},
 		bucketing.Definition,
 		input.Definition,
 		hoisting.Definition,

@@ -28,8 +28,8 @@ type Kind[S, V any] struct {
 	Rows func(s *S, profile string) ([]Row[V], error)
 	// Planned lists what is modelled; nil: each model of the spec, in one partition.
 	Planned func(*S) []lab.PlannedRun
-	// Values are those of a sample; nil: its fields in JSON.
-	Values func(V) Values
+	// Seeded says that the spec's seed decides samples.
+	Seeded bool
 }
 
 // Values are what expressions of columns know: numbers, texts, truth values, and values that
@@ -48,6 +48,7 @@ type Cell[V any] struct {
 	As     string // what the names of its values begin with, and a _; "": nothing
 	Sample string
 	Make   func(context.Context) (V, error)
+	Values func(V) Values // nil: the sample's fields in JSON
 }
 
 // New makes the experiment of an entry in a paper's list.
@@ -87,7 +88,7 @@ func (e *Experiment[S, V]) values(r Row[V], samples []V) Values {
 		all = Values{}
 	}
 	for i, c := range r.Reads {
-		for name, v := range e.valuesOf(samples[i]) {
+		for name, v := range c.values(samples[i]) {
 			if c.As != "" {
 				name = c.As + "_" + name
 			}
@@ -97,9 +98,9 @@ func (e *Experiment[S, V]) values(r Row[V], samples []V) Values {
 	return all
 }
 
-func (e *Experiment[S, V]) valuesOf(sample V) Values {
-	if e.kind.Values != nil {
-		return e.kind.Values(sample)
+func (c Cell[V]) values(sample V) Values {
+	if c.Values != nil {
+		return c.Values(sample)
 	}
 	text, err := json.Marshal(sample)
 	var fields map[string]any
@@ -163,10 +164,14 @@ func (e *Experiment[S, V]) Measure(ctx context.Context, log *records.Log, p prog
 	if err != nil {
 		return err
 	}
+	var seed uint64
+	if e.kind.Seeded {
+		seed = e.Seed()
+	}
 	var jobs []lab.Job
 	for _, r := range rows {
 		for _, c := range r.Reads {
-			jobs = append(jobs, lab.Job{Sample: c.Sample, Make: func(ctx context.Context) (any, string, error) {
+			jobs = append(jobs, lab.Job{Sample: c.Sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
 				made, err := c.Make(ctx)
 				if err != nil {
 					err = fmt.Errorf("%s, %s: %w", e.ID(), c.Sample, err)

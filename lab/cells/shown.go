@@ -2,6 +2,7 @@ package cells
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -39,6 +40,7 @@ type ColumnSpec struct {
 	ID   string `yaml:"id" want:"optional"`
 	Head string `yaml:"head" want:"optional"` // none: the value is only there to be read
 	Is   string `yaml:"is"`                   // an expression
+	When string `yaml:"when" want:"optional"` // otherwise the cell is absent
 	// Each is names of columns, a * in head, id and is: there with _ for what is no letter or digit.
 	Each []string `yaml:"each" want:"optional"`
 	As   string   `yaml:"as" want:"optional"` // time, bytes, signed, or fmt's %f and %g, with %% in percent; none: as it is
@@ -54,11 +56,12 @@ type NoteSpec struct {
 
 // PlotSpec is panels of lines, one for each value of a column.
 type PlotSpec struct {
-	Table       int    `yaml:"table" want:"0..16"`    // whose columns it draws
-	Panel       string `yaml:"panel" want:"optional"` // a column of texts; none: one panel
-	Title       string `yaml:"title" want:"optional"` // of a panel, after its text; a template over the spec
-	When        string `yaml:"when" want:"optional"`  // of which rows
-	X           string `yaml:"x"`                     // a column
+	Table       int    `yaml:"table" want:"0..16"`      // whose columns it draws
+	Panel       string `yaml:"panel" want:"optional"`   // a column of texts; none: one panel
+	Title       string `yaml:"title" want:"optional"`   // of a panel, after its text; a template over the spec
+	When        string `yaml:"when" want:"optional"`    // of which rows
+	X           string `yaml:"x"`                       // a column
+	XTitle      string `yaml:"x_title" want:"optional"` // none: its head
 	Y           string `yaml:"y"`
 	Logarithmic bool   `yaml:"logarithmic"`
 	OneScale    bool   `yaml:"one_scale"`
@@ -216,6 +219,9 @@ func (v Values) cell(c ColumnSpec) (lab.Value, error) {
 	if c.ID != "" {
 		v[c.ID] = of
 	}
+	if shown, err := v.when(c.When); !shown || err != nil {
+		return lab.Absent, err
+	}
 	switch x := of.(type) {
 	case lab.Value:
 		return x, nil
@@ -364,7 +370,7 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 		}
 		panel := at[title]
 		if panel == nil {
-			panel = &plot.LinePanel{Title: title, X: p.X, Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic}
+			panel = &plot.LinePanel{Title: title, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic}
 			for _, l := range p.Lines {
 				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed})
 			}

@@ -1,4 +1,4 @@
-package maskrcnn
+package mlperf
 
 import (
 	"math"
@@ -11,19 +11,17 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
+	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
 
-func loaded(t *testing.T) *maskRCNN { return labtest.Loaded[*maskRCNN](t, Definition.Load) }
-
 // The network has as many parameters as torchvision says of its maskrcnn_resnet50_fpn
 // (pytorch/vision, torchvision/models/detection/mask_rcnn.py, num_params), which also has 91
 // classes and a frozen batch norm that does not count. Stem and first stage are not trained.
-func TestParams(t *testing.T) {
-	s := loaded(t).Spec.shapes
+func TestMaskRCNNParams(t *testing.T) {
+	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec.maskRCNN
 	var all, trained int
 	for _, l := range []nn.Layer{s.first(), s.boxes().layer, s.masks().layer} {
 		for _, p := range l.Params() {
@@ -46,15 +44,15 @@ func TestParams(t *testing.T) {
 }
 
 // Multiply-adds of the layers, from tables of sizes.
-func TestFLOPs(t *testing.T) {
-	s := loaded(t).Spec.shapes
+func TestMaskRCNNFLOPs(t *testing.T) {
+	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec.maskRCNN
 	of := func(in graph.Type, layer nn.Layer) int64 {
 		t.Helper()
 		a, err := accelerator.Named("tpuv3")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, mini := on(a, 1, in, layer)
+		p, mini := pipelineOn(a, 1, in, layer)
 		d, err := p.Describe(mini)
 		if err != nil {
 			t.Fatal(err)
@@ -109,18 +107,13 @@ func TestFLOPs(t *testing.T) {
 
 // A step is the sum of its parts, one core gains nothing, and what is beside the log is the
 // arithmetic of the same samples.
-func TestReport(t *testing.T) {
-	x := loaded(t)
-	log := records.New(x.Key("quick"))
-	labtest.CheckLacking(t, x, log)
-	labtest.MeasureTwice(t, x, log)
-	if len(log.Names) != len(x.Spec.Cores)*len(x.Spec.Examples) {
-		t.Errorf("samples %v", log.Names)
+func TestMaskRCNNReport(t *testing.T) {
+	x := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning)
+	all := cellstest.Measured(t, x)
+	if len(all) != len(x.Spec.Cores)*len(x.Spec.Examples) {
+		t.Errorf("%d samples", len(all))
 	}
-	r, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := cellstest.Report(t, x, func(_, sample string) maskRCNNStep { return all[sample] })
 	labtest.CheckPlots(t, r)
 	groups, logged := r.Tables[0], r.Tables[1]
 	at := func(t *lab.Table, row []lab.Value, column string) float64 {
@@ -175,16 +168,19 @@ func TestReport(t *testing.T) {
 // With links, starts of operations and memory that take no time four cores take a quarter of
 // the first stage, but for rows that some have more; and an image's share of memory is what
 // is handed on.
-func TestModel(t *testing.T) {
-	x := loaded(t)
-	on := func(text string, cores int) *sample {
+func TestMaskRCNNModel(t *testing.T) {
+	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec
+	on := func(text string, cores int) maskRCNNStep {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "own.yaml")
 		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\noverhead: 0\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		x.Spec.Accelerator = file
-		made, err := x.model(2, cores)
+		a, err := accelerator.Named(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.model(a, 2, cores)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +195,11 @@ func TestModel(t *testing.T) {
 		t.Errorf("one core %+v, four %+v", one, four)
 	}
 	// What is not trained has no gradients: the stem's and the first stage's B.
-	x.Spec.Frozen = 0
+	s.Frozen = 0
 	if all := on(free, 1); all.First.Seconds() < 1.05*one.First.Seconds() {
 		t.Errorf("a first stage that is trained takes %v s, a frozen one %v", all.First.Seconds(), one.First.Seconds())
 	}
-	x.Spec.Frozen = 1
+	s.Frozen = 1
 	const slow = "bandwidth: 1e9\nlink: {bandwidth: 1e6, latency: 0.5}\n"
 	pyramid := 2 * 2 * 256 * float64(208*336+104*168+52*84+26*42+13*21) // bytes of two images
 	if got, want := on(slow, 1).Handed, 4*pyramid/1e9; math.Abs(got/want-1) > 1e-9 {
@@ -212,23 +208,4 @@ func TestModel(t *testing.T) {
 	if got, want := on(slow, 4).Handed, (1+3./4)*pyramid/1e9+2*(0.5+pyramid/4/1e6); math.Abs(got/want-1) > 1e-9 {
 		t.Errorf("four cores: %v s are handed on, want %v", got, want)
 	}
-}
-
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
-		{"height: 832", "height: 800.5", "height"},
-		{"height: 832", "height: 840", "multiples of 32"},
-		{"depth: 50", "depth: 34", "want 50, 101 or 152"},
-		{"cores: [1, 2, 4]", "cores: [2, 4]", "in ascending order"},
-		{"examples: [4, 2]", "examples: []", "at least one"},
-		{"examples: [4, 2]", "examples: [4]", "2 images on 4 cores"},
-		{"batch: 128, spatial: 4, epochs: 14, epoch_steps: 924, seconds: 3447.63", "batch: 127, spatial: 4, epochs: 14, epoch_steps: 924, seconds: 3447.63", "as many on each group"},
-		{"seconds: 6422.03", "seconds: 0", "above 0"},
-		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
-	})
-	labtest.CheckKey(t, func(file string) lab.Experiment {
-		x := loaded(t)
-		x.Spec.Accelerator = file
-		return x
-	})
 }

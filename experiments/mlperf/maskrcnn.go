@@ -1,4 +1,4 @@
-package maskrcnn
+package mlperf
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// shapes are those of a Mask-RCNN (He et al. 2017, "Mask R-CNN", arXiv 1703.06870) with a
-// ResNet and a feature pyramid, as spec.yaml has them. What is made of them has the costs of
+// maskRCNN has the shapes of a Mask-RCNN (He et al. 2017, "Mask R-CNN", arXiv 1703.06870) with a
+// ResNet and a feature pyramid, as the spec has them. What is made of them has the costs of
 // its operations, and is not for training: there are neither proposals nor targets.
-type shapes struct {
+type maskRCNN struct {
 	Image struct {
 		Height int `yaml:"height" want:"64..8192"`
 		Width  int `yaml:"width" want:"64..8192"`
@@ -32,15 +32,15 @@ type shapes struct {
 	} `yaml:"masks"`
 }
 
-// depths are the backbone's bottlenecks in each stage (He et al. 2015, Table 1).
-var depths = map[int][levels - 1]int{50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
+// bottlenecks are the backbone's bottlenecks in each stage (He et al. 2015, Table 1).
+var bottlenecks = map[int][pyramidLevels - 1]int{50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
 
-// levels of the pyramid: one of each of the backbone's stages, and one that is half the last.
-const levels = 5
+// pyramidLevels: one of each of the backbone's stages, and one that is half the last.
+const pyramidLevels = 5
 
-// conv is a convolution with a bias, padded by half its kernel. Frozen ones have constants for
+// convolution is a convolution with a bias, padded by half its kernel. Frozen ones have constants for
 // weights.
-func conv(name string, in, out, kernel, stride int, frozen bool) *nn.Conv2D {
+func convolution(name string, in, out, kernel, stride int, frozen bool) *nn.Conv2D {
 	c := nn.NewConv2D(name, nn.Conv2DConfig{
 		In: in, Out: out, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride}, Padding: nn.Pad(kernel / 2), Bias: true,
 	})
@@ -48,9 +48,9 @@ func conv(name string, in, out, kernel, stride int, frozen bool) *nn.Conv2D {
 	return c
 }
 
-// normed is a convolution whose frozen batch norm is its weights' scale and its bias.
-func normed(name string, in, out, kernel, stride int, frozen bool) *nn.Conv2D {
-	c := conv(name, in, out, kernel, stride, frozen)
+// scaled is a convolution whose frozen batch norm is its weights' scale and its bias.
+func scaled(name string, in, out, kernel, stride int, frozen bool) *nn.Conv2D {
+	c := convolution(name, in, out, kernel, stride, frozen)
 	c.Bias.Frozen = true
 	return c
 }
@@ -74,17 +74,17 @@ func (b bottleneck) forward(t *nn.Trace, x *graph.Node) *graph.Node {
 // anchors on each of its levels, which are its outputs. The pyramid adds each level to the
 // next smaller one, by the mean of 2x2 pixels, instead of repeating the pixels of the smaller
 // in the larger: F and B of these two are each other's.
-func (s shapes) first() nn.Layer {
+func (s maskRCNN) first() nn.Layer {
 	var all []*nn.Param
 	add := func(c *nn.Conv2D) *nn.Conv2D {
 		all = append(all, c.Params()...)
 		return c
 	}
-	stem := add(normed("stem", 3, 64, 7, 2, s.Frozen > 0))
+	stem := add(scaled("stem", 3, 64, 7, 2, s.Frozen > 0))
 	in := 64
 	var stages [][]bottleneck
 	var lateral, after []*nn.Conv2D
-	for stage, blocks := range depths[s.Depth] {
+	for stage, blocks := range bottlenecks[s.Depth] {
 		width, frozen := 64<<stage, stage < s.Frozen
 		var of []bottleneck
 		for i := range blocks {
@@ -94,23 +94,23 @@ func (s shapes) first() nn.Layer {
 				stride = 2
 			}
 			b := bottleneck{
-				squeeze: add(normed(name("squeeze"), in, width, 1, 1, frozen)),
-				middle:  add(normed(name("middle"), width, width, 3, stride, frozen)),
-				expand:  add(normed(name("expand"), width, 4*width, 1, 1, frozen)),
+				squeeze: add(scaled(name("squeeze"), in, width, 1, 1, frozen)),
+				middle:  add(scaled(name("middle"), width, width, 3, stride, frozen)),
+				expand:  add(scaled(name("expand"), width, 4*width, 1, 1, frozen)),
 			}
 			if i == 0 {
-				b.shortcut = add(normed(name("shortcut"), in, 4*width, 1, stride, frozen))
+				b.shortcut = add(scaled(name("shortcut"), in, 4*width, 1, stride, frozen))
 			}
 			in = 4 * width
 			of = append(of, b)
 		}
 		stages = append(stages, of)
-		lateral = append(lateral, add(conv(fmt.Sprintf("lateral%d", stage+2), in, s.Pyramid, 1, 1, false)))
-		after = append(after, add(conv(fmt.Sprintf("level%d", stage+2), s.Pyramid, s.Pyramid, 3, 1, false)))
+		lateral = append(lateral, add(convolution(fmt.Sprintf("lateral%d", stage+2), in, s.Pyramid, 1, 1, false)))
+		after = append(after, add(convolution(fmt.Sprintf("level%d", stage+2), s.Pyramid, s.Pyramid, 3, 1, false)))
 	}
-	look := add(conv("proposals", s.Pyramid, s.Pyramid, 3, 1, false))
-	scores := add(conv("scores", s.Pyramid, s.Anchors, 1, 1, false))
-	offsets := add(conv("offsets", s.Pyramid, 4*s.Anchors, 1, 1, false))
+	look := add(convolution("proposals", s.Pyramid, s.Pyramid, 3, 1, false))
+	scores := add(convolution("scores", s.Pyramid, s.Anchors, 1, 1, false))
+	offsets := add(convolution("offsets", s.Pyramid, 4*s.Anchors, 1, 1, false))
 
 	half := graph.Window{KH: 2, KW: 2, SH: 2, SW: 2}
 	return nn.Func("first", func(t *nn.Trace, in ...*graph.Node) (out []*graph.Node) {
@@ -139,18 +139,18 @@ func (s shapes) first() nn.Layer {
 }
 
 // pixels of all levels of the pyramid, of an image.
-func (s shapes) pixels() (n int) {
+func (s maskRCNN) pixels() (n int) {
 	h, w := s.Image.Height/4, s.Image.Width/4
-	for range levels {
+	for range pyramidLevels {
 		n += h * w
 		h, w = (h+1)/2, (w+1)/2
 	}
 	return n
 }
 
-// branch is a head of the second stage: the layer after its crops, of which an image has a
+// headBranch is a head of the second stage: the layer after its crops, of which an image has a
 // tensor of the given type.
-type branch struct {
+type headBranch struct {
 	name        string
 	crops, size int // of an image; rows and columns
 	input       graph.Type
@@ -158,7 +158,7 @@ type branch struct {
 }
 
 // boxes is the branch of boxes: two dense layers on each crop, scores and offsets.
-func (s shapes) boxes() branch {
+func (s maskRCNN) boxes() headBranch {
 	b := s.Boxes
 	width := b.Size * b.Size * s.Pyramid
 	dense := func(name string, in, out int, a nn.Activation) *nn.Dense {
@@ -172,7 +172,7 @@ func (s shapes) boxes() branch {
 	for _, l := range layers {
 		params = append(params, l.Params()...)
 	}
-	return branch{"boxes", b.Crops, b.Size, graph.Type{Shape: graph.Shape{b.Crops, width}, DType: graph.F32},
+	return headBranch{"boxes", b.Crops, b.Size, graph.Type{Shape: graph.Shape{b.Crops, width}, DType: graph.F32},
 		nn.Func("boxes", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 			x := layers[1].Forward(t, layers[0].Forward(t, in...)...)
 			return append(layers[2].Forward(t, x...), layers[3].Forward(t, x...)...)
@@ -183,7 +183,7 @@ func (s shapes) boxes() branch {
 // columns, and scores of each pixel. The doubling one, of 2x2 with that stride, is a product
 // of each pixel with four pixels' weights. Crops lie below one another in one image; their
 // edges meet, which is no other cost than padding.
-func (s shapes) masks() branch {
+func (s maskRCNN) masks() headBranch {
 	m, c := s.Masks, s.Pyramid
 	var all []*nn.Param
 	var convs []*nn.Conv2D
@@ -192,14 +192,14 @@ func (s shapes) masks() branch {
 		return v
 	}
 	for i := range m.Convolutions {
-		convs = append(convs, add(conv(fmt.Sprintf("conv%d", i+1), c, c, 3, 1, false)))
+		convs = append(convs, add(convolution(fmt.Sprintf("conv%d", i+1), c, c, 3, 1, false)))
 	}
 	double := nn.NewConv2D("double", nn.Conv2DConfig{In: c, Out: 4 * c, Kernel: [2]int{1, 1}})
 	bias := &nn.Param{Name: "double/bias", Shape: graph.Shape{c}, Init: nn.Zeros()}
 	all = append(append(all, double.Weight), bias)
-	logits := add(conv("logits", c, s.Classes, 1, 1, false))
+	logits := add(convolution("logits", c, s.Classes, 1, 1, false))
 	rows := m.Crops * m.Size
-	return branch{"masks", m.Crops, m.Size, graph.Type{Shape: graph.Shape{rows, m.Size, c}, DType: graph.F32},
+	return headBranch{"masks", m.Crops, m.Size, graph.Type{Shape: graph.Shape{rows, m.Size, c}, DType: graph.F32},
 		nn.Func("masks", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 			x := in[0]
 			for _, v := range convs {
