@@ -1,6 +1,7 @@
-package scaling
+package densify
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -8,8 +9,8 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
+	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 	"gpipebench/train"
 )
 
@@ -22,29 +23,20 @@ func TestParameters(t *testing.T) {
 	encoder := attention + forward + 2*norm
 	decoder := 2*attention + forward + 3*norm
 	want := int64(vocab*dim + layers*(encoder+decoder) + 2*norm)
-	if got := labtest.Loaded[*scaling](t, Definition.Load).Spec.Parameters; got != want {
+	if got := loaded(t, "densify-scaling", densifyScaling).Spec.Parameters; got != want {
 		t.Errorf("%d parameters, want %d", got, want)
 	}
 }
 
 // A report of given steps is the arithmetic of these.
-func TestReport(t *testing.T) {
-	s := labtest.Loaded[*scaling](t, Definition.Load)
-	log := records.New(s.Key("quick"))
-	labtest.CheckLacking(t, s, log)
-	for _, of := range s.Spec.Series {
-		for _, n := range of.Nodes {
-			if !log.Has(of.name(n)) {
-				if err := log.Add(of.name(n), 0, sample{Seconds: float64(of.tokens(n)) / 500, Backward: float64(of.tokens(n)) / 2000, Fits: n != 100}); err != nil {
-					t.Fatal(err)
-				}
-			}
+func TestScalingReport(t *testing.T) {
+	r := cellstest.Report(t, loaded(t, "densify-scaling", densifyScaling), func(_, sample string) rankStep {
+		var ranks, tokens, sentence int
+		if _, err := fmt.Sscanf(sample[strings.Index(sample, "/"):], "/ranks=%d/tokens=%d/sentence=%d", &ranks, &tokens, &sentence); err != nil {
+			t.Fatal(err)
 		}
-	}
-	r, err := s.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+		return rankStep{Seconds: float64(tokens) / 500, Backward: float64(tokens) / 2000, Fits: tokens != 1024}
+	})
 	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
 	if n := len(table.Rows); n != 4+10+6+8+1+1 {
@@ -106,32 +98,28 @@ func TestReport(t *testing.T) {
 	if got, want := of("strong, Stampede2", reduce, "400", "efficiency, hidden, as in Figure 5")/100, 2048/step/(51_200/base); math.Abs(got-want) > 1e-6 {
 		t.Errorf("partly hidden: %v, want %v", got, want)
 	}
-	if len(table.Notes) != 1 || !strings.Contains(table.Notes[0], "strong, Stampede2, 4096 tokens") {
+	if len(table.Notes) != 1 || !strings.Contains(table.Notes[0], "strong, Stampede2, 1024 tokens") {
 		t.Errorf("notes %q", table.Notes)
 	}
 }
 
 // Series that give a rank as many tokens share a step, and a smaller share of a node makes
 // it longer.
-func TestMeasure(t *testing.T) {
-	s := labtest.Loaded[*scaling](t, Definition.Load)
+func TestScalingMeasure(t *testing.T) {
+	s := loaded(t, "densify-scaling", densifyScaling)
 	s.Spec.Model = train.Model{Name: train.Translator, Layers: 1, Dim: 16, FF: 32, Heads: 2, Vocab: 50, Tied: "all"}
 	s.Spec.Series = []series{
 		{ID: "a", Name: "a", Accelerator: "zenith", Ranks: 1, Tokens: 50, Sentence: 25, Nodes: []int{1, 2}},
 		{ID: "b", Name: "b", Accelerator: "zenith", Ranks: 2, Batch: 200, Sentence: 25, Nodes: []int{1, 2}},
 	}
-	log := records.New(records.Key{})
-	labtest.MeasureTwice(t, s, log)
-	if len(log.Names) != 3 {
-		t.Errorf("samples %v", log.Names)
+	all := cellstest.Measured(t, s)
+	if len(all) != 3 {
+		t.Errorf("%d samples", len(all))
 	}
-	var whole, half sample
-	if err := log.Get(s.Spec.Series[0].name(1), &whole); err != nil {
-		t.Fatal(err)
+	sample := func(i, nodes int) rankStep {
+		return all[s.Spec.cell("", s.Spec.Series[i], nodes, reduce, timeline.Link{Bandwidth: 1}).Sample]
 	}
-	if err := log.Get(s.Spec.Series[1].name(2), &half); err != nil {
-		t.Fatal(err)
-	}
+	whole, half := sample(0, 1), sample(1, 2)
 	if !(half.Seconds > whole.Seconds && whole.Seconds > whole.Backward && whole.Backward > 0 && whole.Fits) {
 		t.Errorf("a node %+v, half of one %+v", whole, half)
 	}
@@ -146,8 +134,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestScalingSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("densify-scaling"), [][3]string{
 		{"tokens: 5000   #", "tokens: 0 #", "want either tokens of a rank, or a batch"},
 		{"sentence: 25", "sentence: 24", "whole sentences of 24"},
 		{"parameters: 210804736", "parameters: 1000", "fewer than the table's 34516992"},
@@ -158,7 +146,7 @@ func TestSpec(t *testing.T) {
 		{"accelerator: stampede2", "accelerator: abacus", "unknown accelerator"},
 		{"gather: 4320", "gather: 0", "want a number above 0"},
 	})
-	s := labtest.Loaded[*scaling](t, Definition.Load)
+	s := loaded(t, "densify-scaling", densifyScaling)
 	labtest.CheckKey(t, func(file string) lab.Experiment {
 		s.Spec.Series[0].Accelerator = file
 		return s

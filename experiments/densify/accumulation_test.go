@@ -1,27 +1,27 @@
-package accumulation
+package densify
 
 import (
 	"strings"
 	"testing"
 
 	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 )
 
+func loaded[S, V any](t *testing.T, id string, _ cells.Kind[S, V]) *cells.Experiment[S, V] {
+	return labtest.Loaded[*cells.Experiment[S, V]](t, Paper.Experiment(id).Load)
+}
+
 // The paper's row and its limits, as the report prints them.
-func TestReport(t *testing.T) {
-	a := labtest.Loaded[*accumulation](t, Definition.Load)
-	log := records.New(a.Key("quick"))
-	labtest.CheckLacking(t, a, log)
-	labtest.MeasureTwice(t, a, log)
-	if len(log.Names) != len(a.Spec.Ranks) {
-		t.Errorf("%d samples", len(log.Names))
+func TestAccumulationReport(t *testing.T) {
+	e := loaded(t, "accumulation", accumulation)
+	all := cellstest.Measured(t, e)
+	if len(all) != len(e.Spec.Ranks) {
+		t.Errorf("%d samples", len(all))
 	}
-	r, err := a.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := cellstest.Report(t, e, func(_, sample string) accumulated { return all[sample] })
 	labtest.CheckPlots(t, r)
 	row := func(table int, first string) string {
 		for _, row := range r.Tables[table].Printed() {
@@ -59,8 +59,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestAccumulationSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("accumulation"), [][3]string{
 		{"ranks: [1, 4, 8,", "ranks: [4, 1, 8,", "want 1 first"},
 		{"{ranks: 64, gathered", "{ranks: 63, gathered", "want one of ranks"},
 		{"unit: 4", "unit: 4, copies: 1", "want either a unit, or ranks and copies"},
@@ -69,7 +69,7 @@ func TestSpec(t *testing.T) {
 		{"accelerator: zenith", "accelerator: abacus", "unknown accelerator"},
 		{"dim: 1024", "dim: 1048577", "want a whole number from 1"},
 	})
-	a := labtest.Loaded[*accumulation](t, Definition.Load)
+	a := loaded(t, "accumulation", accumulation)
 	labtest.CheckKey(t, func(file string) lab.Experiment {
 		a.Spec.Accelerator = file
 		return a
