@@ -64,6 +64,7 @@ type PlotSpec struct {
 	XTitle      string `yaml:"x_title" want:"optional"` // none: its head
 	Y           string `yaml:"y"`
 	Logarithmic bool   `yaml:"logarithmic"`
+	FromLeast   bool   `yaml:"from_least"` // the y axis begins at the least value, not at 0
 	OneScale    bool   `yaml:"one_scale"`
 	Lines       []struct {
 		Name   string  `yaml:"name"`
@@ -145,7 +146,11 @@ func (s *Shown) checkPlot(p PlotSpec, known map[string]Values) error {
 		return fmt.Errorf("table %d: want one of %d, from 0", p.Table, len(s.Tables))
 	}
 	t := s.Tables[p.Table]
-	names, whens := []string{p.X}, []string{p.When}
+	var names []string
+	whens := []string{p.When}
+	if known[t.Rows][p.X] == nil {
+		names = append(names, p.X)
+	}
 	if p.Panel != "" {
 		names = append(names, p.Panel)
 	}
@@ -252,6 +257,12 @@ func printed(x float64, as string) lab.Value {
 		x *= 100
 	}
 	return lab.Number(as, x)
+}
+
+// Number is the value of an expression of values.
+func (v Values) Number(expression string) (float64, error) {
+	n, err := v.functions().Number(expression)
+	return n.X, err
 }
 
 // report makes the tables and plots of rows, by their name.
@@ -370,14 +381,17 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 		}
 		panel := at[title]
 		if panel == nil {
-			panel = &plot.LinePanel{Title: title, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic}
+			panel = &plot.LinePanel{Title: title, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic && !p.FromLeast}
 			for _, l := range p.Lines {
 				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed})
 			}
 			at[title] = panel
 			made = append(made, panel)
 		}
-		name := row[t.Column(p.X)].Text
+		name := fmt.Sprint(rows[n][p.X])
+		if x := t.Column(p.X); x >= 0 {
+			name = row[x].Text
+		}
 		place := slices.Index(panel.Names, name)
 		if place < 0 {
 			place, panel.Names = len(panel.Names), append(panel.Names, name)

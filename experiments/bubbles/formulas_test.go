@@ -1,23 +1,23 @@
-package formulas
+package bubbles
 
 import (
 	"testing"
 
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 )
+
+func loaded[S, V any](t *testing.T, id string, _ cells.Kind[S, V]) *cells.Experiment[S, V] {
+	return labtest.Loaded[*cells.Experiment[S, V]](t, Paper.Experiment(id).Load)
+}
 
 // Formulas of schedules with names are exact, also for times that differ; those of shapes
 // are where F, B and W take the same time, and leading terms.
-func TestReport(t *testing.T) {
-	f := labtest.Loaded[*formulas](t, Definition.Load)
-	log := records.New(f.Key("quick"))
-	labtest.CheckLacking(t, f, log)
-	labtest.MeasureTwice(t, f, log)
-	r, err := f.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestFormulasReport(t *testing.T) {
+	e := loaded(t, "bubbles-formulas", bubblesFormulas)
+	all := cellstest.Measured(t, e)
+	r := cellstest.Report(t, e, func(_, sample string) outcome { return all[sample] })
 	table := r.Tables[0]
 	exact := 0
 	for _, row := range table.Printed() {
@@ -43,10 +43,11 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestFormulasSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("bubbles-formulas"), [][3]string{
 		{"f: 4, b: 3.5, w: 2", "f: 6, b: 3.5, w: 2", "shorter than F"},
 		{"weights: 0.25", "weights: 2", "want a number from 0 to 1"},
+		{"memory: 2 * p - 1", "memory: 2 * q - 1", "unknown name q"},
 		{"{p: 4, m: 2}", "{p: 1, m: 2}", "want a whole number from 2"},
 	})
 }

@@ -1,4 +1,4 @@
-package table5
+package bubbles
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ import (
 
 // What is made of the smallest rows prints the paper's figures where schedules have names,
 // and no more where they are searched.
-func TestReport(t *testing.T) {
-	e := labtest.Loaded[*table5](t, Definition.Load)
+func TestTable5Report(t *testing.T) {
+	e := loaded(t, "bubbles-table5", bubblesTable5)
 	log := records.New(e.Key("smoke"))
 	labtest.CheckLacking(t, e, log)
 	labtest.MeasureTwice(t, e, log)
@@ -38,13 +38,13 @@ func TestReport(t *testing.T) {
 	if got := rates.Printed()[0][6]; got != "0.1090" {
 		t.Errorf("interleaved, run: %s", got)
 	}
-	if row := strings.Join(r.Tables[2].Printed()[2], " "); !strings.HasPrefix(row, "6.2B 8 24 0.2347 0.0827 0.1323 0.1003 ") {
+	if row := strings.Join(r.Tables[1].Printed()[2], " "); !strings.HasPrefix(row, "6.2B 8 24 0.2347 0.0827 0.1323 0.1003 ") {
 		t.Errorf("over makespans: %s", row)
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestTable5Spec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("bubbles-table5"), [][3]string{
 		{"layers: 22", "layers: 23", "want multiples"},
 		{"m: 24, layers", "m: 25, layers", "want multiples"},
 		{"  - {model: 1.5B, m: 32, 1f1b", "  - {model: 1.5B, m: 40, 1f1b", "want the model and m"},
