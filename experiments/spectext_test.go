@@ -19,7 +19,7 @@ import (
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"seed: 1", "sed: 1", "x.yaml:7:1: unknown field sed: want experiment, title, source, discard, seed, paper, paper_model, setup, profiles"},
+		{"seed: 1", "sed: 1", "x.yaml:7:1: unknown field sed: want experiment, kind, title, source, discard, seed, paper, paper_model, setup, profiles"},
 		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:19:5: profiles.smoke: unknown field seds: want expected, seeds, added_seeds, training"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
 		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:19:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},

@@ -97,6 +97,7 @@ func (d Definition) make() (Experiment, error) {
 	}
 	return kinds[kind](), nil
 }
+
 // AllPapers stands for the names of all of them.
 const AllPapers = "all"
 

@@ -106,6 +106,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"network":     yamldoc.OneOf(launch.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
+	"bars":        yamldoc.OneOf("mark", "across"),
 }
 
 // checkImages refuses what is not data of images.

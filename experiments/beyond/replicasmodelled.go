@@ -3,7 +3,6 @@ package beyond
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -131,15 +130,13 @@ var replicasModelled = cells.Kind[podsSpec, podStep]{
 				Reads: []cells.Cell[podStep]{s.cell("one", one, s.Ways[0])},
 			}
 			for _, w := range s.Ways {
-				r.Reads = append(r.Reads, s.cell("in_"+notWord.ReplaceAllString(w.Name, "_"), c, w))
+				r.Reads = append(r.Reads, s.cell("in_"+cells.Word(w.Name), c, w))
 			}
 			rows = append(rows, r)
 		}
 		return rows, nil
 	},
 }
-
-var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 // cells are those of a profile, and most is the largest number of replicas.
 func (s *podsSpec) cells(profile string) (all []podCell, most int) {

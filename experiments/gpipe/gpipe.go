@@ -4,13 +4,10 @@ package gpipe
 import (
 	"embed"
 
-	"gpipebench/experiments/gpipe/ablation"
 	"gpipebench/experiments/gpipe/breakdown"
-	"gpipebench/experiments/gpipe/consistency"
 	"gpipebench/experiments/gpipe/consistency/accuracy"
 	"gpipebench/experiments/gpipe/consistency/scopes"
 	"gpipebench/experiments/gpipe/delayed"
-	"gpipebench/experiments/gpipe/efficiency"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/learning"
 	"gpipebench/experiments/gpipe/precision"
@@ -27,6 +24,7 @@ import (
 	"gpipebench/experiments/gpipe/translation"
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
+	_ "gpipebench/lab/samebits"
 )
 
 //go:embed claims.yaml */spec.yaml */about.md
@@ -43,7 +41,7 @@ var Paper = lab.Paper{
 		figure3.Definition,
 		breakdown.Definition,
 		table3.Definition,
-		consistency.Definition,
+		{ID: "consistency", TypedActivations: true},
 		accuracy.Definition,
 		scopes.Definition,
 		precision.Definition,
@@ -54,9 +52,9 @@ var Paper = lab.Paper{
 		learning.Definition,
 		translation.Definition,
 		quality.Definition,
-		ablation.Definition,
+		{ID: "ablation", New: ablation.New},
 		validation.Definition,
-		efficiency.Definition,
+		{ID: "efficiency", New: efficiency.New},
 		sensitivity.Definition,
 	},
 }.Embedded(folder)

@@ -49,6 +49,7 @@ type Cell[V any] struct {
 	Sample string
 	Make   func(context.Context) (V, error)
 	Values func(V) Values // nil: the sample's fields in JSON
+	Check  func(V) error  // of a recorded sample; nil: any is taken
 }
 
 // New makes the experiment of an entry in a paper's list.
@@ -202,6 +203,12 @@ func (e *Experiment[S, V]) Report(log, _ *records.Log) (*lab.Report, error) {
 		for i, c := range r.Reads {
 			if err := log.Get(c.Sample, &samples[i]); err != nil {
 				return nil, err
+			}
+			if c.Check == nil {
+				continue
+			}
+			if err := c.Check(samples[i]); err != nil {
+				return nil, log.Strange(c.Sample, err)
 			}
 		}
 		all[r.Of] = append(all[r.Of], e.values(r, samples))

@@ -19,7 +19,8 @@ import (
 // Shown is what the tables and plots of a spec show. None of it decides samples.
 type Shown struct {
 	Tables []TableSpec `yaml:"tables" want:"shown"`
-	Plots  []PlotSpec  `yaml:"plots" want:"shown,optional"`
+	Plots  []PlotSpec  `yaml:"plots" want:"shown,optional"` // lines, and then
+	Bars   []BarsSpec  `yaml:"bars" want:"shown,optional"`
 }
 
 func (s *Shown) shown() *Shown { return s }
@@ -83,7 +84,7 @@ func (t *TableSpec) columns() (all []ColumnSpec) {
 			all = append(all, c)
 		}
 		for _, name := range c.Each {
-			one, word := c, notWord.ReplaceAllString(name, "_")
+			one, word := c, Word(name)
 			one.Head = strings.ReplaceAll(c.Head, "*", name)
 			one.ID, one.Is = strings.ReplaceAll(c.ID, "*", word), strings.ReplaceAll(c.Is, "*", word)
 			all = append(all, one)
@@ -91,6 +92,23 @@ func (t *TableSpec) columns() (all []ColumnSpec) {
 	}
 	return all
 }
+
+// BarsSpec is panels of bars, one for each value of an expression: a group of bars for each row.
+type BarsSpec struct {
+	Rows  string  `yaml:"rows" want:"id,optional"` // of this name
+	Panel string  `yaml:"panel"`                   // an expression of the title
+	Group string  `yaml:"group"`                   // of the name
+	Y     string  `yaml:"y"`
+	Level float64 `yaml:"level" want:"0..1e9"` // across a panel; 0: none
+	Bars  []struct {
+		Name string `yaml:"name"`
+		Is   string `yaml:"is"`
+		As   string `yaml:"as" want:"bars,optional"`
+	} `yaml:"bars"`
+}
+
+// Word is a name as Each has it in expressions.
+func Word(name string) string { return notWord.ReplaceAllString(name, "_") }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
@@ -124,15 +142,20 @@ func (s *Shown) check(spec any, known map[string]Values) *lab.Problem {
 			}
 		}
 		for j, n := range t.Notes {
-			if _, err := n.of(row); err != nil {
+			if _, err := n.of(row, []Values{row}); err != nil {
 				return at(err, "notes", strconv.Itoa(j))
 			}
+		}
+	}
+	for i, b := range s.Bars {
+		if _, err := b.panels([]Values{known[b.Rows]}); err != nil {
+			return lab.At(err, "bars", strconv.Itoa(i))
 		}
 	}
 	for i, p := range s.Plots {
 		err := s.checkPlot(p, known)
 		if err == nil {
-			_, err = fill(p.Title, spec, nil)
+			_, err = fill(p.Title, spec)
 		}
 		if err != nil {
 			return lab.At(err, "plots", strconv.Itoa(i))
@@ -170,9 +193,28 @@ func (s *Shown) checkPlot(p PlotSpec, known map[string]Values) error {
 	return nil
 }
 
-// fill is a template's text with values; first has those of the first row.
-func fill(text string, of any, first Values) (string, error) {
-	t, err := template.New("text").Option("missingkey=error").Funcs(template.FuncMap{"first": func() Values { return first }}).Parse(text)
+// fill is a template's text with values. Its function first has those of the first row, and count
+// how many rows there are, or of how many an expression is true.
+func fill(text string, of any, rows ...Values) (string, error) {
+	t, err := template.New("text").Option("missingkey=error").Funcs(template.FuncMap{
+		"first": func() Values { return rows[0] },
+		"count": func(expressions ...string) (n int, err error) {
+			for _, row := range rows {
+				is := true
+				for _, e := range expressions {
+					also, err := row.when(e)
+					if err != nil {
+						return 0, err
+					}
+					is = is && also
+				}
+				if is {
+					n++
+				}
+			}
+			return n, nil
+		},
+	}).Parse(text)
 	if err != nil {
 		return "", err
 	}
@@ -182,9 +224,9 @@ func fill(text string, of any, first Values) (string, error) {
 }
 
 // captions are the lines of the captions' texts.
-func (t *TableSpec) captions(spec any, first Values) (all []string, err error) {
+func (t *TableSpec) captions(spec any, rows ...Values) (all []string, err error) {
 	for _, text := range t.Caption {
-		filled, err := fill(text, spec, first)
+		filled, err := fill(text, spec, rows...)
 		if err != nil {
 			return nil, err
 		}
@@ -203,9 +245,9 @@ func (v Values) when(expression string) (bool, error) {
 }
 
 // of is a note's text, "" if it says nothing of a row.
-func (n NoteSpec) of(row Values) (string, error) {
+func (n NoteSpec) of(row Values, all []Values) (string, error) {
 	said, err := row.when(n.When)
-	text, e := fill(n.Text, map[string]any(row), nil)
+	text, e := fill(n.Text, map[string]any(row), all...)
 	if err == nil {
 		err = e
 	}
@@ -283,6 +325,13 @@ func (s *Shown) report(id, title string, spec any, rows map[string][]Values) (*l
 		}
 		panels = append(panels, some...)
 	}
+	for _, b := range s.Bars {
+		some, err := b.panels(rows[b.Rows])
+		if err != nil {
+			return nil, err
+		}
+		panels = append(panels, some...)
+	}
 	if len(panels) == 0 {
 		return r, nil
 	}
@@ -300,11 +349,7 @@ func (t *TableSpec) table(id, title string, spec any, rows []Values) (*lab.Table
 		out.Title = t.Title
 	}
 	var err error
-	var first Values
-	if len(rows) > 0 {
-		first = rows[0]
-	}
-	if out.Caption, err = t.captions(spec, first); err != nil {
+	if out.Caption, err = t.captions(spec, rows...); err != nil {
 		return nil, err
 	}
 	columns := t.columns()
@@ -331,7 +376,7 @@ func (t *TableSpec) table(id, title string, spec any, rows []Values) (*lab.Table
 		}
 		out.Rows = append(out.Rows, cells)
 		for _, note := range t.Notes {
-			text, err := note.of(row)
+			text, err := note.of(row, rows)
 			if err != nil {
 				return nil, err
 			}
@@ -362,7 +407,7 @@ func (c ColumnSpec) isText(row Values) bool {
 
 // panels draws lines of columns; a panel has two places or more.
 func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes, err error) {
-	of, err := fill(p.Title, spec, nil)
+	of, err := fill(p.Title, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -421,4 +466,40 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 		return plot.OneScale(all), nil
 	}
 	return all, nil
+}
+
+// panels draws bars, all on one scale.
+func (b BarsSpec) panels(rows []Values) (all []plot.Axes, err error) {
+	at := map[string]*plot.BarPanel{}
+	for _, row := range rows {
+		var names [2]string
+		for i, of := range []string{b.Panel, b.Group} {
+			v, err := row.cell(ColumnSpec{Is: of})
+			if err != nil {
+				return nil, err
+			}
+			names[i] = v.Text
+		}
+		p := at[names[0]]
+		if p == nil {
+			p = &plot.BarPanel{Title: names[0], Y: b.Y}
+			if b.Level > 0 {
+				p.Levels = []plot.Level{{Y: b.Level}}
+			}
+			for _, of := range b.Bars {
+				p.Series = append(p.Series, plot.BarSeries{Name: of.Name, As: map[string]plot.Shape{"mark": plot.Mark, "across": plot.Across}[of.As]})
+			}
+			at[names[0]] = p
+			all = append(all, p)
+		}
+		p.Names = append(p.Names, names[1])
+		for i, of := range b.Bars {
+			y, err := row.Number(of.Is)
+			if err != nil {
+				return nil, err
+			}
+			p.Series[i].Add(y)
+		}
+	}
+	return plot.OneScale(all), nil
 }

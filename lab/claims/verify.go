@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/sums"
-	"gpipebench/internal/usage"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
@@ -188,7 +188,7 @@ func (v Verifying) papers(states []RecordsState, ledger []Claim) (names []string
 		}
 	}
 	if len(names) == 0 {
-		return nil, usage.Errorf("unknown paper %q: want %s", v.Paper, strings.Join(append(known, lab.AllPapers), ", "))
+		return nil, failure.Usagef("unknown paper %q: want %s", v.Paper, strings.Join(append(known, lab.AllPapers), ", "))
 	}
 	return names, nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments/beyond"
-	"gpipebench/experiments/gpipe/consistency"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/mlperf"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -16,7 +16,7 @@ import (
 )
 
 func TestReports(t *testing.T) {
-	for _, d := range []lab.Definition{consistency.Definition, beyond.Paper.Experiment("replicas"), mlperf.Paper.Experiment("spatial-bits")} {
+	for _, d := range []lab.Definition{gpipe.Paper.Experiment("consistency"), beyond.Paper.Experiment("replicas"), mlperf.Paper.Experiment("spatial-bits")} {
 		t.Run(d.ID, func(t *testing.T) { testReport(t, labtest.Loaded[*samebits.Experiment](t, d.Load)) })
 	}
 }
