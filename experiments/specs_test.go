@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/gpipe/ablation"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/lab"
@@ -34,10 +34,10 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{table3.Definition, "    batch: 32\n    rounds", "    batch: 33\n    rounds", "not of one size"},
 		{table3.Definition, "partitioner: min-variance\n", "partitioner: luck\n", "min-max"},
 		{table3.Definition, "      - {name: amoebanetd, layers: 18, filters: 16, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
-		{ablation.Definition, "[min-variance, min-max, lingvo, block]", "[luck]", "min-max"},
-		{ablation.Definition, "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
-		{ablation.Definition, "micro: 4", "micro: 0", "want a whole number from 1 to"},
-		{ablation.Definition, "optimizer: rmsprop", "optimizer: luck", "momentum"},
+		{gpipe.Paper.Experiment("ablation"), "[min-variance, min-max, lingvo, block]", "[luck]", "min-max"},
+		{gpipe.Paper.Experiment("ablation"), "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
+		{gpipe.Paper.Experiment("ablation"), "micro: 4", "micro: 0", "want a whole number from 1 to"},
+		{gpipe.Paper.Experiment("ablation"), "optimizer: rmsprop", "optimizer: luck", "momentum"},
 	} {
 		err := labtest.Refused(t, c.of, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {

@@ -210,6 +210,9 @@ func (b *Base[S]) ID() string { return b.head.Experiment }
 
 func (b *Base[S]) Title() string { return b.head.Title }
 
+// Seed is that of the spec.
+func (b *Base[S]) Seed() uint64 { return b.head.Seed }
+
 func (b *Base[S]) Expected(profile string) time.Duration {
 	return time.Duration(b.head.Profiles[profile].Expected)
 }

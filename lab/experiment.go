@@ -5,6 +5,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -79,6 +80,16 @@ func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
 		return p, failure.Usage(CheckProfile(name))
 	}
 	return p, nil
+}
+
+// CheckMost refuses a profile whose field asks for more of something than there are.
+func CheckMost[P any](profiles map[string]P, field string, asked func(P) int, there int, what string) *Problem {
+	for _, name := range Profiles {
+		if asked(profiles[name]) > there {
+			return At(fmt.Errorf("want at most %d, the number of %s", there, what), "profiles", name, field)
+		}
+	}
+	return nil
 }
 
 // checkProfiles reports a profile that a spec lacks, or one of an unknown name.

@@ -106,6 +106,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"network":     yamldoc.OneOf(launch.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
+	"bars":        yamldoc.OneOf("mark", "across"),
 }
 
 // checkImages refuses what is not data of images.
@@ -155,6 +156,11 @@ func (v *Verbatim) String() string {
 		return "-"
 	}
 	return v.Text
+}
+
+// Printed is the number as a table has it, with its unit.
+func (v Verbatim) Printed(unit string) Value {
+	return Value{Text: v.Text + unit, Numbers: []float64{v.Value}}
 }
 
 // Span is a duration such as 90s or 3m.

@@ -7,10 +7,9 @@ import (
 
 	"gpipebench/experiments/beyond/processes"
 	"gpipebench/experiments/beyond/processes/throughput"
-	"gpipebench/experiments/beyond/replicas"
-	"gpipebench/experiments/beyond/replicas/modelled"
 	"gpipebench/experiments/beyond/replicas/scaling"
 	"gpipebench/lab"
+	_ "gpipebench/lab/samebits"
 )
 
 //go:embed claims.yaml */spec.yaml */about.md
@@ -20,9 +19,9 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has",
 	Experiments: []lab.Definition{
-		replicas.Definition,
+		{ID: "replicas"},
 		scaling.Definition,
-		modelled.Definition,
+		{ID: "replicas-modelled", New: replicasModelled.New, Command: "replicas"},
 		processes.Definition,
 		throughput.Definition,
 	},

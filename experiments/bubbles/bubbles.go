@@ -6,9 +6,7 @@ import (
 	"embed"
 
 	"gpipebench/experiments/bubbles/emulated"
-	"gpipebench/experiments/bubbles/formulas"
 	"gpipebench/experiments/bubbles/gpipetables"
-	"gpipebench/experiments/bubbles/table5"
 	"gpipebench/lab"
 )
 
@@ -20,8 +18,8 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "bubbles", Title: "Bubbles of later schedules", Of: "the papers on schedules after GPipe's",
 	Experiments: []lab.Definition{
-		table5.Definition,
-		formulas.Definition,
+		{ID: "bubbles-table5", New: bubblesTable5.New, Untimed: true},
+		{ID: "bubbles-formulas", New: bubblesFormulas.New, Untimed: true},
 		gpipetables.Definition,
 		emulated.Definition,
 	},

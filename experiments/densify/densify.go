@@ -5,10 +5,8 @@ package densify
 import (
 	"embed"
 
-	"gpipebench/experiments/densify/accumulation"
 	"gpipebench/experiments/densify/accuracy"
 	"gpipebench/experiments/densify/measured"
-	"gpipebench/experiments/densify/scaling"
 	"gpipebench/experiments/densify/timelines"
 	"gpipebench/experiments/densify/weak"
 	"gpipebench/lab"
@@ -21,10 +19,10 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors",
 	Experiments: []lab.Definition{
-		accumulation.Definition,
+		{ID: "accumulation", New: accumulation.New},
 		measured.Definition,
 		timelines.Definition,
-		scaling.Definition,
+		{ID: "densify-scaling", New: densifyScaling.New},
 		weak.Definition,
 		accuracy.Definition,
 	},

@@ -4,10 +4,7 @@ package gpipe
 import (
 	"embed"
 
-	"gpipebench/experiments/gpipe/ablation"
 	"gpipebench/experiments/gpipe/breakdown"
-	"gpipebench/experiments/gpipe/consistency"
-	"gpipebench/experiments/gpipe/efficiency"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/quality"
 	"gpipebench/experiments/gpipe/sensitivity"
@@ -21,6 +18,8 @@ import (
 	"gpipebench/experiments/gpipe/transfer"
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
+	_ "gpipebench/lab/samebits" // a kind
+	_ "gpipebench/lab/trained"  // a kind
 )
 
 //go:embed claims.yaml */spec.yaml */about.md
@@ -37,7 +36,7 @@ var Paper = lab.Paper{
 		figure3.Definition,
 		breakdown.Definition,
 		table3.Definition,
-		consistency.Definition,
+		{ID: "consistency", TypedActivations: true},
 		{ID: "consistency-accuracy", Untimed: true, Command: "consistency"},
 		{ID: "consistency-scopes", Untimed: true, Command: "consistency"},
 		{ID: "precision", Untimed: true},
@@ -48,9 +47,9 @@ var Paper = lab.Paper{
 		{ID: "learning"},
 		{ID: "translation"},
 		quality.Definition,
-		ablation.Definition,
+		{ID: "ablation", New: ablation.New},
 		validation.Definition,
-		efficiency.Definition,
+		{ID: "efficiency", New: efficiency.New},
 		sensitivity.Definition,
 	},
 }.Embedded(folder)

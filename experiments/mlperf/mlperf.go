@@ -8,21 +8,14 @@ import (
 	"gpipebench/experiments/mlperf/bucketing"
 	"gpipebench/experiments/mlperf/bucketing/input"
 	"gpipebench/experiments/mlperf/epochs"
-	"gpipebench/experiments/mlperf/evaluation"
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
 	"gpipebench/experiments/mlperf/hoisting"
-	"gpipebench/experiments/mlperf/rules"
-	"gpipebench/experiments/mlperf/seconds"
-	"gpipebench/experiments/mlperf/spatial"
-	spatialbits "gpipebench/experiments/mlperf/spatial/bits"
 	spatialemulated "gpipebench/experiments/mlperf/spatial/emulated"
-	"gpipebench/experiments/mlperf/spatial/maskrcnn"
-	"gpipebench/experiments/mlperf/summation"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
-	"gpipebench/experiments/mlperf/update"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
-	_ "gpipebench/lab/trained" // a kind
+	_ "gpipebench/lab/samebits" // a kind
+	_ "gpipebench/lab/trained"  // a kind
 )
 
 //go:embed claims.yaml */spec.yaml */about.md
@@ -32,19 +25,19 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models",
 	Experiments: []lab.Definition{
-		update.Definition,
+		{ID: "update-sharding", New: updateSharding.New, Untimed: true},
 		updatemeasured.Definition,
-		summation.Definition,
+		{ID: "gradient-summation", New: gradientSummation.New, Untimed: true},
 		summationmeasured.Definition,
 		epochs.Definition,
-		evaluation.Definition,
+		{ID: "distributed-evaluation", New: distributedEvaluation.New, Untimed: true},
 		evaluationmeasured.Definition,
-		rules.Definition,
-		seconds.Definition,
-		spatial.Definition,
+		{ID: "bfloat16-rules", New: bfloat16Rules.New, Untimed: true},
+		{ID: "benchmark-seconds", New: benchmarkSeconds.New, Untimed: true},
+		{ID: "spatial-partitioning", New: spatialPartitioning.New, Untimed: true},
 		spatialemulated.Definition,
-		spatialbits.Definition,
-		maskrcnn.Definition,
+		{ID: "spatial-bits", Untimed: true, Command: "spatial-partitioning"},
+		{ID: "mask-rcnn-partitioning", New: maskRCNNPartitioning.New, Command: "spatial-partitioning", Untimed: true},
 		bucketing.Definition,
 		input.Definition,
 		hoisting.Definition,

@@ -26,7 +26,8 @@ import (
 // Function computes a value from its arguments.
 type Function func(args []any) (any, error)
 
-// Functions are the functions that an expression may call, by name.
+// Functions are the functions that an expression may call, by name. One that it names without
+// calling it has no arguments.
 type Functions map[string]Function
 
 var builtin = Functions{
@@ -116,6 +117,11 @@ func (fs Functions) eval(x ast.Expr) (any, error) {
 		}
 		number, err := strconv.ParseFloat(x.Value, 64)
 		return Exact(number), err
+	case *ast.Ident:
+		if f := fs[x.Name]; f != nil {
+			return f(nil)
+		}
+		return nil, fmt.Errorf("unknown name %s", x.Name)
 	case *ast.UnaryExpr:
 		v, err := fs.eval(x.X)
 		if err != nil {

@@ -24,6 +24,8 @@ import (
 //	               Whole numbers are 1..16777216 unless a tag says otherwise,
 //	               others 0..1e9.
 //	optional       may be missing, or an empty list
+//	ascending      numbers of a list that are each larger than the one before
+//	first=1        a list of numbers that begins with this one
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
 //	shown          is only shown: see Deciding
@@ -81,6 +83,8 @@ type rule struct {
 	least, most float64 // range of numbers
 	above       bool    // least itself is not allowed
 	optional    bool
+	ascending   bool
+	first       string // of a list; "": any
 	key         bool
 	shown       bool
 	partial     bool
@@ -108,6 +112,10 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 		case word == "":
 		case word == "optional":
 			r.optional = true
+		case word == "ascending":
+			r.ascending = true
+		case strings.HasPrefix(word, "first="):
+			r.first = word[len("first="):]
 		case word == "key":
 			r.key = true
 		case word == "shown":
@@ -398,6 +406,9 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	case len(n.Content) > maxEntries:
 		return "", problem(n, path, fmt.Errorf("%d entries: want at most %d", len(n.Content), maxEntries))
 	}
+	if p := rule.inOrder(n, path); p != nil {
+		return "", p
+	}
 	rule.optional = false
 	element := t.Elem()
 	for element.Kind() == reflect.Pointer {
@@ -434,6 +445,25 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		return "", nil
 	}
 	return "[" + all.String() + "]", nil
+}
+
+// inOrder checks the order of a list's numbers. What is no number is refused as an entry.
+func (r rule) inOrder(n *yaml.Node, path []string) *Problem {
+	if r.first != "" && len(n.Content) > 0 && n.Content[0].Value != r.first {
+		return problem(n.Content[0], below(path, "0"), fmt.Errorf("%s: want %s first", printable.Quoted(n.Content[0].Value), r.first))
+	}
+	before := math.Inf(-1)
+	for i, entry := range n.Content {
+		x := 0.0
+		if !r.ascending || entry.Decode(&x) != nil {
+			break
+		}
+		if x <= before {
+			return problem(entry, below(path, strconv.Itoa(i)), fmt.Errorf("%s: want more than the one before, in ascending order", printable.Quoted(entry.Value)))
+		}
+		before = x
+	}
+	return nil
 }
 
 // keyTexts returns the values of some fields of an entry that has been checked.

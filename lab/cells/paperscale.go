@@ -195,7 +195,7 @@ func (s *Scale) OwnJobs() (jobs []lab.Job) {
 	for _, at := range s.Points() {
 		n, key := at.Network, split{at.Network, at.Split}
 		if modellers[key] == nil {
-			modellers[key] = sync.OnceValues(func() (*Modeller, error) { return NewModeller(n, key.name == "fine") })
+			modellers[key] = ModellerOf(n, key.name == "fine")
 		}
 		jobs = append(jobs, lab.Job{Sample: at.String(), Make: func(ctx context.Context) (any, string, error) {
 			m, err := modellers[key]()
@@ -278,6 +278,11 @@ type Modeller struct {
 type guessed struct {
 	*Step
 	fill float64
+}
+
+// ModellerOf makes one when it is first asked.
+func ModellerOf(n *Network, fine bool) func() (*Modeller, error) {
+	return sync.OnceValues(func() (*Modeller, error) { return NewModeller(n, fine) })
 }
 
 func NewModeller(n *Network, fine bool) (*Modeller, error) {

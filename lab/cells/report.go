@@ -275,11 +275,14 @@ func (m *Modelled) conventionTable(n *Network, id, title string) *lab.Table {
 }
 
 // Fullest is the memory of the fullest device, with an asterisk if it has less.
-func (s *Step) Fullest() lab.Value {
-	if !s.Fits {
-		return lab.Joined("%v *", lab.Bytes(s.Peak))
+func (s *Step) Fullest() lab.Value { return Memory(s.Peak, s.Fits) }
+
+// Memory is what is needed, with an asterisk if there is less.
+func Memory(bytes int64, fits bool) lab.Value {
+	if !fits {
+		return lab.Joined("%v *", lab.Bytes(bytes))
 	}
-	return lab.Bytes(s.Peak)
+	return lab.Bytes(bytes)
 }
 
 // Panels are the paper, the model over all conventions, and torchgpipe, for each network

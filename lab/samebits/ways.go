@@ -406,3 +406,5 @@ func (x *Experiment) Planned(profile string) (list []lab.PlannedRun) {
 	}
 	return list
 }
+
+func init() { lab.RegisterKind("same bits", func() lab.Experiment { return new(Experiment) }) }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/beyond/replicas"
-	"gpipebench/experiments/gpipe/consistency"
-	"gpipebench/experiments/mlperf/spatial/bits"
+	"gpipebench/experiments/beyond"
+	"gpipebench/experiments/gpipe"
+	"gpipebench/experiments/mlperf"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -16,7 +16,7 @@ import (
 )
 
 func TestReports(t *testing.T) {
-	for _, d := range []lab.Definition{consistency.Definition, replicas.Definition, bits.Definition} {
+	for _, d := range []lab.Definition{gpipe.Paper.Experiment("consistency"), beyond.Paper.Experiment("replicas"), mlperf.Paper.Experiment("spatial-bits")} {
 		t.Run(d.ID, func(t *testing.T) { testReport(t, labtest.Loaded[*samebits.Experiment](t, d.Load)) })
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 )
@@ -68,4 +69,47 @@ func FillScale(t *testing.T, log *records.Log, s *cells.Scale, of func(c lab.Cel
 			t.Fatal(err)
 		}
 	}
+}
+
+// Report is an experiment's report of samples at quick that of makes, by what their values
+// begin with and their names. It also checks that there is none while samples lack.
+func Report[S, V any](t *testing.T, e *cells.Experiment[S, V], of func(as, sample string) V) *lab.Report {
+	t.Helper()
+	log := records.New(e.Key("quick"))
+	labtest.CheckLacking(t, e, log)
+	rows, err := e.Rows("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		for _, c := range r.Reads {
+			if log.Has(c.Sample) {
+				continue
+			}
+			if err := log.Add(c.Sample, 0, of(c.As, c.Sample)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Measured are an experiment's samples, by name.
+func Measured[S, V any](t *testing.T, e *cells.Experiment[S, V]) map[string]V {
+	t.Helper()
+	log := records.New(records.Key{Profile: "quick"})
+	labtest.MeasureTwice(t, e, log)
+	all := map[string]V{}
+	for _, name := range log.Names {
+		var v V
+		if err := log.Get(name, &v); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = v
+	}
+	return all
 }

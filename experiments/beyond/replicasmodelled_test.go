@@ -1,0 +1,109 @@
+package beyond
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/labtest"
+)
+
+func loadedPods(t *testing.T) *cells.Experiment[podsSpec, podStep] {
+	return labtest.Loaded[*cells.Experiment[podsSpec, podStep]](t, Paper.Experiment("replicas-modelled").Load)
+}
+
+// A report of given times is the arithmetic of these.
+func TestPodsReport(t *testing.T) {
+	e := loadedPods(t)
+	all, _ := e.Spec.cells("quick")
+	given := map[string]podStep{}
+	for _, c := range all {
+		for i, w := range e.Spec.Ways {
+			s := podStep{Seconds: float64(c.micro), Reduce: 0.25, Update: 0.5, Params: 1 << 30, Fits: c.kind == weak}
+			if c.side > 1 {
+				s.Seconds *= float64(2 + i)
+			}
+			given[e.Spec.cell("", c, w).Sample] = s
+		}
+	}
+	r := cellstest.Report(t, e, func(_, sample string) podStep { return given[sample] })
+	labtest.CheckPlots(t, r)
+	table := r.Tables[0]
+	if len(table.Rows) != len(all) || len(all) != len(e.Spec.Networks)*2*len(e.Spec.Sides) {
+		t.Errorf("%d rows of %d cells", len(table.Rows), len(all))
+	}
+	batches := map[string]bool{}
+	for _, row := range table.Rows {
+		of := func(column string) float64 { return row[table.Column(column)].Numbers[0] }
+		for i, w := range e.Spec.Ways {
+			want := 100 / float64(2+i)
+			if of("R") == 1 {
+				want = 100
+			}
+			if got := of("efficiency, " + w.Name); math.Abs(got/want-1) > 1e-9 {
+				t.Errorf("%v: %s: efficiency %v%%, want %v%%", row[:3], w.Name, got, want)
+			}
+		}
+		if row[1].Text == strong {
+			batches[row[0].Text+" "+row[table.Column("mini-batch")].Text] = true
+		}
+		if got, want := of("accelerators")*of("M"), of("mini-batch"); row[0].Text == "ResNet-50" && got*32 != want {
+			t.Errorf("%v: micro-batches of %v examples, want 32", row[:3], want/got)
+		}
+	}
+	if len(batches) != len(e.Spec.Networks) {
+		t.Errorf("strong scaling has mini-batches %v: want one for each network", batches)
+	}
+	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "strong, R = 1024.") || strings.Contains(notes, "weak") {
+		t.Errorf("what does not fit: %s", notes)
+	}
+}
+
+// Steps are simulated once, and replicas add what they must: an all-reduce whose ring takes
+// longer than the torus's, and divided updates that take less time and memory.
+func TestPodsMeasure(t *testing.T) {
+	e := loadedPods(t)
+	e.Spec.Networks = e.Spec.Networks[:1]
+	e.Spec.Networks[0].Model.Image = 64
+	e.Spec.Profiles["quick"] = podsProfile{Most: 2}
+	all := cellstest.Measured(t, e)
+	if want := 2 * (1 + len(e.Spec.Ways)); len(all) != want {
+		t.Errorf("%d samples, want %d", len(all), want)
+	}
+	of := func(i, side int) podStep {
+		return all[e.Spec.cell("", podCell{e.Spec.Networks[0], weak, side, 1}, e.Spec.Ways[i]).Sample]
+	}
+	one, ring, torus, divided := of(0, 1), of(1, 2), of(2, 2), of(3, 2)
+	if one.Reduce != 0 || !(torus.Seconds > one.Seconds) || !(ring.Reduce > torus.Reduce) {
+		t.Errorf("one replica %+v, ring %+v, torus %+v", one, ring, torus)
+	}
+	if !(divided.Update < torus.Update) || !(0 < divided.Params && divided.Params < torus.Params) {
+		t.Errorf("divided %+v, whole %+v", divided, torus)
+	}
+}
+
+func TestPodsSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("replicas-modelled"), [][3]string{
+		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [2, 4]", "want 1 first"},
+		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [1, 4, 2]", "ascending order"},
+		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [1, 2, 3]", "cannot be divided over 4"},
+		{"all_reduce: ring", "all_reduce: star", "want tree, ring, 2d"},
+		{"name: Transformer-24", "name: ResNet-50", "is there twice"},
+		{"m: 16\n", "m: 1024\n", "want a product of at most"},
+		{"micro: 32\n", "micro: 16777216\n", "want at most"},
+	})
+	e := loadedPods(t)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
+		e.Spec.Networks[0].Accelerator = file
+		return e
+	})
+	most := slices.Max(e.Spec.Sides)
+	if r := most * most; r != 1024 || r > gpipe.MaxReplicas {
+		t.Errorf("up to %d replicas", r)
+	}
+}

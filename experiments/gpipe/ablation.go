@@ -1,0 +1,165 @@
+package gpipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/train"
+)
+
+type ablationSpec struct {
+	lab.Head     `yaml:",inline"`
+	cells.Shown  `yaml:",inline"`
+	K            []int            `yaml:"k" want:"1..1024"`
+	M            int              `yaml:"m" want:"1..65536"`
+	Partitioners []string         `yaml:"partitioners" want:"partitioner"`
+	Costs        []string         `yaml:"costs" want:"cost"`
+	Base         cells.CutSpec    `yaml:"base"`
+	Networks     []ablatedNetwork `yaml:"networks"`
+
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+}
+
+// ablatedNetwork is a network on its accelerator.
+type ablatedNetwork struct {
+	Name        string      `yaml:"name" want:"name,key"`
+	Model       train.Model `yaml:"model"`
+	Accelerator string      `yaml:"accelerator" want:"accelerator"`
+	DType       string      `yaml:"dtype" want:"dtype"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	Micro       int         `yaml:"micro"` // examples of a micro-batch
+}
+
+// cuts are every partitioner over every cost.
+func (s *ablationSpec) cuts() (cuts []cells.CutSpec) {
+	for _, cost := range s.Costs {
+		for _, rule := range s.Partitioners {
+			cuts = append(cuts, cells.CutSpec{Partitioner: rule, Cost: cost})
+		}
+	}
+	return cuts
+}
+
+// cutSample is what one network on K devices comes to.
+type cutSample struct {
+	Cuts []cutOutcome `json:"cuts"` // as the spec's
+	// Even is the step on stages of the same time, which no cut at layers may
+	// give: the closed form, without links and update.
+	Even float64 `json:"even_seconds"`
+}
+
+// cutOutcome is what a cut comes to.
+type cutOutcome struct {
+	ByFLOPs float64    `json:"efficiency_flops"` // mean stage over largest
+	ByTime  float64    `json:"efficiency_time"`
+	Step    cells.Step `json:"step"`
+}
+
+// ablation cuts the paper's networks by every rule and models what comes out. It needs code
+// since a sample has the steps of all cuts, whose layers are timed once.
+var ablation = cells.Kind[ablationSpec, cutSample]{
+	Check: func(s *ablationSpec) *lab.Problem {
+		if !slices.Contains(s.cuts(), s.Base) {
+			return lab.At(errors.New("want one of the partitioners over one of the costs"), "base")
+		}
+		return nil
+	},
+	Planned: func(s *ablationSpec) (list []lab.PlannedRun) {
+		for i, n := range s.Networks {
+			list = append(list, lab.PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: slices.Max(s.K)}})
+		}
+		return list
+	},
+	Rows: func(s *ablationSpec, _ string) (rows []cells.Row[cutSample], err error) {
+		for _, n := range s.Networks {
+			modeller := n.modeller()
+			for i, k := range s.K {
+				rows = append(rows, cells.Row[cutSample]{
+					Has: cells.Values{"network": n.Name, "on": n.Accelerator, "K": k, "last": i == len(s.K)-1, "group": fmt.Sprintf("K = %d", k)},
+					Reads: []cells.Cell[cutSample]{{
+						Sample: lab.AtRates(fmt.Sprintf("%s/K=%d", n.Name, k), n.Accelerator, nil),
+						Make: func(ctx context.Context) (made cutSample, err error) {
+							m, err := modeller()
+							if err != nil {
+								return made, err
+							}
+							return s.measure(ctx, m, n, k)
+						},
+						Values: func(made cutSample) cells.Values { return s.values(n, k, made) },
+						Check: func(made cutSample) error {
+							if want := len(s.cuts()); len(made.Cuts) != want {
+								return fmt.Errorf("%d cuts, want %d", len(made.Cuts), want)
+							}
+							return nil
+						},
+					}},
+				})
+			}
+		}
+		return rows, nil
+	},
+}
+
+func (n ablatedNetwork) modeller() func() (*cells.Modeller, error) {
+	return cells.ModellerOf(&cells.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false)
+}
+
+func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablatedNetwork, k int) (made cutSample, err error) {
+	layers, err := m.Layers(ctx, n.Micro)
+	if err != nil {
+		return made, err
+	}
+	var f, r, b float64
+	for _, l := range layers {
+		f, r, b = f+l.Forward/float64(k), r+l.Recompute/float64(k), b+l.Backward/float64(k)
+	}
+	if made.Even, err = schedule.StepTime(schedule.GPipe, schedule.Always, false, k, s.M, f, r, b); err != nil {
+		return made, err
+	}
+	for _, how := range s.cuts() {
+		sizes, err := m.Cut(ctx, how, k, n.Micro)
+		if err != nil {
+			return made, err
+		}
+		step, err := m.Step(ctx, sizes, n.Micro, s.M)
+		if err != nil {
+			return made, err
+		}
+		made.Cuts = append(made.Cuts, cutOutcome{partition.Efficiency(m.Flops, sizes), partition.Efficiency(gpipe.LayerSeconds(layers), sizes), *step})
+	}
+	return made, nil
+}
+
+// values are the throughputs of cuts over that of the base, and what the best rule over each
+// cost gains, and what would be left to gain.
+func (s *ablationSpec) values(n ablatedNetwork, k int, made cutSample) cells.Values {
+	cuts := s.cuts()
+	if made.Cuts == nil { // while a spec is read
+		made.Cuts = make([]cutOutcome, len(cuts))
+	}
+	base := made.Cuts[slices.Index(cuts, s.Base)]
+	all := cells.Values{"by_flops": base.ByFLOPs, "by_time": base.ByTime, "even": base.Step.Early / made.Even}
+	for i, how := range cuts {
+		all["by_"+cells.Word(how.String())] = base.Step.Early / made.Cuts[i].Step.Early
+	}
+	text := fmt.Sprintf("%s, K = %d:", n.Name, k)
+	for _, cost := range s.Costs {
+		name, gain := "", 0.0
+		for i, how := range cuts {
+			if g := base.Step.Early/made.Cuts[i].Step.Early - 1; how.Cost == cost && (name == "" || g > gain) {
+				name, gain = how.Partitioner, g
+			}
+		}
+		text += fmt.Sprintf(" best over %s %s (%s);", cost, lab.Signed(gain), name)
+	}
+	all["answer"] = fmt.Sprintf("%s even stages %s.", text, lab.Signed(base.Step.Early/made.Even-1))
+	return all
+}

@@ -1,0 +1,254 @@
+package mlperf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
+	"gpipebench/train"
+)
+
+type rulesSpec struct {
+	lab.Head    `yaml:",inline"`
+	cells.Shown `yaml:",inline"`
+	Model       train.Model `yaml:"model"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	Batch       int         `yaml:"batch" want:"2..65536"`
+	Rules       []struct {
+		ID    string `yaml:"id" want:"id,key"`
+		What  string `yaml:"what" want:"shown"`
+		Paper int    `yaml:"paper" want:"0..64"` // bits; 0: not stated
+	} `yaml:"rules"`
+
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+}
+
+// bfloat16Rules finds what is bfloat16 and what is float32 in a compiled step, beside what the
+// paper states. It needs code since a rule is found by what a program's instructions read and
+// write.
+var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
+	Seeded: true,
+	Check: func(s *rulesSpec) *lab.Problem {
+		var named []string
+		for i, r := range s.Rules {
+			if finders[r.ID] == nil {
+				return lab.At(fmt.Errorf("unknown rule %q: want one of %s", r.ID, strings.Join(slices.Sorted(maps.Keys(finders)), ", ")), "rules", strconv.Itoa(i), "id")
+			}
+			named = append(named, r.ID)
+		}
+		for _, id := range slices.Sorted(maps.Keys(finders)) {
+			if !slices.Contains(named, id) {
+				return lab.At(fmt.Errorf("no rule %q: want all of them", id), "rules")
+			}
+		}
+		return nil
+	},
+	Planned: func(s *rulesSpec) []lab.PlannedRun {
+		return []lab.PlannedRun{{Path: []string{"model"}, Run: s.training()}}
+	},
+	Rows: func(s *rulesSpec, _ string) (rows []cells.Row[foundBits], err error) {
+		var once sync.Once
+		var ran *ranStep
+		for _, r := range s.Rules {
+			paper := lab.Value{Text: "not stated"}
+			if r.Paper > 0 {
+				paper = lab.Whole(int64(r.Paper), strconv.Itoa(r.Paper))
+			}
+			rows = append(rows, cells.Row[foundBits]{
+				Has: cells.Values{"id": r.ID, "what": r.What, "paper": paper, "stated": r.Paper > 0},
+				Reads: []cells.Cell[foundBits]{{
+					Sample: r.ID,
+					Make: func(ctx context.Context) (f foundBits, err error) {
+						once.Do(func() { ran, err = s.step(ctx) })
+						if err == nil && ran == nil {
+							err = errors.New("the step of another rule has failed")
+						}
+						if err != nil {
+							return f, err
+						}
+						return finders[r.ID](ran), nil
+					},
+					Values: func(f foundBits) cells.Values {
+						return cells.Values{"bits": lab.Ints(" and ", f.Bits), "of": f.Of, "same": slices.Equal(f.Bits, []int{r.Paper})}
+					},
+				}},
+			})
+		}
+		return rows, nil
+	},
+}
+
+// training is that of two replicas with activations in bfloat16.
+func (s *rulesSpec) training() train.Training {
+	return train.Training{
+		Model: s.Model, Batch: s.Batch, Steps: 1, Seed: s.Seed, Optimizer: s.Optimizer, LR: 1, LRSchedule: "constant",
+		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Replicas: 2, DType: graph.BF16, Checkpoint: schedule.Never, Threads: 1},
+	}
+}
+
+// foundBits is what a rule is found to be.
+type foundBits struct {
+	Bits []int `json:"bits"` // all that were found, in ascending order
+	Of   int   `json:"of"`   // operands, or elements
+}
+
+// Check refuses that nothing was found.
+func (f *foundBits) Check() error {
+	if len(f.Bits) == 0 {
+		return errors.New("nothing was found")
+	}
+	return nil
+}
+
+// ranStep is what rules are found in: a step that is compiled and has run.
+type ranStep struct {
+	moves   []operand
+	trained int64 // parameters
+	params  int64
+	slots   int64 // of the optimiser's state for each
+	plan    *gpipe.Plan
+	traffic []gpipe.Traffic
+}
+
+// operand is that of an instruction.
+type operand struct {
+	op string
+	program.Move
+}
+
+// finders find the rules by their ids.
+var finders = map[string]func(*ranStep) foundBits{
+	"convolution-inputs": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool { return isConvolution(m.op) && m.Activation && !m.Written })
+	},
+	"convolution-outputs": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool { return isConvolution(m.op) && m.Activation && m.Written })
+	},
+	"convolution-weights": func(*ranStep) foundBits { return probed(weightProbe) },
+	"convolution-sums":    func(*ranStep) foundBits { return probed(sumProbe) },
+	"batch-norm-statistics": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool { return isMoments(m.op) && m.Written && m.Space != program.Grads })
+	},
+	"batch-norm-images": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool { return isBatchNorm(m.op) && m.Activation })
+	},
+	"other-images": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool {
+			return m.Activation && !isConvolution(m.op) && !isBatchNorm(m.op) && !isLoss(m.op) && !isProduct(m.op)
+		})
+	},
+	"loss": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool { return isLoss(m.op) && m.Written && !m.Activation })
+	},
+	"logits": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool { return isLoss(m.op) && m.Activation && !m.Written })
+	},
+	"weight-gradients": func(s *ranStep) foundBits {
+		return s.operands(func(m operand) bool {
+			return m.Space == program.Grads && m.Written && (isConvolution(m.op) || isProduct(m.op))
+		})
+	},
+	"summation": func(s *ranStep) foundBits {
+		var bytes int64
+		for _, t := range s.traffic {
+			if t.What == gpipe.Summands {
+				bytes += t.Bytes
+			}
+		}
+		return eachBits(bytes, s.trained) // each of two replicas has half of the summands from the other
+	},
+	"weights":   func(s *ranStep) foundBits { return eachBits(s.plan.Bytes[gpipe.Parameters], s.params) },
+	"optimizer": func(s *ranStep) foundBits { return eachBits(s.plan.Bytes[gpipe.OptimizerState], s.slots*s.trained) },
+}
+
+// operands are the bits of those that a rule is of.
+func (s *ranStep) operands(of func(operand) bool) (f foundBits) {
+	for _, m := range s.moves {
+		if !of(m) {
+			continue
+		}
+		f.Of++
+		if bits := int(8 * m.ElemBytes); !slices.Contains(f.Bits, bits) {
+			f.Bits = append(f.Bits, bits)
+		}
+	}
+	slices.Sort(f.Bits)
+	return f
+}
+
+// eachBits is the bits of so many elements in so many bytes, which may be up to a cache line
+// for each tensor more.
+func eachBits(bytes, elements int64) foundBits {
+	return foundBits{Bits: []int{int(8 * bytes / elements)}, Of: int(elements)}
+}
+
+// step compiles a step, and runs it once.
+func (s *rulesSpec) step(ctx context.Context) (*ranStep, error) {
+	t := s.training()
+	layers, err := t.Model.Build()
+	if err != nil {
+		return nil, err
+	}
+	loss, err := t.Model.Loss(0)
+	if err != nil {
+		return nil, err
+	}
+	made := &ranStep{params: nn.CountParams(layers)}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if !p.Frozen {
+				made.trained += int64(p.Shape.Elems())
+			}
+		}
+	}
+	in := t.Model.Input(t.Batch / t.Setup.Replicas)
+	traced := trace.Layers(layers, 0, loss, gpipe.BatchOf(in.Inputs, in.Examples), gpipe.BatchOf(in.Targets, in.Examples), true)
+	compiled := program.CompileStored(traced.Function, nil, false, 1, program.BF16)
+	for _, p := range []*program.Program{compiled.Keep, compiled.Backward} {
+		for i := range p.Instrs {
+			for m := range p.Instrs[i].Moves() {
+				made.moves = append(made.moves, operand{p.Instrs[i].Op, m})
+			}
+		}
+	}
+	optimizer, err := train.ParseOptimizer(t.Optimizer)
+	if err != nil {
+		return nil, err
+	}
+	made.slots = int64(len(optimizer.Slots()))
+	plans, err := t.Plans()
+	if err != nil {
+		return nil, err
+	}
+	made.plan = plans[0]
+	l, err := (&train.Timing{}).Open(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	r, err := l.Step(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made.traffic = r.Traffic
+	return made, nil
+}
+
+func isConvolution(op string) bool { return strings.HasPrefix(op, "conv2d") }
+func isProduct(op string) bool     { return strings.HasPrefix(op, "matmul") }
+func isMoments(op string) bool     { return op == "batch-norm-moments" || op == "batch-norm-stats" }
+func isBatchNorm(op string) bool   { return strings.HasPrefix(op, "batch-norm") }
+func isLoss(op string) bool        { return strings.HasPrefix(op, "cross-entropy") }

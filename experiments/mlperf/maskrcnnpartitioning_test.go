@@ -1,0 +1,211 @@
+package mlperf
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/lab"
+	"gpipebench/lab/cells/cellstest"
+	"gpipebench/lab/labtest"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// The network has as many parameters as torchvision says of its maskrcnn_resnet50_fpn
+// (pytorch/vision, torchvision/models/detection/mask_rcnn.py, num_params), which also has 91
+// classes and a frozen batch norm that does not count. Stem and first stage are not trained.
+func TestMaskRCNNParams(t *testing.T) {
+	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec.maskRCNN
+	var all, trained int
+	for _, l := range []nn.Layer{s.first(), s.boxes().layer, s.masks().layer} {
+		for _, p := range l.Params() {
+			if strings.HasSuffix(p.Name, "weight") || !p.Frozen {
+				all += p.Shape.Elems()
+			}
+			if !p.Frozen {
+				trained += p.Shape.Elems()
+			}
+		}
+	}
+	const torchvision = 44_401_393
+	if all != torchvision {
+		t.Errorf("%d parameters, want %d", all, torchvision)
+	}
+	frozen := 7*7*3*64 + (64*64 + 9*64*64 + 64*256 + 64*256) + 2*(256*64+9*64*64+64*256)
+	if all-trained != frozen {
+		t.Errorf("%d are not trained, want %d", all-trained, frozen)
+	}
+}
+
+// Multiply-adds of the layers, from tables of sizes.
+func TestMaskRCNNFLOPs(t *testing.T) {
+	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec.maskRCNN
+	of := func(in graph.Type, layer nn.Layer) int64 {
+		t.Helper()
+		a, err := accelerator.Named("tpuv3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, mini := pipelineOn(a, 1, in, layer)
+		d, err := p.Describe(mini)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Layers[0].FLOPs
+	}
+	var want int
+	conv := func(h, w, k, in, out int) { want += 2 * h * w * k * k * in * out }
+	conv(416, 672, 7, 3, 64)
+	for stage, size := range [][3]int{{208, 336, 3}, {104, 168, 4}, {52, 84, 6}, {26, 42, 3}} {
+		h, w, width := size[0], size[1], 64<<stage
+		for i := range size[2] {
+			in, before := 4*width, 1 // rows and columns of the block's input over those of its output
+			if i == 0 {
+				in = 2 * width
+				if stage == 0 {
+					in = 64
+				} else {
+					before = 2
+				}
+				conv(h, w, 1, in, 4*width)
+			}
+			conv(before*h, before*w, 1, in, width)
+			conv(h, w, 3, width, width)
+			conv(h, w, 1, width, 4*width)
+		}
+		conv(h, w, 1, 4*width, 256)
+		conv(h, w, 3, 256, 256)
+	}
+	var pixels int
+	for _, size := range [][2]int{{208, 336}, {104, 168}, {52, 84}, {26, 42}, {13, 21}} {
+		h, w := size[0], size[1]
+		pixels += h * w
+		conv(h, w, 3, 256, 256)
+		conv(h, w, 1, 256, 3)
+		conv(h, w, 1, 256, 12)
+	}
+	if got := of(graph.Type{Shape: graph.Shape{832, 1344, 3}, DType: graph.F32}, s.first()); got != int64(want) {
+		t.Errorf("first stage: %d, want %d", got, want)
+	}
+	if got := s.pixels(); got != pixels {
+		t.Errorf("%d pixels of the pyramid, want %d", got, pixels)
+	}
+	boxes, masks := s.boxes(), s.masks()
+	if got, want := of(boxes.input, boxes.layer), 2*512*(7*7*256*1024+1024*1024+1024*91+1024*4*91); got != int64(want) {
+		t.Errorf("boxes: %d, want %d", got, want)
+	}
+	if got, want := of(masks.input, masks.layer), 2*128*(4*14*14*9*256*256+14*14*256*4*256+28*28*256*91); got != int64(want) {
+		t.Errorf("masks: %d, want %d", got, want)
+	}
+}
+
+// A step is the sum of its parts, one core gains nothing, and what is beside the log is the
+// arithmetic of the same samples.
+func TestMaskRCNNReport(t *testing.T) {
+	x := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning)
+	all := cellstest.Measured(t, x)
+	if len(all) != len(x.Spec.Cores)*len(x.Spec.Examples) {
+		t.Errorf("%d samples", len(all))
+	}
+	r := cellstest.Report(t, x, func(_, sample string) maskRCNNStep { return all[sample] })
+	labtest.CheckPlots(t, r)
+	groups, logged := r.Tables[0], r.Tables[1]
+	at := func(t *lab.Table, row []lab.Value, column string) float64 {
+		return row[t.Column(column)].Numbers[0]
+	}
+	for _, row := range groups.Rows {
+		of := func(column string) float64 { return at(groups, row, column) }
+		if sum := of("first stage") + of("second stage") + of("handed on") + of("sums of gradients") + of("update"); math.Abs(sum/of("step")-1) > 1e-9 {
+			t.Errorf("parts are %v s, the step %v", sum, of("step"))
+		}
+		second := of("boxes") + of("masks")
+		one := of("cores") == 1
+		if !one {
+			second = max(of("boxes"), of("masks"))
+		}
+		if of("second stage") != second {
+			t.Errorf("%v cores: second stage of %v s, want %v", of("cores"), of("second stage"), second)
+		}
+		for _, speedup := range []string{"speedup", "speedup, first stage", "speedup, second stage"} {
+			if got := of(speedup); (got == 1) != one || got < 1 || got > of("cores") {
+				t.Errorf("%v cores: %s of %v", of("cores"), speedup, got)
+			}
+		}
+		if (of("sums of gradients") == 0) != one {
+			t.Errorf("%v cores: %v s for sums of gradients", of("cores"), of("sums of gradients"))
+		}
+	}
+	for i, row := range logged.Rows {
+		of := func(column string) float64 { return at(logged, row, column) }
+		if got, want := of("steps"), 14*924.0; got != want {
+			t.Errorf("%v steps, want %v", got, want)
+		}
+		if got, want := of("logged speedup"), []float64{1, 6422.03 / 3447.63, 6422.03 / 2135.89}[i]; got != want {
+			t.Errorf("row %d: logged speedup of %v, want %v", i, got, want)
+		}
+		if got, want := of("modelled s")/of("steps"), of("step"); math.Abs(got/want-1) > 1e-9 {
+			t.Errorf("row %d: %v s a step, want %v", i, got, want)
+		}
+		if got, want := of("step")+of("left"), of("logged s")/of("steps"); math.Abs(got/want-1) > 1e-9 {
+			t.Errorf("row %d: step and what is left are %v s, want %v", i, got, want)
+		}
+		g := slices.IndexFunc(groups.Rows, func(row []lab.Value) bool {
+			return at(groups, row, "images") == of("images a group") && at(groups, row, "cores") == of("cores an image")
+		})
+		// The same F and B; the rest are whole or divided updates and sums over more cores.
+		if pass := at(groups, groups.Rows[g], "first stage") + at(groups, groups.Rows[g], "second stage") + at(groups, groups.Rows[g], "handed on"); of("step") <= pass || of("step") > 1.2*pass {
+			t.Errorf("row %d: a step of %v s with F and B of %v", i, of("step"), pass)
+		}
+	}
+}
+
+// With links, starts of operations and memory that take no time four cores take a quarter of
+// the first stage, but for rows that some have more; and an image's share of memory is what
+// is handed on.
+func TestMaskRCNNModel(t *testing.T) {
+	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec
+	on := func(text string, cores int) maskRCNNStep {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "own.yaml")
+		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\noverhead: 0\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := accelerator.Named(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.model(a, 2, cores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	const free = "bandwidth: 1e18\nlink: {bandwidth: 1e18, latency: 0}\n"
+	one, four := on(free, 1), on(free, 4)
+	if got := one.First.Seconds() / four.First.Seconds(); got < 3.8 || got > 4 {
+		t.Errorf("four cores: first stage %v times as fast", got)
+	}
+	if one.Boxes != four.Boxes || one.Masks != four.Masks || one.First != (gpipe.SpatialEstimate{Even: one.First.Even}) {
+		t.Errorf("one core %+v, four %+v", one, four)
+	}
+	// What is not trained has no gradients: the stem's and the first stage's B.
+	s.Frozen = 0
+	if all := on(free, 1); all.First.Seconds() < 1.05*one.First.Seconds() {
+		t.Errorf("a first stage that is trained takes %v s, a frozen one %v", all.First.Seconds(), one.First.Seconds())
+	}
+	s.Frozen = 1
+	const slow = "bandwidth: 1e9\nlink: {bandwidth: 1e6, latency: 0.5}\n"
+	pyramid := 2 * 2 * 256 * float64(208*336+104*168+52*84+26*42+13*21) // bytes of two images
+	if got, want := on(slow, 1).Handed, 4*pyramid/1e9; math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("one core: %v s are handed on, want %v", got, want)
+	}
+	if got, want := on(slow, 4).Handed, (1+3./4)*pyramid/1e9+2*(0.5+pyramid/4/1e6); math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("four cores: %v s are handed on, want %v", got, want)
+	}
+}

@@ -1,0 +1,236 @@
+package cells
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpipebench/internal/expr"
+	"gpipebench/internal/failure"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// Kind is the kind of experiments in which nothing is timed: each row of a table is modelled,
+// counted or computed. An experiment's code has the axes of its spec S, and makes the samples
+// V; what its tables and plots show of them is words of the spec, which embeds Shown.
+type Kind[S, V any] struct {
+	// Check refuses values that do not go together; nil: tags say all.
+	Check func(*S) *lab.Problem
+	// Rows are those of a profile.
+	Rows func(s *S, profile string) ([]Row[V], error)
+	// Planned lists what is modelled; nil: each model of the spec, in one partition.
+	Planned func(*S) []lab.PlannedRun
+	// Seeded says that the spec's seed decides samples.
+	Seeded bool
+}
+
+// Values are what expressions of columns know: numbers, texts, truth values, and values that
+// are shown as they are.
+type Values map[string]any
+
+// Row is a row of the tables of its name.
+type Row[V any] struct {
+	Of    string
+	Has   Values
+	Reads []Cell[V]
+}
+
+// Cell is a sample that a row reads. Nothing in it depends on the machine.
+type Cell[V any] struct {
+	As     string // what the names of its values begin with, and a _; "": nothing
+	Sample string
+	Make   func(context.Context) (V, error)
+	Values func(V) Values // nil: the sample's fields in JSON
+	Check  func(V) error  // of a recorded sample; nil: any is taken
+}
+
+// New makes the experiment of an entry in a paper's list.
+func (k Kind[S, V]) New() (lab.Experiment, error) { return &Experiment[S, V]{kind: k}, nil }
+
+// Experiment is one of a kind, with its spec.
+type Experiment[S, V any] struct {
+	lab.Base[S]
+	kind Kind[S, V]
+}
+
+func (e *Experiment[S, V]) shown() *Shown { return any(&e.Spec).(interface{ shown() *Shown }).shown() }
+
+func (e *Experiment[S, V]) Resolve() *lab.Problem {
+	if e.kind.Check != nil {
+		if p := e.kind.Check(&e.Spec); p != nil {
+			return p
+		}
+	}
+	rows, err := e.kind.Rows(&e.Spec, lab.Profiles[len(lab.Profiles)-1])
+	if err != nil {
+		return lab.At(err, "profiles")
+	}
+	known := map[string]Values{}
+	for _, r := range rows {
+		if known[r.Of] == nil {
+			known[r.Of] = e.values(r, make([]V, len(r.Reads)))
+		}
+	}
+	return e.shown().check(&e.Spec, known)
+}
+
+// values are a row's, with those of its samples.
+func (e *Experiment[S, V]) values(r Row[V], samples []V) Values {
+	all := maps.Clone(r.Has)
+	if all == nil {
+		all = Values{}
+	}
+	for i, c := range r.Reads {
+		for name, v := range c.values(samples[i]) {
+			if c.As != "" {
+				name = c.As + "_" + name
+			}
+			all[name] = v
+		}
+	}
+	return all
+}
+
+func (c Cell[V]) values(sample V) Values {
+	if c.Values != nil {
+		return c.Values(sample)
+	}
+	text, err := json.Marshal(sample)
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("cells: %T: %v", sample, err))
+	}
+	all := Values{}
+	flatten(all, "", fields)
+	return all
+}
+
+func flatten(into Values, prefix string, fields map[string]any) {
+	for name, v := range fields {
+		if of, ok := v.(map[string]any); ok {
+			flatten(into, prefix+name+"_", of)
+		} else {
+			into[prefix+name] = v
+		}
+	}
+}
+
+func (e *Experiment[S, V]) Planned(string) (list []lab.PlannedRun) {
+	if e.kind.Planned != nil {
+		return e.kind.Planned(&e.Spec)
+	}
+	models(reflect.ValueOf(&e.Spec).Elem(), nil, func(m train.Model, path []string) {
+		list = append(list, lab.PlannedRun{Path: path, Run: lab.ModelledRun{Model: m, Most: 1}})
+	})
+	return list
+}
+
+// models calls f for each model in a part of a spec, with the path to it.
+func models(v reflect.Value, path []string, f func(train.Model, []string)) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			models(v.Index(i), append(slices.Clone(path), strconv.Itoa(i)), f)
+		}
+	case reflect.Struct:
+		if m, ok := v.Interface().(train.Model); ok {
+			f(m, path)
+			return
+		}
+		for i := range v.NumField() {
+			name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+			if at := path; name != "" || options == "inline" {
+				if name != "" {
+					at = append(slices.Clone(path), name)
+				}
+				models(v.Field(i), at, f)
+			}
+		}
+	}
+}
+
+func (e *Experiment[S, V]) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	rows, err := e.Rows(log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	var seed uint64
+	if e.kind.Seeded {
+		seed = e.Seed()
+	}
+	var jobs []lab.Job
+	for _, r := range rows {
+		for _, c := range r.Reads {
+			jobs = append(jobs, lab.Job{Sample: c.Sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+				made, err := c.Make(ctx)
+				if err != nil {
+					err = fmt.Errorf("%s, %s: %w", e.ID(), c.Sample, err)
+				}
+				return made, c.Sample, err
+			}})
+		}
+	}
+	return lab.MakeMissing(ctx, e.ID(), log, p, jobs)
+}
+
+// Rows are those of a profile.
+func (e *Experiment[S, V]) Rows(profile string) ([]Row[V], error) {
+	if err := lab.CheckProfile(profile); err != nil {
+		return nil, failure.Usage(err)
+	}
+	return e.kind.Rows(&e.Spec, profile)
+}
+
+func (e *Experiment[S, V]) Report(log, _ *records.Log) (*lab.Report, error) {
+	rows, err := e.Rows(log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]Values{}
+	for _, r := range rows {
+		samples := make([]V, len(r.Reads))
+		for i, c := range r.Reads {
+			if err := log.Get(c.Sample, &samples[i]); err != nil {
+				return nil, err
+			}
+			if c.Check == nil {
+				continue
+			}
+			if err := c.Check(samples[i]); err != nil {
+				return nil, log.Strange(c.Sample, err)
+			}
+		}
+		all[r.Of] = append(all[r.Of], e.values(r, samples))
+	}
+	return e.shown().report(e.ID(), e.Title(), &e.Spec, all)
+}
+
+// functions let expressions read values by their names.
+func (v Values) functions() expr.Functions {
+	all := expr.Functions{}
+	for name, x := range v {
+		switch n := x.(type) {
+		case int:
+			x = expr.Exact(float64(n))
+		case int64:
+			x = expr.Exact(float64(n))
+		case float64:
+			x = expr.Exact(n)
+		case bool:
+			x = expr.Of(n)
+		}
+		all[name] = func([]any) (any, error) { return x, nil }
+	}
+	return all
+}
