@@ -248,53 +248,61 @@ func together(c *channels, sizes []int, lent bool, f func(a *AllReduce, rank int
 // After Reduce, owners have the tree's sums and no rank's other chunks have changed;
 // after Gather every rank has all sums.
 func TestAllReduce(t *testing.T) {
-	t.Run("received", func(t *testing.T) { testAllReduce(t, false) })
-	t.Run("lent", func(t *testing.T) { testAllReduce(t, true) })
+	sizes := []int{5, 6*BlockFloats + 3, 17, 64, BlockFloats, 3 * BlockFloats}
+	const most = 9
+	summands := make([][][]float32, most) // of each rank
+	for rank := range summands {
+		summands[rank] = random(uint64(rank), sizes)
+	}
+	for ranks := 1; ranks <= most; ranks++ {
+		want := tree(summands[:ranks])
+		for _, lent := range []bool{false, true} {
+			testAllReduce(t, sizes, summands[:ranks], want, lent)
+		}
+	}
 }
 
-func testAllReduce(t *testing.T, lent bool) {
-	sizes := []int{5, 6*BlockFloats + 3, 17, 64, BlockFloats, 3 * BlockFloats}
-	for ranks := 1; ranks <= 9; ranks++ {
-		synctest.Test(t, func(t *testing.T) {
-			all := make([][][]float32, ranks)
-			for r := range all {
-				all[r] = random(uint64(r), sizes)
+func testAllReduce(t *testing.T, sizes []int, summands [][][]float32, want [][]float32, lent bool) {
+	ranks := len(summands)
+	synctest.Test(t, func(t *testing.T) {
+		all := make([][][]float32, ranks)
+		for rank, before := range summands {
+			for _, tensor := range before {
+				all[rank] = append(all[rank], slices.Clone(tensor))
 			}
-			want := tree(all)
-			errs := together(connect(ranks), sizes, lent, func(a *AllReduce, rank int) error {
-				before := random(uint64(rank), sizes)
-				if err := a.Reduce(t.Context(), all[rank]); err != nil {
-					return err
+		}
+		errs := together(connect(ranks), sizes, lent, func(a *AllReduce, rank int) error {
+			if err := a.Reduce(t.Context(), all[rank]); err != nil {
+				return err
+			}
+			from, to := a.Layout.Owned(ranks, rank)
+			for c := range a.Layout.Chunks() {
+				expect := summands[rank]
+				if c >= from && c < to {
+					expect = want
 				}
-				from, to := a.Layout.Owned(ranks, rank)
-				for c := range a.Layout.Chunks() {
-					expect := before
-					if c >= from && c < to {
-						expect = want
+				for i, part := range a.Layout.of(span{c, c + 1}, all[rank]) {
+					if !same(part, a.Layout.of(span{c, c + 1}, expect)[i]) {
+						return fmt.Errorf("chunk %d, part %d is wrong after Reduce (owned: %d to %d)", c, i, from, to)
 					}
-					for i, part := range a.Layout.of(span{c, c + 1}, all[rank]) {
-						if !same(part, a.Layout.of(span{c, c + 1}, expect)[i]) {
-							return fmt.Errorf("chunk %d, part %d is wrong after Reduce (owned: %d to %d)", c, i, from, to)
-						}
-					}
-				}
-				if err := a.Gather(t.Context(), all[rank]); err != nil {
-					return err
-				}
-				for i := range want {
-					if !same(all[rank][i], want[i]) {
-						return fmt.Errorf("tensor %d is wrong after Gather", i)
-					}
-				}
-				return nil
-			})
-			for rank, err := range errs {
-				if err != nil {
-					t.Errorf("%d ranks, rank %d: %v", ranks, rank, err)
 				}
 			}
+			if err := a.Gather(t.Context(), all[rank]); err != nil {
+				return err
+			}
+			for i := range want {
+				if !same(all[rank][i], want[i]) {
+					return fmt.Errorf("tensor %d is wrong after Gather", i)
+				}
+			}
+			return nil
 		})
-	}
+		for rank, err := range errs {
+			if err != nil {
+				t.Errorf("%d ranks, lent: %v, rank %d: %v", ranks, lent, rank, err)
+			}
+		}
+	})
 }
 
 // A rank that fails ends its own call with its error; the others end with the context.

@@ -150,5 +150,5 @@ func attentionShapes() []AttentionShape {
 	add(300, 520, 5, false, 519)
 	add(300, 520, 5, true, 500)
 	add(520, 300, 5, true, 290)
-	return shapes
+	return some(shapes)
 }

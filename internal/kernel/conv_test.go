@@ -64,7 +64,7 @@ func convShapes() []Conv {
 	} {
 		add(c.Conv, c.bottom, c.right)
 	}
-	return shapes
+	return some(shapes)
 }
 
 func (c Conv) sizes() (x, y, w int) {

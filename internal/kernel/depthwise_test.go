@@ -41,7 +41,7 @@ func depthwiseShapes() []Depthwise {
 	add(Depthwise{N: 1, H: 2, W: 3, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Dilation: 1, Top: 3, Left: 6}, 9, 9)
 	add(Depthwise{N: 2, H: 6, W: 5, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Dilation: 1}, 0, 0)
 	add(Depthwise{N: 1, H: 3, W: 70, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Dilation: 1, Top: 1, Left: 1}, 1, 1)
-	return shapes
+	return some(shapes)
 }
 
 // depthwiseChannels are counts around the sizes of vectors and blocks.

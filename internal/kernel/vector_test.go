@@ -90,7 +90,7 @@ func (k vectorKernel) shapes() []cut {
 		for n := range 150 {
 			s = append(s, cut{rows: n, cols: 1, ld: 1})
 		}
-		return append(s, cut{rows: 1023, cols: 1, ld: 1})
+		return some(append(s, cut{rows: 1023, cols: 1, ld: 1}))
 	}
 	for _, rows := range []int{1, 3, 5, 9} { // column reductions take four at once
 		for _, cols := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 79, 100, 128, 131, 257} {
@@ -100,7 +100,7 @@ func (k vectorKernel) shapes() []cut {
 			}
 		}
 	}
-	return s
+	return some(s)
 }
 
 func (o operand) length(c cut) int {
