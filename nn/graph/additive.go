@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"slices"
-
-	"gpipebench/nn/internal/gradop"
-)
+import "slices"
 
 // AdditiveAttentionOp is attention whose scores are sums (Bahdanau et al. 2015, section
 // 3.1 and appendix A.1.2): with queries q (b, tq, h), keys k (b, tk, h), a vector u (b, h)
@@ -56,7 +52,7 @@ func (o AdditiveAttentionOp) Infer(in []*Node) []Type {
 
 func (o AdditiveAttentionOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	grads := make([]*Node, len(c.In))
-	copy(grads, g.Apply(additiveAttentionGradOp{o}, append([]*Node{dout[0], c.Out[1]}, c.In...)...))
+	copy(grads, g.Apply(AdditiveAttentionGradOp{o}, append([]*Node{dout[0], c.Out[1]}, c.In...)...))
 	return grads
 }
 
@@ -68,25 +64,22 @@ func (o AdditiveAttentionOp) flops(in []*Node) int64 {
 	return 2 * int64(b) * int64(tq) * int64(tk) * int64(h+d)
 }
 
-// additiveAttentionGradOp takes do, the softmax and the inputs of the attention, and
+// AdditiveAttentionGradOp takes do, the softmax and the inputs of the attention, and
 // returns the gradients of q, k, u and v.
-type additiveAttentionGradOp struct{ Of AdditiveAttentionOp }
+type AdditiveAttentionGradOp struct{ Of AdditiveAttentionOp }
 
-func (additiveAttentionGradOp) Name() string { return "additive-attention-grad" }
-func (o additiveAttentionGradOp) Derived() any {
-	return gradop.AdditiveAttention[AdditiveAttentionOp]{Of: o.Of}
-}
-func (additiveAttentionGradOp) Infer(in []*Node) []Type {
+func (AdditiveAttentionGradOp) Name() string { return "additive-attention-grad" }
+func (AdditiveAttentionGradOp) Infer(in []*Node) []Type {
 	var types []Type
 	for _, n := range in[2:6] {
 		types = append(types, Type{n.Shape, n.DType})
 	}
 	return types
 }
-func (additiveAttentionGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
+func (AdditiveAttentionGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
 	return noGradient{}.Gradient(nil, nil, nil)
 }
 
 // FLOPs counts the gradients of both sums; the tangents that are computed again are not
 // products.
-func (o additiveAttentionGradOp) FLOPs(c *Call) int64 { return 2 * o.Of.flops(c.In[2:]) }
+func (o AdditiveAttentionGradOp) FLOPs(c *Call) int64 { return 2 * o.Of.flops(c.In[2:]) }

@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // AttentionOp is scaled dot-product attention with Heads heads of HeadDim each
 // (Vaswani et al. 2017, section 3.2). The heads are side by side in a row, so
 // nothing is permuted. Inputs:
@@ -73,7 +71,7 @@ func (o AttentionOp) Infer(in []*Node) []Type {
 
 func (o AttentionOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	in := append([]*Node{dout[0], c.Out[0], c.Out[1]}, c.In...)
-	d := g.Apply(attentionGradOp{o}, in...)
+	d := g.Apply(AttentionGradOp{o}, in...)
 	grads := make([]*Node, len(c.In))
 	copy(grads, d)
 	return grads
@@ -92,26 +90,25 @@ func (o AttentionOp) Hidden(c *Call) (s Shape, flopsEach float64) {
 	return Shape{b, o.Heads, tq, tk}, 4 * float64(o.HeadDim)
 }
 
-// attentionGradOp takes do, o, lse and the inputs of the attention, and returns
+// AttentionGradOp takes do, o, lse and the inputs of the attention, and returns
 // the gradients of its floating-point inputs.
-type attentionGradOp struct{ AttentionOp }
+type AttentionGradOp struct{ AttentionOp }
 
-func (attentionGradOp) Name() string   { return "attention-grad" }
-func (o attentionGradOp) Derived() any { return gradop.Attention[AttentionOp]{Of: o.AttentionOp} }
-func (o attentionGradOp) Infer(in []*Node) []Type {
+func (AttentionGradOp) Name() string { return "attention-grad" }
+func (o AttentionGradOp) Infer(in []*Node) []Type {
 	q, kv, _ := o.operands(in[3:])
 	if o.Cross {
 		return []Type{{q.Shape, q.DType}, {kv.Shape, kv.DType}}
 	}
 	return []Type{{q.Shape, q.DType}}
 }
-func (attentionGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
+func (AttentionGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
 	return noGradient{}.Gradient(nil, nil, nil)
 }
 
 // FLOPs counts the four products of the gradient. The kernel's recomputation of
 // the scores is not counted.
-func (o attentionGradOp) FLOPs(c *Call) int64 {
+func (o AttentionGradOp) FLOPs(c *Call) int64 {
 	b, tq, tk := o.Dims(c.In[3:])
 	return 8 * int64(b) * int64(tq) * int64(tk) * int64(o.Heads*o.HeadDim)
 }

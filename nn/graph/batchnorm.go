@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // NormChunk is the number of rows whose moments a batch norm computes together.
 // Chunks are combined in ascending order, so the bits depend only on the rows,
 // and threads can share the chunks.
@@ -83,68 +81,64 @@ func (BatchNormOp) Infer(in []*Node) []Type {
 }
 func (o BatchNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x, stats, gamma, beta, dy := c.In[0], c.In[1], c.In[2], c.In[3], dout[0]
-	sums := g.apply1(batchNormGradSumsOp{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
-	totals := g.apply1(batchNormGradTotalsOp{}, sums)
-	pg := g.Apply(batchNormParamGradOp{}, totals)
+	sums := g.apply1(BatchNormGradSumsOp{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
+	totals := g.apply1(BatchNormGradTotalsOp{}, sums)
+	pg := g.Apply(BatchNormParamGradOp{}, totals)
 	if g.OverReplicas {
 		totals = g.wideTotals(totals, stats)
 	}
-	return []*Node{g.apply1(batchNormGradOp{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
+	return []*Node{g.apply1(BatchNormGradOp{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
 }
 func (BatchNormOp) InPlace() []int { return []int{0} }
 
-// batchNormGradSumsOp returns every chunk's sums of dz and of dz times the
+// BatchNormGradSumsOp returns every chunk's sums of dz and of dz times the
 // normalised x, (chunks, 2, C), from dy, x, stats, gamma, beta. Without ReLU dz
 // is dy; with ReLU it is dy where the output, computed from x, was positive,
 // else 0.
-type batchNormGradSumsOp struct {
+type BatchNormGradSumsOp struct {
 	noProducts
 	noGradient
 	ReLU bool
 }
 
-func (o batchNormGradSumsOp) Name() string          { return withReLU("batch-norm-grad-sums", o.ReLU) }
-func (o batchNormGradSumsOp) Derived() any          { return gradop.BatchNormSums{ReLU: o.ReLU} }
-func (batchNormGradSumsOp) Infer(in []*Node) []Type { return chunked(in[0]) }
+func (o BatchNormGradSumsOp) Name() string          { return withReLU("batch-norm-grad-sums", o.ReLU) }
+func (BatchNormGradSumsOp) Infer(in []*Node) []Type { return chunked(in[0]) }
 
-// batchNormGradTotalsOp adds the chunks' sums: (2, C).
-type batchNormGradTotalsOp struct {
+// BatchNormGradTotalsOp adds the chunks' sums: (2, C).
+type BatchNormGradTotalsOp struct {
 	noProducts
 	noGradient
 }
 
-func (batchNormGradTotalsOp) Name() string { return "batch-norm-grad-totals" }
-func (batchNormGradTotalsOp) Derived() any { return gradop.BatchNormTotals{} }
-func (batchNormGradTotalsOp) Infer(in []*Node) []Type {
+func (BatchNormGradTotalsOp) Name() string { return "batch-norm-grad-totals" }
+func (BatchNormGradTotalsOp) Infer(in []*Node) []Type {
 	return []Type{{Shape{2, in[0].Shape.Last()}, F32}}
 }
 
-// batchNormGradOp returns dx from dy, x, stats, totals, gamma, beta (Ioffe and
+// BatchNormGradOp returns dx from dy, x, stats, totals, gamma, beta (Ioffe and
 // Szegedy 2015, section 3).
-type batchNormGradOp struct {
+type BatchNormGradOp struct {
 	noProducts
 	noGradient
 	ReLU bool
 }
 
-func (o batchNormGradOp) Name() string          { return withReLU("batch-norm-grad", o.ReLU) }
-func (o batchNormGradOp) Derived() any          { return gradop.BatchNorm{ReLU: o.ReLU} }
-func (batchNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (batchNormGradOp) InPlace() []int          { return []int{0, 1} }
+func (o BatchNormGradOp) Name() string          { return withReLU("batch-norm-grad", o.ReLU) }
+func (BatchNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (BatchNormGradOp) InPlace() []int          { return []int{0, 1} }
 
-// batchNormParamGradOp adds a micro-batch's totals to dgamma and dbeta (C).
-type batchNormParamGradOp struct {
+// BatchNormParamGradOp adds a micro-batch's totals to dgamma and dbeta (C).
+type BatchNormParamGradOp struct {
 	noProducts
 	noGradient
 }
 
-func (batchNormParamGradOp) Name() string { return "batch-norm-param-grad" }
-func (batchNormParamGradOp) Derived() any { return gradop.BatchNormParams{} }
-func (batchNormParamGradOp) Infer(in []*Node) []Type {
+func (BatchNormParamGradOp) Name() string { return "batch-norm-param-grad" }
+func (BatchNormParamGradOp) Infer(in []*Node) []Type {
 	t := Type{Shape{in[0].Shape.Last()}, F32}
 	return []Type{t, t}
 }
-func (batchNormParamGradOp) Accumulates() {}
+func (BatchNormParamGradOp) Accumulates() {}
 
 // BatchNormEvalOp is the batch norm of an evaluation, with moving averages
 // instead of statistics; from x, mean, variance, gamma, beta.

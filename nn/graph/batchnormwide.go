@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // Batch norm over replicas ([Graph.OverReplicas]; Huang et al. 2019, section 2.2). What a replica computes of its own
 // micro-batch, moments forward and sums backward, is added up over the replicas in the
 // middle of the function. Both functions then differ from those of one replica in what
@@ -20,7 +18,7 @@ func (g *Graph) wideStats(moments *Node, rows int, eps float32) (stats, tally *N
 // this replica.
 func (g *Graph) wideTotals(totals, stats *Node) *Node {
 	all := g.Apply(BatchNormOverReplicasOp{}, totals)[0]
-	return g.apply1(batchNormWideTotalsOp{}, all, stats)
+	return g.apply1(BatchNormWideTotalsOp{}, all, stats)
 }
 
 // BatchNormTallyOp combines moments (chunks, 2, C) of Rows rows to a tally: count, mean
@@ -72,16 +70,15 @@ func (o BatchNormWideStatsOp) Infer(in []*Node) []Type {
 }
 func (BatchNormWideStatsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
-// batchNormWideTotalsOp returns the totals (2, C) of all replicas times this replica's
+// BatchNormWideTotalsOp returns the totals (2, C) of all replicas times this replica's
 // share of all rows, from the former and BatchNormWideStatsOp's result.
-type batchNormWideTotalsOp struct {
+type BatchNormWideTotalsOp struct {
 	noProducts
 	noGradient
 }
 
-func (batchNormWideTotalsOp) Name() string { return "batch-norm-wide-totals" }
-func (batchNormWideTotalsOp) Derived() any { return gradop.BatchNormWideTotals{} }
-func (batchNormWideTotalsOp) Infer(in []*Node) []Type {
+func (BatchNormWideTotalsOp) Name() string { return "batch-norm-wide-totals" }
+func (BatchNormWideTotalsOp) Infer(in []*Node) []Type {
 	return []Type{{in[0].Shape, F32}}
 }
-func (batchNormWideTotalsOp) InPlace() []int { return []int{0} }
+func (BatchNormWideTotalsOp) InPlace() []int { return []int{0} }

@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // Conv2DOp is a two-dimensional convolution (in fact a cross-correlation, as is
 // the custom) of channels-last images: x (N, H, W, C) and w (KH, KW, C, O) give
 // (N, OH, OW, O).
@@ -30,42 +28,40 @@ func (o Conv2DOp) Infer(in []*Node) []Type {
 func (o Conv2DOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x, w, dy := c.In[0], c.In[1], dout[0]
 	return []*Node{
-		g.apply1(convInputGradOp{Window: o.Window, H: x.Shape[1], W: x.Shape[2]}, dy, w),
-		g.apply1(convWeightGradOp{Window: o.Window}, x, dy),
+		g.apply1(ConvInputGradOp{Window: o.Window, H: x.Shape[1], W: x.Shape[2]}, dy, w),
+		g.apply1(ConvWeightGradOp{Window: o.Window}, x, dy),
 	}
 }
 func (Conv2DOp) FLOPs(c *Call) int64 { return convFLOPs(c.Out[0], c.In[1].Shape) }
 
-// convInputGradOp returns dx (N, H, W, C) from dy and w.
-type convInputGradOp struct {
+// ConvInputGradOp returns dx (N, H, W, C) from dy and w.
+type ConvInputGradOp struct {
 	noGradient
 	Window
 	H, W int
 }
 
-func (convInputGradOp) Name() string   { return "conv2d-input-grad" }
-func (o convInputGradOp) Derived() any { return gradop.ConvInput[Window]{Window: o.Window} }
-func (o convInputGradOp) Infer(in []*Node) []Type {
+func (ConvInputGradOp) Name() string { return "conv2d-input-grad" }
+func (o ConvInputGradOp) Infer(in []*Node) []Type {
 	dy, w := in[0], in[1]
 	return []Type{{Shape{dy.Shape[0], o.H, o.W, w.Shape[2]}, dy.DType}}
 }
-func (convInputGradOp) FLOPs(c *Call) int64 { return convFLOPs(c.In[0], c.In[1].Shape) }
+func (ConvInputGradOp) FLOPs(c *Call) int64 { return convFLOPs(c.In[0], c.In[1].Shape) }
 
-// convWeightGradOp adds to dw (KH, KW, C, O) from x and dy: one chain over
+// ConvWeightGradOp adds to dw (KH, KW, C, O) from x and dy: one chain over
 // examples, rows and columns, ascending.
-type convWeightGradOp struct {
+type ConvWeightGradOp struct {
 	noGradient
 	Window
 }
 
-func (convWeightGradOp) Name() string   { return "conv2d-weight-grad" }
-func (o convWeightGradOp) Derived() any { return gradop.ConvWeight[Window]{Window: o.Window} }
-func (o convWeightGradOp) Infer(in []*Node) []Type {
+func (ConvWeightGradOp) Name() string { return "conv2d-weight-grad" }
+func (o ConvWeightGradOp) Infer(in []*Node) []Type {
 	x, dy := in[0], in[1]
 	return []Type{{Shape{o.KH, o.KW, x.Shape[3], dy.Shape[3]}, x.DType}}
 }
-func (convWeightGradOp) FLOPs(c *Call) int64 { return convFLOPs(c.In[1], c.Out[0].Shape) }
-func (convWeightGradOp) Accumulates()        {}
+func (ConvWeightGradOp) FLOPs(c *Call) int64 { return convFLOPs(c.In[1], c.Out[0].Shape) }
+func (ConvWeightGradOp) Accumulates()        {}
 
 // convFLOPs counts padding like any other pixel.
 func convFLOPs(y *Node, w Shape) int64 {

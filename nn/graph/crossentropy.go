@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"math"
-
-	"gpipebench/nn/internal/gradop"
-)
+import "math"
 
 // CrossEntropyOp is softmax cross-entropy with label smoothing (Szegedy et al.
 // 2016): logits (..., v) and targets (...) int32, where a negative target is
@@ -62,21 +58,20 @@ func (o CrossEntropyOp) Infer(in []*Node) []Type {
 	return []Type{row, row, row}
 }
 func (o CrossEntropyOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {
-	d := g.apply1(crossEntropyGradOp{Smoothing: o.Smoothing}, c.In[0], c.Out[2], c.In[1])
+	d := g.apply1(CrossEntropyGradOp{Smoothing: o.Smoothing}, c.In[0], c.Out[2], c.In[1])
 	if o.Weight != 0 {
 		d = g.Scale(d, o.Weight)
 	}
 	return []*Node{d, nil}
 }
 
-// crossEntropyGradOp takes logits, log-sum-exp, targets.
-type crossEntropyGradOp struct {
+// CrossEntropyGradOp takes logits, log-sum-exp, targets.
+type CrossEntropyGradOp struct {
 	noProducts
 	noGradient
 	Smoothing float32
 }
 
-func (crossEntropyGradOp) Name() string            { return "cross-entropy-grad" }
-func (o crossEntropyGradOp) Derived() any          { return gradop.CrossEntropy{Smoothing: o.Smoothing} }
-func (crossEntropyGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (crossEntropyGradOp) InPlace() []int          { return []int{0} }
+func (CrossEntropyGradOp) Name() string            { return "cross-entropy-grad" }
+func (CrossEntropyGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (CrossEntropyGradOp) InPlace() []int          { return []int{0} }

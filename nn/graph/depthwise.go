@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"fmt"
-
-	"gpipebench/nn/internal/gradop"
-)
+import "fmt"
 
 // DepthwiseOp is a depthwise convolution of channels-last images: each channel
 // of x (N, H, W, C) with its own kernel of w (KH, KW, C) gives (N, OH, OW, C).
@@ -54,46 +50,42 @@ func (o DepthwiseOp) Infer(in []*Node) []Type {
 func (o DepthwiseOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x, w, dy := c.In[0], c.In[1], dout[0]
 	return []*Node{
-		g.apply1(depthwiseInputGradOp{Of: o, H: x.Shape[1], W: x.Shape[2]}, dy, w),
-		g.apply1(depthwiseWeightGradOp{Of: o}, x, dy),
+		g.apply1(DepthwiseInputGradOp{Of: o, H: x.Shape[1], W: x.Shape[2]}, dy, w),
+		g.apply1(DepthwiseWeightGradOp{Of: o}, x, dy),
 	}
 }
 func (DepthwiseOp) FLOPs(c *Call) int64 { return depthwiseFLOPs(c.Out[0], c.In[1].Shape) }
 
-// depthwiseInputGradOp returns dx (N, H, W, C) from dy and w.
-type depthwiseInputGradOp struct {
+// DepthwiseInputGradOp returns dx (N, H, W, C) from dy and w.
+type DepthwiseInputGradOp struct {
 	noGradient
 	Of   DepthwiseOp
 	H, W int
 }
 
-func (depthwiseInputGradOp) Name() string     { return "depthwise-input-grad" }
-func (o depthwiseInputGradOp) String() string { return o.Of.String() }
-func (o depthwiseInputGradOp) Derived() any   { return gradop.DepthwiseInput[DepthwiseOp]{Of: o.Of} }
-func (o depthwiseInputGradOp) Infer(in []*Node) []Type {
+func (DepthwiseInputGradOp) Name() string     { return "depthwise-input-grad" }
+func (o DepthwiseInputGradOp) String() string { return o.Of.String() }
+func (o DepthwiseInputGradOp) Infer(in []*Node) []Type {
 	dy := in[0]
 	return []Type{{Shape{dy.Shape[0], o.H, o.W, dy.Shape[3]}, dy.DType}}
 }
-func (depthwiseInputGradOp) FLOPs(c *Call) int64 { return depthwiseFLOPs(c.In[0], c.In[1].Shape) }
+func (DepthwiseInputGradOp) FLOPs(c *Call) int64 { return depthwiseFLOPs(c.In[0], c.In[1].Shape) }
 
-// depthwiseWeightGradOp adds to dw (KH, KW, C) from x and dy: one chain over
+// DepthwiseWeightGradOp adds to dw (KH, KW, C) from x and dy: one chain over
 // examples, rows and columns, ascending.
-type depthwiseWeightGradOp struct {
+type DepthwiseWeightGradOp struct {
 	noGradient
 	Of DepthwiseOp
 }
 
-func (depthwiseWeightGradOp) Name() string     { return "depthwise-weight-grad" }
-func (o depthwiseWeightGradOp) String() string { return o.Of.String() }
-func (o depthwiseWeightGradOp) Derived() any {
-	return gradop.DepthwiseWeight[DepthwiseOp]{Of: o.Of}
-}
-func (o depthwiseWeightGradOp) Infer(in []*Node) []Type {
+func (DepthwiseWeightGradOp) Name() string     { return "depthwise-weight-grad" }
+func (o DepthwiseWeightGradOp) String() string { return o.Of.String() }
+func (o DepthwiseWeightGradOp) Infer(in []*Node) []Type {
 	x := in[0]
 	return []Type{{Shape{o.Of.KH, o.Of.KW, x.Shape[3]}, x.DType}}
 }
-func (depthwiseWeightGradOp) FLOPs(c *Call) int64 { return depthwiseFLOPs(c.In[1], c.Out[0].Shape) }
-func (depthwiseWeightGradOp) Accumulates()        {}
+func (DepthwiseWeightGradOp) FLOPs(c *Call) int64 { return depthwiseFLOPs(c.In[1], c.Out[0].Shape) }
+func (DepthwiseWeightGradOp) Accumulates()        {}
 
 // depthwiseFLOPs counts padding like any other pixel.
 func depthwiseFLOPs(y *Node, w Shape) int64 {

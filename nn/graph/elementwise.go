@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // noProducts is embedded by ops without matrix products.
 type noProducts struct{}
 
@@ -106,20 +104,19 @@ func (g *Graph) ReLU(x *Node) *Node { return g.apply1(ReLUOp{}, x) }
 func (ReLUOp) Name() string            { return "relu" }
 func (ReLUOp) Infer(in []*Node) []Type { wantFloat("relu", in...); return sameAs(in[0]) }
 func (ReLUOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(reluGradOp{}, dout[0], c.Out[0])}
+	return []*Node{g.apply1(ReLUGradOp{}, dout[0], c.Out[0])}
 }
 func (ReLUOp) InPlace() []int { return []int{0} }
 
-// reluGradOp is dx = dy where y > 0, else 0; inputs dy, y.
-type reluGradOp struct {
+// ReLUGradOp is dx = dy where y > 0, else 0; inputs dy, y.
+type ReLUGradOp struct {
 	noProducts
 	noGradient
 }
 
-func (reluGradOp) Name() string            { return "relu-grad" }
-func (reluGradOp) Derived() any            { return gradop.ReLU{} }
-func (reluGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (reluGradOp) InPlace() []int          { return []int{0, 1} }
+func (ReLUGradOp) Name() string            { return "relu-grad" }
+func (ReLUGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (ReLUGradOp) InPlace() []int          { return []int{0, 1} }
 
 // GELUOp is the tanh form of Hendrycks and Gimpel (2016).
 type GELUOp struct{ noProducts }
@@ -130,20 +127,19 @@ func (g *Graph) GELU(x *Node) *Node { return g.apply1(GELUOp{}, x) }
 func (GELUOp) Name() string            { return "gelu" }
 func (GELUOp) Infer(in []*Node) []Type { wantFloat("gelu", in...); return sameAs(in[0]) }
 func (GELUOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(geluGradOp{}, dout[0], c.In[0])}
+	return []*Node{g.apply1(GELUGradOp{}, dout[0], c.In[0])}
 }
 func (GELUOp) InPlace() []int { return []int{0} }
 
-// geluGradOp takes dy, x.
-type geluGradOp struct {
+// GELUGradOp takes dy, x.
+type GELUGradOp struct {
 	noProducts
 	noGradient
 }
 
-func (geluGradOp) Name() string            { return "gelu-grad" }
-func (geluGradOp) Derived() any            { return gradop.GELU{} }
-func (geluGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (geluGradOp) InPlace() []int          { return []int{0, 1} }
+func (GELUGradOp) Name() string            { return "gelu-grad" }
+func (GELUGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (GELUGradOp) InPlace() []int          { return []int{0, 1} }
 
 // ClipOp limits x to [-Limit, Limit]; the gradient passes where |x| <= Limit.
 // GPipe clips logits whose magnitude exceeds a value (section 5).
@@ -164,21 +160,20 @@ func (o ClipOp) Infer(in []*Node) []Type {
 	return sameAs(in[0])
 }
 func (o ClipOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(clipGradOp{Limit: o.Limit}, dout[0], c.In[0])}
+	return []*Node{g.apply1(ClipGradOp{Limit: o.Limit}, dout[0], c.In[0])}
 }
 func (ClipOp) InPlace() []int { return []int{0} }
 
-// clipGradOp takes dy, x.
-type clipGradOp struct {
+// ClipGradOp takes dy, x.
+type ClipGradOp struct {
 	noProducts
 	noGradient
 	Limit float32
 }
 
-func (clipGradOp) Name() string            { return "clip-grad" }
-func (o clipGradOp) Derived() any          { return gradop.Clip{Limit: o.Limit} }
-func (clipGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (clipGradOp) InPlace() []int          { return []int{0, 1} }
+func (ClipGradOp) Name() string            { return "clip-grad" }
+func (ClipGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (ClipGradOp) InPlace() []int          { return []int{0, 1} }
 
 // DropoutOp zeroes elements with probability Rate and scales the others by
 // 1/(1-Rate). The mask is a function of only (seed, step, Path, example,
@@ -223,19 +218,18 @@ func (AddBiasOp) Infer(in []*Node) []Type {
 	return sameAs(in[0])
 }
 func (AddBiasOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
-	return []*Node{dout[0], g.apply1(columnSumOp{}, dout[0])}
+	return []*Node{dout[0], g.apply1(ColumnSumOp{}, dout[0])}
 }
 func (AddBiasOp) InPlace() []int { return []int{0} }
 
-// columnSumOp adds the rows of x (..., n) to its output (n), in order.
-type columnSumOp struct {
+// ColumnSumOp adds the rows of x (..., n) to its output (n), in order.
+type ColumnSumOp struct {
 	noProducts
 	noGradient
 }
 
-func (columnSumOp) Name() string { return "column-sum" }
-func (columnSumOp) Derived() any { return gradop.ColumnSum{} }
-func (columnSumOp) Infer(in []*Node) []Type {
+func (ColumnSumOp) Name() string { return "column-sum" }
+func (ColumnSumOp) Infer(in []*Node) []Type {
 	return []Type{{Shape{in[0].Shape.Last()}, in[0].DType}}
 }
-func (columnSumOp) Accumulates() {}
+func (ColumnSumOp) Accumulates() {}

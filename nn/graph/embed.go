@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"slices"
-
-	"gpipebench/nn/internal/gradop"
-)
+import "slices"
 
 // EmbedOp looks tokens up: from table (v, d), ids (b, t) int32 and positions
 // (t', d) with t' >= t it computes y (b, t, d) = table[id]*Scale +
@@ -34,21 +30,20 @@ func (EmbedOp) Infer(in []*Node) []Type {
 	return []Type{{append(slices.Clone(ids.Shape), table.Shape[1]), table.DType}}
 }
 func (o EmbedOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(embedGradOp{Vocab: c.In[0].Shape[0], Scale: o.Scale}, dout[0], c.In[1]), nil, nil}
+	return []*Node{g.apply1(EmbedGradOp{Vocab: c.In[0].Shape[0], Scale: o.Scale}, dout[0], c.In[1]), nil, nil}
 }
 
-// embedGradOp adds Scale*dy to the rows of its output (Vocab, d) that ids name,
+// EmbedGradOp adds Scale*dy to the rows of its output (Vocab, d) that ids name,
 // in token order; inputs dy, ids.
-type embedGradOp struct {
+type EmbedGradOp struct {
 	noProducts
 	noGradient
 	Vocab int
 	Scale float32
 }
 
-func (embedGradOp) Name() string   { return "embed-grad" }
-func (o embedGradOp) Derived() any { return gradop.Embed{Scale: o.Scale} }
-func (o embedGradOp) Infer(in []*Node) []Type {
+func (EmbedGradOp) Name() string { return "embed-grad" }
+func (o EmbedGradOp) Infer(in []*Node) []Type {
 	return []Type{{Shape{o.Vocab, in[0].Shape.Last()}, in[0].DType}}
 }
-func (embedGradOp) Accumulates() {}
+func (EmbedGradOp) Accumulates() {}

@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // Ender marks ops that end a loss: their gradient needs none from outside. The
 // gradient of such an op is that of the sum of its first output, the losses of
 // the rows, times the run's loss scale, one over the mini-batch's count.
@@ -28,19 +26,17 @@ func (EndLossOp) Infer(in []*Node) []Type {
 	return []Type{{Shape{in[0].Elems()}, in[0].DType}}
 }
 func (EndLossOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {
-	return []*Node{g.apply1(lossScaleOp{}, c.In[0])}
+	return []*Node{g.apply1(LossScaleOp{}, c.In[0])}
 }
 func (EndLossOp) InPlace() []int { return []int{0} }
 
-// lossScaleOp returns the gradient of each row: the loss scale. The rows are read
+// LossScaleOp returns the gradient of each row: the loss scale. The rows are read
 // for their shape only.
-type lossScaleOp struct {
+type LossScaleOp struct {
 	noProducts
 	noGradient
-	gradop.LossScale
 }
 
-func (lossScaleOp) Name() string            { return "loss-scale" }
-func (lossScaleOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (lossScaleOp) InPlace() []int          { return []int{0} }
-func (o lossScaleOp) Derived() any          { return o.LossScale }
+func (LossScaleOp) Name() string            { return "loss-scale" }
+func (LossScaleOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (LossScaleOp) InPlace() []int          { return []int{0} }

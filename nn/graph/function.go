@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"slices"
-
-	"gpipebench/nn/internal/gradop"
-)
+import "slices"
 
 // Elementwise describes an element-wise op of one's own by a scalar function.
 // Its kernel is a loop in Go, in float64 and rounded once. An element's result
@@ -49,21 +45,23 @@ func (ElementwiseOp) String() string { return "" }
 
 func (o ElementwiseOp) Infer(in []*Node) []Type { wantFloat(o.of.Name, in...); return sameAs(in[0]) }
 func (o ElementwiseOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(elementwiseGradOp{of: o.of}, dout[0], c.In[0])}
+	return []*Node{g.apply1(ElementwiseGradOp{of: o.of}, dout[0], c.In[0])}
 }
 func (o ElementwiseOp) FLOPs(c *Call) int64 { return o.of.FLOPs * int64(c.Out[0].Elems()) }
 func (ElementwiseOp) InPlace() []int        { return []int{0} }
 
-// elementwiseGradOp takes dy, x.
-type elementwiseGradOp struct {
+// ElementwiseGradOp takes dy, x.
+type ElementwiseGradOp struct {
 	pointwiseGrad
 	of *Elementwise
 }
 
-func (o elementwiseGradOp) Name() string        { return o.of.Name + "-grad" }
-func (elementwiseGradOp) String() string        { return "" }
-func (o elementwiseGradOp) FLOPs(c *Call) int64 { return o.of.FLOPs * int64(c.Out[0].Elems()) }
-func (o elementwiseGradOp) Derived() any        { return gradop.Elementwise{Derivative: o.of.Derivative} }
+// Derivative returns the derivative of the op's scalar function.
+func (o ElementwiseGradOp) Derivative() func(x float64) float64 { return o.of.Derivative }
+
+func (o ElementwiseGradOp) Name() string        { return o.of.Name + "-grad" }
+func (ElementwiseGradOp) String() string        { return "" }
+func (o ElementwiseGradOp) FLOPs(c *Call) int64 { return o.of.FLOPs * int64(c.Out[0].Elems()) }
 
 // Promise says what the results of a [Function] depend on.
 type Promise uint8

@@ -7,6 +7,9 @@
 // function, derived from the gradient rules of the ops by reverse
 // accumulation, as GPipe derives B_k from F_k (Huang et al. 2019, section 2.1).
 //
+// The types whose names end in Op are for package program, which has a kernel for each, and
+// for programs that look for them among the calls of a graph.
+//
 // Misuse while tracing (a shape that does not fit) panics with a [*Misuse].
 package graph
 

@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // ExpOp is y = exp(x). Its gradient needs only y.
 type ExpOp struct{ noProducts }
 
@@ -24,18 +22,16 @@ func (g *Graph) Log(x *Node) *Node { return g.apply1(LogOp{}, x) }
 func (LogOp) Name() string            { return "log" }
 func (LogOp) Infer(in []*Node) []Type { wantFloat("log", in...); return sameAs(in[0]) }
 func (LogOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(logGradOp{}, dout[0], c.In[0])}
+	return []*Node{g.apply1(LogGradOp{}, dout[0], c.In[0])}
 }
 func (LogOp) InPlace() []int { return []int{0} }
 
-// logGradOp takes dy, x.
-type logGradOp struct {
+// LogGradOp takes dy, x.
+type LogGradOp struct {
 	pointwiseGrad
-	gradop.Log
 }
 
-func (logGradOp) Name() string   { return "log-grad" }
-func (o logGradOp) Derived() any { return o.Log }
+func (LogGradOp) Name() string { return "log-grad" }
 
 // SigmoidOp is the logistic function, y = 1/(1 + exp(-x)). Its gradient needs
 // only y.
@@ -47,18 +43,16 @@ func (g *Graph) Sigmoid(x *Node) *Node { return g.apply1(SigmoidOp{}, x) }
 func (SigmoidOp) Name() string            { return "sigmoid" }
 func (SigmoidOp) Infer(in []*Node) []Type { wantFloat("sigmoid", in...); return sameAs(in[0]) }
 func (SigmoidOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(sigmoidGradOp{}, dout[0], c.Out[0])}
+	return []*Node{g.apply1(SigmoidGradOp{}, dout[0], c.Out[0])}
 }
 func (SigmoidOp) InPlace() []int { return []int{0} }
 
-// sigmoidGradOp takes dy, y.
-type sigmoidGradOp struct {
+// SigmoidGradOp takes dy, y.
+type SigmoidGradOp struct {
 	pointwiseGrad
-	gradop.Sigmoid
 }
 
-func (sigmoidGradOp) Name() string   { return "sigmoid-grad" }
-func (o sigmoidGradOp) Derived() any { return o.Sigmoid }
+func (SigmoidGradOp) Name() string { return "sigmoid-grad" }
 
 // TanhOp is y = tanh(x). Its gradient needs only y.
 type TanhOp struct{ noProducts }
@@ -69,18 +63,16 @@ func (g *Graph) Tanh(x *Node) *Node { return g.apply1(TanhOp{}, x) }
 func (TanhOp) Name() string            { return "tanh" }
 func (TanhOp) Infer(in []*Node) []Type { wantFloat("tanh", in...); return sameAs(in[0]) }
 func (TanhOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(tanhGradOp{}, dout[0], c.Out[0])}
+	return []*Node{g.apply1(TanhGradOp{}, dout[0], c.Out[0])}
 }
 func (TanhOp) InPlace() []int { return []int{0} }
 
-// tanhGradOp takes dy, y.
-type tanhGradOp struct {
+// TanhGradOp takes dy, y.
+type TanhGradOp struct {
 	pointwiseGrad
-	gradop.Tanh
 }
 
-func (tanhGradOp) Name() string   { return "tanh-grad" }
-func (o tanhGradOp) Derived() any { return o.Tanh }
+func (TanhGradOp) Name() string { return "tanh-grad" }
 
 // SoftmaxOp turns each row of x (..., n) into probabilities: exp(x) divided by
 // the row's sum of them. Its gradient needs only y.
@@ -97,21 +89,19 @@ func (SoftmaxOp) Infer(in []*Node) []Type {
 	return sameAs(in[0])
 }
 func (SoftmaxOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(softmaxGradOp{}, dout[0], c.Out[0])}
+	return []*Node{g.apply1(SoftmaxGradOp{}, dout[0], c.Out[0])}
 }
 func (SoftmaxOp) InPlace() []int { return []int{0} }
 
-// softmaxGradOp takes dy, y.
-type softmaxGradOp struct {
+// SoftmaxGradOp takes dy, y.
+type SoftmaxGradOp struct {
 	noProducts
 	noGradient
-	gradop.Softmax
 }
 
-func (softmaxGradOp) Name() string            { return "softmax-grad" }
-func (softmaxGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (softmaxGradOp) InPlace() []int          { return []int{0} }
-func (o softmaxGradOp) Derived() any          { return o.Softmax }
+func (SoftmaxGradOp) Name() string            { return "softmax-grad" }
+func (SoftmaxGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (SoftmaxGradOp) InPlace() []int          { return []int{0} }
 
 // pointwiseGrad is embedded by gradients that take dy and one more value of its
 // shape, element by element.

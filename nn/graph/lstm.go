@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // LSTMOp is a layer of long short-term memory as one scan over time (Hochreiter and
 // Schmidhuber 1997, with the forget gate of Gers et al. 2000), from a state of zeros:
 //
@@ -125,14 +123,14 @@ func (o LSTMOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 		in = append(in, c.In[1])
 	}
 	in = append(in, c.In[o.Weight():]...)
-	d := g.Apply(lstmGradOp{o}, in...)
+	d := g.Apply(LSTMGradOp{o}, in...)
 	if o.Inside {
-		w := g.Apply(lstmWeightGradOp{o}, c.In[0], y, d[0])
+		w := g.Apply(LSTMWeightGradOp{o}, c.In[0], y, d[0])
 		grads[0], grads[1], grads[2], grads[3] = d[1], w[0], w[1], w[2]
 		return grads
 	}
 	grads[0] = d[0]
-	grads[1] = g.apply1(MatMulOp{TransA: true}, g.apply1(previousOp{Reverse: o.Reverse}, y), d[0])
+	grads[1] = g.apply1(MatMulOp{TransA: true}, g.apply1(PreviousOp{Reverse: o.Reverse}, y), d[0])
 	return grads
 }
 
@@ -143,24 +141,23 @@ func (LSTMOp) flops(examples, time, width, hidden int) int64 {
 	return 2 * int64(examples) * int64(time) * int64(width+hidden) * int64(4*hidden)
 }
 
-// lstmGradOp takes dh, the gates, c, Wx if inside, W and the lengths if padded. It
+// LSTMGradOp takes dh, the gates, c, Wx if inside, W and the lengths if padded. It
 // returns dz (b, t, 4h) and, if inside, dx (b, t, d).
-type lstmGradOp struct{ Of LSTMOp }
+type LSTMGradOp struct{ Of LSTMOp }
 
-func (o lstmGradOp) Name() string   { return o.Of.Name() + "-grad" }
-func (o lstmGradOp) String() string { return o.Of.String() }
-func (o lstmGradOp) Derived() any   { return gradop.LSTM[LSTMOp]{Of: o.Of} }
-func (o lstmGradOp) Infer(in []*Node) []Type {
+func (o LSTMGradOp) Name() string   { return o.Of.Name() + "-grad" }
+func (o LSTMGradOp) String() string { return o.Of.String() }
+func (o LSTMGradOp) Infer(in []*Node) []Type {
 	dz := []Type{{in[1].Shape, in[1].DType}}
 	if o.Of.Inside {
 		return append(dz, Type{in[1].Shape.With(in[3].Shape[0]), in[1].DType})
 	}
 	return dz
 }
-func (lstmGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
+func (LSTMGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
 	return noGradient{}.Gradient(nil, nil, nil)
 }
-func (o lstmGradOp) FLOPs(c *Call) int64 {
+func (o LSTMGradOp) FLOPs(c *Call) int64 {
 	dy, width := c.In[0].Shape, 0
 	if o.Of.Inside {
 		width = c.In[3].Shape[0]
@@ -168,34 +165,32 @@ func (o lstmGradOp) FLOPs(c *Call) int64 {
 	return o.Of.flops(dy[0], dy[1], width, dy[2])
 }
 
-// lstmWeightGradOp adds to dWx, db and dW, step by step from the last one of the scan:
+// LSTMWeightGradOp adds to dWx, db and dW, step by step from the last one of the scan:
 // inputs x, h and dz.
-type lstmWeightGradOp struct{ Of LSTMOp }
+type LSTMWeightGradOp struct{ Of LSTMOp }
 
-func (o lstmWeightGradOp) Name() string   { return o.Of.Name() + "-weight-grad" }
-func (o lstmWeightGradOp) String() string { return o.Of.String() }
-func (o lstmWeightGradOp) Derived() any   { return gradop.LSTMWeight[LSTMOp]{Of: o.Of} }
-func (o lstmWeightGradOp) Infer(in []*Node) []Type {
+func (o LSTMWeightGradOp) Name() string   { return o.Of.Name() + "-weight-grad" }
+func (o LSTMWeightGradOp) String() string { return o.Of.String() }
+func (o LSTMWeightGradOp) Infer(in []*Node) []Type {
 	d, h, dt := in[0].Shape[2], in[1].Shape[2], in[0].DType
 	return []Type{{Shape{d, 4 * h}, dt}, {Shape{4 * h}, dt}, {Shape{h, 4 * h}, dt}}
 }
-func (lstmWeightGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
+func (LSTMWeightGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
 	return noGradient{}.Gradient(nil, nil, nil)
 }
-func (o lstmWeightGradOp) FLOPs(c *Call) int64 {
+func (o LSTMWeightGradOp) FLOPs(c *Call) int64 {
 	x, h := c.In[0].Shape, c.In[1].Shape
 	return o.Of.flops(x[0], x[1], x[2], h[2])
 }
-func (lstmWeightGradOp) Accumulates() {}
+func (LSTMWeightGradOp) Accumulates() {}
 
-// previousOp is y_t = x_{t-1} of x (b, t, d), or x_{t+1} if Reverse, zero where there is
+// PreviousOp is y_t = x_{t-1} of x (b, t, d), or x_{t+1} if Reverse, zero where there is
 // none: the states that a scan has read.
-type previousOp struct {
+type PreviousOp struct {
 	noProducts
 	noGradient
 	Reverse bool
 }
 
-func (previousOp) Name() string            { return "previous" }
-func (o previousOp) Derived() any          { return gradop.Previous{Reverse: o.Reverse} }
-func (previousOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (PreviousOp) Name() string            { return "previous" }
+func (PreviousOp) Infer(in []*Node) []Type { return sameAs(in[0]) }

@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // LayerNormOp normalises each row of x (..., d) and applies gamma and beta (d)
 // (Ba, Kiros, Hinton 2016). Outputs: y, and stats (rows, 2) = mean and
 // 1/sqrt(variance + Eps), which the backward needs.
@@ -28,32 +26,30 @@ func (LayerNormOp) Infer(in []*Node) []Type {
 }
 func (LayerNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x, gamma, stats, dy := c.In[0], c.In[1], c.Out[1], dout[0]
-	pg := g.Apply(layerNormParamGradOp{}, dy, x, stats)
-	return []*Node{g.apply1(layerNormGradOp{}, dy, x, gamma, stats), pg[0], pg[1]}
+	pg := g.Apply(LayerNormParamGradOp{}, dy, x, stats)
+	return []*Node{g.apply1(LayerNormGradOp{}, dy, x, gamma, stats), pg[0], pg[1]}
 }
 func (LayerNormOp) InPlace() []int { return []int{0} }
 
-// layerNormGradOp returns dx from dy, x, gamma, stats.
-type layerNormGradOp struct {
+// LayerNormGradOp returns dx from dy, x, gamma, stats.
+type LayerNormGradOp struct {
 	noProducts
 	noGradient
 }
 
-func (layerNormGradOp) Name() string            { return "layer-norm-grad" }
-func (layerNormGradOp) Derived() any            { return gradop.LayerNorm{} }
-func (layerNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (layerNormGradOp) InPlace() []int          { return []int{0, 1} }
+func (LayerNormGradOp) Name() string            { return "layer-norm-grad" }
+func (LayerNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (LayerNormGradOp) InPlace() []int          { return []int{0, 1} }
 
-// layerNormParamGradOp adds to dgamma and dbeta (d) from dy, x, stats.
-type layerNormParamGradOp struct {
+// LayerNormParamGradOp adds to dgamma and dbeta (d) from dy, x, stats.
+type LayerNormParamGradOp struct {
 	noProducts
 	noGradient
 }
 
-func (layerNormParamGradOp) Name() string { return "layer-norm-param-grad" }
-func (layerNormParamGradOp) Derived() any { return gradop.LayerNormParams{} }
-func (layerNormParamGradOp) Infer(in []*Node) []Type {
+func (LayerNormParamGradOp) Name() string { return "layer-norm-param-grad" }
+func (LayerNormParamGradOp) Infer(in []*Node) []Type {
 	t := Type{Shape{in[0].Shape.Last()}, in[0].DType}
 	return []Type{t, t}
 }
-func (layerNormParamGradOp) Accumulates() {}
+func (LayerNormParamGradOp) Accumulates() {}

@@ -1,7 +1,5 @@
 package graph
 
-import "gpipebench/nn/internal/gradop"
-
 // MaxPoolOp is the largest pixel of each window, channel by channel; positions
 // outside the image take no part.
 type MaxPoolOp struct {
@@ -15,19 +13,18 @@ func (g *Graph) MaxPool(x *Node, win Window) *Node { return g.apply1(MaxPoolOp{W
 func (MaxPoolOp) Name() string              { return "max-pool" }
 func (o MaxPoolOp) Infer(in []*Node) []Type { return pooled("max-pool", o.Window, in[0]) }
 func (o MaxPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(maxPoolGradOp{Window: o.Window}, dout[0], c.In[0], c.Out[0])}
+	return []*Node{g.apply1(MaxPoolGradOp{Window: o.Window}, dout[0], c.In[0], c.Out[0])}
 }
 
-// maxPoolGradOp takes dy, x, y. The first of equal maxima gets the gradient.
-type maxPoolGradOp struct {
+// MaxPoolGradOp takes dy, x, y. The first of equal maxima gets the gradient.
+type MaxPoolGradOp struct {
 	noProducts
 	noGradient
 	Window
 }
 
-func (maxPoolGradOp) Name() string            { return "max-pool-grad" }
-func (o maxPoolGradOp) Derived() any          { return gradop.MaxPool[Window]{Window: o.Window} }
-func (maxPoolGradOp) Infer(in []*Node) []Type { return sameAs(in[1]) }
+func (MaxPoolGradOp) Name() string            { return "max-pool-grad" }
+func (MaxPoolGradOp) Infer(in []*Node) []Type { return sameAs(in[1]) }
 
 // AvgPoolOp is the mean of each window's pixels inside the image; padding does
 // not count.
@@ -43,20 +40,19 @@ func (AvgPoolOp) Name() string              { return "avg-pool" }
 func (o AvgPoolOp) Infer(in []*Node) []Type { return pooled("avg-pool", o.Window, in[0]) }
 func (o AvgPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x := c.In[0].Shape
-	return []*Node{g.apply1(avgPoolGradOp{Window: o.Window, H: x[1], W: x[2]}, dout[0])}
+	return []*Node{g.apply1(AvgPoolGradOp{Window: o.Window, H: x[1], W: x[2]}, dout[0])}
 }
 
-// avgPoolGradOp returns dx (N, H, W, C) from dy.
-type avgPoolGradOp struct {
+// AvgPoolGradOp returns dx (N, H, W, C) from dy.
+type AvgPoolGradOp struct {
 	noProducts
 	noGradient
 	Window
 	H, W int
 }
 
-func (avgPoolGradOp) Name() string   { return "avg-pool-grad" }
-func (o avgPoolGradOp) Derived() any { return gradop.AvgPool[Window]{Window: o.Window} }
-func (o avgPoolGradOp) Infer(in []*Node) []Type {
+func (AvgPoolGradOp) Name() string { return "avg-pool-grad" }
+func (o AvgPoolGradOp) Infer(in []*Node) []Type {
 	dy := in[0].Shape
 	return []Type{{Shape{dy[0], o.H, o.W, dy[3]}, in[0].DType}}
 }
@@ -84,19 +80,18 @@ func (GlobalAvgPoolOp) Infer(in []*Node) []Type {
 }
 func (GlobalAvgPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x := c.In[0].Shape
-	return []*Node{g.apply1(globalAvgPoolGradOp{H: x[1], W: x[2]}, dout[0])}
+	return []*Node{g.apply1(GlobalAvgPoolGradOp{H: x[1], W: x[2]}, dout[0])}
 }
 
-// globalAvgPoolGradOp returns dx (N, H, W, C) from dy (N, C).
-type globalAvgPoolGradOp struct {
+// GlobalAvgPoolGradOp returns dx (N, H, W, C) from dy (N, C).
+type GlobalAvgPoolGradOp struct {
 	noProducts
 	noGradient
 	H, W int
 }
 
-func (globalAvgPoolGradOp) Name() string { return "global-avg-pool-grad" }
-func (globalAvgPoolGradOp) Derived() any { return gradop.GlobalAvgPool{} }
-func (o globalAvgPoolGradOp) Infer(in []*Node) []Type {
+func (GlobalAvgPoolGradOp) Name() string { return "global-avg-pool-grad" }
+func (o GlobalAvgPoolGradOp) Infer(in []*Node) []Type {
 	dy := in[0].Shape
 	return []Type{{Shape{dy[0], o.H, o.W, dy[1]}, in[0].DType}}
 }

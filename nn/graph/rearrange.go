@@ -3,8 +3,6 @@ package graph
 import (
 	"math"
 	"slices"
-
-	"gpipebench/nn/internal/gradop"
 )
 
 // Ops that sum, repeat or move the elements of each example. The first dimension
@@ -114,22 +112,20 @@ func (o RepeatOp) Infer(in []*Node) []Type {
 }
 func (o RepeatOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
 	if o.Axis == 0 {
-		return []*Node{g.apply1(exampleSumOp{}, dout[0])}
+		return []*Node{g.apply1(ExampleSumOp{}, dout[0])}
 	}
 	return []*Node{g.apply1(SumOp{Axis: o.Axis, Axes: 1}, dout[0])}
 }
 
-// exampleSumOp adds the examples of x (n, ...) to its output (...), in order.
-type exampleSumOp struct {
+// ExampleSumOp adds the examples of x (n, ...) to its output (...), in order.
+type ExampleSumOp struct {
 	noProducts
 	noGradient
-	gradop.ExampleSum
 }
 
-func (exampleSumOp) Name() string            { return "example-sum" }
-func (exampleSumOp) Infer(in []*Node) []Type { return []Type{{in[0].Shape[1:], in[0].DType}} }
-func (exampleSumOp) Accumulates()            {}
-func (o exampleSumOp) Derived() any          { return o.ExampleSum }
+func (ExampleSumOp) Name() string            { return "example-sum" }
+func (ExampleSumOp) Infer(in []*Node) []Type { return []Type{{in[0].Shape[1:], in[0].DType}} }
+func (ExampleSumOp) Accumulates()            {}
 
 // ReshapeOp gives x (n, ...) the shape (n, Dims...). Its kernel moves nothing
 // where x is not needed afterwards.

@@ -3,8 +3,27 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
+
+func init() {
+	of := func(op graph.AdditiveAttentionOp, in []*graph.Node) product {
+		_, queries, keys, hidden, values := op.Dims(in)
+		return product{"attention", min(hidden, values, queries, keys), []int{hidden + values, keys}}
+	}
+	register(func(op graph.AdditiveAttentionOp, c *graph.Call) traits {
+		return traits{
+			product: of(op, c.In),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAdditive(op, c.In) },
+		}
+	})
+	// The inputs do and softmax precede those of the attention.
+	register(func(op graph.AdditiveAttentionGradOp, c *graph.Call) traits {
+		return traits{
+			product: of(op.Of, c.In[2:]),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAdditiveGrad(op.Of, c.In[2:]) },
+		}
+	})
+}
 
 // additive is an additive attention of all examples, which threads share.
 type additive struct {
@@ -43,9 +62,8 @@ func lowerAdditive(op graph.AdditiveAttentionOp, in []*graph.Node) (kernelFunc, 
 	}, a.Scratch()
 }
 
-// lowerAdditiveGrad: the inputs do and softmax precede those of the attention.
-func lowerAdditiveGrad(op gradop.AdditiveAttention[graph.AdditiveAttentionOp], in []*graph.Node) (kernelFunc, int) {
-	a := additiveOf(op.Of, in)
+func lowerAdditiveGrad(op graph.AdditiveAttentionOp, in []*graph.Node) (kernelFunc, int) {
+	a := additiveOf(op, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		of := in[2:]
 		a.each(of, part, parts, func(s kernel.AdditiveShape, cut func([]float32) []float32) {

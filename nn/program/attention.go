@@ -1,12 +1,46 @@
 package program
 
 import (
+	"math"
+
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
-
-	"math"
 )
+
+func init() {
+	of := func(op graph.AttentionOp, in []*graph.Node) product {
+		_, queries, keys := op.Dims(in)
+		return product{"attention", min(op.HeadDim, queries, keys), []int{op.HeadDim, keys}}
+	}
+	register(func(op graph.AttentionOp, c *graph.Call) traits {
+		return traits{
+			product: of(op, c.In),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAttention(op, c.In) },
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.attention(op, c.In) },
+		}
+	})
+	// The inputs do, o, lse precede those of the attention.
+	register(func(op graph.AttentionGradOp, c *graph.Call) traits {
+		return traits{
+			product: of(op.AttentionOp, c.In[3:]),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAttentionGrad(op.AttentionOp, c.In[3:]) },
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.attentionGrad(op.AttentionOp, c.In[3:]) },
+		}
+	})
+}
+
+// scores reports whether n is stored as an attention's probabilities, each row of which has so
+// many keys.
+func (s *storage) scores(n *graph.Node) (keys int, ok bool) {
+	if !s.KeepScores || n.Index != 1 || n.Call == nil {
+		return 0, false
+	}
+	op, ok := n.Call.Op.(graph.AttentionOp)
+	if ok {
+		_, _, keys = op.Dims(n.Call.In)
+	}
+	return keys, ok
+}
 
 // heads describes the places of an attention's heads in its operands.
 type heads struct {
@@ -77,9 +111,8 @@ func lowerAttention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
 	}, hs.shape.Scratch()
 }
 
-// lowerAttentionGrad: the inputs do, o, lse precede those of the attention.
-func lowerAttentionGrad(op gradop.Attention[graph.AttentionOp], in []*graph.Node) (kernelFunc, int) {
-	hs := newHeads(op.Of, in)
+func lowerAttentionGrad(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(op, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := hs.shape
 		from, to := share(hs.batch*hs.count, part, parts, 1)

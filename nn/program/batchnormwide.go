@@ -8,6 +8,37 @@ import (
 // Batch norm over replicas. A program with it runs on all replicas at the same time,
 // and they meet in its middle.
 
+func init() {
+	register(func(op graph.BatchNormTallyOp, c *graph.Call) traits {
+		cols := c.In[0].Shape.Last()
+		return traits{kernel: plain(func(w *worker, in, out [][]float32, part, parts int) {
+			col0, col1 := share(cols, part, parts, align)
+			var tally []float64
+			if !w.env.Again {
+				tally = doubles(out[1])
+			}
+			kernel.BatchNormTally(doubles(out[0]), tally, in[0], op.Rows, cols, col0, col1)
+		})}
+	})
+	register(func(_ graph.BatchNormOverReplicasOp, _ *graph.Call) traits {
+		return traits{kernel: plain(moveAll)} // in place; see Meeting for the rest
+	})
+	register(func(op graph.BatchNormWideStatsOp, c *graph.Call) traits {
+		cols := c.Out[0].Shape.Last()
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			col0, col1 := share(cols, part, parts, align)
+			kernel.BatchNormWideStats(out[0], doubles(in[0]), op.Rows, cols, op.Eps, col0, col1)
+		})}
+	})
+	register(func(_ graph.BatchNormWideTotalsOp, c *graph.Call) traits {
+		cols := c.In[0].Shape.Last()
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			col0, col1 := share(cols, part, parts, align)
+			kernel.BatchNormWideTotals(out[0], in[0], in[1], cols, col0, col1)
+		})}
+	})
+}
+
 // Meeting is a value that is added up over replicas by an instruction: one chain, in
 // ascending order of replicas.
 type Meeting struct {
@@ -114,32 +145,4 @@ func onlyFor(kept map[*graph.Node]bool, calls []*graph.Call, results []*graph.No
 		}
 	}
 	return only
-}
-
-func lowerBatchNormTally(op graph.BatchNormTallyOp, c *graph.Call) kernelFunc {
-	cols := c.In[0].Shape.Last()
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		col0, col1 := share(cols, part, parts, align)
-		var tally []float64
-		if !w.env.Again {
-			tally = doubles(out[1])
-		}
-		kernel.BatchNormTally(doubles(out[0]), tally, in[0], op.Rows, cols, col0, col1)
-	}
-}
-
-func lowerBatchNormWideStats(op graph.BatchNormWideStatsOp, c *graph.Call) kernelFunc {
-	cols := c.Out[0].Shape.Last()
-	return func(_ *worker, in, out [][]float32, part, parts int) {
-		col0, col1 := share(cols, part, parts, align)
-		kernel.BatchNormWideStats(out[0], doubles(in[0]), op.Rows, cols, op.Eps, col0, col1)
-	}
-}
-
-func lowerBatchNormWideTotals(c *graph.Call) kernelFunc {
-	cols := c.In[0].Shape.Last()
-	return func(_ *worker, in, out [][]float32, part, parts int) {
-		col0, col1 := share(cols, part, parts, align)
-		kernel.BatchNormWideTotals(out[0], in[0], in[1], cols, col0, col1)
-	}
 }

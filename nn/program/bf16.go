@@ -6,7 +6,6 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
 
 // Activations in bfloat16. The kernels are those of float32: a conversion widens a
@@ -86,11 +85,12 @@ type conversion struct{ in, out []form }
 // accumulates, or nil if there is nothing to convert.
 func (s *storage) convert(st *step, accumulates bool) *conversion {
 	k := &conversion{make([]form, len(st.in)), make([]form, len(st.out))}
+	product := traitsOf(st.call).product.ofWeight()
 	for i, n := range st.in {
 		switch {
 		case s.narrow(n):
 			k.in[i] = narrow
-		case s.Rounded && n.DType == graph.F32 && isProduct(st.call.Op):
+		case s.Rounded && n.DType == graph.F32 && product:
 			k.in[i] = rounded
 		}
 	}
@@ -105,107 +105,20 @@ func (s *storage) convert(st *step, accumulates bool) *conversion {
 	return k
 }
 
-func isProduct(op graph.Op) bool {
-	switch attributesOf(op).(type) {
-	case graph.MatMulOp, graph.Conv2DOp, gradop.ConvInput[graph.Window], gradop.ConvWeight[graph.Window],
-		graph.DepthwiseOp, gradop.DepthwiseInput[graph.DepthwiseOp], gradop.DepthwiseWeight[graph.DepthwiseOp],
-		graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
-		return true
-	}
-	return false
-}
-
 // lower is the function of the same name for a step with conversions.
 func (k *conversion) lower(s *step, accumulates bool, threads int) (kernelFunc, int) {
-	if fn, scratch, ok := k.lowerBlocks(s, accumulates, threads); ok {
-		return fn, scratch
+	t := traitsOf(s.call)
+	if t.blocks != nil {
+		if fn, scratch := t.blocks(k, accumulates, threads); fn != nil {
+			return fn, scratch
+		}
+	}
+	if t.rows != nil {
+		if r := t.rows(s); (accumulates || !r.adds) && k.cuts(r) {
+			return k.byRows(r)
+		}
 	}
 	return k.whole(s, accumulates)
-}
-
-// lowerBlocks lowers the ops that have a kernel by blocks.
-func (k *conversion) lowerBlocks(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int, ok bool) {
-	c := s.call
-	adds := accumulates && k.out[0] == wide
-	switch op := attributesOf(c.Op).(type) {
-	case graph.MatMulOp:
-		fn, scratch = k.product(op, c, accumulates)
-		return fn, scratch, true
-	case graph.AttentionOp:
-		fn, scratch = k.attention(op, c.In)
-		return fn, scratch, true
-	case gradop.Attention[graph.AttentionOp]:
-		fn, scratch = k.attentionGrad(op, c.In[3:])
-		return fn, scratch, true
-
-	case graph.Conv2DOp:
-		fn, scratch = k.conv(convOf(op.Window, c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape))
-		return fn, scratch, true
-	case gradop.ConvInput[graph.Window]:
-		fn, scratch = k.convInput(convOf(op.Window, c.Out[0].Shape, c.In[1].Shape, c.In[0].Shape))
-		return fn, scratch, true
-	case gradop.ConvWeight[graph.Window]:
-		if adds {
-			fn, scratch = k.convWeight(convOf(op.Window, c.In[0].Shape, c.Out[0].Shape, c.In[1].Shape), threads)
-		}
-		return fn, scratch, adds
-	case graph.DepthwiseOp:
-		fn, scratch = k.depthwise(depthwiseOf(op, c.In[0].Shape, c.Out[0].Shape))
-		return fn, scratch, true
-	case gradop.DepthwiseInput[graph.DepthwiseOp]:
-		fn, scratch = k.depthwiseInput(depthwiseOf(op.Of, c.Out[0].Shape, c.In[0].Shape))
-		return fn, scratch, true
-	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
-		if adds {
-			fn, scratch = k.depthwiseWeight(depthwiseOf(op.Of, c.In[0].Shape, c.In[1].Shape))
-		}
-		return fn, scratch, adds
-	case graph.MaxPoolOp:
-		fn, scratch = k.pool(poolOf(op.Window, c.In[0].Shape, c.Out[0].Shape), kernel.MaxPool)
-		return fn, scratch, true
-	case graph.AvgPoolOp:
-		fn, scratch = k.pool(poolOf(op.Window, c.In[0].Shape, c.Out[0].Shape), kernel.AvgPool)
-		return fn, scratch, true
-	case gradop.MaxPool[graph.Window]:
-		fn, scratch = k.poolGrad(poolOf(op.Window, c.In[1].Shape, c.In[0].Shape), func(dx []float32, in [][]float32, p kernel.Pool) {
-			kernel.MaxPoolGrad(dx, in[0], in[1], in[2], p, 0, 1, 0, p.C)
-		})
-		return fn, scratch, true
-	case gradop.AvgPool[graph.Window]:
-		fn, scratch = k.poolGrad(poolOf(op.Window, c.Out[0].Shape, c.In[0].Shape), func(dx []float32, in [][]float32, p kernel.Pool) {
-			kernel.AvgPoolGrad(dx, in[0], p, 0, 1, 0, p.C)
-		})
-		return fn, scratch, true
-	case graph.GlobalAvgPoolOp:
-		fn, scratch = k.globalAvgPool(c.In[0].Shape)
-		return fn, scratch, true
-	case gradop.GlobalAvgPool:
-		fn, scratch = k.globalAvgPoolGrad(c.Out[0].Shape)
-		return fn, scratch, true
-
-	case graph.BatchNormMomentsOp:
-		fn, scratch = k.chunks(c.In[0], nil, func(out []float32, in [][]float32, rows, cols int) {
-			kernel.BatchNormMoments(out, in[0], rows, cols, 0, 1, 0, cols)
-		})
-		return fn, scratch, true
-	case gradop.BatchNormSums:
-		fn, scratch = k.chunks(c.In[0], c.In[2:], func(out []float32, in [][]float32, rows, cols int) {
-			kernel.BatchNormGradSums(out, in[0], in[1], in[2], in[3], in[4], op.ReLU, rows, cols, 0, 1, 0, cols)
-		})
-		return fn, scratch, true
-
-	case graph.CopyOp, graph.ReshapeOp:
-		if k.in[0] == k.out[0] { // memory moves as it is
-			fn, scratch = lower(s, accumulates, threads)
-			return fn, scratch, true
-		}
-	}
-	rows, ok := rowsOf(s, adds)
-	if !ok || !k.cuts(rows) {
-		return nil, 0, false
-	}
-	fn, scratch = k.byRows(rows)
-	return fn, scratch, true
 }
 
 // whole lowers an op by converting whole operands on one thread: for ops that are rare

@@ -1,8 +1,6 @@
 package program
 
-import (
-	"gpipebench/internal/kernel"
-)
+import "gpipebench/internal/kernel"
 
 // Images in bfloat16 are converted by bands: some rows of one example's output, and the
 // rows of the input that their windows reach. A band is an image by itself, with
@@ -24,6 +22,21 @@ func (r reach) inputs(p0, p1 int) (from, to int) {
 func (r reach) outputs(r0, r1 int) (from, to int) {
 	from = min(max(0, (r0+r.before-r.window+r.stride)/r.stride), r.out)
 	return from, max(from, min(r.out, (r1-1+r.before)/r.stride+1))
+}
+
+// inputsOf and outputsOf are the same for rows that may be none.
+func (r reach) inputsOf(rows Rows) (n Rows) {
+	if rows.Len() > 0 {
+		n.From, n.To = r.inputs(rows.From, rows.To)
+	}
+	return n
+}
+
+func (r reach) outputsOf(rows Rows) (n Rows) {
+	if rows.Len() > 0 {
+		n.From, n.To = r.outputs(rows.From, rows.To)
+	}
+	return n
 }
 
 // before is how many rows lie before the first of a band whose outputs begin at p0 and

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
 
 // Cost is the amount of data that an instruction moves and of arithmetic that
@@ -37,13 +36,7 @@ func (st *storage) cost(s *step, accumulates bool) Cost {
 
 // idle reports whether the instruction leaves everything in its place: a value
 // gets another shape where it is.
-func (in *Instr) idle() bool {
-	switch in.step.call.Op.(type) {
-	case graph.ReshapeOp, graph.EndLossOp:
-		return in.in[0] == in.out[0]
-	}
-	return false
-}
+func (in *Instr) idle() bool { return in.traits.reshapes && in.in[0] == in.out[0] }
 
 // Move is an operand that an instruction reads or writes.
 type Move struct {
@@ -73,16 +66,6 @@ func (in *Instr) Work() (flops, bytes int64) {
 	return flops, bytes
 }
 
-// steps is how often an instruction reads its parameters and adds to its accumulators: a
-// scan does so in every step.
-func (in *Instr) steps() int64 {
-	switch attributesOf(in.step.call.Op).(type) {
-	case graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
-		return int64(in.step.call.In[0].Shape[1])
-	}
-	return 1
-}
-
 // Moves lists the instruction's operands: first those that it reads, then those
 // that it writes. An accumulator is both. A reshape in place moves nothing. A scan reads
 // its parameters in every step.
@@ -92,18 +75,14 @@ func (in *Instr) Moves() iter.Seq[Move] {
 			return
 		}
 		s := in.step
-		first, last := s.call.Op, attributesOf(s.last().Op)
-		steps := in.steps()
+		steps := int64(max(in.traits.scan, 1))
 		for i, n := range s.in {
 			m := in.store.move(n, in.in[i], false)
 			if inParams(n) {
 				m.Elems *= steps
 			}
-			switch first.(type) {
-			case graph.EmbedOp, graph.SliceOp: // only the rows or columns of the output
-				if i != 1 {
-					m.Elems = min(m.Elems, int64(s.out[0].Elems()))
-				}
+			if in.traits.gathers && i != 1 { // only the rows or columns of the output
+				m.Elems = min(m.Elems, int64(s.out[0].Elems()))
 			}
 			if !yield(m) {
 				return
@@ -111,7 +90,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 		}
 		for i, n := range s.out {
 			m := in.store.move(n, in.out[i], true)
-			if _, ok := last.(gradop.Embed); ok {
+			if in.traits.scatters {
 				m.Elems = min(m.Elems, int64(s.in[0].Elems()))
 			}
 			if m.Space == Grads {
@@ -137,41 +116,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 // for attention the width of a head, or of keys and values, and the number of keys; for a scan the gates, and the
 // input and the state beside each other.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
-	c := in.step.call
-	switch op := attributesOf(c.Op).(type) {
-	case graph.MatMulOp:
-		m, n, k := op.Dims(c)
-		if op.TransA { // k is the number of rows
-			return in.padded(lanes, m, n)
-		}
-		return in.padded(lanes, n, k)
-	case graph.Conv2DOp, gradop.ConvInput[graph.Window]:
-		w := c.In[1].Shape
-		return in.padded(lanes, w[2], w[3])
-	case gradop.ConvWeight[graph.Window]:
-		w := c.Out[0].Shape
-		return in.padded(lanes, w[2], w[3])
-	case graph.DepthwiseOp, gradop.DepthwiseInput[graph.DepthwiseOp]:
-		return in.padded(lanes, c.In[1].Shape.Last())
-	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
-		return in.padded(lanes, c.Out[0].Shape.Last())
-	case graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
-		_, width, hidden := scanned(op, c)
-		return in.padded(lanes, 4*hidden, width+hidden)
-	case graph.AttentionOp:
-		_, _, keys := op.Dims(c.In)
-		return in.padded(lanes, op.HeadDim, keys)
-	case gradop.Attention[graph.AttentionOp]:
-		_, _, keys := op.Of.Dims(c.In[3:])
-		return in.padded(lanes, op.Of.HeadDim, keys)
-	case graph.AdditiveAttentionOp:
-		_, _, keys, hidden, values := op.Dims(c.In)
-		return in.padded(lanes, hidden+values, keys)
-	case gradop.AdditiveAttention[graph.AdditiveAttentionOp]:
-		_, _, keys, hidden, values := op.Of.Dims(c.In[2:])
-		return in.padded(lanes, hidden+values, keys)
-	}
-	return in.Cost.FLOPs
+	return in.padded(lanes, in.traits.product.widths...)
 }
 
 // Product says which kind of matrix product an instruction is, and how large the
@@ -184,66 +129,7 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 // kind of its own, depthwise, with the same gradients: its size is the channels, which
 // are computed beside each other. Any other kind is "".
 func (in *Instr) Product() (kind string, least int) {
-	c := in.step.call
-	conv := func(win graph.Window, y, w graph.Shape, gradient string) (string, int) {
-		kind := "conv"
-		switch {
-		case win.KH == 1 && win.KW == 1:
-			kind = "conv-1x1"
-		case win.KH == 3 && win.KW == 3 && win.SH == 1 && win.SW == 1:
-			kind = "conv-3x3"
-		}
-		return kind + gradient, min(y.Rows(), w[3], w[0]*w[1]*w[2])
-	}
-	switch op := attributesOf(c.Op).(type) {
-	case graph.MatMulOp:
-		m, n, k := op.Dims(c)
-		return "dense", min(m, n, k)
-	case graph.Conv2DOp:
-		return conv(op.Window, c.Out[0].Shape, c.In[1].Shape, "")
-	case gradop.ConvInput[graph.Window]:
-		return conv(op.Window, c.In[0].Shape, c.In[1].Shape, "-input-grad")
-	case gradop.ConvWeight[graph.Window]:
-		return conv(op.Window, c.In[1].Shape, c.Out[0].Shape, "-weight-grad")
-	case graph.DepthwiseOp:
-		return "depthwise", c.In[1].Shape.Last()
-	case gradop.DepthwiseInput[graph.DepthwiseOp]:
-		return "depthwise-input-grad", c.In[1].Shape.Last()
-	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
-		return "depthwise-weight-grad", c.Out[0].Shape.Last()
-	case graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
-		examples, width, hidden := scanned(op, c)
-		return "dense", min(examples, width+hidden)
-	case graph.AttentionOp:
-		_, queries, keys := op.Dims(c.In)
-		return "attention", min(op.HeadDim, queries, keys)
-	case gradop.Attention[graph.AttentionOp]:
-		_, queries, keys := op.Of.Dims(c.In[3:])
-		return "attention", min(op.Of.HeadDim, queries, keys)
-	case graph.AdditiveAttentionOp:
-		_, queries, keys, hidden, values := op.Dims(c.In)
-		return "attention", min(hidden, values, queries, keys)
-	case gradop.AdditiveAttention[graph.AdditiveAttentionOp]:
-		_, queries, keys, hidden, values := op.Of.Dims(c.In[2:])
-		return "attention", min(hidden, values, queries, keys)
-	}
-	return "", 0
-}
-
-// scanned returns the sizes of the product in each step of a scan or of its gradient.
-func scanned(op any, c *graph.Call) (examples, width, hidden int) {
-	switch op := op.(type) {
-	case graph.LSTMOp:
-		examples, _, width, hidden = op.Dims(c.In)
-	case gradop.LSTM[graph.LSTMOp]:
-		examples, hidden = c.In[0].Shape[0], c.In[0].Shape[2]
-		if op.Of.Inside {
-			width = c.In[3].Shape[0]
-		}
-	case gradop.LSTMWeight[graph.LSTMOp]:
-		examples, width, hidden = c.In[0].Shape[0], c.In[0].Shape[2], c.In[1].Shape[2]
-	}
-	return examples, width, hidden
+	return in.traits.product.kind, in.traits.product.least
 }
 
 // VectorFLOPs is Cost.FLOPs with the last dimension of the output padded to a
@@ -297,17 +183,7 @@ func dims(shape graph.Shape) string {
 // by element while its input is computed: additions, products, activations,
 // dropout, the normalisation of batch norm given its statistics, and moves of
 // data. A fused instruction counts as its first operation.
-func (in *Instr) Elementwise() bool {
-	switch attributesOf(in.step.call.Op).(type) {
-	case graph.AddOp, graph.SubOp, graph.MulOp, graph.ShiftOp, graph.ExpOp, graph.LogOp, gradop.Log, graph.SigmoidOp,
-		gradop.Sigmoid, graph.TanhOp, gradop.Tanh, graph.RepeatOp, graph.ReshapeOp, graph.TransposeOp, graph.OneHotOp,
-		gradop.LossScale, graph.ScaleOp, graph.ReLUOp, gradop.ReLU, graph.GELUOp, gradop.GELU, graph.ClipOp, gradop.Clip,
-		graph.DropoutOp, graph.DropPathOp, graph.AddBiasOp, graph.CopyOp, graph.BatchNormOp, graph.BatchNormEvalOp,
-		gradop.BatchNorm, graph.ConcatOp, graph.SliceOp, graph.PadOp, graph.ElementwiseOp, gradop.Elementwise, graph.EndLossOp:
-		return true
-	}
-	return false
-}
+func (in *Instr) Elementwise() bool { return in.traits.elementwise }
 
 // Ends reports whether a value in the workspace is dead after the instruction:
 // freed, or overwritten in place.

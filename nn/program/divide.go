@@ -227,7 +227,7 @@ func (d *divider) survey() (pieces []Piece, got [][]fetched) {
 	got = make([][]fetched, len(d.whole.Instrs))
 	for i := range d.whole.Instrs {
 		in := &d.whole.Instrs[i]
-		r := ruleOf(in.step)
+		r := in.traits.rule
 		d.sent = func(n *graph.Node, to, from, y int) { got[i] = append(got[i], fetched{n, to, from, y}) }
 		piece := d.piece(in, r)
 		pieces = append(pieces, piece)
@@ -444,9 +444,15 @@ func (exchangeOp) Name() string            { return "exchange" }
 func (exchangeOp) FLOPs(*graph.Call) int64 { return 0 }
 func (exchangeOp) String() string          { return "" }
 
+func init() {
+	register(func(exchangeOp, *graph.Call) traits { // see lockstepRun.tick
+		return traits{kernel: plain(func(*worker, [][]float32, [][]float32, int, int) {})}
+	})
+}
+
 // instruction adds what the parts do at an instruction of the whole program.
 func (d *divider) instruction(in *Instr, p Piece, fetched []fetched) {
-	r := ruleOf(in.step)
+	r := in.traits.rule
 	before, after := d.exchange(in.Layer), d.exchange(in.Layer)
 	d.bring(before, fetched)
 	if p.Division == Chunked {

@@ -31,14 +31,14 @@ func (p *Program) Whole() *Program {
 
 // Windows reports whether an instruction passes a window over images.
 func (in *Instr) Windows() bool {
-	return ruleOf(in.step).moved != nil && ruleOf(in.step).Division == ByRows
+	return in.traits.rule.moved != nil && in.traits.rule.Division == ByRows
 }
 
 // RowsOfPart computes a part's rows of an instruction with windows from nothing but the rows
 // of its inputs that the plan gives it, and returns them beside those of the result in b,
 // each with the rows of all examples. The instruction has just run there.
 func (in *Instr) RowsOfPart(p Piece, part int, b *Binding) (got, want []float32) {
-	r, own := ruleOf(in.step), p.Rows[part]
+	r, own := in.traits.rule, p.Rows[part]
 	d := &spatial{}
 	local := d.cost(in, r, p, part).step
 	cut := func(x []float32, n *graph.Node, rows Rows) (y []float32) {

@@ -2,6 +2,17 @@ package program
 
 import "gpipebench/nn/graph"
 
+func init() {
+	register(func(op graph.FunctionOp, c *graph.Call) traits {
+		return traits{
+			activation: func(s *storage) (is, known bool) { return true, s.Rounded }, // inferred as float32 for want of a choice
+			kernel: func(_ *step, accumulates bool, threads int) (kernelFunc, int) {
+				return lowerFunction(op, c, accumulates, threads), 0
+			},
+		}
+	})
+}
+
 // lowerFunction runs the kernel of an op from outside, by examples if that is
 // promised, else on one thread.
 func lowerFunction(op graph.FunctionOp, c *graph.Call, accumulates bool, threads int) kernelFunc {

@@ -1,9 +1,6 @@
 package program
 
-import (
-	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
-)
+import "gpipebench/nn/graph"
 
 // step is one instruction before its operands have places: a call, and the
 // calls that its kernel does as well.
@@ -78,33 +75,8 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 			continue
 		}
 		s := &step{call: c}
-		addThenRectify := func(relu bool) {
-			if relu {
-				return
-			}
-			if s.add = addition(next(c)); s.add != nil {
-				s.act = rectifier(next(s.add))
-			}
-		}
-		switch op := attributesOf(c.Op).(type) {
-		case graph.MatMulOp:
-			if op.TransA {
-				break
-			}
-			if t := next(c); t != nil && t.Op == (graph.AddBiasOp{}) && t.In[0] == c.Out[0] {
-				s.bias = t
-				if t := next(t); t != nil && (t.Op == graph.ReLUOp{} || t.Op == graph.GELUOp{}) {
-					s.act = t
-				}
-			}
-		case graph.DropoutOp, gradop.LayerNorm, gradop.BatchNorm:
-			s.add = addition(next(c))
-		case graph.BatchNormOp:
-			addThenRectify(op.ReLU)
-		case graph.BatchNormEvalOp:
-			addThenRectify(op.ReLU)
-		case graph.AddOp:
-			s.act = rectifier(next(c))
+		if f := traitsOf(c).fuse; f != nil {
+			f(s, next)
 		}
 		for _, t := range []*graph.Call{s.bias, s.add, s.act} {
 			if t != nil {
@@ -119,6 +91,30 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 		s.connect()
 	}
 	return steps
+}
+
+// fusion gives a step that has its call the calls that it takes over; next returns the one
+// after another that it may.
+type fusion func(s *step, next func(*graph.Call) *graph.Call)
+
+// fuseBias is of a product, after whose bias comes perhaps an activation.
+func fuseBias(s *step, next func(*graph.Call) *graph.Call) {
+	if t := next(s.call); t != nil && t.Op == (graph.AddBiasOp{}) && t.In[0] == s.call.Out[0] {
+		s.bias = t
+		if t := next(t); t != nil && (t.Op == graph.ReLUOp{} || t.Op == graph.GELUOp{}) {
+			s.act = t
+		}
+	}
+}
+
+func fuseAdd(s *step, next func(*graph.Call) *graph.Call) { s.add = addition(next(s.call)) }
+
+func fuseReLU(s *step, next func(*graph.Call) *graph.Call) { s.act = rectifier(next(s.call)) }
+
+func fuseAddAndReLU(s *step, next func(*graph.Call) *graph.Call) {
+	if s.add = addition(next(s.call)); s.add != nil {
+		s.act = rectifier(next(s.add))
+	}
 }
 
 // addition returns c if it adds two different values, else nil.

@@ -3,10 +3,48 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
 
 // Scans of recurrent layers. Threads share the examples: each has a loop of its own.
+
+func init() {
+	// of are the traits of a scan, or of its gradient, with these sizes of a step's product.
+	of := func(c *graph.Call, examples, width, hidden int, kernel func(s *step, accumulates bool, threads int) (kernelFunc, int)) traits {
+		return traits{
+			product: product{"dense", min(examples, width+hidden), []int{4 * hidden, width + hidden}},
+			scan:    c.In[0].Shape[1], kernel: kernel,
+		}
+	}
+	register(func(op graph.LSTMOp, c *graph.Call) traits {
+		examples, _, width, hidden := op.Dims(c.In)
+		return of(c, examples, width, hidden, func(_ *step, _ bool, threads int) (kernelFunc, int) {
+			return lowerLSTM(op, c, threads)
+		})
+	})
+	register(func(op graph.LSTMGradOp, c *graph.Call) traits {
+		dy, width := c.In[0].Shape, 0
+		if op.Of.Inside {
+			width = c.In[3].Shape[0]
+		}
+		return of(c, dy[0], width, dy[2], func(_ *step, _ bool, threads int) (kernelFunc, int) {
+			return lowerLSTMGrad(op.Of, dy, width, threads)
+		})
+	})
+	register(func(op graph.LSTMWeightGradOp, c *graph.Call) traits {
+		x, hidden := c.In[0].Shape, c.In[1].Shape[2]
+		return of(c, x[0], x[2], hidden, func(_ *step, accumulates bool, threads int) (kernelFunc, int) {
+			return lowerLSTMWeightGrad(op.Of, x, hidden, accumulates, threads)
+		})
+	})
+	register(func(op graph.PreviousOp, c *graph.Call) traits {
+		x := c.In[0].Shape
+		all := lstmOf(graph.LSTMOp{Reverse: op.Reverse}, x[0], x[1], 0, x[2])
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			s := all.thread(part, parts)
+			kernel.Previous(s.LSTMShape, s.of(out[0]), s.of(in[0]))
+		})}
+	})
+}
 
 // scan is the part of a scan that a thread has.
 type scan struct {
@@ -62,11 +100,7 @@ func lowerLSTM(op graph.LSTMOp, c *graph.Call, threads int) (kernelFunc, int) {
 }
 
 // lowerLSTMGrad: inputs are dh, the gates, c, Wx if inside, W, and the lengths.
-func lowerLSTMGrad(op graph.LSTMOp, c *graph.Call, threads int) (kernelFunc, int) {
-	dy, width := c.In[0].Shape, 0
-	if op.Inside {
-		width = c.In[3].Shape[0]
-	}
+func lowerLSTMGrad(op graph.LSTMOp, dy graph.Shape, width, threads int) (kernelFunc, int) {
 	all := lstmOf(op, dy[0], dy[1], width, dy[2])
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := all.thread(part, parts)
@@ -83,8 +117,7 @@ func lowerLSTMGrad(op graph.LSTMOp, c *graph.Call, threads int) (kernelFunc, int
 }
 
 // lowerLSTMWeightGrad: inputs are x, h and dz. Threads share the columns.
-func lowerLSTMWeightGrad(op graph.LSTMOp, c *graph.Call, accumulates bool, threads int) (kernelFunc, int) {
-	x, hidden := c.In[0].Shape, c.In[1].Shape[2]
+func lowerLSTMWeightGrad(op graph.LSTMOp, x graph.Shape, hidden int, accumulates bool, threads int) (kernelFunc, int) {
 	s := lstmOf(op, x[0], x[1], x[2], hidden).LSTMShape
 	columns := 0
 	for p := range threads {
@@ -99,13 +132,4 @@ func lowerLSTMWeightGrad(op graph.LSTMOp, c *graph.Call, accumulates bool, threa
 			kernel.LSTMWeightGrad(s, out[0], out[1], out[2], in[0], in[1], in[2], from, to, w.scratch)
 		}
 	}), s.WeightGradScratch(columns)
-}
-
-func lowerPrevious(op gradop.Previous, c *graph.Call) kernelFunc {
-	x := c.In[0].Shape
-	all := lstmOf(graph.LSTMOp{Reverse: op.Reverse}, x[0], x[1], 0, x[2])
-	return func(_ *worker, in, out [][]float32, part, parts int) {
-		s := all.thread(part, parts)
-		kernel.Previous(s.LSTMShape, s.of(out[0]), s.of(in[0]))
-	}
 }

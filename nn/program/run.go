@@ -34,8 +34,9 @@ type Instr struct {
 	kernel  kernelFunc
 	add     func(sum, summand []float32) // adds up the result over replicas; nil: it does not
 
-	step  *step // from which it was made, for its costs
-	store *storage
+	step   *step // from which it was made, for its costs
+	traits *traits
+	store  *storage
 
 	// Of the first part of a divided stage: what the other parts do beside it, and the bytes
 	// that are copied at an Exchange.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
 
 // Spatial partitioning (Kumar et al., Scale MLPerf-0.6 models on Google TPU-v3 Pods,
@@ -193,7 +192,7 @@ func (d *spatial) program(p *Program) *Spatial {
 	}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		rule := ruleOf(in.step)
+		rule := in.traits.rule
 		piece := d.piece(in, rule)
 		s.Pieces = append(s.Pieces, piece)
 		for part := range d.parts {
@@ -213,106 +212,63 @@ type rule struct {
 	// images that are summed over, need.
 	needs func(i int, rows Rows) Rows
 	over  *graph.Node // images whose rows are divided: the result, or what is summed over
-	// moved returns the op's attributes with as many rows before a part's first as the
-	// rows that it needs leave; nil: the op has no window.
-	moved func(rows Rows) any
+	// moved returns the op with as many rows before a part's first as the rows that it needs
+	// leave; nil: the op has no window.
+	moved func(rows Rows) graph.Op
 	// made returns the rows of the result that the kernel makes for those of a part, which
 	// are among them; nil: exactly these.
 	made func(rows Rows) Rows
 }
 
-// ruleOf returns the rule of a step; its division is Alone if there is none.
-func ruleOf(s *step) rule {
-	c := s.call
-	own := func(_ int, rows Rows) Rows { return rows }
-	inputs := func(r reach, rows Rows) (n Rows) {
-		if rows.Len() > 0 {
-			n.From, n.To = r.inputs(rows.From, rows.To)
+func sameRows(_ int, rows Rows) Rows { return rows }
+
+// ownRows is the rule of an op that computes rows of its result from the same rows of its
+// inputs.
+func ownRows(c *graph.Call) rule { return rule{Division: ByRows, needs: sameRows, over: c.Out[0]} }
+
+// windows is the rule of an op whose result's rows come from windows over the input. Moved
+// gives it another number of rows before the first.
+func windows(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
+	return rule{ByRows, func(_ int, rows Rows) Rows { return r.inputsOf(rows) }, c.Out[0], func(rows Rows) graph.Op {
+		return moved(r.beforeBand(rows.From, r.inputsOf(rows).From))
+	}, nil}
+}
+
+// reversed is that of a gradient whose rows come from the outputs that see them.
+func reversed(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
+	return rule{ByRows, func(_ int, rows Rows) Rows { return r.outputsOf(rows) }, c.Out[0], func(rows Rows) graph.Op {
+		return moved(r.beforeBand(r.outputsOf(rows).From, rows.From))
+	}, nil}
+}
+
+// wholeWindows is reversed for a pool, of dy and perhaps x and y, whose gradient depends on
+// whole windows: which pixel is the first of the largest, and how many there are. Its
+// kernel makes the gradient of all the rows of these windows.
+func wholeWindows(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
+	made := func(rows Rows) Rows { // and rows that no window sees
+		if seen := r.inputsOf(r.outputsOf(rows)); seen.Len() > 0 {
+			rows.From, rows.To = min(rows.From, seen.From), max(rows.To, seen.To)
 		}
-		return n
+		return rows
 	}
-	outputs := func(r reach, rows Rows) (n Rows) {
-		if rows.Len() > 0 {
-			n.From, n.To = r.outputs(rows.From, rows.To)
+	return rule{ByRows, func(i int, rows Rows) Rows {
+		if i == 1 {
+			return made(rows)
 		}
-		return n
-	}
-	// of is a window's reach between images x and y.
-	of := func(w graph.Window, x, y *graph.Node) reach { return reach{x.Shape[1], y.Shape[1], w.KH, w.SH, w.Top} }
-	deep := func(o graph.DepthwiseOp, x, y *graph.Node) reach {
-		r := of(o.Window, x, y)
-		r.window = (o.KH-1)*o.Dilation + 1
-		return r
-	}
-	windows := func(r reach, moved func(before int) any) rule { // the result's rows, from windows over the input
-		return rule{ByRows, func(_ int, rows Rows) Rows { return inputs(r, rows) }, s.out[0], func(rows Rows) any {
-			return moved(r.beforeBand(rows.From, inputs(r, rows).From))
-		}, nil}
-	}
-	reversed := func(r reach, moved func(before int) any) rule { // the gradient's rows, from the outputs that see them
-		return rule{ByRows, func(_ int, rows Rows) Rows { return outputs(r, rows) }, s.out[0], func(rows Rows) any {
-			return moved(r.beforeBand(outputs(r, rows).From, rows.From))
-		}, nil}
-	}
-	// pooled is reversed for a pool, of dy and perhaps x and y, whose gradient depends on
-	// whole windows: which pixel is the first of the largest, and how many there are. Its
-	// kernel makes the gradient of all the rows of these windows.
-	pooled := func(r reach, moved func(before int) any) rule {
-		windows := func(rows Rows) Rows { // and rows that no window sees
-			if seen := inputs(r, outputs(r, rows)); seen.Len() > 0 {
-				rows.From, rows.To = min(rows.From, seen.From), max(rows.To, seen.To)
-			}
-			return rows
+		return r.outputsOf(rows)
+	}, c.Out[0], func(rows Rows) graph.Op {
+		return moved(r.beforeBand(r.outputsOf(rows).From, made(rows).From))
+	}, made}
+}
+
+// sumOverWindows is that of the gradient of a weight, of x and dy.
+func sumOverWindows(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
+	return rule{Partial, func(i int, rows Rows) Rows {
+		if i == 0 {
+			return r.inputsOf(rows)
 		}
-		return rule{ByRows, func(i int, rows Rows) Rows {
-			if i == 1 {
-				return windows(rows)
-			}
-			return outputs(r, rows)
-		}, s.out[0], func(rows Rows) any {
-			return moved(r.beforeBand(outputs(r, rows).From, windows(rows).From))
-		}, windows}
-	}
-	weights := func(r reach, moved func(before int) any) rule { // of x and dy
-		return rule{Partial, func(i int, rows Rows) Rows {
-			if i == 0 {
-				return inputs(r, rows)
-			}
-			return rows
-		}, c.In[1], func(rows Rows) any { return moved(r.beforeBand(rows.From, inputs(r, rows).From)) }, nil}
-	}
-	switch op := attributesOf(c.Op).(type) {
-	case graph.Conv2DOp:
-		return windows(of(op.Window, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
-	case graph.DepthwiseOp:
-		return windows(deep(op, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
-	case graph.MaxPoolOp:
-		return windows(of(op.Window, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
-	case graph.AvgPoolOp:
-		return windows(of(op.Window, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
-	case gradop.ConvInput[graph.Window]:
-		return reversed(of(op.Window, c.Out[0], c.In[0]), func(before int) any { op.Window.Top = before; return op })
-	case gradop.DepthwiseInput[graph.DepthwiseOp]:
-		return reversed(deep(op.Of, c.Out[0], c.In[0]), func(before int) any { op.Of.Top = before; return op })
-	case gradop.AvgPool[graph.Window]:
-		return pooled(of(op.Window, c.Out[0], c.In[0]), func(before int) any { op.Window.Top = before; return op })
-	case gradop.MaxPool[graph.Window]:
-		return pooled(of(op.Window, c.In[1], c.In[0]), func(before int) any { op.Window.Top = before; return op })
-	case gradop.ConvWeight[graph.Window]:
-		return weights(of(op.Window, c.In[0], c.In[1]), func(before int) any { op.Window.Top = before; return op })
-	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
-		return weights(deep(op.Of, c.In[0], c.In[1]), func(before int) any { op.Of.Top = before; return op })
-	case gradop.ColumnSum:
-		return rule{Partial, own, c.In[0], nil, nil}
-	case graph.BatchNormMomentsOp, gradop.BatchNormSums:
-		return rule{Chunked, own, c.In[0], nil, nil}
-	case graph.AddOp, graph.SubOp, graph.MulOp, graph.ScaleOp, graph.ShiftOp, graph.ExpOp, graph.LogOp, gradop.Log, graph.SigmoidOp,
-		gradop.Sigmoid, graph.TanhOp, gradop.Tanh, graph.ReLUOp, gradop.ReLU, graph.GELUOp, gradop.GELU, graph.ClipOp, gradop.Clip,
-		graph.ElementwiseOp, gradop.Elementwise, graph.CopyOp, graph.AddBiasOp, graph.DropoutOp, graph.DropPathOp,
-		graph.ConcatOp, graph.SliceOp, graph.PadOp, graph.BatchNormOp, graph.BatchNormEvalOp, gradop.BatchNorm:
-		return rule{ByRows, own, s.out[0], nil, nil}
-	}
-	return rule{}
+		return rows
+	}, c.In[1], func(rows Rows) graph.Op { return moved(r.beforeBand(rows.From, r.inputsOf(rows).From)) }, nil}
 }
 
 // piece decides what the parts do, and notes where the results are.
@@ -326,7 +282,7 @@ func (d *spatial) piece(in *Instr, r rule) Piece {
 		p.Division = Alone
 	case p.Division != Alone && slices.ContainsFunc(append(slices.Clip(s.in), r.over), func(n *graph.Node) bool { return images(n) && !d.image(n) }):
 		p.Division, p.Small = Alone, true
-	case d.stays(s, r):
+	case d.stays(in, r):
 		p.Division = Alone
 	}
 	if p.Division == ByRows || p.Division == Partial || p.Division == Chunked {
@@ -356,12 +312,12 @@ func (d *spatial) piece(in *Instr, r rule) Piece {
 
 // stays reports whether an instruction without windows stays where all its images are: on
 // part 0. Handing them out would cost more than it computes.
-func (d *spatial) stays(s *step, r rule) bool {
-	switch attributesOf(s.call.Op).(type) {
-	case graph.Conv2DOp, graph.DepthwiseOp, gradop.ConvInput[graph.Window], gradop.DepthwiseInput[graph.DepthwiseOp],
-		gradop.ConvWeight[graph.Window], gradop.DepthwiseWeight[graph.DepthwiseOp]:
+func (d *spatial) stays(in *Instr, r rule) bool {
+	s := in.step
+	switch {
+	case in.traits.product.ofWeight():
 		return false
-	case graph.CopyOp: // of what comes and leaves
+	case s.call.Op == (graph.CopyOp{}): // of what comes and leaves
 		return d.layout[s.in[0]] != byRows
 	}
 	return r.Division != Alone && !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] == byRows || d.layout[n] == given })
@@ -523,7 +479,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 		call.Op = movedOp{call.Op, r.moved(own)}
 	}
 	local := *in
-	local.step, local.kernel = &s, nil
+	local.step, local.kernel, local.traits = &s, nil, traitsOf(&call)
 	local.Cost = in.store.cost(&s, p.Division == Partial)
 	local.Cost.FLOPs = in.share(r, p, part)
 	return &local
@@ -535,12 +491,3 @@ func (in *Instr) share(r rule, p Piece, part int) int64 {
 	height, own := int64(r.over.Shape[1]), p.Rows[part]
 	return in.Cost.FLOPs*int64(own.To)/height - in.Cost.FLOPs*int64(own.From)/height
 }
-
-// movedOp is an op on a part's rows: its window has another number of rows before the
-// first.
-type movedOp struct {
-	graph.Op
-	attributes any
-}
-
-func (o movedOp) Derived() any { return o.attributes }

@@ -47,20 +47,10 @@ func newStorage(s Storage) *storage {
 
 // elems returns the number of elements stored for a value.
 func (s *storage) elems(n *graph.Node) int {
-	if s.scores(n) {
-		_, _, keys := n.Call.Op.(graph.AttentionOp).Dims(n.Call.In)
+	if keys, ok := s.scores(n); ok {
 		return n.Elems() * keys
 	}
 	return n.Elems()
-}
-
-// scores reports whether n is stored as an attention's probabilities.
-func (s *storage) scores(n *graph.Node) bool {
-	if !s.KeepScores || n.Index != 1 || n.Call == nil {
-		return false
-	}
-	_, ok := n.Call.Op.(graph.AttentionOp)
-	return ok
 }
 
 // floats returns the space that a value takes, in units of four bytes.
@@ -73,49 +63,43 @@ func (s *storage) floats(n *graph.Node) int {
 }
 
 // activation reports whether a value has the activations' dtype. The op's
-// inference shows which of its outputs are statistics: those that stay float32
-// when its inputs are bfloat16.
+// inference shows which of its outputs are statistics, if nothing else does: those that
+// stay float32 when its inputs are bfloat16.
 func (s *storage) activation(n *graph.Node) bool {
-	switch {
-	case n.DType == graph.I32 || n.Role == graph.Param || n.Role == graph.Const:
+	if n.DType == graph.I32 || inParams(n) {
 		return false
-	case n.Role == graph.Input || s.scores(n):
+	}
+	if _, scores := s.scores(n); scores || n.Role == graph.Input {
 		return true
 	}
-	c := n.Call
-	switch c.Op.(type) {
-	case graph.CopyOp:
-		return s.activation(c.In[0])
-	case graph.FunctionOp, graph.OneHotOp: // which say float32 for want of a choice
-		if s.Rounded {
-			return true
-		}
-	case graph.EndLossOp:
-		if s.Rounded {
-			return false
-		}
-	case graph.AddOp, graph.ScaleOp: // of losses
-		if s.Rounded && !slices.ContainsFunc(c.In, s.activation) {
-			return false
-		}
-	}
-	wide, ok := s.wide[c]
+	wide, ok := s.wide[n.Call]
 	if !ok {
-		in := make([]*graph.Node, len(c.In))
-		for i, n := range c.In {
-			in[i] = n
-			if n.DType == graph.F32 {
-				narrow := *n
-				narrow.DType = graph.BF16
-				in[i] = &narrow
-			}
-		}
-		for _, t := range c.Op.Infer(in) {
-			wide = append(wide, t.DType != graph.BF16)
-		}
-		s.wide[c] = wide
+		wide = s.statistics(n.Call)
+		s.wide[n.Call] = wide
 	}
 	return !wide[n.Index]
+}
+
+// statistics says which outputs of a call are float32 whatever the dtype of activations.
+func (s *storage) statistics(c *graph.Call) (wide []bool) {
+	if own := traitsOf(c).activation; own != nil {
+		if is, known := own(s); known {
+			return slices.Repeat([]bool{!is}, len(c.Out))
+		}
+	}
+	in := make([]*graph.Node, len(c.In))
+	for i, n := range c.In {
+		in[i] = n
+		if n.DType == graph.F32 {
+			narrow := *n
+			narrow.DType = graph.BF16
+			in[i] = &narrow
+		}
+	}
+	for _, t := range c.Op.Infer(in) {
+		wide = append(wide, t.DType != graph.BF16)
+	}
+	return wide
 }
 
 // narrow reports whether a value is stored as bfloat16 by programs that run, unless it

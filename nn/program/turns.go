@@ -1,13 +1,5 @@
 package program
 
-import (
-	"fmt"
-
-	"gpipebench/internal/kernel"
-	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
-)
-
 // Gradients of weights are sums over all rows of all examples in one order, that of the
 // undivided stage: examples ascending, and within an example parts ascending. So each number of
 // an accumulator is added to by one part after another. But different numbers need not wait
@@ -50,7 +42,7 @@ func (r *lockstepRun) turns(examples int) {
 			}
 			share, shares := item%parts*r.threads+thread, parts*r.threads
 			if part > 0 || item >= parts {
-				r.instr[part].step.area(share, shares).copy(r.out[part][0], r.out[before(part, parts)][0])
+				r.instr[part].traits.area(share, shares).copy(r.out[part][0], r.out[before(part, parts)][0])
 			}
 			r.kernel(part, thread, share, shares)
 		})
@@ -73,7 +65,7 @@ func before(part, parts int) int { return (part + parts - 1) % parts }
 // which has a share for each thread.
 func (in *Instr) block(block, blocks, threads int) (floats int) {
 	for thread := range threads {
-		floats += in.step.area(block*threads+thread, blocks*threads).floats()
+		floats += in.traits.area(block*threads+thread, blocks*threads).floats()
 	}
 	return floats
 }
@@ -90,26 +82,7 @@ func (a area) copy(into, of []float32) {
 	}
 }
 
-// area returns what the kernel of a gradient of a weight computes as one of so many shares. It is
-// the same for every part.
-func (s *step) area(share, shares int) area {
-	of := func(i0, i1, j0, j1, width int) area {
-		return area{first: i0*width + j0, columns: max(j1-j0, 0), stride: width, rows: max(i1-i0, 0)}
-	}
-	c := s.call
-	switch op := attributesOf(c.Op).(type) {
-	case gradop.ConvWeight[graph.Window]:
-		v := convOf(op.Window, c.In[0].Shape, c.Out[0].Shape, c.In[1].Shape)
-		i0, i1, j0, j1 := kernel.ConvGradWeightPart(v, share, shares)
-		return of(i0, i1, j0, j1, v.O)
-	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
-		d := depthwiseOf(op.Of, c.In[0].Shape, c.In[1].Shape)
-		kh0, kh1, c0, c1 := shareTaps(d, share, shares)
-		return of(kh0*d.KW, kh1*d.KW, c0, c1, d.C)
-	case gradop.ColumnSum:
-		_, columns := matrix(c.In[0])
-		from, to := shareColumns(columns, share, shares)
-		return of(0, 1, from, to, columns)
-	}
-	panic(fmt.Sprintf("program: parts take turns at %s, of which no shares are known", c.Op.Name()))
+// areaOf is some rows and columns of a matrix of the given width.
+func areaOf(i0, i1, j0, j1, width int) area {
+	return area{first: i0*width + j0, columns: max(j1-j0, 0), stride: width, rows: max(i1-i0, 0)}
 }

@@ -5,41 +5,40 @@ import (
 	"testing"
 
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
 
 // Shares of an accumulator cover each of its numbers once, whatever their number, and are
 // the same for parts with other numbers of rows, which hand them to each other.
 func TestShares(t *testing.T) {
 	node := func(shape ...int) *graph.Node { return &graph.Node{Shape: shape, DType: graph.F32} }
-	gradient := func(op any, w graph.Shape, rows, in, out int) *step {
-		return &step{call: &graph.Call{Op: movedOp{attributes: op}, In: []*graph.Node{node(1, rows, 9, in), node(1, rows, 9, out)}, Out: []*graph.Node{node(w...)}}}
+	gradient := func(op graph.Op, w graph.Shape, rows, in, out int) *graph.Call {
+		return &graph.Call{Op: op, In: []*graph.Node{node(1, rows, 9, in), node(1, rows, 9, out)}, Out: []*graph.Node{node(w...)}}
 	}
-	kinds := map[string]func(rows, in, out int) *step{
-		"1x1": func(rows, in, out int) *step {
-			return gradient(gradop.ConvWeight[graph.Window]{Window: graph.Square(1, 1)}, graph.Shape{1, 1, in, out}, rows, in, out)
+	kinds := map[string]func(rows, in, out int) *graph.Call{
+		"1x1": func(rows, in, out int) *graph.Call {
+			return gradient(graph.ConvWeightGradOp{Window: graph.Square(1, 1)}, graph.Shape{1, 1, in, out}, rows, in, out)
 		},
-		"3x3": func(rows, in, out int) *step {
-			return gradient(gradop.ConvWeight[graph.Window]{Window: graph.Square(3, 1)}, graph.Shape{3, 3, in, out}, rows, in, out)
+		"3x3": func(rows, in, out int) *graph.Call {
+			return gradient(graph.ConvWeightGradOp{Window: graph.Square(3, 1)}, graph.Shape{3, 3, in, out}, rows, in, out)
 		},
-		"depthwise": func(rows, in, _ int) *step {
-			return gradient(gradop.DepthwiseWeight[graph.DepthwiseOp]{Of: graph.DepthwiseOp{Window: graph.Square(3, 1), Dilation: 1}}, graph.Shape{3, 3, in}, rows, in, in)
+		"depthwise": func(rows, in, _ int) *graph.Call {
+			return gradient(graph.DepthwiseWeightGradOp{Of: graph.DepthwiseOp{Window: graph.Square(3, 1), Dilation: 1}}, graph.Shape{3, 3, in}, rows, in, in)
 		},
-		"sum": func(rows, in, _ int) *step { return gradient(gradop.ColumnSum{}, graph.Shape{in}, rows, in, in) },
+		"sum": func(rows, in, _ int) *graph.Call { return gradient(graph.ColumnSumOp{}, graph.Shape{in}, rows, in, in) },
 	}
 	for name, of := range kinds {
 		for _, channels := range [][2]int{{1, 1}, {3, 64}, {16, 24}, {128, 33}, {100, 512}} {
 			for _, shares := range []int{1, 2, 3, 4, 8, 10} {
 				s := of(7, channels[0], channels[1])
-				seen := make([]float32, s.call.Out[0].Elems())
+				seen := make([]float32, s.Out[0].Elems())
 				ones := make([]float32, len(seen))
 				for i := range ones {
 					ones[i] = 1
 				}
 				var floats int
 				for share := range shares {
-					a := s.area(share, shares)
-					if other := of(2, channels[0], channels[1]).area(share, shares); other != a {
+					a := traitsOf(s).area(share, shares)
+					if other := traitsOf(of(2, channels[0], channels[1])).area(share, shares); other != a {
 						t.Errorf("%s %v, share %d of %d: %+v of 7 rows, %+v of 2", name, channels, share, shares, a, other)
 					}
 					a.copy(seen, ones)

@@ -3,8 +3,34 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/gradop"
 )
+
+// Tables of embeddings, whose gradients may leave a program as rows.
+
+func init() {
+	register(func(op graph.EmbedOp, c *graph.Call) traits {
+		return traits{gathers: true, rows: func(*step) byRow {
+			time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
+			return byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}, out: []int{dim}, unit: time, run: func(b stretch) {
+				for i := 0; i < b.n; {
+					at := (b.first + i) % time
+					end := min(b.n, i+time-at)
+					kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, op.Scale, b.in[2][at*dim:], time)
+					i = end
+				}
+			}}
+		}}
+	})
+	register(func(op graph.EmbedGradOp, c *graph.Call) traits {
+		return traits{scatters: true, rows: func(*step) byRow {
+			rows, cols := matrix(c.In[0])
+			return byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
+				from, to := shareColumns(cols, b.part, b.parts)
+				kernel.EmbedGrad(b.out[0], b.in[0], ints(b.in[1]), cols, from, to, op.Scale)
+			}}
+		}}
+	})
+}
 
 // RowGradient is the gradient of a table of embeddings as a backward program computes it:
 // one row for each token, which the program would add to the row of its accumulator that
@@ -36,8 +62,8 @@ func AddRows(table, rows []float32, ids []int32, dim, from, to int, scale float3
 }
 
 // embeds returns the gradient of a table that a call computes as rows, if it is one.
-func embeds(call *graph.Call) (gradop.Embed, bool) {
-	op, ok := attributesOf(call.Op).(gradop.Embed)
+func embeds(call *graph.Call) (graph.EmbedGradOp, bool) {
+	op, ok := call.Op.(graph.EmbedGradOp)
 	return op, ok
 }
 

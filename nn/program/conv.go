@@ -1,0 +1,157 @@
+package program
+
+import (
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/graph"
+)
+
+// Convolutions; bf16image.go has their kernels by bands.
+
+func init() {
+	register(func(op graph.Conv2DOp, c *graph.Call) traits {
+		x, w, y := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
+		v := convOf(op.Window, x, w, y)
+		return traits{
+			product: convProduct(op.Window, "", y, w),
+			rule:    windows(c, convReach(v), func(before int) graph.Op { op.Top = before; return op }),
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.conv(v) },
+			kernel: func(_ *step, _ bool, threads int) (kernelFunc, int) {
+				return func(w *worker, in, out [][]float32, part, parts int) {
+					kernel.ConvForward(v, out[0], in[0], in[1], part, parts, w.scratch)
+				}, kernel.ConvForwardScratch(v, threads)
+			},
+		}
+	})
+	register(func(op graph.ConvInputGradOp, c *graph.Call) traits {
+		dy, w, dx := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
+		v := convOf(op.Window, dx, w, dy)
+		return traits{
+			product: convProduct(op.Window, "-input-grad", dy, w),
+			rule:    reversed(c, convReach(v), func(before int) graph.Op { op.Top = before; return op }),
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.convInput(v) },
+			kernel: func(_ *step, _ bool, threads int) (kernelFunc, int) {
+				return func(w *worker, in, out [][]float32, part, parts int) {
+					kernel.ConvGradInput(v, out[0], in[0], in[1], part, parts, w.scratch)
+				}, kernel.ConvGradInputScratch(v, threads)
+			},
+		}
+	})
+	register(func(op graph.ConvWeightGradOp, c *graph.Call) traits {
+		x, dy, dw := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
+		v := convOf(op.Window, x, dw, dy)
+		return traits{
+			product: convProduct(op.Window, "-weight-grad", dy, dw),
+			rule:    sumOverWindows(c, convReach(v), func(before int) graph.Op { op.Top = before; return op }),
+			area: func(n, of int) area {
+				i0, i1, j0, j1 := kernel.ConvGradWeightPart(v, n, of)
+				return areaOf(i0, i1, j0, j1, v.O)
+			},
+			blocks: func(k *conversion, adds bool, threads int) (kernelFunc, int) {
+				if !adds {
+					return nil, 0
+				}
+				return k.convWeight(v, threads)
+			},
+			kernel: func(_ *step, accumulates bool, threads int) (kernelFunc, int) {
+				return func(w *worker, in, out [][]float32, part, parts int) {
+					kernel.ConvGradWeight(v, out[0], in[0], in[1], accumulates, part, parts, w.scratch)
+				}, kernel.ConvGradWeightScratch(v, threads)
+			},
+		}
+	})
+
+	register(func(op graph.DepthwiseOp, c *graph.Call) traits {
+		d := depthwiseOf(op, c.In[0].Shape, c.Out[0].Shape)
+		return traits{
+			product: depthwiseProduct("", c.In[1]),
+			rule:    windows(c, depthwiseReach(d), func(before int) graph.Op { op.Top = before; return op }),
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.depthwise(d) },
+			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+				from, to := share(d.N*d.OH, part, parts, 1)
+				kernel.DepthwiseForward(d, out[0], in[0], in[1], from, to)
+			}),
+		}
+	})
+	register(func(op graph.DepthwiseInputGradOp, c *graph.Call) traits {
+		d := depthwiseOf(op.Of, c.Out[0].Shape, c.In[0].Shape)
+		return traits{
+			product: depthwiseProduct("-input-grad", c.In[1]),
+			rule:    reversed(c, depthwiseReach(d), func(before int) graph.Op { op.Of.Top = before; return op }),
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.depthwiseInput(d) },
+			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+				from, to := share(d.N*d.H, part, parts, 1)
+				kernel.DepthwiseGradInput(d, out[0], in[0], in[1], from, to)
+			}),
+		}
+	})
+	register(func(op graph.DepthwiseWeightGradOp, c *graph.Call) traits {
+		d := depthwiseOf(op.Of, c.In[0].Shape, c.In[1].Shape)
+		return traits{
+			product: depthwiseProduct("-weight-grad", c.Out[0]),
+			rule:    sumOverWindows(c, depthwiseReach(d), func(before int) graph.Op { op.Of.Top = before; return op }),
+			area: func(n, of int) area {
+				kh0, kh1, c0, c1 := shareTaps(d, n, of)
+				return areaOf(kh0*d.KW, kh1*d.KW, c0, c1, d.C)
+			},
+			blocks: func(k *conversion, adds bool, _ int) (kernelFunc, int) {
+				if !adds {
+					return nil, 0
+				}
+				return k.depthwiseWeight(d)
+			},
+			kernel: func(_ *step, accumulates bool, _ int) (kernelFunc, int) {
+				return func(_ *worker, in, out [][]float32, part, parts int) {
+					kh0, kh1, c0, c1 := shareTaps(d, part, parts)
+					kernel.DepthwiseGradWeight(d, out[0], in[0], in[1], accumulates, kh0, kh1, c0, c1)
+				}, 0
+			},
+		}
+	})
+}
+
+// convOf describes a convolution between images x and y with weight w.
+func convOf(win graph.Window, x, w, y graph.Shape) kernel.Conv {
+	return kernel.Conv{
+		N: x[0], H: x[1], W: x[2], C: x[3], KH: w[0], KW: w[1],
+		StrideH: win.SH, StrideW: win.SW, Top: win.Top, Left: win.Left,
+		OH: y[1], OW: y[2], O: y[3],
+	}
+}
+
+// depthwiseOf describes a depthwise convolution between images x and y.
+func depthwiseOf(op graph.DepthwiseOp, x, y graph.Shape) kernel.Depthwise {
+	return kernel.Depthwise{
+		N: x[0], H: x[1], W: x[2], C: x[3], KH: op.KH, KW: op.KW,
+		StrideH: op.SH, StrideW: op.SW, Dilation: op.Dilation, Top: op.Top, Left: op.Left,
+		OH: y[1], OW: y[2],
+	}
+}
+
+// shareTaps divides the weights of a depthwise convolution by channels if there are
+// enough, else by the kernel's rows.
+func shareTaps(d kernel.Depthwise, part, parts int) (kh0, kh1, c0, c1 int) {
+	if d.C >= parts*align {
+		c0, c1 = share(d.C, part, parts, align)
+		return 0, d.KH, c0, c1
+	}
+	kh0, kh1 = share(d.KH, part, parts, 1)
+	return kh0, kh1, 0, d.C
+}
+
+// convProduct is the product of a convolution with the output y and the weight w, or of a
+// gradient of these shapes.
+func convProduct(win graph.Window, gradient string, y, w graph.Shape) product {
+	kind := "conv"
+	switch {
+	case win.KH == 1 && win.KW == 1:
+		kind = "conv-1x1"
+	case win.KH == 3 && win.KW == 3 && win.SH == 1 && win.SW == 1:
+		kind = "conv-3x3"
+	}
+	return product{kind + gradient, min(y.Rows(), w[3], w[0]*w[1]*w[2]), []int{w[2], w[3]}}
+}
+
+// depthwiseProduct is one product of vectors of the channels for each tap.
+func depthwiseProduct(gradient string, w *graph.Node) product {
+	return product{"depthwise" + gradient, w.Shape.Last(), []int{w.Shape.Last()}}
+}

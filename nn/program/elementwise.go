@@ -1,0 +1,170 @@
+package program
+
+import (
+	"slices"
+
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+)
+
+func init() {
+	register(func(_ graph.AddOp, c *graph.Call) traits {
+		t := pointwise(c, func(s *step, b stretch) {
+			if s.act != nil {
+				kernel.AddRelu(b.out[0], b.in[0], b.in[1])
+			} else {
+				kernel.Add(b.out[0], b.in[0], b.in[1])
+			}
+		})
+		t.fuse, t.activation = fuseReLU, ofLosses(c)
+		return t
+	})
+	register(func(_ graph.SubOp, c *graph.Call) traits { return binary(c, kernel.Sub) })
+	register(func(_ graph.MulOp, c *graph.Call) traits { return binary(c, kernel.Mul) })
+	register(func(op graph.ScaleOp, c *graph.Call) traits {
+		t := unary(c, func(dst, x []float32) { kernel.Scale(dst, x, op.S) })
+		t.activation = ofLosses(c)
+		return t
+	})
+	register(func(op graph.ShiftOp, c *graph.Call) traits {
+		return unary(c, func(dst, x []float32) { kernel.Shift(dst, x, op.S) })
+	})
+	register(func(_ graph.CopyOp, c *graph.Call) traits {
+		t := unary(c, func(dst, x []float32) { copy(dst, x) })
+		t.blocks = asItIs
+		t.activation = func(s *storage) (is, known bool) { return s.activation(c.In[0]), true }
+		return t
+	})
+
+	register(func(_ graph.ExpOp, c *graph.Call) traits { return unary(c, kernel.Exp) })
+	register(func(_ graph.LogOp, c *graph.Call) traits { return unary(c, kernel.Log) })
+	register(func(_ graph.LogGradOp, c *graph.Call) traits { return binary(c, kernel.LogGrad) })
+	register(func(_ graph.SigmoidOp, c *graph.Call) traits { return unary(c, kernel.Sigmoid) })
+	register(func(_ graph.SigmoidGradOp, c *graph.Call) traits { return binary(c, kernel.SigmoidGrad) })
+	register(func(_ graph.TanhOp, c *graph.Call) traits { return unary(c, kernel.Tanh) })
+	register(func(_ graph.TanhGradOp, c *graph.Call) traits { return binary(c, kernel.TanhGrad) })
+	register(func(_ graph.ReLUOp, c *graph.Call) traits { return unary(c, kernel.Relu) })
+	register(func(_ graph.ReLUGradOp, c *graph.Call) traits { return binary(c, kernel.ReluGrad) })
+	register(func(_ graph.GELUOp, c *graph.Call) traits { return unary(c, kernel.Gelu) })
+	register(func(_ graph.GELUGradOp, c *graph.Call) traits { return binary(c, kernel.GeluGrad) })
+	register(func(op graph.ClipOp, c *graph.Call) traits {
+		return unary(c, func(dst, x []float32) { kernel.Clip(dst, x, op.Limit) })
+	})
+	register(func(op graph.ClipGradOp, c *graph.Call) traits {
+		return binary(c, func(dst, dy, x []float32) { kernel.ClipGrad(dst, dy, x, op.Limit) })
+	})
+	register(func(op graph.ElementwiseOp, c *graph.Call) traits {
+		f := op.F()
+		return unary(c, func(dst, x []float32) {
+			for i := range dst {
+				dst[i] = float32(f(float64(x[i])))
+			}
+		})
+	})
+	register(func(op graph.ElementwiseGradOp, c *graph.Call) traits {
+		derivative := op.Derivative()
+		return binary(c, func(dst, dy, x []float32) {
+			for i := range dst {
+				dst[i] = float32(float64(dy[i]) * derivative(float64(x[i])))
+			}
+		})
+	})
+
+	register(func(_ graph.AddBiasOp, c *graph.Call) traits {
+		return traits{elementwise: true, rule: ownRows(c), rows: func(*step) byRow {
+			rows, cols := matrix(c.In[0])
+			return byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
+				kernel.AddBias(b.out[0], b.in[0], b.in[1], b.n, cols, cols)
+			}}
+		}}
+	})
+	register(func(_ graph.ColumnSumOp, c *graph.Call) traits {
+		_, cols := matrix(c.In[0])
+		return traits{
+			rows: func(*step) byRow { return sumOfRows(c.In[0].Shape.Rows(), cols) },
+			rule: rule{Division: Partial, needs: sameRows, over: c.In[0]},
+			area: func(n, of int) area {
+				from, to := shareColumns(cols, n, of)
+				return areaOf(0, 1, from, to, cols)
+			},
+		}
+	})
+
+	register(func(op graph.DropoutOp, c *graph.Call) traits {
+		t := pointwise(c, func(s *step, b stretch) {
+			dropout(b.w, op, b.out[0], b.in[0], b.addend(s), perExample(c), b.first, s.within)
+		})
+		t.fuse = fuseAdd
+		return t
+	})
+	register(func(op graph.DropPathOp, c *graph.Call) traits {
+		return pointwise(c, func(_ *step, b stretch) { dropPath(b.w, op, b.out[0], b.in[0], perExample(c), b.first) })
+	})
+}
+
+// ofLosses says that a result is a loss, or a statistic, if no operand is an activation.
+func ofLosses(c *graph.Call) func(s *storage) (is, known bool) {
+	return func(s *storage) (is, known bool) { return false, s.Rounded && !slices.ContainsFunc(c.In, s.activation) }
+}
+
+// asItIs moves values that are stored alike as memory.
+func asItIs(k *conversion, _ bool, _ int) (kernelFunc, int) {
+	if k.in[0] != k.out[0] {
+		return nil, 0
+	}
+	return moveAll, 0
+}
+
+// moveAll moves an operand, whatever its elements.
+func moveAll(_ *worker, in, out [][]float32, part, parts int) {
+	from, to := share(len(out[0]), part, parts, align)
+	move(out[0][from:to], in[0][from:to])
+}
+
+// sumOfRows adds rows as one chain for each column.
+func sumOfRows(rows, cols int) byRow {
+	return byRow{rows: rows, in: []int{cols}, out: []int{0}, adds: true, run: func(b stretch) {
+		from, to := shareColumns(cols, b.part, b.parts)
+		kernel.ColSum(b.out[0][from:to], b.in[0][from:], b.n, to-from, cols)
+	}}
+}
+
+// dropout computes the elements of a micro-batch from first on, of which an example has
+// per, after so many others before them.
+func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first, before int) {
+	key := philox.KeyOf(w.env.Seed, op.Path)
+	for i := 0; i < len(dst); {
+		example, within := (first+i)/per, (first+i)%per
+		end := min(len(dst), i+per-within)
+		var addend []float32
+		if add != nil {
+			addend = add[i:end]
+		}
+		kernel.Dropout(dst[i:end], x[i:end], addend, op.Rate, key, w.env.Step, w.env.Example+uint64(example), before+within)
+		i = end
+	}
+}
+
+// perExample returns the number of elements of each example of a call's input.
+func perExample(c *graph.Call) int { return c.In[0].Elems() / c.In[0].Shape[0] }
+
+// dropPath computes the elements of a micro-batch from first on, of which an example has
+// per. It draws one number for each example.
+func dropPath(w *worker, op graph.DropPathOp, dst, x []float32, per, first int) {
+	rate := op.At(w.env.Step)
+	keep := float32(1 / (1 - rate))
+	key := philox.KeyOf(w.env.Seed, op.Path)
+	for i := 0; i < len(dst); {
+		example, within := (first+i)/per, (first+i)%per
+		end := min(len(dst), i+per-within)
+		index := w.env.Example + uint64(example)
+		word := philox.Block(key, [4]uint32{0, uint32(w.env.Step), uint32(index), uint32(w.env.Step>>32) ^ uint32(index>>32)<<16})[0]
+		if word < uint32(rate*(1<<32)) {
+			kernel.Zero(dst[i:end])
+		} else {
+			kernel.Scale(dst[i:end], x[i:end], keep)
+		}
+		i = end
+	}
+}

@@ -1,0 +1,142 @@
+package program
+
+import (
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/graph"
+)
+
+func init() {
+	register(func(op graph.MatMulOp, c *graph.Call) traits {
+		m, n, k := op.Dims(c)
+		t := traits{
+			product: product{"dense", min(m, n, k), []int{n, k}},
+			kernel: func(s *step, accumulates bool, threads int) (kernelFunc, int) {
+				return lowerMatMul(s, op, accumulates, threads)
+			},
+			blocks: func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.product(op, c, adds) },
+		}
+		if op.TransA { // k is the number of rows
+			t.product.widths = []int{m, n}
+		} else {
+			t.fuse = fuseBias
+		}
+		return t
+	})
+}
+
+// epilogue is the work of a matrix product on a block of C after its values are
+// final.
+type epilogue struct {
+	c, bias []float32
+	ldc     int
+	act     graph.Op // nil, ReLUOp or GELUOp
+}
+
+func (e *epilogue) block(i0, i1, j0, j1 int) {
+	c := e.c[i0*e.ldc+j0:]
+	switch e.act.(type) {
+	case graph.ReLUOp:
+		kernel.AddBiasRelu(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
+	case graph.GELUOp:
+		kernel.AddBiasGelu(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
+	default:
+		kernel.AddBias(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
+	}
+}
+
+// shareProduct cuts C, (m, n), along its longer side.
+func shareProduct(m, n, part, parts int) (i0, i1, j0, j1 int) {
+	if m >= n {
+		i0, i1 = share(m, part, parts, rowUnit)
+		return i0, i1, 0, n
+	}
+	j0, j1 = share(n, part, parts, colUnit)
+	return 0, m, j0, j1
+}
+
+func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kernelFunc, int) {
+	m, n, k := op.Dims(s.call)
+	ars, acs := k, 1
+	if op.TransA {
+		ars, acs = 1, m
+	}
+	brs, bcs := n, 1
+	if op.TransB {
+		brs, bcs = 1, k
+	}
+	var act graph.Op
+	if s.act != nil {
+		act = s.act.Op
+	}
+	fused := s.bias != nil
+	scratch := 0
+	for p := range threads {
+		i0, i1, j0, j1 := shareProduct(m, n, p, threads)
+		scratch = max(scratch, kernel.GemmScratch(i1-i0, j1-j0, k))
+	}
+	return func(w *worker, in, out [][]float32, p, parts int) {
+		i0, i1, j0, j1 := shareProduct(m, n, p, parts)
+		if i0 == i1 || j0 == j1 {
+			return
+		}
+		c := out[0][i0*n+j0:]
+		var block func(i0, i1, j0, j1 int)
+		if fused {
+			w.epi = epilogue{c: c, bias: in[2][j0:j1], ldc: n, act: act}
+			block = w.block
+		}
+		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)
+	}, scratch
+}
+
+// Parts of a product start at multiples of these, so that no thread has a
+// narrow tile in the middle.
+const rowUnit, colUnit = 14, 32
+
+// The blocks of a product: of C (rows, cols), and the terms of its sums that are
+// converted at once.
+const productRows, productCols, productTerms = 64, 128, 256
+
+// product lowers a matrix product by blocks of C, each of which is computed in float32
+// over all its terms before it is rounded. The chains go on from one block of terms to
+// the next.
+func (k *conversion) product(op graph.MatMulOp, c *graph.Call, accumulates bool) (kernelFunc, int) {
+	m, n, terms := op.Dims(c)
+	mb, nb, kb := min(m, productRows), min(n, productCols), min(terms, productTerms)
+	own := kernel.GemmScratch(mb, nb, kb)
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		i0, i1, j0, j1 := shareProduct(m, n, part, parts)
+		x := cutFloats(w.scratch[own:], mb*kb, kb*nb, mb*nb)
+		for j := j0; j < j1; j += nb {
+			cols := min(nb, j1-j)
+			for i := i0; i < i1; i += mb {
+				rows := min(mb, i1-i)
+				block, ld := x[2], cols
+				if k.out[0] == wide {
+					block, ld = out[0][i*n+j:], n
+				}
+				for p := 0; p < terms; p += kb {
+					depth := min(kb, terms-p)
+					ars, acs := k.in[0].factor(x[0], in[0], i, rows, m, p, depth, terms, op.TransA)
+					bcs, brs := k.in[1].factor(x[1], in[1], j, cols, n, p, depth, terms, !op.TransB)
+					kernel.Gemm(rows, cols, depth, x[0], ars, acs, x[1], brs, bcs, block, ld, p > 0 || accumulates, w.scratch[:own], nil)
+				}
+				if k.out[0] != wide {
+					k.out[0].storeRows(out[0], i*n+j, block, rows, cols, n)
+				}
+			}
+		}
+	}, own + mb*kb + kb*nb + mb*nb
+}
+
+// factor loads lines [line, line+count) of all, and of each the terms [p, p+depth) of
+// terms, in the order in which they are stored: by terms if across, else by lines. It
+// returns the distances from line to line and from term to term.
+func (f form) factor(dst, x []float32, line, count, all, p, depth, terms int, across bool) (lines, steps int) {
+	if across {
+		f.loadRows(dst, x, p*all+line, depth, count, all)
+		return 1, count
+	}
+	f.loadRows(dst, x, line*terms+p, count, depth, terms)
+	return depth, 1
+}

@@ -1,0 +1,133 @@
+package program
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/graph"
+)
+
+// What this package knows of an op is in one place: its entry, which a call of register adds
+// in the file of the op's family. Package graph has the ops' types, shapes and gradients, and
+// knows nothing of kernels, blocks or parts; so these are no methods of its ops.
+
+// kernelFunc computes one part of an instruction. Operands are in the order of
+// the step's inputs and outputs.
+type kernelFunc func(w *worker, in, out [][]float32, part, parts int)
+
+// traits is what is known of a call of an op. It needs kernel or rows; whatever else is
+// missing, the call is not, or does not do.
+type traits struct {
+	// kernel returns the kernel and the scratch that a thread needs, in floats. It adds to
+	// its outputs if accumulates is true, and starts from zero otherwise.
+	kernel func(s *step, accumulates bool, threads int) (kernelFunc, int)
+	// rows describes the call by rows, for kernels with and without conversions.
+	rows func(s *step) byRow
+	// blocks is kernel with the conversions of k, by blocks (bf16.go), where adds says that
+	// the outputs are accumulators. Without it, or if it returns nil, the call is converted
+	// by rows, or else with whole operands.
+	blocks func(k *conversion, adds bool, threads int) (kernelFunc, int)
+	// fuse lets the call's step take over the calls after it (fuse.go).
+	fuse fusion
+	// rule says how parts of images divide it (spatial.go), and area what a gradient of a
+	// weight computes as one of so many shares, the same for every part (turns.go).
+	rule rule
+	area func(share, shares int) area
+	// activation says whether the results have the dtype of activations (storage.go), where
+	// the op's inference does not know.
+	activation func(s *storage) (is, known bool)
+
+	product product // the matrix product that it is
+	scan    int     // the steps in which a scan reads its parameters and adds to its accumulators
+	// elementwise: see Instr.Elementwise.
+	elementwise bool
+	// reshapes: it leaves everything in its place, where that is the result's, too.
+	reshapes bool
+	// gathers: of its inputs, but for the second, it reads as much as it writes. scatters: of
+	// its result it writes as much as it reads.
+	gathers, scatters bool
+}
+
+// product says which kind of matrix product an op is, how large the smallest of its
+// dimensions is (see Instr.Product), and which widths a matrix unit pads.
+type product struct {
+	kind   string
+	least  int
+	widths []int
+}
+
+// ofWeight reports whether one of the operands is a weight, or its gradient.
+func (p product) ofWeight() bool { return p.kind != "" && p.kind != "attention" }
+
+var registry = map[reflect.Type]func(graph.Op, *graph.Call) traits{}
+
+// register adds the entry of a type of op: the traits of its calls.
+func register[O graph.Op](of func(op O, c *graph.Call) traits) {
+	registry[reflect.TypeFor[O]()] = func(op graph.Op, c *graph.Call) traits { return of(op.(O), c) }
+}
+
+// traitsOf returns what is known of a call.
+func traitsOf(c *graph.Call) *traits {
+	op := c.Op
+	if m, ok := op.(movedOp); ok {
+		op = m.moved
+	}
+	of := registry[reflect.TypeOf(op)]
+	if of == nil {
+		panic(fmt.Sprintf("program: no kernel for op %s", c.Op.Name()))
+	}
+	t := of(op, c)
+	return &t
+}
+
+// movedOp is an op on a part's rows: moved is the same op with another number of rows before
+// the first in its window.
+type movedOp struct {
+	graph.Op
+	moved graph.Op
+}
+
+// lower returns the kernel of a step and the scratch that a thread needs, in floats.
+func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
+	t := traitsOf(s.call)
+	if t.kernel == nil {
+		return t.rows(s).kernel(s, accumulates), 0
+	}
+	return t.kernel(s, accumulates, threads)
+}
+
+// plain is the kernel of an op that needs no scratch.
+func plain(fn kernelFunc) func(*step, bool, int) (kernelFunc, int) {
+	return func(*step, bool, int) (kernelFunc, int) { return fn, 0 }
+}
+
+func matrix(n *graph.Node) (rows, cols int) { return n.Shape.Rows(), n.Shape.Last() }
+
+// ints views as int32 a tensor of int32, which is in the arena like any other.
+func ints(x []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// shareColumns divides sums over columns.
+func shareColumns(columns, part, parts int) (from, to int) {
+	return share(columns, part, parts, align)
+}
+
+// fromZero adapts a kernel that adds to its outputs to outputs that are not
+// accumulators. The case is rare, and is not split over threads.
+func fromZero(clear bool, f kernelFunc) kernelFunc {
+	if !clear {
+		return f
+	}
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		if part > 0 {
+			return
+		}
+		for _, o := range out {
+			kernel.Zero(o)
+		}
+		f(w, in, out, 0, 1)
+	}
+}
