@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -34,16 +36,17 @@ func TestKilledChild(t *testing.T) {
 	}
 }
 
+// killedRun runs by the spec in dir.
 func killedRun(dir string, inProcesses bool) Reproducing {
-	r := Reproducing{Profile: "smoke", Only: []string{"breakdown"}, Out: dir}
+	r := Reproducing{Profile: "smoke", Spec: filepath.Join(dir, "spec.yaml"), Out: dir}
 	if inProcesses {
 		r.Executable = os.Args[0]
 	}
 	return r
 }
 
-// childProgress reports every step to the parent: that measuring has begun, and each
-// sample. It waits after each, so that also on a busy machine the parent kills within
+// childProgress reports every step to the parent, that measuring has begun and each sample,
+// and goes on when the parent lets it: however busy the machine is, it is killed within
 // the run and not after its last sample.
 type childProgress struct{ progress.Silent }
 
@@ -53,31 +56,58 @@ func (childProgress) Advance(string) { reportStep() }
 
 func reportStep() {
 	fmt.Println("step")
-	time.Sleep(60 * time.Millisecond)
+	_, _ = os.Stdin.Read(make([]byte, 1)) // an error: no parent holds it any more
 }
 
-// waitForSteps reads the output of childProgress until it has n steps or ends.
-func waitForSteps(out io.Reader, n int) {
-	for lines := bufio.NewScanner(out); n > 0 && lines.Scan(); {
-		if lines.Text() == "step" {
-			n--
+// killed is a process that a test kills.
+type killed struct {
+	*exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func startKilled(t *testing.T, dir string, inProcesses bool) *killed {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestKilledChild$")
+	c.Env = append(os.Environ(), killedDir+"="+dir)
+	if inProcesses {
+		c.Env = append(c.Env, killedInProcesses+"=yes")
+	}
+	in, inErr := c.StdinPipe()
+	out, outErr := c.StdoutPipe()
+	if err := errors.Join(inErr, outErr, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	return &killed{c, in, bufio.NewScanner(out)}
+}
+
+// steps returns when the process waits in its n-th step from here on, or has ended.
+func (k *killed) steps(n int) {
+	for k.out.Scan() {
+		if k.out.Text() != "step" {
+			continue
 		}
+		if n--; n == 0 {
+			return
+		}
+		k.goOn()
 	}
 }
+
+func (k *killed) goOn() { _, _ = k.in.Write([]byte{1}) } // an error: it has ended
 
 // A run that is killed ten times at random moments and then finished has all its
 // samples, and none twice; so has one whose rounds have processes of their own,
 // half of the times with the round's process killed instead.
 func TestKilledRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testkit.CI(t)
 	t.Run("one process", func(t *testing.T) { killRuns(t, false) })
 	t.Run("a process each round", func(t *testing.T) { killRuns(t, true) })
 }
 
 func killRuns(t *testing.T, inProcesses bool) {
 	dir := t.TempDir()
+	smallSpec(t, "breakdown", dir)
 	recordsDir := filepath.Join(dir, "records", "breakdown.jsonl")
 	size := func() int64 {
 		st, err := os.Stat(recordsDir)
@@ -91,27 +121,17 @@ func killRuns(t *testing.T, inProcesses bool) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	grew := 0
 	for i := range 10 {
-		child := exec.Command(os.Args[0], "-test.run=^TestKilledChild$")
-		child.Env = append(os.Environ(), killedDir+"="+dir)
-		if inProcesses {
-			child.Env = append(child.Env, killedInProcesses+"=yes")
-		}
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
 		before := size()
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		child := startKilled(t, dir, inProcesses)
 		steps := 1 + random.IntN(3)
 		if i < 3 {
 			steps = 2 // begun, and one sample: some runs must add to the records
 		}
-		waitForSteps(out, steps)
-		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+		child.steps(steps)
+		child.goOn() // to one sample more, at most
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 		if inProcesses && i%2 == 1 && killLastRound(t, dir, child.Process.Pid) {
-			_, _ = io.Copy(io.Discard, out) // it ends by itself
+			child.steps(100) // it ends by itself
 		} else {
 			_ = child.Process.Kill() // it may have ended
 		}
@@ -150,12 +170,8 @@ func killRuns(t *testing.T, inProcesses bool) {
 	}
 	// As many as an undisturbed run has.
 	whole := &said{}
-	log := records.New(records.Key{})
-	e, err := Load("breakdown")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log.Key = e.Key("smoke")
+	e := smallSpec(t, "breakdown", dir)
+	log := records.New(e.Key("smoke"))
 	if err := e.Measure(context.Background(), log, whole); err != nil {
 		t.Fatal(err)
 	}

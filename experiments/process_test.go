@@ -9,8 +9,8 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,6 +20,7 @@ import (
 
 	"gpipebench"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -64,15 +65,36 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// inFreshProcesses reproduces an experiment's smoke profile with the test's
-// binary for each round.
-func inFreshProcesses(t *testing.T, id, dir string) Reproducing {
+// smallSpec writes a spec of an experiment into dir, with a network that takes milliseconds
+// where its own has convolutions, and loads it.
+func smallSpec(t *testing.T, id, dir string) lab.Experiment {
 	t.Helper()
-	exe, err := os.Executable()
+	list := List()
+	own := list[slices.IndexFunc(list, func(d lab.Definition) bool { return d.ID == id })].Spec()
+	small := convolutional.ReplaceAllString(own, "{name: transformer-lm, layers: 6, dim: 16, ff: 64, heads: 1, vocab: 250, seq: 8}")
+	name := filepath.Join(dir, "spec.yaml")
+	if err := os.WriteFile(name, []byte(small), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := lab.ReadSpec(name, IDs())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Reproducing{Profile: "smoke", Only: []string{id}, Out: dir, Executable: exe}
+	e, err := Load(id, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+var convolutional = regexp.MustCompile(`\{name: (resnet101|amoebanetd)\b[^}]*\}`)
+
+// inFreshProcesses reproduces an experiment's smoke profile, of a small spec, with the
+// test's binary for each round.
+func inFreshProcesses(t *testing.T, id, dir string) Reproducing {
+	t.Helper()
+	smallSpec(t, id, dir)
+	return killedRun(dir, true)
 }
 
 func runQuietly(ctx context.Context, r Reproducing) (report *lab.Report, err error) {
@@ -114,10 +136,11 @@ func keysOf(t *testing.T, data []byte) []string {
 
 // A round has a process of its own, and leaves what it would leave without.
 func TestRoundsInProcesses(t *testing.T) {
+	ids := []string{"breakdown", "table3"}
 	if testing.Short() {
-		t.Skip("takes some seconds")
+		ids = ids[:1]
 	}
-	for _, id := range []string{"breakdown", "table3"} {
+	for _, id := range ids {
 		dir, whole := t.TempDir(), t.TempDir()
 		fresh, err := runQuietly(t.Context(), inFreshProcesses(t, id, dir))
 		if err != nil {
@@ -203,6 +226,7 @@ func TestRoundsRotate(t *testing.T) {
 // What a round's process does wrong is one line, and takes away nothing that is
 // there.
 func TestRoundProcessErrors(t *testing.T) {
+	testkit.CI(t)
 	for does, want := range map[string]string{
 		"fails":          "breakdown, round 0: its process ended early (exit status 1): out of paper",
 		"panics":         "breakdown, round 0: its process ended early (exit status 2): panic: runtime error: invalid memory address or nil pointer dereference",
@@ -263,14 +287,9 @@ func TestAdopt(t *testing.T) {
 // A round that was interrupted goes on in another process with what it lacks, by
 // the partition that it began with.
 func TestRoundGoesOn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
-	e, err := Load("breakdown")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.CI(t)
 	dir := t.TempDir()
+	e := smallSpec(t, "breakdown", dir)
 	name := filepath.Join(dir, "records", "breakdown.jsonl")
 	log, err := records.Open(name, e.Key("smoke"), false)
 	if err != nil {
@@ -278,7 +297,7 @@ func TestRoundGoesOn(t *testing.T) {
 	}
 	first := &timed.Sample{
 		Seconds: 1, F: [][]int64{make([]int64, 16), make([]int64, 16)}, R: [][]int64{make([]int64, 16), make([]int64, 16)}, B: [][]int64{make([]int64, 16), make([]int64, 16)},
-		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 34}, Peak: []int64{1, 1}, HighWater: []int64{1, 1},
+		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 7}, Peak: []int64{1, 1}, HighWater: []int64{1, 1},
 	}
 	if err := errors.Join(log.Add("K=2/round=0/step=0", 1, first), log.Close()); err != nil {
 		t.Fatal(err)
@@ -452,16 +471,9 @@ func TestKilledParent(t *testing.T) {
 		t.Skip("reads /proc")
 	}
 	dir := t.TempDir()
-	parent := exec.Command(os.Args[0], "-test.run=^TestKilledChild$")
-	parent.Env = append(os.Environ(), killedDir+"="+dir, killedInProcesses+"=yes")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waitForSteps(out, 2) // the beginning, and a sample
+	smallSpec(t, "breakdown", dir)
+	parent := startKilled(t, dir, true)
+	parent.steps(2) // the beginning, and a sample
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
 	_, sessions := recordsOf(t, dir, "breakdown")
@@ -479,7 +491,7 @@ func waitUntilGone(t *testing.T, id int) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	for range 600 {
+	for range 1200 { // a minute
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 		if err != nil {
 			return

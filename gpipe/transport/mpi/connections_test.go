@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gpipebench/gpipe/place"
@@ -104,7 +105,7 @@ func Drop(w *World) { w.drop() }
 
 // The conformance suite, with processes that are simulated.
 func TestSimulated(t *testing.T) {
-	transporttest.Run(t, transporttest.Suite{Real: true, Open: func(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cluster {
+	transporttest.Run(t, transporttest.Suite{Open: func(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cluster {
 		networks, stop := simulated(ranks)
 		ends, errs := make([]*sockets.End, ranks), make([]error, ranks)
 		each := func(do func(rank int) error) {
@@ -197,34 +198,36 @@ func TestBytes(t *testing.T) {
 // A writer is ahead of its reader by a window at most, and a deadline ends its waiting
 // and the reader's.
 func TestWindow(t *testing.T) {
-	a, b, _ := pair(t)
-	a.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	n, err := a.Write(make([]byte, 3*window))
-	if n != window || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%d bytes were written, %v, want %d and the deadline", n, err, window)
-	}
-	if _, err := io.ReadFull(b, make([]byte, n)); err != nil {
-		t.Fatal(err)
-	}
-	b.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-	if n, err := b.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%d, %v", n, err)
-	}
-	a.SetDeadline(time.Time{})
-	b.SetDeadline(time.Time{})
-	if n, err := a.Write(make([]byte, window)); n != window || err != nil {
-		t.Errorf("afterwards: %d, %v", n, err)
-	}
-	waits := make(chan error)
-	go func() {
-		_, err := a.Read(make([]byte, 1))
-		waits <- err
-	}()
-	time.Sleep(10 * time.Millisecond)
-	a.SetDeadline(time.Unix(1, 0))
-	if err := <-waits; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a, b, _ := pair(t)
+		a.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		n, err := a.Write(make([]byte, 3*window))
+		if n != window || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%d bytes were written, %v, want %d and the deadline", n, err, window)
+		}
+		if _, err := io.ReadFull(b, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+		b.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		if n, err := b.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%d, %v", n, err)
+		}
+		a.SetDeadline(time.Time{})
+		b.SetDeadline(time.Time{})
+		if n, err := a.Write(make([]byte, window)); n != window || err != nil {
+			t.Errorf("afterwards: %d, %v", n, err)
+		}
+		waits := make(chan error)
+		go func() {
+			_, err := a.Read(make([]byte, 1))
+			waits <- err
+		}()
+		synctest.Wait()
+		a.SetDeadline(time.Unix(1, 0))
+		if err := <-waits; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	})
 }
 
 // What was written before a close is read, then comes the end; writing there is an error.
@@ -254,38 +257,40 @@ func TestCloseOneSide(t *testing.T) {
 
 // A process that does not listen, or no longer, closes what others dial.
 func TestNobodyListens(t *testing.T) {
-	of, stop := simulated(2)
-	defer stop()
-	refused := func() {
+	synctest.Test(t, func(t *testing.T) {
+		of, stop := simulated(2)
+		defer stop()
+		refused := func() {
+			c, err := of[0].DialContext(t.Context(), "mpi", "mpi:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+		}
+		refused()
+		l, err := of[1].Listen(t.Context(), "mpi", "mpi:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := of[1].Listen(t.Context(), "mpi", "mpi:1"); err == nil {
+			t.Error("listens twice")
+		}
 		c, err := of[0].DialContext(t.Context(), "mpi", "mpi:1")
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
+		l.Close() // with a connection that was not accepted
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
-	}
-	refused()
-	l, err := of[1].Listen(t.Context(), "mpi", "mpi:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := of[1].Listen(t.Context(), "mpi", "mpi:1"); err == nil {
-		t.Error("listens twice")
-	}
-	c, err := of[0].DialContext(t.Context(), "mpi", "mpi:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(10 * time.Millisecond)
-	l.Close() // with a connection that was not accepted
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
-	refused()
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		refused()
+	})
 }
 
 // Addresses are those of other processes.
@@ -304,51 +309,55 @@ func TestAddresses(t *testing.T) {
 
 // When MPI fails, so do all connections, for its reason.
 func TestLibraryFails(t *testing.T) {
-	a, b, of := pair(t)
-	l, err := of[0].Listen(t.Context(), "mpi", "mpi:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.New("MPI_Isend: MPI_ERR_PROC_FAILED")
-	var all sync.WaitGroup
-	for _, wait := range []func() error{
-		func() error { _, err := a.Read(make([]byte, 1)); return err },
-		func() error { _, err := a.Write(make([]byte, 2*window)); return err },
-		func() error { _, err := l.Accept(); return err },
-		func() error { return of[0].othersPart(context.Background()) },
-	} {
-		all.Go(func() {
-			if err := wait(); !errors.Is(err, broken) {
-				t.Error(err)
-			}
-		})
-	}
-	time.Sleep(10 * time.Millisecond)
-	of[0].fail(broken)
-	all.Wait()
-	if _, err := of[0].DialContext(t.Context(), "mpi", "mpi:1"); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-	b.Close()
+	synctest.Test(t, func(t *testing.T) {
+		a, b, of := pair(t)
+		l, err := of[0].Listen(t.Context(), "mpi", "mpi:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("MPI_Isend: MPI_ERR_PROC_FAILED")
+		var all sync.WaitGroup
+		for _, wait := range []func() error{
+			func() error { _, err := a.Read(make([]byte, 1)); return err },
+			func() error { _, err := a.Write(make([]byte, 2*window)); return err },
+			func() error { _, err := l.Accept(); return err },
+			func() error { return of[0].othersPart(context.Background()) },
+		} {
+			all.Go(func() {
+				if err := wait(); !errors.Is(err, broken) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		of[0].fail(broken)
+		all.Wait()
+		if _, err := of[0].DialContext(t.Context(), "mpi", "mpi:1"); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+		b.Close()
+	})
 }
 
 // A process ends MPI when all others do, and waits no longer than its limit.
 func TestPart(t *testing.T) {
-	of, stop := simulated(3)
-	defer stop()
-	w := &World{of[0], 30 * time.Millisecond}
-	if err := w.Close(); err == nil || !strings.HasSuffix(err.Error(), "not all processes have ended their part within 30 ms") {
-		t.Error(err)
-	}
-	var all sync.WaitGroup
-	for _, n := range of[1:] {
-		all.Go(func() {
-			if err := (&World{n, time.Minute}).Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		of, stop := simulated(3)
+		defer stop()
+		w := &World{of[0], 30 * time.Millisecond}
+		if err := w.Close(); err == nil || !strings.HasSuffix(err.Error(), "not all processes have ended their part within 30 ms") {
+			t.Error(err)
+		}
+		var all sync.WaitGroup
+		for _, n := range of[1:] {
+			all.Go(func() {
+				if err := (&World{n, time.Minute}).Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
 
 // Without MPI in the program there is one line about how to get it.

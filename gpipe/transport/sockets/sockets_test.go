@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,9 +31,16 @@ var (
 
 var secret = []byte("a secret of this test's own")
 
-// freeAddress is a loopback address at which nothing listens.
+// freeAddress is a loopback address at which nothing listens: on Linux, where all of
+// 127.0.0.0/8 is this machine's, of a host that no other process asks for a port of.
 func freeAddress(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := [4]byte{127, 0, 0, 1}
+	if runtime.GOOS == "linux" {
+		rand.Read(host[1:])
+		host[1] |= 1
+		host[3] = host[3]%254 + 1
+	}
+	l, err := net.Listen("tcp", netip.AddrPortFrom(netip.AddrFrom4(host), 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,20 +133,6 @@ func TestNameless(t *testing.T) {
 	}
 }
 
-// noneLeft fails if goroutines are left at the end.
-func noneLeft(t *testing.T) func() {
-	before := runtime.NumGoroutine()
-	return func() {
-		for range 200 {
-			if runtime.NumGoroutine() <= before {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-	}
-}
-
 // What must be the same and is not ends the run on every rank with the same line.
 func TestFactsDiffer(t *testing.T) {
 	facts := []Fact{{"program", "1"}, {"--batch", "32"}}
@@ -151,7 +145,7 @@ func TestFactsDiffer(t *testing.T) {
 		{append(facts[:2:2], Fact{"x", "y"}), "states 3 facts, rank 0 2"},
 		{[]Fact{{"program", "1"}, {"--seed", "32"}}, "does not state its --batch"},
 	} {
-		defer noneLeft(t)()
+		defer transporttest.NoneLeft(t)()
 		_, errs := connect(Config{Size: 3, Address: unixAddress(t), Owner: stages(3), Facts: facts}, func(rank int, c *Config) {
 			if rank == 2 {
 				c.Facts = test.theirs
@@ -259,7 +253,7 @@ func TestLostWhileMeeting(t *testing.T) {
 
 // A rank that comes twice is refused; the run comes together without it.
 func TestRankComesTwice(t *testing.T) {
-	defer noneLeft(t)()
+	defer transporttest.NoneLeft(t)()
 	c := Config{Size: 3, Address: freeAddress(t), Secret: secret, Owner: stages(3)}
 	twice := make(chan error, 2)
 	ends := make([]*End, 3)
@@ -380,24 +374,20 @@ var strangers = map[string]func(conn net.Conn){
 // Strangers at any rank's port harm neither the coming together nor the run, also if
 // they keep their connections open.
 func TestStrangers(t *testing.T) {
-	defer noneLeft(t)()
+	defer transporttest.NoneLeft(t)()
 	address := freeAddress(t)
 	var held []net.Conn
 	come := func(to string, who map[string]func(net.Conn)) {
 		for name, f := range who {
-			var conn net.Conn
-			var err error
-			for range 200 {
-				if conn, err = net.Dial("tcp", to); err == nil {
-					break
-				}
+			conn, err := net.Dial("tcp", to)
+			for ; err != nil && t.Context().Err() == nil; conn, err = net.Dial("tcp", to) { // rank 0 does not listen yet
 				time.Sleep(5 * time.Millisecond)
 			}
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			held = append(held, conn)
-			conn.SetDeadline(time.Now().Add(2 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			f(conn)
 		}
 	}
@@ -493,7 +483,7 @@ func TestIdle(t *testing.T) {
 
 // A process that fails says why, and those that only hear of it do not wait.
 func TestFail(t *testing.T) {
-	defer noneLeft(t)()
+	defer transporttest.NoneLeft(t)()
 	ends, errs := connect(Config{Size: 3, Address: unixAddress(t), Owner: stages(3)}, nil)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -516,7 +506,7 @@ func TestFail(t *testing.T) {
 // A process that has ended its part has sent everything; only sessions that it does not
 // take part in fail.
 func TestLeaveEarly(t *testing.T) {
-	defer noneLeft(t)()
+	defer transporttest.NoneLeft(t)()
 	ends, errs := connect(Config{Size: 2, Address: freeAddress(t), Secret: secret, Owner: stages(2)}, nil)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)

@@ -65,9 +65,8 @@ func Run(t *testing.T, s Suite) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if s.Real {
-				before := runtime.NumGoroutine()
+				defer NoneLeft(t)()
 				s.run(t, c.ranks, 20*time.Millisecond, c.test)
-				settled(t, before)
 				return
 			}
 			synctest.Test(t, func(t *testing.T) { s.run(t, c.ranks, time.Hour, c.test) })
@@ -160,16 +159,19 @@ func filled(n int, seed float32) []float32 {
 	return x
 }
 
-// settled waits until there are no more goroutines than before.
-func settled(t *testing.T, before int) {
-	t.Helper()
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
-			return
+// NoneLeft returns a function that waits until there are no more goroutines than now.
+func NoneLeft(t *testing.T) func() {
+	before := runtime.NumGoroutine()
+	return func() {
+		t.Helper()
+		for range 6000 { // a minute
+			if runtime.NumGoroutine() <= before {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Millisecond)
+		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
 // Tensors on a line arrive in order and whole, whatever their number and sizes, also 0.
