@@ -6,7 +6,6 @@ import (
 	"embed"
 
 	"gpipebench/experiments/densify/accumulation"
-	"gpipebench/experiments/densify/accuracy"
 	"gpipebench/experiments/densify/measured"
 	"gpipebench/experiments/densify/scaling"
 	"gpipebench/experiments/densify/timelines"
@@ -26,6 +25,6 @@ var Paper = lab.Paper{
 		timelines.Definition,
 		scaling.Definition,
 		weak.Definition,
-		accuracy.Definition,
+		{ID: "densify-accuracy", New: lab.New[accuracy], Untimed: true},
 	},
 }.Embedded(folder)

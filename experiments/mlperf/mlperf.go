@@ -7,7 +7,6 @@ import (
 
 	"gpipebench/experiments/mlperf/bucketing"
 	"gpipebench/experiments/mlperf/bucketing/input"
-	"gpipebench/experiments/mlperf/epochs"
 	"gpipebench/experiments/mlperf/evaluation"
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
 	"gpipebench/experiments/mlperf/hoisting"
@@ -36,7 +35,7 @@ var Paper = lab.Paper{
 		updatemeasured.Definition,
 		summation.Definition,
 		summationmeasured.Definition,
-		epochs.Definition,
+		{ID: "lars-epochs", New: lab.New[epochs], Untimed: true},
 		evaluation.Definition,
 		evaluationmeasured.Definition,
 		rules.Definition,
