@@ -5,7 +5,6 @@ package mlperf
 import (
 	"embed"
 
-	"gpipebench/experiments/mlperf/bucketing"
 	"gpipebench/experiments/mlperf/bucketing/input"
 	"gpipebench/experiments/mlperf/evaluation"
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
@@ -44,7 +43,7 @@ var Paper = lab.Paper{
 		spatialemulated.Definition,
 		spatialbits.Definition,
 		maskrcnn.Definition,
-		bucketing.Definition,
+		{ID: "bucketing", New: lab.New[bucketing], Untimed: true},
 		input.Definition,
 		hoisting.Definition,
 		{ID: "gnmt-quality", Untimed: true},
