@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe"
-	"gpipebench/experiments/gpipe/stability"
 	"gpipebench/experiments/gpipe/table2"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -33,7 +32,7 @@ func TestSeedsNote(t *testing.T) {
 	}{
 		{table2.Definition, "\nseed: 1\n", "\nseed: 0\n", "x.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
 		{gpipe.Paper.Experiment("delayed-reduction"), "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
-		{stability.Definition, "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
+		{gpipe.Paper.Experiment("stability"), "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
 	} {
 		err := labtest.Refused(t, c.of, c.old, c.seed)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

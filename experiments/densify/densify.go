@@ -5,7 +5,6 @@ package densify
 import (
 	"embed"
 
-	"gpipebench/experiments/densify/accuracy"
 	"gpipebench/experiments/densify/measured"
 	"gpipebench/experiments/densify/timelines"
 	"gpipebench/experiments/densify/weak"
@@ -24,6 +23,6 @@ var Paper = lab.Paper{
 		timelines.Definition,
 		{ID: "densify-scaling", New: densifyScaling.New},
 		weak.Definition,
-		accuracy.Definition,
+		{ID: "densify-accuracy", New: lab.New[accuracy], Untimed: true},
 	},
 }.Embedded(folder)

@@ -6,16 +6,12 @@ import (
 
 	"gpipebench/experiments/gpipe/breakdown"
 	"gpipebench/experiments/gpipe/figure3"
-	"gpipebench/experiments/gpipe/quality"
 	"gpipebench/experiments/gpipe/sensitivity"
-	"gpipebench/experiments/gpipe/stability"
-	"gpipebench/experiments/gpipe/stability/threshold"
 	"gpipebench/experiments/gpipe/table1"
 	"gpipebench/experiments/gpipe/table2"
 	"gpipebench/experiments/gpipe/table2/amoebanet"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/gpipe/transfer"
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
@@ -41,12 +37,12 @@ var Paper = lab.Paper{
 		{ID: "consistency-scopes", Untimed: true, Command: "consistency"},
 		{ID: "precision", Untimed: true},
 		{ID: "delayed-reduction", New: newDelayedReduction},
-		stability.Definition,
-		threshold.Definition,
-		transfer.Definition,
+		{ID: "stability", New: lab.New[stability]},
+		{ID: "stability-threshold", New: lab.New[threshold], Untimed: true, Command: "stability"},
+		{ID: "transfer", New: lab.New[transfer], Untimed: true},
 		{ID: "learning"},
 		{ID: "translation"},
-		quality.Definition,
+		{ID: "translation-quality", New: lab.New[quality], Untimed: true},
 		{ID: "ablation", New: ablation.New},
 		validation.Definition,
 		{ID: "efficiency", New: efficiency.New},

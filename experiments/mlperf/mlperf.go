@@ -5,9 +5,7 @@ package mlperf
 import (
 	"embed"
 
-	"gpipebench/experiments/mlperf/bucketing"
 	"gpipebench/experiments/mlperf/bucketing/input"
-	"gpipebench/experiments/mlperf/epochs"
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
 	"gpipebench/experiments/mlperf/hoisting"
 	spatialemulated "gpipebench/experiments/mlperf/spatial/emulated"
@@ -29,7 +27,7 @@ var Paper = lab.Paper{
 		updatemeasured.Definition,
 		{ID: "gradient-summation", New: gradientSummation.New, Untimed: true},
 		summationmeasured.Definition,
-		epochs.Definition,
+		{ID: "lars-epochs", New: lab.New[epochs], Untimed: true},
 		{ID: "distributed-evaluation", New: distributedEvaluation.New, Untimed: true},
 		evaluationmeasured.Definition,
 		{ID: "bfloat16-rules", New: bfloat16Rules.New, Untimed: true},
@@ -38,7 +36,7 @@ var Paper = lab.Paper{
 		spatialemulated.Definition,
 		{ID: "spatial-bits", Untimed: true, Command: "spatial-partitioning"},
 		{ID: "mask-rcnn-partitioning", New: maskRCNNPartitioning.New, Command: "spatial-partitioning", Untimed: true},
-		bucketing.Definition,
+		{ID: "bucketing", New: lab.New[bucketing], Untimed: true},
 		input.Definition,
 		hoisting.Definition,
 		{ID: "gnmt-quality", Untimed: true},

@@ -309,7 +309,7 @@ tables:
   - id: whole
     caption: ["{steps} and {steps of blind} steps, {held-out pairs} pairs."]
     rows: languages
-    columns: [language, copy, dictionary, language-bleu, {is: language-bleu, of: blind, head: blind}]
+    columns: [language, copy, dictionary, language-nats, {is: language-nats, of: blind, head: blind}]
     notes: [repeated]
   - id: whole-yardsticks
     caption: ["."]
@@ -357,6 +357,12 @@ func TestWhole(t *testing.T) {
 		if err := log.Get(name, into); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if own, of := rows[2][3], lab.Fixed(blind.Eval.Loss, 4).Text; own == of || rows[2][4] != of {
+		t.Errorf("nats of all: %s, without sources %s, want those of the record, %s", own, rows[2][4], of)
+	}
+	if blind, network := x.Spec.Training(x.Spec.Profiles["smoke"], x.Spec.Arms[1], 1), x.Spec.Training(x.Spec.Profiles["smoke"], x.Spec.Arms[0], 1); !blind.EmptySource || network.EmptySource || network.HashAfter != 3 || blind.Steps != 4 {
+		t.Errorf("%+v and %+v", network, blind)
 	}
 	alone.WeightsSHA256 = strings.Repeat("0", 64)
 	add(t, log, "alone", 1, &alone)
@@ -436,6 +442,29 @@ func TestLanguagePanels(t *testing.T) {
 	}
 }
 
+// Each value is drawn, in the band of two deviations about the baseline's mean; the differences of a
+// pair are of the first less the second, within the margin.
+func TestDots(t *testing.T) {
+	x := mustRead(t, images)
+	r := &Reporting{Frame: &x.Spec.Frame, Size: x.Spec.Profiles["smoke"]}
+	for i, a := range x.Spec.Arms {
+		base := 60 + 10*float64(i)
+		r.Results = append(r.Results, &Result{ArmSpec: a, Trials: Trials{Runs: []*Trial{trial(base-1, 0, 0), trial(base+1, 0, 0)}}})
+	}
+	each := drawEach(r, x.Spec.Plot[0])[0].(*plot.DotPanel)
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+	if b := each.Band; !near(b.Lo, 60-2*math.Sqrt2) || !near(b.Hi, 60+2*math.Sqrt2) || b.Name != "two deviations" {
+		t.Errorf("band %+v", b)
+	}
+	if want := []string{"M=1", "M=2 all", "M=2\nreplica"}; !slices.Equal(each.Names, want) || !near(each.Groups[1][0], 69) {
+		t.Errorf("%q: %v, want %q", each.Names, each.Groups, want)
+	}
+	gaps := drawDifferences(r, x.Spec.Plot[1])[0].(*plot.DotPanel)
+	if len(gaps.Groups) != 1 || gaps.Names[0] != "all - replica" || !near(gaps.Groups[0][0], -10) || gaps.Band.Lo != -3 || gaps.Band.Hi != 3 || !gaps.Zero {
+		t.Errorf("%+v, %+v", gaps, gaps.Band)
+	}
+}
+
 // A verdict that is not about equivalence says where the interval of the difference is.
 func TestVerdictBySign(t *testing.T) {
 	x := mustRead(t, images, "verdict: {base: M = 1}", "verdict: {above: better, below: worse, neither: \"open with {seeds}\"}")
@@ -466,6 +495,16 @@ func TestRefused(t *testing.T) {
 		{images, "to: M=2 replica", "to: M=3 replica", "no arm"},
 		{images, "statistics, ", "statistic, ", `unknown "statistic"`},
 		{images, "rows: pairs\n", "rows: couples\n", `unknown "couples"`},
+		{images, "statistics, ", "bits, ", `"bits" means nothing in rows of arms`},
+		{images, "statistics, ", "chosen, ", `"chosen" means nothing in rows of arms`},
+		{images, "statistics, ", "bleu, ", `"bleu" means nothing in rows of arms`},
+		{images, "statistics, ", "{is: K, of: M=1}, ", "in rows of languages"},
+		{images, "draw: each", "draw: losses", "these records have none"},
+		{images, "differences, rows: pairs", "differences, rows: pilots", "want arms or pairs"},
+		{images, "discard: nothing", "discard: nothing\nmetric: BLEU", "want data of translators"},
+		{whole, "[arm, curve-step", "[arm, yardstick, curve-step", `"yardstick" means nothing in rows of curve`},
+		{whole, "of: blind", "of: alone", "an arm that repeats none"},
+		{whole, "    data: {invented: {languages: 2, pairs: 200}, held_out: 8}\n", "", "want data of translators"},
 		{images, "rows: pairs\n", "rows: curve\n", "these records have none"},
 		{images, "{margin}, level", "{edge}, level", "{edge} stands for nothing"},
 		{images, "verdict: {base: M = 1}", "verdict: {above: 'by {much}'}", "{much} stands for nothing"},

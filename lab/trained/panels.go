@@ -22,6 +22,9 @@ var panels = map[string]Panel{
 	"losses":      drawLosses,
 }
 
+// drawsWhole says which of these draw whole records, and which outcomes.
+var drawsWhole = map[string]bool{"each": false, "differences": false, "bits": true, "languages": true, "losses": true}
+
 // axis is an arm's name in a plot.
 func (r *Result) axis() string { return cmp.Or(strings.Join(r.Axis, "\n"), r.ArmSpec.Name) }
 

@@ -250,6 +250,8 @@ func (f *Frame) Named(name string) int {
 	return slices.IndexFunc(f.Arms, func(a ArmSpec) bool { return a.Name == name })
 }
 
+var errNoData = errors.New("want data of translators in every profile")
+
 var errPilot = errors.New("want other seeds than the pilots'")
 
 func (f *Frame) checkProfile(p Size) *lab.Problem {
@@ -310,8 +312,15 @@ var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
 
 // checkShown refuses words that tables, texts and the plot have and that mean nothing.
 func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.Problem {
+	translated := true
+	for _, size := range f.Profiles {
+		translated = translated && size.Data != nil
+	}
 	if _, ok := metrics[f.Metric]; !ok {
 		return lab.At(fmt.Errorf("unknown %q: want %v", f.Metric, slices.Sorted(maps.Keys(metrics))), "metric")
+	}
+	if f.Metric == "BLEU" && !translated {
+		return lab.At(errNoData, "metric")
 	}
 	known := placeholders(&Reporting{Frame: f, Results: []*Result{{Trials: Trials{Runs: []*Trial{{}}}}}})
 	text := func(s string, path ...string) *lab.Problem {
@@ -329,11 +338,14 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 	}
 	for i, t := range f.Tables {
 		at := []string{"tables", fmt.Sprint(i)}
-		if _, ok := rows[cmp.Or(t.Rows, "arms")]; !ok {
+		kind := cmp.Or(t.Rows, "arms")
+		switch of, ok := rows[kind]; {
+		case !ok:
 			return lab.At(fmt.Errorf("unknown %q: want %v", t.Rows, slices.Sorted(maps.Keys(rows))), append(at, "rows")...)
-		}
-		if f.Whole != (rows[cmp.Or(t.Rows, "arms")].whole) {
-			return lab.At(fmt.Errorf("%q: these records have none", cmp.Or(t.Rows, "arms")), append(at, "rows")...)
+		case f.Whole != of.whole:
+			return lab.At(fmt.Errorf("%q: these records have none", kind), append(at, "rows")...)
+		case kind == "languages" && !translated:
+			return lab.At(errNoData, append(at, "rows")...)
 		}
 		for _, s := range t.Caption {
 			if p := text(s, append(at, "caption")...); p != nil {
@@ -348,8 +360,10 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 			switch {
 			case !ok:
 				return lab.At(fmt.Errorf("unknown %q: want %v", c.Is, slices.Sorted(maps.Keys(words))), at...)
-			case c.Of != "" && f.Named(c.Of) < 0:
-				return lab.At(fmt.Errorf("no arm %q", c.Of), at...)
+			case !f.fits(c.Is, kind), c.Is == "bleu" && !translated:
+				return lab.At(fmt.Errorf("%q means nothing in rows of %s", c.Is, kind), at...)
+			case c.Of != "" && (kind != "languages" || f.Named(c.Of) < 0 || f.Arms[f.Named(c.Of)].Repeats != ""):
+				return lab.At(fmt.Errorf("%q: want an arm that repeats none, in rows of languages", c.Of), at...)
 			case heads[head]:
 				return lab.At(fmt.Errorf("two columns %q", head), at...)
 			}
@@ -365,8 +379,14 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 		}
 	}
 	for i, d := range f.Plot {
-		if _, ok := panels[d.Draw]; !ok {
+		_, known := panels[d.Draw]
+		switch wants, own := drawsWhole[d.Draw]; {
+		case !known:
 			return lab.At(fmt.Errorf("unknown %q: want %v", d.Draw, slices.Sorted(maps.Keys(panels))), "plot", fmt.Sprint(i), "draw")
+		case own && wants != f.Whole, d.Draw == "languages" && !translated:
+			return lab.At(fmt.Errorf("%q: these records have none", d.Draw), "plot", fmt.Sprint(i), "draw")
+		case d.Rows != "" && d.Rows != "arms" && d.Rows != "pairs":
+			return lab.At(errors.New("want arms or pairs"), "plot", fmt.Sprint(i), "rows")
 		}
 	}
 	return nil

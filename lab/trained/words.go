@@ -3,6 +3,7 @@ package trained
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gpipebench/gpipe"
 	"gpipebench/internal/stats"
@@ -39,6 +40,26 @@ func (at Row) batch(r *Reporting) int {
 // micro is the size of a micro-batch of one replica, the largest if they are not alike.
 func (at Row) micro(r *Reporting) int {
 	return gpipe.MicroBatchSizes(at.batch(r), at.Own.Setup.MicroBatches)[0]
+}
+
+// needed are the words that mean something only of outcomes, of whole records, or in some rows.
+var needed = map[string][]string{
+	"outcome":    {"accuracy", "sd", "held-out", "bleu", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out"},
+	"pilots":     {"pilot-rate", "pilot-held-out", "chosen"},
+	"whole":      {"task", "steps", "bits", "accuracy-at-end", "weights"},
+	"yardsticks": {"yardstick", "yardstick-bits", "over-yardstick"},
+	"curve":      {"curve-step", "curve-loss"},
+	"languages":  {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
+}
+
+// fits reports whether a word means something in rows of some kind.
+func (f *Frame) fits(word, rows string) bool {
+	for needs, words := range needed {
+		if slices.Contains(words, word) {
+			return needs == rows || needs == "whole" && f.Whole || needs == "outcome" && !f.Whole
+		}
+	}
+	return true
 }
 
 // words are the columns of this kind.

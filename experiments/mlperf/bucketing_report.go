@@ -1,4 +1,4 @@
-package bucketing
+package mlperf
 
 import (
 	"fmt"
@@ -29,10 +29,10 @@ func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 	return r, err
 }
 
-// part is a share that is not in a whole.
-func part(of, whole int64) float64 { return 1 - float64(of)/float64(whole) }
+// bucketingPart is a share that is not in a whole.
+func bucketingPart(of, whole int64) float64 { return 1 - float64(of)/float64(whole) }
 
-func (b *bucketing) epochTable(log *records.Log, p profile) (*lab.Table, plot.Axes, error) {
+func (b *bucketing) epochTable(log *records.Log, p bucketingProfile) (*lab.Table, plot.Axes, error) {
 	t := &lab.Table{ID: b.ID(), Title: b.Title(), Caption: []string{
 		fmt.Sprintf("An epoch of %d pairs of the invented language in mini-batches of %d. Positions are places for tokens, of both sides; a replica's part of a mini-batch is padded to its own longest sentences, and a step takes as long as the part with the most positions.", p.Counted.Pairs, p.Counted.Batch),
 		"Padding: of all positions of the parts. Imbalance: positions of the largest part over those of the mean part. Padding and waiting: what no token is computed in, of a step's time on all replicas. Steps: their time over that of the first row's with as many replicas. Against one host: the same over that of the row with one host and the same window. Shape: padding in the shapes of compiled programs.",
@@ -44,7 +44,7 @@ func (b *bucketing) epochTable(log *records.Log, p profile) (*lab.Table, plot.Ax
 	for _, r := range b.Spec.Replicas {
 		series = append(series, plot.BarSeries{Name: fmt.Sprintf("R = %d", r)})
 	}
-	read := func(w way) (f figures, err error) { return f, log.Get(epochOf(w), &f) }
+	read := func(w bucketingWay) (f bucketingFigures, err error) { return f, log.Get(bucketingEpochOf(w), &f) }
 	first, err := read(b.Spec.Ways[0])
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +64,7 @@ func (b *bucketing) epochTable(log *records.Log, p profile) (*lab.Table, plot.Ax
 			window = w.Window
 		}
 		for i, r := range b.Spec.Replicas {
-			over := func(base figures) lab.Value {
+			over := func(base bucketingFigures) lab.Value {
 				return lab.Fixed(float64(f.Slowest[r])/float64(f.Tokens)*float64(base.Tokens)/float64(base.Slowest[r]), 3)
 			}
 			against, paper := lab.Absent, lab.Absent
@@ -74,9 +74,9 @@ func (b *bucketing) epochTable(log *records.Log, p profile) (*lab.Table, plot.Ax
 			if w.Apart {
 				paper = lab.Value{Text: "+" + b.Spec.Paper.Text + "%", Numbers: []float64{1 + b.Spec.Paper.Value/100}}
 			}
-			waste := part(f.Tokens, f.Slowest[r])
-			t.Add(w.Name, window, max(w.Hosts, 1), r, lab.Percent(part(f.Tokens, f.Parts[r]), 1), lab.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),
-				lab.Percent(waste, 1), over(first), against, paper, lab.Percent(part(f.Tokens, f.Shaped), 1))
+			waste := bucketingPart(f.Tokens, f.Slowest[r])
+			t.Add(w.Name, window, max(w.Hosts, 1), r, lab.Percent(bucketingPart(f.Tokens, f.Parts[r]), 1), lab.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),
+				lab.Percent(waste, 1), over(first), against, paper, lab.Percent(bucketingPart(f.Tokens, f.Shaped), 1))
 			series[i].Add(100 * waste)
 		}
 	}
@@ -84,18 +84,18 @@ func (b *bucketing) epochTable(log *records.Log, p profile) (*lab.Table, plot.Ax
 	return t, bars, nil
 }
 
-// made are a way's trainings.
-type made struct {
-	figures
+// bucketingMade are a way's trainings.
+type bucketingMade struct {
+	bucketingFigures
 	epochs    []float64 // of each seed; what is not reached counts as all epochs
 	positions []float64 // that these have
 	reached   int
 	params    int64
 }
 
-func (b *bucketing) read(log *records.Log, p profile, a trained.Arm) (*made, error) {
-	m := &made{}
-	if err := log.Get(trainedOn(*b.way(a.Name)), &m.figures); err != nil {
+func (b *bucketing) read(log *records.Log, p bucketingProfile, a trained.Arm) (*bucketingMade, error) {
+	m := &bucketingMade{}
+	if err := log.Get(bucketingTrainedOn(*b.way(a.Name)), &m.bucketingFigures); err != nil {
 		return nil, err
 	}
 	for _, seed := range p.Seeds {
@@ -115,9 +115,9 @@ func (b *bucketing) read(log *records.Log, p profile, a trained.Arm) (*made, err
 	return m, nil
 }
 
-func (b *bucketing) trainedTable(log *records.Log, p profile) (*lab.Table, plot.Axes, error) {
+func (b *bucketing) trainedTable(log *records.Log, p bucketingProfile) (*lab.Table, plot.Axes, error) {
 	dots := &plot.DotPanel{Title: "epochs to the accuracy", Y: "epochs", Zero: true}
-	var all []*made
+	var all []*bucketingMade
 	for _, a := range b.arms(p) {
 		m, err := b.read(log, p, a)
 		if err != nil {
@@ -138,9 +138,9 @@ func (b *bucketing) trainedTable(log *records.Log, p profile) (*lab.Table, plot.
 			if i == 0 {
 				return lab.Absent
 			}
-			return geometric(own, base)
+			return bucketingGeometric(own, base)
 		}
-		t.Add(b.Spec.Trained[i], lab.Joined("%v of %v", m.reached, len(p.Seeds)), lab.Percent(part(m.Tokens, m.Longest), 1),
+		t.Add(b.Spec.Trained[i], lab.Joined("%v of %v", m.reached, len(p.Seeds)), lab.Percent(bucketingPart(m.Tokens, m.Longest), 1),
 			lab.Mean(m.epochs, 1), lab.SD(m.epochs, 1), against(m.epochs, all[0].epochs), lab.Fixed(stats.Sampled(m.positions).Mean/1e6, 2), against(m.positions, all[0].positions))
 		if m.reached < len(p.Seeds) {
 			t.Notes = []string{"A training that has not reached the accuracy counts as one with all epochs, which is too few."}
@@ -149,8 +149,8 @@ func (b *bucketing) trainedTable(log *records.Log, p profile) (*lab.Table, plot.
 	return t, dots, nil
 }
 
-// geometric is the geometric mean of ratios, with its 95% interval if there is one.
-func geometric(own, base []float64) lab.Value {
+// bucketingGeometric is the geometric mean of ratios, with its 95% interval if there is one.
+func bucketingGeometric(own, base []float64) lab.Value {
 	logs := make([]float64, len(own))
 	for i := range own {
 		logs[i] = math.Log(own[i] / base[i])

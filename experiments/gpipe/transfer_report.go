@@ -1,4 +1,4 @@
-package transfer
+package gpipe
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 	"gpipebench/lab/trained"
 )
 
-// results are a log's trainings by arm.
-type results struct {
+// transferResults are a log's trainings by arm.
+type transferResults struct {
 	pretraining            trained.Trials
 	tuned, scratch, longer []trained.Trials // by set
 }
 
-func (x *transfer) results(log *records.Log, p profile) (r results, err error) {
+func (x *transfer) results(log *records.Log, p transferProfile) (r transferResults, err error) {
 	a := x.arms(p, "")
 	read := func(arms []trained.Arm) (all []trained.Trials) {
 		if err == nil {
@@ -37,12 +37,12 @@ func (x *transfer) results(log *records.Log, p profile) (r results, err error) {
 
 // gains returns by how many percentage points the fine-tuned networks of a set are more
 // accurate than others, by seed.
-func (r results) gains(set int, others []trained.Trials) []float64 {
+func (r transferResults) gains(set int, others []trained.Trials) []float64 {
 	return stats.Differences(r.tuned[set].Accuracies(), others[set].Accuracies())
 }
 
 // mean returns the mean of gains over all sets, by seed.
-func (r results) mean(others []trained.Trials) []float64 {
+func (r transferResults) mean(others []trained.Trials) []float64 {
 	mean := make([]float64, len(r.pretraining.Runs))
 	for i := range r.tuned {
 		for j, gain := range r.gains(i, others) {
@@ -75,7 +75,7 @@ func (x *transfer) Report(log, reference *records.Log) (*lab.Report, error) {
 }
 
 // table is the paper's Table 4, with what is from scratch beside it.
-func (x *transfer) table(log *records.Log, p profile, r results) (*lab.Table, error) {
+func (x *transfer) table(log *records.Log, p transferProfile, r transferResults) (*lab.Table, error) {
 	flops, err := x.flops(p)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (x *transfer) beside(table *lab.Table, log, reference *records.Log) {
 
 // verdict says on which sets the pretrained network is better than that from scratch in
 // as many steps.
-func (r results) verdict(p profile) string {
+func (r transferResults) verdict(p transferProfile) string {
 	says := map[int][]string{}
 	for i, s := range p.To {
 		sign := stats.Sampled(r.gains(i, r.scratch)).Sign()
@@ -161,7 +161,7 @@ func (r results) verdict(p profile) string {
 }
 
 // panels draws the accuracies and the gains by set.
-func (r results) panels(p profile) []plot.Axes {
+func (r transferResults) panels(p transferProfile) []plot.Axes {
 	bars := &plot.BarPanel{Title: "accuracy, mean over seeds", Y: "test images (%)"}
 	gains := &plot.DotPanel{Title: "pretrained - from scratch, pairs of one seed", Y: "percentage points", Zero: true}
 	for _, o := range []struct {

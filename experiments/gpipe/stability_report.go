@@ -1,4 +1,4 @@
-package stability
+package gpipe
 
 import (
 	"cmp"
@@ -12,21 +12,21 @@ import (
 	"gpipebench/lab/records"
 )
 
-// outcome is a variant's runs, by seed.
-type outcome struct {
-	Variant
-	runs     []*record
+// stabilityOutcome is a variant's runs, by seed.
+type stabilityOutcome struct {
+	stabilityVariant
+	runs     []*stabilityRecord
 	diverged []int // step, 0: it did not
 }
 
 // failures are the steps at which runs diverged.
-func (o *outcome) failures() []int {
+func (o *stabilityOutcome) failures() []int {
 	return slices.DeleteFunc(slices.Clone(o.diverged), func(step int) bool { return step == 0 })
 }
 
 // values is what of gives for every run, as the median and, of several, the
 // range.
-func (o *outcome) values(of func(*record) float64) lab.Value {
+func (o *stabilityOutcome) values(of func(*stabilityRecord) float64) lab.Value {
 	var vs []float64
 	for _, r := range o.runs {
 		if len(r.Losses) > 0 && len(r.Probes) > 0 {
@@ -37,32 +37,32 @@ func (o *outcome) values(of func(*record) float64) lab.Value {
 	case 0:
 		return lab.Absent
 	case 1:
-		return short(vs[0])
+		return stabilityShort(vs[0])
 	}
-	return lab.Joined("%v %v", short(stats.Median(vs)), lab.Interval(short(slices.Min(vs)), short(slices.Max(vs))))
+	return lab.Joined("%v %v", stabilityShort(stats.Median(vs)), lab.Interval(stabilityShort(slices.Min(vs)), stabilityShort(slices.Max(vs))))
 }
 
-// short is a value in three digits, or without a fraction.
-func short(v float64) lab.Value {
+// stabilityShort is a value in three digits, or without a fraction.
+func stabilityShort(v float64) lab.Value {
 	if v >= 1000 {
 		return lab.Fixed(v, 0)
 	}
 	return lab.Number("%.3g", v)
 }
 
-// most is the largest of what of gives for a run's probes, of one or more.
-func most(of func(probed) float64) func(*record) float64 {
-	return func(r *record) float64 {
-		return of(slices.MaxFunc(r.Probes, func(a, b probed) int { return cmp.Compare(of(a), of(b)) }))
+// stabilityMost is the largest of what of gives for a run's probes, of one or more.
+func stabilityMost(of func(stabilityProbed) float64) func(*stabilityRecord) float64 {
+	return func(r *stabilityRecord) float64 {
+		return of(slices.MaxFunc(r.Probes, func(a, b stabilityProbed) int { return cmp.Compare(of(a), of(b)) }))
 	}
 }
 
-func (s *stability) outcomes(log *records.Log, p size) ([]*outcome, error) {
-	var all []*outcome
+func (s *stability) outcomes(log *records.Log, p stabilitySize) ([]*stabilityOutcome, error) {
+	var all []*stabilityOutcome
 	for _, v := range s.Spec.Variants {
-		o := &outcome{Variant: v}
+		o := &stabilityOutcome{stabilityVariant: v}
 		for _, seed := range p.AllSeeds() {
-			r := &record{}
+			r := &stabilityRecord{}
 			if err := log.Get(v.sample(seed), r); err != nil {
 				return nil, err
 			}
@@ -79,7 +79,7 @@ func (s *stability) outcomes(log *records.Log, p size) ([]*outcome, error) {
 }
 
 // verdict says in one line whether it came out as the paper says.
-func (s *stability) verdict(all []*outcome) string {
+func (s *stability) verdict(all []*stabilityOutcome) string {
 	var parts []string
 	held, failed := false, true
 	for _, o := range all {
@@ -133,12 +133,12 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 	for _, o := range all {
 		failures := o.failures()
 		table.Add(o.Name, lab.Joined("%v of %v", len(failures), len(o.runs)), lab.Ints(", ", failures),
-			o.values(func(r *record) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
-			o.values(func(r *record) float64 { return r.HeldOut }),
-			o.values(func(r *record) float64 { return slices.Max(r.GradNorms) }),
-			o.values(most(func(p probed) float64 { return p.Largest })),
-			o.values(most(func(p probed) float64 { return p.Hidden })),
-			o.values(most(func(p probed) float64 { return p.Logits })))
+			o.values(func(r *stabilityRecord) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
+			o.values(func(r *stabilityRecord) float64 { return r.HeldOut }),
+			o.values(func(r *stabilityRecord) float64 { return slices.Max(r.GradNorms) }),
+			o.values(stabilityMost(func(p stabilityProbed) float64 { return p.Largest })),
+			o.values(stabilityMost(func(p stabilityProbed) float64 { return p.Hidden })),
+			o.values(stabilityMost(func(p stabilityProbed) float64 { return p.Logits })))
 		for i, r := range o.runs {
 			every := max(1, len(r.Probes)/20)
 			from := 0
@@ -146,10 +146,10 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 				p := r.Probes[k]
 				var loss, norm lab.Value
 				if to := min(p.Step, len(r.Losses)); to > from {
-					loss, norm = short(stats.Mean(r.Losses[from:to])), short(stats.Mean(r.GradNorms[from:to]))
+					loss, norm = stabilityShort(stats.Mean(r.Losses[from:to])), stabilityShort(stats.Mean(r.GradNorms[from:to]))
 					from = to
 				}
-				curve.Add(o.Name, profile.AllSeeds()[i], p.Step, loss, norm, short(p.Largest), short(p.Hidden), short(p.Logits))
+				curve.Add(o.Name, profile.AllSeeds()[i], p.Step, loss, norm, stabilityShort(p.Largest), stabilityShort(p.Hidden), stabilityShort(p.Logits))
 			}
 		}
 	}
@@ -159,28 +159,28 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 
 // panels show what the runs went through, for each variant the median over seeds within
 // the range, and where each ended.
-func (s *stability) panels(all []*outcome) []plot.Axes {
+func (s *stability) panels(all []*stabilityOutcome) []plot.Axes {
 	d := s.Spec.Diverges
 	// A point is a mean of the last losses, which is what a run is judged by.
-	judged := func(r *record) (line []plot.Point) {
+	judged := func(r *stabilityRecord) (line []plot.Point) {
 		for i := range r.Losses {
 			line = append(line, plot.Point{X: float64(i + 1), Y: stats.Mean(r.Losses[max(0, i+1-d.Window) : i+1])})
 		}
 		return line
 	}
-	norms := func(r *record) []plot.Point {
+	norms := func(r *stabilityRecord) []plot.Point {
 		line, _ := plot.Binned(r.GradNorms, plot.Curve/2)
 		return line
 	}
-	probes := func(of func(probed) float64) func(*record) []plot.Point {
-		return func(r *record) (line []plot.Point) {
+	probes := func(of func(stabilityProbed) float64) func(*stabilityRecord) []plot.Point {
+		return func(r *stabilityRecord) (line []plot.Point) {
 			for _, p := range r.Probes {
 				line = append(line, plot.Point{X: float64(p.Step), Y: of(p)})
 			}
 			return line
 		}
 	}
-	lines := func(p plot.LinePanel, of func(*record) []plot.Point) plot.LinePanel {
+	lines := func(p plot.LinePanel, of func(*stabilityRecord) []plot.Point) plot.LinePanel {
 		p.X = "step"
 		for _, o := range all {
 			var runs [][]plot.Point
@@ -207,8 +207,8 @@ func (s *stability) panels(all []*outcome) []plot.Axes {
 			Title: "training", Y: fmt.Sprintf("loss, mean of %d steps (nats)", d.Window), Logarithmic: true, Levels: []plot.Level{{Name: "above:\ndiverges", Y: d.Loss}},
 		}, judged),
 		ends,
-		lines(plot.LinePanel{Title: "logits, before clipping", Y: "largest |logit|", Logarithmic: true}, probes(func(p probed) float64 { return p.Largest })),
+		lines(plot.LinePanel{Title: "logits, before clipping", Y: "largest |logit|", Logarithmic: true}, probes(func(p stabilityProbed) float64 { return p.Largest })),
 		lines(plot.LinePanel{Title: "gradients", Y: "norm", Logarithmic: true}, norms),
-		lines(plot.LinePanel{Title: "sharpness of the last states", Y: "kurtosis", Logarithmic: true, Levels: []plot.Level{{Name: "normal\nvalues", Y: 3}}}, probes(func(p probed) float64 { return p.Hidden })),
+		lines(plot.LinePanel{Title: "sharpness of the last states", Y: "kurtosis", Logarithmic: true, Levels: []plot.Level{{Name: "normal\nvalues", Y: 3}}}, probes(func(p stabilityProbed) float64 { return p.Hidden })),
 	}
 }

@@ -1,4 +1,4 @@
-package quality
+package gpipe
 
 import (
 	"context"
@@ -20,22 +20,22 @@ import (
 	"gpipebench/train"
 )
 
-// madeUp is a log of made-up scores: of(arm, seed) are BLEU and nats of the first
+// qualityMadeUp is a log of made-up scores: of(arm, seed) are BLEU and nats of the first
 // language, or of the only one; those of the next have 1 less and 0.1 more, and so on, and
 // half as many pairs; a network of one language has 33 pairs of it.
-func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed int) (bleu, nats float64)) *records.Log {
+func qualityMadeUp(t *testing.T, q *quality, profile string, of func(arm string, seed int) (bleu, nats float64)) *records.Log {
 	t.Helper()
 	log := records.New(q.Key(profile))
 	p := q.Spec.Profiles[profile]
 	names := p.Data.Names()
-	without := baselines{Copy: make([]float64, len(names)), Dictionary: make([]float64, len(names))}
-	if err := log.Add(withoutNetwork, 1, without); err != nil {
+	without := qualityBaselines{Copy: make([]float64, len(names)), Dictionary: make([]float64, len(names))}
+	if err := log.Add(qualityWithoutNetwork, 1, without); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range q.arms(p) {
 		for j, seed := range p.AllSeeds() {
 			bleu, nats := of(a.Name, j)
-			r := trial{Trial: trained.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
+			r := qualityTrial{Trial: trained.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
 			for l, name := range names {
 				pairs := 1000 >> l
 				if a.of != "" {
@@ -55,9 +55,9 @@ func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed i
 
 // Three seeds that swing by 1, 0 and -1 BLEU: a difference of means has a deviation of 1
 // and an interval of 2.48 to either side (Student's t, 2 degrees of freedom, 4.3027 / sqrt(3)).
-func TestReport(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Definition.Load)
-	log := madeUp(t, q, "quick", func(arm string, seed int) (float64, float64) {
+func TestQualityReport(t *testing.T) {
+	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
+	log := qualityMadeUp(t, q, "quick", func(arm string, seed int) (float64, float64) {
 		swing := []float64{1, 0, -1}[seed]
 		switch {
 		case arm == "small" || arm == "bilingual invented 1":
@@ -133,17 +133,17 @@ func TestReport(t *testing.T) {
 }
 
 // Samples of other languages, or of other data than others, are refused.
-func TestStrangeSamples(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Definition.Load)
+func TestQualityStrangeSamples(t *testing.T) {
+	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
 	p := q.Spec.Profiles["quick"]
-	for what, change := range map[string]func(*trial){
-		"3 languages: want 4":      func(r *trial) { r.Languages = r.Languages[:3] },
-		"other files of data than": func(r *trial) { r.Data = "another" },
-		"no scores":                func(r *trial) { r.Curve = nil },
+	for what, change := range map[string]func(*qualityTrial){
+		"3 languages: want 4":      func(r *qualityTrial) { r.Languages = r.Languages[:3] },
+		"other files of data than": func(r *qualityTrial) { r.Data = "another" },
+		"no scores":                func(r *qualityTrial) { r.Curve = nil },
 	} {
-		log := madeUp(t, q, "quick", func(string, int) (float64, float64) { return 1, 1 })
+		log := qualityMadeUp(t, q, "quick", func(string, int) (float64, float64) { return 1, 1 })
 		sample := q.arms(p)[2].Sample(2)
-		var r trial
+		var r qualityTrial
 		if err := log.Get(sample, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +159,8 @@ func TestStrangeSamples(t *testing.T) {
 
 // The smallest profile is measured, goes on where it was, and its trainings are what train
 // does.
-func TestMeasures(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Definition.Load)
+func TestQualityMeasures(t *testing.T) {
+	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
 	p := q.Spec.Profiles["smoke"]
 	arms := q.arms(p)
 	log := records.New(q.Key("smoke"))
@@ -181,7 +181,7 @@ func TestMeasures(t *testing.T) {
 	if len(hashes) != len(r.Tables[5].Rows) {
 		t.Errorf("%d hashes of %d trainings", len(hashes), len(r.Tables[5].Rows))
 	}
-	var wide trial
+	var wide qualityTrial
 	if err := log.Get(arms[2].Sample(2), &wide); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestMeasures(t *testing.T) {
 	}
 	for _, a := range arms {
 		for _, seed := range p.Seeds {
-			var was, is trial
+			var was, is qualityTrial
 			if err := errors.Join(log.Get(a.Sample(seed), &was), part.Get(a.Sample(seed), &is)); err != nil {
 				t.Fatal(err)
 			}
@@ -231,8 +231,8 @@ func TestMeasures(t *testing.T) {
 
 // A training ends with the mini-batch in which it has had the target tokens of the budget,
 // or has passed over its pairs as often as it may.
-func TestBudget(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Definition.Load)
+func TestQualityBudget(t *testing.T) {
+	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
 	p := q.Spec.Profiles["smoke"]
 	tokens := func(tr train.Training, steps int) (n int) {
 		s, err := tr.Source()
@@ -272,8 +272,8 @@ func TestBudget(t *testing.T) {
 
 // With as many tokens all mini-batches see the same number; with as many steps they make
 // the same number. The profile's own is the bilingual arm.
-func TestBatches(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Definition.Load)
+func TestQualityBatches(t *testing.T) {
+	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
 	p := q.Spec.Profiles["quick"]
 	var names []string
 	steps := map[int]bool{}
@@ -303,15 +303,15 @@ func TestBatches(t *testing.T) {
 
 // From catalogs: the records have the digest of the pairs, and other catalogs are refused
 // for what is missing. Without catalogs there is one clear line.
-func TestCatalogs(t *testing.T) {
+func TestQualityCatalogs(t *testing.T) {
 	dir := gettexttest.Folder(t, map[string]int{"fr": 300, "pt_BR": 120})
 	spec := strings.NewReplacer(
 		"invented: {languages: 2, pairs: 200, nouns: 4}", "catalogs: "+dir+"\n      languages: [pt_BR, fr]",
 		"languages: [invented 1, invented 2], table5: invented 1", "languages: [fr, pt_BR], table5: fr, source_vocab: 40",
 		"seq: 48, scaled_init", "seq: 48, vocab: 60, source_vocab: 80, tied: softmax, scaled_init",
 		"seeds: [1, 2]", "seeds: [1]",
-	).Replace(Definition.Spec()[:strings.Index(Definition.Spec(), "  quick:")]) + Definition.Spec()[strings.Index(Definition.Spec(), "  quick:"):]
-	e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: []byte(spec)})
+	).Replace(Paper.Experiment("translation-quality").Spec()[:strings.Index(Paper.Experiment("translation-quality").Spec(), "  quick:")]) + Paper.Experiment("translation-quality").Spec()[strings.Index(Paper.Experiment("translation-quality").Spec(), "  quick:"):]
+	e, err := Paper.Experiment("translation-quality").Load(lab.SpecFile{Name: "x.yaml", Experiment: Paper.Experiment("translation-quality").ID, Text: []byte(spec)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func TestCatalogs(t *testing.T) {
 	if rows := r.Tables[0].Printed(); rows[0][0] != "fr" || rows[1][0] != "pt_BR" {
 		t.Errorf("languages %v, want the largest first", rows)
 	}
-	var all, alone trial
+	var all, alone qualityTrial
 	if err := errors.Join(log.Get("small/seed1", &all), log.Get("bilingual fr/seed1", &alone)); err != nil {
 		t.Fatal(err)
 	}
@@ -363,8 +363,8 @@ func TestCatalogs(t *testing.T) {
 
 // Deep and wide networks are of one size, as the paper's, and the others grow as its
 // networks do.
-func TestProportions(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Definition.Load)
+func TestQualityProportions(t *testing.T) {
+	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
 	params := func(m train.Model, vocab, sourceVocab int) float64 {
 		m.Vocab, m.SourceVocab = vocab, sourceVocab
 		layers, err := m.Build()
@@ -402,9 +402,9 @@ func TestProportions(t *testing.T) {
 
 // Seeds that are added leave what is measured as it is, and are missing until they are
 // measured too.
-func TestAddedSeeds(t *testing.T) {
-	was := labtest.Loaded[*quality](t, Definition.Load)
-	e, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: labtest.Edited(t, Definition, "seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3]\n")})
+func TestQualityAddedSeeds(t *testing.T) {
+	was := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
+	e, err := Paper.Experiment("translation-quality").Load(lab.SpecFile{Name: "x.yaml", Experiment: Paper.Experiment("translation-quality").ID, Text: labtest.Edited(t, Paper.Experiment("translation-quality"), "seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3]\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,10 +413,10 @@ func TestAddedSeeds(t *testing.T) {
 		t.Error("another key")
 	}
 	of := func(string, int) (float64, float64) { return 5, 2 }
-	if _, err := now.Report(madeUp(t, was, "smoke", of), nil); err == nil {
+	if _, err := now.Report(qualityMadeUp(t, was, "smoke", of), nil); err == nil {
 		t.Error("a report without the added seed")
 	}
-	r, err := now.Report(madeUp(t, now, "smoke", of), nil)
+	r, err := now.Report(qualityMadeUp(t, now, "smoke", of), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestAddedSeeds(t *testing.T) {
 }
 
 // What the spec must not be.
-func TestSpec(t *testing.T) {
+func TestQualitySpec(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
 		{"setup: {k: 1, m: 1,", "setup: {k: 1, m: 1, devise: 1,", "unknown field devise"},
 		{"device: host", "device: emulated", "1: setup: trainings run beside"},
@@ -458,7 +458,7 @@ func TestSpec(t *testing.T) {
 		{"{name: transformer,", "{name: transformer-lm,", "profiles.smoke.training.model.name: want transformer"},
 		{"layers: 24, ff: 8192,", "layers: 24, ff: 8200,", "profiles.smoke.training.model.ff: 32, with 2 heads: want sizes that grow by whole numbers to"},
 	} {
-		err := labtest.Refused(t, Definition, c.old, c.replacement)
+		err := labtest.Refused(t, Paper.Experiment("translation-quality"), c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.replacement, err, c.want)
 		}

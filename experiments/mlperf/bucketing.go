@@ -1,10 +1,7 @@
-// Package bucketing counts what windows of mini-batches that are sorted by length save, with
-// one host and with several, and the epochs that trainings take with them.
-package bucketing
+package mlperf
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,26 +15,21 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "bucketing", Folder: folder, New: lab.New[bucketing], Untimed: true}
-
-// spec is spec.yaml.
-type spec struct {
+// bucketingSpec is spec.yaml.
+type bucketingSpec struct {
 	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec `yaml:"setup"`
-	Ways     []way         `yaml:"ways"`
-	OneHost  string        `yaml:"one_host" want:"name"`
-	Paper    lab.Verbatim  `yaml:"paper"`
-	Replicas []int         `yaml:"replicas" want:"1..65536"`
-	Trained  []string      `yaml:"trained" want:"name"`
+	Setup    lab.SetupSpec  `yaml:"setup"`
+	Ways     []bucketingWay `yaml:"ways"`
+	OneHost  string         `yaml:"one_host" want:"name"`
+	Paper    lab.Verbatim   `yaml:"paper"`
+	Replicas []int          `yaml:"replicas" want:"1..65536"`
+	Trained  []string       `yaml:"trained" want:"name"`
 
-	Profiles map[string]profile `yaml:"profiles"`
+	Profiles map[string]bucketingProfile `yaml:"profiles"`
 }
 
-// way says which pairs share a mini-batch: see datasets.TranslationConfig.
-type way struct {
+// bucketingWay says which pairs share a mini-batch: see datasets.TranslationConfig.
+type bucketingWay struct {
 	Name   string `yaml:"name" want:"name,key"`
 	Window int    `yaml:"window" want:"0.."`
 	Hosts  int    `yaml:"hosts" want:"0.."`
@@ -45,12 +37,12 @@ type way struct {
 }
 
 // of returns a source's configuration with the way's.
-func (w way) of(c datasets.Config) datasets.Config {
+func (w bucketingWay) of(c datasets.Config) datasets.Config {
 	c.Translation.Window, c.Translation.Hosts, c.Translation.Apart = w.Window, w.Hosts, w.Apart
 	return c
 }
 
-type profile struct {
+type bucketingProfile struct {
 	Expected lab.Span `yaml:"expected" want:"shown"`
 	Counted  struct { // an epoch without a training
 		lab.PairsSpec `yaml:",inline"`
@@ -65,7 +57,7 @@ type profile struct {
 
 // bucketing counts epochs' mini-batches, and trains with them.
 type bucketing struct {
-	lab.Base[spec]
+	lab.Base[bucketingSpec]
 	setup train.Setup
 }
 
@@ -105,7 +97,7 @@ func (b *bucketing) Resolve() *lab.Problem {
 	return nil
 }
 
-func (b *bucketing) way(name string) *way {
+func (b *bucketing) way(name string) *bucketingWay {
 	for i := range b.Spec.Ways {
 		if b.Spec.Ways[i].Name == name {
 			return &b.Spec.Ways[i]
@@ -115,7 +107,7 @@ func (b *bucketing) way(name string) *way {
 }
 
 // arms are the trainings of a profile. All of one seed see the same pairs in an epoch.
-func (b *bucketing) arms(p profile) (all []trained.Arm) {
+func (b *bucketing) arms(p bucketingProfile) (all []trained.Arm) {
 	for _, name := range b.Spec.Trained {
 		all = append(all, trained.Arm{Name: name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic-translation", b.setup, seed)
@@ -132,9 +124,9 @@ func (b *bucketing) Planned(profile string) []lab.PlannedRun {
 	return trained.PlannedArms(profile, b.arms(p), p.Seeds)
 }
 
-// figures are those of an epoch's full mini-batches. Positions are places for tokens of both
+// bucketingFigures are those of an epoch's full mini-batches. Positions are places for tokens of both
 // sides, which a recurrent layer passes through, padding included.
-type figures struct {
+type bucketingFigures struct {
 	Batches int   `json:"batches"`
 	Tokens  int64 `json:"tokens"`
 	Longest int64 `json:"longest"` // positions, each mini-batch padded to its longest sentences
@@ -146,7 +138,7 @@ type figures struct {
 }
 
 // Check requires tokens, and no fewer positions the more is padded.
-func (f *figures) Check() error {
+func (f *bucketingFigures) Check() error {
 	if f.Batches < 1 || f.Tokens < 1 || f.Longest < f.Tokens || f.Shaped < f.Longest {
 		return fmt.Errorf("%d tokens of %d mini-batches in %d and %d positions", f.Tokens, f.Batches, f.Longest, f.Shaped)
 	}
@@ -159,7 +151,7 @@ func (f *figures) Check() error {
 }
 
 // count adds a mini-batch.
-func (f *figures) count(b nn.Batch, replicas []int) {
+func (f *bucketingFigures) count(b nn.Batch, replicas []int) {
 	n, targets := b.Examples(), b.Targets[0]
 	source := func(i int) int { return int(b.Inputs[1].I32[i]) }
 	target := func(i int) int {
@@ -193,9 +185,9 @@ func (f *figures) count(b nn.Batch, replicas []int) {
 	}
 }
 
-// counted are the figures of the full mini-batches of a source's first epoch.
-func counted(s datasets.Source, batch int, replicas []int) (*figures, error) {
-	f := &figures{Parts: map[int]int64{}, Slowest: map[int]int64{}}
+// bucketingCounted are the figures of the full mini-batches of a source's first epoch.
+func bucketingCounted(s datasets.Source, batch int, replicas []int) (*bucketingFigures, error) {
+	f := &bucketingFigures{Parts: map[int]int64{}, Slowest: map[int]int64{}}
 	for i := range s.Batches(datasets.Train, batch) {
 		b, err := s.Batch(datasets.Train, i, batch)
 		if err != nil {
@@ -209,8 +201,8 @@ func counted(s datasets.Source, batch int, replicas []int) (*figures, error) {
 }
 
 // Samples of figures: of an epoch, and of one of the trainings' with the first seed.
-func epochOf(w way) string   { return "epoch/" + w.Name }
-func trainedOn(w way) string { return "trained-on/" + w.Name }
+func bucketingEpochOf(w bucketingWay) string   { return "epoch/" + w.Name }
+func bucketingTrainedOn(w bucketingWay) string { return "trained-on/" + w.Name }
 
 func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
 	p, err := lab.ProfileOf(b.Spec.Profiles, log.Key.Profile)
@@ -218,31 +210,31 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 		return err
 	}
 	var jobs []lab.Job
-	add := func(sample string, seed uint64, of func() (*figures, error)) {
+	add := func(sample string, seed uint64, of func() (*bucketingFigures, error)) {
 		jobs = append(jobs, lab.Job{Sample: sample, Seed: seed, Make: func(context.Context) (any, string, error) {
 			f, err := of()
 			return f, sample, err
 		}})
 	}
 	for _, w := range b.Spec.Ways {
-		add(epochOf(w), b.Spec.Seed, func() (*figures, error) {
+		add(bucketingEpochOf(w), b.Spec.Seed, func() (*bucketingFigures, error) {
 			c := w.of(p.Counted.Config())
 			c.Seed = b.Spec.Seed
 			s, err := datasets.NewMultilingual(c)
 			if err != nil {
 				return nil, err
 			}
-			return counted(s, p.Counted.Batch, b.Spec.Replicas)
+			return bucketingCounted(s, p.Counted.Batch, b.Spec.Replicas)
 		})
 	}
 	for _, a := range b.arms(p) {
 		t := a.Training(p.Seeds[0])
-		add(trainedOn(*b.way(a.Name)), p.Seeds[0], func() (*figures, error) {
+		add(bucketingTrainedOn(*b.way(a.Name)), p.Seeds[0], func() (*bucketingFigures, error) {
 			s, err := t.Source()
 			if err != nil {
 				return nil, err
 			}
-			return counted(s, t.Batch, nil)
+			return bucketingCounted(s, t.Batch, nil)
 		})
 	}
 	if err := lab.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {

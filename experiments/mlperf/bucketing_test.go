@@ -1,4 +1,4 @@
-package bucketing
+package mlperf
 
 import (
 	"math"
@@ -13,9 +13,9 @@ import (
 	"gpipebench/nn"
 )
 
-// pairs is a mini-batch of sources and targets of given lengths, in tensors of 8 and 10
+// bucketingPairs is a mini-batch of sources and targets of given lengths, in tensors of 8 and 10
 // places.
-func pairs(lengths ...[2]int) nn.Batch {
+func bucketingPairs(lengths ...[2]int) nn.Batch {
 	n := len(lengths)
 	source, of := nn.Tensor{Shape: []int{n, 8}, I32: make([]int32, 8*n)}, nn.Tensor{Shape: []int{n}, I32: make([]int32, n)}
 	targets := nn.Tensor{Shape: []int{n, 10}, I32: slices.Repeat([]int32{-1}, 10*n)}
@@ -28,9 +28,9 @@ func pairs(lengths ...[2]int) nn.Batch {
 
 // Four pairs by hand: 2+3, 4+1, 8+10 and 1+1 tokens. Of two replicas the first is padded to
 // 4+3, the second to 8+10; of four each has its own.
-func TestCount(t *testing.T) {
-	f := &figures{Parts: map[int]int64{}, Slowest: map[int]int64{}}
-	b := pairs([2]int{2, 3}, [2]int{4, 1}, [2]int{8, 10}, [2]int{1, 1})
+func TestBucketingCount(t *testing.T) {
+	f := &bucketingFigures{Parts: map[int]int64{}, Slowest: map[int]int64{}}
+	b := bucketingPairs([2]int{2, 3}, [2]int{4, 1}, [2]int{8, 10}, [2]int{1, 1})
 	f.count(b, []int{1, 2, 4})
 	f.count(b, []int{1, 2, 4})
 	for _, c := range []struct {
@@ -57,15 +57,15 @@ func TestCount(t *testing.T) {
 
 // What windows are for, counted on real epochs: longer windows pad less, hosts that take turns
 // pad as one host does, and hosts apart leave replicas waiting.
-func TestFigures(t *testing.T) {
-	b := labtest.Loaded[*bucketing](t, Definition.Load)
-	of := map[string]*figures{}
+func TestBucketingFigures(t *testing.T) {
+	b := labtest.Loaded[*bucketing](t, Paper.Experiment("bucketing").Load)
+	of := map[string]*bucketingFigures{}
 	for _, w := range b.Spec.Ways {
 		s, err := datasets.NewMultilingual(w.of(datasets.Config{Seed: 1, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 8192}}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := counted(s, 256, []int{1, 8, 64})
+		f, err := bucketingCounted(s, 256, []int{1, 8, 64})
 		if err == nil {
 			err = f.Check()
 		}
@@ -73,7 +73,7 @@ func TestFigures(t *testing.T) {
 			t.Fatal(w.Name, err)
 		}
 		of[w.Name] = f
-		t.Logf("%s: padding %.3f, waiting of 64 replicas %.3f", w.Name, part(f.Tokens, f.Longest), part(f.Tokens, f.Slowest[64]))
+		t.Logf("%s: padding %.3f, waiting of 64 replicas %.3f", w.Name, bucketingPart(f.Tokens, f.Longest), bucketingPart(f.Tokens, f.Slowest[64]))
 	}
 	none := of["none"]
 	for name, f := range of {
@@ -98,8 +98,8 @@ func TestFigures(t *testing.T) {
 }
 
 // The report is the arithmetic of given samples, and measuring twice measures once.
-func TestReport(t *testing.T) {
-	b := labtest.Loaded[*bucketing](t, Definition.Load)
+func TestBucketingReport(t *testing.T) {
+	b := labtest.Loaded[*bucketing](t, Paper.Experiment("bucketing").Load)
 	p := b.Spec.Profiles["quick"]
 	log := records.New(b.Key("quick"))
 	labtest.CheckLacking(t, b, log)
@@ -110,14 +110,14 @@ func TestReport(t *testing.T) {
 		}
 	}
 	for i, w := range b.Spec.Ways {
-		f := figures{Batches: 1, Tokens: 100, Longest: 400, Shaped: 500, Parts: map[int]int64{}, Slowest: map[int]int64{}}
+		f := bucketingFigures{Batches: 1, Tokens: 100, Longest: 400, Shaped: 500, Parts: map[int]int64{}, Slowest: map[int]int64{}}
 		for _, r := range b.Spec.Replicas {
 			f.Parts[r], f.Slowest[r] = 160, 320-int64(20*i)
 		}
-		add(epochOf(w), f)
+		add(bucketingEpochOf(w), f)
 	}
 	for i, a := range b.arms(p) {
-		add(trainedOn(*b.way(a.Name)), figures{Batches: 1, Tokens: 100, Longest: 200 - int64(50*min(i, 1)), Shaped: 500})
+		add(bucketingTrainedOn(*b.way(a.Name)), bucketingFigures{Batches: 1, Tokens: 100, Longest: 200 - int64(50*min(i, 1)), Shaped: 500})
 		for j, seed := range p.Seeds {
 			epochs := 4 * (j + 1)
 			if i == 1 { // an epoch more, and one that does not end
@@ -144,11 +144,11 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestMeasures(t *testing.T) {
+func TestBucketingMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains")
 	}
-	b := labtest.Loaded[*bucketing](t, Definition.Load)
+	b := labtest.Loaded[*bucketing](t, Paper.Experiment("bucketing").Load)
 	log := records.New(b.Key("smoke"))
 	labtest.MeasureTwice(t, b, log)
 	p := b.Spec.Profiles["smoke"]
@@ -160,8 +160,8 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestBucketingSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("bucketing"), [][3]string{
 		{"one_host: windows of 4", "one_host: windows of 5", "no way"},
 		{"trained: [none,", "trained: [nothing,", "no way"},
 		{"window: 4, hosts: 2}", "window: 0, hosts: 2}", "hosts without windows"},

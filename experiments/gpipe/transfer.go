@@ -1,11 +1,8 @@
-// Package transfer fine-tunes a network that was trained on one set of images on other
-// sets, and trains the same network on these from scratch.
-package transfer
+package gpipe
 
 import (
 	"cmp"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -21,20 +18,15 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "transfer", Folder: folder, New: lab.New[transfer], Untimed: true}
-
-// spec is spec.yaml.
-type spec struct {
+// transferSpec is spec.yaml.
+type transferSpec struct {
 	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec      `yaml:"setup"`
-	Profiles map[string]profile `yaml:"profiles"`
+	Setup    lab.SetupSpec              `yaml:"setup"`
+	Profiles map[string]transferProfile `yaml:"profiles"`
 }
 
-// profile is one network and the sets of images that it sees.
-type profile struct {
+// transferProfile is one network and the sets of images that it sees.
+type transferProfile struct {
 	Expected lab.Span             `yaml:"expected" want:"shown"`
 	Make     string               `yaml:"make" want:"name,shown,optional"` // targets of make that bring the files
 	Seeds    []uint64             `yaml:"seeds"`
@@ -42,16 +34,16 @@ type profile struct {
 	Batch    int                  `yaml:"batch"`
 	Images   datasets.ImageConfig `yaml:"images"` // changes of training images, of all sets
 
-	From        set    `yaml:"from"` // the set of the pretraining
-	Pretraining recipe `yaml:"pretraining"`
-	To          []set  `yaml:"to"`          // the sets that are transferred to
-	FineTuning  recipe `yaml:"fine_tuning"` // with the pretrained weights, all but the last layer's
-	Scratch     recipe `yaml:"scratch"`     // without, in as many steps
-	Longer      recipe `yaml:"longer"`      // without, in as many steps as Pretraining and FineTuning together
+	From        transferSet    `yaml:"from"` // the set of the pretraining
+	Pretraining transferRecipe `yaml:"pretraining"`
+	To          []transferSet  `yaml:"to"`          // the sets that are transferred to
+	FineTuning  transferRecipe `yaml:"fine_tuning"` // with the pretrained weights, all but the last layer's
+	Scratch     transferRecipe `yaml:"scratch"`     // without, in as many steps
+	Longer      transferRecipe `yaml:"longer"`      // without, in as many steps as Pretraining and FineTuning together
 }
 
-// set is a set of images.
-type set struct {
+// transferSet is a set of images.
+type transferSet struct {
 	Name    string                         `yaml:"name" want:"name,key"`
 	For     string                         `yaml:"for" want:"name"` // the paper's set that it stands for
 	Paper   lab.Verbatim                   `yaml:"paper"`           // the paper's accuracy on that, in percent
@@ -63,8 +55,8 @@ type set struct {
 	HeldOutOf int `yaml:"held_out_of" want:"0..1000"`
 }
 
-// recipe is how a network is trained.
-type recipe struct {
+// transferRecipe is how a network is trained.
+type transferRecipe struct {
 	Steps          int     `yaml:"steps"`
 	Optimizer      string  `yaml:"optimizer" want:"optimizer"`
 	LR             float64 `yaml:"lr" want:">0.."`
@@ -74,7 +66,7 @@ type recipe struct {
 }
 
 // String is the recipe in words.
-func (r recipe) String() string {
+func (r transferRecipe) String() string {
 	text := fmt.Sprintf("%d steps of %s, learning rate %g", r.Steps, r.Optimizer, r.LR)
 	if r.LRSchedule != "" {
 		text += " with " + r.LRSchedule
@@ -85,7 +77,7 @@ func (r recipe) String() string {
 // transfer trains a network for each seed, and from it, and from scratch, others for each
 // other set of images.
 type transfer struct {
-	lab.Base[spec]
+	lab.Base[transferSpec]
 	setup train.Setup
 }
 
@@ -102,7 +94,7 @@ func (x *transfer) Resolve() *lab.Problem {
 		if want := p.Pretraining.Steps + p.FineTuning.Steps; p.Longer.Steps != want {
 			return lab.At(fmt.Errorf("want %d, as many as of pretraining and fine_tuning together", want), "profiles", name, "longer", "steps")
 		}
-		for i, s := range append([]set{p.From}, p.To...) {
+		for i, s := range append([]transferSet{p.From}, p.To...) {
 			path := []string{"profiles", name, "from"}
 			if i > 0 {
 				path = []string{"profiles", name, "to", fmt.Sprint(i - 1)}
@@ -125,7 +117,7 @@ func (x *transfer) Resolve() *lab.Problem {
 }
 
 // training is a training on a set.
-func (x *transfer) training(p profile, s set, r recipe, seed uint64) train.Training {
+func (x *transfer) training(p transferProfile, s transferSet, r transferRecipe, seed uint64) train.Training {
 	t := train.Training{
 		Model: p.Model, Data: s.Data, Config: datasets.Config{Images: p.Images, SyntheticImages: s.Figures},
 		Setup: x.setup, Batch: p.Batch, Steps: r.Steps, Seed: seed,
@@ -135,16 +127,16 @@ func (x *transfer) training(p profile, s set, r recipe, seed uint64) train.Train
 	return t
 }
 
-// arms are the ways in which a network is trained: on the set of the pretraining, and,
+// transferArms are the ways in which a network is trained: on the set of the pretraining, and,
 // for each other set, from what that gave, and from scratch.
-type arms struct {
+type transferArms struct {
 	pretraining            trained.Arm
 	tuned, scratch, longer []trained.Arm // by set
 }
 
 // arms returns the arms of a profile. Weights of the pretraining are in the given
 // directory.
-func (x *transfer) arms(p profile, dir string) (a arms) {
+func (x *transfer) arms(p transferProfile, dir string) (a transferArms) {
 	weights := func(seed uint64) string { return filepath.Join(dir, fmt.Sprintf("seed%d.safetensors", seed)) }
 	a.pretraining = trained.Arm{Name: p.From.Name + ", pretraining", Training: func(seed uint64) train.Training {
 		t := x.training(p, p.From, p.Pretraining, seed)
@@ -168,7 +160,7 @@ func (x *transfer) arms(p profile, dir string) (a arms) {
 }
 
 // untuned returns the arms that begin without weights.
-func (a arms) untuned() []trained.Arm {
+func (a transferArms) untuned() []trained.Arm {
 	return slices.Concat([]trained.Arm{a.pretraining}, a.scratch, a.longer)
 }
 
@@ -187,7 +179,7 @@ func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	}
 	a := x.arms(profile, dir)
 	all := append(a.untuned(), a.tuned...)
-	if len(lacking(log, profile, all)) == 0 {
+	if len(transferLacking(log, profile, all)) == 0 {
 		return nil
 	}
 	if err := x.read(profile, log); err != nil {
@@ -200,7 +192,7 @@ func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	if err := trained.Run(ctx, x.ID(), a.untuned(), profile.Seeds, log, p); err != nil {
 		return err
 	}
-	for _, seed := range lacking(log, profile, a.tuned) {
+	for _, seed := range transferLacking(log, profile, a.tuned) {
 		if err := x.pretrained(ctx, log, a.pretraining, seed); err != nil {
 			return err
 		}
@@ -211,8 +203,8 @@ func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return log.Finished(kept)
 }
 
-// lacking returns the seeds for which the log lacks a training of some arms.
-func lacking(log *records.Log, p profile, arms []trained.Arm) (seeds []uint64) {
+// transferLacking returns the seeds for which the log lacks a training of some arms.
+func transferLacking(log *records.Log, p transferProfile, arms []trained.Arm) (seeds []uint64) {
 	for _, seed := range p.Seeds {
 		for _, a := range arms {
 			if !log.Has(a.Sample(seed)) {
@@ -246,7 +238,7 @@ func (x *transfer) pretrained(ctx context.Context, log *records.Log, a trained.A
 }
 
 // flops returns the operations of all trainings, about: a backward is two forwards.
-func (x *transfer) flops(p profile) (sum float64, err error) {
+func (x *transfer) flops(p transferProfile) (sum float64, err error) {
 	m := p.Model
 	m.Classes = 10
 	layers, err := train.FlopsOf(m)

@@ -1,10 +1,7 @@
-// Package accuracy trains one translator with several global mini-batches, for as many
-// examples each.
-package accuracy
+package densify
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 
@@ -19,28 +16,23 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "densify-accuracy", Folder: folder, New: lab.New[accuracy], Untimed: true}
-
-// spec is spec.yaml.
-type spec struct {
+// accuracySpec is spec.yaml.
+type accuracySpec struct {
 	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec      `yaml:"setup"`
-	Batches  []batch            `yaml:"batches"` // the others are compared with the first
-	Margin   float64            `yaml:"margin" want:"0..100,shown"`
-	Profiles map[string]profile `yaml:"profiles"`
+	Setup    lab.SetupSpec              `yaml:"setup"`
+	Batches  []accuracyBatch            `yaml:"batches"` // the others are compared with the first
+	Margin   float64                    `yaml:"margin" want:"0..100,shown"`
+	Profiles map[string]accuracyProfile `yaml:"profiles"`
 }
 
-// batch is a global mini-batch, and the paper's that it stands for.
-type batch struct {
+// accuracyBatch is a global mini-batch, and the paper's that it stands for.
+type accuracyBatch struct {
 	Name  string `yaml:"name" want:"name,key"`
 	Paper int    `yaml:"paper" want:"0..1e9"` // tokens; 0: none of the paper's
 	Pairs int    `yaml:"pairs" want:"1..65536"`
 }
 
-type profile struct {
+type accuracyProfile struct {
 	Expected        lab.Span `yaml:"expected" want:"shown"`
 	trained.Seeding `yaml:",inline"`
 	// Either one language of programs' catalogs, in a directory as make corpus makes it, or
@@ -59,7 +51,7 @@ type profile struct {
 
 // accuracy trains over seeds.
 type accuracy struct {
-	lab.Base[spec]
+	lab.Base[accuracySpec]
 	setup train.Setup
 }
 
@@ -84,7 +76,7 @@ func (a *accuracy) Resolve() *lab.Problem {
 	return nil
 }
 
-func (a *accuracy) checkProfile(p profile) *lab.Problem {
+func (a *accuracy) checkProfile(p accuracyProfile) *lab.Problem {
 	t := p.Training
 	switch {
 	case t.Model.Name != train.Translator:
@@ -109,7 +101,7 @@ func (a *accuracy) checkProfile(p profile) *lab.Problem {
 }
 
 // sentences are those of one language.
-func (p profile) sentences() lab.SentencesSpec {
+func (p accuracyProfile) sentences() lab.SentencesSpec {
 	s := lab.SentencesSpec{Catalogs: p.Catalogs, Invented: p.Invented, HeldOut: p.HeldOut}
 	if p.Language != "" {
 		s.Languages = []string{p.Language}
@@ -118,10 +110,10 @@ func (p profile) sentences() lab.SentencesSpec {
 }
 
 // steps are as many as have a profile's examples.
-func (a *accuracy) steps(p profile, b batch) int { return p.Examples / b.Pairs }
+func (a *accuracy) steps(p accuracyProfile, b accuracyBatch) int { return p.Examples / b.Pairs }
 
 // arms are a training for each mini-batch.
-func (a *accuracy) arms(p profile) (arms []trained.Arm) {
+func (a *accuracy) arms(p accuracyProfile) (arms []trained.Arm) {
 	for _, b := range a.Spec.Batches {
 		arms = append(arms, trained.Arm{Name: b.Name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training(p.sentences().Source(), a.setup, seed)
@@ -155,8 +147,8 @@ func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return trained.Run(ctx, a.ID(), a.arms(profile), profile.AllSeeds(), log, p)
 }
 
-// scores are an arm's, by seed: BLEU, and nats for each token that is held out.
-func scores(t trained.Trials) (bleu, nats []float64) {
+// accuracyScores are an arm's, by seed: BLEU, and nats for each token that is held out.
+func accuracyScores(t trained.Trials) (bleu, nats []float64) {
 	for _, r := range t.Runs {
 		bleu, nats = append(bleu, r.Languages[0].BLEU), append(nats, r.HeldOut)
 	}
@@ -164,7 +156,7 @@ func scores(t trained.Trials) (bleu, nats []float64) {
 }
 
 // read reads a log's trainings, each of which has translated one language.
-func (a *accuracy) read(log *records.Log) (profile, []trained.Trials, error) {
+func (a *accuracy) read(log *records.Log) (accuracyProfile, []trained.Trials, error) {
 	p, err := lab.ProfileOf(a.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return p, nil, err
@@ -196,33 +188,33 @@ func (a *accuracy) Report(log, reference *records.Log) (*lab.Report, error) {
 	}
 	t := a.table(p, all)
 	if reference != nil {
-		addReference(t, lab.ReferenceName(log, reference)+" BLEU", before)
+		accuracyAddReference(t, lab.ReferenceName(log, reference)+" BLEU", before)
 	}
 	report := &lab.Report{Tables: []*lab.Table{t, a.runs(p, all)}}
 	dots := &plot.DotPanel{Title: "mini-batches, with as many examples", Y: "BLEU"}
 	for i, b := range a.Spec.Batches {
-		bleu, _ := scores(all[i])
+		bleu, _ := accuracyScores(all[i])
 		dots.Add(fmt.Sprintf("%s\n%d pairs", b.Name, b.Pairs), bleu)
 	}
 	report.Files, err = plot.Files(a.ID(), a.Title(), []plot.Axes{dots})
 	return report, err
 }
 
-// addReference adds a column with the mean BLEU of a reference's mini-batches, if they are
+// accuracyAddReference adds a column with the mean BLEU of a reference's mini-batches, if they are
 // as many.
-func addReference(t *lab.Table, column string, before []trained.Trials) {
+func accuracyAddReference(t *lab.Table, column string, before []trained.Trials) {
 	t.Numbers(column)
 	for i := range t.Rows {
 		cell := lab.Absent
 		if len(before) == len(t.Rows) {
-			bleu, _ := scores(before[i])
+			bleu, _ := accuracyScores(before[i])
 			cell = lab.Mean(bleu, 2)
 		}
 		t.Rows[i] = append(t.Rows[i], cell)
 	}
 }
 
-func (a *accuracy) table(p profile, all []trained.Trials) *lab.Table {
+func (a *accuracy) table(p accuracyProfile, all []trained.Trials) *lab.Table {
 	m := p.Training.Model
 	from := "one invented language"
 	if p.Catalogs != "" {
@@ -236,9 +228,9 @@ func (a *accuracy) table(p profile, all []trained.Trials) *lab.Table {
 	t.Texts("mini-batch")
 	t.Numbers("paper: tokens", "pairs", "steps", "BLEU", "sd of BLEU", "nats per token", "sd of nats", "BLEU, difference", "nats, difference")
 	t.Texts("comparable")
-	first, firstNats := scores(all[0])
+	first, firstNats := accuracyScores(all[0])
 	for i, b := range a.Spec.Batches {
-		bleu, nats := scores(all[i])
+		bleu, nats := accuracyScores(all[i])
 		paper := lab.Absent
 		if b.Paper > 0 {
 			paper = lab.Whole(int64(b.Paper), units.FormatCommas(int64(b.Paper)))
@@ -270,7 +262,7 @@ func (a *accuracy) comparable(d stats.Paired, first float64) string {
 }
 
 // runs has a row for each training.
-func (a *accuracy) runs(p profile, all []trained.Trials) *lab.Table {
+func (a *accuracy) runs(p accuracyProfile, all []trained.Trials) *lab.Table {
 	t := &lab.Table{ID: a.ID() + "-runs", Title: "Translation quality by global mini-batch: each training"}
 	t.Texts("mini-batch")
 	t.Numbers("seed", "parameters", "training pairs", "passes", "last loss", "held-out loss", "accuracy", "BLEU")

@@ -1,4 +1,4 @@
-package quality
+package gpipe
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"gpipebench/train"
 )
 
-// trial is one training.
-type trial struct {
+// qualityTrial is one training.
+type qualityTrial struct {
 	trained.Trial
 	Steps  int       `json:"steps"`
 	Tokens int       `json:"target_tokens"` // that it was trained on
@@ -27,22 +27,22 @@ type trial struct {
 }
 
 // Check requires what tables and pictures need.
-func (t *trial) Check() error {
+func (t *qualityTrial) Check() error {
 	if len(t.Languages) == 0 || len(t.Curve) == 0 || t.Steps < 1 || t.Tokens < 1 {
 		return errors.New("no scores of languages, losses, steps or target tokens")
 	}
 	return t.Trial.Check()
 }
 
-// baselines are what translations without a network score, by BLEU and language.
-type baselines struct {
+// qualityBaselines are what translations without a network score, by BLEU and language.
+type qualityBaselines struct {
 	Copy       []float64 `json:"copy"`
 	Dictionary []float64 `json:"dictionary"`
 	Data       string    `json:"data_sha256,omitempty"` // as in trained.Trial
 }
 
-// withoutNetwork is their sample.
-const withoutNetwork = "without a network"
+// qualityWithoutNetwork is their sample.
+const qualityWithoutNetwork = "without a network"
 
 func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := lab.ProfileOf(q.Spec.Profiles, log.Key.Profile)
@@ -50,12 +50,12 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 		return err
 	}
 	arms := q.arms(profile)
-	known := digests(log, arms, profile.AllSeeds())
-	jobs := []lab.Job{{Sample: withoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
-		b, err := baselinesOf(arms[0].Training(profile.Seeds[0]))
-		return b, withoutNetwork, err
+	known := qualityDigests(log, arms, profile.AllSeeds())
+	jobs := []lab.Job{{Sample: qualityWithoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
+		b, err := qualityBaselinesOf(arms[0].Training(profile.Seeds[0]))
+		return b, qualityWithoutNetwork, err
 	}}}
-	var lack []arm // of each missing training
+	var lack []qualityArm // of each missing training
 	for _, seed := range profile.AllSeeds() {
 		for _, a := range arms {
 			sample := a.Sample(seed)
@@ -85,12 +85,12 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	return lab.Beside(ctx, log, p, jobs)
 }
 
-// digests are those of the catalogs' pairs, by language, that a log's samples were trained on.
-func digests(log *records.Log, arms []arm, seeds []uint64) map[string]string {
+// qualityDigests are those of the catalogs' pairs, by language, that a log's samples were trained on.
+func qualityDigests(log *records.Log, arms []qualityArm, seeds []uint64) map[string]string {
 	known := map[string]string{}
 	for _, a := range arms {
 		for _, seed := range seeds {
-			var r trial
+			var r qualityTrial
 			if sample := a.Sample(seed); log.Has(sample) && log.Get(sample, &r) == nil {
 				known[a.of] = r.Data
 			}
@@ -101,7 +101,7 @@ func digests(log *records.Log, arms []arm, seeds []uint64) map[string]string {
 
 // train trains within the budget, and scores and translates once at the end. It refuses
 // other data than those of a digest, unless that is empty.
-func (a arm) train(ctx context.Context, t train.Training, known string) (*trial, error) {
+func (a qualityArm) train(ctx context.Context, t train.Training, known string) (*qualityTrial, error) {
 	start := time.Now()
 	flops, err := a.within(&t)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a arm) train(ctx context.Context, t train.Training, known string) (*trial,
 		return nil, err
 	}
 	defer l.Close()
-	r := &trial{Steps: t.Steps, FLOPs: flops}
+	r := &qualityTrial{Steps: t.Steps, FLOPs: flops}
 	if known != "" && l.DataDigest() != known {
 		return nil, errors.New("the catalogs have other sentences than those that trainings in the records learnt: want the same catalogs, or --fresh")
 	}
@@ -139,13 +139,13 @@ func (a arm) train(ctx context.Context, t train.Training, known string) (*trial,
 	return r, nil
 }
 
-// baselinesOf scores a training's data.
-func baselinesOf(t train.Training) (*baselines, error) {
+// qualityBaselinesOf scores a training's data.
+func qualityBaselinesOf(t train.Training) (*qualityBaselines, error) {
 	s, err := t.Source()
 	if err != nil {
 		return nil, err
 	}
-	b := &baselines{Data: t.DataDigest(s)}
+	b := &qualityBaselines{Data: t.DataDigest(s)}
 	for i, from := range s.(*datasets.Translation).Baselines() {
 		scores := []*[]float64{&b.Copy, &b.Dictionary}[i]
 		for _, bleu := range from.BLEU {
@@ -158,14 +158,14 @@ func baselinesOf(t train.Training) (*baselines, error) {
 // announce says, before the first step, what the trainings cost that are to be made: by the
 // operations of a forward pass, by the time of a step of each network here, and by how many
 // positions mini-batches of all languages have for each target token.
-func (q *quality) announce(ctx context.Context, p progress.Progress, profile profile, lack []arm) error {
+func (q *quality) announce(ctx context.Context, p progress.Progress, profile qualityProfile, lack []qualityArm) error {
 	type step struct {
 		train.Model
 		batch int
 	}
 	type cost struct{ flops, seconds float64 } // for each position, of either side
 	costs := map[step]cost{}
-	positions, err := positionsOf(q.arms(profile)[0].Training(profile.Seeds[0]))
+	positions, err := qualityPositionsOf(q.arms(profile)[0].Training(profile.Seeds[0]))
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (q *quality) announce(ctx context.Context, p progress.Progress, profile pro
 				c.flops += 3 * f / float64(2*t.Model.Seq)
 			}
 			t.Steps, t.LRSchedule = 2, a.schedule(2)
-			if c.seconds, err = stepSeconds(ctx, &timing, t); err != nil {
+			if c.seconds, err = qualityStepSeconds(ctx, &timing, t); err != nil {
 				return err
 			}
 			c.seconds /= float64(t.Batch * 2 * t.Model.Seq)
@@ -202,9 +202,9 @@ func (q *quality) announce(ctx context.Context, p progress.Progress, profile pro
 	return nil
 }
 
-// positionsOf returns how many positions, padded ones included, the two sides of the first
+// qualityPositionsOf returns how many positions, padded ones included, the two sides of the first
 // mini-batches have for each target token.
-func positionsOf(t train.Training) (float64, error) {
+func qualityPositionsOf(t train.Training) (float64, error) {
 	s, err := t.Source()
 	if err != nil {
 		return 0, err
@@ -215,13 +215,13 @@ func positionsOf(t train.Training) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		positions, tokens = positions+positionsIn(b), tokens+b.Count
+		positions, tokens = positions+qualityPositionsIn(b), tokens+b.Count
 	}
 	return float64(positions) / float64(tokens), nil
 }
 
-// stepSeconds times the second step of a training on random tokens.
-func stepSeconds(ctx context.Context, timing *train.Timing, t train.Training) (float64, error) {
+// qualityStepSeconds times the second step of a training on random tokens.
+func qualityStepSeconds(ctx context.Context, timing *train.Timing, t train.Training) (float64, error) {
 	l, err := timing.Open(ctx, t)
 	if err != nil {
 		return 0, err

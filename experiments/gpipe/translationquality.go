@@ -1,9 +1,6 @@
-// Package quality trains one translator of many languages in the paper's sizes, small, and
-// a translator of each of some languages to compare it with.
-package quality
+package gpipe
 
 import (
-	"embed"
 	"errors"
 	"fmt"
 	"math"
@@ -16,24 +13,19 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "translation-quality", Folder: folder, New: lab.New[quality], Untimed: true}
-
-// spec is spec.yaml.
-type spec struct {
+// qualitySpec is spec.yaml.
+type qualitySpec struct {
 	lab.Head    `yaml:",inline"`
-	Setup       lab.SetupSpec      `yaml:"setup"`
-	Networks    []network          `yaml:"networks"` // the first is a profile's model
-	Differences []networkPair      `yaml:"differences" want:"optional"`
-	Batches     []batch            `yaml:"batches"` // the first is the smallest
-	Profiles    map[string]profile `yaml:"profiles"`
+	Setup       lab.SetupSpec             `yaml:"setup"`
+	Networks    []qualityNetwork          `yaml:"networks"` // the first is a profile's model
+	Differences []qualityNetworkPair      `yaml:"differences" want:"optional"`
+	Batches     []qualityBatch            `yaml:"batches"` // the first is the smallest
+	Profiles    map[string]qualityProfile `yaml:"profiles"`
 }
 
-// network is one of the paper's, T(L, H, A). Ours are to the first of ours as the paper's
+// qualityNetwork is one of the paper's, T(L, H, A). Ours are to the first of ours as the paper's
 // are to the first of theirs.
-type network struct {
+type qualityNetwork struct {
 	Name       string `yaml:"name" want:"name,key"`
 	Parameters string `yaml:"parameters"`
 	Layers     int    `yaml:"layers"`
@@ -41,46 +33,46 @@ type network struct {
 	Heads      int    `yaml:"heads"`
 }
 
-// networkPair names two networks whose scores are compared by seed.
-type networkPair struct {
+// qualityNetworkPair names two networks whose scores are compared by seed.
+type qualityNetworkPair struct {
 	Of string `yaml:"of" want:"name"`
 	To string `yaml:"to" want:"name"`
 }
 
-func (d networkPair) String() string { return d.Of + " - " + d.To }
+func (d qualityNetworkPair) String() string { return d.Of + " - " + d.To }
 
-// batch is a column of the paper's Table 5, and what stands for it here.
-type batch struct {
+// qualityBatch is a column of the paper's Table 5, and what stands for it here.
+type qualityBatch struct {
 	Paper string       `yaml:"paper"` // tokens
 	BLEU  lab.Verbatim `yaml:"bleu"`
 	NLL   lab.Verbatim `yaml:"nll"`
 	Times int          `yaml:"times"` // the smallest batch
 }
 
-type profile struct {
+type qualityProfile struct {
 	Expected        lab.Span `yaml:"expected" want:"shown"`
 	trained.Seeding `yaml:",inline"`
-	Data            data `yaml:"data"`
+	Data            qualityData `yaml:"data"`
 	// Tokens is the budget: target tokens that a training has, to the mini-batch.
 	Tokens int `yaml:"tokens"`
 	// WarmUp is the part of a training's steps over which its rate rises; over the rest it
 	// falls as a cosine.
 	WarmUp        float64          `yaml:"warm_up" want:">0..0.9"`
-	Bilingual     bilingual        `yaml:"bilingual"`
+	Bilingual     qualityBilingual `yaml:"bilingual"`
 	SmallestBatch int              `yaml:"smallest_batch"` // pairs
 	Training      lab.TrainingSpec `yaml:"training"`       // of the first network
 }
 
-// data are the languages of a profile: those of programs' catalogs, or invented ones.
-type data struct {
+// qualityData are the languages of a profile: those of programs' catalogs, or invented ones.
+type qualityData struct {
 	lab.SentencesSpec `yaml:",inline"`
 	Temperature       float64 `yaml:"temperature" want:"1..1000"`
 	Shapes            int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
 	Ends              int     `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
 }
 
-// bilingual says how translators of one language are trained.
-type bilingual struct {
+// qualityBilingual says how translators of one language are trained.
+type qualityBilingual struct {
 	Languages   []string `yaml:"languages"`
 	Table5      string   `yaml:"table5"` // the one that is trained with all batches
 	SourceVocab int      `yaml:"source_vocab" want:"0.."`
@@ -91,7 +83,7 @@ type bilingual struct {
 // quality trains translators of several sizes, of several languages, and with several
 // mini-batches.
 type quality struct {
-	lab.Base[spec]
+	lab.Base[qualitySpec]
 	setup train.Setup
 }
 
@@ -123,7 +115,7 @@ func (q *quality) Resolve() *lab.Problem {
 	return nil
 }
 
-func (q *quality) checkProfile(p profile) *lab.Problem {
+func (q *quality) checkProfile(p qualityProfile) *lab.Problem {
 	if problem := p.Data.check(p.Training.Model.Seq); problem != nil {
 		return problem.In("data")
 	}
@@ -162,7 +154,7 @@ func (q *quality) checkProfile(p profile) *lab.Problem {
 }
 
 // check refuses languages that cannot be.
-func (d data) check(seq int) *lab.Problem {
+func (d qualityData) check(seq int) *lab.Problem {
 	if p := d.Check(seq); p != nil {
 		return p
 	}
@@ -173,9 +165,9 @@ func (d data) check(seq int) *lab.Problem {
 }
 
 // place is a language's place among Names, -1 if it is none of them.
-func (d data) place(name string) int { return slices.Index(d.Names(), name) }
+func (d qualityData) place(name string) int { return slices.Index(d.Names(), name) }
 
-func (d data) config() datasets.Config {
+func (d qualityData) config() datasets.Config {
 	c := d.Config()
 	c.Translation.Temperature, c.Translation.Shapes = d.Temperature, d.Shapes
 	return c
@@ -183,11 +175,11 @@ func (d data) config() datasets.Config {
 
 // network is a network's place in the spec, -1 if it is not there.
 func (q *quality) network(name string) int {
-	return slices.IndexFunc(q.Spec.Networks, func(n network) bool { return n.Name == name })
+	return slices.IndexFunc(q.Spec.Networks, func(n qualityNetwork) bool { return n.Name == name })
 }
 
 // scaled is a profile's model as a network of the spec has it.
-func (q *quality) scaled(n network, m train.Model) train.Model {
+func (q *quality) scaled(n qualityNetwork, m train.Model) train.Model {
 	first := q.Spec.Networks[0]
 	m.Layers = max(1, int(math.Round(float64(m.Layers)*float64(n.Layers)/float64(first.Layers))))
 	m.FF = m.FF * n.FF / first.FF

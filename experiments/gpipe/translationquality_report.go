@@ -1,4 +1,4 @@
-package quality
+package gpipe
 
 import (
 	"fmt"
@@ -24,14 +24,14 @@ func (q *quality) Report(log, reference *records.Log) (*lab.Report, error) {
 	}}
 	if reference != nil {
 		beside, _ := q.read(reference) // nil if it is of another spec
-		addReference(report.Tables[2], lab.ReferenceName(log, reference)+" BLEU", beside)
+		qualityAddReference(report.Tables[2], lab.ReferenceName(log, reference)+" BLEU", beside)
 	}
 	report.Files, err = plot.Files(q.ID(), q.Spec.Title, q.panels(r))
 	return report, err
 }
 
-// addReference adds a column with the mean BLEU of a reference's networks, if they are as many.
-func addReference(t *lab.Table, column string, beside *results) {
+// qualityAddReference adds a column with the mean BLEU of a reference's networks, if they are as many.
+func qualityAddReference(t *lab.Table, column string, beside *qualityResults) {
 	t.Numbers(column)
 	for i := range t.Rows {
 		var cell lab.Value
@@ -43,14 +43,14 @@ func addReference(t *lab.Table, column string, beside *results) {
 }
 
 // recipe says how all networks are trained.
-func (q *quality) recipe(r *results) string {
+func (q *quality) recipe(r *qualityResults) string {
 	t := r.Training
 	return fmt.Sprintf("At most %s target tokens in a training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, the same in every training; K = %d, M = %d. %d seeds.",
 		units.FormatCommas(int64(r.Tokens)), t.Optimizer, t.LR, units.FormatShare(r.WarmUp, 1), q.setup.Partitions, q.setup.MicroBatches, len(r.AllSeeds()))
 }
 
 // corpus says what is translated.
-func (r *results) corpus() string {
+func (r *qualityResults) corpus() string {
 	from := "invented languages"
 	if r.Data.Invented == nil {
 		from = "languages into English, sentences of programs (gettext catalogs)"
@@ -58,15 +58,17 @@ func (r *results) corpus() string {
 	return fmt.Sprintf("%d %s, which share a training's examples by a temperature of %g; held out: at most %d pairs of each.", len(r.languages), from, r.Data.Temperature, r.Data.HeldOut)
 }
 
-// shape writes a network as the paper does.
-func shape(layers, ff, heads int) string { return fmt.Sprintf("T(%d, %d, %d)", layers, ff, heads) }
+// qualityShape writes a network as the paper does.
+func qualityShape(layers, ff, heads int) string {
+	return fmt.Sprintf("T(%d, %d, %d)", layers, ff, heads)
+}
 
-func shapeOf(m train.Model) string { return shape(m.Layers, m.FF, m.Heads) }
+func qualityShapeOf(m train.Model) string { return qualityShape(m.Layers, m.FF, m.Heads) }
 
 // last is the largest network.
-func (q *quality) last() network { return q.Spec.Networks[len(q.Spec.Networks)-1] }
+func (q *quality) last() qualityNetwork { return q.Spec.Networks[len(q.Spec.Networks)-1] }
 
-func (q *quality) languageTable(r *results) *lab.Table {
+func (q *quality) languageTable(r *qualityResults) *lab.Table {
 	table := &lab.Table{
 		ID: q.ID(), Title: "Translation quality by language, from the most pairs to the fewest",
 		Caption: []string{
@@ -107,7 +109,7 @@ func (q *quality) languageTable(r *results) *lab.Table {
 	return table
 }
 
-func (q *quality) bilingualTable(r *results) *lab.Table {
+func (q *quality) bilingualTable(r *qualityResults) *lab.Table {
 	table := &lab.Table{
 		ID: q.ID() + "-bilingual", Title: "Figure 3: one network for all languages against one for each",
 		Caption: []string{
@@ -137,7 +139,7 @@ func (q *quality) bilingualTable(r *results) *lab.Table {
 	return table
 }
 
-func (q *quality) networkTable(r *results) *lab.Table {
+func (q *quality) networkTable(r *qualityResults) *lab.Table {
 	m := r.Training.Model
 	table := &lab.Table{
 		ID: q.ID() + "-networks", Title: "Larger networks for translation: depth and width",
@@ -152,8 +154,8 @@ func (q *quality) networkTable(r *results) *lab.Table {
 	r.addScores(table)
 	for i, n := range q.Spec.Networks {
 		first := r.networks[i][0]
-		row := []any{n.Name, shapeOf(q.scaled(n, m)), shape(n.Layers, n.FF, n.Heads), lab.Figure(n.Parameters), first.Params, first.Tokens,
-			operations(first.FLOPs), took(r.networks[i])}
+		row := []any{n.Name, qualityShapeOf(q.scaled(n, m)), qualityShape(n.Layers, n.FF, n.Heads), lab.Figure(n.Parameters), first.Params, first.Tokens,
+			qualityOperations(first.FLOPs), qualityTook(r.networks[i])}
 		var nats []any
 		for _, g := range r.groups() {
 			own := g.of(r.networks[i])
@@ -165,12 +167,12 @@ func (q *quality) networkTable(r *results) *lab.Table {
 	return table
 }
 
-func operations(n float64) lab.Value {
+func qualityOperations(n float64) lab.Value {
 	return lab.Value{Text: units.FormatFLOPs(n), Numbers: []float64{n}}
 }
 
-// took is how long trainings took, in the mean.
-func took(runs []*trial) lab.Value {
+// qualityTook is how long trainings took, in the mean.
+func qualityTook(runs []*qualityTrial) lab.Value {
 	var seconds []float64
 	for _, run := range runs {
 		seconds = append(seconds, run.Seconds)
@@ -180,7 +182,7 @@ func took(runs []*trial) lab.Value {
 }
 
 // addScores adds columns of both scores for each group of languages.
-func (r *results) addScores(t *lab.Table) {
+func (r *qualityResults) addScores(t *lab.Table) {
 	for _, score := range []string{"BLEU, ", "nats, "} {
 		for _, g := range r.groups() {
 			t.Numbers(score + g.name)
@@ -188,7 +190,7 @@ func (r *results) addScores(t *lab.Table) {
 	}
 }
 
-func (q *quality) differenceTable(r *results) *lab.Table {
+func (q *quality) differenceTable(r *qualityResults) *lab.Table {
 	table := &lab.Table{
 		ID: q.ID() + "-differences", Title: "Larger networks for translation: differences",
 		Caption: []string{
@@ -202,7 +204,7 @@ func (q *quality) differenceTable(r *results) *lab.Table {
 	for _, d := range q.Spec.Differences {
 		of, to := r.networks[q.network(d.Of)], r.networks[q.network(d.To)]
 		row, nats := []any{d}, []any{}
-		var f found
+		var f qualityFound
 		for _, g := range r.groups() {
 			a, b := g.of(of), g.of(to)
 			bleu := stats.Pairs(a.bleu, b.bleu)
@@ -215,14 +217,14 @@ func (q *quality) differenceTable(r *results) *lab.Table {
 	without := slices.Repeat([]any{lab.Absent}, len(r.groups())) // nats, which other vocabularies count otherwise
 	for i, n := range q.Spec.Networks {
 		row := []any{n.Name + " - bilingual"}
-		var f found
+		var f qualityFound
 		for _, g := range r.groups() {
 			compared := g.compared()
 			if len(compared) == 0 {
 				row = append(row, lab.Absent)
 				continue
 			}
-			gain := stats.Sampled(gains(r.networks[i], compared))
+			gain := stats.Sampled(qualityGains(r.networks[i], compared))
 			row = append(row, lab.Paired(gain, 2))
 			f.add(gain.Sign(), g.name)
 		}
@@ -239,17 +241,17 @@ func (q *quality) differenceTable(r *results) *lab.Table {
 	return table
 }
 
-// found are names by what was found of them: better, worse, neither shown.
-type found [3][]string
+// qualityFound are names by what was found of them: better, worse, neither shown.
+type qualityFound [3][]string
 
 // add adds a name; sign is that of a difference, 0 if none was shown.
-func (f *found) add(sign int, name string) {
+func (f *qualityFound) add(sign int, name string) {
 	i := map[int]int{1: 0, -1: 1, 0: 2}[sign]
 	f[i] = append(f[i], name)
 }
 
 // says lists the outcomes that there are, each with its names.
-func (f found) says(better, worse, neither string) string {
+func (f qualityFound) says(better, worse, neither string) string {
 	var parts []string
 	for i, says := range []string{better, worse, neither} {
 		if len(f[i]) > 0 {
@@ -261,32 +263,32 @@ func (f found) says(better, worse, neither string) string {
 
 // The two ways to read Table 5, which does not say how long each mini-batch was trained.
 const (
-	sameTokens = "as many tokens"
-	asLong     = "as many steps"
+	qualitySameTokens = "as many tokens"
+	qualityAsLong     = "as many steps"
 )
 
-func (q *quality) batchTable(r *results) *lab.Table {
+func (q *quality) batchTable(r *qualityResults) *lab.Table {
 	m := r.Training.Model
 	m.Dropout = r.Bilingual.Dropout
 	language := r.Bilingual.Table5
 	table := &lab.Table{
 		ID: q.ID() + "-batches", Title: "Table 5: larger mini-batches for translation",
 		Caption: []string{
-			fmt.Sprintf("%s of width %d, dropout %g, %s alone. %s", shapeOf(m), m.Dim, m.Dropout, language, q.recipe(r)),
+			fmt.Sprintf("%s of width %d, dropout %g, %s alone. %s", qualityShapeOf(m), m.Dim, m.Dropout, language, q.recipe(r)),
 			"The paper's Table 5 translates German to English, with the same optimisation parameters for all batches, and does not say for how long. With as many tokens, a smaller mini-batch makes more steps; with as many steps, it sees fewer pairs. Differences are means over pairs of trainings with the same seed, with their 95% intervals (Student's t), which cover other seeds and not other sentences.",
 		},
 	}
 	table.Texts("trained for")
 	table.Numbers("paper: batch in tokens", "paper: BLEU", "paper: NLL", "mini-batch in pairs", "tokens", "steps", "target tokens", "BLEU", "sd of BLEU", "nats per token", "sd of nats",
 		"BLEU, difference to the one before", "nats, difference to the one before")
-	for _, by := range []string{sameTokens, asLong} {
-		var f found
+	for _, by := range []string{qualitySameTokens, qualityAsLong} {
+		var f qualityFound
 		for i, b := range q.Spec.Batches {
-			runs := r.all[q.batchArm(r.profile, b, by == asLong).Name]
-			own, first, pairs := scoresOf(runs), runs[0], b.Times*r.SmallestBatch
+			runs := r.all[q.batchArm(r.qualityProfile, b, by == qualityAsLong).Name]
+			own, first, pairs := qualityScoresOf(runs), runs[0], b.Times*r.SmallestBatch
 			gain := []any{lab.Absent, lab.Absent}
 			if i > 0 {
-				before := scoresOf(r.all[q.batchArm(r.profile, q.Spec.Batches[i-1], by == asLong).Name])
+				before := qualityScoresOf(r.all[q.batchArm(r.qualityProfile, q.Spec.Batches[i-1], by == qualityAsLong).Name])
 				bleu, nats := stats.Pairs(own.bleu, before.bleu), stats.Pairs(own.nats, before.nats)
 				gain = []any{lab.Paired(bleu, 2), lab.Paired(nats, 4)}
 				f.add(min(bleu.Sign(), -nats.Sign()), fmt.Sprintf("%d against %d", pairs, q.Spec.Batches[i-1].Times*r.SmallestBatch))
@@ -302,7 +304,7 @@ func (q *quality) batchTable(r *results) *lab.Table {
 }
 
 // runTable has a row for each training.
-func (q *quality) runTable(r *results) *lab.Table {
+func (q *quality) runTable(r *qualityResults) *lab.Table {
 	table := &lab.Table{
 		ID: q.ID() + "-runs", Title: "Translation quality: each training",
 		Caption: []string{"Held-out loss in nats and accuracy are over the tokens of all its languages, which are not the same tokens where vocabularies differ. Data: the SHA-256 of the catalogs' pairs."},
@@ -310,13 +312,13 @@ func (q *quality) runTable(r *results) *lab.Table {
 	table.Texts("training")
 	table.Numbers("seed", "parameters", "steps", "target tokens", "operations", "time", "last loss", "held-out loss", "accuracy")
 	table.Texts("SHA-256 of the weights", "data")
-	add := func(name string, runs []*trial) {
+	add := func(name string, runs []*qualityTrial) {
 		for i, t := range runs {
 			data := "-"
 			if t.Data != "" {
 				data = t.Data[:min(16, len(t.Data))]
 			}
-			table.Add(name, r.AllSeeds()[i], t.Params, t.Steps, t.Tokens, operations(t.FLOPs), took(runs[i:i+1]), lab.Fixed(t.LastLoss, 4),
+			table.Add(name, r.AllSeeds()[i], t.Params, t.Steps, t.Tokens, qualityOperations(t.FLOPs), qualityTook(runs[i:i+1]), lab.Fixed(t.LastLoss, 4),
 				lab.Fixed(t.HeldOut, 4), lab.Percent(t.Accuracy, 2), t.SHA256[:16], data)
 		}
 	}
@@ -326,7 +328,7 @@ func (q *quality) runTable(r *results) *lab.Table {
 	for _, l := range r.groups()[2].compared() {
 		add("bilingual "+l.name, l.bilingual)
 	}
-	for _, a := range q.batchArms(r.profile) {
+	for _, a := range q.batchArms(r.qualityProfile) {
 		add(a.Name, r.all[a.Name])
 	}
 	table.Notes = r.AddedNotes()

@@ -1,17 +1,13 @@
-// Package threshold finds the largest learning rate that a deep Transformer survives, with
-// and without the paper's two cures.
-package threshold
+package gpipe
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
-	"gpipebench/experiments/gpipe/stability"
 	"gpipebench/gpipe"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
@@ -22,51 +18,48 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "stability-threshold", Folder: folder, New: lab.New[threshold], Untimed: true, Command: "stability"}
-
 func (e *threshold) Planned(profile string) []lab.PlannedRun {
 	p := e.Spec.Profiles[profile]
 	return trained.PlannedArms(profile, e.arms(p), p.AllSeeds())
 }
 
-// spec is spec.yaml.
-type spec struct {
+// thresholdSpec is spec.yaml.
+type thresholdSpec struct {
 	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec       `yaml:"setup"`
-	Variants []stability.Variant `yaml:"variants"`
-	Base     string              `yaml:"base" want:"name"` // the variant that the others are compared with
-	Survives survival            `yaml:"survives"`
-	Profiles map[string]size     `yaml:"profiles"`
+	Setup    lab.SetupSpec            `yaml:"setup"`
+	Variants []stabilityVariant       `yaml:"variants"`
+	Base     string                   `yaml:"base" want:"name"` // the variant that the others are compared with
+	Survives thresholdSurvival        `yaml:"survives"`
+	Profiles map[string]thresholdSize `yaml:"profiles"`
 }
 
-type size struct {
+type thresholdSize struct {
 	trained.Profile `yaml:",inline"`
-	Depths          []depth       `yaml:"depths"`
-	Data            lab.PairsSpec `yaml:"data"`
+	Depths          []thresholdDepth `yaml:"depths"`
+	Data            lab.PairsSpec    `yaml:"data"`
 }
 
-// depth is a number of layers of the encoder, and of the decoder, and its grid.
-type depth struct {
+// thresholdDepth is a number of layers of the encoder, and of the decoder, and its grid.
+type thresholdDepth struct {
 	Name   string    `yaml:"name" want:"name,key"`
 	Layers int       `yaml:"layers"`
 	Rates  []float64 `yaml:"rates" want:">0..1000"` // ascending
 }
 
-// survival defines when a run survives: it comes to its end, where the mean of its last
+// thresholdSurvival defines when a run survives: it comes to its end, where the mean of its last
 // losses is below a loss.
-type survival struct {
+type thresholdSurvival struct {
 	Window int     `yaml:"window"` // steps
 	Loss   float64 `yaml:"loss" want:">0.."`
 }
 
-func (s survival) survived(r *record) bool { return r.NonFinite == "" && r.end() < s.Loss }
+func (s thresholdSurvival) survived(r *thresholdRecord) bool {
+	return r.NonFinite == "" && r.end() < s.Loss
+}
 
 // threshold trains every variant at every depth and rate.
 type threshold struct {
-	lab.Base[spec]
+	lab.Base[thresholdSpec]
 	setup train.Setup
 }
 
@@ -78,7 +71,7 @@ func (e *threshold) Resolve() *lab.Problem {
 	if p := trained.Check(e.Spec.Profiles); p != nil {
 		return p
 	}
-	if !slices.ContainsFunc(e.Spec.Variants, func(v stability.Variant) bool { return v.Name == e.Spec.Base }) {
+	if !slices.ContainsFunc(e.Spec.Variants, func(v stabilityVariant) bool { return v.Name == e.Spec.Base }) {
 		return lab.At(fmt.Errorf("no variant %q", e.Spec.Base), "base")
 	}
 	for _, name := range lab.Profiles {
@@ -98,8 +91,8 @@ func (e *threshold) Resolve() *lab.Problem {
 	return nil
 }
 
-// record is one training.
-type record struct {
+// thresholdRecord is one training.
+type thresholdRecord struct {
 	Losses    []float64 `json:"losses"`               // in nats: the mean of each window of steps
 	NonFinite string    `json:"non_finite,omitempty"` // what ended the run at the step after the last
 	HeldOut   float64   `json:"held_out"`             // nats per target without noise; 0: the run had ended
@@ -109,10 +102,10 @@ type record struct {
 }
 
 // end is the loss at the end of a run that was not ended before.
-func (r *record) end() float64 { return r.Losses[len(r.Losses)-1] }
+func (r *thresholdRecord) end() float64 { return r.Losses[len(r.Losses)-1] }
 
 // Check requires losses unless the run was ended.
-func (r *record) Check() error {
+func (r *thresholdRecord) Check() error {
 	if r.NonFinite == "" && len(r.Losses) == 0 {
 		return errors.New("no losses")
 	}
@@ -120,7 +113,7 @@ func (r *record) Check() error {
 }
 
 // arm is a variant at a depth and a rate.
-func (e *threshold) arm(p size, v stability.Variant, d depth, rate float64) trained.Arm {
+func (e *threshold) arm(p thresholdSize, v stabilityVariant, d thresholdDepth, rate float64) trained.Arm {
 	return trained.Arm{
 		Name: fmt.Sprintf("%s/layers=%d/lr=%s", v.Name, d.Layers, strconv.FormatFloat(rate, 'g', -1, 64)),
 		Training: func(seed uint64) train.Training {
@@ -134,7 +127,7 @@ func (e *threshold) arm(p size, v stability.Variant, d depth, rate float64) trai
 	}
 }
 
-func (e *threshold) arms(p size) (arms []trained.Arm) {
+func (e *threshold) arms(p thresholdSize) (arms []trained.Arm) {
 	for _, d := range p.Depths {
 		for _, v := range e.Spec.Variants {
 			for _, rate := range d.Rates {
@@ -165,7 +158,7 @@ func (e *threshold) Measure(ctx context.Context, log *records.Log, p progress.Pr
 }
 
 // train makes a run.
-func (e *threshold) train(ctx context.Context, t train.Training) (*record, error) {
+func (e *threshold) train(ctx context.Context, t train.Training) (*thresholdRecord, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -179,7 +172,7 @@ func (e *threshold) train(ctx context.Context, t train.Training) (*record, error
 		so.Losses = append(so.Losses, step.Loss)
 		return nil
 	}})
-	r := &record{Losses: []float64{}, Steps: len(so.Losses), Params: nn.CountParams(l.Pipeline.Layers)}
+	r := &thresholdRecord{Losses: []float64{}, Steps: len(so.Losses), Params: nn.CountParams(l.Pipeline.Layers)}
 	for window := range slices.Chunk(so.Losses, e.Spec.Survives.Window) {
 		r.Losses = append(r.Losses, stats.Mean(window))
 	}

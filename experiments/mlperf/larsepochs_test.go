@@ -1,4 +1,4 @@
-package epochs
+package mlperf
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 	"gpipebench/nn"
 )
 
-// made is a training that reaches the accuracy after so many epochs, or, with 0, does not.
-func made(epochs int) trained.Reached {
+// epochsMade is a training that reaches the accuracy after so many epochs, or, with 0, does not.
+func epochsMade(epochs int) trained.Reached {
 	return trained.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
 }
 
-// madeUp is a log of made-up trainings: pilots by entry and settings, others by entry and the
+// epochsMadeUp is a log of made-up trainings: pilots by entry and settings, others by entry and the
 // place of the seed.
-func madeUp(t *testing.T, e *epochs, name string, pilot func(entry, settings) int, of func(entry, int) int) *records.Log {
+func epochsMadeUp(t *testing.T, e *epochs, name string, pilot func(epochsEntry, epochsSettings) int, of func(epochsEntry, int) int) *records.Log {
 	t.Helper()
 	log := records.New(e.Key(name))
 	p := e.Spec.Profiles[name]
@@ -29,7 +29,7 @@ func madeUp(t *testing.T, e *epochs, name string, pilot func(entry, settings) in
 		for _, s := range n.grid {
 			arm := e.arm(p, n, s)
 			add := func(seed uint64, epochs int) {
-				if err := log.Add(arm.Sample(seed), seed, made(epochs)); err != nil {
+				if err := log.Add(arm.Sample(seed), seed, epochsMade(epochs)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -48,18 +48,18 @@ func madeUp(t *testing.T, e *epochs, name string, pilot func(entry, settings) in
 // and with the highest rate never end. Seeds take 10, 12, 10, 12 ... epochs in the first
 // row; 1 more and 1 fewer in turn in the second; 4 fewer in the third. Six differences of +1 and
 // -1 have a deviation of sqrt(6/5), and an interval of 2.5706 sqrt(1/5) = 1.15 to either side.
-func TestReport(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Definition.Load)
+func TestEpochsReport(t *testing.T) {
+	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
 	labtest.CheckLacking(t, e, records.New(e.Key("quick")))
 	p := e.Spec.Profiles["quick"]
 	top, largest := p.Batches[len(p.Batches)-1], p.Batches[len(p.Batches)-2]
-	pilot := func(n entry, s settings) int {
+	pilot := func(n epochsEntry, s epochsSettings) int {
 		if n.batch == top || n.Name == "scaled" && s == n.grid[0] {
 			return 0
 		}
 		return s.Epochs
 	}
-	seeds := func(n entry, seed int) int {
+	seeds := func(n epochsEntry, seed int) int {
 		at := 10 + 2*(seed%2)
 		switch {
 		case n.Name == "unscaled":
@@ -71,7 +71,7 @@ func TestReport(t *testing.T) {
 		}
 		return at
 	}
-	log := madeUp(t, e, "quick", pilot, seeds)
+	log := epochsMadeUp(t, e, "quick", pilot, seeds)
 	r, err := e.Report(log, log)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
@@ -135,17 +135,17 @@ func TestReport(t *testing.T) {
 // A training that does not reach the accuracy opens the interval to the side to which its
 // epochs may go; a way with which no pilot converges is trained all the same, beside the first;
 // where none of the first does there is no report.
-func TestUnreached(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Definition.Load)
+func TestEpochsUnreached(t *testing.T) {
+	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
 	p := e.Spec.Profiles["quick"]
-	pilot := func(n entry, s settings) int {
+	pilot := func(n epochsEntry, s epochsSettings) int {
 		if n.batch == p.Batches[len(p.Batches)-1] {
 			return 0
 		}
 		return s.Epochs
 	}
-	seeds := func(missing string) func(entry, int) int {
-		return func(n entry, seed int) int {
+	seeds := func(missing string) func(epochsEntry, int) int {
+		return func(n epochsEntry, seed int) int {
 			if n.Name == missing && seed == 0 {
 				return 0
 			}
@@ -153,7 +153,7 @@ func TestUnreached(t *testing.T) {
 		}
 	}
 	for missing, want := range map[string]string{"scaled": "[-Inf, ", "unscaled": ", +Inf]"} {
-		r, err := e.Report(madeUp(t, e, "quick", pilot, seeds(missing)), nil)
+		r, err := e.Report(epochsMadeUp(t, e, "quick", pilot, seeds(missing)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestUnreached(t *testing.T) {
 			t.Errorf("%s misses once: %s", missing, got)
 		}
 	}
-	r, err := e.Report(madeUp(t, e, "quick", func(n entry, s settings) int {
+	r, err := e.Report(epochsMadeUp(t, e, "quick", func(n epochsEntry, s epochsSettings) int {
 		if n.Name == "tuned" {
 			return 0
 		}
@@ -181,7 +181,7 @@ func TestUnreached(t *testing.T) {
 	if got := r.Tables[0].Rows[2][r.Tables[0].Column("epochs")].Text; got != "2.0" {
 		t.Errorf("no pilot converges: %s", got)
 	}
-	log := madeUp(t, e, "quick", func(entry, settings) int { return 0 }, seeds(""))
+	log := epochsMadeUp(t, e, "quick", func(epochsEntry, epochsSettings) int { return 0 }, seeds(""))
 	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "want a lower accuracy") {
 		t.Errorf("none converges: %v", err)
 	}
@@ -189,8 +189,8 @@ func TestUnreached(t *testing.T) {
 
 // Settings with which one pilot of two does not reach the accuracy are not chosen, however
 // few epochs the other takes.
-func TestChosen(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Definition.Load)
+func TestEpochsChosen(t *testing.T) {
+	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
 	p := e.Spec.Profiles["full"]
 	n := p.entry(e.Spec.Ways[0], p.Batches[0])
 	log := records.New(e.Key("full"))
@@ -200,12 +200,12 @@ func TestChosen(t *testing.T) {
 			if i == 0 {
 				epochs = j
 			}
-			if err := log.Add(e.arm(p, n, s).Sample(seed), seed, made(epochs)); err != nil {
+			if err := log.Add(e.arm(p, n, s).Sample(seed), seed, epochsMade(epochs)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	all, err := e.chosen(p, log, []entry{n})
+	all, err := e.chosen(p, log, []epochsEntry{n})
 	if err != nil || len(p.Pilots) != 2 || all[0].best != len(n.grid)-5 {
 		t.Errorf("%v, %d pilots, chosen %d, want %d", err, len(p.Pilots), all[0].best, len(n.grid)-5)
 	}
@@ -213,8 +213,8 @@ func TestChosen(t *testing.T) {
 
 // Where not all pilots of any settings reach the accuracy, the settings with most that do come
 // nearest, of these those with the highest accuracies.
-func TestNearest(t *testing.T) {
-	c := choice{pilots: [][]*trained.Reached{
+func TestEpochsNearest(t *testing.T) {
+	c := epochsChoice{pilots: [][]*trained.Reached{
 		{{Accuracies: []float64{0.6, 0.5}}, {Accuracies: []float64{0.69}}},
 		{{Accuracies: []float64{0.7}, Epochs: 9}, {Accuracies: []float64{0.1}}},
 		{{Accuracies: []float64{0.71}, Epochs: 9}, {Accuracies: []float64{0.3, 0.2}}},
@@ -230,8 +230,8 @@ func TestNearest(t *testing.T) {
 
 // Trainings have whole epochs, the rate rises to the settings' and falls to nearly 0, and
 // batch norm sees as many examples whatever the mini-batch. All ways have as many trials.
-func TestArms(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Definition.Load)
+func TestEpochsArms(t *testing.T) {
+	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
 	for name, p := range e.Spec.Profiles {
 		all := slices.Concat(e.curve(p), e.others(p, p.Batches[0]))
 		for _, n := range all {
@@ -265,8 +265,8 @@ func TestArms(t *testing.T) {
 // A training ends with the first epoch whose evaluation is accurate enough, as one that goes
 // on to its end shows; with another accuracy it has other epochs, and the same bits up to
 // there.
-func TestTrain(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Definition.Load)
+func TestEpochsTrain(t *testing.T) {
+	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
 	p := e.Spec.Profiles["smoke"]
 	n := p.entry(e.Spec.Ways[0], p.Batches[0])
 	tr := e.arm(p, n, n.grid[len(n.grid)-1]).Training(1)
@@ -296,8 +296,8 @@ func TestTrain(t *testing.T) {
 }
 
 // The smallest profile is measured, and once more, when nothing is left to do.
-func TestMeasure(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Definition.Load)
+func TestEpochsMeasure(t *testing.T) {
+	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -311,8 +311,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestEpochsSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("lars-epochs"), [][3]string{
 		{"device: host", "device: emulated", "host devices"},
 		{"checkpoint: never,", "m: 2, checkpoint: never,", "want none"},
 		{"momenta: [0.929, ", "momenta: [", "as many as the first's"},

@@ -1,4 +1,4 @@
-package epochs
+package mlperf
 
 import (
 	"fmt"
@@ -14,41 +14,41 @@ import (
 	"gpipebench/lab/trained"
 )
 
-// result is a choice and the trainings of the other seeds with its settings.
-type result struct {
-	choice
-	settings
+// epochsResult is a choice and the trainings of the other seeds with its settings.
+type epochsResult struct {
+	epochsChoice
+	epochsSettings
 	runs []*trained.Reached // by seed
 }
 
 // epochs of a training. One that has not reached the accuracy needs more than these, which
 // are its schedule's.
-func (r result) epochs() (all []float64) {
+func (r epochsResult) epochs() (all []float64) {
 	for _, run := range r.runs {
-		all = append(all, float64(max(run.Epochs, r.Epochs*unreached(run))))
+		all = append(all, float64(max(run.Epochs, r.Epochs*epochsUnreached(run))))
 	}
 	return all
 }
 
-func unreached(r *trained.Reached) int {
+func epochsUnreached(r *trained.Reached) int {
 	if r.Epochs == 0 {
 		return 1
 	}
 	return 0
 }
 
-func (r result) reached() int {
+func (r epochsResult) reached() int {
 	n := len(r.runs)
 	for _, run := range r.runs {
-		n -= unreached(run)
+		n -= epochsUnreached(run)
 	}
 	return n
 }
 
-func (r result) all() bool { return r.reached() == len(r.runs) }
+func (r epochsResult) all() bool { return r.reached() == len(r.runs) }
 
 // mean is printed with a sign where it is a lower bound.
-func (r result) mean() lab.Value {
+func (r epochsResult) mean() lab.Value {
 	v := lab.Mean(r.epochs(), 1)
 	if !r.all() {
 		v.Text = "> " + v.Text
@@ -56,11 +56,11 @@ func (r result) mean() lab.Value {
 	return v
 }
 
-func (r result) share() lab.Value { return lab.Joined("%v of %v", r.reached(), len(r.runs)) }
+func (r epochsResult) share() lab.Value { return lab.Joined("%v of %v", r.reached(), len(r.runs)) }
 
 // against compares epochs with those of a base, seed by seed, by what of makes of both. Where
 // a training has not reached the accuracy one side of the interval is open.
-func (r result) against(base result, of func(own, base float64) float64, format func(float64) lab.Value) lab.Value {
+func (r epochsResult) against(base epochsResult, of func(own, base float64) float64, format func(float64) lab.Value) lab.Value {
 	var all []float64
 	bases := base.epochs()
 	for i, x := range r.epochs() {
@@ -77,28 +77,28 @@ func (r result) against(base result, of func(own, base float64) float64, format 
 	return lab.Joined("%v %v", format(p.Mean), lab.Interval(format(lo), format(hi)))
 }
 
-func difference(own, base float64) float64 { return own - base }
-func ratio(own, base float64) float64      { return own / base }
+func epochsDifference(own, base float64) float64 { return own - base }
+func epochsRatio(own, base float64) float64      { return own / base }
 
-func signed(x float64) lab.Value    { return lab.Difference(x, 1) }
-func hundredth(x float64) lab.Value { return lab.Fixed(x, 3) }
+func epochsSigned(x float64) lab.Value    { return lab.Difference(x, 1) }
+func epochsHundredth(x float64) lab.Value { return lab.Fixed(x, 3) }
 
-// results are a log's.
-type results struct {
-	profile
-	curve   []choice // every mini-batch
-	largest choice   // with which pilots converge
-	others  []choice
-	by      []result // the curve's, as far as pilots converge
-	ways    []result // with the largest mini-batch
+// epochsResults are a log's.
+type epochsResults struct {
+	epochsProfile
+	curve   []epochsChoice // every mini-batch
+	largest epochsChoice   // with which pilots converge
+	others  []epochsChoice
+	by      []epochsResult // the curve's, as far as pilots converge
+	ways    []epochsResult // with the largest mini-batch
 }
 
-func (e *epochs) results(log *records.Log) (*results, error) {
+func (e *epochs) results(log *records.Log) (*epochsResults, error) {
 	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	r := &results{profile: p}
+	r := &epochsResults{epochsProfile: p}
 	if r.curve, r.largest, err = e.converging(p, log); err != nil {
 		return nil, err
 	}
@@ -106,10 +106,10 @@ func (e *epochs) results(log *records.Log) (*results, error) {
 		return nil, err
 	}
 	for _, c := range slices.Concat(r.curve, r.others) {
-		made := result{choice: c}
+		made := epochsResult{epochsChoice: c}
 		if c.best >= 0 {
-			made.settings = c.grid[c.best]
-			if made.runs, err = read(log, e.arm(p, c.entry, made.settings), p.Seeds); err != nil {
+			made.epochsSettings = c.grid[c.best]
+			if made.runs, err = epochsRead(log, e.arm(p, c.epochsEntry, made.epochsSettings), p.Seeds); err != nil {
 				return nil, err
 			}
 		}
@@ -135,7 +135,7 @@ func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 		if err != nil {
 			before = nil // of another spec
 		}
-		addReference(ways, lab.ReferenceName(log, reference)+" epochs", before)
+		epochsAddReference(ways, lab.ReferenceName(log, reference)+" epochs", before)
 	}
 	points, growth := e.figure8(r)
 	report := &lab.Report{Tables: []*lab.Table{ways, points, growth, e.pilots(r), e.runs(r)}}
@@ -147,8 +147,8 @@ func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 	return report, err
 }
 
-// addReference adds a column with the mean epochs of a reference's rows.
-func addReference(t *lab.Table, column string, before *results) {
+// epochsAddReference adds a column with the mean epochs of a reference's rows.
+func epochsAddReference(t *lab.Table, column string, before *epochsResults) {
 	t.Numbers(column)
 	for i := range t.Rows {
 		cell := lab.Absent
@@ -159,8 +159,8 @@ func addReference(t *lab.Table, column string, before *results) {
 	}
 }
 
-func (e *epochs) table1(r *results) *lab.Table {
-	p := r.profile
+func (e *epochs) table1(r *epochsResults) *lab.Table {
+	p := r.epochsProfile
 	t := &lab.Table{ID: e.ID(), Title: e.Title(), Caption: []string{
 		fmt.Sprintf("%v, %s procedural images in an epoch; epochs up to the first after which %g%% of %s held-out images are right, over %d seeds. LARS with a coefficient of %g, weight decay %g and label smoothing %g; the rate rises over the warm-up and then falls as the square of what is left of the schedule, with which a training ends; batch norm over %d examples.",
 			p.Model, units.FormatCommas(int64(p.Images.Train)), p.Accuracy, units.FormatCommas(int64(p.Images.HeldOut)), len(p.Seeds), e.Spec.Trust, e.Spec.L2, e.Spec.LabelSmoothing, e.Spec.Statistics),
@@ -173,28 +173,28 @@ func (e *epochs) table1(r *results) *lab.Table {
 	for i, w := range r.ways {
 		row := []any{w.Name, w.Paper.Rate, w.Paper.WarmUp, w.Paper.Momentum, w.Paper.Epochs,
 			lab.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
-		row = append(row, lab.Number("%.3g", w.settings.Rate), lab.Fixed(w.WarmUp*float64(w.settings.Epochs), 1), lab.Number("%g", w.settings.Momentum), w.settings.Epochs,
+		row = append(row, lab.Number("%.3g", w.epochsSettings.Rate), lab.Fixed(w.WarmUp*float64(w.epochsSettings.Epochs), 1), lab.Number("%g", w.epochsSettings.Momentum), w.epochsSettings.Epochs,
 			w.share(), w.mean(), lab.SD(w.epochs(), 1))
 		if i == 0 {
 			t.Add(append(row, lab.Absent, lab.Fixed(1, 3))...)
 			continue
 		}
-		t.Add(append(row, w.against(r.ways[0], difference, signed), w.against(r.ways[0], ratio, hundredth))...)
+		t.Add(append(row, w.against(r.ways[0], epochsDifference, epochsSigned), w.against(r.ways[0], epochsRatio, epochsHundredth))...)
 	}
-	t.Notes = slices.Concat(edges(r.ways), lab.FewSeedsNote(len(p.Seeds)))
+	t.Notes = slices.Concat(epochsEdges(r.ways), lab.FewSeedsNote(len(p.Seeds)))
 	return t
 }
 
-// edges says where a choice is at an end of the rates that were tried, so that others might
+// epochsEdges says where a choice is at an end of the rates that were tried, so that others might
 // have been better.
-func edges(all []result) (notes []string) {
+func epochsEdges(all []epochsResult) (notes []string) {
 	var at []string
 	for _, r := range all {
 		var rates []float64
 		for _, s := range r.grid {
 			rates = append(rates, s.Rate)
 		}
-		if r.settings.Rate == slices.Min(rates) || r.settings.Rate == slices.Max(rates) {
+		if r.epochsSettings.Rate == slices.Min(rates) || r.epochsSettings.Rate == slices.Max(rates) {
 			at = append(at, fmt.Sprintf("%s at %d", r.Name, r.batch))
 		}
 	}
@@ -206,25 +206,25 @@ func edges(all []result) (notes []string) {
 
 // Names of the series.
 const (
-	here      = "here"
-	reference = "MLPerf reference"
-	logged    = "Google logs"
+	epochsHere      = "here"
+	epochsReference = "MLPerf reference"
+	epochsLogged    = "Google logs"
 )
 
-// series is a curve of published points.
-type series struct {
+// epochsSeries is a curve of published points.
+type epochsSeries struct {
 	name   string
-	points []published
+	points []epochsPublished
 }
 
-func (e *epochs) published() []series {
-	return []series{{reference, e.Spec.Reference}, {logged, e.Spec.Logged}}
+func (e *epochs) published() []epochsSeries {
+	return []epochsSeries{{epochsReference, e.Spec.Reference}, {epochsLogged, e.Spec.Logged}}
 }
 
 // figure8 returns the points of all series, and by how much each grows.
-func (e *epochs) figure8(r *results) (points, growth *lab.Table) {
+func (e *epochs) figure8(r *epochsResults) (points, growth *lab.Table) {
 	points = &lab.Table{ID: e.ID() + "-batch", Title: "Figure 8: epochs by mini-batch, here and published", Caption: []string{
-		fmt.Sprintf("%s: %s as above, settings chosen by pilots for each mini-batch. %s: points of convergence of ResNet-50 with LARS; %s: the submissions, up to the evaluation that was accurate enough (every 4 epochs), as benchmark-seconds has them. So that they can be compared: mini-batches over the smallest of a series, epochs over those with it (ours seed by seed).", here, e.Spec.Ways[0].Name, reference, logged),
+		fmt.Sprintf("%s: %s as above, settings chosen by pilots for each mini-batch. %s: points of convergence of ResNet-50 with LARS; %s: the submissions, up to the evaluation that was accurate enough (every 4 epochs), as benchmark-seconds has them. So that they can be compared: mini-batches over the smallest of a series, epochs over those with it (ours seed by seed).", epochsHere, e.Spec.Ways[0].Name, epochsReference, epochsLogged),
 	}}
 	points.Texts("series")
 	points.Numbers("mini-batch", "times the smallest", "of an epoch", "rate", "schedule", "reached", "epochs", "sd", "epochs / smallest")
@@ -236,7 +236,7 @@ func (e *epochs) figure8(r *results) (points, growth *lab.Table) {
 	first, last := r.by[0], r.by[len(r.by)-1]
 	at := 0
 	for _, c := range r.curve {
-		row := []any{here, c.batch, lab.Number("%.3g", float64(c.batch)/float64(first.batch)), lab.Percent(float64(c.batch)/float64(r.Images.Train), 2)}
+		row := []any{epochsHere, c.batch, lab.Number("%.3g", float64(c.batch)/float64(first.batch)), lab.Percent(float64(c.batch)/float64(r.Images.Train), 2)}
 		if c.best < 0 {
 			points.Add(append(row, lab.Absent, lab.Absent, lab.Joined("%v of %v", 0, len(r.Pilots)), lab.Absent, lab.Absent, lab.Absent)...)
 			continue
@@ -245,15 +245,15 @@ func (e *epochs) figure8(r *results) (points, growth *lab.Table) {
 		at++
 		relative := lab.Fixed(1, 2)
 		if at > 1 {
-			relative = made.against(first, ratio, func(x float64) lab.Value { return lab.Fixed(x, 2) })
+			relative = made.against(first, epochsRatio, func(x float64) lab.Value { return lab.Fixed(x, 2) })
 		}
-		points.Add(append(row, lab.Number("%.3g", made.settings.Rate), made.settings.Epochs, made.share(), made.mean(), lab.SD(made.epochs(), 1), relative)...)
+		points.Add(append(row, lab.Number("%.3g", made.epochsSettings.Rate), made.epochsSettings.Epochs, made.share(), made.mean(), lab.SD(made.epochs(), 1), relative)...)
 	}
 	if len(r.by) > 1 {
 		times := float64(last.batch) / float64(first.batch)
-		growth.Add(here, len(r.by), first.batch, last.batch, lab.Number("%.3g", times),
-			last.against(first, ratio, func(x float64) lab.Value { return lab.Fixed(x, 2) }),
-			last.against(first, func(own, base float64) float64 { return math.Log(own/base) / math.Log(times) }, hundredth))
+		growth.Add(epochsHere, len(r.by), first.batch, last.batch, lab.Number("%.3g", times),
+			last.against(first, epochsRatio, func(x float64) lab.Value { return lab.Fixed(x, 2) }),
+			last.against(first, func(own, base float64) float64 { return math.Log(own/base) / math.Log(times) }, epochsHundredth))
 	}
 	for _, s := range e.published() {
 		smallest, largest := s.points[0], s.points[len(s.points)-1]
@@ -264,12 +264,12 @@ func (e *epochs) figure8(r *results) (points, growth *lab.Table) {
 		times, grown := float64(largest.Batch)/float64(smallest.Batch), largest.Epochs.Value/smallest.Epochs.Value
 		growth.Add(s.name, len(s.points), smallest.Batch, largest.Batch, lab.Number("%.3g", times), lab.Fixed(grown, 2), lab.Fixed(math.Log(grown)/math.Log(times), 3))
 	}
-	points.Notes = edges(r.by)
+	points.Notes = epochsEdges(r.by)
 	return points, growth
 }
 
 // panel draws all series over the doublings of their mini-batches.
-func (e *epochs) panel(r *results) *plot.LinePanel {
+func (e *epochs) panel(r *epochsResults) *plot.LinePanel {
 	p := &plot.LinePanel{Title: "mini-batches", X: "doublings of the mini-batch", Y: "epochs, over those of the smallest"}
 	doublings := func(batch, smallest int) float64 { return math.Log2(float64(batch) / float64(smallest)) }
 	first := r.by[0].epochs()
@@ -279,7 +279,7 @@ func (e *epochs) panel(r *results) *plot.LinePanel {
 			lines[i] = append(lines[i], plot.Point{X: doublings(made.batch, r.by[0].batch), Y: x / first[i]})
 		}
 	}
-	p.Series = append(p.Series, plot.MedianAndRange(here, lines))
+	p.Series = append(p.Series, plot.MedianAndRange(epochsHere, lines))
 	for _, s := range e.published() {
 		var line []plot.Point
 		for _, at := range s.points {
@@ -291,7 +291,7 @@ func (e *epochs) panel(r *results) *plot.LinePanel {
 }
 
 // pilots has a row for every setting that was tried.
-func (e *epochs) pilots(r *results) *lab.Table {
+func (e *epochs) pilots(r *epochsResults) *lab.Table {
 	t := &lab.Table{ID: e.ID() + "-pilots", Title: "Epochs to an accuracy: the pilots, and what they choose", Caption: []string{
 		fmt.Sprintf("Epochs of the pilots with seeds %s, \"-\" where the accuracy was not reached. Chosen is the fewest epochs on average where all reach it, the first of equals.", strings.Trim(fmt.Sprint(r.Pilots), "[]")),
 	}}
@@ -320,7 +320,7 @@ func (e *epochs) pilots(r *results) *lab.Table {
 }
 
 // runs has a row for each training of the seeds.
-func (e *epochs) runs(r *results) *lab.Table {
+func (e *epochs) runs(r *epochsResults) *lab.Table {
 	t := &lab.Table{ID: e.ID() + "-runs", Title: "Epochs to an accuracy: each training", Caption: []string{"Epochs up to the accuracy, \"-\" where it was not reached, and the accuracy with which a training ended."}}
 	t.Texts("update")
 	t.Numbers("mini-batch", "seed", "epochs", "accuracy")

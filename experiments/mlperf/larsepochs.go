@@ -1,10 +1,7 @@
-// Package epochs counts the epochs that a network needs to a held-out accuracy, with both
-// forms of LARS and by mini-batch. Pilots with seeds of their own choose the settings.
-package epochs
+package mlperf
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"math"
@@ -19,13 +16,8 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "lars-epochs", Folder: folder, New: lab.New[epochs], Untimed: true}
-
-// spec is spec.yaml.
-type spec struct {
+// epochsSpec is spec.yaml.
+type epochsSpec struct {
 	lab.Head `yaml:",inline"`
 	Setup    lab.SetupSpec `yaml:"setup"`
 	// Statistics is over how many examples batch norm takes its statistics, whatever the
@@ -35,17 +27,17 @@ type spec struct {
 	L2             float64 `yaml:"l2"`
 	LabelSmoothing float64 `yaml:"label_smoothing"`
 
-	Ways []way `yaml:"ways"` // Table 1; the first is also that of Figure 8
+	Ways []epochsWay `yaml:"ways"` // Table 1; the first is also that of Figure 8
 
-	Images    int         `yaml:"images" want:"1..1000000000,shown"` // of an epoch of the paper's
-	Reference []published `yaml:"reference" want:"shown"`
-	Logged    []published `yaml:"logged" want:"shown"`
+	Images    int               `yaml:"images" want:"1..1000000000,shown"` // of an epoch of the paper's
+	Reference []epochsPublished `yaml:"reference" want:"shown"`
+	Logged    []epochsPublished `yaml:"logged" want:"shown"`
 
-	Profiles map[string]profile `yaml:"profiles"`
+	Profiles map[string]epochsProfile `yaml:"profiles"`
 }
 
-// way is a row of Table 1: a form of LARS, and the settings of it that pilots try.
-type way struct {
+// epochsWay is a row of Table 1: a form of LARS, and the settings of it that pilots try.
+type epochsWay struct {
 	Name      string    `yaml:"name" want:"name,key"`
 	Optimizer string    `yaml:"optimizer" want:"optimizer"`
 	Momenta   []float64 `yaml:"momenta" want:">0..0.999"`
@@ -59,13 +51,13 @@ type way struct {
 	} `yaml:"paper" want:"shown"`
 }
 
-// published is how many epochs ResNet-50 takes with a mini-batch.
-type published struct {
+// epochsPublished is how many epochs ResNet-50 takes with a mini-batch.
+type epochsPublished struct {
 	Batch  int          `yaml:"batch" want:"1..16777216,key"`
 	Epochs lab.Verbatim `yaml:"epochs"`
 }
 
-type profile struct {
+type epochsProfile struct {
 	Expected lab.Span    `yaml:"expected" want:"shown"`
 	Pilots   []uint64    `yaml:"pilots"` // seeds
 	Seeds    []uint64    `yaml:"seeds"`  // others than the pilots'
@@ -82,7 +74,7 @@ type profile struct {
 
 // epochs makes pilots, and with the settings that they choose trainings of other seeds.
 type epochs struct {
-	lab.Base[spec]
+	lab.Base[epochsSpec]
 	setup train.Setup
 }
 
@@ -98,13 +90,13 @@ func (e *epochs) Resolve() *lab.Problem {
 		if i > 0 && w.tried() != e.Spec.Ways[0].tried() {
 			return lab.At(fmt.Errorf("%d settings besides the schedule's length: want %d, as many as the first's", w.tried(), e.Spec.Ways[0].tried()), "ways", fmt.Sprint(i))
 		}
-		if o, err := train.ParseOptimizer(w.Optimizer); err != nil || !isLARS(o) {
+		if o, err := train.ParseOptimizer(w.Optimizer); err != nil || !epochsIsLARS(o) {
 			return lab.At(errors.New("want lars or lars-unscaled, without settings"), "ways", fmt.Sprint(i), "optimizer")
 		}
 	}
 	for _, list := range []string{"reference", "logged"} {
-		points := map[string][]published{"reference": e.Spec.Reference, "logged": e.Spec.Logged}[list]
-		if len(points) < 2 || !slices.IsSortedFunc(points, func(a, b published) int { return a.Batch - b.Batch }) {
+		points := map[string][]epochsPublished{"reference": e.Spec.Reference, "logged": e.Spec.Logged}[list]
+		if len(points) < 2 || !slices.IsSortedFunc(points, func(a, b epochsPublished) int { return a.Batch - b.Batch }) {
 			return lab.At(errors.New("want two or more, the smallest mini-batch first"), list)
 		}
 	}
@@ -116,10 +108,10 @@ func (e *epochs) Resolve() *lab.Problem {
 	return nil
 }
 
-// isLARS reports whether an optimiser is LARS as MLPerf has it.
-func isLARS(o nn.Optimizer) bool { return o == nn.LARS{} || o == nn.LARS{Unscaled: true} }
+// epochsIsLARS reports whether an optimiser is LARS as MLPerf has it.
+func epochsIsLARS(o nn.Optimizer) bool { return o == nn.LARS{} || o == nn.LARS{Unscaled: true} }
 
-func (e *epochs) checkProfile(p profile) *lab.Problem {
+func (e *epochs) checkProfile(p epochsProfile) *lab.Problem {
 	for i, b := range p.Batches {
 		at := []string{"batches", fmt.Sprint(i)}
 		switch {
@@ -143,33 +135,33 @@ func (e *epochs) checkProfile(p profile) *lab.Problem {
 }
 
 // tried is how many settings pilots try with a schedule of one length.
-func (w way) tried() int { return len(w.Momenta) * len(w.WarmUps) * len(w.Rates) }
+func (w epochsWay) tried() int { return len(w.Momenta) * len(w.WarmUps) * len(w.Rates) }
 
-// settings are what pilots choose.
-type settings struct {
+// epochsSettings are what pilots choose.
+type epochsSettings struct {
 	Epochs   int // of the schedule, with which a training ends
 	WarmUp   float64
 	Momentum float64
 	Rate     float64
 }
 
-// entry is a way with a mini-batch, for which settings are chosen.
-type entry struct {
-	way
+// epochsEntry is a way with a mini-batch, for which settings are chosen.
+type epochsEntry struct {
+	epochsWay
 	batch int
-	grid  []settings
+	grid  []epochsSettings
 }
 
 // entry returns a way's with a mini-batch. The rate grows with the root of the
 // mini-batch, roughly as those of the submissions do (10 at 4,096, 25 at 16,384, 31.2 to 33
 // at 32,768).
-func (p profile) entry(w way, batch int) entry {
-	n := entry{way: w, batch: batch}
+func (p epochsProfile) entry(w epochsWay, batch int) epochsEntry {
+	n := epochsEntry{epochsWay: w, batch: batch}
 	for _, epochs := range p.Epochs {
 		for _, warm := range w.WarmUps {
 			for _, momentum := range w.Momenta {
 				for _, rate := range w.Rates {
-					n.grid = append(n.grid, settings{epochs, warm, momentum, p.Rate * rate * math.Sqrt(float64(batch)/float64(p.Batches[0]))})
+					n.grid = append(n.grid, epochsSettings{epochs, warm, momentum, p.Rate * rate * math.Sqrt(float64(batch)/float64(p.Batches[0]))})
 				}
 			}
 		}
@@ -178,7 +170,7 @@ func (p profile) entry(w way, batch int) entry {
 }
 
 // curve has the first way with every mini-batch.
-func (e *epochs) curve(p profile) (entries []entry) {
+func (e *epochs) curve(p epochsProfile) (entries []epochsEntry) {
 	for _, b := range p.Batches {
 		entries = append(entries, p.entry(e.Spec.Ways[0], b))
 	}
@@ -186,7 +178,7 @@ func (e *epochs) curve(p profile) (entries []entry) {
 }
 
 // others has the other ways with a mini-batch.
-func (e *epochs) others(p profile, batch int) (entries []entry) {
+func (e *epochs) others(p epochsProfile, batch int) (entries []epochsEntry) {
 	for _, w := range e.Spec.Ways[1:] {
 		entries = append(entries, p.entry(w, batch))
 	}
@@ -194,7 +186,7 @@ func (e *epochs) others(p profile, batch int) (entries []entry) {
 }
 
 // arm is an entry with settings.
-func (e *epochs) arm(p profile, n entry, s settings) trained.Arm {
+func (e *epochs) arm(p epochsProfile, n epochsEntry, s epochsSettings) trained.Arm {
 	return trained.Arm{
 		Name: fmt.Sprintf("%s/batch=%d/epochs=%d/warm-up=%g/momentum=%g/lr=%.6g", n.Name, n.batch, s.Epochs, s.WarmUp, s.Momentum, s.Rate),
 		Training: func(seed uint64) train.Training {
@@ -217,7 +209,7 @@ func (e *epochs) arm(p profile, n entry, s settings) trained.Arm {
 func (e *epochs) Planned(name string) (list []lab.PlannedRun) {
 	p := e.Spec.Profiles[name]
 	for _, n := range slices.Concat(e.curve(p), e.others(p, p.Batches[len(p.Batches)-1])) {
-		for _, s := range []settings{n.grid[0], n.grid[len(n.grid)-1]} {
+		for _, s := range []epochsSettings{n.grid[0], n.grid[len(n.grid)-1]} {
 			list = append(list, lab.PlannedRun{Path: []string{"profiles", name, "model"}, Run: e.arm(p, n, s).Training(p.Seeds[0])})
 		}
 	}
@@ -238,7 +230,7 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 			return r, r.String(), nil
 		})
 	}
-	pilots := func(entries []entry) error {
+	pilots := func(entries []epochsEntry) error {
 		var arms []trained.Arm
 		for _, n := range entries {
 			for _, s := range n.grid {
@@ -264,27 +256,27 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 	var arms []trained.Arm
 	for _, c := range slices.Concat(curve, others) {
 		if c.best >= 0 {
-			arms = append(arms, e.arm(p, c.entry, c.grid[c.best]))
+			arms = append(arms, e.arm(p, c.epochsEntry, c.grid[c.best]))
 		}
 	}
 	return each(arms, p.Seeds)
 }
 
-// choice is an entry with what the pilots made of it.
-type choice struct {
-	entry
+// epochsChoice is an entry with what the pilots made of it.
+type epochsChoice struct {
+	epochsEntry
 	pilots [][]*trained.Reached // by settings and pilot
 	best   int                  // of the settings; -1: with none all pilots reach the accuracy
 }
 
 // chosen reads the pilots of entries, and chooses: of the settings with which all pilots
 // reach the accuracy, those with the fewest epochs on average; the first of equals.
-func (e *epochs) chosen(p profile, log *records.Log, entries []entry) (all []choice, err error) {
+func (e *epochs) chosen(p epochsProfile, log *records.Log, entries []epochsEntry) (all []epochsChoice, err error) {
 	for _, n := range entries {
-		c := choice{entry: n, best: -1}
+		c := epochsChoice{epochsEntry: n, best: -1}
 		fewest := 0
 		for i, s := range n.grid {
-			runs, err := read(log, e.arm(p, n, s), p.Pilots)
+			runs, err := epochsRead(log, e.arm(p, n, s), p.Pilots)
 			if err != nil {
 				return nil, err
 			}
@@ -307,7 +299,7 @@ func (e *epochs) chosen(p profile, log *records.Log, entries []entry) (all []cho
 
 // converging returns the choices of the curve, and that of the largest mini-batch with
 // which the pilots converge.
-func (e *epochs) converging(p profile, log *records.Log) (curve []choice, largest choice, err error) {
+func (e *epochs) converging(p epochsProfile, log *records.Log) (curve []epochsChoice, largest epochsChoice, err error) {
 	if curve, err = e.chosen(p, log, e.curve(p)); err != nil {
 		return nil, largest, err
 	}
@@ -322,7 +314,7 @@ func (e *epochs) converging(p profile, log *records.Log) (curve []choice, larges
 // beside returns the choices of the other ways with a mini-batch. One whose pilots do not all
 // reach the accuracy with any settings has those that come nearest, since how often it then
 // fails says something as well: most pilots that reach it, then the highest accuracies.
-func (e *epochs) beside(p profile, log *records.Log, batch int) ([]choice, error) {
+func (e *epochs) beside(p epochsProfile, log *records.Log, batch int) ([]epochsChoice, error) {
 	all, err := e.chosen(p, log, e.others(p, batch))
 	for i := range all {
 		if all[i].best < 0 {
@@ -332,7 +324,7 @@ func (e *epochs) beside(p profile, log *records.Log, batch int) ([]choice, error
 	return all, err
 }
 
-func (c choice) nearest() (best int) {
+func (c epochsChoice) nearest() (best int) {
 	var most float64
 	for i, runs := range c.pilots {
 		var near float64
@@ -351,7 +343,7 @@ func (c choice) nearest() (best int) {
 	return best
 }
 
-func read(log *records.Log, a trained.Arm, seeds []uint64) (runs []*trained.Reached, err error) {
+func epochsRead(log *records.Log, a trained.Arm, seeds []uint64) (runs []*trained.Reached, err error) {
 	for _, seed := range seeds {
 		r := &trained.Reached{}
 		if err := log.Get(a.Sample(seed), r); err != nil {

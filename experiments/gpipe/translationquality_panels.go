@@ -1,4 +1,4 @@
-package quality
+package gpipe
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // panels are Figure 3, with the languages that have a translator of their own; all
 // languages; Table 5; and how the networks learned.
-func (q *quality) panels(r *results) []plot.Axes {
+func (q *quality) panels(r *qualityResults) []plot.Axes {
 	figure := plot.LinePanel{Title: "one network for all languages\nagainst one for each", Y: "BLEU, difference to bilingual"}
 	everyone := plot.LinePanel{Title: "BLEU of every language", X: "languages by training pairs, the most first", Y: "BLEU", FromZero: true}
 	losses := plot.LinePanel{Title: "training loss", X: "millions of target tokens", Y: "nats per token", FromZero: true}
@@ -40,10 +40,10 @@ func (q *quality) panels(r *results) []plot.Axes {
 	}
 	figure.Series = append(figure.Series, plot.Series{Name: "bilingual", Lines: [][]plot.Point{zero}, Dashed: true})
 	batches := &plot.DotPanel{Title: fmt.Sprintf("mini-batches, %s,\nwith as many tokens and with as many steps", r.Bilingual.Table5), Y: "BLEU"}
-	for _, by := range []string{sameTokens, asLong} {
+	for _, by := range []string{qualitySameTokens, qualityAsLong} {
 		for _, b := range q.Spec.Batches {
 			name := fmt.Sprintf("%d\n%s", b.Times*r.SmallestBatch, by[len("as many "):])
-			batches.Add(name, scoresOf(r.all[q.batchArm(r.profile, b, by == asLong).Name]).bleu)
+			batches.Add(name, qualityScoresOf(r.all[q.batchArm(r.qualityProfile, b, by == qualityAsLong).Name]).bleu)
 		}
 	}
 	return []plot.Axes{figure, everyone, batches, losses}

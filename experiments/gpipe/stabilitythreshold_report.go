@@ -1,4 +1,4 @@
-package threshold
+package gpipe
 
 import (
 	"fmt"
@@ -6,31 +6,30 @@ import (
 	"strconv"
 	"strings"
 
-	"gpipebench/experiments/gpipe/stability"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 )
 
-// outcome is what came of a variant at a depth.
-type outcome struct {
-	stability.Variant
-	depth
-	runs       [][]*record // by rate, then seed
-	thresholds []bounds    // by seed: between the largest rate up to which every run survived and the next
-	ends       int         // seeds of which no run, or every run, survived: the grid bounds their thresholds on one side
+// thresholdOutcome is what came of a variant at a depth.
+type thresholdOutcome struct {
+	stabilityVariant
+	thresholdDepth
+	runs       [][]*thresholdRecord // by rate, then seed
+	thresholds []thresholdBounds    // by seed: between the largest rate up to which every run survived and the next
+	ends       int                  // seeds of which no run, or every run, survived: the grid bounds their thresholds on one side
 }
 
 // outcomes are in the order of the table: by depth, then by variant.
-func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err error) {
+func (e *threshold) outcomes(log *records.Log, p thresholdSize) (all []*thresholdOutcome, err error) {
 	for _, d := range p.Depths {
 		for _, v := range e.Spec.Variants {
-			o := &outcome{Variant: v, depth: d}
+			o := &thresholdOutcome{stabilityVariant: v, thresholdDepth: d}
 			for _, rate := range d.Rates {
-				var runs []*record
+				var runs []*thresholdRecord
 				for _, seed := range p.AllSeeds() {
-					r := &record{}
+					r := &thresholdRecord{}
 					if err := log.Get(e.arm(p, v, d, rate).Sample(seed), r); err != nil {
 						return nil, err
 					}
@@ -46,7 +45,7 @@ func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err erro
 				if survived == 0 || survived == len(d.Rates) {
 					o.ends++
 				}
-				o.thresholds = append(o.thresholds, limits(d.Rates, survived))
+				o.thresholds = append(o.thresholds, thresholdLimits(d.Rates, survived))
 			}
 			all = append(all, o)
 		}
@@ -54,10 +53,10 @@ func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err erro
 	return all, nil
 }
 
-// limits is the threshold of a seed of which the runs at the first so many of some
+// thresholdLimits is the threshold of a seed of which the runs at the first so many of some
 // rates survived.
-func limits(rates []float64, survived int) bounds {
-	b := bounds{0, math.Inf(1)}
+func thresholdLimits(rates []float64, survived int) thresholdBounds {
+	b := thresholdBounds{0, math.Inf(1)}
 	if survived > 0 {
 		b.least = rates[survived-1]
 	}
@@ -68,9 +67,9 @@ func limits(rates []float64, survived int) bounds {
 }
 
 // base is the outcome of the same depth with which another is compared.
-func (e *threshold) base(all []*outcome, o *outcome) *outcome {
+func (e *threshold) base(all []*thresholdOutcome, o *thresholdOutcome) *thresholdOutcome {
 	for _, b := range all {
-		if b.Layers == o.Layers && b.Variant.Name == e.Spec.Base {
+		if b.Layers == o.Layers && b.stabilityVariant.Name == e.Spec.Base {
 			return b
 		}
 	}
@@ -78,7 +77,7 @@ func (e *threshold) base(all []*outcome, o *outcome) *outcome {
 }
 
 // factors are the thresholds relative to a base's, seed by seed.
-func (o *outcome) factors(base *outcome) (all []bounds) {
+func (o *thresholdOutcome) factors(base *thresholdOutcome) (all []thresholdBounds) {
 	for i, t := range o.thresholds {
 		all = append(all, t.over(base.thresholds[i]))
 	}
@@ -86,15 +85,15 @@ func (o *outcome) factors(base *outcome) (all []bounds) {
 }
 
 // factor is the median of the factors and its interval; of the base itself it is 1.
-func (o *outcome) factor(base *outcome) []lab.Value {
+func (o *thresholdOutcome) factor(base *thresholdOutcome) []lab.Value {
 	if o == base {
-		return []lab.Value{printFactor(1), lab.Absent}
+		return []lab.Value{thresholdPrintFactor(1), lab.Absent}
 	}
-	return median(o.factors(base), printFactor)
+	return thresholdMedian(o.factors(base), thresholdPrintFactor)
 }
 
-func printRate(x float64) lab.Value   { return lab.Number("%.3g", x) }
-func printFactor(x float64) lab.Value { return lab.Fixed(x, 2) }
+func thresholdPrintRate(x float64) lab.Value   { return lab.Number("%.3g", x) }
+func thresholdPrintFactor(x float64) lab.Value { return lab.Fixed(x, 2) }
 
 func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
@@ -141,7 +140,7 @@ func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 		}
 		losses.Names = survival.Names
 		for _, o := range all {
-			if o.depth.Name != d.Name {
+			if o.thresholdDepth.Name != d.Name {
 				continue
 			}
 			var share, held []plot.Point
@@ -155,17 +154,17 @@ func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 				}
 				lived += len(ends)
 				share = append(share, plot.Point{X: float64(i), Y: 100 * float64(len(ends)) / float64(n)})
-				row := []any{d.Name, o.Variant.Name, printRate(d.Rates[i]), lab.Joined("%v of %v", len(ends), n), lab.Absent, lab.Absent}
+				row := []any{d.Name, o.stabilityVariant.Name, thresholdPrintRate(d.Rates[i]), lab.Joined("%v of %v", len(ends), n), lab.Absent, lab.Absent}
 				if len(ends) > 0 {
 					row[4], row[5] = lab.Fixed(stats.Median(ends), 2), lab.Fixed(stats.Median(heldOut), 2)
 					held = append(held, plot.Point{X: float64(i), Y: stats.Median(heldOut)})
 				}
 				rates.Add(row...)
 			}
-			table.Add(d.Name, d.Layers, o.Variant.Name, o.runs[0][0].Params, median(o.thresholds, printRate), o.factor(e.base(all, o)),
+			table.Add(d.Name, d.Layers, o.stabilityVariant.Name, o.runs[0][0].Params, thresholdMedian(o.thresholds, thresholdPrintRate), o.factor(e.base(all, o)),
 				lab.Joined("%v of %v", lived, len(d.Rates)*n), lab.Joined("%v of %v", o.ends, n))
-			survival.Series = append(survival.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{share}})
-			losses.Series = append(losses.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{held}})
+			survival.Series = append(survival.Series, plot.Series{Name: o.stabilityVariant.Name, Lines: [][]plot.Point{share}})
+			losses.Series = append(losses.Series, plot.Series{Name: o.stabilityVariant.Name, Lines: [][]plot.Point{held}})
 		}
 		panels = append(panels, survival, losses)
 	}
@@ -177,8 +176,8 @@ func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 }
 
 // addReference adds a column with a reference's factors, for a depth of the same name.
-func (e *threshold) addReference(table *lab.Table, log, reference *records.Log, all []*outcome) {
-	var refs []*outcome
+func (e *threshold) addReference(table *lab.Table, log, reference *records.Log, all []*thresholdOutcome) {
+	var refs []*thresholdOutcome
 	if p, ok := e.Spec.Profiles[reference.Key.Profile]; ok {
 		refs, _ = e.outcomes(reference, p) // none of another spec
 	}
@@ -186,7 +185,7 @@ func (e *threshold) addReference(table *lab.Table, log, reference *records.Log, 
 	for i, o := range all {
 		cell := lab.Absent
 		for _, r := range refs {
-			if r.depth.Name == o.depth.Name && r.Variant.Name == o.Variant.Name {
+			if r.thresholdDepth.Name == o.thresholdDepth.Name && r.stabilityVariant.Name == o.stabilityVariant.Name {
 				cell = r.factor(e.base(refs, r))[0]
 			}
 		}

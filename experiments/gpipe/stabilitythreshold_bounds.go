@@ -1,4 +1,4 @@
-package threshold
+package gpipe
 
 import (
 	"fmt"
@@ -8,26 +8,28 @@ import (
 	"gpipebench/lab"
 )
 
-// bounds are the least and the most that a value can be. The most of a threshold beyond the
+// thresholdBounds are the least and the most that a value can be. The most of a threshold beyond the
 // upper end of the grid is infinite, the least of one below its lower end 0.
-type bounds struct{ least, most float64 }
+type thresholdBounds struct{ least, most float64 }
 
 // over is the quotient of two values above 0, of which either may be unbounded.
-func (b bounds) over(of bounds) bounds { return bounds{b.least / of.most, b.most / of.least} }
+func (b thresholdBounds) over(of thresholdBounds) thresholdBounds {
+	return thresholdBounds{b.least / of.most, b.most / of.least}
+}
 
 // known reports whether it is a single value.
-func (b bounds) known() bool { return b.least == b.most }
+func (b thresholdBounds) known() bool { return b.least == b.most }
 
-// median returns the median of values and, as a second cell, its 95% interval by order
+// thresholdMedian returns the median of values and, as a second cell, its 95% interval by order
 // statistics. Neither decreases where a value increases, so the least and the most of the
 // values give the least and the most of both: values that the grid only bounds
 // make them wider, and are neither left out nor guessed.
-func median(values []bounds, print func(float64) lab.Value) []lab.Value {
+func thresholdMedian(values []thresholdBounds, print func(float64) lab.Value) []lab.Value {
 	var least, most []float64
 	for _, b := range values {
 		least, most = append(least, b.least), append(most, b.most)
 	}
-	middle := bounds{stats.Median(least), stats.Median(most)}
+	middle := thresholdBounds{stats.Median(least), stats.Median(most)}
 	value := middle.value(print)
 	lo, _, ok := stats.Interval(least, 0.95)
 	_, hi, _ := stats.Interval(most, 0.95)
@@ -37,14 +39,14 @@ func median(values []bounds, print func(float64) lab.Value) []lab.Value {
 		}
 		return []lab.Value{value, lab.Absent}
 	}
-	ends := bounds{lo, hi}
+	ends := thresholdBounds{lo, hi}
 	interval := lab.Value{Text: ends.between(print), Interval: []float64{lo, hi}}
 	value.Interval = interval.Interval
 	return []lab.Value{value, interval}
 }
 
 // value prints what is known of a single value.
-func (b bounds) value(print func(float64) lab.Value) lab.Value {
+func (b thresholdBounds) value(print func(float64) lab.Value) lab.Value {
 	least, most := b.least > 0, !math.IsInf(b.most, 1)
 	switch {
 	case b.known():
@@ -60,7 +62,7 @@ func (b bounds) value(print func(float64) lab.Value) lab.Value {
 }
 
 // between prints an interval, an end of which may be unknown.
-func (b bounds) between(print func(float64) lab.Value) string {
+func (b thresholdBounds) between(print func(float64) lab.Value) string {
 	lo, hi := "0", "∞)"
 	if b.least > 0 {
 		lo = print(b.least).Text

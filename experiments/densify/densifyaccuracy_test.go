@@ -1,4 +1,4 @@
-package accuracy
+package densify
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ import (
 	"gpipebench/train"
 )
 
-// madeUp is a log of made-up scores of a mini-batch and the place of a seed.
-func madeUp(t *testing.T, a *accuracy, name string, of func(batch, seed int) (bleu, nats float64)) *records.Log {
+// accuracyMadeUp is a log of made-up scores of a mini-batch and the place of a seed.
+func accuracyMadeUp(t *testing.T, a *accuracy, name string, of func(batch, seed int) (bleu, nats float64)) *records.Log {
 	t.Helper()
 	log := records.New(a.Key(name))
 	p := a.Spec.Profiles[name]
@@ -31,10 +31,10 @@ func madeUp(t *testing.T, a *accuracy, name string, of func(batch, seed int) (bl
 // Six seeds that swing by up to 1 BLEU: a difference of means has a deviation of
 // sqrt(4/5), and an interval of 0.94 to either side (Student's t, 5 degrees of freedom,
 // 2.5706 sqrt(0.8/6)).
-func TestReport(t *testing.T) {
-	a := labtest.Loaded[*accuracy](t, Definition.Load)
+func TestAccuracyReport(t *testing.T) {
+	a := labtest.Loaded[*accuracy](t, Paper.Experiment("densify-accuracy").Load)
 	labtest.CheckLacking(t, a, records.New(a.Key("quick")))
-	log := madeUp(t, a, "quick", func(batch, seed int) (float64, float64) {
+	log := accuracyMadeUp(t, a, "quick", func(batch, seed int) (float64, float64) {
 		swing := []float64{1, 1, 0, 0, -1, -1}[seed]
 		return []float64{50, 50.5 + swing, 49.8 + swing, 40 + swing}[batch], []float64{1, 0.9, 1, 1.5}[batch]
 	})
@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("%d trainings", n)
 	}
 	// Where nothing is translated nothing is comparable.
-	r, err = a.Report(madeUp(t, a, "quick", func(int, int) (float64, float64) { return 0, 3 }), nil)
+	r, err = a.Report(accuracyMadeUp(t, a, "quick", func(int, int) (float64, float64) { return 0, 3 }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func TestReport(t *testing.T) {
 
 // Every training sees as many examples, to the mini-batch, with a schedule of all of its
 // steps; an interrupted experiment goes on.
-func TestMeasure(t *testing.T) {
-	a := labtest.Loaded[*accuracy](t, Definition.Load)
+func TestAccuracyMeasure(t *testing.T) {
+	a := labtest.Loaded[*accuracy](t, Paper.Experiment("densify-accuracy").Load)
 	for name, p := range a.Spec.Profiles {
 		for i, arm := range a.arms(p) {
 			tr := arm.Training(p.Seeds[0])
@@ -92,8 +92,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestAccuracySpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("densify-accuracy"), [][3]string{
 		{"device: host", "device: emulated", "host devices"},
 		{"pairs: 50}", "pairs: 32}", "want larger and larger ones"},
 		{"examples: 400\n", "examples: 100\n", "two mini-batches"},

@@ -1,4 +1,4 @@
-package transfer
+package gpipe
 
 import (
 	"fmt"
@@ -19,13 +19,13 @@ import (
 	"gpipebench/train"
 )
 
-// madeUp is a log of a profile with accuracies in percent.
-func madeUp(t *testing.T, x *transfer, profile string, of func(arm string, set, seed int) float64) *records.Log {
+// transferMadeUp is a log of a profile with accuracies in percent.
+func transferMadeUp(t *testing.T, x *transfer, profile string, of func(arm string, set, seed int) float64) *records.Log {
 	t.Helper()
 	log := records.New(x.Key(profile))
 	p := x.Spec.Profiles[profile]
-	for i, s := range append([]set{p.From}, p.To...) {
-		if err := log.Add(s.sample(), 1, contents{Train: 100 + i, HeldOut: 50 + i, Classes: 5 + i}); err != nil {
+	for i, s := range append([]transferSet{p.From}, p.To...) {
+		if err := log.Add(s.sample(), 1, transferContents{Train: 100 + i, HeldOut: 50 + i, Classes: 5 + i}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,8 +51,8 @@ func madeUp(t *testing.T, x *transfer, profile string, of func(arm string, set, 
 // the first set have a mean of 5 and a deviation of 1.1547, so that the interval is
 // 3.1824 * 1.1547 / 2 = 1.84 to either side.
 func TestTransferTable(t *testing.T) {
-	x := labtest.Loaded[*transfer](t, Definition.Load)
-	log := madeUp(t, x, "quick", func(arm string, set, seed int) float64 {
+	x := labtest.Loaded[*transfer](t, Paper.Experiment("transfer").Load)
+	log := transferMadeUp(t, x, "quick", func(arm string, set, seed int) float64 {
 		gain := []float64{4, 6, 4, 6}[seed]
 		switch {
 		case arm == "pretraining":
@@ -100,7 +100,7 @@ func TestTransferTable(t *testing.T) {
 // The smallest profile is measured. Fine-tuning begins with the pretrained weights and a new
 // last layer; where these are lost, they are made again, with the same bits.
 func TestTransferMeasures(t *testing.T) {
-	x := labtest.Loaded[*transfer](t, Definition.Load)
+	x := labtest.Loaded[*transfer](t, Paper.Experiment("transfer").Load)
 	p := x.Spec.Profiles["smoke"]
 	dir := t.TempDir()
 	open := func(dir string) *records.Log {
@@ -168,7 +168,7 @@ func TestTransferMeasures(t *testing.T) {
 	if _, err := trained.Train(t.Context(), a.pretraining.Training(1)); err != nil {
 		t.Fatal(err)
 	}
-	from := values(t, a.pretraining.Training(1).Save)
+	from := transferValues(t, a.pretraining.Training(1).Save)
 	begin, scratch := a.tuned[0].Training(1), a.scratch[0].Training(1)
 	begin.Steps, begin.Save = 0, filepath.Join(weights, "tuned")
 	scratch.Steps, scratch.Save = 0, filepath.Join(weights, "scratch")
@@ -177,8 +177,8 @@ func TestTransferMeasures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	random := values(t, scratch.Save)
-	for path, got := range values(t, begin.Save) {
+	random := transferValues(t, scratch.Save)
+	for path, got := range transferValues(t, begin.Save) {
 		want := from[path]
 		if strings.HasPrefix(path, "classifier/") {
 			want = random[path]
@@ -189,8 +189,8 @@ func TestTransferMeasures(t *testing.T) {
 	}
 }
 
-// values returns the tensors of a file, by path, as text.
-func values(t *testing.T, file string) map[string]string {
+// transferValues returns the tensors of a file, by path, as text.
+func transferValues(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := safetensors.Open(file)
 	if err != nil {
@@ -208,8 +208,8 @@ func values(t *testing.T, file string) map[string]string {
 	return all
 }
 
-// drawn writes images of two classes into a folder.
-func drawn(t *testing.T, dir string, shade uint8) {
+// transferDrawn writes images of two classes into a folder.
+func transferDrawn(t *testing.T, dir string, shade uint8) {
 	t.Helper()
 	for class, red := range map[string]uint8{"a": 0, "b": 200} {
 		if err := os.MkdirAll(filepath.Join(dir, class), 0o700); err != nil {
@@ -236,9 +236,9 @@ func drawn(t *testing.T, dir string, shade uint8) {
 // before anything is trained.
 func TestTransferFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
-	text := labtest.Edited(t, Definition, `data: synthetic, classes: 10, figures: {first: 10, train: 80, held_out: 40}`, `data: "images:`+filepath.ToSlash(dir)+`", held_out_of: 2`)
+	text := labtest.Edited(t, Paper.Experiment("transfer"), `data: synthetic, classes: 10, figures: {first: 10, train: 80, held_out: 40}`, `data: "images:`+filepath.ToSlash(dir)+`", held_out_of: 2`)
 	text = []byte(strings.Replace(string(text), "    expected: 5s\n", "    expected: 5s\n    make: icons\n", 1))
-	loaded, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: "transfer", Text: text})
+	loaded, err := Paper.Experiment("transfer").Load(lab.SpecFile{Name: "x.yaml", Experiment: "transfer", Text: text})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,11 +253,11 @@ func TestTransferFiles(t *testing.T) {
 	}
 	log := records.New(x.Key("smoke"))
 	refused(log, "want `make icons` first")
-	drawn(t, dir, 0)
+	transferDrawn(t, dir, 0)
 	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
 	}
-	var c contents
+	var c transferContents
 	if err := log.Get(x.Spec.Profiles["smoke"].To[0].sample(), &c); err != nil || c.Train != 40 || c.HeldOut != 40 || c.Classes != 2 || len(c.SHA256) != 64 {
 		t.Errorf("%v, %+v", err, c)
 	}
@@ -267,13 +267,13 @@ func TestTransferFiles(t *testing.T) {
 			lost.Put(&records.Record{Sample: name, Data: data})
 		}
 	}
-	drawn(t, dir, 1)
+	transferDrawn(t, dir, 1)
 	refused(lost, "want the same images, or --fresh")
 }
 
 // What cannot be compared is refused when the spec is loaded.
 func TestTransferSpecErrors(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+	labtest.CheckRefused(t, Paper.Experiment("transfer"), [][3]string{
 		{"scratch: {steps: 2", "scratch: {steps: 3", "want 2, as many as of fine_tuning"},
 		{"longer: {steps: 6", "longer: {steps: 5", "want 6, as many as of pretraining and fine_tuning together"},
 		{"data: synthetic, classes: 10, figures: {first", "data: synthetic, figures: {first", "want a number of classes of synthetic"},

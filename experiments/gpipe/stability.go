@@ -1,9 +1,7 @@
-// Package stability trains deep Transformers with and without the paper's two cures.
-package stability
+package gpipe
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"math"
@@ -24,34 +22,29 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "stability", Folder: folder, New: lab.New[stability]}
-
 func (s *stability) Planned(profile string) []lab.PlannedRun {
 	p := s.Spec.Profiles[profile]
 	return trained.PlannedArms(profile, s.arms(p), p.AllSeeds())
 }
 
-// spec is spec.yaml.
-type spec struct {
+// stabilitySpec is spec.yaml.
+type stabilitySpec struct {
 	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec   `yaml:"setup"`
-	Variants []Variant       `yaml:"variants"`
-	Cured    string          `yaml:"cured" want:"name"` // name of the variant with both cures
-	Diverges divergence      `yaml:"diverges"`
-	Profiles map[string]size `yaml:"profiles"`
+	Setup    lab.SetupSpec            `yaml:"setup"`
+	Variants []stabilityVariant       `yaml:"variants"`
+	Cured    string                   `yaml:"cured" want:"name"` // name of the variant with both cures
+	Diverges stabilityDivergence      `yaml:"diverges"`
+	Profiles map[string]stabilitySize `yaml:"profiles"`
 }
 
-// Variant has some of the paper's cures.
-type Variant struct {
+// stabilityVariant has some of the paper's cures.
+type stabilityVariant struct {
 	Name       string  `yaml:"name" want:"name,key"`
 	ScaledInit bool    `yaml:"scaled_init"`
 	ClipLogits float64 `yaml:"clip_logits"`
 }
 
-type size struct {
+type stabilitySize struct {
 	trained.Profile `yaml:",inline"`
 	Probe           struct {
 		Every    int `yaml:"every"`    // steps
@@ -60,8 +53,8 @@ type size struct {
 	Data lab.PairsSpec `yaml:"data"`
 }
 
-// divergence defines when a run diverges.
-type divergence struct {
+// stabilityDivergence defines when a run diverges.
+type stabilityDivergence struct {
 	After  int     `yaml:"after"`
 	Window int     `yaml:"window"`
 	Loss   float64 `yaml:"loss" want:">0.."`
@@ -69,7 +62,7 @@ type divergence struct {
 
 // at returns the first step, from 1, at which a run with these losses has diverged, or
 // 0. A value that is not finite ends a run, whose record says so.
-func (d divergence) at(losses []float64) int {
+func (d stabilityDivergence) at(losses []float64) int {
 	for step := max(d.After, d.Window); step <= len(losses); step++ {
 		if stats.Mean(losses[step-d.Window:step]) > d.Loss {
 			return step
@@ -80,7 +73,7 @@ func (d divergence) at(losses []float64) int {
 
 // stability trains a deep network on noisy targets in several variants.
 type stability struct {
-	lab.Base[spec]
+	lab.Base[stabilitySpec]
 	setup train.Setup
 }
 
@@ -92,7 +85,7 @@ func (s *stability) Resolve() *lab.Problem {
 	if p := trained.Check(s.Spec.Profiles); p != nil {
 		return p
 	}
-	if !slices.ContainsFunc(s.Spec.Variants, func(v Variant) bool { return v.Name == s.Spec.Cured }) {
+	if !slices.ContainsFunc(s.Spec.Variants, func(v stabilityVariant) bool { return v.Name == s.Spec.Cured }) {
 		return lab.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
 	for _, name := range lab.Profiles {
@@ -103,31 +96,31 @@ func (s *stability) Resolve() *lab.Problem {
 	return nil
 }
 
-// record is one training. Values that are not finite end it and are not
+// stabilityRecord is one training. Values that are not finite end it and are not
 // in it.
-type record struct {
-	Losses    []float64 `json:"losses"`
-	GradNorms []float64 `json:"grad_norms"`
-	Probes    []probed  `json:"probes"`
-	NonFinite string    `json:"non_finite,omitempty"` // what ended the run at the step after the last
-	HeldOut   float64   `json:"held_out"`             // nats per target without noise; 0: the run had ended
-	Uniform   float64   `json:"uniform"`              // what guessing costs
-	Params    int64     `json:"params"`
-	Seconds   float64   `json:"seconds"`
+type stabilityRecord struct {
+	Losses    []float64         `json:"losses"`
+	GradNorms []float64         `json:"grad_norms"`
+	Probes    []stabilityProbed `json:"probes"`
+	NonFinite string            `json:"non_finite,omitempty"` // what ended the run at the step after the last
+	HeldOut   float64           `json:"held_out"`             // nats per target without noise; 0: the run had ended
+	Uniform   float64           `json:"uniform"`              // what guessing costs
+	Params    int64             `json:"params"`
+	Seconds   float64           `json:"seconds"`
 }
 
 // Check requires a gradient's norm for each loss, and losses unless the first step
 // ended the run.
-func (r *record) Check() error {
+func (r *stabilityRecord) Check() error {
 	if len(r.GradNorms) != len(r.Losses) || r.NonFinite == "" && len(r.Losses) == 0 {
 		return fmt.Errorf("%d losses and %d norms of gradients", len(r.Losses), len(r.GradNorms))
 	}
 	return nil
 }
 
-// probed describes the activations, on the same held-out pairs each time and without
+// stabilityProbed describes the activations, on the same held-out pairs each time and without
 // dropout.
-type probed struct {
+type stabilityProbed struct {
 	Step int `json:"step"`
 	// Hidden is the kurtosis of what the softmax layer reads, and Logits that of
 	// the logits: 3 for normal values, more where few are far out.
@@ -138,12 +131,14 @@ type probed struct {
 }
 
 // Cure sets a network's cures.
-func (v Variant) Cure(m *train.Model) { m.ScaledInit, m.ClipLogits = v.ScaledInit, v.ClipLogits }
+func (v stabilityVariant) Cure(m *train.Model) {
+	m.ScaledInit, m.ClipLogits = v.ScaledInit, v.ClipLogits
+}
 
-func (v Variant) sample(seed uint64) string { return trained.Arm{Name: v.Name}.Sample(seed) }
+func (v stabilityVariant) sample(seed uint64) string { return trained.Arm{Name: v.Name}.Sample(seed) }
 
 // arms are the variants.
-func (s *stability) arms(p size) (arms []trained.Arm) {
+func (s *stability) arms(p stabilitySize) (arms []trained.Arm) {
 	for _, v := range s.Spec.Variants {
 		arms = append(arms, trained.Arm{Name: v.Name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic-translation", s.setup, seed)
@@ -170,7 +165,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 }
 
 // train makes a run. It looks at activations on the way and at the end.
-func (p size) train(ctx context.Context, t train.Training) (*record, error) {
+func (p stabilitySize) train(ctx context.Context, t train.Training) (*stabilityRecord, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -178,13 +173,13 @@ func (p size) train(ctx context.Context, t train.Training) (*record, error) {
 	}
 	defer l.Close()
 	pairs := l.Source.(*datasets.Translation)
-	probe, err := newProbe(l.Pipeline, pairs, p.Probe.Examples)
+	probe, err := stabilityNewProbe(l.Pipeline, pairs, p.Probe.Examples)
 	if err != nil {
 		return nil, err
 	}
 	defer probe.trainer.Close()
 
-	r := &record{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
+	r := &stabilityRecord{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
 	err = l.Run(ctx, train.Hooks{
 		Report: r,
 		At: func(done int) error {
@@ -216,7 +211,7 @@ func (p size) train(ctx context.Context, t train.Training) (*record, error) {
 	return r, nil
 }
 
-func (r *record) probe(ctx context.Context, p *probe, trainer *gpipe.Trainer, step int) error {
+func (r *stabilityRecord) probe(ctx context.Context, p *stabilityProbe, trainer *gpipe.Trainer, step int) error {
 	at, err := p.look(ctx, trainer)
 	if err != nil {
 		return err
@@ -228,39 +223,39 @@ func (r *record) probe(ctx context.Context, p *probe, trainer *gpipe.Trainer, st
 	return nil
 }
 
-// probe shows what a translator's softmax layer reads: it is the network
+// stabilityProbe shows what a translator's softmax layer reads: it is the network
 // without that layer, given the weights of the one that trains.
-type probe struct {
+type stabilityProbe struct {
 	trainer *gpipe.Trainer
 	batch   nn.Batch
 }
 
-// newProbe makes the probe of a network on the first held-out pairs of the
+// stabilityNewProbe makes the probe of a network on the first held-out pairs of the
 // first language.
-func newProbe(p gpipe.Pipeline, s *datasets.Translation, examples int) (*probe, error) {
+func stabilityNewProbe(p gpipe.Pipeline, s *datasets.Translation, examples int) (*stabilityProbe, error) {
 	pairs := s.Pairs(0, datasets.HeldOut)
 	b := s.Collate(pairs[:min(examples, len(pairs))])
 	layers := slices.Clone(p.Layers)
-	layers[len(layers)-1] = decoderStates{}
+	layers[len(layers)-1] = stabilityDecoderStates{}
 	// The loss is never computed.
 	t, err := gpipe.Pipeline{Layers: layers, Loss: p.Loss, Seed: p.Seed, Predicting: gpipe.InputOf(b)}.Open(gpipe.Input{})
-	return &probe{t, b}, err
+	return &stabilityProbe{t, b}, err
 }
 
-// decoderStates replaces the softmax layer: of source, lengths and target it returns
+// stabilityDecoderStates replaces the softmax layer: of source, lengths and target it returns
 // the target.
-type decoderStates struct{}
+type stabilityDecoderStates struct{}
 
-func (decoderStates) Name() string { return "states" }
+func (stabilityDecoderStates) Name() string { return "states" }
 
-func (decoderStates) Params() []*nn.Param { return nil }
+func (stabilityDecoderStates) Params() []*nn.Param { return nil }
 
-func (decoderStates) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
+func (stabilityDecoderStates) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return in[len(in)-1:]
 }
 
 // look copies the weights, and examines the positions that have a target.
-func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
+func (p *stabilityProbe) look(ctx context.Context, from *gpipe.Trainer) (stabilityProbed, error) {
 	weights := map[string][]float32{}
 	for _, w := range from.Weights() {
 		weights[w.Path] = w.Data
@@ -270,7 +265,7 @@ func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
 	}
 	out, err := p.trainer.Predict(ctx, p.batch.Inputs...)
 	if err != nil {
-		return probed{}, err
+		return stabilityProbed{}, err
 	}
 	dim := out[0].Shape[2]
 	weight, bias := weights["softmax/weight"], weights["softmax/bias"]
@@ -293,11 +288,11 @@ func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
 			largest = max(largest, math.Abs(y))
 		}
 	}
-	return probed{Hidden: kurtosis(states), Logits: kurtosis(logits), Largest: largest}, nil
+	return stabilityProbed{Hidden: stabilityKurtosis(states), Logits: stabilityKurtosis(logits), Largest: largest}, nil
 }
 
-// kurtosis is the fourth central moment over the square of the second: 3 of a normal
+// stabilityKurtosis is the fourth central moment over the square of the second: 3 of a normal
 // distribution.
-func kurtosis(xs []float64) float64 {
+func stabilityKurtosis(xs []float64) float64 {
 	return stat.Moment(4, xs, nil) / math.Pow(stat.Moment(2, xs, nil), 2)
 }

@@ -1,4 +1,4 @@
-package stability
+package gpipe
 
 import (
 	"context"
@@ -20,13 +20,13 @@ import (
 // What is drawn of a run is what it is judged by.
 func TestStabilityPanels(t *testing.T) {
 	e := &stability{}
-	e.Spec.Diverges = divergence{After: 2, Window: 2, Loss: 4.5}
-	run := func(heldOut float64, losses ...float64) *record {
-		return &record{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []probed{{Step: 0, Hidden: 3, Largest: 7}}}
+	e.Spec.Diverges = stabilityDivergence{After: 2, Window: 2, Loss: 4.5}
+	run := func(heldOut float64, losses ...float64) *stabilityRecord {
+		return &stabilityRecord{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []stabilityProbed{{Step: 0, Hidden: 3, Largest: 7}}}
 	}
-	panels := e.panels([]*outcome{
-		{Variant: Variant{Name: "neither"}, runs: []*record{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
-		{Variant: Variant{Name: "both"}, runs: []*record{run(2, 4, 2, 1)}, diverged: []int{0}},
+	panels := e.panels([]*stabilityOutcome{
+		{stabilityVariant: stabilityVariant{Name: "neither"}, runs: []*stabilityRecord{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
+		{stabilityVariant: stabilityVariant{Name: "both"}, runs: []*stabilityRecord{run(2, 4, 2, 1)}, diverged: []int{0}},
 	})
 	training, ends := panels[0].(plot.LinePanel), panels[1].(*plot.DotPanel)
 	if want := []plot.Point{{X: 1, Y: 4}, {X: 2, Y: 5}, {X: 3, Y: 7}}; !slices.Equal(training.Series[0].Lines[0], want) {
@@ -43,8 +43,8 @@ func TestStabilityPanels(t *testing.T) {
 	}
 }
 
-func TestKurtosis(t *testing.T) {
-	if got := kurtosis([]float64{-2, 0, 0, 0, 0, 0, 0, 2}); got != 4 { // the mean of fourth powers is 4, of squares 1
+func TestStabilityKurtosis(t *testing.T) {
+	if got := stabilityKurtosis([]float64{-2, 0, 0, 0, 0, 0, 0, 2}); got != 4 { // the mean of fourth powers is 4, of squares 1
 		t.Errorf("kurtosis %v, want 4", got)
 	}
 	random := philox.NewStream(philox.KeyOf(1, "moments"), 0)
@@ -52,13 +52,13 @@ func TestKurtosis(t *testing.T) {
 	for i := range xs {
 		xs[i] = 7 + 3*random.Normal()
 	}
-	if got := kurtosis(xs); math.Abs(got-3) > 0.2 {
+	if got := stabilityKurtosis(xs); math.Abs(got-3) > 0.2 {
 		t.Errorf("kurtosis of normal values %v, want 3", got)
 	}
 }
 
-func TestDivergence(t *testing.T) {
-	d := divergence{After: 3, Window: 2, Loss: 5}
+func TestStabilityDivergence(t *testing.T) {
+	d := stabilityDivergence{After: 3, Window: 2, Loss: 5}
 	for _, c := range []struct {
 		losses []float64
 		step   int
@@ -73,7 +73,7 @@ func TestDivergence(t *testing.T) {
 
 // TestStabilityVerdict: the verdict is what the runs say.
 func TestStabilityVerdict(t *testing.T) {
-	s := labtest.Loaded[*stability](t, Definition.Load)
+	s := labtest.Loaded[*stability](t, Paper.Experiment("stability").Load)
 	for _, c := range []struct {
 		diverge []string // variants
 		ended   bool     // by a value that is not finite
@@ -90,7 +90,7 @@ func TestStabilityVerdict(t *testing.T) {
 		s.Spec.Profiles["quick"] = p
 		for _, v := range s.Spec.Variants {
 			for _, seed := range p.AllSeeds() {
-				r := &record{Params: 7, Uniform: 4.6, HeldOut: 4}
+				r := &stabilityRecord{Params: 7, Uniform: 4.6, HeldOut: 4}
 				for i := range p.Training.Steps {
 					loss := 2.0
 					for _, name := range c.diverge {
@@ -104,7 +104,7 @@ func TestStabilityVerdict(t *testing.T) {
 					}
 					r.Losses, r.GradNorms = append(r.Losses, loss), append(r.GradNorms, 1)
 				}
-				r.Probes = []probed{{0, 3, 3, 20}, {5, 4, 5, 30}}
+				r.Probes = []stabilityProbed{{0, 3, 3, 20}, {5, 4, 5, 30}}
 				if err := log.Add(v.sample(seed), seed, r); err != nil {
 					t.Fatal(err)
 				}
@@ -126,7 +126,7 @@ func TestStabilityVerdict(t *testing.T) {
 
 // TestStabilityMeasures: the smallest profile is measured, and twice the same.
 func TestStabilityMeasures(t *testing.T) {
-	s := labtest.Loaded[*stability](t, Definition.Load)
+	s := labtest.Loaded[*stability](t, Paper.Experiment("stability").Load)
 	log := records.New(s.Key("smoke"))
 	if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestStabilityMeasures(t *testing.T) {
 	if n := len(r.Tables[0].Rows); n != len(s.Spec.Variants) {
 		t.Errorf("%d rows", n)
 	}
-	var first record
+	var first stabilityRecord
 	if err := log.Get(s.Spec.Variants[3].sample(1), &first); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestStabilityMeasures(t *testing.T) {
 
 // A rate may be scheduled in epochs, as in every training.
 func TestStabilityInEpochs(t *testing.T) {
-	s := labtest.Loaded[*stability](t, Definition.Load)
+	s := labtest.Loaded[*stability](t, Paper.Experiment("stability").Load)
 	p := s.Spec.Profiles["smoke"]
 	p.Training.LRSchedule = "warmup:0.1epochs,constant"
 	s.Spec.Profiles["smoke"], s.Spec.Variants = p, s.Spec.Variants[:1]
@@ -170,7 +170,7 @@ func TestStabilityInEpochs(t *testing.T) {
 
 // Trainings run beside one another, so that devices must not wait for a turn.
 func TestStabilityRefusesDevices(t *testing.T) {
-	err := labtest.Refused(t, Definition, "device: host", "device: emulated")
+	err := labtest.Refused(t, Paper.Experiment("stability"), "device: host", "device: emulated")
 	if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:16:1: setup: trainings run beside one another: want host devices") {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package transfer
+package gpipe
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"gpipebench/train"
 )
 
-// contents is what a set of images was found to be.
-type contents struct {
+// transferContents is what a set of images was found to be.
+type transferContents struct {
 	Train   int    `json:"train"` // images
 	HeldOut int    `json:"held_out"`
 	Classes int    `json:"classes"`
@@ -23,7 +23,7 @@ type contents struct {
 }
 
 // Check requires images of both splits.
-func (c *contents) Check() error {
+func (c *transferContents) Check() error {
 	if c.Train < 1 || c.HeldOut < 1 || c.Classes < 2 {
 		return fmt.Errorf("%d and %d images of %d classes", c.Train, c.HeldOut, c.Classes)
 	}
@@ -31,13 +31,13 @@ func (c *contents) Check() error {
 }
 
 // sample is the name of a set's record.
-func (s set) sample() string { return "set, " + s.Name }
+func (s transferSet) sample() string { return "set, " + s.Name }
 
 // read reads every set before anything is trained, and records what it is. A set that
 // differs from its record is refused.
-func (x *transfer) read(p profile, log *records.Log) error {
-	for _, s := range append([]set{p.From}, p.To...) {
-		now, err := contentsOf(x.training(p, s, p.Scratch, x.Spec.Seed))
+func (x *transfer) read(p transferProfile, log *records.Log) error {
+	for _, s := range append([]transferSet{p.From}, p.To...) {
+		now, err := transferContentsOf(x.training(p, s, p.Scratch, x.Spec.Seed))
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && p.Make != "":
 			return fmt.Errorf("%s, %s: %w: want `make %s` first, which brings it, or --spec with a copy of the spec that names other data", x.ID(), s.Name, err, p.Make)
@@ -50,7 +50,7 @@ func (x *transfer) read(p profile, log *records.Log) error {
 			}
 			continue
 		}
-		var was contents
+		var was transferContents
 		if err := log.Get(s.sample(), &was); err != nil {
 			return err
 		}
@@ -62,29 +62,29 @@ func (x *transfer) read(p profile, log *records.Log) error {
 	return nil
 }
 
-// contentsOf reads the images of a training.
-func contentsOf(t train.Training) (*contents, error) {
+// transferContentsOf reads the images of a training.
+func transferContentsOf(t train.Training) (*transferContents, error) {
 	s, err := t.Source()
 	if err != nil {
 		return nil, err
 	}
-	return &contents{Train: s.Batches(datasets.Train, 1), HeldOut: s.Batches(datasets.HeldOut, 1), Classes: s.Vocab(), SHA256: datasets.Digest(s)}, nil
+	return &transferContents{Train: s.Batches(datasets.Train, 1), HeldOut: s.Batches(datasets.HeldOut, 1), Classes: s.Vocab(), SHA256: datasets.Digest(s)}, nil
 }
 
 // counted returns what the table has of a set: training and test images, and classes.
-func (s set) counted(log *records.Log) ([]any, error) {
-	var c contents
+func (s transferSet) counted(log *records.Log) ([]any, error) {
+	var c transferContents
 	if err := log.Get(s.sample(), &c); err != nil {
 		return nil, err
 	}
 	return []any{c.Train, c.HeldOut, c.Classes}, nil
 }
 
-func (s set) heldOutOf() int { return cmp.Or(s.HeldOutOf, datasets.DefaultHeldOutOf) }
+func (s transferSet) heldOutOf() int { return cmp.Or(s.HeldOutOf, datasets.DefaultHeldOutOf) }
 
 // described says in a caption what images the sets of a profile have, and how those of
 // training are changed.
-func (p profile) described() string {
+func (p transferProfile) described() string {
 	text := "Sets are procedural images that differ in shapes and textures, in number and in noise"
 	if p.From.Data != "synthetic" {
 		var parts []string

@@ -1,4 +1,4 @@
-package quality
+package gpipe
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"gpipebench/train"
 )
 
-// arm is one way to train, which is repeated over seeds. The steps of its training, and
+// qualityArm is one way to train, which is repeated over seeds. The steps of its training, and
 // with them the schedule of its rate, follow from the budget: see within.
-type arm struct {
+type qualityArm struct {
 	trained.Arm
 	of     string  // the language; "": all
 	tokens int     // target tokens
@@ -22,7 +22,7 @@ type arm struct {
 }
 
 // networkArms train one network each for all languages.
-func (q *quality) networkArms(p profile) (arms []arm) {
+func (q *quality) networkArms(p qualityProfile) (arms []qualityArm) {
 	for _, n := range q.Spec.Networks {
 		arms = append(arms, q.arm(p, n.Name, "", func(t *train.Training) { t.Model = q.scaled(n, t.Model) }))
 	}
@@ -30,14 +30,14 @@ func (q *quality) networkArms(p profile) (arms []arm) {
 }
 
 // bilingualArms train the first network for one language each.
-func (q *quality) bilingualArms(p profile) (arms []arm) {
+func (q *quality) bilingualArms(p qualityProfile) (arms []qualityArm) {
 	for _, l := range p.Bilingual.Languages {
 		arms = append(arms, q.bilingualArm(p, l, "bilingual "+l, func(*train.Training) {}))
 	}
 	return arms
 }
 
-func (q *quality) bilingualArm(p profile, language, name string, change func(*train.Training)) arm {
+func (q *quality) bilingualArm(p qualityProfile, language, name string, change func(*train.Training)) qualityArm {
 	a := q.arm(p, name, language, func(t *train.Training) {
 		if t.Data = p.Data.Source(language); p.Data.Invented != nil {
 			t.Config.Multilingual.Only = 1 + p.Data.place(language)
@@ -55,7 +55,7 @@ func (q *quality) bilingualArm(p profile, language, name string, change func(*tr
 // batchArm trains the first network for the language of Table 5 with a mini-batch: with as
 // many target tokens as every arm has or, if that is asked for, with as many steps as the
 // largest mini-batch then has. With the profile's own mini-batch it is the bilingual arm.
-func (q *quality) batchArm(p profile, b batch, sameSteps bool) arm {
+func (q *quality) batchArm(p qualityProfile, b qualityBatch, sameSteps bool) qualityArm {
 	pairs, language, largest := b.Times*p.SmallestBatch, p.Bilingual.Table5, q.Spec.Batches[len(q.Spec.Batches)-1]
 	name := fmt.Sprintf("%s, mini-batches of %d", language, pairs)
 	tokens := p.Tokens
@@ -72,11 +72,11 @@ func (q *quality) batchArm(p profile, b batch, sameSteps bool) arm {
 }
 
 // batchArms are those of Table 5 that are not among the bilingual ones.
-func (q *quality) batchArms(p profile) (arms []arm) {
+func (q *quality) batchArms(p qualityProfile) (arms []qualityArm) {
 	for _, sameSteps := range []bool{false, true} {
 		for _, b := range q.Spec.Batches {
 			a := q.batchArm(p, b, sameSteps)
-			known := func(other arm) bool { return other.Name == a.Name }
+			known := func(other qualityArm) bool { return other.Name == a.Name }
 			if !slices.ContainsFunc(arms, known) && !slices.ContainsFunc(q.bilingualArms(p), known) {
 				arms = append(arms, a)
 			}
@@ -86,12 +86,12 @@ func (q *quality) batchArms(p profile) (arms []arm) {
 }
 
 // arms are all of a profile's.
-func (q *quality) arms(p profile) []arm {
+func (q *quality) arms(p qualityProfile) []qualityArm {
 	return slices.Concat(q.networkArms(p), q.bilingualArms(p), q.batchArms(p))
 }
 
-func (q *quality) arm(p profile, name, of string, change func(*train.Training)) arm {
-	return arm{of: of, tokens: p.Tokens, warmUp: p.WarmUp, Arm: trained.Arm{Name: name, Training: func(seed uint64) train.Training {
+func (q *quality) arm(p qualityProfile, name, of string, change func(*train.Training)) qualityArm {
+	return qualityArm{of: of, tokens: p.Tokens, warmUp: p.WarmUp, Arm: trained.Arm{Name: name, Training: func(seed uint64) train.Training {
 		t := p.Training.Training(p.Data.Source(), q.setup, seed)
 		t.Config = p.Data.config()
 		change(&t)
@@ -114,7 +114,7 @@ func (q *quality) Planned(profile string) (list []lab.PlannedRun) {
 }
 
 // schedule is that of a training of so many steps.
-func (a arm) schedule(steps int) string {
+func (a qualityArm) schedule(steps int) string {
 	rising := min(max(1, int(a.warmUp*float64(steps))), steps-1)
 	return fmt.Sprintf("warmup:%d,cosine:%d", rising, steps-rising)
 }
@@ -123,7 +123,7 @@ func (a arm) schedule(steps int) string {
 // target tokens of the budget, but no more than of the passes. It returns what these cost,
 // about, in floating-point operations: three times a forward pass, of examples of the
 // mini-batches' shapes.
-func (a arm) within(t *train.Training) (flops float64, err error) {
+func (a qualityArm) within(t *train.Training) (flops float64, err error) {
 	open := *t // whose vocabularies are then those of the data
 	s, err := open.Source()
 	if err != nil {
@@ -136,7 +136,7 @@ func (a arm) within(t *train.Training) (flops float64, err error) {
 			return 0, err
 		}
 		tokens += b.Count
-		positions += positionsIn(b)
+		positions += qualityPositionsIn(b)
 	}
 	t.Steps, t.LRSchedule = steps, a.schedule(steps)
 	costs, err := train.FlopsOf(open.Model)
@@ -146,7 +146,7 @@ func (a arm) within(t *train.Training) (flops float64, err error) {
 	return flops, err
 }
 
-// positionsIn counts the positions of both sides, padded ones included.
-func positionsIn(b nn.Batch) int {
+// qualityPositionsIn counts the positions of both sides, padded ones included.
+func qualityPositionsIn(b nn.Batch) int {
 	return b.Examples() * (b.Inputs[0].Shape[1] + b.Inputs[2].Shape[1])
 }
