@@ -3,10 +3,6 @@ package experiments
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"hash/crc32"
-	"image"
-	"image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,7 +12,6 @@ import (
 	"time"
 
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
 )
@@ -82,28 +77,6 @@ func TestEndlessInput(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A picture of a few bytes that declares any size is another, without being
-// decoded.
-func TestPictureThatDeclaresTooMuch(t *testing.T) {
-	var own bytes.Buffer
-	if err := png.Encode(&own, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
-		t.Fatal(err)
-	}
-	huge := bytes.Clone(own.Bytes()[:33]) // signature and header
-	binary.BigEndian.PutUint32(huge[16:], 65535)
-	binary.BigEndian.PutUint32(huge[20:], 65535)
-	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
-	own.Reset()
-	if err := png.Encode(&own, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
-		t.Fatal(err)
-	}
-	frugal(t, func() {
-		if plot.Same("a.png", string(huge), own.String()) {
-			t.Error("they are the same")
-		}
-	})
 }
 
 // Anchors of YAML that stand for billions of values, and mappings of as many keys

@@ -1,16 +1,12 @@
 package experiments
 
 import (
-	"bytes"
-	"image"
-	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 )
 
@@ -52,27 +48,6 @@ func FuzzOpenLog(f *testing.F) {
 		}
 		if err == nil && again.Torn != "" {
 			t.Errorf("still torn: %s", again.Torn)
-		}
-	})
-}
-
-// A picture that verify finds is ours or is not, whatever it is.
-func FuzzSameFile(f *testing.F) {
-	var own bytes.Buffer
-	if err := png.Encode(&own, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(own.Bytes())
-	f.Add(own.Bytes()[:33])
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, other []byte) {
-		if !plot.Same("a.png", own.String(), own.String()) {
-			t.Error("a picture is not itself")
-		}
-		if plot.Same("a.png", string(other), own.String()) {
-			if size, err := png.DecodeConfig(bytes.NewReader(other)); err != nil || size.Width != 3 || size.Height != 2 {
-				t.Errorf("%q passes as ours: %v, %v", other, size, err)
-			}
 		}
 	})
 }

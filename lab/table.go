@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
@@ -25,10 +26,18 @@ type Table struct {
 	Notes   []string  `json:"notes,omitempty"` // below
 }
 
-// Column is the head of a column.
+// Column is the head of a column. Claims, documents and the first line of a CSV name a column
+// by its ID, so that its head is free English.
 type Column struct {
-	Name string `json:"name"`
-	Left bool   `json:"-"` // text; numbers stand at the right
+	ID   string `json:"id"`
+	Name string `json:"name"` // what a reader sees
+	Left bool   `json:"-"`    // text; numbers stand at the right
+}
+
+// Slug is the ID of a column with a head: its letters in lower case and its digits, with a dash
+// for what stands between.
+func Slug(head string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(head), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "-")
 }
 
 // Formats are what Table.Write writes.
@@ -48,20 +57,25 @@ func (t *Table) Texts(names ...string) { t.add(true, names) }
 // Numbers adds columns of numbers, which stand at the right.
 func (t *Table) Numbers(names ...string) { t.add(false, names) }
 
-// add panics if there is a column of that name: columns are read by their names.
+// add panics if there is a column of that ID: columns are read by them.
 func (t *Table) add(left bool, names []string) {
 	for _, name := range names {
 		if t.Column(name) >= 0 {
-			panic(fmt.Sprintf("experiments: table %s has two columns %q", t.ID, name))
+			panic(fmt.Sprintf("lab: table %s has two columns %q", t.ID, Slug(name)))
 		}
-		t.Columns = append(t.Columns, Column{name, left})
+		t.Columns = append(t.Columns, Column{Slug(name), name, left})
 	}
 }
 
-// Column returns a column's place, -1 if there is none of that name.
-func (t *Table) Column(name string) int {
-	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+// Column returns a column's place by its ID, or by the head that makes the ID; -1 if there is
+// none.
+func (t *Table) Column(id string) int {
+	id = Slug(id)
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.ID == id })
 }
+
+// Head gives a column another head than the one that makes its ID.
+func (t *Table) Head(id, head string) { t.Columns[t.Column(id)].Name = head }
 
 // Add adds a row. A cell is a Value, a text, a whole number, a partition or has a
 // String; a list of these is as many cells.
@@ -193,8 +207,12 @@ func (t *Table) Draw(w io.Writer, markdown bool) error {
 }
 
 func (t *Table) writeCSV(w io.Writer) error {
-	names, rows := t.texts(printable.Text)
-	return csv.NewWriter(w).WriteAll(append([][]string{names}, rows...))
+	_, rows := t.texts(printable.Text)
+	var ids []string
+	for _, c := range t.Columns {
+		ids = append(ids, c.ID)
+	}
+	return csv.NewWriter(w).WriteAll(append([][]string{ids}, rows...))
 }
 
 // texts returns the names of the columns, and the rows, each cell after text.

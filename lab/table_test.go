@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -39,7 +40,7 @@ func TestTableFormats(t *testing.T) {
 // TestColumnsAreUnique: a name says which column is meant.
 func TestColumnsAreUnique(t *testing.T) {
 	defer func() {
-		if p := fmt.Sprint(recover()); !strings.Contains(p, `table sample has two columns "95%"`) {
+		if p := fmt.Sprint(recover()); !strings.Contains(p, `table sample has two columns "95"`) {
 			t.Errorf("a second column of a name: %s", p)
 		}
 	}()
@@ -97,5 +98,20 @@ func TestTablesArePlain(t *testing.T) {
 		if format != "json" && strings.ContainsAny(b.String(), "\x1b\u202e") || strings.Contains(b.String(), "\x1b") || !strings.Contains(b.String(), "cleared") {
 			t.Errorf("%s: %q", format, b.String())
 		}
+	}
+}
+
+// A column's ID outlives its head.
+func TestHead(t *testing.T) {
+	table := &lab.Table{ID: "sample"}
+	table.Numbers("95%, slow")
+	table.Head("95-slow", "95% interval of the slow ones (s)")
+	table.Add(1)
+	var csv, text strings.Builder
+	if err := errors.Join(table.Write(&csv, "csv"), table.Write(&text, "text")); err != nil {
+		t.Fatal(err)
+	}
+	if table.Column("95-slow") != 0 || table.Column("95%, slow") != 0 || csv.String() != "95-slow\n1\n" || !strings.Contains(text.String(), "interval of the slow ones (s)") {
+		t.Errorf("%q\n%s", csv.String(), text.String())
 	}
 }

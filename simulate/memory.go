@@ -3,12 +3,8 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"io"
-	"path/filepath"
-	"strings"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/files"
 	"gpipebench/lab/plot"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -17,15 +13,7 @@ import (
 // WriteMemory draws the memory of a simulated step's devices over time; of many
 // devices it draws some. The file is a PNG if its name ends in .png, else an SVG.
 func WriteMemory(name string, s *Simulation) error {
-	drawn, err := plot.Files("memory", fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []plot.Axes{s.memoryPanel("", "memory (MiB)", 1<<20)})
-	if err != nil {
-		return err
-	}
-	file := drawn[0]
-	if strings.ToLower(filepath.Ext(name)) == ".png" {
-		file = drawn[1]
-	}
-	return files.Write(name, func(w io.Writer) error { return file.Write(w) })
+	return plot.Write(name, fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []plot.Axes{s.memoryPanel("", "memory (MiB)", 1<<20)})
 }
 
 // memoryPanel has a line for each device; of many devices it has some.

@@ -2,11 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"path/filepath"
-	"strings"
 
-	"gpipebench/internal/files"
 	"gpipebench/lab/plot"
 	"gpipebench/train"
 )
@@ -17,15 +13,7 @@ func writeCurve(name string, t *train.Training, r *train.Result) error {
 	if name == "" {
 		return nil
 	}
-	drawn, err := plot.Files("curve", fmt.Sprintf("%s on %s, mini-batches of %d", t.Model.Name, t.Data, t.Batch), []plot.Axes{curve(r)})
-	if err != nil {
-		return err
-	}
-	file := drawn[0]
-	if strings.EqualFold(filepath.Ext(name), ".png") {
-		file = drawn[1]
-	}
-	return files.Write(name, func(w io.Writer) error { return file.Write(w) })
+	return plot.Write(name, fmt.Sprintf("%s on %s, mini-batches of %d", t.Model.Name, t.Data, t.Batch), []plot.Axes{curve(r)})
 }
 
 // curve has the loss of the steps and that of what is held out, and the losses that a

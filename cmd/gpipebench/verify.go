@@ -23,8 +23,8 @@ experiments/gpipe/claims.yaml lists, from a directory of results: counts are
 recomputed, ratios are compared with what was measured and modelled within a
 tolerance, trends are conditions that must hold, stand-ins agree with the paper or
 disagree. A verdict uses the 95% intervals where there are some. It also checks
-every record's checksum, that the tables are all that the records give and nothing
-else, and the digests in SHA256SUMS, if the directory has that file.
+every record's checksum, and that the tables are all that the records give and
+nothing else.
 
 The claims of another paper's folder in experiments/ are judged as well if the
 directory has records of its experiments, or if --paper or --only asks for them.

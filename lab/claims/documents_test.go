@@ -28,7 +28,7 @@ import (
 // each on a line of its own,
 //
 //	<!-- table: ID -->                    a table's columns, title and origin
-//	<!-- table: ID | column; column -->   some columns
+//	<!-- table: ID | column; column -->   some columns, by their IDs
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim, and by what the evidence is
 //	<!-- claims: PAPER -->                those on another paper than the first
@@ -389,7 +389,7 @@ func chosen(head []string, columns string) (keep []int, err error) {
 		return keep, nil
 	}
 	for name := range strings.SplitSeq(columns, "; ") {
-		i := slices.Index(head, name)
+		i := slices.IndexFunc(head, func(h string) bool { return lab.Slug(h) == lab.Slug(name) })
 		if i < 0 {
 			return nil, fmt.Errorf("no column %q: want some of %s", name, strings.Join(head, "; "))
 		}

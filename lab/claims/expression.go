@@ -23,7 +23,7 @@ import (
 )
 
 // A claim's evidence is an expression over the cells of tables, as package expr has
-// them, with these functions:
+// them. Columns are named by their IDs. It has these functions:
 //
 //	cell(table, column, key, value, ...)  the number in the row where column key has value, ..., with its
 //	                                      interval if it has one: seconds, bytes, percent, or as it is;
@@ -131,7 +131,7 @@ func (e *evaluator) every(args []any) (any, error) {
 		}
 	}
 	if other == "" {
-		other = fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, texts[1], strings.Join(texts[2:], " or "), len(t.Rows))
+		other = fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, t.Columns[column].Name, strings.Join(texts[2:], " or "), len(t.Rows))
 	}
 	e.saw(other)
 	return all, nil
@@ -282,7 +282,7 @@ func (e *evaluator) column(table, name string) (*lab.Table, int, error) {
 	if i < 0 {
 		var names []string
 		for _, c := range t.Columns {
-			names = append(names, c.Name)
+			names = append(names, c.ID)
 		}
 		return nil, 0, &missingEvidence{fmt.Sprintf("table %s has no column %q, but %s", table, name, strings.Join(names, " | "))}
 	}
@@ -312,12 +312,13 @@ func (e *evaluator) read(args []any) (lab.Value, error) {
 	if err != nil {
 		return none, err
 	}
-	rows := slices.Clone(t.Rows)
+	rows, read := slices.Clone(t.Rows), ""
 	for i := 0; i < len(keys); i += 2 {
 		_, key, err := e.column(texts[0], keys[i])
 		if err != nil {
 			return none, err
 		}
+		read += t.Columns[key].Name + " " + keys[i+1] + " "
 		number, isNumber := args[2+i+1].(expr.Number)
 		rows = slices.DeleteFunc(rows, func(row []lab.Value) bool {
 			v := row[key]
@@ -328,7 +329,7 @@ func (e *evaluator) read(args []any) (lab.Value, error) {
 		return none, &missingEvidence{fmt.Sprintf("table %s has %d rows with %s", texts[0], len(rows), strings.Join(keys, " "))}
 	}
 	v := rows[0][column]
-	e.saw(strings.TrimSpace(fmt.Sprintf("%s %s", strings.Join(keys, " "), texts[1])) + " " + v.Text)
+	e.saw(read + t.Columns[column].Name + " " + v.Text)
 	return v, nil
 }
 

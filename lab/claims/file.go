@@ -65,7 +65,7 @@ func (v *Verification) File() ([]byte, error) {
 // do not give.
 func (v Verifying) compareLedger(r *Verification) error {
 	name := filepath.Join(v.Results, LedgerFile)
-	was, err := files.Read(name, resultKind)
+	was, err := files.Read(name, tableKind)
 	if errors.Is(err, fs.ErrNotExist) || len(v.Only) > 0 || v.Paper != "" {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gpipebench/internal/printable"
-	"gpipebench/internal/sums"
 	"gpipebench/lab"
 )
 
@@ -29,9 +28,6 @@ func (v *Verification) Tables() []*lab.Table {
 		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(string(c.Basis), "-"), c.printedBy(), c.here(), c.tolerated(), cmp.Or(c.Profile, "-"), string(c.Verdict), c.ID, c.Ledger)
 	}
 	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), v.counted())}
-	if v.Listed > 0 {
-		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sums.Name))
-	}
 	for _, what := range v.Wrong {
 		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
 	}

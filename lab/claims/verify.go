@@ -13,24 +13,19 @@ import (
 
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
-	"gpipebench/internal/sums"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 )
 
 // Verification is a verdict for each claim, and what is wrong with the records.
 type Verification struct {
-	Results string         `json:"results"`
-	Rest    string         `json:"rest,omitempty"` // where the experiments are that Results lacks
-	Papers  []string       `json:"papers"`         // whose claims these are
-	Claims  []Judgement    `json:"claims"`
-	Records []RecordsState `json:"records"`
-	Wrong   []string       `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
-	// Listed is how many files have the digests that SHA256SUMS lists; 0: there is
-	// no such list.
-	Listed int             `json:"listed"`
-	Counts map[Verdict]int `json:"counts"`
+	Results string          `json:"results"`
+	Rest    string          `json:"rest,omitempty"` // where the experiments are that Results lacks
+	Papers  []string        `json:"papers"`         // whose claims these are
+	Claims  []Judgement     `json:"claims"`
+	Records []RecordsState  `json:"records"`
+	Wrong   []string        `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
+	Counts  map[Verdict]int `json:"counts"`
 	// Versions are the short names of what makes claims, and what they are.
 	Versions map[string]string `json:"-"`
 	subjects []lab.Paper
@@ -356,7 +351,7 @@ func (x *Examined) noted(file string) ([]lab.File, error) {
 	return report.Noted(x.Log).Rendered(), nil
 }
 
-// hold compares the tables and the list of digests of a directory of results with the
+// hold compares the tables of a directory of results with the
 // records of all experiments. It does not judge claims.
 func (v Verifying) hold(all []*Examined) (*Verification, error) {
 	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
@@ -380,9 +375,7 @@ func (v Verifying) hold(all []*Examined) (*Verification, error) {
 		return nil, err
 	}
 	r.Wrong = append(r.Wrong, unfounded...)
-	listed, wrong, err := sums.Check(v.Results, resultKind, resultFolders...)
-	r.Listed, r.Wrong = listed, append(r.Wrong, wrong...)
-	return r, err
+	return r, nil
 }
 
 // beside adds what another directory has, which stands for what this one lacks; nil:
@@ -398,7 +391,6 @@ func (v *Verification) beside(rest *Verification) *Verification {
 		}
 	}
 	v.Wrong = append(v.Wrong, rest.Wrong...)
-	v.Listed += rest.Listed
 	return v
 }
 
@@ -434,14 +426,6 @@ func (v Verifying) compare(x *Examined, made map[string]bool) (wrong []string) {
 	return append(wrong, unreadable...)
 }
 
-// resultFolders are what a directory's SHA256SUMS is about. A record's own sum is no
-// signature: only this list, where it is kept out of reach (as by commits), finds
-// records that were changed together with their sums and the tables made of them.
-var resultFolders = []string{"records", "tables", LedgerFile}
-
-// resultKind bounds a file of results.
-var resultKind = files.Kind{What: "a file of results", Bytes: records.FileKind.Bytes}
-
 // tableKind bounds a file of a report: none has reached a megabyte.
 var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
 
@@ -455,7 +439,7 @@ func differing(dir string, should []lab.File) (differ, missing, unreadable []str
 			missing = append(missing, f.Name)
 		case err != nil:
 			unreadable = append(unreadable, err.Error())
-		case !plot.Same(f.Name, string(text), f.Text):
+		case string(text) != f.Text:
 			differ = append(differ, f.Name)
 		}
 	}

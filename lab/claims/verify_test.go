@@ -1,16 +1,10 @@
 package claims
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	"image/png"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,10 +14,8 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/internal/progress"
-	"gpipebench/internal/sums"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
-	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 )
 
@@ -327,7 +319,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 			refused(whole, name, name, "deleted")
 			r.write(name, "")
 			refused(whole, name, name, "emptied")
-			r.write(name, forgedTable(t, name, f.Text))
+			r.write(name, nextDigit(f.Text, 0))
 			refused(whole, name, name, "forged")
 			r.restore(name)
 		}
@@ -369,26 +361,6 @@ func nextDigit(s string, from int) string {
 	return s[:d] + string('1'+(s[d]-'0')%9) + s[d+1:]
 }
 
-// forgedTable is a table or picture with a digit or a pixel changed.
-func forgedTable(t *testing.T, name, text string) string {
-	t.Helper()
-	if filepath.Ext(name) != ".png" {
-		return nextDigit(text, 0)
-	}
-	whole, err := png.Decode(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	forged := image.NewRGBA(whole.Bounds())
-	draw.Draw(forged, forged.Bounds(), whole, forged.Bounds().Min, draw.Src)
-	forged.Set(forged.Bounds().Dx()/2, forged.Bounds().Dy()/2, color.RGBA{G: 77, A: 255})
-	var b bytes.Buffer
-	if err := png.Encode(&b, forged); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 // forgedRecord is a records file in which the nth number of every sample's data
 // that has so many has another first digit, and every line the sum of its content.
 func forgedRecord(t *testing.T, text string, n int) string {
@@ -399,101 +371,4 @@ func forgedRecord(t *testing.T, text string, n int) string {
 			r.Data = json.RawMessage(nextDigit(string(r.Data), all[n][0]))
 		}
 	})
-}
-
-// The reference's files have the digests that are committed beside them. After a
-// change of its records or tables that a commit explains, write them anew with
-//
-//	make reference
-func TestReferenceSums(t *testing.T) {
-	for _, dir := range []string{QuickDir, FullDir} {
-		checkSums(t, dir)
-	}
-}
-
-func checkSums(t *testing.T, dir string) {
-	if *labtest.Update {
-		digests, err := sums.Of(dir, resultKind, resultFolders...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, sums.Name), []byte(sums.Text(digests)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	switch listed, wrong, err := sums.Check(dir, resultKind, resultFolders...); {
-	case err != nil || len(wrong) > 0:
-		t.Errorf("%v, %s: write them anew, if that is what you want, with make reference", err, strings.Join(wrong, "; "))
-	case listed == 0:
-		t.Errorf("no %s", sums.Name)
-	}
-}
-
-// A forgery that is consistent in itself, of records with sums made anew and of
-// tables made from those, is found by the digests alone. So is any other change.
-func TestVerifyHoldsDigests(t *testing.T) {
-	testkit.CI(t)
-	r := copyOf(t, QuickDir)
-	const id = "delayed-reduction"
-	recordsDir := "records/" + id + ".jsonl"
-	if wrong := r.err(r.examine(id)); strings.Contains(wrong, sums.Name) {
-		t.Fatal(wrong)
-	}
-	r.change(recordsDir, func(s string) string {
-		return resealed(t, s, func(_ int, r *records.Record) {
-			r.Data = json.RawMessage(strings.ReplaceAll(string(r.Data), `"accuracy":0.`, `"accuracy":0.9`))
-		})
-	})
-	forged := r.examine(id)
-	if err := experiments.WriteReport(r.path("tables"), forged[0].report.Noted(forged[0].Log)); err != nil {
-		t.Fatal(err)
-	}
-	if wrong := (Verifying{Results: r.dir}).compare(forged[0], map[string]bool{}); len(wrong) > 0 {
-		t.Errorf("the forgery is not consistent: %s", wrong)
-	}
-	want := filepath.Join(r.dir, recordsDir) + " (and"
-	if wrong := r.err(forged); !strings.Contains(wrong, want) || !strings.Contains(wrong, "does not have the digest that") {
-		t.Errorf("a consistent forgery: %s", wrong)
-	}
-
-	// Of one experiment's files each is changed: every check reads all.
-	digests, err := sums.Of(r.dir, resultKind, resultFolders...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range digests {
-		if !strings.Contains(name, id) {
-			r.remove(name)
-			delete(digests, name)
-		}
-	}
-	r.write(sums.Name, sums.Text(digests))
-	check := func(what, want string) {
-		t.Helper()
-		if _, wrong, err := sums.Check(r.dir, resultKind, resultFolders...); err != nil || !strings.Contains(filepath.ToSlash(strings.Join(wrong, "; ")), want) || (want == "") != (len(wrong) == 0) {
-			t.Errorf("%s: %q, %v, want %q", what, wrong, err, want)
-		}
-	}
-	check("anew", "")
-	for _, name := range slices.Sorted(maps.Keys(digests)) {
-		text, err := os.ReadFile(r.path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.remove(name)
-		check("deleted", name+" is not there")
-		r.write(name, "")
-		check("emptied", name+" does not have")
-		text[len(text)/2] ^= 1
-		r.write(name, string(text))
-		check("a bit", name+" does not have")
-		text[len(text)/2] ^= 1
-		r.write(name, string(text))
-	}
-	check("restored", "")
-	r.write("records/more.jsonl", "")
-	check("one more", "records/more.jsonl is not listed")
-	r.remove("records/more.jsonl")
-	r.change(sums.Name, func(s string) string { return strings.Replace(s, "  ", " ", 1) })
-	check("a bad line", sums.Name+":1: want 64 hexadecimal digits")
 }

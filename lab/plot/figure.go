@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"image/color"
-	"image/png"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/lab"
 )
@@ -170,21 +170,31 @@ type piece struct {
 	paint func(draw.Canvas)
 }
 
-// Files draws panels as name.svg and name.png.
+// Files draws panels as name.svg.
 func Files(name, title string, panels []Axes) ([]lab.File, error) {
 	f, err := newFigure(title, panels)
 	if err != nil {
 		return nil, err
 	}
 	svg, err := f.svg()
+	return []lab.File{{Name: name + ".svg", Text: svg}}, err
+}
+
+// Write draws panels into a file: a PNG if its name ends in .png, else an SVG.
+func Write(name, title string, panels []Axes) error {
+	f, err := newFigure(title, panels)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	pixels, err := f.png()
+	drawn := f.svg
+	if strings.EqualFold(filepath.Ext(name), ".png") {
+		drawn = f.png
+	}
+	text, err := drawn()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return []lab.File{{Name: name + ".svg", Text: svg}, {Name: name + ".png", Text: pixels}}, nil
+	return files.Write(name, lab.File{Text: text}.Write)
 }
 
 func newFigure(title string, panels []Axes) (*figure, error) {
@@ -327,36 +337,4 @@ func (f *figure) png() (string, error) {
 	var b strings.Builder
 	_, err := pixels.WriteTo(&b)
 	return b.String(), err
-}
-
-// Same reports whether two contents of a report's file say the same. Two PNGs do if
-// they show the same: compression differs between Go versions, and the rounding of
-// smoothed edges between processors.
-func Same(name, a, b string) bool {
-	if a == b || filepath.Ext(name) != ".png" {
-		return a == b
-	}
-	// What is not of the same size is not decoded: a few bytes may declare any size.
-	as, errA := png.DecodeConfig(strings.NewReader(a))
-	bs, errB := png.DecodeConfig(strings.NewReader(b))
-	if errA != nil || errB != nil || as.Width != bs.Width || as.Height != bs.Height {
-		return false
-	}
-	one, errA := png.Decode(strings.NewReader(a))
-	other, errB := png.Decode(strings.NewReader(b))
-	if errA != nil || errB != nil {
-		return false
-	}
-	const rounding = 8 << 8 // of 16 bits
-	near := func(v, w uint32) bool { return max(v, w)-min(v, w) <= rounding }
-	for y := one.Bounds().Min.Y; y < one.Bounds().Max.Y; y++ {
-		for x := one.Bounds().Min.X; x < one.Bounds().Max.X; x++ {
-			r, g, b, _ := one.At(x, y).RGBA()
-			r2, g2, b2, _ := other.At(x, y).RGBA()
-			if !near(r, r2) || !near(g, g2) || !near(b, b2) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -3,7 +3,6 @@ package plot
 import (
 	"encoding/xml"
 	"fmt"
-	"image"
 	"image/color"
 	"image/png"
 	"math"
@@ -235,26 +234,6 @@ func TestNominalAslant(t *testing.T) {
 	label := p.X.Tick.Label
 	if reach := float64(label.Width(long)) * math.Cos(label.Rotation); reach > float64(0.1*panelWidth+0.5*groupRoom(6, panelWidth))+1e-9 {
 		t.Errorf("at an angle of %v it reaches %v to the left", label.Rotation, reach)
-	}
-}
-
-// PNGs are compared as pictures.
-func TestSameFile(t *testing.T) {
-	encode := func(level png.CompressionLevel, c color.Color) string {
-		m := image.NewRGBA(image.Rect(0, 0, 40, 40))
-		m.Set(7, 9, c)
-		var b strings.Builder
-		if err := (&png.Encoder{CompressionLevel: level}).Encode(&b, m); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	red, fast := encode(png.BestCompression, color.RGBA{200, 0, 0, 255}), encode(png.NoCompression, color.RGBA{201, 0, 0, 255})
-	if red == fast || !Same("a.png", red, fast) {
-		t.Error("the same picture, packed otherwise, is another")
-	}
-	if Same("a.png", red, encode(png.BestCompression, color.RGBA{0, 200, 0, 255})) || Same("a.svg", red, fast) || Same("a.png", red, "no picture") {
-		t.Error("another picture is the same")
 	}
 }
 

@@ -427,7 +427,7 @@ func TestTable1Report(t *testing.T) {
 			}
 		}
 	}
-	if len(r.Tables) != 9 || len(r.Files) != 2 {
+	if len(r.Tables) != 9 || len(r.Files) != 1 {
 		t.Errorf("%d tables, %d files", len(r.Tables), len(r.Files))
 	}
 	cell := func(id string, row int, column string) string {
