@@ -7,7 +7,6 @@ import (
 
 	"gpipebench/experiments/densify/accuracy"
 	"gpipebench/experiments/densify/measured"
-	"gpipebench/experiments/densify/timelines"
 	"gpipebench/experiments/densify/weak"
 	"gpipebench/lab"
 )
@@ -21,7 +20,7 @@ var Paper = lab.Paper{
 	Experiments: []lab.Definition{
 		{ID: "accumulation", New: accumulation.New},
 		measured.Definition,
-		timelines.Definition,
+		{ID: "densify-timeline", New: lab.New[timelines]},
 		{ID: "densify-scaling", New: densifyScaling.New},
 		weak.Definition,
 		accuracy.Definition,
