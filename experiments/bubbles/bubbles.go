@@ -6,7 +6,6 @@ import (
 	"embed"
 
 	"gpipebench/experiments/bubbles/emulated"
-	"gpipebench/experiments/bubbles/gpipetables"
 	"gpipebench/lab"
 )
 
@@ -20,7 +19,7 @@ var Paper = lab.Paper{
 	Experiments: []lab.Definition{
 		{ID: "bubbles-table5", New: bubblesTable5.New, Untimed: true},
 		{ID: "bubbles-formulas", New: bubblesFormulas.New, Untimed: true},
-		gpipetables.Definition,
+		{ID: "bubbles-gpipe", New: loadGPipeTables, Untimed: true},
 		emulated.Definition,
 	},
 }.Embedded(folder)

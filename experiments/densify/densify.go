@@ -6,7 +6,6 @@ import (
 	"embed"
 
 	"gpipebench/experiments/densify/measured"
-	"gpipebench/experiments/densify/timelines"
 	"gpipebench/experiments/densify/weak"
 	"gpipebench/lab"
 )
@@ -20,7 +19,7 @@ var Paper = lab.Paper{
 	Experiments: []lab.Definition{
 		{ID: "accumulation", New: accumulation.New},
 		measured.Definition,
-		timelines.Definition,
+		{ID: "densify-timeline", New: lab.New[timelines]},
 		{ID: "densify-scaling", New: densifyScaling.New},
 		weak.Definition,
 		{ID: "densify-accuracy", New: lab.New[accuracy], Untimed: true},

@@ -144,8 +144,8 @@ func models(v reflect.Value, path []string, f func(train.Model, []string)) {
 			models(v.Index(i), append(slices.Clone(path), strconv.Itoa(i)), f)
 		}
 	case reflect.Struct:
-		if m, ok := v.Interface().(train.Model); ok {
-			f(m, path)
+		if v.Type() == reflect.TypeFor[train.Model]() {
+			f(v.Interface().(train.Model), path)
 			return
 		}
 		for i := range v.NumField() {

@@ -42,7 +42,8 @@ type ColumnSpec struct {
 	Head string `yaml:"head" want:"optional"` // none: the value is only there to be read
 	Is   string `yaml:"is"`                   // an expression
 	When string `yaml:"when" want:"optional"` // otherwise the cell is absent
-	// Each is names of columns, a * in head, id and is: there with _ for what is no letter or digit.
+	// Each is names of columns, a * in head and, with _ for what is no letter or digit, in id, is
+	// and when.
 	Each []string `yaml:"each" want:"optional"`
 	As   string   `yaml:"as" want:"optional"` // time, bytes, signed, or fmt's %f and %g, with %% in percent; none: as it is
 
@@ -86,7 +87,7 @@ func (t *TableSpec) columns() (all []ColumnSpec) {
 		for _, name := range c.Each {
 			one, word := c, Word(name)
 			one.Head = strings.ReplaceAll(c.Head, "*", name)
-			one.ID, one.Is = strings.ReplaceAll(c.ID, "*", word), strings.ReplaceAll(c.Is, "*", word)
+			one.ID, one.Is, one.When = strings.ReplaceAll(c.ID, "*", word), strings.ReplaceAll(c.Is, "*", word), strings.ReplaceAll(c.When, "*", word)
 			all = append(all, one)
 		}
 	}

@@ -93,7 +93,7 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	case ref != nil:
 		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
 	}
-	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
+	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.heldTable(r)}}
 	for _, h := range r.halves {
 		activations, err := t.activationsTable(h)
 		if err != nil {
@@ -101,7 +101,6 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 		}
 		report.Tables = append(report.Tables, activations)
 	}
-	report.Tables = append(report.Tables, t.bordersTable(r))
 	if report.Files, err = plot.Files("table1", t.Spec.Title, t.panels(r)); err != nil {
 		return nil, err
 	}
@@ -133,7 +132,7 @@ func (t *table1) mainTable(r, ref *results, beside string) *lab.Table {
 		Caption: []string{
 			"The largest network that fits on K accelerators. Naive-1: the whole network on one accelerator, M = 1; every activation of the mini-batch is kept. Pipeline-K: GPipe over K accelerators; everything is recomputed, M is the smallest power of two with which the network fits, and cuts are at whole layers, by " + t.Spec.Partitioner + " over FLOPs.",
 			fmt.Sprintf("Modelled: the paper's networks on the paper's accelerators, planned from shapes: %s. Convention: %s.", t.modelledCaption(), conventionCaption(t.convention())),
-			"Measured: smaller networks on devices of this host. The memory of a device, gradients included, is a mapping of exactly the capacity, and the next page cannot be accessed. Each network runs one training step, see table1-borders.",
+			"Measured: smaller networks on devices of this host. The memory of a device, gradients included, is a mapping of exactly the capacity, and the next page cannot be accessed. The largest network of each line of the grid and the smallest that does not fit then run for one step without a check of the plan.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe trained the same networks: " + t.Spec.Torchgpipe + ".",
 		},
 	}
@@ -408,21 +407,17 @@ func (r *results) byConvention(table *lab.Table, note string, lead func(*row) []
 	table.Notes = append(table.Notes, note+strings.Join(parts, ", ")+".")
 }
 
-func bySize(m *modelledColumn) map[string]largest { return m.Largest }
-
-func heldSize(m *modelledColumn) map[string]largest { return m.Held }
-
 // fitsTable shows under which conventions the paper's networks fit, as the paper
 // found.
 func (t *table1) fitsTable(r *results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"For each convention (see table1-conventions): the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit."},
+		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. " + conventionsSay},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity")
 	lead := func(w *row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
-	r.byConvention(table, "The paper's networks that fit: ", lead, bySize, func(h *half, w *row, c counting, l largest) (any, bool) {
+	r.byConvention(table, "The paper's networks that fit: ", lead, func(m *modelledColumn) map[string]largest { return m.Largest }, func(h *half, w *row, c counting, l largest) (any, bool) {
 		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 		switch {
 		case w.Naive && l.PrintedMicro < h.Batch:
@@ -457,29 +452,27 @@ func (r *results) smallestNote(h *half) string {
 	return fmt.Sprintf("%s, %s at M = %d: a device has %s, and the fullest one takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
 }
 
-// conventionsTable is what fits by convention, with micro-batches as small as
-// they need be or of a size that is held.
-func (t *table1) conventionsTable(r *results, held bool) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
-		Caption: []string{
-			"The modelled column of table1 under other conventions. bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again. Each cell is a network and, after it, M.",
-		},
+// conventionsSay explains the names of conventions.
+const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."
+
+// heldTable is what fits by convention, with micro-batches of a size that is held.
+func (t *table1) heldTable(r *results) *lab.Table {
+	var sizes []string
+	for _, n := range t.Spec.Networks {
+		sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
 	}
-	of := bySize
-	if held {
-		var sizes []string
-		for _, n := range t.Spec.Networks {
-			sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
-		}
-		of = heldSize
-		table.ID, table.Title = "table1-held", "Table 1: the largest network that fits with the micro-batch held, by convention"
-		table.Caption = append(table.Caption, "Here micro-batches are not smaller than the size with which the activations are nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were taken from table1-activations, so the result is a fit, not a prediction.")
+	table := &lab.Table{
+		ID: "table1-held", Title: "Table 1: the largest network that fits with the micro-batch held, by convention",
+		Caption: []string{
+			"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M.",
+			"Here micro-batches are not smaller than the size with which the activations are nearest to the paper's: " + strings.Join(sizes, ", ") + ". These sizes were taken from table1-activations, so the result is a fit, not a prediction.",
+		},
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper")
 	lead := func(w *row) []any { return []any{w.column.value()} }
-	r.byConvention(table, "How often the largest network is the paper's: ", lead, of, func(h *half, w *row, c counting, l largest) (any, bool) {
+	held := func(m *modelledColumn) map[string]largest { return m.Held }
+	r.byConvention(table, "How often the largest network is the paper's: ", lead, held, func(h *half, w *row, c counting, l largest) (any, bool) {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false
 		}
@@ -585,33 +578,3 @@ func meanError(a, b []float64) float64 {
 }
 
 func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
-
-// bordersTable is the training steps on both sides of the borders.
-func (t *table1) bordersTable(r *results) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
-		Caption: []string{"For every line of the grid: the largest network that the plan accepts and the smallest network that the plan refuses. Both then run for one step without a check of the plan, on devices whose memory ends at a page that cannot be accessed. Run: the loss, or the out-of-memory error. Peak: the largest planned memory of a device, and the largest that the run reached. A refused network has the smallest micro-batch, which takes the least memory."},
-	}
-	table.Texts("network", "way")
-	table.Numbers("L, D", "parameters", "M", "capacity", "peak, planned", "peak, run")
-	table.Texts("plan", "run")
-	for _, h := range r.halves {
-		for _, w := range h.rows {
-			if w.measured == nil {
-				continue
-			}
-			for _, s := range w.measured.Trained {
-				plan, reached, outcome := "accepts", lab.Absent, lab.Value{Text: "out of memory: " + s.Error}
-				if !s.Accepted {
-					plan = "refuses"
-				}
-				if s.OK {
-					outcome = lab.Joined("trains, loss %v", lab.Fixed(s.Loss, 4))
-					reached = lab.List("", slices.Max(s.HighWater))
-				}
-				table.Add(h.Name, w.Name, s.value(), lab.Whole(s.Params, units.FormatCommas(s.Params)), s.M, int64(h.small.Capacity), slices.Max(s.Peak), reached, plan, outcome)
-			}
-		}
-	}
-	return table
-}

@@ -1,4 +1,4 @@
-package gpipetables
+package bubbles
 
 import (
 	"slices"
@@ -13,10 +13,10 @@ import (
 	"gpipebench/lab/records"
 )
 
-// small is the experiment on one network in two cells.
-func small(t *testing.T) *gpipeTables {
+// smallGPipeTables is the experiment on one network in two cells.
+func smallGPipeTables(t *testing.T) *gpipeTables {
 	t.Helper()
-	g := labtest.Loaded[*gpipeTables](t, Definition.Load)
+	g := labtest.Loaded[*gpipeTables](t, Paper.Experiment("bubbles-gpipe").Load)
 	g.tables = g.tables[1:]
 	scale := *g.tables[0].Scale
 	scale.Networks = slices.DeleteFunc(slices.Clone(scale.Networks), func(n *cells.Network) bool { return n.ID != "transformer-24" })
@@ -29,8 +29,8 @@ func small(t *testing.T) *gpipeTables {
 
 // GPipe's own column, as in the paper, is what Tables 2 and 3 model; no schedule that fits
 // has more memory; and a schedule for which there are too few micro-batches has no value.
-func TestReport(t *testing.T) {
-	g := small(t)
+func TestGPipeTablesReport(t *testing.T) {
+	g := smallGPipeTables(t)
 	log := records.New(g.Key("quick"))
 	labtest.CheckLacking(t, g, log)
 	labtest.MeasureTwice(t, g, log)
@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 	}
 	most := 16 * 1024. // MiB of a P100
 	for _, s := range log.Names {
-		var of sample
+		var of filledModes
 		if err := log.Get(s, &of); err != nil {
 			t.Fatal(err)
 		}
@@ -79,34 +79,34 @@ func TestReport(t *testing.T) {
 
 // Of modes that fit, the one with most throughput; of those that do not, the one that
 // lacks least.
-func TestBest(t *testing.T) {
-	g := labtest.Loaded[*gpipeTables](t, Definition.Load)
-	c := cell{Cell: lab.Cell{K: 2, M: 2}}
+func TestGPipeTablesBest(t *testing.T) {
+	g := labtest.Loaded[*gpipeTables](t, Paper.Experiment("bubbles-gpipe").Load)
+	c := tableCell{Cell: lab.Cell{K: 2, M: 2}}
 	for _, test := range []struct {
-		always, never ran
+		always, never filledStep
 		want          string
 	}{
-		{ran{Micro: 4, Fits: true, Seconds: 2}, ran{Micro: 1, Fits: true, Seconds: 1}, "always"},
-		{ran{Micro: 4, Fits: true, Seconds: 2}, ran{Micro: 3, Fits: true, Seconds: 1}, "never"},
-		{ran{Micro: 4, Fits: true, Seconds: 2}, ran{Micro: 9, Seconds: 1}, "always"},
-		{ran{Micro: 1, Seconds: 2, Peak: 7}, ran{Micro: 1, Fits: true, Seconds: 9, Peak: 9}, "never"},
-		{ran{Micro: 1, Seconds: 2, Peak: 7}, ran{Micro: 1, Seconds: 1, Peak: 9}, "always"},
-		{ran{Micro: 1, Seconds: 2, Peak: 9}, ran{Micro: 1, Seconds: 3, Peak: 7}, "never"},
+		{filledStep{Micro: 4, Fits: true, Seconds: 2}, filledStep{Micro: 1, Fits: true, Seconds: 1}, "always"},
+		{filledStep{Micro: 4, Fits: true, Seconds: 2}, filledStep{Micro: 3, Fits: true, Seconds: 1}, "never"},
+		{filledStep{Micro: 4, Fits: true, Seconds: 2}, filledStep{Micro: 9, Seconds: 1}, "always"},
+		{filledStep{Micro: 1, Seconds: 2, Peak: 7}, filledStep{Micro: 1, Fits: true, Seconds: 9, Peak: 9}, "never"},
+		{filledStep{Micro: 1, Seconds: 2, Peak: 7}, filledStep{Micro: 1, Seconds: 1, Peak: 9}, "always"},
+		{filledStep{Micro: 1, Seconds: 2, Peak: 9}, filledStep{Micro: 1, Seconds: 3, Peak: 7}, "never"},
 	} {
-		if got := g.best(sample{"always": test.always, "never": test.never}, c); got != test.want {
+		if got := g.best(filledModes{"always": test.always, "never": test.never}, c); got != test.want {
 			t.Errorf("%+v, %+v: %s, want %s", test.always, test.never, got, test.want)
 		}
 	}
 }
 
 // The tables are those of their experiment, so that what it changes is another key here.
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestGPipeTablesSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("bubbles-gpipe"), [][3]string{
 		{"schedules: [gpipe, 1f1b,", "schedules: [1f1b, gpipe,", "want gpipe first"},
 		{"checkpoints: [always, never]", "checkpoints: [never, always]", "want always first"},
 		{"zb-h1, zb-h2", "zb-h1, zb-h3", "unknown schedule"},
 	})
-	g := labtest.Loaded[*gpipeTables](t, Definition.Load)
+	g := labtest.Loaded[*gpipeTables](t, Paper.Experiment("bubbles-gpipe").Load)
 	of := labtest.Loaded[*modelled.Experiment](t, modelled.Definition.Load)
 	if !strings.Contains(g.Decides("quick"), of.Decides("quick")) {
 		t.Error("the tables' spec does not decide")

@@ -1,9 +1,7 @@
-// Package gpipetables models GPipe's Tables 2 and 3 with the schedules that came after it.
-package gpipetables
+package bubbles
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,45 +17,41 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "bubbles-gpipe", Folder: folder, New: load, Untimed: true}
-
-// spec is spec.yaml.
-type spec struct {
+type gpipeTablesSpec struct {
 	lab.Head    `yaml:",inline"`
 	Schedules   []string `yaml:"schedules" want:"schedule"` // the first is that of the tables
 	Checkpoints []string `yaml:"checkpoints" want:"checkpoint"`
 
-	Profiles map[string]profile `yaml:"profiles"`
+	Profiles map[string]gpipeTablesProfile `yaml:"profiles"`
 }
 
-type profile struct {
+type gpipeTablesProfile struct {
 	Expected lab.Span `yaml:"expected" want:"shown"`
 	Most     int      `yaml:"most" want:"2..1024"`
 }
 
-// gpipeTables has the networks of both tables, under their default convention.
+// gpipeTables models GPipe's Tables 2 and 3 with the schedules that came after it. It has the
+// networks of both tables, under their default convention, and code of its own since every
+// schedule fills the memory, in each checkpoint mode.
 type gpipeTables struct {
-	lab.Base[spec]
-	tables []table
+	lab.Base[gpipeTablesSpec]
+	tables []gpipeTable
 }
 
-// table is one of GPipe's.
-type table struct {
+// gpipeTable is one of GPipe's.
+type gpipeTable struct {
 	name string
 	*cells.Scale
 }
 
-func load() (lab.Experiment, error) {
+func loadGPipeTables() (lab.Experiment, error) {
 	e, err := modelled.Definition.Load()
 	if err != nil {
 		return nil, err
 	}
 	of := e.(*modelled.Experiment)
 	two, three := of.Scales()
-	g := &gpipeTables{tables: []table{{"Table 2", two.Standard()}, {"Table 3", three.Standard()}}}
+	g := &gpipeTables{tables: []gpipeTable{{"Table 2", two.Standard()}, {"Table 3", three.Standard()}}}
 	g.Others = of.Decides
 	return g, nil
 }
@@ -81,27 +75,27 @@ func (g *gpipeTables) Planned(string) (list []lab.PlannedRun) {
 	return list
 }
 
-// cell is a schedule in a cell of a table.
-type cell struct {
-	table
+// tableCell is a schedule in a cell of a table.
+type tableCell struct {
+	gpipeTable
 	network *cells.Network
 	lab.Cell
 	schedule string
 }
 
-func (c cell) String() string {
+func (c tableCell) String() string {
 	name := fmt.Sprintf("%s/%s/K=%d/M=%d/%s", c.name, c.network.ID, c.K, c.M, c.schedule)
 	return lab.AtRates(name, c.network.Accelerator, c.network.Change)
 }
 
 // runs reports whether there is such a schedule: DualPipeV wants two micro-batches a device.
-func (c cell) runs() bool {
+func (c tableCell) runs() bool {
 	_, err := schedule.Place(c.schedule, c.K, 0, c.M)
 	return err == nil
 }
 
 // rows are the cells of a profile, with all schedules of each.
-func (g *gpipeTables) rows(name string) (rows [][]cell, err error) {
+func (g *gpipeTables) rows(name string) (rows [][]tableCell, err error) {
 	p, err := lab.ProfileOf(g.Spec.Profiles, name)
 	if err != nil {
 		return nil, err
@@ -112,9 +106,9 @@ func (g *gpipeTables) rows(name string) (rows [][]cell, err error) {
 				if at.K > p.Most {
 					continue
 				}
-				var row []cell
+				var row []tableCell
 				for _, s := range g.Spec.Schedules {
-					row = append(row, cell{t, n, at, s})
+					row = append(row, tableCell{t, n, at, s})
 				}
 				rows = append(rows, row)
 			}
@@ -123,8 +117,8 @@ func (g *gpipeTables) rows(name string) (rows [][]cell, err error) {
 	return rows, nil
 }
 
-// ran is a step that fills the memory. Nothing in it depends on the machine.
-type ran struct {
+// filledStep is a step that fills the memory. Nothing in it depends on the machine.
+type filledStep struct {
 	Micro   int           `json:"micro"` // examples of a micro-batch
 	Fits    bool          `json:"fits"`
 	Peak    int64         `json:"peak_bytes"` // of the fullest device
@@ -132,8 +126,8 @@ type ran struct {
 	Idle    timeline.Idle `json:"idle"` // the mean over devices
 }
 
-// sample is a cell, by checkpoint mode.
-type sample map[string]ran
+// filledModes is a cell, by checkpoint mode.
+type filledModes map[string]filledStep
 
 func (g *gpipeTables) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	rows, err := g.rows(log.Key.Profile)
@@ -156,13 +150,13 @@ func (g *gpipeTables) Measure(ctx context.Context, log *records.Log, p progress.
 
 // simulate fills the memory in every checkpoint mode. The pieces are cut by what layers cost
 // at the tables' mini-batch.
-func (g *gpipeTables) simulate(ctx context.Context, c cell) (sample, error) {
+func (g *gpipeTables) simulate(ctx context.Context, c tableCell) (filledModes, error) {
 	place, err := schedule.Place(c.schedule, c.K, 0, c.M)
 	if err != nil {
 		return nil, err
 	}
 	fail := func(err error) error { return fmt.Errorf("%v: %w", c, err) }
-	made := sample{}
+	made := filledModes{}
 	for _, mode := range g.Spec.Checkpoints {
 		m, err := cells.NewModeller(c.network, false)
 		if err != nil {
@@ -181,17 +175,17 @@ func (g *gpipeTables) simulate(ctx context.Context, c cell) (sample, error) {
 		if err != nil {
 			return nil, fail(err)
 		}
-		made[mode] = ran{step.Micro, step.Fits, step.Peak, step.Early, step.Idle}
+		made[mode] = filledStep{step.Micro, step.Fits, step.Peak, step.Early, step.Idle}
 	}
 	return made, nil
 }
 
 // throughput is in examples per second.
-func (r ran) throughput(c cell) float64 { return float64(r.Micro*c.M) / r.Seconds }
+func (r filledStep) throughput(c tableCell) float64 { return float64(r.Micro*c.M) / r.Seconds }
 
 // best is the mode with most throughput among those that fit, or, if none does, that which
 // lacks least memory.
-func (g *gpipeTables) best(s sample, c cell) (mode string) {
+func (g *gpipeTables) best(s filledModes, c tableCell) (mode string) {
 	for _, name := range g.Spec.Checkpoints {
 		was, is := s[mode], s[name]
 		switch {
@@ -225,7 +219,7 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*lab.Report, error) {
 	how.Numbers("throughput", "mini-batch", "fullest device", "idle", "warm-up", "drain", "neighbour", "imbalance", "link", "barrier")
 	var bases = map[*cells.Network]float64{}
 	for _, row := range rows {
-		samples := make([]sample, len(row))
+		samples := make([]filledModes, len(row))
 		for i, c := range row {
 			if !c.runs() {
 				continue

@@ -1,4 +1,4 @@
-// Package paperscaletest has small accelerators and networks for tests.
+// Package cellstest has small accelerators and networks for tests, and reports of given samples.
 package cellstest
 
 import (

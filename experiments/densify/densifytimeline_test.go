@@ -1,4 +1,4 @@
-package timelines
+package densify
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 	"gpipebench/lab/records"
 )
 
-// Both ways of the smallest profile run, end with the same weights, and are drawn on one
+// Both tableWays of the smallest profile run, end with the same weights, and are drawn on one
 // page, the gather above; an interrupted experiment goes on.
-func TestMeasure(t *testing.T) {
-	x := labtest.Loaded[*timelines](t, Definition.Load)
+func TestTimelinesMeasure(t *testing.T) {
+	x := labtest.Loaded[*timelines](t, Paper.Experiment("densify-timeline").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.CheckLacking(t, x, log)
 	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
@@ -47,11 +47,11 @@ func TestMeasure(t *testing.T) {
 }
 
 // The drawn training is the one whose table takes the median time, whatever their order.
-func TestTypical(t *testing.T) {
-	var s series
+func TestTimelinesTypical(t *testing.T) {
+	var s wayTimes
 	for _, end := range []float64{5, 1, 4, 2, 3} {
 		s.table = append(s.table, end)
-		s.samples = append(s.samples, &Sample{Seconds: end})
+		s.samples = append(s.samples, &tableStep{Seconds: end})
 	}
 	if got := s.typical().Seconds; got != 3 {
 		t.Errorf("of 1 to 5 the one with %g", got)
@@ -59,18 +59,18 @@ func TestTypical(t *testing.T) {
 }
 
 // Other weights of one way are a verdict, and a sample without the table an error.
-func TestReportRefuses(t *testing.T) {
-	x := labtest.Loaded[*timelines](t, Definition.Load)
-	lane := Lane{"embedding/table", []Phase{{"NEGOTIATE_ALLREDUCE", 0, 1, 0}, {"ALLREDUCE", 1, 2, 0}}}
-	report := func(other string, lanes ...Lane) (verdict, err error) {
+func TestTimelinesReportRefuses(t *testing.T) {
+	x := labtest.Loaded[*timelines](t, Paper.Experiment("densify-timeline").Load)
+	lane := tensorLane{"embedding/table", []lanePhase{{"NEGOTIATE_ALLREDUCE", 0, 1, 0}, {"ALLREDUCE", 1, 2, 0}}}
+	report := func(other string, lanes ...tensorLane) (verdict, err error) {
 		log := records.New(x.Key("smoke"))
-		for _, way := range ways {
-			s := Sample{SHA256: "ab", Seconds: 3, Lanes: lanes}
-			if way == ways[1] {
+		for _, way := range tableWays {
+			s := tableStep{SHA256: "ab", Seconds: 3, Lanes: lanes}
+			if way == tableWays[1] {
 				s.SHA256 = other
 			}
 			for round := range x.Spec.Profiles["smoke"].Rounds {
-				if err := log.Add(sampleName(way, round), 1, s); err != nil {
+				if err := log.Add(timelineSample(way, round), 1, s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -87,7 +87,7 @@ func TestReportRefuses(t *testing.T) {
 	if verdict, _ := report("cd", lane); verdict == nil || !strings.Contains(verdict.Error(), "different weights") {
 		t.Errorf("verdict %v", verdict)
 	}
-	if _, err := report("ab", Lane{"bias", lane.Phases}); err == nil || !strings.Contains(err.Error(), "want the shared table") {
+	if _, err := report("ab", tensorLane{"bias", lane.Phases}); err == nil || !strings.Contains(err.Error(), "want the shared table") {
 		t.Errorf("%v", err)
 	}
 }

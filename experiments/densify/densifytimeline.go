@@ -1,11 +1,8 @@
-// Package timelines draws how each tensor is accumulated over replicas in a step, with the
-// shared table gathered and reduced.
-package timelines
+package densify
 
 import (
 	"cmp"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,28 +17,23 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "densify-timeline", Folder: folder, New: lab.New[timelines]}
-
-// spec is spec.yaml.
-type spec struct {
+type timelinesSpec struct {
 	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec      `yaml:"setup"`
-	Lanes    int                `yaml:"lanes" want:"1..100,shown"`
-	Profiles map[string]profile `yaml:"profiles"`
+	Setup    lab.SetupSpec               `yaml:"setup"`
+	Lanes    int                         `yaml:"lanes" want:"1..100,shown"`
+	Profiles map[string]timelinesProfile `yaml:"profiles"`
 }
 
-type profile struct {
+type timelinesProfile struct {
 	Expected lab.Span         `yaml:"expected" want:"shown"`
 	Rounds   int              `yaml:"rounds" want:"1..1000"`
 	Training lab.TrainingSpec `yaml:"training"`
 }
 
-// timelines trains with both ways.
+// timelines draws how each tensor is accumulated over replicas in a step, with the shared table
+// gathered and reduced. It has code of its own since what it shows is a step's reductions.
 type timelines struct {
-	lab.Base[spec]
+	lab.Base[timelinesSpec]
 	setup train.Setup
 }
 
@@ -62,25 +54,25 @@ func (x *timelines) Resolve() *lab.Problem {
 	return nil
 }
 
-// ways are those of the paper's figure, from the top.
-var ways = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
+// tableWays are those of the paper's figure, from the top.
+var tableWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
 
-// Sample is a training in one way and what its last step did, as the first replica sees it.
+// tableStep is a training in one way and what its last step did, as the first replica sees it.
 // Seconds are from the end of this replica's gradients.
-type Sample struct {
-	SHA256  string  `json:"sha256"`
-	Seconds float64 `json:"seconds"` // of the step
-	Lanes   []Lane  `json:"lanes"`
+type tableStep struct {
+	SHA256  string       `json:"sha256"`
+	Seconds float64      `json:"seconds"` // of the step
+	Lanes   []tensorLane `json:"lanes"`
 }
 
-// Lane is a tensor.
-type Lane struct {
-	Tensor string  `json:"tensor"`
-	Phases []Phase `json:"phases"` // the operation second, then what is within it
+// tensorLane is a tensor.
+type tensorLane struct {
+	Tensor string      `json:"tensor"`
+	Phases []lanePhase `json:"phases"` // the operation second, then what is within it
 }
 
-// Phase is a timeline.Phase.
-type Phase struct {
+// lanePhase is a timeline.Phase.
+type lanePhase struct {
 	Name  string  `json:"name"`
 	Start float64 `json:"start"`
 	End   float64 `json:"end"`
@@ -88,7 +80,7 @@ type Phase struct {
 }
 
 // seconds is the sum of the phases of a name.
-func (l *Lane) seconds(names ...string) (sum float64) {
+func (l *tensorLane) seconds(names ...string) (sum float64) {
 	for _, p := range l.Phases {
 		if slices.Contains(names, p.Name) {
 			sum += p.End - p.Start
@@ -98,9 +90,9 @@ func (l *Lane) seconds(names ...string) (sum float64) {
 }
 
 // end is when the tensor is accumulated.
-func (l *Lane) end() float64 { return l.Phases[1].End }
+func (l *tensorLane) end() float64 { return l.Phases[1].End }
 
-func (x *timelines) training(p profile, way gpipe.TableGradients) train.Training {
+func (x *timelines) training(p timelinesProfile, way gpipe.TableGradients) train.Training {
 	setup := x.setup
 	setup.TiedGradients = way
 	t := p.Training.Training("synthetic", setup, x.Spec.Seed)
@@ -108,7 +100,7 @@ func (x *timelines) training(p profile, way gpipe.TableGradients) train.Training
 	return t
 }
 
-func sampleName(way gpipe.TableGradients, round int) string {
+func timelineSample(way gpipe.TableGradients, round int) string {
 	return fmt.Sprintf("%v/round=%d", way, round)
 }
 
@@ -118,12 +110,12 @@ func (x *timelines) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	if err != nil {
 		return err
 	}
-	p.Begin(fmt.Sprintf("%s: %d rounds", x.ID(), profile.Rounds), len(ways)*profile.Rounds)
+	p.Begin(fmt.Sprintf("%s: %d rounds", x.ID(), profile.Rounds), len(tableWays)*profile.Rounds)
 	defer p.End()
 	for round := range profile.Rounds {
-		for i := range ways {
-			way := ways[(i+round)%len(ways)]
-			name := sampleName(way, round)
+		for i := range tableWays {
+			way := tableWays[(i+round)%len(tableWays)]
+			name := timelineSample(way, round)
 			if !log.Has(name) {
 				if err := x.measure(ctx, log, name, x.training(profile, way)); err != nil {
 					return fmt.Errorf("%s, %s: %w", x.ID(), name, err)
@@ -140,26 +132,26 @@ func (x *timelines) measure(ctx context.Context, log *records.Log, name string, 
 	if err != nil {
 		return err
 	}
-	s, err := sampleOf(r)
+	s, err := tableStepOf(r)
 	if err != nil {
 		return err
 	}
 	return log.Add(name, x.Spec.Seed, s)
 }
 
-// sampleOf takes what the first replica saw of the last step.
-func sampleOf(r *train.Result) (*Sample, error) {
+// tableStepOf takes what the first replica saw of the last step.
+func tableStepOf(r *train.Result) (*tableStep, error) {
 	tl := r.LastStep
-	s := &Sample{SHA256: r.WeightsSHA256, Seconds: tl.Span()}
+	s := &tableStep{SHA256: r.WeightsSHA256, Seconds: tl.Span()}
 	for i := range tl.Reductions {
 		of := &tl.Reductions[i]
 		if of.At.Replica > 0 {
 			continue
 		}
-		l := Lane{Tensor: of.Tensor}
+		l := tensorLane{Tensor: of.Tensor}
 		negotiate, operation, all := of.Phases(tl.Ready(of.At.Stage))
 		for _, ph := range slices.Concat([]timeline.Phase{negotiate, operation}, all) {
-			l.Phases = append(l.Phases, Phase{ph.Name, ph.Start - of.Ready, ph.End - of.Ready, ph.Bytes})
+			l.Phases = append(l.Phases, lanePhase{ph.Name, ph.Start - of.Ready, ph.End - of.Ready, ph.Bytes})
 		}
 		s.Lanes = append(s.Lanes, l)
 	}
@@ -169,9 +161,9 @@ func sampleOf(r *train.Result) (*Sample, error) {
 	return s, nil
 }
 
-// series are a way's samples by round, and what the report has of each.
-type series struct {
-	samples []*Sample
+// wayTimes are a way's samples by round, and what the report has of each.
+type wayTimes struct {
+	samples []*tableStep
 	tensor  string // the shared table
 	how     string // the operation that accumulates it
 
@@ -180,15 +172,15 @@ type series struct {
 }
 
 // read reads a way's samples.
-func (x *timelines) read(log *records.Log, way gpipe.TableGradients, rounds int) (*series, error) {
-	of := &series{}
+func (x *timelines) read(log *records.Log, way gpipe.TableGradients, rounds int) (*wayTimes, error) {
+	of := &wayTimes{}
 	for round := range rounds {
-		s := &Sample{}
-		if err := log.Get(sampleName(way, round), s); err != nil {
+		s := &tableStep{}
+		if err := log.Get(timelineSample(way, round), s); err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(s.Lanes, func(l Lane) bool { return strings.HasSuffix(l.Tensor, "embedding/table") })
-		if i < 0 || slices.ContainsFunc(s.Lanes, func(l Lane) bool { return len(l.Phases) < 2 }) {
+		i := slices.IndexFunc(s.Lanes, func(l tensorLane) bool { return strings.HasSuffix(l.Tensor, "embedding/table") })
+		if i < 0 || slices.ContainsFunc(s.Lanes, func(l tensorLane) bool { return len(l.Phases) < 2 }) {
 			return nil, fmt.Errorf("%s: %v: want the shared table, and two phases or more of each tensor", x.ID(), way)
 		}
 		table, all := &s.Lanes[i], 0.0
@@ -206,7 +198,7 @@ func (x *timelines) read(log *records.Log, way gpipe.TableGradients, rounds int)
 }
 
 // typical is the sample whose table's accumulation takes the median time, or next to it.
-func (s *series) typical() *Sample {
+func (s *wayTimes) typical() *tableStep {
 	rounds := make([]int, len(s.table))
 	for i := range rounds {
 		rounds[i] = i
@@ -226,19 +218,19 @@ func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
 	t.Texts("way", "operation")
 	t.Numbers("waiting", "packing", "transfer", "adding up rows", "table accumulated", "95%, table", "all accumulated", "step", "gather / reduce", "95%, gather / reduce")
 	t.Texts("SHA-256 of the weights", "equal")
-	read := map[gpipe.TableGradients]*series{}
-	for _, way := range ways {
+	read := map[gpipe.TableGradients]*wayTimes{}
+	for _, way := range tableWays {
 		if read[way], err = x.read(log, way, p.Rounds); err != nil {
 			return nil, err
 		}
 	}
 	var drawings []timeline.PhaseDrawing
-	first := read[ways[0]].samples[0].SHA256
+	first := read[tableWays[0]].samples[0].SHA256
 	r := &lab.Report{Tables: []*lab.Table{t}}
-	for _, way := range ways {
+	for _, way := range tableWays {
 		of := read[way]
 		typical := of.typical()
-		equal := !slices.ContainsFunc(of.samples, func(s *Sample) bool { return s.SHA256 != first })
+		equal := !slices.ContainsFunc(of.samples, func(s *tableStep) bool { return s.SHA256 != first })
 		slower := []lab.Value{lab.Absent, lab.Absent}
 		if way == gpipe.GatherTied {
 			slower = lab.Ratio(stats.RatioOf(of.table, read[gpipe.ReduceTied].table), false)
@@ -261,18 +253,18 @@ func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
 }
 
 // drawing has the lanes of the tensors whose accumulation takes longest, the table first.
-func (x *timelines) drawing(way gpipe.TableGradients, s *Sample, table string) timeline.PhaseDrawing {
+func (x *timelines) drawing(way gpipe.TableGradients, s *tableStep, table string) timeline.PhaseDrawing {
 	d := timeline.PhaseDrawing{Caption: map[gpipe.TableGradients]string{
 		gpipe.GatherTied: "before: the shared table is gathered", gpipe.ReduceTied: "after: it is reduced",
 	}[way]}
 	lanes := slices.Clone(s.Lanes)
-	length := func(l *Lane) float64 {
+	length := func(l *tensorLane) float64 {
 		if l.Tensor == table {
 			return l.end() + s.Seconds // first
 		}
 		return l.Phases[1].End - l.Phases[1].Start
 	}
-	slices.SortStableFunc(lanes, func(a, b Lane) int { return cmp.Compare(length(&b), length(&a)) })
+	slices.SortStableFunc(lanes, func(a, b tensorLane) int { return cmp.Compare(length(&b), length(&a)) })
 	for _, l := range lanes[:min(len(lanes), x.Spec.Lanes)] {
 		lane := timeline.PhaseLane{Name: l.Tensor}
 		for _, p := range l.Phases {
@@ -285,7 +277,7 @@ func (x *timelines) drawing(way gpipe.TableGradients, s *Sample, table string) t
 
 // Planned are the trainings of both ways.
 func (x *timelines) Planned(profile string) (list []lab.PlannedRun) {
-	for _, way := range ways {
+	for _, way := range tableWays {
 		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], way)})
 	}
 	return list
