@@ -126,3 +126,64 @@ func lowerAttentionGrad(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int
 		}
 	}, hs.shape.GradScratch()
 }
+
+// attention lowers an attention head by head, with rows of its own.
+func (k *conversion) attention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(op, in)
+	s, compact, own := hs.shape, hs.compact(), hs.shape.Scratch()
+	q, kv := s.Queries*hs.dim, s.Keys*hs.dim
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(hs.batch*hs.count, part, parts, 1)
+		buffers := cutFloats(w.scratch[own:], q, kv, kv, q)
+		for i := from; i < to; i++ {
+			b, h := i/hs.count, i%hs.count
+			hs.load(k.in, in, b, h, buffers[:3])
+			shape := compact
+			shape.Valid = hs.valid(in, b)
+			kernel.Attention(shape, buffers[3], out[1][i*s.Queries:(i+1)*s.Queries], buffers[0], buffers[1], buffers[2], w.scratch[:own])
+			k.out[0].storeRows(out[0], b*s.Queries*s.OStride+h*hs.dim, buffers[3], s.Queries, hs.dim, s.OStride)
+		}
+	}, own + 2*q + 2*kv
+}
+
+// attentionGrad is attention for the gradient: the inputs do, o, lse precede those of
+// the attention.
+func (k *conversion) attentionGrad(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(op, in)
+	s, compact, own := hs.shape, hs.compact(), hs.shape.GradScratch()
+	q, kv := s.Queries*hs.dim, s.Keys*hs.dim
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(hs.batch*hs.count, part, parts, 1)
+		x := cutFloats(w.scratch[own:], q, kv, kv, q, kv, kv, q, q)
+		for i := from; i < to; i++ {
+			b, h := i/hs.count, i%hs.count
+			hs.load(k.in[3:], in[3:], b, h, x[:3])
+			rows := b*s.Queries*s.OStride + h*hs.dim
+			k.in[0].loadRows(x[6], in[0], rows, s.Queries, hs.dim, s.OStride)
+			k.in[1].loadRows(x[7], in[1], rows, s.Queries, hs.dim, s.OStride)
+			shape := compact
+			shape.Valid = hs.valid(in[3:], b)
+			kernel.AttentionGrad(shape, x[3], x[4], x[5], x[6], x[0], x[1], x[2], x[7], in[2][i*s.Queries:(i+1)*s.Queries], w.scratch[:own])
+			other, qAt, kAt, vAt := hs.places(b, h)
+			k.out[0].storeRows(out[0], qAt, x[3], s.Queries, hs.dim, s.QStride)
+			k.out[other].storeRows(out[other], kAt, x[4], s.Keys, hs.dim, s.KStride)
+			k.out[other].storeRows(out[other], vAt, x[5], s.Keys, hs.dim, s.VStride)
+		}
+	}, own + 4*q + 4*kv
+}
+
+// compact is the shape of a head whose rows are side by side.
+func (hs *heads) compact() kernel.AttentionShape {
+	s := hs.shape
+	s.QStride, s.KStride, s.VStride, s.OStride = hs.dim, hs.dim, hs.dim, hs.dim
+	return s
+}
+
+// load sets x to q, k and v of head h of example b.
+func (hs *heads) load(forms []form, in [][]float32, b, h int, x [][]float32) {
+	s := &hs.shape
+	kv, q, k, v := hs.places(b, h)
+	forms[0].loadRows(x[0], in[0], q, s.Queries, hs.dim, s.QStride)
+	forms[kv].loadRows(x[1], in[kv], k, s.Keys, hs.dim, s.KStride)
+	forms[kv].loadRows(x[2], in[kv], v, s.Keys, hs.dim, s.VStride)
+}

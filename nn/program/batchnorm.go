@@ -128,3 +128,45 @@ func shareChunks(rows, cols, part, parts int) (chunk0, chunk1, col0, col1 int) {
 func doubles(x []float32) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/2)
 }
+
+// chunkColumns is the number of columns of a chunk of rows that are converted at once.
+const chunkColumns = blockFloats / kernel.NormChunk
+
+// chunks lowers an op that reduces chunks of x's rows to two rows each, column by
+// column. Its inputs are like x, or, from the given ones on, have rows of x's columns.
+func (k *conversion) chunks(x *graph.Node, perColumn []*graph.Node, run func(out []float32, in [][]float32, rows, cols int)) (kernelFunc, int) {
+	rows, cols := matrix(x)
+	most := min(cols, chunkColumns)
+	like := len(k.in) - len(perColumn) // inputs of x's shape
+	scratch := 2 * most
+	for range like {
+		scratch += min(rows, kernel.NormChunk) * most
+	}
+	for _, n := range perColumn {
+		scratch += n.Elems() / cols * most
+	}
+	blocks := (cols + most - 1) / most
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(kernel.NormChunks(rows)*blocks, part, parts, 1)
+		for i := from; i < to; i++ {
+			chunk, col := i/blocks, i%blocks*most
+			first := chunk * kernel.NormChunk
+			n, width := min(kernel.NormChunk, rows-first), min(most, cols-col)
+			free := w.scratch[2*most:]
+			for j := range like {
+				w.in[j] = free[:n*width]
+				k.in[j].loadRows(w.in[j], in[j], first*cols+col, n, width, cols)
+				free = free[n*width:]
+			}
+			for j, v := range perColumn {
+				each := v.Elems() / cols
+				w.in[like+j] = free[:each*width]
+				k.in[like+j].loadRows(w.in[like+j], in[like+j], col, each, width, cols)
+				free = free[each*width:]
+			}
+			results := w.scratch[:2*width]
+			run(results, w.in[:len(in)], n, width)
+			wide.storeRows(out[0], 2*chunk*cols+col, results, 2, width, cols)
+		}
+	}, scratch
+}

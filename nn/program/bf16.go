@@ -164,3 +164,11 @@ func (k *conversion) whole(s *step, accumulates bool) (kernelFunc, int) {
 		}
 	}, scratch
 }
+
+// cutFloats cuts pieces off memory.
+func cutFloats(x []float32, sizes ...int) (pieces [maxOperands][]float32) {
+	for i, n := range sizes {
+		pieces[i], x = x[:n:n], x[n:]
+	}
+	return pieces
+}

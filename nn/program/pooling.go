@@ -5,7 +5,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Pools over images; bf16image.go has their kernels by bands.
+// Pools over images, whole and by bands of bfloat16.
 
 func init() {
 	register(func(op graph.MaxPoolOp, c *graph.Call) traits {
@@ -95,4 +95,109 @@ func shareImages(n, c, part, parts int) (n0, n1, c0, c1 int) {
 	}
 	c0, c1 = share(c, part, parts, align)
 	return 0, n, c0, c1
+}
+
+// globalAvgPool is the mean of the pixels of x (n, h, w, c).
+func (k *conversion) globalAvgPool(x graph.Shape) (kernelFunc, int) {
+	n, pixels, c := x[0], x[1]*x[2], x[3]
+	most := min(pixels, max(1, blockFloats/c))
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(n, part, parts, 1)
+		sum, block := w.scratch[:c], w.scratch[c:]
+		for i := from; i < to; i++ {
+			kernel.Zero(sum)
+			for p := 0; p < pixels; p += most {
+				m := min(most, pixels-p)
+				kernel.ColSum(sum, k.in[0].load(block, in[0], (i*pixels+p)*c, m*c), m, c, c)
+			}
+			kernel.Scale(sum, sum, 1/float32(pixels))
+			k.out[0].store(out[0], i*c, sum)
+		}
+	}, (1 + most) * c
+}
+
+// globalAvgPoolGrad sets every pixel of dx (n, h, w, c).
+func (k *conversion) globalAvgPoolGrad(dx graph.Shape) (kernelFunc, int) {
+	n, pixels, c := dx[0], dx[1]*dx[2], dx[3]
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(n, part, parts, 1)
+		pixel := w.scratch[:c]
+		for i := from; i < to; i++ {
+			kernel.Scale(pixel, k.in[0].load(pixel, in[0], i*c, c), 1/float32(pixels))
+			for p := range pixels {
+				k.out[0].store(out[0], (i*pixels+p)*c, pixel)
+			}
+		}
+	}, c
+}
+
+func poolReach(p kernel.Pool) reach { return reach{p.H, p.OH, p.KH, p.StrideH, p.Top} }
+
+// poolBand is convBand for a pool.
+func poolBand(p kernel.Pool, p0, p1, r0, r1 int) kernel.Pool {
+	p.Top = poolReach(p).beforeBand(p0, r0)
+	p.N, p.H, p.OH = 1, r1-r0, p1-p0
+	return p
+}
+
+// pool lowers a pool by bands.
+func (k *conversion) pool(v kernel.Pool, run func(y, x []float32, p kernel.Pool, from, to int)) (kernelFunc, int) {
+	reach := poolReach(v)
+	rows, count := bands(v.OH, max(v.OW, v.StrideH*v.W)*v.C)
+	image := 0
+	for p := 0; p < v.OH; p += rows {
+		r0, r1 := reach.inputs(p, min(p+rows, v.OH))
+		image = max(image, (r1-r0)*v.W*v.C)
+	}
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		x := cutFloats(w.scratch, image, rows*v.OW*v.C)
+		from, to := share(v.N*count, part, parts, 1)
+		for i := from; i < to; i++ {
+			n, p0 := i/count, i%count*rows
+			p1 := min(p0+rows, v.OH)
+			r0, r1 := reach.inputs(p0, p1)
+			b := poolBand(v, p0, p1, r0, r1)
+			run(x[1], k.in[0].load(x[0], in[0], (n*v.H+r0)*v.W*v.C, b.H*v.W*v.C), b, 0, b.OH)
+			k.out[0].store(out[0], (n*v.OH+p0)*v.OW*v.C, x[1][:b.OH*v.OW*v.C])
+		}
+	}, image + rows*v.OW*v.C
+}
+
+// poolGrad lowers the gradient of a pool's input, from dy and for a maximum x and y, by
+// bands of the input's rows. The windows that reach a band are computed whole, since the
+// maximum may be outside of it; what they add outside is dropped.
+func (k *conversion) poolGrad(v kernel.Pool, run func(dx []float32, in [][]float32, p kernel.Pool)) (kernelFunc, int) {
+	reach := poolReach(v)
+	rows, count := bands(v.H, max(v.W, v.OW/v.StrideH)*v.C)
+	windows := func(r0 int) (r1, p0, p1, e0, e1 int) {
+		r1 = min(r0+rows, v.H)
+		p0, p1 = reach.outputs(r0, r1)
+		e0, e1 = r0, r1
+		if p0 < p1 {
+			from, to := reach.inputs(p0, p1)
+			e0, e1 = min(e0, from), max(e1, to)
+		}
+		return r1, p0, p1, e0, e1
+	}
+	var image, output int
+	for r := 0; r < v.H; r += rows {
+		_, p0, p1, e0, e1 := windows(r)
+		image, output = max(image, (e1-e0)*v.W*v.C), max(output, (p1-p0)*v.OW*v.C)
+	}
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		x := cutFloats(w.scratch, image, output, image, output)
+		from, to := share(v.N*count, part, parts, 1)
+		for i := from; i < to; i++ {
+			n, r0 := i/count, i%count*rows
+			r1, p0, p1, e0, e1 := windows(r0)
+			b := poolBand(v, p0, p1, e0, e1)
+			w.in[0] = k.in[0].load(x[1], in[0], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
+			if len(in) > 1 {
+				w.in[1] = k.in[1].load(x[2], in[1], (n*v.H+e0)*v.W*v.C, b.H*v.W*v.C)
+				w.in[2] = k.in[2].load(x[3], in[2], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
+			}
+			run(x[0], w.in[:len(in)], b)
+			k.out[0].store(out[0], (n*v.H+r0)*v.W*v.C, x[0][(r0-e0)*v.W*v.C:(r1-e0)*v.W*v.C])
+		}
+	}, 2*image + 2*output
 }

@@ -1,0 +1,133 @@
+package program
+
+import (
+	"slices"
+
+	"gpipebench/nn/graph"
+)
+
+// transfer copies so many floats so many times, from one part's memory to another's, or
+// within one.
+type transfer struct {
+	to, from         int
+	dst, src         *graph.Node
+	into, of         Operand // of these, once they have places
+	first, start     int     // floats within them
+	floats, times    int
+	stride, distance int // between the times, in into and in of
+}
+
+// bytes is what goes between the parts.
+func (t *transfer) bytes() int64 {
+	if t.to == t.from {
+		return 0
+	}
+	return t.size()
+}
+
+// size is what is copied, in bytes.
+func (t *transfer) size() int64 { return 4 * int64(t.floats) * int64(t.times) }
+
+// exchange is copies that the parts make at one place of their programs.
+type exchange struct {
+	d      *divider
+	layer  int
+	copies []transfer
+	nodes  [][]*graph.Node        // of each part: what is read or made there
+	made   []map[*graph.Node]bool // of each part: what is new
+}
+
+func (d *divider) exchange(layer int) *exchange {
+	x := &exchange{d: d, layer: layer, nodes: make([][]*graph.Node, d.parts)}
+	for range d.parts {
+		x.made = append(x.made, map[*graph.Node]bool{})
+	}
+	return x
+}
+
+// makes says that a value is new on a part.
+func (x *exchange) makes(n *graph.Node, part int) {
+	x.made[part][n] = true
+	x.uses(n, part)
+}
+
+func (x *exchange) uses(n *graph.Node, part int) {
+	if !slices.Contains(x.nodes[part], n) {
+		x.nodes[part] = append(x.nodes[part], n)
+	}
+}
+
+// move adds a transfer. It must not read what another part gets in this exchange.
+func (x *exchange) move(t transfer) {
+	if t.floats*t.times > 0 {
+		x.uses(t.src, t.from)
+		x.uses(t.dst, t.to)
+		x.copies = append(x.copies, t)
+	}
+}
+
+// rows copies rows of a value: from src on a part, which begins with row start, to dst on
+// another, which begins with row first.
+func (x *exchange) rows(of *graph.Node, rows Rows, to int, dst *graph.Node, first, from int, src *graph.Node, start int) {
+	row := rowFloats(of)
+	x.move(transfer{
+		to: to, from: from, dst: dst, src: src, floats: rows.Len() * row, times: examples(of),
+		first: (rows.From - first) * row, start: (rows.From - start) * row,
+		stride: height(dst) * row, distance: height(src) * row,
+	})
+}
+
+// end makes the exchange an instruction of every part, unless nothing is copied.
+func (x *exchange) end() {
+	if len(x.copies) == 0 {
+		return
+	}
+	steps := make([]*step, x.d.parts)
+	for part := range steps {
+		call := &graph.Call{Op: exchangeOp{}, Layer: x.layer}
+		for _, n := range x.nodes[part] {
+			if x.made[part][n] {
+				call.Out = append(call.Out, n)
+			} else {
+				call.In = append(call.In, n)
+			}
+		}
+		steps[part] = &step{call: call, in: call.In, out: call.Out}
+	}
+	x.d.tick(steps, tick{Division: Exchange, copies: x.copies})
+}
+
+// exchangeOp stands for an exchange in a part's program, and for instructions of other parts
+// at which a part has nothing to do.
+type exchangeOp struct{ graph.Op }
+
+func (exchangeOp) Name() string            { return "exchange" }
+func (exchangeOp) FLOPs(*graph.Call) int64 { return 0 }
+func (exchangeOp) String() string          { return "" }
+
+func init() {
+	register(func(exchangeOp, *graph.Call) traits { // see lockstepRun.tick
+		return traits{kernel: plain(func(*worker, [][]float32, [][]float32, int, int) {})}
+	})
+}
+
+// bring copies the rows that parts get from others to what they reach, which also gets those
+// of their own.
+func (d *divider) bring(x *exchange, rows []fetched) {
+	for i := 0; i < len(rows); {
+		f, next := rows[i], i+1
+		for next < len(rows) && rows[next] == (fetched{f.of, f.to, f.from, f.y + next - i}) {
+			next++
+		}
+		b, own := d.reached[f.to][f.of], d.own(f.of, f.to)
+		if b.node == nil {
+			b.node = only(f.of, b.Len())
+			x.makes(b.node, f.to)
+			if both := (Rows{max(own.From, b.From), min(own.To, b.To)}); both.Len() > 0 {
+				x.rows(f.of, both, f.to, b.node, b.From, f.to, d.primary(f.of, f.to), own.From)
+			}
+		}
+		x.rows(f.of, Rows{f.y, f.y + next - i}, f.to, b.node, b.From, f.from, d.primary(f.of, f.from), d.own(f.of, f.from).From)
+		i = next
+	}
+}
