@@ -17,13 +17,12 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// noGoroutineLeft compares the number of goroutines before a failure with that
-// a moment after it.
+// noGoroutineLeft returns a function that waits until there are no more goroutines than now.
 func noGoroutineLeft(t *testing.T) func() {
 	before := runtime.NumGoroutine()
 	return func() {
 		t.Helper()
-		for range 100 {
+		for range 6000 { // a minute
 			if runtime.NumGoroutine() <= before {
 				return
 			}

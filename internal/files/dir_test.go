@@ -176,7 +176,7 @@ func TestMakeDirBesideRemoval(t *testing.T) {
 	})
 	defer removing.Wait()
 	defer close(stop)
-	for range 2000 {
+	for range 300 {
 		name := filepath.Join(parent, "one", "two")
 		if err := MakeDir(name); err != nil {
 			t.Fatal(err)

@@ -78,12 +78,12 @@ func Size(bytes int64) string {
 }
 
 // pipeWait is the time within which the other end of a named pipe must be
-// opened.
-const pipeWait = 2 * time.Second
+// opened. Tests set another.
+var pipeWait = 2 * time.Second
 
 // openPipe opens a named pipe, with os.O_RDONLY or os.O_WRONLY. It fails if no
-// process opens the other end within wait.
-func openPipe(name string, flag int, wait time.Duration) (*os.File, error) {
+// process opens the other end within pipeWait.
+func openPipe(name string, flag int) (*os.File, error) {
 	type opened struct {
 		file *os.File
 		err  error
@@ -96,7 +96,7 @@ func openPipe(name string, flag int, wait time.Duration) (*os.File, error) {
 	select {
 	case o := <-done:
 		return o.file, o.err
-	case <-time.After(wait):
+	case <-time.After(pipeWait):
 	}
 	// Opening the other end here releases the goroutine that waits in open.
 	other, what := os.O_WRONLY, "writes to"

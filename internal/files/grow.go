@@ -33,7 +33,7 @@ func Grow(name string) (*Growing, error) {
 	}
 	var f *os.File
 	if st != nil && st.Mode()&fs.ModeNamedPipe != 0 {
-		f, err = openPipe(path, os.O_WRONLY, pipeWait)
+		f, err = openPipe(path, os.O_WRONLY)
 	} else {
 		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	}

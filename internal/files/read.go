@@ -100,7 +100,7 @@ func openAny(name string, k Kind) (*os.File, error) {
 	case err != nil:
 		return nil, err
 	case st.Mode()&fs.ModeNamedPipe != 0:
-		f, err := openPipe(path, os.O_RDONLY, pipeWait)
+		f, err := openPipe(path, os.O_RDONLY)
 		if err == nil || errors.Is(err, fs.ErrPermission) {
 			return f, err
 		}

@@ -135,7 +135,7 @@ func put(path string, write func(io.Writer) error) error {
 	}
 	open := func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
 	if st.Mode()&fs.ModeNamedPipe != 0 {
-		open = func() (*os.File, error) { return openPipe(path, os.O_WRONLY, pipeWait) }
+		open = func() (*os.File, error) { return openPipe(path, os.O_WRONLY) }
 	}
 	f, err := open()
 	if err != nil {
