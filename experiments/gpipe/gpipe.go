@@ -15,7 +15,6 @@ import (
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
-	_ "gpipebench/lab/trained"  // a kind
 )
 
 //go:embed claims.yaml */spec.yaml */about.md

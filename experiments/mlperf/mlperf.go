@@ -13,7 +13,6 @@ import (
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
-	_ "gpipebench/lab/trained"  // a kind
 )
 
 //go:embed claims.yaml */spec.yaml */about.md
