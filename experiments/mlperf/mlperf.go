@@ -6,9 +6,7 @@ import (
 	"embed"
 
 	"gpipebench/experiments/mlperf/bucketing/input"
-	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
 	"gpipebench/experiments/mlperf/hoisting"
-	spatialemulated "gpipebench/experiments/mlperf/spatial/emulated"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
@@ -29,11 +27,11 @@ var Paper = lab.Paper{
 		summationmeasured.Definition,
 		{ID: "lars-epochs", New: lab.New[epochs], Untimed: true},
 		{ID: "distributed-evaluation", New: distributedEvaluation.New, Untimed: true},
-		evaluationmeasured.Definition,
+		{ID: "evaluation-measured", New: newEvaluationMeasured, Command: "distributed-evaluation"},
 		{ID: "bfloat16-rules", New: bfloat16Rules.New, Untimed: true},
 		{ID: "benchmark-seconds", New: benchmarkSeconds.New, Untimed: true},
 		{ID: "spatial-partitioning", New: spatialPartitioning.New, Untimed: true},
-		spatialemulated.Definition,
+		{ID: "spatial-emulated", New: newSpatialEmulated, Command: "spatial-partitioning"},
 		{ID: "spatial-bits", Untimed: true, Command: "spatial-partitioning"},
 		{ID: "mask-rcnn-partitioning", New: maskRCNNPartitioning.New, Command: "spatial-partitioning", Untimed: true},
 		{ID: "bucketing", New: lab.New[bucketing], Untimed: true},

@@ -266,3 +266,12 @@ func (c *Comparison[P, V, R]) SameBits(base V, runs []V, what string, same func(
 	}
 	return Text("same bits", func(run V) any { return lab.YesOrNo(!other[run]) })
 }
+
+// Sampled are a profile's runs, and how many rounds it has.
+func (x *Compared[S, P, V, R]) Sampled(profile string) (runs []V, rounds int, err error) {
+	p, err := x.profile(profile)
+	if err != nil {
+		return nil, 0, err
+	}
+	return x.Runs(p), p.size().Rounds, nil
+}

@@ -1,74 +1,55 @@
-package measured
+package mlperf
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
-	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed/timedtest"
 )
 
-// filled is a log of steps that take 8 s over R and evaluations that take 4 s over R.
-func filled(t *testing.T, x *measured, change func(r int, rec *Record)) *records.Log {
+// evaluations is a log of steps that take 8 s over R and evaluations that take 4 s over R.
+func evaluations(t *testing.T, x *evaluationMeasured, change func(r int, rec *evaluationRecord)) *records.Log {
 	t.Helper()
-	log := records.New(x.Key("quick"))
-	for round := range x.Spec.Profiles["quick"].Rounds {
-		for _, r := range x.Spec.Replicas {
-			rec := Record{Step: 8 / float64(r), Evaluate: 4 / float64(r), Padded: r - 1, Targets: 211, Loss: 2.5, Correct: 3}
-			change(r, &rec)
-			if err := log.Add(name(r, round), 1, rec); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return log
+	return timedtest.Filled(t, x, "quick", func(r, _ int) *evaluationRecord {
+		rec := &evaluationRecord{Step: 8 / float64(r), Evaluate: 4 / float64(r), Padded: r - 1, Targets: 211, Loss: 2.5, Correct: 3}
+		change(r, rec)
+		return rec
+	})
 }
 
 // On ideal devices the share of divided evaluations stays, and that of one is Amdahl's.
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
-	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
-	log := filled(t, x, func(int, *Record) {})
-	report, err := x.Report(log, log)
-	if err != nil || report.Verdict != nil {
-		t.Fatal(err, report.Verdict)
-	}
-	labtest.CheckPlots(t, report)
-	table := report.Tables[0]
+func TestEvaluationReport(t *testing.T) {
+	x := labtest.Loaded[*evaluationMeasured](t, Paper.Experiment("evaluation-measured").Load)
+	table := timedtest.Reported(t, x, evaluations(t, x, func(int, *evaluationRecord) {})).Tables[0]
 	for _, row := range table.Rows {
-		of := func(name string) lab.Value { return row[table.Column(name)] }
-		r := of("R").Numbers[0]
+		r := row[table.Column("R")].Numbers[0]
 		training := 16 * 8 / r
 		labtest.CheckCells(t, table, row, map[string]float64{
 			"measured training": training, "measured speedup": r, "measured share, all": 100 * 4 / r / (training + 4/r), "share, all, reference": 100 * 4 / r / (training + 4/r),
 			"measured share, one": 100 * 4 / (training + 4), "Amdahl, one": 100 * 4 / (training + 4), "measured run, one / all": (training + 4) / (training + 4/r),
 		})
-		if of("same bits").Text != "yes" {
+		if row[table.Column("same bits")].Text != "yes" {
 			t.Errorf("R = %v: other bits", r)
 		}
 	}
-}
-
-// Another loss or count on some replicas is a verdict.
-func TestVerdict(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
-	for _, change := range []func(*Record){
-		func(rec *Record) { rec.Loss = math.Nextafter(rec.Loss, 3) },
-		func(rec *Record) { rec.Correct++ },
-		func(rec *Record) { rec.Targets++ },
+	for _, change := range []func(*evaluationRecord){
+		func(rec *evaluationRecord) { rec.Loss = math.Nextafter(rec.Loss, 3) },
+		func(rec *evaluationRecord) { rec.Correct++ },
+		func(rec *evaluationRecord) { rec.Targets++ },
 	} {
-		report, err := x.Report(filled(t, x, func(r int, rec *Record) {
+		timedtest.CheckVerdict(t, x, evaluations(t, x, func(r int, rec *evaluationRecord) {
 			if r == 4 {
 				change(rec)
 			}
-		}), nil)
-		if err != nil || report.Verdict == nil || !strings.Contains(report.Verdict.Error(), "on 4 replicas have OTHER bits") {
-			t.Errorf("%v, verdict %v", err, report.Verdict)
-		}
+		}), "evaluation-measured: evaluations on 4 replicas have OTHER bits")
 	}
+	timedtest.CheckRecords(t, map[string]*evaluationRecord{
+		"an evaluation of 0 s": {Step: 1},
+		"2 of 1 targets":       {Step: 1, Evaluate: 1, Targets: 1, Correct: 2},
+	})
 }
 
 // Passes of one size take their median, and the slowest replica counts.
@@ -88,11 +69,11 @@ func TestPasses(t *testing.T) {
 
 // Measuring leaves what a report needs; what is padded is counted, and the bits are one
 // replica's.
-func TestMeasure(t *testing.T) {
+func TestEvaluationMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	x := labtest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*evaluationMeasured](t, Paper.Experiment("evaluation-measured").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
 	if len(log.Names) != len(x.Spec.Replicas) {
@@ -109,20 +90,12 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestEvaluationSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("evaluation-measured"), [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},
 		{"batch: 64", "batch: 60", "60 examples in 8 groups"},
 		{"held_out: 811", "held_out: 810", "810 images on 2 replicas"},
 		{"steps: 3", "steps: 0", "want a whole number from 1"},
 	})
-	for says, r := range map[string]Record{
-		"an evaluation of 0 s": {Step: 1},
-		"2 of 1 targets":       {Step: 1, Evaluate: 1, Targets: 1, Correct: 2},
-	} {
-		if err := r.Check(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %s", err, says)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package emulated
+package mlperf
 
 import (
 	"math"
@@ -10,60 +10,47 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed/timedtest"
 	"gpipebench/nn/program"
 )
 
-// filled is a log of a step of 10 s on one part, 8 s of it kernels, and of 7 s on more, by
+// partedSteps is a log of a step of 10 s on one part, 8 s of it kernels, and of 7 s on more, by
 // given work.
-func filled(t *testing.T, x *emulated, change func(parts int, r *Record)) *records.Log {
+func partedSteps(t *testing.T, x *spatialEmulated, change func(parts int, r *partedStep)) *records.Log {
 	t.Helper()
-	log := records.New(x.Key("quick"))
-	for round := range x.Spec.Profiles["quick"].Rounds {
-		for _, parts := range x.Spec.Parts {
-			r := Record{Step: 10, Kernels: 8, Loss: 2, SHA256: strings.Repeat("ab", 32)}
-			if s := float64(parts); parts > 1 {
-				r.Step, r.Kernels = 7, 5.5
-				r.Work = map[string]Work{
-					"by rows":    {Seconds: 4 / s, Slowest: 4 / s, All: 3.5},
-					"partial":    {Seconds: 2.25, Slowest: 2 / s, All: 2},
-					"alone":      {Seconds: 0.5, Slowest: 0.5, All: 0.5},
-					"chunked":    {Seconds: 1 / s, Slowest: 1 / s, All: 1},
-					"everywhere": {Seconds: 0.25, Slowest: 0.25, All: 0.25 * s},
-					"exchange":   {Seconds: 0.125, Slowest: 0.125, All: 0.125 * s},
-				}
-			}
-			change(parts, &r)
-			if err := log.Add(name(parts, round), 1, r); err != nil {
-				t.Fatal(err)
+	return timedtest.Filled(t, x, "quick", func(parts, _ int) *partedStep {
+		r := &partedStep{Step: 10, Kernels: 8, Loss: 2, SHA256: strings.Repeat("ab", 32)}
+		if s := float64(parts); parts > 1 {
+			r.Step, r.Kernels = 7, 5.5
+			r.Work = map[string]partedWork{
+				"by rows":    {Seconds: 4 / s, Slowest: 4 / s, All: 3.5},
+				"partial":    {Seconds: 2.25, Slowest: 2 / s, All: 2},
+				"alone":      {Seconds: 0.5, Slowest: 0.5, All: 0.5},
+				"chunked":    {Seconds: 1 / s, Slowest: 1 / s, All: 1},
+				"everywhere": {Seconds: 0.25, Slowest: 0.25, All: 0.25 * s},
+				"exchange":   {Seconds: 0.125, Slowest: 0.125, All: 0.125 * s},
 			}
 		}
-	}
-	return log
+		change(parts, r)
+		return r
+	})
 }
 
 // An even share and the causes are the step, and each cause is that of given work.
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*emulated](t, Definition.Load)
-	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
-	log := filled(t, x, func(int, *Record) {})
-	r, err := x.Report(log, log)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
+func TestSpatialEmulatedReport(t *testing.T) {
+	x := labtest.Loaded[*spatialEmulated](t, Paper.Experiment("spatial-emulated").Load)
+	table := timedtest.Reported(t, x, partedSteps(t, x, func(int, *partedStep) {})).Tables[0]
 	for i, row := range table.Rows[1:] {
 		of := func(column string) float64 { return row[table.Column(column)].Numbers[0] }
 		s := of("S")
-		want := map[string]float64{
+		labtest.CheckCells(t, table, row, map[string]float64{
 			"measured step": 7, "measured speedup": 10. / 7, "even": 10 / s,
 			"turns": 2.25 - 2/s, "measured without turns": 10 / (7 - 2.25 + 2/s), "uneven rows": 0.5 / s, "uncut operations": 0.5 * (1 - 1/s),
 			"batch norm": 0.25 * (1 - 1/s), "exchanges": 0.125, "smaller pieces": (3.5 + 2 + 0.5 + 1 + 0.25 - 8) / s,
 			"update and others": 7 - 10/s + 8/s - (4/s + 2.25 + 0.5 + 1/s + 0.25 + 0.125),
-		}
-		labtest.CheckCells(t, table, row, want)
+		})
 		sum := of("even")
-		for _, c := range causes {
+		for _, c := range stepCauses {
 			sum += of(c.name)
 		}
 		if math.Abs(sum-7) > 1e-9 {
@@ -76,30 +63,22 @@ func TestReport(t *testing.T) {
 	if one := table.Rows[0]; one[table.Column("turns")].Text != lab.Absent.Text || one[table.Column("same bits")].Text != "yes" {
 		t.Errorf("one part: %v", one)
 	}
-}
-
-// Another loss or hash on some parts is a verdict.
-func TestVerdict(t *testing.T) {
-	x := labtest.Loaded[*emulated](t, Definition.Load)
-	for _, change := range []func(*Record){
-		func(r *Record) { r.Loss = math.Nextafter(r.Loss, 3) },
-		func(r *Record) { r.SHA256 = strings.Repeat("cd", 32) },
+	for _, change := range []func(*partedStep){
+		func(r *partedStep) { r.Loss = math.Nextafter(r.Loss, 3) },
+		func(r *partedStep) { r.SHA256 = strings.Repeat("cd", 32) },
 	} {
-		r, err := x.Report(filled(t, x, func(parts int, r *Record) {
+		timedtest.CheckVerdict(t, x, partedSteps(t, x, func(parts int, r *partedStep) {
 			if parts == 2 {
 				change(r)
 			}
-		}), nil)
-		if err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "on 2 parts have OTHER bits") {
-			t.Errorf("%v, verdict %v", err, r.Verdict)
-		}
+		}), "on 2 parts have OTHER bits")
 	}
 }
 
 // An instruction takes the median of its steps, in total and of each part.
-func TestMedians(t *testing.T) {
+func TestInstructionMedians(t *testing.T) {
 	rows, sums := &program.Instr{Division: program.ByRows}, &program.Instr{Division: program.Partial}
-	var all instructions
+	var all instructionTimes
 	for _, run := range []gpipe.KernelRun{
 		{Instr: rows, Seconds: 3, Parts: []float64{3, 1}},
 		{Instr: sums, Seconds: 5, Parts: []float64{2, 3}},
@@ -112,40 +91,39 @@ func TestMedians(t *testing.T) {
 		all.add(run)
 	}
 	seconds, by := all.medians()
-	if seconds != 3+5+1 || len(by) != 2 || by["by rows"] != (Work{3 + 1, 2 + 1, 4 + 2}) || by["partial"] != (Work{5, 3, 5}) {
+	if seconds != 3+5+1 || len(by) != 2 || by["by rows"] != (partedWork{3 + 1, 2 + 1, 4 + 2}) || by["partial"] != (partedWork{5, 3, 5}) {
 		t.Errorf("%v s, %+v", seconds, by)
 	}
 }
 
 // Measuring leaves what a report needs, with one hash and some time for all that parts do.
-func TestMeasures(t *testing.T) {
+func TestSpatialEmulatedMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	x := labtest.Loaded[*emulated](t, Definition.Load)
+	x := labtest.Loaded[*spatialEmulated](t, Paper.Experiment("spatial-emulated").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
 	r, err := x.Report(log, nil)
 	if err != nil || r.Verdict != nil || len(log.Names) != len(x.Spec.Parts) {
 		t.Fatal(err, r.Verdict, log.Names)
 	}
-	var of Record
-	if err := log.Get(name(4, 0), &of); err != nil {
+	var of, one partedStep
+	if err := log.Get(x.Sample(4, 0), &of); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []program.Division{program.ByRows, program.Partial, program.Alone, program.Chunked, program.Everywhere, program.Exchange} {
+	for _, d := range append(computing, program.Exchange) {
 		if w := of.work(d); w.Slowest <= 0 || w.Seconds < w.Slowest {
 			t.Errorf("%v: %+v", d, w)
 		}
 	}
-	var one Record
-	if err := log.Get(name(1, 0), &one); err != nil || one.Work != nil {
+	if err := log.Get(x.Sample(1, 0), &one); err != nil || one.Work != nil {
 		t.Errorf("one part: %v, %+v", err, one)
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestSpatialEmulatedSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("spatial-emulated"), [][3]string{
 		{"parts: [1, 2, 4]", "parts: [2, 4]", "in ascending order"},
 		{"parts: [1, 2, 4]", "parts: [1, 4, 2]", "in ascending order"},
 		{"examples: 2", "examples: 0", "want a whole number from 1"},
