@@ -117,7 +117,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if rounds == nil {
-		return usage.Errorf("%s starts processes of its own", e.ID())
+		return failure.Usagef("%s starts processes of its own", e.ID())
 	}
 	if n := len(rounds.Samples()); request.Round < 0 || request.Round >= n {
 		return failure.Usagef("round %d: want 0 to %d", request.Round, n-1)

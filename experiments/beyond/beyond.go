@@ -5,8 +5,6 @@ package beyond
 import (
 	"embed"
 
-	"gpipebench/experiments/beyond/processes"
-	"gpipebench/experiments/beyond/processes/throughput"
 	"gpipebench/experiments/beyond/replicas/scaling"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits"
@@ -22,7 +20,7 @@ var Paper = lab.Paper{
 		{ID: "replicas"},
 		scaling.Definition,
 		{ID: "replicas-modelled", New: replicasModelled.New, Command: "replicas"},
-		processes.Definition,
-		throughput.Definition,
+		{ID: "processes", New: lab.New[processes]},
+		{ID: "processes-throughput", New: newProcessesThroughput, Command: "processes"},
 	},
 }.Embedded(folder)

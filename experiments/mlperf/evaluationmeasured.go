@@ -240,7 +240,7 @@ func (x *evaluationMeasured) show(c *evaluationRuns) error {
 		}),
 		timed.Ratios("measured run, one / all", func(r int) (single, together []float64) {
 			training := trainedFor(c, r)
-			return sum(training, evaluatedFor(c, 1)), sum(training, evaluatedFor(c, r))
+			return addedUp(training, evaluatedFor(c, 1)), addedUp(training, evaluatedFor(c, r))
 		}).Headed("95%, run"),
 		c.SameBits(1, x.Spec.Replicas, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
 		c.Referred("share, all, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, r) }),
@@ -261,5 +261,5 @@ func (x *evaluationMeasured) show(c *evaluationRuns) error {
 	return nil
 }
 
-// sum adds up two lists.
-func sum(a, b []float64) []float64 { return floats.AddTo(make([]float64, len(a)), a, b) }
+// addedUp adds up two lists.
+func addedUp(a, b []float64) []float64 { return floats.AddTo(make([]float64, len(a)), a, b) }

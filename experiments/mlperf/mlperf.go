@@ -7,7 +7,6 @@ import (
 
 	"gpipebench/experiments/mlperf/bucketing/input"
 	"gpipebench/experiments/mlperf/hoisting"
-	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
@@ -24,7 +23,7 @@ var Paper = lab.Paper{
 		{ID: "update-sharding", New: updateSharding.New, Untimed: true},
 		updatemeasured.Definition,
 		{ID: "gradient-summation", New: gradientSummation.New, Untimed: true},
-		summationmeasured.Definition,
+		{ID: "summation-measured", New: newSummationMeasured, Command: "gradient-summation"},
 		{ID: "lars-epochs", New: lab.New[epochs], Untimed: true},
 		{ID: "distributed-evaluation", New: distributedEvaluation.New, Untimed: true},
 		{ID: "evaluation-measured", New: newEvaluationMeasured, Command: "distributed-evaluation"},

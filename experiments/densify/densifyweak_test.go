@@ -1,4 +1,4 @@
-package weak
+package densify
 
 import (
 	"math"
@@ -7,39 +7,23 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
 )
 
-// filled is a log of runs whose step grows by a tenth of one rank's with each doubling of
-// reduced ranks, and twice as fast with gathered ones.
-func filled(t *testing.T, x *weak, name string) *records.Log {
-	t.Helper()
-	log := records.New(x.Key(name))
-	for round := range x.Spec.Profiles[name].Rounds {
-		for _, r := range x.runs() {
-			grows := 0.1
-			if r.way == gpipe.GatherTied {
-				grows = 0.2
-			}
-			s := (1 + float64(round)) * (1 + grows*math.Log2(float64(r.ranks)))
-			if err := log.Add(r.sample(round), 1, Record{Seconds: []float64{s, s, 99}}); err != nil {
-				t.Fatal(err)
-			}
+// A step grows by a tenth of one rank's with each doubling of reduced ranks, and twice as fast
+// with gathered ones.
+func TestWeakReport(t *testing.T) {
+	x := labtest.Loaded[*densifyWeak](t, Paper.Experiment("densify-weak").Load)
+	log := timedtest.Filled(t, x, "quick", func(r weakRun, round int) *timed.BenchSteps {
+		grows := 0.1
+		if r.way == gpipe.GatherTied {
+			grows = 0.2
 		}
-	}
-	return log
-}
-
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*weak](t, Definition.Load)
-	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
-	log := filled(t, x, "quick")
-	r, err := x.Report(log, log)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
+		s := (1 + float64(round)) * (1 + grows*math.Log2(float64(r.ranks)))
+		return &timed.BenchSteps{Seconds: []float64{s, s, 99}}
+	})
+	table := timedtest.Reported(t, x, log).Tables[0]
 	if n := len(table.Rows); n != 2*(4+2) {
 		t.Fatalf("%d rows", n)
 	}
@@ -63,12 +47,11 @@ func TestReport(t *testing.T) {
 }
 
 // Every rank has as many examples, whatever their number and kind.
-func TestArguments(t *testing.T) {
-	x := labtest.Loaded[*weak](t, Definition.Load)
-	p := x.Spec.Profiles["quick"]
+func TestWeakArguments(t *testing.T) {
+	x := labtest.Loaded[*densifyWeak](t, Paper.Experiment("densify-weak").Load)
 	for _, r := range x.runs() {
-		line := strings.Join(x.arguments(r, p), " ") + " "
-		device := map[kind]string{emulated: "emulated", real: "host"}[r.kind]
+		line := strings.Join(x.arguments(x.Spec.Profiles["quick"], r), " ") + " "
+		device := map[ranksAre]string{emulatedRanks: "emulated", realRanks: "host"}[r.kind]
 		for _, want := range []string{
 			map[int]string{1: "--batch 12 ", 2: "--batch 24 ", 4: "--batch 48 ", 8: "--batch 96 "}[r.ranks], "--device " + device, "--tied-gradients " + r.way.String(), "--tied=all",
 		} {
@@ -79,17 +62,12 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestWeakSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("densify-weak"), [][3]string{
 		{"emulated: [1, 2, 4, 8]", "emulated: [2, 4]", "want 1 first"},
 		{"processes: [1, 2]", "processes: [1]", "want 1 first"},
 		{"network: tcp", "network: x", "network"},
 		{"seq: 8, tied: all", "seq: 8", "tied: all"},
 		{"m: 1\n", "m: 3\n", "want 3 or more"},
 	})
-	for _, r := range []Record{{}, {Seconds: []float64{0}}} {
-		if err := r.Check(); err == nil {
-			t.Errorf("%+v is accepted", r)
-		}
-	}
 }

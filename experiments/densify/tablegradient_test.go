@@ -1,4 +1,4 @@
-package exchange
+package densify
 
 import (
 	"context"
@@ -7,41 +7,22 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"gpipebench/experiments/densify/accumulate"
-	"gpipebench/experiments/party"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/failure"
+	"gpipebench/lab/exchange"
+	"gpipebench/lab/exchange/exchangetest"
 )
 
-// run accumulates over ranks that are processes of their own to the transport.
-func run(t *testing.T, ranks int, j Job) [][]Outcome {
-	t.Helper()
-	ends := transport.Ends(ranks, func(p place.Place) int { return p.Replica })
-	all := make([][]Outcome, ranks)
-	var g errgroup.Group
-	for rank := range ranks {
-		g.Go(func() (err error) {
-			all[rank], err = Run(t.Context(), ends[rank], ranks, rank, j)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-// plain is the definition: on each side a table from zero, to which the rows of tokens are
+// plainSum is the definition: on each side a table from zero, to which the rows of tokens are
 // added in their order; both sides and the softmax; then the tree over ranks.
-func plain(table accumulate.Table, ranks int, seed uint64) []float32 {
+func plainSum(table accumulate.Table, ranks int, seed uint64) []float32 {
 	var all [][]float32
 	for rank := range ranks {
 		rows := int(table.Rows())
-		g := gradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
+		g := tableGradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
 		g.draw(seed, rank)
 		sides := [2][]float32{make([]float32, len(g.table())), make([]float32, len(g.table()))}
 		for i := table.Vocab; i < rows; i++ {
@@ -64,17 +45,17 @@ func plain(table accumulate.Table, ranks int, seed uint64) []float32 {
 
 // Both ways end with the bits of the definition on every rank, and with as many bytes as
 // the formulas say.
-func TestBothWays(t *testing.T) {
+func TestAccumulatesBothWays(t *testing.T) {
 	for _, table := range []accumulate.Table{
 		{Vocab: 37, Dim: 5, Source: 50, Target: 31},
 		{Vocab: 3000, Dim: 64, Source: 100, Target: 0}, // several messages a rank
 		{Vocab: 1, Dim: 1, Source: 0, Target: 3},
 	} {
 		for ranks := 1; ranks <= 9; ranks++ {
-			want := party.Digest(plain(table, ranks, 7))
-			for _, way := range Ways() {
+			want := exchange.Digest(plainSum(table, ranks, 7))
+			for _, way := range accumulationWays {
 				travels := int64(0)
-				for rank, all := range run(t, ranks, Job{table, way, 7}) {
+				for rank, all := range exchangetest.Run[accumulated](t, ranks, &accumulationJob{table, way, 7}) {
 					o := all[rank]
 					if o.SHA256 != want {
 						t.Errorf("%+v, %v, rank %d of %d: other bits than the definition", table, way, rank, ranks)
@@ -105,17 +86,17 @@ func TestBothWays(t *testing.T) {
 
 // The gradients are such that an order of additions shows: rows of one token, and ranks,
 // in another order have other bits; and no value is -0.
-func TestOrderShows(t *testing.T) {
+func TestOrderOfRowsShows(t *testing.T) {
 	table := accumulate.Table{Vocab: 37, Dim: 5, Source: 50, Target: 31}
 	rows := int(table.Rows())
-	g := gradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
+	g := tableGradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
 	g.draw(7, 0)
 	for _, v := range g.values {
 		if v == 0 && math.Signbit(float64(v)) || v < -1 || v > 1 {
 			t.Fatalf("a value of %v", v)
 		}
 	}
-	want := party.Digest(plain(table, 1, 7))
+	want := exchange.Digest(plainSum(table, 1, 7))
 	backwards := make([]float32, len(g.table()))
 	copy(backwards, g.table())
 	for i := rows - 1; i >= table.Vocab; i-- {
@@ -123,29 +104,29 @@ func TestOrderShows(t *testing.T) {
 			backwards[g.token(i)*table.Dim+c] += v
 		}
 	}
-	if party.Digest(backwards) == want {
+	if exchange.Digest(backwards) == want {
 		t.Error("rows in another order have the same sum")
 	}
 	var ranks [3][]float32
 	for rank := range ranks {
-		own := gradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
+		own := tableGradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
 		own.draw(7, rank)
 		var scratch [2][]int32
 		own.densify(&scratch)
 		ranks[rank] = own.table()
 	}
-	if party.Digest(reduction.Sum(ranks[:])) == party.Digest(reduction.Sum([][]float32{ranks[1], ranks[2], ranks[0]})) {
+	if exchange.Digest(reduction.Sum(ranks[:])) == exchange.Digest(reduction.Sum([][]float32{ranks[1], ranks[2], ranks[0]})) {
 		t.Error("ranks in another order have the same sum")
 	}
 }
 
-func TestRunRefuses(t *testing.T) {
+func TestAccumulationRefuses(t *testing.T) {
 	table := accumulate.Table{Vocab: 3, Dim: 2}
-	for says, j := range map[string]Job{
+	for says, j := range map[string]*accumulationJob{
 		"accumulated by pass-through: want reduce or gather": {table, accumulate.PassThrough, 1},
 		"a table of 0 rows": {accumulate.Table{Dim: 2}, accumulate.Gather, 1},
 	} {
-		_, err := Run(t.Context(), transport.InProcess(), 1, 0, j)
+		_, err := exchange.Run(t.Context(), transport.InProcess(), 1, 0, j)
 		var of *failure.UsageError
 		if err == nil || !strings.Contains(err.Error(), says) || !errors.As(err, &of) {
 			t.Errorf("%v, want %s", err, says)
@@ -155,10 +136,10 @@ func TestRunRefuses(t *testing.T) {
 	ends := transport.Ends(2, func(p place.Place) int { return p.Replica })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, ends[0], 2, 0, Job{table, accumulate.Gather, 1}); !errors.Is(err, context.Canceled) {
+	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, accumulate.Gather, 1}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := Run(t.Context(), ends[1], 2, 1, Job{table, accumulate.Gather, 1}); err == nil {
+	if _, err := exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, accumulate.Gather, 1}); err == nil {
 		t.Error("a rank goes on by itself")
 	}
 }

@@ -2,27 +2,26 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/mlperf/summation/sums"
 	"gpipebench/gpipe/transport"
+	"gpipebench/lab/exchange"
 	"gpipebench/train"
 )
 
-// newSum returns the command that the experiment summation-measured starts in several
-// processes.
-func newSum() *cobra.Command {
-	var job sums.Job
-	var model train.Model
+// newExchange returns the command that experiments on exchanges start in several processes.
+func newExchange() *cobra.Command {
+	var of, text string
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
-		Use:    sums.Command,
-		Short:  "Add up a network's gradients over processes, for summation-measured",
+		Use:    exchange.Command,
+		Short:  "Exchange tensors between processes, for experiments",
 		Hidden: true,
 		RunE: does(func(ctx context.Context, o *output) error {
-			var err error
-			if job.Sizes, err = model.TrainedSizes(); err != nil {
+			job, err := exchange.Read(of, text)
+			if err != nil {
 				return err
 			}
 			var in processes
@@ -30,7 +29,7 @@ func newSum() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var all []sums.Outcome
+			var all []json.RawMessage
 			if err := in.together(ctx, cmd, &train.Setup{Partitions: 1, Replicas: world.Size}, func(p *train.Processes) error {
 				var over transport.Transport = transport.InProcess()
 				if p != nil {
@@ -38,7 +37,7 @@ func newSum() *cobra.Command {
 						return err
 					}
 				}
-				all, err = sums.Run(ctx, over, world.Size, world.Rank, job)
+				all, err = exchange.Run(ctx, over, world.Size, world.Rank, job)
 				return err
 			}); err != nil || follows() {
 				return err
@@ -46,10 +45,9 @@ func newSum() *cobra.Command {
 			return o.json(all)
 		}),
 	}
-	fs := modelFlags(cmd, &model, sizedModel())
-	value(fs, &job.Way, "way", sums.Pipelined.String(), "first|pipelined", "how tensors come into messages", sums.ParseWay)
-	count(fs, &job.Times, "times", 1, 1, 1000, "sums, one after another")
-	seedFlag(fs, &job.Seed, "of the gradients' values")
+	fs := cmd.Flags()
+	fs.StringVar(&of, "of", "", "name of an exchange that an experiment has registered")
+	fs.StringVar(&text, "job", "", "what is exchanged, as JSON")
 	fs.Bool("json", true, "print JSON, as always") // what starts processes asks for it
 	return cmd
 }

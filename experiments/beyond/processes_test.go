@@ -1,4 +1,4 @@
-package processes
+package beyond
 
 import (
 	"slices"
@@ -13,8 +13,8 @@ import (
 	"gpipebench/train"
 )
 
-// filled is a log of runs that agree, but for what change does to some.
-func filled(t *testing.T, x *processes, without string, change func(name string, r *Record)) *records.Log {
+// dividedRuns is a log of runs that agree, but for what change does to some.
+func dividedRuns(t *testing.T, x *processes, without string, change func(name string, r *dividedRun)) *records.Log {
 	t.Helper()
 	log := records.New(x.Key("smoke"))
 	for i := range x.Spec.Trainings {
@@ -23,7 +23,7 @@ func filled(t *testing.T, x *processes, without string, change func(name string,
 			if w.Network == without {
 				continue
 			}
-			r := Record{
+			r := dividedRun{
 				Run: w, Losses: []float64{3, 2}, Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("ab", 32),
 				Peak: make([]int64, w.K*w.R), HighWater: make([]int64, w.K*w.R),
 			}
@@ -40,11 +40,11 @@ func filled(t *testing.T, x *processes, without string, change func(name string,
 	return log
 }
 
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*processes](t, Definition.Load)
-	some := func(part string, change func(r *Record)) func(string, *Record) {
+func TestProcessesReport(t *testing.T) {
+	x := labtest.Loaded[*processes](t, Paper.Experiment("processes").Load)
+	some := func(part string, change func(r *dividedRun)) func(string, *dividedRun) {
 		done := false
-		return func(name string, r *Record) {
+		return func(name string, r *dividedRun) {
 			if !done && strings.Contains(name, part) {
 				done = true
 				change(r)
@@ -53,18 +53,18 @@ func TestReport(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(string, *Record)
+		change func(string, *dividedRun)
 		want   string // of the verdict; "": none
 	}{
-		{"all equal", func(string, *Record) {}, ""},
-		{"a weight", some("processes=4", func(r *Record) { r.SHA256 = "ff" + r.SHA256[2:] }), "1 of "},
-		{"a loss", some("tcp", func(r *Record) { r.Losses = []float64{3, 2.0000001} }), "1 of "},
-		{"a byte more", some("unix", func(r *Record) { r.Traffic[0].Bytes++ }), "in 1 runs processes sent OTHER bytes"},
-		{"another plan", some("tcp", func(r *Record) { r.Traffic[0].Bytes += 4; r.Traffic[0].PlannedBytes += 4 }), "in 1 runs processes sent OTHER bytes"},
-		{"nothing trained", func(_ string, r *Record) { r.SHA256 = r.Initial }, "nothing was trained"},
-		{"memory", some("R=2", func(r *Record) { r.HighWater[0] = 4 }), "planned memory"},
+		{"all equal", func(string, *dividedRun) {}, ""},
+		{"a weight", some("processes=4", func(r *dividedRun) { r.SHA256 = "ff" + r.SHA256[2:] }), "1 of "},
+		{"a loss", some("tcp", func(r *dividedRun) { r.Losses = []float64{3, 2.0000001} }), "1 of "},
+		{"a byte more", some("unix", func(r *dividedRun) { r.Traffic[0].Bytes++ }), "in 1 runs processes sent OTHER bytes"},
+		{"another plan", some("tcp", func(r *dividedRun) { r.Traffic[0].Bytes += 4; r.Traffic[0].PlannedBytes += 4 }), "in 1 runs processes sent OTHER bytes"},
+		{"nothing trained", func(_ string, r *dividedRun) { r.SHA256 = r.Initial }, "nothing was trained"},
+		{"memory", some("R=2", func(r *dividedRun) { r.HighWater[0] = 4 }), "planned memory"},
 	} {
-		r, err := x.Report(filled(t, x, "mpi", c.change), nil)
+		r, err := x.Report(dividedRuns(t, x, "mpi", c.change), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -91,10 +91,10 @@ func TestReport(t *testing.T) {
 		}
 		labtest.CheckPlots(t, &lab.Report{Files: r.Files})
 	}
-	if _, err := x.Report(filled(t, x, "tcp", func(string, *Record) {}), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+	if _, err := x.Report(dividedRuns(t, x, "tcp", func(string, *dividedRun) {}), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without TCP: %v", err)
 	}
-	if _, err := x.Report(filled(t, x, "none", func(string, *Record) {}), nil); err != nil {
+	if _, err := x.Report(dividedRuns(t, x, "none", func(string, *dividedRun) {}), nil); err != nil {
 		t.Errorf("with MPI: %v", err)
 	}
 }
@@ -113,27 +113,27 @@ func TestSpreads(t *testing.T) {
 		{2, 2, 4, []string{"replica"}},
 		{2, 4, 4, []string{"replica", "stage"}},
 	} {
-		if got := spreads(shape{K: c.k, R: c.r}, c.processes); !slices.Equal(got, c.want) {
+		if got := spreads(deviceShape{K: c.k, R: c.r}, c.processes); !slices.Equal(got, c.want) {
 			t.Errorf("K = %d, R = %d, %d processes: %q, want %q", c.k, c.r, c.processes, got, c.want)
 		}
 	}
 }
 
-func TestRecord(t *testing.T) {
-	good := Record{
-		Run: Way{shape: shape{K: 1, R: 2}, Processes: 2, Network: "tcp", Spread: "replica"}, Losses: []float64{1},
+func TestProcessesRecord(t *testing.T) {
+	good := dividedRun{
+		Run: dividedWay{deviceShape: deviceShape{K: 1, R: 2}, Processes: 2, Network: "tcp", Spread: "replica"}, Losses: []float64{1},
 		Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("1", 64), Peak: []int64{1, 2}, HighWater: []int64{1, 2},
 		Processes: make([]train.Process, 2), Traffic: make([]train.Travelled, 1),
 	}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	for says, change := range map[string]func(r *Record){
-		"no losses":      func(r *Record) { r.Losses = nil },
-		"of 1 devices":   func(r *Record) { r.Peak = r.Peak[:1] },
-		"1 processes":    func(r *Record) { r.Processes = r.Processes[:1] },
-		"0 kinds":        func(r *Record) { r.Traffic = nil },
-		"weights_sha256": func(r *Record) { r.SHA256 = "x" },
+	for says, change := range map[string]func(r *dividedRun){
+		"no losses":      func(r *dividedRun) { r.Losses = nil },
+		"of 1 devices":   func(r *dividedRun) { r.Peak = r.Peak[:1] },
+		"1 processes":    func(r *dividedRun) { r.Processes = r.Processes[:1] },
+		"0 kinds":        func(r *dividedRun) { r.Traffic = nil },
+		"weights_sha256": func(r *dividedRun) { r.SHA256 = "x" },
 	} {
 		bad := good
 		change(&bad)
@@ -143,8 +143,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestProcessesSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("processes"), [][3]string{
 		{"networks: [unix, tcp, mpi]", "networks: [unix, pigeons]", "networks"},
 		{"processes: [2, 4]", "processes: [1, 4]", "processes"},
 		{"processes: [2, 4]", "processes: [5, 6]", "no shape has a device for each"},
@@ -153,7 +153,7 @@ func TestSpec(t *testing.T) {
 		{"bn_scope: all", "bn_scope: some", "bn_scope"},
 		{"clip_norm: 0.5", "clip_norm: 0", "clip_norm"},
 	})
-	x := labtest.Loaded[*processes](t, Definition.Load)
+	x := labtest.Loaded[*processes](t, Paper.Experiment("processes").Load)
 	if err := x.Measure(t.Context(), records.New(x.Key("smoke")), progress.Silent{}); err == nil || !strings.Contains(err.Error(), "no program") {
 		t.Error("measures without a program")
 	}

@@ -1,4 +1,4 @@
-package measured
+package densify
 
 import (
 	"math"
@@ -6,67 +6,52 @@ import (
 	"testing"
 
 	"gpipebench/experiments/densify/accumulate"
-	"gpipebench/experiments/densify/exchange"
 	"gpipebench/internal/progress"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed/timedtest"
 )
 
-// rates are those of the made-up records, bytes a second of a busy core, by part.
-var rates = []float64{1e9, 4e9, 2e9, 0.5e9}
+// madeUpRates are those of the made-up records, bytes a second of a busy core, by part.
+var madeUpRates = []float64{1e9, 4e9, 2e9, 0.5e9}
 
-// filled is a log of runs whose parts have exactly these rates on two cores, and twice the
+// accumulations is a log of runs whose parts have exactly these rates on two cores, and twice the
 // time with the table that is compared, but for what change does to a rank.
-func filled(t *testing.T, x *measured, name string, change func(r run, o *exchange.Outcome)) *records.Log {
+func accumulations(t *testing.T, x *accumulationMeasured, name string, change func(r tableRun, o *accumulated)) *records.Log {
 	t.Helper()
-	log := records.New(x.Key(name))
-	p := x.Spec.Profiles[name]
-	for round := range p.Rounds {
-		for _, r := range x.runs(p) {
-			held, travels := r.formula()
-			made := Record{Cores: 2, Ranks: make([]exchange.Outcome, r.processes)}
-			slower := 1.0
-			if r.table == p.Table {
-				slower = 2
-			}
-			for i := range made.Ranks {
-				o := exchange.Outcome{Rank: i, Held: held, Received: travels / int64(r.processes), Resident: 30<<20 + held + held/20, Program: 30 << 20, SHA256: strings.Repeat("ab", 32)}
-				if r.way == accumulate.Gather {
-					o.Indices = r.table.IndexBytes(r.processes)
-					o.Held -= o.Indices
-				}
-				of := func(part int) float64 {
-					return slower * float64(parts[part].bytes(r.table, r.processes)) / rates[part] / float64(min(r.processes, 2)) / float64(1+i) // the first is the slowest
-				}
-				if r.way == accumulate.Gather {
-					o.Exchange, o.Sum = of(0), of(1)
-				} else {
-					o.Densify, o.Exchange = of(2), of(3)
-				}
-				change(r, &o)
-				made.Ranks[i] = o
-			}
-			if err := log.Add(r.sample(round), 1, made); err != nil {
-				t.Fatal(err)
-			}
+	return timedtest.Filled(t, x, name, func(r tableRun, _ int) *accumulationRecord {
+		held, travels := r.formula()
+		made := &accumulationRecord{Cores: 2, Ranks: make([]accumulated, r.processes)}
+		slower := 1.0
+		if r.table == x.Spec.Profiles[name].Table {
+			slower = 2
 		}
-	}
-	return log
+		for i := range made.Ranks {
+			o := accumulated{Rank: i, Held: held, Received: travels / int64(r.processes), Resident: 30<<20 + held + held/20, Program: 30 << 20, SHA256: strings.Repeat("ab", 32)}
+			of := func(part int) float64 {
+				return slower * float64(accumulationParts[part].bytes(r.table, r.processes)) / madeUpRates[part] / float64(min(r.processes, 2)) / float64(1+i) // the first is the slowest
+			}
+			if r.way == accumulate.Gather {
+				o.Indices = r.table.IndexBytes(r.processes)
+				o.Held -= o.Indices
+				o.Exchange, o.Sum = of(0), of(1)
+			} else {
+				o.Densify, o.Exchange = of(2), of(3)
+			}
+			change(r, &o)
+			made.Ranks[i] = o
+		}
+		return made
+	})
 }
 
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
-	labtest.CheckLacking(t, x, records.New(x.Key("quick")))
-	log := filled(t, x, "quick", func(run, *exchange.Outcome) {})
-	r, err := x.Report(log, log)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
-	labtest.CheckPlots(t, r)
+func TestAccumulationReport(t *testing.T) {
+	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
+	r := timedtest.Reported(t, x, accumulations(t, x, "quick", func(tableRun, *accumulated) {}))
 	times, bytes, found := r.Tables[0], r.Tables[1], r.Tables[2]
 	for i, row := range found.Rows {
-		if got := row[found.Column("GB/s")].Numbers[0]; math.Abs(got-rates[i]/1e9) > 0.005 {
-			t.Errorf("%q: %v GB/s, want %v", row[:2], got, rates[i]/1e9)
+		if got := row[found.Column("GB/s")].Numbers[0]; math.Abs(got-madeUpRates[i]/1e9) > 0.005 {
+			t.Errorf("%q: %v GB/s, want %v", row[:2], got, madeUpRates[i]/1e9)
 		}
 	}
 	if n := len(times.Rows); n != 4+3 {
@@ -105,28 +90,25 @@ func TestReport(t *testing.T) {
 }
 
 // Other bytes, other bits and more memory are a verdict, each in one of the processes.
-func TestVerdict(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
-	for says, change := range map[string]func(o *exchange.Outcome){
-		"gather, 4 processes: other bytes than by the formula":          func(o *exchange.Outcome) { o.Received++ },
-		"gather, 4 processes: other bits than gathered":                 func(o *exchange.Outcome) { o.SHA256 = strings.Repeat("cd", 32) },
-		"gather, 4 processes: 1.20 times the formula's bytes resident,": func(o *exchange.Outcome) { o.Resident = o.Program + (o.Held+o.Indices)*6/5 },
+func TestAccumulationVerdict(t *testing.T) {
+	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
+	for says, change := range map[string]func(o *accumulated){
+		"gather, 4 processes: other bytes than by the formula":          func(o *accumulated) { o.Received++ },
+		"gather, 4 processes: other bits than gathered":                 func(o *accumulated) { o.SHA256 = strings.Repeat("cd", 32) },
+		"gather, 4 processes: 1.20 times the formula's bytes resident,": func(o *accumulated) { o.Resident = o.Program + (o.Held+o.Indices)*6/5 },
 	} {
 		p := x.Spec.Profiles["quick"]
-		r, err := x.Report(filled(t, x, "quick", func(of run, o *exchange.Outcome) {
-			if of == (run{p.Table, 4, accumulate.Gather}) && o.Rank == 3 {
+		timedtest.CheckVerdict(t, x, accumulations(t, x, "quick", func(of tableRun, o *accumulated) {
+			if of == (tableRun{p.Table, 4, accumulate.Gather}) && o.Rank == 3 {
 				change(o)
 			}
-		}), nil)
-		if err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), says) {
-			t.Errorf("%v, verdict %v, want %s", err, r.Verdict, says)
-		}
+		}), says)
 	}
 }
 
 // What memory does not hold is refused before anything starts.
-func TestMemory(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
+func TestAccumulationMemory(t *testing.T) {
+	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
 	// 8 processes with 1.1 times 8*179,202,800 bytes and 32 MiB each.
 	const all = 8*8*179_202_800*11/10 + 8*32<<20
 	for has, refused := range map[int64]bool{all - 8: true, all + 8: false} {
@@ -142,26 +124,22 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestAccumulationSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("accumulation-measured"), [][3]string{
 		{"network: tcp", "network: x", "network"},
 		{"processes: [1, 2, 4, 8]", "processes: [2, 4, 8]", "want 1 first"},
 		{"processes: [1, 2, 4, 8]", "processes: [1]", "want 1 first"},
 		{"modelled: [16, 32, 64]", "modelled: [8, 64]", "want more than are measured"},
 		{"modelled: [16, 32, 64]", "modelled: [16, 32]", "want one of those that are modelled"},
 		{"- {vocab: 250, dim: 32", "- {vocab: 600, dim: 32", "want a smaller table"},
-		{"table: {vocab: 500", "table: {vocab: 1", "want a smaller table"},
+		{"table: {vocab: 500", "table: {vocab: 1", "want 2 rows and 1 token or more"},
 		{"vocab: 250, dim: 32, source: 50, target: 40", "vocab: 250, dim: 32, source: 0, target: 0", "1 token or more"},
 		{"resident: 0", "resident: -1", "resident"},
 	})
-	for says, r := range map[string]Record{
+	timedtest.CheckRecords(t, map[string]*accumulationRecord{
 		"0 ranks on 1 cores": {Cores: 1},
-		"1 ranks on 0 cores": {Ranks: make([]exchange.Outcome, 1)},
-		"rank 0: 0 bytes":    {Cores: 1, Ranks: make([]exchange.Outcome, 1)},
-		"sha256":             {Cores: 1, Ranks: []exchange.Outcome{{Held: 4, Sum: 1}}},
-	} {
-		if err := r.Check(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %s", err, says)
-		}
-	}
+		"1 ranks on 0 cores": {Ranks: make([]accumulated, 1)},
+		"rank 0: 0 bytes":    {Cores: 1, Ranks: make([]accumulated, 1)},
+		"sha256":             {Cores: 1, Ranks: []accumulated{{Held: 4, Sum: 1}}},
+	})
 }
