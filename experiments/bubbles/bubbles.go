@@ -5,7 +5,6 @@ package bubbles
 import (
 	"embed"
 
-	"gpipebench/experiments/bubbles/emulated"
 	"gpipebench/experiments/bubbles/gpipetables"
 	"gpipebench/lab"
 )
@@ -21,6 +20,6 @@ var Paper = lab.Paper{
 		{ID: "bubbles-table5", New: bubblesTable5.New, Untimed: true},
 		{ID: "bubbles-formulas", New: bubblesFormulas.New, Untimed: true},
 		gpipetables.Definition,
-		emulated.Definition,
+		{ID: "bubbles-emulated", New: newBubblesEmulated},
 	},
 }.Embedded(folder)

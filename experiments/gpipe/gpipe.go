@@ -12,7 +12,6 @@ import (
 	"gpipebench/experiments/gpipe/table2/amoebanet"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
 	_ "gpipebench/lab/trained"  // a kind
@@ -44,7 +43,7 @@ var Paper = lab.Paper{
 		{ID: "translation"},
 		{ID: "translation-quality", New: lab.New[quality], Untimed: true},
 		{ID: "ablation", New: ablation.New},
-		validation.Definition,
+		{ID: "validation", New: newValidation},
 		{ID: "efficiency", New: efficiency.New},
 		sensitivity.Definition,
 	},

@@ -5,8 +5,6 @@ package mlperf
 import (
 	"embed"
 
-	"gpipebench/experiments/mlperf/bucketing/input"
-	"gpipebench/experiments/mlperf/hoisting"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
@@ -34,8 +32,8 @@ var Paper = lab.Paper{
 		{ID: "spatial-bits", Untimed: true, Command: "spatial-partitioning"},
 		{ID: "mask-rcnn-partitioning", New: maskRCNNPartitioning.New, Command: "spatial-partitioning", Untimed: true},
 		{ID: "bucketing", New: lab.New[bucketing], Untimed: true},
-		input.Definition,
-		hoisting.Definition,
+		{ID: "input-throughput", New: newInputThroughput, Command: "bucketing"},
+		{ID: "hoisting", New: newHoisting},
 		{ID: "gnmt-quality", Untimed: true},
 	},
 }.Embedded(folder)

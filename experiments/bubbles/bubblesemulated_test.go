@@ -1,4 +1,4 @@
-package emulated
+package bubbles
 
 import (
 	"strings"
@@ -8,16 +8,18 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
 	"gpipebench/simulate"
 )
 
 // A round of a tiny network: every schedule runs, its memory is the modelled one to the
 // byte, and the modelled host knows every operation.
-func TestRound(t *testing.T) {
+func TestEmulatedRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thirty pipelines: minutes under the race detector, which runs short tests")
 	}
-	e := labtest.Loaded[*emulated](t, Definition.Load)
+	e := labtest.Loaded[*bubblesEmulated](t, Paper.Experiment("bubbles-emulated").Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -25,7 +27,7 @@ func TestRound(t *testing.T) {
 	repeated, _ := e.Repeated("smoke")
 	peaks := map[string]int64{}
 	for _, name := range repeated.Samples()[0] {
-		var s Sample
+		var s timed.ModelledStep
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -46,37 +48,29 @@ func TestRound(t *testing.T) {
 	labtest.CheckPlots(t, &lab.Report{Files: r.Files[:1]})
 }
 
-// filled has records in which 1f1b is twice as fast as the others, and needs half of the
+// emulatedSteps has records in which 1f1b is twice as fast as the others, and needs half of the
 // memory; keeping everything is faster and needs five times as much.
-func filled(t *testing.T, e *emulated, change func(name string, s *Sample)) *records.Log {
+func emulatedSteps(t *testing.T, e *bubblesEmulated, change func(w emulatedWay, s *timed.ModelledStep)) *records.Log {
 	t.Helper()
-	log := records.New(e.Key("smoke"))
-	repeated, err := e.Repeated("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range repeated.Samples()[0] {
-		s := Sample{Compared: simulate.Compared{Seconds: 4, Rates: 4.2, Own: 3.2, Peak: []int64{50, 60}, HighWater: []int64{50, 60}, ModelledPeak: []int64{50, 60}}}
-		if strings.Contains(name, "never") {
+	return timedtest.Filled(t, e, "smoke", func(w emulatedWay, _ int) *timed.ModelledStep {
+		s := &timed.ModelledStep{Compared: simulate.Compared{Seconds: 4, Rates: 4.2, Own: 3.2, Peak: []int64{50, 60}}}
+		if w.checkpoint == "never" {
 			s.Seconds, s.Peak = 3, []int64{300, 200}
 		}
-		if strings.HasPrefix(name, "1f1b") {
+		if w.schedule == "1f1b" {
 			s.Seconds, s.Peak = s.Seconds/2, []int64{s.Peak[0] / 2, s.Peak[1] / 2}
 		}
 		s.HighWater, s.ModelledPeak = s.Peak, s.Peak
-		change(name, &s)
-		if err := log.Add(name, 1, s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return log
+		change(w, s)
+		return s
+	})
 }
 
 // Within GPipe's memory each schedule has its fastest way that fits; what needs more has none.
 func TestEqualMemory(t *testing.T) {
-	e := labtest.Loaded[*emulated](t, Definition.Load)
-	r, err := e.Report(filled(t, e, func(name string, s *Sample) {
-		if strings.HasPrefix(name, "zb-h2") {
+	e := labtest.Loaded[*bubblesEmulated](t, Paper.Experiment("bubbles-emulated").Load)
+	r, err := e.Report(emulatedSteps(t, e, func(w emulatedWay, s *timed.ModelledStep) {
+		if w.schedule == "zb-h2" {
 			s.Peak = []int64{301, 400}
 			s.HighWater, s.ModelledPeak = s.Peak, s.Peak
 		}
@@ -108,27 +102,21 @@ func TestEqualMemory(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the way.
 func TestMemoryVerdict(t *testing.T) {
-	e := labtest.Loaded[*emulated](t, Definition.Load)
-	for what, change := range map[string]func(*Sample){
-		"modelled": func(s *Sample) { s.ModelledPeak = []int64{51, 60} },
-		"reached":  func(s *Sample) { s.HighWater = []int64{50, 61} },
+	e := labtest.Loaded[*bubblesEmulated](t, Paper.Experiment("bubbles-emulated").Load)
+	for what, change := range map[string]func(*timed.ModelledStep){
+		"modelled [51 60]": func(s *timed.ModelledStep) { s.ModelledPeak = []int64{51, 60} },
+		"modelled [50 60], planned [50 60], reached [50 61]": func(s *timed.ModelledStep) { s.HighWater = []int64{50, 61} },
 	} {
-		r, err := e.Report(filled(t, e, func(name string, s *Sample) {
-			if strings.HasPrefix(name, "v-min/always") {
+		timedtest.CheckVerdict(t, e, emulatedSteps(t, e, func(w emulatedWay, s *timed.ModelledStep) {
+			if w == (emulatedWay{"v-min", "always"}) {
 				change(s)
 			}
-		}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "v-min/always") {
-			t.Errorf("%s: verdict %v", what, r.Verdict)
-		}
+		}), "v-min/always: memory "+what)
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestEmulatedSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("bubbles-emulated"), [][3]string{
 		{"schedules: [gpipe, 1f1b,", "schedules: [1f1b, gpipe,", "want gpipe first"},
 		{"    batch: 8\n    m: 8", "    batch: 7\n    m: 8", "8 micro-batches of 7 examples"},
 		{"    batch: 16\n    m: 8", "    batch: 16\n    m: 7", "want 8 or more"},

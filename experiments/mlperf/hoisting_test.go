@@ -1,4 +1,4 @@
-package hoisting
+package mlperf
 
 import (
 	"math"
@@ -8,17 +8,15 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed/timedtest"
 	"gpipebench/nn/program"
 )
 
 // Instructions whose times are a linear function of their arithmetic and traffic give a model that
 // is right for other sizes: measured factors that are what the functions say are within.
-func TestReport(t *testing.T) {
-	h := labtest.Loaded[*hoisting](t, Definition.Load)
-	log := records.New(h.Key("quick"))
-	labtest.CheckLacking(t, h, log)
+func TestHoistingReport(t *testing.T) {
+	h := labtest.Loaded[*hoisting](t, Paper.Experiment("hoisting").Load)
 	p := h.Spec.Profiles["quick"]
-	m := &measurement{h, p}
 	seconds := func(in *program.Instr) float64 {
 		s := 1e-6 + 1e-9*float64(in.Cost.FLOPs)
 		for move := range in.Moves() {
@@ -26,39 +24,27 @@ func TestReport(t *testing.T) {
 		}
 		return s
 	}
-	whole := func(l layer) (sum float64, each []float64) {
-		for _, in := range instructions(l.compile(program.Storage{})) {
+	whole := func(l recurrentLayer) (sum float64, each []float64) {
+		for _, in := range layerInstructions(l.compile(program.Storage{})) {
 			each = append(each, seconds(in))
 			sum += seconds(in)
 		}
 		return sum, each
 	}
-	for round := range p.Rounds {
-		for i, l := range m.measured() {
-			s, _ := whole(l)
-			if i == 1 {
-				s *= 1.5 // the first factor is half as large again
-			}
-			if err := log.Add(l.sample(round), 1, Sample{Seconds: s}); err != nil {
-				t.Fatal(err)
-			}
+	r := timedtest.Reported(t, h, timedtest.Filled(t, h, "quick", func(l recurrentLayer, _ int) *layerTimes {
+		s, each := whole(l)
+		if l.Width != p.Measured.Width {
+			return &layerTimes{Seconds: s, Instrs: each}
 		}
-		for _, l := range m.calibrated() {
-			s, each := whole(l)
-			if err := log.Add(l.sample(round), 1, Sample{Seconds: s, Instrs: each}); err != nil {
-				t.Fatal(err)
-			}
+		if l.Inside && l.Batch == h.Spec.Batches[0] {
+			s *= 1.5 // the first factor is half as large again
 		}
-	}
-	r, err := h.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	labtest.CheckPlots(t, r)
+		return &layerTimes{Seconds: s}
+	}))
 	table := r.Tables[0]
 	for i, b := range h.Spec.Batches {
 		of := func(column string) lab.Value { return table.Rows[i][table.Column(column)] }
-		pair := p.Measured.pair(b)
+		pair := p.Measured.in(b)
 		hoisted, _ := whole(pair[0])
 		inside, _ := whole(pair[1])
 		want, within := 1.0, "yes"
@@ -77,26 +63,26 @@ func TestReport(t *testing.T) {
 }
 
 // A round has all samples, those of the calibration with a time for each instruction.
-func TestMeasures(t *testing.T) {
-	h := labtest.Loaded[*hoisting](t, Definition.Load)
+func TestHoistingMeasures(t *testing.T) {
+	h := labtest.Loaded[*hoisting](t, Paper.Experiment("hoisting").Load)
 	log := records.New(h.Key("smoke"))
 	labtest.MeasureTwice(t, h, log)
-	m := &measurement{h, h.Spec.Profiles["smoke"]}
-	if n := len(m.measured()) + len(m.calibrated()); len(log.Names) != n {
+	p := h.Spec.Profiles["smoke"]
+	if n := len(h.Runs(p)); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)
 	}
 	if _, err := h.Report(log, nil); err != nil {
 		t.Error(err)
 	}
 	// A sample of another program is strange.
-	l := m.calibrated()[0]
+	l := p.calibrated()[0]
 	other := records.New(h.Key("smoke"))
 	for _, name := range log.Names {
-		var s Sample
+		var s layerTimes
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}
-		if name == l.sample(0) {
+		if name == h.Sample(l, 0) {
 			s.Instrs = s.Instrs[1:]
 		}
 		if err := other.Add(name, 1, s); err != nil {
@@ -108,14 +94,14 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestHoistingSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("hoisting"), [][3]string{
 		{"batches: [1, 2, 4, 8, 16, 32]", "batches: [2, 1]", "ascending"},
 		{"calibrated: [{width: 32,", "calibrated: [{width: 48,", "want another width"},
 		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
 		{"turns: 1", "turns: 0", "want a whole number from 1"},
 	})
-	h := labtest.Loaded[*hoisting](t, Definition.Load)
+	h := labtest.Loaded[*hoisting](t, Paper.Experiment("hoisting").Load)
 	labtest.CheckKey(t, func(file string) lab.Experiment {
 		h.Spec.Accelerator = file
 		return h

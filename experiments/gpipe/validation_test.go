@@ -1,4 +1,4 @@
-package validation
+package gpipe
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 	"gpipebench/simulate"
 )
 
@@ -17,7 +18,7 @@ func TestValidationRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")
 	}
-	v := labtest.Loaded[*validation](t, Definition.Load)
+	v := labtest.Loaded[*validation](t, Paper.Experiment("validation").Load)
 	rounds, err := v.Repeated("smoke")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,7 @@ func TestValidationRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range rounds.Samples()[0] {
-		var s Sample
+		var s timed.ModelledStep
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -50,15 +51,15 @@ func TestValidationRound(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the row.
 func TestValidationMemoryVerdict(t *testing.T) {
-	v := labtest.Loaded[*validation](t, Definition.Load)
-	for what, change := range map[string]func(*Sample){
-		"modelled": func(s *Sample) { s.ModelledPeak[1]++ },
-		"reached":  func(s *Sample) { s.HighWater[0]++ },
+	v := labtest.Loaded[*validation](t, Paper.Experiment("validation").Load)
+	for what, change := range map[string]func(*timed.ModelledStep){
+		"modelled": func(s *timed.ModelledStep) { s.ModelledPeak[1]++ },
+		"reached":  func(s *timed.ModelledStep) { s.HighWater[0]++ },
 	} {
 		log := records.New(v.Key("smoke"))
 		rounds, _ := v.Repeated("smoke")
 		for i, name := range rounds.Samples()[0] {
-			s := Sample{Compared: simulate.Compared{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}}
+			s := timed.ModelledStep{Compared: simulate.Compared{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}}
 			if i == 4 {
 				change(&s)
 			}
@@ -70,7 +71,7 @@ func TestValidationMemoryVerdict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "amoebanetd, K=4") {
+		if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "validation: amoebanetd/K=4: memory") {
 			t.Errorf("%s: verdict %v", what, r.Verdict)
 		}
 		if note := r.Tables[0].Notes[0]; !strings.Contains(note, "Within 10%: by rates 9 of 9, the worst off by 5.0%; by own operations 0 of 9, the worst off by 20.0%.") {

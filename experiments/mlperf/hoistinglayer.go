@@ -1,4 +1,4 @@
-package hoisting
+package mlperf
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"gpipebench/nn/program"
 )
 
-// layer is a recurrent layer with as many inputs as units, and how many examples it gets.
-type layer struct {
+// recurrentLayer is a recurrent layer with as many inputs as units, and how many examples it gets.
+type recurrentLayer struct {
 	Width, Steps, Batch int
 	Inside              bool
 }
 
 // compile compiles the layer's forward function, which keeps residuals, and its backward
 // function, for one thread.
-func (l layer) compile(s program.Storage) *program.Stage {
+func (l recurrentLayer) compile(s program.Storage) *program.Stage {
 	g := &graph.Graph{}
 	x := g.NewNode(graph.Input, "x", graph.F32, l.Batch, l.Steps, l.Width)
 	wx := g.NewNode(graph.Param, "wx", graph.F32, l.Width, 4*l.Width)
@@ -34,22 +34,22 @@ func (l layer) compile(s program.Storage) *program.Stage {
 }
 
 // on is the layer's step on an accelerator, in seconds.
-func (l layer) on(a *accelerator.Accelerator, dtype graph.DType, packing bool) float64 {
+func (l recurrentLayer) on(a *accelerator.Accelerator, dtype graph.DType, packing bool) float64 {
 	s := l.compile(program.Storage{DType: dtype, NoPacking: !packing})
 	return a.Seconds(s.Keep, dtype) + a.Seconds(s.Backward, dtype)
 }
 
-// running is a layer with memory.
-type running struct {
-	layer
+// runningLayer is a layer with memory.
+type runningLayer struct {
+	recurrentLayer
 	stage  *program.Stage
 	memory program.Binding
 	pool   *program.Pool
 	env    program.Env
 }
 
-func (l layer) open(pool *program.Pool) *running {
-	r := &running{layer: l, stage: l.compile(program.Storage{}), pool: pool, env: program.Env{Step: 1, LossScale: 1}}
+func (l recurrentLayer) open(pool *program.Pool) *runningLayer {
+	r := &runningLayer{recurrentLayer: l, stage: l.compile(program.Storage{}), pool: pool, env: program.Env{Step: 1, LossScale: 1}}
 	for s := range r.memory {
 		r.memory[s] = make([]float32, r.stage.Span[s])
 	}
@@ -63,7 +63,7 @@ func (l layer) open(pool *program.Pool) *running {
 }
 
 // step runs both passes. Ran, if it is not nil, gets each instruction with its seconds.
-func (r *running) step(ctx context.Context, ran func(in *program.Instr, seconds float64)) (seconds float64, err error) {
+func (r *runningLayer) step(ctx context.Context, ran func(in *program.Instr, seconds float64)) (seconds float64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ func (r *running) step(ctx context.Context, ran func(in *program.Instr, seconds 
 			last = time.Now()
 		}
 	}
-	for _, p := range r.programs() {
+	for _, p := range passesOf(r.stage) {
 		if err := p.Run(r.pool, &r.memory, &r.env, o); err != nil {
 			return 0, err
 		}
@@ -85,13 +85,11 @@ func (r *running) step(ctx context.Context, ran func(in *program.Instr, seconds 
 	return time.Since(start).Seconds(), nil
 }
 
-func (r *running) programs() []*program.Program { return programs(r.stage) }
+func passesOf(s *program.Stage) []*program.Program { return []*program.Program{s.Keep, s.Backward} }
 
-func programs(s *program.Stage) []*program.Program { return []*program.Program{s.Keep, s.Backward} }
-
-// instructions are those of a step, in their order.
-func instructions(s *program.Stage) (all []*program.Instr) {
-	for _, p := range programs(s) {
+// layerInstructions are those of a step, in their order.
+func layerInstructions(s *program.Stage) (all []*program.Instr) {
+	for _, p := range passesOf(s) {
 		for i := range p.Instrs {
 			all = append(all, &p.Instrs[i])
 		}

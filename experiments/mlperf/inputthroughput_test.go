@@ -1,4 +1,4 @@
-package input
+package mlperf
 
 import (
 	"testing"
@@ -6,24 +6,16 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed/timedtest"
 )
 
 // The report is the arithmetic of given rates: a host that makes what 512 cores took.
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*input](t, Definition.Load)
-	log := records.New(x.Key("quick"))
-	labtest.CheckLacking(t, x, log)
+func TestInputReport(t *testing.T) {
+	x := labtest.Loaded[*inputThroughput](t, Paper.Experiment("input-throughput").Load)
 	at := x.taken(x.Spec.Logged[3])
-	for round := range x.Spec.Profiles["quick"].Rounds {
-		if err := log.Add(sampleName(round), 1, Sample{Kept: at, Texts: at / 4, OfText: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := x.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	labtest.CheckPlots(t, r)
+	r := timedtest.Reported(t, x, timedtest.Filled(t, x, "quick", func(struct{}, int) *madePairs {
+		return &madePairs{Kept: at, Texts: at / 4, OfText: 1}
+	}))
 	table := r.Tables[0]
 	for i, l := range x.Spec.Logged {
 		row := table.Rows[i]
@@ -38,12 +30,12 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestMeasures(t *testing.T) {
-	x := labtest.Loaded[*input](t, Definition.Load)
+func TestInputMeasures(t *testing.T) {
+	x := labtest.Loaded[*inputThroughput](t, Paper.Experiment("input-throughput").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	var s Sample
-	if err := log.Get(sampleName(0), &s); err != nil || s.OfText != x.Spec.Batch || len(log.Names) != 1 {
+	var s madePairs
+	if err := log.Get(x.Sample(struct{}{}, 0), &s); err != nil || s.OfText != x.Spec.Batch || len(log.Names) != 1 {
 		t.Errorf("%+v, %d samples, %v", s, len(log.Names), err)
 	}
 	if _, err := x.Report(log, nil); err != nil {
@@ -51,8 +43,8 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestInputSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("input-throughput"), [][3]string{
 		{"cores: 128,", "cores: 16,", "want more cores"},
 		{"pairs: 16384, passes", "pairs: 163, passes", "want 8192 or more"},
 		{"window: 4", "window: 100000", "65536"},
