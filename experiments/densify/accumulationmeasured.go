@@ -140,9 +140,9 @@ func (r tableRun) formula() (held, travels int64) {
 
 // accumulationRecord is one accumulation.
 type accumulationRecord struct {
-	Command []string      `json:"command"` // of each process
-	Cores   int           `json:"cores"`   // that the processes share
-	Ranks   []accumulated `json:"ranks"`
+	Command []string          `json:"command"` // of each process
+	Cores   int               `json:"cores"`   // that the processes share
+	Ranks   []rankAccumulated `json:"ranks"`
 }
 
 // Check requires ranks in their order, each with a hash, bytes and time.
@@ -162,14 +162,14 @@ func (r *accumulationRecord) Check() error {
 }
 
 // slowest is the longest time of a rank.
-func (r *accumulationRecord) slowest(of func(*accumulated) float64) (longest float64) {
+func (r *accumulationRecord) slowest(of func(*rankAccumulated) float64) (longest float64) {
 	for i := range r.Ranks {
 		longest = max(longest, of(&r.Ranks[i]))
 	}
 	return longest
 }
 
-func (r *accumulationRecord) seconds() float64 { return r.slowest((*accumulated).seconds) }
+func (r *accumulationRecord) seconds() float64 { return r.slowest((*rankAccumulated).seconds) }
 
 // received is what all ranks received.
 func (r *accumulationRecord) received() (n int64) {
@@ -221,27 +221,27 @@ type accumulationPart struct {
 	name    string
 	what    string // which bytes count
 	bytes   func(t accumulate.Table, ranks int) int64
-	seconds func(*accumulated) float64
+	seconds func(*rankAccumulated) float64
 }
 
 var accumulationParts = []accumulationPart{
 	{
 		accumulate.Gather, "exchange", "rows and indices that travel", accumulate.Table.GatherTravels,
-		func(o *accumulated) float64 { return o.Exchange },
+		func(o *rankAccumulated) float64 { return o.Exchange },
 	},
 	{
 		accumulate.Gather, "sum", "rows and tables that are added, by every rank",
 		func(t accumulate.Table, ranks int) int64 { return int64(ranks) * t.SummedBytes(ranks) },
-		func(o *accumulated) float64 { return o.Sum },
+		func(o *rankAccumulated) float64 { return o.Sum },
 	},
 	{
 		accumulate.Reduce, "densify", "rows of tokens that are added",
 		func(t accumulate.Table, ranks int) int64 { return int64(ranks) * t.TokenBytes() },
-		func(o *accumulated) float64 { return o.Densify },
+		func(o *rankAccumulated) float64 { return o.Densify },
 	},
 	{
 		accumulate.Reduce, "exchange and sum", "summands and sums that travel", accumulate.Table.ReduceTravels,
-		func(o *accumulated) float64 { return o.Exchange },
+		func(o *rankAccumulated) float64 { return o.Exchange },
 	},
 }
 
@@ -423,7 +423,7 @@ func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 	if p.Resident > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("A process that gathers may have %v times the formula's bytes resident, besides the program.", p.Resident))
 	}
-	one := func(b tableBytes) accumulated { return b.first.Ranks[0] }
+	one := func(b tableBytes) rankAccumulated { return b.first.Ranks[0] }
 	timed.Fill(t, rows,
 		timed.Text("way", func(b tableBytes) any { return b.way.String() }),
 		timed.Number("ranks", func(b tableBytes) any { return b.processes }),

@@ -17,17 +17,17 @@ var madeUpRates = []float64{1e9, 4e9, 2e9, 0.5e9}
 
 // accumulations is a log of runs whose parts have exactly these rates on two cores, and twice the
 // time with the table that is compared, but for what change does to a rank.
-func accumulations(t *testing.T, x *accumulationMeasured, name string, change func(r tableRun, o *accumulated)) *records.Log {
+func accumulations(t *testing.T, x *accumulationMeasured, name string, change func(r tableRun, o *rankAccumulated)) *records.Log {
 	t.Helper()
 	return timedtest.Filled(t, x, name, func(r tableRun, _ int) *accumulationRecord {
 		held, travels := r.formula()
-		made := &accumulationRecord{Cores: 2, Ranks: make([]accumulated, r.processes)}
+		made := &accumulationRecord{Cores: 2, Ranks: make([]rankAccumulated, r.processes)}
 		slower := 1.0
 		if r.table == x.Spec.Profiles[name].Table {
 			slower = 2
 		}
 		for i := range made.Ranks {
-			o := accumulated{Rank: i, Held: held, Received: travels / int64(r.processes), Resident: 30<<20 + held + held/20, Program: 30 << 20, SHA256: strings.Repeat("ab", 32)}
+			o := rankAccumulated{Rank: i, Held: held, Received: travels / int64(r.processes), Resident: 30<<20 + held + held/20, Program: 30 << 20, SHA256: strings.Repeat("ab", 32)}
 			of := func(part int) float64 {
 				return slower * float64(accumulationParts[part].bytes(r.table, r.processes)) / madeUpRates[part] / float64(min(r.processes, 2)) / float64(1+i) // the first is the slowest
 			}
@@ -45,9 +45,9 @@ func accumulations(t *testing.T, x *accumulationMeasured, name string, change fu
 	})
 }
 
-func TestAccumulationReport(t *testing.T) {
+func TestAccumulationMeasuredReport(t *testing.T) {
 	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
-	r := timedtest.Reported(t, x, accumulations(t, x, "quick", func(tableRun, *accumulated) {}))
+	r := timedtest.Reported(t, x, accumulations(t, x, "quick", func(tableRun, *rankAccumulated) {}))
 	times, bytes, found := r.Tables[0], r.Tables[1], r.Tables[2]
 	for i, row := range found.Rows {
 		if got := row[found.Column("GB/s")].Numbers[0]; math.Abs(got-madeUpRates[i]/1e9) > 0.005 {
@@ -90,15 +90,15 @@ func TestAccumulationReport(t *testing.T) {
 }
 
 // Other bytes, other bits and more memory are a verdict, each in one of the processes.
-func TestAccumulationVerdict(t *testing.T) {
+func TestAccumulationMeasuredVerdict(t *testing.T) {
 	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
-	for says, change := range map[string]func(o *accumulated){
-		"gather, 4 processes: other bytes than by the formula":          func(o *accumulated) { o.Received++ },
-		"gather, 4 processes: other bits than gathered":                 func(o *accumulated) { o.SHA256 = strings.Repeat("cd", 32) },
-		"gather, 4 processes: 1.20 times the formula's bytes resident,": func(o *accumulated) { o.Resident = o.Program + (o.Held+o.Indices)*6/5 },
+	for says, change := range map[string]func(o *rankAccumulated){
+		"gather, 4 processes: other bytes than by the formula":          func(o *rankAccumulated) { o.Received++ },
+		"gather, 4 processes: other bits than gathered":                 func(o *rankAccumulated) { o.SHA256 = strings.Repeat("cd", 32) },
+		"gather, 4 processes: 1.20 times the formula's bytes resident,": func(o *rankAccumulated) { o.Resident = o.Program + (o.Held+o.Indices)*6/5 },
 	} {
 		p := x.Spec.Profiles["quick"]
-		timedtest.CheckVerdict(t, x, accumulations(t, x, "quick", func(of tableRun, o *accumulated) {
+		timedtest.CheckVerdict(t, x, accumulations(t, x, "quick", func(of tableRun, o *rankAccumulated) {
 			if of == (tableRun{p.Table, 4, accumulate.Gather}) && o.Rank == 3 {
 				change(o)
 			}
@@ -107,7 +107,7 @@ func TestAccumulationVerdict(t *testing.T) {
 }
 
 // What memory does not hold is refused before anything starts.
-func TestAccumulationMemory(t *testing.T) {
+func TestAccumulationMeasuredMemory(t *testing.T) {
 	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
 	// 8 processes with 1.1 times 8*179,202,800 bytes and 32 MiB each.
 	const all = 8*8*179_202_800*11/10 + 8*32<<20
@@ -124,7 +124,7 @@ func TestAccumulationMemory(t *testing.T) {
 	}
 }
 
-func TestAccumulationSpec(t *testing.T) {
+func TestAccumulationMeasuredSpec(t *testing.T) {
 	labtest.CheckRefused(t, Paper.Experiment("accumulation-measured"), [][3]string{
 		{"network: tcp", "network: x", "network"},
 		{"processes: [1, 2, 4, 8]", "processes: [2, 4, 8]", "want 1 first"},
@@ -138,8 +138,8 @@ func TestAccumulationSpec(t *testing.T) {
 	})
 	timedtest.CheckRecords(t, map[string]*accumulationRecord{
 		"0 ranks on 1 cores": {Cores: 1},
-		"1 ranks on 0 cores": {Ranks: make([]accumulated, 1)},
-		"rank 0: 0 bytes":    {Cores: 1, Ranks: make([]accumulated, 1)},
-		"sha256":             {Cores: 1, Ranks: []accumulated{{Held: 4, Sum: 1}}},
+		"1 ranks on 0 cores": {Ranks: make([]rankAccumulated, 1)},
+		"rank 0: 0 bytes":    {Cores: 1, Ranks: make([]rankAccumulated, 1)},
+		"sha256":             {Cores: 1, Ranks: []rankAccumulated{{Held: 4, Sum: 1}}},
 	})
 }

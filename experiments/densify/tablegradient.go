@@ -42,8 +42,8 @@ type accumulationJob struct {
 // paper finds, and the one that it puts in its place.
 var accumulationWays = []accumulate.Way{accumulate.Gather, accumulate.Reduce}
 
-// accumulated is what one rank has done.
-type accumulated struct {
+// rankAccumulated is what one rank has done.
+type rankAccumulated struct {
 	Rank int `json:"rank"`
 	// Bytes of the accumulated gradient as the rank has it after the exchange: of values,
 	// and of indices.
@@ -65,7 +65,7 @@ type accumulated struct {
 }
 
 // seconds are those of all parts.
-func (o *accumulated) seconds() float64 { return o.Densify + o.Exchange + o.Sum }
+func (o *rankAccumulated) seconds() float64 { return o.Densify + o.Exchange + o.Sum }
 
 func (j *accumulationJob) Validate(ranks int) error {
 	t := j.Table
@@ -79,7 +79,7 @@ func (j *accumulationJob) Validate(ranks int) error {
 }
 
 func (j *accumulationJob) Run(ctx context.Context, p *exchange.Party) (any, error) {
-	o := accumulated{Rank: p.Rank(), Program: machine.MaxRSS()}
+	o := rankAccumulated{Rank: p.Rank(), Program: machine.MaxRSS()}
 	way := j.reduce
 	if j.Way == accumulate.Gather {
 		way = j.gather
@@ -94,7 +94,7 @@ func (j *accumulationJob) Run(ctx context.Context, p *exchange.Party) (any, erro
 
 // gather has all ranks' rows and indices in the end, and adds them up where they lie. The
 // sum is the first rank's table.
-func (j *accumulationJob) gather(_ context.Context, p *exchange.Party, o *accumulated) ([]float32, error) {
+func (j *accumulationJob) gather(_ context.Context, p *exchange.Party, o *rankAccumulated) ([]float32, error) {
 	rows := int(j.Table.Rows())
 	values, index := make([]float32, p.Ranks()*rows*j.Table.Dim), make([]float32, p.Ranks()*rows)
 	kernel.Zero(values) // so that the memory is there before anything is timed
@@ -135,7 +135,7 @@ func (j *accumulationJob) gather(_ context.Context, p *exchange.Party, o *accumu
 }
 
 // reduce adds its tokens' rows to its table, and the tables of all ranks by an all-reduce.
-func (j *accumulationJob) reduce(ctx context.Context, p *exchange.Party, o *accumulated) ([]float32, error) {
+func (j *accumulationJob) reduce(ctx context.Context, p *exchange.Party, o *rankAccumulated) ([]float32, error) {
 	rows := int(j.Table.Rows())
 	own := tableGradient{j.Table, make([]float32, rows*j.Table.Dim), make([]float32, rows)}
 	own.draw(j.Seed, p.Rank())

@@ -55,7 +55,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 			want := exchange.Digest(plainSum(table, ranks, 7))
 			for _, way := range accumulationWays {
 				travels := int64(0)
-				for rank, all := range exchangetest.Run[accumulated](t, ranks, &accumulationJob{table, way, 7}) {
+				for rank, all := range exchangetest.Run[rankAccumulated](t, ranks, &accumulationJob{table, way, 7}) {
 					o := all[rank]
 					if o.SHA256 != want {
 						t.Errorf("%+v, %v, rank %d of %d: other bits than the definition", table, way, rank, ranks)

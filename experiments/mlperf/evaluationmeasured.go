@@ -19,15 +19,15 @@ import (
 	"gpipebench/train"
 )
 
-// evaluationSpec is the spec of evaluation-measured.
-type evaluationSpec struct {
-	timed.Profiled[evaluationProfile] `yaml:",inline"`
-	Optimizer                         string  `yaml:"optimizer" want:"optimizer"`
-	LR                                float64 `yaml:"lr" want:">0.."`
-	Replicas                          []int   `yaml:"replicas" want:"1..64"`
+// evaluationMeasuredSpec is the spec of evaluation-measured.
+type evaluationMeasuredSpec struct {
+	timed.Profiled[evaluationMeasuredProfile] `yaml:",inline"`
+	Optimizer                                 string  `yaml:"optimizer" want:"optimizer"`
+	LR                                        float64 `yaml:"lr" want:">0.."`
+	Replicas                                  []int   `yaml:"replicas" want:"1..64"`
 }
 
-type evaluationProfile struct {
+type evaluationMeasuredProfile struct {
 	timed.Size `yaml:",inline"`
 	Model      train.Model `yaml:"model"`
 	Batch      int         `yaml:"batch" want:"1..65536"`
@@ -38,14 +38,14 @@ type evaluationProfile struct {
 
 // evaluationMeasured times evaluations and steps on emulated replicas.
 type evaluationMeasured struct {
-	timed.Compared[evaluationSpec, evaluationProfile, int, evaluationRecord]
+	timed.Compared[evaluationMeasuredSpec, evaluationMeasuredProfile, int, evaluationRecord]
 }
 
-type evaluationRuns = timed.Comparison[evaluationProfile, int, evaluationRecord]
+type evaluationRuns = timed.Comparison[evaluationMeasuredProfile, int, evaluationRecord]
 
 func newEvaluationMeasured() (lab.Experiment, error) {
 	x := &evaluationMeasured{}
-	x.Runs = func(evaluationProfile) []int { return x.Spec.Replicas }
+	x.Runs = func(evaluationMeasuredProfile) []int { return x.Spec.Replicas }
 	x.Name = func(r int) string { return fmt.Sprintf("R=%d", r) }
 	x.Training, x.Make, x.Show = x.training, x.measure, x.show
 	return x, nil
@@ -77,7 +77,7 @@ func (x *evaluationMeasured) Resolve() *lab.Problem {
 }
 
 // training is a profile's on r replicas.
-func (x *evaluationMeasured) training(p evaluationProfile, r int) train.Training {
+func (x *evaluationMeasured) training(p evaluationMeasuredProfile, r int) train.Training {
 	return train.Training{
 		Model: p.Model, Data: "synthetic", Batch: p.Batch, Steps: p.Steps + 1, Seed: x.Spec.Seed,
 		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
@@ -116,7 +116,7 @@ func (r *evaluationRecord) sameOutcome(other *evaluationRecord) bool {
 	return r.Loss == other.Loss && r.Correct == other.Correct && r.Targets == other.Targets
 }
 
-func (x *evaluationMeasured) measure(ctx context.Context, p evaluationProfile, replicas int) (*evaluationRecord, error) {
+func (x *evaluationMeasured) measure(ctx context.Context, p evaluationMeasuredProfile, replicas int) (*evaluationRecord, error) {
 	t := x.training(p, replicas)
 	l, err := timed.Opened(ctx, t)
 	if err != nil {
@@ -143,14 +143,14 @@ func (x *evaluationMeasured) measure(ctx context.Context, p evaluationProfile, r
 		}
 		made, all = again, append(all, times...)
 	}
-	made.Step, made.Evaluate, made.Others = step, passes(all)/float64(p.Steps), meter.Others()
+	made.Step, made.Evaluate, made.Others = step, passSeconds(all)/float64(p.Steps), meter.Others()
 	return made, nil
 }
 
-// passes is the time of evaluations on the devices' clock, in which a pass of each size takes
+// passSeconds is the time of evaluations on the devices' clock, in which a pass of each size takes
 // the median of its repeats. A replica is one device here, whose passes follow each other;
 // replicas begin at the same time, and none waits for another but in the end.
-func passes(all []*gpipe.Times) (seconds float64) {
+func passSeconds(all []*gpipe.Times) (seconds float64) {
 	bySize := map[int][]float64{}
 	each := func(t *gpipe.Times, replica int, f func(size int, seconds float64)) {
 		for micro, size := range t.Examples[replica] {

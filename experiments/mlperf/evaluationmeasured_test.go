@@ -21,7 +21,7 @@ func evaluations(t *testing.T, x *evaluationMeasured, change func(r int, rec *ev
 }
 
 // On ideal devices the share of divided evaluations stays, and that of one is Amdahl's.
-func TestEvaluationReport(t *testing.T) {
+func TestEvaluationMeasuredReport(t *testing.T) {
 	x := labtest.Loaded[*evaluationMeasured](t, Paper.Experiment("evaluation-measured").Load)
 	table := timedtest.Reported(t, x, evaluations(t, x, func(int, *evaluationRecord) {})).Tables[0]
 	for _, row := range table.Rows {
@@ -53,16 +53,16 @@ func TestEvaluationReport(t *testing.T) {
 }
 
 // Passes of one size take their median, and the slowest replica counts.
-func TestPasses(t *testing.T) {
+func TestPassSeconds(t *testing.T) {
 	times := func(a, b, c float64) *gpipe.Times {
 		return &gpipe.Times{Examples: [][]int{{4, 4}, {3}}, Stages: []gpipe.StageTimes{{F: []float64{a, b}}, {F: []float64{c}}}}
 	}
 	// 4 examples take 2, and 3 take 1: two mini-batches of 2 + 2.
-	if got := passes([]*gpipe.Times{times(1, 2, 1), times(2, 50, 1)}); got != 8 {
+	if got := passSeconds([]*gpipe.Times{times(1, 2, 1), times(2, 50, 1)}); got != 8 {
 		t.Errorf("%v s, want 8", got)
 	}
 	// If 3 take 5, the second replica is the slower one.
-	if got := passes([]*gpipe.Times{times(2, 2, 5)}); got != 5 {
+	if got := passSeconds([]*gpipe.Times{times(2, 2, 5)}); got != 5 {
 		t.Errorf("%v s, want 5", got)
 	}
 }
@@ -90,7 +90,7 @@ func TestEvaluationMeasures(t *testing.T) {
 	}
 }
 
-func TestEvaluationSpec(t *testing.T) {
+func TestEvaluationMeasuredSpec(t *testing.T) {
 	labtest.CheckRefused(t, Paper.Experiment("evaluation-measured"), [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},

@@ -33,7 +33,7 @@ func summations(t *testing.T, x *summationMeasured, change func(r sumOver, o *gr
 }
 
 // Other bits and other bytes are a verdict, each in one process.
-func TestSummationReport(t *testing.T) {
+func TestSummationMeasuredReport(t *testing.T) {
 	x := labtest.Loaded[*summationMeasured](t, Paper.Experiment("summation-measured").Load)
 	table := timedtest.Reported(t, x, summations(t, x, func(sumOver, *gradientsSummed) {})).Tables[0]
 	if n := len(table.Rows); n != 1 {
