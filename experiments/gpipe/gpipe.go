@@ -4,7 +4,6 @@ package gpipe
 import (
 	"embed"
 
-	"gpipebench/experiments/gpipe/breakdown"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/sensitivity"
 	"gpipebench/experiments/gpipe/table1"
@@ -29,7 +28,7 @@ var Paper = lab.Paper{
 		amoebanet.Definition,
 		modelled.Definition,
 		figure3.Definition,
-		breakdown.Definition,
+		{ID: "breakdown", New: newBreakdown},
 		table3.Definition,
 		{ID: "consistency", TypedActivations: true},
 		{ID: "consistency-accuracy", Untimed: true, Command: "consistency"},

@@ -5,7 +5,6 @@ package mlperf
 import (
 	"embed"
 
-	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
 	_ "gpipebench/lab/trained"  // a kind
@@ -19,7 +18,7 @@ var Paper = lab.Paper{
 	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models",
 	Experiments: []lab.Definition{
 		{ID: "update-sharding", New: updateSharding.New, Untimed: true},
-		updatemeasured.Definition,
+		{ID: "update-measured", New: newUpdateMeasured, Command: "update-sharding"},
 		{ID: "gradient-summation", New: gradientSummation.New, Untimed: true},
 		{ID: "summation-measured", New: newSummationMeasured, Command: "gradient-summation"},
 		{ID: "lars-epochs", New: lab.New[epochs], Untimed: true},

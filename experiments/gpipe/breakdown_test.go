@@ -1,4 +1,4 @@
-package breakdown
+package gpipe
 
 import (
 	"encoding/xml"
@@ -18,17 +18,17 @@ import (
 	"gpipebench/lab/timed/timedtest"
 )
 
-// loaded is the experiment, its rounds, and an empty log, in the smoke profile.
-func loaded(t *testing.T) (*breakdown, *timed.Rounds, *records.Log) {
+// loadedBreakdown is the experiment, its rounds, and an empty log, in the smoke profile.
+func loadedBreakdown(t *testing.T) (*breakdown, *timed.Rounds, *records.Log) {
 	t.Helper()
-	b := labtest.Loaded[*breakdown](t, Definition.Load)
+	b := labtest.Loaded[*breakdown](t, Paper.Experiment("breakdown").Load)
 	r, log := timedtest.Start(t, b)
 	return b, r, log
 }
 
 // On even stages theory and measurement are one.
-func TestReportOnEvenStages(t *testing.T) {
-	b, rounds, log := loaded(t)
+func TestBreakdownReportOnEvenStages(t *testing.T) {
+	b, rounds, log := loadedBreakdown(t)
 	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := b.Report(log, log)
 	if err != nil {
@@ -40,23 +40,23 @@ func TestReportOnEvenStages(t *testing.T) {
 }
 
 // The mean of the stages' times over the largest.
-func TestBalance(t *testing.T) {
-	_, r, log := loaded(t)
+func TestBreakdownBalance(t *testing.T) {
+	_, r, log := loadedBreakdown(t)
 	timedtest.FillRounds(t, log, r, 0, func(_ *timed.Run, stage int) float64 { return float64(3 - 2*min(stage, 1)) })
 	runs, err := r.All(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := runs[runName(2)].Balance(); math.Abs(got-2./3) > 1e-6 {
+	if got := runs[breakdownRun(2)].Balance(); math.Abs(got-2./3) > 1e-6 {
 		t.Errorf("stages of 3 and 1: %v, want 2/3", got)
 	}
 }
 
 // The parts of every measured step add up to it, whatever the stages, and so do
 // the table's columns; the paper's do as well.
-func TestColumnsAddUp(t *testing.T) {
+func TestBreakdownColumnsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
-	b, rounds, log := loaded(t)
+	b, rounds, log := loadedBreakdown(t)
 	timedtest.FillRounds(t, log, rounds, 1<<18, func(*timed.Run, int) float64 { return 0.5 + rng.Float64() })
 	runs, err := rounds.All(log)
 	if err != nil {
@@ -113,16 +113,16 @@ func TestColumnsAddUp(t *testing.T) {
 }
 
 // The networks are smaller than those of the smoke profile.
-func TestMeasures(t *testing.T) {
+func TestBreakdownMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	b, rounds, log := loaded(t)
+	b, rounds, log := loadedBreakdown(t)
 	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return b.Report(log, nil) })
 }
 
-func TestSpecErrors(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestBreakdownSpecErrors(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("breakdown"), [][3]string{
 		{"m: 16", "m: 15", "not of one size"},
 		{"rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 	})
@@ -130,14 +130,14 @@ func TestSpecErrors(t *testing.T) {
 
 // Each table of an experiment says which seeds went into it, and that rounds are
 // too few if they are; with enough the breakdown's shares have intervals.
-func TestTablesSaySeedsAndNumbers(t *testing.T) {
+func TestBreakdownTablesSaySeedsAndNumbers(t *testing.T) {
 	for _, measured := range []int{2, 7} {
-		b, _, log := loaded(t)
-		profile := b.Spec.Profiles["smoke"]
-		profile.Rounds = measured
-		b.Spec.Profiles["smoke"] = profile
+		b, _, log := loadedBreakdown(t)
+		breakdownProfile := b.Spec.Profiles["smoke"]
+		breakdownProfile.Rounds = measured
+		b.Spec.Profiles["smoke"] = breakdownProfile
 		rng := rand.New(rand.NewPCG(7, uint64(measured)))
-		for i := range b.Spec.runs(profile) {
+		for i := range b.Spec.runs(breakdownProfile) {
 			r, _, err := b.Rounds("smoke")
 			if err != nil {
 				t.Fatal(err)

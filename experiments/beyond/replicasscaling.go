@@ -1,9 +1,7 @@
-// Package scaling times steps on several replicas, on emulated devices.
-package scaling
+package beyond
 
 import (
 	"bytes"
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,40 +16,35 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "replicas-scaling", Folder: folder, New: load, Command: "replicas"}
-
-// spec is spec.yaml.
-type spec struct {
-	timed.Spec[profile] `yaml:",inline"`
-	Checkpoint          string `yaml:"checkpoint" want:"checkpoint"`
-	M                   int    `yaml:"m" want:"1..1024"` // of each group
-	Replicas            []int  `yaml:"replicas" want:"1..64"`
-	PictureM            int    `yaml:"picture_m" want:"1..1024"`
+// scalingSpec is the spec of replicas-scaling.
+type scalingSpec struct {
+	timed.Spec[scalingProfile] `yaml:",inline"`
+	Checkpoint                 string `yaml:"checkpoint" want:"checkpoint"`
+	M                          int    `yaml:"m" want:"1..1024"` // of each group
+	Replicas                   []int  `yaml:"replicas" want:"1..64"`
+	PictureM                   int    `yaml:"picture_m" want:"1..1024"`
 }
 
-type profile struct {
+type scalingProfile struct {
 	timed.Profile `yaml:",inline"`
 	Model         train.Model `yaml:"model"`
 	Examples      int         `yaml:"examples"` // of a replica; strong: at the largest R
 	Steps         int         `yaml:"steps" want:"1..1000"`
 }
 
-// scaling times steps on replicas with as many examples each, and with one mini-batch
+// replicasScaling times steps on replicas with as many examples each, and with one mini-batch
 // for all.
-type scaling struct {
-	timed.Timed[spec, profile]
+type replicasScaling struct {
+	timed.Timed[scalingSpec, scalingProfile]
 }
 
-func load() (lab.Experiment, error) {
-	s := &scaling{}
+func newReplicasScaling() (lab.Experiment, error) {
+	s := &replicasScaling{}
 	s.Runs, s.Show = s.runs, s.show
 	return s, nil
 }
 
-func (s *scaling) Resolve() *lab.Problem {
+func (s *replicasScaling) Resolve() *lab.Problem {
 	if s.Spec.Replicas[0] != 1 {
 		return lab.At(errors.New("want 1 first: others are compared with it"), "replicas")
 	}
@@ -69,41 +62,41 @@ func (s *scaling) Resolve() *lab.Problem {
 	return s.CheckRuns()
 }
 
-const weak, strong = "weak", "strong"
+const weakScaling, strongScaling = "weak", "strong"
 
-// update names how weights are updated.
-func update(divided bool) string {
+// scalingUpdate names how weights are updated.
+func scalingUpdate(divided bool) string {
 	if divided {
 		return "divided"
 	}
 	return "whole"
 }
 
-func runName(kind string, r int, divided bool) string {
-	return fmt.Sprintf("%s/R=%d/update=%s", kind, r, update(divided))
+func scalingRun(kind string, r int, divided bool) string {
+	return fmt.Sprintf("%s/R=%d/update=%s", kind, r, scalingUpdate(divided))
 }
 
-const picture = "picture/R=2/K=2"
+const scalingPicture = "picture/R=2/K=2"
 
-// cell is a row of the table.
-type cell struct {
+// scalingCell is a row of the table.
+type scalingCell struct {
 	kind    string
 	r       int
 	divided bool
 }
 
-func (c cell) name() string { return runName(c.kind, c.r, c.divided) }
+func (c scalingCell) name() string { return scalingRun(c.kind, c.r, c.divided) }
 
 // base is the run that a cell is compared with: one replica.
-func (c cell) base() string { return runName(c.kind, 1, false) }
+func (c scalingCell) base() string { return scalingRun(c.kind, 1, false) }
 
 // cells are the table's, in its order. One replica has nothing to divide.
-func (s *spec) cells() (all []cell) {
-	for _, kind := range []string{weak, strong} {
+func (s *scalingSpec) cells() (all []scalingCell) {
+	for _, kind := range []string{weakScaling, strongScaling} {
 		for _, divided := range []bool{false, true} {
 			for _, r := range s.Replicas {
 				if r > 1 || !divided {
-					all = append(all, cell{kind, r, divided})
+					all = append(all, scalingCell{kind, r, divided})
 				}
 			}
 		}
@@ -112,20 +105,20 @@ func (s *spec) cells() (all []cell) {
 }
 
 // setup is that of a cell, which has a mini-batch of that many examples.
-func (s *scaling) setup(c cell, p profile) (of train.Setup, batch int) {
+func (s *replicasScaling) setup(c scalingCell, p scalingProfile) (of train.Setup, batch int) {
 	most := slices.Max(s.Spec.Replicas)
 	of = train.Setup{
 		Partitions: 1, MicroBatches: s.Spec.M, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
 		Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Spec.Checkpoint), Device: gpipe.Emulated, Threads: 1,
 	}
-	if c.kind == weak {
+	if c.kind == weakScaling {
 		return of, c.r * p.Examples
 	}
 	of.Groups = most
 	return of, most * p.Examples
 }
 
-func (s *scaling) runs(p profile) (runs []timed.Run) {
+func (s *replicasScaling) runs(p scalingProfile) (runs []timed.Run) {
 	add := func(name string, setup train.Setup, batch int) {
 		runs = append(runs, timed.Run{Name: name, Steps: p.Steps, Training: train.Training{Model: p.Model, Batch: batch, Setup: setup}})
 	}
@@ -133,13 +126,13 @@ func (s *scaling) runs(p profile) (runs []timed.Run) {
 		setup, batch := s.setup(c, p)
 		add(c.name(), setup, batch)
 	}
-	setup, _ := s.setup(cell{weak, 2, false}, p)
+	setup, _ := s.setup(scalingCell{weakScaling, 2, false}, p)
 	setup.Partitions, setup.MicroBatches = 2, s.Spec.PictureM
-	add(picture, setup, 2*s.Spec.PictureM*p.Examples)
+	add(scalingPicture, setup, 2*s.Spec.PictureM*p.Examples)
 	return runs
 }
 
-func (s *scaling) show(r *timed.Reporting[profile]) error {
+func (s *replicasScaling) show(r *timed.Reporting[scalingProfile]) error {
 	p := r.Profile
 	most := slices.Max(s.Spec.Replicas)
 	r.Table.Caption = []string{
@@ -168,48 +161,48 @@ func (s *scaling) show(r *timed.Reporting[profile]) error {
 			shares = append(shares, parts.Reduction/parts.Step)
 		}
 		row := []any{
-			c.kind, update(c.divided), c.r, batch, lab.Median(run.Rounds, lab.Seconds), lab.Fixed(float64(batch)/stats.Median(run.Rounds), 1),
-			efficiency(r.Runs, c), lab.Median(shares, func(x float64) lab.Value { return lab.Percent(x, 1) }),
+			c.kind, scalingUpdate(c.divided), c.r, batch, lab.Median(run.Rounds, lab.Seconds), lab.Fixed(float64(batch)/stats.Median(run.Rounds), 1),
+			scalingEfficiency(r.Runs, c), lab.Median(shares, func(x float64) lab.Value { return lab.Percent(x, 1) }),
 		}
 		if c.divided {
-			row = append(row, timed.Relative(r.Runs, runName(c.kind, c.r, false), c.name()))
+			row = append(row, timed.Relative(r.Runs, scalingRun(c.kind, c.r, false), c.name()))
 		} else {
 			row = append(row, lab.Absent, lab.Absent)
 		}
 		if r.Refs != nil {
-			row = append(row, efficiency(r.Refs, c)[0])
+			row = append(row, scalingEfficiency(r.Refs, c)[0])
 		}
 		r.Table.Add(row...)
-		partsRow(r.Parts, c, 1, run)
+		scalingParts(r.Parts, c, 1, run)
 	}
-	partsRow(r.Parts, cell{"picture", 2, false}, 2, r.Runs[picture])
+	scalingParts(r.Parts, scalingCell{"picture", 2, false}, 2, r.Runs[scalingPicture])
 	r.Panels = s.panels(r.Table)
 	return s.draw(r)
 }
 
-// efficiency is a cell's, with its interval.
-func efficiency(runs map[string]*timed.Measured, c cell) []lab.Value {
+// scalingEfficiency is a cell's, with its interval.
+func scalingEfficiency(runs map[string]*timed.Measured, c scalingCell) []lab.Value {
 	e := stats.RatioOf(runs[c.base()].Rounds, runs[c.name()].Rounds)
-	if c.kind == strong { // of the same mini-batch, not of R times as many examples
+	if c.kind == strongScaling { // of the same mini-batch, not of R times as many examples
 		e.Median, e.Lo, e.Hi = e.Median/float64(c.r), e.Lo/float64(c.r), e.Hi/float64(c.r)
 	}
 	return lab.Ratio(e, c.name() == c.base())
 }
 
-// partsRow adds where a run's time goes.
-func partsRow(t *lab.Table, c cell, k int, run *timed.Measured) {
+// scalingParts adds where a run's time goes.
+func scalingParts(t *lab.Table, c scalingCell, k int, run *timed.Measured) {
 	p := run.Parts
 	share := func(x float64) lab.Value { return lab.Share(x, p.Step) }
-	t.Add(c.kind, update(c.divided), c.r, k, lab.Seconds(p.Step), share(p.Computation), share(p.Recompute), share(p.Reduction),
+	t.Add(c.kind, scalingUpdate(c.divided), c.r, k, lab.Seconds(p.Step), share(p.Computation), share(p.Recompute), share(p.Reduction),
 		share(p.Update), share(p.Setup), share(p.Bubble), share(p.Imbalance), share(p.Barrier), lab.Bytes(slices.Max(run.Peak)))
 }
 
 // panels show efficiencies and shares of the all-reduce.
-func (s *scaling) panels(t *lab.Table) (all []plot.Axes) {
+func (s *replicasScaling) panels(t *lab.Table) (all []plot.Axes) {
 	for _, column := range []string{"measured efficiency", "measured all-reduce"} {
 		y := map[string]string{"measured efficiency": "efficiency", "measured all-reduce": "all-reduce, % of the step"}[column]
 		var of []plot.Axes
-		for _, kind := range []string{weak, strong} {
+		for _, kind := range []string{weakScaling, strongScaling} {
 			bars := &plot.BarPanel{Title: kind + " scaling", Y: y}
 			for _, r := range s.Spec.Replicas {
 				bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
@@ -235,8 +228,8 @@ func (s *scaling) panels(t *lab.Table) (all []plot.Axes) {
 }
 
 // draw draws the step of two replicas of two stages, and writes it as a trace.
-func (s *scaling) draw(r *timed.Reporting[profile]) error {
-	tl, err := r.Runs[picture].Times.Replay()
+func (s *replicasScaling) draw(r *timed.Reporting[scalingProfile]) error {
+	tl, err := r.Runs[scalingPicture].Times.Replay()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package scaling
+package beyond
 
 import (
 	"math"
@@ -15,8 +15,8 @@ import (
 func ideal(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) }
 
 // On ideal devices that add up in no time every efficiency is 1.
-func TestReport(t *testing.T) {
-	s := labtest.Loaded[*scaling](t, Definition.Load)
+func TestScalingReport(t *testing.T) {
+	s := labtest.Loaded[*replicasScaling](t, Paper.Experiment("replicas-scaling").Load)
 	r, log := timedtest.Start(t, s)
 	timedtest.FillRounds(t, log, r, 0, ideal)
 	report, err := s.Report(log, log)
@@ -57,8 +57,8 @@ func TestReport(t *testing.T) {
 }
 
 // What adding up takes is a part of the step, and lowers the efficiency of both kinds.
-func TestReportOfSums(t *testing.T) {
-	s := labtest.Loaded[*scaling](t, Definition.Load)
+func TestScalingReportOfSums(t *testing.T) {
+	s := labtest.Loaded[*replicasScaling](t, Paper.Experiment("replicas-scaling").Load)
 	r, log := timedtest.Start(t, s)
 	timedtest.FillRounds(t, log, r, 1<<20, ideal)
 	report, err := s.Report(log, nil)
@@ -68,10 +68,10 @@ func TestReportOfSums(t *testing.T) {
 	table, parts := report.Tables[0], report.Tables[1]
 	for _, row := range table.Rows {
 		of := func(name string) float64 { return row[table.Column(name)].Numbers[0] }
-		if several := of("R") > 1 || row[0].Text == strong; several != (of("measured all-reduce") > 0) {
+		if several := of("R") > 1 || row[0].Text == strongScaling; several != (of("measured all-reduce") > 0) {
 			t.Errorf("%v: all-reduce %v%%", row[:3], of("measured all-reduce"))
 		}
-		if row[0].Text == weak && (of("R") > 1) != (of("measured efficiency") < 0.999) {
+		if row[0].Text == weakScaling && (of("R") > 1) != (of("measured efficiency") < 0.999) {
 			t.Errorf("%v: efficiency %v", row[:3], of("measured efficiency"))
 		}
 	}
@@ -87,17 +87,17 @@ func TestReportOfSums(t *testing.T) {
 }
 
 // Measuring leaves what a report needs.
-func TestMeasures(t *testing.T) {
+func TestScalingMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	s := labtest.Loaded[*scaling](t, Definition.Load)
+	s := labtest.Loaded[*replicasScaling](t, Paper.Experiment("replicas-scaling").Load)
 	r, log := timedtest.Start(t, s)
 	timedtest.CheckMeasures(t, r, log, func() (*lab.Report, error) { return s.Report(log, nil) })
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestScalingSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("replicas-scaling"), [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},
 		{"m: 2\n", "m: 3\n", "3 micro-batches of 4 examples are not of one size"},

@@ -1,4 +1,4 @@
-package measured
+package mlperf
 
 import (
 	"math"
@@ -16,8 +16,8 @@ func weak(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) }
 
 // Shares, what is expected of them, and memory are the arithmetic of given tasks: F and B
 // take 3 units and an update the same time in every run.
-func TestReport(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
+func TestUpdateMeasuredReport(t *testing.T) {
+	x := labtest.Loaded[*updateMeasured](t, Paper.Experiment("update-measured").Load)
 	r, log := timedtest.Start(t, x)
 	const ends = 1 << 20
 	timedtest.FillRounds(t, log, r, ends, weak)
@@ -70,32 +70,32 @@ func TestReport(t *testing.T) {
 }
 
 // The networks that a claim may rest on have the proportions of the paper's.
-func TestProportions(t *testing.T) {
-	x := labtest.Loaded[*measured](t, Definition.Load)
-	for _, profile := range []string{"quick", "full"} {
+func TestUpdateMeasuredProportions(t *testing.T) {
+	x := labtest.Loaded[*updateMeasured](t, Paper.Experiment("update-measured").Load)
+	for _, updateMeasuredProfile := range []string{"quick", "full"} {
 		for i, n := range x.Spec.Networks {
-			of := x.Spec.Profiles[profile].Networks[i]
-			ours, err := proportion(of.Model, of.Examples)
+			of := x.Spec.Profiles[updateMeasuredProfile].Networks[i]
+			ours, err := updateProportion(of.Model, of.Examples)
 			if err != nil {
 				t.Fatal(err)
 			}
-			paper, err := proportion(n.Of, n.Examples)
+			paper, err := updateProportion(n.Of, n.Examples)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r := ours / paper; math.Abs(r-1) > 0.1 {
-				t.Errorf("%s, %s: %.3g parameters for a million operations, the paper's %.3g: a ratio of %.3f", profile, n.ID, ours, paper, r)
+				t.Errorf("%s, %s: %.3g parameters for a million operations, the paper's %.3g: a ratio of %.3f", updateMeasuredProfile, n.ID, ours, paper, r)
 			}
 		}
 	}
 }
 
 // Measuring leaves what a report needs, and devices use the memory that is planned.
-func TestMeasures(t *testing.T) {
+func TestUpdateMeasuredMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	x := labtest.Loaded[*measured](t, Definition.Load)
+	x := labtest.Loaded[*updateMeasured](t, Paper.Experiment("update-measured").Load)
 	r, log := timedtest.Start(t, x)
 	if err := timed.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -111,8 +111,8 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestUpdateMeasuredSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("update-measured"), [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 8, 4]", "ascending"},
 		{"      - {model: {name: resnet50, width: 4, image: 32, classes: 125}, examples: 4}\n", "", "1 networks: want one for each of the 2"},

@@ -1,9 +1,6 @@
-// Package measured times the share of the weight update in steps on emulated replicas, with
-// and without dividing it over them.
-package measured
+package mlperf
 
 import (
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,20 +16,15 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "update-measured", Folder: folder, New: load, Command: "update-sharding"}
-
-// spec is spec.yaml.
-type spec struct {
-	timed.Spec[profile] `yaml:",inline"`
-	Replicas            []int     `yaml:"replicas" want:"1..64"`
-	Networks            []network `yaml:"networks"`
+// updateMeasuredSpec is the spec of update-measured.
+type updateMeasuredSpec struct {
+	timed.Spec[updateMeasuredProfile] `yaml:",inline"`
+	Replicas                          []int                   `yaml:"replicas" want:"1..64"`
+	Networks                          []updateMeasuredNetwork `yaml:"networks"`
 }
 
-// network is one of the paper's, on one core of many.
-type network struct {
+// updateMeasuredNetwork is one of the paper's, on one core of many.
+type updateMeasuredNetwork struct {
 	ID        string       `yaml:"id" want:"id,key"`
 	Name      string       `yaml:"name" want:"name"`
 	Optimizer string       `yaml:"optimizer" want:"optimizer"`
@@ -41,29 +33,29 @@ type network struct {
 	Paper     lab.Verbatim `yaml:"paper"` // percent of a step
 }
 
-type profile struct {
+type updateMeasuredProfile struct {
 	timed.Profile `yaml:",inline"`
-	Networks      []small `yaml:"networks"` // one for each of the spec's
-	Steps         int     `yaml:"steps" want:"1..1000"`
+	Networks      []smallNetwork `yaml:"networks"` // one for each of the spec's
+	Steps         int            `yaml:"steps" want:"1..1000"`
 }
 
-// small is a network of the same proportion.
-type small struct {
+// smallNetwork is a network of the same proportion.
+type smallNetwork struct {
 	Model    train.Model `yaml:"model"`
 	Examples int         `yaml:"examples" want:"1..65536"` // of a replica
 }
 
-type measured struct {
-	timed.Timed[spec, profile]
+type updateMeasured struct {
+	timed.Timed[updateMeasuredSpec, updateMeasuredProfile]
 }
 
-func load() (lab.Experiment, error) {
-	x := &measured{}
+func newUpdateMeasured() (lab.Experiment, error) {
+	x := &updateMeasured{}
 	x.Runs, x.Show = x.runs, x.show
 	return x, nil
 }
 
-func (x *measured) Resolve() *lab.Problem {
+func (x *updateMeasured) Resolve() *lab.Problem {
 	if r := x.Spec.Replicas; r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
 		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
 	}
@@ -75,19 +67,19 @@ func (x *measured) Resolve() *lab.Problem {
 	return x.CheckRuns()
 }
 
-// cell is a row of the table: a network on so many replicas.
-type cell struct {
+// updateCell is a row of the table: a network on so many replicas.
+type updateCell struct {
 	network int
 	r       int
 	divided bool
 }
 
-func (x *measured) name(c cell) string {
-	return fmt.Sprintf("%s/R=%d/update=%s", x.Spec.Networks[c.network].ID, c.r, update(c.divided))
+func (x *updateMeasured) name(c updateCell) string {
+	return fmt.Sprintf("%s/R=%d/update=%s", x.Spec.Networks[c.network].ID, c.r, updateHow(c.divided))
 }
 
-// update names how weights are updated.
-func update(divided bool) string {
+// updateHow names how weights are updated.
+func updateHow(divided bool) string {
 	if divided {
 		return "divided"
 	}
@@ -95,19 +87,19 @@ func update(divided bool) string {
 }
 
 // cells are the table's, in its order. One replica has nothing to divide.
-func (s *spec) cells() (all []cell) {
+func (s *updateMeasuredSpec) cells() (all []updateCell) {
 	for i := range s.Networks {
 		for _, r := range s.Replicas {
-			all = append(all, cell{i, r, false})
+			all = append(all, updateCell{i, r, false})
 			if r > 1 {
-				all = append(all, cell{i, r, true})
+				all = append(all, updateCell{i, r, true})
 			}
 		}
 	}
 	return all
 }
 
-func (x *measured) runs(p profile) (runs []timed.Run) {
+func (x *updateMeasured) runs(p updateMeasuredProfile) (runs []timed.Run) {
 	for _, c := range x.Spec.cells() {
 		if c.network >= len(p.Networks) {
 			continue // Resolve refuses it
@@ -124,9 +116,9 @@ func (x *measured) runs(p profile) (runs []timed.Run) {
 	return runs
 }
 
-// proportion is a network's parameters for each million operations of a core's step, of
+// updateProportion is a network's parameters for each million operations of a core's step, of
 // which a backward pass has twice those of a forward pass.
-func proportion(m train.Model, examples int) (float64, error) {
+func updateProportion(m train.Model, examples int) (float64, error) {
 	layers, err := m.Build()
 	if err != nil {
 		return 0, err
@@ -151,14 +143,14 @@ func proportion(m train.Model, examples int) (float64, error) {
 	return 1e6 * float64(d.Params) / (3 * forward * float64(examples)), nil
 }
 
-// memory is what replicas have together or at most, of a plan.
-type memory struct {
+// replicaMemory is what replicas have together or at most, of a plan.
+type replicaMemory struct {
 	state int64 // the optimiser's, of all replicas
 	most  int64 // the same, of the replica with most
 	peak  int64 // of the replica with most
 }
 
-func planned(t train.Training) (m memory, err error) {
+func plannedMemory(t train.Training) (m replicaMemory, err error) {
 	plans, err := t.Plans()
 	for _, p := range plans {
 		m.state += p.Bytes[gpipe.OptimizerState]
@@ -167,7 +159,7 @@ func planned(t train.Training) (m memory, err error) {
 	return m, err
 }
 
-func (x *measured) show(r *timed.Reporting[profile]) error {
+func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 	p := r.Profile
 	r.Table.Caption = []string{
 		"Measured with one thread a device, K = 1, nothing recomputed, no links; each replica has one micro-batch of its own examples, and one group. Update: the share of the step in which a replica updates weights, all of them or, divided, its part. Sums: that of adding up groups' gradients and, divided, of handing on new weights.",
@@ -189,20 +181,20 @@ func (x *measured) show(r *timed.Reporting[profile]) error {
 		if err != nil {
 			return err
 		}
-		ours, err := proportion(of.Model, of.Examples)
+		ours, err := updateProportion(of.Model, of.Examples)
 		if err != nil {
 			return err
 		}
-		paper, err := proportion(n.Of, n.Examples)
+		paper, err := updateProportion(n.Of, n.Examples)
 		if err != nil {
 			return err
 		}
 		r.Parts.Add(n.Name, fmt.Sprint(of.Model), n.Optimizer, nn.CountParams(layers), of.Examples, lab.Fixed(ours, 1), lab.Fixed(paper, 1), lab.Fixed(ours/paper, 3))
 	}
 	for _, run := range r.Rounds.Runs {
-		i := slices.IndexFunc(x.Spec.cells(), func(c cell) bool { return x.name(c) == run.Name })
+		i := slices.IndexFunc(x.Spec.cells(), func(c updateCell) bool { return x.name(c) == run.Name })
 		c := x.Spec.cells()[i]
-		m, err := planned(run.Training)
+		m, err := plannedMemory(run.Training)
 		if err != nil {
 			return err
 		}
@@ -219,11 +211,11 @@ func (x *measured) show(r *timed.Reporting[profile]) error {
 		}
 		percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
 		row := []any{
-			n.Name, update(c.divided), c.r, run.Training.Batch, lab.Median(of.Rounds, lab.Seconds),
+			n.Name, updateHow(c.divided), c.r, run.Training.Batch, lab.Median(of.Rounds, lab.Seconds),
 			lab.Median(share(func(p timeline.Parts) float64 { return p.Update }), percent),
 		}
 		if c.divided {
-			one, whole := r.Runs[x.name(cell{c.network, 1, false})], r.Runs[x.name(cell{c.network, c.r, false})]
+			one, whole := r.Runs[x.name(updateCell{c.network, 1, false})], r.Runs[x.name(updateCell{c.network, c.r, false})]
 			least := one.Parts.Update / float64(c.r)
 			row = append(row, percent(least/(whole.Parts.Step-whole.Parts.Update+least)))
 		} else {
@@ -231,7 +223,7 @@ func (x *measured) show(r *timed.Reporting[profile]) error {
 		}
 		row = append(row, lab.Percent(stats.Median(share(func(p timeline.Parts) float64 { return p.Reduction })), 1))
 		if c.divided {
-			row = append(row, lab.Ratio(stats.RatioOf(r.Runs[x.name(cell{c.network, c.r, false})].Rounds, of.Rounds), false))
+			row = append(row, lab.Ratio(stats.RatioOf(r.Runs[x.name(updateCell{c.network, c.r, false})].Rounds, of.Rounds), false))
 		} else {
 			row = append(row, lab.Absent, lab.Absent)
 		}
@@ -250,7 +242,7 @@ func (x *measured) show(r *timed.Reporting[profile]) error {
 }
 
 // panels draw the update's share by replicas, of each network.
-func (x *measured) panels(t *lab.Table) (all []plot.Axes) {
+func (x *updateMeasured) panels(t *lab.Table) (all []plot.Axes) {
 	for _, n := range x.Spec.Networks {
 		bars := &plot.BarPanel{Title: n.Name, Y: "update, % of the step"}
 		for _, r := range x.Spec.Replicas {
