@@ -7,8 +7,6 @@ import (
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/sensitivity"
 	"gpipebench/experiments/gpipe/table1"
-	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/gpipe/table2/amoebanet"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/lab"
@@ -24,8 +22,8 @@ var Paper = lab.Paper{
 	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper",
 	Experiments: []lab.Definition{
 		table1.Definition,
-		table2.Definition,
-		amoebanet.Definition,
+		{ID: "table2", New: newTable2},
+		{ID: "table2-amoebanet", New: newTable2Amoebanet, Command: "table2"},
 		modelled.Definition,
 		figure3.Definition,
 		{ID: "breakdown", New: newBreakdown},

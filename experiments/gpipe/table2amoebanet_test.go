@@ -1,4 +1,4 @@
-package amoebanet
+package gpipe
 
 import (
 	"fmt"
@@ -13,19 +13,19 @@ import (
 	"gpipebench/train"
 )
 
-// loaded is the experiment, its rounds, and a log of what is modelled, all in the
+// loadedAmoebanet is the experiment, its rounds, and a log of what is modelled, all in the
 // smoke profile.
-func loaded(t *testing.T) (*amoebanet, *timed.Rounds, *records.Log) {
+func loadedAmoebanet(t *testing.T) (*table2Amoebanet, *timed.Rounds, *records.Log) {
 	t.Helper()
-	a := labtest.Loaded[*amoebanet](t, Definition.Load)
+	a := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
 	r, log := timedtest.Start(t, a)
 	modelledtest.FillBeside(t, log, a.Modelled)
 	return a, r, log
 }
 
 // On even stages theory and measurement are one.
-func TestReportOnEvenStages(t *testing.T) {
-	a, rounds, log := loaded(t)
+func TestAmoebanetReportOnEvenStages(t *testing.T) {
+	a, rounds, log := loadedAmoebanet(t)
 	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := a.Report(log, log)
 	if err != nil {
@@ -37,15 +37,15 @@ func TestReportOnEvenStages(t *testing.T) {
 
 // The theory of Table 2's AmoebaNet at the paper's scale is what its
 // multiply-adds alone give: far above what the paper measured.
-func TestTheory(t *testing.T) {
-	e := labtest.Loaded[*amoebanet](t, Definition.Load)
+func TestAmoebanetTheory(t *testing.T) {
+	e := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
 	costs, err := train.FlopsOf(e.Spec.PaperModel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := setup(train.FLOPs, e.Spec.Base)
+	base := amoebanetSetup(train.FLOPs, e.Spec.Base)
 	for k, want := range map[int]string{2: "1.65", 4: "3.11", 8: "5.34"} {
-		got, err := timed.Against(func(s train.Setup) (float64, error) { return timed.CutStep(s, costs) }, base, setup(train.FLOPs, lab.Cell{K: k, M: 32}))
+		got, err := timed.Against(func(s train.Setup) (float64, error) { return timed.CutStep(s, costs) }, base, amoebanetSetup(train.FLOPs, lab.Cell{K: k, M: 32}))
 		if err != nil || fmt.Sprintf("%.2f", got) != want {
 			t.Errorf("K = %d, M = 32: %.3f, %v; want %s", k, got, err, want)
 		}
@@ -53,16 +53,16 @@ func TestTheory(t *testing.T) {
 }
 
 // The networks are smaller than those of the smoke profile.
-func TestMeasures(t *testing.T) {
+func TestAmoebanetMeasures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	a, rounds, log := loaded(t)
+	a, rounds, log := loadedAmoebanet(t)
 	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return a.Report(log, nil) })
 }
 
-func TestSpecErrors(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestAmoebanetSpecErrors(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("table2-amoebanet"), [][3]string{
 		{"steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
 		{"costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
 		{"  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
@@ -72,8 +72,8 @@ func TestSpecErrors(t *testing.T) {
 	})
 }
 
-func TestKey(t *testing.T) {
-	a := labtest.Loaded[*amoebanet](t, Definition.Load)
+func TestAmoebanetKey(t *testing.T) {
+	a := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
 	labtest.CheckKey(t, func(file string) lab.Experiment {
 		a.Modelled.Networks[0].Accelerator = file
 		return a

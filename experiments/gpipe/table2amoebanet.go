@@ -1,8 +1,6 @@
-// Package amoebanet measures AmoebaNet-D's throughput by K and M (Table 2).
-package amoebanet
+package gpipe
 
 import (
-	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,46 +14,41 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "table2-amoebanet", Folder: folder, New: load, Command: "table2"}
-
-// spec is spec.yaml.
-type spec struct {
-	timed.Spec[profile] `yaml:",inline"`
-	Torchgpipe          string `yaml:"torchgpipe"` // source of its values
-	lab.Grid            `yaml:",inline"`
-	Costs               []string       `yaml:"costs" want:"cost"`
-	Paper               lab.PaperCells `yaml:"paper"`
-	PaperModel          train.Model    `yaml:"paper_model"`
+// amoebanetSpec is the spec of table2-amoebanet.
+type amoebanetSpec struct {
+	timed.Spec[amoebanetProfile] `yaml:",inline"`
+	Torchgpipe                   string `yaml:"torchgpipe"` // source of its values
+	lab.Grid                     `yaml:",inline"`
+	Costs                        []string       `yaml:"costs" want:"cost"`
+	Paper                        lab.PaperCells `yaml:"paper"`
+	PaperModel                   train.Model    `yaml:"paper_model"`
 }
 
-type profile struct {
+type amoebanetProfile struct {
 	timed.Profile `yaml:",inline"`
 	Model         train.Model `yaml:"model"`
 	Batch         int         `yaml:"batch"`
 	Steps         map[int]int `yaml:"steps" want:"1..1000"` // in a round, by M
 }
 
-// amoebanet is Table 2's other half: a grid of K and M on emulated devices, cut in
+// table2Amoebanet is Table 2's other half: a grid of K and M on emulated devices, cut in
 // several ways.
-type amoebanet struct {
-	timed.Timed[spec, profile]
+type table2Amoebanet struct {
+	timed.Timed[amoebanetSpec, amoebanetProfile]
 	Modelled modelled.Beside
 
 	costs []train.Cost
 }
 
-func load() (lab.Experiment, error) {
+func newTable2Amoebanet() (lab.Experiment, error) {
 	beside, err := modelled.Network("amoebanet")
-	a := &amoebanet{Modelled: beside}
+	a := &table2Amoebanet{Modelled: beside}
 	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
 	a.Beside, a.Others = beside.Jobs, beside.Decides
 	return a, err
 }
 
-func (a *amoebanet) Resolve() *lab.Problem {
+func (a *table2Amoebanet) Resolve() *lab.Problem {
 	a.costs = nil
 	for _, name := range a.Spec.Costs {
 		a.costs = append(a.costs, lab.Named(train.ParseCost, name))
@@ -66,29 +59,29 @@ func (a *amoebanet) Resolve() *lab.Problem {
 	return a.Spec.CheckPaper(a.Spec.Paper)
 }
 
-func (s *spec) also() []lab.PlannedRun {
+func (s *amoebanetSpec) also() []lab.PlannedRun {
 	return []lab.PlannedRun{{Path: []string{"paper_model"}, Run: lab.ModelledRun{Model: s.PaperModel, Most: slices.Max(s.K)}}}
 }
 
-func runName(cost train.Cost, c lab.Cell) string {
+func amoebanetRun(cost train.Cost, c lab.Cell) string {
 	return fmt.Sprintf("cut=%v/K=%d/M=%d", cost, c.K, c.M)
 }
 
-func setup(cost train.Cost, c lab.Cell) train.Setup {
+func amoebanetSetup(cost train.Cost, c lab.Cell) train.Setup {
 	return train.Setup{Partitions: c.K, MicroBatches: c.M, Cost: cost, Device: gpipe.Emulated, Threads: 1}
 }
 
 // runs are every cell with every cut.
-func (a *amoebanet) runs(p profile) (runs []timed.Run) {
+func (a *table2Amoebanet) runs(p amoebanetProfile) (runs []timed.Run) {
 	for _, c := range a.Spec.Cells() {
 		for _, cost := range a.costs {
-			runs = append(runs, timed.Run{Name: runName(cost, c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: setup(cost, c)}})
+			runs = append(runs, timed.Run{Name: amoebanetRun(cost, c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: amoebanetSetup(cost, c)}})
 		}
 	}
 	return runs
 }
 
-func (a *amoebanet) show(r *timed.Reporting[profile]) error {
+func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 	costs, err := train.FlopsOf(r.Profile.Model)
 	if err != nil {
 		return err
@@ -102,7 +95,7 @@ func (a *amoebanet) show(r *timed.Reporting[profile]) error {
 		return err
 	}
 	base, table := a.Spec.Base, r.Table
-	standard := setup(train.FLOPs, base)
+	standard := amoebanetSetup(train.FLOPs, base)
 	table.Caption = []string{
 		fmt.Sprintf("The paper's 18 normal cells at reduced scale: %v, mini-batch %d throughout (the paper adjusted it to fit memory, torchgpipe for every cell).", r.Profile.Model, r.Profile.Batch),
 		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v, free links, one thread a device, %s. Every cell is cut twice: to balance FLOPs, and to balance what each layer takes by itself on this machine, measured beforehand. Each cut is relative to its own K = %d, M = %d.",
@@ -127,15 +120,15 @@ func (a *amoebanet) show(r *timed.Reporting[profile]) error {
 	r.Parts = timed.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.Spec.Cells() {
 		paper := a.Spec.Paper.Of(c)
-		theory, err := timed.Theory(standard, setup(train.FLOPs, c), costs, paperCosts)
+		theory, err := timed.Theory(standard, amoebanetSetup(train.FLOPs, c), costs, paperCosts)
 		if err != nil {
 			return err
 		}
 		var measured, referred []lab.Value
 		for _, cost := range a.costs {
-			one, run := runName(cost, base), runName(cost, c)
+			one, run := amoebanetRun(cost, base), amoebanetRun(cost, c)
 			measured = append(measured, r.Measured(one, run, paper.Value.Value)...)
-			measured = append(measured, timed.Relative(r.Runs, runName(cost, lab.Cell{K: base.K, M: c.M}), run)...)
+			measured = append(measured, timed.Relative(r.Runs, amoebanetRun(cost, lab.Cell{K: base.K, M: c.M}), run)...)
 			referred = append(referred, r.Referred(one, run)...)
 			r.Parts.Add(cost, r.Runs[run].Cells())
 		}
@@ -148,13 +141,13 @@ func (a *amoebanet) show(r *timed.Reporting[profile]) error {
 
 // imbalanceNote says what the cuts come to where there are the most
 // micro-batches, and so the least bubble.
-func (a *amoebanet) imbalanceNote(runs map[string]*timed.Measured) string {
+func (a *table2Amoebanet) imbalanceNote(runs map[string]*timed.Measured) string {
 	m := a.Spec.M[len(a.Spec.M)-1]
 	var each []string
 	for _, cost := range a.costs {
 		var balances, losses []string
 		for _, k := range a.Spec.K {
-			run := runs[runName(cost, lab.Cell{K: k, M: m})]
+			run := runs[amoebanetRun(cost, lab.Cell{K: k, M: m})]
 			balances = append(balances, fmt.Sprintf("%.2f", run.Balance()))
 			losses = append(losses, units.FormatShare(run.Parts.Imbalance, run.Parts.Step))
 		}

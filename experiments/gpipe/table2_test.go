@@ -1,4 +1,4 @@
-package table2
+package gpipe
 
 import (
 	"context"
@@ -30,8 +30,8 @@ func evenLog(t *testing.T, e *table2) *records.Log {
 	return log
 }
 
-func TestTable2Report(t *testing.T) {
-	e := labtest.Loaded[*table2](t, Definition.Load)
+func TestTable2Table2Report(t *testing.T) {
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	log := evenLog(t, e)
 	r, err := e.Report(log, log)
 	if err != nil {
@@ -74,8 +74,8 @@ func TestTable2Report(t *testing.T) {
 
 // The figures that the paper's sources leave to derive, and its M = 4 row that
 // no fixed mini-batch can reach.
-func TestTable2Theory(t *testing.T) {
-	e := labtest.Loaded[*table2](t, Definition.Load)
+func TestTable2Table2Theory(t *testing.T) {
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	spread, err := e.spreadTable()
 	if err != nil {
 		t.Fatal(err)
@@ -97,11 +97,11 @@ func TestTable2Theory(t *testing.T) {
 }
 
 // Measuring a whole grid leaves what a report needs.
-func TestTable2Measures(t *testing.T) {
+func TestTable2Table2Measures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	e := labtest.Loaded[*table2](t, Definition.Load)
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestTable2Measures(t *testing.T) {
 	}
 }
 
-func TestKey(t *testing.T) {
-	e := labtest.Loaded[*table2](t, Definition.Load)
+func TestTable2Key(t *testing.T) {
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	labtest.CheckKey(t, func(file string) lab.Experiment {
 		e.Modelled.Networks[0].Accelerator = file
 		return e
@@ -128,13 +128,13 @@ func TestKey(t *testing.T) {
 }
 
 // A spec may have cells that the modelled table lacks: they are measured, and absent beside.
-func TestCellsThatAreNotModelled(t *testing.T) {
+func TestTable2CellsThatAreNotModelled(t *testing.T) {
 	text := strings.NewReplacer(
 		"k: [2, 4, 8]", "k: [2, 4, 8, 16]", "m: [1, 4, 32]", "m: [1, 4, 32, 8]",
 		"paper:\n", "paper:\n  - {k: 16, m: 1, value: 2}\n  - {k: 16, m: 4, value: 2}\n  - {k: 16, m: 32, value: 2}\n  - {k: 16, m: 8, value: 2}\n  - {k: 2, m: 8, value: 2}\n  - {k: 4, m: 8, value: 2}\n  - {k: 8, m: 8, value: 2}\n",
 		"{1: 1, 4: 1, 32: 1}", "{1: 1, 4: 1, 32: 1, 8: 1}",
-	).Replace(Definition.Spec())
-	loaded, err := Definition.Load(lab.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: []byte(text)})
+	).Replace(Paper.Experiment("table2").Spec())
+	loaded, err := Paper.Experiment("table2").Load(lab.SpecFile{Name: "x.yaml", Experiment: Paper.Experiment("table2").ID, Text: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
