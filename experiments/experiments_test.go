@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/gpipe/table2"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/internal/printable"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -48,8 +48,8 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		{"seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
 		{"seed: 1", "seed: [1", "", "did not find"},
 	} {
-		text := labtest.Edited(t, table2.Definition, c.old, c.replacement)
-		err := labtest.Refused(t, table2.Definition, c.old, c.replacement)
+		text := labtest.Edited(t, gpipe.Paper.Experiment("table2"), c.old, c.replacement)
+		err := labtest.Refused(t, gpipe.Paper.Experiment("table2"), c.old, c.replacement)
 		if err == nil {
 			t.Errorf("%s: no error", c.replacement)
 			continue

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/gpipe/table2"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/lab"
 )
 
 // A key depends on what a spec says for its profile, and on nothing else that it has.
 func TestKeysSeeWhatDecides(t *testing.T) {
-	text := table2.Definition.Spec()
+	text := gpipe.Paper.Experiment("table2").Spec()
 	key := func(text, profile string) string {
 		e, err := Load("table2", lab.SpecFile{Name: "changed.yaml", Experiment: "table2", Text: []byte(text)})
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 // inProcesses measures what the log lacks, each round in a process of its own.
 func (r Reproducing) inProcesses(ctx context.Context, e timed.Experiment, spec []lab.SpecFile, log *records.Log, p progress.Progress) error {
 	rounds, err := e.Repeated(log.Key.Profile)
-	if err != nil {
+	if err != nil || rounds == nil {
 		return err
 	}
 	return timed.EachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
@@ -115,6 +115,9 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	rounds, err := t.Repeated(request.Key.Profile)
 	if err != nil {
 		return err
+	}
+	if rounds == nil {
+		return failure.Usagef("%s starts processes of its own", e.ID())
 	}
 	if n := len(rounds.Samples()); request.Round < 0 || request.Round >= n {
 		return failure.Usagef("round %d: want 0 to %d", request.Round, n-1)

@@ -7,8 +7,6 @@ import (
 	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/table1"
-	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/gpipe/table2/amoebanet"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
@@ -21,9 +19,9 @@ func TestSpecsThatCannotRun(t *testing.T) {
 		of                     lab.Definition
 		old, replacement, want string
 	}{
-		{table2.Definition, "m: [1, 4, 32]", "m: [1, 4]", "host_m: want one of m, and 2 among k"},
-		{table2.Definition, "k: [2, 4, 8]", "k: [4, 8]", "host_m: want one of m, and 2 among k"},
-		{amoebanet.Definition, "k: [2, 4, 8]", "k: [4, 8]", "base: want the cell of k and m"},
+		{gpipe.Paper.Experiment("table2"), "m: [1, 4, 32]", "m: [1, 4]", "host_m: want one of m, and 2 among k"},
+		{gpipe.Paper.Experiment("table2"), "k: [2, 4, 8]", "k: [4, 8]", "host_m: want one of m, and 2 among k"},
+		{gpipe.Paper.Experiment("table2-amoebanet"), "k: [2, 4, 8]", "k: [4, 8]", "base: want the cell of k and m"},
 		{modelled.Definition, "id: amoebanet\n", "id: ../../../../evil/x\n", `networks.0.id: "../../../../evil/x": want lower-case`},
 		{gpipe.Paper.Experiment("delayed-reduction"), "image: 17, classes: 5", "image: 17, classes: 0", "profiles.smoke.training.model: amoebanet: classes is 0"},
 		{figure3.Definition, "{name: Pipeline-8, k: 8, paper: 3.442}", "{name: Pipeline-8, k: 800, paper: 3.442}", "800 partitions of"},

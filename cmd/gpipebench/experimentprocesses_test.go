@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	divided "gpipebench/experiments/beyond/processes"
-	accumulated "gpipebench/experiments/densify/measured"
+	"gpipebench/experiments/beyond"
 	"gpipebench/lab/records"
+	"gpipebench/train"
 )
 
 // The experiments on processes start some, and their records say which ran where.
@@ -38,7 +38,9 @@ func TestProcessesExperiment(t *testing.T) {
 	}
 	several := 0
 	for _, name := range log.Names {
-		var r divided.Record
+		var r struct {
+			Processes []train.Process `json:"processes,omitempty"`
+		}
 		if err := log.Get(name, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +70,7 @@ func TestProcessesExperimentFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := filepath.Join(t.TempDir(), "longer.yaml")
-	if err := os.WriteFile(spec, []byte(strings.Replace(divided.Definition.Spec(), "steps: 2\n", "steps: 60\n", 1)), 0o600); err != nil {
+	if err := os.WriteFile(spec, []byte(strings.Replace(beyond.Paper.Experiment("processes").Spec(), "steps: 2\n", "steps: 60\n", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -149,7 +151,14 @@ func TestAccumulationMeasured(t *testing.T) {
 	}
 	sums := map[int]string{}
 	for _, name := range log.Names {
-		var r accumulated.Record
+		var r struct {
+			Ranks []struct {
+				Rank     int    `json:"rank"`
+				Program  int64  `json:"program_bytes"`
+				Resident int64  `json:"resident_bytes"`
+				SHA256   string `json:"sha256"`
+			} `json:"ranks"`
+		}
 		if err := log.Get(name, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -177,10 +186,11 @@ func TestAccumulationMeasured(t *testing.T) {
 	}
 }
 
-// A rank refuses what it cannot accumulate with one line.
-func TestAccumulateRefuses(t *testing.T) {
+// A rank refuses what it cannot exchange with one line.
+func TestExchangeRefuses(t *testing.T) {
 	for args, says := range map[string]string{
-		"accumulate --way sum": "want gather or reduce", "accumulate --vocab 0": "want a whole number from 1", "accumulate --source -1": "from 0 to 1048576",
+		"exchange": "want accumulate or sum", "exchange --of sum --job {": "unexpected EOF", `exchange --of sum --job {"Sise":1}`: "unknown field",
+		`exchange --of accumulate --job {"Way":1}`: "want 1 or more of each",
 	} {
 		if status, _, said := execute(t, strings.Fields(args)...); status != 2 || strings.Count(said, "\n") != 1 || !strings.Contains(said, says) {
 			t.Errorf("%s: status %d, %s", args, status, said)

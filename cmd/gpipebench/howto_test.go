@@ -57,7 +57,7 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 	files["experiments/gpipe/schedules/about.md"] = files["experiments/gpipe/accelerators/about.md"] // "as above"
 	for _, name := range []string{
 		"models/cnn/cnn.go", "experiments/gpipe/accelerators/spec.yaml", "experiments/gpipe/accelerators/about.md", "experiments/gpipe/accelerators.go",
-		"experiments/gpipe/schedules/spec.yaml", "experiments/gpipe/schedules/about.md", "experiments/gpipe/schedules/schedules.go",
+		"experiments/gpipe/schedules/spec.yaml", "experiments/gpipe/schedules/about.md", "experiments/gpipe/schedules.go",
 	} {
 		if files[name] == "" {
 			t.Fatalf("docs/howto.md does not have the file %s", name)
@@ -81,8 +81,7 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 		t.Fatal("docs/howto.md has no row for the model")
 	}
 	insert("train/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
-	insert("experiments/gpipe/gpipe.go", "\t\tvalidation.Definition,\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\tschedules.Definition,\n",
-		"\t\"gpipebench/experiments/gpipe/schedules\"\n")
+	insert("experiments/gpipe/gpipe.go", "\t\t{ID: \"validation\", New: newValidation},\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\t{ID: \"schedules\", New: newSchedules},\n", "")
 
 	raw, err := json.Marshal(overlay)
 	if err != nil {

@@ -16,15 +16,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench"
-	"gpipebench/experiments/densify/exchange"
 	"gpipebench/experiments/launch"
-	"gpipebench/experiments/mlperf/summation/sums"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/units"
+	"gpipebench/lab/exchange"
 	"gpipebench/lab/timed"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -37,7 +36,7 @@ import (
 var togetherCommands = []string{"train", "bench"}
 
 // eachCommands are those that any process may run by itself.
-var eachCommands = []string{launch.RankCommand, timed.RoundCommand, exchange.Command, sums.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var eachCommands = []string{launch.RankCommand, timed.RoundCommand, exchange.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // onlyAlone refuses to run other commands once in every process of an engine.
 func onlyAlone(cmd *cobra.Command, _ []string) error {

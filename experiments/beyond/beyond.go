@@ -5,9 +5,6 @@ package beyond
 import (
 	"embed"
 
-	"gpipebench/experiments/beyond/processes"
-	"gpipebench/experiments/beyond/processes/throughput"
-	"gpipebench/experiments/beyond/replicas/scaling"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits"
 )
@@ -20,9 +17,9 @@ var Paper = lab.Paper{
 	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has",
 	Experiments: []lab.Definition{
 		{ID: "replicas"},
-		scaling.Definition,
+		{ID: "replicas-scaling", New: newReplicasScaling, Command: "replicas"},
 		{ID: "replicas-modelled", New: replicasModelled.New, Command: "replicas"},
-		processes.Definition,
-		throughput.Definition,
+		{ID: "processes", New: lab.New[processes]},
+		{ID: "processes-throughput", New: newProcessesThroughput, Command: "processes"},
 	},
 }.Embedded(folder)

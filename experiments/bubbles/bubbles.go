@@ -5,7 +5,6 @@ package bubbles
 import (
 	"embed"
 
-	"gpipebench/experiments/bubbles/emulated"
 	"gpipebench/lab"
 )
 
@@ -20,6 +19,6 @@ var Paper = lab.Paper{
 		{ID: "bubbles-table5", New: bubblesTable5.New, Untimed: true},
 		{ID: "bubbles-formulas", New: bubblesFormulas.New, Untimed: true},
 		{ID: "bubbles-gpipe", New: loadGPipeTables, Untimed: true},
-		emulated.Definition,
+		{ID: "bubbles-emulated", New: newBubblesEmulated},
 	},
 }.Embedded(folder)

@@ -5,8 +5,6 @@ package densify
 import (
 	"embed"
 
-	"gpipebench/experiments/densify/measured"
-	"gpipebench/experiments/densify/weak"
 	"gpipebench/lab"
 )
 
@@ -18,10 +16,10 @@ var Paper = lab.Paper{
 	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors",
 	Experiments: []lab.Definition{
 		{ID: "accumulation", New: accumulation.New},
-		measured.Definition,
+		{ID: "accumulation-measured", New: newAccumulationMeasured},
 		{ID: "densify-timeline", New: lab.New[timelines]},
 		{ID: "densify-scaling", New: densifyScaling.New},
-		weak.Definition,
+		{ID: "densify-weak", New: newDensifyWeak},
 		{ID: "densify-accuracy", New: lab.New[accuracy], Untimed: true},
 	},
 }.Embedded(folder)

@@ -4,15 +4,11 @@ package gpipe
 import (
 	"embed"
 
-	"gpipebench/experiments/gpipe/breakdown"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/sensitivity"
 	"gpipebench/experiments/gpipe/table1"
-	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/gpipe/table2/amoebanet"
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
 )
@@ -25,11 +21,11 @@ var Paper = lab.Paper{
 	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper",
 	Experiments: []lab.Definition{
 		table1.Definition,
-		table2.Definition,
-		amoebanet.Definition,
+		{ID: "table2", New: newTable2},
+		{ID: "table2-amoebanet", New: newTable2Amoebanet, Command: "table2"},
 		modelled.Definition,
 		figure3.Definition,
-		breakdown.Definition,
+		{ID: "breakdown", New: newBreakdown},
 		table3.Definition,
 		{ID: "consistency", TypedActivations: true},
 		{ID: "consistency-accuracy", Untimed: true, Command: "consistency"},
@@ -43,7 +39,7 @@ var Paper = lab.Paper{
 		{ID: "translation"},
 		{ID: "translation-quality", New: lab.New[quality], Untimed: true},
 		{ID: "ablation", New: ablation.New},
-		validation.Definition,
+		{ID: "validation", New: newValidation},
 		{ID: "efficiency", New: efficiency.New},
 		sensitivity.Definition,
 	},

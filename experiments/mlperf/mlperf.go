@@ -5,12 +5,6 @@ package mlperf
 import (
 	"embed"
 
-	"gpipebench/experiments/mlperf/bucketing/input"
-	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
-	"gpipebench/experiments/mlperf/hoisting"
-	spatialemulated "gpipebench/experiments/mlperf/spatial/emulated"
-	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
-	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
 )
@@ -23,21 +17,21 @@ var Paper = lab.Paper{
 	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models",
 	Experiments: []lab.Definition{
 		{ID: "update-sharding", New: updateSharding.New, Untimed: true},
-		updatemeasured.Definition,
+		{ID: "update-measured", New: newUpdateMeasured, Command: "update-sharding"},
 		{ID: "gradient-summation", New: gradientSummation.New, Untimed: true},
-		summationmeasured.Definition,
+		{ID: "summation-measured", New: newSummationMeasured, Command: "gradient-summation"},
 		{ID: "lars-epochs", New: lab.New[epochs], Untimed: true},
 		{ID: "distributed-evaluation", New: distributedEvaluation.New, Untimed: true},
-		evaluationmeasured.Definition,
+		{ID: "evaluation-measured", New: newEvaluationMeasured, Command: "distributed-evaluation"},
 		{ID: "bfloat16-rules", New: bfloat16Rules.New, Untimed: true},
 		{ID: "benchmark-seconds", New: benchmarkSeconds.New, Untimed: true},
 		{ID: "spatial-partitioning", New: spatialPartitioning.New, Untimed: true},
-		spatialemulated.Definition,
+		{ID: "spatial-emulated", New: newSpatialEmulated, Command: "spatial-partitioning"},
 		{ID: "spatial-bits", Untimed: true, Command: "spatial-partitioning"},
 		{ID: "mask-rcnn-partitioning", New: maskRCNNPartitioning.New, Command: "spatial-partitioning", Untimed: true},
 		{ID: "bucketing", New: lab.New[bucketing], Untimed: true},
-		input.Definition,
-		hoisting.Definition,
+		{ID: "input-throughput", New: newInputThroughput, Command: "bucketing"},
+		{ID: "hoisting", New: newHoisting},
 		{ID: "gnmt-quality", Untimed: true},
 	},
 }.Embedded(folder)

@@ -17,8 +17,6 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/beyond/processes/throughput"
-	"gpipebench/experiments/launch"
 	"gpipebench/internal/expr"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
@@ -293,11 +291,8 @@ func referenceTables(t *testing.T) tablesOf {
 			continue
 		}
 		var log *records.Log
-		switch e := e.(type) {
-		case timed.Experiment:
+		if e, ok := e.(timed.Experiment); ok {
 			log = evenSteps(t, e)
-		case *throughput.Throughput:
-			log = evenProcesses(t, e)
 		}
 		if log == nil {
 			continue
@@ -326,22 +321,6 @@ func evenSteps(t *testing.T, e timed.Experiment) *records.Log {
 	}
 	log := records.New(e.Key("quick"))
 	timedtest.FillRounds(t, log, steps, 1<<20, func(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) })
-	return log
-}
-
-// evenProcesses are steps that take the same time in one process and in two.
-func evenProcesses(t *testing.T, e *throughput.Throughput) *records.Log {
-	log := records.New(e.Key("quick"))
-	for round := range e.Spec.Profiles["quick"].Rounds {
-		for _, r := range e.Runs() {
-			if launch.Lacks(r.Network) != "" {
-				continue
-			}
-			if err := log.Add(r.Sample(round), 1, throughput.Record{Seconds: []float64{1}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	return log
 }
 

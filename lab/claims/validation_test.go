@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/gpipe/validation"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -15,7 +15,7 @@ import (
 
 // The claims on validation hold, fail or are left open by what its table says.
 func TestValidationClaims(t *testing.T) {
-	v := labtest.Loaded[timed.Experiment](t, validation.Definition.Load)
+	v := labtest.Loaded[timed.Experiment](t, gpipe.Paper.Experiment("validation").Load)
 	repeated, err := v.Repeated("quick")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestValidationClaims(t *testing.T) {
 	}{{1.05, 1, Holds}, {1.12, 1, Fails}, {1.12, 1.3, NotDecided}, {0.8, 1.3, Fails}} {
 		log := records.New(v.Key("quick"))
 		for round, names := range repeated.Samples() {
-			s := validation.Sample{Compared: simulate.Compared{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}}
+			s := timed.ModelledStep{Compared: simulate.Compared{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}}
 			if round == 5 {
 				s.Seconds, s.Own = c.last, c.last
 			}

@@ -34,7 +34,7 @@ type Repeated interface {
 // the log lacks in this process.
 type Experiment interface {
 	lab.Experiment
-	Repeated(profile string) (Repeated, error)
+	Repeated(profile string) (Repeated, error) // nil: its runs start processes of their own
 }
 
 // InThisProcess measures what the log lacks of all rounds, one after another.

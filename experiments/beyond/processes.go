@@ -1,0 +1,491 @@
+package beyond
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpipebench/experiments/launch"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/cluster"
+	"gpipebench/gpipe/place"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// processesSpec is the spec of processes.
+type processesSpec struct {
+	lab.Head  `yaml:",inline"`
+	Networks  []string                    `yaml:"networks" want:"network"`
+	Processes []int                       `yaml:"processes" want:"2..64"`
+	Trainings []dividedTraining           `yaml:"trainings"`
+	Profiles  map[string]processesProfile `yaml:"profiles"`
+}
+
+// dividedTraining is one whose weights must be the same however it is divided.
+type dividedTraining struct {
+	Name      string        `yaml:"name" want:"name,key"`
+	Title     string        `yaml:"title" want:"shown"`
+	Model     train.Model   `yaml:"model"`
+	Batch     int           `yaml:"batch" want:"1..65536"`
+	Optimizer string        `yaml:"optimizer" want:"optimizer"`
+	LR        float64       `yaml:"lr" want:">0.."`
+	ClipNorm  float64       `yaml:"clip_norm" want:">0.."`
+	G         int           `yaml:"g" want:"1..65536"`
+	M         int           `yaml:"m" want:"1..65536"` // of each group
+	Scope     string        `yaml:"bn_scope" want:"scope,optional"`
+	Shapes    []deviceShape `yaml:"shapes"`
+}
+
+// deviceShape is how many devices a training has.
+type deviceShape struct {
+	K     int  `yaml:"k" json:"k" want:"1..64"`
+	R     int  `yaml:"r" json:"r" want:"1..64"`
+	Shard bool `yaml:"shard_update" json:"shard_update,omitempty"`
+}
+
+type processesProfile struct {
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Steps    int      `yaml:"steps" want:"1..100000"`
+}
+
+// dividedWay is how a training is run: its devices, and how they are divided over processes.
+type dividedWay struct {
+	deviceShape
+	Processes int    `json:"processes"`
+	Network   string `json:"network,omitempty"` // "": one process
+	Spread    string `json:"spread,omitempty"`  // the order in which processes get devices; "": one process
+}
+
+// processes trains in several ways and compares weights, and bytes with the plan.
+type processes struct {
+	lab.Base[processesSpec]
+	launch.Program
+}
+
+func (x *processes) Resolve() *lab.Problem {
+	for i, t := range x.Spec.Trainings {
+		for j, s := range t.Shapes {
+			if each := t.G / s.R; t.G%s.R != 0 || s.R > 1 && each&(each-1) != 0 {
+				return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", s.R, t.G), "trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j), "r")
+			}
+		}
+		if !slices.ContainsFunc(x.Spec.ways(&t), func(w dividedWay) bool { return w.Processes > 1 }) {
+			return lab.At(errors.New("no shape has a device for each of several processes: want one"), "trainings", fmt.Sprint(i), "shapes")
+		}
+	}
+	return nil
+}
+
+// ways are those of a training, first in one process.
+func (s *processesSpec) ways(t *dividedTraining) (all []dividedWay) {
+	for _, of := range t.Shapes {
+		all = append(all, dividedWay{deviceShape: of, Processes: 1})
+	}
+	for _, of := range t.Shapes {
+		for _, n := range s.Processes {
+			for _, spread := range spreads(of, n) {
+				for _, network := range s.Networks {
+					all = append(all, dividedWay{of, n, network, spread})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// spreads are the orders that divide a shape's devices in different ways over processes;
+// none if there are too few devices.
+func spreads(of deviceShape, processes int) []string {
+	owners := func(byStage bool) (all []int) {
+		s := cluster.Spread{Replicas: of.R, Stages: of.K, Processes: processes, ByStage: byStage}
+		for _, p := range place.Of(of.R, of.K) {
+			all = append(all, s.Owner(p))
+		}
+		return all
+	}
+	switch {
+	case of.K*of.R < processes:
+		return nil
+	case slices.Equal(ownerClasses(owners(false)), ownerClasses(owners(true))):
+		return []string{"replica"}
+	}
+	return []string{"replica", "stage"}
+}
+
+// ownerClasses numbers owners in the order in which they come: two divisions with the same are
+// one but for the ranks.
+func ownerClasses(owners []int) (all []int) {
+	seen := map[int]int{}
+	for _, o := range owners {
+		if _, ok := seen[o]; !ok {
+			seen[o] = len(seen)
+		}
+		all = append(all, seen[o])
+	}
+	return all
+}
+
+func (w dividedWay) update() string {
+	if w.Shard {
+		return "divided"
+	}
+	return "whole"
+}
+
+// sample is the name of a way's sample.
+func (t *dividedTraining) sample(w dividedWay) string {
+	name := fmt.Sprintf("%s/K=%d/R=%d/update=%s/processes=%d", t.Name, w.K, w.R, w.update(), w.Processes)
+	if w.Processes > 1 {
+		name += "/spread=" + w.Spread + "/" + w.Network
+	}
+	return name
+}
+
+// arguments are a way's command.
+func (t *dividedTraining) arguments(w dividedWay, steps int, seed uint64) []string {
+	args := append([]string{
+		"train", "--batch", strconv.Itoa(t.Batch), "--steps", strconv.Itoa(steps), "--seed", strconv.FormatUint(seed, 10),
+		"--optimizer", t.Optimizer, "--lr", decimal(t.LR), "--lr-schedule", "constant", "--clip-norm", decimal(t.ClipNorm),
+		"--groups", strconv.Itoa(t.G), "-m", strconv.Itoa(t.M), "-k", strconv.Itoa(w.K), "--replicas", strconv.Itoa(w.R),
+	}, t.Model.Flags()...)
+	if !t.Model.Images() {
+		args = append(args, "--dropout", decimal(t.Model.Dropout))
+	}
+	if t.Scope != "" {
+		args = append(args, "--bn-scope", t.Scope)
+	}
+	if w.Shard {
+		args = append(args, "--shard-update")
+	}
+	if w.Processes > 1 {
+		args = append(args, "--spread", w.Spread)
+	}
+	return args
+}
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// dividedRun is one run.
+type dividedRun struct {
+	Run       dividedWay        `json:"run"`
+	Command   []string          `json:"command"` // of each process
+	Losses    []float64         `json:"losses"`
+	Initial   string            `json:"initial_sha256"`
+	SHA256    string            `json:"weights_sha256"`
+	Peak      []int64           `json:"peak_bytes"`
+	HighWater []int64           `json:"high_water_bytes"`
+	Processes []train.Process   `json:"processes,omitempty"` // none: one
+	Traffic   []train.Travelled `json:"traffic,omitempty"`   // of a step, from process to process
+}
+
+// Check requires losses, both hashes, memory of each device, and of several processes as
+// many with what they sent.
+func (r *dividedRun) Check() error {
+	switch n := len(r.Processes); {
+	case len(r.Losses) == 0:
+		return errors.New("no losses")
+	case len(r.Peak) != r.Run.K*r.Run.R || len(r.HighWater) != len(r.Peak):
+		return fmt.Errorf("memory planned of %d devices and used of %d, want %d x %d", len(r.Peak), len(r.HighWater), r.Run.R, r.Run.K)
+	case max(n, 1) != r.Run.Processes || n > 0 && len(r.Traffic) == 0:
+		return fmt.Errorf("%d processes that sent %d kinds of tensors, want %d processes", n, len(r.Traffic), r.Run.Processes)
+	}
+	return errors.Join(records.CheckHash("initial_sha256", r.Initial), records.CheckHash("weights_sha256", r.SHA256))
+}
+
+// exact reports whether what was sent is what was planned, to the byte.
+func (r *dividedRun) exact() bool {
+	return !slices.ContainsFunc(r.Traffic, func(t train.Travelled) bool { return t.Bytes != t.PlannedBytes })
+}
+
+// Measure runs each way in processes of its own.
+func (x *processes) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	for i := range x.Spec.Trainings {
+		t := &x.Spec.Trainings[i]
+		ways := slices.DeleteFunc(x.Spec.ways(t), func(w dividedWay) bool {
+			return launch.Lacks(w.Network) != "" || log.Has(t.sample(w))
+		})
+		if len(ways) == 0 {
+			continue
+		}
+		p.Begin(fmt.Sprintf("%s, %s: %d steps in each of %d ways", x.ID(), t.Name, profile.Steps, len(ways)), len(ways))
+		for _, w := range ways {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			args := t.arguments(w, profile.Steps, x.Spec.Seed)
+			var r train.Result
+			if err := x.Run(ctx, w.Processes, w.Network, args, &r); err != nil {
+				return fmt.Errorf("%s: %w", t.sample(w), err)
+			}
+			if err := log.Add(t.sample(w), x.Spec.Seed, dividedRun{
+				w, args, r.Losses, r.InitialSHA256, r.WeightsSHA256, r.PeakBytes, r.HighWaterBytes, r.Processes, r.Traffic,
+			}); err != nil {
+				return err
+			}
+			p.Advance(fmt.Sprintf("%.10s  %s", r.WeightsSHA256, t.sample(w)))
+		}
+		p.End()
+	}
+	return nil
+}
+
+// Planned are the trainings in one process.
+func (x *processes) Planned(profile string) (list []lab.PlannedRun) {
+	for i, t := range x.Spec.Trainings {
+		for j, s := range t.Shapes {
+			list = append(list, lab.PlannedRun{Path: []string{"trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j)}, Run: train.Training{
+				Model: t.Model, Data: "synthetic", Batch: t.Batch, Steps: x.Spec.Profiles[profile].Steps, Seed: x.Spec.Seed,
+				Optimizer: t.Optimizer, LR: t.LR, LRSchedule: "constant", ClipNorm: t.ClipNorm,
+				Setup: train.Setup{
+					Partitions: s.K, MicroBatches: t.M, Replicas: s.R, Groups: t.G, ShardUpdate: s.Shard,
+					BNScope: lab.Named(gpipe.ParseScope, t.Scope),
+				},
+			}})
+		}
+	}
+	return list
+}
+
+// numbersIn are those of a set, in order.
+func numbersIn(set map[int]bool) string {
+	return lab.JoinWith(slices.Sorted(maps.Keys(set)), ", ")
+}
+
+// dividedFound is what a report has found so far.
+type dividedFound struct {
+	runs, different, inexact int
+	still                    bool // a run trained nothing
+	wasted                   bool // a device used other memory than was planned
+}
+
+// loads are the kinds of what is sent here: no training gathers rows of tied tables, which
+// are the last kind.
+const loads = gpipe.GatheredRows
+
+// Report compares weights, and bytes with the plan.
+func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
+	networks := &lab.Table{ID: x.ID() + "-networks", Title: x.Title()}
+	networks.Texts("training", "network")
+	networks.Numbers("runs", "that differ", "SHA-256 values")
+	networks.Texts("processes", "K", "R", "SHA-256 of the weights")
+	runs := &lab.Table{ID: x.ID(), Title: "Processes: each run"}
+	runs.Texts("training", "network", "order of devices", "update")
+	runs.Numbers("processes", "K", "R", "final loss")
+	runs.Texts("SHA-256 of the weights", "equal")
+	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: bytes that a step sends from process to process", Caption: []string{
+		"As the receivers count them, of all processes together; planned: what follows from shapes, layouts and the division alone. The same over each network.",
+	}}
+	traffic.Texts("training", "order of devices", "update")
+	traffic.Numbers("processes", "K", "R")
+	for l := range loads {
+		traffic.Numbers(l.String())
+	}
+	traffic.Numbers("all", "planned")
+	traffic.Texts("as planned")
+	var panels []plot.Axes
+	var so dividedFound
+	for i := range x.Spec.Trainings {
+		t := &x.Spec.Trainings[i]
+		networks.Caption = append(networks.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches.", t.Name, t.Title, t.Batch, t.G, t.M))
+		first, err := x.addRuns(networks, runs, t, log, &so)
+		if err != nil {
+			return nil, err
+		}
+		panel, err := x.addTraffic(traffic, t, log, &so)
+		if err != nil {
+			return nil, err
+		}
+		panels = append(panels, panel)
+		if reference != nil {
+			var ref dividedRun
+			if err := reference.Get(t.sample(x.Spec.ways(t)[0]), &ref); err == nil && len(ref.Losses) == len(first.Losses) {
+				same := "different"
+				if ref.SHA256 == first.SHA256 {
+					same = "the same"
+				}
+				networks.Notes = append(networks.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+					t.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
+			}
+		}
+	}
+	r := &lab.Report{Tables: []*lab.Table{networks, runs, traffic}}
+	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", so.runs)
+	for _, c := range []struct {
+		is   bool
+		says string
+	}{
+		{so.different > 0, fmt.Sprintf("%d of %d runs DIFFER from the first run of their training", so.different, so.runs)},
+		{so.still, "a run ended with the weights that it began with: nothing was trained"},
+		{so.inexact > 0, fmt.Sprintf("in %d runs processes sent OTHER bytes than planned", so.inexact)},
+		{so.wasted, "a device did not use exactly the planned memory"},
+	} {
+		if c.is {
+			verdict, r.Verdict = c.says+".", errors.New(x.ID()+": "+c.says)
+			break
+		}
+	}
+	networks.Notes = append([]string{"Verdict: " + verdict}, networks.Notes...)
+	var err error
+	r.Files, err = plot.Files(x.ID(), "Bytes of a step from process to process (P processes; s: divided by stage; d: divided updates)", plot.OneScale(panels))
+	return r, err
+}
+
+// addRuns adds a training's runs and, of each network, what they tried.
+func (x *processes) addRuns(networks, runs *lab.Table, t *dividedTraining, log *records.Log, so *dividedFound) (first *dividedRun, err error) {
+	for _, network := range append([]string{""}, x.Spec.Networks...) {
+		var tried, differ int
+		var hashes []string
+		ps, ks, rs := map[int]bool{}, map[int]bool{}, map[int]bool{}
+		for _, w := range x.Spec.ways(t) {
+			if w.Network != network || missing(network, t.sample(w), log) {
+				continue
+			}
+			r := &dividedRun{}
+			if err := log.Get(t.sample(w), r); err != nil {
+				return nil, err
+			}
+			equal := "yes"
+			switch {
+			case first == nil:
+				first, equal = r, "is compared with"
+			case r.SHA256 != first.SHA256 || !slices.Equal(r.Losses, first.Losses):
+				differ++
+				equal = "NO"
+			}
+			tried++
+			ps[w.Processes], ks[w.K], rs[w.R] = true, true, true
+			if hash := r.SHA256[:16]; !slices.Contains(hashes, hash) {
+				hashes = append(hashes, hash)
+			}
+			so.still = so.still || r.SHA256 == r.Initial
+			so.wasted = so.wasted || !slices.Equal(r.Peak, r.HighWater)
+			runs.Add(t.Name, networkName(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
+		}
+		so.runs, so.different = so.runs+tried, so.different+differ
+		if tried == 0 {
+			networks.Add(t.Name, networkName(network), lab.Absent, lab.Absent, lab.Absent, "-", "-", "-", launch.Lacks(network))
+			continue
+		}
+		networks.Add(t.Name, networkName(network), tried, differ, len(hashes), numbersIn(ps), numbersIn(ks), numbersIn(rs), strings.Join(hashes, ", "))
+	}
+	return first, nil
+}
+
+// missing reports whether a run is left out since this program lacks its network.
+func missing(network, sample string, log *records.Log) bool {
+	return launch.Lacks(network) != "" && !log.Has(sample)
+}
+
+// networkName is a network's in tables.
+func networkName(network string) string {
+	switch network {
+	case "":
+		return "one process"
+	case "unix":
+		return "Unix sockets"
+	}
+	return strings.ToUpper(network)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// addTraffic adds what a training's processes sent, once for all networks, and draws it.
+func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, log *records.Log, so *dividedFound) (*plot.BarPanel, error) {
+	panel := &plot.BarPanel{Title: t.Name, Y: "KiB in a step", Stacked: true}
+	kinds := make([]plot.BarSeries, loads)
+	sum := map[string]bool{} // that are not 0
+	for _, w := range x.Spec.ways(t) {
+		if w.Processes == 1 || w.Network != x.Spec.Networks[0] {
+			continue
+		}
+		exact, shown := true, (*dividedRun)(nil)
+		for _, network := range x.Spec.Networks {
+			if w.Network = network; missing(network, t.sample(w), log) {
+				continue
+			}
+			r := &dividedRun{}
+			if err := log.Get(t.sample(w), r); err != nil {
+				return nil, err
+			}
+			if shown == nil {
+				shown = r
+			}
+			if !r.exact() || !samePlan(r, shown) {
+				exact = false
+				so.inexact++
+			}
+		}
+		if shown == nil {
+			continue
+		}
+		cells := []any{t.Name, w.Spread, w.update(), w.Processes, w.K, w.R}
+		var all, planned int64
+		for l := range loads {
+			of := travelled(shown, l)
+			all, planned = all+of.Bytes, planned+of.PlannedBytes
+			cells = append(cells, lab.Bytes(of.Bytes))
+			kinds[l].Add(float64(of.Bytes) / 1024)
+			sum[l.String()] = sum[l.String()] || of.Bytes > 0
+		}
+		label := fmt.Sprintf("P%d K%d R%d", w.Processes, w.K, w.R)
+		if w.Spread == "stage" {
+			label += " s"
+		}
+		if w.Shard {
+			label += " d"
+		}
+		panel.Names = append(panel.Names, label)
+		table.Add(append(cells, lab.Whole(all, fmt.Sprint(all)), lab.Whole(planned, fmt.Sprint(planned)), yesOrNO(exact))...)
+	}
+	for l := range loads {
+		if kinds[l].Name = l.String(); sum[l.String()] {
+			panel.Series = append(panel.Series, kinds[l])
+		}
+	}
+	return panel, nil
+}
+
+// travelled is what a run's processes sent of a kind.
+func travelled(r *dividedRun, l gpipe.Load) (of train.Travelled) {
+	for _, t := range r.Traffic {
+		if t.What == l.String() {
+			return t
+		}
+	}
+	return of
+}
+
+// samePlan reports whether two runs were to send the same bytes of each kind.
+func samePlan(a, b *dividedRun) bool {
+	for l := range loads {
+		if travelled(a, l).PlannedBytes != travelled(b, l).PlannedBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// yesOrNO says that something is as it must be, or that it is not.
+func yesOrNO(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "NO"
+}

@@ -1,0 +1,226 @@
+package beyond
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
+)
+
+// throughputSpec is the spec of processes-throughput.
+type throughputSpec struct {
+	timed.Profiled[throughputProfile] `yaml:",inline"`
+	Networks                          []string     `yaml:"networks" want:"network"`
+	Works                             []deviceWork `yaml:"works"`
+	Checkpoint                        string       `yaml:"checkpoint" want:"checkpoint"`
+	M                                 int          `yaml:"m" want:"1..1024"` // of each group
+}
+
+// deviceWork is what two devices do.
+type deviceWork struct {
+	Name  string `yaml:"name" want:"name,key"`
+	K     int    `yaml:"k" want:"1..2"`
+	R     int    `yaml:"r" want:"1..2"`
+	Shard bool   `yaml:"shard_update"`
+}
+
+type throughputProfile struct {
+	timed.BenchSize `yaml:",inline"`
+	Model           train.Model `yaml:"model"`
+	Batch           int         `yaml:"batch" want:"1..65536"`
+}
+
+// processesThroughput times the works in one process and in two, in turns.
+type processesThroughput struct {
+	timed.Compared[throughputSpec, throughputProfile, workOver, timed.BenchTravels]
+}
+
+type throughputRuns = timed.Comparison[throughputProfile, workOver, timed.BenchTravels]
+
+// workOver is a work in one process, or in two that a network connects.
+type workOver struct {
+	deviceWork
+	network string // "": one process
+}
+
+func newProcessesThroughput() (lab.Experiment, error) {
+	x := &processesThroughput{}
+	x.Starts = true
+	x.Runs = func(throughputProfile) []workOver { return x.runs() }
+	x.Name = func(r workOver) string {
+		if r.network == "" {
+			return r.Name + "/one process"
+		}
+		return r.Name + "/two processes/" + r.network
+	}
+	x.Network = func(r workOver) string { return r.network }
+	x.Training, x.Show = x.training, x.show
+	x.Make = func(ctx context.Context, p throughputProfile, r workOver) (*timed.BenchTravels, error) {
+		processes, args := 1, timed.BenchArguments(x.training(p, r), p.WarmUp)
+		if r.network != "" {
+			processes = 2
+		}
+		if r.Shard {
+			args = append(args, "--shard-update")
+		}
+		return timed.StartBench(ctx, &x.Program, processes, r.network, args)
+	}
+	return x, nil
+}
+
+func (x *processesThroughput) Resolve() *lab.Problem {
+	for i, w := range x.Spec.Works {
+		if w.K*w.R != 2 {
+			return lab.At(fmt.Errorf("two devices are wanted: K = %d and R = %d", w.K, w.R), "works", fmt.Sprint(i))
+		}
+		for _, name := range lab.Profiles {
+			if n := x.Spec.Profiles[name].Batch; n%(x.Spec.M*w.R) != 0 {
+				return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", x.Spec.M*w.R, n), "profiles", name, "batch")
+			}
+		}
+	}
+	return nil
+}
+
+func (x *processesThroughput) runs() (all []workOver) {
+	for _, w := range x.Spec.Works {
+		for _, network := range append([]string{""}, x.Spec.Networks...) {
+			all = append(all, workOver{w, network})
+		}
+	}
+	return all
+}
+
+// training is a run in one process.
+func (x *processesThroughput) training(p throughputProfile, r workOver) train.Training {
+	return timed.BenchTraining(p.Model, p.Batch, p.Steps, x.Spec.Seed, train.Setup{
+		Partitions: r.K, MicroBatches: x.Spec.M, Replicas: r.R, ShardUpdate: r.Shard, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint), Threads: 1,
+	})
+}
+
+// travel is one kind of what travels in a run.
+type travel struct {
+	workOver
+	train.Travelled
+	seconds, steps []float64 // by round
+}
+
+func (x *processesThroughput) show(c *throughputRuns) error {
+	p := c.Profile
+	c.Table.Caption = []string{
+		fmt.Sprintf("Measured as %v, a mini-batch of %d, M = %d in each replica, checkpoint %s, SGD momentum, host devices of one thread each: two in one process, or one in each of two.", p.Model, p.Batch, x.Spec.M, x.Spec.Checkpoint),
+		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
+	}
+	steps := func(c *throughputRuns, r workOver) []float64 { return c.Each(r, (*timed.BenchTravels).Median) }
+	ratio := func(c *throughputRuns, r workOver) (one, of []float64) {
+		return steps(c, workOver{r.deviceWork, ""}), steps(c, r)
+	}
+	timed.Fill(c.Table, x.runs(),
+		timed.Text("work", func(r workOver) any { return r.Name }),
+		timed.Text("network", func(r workOver) any { return networkName(r.network) }),
+		timed.Times("measured step", func(r workOver) []float64 { return steps(c, r) }),
+		timed.Number("examples/s", func(r workOver) any {
+			if c.Lacks[r] != "" {
+				return lab.Absent
+			}
+			return lab.Fixed(float64(p.Batch)/stats.Median(steps(c, r)), 1)
+		}),
+		timed.Column[workOver]{Heads: []string{"measured / one process", "95%, / one process"}, Cells: func(r workOver) any {
+			if why := c.Lacks[r]; why != "" {
+				return []lab.Value{{Text: why}, lab.Absent}
+			}
+			one, of := ratio(c, r)
+			return lab.Ratio(stats.RatioOf(one, of), r.network == "")
+		}},
+		c.Referred(c.Beside+" / one process", func(b *throughputRuns, r workOver) any {
+			if c.Lacks[r]+b.Lacks[r] != "" {
+				return lab.Absent
+			}
+			return lab.Fixed(stats.RatioOf(ratio(b, r)).Median, 2)
+		}),
+	)
+	var travels []travel
+	for _, r := range x.runs() {
+		if len(c.Of[r]) == 0 {
+			continue
+		}
+		for i, of := range c.Of[r][len(c.Of[r])-1].Traffic {
+			travels = append(travels, travel{r, of, c.Each(r, func(b *timed.BenchTravels) float64 { return b.Traffic[i].Seconds }), steps(c, r)})
+		}
+	}
+	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: what travels in a step, and how long it takes", Caption: []string{
+		"From process to process, by the runs' own accounts, beside the bytes that are planned. Time: of taking the bytes in, added up over receivers, without waiting for their senders; it is part of the step, but for what other work overlaps.",
+	}, Notes: lab.FewRoundsNote(p.Rounds)}
+	timed.Fill(traffic, travels,
+		timed.Text("work", func(t travel) any { return t.Name }),
+		timed.Text("network", func(t travel) any { return networkName(t.network) }),
+		timed.Text("what", func(t travel) any { return t.What }),
+		timed.Number("messages", func(t travel) any { return t.Messages }),
+		timed.Number("bytes", func(t travel) any { return lab.Bytes(t.Bytes) }),
+		timed.Number("planned", func(t travel) any { return lab.Bytes(t.PlannedBytes) }),
+		timed.Times("measured time", func(t travel) []float64 { return t.seconds }),
+		timed.Number("GB/s", func(t travel) any { return lab.Fixed(1e-9*float64(t.Bytes)/stats.Median(t.seconds), 2) }),
+		timed.Number("of the step", func(t travel) any { return lab.Share(stats.Median(t.seconds), stats.Median(t.steps)) }),
+		timed.Text("as planned", func(t travel) any { return yesOrNO(t.Bytes == t.PlannedBytes) }),
+	)
+	c.Tables = []*lab.Table{traffic}
+	var inexact []string
+	for _, t := range travels {
+		if t.Bytes != t.PlannedBytes {
+			inexact = append(inexact, x.Sample(t.workOver, 0))
+		}
+	}
+	if len(inexact) > 0 {
+		c.Verdict = fmt.Errorf("processes sent other bytes than planned: %s", strings.Join(inexact, ", "))
+	}
+	x.draw(c, travels)
+	return nil
+}
+
+// draw draws throughputs, and what travels over each network.
+func (x *processesThroughput) draw(c *throughputRuns, travels []travel) {
+	share := &plot.BarPanel{Title: "throughput", Y: "of one process with the same devices"}
+	for _, w := range x.Spec.Works {
+		share.Names = append(share.Names, w.Name)
+	}
+	var panels []plot.Axes
+	for _, n := range x.Spec.Networks {
+		if c.Lacks[workOver{x.Spec.Works[0], n}] != "" {
+			continue
+		}
+		series := plot.BarSeries{Name: networkName(n)}
+		for i, r := range x.runs() {
+			if r.network == n {
+				series.AddValue(c.Table.Rows[i][c.Table.Column("measured / one process")])
+			}
+		}
+		share.Series = append(share.Series, series)
+		panel := &plot.BarPanel{Title: "what travels, " + networkName(n), Y: "ms in a step, over receivers", Stacked: true, Names: share.Names}
+		var kinds []string // in the order in which the works come to them
+		for _, t := range travels {
+			if t.network == n && !slices.Contains(kinds, t.What) {
+				kinds = append(kinds, t.What)
+			}
+		}
+		for _, what := range kinds {
+			kind := plot.BarSeries{Name: what}
+			for _, w := range x.Spec.Works {
+				ms := 0.0
+				if i := slices.IndexFunc(travels, func(t travel) bool { return t.workOver == workOver{w, n} && t.What == what }); i >= 0 {
+					ms = 1000 * stats.Median(travels[i].seconds)
+				}
+				kind.Add(ms)
+			}
+			panel.Series = append(panel.Series, kind)
+		}
+		panels = append(panels, panel)
+	}
+	c.Panels = append([]plot.Axes{share}, plot.OneScale(panels)...)
+}

@@ -1,0 +1,107 @@
+package beyond
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+)
+
+// ideal is a device on which an example takes the same time in every run.
+func ideal(run *timed.Run, _ int) float64 { return float64(run.Training.Batch) }
+
+// On ideal devices that add up in no time every efficiency is 1.
+func TestScalingReport(t *testing.T) {
+	s := labtest.Loaded[*replicasScaling](t, Paper.Experiment("replicas-scaling").Load)
+	r, log := timedtest.Start(t, s)
+	timedtest.FillRounds(t, log, r, 0, ideal)
+	report, err := s.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, parts := report.Tables[0], report.Tables[1]
+	if want := 2 * (2*len(s.Spec.Replicas) - 1); len(table.Rows) != want || len(parts.Rows) != want+1 {
+		t.Errorf("%d rows, %d with parts, want %d", len(table.Rows), len(parts.Rows), want)
+	}
+	for _, row := range table.Rows {
+		of := func(name string) lab.Value { return row[table.Column(name)] }
+		for _, name := range []string{"measured efficiency", "reference efficiency"} {
+			if math.Abs(of(name).Numbers[0]-1) > 1e-6 {
+				t.Errorf("%v: %s %v", row[:3], name, of(name))
+			}
+		}
+		if got := of("measured all-reduce"); got.Numbers[0] != 0 {
+			t.Errorf("%v: all-reduce %v", row[:3], got)
+		}
+		if got := of("measured divided / whole"); (row[1].Text == "divided") != (len(got.Numbers) == 1 && math.Abs(got.Numbers[0]-1) < 1e-6) {
+			t.Errorf("%v: divided / whole %v", row[:3], got)
+		}
+		if want := map[string]float64{weak: of("R").Numbers[0], strong: 8}[row[0].Text]; of("mini-batch").Numbers[0] != 4*want {
+			t.Errorf("%v: a mini-batch of %v", row[:3], of("mini-batch"))
+		}
+	}
+	var names []string
+	for _, f := range report.Files {
+		names = append(names, f.Name)
+	}
+	if got := strings.Join(names, " "); got != "replicas-scaling.svg replicas-scaling-R2-K2.timeline.svg replicas-scaling-R2-K2.timeline.txt replicas-scaling-R2-K2.trace.json replicas-scaling.bench.txt" {
+		t.Errorf("files %s", got)
+	}
+	if drawn := report.Files[2].Text; strings.Count(drawn, "|") != 2*4 {
+		t.Errorf("not four devices:\n%s", drawn)
+	}
+}
+
+// What adding up takes is a part of the step, and lowers the efficiency of both kinds.
+func TestScalingReportOfSums(t *testing.T) {
+	s := labtest.Loaded[*replicasScaling](t, Paper.Experiment("replicas-scaling").Load)
+	r, log := timedtest.Start(t, s)
+	timedtest.FillRounds(t, log, r, 1<<20, ideal)
+	report, err := s.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, parts := report.Tables[0], report.Tables[1]
+	for _, row := range table.Rows {
+		of := func(name string) float64 { return row[table.Column(name)].Numbers[0] }
+		if several := of("R") > 1 || row[0].Text == strongScaling; several != (of("measured all-reduce") > 0) {
+			t.Errorf("%v: all-reduce %v%%", row[:3], of("measured all-reduce"))
+		}
+		if row[0].Text == weakScaling && (of("R") > 1) != (of("measured efficiency") < 0.999) {
+			t.Errorf("%v: efficiency %v", row[:3], of("measured efficiency"))
+		}
+	}
+	for _, row := range parts.Rows {
+		sum := 0.0
+		for i := parts.Column("computation"); i <= parts.Column("barrier"); i++ {
+			sum += row[i].Numbers[0]
+		}
+		if math.Abs(sum-100) > 1e-6 {
+			t.Errorf("%v: parts add up to %v%%", row[:4], sum)
+		}
+	}
+}
+
+// Measuring leaves what a report needs.
+func TestScalingMeasures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	s := labtest.Loaded[*replicasScaling](t, Paper.Experiment("replicas-scaling").Load)
+	r, log := timedtest.Start(t, s)
+	timedtest.CheckMeasures(t, r, log, func() (*lab.Report, error) { return s.Report(log, nil) })
+}
+
+func TestScalingSpec(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("replicas-scaling"), [][3]string{
+		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
+		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},
+		{"m: 2\n", "m: 3\n", "3 micro-batches of 4 examples are not of one size"},
+		{"checkpoint: never", "checkpoint: rarely", "want always"},
+		{"picture_m: 4", "picture_m: 0", "want a whole number from 1"},
+	})
+}

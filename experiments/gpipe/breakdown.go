@@ -1,0 +1,246 @@
+package gpipe
+
+import (
+	"fmt"
+	"strings"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
+)
+
+// breakdownSpec is the spec of breakdown.
+type breakdownSpec struct {
+	timed.Spec[breakdownProfile] `yaml:",inline"`
+	K                            []int           `yaml:"k" want:"1..1024"`
+	M                            int             `yaml:"m" want:"1..65536"`
+	Paper                        breakdownShares `yaml:"paper"`
+	Picture                      lab.Cell        `yaml:"picture"`
+}
+
+// breakdownShares is the paper's breakdown, in percent.
+type breakdownShares struct {
+	K           int          `yaml:"k" want:"1..1024"`
+	Computation lab.Verbatim `yaml:"computation"`
+	Recompute   lab.Verbatim `yaml:"recompute"`
+	Bubble      lab.Verbatim `yaml:"bubble"`
+	Imbalance   lab.Verbatim `yaml:"imbalance"`
+	Setup       lab.Verbatim `yaml:"setup"`
+	Update      lab.Verbatim `yaml:"update"`
+}
+
+type breakdownProfile struct {
+	timed.Profile `yaml:",inline"`
+	Model         train.Model `yaml:"model"`
+	Batch         int         `yaml:"batch"`
+}
+
+// breakdown times one network at several K on emulated devices, and draws a step
+// with GPipe and one without.
+type breakdown struct {
+	timed.Timed[breakdownSpec, breakdownProfile]
+}
+
+func newBreakdown() (lab.Experiment, error) {
+	b := &breakdown{}
+	b.Runs, b.Show = b.Spec.runs, b.show
+	return b, nil
+}
+
+func (b *breakdown) Resolve() *lab.Problem { return b.CheckRuns() }
+
+// The runs of the picture.
+const (
+	breakdownNaive = "picture/naive"
+	breakdownGPipe = "picture/gpipe"
+)
+
+func breakdownRun(k int) string { return fmt.Sprintf("K=%d", k) }
+
+func breakdownSetup(k, m int) train.Setup {
+	return train.Setup{Partitions: k, MicroBatches: m, Device: gpipe.Emulated, Threads: 1}
+}
+
+// runs are one for each K, and the picture's two.
+func (s *breakdownSpec) runs(p breakdownProfile) (runs []timed.Run) {
+	add := func(name string, s train.Setup) {
+		runs = append(runs, timed.Run{Name: name, Steps: 1, Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: s}})
+	}
+	for _, k := range s.K {
+		add(breakdownRun(k), breakdownSetup(k, s.M))
+	}
+	naive := breakdownSetup(s.Picture.K, 1)
+	naive.Schedule, naive.Checkpoint = schedule.Naive, schedule.Never
+	add(breakdownNaive, naive)
+	add(breakdownGPipe, breakdownSetup(s.Picture.K, s.Picture.M))
+	return runs
+}
+
+// stepPart is one of a step.
+type stepPart struct {
+	name  string
+	of    func(*timeline.Parts) float64
+	paper func(*breakdownShares) *lab.Verbatim // nil: the paper has no name for it
+	ink   string                               // as timelines have it; what they leave idle is grey
+}
+
+// stepParts are from the bottom of a bar up.
+var stepParts = []stepPart{
+	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, timeline.Forward.Ink()},
+	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, timeline.Recompute.Ink()},
+	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *breakdownShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
+	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *breakdownShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
+	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, timeline.Setup.Ink()},
+	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, timeline.Update.Ink()},
+	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil, timeline.ToHost.Ink()},
+	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
+}
+
+// breakdownColumn is a breakdown; each of the measured has another after it, of intervals.
+type breakdownColumn struct {
+	name string
+	bar  bool // it is drawn
+	cell func(stepPart) lab.Value
+}
+
+// columns of each K are theory, what was measured and the reference, and once the
+// paper's.
+func (b *breakdown) columns(r *timed.Reporting[breakdownProfile]) (all []breakdownColumn, err error) {
+	for _, k := range b.Spec.K {
+		add := func(name string, bar bool, cell func(stepPart) lab.Value) {
+			all = append(all, breakdownColumn{fmt.Sprintf("%s, K = %d", name, k), bar, cell})
+		}
+		shares := func(of timeline.Parts) func(stepPart) lab.Value {
+			return func(p stepPart) lab.Value { return lab.Share(p.of(&of), of.Step) }
+		}
+		if k == b.Spec.Paper.K {
+			add("paper", true, func(p stepPart) lab.Value {
+				if p.paper == nil {
+					return lab.Absent
+				}
+				if p.name == "weight update" {
+					return lab.Joined("(%v%%)", p.paper(&b.Spec.Paper))
+				}
+				return lab.Joined("%v%%", p.paper(&b.Spec.Paper))
+			})
+		}
+		theory, err := timed.EvenParts(breakdownSetup(k, b.Spec.M))
+		if err != nil {
+			return nil, err
+		}
+		run := r.Runs[breakdownRun(k)]
+		steps, err := run.Shares()
+		if err != nil {
+			return nil, err
+		}
+		add("theory", true, shares(theory))
+		add("measured", true, shares(run.Parts))
+		add("95%", false, func(p stepPart) lab.Value {
+			var each []float64
+			for _, of := range steps {
+				each = append(each, p.of(&of)/of.Step)
+			}
+			return lab.Bracketed(each, func(x float64) lab.Value { return lab.Share(x, 1) })
+		})
+		if r.Refs != nil {
+			add(r.Beside, false, shares(r.Refs[breakdownRun(k)].Parts))
+		}
+	}
+	return all, nil
+}
+
+func (b *breakdown) show(r *timed.Reporting[breakdownProfile]) error {
+	p := r.Profile
+	r.Table.Caption = []string{
+		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
+			p.Model, p.Batch, b.Spec.M, breakdownSetup(1, 1).Partitioner, breakdownSetup(1, 1).Cost, b.Spec.Optimizer),
+		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
+		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
+		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
+		"Source of the paper's values: " + b.Spec.Source + ". The paper has no part for the last two: its weight update, in brackets, is not printed: it is the remainder to 100%.",
+	}
+	r.Table.Texts("part")
+	columns, err := b.columns(r)
+	if err != nil {
+		return err
+	}
+	for _, c := range columns {
+		r.Table.Numbers(c.name)
+	}
+	for _, stepPart := range stepParts {
+		row := []any{stepPart.name}
+		for _, c := range columns {
+			row = append(row, c.cell(stepPart))
+		}
+		r.Table.Add(row...)
+	}
+	r.Panels = breakdownPanels(columns)
+	r.Parts = timed.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
+	for _, run := range r.Rounds.Runs {
+		r.Parts.Add(run.Name, r.Runs[run.Name].Cells())
+	}
+	return b.draw(r)
+}
+
+// breakdownPanels are the steps as a whole, and each part by itself: the paper's and the measured
+// with their intervals.
+func breakdownPanels(columns []breakdownColumn) []plot.Axes {
+	whole := &plot.BarPanel{Title: "the whole step", Stacked: true, Printed: true, Y: "share of the step (%)"}
+	each := &plot.BarPanel{Title: "each part", Y: "share of the step (%)"}
+	for _, stepPart := range stepParts {
+		each.Names = append(each.Names, stepPart.name)
+		series := plot.BarSeries{Name: stepPart.name, Ink: plot.Ink(stepPart.ink)}
+		for _, c := range columns {
+			if c.bar {
+				series.AddValue(c.cell(stepPart))
+			}
+		}
+		whole.Series = append(whole.Series, series)
+	}
+	for i, c := range columns {
+		if !c.bar {
+			continue
+		}
+		whole.Names = append(whole.Names, strings.Replace(c.name, ", ", "\n", 1))
+		series := plot.BarSeries{Name: c.name, As: plot.Mark}
+		switch {
+		case strings.HasPrefix(c.name, "theory"):
+			continue
+		case strings.HasPrefix(c.name, "paper"):
+			series.As = plot.Across
+		}
+		for _, stepPart := range stepParts {
+			cell := c.cell(stepPart)
+			if i+1 < len(columns) && strings.HasPrefix(columns[i+1].name, "95%") {
+				cell.Interval = columns[i+1].cell(stepPart).Interval
+			}
+			series.AddValue(cell)
+		}
+		each.Series = append(each.Series, series)
+	}
+	return []plot.Axes{whole, each}
+}
+
+// draw draws a step of naive model parallelism above one of GPipe: the paper's
+// Figure 2b and c, of a network that was run.
+func (b *breakdown) draw(r *timed.Reporting[breakdownProfile]) error {
+	naive, err := r.Runs[breakdownNaive].Times.Replay()
+	if err != nil {
+		return err
+	}
+	pipelined, err := r.Runs[breakdownGPipe].Times.Replay()
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	err = timeline.WriteSVG(&text,
+		timeline.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Spec.Picture.K), Timeline: naive},
+		timeline.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Spec.Picture.K, b.Spec.Picture.M), Timeline: pipelined},
+	)
+	r.Files = []lab.File{{Name: "timeline.svg", Text: text.String()}}
+	return err
+}

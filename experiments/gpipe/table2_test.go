@@ -1,0 +1,162 @@
+package gpipe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+)
+
+// evenLog has records of Table 2 as ideal devices would leave them: even stages
+// that take 1, 1 and 2 units, in proportion to the work of a stage and
+// micro-batch.
+func evenLog(t *testing.T, e *table2) *records.Log {
+	t.Helper()
+	log := records.New(e.Key("smoke"))
+	modelledtest.FillBeside(t, log, e.Modelled)
+	r, _, err := e.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timedtest.FillRounds(t, log, r, 0, func(*timed.Run, int) float64 { return 1. / 16 })
+	return log
+}
+
+func TestTable2Table2Report(t *testing.T) {
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
+	log := evenLog(t, e)
+	r, err := e.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := map[string]int{}
+	for i, c := range r.Tables[0].Columns {
+		column[c.Name] = i
+	}
+	for _, row := range r.Tables[0].Printed() {
+		if row[column["modelled/paper"]] != "1.00" {
+			t.Errorf("K = %s, M = %s: modelled %s, paper %s", row[0], row[1], row[column["modelled"]], row[column["paper"]])
+		}
+		// On even stages theory, closed form and measurement are one.
+		even := row[column["theory, even"]]
+		for _, name := range []string{"closed form", "measured", "reference"} {
+			if row[column[name]] != even {
+				t.Errorf("K = %s, M = %s: %s %s, want %s", row[0], row[1], name, row[column[name]], even)
+			}
+		}
+	}
+	var b strings.Builder
+	for _, table := range r.Tables {
+		if err := table.Write(&b, "text"); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("\n")
+	}
+	for _, f := range r.Files {
+		if strings.HasSuffix(f.Name, ".txt") {
+			b.WriteString(f.Text + "\n")
+		}
+	}
+	labtest.Golden(t, "table2.text", b.String())
+
+	// A sample that is missing is not made up.
+	short := records.New(log.Key)
+	labtest.CheckLacking(t, e, short)
+}
+
+// The figures that the paper's sources leave to derive, and its M = 4 row that
+// no fixed mini-batch can reach.
+func TestTable2Table2Theory(t *testing.T) {
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
+	spread, err := e.spreadTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"1.8 3.4 6.3", "1.68 3.10 5.38", "", "1.70 3.20 5.66", "1.92 3.58 6.19", "1.71 3.27 6.01",
+	} {
+		if got := strings.Join(spread.Printed()[i][1:], " "); want != "" && got != want {
+			t.Errorf("%s: %s, want %s", spread.Printed()[i][0], got, want)
+		}
+	}
+	if v, err := timed.Theory(e.setup(e.Spec.Base), e.setup(lab.Cell{K: 4, M: 1})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
+		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
+	}
+	notes := e.boundNotes()
+	if len(notes) != 1 || !strings.Contains(notes[0], "M = 4 row") || !strings.Contains(notes[0], "1.60 / 2.29 / 2.91") {
+		t.Errorf("notes on the bound: %q", notes)
+	}
+}
+
+// Measuring a whole grid leaves what a report needs.
+func TestTable2Table2Measures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
+	log := records.New(e.Key("smoke"))
+	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 5 { // plot, timeline three times, benchmark format
+		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
+	}
+	n := len(log.Names)
+	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil || len(log.Names) != n {
+		t.Errorf("measured again: %d samples more, %v", len(log.Names)-n, err)
+	}
+}
+
+func TestTable2Key(t *testing.T) {
+	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
+		e.Modelled.Networks[0].Accelerator = file
+		return e
+	})
+}
+
+// A spec may have cells that the modelled table lacks: they are measured, and absent beside.
+func TestTable2CellsThatAreNotModelled(t *testing.T) {
+	text := strings.NewReplacer(
+		"k: [2, 4, 8]", "k: [2, 4, 8, 16]", "m: [1, 4, 32]", "m: [1, 4, 32, 8]",
+		"paper:\n", "paper:\n  - {k: 16, m: 1, value: 2}\n  - {k: 16, m: 4, value: 2}\n  - {k: 16, m: 32, value: 2}\n  - {k: 16, m: 8, value: 2}\n  - {k: 2, m: 8, value: 2}\n  - {k: 4, m: 8, value: 2}\n  - {k: 8, m: 8, value: 2}\n",
+		"{1: 1, 4: 1, 32: 1}", "{1: 1, 4: 1, 32: 1, 8: 1}",
+	).Replace(Paper.Experiment("table2").Spec())
+	loaded, err := Paper.Experiment("table2").Load(lab.SpecFile{Name: "x.yaml", Experiment: Paper.Experiment("table2").ID, Text: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := loaded.(*table2)
+	log := records.New(e.Key("smoke"))
+	modelledtest.FillBeside(t, log, e.Modelled)
+	rounds, _, err := e.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timedtest.FillRounds(t, log, rounds, 0, func(*timed.Run, int) float64 { return 1. / 16 })
+	r, err := e.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	for _, row := range table.Printed() {
+		lacks := row[0] == "16" || row[1] == "8"
+		for _, column := range []string{"modelled", "modelled/paper", "at peak"} {
+			if got := row[table.Column(column)]; (got == "-") != lacks {
+				t.Errorf("K = %s, M = %s: %s %s", row[0], row[1], column, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package gpipe
+
+import (
+	"fmt"
+	"testing"
+
+	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
+	"gpipebench/lab"
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/lab/timed/timedtest"
+	"gpipebench/train"
+)
+
+// loadedAmoebanet is the experiment, its rounds, and a log of what is modelled, all in the
+// smoke profile.
+func loadedAmoebanet(t *testing.T) (*table2Amoebanet, *timed.Rounds, *records.Log) {
+	t.Helper()
+	a := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
+	r, log := timedtest.Start(t, a)
+	modelledtest.FillBeside(t, log, a.Modelled)
+	return a, r, log
+}
+
+// On even stages theory and measurement are one.
+func TestAmoebanetReportOnEvenStages(t *testing.T) {
+	a, rounds, log := loadedAmoebanet(t)
+	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
+	r, err := a.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timedtest.CheckSame(t, r.Tables[0], "theory, even", "measured, cut by flops", "measured, cut by time", "reference, flops", "reference, time")
+	timedtest.CheckParts(t, r.Tables[1])
+}
+
+// The theory of Table 2's AmoebaNet at the paper's scale is what its
+// multiply-adds alone give: far above what the paper measured.
+func TestAmoebanetTheory(t *testing.T) {
+	e := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
+	costs, err := train.FlopsOf(e.Spec.PaperModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := amoebanetSetup(train.FLOPs, e.Spec.Base)
+	for k, want := range map[int]string{2: "1.65", 4: "3.11", 8: "5.34"} {
+		got, err := timed.Against(func(s train.Setup) (float64, error) { return timed.CutStep(s, costs) }, base, amoebanetSetup(train.FLOPs, lab.Cell{K: k, M: 32}))
+		if err != nil || fmt.Sprintf("%.2f", got) != want {
+			t.Errorf("K = %d, M = 32: %.3f, %v; want %s", k, got, err, want)
+		}
+	}
+}
+
+// The networks are smaller than those of the smoke profile.
+func TestAmoebanetMeasures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	a, rounds, log := loadedAmoebanet(t)
+	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return a.Report(log, nil) })
+}
+
+func TestAmoebanetSpecErrors(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("table2-amoebanet"), [][3]string{
+		{"steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
+		{"costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
+		{"  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
+		{"base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
+		{"    batch: 32", "    batch: 31", "not of one size"},
+		{"rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
+	})
+}
+
+func TestAmoebanetKey(t *testing.T) {
+	a := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
+	labtest.CheckKey(t, func(file string) lab.Experiment {
+		a.Modelled.Networks[0].Accelerator = file
+		return a
+	})
+}

@@ -1,0 +1,113 @@
+package gpipe
+
+import (
+	"context"
+	"fmt"
+
+	"gpipebench/lab"
+	"gpipebench/lab/timed"
+	"gpipebench/simulate"
+	"gpipebench/train"
+)
+
+// validationSpec is the spec of validation.
+type validationSpec struct {
+	timed.Profiled[validationProfile] `yaml:",inline"`
+	K                                 []int   `yaml:"k" want:"2..1024"`
+	Optimizer                         string  `yaml:"optimizer" want:"optimizer"`
+	Within                            float64 `yaml:"within" want:">0..1000"` // of the emulated step, in percent
+}
+
+type validationProfile struct {
+	timed.Size `yaml:",inline"`
+	Networks   []struct {
+		Model train.Model `yaml:"model"`
+		Batch int         `yaml:"batch"`
+		M     int         `yaml:"m"`
+	} `yaml:"networks"`
+	Turns int `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
+}
+
+// validation compares modelled devices of this machine's kind with emulated runs of the same
+// networks.
+type validation struct {
+	timed.Compared[validationSpec, validationProfile, simulate.ProbeShape, timed.ModelledStep]
+}
+
+func newValidation() (lab.Experiment, error) {
+	v := &validation{}
+	v.Runs = func(p validationProfile) (all []simulate.ProbeShape) {
+		for _, n := range p.Networks {
+			for _, k := range v.Spec.K {
+				all = append(all, simulate.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
+			}
+		}
+		return all
+	}
+	v.Name = func(p simulate.ProbeShape) string { return fmt.Sprintf("%s/K=%d", p.Model.Name, p.K) }
+	v.Together = func(ctx context.Context, p validationProfile, round int) ([]*timed.ModelledStep, error) {
+		way := v.way()
+		var networks []timed.Network
+		for i, shape := range v.Runs(p) {
+			if i%len(v.Spec.K) == 0 {
+				one := shape
+				one.K = 1
+				networks = append(networks, timed.Network{Alone: []timed.Pipeline{{Calibrating: way, ProbeShape: one}}})
+			}
+			n := &networks[len(networks)-1]
+			n.Pipelines = append(n.Pipelines, timed.Pipeline{Calibrating: way, ProbeShape: shape})
+		}
+		return timed.BesideModel(ctx, networks, round, p.Turns)
+	}
+	v.Show = v.show
+	return v, nil
+}
+
+func (v *validation) way() simulate.Calibrating {
+	return simulate.Calibrating{Name: "host", Optimizer: v.Spec.Optimizer, Threads: 1, Seed: v.Spec.Seed}
+}
+
+func (v *validation) Resolve() *lab.Problem {
+	for _, name := range lab.Profiles {
+		models := map[string]bool{}
+		for i, n := range v.Spec.Profiles[name].Networks {
+			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
+			if n.Batch < n.M {
+				return lab.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), append(where, "m")...)
+			}
+			if models[n.Model.Name] { // samples have its name
+				return lab.At(fmt.Errorf("a second %s: want each model once", n.Model.Name), append(where, "model")...)
+			}
+			models[n.Model.Name] = true
+		}
+	}
+	return nil
+}
+
+func (v *validation) Planned(profile string) (list []lab.PlannedRun) {
+	for i, shape := range v.Runs(v.Spec.Profiles[profile]) {
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i / len(v.Spec.K))}, Run: v.way().Training(shape)})
+	}
+	return list
+}
+
+func (v *validation) show(c *timed.Comparison[validationProfile, simulate.ProbeShape, timed.ModelledStep]) error {
+	c.Table.Caption = []string{
+		fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Spec.Optimizer, c.Profile.Rounds),
+		"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so the remaining error is that of the pipeline's model alone.",
+		fmt.Sprintf("How repeatable the machine is: the 95%% interval of the emulated step, over its median. A ratio that is more than %v%% off is called noisy, and decides nothing, if two things hold: its interval reaches within %[1]v%%, and the interval of the emulated step, which involves no model, is as far off its own median.", v.Spec.Within),
+		"Memory: the peaks of all devices as modelled, as planned and as reached.",
+	}
+	for _, n := range c.Profile.Networks {
+		c.Table.Caption = append(c.Table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
+	}
+	timed.ShowModelled(c, timed.ModelledTable[simulate.ProbeShape]{
+		Runs: v.Runs(c.Profile), Name: v.Name, Within: v.Spec.Within, Panel: "network", Group: "K",
+		First: []timed.Column[simulate.ProbeShape]{
+			timed.Text("network", func(p simulate.ProbeShape) any { return p.Model.Name }),
+			timed.Number("K", func(p simulate.ProbeShape) any { return p.K }),
+			timed.Number("M", func(p simulate.ProbeShape) any { return p.M }),
+		},
+	})
+	return nil
+}

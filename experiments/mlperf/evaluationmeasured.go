@@ -1,0 +1,265 @@
+package mlperf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
+)
+
+// evaluationMeasuredSpec is the spec of evaluation-measured.
+type evaluationMeasuredSpec struct {
+	timed.Profiled[evaluationMeasuredProfile] `yaml:",inline"`
+	Optimizer                                 string  `yaml:"optimizer" want:"optimizer"`
+	LR                                        float64 `yaml:"lr" want:">0.."`
+	Replicas                                  []int   `yaml:"replicas" want:"1..64"`
+}
+
+type evaluationMeasuredProfile struct {
+	timed.Size `yaml:",inline"`
+	Model      train.Model `yaml:"model"`
+	Batch      int         `yaml:"batch" want:"1..65536"`
+	HeldOut    int         `yaml:"held_out" want:"1..1048576"`
+	Every      int         `yaml:"every" want:"1..1000000"` // steps
+	Steps      int         `yaml:"steps" want:"1..1000"`    // that are timed in a round
+}
+
+// evaluationMeasured times evaluations and steps on emulated replicas.
+type evaluationMeasured struct {
+	timed.Compared[evaluationMeasuredSpec, evaluationMeasuredProfile, int, evaluationRecord]
+}
+
+type evaluationRuns = timed.Comparison[evaluationMeasuredProfile, int, evaluationRecord]
+
+func newEvaluationMeasured() (lab.Experiment, error) {
+	x := &evaluationMeasured{}
+	x.Runs = func(evaluationMeasuredProfile) []int { return x.Spec.Replicas }
+	x.Name = func(r int) string { return fmt.Sprintf("R=%d", r) }
+	x.Training, x.Make, x.Show = x.training, x.measure, x.show
+	return x, nil
+}
+
+func (x *evaluationMeasured) Resolve() *lab.Problem {
+	r := x.Spec.Replicas
+	if r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
+		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
+	}
+	most := slices.Max(r)
+	for _, n := range r {
+		if each := most / n; most%n != 0 || n > 1 && each&(each-1) != 0 {
+			return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", n, most), "replicas")
+		}
+	}
+	for _, name := range lab.Profiles {
+		p := x.Spec.Profiles[name]
+		if p.Batch%most != 0 {
+			return lab.At(fmt.Errorf("%d examples in %d groups: want as many in each", p.Batch, most), "profiles", name, "batch")
+		}
+		for _, n := range r[1:] {
+			if p.HeldOut%n == 0 {
+				return lab.At(fmt.Errorf("%d images on %d replicas: want a number that none of them divides", p.HeldOut, n), "profiles", name, "held_out")
+			}
+		}
+	}
+	return nil
+}
+
+// training is a profile's on r replicas.
+func (x *evaluationMeasured) training(p evaluationMeasuredProfile, r int) train.Training {
+	return train.Training{
+		Model: p.Model, Data: "synthetic", Batch: p.Batch, Steps: p.Steps + 1, Seed: x.Spec.Seed,
+		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
+		Config: datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Train: p.Batch, HeldOut: p.HeldOut}},
+		Setup: train.Setup{
+			Partitions: 1, MicroBatches: 1, Replicas: r, Groups: slices.Max(x.Spec.Replicas),
+			Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
+		},
+	}
+}
+
+// evaluationRecord is a training's steps and the evaluation after them.
+type evaluationRecord struct {
+	Step     float64 `json:"step_seconds"`       // on the devices' clock, every kind of task at its median
+	Evaluate float64 `json:"evaluation_seconds"` // the same, of all that is held out
+	Padded   int     `json:"padded_examples"`
+	Targets  int     `json:"targets"`
+	Loss     float64 `json:"loss"`
+	Correct  int     `json:"correct"`
+	Others   float64 `json:"others"` // cores that other processes took meanwhile; -1: unknown
+}
+
+// Check requires times above 0, and targets.
+func (r *evaluationRecord) Check() error {
+	if r.Step <= 0 || r.Evaluate <= 0 {
+		return fmt.Errorf("a step of %v s and an evaluation of %v s: want times above 0", r.Step, r.Evaluate)
+	}
+	if r.Targets < 1 || r.Padded < 0 || r.Correct > r.Targets {
+		return fmt.Errorf("%d of %d targets are right, %d examples are padded", r.Correct, r.Targets, r.Padded)
+	}
+	return nil
+}
+
+// sameOutcome compares what two evaluations found, to the bit.
+func (r *evaluationRecord) sameOutcome(other *evaluationRecord) bool {
+	return r.Loss == other.Loss && r.Correct == other.Correct && r.Targets == other.Targets
+}
+
+func (x *evaluationMeasured) measure(ctx context.Context, p evaluationMeasuredProfile, replicas int) (*evaluationRecord, error) {
+	t := x.training(p, replicas)
+	l, err := timed.Opened(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	if _, _, err := evaluated(ctx, &t, l); err != nil {
+		return nil, err
+	}
+	meter := machine.StartMeter()
+	step, _, err := timed.Stepped(ctx, l, p.Steps)
+	if err != nil {
+		return nil, err
+	}
+	var made *evaluationRecord
+	var all []*gpipe.Times
+	for range p.Steps {
+		again, times, err := evaluated(ctx, &t, l)
+		if err != nil {
+			return nil, err
+		}
+		if made != nil && !again.sameOutcome(made) {
+			return nil, errors.New("an evaluation that is repeated comes to something else")
+		}
+		made, all = again, append(all, times...)
+	}
+	made.Step, made.Evaluate, made.Others = step, passSeconds(all)/float64(p.Steps), meter.Others()
+	return made, nil
+}
+
+// passSeconds is the time of evaluations on the devices' clock, in which a pass of each size takes
+// the median of its repeats. A replica is one device here, whose passes follow each other;
+// replicas begin at the same time, and none waits for another but in the end.
+func passSeconds(all []*gpipe.Times) (seconds float64) {
+	bySize := map[int][]float64{}
+	each := func(t *gpipe.Times, replica int, f func(size int, seconds float64)) {
+		for micro, size := range t.Examples[replica] {
+			f(size, t.Stages[replica].F[micro])
+		}
+	}
+	for _, t := range all {
+		for replica := range t.Stages {
+			each(t, replica, func(size int, s float64) { bySize[size] = append(bySize[size], s) })
+		}
+	}
+	for _, t := range all {
+		longest := 0.0
+		for replica := range t.Stages {
+			own := 0.0
+			each(t, replica, func(size int, _ float64) { own += stats.Median(bySize[size]) })
+			longest = max(longest, own)
+		}
+		seconds += longest
+	}
+	return seconds
+}
+
+// evaluated evaluates what is held out, as a training does, and returns the outcome and each
+// mini-batch's times.
+func evaluated(ctx context.Context, t *train.Training, l *train.Loop) (*evaluationRecord, []*gpipe.Times, error) {
+	made := &evaluationRecord{}
+	var all []*gpipe.Times
+	for i := range l.Source.Batches(datasets.HeldOut, t.Batch) {
+		b, err := l.Source.Batch(datasets.HeldOut, i, t.Batch)
+		if err != nil {
+			return nil, nil, err
+		}
+		padded := t.Padded(b)
+		res, err := l.Trainer.Evaluate(ctx, padded)
+		if err != nil {
+			return nil, nil, err
+		}
+		made.Padded += padded.Examples() - b.Examples()
+		made.Targets += res.Count
+		made.Correct += res.Correct
+		made.Loss += res.Loss * float64(res.Count)
+		all = append(all, res.Times)
+	}
+	return made, all, nil
+}
+
+// trainedFor is the time from one evaluation to the next, by round.
+func trainedFor(c *evaluationRuns, r int) []float64 {
+	return c.Each(r, func(o *evaluationRecord) float64 { return float64(c.Profile.Every) * o.Step })
+}
+
+func evaluatedFor(c *evaluationRuns, r int) []float64 {
+	return c.Each(r, func(o *evaluationRecord) float64 { return o.Evaluate })
+}
+
+// evaluationShare is that of an evaluation on some replicas in the time with the training on r
+// before it, by round.
+func evaluationShare(c *evaluationRuns, r, on int) (all []float64) {
+	training := trainedFor(c, r)
+	for i, e := range evaluatedFor(c, on) {
+		all = append(all, e/(training[i]+e))
+	}
+	return all
+}
+
+func (x *evaluationMeasured) show(c *evaluationRuns) error {
+	p := c.Profile
+	c.Table.Caption = []string{
+		fmt.Sprintf("Measured as %v with %s, a mini-batch of %d in %d groups, K = 1, nothing recomputed, one thread a device; no links. Training: %d steps, as long as those that are timed. Evaluation: of %d images, padded with so many of zeros.",
+			p.Model, x.Spec.Optimizer, p.Batch, slices.Max(x.Spec.Replicas), p.Every, p.HeldOut),
+		timed.EmulatedCaption(p.Rounds, "row"),
+		"All: every replica evaluates its part. One: a replica evaluates everything, in the time that it takes with R = 1, and the others wait. Shares are those of evaluations in the time of both. Amdahl: the share on one if the training of R = 1 took an Rth of its time. Run, one / all: the time of both with the evaluation on one over that with it on all.",
+	}
+	median := func(c *evaluationRuns, r, on int) any { return lab.Percent(stats.Median(evaluationShare(c, r, on)), 1) }
+	timed.Fill(c.Table, x.Spec.Replicas,
+		timed.Number("R", func(r int) any { return r }),
+		timed.Number("padded", func(r int) any { return c.Of[r][0].Padded }),
+		timed.Times("measured training", func(r int) []float64 { return trainedFor(c, r) }),
+		timed.Times("measured evaluation", func(r int) []float64 { return evaluatedFor(c, r) }),
+		timed.Ratios("measured speedup", func(r int) (one, of []float64) { return evaluatedFor(c, 1), evaluatedFor(c, r) }),
+		timed.Percents("measured share, all", 1, func(r int) []float64 { return evaluationShare(c, r, r) }),
+		timed.Percents("measured share, one", 1, func(r int) []float64 { return evaluationShare(c, r, 1) }),
+		timed.Number("Amdahl, one", func(r int) any {
+			ideal, one := stats.Median(trainedFor(c, 1))/float64(r), stats.Median(evaluatedFor(c, 1))
+			return lab.Percent(one/(ideal+one), 1)
+		}),
+		timed.Ratios("measured run, one / all", func(r int) (single, together []float64) {
+			training := trainedFor(c, r)
+			return addedUp(training, evaluatedFor(c, 1)), addedUp(training, evaluatedFor(c, r))
+		}).Headed("95%, run"),
+		c.SameBits(1, x.Spec.Replicas, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
+		c.Referred("share, all, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, r) }),
+		c.Referred("share, one, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, 1) }),
+	)
+	bars := &plot.BarPanel{Title: "evaluations", Y: "% of the time"}
+	for _, r := range x.Spec.Replicas {
+		bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
+	}
+	for _, how := range []string{"all", "one"} {
+		series := plot.BarSeries{Name: "on " + how}
+		for _, row := range c.Table.Rows {
+			series.AddValue(row[c.Table.Column("measured share, "+how)])
+		}
+		bars.Series = append(bars.Series, series)
+	}
+	c.Panels = []plot.Axes{bars}
+	return nil
+}
+
+// addedUp adds up two lists.
+func addedUp(a, b []float64) []float64 { return floats.AddTo(make([]float64, len(a)), a, b) }

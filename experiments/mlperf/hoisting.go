@@ -1,0 +1,272 @@
+package mlperf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/train"
+)
+
+// hoistingSpec is the spec of hoisting.
+type hoistingSpec struct {
+	timed.Profiled[hoistingProfile] `yaml:",inline"`
+	Batches                         []int         `yaml:"batches" want:"1..4096"`
+	Within                          float64       `yaml:"within" want:">0..1000"` // percent
+	Accelerator                     string        `yaml:"accelerator" want:"accelerator"`
+	DType                           string        `yaml:"dtype" want:"dtype"`
+	Pod                             recurrentSize `yaml:"pod"`
+}
+
+// recurrentSize is a layer's.
+type recurrentSize struct {
+	Width int `yaml:"width" want:"1..65536"`
+	Steps int `yaml:"steps" want:"1..65536"`
+}
+
+type hoistingProfile struct {
+	timed.Size `yaml:",inline"`
+	Measured   recurrentSize `yaml:"measured"`
+	Calibrated []struct {
+		recurrentSize `yaml:",inline"`
+		Batches       []int `yaml:"batches" want:"1..4096"`
+	} `yaml:"calibrated"`
+	Turns int `yaml:"turns" want:"1..999"` // of every layer, in a round
+}
+
+// hoisting times a recurrent layer whose input is projected before its loop, or inside, beside
+// a model that was calibrated on others.
+type hoisting struct {
+	timed.Compared[hoistingSpec, hoistingProfile, recurrentLayer, layerTimes]
+}
+
+type hoistingRuns = timed.Comparison[hoistingProfile, recurrentLayer, layerTimes]
+
+func newHoisting() (lab.Experiment, error) {
+	h := &hoisting{}
+	h.Runs = func(p hoistingProfile) []recurrentLayer { return slices.Concat(h.measured(p), p.calibrated()) }
+	h.Name = func(l recurrentLayer) string {
+		form := "hoisted"
+		if l.Inside {
+			form = "inside"
+		}
+		return fmt.Sprintf("width=%d/steps=%d/batch=%d/%s", l.Width, l.Steps, l.Batch, form)
+	}
+	h.Together, h.Show = h.measure, h.show
+	return h, nil
+}
+
+func (h *hoisting) Resolve() *lab.Problem {
+	if len(h.Spec.Batches) == 0 || !slices.IsSorted(h.Spec.Batches) {
+		return lab.At(errors.New("want one or more, in ascending order"), "batches")
+	}
+	for _, name := range lab.Profiles {
+		p := h.Spec.Profiles[name]
+		if len(p.Calibrated) < 2 {
+			return lab.At(errors.New("want two sizes or more"), "profiles", name, "calibrated")
+		}
+		for i, c := range p.Calibrated {
+			if c.Width == p.Measured.Width || len(c.Batches) == 0 {
+				return lab.At(errors.New("want another width than the measured one, and batches"), "profiles", name, "calibrated", fmt.Sprint(i))
+			}
+		}
+	}
+	return nil
+}
+
+// in is a layer in both forms, hoisted first, for each of some batches.
+func (s recurrentSize) in(batches ...int) (all []recurrentLayer) {
+	for _, b := range batches {
+		all = append(all, recurrentLayer{s.Width, s.Steps, b, false}, recurrentLayer{s.Width, s.Steps, b, true})
+	}
+	return all
+}
+
+// measured are the layers that are compared, and calibrated those that the model is made of.
+func (h *hoisting) measured(p hoistingProfile) []recurrentLayer {
+	return p.Measured.in(h.Spec.Batches...)
+}
+
+func (p hoistingProfile) calibrated() (all []recurrentLayer) {
+	for _, c := range p.Calibrated {
+		all = append(all, c.in(c.Batches...)...)
+	}
+	return all
+}
+
+// layerTimes are those of a layer in a round.
+type layerTimes struct {
+	Seconds float64   `json:"seconds"`          // of a step; the median
+	Instrs  []float64 `json:"instrs,omitempty"` // of each instruction of a layer for the calibration; medians
+	Others  float64   `json:"others"`           // cores that other processes took meanwhile; -1: unknown
+}
+
+// Check requires a time.
+func (s *layerTimes) Check() error {
+	if !(s.Seconds > 0) || slices.ContainsFunc(s.Instrs, func(x float64) bool { return !(x >= 0) }) {
+		return fmt.Errorf("%v s, instructions of %v", s.Seconds, s.Instrs)
+	}
+	return nil
+}
+
+func (s *layerTimes) seconds() float64 { return s.Seconds }
+
+// measure opens all layers at once, and they take turns, so that a change of the machine's speed
+// affects the calibration and what it is compared with alike. Which is first moves from round
+// to round.
+func (h *hoisting) measure(ctx context.Context, p hoistingProfile, round int) (all []*layerTimes, err error) {
+	pool := program.NewPool(1)
+	defer pool.Close()
+	var open []*runningLayer
+	for _, l := range h.Runs(p) {
+		open = append(open, l.open(pool))
+	}
+	watched := len(h.measured(p)) // from here on
+	seconds := make([][]float64, len(open))
+	times := make([]map[*program.Instr][]float64, len(open))
+	for i := range times {
+		times[i] = map[*program.Instr][]float64{}
+	}
+	meter := machine.StartMeter()
+	for turn := range p.Turns + 1 {
+		for k := range open {
+			i := (k + round) % len(open)
+			var ran func(*program.Instr, float64)
+			if i >= watched && turn > 0 {
+				ran = func(in *program.Instr, s float64) { times[i][in] = append(times[i][in], s) }
+			}
+			s, err := open[i].step(ctx, ran)
+			if err != nil {
+				return nil, err
+			}
+			if turn > 0 {
+				seconds[i] = append(seconds[i], s)
+			}
+		}
+	}
+	others := meter.Others()
+	for i, r := range open {
+		made := &layerTimes{Seconds: stats.Median(seconds[i]), Others: others}
+		if i >= watched {
+			for _, in := range layerInstructions(r.stage) {
+				made.Instrs = append(made.Instrs, stats.Median(times[i][in]))
+			}
+		}
+		all = append(all, made)
+	}
+	return all, nil
+}
+
+// models are this machine's core as calibrated in each round.
+func (h *hoisting) models(c *hoistingRuns) ([]*accelerator.Accelerator, error) {
+	made := make([]accelerator.Calibration, c.Profile.Rounds)
+	for _, l := range c.Profile.calibrated() {
+		instrs := layerInstructions(l.compile(program.Storage{}))
+		for round, s := range c.Of[l] {
+			if len(s.Instrs) != len(instrs) {
+				return nil, c.Log.Strange(h.Sample(l, round), fmt.Errorf("times of %d instructions, want %d", len(s.Instrs), len(instrs)))
+			}
+			for i, in := range instrs {
+				made[round].Watch(in, s.Instrs[i])
+			}
+		}
+	}
+	models := make([]*accelerator.Accelerator, len(made))
+	for round := range models {
+		models[round] = &accelerator.Accelerator{Name: "host", Lanes: nn.VectorLanes(), Tiled: true, Packing: true}
+		made[round].Fit(models[round])
+	}
+	return models, nil
+}
+
+// hoistingBatch is what comes out for a batch.
+type hoistingBatch struct {
+	batch           int
+	hoisted, inside []float64 // seconds, by round
+	modelled        []float64 // the model's factor, by round
+	over            []float64 // the measured factor over it
+	pod             [2]float64
+}
+
+func (h *hoisting) batches(c *hoistingRuns) (all []hoistingBatch, err error) {
+	models, err := h.models(c)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := accelerator.Named(h.Spec.Accelerator)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range h.Spec.Batches {
+		of, large := c.Profile.Measured.in(b), h.Spec.Pod.in(b)
+		r := hoistingBatch{batch: b, hoisted: c.Each(of[0], (*layerTimes).seconds), inside: c.Each(of[1], (*layerTimes).seconds)}
+		for i, l := range large {
+			r.pod[i] = l.on(pod, lab.Named(train.ParseDType, h.Spec.DType), false)
+		}
+		for round, a := range models {
+			factor := of[1].on(a, graph.F32, true) / of[0].on(a, graph.F32, true)
+			r.modelled, r.over = append(r.modelled, factor), append(r.over, r.inside[round]/r.hoisted[round]/factor)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (h *hoisting) show(c *hoistingRuns) error {
+	p := c.Profile
+	all, err := h.batches(c)
+	if err != nil {
+		return err
+	}
+	c.Table.Caption = []string{
+		fmt.Sprintf("A forward and a backward pass of a recurrent layer of %d inputs and units over %d steps, float32, one thread. Hoisted: the input is projected before the loop, and the gradients of weights follow it; inside: both are in the loop. Median of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Measured.Width, p.Measured.Steps, p.Rounds),
+		fmt.Sprintf("Modelled: by a roofline whose rates and overheads were fitted, in the same round, to the operations of layers of other sizes. Within: the measured factor is within %g%% of it. On %s: a layer of %d inputs and units over %d steps, %s activations, by the published rates.", h.Spec.Within, h.Spec.Accelerator, h.Spec.Pod.Width, h.Spec.Pod.Steps, h.Spec.DType),
+	}
+	on := h.Spec.Accelerator
+	columns := []timed.Column[hoistingBatch]{
+		timed.Number("batch", func(r hoistingBatch) any { return r.batch }),
+		timed.Times("hoisted", func(r hoistingBatch) []float64 { return r.hoisted }),
+		timed.Times("inside", func(r hoistingBatch) []float64 { return r.inside }),
+		timed.Ratios("measured inside / hoisted", func(r hoistingBatch) (over, under []float64) { return r.inside, r.hoisted }),
+		timed.Number("modelled inside / hoisted", func(r hoistingBatch) any { return lab.Fixed(stats.Median(r.modelled), 2) }),
+		timed.Medians("measured / modelled", func(x float64) lab.Value { return lab.Fixed(x, 3) }, func(r hoistingBatch) []float64 { return r.over }).Headed("95%, measured / modelled"),
+		timed.Text("within", func(r hoistingBatch) any {
+			off := stats.Median(r.over)
+			return lab.YesOrNo(off >= 1-h.Spec.Within/100 && off <= 1+h.Spec.Within/100)
+		}),
+		timed.Number("hoisted examples/s", func(r hoistingBatch) any { return lab.Number("%.4g", float64(r.batch)/stats.Median(r.hoisted)) }),
+		timed.Number(on+" hoisted", func(r hoistingBatch) any { return lab.Seconds(r.pod[0]) }),
+		timed.Number(on+" inside", func(r hoistingBatch) any { return lab.Seconds(r.pod[1]) }),
+		timed.Number(on+" inside / hoisted", func(r hoistingBatch) any { return lab.Fixed(r.pod[1]/r.pod[0], 2) }),
+	}
+	if c.Before != nil {
+		columns = append(columns, timed.Number("inside / hoisted, "+c.Beside, func(r hoistingBatch) any {
+			of := c.Before.Profile.Measured.in(r.batch)
+			return lab.Fixed(stats.RatioOf(c.Before.Each(of[1], (*layerTimes).seconds), c.Before.Each(of[0], (*layerTimes).seconds)).Median, 2)
+		}))
+	}
+	timed.Fill(c.Table, all, columns...)
+	panel := &plot.LinePanel{Title: "inside / hoisted", X: "examples a core", Y: "times as long", FromZero: true}
+	var points [3][]plot.Point
+	for i, r := range all {
+		panel.Names = append(panel.Names, fmt.Sprint(r.batch))
+		for j, y := range []float64{stats.RatioOf(r.inside, r.hoisted).Median, stats.Median(r.modelled), r.pod[1] / r.pod[0]} {
+			points[j] = append(points[j], plot.Point{X: float64(i), Y: y})
+		}
+	}
+	for j, name := range []string{"measured", "modelled", "modelled on " + on} {
+		panel.Series = append(panel.Series, plot.Series{Name: name, Lines: [][]plot.Point{points[j]}, Dashed: j > 0})
+	}
+	c.Panels = []plot.Axes{panel}
+	return nil
+}

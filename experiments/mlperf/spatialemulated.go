@@ -1,0 +1,298 @@
+package mlperf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/timed"
+	"gpipebench/nn/program"
+	"gpipebench/train"
+)
+
+// spatialEmulatedSpec is the spec of spatial-emulated.
+type spatialEmulatedSpec struct {
+	timed.Profiled[spatialEmulatedProfile] `yaml:",inline"`
+	Optimizer                              string       `yaml:"optimizer" want:"optimizer"`
+	LR                                     float64      `yaml:"lr" want:">0.."`
+	Parts                                  []int        `yaml:"parts" want:"1..64"`
+	Paper                                  lab.Verbatim `yaml:"paper"` // speedup on the most parts
+}
+
+type spatialEmulatedProfile struct {
+	timed.Size `yaml:",inline"`
+	Model      train.Model `yaml:"model"`
+	Examples   int         `yaml:"examples" want:"1..65536"`
+	Steps      int         `yaml:"steps" want:"1..1000"` // that are timed in a round
+}
+
+// spatialEmulated times steps of a network whose images are divided over emulated parts.
+type spatialEmulated struct {
+	timed.Compared[spatialEmulatedSpec, spatialEmulatedProfile, int, partedStep]
+}
+
+type partedRuns = timed.Comparison[spatialEmulatedProfile, int, partedStep]
+
+func newSpatialEmulated() (lab.Experiment, error) {
+	x := &spatialEmulated{}
+	x.Runs = func(spatialEmulatedProfile) []int { return x.Spec.Parts }
+	x.Name = func(parts int) string { return fmt.Sprintf("parts=%d", parts) }
+	x.Training, x.Make, x.Show = x.training, x.measure, x.show
+	return x, nil
+}
+
+func (x *spatialEmulated) Resolve() *lab.Problem {
+	if p := x.Spec.Parts; len(p) < 2 || p[0] != 1 || !slices.IsSorted(p) {
+		return lab.At(errors.New("want 1 and more, in ascending order"), "parts")
+	}
+	return nil
+}
+
+// training is a profile's on some parts.
+func (x *spatialEmulated) training(p spatialEmulatedProfile, parts int) train.Training {
+	return train.Training{
+		Model: p.Model, Data: "synthetic", Batch: p.Examples, Steps: p.Steps + 1, Seed: x.Spec.Seed,
+		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
+		Config: datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Train: p.Examples, HeldOut: 1}},
+		Setup: train.Setup{
+			Partitions: 1, MicroBatches: 1, Spatial: parts, Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
+		},
+	}
+}
+
+// partedStep is a training's step.
+type partedStep struct {
+	Step    float64 `json:"step_seconds"`   // on the device's clock, every kind of task at its median
+	Kernels float64 `json:"kernel_seconds"` // of it, of all instructions, each at its median
+	// Work is the same by what the parts do, nil of one part.
+	Work   map[string]partedWork `json:"work,omitempty"`
+	Loss   float64               `json:"loss"` // of the last step
+	SHA256 string                `json:"sha256"`
+	Others float64               `json:"others"` // cores that other processes took meanwhile; -1: unknown
+}
+
+// partedWork is the time of instructions at which parts do the same, in seconds.
+type partedWork struct {
+	Seconds float64 `json:"seconds"` // on the device's clock
+	Slowest float64 `json:"slowest"` // of each instruction the part that took longest
+	All     float64 `json:"all"`     // of all parts
+}
+
+// Check requires times above 0, and of the parts times that are possible.
+func (r *partedStep) Check() error {
+	if !(r.Step > 0) || !(r.Kernels > 0) {
+		return fmt.Errorf("a step of %v s, %v s of kernels: want times above 0", r.Step, r.Kernels)
+	}
+	for of, w := range r.Work {
+		if !(w.Slowest >= 0) || !(w.All >= w.Slowest) || !(w.Seconds >= 0) {
+			return fmt.Errorf("%s: %v s, of all parts %v, of the slowest %v", of, w.Seconds, w.All, w.Slowest)
+		}
+	}
+	return nil
+}
+
+func (x *spatialEmulated) measure(ctx context.Context, p spatialEmulatedProfile, parts int) (*partedStep, error) {
+	l, err := timed.Opened(ctx, x.training(p, parts))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	var ran instructionTimes
+	l.Trainer.Watch(ran.add)
+	meter := machine.StartMeter()
+	made := &partedStep{}
+	if made.Step, made.Loss, err = timed.Stepped(ctx, l, p.Steps); err != nil {
+		return nil, err
+	}
+	l.Trainer.Watch(nil)
+	made.SHA256, made.Others = l.Trainer.Hash(), meter.Others()
+	made.Kernels, made.Work = ran.medians()
+	return made, nil
+}
+
+// instructionTimes are the times of each instruction of a training's steps, in the order in
+// which they first ran. With one micro-batch each instruction of a task runs once a step.
+type instructionTimes struct {
+	index map[taskInstruction]int
+	times []*dividedTimes
+}
+
+type taskInstruction struct {
+	task schedule.Kind
+	*program.Instr
+}
+
+type dividedTimes struct {
+	program.Division
+	seconds []float64
+	parts   [][]float64 // of each part
+}
+
+func (all *instructionTimes) add(run gpipe.KernelRun) {
+	key := taskInstruction{run.Task, run.Instr}
+	i, is := all.index[key]
+	if !is {
+		if all.index == nil {
+			all.index = map[taskInstruction]int{}
+		}
+		i = len(all.times)
+		all.index[key] = i
+		all.times = append(all.times, &dividedTimes{Division: run.Instr.Division, parts: make([][]float64, len(run.Parts))})
+	}
+	of := all.times[i]
+	of.seconds = append(of.seconds, run.Seconds)
+	for part, s := range run.Parts {
+		of.parts[part] = append(of.parts[part], s)
+	}
+}
+
+// medians adds up the instructions, each at the median of its steps: all of them, and by what
+// parts do.
+func (all *instructionTimes) medians() (seconds float64, by map[string]partedWork) {
+	for _, of := range all.times {
+		median := stats.Median(of.seconds)
+		seconds += median
+		if len(of.parts) == 0 {
+			continue
+		}
+		if by == nil {
+			by = map[string]partedWork{}
+		}
+		w := by[of.Division.String()]
+		w.Seconds += median
+		var slowest float64
+		for _, part := range of.parts {
+			median := stats.Median(part)
+			w.All, slowest = w.All+median, max(slowest, median)
+		}
+		w.Slowest += slowest
+		by[of.Division.String()] = w
+	}
+	return seconds, by
+}
+
+// stepCauses are the columns of what keeps parts from an even share of one part's step, in
+// seconds of a round. An even share and the causes are the step.
+var stepCauses = []struct {
+	name string
+	of   func(one, r *partedStep, parts float64) float64
+}{
+	{"turns", func(_, r *partedStep, _ float64) float64 {
+		w := r.work(program.Partial)
+		return w.Seconds - w.Slowest
+	}},
+	{"uneven rows", func(_, r *partedStep, parts float64) float64 {
+		return r.work(program.ByRows).uneven(parts) + r.work(program.Partial).uneven(parts)
+	}},
+	{"smaller pieces", func(one, r *partedStep, parts float64) (s float64) {
+		for _, d := range computing {
+			s += r.work(d).All / parts
+		}
+		return s - one.Kernels/parts
+	}},
+	{"uncut operations", func(_, r *partedStep, parts float64) float64 { return r.work(program.Alone).uneven(parts) }},
+	{"batch norm", func(_, r *partedStep, parts float64) float64 {
+		return r.work(program.Chunked).uneven(parts) + r.work(program.Everywhere).uneven(parts)
+	}},
+	{"exchanges", func(_, r *partedStep, _ float64) float64 { return r.work(program.Exchange).Seconds }},
+	{"update and others", func(one, r *partedStep, parts float64) float64 {
+		rest := r.Step - one.Step/parts + one.Kernels/parts
+		for _, d := range append(slices.Clone(computing), program.Exchange) {
+			rest -= r.device(d)
+		}
+		return rest
+	}},
+}
+
+// computing are the divisions at which parts compute.
+var computing = []program.Division{program.Alone, program.ByRows, program.Partial, program.Chunked, program.Everywhere}
+
+// work is that of a kind. What all parts do alike counts once: one part would do it once.
+func (r *partedStep) work(d program.Division) partedWork {
+	w := r.Work[d.String()]
+	if d == program.Everywhere {
+		w.All = w.Slowest
+	}
+	return w
+}
+
+// device is the time of instructions by the causes: of the slowest part, and of what comes on
+// top at turns and exchanges.
+func (r *partedStep) device(d program.Division) float64 {
+	w := r.work(d)
+	if d == program.Partial || d == program.Exchange {
+		return w.Seconds
+	}
+	return w.Slowest
+}
+
+// uneven is what the slowest parts take longer than all of them would, were they even.
+func (w partedWork) uneven(parts float64) float64 { return w.Slowest - w.All/parts }
+
+func (r *partedStep) seconds() float64 { return r.Step }
+
+// sameBits compares the outcomes of two trainings.
+func (r *partedStep) sameBits(other *partedStep) bool {
+	return r.SHA256 == other.SHA256 && r.Loss == other.Loss
+}
+
+func (x *spatialEmulated) show(c *partedRuns) error {
+	p := c.Profile
+	c.Table.Caption = []string{
+		fmt.Sprintf("Steps of %v with %s, %d images, K = 1, M = 1, nothing recomputed; S parts with one thread each divide each image by its rows, with the same bits for every S. Links between parts take no time.", p.Model, x.Spec.Optimizer, p.Examples),
+		timed.EmulatedCaption(p.Rounds, "row"),
+		"Without turns: if the parts' sums of gradients of weights were made beside each other; adding them up, for which no time is taken, would come on top, and the bits would be others for each S. Even: the step of one part divided by S. Then what is added to that, by cause; an even share and the causes are the step, of each round. Turns: parts follow one another over blocks of the gradients of weights, wait for their first block and for the others at each beat, and hand blocks on. Uneven rows: the slowest part takes longer than the mean. Smaller pieces: all parts together take longer than one part for everything. Uncut operations: on one part. Batch norm: chunks that parts have more of than others, and what all parts do alike. Exchanges: copies of rows. Update and others: on one part, with clearing gradients, handing out weights and starting tasks.",
+	}
+	steps := func(c *partedRuns, parts int) []float64 { return c.Each(parts, (*partedStep).seconds) }
+	beside := func(parts int) []float64 {
+		return c.Each(parts, func(r *partedStep) float64 { return r.Step - stepCauses[0].of(nil, r, float64(parts)) })
+	}
+	columns := []timed.Column[int]{
+		timed.Number("S", func(parts int) any { return parts }),
+		timed.Times("measured step", func(parts int) []float64 { return steps(c, parts) }),
+		timed.Ratios("measured speedup", func(parts int) (one, of []float64) { return steps(c, 1), steps(c, parts) }),
+		timed.Ratios("measured without turns", func(parts int) (one, of []float64) { return steps(c, 1), beside(parts) }),
+		timed.Number("paper", func(parts int) any {
+			if parts == slices.Max(x.Spec.Parts) {
+				return x.Spec.Paper
+			}
+			return lab.Absent
+		}),
+		timed.Number("even", func(parts int) any { return lab.Seconds(stats.Median(steps(c, 1)) / float64(parts)) }),
+	}
+	for _, cause := range stepCauses {
+		columns = append(columns, timed.Number(cause.name, func(parts int) any {
+			if parts == 1 {
+				return lab.Absent
+			}
+			var each []float64
+			for round, r := range c.Of[parts] {
+				each = append(each, cause.of(c.Of[1][round], r, float64(parts)))
+			}
+			return lab.Seconds(stats.Median(each))
+		}))
+	}
+	timed.Fill(c.Table, x.Spec.Parts, append(columns,
+		c.SameBits(1, x.Spec.Parts, "steps on %s parts", (*partedStep).sameBits),
+		c.Referred("speedup, "+c.Beside, func(b *partedRuns, parts int) any {
+			return lab.Fixed(stats.RatioOf(steps(b, 1), steps(b, parts)).Median, 2)
+		}))...)
+	panel := &plot.LinePanel{Title: fmt.Sprintf("%d images", p.Examples), X: "parts", Y: "speedup", FromZero: true}
+	var measured, without []plot.Point
+	for i, parts := range x.Spec.Parts {
+		panel.Names = append(panel.Names, fmt.Sprint(parts))
+		measured = append(measured, plot.Point{X: float64(i), Y: stats.RatioOf(steps(c, 1), steps(c, parts)).Median})
+		without = append(without, plot.Point{X: float64(i), Y: stats.RatioOf(steps(c, 1), beside(parts)).Median})
+	}
+	panel.Series = []plot.Series{{Name: "measured", Lines: [][]plot.Point{measured}}, {Name: "without turns", Lines: [][]plot.Point{without}}}
+	c.Panels = []plot.Axes{panel}
+	return nil
+}

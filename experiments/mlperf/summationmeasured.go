@@ -1,0 +1,194 @@
+package mlperf
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gpipebench/internal/stats"
+	"gpipebench/lab"
+	"gpipebench/lab/exchange"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
+)
+
+// summationMeasuredSpec is the spec of summation-measured.
+type summationMeasuredSpec struct {
+	timed.Profiled[summationMeasuredProfile] `yaml:",inline"`
+	Model                                    train.Model  `yaml:"model"`
+	Processes                                int          `yaml:"processes" want:"2..64"`
+	Networks                                 []string     `yaml:"networks" want:"network"`
+	Paper                                    lab.Verbatim `yaml:"paper"`
+}
+
+type summationMeasuredProfile struct {
+	timed.Size `yaml:",inline"`
+	Times      int `yaml:"times" want:"1..999"`
+}
+
+// summationMeasured adds up the gradients of a network between processes, with gathers before
+// the sum or pipelined with it.
+type summationMeasured struct {
+	timed.Compared[summationMeasuredSpec, summationMeasuredProfile, sumOver, summationRecord]
+}
+
+// sumOver is a way over a network.
+type sumOver struct{ network, way string }
+
+type summationRuns = timed.Comparison[summationMeasuredProfile, sumOver, summationRecord]
+
+func newSummationMeasured() (lab.Experiment, error) {
+	x := &summationMeasured{}
+	x.Starts = true
+	x.Runs = func(summationMeasuredProfile) (all []sumOver) {
+		for _, network := range x.Spec.Networks {
+			for _, way := range sumWays {
+				all = append(all, sumOver{network, way})
+			}
+		}
+		return all
+	}
+	x.Name = func(s sumOver) string { return s.network + "/" + s.way }
+	x.Network = func(s sumOver) string { return s.network }
+	x.Make, x.Show = x.measure, x.show
+	return x, nil
+}
+
+func (x *summationMeasured) Resolve() *lab.Problem { return nil }
+
+func (x *summationMeasured) Planned(string) []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: x.Spec.Model, Most: 1}}}
+}
+
+// summationRecord is what the processes of a run have done.
+type summationRecord struct {
+	Command []string          `json:"command"` // of each process
+	Ranks   []gradientsSummed `json:"ranks"`
+}
+
+// Check requires ranks in their order, each with as many times as the others, and one hash.
+func (r *summationRecord) Check() error {
+	if len(r.Ranks) < 2 {
+		return fmt.Errorf("%d ranks: want 2 or more", len(r.Ranks))
+	}
+	for i, o := range r.Ranks {
+		if o.Rank != i || o.Received < 1 || len(o.Sums) < 2 || len(o.Sums) != len(r.Ranks[0].Sums) || len(o.Copies) != len(o.Sums) || slices.Min(o.Sums) <= 0 {
+			return fmt.Errorf("rank %d: rank %d, %d bytes received, sums of %v s, copies of %v s", i, o.Rank, o.Received, o.Sums, o.Copies)
+		}
+		if err := records.CheckHash("sha256", o.SHA256); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// median is that of the slowest rank's figure of each sum but the first.
+func (r *summationRecord) median(of func(o *gradientsSummed, i int) float64) float64 {
+	var all []float64
+	for i := 1; i < len(r.Ranks[0].Sums); i++ {
+		longest := 0.0
+		for rank := range r.Ranks {
+			longest = max(longest, of(&r.Ranks[rank], i))
+		}
+		all = append(all, longest)
+	}
+	return stats.Median(all)
+}
+
+func (r *summationRecord) whole() float64 {
+	return r.median(func(o *gradientsSummed, i int) float64 { return o.Sums[i] + o.Copies[i] })
+}
+
+func (r *summationRecord) copies() float64 {
+	return r.median(func(o *gradientsSummed, i int) float64 { return o.Copies[i] })
+}
+
+// sums reports whether all ranks have a sum, and together received that many bytes.
+func (r *summationRecord) sums(hash string, bytes int64) bool {
+	for _, o := range r.Ranks {
+		bytes -= o.Received
+		if o.SHA256 != hash {
+			return false
+		}
+	}
+	return bytes == 0
+}
+
+func (x *summationMeasured) measure(ctx context.Context, p summationMeasuredProfile, s sumOver) (*summationRecord, error) {
+	sizes, err := x.Spec.Model.TrainedSizes()
+	if err != nil {
+		return nil, err
+	}
+	made := &summationRecord{Command: exchange.Arguments(gradientSumName, &gradientSum{Sizes: sizes, Way: s.way, Seed: x.Spec.Seed, Times: p.Times + 1})}
+	return made, x.Run(ctx, x.Spec.Processes, s.network, made.Command, &made.Ranks)
+}
+
+func (x *summationMeasured) show(c *summationRuns) error {
+	sizes, err := x.Spec.Model.TrainedSizes()
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, n := range sizes {
+		total += n
+	}
+	c.Table.Caption = []string{
+		fmt.Sprintf("%d float32 gradients of %v in %d tensors, added up by %d processes of this machine. Each of %d rounds starts every row's two ways in processes of their own, and takes the median of %d sums, each of the slowest process. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.",
+			total, x.Spec.Model, len(sizes), x.Spec.Processes, c.Profile.Rounds, c.Profile.Times),
+		"Copies: of all tensors into the buffer and from it, a part of gathered first. Speedup: gathered first over pipelined. Hidden: what it would be if the copies took no time beside the same sum.",
+	}
+	networks := slices.DeleteFunc(slices.Clone(x.Spec.Networks), func(n string) bool { return c.Lacks[sumOver{n, gatheredFirst}] != "" })
+	first := func(c *summationRuns, n string) []float64 {
+		return c.Each(sumOver{n, gatheredFirst}, (*summationRecord).whole)
+	}
+	piped := func(c *summationRuns, n string) []float64 {
+		return c.Each(sumOver{n, pipelined}, (*summationRecord).whole)
+	}
+	hash := func(n string) string { return c.Of[sumOver{n, gatheredFirst}][0].Ranks[0].SHA256 }
+	same := map[string]bool{}
+	for _, n := range networks {
+		same[n] = true
+		for _, r := range slices.Concat(c.Of[sumOver{n, gatheredFirst}], c.Of[sumOver{n, pipelined}]) {
+			same[n] = same[n] && r.sums(hash(n), int64(4*2*total)*int64(x.Spec.Processes-1))
+		}
+		if !same[n] {
+			c.Verdict = fmt.Errorf("%s: the ways end with other bits, or send OTHER bytes than an all-reduce", n)
+		}
+	}
+	referred := timed.Column[string]{}
+	if c.Before != nil {
+		referred = timed.Number("speedup, "+c.Beside, func(n string) any {
+			return lab.Fixed(stats.RatioOf(first(c.Before, n), piped(c.Before, n)).Median, 2)
+		})
+	}
+	timed.Fill(c.Table, networks,
+		timed.Text("network", func(n string) any { return n }),
+		timed.Number("tensors", func(string) any { return len(sizes) }),
+		timed.Number("bytes", func(string) any { return timed.Whole(int64(4 * total)) }),
+		timed.Times("gathered first", func(n string) []float64 { return first(c, n) }).Headed("95%, first"),
+		timed.Number("copies", func(n string) any {
+			return lab.Seconds(stats.Median(c.Each(sumOver{n, gatheredFirst}, (*summationRecord).copies)))
+		}),
+		timed.Times("pipelined", func(n string) []float64 { return piped(c, n) }),
+		timed.Ratios("measured speedup", func(n string) (over, under []float64) { return first(c, n), piped(c, n) }),
+		timed.Number("hidden", func(n string) any {
+			return lab.Fixed(stats.Median(c.Each(sumOver{n, gatheredFirst}, func(r *summationRecord) float64 { return r.whole() / (r.whole() - r.copies()) })), 2)
+		}),
+		timed.Number("paper, more than", func(string) any { return x.Spec.Paper }),
+		timed.Number("pipelined GB/s", func(n string) any { return lab.Fixed(4e-9*float64(total)/stats.Median(piped(c, n)), 2) }),
+		timed.Text("same bits", func(n string) any { return lab.YesOrNo(same[n]) }),
+		timed.Text("SHA-256", func(n string) any { return fmt.Sprintf("%.16s", hash(n)) }),
+		referred,
+	)
+	bars := &plot.BarPanel{Title: "adding up gradients", Y: "ms", Names: networks}
+	series := [2]plot.BarSeries{{Name: "gathered first"}, {Name: "pipelined"}}
+	for _, n := range networks {
+		series[0].Add(1e3 * stats.Median(first(c, n)))
+		series[1].Add(1e3 * stats.Median(piped(c, n)))
+	}
+	bars.Series = series[:]
+	c.Panels = []plot.Axes{bars}
+	return nil
+}

@@ -1,0 +1,277 @@
+package timed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/launch"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// Profiled is what every spec of this kind has.
+type Profiled[P sized] struct {
+	lab.Head `yaml:",inline"`
+	Profiles map[string]P `yaml:"profiles"`
+}
+
+func (s Profiled[P]) profiled() Profiled[P] { return s }
+
+// Size is what every profile has.
+type Size struct {
+	Expected lab.Span `yaml:"expected" want:"shown"`
+	Rounds   int      `yaml:"rounds" want:"1..1000"`
+}
+
+func (s Size) size() Size { return s }
+
+// sized is a profile that embeds Size.
+type sized interface{ size() Size }
+
+// Compared is what an experiment embeds, instead of lab.Base, that compares runs by records of
+// its own: a round has one record of each. S is its spec, which embeds Profiled, P a profile,
+// which embeds Size, V a run, and R a record. Its New sets the functions.
+type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R any] struct {
+	lab.Base[S]
+	launch.Program
+	// Starts says that each run has processes of its own, which Make starts by Program. Otherwise
+	// each round has one, where a program can be started for it.
+	Starts bool
+	// Runs are those of a round. Which comes first moves from round to round.
+	Runs func(P) []V
+	// Name is a run's, in the names of its samples; "": the round is the name.
+	Name func(V) string
+	// Make makes a run's record.
+	Make func(ctx context.Context, p P, run V) (*R, error)
+	// Together, in place of Make, makes the records of all runs, in their order, also of those
+	// that the log has: they belong together.
+	Together func(ctx context.Context, p P, round int) ([]*R, error)
+	// Network is what connects a run's processes; nil: what every program has.
+	Network func(V) string
+	// Training is what a run trains, for specs to be checked; nil: nothing.
+	Training func(P, V) train.Training
+	// Show adds to a report what only this experiment shows.
+	Show func(*Comparison[P, V, R]) error
+}
+
+// Sample names a run's record of a round.
+func (x *Compared[S, P, V, R]) Sample(run V, round int) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s/round=%d", x.Name(run), round), "/")
+}
+
+// profile is that of a name.
+func (x *Compared[S, P, V, R]) profile(name string) (P, error) {
+	return lab.ProfileOf(x.Spec.profiled().Profiles, name)
+}
+
+// lacks says why this program cannot make a run; "": it can.
+func (x *Compared[S, P, V, R]) lacks(run V) string {
+	if x.Network == nil {
+		return ""
+	}
+	return launch.Lacks(x.Network(run))
+}
+
+// inRounds are a profile's rounds.
+type inRounds[S interface{ profiled() Profiled[P] }, P sized, V comparable, R any] struct {
+	*Compared[S, P, V, R]
+	p P
+}
+
+// order is the runs of a round, from first to last, without those that this program lacks.
+func (r inRounds[S, P, V, R]) order(round int) []V {
+	runs := slices.DeleteFunc(slices.Clone(r.Runs(r.p)), func(run V) bool { return r.lacks(run) != "" })
+	from := round % max(len(runs), 1)
+	return slices.Concat(runs[from:], runs[:from])
+}
+
+func (r inRounds[S, P, V, R]) Samples() [][]string {
+	names := make([][]string, r.p.size().Rounds)
+	for round := range names {
+		for _, run := range r.order(round) {
+			names[round] = append(names[round], r.Sample(run, round))
+		}
+	}
+	return names
+}
+
+func (r inRounds[S, P, V, R]) Round(ctx context.Context, round int, log *records.Log) error {
+	if r.Together != nil {
+		made, err := r.Together(ctx, r.p, round)
+		for i, run := range r.Runs(r.p) {
+			if err == nil && !log.Has(r.Sample(run, round)) {
+				err = log.Add(r.Sample(run, round), r.Spec.profiled().Seed, made[i])
+			}
+		}
+		return err
+	}
+	for _, run := range r.order(round) {
+		name := r.Sample(run, round)
+		if log.Has(name) {
+			continue
+		}
+		made, err := r.Make(ctx, r.p, run)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", r.ID(), name, err)
+		}
+		if err := log.Add(name, r.Spec.profiled().Seed, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Repeated are a profile's rounds; nil if runs start processes of their own.
+func (x *Compared[S, P, V, R]) Repeated(profile string) (Repeated, error) {
+	p, err := x.profile(profile)
+	if err != nil || x.Starts {
+		return nil, err
+	}
+	return inRounds[S, P, V, R]{x, p}, nil
+}
+
+// Measure takes the rounds in this process.
+func (x *Compared[S, P, V, R]) Measure(ctx context.Context, log *records.Log, to progress.Progress) error {
+	p, err := x.profile(log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	where := "in this process"
+	if x.Starts {
+		where = "each in processes of its own"
+	}
+	rounds := inRounds[S, P, V, R]{x, p}
+	return EachRound(rounds, log, to, where, func(round int) error { return rounds.Round(ctx, round, log) })
+}
+
+// Planned are the trainings of all runs.
+func (x *Compared[S, P, V, R]) Planned(profile string) (list []lab.PlannedRun) {
+	p, err := x.profile(profile)
+	if err != nil || x.Training == nil {
+		return nil
+	}
+	for _, run := range x.Runs(p) {
+		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.Training(p, run)})
+	}
+	return list
+}
+
+// Comparison is a report in the making: the records, and what Show adds.
+type Comparison[P sized, V comparable, R any] struct {
+	Log     *records.Log
+	Profile P
+	Of      map[V][]*R           // by round; without runs that the program lacks which measured
+	Before  *Comparison[P, V, R] // the reference's; nil: none is shown
+	Beside  string               // names the reference's columns
+	Lacks   map[V]string         // why runs are not in Of
+	Table   *lab.Table           // the main one; it has its ID and title
+	Tables  []*lab.Table         // after it
+	Panels  []plot.Axes          // of the figure
+	Figure  string               // the figure's title
+	Files   []lab.File           // after the figure
+	Verdict error
+}
+
+// read reads all of a log's records.
+func (x *Compared[S, P, V, R]) read(log *records.Log) (*Comparison[P, V, R], error) {
+	p, err := x.profile(log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison[P, V, R]{Log: log, Profile: p, Of: map[V][]*R{}, Lacks: map[V]string{}}
+	for _, run := range x.Runs(p) {
+		if why := x.lacks(run); why != "" && !log.Has(x.Sample(run, 0)) {
+			c.Lacks[run] = why
+			continue
+		}
+		for round := range p.size().Rounds {
+			r := new(R)
+			if err := log.Get(x.Sample(run, round), r); err != nil {
+				return nil, err
+			}
+			c.Of[run] = append(c.Of[run], r)
+		}
+	}
+	return c, nil
+}
+
+// Report makes the tables that Show fills, their notes and the figure.
+func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report, error) {
+	c, err := x.read(log)
+	if err != nil {
+		return nil, err
+	}
+	c.Table, c.Figure = &lab.Table{ID: x.ID(), Title: x.Title()}, x.Title()
+	if reference != nil {
+		if c.Before, err = x.read(reference); err != nil {
+			c.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
+		} else {
+			c.Beside = lab.ReferenceName(log, reference)
+		}
+	}
+	if err := x.Show(c); err != nil {
+		return nil, err
+	}
+	c.Table.Notes = append(c.Table.Notes, lab.FewRoundsNote(c.Profile.size().Rounds)...)
+	if !x.Starts {
+		c.Table.Notes = append(c.Table.Notes, ProcessNote(inRounds[S, P, V, R]{x, c.Profile}, log))
+	}
+	if c.Before != nil {
+		c.Table.Notes = append(c.Table.Notes, lab.ReferenceNote(reference))
+	}
+	r := &lab.Report{Tables: append([]*lab.Table{c.Table}, c.Tables...)}
+	if c.Verdict != nil {
+		r.Verdict = fmt.Errorf("%s: %w", x.ID(), c.Verdict)
+	}
+	r.Files, err = plot.Files(x.ID(), c.Figure, c.Panels)
+	r.Files = append(r.Files, c.Files...)
+	return r, err
+}
+
+// Each is a figure of a run's records, by round.
+func (c *Comparison[P, V, R]) Each(run V, of func(*R) float64) []float64 {
+	all := make([]float64, len(c.Of[run]))
+	for round, r := range c.Of[run] {
+		all[round] = of(r)
+	}
+	return all
+}
+
+// Referred is a column of what the reference has, if it is shown.
+func (c *Comparison[P, V, R]) Referred(head string, of func(before *Comparison[P, V, R], run V) any) Column[V] {
+	if c.Before == nil {
+		return Column[V]{}
+	}
+	return Number(head, func(run V) any { return of(c.Before, run) })
+}
+
+// SameBits is a column that says whether all records of a run have the outcome of a base's. If
+// they do not, it is the verdict, in which what has a %s for these runs.
+func (c *Comparison[P, V, R]) SameBits(base V, runs []V, what string, same func(a, b *R) bool) Column[V] {
+	other := map[V]bool{}
+	var names []string
+	for _, run := range runs {
+		if slices.ContainsFunc(c.Of[run], func(r *R) bool { return !same(r, c.Of[base][0]) }) {
+			other[run], names = true, append(names, fmt.Sprint(run))
+		}
+	}
+	if len(names) > 0 {
+		c.Verdict = errors.New(fmt.Sprintf(what, strings.Join(names, ", ")) + " have OTHER bits than on one")
+	}
+	return Text("same bits", func(run V) any { return lab.YesOrNo(!other[run]) })
+}
+
+// Sampled are a profile's runs, and how many rounds it has.
+func (x *Compared[S, P, V, R]) Sampled(profile string) (runs []V, rounds int, err error) {
+	p, err := x.profile(profile)
+	if err != nil {
+		return nil, 0, err
+	}
+	return x.Runs(p), p.size().Rounds, nil
+}
