@@ -205,10 +205,14 @@ func TestDamage(t *testing.T) {
 }
 
 // damages are changed contents of a file: a flipped bit at every place of a small one and
-// at some of a large one, a cut, an addition, nothing.
+// at some of a large one, a cut, an addition, nothing. Under -short there are a tenth of the bits.
 func damages(whole []byte) func(func(string, []byte) bool) {
 	return func(yield func(string, []byte) bool) {
-		stride := max(1, len(whole)/200)
+		places := 200
+		if testing.Short() {
+			places = 20
+		}
+		stride := max(1, len(whole)/places)
 		for at := 0; at < len(whole); at += stride {
 			flipped := slices.Clone(whole)
 			flipped[at] ^= 1 << (at % 8)
