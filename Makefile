@@ -1,9 +1,10 @@
-# Everything here needs Go and make; `make race` and `make mpi` need a C compiler as well.
+# Everything here needs Go and make; `make ci` needs git, a C compiler, both MPIs and Chromium as well.
 GO ?= go
 BIN := bin/gpipebench
 
-# The experiments with a command of their own, whose folders are not in another's.
-EXPERIMENTS := $(shell sed -n 's/^experiment: //p' experiments/*/*/spec.yaml)
+# The experiments with a command of their own: others are run by another's.
+EXPERIMENTS := $(filter-out $(shell sed -nE 's/.*\{ID: "([^"]+)".* Command: .*/\1/p' experiments/*/*.go), \
+	$(shell sed -n 's/^experiment: //p' experiments/*/*/spec.yaml))
 
 # The papers whose experiments are not those of reproduce.
 PAPERS := $(filter-out gpipe,$(patsubst experiments/%/claims.yaml,%,$(wildcard experiments/*/claims.yaml)))

@@ -165,7 +165,8 @@ var mutants = []mutant{
 		"if d.at.Replica > 0 && !t.net.ShardUpdate {", "if d.at.Replica > 0 {", "TestResume$"},
 }
 
-// raceMutants each drop a lock, or hand something over too early. The race detector must notice.
+// raceMutants each drop a lock, or hand something over too early. The race detector must notice,
+// or a test whose values are wrong.
 var raceMutants = []mutant{
 	{"an output on its way before F has computed it", "tasks.go",
 		`	err := r.timed(ctx, timeline.Forward, m, func() error {
@@ -255,7 +256,7 @@ func TestRaceMutants(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("no gcc, which the race detector needs")
 	}
-	mutate(t, raceMutants, []string{"DATA RACE"}, []string{"CGO_ENABLED=1", "GORACE=halt_on_error=1"}, "-race", "-tags=purego")
+	mutate(t, raceMutants, []string{"DATA RACE", "--- FAIL"}, []string{"CGO_ENABLED=1", "GORACE=halt_on_error=1"}, "-race", "-tags=purego")
 }
 
 // mutate runs mutants, which must print one of the signs of a failure.

@@ -317,7 +317,7 @@ func TestSearchRefused(t *testing.T) {
 func TestNothingFits(t *testing.T) {
 	const params = 64*256 + 256 + 256*10 + 10
 	s := small(t, 12*params/2+16<<10, 64, 256, 10)
-	s.Devices, s.Input.Examples, s.MaxBatch = 2, 4096, 4096
+	s.Devices, s.Input.Examples, s.MaxBatch = 2, 512, 512
 	plan, err := s.Run(t.Context())
 	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
 		t.Errorf("activations that do not fit: %+v, %v", plan, err)

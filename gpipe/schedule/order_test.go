@@ -46,10 +46,14 @@ func all(t *testing.T, devices, micro int) (all []generated) {
 }
 
 // Whatever the generators make is a schedule, by the definition, with every checkpoint
-// mode, and comes back from its CSV.
+// mode, and comes back from its CSV. Under -short there are fewer sizes.
 func TestGeneratorsMakeSchedules(t *testing.T) {
-	for devices := 1; devices <= 5; devices++ {
-		for _, micro := range []int{1, 2, 3, 5, 8, 11, 13} {
+	most, micros := 5, []int{1, 2, 3, 5, 8, 11, 13}
+	if testing.Short() {
+		most, micros = 4, []int{1, 3, 8}
+	}
+	for devices := 1; devices <= most; devices++ {
+		for _, micro := range micros {
 			for _, g := range all(t, devices, micro) {
 				for _, c := range []Checkpoint{Always, ExceptLast, Never} {
 					for _, late := range []bool{false, true} {
@@ -204,9 +208,13 @@ func TestClosedForms(t *testing.T) {
 
 // V-shaped schedules in units of time that F, I and W all take: ZB-V has no bubble and the
 // memory of 1f1b's first device; V-Half and V-Min about half and two thirds of 1f1b's
-// bubble, with half and a third of its memory and a little more.
+// bubble, with half and a third of its memory and a little more. Under -short up to five devices.
 func TestVShapes(t *testing.T) {
-	for devices := 2; devices <= 8; devices++ {
+	most := 8
+	if testing.Short() {
+		most = 5
+	}
+	for devices := 2; devices <= most; devices++ {
 		micro := 4 * devices
 		for _, c := range []struct {
 			shape          VShape

@@ -42,9 +42,9 @@ func found(t *testing.T, w Wanted) *Found {
 
 // With the memory of 1f1b and with twice as much the search comes to the bubble rates of
 // ZB-1p and ZB-2p in Table 5 of arXiv 2401.10241, or below. The experiment bubbles-table5
-// has all rows.
+// has all rows; under -short this has the first.
 func TestSearchTable5(t *testing.T) {
-	for _, row := range []struct {
+	for i, row := range []struct {
 		micro    int
 		d        Duration
 		comm     float64
@@ -56,6 +56,9 @@ func TestSearchTable5(t *testing.T) {
 		{24, Duration{F: 29.718, I: 29.444, W: 19.927}, .527, 0.4324, .1323, .0029},
 		{64, Duration{F: 29.935, I: 29.621, W: 19.388}, .535, 0.4324, .0554, .0010},
 	} {
+		if i > 0 && testing.Short() {
+			break
+		}
 		for times, printed := range []float64{row.one, row.two} {
 			w := wanted(8, row.micro, row.d, row.comm, row.weights, float64(8*(times+1)))
 			span := found(t, w).Times.Longest()

@@ -100,7 +100,7 @@ func TestRoom(t *testing.T) {
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for larger := miniBatch; larger <= 64; larger = larger*3/2 + 1 {
 			for _, threads := range []int{1, 3} {
-				room := c.bind(t, c.traced(larger), 0, threads).Stage
+				room := c.compile(t, c.traced(larger), threads).Stage
 				b := c.traced(miniBatch)
 				b.Function.Room = room
 				r := c.bind(t, b, 0, threads)

@@ -118,7 +118,8 @@ func (c opCase) runner(t testing.TB, from, to, threads int) *programtest.Runner 
 	return c.bind(t, c.traced(to-from), from, threads)
 }
 
-func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.Runner {
+// compile compiles the case and leaves its inputs as they are.
+func (c opCase) compile(t testing.TB, b *builder, threads int) *programtest.Runner {
 	t.Helper()
 	gradOut := make([]bool, len(b.Function.Out))
 	for i := range gradOut {
@@ -131,7 +132,12 @@ func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.R
 	if c.first {
 		compile = programtest.CompileFirst
 	}
-	r := compile(t, b.Function, gradOut, threads, c.storage)
+	return compile(t, b.Function, gradOut, threads, c.storage)
+}
+
+func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.Runner {
+	t.Helper()
+	r := c.compile(t, b, threads)
 	r.Env.Example = uint64(from)
 	r.Env.LossScale = 0.125
 	for _, p := range b.Function.Params {

@@ -214,8 +214,10 @@ func TestSplitRoom(t *testing.T) {
 	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for larger := miniBatch; larger <= 30; larger = larger*3/2 + 1 {
-			room := c.split(t, 0, larger, 3).Stage
-			b := c.traced(miniBatch)
+			b := c.traced(larger)
+			b.Function.Split = true
+			room := c.compile(t, b, 3).Stage
+			b = c.traced(miniBatch)
 			b.Function.Room, b.Function.Split = room, true
 			r := c.bind(t, b, 0, 3)
 			for i, p := range []*program.Program{r.Stage.Input, r.Stage.Weights} {
