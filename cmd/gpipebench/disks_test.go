@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,18 +15,17 @@ import (
 	"time"
 
 	"gpipebench/gpipe/snapshot"
+	"gpipebench/internal/testkit"
 )
 
 // A disk that becomes full or read-only in the middle of a training, or a directory that
 // vanishes, is a line: the training goes on to its end, the older snapshots stay whole, and
 // the exit status says that some failed. When the disk is as before, it goes on from them.
 func TestDisksThatFail(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains for seconds")
-	}
-	s := survivor{training: strings.Join(tiny, " ") + " --groups=2 --ema=0.9 --steps=3000"}
-	temporary := t.TempDir()
-	want := finished(t, command(t, temporary, s.line("-m 1", "")))
+	testkit.CI(t)
+	t.Parallel()
+	s := survivor{training: strings.Join(tiny, " ") + " --groups=2 --ema=0.9 --steps=600"}
+	want := finished(t, command(t.TempDir(), s.line("-m 1", "")))
 	remount := func(flags uintptr) func(disk, dir string) error {
 		return func(disk, _ string) error {
 			return syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|flags, "size=16m")
@@ -41,44 +41,39 @@ func TestDisksThatFail(t *testing.T) {
 	} {
 		for _, way := range []string{"-k 2 -m 2", "2 processes: --replicas 2 -m 1"} {
 			t.Run(c.name+", "+way, func(t *testing.T) {
-				disk := t.TempDir()
+				t.Parallel()
+				disk, temporary := t.TempDir(), t.TempDir()
 				if !mounted(t, disk, "size=16m") {
 					t.Skip("a disk that fails must be mounted")
 				}
 				dir := filepath.Join(disk, "snapshots")
-				flags := " --snapshot-every 200 --snapshot-dir " + dir
-				cmd := command(t, temporary, s.line(way, flags))
-				var stdout, stderr bytes.Buffer
-				cmd.Stdout, cmd.Stderr = &stdout, &stderr
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					_ = cmd.Wait() // its state is looked at
-				}()
+				flags := " --snapshot-every 100 --snapshot-dir " + dir
+				log := newGate(t)
+				cmd := command(temporary, s.line(way, flags+" --log "+log.name))
+				var stdout bytes.Buffer
+				cmd.Stdout = &stdout
+				r := start(t, cmd)
 				first := 0
-				for failed := false; !failed; time.Sleep(time.Millisecond) {
-					select {
-					case <-ended:
-						t.Fatalf("ended before the disk has failed:\n%s", stderr.String())
-					default:
-					}
-					if steps, err := snapshot.Steps(dir); err == nil && len(steps) > 0 {
-						first = steps[len(steps)-1]
-						err := c.fail(disk, dir)
-						if failed = err == nil; !failed && !errors.Is(err, syscall.EBUSY) { // while a file is being written
-							t.Fatal(err)
+				r.until("a snapshot and a disk that fails", func() bool {
+					if first == 0 {
+						log.pass()
+						if steps, err := snapshot.Steps(dir); err == nil && len(steps) > 0 {
+							first = steps[len(steps)-1]
 						}
+						return false
 					}
-				}
-				<-ended
-				said := strings.TrimSuffix(stderr.String(), "\n")
+					err := c.fail(disk, dir)                          // the training waits for its log to be read
+					if err != nil && !errors.Is(err, syscall.EBUSY) { // while a file is being written
+						t.Fatal(err)
+					}
+					return err == nil
+				})
+				until(t, "end", func() bool { log.pass(); return r.over() })
+				said := strings.TrimSuffix(r.said.String(), "\n")
 				last := said[strings.LastIndex(said, "\n")+1:]
-				if cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "gpipebench: ") || !strings.Contains(last, " snapshots failed: ") || !strings.HasSuffix(last, c.says) ||
+				if status := r.status(); status != 1 || !strings.HasPrefix(last, "gpipebench: ") || !strings.Contains(last, " snapshots failed: ") || !strings.HasSuffix(last, c.says) ||
 					strings.Count(said, "no snapshot after step ") != 1 || strings.Count(said, "the training goes on, and older snapshots stay") != 1 {
-					t.Errorf("status %d after\n%s", cmd.ProcessState.ExitCode(), said)
+					t.Errorf("status %d after\n%s", status, said)
 				}
 				var got outcome
 				if err := json.Unmarshal(stdout.Bytes(), &got); err != nil || got.said() != want.said() {
@@ -90,22 +85,45 @@ func TestDisksThatFail(t *testing.T) {
 				if newest, damaged, err := snapshot.Newest(dir); err != nil || len(damaged) > 0 || newest == nil || newest.Step < first {
 					t.Errorf("%+v, %v, %v: want the snapshot of step %d or later", newest, damaged, err, first)
 				}
-				if got = finished(t, command(t, temporary, s.line("-m 1", flags+" --resume"))); got.ResumedAt < first || got.said() != want.said() {
+				if got = finished(t, command(temporary, s.line("-m 1", flags+" --resume"))); got.ResumedAt < first || got.said() != want.said() {
 					t.Errorf("goes on after step %d with %s, want %d or later and %s", got.ResumedAt, got.Weights, first, want.Weights)
 				}
-				entries, err := os.ReadDir(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, e := range entries {
-					if !strings.HasPrefix(e.Name(), "step-") {
-						t.Errorf("%s is left", e.Name())
-					}
-				}
+				onlySnapshots(t, dir)
+				nothingLeft(t, temporary)
 			})
 		}
 	}
-	nothingLeft(t, temporary)
+}
+
+// gate is a log that is a named pipe of a page: what writes to it waits for pass when that is
+// full.
+type gate struct {
+	name string
+	pipe *os.File
+}
+
+func newGate(t *testing.T) *gate {
+	t.Helper()
+	g := &gate{name: filepath.Join(t.TempDir(), "log.csv")}
+	if err := syscall.Mkfifo(g.name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Open(g.name, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.pipe = os.NewFile(uintptr(fd), g.name)
+	t.Cleanup(func() { g.pipe.Close() })
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETPIPE_SZ, 4096); errno != 0 {
+		t.Fatal(errno)
+	}
+	return g
+}
+
+// pass reads what is there.
+func (g *gate) pass() {
+	_ = g.pipe.SetReadDeadline(time.Now().Add(time.Millisecond)) // pipes have one
+	_, _ = io.Copy(io.Discard, g.pipe)                           // until nothing is there, or nothing comes any more
 }
 
 // A disk that is read-only from the beginning is refused before anything is computed.

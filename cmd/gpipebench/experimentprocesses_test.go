@@ -4,34 +4,59 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gpipebench/experiments/beyond"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 )
 
 // The experiments on processes start some, and their records say which ran where.
 func TestProcessesExperiment(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
+	testkit.CI(t)
+	t.Parallel()
+	_, second, _ := strings.Cut(beyond.Paper.Experiment("processes").Spec(), "shard_update: true}\n      - {k: 1, r: 4}\n      - {k: 4, r: 1}\n")
+	second, _, _ = strings.Cut(second, "\nprofiles:")
+	for _, c := range []struct {
+		id, prints string
+		less       []string // changes of its spec
+	}{
+		{"processes", "runs agree to the bit", []string{"processes: [2, 4]", "processes: [2]", second, ""}},
+		{"processes-throughput", "measured / one process", nil},
+	} {
+		t.Run(c.id, func(t *testing.T) {
+			t.Parallel()
+			dir, temporary := t.TempDir(), t.TempDir()
+			line := "reproduce --profile smoke --only " + c.id + " --out " + dir
+			if !testkit.IsDeep() {
+				line += " --spec " + changed(t, c.id, append(c.less, "networks: [unix, tcp, mpi]", "networks: [unix]")...)
+			}
+			var out bytes.Buffer
+			cmd := command(temporary, line)
+			cmd.Stdout = &out
+			r := start(t, cmd)
+			if status := r.status(); status != 0 || !strings.Contains(out.String(), c.prints) {
+				t.Fatalf("status %d\n%s\n%s", status, &out, r.said)
+			}
+			nothingLeft(t, temporary)
+			if c.id == "processes" {
+				checkProcesses(t, dir)
+			}
+			r = start(t, command(temporary, line))
+			if status := r.status(); status != 0 || strings.Count(r.said.String(), "complete records of ") != 1 {
+				t.Errorf("once more: status %d, %s", status, r.said)
+			}
+		})
 	}
-	t.Setenv(asCommand, "1")
-	t.Setenv("TMPDIR", t.TempDir())
-	dir := t.TempDir()
-	args := []string{"processes", "--profile", "smoke", "--out", dir}
-	status, out, said := execute(t, args...)
-	if status != 0 || !strings.Contains(out, "runs agree to the bit") || !strings.Contains(out, "measured / one process") {
-		t.Fatalf("status %d\n%s\n%s", status, out, said)
-	}
-	nothingLeft(t, os.TempDir())
+}
+
+// checkProcesses checks what the records of processes say of them.
+func checkProcesses(t *testing.T, dir string) {
+	t.Helper()
 	log, err := records.Load(records.File(dir, "processes"), "processes")
 	if err != nil {
 		t.Fatal(err)
@@ -51,28 +76,18 @@ func TestProcessesExperiment(t *testing.T) {
 			}
 		}
 	}
-	if several < 50 {
+	if several < 16 {
 		t.Errorf("%d processes are recorded", several)
-	}
-	if status, _, said := execute(t, args...); status != 0 || strings.Count(said, "complete records of ") != 2 {
-		t.Errorf("once more: status %d, %s", status, said)
 	}
 }
 
 // An experiment that is killed or interrupted, or loses one of the processes that it has
 // started, leaves no process and no file.
 func TestProcessesExperimentFails(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := filepath.Join(t.TempDir(), "longer.yaml")
-	if err := os.WriteFile(spec, []byte(strings.Replace(beyond.Paper.Experiment("processes").Spec(), "steps: 2\n", "steps: 60\n", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.CI(t)
+	t.Parallel()
+	spec := changed(t, "processes", "steps: 2\n", "steps: 200\n", "networks: [unix, tcp, mpi]", "networks: [unix]", "processes: [2, 4]", "processes: [2]",
+		"      - {k: 2, r: 1}\n      - {k: 2, r: 2}\n      - {k: 2, r: 2, shard_update: true}\n      - {k: 1, r: 4}\n      - {k: 4, r: 1}\n", "")
 	for _, c := range []struct {
 		name   string
 		rank   int // that gets the signal; -1: the experiment
@@ -86,45 +101,31 @@ func TestProcessesExperimentFails(t *testing.T) {
 		{"kill rank 1", 1, syscall.SIGKILL, 1, "rank 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			temporary := t.TempDir()
-			cmd := exec.Command(self, "processes", "--profile", "smoke", "--spec", spec, "--out", filepath.Join(t.TempDir(), "out"))
-			cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temporary)
-			var said bytes.Buffer
-			cmd.Stderr = &said
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			r := start(t, command(temporary, "processes --profile smoke --spec "+spec+" --out "+filepath.Join(t.TempDir(), "out")))
 			var ranks []int
-			for range 60_000 {
-				if ranks = children(t, cmd.Process.Pid); len(ranks) > 1 {
-					break
+			sent := false
+			until(t, "end", func() bool {
+				now := children(r.cmd.Process.Pid)
+				if len(now) < 2 || sent {
+					return r.over()
 				}
-				time.Sleep(time.Millisecond)
-			}
-			pid := cmd.Process.Pid
-			if c.rank >= 0 && len(ranks) > c.rank {
-				pid = ranks[c.rank]
-			}
-			if err := syscall.Kill(pid, c.signal); err != nil {
-				t.Error(err)
-			}
-			_ = cmd.Wait() // its status follows
-			if got := cmd.ProcessState.ExitCode(); got != c.status || !strings.Contains(said.String(), c.says) {
-				t.Errorf("status %d, want %d and %q:\n%s", got, c.status, c.says, said.String())
-			}
-			if n := strings.Count(said.String(), "gpipebench: "); c.status > 0 && n != 1 {
-				t.Errorf("%d lines about the reason:\n%s", n, said.String())
-			}
-			left := ranks
-			for range 1000 {
-				if left = slices.DeleteFunc(slices.Clone(left), func(pid int) bool { return !lives(pid) }); len(left) == 0 {
-					break
+				ranks = now
+				if c.rank < 0 {
+					sent = syscall.Kill(r.cmd.Process.Pid, c.signal) == nil
+				} else { // it may just have done its part, and then the next two are as good
+					_ = syscall.Kill(ranks[c.rank], c.signal)
 				}
-				time.Sleep(10 * time.Millisecond)
+				return false
+			})
+			if got := r.status(); got != c.status || !strings.Contains(r.said.String(), c.says) {
+				t.Errorf("status %d, want %d and %q:\n%s", got, c.status, c.says, r.said)
 			}
-			if len(ranks) < 2 || len(left) > 0 {
-				t.Errorf("of processes %v are left %v", ranks, left)
+			if c.status > 0 {
+				r.reason() // one line
 			}
+			allEnd(t, ranks)
 			nothingLeft(t, temporary)
 		})
 	}
@@ -133,18 +134,22 @@ func TestProcessesExperimentFails(t *testing.T) {
 // The accumulation of a table runs in processes too, with one sum whichever way, and is
 // complete the second time.
 func TestAccumulationMeasured(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
+	testkit.CI(t)
+	t.Parallel()
+	dir, temporary, kinds := t.TempDir(), t.TempDir(), 4+3
+	line := "accumulation-measured --profile smoke --out " + dir
+	if !testkit.IsDeep() {
+		kinds = 3 + 2
+		line += " --spec " + changed(t, "accumulation-measured", "processes: [1, 2, 4, 8]", "processes: [1, 2, 4]")
 	}
-	t.Setenv(asCommand, "1")
-	t.Setenv("TMPDIR", t.TempDir())
-	dir := t.TempDir()
-	args := []string{"accumulation-measured", "--profile", "smoke", "--out", dir}
-	status, out, said := execute(t, args...)
-	if status != 0 || !strings.Contains(out, "gather / reduce, modelled") {
-		t.Fatalf("status %d\n%s\n%s", status, out, said)
+	var out bytes.Buffer
+	cmd := command(temporary, line)
+	cmd.Stdout = &out
+	r := start(t, cmd)
+	if status := r.status(); status != 0 || !strings.Contains(out.String(), "gather / reduce, modelled") {
+		t.Fatalf("status %d\n%s\n%s", status, &out, r.said)
 	}
-	nothingLeft(t, os.TempDir())
+	nothingLeft(t, temporary)
 	log, err := records.Load(records.File(dir, "accumulation-measured"), "accumulation-measured")
 	if err != nil {
 		t.Fatal(err)
@@ -178,11 +183,12 @@ func TestAccumulationMeasured(t *testing.T) {
 			}
 		}
 	}
-	if len(sums) != 4+3 {
-		t.Errorf("sums of %d kinds of runs", len(sums))
+	if len(sums) != kinds {
+		t.Errorf("sums of %d kinds of runs, want %d", len(sums), kinds)
 	}
-	if status, _, said := execute(t, args...); status != 0 || strings.Count(said, "complete records of ") != 1 {
-		t.Errorf("once more: status %d, %s", status, said)
+	r = start(t, command(temporary, line))
+	if status := r.status(); status != 0 || strings.Count(r.said.String(), "complete records of ") != 1 {
+		t.Errorf("once more: status %d, %s", status, r.said)
 	}
 }
 

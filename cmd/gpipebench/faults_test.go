@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -16,9 +15,5 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	faultstest.Test(t, faultstest.Program{Run: run, Executable: self, Env: []string{asCommand + "=1"}}, repository)
+	faultstest.Test(t, faultstest.Program{Run: run, Executable: program, Env: []string{asCommand + "=1"}}, repository)
 }

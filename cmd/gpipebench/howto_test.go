@@ -9,15 +9,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // What docs/howto.md adds from end to end, a model and two experiments, one with a plot,
 // works when it is copied literally: new files as they stand there, and its lines in the
 // lists, over the files of this repository.
 func TestHowtoWorksAsWritten(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
+	testkit.CI(t)
+	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)

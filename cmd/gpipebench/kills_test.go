@@ -12,11 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"gpipebench/gpipe/snapshot"
+	"gpipebench/internal/testkit"
 )
 
 var survivors = []survivor{
@@ -75,10 +77,12 @@ func drawn(random *rand.Rand, s survivor, rows int, resized bool) ordeal {
 // by a printed seed, end with the bits of those that were left alone, also if the disk was
 // full. GPIPEBENCH_KILLS says how many are killed, GPIPEBENCH_KILL_SEED by which seed.
 func TestKilledTrainings(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains and kills for some seconds")
-	}
+	testkit.CI(t)
+	t.Parallel()
 	kills, seed := 6, uint64(time.Now().UnixNano())
+	if testkit.IsDeep() {
+		kills = 100
+	}
 	for name, to := range map[string]func(n uint64){
 		"GPIPEBENCH_KILLS": func(n uint64) { kills = int(n) }, "GPIPEBENCH_KILL_SEED": func(n uint64) { seed = n },
 	} {
@@ -91,144 +95,109 @@ func TestKilledTrainings(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d (GPIPEBENCH_KILL_SEED=%d)", seed, seed)
-	k := &killing{T: t, temporary: t.TempDir(), wants: map[string]outcome{}, rows: map[string]int{}}
-	done := 0
-	for i := 0; done < kills && i < 3*kills; i++ { // some end before they are killed
-		s := survivors[i%len(survivors)]
-		k.leaveAlone(s)
-		o := drawn(rand.New(rand.NewPCG(seed, uint64(i))), s, k.rows[s.name], i/len(survivors)%2 == 0)
-		if k.endure(o) {
-			done++
+	k := &killing{alone: map[string]leftAlone{}}
+	for _, s := range survivors {
+		log := filepath.Join(t.TempDir(), "log.csv")
+		k.alone[s.name] = leftAlone{finished(t, command(t.TempDir(), s.line(s.ways[0], " --log "+log))), rowsIn(log)}
+	}
+	t.Run("kills", func(t *testing.T) {
+		for i := range kills {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				s := survivors[i%len(survivors)]
+				random := rand.New(rand.NewPCG(seed, uint64(i)))
+				for !k.endure(t, drawn(random, s, k.alone[s.name].rows, i/len(survivors)%2 == 0)) { // it has ended before it was killed
+				}
+			})
 		}
+	})
+	t.Logf("%d trainings were killed by one of their processes, %d with a full disk; %d went on from a snapshot, %d of these with another R or number of processes", k.ranks, k.full, k.resumed, k.resized)
+	if kills >= 100 && k.resized < 30 {
+		t.Errorf("%d went on with another R or number of processes, want 30 of 100", k.resized)
 	}
-	t.Logf("%d trainings were killed, %d of them by one of their processes, %d with a full disk; %d went on from a snapshot, %d of these with another R or number of processes", done, k.ranks, k.full, k.resumed, k.resized)
-	if done < kills || kills >= 100 && k.resized < 30 {
-		t.Errorf("%d were killed, want %d; %d went on with another R or number of processes, want 30 of 100", done, kills, k.resized)
-	}
-	nothingLeft(t, k.temporary)
 }
 
-// killing is what ordeals have in common.
+// leftAlone is how a training ends that is not killed.
+type leftAlone struct {
+	outcome
+	rows int // of its log
+}
+
+// killing is what ordeals have in common, and counts them.
 type killing struct {
-	*testing.T
-	temporary string
-	wants     map[string]outcome // of trainings that were left alone
-	rows      map[string]int     // of their logs
+	alone map[string]leftAlone // by the survivor's name
 
-	ranks, full, resumed, resized int // how many
-}
-
-// leaveAlone runs a training to its end, once.
-func (k *killing) leaveAlone(s survivor) {
-	if _, ok := k.wants[s.name]; ok {
-		return
-	}
-	log := filepath.Join(k.TempDir(), "log.csv")
-	k.wants[s.name] = finished(k.T, command(k.T, k.temporary, s.line(s.ways[0], " --log "+log)))
-	k.rows[s.name] = rowsIn(log)
+	mu                            sync.Mutex
+	ranks, full, resumed, resized int
 }
 
 // endure kills and resumes a training. It is false if that had ended before.
-func (k *killing) endure(o ordeal) bool {
-	log, dir := filepath.Join(k.TempDir(), "log.csv"), k.TempDir()
+func (k *killing) endure(t *testing.T, o ordeal) bool {
+	temporary, log, dir := t.TempDir(), filepath.Join(t.TempDir(), "log.csv"), t.TempDir()
 	disk := ""
 	if o.full {
-		if disk = dir; !mounted(k.T, disk, "size=48m") {
+		if disk = dir; !mounted(t, disk, "size=48m") {
 			o.full = false
 		}
 	}
 	dir = filepath.Join(dir, "snapshots")
 	flags := fmt.Sprintf(" --log %s --snapshot-dir %s --snapshot-every %d --snapshot-keep %d", log, dir, o.every, o.keep)
-	cmd := command(k.T, k.temporary, o.line(o.way, flags))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		k.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // its state says more
-	}()
-	until := func(what func() bool) {
-		for !what() {
-			select {
-			case <-ended:
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-		}
-	}
-	all := []int{cmd.Process.Pid}
+	r := start(t, command(temporary, o.line(o.way, flags)))
+	reach := func(what string, is func() bool) { until(t, what, func() bool { return is() || r.over() }) }
+	all := []int{r.cmd.Process.Pid}
 	if n, _, several := strings.Cut(o.way, " processes: "); several {
 		count, _ := strconv.Atoi(n)
-		until(func() bool { all = append(all[:1], children(k.T, all[0])...); return len(all) > count })
+		reach("all ranks", func() bool { all = append(all[:1], children(all[0])...); return len(all) > count })
 	}
 	if o.full {
-		until(func() bool { steps, err := snapshot.Steps(dir); return err == nil && len(steps) > 0 })
-		fill(k.T, disk)
+		reach("a snapshot", func() bool { steps, err := snapshot.Steps(dir); return err == nil && len(steps) > 0 })
+		fill(t, disk)
 	}
-	until(func() bool { return rowsIn(log) >= o.rows })
+	reach(fmt.Sprint("row ", o.rows), func() bool { return rowsIn(log) >= o.rows })
 	select {
-	case <-ended:
-	case <-time.After(o.more):
+	case <-r.ended:
+	case <-time.After(o.more): // any moment
 	}
 	victim := o.victim % len(all)
-	select {
-	case <-ended:
-	default:
+	if !r.over() {
 		_ = syscall.Kill(all[victim], syscall.SIGKILL) // an error: it has ended
 	}
-	select {
-	case <-ended:
-	case <-time.After(2 * time.Minute):
-		_ = cmd.Process.Kill()
-		k.Fatalf("%v: not ended within two minutes:\n%s", o, said.String())
-	}
-	for start := time.Now(); slices.ContainsFunc(all, lives); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 30*time.Second {
-			k.Fatalf("%v: of the processes %v some are left", o, all)
-		}
-	}
+	status, said := r.status(), r.said.String()
+	allEnd(t, all)
 	steps, err := snapshot.Steps(dir)
 	if err != nil {
-		k.Fatal(err)
+		t.Fatal(err)
 	}
 	for _, step := range steps {
 		if _, err := snapshot.Open(snapshot.Name(dir, step)); err != nil {
-			k.Errorf("%v: half-written: %v", o, err)
+			t.Errorf("%v: half-written: %v", o, err)
 		}
 	}
 	if o.full {
 		if len(steps) == 0 {
-			k.Errorf("%v: a full disk has lost the snapshot that was there", o)
+			t.Errorf("%v: a full disk has lost the snapshot that was there", o)
 		}
 		if err := os.Remove(filepath.Join(disk, filler)); err != nil {
-			k.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	switch status := cmd.ProcessState.ExitCode(); {
-	case status == 0 || o.full && strings.Contains(said.String(), "snapshots failed"):
+	switch {
+	case status == 0 || o.full && strings.Contains(said, "snapshots failed"):
 		return false
-	case victim == 0 && status >= 0 || victim > 0 && (status != 1 || strings.Count("\n"+said.String(), "\ngpipebench: ") != 1):
-		k.Errorf("%v: status %d after\n%s", o, status, said.String())
+	case victim == 0 && status >= 0 || victim > 0 && (status != 1 || strings.Count("\n"+said, "\ngpipebench: ") != 1):
+		t.Errorf("%v: status %d after\n%s", o, status, said)
 	}
-	got := finished(k.T, command(k.T, k.temporary, o.line(o.other, flags+" --resume")))
-	if want := k.wants[o.name]; got.said() != want.said() {
-		k.Errorf("%v, from step %d:\n%v\nwant\n%v", o, got.ResumedAt, got.said(), want.said())
+	got, want := finished(t, command(temporary, o.line(o.other, flags+" --resume"))), k.alone[o.name]
+	if got.said() != want.said() {
+		t.Errorf("%v, from step %d:\n%v\nwant\n%v", o, got.ResumedAt, got.said(), want.said())
 	}
-	if got, want := rowsIn(log), k.rows[o.name]; got != want {
-		k.Errorf("%v: the log has %d rows, want %d", o, got, want)
+	if got := rowsIn(log); got != want.rows {
+		t.Errorf("%v: the log has %d rows, want %d", o, got, want.rows)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		k.Fatal(err)
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), "step-") {
-			k.Errorf("%v: left over: %s", o, e.Name())
-		}
-	}
+	onlySnapshots(t, dir)
+	nothingLeft(t, temporary)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	count := func(n *int, of bool) {
 		if of {
 			*n++
@@ -239,6 +208,20 @@ func (k *killing) endure(o ordeal) bool {
 	count(&k.resumed, got.ResumedAt > 0)
 	count(&k.resized, got.ResumedAt > 0 && o.resized())
 	return true
+}
+
+// onlySnapshots fails if a directory of snapshots has something else.
+func onlySnapshots(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "step-") {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
 }
 
 // rowsIn returns how many rows a log has.

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,21 +21,58 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gpipebench"
 	"gpipebench/experiments"
 	"gpipebench/internal/testkit"
 )
 
-// asCommand makes the test's binary the command itself, as which tests start it.
+// asCommand makes the test's binary the command itself.
 const asCommand = "GPIPEBENCH_TEST_AS_COMMAND"
 
+// asEngine names the engine of a process. It stands for the digest of the sources, which hundreds
+// of processes would take.
+const asEngine = "GPIPEBENCH_TEST_ENGINE"
+
+// program is the test's binary, which is the command in whatever process tests start.
+var program string
+
 func TestMain(m *testing.M) {
+	gpipebench.Engine = func() string { return cmp.Or(os.Getenv(asEngine), "0123456789abcdef") }
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	if err := os.Setenv(asCommand, "1"); err != nil {
-		panic(err)
+	status, err := testAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
 	}
-	os.Exit(m.Run())
+	os.Exit(status)
+}
+
+func testAll(m *testing.M) (status int, err error) {
+	if err := os.Setenv(asCommand, "1"); err != nil {
+		return 0, err
+	}
+	// In a directory of the go command's the program would ask git for its commit whenever it
+	// is started.
+	if program, err = os.Executable(); err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "gpipebench-test-*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if elsewhere := filepath.Join(dir, "gpipebench"); os.Link(program, elsewhere) == nil {
+		program = elsewhere
+	}
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue { // most tests of processes wait
+		if err := p.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))); err != nil {
+			return 0, err
+		}
+	}
+	return m.Run(), nil
 }
 
 // execute runs a command line in this process.
@@ -47,9 +87,7 @@ func execute(t *testing.T, args ...string) (status int, stdout, stderr string) {
 var tiny = strings.Fields("--layers 2 --dim 16 --ff 32 --heads 2 --seq 8 --batch 4")
 
 func TestErrorsAreOneLine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("hundreds of commands: minutes under the race detector, which runs short tests")
-	}
+	testkit.CI(t)
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.txt")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -562,78 +600,38 @@ func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGINT between processes here")
 	}
-	dir := t.TempDir()
-	trace := filepath.Join(dir, "trace.json")
-	if err := os.WriteFile(trace, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	for sig, device := range map[syscall.Signal]string{syscall.SIGINT: "host", syscall.SIGTERM: "emulated", syscall.SIGHUP: "host"} {
+		t.Run(fmt.Sprint(sig), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(sig) { // as nohup has it: what is started ignores it too
+				t.Skip("ignored here")
+			}
+			dir := t.TempDir()
+			trace := filepath.Join(dir, "trace.json")
+			if err := os.WriteFile(trace, []byte("before"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := start(t, command(t.TempDir(), "train --steps 1000000000 -k 4 --device "+device+" --trace "+trace, tiny...))
+			r.await("step 1/")
+			if err := r.cmd.Process.Signal(sig); err != nil {
+				t.Error(err)
+			}
+			if status, said := r.status(), r.said.String(); status != 1 || !strings.HasSuffix(said, "gpipebench: interrupted; no file is left half-written\n") || strings.Contains(said, "goroutine") {
+				t.Errorf("exit status %d after\n%s", status, said)
+			}
+			if got, err := os.ReadFile(trace); err != nil || string(got) != "before" {
+				t.Errorf("the trace's former file is now %q, %v", got, err)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+				t.Errorf("files left behind: %v, %v", left, err)
+			}
+		})
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		if signal.Ignored(sig) { // as nohup has it: what is started ignores it too
-			t.Logf("%v is ignored here", sig)
-			continue
-		}
-		device := []string{"host", "emulated", "host"}[i]
-		cmd := exec.Command(self, append([]string{"train", "--steps", "1000000000", "-k", "4", "--trace", trace, "--device", device}, tiny...)...)
-		cmd.Env = append(os.Environ(), asCommand+"=1")
-		seen := &firstLine{seen: make(chan struct{})}
-		cmd.Stderr = seen
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-seen.seen:
-		case <-time.After(30 * time.Second):
-			t.Error("nothing was printed in 30 s")
-		}
-		if err := cmd.Process.Signal(sig); err != nil {
-			t.Error(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case <-ended:
-		case <-time.After(30 * time.Second):
-			t.Error("not ended 30 s after the interrupt")
-			cmd.Process.Kill()
-			<-ended
-		}
-		text := seen.text.String()
-		if cmd.ProcessState.ExitCode() != 1 || !strings.HasSuffix(text, "gpipebench: interrupted; no file is left half-written\n") || strings.Contains(text, "goroutine") {
-			t.Errorf("%v: exit status %d after\n%s", sig, cmd.ProcessState.ExitCode(), text)
-		}
-		if got, err := os.ReadFile(trace); err != nil || string(got) != "before" {
-			t.Errorf("the trace's former file is now %q, %v", got, err)
-		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("files left behind: %v, %v", left, err)
-	}
-}
-
-// firstLine reports when more than a heading was written.
-type firstLine struct {
-	text bytes.Buffer
-	seen chan struct{}
-	done bool
-}
-
-func (f *firstLine) Write(p []byte) (int, error) {
-	f.text.Write(p)
-	if !f.done && strings.Contains(f.text.String(), "step 1/") {
-		f.done = true
-		close(f.seen)
-	}
-	return len(p), nil
 }
 
 func TestConsistencyCommand(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testkit.CI(t)
 	dir := t.TempDir()
 	status, stdout, stderr := execute(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
 	if status != 0 || !strings.Contains(stdout, "Verdict: all ") {

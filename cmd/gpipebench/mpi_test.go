@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,14 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
+	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/mpi/mpitest"
-	"gpipebench/train"
+	"gpipebench/internal/testkit"
 )
 
 // Tests of --transport mpi: make mpi runs them, with programs that are built with MPI.
@@ -28,14 +25,8 @@ import (
 // the environment variable mark.
 func overMPI(t *testing.T, processes int, args ...string) (c *exec.Cmd, mark string) {
 	t.Helper()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	c = mpitest.Command(t, processes, append([]string{executable}, args...)...)
+	testkit.CI(t)
+	c = mpitest.Command(t, processes, append([]string{program}, args...)...)
 	mark = "GPIPEBENCH_TEST=" + t.TempDir()
 	c.Env = append(c.Env, asCommand+"=1", mark)
 	return c, mark
@@ -55,22 +46,10 @@ func TestTransportMPI(t *testing.T) {
 		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b"},
 		{4, "--replicas 4 -m 1 --groups 4"},
 	} {
-		args := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
-		cmd, _ := overMPI(t, c.processes, append(args, "--transport", "mpi", "--json")...)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", c.flags, err, said.String())
-		}
-		several := &train.Result{}
-		if err := json.Unmarshal(out, several); err != nil {
-			t.Fatalf("%s: %v: %.500q", c.flags, err, out)
-		}
-		same := func(r *train.Result) string {
-			return fmt.Sprint(r.WeightsSHA256, r.InitialSHA256, r.EMASHA256, r.Losses, r.Evals, *r.Eval, r.Partition)
-		}
-		if got, want := same(several), same(outcomeOf(t, args...)); got != want {
+		training := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
+		cmd, _ := overMPI(t, c.processes, append(training, "--transport", "mpi")...)
+		several := trained(t, cmd)
+		if got, want := same(several), same(outcomeOf(t, training...)); got != want {
 			t.Errorf("%s: %d processes have\n%s\none\n%s", c.flags, c.processes, got, want)
 		}
 		if len(several.Processes) != c.processes {
@@ -81,16 +60,11 @@ func TestTransportMPI(t *testing.T) {
 
 // What differs between processes is said in one line, before the first step.
 func TestTransportMPIDiffers(t *testing.T) {
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny)
-	c, _ := overMPI(t, 1, slices.Concat(args, []string{":", "-n", "1", executable}, args, []string{"--lr", "0.1"})...)
-	var said bytes.Buffer
-	c.Stdout, c.Stderr = &said, &said
-	if err := c.Run(); err == nil || strings.Count(said.String(), "gpipebench: ") != 1 || !strings.Contains(said.String(), `has another --lr than rank 0: "0.1", rank 0 "0.003"`) {
-		t.Errorf("%v\n%s", err, said.String())
+	train := slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny)
+	c, _ := overMPI(t, 1, slices.Concat(train, []string{":", "-n", "1", program}, train, []string{"--lr", "0.1"})...)
+	r := start(t, c)
+	if status := r.status(); status == 0 || strings.Count(r.said.String(), "gpipebench: ") != 1 || !strings.Contains(r.said.String(), `has another --lr than rank 0: "0.1", rank 0 "0.003"`) {
+		t.Errorf("status %d\n%s", status, r.said)
 	}
 }
 
@@ -99,12 +73,9 @@ func TestTransportMPILate(t *testing.T) {
 	t.Parallel()
 	c, _ := overMPI(t, 1, slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny, []string{":", "-n", "1", "sleep", "100"})...)
 	c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=2s")
-	var said bytes.Buffer
-	c.Stdout, c.Stderr = &said, &said
-	start := time.Now()
-	err := c.Run()
-	if took := time.Since(start); err == nil || took > time.Minute || strings.Count(said.String(), "gpipebench: ") != 1 || !strings.Contains(said.String(), mpi.Implementation+": not all processes have called MPI_Init within 2 s") {
-		t.Errorf("%v after %v\n%s", err, took, said.String())
+	r := start(t, c)
+	if status := r.status(); status == 0 || strings.Count(r.said.String(), "gpipebench: ") != 1 || !strings.Contains(r.said.String(), mpi.Implementation+": not all processes have called MPI_Init within 2 s") {
+		t.Errorf("status %d\n%s", status, r.said)
 	}
 }
 
@@ -127,42 +98,20 @@ func TestTransportMPIFails(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			c, mark := overMPI(t, 3, slices.Concat([]string{"train", "--transport", "mpi"}, strings.Fields("--replicas 3 -m 1 --steps 1000000 --eval-every 2"), tiny)...)
-			c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=5s")
-			said := &watched{}
-			c.Stdout, c.Stderr = said, said
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
+			if f.signal == syscall.SIGSTOP {
+				c.Env = append(c.Env, cluster.TimeoutVariable+"="+limited)
 			}
-			ended := make(chan error, 1)
-			go func() { ended <- c.Wait() }()
-			said.await(t, "step 2/")
-			victim := 0
-			for rank, pid := range marked(mark) {
-				if rank == f.rank {
-					victim = pid
-				}
-			}
+			r := start(t, c)
+			r.await("step 2/")
+			victim := marked(mark)[f.rank]
 			if err := syscall.Kill(victim, f.signal); victim == 0 || err != nil {
 				t.Fatalf("process %d: %v", victim, err)
 			}
-			select {
-			case err := <-ended:
-				if err == nil {
-					t.Error("no error")
-				}
-			case <-time.After(time.Minute):
-				t.Fatal("the run has not ended within a minute")
+			if r.status() == 0 {
+				t.Error("no error")
 			}
-			for range 500 {
-				if len(marked(mark)) == 0 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if left := marked(mark); len(left) > 0 {
-				t.Errorf("processes of ranks %v are left", left)
-			}
-			text := said.String()
+			until(t, "end of all ranks", func() bool { return len(marked(mark)) == 0 })
+			text := r.said.String()
 			ours := strings.Count(text, "gpipebench: ")
 			switch {
 			case f.says == "":
@@ -192,7 +141,6 @@ func TestTransportMPIStarts(t *testing.T) {
 	if status, _, said := execute(t, "train", "--transport", "mpi"); status != 2 || !strings.Contains(said, "want mpirun -n P gpipebench") {
 		t.Errorf("status %d, %q", status, said)
 	}
-	t.Setenv(asCommand, "1")
 	args := slices.Concat(strings.Fields("launch -n 2 -- train --transport mpi --replicas 2 -m 2"), tiny)
 	if status, _, said := execute(t, args...); status != 2 || !strings.Contains(said, "gpipebench has started rank 0 of 2, and for "+mpi.Implementation+" it is rank 0 of 1") {
 		t.Errorf("status %d, %q", status, said)
@@ -220,34 +168,4 @@ func marked(variable string) map[int]int {
 		}
 	}
 	return all
-}
-
-// watched is what processes have printed so far.
-type watched struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
-
-// await waits for a text.
-func (w *watched) await(t *testing.T, text string) {
-	t.Helper()
-	for range 6000 {
-		if strings.Contains(w.String(), text) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("no %q within a minute:\n%s", text, w)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 )
 
@@ -46,9 +47,9 @@ var diverged = regexp.MustCompile(`\ngpipebench: evaluation: [^\n]+ is (NaN|[+-]
 func TestOddShapes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for traces of defects
 	random := rand.New(rand.NewPCG(1, 2))
-	shapes := 200
-	if testing.Short() {
-		shapes = 10 * len(train.Models())
+	shapes := 10 * len(train.Models())
+	if testkit.IsDeep() {
+		shapes = 400
 	}
 	trained, refused := map[string]int{}, map[string]int{}
 	for i := range shapes {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/snapshot"
+	"gpipebench/internal/testkit"
 )
 
 // survivor is a training that is stopped, in the words of a command line, and the ways in
@@ -29,18 +30,6 @@ func (s survivor) line(way, more string) string {
 		launched, way = "launch -n "+n+" -- ", rest
 	}
 	return launched + "train --json " + s.training + " " + way + more
-}
-
-// command is the test's binary as the command.
-func command(t *testing.T, temporary string, line string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, strings.Fields(line)...)
-	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temporary)
-	return cmd
 }
 
 // outcome is what a training with --json must tell alike however often it was killed.
@@ -75,18 +64,17 @@ func finished(t *testing.T, cmd *exec.Cmd) outcome {
 // What some processes have kept, others go on from, and one, under other schedules: each
 // with the same bits.
 func TestSnapshotsOfProcesses(t *testing.T) {
-	if testing.Short() || runtime.GOOS == "windows" {
-		t.Skip("starts processes")
-	}
+	testkit.CI(t)
+	t.Parallel()
 	temporary, dir := t.TempDir(), filepath.Join(t.TempDir(), "snapshots")
 	s := survivor{training: strings.Join(tiny, " ") + " --batch 8 --groups 4 --ema 0.9 --lr-schedule constant"}
-	want := finished(t, command(t, temporary, s.line("-m 1", " --steps 8")))
+	want := finished(t, command(temporary, s.line("-m 1", " --steps 8")))
 	keeping := " --snapshot-every 2 --snapshot-dir " + dir
-	finished(t, command(t, temporary, s.line("2 processes: --replicas 2 -m 1 --shard-update", keeping+" --steps 4")))
-	if got := finished(t, command(t, temporary, s.line("-k 2 -m 2 --schedule zb-v", keeping+" --resume --steps 6"))); got.ResumedAt != 4 {
+	finished(t, command(temporary, s.line("2 processes: --replicas 2 -m 1 --shard-update", keeping+" --steps 4")))
+	if got := finished(t, command(temporary, s.line("-k 2 -m 2 --schedule zb-v", keeping+" --resume --steps 6"))); got.ResumedAt != 4 {
 		t.Errorf("one process goes on after step %d, want 4", got.ResumedAt)
 	}
-	got := finished(t, command(t, temporary, s.line("4 processes: --replicas 4 -m 2 --schedule interleaved --chunks 3", keeping+" --resume --steps 8")))
+	got := finished(t, command(temporary, s.line("4 processes: --replicas 4 -m 2 --schedule interleaved --chunks 3", keeping+" --resume --steps 8")))
 	if got.ResumedAt != 6 || got.said() != want.said() {
 		t.Errorf("four go on after step %d, want 6:\n%v\nwant\n%v", got.ResumedAt, got.said(), want.said())
 	}
@@ -94,43 +82,46 @@ func TestSnapshotsOfProcesses(t *testing.T) {
 
 // A signal ends a training after its step, with a snapshot and a line that says how to go on.
 func TestInterruptKeeps(t *testing.T) {
-	if testing.Short() || runtime.GOOS == "windows" {
-		t.Skip("starts the program some times")
+	if runtime.GOOS == "windows" {
+		t.Skip("no SIGINT between processes here")
 	}
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		dir := filepath.Join(t.TempDir(), "snapshots")
-		line := "train --json " + strings.Join(tiny, " ") + " --steps 100000000 --snapshot-dir " + dir
-		cmd := command(t, t.TempDir(), line)
-		seen := &firstLine{seen: make(chan struct{})}
-		cmd.Stderr = seen
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		<-seen.seen
-		if err := cmd.Process.Signal(sig); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait()
-		text := seen.text.String()
-		last := text[strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n")+1:]
-		if cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "gpipebench: interrupted after step ") ||
-			!strings.HasSuffix(last, "the same command with --resume goes on from there, by the snapshot in "+dir+"; no file is left half-written\n") {
-			t.Errorf("%v: exit status %d after\n%s", sig, cmd.ProcessState.ExitCode(), text)
-		}
-		var step, steps int
-		if _, err := fmt.Sscanf(last, "gpipebench: interrupted after step %d of %d", &step, &steps); err != nil {
-			t.Fatal(err)
-		}
-		s, damaged, err := snapshot.Newest(dir)
-		if err != nil || len(damaged) > 0 || s.Step != step {
-			t.Fatalf("%v, %v, %v: want the snapshot of step %d", s, damaged, err, step)
-		}
-		status, out, stderr := execute(t, append([]string{"train", "--json", "--steps", fmt.Sprint(step + 2), "--lr-schedule", "inverse-sqrt:200", "--snapshot-dir", dir, "--resume"}, tiny...)...)
-		var o outcome
-		if err := json.Unmarshal([]byte(out), &o); err != nil || status != 0 || o.ResumedAt != step || len(o.Losses) != step+2 {
-			t.Errorf("resumed: exit status %d, %v, at %d\n%s", status, err, o.ResumedAt, stderr)
-		}
+		t.Run(fmt.Sprint(sig), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "snapshots")
+			r := start(t, command(t.TempDir(), "train --steps 100000000 --snapshot-dir "+dir, tiny...))
+			r.await("step 1/")
+			if err := r.cmd.Process.Signal(sig); err != nil {
+				t.Error(err)
+			}
+			if status := r.status(); status != 1 {
+				t.Errorf("exit status %d", status)
+			}
+			step := interruptedAfter(t, r.reason(), dir)
+			status, out, stderr := execute(t, append([]string{"train", "--json", "--steps", fmt.Sprint(step + 2), "--lr-schedule", "inverse-sqrt:200", "--snapshot-dir", dir, "--resume"}, tiny...)...)
+			var o outcome
+			if err := json.Unmarshal([]byte(out), &o); err != nil || status != 0 || o.ResumedAt != step || len(o.Losses) != step+2 {
+				t.Errorf("resumed: exit status %d, %v, at %d\n%s", status, err, o.ResumedAt, stderr)
+			}
+		})
 	}
+}
+
+// interruptedAfter returns the step that a line about an interrupt names, whose snapshot
+// must be the newest.
+func interruptedAfter(t *testing.T, said, dir string) (step int) {
+	t.Helper()
+	var steps int
+	if _, err := fmt.Sscanf(said, "gpipebench: interrupted after step %d of %d;", &step, &steps); err != nil ||
+		!strings.HasSuffix(said, "; the same command with --resume goes on from there, by the snapshot in "+dir+"; no file is left half-written") {
+		t.Fatalf("%q, %v", said, err)
+	}
+	s, damaged, err := snapshot.Newest(dir)
+	if err != nil || len(damaged) > 0 || s.Step != step {
+		t.Fatalf("%v, %v, %v: want the snapshot of step %d", s, damaged, err, step)
+	}
+	return step
 }
 
 // The command lists snapshots, and fails for one that is damaged, with its name.

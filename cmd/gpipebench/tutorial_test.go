@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -29,8 +30,9 @@ var (
 // The tutorial's commands, one after another in one directory, print what stands below
 // them: what is measured is marked and may differ, and bits depend on the kernel profile.
 func TestTutorial(t *testing.T) {
-	if testing.Short() || nn.KernelProfile() == "generic" {
-		t.Skip("trains for seconds, and on portable kernels for minutes")
+	testkit.CI(t)
+	if nn.KernelProfile() == "generic" {
+		t.Skip("takes minutes on portable kernels")
 	}
 	name, err := filepath.Abs(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {

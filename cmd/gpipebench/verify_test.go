@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 )
 
 // Claims are computed and printed whatever there are for records, in each format
 // as one document; no records at all, and changed ones, are a failure in one line.
 func TestVerifyCommand(t *testing.T) {
+	testkit.CI(t)
 	dir := t.TempDir()
 	verify := func(args ...string) (int, string, string) {
 		t.Helper()

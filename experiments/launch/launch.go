@@ -160,22 +160,37 @@ func (l Launching) address(places []string) (address string, clean func() error,
 	nothing := func() error { return nil }
 	switch {
 	case len(l.Hosts) > 0:
-		port, err := rand.Int(rand.Reader, big.NewInt(4000))
+		port, err := ownPort()
 		if err != nil {
 			return "", nil, err
 		}
-		return net.JoinHostPort(places[0], strconv.Itoa(61000+int(port.Int64()))), nothing, nil
+		return net.JoinHostPort(places[0], port), nothing, nil
 	case l.TCP:
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", nil, err
+		for range 100 { // until one is free
+			port, err := ownPort()
+			if err != nil {
+				return "", nil, err
+			}
+			free, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+			if err == nil {
+				return free.Addr().String(), nothing, free.Close()
+			}
 		}
-		return free.Addr().String(), nothing, free.Close()
+		return "", nil, errors.New("no port of 61000 to 64999 is free")
 	case sockets.Nameless:
 		return "unix:@gpipebench-" + rand.Text(), nothing, nil
 	}
 	dir, clean, err := files.TemporaryDir()
 	return "unix:" + filepath.Join(dir, "run"), clean, err
+}
+
+// ownPort draws a port above those that systems give away by themselves.
+func ownPort() (string, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(4000))
+	if err != nil {
+		return "", err
+	}
+	return strconv.Itoa(61000 + int(n.Int64())), nil
 }
 
 func on(host string) string {

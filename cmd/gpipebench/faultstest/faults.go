@@ -62,7 +62,7 @@ const atWork = ": at work; a large network or file takes a while\n"
 const longestLine = 1200
 
 // ours matches words that no line may contain.
-var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|lab|main|runtime|train|nn)\.[A-Za-z]|\b(records|timed|trained|cells|machine|page|claims|simulate)\.[A-Z]|0xc0000|unsupported value`)
+var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|lab|main|runtime|nn)\.[A-Za-z]|\b(records|timed|trained|cells|machine|page|claims|simulate|train)\.[A-Z]|0xc0000|unsupported value`)
 
 // Test runs the cases of all files, or with -short the first of those that are marked.
 // repository is the root of the sources, an absolute path.
