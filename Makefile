@@ -36,7 +36,10 @@ golden:
 	$(GO) test -vet=off -tags purego ./gpipe -run Golden
 
 # The race detector, which needs cgo and cannot see into assembly, over tests of what shares memory.
+RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestChunksInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestPanicInAKernel|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestStateOfProcesses|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
 race:
+	@for t in $$(echo '$(RACED)' | tr -d '^()$$' | tr '|' ' '); do \
+		grep -rqs --include='*_test.go' "^func $$t(" gpipe nn/program || { echo "race: there is no $$t"; exit 1; }; done
 	CGO_ENABLED=1 $(GO) test -vet=off -race -tags purego -short -timeout 30m -run '$(RACED)' ./gpipe ./gpipe/transport/... ./nn/program
 
 # The transport over MPI, with each MPI that is installed: the conformance suite, and
@@ -91,11 +94,11 @@ deep-trainings-%:
 # Full covers on the other profiles of kernels.
 COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel
 deep-avx2-%:
-	GODEBUG=cpu.avx512f=off $(DEEPLY) $(COVERED)
+	GODEBUG=cpu.avx512f=off $(DEEPLY) -skip Mutants $(COVERED)
 deep-purego-%:
-	$(DEEPLY) -tags purego $(COVERED)
+	$(DEEPLY) -skip Mutants -tags purego $(COVERED)
 deep-race-%:
-	CGO_ENABLED=1 $(DEEPLY) -race -tags purego -short ./gpipe ./gpipe/transport/... ./nn/program ./train
+	CGO_ENABLED=1 $(DEEPLY) -race -skip Mutants -tags purego -short ./gpipe ./gpipe/transport/... ./nn/program ./train
 # Every fuzz target for some seconds.
 deep-fuzz-%:
 	@set -e; i=0; grep -rHE '^func Fuzz' --include='*_test.go' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort | while read -r package target; do \

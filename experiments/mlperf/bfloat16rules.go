@@ -60,8 +60,7 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 		return []lab.PlannedRun{{Path: []string{"model"}, Run: s.training()}}
 	},
 	Rows: func(s *rulesSpec, _ string) (rows []cells.Row[foundBits], err error) {
-		var once sync.Once
-		var ran *ranStep
+		step := &sharedStep{spec: s}
 		for _, r := range s.Rules {
 			paper := lab.Value{Text: "not stated"}
 			if r.Paper > 0 {
@@ -72,10 +71,7 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 				Reads: []cells.Cell[foundBits]{{
 					Sample: r.ID,
 					Make: func(ctx context.Context) (f foundBits, err error) {
-						once.Do(func() { ran, err = s.step(ctx) })
-						if err == nil && ran == nil {
-							err = errors.New("the step of another rule has failed")
-						}
+						ran, err := step.of(ctx)
 						if err != nil {
 							return f, err
 						}
@@ -252,3 +248,16 @@ func isProduct(op string) bool     { return strings.HasPrefix(op, "matmul") }
 func isMoments(op string) bool     { return op == "batch-norm-moments" || op == "batch-norm-stats" }
 func isBatchNorm(op string) bool   { return strings.HasPrefix(op, "batch-norm") }
 func isLoss(op string) bool        { return strings.HasPrefix(op, "cross-entropy") }
+
+// sharedStep is the step that all rules look at, run for the first that does.
+type sharedStep struct {
+	spec *rulesSpec
+	once sync.Once
+	ran  *ranStep
+	err  error
+}
+
+func (s *sharedStep) of(ctx context.Context) (*ranStep, error) {
+	s.once.Do(func() { s.ran, s.err = s.spec.step(ctx) })
+	return s.ran, s.err
+}

@@ -5,19 +5,24 @@
 package main
 
 import (
+	"io"
 	"log"
 	"os"
 	"regexp"
 	"strings"
 
+	"gpipebench/internal/files"
 	"gpipebench/lab"
 )
 
 func main() {
 	for _, name := range os.Args[1:] {
-		text, err := os.ReadFile(name)
+		text, err := files.Read(name, files.Kind{What: "claims or a document", Bytes: 16 << 20})
 		if err == nil {
-			err = os.WriteFile(name, []byte(renamed(string(text))), 0o644)
+			err = files.Write(name, func(w io.Writer) error {
+				_, err := io.WriteString(w, renamed(string(text)))
+				return err
+			})
 		}
 		if err != nil {
 			log.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -118,7 +119,7 @@ func run(dirs []string) error {
 			if bytes.Equal(to, text) {
 				continue
 			}
-			if err := os.WriteFile(name, to, 0o644); err != nil {
+			if err := files.Write(name, func(w io.Writer) error { _, err := w.Write(to); return err }); err != nil {
 				return err
 			}
 			fmt.Println(name)
