@@ -36,10 +36,10 @@ func TestData(t *testing.T) {
 			return n
 		}
 		left := 0
-		for _, rule := range []string{"no text", "long", "placeholder", "short", "untranslated", "repeated"} {
+		for _, rule := range []string{"no-text", "long", "placeholder", "short", "untranslated", "repeated"} {
 			left += cell(rule)
 		}
-		if cell("sentences") != left+cell("pairs") || cell("pairs") != cell("to train on")+cell("held out")+cell("spare") || cell("messages") < cell("sentences") {
+		if cell("sentences") != left+cell("pairs") || cell("pairs") != cell("to-train-on")+cell("held-out")+cell("spare") || cell("messages") < cell("sentences") {
 			t.Errorf("%v does not add up", row)
 		}
 		if want := map[string]int{"fr": 300, "sr@latin": 90, "xx": 1, "all": 391}[row[0]]; cell("pairs") != want {
