@@ -166,11 +166,16 @@ func allEnd(t *testing.T, pids []int) {
 	until(t, fmt.Sprintf("end of all processes %v", pids), func() bool { return !slices.ContainsFunc(pids, lives) })
 }
 
+// specOf is an experiment's spec.
+func specOf(id string) string {
+	all := experiments.List()
+	return all[slices.IndexFunc(all, func(d lab.Definition) bool { return d.ID == id })].Spec()
+}
+
 // changed writes an experiment's spec with changes, pairs of old and new texts, to a file.
 func changed(t *testing.T, id string, changes ...string) (file string) {
 	t.Helper()
-	all := experiments.List()
-	spec := all[slices.IndexFunc(all, func(d lab.Definition) bool { return d.ID == id })].Spec()
+	spec := specOf(id)
 	for i := 0; i < len(changes); i += 2 {
 		if !strings.Contains(spec, changes[i]) {
 			t.Fatalf("the spec of %s has no %q", id, changes[i])

@@ -46,6 +46,9 @@ type Program struct {
 	Run        func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	Executable string
 	Env        []string
+
+	Repository string                 // the root of its sources, an absolute path
+	Spec       func(id string) string // of an experiment
 }
 
 // patience returns how long by the clock a case may take before it is ended: many times its
@@ -65,14 +68,13 @@ const longestLine = 1200
 var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|lab|main|runtime|nn)\.[A-Za-z]|\b(records|timed|trained|cells|machine|page|claims|simulate|train)\.[A-Z]|0xc0000|unsupported value`)
 
 // Test runs the cases of all files, or with -short the first of those that are marked.
-// repository is the root of the sources, an absolute path.
-func Test(t *testing.T, p Program, repository string) {
+func Test(t *testing.T, p Program) {
 	files, err := cases.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		all, err := load(f.Name(), repository)
+		all, err := load(f.Name(), p.Repository)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +86,7 @@ func Test(t *testing.T, p Program, repository string) {
 				if c.apart() {
 					t.Parallel()
 				}
-				c.check(t, p, repository)
+				c.check(t, p)
 			})
 		}
 	}
@@ -102,9 +104,9 @@ type outcome struct {
 
 // check prepares and runs one case and reports every difference from its
 // expectations.
-func (c *fault) check(t *testing.T, p Program, repository string) {
+func (c *fault) check(t *testing.T, p Program) {
 	dir, temporary := t.TempDir(), t.TempDir()
-	readers, err := c.prepare(t, dir, repository)
+	readers, err := c.prepare(t, p, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ type file struct {
 	Repeat int    // of the text; 0: once
 	Hex    string // bytes
 	Copy   string // a file or directory of the repository
+	Spec   string // an experiment's
 	// Edit replaces texts; each must occur.
 	Edit   []struct{ Old, New string }
 	Append string // appended after that
@@ -60,14 +61,14 @@ func (f *file) UnmarshalYAML(n *yaml.Node) error {
 
 // prepare makes the files of a case. If the system does not permit one of them,
 // the case is skipped.
-func (c *fault) prepare(t *testing.T, dir, repository string) ([]*reader, error) {
+func (c *fault) prepare(t *testing.T, p Program, dir string) ([]*reader, error) {
 	var readers []*reader
 	for name, f := range c.Files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return nil, err
 		}
-		if err := f.make(t, path, repository); err != nil {
+		if err := f.make(t, path, p.Repository, p.Spec); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if f.Pipe == "reader" {
@@ -115,7 +116,7 @@ func (c *fault) damage(dir string) error {
 	return nil
 }
 
-func (f *file) make(t *testing.T, path, repository string) error {
+func (f *file) make(t *testing.T, path, repository string, spec func(string) string) error {
 	switch {
 	case f.Dir:
 		return os.MkdirAll(path, 0o755)
@@ -155,6 +156,9 @@ func (f *file) make(t *testing.T, path, repository string) error {
 		return os.CopyFS(path, os.DirFS(from))
 	}
 	b, err := f.content(from)
+	if f.Spec != "" {
+		b, err = f.change([]byte(spec(f.Spec)))
+	}
 	if err != nil {
 		return err
 	}
