@@ -15,6 +15,8 @@ import (
 )
 
 // throughputSpec is the spec of processes-throughput.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type throughputSpec struct {
 	timed.Profiled[throughputProfile] `yaml:",inline"`
 	Networks                          []string     `yaml:"networks" want:"network"`

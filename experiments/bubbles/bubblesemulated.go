@@ -15,6 +15,8 @@ import (
 )
 
 // emulatedSpec is the spec of bubbles-emulated.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type emulatedSpec struct {
 	timed.Profiled[emulatedProfile] `yaml:",inline"`
 	K                               int      `yaml:"k" want:"2..64"`

@@ -21,6 +21,8 @@ import (
 )
 
 // accumulationMeasuredSpec is the spec of accumulation-measured.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type accumulationMeasuredSpec struct {
 	timed.Profiled[accumulationMeasuredProfile] `yaml:",inline"`
 	Network                                     string `yaml:"network" want:"network"`

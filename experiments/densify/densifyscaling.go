@@ -82,19 +82,19 @@ func (of series) share(node *accelerator.Accelerator) {
 }
 
 // check refuses a series that cannot be, with the field that is wrong.
-func (of series) check() (error, string) {
+func (of series) check() (field string, err error) {
 	if (of.Tokens == 0) == (of.Batch == 0) {
-		return errors.New("want either tokens of a rank, or a batch of all ranks"), "tokens"
+		return "tokens", errors.New("want either tokens of a rank, or a batch of all ranks")
 	}
 	for _, n := range of.Nodes {
 		if ranks := n * of.Ranks; ranks > 1<<16 || of.tokens(n) < 1 || of.tokens(n) > 1<<20 || of.tokens(n)%of.Sentence != 0 || of.Batch%ranks != 0 {
-			return fmt.Errorf("%d tokens for each of %d ranks: want 1 to %d, whole sentences of %d, and at most %d ranks", of.tokens(n), ranks, 1<<20, of.Sentence, 1<<16), "nodes"
+			return "nodes", fmt.Errorf("%d tokens for each of %d ranks: want 1 to %d, whole sentences of %d, and at most %d ranks", of.tokens(n), ranks, 1<<20, of.Sentence, 1<<16)
 		}
 	}
 	if on, err := accelerator.Named(of.Accelerator); err != nil || on.Link.Bandwidth == 0 || on.F32 == 0 {
-		return fmt.Errorf("%s: want an accelerator with links and float32", of.Accelerator), "accelerator"
+		return "accelerator", fmt.Errorf("%s: want an accelerator with links and float32", of.Accelerator)
 	}
-	return nil, ""
+	return "", nil
 }
 
 // rankStep is a rank's step without exchanges.
@@ -115,7 +115,7 @@ var densifyScaling = cells.Kind[scalingSpec, rankStep]{
 			return lab.At(fmt.Errorf("want %s, without seq, which is that of series", train.Translator), "model")
 		}
 		for i, of := range s.Series {
-			if err, field := of.check(); err != nil {
+			if field, err := of.check(); err != nil {
 				return lab.At(err, "series", strconv.Itoa(i), field)
 			}
 		}

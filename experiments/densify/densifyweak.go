@@ -17,6 +17,8 @@ import (
 )
 
 // weakSpec is the spec of densify-weak.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type weakSpec struct {
 	timed.Profiled[weakProfile] `yaml:",inline"`
 	Emulated                    []int  `yaml:"emulated" want:"1..64"`

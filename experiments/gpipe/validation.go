@@ -11,6 +11,8 @@ import (
 )
 
 // validationSpec is the spec of validation.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type validationSpec struct {
 	timed.Profiled[validationProfile] `yaml:",inline"`
 	K                                 []int   `yaml:"k" want:"2..1024"`

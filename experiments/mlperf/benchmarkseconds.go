@@ -66,19 +66,19 @@ func (r loggedRun) ranks() string {
 }
 
 // check refuses a run that cannot be, with the field that is wrong; "": several are.
-func (r loggedRun) check(examples int, before *torus) (error, string) {
+func (r loggedRun) check(examples int, before *torus) (field string, err error) {
 	if err := checkTorus(r.Torus, before); err != nil {
-		return err, "torus"
+		return "torus", err
 	}
 	switch cores := r.Torus.cores(); {
 	case cores%r.spatial() != 0 || r.groups() < 2:
-		return fmt.Errorf("%d of %d cores for each image: want a number that divides them into two groups or more", r.Spatial, cores), "spatial"
+		return "spatial", fmt.Errorf("%d of %d cores for each image: want a number that divides them into two groups or more", r.Spatial, cores)
 	case r.Batch%r.groups() != 0:
-		return fmt.Errorf("%d examples on %s: want as many on each", r.Batch, r.ranks()), "batch"
+		return "batch", fmt.Errorf("%d examples on %s: want as many on each", r.Batch, r.ranks())
 	case (examples > 0) == (r.Steps > 0):
-		return errors.New("want either the network's examples or the steps of an epoch"), ""
+		return "", errors.New("want either the network's examples or the steps of an epoch")
 	}
-	return checkScope(r.Scope, r.groups(), r.ranks()), "bn_scope"
+	return "bn_scope", checkScope(r.Scope, r.groups(), r.ranks())
 }
 
 // podStep is a step.
@@ -101,7 +101,7 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 				if j > 0 {
 					before = &n.Runs[j-1].Torus
 				}
-				if err, field := r.check(n.Examples, before); err != nil {
+				if field, err := r.check(n.Examples, before); err != nil {
 					path := []string{"networks", strconv.Itoa(i), "runs", strconv.Itoa(j)}
 					if field != "" {
 						path = append(path, field)

@@ -20,6 +20,8 @@ import (
 )
 
 // evaluationMeasuredSpec is the spec of evaluation-measured.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type evaluationMeasuredSpec struct {
 	timed.Profiled[evaluationMeasuredProfile] `yaml:",inline"`
 	Optimizer                                 string  `yaml:"optimizer" want:"optimizer"`

@@ -19,6 +19,8 @@ import (
 )
 
 // hoistingSpec is the spec of hoisting.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type hoistingSpec struct {
 	timed.Profiled[hoistingProfile] `yaml:",inline"`
 	Batches                         []int         `yaml:"batches" want:"1..4096"`

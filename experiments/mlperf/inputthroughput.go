@@ -16,6 +16,8 @@ import (
 )
 
 // inputSpec is the spec of input-throughput.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type inputSpec struct {
 	timed.Profiled[inputProfile] `yaml:",inline"`
 	Batch                        int          `yaml:"batch" want:"1..1048576"`

@@ -19,6 +19,8 @@ import (
 )
 
 // spatialEmulatedSpec is the spec of spatial-emulated.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type spatialEmulatedSpec struct {
 	timed.Profiled[spatialEmulatedProfile] `yaml:",inline"`
 	Optimizer                              string       `yaml:"optimizer" want:"optimizer"`

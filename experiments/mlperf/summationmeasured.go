@@ -15,6 +15,8 @@ import (
 )
 
 // summationMeasuredSpec is the spec of summation-measured.
+//
+//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type summationMeasuredSpec struct {
 	timed.Profiled[summationMeasuredProfile] `yaml:",inline"`
 	Model                                    train.Model  `yaml:"model"`

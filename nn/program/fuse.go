@@ -150,15 +150,6 @@ func (s *step) connect() {
 	s.out = s.last().Out
 }
 
-// addend returns a piece of the value that the step adds in the same pass, its
-// last input, or nil if there is none.
-func (s *step) addend(in [][]float32, from, to int) []float32 {
-	if s.add == nil {
-		return nil
-	}
-	return in[len(in)-1][from:to]
-}
-
 // inPlace lists the inputs that the first output may overwrite.
 func (s *step) inPlace() []int {
 	var ok []int
