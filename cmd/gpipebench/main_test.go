@@ -632,6 +632,7 @@ func TestInterrupt(t *testing.T) {
 
 func TestConsistencyCommand(t *testing.T) {
 	testkit.CI(t)
+	t.Parallel()
 	dir := t.TempDir()
 	status, stdout, stderr := execute(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
 	if status != 0 || !strings.Contains(stdout, "Verdict: all ") {

@@ -15,6 +15,7 @@ import (
 // A command that times something starts itself for each round, and says so.
 func TestRoundsAreProcesses(t *testing.T) {
 	testkit.CI(t)
+	t.Parallel()
 	dir := t.TempDir()
 	status, stdout, stderr := execute(t, "breakdown", "--profile", "smoke", "--out", dir, "--reference", "")
 	if status != 0 || !strings.Contains(stdout, "Processes: a fresh one for each of the 2 rounds.") || !strings.Contains(stdout, "Seeds: 1.") {

@@ -40,7 +40,7 @@ func command(temporary, line string, more ...string) *exec.Cmd {
 	return cmd
 }
 
-// running is a process whose standard error is watched.
+// running is a process whose standard error is watched, and its output if that goes nowhere else.
 type running struct {
 	*testing.T
 	cmd   *exec.Cmd
@@ -53,6 +53,9 @@ func start(t *testing.T, cmd *exec.Cmd) *running {
 	t.Helper()
 	r := &running{t, cmd, &watched{}, make(chan struct{})}
 	cmd.Stderr = r.said
+	if cmd.Stdout == nil {
+		cmd.Stdout = r.said
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

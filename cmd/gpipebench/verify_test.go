@@ -20,6 +20,7 @@ import (
 // as one document; no records at all, and changed ones, are a failure in one line.
 func TestVerifyCommand(t *testing.T) {
 	testkit.CI(t)
+	t.Parallel()
 	dir := t.TempDir()
 	verify := func(args ...string) (int, string, string) {
 		t.Helper()

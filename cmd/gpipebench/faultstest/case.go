@@ -47,7 +47,7 @@ type fault struct {
 	Modes   map[string]string // of files afterwards, such as -rw-r-----
 }
 
-var defaults = fault{Umask: "022", Status: 99, Stderr: span{1, 1}, Seconds: 5, MiB: 256}
+var defaults = fault{Umask: "022", Status: 99, Stderr: span{1, 1}, Seconds: 10, MiB: 256}
 
 // load reads a file of cases. A case with rows or with values of keys, each, stands for
 // several: enough for every row and every value of each key to be in one, or in make deep one

@@ -35,6 +35,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"gpipebench/internal/testkit"
 )
 
 //go:embed *.yaml
@@ -73,13 +75,14 @@ func Test(t *testing.T, p Program) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n := 0
 	for _, f := range files {
 		all, err := load(f.Name(), p.Repository)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range all {
-			if testing.Short() && !c.Short {
+			if n++; testing.Short() && !c.Short || !testkit.InShard(n) {
 				continue
 			}
 			t.Run(strings.TrimSuffix(f.Name(), ".yaml")+"/"+c.Name, func(t *testing.T) {
