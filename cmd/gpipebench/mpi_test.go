@@ -106,8 +106,11 @@ func TestTransportMPIFails(t *testing.T) {
 			r := start(t, c)
 			r.await("step 2/")
 			victim := marked(mark)[f.rank]
-			if err := syscall.Kill(victim, f.signal); victim == 0 || err != nil {
-				t.Fatalf("process %d: %v", victim, err)
+			if victim == 0 {
+				t.Fatalf("no rank %d among %v", f.rank, marked(mark))
+			}
+			if err := syscall.Kill(victim, f.signal); err != nil {
+				t.Fatal(err)
 			}
 			if r.status() == 0 {
 				t.Error("no error")
