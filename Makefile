@@ -74,7 +74,7 @@ lint: tools
 # What takes minutes, in shards of at most four; deep-shard runs the one that the commit's tree
 # chooses. A shard 2of4 of mutants has every fourth mutant, from the second.
 DEEP := $(foreach i,1 2 3 4,mutants-$(i)of4) $(foreach i,1 2 3 4,forgeries-$(i)of4) $(foreach i,1 2 3 4,specs-$(i)of4) \
-	faults-1of1 trainings-1of1 avx2-1of1 purego-1of1 race-1of1 fuzz-1of2 fuzz-2of2 systems
+	faults-1of1 trainings-1of1 avx2-1of1 purego-1of1 race-1of1 fuzz-1of2 fuzz-2of2 systems-1of2 systems-2of2
 deep: $(DEEP:%=deep-%)
 deep-shard:
 	@set -- $(DEEP); shift $$((0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-8) % $$#)); \
@@ -107,8 +107,9 @@ deep-fuzz-%:
 
 # The program built for other systems, and vet of the packages that have files for some of
 # them only: this system compiles those of its own.
-SYSTEMS := windows/amd64 darwin/arm64 freebsd/amd64 linux/arm64
-deep-systems:
+deep-systems-1of2: SYSTEMS := windows/amd64 darwin/arm64
+deep-systems-2of2: SYSTEMS := freebsd/amd64 linux/arm64
+deep-systems-%:
 	@set -e; export CGO_ENABLED=0; \
 	each() { for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} "$$@" || { echo "$$s: failed"; exit 1; }; done; }; \
 	each $(GO) build -o /dev/null ./cmd/gpipebench; \
