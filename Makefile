@@ -74,7 +74,7 @@ lint: tools
 # What takes minutes, in shards of at most four; deep-shard runs the one that the commit's tree
 # chooses. A shard 2of4 of mutants has every fourth mutant, from the second.
 DEEP := $(foreach i,1 2 3 4,mutants-$(i)of4) $(foreach i,1 2 3 4,forgeries-$(i)of4) $(foreach i,1 2 3 4,specs-$(i)of4) \
-	faults-1of1 trainings-1of1 avx2-1of1 purego-1of1 race-1of1 fuzz-1of2 fuzz-2of2 systems-1of2 systems-2of2
+	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 purego-1of1 race-1of1 fuzz-1of2 fuzz-2of2 systems-1of2 systems-2of2
 deep: $(DEEP:%=deep-%)
 deep-shard:
 	@set -- $(DEEP); shift $$((0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-8) % $$#)); \
