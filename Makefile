@@ -74,7 +74,7 @@ lint: tools
 # What takes minutes, in shards of at most four; deep-shard runs the one that the commit's tree
 # chooses. A shard 2of4 of mutants has every fourth mutant, from the second.
 DEEP := $(foreach i,1 2 3 4,mutants-$(i)of4) $(foreach i,1 2 3 4,forgeries-$(i)of4) $(foreach i,1 2 3 4,specs-$(i)of4) \
-	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 purego-1of1 race-1of1 fuzz-1of2 fuzz-2of2 systems-1of2 systems-2of2
+	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 purego-1of1 race-1of1 $(foreach i,1 2 3 4,fuzz-$(i)of4) systems-1of2 systems-2of2
 deep: $(DEEP:%=deep-%)
 deep-shard:
 	@set -- $(DEEP); shift $$((0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-8) % $$#)); \
@@ -103,7 +103,7 @@ deep-race-%:
 deep-fuzz-%:
 	@set -e; i=0; grep -rHE '^func Fuzz' --include='*_test.go' . | sed -E 's/^(.*)\/[^/]*:func (Fuzz[A-Za-z0-9_]*).*/\1 \2/' | sort | while read -r package target; do \
 		i=$$((i+1)); test $$((i % $(word 2,$(subst of, ,$*)))) = $$(($(word 1,$(subst of, ,$*)) - 1)) || continue; \
-		$(GO) test -vet=off $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime 8s; done
+		$(GO) test -vet=off $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime 5s; done
 
 # The program built for other systems, and vet of the packages that have files for some of
 # them only: this system compiles those of its own.
