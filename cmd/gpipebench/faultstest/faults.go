@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -71,6 +72,10 @@ var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|inva
 
 // Test runs the cases of all files, or with -short the first of those that are marked.
 func Test(t *testing.T, p Program) {
+	// Children inherit that nohup ignores SIGHUP; what is caught is as usual in them.
+	if ossignal.Ignored(syscall.SIGHUP) {
+		ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	files, err := cases.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
