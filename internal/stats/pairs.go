@@ -61,41 +61,6 @@ func CoverPairs(levels []int) [][]int {
 	return rows
 }
 
-// Each chooses rows of Cover such that every level of every factor occurs in at least
-// one of them, each with the most levels that no row before it has, the first of several:
-// as many as the factor with the most levels has, or a few more.
-func Each(levels []int) [][]int {
-	all := CoverPairs(levels)
-	seen := make([][]bool, len(levels))
-	missing := 0
-	for i, n := range levels {
-		seen[i] = make([]bool, n)
-		missing += n
-	}
-	var rows [][]int
-	for missing > 0 {
-		var best []int
-		most := 0
-		for _, row := range all {
-			n := 0
-			for i, level := range row {
-				if !seen[i][level] {
-					n++
-				}
-			}
-			if n > most {
-				best, most = row, n
-			}
-		}
-		for i, level := range best {
-			seen[i][level] = true
-		}
-		missing -= most
-		rows = append(rows, best)
-	}
-	return rows
-}
-
 // CoverEach chooses rows of CoverPairs such that every level of every factor occurs in at least
 // one of them, each with the most levels that no row before it has, the first of several:
 // as many as the factor with the most levels has, or a few more.

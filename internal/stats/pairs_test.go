@@ -27,23 +27,6 @@ func TestCoverPairs(t *testing.T) {
 	}
 }
 
-func TestEach(t *testing.T) {
-	levels := []int{12, 5, 4, 3, 2, 2, 2, 7}
-	rows := Each(levels)
-	for i, n := range levels {
-		seen := map[int]bool{}
-		for _, row := range rows {
-			seen[row[i]] = true
-		}
-		if len(seen) != n {
-			t.Errorf("factor %d: %d levels of %d", i, len(seen), n)
-		}
-	}
-	if len(rows) > 12+2 {
-		t.Errorf("%d rows", len(rows))
-	}
-}
-
 func TestCoverEach(t *testing.T) {
 	levels := []int{12, 5, 4, 3, 2, 2, 2, 7}
 	rows := CoverEach(levels)
