@@ -513,6 +513,7 @@ func TestRefused(t *testing.T) {
 		{images, "{is: difference, ", "{is: difference, heads: x, ", "want a word, or keys and values"},
 		{images, "optimizer: rmsprop", "l2: 0", "no optimizer"},
 		{images, "batch: 32", "l2: 0", "no batch"},
+		{images, "batch: 32", "batch: 31", "training.batch: want a multiple of "},
 		{images, "name: amoebanetd, ", "", "no model"},
 		{images, "steps: 3", "l2: 0", "no steps"},
 		{images, "discard: nothing", "discard: nothing\nmetric: beauty", `unknown "beauty"`},

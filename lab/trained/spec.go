@@ -294,6 +294,9 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 		if lacks != nil {
 			return lab.At(fmt.Errorf("%w: want what arms lack or change", lacks), "training")
 		}
+		if parts := t.Setup.Replicas * t.Setup.MicroBatches; t.Setup.Replicas > 1 && t.Batch%parts != 0 {
+			return lab.At(fmt.Errorf("want a multiple of %d, the micro-batches of arm %s", parts, a.Name), "training", "batch")
+		}
 		all = append(all, t)
 		if p.Data != nil {
 			if problem := p.Data.Check(t.Model.Seq); problem != nil {
