@@ -93,7 +93,7 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	case ref != nil:
 		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
 	}
-	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.heldTable(r)}}
+	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
 	for _, h := range r.halves {
 		activations, err := t.activationsTable(h)
 		if err != nil {
@@ -417,7 +417,7 @@ func (t *table1) fitsTable(r *results) *lab.Table {
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity")
 	lead := func(w *row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
-	r.byConvention(table, "The paper's networks that fit: ", lead, func(m *modelledColumn) map[string]largest { return m.Largest }, func(h *half, w *row, c counting, l largest) (any, bool) {
+	r.byConvention(table, "The paper's networks that fit: ", lead, bySize, func(h *half, w *row, c counting, l largest) (any, bool) {
 		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 		switch {
 		case w.Naive && l.PrintedMicro < h.Batch:
@@ -455,24 +455,31 @@ func (r *results) smallestNote(h *half) string {
 // conventionsSay explains the names of conventions.
 const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."
 
-// heldTable is what fits by convention, with micro-batches of a size that is held.
-func (t *table1) heldTable(r *results) *lab.Table {
-	var sizes []string
-	for _, n := range t.Spec.Networks {
-		sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
-	}
+func bySize(m *modelledColumn) map[string]largest { return m.Largest }
+
+func heldSize(m *modelledColumn) map[string]largest { return m.Held }
+
+// conventionsTable is what fits by convention, with micro-batches as small as they need be or of
+// a size that is held.
+func (t *table1) conventionsTable(r *results, held bool) *lab.Table {
 	table := &lab.Table{
-		ID: "table1-held", Title: "Table 1: the largest network that fits with the micro-batch held, by convention",
-		Caption: []string{
-			"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M.",
-			"Here micro-batches are not smaller than the size with which the activations are nearest to the paper's: " + strings.Join(sizes, ", ") + ". These sizes were taken from table1-activations, so the result is a fit, not a prediction.",
-		},
+		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
+		Caption: []string{"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M."},
+	}
+	of := bySize
+	if held {
+		var sizes []string
+		for _, n := range t.Spec.Networks {
+			sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
+		}
+		of = heldSize
+		table.ID, table.Title = "table1-held", "Table 1: the largest network that fits with the micro-batch held, by convention"
+		table.Caption = append(table.Caption, "Here micro-batches are not smaller than the size with which the activations are nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were taken from table1-activations, so the result is a fit, not a prediction.")
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper")
 	lead := func(w *row) []any { return []any{w.column.value()} }
-	held := func(m *modelledColumn) map[string]largest { return m.Held }
-	r.byConvention(table, "How often the largest network is the paper's: ", lead, held, func(h *half, w *row, c counting, l largest) (any, bool) {
+	r.byConvention(table, "How often the largest network is the paper's: ", lead, of, func(h *half, w *row, c counting, l largest) (any, bool) {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false
 		}

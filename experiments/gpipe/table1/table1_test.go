@@ -427,7 +427,7 @@ func TestTable1Report(t *testing.T) {
 			}
 		}
 	}
-	if len(r.Tables) != 7 || len(r.Files) != 1 {
+	if len(r.Tables) != 8 || len(r.Files) != 1 {
 		t.Errorf("%d tables, %d files", len(r.Tables), len(r.Files))
 	}
 	cell := func(id string, row int, column string) string {
@@ -456,7 +456,7 @@ func TestTable1Report(t *testing.T) {
 		{"table1-growth", 4, "measured / Pipeline-1", "2.5"}, {"table1-growth", 11, "paper / Naive-1", "297.2"},
 		{"table1-memory", 0, "12 bytes each", "0.98"}, {"table1-memory", 0, "parameters", "81,505,540"}, {"table1-memory", 9, "parameters", "83,876,910,336"},
 		{"table1-memory", 5, "12 bytes each", "3.15"}, {"table1-memory", 5, "activations", "(11.70)"}, {"table1-memory", 9, "activations", "796.10"},
-		{"table1-held", 4, "bf16, paper", "(72, 512), 16"},
+		{"table1-held", 4, "bf16, paper", "(72, 512), 16"}, {"table1-conventions", 9, "bf16, paper", "1663, 8"},
 		{"table1-activations-transformer", 0, "Naive-1", "11.70"}, {"table1-activations-transformer", 1, "micro-batch", "4"}, {"table1-activations-transformer", 1, "error", "0%"},
 		{"table1-activations-amoebanet-d", 1, "Pipeline-1", "0.98"}, {"table1-activations-amoebanet-d", 1, "Naive-1", "out of memory"},
 		{"table1-activations-amoebanet-d", 2, "error", "0%"}, {"table1-activations-amoebanet-d", 29, "error", "700%"},
