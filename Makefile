@@ -23,10 +23,9 @@ test:
 
 ci: lint long golden race mpi check-report
 
-# What the short tests leave out, in the packages that have such tests.
-LONG = $$(grep -rlE 'testkit\.CI\(|testing\.Short\(\)' --include='*_test.go' --exclude-dir=testkit . | xargs -n1 dirname | sort -u)
-long:
-	$(GO) test -vet=off -timeout 30m $(LONG)
+# What the short tests leave out.
+long: tools
+	$(GO) test -vet=off -timeout 30m $$(bin/longtests)
 
 # Trainings whose weights' SHA-256 is known, on each profile of kernels: this machine's best, AVX2
 # (AVX-512 masked off) and portable Go.
@@ -63,7 +62,7 @@ mpi-ompi mpi-mpich: mpi-%:
 # staticcheck, and that generated assembly is what its generator makes. The tools are a module of
 # their own, whose go.sum pins them.
 tools:
-	$(GO) build -C tools -o ../bin/ tool ./times
+	$(GO) build -C tools -o ../bin/ tool ./times ./longtests
 lint: tools
 	$(GO) vet -tags purego ./internal/kernel
 	bin/staticcheck ./...

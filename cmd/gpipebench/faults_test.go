@@ -15,5 +15,5 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faultstest.Test(t, faultstest.Program{Run: run, Executable: program, Env: []string{asCommand + "=1"}, Repository: repository, Spec: specOf})
+	faultstest.Test(t, faultstest.Program{Run: run, Executable: program, Env: []string{asCommand + "=1"}, Repository: repository, Spec: specOf}, testing.Short())
 }

@@ -70,8 +70,8 @@ const longestLine = 1200
 // ours matches words that no line may contain.
 var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|lab|main|runtime|nn)\.[A-Za-z]|\b(records|timed|trained|cells|machine|page|claims|simulate|train)\.[A-Z]|0xc0000|unsupported value`)
 
-// Test runs the cases of all files, or with -short the first of those that are marked.
-func Test(t *testing.T, p Program) {
+// Test runs the cases of all files, or with short those that are marked.
+func Test(t *testing.T, p Program, short bool) {
 	// Children inherit that nohup ignores SIGHUP; what is caught is as usual in them.
 	if ossignal.Ignored(syscall.SIGHUP) {
 		ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -87,7 +87,7 @@ func Test(t *testing.T, p Program) {
 			t.Fatal(err)
 		}
 		for _, c := range all {
-			if n++; testing.Short() && !c.Short || !testkit.InShard(n) {
+			if n++; short && !c.Short || !testkit.InShard(n) {
 				continue
 			}
 			t.Run(strings.TrimSuffix(f.Name(), ".yaml")+"/"+c.Name, func(t *testing.T) {
