@@ -163,6 +163,14 @@ var mutants = []mutant{
 		"if d.k == on && i < states {", "if d.k == k && i < states && d.at.Replica == 0 {", "TestResume$"},
 	{"the state of the first replica alone", "state.go",
 		"if d.at.Replica > 0 && !t.net.ShardUpdate {", "if d.at.Replica > 0 {", "TestResume$"},
+	{"tensors without a sum", "transport/sockets/wire.go",
+		"	if !whole {\n", "	if false && !whole {\n", "TestWire$"},
+	{"headers without a sum", "transport/sockets/wire.go",
+		"	if crc32.Checksum(b[:summed], castagnoli) != binary", "	if false && crc32.Checksum(b[:summed], castagnoli) != binary", "TestWire$"},
+	{"a lost line that is waited for without a limit", "transport/sockets/line.go",
+		"	if l.quiet < patience {\n", "	if l.quiet >= 0 {\n", "TestWire$"},
+	{"a live line that is replaced", "transport/sockets/line.go",
+		"	if l.c != nil {\n		return false\n	}\n", "	if l.c != nil {\n		l.c.Conn.Close()\n		l.came = make(chan struct{})\n	}\n", "TestWire$"},
 }
 
 // raceMutants each drop a lock, or hand something over too early. The race detector must notice,
@@ -243,7 +251,7 @@ var raceMutants = []mutant{
 	{"a queue of frames without a lock", "transport/sockets/peer.go",
 		"	p.mu.Lock()\n	p.queue = append(p.queue, f)\n	p.mu.Unlock()\n", "	p.queue = append(p.queue, f)\n", "TestReplicasInProcesses$"},
 	{"gatherings without a lock", "transport/sockets/session.go",
-		"	s.mu.Lock()\n	defer s.mu.Unlock()\n	g := s.groups[of]\n", "	g := s.groups[of]\n", "TestReplicasInProcesses$"},
+		"	s.mu.Lock()\n	defer s.mu.Unlock()\n	if r := s.last[from]; r", "	if r := s.last[from]; r", "TestReplicasInProcesses$"},
 }
 
 // TestMutants makes one defect at a time and checks that the tests fail, already under -short.

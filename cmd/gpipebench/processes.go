@@ -198,7 +198,9 @@ func (m *meeting) says(err error) bool {
 		return !errors.As(err, &refused)
 	}
 	var gone *transport.PeerError
-	return m.world.Rank == 0 || errors.As(err, &gone) && gone.Rank == 0 && m.world.Rank == 1
+	var link *transport.LinkError
+	without0 := errors.As(err, &gone) && gone.Rank == 0 || errors.As(err, &link) && min(link.From, link.To) == 0
+	return m.world.Rank == 0 || m.world.Rank == 1 && without0
 }
 
 // facts are what must be the same in all processes of a command: besides flags, what the

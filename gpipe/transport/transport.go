@@ -48,8 +48,8 @@ type Lender interface {
 // at most one Send and one Receive at a time for each route.
 //
 // An operation that waits returns the context's cause when the context is done, an
-// *[AbortError] when a process has aborted the session, and a *[PeerError] when a
-// process that it needs has died.
+// *[AbortError] when a process has aborted the session, a *[PeerError] when a process
+// has died, and a *[LinkError] when something between two processes was lost or changed.
 type Session interface {
 	// Send hands tensors of this process's place to.From to to.To and returns when
 	// their memory may be written again. On routes that differ only in Index, tensors
@@ -155,4 +155,15 @@ func (e *PeerError) Error() string {
 		return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause)
 	}
 	return fmt.Sprintf("rank %d (%s) is gone: %s", e.Rank, e.Where, e.Cause)
+}
+
+// LinkError says that what went from one process to another was lost or changed, and so
+// ended the run. It is the same in all processes.
+type LinkError struct {
+	From, To int
+	What     string // and what became of it
+}
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("rank %d to rank %d: %s", e.From, e.To, e.What)
 }

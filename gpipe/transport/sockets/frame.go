@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/transport"
 )
 
-// frame is a message on the connection of two processes: a header of frameHeader bytes
-// (kind, session, length of the body; little-endian) and the body.
+// frame is a message on the connection of two processes.
 type frame struct {
 	kind    kind
 	session uint64
@@ -22,101 +20,87 @@ type frame struct {
 type kind uint8
 
 const (
-	beat    kind = 1 + iota // a sign of life: the sender's time
-	answer                  // to a beat: its time, and that of the answer
-	message                 // of a gathering: group, place, content
-	aborted                 // a session was: a cause
-	gone                    // another process is: its rank, why
-	left                    // the sender has ended, and takes no part in this and later sessions: a cause, "" as it was to be
-	noted                   // left has been read
-	table                   // of all ranks' addresses, by rank 0
-	refused                 // by rank 0: why there will be no run
+	beat     kind = 1 + iota // a sign of life: the sender's time
+	answer                   // to a beat: its time, and that of the answer
+	began                    // the sender has begun this session, its next
+	message                  // of a gathering: group, place, content
+	aborted                  // a session was: a cause
+	gone                     // a process is: its rank, why
+	broken                   // what goes between two processes is: sender, receiver, what and why
+	left                     // the sender has ended, after this many sessions: a cause, "" as it was to be
+	noted                    // left has been read, or a hello
+	asked                    // whether more was sent on a line than these bytes: their number, the route
+	sent                     // more was: the same
+	table                    // of all ranks' addresses, by rank 0
+	refused                  // by a listener: why it does not take the connection
+	tensors                  // on a line: their memory
+	lastKind = tensors
 )
 
 const (
-	frameHeader = 1 + 8 + 8
-	placeBytes  = 3 * 4
+	placeBytes = 3 * 4
 	// messageHeader is the group's first and last place and size, and the sender.
 	messageHeader = placeBytes + placeBytes + 4 + placeBytes
+	routeBytes    = 8 + placeBytes + placeBytes + 1 // with the number of bytes before it
 	maxText       = 1 << 16
 	maxTable      = 1 << 20
 	// maxMessage bounds a message of a gathering, such as a process's weights.
 	maxMessage = 1 << 34
+	// maxTensors bounds the bytes of a message of a line.
+	maxTensors = 1 << 38
 )
 
 // bounds are the least and most bytes of the bodies of each kind.
 var bounds = map[kind][2]uint64{
-	beat: {8, 8}, answer: {16, 16}, message: {messageHeader, maxMessage}, aborted: {1, maxText}, gone: {4, maxText},
-	left: {1, maxText}, noted: {0, 0}, table: {2, maxTable}, refused: {0, maxText},
-}
-
-// length is the number of bytes of the body.
-func (f frame) length() (n uint64) {
-	for _, piece := range f.body {
-		n += uint64(len(piece))
-	}
-	return n
-}
-
-// check is an error if there are no frames of such a kind and length.
-func check(k kind, length uint64) error {
-	b, ok := bounds[k]
-	if !ok {
-		return fmt.Errorf("a frame of kind %d: want 1 to %d", k, refused)
-	}
-	if length < b[0] || length > b[1] {
-		return fmt.Errorf("a frame of kind %d with %d bytes: want %d to %d", k, length, b[0], b[1])
-	}
-	return nil
+	beat: {8, 8}, answer: {16, 16}, began: {0, 0}, message: {messageHeader, maxMessage}, aborted: {1, maxText},
+	gone: {4, maxText}, broken: {8, maxText}, left: {1, maxText}, noted: {0, 0}, asked: {routeBytes, routeBytes},
+	sent: {routeBytes, routeBytes}, table: {2, maxTable}, refused: {0, maxText}, tensors: {0, maxTensors},
 }
 
 // header is the frame's header.
-func (f frame) header() []byte {
-	b := make([]byte, 0, frameHeader)
-	b = append(b, byte(f.kind))
-	b = binary.LittleEndian.AppendUint64(b, f.session)
-	return binary.LittleEndian.AppendUint64(b, f.length())
+func (f frame) header() header {
+	h := header{kind: f.kind, session: f.session}
+	for _, piece := range f.body {
+		h.length += uint64(len(piece))
+	}
+	return h
 }
 
-// readFrame reads the next frame. It takes memory only for bytes that have come.
-func readFrame(r io.Reader) (frame, error) {
-	var header [frameHeader]byte
-	if _, err := io.ReadFull(r, header[:]); err != nil {
-		return frame{}, err
-	}
-	f := frame{kind: kind(header[0]), session: binary.LittleEndian.Uint64(header[1:])}
-	length := binary.LittleEndian.Uint64(header[9:])
-	if err := check(f.kind, length); err != nil {
+// frame reads the next frame. It takes memory only for bytes that have come.
+func (r *reader) frame() (frame, error) {
+	h, err := r.next()
+	if err != nil {
 		return frame{}, err
 	}
 	var body []byte
-	for uint64(len(body)) < length {
+	for uint64(len(body)) < h.length {
 		have := len(body)
-		more := int(min(length-uint64(have), uint64(max(have, 1<<16))))
+		more := int(min(h.length-uint64(have), uint64(max(have, 1<<16))))
 		body = slices.Grow(body, more)[:have+more]
-		if n, err := io.ReadFull(r, body[have:]); err != nil {
-			return frame{}, unexpected(err, have+n)
+		if err := r.read(body[have:]); err != nil {
+			return frame{}, err
 		}
 	}
-	f.body = [][]byte{body}
-	return f, nil
-}
-
-// unexpected is err, which is not io.EOF within something.
-func unexpected(err error, read int) error {
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("it ends after %d bytes of a message: %w", read, io.ErrUnexpectedEOF)
+	if _, err := r.end(); err != nil { // no frame of these is given up: its sender is gone then
+		return frame{}, err
 	}
-	return err
+	return frame{h.kind, h.session, [][]byte{body}}, nil
 }
 
 // text is the body as text.
 func (f frame) text() string { return string(f.body[0]) }
 
-// textFrame is a frame with a text, of which at most maxText-4 bytes are sent.
-func textFrame(k kind, session uint64, text string) frame {
-	return frame{k, session, [][]byte{[]byte(text[:min(len(text), maxText-4)])}}
+// textFrame is a frame with numbers and a text, of which at most maxText-8 bytes are sent.
+func textFrame(k kind, session uint64, text string, numbers ...int) frame {
+	var b []byte
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	return frame{k, session, [][]byte{append(b, text[:min(len(text), maxText-8)]...)}}
 }
+
+// numberAt is the i-th number of a textFrame.
+func (f frame) numberAt(i int) int { return int(binary.LittleEndian.Uint32(f.body[0][4*i:])) }
 
 // causeFrame is a frame with why something ends: whether as its process was told to, and
 // a text.
@@ -134,13 +118,20 @@ func causeFrame(k kind, session uint64, cause error) frame {
 	return f
 }
 
-// cause is what causeFrame was told.
+// cause is what causeFrame was called with, of a frame that was read.
 func (f frame) cause() (text string, canceled bool) { return string(f.body[0][1:]), f.body[0][0] == 1 }
 
-func goneFrame(rank int, cause string) frame {
-	f := textFrame(gone, 0, cause)
-	f.body = [][]byte{binary.LittleEndian.AppendUint32(nil, uint32(rank)), f.body[0]}
-	return f
+// lineFrame is about the first bytes of a line.
+func lineFrame(k kind, bytes uint64, r transport.Route) frame {
+	b := binary.LittleEndian.AppendUint64(nil, bytes)
+	return frame{k, 0, [][]byte{append(appendPlace(appendPlace(b, r.From), r.To), byte(r.What))}}
+}
+
+// line takes a lineFrame apart that was read.
+func (f frame) line() (bytes uint64, r transport.Route) {
+	b := f.body[0]
+	r.From, r.To, r.What = placeAt(b[8:]), placeAt(b[8+placeBytes:]), transport.Payload(b[8+2*placeBytes])
+	return binary.LittleEndian.Uint64(b), r
 }
 
 // group identifies the places of a gathering: those with the same first and last place

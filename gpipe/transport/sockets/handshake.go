@@ -21,13 +21,17 @@ import (
 //	caller:   magic, 32 random bytes
 //	listener: 32 random bytes, HMAC of "listener", both
 //	caller:   length of hello, hello, HMAC of "caller", both, hello
+//	listener: a frame that takes it, or says why not
 
 const (
-	magic      = "gpipebench sockets 1\n"
+	magic      = "gpipebench sockets 2\n"
 	nonceBytes = 32
 	maxHello   = 1 << 20
-	// handshakeLimit is how long a caller may take.
-	handshakeLimit = 10 * time.Second
+	// A caller may take openingLimit for its first message, handshakeLimit for all.
+	openingLimit   = time.Second
+	handshakeLimit = 5 * time.Second
+	// places is how many callers may be proving themselves at a time.
+	places = 128
 )
 
 // hello is what a caller wants.
@@ -56,7 +60,7 @@ func proof(secret []byte, role string, nonces ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// call is the caller's part. The connection's deadline bounds it.
+// call is the caller's part, but for the last frame. The connection's deadline bounds it.
 func call(conn net.Conn, secret []byte, say hello) error {
 	own := make([]byte, nonceBytes)
 	rand.Read(own) // never fails
@@ -86,19 +90,22 @@ func call(conn net.Conn, secret []byte, say hello) error {
 	return err
 }
 
-// answerCall is the listener's part. It reads no byte beyond the caller's.
-func answerCall(conn io.ReadWriter, secret []byte) (said hello, err error) {
-	opening := make([]byte, len(magic)+nonceBytes)
-	if _, err := io.ReadFull(conn, opening[:len(magic)]); err != nil {
-		return said, err
+// opening is the caller's first message: its random bytes.
+func opening(conn io.Reader) ([]byte, error) {
+	b := make([]byte, len(magic)+nonceBytes)
+	if _, err := io.ReadFull(conn, b[:len(magic)]); err != nil {
+		return nil, err
 	}
-	if !bytes.Equal(opening[:len(magic)], []byte(magic)) {
-		return said, errors.New("what came is not of this program, or of another version")
+	if !bytes.Equal(b[:len(magic)], []byte(magic)) {
+		return nil, errors.New("what came is not of this program, or of another version")
 	}
-	if _, err := io.ReadFull(conn, opening[len(magic):]); err != nil {
-		return said, err
-	}
-	their, own := opening[len(magic):], make([]byte, nonceBytes)
+	_, err := io.ReadFull(conn, b[len(magic):])
+	return b[len(magic):], err
+}
+
+// answerCall is the listener's part after the opening. It reads no byte beyond the caller's.
+func answerCall(conn io.ReadWriter, secret, their []byte) (said hello, err error) {
+	own := make([]byte, nonceBytes)
 	rand.Read(own)
 	if _, err := conn.Write(append(own, proof(secret, "listener", their, own)...)); err != nil {
 		return said, err

@@ -1,44 +1,30 @@
 package sockets
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"net"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/units"
 )
 
-// A line is a connection for tensors from one place to another, which the sender makes.
-// A message is a head of headBytes and the tensors' memory, one after another.
+// A line is a connection for tensors from one place to another. The sender makes it when it
+// first sends; there is one in a run, and if it is lost, the run is.
 
-// head is what comes before tensors.
-type head struct {
-	session uint64
-	index   int64  // of the route
-	tensors uint64 // how many
-	floats  uint64 // elements of all
-	sizes   uint64 // a digest of the tensors' sizes
-}
-
-const (
-	headBytes = 5 * 8
-	// maxFloats bounds the elements of a message.
-	maxFloats = 1 << 36
-)
-
-func headOf(session uint64, index int, tensors [][]float32) head {
-	h := head{session: session, index: int64(index), tensors: uint64(len(tensors))}
+// headerOf is the header of tensors in memory.
+func headerOf(session uint64, index int, of [][]float32) header {
+	h := header{kind: tensors, session: session, index: int64(index)}
 	digest := fnv.New64a()
 	var size [8]byte
-	for _, t := range tensors {
-		h.floats += uint64(len(t))
+	for _, t := range of {
+		h.length += 4 * uint64(len(t))
 		binary.LittleEndian.PutUint64(size[:], uint64(len(t)))
 		digest.Write(size[:])
 	}
@@ -46,37 +32,19 @@ func headOf(session uint64, index int, tensors [][]float32) head {
 	return h
 }
 
-func (h head) encode() []byte {
-	b := make([]byte, 0, headBytes)
-	for _, v := range [5]uint64{h.session, uint64(h.index), h.tensors, h.floats, h.sizes} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	return b
-}
-
-// parseHead reads a head of headBytes.
-func parseHead(b []byte) (head, error) {
-	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	h := head{at(0), int64(at(1)), at(2), at(3), at(4)}
-	if h.floats > maxFloats {
-		return head{}, fmt.Errorf("a message of %d elements: want at most %d", h.floats, uint64(maxFloats))
-	}
-	return h, nil
-}
-
-// fits is the error of receiving a message with this head where a route's tensors are
+// fits is the error of receiving a message with this header where a route's tensors are
 // due, or nil.
-func (h head) fits(due transport.Route, dst [][]float32) error {
+func (h header) fits(due transport.Route, dst [][]float32) error {
 	got := due
 	got.Index = int(h.index)
-	want := headOf(h.session, due.Index, dst)
+	want := headerOf(h.session, due.Index, dst)
 	switch {
 	case h == want:
 		return nil
 	case h.index != want.index:
 		return fmt.Errorf("transport: %v arrived where %v was due", got, due)
 	}
-	return fmt.Errorf("transport: %v has %d elements in %d tensors: want %d in %d, each of its size", due, h.floats, h.tensors, want.floats, want.tensors)
+	return fmt.Errorf("transport: %v has %d elements, in tensors of other sizes than the %d in %d that are due", due, h.length/4, want.length/4, len(dst))
 }
 
 // during calls f, whose reads and writes of a connection end with ctx. The connection
@@ -101,87 +69,119 @@ func during(ctx context.Context, conn net.Conn, f func() error) error {
 // outLine is the sender's end.
 type outLine struct {
 	end   *End
+	rank  int // the receiver's
 	route transport.Route
 	turn  chan struct{} // held by the Send that is under way
-	conn  net.Conn      // nil: not yet made
+
+	made chan struct{} // closed when the next two are set
+	conn net.Conn
+	err  error // why there is none
+
+	w writer
 }
 
+// outLine is the line of a route. The first call makes it, for all that come: a Send that
+// gives up has not used up the connection.
 func (e *End) outLine(r transport.Route) *outLine {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l := e.out[r]
 	if l == nil {
-		l = &outLine{end: e, route: r, turn: make(chan struct{}, 1)}
+		l = &outLine{end: e, rank: e.Owner(r.To), route: r, turn: make(chan struct{}, 1), made: make(chan struct{})}
 		e.out[r] = l
+		if e.closed {
+			l.err = net.ErrClosed
+			close(l.made)
+		} else {
+			e.running.Go(l.make)
+		}
 	}
 	return l
 }
 
-func (l *outLine) send(ctx context.Context, rank int, session uint64, to transport.Route, tensors [][]float32) error {
+func (l *outLine) make() {
+	defer close(l.made)
+	ctx, cancel := context.WithTimeoutCause(l.end.life, l.end.Limit, errLate)
+	defer cancel()
+	c, err := l.end.contact(ctx, l.rank, l.end.peers[l.rank].address, hello{Rank: l.end.Rank(), Host: l.end.host, Line: &l.route})
+	if l.err = err; err == nil {
+		l.conn, l.w.conn = c.Conn, c.Conn
+	}
+}
+
+func (l *outLine) send(ctx context.Context, session uint64, to transport.Route, of [][]float32) error {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if l.conn == nil {
-		conn, err := l.end.dialLine(ctx, rank, l.route)
-		if err != nil {
-			return l.end.unreachable(ctx, rank, err)
-		}
-		l.conn = conn
+	select {
+	case <-l.made:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	bytes := net.Buffers{headOf(session, to.Index, tensors).encode()}
-	for _, t := range tensors {
+	if l.err != nil {
+		return l.end.broken(ctx, l.end.Rank(), l.rank, lost(l.route, system(l.err)))
+	}
+	body := make([][]byte, 0, len(of))
+	for _, t := range of {
 		if len(t) > 0 {
-			bytes = append(bytes, memoryOf(t))
+			body = append(body, memoryOf(t))
 		}
 	}
-	err := during(ctx, l.conn, func() error {
-		_, err := bytes.WriteTo(l.conn)
-		return err
-	})
+	err := during(ctx, l.conn, func() error { return l.w.write(headerOf(session, to.Index, of), body) })
 	if err == nil {
 		return nil
 	}
-	// The receiver may have a part of the message.
-	l.end.drop(l.conn)
-	l.conn = nil
-	return l.end.unreachable(ctx, rank, err)
+	return l.end.broken(ctx, l.end.Rank(), l.rank, lost(l.route, reason(err, l.end.Limit)))
 }
 
-// unreachable is the error of an operation that could not reach a rank. If that has no
-// other reason, such as ctx, the rank counts as gone.
-func (e *End) unreachable(ctx context.Context, rank int, err error) error {
+// namesOf is what a line carries, for an error that names its ranks.
+func namesOf(r transport.Route) string {
+	return fmt.Sprintf("%ss from %v to %v", strings.TrimSuffix(r.What.String(), "s"), r.From, r.To)
+}
+
+// lost says that a line is, and why.
+func lost(r transport.Route, why string) string {
+	return fmt.Sprintf("the line of %s is lost: %s", namesOf(r), why)
+}
+
+// broken is the error of an operation for which what goes from one rank to another is lost or
+// damaged. If that has no other reason, such as ctx, the run ends with it.
+func (e *End) broken(ctx context.Context, from, to int, what string) error {
+	wait(ctx, min(time.Second, e.Limit)) // in which the reason may come to light
+	if ctx.Err() == nil {
+		e.finish(&transport.LinkError{From: from, To: to, What: what}, e.Rank())
+		wait(ctx, time.Second) // the session, and so ctx, has ended
+	}
+	return context.Cause(ctx)
+}
+
+// wait waits for the end of ctx or for a time.
+func wait(ctx context.Context, most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(min(time.Second, e.Limit)): // in which the reason may come to light
-	}
-	e.lose(rank, reason(err, e.Limit), true)
-	select {
-	case <-ctx.Done(): // of the session, at the latest
-		return context.Cause(ctx)
-	case <-time.After(time.Second):
-		return e.loss(rank, reason(err, e.Limit))
+	case <-t.C:
 	}
 }
 
 // inLine is the receiver's end.
 type inLine struct {
-	end  *End
-	turn chan struct{} // held by the Receive that is under way
+	end   *End
+	rank  int // the sender's
+	route transport.Route
+	turn  chan struct{} // held by the Receive that is under way
+	came  chan struct{} // closed when there is a connection
+	c     *reader
 
-	mu   sync.Mutex
-	conn *incoming     // nil: there is none now
-	came chan struct{} // closed when there is another
-}
+	// Of the Receive that is under way.
+	at    uint64 // how many bytes had come when it last heard or asked
+	quiet int    // limits for which nothing more has come
 
-// incoming is a connection that tensors come by.
-type incoming struct {
-	net.Conn
-	r    *bufio.Reader
-	rest uint64 // bytes of a message that is to be passed over
+	more atomic.Uint64 // the sender has said that it has sent more than these bytes, and 1
 }
 
 func (e *End) inLine(r transport.Route) *inLine {
@@ -189,47 +189,68 @@ func (e *End) inLine(r transport.Route) *inLine {
 	defer e.mu.Unlock()
 	l := e.in[r]
 	if l == nil {
-		l = &inLine{end: e, turn: make(chan struct{}, 1), came: make(chan struct{})}
+		l = &inLine{end: e, rank: e.Owner(r.From), route: r, turn: make(chan struct{}, 1), came: make(chan struct{})}
 		e.in[r] = l
 	}
 	return l
 }
 
-// put replaces the line's connection.
-func (l *inLine) put(conn net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn != nil {
-		l.end.drop(l.conn.Conn)
+// put gives the line its connection. It reports false if it had one: what is alive is not
+// replaced, nor is what is dead.
+func (l *inLine) put(conn net.Conn) bool {
+	l.end.mu.Lock()
+	defer l.end.mu.Unlock()
+	if l.c != nil {
+		return false
 	}
-	l.conn = &incoming{Conn: conn, r: bufio.NewReaderSize(conn, 1<<16)}
+	l.c = newReader(l.end.life, conn, l.end.Limit)
+	l.c.silent = func() error { return l.silent(l.c.bytes) }
 	close(l.came)
-	l.came = make(chan struct{})
+	return true
 }
 
-// lose forgets a connection that has ended.
-func (l *inLine) lose(c *incoming) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.end.drop(c.Conn)
-	if l.conn == c {
-		l.conn = nil
+// patience is for how many limits nothing may come of what was sent. A line is asked about
+// after one.
+const patience = 4
+
+// silent is called when a Receive has waited for another limit, in which nothing has come
+// after the line's first bytes. A
+// sender may take its time. But if it has sent something that does not come, or has ended,
+// the line is lost.
+func (l *inLine) silent(bytes uint64) error {
+	p := l.end.peers[l.rank]
+	if l.at != bytes {
+		l.at, l.quiet = bytes, 0
 	}
+	select {
+	case <-p.ended:
+		l.quiet++
+	default:
+		if l.more.Load() == bytes+1 {
+			l.quiet++
+		}
+		p.push(lineFrame(asked, bytes, l.route))
+	}
+	if l.quiet < patience {
+		return nil
+	}
+	return fmt.Errorf("nothing of what was sent has come for %s", units.FormatSeconds(patience*l.end.Limit.Seconds()))
 }
 
 // connection waits until there is one.
-func (l *inLine) connection(ctx context.Context) (*incoming, error) {
+func (l *inLine) connection(ctx context.Context) (*reader, error) {
+	ticks := time.NewTicker(l.end.Limit)
+	defer ticks.Stop()
 	for {
-		l.mu.Lock()
-		c, came := l.conn, l.came
-		l.mu.Unlock()
-		if c != nil {
-			return c, nil
-		}
 		select {
-		case <-came:
+		case <-l.came:
+			return l.c, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-ticks.C:
+			if err := l.silent(0); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
@@ -241,91 +262,71 @@ func (l *inLine) receive(ctx context.Context, session uint64, due transport.Rout
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	var c *incoming
-	var h head
-	for {
-		var err error
-		if c, err = l.connection(ctx); err != nil {
-			return err
-		}
-		err = during(ctx, c, func() error {
-			h, err = c.next(session)
-			return err
-		})
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
+	l.quiet = 0
+	c, err := l.connection(ctx)
+	if err == nil {
+		err = l.take(ctx, c, session, due, dst, arrived)
+	}
+	var not *notDue
+	var bad damaged
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &not):
+		return not.error
+	case errors.As(err, &bad):
+		return l.end.broken(ctx, l.rank, l.end.Rank(), fmt.Sprintf("message %d of the %s is damaged", int(bad), namesOf(l.route)))
+	case errors.Is(err, errLater): // a sender ends a session when it has sent everything, or has aborted it
+		if wait(ctx, l.end.Limit); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if errors.Is(err, errLater) {
-			return l.ended(ctx, due)
+		return fmt.Errorf("transport: %v was due, but its sender has ended the session", due)
+	}
+	return l.end.broken(ctx, l.rank, l.end.Rank(), lost(l.route, reason(err, l.end.Limit)))
+}
+
+// notDue is the error of a message that is not the one that was due.
+type notDue struct{ error }
+
+// errLater says that a message of a later session is next, or that a message was given up.
+var errLater = errors.New("the sender has ended the session")
+
+// take passes over what is left of former messages and sessions, and takes the session's
+// next message.
+func (l *inLine) take(ctx context.Context, c *reader, session uint64, due transport.Route, dst [][]float32, arrived func()) error {
+	c.ctx = ctx
+	return during(ctx, c.Conn, func() error {
+		var h header
+		for {
+			var err error
+			if h, err = c.peek(); err != nil {
+				return err
+			}
+			if h.kind != tensors {
+				return fmt.Errorf("a frame of kind %d came where tensors were due", h.kind)
+			}
+			if h.session > session {
+				return errLater
+			}
+			if c.take(h); h.session == session {
+				break
+			}
 		}
-		l.lose(c) // the sender has given up the message, and may make another connection, or is gone
-	}
-	if err := h.fits(due, dst); err != nil {
-		return err
-	}
-	arrived()
-	err := during(ctx, c, func() error {
+		if err := h.fits(due, dst); err != nil {
+			return &notDue{err}
+		}
+		arrived()
 		for _, t := range dst {
-			n, err := io.ReadFull(c.r, memoryOf(t))
-			c.rest -= uint64(n)
-			if err != nil {
+			if err := c.read(memoryOf(t)); err != nil {
 				return err
 			}
 		}
-		return nil
+		givenUp, err := c.end()
+		if givenUp {
+			return errLater
+		}
+		return err
 	})
-	if err != nil && ctx.Err() == nil {
-		l.lose(c)
-		return l.ended(ctx, due)
-	}
-	return err
-}
-
-// ended is the error of receiving from a sender that has ended the session, which it
-// only does when it has sent everything, or has aborted it.
-func (l *inLine) ended(ctx context.Context, due transport.Route) error {
-	select {
-	case <-ctx.Done(): // the news of the abort
-		return context.Cause(ctx)
-	case <-time.After(l.end.Limit):
-		return fmt.Errorf("transport: %v was due, but its sender has ended the session", due)
-	}
-}
-
-// errLater says that a message of a later session is next.
-var errLater = errors.New("a message of a later session")
-
-// next passes over what is left of former messages and sessions, and takes the head of
-// the session's next message.
-func (c *incoming) next(session uint64) (head, error) {
-	for {
-		for c.rest > 0 {
-			n, err := c.r.Discard(int(min(c.rest, 1<<20)))
-			c.rest -= uint64(n)
-			if err != nil {
-				return head{}, err
-			}
-		}
-		raw, err := c.r.Peek(headBytes) // if it is not whole, it stays
-		if err != nil {
-			return head{}, err
-		}
-		h, err := parseHead(raw)
-		if err != nil {
-			return head{}, err
-		}
-		if h.session > session {
-			return head{}, errLater
-		}
-		if _, err := c.r.Discard(headBytes); err != nil {
-			return head{}, err
-		}
-		c.rest = h.floats * 4
-		if h.session == session {
-			return h, nil
-		}
-	}
 }

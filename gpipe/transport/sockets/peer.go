@@ -1,7 +1,6 @@
 package sockets
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"gpipebench/gpipe/transport"
 	"gpipebench/internal/units"
 )
 
@@ -20,15 +20,16 @@ type peer struct {
 	end           *End
 	rank          int
 	host, address string
-	conn          net.Conn
+	r             *reader
+	w             writer
 	clock         clock
 
 	noted chan struct{} // closed when it has read that this process ends
 	ended chan struct{} // closed when no more comes from it
 
 	// Guarded by the end's mutex.
+	sessions uint64 // how many it has begun
 	left     bool   // it has said that it has ended,
-	sessions uint64 // how many sessions it has begun,
 	why      string // and why
 	canceled bool   // and whether it was told to
 
@@ -38,11 +39,14 @@ type peer struct {
 	wake    chan struct{} // has room for one
 }
 
-func newPeer(e *End, rank int, host, address string, conn net.Conn) *peer {
-	return &peer{
-		end: e, rank: rank, host: host, address: address, conn: conn,
+func newPeer(e *End, rank int, host, address string, r *reader) *peer {
+	p := &peer{
+		end: e, rank: rank, host: host, address: address, r: r,
 		noted: make(chan struct{}), ended: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
+	p.w.conn, p.w.limit = r.Conn, e.Limit
+	r.ctx, r.silent = e.life, func() error { return os.ErrDeadlineExceeded }
+	return p
 }
 
 // start starts the peer's goroutines, once.
@@ -106,49 +110,13 @@ func (p *peer) write() {
 	}
 }
 
-// writeFrame writes a frame in pieces, each within the limit.
-func (p *peer) writeFrame(f frame) error {
-	const piece = 1 << 20
-	bytes := net.Buffers{f.header()}
-	for _, b := range f.body {
-		for len(b) > piece {
-			bytes, b = append(bytes, b[:piece]), b[piece:]
-		}
-		bytes = append(bytes, b)
-	}
-	for len(bytes) > 0 {
-		n := min(len(bytes), 4)
-		some := bytes[:n:n]
-		bytes = bytes[n:]
-		if err := p.conn.SetWriteDeadline(time.Now().Add(p.end.Limit)); err != nil {
-			return err
-		}
-		if _, err := some.WriteTo(p.conn); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// patient is a connection that may be silent for a time.
-type patient struct {
-	net.Conn
-	limit time.Duration
-}
-
-func (c patient) Read(b []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Read(b)
-}
+func (p *peer) writeFrame(f frame) error { return p.w.write(f.header(), f.body) }
 
 // read handles what the peer sends until its connection ends.
 func (p *peer) read() {
 	defer close(p.ended)
-	r := bufio.NewReaderSize(patient{p.conn, p.end.Limit}, 1<<16)
 	for {
-		f, err := readFrame(r)
+		f, err := p.r.frame()
 		if err == nil {
 			err = p.handle(f)
 		}
@@ -164,8 +132,12 @@ func (p *peer) lost(err error) {
 	p.end.mu.Lock()
 	expected := p.left
 	p.end.mu.Unlock()
-	if !expected {
-		p.end.lose(p.rank, reason(err, p.end.Limit), true)
+	var bad damaged
+	switch {
+	case errors.As(err, &bad):
+		p.end.finish(&transport.LinkError{From: p.rank, To: p.end.Rank(), What: err.Error()}, p.end.Rank())
+	case !expected:
+		p.end.finish(p.end.loss(p.rank, reason(err, p.end.Limit)), p.rank)
 	}
 }
 
@@ -181,7 +153,11 @@ func (p *peer) miss(s *session) {
 // handle does what a frame says.
 func (p *peer) handle(f frame) error {
 	e := p.end
+	if err := p.begins(f); err != nil {
+		return err
+	}
 	switch f.kind {
+	case began:
 	case beat:
 		now := uint64(time.Now().UnixNano())
 		p.push(frame{answer, 0, [][]byte{f.body[0], binary.LittleEndian.AppendUint64(nil, now)}})
@@ -196,7 +172,7 @@ func (p *peer) handle(f frame) error {
 			return fmt.Errorf("a message of %v, which is rank %d's", from, owner)
 		}
 		if s := e.sessionOf(f); s != nil {
-			s.put(of, from, content)
+			return s.take(of, from, content)
 		}
 	case aborted:
 		if s := e.sessionOf(f); s != nil {
@@ -204,14 +180,32 @@ func (p *peer) handle(f frame) error {
 			s.abort(p.rank, why, canceled)
 		}
 	case gone:
-		rank, cause := int(binary.LittleEndian.Uint32(f.body[0])), string(f.body[0][4:])
+		rank := f.numberAt(0)
 		if rank >= e.Size {
 			return fmt.Errorf("rank %d is gone, of %d", rank, e.Size)
 		}
-		e.lose(rank, cause, false)
+		e.finish(e.loss(rank, f.text()[4:]), everyone)
+	case broken:
+		e.finish(&transport.LinkError{From: f.numberAt(0), To: f.numberAt(1), What: f.text()[8:]}, everyone)
+	case asked:
+		bytes, r := f.line()
+		e.mu.Lock()
+		l := e.out[r]
+		e.mu.Unlock()
+		if l != nil && l.rank == p.rank && l.w.begun.Load() > bytes {
+			p.push(lineFrame(sent, bytes, r))
+		}
+	case sent:
+		bytes, r := f.line()
+		e.mu.Lock()
+		l := e.in[r]
+		e.mu.Unlock()
+		if l != nil && l.rank == p.rank {
+			l.more.Store(bytes + 1)
+		}
 	case left:
 		e.mu.Lock()
-		p.left, p.sessions = true, f.session
+		p.left = true
 		p.why, p.canceled = f.cause()
 		if p.why == "" {
 			p.why = "it has ended its part of the run"
@@ -229,6 +223,28 @@ func (p *peer) handle(f frame) error {
 		}
 	default:
 		return fmt.Errorf("a frame of kind %d in the middle of a run", f.kind)
+	}
+	return nil
+}
+
+// begins counts the sessions that the peer begins, which it does one after another: it may
+// speak of those alone.
+func (p *peer) begins(f frame) error {
+	e := p.end
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch f.kind {
+	case began, left:
+		if f.session != p.sessions {
+			return fmt.Errorf("session %d where %d is its next", f.session, p.sessions)
+		}
+		if f.kind == began {
+			p.sessions++
+		}
+	case message, aborted:
+		if f.session >= p.sessions {
+			return fmt.Errorf("session %d of %d that it has begun", f.session, p.sessions)
+		}
 	}
 	return nil
 }

@@ -7,19 +7,16 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"gpipebench/gpipe/transport"
 	"gpipebench/internal/units"
 )
 
 // arrival is a connection for frames that another rank has made to this one.
 type arrival struct {
-	conn net.Conn
+	*reader
 	said hello
 }
 
@@ -68,7 +65,7 @@ func (e *End) host0(ctx context.Context) error {
 	refuse := func(err error) error {
 		for _, a := range came {
 			if a != nil {
-				sendText(a.conn, refused, err.Error())
+				send(a.Conn, textFrame(refused, 0, err.Error()))
 			}
 		}
 		return err
@@ -95,7 +92,7 @@ func (e *End) host0(ctx context.Context) error {
 		return err
 	}
 	for rank, a := range came[1:] {
-		p := newPeer(e, rank+1, a.said.Host, a.said.Address, a.conn)
+		p := newPeer(e, rank+1, a.said.Host, a.said.Address, a.reader)
 		e.peers[rank+1] = p
 		_ = p.writeFrame(frame{table, 0, [][]byte{text}}) // an error: the rank is gone, which its reader finds out and tells the others
 	}
@@ -108,21 +105,21 @@ func (e *End) arrival(ctx context.Context, came []*arrival) (*arrival, error) {
 		select {
 		case a := <-e.arrivals:
 			if rank := a.said.Rank; rank > e.Rank() && rank < e.Size && came[rank] == nil {
+				send(a.Conn, frame{kind: noted})
 				return &a, nil
 			}
-			sendText(a.conn, refused, fmt.Sprintf("rank %d on %s comes to rank %d of %d, which does not expect it: want each rank once, and one run at an address", a.said.Rank, a.said.Host, e.Rank(), e.Size))
-			e.drop(a.conn)
+			send(a.Conn, textFrame(refused, 0, fmt.Sprintf("rank %d on %s comes to rank %d of %d, which does not expect it: want each rank once, and one run at an address", a.said.Rank, a.said.Host, e.Rank(), e.Size)))
+			e.drop(a.Conn)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// sendText tells the other side of a connection, which is then closed, a reason.
-func sendText(conn net.Conn, k kind, text string) {
-	f := textFrame(k, 0, text)
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // an error: nobody listens
-	_, _ = conn.Write(append(f.header(), f.body[0]...))
+// send answers the other side of a connection.
+func send(conn net.Conn, f frame) {
+	w := writer{conn: conn, limit: time.Second}
+	_ = w.write(f.header(), f.body) // an error: it has gone
 }
 
 // missing names the ranks after one that have not come to it.
@@ -178,13 +175,13 @@ func short(value string) string {
 
 // call is the part of the ranks after 0.
 func (e *End) call(ctx context.Context) error {
-	first, err := e.reach(ctx)
+	first, err := e.contact(ctx, 0, e.Address, hello{Rank: e.Rank(), Host: e.host})
 	if err != nil {
-		return err
+		return e.unmet(err)
 	}
 	var ranks []listed
-	if err := during(ctx, first, func() error {
-		f, err := readFrame(first)
+	if err := during(ctx, first.Conn, func() error {
+		f, err := first.frame()
 		switch {
 		case err != nil:
 			return err
@@ -212,14 +209,11 @@ func (e *End) call(ctx context.Context) error {
 // from those after it.
 func (e *End) callRest(ctx context.Context, ranks []listed) error {
 	for rank := 1; rank < e.Rank(); rank++ {
-		conn, err := e.dial(ctx, rank, ranks[rank].Address)
-		if err == nil {
-			err = during(ctx, conn, func() error { return call(conn, e.Secret, hello{Rank: e.Rank(), Host: e.host}) })
-		}
+		r, err := e.contact(ctx, rank, ranks[rank].Address, hello{Rank: e.Rank(), Host: e.host})
 		if err != nil {
 			return fmt.Errorf("rank %d on %s does not reach rank %d on %s: %s", e.Rank(), e.host, rank, ranks[rank].Host, system(err))
 		}
-		e.peers[rank] = newPeer(e, rank, ranks[rank].Host, ranks[rank].Address, conn)
+		e.peers[rank] = newPeer(e, rank, ranks[rank].Host, ranks[rank].Address, r)
 	}
 	came := make([]*arrival, e.Size)
 	for range e.Size - 1 - e.Rank() {
@@ -232,7 +226,7 @@ func (e *End) callRest(ctx context.Context, ranks []listed) error {
 		}
 		rank := a.said.Rank
 		came[rank] = a
-		e.peers[rank] = newPeer(e, rank, ranks[rank].Host, ranks[rank].Address, a.conn)
+		e.peers[rank] = newPeer(e, rank, ranks[rank].Host, ranks[rank].Address, a.reader)
 	}
 	return nil
 }
@@ -245,58 +239,85 @@ func (r *Refusal) Error() string { return r.Text }
 // unmet is the error of a rank that has not met rank 0.
 func (e *End) unmet(err error) error {
 	var no *Refusal
+	var never *unreached
+	own := fmt.Sprintf("rank %d on %s", e.Rank(), e.host)
 	switch {
-	case errors.As(err, &no):
+	case errors.As(err, &no), errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, errSecret):
+		return fmt.Errorf("%s has another secret than what listens at %s: want the same on all ranks", own, e.Address)
+	case errors.As(err, &never):
+		return fmt.Errorf("%s: no rank 0 at %s within %s: %s", own, e.Address, units.FormatSeconds(e.Limit.Seconds()), system(never.error))
 	case errors.Is(err, errLate):
-		return fmt.Errorf("rank %d on %s: no answer from rank 0 at %s within %s", e.Rank(), e.host, e.Address, units.FormatSeconds(e.Limit.Seconds()))
-	case errors.Is(err, context.Canceled):
-		return err
+		return fmt.Errorf("%s: no answer from rank 0 at %s within %s", own, e.Address, units.FormatSeconds(e.Limit.Seconds()))
 	}
-	return fmt.Errorf("rank %d on %s: rank 0 at %s: %s", e.Rank(), e.host, e.Address, reason(err, e.Limit))
+	return fmt.Errorf("%s: rank 0 at %s: %s", own, e.Address, reason(err, e.Limit))
 }
 
-// reach connects to rank 0 and says hello. Rank 0 may not listen yet, also behind
-// something that does.
-func (e *End) reach(ctx context.Context) (net.Conn, error) {
-	last := os.ErrDeadlineExceeded // why it was not there
+// unreached is why the last attempt to reach a rank has failed, of several.
+type unreached struct{ error }
+
+// contact connects to a rank, says hello and waits until that takes the connection. What
+// is at the address may not listen yet, may be something else that listens there, or may
+// have dropped a connection that had no time to prove itself: then it tries again.
+func (e *End) contact(ctx context.Context, rank int, address string, say hello) (*reader, error) {
+	var last error = os.ErrDeadlineExceeded // why it was not there
 	for {
-		conn, err := e.dial(ctx, 0, e.Address)
+		conn, err := e.dial(ctx, rank, address)
 		if err == nil {
 			if e.listener == nil {
 				if err := e.listenBeside(conn); err != nil {
 					return nil, fmt.Errorf("rank %d cannot listen: %s", e.Rank(), system(err))
 				}
 			}
-			if err = during(ctx, conn, func() error { return call(conn, e.Secret, e.hello()) }); err == nil {
-				return conn, nil
+			if rank == 0 && say.Line == nil {
+				say.Address, say.Facts = e.own(), e.Facts
+			}
+			r := newReader(ctx, conn, e.Limit)
+			if err = during(ctx, conn, func() error { return r.introduce(e.Secret, say) }); err == nil {
+				return r, nil
 			}
 			e.drop(conn)
 		}
-		if errors.Is(err, errSecret) {
-			return nil, fmt.Errorf("rank %d on %s has another secret than what listens at %s: want the same on all ranks", e.Rank(), e.host, e.Address)
+		var no *Refusal
+		if errors.Is(err, errSecret) || errors.As(err, &no) {
+			return nil, err
 		}
 		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) { // which a dial may notice first
 			last = err
 		}
-		select {
-		case <-ctx.Done():
+		if wait(ctx, 20*time.Millisecond); ctx.Err() != nil {
 			if why := context.Cause(ctx); !errors.Is(why, errLate) {
 				return nil, why
 			}
-			return nil, fmt.Errorf("rank %d on %s: no rank 0 at %s within %s: %s", e.Rank(), e.host, e.Address, units.FormatSeconds(e.Limit.Seconds()), system(last))
-		case <-time.After(20 * time.Millisecond):
+			return nil, &unreached{last}
 		}
 	}
 }
 
-// hello is what rank 0 must know.
-func (e *End) hello() hello {
-	address := e.listener.Addr().String()
-	if _, unix := directory(e.Address); unix {
-		address = e.Address
+// introduce says hello and waits for the answer.
+func (r *reader) introduce(secret []byte, say hello) error {
+	if err := call(r.Conn, secret, say); err != nil {
+		return err
 	}
-	return hello{Rank: e.Rank(), Host: e.host, Address: address, Facts: e.Facts}
+	f, err := r.frame()
+	switch {
+	case err != nil:
+		return err
+	case f.kind == refused:
+		return &Refusal{f.text()}
+	case f.kind != noted:
+		return fmt.Errorf("a frame of kind %d where the answer to a hello was due", f.kind)
+	}
+	return nil
+}
+
+// own is the address of this process.
+func (e *End) own() string {
+	if _, unix := directory(e.Address); unix {
+		return e.Address
+	}
+	return e.listener.Addr().String()
 }
 
 // dial connects to a rank at its address.
@@ -315,191 +336,6 @@ func (e *End) dial(ctx context.Context, rank int, address string) (net.Conn, err
 		err = net.ErrClosed
 	}
 	return conn, err
-}
-
-// dialLine makes a line of tensors to a rank.
-func (e *End) dialLine(ctx context.Context, rank int, r transport.Route) (net.Conn, error) {
-	conn, err := e.dial(ctx, rank, e.peers[rank].address)
-	if err != nil {
-		return nil, err
-	}
-	if err := during(ctx, conn, func() error {
-		return call(conn, e.Secret, hello{Rank: e.Rank(), Host: e.host, Line: &r})
-	}); err != nil {
-		e.drop(conn)
-		return nil, err
-	}
-	return conn, nil
-}
-
-// directory is DIR of an address unix:DIR.
-func directory(address string) (dir string, unix bool) { return strings.CutPrefix(address, "unix:") }
-
-// overMPI reports whether an address is mpi:RANK, which a Network of MPI's has.
-func overMPI(address string) bool { return strings.HasPrefix(address, "mpi:") }
-
-// Nameless says that the system has Unix sockets without a file, of which nothing is left
-// however their process ends: the addresses unix:@NAME.
-const Nameless = runtime.GOOS == "linux"
-
-// nameless reports whether the sockets of a directory have no files.
-func nameless(dir string) bool { return Nameless && strings.HasPrefix(dir, "@") }
-
-// maxSocket is the most bytes of a socket's name that all systems take.
-const maxSocket = 103
-
-// socketIn is the name of a rank's socket.
-func socketIn(dir string, rank int) string { return filepath.Join(dir, strconv.Itoa(rank)) }
-
-// listen makes rank 0 listen at the run's address and nowhere else.
-func (e *End) listen(address string) (err error) {
-	if dir, unix := directory(address); unix {
-		if n := len(socketIn(dir, e.Size)); n > maxSocket {
-			return fmt.Errorf("the names of its sockets have %d bytes: want a directory with at most %d, such as by a shorter TMPDIR", n, maxSocket-n+len(dir))
-		}
-		if err := e.makeDirectory(dir); err != nil {
-			return err
-		}
-		return e.listenAt("unix", socketIn(dir, 0))
-	}
-	if overMPI(address) {
-		return e.listenAt("mpi", address)
-	}
-	at, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		return err
-	}
-	if at.IP == nil {
-		return errors.New("want HOST:PORT, with the host whose network the run uses, or unix:DIR")
-	}
-	return e.listenAt("tcp", at.String())
-}
-
-// makeDirectory makes a directory that only this user can enter. One that exists must
-// be such a one, and is emptied of sockets of a former run.
-func (e *End) makeDirectory(dir string) error {
-	if nameless(dir) {
-		return nil
-	}
-	err := os.Mkdir(dir, 0o700)
-	if err == nil {
-		e.made = dir
-		return nil
-	}
-	if !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	if err := checkDirectory(dir); err != nil {
-		return err
-	}
-	old, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, f := range old {
-		if f.Type()&os.ModeSocket != 0 {
-			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// checkDirectory is an error unless a directory is this user's, and nobody else may
-// enter it.
-func checkDirectory(dir string) error {
-	if nameless(dir) {
-		return nil
-	}
-	st, err := os.Lstat(dir)
-	switch {
-	case err != nil:
-		return err
-	case !st.IsDir() || st.Mode().Perm()&0o077 != 0 || !ours(st):
-		return fmt.Errorf("%s: want a directory of this user's that no other may enter", dir)
-	}
-	return nil
-}
-
-// listenBeside makes a rank listen on the network by which it has reached rank 0.
-func (e *End) listenBeside(first net.Conn) error {
-	if dir, unix := directory(e.Address); unix {
-		return e.listenAt("unix", socketIn(dir, e.Rank()))
-	}
-	if own := first.LocalAddr().String(); overMPI(own) {
-		return e.listenAt("mpi", own)
-	}
-	host, _, err := net.SplitHostPort(first.LocalAddr().String())
-	if err != nil {
-		return err
-	}
-	return e.listenAt("tcp", net.JoinHostPort(host, "0"))
-}
-
-func (e *End) listenAt(network, address string) (err error) {
-	if e.listener, err = e.Network.Listen(context.Background(), network, address); err == nil {
-		e.running.Go(e.accept)
-	}
-	return err
-}
-
-// accept takes connections until the listener is closed.
-func (e *End) accept() {
-	for {
-		e.room <- struct{}{}
-		conn, err := e.listener.Accept()
-		if err != nil {
-			<-e.room
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // such as too many open files
-			continue
-		}
-		if !e.keep(conn) {
-			<-e.room
-			return
-		}
-		e.running.Go(func() {
-			defer func() { <-e.room }()
-			if err := e.welcome(conn); err != nil {
-				e.mu.Lock()
-				e.refused = reason(err, handshakeLimit)
-				e.mu.Unlock()
-				e.drop(conn)
-			}
-		})
-	}
-}
-
-// welcome takes in a connection, or says why not.
-func (e *End) welcome(conn net.Conn) error {
-	if err := conn.SetDeadline(time.Now().Add(min(handshakeLimit, e.Limit))); err != nil {
-		return err
-	}
-	said, err := answerCall(conn, e.Secret)
-	if err != nil {
-		return err
-	}
-	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
-	if r := said.Line; r != nil {
-		if e.Owner(r.From) != said.Rank || e.Owner(r.To) != e.Rank() || *r != r.Line() {
-			return fmt.Errorf("a line %v of rank %d to rank %d", r, said.Rank, e.Rank())
-		}
-		e.inLine(*r).put(conn)
-		return nil
-	}
-	select {
-	case e.arrivals <- arrival{conn, said}:
-		return nil
-	case <-e.met:
-		return fmt.Errorf("rank %d comes late", said.Rank)
-	case <-e.done:
-		return net.ErrClosed
-	}
 }
 
 // system is what the system says of an error, without addresses.

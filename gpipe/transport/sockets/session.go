@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
@@ -22,6 +23,7 @@ type session struct {
 
 	mu     sync.Mutex
 	groups map[group]*gatherings
+	last   map[place.Place]*round // of each place of other processes, that it has sent a message to
 }
 
 // stop ends the session's operations with an error. It reports whether it was the first.
@@ -64,7 +66,7 @@ func (s *session) Send(ctx context.Context, to transport.Route, tensors [][]floa
 	if rank == s.end.Rank() {
 		return s.local.Send(ctx, to, tensors)
 	}
-	return s.end.outLine(to.Line()).send(ctx, rank, s.number, to, tensors)
+	return s.end.outLine(to.Line()).send(ctx, s.number, to, tensors)
 }
 
 func (s *session) Receive(ctx context.Context, from transport.Route, dst [][]float32, arrived func()) error {
@@ -86,14 +88,14 @@ type gatherings struct {
 }
 
 type round struct {
+	group
+	joined   bool // a place of this process takes part
 	messages map[place.Place][]byte
 	done     chan struct{} // closed when all are here
 }
 
-// put adds a place's next message to its gathering.
+// put adds a place's next message to its gathering. The mutex is held.
 func (s *session) put(of group, from place.Place, content []byte) *round {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	g := s.groups[of]
 	if g == nil {
 		g = &gatherings{map[place.Place]int{}, map[int]*round{}}
@@ -103,7 +105,7 @@ func (s *session) put(of group, from place.Place, content []byte) *round {
 	g.messages[from]++
 	r := g.rounds[number]
 	if r == nil {
-		r = &round{map[place.Place][]byte{}, make(chan struct{})}
+		r = &round{group: of, messages: map[place.Place][]byte{}, done: make(chan struct{})}
 		g.rounds[number] = r
 	}
 	r.messages[from] = content
@@ -114,6 +116,18 @@ func (s *session) put(of group, from place.Place, content []byte) *round {
 	return r
 }
 
+// take takes a message of a place of another process. Such a place waits for places of this
+// process, so it has no other message before one of these has joined it.
+func (s *session) take(of group, from place.Place, content []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.last[from]; r != nil && !r.joined {
+		return fmt.Errorf("a second message of %v, whose first gathering waits", from)
+	}
+	s.last[from] = s.put(of, from, content)
+	return nil
+}
+
 func (s *session) Gather(ctx context.Context, from place.Place, among []place.Place, content []byte) ([][]byte, error) {
 	if !slices.Contains(among, from) {
 		return nil, fmt.Errorf("transport: %v gathers among %v: want it to be one of them", from, among)
@@ -122,7 +136,10 @@ func (s *session) Gather(ctx context.Context, from place.Place, among []place.Pl
 		return nil, err
 	}
 	of := group{among[0], among[len(among)-1], len(among)}
+	s.mu.Lock()
 	r := s.put(of, from, content)
+	r.joined = true
+	s.mu.Unlock()
 	told := map[int]bool{s.end.Rank(): true}
 	for _, p := range among {
 		if rank := s.end.Owner(p); !told[rank] {
@@ -130,12 +147,21 @@ func (s *session) Gather(ctx context.Context, from place.Place, among []place.Pl
 			s.end.peers[rank].push(messageFrame(s.number, of, from, content))
 		}
 	}
-	select {
-	case <-r.done:
-	case <-s.ctx.Done():
-		return nil, context.Cause(s.ctx)
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	ticks := time.NewTicker(s.end.Limit)
+	defer ticks.Stop()
+	for waits := true; waits; {
+		select {
+		case <-r.done:
+			waits = false
+		case <-s.ctx.Done():
+			return nil, context.Cause(s.ctx)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticks.C:
+			if err := s.inVain(r, from, among); err != nil {
+				return nil, err
+			}
+		}
 	}
 	all := make([][]byte, len(among))
 	for i, p := range among {
@@ -146,6 +172,27 @@ func (s *session) Gather(ctx context.Context, from place.Place, among []place.Pl
 		all[i] = m
 	}
 	return all, nil
+}
+
+// inVain is an error if a gathering waits for a message that cannot come: of a process that
+// has ended its part, or of a place that waits for this one in another gathering.
+func (s *session) inVain(r *round, from place.Place, among []place.Place) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end.mu.Lock()
+	defer s.end.mu.Unlock()
+	for _, p := range among {
+		if _, here := r.messages[p]; here {
+			continue
+		}
+		if peer := s.end.peers[s.end.Owner(p)]; peer != nil && peer.left {
+			return s.end.loss(peer.rank, peer.why)
+		}
+		if other := s.last[p]; other != nil && !other.joined && (other.first == from || other.last == from) {
+			return fmt.Errorf("transport: %v gathers among %v, and %v among %d places from %v to %v: want the same places", from, among, p, other.places, other.first, other.last)
+		}
+	}
+	return nil
 }
 
 // Abort aborts the session. If the cause is that a process is gone, the others get to

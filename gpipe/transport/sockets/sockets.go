@@ -10,10 +10,33 @@
 // receiver delays its own line and no other, and tensors go from memory to memory
 // without another copy in this process.
 //
-// Both ends of every connection prove that they know the run's secret, which is never
-// sent (HMAC-SHA-256 of two fresh random numbers). Whatever else comes to the port is
-// refused without harm to the run. What follows is neither encrypted nor signed: use a
-// network that others cannot change.
+// A connection, as its listener sees it:
+//
+//	accepted --opening within 1 s--> opened --proof within 5 s--> proved --> taken: frames follow
+//	    |                              |                            |
+//	    +--- late, or no place --------+---> dropped                +--> refused, with the reason
+//
+// Both sides prove that they know the run's secret, which is never sent (HMAC-SHA-256 of
+// two fresh random numbers). When too many are proving themselves, the oldest is dropped
+// of the host that has the most, and a caller that was dropped calls again. What is taken
+// is never replaced: a second connection of a rank or a line is refused. What follows is
+// summed (CRC-32C, on every frame's header and body), and neither encrypted nor signed: use
+// a network that others cannot change.
+//
+// A run, as each process sees it:
+//
+//	meeting --all are there, within the limit--> running --Close or Fail--> left --> ended
+//	    |                                           |
+//	    +--> no run, and one line why               +--> over: the same error in all sessions
+//
+// A running process is over when another one is gone (its connection has ended, or has
+// carried no sign of life for the limit) or when what goes between two processes is broken:
+// a wrong sum, the end of a line, or something that was sent on a line and has not come for
+// four limits. For the last a receiver that waits for a limit asks the sender, by the
+// connection for messages, whether it has sent more than what has come; so the receiver and
+// the sender may both take their time. TCP_USER_TIMEOUT would end a line whose receiver
+// does. Each process tells the others, and a session that a process has left without what
+// another waits for ends there within the limit.
 package sockets
 
 import (
@@ -105,22 +128,23 @@ type End struct {
 	peers []*peer             // by rank; nil: this process
 
 	listener net.Listener
-	made     string        // the directory of Unix sockets that this process has made
-	arrivals chan arrival  // connections of peers, until met is closed
-	met      chan struct{} // closed when all peers are connected
-	done     chan struct{} // closed by shut
-	room     chan struct{} // for handshakes that are under way
+	made     string          // the directory of Unix sockets that this process has made
+	arrivals chan arrival    // connections of peers, until met is closed
+	met      chan struct{}   // closed when all peers are connected
+	life     context.Context // until shut
+	end      context.CancelCauseFunc
 	running  sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
-	refused  string // why the last connection was refused
+	refused  string   // why the last connection was refused
+	knocking []*knock // the oldest first
 	conns    map[net.Conn]bool
 	in       map[transport.Route]*inLine
 	out      map[transport.Route]*outLine
 	begun    uint64              // sessions, by this process
 	sessions map[uint64]*session // that have not ended, and later ones of which something has come
-	gone     *transport.PeerError
+	over     error               // why there are no more: of finish
 }
 
 func newEnd(c Config) *End {
@@ -134,9 +158,10 @@ func newEnd(c Config) *End {
 	if err != nil {
 		host = "unknown"
 	}
+	life, end := context.WithCancelCause(context.Background())
 	return &End{
 		Config: c, host: host, local: transport.InProcess(), peers: make([]*peer, c.Size),
-		arrivals: make(chan arrival), met: make(chan struct{}), done: make(chan struct{}), room: make(chan struct{}, 64),
+		arrivals: make(chan arrival), met: make(chan struct{}), life: life, end: end,
 		conns: map[net.Conn]bool{}, in: map[transport.Route]*inLine{}, out: map[transport.Route]*outLine{}, sessions: map[uint64]*session{},
 	}
 }
@@ -168,6 +193,7 @@ func (e *End) Begin() transport.Session {
 	s := e.session(e.begun)
 	e.begun++
 	s.local = e.local.Begin()
+	e.tell(frame{kind: began, session: s.number}, e.Rank())
 	return s
 }
 
@@ -178,11 +204,11 @@ func (e *End) session(number uint64) *session {
 	if s != nil || number < e.begun {
 		return s
 	}
-	s = &session{end: e, number: number, groups: map[group]*gatherings{}}
+	s = &session{end: e, number: number, groups: map[group]*gatherings{}, last: map[place.Place]*round{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	e.sessions[number] = s
-	if e.gone != nil {
-		s.stop(e.gone)
+	if e.over != nil {
+		s.stop(e.over)
 	}
 	for _, p := range e.peers {
 		if p != nil {
@@ -201,24 +227,32 @@ func (e *End) loss(rank int, cause string) *transport.PeerError {
 	return &transport.PeerError{Rank: rank, Where: where, Cause: cause}
 }
 
-// lose ends all sessions since a rank is gone. The first loss counts; tell says that
-// the others may not have noticed.
-func (e *End) lose(rank int, cause string, tell bool) {
-	loss := e.loss(rank, cause)
+// finish ends all sessions with an error, a *transport.PeerError or *transport.LinkError.
+// The first counts. The others are told, but for one rank or everyone, which know.
+func (e *End) finish(err error, except int) {
 	e.mu.Lock()
-	if e.closed || e.gone != nil {
+	if e.closed || e.over != nil {
 		e.mu.Unlock()
 		return
 	}
-	e.gone = loss
+	e.over = err
 	for _, s := range e.sessions {
-		s.stop(loss)
+		s.stop(err)
 	}
 	e.mu.Unlock()
-	if tell {
-		e.tell(goneFrame(rank, cause), rank)
+	if except == everyone {
+		return
+	}
+	switch err := err.(type) {
+	case *transport.PeerError:
+		e.tell(textFrame(gone, 0, err.Cause, err.Rank), except)
+	case *transport.LinkError:
+		e.tell(textFrame(broken, 0, err.What, err.From, err.To), except)
 	}
 }
+
+// everyone is all ranks.
+const everyone = -2
 
 // tell sends a frame to all peers but one.
 func (e *End) tell(f frame, except int) {
@@ -242,8 +276,8 @@ func (e *End) Fail(cause error) { _ = e.leave(cause) } // an error: a directory 
 func (e *End) leave(why error) error {
 	e.mu.Lock()
 	closed, begun, except := e.closed, e.begun, e.Rank()
-	if e.gone != nil {
-		except = e.gone.Rank
+	if gone, ok := e.over.(*transport.PeerError); ok {
+		except = gone.Rank
 	}
 	e.mu.Unlock()
 	if !closed {
@@ -278,7 +312,7 @@ func (e *End) shut() error {
 		return nil
 	}
 	e.closed = true
-	close(e.done)
+	e.end(net.ErrClosed)
 	for conn := range e.conns {
 		conn.Close()
 	}

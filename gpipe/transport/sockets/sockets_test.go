@@ -201,13 +201,13 @@ func TestSomeDoNotCome(t *testing.T) {
 // run on all of them, wherever they are in that. Rank 0 names it; if it is rank 0, another
 // rank does that says its error itself.
 func TestLostWhileMeeting(t *testing.T) {
-	for name, lose := range map[string]func(m *memory, host string){"killed": (*memory).kill, "cut off": (*memory).silence} {
+	for name, lose := range map[string]func(m memory, host string){"killed": func(m memory, h string) { m.Kill(h) }, "cut off": func(m memory, h string) { m.Silence(h) }} {
 		for victim := range 3 {
 			met := false // before it was lost
 			for at := 1; !met && !t.Failed(); at++ {
 				synctest.Test(t, func(t *testing.T) {
 					m := newMemory()
-					m.written = func(number int) {
+					m.Written = func(number int) {
 						if number == at {
 							lose(m, hostOf(victim))
 						}
@@ -437,7 +437,7 @@ func TestSilence(t *testing.T) {
 		m := newMemory()
 		ends := m.met(t, 3)
 		time.Sleep(time.Minute)
-		m.silence(hostOf(2))
+		m.Silence(hostOf(2))
 		start := time.Now()
 		var all sync.WaitGroup
 		for rank, e := range ends {
