@@ -56,7 +56,7 @@ func (t *Trainer) compareReplicas() error {
 	digests := slices.Concat(reports...)
 	slices.SortFunc(digests, func(a, b digest) int { return a.At.Compare(b.At) })
 	for _, got := range digests {
-		if what := t.net.difference(got, digests[got.At.Stage]); what != "" {
+		if what := difference(t.net, got, digests[got.At.Stage]); what != "" {
 			return &ReplicaError{got.At, what}
 		}
 	}
@@ -65,7 +65,7 @@ func (t *Trainer) compareReplicas() error {
 }
 
 // difference names the first thing in which two digests of a stage differ; "": none.
-func (n *network) difference(got, want digest) string {
+func difference(n *network, got, want digest) string {
 	switch {
 	case got.Seed != want.Seed:
 		return "seed"

@@ -3,7 +3,6 @@ package gpipe
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"gpipebench/gpipe/schedule"
@@ -67,33 +66,6 @@ func (r *chunkRun) hold(m int) {
 // splits reports whether the lists have I and W.
 func (r *chunkRun) splits() bool { return len(r.lasting) > 0 }
 
-// holders is the micro-batch that each slot of a space holds, or -1.
-type holders []int
-
-func newHolders(slots int) holders {
-	h := make(holders, slots)
-	for i := range h {
-		h[i] = -1
-	}
-	return h
-}
-
-// take gives micro-batch m the first slot that is free.
-func (h holders) take(m int) (slot int) {
-	slot = h.of(-1)
-	if slot < 0 {
-		panic("gpipe: more micro-batches in flight than planned")
-	}
-	h[slot] = m
-	return slot
-}
-
-// of is the slot that holds micro-batch m.
-func (h holders) of(m int) (slot int) { return slices.Index(h, m) }
-
-// free gives the slot of micro-batch m back.
-func (h holders) free(m int) { h[h.of(m)] = -1 }
-
 // release gives an inbox slot back to the neighbour that fills it. In tests the slot
 // is poisoned first.
 func (r *chunkRun) release(s program.Space, slot int, in *inbox) {
@@ -103,7 +75,7 @@ func (r *chunkRun) release(s program.Space, slot int, in *inbox) {
 }
 
 func (r *chunkRun) poison(s program.Space) {
-	if r.trainer.net.testing.poison {
+	if r.trainer.testing.poison {
 		for i := range r.bind[s] {
 			r.bind[s][i] = float32(math.NaN())
 		}
@@ -133,7 +105,7 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	}
 	o := program.Options{
 		Touch:  r.touch,
-		Poison: r.trainer.net.testing.poison,
+		Poison: r.trainer.testing.poison,
 		Trap:   r.hunting,
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
@@ -160,10 +132,10 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	if len(r.tables) > 0 {
 		o.Rows = func(g program.RowGradient) bool { return r.keepRows(m, g) }
 	}
-	if watch := r.trainer.net.watch; watch != nil && r.purpose == training {
+	if watch := r.trainer.watch; watch != nil && r.purpose == training {
 		last, away, turns := time.Now(), r.away, r.turns
 		o.Ran = func(in *program.Instr) {
-			if h := r.trainer.net.testing.inKernel; h != nil {
+			if h := r.trainer.testing.inKernel; h != nil {
 				h(in)
 			}
 			run := KernelRun{At: r.at, Task: t.Kind, Instr: in, Seconds: (time.Since(last) - (r.away - away) - (r.turns - turns)).Seconds()}

@@ -46,7 +46,7 @@ type weight struct {
 }
 
 // newDevice allocates the planned memory and initialises it.
-func newDevice(n *network, plan *Plan) (*device, error) {
+func newDevice(n *network, plan *Plan, h hooks) (*device, error) {
 	k := plan.At.Stage
 	described := n.Devices[k]
 	var mem *memory
@@ -54,17 +54,17 @@ func newDevice(n *network, plan *Plan) (*device, error) {
 	if described.Overcommit {
 		mem, err = allocateWalled(plan, described.Capacity)
 	} else {
-		mem, err = allocate(plan, n.testing)
+		mem, err = allocate(plan, h)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %d: %d bytes: %w", n.deviceOf(plan.At), plan.Peak, err)
 	}
-	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int][]int{}}
+	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.workers()), index: map[int][]int{}}
 	if d.tasks = d.pool; len(plan.Parts) > 0 {
-		d.tasks = program.NewPool(n.Spatial * described.threads())
+		d.tasks = program.NewPool(n.Spatial * described.workers())
 	}
 	for i, plan := range plan.Parts {
-		part, err := allocate(plan, n.testing)
+		part, err := allocate(plan, h)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("device %d, part %d: %d bytes: %w", n.deviceOf(plan.At), i+1, plan.Peak, err), d.close())
 		}
@@ -81,7 +81,7 @@ func newDevice(n *network, plan *Plan) (*device, error) {
 func (d *device) initialise() (err error) {
 	n, mem := d.net, d.mem
 	where := ""
-	defer n.Devices[d.k].faultsPanic()()
+	defer faultsPanic(n.Devices[d.k])()
 	defer func() {
 		if v := recover(); v != nil {
 			if err = d.overrun(v, where); err == nil {
@@ -126,7 +126,7 @@ func (d *device) initialise() (err error) {
 			off := offsets[i]
 			w.state = append(w.state, mem.parts[OptimizerState][off:off+w.own.Len():off+w.own.Len()])
 		}
-		n.startState(w)
+		startState(n, w)
 		for _, u := range n.params[w.param].uses {
 			if u.stage == n.pieces.On(d.k)[w.chunk] && n.trains() {
 				o := n.largest(u.stage).Uses[u.index].Operand

@@ -45,7 +45,7 @@ func (t *Trainer) Gradients() []NamedWeights {
 		return nil
 	}
 	if t.net.ShardUpdate {
-		if err := t.gatherParts(gradientsOf); err != nil {
+		if err := gatherParts(t, gradientsOf); err != nil {
 			t.broken = err
 			return nil
 		}
@@ -59,7 +59,7 @@ func (t *Trainer) Gradients() []NamedWeights {
 		}
 		own = append(own, g)
 	}
-	all, err := t.joined(own)
+	all, err := joined(t, own)
 	if err != nil {
 		t.broken = err
 		return nil
@@ -67,11 +67,11 @@ func (t *Trainer) Gradients() []NamedWeights {
 	return all
 }
 
-func (t *Trainer) weights() ([]NamedWeights, error) { return t.joined(t.ownWeights()) }
+func (t *Trainer) weights() ([]NamedWeights, error) { return joined(t, t.ownWeights()) }
 
 // joined fills in the data that other processes have.
-func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
-	if t.stagesEverywhere() {
+func joined(t *Trainer, all []NamedWeights) ([]NamedWeights, error) {
+	if stagesEverywhere(t) {
 		return all, nil
 	}
 	own := map[int][]byte{} // by index, little-endian
@@ -99,7 +99,7 @@ func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
 }
 
 // stagesEverywhere reports whether every process runs all stages, of some replica.
-func (t *Trainer) stagesEverywhere() bool {
+func stagesEverywhere(t *Trainer) bool {
 	n := t.net
 	type part struct{ rank, stage int }
 	parts := map[part]bool{}

@@ -51,9 +51,9 @@ func TestLARSOfLargeTensors(t *testing.T) {
 		want := l.train(t, p)
 		want.changes(t)
 		for _, w := range []way{
-			{Pipeline: Pipeline{Replicas: 4, Groups: 4, Partitions: 1}},
-			{Pipeline: Pipeline{Replicas: 4, Groups: 4, Partitions: 3, ShardUpdate: true, Devices: []Device{{Threads: 2}}}},
-			{Pipeline: Pipeline{Replicas: 2, Groups: 4, Partitions: 2, MicroBatches: 2, ShardUpdate: true, Checkpoint: schedule.Never}},
+			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4}, Partitions: 1}},
+			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4, ShardUpdate: true}, Partitions: 3, Devices: []Device{{Threads: 2}}}},
+			{Pipeline: Pipeline{Replication: Replication{Replicas: 2, Groups: 4, ShardUpdate: true}, Partitions: 2, MicroBatches: 2, Checkpoint: schedule.Never}},
 		} {
 			if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
 				t.Errorf("%s, R = %d, K = %d: got %v, want %v", o.Name(), w.Replicas, w.Partitions, got, want)

@@ -142,7 +142,7 @@ func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox
 		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.piece(to), What: what, Index: m}, crossing(slot, places)); err != nil {
 			return err
 		}
-		if r.trainer.net.testing.poison {
+		if r.trainer.testing.poison {
 			for i := range slot {
 				slot[i] = float32(math.NaN())
 			}

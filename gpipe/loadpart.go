@@ -72,5 +72,5 @@ func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
 	if err := verify(f, all, t.net.AllowNonFinite); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return out, t.replace(f, index)
+	return out, replace(t, f, index)
 }

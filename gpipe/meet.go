@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -171,4 +172,28 @@ func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DTyp
 		all = append(all, timeline.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
 	}
 	return all
+}
+
+// addLinks adds the time that adding up a device's gradients and statistics takes on the
+// replicas' links, and gathering rows. If updates are divided, weights are gathered after
+// them instead of gradients before.
+func addLinks(n *network, t *StageTimes, at place.Place, rows []tableRows) {
+	t.addMeetingLinks(n.AllReduce.among(n.together()), n.together())
+	stage := at.Stage
+	if at.Chunk > 0 { // what is the device's is counted with its first chunk
+		return
+	}
+	reduce, gather := n.AllReduce.Seconds(n.Replicas, n.gradientBytes(stage))
+	t.Reduce += reduce
+	for i := range rows {
+		if rows[i].on(stage) {
+			_, gather := n.AllReduce.Seconds(n.Replicas, float64(rows[i].bytes(0, rows[i].rows)))
+			t.Rows += gather
+		}
+	}
+	if n.ShardUpdate {
+		t.Gather += gather
+	} else {
+		t.Reduce += gather
+	}
 }

@@ -14,10 +14,6 @@ import (
 // once, by the statistics of the whole mini-batch. Micro-batches come in ascending
 // order in every schedule, so the bits are the same for all schedules.
 
-// tallyBytes is a channel's part of a tally: count, mean and sum of squared
-// deviations in float64.
-const tallyBytes = 3 * 8
-
 // moving is a pair of averages on a device.
 type moving struct {
 	nn.Moving
@@ -49,4 +45,28 @@ func (d *device) moveStatistics() {
 	for _, m := range d.moving {
 		kernel.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)
 	}
+}
+
+// findSums finds the sums of groups, the groups' tallies and the places of gathered rows in
+// the arena.
+func (d *device) findSums() {
+	n := d.net
+	offsets, _ := program.Layout(n.reduced[d.k])
+	for place := range n.sums() {
+		slot := d.mem.slot(0, program.Grads, 1+place)
+		for i := range d.weights {
+			w := &d.weights[i]
+			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+n.reduced[d.k][i]])
+		}
+	}
+	for g := range n.tallies() {
+		slot := d.mem.slot(0, program.Grads, 1+n.sums()+g)
+		for i := range d.moving {
+			m := &d.moving[i]
+			all := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(slot))), len(m.tally))
+			m.groups = append(m.groups, all)
+			slot = slot[2*len(m.tally):]
+		}
+	}
+	d.findRows(1 + n.sums() + n.tallies())
 }

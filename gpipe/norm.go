@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/kernel"
@@ -17,52 +16,6 @@ import (
 // in layer order. A layer-wise optimiser (nn.LayerWise) also gets each tensor's own norm
 // and that of its values, whose squares are summed in the same way.
 
-// adapts reports whether the optimiser reads a parameter's norms.
-func (n *network) adapts(p *parameter) bool {
-	_, layerWise := n.Optimizer.(nn.LayerWise)
-	return layerWise && !p.NoDecay && p.rate > 0
-}
-
-// normCells is the number of sums of squares of a parameter's gradient, and of its values
-// where the optimiser reads their norm.
-func (n *network) normCells(p *parameter) int {
-	if n.Groups == 1 {
-		return 1
-	}
-	return (p.Shape.Elems() + reduction.BlockFloats - 1) / reduction.BlockFloats
-}
-
-// normed is how many elements of parameters that adapt a device sums the squares of.
-func (n *network) normed(at place.Place) (elems int) {
-	if _, layerWise := n.Optimizer.(nn.LayerWise); !layerWise {
-		return 0
-	}
-	adapts := map[*nn.Param]bool{}
-	for i := range n.params {
-		adapts[n.params[i].Param] = n.adapts(&n.params[i])
-	}
-	var tensors []bool // the stage's trained ones
-	for _, p := range n.deviceParams(at.Stage) {
-		if !p.Frozen {
-			tensors = append(tensors, adapts[p])
-			adapts[p] = false // a second copy's are not summed
-		}
-	}
-	layout := n.layout(at.Stage)
-	from, to := 0, layout.Chunks()
-	if n.Groups > 1 {
-		from, to = layout.Owned(n.Replicas, at.Replica)
-	}
-	for chunk := from; chunk < to; chunk++ {
-		for _, b := range layout.Blocks(chunk) {
-			if tensors[b.Tensor] {
-				elems += b.Len()
-			}
-		}
-	}
-	return elems
-}
-
 // norms returns the sums of squares of all the network's parameters, in layer order: of
 // its gradient, then of its values if the optimiser reads their norm; 0 for those that
 // other devices compute, and for frozen ones.
@@ -72,9 +25,9 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 	cells := 0
 	for i := range n.params {
 		first[i] = cells
-		cells += n.normCells(&n.params[i])
-		if n.adapts(&n.params[i]) {
-			cells += n.normCells(&n.params[i])
+		cells += n.params[i].cells
+		if n.params[i].adapts {
+			cells += n.params[i].cells
 		}
 	}
 	sums := make([]float64, cells)
@@ -88,8 +41,8 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 			cell += from / reduction.BlockFloats
 		}
 		sums[cell] = kernel.SumSquares(w.grads[0][from:to])
-		if n.adapts(p) {
-			sums[cell+n.normCells(p)] = kernel.SumSquares(w.w[from:to])
+		if p.adapts {
+			sums[cell+p.cells] = kernel.SumSquares(w.w[from:to])
 		}
 	}
 	err := r.timedWork(ctx, timeline.Update, func() {
@@ -124,7 +77,7 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	tensors := make([]float64, len(n.params))
 	cell := 0
 	add := func(p *parameter) (squares float64) {
-		for range n.normCells(p) {
+		for range p.cells {
 			// One replica has it, and the others have 0.
 			var sum float64
 			for replica := range n.Replicas {
@@ -139,7 +92,7 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	for i := range n.params {
 		p := &n.params[i]
 		tensors[i] = add(p)
-		if n.adapts(p) {
+		if p.adapts {
 			r.tensorNorms[i] = nn.Norms{G: math.Sqrt(tensors[i]), W: math.Sqrt(add(p))}
 		}
 		total += tensors[i]
@@ -153,13 +106,13 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 			}
 		}
 	}
-	return n.clipping(r.norm), nil
+	return clipping(n.ClipNorm, r.norm), nil
 }
 
-// clipping is the factor of gradients of a global norm.
-func (n *network) clipping(norm float64) float32 {
-	if n.ClipNorm > 0 && norm > n.ClipNorm {
-		return float32(n.ClipNorm / norm)
+// clipping is the factor of gradients of a global norm, which may be most; 0: it may be any.
+func clipping(most, norm float64) float32 {
+	if most > 0 && norm > most {
+		return float32(most / norm)
 	}
 	return 1
 }

@@ -1,8 +1,6 @@
 package gpipe
 
 import (
-	"fmt"
-	"os"
 	"runtime/debug"
 
 	"gpipebench/gpipe/internal/arena"
@@ -19,18 +17,6 @@ func allocateWalled(p *Plan, capacity int64) (*memory, error) {
 	m := newMemory(p, all)
 	m.free, m.walled = free, all
 	return m, nil
-}
-
-// checkWall refuses a device or capacity that cannot be overcommitted.
-func checkWall(kind Kind, capacity int64) error {
-	page := int64(os.Getpagesize())
-	switch {
-	case kind != Host:
-		return fmt.Errorf("an overcommitted capacity on a device of kind %v: want a host device", kind)
-	case capacity < page || capacity%page != 0:
-		return fmt.Errorf("an overcommitted capacity of %d bytes: want a multiple of the page size, %d", capacity, page)
-	}
-	return nil
 }
 
 // fault is what the Go runtime panics with when protected memory is touched.
@@ -88,7 +74,7 @@ func (r *stageRun) where(task string) string {
 
 // faultsPanic turns memory faults of this goroutine into panics if the device is
 // overcommitted; the function that it returns undoes this.
-func (d Device) faultsPanic() func() {
+func faultsPanic(d Device) func() {
 	if !d.Overcommit {
 		return func() {}
 	}

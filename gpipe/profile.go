@@ -25,7 +25,7 @@ type KernelRun struct {
 // Watch makes every stage call f, from the next training step on, with each kernel that
 // it has run, on the stage's goroutine; nil ends this. On emulated devices one stage runs
 // at a time. The calls take time themselves.
-func (t *Trainer) Watch(f func(KernelRun)) { t.net.watch = f }
+func (t *Trainer) Watch(f func(KernelRun)) { t.watch = f }
 
 // Profile says where the time of training steps goes, by operation. It is made by
 // [Trainer.Profile].

@@ -17,7 +17,7 @@ type recorded struct {
 // recordReductions begins the record: the stage's own gradients are complete.
 func (r *stageRun) recordReductions() {
 	n := r.trainer.net
-	if !n.RecordsReductions || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
+	if !r.trainer.records || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
 		return
 	}
 	for i := range r.dev.weights {

@@ -75,7 +75,8 @@ func (r *stageRun) sumGroups(ctx context.Context) error {
 }
 
 func gradientsOf(w *weight) []float32 { return w.grads[0] }
-func weightsOf(w *weight) []float32   { return w.w }
+
+func weightsOf(w *weight) []float32 { return w.w }
 
 // overReplicas runs f as one event, with the all-reduce of a tensor of each of this
 // stage's weights. Its buffers lie in the workspace.
@@ -85,7 +86,7 @@ func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, 
 		p.spent, p.handed = &r.times.Gather, UpdatedWeights
 	}
 	a := &reduction.AllReduce{Layout: r.dev.reduced, Peers: p, Add: p.add}
-	if r.trainer.net.lends() {
+	if r.trainer.net.InProcess {
 		a.AddLent = p.addLent
 	}
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
@@ -111,7 +112,7 @@ func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, 
 }
 
 // gatherParts makes whole tensors of the parts that the replicas have, between steps.
-func (t *Trainer) gatherParts(of func(*weight) []float32) error {
+func gatherParts(t *Trainer, of func(*weight) []float32) error {
 	session := t.transport.Begin()
 	defer session.End()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -132,30 +133,6 @@ func (t *Trainer) gatherParts(of func(*weight) []float32) error {
 	return context.Cause(ctx)
 }
 
-// reduceBuffers is the number and the size of the buffers, in the workspace, with which a
-// device adds up the messages with chunks that its replica owns.
-func (n *network) reduceBuffers(at place.Place) (buffers, floats int) {
-	if n.Replicas == 1 {
-		return 0, 0
-	}
-	if floats = n.reducedLayout(at.Stage).LargestMessage(n.Replicas, at.Replica); floats == 0 {
-		return 0, 0
-	}
-	return reduction.Buffers(n.Replicas, at.Replica, n.lends()), floats
-}
-
-// lends says that replicas read each other's gradients where they lie.
-func (n *network) lends() bool { return n.Transport == nil }
-
-// reduceFloats is the workspace that these buffers take.
-func (n *network) reduceFloats(at place.Place) int {
-	buffers, floats := n.reduceBuffers(at)
-	if buffers == 0 {
-		return 0
-	}
-	return (buffers-1)*program.AlignUp(floats) + floats
-}
-
 // peers are the same stage of all replicas. Copies and additions are timed.
 type peers struct {
 	*stageRun
@@ -164,7 +141,8 @@ type peers struct {
 }
 
 func (p peers) Ranks() int { return p.trainer.net.Replicas }
-func (p peers) Rank() int  { return p.at.Replica }
+
+func (p peers) Rank() int { return p.at.Replica }
 
 func (p peers) route(from, to, chunk int) transport.Route {
 	return transport.Route{

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
 
@@ -54,11 +53,11 @@ func (s *step) result(reports []report) (*Result, error) {
 	if s.purpose == training {
 		r.planTraffic = func() []Traffic { return n.planTraffic(s.portions) }
 		r.LR = n.LR.Rate(s.trainer.steps + 1)
-		r.Clipping = float64(n.clipping(r.GradNorm))
+		r.Clipping = float64(clipping(n.ClipNorm, r.GradNorm))
 	}
 	wall := &timeline.Timeline{Devices: n.Replicas * n.Partitions, Replicas: n.Replicas, Placement: n.placement()}
 	for _, of := range reports {
-		n.addLinks(&of.Times, of.At, s.tables)
+		addLinks(n, &of.Times, of.At, s.tables)
 		r.Times.Stages = append(r.Times.Stages, of.Times)
 		wall.Events = append(wall.Events, of.Events...)
 		wall.Reductions = append(wall.Reductions, of.Reductions...)
@@ -82,20 +81,4 @@ func (s *step) result(reports []report) (*Result, error) {
 		}
 	}
 	return r, nil
-}
-
-// placement is where the pieces of the network are; zero: one on each device, in order.
-func (n *network) placement() schedule.Placement {
-	if n.placed.IsStraight() {
-		return schedule.Placement{}
-	}
-	return n.placed
-}
-
-// boundaryBytes is the number of bytes that a piece sends forward for one micro-batch.
-func (c compiled) boundaryBytes(stage int) int64 {
-	if stage == len(c)-1 {
-		return 0
-	}
-	return tensorBytes(c[stage].Out)
 }

@@ -72,7 +72,7 @@ func TestWideBatchNormIsOneReplicas(t *testing.T) {
 				p := wideResNet(t, r)
 				p.MicroBatches, p.Partitions, p.Groups = m, 3, r
 				var order []int
-				portions := (&network{Pipeline: p.withDefaults()}).divide(n.sizes[0], training)
+				portions := (&network{config: p.config().withDefaults()}).divide(n.sizes[0], training)
 				for micro := range m {
 					for _, s := range portions {
 						for i := range s.sizes[micro] {
@@ -129,7 +129,7 @@ func TestScopeOfConsecutiveReplicas(t *testing.T) {
 				}
 				p := n.pipeline(t, false)
 				p.Replicas, p.MicroBatches = replicas, m
-				portions := (&network{Pipeline: p.withDefaults()}).divide(examples, training)
+				portions := (&network{config: p.config().withDefaults()}).divide(examples, training)
 				var order []int // of the examples on R/N replicas
 				for first := 0; first < replicas; first += span {
 					for micro := range m {
@@ -205,7 +205,7 @@ func batchNormByDefinition(t *testing.T, scope Scope) {
 	tr := n.open(t, p)
 	b := n.data(0)
 
-	span := p.together()
+	span := p.config().together()
 	var all []*together
 	for range replicas / span {
 		all = append(all, newTogether(span))
@@ -518,7 +518,7 @@ func TestWideBatchNormAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/widebatchnorm.json")
 	for _, m := range []int{1, 2} {
 		t.Run(fmt.Sprint("M=", m), func(t *testing.T) {
-			batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("m%d/", m), Pipeline{Replicas: 3, MicroBatches: m, BatchNormScope: AllScope})
+			batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("m%d/", m), Pipeline{Replication: Replication{Replicas: 3, BatchNormScope: AllScope}, MicroBatches: m})
 		})
 	}
 }
@@ -533,7 +533,7 @@ func TestScopesAgainstPyTorch(t *testing.T) {
 		hashes := map[string]Scope{}
 		for _, scope := range []Scope{2, 4, 8} {
 			t.Run(fmt.Sprintf("N=%v,M=%d", scope, m), func(t *testing.T) {
-				p := Pipeline{Replicas: replicas, MicroBatches: m, BatchNormScope: scope}
+				p := Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: scope}, MicroBatches: m}
 				hash := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n%v/m%d/", scope, m), p)
 				if before, ok := hashes[hash]; ok {
 					t.Errorf("the averages of the scope %v have the bits of %v", scope, before)
@@ -541,7 +541,7 @@ func TestScopesAgainstPyTorch(t *testing.T) {
 				hashes[hash] = scope
 			})
 		}
-		all := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n8/m%d/", m), Pipeline{Replicas: replicas, MicroBatches: m, BatchNormScope: AllScope})
+		all := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n8/m%d/", m), Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: AllScope}, MicroBatches: m})
 		if hashes[all] != replicas {
 			t.Errorf("M = %d: the scope all has other bits than %d replicas", m, replicas)
 		}

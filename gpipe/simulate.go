@@ -96,7 +96,7 @@ func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.simulate(how)
+	return simulated(n, how)
 }
 
 // modelled is the network on modelled devices, planned and compiled.
@@ -115,7 +115,7 @@ func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
 		}
 	}
-	return p.networkStored(in, how.storage(p.Devices[0].Accelerator))
+	return newNetwork(p.config(), in, how.storage(p.Devices[0].Accelerator))
 }
 
 // storage is how values are stored in the accelerator's memory.
@@ -123,7 +123,7 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 	return program.Storage{DType: how.DType, NoPacking: !a.Packing, KeepScores: how.KeepScores}
 }
 
-func (n *network) simulate(how Modelling) (*Simulation, error) {
+func simulated(n *network, how Modelling) (*Simulation, error) {
 	// One of the replicas that are alike stands for all of them.
 	alike := n.alike()
 	var portions []*portion
@@ -131,7 +131,7 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 		portions = append(portions, of.portions[training])
 	}
 	times := Times{
-		Replicas: len(portions), Together: n.togetherOf(alike), Placement: n.placement(),
+		Replicas: len(portions), Together: togetherOf(n, alike), Placement: n.placement(),
 		Link: n.Devices[0].Link, Exchanges: n.exchanges(),
 		Boundary: func(at place.Place, m int) int64 {
 			return portions[at.Replica].programs[m].boundaryBytes(n.pieces.Piece(at))
@@ -147,8 +147,8 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
 		for _, piece := range n.pieces.On(plan.At.Stage) {
 			at := n.pieces.At(plan.At.Replica, piece)
-			t := n.model(plan, at, portions[i/n.Partitions], how.DType)
-			n.addLinks(&t, at, nil)
+			t := model(n, plan, at, portions[i/n.Partitions], how.DType)
+			addLinks(n, &t, at, nil)
 			s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
 			times.Stages = append(times.Stages, t)
 		}
@@ -165,17 +165,6 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 		s.Devices[k].BusySeconds = s.Timeline.Busy(k)
 	}
 	return s, nil
-}
-
-// fullestPlans are the plans of one replica for all that are alike. Of a divided update, a
-// stage has the plan of the replica that updates most of it.
-func (n *network) fullestPlans(alike []replicas) (all []*Plan) {
-	for _, of := range alike {
-		for k := range n.Partitions {
-			all = append(all, n.plan(place.Place{Replica: n.fullest(of, k), Stage: k}, of.portions))
-		}
-	}
-	return all
 }
 
 // estimate is the estimate of a device with the given plan.
@@ -211,7 +200,7 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 }
 
 // model times a chunk's tasks, for a replica's portion, by the roofline.
-func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType) StageTimes {
+func model(n *network, plan *Plan, at place.Place, of *portion, dt graph.DType) StageTimes {
 	k := at.Stage
 	a := n.Devices[k].Accelerator
 	t := newStageTimes(len(of.sizes))
@@ -259,23 +248,6 @@ func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType)
 		}
 	}
 	return *t
-}
-
-// ClearBytes is how many bytes clearing the gradients moves.
-func (p *Plan) ClearBytes() (bytes float64) {
-	for _, chunk := range p.chunks {
-		bytes += float64(chunk[program.Grads][0].span) * floatBytes
-	}
-	return bytes
-}
-
-// UpdateBytes is how many bytes an update moves: parameters and optimiser state are
-// read and written, gradients read. What other replicas update of a divided update is
-// not touched. For a layer-wise optimiser parameters and gradients are read once more
-// before, for their norms: with one group all of them, else what the replica owns.
-func (p *Plan) UpdateBytes() float64 {
-	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes() +
-		(2*float64(p.normed)-3*float64(p.elsewhere))*floatBytes
 }
 
 // LayerEstimate is the cost of one layer on a modelled device, for the largest
@@ -368,4 +340,15 @@ func (p Pipeline) modelParts(st *program.Stage, examples int, dt graph.DType, la
 		layer(i).Residual += int64(floats) * floatBytes
 	}
 	return nil
+}
+
+// togetherOf is how many of the replicas meet that stand for all that are alike: all of
+// them if replicas that are not alike meet, since those wait longest, else each by itself.
+func togetherOf(n *network, alike []replicas) int {
+	for _, of := range alike {
+		if of.to%n.together() != 0 {
+			return len(alike)
+		}
+	}
+	return 1
 }

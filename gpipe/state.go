@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/safetensors"
 )
@@ -56,13 +55,13 @@ func (t *Trainer) State(reuse *State) (*State, error) {
 	}
 	s := reuse
 	if s == nil {
-		s = t.newState()
+		s = newState(t)
 	}
 	s.Steps, s.Function = t.steps, function
 	for i, w := range weights {
 		copy(s.Weights[i].Data, w.Data)
 	}
-	if err := t.copySlots(s); err != nil {
+	if err := copySlots(t, s); err != nil {
 		t.broken = err
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (t *Trainer) State(reuse *State) (*State, error) {
 }
 
 // newState is a state of the right names and shapes, all zeros.
-func (t *Trainer) newState() *State {
+func newState(t *Trainer) *State {
 	s := &State{}
 	zeros := func(like []NamedWeights) (all []NamedWeights) {
 		for _, w := range like {
@@ -88,24 +87,6 @@ func (t *Trainer) newState() *State {
 		s.Average = zeros(trained)
 	}
 	return s
-}
-
-// stateBytes is the size of the tensors of a State, in bytes.
-func (n *network) stateBytes() (sum float64) {
-	seen := map[*nn.Param]bool{}
-	for _, l := range n.Layers {
-		for _, p := range l.Params() {
-			switch {
-			case seen[p]:
-			case p.State:
-				sum += elements(p.Shape) * floatBytes
-			case !p.Frozen:
-				sum += elements(p.Shape) * floatBytes * float64(1+n.stateSlots())
-			}
-			seen[p] = true
-		}
-	}
-	return sum
 }
 
 // tensors are the state's slots and the average, in the order of weight.state.
@@ -127,7 +108,7 @@ type statePart struct {
 
 // copySlots copies the optimiser's slots and the average. Each replica has a part of them
 // if updates are divided; otherwise the first one's are taken.
-func (t *Trainer) copySlots(s *State) error {
+func copySlots(t *Trainer, s *State) error {
 	var own []statePart // for other processes
 	all := s.tensors()
 	for _, d := range t.devices {
@@ -176,12 +157,12 @@ func (t *Trainer) Restore(s *State) error {
 	if err := t.trainable(); err != nil {
 		return err
 	}
-	order, err := t.matchState(s)
+	order, err := matchState(t, s)
 	if err != nil {
 		return err
 	}
 	for i, at := range order.weights {
-		for _, w := range t.copies(i) {
+		for _, w := range copies(t, i) {
 			copy(w, s.Weights[at].Data)
 		}
 	}
@@ -204,7 +185,7 @@ type stateOrder struct {
 }
 
 // matchState compares a state's names and shapes with the pipeline's.
-func (t *Trainer) matchState(s *State) (order stateOrder, err error) {
+func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 	function, err := t.fingerprint()
 	if err != nil {
 		return order, err

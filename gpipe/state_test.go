@@ -301,7 +301,7 @@ func TestCopyOfStateCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = n.affordable(func(place.Place) bool { return true })
+		_, err = affordable(n, copied, func(place.Place) bool { return true })
 		planned[i], state = bytes(err), n.stateBytes()
 	}
 	if checked[1]-checked[0] != state || planned[1]-planned[0] != state {

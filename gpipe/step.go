@@ -270,7 +270,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 }
 
 func (r *stageRun) panicOnFault() bool {
-	return r.trainer.net.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
+	return r.trainer.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
 }
 
 // panicked turns the panic value of a stage's goroutine into an error: the device's
@@ -290,7 +290,7 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 // timed runs f as one event of the chunk.
 func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
 	var bound func()
-	if h := r.trainer.net.testing.bound; h != nil {
+	if h := r.trainer.testing.bound; h != nil {
 		bound = func() { h(r, kind, micro) }
 	}
 	return r.timedAt(ctx, r.at, r.times, kind, micro, bound, f)
@@ -313,7 +313,7 @@ func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTime
 	if bound != nil {
 		bound()
 	}
-	if h := r.trainer.net.testing.inTask; h != nil {
+	if h := r.trainer.testing.inTask; h != nil {
 		h(r.k, kind, micro)
 	}
 	err := f()

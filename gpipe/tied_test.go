@@ -65,7 +65,7 @@ func TestGatheredBytes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plans, err := n.affordable(func(place.Place) bool { return true })
+				plans, err := affordable(n, p.KeepsState, func(place.Place) bool { return true })
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -95,7 +95,7 @@ func TestTraffic(t *testing.T) {
 	// Whose replicas own more chunks than a message has.
 	const width = 900
 	large := func() Pipeline {
-		return Pipeline{Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replicas: 2, MicroBatches: 1}
+		return Pipeline{Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replication: Replication{Replicas: 2}, MicroBatches: 1}
 	}
 	vectors := func(int) nn.Batch {
 		return nn.Batch{

@@ -38,8 +38,8 @@ func (m translation) pipeline(t testing.TB) Pipeline {
 		t.Fatal(err)
 	}
 	return Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1}, Seed: 42,
-		Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3,
+		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1},
+		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
 	}
 }
 

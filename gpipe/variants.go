@@ -44,7 +44,7 @@ func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant)
 		if err := n.place(); err != nil {
 			return nil, err
 		}
-		s, err := n.simulate(how)
+		s, err := simulated(n, how)
 		if err != nil {
 			return nil, err
 		}

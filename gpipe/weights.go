@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"gpipebench/nn/safetensors"
-	"gpipebench/nn/trace"
 )
 
 // hashKey is the key of the weights' [Trainer.Hash] in the metadata of a file, which is the
@@ -23,19 +22,6 @@ const hashKey = "weights_sha256"
 // [Trainer.Save] writes: exported for programs that compare it before they open a
 // pipeline, to say more about a difference than [Trainer.Load] does.
 const FunctionKey = "function_sha256"
-
-// Fingerprint returns the SHA-256 of the function that the layers compute from their
-// inputs and weights in evaluation: of every operation with its arguments, down to the
-// inputs, and of all parameters by path and shape. in describes the mini-batches.
-//
-// It is the same for every cut of a network, for other rates of dropout, other initial
-// values and whatever else only training uses; and for inputs of other sizes, unless an
-// operation depends on them, as the padding of a convolution may. Constant tables, such
-// as positions, count by their path.
-func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
-	defer misfit(&err)
-	return trace.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
-}
 
 // Save writes the weights to a file in the safetensors format: every parameter
 // by its path in layer order, tied ones once, then batch norm's moving averages.
@@ -121,7 +107,7 @@ func (t *Trainer) Load(path string) error {
 		return err
 	}
 	defer f.Close()
-	index, err := t.match(f)
+	index, err := match(t, f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -137,15 +123,15 @@ func (t *Trainer) Load(path string) error {
 	if err := verify(f, index, t.net.AllowNonFinite); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return t.replace(f, index)
+	return replace(t, f, index)
 }
 
 // replace replaces the weights by tensors of a file that has been verified: index has the
 // one for each of [Trainer.Weights], or -1 for none.
-func (t *Trainer) replace(f *safetensors.File, index []int) error {
+func replace(t *Trainer, f *safetensors.File, index []int) error {
 	t.compared = -1
 	for i, at := range index {
-		copies := t.copies(i)
+		copies := copies(t, i)
 		if at < 0 || len(copies) == 0 { // left out, or another process's
 			continue
 		}
@@ -158,13 +144,13 @@ func (t *Trainer) replace(f *safetensors.File, index []int) error {
 			copy(w, copies[0])
 		}
 	}
-	t.restartAverages()
+	restartAverages(t)
 	return nil
 }
 
 // copies are all places where this process's devices have a tensor of [Trainer.Weights]:
 // one in each replica, and of a tied parameter one in each piece that uses it.
-func (t *Trainer) copies(i int) (all [][]float32) {
+func copies(t *Trainer, i int) (all [][]float32) {
 	n := t.net
 	for _, d := range t.devices {
 		for _, j := range d.index[i] {
@@ -192,7 +178,7 @@ func (t *Trainer) copies(i int) (all [][]float32) {
 }
 
 // match returns, for every tensor of [Trainer.Weights], its index in the file.
-func (t *Trainer) match(f *safetensors.File) ([]int, error) {
+func match(t *Trainer, f *safetensors.File) ([]int, error) {
 	byName := map[string]int{}
 	for at, e := range f.Tensors {
 		byName[e.Name] = at

@@ -48,12 +48,8 @@ func (d *Description) Memory() []float64 {
 	return costs
 }
 
-// Describe traces the network for one example. Nothing is allocated, however
-// many parameters there are.
-//
-// If a batch norm would see a single value per channel, the network is traced for
-// two examples and every figure is halved, including that of its statistics.
-func (p Pipeline) Describe(in Input) (*Description, error) {
+// Describe is gpipe.Pipeline.Describe.
+func (p config) Describe(in Input) (*Description, error) {
 	d, err := p.describe(in, 1)
 	if err != nil {
 		if two, e := p.describe(in, 2); e == nil {
@@ -65,10 +61,10 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 
 // describe traces the network for the given number of examples; its figures are per
 // example.
-func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
+func (p config) describe(in Input, examples int) (d *Description, err error) {
 	defer misfit(&err)
 	st := trace.Layers(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
-	if err := (&network{Pipeline: p}).countable([]*trace.Stage{st}, 1); err != nil {
+	if err := countable(p.Layers, program.Storage{}, []*trace.Stage{st}, 1); err != nil {
 		return nil, err
 	}
 	forward := st.Function.Graph.Calls
@@ -114,21 +110,8 @@ func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	return d, nil
 }
 
-// within reports whether examples of types a fit where those of types b do: the
-// same kinds of tensors, in no dimension larger.
-func within(a, b []graph.Type) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].DType != b[i].DType || len(a[i].Shape) != len(b[i].Shape) {
-			return false
-		}
-		for j := range a[i].Shape {
-			if a[i].Shape[j] > b[i].Shape[j] {
-				return false
-			}
-		}
-	}
-	return true
+// Fingerprint is gpipe.Pipeline.Fingerprint.
+func (p config) Fingerprint(in Input) (sha256 string, err error) {
+	defer misfit(&err)
+	return trace.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }

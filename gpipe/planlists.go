@@ -19,7 +19,7 @@ import (
 
 // wholeLists are the lists of a group's micro-batches on each device, and where the pieces
 // of the network are. Those of a schedule with chunks keep no residuals so far.
-func (p Pipeline) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
+func (p config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
 	switch {
 	case p.Tasks == nil && p.Schedule.Straight() && p.Chunks <= 1:
 		lists, err = schedule.Build(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute)
@@ -42,6 +42,23 @@ func (p Pipeline) wholeLists() (lists [][]schedule.Task, placed schedule.Placeme
 	return lists, placed, nil
 }
 
+// ownTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
+func (p config) ownTasks(micro int) ([][]schedule.Task, error) {
+	lists := p.Tasks(p.Partitions, micro)
+	check := schedule.CheckLists(lists, p.Partitions, micro)
+	if schedule.Splits(lists) {
+		check = schedule.Verify(lists, schedule.Straight(p.Partitions), micro)
+	}
+	if check != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, check)
+	}
+	free := timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
+	if _, err := timeline.Replay(lists, free); err != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
+	}
+	return lists, nil
+}
+
 // ofChunk are the tasks of a list that are one chunk's.
 func ofChunk(list []schedule.Task, chunk int) (own []schedule.Task) {
 	for _, t := range list {
@@ -59,10 +76,10 @@ func (n *network) taskLists(s *portion) ([][]schedule.Task, error) {
 		return make([][]schedule.Task, n.Partitions), nil
 	}
 	switch {
-	case n.testing.lists != nil:
-		return n.testing.lists, nil
+	case n.Forced != nil:
+		return n.Forced, nil
 	case n.whole == nil:
-		return n.straightLists(s)
+		return straightLists(n, s)
 	}
 	lists := make([][]schedule.Task, n.Partitions)
 	first := 0
@@ -84,7 +101,7 @@ func (n *network) taskLists(s *portion) ([][]schedule.Task, error) {
 
 // straightLists are the lists for all micro-batches of a portion at once, where devices
 // have one piece each; of a caller's lists with I and W, group by group.
-func (n *network) straightLists(s *portion) ([][]schedule.Task, error) {
+func straightLists(n *network, s *portion) ([][]schedule.Task, error) {
 	micro := len(s.sizes)
 	switch {
 	case n.Tasks == nil:
@@ -100,7 +117,7 @@ func (n *network) straightLists(s *portion) ([][]schedule.Task, error) {
 		return nil, err
 	}
 	if largest := &n.divide(n.input.Examples, training)[0]; micro < len(largest.sizes) {
-		room, err := n.straightLists(largest)
+		room, err := straightLists(n, largest)
 		if err != nil {
 			return nil, err
 		}
@@ -145,32 +162,9 @@ func exceeds(list, room []schedule.Task) error {
 	return nil
 }
 
-// splits reports whether lists of the largest mini-batch have I and W.
-func (n *network) splits() bool {
-	lists, err := n.taskLists(&n.divide(n.input.Examples, training)[0])
-	return err == nil && schedule.Splits(lists)
-}
-
-// ownTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
-func (p Pipeline) ownTasks(micro int) ([][]schedule.Task, error) {
-	lists := p.Tasks(p.Partitions, micro)
-	check := schedule.CheckLists(lists, p.Partitions, micro)
-	if schedule.Splits(lists) {
-		check = schedule.Verify(lists, schedule.Straight(p.Partitions), micro)
-	}
-	if check != nil {
-		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, check)
-	}
-	free := timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
-	if _, err := timeline.Replay(lists, free); err != nil {
-		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
-	}
-	return lists, nil
-}
-
 // forwardLists are the lists of what is not trained: all micro-batches, or, with several
 // chunks on a device, as many as there are devices, through all of its chunks, then the next.
-func (n *network) forwardLists(micro int) [][]schedule.Task {
+func forwardLists(n *network, micro int) [][]schedule.Task {
 	lists := make([][]schedule.Task, n.Partitions)
 	for k := range lists {
 		chunks := len(n.pieces.On(k))
