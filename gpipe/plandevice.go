@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 )
 
 // Kind is a kind of device.
@@ -51,7 +51,7 @@ type Device struct {
 	Overcommit bool
 	// Link carries boundary tensors, on emulated and modelled devices. The zero value
 	// takes no time.
-	Link        timeline.Link
+	Link        clock.Link
 	Accelerator *accelerator.Accelerator // of a modelled device
 }
 

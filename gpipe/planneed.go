@@ -3,9 +3,9 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
 
@@ -175,7 +175,7 @@ func (in *needs) train(s *portion) {
 	}
 	in.workspace(workspace)
 	in.exchange = max(exchangeFloats(n, k), n.rowFloats(k), reduceFloats(n, in.at))
-	gradients := timeline.GradientSlots(s.lists, n.placed, len(train))
+	gradients := clock.GradientSlots(s.lists, n.placed, len(train))
 	for c, piece := range n.pieces.On(k) {
 		if of := train[0][piece].Backward; in.widest == nil || of.Span > in.widest.Span {
 			in.widest = of

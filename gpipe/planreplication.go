@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
-	"gpipebench/gpipe/timeline"
 )
 
 // A mini-batch is cut into G consecutive groups of examples, and replica r of R takes
@@ -55,7 +55,7 @@ type AllReduce struct {
 	Kind reduction.Kind
 	// Torus is the shape of the replicas' links, X x Y = R, for reduction.Torus.
 	Torus [2]int
-	Link  timeline.Link // between replicas
+	Link  clock.Link // between replicas
 }
 
 // Seconds is the time that links take to add up gradients of so many bytes: to give each

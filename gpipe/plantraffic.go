@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
 
@@ -84,7 +84,7 @@ func (n *network) planTraffic(portions []portion) []Traffic {
 			t.add(after, before, BoundaryGradients, len(p.programs), backwards)
 		}
 		tied := map[[2]int]Traffic{}
-		exchange := func(all []timeline.Exchange, times int) {
+		exchange := func(all []clock.Exchange, times int) {
 			for _, x := range all {
 				pair := [2]int{x.From.Stage, x.To.Stage}
 				sum := tied[pair]
