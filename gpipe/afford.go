@@ -3,6 +3,8 @@ package gpipe
 import (
 	"fmt"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/internal/machine"
 )
@@ -10,14 +12,14 @@ import (
 // affordable plans all devices. It is an error if those of this process and what it has
 // beside them take more than the machine's memory: the system would grant that, and kill
 // the process once it is used.
-func affordable(n *network, keepsState bool, here func(place.Place) bool) ([]*Plan, error) {
+func affordable(n *plan.Network, keepsState bool, here func(place.Place) bool) ([]*Plan, error) {
 	var sum int64
-	plans := n.memoryPlans()
+	plans := n.MemoryPlans()
 	for _, plan := range plans {
 		takes := plan.Peak
 		if d := n.Devices[plan.At.Stage]; d.Overcommit {
 			takes = min(takes, d.Capacity)
-		} else if err := n.checkCapacity(plan); err != nil {
+		} else if err := n.CheckCapacity(plan); err != nil {
 			return nil, err
 		}
 		if here(plan.At) {
@@ -27,7 +29,7 @@ func affordable(n *network, keepsState bool, here func(place.Place) bool) ([]*Pl
 			}
 		}
 	}
-	bytes, beside := besideDevices(n.config, n.input, keepsState)
+	bytes, beside := besideDevices(n.Config, n.Input, keepsState)
 	return plans, checkMachine(float64(sum)+bytes, fmt.Sprintf("all %d devices%s take", len(plans), beside))
 }
 
@@ -38,23 +40,23 @@ func (p Pipeline) CheckMemory(in Input) error {
 	if err := p.Validate(in); err != nil {
 		return err
 	}
-	c := p.config().withDefaults().withoutState(in)
+	c := p.config().WithDefaults().WithoutState(in)
 	for _, d := range c.Devices {
 		if d.Kind == Modelled || d.Overcommit { // which are not allocated by their plan
 			return nil
 		}
 	}
 	sum, beside := besideDevices(c, in, p.KeepsState)
-	return checkMachine(sum+c.leastBytes(in), "weights, gradients, optimiser state"+beside+" take")
+	return checkMachine(sum+c.LeastBytes(in), "weights, gradients, optimiser state"+beside+" take")
 }
 
 // besideDevices returns the bytes that a process needs beside its devices' memory, and words
 // for them.
-func besideDevices(c config, in Input, keepsState bool) (bytes float64, what string) {
+func besideDevices(c plan.Config, in Input, keepsState bool) (bytes float64, what string) {
 	if keepsState {
-		return c.largestBatch(in) + c.stateBytes(), ", a mini-batch and a copy of the state for snapshots"
+		return c.LargestBatch(in) + c.StateBytes(), ", a mini-batch and a copy of the state for snapshots"
 	}
-	return c.largestBatch(in), " and a mini-batch"
+	return c.LargestBatch(in), " and a mini-batch"
 }
 
 // checkMachine is an error if bytes exceeds the machine's memory; what names the things

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/nn"
 )
 
@@ -12,7 +14,7 @@ import (
 // weight; stages that share a weight move their copies alike.
 
 // startState sets a weight's state, all zeros so far, to its first values.
-func startState(n *network, w *weight) {
+func startState(n *plan.Network, w *weight) {
 	if o, ok := n.Optimizer.(nn.StateInitializer); ok {
 		for i, state := range w.state[:len(n.Optimizer.Slots())] {
 			if v := o.InitState(i); v != 0 { // otherwise its pages stay untouched

@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn/program"
 )
@@ -25,7 +27,7 @@ type bound struct {
 
 func (b *bound) use(chunk int, s program.Space, slot int) {
 	b.bind[s] = b.mem.slot(chunk, s, slot)
-	b.origins[s] = origin{categoryOf[s], b.mem.plan.chunks[chunk][s][slot].off, slot}
+	b.origins[s] = origin{plan.CategoryOf[s], b.mem.plan.Chunks[chunk][s][slot].Off, slot}
 }
 
 func (b *bound) touch(s program.Space, end int) {
@@ -52,14 +54,14 @@ func (r *chunkRun) use(s program.Space, slot int) {
 func (r *chunkRun) useWorkspace(s program.Space, off, span int) {
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
 	r.bind[s] = ws[off : off+span : off+span]
-	r.origins[s] = origin{Workspace, r.dev.mem.plan.chunks[0][program.Workspace][0].off + off, -1}
+	r.origins[s] = origin{Workspace, r.dev.mem.plan.Chunks[0][program.Workspace][0].Off + off, -1}
 }
 
 // hold takes free residual slots for micro-batch m and binds them.
 func (r *chunkRun) hold(m int) {
-	r.use(program.Residual, r.residual.take(m))
+	r.use(program.Residual, r.residual.Take(m))
 	if r.splits() {
-		r.use(program.Lasting, r.lasting.take(m))
+		r.use(program.Lasting, r.lasting.Take(m))
 	}
 }
 
@@ -100,7 +102,7 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	m := t.Micro
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
-		Example: uint64(r.firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
+		Example: uint64(r.Firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
 		Again: what != firstTime,
 	}
 	o := program.Options{
@@ -132,7 +134,7 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	if len(r.tables) > 0 {
 		o.Rows = func(g program.RowGradient) bool { return r.keepRows(m, g) }
 	}
-	if watch := r.trainer.watch; watch != nil && r.purpose == training {
+	if watch := r.trainer.watch; watch != nil && r.purpose == plan.Training {
 		last, away, turns := time.Now(), r.away, r.turns
 		o.Ran = func(in *program.Instr) {
 			if h := r.trainer.testing.inKernel; h != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
@@ -280,7 +282,7 @@ func TestDividedUpdateMoves(t *testing.T) {
 		p.Layers = append(p.Layers, nn.NewDense(fmt.Sprint("dense", i), nn.DenseConfig{In: width, Out: out, NoBias: true}))
 	}
 	in := Input{Examples: 4, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
-	want := 16 * reduction.BlockFloats * floatBytes * (2*3 + 1.0) // the gradient is only read
+	want := 16 * reduction.BlockFloats * plan.FloatBytes * (2*3 + 1.0) // the gradient is only read
 	for _, p.ShardUpdate = range []bool{false, true} {
 		if p.ShardUpdate {
 			want /= 4

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 )
 
@@ -51,10 +53,10 @@ func (t *Trainer) Gradients() []NamedWeights {
 		}
 	}
 	var own []NamedWeights
-	for i := range t.net.params {
-		p := &t.net.params[i]
-		g := NamedWeights{Path: p.path, Shape: p.Shape}
-		if d := t.device(t.net.device(p.home())); d != nil {
+	for i := range t.net.Params {
+		p := &t.net.Params[i]
+		g := NamedWeights{Path: p.Path, Shape: p.Shape}
+		if d := t.device(t.net.Device(p.Home())); d != nil {
 			g.Data = d.weights[d.index[i][0]].grads[0]
 		}
 		own = append(own, g)
@@ -90,7 +92,7 @@ func joined(t *Trainer, all []NamedWeights) ([]NamedWeights, error) {
 			if w.Data != nil {
 				continue
 			}
-			for ; len(data) > 0; data = data[floatBytes:] {
+			for ; len(data) > 0; data = data[plan.FloatBytes:] {
 				w.Data = append(w.Data, math.Float32frombits(binary.LittleEndian.Uint32(data)))
 			}
 		}
@@ -112,23 +114,23 @@ func stagesEverywhere(t *Trainer) bool {
 // ownWeights are Weights without the data of those that other processes hold.
 func (t *Trainer) ownWeights() (all []NamedWeights) {
 	n := t.net
-	for i := range n.params {
-		p := &n.params[i]
-		w := NamedWeights{Path: p.path, Shape: p.Shape}
-		if d := t.device(n.device(p.home())); d != nil {
+	for i := range n.Params {
+		p := &n.Params[i]
+		w := NamedWeights{Path: p.Path, Shape: p.Shape}
+		if d := t.device(n.Device(p.Home())); d != nil {
 			w.Data = d.weights[d.index[i][0]].w
 		}
 		all = append(all, w)
 	}
 	states := make([]int, n.Partitions) // of each device, those that are listed
-	for k := range n.pieces.Len() {
-		on := n.device(k)
+	for k := range n.Pieces.Len() {
+		on := n.Device(k)
 		d := t.device(on)
-		for _, p := range n.stageParams(k) {
+		for _, p := range n.StageParams(k) {
 			if !p.State {
 				continue
 			}
-			w := NamedWeights{Path: n.paths[p], Shape: p.Shape}
+			w := NamedWeights{Path: n.Paths[p], Shape: p.Shape}
 			if d != nil {
 				w.Data = d.states[states[on]]
 			}

@@ -132,7 +132,7 @@ func TestBuiltListsAreAccepted(t *testing.T) {
 						}
 						return lists
 					}}}
-					if _, err := p.config().ownTasks(m); err != nil {
+					if _, err := p.config().OwnTasks(m); err != nil {
 						t.Errorf("%v %v K=%d M=%d: %v", s, c, k, m, err)
 					}
 				}

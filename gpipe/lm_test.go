@@ -113,7 +113,7 @@ func talliesOf(tr *Trainer) string {
 	byPath := map[string][]float64{}
 	for _, d := range tr.devices {
 		for _, m := range d.moving {
-			byPath[tr.net.paths[m.Mean]] = m.tally
+			byPath[tr.net.Paths[m.Mean]] = m.tally
 		}
 	}
 	digest := sha256.New()

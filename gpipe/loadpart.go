@@ -52,7 +52,7 @@ func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
 	used := make([]bool, len(f.Tensors))
 	for _, w := range t.ownWeights() {
 		at, ok := byName[w.Path]
-		kept := slices.ContainsFunc(keep, func(k string) bool { return Rate{Path: k}.matches(w.Path) })
+		kept := slices.ContainsFunc(keep, func(k string) bool { return Rate{Path: k}.Matches(w.Path) })
 		if kept || !ok || !slices.Equal(f.Tensors[at].Shape, w.Shape) {
 			out.Network = append(out.Network, NamedShape{w.Path, w.Shape})
 			at = -1

@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"gpipebench/gpipe/internal/arena"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
@@ -19,14 +20,14 @@ type memory struct {
 
 // slot is the memory of one slot of a chunk's space.
 func (m *memory) slot(chunk int, s program.Space, i int) []float32 {
-	p := m.plan.chunks[chunk][s][i]
-	return m.parts[categoryOf[s]][p.off : p.off+p.span : p.off+p.span]
+	p := m.plan.Chunks[chunk][s][i]
+	return m.parts[plan.CategoryOf[s]][p.Off : p.Off+p.Span : p.Off+p.Span]
 }
 
 // touch records that a slot of a chunk's space has been used up to the float end.
 func (m *memory) touch(chunk int, s program.Space, slot, end int) {
-	c := categoryOf[s]
-	if end += m.plan.chunks[chunk][s][slot].off; end > m.high[c] {
+	c := plan.CategoryOf[s]
+	if end += m.plan.Chunks[chunk][s][slot].Off; end > m.high[c] {
 		m.high[c] = end
 	}
 }
@@ -35,9 +36,9 @@ func (m *memory) touch(chunk int, s program.Space, slot, end int) {
 // furthest address reached.
 func (m *memory) highWater() (used highWater) {
 	for c := range Categories {
-		used.Bytes[c] = int64(m.high[c]) * floatBytes
+		used.Bytes[c] = int64(m.high[c]) * plan.FloatBytes
 		if m.high[c] > 0 {
-			used.Peak = max(used.Peak, int64(m.plan.regions[c].base+m.high[c])*floatBytes)
+			used.Peak = max(used.Peak, int64(m.plan.Regions[c].Base+m.high[c])*plan.FloatBytes)
 		}
 	}
 	return used
@@ -48,11 +49,11 @@ func allocate(p *Plan, h hooks) (*memory, error) {
 	m := &memory{plan: p, free: func() error { return nil }}
 	if h.allocate != nil {
 		for c := range Categories {
-			m.parts[c] = h.allocate(c, p.regions[c].span)
+			m.parts[c] = h.allocate(c, p.Regions[c].Span)
 		}
 		return m, nil
 	}
-	all, free, err := arena.Map(int(p.Peak / floatBytes))
+	all, free, err := arena.Map(int(p.Peak / plan.FloatBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +66,8 @@ func allocate(p *Plan, h hooks) (*memory, error) {
 func newMemory(p *Plan, all []float32) *memory {
 	m := &memory{plan: p}
 	for c := range Categories {
-		r := p.regions[c]
-		m.parts[c] = all[r.base : r.base+r.span : r.base+r.span]
+		r := p.Regions[c]
+		m.parts[c] = all[r.Base : r.Base+r.Span : r.Base+r.Span]
 	}
 	return m
 }

@@ -25,12 +25,12 @@ type moving struct {
 
 // findMoving finds a piece's averages and tallies in the arena.
 func (d *device) findMoving(chunk, piece int, values map[*nn.Param][]float32) {
-	if len(d.net.moving[piece]) == 0 {
+	if len(d.net.Moving[piece]) == 0 {
 		return
 	}
 	grads := d.mem.slot(chunk, program.Grads, 0)
-	for i, m := range d.net.moving[piece] {
-		o := d.net.largest(piece).Tallies[i]
+	for i, m := range d.net.Moving[piece] {
+		o := d.net.Largest(piece).Tallies[i]
 		at := grads[o.Off:o.End()] // at the start of a cache line
 		d.moving = append(d.moving, moving{
 			Moving: m, chunk: chunk, mean: values[m.Mean], variance: values[m.Variance],
@@ -51,16 +51,16 @@ func (d *device) moveStatistics() {
 // the arena.
 func (d *device) findSums() {
 	n := d.net
-	offsets, _ := program.Layout(n.reduced[d.k])
-	for place := range n.sums() {
+	offsets, _ := program.Layout(n.Reduced[d.k])
+	for place := range n.Sums() {
 		slot := d.mem.slot(0, program.Grads, 1+place)
 		for i := range d.weights {
 			w := &d.weights[i]
-			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+n.reduced[d.k][i]])
+			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+n.Reduced[d.k][i]])
 		}
 	}
-	for g := range n.tallies() {
-		slot := d.mem.slot(0, program.Grads, 1+n.sums()+g)
+	for g := range n.Tallies() {
+		slot := d.mem.slot(0, program.Grads, 1+n.Sums()+g)
 		for i := range d.moving {
 			m := &d.moving[i]
 			all := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(slot))), len(m.tally))
@@ -68,5 +68,5 @@ func (d *device) findSums() {
 			slot = slot[2*len(m.tally):]
 		}
 	}
-	d.findRows(1 + n.sums() + n.tallies())
+	d.findRows(1 + n.Sums() + n.Tallies())
 }

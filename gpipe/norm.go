@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/kernel"
@@ -21,19 +23,19 @@ import (
 // other devices compute, and for frozen ones.
 func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 	n := r.trainer.net
-	first := make([]int, len(n.params))
+	first := make([]int, len(n.Params))
 	cells := 0
-	for i := range n.params {
+	for i := range n.Params {
 		first[i] = cells
-		cells += n.params[i].cells
-		if n.params[i].adapts {
-			cells += n.params[i].cells
+		cells += n.Params[i].Cells
+		if n.Params[i].Adapts {
+			cells += n.Params[i].Cells
 		}
 	}
 	sums := make([]float64, cells)
 	square := func(w *weight, from, to int) {
-		p := &n.params[w.param]
-		if p.rate == 0 || w.twin {
+		p := &n.Params[w.param]
+		if p.Rate == 0 || w.twin {
 			return
 		}
 		cell := first[w.param]
@@ -41,8 +43,8 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 			cell += from / reduction.BlockFloats
 		}
 		sums[cell] = kernel.SumSquares(w.grads[0][from:to])
-		if p.adapts {
-			sums[cell+p.cells] = kernel.SumSquares(w.w[from:to])
+		if p.Adapts {
+			sums[cell+p.Cells] = kernel.SumSquares(w.w[from:to])
 		}
 	}
 	err := r.timedWork(ctx, timeline.Update, func() {
@@ -74,25 +76,25 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	n := r.trainer.net
 	var total float64
-	tensors := make([]float64, len(n.params))
+	tensors := make([]float64, len(n.Params))
 	cell := 0
-	add := func(p *parameter) (squares float64) {
-		for range p.cells {
+	add := func(p *plan.Parameter) (squares float64) {
+		for range p.Cells {
 			// One replica has it, and the others have 0.
 			var sum float64
 			for replica := range n.Replicas {
-				sum += all[replica*n.Partitions+n.device(p.home())][cell]
+				sum += all[replica*n.Partitions+n.Device(p.Home())][cell]
 			}
 			squares += sum
 			cell++
 		}
 		return squares
 	}
-	r.tensorNorms = make([]nn.Norms, len(n.params))
-	for i := range n.params {
-		p := &n.params[i]
+	r.tensorNorms = make([]nn.Norms, len(n.Params))
+	for i := range n.Params {
+		p := &n.Params[i]
 		tensors[i] = add(p)
-		if p.adapts {
+		if p.Adapts {
 			r.tensorNorms[i] = nn.Norms{G: math.Sqrt(tensors[i]), W: math.Sqrt(add(p))}
 		}
 		total += tensors[i]
@@ -100,9 +102,9 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	r.norm = math.Sqrt(total)
 	if !n.AllowNonFinite && (math.IsNaN(total) || math.IsInf(total, 0)) {
 		// The backward pass starts at the loss, so the origin is the last one in layer order.
-		for i := len(n.params) - 1; i >= 0; i-- {
+		for i := len(n.Params) - 1; i >= 0; i-- {
 			if v := tensors[i]; math.IsNaN(v) || math.IsInf(v, 0) {
-				return 0, &NonFiniteError{What: "gradient", Where: n.params[i].path, Value: float32(v)}
+				return 0, &NonFiniteError{What: "gradient", Where: n.Params[i].Path, Value: float32(v)}
 			}
 		}
 	}

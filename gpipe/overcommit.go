@@ -3,6 +3,8 @@ package gpipe
 import (
 	"runtime/debug"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/internal/arena"
 	"gpipebench/internal/failure"
 )
@@ -10,7 +12,7 @@ import (
 // allocateWalled maps exactly the capacity, and after it protected memory, which has
 // addresses but cannot be touched.
 func allocateWalled(p *Plan, capacity int64) (*memory, error) {
-	all, free, err := arena.MapWalled(int(max(p.Peak, capacity)/floatBytes), int(capacity))
+	all, free, err := arena.MapWalled(int(max(p.Peak, capacity)/plan.FloatBytes), int(capacity))
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +43,15 @@ func (d *device) overrun(v any, where string) error {
 		return nil
 	}
 	for c := range Categories {
-		r := d.mem.plan.regions[c]
-		if begin := int64(r.base) * floatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
+		r := d.mem.plan.Regions[c]
+		if begin := int64(r.Base) * plan.FloatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
 			if c == Boundary { // it came from outside the stage, or goes there
-				where = d.net.layerName(d.net.first[d.net.pieces.On(d.k)[0]])
+				where = d.net.LayerName(d.net.First[d.net.Pieces.On(d.k)[0]])
 			}
-			return &OutOfMemoryError{d.net.deviceOf(d.at), where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
+			return &OutOfMemoryError{
+				Device: d.net.DeviceOf(d.at), Layer: where, Category: c,
+				Wanted: d.mem.plan.Bytes[c], Free: max(0, capacity-begin), Capacity: capacity,
+			}
 		}
 	}
 	return nil
@@ -67,7 +72,7 @@ func (r *stageRun) overrun(v any, where string) error {
 // where is the layer in which the goroutine of the stage's list is, or else the task.
 func (r *stageRun) where(task string) string {
 	if layer, ok := r.dev.tasks.Running(); ok {
-		return r.trainer.net.layerName(layer)
+		return r.trainer.net.LayerName(layer)
 	}
 	return task
 }

@@ -17,12 +17,12 @@ func (d *device) handOut() {
 		if part < 0 || thread%threads > 0 {
 			return
 		}
-		for c := range d.net.pieces.On(d.k) {
+		for c := range d.net.Pieces.On(d.k) {
 			copy(d.parts[part].slot(c, program.Params, 0), d.mem.slot(c, program.Params, 0))
 		}
 	})
 	for _, part := range d.parts {
-		for c := range d.net.pieces.On(d.k) {
+		for c := range d.net.Pieces.On(d.k) {
 			part.touch(c, program.Params, 0, len(part.slot(c, program.Params, 0)))
 		}
 	}

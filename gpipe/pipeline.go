@@ -15,6 +15,7 @@
 package gpipe
 
 import (
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/transport"
 	"gpipebench/nn"
@@ -70,8 +71,8 @@ type Pipeline struct {
 }
 
 // config is what plans depend on.
-func (p Pipeline) config() config {
-	return config{
+func (p Pipeline) config() plan.Config {
+	return plan.Config{
 		Layers: p.Layers, Loss: p.Loss, Partitions: p.Partitions, MicroBatches: p.MicroBatches,
 		Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute,
 		Devices: p.Devices, Evaluating: p.Evaluating, Predicting: p.Predicting,
@@ -84,8 +85,8 @@ func (p Pipeline) config() config {
 func (p Pipeline) Validate(in Input) error { return p.config().Validate(in) }
 
 // network validates the pipeline, cuts it into partitions and compiles them.
-func (p Pipeline) network(in Input) (*network, error) {
-	return newNetwork(p.config(), in, program.Of(p.DType))
+func (p Pipeline) network(in Input) (*plan.Network, error) {
+	return plan.New(p.config(), in, program.Of(p.DType))
 }
 
 // Describe traces the network for one example. Nothing is allocated, however

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"
@@ -98,19 +100,19 @@ func writePlans(to *strings.Builder, p Pipeline, in Input) error {
 	}
 	digest := func(v any) string { return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, v)))[:12] }
 	lists, traffic := "none", "none"
-	if n.trains() {
-		portions := n.largestPortions(training)
+	if n.Trains() {
+		portions := n.LargestPortions(plan.Training)
 		var all [][]schedule.Task
 		for r := range portions {
-			all = append(all, portions[r].lists...)
+			all = append(all, portions[r].Lists...)
 		}
-		lists, traffic = digest(all), digest(n.planTraffic(portions))
+		lists, traffic = digest(all), digest(n.PlanTraffic(portions))
 	}
-	fmt.Fprintf(to, " %v layers, lists %s, traffic %s\n", n.sizes, lists, traffic)
+	fmt.Fprintf(to, " %v layers, lists %s, traffic %s\n", n.Sizes, lists, traffic)
 	line := func(plan *Plan) {
-		fmt.Fprintf(to, "  %v: %v = %d, offsets %s\n", plan.At, plan.Bytes, plan.Peak, digest([]any{plan.regions, plan.chunks, plan.state, plan.discard, plan.elsewhere, plan.normed}))
+		fmt.Fprintf(to, "  %v: %v = %d, offsets %s\n", plan.At, plan.Bytes, plan.Peak, digest([]any{plan.Regions, plan.Chunks, plan.State, plan.Discard, plan.Elsewhere, plan.Normed}))
 	}
-	for _, plan := range n.memoryPlans() {
+	for _, plan := range n.MemoryPlans() {
 		line(plan)
 		for _, part := range plan.Parts {
 			line(part)

@@ -58,8 +58,8 @@ type stepParts struct{ setup, tasks, reduce, update, crossing, waiting float64 }
 func (t *Trainer) Profile() *Profile {
 	p := &Profile{trainer: t, kernels: map[place.Place]map[kernelOf]*kernelTime{}}
 	for _, d := range t.devices {
-		for _, piece := range t.net.pieces.On(d.k) {
-			p.kernels[t.net.pieces.At(d.at.Replica, piece)] = map[kernelOf]*kernelTime{}
+		for _, piece := range t.net.Pieces.On(d.k) {
+			p.kernels[t.net.Pieces.At(d.at.Replica, piece)] = map[kernelOf]*kernelTime{}
 		}
 	}
 	t.profile = p

@@ -23,7 +23,7 @@ func (r *stageRun) recordReductions() {
 	for i := range r.dev.weights {
 		w := &r.dev.weights[i]
 		r.recorded.reductions = append(r.recorded.reductions, timeline.Reduction{
-			At: r.at, Tensor: n.params[w.param].path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
+			At: r.at, Tensor: n.Params[w.param].Path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
 		})
 	}
 	r.recorded.begin = r.start

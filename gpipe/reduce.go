@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -22,7 +24,7 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 	if err := r.exchangeUses(ctx); err != nil {
 		return err
 	}
-	micro := r.ends[r.group] - 1 // -1: the replica has no examples
+	micro := r.Ends[r.group] - 1 // -1: the replica has no examples
 	err := r.timed(ctx, timeline.Reduce, micro, func() error {
 		r.addUses()
 		r.keepDense()
@@ -90,7 +92,7 @@ func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, 
 		a.AddLent = p.addLent
 	}
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
-	buffers, size := r.trainer.net.reduceBuffers(r.at)
+	buffers, size := r.trainer.net.ReduceBuffers(r.at)
 	for i := range buffers {
 		at := i * program.AlignUp(size)
 		a.Buffers = append(a.Buffers, ws[at:at+size])
@@ -231,17 +233,17 @@ func (r *stageRun) eachReduced(f func(w *weight, from, to int)) {
 // touchSums records that a place for sums of groups is used.
 func (r *stageRun) touchSums(place int) {
 	mem := r.dev.mem
-	mem.touch(0, program.Grads, 1+place, mem.plan.chunks[0][program.Grads][1+place].span)
+	mem.touch(0, program.Grads, 1+place, mem.plan.Chunks[0][program.Grads][1+place].Span)
 }
 
 // keepTallies stores a group's tallies once its last forward function has run, and
 // begins those of the next.
 func (r *chunkRun) keepTallies(micro int) {
-	if r.purpose != training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
+	if r.purpose != plan.Training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
 		return
 	}
-	group := r.groupOf(micro)
-	if micro+1 != r.ends[group] {
+	group := r.GroupOf(micro)
+	if micro+1 != r.Ends[group] {
 		return
 	}
 	for _, m := range r.dev.moving {
@@ -260,11 +262,11 @@ func (r *stageRun) gatherTallies(ctx context.Context) error {
 		return nil
 	}
 	var own []float64
-	for g := range n.tallies() {
-		slot := 1 + n.sums() + g
-		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.chunks[0][program.Grads][slot].span)
+	for g := range n.Tallies() {
+		slot := 1 + n.Sums() + g
+		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.Chunks[0][program.Grads][slot].Span)
 		for _, m := range r.dev.moving {
-			if r.groupIsEmpty(g) {
+			if r.GroupIsEmpty(g) {
 				clear(m.groups[g])
 			}
 			own = append(own, m.groups[g]...)

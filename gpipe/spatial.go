@@ -3,6 +3,8 @@ package gpipe
 import (
 	"fmt"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn/graph"
@@ -67,7 +69,7 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 	if err != nil {
 		return e, err
 	}
-	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
+	a, st := n.Devices[0].Accelerator, n.ProgramsFor(in.Examples, plan.Training)[0]
 	d := divided{a, how.DType, parts, in.Examples}
 	forward, backward := d.kept(st)
 	e.add(forward.all())

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/nn/graph"
 	"gpipebench/nn/safetensors"
 )
@@ -79,7 +81,7 @@ func newState(t *Trainer) *State {
 	}
 	own := t.ownWeights()
 	s.Weights = zeros(own)
-	trained := own[:len(t.net.params)]
+	trained := own[:len(t.net.Params)]
 	for _, name := range t.net.Optimizer.Slots() {
 		s.Slots = append(s.Slots, Slot{name, zeros(trained)})
 	}
@@ -117,7 +119,7 @@ func copySlots(t *Trainer, s *State) error {
 		}
 		for i := range d.weights {
 			w := &d.weights[i]
-			if t.net.device(t.net.params[w.param].home()) != d.k || w.twin {
+			if t.net.Device(t.net.Params[w.param].Home()) != d.k || w.twin {
 				continue
 			}
 			for slot, values := range w.state {
@@ -138,8 +140,8 @@ func copySlots(t *Trainer, s *State) error {
 		}
 		for _, p := range theirs {
 			dst := all[p.Slot][p.Param].Data[p.From:]
-			for i := range len(p.Data) / floatBytes {
-				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.Data[i*floatBytes:]))
+			for i := range len(p.Data) / plan.FloatBytes {
+				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.Data[i*plan.FloatBytes:]))
 			}
 		}
 	}
@@ -218,7 +220,7 @@ func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 		if slot < len(s.Slots) {
 			what = s.Slots[slot].Name
 		}
-		places, err := matchNamed(what, own[:len(t.net.params)], values)
+		places, err := matchNamed(what, own[:len(t.net.Params)], values)
 		if err != nil {
 			return order, err
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unsafe"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -17,13 +19,13 @@ import (
 // findRows finds the places of gathered rows in the arena, from a slot of Grads on. The
 // device's copies of a table have the same.
 func (d *device) findRows(slot int) {
-	for i := range d.net.tables {
-		t := &d.net.tables[i]
-		if !t.on(d.k) {
+	for i := range d.net.Tables {
+		t := &d.net.Tables[i]
+		if !t.On(d.k) {
 			continue
 		}
 		ids := d.mem.slot(0, program.Grads, slot+1)
-		for _, j := range d.index[t.param] {
+		for _, j := range d.index[t.Param] {
 			w := &d.weights[j]
 			w.rows = d.mem.slot(0, program.Grads, slot)
 			w.ids = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids))
@@ -37,20 +39,20 @@ func (w *weight) gathered() bool { return w.ids != nil }
 
 // parts are the memory of some rows: their values, then their indices, as a transport
 // carries them.
-func (w *weight) parts(t *tableRows, rows span) [][]float32 {
-	ids := w.ids[rows.from:rows.to]
+func (w *weight) parts(t *plan.TableRows, rows plan.Span) [][]float32 {
+	ids := w.ids[rows.From:rows.To]
 	return [][]float32{
-		w.rows[rows.from*t.dim : rows.to*t.dim],
+		w.rows[rows.From*t.Dim : rows.To*t.Dim],
 		unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids)),
 	}
 }
 
 // eachTable calls f for every gathered gradient of the device's weights: of copies, the
 // first.
-func (r *stageRun) eachTable(f func(w *weight, t *tableRows) error) error {
+func (r *stageRun) eachTable(f func(w *weight, t *plan.TableRows) error) error {
 	for i := range r.tables {
-		if t := &r.tables[i]; t.on(r.k) {
-			if err := f(&r.dev.weights[r.dev.index[t.param][0]], t); err != nil {
+		if t := &r.tables[i]; t.On(r.k) {
+			if err := f(&r.dev.weights[r.dev.index[t.Param][0]], t); err != nil {
 				return err
 			}
 		}
@@ -59,18 +61,18 @@ func (r *stageRun) eachTable(f func(w *weight, t *tableRows) error) error {
 }
 
 // touchRows records that rows up to the row end are used.
-func (r *stageRun) touchRows(t *tableRows, end int) {
+func (r *stageRun) touchRows(t *plan.TableRows, end int) {
 	n := r.trainer.net
-	slot := 1 + n.sums() + n.tallies()
-	for i := range n.tables {
-		if n.tables[i].param == t.param {
+	slot := 1 + n.Sums() + n.Tallies()
+	for i := range n.Tables {
+		if n.Tables[i].Param == t.Param {
 			break
 		}
-		if n.tables[i].on(r.k) {
+		if n.Tables[i].On(r.k) {
 			slot += 2
 		}
 	}
-	r.dev.mem.touch(0, program.Grads, slot, end*t.dim)
+	r.dev.mem.touch(0, program.Grads, slot, end*t.Dim)
 	r.dev.mem.touch(0, program.Grads, slot+1, end)
 }
 
@@ -83,20 +85,20 @@ func (r *stageRun) ownGroup(group int) int {
 // keepRows copies the rows of a micro-batch's gradient to their place, if they are gathered.
 func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 	uses := r.stage(m).Uses
-	_ = r.eachTable(func(w *weight, t *tableRows) error {
-		for i, u := range t.uses {
-			if u.stage != r.k || !u.sparse || uses[u.index].Operand != g.Use {
+	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+		for i, u := range t.Uses {
+			if u.Stage != r.k || !u.Sparse || uses[u.Index].Operand != g.Use {
 				continue
 			}
-			group, begin := r.groupOf(m), 0
+			group, begin := r.GroupOf(m), 0
 			if group > 0 {
-				begin = r.ends[group-1]
+				begin = r.Ends[group-1]
 			}
-			at := t.groups[r.ownGroup(group)][i].from + r.portion.rows(u, begin, m)
+			at := t.Groups[r.ownGroup(group)][i].From + r.Portion.Rows(u, begin, m)
 			parts := r.dev.pool.Threads()
 			r.dev.pool.Do(func(part int) {
 				from, to := len(g.IDs)*part/parts, len(g.IDs)*(part+1)/parts
-				g.CopyTo(w.rows[(at+from)*t.dim:(at+to)*t.dim], from, to)
+				g.CopyTo(w.rows[(at+from)*t.Dim:(at+to)*t.Dim], from, to)
 				copy(w.ids[at+from:at+to], g.IDs[from:to])
 			})
 			r.touchRows(t, at+len(g.IDs))
@@ -110,24 +112,24 @@ func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 // keepDense turns the dense gradients of the group that is complete into rows: all rows of
 // the table.
 func (r *stageRun) keepDense() {
-	_ = r.eachTable(func(w *weight, t *tableRows) error {
-		accumulators := r.accumulators(t.param)
-		for i, u := range t.uses {
-			if t.devices[i] != r.k {
+	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+		accumulators := r.accumulators(t.Param)
+		for i, u := range t.Uses {
+			if t.Devices[i] != r.k {
 				continue
 			}
 			dense := accumulators[0]
 			accumulators = accumulators[1:]
-			if at := t.groups[r.ownGroup(r.group)][i]; !u.sparse {
+			if at := t.Groups[r.ownGroup(r.group)][i]; !u.Sparse {
 				parts := r.dev.pool.Threads()
 				r.dev.pool.Do(func(part int) {
-					from, to := t.vocab*part/parts, t.vocab*(part+1)/parts
-					copy(w.rows[(at.from+from)*t.dim:], dense[from*t.dim:to*t.dim])
+					from, to := t.Vocab*part/parts, t.Vocab*(part+1)/parts
+					copy(w.rows[(at.From+from)*t.Dim:], dense[from*t.Dim:to*t.Dim])
 					for row := from; row < to; row++ {
-						w.ids[at.from+row] = int32(row)
+						w.ids[at.From+row] = int32(row)
 					}
 				})
-				r.touchRows(t, at.to)
+				r.touchRows(t, at.To)
 			}
 		}
 		return nil
@@ -142,15 +144,15 @@ func (r *stageRun) gatherRows(ctx context.Context) error {
 		return err
 	}
 	r.recordTables(timeline.PackRows, start)
-	if err := r.eachTable(func(w *weight, t *tableRows) error { return r.exchangeRows(ctx, w, t) }); err != nil {
+	if err := r.eachTable(func(w *weight, t *plan.TableRows) error { return r.exchangeRows(ctx, w, t) }); err != nil {
 		return err
 	}
 	if r.trainer.net.Replicas > 1 {
-		if err := r.eachTable(func(w *weight, t *tableRows) error {
+		if err := r.eachTable(func(w *weight, t *plan.TableRows) error {
 			return reduction.AllGather(ctx, rowPeers{r, t}, func(rank int) iter.Seq2[int, [][]float32] {
 				return func(yield func(int, [][]float32) bool) {
-					for m := range t.messages(t.replicas[rank]) {
-						if !yield(m.from, w.parts(t, m)) {
+					for m := range t.Messages(t.Replicas[rank]) {
+						if !yield(m.From, w.parts(t, m)) {
 							return
 						}
 					}
@@ -162,9 +164,9 @@ func (r *stageRun) gatherRows(ctx context.Context) error {
 	}
 	adding := time.Now()
 	if err := r.timedWork(ctx, timeline.Rows, func() {
-		_ = r.eachTable(func(w *weight, t *tableRows) error {
+		_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
 			r.addRows(w, t)
-			for _, j := range r.dev.index[t.param][1:] {
+			for _, j := range r.dev.index[t.Param][1:] {
 				copy(r.dev.weights[j].grads[0], w.grads[0])
 			}
 			return nil
@@ -182,29 +184,29 @@ func (r *stageRun) gatherRows(ctx context.Context) error {
 
 // recordTables records what was done to all tables at once since start.
 func (r *stageRun) recordTables(kind timeline.ActivityKind, start time.Time) {
-	_ = r.eachTable(func(w *weight, t *tableRows) error {
-		r.recorded.add([]int{r.dev.index[t.param][0]}, kind, -1, start, time.Now(), t.bytes(0, t.rows))
+	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+		r.recorded.add([]int{r.dev.index[t.Param][0]}, kind, -1, start, time.Now(), t.Bytes(0, t.Rows))
 		return nil
 	})
 }
 
 // exchangeRows sends the rows of this device's uses, of all groups of the replica, to the
 // other devices that have the table, and receives theirs.
-func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *tableRows) error {
-	devices := r.trainer.net.devicesOf(&r.trainer.net.params[t.param])
+func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *plan.TableRows) error {
+	devices := r.trainer.net.DevicesOf(&r.trainer.net.Params[t.Param])
 	parts := func(use int) (all [][]float32) {
-		for _, group := range t.ownGroups(r.trainer.net, r.at.Replica) {
+		for _, group := range t.OwnGroups(r.trainer.net, r.at.Replica) {
 			all = append(all, w.parts(t, group[use])...)
 		}
 		return all
 	}
 	route := func(from, to, use int) transport.Route {
-		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: t.param<<16 | use}
+		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: t.Param<<16 | use}
 	}
 	sent := make(chan error, 1)
 	go func() {
 		sent <- func() error {
-			for i, from := range t.devices {
+			for i, from := range t.Devices {
 				for _, to := range devices {
 					if from == r.k && to != r.k {
 						if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
@@ -217,15 +219,15 @@ func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *tableRows) er
 		}()
 	}()
 	err := func() error {
-		for i, from := range t.devices {
+		for i, from := range t.Devices {
 			if from == r.k {
 				continue
 			}
 			if _, err := r.takeIn(ctx, route(from, r.k, i), TiedGradients, parts(i)); err != nil {
 				return err
 			}
-			for _, group := range t.ownGroups(r.trainer.net, r.at.Replica) {
-				r.touchRows(t, group[i].to)
+			for _, group := range t.OwnGroups(r.trainer.net, r.at.Replica) {
+				r.touchRows(t, group[i].To)
 			}
 		}
 		return nil
@@ -240,7 +242,7 @@ func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *tableRows) er
 // are timed.
 type rowPeers struct {
 	*stageRun
-	table *tableRows
+	table *plan.TableRows
 }
 
 func (p rowPeers) Ranks() int { return p.trainer.net.Replicas }
@@ -263,7 +265,7 @@ func (p rowPeers) Receive(ctx context.Context, from, row int, parts [][]float32)
 	start := time.Now()
 	began, err := p.takeIn(ctx, p.route(from, p.Rank(), row), GatheredRows, parts)
 	if err == nil {
-		p.recorded.message([]int{p.dev.index[p.table.param][0]}, from, start, began, bytesOf(parts))
+		p.recorded.message([]int{p.dev.index[p.table.Param][0]}, from, start, began, bytesOf(parts))
 		p.times.Rows += time.Since(began).Seconds()
 		p.touchRows(p.table, row+len(parts[1]))
 	}
@@ -272,22 +274,22 @@ func (p rowPeers) Receive(ctx context.Context, from, row int, parts [][]float32)
 
 // addRows adds up the rows of all groups in the weight's first accumulator. Each thread has
 // columns of its own, in which it does everything.
-func (r *stageRun) addRows(w *weight, t *tableRows) {
+func (r *stageRun) addRows(w *weight, t *plan.TableRows) {
 	parts := r.dev.pool.Threads()
-	floats := r.trainer.net.rowFloats(r.k)
+	floats := r.trainer.net.RowFloats(r.k)
 	other := r.dev.mem.slot(0, program.Workspace, 0)[:floats]
 	r.dev.mem.touch(0, program.Workspace, 0, floats)
 	r.dev.pool.Do(func(part int) {
-		c := columns{w: w, t: t, sum: w.grads[0], other: other, from: t.dim * part / parts, to: t.dim * (part + 1) / parts}
-		for g := range t.groups {
+		c := columns{w: w, t: t, sum: w.grads[0], other: other, from: t.Dim * part / parts, to: t.Dim * (part + 1) / parts}
+		for g := range t.Groups {
 			c.group(g)
-			if len(t.groups) > 1 {
-				copyRows(c.place(g), c.sum, t.dim, c.from, c.to)
+			if len(t.Groups) > 1 {
+				copyRows(c.place(g), c.sum, t.Dim, c.from, c.to)
 			}
 		}
-		if len(t.groups) > 1 {
-			c.tree(0, len(t.groups))
-			copyRows(c.sum, c.place(0), t.dim, c.from, c.to)
+		if len(t.Groups) > 1 {
+			c.tree(0, len(t.Groups))
+			copyRows(c.sum, c.place(0), t.Dim, c.from, c.to)
 		}
 	})
 }
@@ -295,33 +297,33 @@ func (r *stageRun) addRows(w *weight, t *tableRows) {
 // columns are some columns of a table's gradient, in which rows are added up.
 type columns struct {
 	w          *weight
-	t          *tableRows
+	t          *plan.TableRows
 	sum, other []float32 // tables
 	from, to   int
 }
 
 // group makes sum the sum of a group: its uses in layer order.
 func (c *columns) group(g int) {
-	for i, u := range c.t.uses {
-		rows := c.t.groups[g][i]
-		values, ids := c.w.rows[rows.from*c.t.dim:rows.to*c.t.dim], c.w.ids[rows.from:rows.to]
+	for i, u := range c.t.Uses {
+		rows := c.t.Groups[g][i]
+		values, ids := c.w.rows[rows.From*c.t.Dim:rows.To*c.t.Dim], c.w.ids[rows.From:rows.To]
 		into := c.sum
-		if i > 0 && u.sparse {
+		if i > 0 && u.Sparse {
 			into = c.other
 		}
-		if i == 0 || u.sparse {
+		if i == 0 || u.Sparse {
 			c.zero(into)
 		}
-		if u.sparse {
-			program.AddRows(into, values, ids, c.t.dim, c.from, c.to, u.scale)
+		if u.Sparse {
+			program.AddRows(into, values, ids, c.t.Dim, c.from, c.to, u.Scale)
 			if i > 0 {
-				addRows(c.sum, c.other, c.t.dim, c.from, c.to)
+				addRows(c.sum, c.other, c.t.Dim, c.from, c.to)
 			}
 			continue
 		}
 		for row, id := range ids {
-			from, to := int(id)*c.t.dim+c.from, int(id)*c.t.dim+c.to
-			value := values[row*c.t.dim+c.from : row*c.t.dim+c.to]
+			from, to := int(id)*c.t.Dim+c.from, int(id)*c.t.Dim+c.to
+			value := values[row*c.t.Dim+c.from : row*c.t.Dim+c.to]
 			if i == 0 {
 				copy(c.sum[from:to], value)
 			} else {
@@ -333,10 +335,10 @@ func (c *columns) group(g int) {
 
 // place is where a group's sum is kept: over its last dense gradient, which is in the sum.
 func (c *columns) place(g int) []float32 {
-	for i := len(c.t.uses) - 1; ; i-- {
-		if !c.t.uses[i].sparse {
-			rows := c.t.groups[g][i]
-			return c.w.rows[rows.from*c.t.dim : rows.to*c.t.dim]
+	for i := len(c.t.Uses) - 1; ; i-- {
+		if !c.t.Uses[i].Sparse {
+			rows := c.t.Groups[g][i]
+			return c.w.rows[rows.From*c.t.Dim : rows.To*c.t.Dim]
 		}
 	}
 }
@@ -349,11 +351,11 @@ func (c *columns) tree(lo, hi int) {
 	middle := lo + reduction.Split(hi-lo)
 	c.tree(lo, middle)
 	c.tree(middle, hi)
-	addRows(c.place(lo), c.place(middle), c.t.dim, c.from, c.to)
+	addRows(c.place(lo), c.place(middle), c.t.Dim, c.from, c.to)
 }
 
 func (c *columns) zero(table []float32) {
-	for at := 0; at < len(table); at += c.t.dim {
+	for at := 0; at < len(table); at += c.t.Dim {
 		kernel.Zero(table[at+c.from : at+c.to])
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/transport"
@@ -200,7 +202,7 @@ func TestTraffic(t *testing.T) {
 func checkTraffic(t *testing.T, r *Result, loads []Load) {
 	t.Helper()
 	got := slices.Clone(r.Traffic)
-	sortTraffic(got)
+	plan.SortTraffic(got)
 	there := map[Load]bool{}
 	for i := range got {
 		if got[i].Seconds < 0 || got[i].Seconds > 60 {

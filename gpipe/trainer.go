@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -17,7 +19,7 @@ import (
 // Trainer is a pipeline that has been planned, allocated and initialised. Its
 // methods are not for concurrent use.
 type Trainer struct {
-	net       *network
+	net       *plan.Network
 	testing   hooks
 	records   bool            // Pipeline.RecordsReductions
 	watch     func(KernelRun) // see Watch
@@ -140,10 +142,10 @@ func (t *Trainer) Close() error {
 
 // Sizes is the number of layers of each partition, or of each piece of the network; the note says which layers the
 // partitioner moved to fill empty partitions, if any.
-func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.sizes), t.net.note }
+func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.Sizes), t.net.Note }
 
 // Placement is the device of each partition where devices have several; else nil.
-func (t *Trainer) Placement() []int { return slices.Clone(t.net.placement().Device) }
+func (t *Trainer) Placement() []int { return slices.Clone(t.net.OwnPlacement().Device) }
 
 // Plans are the devices' memory plans.
 func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
@@ -214,10 +216,10 @@ func (r *Result) Within(k int) (rows int) {
 // short one at an epoch's end. If their micro-batches are too small for the network,
 // this reports it before the first step.
 func (t *Trainer) Prepare(in Input) error {
-	if err := t.net.accepts(in, training); err != nil {
+	if err := t.net.Accepts(in, plan.Training); err != nil {
 		return err
 	}
-	_, err := t.net.portions(in, training)
+	_, err := t.net.Portions(in, plan.Training)
 	return err
 }
 
@@ -244,7 +246,7 @@ func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, e
 	if err := t.trainable(); err != nil {
 		return nil, err
 	}
-	s, err := t.begin(b, training)
+	s, err := t.begin(b, plan.Training)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +270,7 @@ func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, e
 // Evaluate runs the forward functions in evaluation mode (no dropout, no label
 // smoothing) on one batch, no larger than Pipeline.Evaluating.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
-	s, err := t.begin(b, evaluating)
+	s, err := t.begin(b, plan.Evaluating)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +310,7 @@ func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor
 // the prediction. If several processes run the pipeline, all of them get copies of all
 // outputs at the end.
 func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error {
-	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
+	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, plan.Predicting)
 	if err != nil {
 		return err
 	}
@@ -321,7 +323,7 @@ func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs 
 
 // begin checks a batch against what the trainer was opened for and prepares
 // the lists and programs.
-func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
+func (t *Trainer) begin(b nn.Batch, what plan.Purpose) (*step, error) {
 	n := t.net
 	if t.broken != nil {
 		return nil, t.broken
@@ -330,21 +332,21 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 		return nil, err
 	}
 	got := InputOf(b)
-	if err := n.accepts(got, what); err != nil {
+	if err := n.Accepts(got, what); err != nil {
 		return nil, err
 	}
-	if what != training || t.compared < 0 {
+	if what != plan.Training || t.compared < 0 {
 		if t.broken = t.compareReplicas(); t.broken != nil {
 			return nil, t.broken
 		}
 	}
 	s := &step{trainer: t, batch: b, purpose: what, predicted: new(sync.Mutex)}
 	var err error
-	if s.portions, err = n.portions(got, what); err != nil {
+	if s.portions, err = n.Portions(got, what); err != nil {
 		return nil, err
 	}
-	if what == training {
-		s.tables = n.rowsOf(s.portions)
+	if what == plan.Training {
+		s.tables = n.RowsOf(s.portions)
 	}
 	return s, nil
 }

@@ -36,7 +36,7 @@ func (r *stageRun) zeroGradients() error {
 }
 
 func (r *stageRun) update(ctx context.Context) error {
-	for r.group < len(r.ends)-1 { // empty groups
+	for r.group < len(r.Ends)-1 { // empty groups
 		if err := r.endGroup(ctx); err != nil {
 			return err
 		}
@@ -120,8 +120,8 @@ func (r *stageRun) gather(ctx context.Context, among []place.Place, values []flo
 // several stages share.
 func (r *stageRun) exchangeUses(ctx context.Context) error {
 	n := r.trainer.net
-	for i := range n.params { // in the same order on every stage
-		if copies := r.dev.index[i]; len(copies) > 0 && n.params[i].shared() && !n.params[i].gathered {
+	for i := range n.Params { // in the same order on every stage
+		if copies := r.dev.index[i]; len(copies) > 0 && n.Params[i].Shared() && !n.Params[i].Gathered {
 			if err := r.exchange(ctx, i, copies); err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func (r *stageRun) exchangeUses(ctx context.Context) error {
 // addUses adds up the uses of the stage's other parameters.
 func (r *stageRun) addUses() {
 	several := func(w weight) bool {
-		return len(w.grads) > 1 && !r.trainer.net.params[w.param].shared() && !w.gathered()
+		return len(w.grads) > 1 && !r.trainer.net.Params[w.param].Shared() && !w.gathered()
 	}
 	if !slices.ContainsFunc(r.dev.weights, several) {
 		return
@@ -183,17 +183,17 @@ func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) 
 // parameter gets the sum.
 func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error {
 	n := r.trainer.net
-	p := &n.params[param]
-	devices := n.devicesOf(p)
+	p := &n.Params[param]
+	devices := n.DevicesOf(p)
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
 	size := p.Shape.Elems()
-	sum, got := ws[:size], ws[min(program.AlignUp(size), n.sharedFloats(p)):n.sharedFloats(p)]
-	r.dev.mem.touch(0, program.Workspace, 0, n.sharedFloats(p))
+	sum, got := ws[:size], ws[min(program.AlignUp(size), n.SharedFloats(p)):n.SharedFloats(p)]
+	r.dev.mem.touch(0, program.Workspace, 0, n.SharedFloats(p))
 
-	own := make([][]float32, len(p.uses)) // nil: of another device
+	own := make([][]float32, len(p.Uses)) // nil: of another device
 	accumulators := r.accumulators(param)
-	for i, u := range p.uses {
-		if n.device(u.stage) == r.k {
+	for i, u := range p.Uses {
+		if n.Device(u.Stage) == r.k {
 			own[i], accumulators = accumulators[0], accumulators[1:]
 		}
 	}
@@ -217,11 +217,11 @@ func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error 
 		}()
 	}()
 	err := func() error {
-		for i, u := range p.uses {
+		for i, u := range p.Uses {
 			g := own[i]
 			if g == nil {
 				g = got
-				if _, err := r.takeIn(ctx, route(n.device(u.stage), r.k, i), TiedGradients, [][]float32{got}); err != nil {
+				if _, err := r.takeIn(ctx, route(n.Device(u.Stage), r.k, i), TiedGradients, [][]float32{got}); err != nil {
 					return err
 				}
 			}
@@ -260,7 +260,7 @@ func (r *stageRun) move(scale float32) {
 		state := make([][]float32, len(n.Optimizer.Slots()))
 		for i := range r.dev.weights {
 			w := &r.dev.weights[i]
-			rate := n.params[w.param].rate
+			rate := n.Params[w.param].Rate
 			if rate == 0 {
 				continue
 			}
@@ -271,7 +271,7 @@ func (r *stageRun) move(scale float32) {
 			from, to := w.own.From+at, w.own.From+end
 			u := nn.Update{
 				W: w.w[from:to], G: w.grads[0][from:to], State: state,
-				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.params[w.param].NoDecay,
+				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.Params[w.param].NoDecay,
 				Norms: r.tensorNorms[w.param],
 			}
 			if !u.NoDecay {
@@ -284,7 +284,7 @@ func (r *stageRun) move(scale float32) {
 		}
 	})
 	for i, w := range r.dev.weights {
-		for _, offsets := range mem.plan.state {
+		for _, offsets := range mem.plan.State {
 			mem.high[OptimizerState] = max(mem.high[OptimizerState], offsets[i]+w.own.Len())
 		}
 	}

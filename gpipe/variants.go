@@ -41,7 +41,7 @@ func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant)
 		if err := n.Validate(in); err != nil {
 			return nil, err
 		}
-		if err := n.place(); err != nil {
+		if err := n.Place(); err != nil {
 			return nil, err
 		}
 		s, err := simulated(n, how)

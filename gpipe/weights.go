@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/nn/safetensors"
 )
 
@@ -80,7 +82,7 @@ func tensorsOf(values []NamedWeights) (all []safetensors.Tensor) {
 // fingerprint is the network's [Pipeline.Fingerprint], computed once.
 func (t *Trainer) fingerprint() (function string, err error) {
 	if t.function == "" {
-		t.function, err = t.net.Fingerprint(t.net.opensFor(t.net.input))
+		t.function, err = t.net.Fingerprint(t.net.OpensFor(t.net.Input))
 	}
 	return t.function, err
 }
@@ -157,11 +159,11 @@ func copies(t *Trainer, i int) (all [][]float32) {
 			all = append(all, d.weights[j].w)
 		}
 	}
-	i -= len(n.params)
+	i -= len(n.Params)
 	before := make([]int, n.Partitions)             // the states of a device's pieces before
-	for k := 0; i >= 0 && k < n.pieces.Len(); k++ { // a moving average
-		on, states := n.device(k), 0
-		for _, p := range n.stageParams(k) {
+	for k := 0; i >= 0 && k < n.Pieces.Len(); k++ { // a moving average
+		on, states := n.Device(k), 0
+		for _, p := range n.StageParams(k) {
 			if p.State {
 				states++
 			}
@@ -215,7 +217,7 @@ func verify(f *safetensors.File, index []int, nonFinite bool) error {
 			if _, err := io.ReadFull(data, part); err != nil {
 				return fmt.Errorf("tensor %q: %w", f.Tensors[at].Name, err)
 			}
-			for i := 0; i+floatBytes <= len(part) && !nonFinite; i += floatBytes {
+			for i := 0; i+plan.FloatBytes <= len(part) && !nonFinite; i += plan.FloatBytes {
 				if v := math.Float32frombits(binary.LittleEndian.Uint32(part[i:])); v-v != 0 {
 					return fmt.Errorf("tensor %q has a value that is %v: want finite weights", f.Tensors[at].Name, v)
 				}

@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"errors"
@@ -17,11 +17,11 @@ import (
 )
 
 // Validate is gpipe.Pipeline.Validate: it reports the first thing that cannot be run, and what would be accepted.
-func (p config) Validate(in Input) error {
+func (p Config) Validate(in Input) error {
 	if p.Partitions < 0 {
 		return fmt.Errorf("%d partitions: want 1 to %d, the number of layers", p.Partitions, len(p.Layers))
 	}
-	in = p.opensFor(in)
+	in = p.OpensFor(in)
 	if p.MicroBatches < 0 {
 		return fmt.Errorf("%d micro-batches: want 1 to %d, the mini-batch", p.MicroBatches, in.Examples)
 	}
@@ -34,7 +34,7 @@ func (p config) Validate(in Input) error {
 	if n := len(p.Devices); n > 1 && n != max(p.Partitions, 1) {
 		return fmt.Errorf("%d devices for %d partitions: want one for each, or one that stands for all", n, max(p.Partitions, 1))
 	}
-	p = p.withDefaults()
+	p = p.WithDefaults()
 	switch {
 	case len(p.Layers) == 0:
 		return fmt.Errorf("no layers: want at least one")
@@ -140,7 +140,7 @@ func (p config) Validate(in Input) error {
 }
 
 // validateGroups checks replicas and groups of a pipeline that has its defaults.
-func (p config) validateGroups(in Input) error {
+func (p Config) validateGroups(in Input) error {
 	r, g := p.Replicas, p.Groups
 	switch {
 	case r < 1 || r > MaxReplicas:
@@ -164,8 +164,8 @@ func (p config) validateGroups(in Input) error {
 }
 
 // validateScope checks the scope of a pipeline that has its defaults.
-func (p config) validateScope() error {
-	n := p.together()
+func (p Config) validateScope() error {
+	n := p.Together()
 	switch over := p.BatchNormScope; {
 	case over < AllScope:
 		return fmt.Errorf("unknown scope %d of batch norm: want replica, all or a number of replicas", int(over))
@@ -181,14 +181,14 @@ func (p config) validateScope() error {
 
 // validateParts checks the number of parts of a pipeline that has its defaults, whose lists
 // are given.
-func (p config) validateParts(in Input, lists [][]schedule.Task) error {
+func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
 	if p.Spatial < 1 || p.Spatial > MaxParts {
 		return fmt.Errorf("%d parts of images: want 1 to %d", p.Spatial, MaxParts)
 	}
 	if p.Spatial == 1 {
 		return nil
 	}
-	in = p.opensFor(in)
+	in = p.OpensFor(in)
 	i := slices.IndexFunc(in.Inputs, func(t graph.Type) bool { return len(t.Shape) == 3 && t.DType == graph.F32 })
 	switch {
 	case i < 0:
@@ -218,8 +218,8 @@ type Rate struct {
 	Factor float64
 }
 
-// matches reports whether a rate is for the parameter with a path.
-func (r Rate) matches(param string) bool {
+// Matches reports whether a rate is for the parameter with a path.
+func (r Rate) Matches(param string) bool {
 	pattern, elements := strings.Split(r.Path, "/"), strings.Split(param, "/")
 	if len(pattern) > len(elements) {
 		return false
@@ -232,10 +232,10 @@ func (r Rate) matches(param string) bool {
 	return true
 }
 
-// rate is the factor of the learning rate of the parameter with a path.
+// Rate is the factor of the learning rate of the parameter with a path.
 func (n *Numerics) rate(param string) float64 {
 	for _, r := range n.Rates {
-		if r.matches(param) {
+		if r.Matches(param) {
 			return r.Factor
 		}
 	}
@@ -243,7 +243,7 @@ func (n *Numerics) rate(param string) float64 {
 }
 
 // checkRates refuses rates that no parameter has. owner has all parameters by path.
-func (p config) checkRates(owner map[string]*nn.Param) error {
+func (p Config) checkRates(owner map[string]*nn.Param) error {
 	for i, r := range p.Rates {
 		if !(r.Factor >= 0) || math.IsInf(r.Factor, 0) {
 			return fmt.Errorf("rate %d, of %q: a factor of %v: want 0 or more", i, r.Path, r.Factor)
@@ -253,7 +253,7 @@ func (p config) checkRates(owner map[string]*nn.Param) error {
 		}
 		used := false
 		for param, q := range owner {
-			used = used || !q.Frozen && r.matches(param)
+			used = used || !q.Frozen && r.Matches(param)
 		}
 		if !used {
 			return fmt.Errorf("rate %d: no trained parameter's path begins with %q: want one such as %s", i, r.Path, p.somePath())
@@ -263,7 +263,7 @@ func (p config) checkRates(owner map[string]*nn.Param) error {
 }
 
 // somePath is the path of the first trained parameter.
-func (p config) somePath() string {
+func (p Config) somePath() string {
 	for _, l := range p.Layers {
 		for _, q := range l.Params() {
 			if !q.Frozen {
@@ -278,7 +278,7 @@ var errNoTiedTable = errors.New("gathered gradients of tied tables: no embedding
 
 // shares reports whether two layers have a parameter in common. Whether it is a table with
 // rows and dense gradients, the compiled network tells.
-func (p config) shares() bool {
+func (p Config) shares() bool {
 	owner := map[*nn.Param]int{}
 	for i, l := range p.Layers {
 		for _, q := range l.Params() {

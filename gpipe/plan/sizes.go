@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"fmt"
@@ -32,10 +32,10 @@ func (e *MisfitError) Error() string {
 
 func (e *MisfitError) Unwrap() error { return e.Reason }
 
-// misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
+// Misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
 // *MisfitError: whether layers and input fit together depends on the input. Any other
 // panic continues.
-func misfit(err *error) {
+func Misfit(err *error) {
 	switch v := recover().(type) {
 	case nil:
 	case *graph.Misuse:

@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// config is what plans depend on: a gpipe.Pipeline, which says what the fields are, without
+// Config is what plans depend on: a gpipe.Pipeline, which says what the fields are, without
 // what only a run needs.
-type config struct {
+type Config struct {
 	Layers []nn.Layer
 	Loss   nn.Loss
 
@@ -101,9 +101,9 @@ func InputOf(b nn.Batch) Input {
 	return in
 }
 
-// opensFor is the first of the mini-batches to train on, to evaluate and to predict
+// OpensFor is the first of the mini-batches to train on, to evaluate and to predict
 // that has examples.
-func (p config) opensFor(in Input) Input {
+func (p Config) OpensFor(in Input) Input {
 	for _, next := range []Input{p.Evaluating, p.Predicting} {
 		if in.Examples == 0 {
 			in = next
@@ -112,10 +112,10 @@ func (p config) opensFor(in Input) Input {
 	return in
 }
 
-// bytes is the size of a mini-batch in bytes.
+// Bytes is the size of a mini-batch in bytes.
 func (in Input) bytes() (sum float64) {
 	for _, t := range slices.Concat(in.Inputs, in.Targets) {
-		sum += float64(in.Examples) * elements(t.Shape) * floatBytes
+		sum += float64(in.Examples) * elements(t.Shape) * FloatBytes
 	}
 	return sum
 }
@@ -129,7 +129,7 @@ func BatchOf(types []graph.Type, n int) []graph.Type {
 	return out
 }
 
-func (p config) withDefaults() config {
+func (p Config) WithDefaults() Config {
 	if p.Partitions == 0 {
 		p.Partitions = 1
 	}
@@ -160,8 +160,8 @@ func (p config) withDefaults() config {
 	return p
 }
 
-// withoutState replaces the optimiser by one without state if nothing is trained.
-func (p config) withoutState(in Input) config {
+// WithoutState replaces the optimiser by one without state if nothing is trained.
+func (p Config) WithoutState(in Input) Config {
 	if in.Examples == 0 {
 		p.Optimizer = nn.SGD{}
 	}
@@ -214,22 +214,22 @@ func (n *Numerics) stateSlots() int {
 	return slots
 }
 
-// stateBytes is the size of the tensors of a training's state, in bytes.
-func (p config) stateBytes() (sum float64) {
+// StateBytes is the size of the tensors of a training's state, in bytes.
+func (p Config) StateBytes() (sum float64) {
 	p.eachParam(func(q *nn.Param) {
 		switch {
 		case q.State:
-			sum += elements(q.Shape) * floatBytes
+			sum += elements(q.Shape) * FloatBytes
 		case !q.Frozen:
-			sum += elements(q.Shape) * floatBytes * float64(1+p.stateSlots())
+			sum += elements(q.Shape) * FloatBytes * float64(1+p.stateSlots())
 		}
 	})
 	return sum
 }
 
-// leastBytes is the size of what devices hold of weights, gradients and the optimiser's
+// LeastBytes is the size of what devices hold of weights, gradients and the optimiser's
 // state, however the network is cut.
-func (p config) leastBytes(in Input) (sum float64) {
+func (p Config) LeastBytes(in Input) (sum float64) {
 	copies := 1 // the weight
 	if in.Examples > 0 {
 		copies = 2 // and its gradient
@@ -240,16 +240,16 @@ func (p config) leastBytes(in Input) (sum float64) {
 	}
 	p.eachParam(func(q *nn.Param) {
 		if q.Frozen {
-			sum += elements(q.Shape) * floatBytes * float64(p.Spatial)
+			sum += elements(q.Shape) * FloatBytes * float64(p.Spatial)
 			return
 		}
-		sum += elements(q.Shape) * floatBytes * (float64(copies+p.Spatial-1) + state)
+		sum += elements(q.Shape) * FloatBytes * (float64(copies+p.Spatial-1) + state)
 	})
 	return sum
 }
 
 // eachParam calls f with each parameter of the layers, once.
-func (p config) eachParam(f func(*nn.Param)) {
+func (p Config) eachParam(f func(*nn.Param)) {
 	seen := map[*nn.Param]bool{}
 	for _, l := range p.Layers {
 		for _, q := range l.Params() {
@@ -261,7 +261,7 @@ func (p config) eachParam(f func(*nn.Param)) {
 	}
 }
 
-// largestBatch is the size in bytes of the largest mini-batch of any purpose.
-func (p config) largestBatch(in Input) float64 {
+// LargestBatch is the size in bytes of the largest mini-batch of any purpose.
+func (p Config) LargestBatch(in Input) float64 {
 	return max(in.bytes(), p.Evaluating.bytes(), p.Predicting.bytes())
 }

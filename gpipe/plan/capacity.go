@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"fmt"
@@ -22,9 +22,9 @@ func (e *OutOfMemoryError) Error() string {
 		e.Device, e.Layer, e.Wanted, e.Category, e.Free, e.Capacity)
 }
 
-// checkCapacity walks a device's memory in the order in which it is set up and
+// CheckCapacity walks a device's memory in the order in which it is set up and
 // reports the first piece that does not fit.
-func (n *network) checkCapacity(p *Plan) error {
+func (n *Network) CheckCapacity(p *Plan) error {
 	k := p.At.Stage
 	capacity := n.Devices[k].Capacity
 	if capacity == 0 || p.Peak <= capacity {
@@ -33,16 +33,16 @@ func (n *network) checkCapacity(p *Plan) error {
 	free := capacity
 	take := func(layer string, c Category, bytes int64) error {
 		if bytes > free {
-			return &OutOfMemoryError{n.deviceOf(p.At), layer, c, bytes, free, capacity}
+			return &OutOfMemoryError{n.DeviceOf(p.At), layer, c, bytes, free, capacity}
 		}
 		free -= bytes
 		return nil
 	}
-	per, perState := int64(1+n.sums()), int64(floatBytes)
-	updated := n.updated(p.At) // in the order of the stage's trained parameters
-	if n.trains() {
+	per, perState := int64(1+n.Sums()), int64(FloatBytes)
+	updated := n.Updated(p.At) // in the order of the stage's trained parameters
+	if n.Trains() {
 		per++                                             // the gradient
-		perState += int64(1+n.tallies()) * tallyBytes / 2 // a moving average's half of a tally
+		perState += int64(1+n.Tallies()) * tallyBytes / 2 // a moving average's half of a tally
 	}
 	weights := func(l nn.Layer, seen map[*nn.Param]bool) error {
 		var bytes int64
@@ -52,19 +52,19 @@ func (n *network) checkCapacity(p *Plan) error {
 			case q.State:
 				bytes += int64(q.Shape.Elems()) * perState
 			case q.Frozen:
-				bytes += int64(q.Shape.Elems()) * floatBytes
+				bytes += int64(q.Shape.Elems()) * FloatBytes
 			default:
 				if gathers(n, q) { // the sums of groups take the place of rows
-					bytes -= int64(q.Shape.Elems()*n.sums()) * floatBytes
+					bytes -= int64(q.Shape.Elems()*n.Sums()) * FloatBytes
 				}
-				bytes += int64(q.Shape.Elems())*floatBytes*per + int64(updated[0].Len()*n.stateSlots())*floatBytes
+				bytes += int64(q.Shape.Elems())*FloatBytes*per + int64(updated[0].Len()*n.stateSlots())*FloatBytes
 				updated = updated[1:]
 			}
 			seen[q] = true
 		}
 		return take(l.Name(), Parameters, bytes)
 	}
-	for _, piece := range n.pieces.On(k) {
+	for _, piece := range n.Pieces.On(k) {
 		seen := map[*nn.Param]bool{}
 		for _, l := range n.stageLayers(piece) {
 			if err := weights(l, seen); err != nil {
@@ -72,58 +72,58 @@ func (n *network) checkCapacity(p *Plan) error {
 			}
 		}
 	}
-	for i := range n.tables {
-		if t := &n.tables[i]; t.on(k) {
-			if err := take(n.params[t.param].path, Gradients, t.bytes(0, t.rows)); err != nil {
+	for i := range n.Tables {
+		if t := &n.Tables[i]; t.On(k) {
+			if err := take(n.Params[t.Param].Path, Gradients, t.Bytes(0, t.Rows)); err != nil {
 				return err
 			}
 		}
 	}
-	for c, piece := range n.pieces.On(k) {
-		st, slots := n.largest(piece), &p.chunks[c]
-		first := n.layerName(n.first[piece])
+	for c, piece := range n.Pieces.On(k) {
+		st, slots := n.Largest(piece), &p.Chunks[c]
+		first := n.LayerName(n.First[piece])
 		var boundary int64
 		for s, of := range slots {
 			for _, slot := range of {
-				if categoryOf[s] == Boundary {
-					boundary += int64(slot.span) * floatBytes
+				if CategoryOf[s] == Boundary {
+					boundary += int64(slot.Span) * FloatBytes
 				}
 			}
 		}
-		if len(p.chunks) == 1 {
+		if len(p.Chunks) == 1 {
 			boundary = p.Bytes[Boundary]
 		}
 		if err := take(first, Boundary, boundary); err != nil {
 			return err
 		}
-		statistics := int64(len(slots[program.Statistics])) * int64(st.Span[program.Statistics]) * floatBytes
+		statistics := int64(len(slots[program.Statistics])) * int64(st.Span[program.Statistics]) * FloatBytes
 		if err := take(first, Residuals, statistics); err != nil {
 			return err
 		}
-		last := n.first[piece] + n.sizes[piece]
-		for i := n.first[piece]; i <= last; i++ {
+		last := n.First[piece] + n.Sizes[piece]
+		for i := n.First[piece]; i <= last; i++ {
 			var floats int
 			for _, s := range []program.Space{program.Residual, program.Lasting, program.Between} {
 				floats += len(slots[s]) * st.SavedIn[s][i]
 			}
-			if err := take(n.layerName(i), Residuals, int64(floats)*floatBytes); err != nil {
+			if err := take(n.LayerName(i), Residuals, int64(floats)*FloatBytes); err != nil {
 				return err
 			}
 		}
 	}
 	// The rest of the peak is the workspace and the padding between tensors.
-	where := n.layerName(p.widest.Widest())
-	if p.widestFor != training && n.trains() {
+	where := n.LayerName(p.widest.Widest())
+	if p.widestFor != Training && n.Trains() {
 		where += " in " + p.widestFor.String()
 	}
-	return &OutOfMemoryError{n.deviceOf(p.At), where, Workspace, p.Peak - (capacity - free), free, capacity}
+	return &OutOfMemoryError{n.DeviceOf(p.At), where, Workspace, p.Peak - (capacity - free), free, capacity}
 }
 
 // checkParts reports the first part of a stage that does not fit a device.
-func checkParts(n *network, p *Plan, capacity int64) error {
+func checkParts(n *Network, p *Plan, capacity int64) error {
 	for _, part := range p.Parts {
 		if capacity > 0 && part.Peak > capacity {
-			return &OutOfMemoryError{n.deviceOf(p.At), n.layerName(part.widest.Widest()), Workspace, part.Bytes[Workspace], capacity - (part.Peak - part.Bytes[Workspace]), capacity}
+			return &OutOfMemoryError{n.DeviceOf(p.At), n.LayerName(part.widest.Widest()), Workspace, part.Bytes[Workspace], capacity - (part.Peak - part.Bytes[Workspace]), capacity}
 		}
 	}
 	return nil

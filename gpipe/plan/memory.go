@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"slices"
@@ -25,24 +25,25 @@ func (c Category) String() string {
 	return [...]string{"parameters", "gradients", "optimiser state", "boundary stash", "residuals", "workspace"}[c]
 }
 
-// categoryOf says where programs' spaces lie in a device's memory.
-var categoryOf = [program.Spaces]Category{
+// CategoryOf says where programs' spaces lie in a device's memory.
+var CategoryOf = [program.Spaces]Category{
 	program.Params: Parameters, program.Grads: Gradients,
 	program.In: Boundary, program.Out: Boundary, program.DOut: Boundary, program.DIn: Boundary,
 	program.Residual: Residuals, program.Lasting: Residuals, program.Between: Residuals, program.Statistics: Residuals,
 	program.Workspace: Workspace,
 }
 
-const floatBytes = 4
+// FloatBytes is the size of a float32.
+const FloatBytes = 4
 
 // tallyBytes is a channel's part of a tally: count, mean and sum of squared
 // deviations in float64.
 const tallyBytes = 3 * 8
 
-// region is one category's piece of the arena. A space that exists once per
+// Region is one category's piece of the arena. A space that exists once per
 // micro-batch in flight has several slots.
-type region struct {
-	base, span int // in floats
+type Region struct {
+	Base, Span int // in floats
 }
 
 // Plan is the memory of one device, fixed before anything runs.
@@ -56,22 +57,22 @@ type Plan struct {
 	// this plan (Pipeline.Spatial).
 	Parts []*Plan
 
-	regions [Categories]region
-	chunks  []spaces // of each of the device's pieces of the network
-	state   [][]int  // per optimiser slot and parameter: offset in its region
-	discard int      // where a recomputation's output goes, in the workspace
+	Regions [Categories]Region
+	Chunks  []Spaces // of each of the device's pieces of the network
+	State   [][]int  // per optimiser slot and parameter: offset in its region
+	Discard int      // where a recomputation's output goes, in the workspace
 
-	elsewhere int // elements of weights that other replicas update
-	normed    int // elements of weights whose norms the optimiser reads and this replica sums
+	Elsewhere int // elements of weights that other replicas update
+	Normed    int // elements of weights whose norms the optimiser reads and this replica sums
 
 	widest    *program.Program // the one that needs the largest workspace
-	widestFor purpose
+	widestFor Purpose
 }
 
 // ClearBytes is how many bytes clearing the gradients moves.
 func (p *Plan) ClearBytes() (bytes float64) {
-	for _, chunk := range p.chunks {
-		bytes += float64(chunk[program.Grads][0].span) * floatBytes
+	for _, chunk := range p.Chunks {
+		bytes += float64(chunk[program.Grads][0].Span) * FloatBytes
 	}
 	return bytes
 }
@@ -82,15 +83,15 @@ func (p *Plan) ClearBytes() (bytes float64) {
 // before, for their norms: with one group all of them, else what the replica owns.
 func (p *Plan) UpdateBytes() float64 {
 	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes() +
-		(2*float64(p.normed)-3*float64(p.elsewhere))*floatBytes
+		(2*float64(p.Normed)-3*float64(p.Elsewhere))*FloatBytes
 }
 
-// spaces are the slots of programs' spaces. All chunks of a device share the workspace,
+// Spaces are the slots of programs' spaces. All chunks of a device share the workspace,
 // which is the first one's, as are the sums of groups.
-type spaces [program.Spaces][]slotPlace
+type Spaces [program.Spaces][]SlotPlace
 
-// slotPlace is one slot of a space: its place in its category's region, in floats.
-type slotPlace struct{ off, span int }
+// SlotPlace is one slot of a space: its place in its category's region, in floats.
+type SlotPlace struct{ Off, Span int }
 
 // planInput is what a device's plan depends on.
 type planInput struct {
@@ -102,7 +103,7 @@ type planInput struct {
 	state    int   // tensors of the optimiser's state for each
 
 	widest    *program.Program // the one that needs the largest workspace
-	widestFor purpose
+	widestFor Purpose
 }
 
 // chunkInput is what one of a device's pieces of the network needs.
@@ -124,35 +125,35 @@ func (in *chunkInput) hold(s program.Space, slot, floats int) {
 // holdAlong makes the slots of a space as large as a list's micro-batches need them, each of
 // which holds one from its task that takes to its task that frees.
 func (in *chunkInput) holdAlong(list []schedule.Task, s program.Space, count int, takes, frees func(schedule.Task) bool, of func(micro int) *program.Stage) {
-	held := newHolders(count)
+	held := NewHolders(count)
 	for _, t := range list {
 		if takes(t) {
-			in.hold(s, held.take(t.Micro), of(t.Micro).Span[s])
+			in.hold(s, held.Take(t.Micro), of(t.Micro).Span[s])
 		}
 		if frees(t) {
-			held.free(t.Micro)
+			held.Free(t.Micro)
 		}
 	}
 }
 
 func newPlan(in planInput) *Plan {
-	p := &Plan{widest: in.widest, widestFor: in.widestFor, chunks: make([]spaces, len(in.chunks))}
+	p := &Plan{widest: in.widest, widestFor: in.widestFor, Chunks: make([]Spaces, len(in.chunks))}
 	workspace := &in.chunks[0].slots[program.Workspace][0]
 	if in.discard > 0 {
 		// After everything that Keep has in the workspace.
-		p.discard = program.AlignUp(in.keep)
-		*workspace = max(*workspace, p.discard+in.discard)
+		p.Discard = program.AlignUp(in.keep)
+		*workspace = max(*workspace, p.Discard+in.discard)
 	}
 	*workspace = max(*workspace, in.exchange)
 
 	var sizes [Categories][]int
-	var of [Categories][]*[]slotPlace
+	var of [Categories][]*[]SlotPlace
 	for chunk := range in.chunks {
 		for s, slots := range in.chunks[chunk].slots {
-			c := categoryOf[s]
+			c := CategoryOf[s]
 			for _, span := range slots {
 				sizes[c] = append(sizes[c], span)
-				of[c] = append(of[c], &p.chunks[chunk][s])
+				of[c] = append(of[c], &p.Chunks[chunk][s])
 			}
 		}
 	}
@@ -163,38 +164,39 @@ func newPlan(in planInput) *Plan {
 	for c := range Categories {
 		offsets, span := program.Layout(sizes[c])
 		spans[c] = span
-		p.Bytes[c] = int64(span) * floatBytes
+		p.Bytes[c] = int64(span) * FloatBytes
 		for i, slots := range of[c] {
-			*slots = append(*slots, slotPlace{offsets[i], sizes[c][i]})
+			*slots = append(*slots, SlotPlace{offsets[i], sizes[c][i]})
 		}
 		if c == OptimizerState {
 			for n := len(in.params); len(offsets) > 0; offsets = offsets[n:] {
-				p.state = append(p.state, offsets[:n])
+				p.State = append(p.State, offsets[:n])
 			}
 		}
 	}
 	bases, total := program.Layout(spans)
 	for c := range Categories {
-		p.regions[c] = region{bases[c], spans[c]}
+		p.Regions[c] = Region{bases[c], spans[c]}
 	}
-	p.Peak = int64(total) * floatBytes
+	p.Peak = int64(total) * FloatBytes
 	return p
 }
 
-// holders is the micro-batch that each slot of a space holds, or -1.
-type holders []int
+// Holders is the micro-batch that each slot of a space holds, or -1.
+type Holders []int
 
-func newHolders(slots int) holders {
-	h := make(holders, slots)
+// NewHolders returns slots that hold nothing.
+func NewHolders(slots int) Holders {
+	h := make(Holders, slots)
 	for i := range h {
 		h[i] = -1
 	}
 	return h
 }
 
-// take gives micro-batch m the first slot that is free.
-func (h holders) take(m int) (slot int) {
-	slot = h.of(-1)
+// Take gives micro-batch m the first slot that is free.
+func (h Holders) Take(m int) (slot int) {
+	slot = h.Of(-1)
 	if slot < 0 {
 		panic("gpipe: more micro-batches in flight than planned")
 	}
@@ -202,8 +204,8 @@ func (h holders) take(m int) (slot int) {
 	return slot
 }
 
-// of is the slot that holds micro-batch m.
-func (h holders) of(m int) (slot int) { return slices.Index(h, m) }
+// Of is the slot that holds micro-batch m.
+func (h Holders) Of(m int) (slot int) { return slices.Index(h, m) }
 
-// free gives the slot of micro-batch m back.
-func (h holders) free(m int) { h[h.of(m)] = -1 }
+// Free gives the slot of micro-batch m back.
+func (h Holders) Free(m int) { h[h.Of(m)] = -1 }

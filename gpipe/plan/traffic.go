@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"cmp"
@@ -49,8 +49,8 @@ func (l Load) String() string {
 	return fmt.Sprintf("Load(%d)", uint8(l))
 }
 
-// sortTraffic puts traffic into an order: by receiver, kind and sender.
-func sortTraffic(all []Traffic) {
+// SortTraffic puts traffic into an order: by receiver, kind and sender.
+func SortTraffic(all []Traffic) {
 	slices.SortFunc(all, func(a, b Traffic) int {
 		return cmp.Or(a.To.Compare(b.To), cmp.Compare(a.What, b.What), a.From.Compare(b.From))
 	})
@@ -58,7 +58,7 @@ func sortTraffic(all []Traffic) {
 
 // trafficPlan gathers what the places of a training step send each other.
 type trafficPlan struct {
-	*network
+	*Network
 	all []Traffic
 }
 
@@ -68,20 +68,20 @@ func (n *trafficPlan) add(from, to place.Place, what Load, messages int, bytes i
 	}
 }
 
-// planTraffic is what the places of a training step send each other, from shapes alone.
-func (n *network) planTraffic(portions []portion) []Traffic {
-	t := &trafficPlan{network: n}
-	rows := n.rowsOf(portions)
+// PlanTraffic is what the places of a training step send each other, from shapes alone.
+func (n *Network) PlanTraffic(portions []Portion) []Traffic {
+	t := &trafficPlan{Network: n}
+	rows := n.RowsOf(portions)
 	for replica, p := range portions {
-		for k := range n.pieces.Len() - 1 {
+		for k := range n.Pieces.Len() - 1 {
 			var forwards, backwards int64
-			for _, programs := range p.programs {
-				forwards += programs.boundaryBytes(k)
+			for _, programs := range p.Programs {
+				forwards += programs.BoundaryBytes(k)
 				backwards += tensorBytes(programs[k].DOut)
 			}
-			before, after := n.pieces.At(replica, k), n.pieces.At(replica, k+1)
-			t.add(before, after, BoundaryActivations, len(p.programs), forwards)
-			t.add(after, before, BoundaryGradients, len(p.programs), backwards)
+			before, after := n.Pieces.At(replica, k), n.Pieces.At(replica, k+1)
+			t.add(before, after, BoundaryActivations, len(p.Programs), forwards)
+			t.add(after, before, BoundaryGradients, len(p.Programs), backwards)
 		}
 		tied := map[[2]int]Traffic{}
 		exchange := func(all []clock.Exchange, times int) {
@@ -92,8 +92,8 @@ func (n *network) planTraffic(portions []portion) []Traffic {
 				tied[pair] = sum
 			}
 		}
-		exchange(n.exchanges(), len(p.ends))
-		exchange(n.rowExchanges(rows, replica), 1)
+		exchange(n.Exchanges(), len(p.Ends))
+		exchange(n.RowExchanges(rows, replica), 1)
 		for pair, sum := range tied {
 			from, to := place.Place{Replica: replica, Stage: pair[0]}, place.Place{Replica: replica, Stage: pair[1]}
 			t.add(from, to, TiedGradients, int(sum.Messages), sum.Bytes)
@@ -101,42 +101,42 @@ func (n *network) planTraffic(portions []portion) []Traffic {
 		for k := range n.Partitions {
 			at := place.Place{Replica: replica, Stage: k}
 			t.rows(rows, at)
-			for _, piece := range n.pieces.On(k) {
-				t.meetings(&p, n.pieces.At(replica, piece))
-				t.parts(&p, n.pieces.At(replica, piece))
+			for _, piece := range n.Pieces.On(k) {
+				t.meetings(&p, n.Pieces.At(replica, piece))
+				t.parts(&p, n.Pieces.At(replica, piece))
 			}
 			t.reduction(at)
 		}
 	}
-	sortTraffic(t.all)
+	SortTraffic(t.all)
 	return t.all
 }
 
 // meetings adds what a stage sends and gets at the meetings of batch norms.
-func (n *trafficPlan) meetings(p *portion, at place.Place) {
-	first, _ := n.scopeOf(at.Replica)
+func (n *trafficPlan) meetings(p *Portion, at place.Place) {
+	first, _ := n.ScopeOf(at.Replica)
 	if at.Replica == first {
 		return
 	}
 	messages, bytes := 0, int64(0)
-	for _, programs := range p.programs {
-		for _, of := range []*program.Program{programs[n.pieces.Piece(at)].Forward, programs[n.pieces.Piece(at)].Backward} {
+	for _, programs := range p.Programs {
+		for _, of := range []*program.Program{programs[n.Pieces.Piece(at)].Forward, programs[n.Pieces.Piece(at)].Backward} {
 			_, values := of.Meetings()
 			for _, value := range values {
 				messages, bytes = messages+1, bytes+value
 			}
 		}
 	}
-	adder := n.pieces.At(first, n.pieces.Piece(at))
+	adder := n.Pieces.At(first, n.Pieces.Piece(at))
 	n.add(at, adder, SharedStatistics, messages, bytes)
 	n.add(adder, at, SharedStatistics, messages, bytes)
 }
 
 // parts adds what the parts of a stage's images copy from each other.
-func (n *trafficPlan) parts(p *portion, at place.Place) {
+func (n *trafficPlan) parts(p *Portion, at place.Place) {
 	messages, bytes := 0, int64(0)
-	for _, t := range ofChunk(p.lists[at.Stage], at.Chunk) {
-		m, b := programOf(p.programs[t.Micro][n.pieces.Piece(at)], t).Exchanged()
+	for _, t := range ofChunk(p.Lists[at.Stage], at.Chunk) {
+		m, b := ProgramOf(p.Programs[t.Micro][n.Pieces.Piece(at)], t).Exchanged()
 		messages, bytes = messages+m, bytes+b
 	}
 	n.add(at, at, PartRows, messages, bytes)
@@ -147,11 +147,11 @@ func (n *trafficPlan) reduction(at place.Place) {
 	if n.Replicas == 1 {
 		return
 	}
-	layout := n.reducedLayout(at.Stage)
+	layout := n.ReducedLayout(at.Stage)
 	owned := func(replica int) (messages int, bytes int64) {
 		from, to := layout.Owned(n.Replicas, replica)
 		for chunk := from; chunk < to; chunk++ {
-			bytes += int64(layout.Floats(chunk)) * floatBytes
+			bytes += int64(layout.Floats(chunk)) * FloatBytes
 		}
 		return layout.Messages(n.Replicas, replica), bytes
 	}
@@ -169,16 +169,16 @@ func (n *trafficPlan) reduction(at place.Place) {
 	}
 }
 
-// rows adds what a device hands the same one of other replicas.
-func (n *trafficPlan) rows(rows []tableRows, at place.Place) {
+// Rows adds what a device hands the same one of other replicas.
+func (n *trafficPlan) rows(rows []TableRows, at place.Place) {
 	messages, bytes := 0, int64(0)
 	for i := range rows {
-		if t := &rows[i]; t.on(at.Stage) {
-			own := t.replicas[at.Replica]
-			for range t.messages(own) {
+		if t := &rows[i]; t.On(at.Stage) {
+			own := t.Replicas[at.Replica]
+			for range t.Messages(own) {
 				messages++
 			}
-			bytes += t.bytes(own.from, own.to)
+			bytes += t.Bytes(own.From, own.To)
 		}
 	}
 	for replica := range n.Replicas {

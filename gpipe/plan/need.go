@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"slices"
@@ -9,31 +9,31 @@ import (
 	"gpipebench/nn/program"
 )
 
-// replicas are consecutive ones whose micro-batches have the same sizes: they take the
+// Replicas are consecutive ones whose micro-batches have the same sizes: they take the
 // same time and the same memory, but for what they own of sums over replicas.
-type replicas struct {
-	from, to int                      // without to
-	portions [predicting + 1]*portion // of the largest mini-batch of every purpose; nil: there is none
+type Replicas struct {
+	from, To int                      // without to
+	Portions [Predicting + 1]*Portion // of the largest mini-batch of every purpose; nil: there is none
 }
 
-// alike divides the replicas into those that are alike.
-func (n *network) alike() (all []replicas) {
-	var portions [predicting + 1][]portion
+// Alike divides the replicas into those that are alike.
+func (n *Network) Alike() (all []Replicas) {
+	var portions [Predicting + 1][]Portion
 	for what := range portions {
-		if in := n.largestInput(purpose(what)); in.Examples > 0 {
-			portions[what] = n.largestPortions(purpose(what))
+		if in := n.largestInput(Purpose(what)); in.Examples > 0 {
+			portions[what] = n.LargestPortions(Purpose(what))
 		}
 	}
 	for r := range n.Replicas {
-		next, like := replicas{from: r, to: r + 1}, r > 0
+		next, like := Replicas{from: r, To: r + 1}, r > 0
 		for what := range portions {
 			if portions[what] != nil {
-				next.portions[what] = &portions[what][r]
-				like = like && slices.Equal(portions[what][r].sizes, portions[what][r-1].sizes)
+				next.Portions[what] = &portions[what][r]
+				like = like && slices.Equal(portions[what][r].Sizes, portions[what][r-1].Sizes)
 			}
 		}
 		if like {
-			all[len(all)-1].to++
+			all[len(all)-1].To++
 		} else {
 			all = append(all, next)
 		}
@@ -44,12 +44,12 @@ func (n *network) alike() (all []replicas) {
 // fullest is the one of replicas that are alike that stands for them on stage k: if updates
 // are divided, the one that updates most, and of these the one with the largest buffers
 // for the sums over replicas.
-func fullest(n *network, of replicas, k int) int {
+func fullest(n *Network, of Replicas, k int) int {
 	fullest, most := of.from, [2]int{-1, -1}
-	for r := of.from; r < of.to; r++ {
+	for r := of.from; r < of.To; r++ {
 		at := place.Place{Replica: r, Stage: k}
 		needs := [2]int{0, reduceFloats(n, at)}
-		for _, part := range n.updated(at) {
+		for _, part := range n.Updated(at) {
 			needs[0] += part.Len()
 		}
 		if slices.Compare(needs[:], most[:]) > 0 {
@@ -59,14 +59,14 @@ func fullest(n *network, of replicas, k int) int {
 	return fullest
 }
 
-// memoryPlans makes the plans of all devices, in the order of place.Of.
-func (n *network) memoryPlans() (all []*Plan) {
-	for _, of := range n.alike() {
-		for r := of.from; r < of.to; r++ {
+// MemoryPlans makes the plans of all devices, in the order of place.Of.
+func (n *Network) MemoryPlans() (all []*Plan) {
+	for _, of := range n.Alike() {
+		for r := of.from; r < of.To; r++ {
 			for k := range n.Partitions {
 				at := place.Place{Replica: r, Stage: k}
 				if r == of.from || n.ShardUpdate || reduceFloats(n, at) != reduceFloats(n, place.Place{Replica: r - 1, Stage: k}) {
-					all = append(all, n.plan(at, of.portions))
+					all = append(all, n.plan(at, of.Portions))
 					continue
 				}
 				plan := *all[len(all)-n.Partitions]
@@ -78,12 +78,12 @@ func (n *network) memoryPlans() (all []*Plan) {
 	return all
 }
 
-// fullestPlans are the plans of one replica for all that are alike. Of a divided update, a
+// FullestPlans are the plans of one replica for all that are alike. Of a divided update, a
 // stage has the plan of the replica that updates most of it.
-func (n *network) fullestPlans(alike []replicas) (all []*Plan) {
+func (n *Network) FullestPlans(alike []Replicas) (all []*Plan) {
 	for _, of := range alike {
 		for k := range n.Partitions {
-			all = append(all, n.plan(place.Place{Replica: fullest(n, of, k), Stage: k}, of.portions))
+			all = append(all, n.plan(place.Place{Replica: fullest(n, of, k), Stage: k}, of.Portions))
 		}
 	}
 	return all
@@ -91,17 +91,17 @@ func (n *network) fullestPlans(alike []replicas) (all []*Plan) {
 
 // needs gathers what a device's plan depends on.
 type needs struct {
-	net    *network
+	net    *Network
 	at     place.Place
-	shares [predicting + 1]*portion // a replica's, of the largest mini-batch of every purpose; nil: there is none
+	shares [Predicting + 1]*Portion // a replica's, of the largest mini-batch of every purpose; nil: there is none
 	// ahead is how many inputs each piece must have room for where nothing is trained, with
 	// several chunks on a device; else nil: a pair is enough.
 	ahead []int
 	planInput
 }
 
-func newNeeds(n *network, at place.Place, shares [predicting + 1]*portion) *needs {
-	in := &needs{net: n, at: at, shares: shares, planInput: planInput{chunks: make([]chunkInput, len(n.pieces.On(at.Stage)))}}
+func newNeeds(n *Network, at place.Place, shares [Predicting + 1]*Portion) *needs {
+	in := &needs{net: n, at: at, shares: shares, planInput: planInput{chunks: make([]chunkInput, len(n.Pieces.On(at.Stage)))}}
 	in.workspace(0)
 	return in
 }
@@ -110,33 +110,33 @@ func newNeeds(n *network, at place.Place, shares [predicting + 1]*portion) *need
 // mini-batches of every purpose, nil if there are none. Purposes do not run at the same
 // time, so each piece of memory is as large as the purpose that needs most of it
 // requires.
-func (n *network) plan(at place.Place, shares [predicting + 1]*portion) *Plan {
+func (n *Network) plan(at place.Place, shares [Predicting + 1]*Portion) *Plan {
 	k := at.Stage
 	in := newNeeds(n, at, shares)
-	for c, piece := range n.pieces.On(k) {
-		st := n.largest(piece)
+	for c, piece := range n.Pieces.On(k) {
+		st := n.Largest(piece)
 		in.chunks[c].hold(program.Params, 0, st.Span[program.Params])
 		in.chunks[c].hold(program.Grads, 0, st.Span[program.Grads])
 	}
 	in.findAhead()
-	if s := shares[training]; s != nil && len(s.programs) > 0 {
+	if s := shares[Training]; s != nil && len(s.Programs) > 0 {
 		in.train(s)
 	}
-	for _, what := range []purpose{evaluating, predicting} {
+	for _, what := range []Purpose{Evaluating, Predicting} {
 		if shares[what] != nil {
-			for c, piece := range n.pieces.On(k) {
+			for c, piece := range n.Pieces.On(k) {
 				in.forward(piece, what, &in.chunks[c])
 			}
 		}
 	}
 	in.state = n.stateSlots()
 	elsewhere := 0
-	for i, part := range n.updated(at) {
+	for i, part := range n.Updated(at) {
 		in.params = append(in.params, part.Len())
 		elsewhere += n.trained[k][i] - part.Len()
 	}
 	p := newPlan(in.planInput)
-	p.At, p.elsewhere, p.normed = at, elsewhere, normed(n, at)
+	p.At, p.Elsewhere, p.Normed = at, elsewhere, normed(n, at)
 	for part := range n.Spatial - 1 {
 		p.Parts = append(p.Parts, planPart(n, at, part, shares))
 	}
@@ -149,10 +149,10 @@ func (in *needs) findAhead() {
 	if n.placed.IsStraight() {
 		return
 	}
-	in.ahead = make([]int, n.pieces.Len())
-	for _, what := range []purpose{evaluating, predicting} {
+	in.ahead = make([]int, n.Pieces.Len())
+	for _, what := range []Purpose{Evaluating, Predicting} {
 		if s := in.shares[what]; s != nil {
-			for k, ahead := range schedule.InputsAhead(s.lists, n.placed, len(s.sizes)) {
+			for k, ahead := range schedule.InputsAhead(s.Lists, n.placed, len(s.Sizes)) {
 				in.ahead[k] = max(in.ahead[k], ahead)
 			}
 		}
@@ -160,23 +160,23 @@ func (in *needs) findAhead() {
 }
 
 // train adds what the device needs to train.
-func (in *needs) train(s *portion) {
-	n, k, train, list := in.net, in.at.Stage, s.programs, s.lists[in.at.Stage]
+func (in *needs) train(s *Portion) {
+	n, k, train, list := in.net, in.at.Stage, s.Programs, s.Lists[in.at.Stage]
 	workspace := 0
 	for _, t := range list {
-		piece := n.pieces.On(k)[t.Chunk]
+		piece := n.Pieces.On(k)[t.Chunk]
 		st := train[t.Micro][piece]
-		prog := programOf(st, t)
+		prog := ProgramOf(st, t)
 		workspace = max(workspace, prog.Span)
-		if t.Kind == schedule.Recompute && piece < n.pieces.Len()-1 {
+		if t.Kind == schedule.Recompute && piece < n.Pieces.Len()-1 {
 			in.keep = max(in.keep, prog.Span)
 			in.discard = max(in.discard, st.Span[program.Out])
 		}
 	}
 	in.workspace(workspace)
-	in.exchange = max(exchangeFloats(n, k), n.rowFloats(k), reduceFloats(n, in.at))
-	gradients := clock.GradientSlots(s.lists, n.placed, len(train))
-	for c, piece := range n.pieces.On(k) {
+	in.exchange = max(exchangeFloats(n, k), n.RowFloats(k), reduceFloats(n, in.at))
+	gradients := clock.GradientSlots(s.Lists, n.placed, len(train))
+	for c, piece := range n.Pieces.On(k) {
 		if of := train[0][piece].Backward; in.widest == nil || of.Span > in.widest.Span {
 			in.widest = of
 		}
@@ -187,12 +187,12 @@ func (in *needs) train(s *portion) {
 
 // trainChunk adds what the device needs for one of its pieces of the network, whose tasks are
 // given.
-func (in *needs) trainChunk(k int, s *portion, list []schedule.Task, of *chunkInput, gradients int) {
-	n, train := in.net, s.programs
+func (in *needs) trainChunk(k int, s *Portion, list []schedule.Task, of *chunkInput, gradients int) {
+	n, train := in.net, s.Programs
 	// A receiver holds an input from its arrival to its B. Its sender has as
 	// many in flight as its own list says, and never runs further ahead.
-	before := n.pieces.At(0, max(k-1, 0))
-	inputs, _ := schedule.InFlight(ofChunk(s.lists[before.Stage], before.Chunk))
+	before := n.Pieces.At(0, max(k-1, 0))
+	inputs, _ := schedule.InFlight(ofChunk(s.Lists[before.Stage], before.Chunk))
 	if in.ahead != nil {
 		inputs = max(inputs, in.ahead[k])
 	}
@@ -219,7 +219,7 @@ func (in *needs) trainChunk(k int, s *portion, list []schedule.Task, of *chunkIn
 		holders(program.Between, between, is(schedule.BackwardInput), is(schedule.BackwardWeights))
 	}
 	pair := min(2, len(train))
-	if k < n.pieces.Len()-1 {
+	if k < n.Pieces.Len()-1 {
 		slots(program.Out, pair)
 		slots(program.DOut, gradients)
 	} else {
@@ -234,9 +234,9 @@ func (in *needs) trainChunk(k int, s *portion, list []schedule.Task, of *chunkIn
 // training's slots are used, made larger where necessary; without, there is a pair at
 // each edge, so that a tensor can cross it while the next one is made, or as many as are
 // ahead.
-func (in *needs) forward(k int, what purpose, of *chunkInput) {
-	all := in.shares[what].programs
-	last := k == in.net.pieces.Len()-1
+func (in *needs) forward(k int, what Purpose, of *chunkInput) {
+	all := in.shares[what].Programs
+	last := k == in.net.Pieces.Len()-1
 	slots := func(s program.Space, count int) {
 		if trained := len(of.slots[s]); trained > 0 {
 			count = trained
@@ -253,13 +253,13 @@ func (in *needs) forward(k int, what purpose, of *chunkInput) {
 	switch {
 	case !last:
 		slots(program.Out, 2)
-	case what == evaluating:
+	case what == Evaluating:
 		slots(program.Out, 1)
 	}
 	for _, c := range all {
 		need := c[k].Forward.Span
-		if last && what == predicting {
-			need = predictionOffset(c[k]) + c[k].Span[program.Out]
+		if last && what == Predicting {
+			need = PredictionOffset(c[k]) + c[k].Span[program.Out]
 		}
 		if need > in.chunks[0].slots[program.Workspace][0] {
 			in.workspace(need)
@@ -268,51 +268,51 @@ func (in *needs) forward(k int, what purpose, of *chunkInput) {
 	}
 }
 
-// sums adds what the device needs to add up a replica's groups: besides the running
+// Sums adds what the device needs to add up a replica's groups: besides the running
 // group's accumulators and tallies, which are the programs', the sums of groups before
 // it, each group's tallies, and the rows of gathered gradients.
 func (in *needs) sums() {
 	n, k := in.net, in.at.Stage
-	_, span := program.Layout(n.reduced[k])
+	_, span := program.Layout(n.Reduced[k])
 	grads := &in.chunks[0].slots[program.Grads]
-	for range n.sums() {
+	for range n.Sums() {
 		*grads = append(*grads, span)
 	}
-	for range n.tallies() {
+	for range n.Tallies() {
 		*grads = append(*grads, tallyFloats(n, k))
 	}
-	for i := range n.tables {
-		if t := &n.tables[i]; t.on(k) {
-			*grads = append(*grads, t.rows*t.dim, t.rows)
+	for i := range n.Tables {
+		if t := &n.Tables[i]; t.On(k) {
+			*grads = append(*grads, t.Rows*t.Dim, t.Rows)
 		}
 	}
 }
 
 // planPart makes the memory plan of a part of a stage after the first: its weights, its rows
 // of residuals, and a workspace. Part counts from 0.
-func planPart(n *network, at place.Place, part int, shares [predicting + 1]*portion) *Plan {
-	pieces := n.pieces.On(at.Stage)
+func planPart(n *Network, at place.Place, part int, shares [Predicting + 1]*Portion) *Plan {
+	pieces := n.Pieces.On(at.Stage)
 	in := newNeeds(n, at, shares)
-	uses := func(p *program.Program, what purpose) {
+	uses := func(p *program.Program, what Purpose) {
 		if p.Span >= in.chunks[0].slots[program.Workspace][0] {
 			in.widest, in.widestFor = p, what
 		}
 		in.workspace(max(p.Span, in.chunks[0].slots[program.Workspace][0]))
 	}
 	for c, piece := range pieces {
-		in.chunks[c].hold(program.Params, 0, n.largest(piece).Parts[part].Span[program.Params])
+		in.chunks[c].hold(program.Params, 0, n.Largest(piece).Parts[part].Span[program.Params])
 		for what, s := range shares {
 			switch {
 			case s == nil:
-			case purpose(what) != training:
-				for _, programs := range s.programs {
-					uses(programs[piece].Parts[part].Forward, purpose(what))
+			case Purpose(what) != Training:
+				for _, programs := range s.Programs {
+					uses(programs[piece].Parts[part].Forward, Purpose(what))
 				}
-			case len(s.programs) > 0:
-				list := ofChunk(s.lists[at.Stage], c)
-				of := func(m int) *program.Stage { return s.programs[m][piece].Parts[part] }
+			case len(s.Programs) > 0:
+				list := ofChunk(s.Lists[at.Stage], c)
+				of := func(m int) *program.Stage { return s.Programs[m][piece].Parts[part] }
 				for _, t := range list {
-					uses(programOf(of(t.Micro), t), training)
+					uses(ProgramOf(of(t.Micro), t), Training)
 				}
 				_, residuals := schedule.InFlight(list)
 				in.chunks[c].holdAlong(list, program.Residual, residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals, of)

@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"gpipebench/nn"
@@ -49,7 +49,7 @@ func (d *Description) Memory() []float64 {
 }
 
 // Describe is gpipe.Pipeline.Describe.
-func (p config) Describe(in Input) (*Description, error) {
+func (p Config) Describe(in Input) (*Description, error) {
 	d, err := p.describe(in, 1)
 	if err != nil {
 		if two, e := p.describe(in, 2); e == nil {
@@ -61,8 +61,8 @@ func (p config) Describe(in Input) (*Description, error) {
 
 // describe traces the network for the given number of examples; its figures are per
 // example.
-func (p config) describe(in Input, examples int) (d *Description, err error) {
-	defer misfit(&err)
+func (p Config) describe(in Input, examples int) (d *Description, err error) {
+	defer Misfit(&err)
 	st := trace.Layers(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
 	if err := countable(p.Layers, program.Storage{}, []*trace.Stage{st}, 1); err != nil {
 		return nil, err
@@ -104,14 +104,14 @@ func (p config) describe(in Input, examples int) (d *Description, err error) {
 	}
 	for layer, floats := range program.CompileStored(st.Function, gradOut, false, 1, program.Of(p.DType)).Saved {
 		if layer < len(d.Layers) {
-			d.Layers[layer].SavedBytes += int64(floats) * floatBytes / int64(examples)
+			d.Layers[layer].SavedBytes += int64(floats) * FloatBytes / int64(examples)
 		}
 	}
 	return d, nil
 }
 
 // Fingerprint is gpipe.Pipeline.Fingerprint.
-func (p config) Fingerprint(in Input) (sha256 string, err error) {
-	defer misfit(&err)
+func (p Config) Fingerprint(in Input) (sha256 string, err error) {
+	defer Misfit(&err)
 	return trace.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }

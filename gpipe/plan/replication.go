@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"fmt"
@@ -71,9 +71,9 @@ func (a AllReduce) Seconds(replicas int, bytes float64) (reduce, gather float64)
 	return reduction.Cost(a.Kind, x, y, bytes, a.Link)
 }
 
-// among is the all-reduce over n consecutive ones of the replicas: of a torus, whole rows
+// Among is the all-reduce over n consecutive ones of the replicas: of a torus, whole rows
 // of it, or else a line.
-func (a AllReduce) among(n int) AllReduce {
+func (a AllReduce) Among(n int) AllReduce {
 	if x := a.Torus[0]; a.Kind == reduction.Torus {
 		a.Torus = [2]int{n, 1}
 		if n%x == 0 {
@@ -149,8 +149,8 @@ func ParseScope(s string) (Scope, error) {
 	return 0, fmt.Errorf("unknown scope %q: want replica, all or a number of replicas from 2 to %d", s, MaxReplicas)
 }
 
-// together is the number of consecutive replicas that take their statistics together.
-func (p config) together() int {
+// Together is the number of consecutive replicas that take their statistics together.
+func (p Config) Together() int {
 	switch p.BatchNormScope {
 	case ReplicaScope:
 		return 1
@@ -160,12 +160,12 @@ func (p config) together() int {
 	return int(p.BatchNormScope)
 }
 
-// scopeOf are the replicas, from from to to-1, that take their statistics together with a
+// ScopeOf are the replicas, from from to to-1, that take their statistics together with a
 // replica.
-func (p config) scopeOf(replica int) (from, to int) {
-	n := p.together()
+func (p Config) ScopeOf(replica int) (from, to int) {
+	n := p.Together()
 	return replica / n * n, replica/n*n + n
 }
 
 // wide reports whether statistics are those of several replicas.
-func (p config) wide() bool { return p.together() > 1 }
+func (p Config) wide() bool { return p.Together() > 1 }

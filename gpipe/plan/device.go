@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"fmt"
@@ -61,7 +61,7 @@ func DeviceOf(a *accelerator.Accelerator) Device {
 	return Device{Kind: Modelled, Accelerator: a, Capacity: a.Memory, Link: a.Hop()}
 }
 
-func (d Device) workers() int { return max(d.Threads, 1) }
+func (d Device) Workers() int { return max(d.Threads, 1) }
 
 func (d Device) validate() error {
 	switch {
