@@ -14,7 +14,6 @@ type StageError struct {
 }
 
 func (e *StageError) Error() string { return fmt.Sprintf("%v, %s: %v", e.At, e.Task, e.Err) }
-
 func (e *StageError) Unwrap() error { return e.Err }
 
 // NonFiniteError names where a NaN or an infinity first appeared.

@@ -84,7 +84,7 @@ func TestOwnListsRefused(t *testing.T) {
 		{"schedule: stage 0: R0 is out of place", [][]schedule.Task{{keep(0), r(0), b(0)}, good}},
 		{"schedule: stage 0: R0 is out of place", [][]schedule.Task{{r(0), b(0)}, good}},
 		{"schedule: stage 0: task Kind(9)0 of unknown kind: want F, R or B", [][]schedule.Task{{{Kind: 9}}, good}},
-		{"timeline: deadlock: ", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
+		{"clock: deadlock: ", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
 	} {
 		p := small.pipeline(t)
 		p.Partitions, p.MicroBatches = 2, 2

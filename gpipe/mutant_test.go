@@ -227,7 +227,7 @@ var raceMutants = []mutant{
 	}
 `, "TestG1$"},
 	{"a sum of tied gradients in the place of one that is still sent", "update.go",
-		"	if e := <-sent; err == nil {\n		err = e\n	}\n	for _, j := range copies", "	for _, j := range copies", "TestG1$"},
+		"	if e := <-sent; err == nil {\n		err = e\n	}\n	return err\n", "	return err\n", "TestG1$"},
 	{"traffic without a lock", "traffic.go",
 		"	t.mu.Lock()\n	defer t.mu.Unlock()\n	i := slices.IndexFunc", "	i := slices.IndexFunc", "TestG1$"},
 	{"predictions of several replicas at once", "tensors.go",

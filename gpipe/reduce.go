@@ -83,7 +83,7 @@ func weightsOf(w *weight) []float32 { return w.w }
 // overReplicas runs f as one event, with the all-reduce of a tensor of each of this
 // stage's weights. Its buffers lie in the workspace.
 func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, f func(a *reduction.AllReduce, tensors [][]float32) error) error {
-	p := peers{r, &r.times.Reduce, Sums}
+	p := peers{r, transport.GroupGradient, &r.times.Reduce, Sums}
 	if kind == timeline.Gather {
 		p.spent, p.handed = &r.times.Gather, UpdatedWeights
 	}
@@ -138,18 +138,18 @@ func gatherParts(t *Trainer, of func(*weight) []float32) error {
 // peers are the same stage of all replicas. Copies and additions are timed.
 type peers struct {
 	*stageRun
+	what   transport.Payload
 	spent  *float64 // seconds
 	handed Load     // what the owner of a chunk sends the others
 }
 
 func (p peers) Ranks() int { return p.trainer.net.Replicas }
-
 func (p peers) Rank() int { return p.at.Replica }
 
 func (p peers) route(from, to, chunk int) transport.Route {
 	return transport.Route{
 		From: place.Place{Replica: from, Stage: p.k}, To: place.Place{Replica: to, Stage: p.k},
-		What: transport.GroupGradient, Index: chunk,
+		What: p.what, Index: chunk,
 	}
 }
 

@@ -44,16 +44,16 @@ func (e SpatialEstimate) Seconds() float64 {
 // InTurns is the time with the bits of the uncut network.
 func (e SpatialEstimate) InTurns() float64 { return e.Seconds() + e.Turns }
 
+// causes are the seconds by cause, Turns the last.
+func (e *SpatialEstimate) causes() []*float64 {
+	return []*float64{&e.Even, &e.Uneven, &e.Small, &e.Alone, &e.Halo, &e.Statistics, &e.Sums, &e.Turns}
+}
+
 // add adds another estimate.
 func (e *SpatialEstimate) add(o SpatialEstimate) {
-	e.Even += o.Even
-	e.Uneven += o.Uneven
-	e.Small += o.Small
-	e.Alone += o.Alone
-	e.Halo += o.Halo
-	e.Statistics += o.Statistics
-	e.Sums += o.Sums
-	e.Turns += o.Turns
+	for i, seconds := range o.causes() {
+		*e.causes()[i] += *seconds
+	}
 }
 
 // ModelSpatial is for experiments: it models one micro-batch of all examples on parts accelerators, at least 1, of

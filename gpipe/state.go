@@ -211,8 +211,8 @@ func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 		}
 		return order, errors.New("the state has an average of the weights, which this training does not keep")
 	}
-	own := t.ownWeights()
-	if order.weights, err = matchNamed("weight", own, s.Weights); err != nil {
+	own := shapesOf(t.ownWeights(), false)
+	if order.weights, err = matchNamed("weight", own, shapesOf(s.Weights, true)); err != nil {
 		return order, err
 	}
 	for slot, values := range s.tensors() {
@@ -220,7 +220,7 @@ func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 		if slot < len(s.Slots) {
 			what = s.Slots[slot].Name
 		}
-		places, err := matchNamed(what, own[:len(t.net.Params)], values)
+		places, err := matchNamed(what, own[:len(t.net.Params)], shapesOf(values, true))
 		if err != nil {
 			return order, err
 		}
@@ -231,7 +231,7 @@ func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 
 // matchNamed returns the index, in got, of every tensor of want; got must have all of
 // them and no others.
-func matchNamed(what string, want, got []NamedWeights) (order []int, err error) {
+func matchNamed(what string, want, got []NamedShape) (order []int, err error) {
 	byPath := map[string]int{}
 	for i, g := range got {
 		if _, twice := byPath[g.Path]; twice {
@@ -244,7 +244,7 @@ func matchNamed(what string, want, got []NamedWeights) (order []int, err error) 
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("no %s %q, which the network has", what, w.Path)
-		case !slices.Equal(got[i].Shape, w.Shape) || len(got[i].Data) != graph.Shape(w.Shape).Elems():
+		case !slices.Equal(got[i].Shape, w.Shape):
 			return nil, fmt.Errorf("%s %q has shape %v: the network wants %v", what, w.Path, got[i].Shape, w.Shape)
 		}
 		delete(byPath, w.Path)
@@ -256,6 +256,19 @@ func matchNamed(what string, want, got []NamedWeights) (order []int, err error) 
 		}
 	}
 	return order, nil
+}
+
+// shapesOf are the shapes of values. If they are to be complete, those whose number is another
+// one have that number as their shape.
+func shapesOf(values []NamedWeights, complete bool) (all []NamedShape) {
+	for _, v := range values {
+		shape := v.Shape
+		if complete && len(v.Data) != graph.Shape(shape).Elems() {
+			shape = []int{len(v.Data)}
+		}
+		all = append(all, NamedShape{v.Path, shape})
+	}
+	return all
 }
 
 // WriteWeights writes the weights and metadata, which may be nil, as [Trainer.Save] does.

@@ -8,7 +8,6 @@ import (
 
 	"gpipebench/gpipe/plan"
 
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -76,12 +75,6 @@ func (r *stageRun) touchRows(t *plan.TableRows, end int) {
 	r.dev.mem.touch(0, program.Grads, slot+1, end)
 }
 
-// ownGroup is the number, within the mini-batch, of a group of the replica.
-func (r *stageRun) ownGroup(group int) int {
-	n := r.trainer.net
-	return r.at.Replica*(n.Groups/n.Replicas) + group
-}
-
 // keepRows copies the rows of a micro-batch's gradient to their place, if they are gathered.
 func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 	uses := r.stage(m).Uses
@@ -94,7 +87,7 @@ func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 			if group > 0 {
 				begin = r.Ends[group-1]
 			}
-			at := t.Groups[r.ownGroup(group)][i].From + r.Portion.Rows(u, begin, m)
+			at := t.OwnGroups(r.trainer.net, r.at.Replica)[group][i].From + r.Portion.Rows(u, begin, m)
 			parts := r.dev.pool.Threads()
 			r.dev.pool.Do(func(part int) {
 				from, to := len(g.IDs)*part/parts, len(g.IDs)*(part+1)/parts
@@ -120,7 +113,7 @@ func (r *stageRun) keepDense() {
 			}
 			dense := accumulators[0]
 			accumulators = accumulators[1:]
-			if at := t.Groups[r.ownGroup(r.group)][i]; !u.Sparse {
+			if at := t.OwnGroups(r.trainer.net, r.at.Replica)[r.group][i]; !u.Sparse {
 				parts := r.dev.pool.Threads()
 				r.dev.pool.Do(func(part int) {
 					from, to := t.Vocab*part/parts, t.Vocab*(part+1)/parts
@@ -149,7 +142,7 @@ func (r *stageRun) gatherRows(ctx context.Context) error {
 	}
 	if r.trainer.net.Replicas > 1 {
 		if err := r.eachTable(func(w *weight, t *plan.TableRows) error {
-			return reduction.AllGather(ctx, rowPeers{r, t}, func(rank int) iter.Seq2[int, [][]float32] {
+			return reduction.AllGather(ctx, rowPeers{peers{stageRun: r, what: transport.GatheredRows}, t}, func(rank int) iter.Seq2[int, [][]float32] {
 				return func(yield func(int, [][]float32) bool) {
 					for m := range t.Messages(t.Replicas[rank]) {
 						if !yield(m.From, w.parts(t, m)) {
@@ -193,72 +186,29 @@ func (r *stageRun) recordTables(kind timeline.ActivityKind, start time.Time) {
 // exchangeRows sends the rows of this device's uses, of all groups of the replica, to the
 // other devices that have the table, and receives theirs.
 func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *plan.TableRows) error {
-	devices := r.trainer.net.DevicesOf(&r.trainer.net.Params[t.Param])
+	groups := t.OwnGroups(r.trainer.net, r.at.Replica)
 	parts := func(use int) (all [][]float32) {
-		for _, group := range t.OwnGroups(r.trainer.net, r.at.Replica) {
+		for _, group := range groups {
 			all = append(all, w.parts(t, group[use])...)
 		}
 		return all
 	}
-	route := func(from, to, use int) transport.Route {
-		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: t.Param<<16 | use}
-	}
-	sent := make(chan error, 1)
-	go func() {
-		sent <- func() error {
-			for i, from := range t.Devices {
-				for _, to := range devices {
-					if from == r.k && to != r.k {
-						if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
-							return err
-						}
-					}
-				}
-			}
+	return r.swapUses(ctx, t.Param, parts, func(use int, receive func(into [][]float32) error) error {
+		if t.Devices[use] == r.k {
 			return nil
-		}()
-	}()
-	err := func() error {
-		for i, from := range t.Devices {
-			if from == r.k {
-				continue
-			}
-			if _, err := r.takeIn(ctx, route(from, r.k, i), TiedGradients, parts(i)); err != nil {
-				return err
-			}
-			for _, group := range t.OwnGroups(r.trainer.net, r.at.Replica) {
-				r.touchRows(t, group[i].To)
-			}
 		}
-		return nil
-	}()
-	if e := <-sent; err == nil {
-		err = e
-	}
-	return err
+		err := receive(parts(use))
+		for _, group := range groups {
+			r.touchRows(t, group[use].To)
+		}
+		return err
+	})
 }
 
-// rowPeers are the same stage of all replicas, which gather the rows of a table. Copies
-// are timed.
+// rowPeers are peers that gather the rows of a table.
 type rowPeers struct {
-	*stageRun
+	peers
 	table *plan.TableRows
-}
-
-func (p rowPeers) Ranks() int { return p.trainer.net.Replicas }
-
-func (p rowPeers) Rank() int { return p.at.Replica }
-
-// route is that of a message of rows.
-func (p rowPeers) route(from, to, row int) transport.Route {
-	return transport.Route{
-		From: place.Place{Replica: from, Stage: p.k}, To: place.Place{Replica: to, Stage: p.k},
-		What: transport.GatheredRows, Index: row,
-	}
-}
-
-func (p rowPeers) Send(ctx context.Context, to, row int, parts [][]float32) error {
-	return p.session.Send(ctx, p.route(p.Rank(), to, row), parts)
 }
 
 func (p rowPeers) Receive(ctx context.Context, from, row int, parts [][]float32) error {

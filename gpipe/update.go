@@ -184,7 +184,6 @@ func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) 
 func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error {
 	n := r.trainer.net
 	p := &n.Params[param]
-	devices := n.DevicesOf(p)
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
 	size := p.Shape.Elems()
 	sum, got := ws[:size], ws[min(program.AlignUp(size), n.SharedFloats(p)):n.SharedFloats(p)]
@@ -197,18 +196,45 @@ func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error 
 			own[i], accumulators = accumulators[0], accumulators[1:]
 		}
 	}
+	err := r.swapUses(ctx, param, func(use int) [][]float32 { return [][]float32{own[use]} }, func(use int, receive func(into [][]float32) error) error {
+		g := own[use]
+		if g == nil {
+			g = got
+			if err := receive([][]float32{got}); err != nil {
+				return err
+			}
+		}
+		if use == 0 {
+			copy(sum, g)
+		} else {
+			kernel.Add(sum, sum, g)
+		}
+		return nil
+	})
+	for _, j := range copies {
+		copy(r.dev.weights[j].grads[0], sum)
+	}
+	return err
+}
+
+// swapUses sends what this device has of a parameter's uses to the other devices that have
+// the parameter, and meanwhile calls each for every use, in layer order, with a function that
+// receives another device's.
+func (r *stageRun) swapUses(ctx context.Context, param int, parts func(use int) [][]float32, each func(use int, receive func(into [][]float32) error) error) error {
+	n := r.trainer.net
+	p := &n.Params[param]
 	route := func(from, to, use int) transport.Route {
 		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: param<<16 | use}
 	}
 	sent := make(chan error, 1)
 	go func() {
 		sent <- func() error {
-			for i, g := range own {
-				for _, to := range devices {
-					if g == nil || to == r.k {
+			for i, u := range p.Uses {
+				for _, to := range n.DevicesOf(p) {
+					if n.Device(u.Stage) != r.k || to == r.k {
 						continue
 					}
-					if err := r.session.Send(ctx, route(r.k, to, i), [][]float32{g}); err != nil {
+					if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
 						return err
 					}
 				}
@@ -216,28 +242,15 @@ func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error 
 			return nil
 		}()
 	}()
-	err := func() error {
-		for i, u := range p.Uses {
-			g := own[i]
-			if g == nil {
-				g = got
-				if _, err := r.takeIn(ctx, route(n.Device(u.Stage), r.k, i), TiedGradients, [][]float32{got}); err != nil {
-					return err
-				}
-			}
-			if i == 0 {
-				copy(sum, g)
-			} else {
-				kernel.Add(sum, sum, g)
-			}
-		}
-		return nil
-	}()
+	var err error
+	for i := 0; err == nil && i < len(p.Uses); i++ {
+		err = each(i, func(into [][]float32) error {
+			_, err := r.takeIn(ctx, route(n.Device(p.Uses[i].Stage), r.k, i), TiedGradients, into)
+			return err
+		})
+	}
 	if e := <-sent; err == nil {
 		err = e
-	}
-	for _, j := range copies {
-		copy(r.dev.weights[j].grads[0], sum)
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"slices"
 
 	"gpipebench/gpipe/plan"
 
@@ -98,18 +97,12 @@ func (t *Trainer) fingerprint() (function string, err error) {
 // new trainer trains on with fresh moments and the learning rate of step 1. An
 // average of the weights starts again from those of the file.
 func (t *Trainer) Load(path string) error {
-	if t.broken != nil {
-		return fmt.Errorf("%s: not loaded: %w", path, t.broken)
-	}
-	if err := t.trainable(); err != nil {
-		return fmt.Errorf("%s: not loaded: %w", path, err)
-	}
-	f, err := safetensors.Open(path)
+	f, err := t.openWeights(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	index, err := match(t, f)
+	index, err := matchNamed("tensor", shapesOf(t.ownWeights(), false), shapesIn(f))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -126,6 +119,18 @@ func (t *Trainer) Load(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return replace(t, f, index)
+}
+
+// openWeights opens a file to be loaded.
+func (t *Trainer) openWeights(path string) (*safetensors.File, error) {
+	err := t.broken
+	if err == nil {
+		err = t.trainable()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: not loaded: %w", path, err)
+	}
+	return safetensors.Open(path)
 }
 
 // replace replaces the weights by tensors of a file that has been verified: index has the
@@ -177,32 +182,6 @@ func copies(t *Trainer, i int) (all [][]float32) {
 		i -= states
 	}
 	return all
-}
-
-// match returns, for every tensor of [Trainer.Weights], its index in the file.
-func match(t *Trainer, f *safetensors.File) ([]int, error) {
-	byName := map[string]int{}
-	for at, e := range f.Tensors {
-		byName[e.Name] = at
-	}
-	var index []int
-	for _, w := range t.ownWeights() {
-		at, ok := byName[w.Path]
-		if !ok {
-			return nil, fmt.Errorf("no tensor %q, which the network has", w.Path)
-		}
-		if got := f.Tensors[at].Shape; !slices.Equal(got, w.Shape) {
-			return nil, fmt.Errorf("tensor %q has shape %v: the network wants %v", w.Path, got, w.Shape)
-		}
-		delete(byName, w.Path)
-		index = append(index, at)
-	}
-	for _, e := range f.Tensors {
-		if _, left := byName[e.Name]; left {
-			return nil, fmt.Errorf("tensor %q, which the network does not have", e.Name)
-		}
-	}
-	return index, nil
 }
 
 // verify reads all tensors in layer order and compares their hash with the

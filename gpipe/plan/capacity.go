@@ -44,30 +44,26 @@ func (n *Network) CheckCapacity(p *Plan) error {
 		per++                                             // the gradient
 		perState += int64(1+n.Tallies()) * tallyBytes / 2 // a moving average's half of a tally
 	}
-	weights := func(l nn.Layer, seen map[*nn.Param]bool) error {
-		var bytes int64
-		for _, q := range l.Params() {
+	for _, piece := range n.Pieces.On(k) {
+		layers := n.stageLayers(piece)
+		bytes := make([]int64, len(layers))
+		eachParam(layers, func(layer int, q *nn.Param) {
+			elems := int64(q.Shape.Elems())
 			switch {
-			case seen[q]:
 			case q.State:
-				bytes += int64(q.Shape.Elems()) * perState
+				bytes[layer] += elems * perState
 			case q.Frozen:
-				bytes += int64(q.Shape.Elems()) * FloatBytes
+				bytes[layer] += elems * FloatBytes
 			default:
 				if gathers(n, q) { // the sums of groups take the place of rows
-					bytes -= int64(q.Shape.Elems()*n.Sums()) * FloatBytes
+					bytes[layer] -= elems * int64(n.Sums()) * FloatBytes
 				}
-				bytes += int64(q.Shape.Elems())*FloatBytes*per + int64(updated[0].Len()*n.stateSlots())*FloatBytes
+				bytes[layer] += elems*FloatBytes*per + int64(updated[0].Len()*n.stateSlots())*FloatBytes
 				updated = updated[1:]
 			}
-			seen[q] = true
-		}
-		return take(l.Name(), Parameters, bytes)
-	}
-	for _, piece := range n.Pieces.On(k) {
-		seen := map[*nn.Param]bool{}
-		for _, l := range n.stageLayers(piece) {
-			if err := weights(l, seen); err != nil {
+		})
+		for i, l := range layers {
+			if err := take(l.Name(), Parameters, bytes[i]); err != nil {
 				return err
 			}
 		}

@@ -151,18 +151,14 @@ func compileTraining(n *Network, traced []*trace.Stage) Compiled {
 func listParams(n *Network, traced []*trace.Stage, stages Compiled) {
 	index := map[*nn.Param]int{}
 	n.Paths = map[*nn.Param]string{}
-	for _, l := range n.Layers {
-		for _, p := range l.Params() {
-			if n.Paths[p] != "" {
-				continue
-			}
-			n.Paths[p] = nn.ScopeOf(l) + "/" + p.Name
-			if !p.Frozen {
-				index[p] = len(n.Params)
-				n.Params = append(n.Params, Parameter{Param: p, Path: n.Paths[p], Rate: n.rate(n.Paths[p])})
-			}
+	eachParam(n.Layers, func(layer int, p *nn.Param) {
+		path := nn.ScopeOf(n.Layers[layer]) + "/" + p.Name
+		n.Paths[p] = path
+		if !p.Frozen {
+			index[p] = len(n.Params)
+			n.Params = append(n.Params, Parameter{Param: p, Path: path, Rate: n.rate(path)})
 		}
-	}
+	})
 	for k, st := range stages {
 		n.Moving = append(n.Moving, traced[k].Moving)
 		uses := st.Uses

@@ -1,3 +1,8 @@
+// Package plan is what is known of a pipeline from shapes alone, before anything runs: its
+// pieces and their programs, the task list of each device, memory to the byte, what replicas
+// add up, and what places send each other. [New] makes it from a [Config]; package gpipe runs
+// it, on devices that compute or on the virtual clock. Nothing here has a goroutine or knows
+// a transport.
 package plan
 
 import (
@@ -112,7 +117,7 @@ func (p Config) OpensFor(in Input) Input {
 	return in
 }
 
-// Bytes is the size of a mini-batch in bytes.
+// bytes is the size of a mini-batch in bytes.
 func (in Input) bytes() (sum float64) {
 	for _, t := range slices.Concat(in.Inputs, in.Targets) {
 		sum += float64(in.Examples) * elements(t.Shape) * FloatBytes
@@ -129,21 +134,15 @@ func BatchOf(types []graph.Type, n int) []graph.Type {
 	return out
 }
 
+// WithDefaults fills in what a zero value stands for.
 func (p Config) WithDefaults() Config {
-	if p.Partitions == 0 {
-		p.Partitions = 1
-	}
-	if p.MicroBatches == 0 {
-		p.MicroBatches = 1
-	}
-	if p.Replicas == 0 {
-		p.Replicas = 1
+	for _, n := range []*int{&p.Partitions, &p.MicroBatches, &p.Replicas, &p.Spatial} {
+		if *n == 0 {
+			*n = 1
+		}
 	}
 	if p.Groups == 0 {
 		p.Groups = p.Replicas
-	}
-	if p.Spatial == 0 {
-		p.Spatial = 1
 	}
 	if len(p.Devices) == 0 {
 		p.Devices = []Device{{}}
@@ -216,7 +215,7 @@ func (n *Numerics) stateSlots() int {
 
 // StateBytes is the size of the tensors of a training's state, in bytes.
 func (p Config) StateBytes() (sum float64) {
-	p.eachParam(func(q *nn.Param) {
+	eachParam(p.Layers, func(_ int, q *nn.Param) {
 		switch {
 		case q.State:
 			sum += elements(q.Shape) * FloatBytes
@@ -238,7 +237,7 @@ func (p Config) LeastBytes(in Input) (sum float64) {
 	if p.ShardUpdate {
 		state /= float64(p.Replicas)
 	}
-	p.eachParam(func(q *nn.Param) {
+	eachParam(p.Layers, func(_ int, q *nn.Param) {
 		if q.Frozen {
 			sum += elements(q.Shape) * FloatBytes * float64(p.Spatial)
 			return
@@ -248,14 +247,15 @@ func (p Config) LeastBytes(in Input) (sum float64) {
 	return sum
 }
 
-// eachParam calls f with each parameter of the layers, once.
-func (p Config) eachParam(f func(*nn.Param)) {
+// eachParam calls f with each parameter of the layers once, and with the first layer that
+// lists it.
+func eachParam(layers []nn.Layer, f func(layer int, q *nn.Param)) {
 	seen := map[*nn.Param]bool{}
-	for _, l := range p.Layers {
+	for i, l := range layers {
 		for _, q := range l.Params() {
 			if !seen[q] {
 				seen[q] = true
-				f(q)
+				f(i, q)
 			}
 		}
 	}

@@ -67,23 +67,20 @@ func (p Config) describe(in Input, examples int) (d *Description, err error) {
 	if err := countable(p.Layers, program.Storage{}, []*trace.Stage{st}, 1); err != nil {
 		return nil, err
 	}
-	forward := st.Function.Graph.Calls
 	d = &Description{Params: nn.CountParams(p.Layers), OutsideContract: st.Function.Graph.OutsideContract()}
-	seen := map[*nn.Param]bool{}
 	for i, l := range p.Layers {
 		info := LayerInfo{Name: l.Name()}
-		for _, q := range l.Params() {
-			if !q.Frozen && !seen[q] {
-				seen[q] = true
-				info.Params += int64(q.Shape.Elems())
-			}
-		}
 		for _, n := range st.Layers[i].Out {
 			info.OutShape = append(info.OutShape, n.Shape[1:])
 		}
 		d.Layers = append(d.Layers, info)
 	}
-	for _, c := range forward {
+	eachParam(p.Layers, func(layer int, q *nn.Param) {
+		if !q.Frozen {
+			d.Layers[layer].Params += int64(q.Shape.Elems())
+		}
+	})
+	for _, c := range st.Function.Graph.Calls {
 		if c.Layer < len(d.Layers) {
 			d.Layers[c.Layer].FLOPs += c.Op.FLOPs(c)
 		}

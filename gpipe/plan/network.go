@@ -70,17 +70,6 @@ type Use struct {
 // Home is the piece whose copy counts: the one with the first use.
 func (p *Parameter) Home() int { return p.Uses[0].Stage }
 
-// stages lists the pieces that use the parameter, in order.
-func (p *Parameter) stages() []int {
-	var ks []int
-	for _, u := range p.Uses {
-		if len(ks) == 0 || ks[len(ks)-1] != u.Stage {
-			ks = append(ks, u.Stage)
-		}
-	}
-	return ks
-}
-
 // Shared reports whether the parameter is used in more than one piece.
 func (p *Parameter) Shared() bool { return p.Uses[0].Stage != p.Uses[len(p.Uses)-1].Stage }
 
@@ -174,10 +163,10 @@ func (n *Network) Device(piece int) int { return n.placed.Device[piece] }
 // DeviceOf is the number of a place's device.
 func (n *Network) DeviceOf(at place.Place) int { return at.Replica*n.Partitions + at.Stage }
 
-// DevicesOf lists the devices that use the parameter, in the order of their first pieces.
+// DevicesOf lists the devices that use the parameter, in the order of their first uses.
 func (n *Network) DevicesOf(p *Parameter) (all []int) {
-	for _, piece := range p.stages() {
-		if d := n.Device(piece); !slices.Contains(all, d) {
+	for _, u := range p.Uses {
+		if d := n.Device(u.Stage); !slices.Contains(all, d) {
 			all = append(all, d)
 		}
 	}
@@ -209,17 +198,8 @@ func (n *Network) DeviceParams(device int) (ps []*nn.Param) {
 }
 
 // StageParams lists the parameters and constants of piece k in layout order.
-func (n *Network) StageParams(k int) []*nn.Param {
-	var ps []*nn.Param
-	seen := map[*nn.Param]bool{}
-	for _, l := range n.stageLayers(k) {
-		for _, p := range l.Params() {
-			if !seen[p] {
-				seen[p] = true
-				ps = append(ps, p)
-			}
-		}
-	}
+func (n *Network) StageParams(k int) (ps []*nn.Param) {
+	eachParam(n.stageLayers(k), func(_ int, p *nn.Param) { ps = append(ps, p) })
 	return ps
 }
 

@@ -232,7 +232,7 @@ func (r Rate) Matches(param string) bool {
 	return true
 }
 
-// Rate is the factor of the learning rate of the parameter with a path.
+// rate is the factor of the learning rate of the parameter with a path.
 func (n *Numerics) rate(param string) float64 {
 	for _, r := range n.Rates {
 		if r.Matches(param) {
