@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench"
-	"gpipebench/experiments/launch"
 	"gpipebench/gpipe/cluster"
+	launch "gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
