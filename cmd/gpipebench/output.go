@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
@@ -45,7 +46,7 @@ func (o *output) json(v any) error { return floatjson.Write(o.out, v) }
 
 // traceFlag adds --trace for a step.
 func traceFlag(fs *pflag.FlagSet, to *string, step string) {
-	fileFlag(fs, to, "trace", "file for "+step+" step's timeline: .json (Chrome trace), .svg or .txt", timeline.Endings...)
+	fileFlag(fs, to, "trace", "file for "+step+" step's timeline: .json (Chrome trace), .svg or .txt", draw.Endings...)
 }
 
 // writeTimeline writes a step's timeline to a file, if there is a name for one.
@@ -53,7 +54,7 @@ func writeTimeline(name string, tl *timeline.Timeline) error {
 	if name == "" {
 		return nil
 	}
-	return files.Write(name, func(w io.Writer) error { return timeline.Write(w, name, tl) })
+	return files.Write(name, func(w io.Writer) error { return draw.Write(w, name, tl) })
 }
 
 // checkOutputs fails early if a file that flags name could not be written at the

@@ -1,12 +1,13 @@
-package timeline_test
+package clock_test
 
 import (
 	"fmt"
 	"os"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 )
 
 // The paper's Figure 2c: four stages, four micro-batches, with the B of a stage
@@ -17,21 +18,21 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	costs := timeline.Costs{Task: func(_ place.Place, t schedule.Task) float64 {
+	costs := clock.Costs{Task: func(_ place.Place, t schedule.Task) float64 {
 		if t.Kind == schedule.Backward {
 			return 2
 		}
 		return 1
 	}}
-	tl, err := timeline.Replay(tasks, costs)
+	tl, err := clock.Replay(tasks, costs)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := timeline.WriteText(os.Stdout, tl, 72); err != nil {
+	if err := draw.WriteText(os.Stdout, tl, 72); err != nil {
 		fmt.Println(err)
 	}
-	parts, err := timeline.Breakdown(tasks, costs)
+	parts, err := clock.Breakdown(tasks, costs)
 	if err != nil {
 		fmt.Println(err)
 		return

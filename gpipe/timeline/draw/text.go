@@ -1,12 +1,15 @@
-package timeline
+package draw
 
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpipebench/gpipe/timeline"
 )
 
 // MinTextWidth is the narrowest drawing that WriteText makes.
@@ -20,9 +23,9 @@ const MinTextWidth = 20
 // all events begin and end on multiples of one time and the width allows it,
 // that time is drawn a whole number of columns wide. Transfers on links are not
 // drawn. A last line gives the step's length and explains the letters.
-func WriteText(w io.Writer, tl *Timeline, width int) error {
+func WriteText(w io.Writer, tl *timeline.Timeline, width int) error {
 	if width < MinTextWidth {
-		return fmt.Errorf("timeline: a drawing %d characters wide: want %d or more", width, MinTextWidth)
+		return fmt.Errorf("draw: a drawing %d characters wide: want %d or more", width, MinTextWidth)
 	}
 	digits := len(strconv.Itoa(max(0, tl.Devices-1)))
 	span := tl.Span()
@@ -32,7 +35,7 @@ func WriteText(w io.Writer, tl *Timeline, width int) error {
 	for k := range rows {
 		rows[k] = []byte(strings.Repeat(".", columns))
 	}
-	var seen [len(kinds)]bool
+	seen := map[timeline.Kind]bool{}
 	for _, e := range tl.Events {
 		if !e.Kind.OnDevice() || !(e.Start < e.End) {
 			continue
@@ -52,35 +55,14 @@ func WriteText(w io.Writer, tl *Timeline, width int) error {
 	return err
 }
 
-// drawn has the letter that a cell shows for each kind, and its name in the legend.
-var drawn = [len(kinds)]struct {
-	letter byte
-	name   string
-}{
-	Forward:   {'F', "forward"},
-	Recompute: {'R', "recompute"},
-	Backward:  {'B', "backward"},
-	Setup:     {'S', "setup"},
-	Barrier:   {':', "barrier"},
-	Update:    {'U', "update"},
-	Reduce:    {'+', "sums over groups"},
-	Gather:    {'W', "weights of replicas"},
-	Meet:      {'=', "statistics of replicas"},
-	Rows:      {'*', "rows of tied tables"},
-	ToHost:    {'>', "to host"},
-	FromHost:  {'<', "from host"},
-
-	BackwardInput:   {'I', "inputs' gradients"},
-	BackwardWeights: {'W', "weights' gradients"}, // with a micro-batch, unlike those of replicas
-}
-
 // cell is the text of an event n columns wide.
-func cell(e Event, n int) string {
-	letter := string(drawn[e.Kind].letter)
-	switch e.Kind {
-	case Barrier, ToHost, FromHost, Meet:
+func cell(e timeline.Event, n int) string {
+	look := lookOf(e.Kind)
+	letter := string(look.cell)
+	switch {
+	case look.letter == "":
 		return strings.Repeat(letter, n)
-	case Setup, Update, Reduce, Gather, Rows:
+	case !e.Kind.Task():
 		return letter + strings.Repeat(" ", max(0, n-1))
 	}
 	text := e.Label()
@@ -90,37 +72,19 @@ func cell(e Event, n int) string {
 	return text + strings.Repeat(" ", max(0, n-len(text)))
 }
 
-func legend(span float64, seen [len(kinds)]bool) string {
+func legend(span float64, seen map[timeline.Kind]bool) string {
 	parts := []string{"step " + seconds(span)}
-	for k, d := range drawn {
-		if seen[k] {
-			parts = append(parts, fmt.Sprintf("%c %s", d.letter, d.name))
-		}
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		look := lookOf(k)
+		parts = append(parts, fmt.Sprintf("%c %s", look.cell, look.name))
 	}
 	return strings.Join(append(parts, ". idle"), "  ")
-}
-
-// timeUnits from the largest.
-var timeUnits = []struct {
-	name string
-	size float64
-}{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}
-
-// seconds writes a time in four digits and the unit that suits it.
-func seconds(t float64) string {
-	unit := timeUnits[len(timeUnits)-1]
-	for _, u := range slices.Backward(timeUnits) {
-		if t >= u.size || t == 0 {
-			unit = u
-		}
-	}
-	return strconv.FormatFloat(t/unit.size, 'g', 4, 64) + " " + unit.name
 }
 
 // columnsFor is how many of the columns to draw in: all of them, unless all
 // events begin and end on multiples of one time that is then a whole number of
 // columns wide.
-func columnsFor(tl *Timeline, columns int) int {
+func columnsFor(tl *timeline.Timeline, columns int) int {
 	times := []float64{0}
 	for _, e := range tl.Events {
 		if e.Kind.OnDevice() {

@@ -1,4 +1,4 @@
-package timeline
+package clock_test
 
 import (
 	"fmt"
@@ -9,14 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 )
 
 // criticalPath is an independent clock for links that do not go through the
 // host: the longest path to each event in the graph of what it waits for.
 type criticalPath struct {
-	in    instance
+	in    clocktest.Instance
 	start map[string]float64
 	end   map[string]float64
 	// Where a task stands in its stage's list.
@@ -34,14 +38,14 @@ func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
 	var length float64
 	in, k := c.in, stage
 	if link == "" {
-		length = in.costs.Task(place.Stage(k), task)
+		length = in.Costs.Task(place.Stage(k), task)
 		i := c.place[k][task.String()]
 		if i > 0 {
-			before = append(before, c.at(k, "", in.tasks[k][i-1]))
-		} else if in.costs.Setup != nil {
-			before = append(before, in.costs.Setup(place.Stage(k)))
+			before = append(before, c.at(k, "", in.Tasks[k][i-1]))
+		} else if in.Costs.Setup != nil {
+			before = append(before, in.Costs.Setup(place.Stage(k)))
 		}
-		last := in.stages - 1
+		last := in.Stages - 1
 		switch {
 		case task.Kind == schedule.Forward && k > 0:
 			before = append(before, c.at(k-1, ">", c.task(k-1, "F", task.Micro)))
@@ -68,12 +72,12 @@ func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
 			}
 		}
 		var bytes int64
-		if in.costs.Boundary != nil {
-			bytes = in.costs.Boundary(place.Stage(from), task.Micro)
+		if in.Costs.Boundary != nil {
+			bytes = in.Costs.Boundary(place.Stage(from), task.Micro)
 		}
-		length = in.costs.Link.Latency
-		if in.costs.Link.Bandwidth > 0 {
-			length += float64(bytes) / in.costs.Link.Bandwidth
+		length = in.Costs.Link.Latency
+		if in.Costs.Link.Bandwidth > 0 {
+			length += float64(bytes) / in.Costs.Link.Bandwidth
 		}
 	}
 	start := 0.0
@@ -85,33 +89,33 @@ func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
 }
 
 func (c *criticalPath) task(stage int, kind string, micro int) schedule.Task {
-	return c.in.tasks[stage][c.place[stage][fmt.Sprint(kind, micro)]]
+	return c.in.Tasks[stage][c.place[stage][fmt.Sprint(kind, micro)]]
 }
 
 func TestReplayIsTheCriticalPath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 600 {
-		in := random(t, rng, 0)
-		in.costs.Link.ThroughHost = false
+		in := clocktest.Random(t, rng, 0)
+		in.Costs.Link.ThroughHost = false
 		c := criticalPath{in: in, start: map[string]float64{}, end: map[string]float64{}}
-		for _, list := range in.tasks {
+		for _, list := range in.Tasks {
 			place := map[string]int{}
 			for i, task := range list {
 				place[task.String()] = i
 			}
 			c.place = append(c.place, place)
 		}
-		tl := in.replay(t)
+		tl := in.Replay(t)
 		var last float64
 		for _, e := range tl.Events {
 			var name string
 			switch e.Kind {
-			case Forward, Recompute, Backward:
+			case timeline.Forward, timeline.Recompute, timeline.Backward:
 				task := c.task(e.At.Stage, e.Kind.String(), e.Micro)
 				c.at(e.At.Stage, "", task)
 				name = fmt.Sprint(e.At.Stage, "", task)
 				last = max(last, e.End)
-			case Transfer:
+			case timeline.Transfer:
 				link, kind := ">", "F"
 				if e.Backward {
 					link, kind = "<", "B"
@@ -126,13 +130,13 @@ func TestReplayIsTheCriticalPath(t *testing.T) {
 				t.Fatalf("%v: %v, longest path gives %v to %v", in, e, c.start[name], c.end[name])
 			}
 		}
-		if in.costs.Update != nil {
-			for k := range in.stages {
-				last = max(last, in.costs.setupOf(k))
+		if in.Costs.Update != nil {
+			for k := range in.Stages {
+				last = max(last, setupOf(in.Costs, k))
 			}
 			var longest float64
-			for k := range in.stages {
-				longest = max(longest, in.costs.Update(place.Stage(k)))
+			for k := range in.Stages {
+				longest = max(longest, in.Costs.Update(place.Stage(k)))
 			}
 			if got := tl.Span(); got != last+longest {
 				t.Fatalf("%v: span %v, want the last task's end %v and the longest update %v", in, got, last, longest)
@@ -141,7 +145,7 @@ func TestReplayIsTheCriticalPath(t *testing.T) {
 	}
 }
 
-func (c Costs) setupOf(k int) float64 {
+func setupOf(c clock.Costs, k int) float64 {
 	if c.Setup == nil {
 		return 0
 	}
@@ -153,9 +157,9 @@ func (c Costs) setupOf(k int) float64 {
 func TestReplayThroughHost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 400 {
-		in := random(t, rng, 0)
-		in.costs.Link.ThroughHost = true
-		tl := in.replay(t)
+		in := clocktest.Random(t, rng, 0)
+		in.Costs.Link.ThroughHost = true
+		tl := in.Replay(t)
 		ends := map[float64]bool{0: true}
 		for _, e := range tl.Events {
 			ends[e.End] = true
@@ -165,17 +169,17 @@ func TestReplayThroughHost(t *testing.T) {
 			if !ends[e.Start] {
 				t.Fatalf("%v: %v starts at the end of nothing", in, e)
 			}
-			if e.Kind == ToHost || e.Kind == FromHost {
+			if e.Kind == timeline.ToHost || e.Kind == timeline.FromHost {
 				legs++
 			}
 		}
-		if want := 4 * (in.stages - 1) * in.micro; legs != want {
+		if want := 4 * (in.Stages - 1) * in.Micro; legs != want {
 			t.Fatalf("%v: %d legs, want %d", in, legs, want)
 		}
 	}
 }
 
-func starts(tl *Timeline, device int, kind Kind) []float64 {
+func starts(tl *timeline.Timeline, device int, kind timeline.Kind) []float64 {
 	var at []float64
 	for _, e := range tl.Events {
 		if e.At.Stage == device && e.Kind == kind {
@@ -189,7 +193,7 @@ func starts(tl *Timeline, device int, kind Kind) []float64 {
 // 0's slots, one of them in use; two more in stage 1's outbox; then stage 1 waits.
 // Gradient 2 leaves the outbox at 18, when B0 ends on stage 0 and frees a slot.
 func TestReplayGradientSlots(t *testing.T) {
-	tl := build(t, schedule.GPipe, 2, 6, schedule.Never, false, Costs{
+	tl := clocktest.Build(t, schedule.GPipe, 2, 6, schedule.Never, false, clock.Costs{
 		Task: func(at place.Place, t schedule.Task) float64 {
 			if at.Stage == 0 && t.Kind == schedule.Backward {
 				return 10
@@ -197,15 +201,15 @@ func TestReplayGradientSlots(t *testing.T) {
 			return 1
 		},
 	})
-	if diff := cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, Backward)); diff != "" {
+	if diff := cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, timeline.Backward)); diff != "" {
 		t.Errorf("B on stage 1 (-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, Backward)); diff != "" {
+	if diff := cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, timeline.Backward)); diff != "" {
 		t.Errorf("B on stage 0 (-want +got)\n%s", diff)
 	}
 	var gradients []float64
 	for _, e := range tl.Events {
-		if e.Kind == Transfer && e.Backward {
+		if e.Kind == timeline.Transfer && e.Backward {
 			gradients = append(gradients, e.Start)
 		}
 	}
@@ -217,15 +221,15 @@ func TestReplayGradientSlots(t *testing.T) {
 // A transfer takes two seconds, F and B one. F2 waits for room in the outbox until
 // the transfer of micro-batch 0 is over at 3, and so does B2 at 11.
 func TestReplayLink(t *testing.T) {
-	tl := build(t, schedule.GPipe, 2, 3, schedule.Never, false, Costs{
-		Task:     each(1, 0, 1),
+	tl := clocktest.Build(t, schedule.GPipe, 2, 3, schedule.Never, false, clock.Costs{
+		Task:     clocktest.Each(1, 0, 1),
 		Boundary: func(place.Place, int) int64 { return 150 },
-		Link:     Link{Bandwidth: 100, Latency: 0.5},
+		Link:     clock.Link{Bandwidth: 100, Latency: 0.5},
 	})
 	var got strings.Builder
 	for _, e := range tl.Events {
 		fmt.Fprintf(&got, "%g-%g %d %s", e.Start, e.End, e.At.Stage, e.Label())
-		if e.Kind == Transfer {
+		if e.Kind == timeline.Transfer {
 			fmt.Fprintf(&got, " to %d, %d bytes", e.Peer.Stage, e.Bytes)
 		}
 		got.WriteByte('\n')
@@ -255,7 +259,7 @@ func TestReplayLink(t *testing.T) {
 	if got := tl.Busy(1); got != 6 {
 		t.Errorf("stage 1 busy for %v s, want 6", got)
 	}
-	if got := tl.Busy(1, Transfer); got != 6 {
+	if got := tl.Busy(1, timeline.Transfer); got != 6 {
 		t.Errorf("stage 1 sends for %v s, want 6", got)
 	}
 }
@@ -263,15 +267,19 @@ func TestReplayLink(t *testing.T) {
 // Through the host a leg takes half a second here, of the sender's time and then
 // of the receiver's.
 func TestReplayThroughHostText(t *testing.T) {
-	tl := build(t, schedule.GPipe, 2, 2, schedule.Never, false, Costs{
-		Task: each(1, 0, 1),
-		Link: Link{Latency: 0.5, ThroughHost: true},
+	tl := clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Never, false, clock.Costs{
+		Task: clocktest.Each(1, 0, 1),
+		Link: clock.Link{Latency: 0.5, ThroughHost: true},
 	})
 	want := `1 |......<<F0  <<F1  B0  >>B1  >>......|
 0 |F0  >>F1  >>............<<B0  <<B1  |
    step 9 s  F forward  B backward  > to host  < from host  . idle
 `
-	if diff := cmp.Diff(want, text(t, tl, 44)); diff != "" {
+	var text strings.Builder
+	if err := draw.WriteText(&text, tl, 44); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -279,13 +287,13 @@ func TestReplayThroughHostText(t *testing.T) {
 // A free link's crossings are there, with their bytes and no length.
 func TestReplayFreeLink(t *testing.T) {
 	const stages, micro = 3, 4
-	tl := build(t, schedule.GPipe, stages, micro, schedule.Always, false, Costs{
-		Task:     each(1, 1, 1),
+	tl := clocktest.Build(t, schedule.GPipe, stages, micro, schedule.Always, false, clock.Costs{
+		Task:     clocktest.Each(1, 1, 1),
 		Boundary: func(at place.Place, m int) int64 { return int64(1000*at.Stage + m) },
 	})
 	var bytes, count int64
 	for _, e := range tl.Events {
-		if e.Kind != Transfer {
+		if e.Kind != timeline.Transfer {
 			continue
 		}
 		if e.Seconds() != 0 {
@@ -304,48 +312,38 @@ func TestReplayFreeLink(t *testing.T) {
 
 func TestReplayRefuses(t *testing.T) {
 	F := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Forward, Micro: m, Keep: true} }
-	G := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Forward, Micro: m} }
 	R := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Recompute, Micro: m} }
 	B := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Backward, Micro: m} }
 	type list = []schedule.Task
 	good := []list{{F(0), B(0)}, {F(0), B(0)}}
-	ok := Costs{Task: each(1, 1, 1)}
-	with := func(change func(*Costs)) Costs {
+	ok := clock.Costs{Task: clocktest.Each(1, 1, 1)}
+	with := func(change func(*clock.Costs)) clock.Costs {
 		c := ok
 		change(&c)
 		return c
 	}
 	for _, test := range []struct {
 		tasks []list
-		costs Costs
+		costs clock.Costs
 		want  string
 	}{
-		{nil, ok, "timeline: no stages: want a task list for each"},
-		{[]list{{F(0), B(0)}, {}}, ok, "timeline: stage 1 has 0 forward tasks, stage 0 has 1: want as many on every stage"},
-		{[]list{{F(1), B(1)}}, ok, "timeline: stage 0: task F1: want micro-batches 0 to 0"},
-		{[]list{{F(0), F(0), B(0)}}, ok, "timeline: stage 0: task F0 out of place: want F once, first"},
-		{[]list{{F(0)}}, ok, "timeline: stage 0: micro-batch 0 has no B: want F, B and, where due, R of each"},
-		{[]list{{G(0), B(0)}}, ok, "timeline: stage 0: task B0 out of place: want B once, after an F that keeps its residuals or an R"},
-		{[]list{{F(0), R(0), B(0)}}, ok, "timeline: stage 0: task R0 out of place: want R once, after an F that keeps nothing"},
-		{[]list{{F(0), B(0), B(0)}}, ok, "timeline: stage 0: task B0 out of place: want B once, after an F that keeps its residuals or an R"},
-		{[]list{{{Kind: 7}, F(0), B(0)}}, ok, "timeline: stage 0: task Kind(7)0 of unknown kind: want F, R, B, I or W"},
-		{good, Costs{}, "timeline: Costs.Task is nil: want a function"},
-		{good, with(func(c *Costs) { c.Link.Bandwidth = -1 }), "timeline: link bandwidth -1: want bytes per second, or 0 for infinite"},
-		{good, with(func(c *Costs) { c.Link.Latency = math.NaN() }), "timeline: link latency NaN: want seconds, finite and not negative"},
-		{good, with(func(c *Costs) { c.Task = each(1, 1, math.Inf(1)) }), "timeline: stage 1: B0 takes +Inf seconds: want a finite time, not negative"},
-		{good, with(func(c *Costs) { c.Setup = func(at place.Place) float64 { return float64(-at.Stage) } }), "timeline: stage 1: setup takes -1 seconds: want a finite time, not negative"},
-		{good, with(func(c *Costs) { c.Update = func(place.Place) float64 { return math.NaN() } }), "timeline: stage 0: update takes NaN seconds: want a finite time, not negative"},
-		{good, with(func(c *Costs) { c.Boundary = func(place.Place, int) int64 { return -5 } }), "timeline: stage 0: transfer of 0 carries -5 bytes: want 0 or more"},
+		{nil, ok, "clock: lists of 0 stages for 1 replicas: want one or more, and as many for each"},
+		{good, with(func(c *clock.Costs) { c.Replicas = 4 }), "clock: lists of 2 stages for 4 replicas: want one or more, and as many for each"},
+		{good, with(func(c *clock.Costs) { c.Placement = schedule.Vee(1) }), "clock: schedule: lists of 2 devices: want 1"},
+		{[]list{{F(0), B(0)}, {}}, ok, "clock: schedule: device 1: F0 is missing: want an F of each of 1 micro-batches"},
+		{[]list{{F(0), R(0), B(0)}}, ok, "clock: schedule: device 0: R0 is not needed: its F keeps the residuals"},
+		{good, clock.Costs{}, "clock: Costs.Task is nil: want a function"},
+		{good, with(func(c *clock.Costs) { c.Link.Bandwidth = -1 }), "clock: link bandwidth -1: want bytes per second, or 0 for infinite"},
+		{good, with(func(c *clock.Costs) { c.Link.Latency = math.NaN() }), "clock: link latency NaN: want seconds, finite and not negative"},
+		{good, with(func(c *clock.Costs) { c.Task = clocktest.Each(1, 1, math.Inf(1)) }), "clock: stage 1: B0 takes +Inf seconds: want a finite time, not negative"},
+		{good, with(func(c *clock.Costs) { c.Setup = func(at place.Place) float64 { return float64(-at.Stage) } }), "clock: stage 1: setup takes -1 seconds: want a finite time, not negative"},
+		{good, with(func(c *clock.Costs) { c.Update = func(place.Place) float64 { return math.NaN() } }), "clock: stage 0: update takes NaN seconds: want a finite time, not negative"},
+		{good, with(func(c *clock.Costs) { c.Boundary = func(place.Place, int) int64 { return -5 } }), "clock: stage 0: transfer of 0 carries -5 bytes: want 0 or more"},
 		// Each stage alone is in order; together they wait in a circle.
 		{[]list{{F(0), B(0), F(1), B(1)}, {F(0), F(1), B(0), B(1)}}, ok,
-			"timeline: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
-		{[]list{{F(0), B(0), F(1), B(1)}, {F(1), B(1), F(0), B(0)}}, ok,
-			"timeline: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
-		// Stage 1 consumes gradients in an order that two slots cannot hold.
-		{[]list{{F(0), F(1), F(2), F(3), B(3), B(2), B(1), B(0)}, {F(0), F(1), F(2), F(3), B(0), B(1), B(2), B(3)}}, ok,
-			"timeline: deadlock: stage 0, B3 waits for its output gradient from stage 1"},
+			"clock: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
 	} {
-		_, err := Replay(test.tasks, test.costs)
+		_, err := clock.Replay(test.tasks, test.costs)
 		if err == nil || err.Error() != test.want {
 			t.Errorf("error %v\n want %s", err, test.want)
 		}
@@ -361,13 +359,13 @@ func BenchmarkReplay(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			costs := Costs{
-				Task:     each(1e-3, 1e-3, 2e-3),
+			costs := clock.Costs{
+				Task:     clocktest.Each(1e-3, 1e-3, 2e-3),
 				Boundary: func(place.Place, int) int64 { return 1 << 20 },
-				Link:     Link{Bandwidth: 1e10, Latency: 1e-6, ThroughHost: host},
+				Link:     clock.Link{Bandwidth: 1e10, Latency: 1e-6, ThroughHost: host},
 			}
 			for b.Loop() {
-				if _, err := Replay(tasks, costs); err != nil {
+				if _, err := clock.Replay(tasks, costs); err != nil {
 					b.Fatal(err)
 				}
 			}

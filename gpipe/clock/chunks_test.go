@@ -1,14 +1,15 @@
-package timeline
+package clock_test
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // everyChunked runs f for many schedules with several chunks on a device, or that split B.
@@ -44,7 +45,7 @@ func TestChunksWithFreeLinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tl, err := Replay(lists, Costs{Placement: p, Task: func(_ place.Place, t schedule.Task) float64 { return d.Of(t.Kind) }})
+			tl, err := clock.Replay(lists, clock.Costs{Placement: p, Task: func(_ place.Place, t schedule.Task) float64 { return d.Of(t.Kind) }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,9 +68,9 @@ func TestChunksWithFreeLinks(t *testing.T) {
 	})
 }
 
-func scheduleKind(k Kind) schedule.Kind {
+func scheduleKind(k timeline.Kind) schedule.Kind {
 	for s := schedule.Forward; ; s++ {
-		if kindOf(schedule.Task{Kind: s}) == k {
+		if timeline.KindOf(schedule.Task{Kind: s}) == k {
 			return s
 		}
 	}
@@ -86,70 +87,45 @@ func TestChunksWithLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		costs := Costs{
+		costs := clock.Costs{
 			Placement: p,
 			Task:      func(place.Place, schedule.Task) float64 { return rng.Float64() },
 			Setup:     func(place.Place) float64 { return rng.Float64() },
 			Update:    func(place.Place) float64 { return rng.Float64() },
 			Boundary:  func(at place.Place, micro int) int64 { return int64(7*at.Stage + 3*at.Chunk + micro) },
-			Link:      Link{Bandwidth: 20, Latency: rng.Float64() / 4, ThroughHost: rng.IntN(2) == 0},
+			Link:      clock.Link{Bandwidth: 20, Latency: rng.Float64() / 4, ThroughHost: rng.IntN(2) == 0},
 		}
-		tl, err := Replay(lists, costs)
+		tl, err := clock.Replay(lists, costs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Validate(tl, schedule.InterleavedOneFOneB, devices, micro, c, late); err != nil {
+		if err := timeline.Validate(tl, schedule.InterleavedOneFOneB, devices, micro, c, late); err != nil {
 			t.Fatalf("K=%d V=%d M=%d: %v", devices, chunks, micro, err)
 		}
-		links := map[ends][]*Event{}
-		for i := range tl.Events {
-			if e := &tl.Events[i]; e.Kind == Transfer {
-				links[ends{e.At.Stage, e.Peer.Stage}] = append(links[ends{e.At.Stage, e.Peer.Stage}], e)
+		free := map[[2]int]float64{} // of each link, since when
+		for _, e := range tl.Events {
+			if link := [2]int{e.At.Stage, e.Peer.Stage}; e.Kind == timeline.Transfer {
+				if e.Start < free[link] {
+					t.Fatalf("%v starts while its link is busy until %v", e, free[link])
+				}
+				free[link] = e.End
 			}
 		}
-		for _, of := range links {
-			if err := apart([][]*Event{of}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		parts, err := Breakdown(lists, costs)
+		parts, err := clock.Breakdown(lists, costs)
 		if err != nil || math.IsNaN(parts.Sum()) {
 			t.Fatal(parts, err)
 		}
 		// The validator sees an F of a piece that begins before that of the piece before it.
-		if pieces := tl.pieces(); pieces.Len() > 1 {
+		if pieces := tl.Pieces(); pieces.Len() > 1 {
 			last := pieces.At(0, pieces.Len()-1)
 			for i := range tl.Events {
-				if e := &tl.Events[i]; e.Kind == Forward && e.At == last && e.Micro == micro-1 {
+				if e := &tl.Events[i]; e.Kind == timeline.Forward && e.At == last && e.Micro == micro-1 {
 					e.Start, e.End = 0, 0
 				}
 			}
-			if err := Validate(tl, schedule.InterleavedOneFOneB, devices, micro, c, late); err == nil {
+			if err := timeline.Validate(tl, schedule.InterleavedOneFOneB, devices, micro, c, late); err == nil {
 				t.Fatalf("K=%d V=%d M=%d: an F at 0 of the last piece is accepted", devices, chunks, micro)
 			}
-		}
-	}
-}
-
-// Chunks are in labels, and paler in pictures.
-func TestChunksAreDrawn(t *testing.T) {
-	lists, p, err := schedule.Lists(schedule.InterleavedOneFOneB, 2, 2, 2, schedule.Never, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tl, err := Replay(lists, Costs{Placement: p, Task: each(1, 1, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text, svg, chrome strings.Builder
-	for _, err := range []error{WriteText(&text, tl, 100), WriteSVG(&svg, Drawing{"", tl}), WriteChrome(&chrome, tl, nil)} {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	for in, want := range map[*strings.Builder]string{&text: "F0/1", &svg: `fill-opacity="0.6"`, &chrome: `"chunk":1`} {
-		if !strings.Contains(in.String(), want) {
-			t.Errorf("no %s in\n%s", want, in)
 		}
 	}
 }

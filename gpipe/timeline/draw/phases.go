@@ -1,4 +1,4 @@
-package timeline
+package draw
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"gpipebench/gpipe/timeline"
 )
 
 // PhaseDrawing is a picture of phases, with its caption: a lane for each tensor.
@@ -18,7 +20,7 @@ type PhaseDrawing struct {
 // drawn over the other.
 type PhaseLane struct {
 	Name   string
-	Phases []Phase
+	Phases []timeline.Phase
 }
 
 // phaseInks are the colours of Okabe and Ito again, by Horovod's names.
@@ -41,7 +43,7 @@ func WritePhases(w io.Writer, drawings ...PhaseDrawing) error {
 		for _, l := range d.Lanes {
 			for _, ph := range l.Phases {
 				if !(ph.Start >= 0 && ph.End >= ph.Start) || math.IsInf(ph.End, 0) {
-					return fmt.Errorf("timeline: %s of %s from %v to %v s: want 0 <= start <= end", ph.Name, l.Name, ph.Start, ph.End)
+					return fmt.Errorf("draw: %s of %s from %v to %v s: want 0 <= start <= end", ph.Name, l.Name, ph.Start, ph.End)
 				}
 				span = max(span, ph.End)
 			}
@@ -97,13 +99,5 @@ func WritePhases(w io.Writer, drawings ...PhaseDrawing) error {
 		}
 		drawn[look.class] = true
 	}
-	var out strings.Builder
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s" viewBox="0 0 %[1]d %s" role="img">`+"\n", svgWidth, pixels(p.y), pixels(p.y))
-	fmt.Fprintf(&out, "<title>%s</title>\n", escaped(cmp.Or(strings.Join(captions, "; "), "phases")))
-	fmt.Fprintf(&out, svgHead, inks.String())
-	out.WriteString(axis)
-	out.WriteString(p.body.String())
-	out.WriteString("</svg>\n")
-	_, err := io.WriteString(w, out.String())
-	return err
+	return p.write(w, cmp.Or(strings.Join(captions, "; "), "phases"), inks.String(), axis)
 }

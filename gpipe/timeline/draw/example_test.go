@@ -1,13 +1,15 @@
-package timeline_test
+package draw_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 )
 
 // step replays a step of two stages and two micro-batches.
@@ -16,7 +18,7 @@ func step(s schedule.Schedule) (*timeline.Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Replay(lists, timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 1e-3 }})
+	return clock.Replay(lists, clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 1e-3 }})
 }
 
 // Two steps above one another over one axis of time.
@@ -32,9 +34,9 @@ func ExampleWriteSVG() {
 		return
 	}
 	var picture strings.Builder // or a file
-	err = timeline.WriteSVG(&picture,
-		timeline.Drawing{Caption: "one device at a time", Timeline: naive},
-		timeline.Drawing{Caption: "as a pipeline", Timeline: pipelined})
+	err = draw.WriteSVG(&picture,
+		draw.Drawing{Caption: "one device at a time", Timeline: naive},
+		draw.Drawing{Caption: "as a pipeline", Timeline: pipelined})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -55,7 +57,7 @@ func ExampleWriteChrome() {
 		return
 	}
 	var trace strings.Builder // or a file
-	if err := timeline.WriteChrome(&trace, tl, []string{"first half", "second half"}); err != nil {
+	if err := draw.WriteChrome(&trace, tl, []string{"first half", "second half"}); err != nil {
 		fmt.Println(err)
 		return
 	}

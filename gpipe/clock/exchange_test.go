@@ -1,4 +1,4 @@
-package timeline
+package clock_test
 
 import (
 	"fmt"
@@ -7,17 +7,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // exchanged lists the transfers of no micro-batch, additions and updates.
-func exchanged(tl *Timeline) string {
+func exchanged(tl *timeline.Timeline) string {
 	var b strings.Builder
 	for _, e := range tl.Events {
-		if e.Micro == -1 && e.Kind.crosses() || e.Kind == Reduce || e.Kind == Update {
+		if e.Micro == -1 && e.Kind.Crosses() || e.Kind == timeline.Reduce || e.Kind == timeline.Update {
 			fmt.Fprintf(&b, "%g-%g %d %s", e.Start, e.End, e.At.Stage, e.Kind)
-			if e.Kind.crosses() {
+			if e.Kind.Crosses() {
 				fmt.Fprintf(&b, " with %d", e.Peer.Stage)
 			}
 			b.WriteByte('\n')
@@ -29,16 +32,16 @@ func exchanged(tl *Timeline) string {
 // Three stages, one micro-batch: stage 2 ends at 4, stage 0 at 6. Two gradients
 // from 0 to 2 follow one another; the barrier waits for the last.
 func TestExchange(t *testing.T) {
-	costs := Costs{
-		Task:   each(1, 0, 1),
+	costs := clock.Costs{
+		Task:   clocktest.Each(1, 0, 1),
 		Update: func(place.Place) float64 { return 1 },
-		Link:   Link{Bandwidth: 10},
-		Exchanges: []Exchange{
+		Link:   clock.Link{Bandwidth: 10},
+		Exchanges: []clock.Exchange{
 			{From: place.Stage(0), To: place.Stage(2), Bytes: 20}, {From: place.Stage(0), To: place.Stage(2), Bytes: 30}, {From: place.Stage(2), To: place.Stage(0), Bytes: 50},
 		},
 	}
-	tl := build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
-	if err := Validate(tl, schedule.GPipe, 3, 1, schedule.Never, false); err != nil {
+	tl := clocktest.Build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
+	if err := timeline.Validate(tl, schedule.GPipe, 3, 1, schedule.Never, false); err != nil {
 		t.Error(err)
 	}
 	want := `4-9 2 transfer with 0
@@ -53,8 +56,8 @@ func TestExchange(t *testing.T) {
 	}
 
 	costs.Link.ThroughHost = true
-	tl = build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
-	if err := Validate(tl, schedule.GPipe, 3, 1, schedule.Never, false); err != nil {
+	tl = clocktest.Build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
+	if err := timeline.Validate(tl, schedule.GPipe, 3, 1, schedule.Never, false); err != nil {
 		t.Error(err)
 	}
 	// A device is busy with its own leg before it takes what is in the host.
@@ -72,12 +75,12 @@ func TestExchange(t *testing.T) {
 		t.Errorf("through the host (-want +got)\n%s", diff)
 	}
 
-	costs.Exchanges = []Exchange{{From: place.Stage(1), To: place.Stage(3)}}
+	costs.Exchanges = []clock.Exchange{{From: place.Stage(1), To: place.Stage(3)}}
 	lists, err := schedule.Build(schedule.GPipe, 3, 1, schedule.Never, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Replay(lists, costs); err == nil || !strings.Contains(err.Error(), "between stages 1 and 3 of 3") {
+	if _, err := clock.Replay(lists, costs); err == nil || !strings.Contains(err.Error(), "between stages 1 and 3 of 3") {
 		t.Errorf("an exchange with a stage that is not there: %v", err)
 	}
 }
@@ -85,8 +88,8 @@ func TestExchange(t *testing.T) {
 // Two stages that share a weight, two groups of one micro-batch: stage 1 ends the first
 // group at 4, stage 0 at 5. Each adds it up when the other's gradient is there.
 func TestExchangeOfGroups(t *testing.T) {
-	costs := Costs{
-		Task:   each(1, 0, 1),
+	costs := clock.Costs{
+		Task:   clocktest.Each(1, 0, 1),
 		Update: func(place.Place) float64 { return 1 },
 		Group: func(_ place.Place, micro int) float64 {
 			if micro == 0 {
@@ -94,13 +97,13 @@ func TestExchangeOfGroups(t *testing.T) {
 			}
 			return 0
 		},
-		Link:      Link{Bandwidth: 10},
-		Exchanges: []Exchange{{From: place.Stage(0), To: place.Stage(1), Bytes: 10}, {From: place.Stage(1), To: place.Stage(0), Bytes: 10}},
+		Link:      clock.Link{Bandwidth: 10},
+		Exchanges: []clock.Exchange{{From: place.Stage(0), To: place.Stage(1), Bytes: 10}, {From: place.Stage(1), To: place.Stage(0), Bytes: 10}},
 	}
-	check := func(name, want string) *Timeline {
+	check := func(name, want string) *timeline.Timeline {
 		t.Helper()
-		tl := build(t, schedule.GPipe, 2, 2, schedule.Never, false, costs)
-		if err := Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false); err != nil {
+		tl := clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Never, false, costs)
+		if err := timeline.Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(want, exchanged(tl)); diff != "" {
@@ -118,11 +121,11 @@ func TestExchangeOfGroups(t *testing.T) {
 10-11 1 update
 `)
 	for i, e := range tl.Events { // stage 1 adds up before it has stage 0's
-		if e.Kind == Reduce && e.At.Stage == 1 {
+		if e.Kind == timeline.Reduce && e.At.Stage == 1 {
 			tl.Events[i].Start, tl.Events[i].End = 4, 5
 		}
 	}
-	if err := Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false); err == nil || !strings.Contains(err.Error(), "reduce 0 on device 1 (4 to 5 s) starts before the end of transfer") {
+	if err := timeline.Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false); err == nil || !strings.Contains(err.Error(), "reduce 0 on device 1 (4 to 5 s) starts before the end of transfer") {
 		t.Errorf("an addition before its summand is there: %v", err)
 	}
 	costs.Link.ThroughHost = true

@@ -1,4 +1,4 @@
-package timeline_test
+package draw_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 )
 
 // The ending of a file's name decides the format.
@@ -15,13 +16,13 @@ func TestWrite(t *testing.T) {
 		"a.json": `"traceEvents":[`, "a": `"traceEvents":[`, "a.svg": "K = 2, M = 4</text>", "a.SVG": "<svg", "a.txt": "0 |F0",
 	} {
 		var text strings.Builder
-		if err := timeline.Write(&text, name, tl); err != nil || !strings.Contains(text.String(), want) {
+		if err := draw.Write(&text, name, tl); err != nil || !strings.Contains(text.String(), want) {
 			t.Errorf("%s: %v, no %s in\n%s", name, err, want, &text)
 		}
 	}
 	for _, name := range []string{"a.png", "a.json.gz", ".hidden"} {
 		var text strings.Builder
-		if err := timeline.Write(&text, name, tl); err == nil || !strings.Contains(err.Error(), "want a name that ends in .json, .svg, .txt") || text.Len() > 0 {
+		if err := draw.Write(&text, name, tl); err == nil || !strings.Contains(err.Error(), "want a name that ends in .json, .svg, .txt") || text.Len() > 0 {
 			t.Errorf("%s: %v, %q", name, err, &text)
 		}
 	}

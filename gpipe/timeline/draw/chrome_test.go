@@ -1,4 +1,4 @@
-package timeline
+package draw
 
 import (
 	"encoding/json"
@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // parsed is a trace as a viewer sees it.
@@ -35,7 +38,7 @@ type parsedEvent struct {
 
 func (e parsedEvent) end() float64 { return e.Ts + *e.Dur }
 
-func chrome(t *testing.T, tl *Timeline, names []string) parsed {
+func chrome(t *testing.T, tl *timeline.Timeline, names []string) parsed {
 	t.Helper()
 	var out strings.Builder
 	if err := WriteChrome(&out, tl, names); err != nil {
@@ -49,10 +52,10 @@ func chrome(t *testing.T, tl *Timeline, names []string) parsed {
 }
 
 func TestWriteChrome(t *testing.T) {
-	tl := build(t, schedule.GPipe, 2, 1, schedule.Always, false, Costs{
-		Task:     each(1e-3, 2e-3, 3e-3),
+	tl := clocktest.Build(t, schedule.GPipe, 2, 1, schedule.Always, false, clock.Costs{
+		Task:     clocktest.Each(1e-3, 2e-3, 3e-3),
 		Boundary: func(place.Place, int) int64 { return 4096 },
-		Link:     Link{Latency: 5e-4},
+		Link:     clock.Link{Latency: 5e-4},
 		Update:   func(place.Place) float64 { return 1e-3 },
 	})
 	var out strings.Builder
@@ -98,8 +101,8 @@ func TestWriteChrome(t *testing.T) {
 func TestWriteChromeReadBack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 50 {
-		in := random(t, rng, 0)
-		tl := in.replay(t)
+		in := clocktest.Random(t, rng, 0)
+		tl := in.Replay(t)
 		p := chrome(t, tl, nil)
 		type key struct{ pid, tid int }
 		free := map[key]float64{}
@@ -129,7 +132,7 @@ func TestWriteChromeReadBack(t *testing.T) {
 				t.Fatalf("%v: %s overlaps another on track %v", in, e.Name, at)
 			}
 			free[at] = e.Ts + *e.Dur
-			if original.Kind.crosses() && e.Args["bytes"] != float64(original.Bytes) {
+			if original.Kind.Crosses() && e.Args["bytes"] != float64(original.Bytes) {
 				t.Fatalf("%v: %+v written for %v, %d bytes", in, e, original, original.Bytes)
 			}
 		}
@@ -144,8 +147,8 @@ func TestWriteChromeReadBack(t *testing.T) {
 func TestWriteChromeArrows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 50 {
-		in := random(t, rng, 0)
-		tl := in.replay(t)
+		in := clocktest.Random(t, rng, 0)
+		tl := in.Replay(t)
 		p := chrome(t, tl, nil)
 		// within lists the F, or the B, that an arrow's end lies in; tasks may take no time.
 		within := func(end parsedEvent, kind string) (names []string) {
@@ -184,8 +187,19 @@ func TestWriteChromeArrows(t *testing.T) {
 	}
 }
 
+// The gradient of a weight that stages share is on a track of its own, without a micro-batch.
+func TestWriteChromeSharedGradient(t *testing.T) {
+	p := chrome(t, &timeline.Timeline{Devices: 3, Events: []timeline.Event{
+		{At: place.Stage(2), Peer: place.Stage(0), Kind: timeline.Transfer, Micro: -1, Start: 10, End: 11, Bytes: 7, Backward: true},
+	}}, nil)
+	last := p.TraceEvents[len(p.TraceEvents)-1]
+	if last.Name != "transfer" || last.Args["bytes"] != 7.0 || last.Args["micro"] != nil {
+		t.Errorf("%+v", last)
+	}
+}
+
 func TestWriteChromeEmpty(t *testing.T) {
-	p := chrome(t, &Timeline{}, nil)
+	p := chrome(t, &timeline.Timeline{}, nil)
 	if slices.ContainsFunc(p.TraceEvents, func(e parsedEvent) bool { return e.Ph != "M" }) {
 		t.Error("an empty timeline has events")
 	}
@@ -196,7 +210,7 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestWritersReportErrors(t *testing.T) {
-	tl := build(t, schedule.GPipe, 2, 2, schedule.Never, false, Costs{Task: each(1, 1, 1)})
+	tl := clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Never, false, clock.Costs{Task: clocktest.Each(1, 1, 1)})
 	if err := WriteChrome(broken{}, tl, nil); err == nil {
 		t.Error("WriteChrome")
 	}

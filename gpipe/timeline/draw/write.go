@@ -1,10 +1,12 @@
-package timeline
+package draw
 
 import (
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
+
+	"gpipebench/gpipe/timeline"
 )
 
 // Endings are those of the file names that Write knows. A name without an ending is a
@@ -13,7 +15,7 @@ var Endings = []string{".json", ".svg", ".txt"}
 
 // Write writes a step's timeline in the format that a file's name asks for: Chrome trace
 // JSON, a picture, or text. It refuses names with other endings.
-func Write(w io.Writer, name string, tl *Timeline) error {
+func Write(w io.Writer, name string, tl *timeline.Timeline) error {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case "", ".json":
 		return WriteChrome(w, tl, nil)

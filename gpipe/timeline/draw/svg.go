@@ -1,8 +1,7 @@
-package timeline
+package draw
 
 import (
 	"cmp"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
@@ -11,12 +10,13 @@ import (
 	"strings"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/timeline"
 )
 
 // Drawing is one timeline of a picture.
 type Drawing struct {
 	Caption  string // above it; any text
-	Timeline *Timeline
+	Timeline *timeline.Timeline
 }
 
 // Measures of a picture, in pixels.
@@ -40,7 +40,7 @@ const (
 // The picture needs no other file, follows its reader's light or dark colour
 // scheme, and is the same bytes for the same events in whatever order.
 func WriteSVG(w io.Writer, drawings ...Drawing) error {
-	p := &picture{}
+	p := &picture{seen: map[timeline.Kind]bool{}}
 	var span float64
 	var captions []string
 	for _, d := range drawings {
@@ -50,7 +50,7 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 		}
 	}
 	if !(span < math.Inf(1)) {
-		return fmt.Errorf("timeline: a step of %v seconds cannot be drawn", span)
+		return fmt.Errorf("draw: a step of %v seconds cannot be drawn", span)
 	}
 	if span > 0 {
 		p.scale = (svgRight - svgLeft) / span
@@ -61,23 +61,23 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	}
 	axis := p.axis(span)
 	p.legend()
-
-	var out strings.Builder
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s" viewBox="0 0 %[1]d %s" role="img">`+"\n", svgWidth, pixels(p.y), pixels(p.y))
 	var inks strings.Builder
-	for _, look := range svgKinds {
+	for _, look := range looks {
 		// Pictures without these kinds stay as they were before there were any.
-		later := look.kind == BackwardInput || look.kind == BackwardWeights || look.kind == Rows
+		later := look.kind == timeline.BackwardInput || look.kind == timeline.BackwardWeights || look.kind == timeline.Rows
 		if look.ink != "" && (!later || p.seen[look.kind]) {
 			fmt.Fprintf(&inks, ".%s { fill: %s }\n", look.class, look.ink)
 		}
 	}
-	fmt.Fprintf(&out, "<title>%s</title>\n", escaped(cmp.Or(strings.Join(captions, "; "), "timeline")))
-	fmt.Fprintf(&out, svgHead, inks.String())
-	out.WriteString(axis)
-	out.WriteString(p.body.String())
-	out.WriteString("</svg>\n")
-	_, err := io.WriteString(w, out.String())
+	return p.write(w, cmp.Or(strings.Join(captions, "; "), "timeline"), inks.String(), axis)
+}
+
+// write writes what has been drawn, over its axis, with the colours of classes.
+func (p *picture) write(w io.Writer, title, inks, axis string) error {
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s" viewBox="0 0 %[1]d %[2]s" role="img">
+<title>%s</title>
+`+svgHead+`%s%s</svg>
+`, svgWidth, pixels(p.y), escaped(title), inks, axis, p.body.String())
 	return err
 }
 
@@ -109,53 +109,12 @@ text { fill: #e6e6e6 }
 <rect class="ground" width="100%%" height="100%%"/>
 `
 
-// svgKind is how a kind is drawn. The letter is what a box shows.
-type svgKind struct {
-	kind                Kind
-	class, letter, name string
-	ink                 string // "": none
-}
-
-// svgKinds are in the legend's order. The colours are those of Okabe and Ito, which
-// colour-blind readers can distinguish, and dark text is legible on all of them.
-var svgKinds = []svgKind{
-	{Setup, "setup", "S", "setup", "#b3b3b3"},
-	{Forward, "forward", "F", "forward", "#56b4e9"},
-	{Recompute, "recompute", "R", "recompute", "#e69f00"},
-	{Backward, "backward", "B", "backward", "#2bb58a"},
-	{BackwardInput, "inputs", "I", "inputs' gradients", "#2bb58a"},
-	{BackwardWeights, "weights", "W", "weights' gradients", "#a3d977"},
-	{Meet, "meet", "", "statistics of replicas", "#f0e442"},
-	{Reduce, "reduce", "+", "sums over groups", "#f0e442"},
-	{Rows, "rows", "*", "rows of tied tables", "#cc9966"},
-	{Update, "update", "U", "update", "#d98cb3"},
-	{Gather, "gather", "W", "weights of replicas", "#f0e442"},
-	{Barrier, "barrier", "", "barrier", ""},
-	{ToHost, "to-host", "", "to host", "#f0e442"},
-	{FromHost, "from-host", "", "from host", "#f0e442"},
-}
-
-// Ink returns the colour of a kind in drawings, as #rrggbb; "": it is drawn as idle time
-// is, or not at all.
-func (k Kind) Ink() string {
-	for _, look := range svgKinds {
-		if look.kind == k {
-			return look.ink
-		}
-	}
-	return ""
-}
-
-func lookOf(k Kind) svgKind {
-	return svgKinds[slices.IndexFunc(svgKinds, func(l svgKind) bool { return l.kind == k })]
-}
-
 // picture is a picture while it is drawn.
 type picture struct {
 	body  strings.Builder
 	y     float64 // where the next thing goes
 	scale float64 // pixels a second
-	seen  [len(kinds)]bool
+	seen  map[timeline.Kind]bool
 	paler bool // chunks after the first of a device are drawn
 }
 
@@ -181,7 +140,7 @@ func (p *picture) draw(d Drawing) {
 	gap := lane / 8
 	every := int(math.Ceil((svgText + 1) / (lane + gap)))
 	events := slices.Clone(tl.Events)
-	slices.SortFunc(events, func(a, b Event) int {
+	slices.SortFunc(events, func(a, b timeline.Event) int {
 		return cmp.Or(-cmp.Compare(tl.Device(a.At), tl.Device(b.At)), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
 	})
 	top := p.y
@@ -194,10 +153,10 @@ func (p *picture) draw(d Drawing) {
 			fmt.Fprintf(&p.body, `<rect fill="url(#idle)" x="%d" y="%s" width="%s" height="%s"/>`+"\n", svgLeft, pixels(at(k)), pixels(span*p.scale), pixels(lane))
 		}
 	}
-	var idle Event // the longest
+	var idle timeline.Event // the longest
 	busy := make([]float64, tl.Devices)
 	wait := func(device int, until float64) {
-		if e := (Event{At: place.Place{Replica: device / tl.Stages(), Stage: device % tl.Stages()}, Start: busy[device], End: until}); e.Seconds() > idle.Seconds() {
+		if e := (timeline.Event{At: place.Place{Replica: device / tl.Stages(), Stage: device % tl.Stages()}, Start: busy[device], End: until}); e.Seconds() > idle.Seconds() {
 			idle = e
 		}
 	}
@@ -205,7 +164,7 @@ func (p *picture) draw(d Drawing) {
 		if e.Kind.OnDevice() && e.Start < e.End {
 			p.seen[e.Kind] = true
 			p.box(e, at(tl.Device(e.At)), lane)
-			if e.Kind == Barrier {
+			if e.Kind == timeline.Barrier {
 				continue // idle as well
 			}
 			wait(tl.Device(e.At), e.Start)
@@ -222,7 +181,7 @@ func (p *picture) draw(d Drawing) {
 }
 
 // box draws one event as a box, with as much of its label as it can hold.
-func (p *picture) box(e Event, y, height float64) {
+func (p *picture) box(e timeline.Event, y, height float64) {
 	look := lookOf(e.Kind)
 	x, width := p.x(e.Start), e.Seconds()*p.scale
 	seam := min(1, width/5) // between neighbours
@@ -314,8 +273,8 @@ func (p *picture) legend() {
 		p.text("name", x+19, p.y+11.5, name)
 		x += 19 + 0.58*svgText*float64(len(name)) + 20
 	}
-	for _, l := range svgKinds {
-		if p.seen[l.kind] && l.kind != Barrier {
+	for _, l := range looks {
+		if p.seen[l.kind] && l.kind != timeline.Barrier {
 			entry(fmt.Sprintf(`class="%s"`, l.class), l.name)
 		}
 	}
@@ -327,17 +286,4 @@ func (p *picture) legend() {
 	}
 	p.text("name", svgLeft, p.y, text)
 	p.y += 12
-}
-
-// pixels writes a coordinate, to a hundredth.
-func pixels(v float64) string {
-	s := strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0")
-	return strings.TrimSuffix(s, ".")
-}
-
-// escaped is a text with XML's special characters escaped.
-func escaped(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // writing to memory cannot fail
-	return b.String()
 }

@@ -1,4 +1,4 @@
-package timeline
+package clock_test
 
 import (
 	"math"
@@ -7,13 +7,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
-func breakdown(t *testing.T, in instance) Parts {
+func breakdown(t *testing.T, in clocktest.Instance) clock.Parts {
 	t.Helper()
-	p, err := Breakdown(in.tasks, in.costs)
+	p, err := clock.Breakdown(in.Tasks, in.Costs)
 	if err != nil {
 		t.Fatalf("%v: %v", in, err)
 	}
@@ -24,9 +26,9 @@ func TestBreakdownAddsUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	negative := 0
 	for range 800 {
-		in := random(t, rng, 0)
+		in := clocktest.Random(t, rng, 0)
 		p := breakdown(t, in)
-		span := in.replay(t).Span()
+		span := in.Replay(t).Span()
 		if p.Step != span {
 			t.Fatalf("%v: step %v, replay %v", in, p.Step, span)
 		}
@@ -66,7 +68,7 @@ func TestBreakdownByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs := Costs{
+	costs := clock.Costs{
 		Task: func(at place.Place, t schedule.Task) float64 {
 			if at.Stage == 1 && t.Kind != schedule.Recompute {
 				return 3
@@ -75,13 +77,13 @@ func TestBreakdownByHand(t *testing.T) {
 		},
 		Setup:  func(at place.Place) float64 { return float64(1 - at.Stage) },
 		Update: func(at place.Place) float64 { return float64(1 + 2*at.Stage) },
-		Link:   Link{Latency: 1},
+		Link:   clock.Link{Latency: 1},
 	}
-	got, err := Breakdown(tasks, costs)
+	got, err := clock.Breakdown(tasks, costs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Parts{
+	want := clock.Parts{
 		Computation:   8,
 		Recompute:     2,
 		Bubble:        16.5 - 12.5,
@@ -108,7 +110,7 @@ func TestBreakdownBubble(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := Breakdown(tasks, Costs{Task: each(f, r, b)})
+				got, err := clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(f, r, b)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -116,7 +118,7 @@ func TestBreakdownBubble(t *testing.T) {
 				if late {
 					bubble += float64(stages-1) * r
 				}
-				want := Parts{Computation: float64(micro) * (f + b), Recompute: float64(micro) * r, Bubble: bubble, Step: bubble + float64(micro)*(f+r+b)}
+				want := clock.Parts{Computation: float64(micro) * (f + b), Recompute: float64(micro) * r, Bubble: bubble, Step: bubble + float64(micro)*(f+r+b)}
 				for _, d := range []float64{
 					got.Computation - want.Computation, got.Recompute - want.Recompute, got.Bubble - want.Bubble, got.Step - want.Step,
 					got.Imbalance, got.Communication, got.Setup, got.Barrier, got.Update,
@@ -140,7 +142,7 @@ func TestPaperBubbleBelowTheory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := Breakdown(tasks, Costs{Task: each(1, 1, 2)})
+			p, err := clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(1, 1, 2)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +160,7 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Breakdown(tasks, Costs{Task: func(at place.Place, t schedule.Task) float64 {
+	p, err := clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 		if t.Kind == schedule.Recompute {
 			return []float64{3, 1}[at.Stage]
 		}
@@ -167,7 +169,7 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
+	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -187,7 +189,9 @@ func TestBreakdownImbalance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Breakdown(tasks, Costs{Task: func(at place.Place, t schedule.Task) float64 { return each(f[at.Stage], 0, b[at.Stage])(at, t) }})
+		p, err := clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+			return clocktest.Each(f[at.Stage], 0, b[at.Stage])(at, t)
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +202,7 @@ func TestBreakdownImbalance(t *testing.T) {
 }
 
 func TestBreakdownRefuses(t *testing.T) {
-	if _, err := Breakdown(nil, Costs{Task: each(1, 1, 1)}); err == nil {
+	if _, err := clock.Breakdown(nil, clock.Costs{Task: clocktest.Each(1, 1, 1)}); err == nil {
 		t.Error("no stages have a breakdown")
 	}
 }

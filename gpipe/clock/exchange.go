@@ -1,10 +1,11 @@
-package timeline
+package clock
 
 import (
 	"fmt"
 	"slices"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/timeline"
 )
 
 // Exchange is something that one stage of a replica sends another of the same, neighbour
@@ -33,7 +34,7 @@ func newExchanges(all []Exchange, stages int) (e exchanges, err error) {
 	for i, x := range all {
 		from, to := x.From.Stage, x.To.Stage
 		if min(from, to) < 0 || max(from, to) >= stages || from == to || x.Bytes < 0 {
-			return e, fmt.Errorf("timeline: an exchange of %d bytes between stages %d and %d of %d: want two different stages, 0 bytes or more", x.Bytes, from, to, stages)
+			return e, fmt.Errorf("clock: an exchange of %d bytes between stages %d and %d of %d: want two different stages, 0 bytes or more", x.Bytes, from, to, stages)
 		}
 		e.sends[from], e.gets[to] = append(e.sends[from], i), append(e.gets[to], i)
 	}
@@ -41,9 +42,9 @@ func newExchanges(all []Exchange, stages int) (e exchanges, err error) {
 }
 
 // crossed is the event of an exchange's crossing, or of a leg of it.
-func (r *clock) crossed(kind Kind, x Exchange) Event {
-	e := Event{At: r.at(x.From.Stage), Peer: r.at(x.To.Stage), Kind: kind, Micro: -1, Bytes: x.Bytes, Backward: true}
-	if kind == FromHost {
+func (r *replica) crossed(kind timeline.Kind, x Exchange) timeline.Event {
+	e := timeline.Event{At: r.at(x.From.Stage), Peer: r.at(x.To.Stage), Kind: kind, Micro: -1, Bytes: x.Bytes, Backward: true}
+	if kind == timeline.FromHost {
 		e.At, e.Peer = e.Peer, e.At
 	}
 	return e
@@ -52,7 +53,7 @@ func (r *clock) crossed(kind Kind, x Exchange) Event {
 // endGroup does what is next on a device at a group's end: what it sends leaves, what it
 // receives arrives, and then it adds up the group. The device is busy afterwards, or
 // waits, or goes on with its tasks.
-func (r *clock) endGroup(k int) error {
+func (r *replica) endGroup(k int) error {
 	d, host := &r.devices[k], r.costs.Link.ThroughHost
 	for len(d.unsent) > 0 {
 		i := d.unsent[0]
@@ -60,7 +61,7 @@ func (r *clock) endGroup(k int) error {
 		x := r.costs.Exchanges[i]
 		seconds, to := r.costs.Link.seconds(x.Bytes), x.To.Stage
 		if host {
-			return r.occupy(r.crossed(ToHost, x), seconds, func() {
+			return r.occupy(r.crossed(timeline.ToHost, x), seconds, func() {
 				r.uses.inHost[i]++
 				r.wakeDevices = append(r.wakeDevices, to)
 			})
@@ -68,7 +69,7 @@ func (r *clock) endGroup(k int) error {
 		pair := ends{k, to}
 		start := max(r.now, r.uses.free[pair])
 		r.uses.free[pair] = start + seconds
-		if err := r.startAt(start, r.crossed(Transfer, x), seconds, func() {
+		if err := r.startAt(start, r.crossed(timeline.Transfer, x), seconds, func() {
 			r.uses.arrived[i]++
 			r.wakeDevices = append(r.wakeDevices, to)
 		}); err != nil {
@@ -81,7 +82,7 @@ func (r *clock) endGroup(k int) error {
 		case r.uses.arrived[i] > d.groups:
 		case host && r.uses.inHost[i] > d.groups:
 			x := r.costs.Exchanges[i]
-			return r.occupy(r.crossed(FromHost, x), r.costs.Link.seconds(x.Bytes), func() { r.uses.arrived[i]++ })
+			return r.occupy(r.crossed(timeline.FromHost, x), r.costs.Link.seconds(x.Bytes), func() { r.uses.arrived[i]++ })
 		default:
 			waits = true
 		}
@@ -95,26 +96,26 @@ func (r *clock) endGroup(k int) error {
 	if seconds == 0 {
 		return nil
 	}
-	return r.occupy(Event{At: r.at(k), Kind: Reduce, Micro: micro}, seconds, func() {})
+	return r.occupy(timeline.Event{At: r.at(k), Kind: timeline.Reduce, Micro: micro}, seconds, func() {})
 }
 
 // exchange carries the exchanges at the end of the step, and sets the time from which
 // each device is free.
-func (r *clock) exchange() error {
+func (r *replica) exchange() error {
 	free := make([]float64, len(r.devices)) // when a device has sent and received all
 	for k := range free {
 		free[k] = r.devices[k].free
 	}
 	exchanges := r.costs.Exchanges
 	if r.costs.Last != nil {
-		last := r.costs.Last(r.replica)
+		last := r.costs.Last(r.number)
 		if _, err := newExchanges(last, len(r.devices)); err != nil {
 			return err
 		}
 		exchanges = slices.Concat(exchanges, last)
 	}
 	inHost := make([]float64, len(exchanges))
-	cross := func(kind Kind, x Exchange, start float64) float64 {
+	cross := func(kind timeline.Kind, x Exchange, start float64) float64 {
 		e := r.crossed(kind, x)
 		e.Start, e.End = start, start+r.costs.Link.seconds(x.Bytes)
 		r.events = append(r.events, e)
@@ -124,12 +125,12 @@ func (r *clock) exchange() error {
 	for i, x := range exchanges {
 		from, to := x.From.Stage, x.To.Stage
 		if r.costs.Link.ThroughHost {
-			free[from] = cross(ToHost, x, free[from])
+			free[from] = cross(timeline.ToHost, x, free[from])
 			inHost[i] = free[from]
 			continue
 		}
 		pair := ends{from, to}
-		last[pair] = cross(Transfer, x, max(last[pair], r.uses.free[pair], r.devices[from].free))
+		last[pair] = cross(timeline.Transfer, x, max(last[pair], r.uses.free[pair], r.devices[from].free))
 	}
 	for pair, end := range last {
 		free[pair.to] = max(free[pair.to], end)
@@ -137,7 +138,7 @@ func (r *clock) exchange() error {
 	for i, x := range exchanges {
 		if r.costs.Link.ThroughHost {
 			to := x.To.Stage
-			free[to] = cross(FromHost, x, max(free[to], inHost[i]))
+			free[to] = cross(timeline.FromHost, x, max(free[to], inHost[i]))
 		}
 	}
 	for k := range free {

@@ -1,4 +1,4 @@
-package timeline
+package draw
 
 import (
 	"encoding/xml"
@@ -15,8 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // Use -update only after a change that should alter the picture, and look at the
@@ -35,8 +38,8 @@ func svg(t *testing.T, drawings ...Drawing) string {
 // Figure 2b above Figure 2c: naive model parallelism and GPipe.
 func TestWriteSVG(t *testing.T) {
 	update1 := func(place.Place) float64 { return 1e-3 }
-	naive := build(t, schedule.Naive, 3, 1, schedule.Never, false, Costs{Task: each(3e-3, 0, 6e-3), Update: update1})
-	gpipe := build(t, schedule.GPipe, 3, 3, schedule.Always, false, Costs{Task: each(1e-3, 1e-3, 2e-3), Setup: update1, Update: update1})
+	naive := clocktest.Build(t, schedule.Naive, 3, 1, schedule.Never, false, clock.Costs{Task: clocktest.Each(3e-3, 0, 6e-3), Update: update1})
+	gpipe := clocktest.Build(t, schedule.GPipe, 3, 3, schedule.Always, false, clock.Costs{Task: clocktest.Each(1e-3, 1e-3, 2e-3), Setup: update1, Update: update1})
 	got := svg(t, Drawing{"Naive: K = 3, M = 1", naive}, Drawing{"GPipe: K = 3, M = 3", gpipe})
 	name := filepath.Join("testdata", "timeline.svg")
 	if *update {
@@ -119,8 +122,8 @@ func parseSVG(t *testing.T, text string) svgShape {
 func TestSVGHoldsEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 60 {
-		in := random(t, rng, 1e-3)
-		tl := in.replay(t)
+		in := clocktest.Random(t, rng, 1e-3)
+		tl := in.Replay(t)
 		want := map[string]int{}
 		for _, e := range tl.Events {
 			if e.Kind.OnDevice() && e.Start < e.End {
@@ -140,7 +143,7 @@ func TestSVGHoldsEverything(t *testing.T) {
 		if got.rects[""] != tl.Devices+1 || !got.inside {
 			t.Errorf("%v: %d lanes, all inside: %v", in, got.rects[""]-1, got.inside)
 		}
-		shuffled := &Timeline{Devices: tl.Devices, Events: append([]Event(nil), tl.Events...)}
+		shuffled := &timeline.Timeline{Devices: tl.Devices, Events: append([]timeline.Event(nil), tl.Events...)}
 		rng.Shuffle(len(shuffled.Events), func(i, j int) {
 			shuffled.Events[i], shuffled.Events[j] = shuffled.Events[j], shuffled.Events[i]
 		})
@@ -153,18 +156,18 @@ func TestSVGHoldsEverything(t *testing.T) {
 func TestSVGEdges(t *testing.T) {
 	// A caption is text, whatever is in it.
 	caption := "</text><script>\"&\x00 µ\xff"
-	s := parseSVG(t, svg(t, Drawing{caption, &Timeline{}}))
+	s := parseSVG(t, svg(t, Drawing{caption, &timeline.Timeline{}}))
 	if got := strings.Join(s.texts, "|"); !strings.Contains(got, "</text><script>\"&\uFFFD µ\uFFFD") {
 		t.Errorf("texts %q", got)
 	}
 	// Nothing, nothing happening, and many devices.
-	many := build(t, schedule.GPipe, 128, 2, schedule.Always, false, Costs{Task: each(1, 1, 2)})
-	for _, drawings := range [][]Drawing{nil, {{"", &Timeline{Devices: 3}}}, {{"", many}, {"", &Timeline{Devices: 1}}}} {
+	many := clocktest.Build(t, schedule.GPipe, 128, 2, schedule.Always, false, clock.Costs{Task: clocktest.Each(1, 1, 2)})
+	for _, drawings := range [][]Drawing{nil, {{"", &timeline.Timeline{Devices: 3}}}, {{"", many}, {"", &timeline.Timeline{Devices: 1}}}} {
 		if s := parseSVG(t, svg(t, drawings...)); !s.inside {
 			t.Errorf("%d drawings: something is outside", len(drawings))
 		}
 	}
-	endless := &Timeline{Devices: 1, Events: []Event{{End: math.Inf(1)}}}
+	endless := &timeline.Timeline{Devices: 1, Events: []timeline.Event{{End: math.Inf(1)}}}
 	if err := WriteSVG(io.Discard, Drawing{"", endless}); err == nil || !strings.Contains(err.Error(), "cannot be drawn") {
 		t.Error(err)
 	}
@@ -180,12 +183,11 @@ func TestNiceStep(t *testing.T) {
 
 // Every kind that occupies a device can be drawn.
 func TestEveryKindIsDrawn(t *testing.T) {
-	for k := range kinds {
-		kind := Kind(k)
+	for kind := timeline.Forward; !strings.HasPrefix(kind.String(), "Kind("); kind++ {
 		if !kind.OnDevice() {
 			continue
 		}
-		tl := &Timeline{Devices: 2, Replicas: 2, Events: []Event{{At: place.Place{Replica: 1}, Kind: kind, Micro: -1, End: 1}}}
+		tl := &timeline.Timeline{Devices: 2, Replicas: 2, Events: []timeline.Event{{At: place.Place{Replica: 1}, Kind: kind, Micro: -1, End: 1}}}
 		var svg, text strings.Builder
 		if err := WriteSVG(&svg, Drawing{Timeline: tl}); err != nil {
 			t.Error(err)

@@ -1,4 +1,4 @@
-package timeline
+package draw
 
 import (
 	"strings"
@@ -6,11 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
-func text(t *testing.T, tl *Timeline, width int) string {
+func text(t *testing.T, tl *timeline.Timeline, width int) string {
 	t.Helper()
 	var out strings.Builder
 	if err := WriteText(&out, tl, width); err != nil {
@@ -87,7 +90,7 @@ func TestTriangles(t *testing.T) {
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tl := build(t, test.schedule, test.stages, test.micro, test.checkpoint, test.late, Costs{Task: each(1, 1, 1)})
+			tl := clocktest.Build(t, test.schedule, test.stages, test.micro, test.checkpoint, test.late, clock.Costs{Task: clocktest.Each(1, 1, 1)})
 			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, tl, test.width)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -101,31 +104,31 @@ func TestWriteText(t *testing.T) {
 	one := func(place.Place) float64 { return 1 }
 	for _, test := range []struct {
 		name  string
-		tl    *Timeline
+		tl    *timeline.Timeline
 		width int
 		want  string
 	}{
-		{"letters only", build(t, schedule.GPipe, 3, 12, schedule.Never, false, Costs{Task: each(1, 0, 1)}), 40, `
+		{"letters only", clocktest.Build(t, schedule.GPipe, 3, 12, schedule.Never, false, clock.Costs{Task: clocktest.Each(1, 0, 1)}), 40, `
 2 |..FFFFFFFFFFFFBBBBBBBBBBBB..|
 1 |.FFFFFFFFFFFF..BBBBBBBBBBBB.|
 0 |FFFFFFFFFFFF....BBBBBBBBBBBB|
    step 28 s  F forward  B backward  . idle
 `},
-		{"labels where they fit", build(t, schedule.GPipe, 1, 11, schedule.Never, false, Costs{Task: each(1, 0, 1)}), 50, `
+		{"labels where they fit", clocktest.Build(t, schedule.GPipe, 1, 11, schedule.Never, false, clock.Costs{Task: clocktest.Each(1, 0, 1)}), 50, `
 0 |F0F1F2F3F4F5F6F7F8F9F B0B1B2B3B4B5B6B7B8B9B |
    step 22 s  F forward  B backward  . idle
 `},
-		{"no common unit", build(t, schedule.GPipe, 2, 2, schedule.Always, false, Costs{Task: each(1e-3, 1.1e-3, 1.93e-3)}), 60, `
+		{"no common unit", clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Always, false, clock.Costs{Task: clocktest.Each(1e-3, 1.1e-3, 1.93e-3)}), 60, `
 1 |.....F0   F1   R0    B0        R1   B1        ..........|
 0 |F0   F1   R0    ...............B0        R1   B1        |
    step 10.99 ms  F forward  R recompute  B backward  . idle
 `},
-		{"setup, barrier, update", build(t, schedule.GPipe, 2, 1, schedule.Never, false, Costs{Task: each(1, 0, 2), Setup: one, Update: one}), 40, `
+		{"setup, barrier, update", clocktest.Build(t, schedule.GPipe, 2, 1, schedule.Never, false, clock.Costs{Task: clocktest.Each(1, 0, 2), Setup: one, Update: one}), 40, `
 1 |S   ....F0  B0      ::::::::U   |
 0 |S   F0  ............B0      U   |
    step 8 s  F forward  B backward  S setup  : barrier  U update  . idle
 `},
-		{"nothing", &Timeline{Devices: 11}, 20, `
+		{"nothing", &timeline.Timeline{Devices: 11}, 20, `
 10 |...............|
  9 |...............|
  8 |...............|
@@ -146,7 +149,7 @@ func TestWriteText(t *testing.T) {
 			}
 		})
 	}
-	if err := WriteText(nil, &Timeline{}, 19); err == nil || err.Error() != "timeline: a drawing 19 characters wide: want 20 or more" {
+	if err := WriteText(nil, &timeline.Timeline{}, 19); err == nil || err.Error() != "draw: a drawing 19 characters wide: want 20 or more" {
 		t.Error(err)
 	}
 }
@@ -158,6 +161,29 @@ func TestSeconds(t *testing.T) {
 	}{{0, "0 s"}, {1, "1 s"}, {12.3456, "12.35 s"}, {0.5, "500 ms"}, {2.5e-5, "25 us"}, {3e-9, "3 ns"}} {
 		if got := seconds(test.t); got != test.want {
 			t.Errorf("seconds(%v) = %q, want %q", test.t, got, test.want)
+		}
+	}
+}
+
+// Chunks are in labels, and paler in pictures.
+func TestChunksAreDrawn(t *testing.T) {
+	lists, p, err := schedule.Lists(schedule.InterleavedOneFOneB, 2, 2, 2, schedule.Never, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := clock.Replay(lists, clock.Costs{Placement: p, Task: clocktest.Each(1, 1, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, svg, chrome strings.Builder
+	for _, err := range []error{WriteText(&text, tl, 100), WriteSVG(&svg, Drawing{"", tl}), WriteChrome(&chrome, tl, nil)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for in, want := range map[*strings.Builder]string{&text: "F0/1", &svg: `fill-opacity="0.6"`, &chrome: `"chunk":1`} {
+		if !strings.Contains(in.String(), want) {
+			t.Errorf("no %s in\n%s", want, in)
 		}
 	}
 }

@@ -1,8 +1,9 @@
-package timeline
+package clock
 
 import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // Parts is where the time of a step goes, in seconds averaged over devices
@@ -102,29 +103,29 @@ func Breakdown(tasks [][]schedule.Task, c Costs) (Parts, error) {
 }
 
 // of is the part that an event of the kind is counted in, or nil.
-func (p *Parts) of(kind Kind) *float64 {
+func (p *Parts) of(kind timeline.Kind) *float64 {
 	switch kind {
-	case Forward, Backward, BackwardInput, BackwardWeights:
+	case timeline.Forward, timeline.Backward, timeline.BackwardInput, timeline.BackwardWeights:
 		return &p.Computation
-	case Recompute:
+	case timeline.Recompute:
 		return &p.Recompute
-	case Setup:
+	case timeline.Setup:
 		return &p.Setup
-	case Update:
+	case timeline.Update:
 		return &p.Update
-	case Reduce, Gather, Meet:
+	case timeline.Reduce, timeline.Gather, timeline.Meet:
 		return &p.Reduction
-	case Rows:
+	case timeline.Rows:
 		return &p.Rows
 	}
 	return nil
 }
 
 // waiting is the time, averaged over devices, in which they do not work.
-func waiting(tl *Timeline) float64 { return tl.Span() - work(tl).Sum() }
+func waiting(tl *timeline.Timeline) float64 { return tl.Span() - work(tl).Sum() }
 
 // work is the time that the devices work, by part, averaged over them.
-func work(tl *Timeline) Parts {
+func work(tl *timeline.Timeline) Parts {
 	var p Parts
 	for _, e := range tl.Events {
 		if of := p.of(e.Kind); of != nil {

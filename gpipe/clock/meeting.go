@@ -1,10 +1,11 @@
-package timeline
+package clock
 
 import (
 	"container/heap"
 	"fmt"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // meeting is where a stage's replicas wait for each other within a task. They have the
@@ -17,14 +18,14 @@ type meeting struct {
 
 // participant is a replica that has come.
 type participant struct {
-	clock *clock
-	event Event // of its meeting
-	goOn  func()
+	replica *replica
+	event   timeline.Event // of its meeting
+	goOn    func()
 }
 
 // perform runs a task on its device: at once, or in pieces between its meetings.
-func (r *clock) perform(t schedule.Task, k int, then func()) error {
-	e, seconds := Event{At: r.taskAt(k, t), Kind: kindOf(t), Micro: t.Micro}, r.costs.Task(r.taskAt(k, t), t)
+func (r *replica) perform(t schedule.Task, k int, then func()) error {
+	e, seconds := timeline.Event{At: r.taskAt(k, t), Kind: timeline.KindOf(t), Micro: t.Micro}, r.costs.Task(r.taskAt(k, t), t)
 	var meetings []Meeting
 	if r.costs.Meetings != nil {
 		meetings = r.costs.Meetings(r.taskAt(k, t), t)
@@ -35,12 +36,12 @@ func (r *clock) perform(t schedule.Task, k int, then func()) error {
 	before := 0.0
 	for _, m := range meetings {
 		if !(m.At >= before && m.At <= 1) || !duration(m.Seconds) {
-			return fmt.Errorf("timeline: stage %d: %s meets at %v of it for %v seconds: want parts from 0 to 1 in order, and finite times", k, e.what(), m.At, m.Seconds)
+			return fmt.Errorf("clock: stage %d: %s meets at %v of it for %v seconds: want parts from 0 to 1 in order, and finite times", k, e.Name(), m.At, m.Seconds)
 		}
 		before = m.At
 	}
 	if !duration(seconds) {
-		return fmt.Errorf("timeline: stage %d: %s takes %v seconds: want a finite time, not negative", k, e.what(), seconds)
+		return fmt.Errorf("clock: stage %d: %s takes %v seconds: want a finite time, not negative", k, e.Name(), seconds)
 	}
 	d := &r.devices[k]
 	d.busy = true
@@ -59,7 +60,7 @@ func (r *clock) perform(t schedule.Task, k int, then func()) error {
 		r.after((to-from)*seconds, func() {
 			if i < len(meetings) {
 				arrived := r.now
-				r.meet(k, Event{At: e.At, Kind: Meet, Micro: e.Micro, Bytes: meetings[i].Bytes}, meetings[i].Seconds, func() {
+				r.meet(k, timeline.Event{At: e.At, Kind: timeline.Meet, Micro: e.Micro, Bytes: meetings[i].Bytes}, meetings[i].Seconds, func() {
 					r.events[task].Away += r.now - arrived
 					piece(i + 1)
 				})
@@ -76,7 +77,7 @@ func (r *clock) perform(t schedule.Task, k int, then func()) error {
 }
 
 // meet waits at the stage's meeting. The last to come starts it.
-func (r *clock) meet(k int, e Event, seconds float64, goOn func()) {
+func (r *replica) meet(k int, e timeline.Event, seconds float64, goOn func()) {
 	m := &r.meetings[k]
 	m.here = append(m.here, participant{r, e, goOn})
 	m.longest = max(m.longest, seconds)
@@ -87,15 +88,15 @@ func (r *clock) meet(k int, e Event, seconds float64, goOn func()) {
 	m.here, m.longest = nil, 0
 	for _, p := range all {
 		p.event.Start, p.event.End = r.now, r.now+longest
-		p.clock.events = append(p.clock.events, p.event)
-		p.clock.after(longest, p.goOn)
+		p.replica.events = append(p.replica.events, p.event)
+		p.replica.after(longest, p.goOn)
 	}
 }
 
 // after calls then in so many seconds.
-func (r *clock) after(seconds float64, then func()) { r.until(r.now+seconds, then) }
+func (r *replica) after(seconds float64, then func()) { r.until(r.now+seconds, then) }
 
 // until calls then at a time.
-func (r *clock) until(at float64, then func()) {
+func (r *replica) until(at float64, then func()) {
 	heap.Push(&r.pending, ending{at: at, order: len(r.events), then: then})
 }
