@@ -28,6 +28,8 @@ import (
 //	first=1        a list of numbers that begins with this one
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
+//	none           keys and values that must be there, or the text none in their
+//	               place, which leaves a pointer nil
 //	shown          is only shown: see Deciding
 //	partial        keys and values that change others: none of them must be present
 //	name           a text that may be part of other texts: see nameForm
@@ -36,7 +38,7 @@ import (
 //
 // The words of a list or a map apply to its entries, except optional. Every
 // field must be present unless it is optional, a pointer or a truth value. No
-// list may contain an entry twice.
+// list may contain an entry twice, unless it has a fixed length.
 
 var (
 	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,()+=-]{0,63}$`)
@@ -86,6 +88,7 @@ type rule struct {
 	ascending   bool
 	first       string // of a list; "": any
 	key         bool
+	none        bool
 	shown       bool
 	partial     bool
 	word        string // of a vocabulary
@@ -118,6 +121,8 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 			r.first = word[len("first="):]
 		case word == "key":
 			r.key = true
+		case word == "none":
+			r.none = true
 		case word == "shown":
 			r.shown = true
 		case word == "partial":
@@ -244,6 +249,14 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	}
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	switch {
+	case !rule.none || n.Kind != yaml.ScalarNode:
+	case n.Value == "none":
+		n.Tag, n.Value = "!!null", ""
+		return "", nil
+	default:
+		return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return fail("nothing: want %s", r.wanted(t, rule))
@@ -385,7 +398,7 @@ func (f field) needed() bool {
 	}
 	switch f.of.Kind() {
 	case reflect.Bool, reflect.Pointer:
-		return false
+		return f.none
 	case reflect.Struct:
 		return slices.ContainsFunc(fieldsOf(f.of), field.needed)
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
@@ -435,7 +448,7 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		if len(keys) > 0 {
 			identity, what = keyTexts(entry, keys), "an entry of this "+strings.Join(keys, " and ")
 		}
-		if first, twice := seen[identity]; twice {
+		if first, twice := seen[identity]; twice && t.Kind() != reflect.Array {
 			return "", problem(entry, here, fmt.Errorf("%s is there already, as entry %d: want each once", what, first))
 		}
 		seen[identity] = i
@@ -539,6 +552,9 @@ func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
+		if rule.none {
+			return "none, or keys and values: " + fieldNames(fieldsOf(t))
+		}
 		return "keys and values: " + fieldNames(fieldsOf(t))
 	case reflect.Slice, reflect.Array:
 		return "a list"
