@@ -63,7 +63,7 @@ func writeTimeline(name string, tl *timeline.Timeline) error {
 func checkOutputs(outputs ...[2]string) error {
 	for i, o := range outputs {
 		for _, before := range outputs[:i] {
-			if o[1] != os.DevNull && o[1] != "" && files.Same(o[1], before[1]) {
+			if o[1] != "" && files.Same(o[1], before[1]) {
 				return &failure.UsageError{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
 			}
 		}

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package launch
+package cluster
 
 import (
 	"os/exec"

@@ -1,4 +1,4 @@
-package gpipebench
+package records
 
 import (
 	"os"
@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"gpipebench"
+	"gpipebench/internal/files"
 )
 
 // Commit returns the commit that this program was built from: the build's stamp or,
@@ -37,16 +40,20 @@ var gitCommit = sync.OnceValues(func() (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	_, source, _, _ := runtime.Caller(0)
-	return commitOf(executable, source)
+	return commitOf(executable, root())
 })
 
-// commitOf returns the commit of the checkout in which source, a file of this
-// package, was compiled. It is known only if the checkout cannot have changed since:
+// root returns the root of the checkout in which this package was compiled; with
+// -trimpath it is not absolute.
+func root() string {
+	_, source, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(source)))
+}
+
+// commitOf returns the commit of the checkout whose root is dir. It is known only if the checkout cannot have changed since:
 // the go command has just built the executable to run it, and the sources are still
 // those that it was built from.
-func commitOf(executable, source string) (commit string, dirty bool) {
-	dir := filepath.Dir(source)
+func commitOf(executable, dir string) (commit string, dirty bool) {
 	if !builtToRun(executable) || !filepath.IsAbs(dir) || !sameEngine(dir) {
 		return "", false
 	}
@@ -60,7 +67,7 @@ func commitOf(executable, source string) (commit string, dirty bool) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	if top := git("rev-parse", "--show-toplevel"); top == "" || !sameDir(top, dir) {
+	if top := git("rev-parse", "--show-toplevel"); top == "" || !files.SameDir(top, dir) {
 		return "", false // the sources are a copy within something else
 	}
 	return git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
@@ -77,12 +84,6 @@ func builtToRun(executable string) bool {
 
 // sameEngine reports whether a checkout holds the engine that this program has.
 func sameEngine(dir string) bool {
-	engine, err := EngineIn(os.DirFS(dir))
-	return err == nil && engine == Engine()
-}
-
-func sameDir(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
+	engine, err := gpipebench.EngineIn(os.DirFS(dir))
+	return err == nil && engine == gpipebench.Engine()
 }

@@ -1,4 +1,4 @@
-package gpipebench
+package main
 
 import (
 	"bytes"
@@ -8,31 +8,22 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	// What the other module builds is in the module cache once this test is built.
-	_ "gpipebench/gpipe"
 )
-
-// The module examples/outside uses this one as a library: its tests pass, offline.
-func TestOutside(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and tests another module")
-	}
-	dir := filepath.Join("examples", "outside")
-	offline(t, dir, "vet", "./...")
-	offline(t, dir, "test", "-count=1", "./...")
-}
 
 // README's program, in a module as README makes it, learns.
 func TestReadmeFromGo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds another module")
-	}
-	readme, err := os.ReadFile("README.md")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, ok := bytes.Cut(readme, []byte("\n## From Go\n"))
+	read := func(name string) []byte {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	_, section, ok := bytes.Cut(read(filepath.Join(root, "README.md")), []byte("\n## From Go\n"))
 	if !ok {
 		t.Fatal("README.md has no section From Go")
 	}
@@ -40,10 +31,6 @@ func TestReadmeFromGo(t *testing.T) {
 	program := regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindSubmatch(section)
 	if commands == nil || program == nil {
 		t.Fatal("From Go has no commands or no program")
-	}
-	root, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	for line := range strings.Lines(string(commands[1])) {
@@ -53,18 +40,10 @@ func TestReadmeFromGo(t *testing.T) {
 		}
 	}
 	// What go mod tidy would add, without asking a proxy.
-	read := func(name string) []byte {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	outside := filepath.Join("examples", "outside")
-	indirect := regexp.MustCompile(`(?s)\nrequire \(\n.*?\n\)\n`).Find(read(filepath.Join(outside, "go.mod")))
+	indirect := regexp.MustCompile(`(?s)\nrequire \(\n.*?\n\)\n`).Find(read("go.mod"))
 	for name, text := range map[string][]byte{
 		"go.mod":  append(read(filepath.Join(dir, "go.mod")), indirect...),
-		"go.sum":  read(filepath.Join(outside, "go.sum")),
+		"go.sum":  read("go.sum"),
 		"main.go": program[1],
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {

@@ -1,4 +1,4 @@
-package launch
+package cluster
 
 import (
 	"bytes"
@@ -44,11 +44,13 @@ func (p *Program) Run(ctx context.Context, processes int, network string, args [
 	if p.executable == "" {
 		return errors.New("no program to start processes with: want gpipebench itself")
 	}
-	run := Launching{Processes: processes, TCP: network == "tcp", Executable: p.executable, Args: append(args, "--json")}.output
+	var out []byte
+	var err error
 	if network == "mpi" {
-		run = mpirun(processes, slices.Concat([]string{p.executable}, args, []string{"--transport", "mpi", "--json"})).output
+		out, err = mpirun(ctx, processes, slices.Concat([]string{p.executable}, args, []string{"--transport", "mpi", "--json"}))
+	} else {
+		out, err = Launching{Processes: processes, TCP: network == "tcp", Executable: p.executable, Args: append(args, "--json")}.output(ctx)
 	}
-	out, err := run(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -73,11 +75,10 @@ func (l Launching) output(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// engine is a command line that starts processes.
-type engine []string
-
-// mpirun is that of the MPI that this program is built with, for processes of this machine.
-func mpirun(processes int, command []string) engine {
+// mpirun runs a command in processes of this machine with the mpirun of the MPI that this
+// program is built with, and returns what it prints. It is terminated when the context or this
+// process ends, and then ends its processes.
+func mpirun(ctx context.Context, processes int, command []string) (out []byte, err error) {
 	name, flags := "mpirun.openmpi", []string{"--oversubscribe", "--bind-to", "none"}
 	if mpi.Implementation == "MPICH" {
 		name, flags = "mpirun.mpich", nil
@@ -85,17 +86,11 @@ func mpirun(processes int, command []string) engine {
 	if _, err := exec.LookPath(name); err != nil {
 		name = "mpirun"
 	}
-	return slices.Concat([]string{name}, flags, []string{"-n", strconv.Itoa(processes)}, command)
-}
-
-// output runs the engine to its end. It is terminated when the context or this process
-// ends, and then ends its processes.
-func (e engine) output(ctx context.Context) (out []byte, err error) {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
 		stay()
-		c := exec.CommandContext(ctx, e[0], e[1:]...)
+		c := exec.CommandContext(ctx, name, slices.Concat(flags, []string{"-n", strconv.Itoa(processes)}, command)...)
 		c.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1") // as any user may run this program
 		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 		c.WaitDelay = grace
@@ -103,7 +98,7 @@ func (e engine) output(ctx context.Context) (out []byte, err error) {
 		said := &tail{}
 		c.Stderr = said
 		if out, err = c.Output(); err != nil && c.ProcessState != nil {
-			err = fmt.Errorf("%s %s", e[0], failure.Ending(c.ProcessState, said.String(), e[0]))
+			err = fmt.Errorf("%s %s", name, failure.Ending(c.ProcessState, said.String(), name))
 		}
 	}()
 	<-done

@@ -1,4 +1,4 @@
-package launch
+package cluster
 
 import (
 	"os/exec"

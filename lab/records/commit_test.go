@@ -1,10 +1,9 @@
-package gpipebench
+package records
 
 import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -16,16 +15,16 @@ func TestCommitOfSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, source, _, _ := runtime.Caller(0)
-	if !filepath.IsAbs(source) {
+	sources := root()
+	if !filepath.IsAbs(sources) {
 		t.Log("built with -trimpath: no sources are known")
 		return
 	}
 	want := ""
-	if out, err := exec.Command("git", "-C", filepath.Dir(source), "rev-parse", "HEAD").Output(); err == nil {
+	if out, err := exec.Command("git", "-C", sources, "rev-parse", "HEAD").Output(); err == nil {
 		want = strings.TrimSpace(string(out))
 	}
-	if got, _ := commitOf(executable, source); got != want {
+	if got, _ := commitOf(executable, sources); got != want {
 		t.Errorf("%s: commit %q, want %q", executable, got, want)
 	}
 	// Another checkout of a module of this name.
@@ -45,16 +44,16 @@ func TestCommitOfSources(t *testing.T) {
 	git("commit", "-q", "-m", "another")
 	t.Chdir(elsewhere)
 	t.Setenv("GIT_DIR", filepath.Join(elsewhere, ".git"))
-	if got, _ := commitOf(executable, source); got != want {
+	if got, _ := commitOf(executable, sources); got != want {
 		t.Errorf("started in another checkout: commit %q, want %q", got, want)
 	}
-	for _, c := range []struct{ executable, source string }{
-		{filepath.Join(elsewhere, "gpipebench"), source}, // the checkout may have moved on since
-		{executable, filepath.Join(elsewhere, "commit.go")},
-		{executable, "gpipebench/commit.go"}, // -trimpath
+	for _, c := range []struct{ executable, sources string }{
+		{filepath.Join(elsewhere, "gpipebench"), sources}, // the checkout may have moved on since
+		{executable, elsewhere},
+		{executable, "gpipebench"}, // -trimpath
 	} {
-		if got, dirty := commitOf(c.executable, c.source); got != "" || dirty {
-			t.Errorf("%s of %s: commit %q", c.executable, c.source, got)
+		if got, dirty := commitOf(c.executable, c.sources); got != "" || dirty {
+			t.Errorf("%s of %s: commit %q", c.executable, c.sources, got)
 		}
 	}
 }

@@ -1,12 +1,4 @@
-// Package launch starts the processes of a run on this machine, or on others over ssh,
-// where no engine such as mpirun or srun does.
-//
-// Each process is this program with the command RankCommand. Its standard input has one
-// line, an Order, with what would be in its environment and on its command line; so the
-// run's secret is on no command line, here or there, and nothing has to be quoted. The
-// input then stays open. Another line is an interrupt, as by a signal, which ssh would not
-// hand on; when the input ends, so does the process, even if the launcher was killed.
-package launch
+package cluster
 
 import (
 	"bufio"
@@ -29,7 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
@@ -103,11 +94,11 @@ func (l Launching) Run(ctx context.Context) (err error) {
 	rand.Read(secret) // never fails
 	order := func(rank int) Order {
 		o := Order{map[string]string{
-			cluster.RankVariable: strconv.Itoa(rank), cluster.SizeVariable: strconv.Itoa(l.Processes),
-			cluster.AddressVariable: address, cluster.SecretVariable: hex.EncodeToString(secret),
+			RankVariable: strconv.Itoa(rank), SizeVariable: strconv.Itoa(l.Processes),
+			AddressVariable: address, SecretVariable: hex.EncodeToString(secret),
 		}, l.Args}
 		if l.Limit > 0 {
-			o.Environment[cluster.TimeoutVariable] = l.Limit.String()
+			o.Environment[TimeoutVariable] = l.Limit.String()
 		}
 		return o
 	}
