@@ -77,7 +77,7 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Judge(ctx)
+	return r.Judge()
 }
 
 // Read reads the records of all experiments, and makes their reports.
@@ -107,7 +107,7 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 }
 
 // Judge computes the verdicts.
-func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
+func (r *Reading) Judge() (*Verification, error) {
 	v := r.of
 	ledgers, err := loadLedgers(v.All)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
 		if !slices.Contains(is.Papers, c.Ledger) {
 			continue
 		}
-		one, err := c.judge(newEvaluator(ctx, tables))
+		one, err := c.judge(newEvaluator(tables))
 		if err != nil {
 			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
@@ -150,8 +150,8 @@ func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
 }
 
 // Figures returns what evaluates expressions as claims have them.
-func (r *Reading) Figures(ctx context.Context) func(expression string) (float64, error) {
-	e := newEvaluator(ctx, r.tables())
+func (r *Reading) Figures() func(expression string) (float64, error) {
+	e := newEvaluator(r.tables())
 	return func(expression string) (float64, error) {
 		n, err := e.Number(expression)
 		return n.X, err
