@@ -46,16 +46,6 @@ func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress
 	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
 }
 
-// Measure is what most such experiments' own Measure does: all rounds of the log's profile in
-// this process.
-func Measure(ctx context.Context, e Experiment, log *records.Log, p progress.Progress) error {
-	r, err := e.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return InThisProcess(ctx, r, log, p)
-}
-
 // EachRound calls measure for every round of which the log lacks samples.
 func EachRound(r Repeated, log *records.Log, p progress.Progress, where string, measure func(round int) error) error {
 	rounds := r.Samples()
