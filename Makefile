@@ -58,14 +58,14 @@ mpi-ompi mpi-mpich: mpi-%:
 	else echo "$@: $(if $(filter required,$(MPI)),failed,skipped): pkg-config, its package $* or mpirun is missing (Debian: pkg-config libopenmpi-dev libmpich-dev)"; \
 		test "$(MPI)" != required; fi
 
-# staticcheck, and that generated assembly is what its generator makes. The tools are a module of
-# their own, whose go.sum pins them.
+# staticcheck, the module that uses this one as a library, offline, and that generated assembly is
+# what its generator makes. The tools are a module of their own, whose go.sum pins them.
 tools:
 	$(GO) build -C tools -o ../bin/ tool ./times ./longtests
 lint: tools
 	$(GO) vet -tags purego ./internal/kernel
 	bin/staticcheck ./...
-	cd examples/outside && $(GO) vet ./... && ../../bin/staticcheck ./...
+	cd examples/outside && export GOPROXY=off && $(GO) vet ./... && $(GO) test -vet=off ./... && ../../bin/staticcheck ./...
 	$(GO) generate ./internal/kernel
 	git diff --exit-code -- internal/kernel
 

@@ -12,9 +12,10 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/gpipe/transport"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -48,7 +49,7 @@ func ExamplePipeline() {
 		trainer, err := gpipe.Pipeline{
 			Layers: layers, Loss: nn.CrossEntropy{},
 			Partitions: k, MicroBatches: 4,
-			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 1,
+			Numerics: gpipe.Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 1},
 		}.Open(gpipe.InputOf(batch))
 		if err != nil {
 			log.Fatal(err)
@@ -107,11 +108,11 @@ func ExamplePipeline_timeline() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tl, err := timeline.Replay(lists, timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 1 }})
+	tl, err := clock.Replay(lists, clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 1 }})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := timeline.WriteText(os.Stdout, tl, 80); err != nil {
+	if err := draw.WriteText(os.Stdout, tl, 80); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -167,7 +168,7 @@ func opened(vocabulary int, change func(*gpipe.Pipeline)) *gpipe.Trainer {
 	if err != nil {
 		log.Fatal(err)
 	}
-	p := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, MicroBatches: 4, LR: nn.ConstantLR(0.1)}
+	p := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, MicroBatches: 4, Numerics: gpipe.Numerics{LR: nn.ConstantLR(0.1)}}
 	if change != nil {
 		change(&p)
 	}

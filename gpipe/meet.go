@@ -4,7 +4,11 @@ import (
 	"context"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -24,7 +28,7 @@ import (
 // meet adds up a value of a task over the replicas, and notes how long it took.
 func (r *chunkRun) meet(ctx context.Context, t schedule.Task, m program.Meeting) error {
 	arrived := time.Now()
-	met := timeline.Meeting{At: (arrived.Sub(r.began) - r.away).Seconds(), Bytes: bytesOf([][]float32{m.Sum})}
+	met := clock.Meeting{At: (arrived.Sub(r.began) - r.away).Seconds(), Bytes: bytesOf([][]float32{m.Sum})}
 	defer func() {
 		now := time.Now()
 		r.away += now.Sub(arrived)
@@ -45,10 +49,10 @@ func (r *chunkRun) meet(ctx context.Context, t schedule.Task, m program.Meeting)
 // additions here.
 func (r *chunkRun) addOver(ctx context.Context, m program.Meeting, seconds *float64) error {
 	self := r.at.Replica
-	first, end := r.trainer.net.scopeOf(self)
+	first, end := r.trainer.net.ScopeOf(self)
 	route := func(from, to int) transport.Route {
 		return transport.Route{
-			From: r.trainer.net.pieces.At(from, r.k), To: r.trainer.net.pieces.At(to, r.k),
+			From: r.trainer.net.Pieces.At(from, r.k), To: r.trainer.net.Pieces.At(to, r.k),
 			What: transport.Statistics, Index: r.met,
 		}
 	}
@@ -95,13 +99,13 @@ func (r *stageRun) aloneFor(f func()) float64 {
 // useStatistics binds the place where a micro-batch keeps the statistics of all replicas
 // from its F to its B or I.
 func (r *chunkRun) useStatistics(m int) {
-	if slots := len(r.dev.mem.plan.chunks[r.at.Chunk][program.Statistics]); slots > 0 {
+	if slots := len(r.dev.mem.plan.Chunks[r.at.Chunk][program.Statistics]); slots > 0 {
 		r.use(program.Statistics, m%slots)
 	}
 }
 
 // meet stores the meetings of a task whose own work took so many seconds.
-func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting, seconds float64) {
+func (t *StageTimes) meet(kind timeline.Kind, micro int, all []clock.Meeting, seconds float64) {
 	if len(all) == 0 {
 		return
 	}
@@ -110,7 +114,7 @@ func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting,
 		of = &t.BMeetings
 	}
 	if *of == nil {
-		*of = make([][]timeline.Meeting, len(t.F))
+		*of = make([][]clock.Meeting, len(t.F))
 	}
 	for i := range all {
 		if seconds > 0 {
@@ -121,7 +125,7 @@ func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting,
 }
 
 // Meetings are those of a task.
-func (t *StageTimes) Meetings(task schedule.Task) []timeline.Meeting {
+func (t *StageTimes) Meetings(task schedule.Task) []clock.Meeting {
 	of := t.FMeetings
 	switch task.Kind {
 	case schedule.Recompute, schedule.BackwardWeights:
@@ -137,7 +141,7 @@ func (t *StageTimes) Meetings(task schedule.Task) []timeline.Meeting {
 
 // meetingSeconds is the time of the meetings of all F and B, without waiting.
 func (t *StageTimes) meetingSeconds() (forward, backward float64) {
-	add := func(of [][]timeline.Meeting) (sum float64) {
+	add := func(of [][]clock.Meeting) (sum float64) {
 		for _, all := range of {
 			for _, m := range all {
 				sum += m.Seconds
@@ -150,7 +154,7 @@ func (t *StageTimes) meetingSeconds() (forward, backward float64) {
 
 // addMeetingLinks adds the time that meetings take on the replicas' links.
 func (t *StageTimes) addMeetingLinks(a AllReduce, replicas int) {
-	for _, of := range [][][]timeline.Meeting{t.FMeetings, t.BMeetings} {
+	for _, of := range [][][]clock.Meeting{t.FMeetings, t.BMeetings} {
 		for _, all := range of {
 			for i := range all {
 				reduce, gather := a.Seconds(replicas, float64(all[i].Bytes))
@@ -161,14 +165,38 @@ func (t *StageTimes) addMeetingLinks(a AllReduce, replicas int) {
 }
 
 // modelMeetings are the meetings of a program on an accelerator, without links.
-func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DType) (all []timeline.Meeting) {
+func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DType) (all []clock.Meeting) {
 	before, bytes := p.Meetings()
 	if len(before) == 0 {
 		return nil
 	}
 	seconds := a.Seconds(p, dt)
 	for i := range before {
-		all = append(all, timeline.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
+		all = append(all, clock.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
 	}
 	return all
+}
+
+// addLinks adds the time that adding up a device's gradients and statistics takes on the
+// replicas' links, and gathering rows. If updates are divided, weights are gathered after
+// them instead of gradients before.
+func addLinks(n *plan.Network, t *StageTimes, at place.Place, rows []plan.TableRows) {
+	t.addMeetingLinks(n.AllReduce.Among(n.Together()), n.Together())
+	stage := at.Stage
+	if at.Chunk > 0 { // what is the device's is counted with its first chunk
+		return
+	}
+	reduce, gather := n.AllReduce.Seconds(n.Replicas, n.GradientBytes(stage))
+	t.Reduce += reduce
+	for i := range rows {
+		if rows[i].On(stage) {
+			_, gather := n.AllReduce.Seconds(n.Replicas, float64(rows[i].Bytes(0, rows[i].Rows)))
+			t.Rows += gather
+		}
+	}
+	if n.ShardUpdate {
+		t.Gather += gather
+	} else {
+		t.Reduce += gather
+	}
 }

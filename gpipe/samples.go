@@ -3,6 +3,7 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
@@ -29,38 +30,10 @@ func (s *Samples) Median() *Times {
 	for k := range first.Stages {
 		sizes := m.Examples[k*len(m.Examples)/len(first.Stages)]
 		pick := func(of func(*StageTimes) []float64) []float64 {
-			if of(&first.Stages[k]) == nil {
-				return nil
-			}
-			bySize := map[int][]float64{}
-			for _, st := range s.steps {
-				for i, v := range of(&st.Stages[k]) {
-					if v > 0 {
-						bySize[sizes[i]] = append(bySize[sizes[i]], v)
-					}
-				}
-			}
-			out := make([]float64, len(sizes))
-			for i, size := range sizes {
-				out[i] = stats.Median(bySize[size])
-			}
-			return out
+			return medians(s.steps, k, sizes, of, func(repeats []float64) float64 { return stats.Median(nonZero(repeats)) })
 		}
-		meetings := func(of func(*StageTimes) [][]timeline.Meeting) [][]timeline.Meeting {
-			if of(&first.Stages[k]) == nil {
-				return nil
-			}
-			bySize := map[int][][]timeline.Meeting{}
-			for _, st := range s.steps {
-				for i, of := range of(&st.Stages[k]) {
-					bySize[sizes[i]] = append(bySize[sizes[i]], of)
-				}
-			}
-			out := make([][]timeline.Meeting, len(sizes))
-			for i, size := range sizes {
-				out[i] = medianMeetings(bySize[size])
-			}
-			return out
+		meetings := func(of func(*StageTimes) [][]clock.Meeting) [][]clock.Meeting {
+			return medians(s.steps, k, sizes, of, medianMeetings)
 		}
 		one := func(of func(*StageTimes) float64) float64 {
 			var vs []float64
@@ -84,8 +57,8 @@ func (s *Samples) Median() *Times {
 			B:         pick(func(t *StageTimes) []float64 { return t.B }),
 			I:         pick(func(t *StageTimes) []float64 { return t.I }),
 			W:         pick(func(t *StageTimes) []float64 { return t.W }),
-			FMeetings: meetings(func(t *StageTimes) [][]timeline.Meeting { return t.FMeetings }),
-			BMeetings: meetings(func(t *StageTimes) [][]timeline.Meeting { return t.BMeetings }),
+			FMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.FMeetings }),
+			BMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.BMeetings }),
 			Setup:     one(func(t *StageTimes) float64 { return t.Setup }),
 			Update:    one(func(t *StageTimes) float64 { return t.Update }),
 			Groups:    groups,
@@ -97,8 +70,27 @@ func (s *Samples) Median() *Times {
 	return &m
 }
 
+// medians are the medians of a stage's values by micro-batch, each over all micro-batches of
+// its size in all steps.
+func medians[T any](steps []*Times, stage int, sizes []int, of func(*StageTimes) []T, median func(repeats []T) T) []T {
+	if of(&steps[0].Stages[stage]) == nil {
+		return nil
+	}
+	bySize := map[int][]T{}
+	for _, st := range steps {
+		for i, v := range of(&st.Stages[stage]) {
+			bySize[sizes[i]] = append(bySize[sizes[i]], v)
+		}
+	}
+	out := make([]T, len(sizes))
+	for i, size := range sizes {
+		out[i] = median(bySize[size])
+	}
+	return out
+}
+
 // medianMeetings are the meetings of a task, each with the medians of its repeats.
-func medianMeetings(repeats [][]timeline.Meeting) []timeline.Meeting {
+func medianMeetings(repeats [][]clock.Meeting) []clock.Meeting {
 	all := slices.Clone(repeats[0])
 	for i := range all {
 		var at, seconds []float64
@@ -111,10 +103,10 @@ func medianMeetings(repeats [][]timeline.Meeting) []timeline.Meeting {
 }
 
 // Replay runs the lists on the virtual clock with these times.
-func (t *Times) Replay() (*timeline.Timeline, error) { return timeline.Replay(t.Lists, t.Costs()) }
+func (t *Times) Replay() (*timeline.Timeline, error) { return clock.Replay(t.Lists, t.Costs()) }
 
 // Breakdown splits the step of Replay into its parts.
-func (t *Times) Breakdown() (timeline.Parts, error) { return timeline.Breakdown(t.Lists, t.Costs()) }
+func (t *Times) Breakdown() (clock.Parts, error) { return clock.Breakdown(t.Lists, t.Costs()) }
 
 // ClosedForm is the theory's time for the same step on even stages: f, r and b
 // are the mean over devices of the tasks' mean times, links are free, and setup,
@@ -192,10 +184,8 @@ func mean(xs []float64) (m float64) {
 	return m
 }
 
-func meanNonZero(xs []float64) float64 {
-	xs = slices.DeleteFunc(slices.Clone(xs), func(x float64) bool { return x == 0 })
-	if len(xs) == 0 {
-		return 0
-	}
-	return mean(xs)
+func meanNonZero(xs []float64) float64 { return mean(nonZero(xs)) }
+
+func nonZero(xs []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(xs), func(x float64) bool { return x == 0 })
 }

@@ -3,8 +3,8 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 )
 
 // Variant has the settings on which programs and partitions do not depend.
@@ -12,7 +12,7 @@ type Variant struct {
 	Schedule      schedule.Schedule
 	Checkpoint    schedule.Checkpoint
 	LateRecompute bool
-	Link          timeline.Link // of all devices
+	Link          clock.Link // of all devices
 }
 
 // Variant returns the pipeline's own settings.
@@ -41,10 +41,10 @@ func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant)
 		if err := n.Validate(in); err != nil {
 			return nil, err
 		}
-		if err := n.place(); err != nil {
+		if err := n.Place(); err != nil {
 			return nil, err
 		}
-		s, err := n.simulate(how)
+		s, err := simulated(n, how)
 		if err != nil {
 			return nil, err
 		}

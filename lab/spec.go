@@ -14,9 +14,9 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/launch"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
@@ -103,7 +103,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"scope":       parsed(gpipe.ParseScope),
 	"split":       yamldoc.OneOf("coarse", "fine"),
 	"recompute":   yamldoc.OneOf("early", "late"),
-	"network":     yamldoc.OneOf(launch.Networks...),
+	"network":     yamldoc.OneOf(cluster.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
 	"bars":        yamldoc.OneOf("mark", "across"),

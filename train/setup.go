@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -38,9 +38,9 @@ type Setup struct {
 	Cost        Cost
 
 	Device    gpipe.Kind
-	Threads   int           // of each device
-	MemoryCap int64         // bytes of each device; 0: no limit
-	Link      timeline.Link // of emulated devices
+	Threads   int        // of each device
+	MemoryCap int64      // bytes of each device; 0: no limit
+	Link      clock.Link // of emulated devices
 }
 
 // Cost is what partitioners balance.
@@ -98,9 +98,14 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
-		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial, ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope, DType: s.DType,
-		Schedule: s.Schedule, Chunks: s.Chunks, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
-		Balance: s.Balance, Partitioner: s.Partitioner,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
+		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
+		Cut: gpipe.Cut{Chunks: s.Chunks, Balance: s.Balance, Partitioner: s.Partitioner},
+		Replication: gpipe.Replication{
+			Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial,
+			ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope,
+		},
+		Numerics: gpipe.Numerics{DType: s.DType},
 		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},
 	}
 	switch {
@@ -108,7 +113,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 		return p, failure.Usagef("%d partitions: want 1 to %d, the number of layers", s.Partitions, len(layers))
 	case s.MicroBatches < 1:
 		return p, failure.Usagef("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
-	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
+	case s.Device == gpipe.Host && s.Link != clock.Link{}:
 		return p, failure.Usagef("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
 	}
 	if err := s.readSchedule(&p); err != nil {

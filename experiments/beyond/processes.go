@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gpipebench/experiments/launch"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/place"
@@ -67,7 +66,7 @@ type dividedWay struct {
 // processes trains in several ways and compares weights, and bytes with the plan.
 type processes struct {
 	lab.Base[processesSpec]
-	launch.Program
+	cluster.Program
 }
 
 func (x *processes) Resolve() *lab.Problem {
@@ -214,7 +213,7 @@ func (x *processes) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	for i := range x.Spec.Trainings {
 		t := &x.Spec.Trainings[i]
 		ways := slices.DeleteFunc(x.Spec.ways(t), func(w dividedWay) bool {
-			return launch.Lacks(w.Network) != "" || log.Has(t.sample(w))
+			return cluster.Lacks(w.Network) != "" || log.Has(t.sample(w))
 		})
 		if len(ways) == 0 {
 			continue
@@ -375,7 +374,7 @@ func (x *processes) addRuns(networks, runs *lab.Table, t *dividedTraining, log *
 		}
 		so.runs, so.different = so.runs+tried, so.different+differ
 		if tried == 0 {
-			networks.Add(t.Name, networkName(network), lab.Absent, lab.Absent, lab.Absent, "-", "-", "-", launch.Lacks(network))
+			networks.Add(t.Name, networkName(network), lab.Absent, lab.Absent, lab.Absent, "-", "-", "-", cluster.Lacks(network))
 			continue
 		}
 		networks.Add(t.Name, networkName(network), tried, differ, len(hashes), numbersIn(ps), numbersIn(ks), numbersIn(rs), strings.Join(hashes, ", "))
@@ -385,7 +384,7 @@ func (x *processes) addRuns(networks, runs *lab.Table, t *dividedTraining, log *
 
 // missing reports whether a run is left out since this program lacks its network.
 func missing(network, sample string, log *records.Log) bool {
-	return launch.Lacks(network) != "" && !log.Has(sample)
+	return cluster.Lacks(network) != "" && !log.Has(sample)
 }
 
 // networkName is a network's in tables.

@@ -8,7 +8,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -236,13 +236,13 @@ func (s *replicasScaling) draw(r *timed.Reporting[scalingProfile]) error {
 	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.Spec.PictureM)
 	var text, trace, svg bytes.Buffer
 	fmt.Fprintf(&text, "%s; every kind of task at its median.\n\n", caption)
-	if err := timeline.WriteText(&text, tl, 120); err != nil {
+	if err := draw.WriteText(&text, tl, 120); err != nil {
 		return err
 	}
-	if err := timeline.WriteSVG(&svg, timeline.Drawing{Caption: caption, Timeline: tl}); err != nil {
+	if err := draw.WriteSVG(&svg, draw.Drawing{Caption: caption, Timeline: tl}); err != nil {
 		return err
 	}
-	if err := timeline.WriteChrome(&trace, tl, nil); err != nil {
+	if err := draw.WriteChrome(&trace, tl, nil); err != nil {
 		return err
 	}
 	name := s.ID() + "-R2-K2"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gpipebench/experiments/densify/accumulate"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
@@ -351,7 +351,7 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 			return lab.Fixed(m.seconds(p.Table, n, accumulate.Gather)/m.seconds(p.Table, n, accumulate.Reduce), 1)
 		}),
 		several("gather / reduce, least", func(n int) any {
-			link := timeline.Link{Bandwidth: 1}
+			link := clock.Link{Bandwidth: 1}
 			return lab.Fixed(p.Table.GatherSeconds(n, link)/accumulate.ReduceSeconds(n, p.Table.DenseBytes(), link), 1)
 		}),
 		timed.Number("gather / reduce, paper", func(n int) any {

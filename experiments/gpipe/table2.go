@@ -11,7 +11,7 @@ import (
 
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
@@ -305,14 +305,14 @@ func (t *table2) timelines(runs map[string]*timed.Measured) ([]lab.File, error) 
 	}
 	var text, trace bytes.Buffer
 	fmt.Fprintf(&text, "One step of Transformer-48, K = %d, M = %d, emulated; every kind of task at its median.\n\n", c.K, c.M)
-	if err := timeline.WriteText(&text, tl, 120); err != nil {
+	if err := draw.WriteText(&text, tl, 120); err != nil {
 		return nil, err
 	}
-	if err := timeline.WriteChrome(&trace, tl, nil); err != nil {
+	if err := draw.WriteChrome(&trace, tl, nil); err != nil {
 		return nil, err
 	}
 	var picture strings.Builder
-	if err := timeline.WriteSVG(&picture, timeline.Drawing{Caption: fmt.Sprintf("Transformer-48, K = %d, M = %d, emulated", c.K, c.M), Timeline: tl}); err != nil {
+	if err := draw.WriteSVG(&picture, draw.Drawing{Caption: fmt.Sprintf("Transformer-48, K = %d, M = %d, emulated", c.K, c.M), Timeline: tl}); err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("table2-K%d-M%d", c.K, c.M)

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -203,7 +203,7 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 		if err != nil {
 			return err
 		}
-		share := func(part func(timeline.Parts) float64) (all []float64) {
+		share := func(part func(clock.Parts) float64) (all []float64) {
 			for _, parts := range steps {
 				all = append(all, part(parts)/parts.Step)
 			}
@@ -212,7 +212,7 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 		percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
 		row := []any{
 			n.Name, updateHow(c.divided), c.r, run.Training.Batch, lab.Median(of.Rounds, lab.Seconds),
-			lab.Median(share(func(p timeline.Parts) float64 { return p.Update }), percent),
+			lab.Median(share(func(p clock.Parts) float64 { return p.Update }), percent),
 		}
 		if c.divided {
 			one, whole := r.Runs[x.name(updateCell{c.network, 1, false})], r.Runs[x.name(updateCell{c.network, c.r, false})]
@@ -221,7 +221,7 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 		} else {
 			row = append(row, lab.Absent)
 		}
-		row = append(row, lab.Percent(stats.Median(share(func(p timeline.Parts) float64 { return p.Reduction })), 1))
+		row = append(row, lab.Percent(stats.Median(share(func(p clock.Parts) float64 { return p.Reduction })), 1))
 		if c.divided {
 			row = append(row, lab.Ratio(stats.RatioOf(r.Runs[x.name(updateCell{c.network, c.r, false})].Rounds, of.Rounds), false))
 		} else {

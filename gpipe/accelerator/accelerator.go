@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"gpipebench/gpipe/accelerators"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/files"
 	"gpipebench/nn/graph"
 )
@@ -41,7 +41,7 @@ type Accelerator struct {
 	// then count as workspace: a calibrated host.
 	Packing  bool
 	Overhead float64 // seconds per operation
-	Link     timeline.Link
+	Link     clock.Link
 	// Ops has the rates of kinds of operations that are not timed by the peaks, by name.
 	Ops map[string]OpRate
 	// Shapes has the seconds of operations that were timed on it, by
@@ -64,7 +64,7 @@ type Accelerator struct {
 // machines.
 type FarLink struct {
 	Devices int // of a group: consecutive ones; 0: there is no such link
-	timeline.Link
+	clock.Link
 }
 
 // Figures returns the peaks, conventions and times by shape as text: what decided the
@@ -80,10 +80,10 @@ func (a *Accelerator) Figures() string {
 // accumulators, which were last used a micro-batch ago, take the time of all traffic
 // and, in addition, that of Weights. A term whose rate is 0 takes no time.
 type OpRate struct {
-	FLOPs     float64 // floating-point operations per second
-	Bandwidth float64 // bytes per second
-	Weights   float64 // bytes of parameters and accumulators per second
-	Overhead  float64 // seconds per operation; 0: the accelerator's
+	FLOPs     float64 `yaml:"flops" want:"optional,1..1e21"`     // floating-point operations per second
+	Bandwidth float64 `yaml:"bandwidth" want:"optional,1..1e18"` // bytes per second
+	Weights   float64 `yaml:"weights" want:"optional,1..1e18"`   // bytes of parameters and accumulators per second
+	Overhead  float64 `yaml:"overhead" want:"0..1"`              // seconds per operation; 0: the accelerator's
 }
 
 // All returns the accelerators that come with the program, by name. Their maps are

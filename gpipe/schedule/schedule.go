@@ -5,7 +5,7 @@
 // It is pure: no goroutine, clock, tensor or file. A schedule fixes only the order
 // on each device. The time at which a task runs follows from the data that it waits
 // for; that is left to what runs the lists (the runtime) or replays them (package
-// timeline).
+// clock).
 //
 // Every schedule has these properties:
 //
@@ -343,57 +343,4 @@ func Repeated(groups []int, of func(micro int) ([][]Task, error)) (all [][]Task,
 		first += micro
 	}
 	return all, nil
-}
-
-// CheckLists reports the first way in which lists of tasks break the properties that
-// every schedule has: one list for each of so many stages, each with all micro-batches.
-// It does not find stages that wait for each other in a circle.
-func CheckLists(lists [][]Task, stages, micro int) error {
-	if len(lists) != stages {
-		return fmt.Errorf("schedule: task lists of %d stages: want %d", len(lists), stages)
-	}
-	for k, list := range lists {
-		if err := checkList(list, micro); err != nil {
-			return fmt.Errorf("schedule: stage %d: %w", k, err)
-		}
-	}
-	return nil
-}
-
-func checkList(list []Task, micro int) error {
-	var forward, backward int // the micro-batches that are due
-	kept := -1                // the last one whose residuals R has made
-	keeps := map[int]bool{}   // those whose residuals F has kept
-	for i, t := range list {
-		switch t.Kind {
-		case Forward:
-			if t.Micro != forward || forward == micro {
-				return fmt.Errorf("%v is out of place: want F0 to F%d in ascending order, once each", t, micro-1)
-			}
-			keeps[t.Micro] = t.Keep
-			forward++
-		case Recompute:
-			next := Task{Kind: Backward, Micro: t.Micro}
-			if t.Micro != backward || t.Micro >= forward || keeps[t.Micro] || i+1 == len(list) || list[i+1].String() != next.String() {
-				return fmt.Errorf("%v is out of place: want it between an F that keeps nothing and %v, directly before that", t, next)
-			}
-			kept = t.Micro
-		case Backward:
-			switch {
-			case t.Micro != backward || backward == micro:
-				return fmt.Errorf("%v is out of place: want B0 to B%d in ascending order, once each", t, micro-1)
-			case t.Micro >= forward:
-				return fmt.Errorf("%v comes before F%d", t, t.Micro)
-			case !keeps[t.Micro] && kept != t.Micro:
-				return fmt.Errorf("%v lacks residuals: want an F%d that keeps them, or R%d directly before it", t, t.Micro, t.Micro)
-			}
-			backward++
-		default:
-			return fmt.Errorf("task %v of unknown kind: want F, R or B", t)
-		}
-	}
-	if forward != micro || backward != micro {
-		return fmt.Errorf("%d F and %d B: want %d of each, one for each micro-batch", forward, backward, micro)
-	}
-	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
@@ -18,11 +18,11 @@ import (
 type Measured struct {
 	Partition []int
 	Peak      []int64
-	Rounds    []float64      // seconds of a step, one for each round
-	Times     *gpipe.Times   // every kind of task at the median of its repeats over all rounds
-	Closed    float64        // closed form with the means of Times over stages
-	CutClosed float64        // closed form with the means of each stage; 0: there is none for the schedule or the link
-	Parts     timeline.Parts // of a replay of Times
+	Rounds    []float64    // seconds of a step, one for each round
+	Times     *gpipe.Times // every kind of task at the median of its repeats over all rounds
+	Closed    float64      // closed form with the means of Times over stages
+	CutClosed float64      // closed form with the means of each stage; 0: there is none for the schedule or the link
+	Parts     clock.Parts  // of a replay of Times
 
 	run      *Run
 	samples  []Sample
@@ -85,7 +85,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	if m.Closed, err = m.Times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
 		return nil, err
 	}
-	if setup.Schedule == schedule.GPipe && setup.Checkpoint == schedule.Always && !setup.LateRecompute && run.groups() == 1 && m.Times.Link == (timeline.Link{}) {
+	if setup.Schedule == schedule.GPipe && setup.Checkpoint == schedule.Always && !setup.LateRecompute && run.groups() == 1 && m.Times.Link == (clock.Link{}) {
 		m.CutClosed = m.Times.CutClosedForm()
 	}
 	m.Parts, err = m.Times.Breakdown()
@@ -93,7 +93,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 }
 
 // Shares splits the steps of emulated devices into their parts, one for each round.
-func (m *Measured) Shares() (all []timeline.Parts, err error) {
+func (m *Measured) Shares() (all []clock.Parts, err error) {
 	for _, times := range m.emulated {
 		parts, err := times.Breakdown()
 		if err != nil {
