@@ -113,11 +113,11 @@ func (k *keeper) find() error {
 		return err
 	}
 	from, damaged, err := snapshot.Newest(k.Dir)
-	for _, d := range damaged {
-		k.training.notice(fmt.Sprintf("%v; the snapshot before it is taken, if there is one", d))
-	}
 	if err != nil {
 		return err
+	}
+	for _, d := range damaged { // then there is an older one
+		k.training.notice(fmt.Sprintf("%v; the snapshot of step %d is taken", d, from.Step))
 	}
 	if from == nil {
 		if !k.Own {

@@ -159,3 +159,13 @@ func TestSpread(t *testing.T) {
 		t.Error("the secret of these tests is not the shortest")
 	}
 }
+
+// Rank 0 listens at its host, whoever ssh logs in as.
+func TestUserOfAHost(t *testing.T) {
+	l := Launching{Hosts: []Host{{Name: "me@node1"}}}
+	for place, want := range map[string]string{"me@node1": "node1:", "node2": "node2:", "me@fe80::1": "[fe80::1]:"} {
+		if got, _, err := l.address([]string{place}); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, %v", place, got, err)
+		}
+	}
+}

@@ -155,7 +155,8 @@ func (l Launching) address(places []string) (address string, clean func() error,
 		if err != nil {
 			return "", nil, err
 		}
-		return net.JoinHostPort(places[0], port), nothing, nil
+		host := places[0][strings.LastIndexByte(places[0], '@')+1:] // without the user that ssh is to log in as
+		return net.JoinHostPort(host, port), nothing, nil
 	case l.TCP:
 		for range 100 { // until one is free
 			port, err := ownPort()

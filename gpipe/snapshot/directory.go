@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,25 +16,28 @@ import (
 var folderName = regexp.MustCompile(`^step-([0-9]{10})$`)
 
 // Steps returns the steps of a directory's snapshots, whole or not, in ascending order. A
-// directory that does not exist has none.
+// snapshot may be a link to a folder elsewhere. A directory that does not exist has none.
 func Steps(dir string) (steps []int, err error) {
 	entries, err := os.ReadDir(dir)
-	var at *fs.PathError
+	var failed *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case errors.As(err, &at):
-		return nil, fmt.Errorf("%s: %w", files.Printable(dir), at.Err)
+	case errors.As(err, &failed):
+		return nil, fmt.Errorf("%s: %w", files.Printable(dir), failed.Err)
 	case err != nil:
 		return nil, err
 	}
 	for _, e := range entries {
-		if name := folderName.FindStringSubmatch(e.Name()); name != nil && e.IsDir() {
-			step, err := strconv.Atoi(name[1])
-			if err != nil {
-				continue
+		name := folderName.FindStringSubmatch(e.Name())
+		if name == nil {
+			continue
+		}
+		at, err := os.Stat(filepath.Join(dir, e.Name())) // of a folder elsewhere, if this is a link to one
+		if err == nil && at.IsDir() {
+			if step, err := strconv.Atoi(name[1]); err == nil {
+				steps = append(steps, step)
 			}
-			steps = append(steps, step)
 		}
 	}
 	slices.Sort(steps)

@@ -167,6 +167,34 @@ func read(t testing.TB, name string) []byte {
 	return text
 }
 
+// A snapshot that is a link to a folder elsewhere is one, until that is gone; to remove it
+// removes the link.
+func TestLinkedSnapshot(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "moved")
+	kept(t, dir, 2)
+	if err := os.Rename(Name(dir, 2), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, Name(dir, 2)); err != nil {
+		t.Skip(err)
+	}
+	if s, damaged, err := Newest(dir); err != nil || s == nil || s.Step != 2 || len(damaged) > 0 {
+		t.Errorf("%v, %v, %v", s, damaged, err)
+	}
+	if err := Prune(dir, 0); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(elsewhere); err != nil || len(left) == 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if err := os.Symlink(dir+"/nothing", Name(dir, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if steps, err := Steps(dir); err != nil || len(steps) > 0 {
+		t.Errorf("%v, %v", steps, err)
+	}
+}
+
 // Any damage to any file is found, and named; the snapshot before it is taken.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
