@@ -169,8 +169,6 @@ var mutants = []mutant{
 		"	if crc32.Checksum(b[:summed], castagnoli) != binary", "	if false && crc32.Checksum(b[:summed], castagnoli) != binary", "TestWire$"},
 	{"a lost line that is waited for without a limit", "transport/sockets/line.go",
 		"	if l.quiet < patience {\n", "	if l.quiet >= 0 {\n", "TestWire$"},
-	{"a live line that is replaced", "transport/sockets/line.go",
-		"	if l.c != nil {\n		return false\n	}\n", "	if l.c != nil {\n		l.c.Conn.Close()\n		l.came = make(chan struct{})\n	}\n", "TestWire$"},
 }
 
 // raceMutants each drop a lock, or hand something over too early. The race detector must notice,
