@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func (s *session) Gather(ctx context.Context, from place.Place, among []place.Pl
 			return nil, context.Cause(ctx)
 		case <-ticks.C:
 			if err := s.inVain(r, from, among); err != nil {
-				return nil, err
+				return nil, cmp.Or(s.over(ctx), err) // the session may have ended at the same time
 			}
 		}
 	}

@@ -231,23 +231,23 @@ func (e *End) loss(rank int, cause string) *transport.PeerError {
 // The first counts. The others are told, but for one rank or everyone, which know.
 func (e *End) finish(err error, except int) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.closed || e.over != nil {
-		e.mu.Unlock()
 		return
 	}
 	e.over = err
-	for _, s := range e.sessions {
-		s.stop(err)
-	}
-	e.mu.Unlock()
-	if except == everyone {
-		return
-	}
+	var news frame
 	switch err := err.(type) {
 	case *transport.PeerError:
-		e.tell(textFrame(gone, 0, err.Cause, err.Rank), except)
+		news = textFrame(gone, 0, err.Cause, err.Rank)
 	case *transport.LinkError:
-		e.tell(textFrame(broken, 0, err.What, err.From, err.To), except)
+		news = textFrame(broken, 0, err.What, err.From, err.To)
+	}
+	if except != everyone {
+		e.tell(news, except) // before what the sessions' ends make this process say
+	}
+	for _, s := range e.sessions {
+		s.stop(err)
 	}
 }
 
