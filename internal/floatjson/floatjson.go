@@ -7,12 +7,16 @@ package floatjson
 
 import (
 	"bytes"
+	"cmp"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,7 +74,44 @@ func Marshal(v any) ([]byte, error) {
 
 // Unmarshal parses JSON into a value.
 func Unmarshal(text []byte, into any) error {
-	return json.Unmarshal(text, into, jsonv1.DefaultOptionsV1(), readNonFinite)
+	return Plain(json.Unmarshal(text, into, jsonv1.DefaultOptionsV1(), readNonFinite))
+}
+
+// Plain is an error of reading JSON in words that do without Go's.
+func Plain(err error) error {
+	var v1 *jsonv1.UnmarshalTypeError
+	var std *stdjson.UnmarshalTypeError
+	var v2 *json.SemanticError
+	switch {
+	case errors.As(err, &v1):
+		return otherKind(v1.Field, v1.Value, v1.Type)
+	case errors.As(err, &std):
+		return otherKind(std.Field, std.Value, std.Type)
+	case errors.As(err, &v2) && v2.GoType != nil && v2.Err == nil:
+		return otherKind(strings.ReplaceAll(strings.TrimPrefix(string(v2.JSONPointer), "/"), "/", "."), v2.JSONKind.String(), v2.GoType)
+	}
+	return err
+}
+
+// otherKind is the error of a field that has something of a kind it does not take.
+func otherKind(field, has string, takes reflect.Type) error {
+	for takes.Kind() == reflect.Pointer {
+		takes = takes.Elem()
+	}
+	want := "an object"
+	switch k := takes.Kind(); {
+	case k == reflect.Bool:
+		want = "true or false"
+	case k == reflect.String:
+		want = "a string"
+	case k >= reflect.Int && k <= reflect.Uint64:
+		want = "a whole number within its range"
+	case k == reflect.Float32, k == reflect.Float64:
+		want = "a number"
+	case k == reflect.Slice, k == reflect.Array:
+		want = "an array"
+	}
+	return fmt.Errorf("%q is a JSON %s: want %s", cmp.Or(field, "the whole"), has, want)
 }
 
 // Complete parses JSON into a value and rejects a text that lacks a member

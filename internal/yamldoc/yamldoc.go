@@ -42,7 +42,23 @@ func Parse(file string, text []byte) (*yaml.Node, error) {
 	if len(first.Content) == 0 {
 		return nil, nil
 	}
+	if n := binary(first.Content[0]); n != nil {
+		return nil, fmt.Errorf("%s:%d:%d: bytes in base64: want text or a number", file, n.Line, n.Column)
+	}
 	return first.Content[0], nil
+}
+
+// binary is a node that is tagged as bytes in base64, or nil.
+func binary(n *yaml.Node) *yaml.Node {
+	if n.Tag == "!!binary" {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := binary(c); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // notUTF8 finds the first byte that is not UTF-8.

@@ -74,7 +74,7 @@ func DecodeRecord(line []byte) (*Record, error) {
 	d := json.NewDecoder(bytes.NewReader(append(line[:at:at], '}')))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return nil, err
+		return nil, floatjson.Plain(err)
 	}
 	return &r, nil
 }
