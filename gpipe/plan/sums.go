@@ -111,7 +111,7 @@ func reduceFloats(n *Network, at place.Place) int {
 	return (buffers-1)*program.AlignUp(floats) + floats
 }
 
-// Normed is how many elements of parameters that adapt a device sums the squares of.
+// normed is how many elements of parameters that adapt a device sums the squares of.
 func normed(n *Network, at place.Place) (elems int) {
 	if _, layerWise := n.Optimizer.(nn.LayerWise); !layerWise {
 		return 0
