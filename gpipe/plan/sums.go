@@ -45,7 +45,7 @@ func (n *Network) GradientBytes(k int) (bytes float64) {
 	return bytes
 }
 
-// Sums is how many sums of groups a device has for each weight, and tallies the number
+// Sums is how many sums of groups a device has for each weight, and Tallies the number
 // of copies that it has of a tally.
 func (n *Network) Sums() int {
 	if n.Groups == 1 || !n.Trains() {
