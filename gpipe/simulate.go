@@ -128,38 +128,27 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 	// One of the replicas that are alike stands for all of them.
 	alike := n.Alike()
-	var portions []*plan.Portion
+	var portions []plan.Portion
 	for _, of := range alike {
-		portions = append(portions, of.Portions[plan.Training])
+		portions = append(portions, *of.Portions[plan.Training])
 	}
-	times := Times{
-		Replicas: len(portions), Together: togetherOf(n, alike), Placement: n.OwnPlacement(),
-		Link: n.Devices[0].Link, Exchanges: n.Exchanges(),
-		Boundary: func(at place.Place, m int) int64 {
-			return portions[at.Replica].Programs[m].BoundaryBytes(n.Pieces.Piece(at))
-		},
-	}
-	for _, p := range portions {
-		times.Lists = append(times.Lists, p.Lists...)
-		times.Examples = append(times.Examples, p.Sizes)
-	}
-	lists := times.Lists
+	times := newTimes(n, portions, togetherOf(n, alike))
 	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note}
-	for i, plan := range n.FullestPlans(alike) {
-		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
-		for _, piece := range n.Pieces.On(plan.At.Stage) {
-			at := n.Pieces.At(plan.At.Replica, piece)
-			t := model(n, plan, at, portions[i/n.Partitions], how.DType)
+	for i, planned := range n.FullestPlans(alike) {
+		s.Devices = append(s.Devices, estimate(planned, n.Devices[planned.At.Stage].Capacity, how.Accounting))
+		for _, piece := range n.Pieces.On(planned.At.Stage) {
+			at := n.Pieces.At(planned.At.Replica, piece)
+			t := model(n, planned, at, &portions[i/n.Partitions], how.DType)
 			addLinks(n, &t, at, nil)
 			s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
 			times.Stages = append(times.Stages, t)
 		}
 	}
 	var err error
-	if s.Timeline, err = clock.Replay(lists, times.Costs()); err != nil {
+	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
-	if s.Parts, err = clock.Breakdown(lists, times.Costs()); err != nil {
+	if s.Parts, err = times.Breakdown(); err != nil {
 		return nil, err
 	}
 	s.Seconds = s.Timeline.Span()
