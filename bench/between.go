@@ -15,7 +15,7 @@ import (
 	"unsafe"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/launch"
+	"gpipebench/lab/launch"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport/sockets"

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/launch"
+	"gpipebench/lab/launch"
 	"gpipebench/lab/records"
 )
 

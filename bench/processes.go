@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/launch"
+	"gpipebench/lab/launch"
 	"gpipebench/train"
 )
 

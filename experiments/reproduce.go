@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"gpipebench"
-	"gpipebench/experiments/launch"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/launch"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
 )

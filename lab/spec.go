@@ -14,7 +14,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/launch"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
@@ -23,6 +22,7 @@ import (
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/yamldoc"
+	"gpipebench/lab/launch"
 	"gpipebench/train"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench"
-	"gpipebench/experiments/launch"
+	"gpipebench/lab/launch"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/experiments/launch"
+	"gpipebench/lab/launch"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/testkit"
 	"gpipebench/train"

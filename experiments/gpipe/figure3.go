@@ -1,35 +1,32 @@
-// Package figure3 measures speed-ups over naive model parallelism (Figure 3 of V1).
-package figure3
+package gpipe
 
 import (
-	"embed"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
+	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "figure3", Folder: folder, New: load}
-
-// spec is spec.yaml.
-type spec struct {
-	timed.Spec[profile] `yaml:",inline"`
-	Torchgpipe          string       `yaml:"torchgpipe"`        // source of its values
-	M                   int          `yaml:"m" want:"1..65536"` // of the pipelines
-	Modelled            modelledSpec `yaml:"modelled"`
-	Networks            []network    `yaml:"networks"`
+// figure3Spec is the spec of figure3.
+type figure3Spec struct {
+	timed.Spec[figure3Profile] `yaml:",inline"`
+	Torchgpipe                 string           `yaml:"torchgpipe"`        // source of its values
+	M                          int              `yaml:"m" want:"1..65536"` // of the pipelines
+	Modelled                   figure3Modelled  `yaml:"modelled"`
+	Networks                   []figure3Network `yaml:"networks"`
 }
 
-// network is one half of the figure.
-type network struct {
+// figure3Network is one half of the figure.
+type figure3Network struct {
 	Name      string      `yaml:"name" want:"name,key"`
 	Model     train.Model `yaml:"model"`            // as the paper has it
 	Base      string      `yaml:"base" want:"name"` // the scenario that is 1
@@ -43,28 +40,43 @@ type scenario struct {
 	Paper         lab.Verbatim  `yaml:"paper"`
 	Torchgpipe    *lab.Verbatim `yaml:"torchgpipe"`
 
-	setup train.Setup
+	of      *figure3Network
+	network int // its place
+	setup   train.Setup
 }
 
-type profile struct {
+// figure3Modelled is steps at the paper's own scale on modelled accelerators.
+type figure3Modelled struct {
+	Accelerator string `yaml:"accelerator" want:"accelerator"`
+	DType       string `yaml:"dtype" want:"dtype"`
+	Optimizer   string `yaml:"optimizer" want:"optimizer"`
+	// Batch is a mini-batch that fits everywhere. Another step has the largest of
+	// its multiples, up to Most, that fits that pipeline.
+	Batch int `yaml:"batch"`
+	Most  int `yaml:"most"`
+}
+
+type figure3Profile struct {
 	timed.Profile `yaml:",inline"`
 	Models        []train.Model `yaml:"models"` // one for each network
 	Batch         int           `yaml:"batch"`
 	Naive         int           `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
 }
 
-// Experiment times scenarios of two networks on emulated devices.
-type Experiment struct {
-	timed.Timed[spec, profile]
+// figure3 times scenarios of two networks on emulated devices, beside the paper's own on modelled
+// accelerators.
+type figure3 struct {
+	timed.Timed[figure3Spec, figure3Profile]
 }
 
-func load() (lab.Experiment, error) {
-	f := &Experiment{}
-	f.Runs, f.Show, f.Beside, f.Also = f.Spec.runs, f.show, f.Spec.modelledJobs, f.Spec.planModelled
+func newFigure3() (lab.Experiment, error) {
+	f := &figure3{}
+	f.Runs, f.Show, f.Also = f.runs, f.show, f.also
+	f.Beside = func() []lab.Job { return append(f.jobs(measuredRates), f.jobs(peakRates)...) }
 	return f, nil
 }
 
-func (f *Experiment) Resolve() *lab.Problem {
+func (f *figure3) Resolve() *lab.Problem {
 	if m := f.Spec.Modelled; m.Most < m.Batch {
 		return lab.At(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
 	}
@@ -72,7 +84,7 @@ func (f *Experiment) Resolve() *lab.Problem {
 		n := &f.Spec.Networks[i]
 		for j := range n.Scenarios {
 			s := &n.Scenarios[j]
-			s.setup = s.SetupSpec.Setup()
+			s.of, s.network, s.setup = n, i, s.SetupSpec.Setup()
 			if s.Schedule != "naive" {
 				s.setup.MicroBatches = f.Spec.M
 			}
@@ -82,16 +94,14 @@ func (f *Experiment) Resolve() *lab.Problem {
 			return lab.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
 		}
 	}
-	for _, name := range lab.Profiles {
-		if p := f.Spec.Profiles[name]; len(p.Models) != len(f.Spec.Networks) {
-			return lab.At(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(f.Spec.Networks)), "profiles", name, "models")
-		}
+	if p := checkModels(len(f.Spec.Networks), func(profile string) int { return len(f.Spec.Profiles[profile].Models) }); p != nil {
+		return p
 	}
 	return f.CheckRuns()
 }
 
 // base is the scenario that is 1; nil: none has its name.
-func (n *network) base() *scenario {
+func (n *figure3Network) base() *scenario {
 	for i := range n.Scenarios {
 		if n.Scenarios[i].Name == n.Base {
 			return &n.Scenarios[i]
@@ -100,43 +110,38 @@ func (n *network) base() *scenario {
 	return nil
 }
 
-func runName(n *network, s *scenario) string { return n.Name + "/" + s.Name }
+func (s *scenario) run() string { return s.of.Name + "/" + s.Name }
 
-// each calls do for every scenario, with the index of its network and its own.
-func (f *spec) each(do func(i, j int, n *network, s *scenario) error) error {
-	for i := range f.Networks {
-		n := &f.Networks[i]
-		for j := range n.Scenarios {
-			if err := do(i, j, n, &n.Scenarios[j]); err != nil {
-				return err
-			}
+// scenarios are those of all networks.
+func (f *figure3) scenarios() (all []*scenario) {
+	for i := range f.Spec.Networks {
+		for j := range f.Spec.Networks[i].Scenarios {
+			all = append(all, &f.Spec.Networks[i].Scenarios[j])
 		}
 	}
-	return nil
+	return all
 }
 
-func (f *spec) runs(p profile) (runs []timed.Run) {
-	_ = f.each(func(i, _ int, n *network, s *scenario) error {
-		steps := 1
+func (f *figure3) runs(p figure3Profile) (runs []timed.Run) {
+	for _, s := range f.scenarios() {
+		model, steps := p.Models[s.network], 1
 		if s.setup.MicroBatches == 1 {
 			steps = p.Naive
 		}
 		runs = append(runs, timed.Run{
-			Name: runName(n, s), Bench: fmt.Sprintf("model=%s/scenario=%s", p.Models[i].Name, s.Name), Steps: steps,
-			Training: train.Training{Model: p.Models[i], Batch: p.Batch, Setup: s.setup},
+			Name: s.run(), Bench: fmt.Sprintf("model=%s/scenario=%s", model.Name, s.Name), Steps: steps,
+			Training: train.Training{Model: model, Batch: p.Batch, Setup: s.setup},
 		})
-		return nil
-	})
+	}
 	return runs
 }
 
-func (f *spec) modelledJobs() []lab.Job { return append(f.jobs(measured), f.jobs(atPeak)...) }
-
-func (f *spec) planModelled() (list []lab.PlannedRun) {
-	_ = f.each(func(i, j int, n *network, s *scenario) error {
-		list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "scenarios", fmt.Sprint(j)}, Run: lab.ModelledRun{Model: n.Model, Most: s.setup.Partitions}})
-		return nil
-	})
+func (f *figure3) also() (list []lab.PlannedRun) {
+	for i, n := range f.Spec.Networks {
+		for j, s := range n.Scenarios {
+			list = append(list, lab.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "scenarios", fmt.Sprint(j)}, Run: lab.ModelledRun{Model: n.Model, Most: s.setup.Partitions}})
+		}
+	}
 	return list
 }
 
@@ -149,8 +154,97 @@ func (s *scenario) paper() lab.Value {
 	return lab.Joined("≈%v", s.Paper)
 }
 
-// missNote says where the model is farthest from the paper in the picture, and why.
-func missNote(t *lab.Table) string {
+// figure3Step is the outcome of one pipeline on modelled accelerators. Nothing in it depends on the
+// machine.
+type figure3Step struct {
+	Batch         int     `json:"batch"`
+	Seconds       float64 `json:"seconds"`
+	Filled        int     `json:"filled_batch"` // 0: not even Batch fits
+	FilledSeconds float64 `json:"filled_seconds"`
+}
+
+// measuredRates is what is assumed of accelerators; peakRates is at their peaks, with samples
+// whose names do not say which efficiencies.
+var measuredRates, peakRates = accelerator.Variation{}, accelerator.Variation{Change: accelerator.AtPeak}
+
+// name is that of a run's sample, with a variation of what is assumed of accelerators.
+func (m figure3Modelled) name(run string, v accelerator.Variation) string {
+	name := "modelled/" + run
+	if v.Name != "" {
+		name += "/" + v.Name
+	}
+	return lab.AtRates(name, m.Accelerator, v.Change)
+}
+
+// jobs make the samples of all scenarios, with a variation.
+func (f *figure3) jobs(v accelerator.Variation) (jobs []lab.Job) {
+	for _, s := range f.scenarios() {
+		jobs = append(jobs, f.Spec.Modelled.job(s.run(), s.of.Model, s.setup, v))
+	}
+	return jobs
+}
+
+// job makes the sample of a run.
+func (m figure3Modelled) job(run string, model train.Model, s train.Setup, v accelerator.Variation) lab.Job {
+	name := m.name(run, v)
+	return lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+		made, err := m.model(ctx, model, s, v)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		return made, name, nil
+	}}
+}
+
+// model simulates a run with both mini-batches.
+func (m figure3Modelled) model(ctx context.Context, model train.Model, s train.Setup, v accelerator.Variation) (*figure3Step, error) {
+	simulated := func(batch int) (*simulate.Simulation, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return simulate.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: lab.Named(train.ParseDType, m.DType)}.Run(ctx)
+	}
+	fixed, err := simulated(m.Batch)
+	if err != nil {
+		return nil, err
+	}
+	out := &figure3Step{Batch: m.Batch, Seconds: fixed.StepSeconds}
+	for fits, not := 0, m.Most/m.Batch+1; fits+1 < not; { // multiples of Batch
+		n := (fits + not) / 2
+		r, err := simulated(n * m.Batch)
+		if err != nil {
+			return nil, err
+		}
+		if !r.Fits {
+			not = n
+			continue
+		}
+		fits, out.Filled, out.FilledSeconds = n, n*m.Batch, r.StepSeconds
+	}
+	return out, nil
+}
+
+// relative are a run's modelled throughputs relative to a base's, with a variation: with the
+// fixed mini-batch, and with those that fill memory if some fit both.
+func (m figure3Modelled) relative(log *records.Log, base, run string, v accelerator.Variation) ([]lab.Value, error) {
+	var b, s figure3Step
+	if err := errors.Join(log.Get(m.name(base, v), &b), log.Get(m.name(run, v), &s)); err != nil {
+		return nil, err
+	}
+	filled := lab.Absent
+	if s.Filled > 0 && b.Filled > 0 {
+		filled = lab.Fixed(float64(s.Filled)/s.FilledSeconds/(float64(b.Filled)/b.FilledSeconds), 2)
+	}
+	return []lab.Value{lab.Fixed(float64(s.Batch)/s.Seconds/(float64(b.Batch)/b.Seconds), 2), filled}, nil
+}
+
+func (m figure3Modelled) caption() string {
+	return fmt.Sprintf("Modelled: the paper's own network in %s on %s, a roofline for every operation at measured rates (at peak: at the accelerator's peak), memory and links as planned, %s; with a mini-batch of %d throughout, and with the largest multiple of %d (up to %d) that fits the pipeline.",
+		m.DType, m.Accelerator, m.Optimizer, m.Batch, m.Batch, m.Most)
+}
+
+// figure3Miss says where the model is farthest from the paper in the picture, and why.
+func figure3Miss(t *lab.Table) string {
 	paper, modelled := t.Column("paper"), t.Column("modelled, memory filled")
 	farthest, off := 0, 0.0
 	for i, row := range t.Rows {
@@ -165,7 +259,7 @@ func missNote(t *lab.Table) string {
 		row[t.Column("network")], row[t.Column("scenario")], row[modelled], row[paper])
 }
 
-func (f *Experiment) show(r *timed.Reporting[profile]) error {
+func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
 	cut := f.Spec.Networks[0].Scenarios[1].setup
 	table := r.Table
 	table.Caption = []string{
@@ -178,11 +272,9 @@ func (f *Experiment) show(r *timed.Reporting[profile]) error {
 		"Source of the paper's values: " + f.Spec.Source + "; ≈ marks them, since the paper prints no figures. torchgpipe: " + f.Spec.Torchgpipe + ".",
 	}
 	table.Texts("network", "scenario")
-	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut")
-	table.Numbers(modelledColumns...)
-	table.Numbers("work", "closed form", "measured", "95%", "measured/paper")
+	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut", "modelled, fixed batch", "modelled, memory filled", "at peak, memory filled",
+		"work", "closed form", "measured", "95%", "measured/paper")
 	r.ReferenceColumns("")
-	r.Parts = timed.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
 	costs := make([][]float64, len(f.Spec.Networks))
 	for i, model := range r.Profile.Models {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v.", f.Spec.Networks[i].Name, model))
@@ -191,26 +283,19 @@ func (f *Experiment) show(r *timed.Reporting[profile]) error {
 			return err
 		}
 	}
-	err := f.Spec.each(func(i, _ int, n *network, s *scenario) error {
-		base, run := runName(n, n.base()), runName(n, s)
+	for _, s := range f.scenarios() {
+		base, run := s.of.base().run(), s.run()
 		one, m := r.Runs[base], r.Runs[run]
-		theory, err := timed.Theory(n.base().setup, s.setup, costs[i])
-		if err != nil {
+		theory, e1 := timed.Theory(s.of.base().setup, s.setup, costs[s.network])
+		modelled, e2 := f.Spec.Modelled.relative(r.Log, base, run, measuredRates)
+		peak, e3 := f.Spec.Modelled.relative(r.Log, base, run, peakRates)
+		if err := errors.Join(e1, e2, e3); err != nil {
 			return err
 		}
-		modelled, err := f.Spec.Modelled.cells(r.Log, base, run)
-		if err != nil {
-			return err
-		}
-		table.Add(n.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
+		table.Add(s.of.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, peak[1], lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
 			r.Measured(base, run, s.Paper.Value), r.Referred(base, run))
-		r.Parts.Add(n.Name, s.Name, m.Cells())
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	table.Notes = append(table.Notes, missNote(table))
+	table.Notes = append(table.Notes, figure3Miss(table))
 	r.Panels = plot.TableBars{
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
 		Across: "paper", Bars: []string{"measured", "modelled, memory filled", "torchgpipe", "theory, cut"},

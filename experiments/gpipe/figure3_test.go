@@ -1,4 +1,4 @@
-package figure3
+package gpipe
 
 import (
 	"errors"
@@ -15,15 +15,15 @@ import (
 	"gpipebench/train"
 )
 
-// loaded is the experiment, its rounds, and a log of what is modelled, all in the
+// loadedFigure3 is the experiment, its rounds, and a log of what is modelled, all in the
 // smoke profile.
-func loaded(t *testing.T) (*Experiment, *timed.Rounds, *records.Log) {
+func loadedFigure3(t *testing.T) (*figure3, *timed.Rounds, *records.Log) {
 	t.Helper()
-	f := labtest.Loaded[*Experiment](t, Definition.Load)
+	f := labtest.Loaded[*figure3](t, Paper.Experiment("figure3").Load)
 	r, log := timedtest.Start(t, f)
 	for _, run := range r.Runs {
-		for _, change := range []accelerator.Variation{measured, atPeak} {
-			if err := log.Add(f.Spec.Modelled.name(run.Name, change), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
+		for _, change := range []accelerator.Variation{measuredRates, peakRates} {
+			if err := log.Add(f.Spec.Modelled.name(run.Name, change), 0, figure3Step{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -32,20 +32,19 @@ func loaded(t *testing.T) (*Experiment, *timed.Rounds, *records.Log) {
 }
 
 // On even stages theory, closed form and measurement are one.
-func TestReportOnEvenStages(t *testing.T) {
-	f, rounds, log := loaded(t)
+func TestFigure3ReportOnEvenStages(t *testing.T) {
+	f, rounds, log := loadedFigure3(t)
 	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := f.Report(log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	timedtest.CheckSame(t, r.Tables[0], "theory, even", "closed form", "measured", "reference")
-	timedtest.CheckParts(t, r.Tables[1])
 }
 
 // The figures that are derived: even stages at M = 32, f:r:b = 1:1:2.
-func TestTheory(t *testing.T) {
-	f, rounds, log := loaded(t)
+func TestFigure3Theory(t *testing.T) {
+	f, rounds, log := loadedFigure3(t)
 	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	r, err := f.Report(log, nil)
 	if err != nil {
@@ -68,31 +67,31 @@ func TestTheory(t *testing.T) {
 }
 
 // The networks are smaller than those of the smoke profile.
-func TestMeasures(t *testing.T) {
+func TestFigure3Measures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	f, rounds, log := loaded(t)
+	f, rounds, log := loadedFigure3(t)
 	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return f.Report(log, nil) })
 }
 
 // Modelled steps: a larger mini-batch pays where it fits, and none fits a
 // network that is too large.
-func TestModelled(t *testing.T) {
-	m := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
+func TestFigure3Modelled(t *testing.T) {
+	m := figure3Modelled{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
 	log := records.New(records.Key{})
 	s := train.Setup{Partitions: 2, MicroBatches: 4}
 	for name, model := range map[string]train.Model{
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measured)}); err != nil {
+			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	var small, large modelledSample
-	if err := errors.Join(log.Get(m.name("small", measured), &small), log.Get(m.name("large", measured), &large)); err != nil {
+	var small, large figure3Step
+	if err := errors.Join(log.Get(m.name("small", measuredRates), &small), log.Get(m.name("large", measuredRates), &large)); err != nil {
 		t.Fatal(err)
 	}
 	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
@@ -101,16 +100,16 @@ func TestModelled(t *testing.T) {
 	if large.Filled != 0 || !(large.Seconds > 0) {
 		t.Errorf("a network that is too large: %+v", large)
 	}
-	if got, err := m.relative(log, "small", "large", measured); err != nil || got[1].Text != "-" {
+	if got, err := m.relative(log, "small", "large", measuredRates); err != nil || got[1].Text != "-" {
 		t.Errorf("cells %q, %v", got, err)
 	}
-	if _, err := m.cells(log, "small", "none"); err == nil {
+	if _, err := m.relative(log, "small", "none", measuredRates); err == nil {
 		t.Error("no error without a sample")
 	}
 }
 
-func TestSpecErrors(t *testing.T) {
-	labtest.CheckRefused(t, Definition, [][3]string{
+func TestFigure3SpecErrors(t *testing.T) {
+	labtest.CheckRefused(t, Paper.Experiment("figure3"), [][3]string{
 		{"base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
 		{"schedule: naive, ", "schedule: none, ", "want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
 		{"    batch: 32", "    batch: 33", "not of one size"},
@@ -124,13 +123,5 @@ func TestSpecErrors(t *testing.T) {
 		{"batch: 32,", "batch: 0,", "\"0\": want a whole number from 1"},
 		{"most: 4096", "most: 31", "at most 31 examples: want 32 or more"},
 		{", most: 4096", "", "modelled: no most: want a whole number"},
-	})
-}
-
-func TestKey(t *testing.T) {
-	f := labtest.Loaded[*Experiment](t, Definition.Load)
-	labtest.CheckKey(t, func(file string) lab.Experiment {
-		f.Spec.Modelled.Accelerator = file
-		return f
 	})
 }

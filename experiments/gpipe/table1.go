@@ -1,9 +1,7 @@
-// Package table1 finds the largest networks that fit, modelled and for real (Table 1).
-package table1
+package gpipe
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,11 +23,6 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "table1", Folder: folder, New: lab.New[table1]}
-
 // Planned are the paper's own networks in each column's way, and the smallest
 // ones that are searched here.
 func (t *table1) Planned(profile string) (list []lab.PlannedRun) {
@@ -47,18 +40,18 @@ func (t *table1) Planned(profile string) (list []lab.PlannedRun) {
 	return list
 }
 
-// spec is spec.yaml.
-type spec struct {
+// table1Spec is the spec of table1.
+type table1Spec struct {
 	lab.Head    `yaml:",inline"`
-	Torchgpipe  string     `yaml:"torchgpipe"` // source of its values
-	Optimizer   string     `yaml:"optimizer" want:"optimizer"`
-	LR          float64    `yaml:"lr" want:">0.."`
-	Partitioner string     `yaml:"partitioner" want:"partitioner"`
-	Conventions []counting `yaml:"conventions"` // the first is the default
-	Networks    []*network `yaml:"networks"`
-	Measured    []way      `yaml:"measured"`
+	Torchgpipe  string           `yaml:"torchgpipe"` // source of its values
+	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
+	LR          float64          `yaml:"lr" want:">0.."`
+	Partitioner string           `yaml:"partitioner" want:"partitioner"`
+	Conventions []counting       `yaml:"conventions"` // the first is the default
+	Networks    []*table1Network `yaml:"networks"`
+	Measured    []way            `yaml:"measured"`
 
-	Profiles map[string]scope `yaml:"profiles"`
+	Profiles map[string]table1Profile `yaml:"profiles"`
 }
 
 // counting is how the memory of modelled devices is counted.
@@ -81,18 +74,18 @@ func (c counting) String() string {
 	return s
 }
 
-// network is one half of the table.
-type network struct {
-	Name         string      `yaml:"name" want:"name,key"`
-	Model        train.Model `yaml:"model"` // without what the search settles
-	Batch        int         `yaml:"batch"`
-	Accelerator  string      `yaml:"accelerator" want:"accelerator"`
-	Grid         grid        `yaml:"grid"`
-	Unit         amountUnit  `yaml:"unit"`          // of the paper's amounts of memory
-	Held         int         `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
-	MicroBatches []int       `yaml:"micro_batches"` // of the ablation of activations, in examples
-	Claim        growthClaim `yaml:"claim"`
-	Columns      []*column   `yaml:"columns"`
+// table1Network is one half of the table.
+type table1Network struct {
+	Name         string          `yaml:"name" want:"name,key"`
+	Model        train.Model     `yaml:"model"` // without what the search settles
+	Batch        int             `yaml:"batch"`
+	Accelerator  string          `yaml:"accelerator" want:"accelerator"`
+	Grid         grid            `yaml:"grid"`
+	Unit         amountUnit      `yaml:"unit"`          // of the paper's amounts of memory
+	Held         int             `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
+	MicroBatches []int           `yaml:"micro_batches"` // of the ablation of activations, in examples
+	Claim        growthClaim     `yaml:"claim"`
+	Columns      []*table1Column `yaml:"columns"`
 }
 
 // growthClaim is by how much the paper says that networks may grow.
@@ -109,8 +102,8 @@ type way struct {
 	Naive bool   `yaml:"naive"`
 }
 
-// column is one of the paper's table, and torchgpipe's.
-type column struct {
+// table1Column is one of the paper's table, and torchgpipe's.
+type table1Column struct {
 	way         `yaml:",inline"`
 	candidate   `yaml:",inline"`
 	Params      amount        `yaml:"params"`
@@ -139,14 +132,14 @@ func (f *otherFigures) largest() lab.Value {
 	return lab.Figure(f.Params)
 }
 
-func (p *column) memory() (params, activations amount) {
+func (p *table1Column) memory() (params, activations amount) {
 	if p.Swapped {
 		return p.Activations, p.ParamMemory
 	}
 	return p.ParamMemory, p.Activations
 }
 
-type scope struct {
+type table1Profile struct {
 	Expected    lab.Span    `yaml:"expected" want:"shown"`
 	Conventions int         `yaml:"conventions"` // the first so many are modelled
 	Networks    []miniature `yaml:"networks"`    // one for each network
@@ -224,7 +217,7 @@ func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 // table1 searches for the largest networks that fit: the paper's own on modelled
 // accelerators, smaller ones on devices of this host, where they also train.
 type table1 struct {
-	lab.Base[spec]
+	lab.Base[table1Spec]
 
 	partitioner partition.Partitioner
 	optimizer   nn.Optimizer
@@ -251,7 +244,7 @@ func (t *table1) Resolve() *lab.Problem {
 
 var errNaive = errors.New("want the naive way first: what follows is said relative to it")
 
-func (n *network) check() *lab.Problem {
+func (n *table1Network) check() *lab.Problem {
 	if err := n.Grid.Check(n.Model); err != nil {
 		return lab.At(err, "grid")
 	}
@@ -274,7 +267,7 @@ func (n *network) check() *lab.Problem {
 	return nil
 }
 
-func (t *table1) checkProfile(p scope) *lab.Problem {
+func (t *table1) checkProfile(p table1Profile) *lab.Problem {
 	if len(p.Networks) != len(t.Spec.Networks) {
 		return lab.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "networks")
 	}
@@ -293,13 +286,13 @@ func (t *table1) checkProfile(p scope) *lab.Problem {
 }
 
 // column is a column's place, -1 if there is none of that name.
-func (n *network) column(name string) int {
-	return slices.IndexFunc(n.Columns, func(c *column) bool { return c.Name == name })
+func (n *table1Network) column(name string) int {
+	return slices.IndexFunc(n.Columns, func(c *table1Column) bool { return c.Name == name })
 }
 
 // modelled and measured are the names of samples.
-func (n *network) modelled(c *column) string { return "modelled/" + n.Name + "/" + c.Name }
-func (n *network) measured(w way) string     { return "measured/" + n.Name + "/" + w.Name }
+func (n *table1Network) modelled(c *table1Column) string { return "modelled/" + n.Name + "/" + c.Name }
+func (n *table1Network) measured(w way) string           { return "measured/" + n.Name + "/" + w.Name }
 
 func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)

@@ -1,4 +1,4 @@
-package table1
+package gpipe
 
 import (
 	"context"
@@ -20,12 +20,12 @@ type measuredWay struct {
 	Micro     int                 `json:"micro"` // the largest micro-batch with which it fits
 	M         int                 `json:"m"`
 	Borders   []border[candidate] `json:"borders"`
-	Trained   []trained           `json:"trained"` // both sides of every border
+	Trained   []trainedStep       `json:"trained"` // both sides of every border
 }
 
-// trained is one training step, or how it failed, without a check of the plan: the
+// trainedStep is one training step, or how it failed, without a check of the plan: the
 // devices' capacity is a wall.
-type trained struct {
+type trainedStep struct {
 	candidate `json:",inline"`
 	Params    int64   `json:"params"`
 	M         int     `json:"m"`
@@ -136,7 +136,7 @@ func (h *hosted) leastMicro(w way) (int, error) {
 
 // train runs one step without a check of the plan. Running out of memory is an
 // outcome, not an error.
-func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*trained, error) {
+func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*trainedStep, error) {
 	p, err := h.pipeline(w, c, micro)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*tra
 	if err != nil {
 		return nil, err
 	}
-	out := &trained{candidate: c, M: p.MicroBatches, Partition: planned.Sizes, Accepted: planned.OutOfMemory == nil}
+	out := &trainedStep{candidate: c, M: p.MicroBatches, Partition: planned.Sizes, Accepted: planned.OutOfMemory == nil}
 	if out.Params, err = params(c.of(h.Model)); err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (m *measuredWay) judge() error {
 	}
 	for _, b := range m.Borders {
 		for _, c := range []candidate{b.Fits, b.Not} {
-			if !c.none() && !slices.ContainsFunc(m.Trained, func(t trained) bool { return t.candidate == c && t.Accepted == (c == b.Fits) }) {
+			if !c.none() && !slices.ContainsFunc(m.Trained, func(t trainedStep) bool { return t.candidate == c && t.Accepted == (c == b.Fits) }) {
 				wrong = append(wrong, fmt.Sprintf("%v was not tried", c))
 			}
 		}

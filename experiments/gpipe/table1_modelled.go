@@ -1,4 +1,4 @@
-package table1
+package gpipe
 
 import (
 	"context"
@@ -60,7 +60,7 @@ type largest struct {
 }
 
 // model makes a column's sample.
-func (t *table1) model(e *estimator, n *network, c *column, conventions []counting) (*modelledColumn, error) {
+func (t *table1) model(e *estimator, n *table1Network, c *table1Column, conventions []counting) (*modelledColumn, error) {
 	out := &modelledColumn{Capacity: e.accelerator.Memory, Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
 	var err error
 	if out.Params, err = params(c.candidate.of(n.Model)); err != nil {
@@ -241,7 +241,7 @@ func (e *estimator) fits(w way, m train.Model, batch, micro int, c counting) (bo
 // largest searches the grid under a convention, with micro-batches of at least
 // so many examples. A network fits if it does with the smallest, with which it
 // takes least.
-func (e *estimator) largest(n *network, c *column, conv counting, least int) (out largest, err error) {
+func (e *estimator) largest(n *table1Network, c *table1Column, conv counting, least int) (out largest, err error) {
 	guess := func(row []candidate) int {
 		switch {
 		case alike(n.Model):
@@ -294,7 +294,7 @@ func (e *estimator) miniBatch(w way, m train.Model, most, _ int, c counting) (in
 	for i := range row {
 		row[i] = i + 1
 	}
-	b, err := search(row, e.whole, func(batch int) (bool, error) { return e.fits(w, m, batch, batch, c) })
+	b, err := searchBorder(row, e.whole, func(batch int) (bool, error) { return e.fits(w, m, batch, batch, c) })
 	e.whole = max(0, b.Fits-1)
 	return b.Fits, whole, err
 }

@@ -1,4 +1,4 @@
-package table1
+package gpipe
 
 import (
 	"cmp"
@@ -16,36 +16,36 @@ import (
 	"gpipebench/train"
 )
 
-// results are everything that a log has for a profile.
-type results struct {
+// table1Results are everything that a log has for a profile.
+type table1Results struct {
 	conventions []counting // that are modelled
-	halves      []*half
+	halves      []*table1Half
 }
 
-// half is a network's results. Rows are the printed ones, with the ways that are only
+// table1Half is a network's results. Rows are the printed ones, with the ways that are only
 // measured among them, by K.
-type half struct {
-	*network
+type table1Half struct {
+	*table1Network
 	small         miniature
-	printed, rows []*row
+	printed, rows []*table1Row
 }
 
-// row is what there is for a way, or nil.
-type row struct {
+// table1Row is what there is for a way, or nil.
+type table1Row struct {
 	way
-	column   *column
+	column   *table1Column
 	modelled *modelledColumn
 	measured *measuredWay
 }
 
-func (t *table1) results(log *records.Log) (*results, error) {
+func (t *table1) results(log *records.Log) (*table1Results, error) {
 	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	r := &results{conventions: t.Spec.Conventions[:profile.Conventions]}
+	r := &table1Results{conventions: t.Spec.Conventions[:profile.Conventions]}
 	for i, n := range t.Spec.Networks {
-		h := &half{network: n, small: profile.Networks[i]}
+		h := &table1Half{table1Network: n, small: profile.Networks[i]}
 		for _, c := range n.Columns {
 			m := &modelledColumn{}
 			if err := log.Get(n.modelled(c), m); err != nil {
@@ -54,21 +54,21 @@ func (t *table1) results(log *records.Log) (*results, error) {
 			if _, ok := m.Largest[t.convention().String()]; !ok {
 				return nil, log.Strange(n.modelled(c), fmt.Errorf("no largest network of %v", t.convention()))
 			}
-			h.printed = append(h.printed, &row{way: c.way, column: c, modelled: m})
+			h.printed = append(h.printed, &table1Row{way: c.way, column: c, modelled: m})
 		}
 		h.rows = slices.Clone(h.printed)
 		for _, w := range t.Spec.Measured {
-			at := slices.IndexFunc(h.rows, func(r *row) bool { return r.way == w })
+			at := slices.IndexFunc(h.rows, func(r *table1Row) bool { return r.way == w })
 			if at < 0 {
 				at = len(h.rows)
-				h.rows = append(h.rows, &row{way: w})
+				h.rows = append(h.rows, &table1Row{way: w})
 			}
 			h.rows[at].measured = &measuredWay{}
 			if err := log.Get(n.measured(w), h.rows[at].measured); err != nil {
 				return nil, err
 			}
 		}
-		slices.SortStableFunc(h.rows, func(a, b *row) int { return cmp.Compare(a.K, b.K) })
+		slices.SortStableFunc(h.rows, func(a, b *table1Row) int { return cmp.Compare(a.K, b.K) })
 		r.halves = append(r.halves, h)
 	}
 	return r, nil
@@ -79,7 +79,7 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ref *results
+	var ref *table1Results
 	var refErr error
 	var beside string
 	if reference != nil {
@@ -93,7 +93,7 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	case ref != nil:
 		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
 	}
-	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
+	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r)}}
 	for _, h := range r.halves {
 		activations, err := t.activationsTable(h)
 		if err != nil {
@@ -126,7 +126,7 @@ func (t *table1) convention() counting { return t.Spec.Conventions[0] }
 func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
 
 // mainTable has the largest networks, and those of a reference (nil: none) of the given name.
-func (t *table1) mainTable(r, ref *results, beside string) *lab.Table {
+func (t *table1) mainTable(r, ref *table1Results, beside string) *lab.Table {
 	table := &lab.Table{
 		ID: "table1", Title: t.Spec.Title,
 		Caption: []string{
@@ -204,7 +204,7 @@ func gridText(m train.Model, g grid) string {
 }
 
 // footnotes are what is odd about the printed table, computed from it.
-func (t *table1) footnotes(r *results) (notes []string) {
+func (t *table1) footnotes(r *table1Results) (notes []string) {
 	for _, h := range r.halves {
 		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
 		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
@@ -219,7 +219,7 @@ func (t *table1) footnotes(r *results) (notes []string) {
 }
 
 // amountNotes are those on a network's printed amounts of memory.
-func (t *table1) amountNotes(h *half) (notes []string) {
+func (t *table1) amountNotes(h *table1Half) (notes []string) {
 	var off []string
 	for _, w := range h.printed {
 		c, bytes := w.column, 12*w.modelled.Params
@@ -248,7 +248,7 @@ func (t *table1) amountNotes(h *half) (notes []string) {
 
 // naiveNote says with which mini-batch the paper's network could be trained
 // naively.
-func (t *table1) naiveNote(h *half, w *row) string {
+func (t *table1) naiveNote(h *table1Half, w *table1Row) string {
 	var parts []string
 	for _, conv := range t.Spec.Conventions {
 		if l, ok := w.modelled.Largest[conv.String()]; ok {
@@ -265,7 +265,7 @@ func (t *table1) naiveNote(h *half, w *row) string {
 	return text + " The largest mini-batch with which the network fits: " + strings.Join(parts, ", ") + "."
 }
 
-func times(a, b int64) lab.Value {
+func timesAs(a, b int64) lab.Value {
 	if a == 0 || b == 0 {
 		return lab.Absent
 	}
@@ -274,7 +274,7 @@ func times(a, b int64) lab.Value {
 
 // sizes are the parameters of a way's networks: the paper's, modelled, measured, and
 // modelled with the micro-batch held; 0 where there is none.
-func (t *table1) sizes(w *row) []int64 {
+func (t *table1) sizes(w *table1Row) []int64 {
 	s := make([]int64, 4)
 	if m := w.modelled; m != nil {
 		s[0], s[1], s[3] = m.Params, t.defaultOf(m).Params, m.Held[t.convention().String()].Params
@@ -286,7 +286,7 @@ func (t *table1) sizes(w *row) []int64 {
 }
 
 // growthTable is parameters relative to the first and to the second way.
-func (t *table1) growthTable(r *results) *lab.Table {
+func (t *table1) growthTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
 		Caption: []string{"The number of parameters of the largest network that fits, relative to Naive-1 and to Pipeline-1. Paper: computed from the paper's networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect."},
@@ -298,7 +298,7 @@ func (t *table1) growthTable(r *results) *lab.Table {
 			cells := []any{h.Name, w.Name}
 			for _, base := range h.rows[:2] {
 				for i, size := range t.sizes(w)[:3] {
-					cells = append(cells, times(size, t.sizes(base)[i]))
+					cells = append(cells, timesAs(size, t.sizes(base)[i]))
 				}
 			}
 			table.Add(cells...)
@@ -308,7 +308,7 @@ func (t *table1) growthTable(r *results) *lab.Table {
 }
 
 // panels draw the networks' parameters, from the naive way to the largest K.
-func (t *table1) panels(r *results) []plot.Axes {
+func (t *table1) panels(r *table1Results) []plot.Axes {
 	var out []plot.Axes
 	for _, h := range r.halves {
 		p := plot.LinePanel{Title: h.Name, X: "accelerators K (naive: one)", Y: "parameters of the largest network", Logarithmic: true, Counts: true}
@@ -338,7 +338,7 @@ func (t *table1) panels(r *results) []plot.Axes {
 }
 
 // memoryTable is the paper's networks themselves.
-func (t *table1) memoryTable(r *results) *lab.Table {
+func (t *table1) memoryTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
 		Caption: []string{
@@ -375,8 +375,8 @@ func (t *table1) memoryTable(r *results) *lab.Table {
 // byConvention adds a column for each convention, and a row for each of the paper's
 // networks: its lead, and what cell makes of the largest network, which also reports
 // whether that is as the paper says. A note counts those.
-func (r *results) byConvention(table *lab.Table, note string, lead func(*row) []any, of func(*modelledColumn) map[string]largest,
-	cell func(h *half, w *row, c counting, l largest) (v any, found bool)) {
+func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Row) []any,
+	cell func(h *table1Half, w *table1Row, c counting, l largest) (v any, found bool)) {
 	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
 	for _, c := range r.conventions {
 		table.Numbers(c.String())
@@ -385,7 +385,7 @@ func (r *results) byConvention(table *lab.Table, note string, lead func(*row) []
 		for _, w := range h.printed {
 			cells := []any{h.Name, w.Name, lead(w)}
 			for k, c := range r.conventions {
-				l, ok := of(w.modelled)[c.String()]
+				l, ok := w.modelled.Largest[c.String()]
 				if !ok {
 					cells = append(cells, "-")
 					continue
@@ -409,15 +409,15 @@ func (r *results) byConvention(table *lab.Table, note string, lead func(*row) []
 
 // fitsTable shows under which conventions the paper's networks fit, as the paper
 // found.
-func (t *table1) fitsTable(r *results) *lab.Table {
+func (t *table1) fitsTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
 		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. " + conventionsSay},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity")
-	lead := func(w *row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
-	r.byConvention(table, "The paper's networks that fit: ", lead, bySize, func(h *half, w *row, c counting, l largest) (any, bool) {
+	lead := func(w *table1Row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
+	r.byConvention(table, "The paper's networks that fit: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
 		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 		switch {
 		case w.Naive && l.PrintedMicro < h.Batch:
@@ -435,7 +435,7 @@ func (t *table1) fitsTable(r *results) *lab.Table {
 
 // smallestNote is what the fullest device of a network's last column takes with
 // the smallest micro-batch, by convention.
-func (r *results) smallestNote(h *half) string {
+func (r *table1Results) smallestNote(h *table1Half) string {
 	last, micro := h.printed[len(h.printed)-1], slices.Min(h.MicroBatches)
 	var parts []string
 	for _, conv := range r.conventions {
@@ -455,31 +455,16 @@ func (r *results) smallestNote(h *half) string {
 // conventionsSay explains the names of conventions.
 const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."
 
-func bySize(m *modelledColumn) map[string]largest { return m.Largest }
-
-func heldSize(m *modelledColumn) map[string]largest { return m.Held }
-
-// conventionsTable is what fits by convention, with micro-batches as small as they need be or of
-// a size that is held.
-func (t *table1) conventionsTable(r *results, held bool) *lab.Table {
+// conventionsTable is what fits by convention.
+func (t *table1) conventionsTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
 		Caption: []string{"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M."},
 	}
-	of := bySize
-	if held {
-		var sizes []string
-		for _, n := range t.Spec.Networks {
-			sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
-		}
-		of = heldSize
-		table.ID, table.Title = "table1-held", "Table 1: the largest network that fits with the micro-batch held, by convention"
-		table.Caption = append(table.Caption, "Here micro-batches are not smaller than the size with which the activations are nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were taken from table1-activations, so the result is a fit, not a prediction.")
-	}
 	table.Texts("network", "way")
 	table.Numbers("paper")
-	lead := func(w *row) []any { return []any{w.column.value()} }
-	r.byConvention(table, "How often the largest network is the paper's: ", lead, of, func(h *half, w *row, c counting, l largest) (any, bool) {
+	lead := func(w *table1Row) []any { return []any{w.column.value()} }
+	r.byConvention(table, "How often the largest network is the paper's: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false
 		}
@@ -487,101 +472,3 @@ func (t *table1) conventionsTable(r *results, held bool) *lab.Table {
 	})
 	return table
 }
-
-// activationsTable is the ablation of a network's activation memory.
-func (t *table1) activationsTable(h *half) (*lab.Table, error) {
-	n := h.network
-	table := &lab.Table{
-		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
-		Caption: []string{
-			fmt.Sprintf("Peak activation memory (boundary stash, residuals and workspace) summed over the accelerators, in %v. Error: the mean of |ours/paper - 1| over the pipelines. With Naive-1: the mean over the pipelines and Naive-1, which has no micro-batches. No workspace: the mean over the pipelines, with the workspace left out. The row with the smallest error comes first.", n.Unit),
-		},
-	}
-	table.Texts("activations")
-	table.Numbers("micro-batch")
-	if n.Model.Images() {
-		table.Caption = append(table.Caption, "Convolutions: the only residuals are the outputs of convolutions, and there is no workspace. The backward pass then computes batch norms, activations, sums and pools again from these outputs. A compiler may do so when memory is short.")
-	}
-	cells := []any{"paper", "-"}
-	var paper []float64
-	for _, c := range n.Columns {
-		_, a := c.memory()
-		paper = append(paper, a.Value*float64(n.Unit))
-		table.Numbers(c.Name)
-		cells = append(cells, lab.Fixed(a.Value, 2))
-	}
-	table.Numbers("error", "with Naive-1", "no workspace")
-	table.Add(cells, "-", "-", "-")
-	if other := n.torchgpipeRow(); other != nil {
-		table.Add(other, "-", "-", "-")
-	}
-	type assumption struct {
-		cells []any
-		error float64
-	}
-	var all []assumption
-	add := func(name string, micro int, ours, bare []float64) {
-		a := assumption{[]any{name, micro}, meanError(ours[1:], paper[1:])}
-		for _, bytes := range ours {
-			a.cells = append(a.cells, n.Unit.of(int64(bytes)))
-		}
-		a.cells = append(a.cells, lab.Percent(a.error, 0), lab.Percent(meanError(ours, paper), 0), lab.Percent(meanError(bare[1:], paper[1:]), 0))
-		all = append(all, a)
-	}
-	for _, how := range t.storages() {
-		if n.Model.Images() && !how.KeepScores {
-			continue
-		}
-		for _, micro := range n.MicroBatches {
-			var ours, bare, convolutions []float64
-			for _, w := range h.printed {
-				m, ok := w.modelled.Memory[memoryName(how, micro)]
-				if !ok {
-					return nil, fmt.Errorf("records of %s: %s has no memory of %s", t.ID(), n.modelled(w.column), memoryName(how, micro))
-				}
-				ours = append(ours, float64(m.activations()))
-				bare = append(bare, float64(m.activations()-m.Workspace))
-				convolutions = append(convolutions, float64(m.Boundary+w.modelled.Convolved*how.DType.Bytes()*int64(n.Batch/m.M)))
-			}
-			name := storageName(how)
-			if n.Model.Images() {
-				name, _, _ = strings.Cut(name, ",")
-				add(name+", convolutions", micro, convolutions, convolutions)
-			}
-			add(name, micro, ours, bare)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b assumption) int { return cmp.Compare(a.error, b.error) })
-	for _, a := range all {
-		table.Add(a.cells...)
-	}
-	return table, nil
-}
-
-// torchgpipeRow is what torchgpipe measured, with micro-batches of one image, in
-// the paper's unit; nil of a network that it has not.
-func (n *network) torchgpipeRow() []any {
-	cells := []any{"torchgpipe, f32", 1}
-	for _, c := range n.Columns {
-		if c.Torchgpipe == nil {
-			return nil
-		}
-		cell := lab.Figure(c.Torchgpipe.Activations)
-		if bytes, err := units.ParseBytes(strings.ReplaceAll(cell.Text, " ", "")); err == nil {
-			cell = n.Unit.of(bytes)
-		}
-		cells = append(cells, cell)
-	}
-	return cells
-}
-
-// meanError is the mean of |a/b - 1|.
-func meanError(a, b []float64) float64 {
-	var sum float64
-	for i := range a {
-		sum += math.Abs(a[i]/b[i] - 1)
-	}
-	return sum / float64(len(a))
-}
-
-func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }

@@ -1,4 +1,4 @@
-package table1
+package gpipe
 
 import (
 	"errors"
@@ -114,10 +114,10 @@ type border[T any] struct {
 	Not  T `json:"not"`  // the first that does not; zero: all do
 }
 
-// search finds the border in a row by bisection, which assumes that a larger network
+// searchBorder finds the border in a row by bisection, which assumes that a larger network
 // takes more memory. It looks first at guess, the index of a
 // border that may be near; below 0: none.
-func search[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], error) {
+func searchBorder[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], error) {
 	lo, hi := -1, len(row)
 	look := func(i int) error {
 		ok, err := fits(row[i])
@@ -164,7 +164,7 @@ func (c *cuts) borders(m train.Model, rows [][]candidate, guess func(row []candi
 		if !ok {
 			at = guess(row)
 		}
-		b, err := search(row, at, fits)
+		b, err := searchBorder(row, at, fits)
 		if err != nil {
 			return nil, largest, 0, err
 		}
@@ -191,7 +191,7 @@ func largestMicro(batch, least int, fits func(size int) (bool, error)) (int, err
 	for size := least; size <= batch && batch%size == 0; size *= 2 {
 		row = append(row, size)
 	}
-	b, err := search(row, 0, fits)
+	b, err := searchBorder(row, 0, fits)
 	return b.Fits, err
 }
 

@@ -1,4 +1,4 @@
-package modelled
+package gpipe
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 )
 
 // A what-if is the default convention at peak rates, with samples of its own.
-func TestWhatIfs(t *testing.T) {
-	m := labtest.Loaded[*Experiment](t, Definition.Load)
+func TestTable2ModelledWhatIfs(t *testing.T) {
+	m := labtest.Loaded[*table2Modelled](t, Paper.Experiment("table2-modelled").Load)
 	s := cellstest.SmallScale(t)
 	s.Networks[0].Accelerator = "p100"
 	sample := func(s *cells.Scale) string {
@@ -40,7 +40,7 @@ func TestWhatIfs(t *testing.T) {
 }
 
 // A variation changes what is simulated, wherever an accelerator's figures go.
-func TestVariationsChangeSteps(t *testing.T) {
+func TestTable2ModelledVariations(t *testing.T) {
 	n := &cells.Network{ID: "small", Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
 	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
@@ -76,8 +76,8 @@ func TestVariationsChangeSteps(t *testing.T) {
 }
 
 // The modelled tables of both specs come from one log.
-func TestReport(t *testing.T) {
-	m := labtest.Loaded[*Experiment](t, Definition.Load)
+func TestTable2ModelledReport(t *testing.T) {
+	m := labtest.Loaded[*table2Modelled](t, Paper.Experiment("table2-modelled").Load)
 	log := records.New(m.Key("smoke"))
 	one := func(lab.Cell, cells.CutSpec, string, string) float64 { return 1 }
 	cellstest.FillScale(t, log, &m.Spec.Scale, one)
@@ -95,19 +95,20 @@ func TestReport(t *testing.T) {
 	}
 	// Throughput K/2: AmoebaNet 1, 2, 4 against 1.21, 1.84, 3.48.
 	want := lab.Percent(((1-1/1.21)+(2/1.84-1)+(4/3.48-1))/3, 1).Text
-	if row := r.Tables[2].Printed()[0]; row[1] != want {
+	if row := r.Tables[2].Printed()[0]; row[1] != want+" [4.00]" {
 		t.Errorf("%q; want %s for AmoebaNet", row, want)
 	}
 	third := lab.Percent(((2/1.7-1)+(8/2.7-1)+(2/1.8-1)+(8/3.3-1))/4, 1).Text
-	if row := r.Tables[3].Printed()[2]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
+	if row := r.Tables[2].Printed()[2]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
 		t.Errorf("what if: %q; want %s and %s", row, want, third)
 	}
 }
 
-func TestKey(t *testing.T) {
-	e := labtest.Loaded[*Experiment](t, Definition.Load)
-	labtest.CheckKey(t, func(file string) lab.Experiment {
-		e.table3.Spec.Networks[1].Accelerator = file
-		return e
+// fillBeside makes every modelled cell what the paper has.
+func fillBeside(t *testing.T, log *records.Log, m modelledBeside) {
+	t.Helper()
+	n := m.Networks[0]
+	cellstest.FillScale(t, log, m.Scale, func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
+		return n.Paper.Of(c).Value.Value / float64(c.K)
 	})
 }

@@ -1,8 +1,6 @@
-// Package table3 measures throughput over slow links (Table 3).
-package table3
+package gpipe
 
 import (
-	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,76 +17,61 @@ import (
 	"gpipebench/train"
 )
 
-//go:embed spec.yaml about.md
-var folder embed.FS
-
-var Definition = lab.Definition{ID: "table3", Folder: folder, New: load}
-
-// spec is spec.yaml.
-type spec struct {
-	timed.Spec[profile] `yaml:",inline"`
-	Torchgpipe          string `yaml:"torchgpipe"`
-	cells.Scale         `yaml:",inline"`
-	cells.CutSpec       `yaml:",inline"` // of the measured part
+// table3Spec is the spec of table3.
+type table3Spec struct {
+	timed.Spec[table3Profile] `yaml:",inline"`
+	Torchgpipe                string `yaml:"torchgpipe"`
+	cells.Scale               `yaml:",inline"`
+	cells.CutSpec             `yaml:",inline"` // of the measured part
 }
 
-type profile struct {
+type table3Profile struct {
 	timed.Profile `yaml:",inline"`
 	Models        []train.Model `yaml:"models"` // one for each network
 	Batch         int           `yaml:"batch"`
 }
 
-// Experiment times pipelines on emulated devices and replays their steps over links
+// table3 times pipelines on emulated devices and replays their steps over links
 // as slow, beside a core of this machine, as PCI-E is beside a P100; and models
 // the paper's own networks on P100s.
-type Experiment struct {
-	timed.Timed[spec, profile]
+type table3 struct {
+	timed.Timed[table3Spec, table3Profile]
 	cut train.Setup // of the measured part, but for K and M
 }
 
-func load() (lab.Experiment, error) {
-	t := &Experiment{}
+func newTable3() (lab.Experiment, error) {
+	t := &table3{}
 	t.Runs, t.Show, t.Reduce, t.CoreRate = t.runs, t.show, t.reduce, true
 	t.Beside, t.Also = t.Spec.Scale.Jobs, t.Spec.Scale.Planned
 	return t, nil
 }
 
-func (t *Experiment) Resolve() *lab.Problem {
+func (t *table3) Resolve() *lab.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
 	t.cut = t.Spec.CutSpec.Setup(train.Setup{Device: gpipe.Emulated, Threads: 1})
-	if p := t.Spec.checkModels(); p != nil {
+	if p := checkModels(len(t.Spec.Networks), func(profile string) int { return len(t.Spec.Profiles[profile].Models) }); p != nil {
 		return p
 	}
 	return t.CheckRuns()
 }
 
-// checkModels wants a model for each network in every profile.
-func (s *spec) checkModels() *lab.Problem {
-	for _, name := range lab.Profiles {
-		if n := len(s.Profiles[name].Models); n != len(s.Networks) {
-			return lab.At(fmt.Errorf("%d models for %d networks: want one for each", n, len(s.Networks)), "profiles", name, "models")
-		}
-	}
-	return nil
-}
-
-func runName(n *cells.Network, c lab.Cell) string {
+func table3Run(n *cells.Network, c lab.Cell) string {
 	return fmt.Sprintf("model=%s/K=%d/M=%d", n.ID, c.K, c.M)
 }
 
-func (t *Experiment) setup(c lab.Cell) train.Setup {
+func (t *table3) setup(c lab.Cell) train.Setup {
 	s := t.cut
 	s.Partitions, s.MicroBatches = c.K, c.M
 	return s
 }
 
 // runs are all cells of one network, and then of the next.
-func (t *Experiment) runs(p profile) (runs []timed.Run) {
+func (t *table3) runs(p table3Profile) (runs []timed.Run) {
 	for i, n := range t.Spec.Networks {
 		for _, c := range t.Spec.Cells() {
-			runs = append(runs, timed.Run{Name: runName(n, c), Steps: 1, Training: train.Training{Model: p.Models[i], Batch: p.Batch, Setup: t.setup(c)}})
+			runs = append(runs, timed.Run{Name: table3Run(n, c), Steps: 1, Training: train.Training{Model: p.Models[i], Batch: p.Batch, Setup: t.setup(c)}})
 		}
 	}
 	return runs
@@ -146,7 +129,7 @@ var links = []struct {
 }
 
 // over reduces all runs as if over a link, by name.
-func (t *Experiment) over(r *timed.Rounds, log *records.Log, of func(linkRatios) timeline.Link) (map[string]*timed.Measured, error) {
+func (t *table3) over(r *timed.Rounds, log *records.Log, of func(linkRatios) timeline.Link) (map[string]*timed.Measured, error) {
 	rate, err := r.MedianCoreRate(log)
 	if err != nil {
 		return nil, err
@@ -169,19 +152,19 @@ func (t *Experiment) over(r *timed.Rounds, log *records.Log, of func(linkRatios)
 	return r.All(log)
 }
 
-func (t *Experiment) reduce(r *timed.Rounds, log *records.Log, _ profile) (map[string]*timed.Measured, error) {
+func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map[string]*timed.Measured, error) {
 	return t.over(r, log, linkRatios.scaled)
 }
 
-// speedups are a run's over a base, by round.
-func speedups(runs map[string]*timed.Measured, base, run string) (all []float64) {
+// linkSpeedups are a run's over a base, by round.
+func linkSpeedups(runs map[string]*timed.Measured, base, run string) (all []float64) {
 	for i, seconds := range runs[run].Rounds {
 		all = append(all, runs[base].Rounds[i]/seconds)
 	}
 	return all
 }
 
-func (t *Experiment) show(r *timed.Reporting[profile]) error {
+func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 	runs := map[string]map[string]*timed.Measured{} // by link
 	for _, l := range links {
 		over, err := t.over(r.Rounds, r.Log, l.of)
@@ -215,7 +198,6 @@ func (t *Experiment) show(r *timed.Reporting[profile]) error {
 	}
 	table.Numbers("measured/paper, to scale", "PCI-E / fast link", "95%, PCI-E / fast link")
 	r.ReferenceColumns(", to scale")
-	r.Parts = timed.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
 	for i, n := range t.Spec.Networks {
 		model := r.Profile.Models[i]
 		ratios, err := linksOf(rate, n, model)
@@ -240,12 +222,11 @@ func (t *Experiment) show(r *timed.Reporting[profile]) error {
 				return err
 			}
 			row := []any{n.Name, c.K, paper, theory, lab.Fixed(got, 2), off, lab.Fixed(atPeak.Throughput(peak, standard, c), 2), lab.Fixed(m.Throughput(n, standard.Free(), c), 2)}
-			one, run := runName(n, base), runName(n, c)
+			one, run := table3Run(n, base), table3Run(n, c)
 			for _, l := range links {
 				row = append(row, timed.Relative(runs[l.name], one, run))
-				r.Parts.Add(n.Name, l.name, runs[l.name][run].Cells())
 			}
-			slow, fast := speedups(runs[toScale], one, run), speedups(runs[fastLink], one, run)
+			slow, fast := linkSpeedups(runs[toScale], one, run), linkSpeedups(runs[fastLink], one, run)
 			table.Add(row, r.Measured(one, run, paper.Value)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))

@@ -1,7 +1,6 @@
-package table3
+package gpipe
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -19,7 +18,7 @@ import (
 
 // A step over a link is the same whether the link is there while it is timed or
 // in the replay alone.
-func TestCrossing(t *testing.T) {
+func TestTable3Crossing(t *testing.T) {
 	link := timeline.Link{Bandwidth: 1e6, ThroughHost: true}
 	for _, model := range []train.Model{cellstest.SmallLM, {Name: "amoebanetd", Layers: 3, Filters: 8, Image: 32, Classes: 3}} {
 		training := train.Training{
@@ -54,9 +53,9 @@ func TestCrossing(t *testing.T) {
 }
 
 // loadedTable3 is Table 3 and records of even stages in its smoke profile.
-func loadedTable3(t *testing.T) (*Experiment, *records.Log) {
+func loadedTable3(t *testing.T) (*table3, *records.Log) {
 	t.Helper()
-	t3 := labtest.Loaded[*Experiment](t, Definition.Load)
+	t3 := labtest.Loaded[*table3](t, Paper.Experiment("table3").Load)
 	log := records.New(t3.Key("smoke"))
 	r, p, err := t3.Rounds("smoke")
 	if err != nil {
@@ -97,19 +96,23 @@ func TestTable3Report(t *testing.T) {
 			t.Errorf("%q: not its own reference", row)
 		}
 	}
-	var lost []float64
-	for _, row := range r.Tables[1].Printed() {
-		for i, c := range r.Tables[1].Columns {
-			if c.Name == "communication" {
-				var share float64
-				fmt.Sscanf(row[i], "%f%%", &share)
-				lost = append(lost, share)
-			}
+	rounds, _, err := e.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := map[string][]float64{} // in transfers, by run
+	for _, l := range links {
+		over, err := e.over(rounds, log, l.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, m := range over {
+			lost[name] = append(lost[name], m.Parts.Communication/m.Parts.Step)
 		}
 	}
-	for i := 0; i < len(lost); i += 3 {
-		if !(lost[i] == 0 && lost[i+1] > 0 && lost[i+2] > lost[i+1]) {
-			t.Errorf("shares of communication over a fast link, to scale and by the FLOP: %v", lost[i:i+3])
+	for name, of := range lost {
+		if !(of[0] == 0 && of[1] > 0 && of[2] > of[1]) {
+			t.Errorf("%s: shares of communication over a fast link, to scale and by the FLOP: %v", name, of)
 		}
 	}
 	ratios, err := linksOf(9.3e8, e.Spec.Networks[1], e.Spec.Profiles["smoke"].Models[1])
@@ -123,12 +126,4 @@ func TestTable3Report(t *testing.T) {
 	}
 	short := records.New(log.Key)
 	labtest.CheckLacking(t, e, short)
-}
-
-func TestKey(t *testing.T) {
-	e := labtest.Loaded[*Experiment](t, Definition.Load)
-	labtest.CheckKey(t, func(file string) lab.Experiment {
-		e.Spec.Networks[1].Accelerator = file
-		return e
-	})
 }

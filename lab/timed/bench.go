@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"gpipebench/experiments/launch"
 	"gpipebench/internal/stats"
+	"gpipebench/lab/launch"
 	"gpipebench/train"
 )
 

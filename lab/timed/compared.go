@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/launch"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
+	"gpipebench/lab/launch"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/train"
