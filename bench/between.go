@@ -15,7 +15,6 @@ import (
 	"unsafe"
 
 	"gpipebench/bench/rows"
-	"gpipebench/lab/launch"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport/sockets"
@@ -33,7 +32,7 @@ func (b *bench) reductionBetween() error {
 	if err != nil {
 		return err
 	}
-	var program launch.Program
+	var program cluster.Program
 	program.StartWith(self)
 	for _, c := range []struct{ network, name string }{{"tcp", "TCP"}, {"unix", "Unix sockets"}} {
 		var r rates
@@ -53,7 +52,7 @@ func (b *bench) reductionBetween() error {
 
 // beRank is one of the two processes. It returns its exit status.
 func beRank() int {
-	args, ctx, err := launch.Obey(context.Background(), os.Stdin)
+	args, ctx, err := cluster.Obey(context.Background(), os.Stdin)
 	if err == nil {
 		err = reduceAsRank(ctx, args)
 	}

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"gpipebench/bench/rows"
-	"gpipebench/lab/launch"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/lab/records"
 )
 
@@ -25,7 +25,7 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == measureCommand {
 		os.Exit(measure(os.Args[2], os.Args[3:]))
 	}
-	if len(os.Args) == 2 && os.Args[1] == launch.RankCommand {
+	if len(os.Args) == 2 && os.Args[1] == cluster.RankCommand {
 		os.Exit(beRank())
 	}
 	command := flag.String("gpipebench", "bin/gpipebench", "the built command, which is run for whole-process rows")

@@ -5,14 +5,14 @@ import (
 	"strconv"
 
 	"gpipebench/bench/rows"
-	"gpipebench/lab/launch"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/train"
 )
 
 // processes compares two replicas in two processes with the same in one, of one thread
 // each, on the even Transformer.
 func (b *bench) processes() error {
-	var program launch.Program
+	var program cluster.Program
 	program.StartWith(b.command)
 	args := append([]string{
 		"bench", "--replicas", "2", "-k", "1", "-m", strconv.Itoa(even.Setup.MicroBatches / 2), "--batch", strconv.Itoa(even.Batch),

@@ -62,8 +62,8 @@ func TestEndlessInput(t *testing.T) {
 		want string
 	}{
 		"a spec":       {func() error { _, err := lab.ReadSpec("/dev/zero", IDs()); return err }, "/dev/zero: is a device, want a spec of up to 65536 bytes"},
-		"records":      {func() error { _, err := records.Load(recordsDir, "table2"); return err }, recordsDir + ": is a device, want a regular file: records of up to 256 MiB"},
-		"own records":  {func() error { _, err := records.Open(recordsDir, records.Key{}, false); return err }, recordsDir + ": is a device, want a regular file: records of up to 256 MiB"},
+		"records":      {func() error { _, err := records.Load(recordsDir, "table2"); return err }, recordsDir + ": is a device, want records of up to 256 MiB"},
+		"own records":  {func() error { _, err := records.Open(recordsDir, records.Key{}, false); return err }, recordsDir + ": is a device, want records of up to 256 MiB"},
 		"a long line":  {func() error { _, err := records.Load(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"own long one": {func() error { _, err := records.Open(long, records.Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"a round":      {func() error { return RunRound(context.Background(), endless{}, io.Discard) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"gpipebench"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
-	"gpipebench/lab/launch"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
 )
@@ -35,7 +35,7 @@ type Reproducing struct {
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
 	DType     string   // of activations, for the one experiment in Only, whose spec takes one; "": as the spec says
 	// Executable is a program that calls RunRound when it is started with RoundCommand,
-	// and launch.Obey with RankCommand, such as gpipebench itself: each timed round then
+	// and cluster.Obey with RankCommand, such as gpipebench itself: each timed round then
 	// has a process of its own. If empty, rounds share this process, and the records and
 	// tables say so; experiments on processes fail.
 	Executable string
@@ -186,7 +186,7 @@ func (r Reproducing) one(ctx context.Context, e lab.Experiment, spec []lab.SpecF
 			return nil, err
 		}
 	}
-	if s, ok := e.(launch.Starter); ok {
+	if s, ok := e.(cluster.Starter); ok {
 		s.StartWith(r.Executable)
 	}
 	if err := e.Measure(ctx, log, p); err != nil {

@@ -12,9 +12,10 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/gpipe/transport"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -107,11 +108,11 @@ func ExamplePipeline_timeline() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tl, err := timeline.Replay(lists, timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 1 }})
+	tl, err := clock.Replay(lists, clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 1 }})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := timeline.WriteText(os.Stdout, tl, 80); err != nil {
+	if err := draw.WriteText(os.Stdout, tl, 80); err != nil {
 		log.Fatal(err)
 	}
 	// Output:

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"unsafe"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
 
@@ -29,7 +29,7 @@ type AllReduce struct {
 	Kind reduction.Kind
 	// Torus is the shape of the replicas' links, X x Y = R, for reduction.Torus.
 	Torus [2]int
-	Link  timeline.Link // between replicas
+	Link  clock.Link // between replicas
 }
 
 // Seconds is the time that links take to add up gradients of so many bytes: to give each

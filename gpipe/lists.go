@@ -3,9 +3,9 @@ package gpipe
 import (
 	"fmt"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 )
 
 // Lists of devices with one piece of the network each, of F, R and B, are made for all of a
@@ -109,7 +109,7 @@ func (n *network) straightLists(s *portion) ([][]schedule.Task, error) {
 				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d %w, as for %d micro-batches", micro, k, err, len(largest.sizes))
 			}
 		}
-		gradients, most := timeline.GradientSlots(lists, n.placed, micro), timeline.GradientSlots(room, n.placed, len(largest.sizes))
+		gradients, most := clock.GradientSlots(lists, n.placed, micro), clock.GradientSlots(room, n.placed, len(largest.sizes))
 		for k := range gradients {
 			if gradients[k] > most[k] && schedule.Splits(lists) {
 				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d holds %d output gradients at once: want at most %d, as for %d micro-batches", micro, k, gradients[k], most[k], len(largest.sizes))
@@ -161,8 +161,8 @@ func (p Pipeline) ownTasks(micro int) ([][]schedule.Task, error) {
 	if check != nil {
 		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, check)
 	}
-	free := timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
-	if _, err := timeline.Replay(lists, free); err != nil {
+	free := clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
+	if _, err := clock.Replay(lists, free); err != nil {
 		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
 	}
 	return lists, nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -24,7 +25,7 @@ import (
 // meet adds up a value of a task over the replicas, and notes how long it took.
 func (r *chunkRun) meet(ctx context.Context, t schedule.Task, m program.Meeting) error {
 	arrived := time.Now()
-	met := timeline.Meeting{At: (arrived.Sub(r.began) - r.away).Seconds(), Bytes: bytesOf([][]float32{m.Sum})}
+	met := clock.Meeting{At: (arrived.Sub(r.began) - r.away).Seconds(), Bytes: bytesOf([][]float32{m.Sum})}
 	defer func() {
 		now := time.Now()
 		r.away += now.Sub(arrived)
@@ -101,7 +102,7 @@ func (r *chunkRun) useStatistics(m int) {
 }
 
 // meet stores the meetings of a task whose own work took so many seconds.
-func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting, seconds float64) {
+func (t *StageTimes) meet(kind timeline.Kind, micro int, all []clock.Meeting, seconds float64) {
 	if len(all) == 0 {
 		return
 	}
@@ -110,7 +111,7 @@ func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting,
 		of = &t.BMeetings
 	}
 	if *of == nil {
-		*of = make([][]timeline.Meeting, len(t.F))
+		*of = make([][]clock.Meeting, len(t.F))
 	}
 	for i := range all {
 		if seconds > 0 {
@@ -121,7 +122,7 @@ func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting,
 }
 
 // Meetings are those of a task.
-func (t *StageTimes) Meetings(task schedule.Task) []timeline.Meeting {
+func (t *StageTimes) Meetings(task schedule.Task) []clock.Meeting {
 	of := t.FMeetings
 	switch task.Kind {
 	case schedule.Recompute, schedule.BackwardWeights:
@@ -137,7 +138,7 @@ func (t *StageTimes) Meetings(task schedule.Task) []timeline.Meeting {
 
 // meetingSeconds is the time of the meetings of all F and B, without waiting.
 func (t *StageTimes) meetingSeconds() (forward, backward float64) {
-	add := func(of [][]timeline.Meeting) (sum float64) {
+	add := func(of [][]clock.Meeting) (sum float64) {
 		for _, all := range of {
 			for _, m := range all {
 				sum += m.Seconds
@@ -150,7 +151,7 @@ func (t *StageTimes) meetingSeconds() (forward, backward float64) {
 
 // addMeetingLinks adds the time that meetings take on the replicas' links.
 func (t *StageTimes) addMeetingLinks(a AllReduce, replicas int) {
-	for _, of := range [][][]timeline.Meeting{t.FMeetings, t.BMeetings} {
+	for _, of := range [][][]clock.Meeting{t.FMeetings, t.BMeetings} {
 		for _, all := range of {
 			for i := range all {
 				reduce, gather := a.Seconds(replicas, float64(all[i].Bytes))
@@ -161,14 +162,14 @@ func (t *StageTimes) addMeetingLinks(a AllReduce, replicas int) {
 }
 
 // modelMeetings are the meetings of a program on an accelerator, without links.
-func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DType) (all []timeline.Meeting) {
+func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DType) (all []clock.Meeting) {
 	before, bytes := p.Meetings()
 	if len(before) == 0 {
 		return nil
 	}
 	seconds := a.Seconds(p, dt)
 	for i := range before {
-		all = append(all, timeline.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
+		all = append(all, clock.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
 	}
 	return all
 }

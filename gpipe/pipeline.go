@@ -21,9 +21,9 @@ import (
 	"strings"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -382,7 +382,7 @@ type Device struct {
 	Overcommit bool
 	// Link carries boundary tensors, on emulated and modelled devices. The zero value
 	// takes no time.
-	Link        timeline.Link
+	Link        clock.Link
 	Accelerator *accelerator.Accelerator // of a modelled device
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -23,7 +24,7 @@ func (s *step) result(reports []report) (*Result, error) {
 		Times: &Times{
 			Replicas: n.Replicas, Together: n.together(), Placement: n.placement(),
 			Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-			Last: func(replica int) []timeline.Exchange { return n.rowExchanges(s.tables, replica) },
+			Last: func(replica int) []clock.Exchange { return n.rowExchanges(s.tables, replica) },
 			Boundary: func(at place.Place, micro int) int64 {
 				return s.portions[at.Replica].programs[micro].boundaryBytes(n.pieces.Piece(at))
 			},
@@ -67,7 +68,7 @@ func (s *step) result(reports []report) (*Result, error) {
 	slices.SortStableFunc(wall.Events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	r.Timeline = wall
 	if n.Devices[0].Kind == Emulated && s.purpose == training {
-		virtual, err := timeline.Replay(r.Times.Lists, r.Times.Costs())
+		virtual, err := clock.Replay(r.Times.Lists, r.Times.Costs())
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
@@ -46,17 +47,17 @@ func (s *Samples) Median() *Times {
 			}
 			return out
 		}
-		meetings := func(of func(*StageTimes) [][]timeline.Meeting) [][]timeline.Meeting {
+		meetings := func(of func(*StageTimes) [][]clock.Meeting) [][]clock.Meeting {
 			if of(&first.Stages[k]) == nil {
 				return nil
 			}
-			bySize := map[int][][]timeline.Meeting{}
+			bySize := map[int][][]clock.Meeting{}
 			for _, st := range s.steps {
 				for i, of := range of(&st.Stages[k]) {
 					bySize[sizes[i]] = append(bySize[sizes[i]], of)
 				}
 			}
-			out := make([][]timeline.Meeting, len(sizes))
+			out := make([][]clock.Meeting, len(sizes))
 			for i, size := range sizes {
 				out[i] = medianMeetings(bySize[size])
 			}
@@ -84,8 +85,8 @@ func (s *Samples) Median() *Times {
 			B:         pick(func(t *StageTimes) []float64 { return t.B }),
 			I:         pick(func(t *StageTimes) []float64 { return t.I }),
 			W:         pick(func(t *StageTimes) []float64 { return t.W }),
-			FMeetings: meetings(func(t *StageTimes) [][]timeline.Meeting { return t.FMeetings }),
-			BMeetings: meetings(func(t *StageTimes) [][]timeline.Meeting { return t.BMeetings }),
+			FMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.FMeetings }),
+			BMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.BMeetings }),
 			Setup:     one(func(t *StageTimes) float64 { return t.Setup }),
 			Update:    one(func(t *StageTimes) float64 { return t.Update }),
 			Groups:    groups,
@@ -98,7 +99,7 @@ func (s *Samples) Median() *Times {
 }
 
 // medianMeetings are the meetings of a task, each with the medians of its repeats.
-func medianMeetings(repeats [][]timeline.Meeting) []timeline.Meeting {
+func medianMeetings(repeats [][]clock.Meeting) []clock.Meeting {
 	all := slices.Clone(repeats[0])
 	for i := range all {
 		var at, seconds []float64
@@ -111,10 +112,10 @@ func medianMeetings(repeats [][]timeline.Meeting) []timeline.Meeting {
 }
 
 // Replay runs the lists on the virtual clock with these times.
-func (t *Times) Replay() (*timeline.Timeline, error) { return timeline.Replay(t.Lists, t.Costs()) }
+func (t *Times) Replay() (*timeline.Timeline, error) { return clock.Replay(t.Lists, t.Costs()) }
 
 // Breakdown splits the step of Replay into its parts.
-func (t *Times) Breakdown() (timeline.Parts, error) { return timeline.Breakdown(t.Lists, t.Costs()) }
+func (t *Times) Breakdown() (clock.Parts, error) { return clock.Breakdown(t.Lists, t.Costs()) }
 
 // ClosedForm is the theory's time for the same step on even stages: f, r and b
 // are the mean over devices of the tasks' mean times, links are free, and setup,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
@@ -465,7 +466,7 @@ func TestMeetingsAreModelled(t *testing.T) {
 		p := n.pipeline(t, false)
 		p.Replicas, p.BatchNormScope, p.Checkpoint = replicas, scope, schedule.Always
 		p.Devices = []Device{DeviceOf(tpu)}
-		p.AllReduce = AllReduce{Link: timeline.Link{Latency: latency}}
+		p.AllReduce = AllReduce{Link: clock.Link{Latency: latency}}
 		in := InputOf(n.data(0))
 		in.Examples, first = examples, [2]float64{}
 		s, err := p.Simulate(in, Modelling{DType: graph.F32})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -57,7 +58,7 @@ type Simulation struct {
 	Note      string
 	Seconds   float64
 	Timeline  *timeline.Timeline
-	Parts     timeline.Parts // the step's breakdown
+	Parts     clock.Parts // the step's breakdown
 	// Devices are those of one replica, or, if replicas have micro-batches of different
 	// sizes, of one of each kind; so are the timeline's. Of a divided update, each stage is
 	// that of the replica that updates most of it.
@@ -154,10 +155,10 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 		}
 	}
 	var err error
-	if s.Timeline, err = timeline.Replay(lists, times.Costs()); err != nil {
+	if s.Timeline, err = clock.Replay(lists, times.Costs()); err != nil {
 		return nil, err
 	}
-	if s.Parts, err = timeline.Breakdown(lists, times.Costs()); err != nil {
+	if s.Parts, err = clock.Breakdown(lists, times.Costs()); err != nil {
 		return nil, err
 	}
 	s.Seconds = s.Timeline.Span()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -47,7 +48,7 @@ func simulate(t *testing.T, l lm, p Pipeline, how Modelling) *Simulation {
 // R replicas take the step of one with its part of the mini-batch, and the time of the
 // all-reduce. Replicas with micro-batches of one size are simulated once.
 func TestSimulateReplicas(t *testing.T) {
-	link := timeline.Link{Bandwidth: 1e6, Latency: 1e-3}
+	link := clock.Link{Bandwidth: 1e6, Latency: 1e-3}
 	one := simulate(t, even, even.modelled(t, chip(), 1, 2), Modelling{})
 	many := even
 	for _, c := range []struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/models/ssd"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -20,7 +20,7 @@ func modelledSSD(t *testing.T, change func(*accelerator.Accelerator)) (Pipeline,
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &accelerator.Accelerator{Name: "test", F32: 1e12, BF16: 2e12, Memory: 1 << 40, Bandwidth: 1e11, Lanes: 1, Overhead: 1e-6, Link: timeline.Link{Bandwidth: 1e10, Latency: 1e-6}}
+	a := &accelerator.Accelerator{Name: "test", F32: 1e12, BF16: 2e12, Memory: 1 << 40, Bandwidth: 1e11, Lanes: 1, Overhead: 1e-6, Link: clock.Link{Bandwidth: 1e10, Latency: 1e-6}}
 	if change != nil {
 		change(a)
 	}
@@ -58,7 +58,7 @@ func TestModelSpatial(t *testing.T) {
 		if small := e.Small > 0; small != (parts > 1) { // a map of one pixel
 			t.Errorf("%d parts: %v s for small images", parts, e.Small)
 		}
-		free := spatialSSD(t, parts, func(a *accelerator.Accelerator) { a.Link = timeline.Link{} })
+		free := spatialSSD(t, parts, func(a *accelerator.Accelerator) { a.Link = clock.Link{} })
 		if free.Halo != 0 || free.Sums != 0 || free.Uneven != e.Uneven {
 			t.Errorf("%d parts, links that take no time: %+v", parts, free)
 		}
@@ -69,7 +69,7 @@ func TestModelSpatial(t *testing.T) {
 		t.Errorf("two parts of even rows, operations alone: %+v", none)
 	}
 	// Over links that take no time the last of four parts begins three of 4 x 4 beats after the first.
-	if e := spatialSSD(t, 4, func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); e.Turns <= 0 || e.Turns >= 3./16*one.Even {
+	if e := spatialSSD(t, 4, func(a *accelerator.Accelerator) { a.Link = clock.Link{} }); e.Turns <= 0 || e.Turns >= 3./16*one.Even {
 		t.Errorf("turns: %+v", e)
 	}
 	if _, err := (Pipeline{}).ModelSpatial(Input{}, 0, Modelling{}); err == nil {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -427,7 +427,7 @@ func (n *network) planTraining(at place.Place, s *portion, in *planInput, ahead 
 	}
 	in.workspace(workspace)
 	in.exchange = max(n.exchangeFloats(k), n.rowFloats(k), n.reduceFloats(at))
-	gradients := timeline.GradientSlots(s.lists, n.placed, len(train))
+	gradients := clock.GradientSlots(s.lists, n.placed, len(train))
 	for c, piece := range n.pieces.On(k) {
 		if of := train[0][piece].Backward; in.widest == nil || of.Span > in.widest.Span {
 			in.widest = of

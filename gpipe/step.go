@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
@@ -57,7 +58,7 @@ type stageRun struct {
 	began    time.Time
 	away     time.Duration
 	turns    time.Duration // by how much its parts took longer since each ran alone
-	meetings []timeline.Meeting
+	meetings []clock.Meeting
 	met      int
 
 	losses      []float64 // their sum in each group

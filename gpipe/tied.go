@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -198,7 +199,7 @@ func (n *network) rowFloats(k int) (floats int) {
 
 // rowExchanges are the transfers between the devices of a replica of their rows, at the end
 // of a step: those of every use go to every other device that has the table.
-func (n *network) rowExchanges(rows []tableRows, replica int) (all []timeline.Exchange) {
+func (n *network) rowExchanges(rows []tableRows, replica int) (all []clock.Exchange) {
 	for i := range rows {
 		t := &rows[i]
 		for j, from := range t.devices {
@@ -208,7 +209,7 @@ func (n *network) rowExchanges(rows []tableRows, replica int) (all []timeline.Ex
 			}
 			for _, to := range n.devicesOf(&n.params[t.param]) {
 				if to != from {
-					all = append(all, timeline.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: bytes})
+					all = append(all, clock.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: bytes})
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -111,11 +112,11 @@ func TestRowsOnTheTimeline(t *testing.T) {
 		for _, how := range []TableGradients{ReduceTied, GatherTied} {
 			p := smallTranslation.pipeline(t)
 			p.Replicas, p.Partitions, p.MicroBatches, p.TiedGradients = 2, 2, 2, how
-			p.Devices = []Device{{Kind: kind, Link: timeline.Link{Bandwidth: 1e6}}}
+			p.Devices = []Device{{Kind: kind, Link: clock.Link{Bandwidth: 1e6}}}
 			if kind == Host {
-				p.Devices[0].Link = timeline.Link{}
+				p.Devices[0].Link = clock.Link{}
 			}
-			p.AllReduce.Link = timeline.Link{Bandwidth: 1e5}
+			p.AllReduce.Link = clock.Link{Bandwidth: 1e5}
 			tr, err := p.Open(InputOf(smallTranslation.data(0)))
 			if err != nil {
 				t.Fatal(err)

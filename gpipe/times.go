@@ -3,6 +3,7 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -17,13 +18,13 @@ type Times struct {
 	Lists    [][]schedule.Task                     // of all devices
 	Examples [][]int                               // of each micro-batch, by replica
 	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
-	Link     timeline.Link
+	Link     clock.Link
 	// Placement is where the pieces of the network are; zero: one on each device, in order.
 	Placement schedule.Placement
 	// Exchanges are the gradients of weights that several stages share.
-	Exchanges []timeline.Exchange
+	Exchanges []clock.Exchange
 	// Last are those at the end of the step alone, of gathered rows; nil: none.
-	Last func(replica int) []timeline.Exchange
+	Last func(replica int) []clock.Exchange
 }
 
 // StageTimes are the times of one stage's tasks by micro-batch; one that did not happen has
@@ -34,7 +35,7 @@ type StageTimes struct {
 	Setup, Update float64
 	// FMeetings and BMeetings are the meetings of replicas within each F and each B or I,
 	// which their times are without; nil: none.
-	FMeetings, BMeetings [][]timeline.Meeting
+	FMeetings, BMeetings [][]clock.Meeting
 	// Groups are the times for adding up groups, by the micro-batch at whose end that
 	// happens; nil if there is one group. Reduce is that of adding up all replicas.
 	Groups []float64
@@ -135,9 +136,9 @@ func (t *Times) Tasks() (all []float64) {
 }
 
 // Costs returns the times in the form that the virtual clock takes.
-func (t *Times) Costs() timeline.Costs {
+func (t *Times) Costs() clock.Costs {
 	of := t.places()
-	return timeline.Costs{
+	return clock.Costs{
 		Task:     func(at place.Place, task schedule.Task) float64 { return of(at).Task(task) },
 		Setup:    func(at place.Place) float64 { return of(at).Setup },
 		Update:   func(at place.Place) float64 { return of(at).Update },
@@ -151,7 +152,7 @@ func (t *Times) Costs() timeline.Costs {
 			}
 			return 0
 		},
-		Meetings: func(at place.Place, task schedule.Task) []timeline.Meeting { return of(at).Meetings(task) },
+		Meetings: func(at place.Place, task schedule.Task) []clock.Meeting { return of(at).Meetings(task) },
 		Replicas: t.Replicas,
 		Together: t.Together,
 		Reduce:   func(at place.Place) float64 { return of(at).Reduce },

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
 
@@ -95,7 +95,7 @@ func (n *network) planTraffic(portions []portion) (all []Traffic) {
 			add(after, before, BoundaryGradients, len(p.programs), backwards)
 		}
 		tied := map[[2]int]Traffic{}
-		exchange := func(all []timeline.Exchange, times int) {
+		exchange := func(all []clock.Exchange, times int) {
 			for _, x := range all {
 				pair := [2]int{x.From.Stage, x.To.Stage}
 				sum := tied[pair]

@@ -16,9 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/nn/program"
 )
 
@@ -163,7 +165,7 @@ func (s *transcript) run(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	r, failed := tr.Step(ctx, small.data(0))
-	virtual, stuck := timeline.Replay(s.lists, timeline.Costs{Task: func(at place.Place, task schedule.Task) float64 {
+	virtual, stuck := clock.Replay(s.lists, clock.Costs{Task: func(at place.Place, task schedule.Task) float64 {
 		return s.times(at.Stage, map[schedule.Kind]timeline.Kind{
 			schedule.Forward: timeline.Forward, schedule.Recompute: timeline.Recompute, schedule.Backward: timeline.Backward,
 		}[task.Kind]).Seconds()
@@ -220,7 +222,7 @@ func drawnTasks(t *testing.T, tl *timeline.Timeline) string {
 		}
 	}
 	var b bytes.Buffer
-	if err := timeline.WriteText(&b, only, 110); err != nil {
+	if err := draw.WriteText(&b, only, 110); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimRight(b.String(), "\n")

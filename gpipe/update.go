@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -328,7 +329,7 @@ func (n *network) sharedFloats(p *parameter) int {
 
 // exchanges are the transfers between devices of the gradients of shared weights that are
 // reduced: every accumulator goes to every other device that has the weight.
-func (n *network) exchanges() (all []timeline.Exchange) {
+func (n *network) exchanges() (all []clock.Exchange) {
 	for i := range n.params {
 		p := &n.params[i]
 		if !p.shared() || p.gathered {
@@ -337,7 +338,7 @@ func (n *network) exchanges() (all []timeline.Exchange) {
 		for _, u := range p.uses {
 			for _, to := range n.devicesOf(p) {
 				if from := n.device(u.stage); to != from {
-					all = append(all, timeline.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: int64(p.Shape.Elems()) * floatBytes})
+					all = append(all, clock.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: int64(p.Shape.Elems()) * floatBytes})
 				}
 			}
 		}

@@ -3,8 +3,8 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 )
 
 // Variant has the settings on which programs and partitions do not depend.
@@ -12,7 +12,7 @@ type Variant struct {
 	Schedule      schedule.Schedule
 	Checkpoint    schedule.Checkpoint
 	LateRecompute bool
-	Link          timeline.Link // of all devices
+	Link          clock.Link // of all devices
 }
 
 // Variant returns the pipeline's own settings.

@@ -5,8 +5,8 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -30,7 +30,7 @@ func TestSimulateVariants(t *testing.T) {
 	own := pipeline().Variant()
 	variants := []gpipe.Variant{own, own, own, own, own, own} // the last one checks that nothing is left of those before
 	variants[1].LateRecompute = true
-	variants[2].Link = timeline.Link{}
+	variants[2].Link = clock.Link{}
 	variants[3].Checkpoint = schedule.Never
 	variants[4].Schedule = schedule.OneFOneB
 	got, err := pipeline().SimulateVariants(in, gpipe.Modelling{}, variants...)

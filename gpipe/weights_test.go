@@ -262,7 +262,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 
 	refused(filepath.Join(dir, "none"), "no such file or directory")
-	refused(dir, "is a directory, want a regular file: weights")
+	refused(dir, "is a directory, want weights")
 	written(nil, "not safetensors: the file has 0 bytes")
 	written([]byte("these are no weights, but a text"), "not safetensors")
 	for _, cut := range []int{7, 8, 100, n - 1} {

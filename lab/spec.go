@@ -16,13 +16,13 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/yamldoc"
-	"gpipebench/lab/launch"
 	"gpipebench/train"
 )
 
@@ -103,7 +103,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"scope":       parsed(gpipe.ParseScope),
 	"split":       yamldoc.OneOf("coarse", "fine"),
 	"recompute":   yamldoc.OneOf("early", "late"),
-	"network":     yamldoc.OneOf(launch.Networks...),
+	"network":     yamldoc.OneOf(cluster.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
 	"bars":        yamldoc.OneOf("mark", "across"),

@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/simulate/schedulepage"
@@ -179,7 +180,7 @@ func (r *Scheduled) CSV(w io.Writer) error {
 
 // SVG draws the tasks over time.
 func (r *Scheduled) SVG(w io.Writer, caption string) error {
-	return timeline.WriteSVG(w, timeline.Drawing{Caption: caption, Timeline: r.Timeline})
+	return draw.WriteSVG(w, draw.Drawing{Caption: caption, Timeline: r.Timeline})
 }
 
 // HTML writes a page on which the schedule's sizes, times and limit of memory are moved. A

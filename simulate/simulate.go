@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -63,25 +64,25 @@ type Simulation struct {
 	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
 	Devices           []SimulatedDevice `json:"devices"`
 
-	Replicas      int            `json:"replicas"`
-	Groups        int            `json:"groups"`
-	Spatial       int            `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
-	Scope         string         `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
-	ReduceSeconds float64        `json:"all_reduce_seconds"` // of the stage that takes longest
-	UpdateSeconds float64        `json:"update_seconds"`     // the same
-	ClassicBubble float64        `json:"classic_bubble"`     // (K-1)/(M+K-1)
-	Breakdown     timeline.Parts `json:"breakdown"`
-	Params        int64          `json:"params"`
-	Partition     []int          `json:"partition"`
-	Placement     []int          `json:"placement,omitempty"` // the device of each, where devices have several
-	Note          string         `json:"partition_note,omitempty"`
-	Accelerator   string         `json:"accelerator"`
-	DType         string         `json:"dtype"`
-	Accounting    string         `json:"accounting"`
-	Fused         bool           `json:"fused"` // element-wise operations
-	Tiled         bool           `json:"tiled"` // activations move padded
-	Peak          bool           `json:"peak"`  // everything runs at its peak
-	Fits          bool           `json:"fits"`  // every device's peak is within its capacity
+	Replicas      int         `json:"replicas"`
+	Groups        int         `json:"groups"`
+	Spatial       int         `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
+	Scope         string      `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
+	ReduceSeconds float64     `json:"all_reduce_seconds"` // of the stage that takes longest
+	UpdateSeconds float64     `json:"update_seconds"`     // the same
+	ClassicBubble float64     `json:"classic_bubble"`     // (K-1)/(M+K-1)
+	Breakdown     clock.Parts `json:"breakdown"`
+	Params        int64       `json:"params"`
+	Partition     []int       `json:"partition"`
+	Placement     []int       `json:"placement,omitempty"` // the device of each, where devices have several
+	Note          string      `json:"partition_note,omitempty"`
+	Accelerator   string      `json:"accelerator"`
+	DType         string      `json:"dtype"`
+	Accounting    string      `json:"accounting"`
+	Fused         bool        `json:"fused"` // element-wise operations
+	Tiled         bool        `json:"tiled"` // activations move padded
+	Peak          bool        `json:"peak"`  // everything runs at its peak
+	Fits          bool        `json:"fits"`  // every device's peak is within its capacity
 
 	Step *gpipe.Simulation `json:"-"` // of which all that is
 }

@@ -9,7 +9,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/nn"
 )
 
@@ -63,7 +63,7 @@ func (s Setup) deciding(batchNorm bool) Setup {
 	s.Partitions, s.Replicas, s.Spatial, s.ShardUpdate, s.TiedGradients = 0, 0, 0, false, gpipe.ReduceTied
 	s.Schedule, s.Chunks, s.ScheduleFile, s.Checkpoint, s.LateRecompute = 0, 0, "", 0, false
 	s.Balance, s.Partitioner, s.Cost = nil, 0, 0
-	s.Device, s.Threads, s.MemoryCap, s.Link = 0, 0, 0, timeline.Link{}
+	s.Device, s.Threads, s.MemoryCap, s.Link = 0, 0, 0, clock.Link{}
 	return s
 }
 

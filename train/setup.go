@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/failure"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -38,9 +38,9 @@ type Setup struct {
 	Cost        Cost
 
 	Device    gpipe.Kind
-	Threads   int           // of each device
-	MemoryCap int64         // bytes of each device; 0: no limit
-	Link      timeline.Link // of emulated devices
+	Threads   int        // of each device
+	MemoryCap int64      // bytes of each device; 0: no limit
+	Link      clock.Link // of emulated devices
 }
 
 // Cost is what partitioners balance.
@@ -108,7 +108,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 		return p, failure.Usagef("%d partitions: want 1 to %d, the number of layers", s.Partitions, len(layers))
 	case s.MicroBatches < 1:
 		return p, failure.Usagef("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
-	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
+	case s.Device == gpipe.Host && s.Link != clock.Link{}:
 		return p, failure.Usagef("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
 	}
 	if err := s.readSchedule(&p); err != nil {

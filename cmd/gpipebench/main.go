@@ -25,13 +25,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench"
 	"gpipebench/experiments"
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/shutdown"
+	"gpipebench/lab/records"
 	"gpipebench/train"
 )
 
@@ -146,7 +146,7 @@ func writeTrace(line string, trace []byte) (name string, err error) {
 	}
 	name = filepath.Join(dir, "trace.txt")
 	return name, files.Write(name, func(w io.Writer) error {
-		commit, changed := gpipebench.Commit()
+		commit, changed := records.Commit()
 		_, err := fmt.Fprintf(w, "%s\n\ncommit %s, with changes: %v; %s, %s/%s\n%q\n\n%s", line, commit, changed, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Args, trace)
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
@@ -45,7 +46,7 @@ func (o *output) json(v any) error { return floatjson.Write(o.out, v) }
 
 // traceFlag adds --trace for a step.
 func traceFlag(fs *pflag.FlagSet, to *string, step string) {
-	fileFlag(fs, to, "trace", "file for "+step+" step's timeline: .json (Chrome trace), .svg or .txt", timeline.Endings...)
+	fileFlag(fs, to, "trace", "file for "+step+" step's timeline: .json (Chrome trace), .svg or .txt", draw.Endings...)
 }
 
 // writeTimeline writes a step's timeline to a file, if there is a name for one.
@@ -53,7 +54,7 @@ func writeTimeline(name string, tl *timeline.Timeline) error {
 	if name == "" {
 		return nil
 	}
-	return files.Write(name, func(w io.Writer) error { return timeline.Write(w, name, tl) })
+	return files.Write(name, func(w io.Writer) error { return draw.Write(w, name, tl) })
 }
 
 // checkOutputs fails early if a file that flags name could not be written at the
@@ -62,7 +63,7 @@ func writeTimeline(name string, tl *timeline.Timeline) error {
 func checkOutputs(outputs ...[2]string) error {
 	for i, o := range outputs {
 		for _, before := range outputs[:i] {
-			if o[1] != os.DevNull && o[1] != "" && files.Same(o[1], before[1]) {
+			if o[1] != "" && files.Same(o[1], before[1]) {
 				return &failure.UsageError{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
 			}
 		}

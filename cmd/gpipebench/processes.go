@@ -16,14 +16,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench"
-	"gpipebench/lab/launch"
 	"gpipebench/gpipe/cluster"
+	launch "gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/units"
 	"gpipebench/lab/exchange"
+	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -204,7 +205,7 @@ func (m *meeting) says(err error) bool {
 // facts are what must be the same in all processes of a command: besides flags, what the
 // files that these name have in them.
 func facts(cmd *cobra.Command, data, tasks string) []sockets.Fact {
-	commit, dirty := gpipebench.Commit()
+	commit, dirty := records.Commit()
 	all := []sockets.Fact{
 		{Name: "program", Value: fmt.Sprintf("engine %s, commit %s, changes %v, %s %s/%s", gpipebench.Engine(), commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
 		{Name: "kernel profile", Value: nn.KernelProfile()},

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/lab/launch"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/testkit"
 	"gpipebench/train"
@@ -448,7 +447,7 @@ func TestLaunchOnHosts(t *testing.T) {
 
 // A process that the launcher did not order does nothing.
 func TestRankAlone(t *testing.T) {
-	if _, _, err := launch.Obey(t.Context(), strings.NewReader("what\n")); err == nil {
+	if _, _, err := cluster.Obey(t.Context(), strings.NewReader("what\n")); err == nil {
 		t.Error("obeyed")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/units"
 	"gpipebench/simulate"
 	"gpipebench/train"
@@ -22,7 +22,7 @@ func newSimulate() *cobra.Command {
 	var s simulate.Simulating
 	var trace, memory string
 	var format string
-	var draw bool
+	var shown bool
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Plan and time a step on modelled accelerators, at any scale",
@@ -49,10 +49,10 @@ has them, or with --peak at the peaks. It computes no values.`,
 			if format == "json" {
 				return o.json(r)
 			}
-			if err := printSimulation(o, r); err != nil || !draw {
+			if err := printSimulation(o, r); err != nil || !shown {
 				return err
 			}
-			return timeline.WriteText(o.out, r.Step.Timeline, o.width)
+			return draw.WriteText(o.out, r.Step.Timeline, o.width)
 		}),
 	}
 	fs := modelFlags(cmd, &s.Model, sizedModel())
@@ -67,7 +67,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	traceFlag(fs, &trace, "the")
 	fileFlag(fs, &memory, "memory", "file for a picture of each device's memory over the step: .svg or .png", ".svg", ".png")
-	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
+	fs.BoolVar(&shown, "timeline", false, "draw the step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/units"
 	"gpipebench/nn"
@@ -25,7 +26,7 @@ func newTrain() *cobra.Command {
 	var trace, curve, profile string
 	var format, recipe, command string
 	var in processes
-	var draw, dry bool
+	var shown, dry bool
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use:   "train",
@@ -53,7 +54,7 @@ With a network for images it is, for
 			); err != nil && !follows() {
 				return err
 			}
-			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "" || curve != "") {
+			if t.Steps == 0 && t.Epochs == 0 && (shown || trace != "" || curve != "") {
 				return &failure.UsageError{Err: errors.New("no step, and so no timeline or curve: want steps, or none of --timeline, --trace and --curve")}
 			}
 			t.Reductions = strings.HasSuffix(strings.ToLower(trace), ".json")
@@ -85,11 +86,11 @@ With a network for images it is, for
 			if format == "json" {
 				printed = func(o *output, r *train.Result) error { return o.json(r) }
 			}
-			if r.LastStep == nil && r.ResumedAt > 0 && (draw || trace != "") {
+			if r.LastStep == nil && r.ResumedAt > 0 && (shown || trace != "") {
 				o.progress.Say("no step was left, and so there is no timeline")
-				trace, draw = "", false
+				trace, shown = "", false
 			}
-			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, draw && format == "text"))
+			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, shown && format == "text"))
 		})),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
@@ -135,7 +136,7 @@ With a network for images it is, for
 	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps and a resumed one goes on with: .csv or .jsonl", train.RowEndings...)
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
-	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
+	fs.BoolVar(&shown, "timeline", false, "draw the last step's timeline")
 	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -194,14 +195,14 @@ func checkSnapshotFlags(cmd *cobra.Command, s *train.Snapshots) error {
 }
 
 // lastStep writes and draws the last step's timeline.
-func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
-	if t == nil && (draw || trace != "") {
+func lastStep(o *output, t *timeline.Timeline, trace string, shown bool) error {
+	if t == nil && (shown || trace != "") {
 		return errors.New("no step, and so no timeline")
 	}
-	if err := writeTimeline(trace, t); err != nil || !draw {
+	if err := writeTimeline(trace, t); err != nil || !shown {
 		return err
 	}
-	return cmp.Or(o.printf("\nthe last step:\n"), timeline.WriteText(o.out, t, o.width))
+	return cmp.Or(o.printf("\nthe last step:\n"), draw.WriteText(o.out, t, o.width))
 }
 
 func printTraining(o *output, r *train.Result) error {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench"
 	"gpipebench/internal/machine"
+	"gpipebench/lab/records"
 )
 
 func newVersion() *cobra.Command {
@@ -25,7 +25,7 @@ func newVersion() *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 				v.Version = info.Main.Version
 			}
-			v.Commit, v.Dirty = gpipebench.Commit()
+			v.Commit, v.Dirty = records.Commit()
 			if format == "json" {
 				return o.json(v)
 			}

@@ -49,7 +49,7 @@ func TestReadErrors(t *testing.T) {
 		"cut":     cut + fmt.Sprintf(": byte 52: a text of 13 bytes at byte %d, want one that ends within the file's %d bytes, with a byte 0 after it", len(good)-14, len(good)-1),
 		"text":    text + ": byte 0: begins with 68 65 6c 6c, want a gettext catalog: de 12 04 95 or 95 04 12 de",
 		"large":   large + ": 67108865 bytes, want a gettext catalog of up to 64 MiB",
-		"fifo":    fifo + ": a pipe that no process writes to, want a gettext catalog of up to 64 MiB",
+		"fifo":    fifo + ": is a pipe, want a gettext catalog of up to 64 MiB",
 		"dir":     filepath.Join(folder("dir"), "a.mo") + ": is a directory, want a gettext catalog of up to 64 MiB",
 		"loop":    loop + ": too many levels of symbolic links",
 		"circle":  folder("circle") + ": too many levels of symbolic links",

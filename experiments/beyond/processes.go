@@ -13,7 +13,6 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
-	"gpipebench/lab/launch"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -66,7 +65,7 @@ type dividedWay struct {
 // processes trains in several ways and compares weights, and bytes with the plan.
 type processes struct {
 	lab.Base[processesSpec]
-	launch.Program
+	cluster.Program
 }
 
 func (x *processes) Resolve() *lab.Problem {
@@ -213,7 +212,7 @@ func (x *processes) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	for i := range x.Spec.Trainings {
 		t := &x.Spec.Trainings[i]
 		ways := slices.DeleteFunc(x.Spec.ways(t), func(w dividedWay) bool {
-			return launch.Lacks(w.Network) != "" || log.Has(t.sample(w))
+			return cluster.Lacks(w.Network) != "" || log.Has(t.sample(w))
 		})
 		if len(ways) == 0 {
 			continue
@@ -358,7 +357,7 @@ func (x *processes) addRuns(table *lab.Table, t *dividedTraining, log *records.L
 			table.Add(t.Name, networkName(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
 		}
 		so.runs += tried
-		if says := fmt.Sprintf("%s: %s.", networkName(network), launch.Lacks(network)); tried == 0 && !slices.Contains(table.Notes, says) {
+		if says := fmt.Sprintf("%s: %s.", networkName(network), cluster.Lacks(network)); tried == 0 && !slices.Contains(table.Notes, says) {
 			table.Notes = append(table.Notes, says)
 		}
 	}
@@ -367,7 +366,7 @@ func (x *processes) addRuns(table *lab.Table, t *dividedTraining, log *records.L
 
 // missing reports whether a run is left out since this program lacks its network.
 func missing(network, sample string, log *records.Log) bool {
-	return launch.Lacks(network) != "" && !log.Has(sample)
+	return cluster.Lacks(network) != "" && !log.Has(sample)
 }
 
 // networkName is a network's in tables.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -152,7 +152,7 @@ func (s *replicasScaling) show(r *timed.Reporting[scalingProfile]) error {
 		timed.Number("examples/s", func(c scalingCell) any { return lab.Fixed(float64(batch(c))/stats.Median(seconds(c)), 1) }),
 		timed.Column[scalingCell]{Heads: []string{"measured efficiency", "95%, efficiency"}, Cells: func(c scalingCell) any { return scalingEfficiency(r.Runs, c) }},
 		timed.Percents("measured all-reduce", 1, func(c scalingCell) []float64 {
-			return r.Runs[c.name()].Shares(func(p timeline.Parts) float64 { return p.Reduction })
+			return r.Runs[c.name()].Shares(func(p clock.Parts) float64 { return p.Reduction })
 		}),
 		timed.Ratios("measured divided / whole", func(c scalingCell) (whole, divided []float64) {
 			if !c.divided {

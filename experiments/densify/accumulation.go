@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 )
@@ -85,7 +85,7 @@ var accumulation = cells.Kind[accumulationSpec, accumulated]{
 		if err != nil {
 			return nil, err
 		}
-		link, p := timeline.Link{Bandwidth: on.Link.Bandwidth}, s.Paper // a bound has no latency
+		link, p := clock.Link{Bandwidth: on.Link.Bandwidth}, s.Paper // a bound has no latency
 		for _, n := range s.Ranks {
 			rows = append(rows, cells.Row[accumulated]{
 				Has: cells.Values{

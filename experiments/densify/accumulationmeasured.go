@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
@@ -336,7 +336,7 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 			return lab.Fixed(m.seconds(p.Table, n, wayGather)/m.seconds(p.Table, n, wayReduce), 1)
 		}),
 		several("gather / reduce, least", func(n int) any {
-			link := timeline.Link{Bandwidth: 1}
+			link := clock.Link{Bandwidth: 1}
 			return lab.Fixed(p.Table.GatherSeconds(n, link)/reduceSeconds(n, p.Table.DenseBytes(), link), 1)
 		}),
 		timed.Number("gather / reduce, paper", func(n int) any {

@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
@@ -162,7 +163,7 @@ var densifyScaling = cells.Kind[scalingSpec, rankStep]{
 // conventions that the paper leaves open: whether gradients but the table's are exchanged during
 // the backward pass, as far as it lasts, or after it, and whether links have their peak or are as
 // slow as the accumulation of Figure 5 shows.
-func (s *scalingSpec) cell(as string, of series, nodes int, way string, link timeline.Link) cells.Cell[rankStep] {
+func (s *scalingSpec) cell(as string, of series, nodes int, way string, link clock.Link) cells.Cell[rankStep] {
 	tokens := of.tokens(nodes)
 	name := fmt.Sprintf("%s/ranks=%d/tokens=%d/sentence=%d", of.Accelerator, of.Ranks, tokens, of.Sentence)
 	return cells.Cell[rankStep]{
@@ -171,7 +172,7 @@ func (s *scalingSpec) cell(as string, of series, nodes int, way string, link tim
 		Values: func(alone rankStep) cells.Values {
 			all := cells.Values{"fits": alone.Fits}
 			slowGather, slowReduce := s.slowLinks(link)
-			for rate, links := range map[string][2]timeline.Link{"links_peak": {link, link}, "as_in_Figure_5": {slowGather, slowReduce}} {
+			for rate, links := range map[string][2]clock.Link{"links_peak": {link, link}, "as_in_Figure_5": {slowGather, slowReduce}} {
 				// The table's gradient is complete only after the backward pass of the embeddings,
 				// the last one, so nothing hides its exchange.
 				table, others := s.exchange(of, nodes, way, links[0], links[1])
@@ -200,7 +201,7 @@ func (s *scalingSpec) simulate(ctx context.Context, of series, tokens int) (made
 
 // exchange is the time of both parts of an exchange: of the table's gradient and of all
 // others, along a ring over links for gathers and for reductions.
-func (s *scalingSpec) exchange(of series, nodes int, way string, gathers, reductions timeline.Link) (table, others float64) {
+func (s *scalingSpec) exchange(of series, nodes int, way string, gathers, reductions clock.Link) (table, others float64) {
 	if nodes == 1 {
 		return 0, 0
 	}
@@ -221,11 +222,11 @@ func (s *scalingSpec) table(tokens int) tiedTable {
 
 // slowLinks are those on which the paper's gather and its reduction would take what was
 // measured.
-func (s *scalingSpec) slowLinks(link timeline.Link) (gather, reduce timeline.Link) {
+func (s *scalingSpec) slowLinks(link clock.Link) (gather, reduce clock.Link) {
 	m, table := s.Measured, s.table(s.Measured.Tokens)
-	one := timeline.Link{Bandwidth: 1}
-	gather = timeline.Link{Bandwidth: table.GatherSeconds(m.Ranks, one) / (m.Gather / 1e3), Latency: link.Latency}
-	reduce = timeline.Link{Bandwidth: reduceSeconds(m.Ranks, table.DenseBytes(), one) / (m.Reduce / 1e3), Latency: link.Latency}
+	one := clock.Link{Bandwidth: 1}
+	gather = clock.Link{Bandwidth: table.GatherSeconds(m.Ranks, one) / (m.Gather / 1e3), Latency: link.Latency}
+	reduce = clock.Link{Bandwidth: reduceSeconds(m.Ranks, table.DenseBytes(), one) / (m.Reduce / 1e3), Latency: link.Latency}
 	return gather, reduce
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/lab"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
@@ -117,7 +117,7 @@ func TestScalingMeasure(t *testing.T) {
 		t.Errorf("%d samples", len(all))
 	}
 	sample := func(i, nodes int) rankStep {
-		return all[s.Spec.cell("", s.Spec.Series[i], nodes, reduce, timeline.Link{Bandwidth: 1}).Sample]
+		return all[s.Spec.cell("", s.Spec.Series[i], nodes, reduce, clock.Link{Bandwidth: 1}).Sample]
 	}
 	whole, half := sample(0, 1), sample(1, 2)
 	if !(half.Seconds > whole.Seconds && whole.Seconds > whole.Backward && whole.Backward > 0 && whole.Fits) {
@@ -127,7 +127,7 @@ func TestScalingMeasure(t *testing.T) {
 
 // Ranks of a node divide its processors, its memory and the memory's rate, not its link.
 func TestShare(t *testing.T) {
-	node := accelerator.Accelerator{F32: 8, BF16: 16, Bandwidth: 32, Memory: 64, Link: timeline.Link{Bandwidth: 5}}
+	node := accelerator.Accelerator{F32: 8, BF16: 16, Bandwidth: 32, Memory: 64, Link: clock.Link{Bandwidth: 5}}
 	series{Ranks: 4}.share(&node)
 	if node.F32 != 2 || node.BF16 != 4 || node.Bandwidth != 8 || node.Memory != 16 || node.Link.Bandwidth != 5 {
 		t.Errorf("a quarter has %+v", node)

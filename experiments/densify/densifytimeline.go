@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
@@ -224,7 +225,7 @@ func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
 			return nil, err
 		}
 	}
-	var drawings []timeline.PhaseDrawing
+	var drawings []draw.PhaseDrawing
 	first := read[tableWays[0]].samples[0].SHA256
 	r := &lab.Report{Tables: []*lab.Table{t}}
 	for _, way := range tableWays {
@@ -245,7 +246,7 @@ func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
 	}
 	t.Notes = lab.FewRoundsNote(p.Rounds)
 	var page strings.Builder
-	if err := timeline.WritePhases(&page, drawings...); err != nil {
+	if err := draw.WritePhases(&page, drawings...); err != nil {
 		return nil, err
 	}
 	r.Files = []lab.File{{Name: x.ID() + ".svg", Text: page.String()}}
@@ -253,8 +254,8 @@ func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
 }
 
 // drawing has the lanes of the tensors whose accumulation takes longest, the table first.
-func (x *timelines) drawing(way gpipe.TableGradients, s *tableStep, table string) timeline.PhaseDrawing {
-	d := timeline.PhaseDrawing{Caption: map[gpipe.TableGradients]string{
+func (x *timelines) drawing(way gpipe.TableGradients, s *tableStep, table string) draw.PhaseDrawing {
+	d := draw.PhaseDrawing{Caption: map[gpipe.TableGradients]string{
 		gpipe.GatherTied: "before: the shared table is gathered", gpipe.ReduceTied: "after: it is reduced",
 	}[way]}
 	lanes := slices.Clone(s.Lanes)
@@ -266,7 +267,7 @@ func (x *timelines) drawing(way gpipe.TableGradients, s *tableStep, table string
 	}
 	slices.SortStableFunc(lanes, func(a, b tensorLane) int { return cmp.Compare(length(&b), length(&a)) })
 	for _, l := range lanes[:min(len(lanes), x.Spec.Lanes)] {
-		lane := timeline.PhaseLane{Name: l.Tensor}
+		lane := draw.PhaseLane{Name: l.Tensor}
 		for _, p := range l.Phases {
 			lane.Phases = append(lane.Phases, timeline.Phase{Name: p.Name, Start: p.Start, End: p.End, Peer: -1, Bytes: p.Bytes})
 		}

@@ -3,8 +3,8 @@ package densify
 import (
 	"math"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
-	"gpipebench/gpipe/timeline"
 )
 
 // accumulationWay is what happens to gradients.
@@ -53,13 +53,13 @@ func (t tiedTable) IndexBytes(ranks int) int64 { return indexBytes * int64(ranks
 
 // GatherSeconds is the time of an all-gather of the rows along a ring of ranks: each
 // receives all of them but its own. With one rank it is 0.
-func (t tiedTable) GatherSeconds(ranks int, link timeline.Link) float64 {
+func (t tiedTable) GatherSeconds(ranks int, link clock.Link) float64 {
 	_, gather := reduction.Cost(reduction.Ring, ranks, 1, float64(t.GatheredBytes(ranks)), link)
 	return gather
 }
 
 // reduceSeconds is the time of an all-reduce of bytes along a ring of ranks.
-func reduceSeconds(ranks int, bytes int64, link timeline.Link) float64 {
+func reduceSeconds(ranks int, bytes int64, link clock.Link) float64 {
 	reduce, gather := reduction.Cost(reduction.Ring, ranks, 1, float64(bytes), link)
 	return reduce + gather
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 )
 
 // official is the paper's table: TensorFlow's vocabulary, 5000 tokens a rank.
@@ -53,7 +53,7 @@ func TestTiedTableRows(t *testing.T) {
 // At 12.5 GB/s a ring of 64 ranks needs 902 ms for the gather and 21.7 ms for the
 // reduction; one rank needs nothing; latency is counted once a message.
 func TestTiedTableSeconds(t *testing.T) {
-	link := timeline.Link{Bandwidth: 12.5e9}
+	link := clock.Link{Bandwidth: 12.5e9}
 	near := func(what string, got, want, within float64) {
 		t.Helper()
 		if math.Abs(got-want) > within {

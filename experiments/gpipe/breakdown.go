@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/timed"
@@ -83,21 +85,21 @@ func (s *breakdownSpec) runs(p breakdownProfile) (runs []timed.Run) {
 // stepPart is one of a step.
 type stepPart struct {
 	name  string
-	of    func(*timeline.Parts) float64
+	of    func(*clock.Parts) float64
 	paper func(*breakdownShares) *lab.Verbatim // nil: the paper has no name for it
 	ink   string                               // as timelines have it; what they leave idle is grey
 }
 
 // stepParts are from the bottom of a bar up.
 var stepParts = []stepPart{
-	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, timeline.Forward.Ink()},
-	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, timeline.Recompute.Ink()},
-	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *breakdownShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
-	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *breakdownShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
-	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, timeline.Setup.Ink()},
-	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, timeline.Update.Ink()},
-	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil, timeline.ToHost.Ink()},
-	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
+	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, draw.Ink(timeline.Forward)},
+	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, draw.Ink(timeline.Recompute)},
+	{"bubble", func(p *clock.Parts) float64 { return p.Bubble }, func(p *breakdownShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
+	{"load imbalance", func(p *clock.Parts) float64 { return p.Imbalance }, func(p *breakdownShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
+	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, draw.Ink(timeline.Setup)},
+	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, draw.Ink(timeline.Update)},
+	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, draw.Ink(timeline.ToHost)},
+	{"barrier", func(p *clock.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
 }
 
 // breakdownColumn is a breakdown; each of the measured has another after it, of intervals.
@@ -114,7 +116,7 @@ func (b *breakdown) columns(r *timed.Reporting[breakdownProfile]) (all []breakdo
 		add := func(name string, bar bool, cell func(stepPart) lab.Value) {
 			all = append(all, breakdownColumn{fmt.Sprintf("%s, K = %d", name, k), bar, cell})
 		}
-		shares := func(of timeline.Parts) func(stepPart) lab.Value {
+		shares := func(of clock.Parts) func(stepPart) lab.Value {
 			return func(p stepPart) lab.Value { return lab.Share(p.of(&of), of.Step) }
 		}
 		if k == b.Spec.Paper.K {
@@ -136,7 +138,7 @@ func (b *breakdown) columns(r *timed.Reporting[breakdownProfile]) (all []breakdo
 		add("theory", true, shares(theory))
 		add("measured", true, shares(run.Parts))
 		add("95%", false, func(p stepPart) lab.Value {
-			return lab.Bracketed(run.Shares(func(of timeline.Parts) float64 { return p.of(&of) }), func(x float64) lab.Value { return lab.Share(x, 1) })
+			return lab.Bracketed(run.Shares(func(of clock.Parts) float64 { return p.of(&of) }), func(x float64) lab.Value { return lab.Share(x, 1) })
 		})
 		if r.Refs != nil {
 			add(r.Beside, false, shares(r.Refs[breakdownRun(k)].Parts))
@@ -225,9 +227,9 @@ func (b *breakdown) draw(r *timed.Reporting[breakdownProfile]) error {
 		return err
 	}
 	var text strings.Builder
-	err = timeline.WriteSVG(&text,
-		timeline.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Spec.Picture.K), Timeline: naive},
-		timeline.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Spec.Picture.K, b.Spec.Picture.M), Timeline: pipelined},
+	err = draw.WriteSVG(&text,
+		draw.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Spec.Picture.K), Timeline: naive},
+		draw.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Spec.Picture.K, b.Spec.Picture.M), Timeline: pipelined},
 	)
 	r.Files = []lab.File{{Name: "timeline.svg", Text: text.String()}}
 	return err

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -67,7 +67,7 @@ func TestTable2ModelledVariations(t *testing.T) {
 			t.Errorf("%s: the step is as long as before", name)
 		}
 	}
-	if free := step(func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); free.Early != measured.Free {
+	if free := step(func(a *accelerator.Accelerator) { a.Link = clock.Link{} }); free.Early != measured.Free {
 		t.Errorf("no link: %v s, want %v", free.Early, measured.Free)
 	}
 	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !measured.Fits {

@@ -7,7 +7,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
@@ -82,7 +82,7 @@ type linkRatios struct {
 	rate    float64 // of a core here, the median over rounds
 	peak    float64 // of the accelerator
 	traffic float64 // bytes handed on for each FLOP, over that of the paper's network
-	link    timeline.Link
+	link    clock.Link
 }
 
 // linksOf are those for a network that is measured as model, on cores of a rate.
@@ -102,14 +102,14 @@ func linksOf(rate float64, n *cells.Network, model train.Model) (r linkRatios, e
 // strict has the accelerator's bytes for each floating-point operation. The
 // latency, an assumption of microseconds beside tasks of many milliseconds at
 // the paper's scale, is left out.
-func (r linkRatios) strict() timeline.Link {
-	return timeline.Link{Bandwidth: r.link.Bandwidth * r.rate / r.peak, ThroughHost: r.link.ThroughHost}
+func (r linkRatios) strict() clock.Link {
+	return clock.Link{Bandwidth: r.link.Bandwidth * r.rate / r.peak, ThroughHost: r.link.ThroughHost}
 }
 
 // scaled is as much faster as the smaller network has more traffic for each
 // operation than the paper's, so that transfers take the share of a step that
 // they would take at the paper's scale.
-func (r linkRatios) scaled() timeline.Link {
+func (r linkRatios) scaled() clock.Link {
 	l := r.strict()
 	l.Bandwidth *= r.traffic
 	return l
@@ -121,15 +121,15 @@ const fastLink, toScale = "fast link", "PCI-E, to scale"
 // the paper is measured to scale.
 var links = []struct {
 	name string
-	of   func(linkRatios) timeline.Link
+	of   func(linkRatios) clock.Link
 }{
-	{fastLink, func(linkRatios) timeline.Link { return timeline.Link{} }},
+	{fastLink, func(linkRatios) clock.Link { return clock.Link{} }},
 	{toScale, linkRatios.scaled},
 	{"PCI-E, bytes per FLOP", linkRatios.strict},
 }
 
 // over reduces all runs as if over a link, by name.
-func (t *table3) over(r *timed.Rounds, log *records.Log, of func(linkRatios) timeline.Link) (map[string]*timed.Measured, error) {
+func (t *table3) over(r *timed.Rounds, log *records.Log, of func(linkRatios) clock.Link) (map[string]*timed.Measured, error) {
 	rate, err := r.MedianCoreRate(log)
 	if err != nil {
 		return nil, err

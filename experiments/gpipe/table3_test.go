@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -19,7 +19,7 @@ import (
 // A step over a link is the same whether the link is there while it is timed or
 // in the replay alone.
 func TestTable3Crossing(t *testing.T) {
-	link := timeline.Link{Bandwidth: 1e6, ThroughHost: true}
+	link := clock.Link{Bandwidth: 1e6, ThroughHost: true}
 	for _, model := range []train.Model{cellstest.SmallLM, {Name: "amoebanetd", Layers: 3, Filters: 8, Image: 32, Classes: 3}} {
 		training := train.Training{
 			Model: model, Batch: 4, Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
@@ -41,7 +41,7 @@ func TestTable3Crossing(t *testing.T) {
 		}
 		run := timed.Run{Training: training, Over: &timed.Crossing{Link: link, Out: out}}
 		free := *res.Times
-		free.Link, free.Boundary = timeline.Link{}, nil
+		free.Link, free.Boundary = clock.Link{}, nil
 		tl, err := run.Crossed(&free, sizes).Replay()
 		if err != nil {
 			t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/nn"
@@ -91,7 +91,7 @@ func (s maskRCNNStep) values(a *accelerator.Accelerator, cores int, on torus) ce
 }
 
 // sent is the time of a transfer.
-func sent(link timeline.Link, bytes float64) float64 { return link.Latency + bytes/link.Bandwidth }
+func sent(link clock.Link, bytes float64) float64 { return link.Latency + bytes/link.Bandwidth }
 
 // maskRCNNPartitioning models what Mask-RCNN gains from cores that divide the images of its
 // first stage by rows, and have branches of its second. It needs code since no training here has

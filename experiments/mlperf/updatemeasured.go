@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -155,7 +155,7 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 		timed.Number("mini-batch", func(c updateCell) any { return c.r * p.Networks[c.network].Examples }),
 		timed.Times("measured step", func(c updateCell) []float64 { return of(c).Rounds }),
 		timed.Percents("measured update", 2, func(c updateCell) []float64 {
-			return of(c).Shares(func(p timeline.Parts) float64 { return p.Update })
+			return of(c).Shares(func(p clock.Parts) float64 { return p.Update })
 		}),
 		timed.Number("expected update", func(c updateCell) any {
 			if !c.divided {
@@ -165,7 +165,7 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 			return percent(least / (parts.Step - parts.Update + least))
 		}),
 		timed.Number("measured sums", func(c updateCell) any {
-			return lab.Percent(stats.Median(of(c).Shares(func(p timeline.Parts) float64 { return p.Reduction })), 1)
+			return lab.Percent(stats.Median(of(c).Shares(func(p clock.Parts) float64 { return p.Reduction })), 1)
 		}),
 		timed.Ratios("measured whole / divided", func(c updateCell) (over, under []float64) {
 			if !c.divided {

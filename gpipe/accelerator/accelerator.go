@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"gpipebench/gpipe/accelerators"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/files"
 	"gpipebench/nn/graph"
 )
@@ -41,7 +41,7 @@ type Accelerator struct {
 	// then count as workspace: a calibrated host.
 	Packing  bool
 	Overhead float64 // seconds per operation
-	Link     timeline.Link
+	Link     clock.Link
 	// Ops has the rates of kinds of operations that are not timed by the peaks, by name.
 	Ops map[string]OpRate
 	// Shapes has the seconds of operations that were timed on it, by
@@ -64,7 +64,7 @@ type Accelerator struct {
 // machines.
 type FarLink struct {
 	Devices int // of a group: consecutive ones; 0: there is no such link
-	timeline.Link
+	clock.Link
 }
 
 // Figures returns the peaks, conventions and times by shape as text: what decided the

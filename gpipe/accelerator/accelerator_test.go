@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerators"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/nn/graph"
 )
 
@@ -84,7 +84,7 @@ func TestAcceleratorFile(t *testing.T) {
 	}
 	if a.Name != "own" || a.BF16 != 10e12 || a.F32 != 0 || a.Memory != 2<<30 || a.Bandwidth != 1e11 || a.Lanes != 16 ||
 		a.Link.Bandwidth != 1e9 || !a.Link.ThroughHost || a.Overhead != 0 || a.Ops["attention"].FLOPs != 1e12 ||
-		a.Far != (FarLink{4, timeline.Link{Bandwidth: 5e8}}) || a.Torus != [2]int{4, 2} {
+		a.Far != (FarLink{4, clock.Link{Bandwidth: 5e8}}) || a.Torus != [2]int{4, 2} {
 		t.Errorf("read %+v", a)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/stats"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -285,7 +285,7 @@ func (a *Accelerator) Text() string {
 	line("fused: %v", a.Fused)
 	line("packing: %v", a.Packing)
 	line("overhead: %.6g", a.Overhead)
-	link := func(l timeline.Link) string {
+	link := func(l clock.Link) string {
 		return fmt.Sprintf("bandwidth: %.6g, latency: %.6g, through_host: %v", l.Bandwidth, l.Latency, l.ThroughHost)
 	}
 	if a.Link.Bandwidth > 0 {

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -110,7 +110,7 @@ func (e *Efficiency) at(size int) float64 {
 func (a *Accelerator) bandwidth() float64 { return a.Bandwidth * a.share(Memory, graph.F32, 0) }
 
 // Hop returns the link to the next device, as it is reached.
-func (a *Accelerator) Hop() timeline.Link {
+func (a *Accelerator) Hop() clock.Link {
 	l := a.Link
 	l.Bandwidth *= a.share(Link, graph.F32, 0)
 	return l

@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -49,7 +49,7 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 			return err
 		}
 	}
-	link := func(to *timeline.Link, most float64) []accelField {
+	link := func(to *clock.Link, most float64) []accelField {
 		return []accelField{
 			{"bandwidth", true, number(&to.Bandwidth, "bytes a second", 1, most)},
 			{"latency", false, number(&to.Latency, "seconds", 0, 10)},

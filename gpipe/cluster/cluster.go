@@ -1,10 +1,17 @@
-// Package cluster finds the processes that run a pipeline together. They are started
-// by an engine that exists, which tells each process its number by the environment:
-// Open MPI, MPICH and its relatives, Slurm, torchrun, Kubernetes, or gpipebench launch.
-// A process without such an environment is alone.
+// Package cluster finds and starts the processes that run a pipeline together. An engine
+// starts them, which tells each process its number by the environment: Open MPI, MPICH and
+// its relatives, Slurm, torchrun, Kubernetes, or gpipebench launch. A process without such
+// an environment is alone.
 //
 // The package reads the environment and divides places among processes. Package
 // sockets connects the processes.
+//
+// [Launching] is gpipebench's own engine: it starts the processes on this machine, or on
+// others over ssh. Each is this program with the command RankCommand. Its standard input
+// has one line, an Order, with what would be in its environment and on its command line; so
+// the run's secret is on no command line, here or there, and nothing has to be quoted. The
+// input then stays open. Another line is an interrupt, as by a signal, which ssh would not
+// hand on; when the input ends, so does the process, even if the launcher was killed.
 package cluster
 
 import (

@@ -12,9 +12,9 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -52,7 +52,7 @@ func TestPlansAreSimulated(t *testing.T) {
 		case 5:
 			s.Schedules = []schedule.Schedule{schedule.InterleavedOneFOneB}
 		}
-		s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Link: timeline.Link{Bandwidth: 1e9}}
+		s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Link: clock.Link{Bandwidth: 1e9}}
 		looked := 0
 		s.Looked = func(_ Way, so, _ int) { looked = so }
 		plan, err := s.Run(t.Context())
@@ -92,7 +92,7 @@ func TestClosedBounds(t *testing.T) {
 	for _, sched := range everySchedule(t) {
 		s := small(t, 1<<30, 64, 256, 128, 256, 64, 128, 64, 256, 10)
 		s.Pipeline.Schedule = sched
-		s.Pipeline.AllReduce = gpipe.AllReduce{Link: timeline.Link{Bandwidth: 1e9}}
+		s.Pipeline.AllReduce = gpipe.AllReduce{Link: clock.Link{Bandwidth: 1e9}}
 		if err := s.complete(); err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestSearchedPlans(t *testing.T) {
 		s := small(t, memory, 64, 128, 256, 128, 192, 128, 64, 256, 10)
 		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2}, 16, 16, 1<<20
 		s.Searched, s.Seed, s.Replicas = true, 1, 1
-		s.Pipeline.Devices[0].Link = timeline.Link{} // a link through the host also takes a device's time, of which a search knows nothing
+		s.Pipeline.Devices[0].Link = clock.Link{} // a link through the host also takes a device's time, of which a search knows nothing
 		plan, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 )
 
 // Kind is a modelled all-reduce.
@@ -41,7 +41,7 @@ func ParseKind(s string) (Kind, error) {
 // connected by the link: of its first half, after which the sums are divided over the
 // ranks, and of its second. Only Torus distinguishes x and y. A rank sends in one
 // direction at a time, and additions take no time of their own.
-func Cost(k Kind, x, y int, bytes float64, link timeline.Link) (reduce, gather float64) {
+func Cost(k Kind, x, y int, bytes float64, link clock.Link) (reduce, gather float64) {
 	ring := func(n int, bytes float64, messages int) float64 {
 		if n < 2 {
 			return 0

@@ -4,13 +4,13 @@ import (
 	"math"
 	"testing"
 
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/clock"
 )
 
 // The closed forms: ring 2(n-1)/n B/bw + 2(n-1)a; tree the same bytes and 2 log2 n
 // latencies; 2-D: the second ring has 1/x of the data, 2(x+y-2)a.
 func TestCost(t *testing.T) {
-	link := timeline.Link{Bandwidth: 1e9, Latency: 1e-5}
+	link := clock.Link{Bandwidth: 1e9, Latency: 1e-5}
 	for _, c := range []struct {
 		kind Kind
 		x, y int
@@ -28,7 +28,7 @@ func TestCost(t *testing.T) {
 			t.Errorf("%v over %d x %d: %v s, want %v", c.kind, c.x, c.y, got, c.want)
 		}
 	}
-	if reduce, gather := Cost(Ring, 8, 1, 4e8, timeline.Link{}); reduce != 0 || gather != 0 {
+	if reduce, gather := Cost(Ring, 8, 1, 4e8, clock.Link{}); reduce != 0 || gather != 0 {
 		t.Errorf("a free link takes %v and %v s", reduce, gather)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 )
 
 // Every closed form is the length of a replay. The times are small integers,
@@ -57,7 +57,7 @@ func TestUnevenStepTimeIsReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tl, err := timeline.Replay(tasks, timeline.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+		tl, err := clock.Replay(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 			return map[schedule.Kind][]float64{schedule.Forward: f, schedule.Recompute: r, schedule.Backward: b}[t.Kind][at.Stage]
 		}})
 		if err != nil {
@@ -75,7 +75,7 @@ func replay(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Che
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := timeline.Replay(tasks, timeline.Costs{Task: func(_ place.Place, t schedule.Task) float64 { return seconds(t.Kind) }})
+	tl, err := clock.Replay(tasks, clock.Costs{Task: func(_ place.Place, t schedule.Task) float64 { return seconds(t.Kind) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,18 +6,27 @@ import (
 	"slices"
 )
 
-// Verify reports the first way in which lists, one for each device of a placement, are no
-// schedule of so many micro-batches. It knows what a schedule is, and no generator. Of
-// every stage and micro-batch there must be
+// Verify returns the first way in which lists, one for each device of a placement, are no
+// schedule of so many micro-batches: what [Complete] finds, and a device that waits for a
+// task that will never have run.
+func Verify(lists [][]Task, p Placement, micro int) error {
+	if err := Complete(lists, p, micro); err != nil {
+		return err
+	}
+	_, err := Run(lists, p, micro, Durations{})
+	return err
+}
+
+// Complete checks everything about lists but what their tasks wait for. It knows what a
+// schedule is, and no generator. Of every stage and micro-batch there must be
 //
 //   - one F, and after it either one B, or one I and after that one W;
 //   - an R directly before B or I, unless F keeps the residuals;
 //
 // and of every stage, F in ascending order, the I or B too, and the W or B, so that each
-// sum over micro-batches has one order. A task that is missing is an error, which names it,
-// as is a device that waits for a task that will never have run. On devices with several
-// chunks, tasks have the stage before their names, as in files: 2F0.
-func Verify(lists [][]Task, p Placement, micro int) error {
+// sum over micro-batches has one order. A task that is missing is an error, which names it.
+// On devices with several chunks, tasks have the stage before their names, as in files: 2F0.
+func Complete(lists [][]Task, p Placement, micro int) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -29,8 +38,7 @@ func Verify(lists [][]Task, p Placement, micro int) error {
 			return fmt.Errorf("schedule: device %d: %w", d, err)
 		}
 	}
-	_, err := Run(lists, p, micro, Durations{})
-	return err
+	return nil
 }
 
 // progress is how far a list is with a chunk: the micro-batch that is due of each.
@@ -198,7 +206,7 @@ func (t *Times) Makespan() (end float64) {
 }
 
 // Run runs lists on a virtual clock: each device does its tasks in order, each as soon as
-// what it needs has come. It is the time of the schedule itself; package timeline knows
+// what it needs has come. It is the time of the schedule itself; package clock knows
 // links, slots and everything else. Tasks that wait for each other are an error.
 func Run(lists [][]Task, p Placement, micro int, d Durations) (*Times, error) {
 	if n := len(d.Stages); n > 1 && n != p.Stages() {

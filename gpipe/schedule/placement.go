@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"slices"
+
+	"gpipebench/gpipe/place"
 )
 
 // Placement says which device each stage of a network is on: stage s, counted from 0 in
@@ -55,6 +57,9 @@ func (p Placement) IsStraight() bool {
 	}
 	return len(p.Device) == p.Devices
 }
+
+// Pieces are the stages as pieces of a network, and their places.
+func (p Placement) Pieces() place.Pieces { return place.NewPieces(p.Devices, p.Device) }
 
 // Stages is their number.
 func (p Placement) Stages() int { return len(p.Device) }

@@ -5,7 +5,7 @@
 // It is pure: no goroutine, clock, tensor or file. A schedule fixes only the order
 // on each device. The time at which a task runs follows from the data that it waits
 // for; that is left to what runs the lists (the runtime) or replays them (package
-// timeline).
+// clock).
 //
 // Every schedule has these properties:
 //

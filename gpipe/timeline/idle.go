@@ -48,7 +48,7 @@ func (i *Idle) Add(o Idle, weight float64) {
 // piece after it; a device that is idle before an R waits for the gradient, as before a B.
 func (tl *Timeline) Causes() []Idle {
 	span := tl.Span()
-	pieces := tl.pieces()
+	pieces := tl.Pieces()
 	type made struct {
 		place.Place
 		back  bool
@@ -169,7 +169,7 @@ func Scheduled(lists [][]schedule.Task, p schedule.Placement, times *schedule.Ti
 	for d, list := range lists {
 		for i, t := range list {
 			tl.Events = append(tl.Events, Event{
-				At: place.Place{Stage: d, Chunk: t.Chunk}, Kind: kindOf(t), Micro: t.Micro,
+				At: place.Place{Stage: d, Chunk: t.Chunk}, Kind: KindOf(t), Micro: t.Micro,
 				Start: times.Start[d][i] * unit, End: times.End[d][i] * unit,
 			})
 		}

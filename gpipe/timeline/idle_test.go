@@ -1,27 +1,29 @@
-package timeline
+package timeline_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // Two devices, two micro-batches. Device 0 begins at 1 s after a setup of another kind, F
 // takes 2 s there and 4 s on device 1, B 3 s on both, a link 1 s.
 func TestCauses(t *testing.T) {
-	ev := func(stage int, k Kind, micro int, start, end float64) Event {
-		return Event{At: place.Stage(stage), Kind: k, Micro: micro, Start: start, End: end}
+	ev := func(stage int, k timeline.Kind, micro int, start, end float64) timeline.Event {
+		return timeline.Event{At: place.Stage(stage), Kind: k, Micro: micro, Start: start, End: end}
 	}
-	tl := &Timeline{Devices: 2, Events: []Event{
-		ev(0, Forward, 0, 0, 2), ev(0, Forward, 1, 2, 4),
-		ev(1, Forward, 0, 3, 7), ev(1, Backward, 0, 7, 10), ev(1, Forward, 1, 10, 14), ev(1, Backward, 1, 14, 17),
-		ev(0, Backward, 0, 11, 14), ev(0, Backward, 1, 18, 21),
-		ev(1, Barrier, -1, 17, 21), ev(0, Update, -1, 21, 22), ev(1, Update, -1, 21, 22),
+	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{
+		ev(0, timeline.Forward, 0, 0, 2), ev(0, timeline.Forward, 1, 2, 4),
+		ev(1, timeline.Forward, 0, 3, 7), ev(1, timeline.Backward, 0, 7, 10), ev(1, timeline.Forward, 1, 10, 14), ev(1, timeline.Backward, 1, 14, 17),
+		ev(0, timeline.Backward, 0, 11, 14), ev(0, timeline.Backward, 1, 18, 21),
+		ev(1, timeline.Barrier, -1, 17, 21), ev(0, timeline.Update, -1, 21, 22), ev(1, timeline.Update, -1, 21, 22),
 	}}
-	want := []Idle{
+	want := []timeline.Idle{
 		// 4 to 11: its first B needs B of device 1, which ends at 10, on average; 14 to 18: 17 to
 		// 18 on the link.
 		{WarmUp: 6, Drain: 3, Link: 2},
@@ -41,13 +43,13 @@ func TestCausesOfImbalance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := Replay(lists, Costs{Task: func(at place.Place, t schedule.Task) float64 { return []float64{4, 2}[at.Stage] }})
+	tl, err := clock.Replay(lists, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 { return []float64{4, 2}[at.Stage] }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Device 1: F of device 0 take 4 s, 3 s on average: a second of each gap of the three. The
 	// rest: 3 s before its first task, and 1 s in each of two gaps before its first B.
-	if got, want := tl.Causes()[1], (Idle{WarmUp: 5, Imbalance: 3, Drain: tl.Span() - 20}); math.Abs(got.Imbalance-want.Imbalance) > 1e-9 || math.Abs(got.WarmUp-want.WarmUp) > 1e-9 {
+	if got, want := tl.Causes()[1], (timeline.Idle{WarmUp: 5, Imbalance: 3, Drain: tl.Span() - 20}); math.Abs(got.Imbalance-want.Imbalance) > 1e-9 || math.Abs(got.WarmUp-want.WarmUp) > 1e-9 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -56,12 +58,12 @@ func TestCausesOfImbalance(t *testing.T) {
 // uneven stages, setup, updates and a barrier.
 func TestCausesAddUp(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	check := func(name string, tl *Timeline) {
+	check := func(name string, tl *timeline.Timeline) {
 		t.Helper()
 		for d, idle := range tl.Causes() {
 			want := tl.Span()
 			for _, e := range tl.Events {
-				if tl.Device(e.At) == d && e.Kind.OnDevice() && e.Kind != Barrier {
+				if tl.Device(e.At) == d && e.Kind.OnDevice() && e.Kind != timeline.Barrier {
 					want -= e.Seconds()
 				}
 			}
@@ -85,7 +87,7 @@ func TestCausesAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(name, Scheduled(lists, p, times, 1e-3))
+		check(name, timeline.Scheduled(lists, p, times, 1e-3))
 	}
 	for range 50 {
 		stages, micro := 1+random.IntN(5), 1+random.IntN(7)
@@ -98,10 +100,10 @@ func TestCausesAddUp(t *testing.T) {
 			seconds[k] = 1 + random.Float64()
 		}
 		one := func(place.Place) float64 { return 0.5 }
-		tl, err := Replay(lists, Costs{
+		tl, err := clock.Replay(lists, clock.Costs{
 			Task:     func(at place.Place, t schedule.Task) float64 { return seconds[at.Stage] * float64(1+int(t.Kind)) },
 			Boundary: func(place.Place, int) int64 { return 1 << 20 },
-			Link:     Link{Bandwidth: 1 << 21, Latency: 0.1}, Setup: one, Update: one,
+			Link:     clock.Link{Bandwidth: 1 << 21, Latency: 0.1}, Setup: one, Update: one,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,11 +1,9 @@
 package timeline
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"gpipebench/gpipe/place"
 )
@@ -114,59 +112,6 @@ func (tl *Timeline) Ready(stage int) (all []float64) {
 		}
 	}
 	return all
-}
-
-// reductionTrace writes the reductions as Horovod's timeline does: each tensor as a process
-// of its own, here with each place as a thread, where Horovod has its first rank alone.
-func (tl *Timeline) reductionTrace(put func(traceEvent) error, name func(device int) string) error {
-	all := slices.Clone(tl.Reductions)
-	slices.SortStableFunc(all, func(a, b Reduction) int { return cmp.Compare(a.At.Stage, b.At.Stage) })
-	processes := map[string]int{}
-	for i := range all {
-		r := &all[i]
-		process, ok := processes[r.Tensor]
-		thread := tl.Device(r.At)
-		if !ok {
-			process = linkProcess + 1 + len(processes)
-			processes[r.Tensor] = process
-			if err := put(traceEvent{Name: "process_name", Phase: "M", Process: process, Args: map[string]any{"name": r.Tensor}}); err != nil {
-				return err
-			}
-		}
-		if err := put(traceEvent{Name: "thread_name", Phase: "M", Process: process, Thread: thread, Args: map[string]any{"name": name(thread)}}); err != nil {
-			return err
-		}
-		interval := func(p Phase) error {
-			start, end := nanoseconds(p.Start), nanoseconds(p.End)
-			length := (end - start) / 1e3
-			args := map[string]any{}
-			if p.Peer >= 0 {
-				args["replica"] = p.Peer
-			}
-			if p.Bytes > 0 {
-				args["bytes"] = p.Bytes
-			}
-			return put(traceEvent{Name: p.Name, Category: r.Operation(), Phase: "X", Start: start / 1e3, Length: &length, Process: process, Thread: thread, Args: args})
-		}
-		readies := tl.Ready(r.At.Stage)
-		negotiate, operation, activities := r.Phases(readies)
-		if err := interval(negotiate); err != nil {
-			return err
-		}
-		for rank, ready := range readies { // a tick for each rank
-			at := nanoseconds(min(max(ready, negotiate.Start), negotiate.End))
-			tick := Phase{strconv.Itoa(rank), at / 1e9, at / 1e9, -1, 0}
-			if err := interval(tick); err != nil {
-				return err
-			}
-		}
-		for _, p := range append([]Phase{operation}, activities...) {
-			if err := interval(p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // validateReductions checks that every tensor of a place is there once, on a place of the

@@ -1,10 +1,7 @@
 package timeline
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -49,44 +46,6 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// In the trace a tensor is a process, in which each place has a tick for each replica, and
-// all intervals of a place nest.
-func TestReductionsInTrace(t *testing.T) {
-	var out bytes.Buffer
-	if err := WriteChrome(&out, two(), nil); err != nil {
-		t.Fatal(err)
-	}
-	var trace struct{ TraceEvents []traceEvent }
-	if err := json.Unmarshal(out.Bytes(), &trace); err != nil {
-		t.Fatal(err)
-	}
-	processes := map[int]string{}
-	ticks := map[[2]int][]string{}
-	for _, e := range trace.TraceEvents {
-		switch {
-		case e.Name == "process_name" && e.Process > linkProcess:
-			processes[e.Process] = fmt.Sprint(e.Args["name"])
-		case e.Phase == "X" && len(e.Name) == 1:
-			at := [2]int{e.Process, e.Thread}
-			ticks[at] = append(ticks[at], fmt.Sprint(e.Name, "@", e.Start))
-		}
-		for _, other := range trace.TraceEvents {
-			if e.Phase != "X" || other.Phase != "X" || e.Process != other.Process || e.Thread != other.Thread {
-				continue
-			}
-			if a, b := e.Start, other.Start; a < b && b < a+*e.Length && b+*other.Length > a+*e.Length {
-				t.Errorf("%+v and %+v cross", e, other)
-			}
-		}
-	}
-	if len(processes) != 2 || processes[3] != "table" || processes[4] != "bias" {
-		t.Errorf("processes %v", processes)
-	}
-	if got, want := ticks[[2]int{3, 0}], []string{"0@1e+06", "1@3e+06"}; !slices.Equal(got, want) {
-		t.Errorf("ticks %v, want %v", got, want)
-	}
-}
-
 // What cannot have happened is refused.
 func TestReductionsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -103,23 +62,5 @@ func TestReductionsRefused(t *testing.T) {
 		if err := tl.validateReductions(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %s", err, c.says)
 		}
-	}
-}
-
-// Phases are drawn over one axis, each with its name; times that cannot be are refused.
-func TestWritePhases(t *testing.T) {
-	lanes := []PhaseLane{{"a<b", []Phase{{"NEGOTIATE_ALLREDUCE", 0, 1, -1, 0}, {"ALLREDUCE", 1, 3, -1, 0}, {"MPI_ALLREDUCE", 1, 2, 1, 64}}}}
-	var out strings.Builder
-	if err := WritePhases(&out, PhaseDrawing{"first", lanes}, PhaseDrawing{"second", nil}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"a&lt;b", ">first<", ">second<", `<title>MPI_ALLREDUCE, 1 s to 2 s, 64 bytes</title>`, `<rect class="whole" x="378"`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s", want)
-		}
-	}
-	lanes[0].Phases[2].End = 0.5
-	if err := WritePhases(&out, PhaseDrawing{"first", lanes}); err == nil || !strings.Contains(err.Error(), "want 0 <= start <= end") {
-		t.Errorf("%v", err)
 	}
 }

@@ -1,10 +1,9 @@
 // Package timeline holds what happened when in a training step: events on
 // devices and links, in seconds from the step's start.
 //
-// A timeline comes from a run (the runtime, on the wall clock) or from Replay,
+// A timeline comes from a run (the runtime, on the wall clock) or from package clock,
 // the virtual clock that emulated and modelled devices run on. It is checked by
-// Validate, reduced to the paper's time-step breakdown by Breakdown, and drawn
-// by WriteText, WriteSVG and WriteChrome.
+// Validate and drawn by package draw.
 //
 // The package is pure: it starts no goroutine, reads no clock and opens no
 // file. A step is one mini-batch; with one replica, stage k of the pipeline is device
@@ -56,6 +55,14 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
+// KindOf is the kind of a task's event.
+func KindOf(t schedule.Task) Kind {
+	return [...]Kind{
+		schedule.Forward: Forward, schedule.Recompute: Recompute, schedule.Backward: Backward,
+		schedule.BackwardInput: BackwardInput, schedule.BackwardWeights: BackwardWeights,
+	}[t.Kind]
+}
+
 // Task reports whether the kind is one of the schedule's: F, R, B, I or W.
 func (k Kind) Task() bool {
 	return k == Forward || k == Recompute || k == Backward || k == BackwardInput || k == BackwardWeights
@@ -71,8 +78,8 @@ var tasks = []Kind{Forward, Recompute, Backward, BackwardInput, BackwardWeights}
 // does not: it occupies a link.
 func (k Kind) OnDevice() bool { return k != Transfer }
 
-// crosses reports whether the kind carries data between devices.
-func (k Kind) crosses() bool { return k == Transfer || k == ToHost || k == FromHost }
+// Crosses reports whether the kind carries data between devices.
+func (k Kind) Crosses() bool { return k == Transfer || k == ToHost || k == FromHost }
 
 // Event is one interval of a timeline.
 type Event struct {
@@ -117,11 +124,11 @@ func (e Event) String() string {
 	if e.At.Replica > 0 {
 		replica = fmt.Sprintf(" of replica %d", e.At.Replica)
 	}
-	return fmt.Sprintf("%s on device %d%s (%v to %v s)", e.what(), e.At.Stage, replica, e.Start, e.End)
+	return fmt.Sprintf("%s on device %d%s (%v to %v s)", e.Name(), e.At.Stage, replica, e.Start, e.End)
 }
 
-// what is the label in words.
-func (e Event) what() string {
+// Name is the event in a message: its label, and of a transfer "transfer of 3".
+func (e Event) Name() string {
 	if e.Kind == Transfer && e.Micro >= 0 {
 		return fmt.Sprintf("transfer of %d", e.Micro)
 	}
@@ -141,13 +148,8 @@ type Timeline struct {
 	Placement schedule.Placement
 }
 
-// pieces are those of the network.
-func (tl *Timeline) pieces() place.Pieces { return piecesOf(tl.Placement, tl.Stages()) }
-
-// piecesOf are the pieces that a placement has on so many devices.
-func piecesOf(p schedule.Placement, devices int) place.Pieces {
-	return place.NewPieces(devices, p.Or(devices).Device)
-}
+// Pieces are those of the network.
+func (tl *Timeline) Pieces() place.Pieces { return tl.Placement.Or(tl.Stages()).Pieces() }
 
 // Device is the number of a place's device: replica by replica, in the order of stages.
 func (tl *Timeline) Device(at place.Place) int { return at.Replica*tl.Stages() + at.Stage }

@@ -62,7 +62,7 @@ func ValidateReplicas(tl *Timeline, s schedule.Schedule, stages int, micro []int
 	barrier := false
 	for replica, m := range micro {
 		v := validator{
-			stages: tl.pieces().Len(), pieces: tl.pieces(), micro: m,
+			stages: tl.Pieces().Len(), pieces: tl.Pieces(), micro: m,
 			schedule: s, checkpoint: c, late: late || s == schedule.Naive,
 		}
 		own := tl.replica(replica)
@@ -100,7 +100,7 @@ func (tl *Timeline) replica(r int) *Timeline {
 	}
 	own := &Timeline{Devices: tl.Stages(), Placement: tl.Placement}
 	for _, e := range tl.Events {
-		if e.At.Replica == r && (!e.Kind.crosses() || e.Peer.Replica == r) {
+		if e.At.Replica == r && (!e.Kind.Crosses() || e.Peer.Replica == r) {
 			e.At.Replica, e.Peer.Replica = 0, 0
 			own.Events = append(own.Events, e)
 		}
@@ -209,27 +209,18 @@ func follows(a, b *Event) error {
 	return nil
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (v *validator) dependencies(*Timeline) error {
 	for k := range v.stages {
 		for m := range v.micro {
 			f, r, b := v.f[k][m], v.r[k][m], v.b[k][m]
-			err := firstError(follows(b, f), follows(r, f), follows(b, r), follows(v.w[k][m], b))
+			err := cmp.Or(follows(b, f), follows(r, f), follows(b, r), follows(v.w[k][m], b))
 			if k > 0 {
-				err = firstError(err, follows(f, v.f[k-1][m]))
+				err = cmp.Or(err, follows(f, v.f[k-1][m]))
 			}
 			if k < v.stages-1 {
-				err = firstError(err, follows(b, v.b[k+1][m]))
+				err = cmp.Or(err, follows(b, v.b[k+1][m]))
 				if v.late {
-					err = firstError(err, follows(r, v.b[k+1][m]))
+					err = cmp.Or(err, follows(r, v.b[k+1][m]))
 				}
 			}
 			if err != nil {
@@ -258,7 +249,7 @@ func (v *validator) order(*Timeline) error {
 		for m := range v.micro {
 			var err error
 			if m > 0 {
-				err = firstError(follows(f[m], f[m-1]), follows(b[m], b[m-1]), follows(r[m], b[m-1]), follows(v.w[k][m], v.w[k][m-1]))
+				err = cmp.Or(follows(f[m], f[m-1]), follows(b[m], b[m-1]), follows(r[m], b[m-1]), follows(v.w[k][m], v.w[k][m-1]))
 			}
 			if !v.schedule.Straight() {
 				if err != nil {
@@ -269,9 +260,9 @@ func (v *validator) order(*Timeline) error {
 			// B(m), with its R, comes after F(m+ahead), or the last F if there is no
 			// such one, and before the F after that.
 			turn := m + v.ahead(k)
-			err = firstError(err, follows(b[m], f[min(turn, v.micro-1)]), follows(r[m], f[min(turn, v.micro-1)]))
+			err = cmp.Or(err, follows(b[m], f[min(turn, v.micro-1)]), follows(r[m], f[min(turn, v.micro-1)]))
 			if turn+1 < v.micro {
-				err = firstError(err, follows(f[turn+1], b[m]))
+				err = cmp.Or(err, follows(f[turn+1], b[m]))
 			}
 			if err != nil {
 				return fmt.Errorf("schedule %v: %w", v.schedule, err)
@@ -279,126 +270,6 @@ func (v *validator) order(*Timeline) error {
 		}
 	}
 	return nil
-}
-
-// crossings checks the transfers, direct or in two legs, if there are any.
-func (v *validator) crossings(tl *Timeline) error {
-	type crossing struct {
-		to       int
-		micro    int
-		backward bool
-	}
-	legs := map[Kind]map[crossing]*Event{Transfer: {}, ToHost: {}, FromHost: {}}
-	found := false
-	groups := v.groups(tl)
-	for i := range tl.Events {
-		e := &tl.Events[i]
-		if !e.Kind.crosses() {
-			continue
-		}
-		if e.Micro == -1 {
-			from, to := e.At.Stage, e.Peer.Stage
-			if e.Kind == FromHost {
-				from, to = to, from
-			}
-			if !v.exists(e.Peer) || from == to {
-				return fmt.Errorf("%v between stages %d and %d of %d: want two different stages", e, from, to, v.pieces.Devices())
-			}
-			if err := v.exchanged(e, from, to, groups); err != nil {
-				return err
-			}
-			continue
-		}
-		found = true
-		if !v.exists(e.Peer) {
-			return fmt.Errorf("%v between stages %d and %d of %d: want neighbours", e, e.At.Stage, e.Peer.Stage, v.stages)
-		}
-		from, to := v.pieces.Piece(e.At), v.pieces.Piece(e.Peer)
-		if e.Kind == FromHost {
-			from, to = to, from
-		}
-		step := 1
-		if e.Backward {
-			step = -1
-		}
-		if to != from+step || min(from, to) < 0 || max(from, to) >= v.stages || e.Micro < 0 || e.Micro >= v.micro {
-			return fmt.Errorf("%v between stages %d and %d of %d: want neighbours, activations forward and gradients backward, micro-batches 0 to %d",
-				e, from, to, v.stages, v.micro-1)
-		}
-		c := crossing{to, e.Micro, e.Backward}
-		if other := legs[e.Kind][c]; other != nil {
-			return fmt.Errorf("%v is there twice: also %v", e, other)
-		}
-		legs[e.Kind][c] = e
-	}
-	if !found {
-		return nil
-	}
-	check := func(c crossing, made *Event, needed ...*Event) error {
-		direct, out, in := legs[Transfer][c], legs[ToHost][c], legs[FromHost][c]
-		if direct == nil && out == nil && in == nil && made.At.Stage == v.pieces.At(0, c.to).Stage {
-			return nil // handed over within a device
-		}
-		if (direct != nil) == (out != nil) || (out != nil) != (in != nil) {
-			return fmt.Errorf("the output of %v must reach stage %d in one transfer or in two legs through the host", made, c.to)
-		}
-		first, last := direct, direct
-		if direct == nil {
-			first, last = out, in
-			if err := follows(in, out); err != nil {
-				return err
-			}
-		}
-		if err := follows(first, made); err != nil {
-			return err
-		}
-		for _, n := range needed {
-			if err := follows(n, last); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for k := range v.stages - 1 {
-		for m := range v.micro {
-			lateR := v.r[k][m]
-			if !v.late {
-				lateR = nil
-			}
-			if err := firstError(
-				check(crossing{k + 1, m, false}, v.f[k][m], v.f[k+1][m]),
-				check(crossing{k, m, true}, v.b[k+1][m], v.b[k][m], lateR),
-			); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// groups are the additions of groups, by device and last micro-batch.
-func (v *validator) groups(tl *Timeline) [][]*Event {
-	t := v.table()[:v.pieces.Devices()]
-	for i := range tl.Events {
-		if e := &tl.Events[i]; e.Kind == Reduce && e.Micro >= 0 && e.Micro < v.micro {
-			t[e.At.Stage][e.Micro] = e
-		}
-	}
-	return t
-}
-
-// exchanged checks a transfer of no micro-batch.
-func (v *validator) exchanged(e *Event, from, to int, groups [][]*Event) error {
-	last := v.micro - 1
-	if v.micro == 0 || e.Start >= v.added(from, last).End {
-		return nil
-	}
-	for m := last - 1; m >= 0; m-- {
-		if groups[from][m] != nil && e.Start >= v.added(from, m).End {
-			return follows(groups[to][m], e)
-		}
-	}
-	return follows(e, v.added(from, last))
 }
 
 // added is the last event, of a device's chunks, that adds to the gradients for a
@@ -510,7 +381,7 @@ func (v *validator) endsOfStep(tl *Timeline) error {
 		}
 		first, last := v.first(v.f, k, 0), v.added(k, v.micro-1)
 		setup, barrier, update := seen[Setup][k], seen[Barrier][k], seen[Update][k]
-		if err := firstError(follows(first, setup), follows(barrier, last), follows(update, last), follows(update, barrier)); err != nil {
+		if err := cmp.Or(follows(first, setup), follows(barrier, last), follows(update, last), follows(update, barrier)); err != nil {
 			return err
 		}
 	}
@@ -532,9 +403,9 @@ func (v *validator) endsOfStep(tl *Timeline) error {
 			if next.Kind == BackwardInput {
 				next = v.first(v.w, k, micro+1)
 			}
-			err = firstError(err, follows(next, e))
+			err = cmp.Or(err, follows(next, e))
 		}
-		if err := firstError(err, follows(seen[Update][e.At.Stage], e)); err != nil {
+		if err := cmp.Or(err, follows(seen[Update][e.At.Stage], e)); err != nil {
 			return err
 		}
 	}

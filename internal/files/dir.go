@@ -2,9 +2,7 @@ package files
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -22,7 +20,7 @@ func WriteDir(name string, fill func(dir string) error) error {
 func writeDir(name string, fill func(dir string) error) (err error) {
 	parent := filepath.Dir(name)
 	sweep(parent)
-	own, err := newUnfinishedDir(parent)
+	own, err := unfinished(parent, true)
 	if err != nil {
 		return err
 	}
@@ -75,45 +73,13 @@ func LockDir(name string) (unlock func(), err error) {
 	return func() { d.Close() }, nil
 }
 
-// newName returns a name for an unfinished file or directory.
-func newName() string { return fmt.Sprintf(".unfinished-%016x", rand.Uint64()) }
-
-// newUnfinishedDir makes an empty directory with a new name, and locks it for as long as it
-// is open.
-func newUnfinishedDir(parent string) (*os.File, error) {
-	for {
-		name := filepath.Join(parent, newName())
-		err := os.Mkdir(name, 0o777)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		d, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) { // another process has swept it
-			if _, err := os.Stat(parent); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !errors.Is(lock(d), syscall.EWOULDBLOCK) && names(d, name) {
-			return d, nil
-		}
-		d.Close()
-	}
-}
-
 // TemporaryDir makes an empty directory for what a process needs only while it runs. The
 // process removes it with everything in it, or, if it is killed, the next one does that
 // makes such a directory.
 func TemporaryDir() (name string, remove func() error, err error) {
 	parent := os.TempDir()
 	sweep(parent)
-	own, err := newUnfinishedDir(parent)
+	own, err := unfinished(parent, true)
 	if err != nil {
 		return "", nil, named(parent, err)
 	}

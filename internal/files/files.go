@@ -4,25 +4,24 @@
 //
 // Writing is all or nothing: [Write] makes a file beside the named one and
 // moves it there when it is complete and on the disk. Only the log of a long
-// run grows piece by piece ([Grow]). Reading is bounded:
-// [Read] and [Open] know the maximum size of a file before they allocate
-// memory. Neither waits for ever: not for the other end of a named pipe, nor
-// for a device that never ends.
+// run grows piece by piece ([Grow]). Reading is bounded: [Read] and [Open] know
+// the maximum size of a file before they allocate memory.
 //
-// A symbolic link stands for its target. /dev/stdin, /dev/stdout and /dev/fd/N
-// are this process's own descriptors, read or written from their current
-// position.
+// A file is a regular one, or a symbolic link to one. Pipes, devices and
+// descriptors are refused, since a device never ends and a pipe may wait for
+// ever. The exception is what is read once: the name - or /dev/stdin is the
+// standard input there.
 //
 // Every error is an [Error]: the name as it was given, and the reason.
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
-	"syscall"
-	"time"
 )
 
 // Error is an error about a named file.
@@ -77,38 +76,49 @@ func Size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// pipeWait is the time within which the other end of a named pipe must be
-// opened. Tests set another.
-var pipeWait = 2 * time.Second
-
-// openPipe opens a named pipe, with os.O_RDONLY or os.O_WRONLY. It fails if no
-// process opens the other end within pipeWait.
-func openPipe(name string, flag int) (*os.File, error) {
-	type opened struct {
-		file *os.File
-		err  error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		f, err := os.OpenFile(name, flag, 0)
-		done <- opened{f, err}
-	}()
-	select {
-	case o := <-done:
-		return o.file, o.err
-	case <-time.After(pipeWait):
-	}
-	// Opening the other end here releases the goroutine that waits in open.
-	other, what := os.O_WRONLY, "writes to"
-	if flag == os.O_WRONLY {
-		other, what = os.O_RDONLY, "reads from"
-	}
-	end, err := os.OpenFile(name, other|syscall.O_NONBLOCK, 0)
-	if err == nil {
-		if o := <-done; o.err == nil {
-			o.file.Close()
+// Below lists the files in a folder of a directory and its subfolders, by their
+// names relative to the directory, with slashes. It leaves out directories and
+// the unfinished files of killed processes. A folder that does not exist has no
+// files.
+func Below(dir, folder string) (names []string, err error) {
+	err = fs.WalkDir(os.DirFS(dir), folder, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name == folder {
+			return fs.SkipAll
 		}
-		end.Close()
+		if err == nil && !d.IsDir() && !Unfinished(d.Name()) {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// FirstOf names the first of some files of a directory and the number of the
+// others.
+func FirstOf(dir string, names []string) string {
+	text := filepath.Join(dir, filepath.FromSlash(names[0]))
+	if more := len(names) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
 	}
-	return nil, fmt.Errorf("a pipe that no process %s", what)
+	return text
+}
+
+// SameDir reports whether two names lead to one directory or file that is there.
+func SameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// kindOf describes what is not a regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "is a directory"
+	case mode&fs.ModeDevice != 0:
+		return "is a device"
+	case mode&fs.ModeNamedPipe != 0:
+		return "is a pipe"
+	}
+	return "is not a regular file"
 }

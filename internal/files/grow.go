@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 )
 
@@ -16,60 +15,36 @@ type Growing struct {
 	f    *os.File
 }
 
-// Grow begins a file anew: an existing one loses its content. Links, named
-// pipes, devices and descriptors are written to as by [Write].
+// Grow begins a file anew: an existing one loses its content. Links are followed
+// as by [Write].
 func Grow(name string) (*Growing, error) {
-	path, err := target(name)
-	if err != nil {
-		return nil, named(name, err)
-	}
-	if fd, own := descriptor(path); own {
-		f, err := duplicate(fd, path)
-		return &Growing{name, f}, named(name, err)
-	}
-	st, err := existing(path)
-	if err != nil {
-		return nil, named(name, err)
-	}
-	var f *os.File
-	if st != nil && st.Mode()&fs.ModeNamedPipe != 0 {
-		f, err = openPipe(path, os.O_WRONLY)
-	} else {
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	}
-	return &Growing{name, f}, named(name, err)
+	g, _, err := Regrow(name, func(int64, []byte) bool { return false })
+	return g, err
 }
 
 // Regrow goes on with a file that has grown before. It keeps the lines from the first one on
 // as long as keep accepts them, with the number of bytes before each, and drops the rest,
-// such as a line that an interrupted writer has begun. kept says whether there are any. A
-// file that is not there, or is not a regular one, begins as with [Grow].
+// such as a line that an interrupted writer has begun. kept says whether there are any.
 func Regrow(name string, keep func(at int64, line []byte) bool) (g *Growing, kept bool, err error) {
-	path, err := target(name)
+	f, end, err := regrow(name, keep)
 	if err != nil {
 		return nil, false, named(name, err)
 	}
-	if _, own := descriptor(path); !own {
-		if st, err := existing(path); err != nil {
-			return nil, false, named(name, err)
-		} else if st != nil && st.Mode().IsRegular() {
-			f, kept, err := regrow(path, keep)
-			return &Growing{name, f}, kept, named(name, err)
-		}
-	}
-	g, err = Grow(name)
-	return g, false, err
+	return &Growing{name, f}, end > 0, nil
 }
 
 // longestKept is the longest line that Regrow keeps.
 const longestKept = 1 << 20
 
-func regrow(path string, keep func(at int64, line []byte) bool) (f *os.File, kept bool, err error) {
-	if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
-		return nil, false, err
+func regrow(name string, keep func(at int64, line []byte) bool) (f *os.File, end int64, err error) {
+	path, _, err := target(name)
+	if err != nil {
+		return nil, 0, err
 	}
-	end, err := lines(f, keep)
-	if err == nil {
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
+		return nil, 0, err
+	}
+	if end, err = lines(f, keep); err == nil {
 		err = f.Truncate(end)
 	}
 	if err == nil {
@@ -77,9 +52,9 @@ func regrow(path string, keep func(at int64, line []byte) bool) (f *os.File, kep
 	}
 	if err != nil {
 		f.Close()
-		return nil, false, err
+		return nil, 0, err
 	}
-	return f, end > 0, nil
+	return f, end, nil
 }
 
 // lines returns the length of the lines that keep accepts, up to the first other one.

@@ -2,17 +2,14 @@ package files
 
 import (
 	"bufio"
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
-	"slices"
-
-	"golang.org/x/term"
 )
 
 // Kind is the kind of content as which a file is read.
@@ -28,8 +25,7 @@ func (k Kind) String() string {
 	return k.What + " of up to " + Size(k.Bytes)
 }
 
-// Read returns the content of a file. The file is read once, from its beginning
-// or, for a descriptor, from its current position.
+// Read returns the content of a file, or what is left of the standard input.
 func Read(name string, k Kind) ([]byte, error) {
 	r, err := Open(name, k)
 	if err != nil {
@@ -43,72 +39,24 @@ func Read(name string, k Kind) ([]byte, error) {
 type Reader struct {
 	Size int64 // of a regular file; 0: unknown
 
-	file *os.File
+	file io.ReadCloser
 	name string
 	kind Kind
 	left int64 // bytes that may still be read
 }
 
-// Open opens a regular file, a pipe or, by the name of a descriptor such as
-// /dev/stdin, anything except a device that is not a terminal. A named pipe
-// without a writer, any other kind of file and a file that is too large are
-// errors.
+// Open opens a regular file, or for the names - and /dev/stdin the standard
+// input, which stays open. Any other kind of file, and one that is too large, is
+// an error.
 func Open(name string, k Kind) (*Reader, error) {
-	f, size, err := openRead(name, k)
+	if name == "-" || name == "/dev/stdin" {
+		return &Reader{file: io.NopCloser(os.Stdin), name: name, kind: k, left: k.Bytes}, nil
+	}
+	f, size, err := OpenRegular(name, k)
 	if err != nil {
-		return nil, named(name, err)
+		return nil, err
 	}
 	return &Reader{Size: size, file: f, name: name, kind: k, left: k.Bytes}, nil
-}
-
-func openRead(name string, k Kind) (*os.File, int64, error) {
-	f, err := openAny(name, k)
-	if err != nil {
-		return nil, 0, err
-	}
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-	case st.Mode().IsRegular():
-		if st.Size() <= k.Bytes {
-			return f, st.Size(), nil
-		}
-		err = fmt.Errorf("%d bytes, want %v", st.Size(), k)
-	case st.IsDir(), st.Mode()&fs.ModeDevice != 0 && !term.IsTerminal(int(f.Fd())):
-		err = fmt.Errorf("%s, want %v", kindOf(st.Mode()), k)
-	default:
-		return f, 0, nil
-	}
-	f.Close()
-	return nil, 0, err
-}
-
-// openAny opens a file if that has no side effects: never a device.
-func openAny(name string, k Kind) (*os.File, error) {
-	path, err := target(name)
-	if err == errNoFile {
-		path, err = name, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if fd, own := descriptor(path); own {
-		return duplicate(fd, path)
-	}
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case st.Mode()&fs.ModeNamedPipe != 0:
-		f, err := openPipe(path, os.O_RDONLY)
-		if err == nil || errors.Is(err, fs.ErrPermission) {
-			return f, err
-		}
-		return nil, fmt.Errorf("%w, want %v", err, k)
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s, want %v", kindOf(st.Mode()), k)
-	}
-	return os.Open(path)
 }
 
 func (r *Reader) Read(p []byte) (int, error) {
@@ -130,52 +78,41 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 func (r *Reader) Close() error { return r.file.Close() }
 
-// OpenRegular opens a regular file, to be read in parts or more than once.
+// OpenRegular opens a regular file, to be read in parts or more than once, and
+// returns its size.
 func OpenRegular(name string, k Kind) (*os.File, int64, error) {
-	if err := regular(name, k); err != nil {
-		return nil, 0, named(name, err)
-	}
-	f, size, err := openRead(name, k)
+	f, size, err := openRegular(name, os.O_RDONLY, k)
 	return f, size, named(name, err)
 }
 
-// regular returns why a name is not that of a regular file of kind k, or nil.
-func regular(name string, k Kind) error {
-	st, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil // opening it reports the error
-	case !st.Mode().IsRegular():
-		return fmt.Errorf("%s, want a regular file: %v", kindOf(st.Mode()), k)
-	case st.Size() > k.Bytes:
-		return fmt.Errorf("%d bytes, want %v", st.Size(), k)
+func openRegular(name string, flag int, k Kind) (*os.File, int64, error) {
+	// Before it is opened: that waits for the other end of a pipe.
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s, want %v", kindOf(st.Mode()), k)
 	}
-	return nil
+	f, err := os.OpenFile(name, flag, 0o666)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err == nil && st.Size() > k.Bytes {
+		err = fmt.Errorf("%d bytes, want %v", st.Size(), k)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, st.Size(), nil
 }
 
-// ReadAll reads r to its end with memory for about the given size, not for
-// twice as much. Size 0 means that it is unknown. With an error it also returns
+// ReadAll reads r to its end. With the size that is expected it allocates memory
+// for that, not for twice as much; 0: it is unknown. With an error it also returns
 // the bytes before it.
 func ReadAll(r io.Reader, size int64) ([]byte, error) {
-	var full [][]byte
-	part := make([]byte, 0, max(size+1, 4<<10)) // one byte more, to reach the end
-	for {
-		n, err := r.Read(part[len(part):cap(part)])
-		part = part[:len(part)+n]
-		if err == io.EOF {
-			err = nil
-		} else if err == nil {
-			if len(part) == cap(part) {
-				full = append(full, part)
-				part = make([]byte, 0, min(2*cap(part), 16<<20))
-			}
-			continue
-		}
-		if len(full) == 0 {
-			return part, err
-		}
-		return slices.Concat(append(full, part)...), err
-	}
+	var all bytes.Buffer
+	all.Grow(int(size) + bytes.MinRead) // so that it finds the end without growing
+	_, err := all.ReadFrom(r)
+	return all.Bytes(), err
 }
 
 // ErrLongLine reports a line above the maximum length.
@@ -247,11 +184,4 @@ func (i *inflating) Read(p []byte) (int, error) {
 		return 0, fmt.Errorf("gzip: %d bytes make more than %d, want at most %s and %d times as many", i.in.n, i.out, Size(gzipAlways), gzipTimes)
 	}
 	return n, err
-}
-
-// SameDir reports whether two names lead to one directory or file that is there.
-func SameDir(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
 }

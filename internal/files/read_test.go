@@ -81,23 +81,6 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-func TestReadLine(t *testing.T) {
-	in := bufio.NewReaderSize(strings.NewReader("one\n"+strings.Repeat("x", 49)+"\n\n"+"rest"), 16)
-	for _, want := range []string{"one\n", strings.Repeat("x", 49) + "\n", "\n"} {
-		if line, err := ReadLine(in, 50); string(line) != want || err != nil {
-			t.Errorf("%q, %v, want %q", line, err, want)
-		}
-	}
-	if line, err := ReadLine(in, 50); string(line) != "rest" || err != io.EOF {
-		t.Errorf("at the end: %q, %v", line, err)
-	}
-	for _, text := range []string{strings.Repeat("x", 50) + "\n", strings.Repeat("x", 51), strings.Repeat("x", 1<<16)} {
-		if _, err := ReadLine(bufio.NewReader(strings.NewReader(text)), 50); err != ErrLongLine {
-			t.Errorf("%d bytes: %v", len(text), err)
-		}
-	}
-}
-
 // The output of gzip is bounded by its input, whatever size it declares.
 func TestGunzip(t *testing.T) {
 	unzip := func(z []byte) (int64, error) {
@@ -156,7 +139,7 @@ func FuzzGunzip(f *testing.F) {
 
 // The lines of a text are the pieces between its newlines.
 func FuzzReadLine(f *testing.F) {
-	for _, text := range []string{"", "\n", "a", "a\nbb\n", "0123456789\n", "01234567890123456789"} {
+	for _, text := range []string{"", "\n", "a", "a\nbb\n", "0123456789\n", "01234567890123456\n\nrest", "012345678901234567\n", "01234567890123456789"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 )
 
@@ -19,15 +21,14 @@ import (
 // those of the file it replaces.
 //
 // A symbolic link stays, and its target is written, even if it does not exist
-// yet. Files that are not regular (devices, named pipes, and descriptors such
-// as /dev/stdout) are written to in place.
+// yet.
 //
 // Write also removes the unfinished files that killed processes left in the
 // directory.
 func Write(name string, write func(io.Writer) error) error {
-	path, err := target(name)
+	path, before, err := target(name)
 	if err == nil {
-		err = put(path, write)
+		err = replace(path, before, write)
 	}
 	return named(name, err)
 }
@@ -38,9 +39,9 @@ func CheckWritable(name string) error {
 	if name == "" {
 		return nil
 	}
-	path, err := target(name)
+	path, _, err := target(name)
 	if err == nil {
-		err = try(path)
+		err = try(filepath.Dir(path))
 	}
 	if err = named(name, err); err != nil && !errors.Is(err, errNoFile) {
 		err = &Error{name, fmt.Errorf("cannot be written: %w", Reason(err))}
@@ -48,116 +49,77 @@ func CheckWritable(name string) error {
 	return err
 }
 
+// try reports whether a file could be written to a directory.
+func try(dir string) error {
+	sweep(dir)
+	f, err := unfinished(dir, false)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return os.Remove(f.Name())
+}
+
 // Same reports whether two names lead to the same file, through links or
 // otherwise, even if it does not exist yet.
 func Same(a, b string) bool {
-	x, errX := target(a)
-	y, errY := target(b)
+	x, _, errX := target(a)
+	y, _, errY := target(b)
 	if errX != nil || errY != nil {
 		return false
 	}
-	same := func(x, y string) bool {
-		ofX, errX := os.Stat(x)
-		ofY, errY := os.Stat(y)
-		return errX == nil && errY == nil && os.SameFile(ofX, ofY)
-	}
-	return same(x, y) || filepath.Base(x) == filepath.Base(y) && same(filepath.Dir(x), filepath.Dir(y))
+	return SameDir(x, y) || filepath.Base(x) == filepath.Base(y) && SameDir(filepath.Dir(x), filepath.Dir(y))
 }
 
-// errNoFile reports a path that cannot be a file's name.
-var errNoFile = errors.New("is a directory, want the name of a file")
+// errNoFile reports a path that is not that of a regular file.
+var errNoFile = errors.New("want the name of a file")
 
-// maxLinks is the maximum length of a chain of links, as in Linux.
-const maxLinks = 40
-
-// target returns the path without links to which a name leads, whether or not
-// it exists. For a descriptor, which leads on to something without a path, it
-// returns the descriptor's path.
-func target(name string) (string, error) {
-	path := name
-	if name == "" {
-		return "", syscall.ENOENT
+// target returns the path without links to which a name leads, and the regular
+// file there; nil: nothing exists there yet.
+func target(name string) (path string, before fs.FileInfo, err error) {
+	if path = name; name == "" {
+		return "", nil, syscall.ENOENT
 	}
-	for range maxLinks {
+	for range 40 { // the longest chain of links, as in Linux
 		dir, base := filepath.Split(path)
 		if base == "" {
-			return "", errNoFile
+			return "", nil, fmt.Errorf("is a directory, %w", errNoFile)
 		}
 		if dir == "" {
 			dir = "."
 		}
-		dir, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			return "", err
+		if dir, err = filepath.EvalSymlinks(dir); err != nil {
+			return "", nil, err
+		}
+		if strings.HasPrefix(dir, "/proc/") { // to which /dev/stdout and /dev/fd/1 lead
+			return "", nil, fmt.Errorf("is a descriptor, %w", errNoFile)
 		}
 		path = filepath.Join(dir, base)
-		if _, own := descriptor(path); own {
-			return path, nil
+		before, err = os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return path, nil, nil
+		case err != nil || before.Mode().IsRegular():
+			return path, before, err
+		case before.Mode()&fs.ModeSymlink == 0:
+			return "", nil, fmt.Errorf("%s, %w", kindOf(before.Mode()), errNoFile)
 		}
 		link, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // not a link, or nothing
+			return "", nil, err
 		}
 		if path = link; !filepath.IsAbs(link) {
 			path = dir + string(filepath.Separator) + link
 		}
 	}
-	return "", syscall.ELOOP
-}
-
-// existing returns the information on a path; nil: nothing exists there yet.
-func existing(path string) (fs.FileInfo, error) {
-	st, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err == nil && st.IsDir():
-		return nil, errNoFile
-	}
-	return st, err
-}
-
-// put writes to a path without links.
-func put(path string, write func(io.Writer) error) error {
-	if fd, own := descriptor(path); own {
-		f, err := duplicate(fd, path)
-		if err != nil {
-			return err
-		}
-		return inPlace(f, write)
-	}
-	st, err := existing(path)
-	if err != nil {
-		return err
-	}
-	if st == nil || st.Mode().IsRegular() {
-		return replace(path, st, write)
-	}
-	open := func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
-	if st.Mode()&fs.ModeNamedPipe != 0 {
-		open = func() (*os.File, error) { return openPipe(path, os.O_WRONLY) }
-	}
-	f, err := open()
-	if err != nil {
-		return err
-	}
-	return inPlace(f, write)
-}
-
-// inPlace writes to an open file and closes it.
-func inPlace(f *os.File, write func(io.Writer) error) error {
-	err := fill(f, write)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
+	return "", nil, syscall.ELOOP
 }
 
 // replace makes a regular file; before is the existing one, or nil.
 func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	sweep(dir)
-	f, err := unfinished(dir)
+	f, err := unfinished(dir, false)
 	if err != nil {
 		return err
 	}
@@ -183,29 +145,6 @@ func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err 
 	}
 	syncDir(dir)
 	return nil
-}
-
-// try reports whether put could write to a path.
-func try(path string) error {
-	if fd, own := descriptor(path); own {
-		f, err := duplicate(fd, path)
-		if err != nil {
-			return err
-		}
-		return f.Close()
-	}
-	st, err := existing(path)
-	if err != nil || st != nil && !st.Mode().IsRegular() {
-		return err
-	}
-	dir := filepath.Dir(path)
-	sweep(dir)
-	f, err := unfinished(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return os.Remove(f.Name())
 }
 
 // fill writes through a buffer, which it flushes.
@@ -234,27 +173,41 @@ var temporary = regexp.MustCompile(`^\.unfinished-[0-9a-f]{16}$`)
 // that is being written or whose writer was killed.
 func Unfinished(name string) bool { return temporary.MatchString(name) }
 
-// unfinished makes an empty file with a new name and the permissions of any new
-// file, and locks it for as long as it is open.
-func unfinished(dir string) (*os.File, error) {
+// newName returns a name for an unfinished file or directory.
+func newName() string { return fmt.Sprintf(".unfinished-%016x", rand.Uint64()) }
+
+// unfinished makes an empty file or directory with a new name and the permissions
+// of any new one, and locks it for as long as it is open.
+func unfinished(parent string, directory bool) (*os.File, error) {
 	for {
-		name := filepath.Join(dir, newName())
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		name := filepath.Join(parent, newName())
+		f, err := create(name, directory)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		// Another process may sweep between the creation and the lock. A file
-		// system without locks has no sweep either.
-		if !errors.Is(lock(f), syscall.EWOULDBLOCK) {
-			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-				return f, nil
-			}
+		// Another process may sweep between the creation and the lock.
+		if !errors.Is(lock(f), syscall.EWOULDBLOCK) && names(f, name) {
+			return f, nil
 		}
 		f.Close()
 	}
+}
+
+func create(name string, directory bool) (*os.File, error) {
+	if !directory {
+		return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	}
+	if err := os.Mkdir(name, 0o777); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fs.ErrExist // another process has swept it: as if the name had been taken
+	}
+	return f, err
 }
 
 // sweep removes the unfinished files and directories in a directory whose writers
@@ -315,39 +268,16 @@ var ErrInUse = errors.New("another process adds to it")
 // OpenAppend opens a regular file for reading and appending, and creates it if
 // it does not exist. Until it is closed, other processes get ErrInUse.
 func OpenAppend(name string, k Kind) (*os.File, error) {
-	f, err := openAppend(name, k)
-	return f, named(name, err)
-}
-
-func openAppend(name string, k Kind) (*os.File, error) {
-	if err := regular(name, k); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	f, _, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, k)
 	if err != nil {
-		return nil, err
+		return nil, named(name, err)
 	}
 	if err := lock(f); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = ErrInUse
 		}
-		return nil, err
+		return nil, named(name, err)
 	}
 	return f, nil
-}
-
-// kindOf describes a file that is not regular.
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "is a directory"
-	case mode&fs.ModeDevice != 0:
-		return "is a device"
-	case mode&fs.ModeNamedPipe != 0:
-		return "is a pipe"
-	case mode&fs.ModeSocket != 0:
-		return "is a socket"
-	}
-	return "is not a regular file"
 }

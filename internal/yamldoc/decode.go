@@ -20,7 +20,7 @@ func Decode(file string, text []byte, into any, words Vocabularies, check func()
 	if root == nil {
 		root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
 	}
-	if _, p := (&fieldReader{words: words}).text(root, reflect.TypeOf(into), rule{}, nil); p != nil {
+	if p := (&fieldReader{words: words}).value(root, reflect.TypeOf(into), rule{}, nil); p != nil {
 		return p.Located(file, root)
 	}
 	if err := root.Decode(into); err != nil {

@@ -98,30 +98,21 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map || t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.Kind() {
+	switch r.least, r.most = 1, 1<<24; t.Kind() {
 	case reflect.Float64:
-		r.most = 1e9
+		r.least, r.most = 0, 1e9
 	case reflect.Uint64:
-		r.least, r.most = 1, math.MaxUint64
-	default:
-		r.least, r.most = 1, 1<<24
+		r.most = math.MaxUint64
 	}
+	flags := map[string]*bool{"optional": &r.optional, "ascending": &r.ascending, "key": &r.key, "shown": &r.shown, "partial": &r.partial}
 	for word := range strings.SplitSeq(tag.Get("want"), ",") {
+		first, begins := strings.CutPrefix(word, "first=")
 		m := rangeForm.FindStringSubmatch(word)
 		switch {
-		case word == "":
-		case word == "optional":
-			r.optional = true
-		case word == "ascending":
-			r.ascending = true
-		case strings.HasPrefix(word, "first="):
-			r.first = word[len("first="):]
-		case word == "key":
-			r.key = true
-		case word == "shown":
-			r.shown = true
-		case word == "partial":
-			r.partial = true
+		case flags[word] != nil:
+			*flags[word] = true
+		case begins:
+			r.first = first
 		case m != nil:
 			var err error
 			if r.least, err = strconv.ParseFloat(m[2], 64); err == nil && m[3] != "" {
@@ -138,10 +129,16 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 	return r
 }
 
+// takes reports whether a number is in range.
+func (r rule) takes(x float64) bool {
+	return (x > r.least || x == r.least && !r.above) && x <= r.most
+}
+
 // field is a key from which a struct is decoded.
 type field struct {
-	name string
-	of   reflect.Type
+	name  string
+	of    reflect.Type
+	index []int
 	rule
 }
 
@@ -152,13 +149,23 @@ func fieldsOf(t reflect.Type) (fields []field) {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case options == "inline":
-			fields = append(fields, fieldsOf(f.Type)...)
-		case name == "-" || !f.IsExported():
-		default:
-			fields = append(fields, field{cmp.Or(name, strings.ToLower(f.Name)), f.Type, ruleOf(f.Tag, f.Type)})
+			for _, inner := range fieldsOf(f.Type) {
+				inner.index = append([]int{i}, inner.index...)
+				fields = append(fields, inner)
+			}
+		case name != "-" && f.IsExported():
+			fields = append(fields, field{cmp.Or(name, strings.ToLower(f.Name)), f.Type, []int{i}, ruleOf(f.Tag, f.Type)})
 		}
 	}
 	return fields
+}
+
+func fieldNames(fields []field) string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Words lists the texts in a value that belong to a vocabulary, in the order of
@@ -185,11 +192,8 @@ func wordsOf(v reflect.Value, word string, is bool) (all []string) {
 			all = append(all, wordsOf(v.MapIndex(k), word, is)...)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			if name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); options == "inline" || name != "-" && f.IsExported() {
-				all = append(all, wordsOf(v.Field(i), word, ruleOf(f.Tag, f.Type).word == word)...)
-			}
+		for _, f := range fieldsOf(v.Type()) {
+			all = append(all, wordsOf(v.FieldByIndex(f.index), word, f.word == word)...)
 		}
 	case reflect.String:
 		if is && v.String() != "" {
@@ -199,18 +203,12 @@ func wordsOf(v reflect.Value, word string, is bool) (all []string) {
 	return all
 }
 
-func fieldNames(fields []field) string {
-	var names []string
-	for _, f := range fields {
-		names = append(names, f.name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// The maximum numbers of values and of list entries in a document.
+// The maximum numbers of values and of list entries in a document, and the maximum
+// length of a text in bytes.
 const (
 	maxValues  = 100_000
 	maxEntries = 1000
+	maxLine    = 4000
 )
 
 // fieldReader checks a document against the type into which it is decoded.
@@ -230,148 +228,90 @@ func (r *fieldReader) check(word, text string) error {
 	panic("yamldoc: tag " + word)
 }
 
-// text checks a value and returns it in a normal form, by which entries of
-// lists are compared; "" if it equals that of a missing field.
-func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []string) (text string, p *Problem) {
+// value checks a value.
+func (r *fieldReader) value(n *yaml.Node, t reflect.Type, rule rule, path []string) *Problem {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	if r.values++; r.values > maxValues {
-		return "", problem(n, path, fmt.Errorf("more than %d values: want fewer", maxValues))
-	}
-	fail := func(format string, args ...any) (string, *Problem) {
-		return "", problem(n, path, fmt.Errorf(format, args...))
+		return problem(n, path, "more than %d values: want fewer", maxValues)
 	}
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	wrong := func(what string) *Problem { return problem(n, path, "%s: want %s", what, r.wanted(t, rule)) }
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		return fail("nothing: want %s", r.wanted(t, rule))
+		return wrong("nothing")
 	}
-	if own, ok := reflect.New(t).Interface().(yaml.Unmarshaler); ok {
+	into := reflect.New(t)
+	if own, ok := into.Interface().(yaml.Unmarshaler); ok {
 		err := own.UnmarshalYAML(n)
 		var want WantError
 		if errors.As(err, &want) && n.Kind == yaml.ScalarNode {
 			err = fmt.Errorf("%s: %w", printable.Quoted(n.Value), want)
 		}
-		if err != nil {
-			return "", problem(n, path, err)
-		}
-		if n.Kind != yaml.ScalarNode {
-			form, err := yaml.Marshal(n)
-			if err != nil {
-				return fail("%v", err)
-			}
-			return string(form), nil
-		}
-		return fmt.Sprintf("%q", n.Value), nil
+		return refused(n, path, err)
 	}
-	switch t.Kind() {
-	case reflect.Struct:
+	switch {
+	case t.Kind() == reflect.Struct:
 		return r.fields(n, t, rule.partial, path)
-	case reflect.Slice, reflect.Array:
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
 		return r.list(n, t, rule, path)
-	case reflect.Map:
+	case t.Kind() == reflect.Map:
 		return r.entries(n, t, rule, path)
+	case n.Kind != yaml.ScalarNode || n.Decode(into.Interface()) != nil:
+		return wrong(kindText(n))
 	}
-	if n.Kind != yaml.ScalarNode {
-		return fail("%s: want %s", kindText(n), r.wanted(t, rule))
-	}
-	v := reflect.New(t)
-	tag := n.ShortTag()
+	tag, v, right := n.ShortTag(), into.Elem(), false
 	switch t.Kind() {
 	case reflect.String:
-		if err := n.Decode(v.Interface()); err != nil {
-			return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
+		if rule.word != "" && (v.String() != "" || !rule.optional) {
+			return refused(n, path, r.check(rule.word, v.String()))
 		}
-		s := v.Elem().String()
-		switch {
-		case s == "" && rule.optional:
-			return "", nil
-		case rule.word != "":
-			if err := r.check(rule.word, s); err != nil {
-				return "", problem(n, path, err)
-			}
-		case !isLine(s):
-			return fail("%s: want %s", printable.Quoted(s), r.wanted(t, rule))
-		}
-		return strconv.Quote(s), nil
+		right = isLine(v.String()) || v.String() == "" && rule.optional
 	case reflect.Bool:
-		if tag != "!!bool" || n.Decode(v.Interface()) != nil {
-			return fail("%s: want true or false", printable.Quoted(n.Value))
-		}
-		if !v.Elem().Bool() {
-			return "", nil
-		}
-		return "true", nil
+		right = tag == "!!bool"
 	case reflect.Float64:
-		x := 0.0
-		if tag != "!!int" && tag != "!!float" || n.Decode(&x) != nil || !rule.takes(x) {
-			return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
-		}
-		return nonZero(strconv.FormatFloat(x, 'g', -1, 64)), nil
+		right = (tag == "!!int" || tag == "!!float") && rule.takes(v.Float())
+	case reflect.Uint64:
+		right = tag == "!!int" && rule.takes(float64(v.Uint()))
+	default:
+		right = tag == "!!int" && rule.takes(float64(v.Int()))
 	}
-	if tag != "!!int" || n.Decode(v.Interface()) != nil {
-		return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
+	if !right {
+		return wrong(kindText(n))
 	}
-	if x := v.Elem(); x.CanInt() && !rule.takes(float64(x.Int())) || x.CanUint() && !rule.takes(float64(x.Uint())) {
-		return fail("%s: want %s", printable.Quoted(n.Value), r.wanted(t, rule))
-	}
-	return nonZero(fmt.Sprint(v.Elem().Interface())), nil
-}
-
-// nonZero returns the text of a number, "" for 0.
-func nonZero(s string) string {
-	if s == "0" || s == "-0" {
-		return ""
-	}
-	return s
-}
-
-// takes reports whether a number is in range.
-func (r rule) takes(x float64) bool {
-	return (x > r.least || x == r.least && !r.above) && x <= r.most
+	return nil
 }
 
 // fields checks a mapping against a struct; if partial, one of which any field may be missing.
-func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, partial bool, path []string) (string, *Problem) {
+func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, partial bool, path []string) *Problem {
 	fields := fieldsOf(t)
-	for i := range fields {
-		fields[i].partial = fields[i].partial || partial
-	}
 	if n.Kind != yaml.MappingNode {
-		return "", problem(n, path, fmt.Errorf("%s: want keys and values: %s", kindText(n), fieldNames(fields)))
+		return problem(n, path, "%s: want keys and values: %s", kindText(n), fieldNames(fields))
 	}
-	texts := make([]string, len(fields))
 	seen := make([]bool, len(fields))
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case at < 0:
-			return "", problem(key, path, fmt.Errorf("unknown field %s: want %s", plainKey(key.Value), fieldNames(fields)))
+			return problem(key, path, "unknown field %s: want %s", plainKey(key.Value), fieldNames(fields))
 		case seen[at]:
-			return "", problem(key, path, fmt.Errorf("field %s is there twice: want it once", key.Value))
+			return problem(key, path, "field %s is there twice: want it once", key.Value)
 		}
 		seen[at] = true
-		var p *Problem
-		if texts[at], p = r.text(n.Content[i+1], fields[at].of, fields[at].rule, below(path, key.Value)); p != nil {
-			return "", p
+		fields[at].partial = fields[at].partial || partial
+		if p := r.value(n.Content[i+1], fields[at].of, fields[at].rule, below(path, key.Value)); p != nil {
+			return p
 		}
 	}
-	var all strings.Builder
 	for i, f := range fields {
-		if !seen[i] && f.needed() {
-			return "", problem(n, path, fmt.Errorf("no %s: want %s", f.name, r.wanted(f.of, f.rule)))
-		}
-		if texts[i] != "" {
-			fmt.Fprintf(&all, "%s: %s, ", f.name, texts[i])
+		if !seen[i] && !partial && f.needed() {
+			return problem(n, path, "no %s: want %s", f.name, r.wanted(f.of, f.rule))
 		}
 	}
-	if all.Len() == 0 {
-		return "", nil
-	}
-	return "{" + all.String() + "}", nil
+	return nil
 }
 
 // needed reports whether a field must be present, because its zero value is not
@@ -395,19 +335,18 @@ func (f field) needed() bool {
 }
 
 // list checks a sequence.
-func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
+func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []string) *Problem {
 	switch {
 	case n.Kind != yaml.SequenceNode:
-		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), r.wanted(t, rule)))
+		return problem(n, path, "%s: want %s", kindText(n), r.wanted(t, rule))
 	case t.Kind() == reflect.Array && len(n.Content) != t.Len():
-		return "", problem(n, path, fmt.Errorf("%d entries: want %d", len(n.Content), t.Len()))
+		return problem(n, path, "%d entries: want %d", len(n.Content), t.Len())
 	case len(n.Content) == 0 && !rule.optional:
-		return "", problem(n, path, errors.New("an empty list: want at least one entry"))
+		return problem(n, path, "an empty list: want at least one entry")
 	case len(n.Content) > maxEntries:
-		return "", problem(n, path, fmt.Errorf("%d entries: want at most %d", len(n.Content), maxEntries))
-	}
-	if p := rule.inOrder(n, path); p != nil {
-		return "", p
+		return problem(n, path, "%d entries: want at most %d", len(n.Content), maxEntries)
+	case rule.first != "" && len(n.Content) > 0 && n.Content[0].Value != rule.first:
+		return problem(n.Content[0], below(path, "0"), "%s: want %s first", printable.Quoted(n.Content[0].Value), rule.first)
 	}
 	rule.optional = false
 	element := t.Elem()
@@ -415,114 +354,99 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		element = element.Elem()
 	}
 	var keys []string
-	if _, ok := reflect.New(element).Interface().(yaml.Unmarshaler); !ok && element.Kind() == reflect.Struct {
+	what := "this entry"
+	if _, own := reflect.New(element).Interface().(yaml.Unmarshaler); !own && element.Kind() == reflect.Struct {
 		for _, f := range fieldsOf(element) {
 			if f.key {
 				keys = append(keys, f.name)
+				what = "an entry of this " + strings.Join(keys, " and ")
 			}
 		}
 	}
-	var all strings.Builder
 	seen := map[string]int{}
-	for i, entry := range n.Content {
-		here := below(path, strconv.Itoa(i))
-		text, p := r.text(entry, element, rule, here)
-		if p != nil {
-			return "", p
-		}
-		what := "this entry"
-		identity := text
-		if len(keys) > 0 {
-			identity, what = keyTexts(entry, keys), "an entry of this "+strings.Join(keys, " and ")
-		}
-		if first, twice := seen[identity]; twice {
-			return "", problem(entry, here, fmt.Errorf("%s is there already, as entry %d: want each once", what, first))
-		}
-		seen[identity] = i
-		all.WriteString(text + ", ")
-	}
-	if len(n.Content) == 0 {
-		return "", nil
-	}
-	return "[" + all.String() + "]", nil
-}
-
-// inOrder checks the order of a list's numbers. What is no number is refused as an entry.
-func (r rule) inOrder(n *yaml.Node, path []string) *Problem {
-	if r.first != "" && len(n.Content) > 0 && n.Content[0].Value != r.first {
-		return problem(n.Content[0], below(path, "0"), fmt.Errorf("%s: want %s first", printable.Quoted(n.Content[0].Value), r.first))
-	}
 	before := math.Inf(-1)
 	for i, entry := range n.Content {
-		x := 0.0
-		if !r.ascending || entry.Decode(&x) != nil {
-			break
+		here := below(path, strconv.Itoa(i))
+		if x := 0.0; rule.ascending && entry.Decode(&x) == nil {
+			if x <= before {
+				return problem(entry, here, "%s: want more than the one before, in ascending order", printable.Quoted(entry.Value))
+			}
+			before = x
 		}
-		if x <= before {
-			return problem(entry, below(path, strconv.Itoa(i)), fmt.Errorf("%s: want more than the one before, in ascending order", printable.Quoted(entry.Value)))
+		if p := r.value(entry, element, rule, here); p != nil {
+			return p
 		}
-		before = x
+		is := identity(entry, keys)
+		if first, twice := seen[is]; twice {
+			return problem(entry, here, "%s is there already, as entry %d: want each once", what, first)
+		}
+		seen[is] = i
 	}
 	return nil
 }
 
-// keyTexts returns the values of some fields of an entry that has been checked.
-func keyTexts(n *yaml.Node, keys []string) (text string) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+// identity is a text that differs between entries of a list that has been checked: of the
+// values of some keys, or without any of the whole entry.
+func identity(n *yaml.Node, keys []string) (text string) {
+	var x any
+	_ = n.Decode(&x) // it has been decoded
+	m, _ := x.(map[string]any)
 	for _, key := range keys {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if value := n.Content[i+1]; n.Content[i].Value == key {
-				var x any
-				if value.Decode(&x) != nil {
-					x = value.Value
-				}
-				text += fmt.Sprintf("%s: %v, ", key, x)
-			}
-		}
+		text += fmt.Sprintf("%s: %v, ", key, m[key])
+	}
+	if len(keys) == 0 {
+		text = fmt.Sprint(x)
 	}
 	return text
 }
 
 // entries checks a mapping with arbitrary keys.
-func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
+func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []string) *Problem {
 	switch {
 	case n.Kind != yaml.MappingNode:
-		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), r.wanted(t, rule)))
+		return problem(n, path, "%s: want %s", kindText(n), r.wanted(t, rule))
 	case len(n.Content) == 0 && !rule.optional:
-		return "", problem(n, path, errors.New("no entry: want at least one"))
+		return problem(n, path, "no entry: want at least one")
 	case len(n.Content) > 2*maxEntries:
-		return "", problem(n, path, fmt.Errorf("%d entries: want at most %d", len(n.Content)/2, maxEntries))
+		return problem(n, path, "%d entries: want at most %d", len(n.Content)/2, maxEntries)
 	}
 	rule.optional = false
-	all := map[string]string{}
+	keys := ruleOf("", t.Key())
+	if t.Key().Kind() == reflect.String {
+		keys.word = "name"
+	}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		keys := ruleOf("", t.Key())
-		if t.Key().Kind() == reflect.String {
-			keys.word = "name"
+		if p := r.value(key, t.Key(), keys, path); p != nil {
+			return p
 		}
-		name, p := r.text(key, t.Key(), keys, path)
-		if p != nil {
-			return "", p
+		is := identity(key, nil)
+		if seen[is] {
+			return problem(key, path, "%s is there twice: want it once", key.Value)
 		}
-		if _, twice := all[name]; twice {
-			return "", problem(key, path, fmt.Errorf("%s is there twice: want it once", key.Value))
-		}
-		if all[name], p = r.text(n.Content[i+1], t.Elem(), rule, below(path, key.Value)); p != nil {
-			return "", p
+		seen[is] = true
+		if p := r.value(n.Content[i+1], t.Elem(), rule, below(path, key.Value)); p != nil {
+			return p
 		}
 	}
-	return fmt.Sprint(all), nil // in the order of keys
+	return nil
 }
 
 // below returns the path of the value under a key.
 func below(path []string, key string) []string { return append(slices.Clone(path), key) }
 
 // problem returns an error about a node.
-func problem(n *yaml.Node, path []string, err error) *Problem {
-	return &Problem{Path: path, Err: err, at: n}
+func problem(n *yaml.Node, path []string, format string, args ...any) *Problem {
+	return refused(n, path, fmt.Errorf(format, args...))
+}
+
+func refused(n *yaml.Node, path []string, err error) *Problem {
+	p := At(err, path...)
+	if p != nil {
+		p.at = n
+	}
+	return p
 }
 
 // wanted describes what a field accepts.
@@ -537,6 +461,7 @@ func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 		}
 		return "a value"
 	}
+	what := "a whole number"
 	switch t.Kind() {
 	case reflect.Struct:
 		return "keys and values: " + fieldNames(fieldsOf(t))
@@ -548,32 +473,22 @@ func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 		return "true or false"
 	case reflect.String:
 		if rule.word != "" {
-			err := r.check(rule.word, "")
-			if _, after, ok := strings.Cut(err.Error(), ": want "); ok {
+			if _, after, ok := strings.Cut(r.check(rule.word, "").Error(), ": want "); ok {
 				return after
 			}
 		}
 		return fmt.Sprintf("a line of text without control characters, at most %d long", maxLine)
-	}
-	what := "a whole number"
-	if t.Kind() == reflect.Float64 {
+	case reflect.Uint64:
+		return "a whole number of 1 or more"
+	case reflect.Float64:
 		what = "a number"
 	}
-	if t.Kind() == reflect.Uint64 {
-		return what + " of 1 or more"
-	}
-	ends := "from " + rangeEnd(rule.least)
+	from := "from"
 	if rule.above {
-		ends = "above " + rangeEnd(rule.least)
+		from = "above"
 	}
-	return fmt.Sprintf("%s %s to %s", what, ends, rangeEnd(rule.most))
+	return fmt.Sprintf("%s %s %.10g to %.10g", what, from, rule.least, rule.most)
 }
-
-// rangeEnd formats an end of a range, without an exponent if it is short.
-func rangeEnd(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) }
-
-// maxLine is the maximum length of a text, in bytes.
-const maxLine = 4000
 
 // isLine reports whether a text fits into tables and notes.
 func isLine(s string) bool {

@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
@@ -136,14 +137,14 @@ func (s *Scale) ConventionsOf(n *Network) (all []Convention) {
 
 // Step is a modelled step. Nothing in it depends on the machine.
 type Step struct {
-	Partition []int          `json:"partition"`
-	Micro     int            `json:"micro"` // examples of a micro-batch
-	Fits      bool           `json:"fits"`
-	Peak      int64          `json:"peak_bytes"` // of the fullest device
-	Early     float64        `json:"early"`      // seconds with early recomputation,
-	Late      float64        `json:"late"`       // with late,
-	Free      float64        `json:"free"`       // and with early and a link that takes no time
-	Breakdown timeline.Parts `json:"breakdown"`  // of the first
+	Partition []int       `json:"partition"`
+	Micro     int         `json:"micro"` // examples of a micro-batch
+	Fits      bool        `json:"fits"`
+	Peak      int64       `json:"peak_bytes"` // of the fullest device
+	Early     float64     `json:"early"`      // seconds with early recomputation,
+	Late      float64     `json:"late"`       // with late,
+	Free      float64     `json:"free"`       // and with early and a link that takes no time
+	Breakdown clock.Parts `json:"breakdown"`  // of the first
 
 	Idle timeline.Idle `json:"-"` // seconds of the first, the mean over devices
 }
@@ -443,7 +444,7 @@ func (m *Modeller) simulate(ctx context.Context, sizes []int, micro, count int) 
 	}
 	early := p.Variant()
 	late, free := early, early
-	late.LateRecompute, free.Link = true, timeline.Link{}
+	late.LateRecompute, free.Link = true, clock.Link{}
 	variants := []gpipe.Variant{early, late, free}
 	if !reflect.DeepEqual(m.Order, train.Setup{}) {
 		variants = variants[:1]

@@ -45,7 +45,7 @@ func provenance() Provenance {
 		Time: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(), Engine: gpipebench.Engine(),
 		Modules: map[string]string{}, Machine: machine.This(), Load: machine.LoadAverage(),
 	}
-	p.Commit, p.Dirty = gpipebench.Commit()
+	p.Commit, p.Dirty = Commit()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
 			if m.Replace != nil {

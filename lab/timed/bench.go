@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/stats"
-	"gpipebench/lab/launch"
 	"gpipebench/train"
 )
 
@@ -67,7 +67,7 @@ func BenchArguments(t train.Training, warmUp int, more ...string) []string {
 }
 
 // StartBench runs the command in processes of its own.
-func StartBench(ctx context.Context, p *launch.Program, processes int, network string, args []string) (*BenchTravels, error) {
+func StartBench(ctx context.Context, p *cluster.Program, processes int, network string, args []string) (*BenchTravels, error) {
 	var b train.Bench
 	err := p.Run(ctx, processes, network, args, &b)
 	return &BenchTravels{BenchSteps{args, b.StepSeconds.All}, b.Processes, b.Traffic}, err

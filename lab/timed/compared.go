@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
-	"gpipebench/lab/launch"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -39,7 +39,7 @@ type sized interface{ size() Size }
 // which embeds Size, V a run, and R a record. Its New sets the functions.
 type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R any] struct {
 	lab.Base[S]
-	launch.Program
+	cluster.Program
 	// Starts says that each run has processes of its own, which Make starts by Program. Otherwise
 	// each round has one, where a program can be started for it.
 	Starts bool
@@ -75,7 +75,7 @@ func (x *Compared[S, P, V, R]) lacks(run V) string {
 	if x.Network == nil {
 		return ""
 	}
-	return launch.Lacks(x.Network(run))
+	return cluster.Lacks(x.Network(run))
 }
 
 // inRounds are a profile's rounds.

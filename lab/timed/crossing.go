@@ -2,8 +2,8 @@ package timed
 
 import (
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/train"
 )
 
@@ -11,7 +11,7 @@ import (
 // links, and a replay on the virtual clock adds the transfers, so that steps over
 // different links differ by these alone.
 type Crossing struct {
-	Link timeline.Link
+	Link clock.Link
 	Out  []int64 // bytes that a layer passes on for each example
 }
 

@@ -10,8 +10,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
@@ -21,12 +22,12 @@ import (
 type Measured struct {
 	Partition []int
 	Peak      []int64
-	Rounds    []float64        // seconds of a step, one for each round
-	Times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
-	Closed    float64          // closed form with the means of Times over stages
-	CutClosed float64          // closed form with the means of each stage; 0: there is none for the schedule or the link
-	Parts     timeline.Parts   // of a replay of Times
-	Steps     []timeline.Parts // the same of each round, on emulated devices
+	Rounds    []float64     // seconds of a step, one for each round
+	Times     *gpipe.Times  // every kind of task at the median of its repeats over all rounds
+	Closed    float64       // closed form with the means of Times over stages
+	CutClosed float64       // closed form with the means of each stage; 0: there is none for the schedule or the link
+	Parts     clock.Parts   // of a replay of Times
+	Steps     []clock.Parts // the same of each round, on emulated devices
 
 	run     *Run
 	samples []Sample
@@ -91,7 +92,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	if m.Closed, err = m.Times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
 		return nil, err
 	}
-	if setup.Schedule == schedule.GPipe && setup.Checkpoint == schedule.Always && !setup.LateRecompute && run.groups() == 1 && m.Times.Link == (timeline.Link{}) {
+	if setup.Schedule == schedule.GPipe && setup.Checkpoint == schedule.Always && !setup.LateRecompute && run.groups() == 1 && m.Times.Link == (clock.Link{}) {
 		m.CutClosed = m.Times.CutClosedForm()
 	}
 	m.Parts, err = m.Times.Breakdown()
@@ -99,7 +100,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 }
 
 // Shares are those of a part in the steps of emulated devices, one for each round.
-func (m *Measured) Shares(part func(timeline.Parts) float64) (all []float64) {
+func (m *Measured) Shares(part func(clock.Parts) float64) (all []float64) {
 	for _, of := range m.Steps {
 		all = append(all, part(of)/of.Step)
 	}
@@ -160,8 +161,8 @@ func (m *Measured) Drawn(name, says, caption string) ([]lab.File, error) {
 	}
 	var text, trace, picture strings.Builder
 	fmt.Fprintf(&text, "%s; every kind of task at its median.\n\n", says)
-	err = errors.Join(timeline.WriteText(&text, tl, 120), timeline.WriteChrome(&trace, tl, nil),
-		timeline.WriteSVG(&picture, timeline.Drawing{Caption: caption, Timeline: tl}))
+	err = errors.Join(draw.WriteText(&text, tl, 120), draw.WriteChrome(&trace, tl, nil),
+		draw.WriteSVG(&picture, draw.Drawing{Caption: caption, Timeline: tl}))
 	return []lab.File{{Name: name + ".timeline.svg", Text: picture.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}, err
 }
 

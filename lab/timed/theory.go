@@ -3,10 +3,10 @@ package timed
 import (
 	"slices"
 
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
 	"gpipebench/train"
 )
@@ -22,12 +22,12 @@ func EvenStep(s train.Setup) (float64, error) {
 
 // EvenParts is the breakdown of a step of even stages, f:r:b = 1:1:2, in units of
 // a stage's F of a mini-batch.
-func EvenParts(s train.Setup) (timeline.Parts, error) {
+func EvenParts(s train.Setup) (clock.Parts, error) {
 	lists, costs, err := ideal(s, slices.Repeat([]float64{1}, s.Partitions))
 	if err != nil {
-		return timeline.Parts{}, err
+		return clock.Parts{}, err
 	}
-	return timeline.Breakdown(lists, costs)
+	return clock.Breakdown(lists, costs)
 }
 
 // CutStep is the length of a step on stages cut out of layers with the given
@@ -41,7 +41,7 @@ func CutStep(s train.Setup, layers []float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	tl, err := timeline.Replay(lists, costs)
+	tl, err := clock.Replay(lists, costs)
 	if err != nil {
 		return 0, err
 	}
@@ -50,9 +50,9 @@ func CutStep(s train.Setup, layers []float64) (float64, error) {
 
 // ideal is a step of stages with the given F of a mini-batch, f:r:b = 1:1:2,
 // without links and updates.
-func ideal(s train.Setup, stages []float64) ([][]schedule.Task, timeline.Costs, error) {
+func ideal(s train.Setup, stages []float64) ([][]schedule.Task, clock.Costs, error) {
 	lists, err := schedule.Build(s.Schedule, s.Partitions, s.MicroBatches, s.Checkpoint, s.LateRecompute)
-	return lists, timeline.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+	return lists, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 		f := stages[at.Stage] / float64(s.MicroBatches)
 		if t.Kind == schedule.Backward {
 			return 2 * f

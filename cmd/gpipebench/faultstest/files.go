@@ -17,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -45,7 +44,7 @@ type file struct {
 
 	Dir   bool
 	Link  string // target of a symbolic link
-	Pipe  string // nobody, reader: the process at the other end
+	Pipe  bool   // a named one
 	Node  string // c 1 5: a device node
 	Tmpfs string // a file system of this size
 	Mode  uint32
@@ -61,30 +60,22 @@ func (f *file) UnmarshalYAML(n *yaml.Node) error {
 
 // prepare makes the files of a case. If the system does not permit one of them,
 // the case is skipped.
-func (c *fault) prepare(t *testing.T, p Program, dir string) ([]*reader, error) {
-	var readers []*reader
+func (c *fault) prepare(t *testing.T, p Program, dir string) error {
 	for name, f := range c.Files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if err := f.make(t, path, p.Repository, p.Spec); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if f.Pipe == "reader" {
-			r, err := newReader(path)
-			if err != nil {
-				return nil, err
-			}
-			readers = append(readers, r)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if f.Mode != 0 {
 			if err := os.Chmod(path, fs.FileMode(f.Mode)); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return readers, nil
+	return nil
 }
 
 // damage changes files: a file with a content of its own replaces the existing
@@ -122,7 +113,7 @@ func (f *file) make(t *testing.T, path, repository string, spec func(string) str
 		return os.MkdirAll(path, 0o755)
 	case f.Link != "":
 		return os.Symlink(f.Link, path)
-	case f.Pipe != "":
+	case f.Pipe:
 		return syscall.Mkfifo(path, 0o644)
 	case f.Node != "":
 		var major, minor int
@@ -240,49 +231,6 @@ func png(width, height uint32) []byte {
 	chunk("IDAT", []byte("\x78\x9c\x03\x00\x00\x00\x00\x01"))
 	chunk("IEND", nil)
 	return b
-}
-
-// reader reads from a FIFO until it is stopped.
-type reader struct {
-	name string
-	f    *os.File
-	got  int
-	stop chan struct{}
-	done chan struct{}
-}
-
-func newReader(path string) (*reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{name: filepath.Base(path), f: f, stop: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		b := make([]byte, 1<<16)
-		for last := false; ; {
-			n, err := f.Read(b)
-			r.got += n
-			if n > 0 && err == nil {
-				continue
-			}
-			if last {
-				return
-			}
-			select { // no process is writing at the moment
-			case <-r.stop:
-				last = true // read once more, for data written since
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
-	}()
-	return r, nil
-}
-
-func (r *reader) end() {
-	close(r.stop)
-	<-r.done
-	r.f.Close()
 }
 
 // look describes everything in a directory; each description starts with the

@@ -5,18 +5,22 @@ package mpi
 /*
 #include <mpi.h>
 
-// What cogentcore.org/lab/base/mpi lacks: calls that do not wait, messages of unknown
-// size, and errors that do not end the process.
+// Calls that do not wait, messages of unknown size, and errors that do not end the process.
 
 enum { tag = 1 };
 
 static int return_errors(void) { return MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
 
-// one_thread is whether one thread may make all calls of a process with several.
-static int one_thread(void) {
-	int level = MPI_THREAD_SINGLE;
-	MPI_Query_thread(&level);
-	return level >= MPI_THREAD_FUNNELED;
+// begin initialises MPI; one_thread is whether one thread may make all calls of a process
+// with several.
+static int begin(int *one_thread, int *rank, int *size) {
+	int level, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_rank(MPI_COMM_WORLD, rank);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_size(MPI_COMM_WORLD, size);
+	*one_thread = level >= MPI_THREAD_FUNNELED;
+	return code;
 }
 
 static int begin_send(void *from, int bytes, int rank, MPI_Request *r) {
@@ -63,8 +67,6 @@ import (
 	"sync"
 	"time"
 	"unsafe"
-
-	"cogentcore.org/lab/base/mpi"
 )
 
 // Built returns nil if this program was built with MPI, and else how to do that.
@@ -117,10 +119,12 @@ func (l *library) run(started chan<- error) {
 		started <- err
 		return
 	}
-	// It asks for MPI_THREAD_MULTIPLE, and its error says that there is less, which may
-	// be enough.
-	_ = mpi.InitThreadSafe()
-	if C.one_thread() == 0 {
+	var oneThread, rank, size C.int
+	if err := failure("MPI_Init_thread", C.begin(&oneThread, &rank, &size)); err != nil {
+		started <- err
+		return
+	}
+	if oneThread == 0 {
 		started <- fmt.Errorf("%s lets no process with several threads use it (MPI_THREAD_FUNNELED): want an MPI built with threads", Implementation)
 		return
 	}
@@ -128,15 +132,14 @@ func (l *library) run(started chan<- error) {
 		started <- err
 		return
 	}
-	size := mpi.WorldSize()
-	l.to = newConnections(mpi.WorldRank(), size, l)
+	l.to = newConnections(int(rank), int(size), l)
 	l.sent, l.arriving = make([][]*transfer, size), make([][]*transfer, size)
 	started <- nil
 	if err := l.work(); err != nil {
 		l.to.fail(err)
 		return
 	}
-	mpi.Finalize()
+	C.MPI_Finalize()
 	close(l.ended)
 }
 
@@ -323,7 +326,7 @@ func compiledFor() error {
 	if strings.HasPrefix(loaded, openMPI) == (Implementation == openMPI) {
 		return nil
 	}
-	return fmt.Errorf("this program was built with %s, and has loaded %q: want the same, and on a machine with both a build with another CGO_CFLAGS for each, as the go command keeps packages of both under one name", Implementation, strings.TrimSpace(loaded))
+	return fmt.Errorf("this program was built with %s, and has loaded %q: want the same", Implementation, strings.TrimSpace(loaded))
 }
 
 // openMPI is how the version of that library begins; others are relatives of MPICH.

@@ -1,0 +1,208 @@
+package clock_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+)
+
+func breakdown(t *testing.T, in clocktest.Instance) clock.Parts {
+	t.Helper()
+	p, err := clock.Breakdown(in.Tasks, in.Costs)
+	if err != nil {
+		t.Fatalf("%v: %v", in, err)
+	}
+	return p
+}
+
+func TestBreakdownAddsUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	negative := 0
+	for range 800 {
+		in := clocktest.Random(t, rng, 0)
+		p := breakdown(t, in)
+		span := in.Replay(t).Span()
+		if p.Step != span {
+			t.Fatalf("%v: step %v, replay %v", in, p.Step, span)
+		}
+		if math.Abs(p.Sum()-p.Step) > 1e-9*p.Step {
+			t.Fatalf("%v: parts add up to %v, step %v", in, p.Sum(), p.Step)
+		}
+		tiny := -1e-9 * p.Step
+		for name, part := range map[string]float64{
+			"computation": p.Computation, "recompute": p.Recompute, "bubble": p.Bubble, "communication": p.Communication,
+			"setup": p.Setup, "barrier": p.Barrier, "update": p.Update,
+		} {
+			if part < tiny {
+				t.Fatalf("%v: %s is %v", in, name, part)
+			}
+		}
+		if p.Imbalance < tiny {
+			negative++
+		}
+	}
+	t.Logf("imbalance is negative in %d of 800", negative)
+}
+
+// Each part by hand: K=2, M=2, checkpoint mode always, early.
+//
+// Stage 0 takes 1, 1, 1 for F, R, B and stage 1 takes 3, 1, 3, so the mean is 2,
+// 1, 2. Setup is 1 on stage 0; update is 1 on stage 0 and 3 on stage 1: means
+// 0.5 and 2. A transfer takes 1.
+//
+//	even     0.5 + (2+2-1)(2+2) + 2*1 + 2 = 16.5; at work 2(2+1+2)+0.5+2 = 12.5
+//	uneven   stage 1 starts at 2 and takes 2(3+1+3) = 14; it updates to 19, while
+//	         stage 0 has its last B at 16 to 17 and updates to 18: 19
+//	linked   stage 1 starts at 3, so 20 instead of 19
+//	full     stage 1 has its last B at 17, stage 0 from 18 to 19, then all
+//	         update: 22
+func TestBreakdownByHand(t *testing.T) {
+	tasks, err := schedule.Build(schedule.GPipe, 2, 2, schedule.Always, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := clock.Costs{
+		Task: func(at place.Place, t schedule.Task) float64 {
+			if at.Stage == 1 && t.Kind != schedule.Recompute {
+				return 3
+			}
+			return 1
+		},
+		Setup:  func(at place.Place) float64 { return float64(1 - at.Stage) },
+		Update: func(at place.Place) float64 { return float64(1 + 2*at.Stage) },
+		Link:   clock.Link{Latency: 1},
+	}
+	got, err := clock.Breakdown(tasks, costs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := clock.Parts{
+		Computation:   8,
+		Recompute:     2,
+		Bubble:        16.5 - 12.5,
+		Imbalance:     19 - 16.5,
+		Communication: 20 - 19,
+		Setup:         0.5,
+		Barrier:       22 - 20,
+		Update:        2,
+		Step:          22,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Even stages and free links leave the bubble alone: (K-1)(f+b) with early
+// recomputation, whatever r is, and (K-1)(f+r+b) without.
+func TestBreakdownBubble(t *testing.T) {
+	const f, r, b = 3, 2, 5
+	for stages := 1; stages <= 5; stages++ {
+		for micro := 1; micro <= 6; micro++ {
+			for _, late := range []bool{false, true} {
+				tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Always, late)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(f, r, b)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				bubble := float64(stages-1) * (f + b)
+				if late {
+					bubble += float64(stages-1) * r
+				}
+				want := clock.Parts{Computation: float64(micro) * (f + b), Recompute: float64(micro) * r, Bubble: bubble, Step: bubble + float64(micro)*(f+r+b)}
+				for _, d := range []float64{
+					got.Computation - want.Computation, got.Recompute - want.Recompute, got.Bubble - want.Bubble, got.Step - want.Step,
+					got.Imbalance, got.Communication, got.Setup, got.Barrier, got.Update,
+				} {
+					if math.Abs(d) > 1e-12 {
+						t.Fatalf("K=%d M=%d late=%v: %+v, want %+v", stages, micro, late, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// "The observed bubble overhead was slightly lower than the theoretical value
+// partly because recomputation was scheduled early to overlap with the bubble"
+// (GPipe arXiv v1, section 4.2).
+func TestPaperBubbleBelowTheory(t *testing.T) {
+	for _, stages := range []int{2, 4, 8} {
+		for _, micro := range []int{4, 16, 32} {
+			tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(1, 1, 2)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if share, theory := p.Bubble/p.Step, schedule.Bubble(stages, micro); share >= theory || share < 0.7*theory {
+				t.Errorf("K=%d M=%d: the bubble is %v of the step, theory %v", stages, micro, share, theory)
+			}
+		}
+	}
+}
+
+// Imbalance can be negative: with one micro-batch the others wait only for the last
+// stage's R, which is the short one here.
+func TestBreakdownNegativeImbalance(t *testing.T) {
+	tasks, err := schedule.Build(schedule.GPipe, 2, 1, schedule.Always, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+		if t.Kind == schedule.Recompute {
+			return []float64{3, 1}[at.Stage]
+		}
+		return 1
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
+	if diff := cmp.Diff(want, p); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Without recomputation, setup and update it is never negative if a stage's
+// micro-batches take the same time.
+func TestBreakdownImbalance(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 300 {
+		stages, micro := 1+rng.IntN(6), 1+rng.IntN(8)
+		f, b := make([]float64, stages), make([]float64, stages)
+		for k := range f {
+			f[k], b[k] = rng.Float64(), rng.Float64()
+		}
+		tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Never, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+			return clocktest.Each(f[at.Stage], 0, b[at.Stage])(at, t)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Imbalance < -1e-9*p.Step {
+			t.Fatalf("K=%d M=%d f=%v b=%v: %+v", stages, micro, f, b, p)
+		}
+	}
+}
+
+func TestBreakdownRefuses(t *testing.T) {
+	if _, err := clock.Breakdown(nil, clock.Costs{Task: clocktest.Each(1, 1, 1)}); err == nil {
+		t.Error("no stages have a breakdown")
+	}
+}

@@ -1,0 +1,130 @@
+package clock
+
+import (
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+)
+
+// Slots of the boundary buffers. They bound how far neighbours drift apart
+// without bounding what a schedule needs: see Replay.
+const (
+	gradientSlots = 2 // output gradients that a receiver holds
+	outboxSlots   = 2 // outputs that a sender holds, in each direction
+)
+
+// GradientSlots is how many output gradients each piece of the network has room for: two,
+// or with lists of several chunks, or that split B, as many as are ahead if every task takes
+// the same time. So such a schedule is not held up by room, and cannot wait for it in a circle.
+func GradientSlots(tasks [][]schedule.Task, p schedule.Placement, micro int) []int {
+	slots := make([]int, p.Stages())
+	ahead := slots
+	if !p.IsStraight() || schedule.Splits(tasks) {
+		ahead = schedule.GradientsAhead(tasks, p, micro)
+	}
+	for s := range slots {
+		slots[s] = min(micro, max(gradientSlots, ahead[s]))
+	}
+	return slots
+}
+
+// edge is what one piece of the network sends a neighbour, and its slots there.
+type edge struct {
+	from, to place.Place
+	boundary place.Place // that of the first of both in the order of layers
+	backward bool
+	link     *link
+	queue    []output // ready to go (through the host: in its memory) and not gone yet, oldest first
+	arrived  []bool   // by micro-batch
+	outbox   int      // sender's slots that are occupied
+	slots    int      // receiver's slots that are free
+}
+
+// output is what a task has made, in the order of their making.
+type output struct{ micro, made int }
+
+// link is a direction between two devices, which carries one thing at a time. Within a
+// device it takes no time.
+type link struct {
+	index int
+	local bool
+	edges []*edge
+	busy  bool // carrying; through the host, the devices are
+}
+
+// enqueue notes that an edge's output has been made.
+func (r *replica) enqueue(e *edge, micro int) {
+	e.queue = append(e.queue, output{micro, r.made})
+	r.made++
+}
+
+// carry lets a direct link start its next transfer, if it can: of what is ready and has a
+// slot, the oldest.
+func (r *replica) carry(l *link) error {
+	if l.local {
+		return r.handOver(l)
+	}
+	if r.costs.Link.ThroughHost || l.busy {
+		return nil
+	}
+	var of *edge
+	for _, e := range l.edges {
+		if len(e.queue) > 0 && e.slots > 0 && (of == nil || e.queue[0].made < of.queue[0].made) {
+			of = e
+		}
+	}
+	if of == nil {
+		return nil
+	}
+	e := r.crossing(of, timeline.Transfer, of.from, of.to, of.queue[0].micro)
+	of.queue = of.queue[1:]
+	l.busy = true
+	of.slots--
+	return r.start(e, r.costs.Link.seconds(e.Bytes), func() {
+		l.busy = false
+		of.outbox--
+		of.arrived[e.Micro] = true
+		r.wakeLinks = append(r.wakeLinks, l.index)
+		r.wakeDevices = append(r.wakeDevices, of.from.Stage, of.to.Stage)
+	})
+}
+
+// handOver gives what chunks of a device have made to their neighbours on it.
+func (r *replica) handOver(l *link) error {
+	for _, e := range l.edges {
+		for len(e.queue) > 0 && e.slots > 0 {
+			e.arrived[e.queue[0].micro] = true
+			e.queue = e.queue[1:]
+			e.slots--
+			e.outbox--
+			r.wakeDevices = append(r.wakeDevices, e.to.Stage)
+		}
+	}
+	return nil
+}
+
+// toHost starts the leg of a transfer that occupies its sender.
+func (r *replica) toHost(l *edge, micro int) error {
+	e := r.crossing(l, timeline.ToHost, l.from, l.to, micro)
+	return r.occupy(e, r.costs.Link.seconds(e.Bytes), func() {
+		l.outbox--
+		r.enqueue(l, micro)
+		r.wakeDevices = append(r.wakeDevices, l.to.Stage)
+	})
+}
+
+// fromHost starts the leg that occupies the receiver.
+func (r *replica) fromHost(l *edge) error {
+	e := r.crossing(l, timeline.FromHost, l.to, l.from, l.queue[0].micro)
+	l.queue = l.queue[1:]
+	l.slots--
+	return r.occupy(e, r.costs.Link.seconds(e.Bytes), func() { l.arrived[e.Micro] = true })
+}
+
+func (r *replica) crossing(l *edge, kind timeline.Kind, at, peer place.Place, micro int) timeline.Event {
+	e := timeline.Event{At: at, Peer: peer, Kind: kind, Micro: micro, Backward: l.backward}
+	if r.costs.Boundary != nil {
+		e.Bytes = r.costs.Boundary(l.boundary, micro)
+	}
+	return e
+}
