@@ -84,7 +84,7 @@ func TestOwnListsRefused(t *testing.T) {
 		{"schedule: stage 0: R0 is out of place", [][]schedule.Task{{keep(0), r(0), b(0)}, good}},
 		{"schedule: stage 0: R0 is out of place", [][]schedule.Task{{r(0), b(0)}, good}},
 		{"schedule: stage 0: task Kind(9)0 of unknown kind: want F, R or B", [][]schedule.Task{{{Kind: 9}}, good}},
-		{"timeline: deadlock: ", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
+		{"clock: deadlock: ", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
 	} {
 		p := small.pipeline(t)
 		p.Partitions, p.MicroBatches = 2, 2
@@ -125,14 +125,14 @@ func TestBuiltListsAreAccepted(t *testing.T) {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
 			for k := 1; k < 6; k++ {
 				for m := 1; m < 8; m++ {
-					p := Pipeline{Partitions: k, Tasks: func(stages, micro int) [][]schedule.Task {
+					p := Pipeline{Partitions: k, Cut: Cut{Tasks: func(stages, micro int) [][]schedule.Task {
 						lists, err := schedule.Build(s, stages, micro, c, m%2 == 0)
 						if err != nil {
 							t.Error(err)
 						}
 						return lists
-					}}
-					if _, err := p.ownTasks(m); err != nil {
+					}}}
+					if _, err := p.config().OwnTasks(m); err != nil {
 						t.Errorf("%v %v K=%d M=%d: %v", s, c, k, m, err)
 					}
 				}

@@ -1,11 +1,13 @@
-package gpipe
+package plan
 
 import (
 	"fmt"
 	"math"
 	"slices"
 
+	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
 )
 
@@ -27,12 +29,13 @@ type MisfitError struct{ Reason error }
 func (e *MisfitError) Error() string {
 	return fmt.Sprintf("the network does not fit its input: %v", e.Reason)
 }
+
 func (e *MisfitError) Unwrap() error { return e.Reason }
 
-// misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
+// Misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
 // *MisfitError: whether layers and input fit together depends on the input. Any other
 // panic continues.
-func misfit(err *error) {
+func Misfit(err *error) {
 	switch v := recover().(type) {
 	case nil:
 	case *graph.Misuse:
@@ -44,7 +47,7 @@ func misfit(err *error) {
 
 // countable rejects stages whose element or FLOP counts could overflow. Each is
 // traced for one of the given number of micro-batches.
-func (n *network) countable(stages []*trace.Stage, micro int) error {
+func countable(layers []nn.Layer, storage program.Storage, stages []*trace.Stage, micro int) error {
 	var total float64
 	for k, st := range stages {
 		var flops float64
@@ -67,7 +70,7 @@ func (n *network) countable(stages []*trace.Stage, micro int) error {
 			}
 		}
 		for _, c := range st.Function.Graph.Calls {
-			where := n.layerName(c.Layer) + ": a result of " + c.Op.Name()
+			where := layerName(layers, c.Layer) + ": a result of " + c.Op.Name()
 			for _, o := range c.Out {
 				if err := add(where, o.Shape, float64(micro)); err != nil {
 					return err
@@ -80,7 +83,7 @@ func (n *network) countable(stages []*trace.Stage, micro int) error {
 			}
 			hidden, each := op.Hidden(c)
 			flops += each * elements(hidden)
-			if n.storage.KeepScores {
+			if storage.KeepScores {
 				if err := add(where, hidden, float64(micro)); err != nil {
 					return err
 				}

@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"gpipebench/nn"
@@ -48,12 +48,8 @@ func (d *Description) Memory() []float64 {
 	return costs
 }
 
-// Describe traces the network for one example. Nothing is allocated, however
-// many parameters there are.
-//
-// If a batch norm would see a single value per channel, the network is traced for
-// two examples and every figure is halved, including that of its statistics.
-func (p Pipeline) Describe(in Input) (*Description, error) {
+// Describe is gpipe.Pipeline.Describe.
+func (p Config) Describe(in Input) (*Description, error) {
 	d, err := p.describe(in, 1)
 	if err != nil {
 		if two, e := p.describe(in, 2); e == nil {
@@ -65,29 +61,26 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 
 // describe traces the network for the given number of examples; its figures are per
 // example.
-func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
-	defer misfit(&err)
+func (p Config) describe(in Input, examples int) (d *Description, err error) {
+	defer Misfit(&err)
 	st := trace.Layers(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
-	if err := (&network{Pipeline: p}).countable([]*trace.Stage{st}, 1); err != nil {
+	if err := countable(p.Layers, program.Storage{}, []*trace.Stage{st}, 1); err != nil {
 		return nil, err
 	}
-	forward := st.Function.Graph.Calls
 	d = &Description{Params: nn.CountParams(p.Layers), OutsideContract: st.Function.Graph.OutsideContract()}
-	seen := map[*nn.Param]bool{}
 	for i, l := range p.Layers {
 		info := LayerInfo{Name: l.Name()}
-		for _, q := range l.Params() {
-			if !q.Frozen && !seen[q] {
-				seen[q] = true
-				info.Params += int64(q.Shape.Elems())
-			}
-		}
 		for _, n := range st.Layers[i].Out {
 			info.OutShape = append(info.OutShape, n.Shape[1:])
 		}
 		d.Layers = append(d.Layers, info)
 	}
-	for _, c := range forward {
+	eachParam(p.Layers, func(layer int, q *nn.Param) {
+		if !q.Frozen {
+			d.Layers[layer].Params += int64(q.Shape.Elems())
+		}
+	})
+	for _, c := range st.Function.Graph.Calls {
 		if c.Layer < len(d.Layers) {
 			d.Layers[c.Layer].FLOPs += c.Op.FLOPs(c)
 		}
@@ -108,27 +101,14 @@ func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	}
 	for layer, floats := range program.CompileStored(st.Function, gradOut, false, 1, program.Of(p.DType)).Saved {
 		if layer < len(d.Layers) {
-			d.Layers[layer].SavedBytes += int64(floats) * floatBytes / int64(examples)
+			d.Layers[layer].SavedBytes += int64(floats) * FloatBytes / int64(examples)
 		}
 	}
 	return d, nil
 }
 
-// within reports whether examples of types a fit where those of types b do: the
-// same kinds of tensors, in no dimension larger.
-func within(a, b []graph.Type) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].DType != b[i].DType || len(a[i].Shape) != len(b[i].Shape) {
-			return false
-		}
-		for j := range a[i].Shape {
-			if a[i].Shape[j] > b[i].Shape[j] {
-				return false
-			}
-		}
-	}
-	return true
+// Fingerprint is gpipe.Pipeline.Fingerprint.
+func (p Config) Fingerprint(in Input) (sha256 string, err error) {
+	defer Misfit(&err)
+	return trace.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }

@@ -1,4 +1,4 @@
-package gpipe
+package plan
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 
 // wholeLists are the lists of a group's micro-batches on each device, and where the pieces
 // of the network are. Those of a schedule with chunks keep no residuals so far.
-func (p Pipeline) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
+func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
 	switch {
 	case p.Tasks == nil && p.Schedule.Straight() && p.Chunks <= 1:
 		lists, err = schedule.Build(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute)
@@ -33,13 +33,30 @@ func (p Pipeline) wholeLists() (lists [][]schedule.Task, placed schedule.Placeme
 		return nil, placed, wrap(fmt.Errorf("a placement on %d devices: want %d", placed.Devices, p.Partitions))
 	}
 	if lists = p.Tasks(p.Partitions, p.MicroBatches); placed.IsStraight() {
-		lists, err = p.ownTasks(p.MicroBatches)
+		lists, err = p.OwnTasks(p.MicroBatches)
 		return lists, placed, err
 	}
 	if err := schedule.Verify(lists, placed, p.MicroBatches); err != nil {
 		return nil, placed, wrap(err)
 	}
 	return lists, placed, nil
+}
+
+// OwnTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
+func (p Config) OwnTasks(micro int) ([][]schedule.Task, error) {
+	lists := p.Tasks(p.Partitions, micro)
+	check := schedule.CheckLists(lists, p.Partitions, micro)
+	if schedule.Splits(lists) {
+		check = schedule.Verify(lists, schedule.Straight(p.Partitions), micro)
+	}
+	if check != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, check)
+	}
+	free := clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
+	if _, err := clock.Replay(lists, free); err != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
+	}
+	return lists, nil
 }
 
 // ofChunk are the tasks of a list that are one chunk's.
@@ -54,19 +71,19 @@ func ofChunk(list []schedule.Task, chunk int) (own []schedule.Task) {
 
 // taskLists are the devices' lists for a replica's portion of a mini-batch in training. A
 // replica whose groups are all empty, as at an epoch's end, has empty lists.
-func (n *network) taskLists(s *portion) ([][]schedule.Task, error) {
-	if len(s.sizes) == 0 {
+func (n *Network) taskLists(s *Portion) ([][]schedule.Task, error) {
+	if len(s.Sizes) == 0 {
 		return make([][]schedule.Task, n.Partitions), nil
 	}
 	switch {
-	case n.testing.lists != nil:
-		return n.testing.lists, nil
+	case n.Forced != nil:
+		return n.Forced, nil
 	case n.whole == nil:
-		return n.straightLists(s)
+		return straightLists(n, s)
 	}
 	lists := make([][]schedule.Task, n.Partitions)
 	first := 0
-	for _, end := range s.ends {
+	for _, end := range s.Ends {
 		for k, list := range n.whole {
 			for _, t := range list {
 				if t.Micro += first; t.Micro < end {
@@ -84,35 +101,35 @@ func (n *network) taskLists(s *portion) ([][]schedule.Task, error) {
 
 // straightLists are the lists for all micro-batches of a portion at once, where devices
 // have one piece each; of a caller's lists with I and W, group by group.
-func (n *network) straightLists(s *portion) ([][]schedule.Task, error) {
-	micro := len(s.sizes)
+func straightLists(n *Network, s *Portion) ([][]schedule.Task, error) {
+	micro := len(s.Sizes)
 	switch {
 	case n.Tasks == nil:
 		return schedule.Build(n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute)
 	case n.lists[micro] != nil:
 		return n.lists[micro], nil
 	}
-	lists, err := n.ownTasks(micro)
+	lists, err := n.OwnTasks(micro)
 	if err == nil && schedule.Splits(lists) {
-		lists, err = schedule.Repeated(s.groups(), n.ownTasks)
+		lists, err = schedule.Repeated(s.groups(), n.OwnTasks)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if largest := &n.divide(n.input.Examples, training)[0]; micro < len(largest.sizes) {
-		room, err := n.straightLists(largest)
+	if largest := &n.Divide(n.Input.Examples, Training)[0]; micro < len(largest.Sizes) {
+		room, err := straightLists(n, largest)
 		if err != nil {
 			return nil, err
 		}
 		for k := range lists {
 			if err := exceeds(lists[k], room[k]); err != nil {
-				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d %w, as for %d micro-batches", micro, k, err, len(largest.sizes))
+				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d %w, as for %d micro-batches", micro, k, err, len(largest.Sizes))
 			}
 		}
-		gradients, most := clock.GradientSlots(lists, n.placed, micro), clock.GradientSlots(room, n.placed, len(largest.sizes))
+		gradients, most := clock.GradientSlots(lists, n.placed, micro), clock.GradientSlots(room, n.placed, len(largest.Sizes))
 		for k := range gradients {
 			if gradients[k] > most[k] && schedule.Splits(lists) {
-				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d holds %d output gradients at once: want at most %d, as for %d micro-batches", micro, k, gradients[k], most[k], len(largest.sizes))
+				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d holds %d output gradients at once: want at most %d, as for %d micro-batches", micro, k, gradients[k], most[k], len(largest.Sizes))
 			}
 		}
 	}
@@ -145,35 +162,12 @@ func exceeds(list, room []schedule.Task) error {
 	return nil
 }
 
-// splits reports whether lists of the largest mini-batch have I and W.
-func (n *network) splits() bool {
-	lists, err := n.taskLists(&n.divide(n.input.Examples, training)[0])
-	return err == nil && schedule.Splits(lists)
-}
-
-// ownTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
-func (p Pipeline) ownTasks(micro int) ([][]schedule.Task, error) {
-	lists := p.Tasks(p.Partitions, micro)
-	check := schedule.CheckLists(lists, p.Partitions, micro)
-	if schedule.Splits(lists) {
-		check = schedule.Verify(lists, schedule.Straight(p.Partitions), micro)
-	}
-	if check != nil {
-		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, check)
-	}
-	free := clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
-	if _, err := clock.Replay(lists, free); err != nil {
-		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
-	}
-	return lists, nil
-}
-
 // forwardLists are the lists of what is not trained: all micro-batches, or, with several
 // chunks on a device, as many as there are devices, through all of its chunks, then the next.
-func (n *network) forwardLists(micro int) [][]schedule.Task {
+func forwardLists(n *Network, micro int) [][]schedule.Task {
 	lists := make([][]schedule.Task, n.Partitions)
 	for k := range lists {
-		chunks := len(n.pieces.On(k))
+		chunks := len(n.Pieces.On(k))
 		round := micro
 		if chunks > 1 {
 			round = n.Partitions
