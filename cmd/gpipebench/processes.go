@@ -17,7 +17,6 @@ import (
 
 	"gpipebench"
 	"gpipebench/gpipe/cluster"
-	launch "gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
@@ -37,7 +36,7 @@ import (
 var togetherCommands = []string{"train", "bench"}
 
 // eachCommands are those that any process may run by itself.
-var eachCommands = []string{launch.RankCommand, timed.RoundCommand, exchange.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var eachCommands = []string{cluster.RankCommand, timed.RoundCommand, exchange.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // onlyAlone refuses to run other commands once in every process of an engine.
 func onlyAlone(cmd *cobra.Command, _ []string) error {
@@ -233,7 +232,7 @@ func printProcesses(b *strings.Builder, all []train.Process, traffic []train.Tra
 }
 
 func newLaunch() *cobra.Command {
-	l := launch.Launching{}
+	l := cluster.Launching{}
 	var hosts string
 	cmd := &cobra.Command{
 		Use:   "launch -n P [flags] -- train|bench [flags]",
@@ -256,7 +255,7 @@ docs/cluster.md.`,
 				return &runError{err}
 			}
 			if hosts != "" {
-				if l.Hosts, err = launch.ReadHosts(hosts); err != nil {
+				if l.Hosts, err = cluster.ReadHosts(hosts); err != nil {
 					return &runError{err}
 				}
 			}
@@ -285,11 +284,11 @@ docs/cluster.md.`,
 // newRank returns the command that launch starts.
 func newRank() *cobra.Command {
 	return &cobra.Command{
-		Use:    launch.RankCommand,
+		Use:    cluster.RankCommand,
 		Short:  "Be one of the processes that launch starts",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			args, ctx, err := launch.Obey(cmd.Context(), cmd.InOrStdin())
+			args, ctx, err := cluster.Obey(cmd.Context(), cmd.InOrStdin())
 			if err != nil {
 				return &runError{err}
 			}
@@ -302,7 +301,7 @@ func newRank() *cobra.Command {
 
 // launched is the status of a run of which rank 0 has printed the error.
 func launched(err error) (status int, ok bool) {
-	var failed *launch.Failed
+	var failed *cluster.Failed
 	if !errors.As(err, &failed) {
 		return 0, false
 	}
