@@ -119,14 +119,14 @@ func TestBuiltListsAreAccepted(t *testing.T) {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
 			for k := 1; k < 6; k++ {
 				for m := 1; m < 8; m++ {
-					p := Pipeline{Partitions: k, Tasks: func(stages, micro int) [][]schedule.Task {
+					p := Pipeline{Partitions: k, Cut: Cut{Tasks: func(stages, micro int) [][]schedule.Task {
 						lists, err := schedule.Build(s, stages, micro, c, m%2 == 0)
 						if err != nil {
 							t.Error(err)
 						}
 						return lists
-					}}
-					if _, err := p.ownTasks(m); err != nil {
+					}}}
+					if _, err := p.config().OwnTasks(m); err != nil {
 						t.Errorf("%v %v K=%d M=%d: %v", s, c, k, m, err)
 					}
 				}
