@@ -67,13 +67,6 @@ func addInterval(to []Spread, group int, of stats.Paired) []Spread {
 
 func (s *BarSeries) Add(value float64) { s.Values = append(s.Values, value) }
 
-// AddMean adds the mean of values with its interval, if there is one.
-func (s *BarSeries) AddMean(values []float64) {
-	mean := stats.Sampled(values)
-	s.Spread = addInterval(s.Spread, len(s.Values), mean)
-	s.Add(mean.Mean)
-}
-
 // AddValue adds a cell's number with its interval, or nothing if it has none.
 func (s *BarSeries) AddValue(v lab.Value) {
 	if len(v.Interval) > 0 {
