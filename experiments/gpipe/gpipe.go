@@ -17,6 +17,7 @@ var Paper = lab.Paper{
 	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper",
 	Experiments: []lab.Definition{
 		{ID: "table1", New: lab.New[table1]},
+		{ID: "counts", New: counts.New, Untimed: true},
 		{ID: "table2", New: newTable2},
 		{ID: "table2-amoebanet", New: newTable2Amoebanet, Command: "table2"},
 		{ID: "table2-modelled", New: newTable2Modelled, Command: "table2"},

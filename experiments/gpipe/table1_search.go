@@ -206,7 +206,7 @@ func (w way) pipeline(m train.Model, balance []int, batch, micro int, optimizer 
 	if err != nil {
 		return gpipe.Pipeline{}, err
 	}
-	p := gpipe.Pipeline{Layers: layers, Loss: loss, Partitions: w.K, Balance: balance, MicroBatches: batch / micro, Optimizer: optimizer}
+	p := gpipe.Pipeline{Layers: layers, Loss: loss, Partitions: w.K, Cut: gpipe.Cut{Balance: balance}, MicroBatches: batch / micro, Numerics: gpipe.Numerics{Optimizer: optimizer}}
 	if w.Naive {
 		p.MicroBatches, p.Schedule, p.Checkpoint = 1, schedule.Naive, schedule.Never
 	}

@@ -315,7 +315,7 @@ func (p probe) run() (float32, error) {
 		In: n, Out: 1, Kernel: [2]int{1, 1}, Init: func(_ *philox.Stream, _ graph.Shape, values []float32) { copy(values, p.weights) },
 	})
 	in := gpipe.Input{Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{1, 1, n}, DType: graph.F32}}}
-	pipeline := gpipe.Pipeline{Layers: []nn.Layer{conv}, Loss: nn.CrossEntropy{}, Partitions: 1, MicroBatches: 1, DType: graph.BF16, Predicting: in}
+	pipeline := gpipe.Pipeline{Layers: []nn.Layer{conv}, Loss: nn.CrossEntropy{}, Partitions: 1, MicroBatches: 1, Numerics: gpipe.Numerics{DType: graph.BF16}, Predicting: in}
 	t, err := pipeline.Open(gpipe.Input{})
 	if err != nil {
 		return 0, err

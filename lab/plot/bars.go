@@ -15,7 +15,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gpipebench/internal/printable"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 )
 
@@ -55,14 +54,6 @@ const (
 type Spread struct {
 	Group  int
 	Lo, Hi float64
-}
-
-// addInterval adds the 95% interval of a group's mean, if there is one.
-func addInterval(to []Spread, group int, of stats.Paired) []Spread {
-	if lo, hi, ok := of.Interval(0.95); ok {
-		to = append(to, Spread{group, lo, hi})
-	}
-	return to
 }
 
 func (s *BarSeries) Add(value float64) { s.Values = append(s.Values, value) }
