@@ -47,7 +47,7 @@ func (n network) firstStep(weights string) (params int64, loss float64, err erro
 		return 0, 0, err
 	}
 	batch := n.images()
-	t, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Checkpoint: schedule.Never, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.01), Seed: 1}.Open(gpipe.InputOf(batch))
+	t, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Checkpoint: schedule.Never, Numerics: gpipe.Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.01), Seed: 1}}.Open(gpipe.InputOf(batch))
 	if err != nil {
 		return 0, 0, err
 	}

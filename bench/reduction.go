@@ -23,7 +23,7 @@ func wide() (gpipe.Pipeline, nn.Batch) {
 		Count:   2,
 	}
 	return gpipe.Pipeline{
-		Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replicas: 2,
+		Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replication: gpipe.Replication{Replicas: 2},
 	}, batch
 }
 

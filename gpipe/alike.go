@@ -8,6 +8,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 )
 
@@ -56,7 +58,7 @@ func (t *Trainer) compareReplicas() error {
 	digests := slices.Concat(reports...)
 	slices.SortFunc(digests, func(a, b digest) int { return a.At.Compare(b.At) })
 	for _, got := range digests {
-		if what := t.net.difference(got, digests[got.At.Stage]); what != "" {
+		if what := difference(t.net, got, digests[got.At.Stage]); what != "" {
 			return &ReplicaError{got.At, what}
 		}
 	}
@@ -65,7 +67,7 @@ func (t *Trainer) compareReplicas() error {
 }
 
 // difference names the first thing in which two digests of a stage differ; "": none.
-func (n *network) difference(got, want digest) string {
+func difference(n *plan.Network, got, want digest) string {
 	switch {
 	case got.Seed != want.Seed:
 		return "seed"
@@ -73,12 +75,12 @@ func (n *network) difference(got, want digest) string {
 		return "number of steps"
 	}
 	var trained, moving []string
-	for _, p := range n.deviceParams(got.At.Stage) {
+	for _, p := range n.DeviceParams(got.At.Stage) {
 		switch {
 		case p.State:
-			moving = append(moving, n.paths[p])
+			moving = append(moving, n.Paths[p])
 		case !p.Frozen:
-			trained = append(trained, n.paths[p])
+			trained = append(trained, n.Paths[p])
 		}
 	}
 	for i, path := range slices.Concat(trained, moving) {
@@ -95,7 +97,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // memory.
 func (d *device) sums() (all []uint32) {
 	add := func(values []float32) {
-		bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), floatBytes*len(values))
+		bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), plan.FloatBytes*len(values))
 		all = append(all, crc32.Checksum(bytes, castagnoli))
 	}
 	for _, w := range d.weights {

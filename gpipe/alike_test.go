@@ -24,9 +24,9 @@ func TestReplicasAreCompared(t *testing.T) {
 	}
 	// bend changes one value.
 	bend := func(tr *Trainer) (path string) {
-		w := &tr.devices[tr.net.deviceOf(at)].weights[1]
+		w := &tr.devices[tr.net.DeviceOf(at)].weights[1]
 		w.w[len(w.w)-1]++
-		return tr.net.params[w.param].path
+		return tr.net.Params[w.param].Path
 	}
 	file := filepath.Join(t.TempDir(), "weights")
 	for name, run := range map[string]func(t *testing.T, tr *Trainer) (path string, err error){
@@ -65,12 +65,12 @@ func TestReplicasAreCompared(t *testing.T) {
 		},
 		"an evaluation of averages": func(t *testing.T, tr *Trainer) (string, error) {
 			step(t, tr)
-			d := tr.devices[tr.net.deviceOf(at)]
+			d := tr.devices[tr.net.DeviceOf(at)]
 			d.weights[0].average()[0]++
 			if _, err := tr.Evaluate(t.Context(), small.data(0)); err != nil {
 				t.Fatal(err)
 			}
-			return tr.net.params[d.weights[0].param].path, tr.Averaged(func() error {
+			return tr.net.Params[d.weights[0].param].Path, tr.Averaged(func() error {
 				_, err := tr.Evaluate(t.Context(), small.data(0))
 				return err
 			})
@@ -126,10 +126,10 @@ func TestReplicasHaveTheSameStatistics(t *testing.T) {
 	if _, err := fresh.Evaluate(t.Context(), smallResNet.data(0)); err != nil {
 		t.Error(err)
 	}
-	d := tr.devices[tr.net.deviceOf(place.Place{Replica: 1, Stage: 1})]
+	d := tr.devices[tr.net.DeviceOf(place.Place{Replica: 1, Stage: 1})]
 	d.moving[1].variance[0]++
 	var differs *ReplicaError
-	if _, err := tr.Evaluate(t.Context(), smallResNet.data(0)); !errors.As(err, &differs) || differs.What != tr.net.paths[d.moving[1].Variance] {
+	if _, err := tr.Evaluate(t.Context(), smallResNet.data(0)); !errors.As(err, &differs) || differs.What != tr.net.Paths[d.moving[1].Variance] {
 		t.Errorf("%v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/nn"
 )
 
@@ -11,26 +13,8 @@ import (
 // optimiser state. It moves after every update, on the device that owns the
 // weight; stages that share a weight move their copies alike.
 
-// stateSlots is the number of tensors of state that a parameter has.
-func (n *network) stateSlots() int {
-	slots := len(n.Optimizer.Slots())
-	if n.EMA.Kept() {
-		slots++
-	}
-	return slots
-}
-
-// copies is how many tensors of a trained weight's size a device holds for it: the
-// weight, its gradient, its state.
-func (n *network) copies() int {
-	if !n.trains() {
-		return 1 + n.stateSlots()
-	}
-	return 2 + n.stateSlots()
-}
-
 // startState sets a weight's state, all zeros so far, to its first values.
-func (n *network) startState(w *weight) {
+func startState(n *plan.Network, w *weight) {
 	if o, ok := n.Optimizer.(nn.StateInitializer); ok {
 		for i, state := range w.state[:len(n.Optimizer.Slots())] {
 			if v := o.InitState(i); v != 0 { // otherwise its pages stay untouched
@@ -61,13 +45,13 @@ func (t *Trainer) Averaged(f func() error) (err error) {
 	case t.averaged:
 		return errors.New("the averages are in the weights' places already")
 	}
-	if err := t.swapAverages(); err != nil {
+	if err := swapAverages(t); err != nil {
 		return err
 	}
 	compared := t.compared
 	t.compared = -1
 	defer func() { // after a panic of f, too
-		if e := t.swapAverages(); err == nil {
+		if e := swapAverages(t); err == nil {
 			err = e
 		}
 		t.compared = compared
@@ -77,7 +61,7 @@ func (t *Trainer) Averaged(f func() error) (err error) {
 
 // swapAverages exchanges the weights and the averages. If each replica has averages of
 // a part, they hand these on afterwards.
-func (t *Trainer) swapAverages() error {
+func swapAverages(t *Trainer) error {
 	t.averaged = !t.averaged
 	for _, d := range t.devices {
 		for i := range d.weights {
@@ -92,7 +76,7 @@ func (t *Trainer) swapAverages() error {
 	if !t.net.ShardUpdate {
 		return nil
 	}
-	if err := t.gatherParts(weightsOf); err != nil {
+	if err := gatherParts(t, weightsOf); err != nil {
 		t.broken = fmt.Errorf("averages: %w", err)
 		return t.broken
 	}
@@ -100,7 +84,7 @@ func (t *Trainer) swapAverages() error {
 }
 
 // restartAverages sets every average to the present weights.
-func (t *Trainer) restartAverages() {
+func restartAverages(t *Trainer) {
 	if !t.net.EMA.Kept() {
 		return
 	}

@@ -261,7 +261,7 @@ func TestAveragedLeavesMovingStatistics(t *testing.T) {
 		b.Inputs[0].F32[i] = float32(math.Sin(float64(i * i)))
 	}
 	tr, err := Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{Ranks: true}, Partitions: 3, MicroBatches: 2, Optimizer: nn.RMSProp{}, EMA: nn.EMA{Decay: 0.9},
+		Layers: layers, Loss: nn.CrossEntropy{Ranks: true}, Partitions: 3, MicroBatches: 2, Numerics: Numerics{Optimizer: nn.RMSProp{}, EMA: nn.EMA{Decay: 0.9}},
 		Evaluating: InputOf(b),
 	}.Open(InputOf(b))
 	if err != nil {

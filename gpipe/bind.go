@@ -3,8 +3,9 @@ package gpipe
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
+
+	"gpipebench/gpipe/plan"
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn/program"
@@ -26,7 +27,7 @@ type bound struct {
 
 func (b *bound) use(chunk int, s program.Space, slot int) {
 	b.bind[s] = b.mem.slot(chunk, s, slot)
-	b.origins[s] = origin{categoryOf[s], b.mem.plan.chunks[chunk][s][slot].off, slot}
+	b.origins[s] = origin{plan.CategoryOf[s], b.mem.plan.Chunks[chunk][s][slot].Off, slot}
 }
 
 func (b *bound) touch(s program.Space, end int) {
@@ -53,46 +54,19 @@ func (r *chunkRun) use(s program.Space, slot int) {
 func (r *chunkRun) useWorkspace(s program.Space, off, span int) {
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
 	r.bind[s] = ws[off : off+span : off+span]
-	r.origins[s] = origin{Workspace, r.dev.mem.plan.chunks[0][program.Workspace][0].off + off, -1}
+	r.origins[s] = origin{Workspace, r.dev.mem.plan.Chunks[0][program.Workspace][0].Off + off, -1}
 }
 
 // hold takes free residual slots for micro-batch m and binds them.
 func (r *chunkRun) hold(m int) {
-	r.use(program.Residual, r.residual.take(m))
+	r.use(program.Residual, r.residual.Take(m))
 	if r.splits() {
-		r.use(program.Lasting, r.lasting.take(m))
+		r.use(program.Lasting, r.lasting.Take(m))
 	}
 }
 
 // splits reports whether the lists have I and W.
 func (r *chunkRun) splits() bool { return len(r.lasting) > 0 }
-
-// holders is the micro-batch that each slot of a space holds, or -1.
-type holders []int
-
-func newHolders(slots int) holders {
-	h := make(holders, slots)
-	for i := range h {
-		h[i] = -1
-	}
-	return h
-}
-
-// take gives micro-batch m the first slot that is free.
-func (h holders) take(m int) (slot int) {
-	slot = h.of(-1)
-	if slot < 0 {
-		panic("gpipe: more micro-batches in flight than planned")
-	}
-	h[slot] = m
-	return slot
-}
-
-// of is the slot that holds micro-batch m.
-func (h holders) of(m int) (slot int) { return slices.Index(h, m) }
-
-// free gives the slot of micro-batch m back.
-func (h holders) free(m int) { h[h.of(m)] = -1 }
 
 // release gives an inbox slot back to the neighbour that fills it. In tests the slot
 // is poisoned first.
@@ -103,7 +77,7 @@ func (r *chunkRun) release(s program.Space, slot int, in *inbox) {
 }
 
 func (r *chunkRun) poison(s program.Space) {
-	if r.trainer.net.testing.poison {
+	if r.trainer.testing.poison {
 		for i := range r.bind[s] {
 			r.bind[s][i] = float32(math.NaN())
 		}
@@ -128,12 +102,12 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	m := t.Micro
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
-		Example: uint64(r.firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
+		Example: uint64(r.Firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
 		Again: what != firstTime,
 	}
 	o := program.Options{
 		Touch:  r.touch,
-		Poison: r.trainer.net.testing.poison,
+		Poison: r.trainer.testing.poison,
 		Trap:   r.hunting,
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
@@ -160,10 +134,10 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	if len(r.tables) > 0 {
 		o.Rows = func(g program.RowGradient) bool { return r.keepRows(m, g) }
 	}
-	if watch := r.trainer.net.watch; watch != nil && r.purpose == training {
+	if watch := r.trainer.watch; watch != nil && r.purpose == plan.Training {
 		last, away, turns := time.Now(), r.away, r.turns
 		o.Ran = func(in *program.Instr) {
-			if h := r.trainer.net.testing.inKernel; h != nil {
+			if h := r.trainer.testing.inKernel; h != nil {
 				h(in)
 			}
 			run := KernelRun{At: r.at, Task: t.Kind, Instr: in, Seconds: (time.Since(last) - (r.away - away) - (r.turns - turns)).Seconds()}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -23,7 +25,7 @@ func TestShapesGoBeforeRates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog := n.planned(MicroBatchSizes(small.batch, 2)[0], training)[0].Forward
+	prog := n.ProgramsFor(MicroBatchSizes(small.batch, 2)[0], plan.Training)[0].Forward
 	before := a.Seconds(prog, graph.F32)
 	shape, times := prog.Instrs[0].Shape(), 0
 	var own float64
@@ -46,9 +48,9 @@ func TestCalibrationIsAFile(t *testing.T) {
 	p.Devices = []Device{{Kind: Emulated}}
 	p.Partitions, p.MicroBatches = 2, 3
 	tr, r := run(t, small, p)
-	plan := tr.Plans()[0]
-	c.Moved(accelerator.Clear, plan.ClearBytes(), r.Times.Stages[0].Setup)
-	c.Moved(accelerator.Update, plan.UpdateBytes(), r.Times.Stages[0].Update)
+	planned := tr.Plans()[0]
+	c.Moved(accelerator.Clear, planned.ClearBytes(), r.Times.Stages[0].Setup)
+	c.Moved(accelerator.Update, planned.UpdateBytes(), r.Times.Stages[0].Update)
 	watched := map[*program.Instr]bool{}
 	tr.Watch(func(run KernelRun) {
 		watched[run.Instr] = true
@@ -58,7 +60,7 @@ func TestCalibrationIsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 0
-	for _, stages := range tr.net.planned(MicroBatchSizes(small.batch, 3)[0], training) {
+	for _, stages := range tr.net.ProgramsFor(MicroBatchSizes(small.batch, 3)[0], plan.Training) {
 		want += len(stages.Forward.Instrs) + len(stages.Keep.Instrs) + len(stages.Backward.Instrs)
 	}
 	if len(watched) < want {

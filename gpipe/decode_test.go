@@ -52,8 +52,7 @@ func TestDecode(t *testing.T) {
 	}
 	open := func(r, k, m int) *Trainer {
 		tr, err := openForAll(Pipeline{
-			Layers: layers, Loss: nn.CrossEntropy{}, Replicas: r, Groups: 3, Partitions: k, MicroBatches: m, Seed: 5,
-			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01),
+			Layers: layers, Loss: nn.CrossEntropy{}, Replication: Replication{Replicas: r, Groups: 3}, Partitions: k, MicroBatches: m, Numerics: Numerics{Seed: 5, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01)},
 		}, InputOf(b))
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
@@ -16,7 +18,7 @@ import (
 type device struct {
 	at      place.Place
 	k       int // its number in its replica
-	net     *network
+	net     *plan.Network
 	mem     *memory
 	parts   []*memory     // of the parts after the first
 	pool    *program.Pool // for the update
@@ -40,13 +42,13 @@ type weight struct {
 	grads [][]float32     // one accumulator for each use on this stage, in layer order
 	sums  [][]float32     // of groups, in the places of a reduction.Stack
 	// rows and ids are those of all groups of a mini-batch if the gradient is gathered, nil
-	// otherwise (see tableRows).
+	// otherwise (see plan.TableRows).
 	rows []float32
 	ids  []int32
 }
 
 // newDevice allocates the planned memory and initialises it.
-func newDevice(n *network, plan *Plan) (*device, error) {
+func newDevice(n *plan.Network, plan *Plan, h hooks) (*device, error) {
 	k := plan.At.Stage
 	described := n.Devices[k]
 	var mem *memory
@@ -54,19 +56,19 @@ func newDevice(n *network, plan *Plan) (*device, error) {
 	if described.Overcommit {
 		mem, err = allocateWalled(plan, described.Capacity)
 	} else {
-		mem, err = allocate(plan, n.testing)
+		mem, err = allocate(plan, h)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("device %d: %d bytes: %w", n.deviceOf(plan.At), plan.Peak, err)
+		return nil, fmt.Errorf("device %d: %d bytes: %w", n.DeviceOf(plan.At), plan.Peak, err)
 	}
-	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int][]int{}}
+	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.Workers()), index: map[int][]int{}}
 	if d.tasks = d.pool; len(plan.Parts) > 0 {
-		d.tasks = program.NewPool(n.Spatial * described.threads())
+		d.tasks = program.NewPool(n.Spatial * described.Workers())
 	}
 	for i, plan := range plan.Parts {
-		part, err := allocate(plan, n.testing)
+		part, err := allocate(plan, h)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("device %d, part %d: %d bytes: %w", n.deviceOf(plan.At), i+1, plan.Peak, err), d.close())
+			return nil, errors.Join(fmt.Errorf("device %d, part %d: %d bytes: %w", n.DeviceOf(plan.At), i+1, plan.Peak, err), d.close())
 		}
 		d.parts = append(d.parts, part)
 	}
@@ -81,7 +83,7 @@ func newDevice(n *network, plan *Plan) (*device, error) {
 func (d *device) initialise() (err error) {
 	n, mem := d.net, d.mem
 	where := ""
-	defer n.Devices[d.k].faultsPanic()()
+	defer faultsPanic(n.Devices[d.k])()
 	defer func() {
 		if v := recover(); v != nil {
 			if err = d.overrun(v, where); err == nil {
@@ -90,16 +92,16 @@ func (d *device) initialise() (err error) {
 		}
 	}()
 	global := map[*nn.Param]int{}
-	for i := range n.params {
-		global[n.params[i].Param] = i
+	for i := range n.Params {
+		global[n.Params[i].Param] = i
 	}
-	for c, piece := range n.pieces.On(d.k) {
+	for c, piece := range n.Pieces.On(d.k) {
 		params := mem.slot(c, program.Params, 0)
 		values := map[*nn.Param][]float32{}
-		for j, p := range n.stageParams(piece) {
-			o := n.largest(piece).Params[j]
+		for j, p := range n.StageParams(piece) {
+			o := n.Largest(piece).Params[j]
 			w := params[o.Off:o.End():o.End()]
-			path := n.paths[p]
+			path := n.Paths[p]
 			where = path
 			p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
 			mem.touch(c, program.Params, 0, o.End())
@@ -116,20 +118,20 @@ func (d *device) initialise() (err error) {
 		}
 		d.findMoving(c, piece, values)
 	}
-	d.layout, d.reduced = n.layout(d.k), n.reducedLayout(d.k)
-	for i, own := range n.updated(d.at) {
+	d.layout, d.reduced = n.Layout(d.k), n.ReducedLayout(d.k)
+	for i, own := range n.Updated(d.at) {
 		d.weights[i].own = own
 	}
 	for i := range d.weights {
 		w := &d.weights[i]
-		for _, offsets := range mem.plan.state {
+		for _, offsets := range mem.plan.State {
 			off := offsets[i]
 			w.state = append(w.state, mem.parts[OptimizerState][off:off+w.own.Len():off+w.own.Len()])
 		}
-		n.startState(w)
-		for _, u := range n.params[w.param].uses {
-			if u.stage == n.pieces.On(d.k)[w.chunk] && n.trains() {
-				o := n.largest(u.stage).Uses[u.index].Operand
+		startState(n, w)
+		for _, u := range n.Params[w.param].Uses {
+			if u.Stage == n.Pieces.On(d.k)[w.chunk] && n.Trains() {
+				o := n.Largest(u.Stage).Uses[u.Index].Operand
 				w.grads = append(w.grads, mem.slot(w.chunk, program.Grads, 0)[o.Off:o.End():o.End()])
 			}
 		}

@@ -16,21 +16,6 @@ type StageError struct {
 func (e *StageError) Error() string { return fmt.Sprintf("%v, %s: %v", e.At, e.Task, e.Err) }
 func (e *StageError) Unwrap() error { return e.Err }
 
-// OutOfMemoryError says that a device's capacity does not hold its plan.
-type OutOfMemoryError struct {
-	Device   int
-	Layer    string // the layer at which the capacity was exceeded
-	Category Category
-	Wanted   int64 // bytes
-	Free     int64 // bytes
-	Capacity int64 // bytes
-}
-
-func (e *OutOfMemoryError) Error() string {
-	return fmt.Sprintf("device %d is out of memory at layer %s: %d bytes wanted for %s, %d free of %d",
-		e.Device, e.Layer, e.Wanted, e.Category, e.Free, e.Capacity)
-}
-
 // NonFiniteError names where a NaN or an infinity first appeared.
 type NonFiniteError struct {
 	What  string  // "loss", "gradient", "output"

@@ -49,7 +49,7 @@ func ExamplePipeline() {
 		trainer, err := gpipe.Pipeline{
 			Layers: layers, Loss: nn.CrossEntropy{},
 			Partitions: k, MicroBatches: 4,
-			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 1,
+			Numerics: gpipe.Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 1},
 		}.Open(gpipe.InputOf(batch))
 		if err != nil {
 			log.Fatal(err)
@@ -168,7 +168,7 @@ func opened(vocabulary int, change func(*gpipe.Pipeline)) *gpipe.Trainer {
 	if err != nil {
 		log.Fatal(err)
 	}
-	p := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, MicroBatches: 4, LR: nn.ConstantLR(0.1)}
+	p := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, MicroBatches: 4, Numerics: gpipe.Numerics{LR: nn.ConstantLR(0.1)}}
 	if change != nil {
 		change(&p)
 	}

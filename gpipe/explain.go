@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/nn/graph"
@@ -24,7 +26,7 @@ func (s *step) explain(ctx context.Context, err error) error {
 	switch {
 	case !errors.As(err, &bad) || s.hunting:
 		return err
-	case s.purpose == training:
+	case s.purpose == plan.Training:
 		return s.hunt(ctx, bad)
 	}
 	// The forward functions have given their inputs back, and may run again.
@@ -81,16 +83,16 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 	}
 	// The origin is in the first stage that finds such a value.
 	found = agree(ctx, s.trainer, found, func(a, b sentError) bool {
-		return a.Task != "" && (b.Task == "" || s.trainer.net.pieces.Piece(a.At) < s.trainer.net.pieces.Piece(b.At))
+		return a.Task != "" && (b.Task == "" || s.trainer.net.Pieces.Piece(a.At) < s.trainer.net.Pieces.Piece(b.At))
 	})
 	if found != nil {
 		return found
 	}
-	return &StageError{s.trainer.net.pieces.At(bad.Replica, s.trainer.net.pieces.Len()-1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
+	return &StageError{s.trainer.net.Pieces.At(bad.Replica, s.trainer.net.Pieces.Len()-1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
 }
 
 func (s *step) nonFinite(nf *program.NonFiniteError) error {
-	return &NonFiniteError{"output", s.trainer.net.layerName(nf.Layer), nf.Op, nf.Value}
+	return &NonFiniteError{"output", s.trainer.net.LayerName(nf.Layer), nf.Op, nf.Value}
 }
 
 // outside returns an error that names the first token of the batch that has no row in
@@ -99,7 +101,7 @@ func (s *step) nonFinite(nf *program.NonFiniteError) error {
 func (s *step) outside() error {
 	n, in := s.trainer.net, InputOf(s.batch)
 	loss := n.Loss
-	if s.purpose == predicting {
+	if s.purpose == plan.Predicting {
 		loss = nil
 	}
 	whole := trace.Layers(n.Layers, 0, loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)

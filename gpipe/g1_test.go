@@ -164,7 +164,7 @@ type arithmetic struct {
 
 // plain is the way that has one of everything else.
 func (a arithmetic) plain(examples int) way {
-	w := way{Pipeline: Pipeline{Groups: a.groups, MicroBatches: a.micro, BatchNormScope: a.scope}, examples: examples, variant: a.variant}
+	w := way{Pipeline: Pipeline{Replication: Replication{Groups: a.groups, BatchNormScope: a.scope}, MicroBatches: a.micro}, examples: examples, variant: a.variant}
 	if a.scope != ReplicaScope {
 		w.Replicas = a.groups
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
@@ -275,12 +277,12 @@ func TestDividedUpdateMoves(t *testing.T) {
 	const width = 512
 	a := chip()
 	a.Bandwidth = 1e9
-	p := Pipeline{Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Replicas: 4, Devices: []Device{DeviceOf(a)}}
+	p := Pipeline{Loss: nn.CrossEntropy{}, Numerics: Numerics{Optimizer: nn.Adam{}}, Replication: Replication{Replicas: 4}, Devices: []Device{DeviceOf(a)}}
 	for i, out := range []int{width, width, 2 * width} {
 		p.Layers = append(p.Layers, nn.NewDense(fmt.Sprint("dense", i), nn.DenseConfig{In: width, Out: out, NoBias: true}))
 	}
 	in := Input{Examples: 4, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
-	want := 16 * reduction.BlockFloats * floatBytes * (2*3 + 1.0) // the gradient is only read
+	want := 16 * reduction.BlockFloats * plan.FloatBytes * (2*3 + 1.0) // the gradient is only read
 	for _, p.ShardUpdate = range []bool{false, true} {
 		if p.ShardUpdate {
 			want /= 4
@@ -310,7 +312,7 @@ func TestDividedUpdateIsTheFullest(t *testing.T) {
 	const width = 4 * 256
 	a := chip()
 	a.Packing = true // as Plans has it
-	p := Pipeline{Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Replicas: 3, ShardUpdate: true, Devices: []Device{DeviceOf(a)}}
+	p := Pipeline{Loss: nn.CrossEntropy{}, Numerics: Numerics{Optimizer: nn.Adam{}}, Replication: Replication{Replicas: 3, ShardUpdate: true}, Devices: []Device{DeviceOf(a)}}
 	p.Layers = []nn.Layer{nn.NewDense("dense", nn.DenseConfig{In: width, Out: 256, NoBias: true})}
 	in := Input{Examples: 3, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
 	planned, err := p.Plans(in)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/testkit"
@@ -245,9 +247,9 @@ func endsInScratch(t *testing.T, p Pipeline, b nn.Batch) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, plan := range n.memoryPlans() {
+	for k, planned := range n.MemoryPlans() {
 		in := func(q *program.Program) bool {
-			if q == nil || int64(q.Span)*floatBytes != plan.Bytes[Workspace] {
+			if q == nil || int64(q.Span)*plan.FloatBytes != planned.Bytes[Workspace] {
 				return false
 			}
 			for i := range q.Instrs {
@@ -259,8 +261,8 @@ func endsInScratch(t *testing.T, p Pipeline, b nn.Batch) bool {
 			}
 			return true
 		}
-		if !slices.ContainsFunc(n.pieces.On(k%n.Partitions), func(piece int) bool {
-			st := n.largest(piece)
+		if !slices.ContainsFunc(n.Pieces.On(k%n.Partitions), func(piece int) bool {
+			st := n.Largest(piece)
 			return slices.ContainsFunc([]*program.Program{st.Forward, st.Keep, st.Backward, st.Input, st.Weights}, in)
 		}) {
 			return false

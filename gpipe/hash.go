@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 )
 
@@ -45,21 +47,21 @@ func (t *Trainer) Gradients() []NamedWeights {
 		return nil
 	}
 	if t.net.ShardUpdate {
-		if err := t.gatherParts(gradientsOf); err != nil {
+		if err := gatherParts(t, gradientsOf); err != nil {
 			t.broken = err
 			return nil
 		}
 	}
 	var own []NamedWeights
-	for i := range t.net.params {
-		p := &t.net.params[i]
-		g := NamedWeights{Path: p.path, Shape: p.Shape}
-		if d := t.device(t.net.device(p.home())); d != nil {
+	for i := range t.net.Params {
+		p := &t.net.Params[i]
+		g := NamedWeights{Path: p.Path, Shape: p.Shape}
+		if d := t.device(t.net.Device(p.Home())); d != nil {
 			g.Data = d.weights[d.index[i][0]].grads[0]
 		}
 		own = append(own, g)
 	}
-	all, err := t.joined(own)
+	all, err := joined(t, own)
 	if err != nil {
 		t.broken = err
 		return nil
@@ -67,11 +69,11 @@ func (t *Trainer) Gradients() []NamedWeights {
 	return all
 }
 
-func (t *Trainer) weights() ([]NamedWeights, error) { return t.joined(t.ownWeights()) }
+func (t *Trainer) weights() ([]NamedWeights, error) { return joined(t, t.ownWeights()) }
 
 // joined fills in the data that other processes have.
-func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
-	if t.stagesEverywhere() {
+func joined(t *Trainer, all []NamedWeights) ([]NamedWeights, error) {
+	if stagesEverywhere(t) {
 		return all, nil
 	}
 	own := map[int][]byte{} // by index, little-endian
@@ -90,7 +92,7 @@ func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
 			if w.Data != nil {
 				continue
 			}
-			for ; len(data) > 0; data = data[floatBytes:] {
+			for ; len(data) > 0; data = data[plan.FloatBytes:] {
 				w.Data = append(w.Data, math.Float32frombits(binary.LittleEndian.Uint32(data)))
 			}
 		}
@@ -99,7 +101,7 @@ func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
 }
 
 // stagesEverywhere reports whether every process runs all stages, of some replica.
-func (t *Trainer) stagesEverywhere() bool {
+func stagesEverywhere(t *Trainer) bool {
 	n := t.net
 	type part struct{ rank, stage int }
 	parts := map[part]bool{}
@@ -112,23 +114,23 @@ func (t *Trainer) stagesEverywhere() bool {
 // ownWeights are Weights without the data of those that other processes hold.
 func (t *Trainer) ownWeights() (all []NamedWeights) {
 	n := t.net
-	for i := range n.params {
-		p := &n.params[i]
-		w := NamedWeights{Path: p.path, Shape: p.Shape}
-		if d := t.device(n.device(p.home())); d != nil {
+	for i := range n.Params {
+		p := &n.Params[i]
+		w := NamedWeights{Path: p.Path, Shape: p.Shape}
+		if d := t.device(n.Device(p.Home())); d != nil {
 			w.Data = d.weights[d.index[i][0]].w
 		}
 		all = append(all, w)
 	}
 	states := make([]int, n.Partitions) // of each device, those that are listed
-	for k := range n.pieces.Len() {
-		on := n.device(k)
+	for k := range n.Pieces.Len() {
+		on := n.Device(k)
 		d := t.device(on)
-		for _, p := range n.stageParams(k) {
+		for _, p := range n.StageParams(k) {
 			if !p.State {
 				continue
 			}
-			w := NamedWeights{Path: n.paths[p], Shape: p.Shape}
+			w := NamedWeights{Path: n.Paths[p], Shape: p.Shape}
 			if d != nil {
 				w.Data = d.states[states[on]]
 			}

@@ -123,8 +123,8 @@ func (n images) pipeline(t testing.TB, fine bool) Pipeline {
 		t.Fatal(err)
 	}
 	return Pipeline{
-		Layers: layers, Loss: n.loss, Seed: 42,
-		Optimizer: nn.RMSProp{}, LR: nn.ConstantLR(0.02), ClipNorm: 5, L2: 1e-3,
+		Layers: layers, Loss: n.loss,
+		Numerics: Numerics{Seed: 42, Optimizer: nn.RMSProp{}, LR: nn.ConstantLR(0.02), ClipNorm: 5, L2: 1e-3},
 	}
 }
 

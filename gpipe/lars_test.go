@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
@@ -51,9 +53,9 @@ func TestLARSOfLargeTensors(t *testing.T) {
 		want := l.train(t, p)
 		want.changes(t)
 		for _, w := range []way{
-			{Pipeline: Pipeline{Replicas: 4, Groups: 4, Partitions: 1}},
-			{Pipeline: Pipeline{Replicas: 4, Groups: 4, Partitions: 3, ShardUpdate: true, Devices: []Device{{Threads: 2}}}},
-			{Pipeline: Pipeline{Replicas: 2, Groups: 4, Partitions: 2, MicroBatches: 2, ShardUpdate: true, Checkpoint: schedule.Never}},
+			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4}, Partitions: 1}},
+			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4, ShardUpdate: true}, Partitions: 3, Devices: []Device{{Threads: 2}}}},
+			{Pipeline: Pipeline{Replication: Replication{Replicas: 2, Groups: 4, ShardUpdate: true}, Partitions: 2, MicroBatches: 2, Checkpoint: schedule.Never}},
 		} {
 			if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
 				t.Errorf("%s, R = %d, K = %d: got %v, want %v", o.Name(), w.Replicas, w.Partitions, got, want)
@@ -99,8 +101,8 @@ func TestLARSByDefinition(t *testing.T) {
 			}
 			scale := p.ClipNorm / r.GradNorm
 			noDecay, factor := map[string]bool{}, map[string]float64{}
-			for i := range tr.net.params {
-				noDecay[tr.net.params[i].path], factor[tr.net.params[i].path] = tr.net.params[i].NoDecay, tr.net.params[i].rate
+			for i := range tr.net.Params {
+				noDecay[tr.net.Params[i].Path], factor[tr.net.Params[i].Path] = tr.net.Params[i].NoDecay, tr.net.Params[i].Rate
 			}
 			gradients := map[string][]float32{}
 			for _, g := range tr.Gradients() {
@@ -156,7 +158,7 @@ func TestLARSUpdateBytes(t *testing.T) {
 		divided  bool
 	}{{1, false}, {4, false}, {4, true}} {
 		more := bytes(nn.LARS{}, c.replicas, c.divided) - bytes(nn.SGD{Momentum: 0.9}, c.replicas, c.divided)
-		if want := float64(2 * 2 * width * width * floatBytes / c.replicas); more != want {
+		if want := float64(2 * 2 * width * width * plan.FloatBytes / c.replicas); more != want {
 			t.Errorf("%+v: %v bytes more, want %v", c, more, want)
 		}
 	}

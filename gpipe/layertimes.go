@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/internal/machine"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -120,7 +122,7 @@ type timedLayer struct {
 // tracedLayer traces one layer. It returns a *MisfitError if the layer does not fit its
 // inputs, such as a batch norm with a single value.
 func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *trace.Stage, err error) {
-	defer misfit(&err)
+	defer plan.Misfit(&err)
 	return trace.Layers([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -73,11 +75,11 @@ func (r *stageRun) neighbour(k int) place.Place {
 }
 
 // piece is where the replica has a piece of the network.
-func (r *stageRun) piece(k int) place.Place { return r.trainer.net.pieces.At(r.at.Replica, k) }
+func (r *stageRun) piece(k int) place.Place { return r.trainer.net.Pieces.At(r.at.Replica, k) }
 
 // receive receives a neighbour's tensors for every micro-batch, in order.
 func (r *chunkRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
-	for m := range r.sizes {
+	for m := range r.Sizes {
 		if err := take(ctx, in.credit); err != nil {
 			return err
 		}
@@ -142,7 +144,7 @@ func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox
 		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.piece(to), What: what, Index: m}, crossing(slot, places)); err != nil {
 			return err
 		}
-		if r.trainer.net.testing.poison {
+		if r.trainer.testing.poison {
 			for i := range slot {
 				slot[i] = float32(math.NaN())
 			}
@@ -153,7 +155,7 @@ func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox
 
 func bytesOf(ts [][]float32) (n int64) {
 	for _, t := range ts {
-		n += int64(len(t)) * floatBytes
+		n += int64(len(t)) * plan.FloatBytes
 	}
 	return n
 }

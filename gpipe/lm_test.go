@@ -36,8 +36,8 @@ func (l lm) pipeline(t testing.TB) Pipeline {
 		t.Fatal(err)
 	}
 	return Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{Smoothing: l.smooth}, Seed: 42,
-		Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3,
+		Layers: layers, Loss: nn.CrossEntropy{Smoothing: l.smooth},
+		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
 	}
 }
 
@@ -113,7 +113,7 @@ func talliesOf(tr *Trainer) string {
 	byPath := map[string][]float64{}
 	for _, d := range tr.devices {
 		for _, m := range d.moving {
-			byPath[tr.net.paths[m.Mean]] = m.tally
+			byPath[tr.net.Paths[m.Mean]] = m.tally
 		}
 	}
 	digest := sha256.New()

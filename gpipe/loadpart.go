@@ -19,6 +19,14 @@ type NamedShape struct {
 	Shape []int
 }
 
+// shapesIn are the tensors of a file.
+func shapesIn(f *safetensors.File) (all []NamedShape) {
+	for _, e := range f.Tensors {
+		all = append(all, NamedShape{e.Name, e.Shape})
+	}
+	return all
+}
+
 func (s NamedShape) String() string { return fmt.Sprintf("%s %v", s.Path, s.Shape) }
 
 // LoadPart replaces those weights that a file has by path and shape, for fine-tuning: of
@@ -31,13 +39,7 @@ func (s NamedShape) String() string { return fmt.Sprintf("%s %v", s.Path, s.Shap
 // words and pixels is the caller's to compare. Else it is as with [Trainer.Load]: the whole
 // file is read and its hash compared before any weight is changed.
 func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
-	if t.broken != nil {
-		return nil, fmt.Errorf("%s: not loaded: %w", path, t.broken)
-	}
-	if err := t.trainable(); err != nil {
-		return nil, fmt.Errorf("%s: not loaded: %w", path, err)
-	}
-	f, err := safetensors.Open(path)
+	f, err := t.openWeights(path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +54,7 @@ func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
 	used := make([]bool, len(f.Tensors))
 	for _, w := range t.ownWeights() {
 		at, ok := byName[w.Path]
-		kept := slices.ContainsFunc(keep, func(k string) bool { return Rate{Path: k}.matches(w.Path) })
+		kept := slices.ContainsFunc(keep, func(k string) bool { return Rate{Path: k}.Matches(w.Path) })
 		if kept || !ok || !slices.Equal(f.Tensors[at].Shape, w.Shape) {
 			out.Network = append(out.Network, NamedShape{w.Path, w.Shape})
 			at = -1
@@ -61,9 +63,9 @@ func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
 		}
 		index = append(index, at)
 	}
-	for at, e := range f.Tensors {
+	for at, shape := range shapesIn(f) {
 		if !used[at] {
-			out.File = append(out.File, NamedShape{e.Name, e.Shape})
+			out.File = append(out.File, shape)
 		}
 	}
 	if !slices.Contains(used, true) {
@@ -72,5 +74,5 @@ func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
 	if err := verify(f, all, t.net.AllowNonFinite); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return out, t.replace(f, index)
+	return out, replace(t, f, index)
 }

@@ -1,6 +1,10 @@
 package gpipe
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/gpipe/plan"
+)
 
 // The beginning of a step looks programs up once for each size of its micro-batches,
 // not once for each micro-batch.
@@ -15,7 +19,7 @@ func TestProgramsAreLookedUpOnceASize(t *testing.T) {
 		defer tr.Close()
 		b := small.data(0)
 		return testing.AllocsPerRun(20, func() {
-			if _, err := tr.begin(b, training); err != nil {
+			if _, err := tr.begin(b, plan.Training); err != nil {
 				t.Fatal(err)
 			}
 		})

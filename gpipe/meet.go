@@ -4,8 +4,11 @@ import (
 	"context"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -46,10 +49,10 @@ func (r *chunkRun) meet(ctx context.Context, t schedule.Task, m program.Meeting)
 // additions here.
 func (r *chunkRun) addOver(ctx context.Context, m program.Meeting, seconds *float64) error {
 	self := r.at.Replica
-	first, end := r.trainer.net.scopeOf(self)
+	first, end := r.trainer.net.ScopeOf(self)
 	route := func(from, to int) transport.Route {
 		return transport.Route{
-			From: r.trainer.net.pieces.At(from, r.k), To: r.trainer.net.pieces.At(to, r.k),
+			From: r.trainer.net.Pieces.At(from, r.k), To: r.trainer.net.Pieces.At(to, r.k),
 			What: transport.Statistics, Index: r.met,
 		}
 	}
@@ -96,7 +99,7 @@ func (r *stageRun) aloneFor(f func()) float64 {
 // useStatistics binds the place where a micro-batch keeps the statistics of all replicas
 // from its F to its B or I.
 func (r *chunkRun) useStatistics(m int) {
-	if slots := len(r.dev.mem.plan.chunks[r.at.Chunk][program.Statistics]); slots > 0 {
+	if slots := len(r.dev.mem.plan.Chunks[r.at.Chunk][program.Statistics]); slots > 0 {
 		r.use(program.Statistics, m%slots)
 	}
 }
@@ -172,4 +175,28 @@ func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DTyp
 		all = append(all, clock.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
 	}
 	return all
+}
+
+// addLinks adds the time that adding up a device's gradients and statistics takes on the
+// replicas' links, and gathering rows. If updates are divided, weights are gathered after
+// them instead of gradients before.
+func addLinks(n *plan.Network, t *StageTimes, at place.Place, rows []plan.TableRows) {
+	t.addMeetingLinks(n.AllReduce.Among(n.Together()), n.Together())
+	stage := at.Stage
+	if at.Chunk > 0 { // what is the device's is counted with its first chunk
+		return
+	}
+	reduce, gather := n.AllReduce.Seconds(n.Replicas, n.GradientBytes(stage))
+	t.Reduce += reduce
+	for i := range rows {
+		if rows[i].On(stage) {
+			_, gather := n.AllReduce.Seconds(n.Replicas, float64(rows[i].Bytes(0, rows[i].Rows)))
+			t.Rows += gather
+		}
+	}
+	if n.ShardUpdate {
+		t.Gather += gather
+	} else {
+		t.Reduce += gather
+	}
 }

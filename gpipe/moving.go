@@ -14,10 +14,6 @@ import (
 // once, by the statistics of the whole mini-batch. Micro-batches come in ascending
 // order in every schedule, so the bits are the same for all schedules.
 
-// tallyBytes is a channel's part of a tally: count, mean and sum of squared
-// deviations in float64.
-const tallyBytes = 3 * 8
-
 // moving is a pair of averages on a device.
 type moving struct {
 	nn.Moving
@@ -29,12 +25,12 @@ type moving struct {
 
 // findMoving finds a piece's averages and tallies in the arena.
 func (d *device) findMoving(chunk, piece int, values map[*nn.Param][]float32) {
-	if len(d.net.moving[piece]) == 0 {
+	if len(d.net.Moving[piece]) == 0 {
 		return
 	}
 	grads := d.mem.slot(chunk, program.Grads, 0)
-	for i, m := range d.net.moving[piece] {
-		o := d.net.largest(piece).Tallies[i]
+	for i, m := range d.net.Moving[piece] {
+		o := d.net.Largest(piece).Tallies[i]
 		at := grads[o.Off:o.End()] // at the start of a cache line
 		d.moving = append(d.moving, moving{
 			Moving: m, chunk: chunk, mean: values[m.Mean], variance: values[m.Variance],
@@ -49,4 +45,28 @@ func (d *device) moveStatistics() {
 	for _, m := range d.moving {
 		kernel.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)
 	}
+}
+
+// findSums finds the sums of groups, the groups' tallies and the places of gathered rows in
+// the arena.
+func (d *device) findSums() {
+	n := d.net
+	offsets, _ := program.Layout(n.Reduced[d.k])
+	for place := range n.Sums() {
+		slot := d.mem.slot(0, program.Grads, 1+place)
+		for i := range d.weights {
+			w := &d.weights[i]
+			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+n.Reduced[d.k][i]])
+		}
+	}
+	for g := range n.Tallies() {
+		slot := d.mem.slot(0, program.Grads, 1+n.Sums()+g)
+		for i := range d.moving {
+			m := &d.moving[i]
+			all := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(slot))), len(m.tally))
+			m.groups = append(m.groups, all)
+			slot = slot[2*len(m.tally):]
+		}
+	}
+	d.findRows(1 + n.Sums() + n.Tallies())
 }

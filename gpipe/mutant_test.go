@@ -22,14 +22,14 @@ type mutant struct {
 var mutants = []mutant{
 	{"a loss scaled per micro-batch", "bind.go",
 		"LossScale: float32(1 / float64(r.batch.Count))",
-		"LossScale: float32(1 / float64(r.sizes[m]*len(r.sizes)))", "TestG1$"},
+		"LossScale: float32(1 / float64(r.Sizes[m]*len(r.Sizes)))", "TestG1$"},
 	{"a dropout key that forgets the example", "bind.go",
-		"Example: uint64(r.firsts[m])", "Example: uint64(0 * m)", "TestG1$"},
+		"Example: uint64(r.Firsts[m])", "Example: uint64(0 * m)", "TestG1$"},
 	{"a norm summed per stage", "norm.go",
 		"		total += tensors[i]",
-		"		if p.home() == r.k {\n			total += tensors[i]\n		}", "TestG1$"},
+		"		if p.Home() == r.k {\n			total += tensors[i]\n		}", "TestG1$"},
 	{"dropout keyed by the index within the replica", "bind.go",
-		"Example: uint64(r.firsts[m])", "Example: uint64(r.firsts[m] - r.firsts[0])", "TestG1Replicas$"},
+		"Example: uint64(r.Firsts[m])", "Example: uint64(r.Firsts[m] - r.Firsts[0])", "TestG1Replicas$"},
 	{"a ring's order of additions", "reduction/allreduce.go",
 		"	middle := lo + Split(hi-lo)\n", "	middle := lo + 1\n", "TestG1Replicas$"},
 	{"ranks in the order of replicas' ends", "result.go",
@@ -46,13 +46,13 @@ var mutants = []mutant{
 	{"a tied gradient that is not exchanged", "update.go",
 		"		copy(r.dev.weights[j].grads[0], sum)\n", "		_ = j\n", "TestG1$"},
 	{"gathered rows without the last", "tied.go",
-		"values, ids, c.t.dim, c.from", "values, ids[:len(ids)-1], c.t.dim, c.from", "TestGatherTied$"},
+		"values, ids, c.t.Dim, c.from", "values, ids[:len(ids)-1], c.t.Dim, c.from", "TestGatherTied$"},
 	{"gathered rows that continue the chain of the use before", "tied.go",
-		"		if i > 0 && u.sparse {\n			into = c.other", "		if i > 1 && u.sparse {\n			into = c.other", "TestGatherTied$"},
+		"		if i > 0 && u.Sparse {\n			into = c.other", "		if i > 1 && u.Sparse {\n			into = c.other", "TestGatherTied$"},
 	{"gathered groups one after another", "tied.go",
 		"	middle := lo + reduction.Split(hi-lo)\n", "	middle := hi - 1\n", "TestGatherTied$"},
 	{"rows of micro-batches in one place", "tied.go",
-		"[i].from + r.portion.rows(u, begin, m)", "[i].from + r.portion.rows(u, begin, begin)", "TestGatherTied$"},
+		"[i].From + r.Portion.Rows(u, begin, m)", "[i].From + r.Portion.Rows(u, begin, begin)", "TestGatherTied$"},
 	{"a matrix product that splits k", "../nn/program/matmul.go",
 		"		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)",
 		`		if half := k / 2; accumulate && half > 0 {
@@ -71,24 +71,24 @@ var mutants = []mutant{
 		"for t := b.first; t <= b.last; t++ {\n			alive", "for t := b.first; t < b.last; t++ {\n			alive", "TestG1$"},
 	{"a buffer that dies too early", "../nn/program/assemble.go",
 		"				b.last = t\n", "				b.last = max(b.first, t-1)\n", "TestG1$"},
-	{"a workspace one float too long", "stage.go",
+	{"a workspace one float too long", "plan/need.go",
 		"	in.workspace(workspace)\n", "	in.workspace(workspace + 1)\n", "TestG1$"},
-	{"a workspace one float too short", "stage.go",
+	{"a workspace one float too short", "plan/need.go",
 		"	in.workspace(workspace)\n", "	in.workspace(workspace - 1)\n", "TestG1$"},
-	{"a workspace one float too short for predictions", "stage.go",
-		"predictionOffset(c[k]) + c[k].Span[program.Out]", "predictionOffset(c[k]) + c[k].Span[program.Out] - 1", "TestPurposesG2"},
-	{"slots of the training's sizes alone", "stage.go",
+	{"a workspace one float too short for predictions", "plan/need.go",
+		"PredictionOffset(c[k]) + c[k].Span[program.Out]", "PredictionOffset(c[k]) + c[k].Span[program.Out] - 1", "TestPurposesG2"},
+	{"slots of the training's sizes alone", "plan/need.go",
 		"			of.hold(s, m%count, all[m][k].Span[s])\n", "			of.hold(s, m%count, 0)\n", "TestPurposesG2"},
 	{"the residuals of another micro-batch", "tasks.go",
-		"r.use(program.Residual, r.residual.of(m))", "r.use(program.Residual, 0)", "TestG1$"},
+		"r.use(program.Residual, r.residual.Of(m))", "r.use(program.Residual, 0)", "TestG1$"},
 	{"what another micro-batch has kept for W", "tasks.go",
-		"	r.use(program.Between, r.between.of(m))\n", "	r.use(program.Between, 0)\n", "TestG1$"},
+		"	r.use(program.Between, r.between.Of(m))\n", "	r.use(program.Between, 0)\n", "TestG1$"},
 	{"residuals of W that are free after I", "tasks.go",
 		"	if r.splits() && t.Kind == schedule.Backward {\n", "	if r.splits() {\n", "TestG1$"},
 	{"the chunks' gradients of a group before the last has added to them", "step.go",
-		"r.added == len(r.chunks)*r.ends[r.group]", "r.added == r.ends[r.group]", "TestG1Replicas$"},
+		"r.added == len(r.chunks)*r.Ends[r.group]", "r.added == r.Ends[r.group]", "TestG1Replicas$"},
 	{"a shared weight twice in the norm", "norm.go",
-		"if p.rate == 0 || w.twin {", "if p.rate == 0 {", "TestChunksShareALargeWeight"},
+		"if p.Rate == 0 || w.twin {", "if p.Rate == 0 {", "TestChunksShareALargeWeight"},
 	{"one chunk's copy of a shared weight without the others' gradients", "update.go",
 		"	for _, j := range copies {\n		copy(r.dev.weights[j].grads[0], sum)\n	}\n", "	copy(r.dev.weights[copies[0]].grads[0], sum)\n", "TestChunksShareAWeight$"},
 	{"the uses of a shared weight in the order of a device's chunks, the last first", "update.go",
@@ -104,7 +104,7 @@ var mutants = []mutant{
 	{"an update of the moving averages a micro-batch", "tasks.go",
 		"		err := r.exec(ctx, prog, t, firstTime)\n		r.keepTallies(m)\n",
 		`		err := r.exec(ctx, prog, t, firstTime)
-		if r.purpose == training {
+		if r.purpose == plan.Training {
 			r.dev.moveStatistics()
 			for _, m := range r.dev.moving {
 				clear(m.tally)
@@ -120,7 +120,7 @@ var mutants = []mutant{
 `, "TestMovingAverages"},
 	{"statistics of replicas in another order", "meet.go",
 		"	for from := first + 1; from < end; from++ {\n", "	for from := end - 1; from > first; from-- {\n", "TestWideBatchNormByDefinition"},
-	{"a recomputation that meets again", "stage.go",
+	{"a recomputation that meets again", "plan/compile.go",
 		"		return st.Keep.Again()\n", "		return st.Keep\n", "TestMeetingsOfAStep"},
 	{"a gradient centred by the replica's own sums", "../nn/graph/batchnorm.go",
 		"		totals = g.wideTotals(totals, stats)\n", "", "TestWideBatchNormIsOneReplicas"},
@@ -200,13 +200,13 @@ var raceMutants = []mutant{
 	}
 `, "TestG1$"},
 	{"slots that are free before B has read them", "tasks.go",
-		`	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+		`	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, plan.ProgramOf(r.stage(m), t), t, again) }); err != nil {
 		return err
 	}
-	r.residual.free(m)
+	r.residual.Free(m)
 	r.poison(program.Residual)
 	if r.splits() && t.Kind == schedule.Backward {
-		r.lasting.free(m)
+		r.lasting.Free(m)
 		r.poison(program.Lasting)
 	}
 	r.poison(program.Statistics)
@@ -218,16 +218,16 @@ var raceMutants = []mutant{
 	if !r.isLast() {
 		r.release(program.DOut, m%r.gradient.slots, &r.gradient)
 	}
-	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, plan.ProgramOf(r.stage(m), t), t, again) }); err != nil {
 		return err
 	}
-	r.residual.free(m)
+	r.residual.Free(m)
 	if r.splits() && t.Kind == schedule.Backward {
-		r.lasting.free(m)
+		r.lasting.Free(m)
 	}
 `, "TestG1$"},
 	{"a sum of tied gradients in the place of one that is still sent", "update.go",
-		"	if e := <-sent; err == nil {\n		err = e\n	}\n	for _, j := range copies", "	for _, j := range copies", "TestG1$"},
+		"	if e := <-sent; err == nil {\n		err = e\n	}\n	return err\n", "	return err\n", "TestG1$"},
 	{"traffic without a lock", "traffic.go",
 		"	t.mu.Lock()\n	defer t.mu.Unlock()\n	i := slices.IndexFunc", "	i := slices.IndexFunc", "TestG1$"},
 	{"predictions of several replicas at once", "tensors.go",
@@ -244,6 +244,19 @@ var raceMutants = []mutant{
 		"	p.mu.Lock()\n	p.queue = append(p.queue, f)\n	p.mu.Unlock()\n", "	p.queue = append(p.queue, f)\n", "TestReplicasInProcesses$"},
 	{"gatherings without a lock", "transport/sockets/session.go",
 		"	s.mu.Lock()\n	defer s.mu.Unlock()\n	g := s.groups[of]\n", "	g := s.groups[of]\n", "TestReplicasInProcesses$"},
+}
+
+// TestMutantsApply: what mutants replace is in the code, which need not be compiled to know that.
+func TestMutantsApply(t *testing.T) {
+	for _, all := range [][]mutant{mutants, raceMutants} {
+		for i, m := range all {
+			source, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mutated(t, m.file, string(source), all, []int{i})
+		}
+	}
 }
 
 // TestMutants makes one defect at a time and checks that the tests fail, already under -short.

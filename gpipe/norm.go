@@ -4,7 +4,8 @@ import (
 	"context"
 	"math"
 
-	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/kernel"
@@ -17,70 +18,24 @@ import (
 // in layer order. A layer-wise optimiser (nn.LayerWise) also gets each tensor's own norm
 // and that of its values, whose squares are summed in the same way.
 
-// adapts reports whether the optimiser reads a parameter's norms.
-func (n *network) adapts(p *parameter) bool {
-	_, layerWise := n.Optimizer.(nn.LayerWise)
-	return layerWise && !p.NoDecay && p.rate > 0
-}
-
-// normCells is the number of sums of squares of a parameter's gradient, and of its values
-// where the optimiser reads their norm.
-func (n *network) normCells(p *parameter) int {
-	if n.Groups == 1 {
-		return 1
-	}
-	return (p.Shape.Elems() + reduction.BlockFloats - 1) / reduction.BlockFloats
-}
-
-// normed is how many elements of parameters that adapt a device sums the squares of.
-func (n *network) normed(at place.Place) (elems int) {
-	if _, layerWise := n.Optimizer.(nn.LayerWise); !layerWise {
-		return 0
-	}
-	adapts := map[*nn.Param]bool{}
-	for i := range n.params {
-		adapts[n.params[i].Param] = n.adapts(&n.params[i])
-	}
-	var tensors []bool // the stage's trained ones
-	for _, p := range n.deviceParams(at.Stage) {
-		if !p.Frozen {
-			tensors = append(tensors, adapts[p])
-			adapts[p] = false // a second copy's are not summed
-		}
-	}
-	layout := n.layout(at.Stage)
-	from, to := 0, layout.Chunks()
-	if n.Groups > 1 {
-		from, to = layout.Owned(n.Replicas, at.Replica)
-	}
-	for chunk := from; chunk < to; chunk++ {
-		for _, b := range layout.Blocks(chunk) {
-			if tensors[b.Tensor] {
-				elems += b.Len()
-			}
-		}
-	}
-	return elems
-}
-
 // norms returns the sums of squares of all the network's parameters, in layer order: of
 // its gradient, then of its values if the optimiser reads their norm; 0 for those that
 // other devices compute, and for frozen ones.
 func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 	n := r.trainer.net
-	first := make([]int, len(n.params))
+	first := make([]int, len(n.Params))
 	cells := 0
-	for i := range n.params {
+	for i := range n.Params {
 		first[i] = cells
-		cells += n.normCells(&n.params[i])
-		if n.adapts(&n.params[i]) {
-			cells += n.normCells(&n.params[i])
+		cells += n.Params[i].Cells
+		if n.Params[i].Adapts {
+			cells += n.Params[i].Cells
 		}
 	}
 	sums := make([]float64, cells)
 	square := func(w *weight, from, to int) {
-		p := &n.params[w.param]
-		if p.rate == 0 || w.twin {
+		p := &n.Params[w.param]
+		if p.Rate == 0 || w.twin {
 			return
 		}
 		cell := first[w.param]
@@ -88,8 +43,8 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 			cell += from / reduction.BlockFloats
 		}
 		sums[cell] = kernel.SumSquares(w.grads[0][from:to])
-		if n.adapts(p) {
-			sums[cell+n.normCells(p)] = kernel.SumSquares(w.w[from:to])
+		if p.Adapts {
+			sums[cell+p.Cells] = kernel.SumSquares(w.w[from:to])
 		}
 	}
 	err := r.timedWork(ctx, timeline.Update, func() {
@@ -121,25 +76,25 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	n := r.trainer.net
 	var total float64
-	tensors := make([]float64, len(n.params))
+	tensors := make([]float64, len(n.Params))
 	cell := 0
-	add := func(p *parameter) (squares float64) {
-		for range n.normCells(p) {
+	add := func(p *plan.Parameter) (squares float64) {
+		for range p.Cells {
 			// One replica has it, and the others have 0.
 			var sum float64
 			for replica := range n.Replicas {
-				sum += all[replica*n.Partitions+n.device(p.home())][cell]
+				sum += all[replica*n.Partitions+n.Device(p.Home())][cell]
 			}
 			squares += sum
 			cell++
 		}
 		return squares
 	}
-	r.tensorNorms = make([]nn.Norms, len(n.params))
-	for i := range n.params {
-		p := &n.params[i]
+	r.tensorNorms = make([]nn.Norms, len(n.Params))
+	for i := range n.Params {
+		p := &n.Params[i]
 		tensors[i] = add(p)
-		if n.adapts(p) {
+		if p.Adapts {
 			r.tensorNorms[i] = nn.Norms{G: math.Sqrt(tensors[i]), W: math.Sqrt(add(p))}
 		}
 		total += tensors[i]
@@ -147,19 +102,19 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	r.norm = math.Sqrt(total)
 	if !n.AllowNonFinite && (math.IsNaN(total) || math.IsInf(total, 0)) {
 		// The backward pass starts at the loss, so the origin is the last one in layer order.
-		for i := len(n.params) - 1; i >= 0; i-- {
+		for i := len(n.Params) - 1; i >= 0; i-- {
 			if v := tensors[i]; math.IsNaN(v) || math.IsInf(v, 0) {
-				return 0, &NonFiniteError{What: "gradient", Where: n.params[i].path, Value: float32(v)}
+				return 0, &NonFiniteError{What: "gradient", Where: n.Params[i].Path, Value: float32(v)}
 			}
 		}
 	}
-	return n.clipping(r.norm), nil
+	return clipping(n.ClipNorm, r.norm), nil
 }
 
-// clipping is the factor of gradients of a global norm.
-func (n *network) clipping(norm float64) float32 {
-	if n.ClipNorm > 0 && norm > n.ClipNorm {
-		return float32(n.ClipNorm / norm)
+// clipping is the factor of gradients of a global norm, which may be most; 0: it may be any.
+func clipping(most, norm float64) float32 {
+	if most > 0 && norm > most {
+		return float32(most / norm)
 	}
 	return 1
 }

@@ -104,7 +104,7 @@ func ownData(i int) nn.Batch {
 
 // TestG1OfOwnOps: guarantees G1 to G3 for layers, ops and a loss of a caller.
 func TestG1OfOwnOps(t *testing.T) {
-	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{Momentum: 0.5}, LR: nn.ConstantLR(4)}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.SGD{Momentum: 0.5}, LR: nn.ConstantLR(4)}}
 	if d, err := p.Describe(InputOf(ownData(0))); err != nil || len(d.OutsideContract) > 0 {
 		t.Fatalf("outside the contract: %v, %v", d, err)
 	}
@@ -123,7 +123,7 @@ func TestOutsideTheContract(t *testing.T) {
 		},
 		Gradient: func(_ *graph.Graph, _, _, dout []*graph.Node) []*graph.Node { return dout },
 	}
-	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1)}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1)}}
 	p.Layers[2] = nn.Func("across", func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return t.Compute(subtractFirst, in...) })
 	d, err := p.Describe(InputOf(ownData(0)))
 	if err != nil || fmt.Sprint(d.OutsideContract) != "[minus-first]" {
@@ -141,7 +141,7 @@ func TestOutsideTheContract(t *testing.T) {
 
 // A label that is no class is named by its example.
 func TestOneHotNamesTheLabel(t *testing.T) {
-	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1), Partitions: 2, MicroBatches: 3}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1)}, Partitions: 2, MicroBatches: 3}
 	tr, err := p.Open(InputOf(ownData(0)))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestOwnOpsAreModelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.1), Partitions: 3, MicroBatches: 3, Devices: []Device{DeviceOf(a)}}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.1)}, Partitions: 3, MicroBatches: 3, Devices: []Device{DeviceOf(a)}}
 	for _, dtype := range []graph.DType{graph.F32, graph.BF16} {
 		s, err := p.Simulate(InputOf(ownData(0)), Modelling{DType: dtype})
 		if err != nil || s == nil {
@@ -190,7 +190,7 @@ func TestOwnOpsAreModelled(t *testing.T) {
 
 // A panic in an operation of a caller ends the step with the name of its layer.
 func TestPanicInOwnOp(t *testing.T) {
-	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1), Partitions: 3, MicroBatches: 3, Devices: []Device{{Threads: 2}}}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1)}, Partitions: 3, MicroBatches: 3, Devices: []Device{{Threads: 2}}}
 	broken := graph.Function{
 		Name: "broken", Promise: graph.PerExample,
 		Types:    func(in []graph.Type) ([]graph.Type, error) { return in, nil },

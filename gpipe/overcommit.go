@@ -1,9 +1,9 @@
 package gpipe
 
 import (
-	"fmt"
-	"os"
 	"runtime/debug"
+
+	"gpipebench/gpipe/plan"
 
 	"gpipebench/gpipe/internal/arena"
 	"gpipebench/internal/failure"
@@ -12,25 +12,13 @@ import (
 // allocateWalled maps exactly the capacity, and after it protected memory, which has
 // addresses but cannot be touched.
 func allocateWalled(p *Plan, capacity int64) (*memory, error) {
-	all, free, err := arena.MapWalled(int(max(p.Peak, capacity)/floatBytes), int(capacity))
+	all, free, err := arena.MapWalled(int(max(p.Peak, capacity)/plan.FloatBytes), int(capacity))
 	if err != nil {
 		return nil, err
 	}
 	m := newMemory(p, all)
 	m.free, m.walled = free, all
 	return m, nil
-}
-
-// checkWall refuses a device or capacity that cannot be overcommitted.
-func checkWall(kind Kind, capacity int64) error {
-	page := int64(os.Getpagesize())
-	switch {
-	case kind != Host:
-		return fmt.Errorf("an overcommitted capacity on a device of kind %v: want a host device", kind)
-	case capacity < page || capacity%page != 0:
-		return fmt.Errorf("an overcommitted capacity of %d bytes: want a multiple of the page size, %d", capacity, page)
-	}
-	return nil
 }
 
 // fault is what the Go runtime panics with when protected memory is touched.
@@ -55,12 +43,15 @@ func (d *device) overrun(v any, where string) error {
 		return nil
 	}
 	for c := range Categories {
-		r := d.mem.plan.regions[c]
-		if begin := int64(r.base) * floatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
+		r := d.mem.plan.Regions[c]
+		if begin := int64(r.Base) * plan.FloatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
 			if c == Boundary { // it came from outside the stage, or goes there
-				where = d.net.layerName(d.net.first[d.net.pieces.On(d.k)[0]])
+				where = d.net.LayerName(d.net.First[d.net.Pieces.On(d.k)[0]])
 			}
-			return &OutOfMemoryError{d.net.deviceOf(d.at), where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
+			return &OutOfMemoryError{
+				Device: d.net.DeviceOf(d.at), Layer: where, Category: c,
+				Wanted: d.mem.plan.Bytes[c], Free: max(0, capacity-begin), Capacity: capacity,
+			}
 		}
 	}
 	return nil
@@ -81,14 +72,14 @@ func (r *stageRun) overrun(v any, where string) error {
 // where is the layer in which the goroutine of the stage's list is, or else the task.
 func (r *stageRun) where(task string) string {
 	if layer, ok := r.dev.tasks.Running(); ok {
-		return r.trainer.net.layerName(layer)
+		return r.trainer.net.LayerName(layer)
 	}
 	return task
 }
 
 // faultsPanic turns memory faults of this goroutine into panics if the device is
 // overcommitted; the function that it returns undoes this.
-func (d Device) faultsPanic() func() {
+func faultsPanic(d Device) func() {
 	if !d.Overcommit {
 		return func() {}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -109,7 +111,7 @@ func (l lm) activations(t *testing.T, k, m int, c schedule.Checkpoint) map[Categ
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := n.memoryPlans()[k-1]
+	plan := n.MemoryPlans()[k-1]
 	return map[Category]int64{Boundary: plan.Bytes[Boundary], Residuals: plan.Bytes[Residuals]}
 }
 
@@ -160,7 +162,7 @@ func TestRecomputationIsTheForwardAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, st := range n.planned(3, training) {
+	for k, st := range n.ProgramsFor(3, plan.Training) {
 		ops := func(p *program.Program) (s string) {
 			for _, in := range p.Instrs {
 				s += in.Op + " "
@@ -220,7 +222,7 @@ func TestOnlyBoundaryTensorsTravel(t *testing.T) {
 		}
 	}
 	c := deep.model
-	if want := int64(2 * 3 * deep.batch * c.SeqLen * c.Dim * floatBytes); bytes != want {
+	if want := int64(2 * 3 * deep.batch * c.SeqLen * c.Dim * plan.FloatBytes); bytes != want {
 		t.Errorf("%d bytes travelled, want %d", bytes, want)
 	}
 }

@@ -18,10 +18,10 @@ func (p Pipeline) Plans(in Input) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Planned{Sizes: slices.Clone(n.sizes), Note: n.note, Plans: n.memoryPlans()}
+	out := &Planned{Sizes: slices.Clone(n.Sizes), Note: n.Note, Plans: n.MemoryPlans()}
 	for _, plan := range out.Plans {
 		if out.OutOfMemory == nil {
-			out.OutOfMemory = n.checkCapacity(plan)
+			out.OutOfMemory = n.CheckCapacity(plan)
 		}
 	}
 	return out, nil
@@ -34,7 +34,7 @@ func (p Pipeline) Estimate(in Input, how Modelling) ([]DeviceEstimate, error) {
 		return nil, err
 	}
 	var all []DeviceEstimate
-	for _, plan := range n.fullestPlans(n.alike()) {
+	for _, plan := range n.FullestPlans(n.Alike()) {
 		all = append(all, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
 	}
 	return all, nil

@@ -25,7 +25,7 @@ type KernelRun struct {
 // Watch makes every stage call f, from the next training step on, with each kernel that
 // it has run, on the stage's goroutine; nil ends this. On emulated devices one stage runs
 // at a time. The calls take time themselves.
-func (t *Trainer) Watch(f func(KernelRun)) { t.net.watch = f }
+func (t *Trainer) Watch(f func(KernelRun)) { t.watch = f }
 
 // Profile says where the time of training steps goes, by operation. It is made by
 // [Trainer.Profile].
@@ -58,8 +58,8 @@ type stepParts struct{ setup, tasks, reduce, update, crossing, waiting float64 }
 func (t *Trainer) Profile() *Profile {
 	p := &Profile{trainer: t, kernels: map[place.Place]map[kernelOf]*kernelTime{}}
 	for _, d := range t.devices {
-		for _, piece := range t.net.pieces.On(d.k) {
-			p.kernels[t.net.pieces.At(d.at.Replica, piece)] = map[kernelOf]*kernelTime{}
+		for _, piece := range t.net.Pieces.On(d.k) {
+			p.kernels[t.net.Pieces.At(d.at.Replica, piece)] = map[kernelOf]*kernelTime{}
 		}
 	}
 	t.profile = p

@@ -178,7 +178,7 @@ func TestProfileOfParts(t *testing.T) {
 	p.MicroBatches, p.Spatial, p.Devices = 1, 3, []Device{{Kind: Emulated}}
 	tr := smallSSD.open(t, p)
 	profile := tr.Profile()
-	add, divisions := tr.net.watch, map[program.Division]int{}
+	add, divisions := tr.watch, map[program.Division]int{}
 	tr.Watch(func(run KernelRun) {
 		add(run)
 		divisions[run.Instr.Division]++

@@ -90,7 +90,7 @@ func TestRatesAreFactors(t *testing.T) {
 		return all
 	}
 	plain, doubled := after(0.25), after(0.5)
-	for path, w := range after(0.25, Rate{"layer1", 2}, Rate{"layer*", 1}) {
+	for path, w := range after(0.25, Rate{Path: "layer1", Factor: 2}, Rate{Path: "layer*", Factor: 1}) {
 		want := plain
 		if strings.HasPrefix(path, "layer1/") {
 			want = doubled
@@ -106,13 +106,13 @@ func TestRatesRefused(t *testing.T) {
 		rate Rate
 		want string
 	}{
-		{Rate{"layer1", -1}, `rate 0, of "layer1": a factor of -1: want 0 or more`},
-		{Rate{"layer1", math.NaN()}, `rate 0, of "layer1": a factor of NaN: want 0 or more`},
-		{Rate{"layer1", math.Inf(1)}, `rate 0, of "layer1": a factor of +Inf: want 0 or more`},
-		{Rate{"layer77", 0}, `rate 0: no trained parameter's path begins with "layer77": want one such as embedding/table`},
-		{Rate{"layer", 0}, `rate 0: no trained parameter's path begins with "layer": want one such as embedding/table`},
-		{Rate{"layer[", 0}, `rate 0: "layer[": syntax error in pattern: want a path whose elements are patterns such as layer*`},
-		{Rate{"", 0}, `rate 0: no trained parameter's path begins with "": want one such as embedding/table`},
+		{Rate{Path: "layer1", Factor: -1}, `rate 0, of "layer1": a factor of -1: want 0 or more`},
+		{Rate{Path: "layer1", Factor: math.NaN()}, `rate 0, of "layer1": a factor of NaN: want 0 or more`},
+		{Rate{Path: "layer1", Factor: math.Inf(1)}, `rate 0, of "layer1": a factor of +Inf: want 0 or more`},
+		{Rate{Path: "layer77", Factor: 0}, `rate 0: no trained parameter's path begins with "layer77": want one such as embedding/table`},
+		{Rate{Path: "layer", Factor: 0}, `rate 0: no trained parameter's path begins with "layer": want one such as embedding/table`},
+		{Rate{Path: "layer[", Factor: 0}, `rate 0: "layer[": syntax error in pattern: want a path whose elements are patterns such as layer*`},
+		{Rate{Path: "", Factor: 0}, `rate 0: no trained parameter's path begins with "": want one such as embedding/table`},
 	} {
 		p := small.pipeline(t)
 		p.Rates = []Rate{c.rate}

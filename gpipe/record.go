@@ -17,13 +17,13 @@ type recorded struct {
 // recordReductions begins the record: the stage's own gradients are complete.
 func (r *stageRun) recordReductions() {
 	n := r.trainer.net
-	if !n.RecordsReductions || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
+	if !r.trainer.records || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
 		return
 	}
 	for i := range r.dev.weights {
 		w := &r.dev.weights[i]
 		r.recorded.reductions = append(r.recorded.reductions, timeline.Reduction{
-			At: r.at, Tensor: n.params[w.param].path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
+			At: r.at, Tensor: n.Params[w.param].Path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
 		})
 	}
 	r.recorded.begin = r.start

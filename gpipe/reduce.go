@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -22,7 +24,7 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 	if err := r.exchangeUses(ctx); err != nil {
 		return err
 	}
-	micro := r.ends[r.group] - 1 // -1: the replica has no examples
+	micro := r.Ends[r.group] - 1 // -1: the replica has no examples
 	err := r.timed(ctx, timeline.Reduce, micro, func() error {
 		r.addUses()
 		r.keepDense()
@@ -75,21 +77,22 @@ func (r *stageRun) sumGroups(ctx context.Context) error {
 }
 
 func gradientsOf(w *weight) []float32 { return w.grads[0] }
-func weightsOf(w *weight) []float32   { return w.w }
+
+func weightsOf(w *weight) []float32 { return w.w }
 
 // overReplicas runs f as one event, with the all-reduce of a tensor of each of this
 // stage's weights. Its buffers lie in the workspace.
 func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, f func(a *reduction.AllReduce, tensors [][]float32) error) error {
-	p := peers{r, &r.times.Reduce, Sums}
+	p := peers{r, transport.GroupGradient, &r.times.Reduce, Sums}
 	if kind == timeline.Gather {
 		p.spent, p.handed = &r.times.Gather, UpdatedWeights
 	}
 	a := &reduction.AllReduce{Layout: r.dev.reduced, Peers: p, Add: p.add}
-	if r.trainer.net.lends() {
+	if r.trainer.net.InProcess {
 		a.AddLent = p.addLent
 	}
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
-	buffers, size := r.trainer.net.reduceBuffers(r.at)
+	buffers, size := r.trainer.net.ReduceBuffers(r.at)
 	for i := range buffers {
 		at := i * program.AlignUp(size)
 		a.Buffers = append(a.Buffers, ws[at:at+size])
@@ -111,7 +114,7 @@ func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, 
 }
 
 // gatherParts makes whole tensors of the parts that the replicas have, between steps.
-func (t *Trainer) gatherParts(of func(*weight) []float32) error {
+func gatherParts(t *Trainer, of func(*weight) []float32) error {
 	session := t.transport.Begin()
 	defer session.End()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -132,44 +135,21 @@ func (t *Trainer) gatherParts(of func(*weight) []float32) error {
 	return context.Cause(ctx)
 }
 
-// reduceBuffers is the number and the size of the buffers, in the workspace, with which a
-// device adds up the messages with chunks that its replica owns.
-func (n *network) reduceBuffers(at place.Place) (buffers, floats int) {
-	if n.Replicas == 1 {
-		return 0, 0
-	}
-	if floats = n.reducedLayout(at.Stage).LargestMessage(n.Replicas, at.Replica); floats == 0 {
-		return 0, 0
-	}
-	return reduction.Buffers(n.Replicas, at.Replica, n.lends()), floats
-}
-
-// lends says that replicas read each other's gradients where they lie.
-func (n *network) lends() bool { return n.Transport == nil }
-
-// reduceFloats is the workspace that these buffers take.
-func (n *network) reduceFloats(at place.Place) int {
-	buffers, floats := n.reduceBuffers(at)
-	if buffers == 0 {
-		return 0
-	}
-	return (buffers-1)*program.AlignUp(floats) + floats
-}
-
 // peers are the same stage of all replicas. Copies and additions are timed.
 type peers struct {
 	*stageRun
+	what   transport.Payload
 	spent  *float64 // seconds
 	handed Load     // what the owner of a chunk sends the others
 }
 
 func (p peers) Ranks() int { return p.trainer.net.Replicas }
-func (p peers) Rank() int  { return p.at.Replica }
+func (p peers) Rank() int { return p.at.Replica }
 
 func (p peers) route(from, to, chunk int) transport.Route {
 	return transport.Route{
 		From: place.Place{Replica: from, Stage: p.k}, To: place.Place{Replica: to, Stage: p.k},
-		What: transport.GroupGradient, Index: chunk,
+		What: p.what, Index: chunk,
 	}
 }
 
@@ -253,17 +233,17 @@ func (r *stageRun) eachReduced(f func(w *weight, from, to int)) {
 // touchSums records that a place for sums of groups is used.
 func (r *stageRun) touchSums(place int) {
 	mem := r.dev.mem
-	mem.touch(0, program.Grads, 1+place, mem.plan.chunks[0][program.Grads][1+place].span)
+	mem.touch(0, program.Grads, 1+place, mem.plan.Chunks[0][program.Grads][1+place].Span)
 }
 
 // keepTallies stores a group's tallies once its last forward function has run, and
 // begins those of the next.
 func (r *chunkRun) keepTallies(micro int) {
-	if r.purpose != training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
+	if r.purpose != plan.Training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
 		return
 	}
-	group := r.groupOf(micro)
-	if micro+1 != r.ends[group] {
+	group := r.GroupOf(micro)
+	if micro+1 != r.Ends[group] {
 		return
 	}
 	for _, m := range r.dev.moving {
@@ -282,11 +262,11 @@ func (r *stageRun) gatherTallies(ctx context.Context) error {
 		return nil
 	}
 	var own []float64
-	for g := range n.tallies() {
-		slot := 1 + n.sums() + g
-		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.chunks[0][program.Grads][slot].span)
+	for g := range n.Tallies() {
+		slot := 1 + n.Sums() + g
+		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.Chunks[0][program.Grads][slot].Span)
 		for _, m := range r.dev.moving {
-			if r.groupIsEmpty(g) {
+			if r.GroupIsEmpty(g) {
 				clear(m.groups[g])
 			}
 			own = append(own, m.groups[g]...)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -29,7 +31,7 @@ type report struct {
 	Used       highWater
 	Stop       bool // its process has asked to stop
 
-	Traffic []Traffic // that the stage received, in sortTraffic's order
+	Traffic []Traffic // that the stage received, in plan.SortTraffic's order
 
 	Norm    float64
 	Losses  []float64 // sums by group; of the last stages only, as are the next three
@@ -48,7 +50,7 @@ type highWater struct {
 
 // reports are those of the device's chunks. What is the device's is in the first.
 func (r *stageRun) reports() (all []report) {
-	sortTraffic(r.received.all)
+	plan.SortTraffic(r.received.all)
 	for i, c := range r.chunks {
 		of := report{
 			At: c.at, Start: r.trainer.clock(r.start), Events: slices.Concat(c.crossed[0], c.crossed[1]), Times: *c.times, Used: r.dev.highWater(),
@@ -97,7 +99,7 @@ func onOneClock(reports []report) {
 // note stores the stages' reports of their used memory.
 func (t *Trainer) note(reports []report) {
 	for _, r := range reports {
-		t.used[t.net.deviceOf(r.At)] = r.Used
+		t.used[t.net.DeviceOf(r.At)] = r.Used
 	}
 }
 

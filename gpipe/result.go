@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
 
@@ -22,19 +23,19 @@ func (s *step) result(reports []report) (*Result, error) {
 	r := &Result{
 		Count: s.batch.Count, GradNorm: reports[0].Norm,
 		Times: &Times{
-			Replicas: n.Replicas, Together: n.together(), Placement: n.placement(),
-			Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-			Last: func(replica int) []clock.Exchange { return n.rowExchanges(s.tables, replica) },
+			Replicas: n.Replicas, Together: n.Together(), Placement: n.OwnPlacement(),
+			Link: n.Devices[0].Link, Exchanges: n.Exchanges(),
+			Last: func(replica int) []clock.Exchange { return n.RowExchanges(s.tables, replica) },
 			Boundary: func(at place.Place, micro int) int64 {
-				return s.portions[at.Replica].programs[micro].boundaryBytes(n.pieces.Piece(at))
+				return s.portions[at.Replica].Programs[micro].BoundaryBytes(n.Pieces.Piece(at))
 			},
 		},
 	}
 	for _, p := range s.portions {
-		r.Times.Lists = append(r.Times.Lists, p.lists...)
-		r.Times.Examples = append(r.Times.Examples, p.sizes)
+		r.Times.Lists = append(r.Times.Lists, p.Lists...)
+		r.Times.Examples = append(r.Times.Examples, p.Sizes)
 	}
-	ofLast := func(replica int) *report { return &reports[n.pieces.Index(n.pieces.At(replica, n.pieces.Len()-1))] }
+	ofLast := func(replica int) *report { return &reports[n.Pieces.Index(n.Pieces.At(replica, n.Pieces.Len()-1))] }
 	var loss float64
 	for replica := range s.portions {
 		last := ofLast(replica)
@@ -52,14 +53,14 @@ func (s *step) result(reports []report) (*Result, error) {
 		r.Ranks = append(r.Ranks, last.Ranks...)
 	}
 	r.Loss = loss / float64(s.batch.Count)
-	if s.purpose == training {
-		r.planTraffic = func() []Traffic { return n.planTraffic(s.portions) }
+	if s.purpose == plan.Training {
+		r.planTraffic = func() []Traffic { return n.PlanTraffic(s.portions) }
 		r.LR = n.LR.Rate(s.trainer.steps + 1)
-		r.Clipping = float64(n.clipping(r.GradNorm))
+		r.Clipping = float64(clipping(n.ClipNorm, r.GradNorm))
 	}
-	wall := &timeline.Timeline{Devices: n.Replicas * n.Partitions, Replicas: n.Replicas, Placement: n.placement()}
+	wall := &timeline.Timeline{Devices: n.Replicas * n.Partitions, Replicas: n.Replicas, Placement: n.OwnPlacement()}
 	for _, of := range reports {
-		n.addLinks(&of.Times, of.At, s.tables)
+		addLinks(n, &of.Times, of.At, s.tables)
 		r.Times.Stages = append(r.Times.Stages, of.Times)
 		wall.Events = append(wall.Events, of.Events...)
 		wall.Reductions = append(wall.Reductions, of.Reductions...)
@@ -67,7 +68,7 @@ func (s *step) result(reports []report) (*Result, error) {
 	}
 	slices.SortStableFunc(wall.Events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	r.Timeline = wall
-	if n.Devices[0].Kind == Emulated && s.purpose == training {
+	if n.Devices[0].Kind == Emulated && s.purpose == plan.Training {
 		virtual, err := clock.Replay(r.Times.Lists, r.Times.Costs())
 		if err != nil {
 			return nil, err
@@ -77,26 +78,10 @@ func (s *step) result(reports []report) (*Result, error) {
 	r.Seconds = r.Timeline.Span()
 	for replica, p := range s.portions { // of several processes
 		for m, outputs := range ofLast(replica).Outputs {
-			if err := s.each(p.firsts[m], outputs); err != nil {
+			if err := s.each(p.Firsts[m], outputs); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return r, nil
-}
-
-// placement is where the pieces of the network are; zero: one on each device, in order.
-func (n *network) placement() schedule.Placement {
-	if n.placed.IsStraight() {
-		return schedule.Placement{}
-	}
-	return n.placed
-}
-
-// boundaryBytes is the number of bytes that a piece sends forward for one micro-batch.
-func (c compiled) boundaryBytes(stage int) int64 {
-	if stage == len(c)-1 {
-		return 0
-	}
-	return tensorBytes(c[stage].Out)
 }

@@ -30,38 +30,10 @@ func (s *Samples) Median() *Times {
 	for k := range first.Stages {
 		sizes := m.Examples[k*len(m.Examples)/len(first.Stages)]
 		pick := func(of func(*StageTimes) []float64) []float64 {
-			if of(&first.Stages[k]) == nil {
-				return nil
-			}
-			bySize := map[int][]float64{}
-			for _, st := range s.steps {
-				for i, v := range of(&st.Stages[k]) {
-					if v > 0 {
-						bySize[sizes[i]] = append(bySize[sizes[i]], v)
-					}
-				}
-			}
-			out := make([]float64, len(sizes))
-			for i, size := range sizes {
-				out[i] = stats.Median(bySize[size])
-			}
-			return out
+			return medians(s.steps, k, sizes, of, func(repeats []float64) float64 { return stats.Median(nonZero(repeats)) })
 		}
 		meetings := func(of func(*StageTimes) [][]clock.Meeting) [][]clock.Meeting {
-			if of(&first.Stages[k]) == nil {
-				return nil
-			}
-			bySize := map[int][][]clock.Meeting{}
-			for _, st := range s.steps {
-				for i, of := range of(&st.Stages[k]) {
-					bySize[sizes[i]] = append(bySize[sizes[i]], of)
-				}
-			}
-			out := make([][]clock.Meeting, len(sizes))
-			for i, size := range sizes {
-				out[i] = medianMeetings(bySize[size])
-			}
-			return out
+			return medians(s.steps, k, sizes, of, medianMeetings)
 		}
 		one := func(of func(*StageTimes) float64) float64 {
 			var vs []float64
@@ -96,6 +68,25 @@ func (s *Samples) Median() *Times {
 		})
 	}
 	return &m
+}
+
+// medians are the medians of a stage's values by micro-batch, each over all micro-batches of
+// its size in all steps.
+func medians[T any](steps []*Times, stage int, sizes []int, of func(*StageTimes) []T, median func(repeats []T) T) []T {
+	if of(&steps[0].Stages[stage]) == nil {
+		return nil
+	}
+	bySize := map[int][]T{}
+	for _, st := range steps {
+		for i, v := range of(&st.Stages[stage]) {
+			bySize[sizes[i]] = append(bySize[sizes[i]], v)
+		}
+	}
+	out := make([]T, len(sizes))
+	for i, size := range sizes {
+		out[i] = median(bySize[size])
+	}
+	return out
 }
 
 // medianMeetings are the meetings of a task, each with the medians of its repeats.
@@ -193,10 +184,8 @@ func mean(xs []float64) (m float64) {
 	return m
 }
 
-func meanNonZero(xs []float64) float64 {
-	xs = slices.DeleteFunc(slices.Clone(xs), func(x float64) bool { return x == 0 })
-	if len(xs) == 0 {
-		return 0
-	}
-	return mean(xs)
+func meanNonZero(xs []float64) float64 { return mean(nonZero(xs)) }
+
+func nonZero(xs []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(xs), func(x float64) bool { return x == 0 })
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
@@ -73,11 +75,11 @@ func TestWideBatchNormIsOneReplicas(t *testing.T) {
 				p := wideResNet(t, r)
 				p.MicroBatches, p.Partitions, p.Groups = m, 3, r
 				var order []int
-				portions := (&network{Pipeline: p.withDefaults()}).divide(n.sizes[0], training)
+				portions := (&plan.Network{Config: p.config().WithDefaults()}).Divide(n.sizes[0], plan.Training)
 				for micro := range m {
 					for _, s := range portions {
-						for i := range s.sizes[micro] {
-							order = append(order, s.firsts[micro]+i)
+						for i := range s.Sizes[micro] {
+							order = append(order, s.Firsts[micro]+i)
 						}
 					}
 				}
@@ -130,13 +132,13 @@ func TestScopeOfConsecutiveReplicas(t *testing.T) {
 				}
 				p := n.pipeline(t, false)
 				p.Replicas, p.MicroBatches = replicas, m
-				portions := (&network{Pipeline: p.withDefaults()}).divide(examples, training)
+				portions := (&plan.Network{Config: p.config().WithDefaults()}).Divide(examples, plan.Training)
 				var order []int // of the examples on R/N replicas
 				for first := 0; first < replicas; first += span {
 					for micro := range m {
 						for _, s := range portions[first : first+span] {
-							for i := range s.sizes[micro] {
-								order = append(order, s.firsts[micro]+i)
+							for i := range s.Sizes[micro] {
+								order = append(order, s.Firsts[micro]+i)
 							}
 						}
 					}
@@ -206,14 +208,14 @@ func batchNormByDefinition(t *testing.T, scope Scope) {
 	tr := n.open(t, p)
 	b := n.data(0)
 
-	span := p.together()
+	span := p.config().Together()
 	var all []*together
 	for range replicas / span {
 		all = append(all, newTogether(span))
 	}
 	runners := make([]*programtest.Runner, replicas)
-	for r, portion := range tr.net.divide(examples, training) {
-		first, size := portion.firsts[0], portion.sizes[0]
+	for r, portion := range tr.net.Divide(examples, plan.Training) {
+		first, size := portion.Firsts[0], portion.Sizes[0]
 		in := InputOf(b)
 		s := trace.Into(&graph.Graph{OverReplicas: true}, p.Layers, 0, p.Loss, BatchOf(in.Inputs, size), BatchOf(in.Targets, size), true)
 		runner := programtest.Compile(t, s.Function, make([]bool, len(s.Out)), 1)
@@ -519,7 +521,7 @@ func TestWideBatchNormAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/widebatchnorm.json")
 	for _, m := range []int{1, 2} {
 		t.Run(fmt.Sprint("M=", m), func(t *testing.T) {
-			batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("m%d/", m), Pipeline{Replicas: 3, MicroBatches: m, BatchNormScope: AllScope})
+			batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("m%d/", m), Pipeline{Replication: Replication{Replicas: 3, BatchNormScope: AllScope}, MicroBatches: m})
 		})
 	}
 }
@@ -534,7 +536,7 @@ func TestScopesAgainstPyTorch(t *testing.T) {
 		hashes := map[string]Scope{}
 		for _, scope := range []Scope{2, 4, 8} {
 			t.Run(fmt.Sprintf("N=%v,M=%d", scope, m), func(t *testing.T) {
-				p := Pipeline{Replicas: replicas, MicroBatches: m, BatchNormScope: scope}
+				p := Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: scope}, MicroBatches: m}
 				hash := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n%v/m%d/", scope, m), p)
 				if before, ok := hashes[hash]; ok {
 					t.Errorf("the averages of the scope %v have the bits of %v", scope, before)
@@ -542,7 +544,7 @@ func TestScopesAgainstPyTorch(t *testing.T) {
 				hashes[hash] = scope
 			})
 		}
-		all := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n8/m%d/", m), Pipeline{Replicas: replicas, MicroBatches: m, BatchNormScope: AllScope})
+		all := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n8/m%d/", m), Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: AllScope}, MicroBatches: m})
 		if hashes[all] != replicas {
 			t.Errorf("M = %d: the scope all has other bits than %d replicas", m, replicas)
 		}
@@ -578,7 +580,7 @@ func batchNormAgainstPyTorch(t *testing.T, oracle *programtest.Oracle, prefix st
 	defer tr.Close()
 	for _, d := range tr.devices {
 		for _, w := range d.weights {
-			copy(w.w, oracle.Floats(tr.net.params[w.param].path))
+			copy(w.w, oracle.Floats(tr.net.Params[w.param].Path))
 		}
 	}
 	r, err := tr.Step(t.Context(), b)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
@@ -97,11 +99,11 @@ func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.simulate(how)
+	return simulated(n, how)
 }
 
 // modelled is the network on modelled devices, planned and compiled.
-func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
+func (p Pipeline) modelled(in Input, how Modelling) (*plan.Network, error) {
 	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled {
 		return nil, errors.New("simulation runs on modelled devices only")
 	}
@@ -116,7 +118,7 @@ func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
 		}
 	}
-	return p.networkStored(in, how.storage(p.Devices[0].Accelerator))
+	return plan.New(p.config(), in, how.storage(p.Devices[0].Accelerator))
 }
 
 // storage is how values are stored in the accelerator's memory.
@@ -124,32 +126,32 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 	return program.Storage{DType: how.DType, NoPacking: !a.Packing, KeepScores: how.KeepScores}
 }
 
-func (n *network) simulate(how Modelling) (*Simulation, error) {
+func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 	// One of the replicas that are alike stands for all of them.
-	alike := n.alike()
-	var portions []*portion
+	alike := n.Alike()
+	var portions []*plan.Portion
 	for _, of := range alike {
-		portions = append(portions, of.portions[training])
+		portions = append(portions, of.Portions[plan.Training])
 	}
 	times := Times{
-		Replicas: len(portions), Together: n.togetherOf(alike), Placement: n.placement(),
-		Link: n.Devices[0].Link, Exchanges: n.exchanges(),
+		Replicas: len(portions), Together: togetherOf(n, alike), Placement: n.OwnPlacement(),
+		Link: n.Devices[0].Link, Exchanges: n.Exchanges(),
 		Boundary: func(at place.Place, m int) int64 {
-			return portions[at.Replica].programs[m].boundaryBytes(n.pieces.Piece(at))
+			return portions[at.Replica].Programs[m].BoundaryBytes(n.Pieces.Piece(at))
 		},
 	}
 	for _, p := range portions {
-		times.Lists = append(times.Lists, p.lists...)
-		times.Examples = append(times.Examples, p.sizes)
+		times.Lists = append(times.Lists, p.Lists...)
+		times.Examples = append(times.Examples, p.Sizes)
 	}
 	lists := times.Lists
-	s := &Simulation{Sizes: n.sizes, Placement: n.placement(), Note: n.note}
-	for i, plan := range n.fullestPlans(alike) {
+	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note}
+	for i, plan := range n.FullestPlans(alike) {
 		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
-		for _, piece := range n.pieces.On(plan.At.Stage) {
-			at := n.pieces.At(plan.At.Replica, piece)
-			t := n.model(plan, at, portions[i/n.Partitions], how.DType)
-			n.addLinks(&t, at, nil)
+		for _, piece := range n.Pieces.On(plan.At.Stage) {
+			at := n.Pieces.At(plan.At.Replica, piece)
+			t := model(n, plan, at, portions[i/n.Partitions], how.DType)
+			addLinks(n, &t, at, nil)
 			s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
 			times.Stages = append(times.Stages, t)
 		}
@@ -168,34 +170,23 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	return s, nil
 }
 
-// fullestPlans are the plans of one replica for all that are alike. Of a divided update, a
-// stage has the plan of the replica that updates most of it.
-func (n *network) fullestPlans(alike []replicas) (all []*Plan) {
-	for _, of := range alike {
-		for k := range n.Partitions {
-			all = append(all, n.plan(place.Place{Replica: n.fullest(of, k), Stage: k}, of.portions))
-		}
-	}
-	return all
-}
-
 // estimate is the estimate of a device with the given plan.
-func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
+func estimate(planned *Plan, capacity int64, how Accounting) DeviceEstimate {
 	est := DeviceEstimate{
-		ParamBytes:    plan.Bytes[Parameters] + plan.Bytes[OptimizerState],
-		GradientBytes: plan.Bytes[Gradients],
-		BoundaryBytes: plan.Bytes[Boundary], ResidualBytes: plan.Bytes[Residuals], WorkspaceBytes: plan.Bytes[Workspace],
+		ParamBytes:    planned.Bytes[Parameters] + planned.Bytes[OptimizerState],
+		GradientBytes: planned.Bytes[Gradients],
+		BoundaryBytes: planned.Bytes[Boundary], ResidualBytes: planned.Bytes[Residuals], WorkspaceBytes: planned.Bytes[Workspace],
 		Capacity: capacity,
 	}
-	for _, slots := range plan.chunks {
+	for _, slots := range planned.Chunks {
 		var of micro
 		for s, floats := range map[program.Space]*int64{program.Residual: &of.residual, program.Lasting: &of.lasting, program.Between: &of.between} {
 			if len(slots[s]) > 0 {
-				*floats = int64(slots[s][0].span)
+				*floats = int64(slots[s][0].Span)
 			}
 		}
-		est.Footprints = append(est.Footprints, schedule.Footprint{Residuals: float64(floatBytes * (of.residual + of.lasting)), Weights: float64(floatBytes * (of.lasting + of.between))})
-		if len(plan.chunks) == 1 && of.between == 0 {
+		est.Footprints = append(est.Footprints, schedule.Footprint{Residuals: float64(plan.FloatBytes * (of.residual + of.lasting)), Weights: float64(plan.FloatBytes * (of.lasting + of.between))})
+		if len(planned.Chunks) == 1 && of.between == 0 {
 			of = micro{residual: 1} // of which only the number counts
 		}
 		est.kept = append(est.kept, of)
@@ -203,21 +194,21 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 	est.ActivationBytes = est.BoundaryBytes + est.ResidualBytes + est.WorkspaceBytes
 	est.PeakBytes = est.ParamBytes + est.ActivationBytes
 	if how == FullAccounting {
-		est.PeakBytes = plan.Peak
+		est.PeakBytes = planned.Peak
 	}
-	for _, part := range plan.Parts { // which may have a row more than the first
+	for _, part := range planned.Parts { // which may have a row more than the first
 		est.PeakBytes = max(est.PeakBytes, estimate(part, capacity, how).PeakBytes)
 	}
 	return est
 }
 
 // model times a chunk's tasks, for a replica's portion, by the roofline.
-func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType) StageTimes {
+func model(n *plan.Network, plan *Plan, at place.Place, of *plan.Portion, dt graph.DType) StageTimes {
 	k := at.Stage
 	a := n.Devices[k].Accelerator
-	t := newStageTimes(len(of.sizes))
-	for m, size := range of.sizes {
-		if m > 0 && size == of.sizes[m-1] {
+	t := newStageTimes(len(of.Sizes))
+	for m, size := range of.Sizes {
+		if m > 0 && size == of.Sizes[m-1] {
 			t.F[m], t.R[m], t.B[m] = t.F[m-1], t.R[m-1], t.B[m-1]
 			if t.I != nil {
 				t.I[m], t.W[m] = t.I[m-1], t.W[m-1]
@@ -226,7 +217,7 @@ func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType)
 			t.meet(timeline.Backward, m, slices.Clone(t.Meetings(schedule.Task{Kind: schedule.Backward, Micro: m - 1})), 1)
 			continue
 		}
-		st := of.programs[m][n.pieces.Piece(at)]
+		st := of.Programs[m][n.Pieces.Piece(at)]
 		if n.Spatial > 1 { // nothing meets, and no B is in two
 			d, task := divided{a, dt, n.Spatial, size}, a.Ops["task"].Overhead
 			keep, backward := d.kept(st)
@@ -251,32 +242,15 @@ func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType)
 	// Setup clears the gradients. The update reads everything and writes all but them.
 	t.Setup = a.Moving(accelerator.Clear, plan.ClearBytes())
 	t.Update = a.Moving(accelerator.Update, plan.UpdateBytes())
-	if last := len(of.ends) - 1; last > 0 {
-		t.Groups = make([]float64, len(of.sizes))
-		for g, end := range of.ends[:last] {
-			if !of.groupIsEmpty(g) { // its gradients and a sum are read, the sum is written, and they are cleared
-				t.Groups[end-1] = a.Moving(accelerator.Update, 3*n.gradientBytes(k)) + a.Moving(accelerator.Clear, plan.ClearBytes())
+	if last := len(of.Ends) - 1; last > 0 {
+		t.Groups = make([]float64, len(of.Sizes))
+		for g, end := range of.Ends[:last] {
+			if !of.GroupIsEmpty(g) { // its gradients and a sum are read, the sum is written, and they are cleared
+				t.Groups[end-1] = a.Moving(accelerator.Update, 3*n.GradientBytes(k)) + a.Moving(accelerator.Clear, plan.ClearBytes())
 			}
 		}
 	}
 	return *t
-}
-
-// ClearBytes is how many bytes clearing the gradients moves.
-func (p *Plan) ClearBytes() (bytes float64) {
-	for _, chunk := range p.chunks {
-		bytes += float64(chunk[program.Grads][0].span) * floatBytes
-	}
-	return bytes
-}
-
-// UpdateBytes is how many bytes an update moves: parameters and optimiser state are
-// read and written, gradients read. What other replicas update of a divided update is
-// not touched. For a layer-wise optimiser parameters and gradients are read once more
-// before, for their norms: with one group all of them, else what the replica owns.
-func (p *Plan) UpdateBytes() float64 {
-	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes() +
-		(2*float64(p.normed)-3*float64(p.elsewhere))*floatBytes
 }
 
 // LayerEstimate is the cost of one layer on a modelled device, for the largest
@@ -301,7 +275,7 @@ func LayerSeconds(layers []LayerEstimate) []float64 {
 
 // onOne plans the whole network on the first of the modelled devices, for the examples of in
 // as one micro-batch.
-func (p Pipeline) onOne(in Input, how Modelling) (*network, error) {
+func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 	p.Partitions, p.Chunks, p.Balance, p.Costs = 1, 1, []int{len(p.Layers)}, nil
 	p.Tasks, p.Placement = nil, schedule.Placement{} // which has one piece of the network
 	switch {
@@ -325,7 +299,7 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 	if err != nil {
 		return nil, err
 	}
-	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
+	a, st := n.Devices[0].Accelerator, n.ProgramsFor(in.Examples, plan.Training)[0]
 	layers := make([]LayerEstimate, len(n.Layers))
 	if p.Spatial > 1 {
 		return layers, p.modelParts(st, in.Examples, how.DType, layers)
@@ -343,7 +317,7 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 		add(st.Weights, func(l *LayerEstimate) *float64 { return &l.Weights })
 	}
 	for layer, floats := range st.Saved {
-		layers[min(layer, len(layers)-1)].Residual += int64(floats) * floatBytes
+		layers[min(layer, len(layers)-1)].Residual += int64(floats) * plan.FloatBytes
 	}
 	return layers, nil
 }
@@ -366,7 +340,18 @@ func (p Pipeline) modelParts(st *program.Stage, examples int, dt graph.DType, la
 		return err
 	}
 	for i, floats := range first.Saved {
-		layer(i).Residual += int64(floats) * floatBytes
+		layer(i).Residual += int64(floats) * plan.FloatBytes
 	}
 	return nil
+}
+
+// togetherOf is how many of the replicas meet that stand for all that are alike: all of
+// them if replicas that are not alike meet, since those wait longest, else each by itself.
+func togetherOf(n *plan.Network, alike []plan.Replicas) int {
+	for _, of := range alike {
+		if of.To%n.Together() != 0 {
+			return len(alike)
+		}
+	}
+	return 1
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
@@ -220,9 +222,9 @@ func TestModelledMemoryByDType(t *testing.T) {
 			}
 			rows := int64(even.batch / test.m * c.SeqLen)
 			layers := int64(c.Layers / test.k)
-			statistics := layers * rows * int64(2*2+c.Heads) * floatBytes // two norms, mean and deviation each; a log-sum-exp a head
+			statistics := layers * rows * int64(2*2+c.Heads) * plan.FloatBytes // two norms, mean and deviation each; a log-sum-exp a head
 			if k == test.k-1 {
-				statistics += rows * floatBytes // the loss's log-sum-exp
+				statistics += rows * plan.FloatBytes // the loss's log-sum-exp
 			}
 			if want := (w.ResidualBytes-statistics)/2 + statistics; n.ResidualBytes != want {
 				t.Errorf("K=%d device %d: residuals %d bytes in bfloat16, %d in float32 with %d of statistics: want %d", test.k, k, n.ResidualBytes, w.ResidualBytes, statistics, want)
@@ -238,7 +240,7 @@ func TestKeptScores(t *testing.T) {
 	without := simulate(t, even, p, Modelling{DType: graph.BF16}).Devices[0].ResidualBytes
 	with := simulate(t, even, p, Modelling{DType: graph.BF16, KeepScores: true}).Devices[0].ResidualBytes
 	rows := int64(c.Layers * even.batch * c.Heads * c.SeqLen)
-	if want := without + rows*int64(2*c.SeqLen-floatBytes); with != want {
+	if want := without + rows*int64(2*c.SeqLen-plan.FloatBytes); with != want {
 		t.Errorf("%d bytes with probabilities, %d without: want %d", with, without, want)
 	}
 }
@@ -286,7 +288,7 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 			exchanged[e.At.Stage] = e
 		}
 	}
-	want := int64(tied.model.Vocab * tied.model.Dim * floatBytes)
+	want := int64(tied.model.Vocab * tied.model.Dim * plan.FloatBytes)
 	if len(exchanged) != 2 || exchanged[0].Bytes != want || exchanged[1].Bytes != want {
 		t.Errorf("exchanges %v, want %d bytes each way", exchanged, want)
 	}

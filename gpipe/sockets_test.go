@@ -194,7 +194,7 @@ func TestWeightsTravel(t *testing.T) {
 			}
 			defer tr.Close()
 			ps.trainers = append(ps.trainers, tr)
-			if tr.stagesEverywhere() == c.travel {
+			if stagesEverywhere(tr) == c.travel {
 				t.Errorf("%+v: rank %d lacks a stage: %v", c.spread, end.Rank(), !c.travel)
 			}
 		}

@@ -3,6 +3,8 @@ package gpipe
 import (
 	"fmt"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn/graph"
@@ -42,16 +44,16 @@ func (e SpatialEstimate) Seconds() float64 {
 // InTurns is the time with the bits of the uncut network.
 func (e SpatialEstimate) InTurns() float64 { return e.Seconds() + e.Turns }
 
+// causes are the seconds by cause, Turns the last.
+func (e *SpatialEstimate) causes() []*float64 {
+	return []*float64{&e.Even, &e.Uneven, &e.Small, &e.Alone, &e.Halo, &e.Statistics, &e.Sums, &e.Turns}
+}
+
 // add adds another estimate.
 func (e *SpatialEstimate) add(o SpatialEstimate) {
-	e.Even += o.Even
-	e.Uneven += o.Uneven
-	e.Small += o.Small
-	e.Alone += o.Alone
-	e.Halo += o.Halo
-	e.Statistics += o.Statistics
-	e.Sums += o.Sums
-	e.Turns += o.Turns
+	for i, seconds := range o.causes() {
+		*e.causes()[i] += *seconds
+	}
 }
 
 // ModelSpatial is for experiments: it models one micro-batch of all examples on parts accelerators, at least 1, of
@@ -67,7 +69,7 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 	if err != nil {
 		return e, err
 	}
-	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
+	a, st := n.Devices[0].Accelerator, n.ProgramsFor(in.Examples, plan.Training)[0]
 	d := divided{a, how.DType, parts, in.Examples}
 	forward, backward := d.kept(st)
 	e.add(forward.all())

@@ -24,7 +24,7 @@ func modelledSSD(t *testing.T, change func(*accelerator.Accelerator)) (Pipeline,
 	if change != nil {
 		change(a)
 	}
-	p := Pipeline{Layers: layers, Loss: ssd.Loss{}, Partitions: 1, MicroBatches: 1, Optimizer: nn.SGD{}, Devices: []Device{DeviceOf(a)}}
+	p := Pipeline{Layers: layers, Loss: ssd.Loss{}, Partitions: 1, MicroBatches: 1, Numerics: Numerics{Optimizer: nn.SGD{}}, Devices: []Device{DeviceOf(a)}}
 	in := Input{Examples: 4, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}
 	return p, in
 }

@@ -46,7 +46,7 @@ func TestSplitMatrixProduct(t *testing.T) {
 	}
 	batch := nn.Batch{Inputs: []nn.Tensor{x}, Targets: []nn.Tensor{y}, Count: examples}
 	open := func(layers []nn.Layer, capacity int64) (*Trainer, error) {
-		p := Pipeline{Layers: layers, Loss: nn.MeanSquaredError{}, Seed: 1, Optimizer: nn.SGD{Momentum: 0.9}, LR: nn.ConstantLR(0.01), Partitions: len(layers), MicroBatches: 2}
+		p := Pipeline{Layers: layers, Loss: nn.MeanSquaredError{}, Numerics: Numerics{Seed: 1, Optimizer: nn.SGD{Momentum: 0.9}, LR: nn.ConstantLR(0.01)}, Partitions: len(layers), MicroBatches: 2}
 		if capacity > 0 {
 			p.Devices = []Device{{Capacity: capacity}}
 		}

@@ -9,7 +9,8 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/nn"
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/nn/graph"
 	"gpipebench/nn/safetensors"
 )
@@ -56,13 +57,13 @@ func (t *Trainer) State(reuse *State) (*State, error) {
 	}
 	s := reuse
 	if s == nil {
-		s = t.newState()
+		s = newState(t)
 	}
 	s.Steps, s.Function = t.steps, function
 	for i, w := range weights {
 		copy(s.Weights[i].Data, w.Data)
 	}
-	if err := t.copySlots(s); err != nil {
+	if err := copySlots(t, s); err != nil {
 		t.broken = err
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (t *Trainer) State(reuse *State) (*State, error) {
 }
 
 // newState is a state of the right names and shapes, all zeros.
-func (t *Trainer) newState() *State {
+func newState(t *Trainer) *State {
 	s := &State{}
 	zeros := func(like []NamedWeights) (all []NamedWeights) {
 		for _, w := range like {
@@ -80,7 +81,7 @@ func (t *Trainer) newState() *State {
 	}
 	own := t.ownWeights()
 	s.Weights = zeros(own)
-	trained := own[:len(t.net.params)]
+	trained := own[:len(t.net.Params)]
 	for _, name := range t.net.Optimizer.Slots() {
 		s.Slots = append(s.Slots, Slot{name, zeros(trained)})
 	}
@@ -88,24 +89,6 @@ func (t *Trainer) newState() *State {
 		s.Average = zeros(trained)
 	}
 	return s
-}
-
-// stateBytes is the size of the tensors of a State, in bytes.
-func (n *network) stateBytes() (sum float64) {
-	seen := map[*nn.Param]bool{}
-	for _, l := range n.Layers {
-		for _, p := range l.Params() {
-			switch {
-			case seen[p]:
-			case p.State:
-				sum += elements(p.Shape) * floatBytes
-			case !p.Frozen:
-				sum += elements(p.Shape) * floatBytes * float64(1+n.stateSlots())
-			}
-			seen[p] = true
-		}
-	}
-	return sum
 }
 
 // tensors are the state's slots and the average, in the order of weight.state.
@@ -127,7 +110,7 @@ type statePart struct {
 
 // copySlots copies the optimiser's slots and the average. Each replica has a part of them
 // if updates are divided; otherwise the first one's are taken.
-func (t *Trainer) copySlots(s *State) error {
+func copySlots(t *Trainer, s *State) error {
 	var own []statePart // for other processes
 	all := s.tensors()
 	for _, d := range t.devices {
@@ -136,7 +119,7 @@ func (t *Trainer) copySlots(s *State) error {
 		}
 		for i := range d.weights {
 			w := &d.weights[i]
-			if t.net.device(t.net.params[w.param].home()) != d.k || w.twin {
+			if t.net.Device(t.net.Params[w.param].Home()) != d.k || w.twin {
 				continue
 			}
 			for slot, values := range w.state {
@@ -157,8 +140,8 @@ func (t *Trainer) copySlots(s *State) error {
 		}
 		for _, p := range theirs {
 			dst := all[p.Slot][p.Param].Data[p.From:]
-			for i := range len(p.Data) / floatBytes {
-				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.Data[i*floatBytes:]))
+			for i := range len(p.Data) / plan.FloatBytes {
+				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.Data[i*plan.FloatBytes:]))
 			}
 		}
 	}
@@ -176,12 +159,12 @@ func (t *Trainer) Restore(s *State) error {
 	if err := t.trainable(); err != nil {
 		return err
 	}
-	order, err := t.matchState(s)
+	order, err := matchState(t, s)
 	if err != nil {
 		return err
 	}
 	for i, at := range order.weights {
-		for _, w := range t.copies(i) {
+		for _, w := range copies(t, i) {
 			copy(w, s.Weights[at].Data)
 		}
 	}
@@ -204,7 +187,7 @@ type stateOrder struct {
 }
 
 // matchState compares a state's names and shapes with the pipeline's.
-func (t *Trainer) matchState(s *State) (order stateOrder, err error) {
+func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 	function, err := t.fingerprint()
 	if err != nil {
 		return order, err
@@ -228,8 +211,8 @@ func (t *Trainer) matchState(s *State) (order stateOrder, err error) {
 		}
 		return order, errors.New("the state has an average of the weights, which this training does not keep")
 	}
-	own := t.ownWeights()
-	if order.weights, err = matchNamed("weight", own, s.Weights); err != nil {
+	own := shapesOf(t.ownWeights(), false)
+	if order.weights, err = matchNamed("weight", own, shapesOf(s.Weights, true)); err != nil {
 		return order, err
 	}
 	for slot, values := range s.tensors() {
@@ -237,7 +220,7 @@ func (t *Trainer) matchState(s *State) (order stateOrder, err error) {
 		if slot < len(s.Slots) {
 			what = s.Slots[slot].Name
 		}
-		places, err := matchNamed(what, own[:len(t.net.params)], values)
+		places, err := matchNamed(what, own[:len(t.net.Params)], shapesOf(values, true))
 		if err != nil {
 			return order, err
 		}
@@ -248,7 +231,7 @@ func (t *Trainer) matchState(s *State) (order stateOrder, err error) {
 
 // matchNamed returns the index, in got, of every tensor of want; got must have all of
 // them and no others.
-func matchNamed(what string, want, got []NamedWeights) (order []int, err error) {
+func matchNamed(what string, want, got []NamedShape) (order []int, err error) {
 	byPath := map[string]int{}
 	for i, g := range got {
 		if _, twice := byPath[g.Path]; twice {
@@ -261,7 +244,7 @@ func matchNamed(what string, want, got []NamedWeights) (order []int, err error) 
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("no %s %q, which the network has", what, w.Path)
-		case !slices.Equal(got[i].Shape, w.Shape) || len(got[i].Data) != graph.Shape(w.Shape).Elems():
+		case !slices.Equal(got[i].Shape, w.Shape):
 			return nil, fmt.Errorf("%s %q has shape %v: the network wants %v", what, w.Path, got[i].Shape, w.Shape)
 		}
 		delete(byPath, w.Path)
@@ -273,6 +256,19 @@ func matchNamed(what string, want, got []NamedWeights) (order []int, err error) 
 		}
 	}
 	return order, nil
+}
+
+// shapesOf are the shapes of values. If they are to be complete, those whose number is another
+// one have that number as their shape.
+func shapesOf(values []NamedWeights, complete bool) (all []NamedShape) {
+	for _, v := range values {
+		shape := v.Shape
+		if complete && len(v.Data) != graph.Shape(shape).Elems() {
+			shape = []int{len(v.Data)}
+		}
+		all = append(all, NamedShape{v.Path, shape})
+	}
+	return all
 }
 
 // WriteWeights writes the weights and metadata, which may be nil, as [Trainer.Save] does.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/machine"
@@ -249,10 +251,10 @@ func TestStateBytes(t *testing.T) {
 			s := stateOf(t, tr)
 			for _, all := range append(s.tensors(), s.Weights) {
 				for _, w := range all {
-					allocated += cap(w.Data) * floatBytes
+					allocated += cap(w.Data) * plan.FloatBytes
 				}
 			}
-			if got := tr.net.stateBytes(); got != float64(allocated) {
+			if got := tr.net.StateBytes(); got != float64(allocated) {
 				t.Errorf("%s, way %d: %.0f bytes are counted, %d allocated", r.name, way, got, allocated)
 			}
 		}
@@ -270,7 +272,7 @@ func TestCopyOfStateCounts(t *testing.T) {
 	// A weight and its gradient take a multiple of the memory; a copy of the weight as much as either.
 	wide := func(multiple float64, copied bool) (Pipeline, Input) {
 		p := small.pipeline(t)
-		width := int(multiple * float64(has) / 2 / floatBytes / 1024)
+		width := int(multiple * float64(has) / 2 / plan.FloatBytes / 1024)
 		p.Layers = []nn.Layer{nn.NewDense("", nn.DenseConfig{In: width, Out: 1024})}
 		p.Partitions, p.Optimizer, p.KeepsState = 1, nn.SGD{}, copied
 		return p, Input{Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{width}, DType: graph.F32}}, Targets: []graph.Type{{DType: graph.I32}}}
@@ -301,8 +303,8 @@ func TestCopyOfStateCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = n.affordable(func(place.Place) bool { return true })
-		planned[i], state = bytes(err), n.stateBytes()
+		_, err = affordable(n, copied, func(place.Place) bool { return true })
+		planned[i], state = bytes(err), n.StateBytes()
 	}
 	if checked[1]-checked[0] != state || planned[1]-planned[0] != state {
 		t.Errorf("a copy adds %.0f and %.0f bytes, want %.0f", checked[1]-checked[0], planned[1]-planned[0], state)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
@@ -23,13 +25,13 @@ import (
 type step struct {
 	trainer   *Trainer
 	batch     nn.Batch
-	purpose   purpose
+	purpose   plan.Purpose
 	each      func(first int, outputs []nn.Tensor) error // called with a prediction's outputs
 	predicted *sync.Mutex                                // held while each runs
 	hunting   bool                                       // the first value that is not finite ends it
 	still     bool                                       // a training step without its update
-	portions  []portion                                  // of each replica
-	tables    []tableRows                                // of the gradients that are gathered
+	portions  []plan.Portion                             // of each replica
+	tables    []plan.TableRows                           // of the gradients that are gathered
 
 	session transport.Session
 	start   time.Time
@@ -39,11 +41,11 @@ type step struct {
 // stageRun is one device's part of a step. One goroutine runs its list and the update.
 type stageRun struct {
 	*step
-	*portion             // its replica's
-	at       place.Place // of its first chunk
-	k        int         // the device's number in its replica
-	dev      *device
-	chunks   []*chunkRun
+	*plan.Portion             // its replica's
+	at            place.Place // of its first chunk
+	k             int         // the device's number in its replica
+	dev           *device
+	chunks        []*chunkRun
 
 	group int             // how many of the replica's groups have been added up
 	added int             // how many tasks have added to gradients
@@ -85,7 +87,7 @@ type chunkRun struct {
 	// that keeps or the R to the end of its B or I, and none before and after; the plan has
 	// as many as the list has in flight. If the list has I and W, lasting are the same from
 	// there to the end of W, or of B, and between those from I to the end of W.
-	residual, lasting, between holders
+	residual, lasting, between plan.Holders
 	// haveGradient is the last micro-batch whose output gradient the list has waited
 	// for, or -1. It only ascends, and the gradient's slot is occupied until B's end.
 	haveGradient int
@@ -137,8 +139,8 @@ func (s *step) run(parent context.Context) (*Result, error) {
 
 func newStageRun(s *step, d *device) *stageRun {
 	of := &s.portions[d.at.Replica]
-	r := &stageRun{step: s, portion: of, at: d.at, k: d.k, dev: d, losses: make([]float64, len(of.ends))}
-	for c, piece := range s.trainer.net.pieces.On(d.k) {
+	r := &stageRun{step: s, Portion: of, at: d.at, k: d.k, dev: d, losses: make([]float64, len(of.Ends))}
+	for c, piece := range s.trainer.net.Pieces.On(d.k) {
 		r.chunks = append(r.chunks, newChunkRun(r, c, piece))
 	}
 	r.times = r.chunks[0].times
@@ -146,17 +148,17 @@ func newStageRun(s *step, d *device) *stageRun {
 }
 
 func newChunkRun(s *stageRun, chunk, piece int) *chunkRun {
-	micro := len(s.sizes)
-	slots := func(sp program.Space) int { return len(s.dev.mem.plan.chunks[chunk][sp]) }
+	micro := len(s.Sizes)
+	slots := func(sp program.Space) int { return len(s.dev.mem.plan.Chunks[chunk][sp]) }
 	r := &chunkRun{
 		stageRun: s, at: s.piece(piece), k: piece,
 		input:    newInbox(slots(program.In), micro),
 		gradient: newInbox(slots(program.DOut), micro),
 		output:   newOutbox(slots(program.Out), micro),
 		back:     newOutbox(slots(program.DIn), micro),
-		residual: newHolders(slots(program.Residual)),
-		lasting:  newHolders(slots(program.Lasting)),
-		between:  newHolders(slots(program.Between)),
+		residual: plan.NewHolders(slots(program.Residual)),
+		lasting:  plan.NewHolders(slots(program.Lasting)),
+		between:  plan.NewHolders(slots(program.Between)),
 		times:    newStageTimes(micro),
 		bound:    bound{mem: s.dev.mem},
 
@@ -202,13 +204,13 @@ func (r *chunkRun) connect(ctx context.Context, all *sync.WaitGroup) {
 	}
 	if r.k > 0 {
 		run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Activation, &r.input, r.k-1) })
-		if r.purpose == training {
+		if r.purpose == plan.Training {
 			run("send", func(ctx context.Context) error { return r.send(ctx, transport.Gradient, &r.back, r.k-1) })
 		}
 	}
 	if !r.isLast() {
 		run("send", func(ctx context.Context) error { return r.send(ctx, transport.Activation, &r.output, r.k+1) })
-		if r.purpose == training {
+		if r.purpose == plan.Training {
 			run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Gradient, &r.gradient, r.k+1) })
 		}
 	}
@@ -240,14 +242,14 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 			close(c.back.ready)
 		}
 	}()
-	if r.purpose == training {
+	if r.purpose == plan.Training {
 		if err := r.timed(ctx, timeline.Setup, -1, r.zeroGradients); err != nil {
 			return err
 		}
 	} else {
 		r.dev.handOut()
 	}
-	for _, tk := range r.lists[r.k] {
+	for _, tk := range r.Lists[r.k] {
 		task, at = schedule.Task{Kind: tk.Kind, Micro: tk.Micro}.String(), r.chunks[tk.Chunk].at
 		if err := r.chunks[tk.Chunk].task(ctx, tk); err != nil {
 			return err
@@ -256,14 +258,14 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 			continue
 		}
 		r.added++
-		for r.group < len(r.ends)-1 && r.added == len(r.chunks)*r.ends[r.group] {
+		for r.group < len(r.Ends)-1 && r.added == len(r.chunks)*r.Ends[r.group] {
 			if err := r.endGroup(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	at = r.at
-	if r.purpose == training {
+	if r.purpose == plan.Training {
 		task = "update"
 		return r.update(ctx)
 	}
@@ -271,7 +273,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 }
 
 func (r *stageRun) panicOnFault() bool {
-	return r.trainer.net.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
+	return r.trainer.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
 }
 
 // panicked turns the panic value of a stage's goroutine into an error: the device's
@@ -291,7 +293,7 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 // timed runs f as one event of the chunk.
 func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
 	var bound func()
-	if h := r.trainer.net.testing.bound; h != nil {
+	if h := r.trainer.testing.bound; h != nil {
 		bound = func() { h(r, kind, micro) }
 	}
 	return r.timedAt(ctx, r.at, r.times, kind, micro, bound, f)
@@ -314,7 +316,7 @@ func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTime
 	if bound != nil {
 		bound()
 	}
-	if h := r.trainer.net.testing.inTask; h != nil {
+	if h := r.trainer.testing.inTask; h != nil {
 		h(r.k, kind, micro)
 	}
 	err := f()

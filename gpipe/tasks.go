@@ -3,6 +3,8 @@ package gpipe
 import (
 	"context"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
@@ -22,7 +24,7 @@ func (r *chunkRun) task(ctx context.Context, t schedule.Task) error {
 	return r.backward(ctx, t)
 }
 
-func (r *chunkRun) isLast() bool { return r.k == r.trainer.net.pieces.Len()-1 }
+func (r *chunkRun) isLast() bool { return r.k == r.trainer.net.Pieces.Len()-1 }
 
 // forward is F(m): input from the previous stage or the batch, output to the
 // next stage, or the loss.
@@ -39,7 +41,7 @@ func (r *chunkRun) forward(ctx context.Context, t schedule.Task) error {
 	r.use(program.In, m%r.input.slots)
 	r.touchAll(st.In)
 	r.useStatistics(m)
-	prog := programOf(st, t)
+	prog := plan.ProgramOf(st, t)
 	if t.Keep {
 		r.hold(m)
 	}
@@ -48,8 +50,8 @@ func (r *chunkRun) forward(ctx context.Context, t schedule.Task) error {
 			return err
 		}
 	}
-	if r.isLast() && r.purpose == predicting {
-		r.useWorkspace(program.Out, predictionOffset(st), st.Span[program.Out])
+	if r.isLast() && r.purpose == plan.Predicting {
+		r.useWorkspace(program.Out, plan.PredictionOffset(st), st.Span[program.Out])
 	} else {
 		r.use(program.Out, m%r.output.slots)
 	}
@@ -67,7 +69,7 @@ func (r *chunkRun) forward(ctx context.Context, t schedule.Task) error {
 	} else {
 		r.output.ready <- m
 	}
-	if r.purpose != training {
+	if r.purpose != plan.Training {
 		r.release(program.In, m%r.input.slots, &r.input)
 	}
 	return err
@@ -88,9 +90,9 @@ func (r *chunkRun) recompute(ctx context.Context, t schedule.Task) error {
 	if r.isLast() {
 		r.use(program.Out, m%r.output.slots)
 	} else {
-		r.useWorkspace(program.Out, r.dev.mem.plan.discard, r.stage(m).Span[program.Out])
+		r.useWorkspace(program.Out, r.dev.mem.plan.Discard, r.stage(m).Span[program.Out])
 	}
-	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) })
+	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(ctx, plan.ProgramOf(r.stage(m), t), t, again) })
 }
 
 // backward is B(m): output gradient from the next stage, input gradient to the
@@ -112,23 +114,23 @@ func (r *chunkRun) backward(ctx context.Context, t schedule.Task) error {
 		r.use(program.DIn, m%r.back.slots)
 	}
 	r.use(program.In, m%r.input.slots)
-	r.use(program.Residual, r.residual.of(m))
+	r.use(program.Residual, r.residual.Of(m))
 	kind := timeline.Backward
 	if r.splits() {
-		r.use(program.Lasting, r.lasting.of(m))
+		r.use(program.Lasting, r.lasting.Of(m))
 	}
 	if t.Kind == schedule.BackwardInput {
 		kind = timeline.BackwardInput
-		r.use(program.Between, r.between.take(m))
+		r.use(program.Between, r.between.Take(m))
 	}
 	r.useStatistics(m)
-	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, plan.ProgramOf(r.stage(m), t), t, again) }); err != nil {
 		return err
 	}
-	r.residual.free(m)
+	r.residual.Free(m)
 	r.poison(program.Residual)
 	if r.splits() && t.Kind == schedule.Backward {
-		r.lasting.free(m)
+		r.lasting.Free(m)
 		r.poison(program.Lasting)
 	}
 	r.poison(program.Statistics)
@@ -146,13 +148,13 @@ func (r *chunkRun) backward(ctx context.Context, t schedule.Task) error {
 // accumulators. It waits for nothing and sends nothing.
 func (r *chunkRun) weightGradients(ctx context.Context, t schedule.Task) error {
 	m := t.Micro
-	r.use(program.Lasting, r.lasting.of(m))
-	r.use(program.Between, r.between.of(m))
-	if err := r.timed(ctx, timeline.BackwardWeights, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+	r.use(program.Lasting, r.lasting.Of(m))
+	r.use(program.Between, r.between.Of(m))
+	if err := r.timed(ctx, timeline.BackwardWeights, m, func() error { return r.exec(ctx, plan.ProgramOf(r.stage(m), t), t, again) }); err != nil {
 		return err
 	}
-	r.lasting.free(m)
-	r.between.free(m)
+	r.lasting.Free(m)
+	r.between.Free(m)
 	r.poison(program.Lasting)
 	r.poison(program.Between)
 	return nil
@@ -169,4 +171,4 @@ func (r *chunkRun) awaitGradient(ctx context.Context, m int) error {
 }
 
 // stage returns the stage's programs for micro-batch m.
-func (r *chunkRun) stage(m int) *program.Stage { return r.programs[m][r.k] }
+func (r *chunkRun) stage(m int) *program.Stage { return r.Programs[m][r.k] }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -13,7 +15,7 @@ import (
 
 // load copies micro-batch m's part of the mini-batch into the bound input slot.
 func (r *chunkRun) load(st *program.Stage, m int) {
-	b := r.batch.Slice(r.firsts[m], r.firsts[m]+r.sizes[m])
+	b := r.batch.Slice(r.Firsts[m], r.Firsts[m]+r.Sizes[m])
 	if r.k == 0 {
 		r.fill(st.In, b.Inputs)
 	}
@@ -36,12 +38,12 @@ func (r *chunkRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 // which are added up in example order within each group.
 func (r *chunkRun) collect(st *program.Stage, m int) error {
 	out := r.bind[program.Out]
-	if r.purpose == predicting {
+	if r.purpose == plan.Predicting {
 		made := views(out, st.Out)
 		if len(r.trainer.peers) == 1 {
 			r.predicted.Lock() // by one replica at a time
 			defer r.predicted.Unlock()
-			return r.each(r.firsts[m], made)
+			return r.each(r.Firsts[m], made)
 		}
 		for i := range made { // to be reported
 			made[i].F32 = slices.Clone(made[i].F32)
@@ -50,12 +52,12 @@ func (r *chunkRun) collect(st *program.Stage, m int) error {
 		return nil
 	}
 	rows := st.Out[0].Floats(out)
-	sum := &r.losses[r.groupOf(m)]
+	sum := &r.losses[r.GroupOf(m)]
 	before := *sum
 	for _, v := range rows {
 		*sum += float64(v)
 	}
-	if r.purpose == evaluating && r.trainer.net.Replicas > 1 {
+	if r.purpose == plan.Evaluating && r.trainer.net.Replicas > 1 {
 		r.rows = append(r.rows, rows...) // to be added up in example order over all replicas
 	}
 	if len(st.Out) > 1 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
@@ -66,7 +68,7 @@ func TestGatheredBytes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plans, err := n.affordable(func(place.Place) bool { return true })
+				plans, err := affordable(n, p.KeepsState, func(place.Place) bool { return true })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,8 +81,8 @@ func TestGatheredBytes(t *testing.T) {
 			}
 			rows := way[1]*c.vocab + 16*c.token
 			// A replica's sums of groups have no gathered table.
-			sums := int64(reduction.Depth(way[1]/way[0])*c.vocab*c.dim) * floatBytes
-			want := int64(rows)*int64(c.dim+1)*floatBytes - sums
+			sums := int64(reduction.Depth(way[1]/way[0])*c.vocab*c.dim) * plan.FloatBytes
+			want := int64(rows)*int64(c.dim+1)*plan.FloatBytes - sums
 			const padding = 3 * 64 // of each tensor to a cache line
 			if got := bytes(GatherTied) - bytes(ReduceTied); got < want || got >= want+padding {
 				t.Errorf("%s, R = %d, G = %d: %d bytes more, want %d", c.name, way[0], way[1], got, want)
@@ -139,15 +141,15 @@ func TestRowsOnTheTimeline(t *testing.T) {
 			}
 			if how == GatherTied {
 				want = 4 // one a device
-				rows := tr.net.tables[0]
-				if link := float64(rows.bytes(0, rows.rows)) / 2 / p.AllReduce.Link.Bandwidth; parts.Rows < link {
+				rows := tr.net.Tables[0]
+				if link := float64(rows.Bytes(0, rows.Rows)) / 2 / p.AllReduce.Link.Bandwidth; parts.Rows < link {
 					t.Errorf("%v: rows take %v s, and the link alone %v", kind, parts.Rows, link)
 				}
 				var last int64
 				for _, x := range r.Times.Last(0) {
 					last += x.Bytes
 				}
-				if both := rows.bytes(0, rows.rows) / 2; last < both-rows.bytes(0, 20) || last > both+rows.bytes(0, 20) {
+				if both := rows.Bytes(0, rows.Rows) / 2; last < both-rows.Bytes(0, 20) || last > both+rows.Bytes(0, 20) {
 					t.Errorf("%v: %d bytes between stages, want the rows of a replica, about %d", kind, last, both)
 				}
 			} else if parts.Rows != 0 {
@@ -285,7 +287,7 @@ func TestReductionsOfAStep(t *testing.T) {
 						t.Errorf("%v, %d processes: %+v", how, ranks, of)
 					}
 				}
-				if tables != 3*2 || others != 3*(len(tr.net.params)-1) {
+				if tables != 3*2 || others != 3*(len(tr.net.Params)-1) {
 					t.Errorf("%v: %d reductions of the table and %d others, want one a device that has it", how, tables, others)
 				}
 			})

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/transport"
@@ -95,7 +97,7 @@ func TestTraffic(t *testing.T) {
 	// Whose replicas own more chunks than a message has.
 	const width = 900
 	large := func() Pipeline {
-		return Pipeline{Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replicas: 2, MicroBatches: 1}
+		return Pipeline{Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replication: Replication{Replicas: 2}, MicroBatches: 1}
 	}
 	vectors := func(int) nn.Batch {
 		return nn.Batch{
@@ -200,7 +202,7 @@ func TestTraffic(t *testing.T) {
 func checkTraffic(t *testing.T, r *Result, loads []Load) {
 	t.Helper()
 	got := slices.Clone(r.Traffic)
-	sortTraffic(got)
+	plan.SortTraffic(got)
 	there := map[Load]bool{}
 	for i := range got {
 		if got[i].Seconds < 0 || got[i].Seconds > 60 {

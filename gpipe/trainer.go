@@ -4,25 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/machine"
 	"gpipebench/nn"
-	"gpipebench/nn/program"
 )
 
 // Trainer is a pipeline that has been planned, allocated and initialised. Its
 // methods are not for concurrent use.
 type Trainer struct {
-	net       *network
+	net       *plan.Network
+	testing   hooks
+	records   bool            // Pipeline.RecordsReductions
+	watch     func(KernelRun) // see Watch
 	transport transport.Transport
 	peers     []place.Place // the first place of each process
 	self      int           // which of them is this process's
@@ -64,7 +64,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if n.Devices[0].Kind == Modelled {
 		return nil, errors.New("modelled devices compute nothing: want host or emulated")
 	}
-	t := &Trainer{net: n, compared: -1}
+	t := &Trainer{net: n, testing: p.testing, records: p.RecordsReductions, compared: -1}
 	if t.transport = p.Transport; t.transport == nil {
 		t.transport = transport.InProcess()
 	}
@@ -77,7 +77,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 		}
 		t.alone = make(chan struct{}, 1)
 	}
-	if t.plans, err = n.affordable(t.here); err != nil {
+	if t.plans, err = affordable(n, p.KeepsState, t.here); err != nil {
 		return nil, err
 	}
 	t.used = make([]highWater, len(t.plans))
@@ -85,7 +85,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 		if !t.here(plan.At) {
 			continue
 		}
-		d, err := newDevice(n, plan)
+		d, err := newDevice(n, plan, p.testing)
 		if err != nil {
 			t.Close()
 			return nil, err
@@ -129,168 +129,6 @@ func (t *Trainer) device(k int) *device {
 	return t.devices[i]
 }
 
-// affordable plans all devices. It is an error if those of this process and what it has
-// beside them take more than the machine's memory: the system would grant that, and kill
-// the process once it is used.
-func (n *network) affordable(here func(place.Place) bool) ([]*Plan, error) {
-	var sum int64
-	plans := n.memoryPlans()
-	for _, plan := range plans {
-		takes := plan.Peak
-		if d := n.Devices[plan.At.Stage]; d.Overcommit {
-			takes = min(takes, d.Capacity)
-		} else if err := n.checkCapacity(plan); err != nil {
-			return nil, err
-		}
-		if here(plan.At) {
-			sum += takes
-			for _, part := range plan.Parts {
-				sum += part.Peak
-			}
-		}
-	}
-	bytes, beside := n.beside()
-	return plans, checkMachine(float64(sum)+bytes, fmt.Sprintf("all %d devices%s take", len(plans), beside))
-}
-
-// CheckMemory refuses a network whose weights, gradients and optimiser state alone, with
-// the copy of [Pipeline.KeepsState], are more than the machine's memory, however it is cut. It takes almost no time,
-// whereas Open must compile the network to know the rest of its memory.
-func (p Pipeline) CheckMemory(in Input) error {
-	if err := p.Validate(in); err != nil {
-		return err
-	}
-	p = p.withDefaults()
-	for _, d := range p.Devices {
-		if d.Kind == Modelled || d.Overcommit { // which are not allocated by their plan
-			return nil
-		}
-	}
-	n := &network{Pipeline: p.withoutState(in), input: in}
-	sum, beside := n.beside()
-	seen := map[*nn.Param]bool{}
-	for _, l := range p.Layers {
-		for _, q := range l.Params() {
-			switch {
-			case seen[q]:
-			case q.Frozen:
-				sum += elements(q.Shape) * floatBytes * float64(p.Spatial)
-			default:
-				state := float64(n.stateSlots())
-				if p.ShardUpdate {
-					state /= float64(p.Replicas)
-				}
-				sum += elements(q.Shape) * floatBytes * (float64(n.copies()-n.stateSlots()+p.Spatial-1) + state)
-			}
-			seen[q] = true
-		}
-	}
-	return checkMachine(sum, "weights, gradients, optimiser state"+beside+" take")
-}
-
-// beside returns the bytes that a process needs beside its devices' memory, and words for
-// them.
-func (n *network) beside() (bytes float64, what string) {
-	if n.KeepsState {
-		return n.largestBatch() + n.stateBytes(), ", a mini-batch and a copy of the state for snapshots"
-	}
-	return n.largestBatch(), " and a mini-batch"
-}
-
-// largestBatch is the size in bytes of the largest mini-batch of any purpose.
-func (n *network) largestBatch() float64 {
-	return max(n.input.bytes(), n.Evaluating.bytes(), n.Predicting.bytes())
-}
-
-// bytes is the size of a mini-batch in bytes.
-func (in Input) bytes() (sum float64) {
-	for _, t := range slices.Concat(in.Inputs, in.Targets) {
-		sum += float64(in.Examples) * elements(t.Shape) * floatBytes
-	}
-	return sum
-}
-
-// checkMachine is an error if bytes exceeds the machine's memory; what names the things
-// that take them, with a verb.
-func checkMachine(bytes float64, what string) error {
-	memory, swap := machine.MemoryAndSwap()
-	if has := float64(memory + swap); has > 0 && bytes > has {
-		return fmt.Errorf("%s %.0f bytes of memory, and this machine has %.0f: want a smaller network or mini-batch, or more micro-batches", what, bytes, has)
-	}
-	return nil
-}
-
-// network validates the pipeline, cuts it into partitions and compiles them.
-func (p Pipeline) network(in Input) (*network, error) {
-	return p.networkStored(in, program.Of(p.DType))
-}
-
-// networkStored is network for devices that store values in their own way.
-func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, error) {
-	if err := p.Validate(in); err != nil {
-		return nil, err
-	}
-	p = p.withDefaults().withoutState(in)
-	p.ShardUpdate = p.ShardUpdate && p.Replicas > 1
-	p.Predicting.Targets = nil
-	n := &network{Pipeline: p, input: in, storage: storage, compiled: map[variant]compiled{}}
-	if err := n.place(); err != nil {
-		return nil, err
-	}
-	if n.sizes = p.Balance; n.sizes == nil {
-		costs := p.Costs
-		if costs == nil {
-			like, of := p, p.opensFor(in)
-			if of.Targets == nil {
-				like.Loss = nil
-			}
-			d, err := like.Describe(of)
-			if err != nil {
-				return nil, err
-			}
-			costs = d.FLOPs()
-		}
-		split, err := partition.Split(p.Partitioner, costs, n.pieces.Len())
-		if err != nil {
-			return nil, err
-		}
-		n.sizes, n.note = split.Sizes, split.Moved
-	}
-	next := 0
-	for _, s := range n.sizes {
-		n.first = append(n.first, next)
-		next += s
-	}
-	n.trained, n.layouts = make([][]int, n.Partitions), make([]*reduction.Layout, n.Partitions)
-	for k := range n.trained {
-		for _, q := range n.deviceParams(k) {
-			if !q.Frozen {
-				n.trained[k] = append(n.trained[k], q.Shape.Elems())
-			}
-		}
-	}
-	for what := training; what <= predicting; what++ {
-		if _, err := n.portions(n.largestInput(what), what); err != nil {
-			return nil, err
-		}
-	}
-	return n, n.gatherTied()
-}
-
-// place finds where the pieces of the network are, and the lists of a group if groups are
-// run one by one.
-func (n *network) place() error {
-	lists, placed, err := n.wholeLists()
-	if err != nil {
-		return err
-	}
-	n.placed, n.pieces, n.whole = placed, place.NewPieces(placed.Devices, placed.Device), nil
-	if !placed.IsStraight() || n.Tasks == nil && !n.Schedule.Straight() {
-		n.whole = lists
-	}
-	return nil
-}
-
 // Close frees the devices. The trainer cannot be used afterwards.
 func (t *Trainer) Close() error {
 	var errs []error
@@ -304,10 +142,10 @@ func (t *Trainer) Close() error {
 
 // Sizes is the number of layers of each partition, or of each piece of the network; the note says which layers the
 // partitioner moved to fill empty partitions, if any.
-func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.sizes), t.net.note }
+func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.Sizes), t.net.Note }
 
 // Placement is the device of each partition where devices have several; else nil.
-func (t *Trainer) Placement() []int { return slices.Clone(t.net.placement().Device) }
+func (t *Trainer) Placement() []int { return slices.Clone(t.net.OwnPlacement().Device) }
 
 // Plans are the devices' memory plans.
 func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
@@ -378,10 +216,10 @@ func (r *Result) Within(k int) (rows int) {
 // short one at an epoch's end. If their micro-batches are too small for the network,
 // this reports it before the first step.
 func (t *Trainer) Prepare(in Input) error {
-	if err := t.net.opened(in, training); err != nil {
+	if err := t.net.Accepts(in, plan.Training); err != nil {
 		return err
 	}
-	_, err := t.net.portions(in, training)
+	_, err := t.net.Portions(in, plan.Training)
 	return err
 }
 
@@ -408,7 +246,7 @@ func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, e
 	if err := t.trainable(); err != nil {
 		return nil, err
 	}
-	s, err := t.begin(b, training)
+	s, err := t.begin(b, plan.Training)
 	if err != nil {
 		return nil, err
 	}
@@ -432,7 +270,7 @@ func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, e
 // Evaluate runs the forward functions in evaluation mode (no dropout, no label
 // smoothing) on one batch, no larger than Pipeline.Evaluating.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
-	s, err := t.begin(b, evaluating)
+	s, err := t.begin(b, plan.Evaluating)
 	if err != nil {
 		return nil, err
 	}
@@ -472,7 +310,7 @@ func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor
 // the prediction. If several processes run the pipeline, all of them get copies of all
 // outputs at the end.
 func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error {
-	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
+	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, plan.Predicting)
 	if err != nil {
 		return err
 	}
@@ -483,25 +321,9 @@ func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs 
 	return nil
 }
 
-// opened checks mini-batches against what the pipeline was opened for.
-func (n *network) opened(got Input, what purpose) error {
-	want := n.largestInput(what)
-	switch {
-	case want.Examples == 0:
-		return fmt.Errorf("%v: the pipeline was not opened for any: want its largest mini-batch in %s", what, [...]string{"Open's Input", "Pipeline.Evaluating", "Pipeline.Predicting"}[what])
-	case got.Examples > want.Examples:
-		return fmt.Errorf("a mini-batch of %d examples: want at most %d, for which the pipeline was opened", got.Examples, want.Examples)
-	case n.Spatial > 1 && !reflect.DeepEqual(got.Inputs, want.Inputs):
-		return fmt.Errorf("images of shapes %v in parts: want %v, for which the pipeline was opened", got.Inputs, want.Inputs)
-	case !within(got.Inputs, want.Inputs) || !within(got.Targets, want.Targets):
-		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, for which the pipeline was opened", got.Inputs, got.Targets, want.Inputs, want.Targets)
-	}
-	return nil
-}
-
 // begin checks a batch against what the trainer was opened for and prepares
 // the lists and programs.
-func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
+func (t *Trainer) begin(b nn.Batch, what plan.Purpose) (*step, error) {
 	n := t.net
 	if t.broken != nil {
 		return nil, t.broken
@@ -510,21 +332,21 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 		return nil, err
 	}
 	got := InputOf(b)
-	if err := n.opened(got, what); err != nil {
+	if err := n.Accepts(got, what); err != nil {
 		return nil, err
 	}
-	if what != training || t.compared < 0 {
+	if what != plan.Training || t.compared < 0 {
 		if t.broken = t.compareReplicas(); t.broken != nil {
 			return nil, t.broken
 		}
 	}
 	s := &step{trainer: t, batch: b, purpose: what, predicted: new(sync.Mutex)}
 	var err error
-	if s.portions, err = n.portions(got, what); err != nil {
+	if s.portions, err = n.Portions(got, what); err != nil {
 		return nil, err
 	}
-	if what == training {
-		s.tables = n.rowsOf(s.portions)
+	if what == plan.Training {
+		s.tables = n.RowsOf(s.portions)
 	}
 	return s, nil
 }

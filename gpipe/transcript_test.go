@@ -196,7 +196,7 @@ func boundSlots(r *chunkRun, kind timeline.Kind, micro int) (text string) {
 		}
 	}
 	add("in", program.In)
-	if r.residual.of(micro) >= 0 {
+	if r.residual.Of(micro) >= 0 {
 		add("residual", program.Residual)
 	}
 	switch {

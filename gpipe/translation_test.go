@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -38,8 +40,8 @@ func (m translation) pipeline(t testing.TB) Pipeline {
 		t.Fatal(err)
 	}
 	return Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1}, Seed: 42,
-		Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3,
+		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1},
+		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
 	}
 }
 
@@ -218,7 +220,7 @@ func TestTranslationTraffic(t *testing.T) {
 		case e.At.Stage == len(p.Layers)-1:
 			each = c.TargetLen * c.Dim
 		}
-		if want := int64(floatBytes * sizes[e.Micro] * each); e.Bytes != want {
+		if want := int64(plan.FloatBytes * sizes[e.Micro] * each); e.Bytes != want {
 			t.Errorf("device %d to %d, micro-batch %d, backward %v: %d bytes, want %d", e.At.Stage, e.Peer.Stage, e.Micro, e.Backward, e.Bytes, want)
 		}
 	}

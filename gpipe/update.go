@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -37,7 +36,7 @@ func (r *stageRun) zeroGradients() error {
 }
 
 func (r *stageRun) update(ctx context.Context) error {
-	for r.group < len(r.ends)-1 { // empty groups
+	for r.group < len(r.Ends)-1 { // empty groups
 		if err := r.endGroup(ctx); err != nil {
 			return err
 		}
@@ -121,8 +120,8 @@ func (r *stageRun) gather(ctx context.Context, among []place.Place, values []flo
 // several stages share.
 func (r *stageRun) exchangeUses(ctx context.Context) error {
 	n := r.trainer.net
-	for i := range n.params { // in the same order on every stage
-		if copies := r.dev.index[i]; len(copies) > 0 && n.params[i].shared() && !n.params[i].gathered {
+	for i := range n.Params { // in the same order on every stage
+		if copies := r.dev.index[i]; len(copies) > 0 && n.Params[i].Shared() && !n.Params[i].Gathered {
 			if err := r.exchange(ctx, i, copies); err != nil {
 				return err
 			}
@@ -134,7 +133,7 @@ func (r *stageRun) exchangeUses(ctx context.Context) error {
 // addUses adds up the uses of the stage's other parameters.
 func (r *stageRun) addUses() {
 	several := func(w weight) bool {
-		return len(w.grads) > 1 && !r.trainer.net.params[w.param].shared() && !w.gathered()
+		return len(w.grads) > 1 && !r.trainer.net.Params[w.param].Shared() && !w.gathered()
 	}
 	if !slices.ContainsFunc(r.dev.weights, several) {
 		return
@@ -184,32 +183,58 @@ func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) 
 // parameter gets the sum.
 func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error {
 	n := r.trainer.net
-	p := &n.params[param]
-	devices := n.devicesOf(p)
+	p := &n.Params[param]
 	ws := r.dev.mem.slot(0, program.Workspace, 0)
 	size := p.Shape.Elems()
-	sum, got := ws[:size], ws[min(program.AlignUp(size), n.sharedFloats(p)):n.sharedFloats(p)]
-	r.dev.mem.touch(0, program.Workspace, 0, n.sharedFloats(p))
+	sum, got := ws[:size], ws[min(program.AlignUp(size), n.SharedFloats(p)):n.SharedFloats(p)]
+	r.dev.mem.touch(0, program.Workspace, 0, n.SharedFloats(p))
 
-	own := make([][]float32, len(p.uses)) // nil: of another device
+	own := make([][]float32, len(p.Uses)) // nil: of another device
 	accumulators := r.accumulators(param)
-	for i, u := range p.uses {
-		if n.device(u.stage) == r.k {
+	for i, u := range p.Uses {
+		if n.Device(u.Stage) == r.k {
 			own[i], accumulators = accumulators[0], accumulators[1:]
 		}
 	}
+	err := r.swapUses(ctx, param, func(use int) [][]float32 { return [][]float32{own[use]} }, func(use int, receive func(into [][]float32) error) error {
+		g := own[use]
+		if g == nil {
+			g = got
+			if err := receive([][]float32{got}); err != nil {
+				return err
+			}
+		}
+		if use == 0 {
+			copy(sum, g)
+		} else {
+			kernel.Add(sum, sum, g)
+		}
+		return nil
+	})
+	for _, j := range copies {
+		copy(r.dev.weights[j].grads[0], sum)
+	}
+	return err
+}
+
+// swapUses sends what this device has of a parameter's uses to the other devices that have
+// the parameter, and meanwhile calls each for every use, in layer order, with a function that
+// receives another device's.
+func (r *stageRun) swapUses(ctx context.Context, param int, parts func(use int) [][]float32, each func(use int, receive func(into [][]float32) error) error) error {
+	n := r.trainer.net
+	p := &n.Params[param]
 	route := func(from, to, use int) transport.Route {
 		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: param<<16 | use}
 	}
 	sent := make(chan error, 1)
 	go func() {
 		sent <- func() error {
-			for i, g := range own {
-				for _, to := range devices {
-					if g == nil || to == r.k {
+			for i, u := range p.Uses {
+				for _, to := range n.DevicesOf(p) {
+					if n.Device(u.Stage) != r.k || to == r.k {
 						continue
 					}
-					if err := r.session.Send(ctx, route(r.k, to, i), [][]float32{g}); err != nil {
+					if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
 						return err
 					}
 				}
@@ -217,28 +242,15 @@ func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error 
 			return nil
 		}()
 	}()
-	err := func() error {
-		for i, u := range p.uses {
-			g := own[i]
-			if g == nil {
-				g = got
-				if _, err := r.takeIn(ctx, route(n.device(u.stage), r.k, i), TiedGradients, [][]float32{got}); err != nil {
-					return err
-				}
-			}
-			if i == 0 {
-				copy(sum, g)
-			} else {
-				kernel.Add(sum, sum, g)
-			}
-		}
-		return nil
-	}()
+	var err error
+	for i := 0; err == nil && i < len(p.Uses); i++ {
+		err = each(i, func(into [][]float32) error {
+			_, err := r.takeIn(ctx, route(n.Device(p.Uses[i].Stage), r.k, i), TiedGradients, into)
+			return err
+		})
+	}
 	if e := <-sent; err == nil {
 		err = e
-	}
-	for _, j := range copies {
-		copy(r.dev.weights[j].grads[0], sum)
 	}
 	return err
 }
@@ -261,7 +273,7 @@ func (r *stageRun) move(scale float32) {
 		state := make([][]float32, len(n.Optimizer.Slots()))
 		for i := range r.dev.weights {
 			w := &r.dev.weights[i]
-			rate := n.params[w.param].rate
+			rate := n.Params[w.param].Rate
 			if rate == 0 {
 				continue
 			}
@@ -272,7 +284,7 @@ func (r *stageRun) move(scale float32) {
 			from, to := w.own.From+at, w.own.From+end
 			u := nn.Update{
 				W: w.w[from:to], G: w.grads[0][from:to], State: state,
-				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.params[w.param].NoDecay,
+				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.Params[w.param].NoDecay,
 				Norms: r.tensorNorms[w.param],
 			}
 			if !u.NoDecay {
@@ -285,75 +297,8 @@ func (r *stageRun) move(scale float32) {
 		}
 	})
 	for i, w := range r.dev.weights {
-		for _, offsets := range mem.plan.state {
+		for _, offsets := range mem.plan.State {
 			mem.high[OptimizerState] = max(mem.high[OptimizerState], offsets[i]+w.own.Len())
 		}
 	}
-}
-
-// home is the piece whose copy counts: the one with the first use.
-func (p *parameter) home() int { return p.uses[0].stage }
-
-// stages lists the pieces that use the parameter, in order.
-func (p *parameter) stages() []int {
-	var ks []int
-	for _, u := range p.uses {
-		if len(ks) == 0 || ks[len(ks)-1] != u.stage {
-			ks = append(ks, u.stage)
-		}
-	}
-	return ks
-}
-
-// devicesOf lists the devices that use the parameter, in the order of their first pieces.
-func (n *network) devicesOf(p *parameter) (all []int) {
-	for _, piece := range p.stages() {
-		if d := n.device(piece); !slices.Contains(all, d) {
-			all = append(all, d)
-		}
-	}
-	return all
-}
-
-// shared reports whether the parameter is used in more than one piece.
-func (p *parameter) shared() bool { return p.uses[0].stage != p.uses[len(p.uses)-1].stage }
-
-// sharedFloats is the workspace that the exchange of a shared parameter takes, in
-// floats: the sum, then, if there are other devices, what was received.
-func (n *network) sharedFloats(p *parameter) int {
-	if len(n.devicesOf(p)) == 1 {
-		return p.Shape.Elems()
-	}
-	return program.AlignUp(p.Shape.Elems()) + p.Shape.Elems()
-}
-
-// exchanges are the transfers between devices of the gradients of shared weights that are
-// reduced: every accumulator goes to every other device that has the weight.
-func (n *network) exchanges() (all []clock.Exchange) {
-	for i := range n.params {
-		p := &n.params[i]
-		if !p.shared() || p.gathered {
-			continue
-		}
-		for _, u := range p.uses {
-			for _, to := range n.devicesOf(p) {
-				if from := n.device(u.stage); to != from {
-					all = append(all, clock.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: int64(p.Shape.Elems()) * floatBytes})
-				}
-			}
-		}
-	}
-	return all
-}
-
-// exchangeFloats is the largest sharedFloats of a device's shared parameters.
-func (n *network) exchangeFloats(device int) int {
-	most := 0
-	for i := range n.params {
-		p := &n.params[i]
-		if p.shared() && !p.gathered && slices.Contains(n.devicesOf(p), device) {
-			most = max(most, n.sharedFloats(p))
-		}
-	}
-	return most
 }

@@ -41,10 +41,10 @@ func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant)
 		if err := n.Validate(in); err != nil {
 			return nil, err
 		}
-		if err := n.place(); err != nil {
+		if err := n.Place(); err != nil {
 			return nil, err
 		}
-		s, err := n.simulate(how)
+		s, err := simulated(n, how)
 		if err != nil {
 			return nil, err
 		}

@@ -9,10 +9,10 @@ import (
 	"io"
 	"maps"
 	"math"
-	"slices"
+
+	"gpipebench/gpipe/plan"
 
 	"gpipebench/nn/safetensors"
-	"gpipebench/nn/trace"
 )
 
 // hashKey is the key of the weights' [Trainer.Hash] in the metadata of a file, which is the
@@ -23,19 +23,6 @@ const hashKey = "weights_sha256"
 // [Trainer.Save] writes: exported for programs that compare it before they open a
 // pipeline, to say more about a difference than [Trainer.Load] does.
 const FunctionKey = "function_sha256"
-
-// Fingerprint returns the SHA-256 of the function that the layers compute from their
-// inputs and weights in evaluation: of every operation with its arguments, down to the
-// inputs, and of all parameters by path and shape. in describes the mini-batches.
-//
-// It is the same for every cut of a network, for other rates of dropout, other initial
-// values and whatever else only training uses; and for inputs of other sizes, unless an
-// operation depends on them, as the padding of a convolution may. Constant tables, such
-// as positions, count by their path.
-func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
-	defer misfit(&err)
-	return trace.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
-}
 
 // Save writes the weights to a file in the safetensors format: every parameter
 // by its path in layer order, tied ones once, then batch norm's moving averages.
@@ -94,7 +81,7 @@ func tensorsOf(values []NamedWeights) (all []safetensors.Tensor) {
 // fingerprint is the network's [Pipeline.Fingerprint], computed once.
 func (t *Trainer) fingerprint() (function string, err error) {
 	if t.function == "" {
-		t.function, err = t.net.Fingerprint(t.net.opensFor(t.net.input))
+		t.function, err = t.net.Fingerprint(t.net.OpensFor(t.net.Input))
 	}
 	return t.function, err
 }
@@ -110,18 +97,12 @@ func (t *Trainer) fingerprint() (function string, err error) {
 // new trainer trains on with fresh moments and the learning rate of step 1. An
 // average of the weights starts again from those of the file.
 func (t *Trainer) Load(path string) error {
-	if t.broken != nil {
-		return fmt.Errorf("%s: not loaded: %w", path, t.broken)
-	}
-	if err := t.trainable(); err != nil {
-		return fmt.Errorf("%s: not loaded: %w", path, err)
-	}
-	f, err := safetensors.Open(path)
+	f, err := t.openWeights(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	index, err := t.match(f)
+	index, err := matchNamed("tensor", shapesOf(t.ownWeights(), false), shapesIn(f))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -137,15 +118,27 @@ func (t *Trainer) Load(path string) error {
 	if err := verify(f, index, t.net.AllowNonFinite); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return t.replace(f, index)
+	return replace(t, f, index)
+}
+
+// openWeights opens a file to be loaded.
+func (t *Trainer) openWeights(path string) (*safetensors.File, error) {
+	err := t.broken
+	if err == nil {
+		err = t.trainable()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: not loaded: %w", path, err)
+	}
+	return safetensors.Open(path)
 }
 
 // replace replaces the weights by tensors of a file that has been verified: index has the
 // one for each of [Trainer.Weights], or -1 for none.
-func (t *Trainer) replace(f *safetensors.File, index []int) error {
+func replace(t *Trainer, f *safetensors.File, index []int) error {
 	t.compared = -1
 	for i, at := range index {
-		copies := t.copies(i)
+		copies := copies(t, i)
 		if at < 0 || len(copies) == 0 { // left out, or another process's
 			continue
 		}
@@ -158,24 +151,24 @@ func (t *Trainer) replace(f *safetensors.File, index []int) error {
 			copy(w, copies[0])
 		}
 	}
-	t.restartAverages()
+	restartAverages(t)
 	return nil
 }
 
 // copies are all places where this process's devices have a tensor of [Trainer.Weights]:
 // one in each replica, and of a tied parameter one in each piece that uses it.
-func (t *Trainer) copies(i int) (all [][]float32) {
+func copies(t *Trainer, i int) (all [][]float32) {
 	n := t.net
 	for _, d := range t.devices {
 		for _, j := range d.index[i] {
 			all = append(all, d.weights[j].w)
 		}
 	}
-	i -= len(n.params)
+	i -= len(n.Params)
 	before := make([]int, n.Partitions)             // the states of a device's pieces before
-	for k := 0; i >= 0 && k < n.pieces.Len(); k++ { // a moving average
-		on, states := n.device(k), 0
-		for _, p := range n.stageParams(k) {
+	for k := 0; i >= 0 && k < n.Pieces.Len(); k++ { // a moving average
+		on, states := n.Device(k), 0
+		for _, p := range n.StageParams(k) {
 			if p.State {
 				states++
 			}
@@ -191,32 +184,6 @@ func (t *Trainer) copies(i int) (all [][]float32) {
 	return all
 }
 
-// match returns, for every tensor of [Trainer.Weights], its index in the file.
-func (t *Trainer) match(f *safetensors.File) ([]int, error) {
-	byName := map[string]int{}
-	for at, e := range f.Tensors {
-		byName[e.Name] = at
-	}
-	var index []int
-	for _, w := range t.ownWeights() {
-		at, ok := byName[w.Path]
-		if !ok {
-			return nil, fmt.Errorf("no tensor %q, which the network has", w.Path)
-		}
-		if got := f.Tensors[at].Shape; !slices.Equal(got, w.Shape) {
-			return nil, fmt.Errorf("tensor %q has shape %v: the network wants %v", w.Path, got, w.Shape)
-		}
-		delete(byName, w.Path)
-		index = append(index, at)
-	}
-	for _, e := range f.Tensors {
-		if _, left := byName[e.Name]; left {
-			return nil, fmt.Errorf("tensor %q, which the network does not have", e.Name)
-		}
-	}
-	return index, nil
-}
-
 // verify reads all tensors in layer order and compares their hash with the
 // file's metadata, if that has one.
 func verify(f *safetensors.File, index []int, nonFinite bool) error {
@@ -229,7 +196,7 @@ func verify(f *safetensors.File, index []int, nonFinite bool) error {
 			if _, err := io.ReadFull(data, part); err != nil {
 				return fmt.Errorf("tensor %q: %w", f.Tensors[at].Name, err)
 			}
-			for i := 0; i+floatBytes <= len(part) && !nonFinite; i += floatBytes {
+			for i := 0; i+plan.FloatBytes <= len(part) && !nonFinite; i += plan.FloatBytes {
 				if v := math.Float32frombits(binary.LittleEndian.Uint32(part[i:])); v-v != 0 {
 					return fmt.Errorf("tensor %q has a value that is %v: want finite weights", f.Tensors[at].Name, v)
 				}

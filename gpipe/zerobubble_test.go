@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/plan"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -38,12 +40,12 @@ func TestZeroBubbleMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for k, plan := range n.memoryPlans() {
-				span := n.largest(k).Span
+			for k, planned := range n.MemoryPlans() {
+				span := n.Largest(k).Span
 				mB, mW := span[program.Residual]+span[program.Lasting], span[program.Lasting]+span[program.Between]
 				residuals, waiting := sets(k + 1)
 				want := residuals*mB + waiting*mW + span[program.Between]
-				if got := plan.Bytes[Residuals] / floatBytes; got != int64(want) {
+				if got := planned.Bytes[Residuals] / plan.FloatBytes; got != int64(want) {
 					t.Errorf("%v %v, stage %d: %d floats of residuals, want %d (M_B %d, M_W %d)", dt, s, k+1, got, want, mB, mW)
 				}
 			}

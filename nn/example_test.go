@@ -80,7 +80,7 @@ func learn(loss nn.Loss, layers ...nn.Layer) {
 	for k := 1; k <= len(layers); k++ {
 		trainer, err := gpipe.Pipeline{
 			Layers: layers, Loss: loss, Partitions: k, MicroBatches: 2 * k,
-			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.03),
+			Numerics: gpipe.Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.03)},
 		}.Open(gpipe.InputOf(batch))
 		if err != nil {
 			log.Fatal(err)

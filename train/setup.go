@@ -98,9 +98,14 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
-		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial, ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope, DType: s.DType,
-		Schedule: s.Schedule, Chunks: s.Chunks, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
-		Balance: s.Balance, Partitioner: s.Partitioner,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
+		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
+		Cut: gpipe.Cut{Chunks: s.Chunks, Balance: s.Balance, Partitioner: s.Partitioner},
+		Replication: gpipe.Replication{
+			Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial,
+			ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope,
+		},
+		Numerics: gpipe.Numerics{DType: s.DType},
 		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},
 	}
 	switch {

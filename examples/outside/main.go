@@ -30,7 +30,7 @@ var networks = []network{regression, lenet, swish, focal}
 func (n network) pipeline(k, m int) gpipe.Pipeline {
 	return gpipe.Pipeline{
 		Layers: n.layers(), Loss: n.loss, Partitions: k, MicroBatches: m,
-		Optimizer: nn.Adam{}, LR: nn.ConstantLR(n.rate),
+		Numerics: gpipe.Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(n.rate)},
 	}
 }
 

@@ -238,7 +238,7 @@ func stabilityNewProbe(p gpipe.Pipeline, s *datasets.Translation, examples int) 
 	layers := slices.Clone(p.Layers)
 	layers[len(layers)-1] = stabilityDecoderStates{}
 	// The loss is never computed.
-	t, err := gpipe.Pipeline{Layers: layers, Loss: p.Loss, Seed: p.Seed, Predicting: gpipe.InputOf(b)}.Open(gpipe.Input{})
+	t, err := gpipe.Pipeline{Layers: layers, Loss: p.Loss, Numerics: gpipe.Numerics{Seed: p.Seed}, Predicting: gpipe.InputOf(b)}.Open(gpipe.Input{})
 	return &stabilityProbe{t, b}, err
 }
 

@@ -38,7 +38,7 @@ func ExampleSearch() {
 		log.Fatal(err)
 	}
 	plan, err := planner.Search{
-		Pipeline: gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Devices: []gpipe.Device{gpipe.DeviceOf(chip)}},
+		Pipeline: gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Numerics: gpipe.Numerics{Optimizer: nn.Adam{}}, Devices: []gpipe.Device{gpipe.DeviceOf(chip)}},
 		Input: gpipe.Input{
 			Examples: 1024,
 			Inputs:   []graph.Type{{Shape: graph.Shape{8192}, DType: graph.F32}},

@@ -32,7 +32,7 @@ func small(t *testing.T, memory int64, widths ...int) Search {
 		layers = append(layers, nn.NewDense(fmt.Sprint("dense", i), nn.DenseConfig{In: widths[i], Out: widths[i+1]}))
 	}
 	return Search{
-		Pipeline: gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Devices: []gpipe.Device{gpipe.DeviceOf(a)}},
+		Pipeline: gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Numerics: gpipe.Numerics{Optimizer: nn.Adam{}}, Devices: []gpipe.Device{gpipe.DeviceOf(a)}},
 		Input:    gpipe.Input{Examples: 8, Inputs: []graph.Type{{Shape: graph.Shape{widths[0]}}}, Targets: []graph.Type{{DType: graph.I32}}},
 		Devices:  4, MaxBatch: 16, Keep: 3,
 	}

@@ -26,7 +26,7 @@ func Example() {
 		first, err := source.Batch(datasets.Train, 0, 4)
 		check(err)
 		trainer, err := gpipe.Pipeline{
-			Layers: layers, Loss: nn.CrossEntropy{}, Partitions: partitions, Seed: 1, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01),
+			Layers: layers, Loss: nn.CrossEntropy{}, Partitions: partitions, Numerics: gpipe.Numerics{Seed: 1, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01)},
 		}.Open(gpipe.InputOf(first))
 		check(err)
 

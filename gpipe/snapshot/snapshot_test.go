@@ -40,8 +40,8 @@ func training(t testing.TB, change func(*gpipe.Pipeline)) (*gpipe.Trainer, func(
 		return b
 	}
 	p := gpipe.Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{}, Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5,
-		EMA: nn.EMA{Decay: 0.9}, Groups: 2,
+		Layers: layers, Loss: nn.CrossEntropy{}, Numerics: gpipe.Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, EMA: nn.EMA{Decay: 0.9}},
+		Replication: gpipe.Replication{Groups: 2},
 	}
 	change(&p)
 	tr, err := p.Open(gpipe.InputOf(data(0)))

@@ -62,7 +62,7 @@ func ExampleFunction() {
 	for _, way := range [][2]int{{1, 1}, {1, 2}, {3, 1}, {3, 2}} {
 		t, err := gpipe.Pipeline{
 			Layers: layers, Loss: nn.MeanSquaredError{}, Partitions: way[0], MicroBatches: way[1],
-			Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.01),
+			Numerics: gpipe.Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.01)},
 		}.Open(gpipe.InputOf(batch))
 		if err != nil {
 			log.Fatal(err)

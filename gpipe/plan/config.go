@@ -1,0 +1,267 @@
+// Package plan is what is known of a pipeline from shapes alone, before anything runs: its
+// pieces and their programs, the task list of each device, memory to the byte, what replicas
+// add up, and what places send each other. [New] makes it from a [Config]; package gpipe runs
+// it, on devices that compute or on the virtual clock. Nothing here has a goroutine or knows
+// a transport.
+package plan
+
+import (
+	"slices"
+
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Config is what plans depend on: a gpipe.Pipeline, which says what the fields are, without
+// what only a run needs.
+type Config struct {
+	Layers []nn.Layer
+	Loss   nn.Loss
+
+	Partitions, MicroBatches int
+	Schedule                 schedule.Schedule
+	Checkpoint               schedule.Checkpoint
+	LateRecompute            bool
+	Devices                  []Device
+	Evaluating, Predicting   Input
+	Cut
+	Replication
+	Numerics
+
+	InProcess bool              // replicas read each other's gradients where they lie
+	Forced    [][]schedule.Task // for tests: the lists of every training step, unchecked; nil: none
+}
+
+// Cut says how the layers are cut over the devices. The zero value: by their FLOPs, into one
+// partition for each device, in order.
+type Cut struct {
+	// Balance is the number of layers of each partition, or, with several chunks on a device,
+	// of each piece of the network, in their order. If it is nil,
+	// Partitioner cuts the layers by Costs (nil: FLOPs of the layers).
+	Balance     []int
+	Partitioner partition.Partitioner
+	Costs       []float64
+
+	// Chunks is V, the number of pieces of the network that each device has; 0 means as many
+	// as the schedule has: one or two, and two of interleaved, which may have any number.
+	Chunks int
+	// Tasks, if not nil, returns the stages' lists for a mini-batch of so many
+	// micro-batches, in place of Schedule, Checkpoint and LateRecompute. They must have the
+	// properties that package schedule lists, and no stages may wait for each other in a
+	// circle: both are checked before anything runs. Mini-batches of fewer micro-batches,
+	// such as the one at an epoch's end, must not hold more than the largest ones.
+	//
+	// If Placement says that devices have several pieces, or a task is I or W, the lists are
+	// those of a group's micro-batches, and must be what schedule.Verify accepts; groups of
+	// fewer take them without the tasks of the micro-batches that they lack.
+	Tasks func(stages, micro int) [][]schedule.Task
+	// Placement says which device has which piece of the network, with Tasks; zero: each has
+	// one, in order.
+	Placement schedule.Placement
+}
+
+// Numerics decides what is computed, whatever it runs on.
+type Numerics struct {
+	// DType is that of activations and their gradients on devices that compute: F32, or
+	// BF16, where the result of every operation is rounded and stored in two bytes.
+	// Parameters, accumulators, statistics, losses and the update stay float32, and so do
+	// the sums of products, whose operands are rounded. Modelled devices take theirs from
+	// Modelling.
+	DType graph.DType
+
+	Seed      uint64
+	Optimizer nn.Optimizer  // nil: plain SGD
+	LR        nn.LRSchedule // nil: 0.1, constant
+	Rates     []Rate        // of the parameters' learning rates: the first with a parameter's path counts; else the factor is 1
+	ClipNorm  float64       // largest global norm of the gradient; 0: no clipping
+	L2        float64       // added to the gradient, times the weight; 0: none
+	EMA       nn.EMA        // an average of the weights to evaluate with (Trainer.Averaged); zero: none
+
+	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
+	AllowNonFinite bool
+}
+
+// Input describes the mini-batches that a pipeline is opened for.
+type Input struct {
+	Examples        int          // N of the largest mini-batch; 0: none will come
+	Inputs, Targets []graph.Type // of one example: shapes without the leading dimension
+}
+
+// InputOf describes a batch, and others no larger than it.
+func InputOf(b nn.Batch) Input {
+	in := Input{Examples: b.Examples()}
+	of := func(ts []nn.Tensor) (types []graph.Type) {
+		for _, t := range ts {
+			dt := graph.F32
+			if t.I32 != nil {
+				dt = graph.I32
+			}
+			types = append(types, graph.Type{Shape: slices.Clone(t.Shape[1:]), DType: dt})
+		}
+		return types
+	}
+	in.Inputs, in.Targets = of(b.Inputs), of(b.Targets)
+	return in
+}
+
+// OpensFor is the first of the mini-batches to train on, to evaluate and to predict
+// that has examples.
+func (p Config) OpensFor(in Input) Input {
+	for _, next := range []Input{p.Evaluating, p.Predicting} {
+		if in.Examples == 0 {
+			in = next
+		}
+	}
+	return in
+}
+
+// bytes is the size of a mini-batch in bytes.
+func (in Input) bytes() (sum float64) {
+	for _, t := range slices.Concat(in.Inputs, in.Targets) {
+		sum += float64(in.Examples) * elements(t.Shape) * FloatBytes
+	}
+	return sum
+}
+
+// BatchOf returns the types of n examples: those of one with a leading dimension.
+func BatchOf(types []graph.Type, n int) []graph.Type {
+	out := make([]graph.Type, len(types))
+	for i, t := range types {
+		out[i] = graph.Type{Shape: append(graph.Shape{n}, t.Shape...), DType: t.DType}
+	}
+	return out
+}
+
+// WithDefaults fills in what a zero value stands for.
+func (p Config) WithDefaults() Config {
+	for _, n := range []*int{&p.Partitions, &p.MicroBatches, &p.Replicas, &p.Spatial} {
+		if *n == 0 {
+			*n = 1
+		}
+	}
+	if p.Groups == 0 {
+		p.Groups = p.Replicas
+	}
+	if len(p.Devices) == 0 {
+		p.Devices = []Device{{}}
+	}
+	if len(p.Devices) == 1 {
+		p.Devices = slices.Repeat(p.Devices, p.Partitions)
+	}
+	if p.Optimizer == nil {
+		p.Optimizer = nn.SGD{}
+	}
+	if p.LR == nil {
+		p.LR = nn.ConstantLR(0.1)
+	}
+	return p
+}
+
+// WithoutState replaces the optimiser by one without state if nothing is trained.
+func (p Config) WithoutState(in Input) Config {
+	if in.Examples == 0 {
+		p.Optimizer = nn.SGD{}
+	}
+	return p
+}
+
+// MicroBatchSizes splits n examples over m micro-batches; the first n mod m
+// have one more. m larger than n counts as n, for the short mini-batch at an
+// epoch's end.
+func MicroBatchSizes(n, m int) []int { return evenly(n, min(m, n)) }
+
+// evenly divides n into parts; the first n mod parts have one more.
+func evenly(n, parts int) []int {
+	sizes := make([]int, parts)
+	for i := range sizes {
+		sizes[i] = n / parts
+		if i < n%parts {
+			sizes[i]++
+		}
+	}
+	return sizes
+}
+
+// within reports whether examples of types a fit where those of types b do: the
+// same kinds of tensors, in no dimension larger.
+func within(a, b []graph.Type) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].DType != b[i].DType || len(a[i].Shape) != len(b[i].Shape) {
+			return false
+		}
+		for j := range a[i].Shape {
+			if a[i].Shape[j] > b[i].Shape[j] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// stateSlots is the number of tensors of state that a parameter has. The average of the
+// weights (EMA) is one more of the optimiser's.
+func (n *Numerics) stateSlots() int {
+	slots := len(n.Optimizer.Slots())
+	if n.EMA.Kept() {
+		slots++
+	}
+	return slots
+}
+
+// StateBytes is the size of the tensors of a training's state, in bytes.
+func (p Config) StateBytes() (sum float64) {
+	eachParam(p.Layers, func(_ int, q *nn.Param) {
+		switch {
+		case q.State:
+			sum += elements(q.Shape) * FloatBytes
+		case !q.Frozen:
+			sum += elements(q.Shape) * FloatBytes * float64(1+p.stateSlots())
+		}
+	})
+	return sum
+}
+
+// LeastBytes is the size of what devices hold of weights, gradients and the optimiser's
+// state, however the network is cut.
+func (p Config) LeastBytes(in Input) (sum float64) {
+	copies := 1 // the weight
+	if in.Examples > 0 {
+		copies = 2 // and its gradient
+	}
+	state := float64(p.stateSlots())
+	if p.ShardUpdate {
+		state /= float64(p.Replicas)
+	}
+	eachParam(p.Layers, func(_ int, q *nn.Param) {
+		if q.Frozen {
+			sum += elements(q.Shape) * FloatBytes * float64(p.Spatial)
+			return
+		}
+		sum += elements(q.Shape) * FloatBytes * (float64(copies+p.Spatial-1) + state)
+	})
+	return sum
+}
+
+// eachParam calls f with each parameter of the layers once, and with the first layer that
+// lists it.
+func eachParam(layers []nn.Layer, f func(layer int, q *nn.Param)) {
+	seen := map[*nn.Param]bool{}
+	for i, l := range layers {
+		for _, q := range l.Params() {
+			if !seen[q] {
+				seen[q] = true
+				f(i, q)
+			}
+		}
+	}
+}
+
+// LargestBatch is the size in bytes of the largest mini-batch of any purpose.
+func (p Config) LargestBatch(in Input) float64 {
+	return max(in.bytes(), p.Evaluating.bytes(), p.Predicting.bytes())
+}

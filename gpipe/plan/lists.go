@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"fmt"
+
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+)
+
+// Lists of devices with one piece of the network each, of F, R and B, are made for all of a
+// replica's micro-batches at once: a device then ends its groups one by one, in the same
+// fill and drain. With several pieces, or where B is split, one of them would add to the
+// gradients of the next group before another has ended the last. So these lists are of one
+// group, and replicas run them group by group (lists of a caller with I and W and one piece
+// are asked for again). A group of fewer micro-batches, as at an
+// epoch's end, has the same lists without the tasks of those that it lacks: what is left
+// waits for no more, and holds no more, than before.
+
+// wholeLists are the lists of a group's micro-batches on each device, and where the pieces
+// of the network are. Those of a schedule with chunks keep no residuals so far.
+func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
+	switch {
+	case p.Tasks == nil && p.Schedule.Straight() && p.Chunks <= 1:
+		lists, err = schedule.Build(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute)
+		return lists, schedule.Straight(p.Partitions), err
+	case p.Tasks == nil:
+		return schedule.Generate(p.Schedule.String(), p.Partitions, p.Chunks, p.MicroBatches)
+	}
+	placed = p.Placement.Or(p.Partitions)
+	wrap := func(err error) error { return fmt.Errorf("task lists for %d micro-batches: %w", p.MicroBatches, err) }
+	if placed.Devices != p.Partitions {
+		return nil, placed, wrap(fmt.Errorf("a placement on %d devices: want %d", placed.Devices, p.Partitions))
+	}
+	if lists = p.Tasks(p.Partitions, p.MicroBatches); placed.IsStraight() {
+		lists, err = p.OwnTasks(p.MicroBatches)
+		return lists, placed, err
+	}
+	if err := schedule.Verify(lists, placed, p.MicroBatches); err != nil {
+		return nil, placed, wrap(err)
+	}
+	return lists, placed, nil
+}
+
+// OwnTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
+func (p Config) OwnTasks(micro int) ([][]schedule.Task, error) {
+	lists := p.Tasks(p.Partitions, micro)
+	if err := schedule.Verify(lists, schedule.Straight(p.Partitions), micro); err != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
+	}
+	free := clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
+	if _, err := clock.Replay(lists, free); err != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
+	}
+	return lists, nil
+}
+
+// ofChunk are the tasks of a list that are one chunk's.
+func ofChunk(list []schedule.Task, chunk int) (own []schedule.Task) {
+	for _, t := range list {
+		if t.Chunk == chunk {
+			own = append(own, t)
+		}
+	}
+	return own
+}
+
+// taskLists are the devices' lists for a replica's portion of a mini-batch in training. A
+// replica whose groups are all empty, as at an epoch's end, has empty lists.
+func (n *Network) taskLists(s *Portion) ([][]schedule.Task, error) {
+	if len(s.Sizes) == 0 {
+		return make([][]schedule.Task, n.Partitions), nil
+	}
+	switch {
+	case n.Forced != nil:
+		return n.Forced, nil
+	case n.whole == nil:
+		return straightLists(n, s)
+	}
+	lists := make([][]schedule.Task, n.Partitions)
+	first := 0
+	for _, end := range s.Ends {
+		for k, list := range n.whole {
+			for _, t := range list {
+				if t.Micro += first; t.Micro < end {
+					lists[k] = append(lists[k], t)
+				}
+			}
+		}
+		first = end
+	}
+	if n.Tasks == nil {
+		lists = schedule.Checkpointed(lists, n.Checkpoint, n.LateRecompute)
+	}
+	return lists, nil
+}
+
+// straightLists are the lists for all micro-batches of a portion at once, where devices
+// have one piece each; of a caller's lists with I and W, group by group.
+func straightLists(n *Network, s *Portion) ([][]schedule.Task, error) {
+	micro := len(s.Sizes)
+	switch {
+	case n.Tasks == nil:
+		return schedule.Build(n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute)
+	case n.lists[micro] != nil:
+		return n.lists[micro], nil
+	}
+	lists, err := n.OwnTasks(micro)
+	if err == nil && schedule.Splits(lists) {
+		lists, err = schedule.Repeated(s.groups(), n.OwnTasks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if largest := &n.Divide(n.Input.Examples, Training)[0]; micro < len(largest.Sizes) {
+		room, err := straightLists(n, largest)
+		if err != nil {
+			return nil, err
+		}
+		for k := range lists {
+			if err := exceeds(lists[k], room[k]); err != nil {
+				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d %w, as for %d micro-batches", micro, k, err, len(largest.Sizes))
+			}
+		}
+		gradients, most := clock.GradientSlots(lists, n.placed, micro), clock.GradientSlots(room, n.placed, len(largest.Sizes))
+		for k := range gradients {
+			if gradients[k] > most[k] && schedule.Splits(lists) {
+				return nil, fmt.Errorf("task lists for %d micro-batches: stage %d holds %d output gradients at once: want at most %d, as for %d micro-batches", micro, k, gradients[k], most[k], len(largest.Sizes))
+			}
+		}
+	}
+	if n.lists == nil {
+		n.lists = map[int][][]schedule.Task{}
+	}
+	n.lists[micro] = lists
+	return lists, nil
+}
+
+// exceeds reports what of a list exceeds the memory planned for another one.
+func exceeds(list, room []schedule.Task) error {
+	inputs, residuals := schedule.InFlight(list)
+	maxInputs, maxResiduals := schedule.InFlight(room)
+	if inputs > maxInputs || residuals > maxResiduals {
+		return fmt.Errorf("holds %d inputs and %d sets of residuals at once: want at most %d and %d", inputs, residuals, maxInputs, maxResiduals)
+	}
+	_, between := schedule.AwaitingWeights(list)
+	_, maxBetween := schedule.AwaitingWeights(room)
+	if between > maxBetween {
+		return fmt.Errorf("holds what I keeps for W of %d micro-batches at once: want at most %d", between, maxBetween)
+	}
+	if between == 0 {
+		return nil
+	}
+	lasting, _ := schedule.AwaitingWeights(list)
+	if most, _ := schedule.AwaitingWeights(room); lasting > most {
+		return fmt.Errorf("holds %d sets of residuals until W at once: want at most %d", lasting, most)
+	}
+	return nil
+}
+
+// forwardLists are the lists of what is not trained: all micro-batches, or, with several
+// chunks on a device, as many as there are devices, through all of its chunks, then the next.
+func forwardLists(n *Network, micro int) [][]schedule.Task {
+	lists := make([][]schedule.Task, n.Partitions)
+	for k := range lists {
+		chunks := len(n.Pieces.On(k))
+		round := micro
+		if chunks > 1 {
+			round = n.Partitions
+		}
+		for first := 0; first < micro; first += round {
+			for c := range chunks {
+				for m := first; m < min(first+round, micro); m++ {
+					lists[k] = append(lists[k], schedule.Task{Kind: schedule.Forward, Micro: m, Chunk: c})
+				}
+			}
+		}
+	}
+	return lists
+}
