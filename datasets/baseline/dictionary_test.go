@@ -1,17 +1,22 @@
-package datasets
+package baseline
 
 import (
 	"fmt"
+	"iter"
 	"math"
+	"slices"
 	"testing"
 )
 
-func texts(pairs ...string) []Pair {
-	var out []Pair
-	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, Pair{SourceText: pairs[i], TargetText: pairs[i+1]})
+// texts are pairs, one after another.
+func texts(pairs ...string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for p := range slices.Chunk(pairs, 2) {
+			if !yield(p[0], p[1]) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 // Two pairs, "a b" = "x y" and "a" = "x", one round by hand. Initially all are
@@ -81,28 +86,27 @@ func TestDictionaryLimits(t *testing.T) {
 	for i := range dictionaryWords + 1 {
 		long += fmt.Sprintf("w%d ", i)
 	}
-	pairs := texts(long, "z", "a", long)
+	pairs := []string{long, "z", "a", long}
 	for range dictionaryPairs {
-		pairs = append(pairs, texts("a", "b")...)
+		pairs = append(pairs, "a", "b")
 	}
-	pairs = append(pairs, texts("late", "tard")...)
-	m := newModel1(pairs)
+	m := newModel1(texts(append(pairs, "late", "tard")...))
 	if len(m.sentences) != dictionaryPairs || len(m.source.words) != 2 {
 		t.Errorf("%d pairs with %d words, want %d with 2", len(m.sentences), len(m.source.words), dictionaryPairs)
 	}
-	if got := LearnDictionary(nil).Translate("a b"); got != "a b" {
+	if got := LearnDictionary(texts()).Translate("a b"); got != "a b" {
 		t.Errorf("learned of nothing: %q", got)
 	}
 }
 
 func ExampleDictionary() {
-	d := LearnDictionary([]Pair{
-		{SourceText: "the black cat", TargetText: "le chat noir"},
-		{SourceText: "the cat", TargetText: "le chat"},
-		{SourceText: "the black dog", TargetText: "le chien noir"},
-		{SourceText: "the dog", TargetText: "le chien"},
-		{SourceText: "the bird", TargetText: "le oiseau"},
-	})
+	d := LearnDictionary(texts(
+		"the black cat", "le chat noir",
+		"the cat", "le chat",
+		"the black dog", "le chien noir",
+		"the dog", "le chien",
+		"the bird", "le oiseau",
+	))
 	fmt.Println(d.Translate("the black bird"))
 	// Output:
 	// le noir oiseau

@@ -1,4 +1,7 @@
-package datasets
+// Package baseline has simple and ideal models, and a score, that networks are compared with:
+// n-gram models of bytes and of tokens, a linear model of pixels, a dictionary that translates
+// word by word, and BLEU.
+package baseline
 
 import (
 	"errors"

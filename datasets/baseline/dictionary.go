@@ -1,6 +1,7 @@
-package datasets
+package baseline
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -25,9 +26,9 @@ const (
 	dictionaryWords  = 100    // longer sentences are not used
 )
 
-// LearnDictionary learns from the first 20,000 pairs with at most 100 words on
-// either side.
-func LearnDictionary(pairs []Pair) *Dictionary {
+// LearnDictionary learns from the first 20,000 pairs of a source and its translation
+// with at most 100 words on either side.
+func LearnDictionary(pairs iter.Seq2[string, string]) *Dictionary {
 	m := newModel1(pairs)
 	for range dictionaryRounds {
 		m.round()
@@ -109,13 +110,13 @@ func (l *wordList) id(word string) int {
 	return id
 }
 
-func newModel1(pairs []Pair) *model1 {
+func newModel1(pairs iter.Seq2[string, string]) *model1 {
 	m := &model1{}
 	m.source.id("") // noWord: words of a text are not empty
 	entry := map[[2]int]int32{}
 	taken := 0
-	for _, p := range pairs {
-		source, target := strings.Fields(p.SourceText), strings.Fields(p.TargetText)
+	for from, to := range pairs {
+		source, target := strings.Fields(from), strings.Fields(to)
 		if taken == dictionaryPairs {
 			break
 		}
@@ -179,28 +180,4 @@ func (m *model1) round() {
 			m.prob[e] = m.expected[e] / sum
 		}
 	}
-}
-
-// Baseline is the score of a simple method on the held-out pairs.
-type Baseline struct {
-	Name string
-	BLEU []BLEU // by language
-}
-
-// Baselines returns the translations that need no network: the source itself,
-// and each language's Dictionary. They take as long as reading the data.
-func (t *Translation) Baselines() []Baseline {
-	copied := Baseline{Name: "copy of the source"}
-	looked := Baseline{Name: "word-by-word dictionary"}
-	for l, held := range t.pairs[HeldOut] {
-		d := LearnDictionary(t.pairs[Train][l])
-		var a, b BLEU
-		for _, p := range held {
-			a.Add(p.SourceText, p.TargetText)
-			b.Add(d.Translate(p.SourceText), p.TargetText)
-		}
-		copied.BLEU = append(copied.BLEU, a)
-		looked.BLEU = append(looked.BLEU, b)
-	}
-	return []Baseline{copied, looked}
 }
