@@ -66,7 +66,7 @@ func TestEndlessInput(t *testing.T) {
 		"own records":  {func() error { _, err := records.Open(recordsDir, records.Key{}, false); return err }, recordsDir + ": is a device, want records of up to 256 MiB"},
 		"a long line":  {func() error { _, err := records.Load(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"own long one": {func() error { _, err := records.Open(long, records.Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
-		"a round":      {func() error { return RunRound(context.Background(), endless{}, io.Discard) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
+		"a round":      {func() error { return timed.RunRound(context.Background(), endless{}, io.Discard, Load) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
 		"its records":  {func() error { return timed.AdoptAll(endless{}, nil, records.New(records.Key{})) }, "line too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestEndlessInput(t *testing.T) {
 // as a spec has room for, are refused soon.
 func TestYAMLBombs(t *testing.T) {
 	bomb := "experiment: table2\ntitle: &a0 [x, x, x, x, x, x, x, x, x]\n"
-	for i, field := range []string{"k", "m", "base", "batch", "paper", "profiles", "host_m", "lr"} {
+	for i, field := range []string{"k", "m", "base", "batch", "paper", "profiles", "schedule", "lr"} {
 		bomb += field + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+string(rune('0'+i))+", ", 9) + "]\n"
 	}
 	keys := "experiment: table2\n"

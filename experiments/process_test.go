@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	case "does nothing":
 		os.Exit(0)
 	}
-	if err := RunRound(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if err := timed.RunRound(context.Background(), os.Stdin, os.Stdout, Load); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -375,12 +375,12 @@ func TestRunRoundErrors(t *testing.T) {
 		{request(t, "breakdown", func(r *timed.RoundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
 		{request(t, "breakdown", func(r *timed.RoundRequest) { r.Engine = "another" }), "another program"},
 		{request(t, "breakdown", func(r *timed.RoundRequest) {
-			r.Spec = &timed.SpecText{Name: "mine.yaml", Text: []byte("experiment: breakdown\nrounds: 3\n")}
+			r.Spec = []lab.SpecFile{{Name: "mine.yaml", Experiment: "breakdown", Text: []byte("experiment: breakdown\nrounds: 3\n")}}
 		}), "mine.yaml:2:1: unknown field rounds"},
 		{request(t, "breakdown", nil), "context canceled"}, // the input ends after the request
 	} {
 		var out bytes.Buffer
-		err := RunRound(t.Context(), strings.NewReader(c.in), &out)
+		err := timed.RunRound(t.Context(), strings.NewReader(c.in), &out, Load)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: %v, want %q", c.in, err, c.want)
 		}
@@ -396,7 +396,7 @@ func FuzzRunRound(f *testing.F) {
 		func(r *timed.RoundRequest) {
 			r.Samples = map[string]json.RawMessage{"K=2/round=0/step=0": []byte("{}")}
 		},
-		func(r *timed.RoundRequest) { r.Spec = &timed.SpecText{Name: "x.yaml", Text: []byte("k: [1]\n")} },
+		func(r *timed.RoundRequest) { r.Spec = []lab.SpecFile{{Name: "x.yaml", Text: []byte("k: [1]\n")}} },
 	} {
 		f.Add(request(f, "breakdown", change))
 	}
@@ -406,35 +406,9 @@ func FuzzRunRound(f *testing.F) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	f.Fuzz(func(t *testing.T, text string) {
-		err := RunRound(ended, strings.NewReader(text), io.Discard)
+		err := timed.RunRound(ended, strings.NewReader(text), io.Discard, Load)
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want one line", text, err)
-		}
-	})
-}
-
-// Whatever a round's process prints, the log takes what it asked for or says in one
-// line why not.
-func FuzzAdoptAll(f *testing.F) {
-	own := records.Key{Experiment: "e", Profile: "smoke"}
-	var lines bytes.Buffer
-	other := records.New(own)
-	other.PrintTo(&lines, 0)
-	if err := errors.Join(other.Add("a", 3, 1), other.Add("b", 4, []int{1})); err != nil {
-		f.Fatal(err)
-	}
-	for _, text := range []string{"", "\n", "rubbish\n", lines.String(), lines.String() + lines.String(), lines.String()[:lines.Len()-1]} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		log := records.New(own)
-		if err := timed.AdoptAll(bytes.NewReader(text), []string{"a", "b"}, log); err != nil && strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v", text, err)
-		}
-		for _, name := range log.Names {
-			if name != "a" && name != "b" {
-				t.Errorf("%q: adopts %q", text, name)
-			}
 		}
 	})
 }

@@ -34,7 +34,7 @@ type Reproducing struct {
 	Fresh     bool     // measure again what there are records of
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
 	DType     string   // of activations, for the one experiment in Only, whose spec takes one; "": as the spec says
-	// Executable is a program that calls RunRound when it is started with RoundCommand,
+	// Executable is a program that calls timed.RunRound when it is started with its RoundCommand,
 	// and cluster.Obey with RankCommand, such as gpipebench itself: each timed round then
 	// has a process of its own. If empty, rounds share this process, and the records and
 	// tables say so; experiments on processes fail.
@@ -182,7 +182,7 @@ func (r Reproducing) one(ctx context.Context, e lab.Experiment, spec []lab.SpecF
 	before := len(log.Names)
 	start := time.Now()
 	if t, ok := e.(timed.Experiment); ok && r.Executable != "" {
-		if err := r.inProcesses(ctx, t, spec, log, p); err != nil {
+		if err := timed.InProcesses(ctx, r.Executable, t, spec, log, p); err != nil {
 			return nil, err
 		}
 	}

@@ -73,18 +73,12 @@ func TestOwnListsRefused(t *testing.T) {
 		want  string
 		lists [][]schedule.Task
 	}{
-		{"schedule: task lists of 1 stages: want 2", [][]schedule.Task{good}},
-		{"schedule: stage 1: 1 F and 1 B: want 2 of each, one for each micro-batch", [][]schedule.Task{good, {keep(0), b(0)}}},
-		{"schedule: stage 0: F1 is out of place: want F0 to F1 in ascending order, once each", [][]schedule.Task{{f(1), f(0), r(0), b(0), r(1), b(1)}, good}},
-		{"schedule: stage 0: B1 is out of place: want B0 to B1 in ascending order, once each", [][]schedule.Task{{keep(0), keep(1), b(1), b(0)}, good}},
-		{"schedule: stage 1: B0 is out of place: want B0 to B1", [][]schedule.Task{good, {keep(0), b(0), b(0), b(1)}}},
-		{"schedule: stage 1: B0 comes before F0", [][]schedule.Task{good, {b(0), f(0)}}},
-		{"schedule: stage 1: B0 lacks residuals: want an F0 that keeps them, or R0 directly before it", [][]schedule.Task{good, {f(0), b(0)}}},
-		{"schedule: stage 0: R0 is out of place: want it between an F that keeps nothing and B0, directly before that", [][]schedule.Task{{f(0), r(0), f(1), b(0), r(1), b(1)}, good}},
-		{"schedule: stage 0: R0 is out of place", [][]schedule.Task{{keep(0), r(0), b(0)}, good}},
-		{"schedule: stage 0: R0 is out of place", [][]schedule.Task{{r(0), b(0)}, good}},
-		{"schedule: stage 0: task Kind(9)0 of unknown kind: want F, R or B", [][]schedule.Task{{{Kind: 9}}, good}},
-		{"clock: deadlock: ", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
+		{"schedule: lists of 1 devices: want 2", [][]schedule.Task{good}},
+		{"schedule: device 1: F1 is missing: want an F of each of 2 micro-batches", [][]schedule.Task{good, {keep(0), b(0)}}},
+		{"schedule: device 0: B1 is out of order", [][]schedule.Task{{keep(0), keep(1), b(1), b(0)}, good}},
+		{"schedule: device 1: B0 lacks residuals", [][]schedule.Task{good, {f(0), b(0)}}},
+		{"schedule: device 0: R0 is out of place", [][]schedule.Task{{f(0), r(0), f(1), b(0), r(1), b(1)}, good}},
+		{"schedule: device 0 waits for ever: B0 needs B0 of device 1", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
 	} {
 		p := small.pipeline(t)
 		p.Partitions, p.MicroBatches = 2, 2

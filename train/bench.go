@@ -66,7 +66,8 @@ type StepSeconds struct {
 const MaxBenchSteps = 1 << 24
 
 // Run benchmarks.
-func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
+func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (r *Bench, err error) {
+	defer func() { err = b.Processes.Leave(err) }()
 	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > MaxBenchSteps || b.WarmUp > MaxBenchSteps {
 		return nil, failure.Usagef("%d steps after %d to warm up: want 1 to %d after 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
 	}
@@ -87,7 +88,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	if slow := b.Setup.Crowded(); slow != "" && b.Notice != nil {
 		b.Notice(slow)
 	}
-	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile(), DType: b.Setup.dtype()}
+	r = &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile(), DType: b.Setup.dtype()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	r.Placement = l.Trainer.Placement()
 	clock := stepClock{batch: b.Batch}

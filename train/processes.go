@@ -1,32 +1,139 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"math"
+	"os"
+	"slices"
+	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
+	"gpipebench/gpipe/transport/mpi"
+	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/machine"
 	"gpipebench/nn"
 )
 
-// Processes connect a training or a benchmark with the other processes that run it. All
-// have the same settings; the one of rank 0 writes files.
+// Processes are those that an engine has started to run a training or a benchmark together,
+// as one of them sees them. All have the same settings; the one of rank 0 writes files.
 type Processes struct {
-	// Connect connects this process. data is a digest of the data and of the weights to
-	// begin with, which must be the same in all processes; "": there are none.
-	Connect func(ctx context.Context, data string) (transport.Transport, error)
-	Own     Process // this process; its measures are taken at the end
+	ByStage bool // consecutive places are by stage, then replica; otherwise by replica, then stage
+	MPI     bool // messages of MPI in place of sockets, whose mpirun has started the processes
+	// Facts are what must be the same in all processes, besides the content of files of data,
+	// weights and schedules.
+	Facts []sockets.Fact
+
+	world  cluster.World
+	spread cluster.Spread
+	own    Process      // this process; its measures are taken at the end
+	end    *sockets.End // nil: it did not come to that
+	mpi    *mpi.World   // nil: sockets connect the processes, or it did not come to that
+}
+
+// ElsewhereError is an error that another process prints.
+type ElsewhereError struct{ error }
+
+func (e *ElsewhereError) Unwrap() error { return e.error }
+
+// Find returns the processes that the environment tells of, each with some of a setup's places;
+// nil if this one is alone.
+func (p Processes) Find(s *Setup) (*Processes, error) {
+	var err error
+	if p.MPI {
+		p.world, err = cluster.Ranks()
+		if err == nil && p.world.Launcher == "" {
+			err = errors.New("--transport mpi: no engine has started this process: want mpirun -n P gpipebench, with the mpirun of " + mpi.Implementation)
+		}
+	} else {
+		p.world, err = cluster.FromEnvironment()
+	}
+	if err != nil || p.world.Alone() {
+		return nil, failure.Usage(err)
+	}
+	p.spread = cluster.Spread{Replicas: max(s.Replicas, 1), Stages: s.Partitions, Processes: p.world.Size, ByStage: p.ByStage}
+	if err := p.spread.Validate(); err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	p.own = Process{Rank: p.world.Rank, Host: host, Places: p.spread.Of(p.world.Rank)}
+	return &p, err
+}
+
+// Connect connects this process with the others. data and tasks are digests of the data and
+// of the weights to begin with, and of the schedule's file, which must be the same in all
+// processes; "": there are none.
+func (p *Processes) Connect(ctx context.Context, data, tasks string) (_ transport.Transport, err error) {
+	w := p.world
+	c := sockets.Config{
+		Rank: w.Rank, Size: w.Size, Address: w.Address, Secret: w.Secret, Limit: w.Limit,
+		Owner: p.spread.Owner, Where: p.spread.Of,
+		Facts: append(slices.Clip(p.Facts), sockets.Fact{Name: "content of data or weights", Value: data}, sockets.Fact{Name: "content of the schedule's file", Value: tasks}),
+	}
+	if p.MPI {
+		if p.mpi, err = mpi.Join(ctx, w.Limit); err != nil {
+			return nil, err
+		}
+		if rank, size := p.mpi.Rank(), p.mpi.Size(); rank != w.Rank || size != w.Size { // MPI must know the same processes as the environment
+			return nil, failure.Usagef("%s has started rank %d of %d, and for %s it is rank %d of %d: want the mpirun of the MPI that this program was built with", w.Launcher, w.Rank, w.Size, mpi.Implementation, rank, size)
+		}
+		c.Network, c.Address = p.mpi, mpi.Address
+	}
+	if p.end, err = sockets.Connect(ctx, c); err != nil {
+		return nil, err
+	}
+	return p.end, nil
+}
+
+// Leave ends this process's part, with an error or nil, and returns what it has to print, or an
+// *[ElsewhereError]. With nil processes it returns the error.
+func (p *Processes) Leave(err error) error {
+	switch {
+	case p == nil || err == nil && p.end == nil:
+		return err
+	case err == nil:
+		err = p.end.Close()
+		if p.mpi != nil {
+			err = cmp.Or(err, p.mpi.Close())
+		}
+		return err
+	case p.end != nil:
+		p.end.Fail(err)
+	}
+	if p.mpi != nil {
+		p.mpi.Leave()
+	}
+	says := p.says(err)
+	if p.world.EndsAll && p.world.Rank > 0 && (p.end == nil || !says) { // who says why ends first, or would be ended before
+		time.Sleep(2 * time.Second) // also if this process itself was told to end
+	}
+	if !says {
+		return &ElsewhereError{err}
+	}
+	return err
+}
+
+// says reports whether this process prints an error: rank 0, or the lowest that is left.
+func (p *Processes) says(err error) bool {
+	if p.end == nil {
+		var refused *sockets.Refusal
+		return !errors.As(err, &refused)
+	}
+	var gone *transport.PeerError
+	return p.world.Rank == 0 || errors.As(err, &gone) && gone.Rank == 0 && p.world.Rank == 1
 }
 
 // Process is one of the processes that ran something together.
@@ -41,7 +148,7 @@ type Process struct {
 }
 
 // follows reports whether another process writes the files.
-func (p *Processes) follows() bool { return p != nil && p.Own.Rank > 0 }
+func (p *Processes) follows() bool { return p != nil && p.own.Rank > 0 }
 
 // connect connects the pipeline with other processes, if there are any.
 func (p *Processes) connect(ctx context.Context, s Setup, to *gpipe.Pipeline, data string) (err error) {
@@ -54,7 +161,10 @@ func (p *Processes) connect(ctx context.Context, s Setup, to *gpipe.Pipeline, da
 	if s.Device != gpipe.Host {
 		return failure.Usagef("%v devices in several processes: want host devices, or one process, since their tasks are timed one at a time", s.Device)
 	}
-	to.Transport, err = p.Connect(ctx, data)
+	tasks, err := s.scheduleDigest()
+	if err == nil {
+		to.Transport, err = p.Connect(ctx, data, tasks)
+	}
 	return err
 }
 
@@ -63,7 +173,7 @@ func (p *Processes) gather(ctx context.Context, t *gpipe.Trainer, over transport
 	if p == nil {
 		return nil, nil
 	}
-	own := p.Own
+	own := p.own
 	own.MaxRSSBytes = machine.MaxRSS()
 	if c, ok := over.(transport.Clocked); ok {
 		_, within := c.Clock()

@@ -82,9 +82,9 @@ func (s Setup) closedForm(t *gpipe.Times) (float64, error) {
 	return t.ClosedForm(s.Schedule, s.Checkpoint, s.LateRecompute)
 }
 
-// ScheduleDigest is a digest of the setup's file of a schedule, which must be the same in
+// scheduleDigest is a digest of the setup's file of a schedule, which must be the same in
 // all processes; "": it has none.
-func (s Setup) ScheduleDigest() (string, error) {
+func (s Setup) scheduleDigest() (string, error) {
 	if s.ScheduleFile == "" {
 		return "", nil
 	}

@@ -211,6 +211,7 @@ const (
 // steps are done it returns a result even with an error, which is then of what comes
 // after them, such as evaluating.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, err error) {
+	defer func() { err = t.Processes.Leave(err) }()
 	written := []string{t.Save, t.Log, t.Translations}
 	if t.Processes.follows() {
 		t.Log, t.Translations, written = "", "", nil

@@ -17,7 +17,7 @@ import (
 func newBench() *cobra.Command {
 	var b train.Benching
 	var format, profile string
-	var in processes
+	var in train.Processes
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use:   "bench",
@@ -30,17 +30,16 @@ time, FLOPs and bytes in a step, and how near that is to this machine's roofline
 then what devices do besides kernels. All rows add up to the step.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			b.Notice = o.progress.Say
-			var r *train.Bench
-			err := in.together(ctx, cmd, &b.Setup, func(p *train.Processes) (err error) {
-				b.Processes = p
-				r, err = b.Run(ctx, func(step int, seconds float64) {
-					if step == 1-b.WarmUp { // the first: every step will take about as long
-						all := seconds * float64(b.Steps+b.WarmUp)
-						o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
-					}
-					o.progress.Advance("step " + units.FormatSeconds(seconds))
-				})
+			var err error
+			if b.Processes, err = together(cmd, in, &b.Setup); err != nil {
 				return err
+			}
+			r, err := b.Run(ctx, func(step int, seconds float64) {
+				if step == 1-b.WarmUp { // the first: every step will take about as long
+					all := seconds * float64(b.Steps+b.WarmUp)
+					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
+				}
+				o.progress.Advance("step " + units.FormatSeconds(seconds))
 			})
 			o.progress.End()
 			if err != nil || follows() {

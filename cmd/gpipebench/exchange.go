@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
 	"gpipebench/lab/exchange"
 	"gpipebench/train"
@@ -24,22 +25,23 @@ func newExchange() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var in processes
-			world, err := in.world()
+			world, err := cluster.FromEnvironment()
+			if err != nil {
+				return err
+			}
+			p, err := together(cmd, train.Processes{}, &train.Setup{Partitions: 1, Replicas: world.Size})
 			if err != nil {
 				return err
 			}
 			var all []json.RawMessage
-			if err := in.together(ctx, cmd, &train.Setup{Partitions: 1, Replicas: world.Size}, func(p *train.Processes) error {
-				var over transport.Transport = transport.InProcess()
-				if p != nil {
-					if over, err = p.Connect(ctx, ""); err != nil {
-						return err
-					}
-				}
+			over := transport.Transport(transport.InProcess())
+			if p != nil {
+				over, err = p.Connect(ctx, "", "")
+			}
+			if err == nil {
 				all, err = exchange.Run(ctx, over, world.Size, world.Rank, job)
-				return err
-			}); err != nil || follows() {
+			}
+			if err = p.Leave(err); err != nil || follows() {
 				return err
 			}
 			return o.json(all)

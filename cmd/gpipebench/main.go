@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if status, ok := launched(err); ok {
 		return status
 	}
-	var known *elsewhere
+	var known *train.ElsewhereError
 	if errors.As(err, &known) {
 		return 1
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,14 +8,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gpipebench"
 	"gpipebench/gpipe/cluster"
-	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
@@ -61,24 +57,23 @@ func follows() bool {
 	return w.Rank > 0
 }
 
-// elsewhere is an error that rank 0 prints.
-type elsewhere struct{ error }
-
-func (e *elsewhere) Unwrap() error { return e.error }
-
-// processes is how a command runs in several processes.
-type processes struct {
-	byStage bool // the order of places
-	mpi     bool // messages of MPI in place of sockets
+// together returns the processes that an engine has started for a command, and all of its flags
+// must be alike in them; nil if this one is alone.
+func together(cmd *cobra.Command, in train.Processes, s *train.Setup) (*train.Processes, error) {
+	p, err := in.Find(s)
+	if p != nil {
+		p.Facts = facts(cmd)
+	}
+	return p, err
 }
 
 // processFlags adds the flags of several processes.
-func processFlags(fs *pflag.FlagSet, p *processes) {
-	value(fs, &p.byStage, "spread", "replica", "replica|stage", "how places are divided among processes, if there are several: consecutive places by replica, then stage, or by stage, then replica", func(s string) (bool, error) {
+func processFlags(fs *pflag.FlagSet, p *train.Processes) {
+	value(fs, &p.ByStage, "spread", "replica", "replica|stage", "how places are divided among processes, if there are several: consecutive places by replica, then stage, or by stage, then replica", func(s string) (bool, error) {
 		word, err := oneOf("replica", "stage")(s)
 		return word == "stage", err
 	})
-	value(fs, &p.mpi, "transport", "sockets", "sockets|mpi", "what connects processes, if there are several: TCP or Unix sockets; or MPI, in a program that is built with it (docs/cluster.md) and started by its mpirun", func(s string) (bool, error) {
+	value(fs, &p.MPI, "transport", "sockets", "sockets|mpi", "what connects processes, if there are several: TCP or Unix sockets; or MPI, in a program that is built with it (docs/cluster.md) and started by its mpirun", func(s string) (bool, error) {
 		word, err := oneOf("sockets", "mpi")(s)
 		if err == nil && word == "mpi" {
 			err = mpi.Built()
@@ -87,123 +82,8 @@ func processFlags(fs *pflag.FlagSet, p *processes) {
 	})
 }
 
-// world is what the environment says of the processes.
-func (p processes) world() (cluster.World, error) {
-	if !p.mpi {
-		return cluster.FromEnvironment()
-	}
-	w, err := cluster.Ranks()
-	if err == nil && w.Launcher == "" {
-		err = errors.New("--transport mpi: no engine has started this process: want mpirun -n P gpipebench, with the mpirun of " + mpi.Implementation)
-	}
-	return w, err
-}
-
-// together runs f in this process and, if an engine has started several, in all of them,
-// each with some of the places. Its processes are nil if there is one.
-func (p processes) together(ctx context.Context, cmd *cobra.Command, s *train.Setup, f func(*train.Processes) error) error {
-	world, err := p.world()
-	if err != nil {
-		return failure.Usage(err)
-	}
-	if world.Alone() {
-		return f(nil)
-	}
-	spread := cluster.Spread{Replicas: max(s.Replicas, 1), Stages: s.Partitions, Processes: world.Size, ByStage: p.byStage}
-	if err := spread.Validate(); err != nil {
-		return err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	m := meeting{world: world}
-	err = f(&train.Processes{
-		Own: train.Process{Rank: world.Rank, Host: host, Places: spread.Of(world.Rank)},
-		Connect: func(ctx context.Context, data string) (transport.Transport, error) {
-			tasks, err := s.ScheduleDigest()
-			if err != nil {
-				return nil, err
-			}
-			c := sockets.Config{
-				Rank: world.Rank, Size: world.Size, Address: world.Address, Secret: world.Secret, Limit: world.Limit,
-				Owner: spread.Owner, Where: spread.Of, Facts: facts(cmd, data, tasks),
-			}
-			if p.mpi {
-				if err := m.join(ctx); err != nil {
-					return nil, err
-				}
-				c.Network, c.Address = m.mpi, mpi.Address
-			}
-			e, err := sockets.Connect(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			m.end = e
-			return e, nil
-		},
-	})
-	return m.leave(ctx, err)
-}
-
-// meeting is this process's part in a run of several.
-type meeting struct {
-	world cluster.World
-	end   *sockets.End // nil: it did not come to that
-	mpi   *mpi.World   // nil: sockets connect the processes, or it did not come to that
-}
-
-// join takes part in MPI, which must know the same processes as the environment.
-func (m *meeting) join(ctx context.Context) (err error) {
-	if m.mpi, err = mpi.Join(ctx, m.world.Limit); err != nil {
-		return err
-	}
-	if rank, size := m.mpi.Rank(), m.mpi.Size(); rank != m.world.Rank || size != m.world.Size {
-		return failure.Usagef("%s has started rank %d of %d, and for %s it is rank %d of %d: want the mpirun of the MPI that this program was built with", m.world.Launcher, m.world.Rank, m.world.Size, mpi.Implementation, rank, size)
-	}
-	return nil
-}
-
-// leave ends this process's part, with an error or nil.
-func (m *meeting) leave(ctx context.Context, err error) error {
-	switch {
-	case err == nil && m.end != nil:
-		err = m.end.Close()
-		if m.mpi != nil {
-			err = cmp.Or(err, m.mpi.Close())
-		}
-		return err
-	case err == nil:
-		return nil
-	case m.end != nil:
-		m.end.Fail(err)
-	}
-	if m.mpi != nil {
-		m.mpi.Leave()
-	}
-	says := m.says(err)
-	if m.world.EndsAll && m.world.Rank > 0 && (m.end == nil || !says) { // who says why ends first, or would be ended before
-		time.Sleep(2 * time.Second) // also if this process itself was told to end
-	}
-	if !says {
-		return &elsewhere{err}
-	}
-	return err
-}
-
-// says reports whether this process prints an error: rank 0, or the lowest that is left.
-func (m *meeting) says(err error) bool {
-	if m.end == nil {
-		var refused *sockets.Refusal
-		return !errors.As(err, &refused)
-	}
-	var gone *transport.PeerError
-	return m.world.Rank == 0 || errors.As(err, &gone) && gone.Rank == 0 && m.world.Rank == 1
-}
-
-// facts are what must be the same in all processes of a command: besides flags, what the
-// files that these name have in them.
-func facts(cmd *cobra.Command, data, tasks string) []sockets.Fact {
+// facts are what must be the same in all processes of a command.
+func facts(cmd *cobra.Command) []sockets.Fact {
 	commit, dirty := records.Commit()
 	all := []sockets.Fact{
 		{Name: "program", Value: fmt.Sprintf("engine %s, commit %s, changes %v, %s %s/%s", gpipebench.Engine(), commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
@@ -213,7 +93,7 @@ func facts(cmd *cobra.Command, data, tasks string) []sockets.Fact {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		all = append(all, sockets.Fact{Name: "--" + f.Name, Value: f.Value.String()})
 	})
-	return append(all, sockets.Fact{Name: "content of data or weights", Value: data}, sockets.Fact{Name: "content of the schedule's file", Value: tasks})
+	return all
 }
 
 // printProcesses lists the processes that ran something together, and what they sent

@@ -25,7 +25,7 @@ func newTrain() *cobra.Command {
 	var t train.Training
 	var trace, curve, profile string
 	var format, recipe, command string
-	var in processes
+	var in train.Processes
 	var shown, dry bool
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
@@ -61,7 +61,10 @@ With a network for images it is, for
 			if dry {
 				return printSettings(o, &t, command, format)
 			}
-			var r *train.Result
+			var err error
+			if t.Processes, err = together(cmd, in, &t.Setup); err != nil {
+				return err
+			}
 			t.Announce = func(steps int, expected time.Duration) {
 				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, units.About(expected)), steps)
 			}
@@ -70,12 +73,8 @@ With a network for images it is, for
 				o.progress.Say(what)
 			}
 			t.Notice = o.progress.Say
-			err := in.together(ctx, cmd, &t.Setup, func(p *train.Processes) (err error) {
-				t.Processes = p
-				r, err = t.Run(ctx, func(s train.TrainStep) {
-					o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
-				})
-				return err
+			r, err := t.Run(ctx, func(s train.TrainStep) {
+				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})
 			o.progress.End()
 			if r == nil || follows() {

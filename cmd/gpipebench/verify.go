@@ -19,12 +19,12 @@ func newVerify() *cobra.Command {
 		Use:   "verify",
 		Short: "Check every claim of a paper with the records, and give a verdict for each",
 		Long: `Verify computes a verdict for each claim of both versions of the GPipe paper, which
-experiments/gpipe/claims.yaml lists, from a directory of results: counts are
-recomputed, ratios are compared with what was measured and modelled within a
+experiments/gpipe/claims.yaml lists, from a directory of results: counts must
+come out, ratios are compared with what was measured and modelled within a
 tolerance, trends are conditions that must hold, stand-ins agree with the paper or
 disagree. A verdict uses the 95% intervals where there are some. It also checks
 every record's checksum, and that the tables are all that the records give and
-nothing else.
+nothing else; with the IDs of claims as --only, those that these claims read.
 
 The claims of another paper's folder in experiments/ are judged as well if the
 directory has records of its experiments, or if --paper or --only asks for them.

@@ -80,10 +80,10 @@ func (a *Accelerator) Figures() string {
 // accumulators, which were last used a micro-batch ago, take the time of all traffic
 // and, in addition, that of Weights. A term whose rate is 0 takes no time.
 type OpRate struct {
-	FLOPs     float64 // floating-point operations per second
-	Bandwidth float64 // bytes per second
-	Weights   float64 // bytes of parameters and accumulators per second
-	Overhead  float64 // seconds per operation; 0: the accelerator's
+	FLOPs     float64 `yaml:"flops" want:"optional,1..1e21"`     // floating-point operations per second
+	Bandwidth float64 `yaml:"bandwidth" want:"optional,1..1e18"` // bytes per second
+	Weights   float64 `yaml:"weights" want:"optional,1..1e18"`   // bytes of parameters and accumulators per second
+	Overhead  float64 `yaml:"overhead" want:"0..1"`              // seconds per operation; 0: the accelerator's
 }
 
 // All returns the accelerators that come with the program, by name. Their maps are

@@ -1,15 +1,10 @@
 package accelerator
 
 import (
-	"fmt"
 	"maps"
 	"math"
-	"slices"
-	"strings"
 
-	"gpipebench/gpipe/clock"
 	"gpipebench/internal/stats"
-	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
@@ -258,80 +253,4 @@ func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]flo
 		}
 	}
 	return x, n > 0
-}
-
-// Text is the accelerator in the form that Read reads.
-func (a *Accelerator) Text() string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("name: %s", a.Name)
-	if a.Description != "" {
-		line("description: %q", a.Description)
-	}
-	var rates []string
-	for _, r := range []struct {
-		dtype graph.DType
-		rate  float64
-	}{{graph.BF16, a.BF16}, {graph.F32, a.F32}} {
-		if r.rate > 0 {
-			rates = append(rates, fmt.Sprintf("%v: %.6g", r.dtype, r.rate))
-		}
-	}
-	line("flops: {%s}", strings.Join(rates, ", "))
-	line("memory: %d", a.Memory)
-	line("bandwidth: %.6g", a.Bandwidth)
-	line("lanes: %d", a.Lanes)
-	line("tiled: %v", a.Tiled)
-	line("fused: %v", a.Fused)
-	line("packing: %v", a.Packing)
-	line("overhead: %.6g", a.Overhead)
-	link := func(l clock.Link) string {
-		return fmt.Sprintf("bandwidth: %.6g, latency: %.6g, through_host: %v", l.Bandwidth, l.Latency, l.ThroughHost)
-	}
-	if a.Link.Bandwidth > 0 {
-		line("link: {%s}", link(a.Link))
-	} else {
-		line("link: none")
-	}
-	if a.Far.Devices > 0 {
-		line("far_link: {devices: %d, %s}", a.Far.Devices, link(a.Far.Link))
-	}
-	if a.Torus[0] > 0 {
-		line("torus: [%d, %d]", a.Torus[0], a.Torus[1])
-	}
-	if len(a.Efficiencies) > 0 {
-		line("efficiencies:")
-	}
-	for _, e := range a.Efficiencies {
-		line("  - %s", e.text())
-	}
-	if len(a.Ops) > 0 {
-		line("ops:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.Ops)) {
-		o := a.Ops[name]
-		var fields []string
-		for _, f := range []struct {
-			key   string
-			value float64
-		}{{"flops", o.FLOPs}, {"bandwidth", o.Bandwidth}, {"weights", o.Weights}, {"overhead", o.Overhead}} {
-			if f.value > 0 {
-				fields = append(fields, fmt.Sprintf("%s: %.6g", f.key, f.value))
-			}
-		}
-		line("  %s: {%s}", name, strings.Join(fields, ", "))
-	}
-	if len(a.Shapes) > 0 {
-		line("shapes:")
-	}
-	for _, shape := range slices.Sorted(maps.Keys(a.Shapes)) {
-		line("  %q: %.6g", shape, a.Shapes[shape])
-	}
-	if len(a.Sources) > 0 {
-		line("sources:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.Sources)) {
-		line("  %s: %q", name, a.Sources[name])
-	}
-	return b.String()
 }

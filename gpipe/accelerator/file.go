@@ -1,8 +1,9 @@
 package accelerator
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,236 +13,72 @@ import (
 
 	"gpipebench/gpipe/clock"
 	"gpipebench/internal/yamldoc"
+	"gpipebench/nn/graph"
 )
 
-// Read reads one accelerator in the form of package accelerators (tpuv2.yaml explains
-// each field). Every error begins with file:line:column and ends with what would be
-// accepted.
-func Read(file string, text []byte) (*Accelerator, error) {
-	r := accelReader{file: file}
-	doc, err := yamldoc.Parse(file, text)
-	if err != nil {
-		return nil, err
-	}
-	if doc == nil {
-		return nil, fmt.Errorf("%s:1:1: an empty file: want an accelerator's fields, such as name and flops", file)
-	}
-	a := &Accelerator{Lanes: 1}
-	if err := r.mapping(doc, "", r.fields(a)); err != nil {
-		return nil, err
-	}
-	return a, nil
+// document is an accelerator's file, as package accelerators explains it (tpuv2.yaml). What
+// yamldoc does not know of it, check does.
+type document struct {
+	Name        string `yaml:"name" want:"accelerator"`
+	Description string `yaml:"description" want:"optional"`
+	FLOPs       struct {
+		BF16 float64 `yaml:"bf16" want:"optional,1..1e21"`
+		F32  float64 `yaml:"f32" want:"optional,1..1e21"`
+	} `yaml:"flops"`
+	Memory       size               `yaml:"memory"`
+	Bandwidth    float64            `yaml:"bandwidth" want:"1..1e18"`
+	Lanes        int                `yaml:"lanes" want:"optional,1..65536"`
+	Tiled        bool               `yaml:"tiled"`
+	Fused        bool               `yaml:"fused"`
+	Packing      bool               `yaml:"packing"`
+	Overhead     float64            `yaml:"overhead" want:"0..1"`
+	Link         *linkFields        `yaml:"link" want:"none"`
+	Far          *farFields         `yaml:"far_link"`
+	Torus        *[2]int            `yaml:"torus" want:"1..65536"`
+	Efficiencies []efficiencyFields `yaml:"efficiencies" want:"optional"`
+	Ops          map[string]OpRate  `yaml:"ops" want:"optional"`
+	Shapes       shapeTimes         `yaml:"shapes" want:"optional"`
+	Sources      map[string]string  `yaml:"sources" want:"optional"`
 }
 
-// accelField is a key and the function that reads its value.
-type accelField struct {
-	key      string
-	required bool
-	read     func(n *yaml.Node) error
+type linkFields struct {
+	Bandwidth   float64 `yaml:"bandwidth" want:"1..1e18"`
+	Latency     float64 `yaml:"latency" want:"0..10"`
+	ThroughHost bool    `yaml:"through_host"`
 }
 
-type accelReader struct{ file string }
-
-func (r accelReader) fields(a *Accelerator) []accelField {
-	number := func(to *float64, unit string, least, most float64) func(*yaml.Node) error {
-		return func(n *yaml.Node) (err error) {
-			*to, err = r.number(n, unit, least, most)
-			return err
-		}
-	}
-	link := func(to *clock.Link, most float64) []accelField {
-		return []accelField{
-			{"bandwidth", true, number(&to.Bandwidth, "bytes a second", 1, most)},
-			{"latency", false, number(&to.Latency, "seconds", 0, 10)},
-			{"through_host", false, r.truth(&to.ThroughHost)},
-		}
-	}
-	fields := []accelField{
-		{"name", true, func(n *yaml.Node) error {
-			name := n.Value
-			if n.Kind != yaml.ScalarNode {
-				name = ""
-			}
-			if err := CheckName(name); err != nil {
-				return r.at(n, "%w", err)
-			}
-			a.Name = name
-			return nil
-		}},
-		{"description", false, r.text(&a.Description)},
-		{"flops", true, func(n *yaml.Node) error {
-			err := r.mapping(n, "flops.", []accelField{
-				{"bf16", false, number(&a.BF16, "floating-point operations a second", 1, 1e21)},
-				{"f32", false, number(&a.F32, "floating-point operations a second", 1, 1e21)},
-			})
-			if err == nil && a.BF16 == 0 && a.F32 == 0 {
-				err = r.at(n, "no rate: want bf16, f32 or both")
-			}
-			return err
-		}},
-		{"memory", true, func(n *yaml.Node) (err error) {
-			a.Memory, err = r.bytes(n)
-			return err
-		}},
-		{"bandwidth", true, number(&a.Bandwidth, "bytes a second", 1, 1e18)},
-		{"lanes", false, func(n *yaml.Node) (err error) {
-			a.Lanes, err = r.whole(n, "lanes", 1, 1<<16)
-			return err
-		}},
-		{"tiled", false, r.truth(&a.Tiled)},
-		{"fused", false, r.truth(&a.Fused)},
-		{"packing", false, r.truth(&a.Packing)},
-		{"overhead", false, number(&a.Overhead, "seconds", 0, 1)},
-		{"link", true, func(n *yaml.Node) error {
-			if n.Value == "none" {
-				return nil
-			}
-			return r.mapping(n, "link.", link(&a.Link, 1e18))
-		}},
-		{"far_link", false, func(n *yaml.Node) error {
-			if a.Link.Bandwidth == 0 {
-				return r.at(n, "far_link without a link before it: want link, and far_link after it")
-			}
-			devices := accelField{"devices", true, func(n *yaml.Node) (err error) {
-				a.Far.Devices, err = r.whole(n, "devices of a group", 1, 1<<20)
-				return err
-			}}
-			return r.mapping(n, "far_link.", append(link(&a.Far.Link, a.Link.Bandwidth), devices))
-		}},
-		{"torus", false, func(n *yaml.Node) error {
-			if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
-				return r.at(n, "torus: want its two sides in devices, such as [32, 32]")
-			}
-			for i := range a.Torus {
-				side, err := r.whole(n.Content[i], "devices", 1, 1<<16)
-				if err != nil {
-					return err
-				}
-				a.Torus[i] = side
-			}
-			return nil
-		}},
-		{"efficiencies", false, func(n *yaml.Node) error { return r.efficiencies(n, a) }},
-		{"ops", false, func(n *yaml.Node) error {
-			a.Ops = map[string]OpRate{}
-			var ops []accelField
-			for _, op := range accelOps {
-				ops = append(ops, accelField{op, false, func(n *yaml.Node) error {
-					var o OpRate
-					err := r.mapping(n, "ops."+op+".", []accelField{
-						{"flops", false, number(&o.FLOPs, "floating-point operations a second", 1, 1e21)},
-						{"bandwidth", false, number(&o.Bandwidth, "bytes a second", 1, 1e18)},
-						{"weights", false, number(&o.Weights, "bytes a second", 1, 1e18)},
-						{"overhead", false, number(&o.Overhead, "seconds", 0, 1)},
-					})
-					a.Ops[op] = o
-					return err
-				}})
-			}
-			return r.mapping(n, "ops.", ops)
-		}},
-		{"shapes", false, func(n *yaml.Node) error {
-			if n.Kind != yaml.MappingNode {
-				return r.at(n, "shapes: want operations as calibrate names them, with their seconds")
-			}
-			a.Shapes = map[string]float64{}
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				name := n.Content[i].Value
-				if _, twice := a.Shapes[name]; twice {
-					return r.at(n.Content[i], "%q is there twice: want it once", name)
-				}
-				seconds, err := r.number(n.Content[i+1], "seconds", 0, 1e6)
-				if err != nil {
-					return err
-				}
-				a.Shapes[name] = seconds
-			}
-			return nil
-		}},
-	}
-	var sources []accelField
-	a.Sources = map[string]string{}
-	for _, f := range fields {
-		sources = append(sources, accelField{f.key, false, func(n *yaml.Node) error {
-			var s string
-			err := r.text(&s)(n)
-			a.Sources[f.key] = s
-			return err
-		}})
-	}
-	return append(fields, accelField{"sources", false, func(n *yaml.Node) error { return r.mapping(n, "sources.", sources) }})
+type farFields struct {
+	Devices    int `yaml:"devices" want:"1..1048576"`
+	linkFields `yaml:",inline"`
 }
 
-var accelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
-
-// CheckName returns an error for a name that no accelerator may have.
-func CheckName(name string) error {
-	if !accelName.MatchString(name) {
-		return fmt.Errorf("name %q: want lower-case letters, digits and hyphens, 100 at most", name)
-	}
-	return nil
+// efficiencyFields have a share for all sizes, or a list of sizes.
+type efficiencyFields struct {
+	Of          string `yaml:"of" want:"efficiency"`
+	DType       string `yaml:"dtype" want:"optional,dtype"`
+	shareFields `yaml:",inline"`
+	Sizes       []sizeFields `yaml:"sizes" want:"optional"`
+	Source      string       `yaml:"source"`
 }
 
-// mapping reads a mapping's fields: each at most once, all required ones, no others.
-func (r accelReader) mapping(n *yaml.Node, prefix string, fields []accelField) error {
-	var keys []string
-	for _, f := range fields {
-		keys = append(keys, f.key)
-	}
-	if n.Kind != yaml.MappingNode {
-		what := "want an accelerator's fields"
-		if prefix != "" {
-			what = strings.TrimSuffix(prefix, ".") + ": want fields"
-		}
-		return r.at(n, "%s: %s", what, strings.Join(keys, ", "))
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		j := slices.Index(keys, key.Value)
-		if j < 0 {
-			return r.at(key, "unknown field %s%s: want %s", prefix, key.Value, strings.Join(keys, ", "))
-		}
-		if seen[key.Value] {
-			return r.at(key, "%s%s is there twice: want it once", prefix, key.Value)
-		}
-		seen[key.Value] = true
-		if err := fields[j].read(n.Content[i+1]); err != nil {
-			return err
-		}
-	}
-	for _, f := range fields {
-		switch {
-		case !f.required || seen[f.key]:
-		case prefix+f.key == "link":
-			return r.at(n, "no link: want its bandwidth, such as link: {bandwidth: 16e9}, or link: none, where transfers take no time")
-		default:
-			return r.at(n, "no %s%s: it cannot be left out", prefix, f.key)
-		}
-	}
-	return nil
+type sizeFields struct {
+	Size        int `yaml:"size" want:"1..1073741824"`
+	shareFields `yaml:",inline"`
 }
 
-func (r accelReader) number(n *yaml.Node, unit string, least, most float64) (float64, error) {
-	v, err := strconv.ParseFloat(n.Value, 64)
-	if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) {
-		return 0, r.at(n, "%q is no number: want %s from %g to %g", n.Value, unit, least, most)
-	}
-	if v < least || v > most {
-		return 0, r.at(n, "%s: want %s from %g to %g", n.Value, unit, least, most)
-	}
-	return v, nil
+type shareFields struct {
+	Share float64     `yaml:"share" want:"optional,1e-6..10"`
+	Band  *[2]float64 `yaml:"band" want:"1e-6..10"`
 }
 
-func (r accelReader) whole(n *yaml.Node, unit string, least, most float64) (int, error) {
-	v, err := r.number(n, unit, least, most)
-	if err == nil && v != math.Trunc(v) {
-		err = r.at(n, "%q: want a whole number of %s", n.Value, unit)
-	}
-	return int(v), err
-}
+// maxShare is above the largest share of a peak that was published: 2.4, of Winograd
+// convolutions.
+const maxShare = 10
 
-func (r accelReader) bytes(n *yaml.Node) (int64, error) {
+// size is a number of bytes.
+type size int64
+
+func (s *size) UnmarshalYAML(n *yaml.Node) error {
 	text, unit := n.Value, int64(1)
 	for i, suffix := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		if t, ok := strings.CutSuffix(text, suffix); ok {
@@ -250,37 +87,159 @@ func (r accelReader) bytes(n *yaml.Node) (int64, error) {
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && unit == 1 && v > 0 && v < 1<<20 { // whose unit was forgotten
-		return 0, r.at(n, "%s bytes: want a unit, such as %sGiB", text, text)
+		return fmt.Errorf("%s bytes: want a unit, such as %sGiB", text, text)
 	}
-	if n.Kind != yaml.ScalarNode || err != nil || v < 1 || v > 1<<50/unit {
-		return 0, r.at(n, "%q: want bytes from 1 to 1024TiB, such as 16GiB", n.Value)
+	if err != nil || v < 1 || v > 1<<50/unit {
+		return yamldoc.WantError("bytes from 1 to 1024TiB, such as 16GiB")
 	}
-	return v * unit, nil
+	*s = size(v * unit)
+	return nil
 }
 
-func (r accelReader) text(to *string) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		if n.Kind != yaml.ScalarNode || n.Value == "" {
-			return r.at(n, "want a text")
+// shapeTimes are seconds by shape: a calibration has thousands, whose names are no keys
+// that yamldoc takes.
+type shapeTimes map[string]float64
+
+func (s *shapeTimes) UnmarshalYAML(n *yaml.Node) error {
+	if err := n.Decode((*map[string]float64)(s)); err != nil {
+		said := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: unmarshal errors: ")
+		return fmt.Errorf("%s: want each operation as calibrate names it once, with its seconds", said)
+	}
+	for shape, seconds := range *s {
+		if !(seconds >= 0 && seconds <= 1e6) {
+			return fmt.Errorf("%q: %v: want seconds from 0 to 1e+06", shape, seconds)
 		}
-		*to = n.Value
-		return nil
 	}
+	return nil
 }
 
-func (r accelReader) truth(to *bool) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		if n.Value != "true" && n.Value != "false" {
-			return r.at(n, "%q: want true or false", n.Value)
+// vocabularies are the words of a file.
+var vocabularies = yamldoc.Vocabularies{
+	"accelerator": formed,
+	"efficiency":  yamldoc.OneOf(efficiencyKinds...),
+	"dtype":       yamldoc.OneOf(graph.BF16.String(), graph.F32.String()),
+}
+
+var accelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
+
+func formed(name string) error {
+	if !accelName.MatchString(name) {
+		return fmt.Errorf("%q: want lower-case letters, digits and hyphens, 100 at most", name)
+	}
+	return nil
+}
+
+// CheckName returns an error for a name that no accelerator may have.
+func CheckName(name string) error {
+	if err := formed(name); err != nil {
+		return fmt.Errorf("name %w", err)
+	}
+	return nil
+}
+
+// Read reads one accelerator in the form of package accelerators (tpuv2.yaml explains
+// each field). Every error begins with file:line:column and ends with what would be
+// accepted.
+func Read(file string, text []byte) (*Accelerator, error) {
+	var d document
+	if err := yamldoc.Decode(file, text, &d, vocabularies, d.check); err != nil {
+		return nil, err
+	}
+	a := &Accelerator{
+		Name: d.Name, Description: d.Description, BF16: d.FLOPs.BF16, F32: d.FLOPs.F32, Memory: int64(d.Memory), Bandwidth: d.Bandwidth,
+		Lanes: max(d.Lanes, 1), Tiled: d.Tiled, Fused: d.Fused, Packing: d.Packing, Overhead: d.Overhead,
+		Ops: d.Ops, Shapes: d.Shapes, Sources: d.Sources,
+	}
+	if d.Link != nil {
+		a.Link = clock.Link(*d.Link)
+	}
+	if d.Far != nil {
+		a.Far = FarLink{d.Far.Devices, clock.Link(d.Far.linkFields)}
+	}
+	if d.Torus != nil {
+		a.Torus = *d.Torus
+	}
+	for _, e := range d.Efficiencies {
+		of := Efficiency{Of: e.Of, DType: e.DType, Source: e.Source}
+		for _, s := range e.points() {
+			p := Point{s.Size, s.Share, s.Share, s.Share}
+			if s.Band != nil {
+				p.Low, p.High = s.Band[0], s.Band[1]
+			}
+			of.Points = append(of.Points, p)
 		}
-		*to = n.Value == "true"
-		return nil
+		a.Efficiencies = append(a.Efficiencies, of)
 	}
+	return a, nil
 }
 
-// at is an error with the place of a node.
-func (r accelReader) at(n *yaml.Node, format string, args ...any) error {
-	return fmt.Errorf("%s:%d:%d: %w", r.file, n.Line, n.Column, fmt.Errorf(format, args...))
+// points are the sizes, or the share for all as one of size 0.
+func (e *efficiencyFields) points() []sizeFields {
+	if e.Share > 0 {
+		return []sizeFields{{0, e.shareFields}}
+	}
+	return e.Sizes
+}
+
+// check finds what a field's type does not show.
+func (d *document) check() *yamldoc.Problem {
+	if d.FLOPs.BF16 == 0 && d.FLOPs.F32 == 0 {
+		return yamldoc.At(errors.New("no rate: want bf16, f32 or both"), "flops")
+	}
+	if d.Far != nil {
+		switch {
+		case d.Link == nil:
+			return yamldoc.At(errors.New("without a link: want link as well"), "far_link")
+		case d.Far.Bandwidth > d.Link.Bandwidth:
+			return yamldoc.At(fmt.Errorf("%g: want at most link's, %g", d.Far.Bandwidth, d.Link.Bandwidth), "far_link", "bandwidth")
+		}
+	}
+	for i := range d.Efficiencies {
+		if err := d.Efficiencies[i].check(d.Efficiencies[:i]); err != nil {
+			return yamldoc.At(err, "efficiencies", strconv.Itoa(i))
+		}
+	}
+	for name := range d.Ops {
+		if !slices.Contains(accelOps, name) {
+			return yamldoc.At(fmt.Errorf("unknown: want %s", strings.Join(accelOps, ", ")), "ops", name)
+		}
+	}
+	var fields []string
+	for i := range reflect.TypeFor[document]().NumField() {
+		fields = append(fields, reflect.TypeFor[document]().Field(i).Tag.Get("yaml"))
+	}
+	for name := range d.Sources {
+		if !slices.Contains(fields, name) {
+			return yamldoc.At(fmt.Errorf("unknown: want %s", strings.Join(fields, ", ")), "sources", name)
+		}
+	}
+	return nil
+}
+
+func (e *efficiencyFields) check(before []efficiencyFields) error {
+	switch {
+	case (e.Share > 0) == (len(e.Sizes) > 0) || e.Share == 0 && e.Band != nil:
+		return errors.New("want either share, perhaps with a band, or sizes")
+	case (e.Of == Memory || e.Of == Link) && (e.DType != "" || len(e.Sizes) > 0):
+		return fmt.Errorf("an efficiency of %s: want a share for all dtypes and sizes", e.Of)
+	case slices.ContainsFunc(before, func(o efficiencyFields) bool {
+		return o.Of == e.Of && (o.DType == "" || e.DType == "" || o.DType == e.DType)
+	}):
+		return fmt.Errorf("a second efficiency of %s: want one for each kind and dtype", e.Of)
+	}
+	last := 0
+	for _, p := range e.Sizes {
+		if p.Size <= last || p.Share == 0 {
+			return fmt.Errorf("size %d with share %g, after size %d: want ascending sizes, each with its share", p.Size, p.Share, last)
+		}
+		last = p.Size
+	}
+	for _, p := range e.points() {
+		if b := p.Band; b != nil && !(b[0] <= p.Share && p.Share <= b[1]) {
+			return fmt.Errorf("%g is outside its band, %g to %g", p.Share, b[0], b[1])
+		}
+	}
+	return nil
 }
 
 // accelOps are the names of operations for which a file may give rates: those of

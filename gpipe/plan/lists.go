@@ -45,12 +45,8 @@ func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement
 // OwnTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
 func (p Config) OwnTasks(micro int) ([][]schedule.Task, error) {
 	lists := p.Tasks(p.Partitions, micro)
-	check := schedule.CheckLists(lists, p.Partitions, micro)
-	if schedule.Splits(lists) {
-		check = schedule.Verify(lists, schedule.Straight(p.Partitions), micro)
-	}
-	if check != nil {
-		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, check)
+	if err := schedule.Verify(lists, schedule.Straight(p.Partitions), micro); err != nil {
+		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
 	}
 	free := clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
 	if _, err := clock.Replay(lists, free); err != nil {

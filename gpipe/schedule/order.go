@@ -290,42 +290,30 @@ func run(lists [][]Task, p Placement, micro int, duration func(stage int, k Kind
 // not been used at once, if every task takes one unit of time and messages none: with room
 // for as many, no stage waits for another to make room. The lists must be a schedule.
 func GradientsAhead(lists [][]Task, p Placement, micro int) []int {
-	times, err := run(lists, p, micro, func(int, Kind) float64 { return 1 }, 0)
-	if err != nil {
-		panic(err)
-	}
-	began, ended := unknown(p.Stages(), micro), unknown(p.Stages(), micro) // B or I
-	times.of(lists, p, began, ended, Backward, BackwardInput)
-	return held(began, ended, -1)
+	return ahead(lists, p, micro, -1, Backward, BackwardInput)
 }
 
 // InputsAhead is the same for the inputs of each stage, where F is all that runs.
 func InputsAhead(lists [][]Task, p Placement, micro int) []int {
+	return ahead(lists, p, micro, 1, Forward)
+}
+
+// ahead is, for each stage, the most of what it gets from the stage before it in the
+// direction of the flow that is there at once: from the beginning of the task of these kinds
+// that makes it to the end of the stage's own.
+func ahead(lists [][]Task, p Placement, micro, direction int, kinds ...Kind) []int {
 	times, err := run(lists, p, micro, func(int, Kind) float64 { return 1 }, 0)
 	if err != nil {
 		panic(err)
 	}
-	began, ended := unknown(p.Stages(), micro), unknown(p.Stages(), micro)
-	times.of(lists, p, began, ended, Forward)
-	return held(began, ended, 1)
-}
-
-// of enters when tasks of the given kinds begin and end, by stage and micro-batch.
-func (t *Times) of(lists [][]Task, p Placement, began, ended [][]float64, kinds ...Kind) {
-	chunks := p.Chunks()
+	began, ended, chunks := unknown(p.Stages(), micro), unknown(p.Stages(), micro), p.Chunks()
 	for d, list := range lists {
-		for i, task := range list {
-			if s := chunks[d][task.Chunk]; slices.Contains(kinds, task.Kind) {
-				began[s][task.Micro], ended[s][task.Micro] = t.Start[d][i], t.End[d][i]
+		for i, t := range list {
+			if s := chunks[d][t.Chunk]; slices.Contains(kinds, t.Kind) {
+				began[s][t.Micro], ended[s][t.Micro] = times.Start[d][i], times.End[d][i]
 			}
 		}
 	}
-}
-
-// held is, for each stage, the most of what it gets from the stage before it in the
-// direction of the flow that is there at once: from the beginning of the task that makes it to the
-// end of the stage's own.
-func held(began, ended [][]float64, direction int) []int {
 	most := make([]int, len(began))
 	for s := range began {
 		from := s - direction

@@ -28,6 +28,8 @@ import (
 //	first=1        a list of numbers that begins with this one
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
+//	none           keys and values that must be there, or the text none in their
+//	               place, which leaves a pointer nil
 //	shown          is only shown: see Deciding
 //	partial        keys and values that change others: none of them must be present
 //	name           a text that may be part of other texts: see nameForm
@@ -36,7 +38,7 @@ import (
 //
 // The words of a list or a map apply to its entries, except optional. Every
 // field must be present unless it is optional, a pointer or a truth value. No
-// list may contain an entry twice.
+// list may contain an entry twice, unless it has a fixed length.
 
 var (
 	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,()+=-]{0,63}$`)
@@ -86,6 +88,7 @@ type rule struct {
 	ascending   bool
 	first       string // of a list; "": any
 	key         bool
+	none        bool
 	shown       bool
 	partial     bool
 	word        string // of a vocabulary
@@ -104,7 +107,7 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 	case reflect.Uint64:
 		r.most = math.MaxUint64
 	}
-	flags := map[string]*bool{"optional": &r.optional, "ascending": &r.ascending, "key": &r.key, "shown": &r.shown, "partial": &r.partial}
+	flags := map[string]*bool{"optional": &r.optional, "ascending": &r.ascending, "key": &r.key, "none": &r.none, "shown": &r.shown, "partial": &r.partial}
 	for word := range strings.SplitSeq(tag.Get("want"), ",") {
 		first, begins := strings.CutPrefix(word, "first=")
 		m := rangeForm.FindStringSubmatch(word)
@@ -240,6 +243,14 @@ func (r *fieldReader) value(n *yaml.Node, t reflect.Type, rule rule, path []stri
 		t = t.Elem()
 	}
 	wrong := func(what string) *Problem { return problem(n, path, "%s: want %s", what, r.wanted(t, rule)) }
+	switch {
+	case !rule.none || n.Kind != yaml.ScalarNode:
+	case n.Value == "none":
+		n.Tag, n.Value = "!!null", ""
+		return nil
+	default:
+		return wrong(printable.Quoted(n.Value))
+	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return wrong("nothing")
 	}
@@ -325,7 +336,7 @@ func (f field) needed() bool {
 	}
 	switch f.of.Kind() {
 	case reflect.Bool, reflect.Pointer:
-		return false
+		return f.none
 	case reflect.Struct:
 		return slices.ContainsFunc(fieldsOf(f.of), field.needed)
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
@@ -377,7 +388,7 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 			return p
 		}
 		is := identity(entry, keys)
-		if first, twice := seen[is]; twice {
+		if first, twice := seen[is]; twice && t.Kind() != reflect.Array {
 			return problem(entry, here, "%s is there already, as entry %d: want each once", what, first)
 		}
 		seen[is] = i
@@ -464,6 +475,9 @@ func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 	what := "a whole number"
 	switch t.Kind() {
 	case reflect.Struct:
+		if rule.none {
+			return "none, or keys and values: " + fieldNames(fieldsOf(t))
+		}
 		return "keys and values: " + fieldNames(fieldsOf(t))
 	case reflect.Slice, reflect.Array:
 		return "a list"

@@ -115,83 +115,20 @@ var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 var asForm = regexp.MustCompile(`^(|time|bytes|signed|%\+?(\.[0-9])?[fg](%%|[ A-Za-z/]*))$`)
 
-// check refuses texts that are no templates, expressions of names that rows have not, and
-// columns that are not there. Known are the values of a row of each name, of any numbers.
+// check refuses what would make no report of one row of each name. Known are the values of these
+// rows, of any numbers.
 func (s *Shown) check(spec any, known map[string]Values) *lab.Problem {
 	for i, t := range s.Tables {
-		at := func(err error, path ...string) *lab.Problem {
-			return lab.At(err, append([]string{"tables", strconv.Itoa(i)}, path...)...)
-		}
-		row := known[t.Rows]
-		if row == nil {
-			return at(fmt.Errorf("no rows %q", t.Rows), "rows")
-		}
-		if _, err := t.captions(spec, row); err != nil {
-			return at(err, "caption")
-		}
-		heads := map[string]bool{}
-		for _, c := range t.columns() {
-			if !asForm.MatchString(c.As) {
-				return at(fmt.Errorf("%q: want time, bytes, signed, or a form of fmt's for a number, such as %%.2f", c.As), "columns", c.at, "as")
-			}
-			if c.Head != "" && heads[c.Head] {
-				return at(fmt.Errorf("two columns %q", c.Head), "columns", c.at, "head")
-			}
-			heads[c.Head] = true
-			if _, err := row.cell(c); err != nil {
-				return at(err, "columns", c.at, "is")
-			}
-		}
-		for j, n := range t.Notes {
-			if _, err := n.of(row, []Values{row}); err != nil {
-				return at(err, "notes", strconv.Itoa(j))
-			}
+		if known[t.Rows] == nil {
+			return lab.At(fmt.Errorf("no rows %q", t.Rows), "tables", strconv.Itoa(i), "rows")
 		}
 	}
-	for i, b := range s.Bars {
-		if _, err := b.panels([]Values{known[b.Rows]}); err != nil {
-			return lab.At(err, "bars", strconv.Itoa(i))
-		}
+	rows := map[string][]Values{}
+	for name, row := range known {
+		rows[name] = []Values{row}
 	}
-	for i, p := range s.Plots {
-		err := s.checkPlot(p, known)
-		if err == nil {
-			_, err = fill(p.Title, spec)
-		}
-		if err != nil {
-			return lab.At(err, "plots", strconv.Itoa(i))
-		}
-	}
-	return nil
-}
-
-func (s *Shown) checkPlot(p PlotSpec, known map[string]Values) error {
-	if p.Table >= len(s.Tables) {
-		return fmt.Errorf("table %d: want one of %d, from 0", p.Table, len(s.Tables))
-	}
-	t := s.Tables[p.Table]
-	var names []string
-	whens := []string{p.When}
-	if known[t.Rows][p.X] == nil {
-		names = append(names, p.X)
-	}
-	if p.Panel != "" {
-		names = append(names, p.Panel)
-	}
-	for _, l := range p.Lines {
-		names, whens = append(names, l.Column), append(whens, l.When)
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(t.columns(), func(c ColumnSpec) bool { return c.Head == name }) {
-			return fmt.Errorf("no column %q", name)
-		}
-	}
-	for _, when := range whens {
-		if _, err := known[t.Rows].when(when); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, _, p := s.made("", "", spec, rows)
+	return p
 }
 
 // fill is a template's text with values. Its function first has those of the first row, and count
@@ -258,29 +195,33 @@ func (n NoteSpec) of(row Values, all []Values) (string, error) {
 	return text, err
 }
 
-// cell is what a column shows of a row, which keeps the number by the column's ID.
-func (v Values) cell(c ColumnSpec) (lab.Value, error) {
+// cell is what a column shows of a row, which keeps the number by the column's ID, and whether it is
+// a text or a truth value, which stand at the left.
+func (v Values) cell(c ColumnSpec) (cell lab.Value, left bool, err error) {
 	of, err := v.functions().Evaluate(c.Is)
 	if err != nil {
-		return lab.Value{}, fmt.Errorf("%s: %w", c.Is, err)
+		return cell, false, fmt.Errorf("%s: %w", c.Is, err)
 	}
 	if c.ID != "" {
 		v[c.ID] = of
 	}
-	if shown, err := v.when(c.When); !shown || err != nil {
-		return lab.Absent, err
-	}
 	switch x := of.(type) {
 	case lab.Value:
-		return x, nil
+		cell = x
 	case string:
-		return lab.Value{Text: x}, nil
+		cell, left = lab.Value{Text: x}, true
 	case expr.Truth:
-		return lab.Value{Text: lab.YesOrNo(x == expr.Yes)}, nil
+		cell, left = lab.Value{Text: lab.YesOrNo(x == expr.Yes)}, true
 	case expr.Number:
-		return printed(x.X, c.As), nil
+		cell = printed(x.X, c.As)
+	default:
+		return cell, false, fmt.Errorf("%s is %v: want a number, a text or a truth value", c.Is, of)
 	}
-	return lab.Value{}, fmt.Errorf("%s is %v: want a number, a text or a truth value", c.Is, of)
+	shown, err := v.when(c.When)
+	if !shown {
+		cell = lab.Absent
+	}
+	return cell, left, err
 }
 
 // printed is a number as a column shows it.
@@ -310,100 +251,92 @@ func (v Values) Number(expression string) (float64, error) {
 
 // report makes the tables and plots of rows, by their name.
 func (s *Shown) report(id, title string, spec any, rows map[string][]Values) (*lab.Report, error) {
-	r := &lab.Report{}
-	for _, of := range s.Tables {
-		t, err := of.table(id, title, spec, rows[of.Rows])
-		if err != nil {
-			return nil, err
-		}
-		r.Tables = append(r.Tables, t)
+	tables, panels, p := s.made(id, title, spec, rows)
+	if p != nil {
+		return nil, fmt.Errorf("%s: %s: %w", id, strings.Join(p.Path, "."), p.Err)
 	}
-	var panels []plot.Axes
-	for _, p := range s.Plots {
-		some, err := p.panels(spec, r.Tables[p.Table], rows[s.Tables[p.Table].Rows])
-		if err != nil {
-			return nil, err
-		}
-		panels = append(panels, some...)
-	}
-	for _, b := range s.Bars {
-		some, err := b.panels(rows[b.Rows])
-		if err != nil {
-			return nil, err
-		}
-		panels = append(panels, some...)
-	}
-	if len(panels) == 0 {
-		return r, nil
-	}
+	r := &lab.Report{Tables: tables}
 	var err error
-	r.Files, err = plot.Files(id, title, panels)
+	if len(panels) > 0 {
+		r.Files, err = plot.Files(id, title, panels)
+	}
 	return r, err
 }
 
-func (t *TableSpec) table(id, title string, spec any, rows []Values) (*lab.Table, error) {
-	out := &lab.Table{ID: id, Title: title}
-	if t.ID != "" {
-		out.ID += "-" + t.ID
+// made are the tables of rows, and the panels of the plot.
+func (s *Shown) made(id, title string, spec any, rows map[string][]Values) (tables []*lab.Table, panels []plot.Axes, p *lab.Problem) {
+	for i, of := range s.Tables {
+		t, p := of.table(id, title, spec, rows[of.Rows])
+		if p != nil {
+			return nil, nil, p.In("tables", strconv.Itoa(i))
+		}
+		tables = append(tables, t)
 	}
-	if t.Title != "" {
-		out.Title = t.Title
+	for i, of := range s.Plots {
+		if of.Table >= len(tables) {
+			return nil, nil, lab.At(fmt.Errorf("table %d: want one of %d, from 0", of.Table, len(tables)), "plots", strconv.Itoa(i))
+		}
+		some, err := of.panels(spec, tables[of.Table], rows[s.Tables[of.Table].Rows])
+		if err != nil {
+			return nil, nil, lab.At(err, "plots", strconv.Itoa(i))
+		}
+		panels = append(panels, some...)
 	}
+	for i, of := range s.Bars {
+		some, err := of.panels(rows[of.Rows])
+		if err != nil {
+			return nil, nil, lab.At(err, "bars", strconv.Itoa(i))
+		}
+		panels = append(panels, some...)
+	}
+	return tables, panels, nil
+}
+
+func (t *TableSpec) table(id, title string, spec any, rows []Values) (*lab.Table, *lab.Problem) {
+	out := &lab.Table{ID: strings.TrimSuffix(id+"-"+t.ID, "-"), Title: cmp.Or(t.Title, title)}
 	var err error
 	if out.Caption, err = t.captions(spec, rows...); err != nil {
-		return nil, err
+		return nil, lab.At(err, "caption")
 	}
-	columns := t.columns()
-	var shown []ColumnSpec
-	for _, c := range columns {
-		if c.Head != "" {
-			shown = append(shown, c)
+	out.Rows = make([][]lab.Value, len(rows))
+	for _, c := range t.columns() {
+		switch {
+		case !asForm.MatchString(c.As):
+			return nil, lab.At(fmt.Errorf("%q: want time, bytes, signed, or a form of fmt's for a number, such as %%.2f", c.As), "columns", c.at, "as")
+		case c.Head != "" && out.Column(c.Head) >= 0:
+			return nil, lab.At(fmt.Errorf("two columns %q", c.Head), "columns", c.at, "head")
 		}
-	}
-	left := make([]bool, len(shown))
-	for n, row := range rows {
-		var cells []lab.Value
-		for _, c := range columns {
-			v, err := row.cell(c)
+		isText := false // of the first row
+		for n, row := range rows {
+			cell, left, err := row.cell(c)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", out.ID, c.Head, err)
+				return nil, lab.At(err, "columns", c.at, "is")
 			}
 			if c.Head != "" {
-				cells = append(cells, v)
-				if n == 0 {
-					left[len(cells)-1] = c.isText(row)
-				}
+				out.Rows[n] = append(out.Rows[n], cell)
 			}
+			isText = isText || n == 0 && left
 		}
-		out.Rows = append(out.Rows, cells)
-		for _, note := range t.Notes {
+		switch {
+		case c.Head == "":
+		case isText:
+			out.Texts(c.Head)
+		default:
+			out.Numbers(c.Head)
+		}
+	}
+	for i, note := range t.Notes {
+		for _, row := range rows {
 			text, err := note.of(row, rows)
 			if err != nil {
-				return nil, err
+				return nil, lab.At(err, "notes", strconv.Itoa(i))
 			}
 			if text != "" && !slices.Contains(out.Notes, text) {
 				out.Notes = append(out.Notes, text)
 			}
 		}
 	}
-	for i, c := range shown {
-		if left[i] {
-			out.Texts(c.Head)
-		} else {
-			out.Numbers(c.Head)
-		}
-	}
 	return out, nil
-}
-
-// isText reports whether a column has texts, or truth values, which stand at the left.
-func (c ColumnSpec) isText(row Values) bool {
-	of, _ := row.functions().Evaluate(c.Is)
-	switch of.(type) {
-	case string, expr.Truth:
-		return true
-	}
-	return false
 }
 
 // panels draws lines of columns; a panel has two places or more.
@@ -412,30 +345,55 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 	if err != nil {
 		return nil, err
 	}
+	column := func(name string) (at int) {
+		if at = t.Column(name); at < 0 && err == nil {
+			err = fmt.Errorf("no column %q", name)
+		}
+		return at
+	}
+	title, x := -1, t.Column(p.X)
+	if p.Panel != "" {
+		title = column(p.Panel)
+	}
+	if len(rows) > 0 && rows[0][p.X] == nil {
+		column(p.X)
+	}
+	var lines []int
+	for _, l := range p.Lines {
+		lines = append(lines, column(l.Column))
+	}
+	if err != nil {
+		return nil, err
+	}
 	at := map[string]*plot.LinePanel{}
 	var made []*plot.LinePanel
 	for n, row := range t.Rows {
-		if drawn, err := rows[n].when(p.When); !drawn || err != nil {
+		drawn := make([]bool, len(p.Lines))
+		for i, l := range p.Lines {
+			if drawn[i], err = rows[n].when(l.When); err != nil {
+				return nil, err
+			}
+		}
+		if some, err := rows[n].when(p.When); !some || err != nil {
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
-		title := of
-		if p.Panel != "" {
-			title = row[t.Column(p.Panel)].Text + title
+		name := of
+		if title >= 0 {
+			name = row[title].Text + of
 		}
-		panel := at[title]
+		panel := at[name]
 		if panel == nil {
-			panel = &plot.LinePanel{Title: title, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic && !p.FromLeast}
+			panel = &plot.LinePanel{Title: name, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic && !p.FromLeast}
 			for _, l := range p.Lines {
 				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed})
 			}
-			at[title] = panel
+			at[name] = panel
 			made = append(made, panel)
 		}
-		name := fmt.Sprint(rows[n][p.X])
-		if x := t.Column(p.X); x >= 0 {
+		if name = fmt.Sprint(rows[n][p.X]); x >= 0 {
 			name = row[x].Text
 		}
 		place := slices.Index(panel.Names, name)
@@ -443,17 +401,9 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 			place, panel.Names = len(panel.Names), append(panel.Names, name)
 		}
 		for i, l := range p.Lines {
-			drawn, err := rows[n].when(l.When)
-			if err != nil {
-				return nil, err
-			}
-			if v := row[t.Column(l.Column)]; drawn && len(v.Numbers) > 0 {
-				times := l.Times
-				if times == 0 {
-					times = 1
-				}
+			if v := row[lines[i]]; drawn[i] && len(v.Numbers) > 0 {
 				line := &panel.Series[i].Lines[0]
-				*line = append(*line, plot.Point{X: float64(place), Y: times * v.Numbers[0]})
+				*line = append(*line, plot.Point{X: float64(place), Y: cmp.Or(l.Times, 1) * v.Numbers[0]})
 			}
 		}
 	}
@@ -475,7 +425,7 @@ func (b BarsSpec) panels(rows []Values) (all []plot.Axes, err error) {
 	for _, row := range rows {
 		var names [2]string
 		for i, of := range []string{b.Panel, b.Group} {
-			v, err := row.cell(ColumnSpec{Is: of})
+			v, _, err := row.cell(ColumnSpec{Is: of})
 			if err != nil {
 				return nil, err
 			}

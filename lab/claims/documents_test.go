@@ -60,7 +60,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal("no docs", err)
 	}
 	const quick, full = "results/reference", "results/reference-full"
-	figure := claims.Committed(t, claims.FullDir).Figures(t.Context())
+	figure := claims.Committed(t, claims.FullDir).Figures()
 	for _, name := range append(documents, root+"/README.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -1,25 +1,15 @@
 package claims
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
-	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/expr"
 	"gpipebench/internal/stats"
-	"gpipebench/internal/units"
 	"gpipebench/lab"
-	"gpipebench/lab/timed"
-	"gpipebench/nn"
-	"gpipebench/nn/graph"
-	"gpipebench/simulate"
-	"gpipebench/train"
 )
 
 // A claim's evidence is an expression over the cells of tables, as package expr has
@@ -34,24 +24,15 @@ import (
 //	rate(table, column, ...)              of a cell such as 1 of 3: the share, with its interval (Clopper
 //	                                      and Pearson, 95%)
 //	every(table, column, allowed, ...)    whether all of a column is among these; noisy cells leave it open
-//	params(model)                         parameters of a network, given as in a spec
-//	layer(what, model, name)              a layer's params, its saved bytes or flops for one example
-//	even(K, M)                            a step on even stages by the closed form, in units of the
-//	                                      network's F of a mini-batch: f:r:b = 1:1:2, early recomputation
-//	activations(model, K, M, N, mode)     bytes on the fullest of K modelled TPUs, as planned, that are
-//	                                      neither parameters nor gradients nor the optimiser's
-//	fullest(model, accelerator, K, M, N)  bytes on the fullest of K devices for a step with adam; bf16
-//	                                      activations and the paper's 12 bytes a parameter
 type evaluator struct {
 	expr.Functions
-	ctx    context.Context
 	tables tablesOf
 	reads  []string              // the cells that were read, as evidence
 	rests  map[string]claimTable // by experiment: a table of it that was read
 }
 
-func newEvaluator(ctx context.Context, tables tablesOf) *evaluator {
-	e := &evaluator{ctx: ctx, tables: tables, rests: map[string]claimTable{}}
+func newEvaluator(tables tablesOf) *evaluator {
+	e := &evaluator{tables: tables, rests: map[string]claimTable{}}
 	e.Functions = expr.Functions{
 		"cell": e.cell,
 		"nth": func(args []any) (any, error) {
@@ -66,21 +47,16 @@ func newEvaluator(ctx context.Context, tables tablesOf) *evaluator {
 			v, err := e.read(args)
 			return v.Text, err
 		},
-		"low":         func(args []any) (any, error) { return e.nth(args, "no interval", 1, intervalOf) },
-		"high":        func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
-		"rate":        e.rate,
-		"every":       e.every,
-		"params":      params,
-		"layer":       e.layer,
-		"even":        even,
-		"activations": e.activations,
-		"fullest":     e.fullest,
+		"low":   func(args []any) (any, error) { return e.nth(args, "no interval", 1, intervalOf) },
+		"high":  func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
+		"rate":  e.rate,
+		"every": e.every,
 	}
 	return e
 }
 
 // checkExpression refuses what cannot be evaluated whatever the tables are.
-func checkExpression(text string) error { return newEvaluator(context.Background(), nil).Check(text) }
+func checkExpression(text string) error { return newEvaluator(nil).Check(text) }
 
 func numbersOf(v lab.Value) []float64  { return v.Numbers }
 func intervalOf(v lab.Value) []float64 { return v.Interval }
@@ -137,139 +113,10 @@ func (e *evaluator) every(args []any) (any, error) {
 	return all, nil
 }
 
-func params(args []any) (any, error) {
-	m, err := modelOf(args)
-	if err != nil {
-		return nil, err
-	}
-	layers, err := m.Build()
-	if err != nil {
-		return nil, err
-	}
-	return expr.Exact(float64(nn.CountParams(layers))), nil
-}
-
-func (e *evaluator) layer(args []any) (any, error) {
-	texts, err := expr.Texts(args, 3)
-	if err != nil {
-		return nil, err
-	}
-	m, err := modelOf(args[1:])
-	if err != nil {
-		return nil, err
-	}
-	d, err := computed(fmt.Sprint("layers of ", args[1]), func() (*simulate.Description, error) {
-		return simulate.Describing{Model: m, Setup: train.Setup{Partitions: 1, MicroBatches: 1}, Batch: 1}.Run(e.ctx)
-	})
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(d.Layers, func(l gpipe.LayerInfo) bool { return l.Name == texts[2] })
-	if i < 0 {
-		return nil, fmt.Errorf("no layer %q", texts[2])
-	}
-	l := d.Layers[i]
-	figures := map[string]int64{"params": l.Params, "saved": l.SavedBytes, "flops": l.FLOPs}
-	figure, ok := figures[texts[0]]
-	if !ok {
-		return nil, fmt.Errorf("%q: want flops, params or saved", texts[0])
-	}
-	e.saw(fmt.Sprintf("%s of %s %d", texts[0], l.Name, figure))
-	return expr.Exact(float64(figure)), nil
-}
-
-func even(args []any) (any, error) {
-	ns, err := expr.Numbers(args, 2)
-	if err != nil {
-		return nil, err
-	}
-	step, err := timed.EvenStep(train.Setup{Partitions: int(ns[0].X), MicroBatches: int(ns[1].X), Schedule: schedule.GPipe, Checkpoint: schedule.Always})
-	return expr.Exact(step), err
-}
-
-func (e *evaluator) activations(args []any) (any, error) {
-	if len(args) != 5 {
-		return nil, errors.New("want a model, K, M, N and a checkpoint mode")
-	}
-	mode, err := schedule.ParseCheckpoint(fmt.Sprint(args[4]))
-	if err != nil {
-		return nil, err
-	}
-	devices, err := e.step(args[0], "tpuv3", args[1:4], mode, gpipe.Modelling{DType: graph.F32})
-	var most int64
-	for _, d := range devices {
-		most = max(most, d.ActivationBytes)
-	}
-	return expr.Exact(float64(most)), err
-}
-
-func (e *evaluator) fullest(args []any) (any, error) {
-	if len(args) != 5 {
-		return nil, errors.New("want a model, an accelerator, K, M and N")
-	}
-	devices, err := e.step(args[0], fmt.Sprint(args[1]), args[2:], schedule.Always, gpipe.Modelling{DType: graph.BF16, KeepScores: true})
-	var most int64
-	for _, d := range devices {
-		most = max(most, d.PeakBytes)
-	}
-	e.saw("fullest device " + units.FormatBytes(most))
-	return expr.Exact(float64(most)), err
-}
-
-// step simulates a step with K, M and N, and returns its devices.
-func (e *evaluator) step(model any, accelerator string, kmn []any, mode schedule.Checkpoint, how gpipe.Modelling) ([]simulate.SimulatedDevice, error) {
-	m, err := modelOf([]any{model})
-	if err != nil {
-		return nil, err
-	}
-	ns, err := expr.Numbers(kmn, 3)
-	if err != nil {
-		return nil, err
-	}
-	s := simulate.Simulating{Model: m, Accelerator: accelerator, Batch: int(ns[2].X), Optimizer: "adam", DType: how.DType, Accounting: how.Accounting, KeepScores: how.KeepScores}
-	s.Setup = train.Setup{Partitions: int(ns[0].X), MicroBatches: int(ns[1].X), Checkpoint: mode}
-	return computed(fmt.Sprint("a step of ", model, accelerator, kmn, mode, how.DType, how.Accounting, how.KeepScores), func() ([]simulate.SimulatedDevice, error) {
-		r, err := s.Run(e.ctx)
-		if err != nil {
-			return nil, err
-		}
-		return r.Devices, nil
-	})
-}
-
-// known are the results of computed. They depend on no records, take most of a
-// verification's time, and a program may verify often.
-var known sync.Map
-
-// computed computes what is named only once.
-func computed[T any](what string, compute func() (T, error)) (T, error) {
-	if v, ok := known.Load(what); ok {
-		return v.(T), nil
-	}
-	v, err := compute()
-	if err == nil {
-		known.Store(what, v)
-	}
-	return v, err
-}
-
 // missingEvidence is an error of an expression whose cells are not there.
 type missingEvidence struct{ what string }
 
 func (m *missingEvidence) Error() string { return m.what }
-
-// modelOf reads the first argument, a network as a spec has it.
-func modelOf(args []any) (train.Model, error) {
-	var m train.Model
-	if len(args) == 0 {
-		return m, errors.New("want a model")
-	}
-	err := lab.Decode("model", []byte(fmt.Sprint(args[0])), &m, nil)
-	if err == nil && m.Classes == 0 {
-		m.Classes = 1000
-	}
-	return m, err
-}
 
 // column finds a table and a column of it.
 func (e *evaluator) column(table, name string) (*lab.Table, int, error) {

@@ -42,7 +42,7 @@ var read = map[string]any{}
 
 // over returns an evaluator that reads so.
 func (r *reading) over(tables tablesOf, t *testing.T) *evaluator {
-	e := newEvaluator(t.Context(), tables)
+	e := newEvaluator(tables)
 	r.values = map[string]any{}
 	for name, f := range e.Functions {
 		e.Functions[name] = func(args []any) (any, error) {

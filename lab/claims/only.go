@@ -35,3 +35,22 @@ func ParseOnly(papers []lab.Paper, text string) ([]string, error) {
 func selects(names []string, c Judgement) bool {
 	return len(names) == 0 || slices.Contains(names, c.ID) || slices.Contains(names, string(c.Verdict))
 }
+
+// needs reports whether an experiment is read: if Only names claims alone, by one of these.
+func (v Verifying) needs(ledger []Claim, experiment string) bool {
+	for _, name := range v.Only {
+		i := slices.IndexFunc(ledger, func(c Claim) bool { return c.ID == name })
+		if i < 0 || ledger[i].mayRead(experiment) { // a verdict may be any claim's
+			return true
+		}
+	}
+	return len(v.Only) == 0
+}
+
+// mayRead reports whether a claim has the name of a table of an experiment, which begins with the
+// experiment's own.
+func (c *Claim) mayRead(experiment string) bool {
+	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows), func(e evidence) bool {
+		return strings.Contains(e.expression, `"`+experiment+`"`) || strings.Contains(e.expression, `"`+experiment+"-")
+	})
+}

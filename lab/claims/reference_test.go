@@ -51,7 +51,7 @@ var verdicts = map[string]*Verification{}
 func VerdictsOf(t *testing.T, dir string) *Verification {
 	t.Helper()
 	if verdicts[dir] == nil {
-		v, err := Committed(t, dir).Judge(t.Context())
+		v, err := Committed(t, dir).Judge()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ func (v *Verification) Tables() []*lab.Table {
 	claims := &lab.Table{
 		ID: "claims", Title: fmt.Sprintf("Claims of %s, and what came out here", v.Subjects()),
 		Caption: []string{
-			"Counts are recomputed. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived is arithmetic on the paper's figures: no measurement can refute it. Claims of ours are about this suite's own tools.",
+			"Counts must come out. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived is arithmetic on the paper's figures: no measurement can refute it. Claims of ours are about this suite's own tools.",
 			"Profile: quick is for a newcomer's quarter of an hour, full is what a claim that times or trains is judged by, where it was run. Basis: measured is run on this machine in small, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or the paper's own figures. The paper's figures are as printed, unless what is in brackets says otherwise.",
 		},
 	}

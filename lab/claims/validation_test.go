@@ -48,7 +48,7 @@ func TestValidationClaims(t *testing.T) {
 		tables := tablesOf{"validation": {r.Tables[0], "validation", "quick", records.Cost{}}}
 		for id, want := range map[string]Verdict{"validation-rates": c.want, "validation-own": Holds} {
 			i := slices.IndexFunc(ledger, func(c Claim) bool { return c.ID == id })
-			got, err := ledger[i].judge(newEvaluator(t.Context(), tables))
+			got, err := ledger[i].judge(newEvaluator(tables))
 			if err != nil || got.Verdict != want || (want == NotDecided) != strings.HasSuffix(got.here(), "noisy") {
 				t.Errorf("%s, %v off, last round %v: %s, %v, want %s (%s)", id, c.rates, c.last, got.Verdict, err, want, got.here())
 			}

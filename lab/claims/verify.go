@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"gpipebench/internal/failure"
-	"gpipebench/internal/files"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -50,7 +48,8 @@ type Verifying struct {
 	// long. "": there is none.
 	Rest      string
 	Reference string // what its tables may show beside; "": nothing
-	// Only are IDs of claims and verdicts: of other claims nothing is said. nil: all.
+	// Only are IDs of claims and verdicts: of other claims nothing is said, and nothing of tables
+	// that are in no report. nil: all.
 	Only []string
 	// Paper is the name of one, or lab.AllPapers: whose claims are judged. "": those of the
 	// first, of those that the results have records of, and of those that Only names.
@@ -77,11 +76,16 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Judge(ctx)
+	return r.Judge()
 }
 
-// Read reads the records of all experiments, and makes their reports.
+// Read reads the records of all experiments, and makes their reports. If Only names claims alone,
+// these are the experiments that they may read.
 func (v Verifying) Read(ctx context.Context) (*Reading, error) {
+	ledger, err := loadClaims(v.All)
+	if err != nil {
+		return nil, err
+	}
 	r := &Reading{of: v}
 	for _, one := range v.directories() {
 		if err := one.isThere(); err != nil {
@@ -92,6 +96,9 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 			for _, e := range p.Experiments {
 				if err := ctx.Err(); err != nil {
 					return nil, err
+				}
+				if !v.needs(ledger, e.ID) {
+					continue
 				}
 				x, err := one.examine(e)
 				if err != nil {
@@ -107,7 +114,7 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 }
 
 // Judge computes the verdicts.
-func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
+func (r *Reading) Judge() (*Verification, error) {
 	v := r.of
 	ledgers, err := loadLedgers(v.All)
 	if err != nil {
@@ -136,7 +143,7 @@ func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
 		if !slices.Contains(is.Papers, c.Ledger) {
 			continue
 		}
-		one, err := c.judge(newEvaluator(ctx, tables))
+		one, err := c.judge(newEvaluator(tables))
 		if err != nil {
 			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
@@ -150,8 +157,8 @@ func (r *Reading) Judge(ctx context.Context) (*Verification, error) {
 }
 
 // Figures returns what evaluates expressions as claims have them.
-func (r *Reading) Figures(ctx context.Context) func(expression string) (float64, error) {
-	e := newEvaluator(ctx, r.tables())
+func (r *Reading) Figures() func(expression string) (float64, error) {
+	e := newEvaluator(r.tables())
 	return func(expression string) (float64, error) {
 		n, err := e.Number(expression)
 		return n.X, err
@@ -229,38 +236,24 @@ func (v Verifying) isThere() error {
 	return nil
 }
 
-// tables are those of the experiments that are usable.
+// tables are those of the experiments that are usable: of the directory that decides last.
 func (r *Reading) tables() tablesOf {
 	tables := tablesOf{}
-	for _, d := range r.dirs {
-		its := tablesOf{}
-		for _, x := range d.all {
-			if x.Usable {
+	for i := range r.dirs[0].all { // all directories have the same, in the same order
+		for _, d := range slices.Backward(r.dirs) {
+			if x := d.all[i]; x.Usable {
 				for _, t := range x.report.Tables {
-					its[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
+					tables[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
 				}
+				break
 			}
 		}
-		tables.add(its)
 	}
 	return tables
 }
 
-// tablesOf are the tables that records give.
+// tablesOf are the tables that records give, by ID.
 type tablesOf map[string]claimTable
-
-// add adds the tables of other experiments, and replaces those of the same.
-func (t tablesOf) add(more tablesOf) {
-	maps.DeleteFunc(t, func(_ string, was claimTable) bool {
-		for _, is := range more {
-			if is.experiment == was.experiment {
-				return true
-			}
-		}
-		return false
-	})
-	maps.Copy(t, more)
-}
 
 type claimTable struct {
 	*lab.Table
@@ -351,33 +344,6 @@ func (x *Examined) noted(file string) ([]lab.File, error) {
 	return report.Noted(x.Log).Rendered(), nil
 }
 
-// hold compares the tables of a directory of results with the
-// records of all experiments. It does not judge claims.
-func (v Verifying) hold(all []*Examined) (*Verification, error) {
-	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
-	none := true
-	made := map[string]bool{} // files of tables that some report has
-	for _, x := range all {
-		r.Records = append(r.Records, x.RecordsState)
-		r.Wrong = append(r.Wrong, x.wrong...)
-		if x.State != "none" {
-			none = false
-		}
-		if x.Usable {
-			r.Wrong = append(r.Wrong, v.compare(x, made)...)
-		}
-	}
-	if none {
-		r.Wrong = append(r.Wrong, filepath.Join(v.Results, "records")+" has no records of any experiment: want a directory that reproduce has written; --results says which")
-	}
-	unfounded, err := v.unfounded(all, made)
-	if err != nil {
-		return nil, err
-	}
-	r.Wrong = append(r.Wrong, unfounded...)
-	return r, nil
-}
-
 // beside adds what another directory has, which stands for what this one lacks; nil:
 // there is none.
 func (v *Verification) beside(rest *Verification) *Verification {
@@ -397,98 +363,6 @@ func (v *Verification) beside(rest *Verification) *Verification {
 // usable reports whether some directory has usable records of an experiment.
 func (v *Verification) usable(experiment string) bool {
 	return slices.ContainsFunc(v.Records, func(s RecordsState) bool { return s.Experiment == experiment && s.Usable })
-}
-
-// compare returns which of an experiment's tables are not what its records give, and
-// adds the names of those that it should have to made.
-func (v Verifying) compare(x *Examined, made map[string]bool) (wrong []string) {
-	dir := filepath.Join(v.Results, "tables")
-	differ, missing, unreadable := differing(dir, x.files)
-	should, hint := x.files, ""
-	if len(differ)+len(missing) > 0 && v.Reference != "" && !files.SameDir(v.Results, v.Reference) {
-		// They may have been made with a reference beside.
-		beside, err := x.noted(records.File(v.Reference, x.Experiment))
-		if err != nil {
-			hint = fmt.Sprintf("; a run that they may show beside cannot be read (--reference %s): %v", v.Reference, files.Reason(err))
-		} else if d, m, u := differing(dir, beside); len(d)+len(m) < len(differ)+len(missing) {
-			should, differ, missing, unreadable = beside, d, m, u
-		}
-	}
-	for _, f := range should {
-		made[f.Name] = true
-	}
-	if len(differ) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s: not what the records of %s give; reproduce writes tables again%s", files.FirstOf(dir, differ), x.Experiment, hint))
-	}
-	if len(missing) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s: not there, though the records of %s are; reproduce writes tables again", files.FirstOf(dir, missing), x.Experiment))
-	}
-	return append(wrong, unreadable...)
-}
-
-// tableKind bounds a file of a report: none has reached a megabyte.
-var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
-
-// differing returns the files of a report that differ in a directory, those that are
-// missing there, and why others cannot be read.
-func differing(dir string, should []lab.File) (differ, missing, unreadable []string) {
-	for _, f := range should {
-		text, err := files.Read(filepath.Join(dir, f.Name), tableKind)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			missing = append(missing, f.Name)
-		case err != nil:
-			unreadable = append(unreadable, err.Error())
-		case string(text) != f.Text:
-			differ = append(differ, f.Name)
-		}
-	}
-	return differ, missing, unreadable
-}
-
-// unfounded returns which tables are in no report that is made of usable records.
-func (v Verifying) unfounded(all []*Examined, made map[string]bool) (wrong []string, err error) {
-	dir := filepath.Join(v.Results, "tables")
-	names, err := files.Below(v.Results, "tables")
-	if err != nil {
-		return nil, err
-	}
-	of := map[*Examined][]string{} // nil: of no experiment
-	for _, name := range names {
-		name = strings.TrimPrefix(name, "tables/")
-		if made[name] {
-			continue
-		}
-		var owner *Examined // the one whose ID the name begins with, the longest
-		for _, x := range all {
-			rest, ok := strings.CutPrefix(name, x.Experiment)
-			if ok && strings.IndexAny(rest, "-.") == 0 && (owner == nil || len(owner.Experiment) < len(x.Experiment)) {
-				owner = x
-			}
-		}
-		if owner != nil && owner.Usable {
-			owner = nil
-		}
-		of[owner] = append(of[owner], name)
-	}
-	var unusable []string
-	for _, x := range all {
-		if x.Usable {
-			continue
-		}
-		unusable = append(unusable, x.Experiment)
-		if len(of[x]) > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", files.FirstOf(dir, of[x]), x.file(), x.why()))
-		}
-	}
-	if len(of[nil]) > 0 {
-		what := "in no report: remove what reproduce did not write"
-		if len(unusable) > 0 {
-			what = fmt.Sprintf("in no report that has usable records, which %s have not", strings.Join(unusable, ", "))
-		}
-		wrong = append(wrong, files.FirstOf(dir, of[nil])+": "+what)
-	}
-	return wrong, nil
 }
 
 // why returns why records cannot be used.

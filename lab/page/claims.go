@@ -20,7 +20,6 @@ type pageClaims struct {
 	Bases   *pageTable // and by what the evidence is
 	// Tolerances say how far a figure may be from the paper's, and why.
 	Tolerances *pageTable
-	InSmall    *lab.Table // for documents
 	Counts     []pageCount
 	Wrong      []string
 	Fails      []claims.Judgement
@@ -81,7 +80,7 @@ func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), 
 
 // newPageClaims is what a page shows of verdicts.
 func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
-	c = &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
+	c = &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims)}
 	for _, m := range claims.Verdicts {
 		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}

@@ -205,7 +205,7 @@ func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, er
 		return nil, err
 	}
 	p.Memory = newPagePlot(caption, picture, "memory-picture")
-	v, err := reading.Judge(ctx)
+	v, err := reading.Judge()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gpipebench/internal/printable"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 )
 
@@ -57,22 +56,7 @@ type Spread struct {
 	Lo, Hi float64
 }
 
-// addInterval adds the 95% interval of a group's mean, if there is one.
-func addInterval(to []Spread, group int, of stats.Paired) []Spread {
-	if lo, hi, ok := of.Interval(0.95); ok {
-		to = append(to, Spread{group, lo, hi})
-	}
-	return to
-}
-
 func (s *BarSeries) Add(value float64) { s.Values = append(s.Values, value) }
-
-// AddMean adds the mean of values with its interval, if there is one.
-func (s *BarSeries) AddMean(values []float64) {
-	mean := stats.Sampled(values)
-	s.Spread = addInterval(s.Spread, len(s.Values), mean)
-	s.Add(mean.Mean)
-}
 
 // AddValue adds a cell's number with its interval, or nothing if it has none.
 func (s *BarSeries) AddValue(v lab.Value) {

@@ -93,7 +93,9 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		if len(values) > 0 && !p.Bare {
 			mean := stats.Sampled(values)
 			means = append(means, plotter.XY{X: float64(i), Y: mean.Mean})
-			intervals = addInterval(intervals, i, mean)
+			if lo, hi, ok := mean.Interval(0.95); ok {
+				intervals = append(intervals, Spread{i, lo, hi})
+			}
 		}
 	}
 	var keys []legendEntry

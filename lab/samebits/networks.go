@@ -1,6 +1,7 @@
 package samebits
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -8,54 +9,47 @@ import (
 	"gpipebench/lab"
 )
 
-// covered is what a network's runs have tried, and where they ended.
+// covered are the runs of a network, and how many ended otherwise than what they are compared with.
 type covered struct {
-	runs, different int
-	rs, gs          map[int]bool
-	ks, ms, threads map[int]bool
-	parts           map[int]bool
-	schedules       map[string]bool
-	checkpoints     map[string]bool
-	devices         map[string]bool
-	updates         map[string]bool
-	hashes          []string // as they came
+	runs      []*Record
+	different int
 }
 
-func newCovered() *covered {
-	return &covered{
-		rs: map[int]bool{}, gs: map[int]bool{}, ks: map[int]bool{}, ms: map[int]bool{}, threads: map[int]bool{}, parts: map[int]bool{},
-		schedules: map[string]bool{}, checkpoints: map[string]bool{}, devices: map[string]bool{}, updates: map[string]bool{},
+// tried is what the runs have of something, each value once and in ascending order.
+func tried[T cmp.Ordered](c *covered, of func(w Way) T) []T {
+	all := map[T]bool{}
+	for _, r := range c.runs {
+		all[of(r.Run)] = true
 	}
+	return slices.Sorted(maps.Keys(all))
 }
 
-// add counts a run, which ended as the runs that it is compared with or not.
-func (c *covered) add(s *Record, equal bool) {
-	setup := s.Run.Setup()
-	c.runs++
-	if !equal {
-		c.different++
+func (c *covered) numbers(of func(w Way) int) string {
+	return lab.JoinWith(tried(c, func(w Way) int { return max(of(w), 1) }), ", ")
+}
+
+func (c *covered) names(of func(w Way) string) string { return strings.Join(tried(c, of), ", ") }
+
+// hashes are those of the weights, as they came.
+func (c *covered) hashes() (all []string) {
+	for _, r := range c.runs {
+		if h := r.SHA256[:16]; !slices.Contains(all, h) {
+			all = append(all, h)
+		}
 	}
-	c.rs[max(s.Run.R, 1)], c.gs[max(s.Run.G, s.Run.R, 1)] = true, true
-	c.ks[max(s.Run.K, 1)], c.ms[max(s.Run.M, 1)], c.threads[max(s.Run.Threads, 1)] = true, true, true
-	c.schedules[setup.Schedule.String()], c.checkpoints[setup.Checkpoint.String()], c.devices[setup.Device.String()] = true, true, true
-	c.parts[max(s.Run.Spatial, 1)] = true
-	c.updates[map[bool]string{false: "whole", true: "divided"}[s.Run.Shard]] = true
-	if !slices.Contains(c.hashes, s.SHA256[:16]) {
-		c.hashes = append(c.hashes, s.SHA256[:16])
-	}
+	return all
+}
+
+// ever reports whether some run of some network is so.
+func (x *Experiment) ever(is func(Way) bool) bool {
+	return slices.ContainsFunc(x.Spec.Groups, func(n network) bool { return slices.ContainsFunc(n.Ways(), is) })
 }
 
 // grouped reports whether a network is run with several groups or replicas.
-func (x *Experiment) grouped() bool {
-	return slices.ContainsFunc(x.Spec.Groups, func(n network) bool { return slices.ContainsFunc(n.Ways(), Way.grouped) })
-}
+func (x *Experiment) grouped() bool { return x.ever(Way.grouped) }
 
 // divided reports whether a network is run with its images in parts.
-func (x *Experiment) divided() bool {
-	return slices.ContainsFunc(x.Spec.Groups, func(n network) bool {
-		return slices.ContainsFunc(n.Ways(), func(w Way) bool { return w.Spatial > 1 })
-	})
-}
+func (x *Experiment) divided() bool { return x.ever(func(w Way) bool { return w.Spatial > 1 }) }
 
 // networksTable has a line for each network.
 func (x *Experiment) networksTable() *lab.Table {
@@ -77,24 +71,18 @@ func (x *Experiment) networksTable() *lab.Table {
 }
 
 func (c *covered) addTo(t *lab.Table, network string, grouped, divided bool) {
-	cells := []any{network, c.runs, c.different, len(c.hashes)}
+	cells := []any{network, len(c.runs), c.different, len(c.hashes())}
 	if grouped {
-		cells = append(cells, numbersIn(c.rs), numbersIn(c.gs))
+		cells = append(cells, c.numbers(func(w Way) int { return w.R }), c.numbers(func(w Way) int { return max(w.G, w.R) }))
 	}
 	if divided {
-		cells = append(cells, slices.Max(slices.Collect(maps.Keys(c.parts))))
+		cells = append(cells, slices.Max(tried(c, func(w Way) int { return max(w.Spatial, 1) })))
 	}
-	cells = append(cells, numbersIn(c.ks), numbersIn(c.ms), namesIn(c.schedules), namesIn(c.checkpoints), namesIn(c.devices), numbersIn(c.threads))
+	cells = append(cells, c.numbers(func(w Way) int { return w.K }), c.numbers(func(w Way) int { return w.M }),
+		c.names(func(w Way) string { return w.Setup().Schedule.String() }), c.names(func(w Way) string { return w.Setup().Checkpoint.String() }),
+		c.names(func(w Way) string { return w.Setup().Device.String() }), c.numbers(func(w Way) int { return w.Threads }))
 	if grouped {
-		cells = append(cells, namesIn(c.updates))
+		cells = append(cells, c.names(func(w Way) string { return map[bool]string{false: "whole", true: "divided"}[w.Shard] }))
 	}
-	t.Add(append(cells, strings.Join(c.hashes, ", "))...)
-}
-
-func numbersIn(set map[int]bool) string {
-	return lab.JoinWith(slices.Sorted(maps.Keys(set)), ", ")
-}
-
-func namesIn(set map[string]bool) string {
-	return strings.Join(slices.Sorted(maps.Keys(set)), ", ")
+	t.Add(append(cells, strings.Join(c.hashes(), ", "))...)
 }

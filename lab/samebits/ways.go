@@ -299,7 +299,7 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 	for i := range x.Spec.Groups {
 		g := &x.Spec.Groups[i]
 		networks.Caption = append(networks.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
-		tried := newCovered()
+		tried := &covered{}
 		var first *Record
 		firsts := map[int]*Record{} // by M, or all at 0
 		for j := range g.Ways() {
@@ -317,9 +317,10 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 				firsts[m], equal = s, "is compared with"
 			case s.SHA256 != other.SHA256 || !slices.Equal(s.Losses, other.Losses):
 				different++
+				tried.different++
 				equal = "NO"
 			}
-			tried.add(s, equal != "NO")
+			tried.runs = append(tried.runs, s)
 			first = cmp.Or(first, s)
 			moved = moved && s.SHA256 != s.Initial
 			for k := range s.Peak {

@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"slices"
+	"time"
 
+	"gpipebench"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
@@ -40,16 +44,6 @@ type Experiment interface {
 // InThisProcess measures what the log lacks of all rounds, one after another.
 func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress.Progress) error {
 	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
-}
-
-// Measure is what most such experiments' own Measure does: all rounds of the log's profile in
-// this process.
-func Measure(ctx context.Context, e Experiment, log *records.Log, p progress.Progress) error {
-	r, err := e.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return InThisProcess(ctx, r, log, p)
 }
 
 // EachRound calls measure for every round of which the log lacks samples.
@@ -90,8 +84,8 @@ func sampleLine(name string, data []byte) string {
 	return name + "  " + units.FormatSeconds(s.Seconds)
 }
 
-// RoundCommand is the argument that Reproducing.Executable is started with for
-// a round. That program must call RunRound with its standard input and output.
+// RoundCommand is the argument that a program is started with for a round. It must call
+// RunRound with its standard input and output.
 const RoundCommand = "round"
 
 // RoundRequest is what a round's process reads: one line of JSON. Its input ends
@@ -100,16 +94,66 @@ type RoundRequest struct {
 	Key     records.Key                `json:"key"`
 	Engine  string                     `json:"engine"`
 	Round   int                        `json:"round"`
-	Spec    *SpecText                  `json:"spec,omitempty"` // instead of the one in the program
+	Spec    []lab.SpecFile             `json:"spec,omitempty"` // instead of the one in the program
 	Samples map[string]json.RawMessage `json:"samples"`        // that the log has
 }
 
-// MaxRequest is how long a request may be: all samples of an experiment are in it.
-const MaxRequest = 16 << 20
+// maxRequest is how long a request may be: all samples of an experiment are in it.
+const maxRequest = 16 << 20
 
-type SpecText struct {
-	Name string `json:"name"`
-	Text []byte `json:"text"`
+// InProcesses measures what the log lacks, each round in a process of its own: an executable
+// that is started with RoundCommand. The spec is instead of the one in the program.
+func InProcesses(ctx context.Context, executable string, e Experiment, spec []lab.SpecFile, log *records.Log, p progress.Progress) error {
+	rounds, err := e.Repeated(log.Key.Profile)
+	if err != nil || rounds == nil {
+		return err
+	}
+	return EachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
+		request := &RoundRequest{log.Key, gpipebench.Engine(), round, spec, log.Snapshot()}
+		err := startRound(ctx, executable, request, rounds.Samples()[round], log)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%s, round %d: %w", e.ID(), round, err)
+		}
+		return err
+	})
+}
+
+// startRound runs a process that measures a round, and adds each of its samples to the
+// log as soon as it comes. The process ends with the context, and with this process.
+func startRound(ctx context.Context, executable string, request *RoundRequest, names []string, log *records.Log) error {
+	own, stop := context.WithCancel(ctx)
+	defer stop()
+	c := exec.CommandContext(own, executable, RoundCommand)
+	c.WaitDelay = time.Second // for what may hold its output open
+	var said bytes.Buffer
+	c.Stderr = &said
+	in, err := c.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("its process does not start: %w", err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- json.NewEncoder(in).Encode(request) }()
+	read := AdoptAll(out, names, log)
+	if read != nil {
+		stop()
+	}
+	ended := c.Wait() // which closes in as well
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case read != nil:
+		return fmt.Errorf("its process: %w", read)
+	case ended != nil:
+		return fmt.Errorf("its process %s", failure.Ending(c.ProcessState, said.String(), executable))
+	}
+	return <-sent
 }
 
 // AdoptAll adds the records that a round's process prints to the log: those of
@@ -129,6 +173,52 @@ func AdoptAll(out io.Reader, names []string, log *records.Log) error {
 			return err
 		}
 	}
+}
+
+// RunRound is what a process that is started with RoundCommand does: it reads which
+// round to measure, loads that experiment, and writes records. It ends early when in ends,
+// since then no process takes them.
+func RunRound(ctx context.Context, in io.Reader, out io.Writer, load func(id string, spec ...lab.SpecFile) (lab.Experiment, error)) error {
+	lines := bufio.NewReader(in)
+	var request RoundRequest
+	line, err := files.ReadLine(lines, maxRequest)
+	if err == nil && json.Unmarshal(line, &request) != nil {
+		err = errors.New("no line that asks for one")
+	}
+	if err != nil {
+		return failure.Usagef("no round is asked for on standard input (%v): it is reproduce that starts this", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		stop()
+	}()
+	e, err := load(request.Key.Experiment, request.Spec...)
+	if err != nil {
+		return err
+	}
+	t, ok := e.(Experiment)
+	if !ok {
+		return failure.Usagef("%s is not measured in rounds", e.ID())
+	}
+	log := records.New(e.Key(request.Key.Profile))
+	if log.Key != request.Key || gpipebench.Engine() != request.Engine {
+		return fmt.Errorf("%s: this process has another program, spec or machine (%+v) than the one that asks (%+v)", e.ID(), log.Key, request.Key)
+	}
+	rounds, err := t.Repeated(request.Key.Profile)
+	if err != nil {
+		return err
+	}
+	if rounds == nil {
+		return failure.Usagef("%s starts processes of its own", e.ID())
+	}
+	if n := len(rounds.Samples()); request.Round < 0 || request.Round >= n {
+		return failure.Usagef("round %d: want 0 to %d", request.Round, n-1)
+	}
+	log.Restore(request.Samples)
+	log.PrintTo(out, request.Round)
+	return rounds.Round(ctx, request.Round, log)
 }
 
 // ProcessNote says which processes the rounds ran in.

@@ -129,7 +129,7 @@ func TestEvaluate(t *testing.T) {
 		want, got := programtest.Results{}, programtest.Results{}
 		r.Forward()
 		want.Outputs(r, 0)
-		e := programtest.CompileEvaluateStored(t, c.traced(miniBatch).Function, 2, c.storage)
+		e := programtest.CompileEvaluate(t, c.traced(miniBatch).Function, 2, c.storage)
 		e.Env = r.Env
 		for _, s := range []program.Space{program.Params, program.In} {
 			copy(e.Space(s), r.Space(s))

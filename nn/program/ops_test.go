@@ -128,11 +128,7 @@ func (c opCase) compile(t testing.TB, b *builder, threads int) *programtest.Runn
 	for _, i := range c.absent {
 		gradOut[i] = false
 	}
-	compile := programtest.CompileStored
-	if c.first {
-		compile = programtest.CompileFirst
-	}
-	return compile(t, b.Function, gradOut, threads, c.storage)
+	return programtest.CompileStored(t, b.Function, gradOut, !c.first, threads, c.storage)
 }
 
 func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.Runner {

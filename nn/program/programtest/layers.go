@@ -31,17 +31,13 @@ func CompileLayers(t testing.TB, n Network) *Runner {
 	s.Function.Split = n.Split
 	var r *Runner
 	if n.Evaluate {
-		r = CompileEvaluateStored(t, s.Function, threads, n.Storage)
+		r = CompileEvaluate(t, s.Function, threads, n.Storage)
 	} else {
 		gradOut := make([]bool, len(s.Out))
 		for i, out := range s.Out {
 			gradOut[i] = n.Loss == nil && out.DType != graph.I32
 		}
-		compile := CompileStored
-		if n.First {
-			compile = CompileFirst
-		}
-		r = compile(t, s.Function, gradOut, threads, n.Storage)
+		r = CompileStored(t, s.Function, gradOut, !n.First, threads, n.Storage)
 	}
 	for i, p := range s.Params {
 		name := s.Function.Params[i].Name

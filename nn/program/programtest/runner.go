@@ -34,27 +34,17 @@ type Runner struct {
 // Compile compiles f for the given number of threads. GradOut is as in
 // program.Compile. Gradients start from zero and everything else from NaN.
 func Compile(t testing.TB, f program.Function, gradOut []bool, threads int) *Runner {
-	return bind(t, f, program.Compile(f, gradOut, true, threads), threads)
+	return CompileStored(t, f, gradOut, true, threads, program.Storage{})
 }
 
-// CompileStored is Compile with values stored in another way.
-func CompileStored(t testing.TB, f program.Function, gradOut []bool, threads int, s program.Storage) *Runner {
-	return bind(t, f, program.CompileStored(f, gradOut, true, threads, s), threads)
+// CompileStored is Compile with values stored as s says; gradIn is as in program.Compile.
+func CompileStored(t testing.TB, f program.Function, gradOut []bool, gradIn bool, threads int, s program.Storage) *Runner {
+	return bind(t, f, program.CompileStored(f, gradOut, gradIn, threads, s), threads)
 }
 
-// CompileEvaluate compiles f for evaluation.
-func CompileEvaluate(t testing.TB, f program.Function, threads int) *Runner {
-	return CompileEvaluateStored(t, f, threads, program.Storage{})
-}
-
-// CompileEvaluateStored is CompileEvaluate with values stored in another way.
-func CompileEvaluateStored(t testing.TB, f program.Function, threads int, s program.Storage) *Runner {
+// CompileEvaluate compiles f for evaluation, with values stored as s says.
+func CompileEvaluate(t testing.TB, f program.Function, threads int, s program.Storage) *Runner {
 	return bind(t, f, program.CompileEvaluateStored(f, threads, s), threads)
-}
-
-// CompileFirst is CompileStored for a first stage: its inputs have no gradient.
-func CompileFirst(t testing.TB, f program.Function, gradOut []bool, threads int, s program.Storage) *Runner {
-	return bind(t, f, program.CompileStored(f, gradOut, false, threads, s), threads)
 }
 
 // guard is the number of floats on each side of a space.

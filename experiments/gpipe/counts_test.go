@@ -1,0 +1,52 @@
+package gpipe
+
+import (
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/timed"
+	"gpipebench/train"
+)
+
+// What is counted of a network, a layer and a step is what can be counted by hand.
+func TestCounts(t *testing.T) {
+	amoebanet := countedNetwork{Name: "AmoebaNet-D", Model: train.Model{Name: "amoebanetd", Layers: 18, Filters: 208, Classes: 1000}}
+	wide := countedNetwork{Name: "AmoebaNet-D", Model: train.Model{Name: "amoebanetd", Layers: 18, Filters: 256, Classes: 1000}}
+	transformer := func(layers int) countedNetwork {
+		return countedNetwork{Model: train.Model{Name: "transformer-lm", Layers: layers, Dim: 256, FF: 1024, Heads: 4, Vocab: 64, Seq: 128}}
+	}
+	large := countedNetwork{Model: train.Model{Name: "transformer-lm", Layers: 1663, Dim: 2048, FF: 8192, Heads: 32, Vocab: 32000, Seq: 1024}}
+	for what, c := range map[string]struct {
+		cell cells.Cell[counted]
+		want counted
+	}{
+		"Transformer-1663":      {large.parameters(), counted{Parameters: 83_876_910_336}},
+		"AmoebaNet-D (18, 208)": {amoebanet.parameters(), counted{Parameters: 81_505_540}},
+		"a stem":                {wide.layer("stem"), counted{Parameters: 1856, Saved: 3_211_776, FLOPs: 43_352_064}},
+	} {
+		if got, err := c.cell.Make(t.Context()); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v; want %+v", what, got, err, c.want)
+		}
+	}
+	if _, err := wide.layer("none").Make(t.Context()); err == nil {
+		t.Error("a layer that is not there is counted")
+	}
+	// The device with the softmax has at least a layer's and the softmax's parameters, of 12 bytes
+	// each, and activations beside; the positions' table is on the other one.
+	step, err := transformer(2).step(plannedStep{Accelerator: "tpuv3", DType: "bf16", KeepScores: true, K: 2, M: 4, Batch: 8, Checkpoint: "always"}).Make(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := transformer(1).parameters().Make(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := 12 * (one.Parameters - 256*128); step.Fullest <= least || step.Activations <= 0 || step.Activations >= step.Fullest {
+		t.Errorf("%+v, want more than %d", step, least)
+	}
+	// Two devices, one micro-batch: 2 (f + b) + r with f, r, b = 1/2, 1/2, 1.
+	if got, err := timed.EvenStep(train.Setup{Partitions: 2, MicroBatches: 1, Schedule: schedule.GPipe, Checkpoint: schedule.Always}); err != nil || got != 3.5 {
+		t.Errorf("even stages: %v, %v", got, err)
+	}
+}
