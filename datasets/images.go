@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/datasets/baseline"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -176,11 +177,27 @@ func (s *ImageSet) decode(values []float32, pixels []byte) {
 	}
 }
 
-// Yardsticks returns guessing and a linear model of the pixels; see
-// linearModel.
+// Yardsticks returns guessing and a linear model of the pixels, baseline.Linear.
 func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
+	pixels := make([]byte, s.elements())
+	read := func(split Split, i int, values []float32) int32 {
+		class := s.pixels.read(split, i, pixels)
+		s.decode(values, pixels)
+		return class
+	}
+	train, order := s.examples[Train], shuffle{}
 	classes := float64(s.Vocab())
-	loss, accuracy := trainLinear(s).score(s)
+	loss, accuracy := baseline.TrainLinear(baseline.Images{
+		Side: s.size, Channels: s.channels, Classes: s.Vocab(), Train: train, HeldOut: s.examples[HeldOut],
+		ReadTrain: func(step int, values []float32) int32 {
+			epoch, i := step/train, step%train
+			if i == 0 {
+				order = s.epochOrder(epoch)
+			}
+			return read(Train, s.inEpoch(epoch, order.at(i)), values)
+		},
+		ReadHeldOut: func(i int, values []float32) int32 { return read(HeldOut, i, values) },
+	}).Score()
 	chance, linear := NewYardstick("chance", math.Log(classes)), NewYardstick("linear model of the pixels", loss)
 	chance.Accuracy, linear.Accuracy = 1/classes, accuracy
 	return []Yardstick{chance, linear}, nil

@@ -230,3 +230,21 @@ func TestImageConfig(t *testing.T) {
 		t.Errorf("a language looks at the configuration of images: %v", err)
 	}
 }
+
+// A linear model does not solve the procedural task.
+func TestLinearModelFailsAtFigures(t *testing.T) {
+	s, err := NewSyntheticImages(Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 2000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := s.Yardsticks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(y) != 2 || y[0].Loss != math.Log(10) || y[0].Accuracy != 0.1 || y[0].Floor || y[1].Floor {
+		t.Errorf("yardsticks %+v", y)
+	}
+	if a := y[1].Accuracy; a < 0.05 || a > 0.35 || math.Abs(y[1].Loss-math.Log(10)) > 0.3 {
+		t.Errorf("the linear model has accuracy %.3f and loss %.3f, want much less than half", a, y[1].Loss)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/datasets/baseline"
 )
 
 func mustMultilingual(t testing.TB, c Config) *Translation {
@@ -233,7 +235,7 @@ func ExampleNewMultilingual() {
 	b := s.Collate(pairs)
 	fmt.Println("source", b.Inputs[0].Shape, "lengths", b.Inputs[1].I32, "target", b.Inputs[2].Shape)
 	perfect := pairs[0].Target // stands for a network's output
-	var score BLEU
+	var score baseline.BLEU
 	score.Add(s.Target().Decode(perfect), pairs[0].TargetText)
 	fmt.Println(pairs[0].SourceText, "->", s.Target().Decode(perfect), score.Score())
 	// Output:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"gpipebench/datasets/baseline"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -127,7 +128,7 @@ func (t *Text) Yardsticks() ([]Yardstick, error) {
 	out := []Yardstick{NewYardstick("uniform", math.Log(256))}
 	train, held := t.Bytes(Train), t.Bytes(HeldOut)
 	for _, n := range []int{3, 5} {
-		m, err := TrainNGram(n, train)
+		m, err := baseline.TrainNGram(n, train)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"gpipebench/datasets/baseline"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -389,20 +390,50 @@ func mix[T any](random *philox.Stream, items []T) {
 func (t *Translation) Yardsticks() ([]Yardstick, error) {
 	out := []Yardstick{NewYardstick("uniform", math.Log(float64(t.Vocab())))}
 	for _, n := range []int{1, 3} {
-		m := newTargetModel(t.Vocab(), n)
+		m := baseline.NewTokens(t.Vocab(), n, Begin)
 		for _, pairs := range t.pairs[Train] {
 			for _, p := range pairs {
-				m.learn(p.Target)
+				m.Learn(p.Target)
 			}
 		}
 		sum, count := 0.0, 0
 		for _, pairs := range t.pairs[HeldOut] {
 			for _, p := range pairs {
-				sum += m.nats(p.Target)
+				sum += m.Nats(p.Target)
 				count += len(p.Target)
 			}
 		}
 		out = append(out, NewYardstick(fmt.Sprintf("%d-gram without the source", n), sum/float64(count)))
 	}
 	return out, nil
+}
+
+// Baseline is the score of a simple method on the held-out pairs.
+type Baseline struct {
+	Name string
+	BLEU []baseline.BLEU // by language
+}
+
+// Baselines returns the translations that need no network: the source itself,
+// and each language's dictionary. They take as long as reading the data.
+func (t *Translation) Baselines() []Baseline {
+	copied := Baseline{Name: "copy of the source"}
+	looked := Baseline{Name: "word-by-word dictionary"}
+	for l, held := range t.pairs[HeldOut] {
+		d := baseline.LearnDictionary(func(yield func(string, string) bool) {
+			for _, p := range t.pairs[Train][l] {
+				if !yield(p.SourceText, p.TargetText) {
+					return
+				}
+			}
+		})
+		var a, b baseline.BLEU
+		for _, p := range held {
+			a.Add(p.SourceText, p.TargetText)
+			b.Add(d.Translate(p.SourceText), p.TargetText)
+		}
+		copied.BLEU = append(copied.BLEU, a)
+		looked.BLEU = append(looked.BLEU, b)
+	}
+	return []Baseline{copied, looked}
 }

@@ -83,7 +83,7 @@ func TestEndlessInput(t *testing.T) {
 // as a spec has room for, are refused soon.
 func TestYAMLBombs(t *testing.T) {
 	bomb := "experiment: table2\ntitle: &a0 [x, x, x, x, x, x, x, x, x]\n"
-	for i, field := range []string{"k", "m", "base", "batch", "paper", "profiles", "host_m", "lr"} {
+	for i, field := range []string{"k", "m", "base", "batch", "paper", "profiles", "schedule", "lr"} {
 		bomb += field + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+string(rune('0'+i))+", ", 9) + "]\n"
 	}
 	keys := "experiment: table2\n"

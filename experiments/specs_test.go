@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe"
-	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 )
@@ -16,24 +14,24 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		of                     lab.Definition
 		old, replacement, want string
 	}{
-		{modelled.Definition, "partitioner: lingvo", "partitioner: luck", "min-max"},
-		{modelled.Definition, "cost: time", "cost: luck", "want flops, time, memory"},
-		{modelled.Definition, "recompute: [early, late]", "recompute: [early, never]", `unknown "never": want early, late`},
-		{modelled.Definition, "recompute: [early, late]", "recompute: []", "an empty list: want at least one entry"},
-		{modelled.Definition, "recompute: [early, late]", "recompute: [late, early]", "those of table3's spec"},
-		{modelled.Definition, "accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
-		{modelled.Definition, "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
-		{modelled.Definition, "optimizer: rmsprop", "optimizer: luck", "momentum"},
-		{modelled.Definition, "splits: [coarse]", "splits: [fine]", "want coarse first"},
-		{modelled.Definition, "batch: 128", "batch: 120", "not of one size"},
-		{modelled.Definition, "most: 4096", "most: 31", "not of one size"},
-		{modelled.Definition, "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
-		{modelled.Definition, "      - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
-		{modelled.Definition, "  - half the arithmetic rate", "  - twice the luck", `unknown "twice the luck": want activations not`},
-		{table3.Definition, "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
-		{table3.Definition, "    batch: 32\n    rounds", "    batch: 33\n    rounds", "not of one size"},
-		{table3.Definition, "partitioner: min-variance\n", "partitioner: luck\n", "min-max"},
-		{table3.Definition, "      - {name: amoebanetd, layers: 18, filters: 16, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
+		{gpipe.Paper.Experiment("table2-modelled"), "partitioner: lingvo", "partitioner: luck", "min-max"},
+		{gpipe.Paper.Experiment("table2-modelled"), "cost: time", "cost: luck", "want flops, time, memory"},
+		{gpipe.Paper.Experiment("table2-modelled"), "recompute: [early, late]", "recompute: [early, never]", `unknown "never": want early, late`},
+		{gpipe.Paper.Experiment("table2-modelled"), "recompute: [early, late]", "recompute: []", "an empty list: want at least one entry"},
+		{gpipe.Paper.Experiment("table2-modelled"), "recompute: [early, late]", "recompute: [late, early]", "those of table3's spec"},
+		{gpipe.Paper.Experiment("table2-modelled"), "accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
+		{gpipe.Paper.Experiment("table2-modelled"), "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
+		{gpipe.Paper.Experiment("table2-modelled"), "optimizer: rmsprop", "optimizer: luck", "momentum"},
+		{gpipe.Paper.Experiment("table2-modelled"), "splits: [coarse]", "splits: [fine]", "want coarse first"},
+		{gpipe.Paper.Experiment("table2-modelled"), "batch: 128", "batch: 120", "not of one size"},
+		{gpipe.Paper.Experiment("table2-modelled"), "most: 4096", "most: 31", "not of one size"},
+		{gpipe.Paper.Experiment("table2-modelled"), "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
+		{gpipe.Paper.Experiment("table2-modelled"), "      - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
+		{gpipe.Paper.Experiment("table2-modelled"), "  - half the arithmetic rate", "  - twice the luck", `unknown "twice the luck": want activations not`},
+		{gpipe.Paper.Experiment("table3"), "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
+		{gpipe.Paper.Experiment("table3"), "    batch: 32\n    rounds", "    batch: 33\n    rounds", "not of one size"},
+		{gpipe.Paper.Experiment("table3"), "partitioner: min-variance\n", "partitioner: luck\n", "min-max"},
+		{gpipe.Paper.Experiment("table3"), "      - {name: amoebanetd, layers: 18, filters: 16, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
 		{gpipe.Paper.Experiment("ablation"), "[min-variance, min-max, lingvo, block]", "[luck]", "min-max"},
 		{gpipe.Paper.Experiment("ablation"), "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
 		{gpipe.Paper.Experiment("ablation"), "micro: 4", "micro: 0", "want a whole number from 1 to"},

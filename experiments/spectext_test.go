@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe"
-	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -108,7 +107,7 @@ func TestSpecFile(t *testing.T) {
 
 // Whatever is in a spec, it is taken or refused with its file and in one line.
 func FuzzSpec(f *testing.F) {
-	of := []lab.Definition{gpipe.Paper.Experiment("delayed-reduction"), gpipe.Paper.Experiment("consistency-accuracy"), table3.Definition}
+	of := []lab.Definition{gpipe.Paper.Experiment("delayed-reduction"), gpipe.Paper.Experiment("consistency-accuracy"), gpipe.Paper.Experiment("table3")}
 	for _, d := range of {
 		f.Add(d.Spec())
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gpipebench/datasets"
+	"gpipebench/datasets/baseline"
 	"gpipebench/nn"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
@@ -88,7 +89,7 @@ func TestTranslations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var bleu datasets.BLEU
+		var bleu baseline.BLEU
 		rows := rowsOf(t, ending, string(raw))
 		for i, l := range pairs.Languages() {
 			for _, p := range pairs.Pairs(i, datasets.HeldOut) {

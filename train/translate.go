@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gpipebench/datasets"
+	"gpipebench/datasets/baseline"
 	"gpipebench/gpipe"
 	"gpipebench/internal/files"
 	"gpipebench/models/transformer"
@@ -39,7 +40,7 @@ func baselines(s *datasets.Translation) []Baseline {
 	var out []Baseline
 	for _, from := range s.Baselines() {
 		b := Baseline{Name: from.Name}
-		var all datasets.BLEU
+		var all baseline.BLEU
 		for _, score := range from.BLEU {
 			b.Languages = append(b.Languages, score.Score())
 			all.AddAll(score)
@@ -107,12 +108,12 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 	predict := func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
 		return trainer.PredictEach(ctx, each, t.blind(nn.Batch{Inputs: inputs}).Inputs...)
 	}
-	var all datasets.BLEU
+	var all baseline.BLEU
 	languages := slices.Clone(e.Languages) // an error leaves the evaluation as it is
 	translations := make([][]string, len(languages))
 	for i := range languages {
 		l := &languages[i]
-		var own datasets.BLEU
+		var own baseline.BLEU
 		pairs := s.Pairs(i, datasets.HeldOut)
 		translations[i] = make([]string, len(pairs))
 		for _, places := range s.Groups(pairs, t.Batch) {

@@ -15,9 +15,7 @@ func TestCurve(t *testing.T) {
 	dir := t.TempDir()
 	svg, pixels := filepath.Join(dir, "curve.svg"), filepath.Join(dir, "curve.png")
 	for _, name := range []string{svg, pixels} {
-		if status, _, stderr := execute(t, append(strings.Fields("train --steps 4 --eval-every 2 --curve "+name), tiny...)...); status != 0 {
-			t.Fatalf("exit status %d, %s", status, stderr)
-		}
+		succeeds(t, append(strings.Fields("train --steps 4 --eval-every 2 --curve "+name), tiny...)...)
 	}
 	text, err := os.ReadFile(svg)
 	if err != nil {

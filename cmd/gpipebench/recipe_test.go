@@ -61,10 +61,7 @@ func TestRecipeTrains(t *testing.T) {
 		hashes := map[string]bool{}
 		for _, how := range []string{"-k 1", "-k 4 --schedule 1f1b --device emulated --threads 1", "-k 3 --checkpoint never"} {
 			args := strings.Fields("train --json --model amoebanetb --filters 16 --recipe " + r.Name + " --train-images 32 --held-out 16 --batch 16 --epochs 3 -m 2 " + how)
-			status, stdout, stderr := execute(t, args...)
-			if status != 0 {
-				t.Fatalf("%v: exit status %d, %s", args, status, stderr)
-			}
+			stdout, _ := succeeds(t, args...)
 			m := keys(t, stdout, "weights_sha256", "ema_sha256")
 			hashes[m["weights_sha256"].(string)+m["ema_sha256"].(string)] = true
 		}
@@ -80,10 +77,7 @@ func TestDropPathRise(t *testing.T) {
 	forms := map[string]string{} // by losses
 	for _, how := range []string{"depth --steps 3", "steps --steps 3", "both --steps 3", "both --steps 4"} {
 		args := strings.Fields("train --json --model amoebanetb --filters 16 --image 32 --train-images 32 --held-out 8 --batch 16 -m 1 --lr-schedule constant --drop-path 0.9 --drop-path-rise " + how)
-		status, stdout, stderr := execute(t, args...)
-		if status != 0 {
-			t.Fatalf("%v: exit status %d, %s", args, status, stderr)
-		}
+		stdout, _ := succeeds(t, args...)
 		losses := fmt.Sprint(keys(t, stdout, "losses")["losses"].([]any)[:3])
 		if other, ok := forms[losses]; ok {
 			t.Errorf("%s and %s have the losses %s", how, other, losses)

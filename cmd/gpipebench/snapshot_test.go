@@ -128,9 +128,7 @@ func interruptedAfter(t *testing.T, said, dir string) (step int) {
 func TestSnapshotCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "snapshots")
 	args := append([]string{"train", "--steps", "3", "--snapshot-dir", dir, "--snapshot-every", "1", "--snapshot-keep", "9"}, tiny...)
-	if status, _, stderr := execute(t, args...); status != 0 {
-		t.Fatal(stderr)
-	}
+	succeeds(t, args...)
 	status, out, stderr := execute(t, "snapshot", dir)
 	if status != 0 || !strings.Contains(out, "step 3: whole, ") || strings.Count(out, "\n") < 2 {
 		t.Errorf("exit status %d\n%s%s", status, out, stderr)

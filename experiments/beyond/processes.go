@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,11 +256,6 @@ func (x *processes) Planned(profile string) (list []lab.PlannedRun) {
 	return list
 }
 
-// numbersIn are those of a set, in order.
-func numbersIn(set map[int]bool) string {
-	return lab.JoinWith(slices.Sorted(maps.Keys(set)), ", ")
-}
-
 // dividedFound is what a report has found so far.
 type dividedFound struct {
 	runs, different, inexact int
@@ -275,10 +269,6 @@ const loads = gpipe.GatheredRows
 
 // Report compares weights, and bytes with the plan.
 func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
-	networks := &lab.Table{ID: x.ID() + "-networks", Title: x.Title()}
-	networks.Texts("training", "network")
-	networks.Numbers("runs", "that differ", "SHA-256 values")
-	networks.Texts("processes", "K", "R", "SHA-256 of the weights")
 	runs := &lab.Table{ID: x.ID(), Title: "Processes: each run"}
 	runs.Texts("training", "network", "order of devices", "update")
 	runs.Numbers("processes", "K", "R", "final loss")
@@ -297,8 +287,8 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 	var so dividedFound
 	for i := range x.Spec.Trainings {
 		t := &x.Spec.Trainings[i]
-		networks.Caption = append(networks.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches.", t.Name, t.Title, t.Batch, t.G, t.M))
-		first, err := x.addRuns(networks, runs, t, log, &so)
+		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches.", t.Name, t.Title, t.Batch, t.G, t.M))
+		first, err := x.addRuns(runs, t, log, &so)
 		if err != nil {
 			return nil, err
 		}
@@ -314,12 +304,12 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 				if ref.SHA256 == first.SHA256 {
 					same = "the same"
 				}
-				networks.Notes = append(networks.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
 					t.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}
 	}
-	r := &lab.Report{Tables: []*lab.Table{networks, runs, traffic}}
+	r := &lab.Report{Tables: []*lab.Table{runs, traffic}}
 	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", so.runs)
 	for _, c := range []struct {
 		is   bool
@@ -335,18 +325,16 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 			break
 		}
 	}
-	networks.Notes = append([]string{"Verdict: " + verdict}, networks.Notes...)
+	runs.Notes = append([]string{"Verdict: " + verdict}, runs.Notes...)
 	var err error
 	r.Files, err = plot.Files(x.ID(), "Bytes of a step from process to process (P processes; s: divided by stage; d: divided updates)", plot.OneScale(panels))
 	return r, err
 }
 
-// addRuns adds a training's runs and, of each network, what they tried.
-func (x *processes) addRuns(networks, runs *lab.Table, t *dividedTraining, log *records.Log, so *dividedFound) (first *dividedRun, err error) {
+// addRuns adds a training's runs, and notes which networks this program lacks.
+func (x *processes) addRuns(table *lab.Table, t *dividedTraining, log *records.Log, so *dividedFound) (first *dividedRun, err error) {
 	for _, network := range append([]string{""}, x.Spec.Networks...) {
-		var tried, differ int
-		var hashes []string
-		ps, ks, rs := map[int]bool{}, map[int]bool{}, map[int]bool{}
+		tried := 0
 		for _, w := range x.Spec.ways(t) {
 			if w.Network != network || missing(network, t.sample(w), log) {
 				continue
@@ -360,24 +348,18 @@ func (x *processes) addRuns(networks, runs *lab.Table, t *dividedTraining, log *
 			case first == nil:
 				first, equal = r, "is compared with"
 			case r.SHA256 != first.SHA256 || !slices.Equal(r.Losses, first.Losses):
-				differ++
+				so.different++
 				equal = "NO"
 			}
 			tried++
-			ps[w.Processes], ks[w.K], rs[w.R] = true, true, true
-			if hash := r.SHA256[:16]; !slices.Contains(hashes, hash) {
-				hashes = append(hashes, hash)
-			}
 			so.still = so.still || r.SHA256 == r.Initial
 			so.wasted = so.wasted || !slices.Equal(r.Peak, r.HighWater)
-			runs.Add(t.Name, networkName(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
+			table.Add(t.Name, networkName(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
 		}
-		so.runs, so.different = so.runs+tried, so.different+differ
-		if tried == 0 {
-			networks.Add(t.Name, networkName(network), lab.Absent, lab.Absent, lab.Absent, "-", "-", "-", cluster.Lacks(network))
-			continue
+		so.runs += tried
+		if says := fmt.Sprintf("%s: %s.", networkName(network), cluster.Lacks(network)); tried == 0 && !slices.Contains(table.Notes, says) {
+			table.Notes = append(table.Notes, says)
 		}
-		networks.Add(t.Name, networkName(network), tried, differ, len(hashes), numbersIn(ps), numbersIn(ks), numbersIn(rs), strings.Join(hashes, ", "))
 	}
 	return first, nil
 }

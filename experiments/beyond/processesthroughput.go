@@ -111,7 +111,7 @@ func (x *processesThroughput) training(p throughputProfile, r workOver) train.Tr
 type travel struct {
 	workOver
 	train.Travelled
-	seconds, steps []float64 // by round
+	seconds []float64 // by round
 }
 
 func (x *processesThroughput) show(c *throughputRuns) error {
@@ -154,25 +154,9 @@ func (x *processesThroughput) show(c *throughputRuns) error {
 			continue
 		}
 		for i, of := range c.Of[r][len(c.Of[r])-1].Traffic {
-			travels = append(travels, travel{r, of, c.Each(r, func(b *timed.BenchTravels) float64 { return b.Traffic[i].Seconds }), steps(c, r)})
+			travels = append(travels, travel{r, of, c.Each(r, func(b *timed.BenchTravels) float64 { return b.Traffic[i].Seconds })})
 		}
 	}
-	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: what travels in a step, and how long it takes", Caption: []string{
-		"From process to process, by the runs' own accounts, beside the bytes that are planned. Time: of taking the bytes in, added up over receivers, without waiting for their senders; it is part of the step, but for what other work overlaps.",
-	}, Notes: lab.FewRoundsNote(p.Rounds)}
-	timed.Fill(traffic, travels,
-		timed.Text("work", func(t travel) any { return t.Name }),
-		timed.Text("network", func(t travel) any { return networkName(t.network) }),
-		timed.Text("what", func(t travel) any { return t.What }),
-		timed.Number("messages", func(t travel) any { return t.Messages }),
-		timed.Number("bytes", func(t travel) any { return lab.Bytes(t.Bytes) }),
-		timed.Number("planned", func(t travel) any { return lab.Bytes(t.PlannedBytes) }),
-		timed.Times("measured time", func(t travel) []float64 { return t.seconds }),
-		timed.Number("GB/s", func(t travel) any { return lab.Fixed(1e-9*float64(t.Bytes)/stats.Median(t.seconds), 2) }),
-		timed.Number("of the step", func(t travel) any { return lab.Share(stats.Median(t.seconds), stats.Median(t.steps)) }),
-		timed.Text("as planned", func(t travel) any { return yesOrNO(t.Bytes == t.PlannedBytes) }),
-	)
-	c.Tables = []*lab.Table{traffic}
 	var inexact []string
 	for _, t := range travels {
 		if t.Bytes != t.PlannedBytes {

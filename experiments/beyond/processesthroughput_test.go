@@ -35,9 +35,9 @@ func throughputs(t *testing.T, x *processesThroughput, profile string, change fu
 func TestThroughputReport(t *testing.T) {
 	x := labtest.Loaded[*processesThroughput](t, Paper.Experiment("processes-throughput").Load)
 	r := timedtest.Reported(t, x, throughputs(t, x, "quick", func(workOver, *timed.BenchTravels) {}))
-	table, traffic := r.Tables[0], r.Tables[1]
-	if len(table.Rows) != 4*len(x.Spec.Works) || len(traffic.Rows) != 2*len(x.Spec.Works) {
-		t.Errorf("%q, %q", table.Printed(), traffic.Printed())
+	table := r.Tables[0]
+	if len(table.Rows) != 4*len(x.Spec.Works) {
+		t.Errorf("%q", table.Printed())
 	}
 	for _, row := range table.Rows {
 		want := map[string]float64{"one process": 1, "Unix sockets": 0.8, "TCP": 0.8}[row[table.Column("network")].Text]
@@ -50,9 +50,6 @@ func TestThroughputReport(t *testing.T) {
 				t.Errorf("%q: %s %v", row[:2], name, got)
 			}
 		}
-	}
-	for _, row := range traffic.Rows {
-		labtest.CheckCells(t, traffic, row, map[string]float64{"GB/s": 2})
 	}
 	timedtest.CheckVerdict(t, x, throughputs(t, x, "smoke", func(r workOver, of *timed.BenchTravels) {
 		if r.network == "tcp" {

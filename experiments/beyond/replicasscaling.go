@@ -1,14 +1,13 @@
 package beyond
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -72,10 +71,6 @@ func scalingUpdate(divided bool) string {
 	return "whole"
 }
 
-func scalingRun(kind string, r int, divided bool) string {
-	return fmt.Sprintf("%s/R=%d/update=%s", kind, r, scalingUpdate(divided))
-}
-
 const scalingPicture = "picture/R=2/K=2"
 
 // scalingCell is a row of the table.
@@ -85,10 +80,12 @@ type scalingCell struct {
 	divided bool
 }
 
-func (c scalingCell) name() string { return scalingRun(c.kind, c.r, c.divided) }
+func (c scalingCell) name() string {
+	return fmt.Sprintf("%s/R=%d/update=%s", c.kind, c.r, scalingUpdate(c.divided))
+}
 
 // base is the run that a cell is compared with: one replica.
-func (c scalingCell) base() string { return scalingRun(c.kind, 1, false) }
+func (c scalingCell) base() string { return scalingCell{c.kind, 1, false}.name() }
 
 // cells are the table's, in its order. One replica has nothing to divide.
 func (s *scalingSpec) cells() (all []scalingCell) {
@@ -141,43 +138,38 @@ func (s *replicasScaling) show(r *timed.Reporting[scalingProfile]) error {
 		timed.EmulatedCaption(p.Rounds, "row"),
 		"Efficiency: throughput over that of R = 1, divided by R. All-reduce: the share of the step that adds up groups and replicas and, after divided updates, hands on weights. Divided / whole: throughput with divided updates over that with whole ones.",
 	}
-	r.Table.Texts("scaling", "update")
-	r.Table.Numbers("R", "mini-batch", "measured step", "95%, step", "examples/s", "measured efficiency", "95%, efficiency", "measured all-reduce", "95%, all-reduce", "measured divided / whole", "95%, divided / whole")
-	r.ReferenceColumns(" efficiency")
-	r.Parts = &lab.Table{ID: s.ID() + "-steps", Title: "Replicas: where the measured steps' time goes", Caption: []string{
-		"Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds.",
-	}}
-	r.Parts.Texts("scaling", "update")
-	r.Parts.Numbers("R", "K", "step", "computation", "recompute", "sums over groups and replicas", "updating", "setup", "bubble", "imbalance", "barrier", "largest peak")
-	for _, c := range s.Spec.cells() {
-		run := r.Runs[c.name()]
-		_, batch := s.setup(c, p)
-		all, err := run.Shares()
-		if err != nil {
-			return err
-		}
-		var shares []float64
-		for _, parts := range all {
-			shares = append(shares, parts.Reduction/parts.Step)
-		}
-		row := []any{
-			c.kind, scalingUpdate(c.divided), c.r, batch, lab.Median(run.Rounds, lab.Seconds), lab.Fixed(float64(batch)/stats.Median(run.Rounds), 1),
-			scalingEfficiency(r.Runs, c), lab.Median(shares, func(x float64) lab.Value { return lab.Percent(x, 1) }),
-		}
-		if c.divided {
-			row = append(row, timed.Relative(r.Runs, scalingRun(c.kind, c.r, false), c.name()))
-		} else {
-			row = append(row, lab.Absent, lab.Absent)
-		}
-		if r.Refs != nil {
-			row = append(row, scalingEfficiency(r.Refs, c)[0])
-		}
-		r.Table.Add(row...)
-		scalingParts(r.Parts, c, 1, run)
+	seconds := func(c scalingCell) []float64 { return r.Runs[c.name()].Rounds }
+	batch := func(c scalingCell) int {
+		_, n := s.setup(c, p)
+		return n
 	}
-	scalingParts(r.Parts, scalingCell{"picture", 2, false}, 2, r.Runs[scalingPicture])
-	r.Panels = s.panels(r.Table)
-	return s.draw(r)
+	timed.Fill(r.Table, s.Spec.cells(),
+		timed.Text("scaling", func(c scalingCell) any { return c.kind }),
+		timed.Text("update", func(c scalingCell) any { return scalingUpdate(c.divided) }),
+		timed.Number("R", func(c scalingCell) any { return c.r }),
+		timed.Number("mini-batch", func(c scalingCell) any { return batch(c) }),
+		timed.Times("measured step", seconds),
+		timed.Number("examples/s", func(c scalingCell) any { return lab.Fixed(float64(batch(c))/stats.Median(seconds(c)), 1) }),
+		timed.Column[scalingCell]{Heads: []string{"measured efficiency", "95%, efficiency"}, Cells: func(c scalingCell) any { return scalingEfficiency(r.Runs, c) }},
+		timed.Percents("measured all-reduce", 1, func(c scalingCell) []float64 {
+			return r.Runs[c.name()].Shares(func(p clock.Parts) float64 { return p.Reduction })
+		}),
+		timed.Ratios("measured divided / whole", func(c scalingCell) (whole, divided []float64) {
+			if !c.divided {
+				return nil, nil
+			}
+			return seconds(scalingCell{c.kind, c.r, false}), seconds(c)
+		}),
+		timed.ReferredTo(r, " efficiency", func(refs map[string]*timed.Measured, c scalingCell) any { return scalingEfficiency(refs, c)[0] }))
+	for _, of := range [][2]string{{"measured efficiency", "efficiency"}, {"measured all-reduce", "all-reduce, % of the step"}} {
+		r.Panels = append(r.Panels, plot.OneScale(plot.TableGroups{
+			Panel: "scaling", Group: "R", By: "update", Column: of[0], PanelTitle: "%s scaling", Title: "R = %s", Name: "measured, %s update", Y: of[1],
+		}.Panels(r.Table))...)
+	}
+	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.Spec.PictureM)
+	var err error
+	r.Files, err = r.Runs[scalingPicture].Drawn(s.ID()+"-R2-K2", caption, caption)
+	return err
 }
 
 // scalingEfficiency is a cell's, with its interval.
@@ -187,65 +179,4 @@ func scalingEfficiency(runs map[string]*timed.Measured, c scalingCell) []lab.Val
 		e.Median, e.Lo, e.Hi = e.Median/float64(c.r), e.Lo/float64(c.r), e.Hi/float64(c.r)
 	}
 	return lab.Ratio(e, c.name() == c.base())
-}
-
-// scalingParts adds where a run's time goes.
-func scalingParts(t *lab.Table, c scalingCell, k int, run *timed.Measured) {
-	p := run.Parts
-	share := func(x float64) lab.Value { return lab.Share(x, p.Step) }
-	t.Add(c.kind, scalingUpdate(c.divided), c.r, k, lab.Seconds(p.Step), share(p.Computation), share(p.Recompute), share(p.Reduction),
-		share(p.Update), share(p.Setup), share(p.Bubble), share(p.Imbalance), share(p.Barrier), lab.Bytes(slices.Max(run.Peak)))
-}
-
-// panels show efficiencies and shares of the all-reduce.
-func (s *replicasScaling) panels(t *lab.Table) (all []plot.Axes) {
-	for _, column := range []string{"measured efficiency", "measured all-reduce"} {
-		y := map[string]string{"measured efficiency": "efficiency", "measured all-reduce": "all-reduce, % of the step"}[column]
-		var of []plot.Axes
-		for _, kind := range []string{weakScaling, strongScaling} {
-			bars := &plot.BarPanel{Title: kind + " scaling", Y: y}
-			for _, r := range s.Spec.Replicas {
-				bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
-			}
-			for _, how := range []string{"whole", "divided"} {
-				series := plot.BarSeries{Name: "measured, " + how + " update"}
-				for _, row := range t.Rows {
-					switch {
-					case row[0].Text != kind:
-					case row[1].Text == how:
-						series.AddValue(row[t.Column(column)])
-					case how == "divided" && row[2].Numbers[0] == 1:
-						series.AddValue(lab.Absent)
-					}
-				}
-				bars.Series = append(bars.Series, series)
-			}
-			of = append(of, bars)
-		}
-		all = append(all, plot.OneScale(of)...)
-	}
-	return all
-}
-
-// draw draws the step of two replicas of two stages, and writes it as a trace.
-func (s *replicasScaling) draw(r *timed.Reporting[scalingProfile]) error {
-	tl, err := r.Runs[scalingPicture].Times.Replay()
-	if err != nil {
-		return err
-	}
-	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.Spec.PictureM)
-	var text, trace, svg bytes.Buffer
-	fmt.Fprintf(&text, "%s; every kind of task at its median.\n\n", caption)
-	if err := draw.WriteText(&text, tl, 120); err != nil {
-		return err
-	}
-	if err := draw.WriteSVG(&svg, draw.Drawing{Caption: caption, Timeline: tl}); err != nil {
-		return err
-	}
-	if err := draw.WriteChrome(&trace, tl, nil); err != nil {
-		return err
-	}
-	name := s.ID() + "-R2-K2"
-	r.Files = []lab.File{{Name: name + ".timeline.svg", Text: svg.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}
-	return nil
 }

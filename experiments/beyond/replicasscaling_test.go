@@ -23,9 +23,9 @@ func TestScalingReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, parts := report.Tables[0], report.Tables[1]
-	if want := 2 * (2*len(s.Spec.Replicas) - 1); len(table.Rows) != want || len(parts.Rows) != want+1 {
-		t.Errorf("%d rows, %d with parts, want %d", len(table.Rows), len(parts.Rows), want)
+	table := report.Tables[0]
+	if want := 2 * (2*len(s.Spec.Replicas) - 1); len(table.Rows) != want {
+		t.Errorf("%d rows, want %d", len(table.Rows), want)
 	}
 	for _, row := range table.Rows {
 		of := func(name string) lab.Value { return row[table.Column(name)] }
@@ -65,7 +65,7 @@ func TestScalingReportOfSums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, parts := report.Tables[0], report.Tables[1]
+	table := report.Tables[0]
 	for _, row := range table.Rows {
 		of := func(name string) float64 { return row[table.Column(name)].Numbers[0] }
 		if several := of("R") > 1 || row[0].Text == strongScaling; several != (of("measured all-reduce") > 0) {
@@ -75,13 +75,13 @@ func TestScalingReportOfSums(t *testing.T) {
 			t.Errorf("%v: efficiency %v", row[:3], of("measured efficiency"))
 		}
 	}
-	for _, row := range parts.Rows {
-		sum := 0.0
-		for i := parts.Column("computation"); i <= parts.Column("barrier"); i++ {
-			sum += row[i].Numbers[0]
-		}
-		if math.Abs(sum-100) > 1e-6 {
-			t.Errorf("%v: parts add up to %v%%", row[:4], sum)
+	runs, err := r.All(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range runs {
+		if sum := m.Parts.Sum(); math.Abs(sum/m.Parts.Step-1) > 1e-8 {
+			t.Errorf("%s: parts add up to %v of a step of %v", name, sum, m.Parts.Step)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/timed"
 	"gpipebench/simulate"
@@ -129,58 +128,5 @@ func (e *bubblesEmulated) show(c *emulatedRuns) error {
 		},
 		Added: []timed.Column[emulatedWay]{timed.Number("fullest device", func(w emulatedWay) any { return lab.Bytes(fullest(c, w)) })},
 	})
-	e.equalMemory(c)
 	return nil
-}
-
-// equalMemory adds a table that has, for the memory that GPipe's schedule needs in each
-// checkpoint mode, the fastest way of each schedule within it.
-func (e *bubblesEmulated) equalMemory(c *emulatedRuns) {
-	t := &lab.Table{ID: e.ID() + "-memory", Title: "Throughput of schedules within GPipe's memory, emulated", Caption: []string{
-		"Relative to GPipe's schedule in the same memory: the fastest checkpoint mode of each schedule whose fullest device needs no more than GPipe's. Modelled: the same, by the network's own operations. Absent: it needs more.",
-	}}
-	t.Texts("memory")
-	t.Numbers("limit")
-	t.Texts("schedule", "checkpoint")
-	t.Numbers("fullest device", "throughput", "95%", "modelled")
-	seconds := func(w emulatedWay) []float64 {
-		return c.Each(w, func(s *timed.ModelledStep) float64 { return s.Seconds })
-	}
-	own := func(w emulatedWay) float64 {
-		return stats.Median(c.Each(w, func(s *timed.ModelledStep) float64 { return s.Own }))
-	}
-	// best is a schedule's fastest way within a limit, and the memory of that which needs least.
-	best := func(name string, limit int64) (fastest *emulatedWay, least int64) {
-		for _, w := range e.ways() {
-			if w.schedule != name {
-				continue
-			}
-			peak := fullest(c, w)
-			if least == 0 || peak < least {
-				least = peak
-			}
-			if peak <= limit && (fastest == nil || stats.Median(seconds(w)) < stats.Median(seconds(*fastest))) {
-				fastest = &w
-			}
-		}
-		return fastest, least
-	}
-	for _, checkpoint := range e.Spec.Checkpoints {
-		memory := map[string]string{"always": "GPipe, everything re-materialised", "never": "GPipe, everything kept"}[checkpoint]
-		if memory == "" {
-			memory = "GPipe, " + checkpoint
-		}
-		first := e.Spec.Schedules[0]
-		limit := fullest(c, emulatedWay{first, checkpoint})
-		base, _ := best(first, limit)
-		for _, name := range e.Spec.Schedules {
-			w, least := best(name, limit)
-			if w == nil {
-				t.Add(memory, lab.Bytes(limit), name, lab.Absent, lab.Bytes(least), lab.Absent, lab.Absent, lab.Absent)
-				continue
-			}
-			t.Add(memory, lab.Bytes(limit), name, w.checkpoint, lab.Bytes(fullest(c, *w)), lab.Ratio(stats.RatioOf(seconds(*base), seconds(*w)), name == first), lab.Fixed(own(*base)/own(*w), 3))
-		}
-	}
-	c.Tables = []*lab.Table{t}
 }

@@ -66,34 +66,12 @@ func emulatedSteps(t *testing.T, e *bubblesEmulated, change func(w emulatedWay, 
 	})
 }
 
-// Within GPipe's memory each schedule has its fastest way that fits; what needs more has none.
-func TestEqualMemory(t *testing.T) {
+// A note counts the ways that the model meets.
+func TestEmulatedNote(t *testing.T) {
 	e := labtest.Loaded[*bubblesEmulated](t, Paper.Experiment("bubbles-emulated").Load)
-	r, err := e.Report(emulatedSteps(t, e, func(w emulatedWay, s *timed.ModelledStep) {
-		if w.schedule == "zb-h2" {
-			s.Peak = []int64{301, 400}
-			s.HighWater, s.ModelledPeak = s.Peak, s.Peak
-		}
-	}), nil)
+	r, err := e.Report(emulatedSteps(t, e, func(emulatedWay, *timed.ModelledStep) {}), nil)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
-	}
-	rows := map[string]string{}
-	for _, row := range r.Tables[1].Printed() {
-		rows[row[0]+", "+row[2]] = strings.Join(row[3:6], " ")
-	}
-	for row, want := range map[string]string{
-		"GPipe, everything re-materialised, gpipe": "always 60 B 1.00",
-		"GPipe, everything re-materialised, 1f1b":  "always 30 B 2.00",
-		"GPipe, everything re-materialised, zb-h2": "- 400 B -",
-		"GPipe, everything kept, gpipe":            "never 300 B 1.00",
-		"GPipe, everything kept, 1f1b":             "never 150 B 2.00",
-		"GPipe, everything kept, zb-v":             "never 300 B 1.00",
-		"GPipe, everything kept, zb-h2":            "- 400 B -",
-	} {
-		if rows[row] != want {
-			t.Errorf("%s: %q, want %q", row, rows[row], want)
-		}
 	}
 	if note := r.Tables[0].Notes[0]; !strings.Contains(note, "by rates 8 of 18") {
 		t.Error(note)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/progress"
@@ -45,14 +45,12 @@ type gpipeTable struct {
 }
 
 func loadGPipeTables() (lab.Experiment, error) {
-	e, err := modelled.Definition.Load()
+	two, three, decides, err := gpipe.ModelledTables()
 	if err != nil {
 		return nil, err
 	}
-	of := e.(*modelled.Experiment)
-	two, three := of.Scales()
 	g := &gpipeTables{tables: []gpipeTable{{"Table 2", two.Standard()}, {"Table 3", three.Standard()}}}
-	g.Others = of.Decides
+	g.Others = decides
 	return g, nil
 }
 
@@ -210,13 +208,6 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*lab.Report, error) {
 	table.Numbers(g.Spec.Schedules...)
 	table.Texts("fastest")
 	table.Numbers("fastest / gpipe")
-	how := &lab.Table{ID: g.ID() + "-how", Title: "How each schedule fills the memory, and why devices idle", Caption: []string{
-		"Of the faster checkpoint mode of each: the mini-batch, the memory of the fullest device, and the idle part of a step, the mean over devices, by cause: before the first B (warm-up) and after the last F (drain), waiting for another device in between, for one that takes longer than the mean (imbalance), for a link, at the barrier before the update.",
-	}}
-	how.Texts("table", "network")
-	how.Numbers("K", "M")
-	how.Texts("schedule", "checkpoint")
-	how.Numbers("throughput", "mini-batch", "fullest device", "idle", "warm-up", "drain", "neighbour", "imbalance", "link", "barrier")
 	var bases = map[*cells.Network]float64{}
 	for _, row := range rows {
 		samples := make([]filledModes, len(row))
@@ -241,21 +232,15 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*lab.Report, error) {
 				values = append(values, lab.Absent)
 				continue
 			}
-			mode := g.best(samples[i], c)
-			r := samples[i][mode]
+			r := samples[i][g.best(samples[i], c)]
 			at := r.throughput(c) / base
-			value, peak := lab.Fixed(at, 2), lab.Bytes(r.Peak)
+			value := lab.Fixed(at, 2)
 			if r.Fits && at > most {
 				fastest, most = c.schedule, at
 			} else if !r.Fits {
-				value, peak = lab.Joined("%v *", value), lab.Joined("%v *", peak)
+				value = lab.Joined("%v *", value)
 			}
 			values = append(values, value)
-			idle := []any{lab.Share(r.Idle.Sum(), r.Seconds)}
-			for _, part := range []float64{r.Idle.WarmUp, r.Idle.Drain, r.Idle.Neighbour, r.Idle.Imbalance, r.Idle.Link, r.Idle.Barrier} {
-				idle = append(idle, lab.Share(part, r.Seconds))
-			}
-			how.Add(append([]any{c.name, c.network.Name, c.K, c.M, c.schedule, mode, value, r.Micro * c.M, peak}, idle...)...)
 		}
 		gain := lab.Absent
 		if most > 0 {
@@ -263,26 +248,21 @@ func (g *gpipeTables) Report(log, _ *records.Log) (*lab.Report, error) {
 		}
 		table.Add(append(values, fastest, gain)...)
 	}
-	r := &lab.Report{Tables: []*lab.Table{table, how}}
+	r := &lab.Report{Tables: []*lab.Table{table}}
 	r.Files, err = plot.Files(g.ID(), g.Title(), plot.TableBars{
 		Panel: "network", Group: "K", Y: "throughput relative to the base", Across: "paper", Bars: append([]string{"gpipe, as in the paper"}, g.Spec.Schedules...),
 	}.Panels(g.largest(table)))
 	return r, err
 }
 
-// largest are the table's rows of the largest M of each network.
+// largest are the table's rows of the largest M.
 func (g *gpipeTables) largest(t *lab.Table) *lab.Table {
-	out := *t
-	out.Rows = nil
-	most := 0.0
 	micro := func(row []lab.Value) float64 { return row[t.Column("M")].Numbers[0] }
+	most := 0.0
 	for _, row := range t.Rows {
 		most = max(most, micro(row))
 	}
-	for _, row := range t.Rows {
-		if micro(row) == most {
-			out.Rows = append(out.Rows, slices.Clone(row))
-		}
-	}
+	out := *t
+	out.Rows = slices.DeleteFunc(slices.Clone(t.Rows), func(row []lab.Value) bool { return micro(row) < most })
 	return &out
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
-	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/lab"
@@ -18,10 +16,10 @@ import (
 type accumulationSpec struct {
 	lab.Head    `yaml:",inline"`
 	cells.Shown `yaml:",inline"`
-	Table       accumulate.Table `yaml:"table"`
-	Accelerator string           `yaml:"accelerator" want:"accelerator"`
-	Ranks       []int            `yaml:"ranks" want:"1..65536,first=1,ascending"`
-	Paper       struct {         // on one number of ranks
+	Table       tiedTable `yaml:"table"`
+	Accelerator string    `yaml:"accelerator" want:"accelerator"`
+	Ranks       []int     `yaml:"ranks" want:"1..65536,first=1,ascending"`
+	Paper       struct {  // on one number of ranks
 		Ranks    int          `yaml:"ranks" want:"2..65536"`
 		Gathered lab.Verbatim `yaml:"gathered"` // GB
 		Reduced  lab.Verbatim `yaml:"reduced"`  // MB
@@ -42,7 +40,7 @@ type gatherLimit struct {
 	Copies int    `yaml:"copies" want:"0..64"` // that each of them holds
 }
 
-// accumulated is what so many ranks accumulate.
+// accumulated is what so many ranks
 type accumulated struct {
 	Gathered int64   `json:"gathered_bytes"`
 	Indices  int64   `json:"index_bytes"`
@@ -96,7 +94,7 @@ var accumulation = cells.Kind[accumulationSpec, accumulated]{
 				},
 				Reads: []cells.Cell[accumulated]{{Sample: fmt.Sprintf("ranks=%d", n), Values: accumulated.values, Make: func(context.Context) (accumulated, error) {
 					return accumulated{
-						s.Table.GatheredBytes(n), s.Table.IndexBytes(n), s.Table.DenseBytes(), s.Table.GatherSeconds(n, link), accumulate.ReduceSeconds(n, s.Table.DenseBytes(), link),
+						s.Table.GatheredBytes(n), s.Table.IndexBytes(n), s.Table.DenseBytes(), s.Table.GatherSeconds(n, link), reduceSeconds(n, s.Table.DenseBytes(), link),
 					}, nil
 				}}},
 			})
@@ -117,41 +115,6 @@ var accumulation = cells.Kind[accumulationSpec, accumulated]{
 			}
 			rows = append(rows, cells.Row[accumulated]{Of: "limits", Has: cells.Values{"limit": l.Name, "of": of, "most": most, "above": above, "first": l.Name == s.First}})
 		}
-		return append(rows, accumulationRules()...), nil
+		return rows, nil
 	},
-}
-
-// mostGradients is the most gradients of one parameter in the table of rules: a tied table
-// has three.
-const mostGradients = 3
-
-// accumulationRules are rows for all gradients that one parameter may have.
-func accumulationRules() (rows []cells.Row[accumulated]) {
-	for n := 1; n <= mostGradients; n++ {
-		for sparse := range n + 1 {
-			var in []accumulate.Kind
-			var names []string
-			for i := range n {
-				k := accumulate.Dense
-				if i >= n-sparse {
-					k = accumulate.Sparse
-				}
-				in, names = append(in, k), append(names, k.String())
-			}
-			one, two := accumulate.TensorFlow(in), accumulate.Proposed(in)
-			rows = append(rows, cells.Row[accumulated]{Of: "rules", Has: cells.Values{
-				"gradients": strings.Join(names, ", "), "one": outcomeInWords(one), "two": outcomeInWords(two),
-				"over": accumulate.Exchange(one.Out[0], false).String(), "over_dense": accumulate.Exchange(one.Out[0], true).String(),
-			}})
-		}
-	}
-	return rows
-}
-
-func outcomeInWords(o accumulate.Outcome) string {
-	if o.Converted == 0 {
-		return o.Way.String()
-	}
-	to := map[accumulate.Way]string{accumulate.Reduce: "dense", accumulate.Gather: "rows"}[o.Way]
-	return fmt.Sprintf("%v, %d turned into %s", o.Way, o.Converted, to)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/gpipe/clock"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
@@ -38,14 +37,14 @@ type accumulationMeasuredSpec struct {
 
 type accumulationMeasuredProfile struct {
 	timed.Size  `yaml:",inline"`
-	Table       accumulate.Table   `yaml:"table"`
-	Calibration []accumulate.Table `yaml:"calibration"`
-	Resident    float64            `yaml:"resident" want:"0..100"` // the most, over the formula; 0: not compared
+	Table       tiedTable   `yaml:"table"`
+	Calibration []tiedTable `yaml:"calibration"`
+	Resident    float64     `yaml:"resident" want:"0..100"` // the most, over the formula; 0: not compared
 }
 
 // tables are the one that is compared, and the smaller ones that the model is made of.
-func (p accumulationMeasuredProfile) tables() []accumulate.Table {
-	return append([]accumulate.Table{p.Table}, p.Calibration...)
+func (p accumulationMeasuredProfile) tables() []tiedTable {
+	return append([]tiedTable{p.Table}, p.Calibration...)
 }
 
 // accumulationMeasured accumulates the gradient of a tied table in processes, gathered and
@@ -60,9 +59,9 @@ type accumulationRuns = timed.Comparison[accumulationMeasuredProfile, tableRun, 
 
 // tableRun is one accumulation by some processes.
 type tableRun struct {
-	table     accumulate.Table
+	table     tiedTable
 	processes int
-	way       accumulate.Way
+	way       accumulationWay
 }
 
 func newAccumulationMeasured() (lab.Experiment, error) {
@@ -125,7 +124,7 @@ func (x *accumulationMeasured) runs(p accumulationMeasuredProfile) (all []tableR
 // needs is the memory of all processes.
 func (r tableRun) needs() int64 {
 	each := r.table.GatheredBytes(1) + r.table.IndexBytes(1)
-	if r.way == accumulate.Gather {
+	if r.way == wayGather {
 		each *= int64(r.processes)
 	}
 	const program = 32 << 20 // about what a process needs for the program itself
@@ -134,7 +133,7 @@ func (r tableRun) needs() int64 {
 
 // formula is what each rank of a run must hold, and what all must receive.
 func (r tableRun) formula() (held, travels int64) {
-	if r.way == accumulate.Gather {
+	if r.way == wayGather {
 		return r.table.GatheredBytes(r.processes) + r.table.IndexBytes(r.processes), r.table.GatherTravels(r.processes)
 	}
 	return r.table.DenseBytes(), r.table.ReduceTravels(r.processes)
@@ -219,32 +218,18 @@ func (x *accumulationMeasured) Measure(ctx context.Context, log *records.Log, to
 // accumulationPart is one of an accumulation, one after another. All are work of processors,
 // as the processes of a machine exchange bytes by copying them.
 type accumulationPart struct {
-	way     accumulate.Way
-	name    string
-	what    string // which bytes count
-	bytes   func(t accumulate.Table, ranks int) int64
+	way     accumulationWay
+	bytes   func(t tiedTable, ranks int) int64
 	seconds func(*rankAccumulated) float64
 }
 
 var accumulationParts = []accumulationPart{
-	{
-		accumulate.Gather, "exchange", "rows and indices that travel", accumulate.Table.GatherTravels,
-		func(o *rankAccumulated) float64 { return o.Exchange },
-	},
-	{
-		accumulate.Gather, "sum", "rows and tables that are added, by every rank",
-		func(t accumulate.Table, ranks int) int64 { return int64(ranks) * t.SummedBytes(ranks) },
-		func(o *rankAccumulated) float64 { return o.Sum },
-	},
-	{
-		accumulate.Reduce, "densify", "rows of tokens that are added",
-		func(t accumulate.Table, ranks int) int64 { return int64(ranks) * t.TokenBytes() },
-		func(o *rankAccumulated) float64 { return o.Densify },
-	},
-	{
-		accumulate.Reduce, "exchange and sum", "summands and sums that travel", accumulate.Table.ReduceTravels,
-		func(o *rankAccumulated) float64 { return o.Exchange },
-	},
+	// Rows and indices that travel, then rows and tables that are added, by every rank.
+	{wayGather, tiedTable.GatherTravels, func(o *rankAccumulated) float64 { return o.Exchange }},
+	{wayGather, func(t tiedTable, ranks int) int64 { return int64(ranks) * t.SummedBytes(ranks) }, func(o *rankAccumulated) float64 { return o.Sum }},
+	// Rows of tokens that are added, then summands and sums that travel.
+	{wayReduce, func(t tiedTable, ranks int) int64 { return int64(ranks) * t.TokenBytes() }, func(o *rankAccumulated) float64 { return o.Densify }},
+	{wayReduce, tiedTable.ReduceTravels, func(o *rankAccumulated) float64 { return o.Exchange }},
 }
 
 // rateModel has a rate for each part of an accumulation: bytes a second of each busy core. The
@@ -273,7 +258,7 @@ func (x *accumulationMeasured) modelOf(c *accumulationRuns) *rateModel {
 }
 
 // seconds is the time of an accumulation by two ranks or more.
-func (m *rateModel) seconds(t accumulate.Table, ranks int, way accumulate.Way) (s float64) {
+func (m *rateModel) seconds(t tiedTable, ranks int, way accumulationWay) (s float64) {
 	for i, part := range accumulationParts {
 		if part.way == way {
 			s += float64(part.bytes(t, ranks)) / stats.Median(m.all[i]) / float64(min(ranks, m.cores))
@@ -285,7 +270,7 @@ func (m *rateModel) seconds(t accumulate.Table, ranks int, way accumulate.Way) (
 func (x *accumulationMeasured) show(c *accumulationRuns) error {
 	m := x.modelOf(c)
 	x.times(c, m)
-	c.Tables = []*lab.Table{x.bytes(c), x.rates(c, m)}
+	c.Tables = []*lab.Table{x.bytes(c)}
 	p := &plot.LinePanel{Title: "accumulation of the table", X: "ranks", Y: "seconds", Logarithmic: true}
 	for _, row := range c.Table.Rows {
 		p.Names = append(p.Names, row[0].Text)
@@ -315,13 +300,13 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	c.Table.Caption = []string{
 		fmt.Sprintf("A table of %d rows and %d columns in float32, %d and %d tokens a rank; each rank a process of this machine, with TCP between them. A round starts all runs in processes of their own; the time is that of the slowest rank from the first byte to the sum. Median of %d rounds; in brackets the 95%% interval of order statistics.",
 			p.Table.Vocab, p.Table.Dim, p.Table.Source, p.Table.Target, p.Rounds),
-		"Modelled: with the rates that smaller tables have on this machine, see below; more ranks than were measured share it as well, which hardly matters for the ratio. Least: the ratio of the least times over links of any rate. The paper's ranks have a node each.",
+		"Modelled: with the rates that smaller tables have on this machine; more ranks than were measured share it as well, which hardly matters for the ratio. Least: the ratio of the least times over links of any rate. The paper's ranks have a node each.",
 	}
-	seconds := func(c *accumulationRuns, n int, way accumulate.Way) []float64 {
+	seconds := func(c *accumulationRuns, n int, way accumulationWay) []float64 {
 		return c.Each(tableRun{p.Table, n, way}, (*accumulationRecord).seconds)
 	}
 	ratio := func(c *accumulationRuns, n int) (gather, reduce []float64) {
-		return seconds(c, n, accumulate.Gather), seconds(c, n, accumulate.Reduce)
+		return seconds(c, n, wayGather), seconds(c, n, wayReduce)
 	}
 	// several is a column with values for two ranks or more.
 	several := func(head string, of func(n int) any) timed.Column[int] {
@@ -348,11 +333,11 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	columns = append(columns,
 		timed.Ratios("gather / reduce", func(n int) (gather, reduce []float64) { return ratio(c, n) }),
 		several("gather / reduce, modelled", func(n int) any {
-			return lab.Fixed(m.seconds(p.Table, n, accumulate.Gather)/m.seconds(p.Table, n, accumulate.Reduce), 1)
+			return lab.Fixed(m.seconds(p.Table, n, wayGather)/m.seconds(p.Table, n, wayReduce), 1)
 		}),
 		several("gather / reduce, least", func(n int) any {
 			link := clock.Link{Bandwidth: 1}
-			return lab.Fixed(p.Table.GatherSeconds(n, link)/accumulate.ReduceSeconds(n, p.Table.DenseBytes(), link), 1)
+			return lab.Fixed(p.Table.GatherSeconds(n, link)/reduceSeconds(n, p.Table.DenseBytes(), link), 1)
 		}),
 		timed.Number("gather / reduce, paper", func(n int) any {
 			if n != x.Spec.Paper.Ranks {
@@ -396,7 +381,7 @@ func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 			all := c.Of[b.tableRun]
 			b.first = all[0]
 			b.held, b.travels = b.formula()
-			hash := c.Of[tableRun{p.Table, n, accumulate.Gather}][0].Ranks[0].SHA256
+			hash := c.Of[tableRun{p.Table, n, wayGather}][0].Ranks[0].SHA256
 			for _, r := range all {
 				for _, o := range r.Ranks {
 					b.exact = b.exact && o.Held+o.Indices == b.held
@@ -413,7 +398,7 @@ func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 			if !b.same {
 				wrong = append(wrong, name+"other bits than gathered")
 			}
-			if way == accumulate.Gather && p.Resident > 0 && b.own > p.Resident {
+			if way == wayGather && p.Resident > 0 && b.own > p.Resident {
 				wrong = append(wrong, fmt.Sprintf("%s%.2f times the formula's bytes resident, want at most %v", name, b.own, p.Resident))
 			}
 			rows = append(rows, b)
@@ -441,19 +426,5 @@ func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 		timed.Text("same bits", func(b tableBytes) any { return lab.YesOrNo(b.same) }),
 		timed.Text("SHA-256", func(b tableBytes) any { return one(b).SHA256[:16] }),
 	)
-	return t
-}
-
-// rates are those of the model.
-func (x *accumulationMeasured) rates(c *accumulationRuns, m *rateModel) *lab.Table {
-	t := &lab.Table{ID: x.ID() + "-rates", Title: "The rates of smaller tables, of which the model is made", Caption: []string{
-		fmt.Sprintf("Bytes a second of each busy core: the median over %d smaller tables, %d numbers of processes and all rounds, with the least and the greatest. Each process keeps one of %d cores busy. Nothing of the table that is compared is in them.", len(c.Profile.Calibration), len(x.Spec.Processes)-1, m.cores),
-	}}
-	t.Texts("way", "part", "bytes")
-	t.Numbers("GB/s", "least", "greatest", "n")
-	for i, of := range accumulationParts {
-		all := m.all[i]
-		t.Add(of.way.String(), of.name, of.what, lab.Fixed(stats.Median(all)/1e9, 2), lab.Fixed(slices.Min(all)/1e9, 2), lab.Fixed(slices.Max(all)/1e9, 2), len(all))
-	}
 	return t
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/internal/progress"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -31,7 +30,7 @@ func accumulations(t *testing.T, x *accumulationMeasured, name string, change fu
 			of := func(part int) float64 {
 				return slower * float64(accumulationParts[part].bytes(r.table, r.processes)) / madeUpRates[part] / float64(min(r.processes, 2)) / float64(1+i) // the first is the slowest
 			}
-			if r.way == accumulate.Gather {
+			if r.way == wayGather {
 				o.Indices = r.table.IndexBytes(r.processes)
 				o.Held -= o.Indices
 				o.Exchange, o.Sum = of(0), of(1)
@@ -48,12 +47,7 @@ func accumulations(t *testing.T, x *accumulationMeasured, name string, change fu
 func TestAccumulationMeasuredReport(t *testing.T) {
 	x := labtest.Loaded[*accumulationMeasured](t, Paper.Experiment("accumulation-measured").Load)
 	r := timedtest.Reported(t, x, accumulations(t, x, "quick", func(tableRun, *rankAccumulated) {}))
-	times, bytes, found := r.Tables[0], r.Tables[1], r.Tables[2]
-	for i, row := range found.Rows {
-		if got := row[found.Column("GB/s")].Numbers[0]; math.Abs(got-madeUpRates[i]/1e9) > 0.005 {
-			t.Errorf("%q: %v GB/s, want %v", row[:2], got, madeUpRates[i]/1e9)
-		}
-	}
+	times, bytes := r.Tables[0], r.Tables[1]
 	if n := len(times.Rows); n != 4+3 {
 		t.Fatalf("%d rows", n)
 	}
@@ -99,7 +93,7 @@ func TestAccumulationMeasuredVerdict(t *testing.T) {
 	} {
 		p := x.Spec.Profiles["quick"]
 		timedtest.CheckVerdict(t, x, accumulations(t, x, "quick", func(of tableRun, o *rankAccumulated) {
-			if of == (tableRun{p.Table, 4, accumulate.Gather}) && o.Rank == 3 {
+			if of == (tableRun{p.Table, 4, wayGather}) && o.Rank == 3 {
 				change(o)
 			}
 		}), says)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
@@ -23,11 +22,11 @@ import (
 type scalingSpec struct {
 	lab.Head    `yaml:",inline"`
 	cells.Shown `yaml:",inline"`
-	Table       accumulate.Table `yaml:"table"`
-	Parameters  int64            `yaml:"parameters" want:"1..1e12"`
-	Model       train.Model      `yaml:"model"`
-	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
-	Measured    struct {         // the accumulation of the table by others
+	Table       tiedTable   `yaml:"table"`
+	Parameters  int64       `yaml:"parameters" want:"1..1e12"`
+	Model       train.Model `yaml:"model"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	Measured    struct {    // the accumulation of the table by others
 		Ranks  int     `yaml:"ranks" want:"2..65536"`
 		Tokens int     `yaml:"tokens" want:"1..1048576"` // of a rank, on either side
 		Gather float64 `yaml:"gather" want:">0..1e6"`    // milliseconds
@@ -207,15 +206,15 @@ func (s *scalingSpec) exchange(of series, nodes int, way string, gathers, reduct
 		return 0, 0
 	}
 	shared, ranks := s.table(of.tokens(nodes)), nodes*of.Ranks
-	table = accumulate.ReduceSeconds(ranks, shared.DenseBytes(), reductions)
+	table = reduceSeconds(ranks, shared.DenseBytes(), reductions)
 	if way == gather {
 		table = shared.GatherSeconds(ranks, gathers)
 	}
-	return table, accumulate.ReduceSeconds(ranks, 4*s.Parameters-shared.DenseBytes(), reductions)
+	return table, reduceSeconds(ranks, 4*s.Parameters-shared.DenseBytes(), reductions)
 }
 
 // table is the shared table with a rank's tokens on either side.
-func (s *scalingSpec) table(tokens int) accumulate.Table {
+func (s *scalingSpec) table(tokens int) tiedTable {
 	t := s.Table
 	t.Source, t.Target = tokens, tokens
 	return t
@@ -227,14 +226,14 @@ func (s *scalingSpec) slowLinks(link clock.Link) (gather, reduce clock.Link) {
 	m, table := s.Measured, s.table(s.Measured.Tokens)
 	one := clock.Link{Bandwidth: 1}
 	gather = clock.Link{Bandwidth: table.GatherSeconds(m.Ranks, one) / (m.Gather / 1e3), Latency: link.Latency}
-	reduce = clock.Link{Bandwidth: accumulate.ReduceSeconds(m.Ranks, table.DenseBytes(), one) / (m.Reduce / 1e3), Latency: link.Latency}
+	reduce = clock.Link{Bandwidth: reduceSeconds(m.Ranks, table.DenseBytes(), one) / (m.Reduce / 1e3), Latency: link.Latency}
 	return gather, reduce
 }
 
 // most is the most ranks that can gather.
 func (s *scalingSpec) most(tokens int) int { return s.table(tokens).MostCounted(4) }
 
-// MostMeasured is that with as many tokens as were measured.
+// MostMeasured is that with as many tokens as were measured. The spec's caption has it.
 func (s *scalingSpec) MostMeasured() int { return s.most(s.Measured.Tokens) }
 
 // printed is what the paper has.

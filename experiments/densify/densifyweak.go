@@ -154,23 +154,8 @@ func (x *densifyWeak) show(c *weakRuns) error {
 			return lab.Fixed(stats.RatioOf(efficiency(b, r)).Median, 2)
 		}),
 	)
-	for _, kind := range []ranksAre{emulatedRanks, realRanks} {
-		bars := &plot.BarPanel{Title: string(kind), Y: "efficiency"}
-		for _, way := range weakWays {
-			series := plot.BarSeries{Name: "measured, " + way.String()}
-			for i, r := range x.runs() {
-				if r.kind != kind || r.way != way {
-					continue
-				}
-				if way == weakWays[0] {
-					bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r.ranks))
-				}
-				series.AddValue(c.Table.Rows[i][c.Table.Column("efficiency")])
-			}
-			bars.Series = append(bars.Series, series)
-		}
-		c.Panels = append(c.Panels, bars)
-	}
-	c.Panels = plot.OneScale(c.Panels)
+	c.Panels = plot.OneScale(plot.TableGroups{
+		Panel: "ranks are", Group: "ranks", By: "table", Column: "efficiency", PanelTitle: "%s", Title: "R = %s", Name: "measured, %s", Y: "efficiency",
+	}.Panels(c.Table))
 	return nil
 }

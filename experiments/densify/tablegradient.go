@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/internal/kernel"
 	"gpipebench/internal/machine"
@@ -21,7 +20,7 @@ func init() { exchange.Register(accumulationName, func() exchange.Job { return &
 
 // accumulationJob accumulates the gradient of a tied table over ranks, by a gather and by a
 // reduction, with the same bits. Nothing is trained: the gradients are random numbers of the
-// sizes that package accumulate states.
+// sizes that tiedTable states.
 //
 // Each rank has the rows of the softmax, which are all of the table's, then those of the
 // source's tokens, then those of the target's. Within a rank the rows of one token are
@@ -31,16 +30,16 @@ func init() { exchange.Register(accumulationName, func() exchange.Job { return &
 // the paper's change of one into the other changes no bit.
 //
 // A gather's rows arrive where they are added up, so a rank needs no memory for them but
-// that of [accumulate.Table.GatheredBytes], and that of their indices.
+// that of [tiedTable.GatheredBytes], and that of their indices.
 type accumulationJob struct {
-	Table accumulate.Table
-	Way   accumulate.Way // one of accumulationWays
+	Table tiedTable
+	Way   accumulationWay // one of accumulationWays
 	Seed  uint64
 }
 
 // accumulationWays are the ways to accumulate a table's gradient over ranks: the one that the
 // paper finds, and the one that it puts in its place.
-var accumulationWays = []accumulate.Way{accumulate.Gather, accumulate.Reduce}
+var accumulationWays = []accumulationWay{wayGather, wayReduce}
 
 // rankAccumulated is what one rank has done.
 type rankAccumulated struct {
@@ -71,7 +70,7 @@ func (j *accumulationJob) Validate(ranks int) error {
 	t := j.Table
 	switch {
 	case !slices.Contains(accumulationWays, j.Way):
-		return fmt.Errorf("a table's gradient is accumulated by %v: want %v or %v", j.Way, accumulate.Reduce, accumulate.Gather)
+		return fmt.Errorf("a table's gradient is accumulated by %v: want %v or %v", j.Way, wayReduce, wayGather)
 	case t.Vocab < 1 || t.Dim < 1 || t.Source < 0 || t.Target < 0 || ranks < 1:
 		return fmt.Errorf("a table of %d rows and %d columns, %d and %d tokens, %d ranks: want 1 or more of each, and tokens from 0", t.Vocab, t.Dim, t.Source, t.Target, ranks)
 	}
@@ -81,7 +80,7 @@ func (j *accumulationJob) Validate(ranks int) error {
 func (j *accumulationJob) Run(ctx context.Context, p *exchange.Party) (any, error) {
 	o := rankAccumulated{Rank: p.Rank(), Program: machine.MaxRSS()}
 	way := j.reduce
-	if j.Way == accumulate.Gather {
+	if j.Way == wayGather {
 		way = j.gather
 	}
 	sum, err := way(ctx, p, &o)
@@ -160,7 +159,7 @@ func (j *accumulationJob) reduce(ctx context.Context, p *exchange.Party, o *rank
 // target's. Indices are whole numbers in the bits of values, as only values travel; those
 // of the softmax count from 0.
 type tableGradient struct {
-	of     accumulate.Table
+	of     tiedTable
 	values []float32 // Rows() of Dim each
 	index  []float32 // one a row
 }

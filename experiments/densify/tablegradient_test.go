@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
@@ -18,7 +17,7 @@ import (
 
 // plainSum is the definition: on each side a table from zero, to which the rows of tokens are
 // added in their order; both sides and the softmax; then the tree over ranks.
-func plainSum(table accumulate.Table, ranks int, seed uint64) []float32 {
+func plainSum(table tiedTable, ranks int, seed uint64) []float32 {
 	var all [][]float32
 	for rank := range ranks {
 		rows := int(table.Rows())
@@ -46,7 +45,7 @@ func plainSum(table accumulate.Table, ranks int, seed uint64) []float32 {
 // Both ways end with the bits of the definition on every rank, and with as many bytes as
 // the formulas say.
 func TestAccumulatesBothWays(t *testing.T) {
-	for _, table := range []accumulate.Table{
+	for _, table := range []tiedTable{
 		{Vocab: 37, Dim: 5, Source: 50, Target: 31},
 		{Vocab: 3000, Dim: 64, Source: 100, Target: 0}, // several messages a rank
 		{Vocab: 1, Dim: 1, Source: 0, Target: 3},
@@ -62,7 +61,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 					}
 					travels += o.Received
 					held, indices := table.DenseBytes(), int64(0)
-					if way == accumulate.Gather {
+					if way == wayGather {
 						held, indices = table.GatheredBytes(ranks), table.IndexBytes(ranks)
 						if own := table.GatheredBytes(1) + table.IndexBytes(1); o.Received+own != held+indices {
 							t.Errorf("%+v, rank %d of %d: %d bytes received, %d held", table, rank, ranks, o.Received, held+indices)
@@ -73,7 +72,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 					}
 				}
 				want := table.ReduceTravels(ranks)
-				if way == accumulate.Gather {
+				if way == wayGather {
 					want = table.GatherTravels(ranks)
 				}
 				if travels != want {
@@ -87,7 +86,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 // The gradients are such that an order of additions shows: rows of one token, and ranks,
 // in another order have other bits; and no value is -0.
 func TestOrderOfRowsShows(t *testing.T) {
-	table := accumulate.Table{Vocab: 37, Dim: 5, Source: 50, Target: 31}
+	table := tiedTable{Vocab: 37, Dim: 5, Source: 50, Target: 31}
 	rows := int(table.Rows())
 	g := tableGradient{table, make([]float32, rows*table.Dim), make([]float32, rows)}
 	g.draw(7, 0)
@@ -121,10 +120,10 @@ func TestOrderOfRowsShows(t *testing.T) {
 }
 
 func TestAccumulationRefuses(t *testing.T) {
-	table := accumulate.Table{Vocab: 3, Dim: 2}
+	table := tiedTable{Vocab: 3, Dim: 2}
 	for says, j := range map[string]*accumulationJob{
-		"accumulated by pass-through: want reduce or gather": {table, accumulate.PassThrough, 1},
-		"a table of 0 rows": {accumulate.Table{Dim: 2}, accumulate.Gather, 1},
+		"accumulated by pass-through: want reduce or gather": {table, wayNone, 1},
+		"a table of 0 rows": {tiedTable{Dim: 2}, wayGather, 1},
 	} {
 		_, err := exchange.Run(t.Context(), transport.InProcess(), 1, 0, j)
 		var of *failure.UsageError
@@ -136,10 +135,10 @@ func TestAccumulationRefuses(t *testing.T) {
 	ends := transport.Ends(2, func(p place.Place) int { return p.Replica })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, accumulate.Gather, 1}); !errors.Is(err, context.Canceled) {
+	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, wayGather, 1}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, accumulate.Gather, 1}); err == nil {
+	if _, err := exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, wayGather, 1}); err == nil {
 		t.Error("a rank goes on by itself")
 	}
 }

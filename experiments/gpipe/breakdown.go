@@ -135,18 +135,10 @@ func (b *breakdown) columns(r *timed.Reporting[breakdownProfile]) (all []breakdo
 			return nil, err
 		}
 		run := r.Runs[breakdownRun(k)]
-		steps, err := run.Shares()
-		if err != nil {
-			return nil, err
-		}
 		add("theory", true, shares(theory))
 		add("measured", true, shares(run.Parts))
 		add("95%", false, func(p stepPart) lab.Value {
-			var each []float64
-			for _, of := range steps {
-				each = append(each, p.of(&of)/of.Step)
-			}
-			return lab.Bracketed(each, func(x float64) lab.Value { return lab.Share(x, 1) })
+			return lab.Bracketed(run.Shares(func(of clock.Parts) float64 { return p.of(&of) }), func(x float64) lab.Value { return lab.Share(x, 1) })
 		})
 		if r.Refs != nil {
 			add(r.Beside, false, shares(r.Refs[breakdownRun(k)].Parts))
@@ -181,10 +173,6 @@ func (b *breakdown) show(r *timed.Reporting[breakdownProfile]) error {
 		r.Table.Add(row...)
 	}
 	r.Panels = breakdownPanels(columns)
-	r.Parts = timed.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
-	for _, run := range r.Rounds.Runs {
-		r.Parts.Add(run.Name, r.Runs[run.Name].Cells())
-	}
 	return b.draw(r)
 }
 

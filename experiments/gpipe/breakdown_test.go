@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +35,6 @@ func TestBreakdownReportOnEvenStages(t *testing.T) {
 	}
 	timedtest.CheckSame(t, r.Tables[0], "theory, K = 2", "measured, K = 2", "reference, K = 2")
 	timedtest.CheckSame(t, r.Tables[0], "theory, K = 4", "measured, K = 4", "reference, K = 4")
-	timedtest.CheckParts(t, r.Tables[1])
 }
 
 // The mean of the stages' times over the largest.
@@ -71,15 +69,9 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range r.Tables[1].Columns {
-		for _, row := range r.Tables[1].Printed() {
-			if row[0] != "K=4" {
-				continue // stages may be even by chance, or, one at a time, no matter
-			}
-			if c.Name == "communication" != (row[i] == "0.0%") && slices.Contains([]string{"communication", "computation", "imbalance", "setup", "update"}, c.Name) {
-				t.Errorf("%s of %s: %s", c.Name, row[0], row[i])
-			}
-		}
+	// K = 4: with fewer stages may be even by chance, or, one at a time, no matter.
+	if p := runs[breakdownRun(4)].Parts; p.Communication != 0 || p.Computation <= 0 || p.Imbalance <= 0 || p.Setup <= 0 || p.Update <= 0 {
+		t.Errorf("K = 4: %+v", p)
 	}
 	table := r.Tables[0]
 	for i, c := range table.Columns[1:] {

@@ -59,9 +59,10 @@ func TestEfficiencySpec(t *testing.T) {
 	})
 }
 
-// Keys hold the figures of the accelerators that are modelled.
+// Keys hold the figures of the accelerators that are modelled, by the spec or by that of another
+// experiment.
 func TestModelledKeys(t *testing.T) {
-	for _, id := range []string{"efficiency", "ablation"} {
+	for _, id := range []string{"efficiency", "ablation", "table1"} {
 		d := Paper.Experiment(id)
 		labtest.CheckKey(t, func(file string) lab.Experiment {
 			e, err := d.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, d, "accelerator: tpuv3", "accelerator: "+file)})
@@ -69,6 +70,21 @@ func TestModelledKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			return e
+		})
+	}
+	two, three := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load), labtest.Loaded[*table3](t, Paper.Experiment("table3").Load)
+	amoebanet, figure := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load), labtest.Loaded[*figure3](t, Paper.Experiment("figure3").Load)
+	modelled := labtest.Loaded[*table2Modelled](t, Paper.Experiment("table2-modelled").Load)
+	for _, c := range []struct {
+		lab.Experiment
+		accelerator *string
+	}{
+		{two, &two.Modelled.Networks[0].Accelerator}, {amoebanet, &amoebanet.Modelled.Networks[0].Accelerator},
+		{modelled, &modelled.table3.Spec.Networks[1].Accelerator}, {three, &three.Spec.Networks[1].Accelerator}, {figure, &figure.Spec.Modelled.Accelerator},
+	} {
+		labtest.CheckKey(t, func(file string) lab.Experiment {
+			*c.accelerator = file
+			return c.Experiment
 		})
 	}
 }

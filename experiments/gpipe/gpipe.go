@@ -3,12 +3,8 @@ package gpipe
 
 import (
 	"embed"
+	"fmt"
 
-	"gpipebench/experiments/gpipe/figure3"
-	"gpipebench/experiments/gpipe/sensitivity"
-	"gpipebench/experiments/gpipe/table1"
-	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
 )
@@ -20,14 +16,14 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper",
 	Experiments: []lab.Definition{
-		table1.Definition,
+		{ID: "table1", New: lab.New[table1]},
 		{ID: "counts", New: counts.New, Untimed: true},
 		{ID: "table2", New: newTable2},
 		{ID: "table2-amoebanet", New: newTable2Amoebanet, Command: "table2"},
-		modelled.Definition,
-		figure3.Definition,
+		{ID: "table2-modelled", New: newTable2Modelled, Command: "table2"},
+		{ID: "figure3", New: newFigure3},
 		{ID: "breakdown", New: newBreakdown},
-		table3.Definition,
+		{ID: "table3", New: newTable3},
 		{ID: "consistency", TypedActivations: true},
 		{ID: "consistency-accuracy", Untimed: true, Command: "consistency"},
 		{ID: "consistency-scopes", Untimed: true, Command: "consistency"},
@@ -42,6 +38,26 @@ var Paper = lab.Paper{
 		{ID: "ablation", New: ablation.New},
 		{ID: "validation", New: newValidation},
 		{ID: "efficiency", New: efficiency.New},
-		sensitivity.Definition,
+		{ID: "sensitivity", New: newSensitivity},
 	},
 }.Embedded(folder)
+
+// another is another experiment of the paper, which has cells or a spec in common with the one that
+// is made. Paper, which lists both, cannot be asked for it.
+func another[E lab.Experiment](id string, New func() (lab.Experiment, error)) (e E, err error) {
+	of, err := lab.Definition{ID: id, Folder: folder, New: New}.Load()
+	if err == nil {
+		e = of.(E)
+	}
+	return e, err
+}
+
+// checkModels wants a model for each network in every profile.
+func checkModels(networks int, models func(profile string) int) *lab.Problem {
+	for _, name := range lab.Profiles {
+		if n := models(name); n != networks {
+			return lab.At(fmt.Errorf("%d models for %d networks: want one for each", n, networks), "profiles", name, "models")
+		}
+	}
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/gpipe"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
@@ -35,13 +34,13 @@ type amoebanetProfile struct {
 // several ways.
 type table2Amoebanet struct {
 	timed.Timed[amoebanetSpec, amoebanetProfile]
-	Modelled modelled.Beside
+	Modelled modelledBeside
 
 	costs []train.Cost
 }
 
 func newTable2Amoebanet() (lab.Experiment, error) {
-	beside, err := modelled.Network("amoebanet")
+	beside, err := modelledNetwork("amoebanet")
 	a := &table2Amoebanet{Modelled: beside}
 	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
 	a.Beside, a.Others = beside.Jobs, beside.Decides
@@ -90,7 +89,7 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 	if err != nil {
 		return err
 	}
-	besides, err := a.Modelled.Cells(r.Log)
+	besides, err := a.Modelled.cells(r.Log)
 	if err != nil {
 		return err
 	}
@@ -102,11 +101,11 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 			standard.Schedule, standard.Checkpoint, lab.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, base.K, base.M),
 		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
-		a.Modelled.Caption(),
+		a.Modelled.caption(),
 		"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
 	}
 	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
-	table.Numbers(modelled.Columns...)
+	table.Numbers(modelledColumns...)
 	var bars []string
 	for _, cost := range a.costs {
 		measured := fmt.Sprintf("measured, cut by %v", cost)
@@ -117,7 +116,6 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 	for _, cost := range a.costs {
 		r.ReferenceColumns(fmt.Sprintf(", %v", cost))
 	}
-	r.Parts = timed.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.Spec.Cells() {
 		paper := a.Spec.Paper.Of(c)
 		theory, err := timed.Theory(standard, amoebanetSetup(train.FLOPs, c), costs, paperCosts)
@@ -130,7 +128,6 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 			measured = append(measured, r.Measured(one, run, paper.Value.Value)...)
 			measured = append(measured, timed.Relative(r.Runs, amoebanetRun(cost, lab.Cell{K: base.K, M: c.M}), run)...)
 			referred = append(referred, r.Referred(one, run)...)
-			r.Parts.Add(cost, r.Runs[run].Cells())
 		}
 		table.Add(c.K, c.M, paper.Value, paper.Torchgpipe, theory, besides(c), measured, referred)
 	}

@@ -20,7 +20,7 @@ func (q *quality) Report(log, reference *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	report := &lab.Report{Tables: []*lab.Table{
-		q.languageTable(r), q.bilingualTable(r), q.networkTable(r), q.differenceTable(r), q.batchTable(r), q.runTable(r),
+		q.languageTable(r), q.bilingualTable(r), q.networkTable(r), q.differenceTable(r), q.batchTable(r),
 	}}
 	if reference != nil {
 		beside, _ := q.read(reference) // nil if it is of another spec
@@ -300,37 +300,5 @@ func (q *quality) batchTable(r *qualityResults) *lab.Table {
 			f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, unlike in the paper", "not shown to be better by both")))
 	}
 	table.Notes = append(table.Notes, r.SeedNotes()...)
-	return table
-}
-
-// runTable has a row for each training.
-func (q *quality) runTable(r *qualityResults) *lab.Table {
-	table := &lab.Table{
-		ID: q.ID() + "-runs", Title: "Translation quality: each training",
-		Caption: []string{"Held-out loss in nats and accuracy are over the tokens of all its languages, which are not the same tokens where vocabularies differ. Data: the SHA-256 of the catalogs' pairs."},
-	}
-	table.Texts("training")
-	table.Numbers("seed", "parameters", "steps", "target tokens", "operations", "time", "last loss", "held-out loss", "accuracy")
-	table.Texts("SHA-256 of the weights", "data")
-	add := func(name string, runs []*qualityTrial) {
-		for i, t := range runs {
-			data := "-"
-			if t.Data != "" {
-				data = t.Data[:min(16, len(t.Data))]
-			}
-			table.Add(name, r.AllSeeds()[i], t.Params, t.Steps, t.Tokens, qualityOperations(t.FLOPs), qualityTook(runs[i:i+1]), lab.Fixed(t.LastLoss, 4),
-				lab.Fixed(t.HeldOut, 4), lab.Percent(t.Accuracy, 2), t.SHA256[:16], data)
-		}
-	}
-	for i, n := range q.Spec.Networks {
-		add(n.Name, r.networks[i])
-	}
-	for _, l := range r.groups()[2].compared() {
-		add("bilingual "+l.name, l.bilingual)
-	}
-	for _, a := range q.batchArms(r.qualityProfile) {
-		add(a.Name, r.all[a.Name])
-	}
-	table.Notes = r.AddedNotes()
 	return table
 }

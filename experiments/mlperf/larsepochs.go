@@ -29,7 +29,6 @@ type epochsSpec struct {
 
 	Ways []epochsWay `yaml:"ways"` // Table 1; the first is also that of Figure 8
 
-	Images    int               `yaml:"images" want:"1..1000000000,shown"` // of an epoch of the paper's
 	Reference []epochsPublished `yaml:"reference" want:"shown"`
 	Logged    []epochsPublished `yaml:"logged" want:"shown"`
 

@@ -137,8 +137,7 @@ func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 		}
 		epochsAddReference(ways, lab.ReferenceName(log, reference)+" epochs", before)
 	}
-	points, growth := e.figure8(r)
-	report := &lab.Report{Tables: []*lab.Table{ways, points, growth, e.pilots(r), e.runs(r)}}
+	report := &lab.Report{Tables: []*lab.Table{ways, e.figure8(r), e.pilots(r)}}
 	dots := &plot.DotPanel{Title: "forms of LARS, largest mini-batch", Y: "epochs"}
 	for _, w := range r.ways {
 		dots.Add(w.Name, w.epochs())
@@ -221,51 +220,25 @@ func (e *epochs) published() []epochsSeries {
 	return []epochsSeries{{epochsReference, e.Spec.Reference}, {epochsLogged, e.Spec.Logged}}
 }
 
-// figure8 returns the points of all series, and by how much each grows.
-func (e *epochs) figure8(r *epochsResults) (points, growth *lab.Table) {
-	points = &lab.Table{ID: e.ID() + "-batch", Title: "Figure 8: epochs by mini-batch, here and published", Caption: []string{
-		fmt.Sprintf("%s: %s as above, settings chosen by pilots for each mini-batch. %s: points of convergence of ResNet-50 with LARS; %s: the submissions, up to the evaluation that was accurate enough (every 4 epochs), as benchmark-seconds has them. So that they can be compared: mini-batches over the smallest of a series, epochs over those with it (ours seed by seed).", epochsHere, e.Spec.Ways[0].Name, epochsReference, epochsLogged),
-	}}
-	points.Texts("series")
-	points.Numbers("mini-batch", "times the smallest", "of an epoch", "rate", "schedule", "reached", "epochs", "sd", "epochs / smallest")
-	growth = &lab.Table{ID: e.ID() + "-growth", Title: "Figure 8: growth of the epochs with the mini-batch", Caption: []string{
+// figure8 says by how much each series grows.
+func (e *epochs) figure8(r *epochsResults) *lab.Table {
+	t := &lab.Table{ID: e.ID() + "-growth", Title: "Figure 8: growth of the epochs with the mini-batch", Caption: []string{
 		"From a series' smallest mini-batch to its largest: how many times the mini-batch and the epochs, and the power of the mini-batch with which the epochs grow between the two. Pilots of larger ones than ours did not converge.",
 	}}
-	growth.Texts("series")
-	growth.Numbers("mini-batches", "from", "to", "times", "epochs", "power")
-	first, last := r.by[0], r.by[len(r.by)-1]
-	at := 0
-	for _, c := range r.curve {
-		row := []any{epochsHere, c.batch, lab.Number("%.3g", float64(c.batch)/float64(first.batch)), lab.Percent(float64(c.batch)/float64(r.Images.Train), 2)}
-		if c.best < 0 {
-			points.Add(append(row, lab.Absent, lab.Absent, lab.Joined("%v of %v", 0, len(r.Pilots)), lab.Absent, lab.Absent, lab.Absent)...)
-			continue
-		}
-		made := r.by[at]
-		at++
-		relative := lab.Fixed(1, 2)
-		if at > 1 {
-			relative = made.against(first, epochsRatio, func(x float64) lab.Value { return lab.Fixed(x, 2) })
-		}
-		points.Add(append(row, lab.Number("%.3g", made.epochsSettings.Rate), made.epochsSettings.Epochs, made.share(), made.mean(), lab.SD(made.epochs(), 1), relative)...)
-	}
-	if len(r.by) > 1 {
+	t.Texts("series")
+	t.Numbers("mini-batches", "from", "to", "times", "epochs", "power")
+	if first, last := r.by[0], r.by[len(r.by)-1]; len(r.by) > 1 {
 		times := float64(last.batch) / float64(first.batch)
-		growth.Add(epochsHere, len(r.by), first.batch, last.batch, lab.Number("%.3g", times),
+		t.Add(epochsHere, len(r.by), first.batch, last.batch, lab.Number("%.3g", times),
 			last.against(first, epochsRatio, func(x float64) lab.Value { return lab.Fixed(x, 2) }),
 			last.against(first, func(own, base float64) float64 { return math.Log(own/base) / math.Log(times) }, epochsHundredth))
 	}
 	for _, s := range e.published() {
 		smallest, largest := s.points[0], s.points[len(s.points)-1]
-		for _, p := range s.points {
-			points.Add(s.name, p.Batch, lab.Number("%.3g", float64(p.Batch)/float64(smallest.Batch)), lab.Percent(float64(p.Batch)/float64(e.Spec.Images), 2),
-				lab.Absent, lab.Absent, lab.Absent, p.Epochs, lab.Absent, lab.Fixed(p.Epochs.Value/smallest.Epochs.Value, 2))
-		}
 		times, grown := float64(largest.Batch)/float64(smallest.Batch), largest.Epochs.Value/smallest.Epochs.Value
-		growth.Add(s.name, len(s.points), smallest.Batch, largest.Batch, lab.Number("%.3g", times), lab.Fixed(grown, 2), lab.Fixed(math.Log(grown)/math.Log(times), 3))
+		t.Add(s.name, len(s.points), smallest.Batch, largest.Batch, lab.Number("%.3g", times), lab.Fixed(grown, 2), lab.Fixed(math.Log(grown)/math.Log(times), 3))
 	}
-	points.Notes = epochsEdges(r.by)
-	return points, growth
+	return t
 }
 
 // panel draws all series over the doublings of their mini-batches.
@@ -314,28 +287,6 @@ func (e *epochs) pilots(r *epochsResults) *lab.Table {
 			}
 			t.Add(c.Name, c.batch, s.Epochs, lab.Fixed(s.WarmUp*float64(s.Epochs), 1), lab.Number("%g", s.Momentum), lab.Number("%.3g", s.Rate),
 				lab.List(" ", reached...), lab.Percent(best, 1), lab.YesOrNo(i == c.best))
-		}
-	}
-	return t
-}
-
-// runs has a row for each training of the seeds.
-func (e *epochs) runs(r *epochsResults) *lab.Table {
-	t := &lab.Table{ID: e.ID() + "-runs", Title: "Epochs to an accuracy: each training", Caption: []string{"Epochs up to the accuracy, \"-\" where it was not reached, and the accuracy with which a training ended."}}
-	t.Texts("update")
-	t.Numbers("mini-batch", "seed", "epochs", "accuracy")
-	t.Texts("SHA-256 of the weights")
-	for _, made := range slices.Concat(r.by, r.ways[1:]) {
-		for i, run := range made.runs {
-			var epochs any = lab.Absent
-			if run.Epochs > 0 {
-				epochs = run.Epochs
-			}
-			last := math.NaN()
-			if n := len(run.Accuracies); n > 0 {
-				last = run.Accuracies[n-1]
-			}
-			t.Add(made.Name, made.batch, r.Seeds[i], epochs, lab.Percent(last, 1), run.SHA256[:16])
 		}
 	}
 	return t

@@ -12,7 +12,6 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/timed"
-	"gpipebench/nn"
 	"gpipebench/train"
 )
 
@@ -28,7 +27,7 @@ type updateMeasuredNetwork struct {
 	ID        string       `yaml:"id" want:"id,key"`
 	Name      string       `yaml:"name" want:"name"`
 	Optimizer string       `yaml:"optimizer" want:"optimizer"`
-	Of        train.Model  `yaml:"of"`
+	Of        train.Model  `yaml:"of"` // of which a small one has the proportion of parameters to operations; a test compares them
 	Examples  int          `yaml:"examples" want:"1..65536"`
 	Paper     lab.Verbatim `yaml:"paper"` // percent of a step
 }
@@ -116,33 +115,6 @@ func (x *updateMeasured) runs(p updateMeasuredProfile) (runs []timed.Run) {
 	return runs
 }
 
-// updateProportion is a network's parameters for each million operations of a core's step, of
-// which a backward pass has twice those of a forward pass.
-func updateProportion(m train.Model, examples int) (float64, error) {
-	layers, err := m.Build()
-	if err != nil {
-		return 0, err
-	}
-	loss, err := m.Loss(0)
-	if err != nil {
-		return 0, err
-	}
-	in := m.Input(1)
-	p, err := train.Setup{Partitions: 1, MicroBatches: 1, Checkpoint: schedule.Never}.Uncut(layers, loss, in)
-	if err != nil {
-		return 0, err
-	}
-	d, err := p.Describe(in)
-	if err != nil {
-		return 0, err
-	}
-	var forward float64
-	for _, l := range d.Layers {
-		forward += float64(l.FLOPs)
-	}
-	return 1e6 * float64(d.Params) / (3 * forward * float64(examples)), nil
-}
-
 // replicaMemory is what replicas have together or at most, of a plan.
 type replicaMemory struct {
 	state int64 // the optimiser's, of all replicas
@@ -166,102 +138,57 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 		timed.EmulatedCaption(p.Rounds, "row"),
 		"Whole / divided: the step's time with whole updates over that with divided ones. State: the optimiser's, of the replica with most; all: of all replicas together. Expected: the share that the R = 1 update, divided by R, has in the step that is measured without sharding, if nothing else changed.",
 	}
-	r.Table.Texts("network", "update")
-	r.Table.Numbers("R", "mini-batch", "measured step", "95%, step", "measured update", "95%, update", "expected update", "measured sums", "measured whole / divided", "95%, whole / divided", "paper, whole", "state", "state, all", "peak")
-	r.Table.Texts("as planned")
-	r.ReferenceColumns(" update")
-	r.Parts = &lab.Table{ID: x.ID() + "-sizes", Title: "Weight-update sharding: the networks and their proportions", Caption: []string{
-		"Parameters for each million floating-point operations of a core's step: of the paper's network, and of the one that is measured.",
-	}}
-	r.Parts.Texts("network", "measured as", "optimizer")
-	r.Parts.Numbers("parameters", "examples of a replica", "parameters / MFLOP", "paper's parameters / MFLOP", "ours / paper's")
-	for i, n := range x.Spec.Networks {
-		of := p.Networks[i]
-		layers, err := of.Model.Build()
-		if err != nil {
+	memory := map[updateCell]replicaMemory{}
+	for i, c := range x.Spec.cells() {
+		var err error
+		if memory[c], err = plannedMemory(r.Rounds.Runs[i].Training); err != nil {
 			return err
 		}
-		ours, err := updateProportion(of.Model, of.Examples)
-		if err != nil {
-			return err
-		}
-		paper, err := updateProportion(n.Of, n.Examples)
-		if err != nil {
-			return err
-		}
-		r.Parts.Add(n.Name, fmt.Sprint(of.Model), n.Optimizer, nn.CountParams(layers), of.Examples, lab.Fixed(ours, 1), lab.Fixed(paper, 1), lab.Fixed(ours/paper, 3))
 	}
-	for _, run := range r.Rounds.Runs {
-		i := slices.IndexFunc(x.Spec.cells(), func(c updateCell) bool { return x.name(c) == run.Name })
-		c := x.Spec.cells()[i]
-		m, err := plannedMemory(run.Training)
-		if err != nil {
-			return err
-		}
-		of, n := r.Runs[run.Name], x.Spec.Networks[c.network]
-		steps, err := of.Shares()
-		if err != nil {
-			return err
-		}
-		share := func(part func(clock.Parts) float64) (all []float64) {
-			for _, parts := range steps {
-				all = append(all, part(parts)/parts.Step)
+	of := func(c updateCell) *timed.Measured { return r.Runs[x.name(c)] }
+	percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
+	whole := func(c updateCell) *timed.Measured { return of(updateCell{c.network, c.r, false}) }
+	timed.Fill(r.Table, x.Spec.cells(),
+		timed.Text("network", func(c updateCell) any { return x.Spec.Networks[c.network].Name }),
+		timed.Text("update", func(c updateCell) any { return updateHow(c.divided) }),
+		timed.Number("R", func(c updateCell) any { return c.r }),
+		timed.Number("mini-batch", func(c updateCell) any { return c.r * p.Networks[c.network].Examples }),
+		timed.Times("measured step", func(c updateCell) []float64 { return of(c).Rounds }),
+		timed.Percents("measured update", 2, func(c updateCell) []float64 {
+			return of(c).Shares(func(p clock.Parts) float64 { return p.Update })
+		}),
+		timed.Number("expected update", func(c updateCell) any {
+			if !c.divided {
+				return lab.Absent
 			}
-			return all
-		}
-		percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
-		row := []any{
-			n.Name, updateHow(c.divided), c.r, run.Training.Batch, lab.Median(of.Rounds, lab.Seconds),
-			lab.Median(share(func(p clock.Parts) float64 { return p.Update }), percent),
-		}
-		if c.divided {
-			one, whole := r.Runs[x.name(updateCell{c.network, 1, false})], r.Runs[x.name(updateCell{c.network, c.r, false})]
-			least := one.Parts.Update / float64(c.r)
-			row = append(row, percent(least/(whole.Parts.Step-whole.Parts.Update+least)))
-		} else {
-			row = append(row, lab.Absent)
-		}
-		row = append(row, lab.Percent(stats.Median(share(func(p clock.Parts) float64 { return p.Reduction })), 1))
-		if c.divided {
-			row = append(row, lab.Ratio(stats.RatioOf(r.Runs[x.name(updateCell{c.network, c.r, false})].Rounds, of.Rounds), false))
-		} else {
-			row = append(row, lab.Absent, lab.Absent)
-		}
-		paper := lab.Absent
-		if !c.divided && c.r == slices.Max(x.Spec.Replicas) {
-			paper = lab.Value{Text: n.Paper.Text + "%", Numbers: []float64{n.Paper.Value}}
-		}
-		row = append(row, paper, lab.Bytes(m.most), lab.Bytes(m.state), lab.Bytes(m.peak), lab.YesOrNo(of.Exact() && slices.Max(of.Peak) == m.peak))
-		if r.Refs != nil {
-			row = append(row, percent(r.Refs[run.Name].Parts.Update/r.Refs[run.Name].Parts.Step))
-		}
-		r.Table.Add(row...)
-	}
-	r.Panels = x.panels(r.Table)
+			parts, least := whole(c).Parts, of(updateCell{c.network, 1, false}).Parts.Update/float64(c.r)
+			return percent(least / (parts.Step - parts.Update + least))
+		}),
+		timed.Number("measured sums", func(c updateCell) any {
+			return lab.Percent(stats.Median(of(c).Shares(func(p clock.Parts) float64 { return p.Reduction })), 1)
+		}),
+		timed.Ratios("measured whole / divided", func(c updateCell) (over, under []float64) {
+			if !c.divided {
+				return nil, nil
+			}
+			return whole(c).Rounds, of(c).Rounds
+		}),
+		timed.Number("paper, whole", func(c updateCell) any {
+			if c.divided || c.r != slices.Max(x.Spec.Replicas) {
+				return lab.Absent
+			}
+			return x.Spec.Networks[c.network].Paper.Printed("%")
+		}),
+		timed.Number("state", func(c updateCell) any { return lab.Bytes(memory[c].most) }),
+		timed.Number("state, all", func(c updateCell) any { return lab.Bytes(memory[c].state) }),
+		timed.Number("peak", func(c updateCell) any { return lab.Bytes(memory[c].peak) }),
+		timed.Text("as planned", func(c updateCell) any {
+			return lab.YesOrNo(of(c).Exact() && slices.Max(of(c).Peak) == memory[c].peak)
+		}),
+		timed.ReferredTo(r, " update", func(refs map[string]*timed.Measured, c updateCell) any {
+			parts := refs[x.name(c)].Parts
+			return percent(parts.Update / parts.Step)
+		}))
+	r.Panels = plot.TableGroups{Panel: "network", Group: "R", By: "update", Column: "measured update", PanelTitle: "%s", Title: "R = %s", Name: "%s", Y: "update, % of the step"}.Panels(r.Table)
 	return nil
-}
-
-// panels draw the update's share by replicas, of each network.
-func (x *updateMeasured) panels(t *lab.Table) (all []plot.Axes) {
-	for _, n := range x.Spec.Networks {
-		bars := &plot.BarPanel{Title: n.Name, Y: "update, % of the step"}
-		for _, r := range x.Spec.Replicas {
-			bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
-		}
-		for _, how := range []string{"whole", "divided"} {
-			series := plot.BarSeries{Name: how}
-			for _, row := range t.Rows {
-				switch {
-				case row[0].Text != n.Name:
-				case row[1].Text == how:
-					series.AddValue(row[t.Column("measured update")])
-				case how == "divided" && row[t.Column("R")].Numbers[0] == 1:
-					series.AddValue(lab.Absent)
-				}
-			}
-			bars.Series = append(bars.Series, series)
-		}
-		all = append(all, bars)
-	}
-	return all
 }

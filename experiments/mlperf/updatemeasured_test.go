@@ -4,11 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/timed"
 	"gpipebench/lab/timed/timedtest"
+	"gpipebench/train"
 )
 
 // weak is a device on which an example takes the same time in every run.
@@ -67,6 +69,33 @@ func TestUpdateMeasuredReport(t *testing.T) {
 			t.Errorf("%v: as planned: %v", row[:3], of("as planned"))
 		}
 	}
+}
+
+// updateProportion is a network's parameters for each million operations of a core's step, of
+// which a backward pass has twice those of a forward pass.
+func updateProportion(m train.Model, examples int) (float64, error) {
+	layers, err := m.Build()
+	if err != nil {
+		return 0, err
+	}
+	loss, err := m.Loss(0)
+	if err != nil {
+		return 0, err
+	}
+	in := m.Input(1)
+	p, err := train.Setup{Partitions: 1, MicroBatches: 1, Checkpoint: schedule.Never}.Uncut(layers, loss, in)
+	if err != nil {
+		return 0, err
+	}
+	d, err := p.Describe(in)
+	if err != nil {
+		return 0, err
+	}
+	var forward float64
+	for _, l := range d.Layers {
+		forward += float64(l.FLOPs)
+	}
+	return 1e6 * float64(d.Params) / (3 * forward * float64(examples)), nil
 }
 
 // The networks that a claim may rest on have the proportions of the paper's.

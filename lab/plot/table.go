@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"fmt"
 	"slices"
 
 	"gpipebench/lab"
@@ -57,4 +58,51 @@ func (b TableBars) Panels(t *lab.Table) []Axes {
 		}
 	}
 	return OneScale(all)
+}
+
+// TableGroups draws one column of a table: a panel for each value of another column, in it a group
+// of bars for each value of a second, and a series for each value of a third. Where there is no
+// row there is no bar.
+type TableGroups struct {
+	Panel, Group, By string // columns
+	Column           string
+	Title, Name      string // of a group and of a series, with %s for the value
+	PanelTitle, Y    string // the same, of a panel; of all
+}
+
+// Panels makes the panels, each on a scale of its own.
+func (g TableGroups) Panels(t *lab.Table) (all []Axes) {
+	text := func(row []lab.Value, column string) string { return row[t.Column(column)].Text }
+	values := func(column string, of func(row []lab.Value) bool) (all []string) {
+		for _, row := range t.Rows {
+			if v := text(row, column); of(row) && !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+		}
+		return all
+	}
+	every := func([]lab.Value) bool { return true }
+	for _, panel := range values(g.Panel, every) {
+		p := &BarPanel{Title: fmt.Sprintf(g.PanelTitle, panel), Y: g.Y}
+		groups := values(g.Group, func(row []lab.Value) bool { return text(row, g.Panel) == panel })
+		for _, group := range groups {
+			p.Names = append(p.Names, fmt.Sprintf(g.Title, group))
+		}
+		for _, by := range values(g.By, every) {
+			series := BarSeries{Name: fmt.Sprintf(g.Name, by)}
+			for _, group := range groups {
+				i := slices.IndexFunc(t.Rows, func(row []lab.Value) bool {
+					return text(row, g.Panel) == panel && text(row, g.Group) == group && text(row, g.By) == by
+				})
+				if i < 0 {
+					series.AddValue(lab.Absent)
+					continue
+				}
+				series.AddValue(t.Rows[i][t.Column(g.Column)])
+			}
+			p.Series = append(p.Series, series)
+		}
+		all = append(all, p)
+	}
+	return all
 }

@@ -39,3 +39,28 @@ func TestTableBars(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// Where a table has no row of a group and a series there is no bar, and the others stay in their places.
+func TestTableGroups(t *testing.T) {
+	table := &lab.Table{}
+	table.Texts("net", "update")
+	table.Numbers("R", "share")
+	table.Add("A", "whole", 1, lab.Fixed(5, 0))
+	table.Add("A", "whole", 2, lab.Fixed(6, 0))
+	table.Add("A", "divided", 2, lab.Fixed(3, 0))
+	table.Add("B", "whole", 4, lab.Fixed(7, 0))
+	panels := TableGroups{Panel: "net", Group: "R", By: "update", Column: "share", Title: "R = %s", Name: "measured, %s", PanelTitle: "network %s"}.Panels(table)
+	if len(panels) != 2 {
+		t.Fatalf("%d panels: want those of A and B", len(panels))
+	}
+	a, b := panels[0].(*BarPanel), panels[1].(*BarPanel)
+	if a.Title != "network A" || !slices.Equal(a.Names, []string{"R = 1", "R = 2"}) || !slices.Equal(b.Names, []string{"R = 4"}) {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	if whole := a.Series[0]; whole.Name != "measured, whole" || !slices.Equal(whole.Values, []float64{5, 6}) {
+		t.Errorf("%+v", whole)
+	}
+	if divided := a.Series[1].Values; !math.IsNaN(divided[0]) || divided[1] != 3 || !math.IsNaN(b.Series[1].Values[0]) {
+		t.Errorf("%v, %v", divided, b.Series[1].Values)
+	}
+}

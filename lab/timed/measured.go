@@ -1,7 +1,10 @@
 package timed
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -9,6 +12,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
@@ -18,15 +22,15 @@ import (
 type Measured struct {
 	Partition []int
 	Peak      []int64
-	Rounds    []float64    // seconds of a step, one for each round
-	Times     *gpipe.Times // every kind of task at the median of its repeats over all rounds
-	Closed    float64      // closed form with the means of Times over stages
-	CutClosed float64      // closed form with the means of each stage; 0: there is none for the schedule or the link
-	Parts     clock.Parts  // of a replay of Times
+	Rounds    []float64     // seconds of a step, one for each round
+	Times     *gpipe.Times  // every kind of task at the median of its repeats over all rounds
+	Closed    float64       // closed form with the means of Times over stages
+	CutClosed float64       // closed form with the means of each stage; 0: there is none for the schedule or the link
+	Parts     clock.Parts   // of a replay of Times
+	Steps     []clock.Parts // the same of each round, on emulated devices
 
-	run      *Run
-	samples  []Sample
-	emulated []*gpipe.Times // of the steps of emulated devices, one for each round
+	run     *Run
+	samples []Sample
 }
 
 // All reads and reduces the samples of every run, by name.
@@ -75,8 +79,11 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 			if err != nil {
 				return nil, err
 			}
-			seconds = step.Span()
-			m.emulated = append(m.emulated, times)
+			parts, err := times.Breakdown()
+			if err != nil {
+				return nil, err
+			}
+			seconds, m.Steps = step.Span(), append(m.Steps, parts)
 		}
 		m.Rounds = append(m.Rounds, seconds)
 	}
@@ -92,16 +99,12 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	return m, err
 }
 
-// Shares splits the steps of emulated devices into their parts, one for each round.
-func (m *Measured) Shares() (all []clock.Parts, err error) {
-	for _, times := range m.emulated {
-		parts, err := times.Breakdown()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, parts)
+// Shares are those of a part in the steps of emulated devices, one for each round.
+func (m *Measured) Shares(part func(clock.Parts) float64) (all []float64) {
+	for _, of := range m.Steps {
+		all = append(all, part(of)/of.Step)
 	}
-	return all, nil
+	return all
 }
 
 // Times is a run's sample as the virtual clock takes it.
@@ -149,6 +152,20 @@ func (m *Measured) Balance() float64 {
 	return stat.Mean(stages, nil) / slices.Max(stages)
 }
 
+// Drawn are the files of a step with every kind of task at its median: a drawing, the same as text below
+// what the text says first, and a trace.
+func (m *Measured) Drawn(name, says, caption string) ([]lab.File, error) {
+	tl, err := m.Times.Replay()
+	if err != nil {
+		return nil, err
+	}
+	var text, trace, picture strings.Builder
+	fmt.Fprintf(&text, "%s; every kind of task at its median.\n\n", says)
+	err = errors.Join(draw.WriteText(&text, tl, 120), draw.WriteChrome(&trace, tl, nil),
+		draw.WriteSVG(&picture, draw.Drawing{Caption: caption, Timeline: tl}))
+	return []lab.File{{Name: name + ".timeline.svg", Text: picture.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}, err
+}
+
 // Exact reports whether every device has used the memory that was planned for it, to the
 // byte, in all steps.
 func (m *Measured) Exact() bool {
@@ -163,24 +180,17 @@ func (m *Measured) Work() (sum float64) {
 	return sum
 }
 
-// PartsTable is a table of where measured steps' time goes: what names a run,
-// and then the cells of a run.
+// PartsTable is a table of where the time of measured steps goes whose links are free: what names a
+// run, and then the cells of a run.
 func PartsTable(id, title string, names ...string) *lab.Table {
-	t := &lab.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: the time of a stage's tasks, the mean stage over the largest."}}
+	t := &lab.Table{ID: id, Title: title, Caption: []string{partsCaption}}
 	t.Texts(names...)
-	t.Numbers("K", "M", "step", "95%", "closed form", "closed form, cut", "step/closed form, cut", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
+	t.Numbers("K", "M", "step", "95%", "closed form", "closed form, cut", "step/closed form, cut", "computation", "recompute", "bubble", "classic bubble", "imbalance", "setup", "barrier", "update", "largest peak")
 	t.Texts("partition")
 	return t
 }
 
 const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation."
-
-// FreeLinks removes from a parts table the columns that say nothing where links
-// are free.
-func FreeLinks(t *lab.Table) {
-	t.Caption[0] = partsCaption
-	t.Only(func(i int) bool { return t.Columns[i].Name != "communication" && t.Columns[i].Name != "balance" })
-}
 
 // Cells are a run's cells in a PartsTable.
 func (m *Measured) Cells() []any {
@@ -195,7 +205,7 @@ func (m *Measured) Cells() []any {
 	return []any{
 		k, micro, step, interval, lab.Seconds(m.Closed), cut, beside,
 		share(p.Computation), share(p.Recompute), share(p.Bubble), lab.Share(schedule.Bubble(k, micro), 1),
-		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
-		lab.Fixed(m.Balance(), 2), lab.Bytes(slices.Max(append([]int64{0}, m.Peak...))), m.Partition,
+		share(p.Imbalance), share(p.Setup), share(p.Barrier), share(p.Update),
+		lab.Bytes(slices.Max(append([]int64{0}, m.Peak...))), m.Partition,
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/gpipe"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
@@ -29,7 +28,7 @@ type Reporting[P any] struct {
 	Beside  string               // names the reference's columns
 
 	Table  *lab.Table   // the main one; it has its id and title
-	Parts  *lab.Table   // a PartsTable
+	Parts  *lab.Table   // a PartsTable, or none
 	Tables []*lab.Table // after these
 	Panels []plot.Axes  // of the figure
 	Files  []lab.File   // after the figure
@@ -53,12 +52,16 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 	if err := t.Show(r); err != nil {
 		return nil, err
 	}
-	r.Table.Notes = append(r.Table.Notes, r.Notes(gpipe.Emulated)...)
+	r.Table.Notes = append(r.Table.Notes, r.notes()...)
 	if r.Refs != nil {
 		r.Table.Notes = append(r.Table.Notes, lab.ReferenceNote(reference))
 	}
-	r.Parts.Notes = lab.FewRoundsNote(r.Rounds.Count)
-	report := &lab.Report{Tables: append([]*lab.Table{r.Table, r.Parts}, r.Tables...)}
+	report := &lab.Report{Tables: []*lab.Table{r.Table}}
+	if r.Parts != nil {
+		r.Parts.Notes = lab.FewRoundsNote(r.Rounds.Count)
+		report.Tables = append(report.Tables, r.Parts)
+	}
+	report.Tables = append(report.Tables, r.Tables...)
 	if report.Files, err = plot.Files(t.ID(), t.Title(), r.Panels); err != nil {
 		return nil, err
 	}
@@ -66,15 +69,11 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 	return report, nil
 }
 
-// read reads a log's samples. Runs that need several cores are left out if the log
-// has none of them.
+// read reads a log's samples.
 func (t *Timed[S, P]) read(log *records.Log) (*Reporting[P], error) {
 	all, p, err := t.Rounds(log.Key.Profile)
 	if err != nil {
 		return nil, err
-	}
-	if !slices.ContainsFunc(all.Runs, func(run Run) bool { return run.Cores > 1 && log.Has(run.Sample(0, 0)) }) {
-		all = all.within(1)
 	}
 	r := &Reporting[P]{Log: log, Profile: p, Rounds: all}
 	if t.Reduce != nil {
@@ -112,6 +111,15 @@ func (r *Reporting[P]) Referred(base, run string) []lab.Value {
 	return []lab.Value{lab.Fixed(Relative(r.Refs, base, run)[0].Numbers[0], 2)}
 }
 
+// ReferredTo is a column of what the reference's runs have, if it is shown: what it is of, after the
+// reference's name.
+func ReferredTo[P, T any](r *Reporting[P], what string, of func(refs map[string]*Measured, row T) any) Column[T] {
+	if r.Refs == nil {
+		return Column[T]{}
+	}
+	return Number(r.Beside+what, func(row T) any { return of(r.Refs, row) })
+}
+
 // ReferenceColumns adds columns for what Referred has: of is what each is of, after the
 // reference's name.
 func (r *Reporting[P]) ReferenceColumns(of ...string) {
@@ -123,22 +131,18 @@ func (r *Reporting[P]) ReferenceColumns(of ...string) {
 	}
 }
 
-// Notes say what a reader of times on a kind of device should know: how busy the
-// machine was, whether there are too few rounds, and which processes they ran in.
-func (r *Reporting[P]) Notes(device gpipe.Kind) []string {
-	return slices.Concat(r.crowdNotes(device), lab.FewRoundsNote(r.Rounds.Count), []string{ProcessNote(r.Rounds, r.Log)})
+// notes say what a reader of times should know: how busy the machine was, whether there are too few
+// rounds, and which processes they ran in.
+func (r *Reporting[P]) notes() []string {
+	return slices.Concat(r.crowdNotes(), lab.FewRoundsNote(r.Rounds.Count), []string{ProcessNote(r.Rounds, r.Log)})
 }
 
-// crowdNotes says in how many steps on devices of a kind other processes took
-// cores that were needed.
-func (r *Reporting[P]) crowdNotes(device gpipe.Kind) []string {
+// crowdNotes says in how many steps other processes took cores that were needed.
+func (r *Reporting[P]) crowdNotes() []string {
 	here := r.Log.Session.Machine
 	cores := min(here.Cores, here.GOMAXPROCS)
 	steps, disturbed := 0, 0
 	for _, m := range r.Runs {
-		if m.run.Training.Setup.Device != device {
-			continue
-		}
 		for _, s := range m.samples {
 			steps++
 			if machine.Crowded(s.Others, m.run.cores(), cores) {

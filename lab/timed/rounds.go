@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 
 	"gpipebench/gpipe"
@@ -35,7 +34,6 @@ type Run struct {
 	Bench    string         // in the Go benchmark format; "": Name
 	Training train.Training // every step trains on the same mini-batch of its model's kind
 	Steps    int            // in a round
-	Cores    int            // that the machine must have; with fewer, the run is left out
 	Over     *Crossing      // what emulated steps, timed without links, are replayed with; nil: no link
 }
 
@@ -61,16 +59,6 @@ func (r *Run) Sizes() []int {
 	of := r.Training.Setup.MicroBatches * r.groups() / r.replicas()
 	return gpipe.MicroBatchSizes(r.Training.Batch/r.replicas(), of)
 }
-
-// within leaves out the runs that need more cores.
-func (r *Rounds) within(cores int) *Rounds {
-	out := *r
-	out.Runs = slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Cores > cores })
-	return &out
-}
-
-// hostCores is how many cores host devices may count on.
-func hostCores() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
 // Sample is one timed step. Tasks are in nanoseconds, by stage and micro-batch;
 // Setup, Update and what follows are by stage. The stages are those of all replicas, one

@@ -98,7 +98,7 @@ func (t *Timed[S, P]) Repeated(profile string) (Repeated, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.within(hostCores()), nil
+	return r, nil
 }
 
 // Measure measures what is beside, and takes the rounds in this process.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
@@ -254,7 +255,11 @@ func placeholders(r *Reporting) map[string]string {
 		"K": say(t.Setup.Partitions), "M": say(t.Setup.MicroBatches), "R": say(max(t.Setup.Replicas, 1)),
 		"checkpoint": say(t.Setup.Checkpoint), "device": say(t.Setup.Device),
 		"seeds": say(len(r.Size.AllSeeds())), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
+		"language": sentences(r.Size.Data), "rate": fmt.Sprintf("%g", t.LR), "examples": units.FormatCommas(int64(t.Steps * t.Batch)),
 		"margin": fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
+	}
+	if r.Size.Data != nil && r.Size.Data.Invented != nil {
+		figures["language"] = "one invented language"
 	}
 	for _, a := range r.Arms {
 		figures["steps of "+a.Name] = say(r.Frame.Training(r.Size, a, r.Seed).Steps)

@@ -57,6 +57,7 @@ type ArmSpec struct {
 	Label    string           `yaml:"label" want:"shown,optional"` // in tables; none: its name
 	Axis     []string         `yaml:"axis" want:"shown,optional"`  // in plots, lines; none: its name
 	Verdict  string           `yaml:"verdict" want:"shown,optional"`
+	Paper    string           `yaml:"paper" want:"shown,optional"` // what the paper has in its place, as it is printed
 	Data     string           `yaml:"data" want:"data,optional"`
 	NoSource bool             `yaml:"no_source"`                    // of translators: they see none
 	Repeats  string           `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights

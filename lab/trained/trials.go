@@ -310,20 +310,3 @@ func (t Trials) mean() lab.Value { return lab.Joined("%v%%", lab.Mean(t.Accuraci
 func (t Trials) Accuracy() []lab.Value {
 	return []lab.Value{t.mean(), lab.SD(t.Accuracies(), 2)}
 }
-
-// EachTable is a table of all trials, a row for each seed.
-func EachTable(id, title string, all []Trials, seeds []uint64) *lab.Table {
-	t := &lab.Table{
-		ID: id, Title: title,
-		Caption: []string{"Held-out accuracy, held-out loss in nats, and the SHA-256 of the weights, by seed."},
-	}
-	t.Texts("training", "partition")
-	t.Numbers("seed", "accuracy", "held-out loss")
-	t.Texts("SHA-256 of the weights")
-	for _, a := range all {
-		for i, r := range a.Runs {
-			t.Add(a.Name, r.Partition, seeds[i], lab.Percent(r.Accuracy, 2), lab.Fixed(r.HeldOut, 4), r.SHA256[:16])
-		}
-	}
-	return t
-}

@@ -44,7 +44,7 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":    {"accuracy", "sd", "held-out", "bleu", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out"},
+	"outcome":    {"accuracy", "sd", "held-out", "bleu", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable"},
 	"pilots":     {"pilot-rate", "pilot-held-out", "chosen"},
 	"whole":      {"task", "steps", "bits", "accuracy-at-end", "weights"},
 	"yardsticks": {"yardstick", "yardstick-bits", "over-yardstick"},
@@ -89,11 +89,20 @@ var words = map[string]Word{
 		return lab.Fixed(float64(at.Own.params())/float64(at.Base.params()), 3)
 	})},
 	"rate": {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Arm.Training(1).LR) })},
+	"paper": {"paper", false, ofRow(func(at Row) any {
+		if at.Own.Paper == "" {
+			return lab.Absent
+		}
+		return lab.Figure(at.Own.Paper)
+	})},
+	"batch":          {"mini-batch", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Batch })},
+	"training-steps": {"steps", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Steps })},
 
-	"accuracy": {"accuracy", false, ofRow(func(at Row) any { return at.Own.mean() })},
-	"sd":       {"sd", false, func(r *Reporting, at Row) any { return lab.SD(metrics[r.Metric](at.Own.Trials), 2) }},
-	"held-out": {"held-out loss", false, ofRow(func(at Row) any { return lab.Mean(at.Own.heldOut(), 4) })},
-	"bleu":     {"BLEU", false, ofRow(func(at Row) any { return lab.Mean(at.Own.bleu(), 2) })},
+	"accuracy":    {"accuracy", false, ofRow(func(at Row) any { return at.Own.mean() })},
+	"sd":          {"sd", false, func(r *Reporting, at Row) any { return lab.SD(metrics[r.Metric](at.Own.Trials), 2) }},
+	"held-out":    {"held-out loss", false, ofRow(func(at Row) any { return lab.Mean(at.Own.heldOut(), 4) })},
+	"sd-held-out": {"sd of loss", false, ofRow(func(at Row) any { return lab.SD(at.Own.heldOut(), 4) })},
+	"bleu":        {"BLEU", false, ofRow(func(at Row) any { return lab.Mean(at.Own.bleu(), 2) })},
 
 	"within": {"runs within [V1]", false, compared(func(r *Reporting, c Comparison) any {
 		return lab.Joined("%v of %v", c.Within, len(r.Size.AllSeeds()))
@@ -106,6 +115,19 @@ var words = map[string]Word{
 			return lab.Fixed(smallest, 2)
 		}
 		return lab.Absent
+	})},
+	// At most the margin worse, or not shown to be. A baseline within the margin of nothing has
+	// nothing to be compared with.
+	"comparable": {"comparable", true, compared(func(r *Reporting, c Comparison) any {
+		switch lo, hi, ok := c.Interval(0.95); {
+		case !ok || stats.Mean(metrics[r.Metric](r.Results[0].Trials)) <= r.Margin:
+			return "not shown"
+		case lo >= -r.Margin:
+			return "yes"
+		case hi < -r.Margin:
+			return "no"
+		}
+		return "not shown"
 	})},
 	"outcome": {"outcome", true, compared(func(r *Reporting, c Comparison) any { return c.Says(r.Level) })},
 	"difference-held-out": {"difference of loss (nats)", false, func(_ *Reporting, at Row) any {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/trace"
@@ -72,10 +73,7 @@ func TestParameters(t *testing.T) {
 // counts as pixels.
 func TestMultiplyAdds(t *testing.T) {
 	c := Config{Layers: 18, Filters: 256, Classes: 1000}
-	var flops int64
-	for _, call := range traced(t, c, 1, true).Function.Graph.Calls {
-		flops += call.Op.FLOPs(call)
-	}
+	flops := modeltest.FLOPs(traced(t, c, 1, true))
 	if got := fmt.Sprintf("%.2f", float64(flops)/2e9); got != "15.17" {
 		t.Errorf("%s G multiply-adds, want 15.17", got)
 	}
@@ -160,16 +158,7 @@ func TestFlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
 			c.change(&config)
-			var got []string
-			layers, s := build(t, config), traced(t, config, 2, c.train)
-			for i, io := range s.Layers {
-				line := layers[i].Name()
-				for _, n := range io.Out {
-					line += " " + n.Shape.String()
-				}
-				got = append(got, line)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, modeltest.Flow(build(t, config), traced(t, config, 2, c.train))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -331,10 +320,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	good := Config{Layers: 3, Filters: 16, Classes: 5, Image: 17}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(c *Config){
+	modeltest.Refuses(t, good, New, map[string]func(c *Config){
 		"Layers is 0, want a multiple of 3":    func(c *Config) { c.Layers = 0 },
 		"Layers is 4, want a multiple of 3":    func(c *Config) { c.Layers = 4 },
 		"Filters is 12, want a multiple of 8":  func(c *Config) { c.Filters = 12 },
@@ -355,13 +341,7 @@ func TestValidate(t *testing.T) {
 		"AuxScale is 0.001, want 1/128":        func(c *Config) { c.Aux, c.AuxScale = true, 0.001 },
 		"Momentum is 1, want":                  func(c *Config) { c.Momentum = 1 },
 		"Eps is -1, want":                      func(c *Config) { c.Eps = -1 },
-	} {
-		c := good
-		change(&c)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-	}
+	})
 	// The smallest images pass through every variant.
 	for _, c := range []Config{
 		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true},
@@ -385,7 +365,5 @@ func build(t *testing.T, c Config) []nn.Layer {
 // traced traces a whole model for n images.
 func traced(t *testing.T, c Config, n int, train bool) *trace.Stage {
 	t.Helper()
-	image := c.Input()
-	image.Shape = append(graph.Shape{n}, image.Shape...)
-	return trace.Layers(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+	return modeltest.Trace(build(t, c), c.Input(), n, train)
 }

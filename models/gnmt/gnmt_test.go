@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -140,25 +141,12 @@ func TestScaledInit(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	valid := Config{Layers: 2, Dim: 4, SourceVocab: 5, SourceLen: 3}
-	if err := valid.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		change func(*Config)
-		want   string
-	}{
-		{func(c *Config) { c.Layers = 1 }, "Layers is 1, want at least 2"},
-		{func(c *Config) { c.Dim = 0 }, "Dim is 0"},
-		{func(c *Config) { c.SourceVocab = -1 }, "SourceVocab is -1"},
-		{func(c *Config) { c.TargetLen = -1 }, "TargetLen is -1"},
-		{func(c *Config) { c.Dropout = 1 }, "Dropout is 1"},
-		{func(c *Config) { c.Shared, c.TargetVocab = true, 6 }, "want one vocabulary"},
-	} {
-		bad := valid
-		c.change(&bad)
-		if _, err := New(bad); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", bad, err, c.want)
-		}
-	}
+	modeltest.Refuses(t, Config{Layers: 2, Dim: 4, SourceVocab: 5, SourceLen: 3}, New, map[string]func(*Config){
+		"Layers is 1, want at least 2": func(c *Config) { c.Layers = 1 },
+		"Dim is 0":                     func(c *Config) { c.Dim = 0 },
+		"SourceVocab is -1":            func(c *Config) { c.SourceVocab = -1 },
+		"TargetLen is -1":              func(c *Config) { c.TargetLen = -1 },
+		"Dropout is 1":                 func(c *Config) { c.Dropout = 1 },
+		"want one vocabulary":          func(c *Config) { c.Shared, c.TargetVocab = true, 6 },
+	})
 }

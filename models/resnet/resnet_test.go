@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/trace"
@@ -59,10 +60,7 @@ func TestParameters(t *testing.T) {
 
 // TestMultiplyAdds: 7.80 G per image for ResNet-101 at 224x224.
 func TestMultiplyAdds(t *testing.T) {
-	var flops int64
-	for _, call := range traced(t, Config{Depth: 101, Classes: 1000}, true).Function.Graph.Calls {
-		flops += call.Op.FLOPs(call)
-	}
+	flops := modeltest.FLOPs(traced(t, Config{Depth: 101, Classes: 1000}))
 	if got := fmt.Sprintf("%.2f", float64(flops)/2/2e9); got != "7.80" { // two images
 		t.Errorf("%s G multiply-adds, want 7.80", got)
 	}
@@ -86,16 +84,7 @@ func TestFlow(t *testing.T) {
 		},
 	} {
 		c := Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 32, Fine: fine}
-		var got []string
-		layers := build(t, c)
-		for i, io := range traced(t, c, true).Layers {
-			line := layers[i].Name()
-			for _, n := range io.Out {
-				line += " " + n.Shape.String()
-			}
-			got = append(got, line)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, modeltest.Flow(build(t, c), traced(t, c))); diff != "" {
 			t.Errorf("fine %v (-want +got)\n%s", fine, diff)
 		}
 	}
@@ -135,29 +124,16 @@ func TestPaths(t *testing.T) {
 
 // TestZeroInit affects each block's last gain and nothing else.
 func TestZeroInit(t *testing.T) {
-	for _, zero := range []bool{false, true} {
-		for _, l := range build(t, Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, ZeroInit: zero}) {
-			for _, p := range l.Params() {
-				if !strings.HasSuffix(p.Name, "gamma") {
-					continue
-				}
-				gamma, want := make([]float32, p.Shape.Elems()), float32(1)
-				p.Init(nil, p.Shape, gamma)
-				if zero && strings.HasSuffix(p.Name, "conv3/gamma") {
-					want = 0
-				}
-				if gamma[0] != want {
-					t.Errorf("zero %v: %s/%s starts from %v, want %v", zero, l.Name(), p.Name, gamma[0], want)
-				}
-			}
-		}
-	}
+	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5}
+	modeltest.Gains(t, build(t, c), "")
+	c.ZeroInit = true
+	modeltest.Gains(t, build(t, c), "conv3/gamma")
 }
 
 // TestOptionsReachTheLayers: the options of batch norm.
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75, Eps: 0.5}
-	s := traced(t, c, true)
+	s := traced(t, c)
 	if len(s.Moving) != 1+4*4 {
 		t.Errorf("%d batch norms", len(s.Moving))
 	}
@@ -175,10 +151,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	good := Config{Depth: 50, Classes: 5}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(c *Config){
+	modeltest.Refuses(t, good, New, map[string]func(c *Config){
 		"Depth is 18, want 34, 50, 101 or 152":    func(c *Config) { c.Depth = 18 },
 		"Depth and Blocks: want one of them":      func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
 		"Depth and Basic: want Basic with Blocks": func(c *Config) { c.Basic = true },
@@ -190,13 +163,7 @@ func TestValidate(t *testing.T) {
 		"Channels is -1":                          func(c *Config) { c.Channels = -1 },
 		"Momentum is -0.5, want at least 0":       func(c *Config) { c.Momentum = -0.5 },
 		"Eps is -1, want more than 0 (0: 1e-5)":   func(c *Config) { c.Eps = -1 },
-	} {
-		c := good
-		change(&c)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-	}
+	})
 }
 
 func build(t *testing.T, c Config) []nn.Layer {
@@ -209,9 +176,7 @@ func build(t *testing.T, c Config) []nn.Layer {
 }
 
 // traced traces a whole model for two images.
-func traced(t *testing.T, c Config, train bool) *trace.Stage {
+func traced(t *testing.T, c Config) *trace.Stage {
 	t.Helper()
-	image := c.Input()
-	image.Shape = append(graph.Shape{2}, image.Shape...)
-	return trace.Layers(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+	return modeltest.Trace(build(t, c), c.Input(), 2, true)
 }

@@ -2,13 +2,14 @@ package ssd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 	"gpipebench/nn/trace"
 )
 
@@ -85,11 +86,7 @@ func TestCounts(t *testing.T) {
 		if got := nn.CountParams(build(t, c)); got != params {
 			t.Errorf("fine %v: %d parameters, want %d", fine, got, params)
 		}
-		var flops int64
-		for _, call := range traced(t, c, 1).Function.Graph.Calls {
-			flops += call.Op.FLOPs(call)
-		}
-		if flops != 2*adds {
+		if flops := modeltest.FLOPs(traced(t, c, 1)); flops != 2*adds {
 			t.Errorf("fine %v: %d floating-point operations, want %d", fine, flops, 2*adds)
 		}
 	}
@@ -113,19 +110,11 @@ func TestFlow(t *testing.T) {
 		},
 	} {
 		c := Config{Width: 2, Classes: 5, Image: image}
-		layers := build(t, c)
-		shown := map[string]bool{"stem": true, "stage1/block3": true, "stage2/block4": true, "stage3/block6": true, "map1": true, "map2": true, "boxes": true}
-		var got []string
-		for i, io := range traced(t, c, 1).Layers {
-			if !shown[layers[i].Name()] {
-				continue
-			}
-			line := layers[i].Name()
-			for _, n := range io.Out {
-				line += " " + n.Shape.String()
-			}
-			got = append(got, line)
-		}
+		shown := []string{"stem", "stage1/block3", "stage2/block4", "stage3/block6", "map1", "map2", "boxes"}
+		got := slices.DeleteFunc(modeltest.Flow(build(t, c), traced(t, c, 1)), func(line string) bool {
+			name, _, _ := strings.Cut(line, " ")
+			return !slices.Contains(shown, name)
+		})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("images of %d (-want +got)\n%s", image, diff)
 		}
@@ -151,31 +140,13 @@ func TestMapsEnd(t *testing.T) {
 
 // TestZeroInit affects each block's last gain and nothing else.
 func TestZeroInit(t *testing.T) {
-	for _, zero := range []bool{false, true} {
-		for _, l := range build(t, Config{Width: 2, Classes: 2, ZeroInit: zero}) {
-			for _, p := range l.Params() {
-				if !strings.HasSuffix(p.Name, "gamma") {
-					continue
-				}
-				gamma, want := make([]float32, p.Shape.Elems()), float32(1)
-				p.Init(nil, p.Shape, gamma)
-				if zero && p.Name == "conv2/gamma" {
-					want = 0
-				}
-				if gamma[0] != want {
-					t.Errorf("zero %v: %s/%s starts from %v, want %v", zero, l.Name(), p.Name, gamma[0], want)
-				}
-			}
-		}
-	}
+	modeltest.Gains(t, build(t, Config{Width: 2, Classes: 2}), "")
+	modeltest.Gains(t, build(t, Config{Width: 2, Classes: 2, ZeroInit: true}), "conv2/gamma")
 }
 
 func TestValidate(t *testing.T) {
 	good := Config{Classes: 5}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(c *Config){
+	modeltest.Refuses(t, good, New, map[string]func(c *Config){
 		"Classes is 0":                          func(c *Config) { c.Classes = 0 },
 		"Width is 5, want an even number":       func(c *Config) { c.Width = 5 },
 		"Width is -2, want an even number":      func(c *Config) { c.Width = -2 },
@@ -183,13 +154,7 @@ func TestValidate(t *testing.T) {
 		"Channels is -1":                        func(c *Config) { c.Channels = -1 },
 		"Momentum is 1, want at least 0":        func(c *Config) { c.Momentum = 1 },
 		"Eps is -1, want more than 0 (0: 1e-5)": func(c *Config) { c.Eps = -1 },
-	} {
-		c := good
-		change(&c)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-	}
+	})
 }
 
 func build(t *testing.T, c Config) []nn.Layer {
@@ -203,7 +168,5 @@ func build(t *testing.T, c Config) []nn.Layer {
 
 func traced(t *testing.T, c Config, examples int) *trace.Stage {
 	t.Helper()
-	in := c.Input()
-	in.Shape = append(graph.Shape{examples}, in.Shape...)
-	return trace.Layers(build(t, c), 0, nil, []graph.Type{in}, nil, true)
+	return modeltest.Trace(build(t, c), c.Input(), examples, true)
 }

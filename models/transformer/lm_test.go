@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
@@ -116,10 +117,7 @@ func TestScaledInit(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	good := Config{Layers: 1, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(c *Config){
+	modeltest.Refuses(t, good, LM, map[string]func(c *Config){
 		"Layers is 0, want at least 1":      func(c *Config) { c.Layers = 0 },
 		"Dim is -4":                         func(c *Config) { c.Dim = -4 },
 		"FeedForward is 0":                  func(c *Config) { c.FeedForward = 0 },
@@ -130,13 +128,7 @@ func TestValidate(t *testing.T) {
 		"Activation is sigmoid":             func(c *Config) { c.Activation = nn.Sigmoid },
 		"Dropout is 1":                      func(c *Config) { c.Dropout = 1 },
 		"ClipLogits is -1, want at least 0": func(c *Config) { c.ClipLogits = -1 },
-	} {
-		c := good
-		change(&c)
-		if _, err := LM(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-	}
+	})
 }
 
 // TestOptionsReachTheLayers: every option has an effect on the trace, in either

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -145,10 +146,7 @@ func TestTranslationScaledInit(t *testing.T) {
 }
 
 func TestTranslationValidate(t *testing.T) {
-	if err := tiny.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(c *TranslationConfig){
+	modeltest.Refuses(t, tiny, Translation, map[string]func(c *TranslationConfig){
 		"Layers is 0, want at least 1":   func(c *TranslationConfig) { c.Layers = 0 },
 		"Dim is -4":                      func(c *TranslationConfig) { c.Dim = -4 },
 		"FeedForward is 0":               func(c *TranslationConfig) { c.FeedForward = 0 },
@@ -164,13 +162,7 @@ func TestTranslationValidate(t *testing.T) {
 		"Activation is sigmoid":          func(c *TranslationConfig) { c.Activation = nn.Sigmoid },
 		"Dropout is 1":                   func(c *TranslationConfig) { c.Dropout = 1 },
 		"ClipLogits is -1, want at leas": func(c *TranslationConfig) { c.ClipLogits = -1 },
-	} {
-		c := tiny
-		change(&c)
-		if _, err := Translation(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-	}
+	})
 }
 
 func TestParseTie(t *testing.T) {

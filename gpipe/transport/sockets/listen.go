@@ -17,6 +17,8 @@ import (
 	"gpipebench/gpipe/transport"
 )
 
+// Where a process listens, and how it takes connections.
+
 // directory is DIR of an address unix:DIR.
 func directory(address string) (dir string, unix bool) { return strings.CutPrefix(address, "unix:") }
 

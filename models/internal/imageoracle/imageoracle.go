@@ -34,6 +34,50 @@ type Oracle struct {
 	Tolerance, Gradient float64
 }
 
+// Layers compares single layers of a model, each with one input x, in the cases of a file. The
+// file also describes the model, as an M.
+func Layers[M any](t *testing.T, file string, build func(M) []nn.Layer) {
+	oracle := programtest.ReadOracle(t, file)
+	var m M
+	var c struct {
+		Cases map[string]struct {
+			Seed  int
+			Input []int
+		}
+	}
+	oracle.Config(&m)
+	oracle.Config(&c)
+	for _, l := range build(m) {
+		one, ok := c.Cases[l.Name()]
+		if !ok {
+			continue
+		}
+		delete(c.Cases, l.Name())
+		t.Run(l.Name(), func(t *testing.T) {
+			o := Oracle{Oracle: oracle, Prefix: l.Name() + ":", Seed: one.Seed, Tolerance: 3e-6, Gradient: 3e-6}
+			o.Layer(t, l, []string{"x"}, []graph.Type{programtest.Floats(one.Input...)})
+		})
+	}
+	if len(c.Cases) > 0 {
+		t.Errorf("no layers for %v", c.Cases)
+	}
+}
+
+// InBothCuts compares a training of the model that a file describes, as an M, in either cut.
+func InBothCuts[M any](t *testing.T, file string, build func(m M, fine bool) []nn.Layer, loss func(nn.CrossEntropy) nn.Loss) {
+	oracle := programtest.ReadOracle(t, file)
+	var m M
+	var c Training
+	oracle.Config(&m)
+	oracle.Config(&c)
+	for _, fine := range []bool{false, true} {
+		t.Run(fmt.Sprint("fine=", fine), func(t *testing.T) {
+			o := Oracle{Oracle: oracle, Seed: c.Seed, Tolerance: 5e-6, Gradient: 1e-5}
+			o.Training(t, c, build(m, fine), loss(nn.CrossEntropy{Smoothing: c.Smoothing}))
+		})
+	}
+}
+
 // Layer runs one training micro-batch of a single layer and compares its
 // outputs, all gradients and the update of the moving averages.
 func (o Oracle) Layer(t *testing.T, layer nn.Layer, names []string, in []graph.Type) {

@@ -1,0 +1,156 @@
+package baseline
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn/philox"
+)
+
+func bleuOf(pairs ...string) BLEU {
+	var b BLEU
+	for i := 0; i < len(pairs); i += 2 {
+		b.Add(pairs[i], pairs[i+1])
+	}
+	return b
+}
+
+// All values are computed by hand.
+func TestBLEUByHand(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		pairs   []string // translation, reference, ...
+		matches [4]int
+		total   [4]int
+		want    float64
+	}{
+		// Papineni et al., example 2: "the" is twice in the reference, so two
+		// of the seven count. No bigram there is "the the".
+		{"clipping", []string{"the the the the the the the", "the cat is on the mat"},
+			[4]int{2, 0, 0, 0}, [4]int{7, 6, 5, 4}, 0},
+		{"itself", []string{"a b c d e", "a b c d e"}, [4]int{5, 4, 3, 2}, [4]int{5, 4, 3, 2}, 100},
+		// 1-grams: a b c d e, not x, 5 of 6; 2-grams ab bc cd de, not ex; abc
+		// bcd cde of 4; abcd bcde of 3. The translation is not shorter than the
+		// reference.
+		// (5/6 * 4/5 * 3/4 * 2/3)^(1/4) = (1/3)^(1/4).
+		{"a word more", []string{"a b c d e x", "a b c d e"},
+			[4]int{5, 4, 3, 2}, [4]int{6, 5, 4, 3}, 100 * math.Pow(1.0/3, 0.25)},
+		// Everything is right, one word of five is missing: exp(1 - 5/4).
+		{"brevity", []string{"a b c d", "a b c d e"},
+			[4]int{4, 3, 2, 1}, [4]int{4, 3, 2, 1}, 100 * math.Exp(-0.25)},
+		// The halves swapped: 8 words, 6 of 7 bigrams (not "h a"), 4 of 6 trigrams, 2 of 5.
+		// (1 * 6/7 * 4/6 * 2/5)^(1/4) = (8/35)^(1/4).
+		{"order", []string{"e f g h a b c d", "a b c d e f g h"},
+			[4]int{8, 6, 4, 2}, [4]int{8, 7, 6, 5}, 100 * math.Pow(8.0/35, 0.25)},
+		// Counts are added before the divisions, and so are lengths: the second
+		// sentence has no 4-gram and would have no score alone, and it is as
+		// much too short as the first is too long. 1-grams 5 of 6 + 2 of 2,
+		// 2-grams 4 of 5 + 1 of 1, 3-grams 3 of 4, 4-grams 2 of 3; c = 8 = r =
+		// 5 + 3.
+		{"corpus", []string{"a b c d e x", "a b c d e", "p q", "p q r"},
+			[4]int{7, 5, 3, 2}, [4]int{8, 6, 4, 3}, 100 * math.Pow(7.0/8*5/6*3/4*2/3, 0.25)},
+		{"short sentences only", []string{"a b c", "a b c"}, [4]int{3, 2, 1, 0}, [4]int{3, 2, 1, 0}, 0},
+		{"nothing translated", []string{"", "a b c d"}, [4]int{}, [4]int{}, 0},
+		{"no reference", []string{"a b c d", ""}, [4]int{}, [4]int{4, 3, 2, 1}, 0},
+		{"white space", []string{" a\tb  c\nd ", "a b c d"}, [4]int{4, 3, 2, 1}, [4]int{4, 3, 2, 1}, 100},
+		{"nothing", nil, [4]int{}, [4]int{}, 0},
+	} {
+		b := bleuOf(c.pairs...)
+		if b.Matches != c.matches || b.Total != c.total {
+			t.Errorf("%s: matches %v of %v, want %v of %v", c.name, b.Matches, b.Total, c.matches, c.total)
+		}
+		if got := b.Score(); !(math.Abs(got-c.want) < 1e-9) { // also rejects NaN
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// bruteBLEU follows the paper literally: each n-gram of a translation counts as
+// often as in the translation or in its reference, whichever is less.
+func bruteBLEU(pairs []string) float64 {
+	count := func(words, gram []string) (n int) {
+		for i := 0; i+len(gram) <= len(words); i++ {
+			if slices.Equal(words[i:i+len(gram)], gram) {
+				n++
+			}
+		}
+		return n
+	}
+	sum := 0.0
+	c, r := 0, 0
+	for n := 1; n <= 4; n++ {
+		clipped, all := 0, 0
+		for i := 0; i < len(pairs); i += 2 {
+			words, ref := strings.Fields(pairs[i]), strings.Fields(pairs[i+1])
+			var done [][]string
+			for k := 0; k+n <= len(words); k++ {
+				gram := words[k : k+n]
+				all++
+				if slices.ContainsFunc(done, func(d []string) bool { return slices.Equal(d, gram) }) {
+					continue
+				}
+				done = append(done, gram)
+				clipped += min(count(words, gram), count(ref, gram))
+			}
+			if n == 1 {
+				c, r = c+len(words), r+len(ref)
+			}
+		}
+		if clipped == 0 {
+			return 0
+		}
+		sum += math.Log(float64(clipped)/float64(all)) / 4
+	}
+	return 100 * math.Exp(min(0, 1-float64(r)/float64(c))) * math.Exp(sum)
+}
+
+func TestBLEUAgainstBruteForce(t *testing.T) {
+	random := philox.NewStream(philox.KeyOf(1, "bleu"), 0)
+	sentence := func() string {
+		var words []string
+		for range 2 + random.Intn(12) {
+			words = append(words, string(rune('a'+random.Intn(3))))
+		}
+		return strings.Join(words, " ")
+	}
+	scored := 0
+	for range 300 {
+		var pairs []string
+		for range 2 * (1 + random.Intn(6)) {
+			pairs = append(pairs, sentence())
+		}
+		b := bleuOf(pairs...)
+		got, want := b.Score(), bruteBLEU(pairs)
+		if !(math.Abs(got-want) < 1e-9) {
+			t.Fatalf("%q: %v, want %v", pairs, got, want)
+		}
+		if got > 0 {
+			scored++
+		}
+		// As two corpora that are added.
+		half := len(pairs) / 4 * 2
+		parts := bleuOf(pairs[:half]...)
+		parts.AddAll(bleuOf(pairs[half:]...))
+		if parts != b {
+			t.Fatalf("%q: parts give %v, want %v", pairs, parts, b)
+		}
+	}
+	if scored < 100 {
+		t.Errorf("only %d scores above 0", scored)
+	}
+}
+
+// By hand: 7 of 8 words, 4 of 6 pairs, 2 of 4 triples, 1 of 3 4-grams; 8 words,
+// and 9 in the references: exp(1 - 9/8) (7/8 4/6 2/4 1/3)^(1/4) = 0.8825 *
+// 0.5584.
+func ExampleBLEU() {
+	var b BLEU
+	b.Add("the cat sat on a mat", "the cat sat on the mat")
+	b.Add("it slept", "it slept well")
+	fmt.Println(b)
+	// Output:
+	// BLEU 49.28 (87.5/66.7/50.0/33.3, brevity penalty 0.882)
+}

@@ -1,0 +1,297 @@
+package baseline
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/nn/philox"
+)
+
+// bruteProb is the model directly from its definition: counts are found by
+// searching the text, nothing is stored, and the recursion goes down, not up.
+func bruteProb(text, context string, n int, b byte) float64 {
+	context = context[max(0, len(context)-(n-1)):]
+	return bruteLevel(text, n, context, len(context)+1, b)
+}
+
+func bruteLevel(text string, n int, context string, k int, b byte) float64 {
+	if k == 0 {
+		return 1.0 / 256
+	}
+	var seen [257]int // number of bytes by how often they follow the context, up to
+	total, rest := 0, 0.0
+	d := bruteDiscounts(text, n, k)
+	for w := range 256 {
+		c := bruteCount(text, n, context+string([]byte{byte(w)}))
+		seen[w] = c
+		total += c
+		if c > 0 {
+			rest += d[min(c, 3)]
+		}
+	}
+	lower := func() float64 {
+		if k == 1 {
+			return 1.0 / 256
+		}
+		return bruteLevel(text, n, context[1:], k-1, b)
+	}
+	if total == 0 {
+		return lower()
+	}
+	p := rest / float64(total) * lower()
+	if c := seen[b]; c > 0 {
+		p += (float64(c) - d[min(c, 3)]) / float64(total)
+	}
+	return p
+}
+
+// bruteCount returns how often a gram occurs, or at an order below n after how
+// many different bytes, with the start of the text as one.
+func bruteCount(text string, n int, gram string) int {
+	before := map[string]bool{}
+	occurrences := 0
+	for i := 0; i+len(gram) <= len(text); i++ {
+		if text[i:i+len(gram)] == gram {
+			occurrences++
+			before[text[max(0, i-1):i]] = true
+		}
+	}
+	if len(gram) == n {
+		return occurrences
+	}
+	return len(before)
+}
+
+func bruteDiscounts(text string, n, k int) [4]float64 {
+	grams := map[string]bool{}
+	for i := 0; i+k <= len(text); i++ {
+		grams[text[i:i+k]] = true
+	}
+	var times [5]float64
+	for g := range grams {
+		if c := bruteCount(text, n, g); c <= 4 {
+			times[c]++
+		}
+	}
+	d := [4]float64{0, 0.5, 1, 1.5}
+	if times[1] == 0 {
+		return d
+	}
+	y := times[1] / (times[1] + 2*times[2])
+	d[1] = 1 - 2*y*times[2]/times[1]
+	for i := 2; i <= 3; i++ {
+		if times[i] > 0 && times[i+1] > 0 {
+			if e := float64(i) - float64(i+1)*y*times[i+1]/times[i]; e > 0 {
+				d[i] = e
+			}
+		}
+	}
+	return d
+}
+
+var tinyTexts = []string{
+	"a", "ab", "aaaaaa", "abracadabra", "abababab", "the cat sat on the mat, the cat sat",
+	"mississippi\x00\xff\x00\xff", string(words(90)),
+}
+
+// words returns a text that can be learnt: words in random order.
+func words(n int) []byte {
+	random := philox.NewStream(philox.KeyOf(1, "words"), 0)
+	list := strings.Fields("a pipeline of stages that compute what the whole network would have computed micro batch by micro batch")
+	var text []byte
+	for len(text) < n {
+		text = append(append(text, list[random.Intn(len(list))]...), ' ')
+	}
+	return text[:n]
+}
+
+func TestNGramMatchesItsDefinition(t *testing.T) {
+	for _, text := range tinyTexts {
+		for n := 1; n <= min(5, len(text)); n++ {
+			m, err := TrainNGram(n, []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, context := range contexts(text) {
+				for _, b := range []byte("at \xffz") {
+					got, want := m.Prob([]byte(context), b), bruteProb(text, context, n, b)
+					if math.Abs(got-want) > 1e-12 {
+						t.Fatalf("%q: %d-gram p(%q|%q) = %v, want %v", text, n, b, context, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// contexts returns some that occur in the text and some that do not, short and
+// long.
+func contexts(text string) []string {
+	out := []string{"", "a", "z", "qqqqqq", "\xff\x00", "zthe ", "thez"}
+	for i := 0; i < min(len(text), 60); i += 5 {
+		for _, n := range []int{1, 2, 4, 7} {
+			if i+n <= len(text) {
+				out = append(out, text[i:i+n])
+			}
+		}
+	}
+	return out
+}
+
+// "abab", order 2. Bigrams: ab twice and ba once, so Y = 1/3 and D1 = 1/3; for
+// D2 there are too few, so it is 1. Order 1 counts different predecessors: a
+// has the start and b, b has a; the discounts are the same. So p(a) = (2-1)/3 +
+// (1+1/3)/3/256, p(a|b) = (1-1/3)/1 + 1/3 p(a), and p(a|a) = 1/2 p(a).
+func TestNGramByHand(t *testing.T) {
+	m, err := TrainNGram(2, []byte("abab"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := 1.0/3 + 4.0/9/256
+	for _, c := range []struct {
+		context string
+		b       byte
+		want    float64
+	}{{"", 'a', pa}, {"b", 'a', 2.0/3 + pa/3}, {"a", 'a', pa / 2}, {"z", 'a', pa}, {"", 'z', 4.0 / 9 / 256}} {
+		if got := m.Prob([]byte(c.context), c.b); math.Abs(got-c.want) > 1e-15 {
+			t.Errorf("p(%q|%q) = %v, want %v", c.b, c.context, got, c.want)
+		}
+	}
+}
+
+func TestDiscountsAreEstimated(t *testing.T) {
+	counts := map[gram]uint32{}
+	for c, n := range map[uint32]int{1: 100, 2: 40, 3: 20, 4: 10, 9: 5} {
+		for range n {
+			counts[gram(len(counts))] = c
+		}
+	}
+	y := 100.0 / 180
+	want := [4]float64{0, 1 - 2*y*40/100, 2 - 3*y*20/40, 3 - 4*y*10/20}
+	if got := discounts(counts); got != want {
+		t.Errorf("discounts %v, want %v", got, want)
+	}
+}
+
+func TestBitsIsTheMeanOfProb(t *testing.T) {
+	text := words(3000)
+	train, held := text[:2700], text[2700:]
+	last := 8.0
+	for n := 1; n <= 5; n++ {
+		m, err := TrainNGram(n, train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Order() != n {
+			t.Errorf("order %d, want %d", m.Order(), n)
+		}
+		for _, known := range []int{0, 2, 2700} {
+			context := train[2700-known:]
+			sum := 0.0
+			for i, b := range held {
+				sum -= math.Log2(m.Prob(text[2700-known:2700+i], b))
+			}
+			if got, want := m.Bits(context, held), sum/float64(len(held)); math.Abs(got-want) > 1e-12 {
+				t.Errorf("%d-gram after %d bytes: %v bits, want %v", n, known, got, want)
+			}
+		}
+		bits := m.Bits(train, held)
+		t.Logf("%d-gram: %.3f bits per byte", n, bits)
+		if bits >= last {
+			t.Errorf("%d-gram: %v bits per byte, not below %v of the order before", n, bits, last)
+		}
+		last = bits
+		if m.Bits(train, nil) != 0 {
+			t.Error("an empty text has bits")
+		}
+	}
+}
+
+// A context that is too short differs from one that begins with zeros.
+func TestBitsBeginWithoutContext(t *testing.T) {
+	text := []byte("\x00\x00b\x00\x00b\x00\x00b")
+	m, err := TrainNGram(3, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := -math.Log2(m.Prob(nil, 'a'))/2 - math.Log2(m.Prob([]byte("a"), 'b'))/2
+	if got := m.Bits(nil, []byte("ab")); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v bits, want %v", got, want)
+	}
+	want = -math.Log2(m.Prob(nil, 0))/2 - math.Log2(m.Prob([]byte{0}, 'b'))/2
+	if got := m.Bits(nil, []byte("\x00b")); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v bits, want %v", got, want)
+	}
+}
+
+// Bytes that no model can predict: the model's loss shows that.
+func TestNGramOfNoise(t *testing.T) {
+	random := philox.NewStream(philox.KeyOf(1, "noise"), 0)
+	text := make([]byte, 80000)
+	for i := range text {
+		text[i] = byte(random.Intn(256))
+	}
+	for _, n := range []int{1, 3, 5} {
+		m, err := TrainNGram(n, text[:70000])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bits := m.Bits(nil, text[70000:]); bits < 7.95 || bits > 8.1 {
+			t.Errorf("%d-gram of noise: %v bits per byte, want about 8", n, bits)
+		}
+	}
+}
+
+func TestTrainNGramErrors(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		text string
+		want string
+	}{
+		{0, "abc", "n-gram model of order 0, want 1 to 5"},
+		{6, "abcdefgh", "n-gram model of order 6, want 1 to 5"},
+		{4, "abc", "text is shorter"},
+	} {
+		if _, err := TrainNGram(c.n, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("TrainNGram(%d, %q): error %v, want %q in it", c.n, c.text, err, c.want)
+		}
+	}
+}
+
+func FuzzNGram(f *testing.F) {
+	f.Add([]byte("abracadabra"), []byte("ra"), 3)
+	f.Add([]byte{0, 0, 0, 1, 0, 0}, []byte{}, 5)
+	f.Fuzz(func(t *testing.T, text, context []byte, n int) {
+		if len(text) > 100 {
+			text = text[:100]
+		}
+		m, err := TrainNGram(n, text)
+		if err != nil {
+			return
+		}
+		sum := 0.0
+		for b := range 256 {
+			sum += m.Prob(context, byte(b))
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("probabilities sum to %v", sum)
+		}
+		if got, want := m.Prob(context, 'a'), bruteProb(string(text), string(context), n, 'a'); math.Abs(got-want) > 1e-12 {
+			t.Fatalf("p(a) = %v, want %v", got, want)
+		}
+	})
+}
+
+func ExampleNGram() {
+	m, err := TrainNGram(3, []byte("the cat sat on the mat; the cat ate the rat"))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("p(e|th) = %.2f, p(z|th) = %.4f\n", m.Prob([]byte("th"), 'e'), m.Prob([]byte("th"), 'z'))
+	fmt.Printf("%.2f bits per byte\n", m.Bits(nil, []byte("the mat sat")))
+	// Output:
+	// p(e|th) = 0.71, p(z|th) = 0.0006
+	// 1.66 bits per byte
+}

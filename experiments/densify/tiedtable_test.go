@@ -1,0 +1,85 @@
+package densify
+
+import (
+	"math"
+	"testing"
+
+	"gpipebench/gpipe/clock"
+)
+
+// official is the paper's table: TensorFlow's vocabulary, 5000 tokens a rank.
+var official = tiedTable{Vocab: 33_708, Dim: 1024, Source: 5000, Target: 5000}
+
+// The paper's sizes, by hand: 43,708 rows of 4096 bytes a rank.
+func TestTiedTableBytes(t *testing.T) {
+	for ranks, want := range map[int]int64{1: 179_027_968, 4: 716_111_872, 8: 1_432_223_744, 16: 2_864_447_488, 32: 5_728_894_976, 64: 11_457_789_952} {
+		if got := official.GatheredBytes(ranks); got != want {
+			t.Errorf("%d ranks gather %d bytes, want %d", ranks, got, want)
+		}
+		if got, want := official.IndexBytes(ranks), want/1024; got != want {
+			t.Errorf("%d ranks: %d bytes of indices, want %d", ranks, got, want)
+		}
+	}
+	if got := official.DenseBytes(); got != 138_067_968 {
+		t.Errorf("dense: %d bytes", got)
+	}
+	if got := float64(official.GatheredBytes(64)) / float64(official.DenseBytes()); math.Abs(got-82.99) > 0.005 {
+		t.Errorf("%v times the dense gradient", got)
+	}
+}
+
+// A gather that is carried out has as many rows as the formula: those of one rank's
+// gradients, concatenated.
+func TestTiedTableRows(t *testing.T) {
+	small := tiedTable{Vocab: 7, Dim: 3, Source: 4, Target: 2}
+	var rows [][]float32
+	for range 5 { // ranks
+		for range small.Vocab { // the softmax's
+			rows = append(rows, make([]float32, small.Dim))
+		}
+		for range small.Source + small.Target {
+			rows = append(rows, make([]float32, small.Dim))
+		}
+	}
+	var bytes int64
+	for _, row := range rows {
+		bytes += int64(4 * len(row))
+	}
+	if got := small.GatheredBytes(5); got != bytes || small.Elements(5)*4 != bytes {
+		t.Errorf("%d bytes, want %d", got, bytes)
+	}
+}
+
+// At 12.5 GB/s a ring of 64 ranks needs 902 ms for the gather and 21.7 ms for the
+// reduction; one rank needs nothing; latency is counted once a message.
+func TestTiedTableSeconds(t *testing.T) {
+	link := clock.Link{Bandwidth: 12.5e9}
+	near := func(what string, got, want, within float64) {
+		t.Helper()
+		if math.Abs(got-want) > within {
+			t.Errorf("%s: %v s, want %v", what, got, want)
+		}
+	}
+	near("gather", official.GatherSeconds(64, link), 0.9023, 5e-5)
+	near("reduce", reduceSeconds(64, official.DenseBytes(), link), 0.02175, 5e-6)
+	near("gather of one", official.GatherSeconds(1, link), 0, 0)
+	near("reduce of one", reduceSeconds(1, official.DenseBytes(), link), 0, 0)
+	link.Latency = 1e-3
+	near("gather with latency", official.GatherSeconds(64, link), 0.9023+63e-3, 5e-5)
+	near("reduce with latency", reduceSeconds(64, official.DenseBytes(), link), 0.02175+126e-3, 5e-6)
+}
+
+// The most ranks under a limit fit, and one more does not.
+func TestTiedTableLimits(t *testing.T) {
+	for unit, want := range map[int]int{1: 11, 4: 47} {
+		n := official.MostCounted(unit)
+		if n != want || official.GatheredBytes(n)/int64(unit) > math.MaxInt32 || official.GatheredBytes(n+1)/int64(unit) <= math.MaxInt32 {
+			t.Errorf("counted in %d bytes: %d ranks, want %d", unit, n, want)
+		}
+	}
+	const memory = 192 << 30
+	n := official.MostHeld(memory, 4, 2)
+	if n != 143 || 8*official.GatheredBytes(n) > memory || 8*official.GatheredBytes(n+1) <= memory {
+		t.Errorf("held: %d ranks", n)
+	}
+}

@@ -1,0 +1,471 @@
+package gpipe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+)
+
+// sensitivitySpec is the spec of sensitivity.
+type sensitivitySpec struct {
+	lab.Head `yaml:",inline"`
+	Others   []string `yaml:"others" want:"optional"` // variations without a published band
+	Bars     int      `yaml:"bars" want:"1..20"`
+
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+}
+
+// sensitivity moves what is assumed of modelled accelerators to the ends of its published bands,
+// one assumption at a time. It has code of its own since its cells are those of other experiments.
+type sensitivity struct {
+	lab.Base[sensitivitySpec]
+	tables  *table2Modelled
+	figure3 *figure3
+	others  []accelerator.Variation
+}
+
+func newSensitivity() (lab.Experiment, error) {
+	tables, err := another[*table2Modelled]("table2-modelled", newTable2Modelled)
+	if err != nil {
+		return nil, err
+	}
+	figure, err := another[*figure3]("figure3", newFigure3)
+	if err != nil {
+		return nil, err
+	}
+	s := &sensitivity{tables: tables, figure3: figure}
+	s.Base.Others = func(profile string) string { return tables.Decides(profile) + figure.Decides(profile) }
+	return s, nil
+}
+
+func (s *sensitivity) Resolve() *lab.Problem {
+	s.others = nil
+	for _, name := range s.Spec.Others {
+		v, err := accelerator.ParseVariation(name)
+		if err != nil {
+			return lab.At(err, "others")
+		}
+		s.others = append(s.others, v)
+	}
+	if three := &s.tables.table3.Spec.Scale; slices.ContainsFunc(three.Networks, func(n *cells.Network) bool { return n.Accelerator != three.Networks[0].Accelerator }) {
+		return lab.At(errors.New("want one accelerator for Table 3, which has one goal"), "others")
+	}
+	return nil
+}
+
+// part is one network's cells in one table.
+type part struct {
+	table, network, accelerator string
+	cells                       []partCell
+	reach                       float64 // of the mean absolute error over the judged cells, percent; 0: no goal
+	goal                        string  // what it has together with other parts of the same goal
+
+	jobs   func(accelerator.Variation) []lab.Job                        // that make what values reads
+	values func(*records.Log, accelerator.Variation) ([]float64, error) // of the cells
+}
+
+// partCell is a value of the paper; the cells that are 1 by definition are left out.
+type partCell struct {
+	name   string
+	paper  float64
+	judged bool // by the goal: it is of the largest M
+}
+
+// parts are all networks of all tables.
+func (s *sensitivity) parts() (parts []part) {
+	two, three := &s.tables.Spec.Scale, &s.tables.table3.Spec.Scale
+	for _, of := range []struct {
+		name  string
+		scale *cells.Scale
+	}{{"Table 2", two}, {"Table 3", three}} {
+		for _, n := range of.scale.Networks {
+			p := scalePart(of.name, of.scale, n)
+			if p.goal = of.name; of.scale == two {
+				p.goal += ", " + n.Name
+			}
+			parts = append(parts, p)
+		}
+	}
+	return append(parts, s.figureParts()...)
+}
+
+// scalePart is a network of a Scale under the default convention.
+func scalePart(table string, scale *cells.Scale, n *cells.Network) part {
+	alone := scale.Standard()
+	alone.Networks = slices.DeleteFunc(alone.Networks, func(other *cells.Network) bool { return other.ID != n.ID })
+	p := part{table: table, network: n.Name, accelerator: n.Accelerator, reach: n.Reach}
+	var at []lab.Cell
+	for _, c := range alone.Cells() {
+		if c != alone.Base {
+			at = append(at, c)
+			p.cells = append(p.cells, partCell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Value, c.M == alone.M[len(alone.M)-1]})
+		}
+	}
+	p.jobs = func(v accelerator.Variation) []lab.Job { return alone.Varied(v).OwnJobs() }
+	p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
+		m, err := alone.Varied(v).ReadOwn(log)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range at {
+			values = append(values, m.Throughput(m.Networks[0], m.ConventionsOf(m.Networks[0])[0], c))
+		}
+		return values, nil
+	}
+	return p
+}
+
+// figureParts are the networks of Figure 3, with memory filled.
+func (s *sensitivity) figureParts() (parts []part) {
+	modelled := s.figure3.Spec.Modelled
+	for i := range s.figure3.Spec.Networks {
+		n := &s.figure3.Spec.Networks[i]
+		p := part{table: "Figure 3", network: n.Name, accelerator: modelled.Accelerator, jobs: s.figure3.jobs} // of all its networks
+		var others []*scenario
+		for j := range n.Scenarios {
+			if c := &n.Scenarios[j]; c.Name != n.Base {
+				p.cells, others = append(p.cells, partCell{c.Name, c.Paper.Value, true}), append(others, c)
+			}
+		}
+		p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
+			for _, c := range others {
+				relative, err := modelled.relative(log, n.base().run(), c.run(), v)
+				if err != nil {
+					return nil, err
+				}
+				if len(relative[1].Numbers) == 0 {
+					return nil, fmt.Errorf("%s does not fit", c.run())
+				}
+				values = append(values, relative[1].Numbers[0])
+			}
+			return values, nil
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// assumption is one thing that may be otherwise.
+type assumption struct {
+	name      string
+	published bool // it has a band
+	low, high *accelerator.Variation
+}
+
+// assumptions are those about an accelerator: its bands, and then the others, each with
+// one end.
+func (s *sensitivity) assumptions(on string) (all []assumption) {
+	a := lab.Named(accelerator.Named, on)
+	for _, b := range a.Bands() {
+		all = append(all, assumption{b.Name, true, b.Low, b.High})
+	}
+	for i := range s.others {
+		all = append(all, assumption{name: s.others[i].Name, high: &s.others[i]})
+	}
+	return all
+}
+
+// ends are those that there are.
+func (a assumption) ends() (ends []accelerator.Variation) {
+	for _, v := range []*accelerator.Variation{a.low, a.high} {
+		if v != nil {
+			ends = append(ends, *v)
+		}
+	}
+	return ends
+}
+
+func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	var jobs []lab.Job
+	for _, part := range s.parts() {
+		jobs = append(jobs, part.jobs(accelerator.Variation{})...)
+		for _, a := range s.assumptions(part.accelerator) {
+			for _, v := range a.ends() {
+				jobs = append(jobs, part.jobs(v)...)
+			}
+		}
+	}
+	return lab.MakeMissing(ctx, s.ID(), log, p, jobs)
+}
+
+// movedBy is where the ends of an assumption move a part's cells; nil: there is no such end.
+type movedBy struct {
+	assumption
+	low, high []float64
+}
+
+// readPart is a part with what the log says of it.
+type readPart struct {
+	part
+	own   []float64 // of the cells, with nothing moved
+	moves []movedBy //  of the assumptions that move any cell
+}
+
+func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
+	r.part = p
+	if r.own, err = p.values(log, accelerator.Variation{}); err != nil {
+		return r, err
+	}
+	for _, a := range s.assumptions(p.accelerator) {
+		m := movedBy{assumption: a}
+		for _, end := range []struct {
+			v  *accelerator.Variation
+			to *[]float64
+		}{{a.low, &m.low}, {a.high, &m.high}} {
+			if end.v == nil {
+				continue
+			}
+			if *end.to, err = p.values(log, *end.v); err != nil {
+				return r, err
+			}
+		}
+		if r.reacts(m.low) || r.reacts(m.high) {
+			r.moves = append(r.moves, m)
+		}
+	}
+	return r, nil
+}
+
+// reacts reports whether any cell moves by a thousandth.
+func (r *readPart) reacts(to []float64) bool {
+	for i := range to {
+		if math.Abs(to[i]/r.own[i]-1) >= 0.001 {
+			return true
+		}
+	}
+	return false
+}
+
+// valueAt is a cell's value at an end; NaN: there is none.
+func valueAt(values []float64, cell int) float64 {
+	if values == nil {
+		return math.NaN()
+	}
+	return values[cell]
+}
+
+// swing is how far an assumption moves a cell, from its lowest to its highest value.
+func (r *readPart) swing(m movedBy, cell int) float64 {
+	lo, hi := r.own[cell], r.own[cell]
+	for _, values := range [][]float64{m.low, m.high} {
+		if values != nil {
+			lo, hi = min(lo, values[cell]), max(hi, values[cell])
+		}
+	}
+	return hi - lo
+}
+
+// widest are the moves of a cell, the widest first.
+func (r *readPart) widest(cell int) []movedBy {
+	all := slices.Clone(r.moves)
+	slices.SortStableFunc(all, func(a, b movedBy) int { return cmp.Compare(r.swing(b, cell), r.swing(a, cell)) })
+	return slices.DeleteFunc(all, func(m movedBy) bool { return r.swing(m, cell) == 0 })
+}
+
+// error is the mean absolute error of the judged cells.
+func (r *readPart) error(values []float64) float64 {
+	var off []float64
+	for i, c := range r.cells {
+		if c.judged {
+			off = append(off, math.Abs(values[i]/c.paper-1))
+		}
+	}
+	return stat.Mean(off, nil)
+}
+
+func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
+	var parts []readPart
+	for _, p := range s.parts() {
+		r, err := s.read(log, p)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, r)
+	}
+	report := &lab.Report{Tables: []*lab.Table{s.mostTable(parts), s.goalTable(parts)}}
+	for _, r := range parts {
+		panels := s.tornados(&r)
+		if len(panels) == 0 {
+			continue
+		}
+		of := r.table + ", " + r.network
+		files, err := plot.Files(s.ID()+"-"+lab.Slug(of), of+": how far each assumption moves a modelled cell", panels)
+		if err != nil {
+			return nil, err
+		}
+		report.Files = append(report.Files, files...)
+	}
+	return report, nil
+}
+
+// mostTable names, for each cell, the assumption that moves it most.
+func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
+	t := &lab.Table{
+		ID: s.ID(), Title: s.Spec.Title,
+		Caption: []string{
+			"Modelled: by the default convention at measured rates, relative to the base, as in table2-modelled, table3 and figure3 (with memory filled). Each efficiency of the cell's accelerator is moved to either end of its published band (gpipe/accelerators), one at a time, also in the base. Moved most by: the efficiency that moves the cell furthest, and where its ends move it. Nearest: the end of any band that brings the cell nearest to the paper's value.",
+			"Nothing published: what moves the cell most among " + strings.Join(s.Spec.Others, ", ") + ", about which nothing is published.",
+		},
+	}
+	t.Texts("table", "network", "cell")
+	t.Numbers("paper", "modelled", "error")
+	t.Texts("moved most by")
+	t.Numbers("low end", "high end")
+	t.Texts("nearest by")
+	t.Numbers("nearest", "error then")
+	t.Texts("nothing published")
+	t.Numbers("with that")
+	for _, r := range parts {
+		for i, c := range r.cells {
+			most, best, nearest, unpublished, with := "-", "as it is", r.own[i], "-", lab.Absent
+			low, high := lab.Absent, lab.Absent
+			for _, m := range r.widest(i) {
+				if !m.published {
+					if unpublished == "-" {
+						unpublished, with = m.name, lab.Fixed(valueAt(m.high, i), 2)
+					}
+					continue
+				}
+				if most == "-" {
+					most, low, high = m.name, fixedOrAbsent(valueAt(m.low, i)), fixedOrAbsent(valueAt(m.high, i))
+				}
+				for _, e := range []struct {
+					name   string
+					values []float64
+				}{{"low", m.low}, {"high", m.high}} {
+					if v := valueAt(e.values, i); math.Abs(v-c.paper) < math.Abs(nearest-c.paper) {
+						best, nearest = m.name+", "+e.name, v
+					}
+				}
+			}
+			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), lab.Fixed(r.own[i], 2), lab.Signed(r.own[i]/c.paper-1), most, low, high,
+				best, lab.Fixed(nearest, 2), lab.Signed(nearest/c.paper-1), unpublished, with)
+		}
+	}
+	return t
+}
+
+// fixedOrAbsent is a value with two decimals, absent if it is NaN.
+func fixedOrAbsent(x float64) lab.Value {
+	if math.IsNaN(x) {
+		return lab.Absent
+	}
+	return lab.Fixed(x, 2)
+}
+
+// goalTable has what each end makes of the mean errors that have a goal, and says of each
+// goal that is missed what would explain it.
+func (s *sensitivity) goalTable(parts []readPart) *lab.Table {
+	t := &lab.Table{
+		ID: s.ID() + "-goals", Title: "Mean absolute error at the largest M if one assumption is at an end of its band",
+		Caption: []string{"Only assumptions that move a cell are listed. Published: the assumption has a published band. Of the others the high end is the other convention. Within the goal: either end is."},
+	}
+	t.Texts("goal", "assumption", "published")
+	t.Numbers("low end", "high end", "goal, percent")
+	t.Texts("within the goal")
+	var goals []string
+	for _, r := range parts {
+		if r.goal != "" && !slices.Contains(goals, r.goal) {
+			goals = append(goals, r.goal)
+		}
+	}
+	for _, goal := range goals {
+		of := slices.DeleteFunc(slices.Clone(parts), func(r readPart) bool { return r.goal != goal })
+		mean := func(values func(*readPart) []float64) float64 {
+			sum := 0.0
+			for i := range of {
+				sum += of[i].error(values(&of[i])) / float64(len(of))
+			}
+			return sum
+		}
+		own := mean(func(r *readPart) []float64 { return r.own })
+		within := func(x float64) bool { return 100*x <= of[0].reach }
+		t.Add(goal, "as it is", "", lab.Percent(own, 1), lab.Percent(own, 1), lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(own)))
+		var explain []string
+		for _, a := range s.assumptions(of[0].accelerator) {
+			moves := false
+			at := func(which func(movedBy) []float64, has bool) (float64, lab.Value) {
+				if !has {
+					return math.NaN(), lab.Absent
+				}
+				x := mean(func(r *readPart) []float64 {
+					for _, m := range r.moves {
+						if m.name == a.name {
+							moves = true
+							return which(m)
+						}
+					}
+					return r.own
+				})
+				return x, lab.Percent(x, 1)
+			}
+			low, printedLow := at(func(m movedBy) []float64 { return m.low }, a.low != nil)
+			high, printedHigh := at(func(m movedBy) []float64 { return m.high }, a.high != nil)
+			if !moves {
+				continue
+			}
+			t.Add(goal, a.name, lab.YesOrNo(a.published), printedLow, printedHigh, lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(low) || within(high)))
+			for _, e := range []struct {
+				name string
+				x    float64
+			}{{"low", low}, {"high", high}} {
+				if a.published && within(e.x) {
+					explain = append(explain, fmt.Sprintf("%s at its %s end (%s)", a.name, e.name, lab.Percent(e.x, 1)))
+				}
+			}
+		}
+		t.Notes = append(t.Notes, goalNote(goal, of, own, within(own), explain))
+	}
+	return t
+}
+
+// goalNote says whether a goal is reached and, if not, by which cell it is missed most and
+// what would explain that.
+func goalNote(goal string, of []readPart, own float64, within bool, explain []string) string {
+	if within {
+		return fmt.Sprintf("%s: %s, within the goal of %.0f%%.", goal, lab.Percent(own, 1), of[0].reach)
+	}
+	var worst string
+	most := -1.0
+	for _, r := range of {
+		for i, c := range r.cells {
+			if off := math.Abs(r.own[i]/c.paper - 1); c.judged && off > most {
+				worst, most = fmt.Sprintf("%s at %s: %.2f, the paper has %v", r.network, c.name, r.own[i], c.paper), off
+			}
+		}
+	}
+	text := fmt.Sprintf("%s: %s; the goal is %.0f%%. It is missed most by %s.", goal, lab.Percent(own, 1), of[0].reach, worst)
+	if len(explain) == 0 {
+		return text + " No assumption with a published band brings it within the goal by itself."
+	}
+	return text + " Within the goal would be: " + strings.Join(explain, "; ") + "."
+}
+
+// tornados are plots of all cells that any assumption moves.
+func (s *sensitivity) tornados(r *readPart) (panels []plot.Axes) {
+	for i, c := range r.cells {
+		p := &plot.TornadoPanel{Title: c.name, X: "throughput", Value: r.own[i], Paper: c.paper}
+		for _, m := range r.widest(i) {
+			if len(p.Swings) < s.Spec.Bars {
+				p.Swings = append(p.Swings, plot.Swing{Name: m.name, Low: valueAt(m.low, i), High: valueAt(m.high, i)})
+			}
+		}
+		if len(p.Swings) > 0 {
+			panels = append(panels, p)
+		}
+	}
+	return panels
+}

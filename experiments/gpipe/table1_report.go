@@ -1,0 +1,474 @@
+package gpipe
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe"
+	"gpipebench/internal/units"
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// table1Results are everything that a log has for a profile.
+type table1Results struct {
+	conventions []counting // that are modelled
+	halves      []*table1Half
+}
+
+// table1Half is a network's results. Rows are the printed ones, with the ways that are only
+// measured among them, by K.
+type table1Half struct {
+	*table1Network
+	small         miniature
+	printed, rows []*table1Row
+}
+
+// table1Row is what there is for a way, or nil.
+type table1Row struct {
+	way
+	column   *table1Column
+	modelled *modelledColumn
+	measured *measuredWay
+}
+
+func (t *table1) results(log *records.Log) (*table1Results, error) {
+	profile, err := lab.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := &table1Results{conventions: t.Spec.Conventions[:profile.Conventions]}
+	for i, n := range t.Spec.Networks {
+		h := &table1Half{table1Network: n, small: profile.Networks[i]}
+		for _, c := range n.Columns {
+			m := &modelledColumn{}
+			if err := log.Get(n.modelled(c), m); err != nil {
+				return nil, err
+			}
+			if _, ok := m.Largest[t.convention().String()]; !ok {
+				return nil, log.Strange(n.modelled(c), fmt.Errorf("no largest network of %v", t.convention()))
+			}
+			h.printed = append(h.printed, &table1Row{way: c.way, column: c, modelled: m})
+		}
+		h.rows = slices.Clone(h.printed)
+		for _, w := range t.Spec.Measured {
+			at := slices.IndexFunc(h.rows, func(r *table1Row) bool { return r.way == w })
+			if at < 0 {
+				at = len(h.rows)
+				h.rows = append(h.rows, &table1Row{way: w})
+			}
+			h.rows[at].measured = &measuredWay{}
+			if err := log.Get(n.measured(w), h.rows[at].measured); err != nil {
+				return nil, err
+			}
+		}
+		slices.SortStableFunc(h.rows, func(a, b *table1Row) int { return cmp.Compare(a.K, b.K) })
+		r.halves = append(r.halves, h)
+	}
+	return r, nil
+}
+
+func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
+	r, err := t.results(log)
+	if err != nil {
+		return nil, err
+	}
+	var ref *table1Results
+	var refErr error
+	var beside string
+	if reference != nil {
+		beside = lab.ReferenceName(log, reference)
+		ref, refErr = t.results(reference)
+	}
+	main := t.mainTable(r, ref, beside)
+	switch {
+	case refErr != nil:
+		main.Notes = append(main.Notes, fmt.Sprintf("The reference is not shown: %v.", refErr))
+	case ref != nil:
+		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
+	}
+	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r)}}
+	for _, h := range r.halves {
+		activations, err := t.activationsTable(h)
+		if err != nil {
+			return nil, err
+		}
+		report.Tables = append(report.Tables, activations)
+	}
+	if report.Files, err = plot.Files("table1", t.Spec.Title, t.panels(r)); err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for _, h := range r.halves {
+		for _, w := range h.rows {
+			if w.measured == nil {
+				continue
+			}
+			if err := w.measured.judge(); err != nil {
+				wrong = append(wrong, fmt.Sprintf("%s, %s, %s: %v", t.ID(), h.Name, w.Name, err))
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		report.Verdict = errors.New(strings.Join(wrong, "; "))
+	}
+	return report, nil
+}
+
+func (t *table1) convention() counting { return t.Spec.Conventions[0] }
+
+func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
+
+// mainTable has the largest networks, and those of a reference (nil: none) of the given name.
+func (t *table1) mainTable(r, ref *table1Results, beside string) *lab.Table {
+	table := &lab.Table{
+		ID: "table1", Title: t.Spec.Title,
+		Caption: []string{
+			"The largest network that fits on K accelerators. Naive-1: the whole network on one accelerator, M = 1; every activation of the mini-batch is kept. Pipeline-K: GPipe over K accelerators; everything is recomputed, M is the smallest power of two with which the network fits, and cuts are at whole layers, by " + t.Spec.Partitioner + " over FLOPs.",
+			fmt.Sprintf("Modelled: the paper's networks on the paper's accelerators, planned from shapes: %s. Convention: %s.", t.modelledCaption(), conventionCaption(t.convention())),
+			"Measured: smaller networks on devices of this host. The memory of a device, gradients included, is a mapping of exactly the capacity, and the next page cannot be accessed. The largest network of each line of the grid and the smallest that does not fit then run for one step without a check of the plan.",
+			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe trained the same networks: " + t.Spec.Torchgpipe + ".",
+		},
+	}
+	table.Texts("network", "way")
+	table.Numbers("paper", "paper: parameters", "torchgpipe", "modelled", "modelled: parameters", "modelled: M", "measured", "measured: parameters", "measured: M")
+	if ref != nil {
+		table.Numbers("measured, " + beside)
+	}
+	for i, h := range r.halves {
+		for j, w := range h.rows {
+			none := []any{"-", "-", "-"}
+			printed, modelled, measured, referred := none, none, none, lab.Absent
+			if w.column != nil {
+				l := t.defaultOf(w.modelled)
+				printed = []any{w.column.value(), w.column.Params.cell(), w.column.Torchgpipe.largest()}
+				modelled = largestCells(l.Candidate, l.Params, l.Memory.M)
+			}
+			if w.measured != nil {
+				measured = largestCells(w.measured.Candidate, w.measured.Params, w.measured.M)
+			}
+			cells := []any{h.Name, w.Name, printed, modelled, measured}
+			if ref != nil {
+				if w.measured != nil {
+					referred = ref.halves[i].rows[j].measured.Candidate.value()
+				}
+				cells = append(cells, referred)
+			}
+			table.Add(cells...)
+		}
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s; mini-batches of %d; %s per device.", h.Name, gridText(h.small.Model, h.small.Grid), h.small.Batch, units.FormatBytes(int64(h.small.Capacity))))
+	}
+	table.Notes = append(table.Notes, t.footnotes(r)...)
+	return table
+}
+
+// largestCells are the network that a search has found, its parameters and M.
+func largestCells(c candidate, params int64, m int) []any {
+	if c.none() {
+		return []any{c.value(), "-", "-"}
+	}
+	return []any{c.value(), lab.Whole(params, units.FormatCount(params)), m}
+}
+
+func (t *table1) modelledCaption() string {
+	var parts []string
+	for _, n := range t.Spec.Networks {
+		parts = append(parts, fmt.Sprintf("%s on %s with mini-batches of %d", n.Name, n.Accelerator, n.Batch))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func conventionCaption(c counting) string {
+	accounting := "memory counts parameters with the optimiser's state (12 bytes) and activations but not gradients, as in the paper"
+	if c.Accounting == gpipe.FullAccounting.String() {
+		accounting = "memory counts everything, gradients included"
+	}
+	scores := "attention keeps its probabilities"
+	if !c.Scores {
+		scores = "attention computes its probabilities again"
+	}
+	return fmt.Sprintf("activations in %s; %s; %s", c.DType, accounting, scores)
+}
+
+func gridText(m train.Model, g grid) string {
+	if m.Images() {
+		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, lab.JoinWith(g.Layers, ","), g.Filters.Step)
+	}
+	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, L in steps of 1", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
+}
+
+// footnotes are what is odd about the printed table, computed from it.
+func (t *table1) footnotes(r *table1Results) (notes []string) {
+	for _, h := range r.halves {
+		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
+		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
+			h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params.Text, from.column.Params.Text,
+			to.column.Params.Value/from.column.Params.Value, float64(to.modelled.Params)/float64(from.modelled.Params)))
+		notes = append(notes, t.amountNotes(h)...)
+		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
+			notes = append(notes, fmt.Sprintf("%s: the paper's %v is not on the grid, because %d filters are not a multiple of %d.", h.Name, first, first.Filters, h.Grid.Filters.Step))
+		}
+	}
+	return notes
+}
+
+// amountNotes are those on a network's printed amounts of memory.
+func (t *table1) amountNotes(h *table1Half) (notes []string) {
+	var off []string
+	for _, w := range h.printed {
+		c, bytes := w.column, 12*w.modelled.Params
+		if c.Swapped {
+			notes = append(notes, fmt.Sprintf("%s, %s: the paper prints %s for parameters and %s for activations. 12 bytes per parameter are %s %v, so the two figures are interchanged in print. Here they are in the right order.",
+				h.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, h.Unit.of(bytes), h.Unit))
+		}
+		got, _ := c.memory()
+		if ratio := got.Value * float64(h.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
+			off = append(off, fmt.Sprintf("%s, %s printed and %s computed", c.Name, got.Text, h.Unit.of(bytes)))
+		}
+	}
+	other := amountUnit(1 << 30)
+	if h.Unit == other {
+		other = 1e9
+	}
+	middle := h.printed[1]
+	bytes := 12 * middle.modelled.Params
+	unit := fmt.Sprintf("%s: the paper's memory figures are in %v: 12 bytes per parameter of %s are %s %v or %s %v, and the paper prints %s.",
+		h.Name, h.Unit, middle.Name, h.Unit.of(bytes), h.Unit, other.of(bytes), other, middle.column.ParamMemory.Text)
+	if len(off) > 0 {
+		unit += " Figures that are more than 5% off: " + strings.Join(off, "; ") + "."
+	}
+	return append(notes, unit, t.naiveNote(h, h.printed[0]))
+}
+
+// naiveNote says with which mini-batch the paper's network could be trained
+// naively.
+func (t *table1) naiveNote(h *table1Half, w *table1Row) string {
+	var parts []string
+	for _, conv := range t.Spec.Conventions {
+		if l, ok := w.modelled.Largest[conv.String()]; ok {
+			parts = append(parts, fmt.Sprintf("%d (%v)", l.PrintedMicro, conv))
+		}
+	}
+	_, act := w.column.memory()
+	whole := t.defaultOf(w.modelled).PrintedMemory
+	text := fmt.Sprintf("%s: with every activation kept, the activations of the paper's network, %v, take %s %v for a mini-batch of %d (%v); the paper prints %s.",
+		h.Name, w.column.candidate, h.Unit.of(whole.activations()), h.Unit, h.Batch, t.convention(), act.Text)
+	if w.modelled.Convolved > 0 {
+		text += fmt.Sprintf(" The outputs of its convolutions alone take %s %v.", h.Unit.of(w.modelled.Convolved*t.convention().storage().DType.Bytes()*int64(h.Batch)), h.Unit)
+	}
+	return text + " The largest mini-batch with which the network fits: " + strings.Join(parts, ", ") + "."
+}
+
+func timesAs(a, b int64) lab.Value {
+	if a == 0 || b == 0 {
+		return lab.Absent
+	}
+	return lab.Fixed(float64(a)/float64(b), 1)
+}
+
+// sizes are the parameters of a way's networks: the paper's, modelled, measured, and
+// modelled with the micro-batch held; 0 where there is none.
+func (t *table1) sizes(w *table1Row) []int64 {
+	s := make([]int64, 4)
+	if m := w.modelled; m != nil {
+		s[0], s[1], s[3] = m.Params, t.defaultOf(m).Params, m.Held[t.convention().String()].Params
+	}
+	if w.measured != nil {
+		s[2] = w.measured.Params
+	}
+	return s
+}
+
+// growthTable is parameters relative to the first and to the second way.
+func (t *table1) growthTable(r *table1Results) *lab.Table {
+	table := &lab.Table{
+		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
+		Caption: []string{"The number of parameters of the largest network that fits, relative to Naive-1 and to Pipeline-1. Paper: computed from the paper's networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect."},
+	}
+	table.Texts("network", "way")
+	table.Numbers("paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
+	for _, h := range r.halves {
+		for _, w := range h.rows {
+			cells := []any{h.Name, w.Name}
+			for _, base := range h.rows[:2] {
+				for i, size := range t.sizes(w)[:3] {
+					cells = append(cells, timesAs(size, t.sizes(base)[i]))
+				}
+			}
+			table.Add(cells...)
+		}
+	}
+	return table
+}
+
+// panels draw the networks' parameters, from the naive way to the largest K.
+func (t *table1) panels(r *table1Results) []plot.Axes {
+	var out []plot.Axes
+	for _, h := range r.halves {
+		p := plot.LinePanel{Title: h.Name, X: "accelerators K (naive: one)", Y: "parameters of the largest network", Logarithmic: true, Counts: true}
+		for _, w := range h.rows {
+			name := fmt.Sprint(w.K)
+			if w.Naive {
+				name = "naive"
+			}
+			p.Names = append(p.Names, name)
+		}
+		for _, s := range []struct {
+			name   string
+			of     int
+			dashed bool
+		}{{"paper", 0, false}, {"modelled", 1, false}, {"modelled, micro-batch held", 3, true}, {"measured", 2, false}} {
+			var line []plot.Point
+			for i, w := range h.rows {
+				if size := t.sizes(w)[s.of]; size > 0 {
+					line = append(line, plot.Point{X: float64(i), Y: float64(size)})
+				}
+			}
+			p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}, Dashed: s.dashed})
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// memoryTable is the paper's networks themselves.
+func (t *table1) memoryTable(r *table1Results) *lab.Table {
+	table := &lab.Table{
+		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
+		Caption: []string{
+			"The number of parameters, the memory of parameters (12 bytes each) and the peak memory of activations. Memory is summed over the accelerators, in the paper's unit. Ours: " + conventionCaption(t.convention()) + ". Activations are boundary stash, residuals and workspace, with the largest micro-batch with which the network fits (the next column is its M). In brackets: the network does not fit, and the figure is that of the smallest micro-batch.",
+			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
+		},
+	}
+	table.Texts("network", "way")
+	table.Numbers("L, D")
+	table.Texts("unit")
+	table.Numbers("parameters", "paper: parameters", "torchgpipe: parameters", "12 bytes each", "paper: parameters' memory", "torchgpipe: parameters' memory",
+		"activations", "M", "paper: activations", "torchgpipe: activations")
+	for _, h := range r.halves {
+		for _, w := range h.printed {
+			c, l := w.column, t.defaultOf(w.modelled)
+			activations := h.Unit.of(l.PrintedMemory.activations())
+			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < h.Batch {
+				activations = lab.Joined("(%v)", activations)
+			}
+			other := otherFigures{"-", "-", "-"}
+			if c.Torchgpipe != nil {
+				other = *c.Torchgpipe
+			}
+			printedParams, printedActivations := c.memory()
+			table.Add(h.Name, c.Name, c.value(), h.Unit, lab.Whole(w.modelled.Params, units.FormatCommas(w.modelled.Params)), c.Params.cell(), lab.Figure(other.Params),
+				h.Unit.of(12*w.modelled.Params), printedParams.cell(), lab.Figure(other.ParamMemory),
+				activations, l.PrintedMemory.M, printedActivations.cell(), lab.Figure(other.Activations))
+		}
+		table.Notes = append(table.Notes, t.amountNotes(h)...)
+	}
+	return table
+}
+
+// byConvention adds a column for each convention, and a row for each of the paper's
+// networks: its lead, and what cell makes of the largest network, which also reports
+// whether that is as the paper says. A note counts those.
+func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Row) []any,
+	cell func(h *table1Half, w *table1Row, c counting, l largest) (v any, found bool)) {
+	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
+	for _, c := range r.conventions {
+		table.Numbers(c.String())
+	}
+	for _, h := range r.halves {
+		for _, w := range h.printed {
+			cells := []any{h.Name, w.Name, lead(w)}
+			for k, c := range r.conventions {
+				l, ok := w.modelled.Largest[c.String()]
+				if !ok {
+					cells = append(cells, "-")
+					continue
+				}
+				all[k]++
+				v, yes := cell(h, w, c, l)
+				if yes {
+					found[k]++
+				}
+				cells = append(cells, v)
+			}
+			table.Add(cells...)
+		}
+	}
+	var parts []string
+	for k, c := range r.conventions {
+		parts = append(parts, fmt.Sprintf("%d of %d (%v)", found[k], all[k], c))
+	}
+	table.Notes = append(table.Notes, note+strings.Join(parts, ", ")+".")
+}
+
+// fitsTable shows under which conventions the paper's networks fit, as the paper
+// found.
+func (t *table1) fitsTable(r *table1Results) *lab.Table {
+	table := &lab.Table{
+		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
+		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. " + conventionsSay},
+	}
+	table.Texts("network", "way")
+	table.Numbers("L, D", "capacity")
+	lead := func(w *table1Row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
+	r.byConvention(table, "The paper's networks that fit: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
+		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
+		switch {
+		case w.Naive && l.PrintedMicro < h.Batch:
+			return lab.Joined("no: %v examples", l.PrintedMicro), false
+		case l.PrintedMicro == 0:
+			return lab.Joined("no: %v", peak), false
+		}
+		return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
+	})
+	for _, h := range r.halves {
+		table.Notes = append(table.Notes, r.smallestNote(h))
+	}
+	return table
+}
+
+// smallestNote is what the fullest device of a network's last column takes with
+// the smallest micro-batch, by convention.
+func (r *table1Results) smallestNote(h *table1Half) string {
+	last, micro := h.printed[len(h.printed)-1], slices.Min(h.MicroBatches)
+	var parts []string
+	for _, conv := range r.conventions {
+		if h.Model.Images() && !conv.Scores {
+			continue
+		}
+		peak := last.modelled.Memory[memoryName(conv.storage(), micro)].Peak[conv.Accounting]
+		part := fmt.Sprintf("%s (%v)", units.FormatBytes(peak), conv)
+		if peak > last.modelled.Capacity {
+			part += ", which does not fit"
+		}
+		parts = append(parts, part)
+	}
+	return fmt.Sprintf("%s, %s at M = %d: a device has %s, and the fullest one takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
+}
+
+// conventionsSay explains the names of conventions.
+const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."
+
+// conventionsTable is what fits by convention.
+func (t *table1) conventionsTable(r *table1Results) *lab.Table {
+	table := &lab.Table{
+		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
+		Caption: []string{"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M."},
+	}
+	table.Texts("network", "way")
+	table.Numbers("paper")
+	lead := func(w *table1Row) []any { return []any{w.column.value()} }
+	r.byConvention(table, "How often the largest network is the paper's: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
+		if l.Candidate.none() {
+			return l.Candidate.value(), false
+		}
+		return lab.Joined("%v, %v", l.Candidate.value(), l.Memory.M), l.Candidate == w.column.candidate
+	})
+	return table
+}

@@ -1,0 +1,74 @@
+package experiments
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unread are endings of tables that stand in results although no claim and no document names them,
+// and why.
+var unread = map[string]string{
+	"-pilots":      "settings were chosen by them, which a reader may doubt",
+	"-curve":       "how trainings went of which claims read the end",
+	"-conventions": "a claim that fails under one convention may hold under another",
+	"table1-fits":  "the audit of the claims on Table 1 reads it",
+	"-networks":    "the verdict on all runs of a kind stands below it",
+}
+
+// Every table of the reference but an experiment's own, which its command shows, is named by a claim
+// or in a document. Lists of all results, which are generated, do not count.
+func TestTablesAreRead(t *testing.T) {
+	var named strings.Builder
+	for _, p := range Papers {
+		named.Write(p.Claims)
+	}
+	documents, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal("no documents", err)
+	}
+	generated := regexp.MustCompile(`(?ms)^(<!-- [a-z-]+(?:: [^\n]*)? -->)\n.*?^<!-- end -->$`)
+	for _, name := range append(documents, "../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named.Write(generated.ReplaceAll(text, []byte("$1")))
+	}
+	tables, err := filepath.Glob("../results/reference*/tables/*.csv")
+	if err != nil || len(tables) == 0 {
+		t.Fatal("no tables", err)
+	}
+	all, used := map[string]bool{}, map[string]bool{}
+	for _, name := range tables {
+		all[strings.TrimSuffix(filepath.Base(name), ".csv")] = true
+	}
+	isRead := func(id string) bool {
+		return regexp.MustCompile("(?m)[\"`]" + id + "[\"`]|\\btable: " + id + "[,}]|<!-- table: " + id + "( \\||$)").MatchString(named.String())
+	}
+	for id := range all {
+		if slices.Contains(IDs(), id) || isRead(id) {
+			continue
+		}
+		excused := false
+		for ending := range unread {
+			if strings.HasSuffix(id, ending) {
+				excused, used[ending] = true, true
+			}
+		}
+		if !excused {
+			t.Errorf("no claim and no document reads table %s: want one that does, or no table; `gpipebench records` shows what it was made of", id)
+		}
+	}
+	for ending, why := range unread {
+		if !used[ending] {
+			t.Errorf("no table needs to be excused as %s (%s)", ending, why)
+		}
+	}
+	if isRead("table1-nothing") || !isRead("table1-growth") || !isRead("consistency-trained") {
+		t.Error("what is read is not told from what is not")
+	}
+}

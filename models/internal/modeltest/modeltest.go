@@ -1,0 +1,78 @@
+// Package modeltest has what the tests of several models share.
+package modeltest
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/trace"
+)
+
+// Trace traces a whole model for a number of images, each of the given type.
+func Trace(layers []nn.Layer, image graph.Type, images int, train bool) *trace.Stage {
+	image.Shape = append(graph.Shape{images}, image.Shape...)
+	return trace.Layers(layers, 0, nil, []graph.Type{image}, nil, train)
+}
+
+// Flow lists each layer's name with the shapes of what it passes on.
+func Flow(layers []nn.Layer, s *trace.Stage) (lines []string) {
+	for i, io := range s.Layers {
+		line := layers[i].Name()
+		for _, n := range io.Out {
+			line += " " + n.Shape.String()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// FLOPs counts a trace's floating-point operations.
+func FLOPs(s *trace.Stage) (sum int64) {
+	for _, call := range s.Function.Graph.Calls {
+		sum += call.Op.FLOPs(call)
+	}
+	return sum
+}
+
+// Refuses checks that a configuration is accepted, and with each change refused for the
+// reason that is the change's key.
+func Refuses[C any](t *testing.T, good C, build func(C) ([]nn.Layer, error), changes map[string]func(*C)) {
+	t.Helper()
+	if _, err := build(good); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range changes {
+		c := good
+		change(&c)
+		if _, err := build(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// Gains checks that batch norms' gains start from 0 if their names end in zeroed, "" for none,
+// and from 1 otherwise.
+func Gains(t *testing.T, layers []nn.Layer, zeroed string) {
+	t.Helper()
+	seen := false
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if !strings.HasSuffix(p.Name, "gamma") {
+				continue
+			}
+			gamma, want := make([]float32, p.Shape.Elems()), float32(1)
+			p.Init(nil, p.Shape, gamma)
+			if zeroed != "" && strings.HasSuffix(p.Name, zeroed) {
+				want, seen = 0, true
+			}
+			if gamma[0] != want {
+				t.Errorf("%s/%s starts from %v, want %v", l.Name(), p.Name, gamma[0], want)
+			}
+		}
+	}
+	if zeroed != "" && !seen {
+		t.Errorf("no gain ends in %s", zeroed)
+	}
+}
