@@ -10,12 +10,20 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/units"
 )
 
-// BenchmarkLine compares a line of tensors, of the size of a reduction's chunks, with
-// plain writes and reads of the same bytes over a connection of the same kind.
+// BenchmarkLine compares a line of tensors, of the size of a reduction's chunks and of
+// reductions of 1 to 64 MiB, with plain writes and reads of the same bytes over a connection of
+// the same kind, in turns.
 func BenchmarkLine(b *testing.B) {
-	x, y := make([]float32, 4*reduction.BlockFloats), make([]float32, 4*reduction.BlockFloats)
+	for _, floats := range []int{4 * reduction.BlockFloats, 1 << 18, 1 << 21, 1 << 24} {
+		b.Run(units.FormatBytes(int64(4*floats)), func(b *testing.B) { benchmarkLine(b, floats) })
+	}
+}
+
+func benchmarkLine(b *testing.B, floats int) {
+	x, y := make([]float32, floats), make([]float32, floats)
 	for _, kind := range []struct {
 		name    string
 		address func(testing.TB) string
