@@ -103,15 +103,3 @@ func About(d time.Duration) string {
 	}
 	return "about " + FormatWait(d)
 }
-
-// FormatFigure formats a number with four digits, large ones with M or B as in
-// papers.
-func FormatFigure(x float64) string {
-	switch {
-	case math.Abs(x) >= 1e9:
-		return fmt.Sprintf("%.4gB", x/1e9)
-	case math.Abs(x) >= 1e6:
-		return fmt.Sprintf("%.4gM", x/1e6)
-	}
-	return fmt.Sprintf("%.4g", x)
-}
