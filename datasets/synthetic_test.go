@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-
-	"gpipebench/nn"
 )
 
 // A golden sequence: changing the generator changes every recorded run, so it
@@ -15,29 +13,6 @@ func TestSyntheticGolden(t *testing.T) {
 	want := []int32{43, 54, 31, 8, 59, 52, 47, 18, 12, 50, 40, 61}
 	if got := b.Inputs[0].I32; !slices.Equal(got, want) {
 		t.Errorf("first sequence = %v, want %v", got, want)
-	}
-}
-
-func TestSyntheticStreamDoesNotDependOnTheBatchSize(t *testing.T) {
-	s := mustSynthetic(t, Config{SeqLen: 10, Synthetic: SyntheticConfig{HeldOut: 24, MinLen: 2}})
-	for _, split := range []Split{Train, HeldOut} {
-		want := mustBatch(t, s, split, 0, 24)
-		for _, n := range []int{1, 5, 7, 24} {
-			got := nn.Batch{}
-			var in, out []int32
-			for i := range ceilDiv(24, n) {
-				b := mustBatch(t, s, split, i, n)
-				in = append(in, b.Inputs[0].I32...)
-				out = append(out, b.Targets[0].I32...)
-				got.Count += b.Count
-			}
-			if !slices.Equal(in[:240], want.Inputs[0].I32) || !slices.Equal(out[:240], want.Targets[0].I32) {
-				t.Errorf("%v: batches of %d hold another stream than one of 24", split, n)
-			}
-			if split == HeldOut && got.Count != want.Count {
-				t.Errorf("held-out counts of batches of %d add up to %d, want %d", n, got.Count, want.Count)
-			}
-		}
 	}
 }
 

@@ -71,7 +71,7 @@ func oneOf(words ...string) func(string) (string, error) {
 }
 
 // fileFlag adds a flag for the name of a file to write, whose ending says in which
-// format. A name without an ending, such as that of a device, is a file of the first one.
+// format. A name without an ending is a file of the first one.
 func fileFlag(fs *pflag.FlagSet, to *string, name, usage string, endings ...string) {
 	value(fs, to, name, "", "string", usage, func(file string) (string, error) {
 		ending := strings.ToLower(filepath.Ext(file))

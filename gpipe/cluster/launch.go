@@ -171,8 +171,8 @@ func (l Launching) address(places []string) (address string, clean func() error,
 	case sockets.Nameless:
 		return "unix:@gpipebench-" + rand.Text(), nothing, nil
 	}
-	dir, clean, err := files.TemporaryDir()
-	return "unix:" + filepath.Join(dir, "run"), clean, err
+	dir, err := os.MkdirTemp("", "gpipebench-*")
+	return "unix:" + filepath.Join(dir, "run"), func() error { return os.RemoveAll(dir) }, err
 }
 
 // ownPort draws a port above those that systems give away by themselves.

@@ -73,22 +73,6 @@ func LockDir(name string) (unlock func(), err error) {
 	return func() { d.Close() }, nil
 }
 
-// TemporaryDir makes an empty directory for what a process needs only while it runs. The
-// process removes it with everything in it, or, if it is killed, the next one does that
-// makes such a directory.
-func TemporaryDir() (name string, remove func() error, err error) {
-	parent := os.TempDir()
-	sweep(parent)
-	own, err := unfinished(parent, true)
-	if err != nil {
-		return "", nil, named(parent, err)
-	}
-	return own.Name(), func() error {
-		defer own.Close() // until then the lock shows that its process is alive
-		return named(own.Name(), os.RemoveAll(own.Name()))
-	}, nil
-}
-
 // MakeDir makes a directory, with those above it, unless it is there, and checks that
 // files can be made in it. Others may remove directories above it meanwhile, if these are
 // empty.

@@ -49,48 +49,6 @@ func TestWriteDirIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A directory for temporary files stays while its process is alive, and the next process
-// removes that of one that was killed.
-func TestTemporaryDir(t *testing.T) {
-	parent := t.TempDir()
-	t.Setenv("TMPDIR", parent)
-	if os.TempDir() != parent {
-		t.Skip("this system finds the directory in another way")
-	}
-	killed := filepath.Join(parent, ".unfinished-0123456789abcdef")
-	write(t, filepath.Join(parent, "other"), "here")
-	if err := os.Mkdir(killed, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(killed, "file"), "half")
-	var all []string
-	var removes []func() error
-	for range 2 {
-		name, remove, err := TemporaryDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(name, "file"), "whole")
-		all, removes = append(all, name), append(removes, remove)
-	}
-	if _, err := os.Stat(killed); locks && !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what a killed process has left is still there: %v", err)
-	}
-	for i, name := range all {
-		has(t, filepath.Join(name, "file"), "whole")
-		if err := removes[i](); err != nil {
-			t.Error(err)
-		}
-	}
-	if entries, err := os.ReadDir(parent); err != nil || locks && len(entries) != 1 {
-		t.Errorf("left: %v, %v", entries, err)
-	}
-	t.Setenv("TMPDIR", filepath.Join(parent, "missing"))
-	if _, _, err := TemporaryDir(); err == nil || !strings.HasSuffix(err.Error(), "missing: no such file or directory") {
-		t.Error(err)
-	}
-}
-
 func TestWriteDirFailures(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), "here")
