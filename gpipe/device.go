@@ -33,7 +33,7 @@ type device struct {
 
 // weight is a trained parameter on a device.
 type weight struct {
-	param int // index into network.params
+	param int // index into plan.Network.Params
 	chunk int
 	twin  bool // another piece of the device, before this one, has the parameter too
 	w     []float32

@@ -36,21 +36,16 @@ type (
 const (
 	Host, Emulated, Modelled = plan.Host, plan.Emulated, plan.Modelled
 
-	Parameters, Gradients, OptimizerState = plan.Parameters, plan.Gradients, plan.OptimizerState
-	Boundary, Residuals, Workspace        = plan.Boundary, plan.Residuals, plan.Workspace
-	Categories                            = plan.Categories
+	Parameters, Gradients, OptimizerState        = plan.Parameters, plan.Gradients, plan.OptimizerState
+	Boundary, Residuals, Workspace, Categories   = plan.Boundary, plan.Residuals, plan.Workspace, plan.Categories
+	BoundaryActivations, BoundaryGradients       = plan.BoundaryActivations, plan.BoundaryGradients
+	TiedGradients, SharedStatistics, Summands    = plan.TiedGradients, plan.SharedStatistics, plan.Summands
+	Sums, UpdatedWeights, GatheredRows, PartRows = plan.Sums, plan.UpdatedWeights, plan.GatheredRows, plan.PartRows
+	Loads                                        = plan.Loads
 
-	BoundaryActivations, BoundaryGradients = plan.BoundaryActivations, plan.BoundaryGradients
-	TiedGradients, GatheredRows            = plan.TiedGradients, plan.GatheredRows
-	SharedStatistics, PartRows             = plan.SharedStatistics, plan.PartRows
-	Summands, Sums, UpdatedWeights         = plan.Summands, plan.Sums, plan.UpdatedWeights
-	Loads                                  = plan.Loads
+	ReduceTied, GatherTied, ReplicaScope, AllScope = plan.ReduceTied, plan.GatherTied, plan.ReplicaScope, plan.AllScope
 
-	ReduceTied, GatherTied = plan.ReduceTied, plan.GatherTied
-	ReplicaScope, AllScope = plan.ReplicaScope, plan.AllScope
-
-	MaxThreads, MaxReplicas, MaxParts = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts
-	MaxExamples, MaxTasks             = plan.MaxExamples, plan.MaxTasks
+	MaxThreads, MaxReplicas, MaxParts, MaxExamples, MaxTasks = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts, plan.MaxExamples, plan.MaxTasks
 )
 
 // InputOf describes a batch, and others no larger than it.

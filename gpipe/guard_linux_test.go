@@ -75,10 +75,7 @@ func openFaulting(p Pipeline, in Input) (tr *Trainer, err error) {
 // in every category.
 func TestPlanSufficesToTheFloat(t *testing.T) {
 	for _, threads := range []int{1, 2} {
-		p := small.pipeline(t)
-		p.Partitions, p.MicroBatches = 3, 2
-		p.Devices = []Device{{Threads: threads}}
-		sufficesToTheFloat(t, p, small.data(0))
+		sufficesToTheFloat(t, small.pipeline(t), small.data(0), 3, 2, threads)
 	}
 }
 
@@ -87,9 +84,8 @@ func TestPlanSufficesToTheFloat(t *testing.T) {
 func TestReplicaPlansSufficeToTheFloat(t *testing.T) {
 	for _, divided := range []bool{false, true} {
 		p := small.pipeline(t)
-		p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.ShardUpdate = 3, 6, 2, 1, divided
-		p.Devices = []Device{{Threads: 1}}
-		sufficesToTheFloat(t, p, small.data(0))
+		p.Replicas, p.Groups, p.ShardUpdate = 3, 6, divided
+		sufficesToTheFloat(t, p, small.data(0), 2, 1, 1)
 	}
 }
 
@@ -98,13 +94,10 @@ func TestChunkPlansSufficeToTheFloat(t *testing.T) {
 	testkit.NotRaced(t)
 	for _, s := range []schedule.Schedule{schedule.InterleavedOneFOneB, schedule.MinVee} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
-			with := func(p Pipeline) Pipeline {
-				p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = 2, 4, s, c
-				p.Devices = []Device{{Threads: 2}}
-				return p
-			}
-			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
-			sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
+			p, q := small.pipeline(t), smallResNet.pipeline(t, false)
+			p.Schedule, p.Checkpoint, q.Schedule, q.Checkpoint = s, c, s, c
+			sufficesToTheFloat(t, p, small.data(0), 2, 4, 2)
+			sufficesToTheFloat(t, q, smallResNet.data(0), 2, 4, 2)
 		}
 	}
 }
@@ -114,14 +107,11 @@ func TestSplitPlansSufficeToTheFloat(t *testing.T) {
 	testkit.NotRaced(t)
 	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
-			with := func(p Pipeline) Pipeline {
-				p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = 3, 4, s, c
-				p.Devices = []Device{{Threads: 2}}
-				return p
-			}
-			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
-			sufficesToTheFloat(t, with(small.pipeline(t).bf16()), small.data(0))
-			sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
+			p, q := small.pipeline(t), smallResNet.pipeline(t, false)
+			p.Schedule, p.Checkpoint, q.Schedule, q.Checkpoint = s, c, s, c
+			sufficesToTheFloat(t, p, small.data(0), 3, 4, 2)
+			sufficesToTheFloat(t, p.bf16(), small.data(0), 3, 4, 2)
+			sufficesToTheFloat(t, q, smallResNet.data(0), 3, 4, 2)
 		}
 	}
 }
@@ -132,11 +122,10 @@ func TestGatheredPlansSufficeToTheFloat(t *testing.T) {
 	testkit.NotRaced(t)
 	for _, k := range []int{1, 2} {
 		p := smallTranslation.pipeline(t)
-		p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.TiedGradients = 3, 6, k, 1, GatherTied
-		p.Devices = []Device{{Threads: 2}}
-		sufficesToTheFloat(t, p, smallTranslation.data(0))
+		p.Replicas, p.Groups, p.TiedGradients = 3, 6, GatherTied
+		sufficesToTheFloat(t, p, smallTranslation.data(0), k, 1, 2)
 		p.Schedule = schedule.InterleavedOneFOneB // two chunks of a device may have the table
-		sufficesToTheFloat(t, p, smallTranslation.data(0))
+		sufficesToTheFloat(t, p, smallTranslation.data(0), k, 1, 2)
 	}
 }
 
@@ -147,10 +136,7 @@ func TestImagePlansSufficeToTheFloat(t *testing.T) {
 	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions} {
 		t.Run(name, func(t *testing.T) {
 			for _, threads := range []int{1, 3} {
-				p := n.pipeline(t, false)
-				p.Partitions, p.MicroBatches = 3, 2
-				p.Devices = []Device{{Threads: threads}}
-				sufficesToTheFloat(t, p, n.data(0))
+				sufficesToTheFloat(t, n.pipeline(t, false), n.data(0), 3, 2, threads)
 			}
 		})
 	}
@@ -161,15 +147,9 @@ func TestImagePlansSufficeToTheFloat(t *testing.T) {
 func TestBF16PlansSufficeToTheFloat(t *testing.T) {
 	testkit.NotRaced(t)
 	for _, threads := range []int{1, 2} {
-		p := small.pipeline(t).bf16()
-		p.Partitions, p.MicroBatches = 3, 2
-		p.Devices = []Device{{Threads: threads}}
-		sufficesToTheFloat(t, p, small.data(0))
+		sufficesToTheFloat(t, small.pipeline(t).bf16(), small.data(0), 3, 2, threads)
 		for _, n := range []images{smallAmoebaNetB, smallResNet, smallConvolutions} {
-			p := n.pipeline(t, false).bf16()
-			p.Partitions, p.MicroBatches = 3, 2
-			p.Devices = []Device{{Threads: threads}}
-			sufficesToTheFloat(t, p, n.data(0))
+			sufficesToTheFloat(t, n.pipeline(t, false).bf16(), n.data(0), 3, 2, threads)
 		}
 	}
 }
@@ -220,9 +200,10 @@ func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
 	}
 }
 
-func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch) {
+// sufficesToTheFloat runs a pipeline on K devices with threads each, in M micro-batches.
+func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch, partitions, micro, threads int) {
 	t.Helper()
-	threads := p.Devices[0].Threads
+	p.Partitions, p.MicroBatches, p.Devices = partitions, micro, []Device{{Threads: threads}}
 	if err := guardedRun(t, p, b, Categories, 0); err != nil {
 		t.Fatalf("%d threads: %v", threads, err)
 	}

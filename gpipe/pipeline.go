@@ -11,7 +11,8 @@
 //
 // [Pipeline] describes a run, [Pipeline.Open] plans and allocates it, and
 // [Trainer.Step] executes one mini-batch. [Pipeline.Simulate] plans and times
-// the same programs on modelled accelerators without any arithmetic.
+// the same programs on modelled accelerators without any arithmetic. Package plan
+// makes the plans.
 package gpipe
 
 import (

@@ -7,7 +7,6 @@ import (
 	"gpipebench/gpipe/plan"
 
 	"gpipebench/gpipe/clock"
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 )
 
@@ -22,19 +21,9 @@ func (s *step) result(reports []report) (*Result, error) {
 	slices.SortFunc(reports, func(a, b report) int { return a.At.Compare(b.At) })
 	r := &Result{
 		Count: s.batch.Count, GradNorm: reports[0].Norm,
-		Times: &Times{
-			Replicas: n.Replicas, Together: n.Together(), Placement: n.OwnPlacement(),
-			Link: n.Devices[0].Link, Exchanges: n.Exchanges(),
-			Last: func(replica int) []clock.Exchange { return n.RowExchanges(s.tables, replica) },
-			Boundary: func(at place.Place, micro int) int64 {
-				return s.portions[at.Replica].Programs[micro].BoundaryBytes(n.Pieces.Piece(at))
-			},
-		},
+		Times: newTimes(n, s.portions, n.Together()),
 	}
-	for _, p := range s.portions {
-		r.Times.Lists = append(r.Times.Lists, p.Lists...)
-		r.Times.Examples = append(r.Times.Examples, p.Sizes)
-	}
+	r.Times.Last = func(replica int) []clock.Exchange { return n.RowExchanges(s.tables, replica) }
 	ofLast := func(replica int) *report { return &reports[n.Pieces.Index(n.Pieces.At(replica, n.Pieces.Len()-1))] }
 	var loss float64
 	for replica := range s.portions {
@@ -69,7 +58,7 @@ func (s *step) result(reports []report) (*Result, error) {
 	slices.SortStableFunc(wall.Events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	r.Timeline = wall
 	if n.Devices[0].Kind == Emulated && s.purpose == plan.Training {
-		virtual, err := clock.Replay(r.Times.Lists, r.Times.Costs())
+		virtual, err := r.Times.Replay()
 		if err != nil {
 			return nil, err
 		}

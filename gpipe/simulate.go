@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
@@ -129,38 +128,27 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 	// One of the replicas that are alike stands for all of them.
 	alike := n.Alike()
-	var portions []*plan.Portion
+	var portions []plan.Portion
 	for _, of := range alike {
-		portions = append(portions, of.Portions[plan.Training])
+		portions = append(portions, *of.Portions[plan.Training])
 	}
-	times := Times{
-		Replicas: len(portions), Together: togetherOf(n, alike), Placement: n.OwnPlacement(),
-		Link: n.Devices[0].Link, Exchanges: n.Exchanges(),
-		Boundary: func(at place.Place, m int) int64 {
-			return portions[at.Replica].Programs[m].BoundaryBytes(n.Pieces.Piece(at))
-		},
-	}
-	for _, p := range portions {
-		times.Lists = append(times.Lists, p.Lists...)
-		times.Examples = append(times.Examples, p.Sizes)
-	}
-	lists := times.Lists
+	times := newTimes(n, portions, togetherOf(n, alike))
 	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note}
-	for i, plan := range n.FullestPlans(alike) {
-		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
-		for _, piece := range n.Pieces.On(plan.At.Stage) {
-			at := n.Pieces.At(plan.At.Replica, piece)
-			t := model(n, plan, at, portions[i/n.Partitions], how.DType)
+	for i, planned := range n.FullestPlans(alike) {
+		s.Devices = append(s.Devices, estimate(planned, n.Devices[planned.At.Stage].Capacity, how.Accounting))
+		for _, piece := range n.Pieces.On(planned.At.Stage) {
+			at := n.Pieces.At(planned.At.Replica, piece)
+			t := model(n, planned, at, &portions[i/n.Partitions], how.DType)
 			addLinks(n, &t, at, nil)
 			s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
 			times.Stages = append(times.Stages, t)
 		}
 	}
 	var err error
-	if s.Timeline, err = clock.Replay(lists, times.Costs()); err != nil {
+	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
-	if s.Parts, err = clock.Breakdown(lists, times.Costs()); err != nil {
+	if s.Parts, err = times.Breakdown(); err != nil {
 		return nil, err
 	}
 	s.Seconds = s.Timeline.Span()
@@ -354,4 +342,50 @@ func togetherOf(n *plan.Network, alike []plan.Replicas) int {
 		}
 	}
 	return 1
+}
+
+// Variant has the settings on which programs and partitions do not depend.
+type Variant struct {
+	Schedule      schedule.Schedule
+	Checkpoint    schedule.Checkpoint
+	LateRecompute bool
+	Link          clock.Link // of all devices
+}
+
+// Variant returns the pipeline's own settings.
+func (p Pipeline) Variant() Variant {
+	v := Variant{Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute}
+	if len(p.Devices) > 0 {
+		v.Link = p.Devices[0].Link
+	}
+	return v
+}
+
+// SimulateVariants is Simulate for each variant of a pipeline, with programs that are
+// compiled once.
+func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
+	n, err := p.modelled(in, how)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Simulation
+	n.Devices = slices.Clone(n.Devices)
+	for _, v := range variants {
+		n.Schedule, n.Checkpoint, n.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
+		for i := range n.Devices {
+			n.Devices[i].Link = v.Link
+		}
+		if err := n.Validate(in); err != nil {
+			return nil, err
+		}
+		if err := n.Place(); err != nil {
+			return nil, err
+		}
+		s, err := simulated(n, how)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }

@@ -211,8 +211,8 @@ func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 		}
 		return order, errors.New("the state has an average of the weights, which this training does not keep")
 	}
-	own := shapesOf(t.ownWeights(), false)
-	if order.weights, err = matchNamed("weight", own, shapesOf(s.Weights, true)); err != nil {
+	own := shapesOf(t.ownWeights())
+	if order.weights, err = matchValues("weight", own, s.Weights); err != nil {
 		return order, err
 	}
 	for slot, values := range s.tensors() {
@@ -220,7 +220,7 @@ func matchState(t *Trainer, s *State) (order stateOrder, err error) {
 		if slot < len(s.Slots) {
 			what = s.Slots[slot].Name
 		}
-		places, err := matchNamed(what, own[:len(t.net.Params)], shapesOf(values, true))
+		places, err := matchValues(what, own[:len(t.net.Params)], values)
 		if err != nil {
 			return order, err
 		}
@@ -258,15 +258,20 @@ func matchNamed(what string, want, got []NamedShape) (order []int, err error) {
 	return order, nil
 }
 
-// shapesOf are the shapes of values. If they are to be complete, those whose number is another
-// one have that number as their shape.
-func shapesOf(values []NamedWeights, complete bool) (all []NamedShape) {
-	for _, v := range values {
-		shape := v.Shape
-		if complete && len(v.Data) != graph.Shape(shape).Elems() {
-			shape = []int{len(v.Data)}
+// matchValues is matchNamed for tensors that must have all their values.
+func matchValues(what string, want []NamedShape, got []NamedWeights) ([]int, error) {
+	order, err := matchNamed(what, want, shapesOf(got))
+	for i, at := range order {
+		if has, elems := len(got[at].Data), graph.Shape(want[i].Shape).Elems(); has != elems {
+			return nil, fmt.Errorf("%s %q has %d values: the network wants %d", what, want[i].Path, has, elems)
 		}
-		all = append(all, NamedShape{v.Path, shape})
+	}
+	return order, err
+}
+
+func shapesOf(values []NamedWeights) (all []NamedShape) {
+	for _, v := range values {
+		all = append(all, NamedShape{v.Path, v.Shape})
 	}
 	return all
 }

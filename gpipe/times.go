@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -43,6 +44,23 @@ type StageTimes struct {
 	Reduce, Gather float64
 	// Rows is that of gathering rows of tied tables' gradients and adding them up.
 	Rows float64
+}
+
+// newTimes has all of a step's Times but those of its stages, for a portion of each replica,
+// of which together meet within tasks.
+func newTimes(n *plan.Network, portions []plan.Portion, together int) *Times {
+	t := &Times{
+		Replicas: len(portions), Together: together, Placement: n.OwnPlacement(),
+		Link: n.Devices[0].Link, Exchanges: n.Exchanges(),
+		Boundary: func(at place.Place, micro int) int64 {
+			return portions[at.Replica].Programs[micro].BoundaryBytes(n.Pieces.Piece(at))
+		},
+	}
+	for _, p := range portions {
+		t.Lists = append(t.Lists, p.Lists...)
+		t.Examples = append(t.Examples, p.Sizes)
+	}
+	return t
 }
 
 func newStageTimes(micro int) *StageTimes {

@@ -233,7 +233,7 @@ func (s *scalingSpec) slowLinks(link clock.Link) (gather, reduce clock.Link) {
 // most is the most ranks that can gather.
 func (s *scalingSpec) most(tokens int) int { return s.table(tokens).MostCounted(4) }
 
-// MostMeasured is that with as many tokens as were measured.
+// MostMeasured is that with as many tokens as were measured. The spec's caption has it.
 func (s *scalingSpec) MostMeasured() int { return s.most(s.Measured.Tokens) }
 
 // printed is what the paper has.

@@ -15,11 +15,6 @@ func finish(all []*replica, barrier bool) error {
 	if costs.Update == nil {
 		return nil
 	}
-	for _, r := range all {
-		if err := r.exchange(); err != nil {
-			return err
-		}
-	}
 	if err := cmp.Or(together(all, timeline.Reduce, costs.Reduce), together(all, timeline.Rows, costs.Rows)); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type replica struct {
 	pending  endings
 	events   []timeline.Event
 	ends     []bool // by micro-batch: a group ends with its last B or W on a device
-	uses     exchanges
+	uses     *exchanges
 
 	// The links and devices that may be able to start something now.
 	wakeLinks, wakeDevices []int
@@ -40,9 +40,10 @@ type device struct {
 	comes  []*edge // incoming ones, inputs before gradients
 
 	left   []int // by micro-batch: B or W of its chunks that are to come
-	ended  int   // the last micro-batch of the group that is to be added up next; -1: none
+	ended  int   // the last micro-batch of the group that is to be added up next; as many as there are: the step has ended; -1: none
 	groups int   // how many have been added up
-	unsent []int // Exchanges that have not left the device at that group's end
+	unsent []int // exchanges that have not left the device at that end
+	over   bool  // the step has ended
 
 	// Through the host: the output whose leg goes before anything else.
 	ahead      *edge // nil: none
@@ -85,7 +86,7 @@ func newReplica(number int, tasks [][]schedule.Task, micro int, c Costs) (*repli
 		devices: make([]device, devices), edges: make([]edge, 2*(stages-1)),
 	}
 	var err error
-	if r.uses, err = newExchanges(c.Exchanges, devices); err != nil {
+	if r.uses, err = newExchanges(c, number, devices); err != nil {
 		return nil, err
 	}
 	for k := range r.devices {
@@ -237,6 +238,9 @@ func (r *replica) work(k int) error {
 		d.ahead = nil
 		return r.toHost(e, d.aheadMicro)
 	}
+	if d.ended < 0 && d.next == len(d.tasks) && r.costs.Update != nil && !d.over {
+		d.over, d.ended, d.unsent = true, len(r.ends), r.uses.sends[k]
+	}
 	if d.ended >= 0 {
 		if err := r.endGroup(k); err != nil || d.busy {
 			return err
@@ -343,7 +347,7 @@ func (r *replica) stuck() error {
 			continue
 		}
 		if d.ended >= 0 {
-			first = fmt.Sprintf("stage %d, after B%d, waits for the gradient of a shared weight", k, d.ended)
+			first = fmt.Sprintf("stage %d, after B%d, waits for the gradient of a shared weight", k, min(d.ended, len(r.ends)-1))
 		} else {
 			first = fmt.Sprintf("stage %d, %v waits for %s", k, d.tasks[d.next], d.waitsFor(d.tasks[d.next]))
 		}

@@ -41,7 +41,7 @@ func traceStages(n *Network, in Input, size int, what Purpose) []*trace.Stage {
 	return traced
 }
 
-// Programs compiles the network, once, for examples of in's shapes and a micro-batch
+// programs compiles the network, once, for examples of in's shapes and a micro-batch
 // size, neither larger than what is planned for the purpose: for replicas whose memory
 // is planned for micro-batches of at most the size largest.
 func (n *Network) programs(in Input, size int, what Purpose, largest int) (c Compiled, err error) {

@@ -268,7 +268,7 @@ func (in *needs) forward(k int, what Purpose, of *chunkInput) {
 	}
 }
 
-// Sums adds what the device needs to add up a replica's groups: besides the running
+// sums adds what the device needs to add up a replica's groups: besides the running
 // group's accumulators and tallies, which are the programs', the sums of groups before
 // it, each group's tallies, and the rows of gathered gradients.
 func (in *needs) sums() {

@@ -45,7 +45,7 @@ func (n *Network) GradientBytes(k int) (bytes float64) {
 	return bytes
 }
 
-// Sums is how many sums of groups a device has for each weight, and tallies the number
+// Sums is how many sums of groups a device has for each weight, and Tallies the number
 // of copies that it has of a tally.
 func (n *Network) Sums() int {
 	if n.Groups == 1 || !n.Trains() {
@@ -111,7 +111,7 @@ func reduceFloats(n *Network, at place.Place) int {
 	return (buffers-1)*program.AlignUp(floats) + floats
 }
 
-// Normed is how many elements of parameters that adapt a device sums the squares of.
+// normed is how many elements of parameters that adapt a device sums the squares of.
 func normed(n *Network, at place.Place) (elems int) {
 	if _, layerWise := n.Optimizer.(nn.LayerWise); !layerWise {
 		return 0

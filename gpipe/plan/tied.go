@@ -28,7 +28,7 @@ type Span struct{ From, To int }
 // TableRows is where the rows of a mini-batch's gradient of a table lie: group by group, in
 // each use by use.
 type TableRows struct {
-	Param      int // index into network.params
+	Param      int // index into Network.Params
 	Vocab, Dim int // the table's shape
 	Uses       []Use
 	Devices    []int    // of each use

@@ -169,7 +169,7 @@ func (n *trafficPlan) reduction(at place.Place) {
 	}
 }
 
-// Rows adds what a device hands the same one of other replicas.
+// rows adds what a device hands the same one of other replicas.
 func (n *trafficPlan) rows(rows []TableRows, at place.Place) {
 	messages, bytes := 0, int64(0)
 	for i := range rows {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -95,59 +94,6 @@ func (g Goal) mean(of func(*Network) float64) (sum float64) {
 		sum += of(n) / float64(len(g.Networks))
 	}
 	return sum
-}
-
-// ErrorTable holds the goals against every convention, the same for all.
-func ErrorTable(id string, goals []Goal) *lab.Table {
-	t := &lab.Table{
-		ID: id, Title: "Tables 2 and 3, modelled: mean absolute error at the largest M under one convention for all",
-		Caption: []string{"The first row is the default convention, which the specs fixed beforehand. The other rows show how much depends on the choices that the paper leaves open; none of them was chosen. Networks without finer cuts are cut at whole layers. At peak: with every operation at the accelerator's peak, as it was before measured shares of it were used."},
-	}
-	t.Texts("convention")
-	var widest []Convention
-	for _, g := range goals {
-		t.Numbers(g.String(), g.Name+", at peak")
-		for _, n := range g.Networks {
-			if of := g.Of.ConventionsOf(n); len(of) > len(widest) {
-				widest = of
-			}
-		}
-	}
-	t.Numbers("within reach")
-	var reached []string
-	for i, v := range widest {
-		name, row, within := v.String(), []any{}, 0
-		for _, g := range goals {
-			own := func(n *Network) Convention {
-				own := v
-				if !slices.Contains(n.Splits, v.Split) {
-					own.Split = n.Splits[0]
-				}
-				return own
-			}
-			mean := g.mean(func(n *Network) float64 { return g.Of.Errors(n, own(n)).Last })
-			peak := g.mean(func(n *Network) float64 {
-				m, p := g.Of.Peak(n)
-				return m.Errors(p, own(n)).Last
-			})
-			row = append(row, lab.Percent(mean, 1), lab.Percent(peak, 1))
-			if 100*mean <= g.Percent {
-				within++
-			}
-		}
-		if within == len(goals) {
-			reached = append(reached, name)
-		}
-		if i == 0 {
-			name += " (default)"
-		}
-		t.Add(name, row, lab.Joined("%v of %v", within, len(goals)))
-	}
-	t.Notes = []string{"No convention reaches all goals."}
-	if len(reached) > 0 {
-		t.Notes[0] = fmt.Sprintf("%d of %d conventions reach all goals: %s. They were found by trying all conventions, so they predict nothing.", len(reached), len(widest), strings.Join(reached, "; "))
-	}
-	return t
 }
 
 // StandardCaption says what is modelled under the default convention.

@@ -184,13 +184,6 @@ func TestPaperScaleErrors(t *testing.T) {
 	if e = m.Errors(n, fixed); !near(e.Last, (1./3+0)/2) || !near(e.TorchAll, 1./3) || !near(e.TorchLast, 1./3) {
 		t.Errorf("%+v", e)
 	}
-	table := cells.ErrorTable("errors", []cells.Goal{{Name: "it", Of: m, Networks: s.Networks, Percent: 20}})
-	if row := table.Printed()[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "29.2%" || row[3] != "0 of 1" {
-		t.Errorf("default: %q", row)
-	}
-	if row := table.Printed()[2]; row[1] != "16.7%" || row[3] != "1 of 1" {
-		t.Errorf("%q", row)
-	}
 	cells, conventions := m.Tables("t", "Table", nil)
 	if got := strings.Join(cells[0].Printed()[3][:9], " "); got != "3 4 4 3.00 -25% 3.00 -25% 3.00 6.00" {
 		t.Errorf("cell: %s", got)

@@ -35,7 +35,7 @@ func TestOnlyReadsWhatClaimsRead(t *testing.T) {
 	}
 	is, err := r.Judge()
 	if err != nil || len(is.Claims) != 1 || is.Claims[0].Verdict != Shown || len(is.Wrong) > 0 {
-		t.Errorf("%v, %v", is, err)
+		t.Errorf("%d claims, wrong: %v, error %v", len(is.Claims), is.Wrong, err)
 	}
 	if v.Only = append(v.Only, string(Fails)); !v.needs(ledger, "table1") {
 		t.Error("a verdict is any claim's")

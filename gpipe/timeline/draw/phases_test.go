@@ -34,7 +34,11 @@ func TestReductionsInTrace(t *testing.T) {
 	}
 	processes := map[int]string{}
 	ticks := map[[2]int][]string{}
+	var table []string // the intervals of the first replica's table
 	for _, e := range trace.TraceEvents {
+		if e.Phase == "X" && e.Process == 3 && e.Thread == 0 {
+			table = append(table, e.Name)
+		}
 		switch {
 		case e.Name == "process_name" && e.Process > linkProcess:
 			processes[e.Process] = fmt.Sprint(e.Args["name"])
@@ -53,6 +57,9 @@ func TestReductionsInTrace(t *testing.T) {
 	}
 	if len(processes) != 2 || processes[3] != "table" || processes[4] != "bias" {
 		t.Errorf("processes %v", processes)
+	}
+	if got, want := strings.Join(table, " "), "NEGOTIATE_ALLGATHER 0 1 ALLGATHER QUEUE MEMCPY_IN_FUSION_BUFFER WAIT_FOR_DATA SUM_ROWS"; got != want {
+		t.Errorf("intervals %s, want %s", got, want)
 	}
 	if got, want := ticks[[2]int{3, 0}], []string{"0@1e+06", "1@3e+06"}; !slices.Equal(got, want) {
 		t.Errorf("ticks %v, want %v", got, want)
