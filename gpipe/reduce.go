@@ -144,7 +144,7 @@ type peers struct {
 }
 
 func (p peers) Ranks() int { return p.trainer.net.Replicas }
-func (p peers) Rank() int { return p.at.Replica }
+func (p peers) Rank() int  { return p.at.Replica }
 
 func (p peers) route(from, to, chunk int) transport.Route {
 	return transport.Route{

@@ -1,4 +1,4 @@
-// Package suite defines an experiment (a spec, samples, tables) and has what all
+// Package lab defines an experiment (a spec, samples, tables) and has what all
 // experiments share to read specs and to write reports.
 package lab
 

@@ -98,26 +98,6 @@ func (t *Table) Printed() [][]string {
 	return rows
 }
 
-// Only removes the columns for which keep returns false.
-func (t *Table) Only(keep func(column int) bool) {
-	var columns []Column
-	for i, c := range t.Columns {
-		if keep(i) {
-			columns = append(columns, c)
-		}
-	}
-	for n, row := range t.Rows {
-		var kept []Value
-		for i, v := range row {
-			if keep(i) {
-				kept = append(kept, v)
-			}
-		}
-		t.Rows[n] = kept
-	}
-	t.Columns = columns
-}
-
 // Write writes the table in one of Formats.
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {

@@ -1,4 +1,4 @@
-// Package workload is what runs: networks by name, what they learn from, how they are
+// Package train is what runs: networks by name, what they learn from, how they are
 // trained, evaluated and timed.
 package train
 

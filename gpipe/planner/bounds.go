@@ -14,7 +14,8 @@ type cut struct {
 	Way
 	layers   []gpipe.LayerEstimate
 	pieces   schedule.Placement
-	stages   []gpipe.LayerEstimate           // of the pieces, of the best cut by time
+	sizes    []int                           // layers of the pieces, in the best cut by time
+	stages   []gpipe.LayerEstimate           // of these pieces
 	bounds   map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
 	replayed bool                            // the bounds are those of a replay
 }
@@ -37,8 +38,9 @@ func (s *search) limit(c *cut) error {
 	if err != nil {
 		return err
 	}
+	c.sizes = sizes.Sizes
 	next := 0
-	for _, n := range sizes.Sizes {
+	for _, n := range c.sizes {
 		var sum gpipe.LayerEstimate
 		for _, l := range c.layers[next : next+n] {
 			sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward

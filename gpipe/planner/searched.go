@@ -4,8 +4,6 @@ import (
 	"io"
 	"math"
 
-	"gpipebench/gpipe"
-	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -33,11 +31,7 @@ func (c *Candidate) CSV(w io.Writer) error {
 // searched looks for a schedule under the times of the cut by time and within what devices
 // have left for activations, and simulates it. Nothing is found if no schedule fits.
 func (s *search) searched(c cut) ([]Candidate, error) {
-	cut, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.K)
-	if err != nil {
-		return nil, err
-	}
-	p := s.pipeline(c, cut.Sizes)
+	p := s.pipeline(c, c.sizes)
 	p.Checkpoint = schedule.Never
 	base, err := p.Simulate(s.input(c.Batch), s.How)
 	if err != nil {

@@ -45,11 +45,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		return nil
 	}
 	modes := slices.DeleteFunc(c.modes(), func(mode schedule.Checkpoint) bool { return c.bounds[mode] < enough })
-	byTime, err := partition.Split(partition.MinMax, costs, c.pieces.Stages())
-	if err != nil {
-		return nil, err
-	}
-	if err := try("time", byTime.Sizes, modes); err != nil {
+	if err := try("time", c.sizes, modes); err != nil {
 		return nil, err
 	}
 	for _, mode := range modes {
@@ -106,17 +102,13 @@ func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by strin
 	return now
 }
 
-// modes are those in which a way is tried.
+// modes are those in which a way is tried; for one micro-batch, except-last is the same as
+// never.
 func (c cut) modes() []schedule.Checkpoint {
-	if c.Searched {
+	switch {
+	case c.Searched:
 		return []schedule.Checkpoint{schedule.Never}
-	}
-	return checkpoints(c.M)
-}
-
-// checkpoints are all modes; for one micro-batch, except-last is the same as never.
-func checkpoints(m int) []schedule.Checkpoint {
-	if m == 1 {
+	case c.M == 1:
 		return []schedule.Checkpoint{schedule.Always, schedule.Never}
 	}
 	return []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}

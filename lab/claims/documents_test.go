@@ -319,9 +319,16 @@ const notThere = "*Not among the reference results yet.*"
 
 // summarised is a table in Markdown less the columns that are empty.
 func summarised(t *lab.Table) (string, error) {
-	short, rows := *t, t.Printed()
-	short.Rows = slices.Clone(t.Rows)
-	short.Only(func(i int) bool { return slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) })
+	short := &lab.Table{Rows: make([][]lab.Value, len(t.Rows))}
+	for i, c := range t.Columns {
+		if !slices.ContainsFunc(t.Rows, func(row []lab.Value) bool { return row[i].Text != "" }) {
+			continue
+		}
+		short.Columns = append(short.Columns, c)
+		for n, row := range t.Rows {
+			short.Rows[n] = append(short.Rows[n], row[i])
+		}
+	}
 	var b strings.Builder
 	err := short.Draw(&b, true)
 	return strings.TrimSpace(b.String()), err

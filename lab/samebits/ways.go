@@ -1,4 +1,4 @@
-// Package ways runs trainings in many ways that must end with the same bits, and compares
+// Package samebits runs trainings in many ways that must end with the same bits, and compares
 // the weights. An experiment on it is a spec.
 package samebits
 

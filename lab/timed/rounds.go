@@ -1,4 +1,4 @@
-// Package rounds measures times in rounds, each in a process of its own.
+// Package timed measures times in rounds, each in a process of its own.
 package timed
 
 import (

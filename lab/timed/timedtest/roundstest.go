@@ -1,4 +1,4 @@
-// Package roundstest fills logs of rounds without measuring.
+// Package timedtest fills logs of rounds without measuring.
 package timedtest
 
 import (
