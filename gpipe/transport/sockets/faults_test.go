@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -329,6 +330,43 @@ func TestManyStrangers(t *testing.T) {
 		closeAll(ends)
 		strangers.Wait()
 	})
+}
+
+// caught is a connection from a host.
+type caught struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (c *caught) RemoteAddr() net.Addr { return &net.UnixAddr{Name: c.from + ":1"} }
+func (c *caught) Close() error         { c.closed = true; return nil }
+
+// When all places are taken, the oldest caller is dropped of the host that has the most of
+// them: neither the one that comes, nor the few of other hosts.
+func TestOldestIsDropped(t *testing.T) {
+	e := newEnd(Config{Size: 2, Owner: stages(2)})
+	first := &caught{from: "10.0.0.2"}
+	e.knock(first)
+	var crowd []*caught
+	for range places + 20 {
+		c := &caught{from: "10.0.0.9"}
+		e.knock(c)
+		crowd = append(crowd, c)
+	}
+	last := &caught{from: "10.0.0.3"}
+	k := e.knock(last)
+	if first.closed || last.closed || len(e.knocking) != places {
+		t.Errorf("first dropped: %v, last dropped: %v, %d are left, want %d", first.closed, last.closed, len(e.knocking), places)
+	}
+	for i, c := range crowd {
+		if want := i < 22; c.closed != want {
+			t.Errorf("number %d dropped: %v, want %v", i, c.closed, want)
+		}
+	}
+	if e.proved(k); len(e.knocking) != places-1 || slices.Contains(e.knocking, k) {
+		t.Error("who has proved himself holds a place")
+	}
 }
 
 // The first message of a handshake comes within a second, all of it within five.
