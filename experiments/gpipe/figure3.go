@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +231,7 @@ func (m figure3Modelled) model(ctx context.Context, model train.Model, s train.S
 // fixed mini-batch, and with those that fill memory if some fit both.
 func (m figure3Modelled) relative(log *records.Log, base, run string, v accelerator.Variation) ([]lab.Value, error) {
 	var b, s figure3Step
-	if err := errors.Join(log.Get(m.name(base, v), &b), log.Get(m.name(run, v), &s)); err != nil {
+	if err := cmp.Or(log.Get(m.name(base, v), &b), log.Get(m.name(run, v), &s)); err != nil {
 		return nil, err
 	}
 	filled := lab.Absent
@@ -291,7 +292,7 @@ func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
 		theory, e1 := timed.Theory(s.of.base().setup, s.setup, costs[s.network])
 		modelled, e2 := f.Spec.Modelled.relative(r.Log, base, run, measuredRates)
 		peak, e3 := f.Spec.Modelled.relative(r.Log, base, run, peakRates)
-		if err := errors.Join(e1, e2, e3); err != nil {
+		if err := cmp.Or(e1, e2, e3); err != nil {
 			return err
 		}
 		table.Add(s.of.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, peak[1], lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
