@@ -1,0 +1,189 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Lan and DeMets' levels, by the boundaries that their papers and ldbounds print.
+func TestLooks(t *testing.T) {
+	for _, c := range []struct {
+		looks []int
+		z     []float64
+	}{
+		{[]int{8}, []float64{1.960}},
+		{[]int{4, 8}, []float64{2.963, 1.969}},
+		{[]int{4, 8, 12}, []float64{3.710, 2.511, 1.993}},
+		{[]int{2, 4, 6, 8, 10}, []float64{4.877, 3.357, 2.680, 2.290, 2.031}},
+	} {
+		for i, level := range (Design{Level: 0.05, Looks: c.looks}).levels() {
+			if got := distuv.UnitNormal.Quantile(1 - level/2); math.Abs(got-c.z[i]) > 0.002 {
+				t.Errorf("looks %v: boundary %d is %.4f, want %.3f", c.looks, i, got, c.z[i])
+			}
+		}
+	}
+	if got := (Design{Level: 0.05, Looks: []int{3, 5}}).levels(); math.Abs(got[0]-0.0076) > 5e-5 || math.Abs(got[1]-0.0476) > 5e-5 {
+		t.Errorf("levels at 3 and 5 of 5 seeds: %.4f, want 0.0076 0.0476", got)
+	}
+}
+
+// Each outcome, and why.
+func TestJudge(t *testing.T) {
+	around := func(mean float64) []float64 { return []float64{mean - 1, mean + 1, mean - 0.5, mean + 0.5, mean, mean} }
+	yes, no, unknown := Gate{"small beats the dictionary", Yes}, Gate{"larger fits the training data", No}, Gate{"no rate at an edge", Unknown}
+	for _, c := range []struct {
+		name   string
+		mean   float64
+		margin float64
+		gates  []Gate
+		want   Verdict
+		why    string
+	}{
+		{"above", 4, 2, []Gate{yes}, Agrees, ""},
+		{"below", -4, 2, nil, Disagrees, ""},
+		{"within", 0.1, 2, nil, NoDifference, ""},
+		{"at the margin", 2, 2, nil, Open, "an effect below"},
+		{"no margin", 0.1, 0, nil, Open, "an effect below"},
+		{"incompetent", 4, 2, []Gate{yes, no}, CannotTell, "not competent: it does not hold that larger fits the training data"},
+		{"not known to be competent", 4, 2, []Gate{unknown}, CannotTell, "not shown competent: it is not known whether no rate at an edge"},
+	} {
+		got, err := Design{Level: 0.05, Margin: c.margin, Looks: []int{6}}.Judge([]Comparison{{Name: c.name, Differences: around(c.mean), Gates: c.gates}})
+		if err != nil || got[0].Verdict != c.want || !strings.HasPrefix(got[0].Why, c.why) || (c.why == "") != (got[0].Why == "") {
+			t.Errorf("%s: %+v, %v; want %s, %s", c.name, got, err, c.want, c.why)
+		}
+	}
+}
+
+// Seeds beyond a complete look do not count, and a look is not read before it is complete.
+func TestIncompleteLooks(t *testing.T) {
+	d := Design{Level: 0.05, Looks: []int{4, 8}}
+	far := []float64{1, 1.1, 0.9, 1, -50, -50, -50}
+	for n, seeds := range map[int]int{3: 0, 4: 4, 7: 4} {
+		got, err := d.Judge([]Comparison{{Differences: far[:n]}})
+		if err != nil || got[0].Seeds != seeds {
+			t.Errorf("%d seeds: %+v, %v; want a verdict from %d", n, got, err, seeds)
+		}
+	}
+	for name, d := range map[string]Design{"no look": {Level: 0.05}, "level": {Level: 5, Looks: []int{4}}, "order": {Level: 0.05, Looks: []int{8, 4}}, "twice": {Level: 0.05, Looks: []int{4, 4}}} {
+		if _, err := d.Judge(nil); err == nil {
+			t.Errorf("%s: no error for %+v", name, d)
+		}
+	}
+	if _, err := d.Judge([]Comparison{{Differences: far}, {Differences: far[1:]}}); err == nil {
+		t.Error("no error for comparisons of different seeds")
+	}
+}
+
+// drawn are the differences of some comparisons over seeds, with a standard deviation of 1. Those
+// of a family share an arm and so half their variance.
+func drawn(random *rand.Rand, comparisons, seeds int, effect float64) []Comparison {
+	family := make([]Comparison, comparisons)
+	for range seeds {
+		shared := random.NormFloat64()
+		for i := range family {
+			family[i].Differences = append(family[i].Differences, effect+(shared+random.NormFloat64())/math.Sqrt2)
+		}
+	}
+	return family
+}
+
+// In 10,000 families whose effects are 0, or exactly the margin, at most 5% have a false verdict.
+func TestFalseVerdicts(t *testing.T) {
+	const families = 10000
+	for i, c := range []struct {
+		d           Design
+		comparisons int
+		effect      float64
+		false       []Verdict
+	}{
+		{Design{Level: 0.05, Looks: []int{5}}, 1, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{5}}, 5, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{4, 8}}, 5, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{3, 5}}, 3, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Margin: 1, Looks: []int{8, 16}}, 2, 1, []Verdict{Agrees, Disagrees, NoDifference}},
+		{Design{Level: 0.05, Margin: 1, Looks: []int{8, 16}}, 2, -1, []Verdict{Agrees, Disagrees, NoDifference}},
+	} {
+		random, levels, wrong := rand.New(rand.NewPCG(1, uint64(i))), c.d.levels(), 0
+		for range families {
+			if slices.ContainsFunc(c.d.decide(drawn(random, c.comparisons, c.d.Looks[len(c.d.Looks)-1], c.effect), levels), func(r Result) bool { return slices.Contains(c.false, r.Verdict) }) {
+				wrong++
+			}
+		}
+		// Three standard errors of the simulation are 0.65 points.
+		if share := float64(wrong) / families; share > 0.05+0.0065 || c.comparisons == 1 && share < 0.05-0.0065 {
+			t.Errorf("%+v, %d comparisons, effect %g: %.2f%% of families with a false verdict, want 5%%", c.d, c.comparisons, c.effect, 100*share)
+		} else {
+			t.Logf("%+v, %d comparisons, effect %g: %.2f%%", c.d, c.comparisons, c.effect, 100*share)
+		}
+	}
+}
+
+// An effect of Detectable is seen in 80% of repetitions, to 3 points; and one of some standard
+// deviations as often as the noncentral t distribution says.
+func TestPower(t *testing.T) {
+	const families = 4000
+	for _, margin := range []float64{0, 0.5} {
+		for _, n := range []int{4, 8, 16} {
+			d := Design{Level: 0.05, Margin: margin, Looks: []int{n}}
+			s := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}
+			effect := margin + noncentrality(s.Nu, s.Quantile(0.975))/math.Sqrt(float64(n))
+			random, levels, seen := rand.New(rand.NewPCG(2, uint64(n))), d.levels(), 0
+			for range families {
+				if d.decide(drawn(random, 1, n, effect), levels)[0].Verdict == Agrees {
+					seen++
+				}
+			}
+			if share := float64(seen) / families; math.Abs(share-power) > 0.03 {
+				t.Errorf("%d seeds, margin %g: an effect of %.3f is seen in %.1f%%, want 80%%", n, margin, effect, 100*share)
+			}
+		}
+	}
+}
+
+// What items add: the interval is wider, with more degrees of freedom.
+func TestItems(t *testing.T) {
+	differences := []float64{1, 1.2, 0.8, 1.1, 0.9}
+	d := Design{Level: 0.05, Looks: []int{5}}
+	got, err := d.Judge([]Comparison{{Name: "without", Differences: differences}, {Name: "with", Differences: differences, Items: 0.5}})
+	if err != nil || got[0].Verdict != Agrees || got[1].Verdict != Open || got[1].High-got[1].Low < 2*1.96*math.Sqrt(0.5) {
+		t.Errorf("%+v, %v: want a verdict without the variance of items, and none with it", got, err)
+	}
+}
+
+// Holm: a comparison that would pass by itself stays open in a family in which a smaller p fails,
+// and is decided where it does not.
+func TestHolm(t *testing.T) {
+	at := func(p float64) Comparison { // of 5 seeds, of the given p
+		s := distuv.StudentsT{Sigma: 1, Nu: 4}
+		mean := s.Quantile(1-p/2) / math.Sqrt(5) * math.Sqrt(2.5)
+		return Comparison{Name: fmt.Sprint(p), Differences: []float64{mean - 2, mean - 1, mean, mean + 1, mean + 2}}
+	}
+	for _, c := range []struct {
+		ps   []float64
+		want []Verdict
+	}{
+		{[]float64{0.04}, []Verdict{Agrees}},
+		{[]float64{0.04, 0.03}, []Verdict{Open, Open}},
+		{[]float64{0.04, 0.02}, []Verdict{Agrees, Agrees}},
+		{[]float64{0.011, 0.04, 0.02, 0.012}, []Verdict{Agrees, Agrees, Agrees, Agrees}},
+		{[]float64{0.013, 0.001, 0.03}, []Verdict{Agrees, Agrees, Agrees}},
+		{[]float64{0.026, 0.001, 0.03}, []Verdict{Open, Agrees, Open}},
+	} {
+		var family []Comparison
+		for _, p := range c.ps {
+			family = append(family, at(p))
+		}
+		got, err := Design{Level: 0.05, Looks: []int{5}}.Judge(family)
+		for i, r := range got {
+			if err != nil || r.Verdict != c.want[i] || math.Abs(r.P-c.ps[i]) > 1e-9 {
+				t.Errorf("p %v: %+v, %v; want %v", c.ps, r, err, c.want)
+			}
+		}
+	}
+}
