@@ -65,6 +65,7 @@ var examples = map[string]string{
 	"help": `  gpipebench help train`,
 	"version": `  gpipebench version
   gpipebench version --json`,
+	"licences": "  gpipebench licences",
 }
 
 // addExamples adds examples to every subcommand of root.
