@@ -15,8 +15,9 @@ var licences string
 
 func newLicences() *cobra.Command {
 	return &cobra.Command{
-		Use:   "licences",
-		Short: "Show the licences of what is in this program, with their authors",
-		RunE:  does(func(_ context.Context, o *output) error { return o.printf("%s", licences) }),
+		Use:    "licences",
+		Short:  "Show the licences of what is in this program, with their authors",
+		Hidden: true, // version names it: the list of commands fits a screen
+		RunE:   does(func(_ context.Context, o *output) error { return o.printf("%s", licences) }),
 	}
 }

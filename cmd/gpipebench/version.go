@@ -15,6 +15,8 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show what this program was built from and which kernels it uses here",
+		Long: `Show what this program was built from and which kernels it uses here. The licences
+of what is in it: gpipebench licences`,
 		RunE: does(func(_ context.Context, o *output) error {
 			v := struct {
 				Version string          `json:"version"`
