@@ -51,14 +51,9 @@ func newSensitivity() (lab.Experiment, error) {
 	return s, nil
 }
 
-func (s *sensitivity) Resolve() *lab.Problem {
-	s.others = nil
-	for _, name := range s.Spec.Others {
-		v, err := accelerator.ParseVariation(name)
-		if err != nil {
-			return lab.At(err, "others")
-		}
-		s.others = append(s.others, v)
+func (s *sensitivity) Resolve() (p *lab.Problem) {
+	if s.others, p = variations("others", s.Spec.Others); p != nil {
+		return p
 	}
 	if three := &s.tables.table3.Spec.Scale; slices.ContainsFunc(three.Networks, func(n *cells.Network) bool { return n.Accelerator != three.Networks[0].Accelerator }) {
 		return lab.At(errors.New("want one accelerator for Table 3, which has one goal"), "others")

@@ -57,15 +57,21 @@ func (t *table2Modelled) Resolve() *lab.Problem {
 	if !reflect.DeepEqual(t.Spec.Conventions, t.table3.Spec.Conventions) {
 		return lab.At(errors.New("want those of table3's spec"), "conventions")
 	}
-	t.whatIfs = nil
-	for _, name := range t.Spec.WhatIf {
+	var p *lab.Problem
+	t.whatIfs, p = variations("what_if", t.Spec.WhatIf)
+	return p
+}
+
+// variations are those that a field of a spec names.
+func variations(field string, names []string) (all []accelerator.Variation, _ *lab.Problem) {
+	for _, name := range names {
 		v, err := accelerator.ParseVariation(name)
 		if err != nil {
-			return lab.At(err, "what_if")
+			return nil, lab.At(err, field)
 		}
-		t.whatIfs = append(t.whatIfs, v)
+		all = append(all, v)
 	}
-	return nil
+	return all, nil
 }
 
 func (t *table2Modelled) Planned(string) []lab.PlannedRun { return t.Spec.Scale.Planned() }
