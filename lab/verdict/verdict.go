@@ -24,8 +24,9 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/mathext"
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"gpipebench/internal/stats"
 )
 
 // Verdict is what a comparison shows.
@@ -107,13 +108,15 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 	results := d.decide(family, d.levels())
 	for i, c := range family {
 		r := &results[i]
-		if r.Seeds == 0 {
-			r.Why = fmt.Sprintf("%d seeds of the %d at which the design looks first", len(c.Differences), d.Looks[0])
-		} else if t, se := c.student(r.Seeds); true {
+		if r.Seeds > 0 {
+			t, se := c.student(r.Seeds)
 			r.Detectable = d.Margin + se*noncentrality(t.Nu, t.Quantile(1-r.Level/2))
-			if r.Verdict == Open {
-				r.Why = fmt.Sprintf("an effect below %.3g could not be seen", r.Detectable)
-			}
+		}
+		switch {
+		case r.Seeds == 0:
+			r.Why = fmt.Sprintf("%d seeds of the %d at which the design looks first", len(c.Differences), d.Looks[0])
+		case r.Verdict == Open:
+			r.Why = fmt.Sprintf("an effect below %.3g could not be seen", r.Detectable)
 		}
 		if why := incompetent(c.Gates); why != "" {
 			r.Verdict, r.Why = CannotTell, why
@@ -144,11 +147,9 @@ func (d Design) decide(family []Comparison, levels []float64) []Result {
 		// open, and so on until one fails. What was decided at a look before stays decided.
 		slices.SortStableFunc(open, func(i, j int) int { return cmp.Compare(results[i].P, results[j].P) })
 		for len(open) > 0 {
-			level := levels[look] / float64(len(open))
-			if decided := results[open[0]].at(level, family[open[0]], d.Margin); decided == Open {
+			r := &results[open[0]]
+			if r.Verdict = r.at(levels[look]/float64(len(open)), family[open[0]], d.Margin); r.Verdict == Open {
 				break
-			} else {
-				results[open[0]].Verdict = decided
 			}
 			open = open[1:]
 		}
@@ -183,7 +184,7 @@ func incompetent(gates []Gate) string {
 // estimate summarises the first n differences of a comparison.
 func (d Design) estimate(c Comparison, n int) Result {
 	r := Result{Name: c.Name, Verdict: Open, Seeds: n}
-	r.Mean, r.SD = stat.MeanStdDev(c.Differences[:n], nil)
+	r.Mean, r.SD = stats.MeanAndSD(c.Differences[:n])
 	t, se := c.student(n)
 	outside := func(by float64) float64 {
 		switch {
@@ -202,7 +203,8 @@ func (d Design) estimate(c Comparison, n int) Result {
 // error, and this. The variance of items has no error here, so that both together have more degrees
 // of freedom than seeds alone (Satterthwaite 1946).
 func (c Comparison) student(n int) (distuv.StudentsT, float64) {
-	seeds := stat.Variance(c.Differences[:n], nil) / float64(n)
+	_, sd := stats.MeanAndSD(c.Differences[:n])
+	seeds := sd * sd / float64(n)
 	variance := seeds + c.Items
 	degrees := float64(n - 1)
 	if seeds > 0 {
