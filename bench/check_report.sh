@@ -56,7 +56,7 @@ if (document.querySelector("main")) {
 parent.postMessage(Object.entries(found).filter(([, of]) => of.length).map(([what, of]) => `${of.length} ${what}: ${of.slice(0, 4).join(" | ")}`).join("; ") || "all is well", "*")
 SCRIPT
 # The page lets no script run, so without its policy.
-grep -q '<meta http-equiv="Content-Security-Policy"' "$page"
+grep -q '<meta http-equiv="Content-Security-Policy"' "$page" || { echo "check-report: failed: $page: want a content security policy"; exit 1; }
 { sed '/<meta http-equiv="Content-Security-Policy"/d' "$page"; printf '<script>'; cat "$scratch/check.js"; echo '</script>'; } >"$scratch/page.html"
 # Pictures by themselves, as they are in files: as wide as they say.
 {

@@ -14,7 +14,7 @@ static int return_errors(void) { return MPI_Comm_set_errhandler(MPI_COMM_WORLD, 
 // begin initialises MPI; one_thread is whether one thread may make all calls of a process
 // with several.
 static int begin(int *one_thread, int *rank, int *size) {
-	int level, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+	int level = MPI_THREAD_SINGLE, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
 	if (code == MPI_SUCCESS)
 		code = MPI_Comm_rank(MPI_COMM_WORLD, rank);
 	if (code == MPI_SUCCESS)
