@@ -51,7 +51,7 @@ const (
 // InputOf describes a batch, and others no larger than it.
 func InputOf(b nn.Batch) Input { return plan.InputOf(b) }
 
-// BatchOf returns the types of n examples: those of one with a leading dimension.
+// BatchOf returns the types of n examples: one example's types with a leading dimension added.
 func BatchOf(types []graph.Type, n int) []graph.Type { return plan.BatchOf(types, n) }
 
 // MicroBatchSizes splits n examples over m micro-batches; the first n mod m have one more.

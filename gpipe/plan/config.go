@@ -130,7 +130,7 @@ func (in Input) bytes() (sum float64) {
 	return sum
 }
 
-// BatchOf returns the types of n examples: those of one with a leading dimension.
+// BatchOf returns the types of n examples: one example's types with a leading dimension added.
 func BatchOf(types []graph.Type, n int) []graph.Type {
 	out := make([]graph.Type, len(types))
 	for i, t := range types {
@@ -189,7 +189,7 @@ func evenly(n, parts int) []int {
 	return sizes
 }
 
-// within reports whether examples of types a fit where those of types b do: the
+// within reports whether examples of types a fit where examples of types b do: the
 // same kinds of tensors, in no dimension larger.
 func within(a, b []graph.Type) bool {
 	return slices.EqualFunc(a, b, func(a, b graph.Type) bool {

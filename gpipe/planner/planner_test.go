@@ -246,7 +246,7 @@ func TestSearchedPlans(t *testing.T) {
 		s := small(t, memory, 64, 128, 256, 128, 192, 128, 64, 256, 10)
 		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2}, 16, 16, 1<<20
 		s.Searched, s.Seed, s.Replicas = true, 1, 1
-		s.Pipeline.Devices[0].Link = clock.Link{} // a link through the host also takes a device's time, of which a search knows nothing
+		s.Pipeline.Devices[0].Link = clock.Link{} // a link through the host also takes a device's time, which a search does not know
 		plan, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -214,9 +214,8 @@ func (l *inLine) put(conn net.Conn) bool {
 const patience = 4
 
 // silent is called when a Receive has waited for another limit, in which nothing has come
-// after the line's first bytes. A
-// sender may take its time. But if it has sent something that does not come, or has ended,
-// the line is lost.
+// after the line's first bytes. A sender may take its time. But if it has sent something that
+// does not come, or has ended, the line is lost.
 func (l *inLine) silent(bytes uint64) error {
 	p := l.end.peers[l.rank]
 	if l.at != bytes {
