@@ -83,19 +83,12 @@ func TestLARSByDefinition(t *testing.T) {
 			p.Replicas, p.Partitions, p.LR, p.L2 = replicas, 2, nn.ConstantLR(rate), decay
 			p.ClipNorm, p.ShardUpdate = 0.25, replicas > 1
 			p.Rates = []Rate{{Path: "layer*/attention", Factor: 0}, {Path: "layer*", Factor: 0.5}}
-			tr, err := p.Open(InputOf(l.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := opened(t, p, InputOf(l.data(0)))
 			before := map[string][]float32{}
 			for _, w := range tr.Weights() {
 				before[w.Path] = append([]float32(nil), w.Data...)
 			}
-			r, err := tr.Step(t.Context(), l.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := stepped(t, tr, l.data(0))
 			if r.GradNorm <= p.ClipNorm {
 				t.Fatalf("a norm of %v is not clipped", r.GradNorm)
 			}
@@ -147,10 +140,7 @@ func TestLARSUpdateBytes(t *testing.T) {
 	bytes := func(o nn.Optimizer, replicas int, divided bool) float64 {
 		q := p
 		q.Optimizer, q.Replicas, q.ShardUpdate = o, replicas, divided
-		planned, err := q.Plans(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		planned := must(q.Plans(in))(t)
 		return planned.Plans[0].UpdateBytes()
 	}
 	for _, c := range []struct {

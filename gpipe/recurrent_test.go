@@ -54,15 +54,8 @@ func TestRecurrentInside(t *testing.T) {
 	m, hoisted := recurrent(t, false)
 	_, inside := recurrent(t, true)
 	gradients := func(p Pipeline) (float64, []float32) {
-		tr, err := p.Open(InputOf(m.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		r, err := tr.Differentiate(t.Context(), m.data(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := opened(t, p, InputOf(m.data(0)))
+		r := must(tr.Differentiate(t.Context(), m.data(0)))(t)
 		var all []float32
 		for _, g := range tr.Gradients() {
 			all = append(all, g.Data...)

@@ -35,10 +35,7 @@ var smallTranslation = translation{
 
 func (m translation) pipeline(t testing.TB) Pipeline {
 	t.Helper()
-	layers, err := transformer.Translation(m.model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(transformer.Translation(m.model))(t)
 	return Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1},
 		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
@@ -138,15 +135,8 @@ func TestEveryTokenCounts(t *testing.T) {
 	loss := func(change func(b nn.Batch)) float64 {
 		b := smallTranslation.data(0)
 		change(b)
-		tr, err := openForAll(smallTranslation.pipeline(t), InputOf(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		r, err := tr.Evaluate(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := openedForAll(t, smallTranslation.pipeline(t), InputOf(b))
+		r := must(tr.Evaluate(t.Context(), b))(t)
 		return r.Loss
 	}
 	want := loss(func(nn.Batch) {})
@@ -197,15 +187,8 @@ func TestTranslationTraffic(t *testing.T) {
 	m := smallTranslation
 	p := m.pipeline(t)
 	p.Partitions, p.MicroBatches = len(p.Layers), 4
-	tr, err := p.Open(InputOf(m.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	r, err := tr.Step(t.Context(), m.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := opened(t, p, InputOf(m.data(0)))
+	r := stepped(t, tr, m.data(0))
 	sizes := MicroBatchSizes(m.batch, p.MicroBatches)
 	c, seen := m.model, 0
 	for _, e := range r.Timeline.Events {

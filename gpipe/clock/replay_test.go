@@ -15,6 +15,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
+	"gpipebench/internal/testkit"
 )
 
 // criticalPath is an independent clock for links that do not go through the
@@ -276,9 +277,7 @@ func TestReplayThroughHostText(t *testing.T) {
    step 9 s  F forward  B backward  > to host  < from host  . idle
 `
 	var text strings.Builder
-	if err := draw.WriteText(&text, tl, 44); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, draw.WriteText(&text, tl, 44))
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
