@@ -85,41 +85,6 @@ func through(p schedule.Placement) func(devices, micro int) [][]schedule.Task {
 	}
 }
 
-// A state is that of any other number of chunks, and evaluations and predictions are the
-// same; a short mini-batch at an epoch's end has fewer micro-batches.
-func TestChunksGoOn(t *testing.T) {
-	short := small
-	short.batch = 5
-	open := func(p Pipeline) *Trainer {
-		p.Evaluating, p.Predicting = InputOf(small.data(9)), InputOf(small.data(9))
-		return openSmall(t, p)
-	}
-	step := func(tr *Trainer, l lm, i int) {
-		stepped(t, tr, l.data(i))
-	}
-	one, many := open(small.pipeline(t)), open(interleaved(small.pipeline(t), 2, 2, 8))
-	step(one, small, 0)
-	step(many, small, 0)
-	state := must(many.State(nil))(t)
-	other := open(interleaved(small.pipeline(t), 1, 3, 3))
-	noError(t, other.Restore(state))
-	for _, tr := range []*Trainer{one, many, other} {
-		step(tr, short, 1)
-		step(tr, small, 2)
-	}
-	want := must(one.Evaluate(t.Context(), small.data(9)))(t)
-	for _, tr := range []*Trainer{many, other} {
-		if got := tr.Hash(); got != one.Hash() {
-			t.Errorf("hash %s, want %s", got, one.Hash())
-		}
-		got, err := tr.Evaluate(t.Context(), small.data(9))
-		if err != nil || got.Loss != want.Loss {
-			t.Errorf("loss %v, want %v: %v", got, want, err)
-		}
-		checkMemory(t, tr)
-	}
-}
-
 // Simulations run chunks: with even times and free links, interleaving divides the bubble.
 func TestChunksSimulated(t *testing.T) {
 	l := fine()

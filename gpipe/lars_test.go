@@ -7,7 +7,6 @@ import (
 
 	"gpipebench/gpipe/plan"
 
-	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -41,27 +40,6 @@ func TestG1LARS(t *testing.T) {
 var blocky = lm{
 	model: transformer.Config{Layers: 2, Dim: 72, FeedForward: 1000, Heads: 2, Vocab: 2003, SeqLen: 5, Tied: true},
 	batch: 8, ragged: true, steps: 2,
-}
-
-// Norms of tensors of several blocks, which replicas divide.
-func TestLARSOfLargeTensors(t *testing.T) {
-	testkit.NotRaced(t)
-	l := blocky
-	for _, o := range bothLARS {
-		p := l.layerWise(t, o)
-		p.Groups = 4
-		want := l.train(t, p)
-		want.changes(t)
-		for _, w := range []way{
-			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4}, Partitions: 1}},
-			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4, ShardUpdate: true}, Partitions: 3, Devices: []Device{{Threads: 2}}}},
-			{Pipeline: Pipeline{Replication: Replication{Replicas: 2, Groups: 4, ShardUpdate: true}, Partitions: 2, MicroBatches: 2, Checkpoint: schedule.Never}},
-		} {
-			if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
-				t.Errorf("%s, R = %d, K = %d: got %v, want %v", o.Name(), w.Replicas, w.Partitions, got, want)
-			}
-		}
-	}
 }
 
 // TestLARSByDefinition: a step's update is that of the definition, from the step's own

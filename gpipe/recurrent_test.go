@@ -37,16 +37,6 @@ func recurrent(t testing.TB, inside bool) (translation, Pipeline) {
 	return m, p
 }
 
-// TestRecurrentG1 is TestG1 for scans over time: gradients of their weights have one chain
-// over the examples, and within each over the steps, whatever the micro-batches.
-func TestRecurrentG1(t *testing.T) {
-	m, _ := recurrent(t, false)
-	checkG1(t, groupsWays([]int{1, 2, 4}, m.batch), m.batch, byGroups, func(t testing.TB, w way) outcome {
-		_, p := recurrent(t, false)
-		return m.train(t, w.of(p))
-	})
-}
-
 // TestRecurrentInside: a scan that projects its input inside has the losses of the first
 // step, to the bit, and gradients within their rounding. Its bits depend on the
 // micro-batches and on nothing else, and the network says so.

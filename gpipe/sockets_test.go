@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -108,22 +107,6 @@ func TestReplicasInProcesses(t *testing.T) {
 				t.Errorf("in processes\n%q\nin one\n%q", got, want)
 			}
 		})
-	}
-}
-
-// Events of processes are counted from the start of the step in the first of them, by
-// one clock.
-func TestOneClock(t *testing.T) {
-	reports := []report{
-		{At: place.Stage(0), Start: 5_000_000_000, Events: []timeline.Event{{Start: 1, End: 2}}},
-		{At: place.Stage(1), Start: 4_500_000_000, Events: []timeline.Event{{Start: 0, End: 0.25}, {Start: 3, End: 4}}},
-	}
-	onOneClock(reports)
-	if got, want := reports[0].Events, []timeline.Event{{Start: 1.5, End: 2.5}}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if got, want := reports[1].Events, []timeline.Event{{Start: 0, End: 0.25}, {Start: 3, End: 4}}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -4,9 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/gpipe/plan"
-
-	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
@@ -176,38 +173,5 @@ func TestEmptySource(t *testing.T) {
 	want.changes(t)
 	if got := run(4, 2); got != want {
 		t.Errorf("got  %v\nwant %v", got, want)
-	}
-}
-
-// TestTranslationTraffic: the encoder's states, the lengths and the decoder's states
-// cross a cut; the gradients of these states come back. The lengths have none, since
-// they are integers; after the last decoder layer the encoder's states have none,
-// since nothing uses them there.
-func TestTranslationTraffic(t *testing.T) {
-	m := smallTranslation
-	p := m.pipeline(t)
-	p.Partitions, p.MicroBatches = len(p.Layers), 4
-	tr := opened(t, p, InputOf(m.data(0)))
-	r := stepped(t, tr, m.data(0))
-	sizes := MicroBatchSizes(m.batch, p.MicroBatches)
-	c, seen := m.model, 0
-	for _, e := range r.Timeline.Events {
-		if e.Kind != timeline.Transfer {
-			continue
-		}
-		seen++
-		each := c.SourceLen*c.Dim + c.TargetLen*c.Dim
-		switch {
-		case !e.Backward:
-			each++
-		case e.At.Stage == len(p.Layers)-1:
-			each = c.TargetLen * c.Dim
-		}
-		if want := int64(plan.FloatBytes * sizes[e.Micro] * each); e.Bytes != want {
-			t.Errorf("device %d to %d, micro-batch %d, backward %v: %d bytes, want %d", e.At.Stage, e.Peer.Stage, e.Micro, e.Backward, e.Bytes, want)
-		}
-	}
-	if want := 2 * 4 * (len(p.Layers) - 1); seen != want {
-		t.Errorf("%d transfers, want %d", seen, want)
 	}
 }

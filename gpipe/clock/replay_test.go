@@ -348,26 +348,3 @@ func TestReplayRefuses(t *testing.T) {
 		}
 	}
 }
-
-// A step with stages and micro-batches of the largest model in the paper's
-// Table 1.
-func BenchmarkReplay(b *testing.B) {
-	for _, host := range []bool{false, true} {
-		b.Run(fmt.Sprintf("K=128/M=32/host=%v", host), func(b *testing.B) {
-			tasks, err := schedule.Build(schedule.GPipe, 128, 32, schedule.Always, false)
-			if err != nil {
-				b.Fatal(err)
-			}
-			costs := clock.Costs{
-				Task:     clocktest.Each(1e-3, 1e-3, 2e-3),
-				Boundary: func(place.Place, int) int64 { return 1 << 20 },
-				Link:     clock.Link{Bandwidth: 1e10, Latency: 1e-6, ThroughHost: host},
-			}
-			for b.Loop() {
-				if _, err := clock.Replay(tasks, costs); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

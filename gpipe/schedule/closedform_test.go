@@ -11,7 +11,11 @@ import (
 )
 
 // Every closed form is the length of a replay. The times are small integers,
-// so both sides are exact.
+// so both sides are exact. Among them: "when M is set to 1, there is effectively no pipeline
+// parallelism [...] indicating only one device is actively computing at any given time" (Huang et
+// al. 2019, section 3): the step is the sum of all tasks. And "re-computation during the backward
+// pass can be scheduled earlier, without waiting for the gradients from earlier layers" (section
+// 2.3): that saves K-1 of them.
 func TestStepTimeIsReplay(t *testing.T) {
 	type times struct{ f, r, b float64 }
 	cases := 0
@@ -86,8 +90,9 @@ func TestStepTimeGains(t *testing.T) {
 	}
 }
 
-// Without early recomputation and without recomputation at all the bubble is
-// the classic one, exactly.
+// Without recomputation the bubble is the classic one, exactly: "partitioning introduces some idle
+// time per accelerator, which we refer to as the bubble overhead. This bubble time is
+// O((K-1)/(M+K-1)) amortized over the number of micro-steps M" (Huang et al. 2019, section 2.3).
 func TestBubbleIsReplay(t *testing.T) {
 	for stages := 1; stages <= 6; stages++ {
 		for micro := 1; micro <= 9; micro++ {

@@ -3,7 +3,6 @@ package draw
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -75,52 +74,6 @@ func TestWriteChrome(t *testing.T) {
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// Read back, a trace has every event with its times on its own track, and no
-// track has two at once.
-func TestWriteChromeReadBack(t *testing.T) {
-	rng := rand.New(rand.NewPCG(13, 14))
-	for range 50 {
-		in := clocktest.Random(t, rng, 0)
-		tl := in.Replay(t)
-		p := chrome(t, tl, nil)
-		type key struct{ pid, tid int }
-		free := map[key]float64{}
-		named := map[key]bool{}
-		n := 0
-		for _, e := range p.TraceEvents {
-			at := key{e.Process, e.Thread}
-			if e.Phase == "M" {
-				named[at] = named[at] || e.Name == "thread_name"
-				continue
-			}
-			if e.Phase == "s" || e.Phase == "f" {
-				continue // TestWriteChromeArrows
-			}
-			if !named[at] {
-				t.Fatalf("%v: %s on a track without a name", in, e.Name)
-			}
-			original := tl.Events[n]
-			n++
-			if e.Name != original.Label() || e.Category != original.Kind.String() || e.Length == nil {
-				t.Fatalf("%v: %+v written for %v", in, e, original)
-			}
-			if math.Abs(e.Start-1e6*original.Start) > 1e-3 || math.Abs(*e.Length-1e6*original.Seconds()) > 2e-3 {
-				t.Fatalf("%v: %+v written for %v", in, e, original)
-			}
-			if e.Start < free[at]-1e-6 {
-				t.Fatalf("%v: %s overlaps another on track %v", in, e.Name, at)
-			}
-			free[at] = e.Start + *e.Length
-			if original.Kind.Crosses() && e.Args["bytes"] != float64(original.Bytes) {
-				t.Fatalf("%v: %+v written for %v, %d bytes", in, e, original, original.Bytes)
-			}
-		}
-		if n != len(tl.Events) {
-			t.Fatalf("%v: %d events of %d", in, n, len(tl.Events))
-		}
 	}
 }
 
