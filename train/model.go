@@ -1,5 +1,3 @@
-// Package train is what runs: networks by name, what they learn from, how they are
-// trained, evaluated and timed.
 package train
 
 import (
