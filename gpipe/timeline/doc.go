@@ -12,7 +12,7 @@
 // # Causes of idle time
 //
 // [Timeline.Causes] gives each idle instant of a device one cause, the first that applies:
-// done (its tasks are over and the update waits for others); a link (what its next task needs
+// the barrier (its tasks are over and the update waits for others); a link (what its next task needs
 // is under way); imbalance (the task that makes it has run for longer than the mean of its
 // kind); warm-up (before the device's first B or I) or drain (after its last F); a neighbour.
 // So causes are never negative and add up to the idle time on every timeline, unlike the parts
