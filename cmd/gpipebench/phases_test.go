@@ -232,7 +232,7 @@ func TestCutInPhases(t *testing.T) {
 					}
 					// A rank that notices first ends its connections: the other may see a line end before
 					// the silence.
-					want := []string{fmt.Sprintf("rank %d \\(replica %d, on .* is gone: |rank %[1]d to rank %d: the line of .* is lost: ", other, other, rank), says}
+					want := []string{fmt.Sprintf("rank %d \\(replica %d, on .* is gone: |rank \\d to rank \\d: the line of .* is lost: ", other, other), says}
 					if p.name == "rendezvous" {
 						want = []string{fmt.Sprintf("rank %d", other), "within 5 s"}
 					}
