@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -9,17 +10,17 @@ import (
 )
 
 // A pipeline is swept over every number of micro-batches and every cut, what has no pipeline over
-// cuts alone; both are modelled at the same place in the list of cuts.
+// cuts and paddings alone; both are modelled at the same place in the list of cuts.
 func TestUnstatedSweeps(t *testing.T) {
 	u := labtest.Loaded[*unstated](t, Paper.Experiment("unstated").Load)
 	for _, s := range u.figure3.scenarios() {
-		all, want := u.sweep(s), len(u.Spec.M)*len(u.Spec.Cuts)
+		all, want := u.sweep(s), len(u.Spec.M)*len(u.paddings)*len(u.Spec.Cuts)
 		if s.Schedule == "naive" {
-			want = len(u.Spec.Cuts)
+			want = len(u.paddings) * len(u.Spec.Cuts)
 		}
 		seen := map[string]bool{}
 		for i, one := range all {
-			seen[one.run()] = true
+			seen[one.modelled.name(one.run(), one.padding)] = true
 			if cut := u.Spec.Cuts[i%len(u.Spec.Cuts)]; !strings.HasSuffix(one.as, cut.String()) || one.modelled.Batch < one.setup.MicroBatches {
 				t.Errorf("%s: %s, mini-batch of %d", s.run(), one.as, one.modelled.Batch)
 			}
@@ -30,28 +31,29 @@ func TestUnstatedSweeps(t *testing.T) {
 	}
 }
 
-// A cell's extent is over all choices, each relative to the base under the same cut.
+// A cell's extent is over all choices, each relative to the base under the same cut and padding.
 func TestUnstatedExtents(t *testing.T) {
 	u := labtest.Loaded[*unstated](t, Paper.Experiment("unstated").Load)
 	log := records.New(records.Key{})
 	s := u.figure3.scenarios()[1]
 	add := func(one swept, seconds float64) {
 		step := figure3Step{Batch: 1, Seconds: seconds, Filled: 2, FilledSeconds: seconds}
-		if err := log.Add(one.modelled.name(one.run(), measuredRates), 0, step); err != nil {
+		if err := log.Add(one.modelled.name(one.run(), one.padding), 0, step); err != nil {
 			t.Fatal(err)
 		}
 	}
+	bases := len(u.sweep(s.of.base()))
 	for i, base := range u.sweep(s.of.base()) {
 		add(base, float64(i+1))
 	}
 	for i, one := range u.sweep(s) {
-		add(one, float64(i%len(u.Spec.Cuts)+1)/float64(2+i/len(u.Spec.Cuts)))
+		add(one, float64(i%bases+1)/float64(2+i/bases))
 	}
 	e, err := u.figureExtent(log, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(u.Spec.M); e.low != 2 || e.high != float64(1+n) || e.n != 2*n*len(u.Spec.Cuts) || !strings.HasPrefix(e.lowAt, "M = 8,") || !strings.HasPrefix(e.highAt, "M = 64,") {
+	if n := len(u.Spec.M); math.Abs(e.low-2) > 1e-9 || math.Abs(e.high-float64(1+n)) > 1e-9 || e.n != 2*n*bases || !strings.HasPrefix(e.lowAt, "M = 8,") || !strings.HasPrefix(e.highAt, "M = 64,") {
 		t.Errorf("%+v", e)
 	}
 }
