@@ -132,7 +132,7 @@ func (f *figure3) runs(p figure3Profile) (runs []timed.Run) {
 			steps = p.Naive
 		}
 		runs = append(runs, timed.Run{
-			Name: s.run(), Bench: fmt.Sprintf("model=%s/scenario=%s", model.Name, s.Name), Steps: steps,
+			Name: s.run(), Steps: steps,
 			Training: train.Training{Model: model, Batch: p.Batch, Setup: s.setup},
 		})
 	}

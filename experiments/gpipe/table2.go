@@ -65,7 +65,7 @@ func table2Run(c lab.Cell) string { return fmt.Sprintf("emulated/K=%d/M=%d", c.K
 func (t *table2) runs(p table2Profile) (runs []timed.Run) {
 	for _, c := range t.Spec.Cells() {
 		runs = append(runs, timed.Run{
-			Name: table2Run(c), Bench: "device=" + table2Run(c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: t.Spec.Batch, Setup: t.setup(c)},
+			Name: table2Run(c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: t.Spec.Batch, Setup: t.setup(c)},
 		})
 	}
 	return runs

@@ -64,7 +64,6 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	r := &Rounds{ID: t.ID(), Runs: t.Runs(p), Count: of.Rounds, WarmUp: of.WarmUp, Seed: spec.Seed, CoreRate: t.CoreRate}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		run.Bench = cmp.Or(run.Bench, run.Name)
 		run.Training.Optimizer = cmp.Or(run.Training.Optimizer, spec.Optimizer)
 		run.Training.LR, run.Training.LRSchedule = spec.LR, "constant"
 	}
