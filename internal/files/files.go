@@ -4,7 +4,7 @@
 //
 // Writing is all or nothing: [Write] makes a file beside the named one and
 // moves it there when it is complete and on the disk. Only the log of a long
-// run grows piece by piece ([Grow]). Reading is bounded: [Read] and [Open] know
+// run grows piece by piece ([Growing]). Reading is bounded: [Read] and [Open] know
 // the maximum size of a file before they allocate memory.
 //
 // A file is a regular one, or a symbolic link to one. Pipes, devices and
