@@ -38,6 +38,8 @@ type timing interface{ timing() Profile }
 // Its New sets the functions.
 type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	lab.Base[S]
+	// Check refuses values of the spec that do not go together, besides CheckRuns; nil: nothing.
+	Check func() *lab.Problem
 	// Runs are a profile's pipelines, without what Spec has of them, but for those that have an
 	// optimiser of their own.
 	Runs func(P) []Run
@@ -69,6 +71,16 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 		run.Training.LR, run.Training.LRSchedule = spec.LR, "constant"
 	}
 	return r, p, nil
+}
+
+// Resolve is Check and, for mini-batches that stand in profiles, CheckRuns.
+func (t *Timed[S, P]) Resolve() *lab.Problem {
+	if t.Check != nil {
+		if p := t.Check(); p != nil {
+			return p
+		}
+	}
+	return t.CheckRuns()
 }
 
 // CheckRuns refuses runs without steps, and mini-batches that do not make
