@@ -107,7 +107,7 @@ func TestReproduceGoesOn(t *testing.T) {
 	if err != nil || !strings.Contains(beside, "reference loss") {
 		t.Errorf("with a reference: %v\n%s", err, beside)
 	}
-	for _, name := range []string{"learning.md", "learning.csv"} {
+	for _, name := range []string{"learning.md", "learning.csv", "learning-curve.csv"} {
 		if _, err := os.Stat(filepath.Join(dir, "other", "tables", name)); err != nil {
 			t.Error(err)
 		}

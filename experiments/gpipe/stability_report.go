@@ -124,6 +124,12 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 	table.Numbers("runs that diverge")
 	table.Texts("at step")
 	table.Numbers("loss at the end", "held-out loss", "largest gradient norm", "largest logit", "kurtosis of the last states", "of logits")
+	curve := &lab.Table{
+		ID: "stability-curve", Title: "Stability: each run",
+		Caption: []string{"Losses and gradient norms are means over the steps since the previous row."},
+	}
+	curve.Texts("variant")
+	curve.Numbers("seed", "step", "loss", "gradient norm", "largest logit", "kurtosis of the last states", "of logits")
 	for _, o := range all {
 		failures := o.failures()
 		table.Add(o.Name, lab.Joined("%v of %v", len(failures), len(o.runs)), lab.Ints(", ", failures),
@@ -133,9 +139,22 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 			o.values(stabilityMost(func(p stabilityProbed) float64 { return p.Largest })),
 			o.values(stabilityMost(func(p stabilityProbed) float64 { return p.Hidden })),
 			o.values(stabilityMost(func(p stabilityProbed) float64 { return p.Logits })))
+		for i, r := range o.runs {
+			every := max(1, len(r.Probes)/20)
+			from := 0
+			for k := 0; k < len(r.Probes); k += every {
+				p := r.Probes[k]
+				var loss, norm lab.Value
+				if to := min(p.Step, len(r.Losses)); to > from {
+					loss, norm = stabilityShort(stats.Mean(r.Losses[from:to])), stabilityShort(stats.Mean(r.GradNorms[from:to]))
+					from = to
+				}
+				curve.Add(o.Name, profile.AllSeeds()[i], p.Step, loss, norm, stabilityShort(p.Largest), stabilityShort(p.Hidden), stabilityShort(p.Logits))
+			}
+		}
 	}
 	files, err := plot.Files("stability", s.Spec.Title, s.panels(all))
-	return &lab.Report{Tables: []*lab.Table{table}, Files: files}, err
+	return &lab.Report{Tables: []*lab.Table{table, curve}, Files: files}, err
 }
 
 // panels show what the runs went through, for each variant the median over seeds within

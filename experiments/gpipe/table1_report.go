@@ -93,7 +93,7 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	case ref != nil:
 		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
 	}
-	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r)}}
+	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r)}}
 	for _, h := range r.halves {
 		activations, err := t.activationsTable(h)
 		if err != nil {
@@ -352,22 +352,18 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 	return table
 }
 
-// fitsTable shows under which conventions the paper's networks fit, as the paper
-// found, and counts them.
-func (t *table1) fitsTable(r *table1Results) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."},
-	}
-	table.Texts("network", "way")
-	table.Numbers("L, D", "capacity")
-	fit, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
+// byConvention adds a column for each convention, and a row for each of the paper's
+// networks: its lead, and what cell makes of the largest network, which also reports
+// whether that is as the paper says. A note counts those.
+func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Row) []any,
+	cell func(h *table1Half, w *table1Row, c counting, l largest) (v any, found bool)) {
+	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
 	for _, c := range r.conventions {
 		table.Numbers(c.String())
 	}
 	for _, h := range r.halves {
 		for _, w := range h.printed {
-			cells := []any{h.Name, w.Name, w.column.value(), lab.Bytes(w.modelled.Capacity)}
+			cells := []any{h.Name, w.Name, lead(w)}
 			for k, c := range r.conventions {
 				l, ok := w.modelled.Largest[c.String()]
 				if !ok {
@@ -375,24 +371,84 @@ func (t *table1) fitsTable(r *table1Results) *lab.Table {
 					continue
 				}
 				all[k]++
-				peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
-				switch {
-				case w.Naive && l.PrintedMicro < h.Batch:
-					cells = append(cells, lab.Joined("no: %v examples", l.PrintedMicro))
-				case l.PrintedMicro == 0:
-					cells = append(cells, lab.Joined("no: %v", peak))
-				default:
-					fit[k]++
-					cells = append(cells, lab.Joined("M = %v: %v", l.PrintedMemory.M, peak))
+				v, yes := cell(h, w, c, l)
+				if yes {
+					found[k]++
 				}
+				cells = append(cells, v)
 			}
 			table.Add(cells...)
 		}
 	}
 	var parts []string
 	for k, c := range r.conventions {
-		parts = append(parts, fmt.Sprintf("%d of %d (%v)", fit[k], all[k], c))
+		parts = append(parts, fmt.Sprintf("%d of %d (%v)", found[k], all[k], c))
 	}
-	table.Notes = []string{"The paper's networks that fit: " + strings.Join(parts, ", ") + "."}
+	table.Notes = append(table.Notes, note+strings.Join(parts, ", ")+".")
+}
+
+// fitsTable shows under which conventions the paper's networks fit, as the paper
+// found.
+func (t *table1) fitsTable(r *table1Results) *lab.Table {
+	table := &lab.Table{
+		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
+		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. " + conventionsSay},
+	}
+	table.Texts("network", "way")
+	table.Numbers("L, D", "capacity")
+	lead := func(w *table1Row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
+	r.byConvention(table, "The paper's networks that fit: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
+		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
+		switch {
+		case w.Naive && l.PrintedMicro < h.Batch:
+			return lab.Joined("no: %v examples", l.PrintedMicro), false
+		case l.PrintedMicro == 0:
+			return lab.Joined("no: %v", peak), false
+		}
+		return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
+	})
+	for _, h := range r.halves {
+		table.Notes = append(table.Notes, r.smallestNote(h))
+	}
+	return table
+}
+
+// smallestNote is what the fullest device of a network's last column takes with
+// the smallest micro-batch, by convention.
+func (r *table1Results) smallestNote(h *table1Half) string {
+	last, micro := h.printed[len(h.printed)-1], slices.Min(h.MicroBatches)
+	var parts []string
+	for _, conv := range r.conventions {
+		if h.Model.Images() && !conv.Scores {
+			continue
+		}
+		peak := last.modelled.Memory[memoryName(conv.storage(), micro)].Peak[conv.Accounting]
+		part := fmt.Sprintf("%s (%v)", units.FormatBytes(peak), conv)
+		if peak > last.modelled.Capacity {
+			part += ", which does not fit"
+		}
+		parts = append(parts, part)
+	}
+	return fmt.Sprintf("%s, %s at M = %d: a device has %s, and the fullest one takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
+}
+
+// conventionsSay explains the names of conventions.
+const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."
+
+// conventionsTable is what fits by convention.
+func (t *table1) conventionsTable(r *table1Results) *lab.Table {
+	table := &lab.Table{
+		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
+		Caption: []string{"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M."},
+	}
+	table.Texts("network", "way")
+	table.Numbers("paper")
+	lead := func(w *table1Row) []any { return []any{w.column.value()} }
+	r.byConvention(table, "How often the largest network is the paper's: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
+		if l.Candidate.none() {
+			return l.Candidate.value(), false
+		}
+		return lab.Joined("%v, %v", l.Candidate.value(), l.Memory.M), l.Candidate == w.column.candidate
+	})
 	return table
 }

@@ -86,8 +86,10 @@ func epochsHundredth(x float64) lab.Value { return lab.Fixed(x, 3) }
 // epochsResults are a log's.
 type epochsResults struct {
 	epochsProfile
+	curve   []epochsChoice // every mini-batch
 	largest epochsChoice   // with which pilots converge
-	by      []epochsResult // every mini-batch's, as far as pilots converge
+	others  []epochsChoice
+	by      []epochsResult // the curve's, as far as pilots converge
 	ways    []epochsResult // with the largest mini-batch
 }
 
@@ -97,16 +99,13 @@ func (e *epochs) results(log *records.Log) (*epochsResults, error) {
 		return nil, err
 	}
 	r := &epochsResults{epochsProfile: p}
-	curve, largest, err := e.converging(p, log)
-	if err != nil {
+	if r.curve, r.largest, err = e.converging(p, log); err != nil {
 		return nil, err
 	}
-	others, err := e.beside(p, log, largest.batch)
-	if err != nil {
+	if r.others, err = e.beside(p, log, r.largest.batch); err != nil {
 		return nil, err
 	}
-	r.largest = largest
-	for _, c := range slices.Concat(curve, others) {
+	for _, c := range slices.Concat(r.curve, r.others) {
 		made := epochsResult{epochsChoice: c}
 		if c.best >= 0 {
 			made.epochsSettings = c.grid[c.best]
@@ -138,7 +137,7 @@ func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 		}
 		epochsAddReference(ways, lab.ReferenceName(log, reference)+" epochs", before)
 	}
-	report := &lab.Report{Tables: []*lab.Table{ways, e.figure8(r)}}
+	report := &lab.Report{Tables: []*lab.Table{ways, e.figure8(r), e.pilots(r)}}
 	dots := &plot.DotPanel{Title: "forms of LARS, largest mini-batch", Y: "epochs"}
 	for _, w := range r.ways {
 		dots.Add(w.Name, w.epochs())
@@ -262,4 +261,33 @@ func (e *epochs) panel(r *epochsResults) *plot.LinePanel {
 		p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}, Dashed: true})
 	}
 	return p
+}
+
+// pilots has a row for every setting that was tried.
+func (e *epochs) pilots(r *epochsResults) *lab.Table {
+	t := &lab.Table{ID: e.ID() + "-pilots", Title: "Epochs to an accuracy: the pilots, and what they choose", Caption: []string{
+		fmt.Sprintf("Epochs of the pilots with seeds %s, \"-\" where the accuracy was not reached. Chosen is the fewest epochs on average where all reach it, the first of equals.", strings.Trim(fmt.Sprint(r.Pilots), "[]")),
+	}}
+	t.Texts("update")
+	t.Numbers("mini-batch", "schedule", "warm-up", "momentum", "rate", "epochs", "most accurate")
+	t.Texts("chosen")
+	for _, c := range slices.Concat(r.curve, r.others) {
+		for i, s := range c.grid {
+			var reached []any
+			best := 0.0
+			for _, run := range c.pilots[i] {
+				cell := any(lab.Absent)
+				if run.Epochs > 0 {
+					cell = run.Epochs
+				}
+				reached = append(reached, cell)
+				if len(run.Accuracies) > 0 {
+					best = max(best, slices.Max(run.Accuracies))
+				}
+			}
+			t.Add(c.Name, c.batch, s.Epochs, lab.Fixed(s.WarmUp*float64(s.Epochs), 1), lab.Number("%g", s.Momentum), lab.Number("%.3g", s.Rate),
+				lab.List(" ", reached...), lab.Percent(best, 1), lab.YesOrNo(i == c.best))
+		}
+	}
+	return t
 }

@@ -1,4 +1,3 @@
-// Package claims judges what papers claim, by expressions over tables.
 package claims
 
 import (

@@ -13,8 +13,8 @@
 // are no others'. The rate with the least held-out loss is the arm's. They are in the records, as
 // ARM/lr=RATE/seedN.
 //
-// What is shown decides no sample: tables (rows of arms, pairs, pilots, yardsticks or
-// languages; columns are words, see words), captions and notes as text in which words in braces stand for
+// What is shown decides no sample: tables (rows of arms, pairs, pilots, yardsticks, languages or a
+// curve; columns are words, see words), captions and notes as text in which words in braces stand for
 // figures, panels, and the text of the verdict. Margin and level stand in the key although they decide
 // no sample: a margin that is changed after the fact is another experiment.
 //

@@ -315,6 +315,10 @@ tables:
     caption: ["."]
     rows: yardsticks
     columns: [{is: task, once: true}, {is: steps, once: true}, yardstick, over-yardstick]
+  - id: whole-curve
+    caption: ["."]
+    rows: curve
+    columns: [arm, curve-step, curve-loss]
 plot: [{draw: languages}, {draw: losses}]
 profiles:
   smoke: &smoke
@@ -343,6 +347,10 @@ func TestWhole(t *testing.T) {
 	rows := r.Tables[0].Printed()
 	if len(rows) != 3 || rows[2][0] != "all" || r.Tables[0].Caption[0] != "6 and 4 steps, 8 pairs." || !strings.Contains(r.Tables[0].Notes[0], "After 3 steps the weights' SHA-256 is the same at K = 1") {
 		t.Errorf("rows %v, %q, %q", rows, r.Tables[0].Caption, r.Tables[0].Notes)
+	}
+	curve := r.Tables[2].Printed()
+	if len(curve) != 6+4+3 || curve[0][0] != "network" || curve[5][1] != "6" {
+		t.Errorf("curve %v", curve)
 	}
 	var blind, alone wholeSample
 	for name, into := range map[string]*wholeSample{"blind": &blind, "alone": &alone} {
@@ -494,10 +502,10 @@ func TestRefused(t *testing.T) {
 		{images, "draw: each", "draw: losses", "these records have none"},
 		{images, "differences, rows: pairs", "differences, rows: pilots", "want arms or pairs"},
 		{images, "discard: nothing", "discard: nothing\nmetric: BLEU", "want data of translators"},
-		{whole, "[language, copy", "[language, yardstick, copy", `"yardstick" means nothing in rows of languages`},
+		{whole, "[arm, curve-step", "[arm, yardstick, curve-step", `"yardstick" means nothing in rows of curve`},
 		{whole, "of: blind", "of: alone", "an arm that repeats none"},
 		{whole, "    data: {invented: {languages: 2, pairs: 200}, held_out: 8}\n", "", "want data of translators"},
-		{images, "rows: pairs\n", "rows: yardsticks\n", "these records have none"},
+		{images, "rows: pairs\n", "rows: curve\n", "these records have none"},
 		{images, "{margin}, level", "{edge}, level", "{edge} stands for nothing"},
 		{images, "verdict: {base: M = 1}", "verdict: {above: 'by {much}'}", "{much} stands for nothing"},
 		{images, "notes: [verdict, ", "notes: [judgement, ", `unknown "judgement"`},

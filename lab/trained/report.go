@@ -108,6 +108,7 @@ var rows = map[string]rowsOf{
 	"arms":       {false, each(func(*Reporting, *Result) int { return 1 })},
 	"pilots":     {false, each(func(r *Reporting, _ *Result) int { return len(r.Size.Pilots.Rates) })},
 	"yardsticks": {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.Yardsticks) })},
+	"curve":      {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.curve()) })},
 	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
 		for n := range r.Results[0].whole.languages() {
 			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
@@ -120,6 +121,12 @@ var rows = map[string]rowsOf{
 		}
 		return all
 	}},
+}
+
+// curve is the training loss, averaged over twenty parts of the steps.
+func (w *wholeSample) curve() []plot.Point {
+	line, _ := plot.Binned(w.Losses, 20)
+	return line
 }
 
 func (r *Reporting) rows(kind string) []Row { return rows[cmp.Or(kind, "arms")].of(r) }

@@ -48,6 +48,7 @@ var needed = map[string][]string{
 	"pilots":     {"pilot-rate", "pilot-held-out", "chosen"},
 	"whole":      {"task", "steps", "bits", "accuracy-at-end", "weights"},
 	"yardsticks": {"yardstick", "yardstick-bits", "over-yardstick"},
+	"curve":      {"curve-step", "curve-loss"},
 	"languages":  {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
 }
 
@@ -164,6 +165,7 @@ var words = map[string]Word{
 	"over-yardstick": {"loss/that", false, ofRow(func(at Row) any {
 		return lab.Fixed(at.Own.whole.Eval.BitsPerToken/at.Own.whole.Yardsticks[at.Nth].Bits, 3)
 	})},
+	"curve-step": {"step", false, ofRow(func(at Row) any { return int(at.Own.whole.curve()[at.Nth].X) })},
 
 	// Of whole records of translators, by language.
 	"language":          {"language", true, ofRow(func(at Row) any { return at.language().Name })},
@@ -174,6 +176,7 @@ var words = map[string]Word{
 	"language-bleu":     {"BLEU", false, ofRow(func(at Row) any { return lab.Fixed(at.language().BLEU, 2) })},
 	"language-nats":     {"nats per token", false, ofRow(func(at Row) any { return lab.Fixed(at.language().Loss, 4) })},
 	"language-accuracy": {"accuracy", false, ofRow(func(at Row) any { return lab.Percent(at.language().Accuracy, 1) })},
+	"curve-loss":        {"loss", false, ofRow(func(at Row) any { return lab.Fixed(at.Own.whole.curve()[at.Nth].Y, 4) })},
 }
 
 // params is the number of an arm's parameters.

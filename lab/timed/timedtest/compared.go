@@ -3,7 +3,6 @@ package timedtest
 import (
 	"strings"
 	"testing"
-
 )
 
 // CheckRecords checks what is said of records, by what must be in it.
