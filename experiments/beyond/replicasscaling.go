@@ -110,13 +110,6 @@ func (s *scalingSpec) runs(p scalingProfile) (runs []timed.Run) {
 
 func (s *scalingSpec) show(r *timed.Reporting[scalingProfile]) error {
 	p := r.Profile
-	most := slices.Max(s.Replicas)
-	r.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v, K = 1, M = %d in each group, checkpoint %s, %s, one thread a device; no links. Weak: %d examples a replica, one group each. Strong: a mini-batch of %d in %d groups, whatever R, so the trained weights are the same to the bit.",
-			p.Model, s.M, s.Checkpoint, s.Optimizer, p.Examples, most*p.Examples, most),
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"Efficiency: throughput over that of R = 1, divided by R. All-reduce: the share of the step that adds up groups and replicas and, after divided updates, hands on weights. Divided / whole: throughput with divided updates over that with whole ones.",
-	}
 	seconds := func(c scalingCell) []float64 { return r.Runs[c.name()].Rounds }
 	batch := func(c scalingCell) int {
 		_, n := s.setup(c, p)

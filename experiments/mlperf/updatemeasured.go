@@ -124,11 +124,6 @@ func plannedMemory(t train.Training) (m replicaMemory, err error) {
 
 func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) error {
 	p := r.Profile
-	r.Table.Caption = []string{
-		"Measured with one thread a device, K = 1, nothing recomputed, no links; each replica has one micro-batch of its own examples, and one group. Update: the share of the step in which a replica updates weights, all of them or, divided, its part. Sums: that of adding up groups' gradients and, divided, of handing on new weights.",
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"Whole / divided: the step's time with whole updates over that with divided ones. State: the optimiser's, of the replica with most; all: of all replicas together. Expected: the share that the R = 1 update, divided by R, has in the step that is measured without sharding, if nothing else changed.",
-	}
 	memory := map[updateCell]replicaMemory{}
 	for i, c := range x.cells() {
 		var err error

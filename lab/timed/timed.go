@@ -13,8 +13,9 @@ import (
 // Spec is what the specs of experiments that time training steps have in common.
 type Spec[P timing] struct {
 	lab.Head  `yaml:",inline"`
-	Optimizer string  `yaml:"optimizer" want:"optimizer"`
-	LR        float64 `yaml:"lr" want:">0.."`
+	Optimizer string   `yaml:"optimizer" want:"optimizer"`
+	LR        float64  `yaml:"lr" want:">0.."`
+	Caption   []string `yaml:"caption" want:"shown,optional"` // see captions
 
 	Profiles map[string]P `yaml:"profiles"`
 }
@@ -73,14 +74,17 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	return r, p, nil
 }
 
-// Resolve is Check and, for mini-batches that stand in profiles, CheckRuns.
+// Resolve is Check and, for mini-batches that stand in profiles, CheckRuns, and the captions' check.
 func (t *Timed[S, P]) Resolve() *lab.Problem {
 	if t.Check != nil {
 		if p := t.Check(); p != nil {
 			return p
 		}
 	}
-	return t.CheckRuns()
+	if p := t.CheckRuns(); p != nil {
+		return p
+	}
+	return checkCaptions(t.Spec.timed().Caption, &t.Spec, t.Spec.timed().Profiles)
 }
 
 // CheckRuns refuses runs without steps, and mini-batches that do not make
