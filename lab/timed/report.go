@@ -41,6 +41,9 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	r.Table = &lab.Table{ID: t.ID(), Title: t.Title()}
+	if r.Table.Caption, err = captions(t.Spec.timed().Caption, &t.Spec, r.Profile, r.Rounds.Count); err != nil {
+		return nil, err
+	}
 	if reference != nil {
 		if of, err := t.read(reference); err != nil {
 			r.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
