@@ -1,5 +1,3 @@
-// Package gnmt builds the recurrent translator of MLPerf, GNMT (Wu et al. 2016, as in the reference implementation,
-// github.com/mlcommons/training, rnn_translator: its README describes the structure).
 package gnmt
 
 import (
