@@ -22,7 +22,7 @@ func NewDropPath(name string, rate float32) *DropPath {
 }
 
 // Rising returns a drop-path whose rate rises from 0, by the same amount at each
-// step, and has its value after so many steps, as in NASNet's training (Zoph et
+// step, and has its value after a number of steps, as in NASNet's training (Zoph et
 // al. 2018); 0: it has its value at all steps.
 func (d *DropPath) Rising(steps int) *DropPath {
 	if steps < 0 {

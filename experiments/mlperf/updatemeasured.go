@@ -66,7 +66,7 @@ func (x *updateMeasured) Resolve() *lab.Problem {
 	return x.CheckRuns()
 }
 
-// updateCell is a row of the table: a network on so many replicas.
+// updateCell is a row of the table: a network on a number of replicas.
 type updateCell struct {
 	network int
 	r       int

@@ -47,7 +47,7 @@ func bands(count, floats int) (rows, parts int) {
 	return rows, (count + rows - 1) / rows
 }
 
-// channels cuts so many channels so that their weights have about bandFloats.
+// channels cuts count channels so that the weights of a part have about bandFloats.
 func channels(count, floats int) (each, parts int) {
 	each = min(count, max(32, bandFloats/max(floats, 1)/32*32))
 	return each, (count + each - 1) / each
