@@ -85,8 +85,8 @@ func (b box) send(rank int, message []byte) {
 	b.changed.Broadcast()
 }
 
-func (b box) flush(context.Context) error { return nil }
-func (b box) finish()                     {}
+func (b box) flush(context.Context) error  { return nil }
+func (b box) finish(context.Context) error { return nil }
 
 // drop closes all of a process's connections at one moment, as its death does: it must not tell
 // over one that another was closed.
@@ -109,9 +109,6 @@ func (n *connections) drop() {
 		n.forget(c)
 	}
 }
-
-// Drop does so for tests in processes of their own.
-func Drop(w *World) { w.drop() }
 
 // The conformance suite, with processes that are simulated.
 func TestSimulated(t *testing.T) {
@@ -331,7 +328,7 @@ func TestLibraryFails(t *testing.T) {
 			func() error { _, err := a.Read(make([]byte, 1)); return err },
 			func() error { _, err := a.Write(make([]byte, 2*window)); return err },
 			func() error { _, err := l.Accept(); return err },
-			func() error { return of[0].othersPart(context.Background()) },
+			func() error { return of[0].part(context.Background()) },
 		} {
 			all.Go(func() {
 				if err := wait(); !errors.Is(err, broken) {
@@ -398,7 +395,7 @@ func FuzzMessage(f *testing.F) {
 		for _, m := range [][]byte{first, second} {
 			_, _, _, err := parse(1, m)
 			n.receive(1, slices.Clone(m))
-			if err != nil && n.failed == nil {
+			if err != nil && n.life.Err() == nil {
 				t.Errorf("%v, and nothing fails", err)
 			}
 		}

@@ -23,6 +23,12 @@
 // summed (CRC-32C, on every frame's header and body), and neither encrypted nor signed: use
 // a network that others cannot change.
 //
+// A line, as its receiver sees it:
+//
+//	silent for a limit --asked--> asked --sent, but nothing comes for four limits--> lost
+//	    ^                           |
+//	    +------ something comes ----+
+//
 // A run, as each process sees it:
 //
 //	meeting --all are there, within the limit--> running --Close or Fail--> left --> ended
@@ -32,16 +38,17 @@
 // A running process is over when another one is gone (its connection has ended, or has
 // carried no sign of life for the limit) or when what goes between two processes is broken:
 // a wrong sum, the end of a line, or something that was sent on a line and has not come for
-// four limits. For the last a receiver that waits for a limit asks the sender, by the
-// connection for messages, whether it has sent more than what has come; so the receiver and
-// the sender may both take their time. TCP_USER_TIMEOUT would end a line whose receiver
+// four limits. The receiver asks for that by the connection for messages, since the receiver
+// and the sender may both take their time. TCP_USER_TIMEOUT would end a line whose receiver
 // does. Each process tells the others, and a session that a process has left without what
-// another waits for ends there within the limit.
+// another waits for ends there within the limit. So does a gathering of places that wait for
+// each other in different groups, as a message names those of the receiver's places that it
+// is for; a place that is merely slow is waited for.
 //
 // # Framing
 //
-// Messages and tensors are a header and a body, each with its CRC-32C, computed by blocks of
-// 128 KiB beside the write and the read. The largest message has 2^34 bytes, and memory is
+// Messages and tensors are a header and a body, each with its CRC-32C, computed by blocks
+// beside the write and the read. The largest message has 2^34 bytes, and memory is
 // taken for bytes that have come, not for those that a length announces. A line is one
 // connection for the whole run: a Send that is given up in the middle is completed with zeros
 // and a mark that says so.

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type Config struct {
 	// in a directory that rank 0 makes, or unix:@NAME for Nameless ones; or mpi:0 with a
 	// Network that is MPI's.
 	Address string
+	// Listener is what rank 0 accepts connections with, which the run closes; nil: it listens
+	// at Address itself.
+	Listener net.Listener
 	// Secret is at least MinSecret bytes that only the processes of this run know. It may
 	// be empty for unix:DIR, which only this user can enter, and for mpi:0.
 	Secret []byte
@@ -109,9 +113,7 @@ type End struct {
 }
 
 func newEnd(c Config) *End {
-	if c.Limit == 0 {
-		c.Limit = DefaultLimit
-	}
+	c.Limit = cmp.Or(c.Limit, DefaultLimit)
 	if c.Network == nil {
 		c.Network = &osNetwork{}
 	}
@@ -133,7 +135,7 @@ func (e *End) Owner(p place.Place) int { return e.Config.Owner(p) }
 // Host is the name of the machine that a rank runs on, as it says itself.
 func (e *End) Host(rank int) string {
 	if p := e.peers[rank]; p != nil {
-		return p.host
+		return p.Host
 	}
 	return e.host
 }
@@ -165,7 +167,7 @@ func (e *End) session(number uint64) *session {
 	if s != nil || number < e.begun {
 		return s
 	}
-	s = &session{end: e, number: number, groups: map[group]*gatherings{}, last: map[place.Place]*round{}}
+	s = &session{end: e, number: number, groups: map[group][]*round{}, last: map[place.Place]*round{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	e.sessions[number] = s
 	if e.over != nil {
@@ -197,15 +199,15 @@ func (e *End) finish(err error, except int) {
 		return
 	}
 	e.over = err
-	var news frame
+	say := frame{kind: over}
 	switch err := err.(type) {
 	case *transport.PeerError:
-		news = textFrame(gone, 0, err.Cause, err.Rank)
+		say.Gone = err
 	case *transport.LinkError:
-		news = textFrame(broken, 0, err.What, err.From, err.To)
+		say.Broken = err
 	}
 	if except != everyone {
-		e.tell(news, except) // before what the sessions' ends make this process say
+		e.tell(say, except) // before what the sessions' ends make this process say
 	}
 	for _, s := range e.sessions {
 		s.stop(err)
@@ -242,7 +244,7 @@ func (e *End) leave(why error) error {
 	}
 	e.mu.Unlock()
 	if !closed {
-		e.tell(causeFrame(left, begun, why), except)
+		e.tell(frame{kind: left, session: begun, news: causeOf(why)}, except)
 		e.settle(except)
 	}
 	return e.shut()
@@ -280,11 +282,6 @@ func (e *End) shut() error {
 	e.mu.Unlock()
 	if e.listener != nil {
 		e.listener.Close()
-	}
-	for _, p := range e.peers {
-		if p != nil {
-			p.stop()
-		}
 	}
 	e.running.Wait()
 	if e.made != "" {
