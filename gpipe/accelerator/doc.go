@@ -10,24 +10,26 @@
 // assumed. Nothing in the files that come with the program was fitted to a table of a paper.
 // An instruction of a compiled program takes
 //
-//		max(FLOPs / (peak x efficiency), traffic / (bandwidth x efficiency)) + overhead
+//	max(FLOPs / (peak x efficiency), traffic / (bandwidth x efficiency)) + overhead
 //
-//	  - Efficiencies are by kind of product (dense, attention, convolutions by window, and their
-//	    gradients) and by the smallest of its three dimensions, interpolated over the size's
-//	    logarithm. A kind without one takes that of a more general kind, at last that of dense
-//	    products, and else runs at its peak. Those of GPUs are medians of DeepBench's points
-//	    (../accelerators/deepbench.py). `--peak` ignores all of them.
-//	  - FLOPs have the widths of products padded to the lanes. Rows are not padded.
-//	  - Traffic counts every operand once, an accumulator twice, of an embedding's table the
-//	    rows that are looked up. Activations and their gradients count in the chosen dtype, all
-//	    else four bytes. Tiled (TPUs): activations move with their last dimension padded to the
-//	    lanes.
-//	  - Fused (TPUs): an element-wise instruction that reads the result of the one before it
-//	    joins that one, without the traffic between them and with one overhead.
-//	  - Arithmetic other than products has no rate: its traffic bounds it.
-//	  - A file may state a torus and a slower link between groups of devices. Replicas are
-//	    connected by the slower link; nothing that is modelled uses the torus, as `--topology`
-//	    says its own.
+// with these rules:
+//
+//   - Efficiencies are by kind of product (dense, attention, convolutions by window, and their
+//     gradients) and by the smallest of its three dimensions, interpolated over the size's
+//     logarithm. A kind without one takes that of a more general kind, at last that of dense
+//     products, and else runs at its peak. Those of GPUs are medians of DeepBench's points
+//     (../accelerators/deepbench.py). `--peak` ignores all of them.
+//   - FLOPs have the widths of products padded to the lanes. Rows are not padded.
+//   - Traffic counts every operand once, an accumulator twice, of an embedding's table the
+//     rows that are looked up. Activations and their gradients count in the chosen dtype, all
+//     else four bytes. Tiled (TPUs): activations move with their last dimension padded to the
+//     lanes.
+//   - Fused (TPUs): an element-wise instruction that reads the result of the one before it
+//     joins that one, without the traffic between them and with one overhead.
+//   - Arithmetic other than products has no rate: its traffic bounds it.
+//   - A file may state a torus and a slower link between groups of devices. Replicas are
+//     connected by the slower link; nothing that is modelled uses the torus, as `--topology`
+//     says its own.
 //
 // # Calibration
 //
