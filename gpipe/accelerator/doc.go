@@ -7,7 +7,8 @@
 // A file has peak rates by dtype, memory and its bandwidth, lanes, overhead, link, three
 // conventions (tiled, fused, packing), and efficiencies: the shares of the peaks that others
 // have measured and published. Each figure has a source that begins with verified, excerpt or
-// assumed. Nothing in the files that come with the program was fitted to a table of a paper.
+// assumed, and a share that was fitted to a network's published throughput with calibrated.
+// Nothing in the files that come with the program was fitted to a table of a paper.
 // An instruction of a compiled program takes
 //
 //	max(FLOPs / (peak x efficiency), traffic / (bandwidth x efficiency)) + overhead

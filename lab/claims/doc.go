@@ -6,7 +6,9 @@
 // defines them) and a check, an expression by its basis: measured, modelled, counted or
 // arithmetic. With two bases there are two claims, so that a model and a measurement never
 // share a verdict. A check with a tolerance is a number that is compared with the paper's, any
-// other a condition. Tolerances have names and reasons.
+// other a condition. Tolerances have names and reasons. The kind says what evidence there could
+// be and not what came out. Totals count facts: claims that are not the same as another. The
+// [Row]s of a ledger's headline are sentences of the paper, each decided by several claims.
 //
 // # Expressions
 //

@@ -50,7 +50,7 @@ func (v Verifying) needs(ledger []Claim, experiment string) bool {
 // mayRead reports whether a claim has the name of a table of an experiment, which begins with the
 // experiment's own.
 func (c *Claim) mayRead(experiment string) bool {
-	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows), func(e evidence) bool {
+	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows, c.Unstated.ranges()), func(e evidence) bool {
 		return strings.Contains(e.expression, `"`+experiment+`"`) || strings.Contains(e.expression, `"`+experiment+"-")
 	})
 }
