@@ -80,7 +80,8 @@ func TestLayerGradients(t *testing.T) {
 	}
 }
 
-// TestMisuse: a programmer's mistake panics with the package's prefix.
+// TestMisuse: a programmer's mistake panics with the package's prefix, a constructor's when its
+// layer is traced.
 func TestMisuse(t *testing.T) {
 	x := func(shape ...int) []graph.Type { return one(programtest.Floats(shape...)) }
 	forward := func(in []graph.Type, layers ...nn.Layer) func() {
@@ -91,45 +92,43 @@ func TestMisuse(t *testing.T) {
 	trace.Layers([]nn.Layer{nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2})}, 0, nil, x(1, 2), nil, false)
 	table := &nn.Param{Name: "table", Shape: graph.Shape{5, 4}}
 	for want, f := range map[string]func(){
-		`dense "fc": Out is 0`:                                    func() { nn.NewDense("fc", nn.DenseConfig{In: 3}) },
-		`dense "fc": In is -1`:                                    func() { nn.NewDense("fc", nn.DenseConfig{In: -1, Out: 3}) },
-		`dense "fc": unknown activation`:                          func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, Activation: 9}) },
-		`dense "fc": BiasInit`:                                    func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, NoBias: true, BiasInit: nn.Ones()}) },
+		`dense "fc": Out is 0`:                                    forward(x(2, 3), nn.NewDense("fc", nn.DenseConfig{In: 3})),
+		`dense "fc": In is -1`:                                    forward(x(2, 3), nn.NewDense("fc", nn.DenseConfig{In: -1, Out: 3})),
+		`dense "fc": unknown activation`:                          forward(x(2, 3), nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, Activation: 9})),
+		`dense "fc": BiasInit`:                                    forward(x(2, 3), nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, NoBias: true, BiasInit: nn.Ones()})),
 		`dense "fc": 2 tensors`:                                   forward(append(x(4, 3), x(4, 3)...), dense),
 		`(4,5) comes in, want rows of 3`:                          forward(x(4, 5), dense),
-		`layer norm "n": Dim is 0`:                                func() { nn.NewLayerNorm("n", nn.LayerNormConfig{}) },
-		`layer norm "n": Eps is -1`:                               func() { nn.NewLayerNorm("n", nn.LayerNormConfig{Dim: 2, Eps: -1}) },
-		`dropout "d": rate is 1`:                                  func() { nn.NewDropout("d", 1) },
-		`dropout "d": rate is NaN`:                                func() { nn.NewDropout("d", float32(math.NaN())) },
-		`embedding "e": SeqLen is 0`:                              func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2}) },
+		`layer norm "n": Dim is 0`:                                forward(x(2, 3), nn.NewLayerNorm("n", nn.LayerNormConfig{})),
+		`layer norm "n": Eps is -1`:                               forward(x(2, 3), nn.NewLayerNorm("n", nn.LayerNormConfig{Dim: 2, Eps: -1})),
+		`dropout "d": rate is 1`:                                  forward(x(2, 3), nn.NewDropout("d", 1)),
+		`dropout "d": rate is NaN`:                                forward(x(2, 3), nn.NewDropout("d", float32(math.NaN()))),
+		`embedding "e": SeqLen is 0`:                              forward(x(2, 3), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2})),
 		`at most 4 tokens`:                                        forward(one(programtest.Integers(2, 5)), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 4})),
-		`embedding "e": tied to table of shape (5,4), want (4,5)`: func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 4, Dim: 5, SeqLen: 3, Tied: table}) },
-		`embedding "e": Init of a tied table`: func() {
-			nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 5, Dim: 4, SeqLen: 3, Tied: table, Init: nn.Ones()})
-		},
-		`attention "a": 3 heads do not`:             func() { nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3}) },
-		`attention "a": 1 tensors come in`:          forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
-		`feed-forward "f": Hidden is 0`:             func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8}) },
-		`layers is -1`:                              func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1}) },
-		`softmax "s": ClipLogits is -1`:             func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1}) },
-		`tied to table of shape (5,4)`:              func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table}) },
-		`Init of a tied weight`:                     func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()}) },
-		`conv2d "c": Kernel is 0`:                   func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
-		`comes in, want images`:                     forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
-		`comes in, want rows of 2`:                  forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
-		`depthwise "d": Channels is 0`:              func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Kernel: [2]int{3, 3}}) },
-		`depthwise "d": Dilation is -1`:             func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 1, Kernel: [2]int{3, 3}, Dilation: -1}) },
-		`separable "s": Out is 0`:                   func() { nn.NewSeparable("s", nn.SeparableConfig{In: 1, Kernel: [2]int{3, 3}}) },
-		`depthwise "d": input 0`:                    forward(x(4, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 3, Kernel: [2]int{1, 1}})),
-		`max pool "p": Stride is -1`:                func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
-		`batch norm "n": Momentum is 1`:             func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
-		`batch norm "layer/n": 1 value per channel`: forward(x(1, 2), nn.Sequential("layer", nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2}))),
-		`drop-path "d": rate is 1`:                  func() { nn.NewDropPath("d", 1) },
-		`sequential: want a name`:                   func() { nn.Sequential("") },
-		`func "f": want a forward function`:         func() { nn.Func("f", nil) },
-		`activation "a": unknown`:                   func() { nn.NewActivation("a", 9) },
-		`flatten "x": 2 tensors`:                    forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
-		`has no fan in and out`:                     func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
+		`embedding "e": tied to table of shape (5,4), want (4,5)`: forward(x(2, 3), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 4, Dim: 5, SeqLen: 3, Tied: table})),
+		`embedding "e": Init of a tied table`:                     forward(x(2, 3), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 5, Dim: 4, SeqLen: 3, Tied: table, Init: nn.Ones()})),
+		`attention "a": 3 heads do not`:                           forward(x(2, 3), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3})),
+		`attention "a": 1 tensors come in`:                        forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
+		`feed-forward "f": Hidden is 0`:                           forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8})),
+		`layers is -1`:                                            forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1})),
+		`softmax "s": ClipLogits is -1`:                           forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1})),
+		`tied to table of shape (5,4)`:                            forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table})),
+		`Init of a tied weight`:                                   forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()})),
+		`conv2d "c": Kernel is 0`:                                 forward(x(2, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1})),
+		`comes in, want images`:                                   forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
+		`comes in, want rows of 2`:                                forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
+		`depthwise "d": Channels is 0`:                            forward(x(2, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Kernel: [2]int{3, 3}})),
+		`depthwise "d": Dilation is -1`:                           forward(x(2, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 1, Kernel: [2]int{3, 3}, Dilation: -1})),
+		`separable "s": Out is 0`:                                 forward(x(2, 3), nn.NewSeparable("s", nn.SeparableConfig{In: 1, Kernel: [2]int{3, 3}})),
+		`depthwise "d": input 0`:                                  forward(x(4, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 3, Kernel: [2]int{1, 1}})),
+		`max pool "p": Stride is -1`:                              forward(x(2, 3), nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}})),
+		`batch norm "n": Momentum is 1`:                           forward(x(2, 3), nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1})),
+		`batch norm "layer/n": 1 value per channel`:               forward(x(1, 2), nn.Sequential("layer", nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2}))),
+		`drop-path "d": rate is 1`:                                forward(x(2, 3), nn.NewDropPath("d", 1)),
+		`sequential: want a name`:                                 forward(x(2, 3), nn.Sequential("")),
+		`func "f": want a forward function`:                       forward(x(2, 3), nn.Func("f", nil)),
+		`activation "a": unknown`:                                 forward(x(2, 3), nn.NewActivation("a", 9)),
+		`flatten "x": 2 tensors`:                                  forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
+		`has no fan in and out`:                                   func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
 	} {
 		func() {
 			defer func() {

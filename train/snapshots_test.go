@@ -145,7 +145,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	}
 }
 
-// Snapshots are written every so many steps and after the last; only the newest stay. A
+// Snapshots are written every Every steps and after the last; only the newest stay. A
 // training that has ended can be resumed with more steps, and has the same bits as one that
 // had them from the beginning.
 func TestSnapshotsOfATraining(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"gpipebench/nn"
 )
 
-// epochsMade is a training that reaches the accuracy after so many epochs, or, with 0, does not.
+// epochsMade is a training that reaches the accuracy after a number of epochs; with 0 it does not.
 func epochsMade(epochs int) trained.Reached {
 	return trained.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
 }

@@ -60,7 +60,7 @@ func (x *updateMeasuredSpec) check() *lab.Problem {
 	return nil
 }
 
-// updateCell is a row of the table: a network on so many replicas.
+// updateCell is a row of the table: a network on a number of replicas.
 type updateCell struct {
 	network int
 	r       int

@@ -131,7 +131,7 @@ func sumOfRows(rows, cols int) *byRow {
 }
 
 // dropout computes the elements of a micro-batch from first on, of which an example has
-// per, after so many others before them.
+// per, after a number before them.
 func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first, before int) {
 	key := philox.KeyOf(w.env.Seed, op.Path)
 	for i := 0; i < len(dst); {

@@ -31,8 +31,8 @@ type traits struct {
 	blocks func(k *conversion, adds bool, threads int) (kernelFunc, int)
 	// fuse lets the call's step take over the calls after it (fuse.go).
 	fuse fusion
-	// rule says how parts of images divide it (spatial.go), and area what a gradient of a
-	// weight computes as one of so many shares, the same for every part (turns.go).
+	// rule says how parts of images divide it (spatial.go), and area the region of a weight
+	// gradient that one share computes, the same for every part (turns.go).
 	rule rule
 	area func(share, shares int) area
 	// activation says whether the results have the dtype of activations (storage.go), where
