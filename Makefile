@@ -128,7 +128,7 @@ check: build
 # results/reference/README.md: make bench OUT=results/reference reference, on a quiet machine.
 OUT ?= results/local
 bench: build
-	$(GO) run ./bench -gpipebench $(BIN) -out $(OUT)
+	$(GO) run -buildvcs=true ./bench -gpipebench $(BIN) -out $(OUT)
 
 reproduce: build
 	$(BIN) reproduce

@@ -28,7 +28,7 @@ func twoReplicas(t *testing.T) ([][]schedule.Task, clock.Costs) {
 	}
 }
 
-// Replicas meet with those beside them alone, if only so many meet together.
+// Replicas meet with those beside them alone, if only two meet together.
 func TestReplicasMeetInTwos(t *testing.T) {
 	lists, c := twoReplicas(t)
 	c.Replicas, c.Together = 4, 2

@@ -46,7 +46,7 @@ type Cut struct {
 	// Chunks is V, the number of pieces of the network that each device has; 0 means as many
 	// as the schedule has: one or two, and two of interleaved, which may have any number.
 	Chunks int
-	// Tasks, if not nil, returns the stages' lists for a mini-batch of so many
+	// Tasks, if not nil, returns the stages' lists for a mini-batch and its
 	// micro-batches, in place of Schedule, Checkpoint and LateRecompute. They must have the
 	// properties that package schedule lists, and no stages may wait for each other in a
 	// circle: both are checked before anything runs. Mini-batches of fewer micro-batches,

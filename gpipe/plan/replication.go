@@ -57,7 +57,7 @@ type AllReduce struct {
 	Link  clock.Link // between replicas
 }
 
-// Seconds is the time that links take to add up gradients of so many bytes: to give each
+// Seconds is the time that links take to add up gradients of a size in bytes: to give each
 // replica its part of the sums, and to hand these to all.
 func (a AllReduce) Seconds(replicas int, bytes float64) (reduce, gather float64) {
 	if replicas < 2 {

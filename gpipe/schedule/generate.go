@@ -43,8 +43,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Generate makes a schedule by its name, for so many devices with so many chunks each (0:
-// as many as the schedule has, of interleaved two) and so many micro-batches. No F keeps
+// Generate makes a schedule by its name, for a number of devices, of chunks on each (0: the
+// schedule's own number, for interleaved two) and of micro-batches. No F keeps
 // its residuals and there is no R: see [Checkpointed].
 func Generate(name string, devices, chunks, micro int) (lists [][]Task, p Placement, err error) {
 	if p, err = Place(name, devices, chunks, micro); err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Verify returns the first way in which lists, one for each device of a placement, are no
-// schedule of so many micro-batches: what [Complete] finds, and a device that waits for a
+// Verify returns the first way in which lists, one for each device of a placement, are not a
+// schedule of micro-batches: what [Complete] finds, and a device that waits for a
 // task that will never have run.
 func Verify(lists [][]Task, p Placement, micro int) error {
 	if err := Complete(lists, p, micro); err != nil {

@@ -21,7 +21,7 @@ type generated struct {
 	lists [][]Task
 }
 
-// all are the schedules of the generators for so many devices and micro-batches.
+// all returns every generator's schedule for a number of devices and micro-batches.
 func all(t *testing.T, devices, micro int) (all []generated) {
 	add := func(name string, p Placement, lists [][]Task) {
 		all = append(all, generated{fmt.Sprintf("%s K=%d M=%d", name, devices, micro), p, micro, Checkpointed(lists, Never, false)})
