@@ -52,11 +52,11 @@ func TestRowVerdicts(t *testing.T) {
 func TestRowFigures(t *testing.T) {
 	r := Row{ID: "row", Claims: []string{"a"}, Shows: []string{"a", "b", "c"}}
 	o, ok := r.outcome([]Judgement{
-		{Claim: Claim{ID: "a", Claim: "grows", Paper: "3.5", Basis: Measured}, Verdict: Reproduced, Figure: &Figure{text: "3.24 [3.18, 3.28]"}, Shown: []string{"more"}},
+		{Claim: Claim{ID: "a", Claim: "grows", Paper: "3.5", Basis: Measured}, Verdict: Reproduced, Figure: &Figure{text: "3.24 [3.18, 3.28]"}, Over: &Range{text: "3 to 4"}, Shown: []string{"more"}},
 		{Claim: Claim{ID: "b"}, Shown: []string{"of seeds: 1 [0, 2]"}, Evidence: []string{"a cell"}},
 		{Claim: Claim{ID: "c"}},
 	})
-	want := []RowFigure{{"a", "grows", Measured, "3.5", "3.24 [3.18, 3.28]", Reproduced}, {Claim: "b", Here: "of seeds: 1 [0, 2]"}, {Claim: "c", Here: "-"}}
+	want := []RowFigure{{"a", "grows", Measured, "3.5", "3.24 [3.18, 3.28]", "3 to 4", Reproduced}, {Claim: "b", Here: "of seeds: 1 [0, 2]"}, {Claim: "c", Here: "-"}}
 	if !ok || !slices.Equal(o.Shown, want) {
 		t.Errorf("%+v, want %+v", o.Shown, want)
 	}
