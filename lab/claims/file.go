@@ -30,6 +30,9 @@ type entry struct {
 	Reading   string     `json:"reading,omitempty"`
 	Tolerance *Tolerance `json:"tolerance,omitempty"`
 	Here      string     `json:"here,omitempty"` // our figure, with its interval
+	Design    string     `json:"design,omitempty"`
+	Compared  *Compared  `json:"compared,omitempty"` // what the design judges
+	Why       string     `json:"why,omitempty"`      // of the design's verdict
 	Verdict   Verdict    `json:"verdict"`
 	Reason    string     `json:"reason,omitempty"`
 	Command   string     `json:"command,omitempty"`
@@ -50,6 +53,9 @@ func (v *Verification) File() ([]byte, error) {
 		}
 		if c.Figure != nil {
 			e.Here = c.Figure.text
+		}
+		if c.Design != "" {
+			e.Design, e.Compared, e.Why = c.Design, c.Compared, c.Why
 		}
 		if c.Bytes > 0 {
 			e.Memory = units.FormatBytes(c.Bytes)

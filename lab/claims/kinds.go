@@ -72,18 +72,22 @@ var Bases = []Basis{Measured, Modelled, Counted, Arithmetic}
 type Verdict string
 
 const (
-	Reproduced   Verdict = "reproduced"       // a count, or a ratio within its tolerance
-	Differs      Verdict = "differs"          // a ratio
-	Holds        Verdict = "holds"            // a trend, or what is ours
-	Agrees       Verdict = "agrees"           // a stand-in
-	Disagrees    Verdict = "disagrees"        // a stand-in
-	Inconclusive Verdict = "inconclusive"     // a stand-in
-	NotDecided   Verdict = "not decided here" // all others: the intervals leave it open
-	Shown        Verdict = "shown"            // a contradiction
-	Follows      Verdict = "follows"          // what is derived
-	Fails        Verdict = "fails"            // all but ratios and stand-ins
-	TooSmall     Verdict = "too small"        // does not hold in the smoke profile, which is for testing programs
-	NoRecord     Verdict = "no record"        // that it could be computed from
+	Reproduced   Verdict = "reproduced"          // a count, or a ratio within its tolerance
+	Differs      Verdict = "differs"             // a ratio
+	Holds        Verdict = "holds"               // a trend, or what is ours
+	Agrees       Verdict = "agrees"              // a stand-in
+	Disagrees    Verdict = "disagrees"           // a stand-in
+	NoDifference Verdict = "no difference"       // of what a design judges: it is smaller than the margin
+	Undecided    Verdict = "open"                // of what a design judges: the seeds do not tell
+	CannotTell   Verdict = "cannot be told here" // of what a design judges: a gate is not passed
+	JudgedAtFull Verdict = "judged at full"      // the design does not judge this profile
+	Inconclusive Verdict = "inconclusive"        // a stand-in
+	NotDecided   Verdict = "not decided here"    // all others: the intervals leave it open
+	Shown        Verdict = "shown"               // a contradiction
+	Follows      Verdict = "follows"             // what is derived
+	Fails        Verdict = "fails"               // all but ratios and stand-ins
+	TooSmall     Verdict = "too small"           // does not hold in the smoke profile, which is for testing programs
+	NoRecord     Verdict = "no record"           // that it could be computed from
 	ByTest       Verdict = "held by a test"
 	NotAttempted Verdict = "not attempted" // here, or yet
 )
@@ -101,6 +105,10 @@ var Verdicts = []VerdictMeaning{
 	{Holds, "a trend is seen here too"},
 	{Agrees, "shown in small, as in the paper"},
 	{Disagrees, "shown in small, unlike in the paper"},
+	{NoDifference, "shown in small: the difference is smaller than the margin that matters"},
+	{Undecided, "trained in small, and these seeds leave it open: an effect below the one named could not be seen"},
+	{CannotTell, "trained in small, and what was trained cannot tell: why is beside it"},
+	{JudgedAtFull, "trained in small at a profile that the design does not judge: a figure without a verdict"},
 	{Inconclusive, "shown in small, and the interval leaves it open"},
 	{NotDecided, "the interval lies across the border"},
 	{Shown, "the paper against itself"},
