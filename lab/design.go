@@ -324,11 +324,11 @@ func (f *Family) Sees() (string, error) {
 	for _, u := range units {
 		parts = append(parts, fmt.Sprintf("%s %s (standard deviation of the differences: %s)", print(effects[u]), u, print(sds[u])))
 	}
-	what := "the smallest effect"
+	corrected := ""
 	if n := len(results); n > 1 {
-		what = fmt.Sprintf("the smallest effect of each of %d comparisons, for whose number it is corrected,", n)
+		corrected = fmt.Sprintf(", corrected for %d comparisons", n)
 	}
-	return fmt.Sprintf("What n = %d seeds can see: %s that 80%% of repetitions show is %s.", len(f.Seeds), what, strings.Join(parts, ", ")), nil
+	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.", len(f.Seeds), corrected, strings.Join(parts, ", ")), nil
 }
 
 // status says whether the design was registered.

@@ -117,7 +117,7 @@ func TestFamily(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	sees, err := f.Sees()
-	if err != nil || sees != "What n = 4 seeds can see: the smallest effect that 80% of repetitions show is 3.8 points (standard deviation of the differences: 1.3)." {
+	if err != nil || sees != "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3)." {
 		t.Errorf("%q, %v", sees, err)
 	}
 	if got := f.Figure("late"); got != "+2.50 [+0.45, +4.55] points (4 seeds)" {

@@ -375,7 +375,7 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 // byConvention adds a column for each convention, and a row for each of the paper's
 // networks: its lead, and what cell makes of the largest network, which also reports
 // whether that is as the paper says. A note counts those.
-func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Row) []any,
+func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Half, *table1Row) []any,
 	cell func(h *table1Half, w *table1Row, c counting, l largest) (v any, found bool)) {
 	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
 	for _, c := range r.conventions {
@@ -383,7 +383,7 @@ func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*t
 	}
 	for _, h := range r.halves {
 		for _, w := range h.printed {
-			cells := []any{h.Name, w.Name, lead(w)}
+			cells := []any{h.Name, w.Name, lead(h, w)}
 			for k, c := range r.conventions {
 				l, ok := w.modelled.Largest[c.String()]
 				if !ok {
@@ -412,11 +412,17 @@ func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*t
 func (t *table1) fitsTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. " + conventionsSay},
+		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ". " + conventionsSay},
 	}
 	table.Texts("network", "way")
-	table.Numbers("L, D", "capacity")
-	lead := func(w *table1Row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
+	table.Numbers("L, D", "capacity", "least micro-batch", "largest micro-batch")
+	lead := func(h *table1Half, w *table1Row) []any {
+		least := 1
+		if w.Naive {
+			least = h.Batch
+		}
+		return []any{w.column.value(), lab.Bytes(w.modelled.Capacity), least, t.defaultOf(w.modelled).PrintedMicro}
+	}
 	r.byConvention(table, "The paper's networks that fit: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
 		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 		switch {
@@ -463,7 +469,7 @@ func (t *table1) conventionsTable(r *table1Results) *lab.Table {
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper")
-	lead := func(w *table1Row) []any { return []any{w.column.value()} }
+	lead := func(_ *table1Half, w *table1Row) []any { return []any{w.column.value()} }
 	r.byConvention(table, "How often the largest network is the paper's: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false

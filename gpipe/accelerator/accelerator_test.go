@@ -32,9 +32,12 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 			}
 		}
 		for _, e := range a.Efficiencies {
-			if !marked(e.Source) {
-				t.Errorf("%s: efficiency of %s: source %q: want one that begins with verified, excerpt or assumed", a.Name, e.Of, e.Source)
+			if !marked(e.Source) && !strings.HasPrefix(e.Source, "calibrated: ") {
+				t.Errorf("%s: efficiency of %s: source %q: want one that begins with verified, excerpt, assumed or calibrated", a.Name, e.Of, e.Source)
 			}
+		}
+		if a.Calibrated() != strings.HasSuffix(a.Name, "-calibrated") {
+			t.Errorf("%s: calibrated: %v: want that in its name", a.Name, a.Calibrated())
 		}
 		if a.Ops != nil || a.Shapes != nil {
 			t.Errorf("%s: times by operation, which no source has", a.Name)

@@ -25,6 +25,8 @@ type Compared struct {
 	P          float64  `json:"p"`          // the least level at which there would be a verdict
 	Detectable float64  `json:"detectable"` // the least effect that is seen at 80% power
 	Gates      []Passed `json:"gates,omitempty"`
+	// Exploratory is why the design was not registered; "": it was.
+	Exploratory string `json:"exploratory,omitempty"`
 }
 
 // Passed is a condition of competence and whether it is met.
@@ -123,7 +125,7 @@ func (v *Judgement) compare(e *evaluator) error {
 	if r.Verdict == verdict.Open && r.Seeds > 0 {
 		v.Why += " (" + f.Unit(primary) + ")"
 	}
-	v.Compared = &Compared{r.Seeds, r.Mean, r.SD, r.Low, r.High, f.Unit(primary), f.Comparisons[i].Margin, r.Level, r.P, r.Detectable, nil}
+	v.Compared = &Compared{r.Seeds, r.Mean, r.SD, r.Low, r.High, f.Unit(primary), f.Comparisons[i].Margin, r.Level, r.P, r.Detectable, nil, f.Exploratory}
 	for _, g := range f.Gates {
 		if len(g.For) == 0 || slices.Contains(g.For, p.Name) {
 			passed := map[verdict.Passed]string{verdict.Yes: "yes", verdict.No: "no", verdict.Unknown: "unknown"}[f.passed[g.That]]

@@ -53,7 +53,7 @@ func (c *Claim) mayRead(experiment string) bool {
 	if strings.HasPrefix(c.Design, experiment+"/") {
 		return true
 	}
-	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows), func(e evidence) bool {
+	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows, c.Unstated.ranges()), func(e evidence) bool {
 		return strings.Contains(e.expression, `"`+experiment+`"`) || strings.Contains(e.expression, `"`+experiment+"-")
 	})
 }

@@ -24,6 +24,11 @@ type Verification struct {
 	Records []RecordsState  `json:"records"`
 	Wrong   []string        `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
 	Counts  map[Verdict]int `json:"counts"`
+	// Facts counts facts: Counts without the claims that are the same as another.
+	Facts map[Verdict]int `json:"facts"`
+	// Headline is what the papers' rows come to. Rows with a claim that was not asked for
+	// are left out.
+	Headline []Outcome `json:"headline,omitempty"`
 	// Versions are the short names of what makes claims, and what they are.
 	Versions map[string]string `json:"-"`
 	subjects []lab.Paper
@@ -153,13 +158,30 @@ func (r *Reading) Judge() (*Verification, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
-		if !selects(v.Only, one) {
-			continue
+		if selects(v.Only, one) {
+			is.Claims = append(is.Claims, one)
 		}
-		is.Counts[one.Verdict]++
-		is.Claims = append(is.Claims, one)
+	}
+	is.count()
+	for _, l := range ledgers {
+		for _, row := range l.Headline {
+			if o, ok := row.outcome(is.Claims); ok {
+				is.Headline = append(is.Headline, o)
+			}
+		}
 	}
 	return is, v.compareLedger(is)
+}
+
+// count counts the claims by verdict, and those that are facts of their own.
+func (v *Verification) count() {
+	v.Counts, v.Facts = map[Verdict]int{}, map[Verdict]int{}
+	for _, c := range v.Claims {
+		v.Counts[c.Verdict]++
+		if c.Same == "" {
+			v.Facts[c.Verdict]++
+		}
+	}
 }
 
 // Figures returns what evaluates expressions as claims have them.
@@ -204,11 +226,16 @@ func (v Verifying) papers(states []RecordsState, ledger []Claim) (names []string
 // Of returns the part of a verification that is about one paper.
 func (v *Verification) Of(paper string) *Verification {
 	part := *v
-	part.Papers, part.Claims, part.Records, part.Counts = []string{paper}, nil, nil, map[Verdict]int{}
+	part.Papers, part.Claims, part.Records, part.Headline = []string{paper}, nil, nil, nil
 	for _, c := range v.Claims {
 		if c.Ledger == paper {
 			part.Claims = append(part.Claims, c)
-			part.Counts[c.Verdict]++
+		}
+	}
+	part.count()
+	for _, o := range v.Headline {
+		if o.Ledger == paper {
+			part.Headline = append(part.Headline, o)
 		}
 	}
 	for _, s := range v.Records {
