@@ -125,7 +125,7 @@ check: build
 	$(BIN) verify
 
 # Adds what it measures to records/bench.jsonl in OUT. For the table in
-# docs/design.md: make bench OUT=results/reference reference, on a quiet machine.
+# results/reference/README.md: make bench OUT=results/reference reference, on a quiet machine.
 OUT ?= results/local
 bench: build
 	$(GO) run ./bench -gpipebench $(BIN) -out $(OUT)

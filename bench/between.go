@@ -74,7 +74,7 @@ func reduceAsRank(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	end, err := sockets.Connect(ctx, sockets.Config{
-		Rank: world.Rank, Size: world.Size, Address: world.Address, Secret: world.Secret, Limit: world.Limit,
+		Rank: world.Rank, Size: world.Size, Address: world.Address, Listener: world.Listener, Secret: world.Secret, Limit: world.Limit,
 		Owner: cluster.Spread{Replicas: 2, Stages: 1, Processes: 2}.Owner,
 	})
 	if err != nil {

@@ -1,11 +1,3 @@
-// Command bench measures the rows of "How good is good" in docs/design.md: this
-// program's speed beside that of its peers, measured in the same run, one thing
-// at a time, in turns, as medians. It asserts nothing. What it measures it adds to
-// bench.jsonl among the records of a directory of results, with its provenance.
-//
-// It reports peers that are not installed as missing: OpenBLAS
-// (bench/peers/openblas.c, needs a C compiler and libopenblas-dev) and PyTorch
-// (bench/peers/pytorch.py, needs python3-torch).
 package main
 
 import (

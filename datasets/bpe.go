@@ -23,6 +23,7 @@ type BPE struct {
 	pieces []bpePiece // by id - firstPiece
 	ids    map[bpePiece]int32
 	joins  map[pair]join
+	tags   map[string]int32 // words that stand for a target language, <2fr>: the last pieces
 }
 
 // bpePiece is consecutive characters of a word, and the mark if the word ends
@@ -289,10 +290,26 @@ func (q *pairQueue) Pop() any {
 // Size returns the number of ids, including special tokens.
 func (b *BPE) Size() int { return int(firstPiece) + len(b.pieces) }
 
+// tag adds a token that stands for a target language. Only a text's first word is a tag.
+func (b *BPE) tag(word string) int32 {
+	if b.tags == nil {
+		b.tags = map[string]int32{}
+	}
+	id := int32(b.Size())
+	b.pieces, b.tags[word] = append(b.pieces, bpePiece{word, true}), id
+	return id
+}
+
+func (b *BPE) isTag(id int32) bool { return int(id) >= b.Size()-len(b.tags) }
+
 // Encode returns the pieces of every word of a text.
 func (b *BPE) Encode(text string) []int32 {
 	var ids []int32
-	for _, w := range strings.Fields(text) {
+	for i, w := range strings.Fields(text) {
+		if id, ok := b.tags[w]; ok && i == 0 {
+			ids = append(ids, id)
+			continue
+		}
 		ids = append(ids, b.encodeWord(w)...)
 	}
 	return ids
@@ -403,6 +420,7 @@ func (b *BPE) Decode(ids []int32) string {
 			write(unknownText)
 		default:
 			p := b.piece(id)
+			space = space || b.isTag(id) && text.Len() > 0 // a word of its own
 			write(p.text)
 			space = space || p.end && text.Len() > 0
 		}
@@ -416,7 +434,7 @@ func (b *BPE) Piece(id int32) string {
 		return special(id)
 	}
 	p := b.piece(id)
-	if p.end {
+	if p.end && !b.isTag(id) {
 		return p.text + "</w>"
 	}
 	return p.text

@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/nn"
@@ -95,25 +94,6 @@ func imageSets(t *testing.T, c Config) map[string]*ImageSet {
 	return map[string]*ImageSet{"stored": numberedImages(50, 30, 3, c), "synthetic": synthetic, "fresh": fresh}
 }
 
-func TestImageErrors(t *testing.T) {
-	for _, s := range imageSets(t, Config{Images: augmented}) {
-		for _, c := range []struct {
-			split           Split
-			index, examples int
-			want            string
-		}{
-			{HeldOut, 3, 10, s.name + ": held-out batch 3 of 3"},
-			{Train, -1, 10, s.name + ": training batch -1, want 0 or more"},
-			{Train, 0, 0, s.name + ": batch of 0 examples, want 1 to "},
-			{Split(2), 0, 1, s.name + ": split 2"},
-		} {
-			if _, err := s.Batch(c.split, c.index, c.examples); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-				t.Errorf("%v batch %d of %d: error %v, want %q", c.split, c.index, c.examples, err, c.want)
-			}
-		}
-	}
-}
-
 // The augmentation of an image differs from epoch to epoch.
 func TestAugmentationDependsOnTheEpoch(t *testing.T) {
 	var images storedImages
@@ -180,54 +160,6 @@ func TestImagesOfOneColour(t *testing.T) {
 		if !(math.Abs(float64(v)) <= 1e-7) { // also rejects NaN
 			t.Fatalf("value %d is %v", i, v)
 		}
-	}
-}
-
-func TestImageConfig(t *testing.T) {
-	img := func(i ImageConfig) Config { return Config{Images: i} }
-	syn := func(s SyntheticImagesConfig) Config { return Config{SyntheticImages: s} }
-	for _, c := range []struct {
-		c    Config
-		want string // "" if valid
-	}{
-		{Config{}, ""},
-		{img(ImageConfig{Size: 16, Flip: true, Crop: 8, Cutout: 16}), ""},
-		{img(ImageConfig{Size: 15}), "synthetic-images: images of 15 pixels a side, want 16 to 1024"},
-		{img(ImageConfig{Size: 7}), "images: 7 pixels a side, want 8 to 1024"},
-		{img(ImageConfig{Size: -1}), "images: -1 pixels a side"},
-		{img(ImageConfig{Size: 1025}), "images: 1025 pixels a side"},
-		{img(ImageConfig{Crop: 17}), "images: crop from a margin of 17 pixels, want 0 to 16, half the size"},
-		{img(ImageConfig{Crop: -1}), "margin of -1"},
-		{img(ImageConfig{Cutout: 33}), "images: cutout of 33 pixels, want 0 to the size, 32"},
-		{img(ImageConfig{Cutout: -1}), "cutout of -1"},
-		{img(ImageConfig{HeldOutOf: 2}), ""},
-		{img(ImageConfig{HeldOutOf: 1}), "images: one of 1 images held out, want one of 2 to 1000"},
-		{img(ImageConfig{HeldOutOf: 1001}), "one of 1001 images"},
-		{syn(SyntheticImagesConfig{Classes: 20, Train: 1, HeldOut: 1, Noise: 1}), ""},
-		{syn(SyntheticImagesConfig{Classes: 5, First: 15}), ""},
-		{syn(SyntheticImagesConfig{Classes: 5, First: 16}), "5 classes from figure 16 on, want 0 to 15, since there are 20 figures"},
-		{syn(SyntheticImagesConfig{Classes: 5, First: -1}), "from figure -1 on"},
-		{syn(SyntheticImagesConfig{Classes: 1}), "synthetic-images: 1 classes, want 2 to 20"},
-		{syn(SyntheticImagesConfig{Classes: 21}), "21 classes"},
-		{syn(SyntheticImagesConfig{Train: -1}), "synthetic-images: -1 training images, want 1 to 16777216"},
-		{syn(SyntheticImagesConfig{HeldOut: -1}), "synthetic-images: -1 held-out images, want 1 to 1048576"},
-		{syn(SyntheticImagesConfig{Noise: -0.1}), "synthetic-images: noise -0.1, want above 0 and up to 1"},
-		{syn(SyntheticImagesConfig{Noise: math.NaN()}), "noise NaN"},
-	} {
-		_, err := NewSyntheticImages(c.c)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%+v: error %v, want %q in it", c.c, err, c.want)
-		}
-		if c.c.Images.Size == 15 {
-			continue // valid for other sources
-		}
-		if valid := c.c.Validate(); fmt.Sprint(valid) != fmt.Sprint(err) {
-			t.Errorf("%+v: Validate says %v, NewSyntheticImages %v", c.c, valid, err)
-		}
-	}
-	bad := Config{Images: ImageConfig{Size: -1}, SyntheticImages: SyntheticImagesConfig{Classes: -1}}
-	if _, err := NewSynthetic(bad); err != nil {
-		t.Errorf("a language looks at the configuration of images: %v", err)
 	}
 }
 

@@ -53,9 +53,9 @@ func (m *countModel) loss(t testing.TB, s *Synthetic) float64 {
 	b := mustBatch(t, s, HeldOut, 0, s.heldOut)
 	sum := 0.0
 	for i := range b.Examples() {
-		sequence := s.sequence(b, i)
-		for k := 1; k < len(sequence); k++ {
-			sum -= math.Log(m.prob(sequence[:k], sequence[k]))
+		tokens := sequence(b, i)
+		for k := 1; k < len(tokens); k++ {
+			sum -= math.Log(m.prob(tokens[:k], tokens[k]))
 		}
 	}
 	return sum / float64(b.Count)
@@ -69,13 +69,13 @@ func TestCountingReachesTheFloorWithTheRightOrderOnly(t *testing.T) {
 		s := mustSynthetic(t, Config{Synthetic: c})
 		lag := s.lang.lag
 		low, right := newCountModel(s.Vocab(), lag-1), newCountModel(s.Vocab(), lag)
-		floor, noise := s.Floor(s.seqLen), s.Ideal(mustBatch(t, s, HeldOut, 0, 512))-s.Floor(s.seqLen)
+		floor, noise := s.Floor(s.seqLen), ideal(s, mustBatch(t, s, HeldOut, 0, 512))-s.Floor(s.seqLen)
 		last := math.Inf(1)
 		for sequences, done := 64, 0; sequences <= 4096; sequences *= 4 {
 			b := mustBatch(t, s, Train, 0, sequences)
 			for ; done < sequences; done++ {
-				low.learn(s.sequence(b, done))
-				right.learn(s.sequence(b, done))
+				low.learn(sequence(b, done))
+				right.learn(sequence(b, done))
 			}
 			loss := right.loss(t, s) - noise
 			t.Logf("lag %d, %6d tokens: order %d %.4f, order %d %.4f, floor %.4f", lag, sequences*s.seqLen, lag, loss, lag-1, low.loss(t, s), floor)

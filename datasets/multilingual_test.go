@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/datasets/baseline"
@@ -183,38 +182,6 @@ func TestTargetIsNotGuessable(t *testing.T) {
 	}
 	if y[2].Loss < 2 {
 		t.Errorf("%v: a perplexity of %v without the source", y[2], math.Exp(y[2].Loss))
-	}
-}
-
-func TestMultilingualErrors(t *testing.T) {
-	for want, c := range map[string]Config{
-		"synthetic-translation: 9 languages, want 1 to 8":            {Multilingual: MultilingualConfig{Languages: 9}},
-		"synthetic-translation: -1 pairs, want 1 to 1048576":         {Multilingual: MultilingualConfig{Pairs: -1}},
-		"synthetic-translation: skew 17, want above 0 and up to 16":  {Multilingual: MultilingualConfig{Skew: 17}},
-		"synthetic-translation: skew NaN, want above 0 and up to 16": {Multilingual: MultilingualConfig{Skew: math.NaN()}},
-		"synthetic-translation: 3 nouns, want 4 to 1024":             {Multilingual: MultilingualConfig{Nouns: 3}},
-		"translation: temperature 0.5, want 1 or more":               {Translation: TranslationConfig{Temperature: 0.5}},
-		"translation: temperature NaN, want 1 or more":               {Translation: TranslationConfig{Temperature: math.NaN()}},
-		"translation: 65 shapes, want 1 to 64":                       {Translation: TranslationConfig{Shapes: 65}},
-		"translation: -1 held-out pairs, want 1 to 1048576":          {Translation: TranslationConfig{HeldOut: -1}},
-		"translation: vocabulary 5, want 6 to 65536":                 {Translation: TranslationConfig{Vocab: 5}},
-		"translation: noise 1.5, want 0 to 1":                        {Translation: TranslationConfig{Noise: 1.5}},
-		"translation: noise NaN, want 0 to 1":                        {Translation: TranslationConfig{Noise: math.NaN()}},
-		"sequence length 1, want 2 to 4096 for translation":          {SeqLen: 1},
-		"sequence length 4097, want 2 to 4096 for translation":       {SeqLen: 4097},
-		"synthetic-translation: agglutinating SOV: all 1 training pairs are longer than 3 tokens, want a longer sequence": {
-			SeqLen: 3, Multilingual: MultilingualConfig{Languages: 1, Pairs: 1}, Seed: 1},
-	} {
-		s, err := NewMultilingual(c)
-		if err == nil || err.Error() != want {
-			t.Errorf("error %q, want %q", fmt.Sprint(err), want)
-		}
-		if s != nil {
-			t.Error("a source beside an error")
-		}
-		if verr := c.Validate(); !strings.Contains(want, "sequence") && (verr == nil || verr.Error() != want) {
-			t.Errorf("Validate: %v, want %q", verr, want)
-		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a:b.txt")
-	if err := os.WriteFile(file, words(2000), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(lines(150, "word")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for spec, vocab := range map[string]int{"synthetic": 64, "text:" + file: 256, "synthetic-images": 10} {

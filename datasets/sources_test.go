@@ -12,7 +12,7 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 	pairs := []string{lines(60, "to"), lines(60, "von")}
 	files := textFiles(t, pairs...)
 	data := map[string]string{
-		"text":     textFiles(t, string(words(5000)))[0],
+		"text":     textFiles(t, lines(350, "word"))[0],
 		"parallel": files[0] + "," + files[1],
 		"cifar10":  writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
 		"gettext": gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gpipebench/nn"
-	"gpipebench/nn/philox"
 )
 
 // numbered returns a text in which four bytes identify their position.
@@ -165,7 +164,11 @@ func TestTextTooShort(t *testing.T) {
 }
 
 func TestTextYardsticks(t *testing.T) {
-	s := mustText(t, words(4000), Config{SeqLen: 16})
+	var text []byte
+	for _, p := range mustMultilingual(t, smallTask()).Pairs(0, Train) {
+		text = append(append(text, p.TargetText...), '\n')
+	}
+	s := mustText(t, text, Config{SeqLen: 16})
 	y, err := s.Yardsticks()
 	if err != nil {
 		t.Fatal(err)
@@ -173,17 +176,6 @@ func TestTextYardsticks(t *testing.T) {
 	if len(y) != 3 || y[0].Bits != 8 || !(y[1].Bits < 4) || !(y[2].Bits < y[1].Bits) {
 		t.Errorf("yardsticks %+v, want 8 bits, fewer than 4, and fewer still", y)
 	}
-}
-
-// words returns a text that can be learnt: words in random order.
-func words(n int) []byte {
-	random := philox.NewStream(philox.KeyOf(1, "words"), 0)
-	list := strings.Fields("a pipeline of stages that compute what the whole network would have computed micro batch by micro batch")
-	var text []byte
-	for len(text) < n {
-		text = append(append(text, list[random.Intn(len(list))]...), ' ')
-	}
-	return text[:n]
 }
 
 func FuzzText(f *testing.F) {

@@ -10,7 +10,7 @@ import (
 	"gpipebench/nn"
 )
 
-// BenchmarkStep is the training step of docs/design.md's table.
+// BenchmarkStep is the training step of the table of bench.
 func BenchmarkStep(b *testing.B) {
 	l := lm{model: transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 128}, batch: 16}
 	for _, threads := range []int{1, 2} {

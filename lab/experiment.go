@@ -1,5 +1,3 @@
-// Package lab defines an experiment (a spec, samples, tables) and has what all
-// experiments share to read specs and to write reports.
 package lab
 
 import (

@@ -34,7 +34,7 @@ type BatchNorm struct {
 	Gamma, Beta    *Param // (channels)
 	Mean, Variance *Param // (channels), moving averages
 
-	name   string
+	named
 	config BatchNormConfig
 }
 
@@ -64,12 +64,10 @@ func NewBatchNorm(name string, c BatchNormConfig) *BatchNorm {
 		Beta:     &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
 		Mean:     moving("moving_mean", Zeros()),
 		Variance: moving("moving_variance", Ones()),
-		name:     name,
+		named:    named{name},
 		config:   c,
 	}
 }
-
-func (n *BatchNorm) Name() string { return n.name }
 
 func (n *BatchNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta, n.Mean, n.Variance} }
 

@@ -1,15 +1,12 @@
 package nn_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
-	"gpipebench/nn/trace"
 )
 
 // TestBatchNormAgainstPyTorch: training and evaluation, channels with a large
@@ -108,21 +105,5 @@ func TestTallyOfMicroBatches(t *testing.T) {
 				programtest.CloseTo(t, "variance", variance[c:c+1], []float64{0.75*float64(4+c) + 0.25*squares/n}, 1e-6)
 			}
 		}
-	}
-}
-
-// TestBatchNormWantsTwoValues: a single value has no variance.
-func TestBatchNormWantsTwoValues(t *testing.T) {
-	norm := []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 3})}
-	trace := func(train bool, examples int) (refusal any) {
-		defer func() { refusal = recover() }()
-		trace.Layers([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
-		return
-	}
-	if trace(true, 2) != nil || trace(false, 1) != nil {
-		t.Error("more is refused than a training micro-batch of one value")
-	}
-	if got := fmt.Sprint(trace(true, 1)); !strings.Contains(got, `"layer/norm"`) || !strings.Contains(got, "larger micro-batches") {
-		t.Errorf("%q: want it refused with where and what to do", got)
 	}
 }

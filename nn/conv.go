@@ -52,7 +52,7 @@ type Conv2D struct {
 	Weight *Param // (height, width, in, out)
 	Bias   *Param // (out), or nil
 
-	name   string
+	named
 	config Conv2DConfig
 	window graph.Window
 }
@@ -62,7 +62,7 @@ type Conv2D struct {
 func NewConv2D(name string, c Conv2DConfig) *Conv2D {
 	wantPositive("conv2d", name, "In", c.In)
 	wantPositive("conv2d", name, "Out", c.Out)
-	v := &Conv2D{name: name, config: c, window: newWindow("conv2d", name, c.Kernel, c.Stride)}
+	v := &Conv2D{named: named{name}, config: c, window: newWindow("conv2d", name, c.Kernel, c.Stride)}
 	v.Weight = &Param{
 		Name:  path.Join(name, "weight"),
 		Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.In, c.Out},
@@ -73,8 +73,6 @@ func NewConv2D(name string, c Conv2DConfig) *Conv2D {
 	}
 	return v
 }
-
-func (v *Conv2D) Name() string { return v.name }
 
 func (v *Conv2D) Params() []*Param {
 	if v.Bias == nil {

@@ -20,7 +20,7 @@ type Dense struct {
 	Weight *Param // (in, out)
 	Bias   *Param // (out), or nil
 
-	name   string
+	named
 	config DenseConfig
 }
 
@@ -34,7 +34,7 @@ func NewDense(name string, c DenseConfig) *Dense {
 	if c.NoBias && c.BiasInit != nil {
 		misuse("dense", name, "BiasInit without a bias")
 	}
-	d := &Dense{name: name, config: c}
+	d := &Dense{named: named{name}, config: c}
 	d.Weight = &Param{
 		Name:  path.Join(name, "weight"),
 		Shape: graph.Shape{c.In, c.Out},
@@ -50,8 +50,6 @@ func NewDense(name string, c DenseConfig) *Dense {
 	}
 	return d
 }
-
-func (d *Dense) Name() string { return d.name }
 
 func (d *Dense) Params() []*Param {
 	if d.Bias == nil {

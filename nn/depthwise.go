@@ -21,7 +21,7 @@ type DepthwiseConfig struct {
 type Depthwise struct {
 	Weight *Param // (height, width, channels)
 
-	name   string
+	named
 	config DepthwiseConfig
 	window graph.Window
 }
@@ -34,7 +34,7 @@ func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
 	}
 	wantPositive("depthwise", name, "Dilation", c.Dilation)
 	return &Depthwise{
-		name: name, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
+		named: named{name}, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
 		Weight: &Param{
 			Name:  path.Join(name, "weight"),
 			Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.Channels},
@@ -42,8 +42,6 @@ func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
 		},
 	}
 }
-
-func (d *Depthwise) Name() string { return d.name }
 
 func (d *Depthwise) Params() []*Param { return []*Param{d.Weight} }
 
@@ -67,28 +65,16 @@ type SeparableConfig struct {
 
 // NewSeparable returns a depthwise convolution, which has stride and padding,
 // and a 1x1 convolution after it (Chollet 2017, without an activation between
-// them). The parameters are name/depthwise/weight and name/pointwise/weight.
+// them): images (N, H, W, in) become (N, H', W', out). The parameters are
+// name/depthwise/weight and name/pointwise/weight.
 func NewSeparable(name string, c SeparableConfig) Layer {
 	wantPositive("separable", name, "In", c.In)
 	wantPositive("separable", name, "Out", c.Out)
-	return &separable{name, [2]Layer{
-		NewDepthwise(path.Join(name, "depthwise"), DepthwiseConfig{
-			Channels: c.In, Kernel: c.Kernel, Stride: c.Stride, Dilation: c.Dilation, Padding: c.Padding,
-		}),
-		NewConv2D(path.Join(name, "pointwise"), Conv2DConfig{In: c.In, Out: c.Out, Kernel: [2]int{1, 1}}),
-	}}
-}
-
-type separable struct {
-	name  string
-	parts [2]Layer
-}
-
-func (s *separable) Name() string { return s.name }
-
-func (s *separable) Params() []*Param { return append(s.parts[0].Params(), s.parts[1].Params()...) }
-
-// Forward takes images (N, H, W, in) and returns (N, H', W', out).
-func (s *separable) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	return s.parts[1].Forward(t, s.parts[0].Forward(t, in...)...)
+	depthwise := NewDepthwise(path.Join(name, "depthwise"), DepthwiseConfig{
+		Channels: c.In, Kernel: c.Kernel, Stride: c.Stride, Dilation: c.Dilation, Padding: c.Padding,
+	})
+	pointwise := NewConv2D(path.Join(name, "pointwise"), Conv2DConfig{In: c.In, Out: c.Out, Kernel: [2]int{1, 1}})
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		return pointwise.Forward(t, depthwise.Forward(t, in...)...)
+	}, ParamsOf(depthwise, pointwise)...)
 }

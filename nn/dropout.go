@@ -9,7 +9,7 @@ import "gpipebench/nn/graph"
 // within the network, the example's index in the mini-batch and the element's
 // index in the example: the same for every K, M and recomputation.
 type Dropout struct {
-	name string
+	named
 	rate float32
 }
 
@@ -20,10 +20,8 @@ func NewDropout(name string, rate float32) *Dropout {
 	if !(rate >= 0 && rate < 1) {
 		misuse("dropout", name, "rate is %v, want at least 0 and less than 1", rate)
 	}
-	return &Dropout{name, rate}
+	return &Dropout{named{name}, rate}
 }
-
-func (d *Dropout) Name() string { return d.name }
 
 func (d *Dropout) Params() []*Param { return nil }
 

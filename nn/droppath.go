@@ -7,7 +7,7 @@ import "gpipebench/nn/graph"
 // function of the seed, the step, the path within the network and the example's
 // index in the mini-batch.
 type DropPath struct {
-	name string
+	named
 	rate float32
 	over int
 }
@@ -18,7 +18,7 @@ func NewDropPath(name string, rate float32) *DropPath {
 	if !(rate >= 0 && rate < 1) {
 		misuse("drop-path", name, "rate is %v, want at least 0 and less than 1", rate)
 	}
-	return &DropPath{name: name, rate: rate}
+	return &DropPath{named: named{name}, rate: rate}
 }
 
 // Rising returns a drop-path whose rate rises from 0, by the same amount at each
@@ -28,10 +28,8 @@ func (d *DropPath) Rising(steps int) *DropPath {
 	if steps < 0 {
 		misuse("drop-path", d.name, "a rise over %d steps, want at least 0", steps)
 	}
-	return &DropPath{d.name, d.rate, steps}
+	return &DropPath{d.named, d.rate, steps}
 }
-
-func (d *DropPath) Name() string { return d.name }
 
 func (d *DropPath) Params() []*Param { return nil }
 

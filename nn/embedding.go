@@ -29,7 +29,7 @@ type Embedding struct {
 	Table     *Param // (vocab, dim); a [Softmax] may share it
 	Positions *Param // (seqLen, dim), frozen
 
-	name    string
+	named
 	config  EmbeddingConfig
 	dropout *Dropout
 }
@@ -62,7 +62,7 @@ func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 			Init:   positions,
 			Frozen: true,
 		},
-		name:    name,
+		named:   named{name},
 		config:  c,
 		dropout: NewDropout(path.Join(name, "dropout"), c.Dropout),
 	}
@@ -71,8 +71,6 @@ func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 // vocabularyInit is the default for a (vocab, dim) matrix: an embedding's table
 // or a softmax's weight.
 func vocabularyInit(dim int) Initializer { return Normal(1 / math.Sqrt(float64(dim))) }
-
-func (e *Embedding) Name() string { return e.name }
 
 func (e *Embedding) Params() []*Param { return []*Param{e.Table, e.Positions} }
 

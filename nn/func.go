@@ -2,22 +2,25 @@ package nn
 
 import "gpipebench/nn/graph"
 
+// named is embedded by layers.
+type named struct{ name string }
+
+func (n named) Name() string { return n.name }
+
 // Func makes a layer of a forward function. The name is the layer's, and params
 // are what it uses by [Trace.Param]: see the examples Func and Param.
 func Func(name string, forward func(t *Trace, in ...*graph.Node) []*graph.Node, params ...*Param) Layer {
 	if forward == nil {
 		misuse("func", name, "want a forward function")
 	}
-	return &function{name, forward, params}
+	return &function{named{name}, forward, params}
 }
 
 type function struct {
-	name    string
+	named
 	forward func(t *Trace, in ...*graph.Node) []*graph.Node
 	params  []*Param
 }
-
-func (f *function) Name() string { return f.name }
 
 func (f *function) Params() []*Param { return f.params }
 

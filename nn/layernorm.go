@@ -18,7 +18,7 @@ type LayerNormConfig struct {
 type LayerNorm struct {
 	Gamma, Beta *Param // (dim)
 
-	name   string
+	named
 	config LayerNormConfig
 }
 
@@ -36,12 +36,10 @@ func NewLayerNorm(name string, c LayerNormConfig) *LayerNorm {
 	return &LayerNorm{
 		Gamma:  &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: Ones(), NoDecay: true},
 		Beta:   &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
-		name:   name,
+		named:  named{name},
 		config: c,
 	}
 }
-
-func (n *LayerNorm) Name() string { return n.name }
 
 func (n *LayerNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta} }
 

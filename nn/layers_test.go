@@ -175,14 +175,6 @@ func short(stream *philox.Stream, x []float32) {
 
 func fill(x []float32, name string) { short(philox.NewStream(philox.KeyOf(2, name), 0), x) }
 
-func doubles(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
-}
-
 func TestLayerGradients(t *testing.T) {
 	for i, c := range layerCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -239,40 +231,45 @@ func TestMisuse(t *testing.T) {
 	dense := nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 2})
 	table := &nn.Param{Name: "table", Shape: graph.Shape{5, 4}}
 	for want, f := range map[string]func(){
-		`dense "fc": Out is 0`:              func() { nn.NewDense("fc", nn.DenseConfig{In: 3}) },
-		`dense "fc": In is -1`:              func() { nn.NewDense("fc", nn.DenseConfig{In: -1, Out: 3}) },
-		`dense "fc": unknown activation`:    func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, Activation: 9}) },
-		`dense "fc": BiasInit`:              func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, NoBias: true, BiasInit: nn.Ones()}) },
-		`dense "fc": 2 tensors`:             forward(append(x(4, 3), x(4, 3)...), dense),
-		`(4,5) comes in, want rows of 3`:    forward(x(4, 5), dense),
-		`layer norm "n": Dim is 0`:          func() { nn.NewLayerNorm("n", nn.LayerNormConfig{}) },
-		`layer norm "n": Eps is -1`:         func() { nn.NewLayerNorm("n", nn.LayerNormConfig{Dim: 2, Eps: -1}) },
-		`dropout "d": rate is 1`:            func() { nn.NewDropout("d", 1) },
-		`dropout "d": rate is NaN`:          func() { nn.NewDropout("d", float32(math.NaN())) },
-		`embedding "e": SeqLen is 0`:        func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2}) },
-		`at most 4 tokens`:                  forward(one(programtest.Integers(2, 5)), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 4})),
-		`attention "a": 3 heads do not`:     func() { nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3}) },
-		`attention "a": 1 tensors come in`:  forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
-		`feed-forward "f": Hidden is 0`:     func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8}) },
-		`layers is -1`:                      func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1}) },
-		`softmax "s": ClipLogits is -1`:     func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1}) },
-		`tied to table of shape (5,4)`:      func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table}) },
-		`Init of a tied weight`:             func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()}) },
-		`conv2d "c": Kernel is 0`:           func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
-		`comes in, want images`:             forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
-		`comes in, want rows of 2`:          forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
-		`depthwise "d": Channels is 0`:      func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Kernel: [2]int{3, 3}}) },
-		`depthwise "d": Dilation is -1`:     func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 1, Kernel: [2]int{3, 3}, Dilation: -1}) },
-		`separable "s": Out is 0`:           func() { nn.NewSeparable("s", nn.SeparableConfig{In: 1, Kernel: [2]int{3, 3}}) },
-		`depthwise "d": input 0`:            forward(x(4, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 3, Kernel: [2]int{1, 1}})),
-		`max pool "p": Stride is -1`:        func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
-		`batch norm "n": Momentum is 1`:     func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
-		`drop-path "d": rate is 1`:          func() { nn.NewDropPath("d", 1) },
-		`sequential: want a name`:           func() { nn.Sequential("") },
-		`func "f": want a forward function`: func() { nn.Func("f", nil) },
-		`activation "a": unknown`:           func() { nn.NewActivation("a", 9) },
-		`flatten "x": 2 tensors`:            forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
-		`has no fan in and out`:             func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
+		`dense "fc": Out is 0`:                                    func() { nn.NewDense("fc", nn.DenseConfig{In: 3}) },
+		`dense "fc": In is -1`:                                    func() { nn.NewDense("fc", nn.DenseConfig{In: -1, Out: 3}) },
+		`dense "fc": unknown activation`:                          func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, Activation: 9}) },
+		`dense "fc": BiasInit`:                                    func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, NoBias: true, BiasInit: nn.Ones()}) },
+		`dense "fc": 2 tensors`:                                   forward(append(x(4, 3), x(4, 3)...), dense),
+		`(4,5) comes in, want rows of 3`:                          forward(x(4, 5), dense),
+		`layer norm "n": Dim is 0`:                                func() { nn.NewLayerNorm("n", nn.LayerNormConfig{}) },
+		`layer norm "n": Eps is -1`:                               func() { nn.NewLayerNorm("n", nn.LayerNormConfig{Dim: 2, Eps: -1}) },
+		`dropout "d": rate is 1`:                                  func() { nn.NewDropout("d", 1) },
+		`dropout "d": rate is NaN`:                                func() { nn.NewDropout("d", float32(math.NaN())) },
+		`embedding "e": SeqLen is 0`:                              func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2}) },
+		`at most 4 tokens`:                                        forward(one(programtest.Integers(2, 5)), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 4})),
+		`embedding "e": tied to table of shape (5,4), want (4,5)`: func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 4, Dim: 5, SeqLen: 3, Tied: table}) },
+		`embedding "e": Init of a tied table`: func() {
+			nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 5, Dim: 4, SeqLen: 3, Tied: table, Init: nn.Ones()})
+		},
+		`attention "a": 3 heads do not`:             func() { nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3}) },
+		`attention "a": 1 tensors come in`:          forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
+		`feed-forward "f": Hidden is 0`:             func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8}) },
+		`layers is -1`:                              func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1}) },
+		`softmax "s": ClipLogits is -1`:             func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1}) },
+		`tied to table of shape (5,4)`:              func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table}) },
+		`Init of a tied weight`:                     func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()}) },
+		`conv2d "c": Kernel is 0`:                   func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
+		`comes in, want images`:                     forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
+		`comes in, want rows of 2`:                  forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
+		`depthwise "d": Channels is 0`:              func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Kernel: [2]int{3, 3}}) },
+		`depthwise "d": Dilation is -1`:             func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 1, Kernel: [2]int{3, 3}, Dilation: -1}) },
+		`separable "s": Out is 0`:                   func() { nn.NewSeparable("s", nn.SeparableConfig{In: 1, Kernel: [2]int{3, 3}}) },
+		`depthwise "d": input 0`:                    forward(x(4, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 3, Kernel: [2]int{1, 1}})),
+		`max pool "p": Stride is -1`:                func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
+		`batch norm "n": Momentum is 1`:             func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
+		`batch norm "layer/n": 1 value per channel`: forward(x(1, 2), nn.Sequential("layer", nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2}))),
+		`drop-path "d": rate is 1`:                  func() { nn.NewDropPath("d", 1) },
+		`sequential: want a name`:                   func() { nn.Sequential("") },
+		`func "f": want a forward function`:         func() { nn.Func("f", nil) },
+		`activation "a": unknown`:                   func() { nn.NewActivation("a", 9) },
+		`flatten "x": 2 tensors`:                    forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
+		`has no fan in and out`:                     func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
 	} {
 		func() {
 			defer func() {
@@ -289,16 +286,20 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestTiedIsThePointer: layers share a parameter by its pointer, and it counts
-// once.
-func TestTiedIsThePointer(t *testing.T) {
-	e := nn.NewEmbedding("", nn.EmbeddingConfig{Vocab: 7, Dim: 6, SeqLen: 3})
-	s := nn.NewSoftmax("", nn.SoftmaxConfig{Vocab: 7, Dim: 6, Tied: e.Table})
-	layers := []nn.Layer{nn.Sequential("embedding", e), nn.Sequential("softmax", s)}
-	if layers[0].Params()[0] != layers[1].Params()[0] {
-		t.Error("the table was copied")
+// TestNoDecay: which parameters weight decay leaves alone.
+func TestNoDecay(t *testing.T) {
+	layers := []nn.Layer{
+		nn.NewDense("dense", nn.DenseConfig{In: 2, Out: 2}),
+		nn.NewLayerNorm("norm", nn.LayerNormConfig{Dim: 2}),
+		nn.NewEmbedding("embedding", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 2}),
+		nn.NewSoftmax("softmax", nn.SoftmaxConfig{Vocab: 2, Dim: 2}),
 	}
-	if n := nn.CountParams(layers); n != 7*6+7 {
-		t.Errorf("%d parameters, want the table once and the bias: %d", n, 7*6+7)
+	decays := map[string]bool{"dense/weight": true, "embedding/table": true, "softmax/weight": true}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if !p.Frozen && p.NoDecay == decays[p.Name] {
+				t.Errorf("%s: NoDecay is %v", p.Name, p.NoDecay)
+			}
+		}
 	}
 }

@@ -33,7 +33,7 @@ func (s *sequential) Name() string { return s.name }
 
 func (s *sequential) Scope() string { return s.scope }
 
-func (s *sequential) Params() []*Param { return paramsOf(s.layers...) }
+func (s *sequential) Params() []*Param { return ParamsOf(s.layers...) }
 
 func (s *sequential) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	for _, l := range s.layers {
@@ -42,9 +42,9 @@ func (s *sequential) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return in
 }
 
-// paramsOf lists the parameters of sub-layers: the pointers themselves, since a
-// parameter is identified by its pointer.
-func paramsOf[L Layer](layers ...L) []*Param {
+// ParamsOf lists the parameters of layers, one layer after another: the pointers
+// themselves, since a parameter is identified by its pointer.
+func ParamsOf(layers ...Layer) []*Param {
 	var all []*Param
 	for _, l := range layers {
 		all = append(all, l.Params()...)

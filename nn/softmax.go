@@ -25,7 +25,7 @@ type Softmax struct {
 	Weight *Param // (vocab, dim)
 	Bias   *Param // (vocab)
 
-	name   string
+	named
 	config SoftmaxConfig
 }
 
@@ -37,7 +37,7 @@ func NewSoftmax(name string, c SoftmaxConfig) *Softmax {
 	if !(c.ClipLogits >= 0) {
 		misuse("softmax", name, "ClipLogits is %v, want at least 0", c.ClipLogits)
 	}
-	s := &Softmax{name: name, config: c}
+	s := &Softmax{named: named{name}, config: c}
 	shape := graph.Shape{c.Vocab, c.Dim}
 	switch {
 	case c.Tied == nil:
@@ -52,8 +52,6 @@ func NewSoftmax(name string, c SoftmaxConfig) *Softmax {
 	s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true}
 	return s
 }
-
-func (s *Softmax) Name() string { return s.name }
 
 func (s *Softmax) Params() []*Param { return []*Param{s.Weight, s.Bias} }
 

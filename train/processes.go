@@ -79,7 +79,7 @@ func (p Processes) Find(s *Setup) (*Processes, error) {
 func (p *Processes) Connect(ctx context.Context, data, tasks string) (_ transport.Transport, err error) {
 	w := p.world
 	c := sockets.Config{
-		Rank: w.Rank, Size: w.Size, Address: w.Address, Secret: w.Secret, Limit: w.Limit,
+		Rank: w.Rank, Size: w.Size, Address: w.Address, Listener: w.Listener, Secret: w.Secret, Limit: w.Limit,
 		Owner: p.spread.Owner, Where: p.spread.Of,
 		Facts: append(slices.Clip(p.Facts), sockets.Fact{Name: "content of data or weights", Value: data}, sockets.Fact{Name: "content of the schedule's file", Value: tasks}),
 	}

@@ -1,5 +1,5 @@
 // Package rows is what bench measures: its rows, their samples among the records,
-// and the table of them that docs/design.md has.
+// and the table of them that results/reference/README.md has.
 package rows
 
 import (
@@ -12,7 +12,7 @@ import (
 	"gpipebench/lab/records"
 )
 
-// Row is one line of "How good is good" in docs/design.md.
+// Row is one line of "How good is good" in the documentation of bench.
 type Row struct{ Name, Title, Reach string }
 
 // List is all rows, in the order in which they are measured.

@@ -75,7 +75,7 @@ func TestTrainImageFolder(t *testing.T) {
 		}
 	}
 	stdout, stderr := succeeds(t, strings.Fields("train --model resnet50 --width 2 --batch 6 -m 2 --steps 4 --data images:"+dir)...)
-	for _, want := range []string{"top-1 ", "after 4 steps batch norm's moving averages, with which this is evaluated, still are 66% their initial values", "baseline linear model of the pixels", "baseline chance: 0.6931 nats, top-1 50.00%"} {
+	for _, want := range []string{"top-1 ", "after 4 steps batch norm's moving averages, which the evaluation uses, are still 66% initial values", "baseline linear model of the pixels", "baseline chance: 0.6931 nats, top-1 50.00%"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

@@ -165,7 +165,7 @@ func testOrder(t *testing.T, s datasets.Source) {
 }
 
 // testRefusals: a batch that no source can supply is an error of one line with
-// its name.
+// its name; the last one of training that an index can name is none.
 func testRefusals(t *testing.T, s datasets.Source) {
 	for _, c := range []struct {
 		split           datasets.Split
@@ -179,6 +179,7 @@ func testRefusals(t *testing.T, s datasets.Source) {
 			t.Errorf("split %d, batch %d of %d: error %v, want one line that begins with %s", c.split, c.index, c.examples, err, s.Name())
 		}
 	}
+	batch(t, s, datasets.Train, math.MaxInt/8-1, 8) // the last one of that size
 }
 
 // testYardsticks: each has a distinct name and a possible loss.

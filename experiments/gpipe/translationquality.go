@@ -10,7 +10,6 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/lab"
 	"gpipebench/lab/trained"
-	"gpipebench/nn"
 	"gpipebench/train"
 )
 
@@ -313,7 +312,7 @@ func (a qualityArm) within(t *train.Training) (flops float64, err error) {
 			return 0, err
 		}
 		tokens += b.Count
-		positions += qualityPositionsIn(b)
+		positions += b.Examples() * (b.Inputs[0].Shape[1] + b.Inputs[2].Shape[1]) // of both sides, padded ones included
 	}
 	t.Steps, t.LRSchedule = steps, a.schedule(steps)
 	costs, err := train.FlopsOf(open.Model)
@@ -321,9 +320,4 @@ func (a qualityArm) within(t *train.Training) (flops float64, err error) {
 		flops += 3 * cost * float64(positions) / float64(2*open.Model.Seq)
 	}
 	return flops, err
-}
-
-// qualityPositionsIn counts the positions of both sides, padded ones included.
-func qualityPositionsIn(b nn.Batch) int {
-	return b.Examples() * (b.Inputs[0].Shape[1] + b.Inputs[2].Shape[1])
 }

@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +17,7 @@ import (
 // updateMeasuredSpec is the spec of update-measured.
 type updateMeasuredSpec struct {
 	timed.Spec[updateMeasuredProfile] `yaml:",inline"`
-	Replicas                          []int                   `yaml:"replicas" want:"1..64"`
+	Replicas                          []int                   `yaml:"replicas" want:"1..64,first=1,ascending"`
 	Networks                          []updateMeasuredNetwork `yaml:"networks"`
 }
 
@@ -55,9 +54,6 @@ func newUpdateMeasured() (lab.Experiment, error) {
 }
 
 func (x *updateMeasured) Resolve() *lab.Problem {
-	if r := x.Spec.Replicas; r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
-		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
-	}
 	for _, name := range lab.Profiles {
 		if n := len(x.Spec.Profiles[name].Networks); n != len(x.Spec.Networks) {
 			return lab.At(fmt.Errorf("%d networks: want one for each of the %d above", n, len(x.Spec.Networks)), "profiles", name, "networks")

@@ -1,6 +1,3 @@
-// Package accelerator models devices by a roofline. It reads a device's figures from
-// a file, computes how long a compiled program takes on it, and calibrates: it makes
-// such a file from instructions that were timed on this machine.
 package accelerator
 
 import (

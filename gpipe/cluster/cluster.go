@@ -17,6 +17,7 @@ package cluster
 import (
 	"crypto/sha256"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,10 +34,12 @@ type World struct {
 	EndsAll  bool   // it ends all processes when one has ended with an error
 	Rank     int
 	Size     int
-	// Address is where rank 0 listens, as in sockets.Config.
-	Address string
-	Secret  []byte        // of all processes
-	Limit   time.Duration // of silence; 0: the default
+	// Address is where rank 0 listens, as in sockets.Config, and Listener what it does so with;
+	// nil: it makes one.
+	Address  string
+	Listener net.Listener
+	Secret   []byte        // of all processes
+	Limit    time.Duration // of silence; 0: the default
 }
 
 // Alone reports whether there are no other processes.
@@ -49,6 +52,9 @@ const (
 	AddressVariable = "GPIPEBENCH_ADDRESS"
 	SecretVariable  = "GPIPEBENCH_SECRET"
 	TimeoutVariable = "GPIPEBENCH_TIMEOUT"
+	// ListenerVariable is the number of a file that rank 0 has inherited from the launcher: a
+	// socket that listens at the address.
+	ListenerVariable = "GPIPEBENCH_LISTENER"
 )
 
 // engine is one that starts processes, and the names of what it tells them.
@@ -99,7 +105,25 @@ func Ranks() (World, error) {
 
 // FromEnvironment is the same with how they find each other over sockets.
 func FromEnvironment() (World, error) {
-	return from(os.Getenv, os.Getppid(), os.TempDir(), os.Getuid())
+	w, err := from(os.Getenv, os.Getppid(), os.TempDir(), os.Getuid())
+	if number := os.Getenv(ListenerVariable); err == nil && number != "" {
+		w.Listener, err = inherited(number)
+	}
+	return w, err
+}
+
+// inherited is a socket that this process has inherited, once.
+func inherited(number string) (net.Listener, error) {
+	os.Unsetenv(ListenerVariable)
+	if n, err := strconv.Atoi(number); err == nil {
+		if f := os.NewFile(uintptr(n), number); f != nil {
+			defer f.Close()
+			if l, err := net.FileListener(f); err == nil {
+				return l, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s=%q in the environment: want the number of a socket that listens, as launch sets it", ListenerVariable, number)
 }
 
 func ranks(get func(string) string) (w World, e *engine, err error) {

@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +159,40 @@ func TestSpread(t *testing.T) {
 	}
 	if sockets.MinSecret != len(long) {
 		t.Error("the secret of these tests is not the shortest")
+	}
+}
+
+// Over TCP on one machine somebody listens before a process has started, and rank 0 takes on
+// what has come.
+func TestListensFirst(t *testing.T) {
+	l := Launching{TCP: true}
+	address, _, err := l.address(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	early, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	t.Setenv(ListenerVariable, fmt.Sprint(l.listens.Fd()))
+	t.Setenv(RankVariable, "0")
+	t.Setenv(SizeVariable, "2")
+	t.Setenv(AddressVariable, address)
+	t.Setenv(SecretVariable, long)
+	w, err := FromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Listener.Close()
+	late, err := w.Listener.Accept()
+	if err != nil || late.RemoteAddr().String() != early.LocalAddr().String() {
+		t.Errorf("%v, %v", late, err)
+	}
+	for _, number := range []string{"x", "-1", "9999", fmt.Sprint(os.Stdin.Fd())} {
+		if _, err := inherited(number); err == nil || !strings.Contains(err.Error(), "want the number of a socket") {
+			t.Errorf("%s: %v", number, err)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ const RankCommand = "rank"
 type Launching struct {
 	Processes  int
 	Hosts      []Host        // empty: all on this machine
-	TCP        bool          // on this machine: TCP over its loopback in place of Unix sockets
+	TCP        bool          // on this machine: TCP over its loopback in place of Unix sockets, where processes inherit files (not on Windows)
 	Limit      time.Duration // of a process's silence; 0: the default
 	Executable string        // this program, at the same path on all hosts
 	Args       []string      // of each process: a command and its flags
@@ -42,6 +42,8 @@ type Launching struct {
 
 	// Stdout and Stderr are rank 0's. Those of the others only show in errors.
 	Stdout, Stderr io.Writer
+
+	listens *os.File // the socket at which rank 0 accepts; nil: it makes one
 }
 
 // Host is a machine and how many processes it may have; 0: any number.
@@ -100,6 +102,9 @@ func (l Launching) Run(ctx context.Context) (err error) {
 		if l.Limit > 0 {
 			o.Environment[TimeoutVariable] = l.Limit.String()
 		}
+		if rank == 0 && l.listens != nil {
+			o.Environment[ListenerVariable] = "3" // the first of exec.Cmd.ExtraFiles
+		}
 		return o
 	}
 	var all []*process
@@ -147,28 +152,21 @@ func (l Launching) place() ([]string, error) {
 }
 
 // address returns where rank 0 is to listen, and what to call in the end.
-func (l Launching) address(places []string) (address string, clean func() error, err error) {
+func (l *Launching) address(places []string) (address string, clean func() error, err error) {
 	nothing := func() error { return nil }
 	switch {
 	case len(l.Hosts) > 0:
 		port, err := ownPort()
+		host := places[0][strings.LastIndexByte(places[0], '@')+1:] // without the user that ssh is to log in as
+		return net.JoinHostPort(host, port), nothing, err
+	case l.TCP: // listens already, so that nobody takes the port before rank 0 does
+		own, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", nil, err
 		}
-		host := places[0][strings.LastIndexByte(places[0], '@')+1:] // without the user that ssh is to log in as
-		return net.JoinHostPort(host, port), nothing, nil
-	case l.TCP:
-		for range 100 { // until one is free
-			port, err := ownPort()
-			if err != nil {
-				return "", nil, err
-			}
-			free, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
-			if err == nil {
-				return free.Addr().String(), nothing, free.Close()
-			}
-		}
-		return "", nil, errors.New("no port of 61000 to 64999 is free")
+		defer own.Close()
+		l.listens, err = own.(*net.TCPListener).File()
+		return own.Addr().String(), nothing, err
 	case sockets.Nameless:
 		return "unix:@gpipebench-" + rand.Text(), nothing, nil
 	}
@@ -228,6 +226,10 @@ func (l Launching) start(ctx context.Context, rank int, host string, order Order
 	c.WaitDelay = time.Second
 	c.Stderr = &p.said
 	if rank == 0 {
+		if l.listens != nil {
+			c.ExtraFiles = []*os.File{l.listens}
+			defer l.listens.Close() // the process has it
+		}
 		c.Stdout = l.Stdout
 		c.Stderr = l.Stderr
 		if f, ok := l.Stderr.(*os.File); !ok || f == nil {

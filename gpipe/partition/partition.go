@@ -123,8 +123,8 @@ func check(cost []float64, stages int) error {
 	return nil
 }
 
-// CheckBalance refuses sizes that are no cut of so many layers: there must be one size for each stage, each
-// at least 1, and they must add up to the layers.
+// CheckBalance refuses sizes that do not cut layers into stages: there must be one size for each
+// stage, each at least 1, and they must add up to the layers.
 func CheckBalance(sizes []int, layers, stages int) error {
 	if len(sizes) != stages {
 		return fmt.Errorf("partition: balance %v has %d stages: want %d", sizes, len(sizes), stages)
@@ -134,13 +134,13 @@ func CheckBalance(sizes []int, layers, stages int) error {
 		if n < 1 {
 			return fmt.Errorf("partition: balance %v: stage %d has %d layers: want 1 or more", sizes, k, n)
 		}
-		if n > layers-sum {
-			return fmt.Errorf("partition: balance %v adds up to more: want the %d layers", sizes, layers)
+		if n > layers {
+			return fmt.Errorf("partition: balance %v: stage %d has %d layers: want at most the %d of the network", sizes, k, n, layers)
 		}
 		sum += n
 	}
 	if sum != layers {
-		return fmt.Errorf("partition: balance %v adds up to %d: want the %d layers", sizes, sum, layers)
+		return fmt.Errorf("partition: balance %v adds up to %d: want %d, the layers of the network", sizes, sum, layers)
 	}
 	return nil
 }

@@ -337,8 +337,8 @@ func TestCheckBalance(t *testing.T) {
 		{[]int{2, 3}, 5, 3, "partition: balance [2 3] has 2 stages: want 3"},
 		{[]int{5, 0}, 5, 2, "partition: balance [5 0]: stage 1 has 0 layers: want 1 or more"},
 		{[]int{-1, 6}, 5, 2, "partition: balance [-1 6]: stage 0 has -1 layers: want 1 or more"},
-		{[]int{2, 2}, 5, 2, "partition: balance [2 2] adds up to 4: want the 5 layers"},
-		{[]int{math.MaxInt, 3}, 5, 2, fmt.Sprintf("partition: balance [%d 3] adds up to more: want the 5 layers", math.MaxInt)},
+		{[]int{2, 2}, 5, 2, "partition: balance [2 2] adds up to 4: want 5, the layers of the network"},
+		{[]int{math.MaxInt, 3}, 5, 2, fmt.Sprintf("partition: balance [%d 3]: stage 0 has %d layers: want at most the 5 of the network", math.MaxInt, math.MaxInt)},
 	} {
 		err := CheckBalance(test.sizes, test.layers, test.stages)
 		if got := fmt.Sprint(err); err == nil && test.want != "" || err != nil && got != test.want {

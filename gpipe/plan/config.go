@@ -1,8 +1,3 @@
-// Package plan is what is known of a pipeline from shapes alone, before anything runs: its
-// pieces and their programs, the task list of each device, memory to the byte, what replicas
-// add up, and what places send each other. [New] makes it from a [Config]; package gpipe runs
-// it, on devices that compute or on the virtual clock. Nothing here has a goroutine or knows
-// a transport.
 package plan
 
 import (

@@ -1,6 +1,3 @@
-// Package planner searches for the best way to train a network on modelled
-// accelerators: over replicas, K, M, mini-batch, schedule, chunks, partition and checkpoint
-// mode.
 package planner
 
 import (

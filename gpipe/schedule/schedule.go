@@ -1,23 +1,3 @@
-// Package schedule says, as plain data, what each device of a pipeline does
-// and in which order: the forward (F), recompute (R) and backward (B) tasks of
-// every micro-batch of one training step.
-//
-// It is pure: no goroutine, clock, tensor or file. A schedule fixes only the order
-// on each device. The time at which a task runs follows from the data that it waits
-// for; that is left to what runs the lists (the runtime) or replays them (package
-// clock).
-//
-// Every schedule has these properties:
-//
-//   - each stage runs F and B of each micro-batch exactly once, and R of each
-//     micro-batch whose residuals were not kept, exactly once;
-//   - F runs over the micro-batches in ascending order, and so does B: gradients
-//     are then accumulated in example order whatever the schedule, which is what
-//     makes the weights independent of it. (The paper's Figure 2c draws B
-//     descending; 1f1b forces ascending, and in fill-drain it costs nothing.)
-//   - R(m) comes directly before B(m).
-//
-// Source: Huang et al., GPipe (arXiv 1811.06965), sections 2.2 and 2.3, Figure 2.
 package schedule
 
 import (

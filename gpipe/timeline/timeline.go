@@ -1,13 +1,3 @@
-// Package timeline holds what happened when in a training step: events on
-// devices and links, in seconds from the step's start.
-//
-// A timeline comes from a run (the runtime, on the wall clock) or from package clock,
-// the virtual clock that emulated and modelled devices run on. It is checked by
-// Validate and drawn by package draw.
-//
-// The package is pure: it starts no goroutine, reads no clock and opens no
-// file. A step is one mini-batch; with one replica, stage k of the pipeline is device
-// k. A device may have several chunks of the network: see schedule.Placement.
 package timeline
 
 import (

@@ -13,23 +13,15 @@ import (
 
 // bounded are the waits without a context or a timer beside them, and what ends each.
 var bounded = map[string]string{
-	"channelSession.Send: <-p.taken":           "the receiver's copy, in this process, which waits for nothing",
-	"during: <-done":                           "a function that has begun and only sets a deadline",
-	"outLine.send: <-l.turn":                   "its own turn, which it holds",
-	"inLine.receive: <-l.turn":                 "its own turn, which it holds",
-	"End.shut: e.running.Wait()":               "goroutines whose connections, listener and context have been closed",
-	"connection.next: c.changed.Wait()":        "a deadline, Close, or the end of MPI",
-	"connection.Write: c.changed.Wait()":       "a deadline, Close, or the end of MPI",
-	"connections.othersPart: n.changed.Wait()": "the context's end, which wakes it",
-	"listener.Accept: n.changed.Wait()":        "Close, or the end of MPI",
-	"library.finish: <-l.ended":                "World.Close's context, which does not wait for it",
-	"library.run: started <- err":              "initialise, which receives it",
-	"library.run: started <- nil":              "initialise, which receives it",
-	"initialise: <-started":                    "Join's limit, which does not wait for it",
-	"peer.write: select":                       "the ticker of beats",
-	"library.run: started <- fmt.Errorf":       "initialise, which receives it",
-	"Join: done <- joined":                     "its buffer",
-	"World.Close: finished <- err":             "its buffer",
+	"channelSession.Send: <-p.taken":     "the receiver's copy, in this process, which waits for nothing",
+	"during: <-done":                     "a function that has begun and only sets a deadline",
+	"outLine.send: <-l.turn":             "its own turn, which it holds",
+	"inLine.receive: <-l.turn":           "its own turn, which it holds",
+	"End.shut: e.running.Wait()":         "goroutines whose connections, listener and context have been closed",
+	"connection.next: c.changed.Wait()":  "a deadline, Close, or the end of MPI",
+	"connection.Write: c.changed.Wait()": "a deadline, Close, or the end of MPI",
+	"listener.Accept: n.changed.Wait()":  "Close, or the end of MPI",
+	"initialise: started <- err":         "its buffer",
 }
 
 // Each wait of the transports ends with a context, a timer or something that is named here.

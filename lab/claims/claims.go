@@ -1,8 +1,3 @@
-// Package claims judges what papers claim, by expressions over tables. A [Ledger] is a paper's
-// claims.yaml. Each [Claim] has a [Kind], which says what evidence there could be and not
-// what came out, and by its check becomes a [Judgement] with a [Verdict]. Totals count
-// facts: claims that are not the same as another. The [Row]s of a ledger's headline are
-// sentences of the paper, each decided by several claims.
 package claims
 
 import (

@@ -1,4 +1,3 @@
-// Package page writes the report: one HTML page of all results.
 package page
 
 import (

@@ -1,5 +1,3 @@
-// Package records keeps samples: a line of JSON each, with its checksum, its key (what
-// decides it) and its provenance.
 package records
 
 import (

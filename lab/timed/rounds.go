@@ -1,4 +1,3 @@
-// Package timed measures times in rounds, each in a process of its own.
 package timed
 
 import (

@@ -165,78 +165,6 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestPaths: the names by which parameters are saved and seeded, of one cell of
-// each kind.
-func TestPaths(t *testing.T) {
-	layers := build(t, Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, Aux: true})
-	var got []string
-	for _, i := range []int{1, 2, 5} {
-		for _, p := range layers[i].Params() {
-			if strings.HasSuffix(p.Name, "gamma") || strings.HasSuffix(p.Name, "beta") || p.Frozen {
-				continue
-			}
-			got = append(got, fmt.Sprint(nn.ScopeOf(layers[i]), "/", p.Name, " ", p.Shape))
-		}
-	}
-	want := []string{
-		"reduction1/h0/weight (1,1,2,4)", "reduction1/h1/weight (1,1,2,4)",
-		"reduction1/h3/3x3/in/weight (1,1,4,1)", "reduction1/h3/3x3/3x3/weight (3,3,1,1)", "reduction1/h3/3x3/out/weight (1,1,1,4)",
-		"reduction1/h4/1x7_7x1/in/weight (1,1,4,1)", "reduction1/h4/1x7_7x1/1x7/weight (1,7,1,1)",
-		"reduction1/h4/1x7_7x1/7x1/weight (7,1,1,1)", "reduction1/h4/1x7_7x1/out/weight (1,1,1,4)",
-		"reduction1/h6/1x1/weight (1,1,4,4)",
-		"reduction2/h0/weight (1,1,12,8)", "reduction2/h1/path1/weight (1,1,2,4)", "reduction2/h1/path2/weight (1,1,2,4)",
-		"reduction2/h3/3x3/in/weight (1,1,8,2)", "reduction2/h3/3x3/3x3/weight (3,3,2,2)", "reduction2/h3/3x3/out/weight (1,1,2,8)",
-		"reduction2/h4/1x7_7x1/in/weight (1,1,8,2)", "reduction2/h4/1x7_7x1/1x7/weight (1,7,2,2)",
-		"reduction2/h4/1x7_7x1/7x1/weight (7,1,2,2)", "reduction2/h4/1x7_7x1/out/weight (1,1,2,8)",
-		"reduction2/h6/1x1/weight (1,1,8,8)",
-		"normal2/h0/weight (1,1,48,16)", "normal2/h1/path1/weight (1,1,32,8)", "normal2/h1/path2/weight (1,1,32,8)",
-		"normal2/h2/1x1/weight (1,1,16,16)",
-		"normal2/h3/1x7_7x1/in/weight (1,1,16,4)", "normal2/h3/1x7_7x1/1x7/weight (1,7,4,4)",
-		"normal2/h3/1x7_7x1/7x1/weight (7,1,4,4)", "normal2/h3/1x7_7x1/out/weight (1,1,4,16)",
-		"normal2/h4/1x1/weight (1,1,16,16)",
-		"normal2/h4/1x7_7x1/in/weight (1,1,16,4)", "normal2/h4/1x7_7x1/1x7/weight (1,7,4,4)",
-		"normal2/h4/1x7_7x1/7x1/weight (7,1,4,4)", "normal2/h4/1x7_7x1/out/weight (1,1,4,16)",
-		"normal2/h6/1x1/weight (1,1,16,16)",
-		"normal2/aux/proj/weight (1,1,64,51)", "normal2/aux/full/weight (1,1,51,307)", "normal2/aux/weight (307,5)", "normal2/aux/bias (5)",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestPathsB: the same of AmoebaNet-B.
-func TestPathsB(t *testing.T) {
-	layers := build(t, Config{Cells: B, Layers: 3, Filters: 16, Classes: 5, Image: 32})
-	var got []string
-	for _, i := range []int{1, 3} {
-		for _, p := range layers[i].Params() {
-			if strings.HasSuffix(p.Name, "weight") {
-				got = append(got, fmt.Sprint(nn.ScopeOf(layers[i]), "/", p.Name, " ", p.Shape))
-			}
-		}
-	}
-	want := []string{
-		"reduction1/h0/weight (1,1,32,4)",
-		"reduction1/h3/3x3/in/weight (1,1,32,1)", "reduction1/h3/3x3/3x3/weight (3,3,1,1)", "reduction1/h3/3x3/out/weight (1,1,1,4)",
-		"reduction1/h4/separable5x5/1/depthwise/weight (5,5,4)", "reduction1/h4/separable5x5/1/pointwise/weight (1,1,4,4)",
-		"reduction1/h4/separable5x5/2/depthwise/weight (5,5,4)", "reduction1/h4/separable5x5/2/pointwise/weight (1,1,4,4)",
-		"reduction1/h5/separable3x3/1/depthwise/weight (3,3,32)", "reduction1/h5/separable3x3/1/pointwise/weight (1,1,32,4)",
-		"reduction1/h5/separable3x3/2/depthwise/weight (3,3,4)", "reduction1/h5/separable3x3/2/pointwise/weight (1,1,4,4)",
-		"reduction1/h6/1x1/weight (1,1,4,4)",
-		"normal1/h0/weight (1,1,16,16)", "normal1/h1/path1/weight (1,1,8,8)", "normal1/h1/path2/weight (1,1,8,8)",
-		"normal1/h2/1x1/weight (1,1,16,16)",
-		"normal1/h3/separable3x3/1/depthwise/weight (3,3,16)", "normal1/h3/separable3x3/1/pointwise/weight (1,1,16,16)",
-		"normal1/h3/separable3x3/2/depthwise/weight (3,3,16)", "normal1/h3/separable3x3/2/pointwise/weight (1,1,16,16)",
-		"normal1/h4/1x1/weight (1,1,16,16)",
-		"normal1/h4/separable3x3/1/depthwise/weight (3,3,16)", "normal1/h4/separable3x3/1/pointwise/weight (1,1,16,16)",
-		"normal1/h4/separable3x3/2/depthwise/weight (3,3,16)", "normal1/h4/separable3x3/2/pointwise/weight (1,1,16,16)",
-		"normal1/h5/1x1/weight (1,1,16,16)", "normal1/h6/1x1/weight (1,1,16,16)",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // TestDropPathRises: with the cells, with the steps, or with both; every branch
 // of AmoebaNet-B's cells except the identities.
 func TestDropPathRises(t *testing.T) {
@@ -353,14 +281,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func build(t *testing.T, c Config) []nn.Layer {
-	t.Helper()
-	layers, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return layers
-}
+func build(t *testing.T, c Config) []nn.Layer { return modeltest.Build(t, New, c) }
 
 // traced traces a whole model for n images.
 func traced(t *testing.T, c Config, n int, train bool) *trace.Stage {

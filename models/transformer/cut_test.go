@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -18,46 +19,59 @@ var small = Config{
 
 // TestCuts: a training step gives the same bits (losses and every use of every
 // parameter) however a model is cut, coarse or fine, into stages and into
-// micro-batches, and with any number of threads.
+// micro-batches, and with any number of threads: a language model, and translation
+// models in which the encoder's states are spread over stages, and with ties a table
+// with up to three uses.
 func TestCuts(t *testing.T) {
-	m := lmSample(t, small, 6)
-	want := m.trainStep(t, nil, []int{6}, 1)
-	fineConfig := small
-	fineConfig.Fine = true
-	fine := lmSample(t, fineConfig, 6)
-	for _, c := range []struct {
-		name    string
-		model   sample
-		cuts    []int // first layers of all stages but the first
-		batches []int
-		threads int
-	}{
-		{"fine", fine, nil, []int{6}, 1},
-		{"two stages", m, []int{2}, []int{6}, 1},
-		{"every layer", m, []int{1, 2, 3}, []int{6}, 1},
-		{"every half", fine, []int{1, 2, 3, 4, 5}, []int{6}, 1},
-		{"micro-batches", m, nil, []int{1, 3, 2}, 1},
-		{"threads", m, nil, []int{6}, 2},
-		{"all", fine, []int{2, 3}, []int{2, 2, 1, 1}, 3},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			want.Same(t, c.model.trainStep(t, c.cuts, c.batches, c.threads), c.name)
-		})
+	models := map[string]func(fine bool) sample{"language": func(fine bool) sample {
+		c := small
+		c.Fine = fine
+		return sample{
+			layers:  modeltest.Build(t, LM, c),
+			inputs:  []tokens{randomTokens("ids", 6, c.SeqLen, c.Vocab)},
+			targets: randomTokens("targets", 6, c.SeqLen, c.Vocab),
+		}
+	}}
+	for _, tie := range []Tie{TieNone, TieSoftmax, TieAll} {
+		models[tie.String()] = func(fine bool) sample {
+			c := smallTranslation
+			c.Tie, c.Fine = tie, fine
+			return translationSample(t, c)
+		}
+	}
+	for name, of := range models {
+		m, fine := of(false), of(true)
+		want := m.trainStep(t, nil, []int{6}, 1)
+		n := len(m.layers)
+		for _, c := range []struct {
+			name    string
+			model   sample
+			cuts    []int // first layers of all stages but the first
+			batches []int
+			threads int
+		}{
+			{"fine", fine, nil, []int{6}, 1},
+			{"two halves", m, []int{n / 2}, []int{6}, 1},
+			{"before the end", m, []int{n - 2}, []int{6}, 1},
+			{"every layer", m, every(n, 1), []int{6}, 1},
+			{"every sub-layer", fine, every(len(fine.layers), 1), []int{6}, 1},
+			{"micro-batches", m, nil, []int{1, 3, 2}, 1},
+			{"threads", m, nil, []int{6}, 2},
+			{"all", fine, every(len(fine.layers), 3), []int{2, 2, 1, 1}, 3},
+		} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				want.Same(t, c.model.trainStep(t, c.cuts, c.batches, c.threads), c.name)
+			})
+		}
 	}
 }
 
-// lmSample is a language model and a mini-batch of random tokens.
-func lmSample(t *testing.T, c Config, examples int) sample {
-	t.Helper()
-	layers, err := LM(c)
-	if err != nil {
-		t.Fatal(err)
+// every returns the multiples of step below n.
+func every(n, step int) (cuts []int) {
+	for i := step; i < n; i += step {
+		cuts = append(cuts, i)
 	}
-	return sample{
-		layers:  layers,
-		inputs:  []tokens{randomTokens("ids", examples, c.SeqLen, c.Vocab)},
-		targets: randomTokens("targets", examples, c.SeqLen, c.Vocab),
-	}
+	return cuts
 }
 
 // sample is a model and one mini-batch.

@@ -36,39 +36,6 @@ func translationSample(t *testing.T, c TranslationConfig) sample {
 	}
 }
 
-// TestTranslationCuts is TestCuts for a model in which a table with three uses
-// is spread over stages, and the encoder's states over decoder layers.
-func TestTranslationCuts(t *testing.T) {
-	for _, tie := range []Tie{TieNone, TieSoftmax, TieAll} {
-		c := smallTranslation
-		c.Tie = tie
-		m := translationSample(t, c)
-		c.Fine = true
-		fine := translationSample(t, c)
-		want := m.trainStep(t, nil, []int{6}, 1)
-		for _, c := range []struct {
-			name    string
-			model   sample
-			cuts    []int // first layers of all stages but the first
-			batches []int
-			threads int
-		}{
-			{"fine", fine, nil, []int{6}, 1},
-			{"encoder, decoder", m, []int{3}, []int{6}, 1},
-			{"within decoder", m, []int{4}, []int{6}, 1},
-			{"every layer", m, []int{1, 2, 3, 4, 5}, []int{6}, 1},
-			{"every sub-layer", fine, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, []int{6}, 1},
-			{"micro-batches", m, nil, []int{1, 3, 2}, 1},
-			{"threads", m, nil, []int{6}, 2},
-			{"all", fine, []int{2, 5, 8, 10}, []int{2, 2, 1, 1}, 3},
-		} {
-			t.Run(fmt.Sprint(tie, "/", c.name), func(t *testing.T) {
-				want.Same(t, c.model.trainStep(t, c.cuts, c.batches, c.threads), c.name)
-			})
-		}
-	}
-}
-
 // TestTranslationBoundary: at a cut, a member of the tuple that is passed on
 // has a gradient exactly if a later layer uses it. Lengths never have one; the
 // encoder's states have one up to the last cross-attention, and the target's
@@ -77,11 +44,7 @@ func TestTranslationBoundary(t *testing.T) {
 	c := smallTranslation
 	c.Fine = true
 	m := translationSample(t, c)
-	var cuts []int
-	for i := 1; i < len(m.layers); i++ {
-		cuts = append(cuts, i)
-	}
-	stages := m.compile(t, cuts, 2, 1)
+	stages := m.compile(t, every(len(m.layers), 1), 2, 1)
 	got := map[string][]string{}
 	for k, s := range stages[1:] {
 		behind := m.layers[k].Name()

@@ -5,7 +5,7 @@ package graph
 // 2016; AmoebaNet's drop-path). As for a dropout, the mask is drawn again
 // whenever it is needed; it is a function of (seed, step, Path, example).
 type DropPathOp struct {
-	noProducts
+	overFirst
 	Rate float32
 	Path string
 	Over int // steps over which the probability rises from 0 to Rate; 0: it is Rate at all steps
@@ -39,4 +39,3 @@ func (o DropPathOp) Infer(in []*Node) []Type {
 func (o DropPathOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(o, dout[0])}
 }
-func (DropPathOp) InPlace() []int { return []int{0} }

@@ -106,15 +106,15 @@ type divider struct {
 	steps [][]*step // of each part
 	ticks []tick
 	// Of each part: what it needs of a value beyond its own rows, and copies of other rows.
-	reached []map[*graph.Node]*band
+	reached []map[*graph.Node]*extent
 	cut     []map[cutting]*graph.Node
 
 	done []*Program // of all parts
 }
 
-// band is the rows of a value that a part needs during a program, if some of them are not
+// extent is the rows of a value that a part needs during a program, if some of them are not
 // its own: all from the first to the last of these.
-type band struct {
+type extent struct {
 	Rows
 	node *graph.Node // nil until some of them are here
 }
@@ -157,9 +157,9 @@ type tick struct {
 func (d *divider) program(p *Program, like *Program) {
 	d.whole, d.ticks = p, nil
 	d.steps = make([][]*step, d.parts)
-	d.reached, d.cut = make([]map[*graph.Node]*band, d.parts), make([]map[cutting]*graph.Node, d.parts)
+	d.reached, d.cut = make([]map[*graph.Node]*extent, d.parts), make([]map[cutting]*graph.Node, d.parts)
 	for i := range d.reached {
-		d.reached[i], d.cut[i] = map[*graph.Node]*band{}, map[cutting]*graph.Node{}
+		d.reached[i], d.cut[i] = map[*graph.Node]*extent{}, map[cutting]*graph.Node{}
 	}
 	d.had = map[*graph.Node][][]bool{}
 	d.begin()
@@ -218,7 +218,7 @@ func (d *divider) survey() (pieces []Piece, got [][]fetched) {
 				if b := d.reached[part][n]; b != nil {
 					b.From, b.To = min(b.From, want.From), max(b.To, want.To)
 				} else {
-					d.reached[part][n] = &band{Rows: want}
+					d.reached[part][n] = &extent{Rows: want}
 				}
 			}
 		}

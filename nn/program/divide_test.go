@@ -61,14 +61,19 @@ func planned(t *testing.T, name string, r *programtest.Runner) {
 	}
 }
 
-// imageNetworks are whole networks that parts divide, of two examples.
-func imageNetworks(t *testing.T) map[string]programtest.Network {
-	made := func(layers []nn.Layer, err error) []nn.Layer {
+// layersOf returns the layers that a model's constructor does.
+func layersOf(t *testing.T) func([]nn.Layer, error) []nn.Layer {
+	return func(layers []nn.Layer, err error) []nn.Layer {
 		if err != nil {
 			t.Fatal(err)
 		}
 		return layers
 	}
+}
+
+// imageNetworks are whole networks that parts divide, of two examples.
+func imageNetworks(t *testing.T) map[string]programtest.Network {
+	made := layersOf(t)
 	of := func(layers []nn.Layer, loss nn.Loss, size int) programtest.Network {
 		return programtest.Network{Layers: layers, Loss: loss, In: []graph.Type{programtest.Floats(2, size, size, 3)}, Targets: []graph.Type{programtest.Integers(2)}}
 	}

@@ -11,7 +11,7 @@ import (
 // weights, and before a window passes over a part's rows its neighbours send the rows that
 // it reaches beyond them, the halo. What is here is the plan: which rows of every value
 // each part has, what each instruction of a compiled program does on each part, and every
-// byte that goes between them. It is pure; nothing here computes. docs/design.md says which
+// byte that goes between them. It is pure; nothing here computes. The package comment says which
 // chains of the arithmetic contract such parts keep.
 
 // Rows are those of an image, From <= row < To.

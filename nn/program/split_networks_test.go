@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"gpipebench/internal/testkit"
-	"gpipebench/models/amoebanet"
-	"gpipebench/models/resnet"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -22,12 +20,7 @@ import (
 func TestSplitNetworks(t *testing.T) {
 	testkit.NotRaced(t)
 	const micro, size = 3, 2
-	made := func(layers []nn.Layer, err error) []nn.Layer {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return layers
-	}
+	made := layersOf(t)
 	ids := programtest.Integers(size, 5)
 	for _, c := range []struct {
 		name    string
@@ -44,14 +37,8 @@ func TestSplitNetworks(t *testing.T) {
 			})),
 			Loss: nn.CrossEntropy{Smoothing: 0.1}, In: []graph.Type{ids, programtest.Integers(size), ids}, Targets: []graph.Type{ids},
 		}, []int32{12, 5, 12, 12}},
-		{"resnet", programtest.Network{
-			Layers: made(resnet.New(resnet.Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 32})),
-			Loss:   nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(size, 32, 32, 3)}, Targets: []graph.Type{programtest.Integers(size)},
-		}, []int32{0, 4}},
-		{"amoebanet", programtest.Network{
-			Layers: made(amoebanet.New(amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, DropPath: 0.3, Dropout: 0.5, Aux: true})),
-			Loss:   nn.AuxiliaryLoss{}, In: []graph.Type{programtest.Floats(size, 32, 32, 3)}, Targets: []graph.Type{programtest.Integers(size)},
-		}, []int32{0, 4}},
+		{"resnet", imageNetworks(t)["resnet"], []int32{0, 4}},
+		{"amoebanet", imageNetworks(t)["amoebanet"], []int32{0, 4}},
 	} {
 		for _, dt := range []graph.DType{graph.F32, graph.BF16} {
 			t.Run(fmt.Sprint(c.name, "/", dt), func(t *testing.T) {

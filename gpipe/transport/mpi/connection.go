@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -23,7 +24,6 @@ type connection struct {
 	room    int        // bytes that may be sent
 	left    bool       // the other side has closed it
 	gone    bool       // this side has
-	failed  error      // why nothing comes any more
 
 	readBy, writeBy deadline
 }
@@ -51,14 +51,6 @@ func (c *connection) receive(k kind, content []byte) {
 	c.changed.Broadcast()
 }
 
-// fail ends reading and writing.
-func (c *connection) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = err
-	c.changed.Broadcast()
-}
-
 // send sends a message about this connection. The mutex is held, so that all are sent in
 // order.
 func (c *connection) send(k kind, content []byte) {
@@ -68,35 +60,26 @@ func (c *connection) send(k kind, content []byte) {
 func (c *connection) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	for n < len(b) {
-		next, err := c.next(n > 0)
-		if len(next) == 0 {
-			return n, err
-		}
-		k := copy(b[n:], next)
-		n += k
-		c.took(k)
-	}
-	return n, nil
+	next, err := c.next()
+	n = copy(b, next)
+	c.took(n)
+	return n, err
 }
 
-// next waits for bytes to read, and returns the first piece of them, or nothing if some
-// were read already.
-func (c *connection) next(some bool) ([]byte, error) {
+// next waits for bytes to read, and returns the first piece of them.
+func (c *connection) next() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.came) == 0 {
 		switch {
-		case some:
-			return nil, nil
 		case c.gone:
 			return nil, net.ErrClosed
 		case c.readBy.passed():
 			return nil, os.ErrDeadlineExceeded
 		case c.left:
 			return nil, io.EOF
-		case c.failed != nil:
-			return nil, c.failed
+		case c.among.life.Err() != nil:
+			return nil, context.Cause(c.among.life)
 		}
 		c.changed.Wait()
 	}
@@ -107,7 +90,7 @@ func (c *connection) next(some bool) ([]byte, error) {
 func (c *connection) took(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gone {
+	if n == 0 || c.gone {
 		return
 	}
 	if c.came[0] = c.came[0][n:]; len(c.came[0]) == 0 {
@@ -132,8 +115,8 @@ func (c *connection) Write(b []byte) (n int, err error) {
 			return n, os.ErrDeadlineExceeded
 		case c.left:
 			return n, syscall.EPIPE
-		case c.failed != nil:
-			return n, c.failed
+		case c.among.life.Err() != nil:
+			return n, context.Cause(c.among.life)
 		case c.room < part:
 			c.changed.Wait()
 			continue
@@ -184,7 +167,7 @@ func (c *connection) set(t time.Time, all ...*deadline) error {
 	return nil
 }
 
-// wake makes the operations that wait look at their deadlines.
+// wake makes the operations that wait look again, as at their deadlines.
 func (c *connection) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,13 +77,19 @@ type connections struct {
 	all      map[identity]*connection
 	dialed   uint32 // how many
 	listener *listener
-	parted   int   // processes that send nothing more
-	failed   error // why nothing can be sent and received any more
+	parted   int             // processes that send nothing more
+	alone    chan struct{}   // closed when all others have parted
+	life     context.Context // until nothing can be sent and received any more
+	end      context.CancelCauseFunc
 }
 
 func newConnections(rank, size int, c carrier) *connections {
-	n := &connections{rank: rank, size: size, carrier: c, all: map[identity]*connection{}}
+	n := &connections{rank: rank, size: size, carrier: c, all: map[identity]*connection{}, alone: make(chan struct{})}
 	n.changed = sync.NewCond(&n.mu)
+	n.life, n.end = context.WithCancelCause(context.Background())
+	if size == 1 {
+		close(n.alone)
+	}
 	return n
 }
 
@@ -99,8 +105,8 @@ func (n *connections) DialContext(_ context.Context, _, to string) (net.Conn, er
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.failed != nil {
-		return nil, n.failed
+	if n.life.Err() != nil {
+		return nil, context.Cause(n.life)
 	}
 	of := identity{rank, true, n.dialed}
 	n.dialed++
@@ -156,7 +162,9 @@ func (n *connections) handle(k kind, of identity) *connection {
 	defer n.mu.Unlock()
 	switch {
 	case k == parted:
-		n.parted++
+		if n.parted++; n.parted == n.size-1 {
+			close(n.alone)
+		}
 	case k == open && n.listener == nil:
 		n.carrier.send(of.peer, message(closed, of, nil))
 		return nil
@@ -172,14 +180,12 @@ func (n *connections) handle(k kind, of identity) *connection {
 // fail ends all connections.
 func (n *connections) fail(err error) {
 	n.mu.Lock()
-	if n.failed == nil {
-		n.failed = err
-	}
+	n.end(err)
 	all := slices.Collect(maps.Values(n.all))
 	n.changed.Broadcast()
 	n.mu.Unlock()
 	for _, c := range all {
-		c.fail(err)
+		c.wake()
 	}
 }
 
@@ -190,31 +196,14 @@ func (n *connections) part(ctx context.Context) error {
 			n.carrier.send(rank, message(parted, identity{}, nil))
 		}
 	}
-	if err := n.othersPart(ctx); err != nil {
-		return err
+	select {
+	case <-n.alone:
+		return n.carrier.flush(ctx)
+	case <-n.life.Done():
+		return context.Cause(n.life)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return n.carrier.flush(ctx)
-}
-
-func (n *connections) othersPart(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.changed.Broadcast()
-	})
-	defer stop()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for n.parted < n.size-1 {
-		if n.failed != nil {
-			return n.failed
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n.changed.Wait()
-	}
-	return nil
 }
 
 // listener accepts connections. The mutex of all connections guards its fields.
@@ -232,8 +221,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case l.closed:
 			return nil, net.ErrClosed
-		case n.failed != nil:
-			return nil, n.failed
+		case n.life.Err() != nil:
+			return nil, context.Cause(n.life)
 		case len(l.queue) > 0:
 			c := l.queue[0]
 			l.queue = l.queue[1:]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -84,24 +85,30 @@ func (b box) send(rank int, message []byte) {
 	b.changed.Broadcast()
 }
 
-func (b box) flush(context.Context) error { return nil }
-func (b box) finish()                     {}
+func (b box) flush(context.Context) error  { return nil }
+func (b box) finish(context.Context) error { return nil }
 
-// drop closes all of a process's connections, as its death does.
+// drop closes all of a process's connections at one moment, as its death does: it must not tell
+// over one that another was closed.
 func (n *connections) drop() {
 	n.mu.Lock()
-	var all []*connection
-	for _, c := range n.all {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Values(n.all))
 	n.mu.Unlock()
 	for _, c := range all {
-		c.Close()
+		c.mu.Lock()
+	}
+	for _, c := range all {
+		if !c.gone {
+			c.gone, c.came = true, nil
+			c.send(closed, nil)
+		}
+	}
+	for _, c := range all {
+		c.changed.Broadcast()
+		c.mu.Unlock()
+		n.forget(c)
 	}
 }
-
-// Drop does so for tests in processes of their own.
-func Drop(w *World) { w.drop() }
 
 // The conformance suite, with processes that are simulated.
 func TestSimulated(t *testing.T) {
@@ -321,7 +328,7 @@ func TestLibraryFails(t *testing.T) {
 			func() error { _, err := a.Read(make([]byte, 1)); return err },
 			func() error { _, err := a.Write(make([]byte, 2*window)); return err },
 			func() error { _, err := l.Accept(); return err },
-			func() error { return of[0].othersPart(context.Background()) },
+			func() error { return of[0].part(context.Background()) },
 		} {
 			all.Go(func() {
 				if err := wait(); !errors.Is(err, broken) {
@@ -388,7 +395,7 @@ func FuzzMessage(f *testing.F) {
 		for _, m := range [][]byte{first, second} {
 			_, _, _, err := parse(1, m)
 			n.receive(1, slices.Clone(m))
-			if err != nil && n.failed == nil {
+			if err != nil && n.life.Err() == nil {
 				t.Errorf("%v, and nothing fails", err)
 			}
 		}

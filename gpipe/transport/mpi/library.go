@@ -102,39 +102,46 @@ type transfer struct {
 }
 
 // initialise starts the thread, and waits until MPI is initialised.
-func initialise() (*connections, error) {
+func initialise(ctx context.Context) (*connections, error) {
 	l := &library{some: make(chan struct{}, 1), ended: make(chan struct{})}
-	started := make(chan error)
-	go l.run(started)
-	if err := <-started; err != nil {
-		return nil, err
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // it makes all calls
+		err := l.start()
+		if started <- err; err == nil {
+			l.run()
+		}
+	}()
+	select {
+	case err := <-started:
+		return l.to, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return l.to, nil
 }
 
-// run is the thread.
-func (l *library) run(started chan<- error) {
-	runtime.LockOSThread()
+// start initialises MPI.
+func (l *library) start() error {
 	if err := compiledFor(); err != nil {
-		started <- err
-		return
+		return err
 	}
 	var oneThread, rank, size C.int
 	if err := failure("MPI_Init_thread", C.begin(&oneThread, &rank, &size)); err != nil {
-		started <- err
-		return
+		return err
 	}
 	if oneThread == 0 {
-		started <- fmt.Errorf("%s lets no process with several threads use it (MPI_THREAD_FUNNELED): want an MPI built with threads", Implementation)
-		return
+		return fmt.Errorf("%s lets no process with several threads use it (MPI_THREAD_FUNNELED): want an MPI built with threads", Implementation)
 	}
 	if err := failure("MPI_Comm_set_errhandler", C.return_errors()); err != nil {
-		started <- err
-		return
+		return err
 	}
 	l.to = newConnections(int(rank), int(size), l)
 	l.sent, l.arriving = make([][]*transfer, size), make([][]*transfer, size)
-	started <- nil
+	return nil
+}
+
+// run sends and receives until the end of MPI.
+func (l *library) run() {
 	if err := l.work(); err != nil {
 		l.to.fail(err)
 		return
@@ -177,12 +184,17 @@ func (l *library) flush(ctx context.Context) error {
 	}
 }
 
-func (l *library) finish() {
+func (l *library) finish(ctx context.Context) error {
 	l.mu.Lock()
 	l.end = true
 	l.mu.Unlock()
 	l.wake()
-	<-l.ended
+	select {
+	case <-l.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 const (

@@ -6,7 +6,9 @@
 //	go build -tags mpich ./cmd/gpipebench    # MPICH
 //
 // Everything above connections is that of package sockets: the comparison of facts,
-// sessions, lines of tensors, signs of life, clocks and errors.
+// sessions, lines of tensors, signs of life, clocks and errors. So are the sums of what is
+// sent, which cannot be switched off: an MPI checks its network's links at best, not the
+// memory that messages pass through on the way.
 //
 // All messages have one tag, and MPI keeps those of a process in order. A connection's
 // receiver grants its sender room for a window of bytes; so a receiver takes every message
@@ -16,8 +18,8 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,8 +46,9 @@ type carrier interface {
 	send(rank int, message []byte)
 	// flush waits until all that was sent may be forgotten here, or the context is done.
 	flush(ctx context.Context) error
-	// finish ends MPI, after the last message was sent and received. It is called once.
-	finish()
+	// finish ends MPI, after the last message was sent and received, or fails when the
+	// context is done. It is called once.
+	finish(ctx context.Context) error
 }
 
 // Join initialises MPI, once in a process, and waits until all processes have done so,
@@ -55,49 +58,24 @@ func Join(ctx context.Context, limit time.Duration) (*World, error) {
 	if err := Built(); err != nil {
 		return nil, err
 	}
-	if limit == 0 {
-		limit = sockets.DefaultLimit
+	limit = cmp.Or(limit, sockets.DefaultLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: not all processes have called MPI_Init within %s", Implementation, units.FormatSeconds(limit.Seconds())))
+	defer cancel()
+	c, err := initialise(ctx)
+	if err != nil {
+		return nil, err
 	}
-	type joined struct {
-		w   *World
-		err error
-	}
-	done := make(chan joined, 1)
-	go func() {
-		c, err := initialise()
-		done <- joined{&World{c, limit}, err}
-	}()
-	select {
-	case j := <-done:
-		return j.w, j.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-time.After(limit):
-		return nil, fmt.Errorf("%s: not all processes have called MPI_Init within %s", Implementation, units.FormatSeconds(limit.Seconds()))
-	}
+	return &World{c, limit}, nil
 }
 
 // Close ends this process's use of MPI. It waits until all others call it, at most for
 // the time limit.
 func (w *World) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), w.limit)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), w.limit, fmt.Errorf("not all processes have ended their part within %s", units.FormatSeconds(w.limit.Seconds())))
 	defer cancel()
-	finished := make(chan error, 1)
-	go func() {
-		err := w.part(ctx)
-		if err == nil {
-			w.carrier.finish()
-		}
-		finished <- err
-	}()
-	var err error
-	select {
-	case err = <-finished:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not all processes have ended their part within %s", units.FormatSeconds(w.limit.Seconds()))
+	err := w.part(ctx)
+	if err == nil {
+		err = w.carrier.finish(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", Implementation, err)

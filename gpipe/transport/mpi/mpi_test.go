@@ -1,58 +1,48 @@
 package mpi_test
 
 import (
-	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/mpi/mpitest"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/gpipe/transport/transporttest"
 )
 
-// meetingPlace is the variable with the directory in which the suite's processes meet.
-const meetingPlace = "GPIPEBENCH_MPI_TEST"
+// inside is the variable of the processes that mpirun starts.
+const inside = "GPIPEBENCH_MPI_TEST"
 
-// The conformance suite, with each end in a process that mpirun has started.
+// The conformance suite between processes that mpirun has started. All ends are in the first,
+// and what one sends another goes by way of one of the others.
 func TestMPI(t *testing.T) {
-	if dir := os.Getenv(meetingPlace); dir != "" {
-		takePart(t, dir)
+	if os.Getenv(inside) != "" {
+		takePart(t)
 		return
 	}
-	dir, err := os.MkdirTemp("", "mpi") // short, as names of sockets are bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := mpitest.Command(t, 4, executable, "-test.run", "^TestMPI$", "-test.v", "-test.timeout", "5m")
-	c.Env = append(c.Env, meetingPlace+"="+dir)
-	var said bytes.Buffer
-	c.Stdout, c.Stderr = &said, &said
-	if err := c.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, said.String())
+	c.Env = append(c.Env, inside+"=1")
+	said, err := c.CombinedOutput()
+	if n := strings.Count(string(said), "--- PASS: TestMPI/"); err != nil || n < 16 {
+		t.Fatalf("%v, %d cases have passed, want those of the suite", err, n)
 	}
-	if n := strings.Count(said.String(), "--- PASS: TestMPI/"); n < 16 {
-		t.Errorf("%d cases have passed, want those of the suite\n%s", n, said.String())
-	}
-	t.Logf("%s", said.String())
+	t.Logf("%s", said)
 }
 
-// takePart is a process's part: rank 0 runs the suite, with the others' ends.
-func takePart(t *testing.T, dir string) {
+func takePart(t *testing.T) {
 	w, err := mpi.Join(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -66,95 +56,174 @@ func takePart(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	}()
-	h := &host{World: w}
+	l, err := w.Listen(t.Context(), "mpi", fmt.Sprintf("mpi:%d", w.Rank()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if w.Rank() > 0 {
-		serve(t, filepath.Join(dir, strconv.Itoa(w.Rank())), h.host())
+		passOn(t, w, l)
 		return
 	}
-	var others []*transporttest.Remote // by rank, from 1
-	for rank := 1; rank < w.Size(); rank++ {
-		r := transporttest.Call(dial(t, filepath.Join(dir, strconv.Itoa(rank))))
-		defer r.Leave()
-		others = append(others, r)
+	n := &detour{w: w, listening: map[byte]*listener{}, conns: map[byte][]net.Conn{}}
+	var accepting sync.WaitGroup
+	accepting.Go(func() { n.accept(l) })
+	transporttest.Run(t, transporttest.Suite{Real: true, Open: n.open})
+	for by := 1; by < w.Size(); by++ {
+		if _, err := n.dial(by, nobody); err != nil {
+			t.Error(err)
+		}
 	}
-	transporttest.Run(t, transporttest.Suite{Real: true, Open: func(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cluster {
-		each := func(own func() error, of func(rank int, r *transporttest.Remote) error) {
-			var all sync.WaitGroup
-			do := func(rank int, f func() error) {
-				all.Go(func() {
-					if err := f(); err != nil {
-						t.Errorf("rank %d: %v", rank, err)
-					}
-				})
-			}
-			do(0, own)
-			for i, r := range others[:ranks-1] {
-				do(i+1, func() error { return of(i+1, r) })
-			}
-			all.Wait()
-		}
-		each(func() error { _, err := h.open(0, ranks, owner); return err }, func(rank int, r *transporttest.Remote) error { return r.Open(rank, ranks) })
-		if t.Failed() {
-			t.FailNow()
-		}
-		c := transporttest.Cluster{
-			Ends: []transport.Transport{h.end},
-			Kill: func(rank int) {
-				if err := others[rank-1].Kill(); err != nil {
-					t.Error(err)
-				}
-			},
-			Close: func() { each(h.close, func(_ int, r *transporttest.Remote) error { return r.Close() }) },
-		}
-		for _, r := range others[:ranks-1] {
-			c.Ends = append(c.Ends, r)
-		}
-		return c
-	}})
+	l.Close()
+	accepting.Wait()
 }
 
-// host is a process's end in the case that runs.
-type host struct {
-	*mpi.World
-	end *sockets.End
-}
+// nobody is whom a connection is for that ends a process's part.
+const nobody = 255
 
-func (h *host) open(rank, ranks int, owner func(place.Place) int) (transport.Transport, error) {
-	end, err := sockets.Connect(context.Background(), sockets.Config{Rank: rank, Size: ranks, Network: h.World, Address: mpi.Address, Owner: owner})
-	h.end = end
-	return end, err
-}
-
-func (h *host) close() error { return h.end.Close() }
-
-func (h *host) host() transporttest.Host {
-	return transporttest.Host{Open: h.open, Kill: func() { mpi.Drop(h.World) }, Close: h.close}
-}
-
-// serve serves one connection.
-func serve(t *testing.T, at string, h transporttest.Host) {
-	l, err := net.Listen("unix", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+// passOn makes a connection to rank 0 of each that comes from there.
+func passOn(t *testing.T, w *mpi.World, l net.Listener) {
 	defer l.Close()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := transporttest.Serve(conn, h); err != nil {
-		t.Error(err)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		in, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		to := make([]byte, 1)
+		if _, err := io.ReadFull(in, to); err != nil || to[0] == nobody {
+			return
+		}
+		out, err := w.DialContext(t.Context(), "mpi", mpi.Address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		out.Write(to)
+		for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+			all.Go(func() {
+				io.Copy(way[1], way[0]) // until an end closes it
+				way[1].Close()
+			})
+		}
 	}
 }
 
-// dial waits until a process serves.
-func dial(t *testing.T, at string) net.Conn {
-	for range 3000 {
-		if conn, err := net.Dial("unix", at); err == nil {
-			return conn
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("nobody listens at %s", at)
-	return nil
+// detour is the networks of ends in one process, whose connections go by way of others. Each
+// begins with the rank of the end that it is for.
+type detour struct {
+	w *mpi.World
+
+	mu        sync.Mutex
+	listening map[byte]*listener
+	conns     map[byte][]net.Conn // of each end
 }
+
+func (n *detour) dial(by int, to byte) (net.Conn, error) {
+	c, err := n.w.DialContext(context.Background(), "mpi", fmt.Sprintf("mpi:%d", by))
+	if err == nil {
+		_, err = c.Write([]byte{to})
+	}
+	return c, err
+}
+
+// accept hands over what comes back.
+func (n *detour) accept(from net.Listener) {
+	for {
+		c, err := from.Accept()
+		if err != nil {
+			return
+		}
+		to := make([]byte, 1)
+		_, err = io.ReadFull(c, to)
+		n.mu.Lock()
+		l := n.listening[to[0]]
+		n.conns[to[0]] = append(n.conns[to[0]], c)
+		n.mu.Unlock()
+		if err != nil || l == nil {
+			c.Close()
+			continue
+		}
+		select {
+		case l.came <- c:
+		case <-l.closed:
+			c.Close()
+		}
+	}
+}
+
+// open connects the ends of a case.
+func (n *detour) open(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cluster {
+	ends, errs := make([]*sockets.End, ranks), make([]error, ranks)
+	each := func(do func(rank int) error) {
+		var all sync.WaitGroup
+		for rank := range ranks {
+			all.Go(func() { errs[rank] = do(rank) })
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each(func(rank int) (err error) {
+		ends[rank], err = sockets.Connect(t.Context(), sockets.Config{Rank: rank, Size: ranks, Network: network{n, byte(rank)}, Address: mpi.Address, Owner: owner})
+		return err
+	})
+	c := transporttest.Cluster{Close: func() { each(func(rank int) error { return ends[rank].Close() }) }}
+	for _, e := range ends {
+		c.Ends = append(c.Ends, e)
+	}
+	c.Kill = func(rank int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, c := range n.conns[byte(rank)] {
+			c.Close()
+		}
+	}
+	return c
+}
+
+// network is the network of one end.
+type network struct {
+	*detour
+	rank byte
+}
+
+func (n network) DialContext(_ context.Context, _, to string) (net.Conn, error) {
+	var rank byte
+	if _, err := fmt.Sscanf(to, "mpi:%d", &rank); err != nil {
+		return nil, err
+	}
+	c, err := n.dial(1+int(n.rank+rank)%(n.w.Size()-1), rank)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.conns[n.rank] = append(n.conns[n.rank], c)
+	return c, err
+}
+
+func (n network) Listen(context.Context, string, string) (net.Listener, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := &listener{n, make(chan net.Conn), make(chan struct{})}
+	n.listening[n.rank], n.conns[n.rank] = l, nil
+	return l, nil
+}
+
+type listener struct {
+	network
+	came   chan net.Conn
+	closed chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.came:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error   { close(l.closed); return nil }
+func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: fmt.Sprintf("mpi:%d", l.rank)} }

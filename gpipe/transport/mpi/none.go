@@ -2,7 +2,10 @@
 
 package mpi
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // Implementation is the name of the MPI that this program was built with; "": none.
 const Implementation = ""
@@ -12,4 +15,4 @@ func Built() error {
 	return errors.New("this program was built without MPI: want one of go build -tags mpi ./cmd/gpipebench (Open MPI) or -tags mpich (MPICH)")
 }
 
-func initialise() (*connections, error) { return nil, Built() }
+func initialise(context.Context) (*connections, error) { return nil, Built() }

@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/units"
 )
 
-// BenchmarkLine compares a line of tensors, of the size of a reduction's chunks and of
-// reductions of 1 to 64 MiB, with plain writes and reads of the same bytes over a connection of
-// the same kind, in turns.
+// BenchmarkLine compares a line of tensors, of 1 MiB as a reduction's messages have to 64 MiB,
+// with plain writes and reads of the same bytes over a connection of the same kind, in turns.
 func BenchmarkLine(b *testing.B) {
-	for _, floats := range []int{4 * reduction.BlockFloats, 1 << 18, 1 << 21, 1 << 24} {
+	for _, floats := range []int{1 << 18, 1 << 20, 1 << 22, 1 << 24} {
 		b.Run(units.FormatBytes(int64(4*floats)), func(b *testing.B) { benchmarkLine(b, floats) })
 	}
 }

@@ -235,19 +235,25 @@ func TestWhatLivesIsNotReplaced(t *testing.T) {
 // it has sent what others wait for.
 func TestSessionsOutOfOrder(t *testing.T) {
 	among := place.Stages(2)
+	message := func(session uint64, of []place.Place, from place.Place, waits ...place.Place) frame {
+		return frame{kind: message, session: session, news: news{Group: groupOf(of), Place: from, Waits: waits}}
+	}
+	others := []place.Place{place.Stage(3), place.Stage(1), place.Stage(0), place.Stage(5)}
 	for name, c := range map[string]struct {
 		frames []frame
 		says   string
 	}{
 		"a session that is not the next":      {[]frame{{kind: began, session: 1}}, "session 1 where 0 is its next"},
-		"an end after sessions that were not": {[]frame{causeFrame(left, 1<<40, nil)}, "session 1099511627776 where 0 is its next"},
-		"a message of none":                   {[]frame{messageFrame(7, group{among[0], among[1], 2}, among[1], nil)}, "session 7 of 0 that it has begun"},
-		"an end without what is due":          {[]frame{{kind: began}, causeFrame(left, 1, nil)}, "it has ended its part of the run"},
-		"a message of another's place":        {[]frame{{kind: began}, messageFrame(0, group{among[0], among[1], 2}, among[0], nil)}, "which is rank 0's"},
-		"a gathering of others":               {[]frame{{kind: began}, messageFrame(0, group{among[0], place.Stage(3), 3}, among[1], nil)}, "want the same places"},
-		"two messages at a time": {[]frame{{kind: began}, messageFrame(0, group{among[0], place.Stage(3), 3}, among[1], nil),
-			messageFrame(0, group{among[0], among[1], 2}, among[1], nil)}, "whose first gathering waits"},
-		"a kind of the rendezvous": {[]frame{{kind: table, body: [][]byte{[]byte("[]")}}}, "in the middle of a run"},
+		"an end after sessions that were not": {[]frame{{kind: left, session: 1 << 40}}, "session 1099511627776 where 0 is its next"},
+		"a message of none":                   {[]frame{message(7, among, among[1], among[0])}, "session 7 of 0 that it has begun"},
+		"an end without what is due":          {[]frame{{kind: began}, {kind: left, session: 1}}, "it has ended its part of the run"},
+		"a message of another's place":        {[]frame{{kind: began}, message(0, among, among[0], among[0])}, "which is rank 0's"},
+		"a message for nobody":                {[]frame{{kind: began}, message(0, among, among[1])}, "which are not all rank 0's"},
+		"a message for another's place":       {[]frame{{kind: began}, message(0, among, among[1], among[1])}, "which are not all rank 0's"},
+		"a gathering of others":               {[]frame{{kind: began}, message(0, others, among[1], among[0])}, "want the same places"},
+		"two messages at a time": {[]frame{{kind: began}, message(0, others, among[1], among[0]),
+			message(0, among, among[1], among[0])}, "whose first gathering waits"},
+		"a kind of the rendezvous": {[]frame{{kind: table}}, "in the middle of a run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,74 +3,125 @@ package sockets
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
+	"time"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
 )
 
-// frame is a message on the connection of two processes.
+// frame is what one process says to another.
 type frame struct {
 	kind    kind
 	session uint64
-	body    [][]byte // its pieces
+	news
+	content []byte // of a message
 }
 
 type kind uint8
 
 const (
-	beat     kind = 1 + iota // a sign of life: the sender's time
-	answer                   // to a beat: its time, and that of the answer
+	beat     kind = 1 + iota // a sign of life: Sent
+	answer                   // to a beat: Sent, Answered
 	began                    // the sender has begun this session, its next
-	message                  // of a gathering: group, place, content
-	aborted                  // a session was: a cause
-	gone                     // a process is: its rank, why
-	broken                   // what goes between two processes is: sender, receiver, what and why
-	left                     // the sender has ended, after this many sessions: a cause, "" as it was to be
+	message                  // of a gathering: Group, Place, Waits and the content
+	aborted                  // a session was: Text, Canceled
+	over                     // the run is: Gone or Broken
+	left                     // the sender has ended, after this many sessions: Text, "" as it was to be; Canceled
 	noted                    // left has been read, or a hello
-	asked                    // whether more was sent on a line than these bytes: their number, the route
+	asked                    // whether more than Bytes were sent on Line
 	sent                     // more was: the same
-	table                    // of all ranks' addresses, by rank 0
-	refused                  // by a listener: why it does not take the connection
+	table                    // of all ranks, by rank 0: Ranks
+	refused                  // by a listener, a connection: Text
 	tensors                  // on a line: their memory
 	lastKind = tensors
 )
 
+// news is what a frame says, as far as its kind has it. It is written as JSON.
+type news struct {
+	Sent     time.Time       `json:",omitzero"`
+	Answered time.Time       `json:",omitzero"`
+	Group    group           `json:",omitzero"`
+	Place    place.Place     `json:",omitzero"` // that a message is of
+	Waits    []place.Place   `json:",omitzero"` // the receiver's places in the group
+	Text     string          `json:",omitzero"` // why, of which at most maxText bytes are sent
+	Canceled bool            `json:",omitzero"` // as its process was told to
+	Bytes    uint64          `json:",omitzero"`
+	Line     transport.Route `json:",omitzero"`
+	Ranks    []listed        `json:",omitzero"` // in order
+
+	Gone   *transport.PeerError `json:",omitzero"`
+	Broken *transport.LinkError `json:",omitzero"`
+}
+
+// group identifies the places of a gathering.
+type group struct {
+	Digest uint64
+	Places int // how many
+}
+
+func groupOf(among []place.Place) group {
+	h := fnv.New64a()
+	for _, p := range among {
+		fmt.Fprintln(h, p.Replica, p.Stage, p.Chunk)
+	}
+	return group{h.Sum64(), len(among)}
+}
+
 const (
-	placeBytes = 3 * 4
-	// messageHeader is the group's first and last place and size, and the sender.
-	messageHeader = placeBytes + placeBytes + 4 + placeBytes
-	routeBytes    = 8 + placeBytes + placeBytes + 1 // with the number of bytes before it
-	maxText       = 1 << 16
-	maxTable      = 1 << 20
+	maxText = 1 << 16
+	maxNews = 1 << 20
 	// maxMessage bounds a message of a gathering, such as a process's weights.
 	maxMessage = 1 << 34
 	// maxTensors bounds the bytes of a message of a line.
 	maxTensors = 1 << 38
 )
 
-// bounds are the least and most bytes of the bodies of each kind.
-var bounds = map[kind][2]uint64{
-	beat: {8, 8}, answer: {16, 16}, began: {0, 0}, message: {messageHeader, maxMessage}, aborted: {1, maxText},
-	gone: {4, maxText}, broken: {8, maxText}, left: {1, maxText}, noted: {0, 0}, asked: {routeBytes, routeBytes},
-	sent: {routeBytes, routeBytes}, table: {2, maxTable}, refused: {0, maxText}, tensors: {0, maxTensors},
+// check is an error if no frame has such a kind and length.
+func (h header) check() error {
+	most := uint64(maxNews)
+	switch h.kind {
+	case message:
+		most = maxMessage
+	case tensors:
+		most = maxTensors
+	}
+	if h.kind < beat || h.kind > lastKind || h.length > most {
+		return fmt.Errorf("a frame of kind %d with %d bytes: want kind 1 to %d, and at most %d bytes", h.kind, h.length, lastKind, most)
+	}
+	return nil
 }
 
-// header is the frame's header.
-func (f frame) header() header {
-	h := header{kind: f.kind, session: f.session}
-	for _, piece := range f.body {
-		h.length += uint64(len(piece))
+// causeOf is what a frame says about why something ends; nil: as it was to.
+func causeOf(err error) news {
+	if err == nil {
+		return news{}
 	}
-	return h
+	return news{Text: err.Error(), Canceled: errors.Is(err, context.Canceled)}
+}
+
+// writeFrame writes a frame.
+func (w *writer) writeFrame(f frame) error {
+	f.Text = f.Text[:min(len(f.Text), maxText)]
+	said, err := json.Marshal(f.news)
+	if err != nil {
+		return err
+	}
+	return w.write(header{f.kind, f.session, uint64(len(said) + len(f.content)), 0, uint64(len(said))}, [][]byte{said, f.content})
 }
 
 // frame reads the next frame. It takes memory only for bytes that have come.
-func (r *reader) frame() (frame, error) {
+func (r *reader) frame() (f frame, err error) {
 	h, err := r.next()
 	if err != nil {
-		return frame{}, err
+		return f, err
+	}
+	if h.kind == tensors || h.sizes > h.length {
+		return f, fmt.Errorf("a frame of kind %d that says %d bytes of %d", h.kind, h.sizes, h.length)
 	}
 	var body []byte
 	for uint64(len(body)) < h.length {
@@ -78,92 +129,44 @@ func (r *reader) frame() (frame, error) {
 		more := int(min(h.length-uint64(have), uint64(max(have, 1<<16))))
 		body = slices.Grow(body, more)[:have+more]
 		if err := r.read(body[have:]); err != nil {
-			return frame{}, err
+			return f, err
 		}
 	}
 	if _, err := r.end(); err != nil { // no frame of these is given up: its sender is gone then
-		return frame{}, err
+		return f, err
 	}
-	return frame{h.kind, h.session, [][]byte{body}}, nil
-}
-
-// text is the body as text.
-func (f frame) text() string { return string(f.body[0]) }
-
-// textFrame is a frame with numbers and a text, of which at most maxText-8 bytes are sent.
-func textFrame(k kind, session uint64, text string, numbers ...int) frame {
-	var b []byte
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	f = frame{kind: h.kind, session: h.session, content: body[h.sizes:]}
+	if json.Unmarshal(body[:h.sizes], &f.news) != nil {
+		return f, fmt.Errorf("a frame of kind %d that says nothing", h.kind)
 	}
-	return frame{k, session, [][]byte{append(b, text[:min(len(text), maxText-8)]...)}}
+	return f, nil
 }
 
-// numberAt is the i-th number of a textFrame.
-func (f frame) numberAt(i int) int { return int(binary.LittleEndian.Uint32(f.body[0][4*i:])) }
-
-// causeFrame is a frame with why something ends: whether as its process was told to, and
-// a text.
-func causeFrame(k kind, session uint64, cause error) frame {
-	var text string
-	canceled := []byte{0}
-	if cause != nil {
-		text = cause.Error()
-		if errors.Is(cause, context.Canceled) {
-			canceled[0] = 1
-		}
+// headerOf is the header of tensors in memory.
+func headerOf(session uint64, index int, of [][]float32) header {
+	h := header{kind: tensors, session: session, index: int64(index)}
+	digest := fnv.New64a()
+	var size [8]byte
+	for _, t := range of {
+		h.length += 4 * uint64(len(t))
+		binary.LittleEndian.PutUint64(size[:], uint64(len(t)))
+		digest.Write(size[:])
 	}
-	f := textFrame(k, session, text)
-	f.body = [][]byte{canceled, f.body[0]}
-	return f
+	h.sizes = digest.Sum64()
+	return h
 }
 
-// cause is what causeFrame was called with, of a frame that was read.
-func (f frame) cause() (text string, canceled bool) { return string(f.body[0][1:]), f.body[0][0] == 1 }
-
-// lineFrame is about the first bytes of a line.
-func lineFrame(k kind, bytes uint64, r transport.Route) frame {
-	b := binary.LittleEndian.AppendUint64(nil, bytes)
-	return frame{k, 0, [][]byte{append(appendPlace(appendPlace(b, r.From), r.To), byte(r.What))}}
-}
-
-// line takes a lineFrame apart that was read.
-func (f frame) line() (bytes uint64, r transport.Route) {
-	b := f.body[0]
-	r.From, r.To, r.What = placeAt(b[8:]), placeAt(b[8+placeBytes:]), transport.Payload(b[8+2*placeBytes])
-	return binary.LittleEndian.Uint64(b), r
-}
-
-// group identifies the places of a gathering: those with the same first and last place
-// and the same number are the same.
-type group struct {
-	first, last place.Place
-	places      int
-}
-
-func messageFrame(session uint64, of group, from place.Place, content []byte) frame {
-	b := make([]byte, 0, messageHeader)
-	b = appendPlace(appendPlace(b, of.first), of.last)
-	b = binary.LittleEndian.AppendUint32(b, uint32(of.places))
-	return frame{message, session, [][]byte{appendPlace(b, from), content}}
-}
-
-// gathered takes a message frame that was read apart.
-func (f frame) gathered() (of group, from place.Place, content []byte) {
-	b := f.body[0]
-	of.first, of.last = placeAt(b), placeAt(b[placeBytes:])
-	of.places = int(binary.LittleEndian.Uint32(b[2*placeBytes:]))
-	return of, placeAt(b[2*placeBytes+4:]), b[messageHeader:]
-}
-
-func appendPlace(b []byte, p place.Place) []byte {
-	for _, n := range [3]int{p.Replica, p.Stage, p.Chunk} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+// fits is the error of receiving a message with this header where a route's tensors are
+// due, or nil.
+func (h header) fits(due transport.Route, dst [][]float32) error {
+	got := due
+	got.Index = int(h.index)
+	want := headerOf(h.session, due.Index, dst)
+	switch {
+	case h == want:
+		return nil
+	case h.index != want.index:
+		return fmt.Errorf("transport: %v arrived where %v was due", got, due)
 	}
-	return b
-}
-
-func placeAt(b []byte) place.Place {
-	at := func(i int) int { return int(binary.LittleEndian.Uint32(b[4*i:])) }
-	return place.Place{Replica: at(0), Stage: at(1), Chunk: at(2)}
+	return fmt.Errorf("transport: %v has %d elements, in tensors of other sizes than the %d in %d that are due", due, h.length/4, want.length/4, len(dst))
 }

@@ -24,7 +24,7 @@ import (
 //	listener: a frame that takes it, or says why not
 
 const (
-	magic      = "gpipebench sockets 2\n"
+	magic      = "gpipebench sockets 3\n"
 	nonceBytes = 32
 	maxHello   = 1 << 20
 	// A caller may take openingLimit for its first message, handshakeLimit for all.
@@ -93,14 +93,14 @@ func call(conn net.Conn, secret []byte, say hello) error {
 // opening is the caller's first message: its random bytes.
 func opening(conn io.Reader) ([]byte, error) {
 	b := make([]byte, len(magic)+nonceBytes)
-	if _, err := io.ReadFull(conn, b[:len(magic)]); err != nil {
+	if _, err := io.ReadFull(conn, b); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(b[:len(magic)], []byte(magic)) {
+	nonce, ours := bytes.CutPrefix(b, []byte(magic))
+	if !ours {
 		return nil, errors.New("what came is not of this program, or of another version")
 	}
-	_, err := io.ReadFull(conn, b[len(magic):])
-	return b[len(magic):], err
+	return nonce, nil
 }
 
 // answerCall is the listener's part after the opening. It reads no byte beyond the caller's.
@@ -121,15 +121,12 @@ func answerCall(conn io.ReadWriter, secret, their []byte) (said hello, err error
 	if n > maxHello {
 		return said, fmt.Errorf("a hello of %d bytes: want at most %d", n, maxHello)
 	}
-	text := make([]byte, n)
-	if _, err := io.ReadFull(conn, text); err != nil {
+	rest := make([]byte, n+sha256.Size)
+	if _, err := io.ReadFull(conn, rest); err != nil {
 		return said, err
 	}
-	var mac [sha256.Size]byte
-	if _, err := io.ReadFull(conn, mac[:]); err != nil {
-		return said, err
-	}
-	if !hmac.Equal(mac[:], proof(secret, "caller", their, own, text)) {
+	text := rest[:n]
+	if !hmac.Equal(rest[n:], proof(secret, "caller", their, own, text)) {
 		return said, errSecret
 	}
 	if err := json.Unmarshal(text, &said); err != nil {

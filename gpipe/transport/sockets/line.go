@@ -2,10 +2,8 @@ package sockets
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -17,35 +15,6 @@ import (
 
 // A line is a connection for tensors from one place to another. The sender makes it when it
 // first sends; there is one in a run, and if it is lost, the run is.
-
-// headerOf is the header of tensors in memory.
-func headerOf(session uint64, index int, of [][]float32) header {
-	h := header{kind: tensors, session: session, index: int64(index)}
-	digest := fnv.New64a()
-	var size [8]byte
-	for _, t := range of {
-		h.length += 4 * uint64(len(t))
-		binary.LittleEndian.PutUint64(size[:], uint64(len(t)))
-		digest.Write(size[:])
-	}
-	h.sizes = digest.Sum64()
-	return h
-}
-
-// fits is the error of receiving a message with this header where a route's tensors are
-// due, or nil.
-func (h header) fits(due transport.Route, dst [][]float32) error {
-	got := due
-	got.Index = int(h.index)
-	want := headerOf(h.session, due.Index, dst)
-	switch {
-	case h == want:
-		return nil
-	case h.index != want.index:
-		return fmt.Errorf("transport: %v arrived where %v was due", got, due)
-	}
-	return fmt.Errorf("transport: %v has %d elements, in tensors of other sizes than the %d in %d that are due", due, h.length/4, want.length/4, len(dst))
-}
 
 // during calls f, whose reads and writes of a connection end with ctx. The connection
 // can be used afterwards.
@@ -74,10 +43,8 @@ type outLine struct {
 	turn  chan struct{} // held by the Send that is under way
 
 	made chan struct{} // closed when the next two are set
-	conn net.Conn
+	w    writer
 	err  error // why there is none
-
-	w writer
 }
 
 // outLine is the line of a route. The first call makes it, for all that come: a Send that
@@ -103,9 +70,9 @@ func (l *outLine) make() {
 	defer close(l.made)
 	ctx, cancel := context.WithTimeoutCause(l.end.life, l.end.Limit, errLate)
 	defer cancel()
-	c, err := l.end.contact(ctx, l.rank, l.end.peers[l.rank].address, hello{Rank: l.end.Rank(), Host: l.end.host, Line: &l.route})
+	c, err := l.end.contact(ctx, l.rank, l.end.peers[l.rank].Address, hello{Rank: l.end.Rank(), Host: l.end.host, Line: &l.route})
 	if l.err = err; err == nil {
-		l.conn, l.w.conn = c.Conn, c.Conn
+		l.w.conn = c.Conn
 	}
 }
 
@@ -124,13 +91,11 @@ func (l *outLine) send(ctx context.Context, session uint64, to transport.Route, 
 	if l.err != nil {
 		return l.end.broken(ctx, l.end.Rank(), l.rank, lost(l.route, system(l.err)))
 	}
-	body := make([][]byte, 0, len(of))
-	for _, t := range of {
-		if len(t) > 0 {
-			body = append(body, memoryOf(t))
-		}
+	body := make([][]byte, len(of))
+	for i, t := range of {
+		body[i] = memoryOf(t)
 	}
-	err := during(ctx, l.conn, func() error { return l.w.write(headerOf(session, to.Index, of), body) })
+	err := during(ctx, l.w.conn, func() error { return l.w.write(headerOf(session, to.Index, of), body) })
 	if err == nil {
 		return nil
 	}
@@ -228,7 +193,7 @@ func (l *inLine) silent(bytes uint64) error {
 		if l.more.Load() == bytes+1 {
 			l.quiet++
 		}
-		p.push(lineFrame(asked, bytes, l.route))
+		p.push(frame{kind: asked, news: news{Bytes: bytes, Line: l.route}})
 	}
 	if l.quiet < patience {
 		return nil

@@ -40,6 +40,10 @@ func socketIn(dir string, rank int) string { return filepath.Join(dir, strconv.I
 
 // listen makes rank 0 listen at the run's address and nowhere else.
 func (e *End) listen(address string) (err error) {
+	if e.Listener != nil {
+		e.acceptFrom(e.Listener)
+		return nil
+	}
 	if dir, unix := directory(address); unix {
 		if n := len(socketIn(dir, e.Size)); n > maxSocket {
 			return fmt.Errorf("the names of its sockets have %d bytes: want a directory with at most %d, such as by a shorter TMPDIR", n, maxSocket-n+len(dir))
@@ -114,21 +118,28 @@ func (e *End) listenBeside(first net.Conn) error {
 	if dir, unix := directory(e.Address); unix {
 		return e.listenAt("unix", socketIn(dir, e.Rank()))
 	}
-	if own := first.LocalAddr().String(); overMPI(own) {
+	own := first.LocalAddr().String()
+	if overMPI(own) {
 		return e.listenAt("mpi", own)
 	}
-	host, _, err := net.SplitHostPort(first.LocalAddr().String())
+	host, _, err := net.SplitHostPort(own)
 	if err != nil {
 		return err
 	}
 	return e.listenAt("tcp", net.JoinHostPort(host, "0"))
 }
 
-func (e *End) listenAt(network, address string) (err error) {
-	if e.listener, err = e.Network.Listen(context.Background(), network, address); err == nil {
-		e.running.Go(e.accept)
+func (e *End) listenAt(network, address string) error {
+	l, err := e.Network.Listen(context.Background(), network, address)
+	if err == nil {
+		e.acceptFrom(l)
 	}
 	return err
+}
+
+func (e *End) acceptFrom(l net.Listener) {
+	e.listener = l
+	e.running.Go(e.accept)
 }
 
 // accept takes connections until the listener is closed.
@@ -200,20 +211,15 @@ func (e *End) proved(k *knock) {
 func (e *End) hear(k *knock) (said hello, err error) {
 	defer e.proved(k)
 	start := time.Now()
-	if err := k.SetDeadline(start.Add(min(openingLimit, e.Limit))); err != nil {
-		return said, err
-	}
+	_ = k.SetDeadline(start.Add(min(openingLimit, e.Limit))) // an error here and below: it is closed
 	their, err := opening(k)
 	if err != nil {
 		return said, err
 	}
-	if err := k.SetDeadline(start.Add(min(handshakeLimit, e.Limit))); err != nil {
-		return said, err
-	}
-	if said, err = answerCall(k, e.Secret, their); err != nil {
-		return said, err
-	}
-	return said, k.SetDeadline(time.Time{})
+	_ = k.SetDeadline(start.Add(min(handshakeLimit, e.Limit)))
+	said, err = answerCall(k, e.Secret, their)
+	_ = k.SetDeadline(time.Time{})
+	return said, err
 }
 
 // welcome takes in a connection, or says why not.
@@ -223,22 +229,20 @@ func (e *End) welcome(k *knock) error {
 		return err
 	}
 	if r := said.Line; r != nil {
-		err := e.takeLine(k.Conn, said.Rank, *r)
-		if err != nil {
-			send(k.Conn, textFrame(refused, 0, err.Error()))
+		err = e.takeLine(k.Conn, said.Rank, *r)
+	} else {
+		select {
+		case e.arrivals <- arrival{newReader(e.life, k.Conn, e.Limit), said}:
+		case <-e.met:
+			err = fmt.Errorf("rank %d comes late: want each rank once", said.Rank)
+		case <-e.life.Done():
+			return net.ErrClosed
 		}
-		return err
 	}
-	select {
-	case e.arrivals <- arrival{newReader(e.life, k.Conn, e.Limit), said}:
-		return nil
-	case <-e.met:
-		err := fmt.Errorf("rank %d comes late: want each rank once", said.Rank)
-		send(k.Conn, textFrame(refused, 0, err.Error()))
-		return err
-	case <-e.life.Done():
-		return net.ErrClosed
+	if err != nil {
+		refuse(k.Conn, err)
 	}
+	return err
 }
 
 // takeLine takes in a line of a rank.

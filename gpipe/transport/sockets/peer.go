@@ -1,47 +1,46 @@
 package sockets
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/units"
 )
 
 // peer is another process, and the connection for frames to and from it.
 type peer struct {
-	end           *End
-	rank          int
-	host, address string
-	r             *reader
-	w             writer
-	clock         clock
+	end  *End
+	rank int
+	listed
+	r     *reader
+	w     writer
+	clock clock
 
 	noted chan struct{} // closed when it has read that this process ends
 	ended chan struct{} // closed when no more comes from it
 
 	// Guarded by the end's mutex.
-	sessions uint64 // how many it has begun
-	left     bool   // it has said that it has ended,
-	why      string // and why
-	canceled bool   // and whether it was told to
+	sessions uint64               // how many it has begun
+	left     *transport.PeerError // what it has said about its end; nil: it has not ended
 
-	mu      sync.Mutex
-	queue   []frame
-	stopped bool
-	wake    chan struct{} // has room for one
+	mu    sync.Mutex
+	queue []frame
+	wake  chan struct{} // has room for one
 }
 
-func newPeer(e *End, rank int, host, address string, r *reader) *peer {
+func newPeer(e *End, rank int, at listed, r *reader) *peer {
 	p := &peer{
-		end: e, rank: rank, host: host, address: address, r: r,
+		end: e, rank: rank, listed: at, r: r,
 		noted: make(chan struct{}), ended: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	p.w.conn, p.w.limit = r.Conn, e.Limit
@@ -54,7 +53,7 @@ func (p *peer) start() {
 	p.end.running.Go(p.read)
 	p.end.running.Go(p.write)
 	if p.rank == 0 {
-		p.push(p.beat())
+		p.beat()
 	}
 }
 
@@ -63,26 +62,13 @@ func (p *peer) push(f frame) {
 	p.mu.Lock()
 	p.queue = append(p.queue, f)
 	p.mu.Unlock()
-	p.wakeUp()
-}
-
-func (p *peer) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (p *peer) stop() {
-	p.mu.Lock()
-	p.stopped = true
-	p.mu.Unlock()
-	p.wakeUp()
-}
-
-func (p *peer) beat() frame {
-	return frame{beat, 0, [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))}}
-}
+func (p *peer) beat() { p.push(frame{kind: beat, news: news{Sent: time.Now()}}) }
 
 // write writes the queue, and signs of life.
 func (p *peer) write() {
@@ -91,26 +77,23 @@ func (p *peer) write() {
 	for {
 		select {
 		case <-beats.C:
-			p.push(p.beat())
+			p.beat()
 		case <-p.wake:
+		case <-p.end.life.Done():
+			return
 		}
 		p.mu.Lock()
-		queue, stopped := p.queue, p.stopped
+		queue := p.queue
 		p.queue = nil
 		p.mu.Unlock()
 		for _, f := range queue {
-			if err := p.writeFrame(f); err != nil {
+			if err := p.w.writeFrame(f); err != nil {
 				p.lost(err)
 				return
 			}
 		}
-		if stopped {
-			return
-		}
 	}
 }
-
-func (p *peer) writeFrame(f frame) error { return p.w.write(f.header(), f.body) }
 
 // read handles what the peer sends until its connection ends.
 func (p *peer) read() {
@@ -130,7 +113,7 @@ func (p *peer) read() {
 // lost says that the peer is gone, unless it has said so itself.
 func (p *peer) lost(err error) {
 	p.end.mu.Lock()
-	expected := p.left
+	expected := p.left != nil
 	p.end.mu.Unlock()
 	var bad damaged
 	switch {
@@ -143,10 +126,8 @@ func (p *peer) lost(err error) {
 
 // miss ends a session that the peer has not begun and will not. The end's mutex is held.
 func (p *peer) miss(s *session) {
-	if p.left && s.number >= p.sessions {
-		loss := p.end.loss(p.rank, p.why)
-		loss.Canceled = p.canceled
-		s.stop(loss)
+	if p.left != nil && s.number >= p.sessions {
+		s.stop(p.left)
 	}
 }
 
@@ -159,57 +140,51 @@ func (p *peer) handle(f frame) error {
 	switch f.kind {
 	case began:
 	case beat:
-		now := uint64(time.Now().UnixNano())
-		p.push(frame{answer, 0, [][]byte{f.body[0], binary.LittleEndian.AppendUint64(nil, now)}})
+		p.push(frame{kind: answer, news: news{Sent: f.Sent, Answered: time.Now()}})
 	case answer:
-		sent, there := binary.LittleEndian.Uint64(f.body[0]), binary.LittleEndian.Uint64(f.body[0][8:])
-		if p.clock.add(time.Unix(0, int64(sent)), time.Unix(0, int64(there)), time.Now()) < clockSamples && p.rank == 0 {
-			p.push(p.beat())
+		if p.clock.add(f.Sent, f.Answered, time.Now()) < clockSamples && p.rank == 0 {
+			p.beat()
 		}
 	case message:
-		of, from, content := f.gathered()
-		if owner := e.Owner(from); owner != p.rank {
-			return fmt.Errorf("a message of %v, which is rank %d's", from, owner)
+		elsewhere := func(at place.Place) bool { return e.Owner(at) != e.Rank() }
+		if owner := e.Owner(f.Place); owner != p.rank {
+			return fmt.Errorf("a message of %v, which is rank %d's", f.Place, owner)
+		}
+		if len(f.Waits) == 0 || slices.ContainsFunc(f.Waits, elsewhere) {
+			return fmt.Errorf("a message of %v for %v, which are not all rank %d's", f.Place, f.Waits, e.Rank())
 		}
 		if s := e.sessionOf(f); s != nil {
-			return s.take(of, from, content)
+			return s.take(f)
 		}
 	case aborted:
 		if s := e.sessionOf(f); s != nil {
-			why, canceled := f.cause()
-			s.abort(p.rank, why, canceled)
+			s.abort(p.rank, f.news)
 		}
-	case gone:
-		rank := f.numberAt(0)
-		if rank >= e.Size {
-			return fmt.Errorf("rank %d is gone, of %d", rank, e.Size)
+	case over:
+		if f.Gone != nil {
+			e.finish(f.Gone, everyone)
+		} else if f.Broken != nil {
+			e.finish(f.Broken, everyone)
 		}
-		e.finish(e.loss(rank, f.text()[4:]), everyone)
-	case broken:
-		e.finish(&transport.LinkError{From: f.numberAt(0), To: f.numberAt(1), What: f.text()[8:]}, everyone)
 	case asked:
-		bytes, r := f.line()
 		e.mu.Lock()
-		l := e.out[r]
+		l := e.out[f.Line]
 		e.mu.Unlock()
-		if l != nil && l.rank == p.rank && l.w.begun.Load() > bytes {
-			p.push(lineFrame(sent, bytes, r))
+		if l != nil && l.rank == p.rank && l.w.begun.Load() > f.Bytes {
+			p.push(frame{kind: sent, news: f.news})
 		}
 	case sent:
-		bytes, r := f.line()
 		e.mu.Lock()
-		l := e.in[r]
+		l := e.in[f.Line]
 		e.mu.Unlock()
 		if l != nil && l.rank == p.rank {
-			l.more.Store(bytes + 1)
+			l.more.Store(f.Bytes + 1)
 		}
 	case left:
+		loss := e.loss(p.rank, cmp.Or(f.Text, "it has ended its part of the run"))
+		loss.Canceled = f.Canceled
 		e.mu.Lock()
-		p.left = true
-		p.why, p.canceled = f.cause()
-		if p.why == "" {
-			p.why = "it has ended its part of the run"
-		}
+		p.left = loss
 		for _, s := range e.sessions {
 			p.miss(s)
 		}

@@ -2,7 +2,6 @@ package sockets
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -61,66 +60,67 @@ func (e *End) host0(ctx context.Context) error {
 	if err := e.listen(e.Address); err != nil {
 		return fmt.Errorf("rank 0 cannot listen at %s: %s", e.Address, system(err))
 	}
-	came := make([]*arrival, e.Size)
-	refuse := func(err error) error {
+	came, err := e.await(ctx)
+	for rank := 1; err == nil && rank < e.Size; rank++ {
+		err = differs(rank, came[rank].said, e.Facts)
+	}
+	if err != nil {
 		for _, a := range came {
 			if a != nil {
-				send(a.Conn, textFrame(refused, 0, err.Error()))
+				refuse(a.Conn, err)
 			}
 		}
 		return err
-	}
-	for range e.Size - 1 {
-		a, err := e.arrival(ctx, came)
-		if err != nil {
-			if errors.Is(err, errLate) {
-				err = fmt.Errorf("%s of %d did not come to %s within %s%s", missing(came, 0), e.Size, e.Address, units.FormatSeconds(e.Limit.Seconds()), e.lastRefused())
-			}
-			return refuse(err)
-		}
-		came[a.said.Rank] = a
 	}
 	all := []listed{{e.Address, e.Host(0)}}
-	for rank, a := range came[1:] {
-		if err := differs(rank+1, a.said, e.Facts); err != nil {
-			return refuse(err)
-		}
+	for _, a := range came[1:] {
 		all = append(all, listed{a.said.Address, a.said.Host})
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	for rank, a := range came[1:] {
-		p := newPeer(e, rank+1, a.said.Host, a.said.Address, a.reader)
-		e.peers[rank+1] = p
-		_ = p.writeFrame(frame{table, 0, [][]byte{text}}) // an error: the rank is gone, which its reader finds out and tells the others
+	for rank, a := range came {
+		if a != nil {
+			e.peers[rank] = newPeer(e, rank, all[rank], a.reader)
+			_ = e.peers[rank].w.writeFrame(frame{kind: table, news: news{Ranks: all}}) // an error: the rank is gone, which its reader finds out and tells the others
+		}
 	}
 	return nil
 }
 
-// arrival waits for the next rank that has not come yet.
-func (e *End) arrival(ctx context.Context, came []*arrival) (*arrival, error) {
-	for {
+// await waits for all ranks after this one, and returns by rank those that came.
+func (e *End) await(ctx context.Context) (came []*arrival, err error) {
+	came = make([]*arrival, e.Size)
+	for left := e.Size - 1 - e.Rank(); left > 0; {
 		select {
 		case a := <-e.arrivals:
 			if rank := a.said.Rank; rank > e.Rank() && rank < e.Size && came[rank] == nil {
 				send(a.Conn, frame{kind: noted})
-				return &a, nil
+				came[rank] = &a
+				left--
+				continue
 			}
-			send(a.Conn, textFrame(refused, 0, fmt.Sprintf("rank %d on %s comes to rank %d of %d, which does not expect it: want each rank once, and one run at an address", a.said.Rank, a.said.Host, e.Rank(), e.Size)))
+			refuse(a.Conn, fmt.Errorf("rank %d on %s comes to rank %d of %d, which does not expect it: want each rank once, and one run at an address", a.said.Rank, a.said.Host, e.Rank(), e.Size))
 			e.drop(a.Conn)
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			err := context.Cause(ctx)
+			if errors.Is(err, errLate) {
+				where := e.Address
+				if e.Rank() > 0 {
+					where = fmt.Sprintf("rank %d on %s", e.Rank(), e.host)
+				}
+				err = fmt.Errorf("%s of %d did not come to %s within %s%s", missing(came, e.Rank()), e.Size, where, units.FormatSeconds(e.Limit.Seconds()), e.lastRefused())
+			}
+			return came, err
 		}
 	}
+	return came, nil
 }
 
 // send answers the other side of a connection.
 func send(conn net.Conn, f frame) {
 	w := writer{conn: conn, limit: time.Second}
-	_ = w.write(f.header(), f.body) // an error: it has gone
+	_ = w.writeFrame(f) // an error: it has gone
 }
+
+func refuse(conn net.Conn, why error) { send(conn, frame{kind: refused, news: causeOf(why)}) }
 
 // missing names the ranks after one that have not come to it.
 func missing(came []*arrival, to int) string {
@@ -186,20 +186,22 @@ func (e *End) call(ctx context.Context) error {
 		case err != nil:
 			return err
 		case f.kind == refused:
-			return &Refusal{f.text()}
+			return &Refusal{f.Text}
 		case f.kind != table:
 			return fmt.Errorf("a frame of kind %d where the table of ranks was due", f.kind)
 		}
-		return json.Unmarshal(f.body[0], &ranks)
+		ranks = f.Ranks
+		return nil
 	}); err != nil {
 		return e.unmet(err)
 	}
 	if len(ranks) != e.Size {
 		return fmt.Errorf("rank 0 knows %d ranks, rank %d is one of %d: want one number", len(ranks), e.Rank(), e.Size)
 	}
-	e.peers[0] = newPeer(e, 0, ranks[0].Host, e.Address, first)
+	ranks[0].Address = e.Address
+	e.peers[0] = newPeer(e, 0, ranks[0], first)
 	err = e.callRest(ctx, ranks)
-	if err != nil && e.peers[0].writeFrame(causeFrame(left, 0, err)) == nil {
+	if err != nil && e.peers[0].w.writeFrame(frame{kind: left, news: causeOf(err)}) == nil {
 		return &Refusal{err.Error()} // rank 0 says it, which would otherwise only see that this rank is gone
 	}
 	return err
@@ -213,22 +215,15 @@ func (e *End) callRest(ctx context.Context, ranks []listed) error {
 		if err != nil {
 			return fmt.Errorf("rank %d on %s does not reach rank %d on %s: %s", e.Rank(), e.host, rank, ranks[rank].Host, system(err))
 		}
-		e.peers[rank] = newPeer(e, rank, ranks[rank].Host, ranks[rank].Address, r)
+		e.peers[rank] = newPeer(e, rank, ranks[rank], r)
 	}
-	came := make([]*arrival, e.Size)
-	for range e.Size - 1 - e.Rank() {
-		a, err := e.arrival(ctx, came)
-		if errors.Is(err, errLate) {
-			return fmt.Errorf("%s did not come to rank %d on %s within %s%s", missing(came, e.Rank()), e.Rank(), e.host, units.FormatSeconds(e.Limit.Seconds()), e.lastRefused())
+	came, err := e.await(ctx)
+	for rank, a := range came {
+		if a != nil {
+			e.peers[rank] = newPeer(e, rank, ranks[rank], a.reader)
 		}
-		if err != nil {
-			return err
-		}
-		rank := a.said.Rank
-		came[rank] = a
-		e.peers[rank] = newPeer(e, rank, ranks[rank].Host, ranks[rank].Address, a.reader)
 	}
-	return nil
+	return err
 }
 
 // Refusal is the error of a rank after 0 if there will be no run and rank 0 says why.
@@ -305,7 +300,7 @@ func (r *reader) introduce(secret []byte, say hello) error {
 	case err != nil:
 		return err
 	case f.kind == refused:
-		return &Refusal{f.text()}
+		return &Refusal{f.Text}
 	case f.kind != noted:
 		return fmt.Errorf("a frame of kind %d where the answer to a hello was due", f.kind)
 	}

@@ -23,7 +23,7 @@ type session struct {
 	once   sync.Once         // of the end of ctx
 
 	mu     sync.Mutex
-	groups map[group]*gatherings
+	groups map[group][]*round     // that are not complete, in order
 	last   map[place.Place]*round // of each place of other processes, that it has sent a message to
 }
 
@@ -82,50 +82,41 @@ func (s *session) Receive(ctx context.Context, from transport.Route, dst [][]flo
 	return s.end.inLine(from.Line()).receive(ctx, s.number, from, dst, arrived)
 }
 
-// gatherings are those of one group of places, one after another.
-type gatherings struct {
-	messages map[place.Place]int // of each place so far
-	rounds   map[int]*round      // that are not complete
-}
-
+// round is a gathering.
 type round struct {
-	group
-	joined   bool // a place of this process takes part
+	waits    []place.Place // this process's, as a message says that has come
+	joined   bool          // one of them takes part
 	messages map[place.Place][]byte
 	done     chan struct{} // closed when all are here
 }
 
 // put adds a place's next message to its gathering. The mutex is held.
 func (s *session) put(of group, from place.Place, content []byte) *round {
-	g := s.groups[of]
-	if g == nil {
-		g = &gatherings{map[place.Place]int{}, map[int]*round{}}
-		s.groups[of] = g
+	rounds := s.groups[of]
+	i := slices.IndexFunc(rounds, func(r *round) bool { _, here := r.messages[from]; return !here })
+	if i < 0 {
+		i, rounds = len(rounds), append(rounds, &round{messages: map[place.Place][]byte{}, done: make(chan struct{})})
 	}
-	number := g.messages[from]
-	g.messages[from]++
-	r := g.rounds[number]
-	if r == nil {
-		r = &round{group: of, messages: map[place.Place][]byte{}, done: make(chan struct{})}
-		g.rounds[number] = r
-	}
+	r := rounds[i]
 	r.messages[from] = content
-	if len(r.messages) == of.places {
-		delete(g.rounds, number)
+	if len(r.messages) == of.Places {
+		rounds = slices.Delete(rounds, i, i+1)
 		close(r.done)
 	}
+	s.groups[of] = rounds
 	return r
 }
 
 // take takes a message of a place of another process. Such a place waits for places of this
 // process, so it has no other message before one of these has joined it.
-func (s *session) take(of group, from place.Place, content []byte) error {
+func (s *session) take(f frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.last[from]; r != nil && !r.joined {
-		return fmt.Errorf("a second message of %v, whose first gathering waits", from)
+	if r := s.last[f.Place]; r != nil && !r.joined {
+		return fmt.Errorf("a second message of %v, whose first gathering waits", f.Place)
 	}
-	s.last[from] = s.put(of, from, content)
+	r := s.put(f.Group, f.Place, f.content)
+	r.waits, s.last[f.Place] = f.Waits, r
 	return nil
 }
 
@@ -136,16 +127,18 @@ func (s *session) Gather(ctx context.Context, from place.Place, among []place.Pl
 	if err := s.over(ctx); err != nil {
 		return nil, err
 	}
-	of := group{among[0], among[len(among)-1], len(among)}
+	of, places := groupOf(among), map[int][]place.Place{} // by rank
+	for _, p := range among {
+		rank := s.end.Owner(p)
+		places[rank] = append(places[rank], p)
+	}
 	s.mu.Lock()
 	r := s.put(of, from, content)
 	r.joined = true
 	s.mu.Unlock()
-	told := map[int]bool{s.end.Rank(): true}
-	for _, p := range among {
-		if rank := s.end.Owner(p); !told[rank] {
-			told[rank] = true
-			s.end.peers[rank].push(messageFrame(s.number, of, from, content))
+	for rank, waits := range places {
+		if rank != s.end.Rank() {
+			s.end.peers[rank].push(frame{message, s.number, news{Group: of, Place: from, Waits: waits}, content})
 		}
 	}
 	ticks := time.NewTicker(s.end.Limit)
@@ -168,7 +161,7 @@ func (s *session) Gather(ctx context.Context, from place.Place, among []place.Pl
 	for i, p := range among {
 		m, ok := r.messages[p]
 		if !ok {
-			return nil, fmt.Errorf("transport: %v gathers among %v, and others with the same first and last place among others: want the same places", from, among)
+			return nil, fmt.Errorf("transport: %v gathers among %v, and others without %v: want the same places", from, among, p)
 		}
 		all[i] = m
 	}
@@ -186,11 +179,11 @@ func (s *session) inVain(r *round, from place.Place, among []place.Place) error 
 		if _, here := r.messages[p]; here {
 			continue
 		}
-		if peer := s.end.peers[s.end.Owner(p)]; peer != nil && peer.left {
-			return s.end.loss(peer.rank, peer.why)
+		if peer := s.end.peers[s.end.Owner(p)]; peer != nil && peer.left != nil {
+			return peer.left
 		}
-		if other := s.last[p]; other != nil && !other.joined && (other.first == from || other.last == from) {
-			return fmt.Errorf("transport: %v gathers among %v, and %v among %d places from %v to %v: want the same places", from, among, p, other.places, other.first, other.last)
+		if other := s.last[p]; other != nil && !other.joined && slices.Contains(other.waits, from) {
+			return fmt.Errorf("transport: %v gathers among %v, and %v with it among others: want the same places", from, among, p)
 		}
 	}
 	return nil
@@ -202,14 +195,14 @@ func (s *session) Abort(cause error) {
 	if cause == nil {
 		cause = errors.New("aborted")
 	}
-	if s.abort(s.end.Rank(), cause.Error(), errors.Is(cause, context.Canceled)) {
-		s.end.tell(causeFrame(aborted, s.number, cause), -1)
+	if why := causeOf(cause); s.abort(s.end.Rank(), why) {
+		s.end.tell(frame{kind: aborted, session: s.number, news: why}, -1)
 	}
 }
 
 // abort ends the session by a rank's abort, and reports whether it had not ended before.
-func (s *session) abort(rank int, cause string, canceled bool) bool {
-	return s.stop(&transport.AbortError{Rank: rank, Cause: cause, Canceled: canceled})
+func (s *session) abort(rank int, why news) bool {
+	return s.stop(&transport.AbortError{Rank: rank, Cause: why.Text, Canceled: why.Canceled})
 }
 
 func (s *session) End() {

@@ -1,45 +1,7 @@
-// Package sockets is the transport between processes, over TCP, on one machine over
-// Unix sockets, or over the connections of another [Network].
-//
-// Rank 0 listens at an address that all processes know. The others come there, the
-// ranks compare what must be the same (Config.Facts), and each gets to know the
-// others' addresses. Every two processes then have one connection for messages, signs
-// of life and the news that a process has failed; and one for each line of tensors
-// (see [transport.Route.Line]), made when it is first used. The kernel's buffers of
-// that connection are all that a sender can be ahead of its receiver, so a slow
-// receiver delays its own line and no other, and tensors go from memory to memory
-// without another copy in this process.
-//
-// A connection, as its listener sees it:
-//
-//	accepted --opening within 1 s--> opened --proof within 5 s--> proved --> taken: frames follow
-//	    |                              |                            |
-//	    +--- late, or no place --------+---> dropped                +--> refused, with the reason
-//
-// Both sides prove that they know the run's secret, which is never sent (HMAC-SHA-256 of
-// two fresh random numbers). When too many are proving themselves, the oldest is dropped
-// of the host that has the most, and a caller that was dropped calls again. What is taken
-// is never replaced: a second connection of a rank or a line is refused. What follows is
-// summed (CRC-32C, on every frame's header and body), and neither encrypted nor signed: use
-// a network that others cannot change.
-//
-// A run, as each process sees it:
-//
-//	meeting --all are there, within the limit--> running --Close or Fail--> left --> ended
-//	    |                                           |
-//	    +--> no run, and one line why               +--> over: the same error in all sessions
-//
-// A running process is over when another one is gone (its connection has ended, or has
-// carried no sign of life for the limit) or when what goes between two processes is broken:
-// a wrong sum, the end of a line, or something that was sent on a line and has not come for
-// four limits. For the last a receiver that waits for a limit asks the sender, by the
-// connection for messages, whether it has sent more than what has come; so the receiver and
-// the sender may both take their time. TCP_USER_TIMEOUT would end a line whose receiver
-// does. Each process tells the others, and a session that a process has left without what
-// another waits for ends there within the limit.
 package sockets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +21,9 @@ type Config struct {
 	// in a directory that rank 0 makes, or unix:@NAME for Nameless ones; or mpi:0 with a
 	// Network that is MPI's.
 	Address string
+	// Listener is what rank 0 accepts connections with, which the run closes; nil: it listens
+	// at Address itself.
+	Listener net.Listener
 	// Secret is at least MinSecret bytes that only the processes of this run know. It may
 	// be empty for unix:DIR, which only this user can enter, and for mpi:0.
 	Secret []byte
@@ -148,9 +113,7 @@ type End struct {
 }
 
 func newEnd(c Config) *End {
-	if c.Limit == 0 {
-		c.Limit = DefaultLimit
-	}
+	c.Limit = cmp.Or(c.Limit, DefaultLimit)
 	if c.Network == nil {
 		c.Network = &osNetwork{}
 	}
@@ -172,7 +135,7 @@ func (e *End) Owner(p place.Place) int { return e.Config.Owner(p) }
 // Host is the name of the machine that a rank runs on, as it says itself.
 func (e *End) Host(rank int) string {
 	if p := e.peers[rank]; p != nil {
-		return p.host
+		return p.Host
 	}
 	return e.host
 }
@@ -204,7 +167,7 @@ func (e *End) session(number uint64) *session {
 	if s != nil || number < e.begun {
 		return s
 	}
-	s = &session{end: e, number: number, groups: map[group]*gatherings{}, last: map[place.Place]*round{}}
+	s = &session{end: e, number: number, groups: map[group][]*round{}, last: map[place.Place]*round{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	e.sessions[number] = s
 	if e.over != nil {
@@ -236,15 +199,15 @@ func (e *End) finish(err error, except int) {
 		return
 	}
 	e.over = err
-	var news frame
+	say := frame{kind: over}
 	switch err := err.(type) {
 	case *transport.PeerError:
-		news = textFrame(gone, 0, err.Cause, err.Rank)
+		say.Gone = err
 	case *transport.LinkError:
-		news = textFrame(broken, 0, err.What, err.From, err.To)
+		say.Broken = err
 	}
 	if except != everyone {
-		e.tell(news, except) // before what the sessions' ends make this process say
+		e.tell(say, except) // before what the sessions' ends make this process say
 	}
 	for _, s := range e.sessions {
 		s.stop(err)
@@ -281,7 +244,7 @@ func (e *End) leave(why error) error {
 	}
 	e.mu.Unlock()
 	if !closed {
-		e.tell(causeFrame(left, begun, why), except)
+		e.tell(frame{kind: left, session: begun, news: causeOf(why)}, except)
 		e.settle(except)
 	}
 	return e.shut()
@@ -319,11 +282,6 @@ func (e *End) shut() error {
 	e.mu.Unlock()
 	if e.listener != nil {
 		e.listener.Close()
-	}
-	for _, p := range e.peers {
-		if p != nil {
-			p.stop()
-		}
 	}
 	e.running.Wait()
 	if e.made != "" {

@@ -459,28 +459,6 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// Processes that have nothing to say live.
-func TestIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ends := newMemory().met(t, 3)
-		for range 2 {
-			time.Sleep(10 * time.Minute)
-			var all sync.WaitGroup
-			for rank, e := range ends {
-				all.Go(func() {
-					s := e.Begin()
-					defer s.End()
-					if _, err := s.Gather(t.Context(), place.Stage(rank), place.Stages(3), nil); err != nil {
-						t.Errorf("rank %d: %v", rank, err)
-					}
-				})
-			}
-			all.Wait()
-		}
-		closeAll(ends)
-	})
-}
-
 // A process that fails says why, and those that only hear of it do not wait.
 func TestFail(t *testing.T) {
 	defer transporttest.NoneLeft(t)()

@@ -20,29 +20,27 @@ import (
 //	header: kind (1 byte), session, length of the body, index, sizes (8 bytes each), CRC-32C of these
 //	end:    whether the sender has given the body up (1 byte), CRC-32C of the body and of that
 //
-// Numbers are little-endian. Index and sizes are 0 except in frames of tensors.
+// Numbers are little-endian.
 type header struct {
 	kind    kind
 	session uint64
 	length  uint64
-	index   int64  // of the route
-	sizes   uint64 // a digest of the tensors' sizes
+	index   int64  // of the route of tensors
+	sizes   uint64 // a digest of the tensors' sizes; of other frames, the bytes of their news, which the content follows
 }
 
 const (
 	headerBytes = 1 + 4*8 + 4
 	endBytes    = 1 + 4
 	// block is how many bytes are summed at a time, just before they are written or after
-	// they were read, while they are in the cache.
-	block = 1 << 17
+	// they were read, while they are in the cache; most messages are one block.
+	block = 1 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errDamaged says that a sum is wrong: something else was sent.
-var errDamaged = errors.New("a wrong sum")
-
-// damaged is the error of a frame with a wrong sum: its number on its connection, from 1.
+// damaged is the error of a frame with a wrong sum, so that something else was sent: its
+// number on its connection, from 1.
 type damaged int
 
 func (d damaged) Error() string { return fmt.Sprintf("message %d is damaged", int(d)) }
@@ -55,27 +53,11 @@ func (h header) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseHeader reads what encode has written.
+// parseHeader reads what encode has written, but for the sum.
 func parseHeader(b []byte) (header, error) {
-	const summed = headerBytes - 4
-	if crc32.Checksum(b[:summed], castagnoli) != binary.LittleEndian.Uint32(b[summed:]) {
-		return header{}, errDamaged
-	}
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[1+8*i:]) }
 	h := header{kind(b[0]), at(0), at(1), int64(at(2)), at(3)}
 	return h, h.check()
-}
-
-// check is an error if no frame has such a kind and length.
-func (h header) check() error {
-	b, ok := bounds[h.kind]
-	if !ok {
-		return fmt.Errorf("a frame of kind %d: want 1 to %d", h.kind, lastKind)
-	}
-	if h.length < b[0] || h.length > b[1] {
-		return fmt.Errorf("a frame of kind %d with %d bytes: want %d to %d", h.kind, h.length, b[0], b[1])
-	}
-	return nil
 }
 
 // end is the end of a body with a sum.
@@ -87,92 +69,91 @@ func end(sum uint32, givenUp bool) []byte {
 	return binary.LittleEndian.AppendUint32(e, crc32.Update(sum, castagnoli, e))
 }
 
-// writer writes frames. If a write fails in the middle of a frame, as when its caller gives
-// up, zeros take the place of what is missing before the next frame.
-type writer struct {
-	conn   net.Conn
-	limit  time.Duration // for a block; 0: none
-	begun  atomic.Uint64 // bytes that were written, or are being written
-	owed   []byte        // of a header or an end
-	rest   uint64        // bytes of the body
-	within bool          // the body's end is still to come
-	sum    uint32        // of the body so far
+// cut divides pieces after n bytes; the rest is nil if they have no more.
+func cut(pieces [][]byte, n int) (first, rest [][]byte) {
+	for i, p := range pieces {
+		if len(p) > n {
+			return append(slices.Clip(pieces[:i]), p[:n]), append([][]byte{p[n:]}, pieces[i+1:]...)
+		}
+		n -= len(p)
+	}
+	return pieces, nil
 }
 
-// write writes a frame, by blocks.
+// sizeOf is how many bytes pieces have.
+func sizeOf(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
+}
+
+// addTo is a sum with further pieces.
+func addTo(sum uint32, pieces [][]byte) uint32 {
+	for _, p := range pieces {
+		sum = crc32.Update(sum, castagnoli, p)
+	}
+	return sum
+}
+
+// writer writes frames.
+type writer struct {
+	conn  net.Conn
+	limit time.Duration // for a block; 0: none
+	begun atomic.Uint64 // bytes that were written, or are being written
+	owed  net.Buffers   // what is missing of a frame that was given up
+}
+
+// write writes a frame, by blocks. If its caller gives up in the middle, zeros take the place
+// of what is missing of the body, before the next frame.
 func (w *writer) write(h header, body [][]byte) error {
-	if err := w.makeUp(); err != nil {
+	if _, err := w.put(&w.owed); err != nil {
 		return err
 	}
-	body = slices.Clone(body) // which other writers may have, too
-	w.owed, w.rest, w.within, w.sum = h.encode(), h.length, true, 0
-	for w.within {
+	written, sum := 0, uint32(0)
+	next := net.Buffers{h.encode()}
+	for rest := body; ; {
 		var some [][]byte
-		for room := block; room > 0 && len(body) > 0; {
-			n := min(len(body[0]), room)
-			some, room = append(some, body[0][:n]), room-n
-			if body[0] = body[0][n:]; len(body[0]) == 0 {
-				body = body[1:]
-			}
+		some, rest = cut(rest, block)
+		sum = addTo(sum, some)
+		if next = append(next, some...); rest == nil {
+			next = append(next, end(sum, false))
 		}
-		if err := w.writeBlock(some, false); err != nil {
+		n, err := w.put(&next)
+		if written += n; err != nil && written > 0 {
+			w.owed = owed(h, body, written)
+		}
+		if err != nil || rest == nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// makeUp ends a frame that was given up.
-func (w *writer) makeUp() error {
-	for w.within || len(w.owed) > 0 {
-		zeros := make([]byte, min(w.rest, block))
-		if err := w.writeBlock([][]byte{zeros}, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeBlock writes what is owed, the next bytes of the body and, after the last, its end.
-// After a failure it keeps the sum of the bytes that were written.
-func (w *writer) writeBlock(body [][]byte, givenUp bool) error {
-	sum, bytes := w.sum, uint64(0)
-	all := net.Buffers{w.owed}
-	for _, b := range body {
-		sum = crc32.Update(sum, castagnoli, b)
-		bytes += uint64(len(b))
-		all = append(all, b)
-	}
-	var last []byte
-	if w.within && bytes == w.rest {
-		last = end(sum, givenUp)
-		all = append(all, last)
-	}
+// put writes pieces, of which those remain that were not written.
+func (w *writer) put(pieces *net.Buffers) (n int, err error) {
 	if w.limit > 0 {
 		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit)) // an error: it is closed
 	}
-	total := uint64(len(w.owed)+len(last)) + bytes
-	w.begun.Add(total)
-	n, err := all.WriteTo(w.conn)
-	if err == nil {
-		w.owed, w.rest, w.sum, w.within = nil, w.rest-bytes, sum, last == nil && w.within
-		return nil
+	all := sizeOf(*pieces)
+	w.begun.Add(uint64(all))
+	written, err := pieces.WriteTo(w.conn)
+	w.begun.Add(uint64(written) - uint64(all))
+	return int(written), err
+}
+
+// zeros are what is written of a body that was given up.
+var zeros [block]byte
+
+// owed is what has to follow the first bytes of a frame whose body is its owner's again.
+func owed(h header, body [][]byte, written int) net.Buffers {
+	kept, lost := cut(body, max(0, written-headerBytes))
+	sum := addTo(0, kept)
+	all := net.Buffers{h.encode()[min(written, headerBytes):]}
+	for n := sizeOf(lost); n > 0; n -= block {
+		all = append(all, zeros[:min(n, block)])
+		sum = addTo(sum, all[len(all)-1:])
 	}
-	written := uint64(n)
-	w.begun.Add(written - total)
-	owed := min(written, uint64(len(w.owed)))
-	w.owed, written = w.owed[owed:], written-owed
-	if written >= bytes && last != nil && len(w.owed) == 0 && written > 0 {
-		w.owed, w.rest, w.within = last[written-bytes:], 0, false
-		return err
-	}
-	w.rest -= written
-	for _, b := range body {
-		b = b[:min(uint64(len(b)), written)]
-		w.sum = crc32.Update(w.sum, castagnoli, b)
-		written -= uint64(len(b))
-	}
-	return err
+	return append(all, end(sum, lost != nil)[max(0, written-headerBytes-int(h.length)):])
 }
 
 // reader reads frames. It may wait as long as silent permits.
@@ -185,8 +166,7 @@ type reader struct {
 
 	r      *bufio.Reader
 	frames int    // whose headers were read
-	rest   uint64 // bytes of the body
-	within bool   // the body's end is still to come
+	rest   uint64 // bytes of the body and its end
 	sum    uint32 // of the body so far
 }
 
@@ -233,18 +213,11 @@ func (r *reader) next() (header, error) {
 // peek is next, after which it can be called again.
 func (r *reader) peek() (header, error) {
 	for r.rest > 0 {
-		n, err := r.r.Discard(int(min(r.rest, 1<<20)))
+		n, err := r.r.Discard(int(min(r.rest, block)))
 		r.rest -= uint64(n)
 		if err != nil {
 			return header{}, unexpected(err)
 		}
-	}
-	if r.within {
-		if _, err := r.r.Peek(endBytes); err != nil {
-			return header{}, unexpected(err)
-		}
-		r.skip(endBytes)
-		r.within = false
 	}
 	raw, err := r.r.Peek(headerBytes)
 	if err != nil {
@@ -253,31 +226,24 @@ func (r *reader) peek() (header, error) {
 		}
 		return header{}, err
 	}
-	h, err := parseHeader(raw)
-	if errors.Is(err, errDamaged) {
-		err = damaged(r.frames + 1)
+	const summed = headerBytes - 4
+	if crc32.Checksum(raw[:summed], castagnoli) != binary.LittleEndian.Uint32(raw[summed:]) {
+		return header{}, damaged(r.frames + 1)
 	}
-	return h, err
+	return parseHeader(raw)
 }
 
 // take goes on to the body of a header that peek has read.
 func (r *reader) take(h header) {
-	r.skip(headerBytes)
+	_, _ = r.r.Discard(headerBytes) // they are in the buffer
 	r.frames++
-	r.rest, r.within, r.sum = h.length, true, 0
+	r.rest, r.sum = h.length+endBytes, 0
 }
 
-// skip passes over bytes that are in the buffer.
-func (r *reader) skip(n int) {
-	if _, err := r.r.Discard(n); err != nil {
-		panic(err)
-	}
-}
-
-// read reads the next bytes of the body.
+// read reads the next bytes of the body: what is more than the buffer holds, straight into b.
 func (r *reader) read(b []byte) error {
 	for len(b) > 0 {
-		n, err := io.ReadFull(r.r, b[:min(len(b), block)])
+		n, err := r.r.Read(b[:min(len(b), block)])
 		r.sum = crc32.Update(r.sum, castagnoli, b[:n])
 		r.rest -= uint64(n)
 		if err != nil {
@@ -291,19 +257,15 @@ func (r *reader) read(b []byte) error {
 // end reads the end of a body that was read. A body that its sender has given up is whole,
 // too, and has nothing in it.
 func (r *reader) end() (givenUp bool, err error) {
-	raw, err := r.r.Peek(endBytes)
-	if err != nil {
+	var raw [endBytes]byte
+	n, err := io.ReadFull(r.r, raw[:])
+	if r.rest -= uint64(n); err != nil {
 		return false, unexpected(err)
 	}
-	givenUp = raw[0] == 1
-	sum := crc32.Update(r.sum, castagnoli, raw[:1])
-	whole := raw[0] <= 1 && sum == binary.LittleEndian.Uint32(raw[1:])
-	r.skip(endBytes)
-	r.within = false
-	if !whole {
+	if raw[0] > 1 || crc32.Update(r.sum, castagnoli, raw[:1]) != binary.LittleEndian.Uint32(raw[1:]) {
 		return false, damaged(r.frames)
 	}
-	return givenUp, nil
+	return raw[0] == 1, nil
 }
 
 // unexpected is err, which is not io.EOF within something.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,12 +20,12 @@ type Network struct {
 	// Written is called before each write, with their number so far. Nil: nothing is done.
 	Written func(number int)
 
+	writes    atomic.Int64
 	mu        sync.Mutex
 	changed   *sync.Cond // anything that an operation waits for
 	listening map[string]*netListener
 	ports     int
-	conns     []*netConn // two of each connection, the dialer's first
-	writes    int
+	conns     []*netConn      // two of each connection, the dialer's first
 	silent    map[string]bool // hosts of which nothing goes out and to which nothing comes
 	dead      map[string]bool // hosts whose connections are closed
 	faults    []Fault
@@ -143,8 +144,7 @@ func (h *NetworkHost) DialContext(ctx context.Context, _, address string) (net.C
 	own := &netConn{Network: h.Network, local: h.name, remote: to, in: back, out: there}
 	their := &netConn{Network: h.Network, local: to, remote: h.name, in: there, out: back}
 	h.conns = append(h.conns, own, their)
-	l.queue = append(l.queue, their)
-	h.changed.Broadcast()
+	l.queue <- their
 	return own, nil
 }
 
@@ -155,7 +155,7 @@ func (h *NetworkHost) Listen(_ context.Context, _, address string) (net.Listener
 		h.ports++
 		address = fmt.Sprintf("%s:%d", free, 1000+h.ports)
 	}
-	l := &netListener{Network: h.Network, address: address}
+	l := &netListener{h.Network, address, make(chan net.Conn, 1<<16), make(chan struct{})}
 	h.listening[address] = l
 	return l, nil
 }
@@ -163,38 +163,35 @@ func (h *NetworkHost) Listen(_ context.Context, _, address string) (net.Listener
 type netListener struct {
 	*Network
 	address string
-	queue   []net.Conn
-	closed  bool
+	queue   chan net.Conn
+	closed  chan struct{}
 }
 
 func (l *netListener) Accept() (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.queue) == 0 && !l.closed {
-		l.changed.Wait()
-	}
-	if l.closed {
+	select {
+	case c := <-l.queue:
+		return c, nil
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	c := l.queue[0]
-	l.queue = l.queue[1:]
-	return c, nil
 }
 
 func (l *netListener) Close() error {
 	l.mu.Lock()
-	l.closed = true
 	delete(l.listening, l.address)
-	left := l.queue
-	l.changed.Broadcast()
 	l.mu.Unlock()
-	for _, c := range left {
-		c.Close()
+	close(l.closed)
+	for {
+		select {
+		case c := <-l.queue:
+			c.Close()
+		default:
+			return nil
+		}
 	}
-	return nil
 }
 
-func (l *netListener) Addr() net.Addr { return memoryAddr(l.address) }
+func (l *netListener) Addr() net.Addr { return &net.UnixAddr{Name: l.address} }
 
 // stream is a direction of a connection.
 type stream struct {
@@ -300,12 +297,8 @@ func (c *netConn) Read(b []byte) (int, error) {
 }
 
 func (c *netConn) Write(b []byte) (n int, err error) {
-	c.mu.Lock()
-	c.writes++
-	number := c.writes
-	c.mu.Unlock()
-	if c.Written != nil {
-		c.Written(number)
+	if number := c.writes.Add(1); c.Written != nil {
+		c.Written(int(number))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -363,8 +356,8 @@ func (c *netConn) Close() error {
 	return nil
 }
 
-func (c *netConn) LocalAddr() net.Addr  { return memoryAddr(c.local + ":1") }
-func (c *netConn) RemoteAddr() net.Addr { return memoryAddr(c.remote + ":2") }
+func (c *netConn) LocalAddr() net.Addr  { return &net.UnixAddr{Name: c.local + ":1"} }
+func (c *netConn) RemoteAddr() net.Addr { return &net.UnixAddr{Name: c.remote + ":2"} }
 
 func (c *netConn) SetDeadline(t time.Time) error      { return c.set(t, &c.readBy, &c.writeBy) }
 func (c *netConn) SetReadDeadline(t time.Time) error  { return c.set(t, &c.readBy) }
@@ -386,8 +379,3 @@ func (c *netConn) set(t time.Time, all ...*when) error {
 	}
 	return nil
 }
-
-type memoryAddr string
-
-func (memoryAddr) Network() string  { return "memory" }
-func (a memoryAddr) String() string { return string(a) }

@@ -82,13 +82,9 @@ type run struct {
 	sessions []transport.Session
 }
 
-// Owner is the owner that all cases have: stages are dealt out to the processes in turn.
-func Owner(ranks int) func(place.Place) int {
-	return func(p place.Place) int { return p.Stage % ranks }
-}
-
 func (s Suite) run(t *testing.T, ranks int, while time.Duration, test func(*run)) {
-	r := &run{T: t, Cluster: s.Open(t, ranks, Owner(ranks)), while: while}
+	owner := func(p place.Place) int { return p.Stage % ranks } // stages are dealt out to the processes in turn
+	r := &run{T: t, Cluster: s.Open(t, ranks, owner), while: while}
 	defer r.Close()
 	for rank, end := range r.Ends {
 		if end.Rank() != rank || end.Owner(place.Stage(rank+ranks)) != rank {
