@@ -81,8 +81,8 @@ type labelled struct {
 	class int32
 }
 
-// listImages returns the classes and the files of both splits, in order. One of
-// so many images of each class is held out where the folders do not say.
+// listImages returns the classes and the files of both splits, in order. One image in
+// share of each class is held out where the folders do not say.
 func listImages(dir string, share int) (classes []string, files [2][]labelled, err error) {
 	train := filepath.Join(dir, "train")
 	held := firstFile(dir, "val", "test")
@@ -178,7 +178,7 @@ func repeats(dir, file string) bool {
 	return err == nil && filepath.IsLocal(below)
 }
 
-// holdOut holds out one of so many images of every class, rounded up.
+// holdOut holds out one image in share of every class, rounded up.
 func holdOut(dir string, classes []string, all []labelled, share int) (files [2][]labelled, err error) {
 	for len(all) > 0 {
 		class := all[0].class

@@ -258,7 +258,7 @@ type SentencesSpec struct {
 	HeldOut   int                          `yaml:"held_out"` // pairs of each language, at most
 }
 
-// Check refuses languages that cannot be, for sequences of so many tokens.
+// Check refuses languages that cannot be, for sequences of a length in tokens.
 func (s SentencesSpec) Check(seq int) *Problem {
 	switch {
 	case (s.Invented != nil) == (len(s.Languages) > 0):

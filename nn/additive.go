@@ -26,7 +26,8 @@ type AdditiveAttentionConfig struct {
 // lengths (n) int32, and returns (n, t, memory). Its parameters are name/query/weight and
 // name/query/bias, name/memory/weight, name/vector (hidden), and name/scale (1), which is
 // Hidden^-0.5 at first.
-func NewAdditiveAttention(name string, c AdditiveAttentionConfig) Layer {
+func NewAdditiveAttention(name string, c AdditiveAttentionConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("additive attention", name, "Query", c.Query)
 	wantPositive("additive attention", name, "Memory", c.Memory)
 	wantPositive("additive attention", name, "Hidden", c.Hidden)

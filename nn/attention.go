@@ -26,7 +26,8 @@ type AttentionConfig struct {
 // It takes x (n, t, dim); then, in cross attention, the memory (n, t', dim); then, if
 // padded, the keys' lengths (n) int32. It returns (n, t, dim). Its parameters are weight
 // and bias of name/qkv (name/q and name/kv in cross attention) and name/out.
-func NewAttention(name string, c AttentionConfig) Layer {
+func NewAttention(name string, c AttentionConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("attention", name, "Dim", c.Dim)
 	wantPositive("attention", name, "Heads", c.Heads)
 	if c.HeadDim == 0 {

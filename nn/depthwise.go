@@ -27,14 +27,16 @@ type Depthwise struct {
 }
 
 // NewDepthwise returns a depthwise convolution. Its parameter is name/weight.
-func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
+func NewDepthwise(name string, c DepthwiseConfig) (l *Depthwise) {
+	l = &Depthwise{named: named{name: name}}
+	defer l.keep()
 	wantPositive("depthwise", name, "Channels", c.Channels)
 	if c.Dilation == 0 {
 		c.Dilation = 1
 	}
 	wantPositive("depthwise", name, "Dilation", c.Dilation)
 	return &Depthwise{
-		named: named{name}, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
+		named: named{name: name}, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
 		Weight: &Param{
 			Name:  path.Join(name, "weight"),
 			Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.Channels},
@@ -43,7 +45,10 @@ func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
 	}
 }
 
-func (d *Depthwise) Params() []*Param { return []*Param{d.Weight} }
+func (d *Depthwise) Params() []*Param {
+	d.fit()
+	return []*Param{d.Weight}
+}
 
 // Forward takes images (N, H, W, C) and returns (N, H', W', C).
 func (d *Depthwise) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
@@ -67,7 +72,8 @@ type SeparableConfig struct {
 // and a 1x1 convolution after it (Chollet 2017, without an activation between
 // them): images (N, H, W, in) become (N, H', W', out). The parameters are
 // name/depthwise/weight and name/pointwise/weight.
-func NewSeparable(name string, c SeparableConfig) Layer {
+func NewSeparable(name string, c SeparableConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("separable", name, "In", c.In)
 	wantPositive("separable", name, "Out", c.Out)
 	depthwise := NewDepthwise(path.Join(name, "depthwise"), DepthwiseConfig{

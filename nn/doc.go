@@ -6,6 +6,10 @@
 // derived from that. What flows between layers is a tuple of tensors whose
 // first dimension is the micro-batch's examples.
 //
+// A constructor returns a layer whatever its configuration; if that is wrong, tracing the layer
+// panics with a [*graph.Misuse] that names it, and a pipeline returns this as an error when it is
+// opened.
+//
 // # Batch norm
 //
 // Training normalises by the micro-batch's own statistics (GPipe, section 2.2), so a network

@@ -21,7 +21,8 @@ type FeedForwardConfig struct {
 // NewFeedForward returns two dense layers with an activation between them, applied to
 // every position of x (..., dim) (Vaswani et al. 2017, section 3.3). Its parameters are
 // weight and bias of name/in and name/out.
-func NewFeedForward(name string, c FeedForwardConfig) Layer {
+func NewFeedForward(name string, c FeedForwardConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("feed-forward", name, "Dim", c.Dim)
 	wantPositive("feed-forward", name, "Hidden", c.Hidden)
 	if c.Activation == Linear {

@@ -36,7 +36,8 @@ type lstmWay struct {
 // hidden), or (n, t, 2*hidden) of both directions. Its parameters are name/input/weight,
 // name/input/bias and name/recurrent/weight; with two directions those of name/forward
 // and name/backward.
-func NewLSTM(name string, c LSTMConfig) Layer {
+func NewLSTM(name string, c LSTMConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("lstm", name, "In", c.In)
 	wantPositive("lstm", name, "Hidden", c.Hidden)
 	init := orInit(c.Init, Uniform(1/math.Sqrt(float64(c.Hidden))))

@@ -21,7 +21,8 @@ func NewAvgPool(name string, c PoolConfig) Layer {
 	return newPool("average pool", name, c, func(t *Trace, x *graph.Node, w graph.Window) *graph.Node { return t.AvgPool(x, w) })
 }
 
-func newPool(kind, name string, c PoolConfig, pool func(*Trace, *graph.Node, graph.Window) *graph.Node) Layer {
+func newPool(kind, name string, c PoolConfig, pool func(*Trace, *graph.Node, graph.Window) *graph.Node) (l Layer) {
+	defer refused(&l, name)
 	window := newWindow(kind, name, c.Kernel, c.Stride)
 	return unary("pool", name, func(t *Trace, x *graph.Node) *graph.Node {
 		wantImages("pool", name, x)

@@ -7,7 +7,8 @@ import "gpipebench/nn/graph"
 // "hidden" in a Sequential named "mlp" has the path mlp/hidden/weight. A layer
 // whose name is empty adds nothing to the path, which suits a pipeline layer of
 // a single part.
-func Sequential(name string, layers ...Layer) Layer {
+func Sequential(name string, layers ...Layer) (l Layer) {
+	defer refused(&l, name)
 	if name == "" {
 		misuse("sequential", name, "want a name: it is the path of the layer's parameters")
 	}
@@ -17,7 +18,8 @@ func Sequential(name string, layers ...Layer) Layer {
 // Part joins layers into one pipeline layer that is a part of a Sequential
 // named scope. Its name distinguishes it from the other parts; the paths are
 // those of the whole.
-func Part(scope, name string, layers ...Layer) Layer {
+func Part(scope, name string, layers ...Layer) (l Layer) {
+	defer refused(&l, name)
 	if scope == "" || name == "" {
 		misuse("part", name, "want the name of the whole and one of its own")
 	}

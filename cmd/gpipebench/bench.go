@@ -37,7 +37,7 @@ then what devices do besides kernels. The rows add up to the step.`,
 			r, err := b.Run(ctx, func(step int, seconds float64) {
 				if step == 1-b.WarmUp { // the first: every step will take about as long
 					all := seconds * float64(b.Steps+b.WarmUp)
-					o.progress.Begin(fmt.Sprintf("bench: %s, after %d that are discarded, %s", counted(b.Steps, "step"), b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
+					o.progress.Begin(fmt.Sprintf("bench: %s, after %d that are discarded, %s", units.Counted(b.Steps, "step"), b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
 				}
 				o.progress.Advance("step " + units.FormatSeconds(seconds))
 			})
@@ -75,7 +75,7 @@ func printBench(o *output, r *train.Bench) error {
 		units.FormatSeconds(r.StepSeconds.Median), units.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
 		units.FormatSeconds(r.ClosedForm))
 	printBelow(&b, r.StepSeconds.Median, r.ClosedForm)
-	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %s, %s kernels", r.ExamplesPerSecond, r.Device, counted(r.Threads, "thread"), r.KernelProfile)
+	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %s, %s kernels", r.ExamplesPerSecond, r.Device, units.Counted(r.Threads, "thread"), r.KernelProfile)
 	if r.DType != "" {
 		fmt.Fprintf(&b, ", %s activations", r.DType)
 	}
@@ -98,9 +98,9 @@ func printByOp(o *output, r *train.Bench) error {
 	t := lab.Table{
 		Title: "\nBy operation",
 		Caption: []string{fmt.Sprintf("Means of %s of %s; sums over the devices, %s of device time a step.",
-			counted(len(r.StepSeconds.All), "step"), units.FormatSeconds(by.StepSeconds), units.FormatSeconds(by.StepSeconds*devices))},
+			units.Counted(len(r.StepSeconds.All), "step"), units.FormatSeconds(by.StepSeconds), units.FormatSeconds(by.StepSeconds*devices))},
 		Notes: []string{
-			fmt.Sprintf("The roofline of a device, measured after the steps on %s: %.4g GFLOP/s in a matrix product, %.4g GB/s in a sum of vectors.", counted(by.Roof.Threads, "thread"), by.Roof.FLOPs/1e9, by.Roof.Bandwidth/1e9),
+			fmt.Sprintf("The roofline of a device, measured after the steps on %s: %.4g GFLOP/s in a matrix product, %.4g GB/s in a sum of vectors.", units.Counted(by.Roof.Threads, "thread"), by.Roof.FLOPs/1e9, by.Roof.Bandwidth/1e9),
 			"Of roofline: the longer of the times that a row's FLOPs and bytes take at these rates, as a share of its own time; above 100% where operands were in a cache.",
 			"FLOPs count matrix products; bytes count the operands, each read or written once.",
 		},

@@ -65,7 +65,7 @@ bytes that its device must hold. docs/howto.md has a few lines of PyTorch that w
 
 func printCuts(o *output, c *simulate.Cutting, r *simulate.Cuts, format string) error {
 	t := lab.Table{
-		Title:   fmt.Sprintf("%d layers in %s", r.Layers, counted(c.K, "stage")),
+		Title:   fmt.Sprintf("%d layers in %s", r.Layers, units.Counted(c.K, "stage")),
 		Caption: []string{"The slowest stage sets the pace; efficiency is the mean of the stages' times over the slowest."},
 	}
 	t.Texts("rule", "cut by")

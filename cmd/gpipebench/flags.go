@@ -33,10 +33,14 @@ func (p *parsed[T]) Type() string   { return p.kind }
 
 func (p *parsed[T]) Set(text string) error {
 	v, err := p.parse(text)
-	if err == nil {
-		*p.to, p.text = v, text
+	if err != nil {
+		if word := meant(text, strings.Split(p.kind, "|")); word != "" {
+			return fmt.Errorf("%w; did you mean %s?", err, word)
+		}
+		return err
 	}
-	return err
+	*p.to, p.text = v, text
+	return nil
 }
 
 // value adds a flag that parse reads. The default must parse; "" leaves the value as it

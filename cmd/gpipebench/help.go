@@ -162,13 +162,13 @@ func wrapped(text string, width int) string {
 }
 
 // meant returns the name that a misspelt one is nearest to, "" if none is near: it begins with
-// what was given, or at most two changes, of a third of the letters, make it.
+// what was given, or at most two changes, of a quarter of the letters, make it.
 func meant(given string, names []string) string {
-	best, least := "", min(3, len(given)/3+1)
+	best, least := "", min(3, len(given)/4+1)
 	if len(given) > 40 {
 		return ""
 	}
-	letters := strings.NewReplacer("-", "", "_", "").Replace
+	letters := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "")) }
 	for _, name := range names {
 		d := changes(letters(given), letters(name))
 		if len(given) > 3 && strings.HasPrefix(letters(name), letters(given)) {

@@ -54,14 +54,16 @@ func TestHelp(t *testing.T) {
 // A misspelt command or flag is answered with the one that is meant, if one is near.
 func TestMisspelt(t *testing.T) {
 	for line, want := range map[string]string{
-		"trainn":             "did you mean train?",
-		"desribe":            "did you mean describe?",
-		"help trian":         "did you mean train?",
-		"frobnicate":         "want ablation, ",
-		"train --lyers 2":    "did you mean --layers?",
-		"train --microbatch": "did you mean --micro-batches?",
-		"train --checkpt":    "unknown flag: --checkpt (see",
-		"plan --tensor 8":    "unknown flag: --tensor (see",
+		"trainn":                    "did you mean train?",
+		"desribe":                   "did you mean describe?",
+		"help trian":                "did you mean train?",
+		"frobnicate":                "want ablation, ",
+		"train --lyers 2":           "did you mean --layers?",
+		"train --microbatch":        "did you mean --micro-batches?",
+		"train --checkpt":           "unknown flag: --checkpt (see",
+		"plan --tensor 8":           "unknown flag: --tensor (see",
+		"train --schedule dualpipe": "did you mean dualpipe-v?",
+		"simulate --dtype BF16":     "did you mean bf16?",
 	} {
 		if status, _, said := execute(t, strings.Fields(line)...); status != 2 || !strings.Contains(said, want) {
 			t.Errorf("%s: exit status %d, %q, want %s", line, status, said, want)

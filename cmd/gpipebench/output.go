@@ -66,11 +66,3 @@ func checkOutputs(outputs ...[2]string) error {
 	}
 	return nil
 }
-
-// counted is a number of things, whose name ends in s but for one.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}

@@ -150,7 +150,7 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
-		row := []any{lab.Number("%.4g", c.ExamplesPerSecond), lab.Seconds(c.StepSeconds)}
+		row := []any{lab.Number(fourDigits(c.ExamplesPerSecond), c.ExamplesPerSecond), lab.Seconds(c.StepSeconds)}
 		if replicas {
 			row = append(row, lab.Seconds(c.ReduceSeconds), c.R)
 		}
@@ -161,6 +161,14 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 		t.Add(append(row, c.Checkpoint, lab.Bytes(c.PeakBytes), lab.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
 	return t.Write(o.out, format)
+}
+
+// fourDigits is the format of a number above 0 with four digits, or all before the point.
+func fourDigits(v float64) string {
+	if v >= 1000 {
+		return "%.0f"
+	}
+	return "%#.4g"
 }
 
 // short returns sizes as text, runs of equal ones as 13 x 127.

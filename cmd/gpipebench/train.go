@@ -64,7 +64,7 @@ happened.
 				return err
 			}
 			t.Announce = func(steps int, expected time.Duration) {
-				o.progress.Begin(fmt.Sprintf("train: %s, %s", counted(steps, "step"), units.About(expected)), steps)
+				o.progress.Begin(fmt.Sprintf("train: %s, %s", units.Counted(steps, "step"), units.About(expected)), steps)
 			}
 			t.Closing = func(what string) {
 				o.progress.End()
@@ -204,7 +204,7 @@ func lastStep(o *output, t *timeline.Timeline, trace string, shown bool) error {
 
 func printTraining(o *output, r *train.Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d parameters, %s", r.Params, counted(len(r.Losses), "step"))
+	fmt.Fprintf(&b, "%d parameters, %s", r.Params, units.Counted(len(r.Losses), "step"))
 	if r.DType != "" {
 		fmt.Fprintf(&b, " with %s activations", r.DType)
 	}
@@ -218,7 +218,7 @@ func printTraining(o *output, r *train.Result) error {
 	if r.Eval != nil {
 		fmt.Fprintf(&b, "%v\n", r.Eval)
 		if percent := int(100*r.Untrained + 0.5); percent > 0 {
-			fmt.Fprintf(&b, "  after %s batch norm's moving averages, which the evaluation uses, are still %d%% initial values: train longer or lower --bn-momentum\n", counted(len(r.Losses), "step"), percent)
+			fmt.Fprintf(&b, "  after %s batch norm's moving averages, which the evaluation uses, are still %d%% initial values: train longer or lower --bn-momentum\n", units.Counted(len(r.Losses), "step"), percent)
 		}
 		printTranslation(&b, r)
 	}
@@ -320,7 +320,7 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 		return fmt.Sprintf("planned peak %d bytes %s high-water mark %d (%s)", peak, sign, high, units.FormatBytes(peak))
 	}
 	for k := range peak { // of all replicas
-		fmt.Fprintf(b, "  device %d: %s, %s\n", k, counted(partition[k%len(partition)], "layer"), planned(peak[k], high[k]))
+		fmt.Fprintf(b, "  device %d: %s, %s\n", k, units.Counted(partition[k%len(partition)], "layer"), planned(peak[k], high[k]))
 		if parts != nil {
 			for i := range parts.Peak[k] {
 				fmt.Fprintf(b, "    part %d of its images: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))

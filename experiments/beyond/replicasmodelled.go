@@ -75,7 +75,7 @@ func (c podCell) replicas() int { return c.side * c.side }
 // batch is the mini-batch.
 func (c podCell) batch() int { return c.of.Micro * c.micro * c.replicas() }
 
-// check refuses a step whose mini-batch cannot be divided over the replicas, at most so many,
+// check refuses a step whose mini-batch cannot be divided over the most replicas,
 // or is too large.
 func (c podCell) check(most int) error {
 	switch r := c.replicas(); {

@@ -65,7 +65,7 @@ func (of series) ways() []string {
 	return []string{reduce}
 }
 
-// tokens are those of a rank on either side, with so many nodes.
+// tokens returns a rank's tokens on either side for a number of nodes.
 func (of series) tokens(nodes int) int {
 	if of.Batch > 0 {
 		return of.Batch / (nodes * of.Ranks)
@@ -158,7 +158,7 @@ var densifyScaling = cells.Kind[scalingSpec, rankStep]{
 	},
 }
 
-// cell is a step with so many nodes. Its values are the tokens a second under each of the
+// cell models a step on nodes. Its values are the tokens a second under each of the
 // conventions that the paper leaves open: whether gradients but the table's are exchanged during
 // the backward pass, as far as it lasts, or after it, and whether links have their peak or are as
 // slow as the accumulation of Figure 5 shows.

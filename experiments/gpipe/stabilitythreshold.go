@@ -300,8 +300,8 @@ func (e *threshold) outcomes(log *records.Log, p thresholdSize) (all []*threshol
 	return all, nil
 }
 
-// thresholdLimits is the threshold of a seed of which the runs at the first so many of some
-// rates survived.
+// thresholdLimits bounds a seed's threshold, given that its runs at the first survived rates did
+// not diverge.
 func thresholdLimits(rates []float64, survived int) thresholdBounds {
 	b := thresholdBounds{0, math.Inf(1)}
 	if survived > 0 {

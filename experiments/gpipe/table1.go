@@ -141,7 +141,7 @@ func (p *table1Column) memory() (params, activations amount) {
 
 type table1Profile struct {
 	Expected    lab.Span    `yaml:"expected" want:"shown"`
-	Conventions int         `yaml:"conventions"` // the first so many are modelled
+	Conventions int         `yaml:"conventions"` // how many of them are modelled, the first ones
 	Networks    []miniature `yaml:"networks"`    // one for each network
 }
 

@@ -68,7 +68,7 @@ type qualityData struct {
 	lab.SentencesSpec `yaml:",inline"`
 	Temperature       float64 `yaml:"temperature" want:"1..1000"`
 	Shapes            int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
-	Ends              int     `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
+	Ends              int     `yaml:"ends"`                // how many languages are high-resource, and how many low-resource
 }
 
 // qualityBilingual says how translators of one language are trained.
@@ -289,7 +289,7 @@ func (q *quality) Planned(profile string) (list []lab.PlannedRun) {
 	return list
 }
 
-// schedule is that of a training of so many steps.
+// schedule returns the learning rate schedule of a training with a number of steps.
 func (a qualityArm) schedule(steps int) string {
 	rising := min(max(1, int(a.warmUp*float64(steps))), steps-1)
 	return fmt.Sprintf("warmup:%d,cosine:%d", rising, steps-rising)

@@ -186,7 +186,7 @@ func (s *ranStep) operands(of func(operand) bool) (f foundBits) {
 	return f
 }
 
-// eachBits is the bits of so many elements in so many bytes, which may be up to a cache line
+// eachBits returns the bits of each of some elements in bytes, which may be up to a cache line
 // for each tensor more.
 func eachBits(bytes, elements int64) foundBits {
 	return foundBits{Bits: []int{int(8 * bytes / elements)}, Of: int(elements)}
@@ -266,8 +266,8 @@ func (s *sharedStep) of(ctx context.Context) (*ranStep, error) {
 // Probes of a convolution of one pixel with activations in bfloat16: what it computes shows
 // how it reads its weights, and how it adds. Neither is a tensor in memory.
 
-// probe is a sum of products, all of whose inputs and whose sum have few enough digits for
-// bfloat16, and what it comes to with operands or sums of so many bits.
+// A probe is a dot product that is exact in bfloat16, with the result expected for each width of
+// operands and of the accumulator.
 type probe struct {
 	weights, inputs []float32
 	comes           map[float32]int // bits, by the result

@@ -166,7 +166,7 @@ func TestSecondsMeasure(t *testing.T) {
 
 // Cores that divide images have the all-reduce and the update of as many that do not, and
 // F and B of a group: with links and starts of operations that take no time they save almost
-// all but one of so many parts of them, and with slow links less.
+// all but one of the parts of them, and with slow links less.
 func TestSecondsOfDividedImages(t *testing.T) {
 	s := loaded(t, "benchmark-seconds", benchmarkSeconds).Spec
 	n := s.Networks[2]

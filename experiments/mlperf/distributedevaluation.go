@@ -88,7 +88,7 @@ var distributedEvaluation = cells.Kind[evaluationSpec, passes]{
 	},
 }
 
-// alone is a step of a core by itself with so many images.
+// alone models a step of one core with a number of images.
 func (s *evaluationSpec) alone(as string, images int) cells.Cell[passes] {
 	return forwards(as, fmt.Sprintf("alone/examples=%d", images), s.step(s.Model, s.Optimizer, alone, images, "", false))
 }

@@ -31,7 +31,7 @@ func (t torus) cores() int { return t.X * t.Y }
 // alone is a core by itself.
 var alone = torus{1, 1}
 
-// step is that of a network on a torus, with so many examples in all.
+// step is a step of a network on a torus, with examples in all.
 func (p pod) step(m train.Model, optimizer string, on torus, examples int, scope string, shard bool) simulate.Simulating {
 	return simulate.Simulating{
 		Model: m, Accelerator: p.Accelerator, Batch: examples, Optimizer: optimizer, DType: lab.Named(train.ParseDType, p.DType),

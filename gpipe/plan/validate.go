@@ -19,7 +19,8 @@ import (
 )
 
 // Validate is gpipe.Pipeline.Validate: it reports the first thing that cannot be run, and what would be accepted.
-func (p Config) Validate(in Input) error {
+func (p Config) Validate(in Input) (err error) {
+	defer Misfit(&err) // of a constructor, which Params raises
 	if p.Partitions < 0 {
 		return fmt.Errorf("%d partitions: want 1 to %d, the number of layers", p.Partitions, len(p.Layers))
 	}
@@ -28,7 +29,7 @@ func (p Config) Validate(in Input) error {
 		return fmt.Errorf("%d micro-batches: want 1 to %d, the mini-batch", p.MicroBatches, in.Examples)
 	}
 	if p.Partitions > max(len(p.Layers), 1) {
-		return fmt.Errorf("%d partitions of %d layers (embedding, stem and classifier are layers as well): want at most one partition a layer", p.Partitions, len(p.Layers))
+		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer (embedding, stem and classifier are layers as well)", p.Partitions, len(p.Layers))
 	}
 	if p.Chunks < 0 || p.Chunks > MaxTasks {
 		return fmt.Errorf("%d chunks on each device: want 1 to %d, the number of layers", p.Chunks, len(p.Layers))

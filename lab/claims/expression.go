@@ -21,7 +21,6 @@ import (
 //	text(table, column, key, value, ...)  what is printed there
 //	low(...), high(...)                   the ends of the interval there
 //	every(table, column, allowed, ...)    whether all of a column is among these; noisy cells leave it open
-//	span(lowest, highest)                 the interval between two numbers
 type evaluator struct {
 	expr.Functions
 	tables   tablesOf
@@ -49,13 +48,6 @@ func newEvaluator(tables tablesOf) *evaluator {
 		"low":   func(args []any) (any, error) { return e.nth(args, "no interval", 1, intervalOf) },
 		"high":  func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
 		"every": e.every,
-		"span": func(args []any) (any, error) {
-			ns, err := expr.Numbers(args, 2)
-			if err != nil || len(ns) != 2 || ns[0].X > ns[1].X {
-				return nil, errors.New("want two numbers, the lower first")
-			}
-			return expr.Between((ns[0].X+ns[1].X)/2, ns[0].X, ns[1].X), nil
-		},
 	}
 	return e
 }

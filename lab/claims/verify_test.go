@@ -380,7 +380,7 @@ func nextDigit(s string, from int) string {
 }
 
 // forgedRecord is a records file in which the nth number of every sample's data
-// that has so many has another first digit, and every line the sum of its content.
+// that has n numbers has another first digit, and every line the sum of its content.
 func forgedRecord(t *testing.T, text string, n int) string {
 	t.Helper()
 	number := regexp.MustCompile(`[:\[,][0-9]`)

@@ -41,7 +41,7 @@ type Band struct {
 // below is what a title says of a band.
 func (b Band) below() string { return "\nshaded: " + b.Name }
 
-// area is a band across so many groups.
+// area is a band across groups of bars.
 type area struct {
 	Band
 	groups int

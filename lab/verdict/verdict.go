@@ -313,7 +313,7 @@ func noncentrality(degrees, critical float64) float64 {
 	return hi
 }
 
-// exceeds is the probability that an effect of so many standard errors, with its error and over an
+// exceeds is the probability that an effect in standard errors, with its error and over an
 // estimated standard error, exceeds a critical value (the noncentral t distribution).
 func exceeds(errors []float64, critical, effect float64) (p float64) {
 	for _, e := range errors {

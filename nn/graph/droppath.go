@@ -12,7 +12,7 @@ type DropPathOp struct {
 }
 
 // DropPath drops examples of x, whose first dimension counts them, with a rate
-// that rises from 0 over so many steps (0: it does not).
+// that rises from 0 over a number of steps (0: it does not).
 func (g *Graph) DropPath(x *Node, rate float32, over int, path string) *Node {
 	return g.apply1(DropPathOp{Rate: rate, Path: path, Over: over}, x)
 }

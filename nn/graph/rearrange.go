@@ -244,7 +244,7 @@ func (o OneHotOp) Infer(in []*Node) []Type {
 }
 func (OneHotOp) Gradient(*Graph, *Call, []*Node) []*Node { return []*Node{nil} }
 
-// wantExamples checks that x has a dimension of examples, and at least so many
+// wantExamples checks that x has a dimension of examples, and at least a number of
 // dimensions.
 func wantExamples(op string, x *Node, dims int) {
 	if x.Role == Param || x.Role == Const {

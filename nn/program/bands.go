@@ -50,7 +50,7 @@ type banded struct {
 	pixels, channels int // of a row of the result
 	each             int // channels of the result that are computed at once
 	source           int // elements of a row of the first input
-	// The second input, if the op has weights, is taps rows of so many elements for each
+	// The second input, if the op has weights, is taps rows of elements for each
 	// channel of the result.
 	taps, weights int
 }
@@ -62,7 +62,7 @@ type band struct {
 	channels       int // of the result
 }
 
-// band returns the rows of the result from first on, at most so many, and those of the
+// band returns the rows of the result from first on, at most a number, and those of the
 // source that they need.
 func (v *banded) band(first, rows, channels int) (made, read Rows, b band) {
 	if v.backward {
@@ -148,7 +148,7 @@ func bands(count, floats int) (rows, parts int) {
 	return rows, (count + rows - 1) / rows
 }
 
-// channels cuts so many channels so that their weights have about bandFloats.
+// channels cuts count channels so that the weights of a part have about bandFloats.
 func channels(count, floats int) (each, parts int) {
 	each = min(count, max(32, bandFloats/max(floats, 1)/32*32))
 	return each, (count + each - 1) / each

@@ -18,7 +18,7 @@ import (
 // own rows of a value in one place, and the rows that an operation needs besides, its own
 // included, in another, for as long as operations of the program need them.
 
-// Divide returns the stage for so many parts, 2 or more: its programs are those of the first
+// Divide returns the stage for a number of parts, 2 or more: its programs are those of the first
 // part, and run the others' as well (see [Options.Parts]). It has the places of the undivided
 // stage for parameters, accumulators, and all that crosses its edge; Parts has what the other
 // parts need. If room is not nil, it is the same stage for larger micro-batches, divided into
@@ -270,7 +270,7 @@ func examples(n *graph.Node) int {
 
 func rowFloats(n *graph.Node) int { return n.Elems() / max(examples(n)*height(n), 1) }
 
-// only returns so many rows of a value, as a value of its own.
+// only returns the first rows of a value, as a value of its own.
 func only(n *graph.Node, rows int) *graph.Node {
 	part := *n
 	if images(n) {

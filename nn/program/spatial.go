@@ -20,7 +20,7 @@ type Rows struct{ From, To int }
 // Len returns the number of rows.
 func (r Rows) Len() int { return max(r.To-r.From, 0) }
 
-// RowsOf returns the rows of an image of the given height that a part of so many has:
+// RowsOf returns the rows of an image of the given height that one of the parts has:
 // sizes differ by one at most.
 func RowsOf(height, part, parts int) Rows {
 	return Rows{height * part / parts, height * (part + 1) / parts}
@@ -390,8 +390,8 @@ func partOf(height, y, parts int) (part int) {
 	return part
 }
 
-// chunks counts what the parts exchange for statistics. A chunk is so many consecutive
-// pixels of all examples (graph.NormChunk), whatever the parts; it is computed by the part
+// chunks counts what the parts exchange for statistics. A chunk is graph.NormChunk consecutive
+// pixels of all examples, whatever the parts; it is computed by the part
 // that has its first pixel, which gets the others, and its result goes to all.
 func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
 	own := make([]int64, d.parts) // chunks
