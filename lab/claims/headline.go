@@ -66,7 +66,7 @@ func (v Verdict) stance() int {
 	switch v {
 	case Reproduced, Holds, Agrees:
 		return 1
-	case Differs, Disagrees, Fails, "no difference":
+	case Differs, Disagrees, Fails, NoDifference:
 		return -1
 	}
 	return 0

@@ -11,7 +11,6 @@ import (
 // A row holds only if no claim is against it or open, and a claim against it is never
 // outvoted.
 func TestRowVerdicts(t *testing.T) {
-	const cannotTell, open, noDifference = Verdict("cannot be told here"), Verdict("open"), Verdict("no difference")
 	for _, c := range []struct {
 		verdicts []Verdict
 		want     RowVerdict
@@ -21,13 +20,13 @@ func TestRowVerdicts(t *testing.T) {
 		{[]Verdict{Holds, Unstated}, RowHolds},
 		{[]Verdict{Holds, Holds, Holds, Differs}, RowInPart},
 		{[]Verdict{Agrees, Disagrees}, RowInPart},
-		{[]Verdict{Agrees, noDifference}, RowInPart},
-		{[]Verdict{Agrees, open}, RowInPart},
+		{[]Verdict{Agrees, NoDifference}, RowInPart},
+		{[]Verdict{Agrees, Undecided}, RowInPart},
 		{[]Verdict{Reproduced, NoRecord}, RowInPart},
-		{[]Verdict{Disagrees, cannotTell}, RowDiffer},
+		{[]Verdict{Disagrees, CannotTell}, RowDiffer},
 		{[]Verdict{Differs, Unstated}, RowDiffer},
 		{[]Verdict{Fails}, RowDiffer},
-		{[]Verdict{cannotTell, open, Inconclusive, NotDecided, TooSmall, NoRecord}, RowOpen},
+		{[]Verdict{CannotTell, Undecided, JudgedAtFull, Inconclusive, NotDecided, TooSmall, NoRecord}, RowOpen},
 		{[]Verdict{Unstated}, RowOpen},
 	} {
 		r, all := Row{ID: "row", Says: "so"}, []Judgement{}
