@@ -29,6 +29,6 @@
 //
 // The last measurement is shown in results/reference/README.md. `make bench
 // OUT=results/reference reference`, on a machine that does nothing else, measures anew and
-// writes that table; `go run ./bench -only step,remat -out results/reference` replaces only
+// writes that table; `go run -buildvcs=true ./bench -only step,remat -out results/reference` replaces only
 // some rows.
 package main

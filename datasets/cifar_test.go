@@ -244,29 +244,3 @@ func FuzzCIFAR(f *testing.F) {
 		}
 	})
 }
-
-// There are as many names as classes, one per line, or none.
-func FuzzClassNames(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte("airplane\nautomobile\nbird\n"))
-	f.Add([]byte(strings.Join(numbers(10), "\n")))
-	f.Add([]byte(strings.Join(numbers(10), "\r\n\r\n") + "\n\n"))
-	f.Add([]byte(strings.Repeat("\xff\n", 11)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		names, err := cifar10.parseNames(data)
-		if err != nil {
-			if m := err.Error(); names != nil || strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "byte ") {
-				t.Errorf("%q beside error %q", names, m)
-			}
-			return
-		}
-		for _, n := range names {
-			if n == "" || strings.Contains(n, "\n") || !bytes.Contains(data, []byte(n)) {
-				t.Errorf("name %q of %q", n, data)
-			}
-		}
-		if len(names) != 10 {
-			t.Errorf("%d names", len(names))
-		}
-	})
-}

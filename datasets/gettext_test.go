@@ -118,6 +118,7 @@ func TestTaggedVocabulary(t *testing.T) {
 		{nil, ""},
 		{slices.Concat([]int32{one}, ab, c), "<2one> ab c"},
 		{slices.Concat(ab, []int32{two, one}, c, []int32{End, one}), "ab <2two> <2one> c"},
+		{[]int32{v.ids[bpePiece{text: "a"}], two}, "a <2two>"}, // no end of a word
 		{[]int32{two + 1, Begin, Pad}, "\uFFFD"},
 	} {
 		if got := v.Decode(test.ids); got != test.want {

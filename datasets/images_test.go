@@ -32,49 +32,48 @@ func numberOf(s *ImageSet, b nn.Batch, i int) int {
 	return at(0) + at(1)<<8
 }
 
+// Every epoch has each training image once, with its class, in another order; the held-out pass
+// has its images in their order. (Shapes and counts of batches are the contract's.)
 func TestEpochVisitsEveryImageOnce(t *testing.T) {
 	for _, channels := range []int{1, 3} {
-		for _, examples := range []int{1, 7, 300, 1000} {
+		for _, examples := range []int{7, 300} {
 			s := numberedImages(300, 20, channels, Config{Seed: 3})
-			var orders [][]int
-			for epoch := range 3 {
-				var order []int
-				batches := s.Batches(Train, examples)
-				for i := range batches {
-					b := mustBatch(t, s, Train, epoch*batches+i, examples)
-					if want := min(examples, 300-i*examples); b.Examples() != want || b.Count != want {
-						t.Fatalf("batch %d of %d has %d and count %d, want %d", i, examples, b.Examples(), b.Count, want)
-					}
-					if want := []int{b.Count, 8, 8, channels}; !slices.Equal(b.Inputs[0].Shape, want) || !slices.Equal(b.Targets[0].Shape, want[:1]) {
-						t.Fatalf("shapes %v and %v, want %v", b.Inputs[0].Shape, b.Targets[0].Shape, want)
-					}
+			visited := func(split Split, from, to int) (order []int) {
+				for i := from; i < to; i++ {
+					b := mustBatch(t, s, split, i, examples)
 					for e := range b.Examples() {
 						n := numberOf(s, b, e)
-						if b.Targets[0].I32[e] != int32(n%3) {
+						if order = append(order, n); b.Targets[0].I32[e] != int32(n%3) {
 							t.Fatalf("image %d has class %d", n, b.Targets[0].I32[e])
 						}
-						order = append(order, n)
 					}
 				}
-				orders = append(orders, slices.Clone(order))
-				slices.Sort(order)
-				for i, n := range order {
-					if i != n || len(order) != 300 {
-						t.Fatalf("epoch %d visits %v", epoch, order)
-					}
+				return order
+			}
+			var before []int
+			batches := s.Batches(Train, examples)
+			for epoch := range 3 {
+				order := visited(Train, epoch*batches, (epoch+1)*batches)
+				if slices.Equal(order, before) {
+					t.Error("epochs have the same order")
+				}
+				before = order
+				if !slices.Equal(slices.Sorted(slices.Values(order)), upTo(300)) {
+					t.Fatalf("epoch %d visits %v", epoch, order)
 				}
 			}
-			if slices.Equal(orders[0], orders[1]) || slices.Equal(orders[1], orders[2]) {
-				t.Error("epochs have the same order")
-			}
-			held := mustBatch(t, s, HeldOut, 0, 100)
-			for e := range 20 {
-				if n := numberOf(s, held, e); n != e || held.Count != 20 {
-					t.Fatalf("held-out image %d of %d is number %d", e, held.Count, n)
-				}
+			if held := visited(HeldOut, 0, s.Batches(HeldOut, examples)); !slices.Equal(held, upTo(20)) {
+				t.Errorf("held-out images %v", held)
 			}
 		}
 	}
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
 }
 
 // augmented switches on all augmentations.

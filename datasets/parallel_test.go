@@ -83,18 +83,10 @@ func TestParallel(t *testing.T) {
 	}
 	pass(t, s, Train, 0, s.Batches(Train, 8), 8)
 	pass(t, s, HeldOut, 0, s.Batches(HeldOut, 8), 8)
-	y, err := s.Yardsticks()
-	if err != nil || len(y) != 3 || !(y[2].Loss < y[0].Loss) {
-		t.Errorf("yardsticks %v, %v", y, err)
-	}
 	for _, b := range s.Baselines() {
 		if len(b.BLEU) != 1 || b.BLEU[0].RefLen == 0 {
 			t.Errorf("baseline %+v", b)
 		}
-	}
-	again := mustParallel(t, paths, Config{})
-	if !reflect.DeepEqual(mustBatch(t, s, Train, 7, 8), mustBatch(t, again, Train, 7, 8)) {
-		t.Error("another batch from the same files")
 	}
 }
 

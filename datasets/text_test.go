@@ -140,9 +140,6 @@ func TestHeldOutCoversEveryByteOnce(t *testing.T) {
 			if !bytes.Equal(got, s.Bytes(HeldOut)) || count != len(got) {
 				t.Errorf("%d bytes, batches of %d: targets are not the held-out part, or count %d is not their number", size, n, count)
 			}
-			if _, err := s.Batch(HeldOut, s.Batches(HeldOut, n), n); err == nil || !strings.HasPrefix(err.Error(), "text:test: held-out batch ") {
-				t.Errorf("a batch beyond the end: error %v", err)
-			}
 		}
 	}
 }
@@ -176,39 +173,4 @@ func TestTextYardsticks(t *testing.T) {
 	if len(y) != 3 || y[0].Bits != 8 || !(y[1].Bits < 4) || !(y[2].Bits < y[1].Bits) {
 		t.Errorf("yardsticks %+v, want 8 bits, fewer than 4, and fewer still", y)
 	}
-}
-
-func FuzzText(f *testing.F) {
-	f.Add([]byte("abcdefghijklmnopqrstuvwxyz"), 2, 3, 5)
-	f.Add([]byte("0123456789"), 1, 1, 0)
-	f.Add(bytes.Repeat([]byte{0, 255}, 100), 20, 7, 1)
-	f.Fuzz(func(t *testing.T, text []byte, seqLen, examples, index int) {
-		s, err := NewText("text:fuzz", text, Config{SeqLen: seqLen})
-		if err != nil {
-			if strings.ContainsAny(err.Error(), "\n\r") {
-				t.Errorf("error of several lines: %q", err)
-			}
-			return
-		}
-		for _, split := range []Split{Train, HeldOut} {
-			b, err := s.Batch(split, index, examples)
-			if err != nil {
-				continue
-			}
-			if err := b.Check(); err != nil {
-				t.Fatal(err)
-			}
-			count := 0
-			for i := range b.Examples() {
-				w := window(t, b, i)
-				if !bytes.Contains(text, w) {
-					t.Fatalf("%v window %q is not in the text", split, w)
-				}
-				count += len(w) - 1
-			}
-			if count != b.Count {
-				t.Fatalf("count %d, want %d", b.Count, count)
-			}
-		}
-	})
 }

@@ -285,25 +285,6 @@ func TestGroupsAndCollate(t *testing.T) {
 	}
 }
 
-func TestLargest(t *testing.T) {
-	var s Shaped = mustMultilingual(t, smallTask())
-	b := s.Largest(5)
-	if err := b.Check(); err != nil {
-		t.Fatal(err)
-	}
-	shapes := s.Shapes()
-	want := shapes[len(shapes)-1]
-	for i, shape := range [][]int{{5, want.Source}, {5}, {5, want.Target}, {5, want.Target}} {
-		if got := append(b.Inputs, b.Targets...)[i].Shape; !slices.Equal(got, shape) {
-			t.Errorf("tensor %d has shape %v, want %v", i, got, shape)
-		}
-	}
-	if b.Count != 5*want.Target {
-		t.Errorf("count %d", b.Count)
-	}
-	pairIn(t, b, 4)
-}
-
 func TestNoise(t *testing.T) {
 	c := Config{Seed: 1, Multilingual: MultilingualConfig{Languages: 2, Pairs: 2000, Skew: 0.5}}
 	clean := mustMultilingual(t, c)

@@ -71,7 +71,7 @@
 // The first error or panic ends the step in all processes and names stage and task, and every
 // goroutine ends before Step returns. If a loss is not finite, the forward functions of that
 // micro-batch run once more, instruction by instruction, to name the operation in which such a
-// value first appeared. testdata/steps has steps to read.
+// value first appeared.
 //
 // On emulated devices a task holds a token while it runs, so that no other runs beside it, and
 // the collector is off. Package clock then replays the lists with the measured times. A task

@@ -63,7 +63,7 @@ func (p Pipeline) config() plan.Config {
 		Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute,
 		Devices: p.Devices, Evaluating: p.Evaluating, Predicting: p.Predicting,
 		Cut: p.Cut, Replication: p.Replication, Numerics: p.Numerics,
-		InProcess: p.Transport == nil, Forced: p.testing.lists,
+		InProcess: p.Transport == nil,
 	}
 }
 

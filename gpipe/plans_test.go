@@ -76,14 +76,9 @@ func TestGoldenPlans(t *testing.T) {
 	}
 	const file = "testdata/plans.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(got.String()), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(os.ReadFile(file))(t)
 	wanted := strings.Split(string(want), "\n")
 	for i, line := range strings.Split(got.String(), "\n") {
 		if i >= len(wanted) || line != wanted[i] {

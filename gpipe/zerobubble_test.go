@@ -3,7 +3,6 @@ package gpipe
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/plan"
@@ -36,10 +35,7 @@ func TestZeroBubbleMemory(t *testing.T) {
 			schedule.OneFOneB:     func(i int) (int, int) { return p - i + 1, 0 },
 		} {
 			pipeline.Schedule = s
-			n, err := pipeline.modelled(InputOf(l.data(0)), Modelling{DType: dt})
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must(pipeline.modelled(InputOf(l.data(0)), Modelling{DType: dt}))(t)
 			for k, planned := range n.MemoryPlans() {
 				span := n.Largest(k).Span
 				mB, mW := span[program.Residual]+span[program.Lasting], span[program.Lasting]+span[program.Between]
@@ -89,10 +85,7 @@ func TestOwnListsInTwo(t *testing.T) {
 		step := func(p Pipeline) string {
 			p.Groups = groups
 			tr := openSmall(t, p)
-			r, err := tr.Step(t.Context(), small.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := stepped(t, tr, small.data(0))
 			if p.Tasks != nil {
 				checkMemory(t, tr)
 				var kinds string
@@ -103,9 +96,7 @@ func TestOwnListsInTwo(t *testing.T) {
 					t.Errorf("%d groups: %s", groups, kinds)
 				}
 			}
-			if _, err := tr.Step(t.Context(), short.data(5)); err != nil {
-				t.Fatal(err)
-			}
+			stepped(t, tr, short.data(5))
 			return tr.Hash()
 		}
 		want := step(small.pipeline(t))
@@ -117,48 +108,6 @@ func TestOwnListsInTwo(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What is refused of I and W is refused in a line, before anything is planned.
-func TestOwnListsInTwoRefused(t *testing.T) {
-	task := func(kind schedule.Kind, m int) schedule.Task {
-		return schedule.Task{Kind: kind, Micro: m, Keep: kind == schedule.Forward}
-	}
-	f, b, i, w := schedule.Forward, schedule.Backward, schedule.BackwardInput, schedule.BackwardWeights
-	for want, list := range map[string][]schedule.Task{
-		"W0 has no I before it":                                    {task(f, 0), task(w, 0), task(i, 0), task(f, 1), task(b, 1)},
-		"W1 is out of order":                                       {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 1), task(w, 0)},
-		"B1 comes before W0":                                       {task(f, 0), task(i, 0), task(f, 1), task(b, 1), task(w, 0)},
-		"W1 is missing, after I1: want a W of each I":              {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 0)},
-		"I1 comes before its F":                                    {task(f, 0), task(i, 0), task(w, 0), task(i, 1), task(f, 1), task(w, 1)},
-		"I0 lacks residuals: want an F that keeps them, or an R d": {{Kind: f}, task(i, 0), task(w, 0), task(f, 1), task(b, 1)},
-	} {
-		p := small.pipeline(t)
-		p.Partitions, p.MicroBatches = 1, 2
-		p.Tasks = func(int, int) [][]schedule.Task { return [][]schedule.Task{list} }
-		_, err := p.Open(InputOf(small.data(0)))
-		if err == nil || !strings.HasPrefix(err.Error(), "task lists for 2 micro-batches: schedule: device 0: "+want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-
-	// A short mini-batch may not keep more for W than what is planned.
-	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches = 2, 6
-	p.Tasks = func(stages, micro int) [][]schedule.Task {
-		if micro < 6 {
-			return schedule.Checkpointed(schedule.ZeroBubble(stages, micro, false), schedule.Always, false)
-		}
-		return mixed(stages, micro)
-	}
-	tr := openSmall(t, p)
-	short := small
-	short.batch = 4
-	_, err := tr.Step(t.Context(), short.data(0))
-	if want := "task lists for 4 micro-batches: stage 0 holds what I keeps for W of 1 micro-batches at once: want at most 0, as for 6 micro-batches"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	stepSmall(t, tr, 0) // it goes on
 }
 
 // On modelled devices I and W together take the time of B, but for copies at the stage's
@@ -197,11 +146,8 @@ func TestZeroBubbleTimes(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZeroBubbleH1, []Device{{Kind: Emulated}}
 	tr := openSmall(t, p)
-	r, err := tr.Step(t.Context(), small.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkTimeline(t, tr, r)
+	r := stepped(t, tr, small.data(0))
+	checkTimeline(t, r)
 	for k := range 3 {
 		times := r.Times.At(place.Place{Stage: k})
 		for m := range 4 {

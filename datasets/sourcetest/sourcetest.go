@@ -114,6 +114,9 @@ func testPasses(t *testing.T, s datasets.Source) {
 			shaped, ok := s.(datasets.Shaped)
 			if ok {
 				most = shaped.Largest(examples)
+				if err := most.Check(); err != nil || most.Examples() != examples {
+					t.Fatalf("a largest batch of %d examples, want %d: %v", most.Examples(), examples, err)
+				}
 			}
 			largest := slices.Concat(most.Inputs, most.Targets)
 			for i := range n {

@@ -112,10 +112,6 @@ type travel struct {
 
 func (x *throughputSpec) show(c *throughputRuns) error {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v, a mini-batch of %d, M = %d in each replica, checkpoint %s, SGD momentum, host devices of one thread each: two in one process, or one in each of two.", p.Model, p.Batch, x.M, x.Checkpoint),
-		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
-	}
 	steps := func(c *throughputRuns, r workOver) []float64 { return c.Each(r, (*timed.BenchTravels).Median) }
 	ratio := func(c *throughputRuns, r workOver) (one, of []float64) {
 		return steps(c, workOver{r.deviceWork, ""}), steps(c, r)

@@ -48,7 +48,7 @@ func TestScalingReport(t *testing.T) {
 	for _, f := range report.Files {
 		names = append(names, f.Name)
 	}
-	if got := strings.Join(names, " "); got != "replicas-scaling.svg replicas-scaling-R2-K2.timeline.svg replicas-scaling-R2-K2.timeline.txt replicas-scaling-R2-K2.trace.json replicas-scaling.bench.txt" {
+	if got := strings.Join(names, " "); got != "replicas-scaling.svg replicas-scaling-R2-K2.timeline.svg replicas-scaling-R2-K2.timeline.txt replicas-scaling-R2-K2.trace.json" {
 		t.Errorf("files %s", got)
 	}
 	if drawn := report.Files[2].Text; strings.Count(drawn, "|") != 2*4 {

@@ -2,7 +2,6 @@ package bubbles
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"gpipebench/gpipe/schedule"
@@ -88,12 +87,6 @@ func (e *emulatedSpec) pipeline(p emulatedProfile, w emulatedWay, k int) timed.P
 func fullest(c *emulatedRuns, w emulatedWay) int64 { return slices.Max(c.Of[w][0].Peak) }
 
 func (e *emulatedSpec) show(c *emulatedRuns) error {
-	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("%v in mini-batches of %d, K = %d, M = %d, %s, one thread a device, links free. Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians. Modelled: the same programs with the same pieces on a device calibrated in the same round. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Model, p.Batch, e.K, p.M, e.Optimizer, p.Rounds),
-		"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, with B whole and in two, so the remaining error is that of the pipeline's model alone.",
-		fmt.Sprintf("Fullest device: parameters, gradients, optimiser state and activations; memory is that of all devices as modelled, as planned and as reached. A ratio that is more than %v%% off is called noisy if its interval reaches within %[1]v%% and the emulated step's own interval is as far off its median.", e.Within),
-	}
 	timed.ShowModelled(c, timed.ModelledTable[emulatedWay]{
 		Runs: e.ways(), Within: e.Within, Panel: "checkpoint", Group: "schedule",
 		First: []timed.Column[emulatedWay]{

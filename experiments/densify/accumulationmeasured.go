@@ -282,11 +282,6 @@ func (x *accumulationMeasured) show(c *accumulationRuns) error {
 // times fills the main table.
 func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("A table of %d rows and %d columns in float32, %d and %d tokens a rank; each rank a process of this machine, with TCP between them. A round starts all runs in processes of their own; the time is that of the slowest rank from the first byte to the sum. Median of %d rounds; in brackets the 95%% interval of order statistics.",
-			p.Table.Vocab, p.Table.Dim, p.Table.Source, p.Table.Target, p.Rounds),
-		"Modelled: with the rates that smaller tables have on this machine; more ranks than were measured share it as well, which hardly matters for the ratio. Least: the ratio of the least times over links of any rate. The paper's ranks have a node each.",
-	}
 	seconds := func(c *accumulationRuns, n int, way accumulationWay) []float64 {
 		return c.Each(tableRun{p.Table, n, way}, (*accumulationRecord).seconds)
 	}

@@ -167,9 +167,6 @@ func typical(steps []*tableStep) *tableStep {
 }
 
 func (s *timelinesSpec) show(c *timelinesRuns) error {
-	c.Table.Caption = []string{
-		fmt.Sprintf("Of %d replicas on one machine, in the last step of each of %d trainings with each way, in turns, as the first replica sees it, from the end of its own gradients; medians, in brackets the 95%% interval of order statistics. Waiting: for the slowest replica, then for data. Accumulated: when the shared table's gradient is, and that of all tensors. There may be fewer cores than replicas. Drawn: the training in which the table took the median time.", s.Setup.R, c.Profile.Rounds),
-	}
 	median := func(head string, of func(*tableStep) float64) timed.Column[gpipe.TableGradients] {
 		return timed.Number(head, func(way gpipe.TableGradients) any { return lab.Seconds(stats.Median(c.Each(way, of))) })
 	}

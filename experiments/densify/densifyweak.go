@@ -3,7 +3,6 @@ package densify
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
@@ -113,11 +112,6 @@ func (x *weakSpec) arguments(p weakProfile, r weakRun) []string {
 
 func (x *weakSpec) show(c *weakRuns) error {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("%v, with one table for both sides and the softmax: %d pairs of up to %d tokens a rank, K = 1, M = %d, checkpoint %s, SGD momentum, one thread a rank. Emulated: one process runs one rank's task at a time, and the step is that of ranks beside each other, without links. Processes: a rank in each of several, over %s.",
-			p.Model, p.Pairs, p.Model.Seq, x.M, x.Checkpoint, strings.ToUpper(x.Network)),
-		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Efficiency, as in the paper: speedup over the ideal one, here the step of one rank over that of several, in a round and with the same way. Median of the rounds; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
-	}
 	steps := func(c *weakRuns, r weakRun) []float64 { return c.Each(r, (*timed.BenchSteps).Median) }
 	efficiency := func(c *weakRuns, r weakRun) (one, of []float64) {
 		return steps(c, weakRun{r.kind, r.way, 1}), steps(c, r)

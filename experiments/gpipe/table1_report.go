@@ -210,7 +210,6 @@ func (t *table1) footnotes(r *table1Results) (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
 			h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params.Text, from.column.Params.Text,
 			to.column.Params.Value/from.column.Params.Value, float64(to.modelled.Params)/float64(from.modelled.Params)))
-		notes = append(notes, t.amountNotes(h)...)
 		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
 			notes = append(notes, fmt.Sprintf("%s: the paper's %v is not on the grid, because %d filters are not a multiple of %d.", h.Name, first, first.Filters, h.Grid.Filters.Step))
 		}
@@ -219,7 +218,7 @@ func (t *table1) footnotes(r *table1Results) (notes []string) {
 }
 
 // amountNotes are those on a network's printed amounts of memory.
-func (t *table1) amountNotes(h *table1Half) (notes []string) {
+func (h *table1Half) amountNotes() (notes []string) {
 	var off []string
 	for _, w := range h.printed {
 		c, bytes := w.column, 12*w.modelled.Params
@@ -243,26 +242,7 @@ func (t *table1) amountNotes(h *table1Half) (notes []string) {
 	if len(off) > 0 {
 		unit += " Figures that are more than 5% off: " + strings.Join(off, "; ") + "."
 	}
-	return append(notes, unit, t.naiveNote(h, h.printed[0]))
-}
-
-// naiveNote says with which mini-batch the paper's network could be trained
-// naively.
-func (t *table1) naiveNote(h *table1Half, w *table1Row) string {
-	var parts []string
-	for _, conv := range t.Spec.Conventions {
-		if l, ok := w.modelled.Largest[conv.String()]; ok {
-			parts = append(parts, fmt.Sprintf("%d (%v)", l.PrintedMicro, conv))
-		}
-	}
-	_, act := w.column.memory()
-	whole := t.defaultOf(w.modelled).PrintedMemory
-	text := fmt.Sprintf("%s: with every activation kept, the activations of the paper's network, %v, take %s %v for a mini-batch of %d (%v); the paper prints %s.",
-		h.Name, w.column.candidate, h.Unit.of(whole.activations()), h.Unit, h.Batch, t.convention(), act.Text)
-	if w.modelled.Convolved > 0 {
-		text += fmt.Sprintf(" The outputs of its convolutions alone take %s %v.", h.Unit.of(w.modelled.Convolved*t.convention().storage().DType.Bytes()*int64(h.Batch)), h.Unit)
-	}
-	return text + " The largest mini-batch with which the network fits: " + strings.Join(parts, ", ") + "."
+	return append(notes, unit)
 }
 
 func timesAs(a, b int64) lab.Value {
@@ -367,7 +347,7 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 				h.Unit.of(12*w.modelled.Params), printedParams.cell(), lab.Figure(other.ParamMemory),
 				activations, l.PrintedMemory.M, printedActivations.cell(), lab.Figure(other.Activations))
 		}
-		table.Notes = append(table.Notes, t.amountNotes(h)...)
+		table.Notes = append(table.Notes, h.amountNotes()...)
 	}
 	return table
 }

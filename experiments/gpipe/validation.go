@@ -84,15 +84,6 @@ func (v *validationSpec) shapes(p validationProfile) (all []simulate.ProbeShape)
 }
 
 func (v *validationSpec) show(c *timed.Comparison[validationProfile, simulate.ProbeShape, timed.ModelledStep]) error {
-	c.Table.Caption = []string{
-		fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Optimizer, c.Profile.Rounds),
-		"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so the remaining error is that of the pipeline's model alone.",
-		fmt.Sprintf("How repeatable the machine is: the 95%% interval of the emulated step, over its median. A ratio that is more than %v%% off is called noisy, and decides nothing, if two things hold: its interval reaches within %[1]v%%, and the interval of the emulated step, which involves no model, is as far off its own median.", v.Within),
-		"Memory: the peaks of all devices as modelled, as planned and as reached.",
-	}
-	for _, n := range c.Profile.Networks {
-		c.Table.Caption = append(c.Table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
-	}
 	timed.ShowModelled(c, timed.ModelledTable[simulate.ProbeShape]{
 		Runs: v.shapes(c.Profile), Within: v.Within, Panel: "network", Group: "K",
 		First: []timed.Column[simulate.ProbeShape]{

@@ -208,13 +208,6 @@ func evaluationShare(c *evaluationRuns, r, on int) (all []float64) {
 }
 
 func (x *evaluationMeasuredSpec) show(c *evaluationRuns) error {
-	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v with %s, a mini-batch of %d in %d groups, K = 1, nothing recomputed, one thread a device; no links. Training: %d steps, as long as those that are timed. Evaluation: of %d images, padded with so many of zeros.",
-			p.Model, x.Optimizer, p.Batch, slices.Max(x.Replicas), p.Every, p.HeldOut),
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"All: every replica evaluates its part. One: a replica evaluates everything, in the time that it takes with R = 1, and the others wait. Shares are those of evaluations in the time of both. Amdahl: the share on one if the training of R = 1 took an Rth of its time. Run, one / all: the time of both with the evaluation on one over that with it on all.",
-	}
 	median := func(c *evaluationRuns, r, on int) any { return lab.Percent(stats.Median(evaluationShare(c, r, on)), 1) }
 	timed.Fill(c.Table, x.Replicas,
 		timed.Number("R", func(r int) any { return r }),

@@ -225,14 +225,9 @@ func (h *hoistingSpec) batches(c *hoistingRuns) (all []hoistingBatch, err error)
 }
 
 func (h *hoistingSpec) show(c *hoistingRuns) error {
-	p := c.Profile
 	all, err := h.batches(c)
 	if err != nil {
 		return err
-	}
-	c.Table.Caption = []string{
-		fmt.Sprintf("A forward and a backward pass of a recurrent layer of %d inputs and units over %d steps, float32, one thread. Hoisted: the input is projected before the loop, and the gradients of weights follow it; inside: both are in the loop. Median of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Measured.Width, p.Measured.Steps, p.Rounds),
-		fmt.Sprintf("Modelled: by a roofline whose rates and overheads were fitted, in the same round, to the operations of layers of other sizes. Within: the measured factor is within %g%% of it. On %s: a layer of %d inputs and units over %d steps, %s activations, by the published rates.", h.Within, h.Accelerator, h.Pod.Width, h.Pod.Steps, h.DType),
 	}
 	on := h.Accelerator
 	columns := []timed.Column[hoistingBatch]{

@@ -135,11 +135,6 @@ func (x *inputSpec) taken(l loggedRate) float64 {
 }
 
 func (x *inputSpec) show(c *inputRuns) error {
-	c.Table.Caption = []string{
-		fmt.Sprintf("Thousands of pairs a second. Taken: pairs of an epoch over its logged time without the evaluation. Made: on one core of this machine, in mini-batches of %d out of windows of %d, %d pairs of the invented language an epoch; from ids that are kept, and from texts. Median of %d rounds; in brackets the 95%% interval of order statistics.",
-			x.Batch, x.Window, c.Profile.Pairs, c.Profile.Rounds),
-		"Measured made / taken: below 1, one such host is the bottleneck. Cores for one: how many would take what is made, if each took as much as with the row's number.",
-	}
 	thousands := func(rate float64) lab.Value { return lab.Fixed(rate/1e3, 1) }
 	kept := func(c *inputRuns) []float64 { return c.Each(struct{}{}, (*madePairs).kept) }
 	texts := c.Each(struct{}{}, (*madePairs).texts)

@@ -237,11 +237,6 @@ func (r *partedStep) sameBits(other *partedStep) bool {
 
 func (x *spatialEmulatedSpec) show(c *partedRuns) error {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("Steps of %v with %s, %d images, K = 1, M = 1, nothing recomputed; S parts with one thread each divide each image by its rows, with the same bits for every S. Links between parts take no time.", p.Model, x.Optimizer, p.Examples),
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"Without turns: if the parts' sums of gradients of weights were made beside each other; adding them up, for which no time is taken, would come on top, and the bits would be others for each S. Even: the step of one part divided by S. Then what is added to that, by cause; an even share and the causes are the step, of each round. Turns: parts follow one another over blocks of the gradients of weights, wait for their first block and for the others at each beat, and hand blocks on. Uneven rows: the slowest part takes longer than the mean. Smaller pieces: all parts together take longer than one part for everything. Uncut operations: on one part. Batch norm: chunks that parts have more of than others, and what all parts do alike. Exchanges: copies of rows. Update and others: on one part, with clearing gradients, handing out weights and starting tasks.",
-	}
 	steps := func(c *partedRuns, parts int) []float64 { return c.Each(parts, (*partedStep).seconds) }
 	beside := func(parts int) []float64 {
 		return c.Each(parts, func(r *partedStep) float64 { return r.Step - stepCauses[0].of(nil, r, float64(parts)) })

@@ -50,11 +50,8 @@ type Accelerator struct {
 
 	// Efficiencies say which share of the peaks is reached; none: all of it.
 	Efficiencies []Efficiency
-	// Torus is the shape of the links between devices, X x Y; zero: each device has a
-	// link to the next. Far is a second, slower link. Nothing that is modelled so far
-	// uses either.
-	Torus [2]int
-	Far   FarLink
+	// Far is a second, slower link, which connects replicas if there is one.
+	Far FarLink
 }
 
 // FarLink is the link between devices of different groups: boards, sockets or

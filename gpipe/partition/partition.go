@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gpipebench/gpipe/internal/named"
 )
 
 // Partitioner is a rule that chooses among the ways to cut.
@@ -35,21 +37,11 @@ const (
 
 var partitioners = [...]string{MinMax: "min-max", MinVariance: "min-variance", Lingvo: "lingvo", Block: "block"}
 
-func (p Partitioner) String() string {
-	if int(p) < len(partitioners) {
-		return partitioners[p]
-	}
-	return fmt.Sprintf("Partitioner(%d)", uint8(p))
-}
+func (p Partitioner) String() string { return named.String(p, partitioners[:], "Partitioner") }
 
 // Parse reads what String writes: min-max, min-variance, lingvo or block.
 func Parse(name string) (Partitioner, error) {
-	for p, n := range partitioners {
-		if n == name {
-			return Partitioner(p), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown partitioner %q: want min-max, min-variance, lingvo or block", name)
+	return named.Parse[Partitioner](name, partitioners[:], "partitioner")
 }
 
 // Result is a partition.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
@@ -30,8 +30,7 @@ type Config struct {
 	Replication
 	Numerics
 
-	InProcess bool              // replicas read each other's gradients where they lie
-	Forced    [][]schedule.Task // for tests: the lists of every training step, unchecked; nil: none
+	InProcess bool // replicas read each other's gradients where they lie
 }
 
 // Cut says how the layers are cut over the devices. The zero value: by their FLOPs, into one
@@ -274,15 +273,10 @@ const (
 
 var kinds = [...]string{"host", "emulated", "modelled"}
 
-func (k Kind) String() string { return kinds[k] }
+func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 
 // ParseKind reads what String writes.
-func ParseKind(s string) (Kind, error) {
-	if i := slices.Index(kinds[:], s); i >= 0 {
-		return Kind(i), nil
-	}
-	return 0, fmt.Errorf("unknown device %q: want %s", s, strings.Join(kinds[:], ", "))
-}
+func ParseKind(s string) (Kind, error) { return named.Parse[Kind](s, kinds[:], "device") }
 
 // Device describes what one partition runs on.
 type Device struct {

@@ -13,9 +13,9 @@ var generators = []struct {
 	place    func(devices, chunks int) Placement
 	generate func(devices, chunks, micro int) [][]Task
 }{
-	{"gpipe", 1, Loop, built(GPipe)},
-	{"naive", 1, Loop, built(Naive)},
-	{"1f1b", 1, Loop, built(OneFOneB)},
+	{"gpipe", 1, Loop, straight(GPipe)},
+	{"naive", 1, Loop, straight(Naive)},
+	{"1f1b", 1, Loop, straight(OneFOneB)},
 	{"interleaved", 0, Loop, Interleaved},
 	{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
 	{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
@@ -27,17 +27,8 @@ var generators = []struct {
 
 func vee(devices, _ int) Placement { return Vee(devices) }
 
-func built(s Schedule) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task {
-		lists, err := Build(s, devices, micro, Always, false)
-		if err != nil {
-			panic(err) // devices and micro-batches have been checked
-		}
-		for d := range lists {
-			lists[d] = slices.DeleteFunc(lists[d], func(t Task) bool { return t.Kind == Recompute })
-		}
-		return lists
-	}
+func straight(s Schedule) func(devices, chunks, micro int) [][]Task {
+	return func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
 }
 
 func shaped(shape VShape) func(devices, chunks, micro int) [][]Task {

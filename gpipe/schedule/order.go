@@ -347,6 +347,7 @@ func unknown(stages, micro int) [][]float64 {
 func Checkpointed(lists [][]Task, c Checkpoint, late bool) [][]Task {
 	all := make([][]Task, len(lists))
 	for d, list := range lists {
+		all[d] = make([]Task, 0, 2*len(list))
 		for _, t := range list {
 			switch t.Kind {
 			case Forward:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
@@ -38,12 +39,7 @@ var kinds = [...]string{
 	Meet: "meet", BackwardInput: "I", BackwardWeights: "W", Rows: "rows",
 }
 
-func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k]
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
+func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 
 // KindOf is the kind of a task's event.
 func KindOf(t schedule.Task) Kind {

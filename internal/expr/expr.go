@@ -8,6 +8,7 @@
 //
 //	rising(a, b, ...)             whether each is larger than the one before
 //	abs(a), min(a, ...), max(a, ...)
+//	span(a, b)                    the interval from one number to a higher one
 package expr
 
 import (
@@ -45,6 +46,16 @@ var builtin = Functions{
 	"abs": ofNumbers(func(ns []Number) Number { return absolute(ns[0]) }),
 	"min": ofNumbers(func(ns []Number) Number { return each(ns, math.Min) }),
 	"max": ofNumbers(func(ns []Number) Number { return each(ns, math.Max) }),
+	"span": func(args []any) (any, error) {
+		ns, err := Numbers(args, 2)
+		if err != nil {
+			return nil, err
+		}
+		if len(ns) != 2 || ns[0].X > ns[1].X {
+			return nil, errors.New("want two numbers, the lower first")
+		}
+		return Between((ns[0].X+ns[1].X)/2, ns[0].X, ns[1].X), nil
+	},
 }
 
 // named returns the function that an expression calls, and its name.

@@ -264,6 +264,7 @@ func TestVerdicts(t *testing.T) {
 		{open("1.3", "span(1.1, 1.2)"), Differs},
 		{open("1.5", "span(2, 3)"), NotDecided},
 		{open("1.5", "span(1.4, 1.6)"), Unstated},
+		{Claim{Kind: Ratio, Paper: "1.5", check: "1.5", tolerance: &Tolerance{Percent: 5}, over: "span(1, 2)", Unstated: &Open{What: "M"}}, Reproduced},
 		{open("1.3", `span(cell("b", "x"), 2)`), NoRecord},
 		{gain("1.1", 50, "1.14"), Reproduced},
 		{gain("1.1", 50, "1.04"), Differs},

@@ -7,8 +7,18 @@
 // arithmetic. With two bases there are two claims, so that a model and a measurement never
 // share a verdict. A check with a tolerance is a number that is compared with the paper's, any
 // other a condition. Tolerances have names and reasons. The kind says what evidence there could
-// be and not what came out. Totals count facts: claims that are not the same as another. The
-// [Row]s of a ledger's headline are sentences of the paper, each decided by several claims.
+// be and not what came out. A tolerance within which a factor is 1, no effect, is refused: that
+// of a small factor is of its gain, the difference from 1.
+//
+// # Facts and rows
+//
+// A cell that several claims judge is one fact: all but one are the same as that one, are shown,
+// and count in no total. What a paper leaves open (M, the mini-batch, the cut, the use of links)
+// is unstated, with the span of our figures over it: a figure outside its tolerance is within
+// what is unstated if the paper's is in that span. A [Row] of a ledger's headline is a sentence of
+// the paper in plain words. One rule makes its verdict of those on its claims: claims for it
+// alone make it hold, claims against it alone differ, both, or claims for it and open ones, make it
+// hold in part, and if none is for or against it, it cannot be told here. No claim is outvoted.
 //
 // # Expressions
 //

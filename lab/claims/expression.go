@@ -24,7 +24,6 @@ import (
 //	rate(table, column, ...)              of a cell such as 1 of 3: the share, with its interval (Clopper
 //	                                      and Pearson, 95%)
 //	every(table, column, allowed, ...)    whether all of a column is among these; noisy cells leave it open
-//	span(lowest, highest)                 the interval between two numbers
 type evaluator struct {
 	expr.Functions
 	tables tablesOf
@@ -52,13 +51,6 @@ func newEvaluator(tables tablesOf) *evaluator {
 		"high":  func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
 		"rate":  e.rate,
 		"every": e.every,
-		"span": func(args []any) (any, error) {
-			ns, err := expr.Numbers(args, 2)
-			if err != nil || len(ns) != 2 || ns[0].X > ns[1].X {
-				return nil, errors.New("want two numbers, the lower first")
-			}
-			return expr.Between((ns[0].X+ns[1].X)/2, ns[0].X, ns[1].X), nil
-		},
 	}
 	return e
 }

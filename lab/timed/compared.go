@@ -18,6 +18,7 @@ import (
 // Profiled is what every spec of this kind has.
 type Profiled[P sized] struct {
 	lab.Head `yaml:",inline"`
+	Caption  []string     `yaml:"caption" want:"shown,optional"` // see captions
 	Profiles map[string]P `yaml:"profiles"`
 }
 
@@ -64,12 +65,14 @@ type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R an
 	Show func(*Comparison[P, V, R]) error
 }
 
-// Resolve is Check.
+// Resolve is Check, and that of the captions.
 func (x *Compared[S, P, V, R]) Resolve() *lab.Problem {
-	if x.Check == nil {
-		return nil
+	if x.Check != nil {
+		if p := x.Check(); p != nil {
+			return p
+		}
 	}
-	return x.Check()
+	return checkCaptions(x.Spec.profiled().Caption, &x.Spec, x.Spec.profiled().Profiles)
 }
 
 // Sample names a run's record of a round.
@@ -229,6 +232,9 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 		return nil, err
 	}
 	c.Table, c.Figure = &lab.Table{ID: x.ID(), Title: x.Title()}, x.Title()
+	if c.Table.Caption, err = captions(x.Spec.profiled().Caption, &x.Spec, c.Profile, c.Profile.size().Rounds); err != nil {
+		return nil, err
+	}
 	if reference != nil {
 		if c.Before, err = x.read(reference); err != nil {
 			c.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}

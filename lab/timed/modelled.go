@@ -107,11 +107,9 @@ func ShowModelled[P sized, V comparable](c *Comparison[P, V, ModelledStep], m Mo
 	var rates, own Reach
 	memory := map[V]string{}
 	disturbed := map[int]bool{} // rounds
-	var steps []StepTime
 	for _, run := range m.Runs {
 		memory[run] = "equal"
 		for round, s := range c.Of[run] {
-			steps = append(steps, StepTime{Name: c.Name(run), Seconds: s.Seconds})
 			if machine.Crowded(s.Others, 1, c.Log.Session.Machine.Cores) {
 				disturbed[round] = true
 			}
@@ -154,6 +152,5 @@ func ShowModelled[P sized, V comparable](c *Comparison[P, V, ModelledStep], m Mo
 		Bars: []string{"rates/emulated", "own/emulated"}, Marks: true,
 		Levels: []plot.Level{{Y: 1}}, Band: &plot.Band{Name: fmt.Sprintf("%.2g to %.2g", 1-near, 1+near), Lo: 1 - near, Hi: 1 + near},
 	}.Panels(c.Table)
-	c.Files = []lab.File{{Name: c.Table.ID + ".bench.txt", Text: BenchFormat(c.Log, steps)}}
 	c.Before = nil // another machine's ratios say nothing of this one's
 }

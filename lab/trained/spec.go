@@ -109,13 +109,11 @@ func (c *Column) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	type plain Column
-	var known = []string{"is", "head", "first", "once", "reference", "of"}
-	for i := 0; i < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
-		if !slices.Contains(known, n.Content[i].Value) {
-			return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
-		}
+	known := n.Kind == yaml.MappingNode
+	for i := 0; i < len(n.Content); i += 2 {
+		known = known && slices.Contains([]string{"is", "head", "first", "once", "reference", "of"}, n.Content[i].Value)
 	}
-	if n.Kind != yaml.MappingNode || n.Decode((*plain)(c)) != nil {
+	if !known || n.Decode((*plain)(c)) != nil {
 		return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
 	"gpipebench/nn/trace"
 )
@@ -179,4 +180,29 @@ func TestParseTie(t *testing.T) {
 	if _, err := ParseTie("both"); err == nil || !strings.Contains(err.Error(), "want none, softmax or all") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// values returns all parameters by path, tied ones once, as seed 1 initialises
+// them.
+func values(layers []nn.Layer) map[string][]float32 {
+	all := map[string][]float32{}
+	for p, path := range paths(layers) {
+		all[path] = make([]float32, p.Shape.Elems())
+		p.Init(philox.NewStream(philox.KeyOf(1, path), 0), p.Shape, all[path])
+	}
+	return all
+}
+
+// paths returns the paths of all parameters. A tied one has that of its first
+// layer.
+func paths(layers []nn.Layer) map[*nn.Param]string {
+	all := map[*nn.Param]string{}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if all[p] == "" {
+				all[p] = nn.ScopeOf(l) + "/" + p.Name
+			}
+		}
+	}
+	return all
 }

@@ -29,26 +29,22 @@ func init() {
 
 	register(func(_ graph.GlobalAvgPoolOp, c *graph.Call) traits {
 		x := c.In[0].Shape
+		pixels, ch := x[1]*x[2], x[3]
 		return traits{
 			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPool(x) },
-			rows: func(*step) byRow {
-				pixels, ch := x[1]*x[2], x[3]
-				return byRow{rows: x[0], in: []int{pixels * ch}, out: []int{ch}, run: func(b stretch) {
-					kernel.GlobalAvgPool(b.out[0], b.in[0], b.n, pixels, ch)
-				}}
-			},
+			rows: &byRow{rows: x[0], in: []int{pixels * ch}, out: []int{ch}, run: func(b stretch) {
+				kernel.GlobalAvgPool(b.out[0], b.in[0], b.n, pixels, ch)
+			}},
 		}
 	})
 	register(func(_ graph.GlobalAvgPoolGradOp, c *graph.Call) traits {
 		dx := c.Out[0].Shape
+		pixels, ch := dx[1]*dx[2], dx[3]
 		return traits{
 			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPoolGrad(dx) },
-			rows: func(*step) byRow {
-				pixels, ch := dx[1]*dx[2], dx[3]
-				return byRow{rows: dx[0], in: []int{ch}, out: []int{pixels * ch}, run: func(b stretch) {
-					kernel.GlobalAvgPoolGrad(b.out[0], b.in[0], b.n, pixels, ch)
-				}}
-			},
+			rows: &byRow{rows: dx[0], in: []int{ch}, out: []int{pixels * ch}, run: func(b stretch) {
+				kernel.GlobalAvgPoolGrad(b.out[0], b.in[0], b.n, pixels, ch)
+			}},
 		}
 	})
 }

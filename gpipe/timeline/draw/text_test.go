@@ -11,14 +11,13 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 func text(t *testing.T, tl *timeline.Timeline, width int) string {
 	t.Helper()
 	var out strings.Builder
-	if err := WriteText(&out, tl, width); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, WriteText(&out, tl, width))
 	return out.String()
 }
 
@@ -171,10 +170,7 @@ func TestChunksAreDrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := clock.Replay(lists, clock.Costs{Placement: p, Task: clocktest.Each(1, 1, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := testkit.Must(clock.Replay(lists, clock.Costs{Placement: p, Task: clocktest.Each(1, 1, 2)}))(t)
 	var text, svg, chrome strings.Builder
 	for _, err := range []error{WriteText(&text, tl, 100), WriteSVG(&svg, Drawing{"", tl}), WriteChrome(&chrome, tl, nil)} {
 		if err != nil {

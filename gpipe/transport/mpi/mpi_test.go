@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestMPI(t *testing.T) {
 	c.Env = append(c.Env, inside+"=1")
 	said, err := c.CombinedOutput()
 	if n := strings.Count(string(said), "--- PASS: TestMPI/"); err != nil || n < 16 {
-		t.Fatalf("%v, %d cases have passed, want those of the suite", err, n)
+		t.Fatalf("%v, %d cases have passed, want those of the suite\n%s", err, n, said)
 	}
 	t.Logf("%s", said)
 }
@@ -64,7 +65,7 @@ func takePart(t *testing.T) {
 		passOn(t, w, l)
 		return
 	}
-	n := &detour{w: w, listening: map[byte]*listener{}, conns: map[byte][]net.Conn{}}
+	n := &detour{w: w, listening: map[byte]*listener{}}
 	var accepting sync.WaitGroup
 	accepting.Go(func() { n.accept(l) })
 	transporttest.Run(t, transporttest.Suite{Real: true, Open: n.open})
@@ -116,8 +117,7 @@ type detour struct {
 	w *mpi.World
 
 	mu        sync.Mutex
-	listening map[byte]*listener
-	conns     map[byte][]net.Conn // of each end
+	listening map[byte]*listener // of each end
 }
 
 func (n *detour) dial(by int, to byte) (net.Conn, error) {
@@ -139,14 +139,13 @@ func (n *detour) accept(from net.Listener) {
 		_, err = io.ReadFull(c, to)
 		n.mu.Lock()
 		l := n.listening[to[0]]
-		n.conns[to[0]] = append(n.conns[to[0]], c)
 		n.mu.Unlock()
 		if err != nil || l == nil {
 			c.Close()
 			continue
 		}
 		select {
-		case l.came <- c:
+		case l.came <- l.keep(c):
 		case <-l.closed:
 			c.Close()
 		}
@@ -166,6 +165,11 @@ func (n *detour) open(t *testing.T, ranks int, owner func(place.Place) int) tran
 			t.Fatal(err)
 		}
 	}
+	n.mu.Lock()
+	for rank := range ranks {
+		n.listening[byte(rank)] = &listener{network: network{n, byte(rank)}, came: make(chan net.Conn), closed: make(chan struct{})}
+	}
+	n.mu.Unlock()
 	each(func(rank int) (err error) {
 		ends[rank], err = sockets.Connect(t.Context(), sockets.Config{Rank: rank, Size: ranks, Network: network{n, byte(rank)}, Address: mpi.Address, Owner: owner})
 		return err
@@ -177,7 +181,9 @@ func (n *detour) open(t *testing.T, ranks int, owner func(place.Place) int) tran
 	c.Kill = func(rank int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		for _, c := range n.conns[byte(rank)] {
+		l := n.listening[byte(rank)]
+		l.dead.Store(true)
+		for _, c := range l.conns {
 			c.Close()
 		}
 	}
@@ -195,25 +201,47 @@ func (n network) DialContext(_ context.Context, _, to string) (net.Conn, error) 
 	if _, err := fmt.Sscanf(to, "mpi:%d", &rank); err != nil {
 		return nil, err
 	}
-	c, err := n.dial(1+int(n.rank+rank)%(n.w.Size()-1), rank)
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.conns[n.rank] = append(n.conns[n.rank], c)
-	return c, err
+	own := n.listening[n.rank]
+	n.mu.Unlock()
+	c, err := n.dial(1+int(n.rank+rank)%(n.w.Size()-1), rank)
+	return own.keep(c), err
 }
 
 func (n network) Listen(context.Context, string, string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := &listener{n, make(chan net.Conn), make(chan struct{})}
-	n.listening[n.rank], n.conns[n.rank] = l, nil
-	return l, nil
+	return n.listening[n.rank], nil
 }
 
+// listener is where an end listens, and its connections.
 type listener struct {
 	network
 	came   chan net.Conn
 	closed chan struct{}
+	conns  []net.Conn
+	dead   atomic.Bool
+}
+
+// keep makes a connection end with this end.
+func (l *listener) keep(c net.Conn) net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, c)
+	return mortal{c, &l.dead}
+}
+
+// mortal is a connection of an end that says nothing more once it is dead.
+type mortal struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (m mortal) Write(b []byte) (int, error) {
+	if m.dead.Load() {
+		return 0, net.ErrClosed
+	}
+	return m.Conn.Write(b)
 }
 
 func (l *listener) Accept() (net.Conn, error) {
