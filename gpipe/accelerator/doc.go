@@ -13,8 +13,6 @@
 //
 //	max(FLOPs / (peak x efficiency), traffic / (bandwidth x efficiency)) + overhead
 //
-// with these rules:
-//
 //   - Efficiencies are by kind of product (dense, attention, convolutions by window, and their
 //     gradients) and by the smallest of its three dimensions, interpolated over the size's
 //     logarithm. A kind without one takes that of a more general kind, at last that of dense
@@ -28,7 +26,7 @@
 //   - Fused (TPUs): an element-wise instruction that reads the result of the one before it
 //     joins that one, without the traffic between them and with one overhead.
 //   - Arithmetic other than products has no rate: its traffic bounds it.
-//   - A file may state a slower link between groups of devices, by which replicas are connected.
+//   - A file may state a slower link between groups of devices, which connects replicas.
 //
 // # Calibration
 //
