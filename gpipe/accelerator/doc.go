@@ -13,6 +13,8 @@
 //
 //	max(FLOPs / (peak x efficiency), traffic / (bandwidth x efficiency)) + overhead
 //
+// with these rules:
+//
 //   - Efficiencies are by kind of product (dense, attention, convolutions by window, and their
 //     gradients) and by the smallest of its three dimensions, interpolated over the size's
 //     logarithm. A kind without one takes that of a more general kind, at last that of dense
