@@ -140,7 +140,7 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 	temporary, log, dir := t.TempDir(), filepath.Join(t.TempDir(), "log.csv"), t.TempDir()
 	disk := ""
 	if o.full {
-		if disk = dir; !mounted(t, disk, "size=48m") {
+		if disk = dir; !faultstest.Mounted(t, disk, "size=48m") {
 			o.full = false
 		}
 	}
