@@ -17,6 +17,22 @@
 // key of records has a digest of what the spec says for the profile, so samples of specs that
 // say different things never mix; comments, layout and fields that are only shown may change.
 //
+// # Designs
+//
+// What trainings over seeds show is judged by the design of the spec ([Design]), which is committed
+// before the first of them: the profiles that it judges, the numbers of seeds at which verdicts may
+// be read (looks), the level, a margin with its unit and reason, gates of competence, and the
+// comparisons that claims name (primaries), expressions over the scores of arms, seed by seed. All
+// primaries are one family; lab/verdict has the rule. A report begins with what as many seeds can see.
+//
+// A design decides nothing of a sample and is in no key; its digest, without reasons, is in each
+// record that is made under it. Reproduce refuses a sample of another seed, and a design that has
+// changed since the first record; verify fails where a record's seed or digest is another, or the
+// record is older than the registration. No seed is added: other seeds are another key and another
+// design. Designs that were written after their records have registered: none, and why; their
+// verdicts are exploratory. Records have no scores of single sentences or images, so that intervals
+// cover other seeds alone.
+//
 // # Two sizes
 //
 // Profile quick takes a quarter of an hour, and some of its networks are too small to decide a

@@ -23,6 +23,7 @@ import (
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/yamldoc"
+	"gpipebench/lab/verdict"
 	"gpipebench/train"
 )
 
@@ -46,6 +47,8 @@ type Head struct {
 	Source     string `yaml:"source" want:"shown"`  // of the paper's values
 	Discard    string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
 	Seed       uint64 `yaml:"seed"`                 // 0 is none: records take it so
+	// Design is how trainings are compared; nil: the experiment has none that claims name.
+	Design *Design `yaml:"design" want:"shown"`
 }
 
 // SpecFile is a spec to be used instead of one that is part of the program.
@@ -106,6 +109,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"network":     yamldoc.OneOf(cluster.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
+	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }
 

@@ -49,13 +49,13 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 		return err
 	}
 	arms := q.arms(profile)
-	known := qualityDigests(log, arms, profile.AllSeeds())
+	known := qualityDigests(log, arms, profile.Seeds)
 	jobs := []lab.Job{{Sample: qualityWithoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
 		b, err := qualityBaselinesOf(arms[0].Training(profile.Seeds[0]))
 		return b, qualityWithoutNetwork, err
 	}}}
 	lack := 0 // trainings
-	for _, seed := range profile.AllSeeds() {
+	for _, seed := range profile.Seeds {
 		for _, a := range arms {
 			sample := a.Sample(seed)
 			jobs = append(jobs, lab.Job{Sample: sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {

@@ -33,7 +33,7 @@ func qualityMadeUp(t *testing.T, q *quality, profile string, of func(arm string,
 		t.Fatal(err)
 	}
 	for _, a := range q.arms(p) {
-		for j, seed := range p.AllSeeds() {
+		for j, seed := range p.Seeds {
 			bleu, nats := of(a.Name, j)
 			r := qualityTrial{Trial: trained.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
 			for l, name := range names {
@@ -326,35 +326,6 @@ func TestQualityProportions(t *testing.T) {
 	}
 }
 
-// Seeds that are added leave what is measured as it is, and are missing until they are
-// measured too.
-func TestQualityAddedSeeds(t *testing.T) {
-	was := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
-	e, err := Paper.Experiment("translation-quality").Load(lab.SpecFile{Name: "x.yaml", Experiment: Paper.Experiment("translation-quality").ID, Text: labtest.Edited(t, Paper.Experiment("translation-quality"), "seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3]\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := e.(*quality)
-	if was.Key("smoke") != now.Key("smoke") {
-		t.Error("another key")
-	}
-	of := func(string, int) (float64, float64) { return 5, 2 }
-	if _, err := now.Report(qualityMadeUp(t, was, "smoke", of), nil); err == nil {
-		t.Error("a report without the added seed")
-	}
-	r, err := now.Report(qualityMadeUp(t, now, "smoke", of), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var notes string
-	for _, table := range r.Tables {
-		notes += strings.Join(table.Notes, " ")
-	}
-	if !strings.Contains(notes, "n = 3 seeds") || !strings.Contains(notes, "seeds 3.") {
-		t.Errorf("%q", notes)
-	}
-}
-
 // What the spec must not be.
 func TestQualitySpec(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
@@ -367,7 +338,7 @@ func TestQualitySpec(t *testing.T) {
 		{"{of: deep, to: wide}", "{of: deep, to: broad}", "differences.2.to: no network \"broad\""},
 		{"{of: largest, to: larger}", "{of: greatest, to: larger}", "differences.4.of: no network \"greatest\""},
 		{"seeds: [1, 2]\n", "seeds: [1, 0]\n", "profiles.smoke.seeds.1: \"0\": want a whole number of 1 or more"},
-		{"seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3, 1]\n", "profiles.smoke.added_seeds.1: 1 stands twice"},
+		{"seeds: [1, 2]\n", "seeds: [1, 2, 1]\n", "profiles.smoke.seeds.2: this entry is there already"},
 		{"      ends: 1\n", "      ends: 2\n", "profiles.smoke.data.ends: 2 at either end of 2 languages"},
 		{"      invented: {languages: 2, pairs: 200, nouns: 4}\n", "", "profiles.smoke.data: want either invented"},
 		{"{languages: 4,", "{languages: 9,", "profiles.quick.data: synthetic-translation: 9 languages, want 1 to 8"},

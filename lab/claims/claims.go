@@ -78,6 +78,9 @@ type Claim struct {
 	// Tolerance is the name of one of Ledger.Tolerances, of a claim whose check is a
 	// number: it is compared with the paper's figure.
 	Tolerance string `yaml:"tolerance" json:"tolerance,omitempty" want:"optional"`
+	// Design names the primary of an experiment's design that judges the claim, EXPERIMENT/PRIMARY,
+	// in place of a check: what is measured over seeds is judged so, and by nothing else.
+	Design string `yaml:"design" json:"design,omitempty" want:"optional"`
 	// Check is the evidence, an expression by its basis: a number if there is a
 	// tolerance, otherwise a condition that is true if the claim is. Checks on several
 	// bases make several claims, with the basis at the end of their IDs. See the
@@ -362,7 +365,14 @@ func (c *Claim) validate(l *Ledger) (field string, err error) {
 			return "same_as", fmt.Errorf("%s: want the basis of a check", printable.Quoted(string(basis)))
 		}
 	}
-	if c.Kind.judged() != (len(c.Check) > 0) {
+	if c.Design != "" {
+		if experiment, primary, ok := strings.Cut(c.Design, "/"); !ok || experiment == "" || primary == "" {
+			return "design", fmt.Errorf("%s: want EXPERIMENT/PRIMARY", printable.Quoted(c.Design))
+		}
+		if c.Kind != StandIn || len(c.Check)+len(c.FalsifiedBy) > 0 || c.Tolerance != "" {
+			return "design", errors.New("want a stand-in without check, tolerance and falsified_by, as the design judges it")
+		}
+	} else if c.Kind.judged() != (len(c.Check) > 0) {
 		return "check", map[bool]error{true: errors.New("want an expression"), false: fmt.Errorf("%s is not judged: figures that decide nothing are among shows", c.Kind)}[c.Kind.judged()]
 	}
 	if c.Reason == "" && (c.Kind == NotHere || c.Kind == NotYet) {
@@ -391,6 +401,9 @@ func (c Claim) expand() (all []Claim) {
 // byBasis returns a claim for each basis of the check.
 func (c Claim) byBasis() (all []Claim) {
 	if len(c.Check) == 0 {
+		if c.Design != "" {
+			c.Basis = Measured
+		}
 		c.Same = c.SameAs.of("")
 		return []Claim{c}
 	}
@@ -413,7 +426,7 @@ func (c Claim) with(each map[string]string) Claim {
 		pairs = append(pairs, "{"+name+"}", each[name])
 	}
 	replace := strings.NewReplacer(pairs...).Replace
-	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Reading, &c.Reason, &c.StandIn, &c.Note, &c.Command} {
+	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Reading, &c.Reason, &c.StandIn, &c.Note, &c.Command, &c.Design} {
 		*text = replace(*text)
 	}
 	if c.Unstated != nil {

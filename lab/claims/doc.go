@@ -10,6 +10,12 @@
 // be and not what came out. A tolerance within which a factor is 1, no effect, is refused: that
 // of a small factor is of its gain, the difference from 1.
 //
+// What trainings over seeds show has no check: the claim says design: EXPERIMENT/PRIMARY, and the
+// experiment's design gives the verdict, with the words of lab/verdict. A measured check that reads
+// a table of such an experiment is refused, since it would decide by a point estimate or without the
+// correction for the family. At a profile that the design does not judge, a claim shows its figure and
+// counts in no total of what agrees.
+//
 // # Facts and rows
 //
 // A cell that several claims judge is one fact: all but one are the same as that one, are shown,
@@ -43,5 +49,6 @@
 //
 // falsify_test.go moves what each claim reads and demands that the verdict turns; then it
 // loosens the claim and demands that this is noticed. falsified_by has values that a condition
-// must not accept, where a factor of four says too little.
+// must not accept, where a factor of four says too little. Of what a design judges
+// TestDesignedClaimsCanTurn moves the differences.
 package claims

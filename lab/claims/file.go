@@ -32,6 +32,9 @@ type entry struct {
 	Tolerance *Tolerance `json:"tolerance,omitempty"`
 	Here      string     `json:"here,omitempty"`     // our figure, with its interval
 	Over      string     `json:"unstated,omitempty"` // what it becomes over what the paper leaves open
+	Design    string     `json:"design,omitempty"`
+	Compared  *Compared  `json:"compared,omitempty"` // what the design judges
+	Why       string     `json:"why,omitempty"`      // of the design's verdict
 	Verdict   Verdict    `json:"verdict"`
 	Reason    string     `json:"reason,omitempty"`
 	Command   string     `json:"command,omitempty"`
@@ -52,6 +55,9 @@ func (v *Verification) File() ([]byte, error) {
 		}
 		if c.Figure != nil {
 			e.Here = c.Figure.text
+		}
+		if c.Design != "" {
+			e.Design, e.Compared, e.Why = c.Design, c.Compared, c.Why
 		}
 		if c.Over != nil {
 			e.Over = c.Over.text

@@ -20,9 +20,10 @@ type Judgement struct {
 	Within       *Tolerance `json:"within,omitempty"`   // the claim's tolerance
 	Figure       *Figure    `json:"figure,omitempty"`   // what is compared with the paper's
 	Over         *Range     `json:"unstated,omitempty"` // what Figure becomes over what the paper does not state
+	Compared     *Compared  `json:"compared,omitempty"` // what a design judges
 	Shown        []string   `json:"shown,omitempty"`    // further figures
 	Evidence     []string   `json:"evidence,omitempty"` // the cells that the check read
-	Why          string     `json:"why,omitempty"`      // of no record
+	Why          string     `json:"why,omitempty"`      // of no record, and of a design's verdict
 	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
 	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
 	records.Cost            // of these records
@@ -64,6 +65,10 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	if !c.Kind.judged() {
 		return v, nil
 	}
+	if c.Design != "" {
+		err := v.compare(e)
+		return v, err
+	}
 	e.reads, e.rests = nil, map[string]claimTable{} // what is shown decides nothing
 	truth, err := v.decide(e)
 	within := false
@@ -83,6 +88,9 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 		return v, nil
 	}
 	if err != nil {
+		return v, err
+	}
+	if err := v.checkDesign(e); err != nil {
 		return v, err
 	}
 	v.Evidence = e.reads

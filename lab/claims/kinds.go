@@ -82,6 +82,10 @@ const (
 	DoesNotHold  Verdict = "does not hold"           // an extension
 	Agrees       Verdict = "agrees"                  // a stand-in
 	Disagrees    Verdict = "disagrees"               // a stand-in
+	NoDifference Verdict = "no difference"           // of what a design judges: it is smaller than the margin
+	Undecided    Verdict = "open"                    // of what a design judges: the seeds do not tell
+	CannotTell   Verdict = "cannot be told here"     // of what a design judges: a gate is not passed
+	JudgedAtFull Verdict = "judged at full"          // the design does not judge this profile
 	Inconclusive Verdict = "inconclusive"            // a stand-in
 	NotDecided   Verdict = "not decided here"        // all others: the intervals leave it open
 	Shown        Verdict = "shown"                   // a contradiction
@@ -108,6 +112,10 @@ var Verdicts = []VerdictMeaning{
 	{DoesNotHold, "what no paper says is not so here"},
 	{Agrees, "shown in small, as in the paper"},
 	{Disagrees, "shown in small, unlike in the paper"},
+	{NoDifference, "shown in small: the difference is smaller than the margin that matters"},
+	{Undecided, "trained in small, and these seeds leave it open: an effect below the one named could not be seen"},
+	{CannotTell, "trained in small, and what was trained cannot tell: why is beside it"},
+	{JudgedAtFull, "trained in small at a profile that the design does not judge: a figure without a verdict"},
 	{Inconclusive, "shown in small, and the interval leaves it open"},
 	{NotDecided, "the interval lies across the border"},
 	{Shown, "the paper against itself"},

@@ -36,8 +36,11 @@ func (v *Verification) Says() string {
 		fmt.Sprintf("Of %d figures of other machines than this one (ratios), %d come out here within their tolerance (%s), %d differ, %d are within what the paper does not state, and %d are not decided, as our own interval lies across the border.",
 			of(Ratio, ""), of(Ratio, "", Reproduced), strings.Join(near, ", "), of(Ratio, "", Differs), of(Ratio, "", Unstated), of(Ratio, "", NotDecided)),
 		fmt.Sprintf("Counts come out in %s cases, trends hold in %s.", some(Count, Reproduced), some(Trend, Holds)),
-		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree and %d are inconclusive.",
-			of(StandIn, ""), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", Inconclusive)),
+		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here, since what was trained is not competent to.",
+			of(StandIn, "")-of(StandIn, "", JudgedAtFull), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", NoDifference), of(StandIn, "", Inconclusive, Undecided), of(StandIn, "", CannotTell)),
+	}
+	if n := of(StandIn, "", JudgedAtFull); n > 0 {
+		says = append(says, fmt.Sprintf("%d more are trained at this profile and judged at full alone.", n))
 	}
 	if n := v.atFull(); n > 0 {
 		says = append(says, fmt.Sprintf("%d of the verdicts rest on runs of profile full.", n))

@@ -18,6 +18,7 @@ func TestSays(t *testing.T) {
 		one(Ratio, Measured, "a", Reproduced), one(Ratio, Modelled, "b", Differs), one(Ratio, Modelled, "c", NotDecided),
 		one(Count, Counted, "d", Reproduced), one(Count, Counted, "e", Fails), one(Trend, Measured, "f", Holds),
 		one(StandIn, Measured, "deep is better", Disagrees), one(StandIn, Modelled, "deep is better", Disagrees), one(StandIn, Measured, "g", Agrees), one(StandIn, Measured, "h", Inconclusive),
+		one(StandIn, Measured, "h1", Undecided), one(StandIn, Measured, "h2", CannotTell), one(StandIn, Measured, "h3", JudgedAtFull),
 		one(Contradiction, Arithmetic, "i", Shown), one(Derived, Arithmetic, "j", Follows), one(Tested, "", "k", ByTest), one(NotHere, "", "l", NotAttempted),
 		one(Ratio, Modelled, "m", Unstated), one(Extension, Modelled, "n", DoesNotHold), again,
 	}}
@@ -25,14 +26,14 @@ func TestSays(t *testing.T) {
 	says := v.Says()
 	for _, want := range []string{
 		"Of 4 figures of other machines than this one (ratios), 1 come out here within their tolerance (1 of 1 measured, 0 of 3 modelled), 1 differ, 1 are within what the paper does not state, and 1 are not decided",
-		"Counts come out in 1 of 2 cases, trends hold in all 1.", "1 agree with the paper, 2 disagree and 1 are inconclusive",
+		"Counts come out in 1 of 2 cases, trends hold in all 1.", "Of 6 claims that can only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 are left open by their intervals, and 1 cannot be told", "1 more are trained",
 		`these do not hold here: "deep is better" (measured, modelled).`, "1 places", "1 claims follow from its own figures", "1 are properties", "1 are ours", "1 cannot be reproduced", "1 further claims judge a cell or a fact again",
 	} {
 		if !strings.Contains(says, want) {
 			t.Errorf("no %q in %s", want, says)
 		}
 	}
-	if n := len(v.InSmall().Rows); n != 5 {
+	if n := len(v.InSmall().Rows); n != 8 {
 		t.Errorf("%d in small", n)
 	}
 	if v.Counts[Disagrees] != 3 || v.Facts[Disagrees] != 2 {

@@ -144,11 +144,17 @@ func (r *Reading) Judge() (*Verification, error) {
 	}
 	is.Records = slices.DeleteFunc(is.Records, func(s RecordsState) bool { return !slices.Contains(is.Papers, s.Paper) })
 	tables := r.tables()
+	families, err := families(r.deciding(), tables)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range claims {
 		if !slices.Contains(is.Papers, c.Ledger) {
 			continue
 		}
-		one, err := c.judge(newEvaluator(tables))
+		e := newEvaluator(tables)
+		e.families = families
+		one, err := c.judge(e)
 		if err != nil {
 			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
@@ -266,17 +272,25 @@ func (v Verifying) isThere() error {
 // tables are those of the experiments that are usable: of the directory that decides last.
 func (r *Reading) tables() tablesOf {
 	tables := tablesOf{}
+	for _, x := range r.deciding() {
+		for _, t := range x.report.Tables {
+			tables[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
+		}
+	}
+	return tables
+}
+
+// deciding are the experiments that are usable, each of the directory that decides last.
+func (r *Reading) deciding() (all []*Examined) {
 	for i := range r.dirs[0].all { // all directories have the same, in the same order
 		for _, d := range slices.Backward(r.dirs) {
 			if x := d.all[i]; x.Usable {
-				for _, t := range x.report.Tables {
-					tables[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
-				}
+				all = append(all, x)
 				break
 			}
 		}
 	}
-	return tables
+	return all
 }
 
 // tablesOf are the tables that records give, by ID.
@@ -331,7 +345,12 @@ func (v Verifying) examine(d lab.Definition) (*Examined, error) {
 		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
 		return x, nil
 	}
-	if x.report, err = e.Report(log, x.Rest); err != nil {
+	if design := e.Registration(log.Key.Profile); design != nil {
+		if err := design.Holds(log); err != nil {
+			x.wrong = append(x.wrong, fmt.Sprintf("%s: %v", x.file(), err))
+		}
+	}
+	if x.report, err = lab.Reported(e, log, x.Rest); err != nil {
 		x.State = "incomplete: " + err.Error()
 		return x, nil
 	}
@@ -355,7 +374,7 @@ func (x *Examined) Report(beside *records.Log) (*lab.Report, error) {
 	if beside == x.Rest && x.report != nil {
 		return x.report, nil
 	}
-	return x.Of.Report(x.Log, beside)
+	return lab.Reported(x.Of, x.Log, beside)
 }
 
 // noted are the files of the report with the records in a file beside.

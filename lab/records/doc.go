@@ -6,9 +6,8 @@
 // what ran on what: the commit, the digest of the engine (the tokens of internal/kernel, nn,
 // models, gpipe and datasets, so neither comments nor tests count), machine and process.
 // Without that line its samples do not count. Samples are keyed by experiment, profile, spec
-// and machine, or only kernels and version of Go where nothing is timed. Seeds that a spec
-// adds later are not in the key, and the report says which they are. Samples of another engine
-// count, and are reported.
+// and machine, or only kernels and version of Go where nothing is timed. A sample
+// that a design judges has the design's digest. Samples of another engine count, and are reported.
 //
 // Only one process at a time may add samples. A last line without its end is moved to a
 // separate file (.torn) and measured again. A line whose sum is not that of its content does

@@ -428,7 +428,6 @@ func TestRefused(t *testing.T) {
 		{images, "discard: nothing", "discard: nothing\nmetric: beauty", `unknown "beauty"`},
 		{images, "discard: nothing", "discard: nothing\nwhole: true", "seeds: want none"},
 		{translators, "seeds: [1, 2, 3]", "seeds: [1, 101, 3]", "other seeds than the pilots'"},
-		{translators, "seeds: [1, 2, 3]", "seeds: [1, 2, 3]\n    added_seeds: [101]", "other seeds than the pilots'"},
 		{translators, "{seeds: [101], rates: [0.01, 0.02, 0.04]}", "{seeds: [101]}", "want seeds and rates, or neither"},
 		{translators, "      other: ", "      others: ", "no such arm"},
 		{translators, "pairs: 200", "pairs: 0", "pairs"},
