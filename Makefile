@@ -35,7 +35,7 @@ golden:
 	$(GO) test -vet=off -tags purego ./gpipe -run Golden
 
 # The race detector, which needs cgo and cannot see into assembly, over tests of what shares memory.
-RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestChunksInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestPanicInAKernel|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestStateOfProcesses|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestWire|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
+RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestTokenOutside|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestWire|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
 race:
 	@for t in $$(echo '$(RACED)' | tr -d '^()$$' | tr '|' ' '); do \
 		grep -rqs --include='*_test.go' "^func $$t(" gpipe nn/program || { echo "race: there is no $$t"; exit 1; }; done
@@ -125,10 +125,10 @@ check: build
 	$(BIN) verify
 
 # Adds what it measures to records/bench.jsonl in OUT. For the table in
-# docs/design.md: make bench OUT=results/reference reference, on a quiet machine.
+# results/reference/README.md: make bench OUT=results/reference reference, on a quiet machine.
 OUT ?= results/local
 bench: build
-	$(GO) run ./bench -gpipebench $(BIN) -out $(OUT)
+	$(GO) run -buildvcs=true ./bench -gpipebench $(BIN) -out $(OUT)
 
 reproduce: build
 	$(BIN) reproduce

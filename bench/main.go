@@ -1,11 +1,3 @@
-// Command bench measures the rows of "How good is good" in docs/design.md: this
-// program's speed beside that of its peers, measured in the same run, one thing
-// at a time, in turns, as medians. It asserts nothing. What it measures it adds to
-// bench.jsonl among the records of a directory of results, with its provenance.
-//
-// It reports peers that are not installed as missing: OpenBLAS
-// (bench/peers/openblas.c, needs a C compiler and libopenblas-dev) and PyTorch
-// (bench/peers/pytorch.py, needs python3-torch).
 package main
 
 import (
@@ -17,16 +9,12 @@ import (
 	"strings"
 
 	"gpipebench/bench/rows"
-	"gpipebench/gpipe/cluster"
 	"gpipebench/lab/records"
 )
 
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == measureCommand {
 		os.Exit(measure(os.Args[2], os.Args[3:]))
-	}
-	if len(os.Args) == 2 && os.Args[1] == cluster.RankCommand {
-		os.Exit(beRank())
 	}
 	command := flag.String("gpipebench", "bin/gpipebench", "the built command, which is run for whole-process rows")
 	only := flag.String("only", "", "comma-separated rows: "+strings.Join(names(), ", "))
@@ -59,7 +47,7 @@ func measureRows(command string, rounds int, out string, chosen []string) error 
 	if err != nil {
 		return err
 	}
-	b := bench{command: command, rounds: rounds, out: out, log: log}
+	b := bench{command: command, rounds: rounds, log: log}
 	for _, b.row = range rows.List {
 		if !slices.Contains(chosen, b.row.Name) {
 			continue
@@ -75,9 +63,8 @@ func measureRows(command string, rounds int, out string, chosen []string) error 
 // runs measure each row.
 var runs = map[string]func(*bench) error{
 	"sgemm": (*bench).sgemm, "step": (*bench).steps, "resnet": (*bench).steps, "amoebanet": (*bench).steps,
-	"depthwise": (*bench).depthwise, "pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "bf16": (*bench).bf16, "simulate": (*bench).simulate,
+	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,
 	"replicas": (*bench).replicas, "reduction": (*bench).reduction, "emulated-replicas": (*bench).emulatedReplicas,
-	"processes": (*bench).processes, "reduction-processes": (*bench).reductionBetween, "snapshot": (*bench).snapshot, "snapshots": (*bench).snapshots,
 }
 
 func names() (all []string) {
@@ -90,7 +77,6 @@ func names() (all []string) {
 type bench struct {
 	command string
 	rounds  int
-	out     string   // the directory of results
 	row     rows.Row // the one that is measured
 	log     *records.Log
 }

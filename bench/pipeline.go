@@ -34,11 +34,6 @@ type side struct {
 	seconds []float64
 }
 
-// median returns the medians of the tasks' times.
-func (s side) median() *gpipe.Times {
-	return s.times.Median()
-}
-
 // inTurns measures two ways one after the other, round after round.
 func (b *bench) inTurns(ways [2]way) (sides [2]side, err error) {
 	ctx := context.Background()
@@ -77,7 +72,7 @@ func (b *bench) pipeline() error {
 			return err
 		}
 		one, two := sides[0], sides[1]
-		t := one.median().Stages[0]
+		t := one.times.Median().Stages[0]
 		// A stage of two does half of each of the whole's tasks.
 		ideal, err := schedule.StepTime(schedule.GPipe, c, false, 2, even.Setup.MicroBatches, t.F[0]/2, t.R[0]/2, t.B[0]/2)
 		if err != nil {
@@ -139,7 +134,7 @@ func (b *bench) virtual(w way) error {
 	if err != nil {
 		return err
 	}
-	together, alone := sides[0].median(), sides[1].median()
+	together, alone := sides[0].times.Median(), sides[1].times.Median()
 	replay, err := alone.Replay()
 	if err != nil {
 		return err

@@ -15,25 +15,19 @@ import (
 // width is that of a layer whose weights and biases are 138 MB.
 const width = 5873
 
-// wide is a pipeline of two replicas of such a layer, and its mini-batch.
-func wide() (gpipe.Pipeline, nn.Batch) {
-	batch := nn.Batch{
-		Inputs:  []nn.Tensor{{Shape: []int{2, width}, F32: make([]float32, 2*width)}},
-		Targets: []nn.Tensor{{Shape: []int{2}, I32: make([]int32, 2)}},
-		Count:   2,
-	}
-	return gpipe.Pipeline{
-		Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replication: gpipe.Replication{Replicas: 2},
-	}, batch
-}
-
 // reduction compares the sums of two replicas' gradients, which each of them then has,
 // with the least that must be done for it: two cores add one buffer to the other, each a
 // half, and copy the sums back. The network computes almost nothing else.
 func (b *bench) reduction() error {
 	const floats = width * (width + 1)
-	p, batch := wide()
-	t, err := p.Open(gpipe.InputOf(batch))
+	batch := nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: []int{2, width}, F32: make([]float32, 2*width)}},
+		Targets: []nn.Tensor{{Shape: []int{2}, I32: make([]int32, 2)}},
+		Count:   2,
+	}
+	t, err := gpipe.Pipeline{
+		Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replication: gpipe.Replication{Replicas: 2},
+	}.Open(gpipe.InputOf(batch))
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type BPE struct {
 	pieces []bpePiece // by id - firstPiece
 	ids    map[bpePiece]int32
 	joins  map[pair]join
+	tags   map[string]int32 // words that stand for a target language, <2fr>: the last pieces
 }
 
 // bpePiece is consecutive characters of a word, and the mark if the word ends
@@ -89,7 +90,7 @@ type bpeLearner struct {
 	times  []int // frequency of each word
 	counts map[pair]int
 	where  map[pair][]int32 // words that contain, or contained, the pair
-	queue  pairQueue
+	queue  queue[pairCount]
 }
 
 func newLearner(words map[string]int, characters []rune, size int) *bpeLearner {
@@ -99,7 +100,7 @@ func newLearner(words map[string]int, characters []rune, size int) *bpeLearner {
 		counts: map[pair]int{},
 		where:  map[pair][]int32{},
 	}
-	l.queue.pieces = &l.pieces
+	l.queue.before = l.before
 	l.add(bpePiece{end: true})
 	sorted := slices.Sorted(maps.Keys(words)) // must not depend on the map's order
 	sorted = slices.DeleteFunc(sorted, func(w string) bool { return words[w] < 1 })
@@ -114,7 +115,7 @@ func newLearner(words map[string]int, characters []rune, size int) *bpeLearner {
 		}
 	}
 	for p, n := range l.counts {
-		l.queue.pairs = append(l.queue.pairs, pairCount{p, n})
+		l.queue.items = append(l.queue.items, pairCount{p, n})
 	}
 	heap.Init(&l.queue)
 	return l
@@ -253,46 +254,60 @@ func (l *bpeLearner) joinIn(w int32, p pair, id int32, more map[pair]bool) {
 	l.words[w] = out
 }
 
-// pairQueue is a heap with the most frequent pair at its top.
-type pairQueue struct {
-	pairs  []pairCount
-	pieces *[]bpePiece
-}
-
+// pairCount is a pair and how often it occurs.
 type pairCount struct {
 	pair
 	n int
 }
 
-func (q *pairQueue) Len() int      { return len(q.pairs) }
-func (q *pairQueue) Swap(i, j int) { q.pairs[i], q.pairs[j] = q.pairs[j], q.pairs[i] }
-func (q *pairQueue) Push(x any)    { q.pairs = append(q.pairs, x.(pairCount)) }
-
-func (q *pairQueue) Less(i, j int) bool {
-	a, b := q.pairs[i], q.pairs[j]
+// before reports whether a is joined before b: the more frequent, or the first in byte order.
+func (l *bpeLearner) before(a, b pairCount) bool {
 	if a.n != b.n {
 		return a.n > b.n
 	}
-	piece := func(id int32) bpePiece { return (*q.pieces)[id-firstPiece] }
-	if c := piece(a.left).compare(piece(b.left)); c != 0 {
-		return c < 0
-	}
-	return piece(a.right).compare(piece(b.right)) < 0
+	return cmp.Or(l.piece(a.left).compare(l.piece(b.left)), l.piece(a.right).compare(l.piece(b.right))) < 0
 }
 
-func (q *pairQueue) Pop() any {
-	last := q.pairs[len(q.pairs)-1]
-	q.pairs = q.pairs[:len(q.pairs)-1]
+// queue is a heap of container/heap, with what comes before all others at its top.
+type queue[T any] struct {
+	items  []T
+	before func(a, b T) bool
+}
+
+func (q *queue[T]) Len() int           { return len(q.items) }
+func (q *queue[T]) Less(i, j int) bool { return q.before(q.items[i], q.items[j]) }
+func (q *queue[T]) Swap(i, j int)      { q.items[i], q.items[j] = q.items[j], q.items[i] }
+func (q *queue[T]) Push(x any)         { q.items = append(q.items, x.(T)) }
+
+func (q *queue[T]) Pop() any {
+	last := q.items[len(q.items)-1]
+	q.items = q.items[:len(q.items)-1]
 	return last
 }
 
 // Size returns the number of ids, including special tokens.
 func (b *BPE) Size() int { return int(firstPiece) + len(b.pieces) }
 
+// tag adds a token that stands for a target language. Only a text's first word is a tag.
+func (b *BPE) tag(word string) int32 {
+	if b.tags == nil {
+		b.tags = map[string]int32{}
+	}
+	id := int32(b.Size())
+	b.pieces, b.tags[word] = append(b.pieces, bpePiece{word, true}), id
+	return id
+}
+
+func (b *BPE) isTag(id int32) bool { return int(id) >= b.Size()-len(b.tags) }
+
 // Encode returns the pieces of every word of a text.
 func (b *BPE) Encode(text string) []int32 {
 	var ids []int32
-	for _, w := range strings.Fields(text) {
+	for i, w := range strings.Fields(text) {
+		if id, ok := b.tags[w]; ok && i == 0 {
+			ids = append(ids, id)
+			continue
+		}
 		ids = append(ids, b.encodeWord(w)...)
 	}
 	return ids
@@ -325,21 +340,23 @@ func (b *BPE) encodeWord(word string) []int32 {
 	for i := range ids {
 		prev[i], next[i] = int32(i-1), int32(i+1)
 	}
-	var queue joinQueue
+	joins := queue[candidate]{before: func(a, b candidate) bool {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.at, b.at)) < 0
+	}}
 	offer := func(i int32) {
 		if i < 0 || int(next[i]) == n {
 			return
 		}
 		p := pair{ids[i], ids[next[i]]}
 		if j, ok := b.joins[p]; ok {
-			heap.Push(&queue, candidate{j, p, i})
+			heap.Push(&joins, candidate{j, p, i})
 		}
 	}
 	for i := range ids {
 		offer(int32(i))
 	}
-	for queue.Len() > 0 {
-		c := heap.Pop(&queue).(candidate)
+	for joins.Len() > 0 {
+		c := heap.Pop(&joins).(candidate)
 		i := c.at
 		right := next[i]
 		if ids[i] != c.left || int(right) == n || ids[right] != c.right {
@@ -363,26 +380,6 @@ type candidate struct {
 	at int32
 }
 
-type joinQueue []candidate
-
-func (q joinQueue) Len() int      { return len(q) }
-func (q joinQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *joinQueue) Push(x any)   { *q = append(*q, x.(candidate)) }
-
-func (q joinQueue) Less(i, j int) bool {
-	if q[i].rank != q[j].rank {
-		return q[i].rank < q[j].rank
-	}
-	return q[i].at < q[j].at
-}
-
-func (q *joinQueue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return last
-}
-
 // Decode returns the words of ids, see Vocabulary.
 func (b *BPE) Decode(ids []int32) string {
 	var text strings.Builder
@@ -403,6 +400,7 @@ func (b *BPE) Decode(ids []int32) string {
 			write(unknownText)
 		default:
 			p := b.piece(id)
+			space = space || b.isTag(id) && text.Len() > 0 // a word of its own
 			write(p.text)
 			space = space || p.end && text.Len() > 0
 		}
@@ -416,7 +414,7 @@ func (b *BPE) Piece(id int32) string {
 		return special(id)
 	}
 	p := b.piece(id)
-	if p.end {
+	if p.end && !b.isTag(id) {
 		return p.text + "</w>"
 	}
 	return p.text

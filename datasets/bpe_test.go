@@ -2,8 +2,6 @@ package datasets
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -194,23 +192,6 @@ func TestBPEAgainstCountingAllOver(t *testing.T) {
 	}
 }
 
-// With equal counts everywhere, the order of a map must not show.
-func TestBPEIsDeterministic(t *testing.T) {
-	words := map[string]int{}
-	for a := range 12 {
-		for b := range 12 {
-			words[string(rune('a'+a))+string(rune('a'+b))+"x"] = 2
-		}
-	}
-	want := LearnBPE(words, 150)
-	for range 5 {
-		got := LearnBPE(maps.Clone(words), 150)
-		if !slices.Equal(pieces(got), pieces(want)) || !reflect.DeepEqual(got.joins, want.joins) {
-			t.Fatal("the same words give another vocabulary")
-		}
-	}
-}
-
 func TestBPEDecode(t *testing.T) {
 	b := LearnBPE(map[string]int{"ab": 5, "b": 2, "<": 1, "/": 1, "w": 1, ">": 1}, 40)
 	for text, want := range map[string]string{
@@ -309,30 +290,6 @@ func FuzzBPE(f *testing.F) {
 			t.Fatalf("encodeAll: %v, want %v", got, ids)
 		}
 	})
-}
-
-// The number of different words of about ten thousand lines.
-func BenchmarkLearnBPE(b *testing.B) {
-	random := philox.NewStream(philox.KeyOf(1, "bpe"), 0)
-	syllables := make([]string, 300)
-	for i := range syllables {
-		for range 1 + random.Intn(3) {
-			syllables[i] += string(rune('a' + random.Intn(26)))
-		}
-	}
-	cum := zipf(len(syllables), 1)
-	words := map[string]int{}
-	for range 500_000 {
-		w := ""
-		for range 1 + random.Intn(4) {
-			w += syllables[drawn(random, cum)]
-		}
-		words[w]++
-	}
-	for b.Loop() {
-		LearnBPE(words, 4000)
-	}
-	b.ReportMetric(float64(len(words)), "words")
 }
 
 func ExampleLearnBPE() {

@@ -141,20 +141,3 @@ func TestWindows(t *testing.T) {
 		t.Errorf("%d of 64 mini-batches are longer than the one before", rises)
 	}
 }
-
-func TestBucketingConfig(t *testing.T) {
-	for _, c := range []struct {
-		t    TranslationConfig
-		want string
-	}{
-		{TranslationConfig{Window: -1}, "translation: windows of -1 mini-batches, want 0 to 65536"},
-		{TranslationConfig{Window: 1 << 17}, "translation: windows of 131072 mini-batches, want 0 to 65536"},
-		{TranslationConfig{Window: 1, Hosts: -1}, "translation: -1 hosts, want 1 to 4096"},
-		{TranslationConfig{Hosts: 2}, "translation: hosts without windows, want a window of 1 or more mini-batches"},
-		{TranslationConfig{Apart: true}, "translation: hosts without windows, want a window of 1 or more mini-batches"},
-	} {
-		if err := (Config{Translation: c.t}).Validate(); err == nil || err.Error() != c.want {
-			t.Errorf("%+v: %v, want %s", c.t, err, c.want)
-		}
-	}
-}

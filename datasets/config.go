@@ -1,6 +1,9 @@
 package datasets
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Config says how a source is read; each source has its own part. The zero
 // value is usable. Fields with a name in a yaml tag may be in a specification,
@@ -221,153 +224,122 @@ const (
 
 // Validate reports the first field that is out of range and what it accepts.
 func (c Config) Validate() error {
-	if err := c.validateSynthetic(); err != nil {
-		return err
+	return cmp.Or(c.validateSynthetic(), c.Translation.validate(), c.Multilingual.validate(),
+		c.Images.validate(orDefault(c.Images.Size, 32)), c.SyntheticImages.validate())
+}
+
+// inRange reports a number that is not from least to most, in a message that begins with
+// the format and what was given.
+func inRange(format string, given, used, least, most int) error {
+	if used < least || used > most {
+		return fmt.Errorf(format+", want %d to %d", given, least, most)
 	}
-	if err := c.Translation.validate(); err != nil {
-		return err
+	return nil
+}
+
+// want returns an error with a message unless a condition holds.
+func want(ok bool, format string, args ...any) error {
+	if !ok {
+		return fmt.Errorf(format, args...)
 	}
-	if err := c.Multilingual.validate(); err != nil {
-		return err
-	}
-	if err := c.Images.validate(orDefault(c.Images.Size, 32)); err != nil {
-		return err
-	}
-	return c.SyntheticImages.validate()
+	return nil
 }
 
 // validateSynthetic checks the fields that a Synthetic source uses.
 func (c Config) validateSynthetic() error {
-	if err := c.validateSeqLen(); err != nil {
-		return err
-	}
-	return c.Synthetic.validate(c.withDefaults())
+	return cmp.Or(c.validateSeqLen(), c.Synthetic.validate(c.withDefaults()))
 }
 
 // validateSeqLen checks the only field that a text uses.
 func (c Config) validateSeqLen() error {
-	if c.SeqLen < 0 || c.SeqLen > maxSeqLen {
-		return fmt.Errorf("sequence length %d, want 1 to %d", c.SeqLen, maxSeqLen)
-	}
-	return nil
+	return inRange("sequence length %d", c.SeqLen, c.withDefaults().SeqLen, 1, maxSeqLen)
 }
 
 // validateTranslation checks the fields that a source of pairs uses.
 func (c Config) validateTranslation() error {
-	if n := c.withDefaults().SeqLen; n < 2 || n > maxPairLen {
-		return fmt.Errorf("sequence length %d, want 2 to %d for translation", c.SeqLen, maxPairLen)
-	}
-	return c.Translation.validate()
+	n := c.withDefaults().SeqLen
+	return cmp.Or(
+		want(n >= 2 && n <= maxPairLen, "sequence length %d, want 2 to %d for translation", c.SeqLen, maxPairLen),
+		c.Translation.validate(),
+	)
 }
 
 func (t TranslationConfig) validate() error {
 	f := Config{Translation: t}.withDefaults().Translation
-	switch {
-	case !(f.Temperature >= 1): // also rejects NaN
-		return fmt.Errorf("translation: temperature %v, want 1 or more", t.Temperature)
-	case f.Shapes < 1 || f.Shapes > maxShapes:
-		return fmt.Errorf("translation: %d shapes, want 1 to %d", t.Shapes, maxShapes)
-	case f.HeldOut < 0 || f.HeldOut > MaxHeldOut:
-		return fmt.Errorf("translation: %d held-out pairs, want 1 to %d", t.HeldOut, MaxHeldOut)
-	case f.Vocab < minBPE || f.Vocab > maxVocab:
-		return fmt.Errorf("translation: vocabulary %d, want %d to %d", t.Vocab, minBPE, maxVocab)
-	case f.SourceVocab < minBPE || f.SourceVocab > maxVocab:
-		return fmt.Errorf("translation: vocabulary %d of the sources, want %d to %d", t.SourceVocab, minBPE, maxVocab)
-	case !(f.Noise >= 0 && f.Noise <= 1):
-		return fmt.Errorf("translation: noise %v, want 0 to 1", t.Noise)
-	case f.Window < 0 || f.Window > MaxWindow:
-		return fmt.Errorf("translation: windows of %d mini-batches, want 0 to %d", t.Window, MaxWindow)
-	case f.Hosts < 1 || f.Hosts > MaxHosts:
-		return fmt.Errorf("translation: %d hosts, want 1 to %d", t.Hosts, MaxHosts)
-	case f.Window == 0 && (f.Hosts > 1 || f.Apart):
-		return fmt.Errorf("translation: hosts without windows, want a window of 1 or more mini-batches")
-	}
-	return nil
+	return cmp.Or(
+		want(f.Temperature >= 1, "translation: temperature %v, want 1 or more", t.Temperature), // also rejects NaN
+		inRange("translation: %d shapes", t.Shapes, f.Shapes, 1, maxShapes),
+		want(f.HeldOut >= 0 && f.HeldOut <= MaxHeldOut, "translation: %d held-out pairs, want 1 to %d", t.HeldOut, MaxHeldOut),
+		inRange("translation: vocabulary %d", t.Vocab, f.Vocab, minBPE, maxVocab),
+		inRange("translation: vocabulary %d of the sources", t.SourceVocab, f.SourceVocab, minBPE, maxVocab),
+		want(f.Noise >= 0 && f.Noise <= 1, "translation: noise %v, want 0 to 1", t.Noise),
+		inRange("translation: windows of %d mini-batches", t.Window, f.Window, 0, MaxWindow),
+		inRange("translation: %d hosts", t.Hosts, f.Hosts, 1, MaxHosts),
+		want(f.Window > 0 || f.Hosts == 1 && !f.Apart, "translation: hosts without windows, want a window of 1 or more mini-batches"),
+	)
 }
 
 // validateSyntheticImages checks the fields that a source of procedural images
 // uses.
 func (c Config) validateSyntheticImages() error {
 	size := orDefault(c.Images.Size, 32)
-	if err := c.Images.validate(size); err != nil {
-		return err
-	}
-	if size < minFigure {
-		return fmt.Errorf("synthetic-images: images of %d pixels a side, want %d to %d", size, minFigure, MaxImage)
-	}
-	return c.SyntheticImages.validate()
+	return cmp.Or(
+		c.Images.validate(size),
+		inRange("synthetic-images: images of %d pixels a side", size, size, minFigure, MaxImage),
+		c.SyntheticImages.validate(),
+	)
 }
 
 // validate checks the fields for images of the given size, which is Size or its
 // default.
 func (i ImageConfig) validate(size int) error {
-	switch {
-	case size < minImage || size > MaxImage:
-		return fmt.Errorf("images: %d pixels a side, want %d to %d", size, minImage, MaxImage)
-	case i.Crop < 0 || i.Crop > size/2:
-		return fmt.Errorf("images: crop from a margin of %d pixels, want 0 to %d, half the size", i.Crop, size/2)
-	case i.Cutout < 0 || i.Cutout > size:
-		return fmt.Errorf("images: cutout of %d pixels, want 0 to the size, %d", i.Cutout, size)
-	case i.HeldOutOf != 0 && (i.HeldOutOf < 2 || i.HeldOutOf > maxHeldOutOf):
-		return fmt.Errorf("images: one of %d images held out, want one of 2 to %d", i.HeldOutOf, maxHeldOutOf)
-	}
-	return nil
+	out := orDefault(i.HeldOutOf, DefaultHeldOutOf)
+	return cmp.Or(
+		inRange("images: %d pixels a side", size, size, minImage, MaxImage),
+		want(i.Crop >= 0 && i.Crop <= size/2, "images: crop from a margin of %d pixels, want 0 to %d, half the size", i.Crop, size/2),
+		want(i.Cutout >= 0 && i.Cutout <= size, "images: cutout of %d pixels, want 0 to the size, %d", i.Cutout, size),
+		want(out >= 2 && out <= maxHeldOutOf, "images: one of %d images held out, want one of 2 to %d", i.HeldOutOf, maxHeldOutOf),
+	)
 }
 
 func (s SyntheticImagesConfig) validate() error {
 	f := Config{SyntheticImages: s}.withDefaults().SyntheticImages
-	switch {
-	case f.Classes < 2 || f.Classes > maxFigures:
-		return fmt.Errorf("synthetic-images: %d classes, want 2 to %d", s.Classes, maxFigures)
-	case f.First < 0 || f.First > maxFigures-f.Classes:
-		return fmt.Errorf("synthetic-images: %d classes from figure %d on, want 0 to %d, since there are %d figures", f.Classes, s.First, maxFigures-f.Classes, maxFigures)
-	case f.Train < 1 || f.Train > MaxTrainImages:
-		return fmt.Errorf("synthetic-images: %d training images, want 1 to %d", s.Train, MaxTrainImages)
-	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
-		return fmt.Errorf("synthetic-images: %d held-out images, want 1 to %d", s.HeldOut, MaxHeldOut)
-	case !(f.Noise > 0 && f.Noise <= 1): // also rejects NaN
-		return fmt.Errorf("synthetic-images: noise %v, want above 0 and up to 1", s.Noise)
-	}
-	return nil
+	most := maxFigures - f.Classes
+	return cmp.Or(
+		inRange("synthetic-images: %d classes", s.Classes, f.Classes, 2, maxFigures),
+		want(f.First >= 0 && f.First <= most, "synthetic-images: %d classes from figure %d on, want 0 to %d, since there are %d figures", f.Classes, s.First, most, maxFigures),
+		inRange("synthetic-images: %d training images", s.Train, f.Train, 1, MaxTrainImages),
+		inRange("synthetic-images: %d held-out images", s.HeldOut, f.HeldOut, 1, MaxHeldOut),
+		want(f.Noise > 0 && f.Noise <= 1, "synthetic-images: noise %v, want above 0 and up to 1", s.Noise), // also rejects NaN
+	)
 }
 
 func (m MultilingualConfig) validate() error {
 	f := Config{Multilingual: m}.withDefaults().Multilingual
-	switch {
-	case f.Languages < 1 || f.Languages > MaxLanguages:
-		return fmt.Errorf("synthetic-translation: %d languages, want 1 to %d", m.Languages, MaxLanguages)
-	case m.Only < 0 || m.Only > f.Languages:
-		return fmt.Errorf("synthetic-translation: language %d alone, want 1 to the %d languages", m.Only, f.Languages)
-	case f.Pairs < 1 || f.Pairs > MaxPairs:
-		return fmt.Errorf("synthetic-translation: %d pairs, want 1 to %d", m.Pairs, MaxPairs)
-	case !(f.Skew > 0 && f.Skew <= maxSkew):
-		return fmt.Errorf("synthetic-translation: skew %v, want above 0 and up to %d", m.Skew, maxSkew)
-	case f.Nouns < minNouns || f.Nouns > maxNouns:
-		return fmt.Errorf("synthetic-translation: %d nouns, want %d to %d", m.Nouns, minNouns, maxNouns)
-	}
-	return nil
+	return cmp.Or(
+		inRange("synthetic-translation: %d languages", m.Languages, f.Languages, 1, MaxLanguages),
+		want(m.Only >= 0 && m.Only <= f.Languages, "synthetic-translation: language %d alone, want 1 to the %d languages", m.Only, f.Languages),
+		inRange("synthetic-translation: %d pairs", m.Pairs, f.Pairs, 1, MaxPairs),
+		want(f.Skew > 0 && f.Skew <= maxSkew, "synthetic-translation: skew %v, want above 0 and up to %d", m.Skew, maxSkew),
+		inRange("synthetic-translation: %d nouns", m.Nouns, f.Nouns, minNouns, maxNouns),
+	)
 }
 
 // validate checks the fields as they were given; full has them with defaults.
 func (s SyntheticConfig) validate(full Config) error {
 	f := full.Synthetic
-	switch {
-	case f.Successors < 2 || f.Successors > maxSuccessors:
-		return fmt.Errorf("synthetic: %d successors, want 2 to %d", s.Successors, maxSuccessors)
-	case f.Vocab < f.Successors || f.Vocab > maxVocab || f.Vocab%f.Successors != 0:
-		return fmt.Errorf("synthetic: vocabulary %d, want a multiple of the %d successors up to %d", f.Vocab, f.Successors, maxVocab)
-	case f.Lag < 2:
-		return fmt.Errorf("synthetic: lag %d, want 2 or more", s.Lag)
-	case f.Lag > full.SeqLen:
-		return fmt.Errorf("synthetic: lag %d, want at most the sequence length %d", f.Lag, full.SeqLen)
-	case !(f.Skew > 0 && f.Skew <= maxSkew): // also rejects NaN
-		return fmt.Errorf("synthetic: skew %v, want above 0 and up to %d", s.Skew, maxSkew)
-	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
-		return fmt.Errorf("synthetic: %d held-out sequences, want 1 to %d", s.HeldOut, MaxHeldOut)
-	case f.MinLen < 1 || f.MinLen > full.SeqLen:
-		return fmt.Errorf("synthetic: shortest sequence %d, want 1 to the sequence length %d", s.MinLen, full.SeqLen)
+	if err := inRange("synthetic: %d successors", s.Successors, f.Successors, 2, maxSuccessors); err != nil {
+		return err
 	}
-	return nil
+	return cmp.Or(
+		want(f.Vocab >= f.Successors && f.Vocab <= maxVocab && f.Vocab%f.Successors == 0,
+			"synthetic: vocabulary %d, want a multiple of the %d successors up to %d", f.Vocab, f.Successors, maxVocab),
+		want(f.Lag >= 2, "synthetic: lag %d, want 2 or more", s.Lag),
+		want(f.Lag <= full.SeqLen, "synthetic: lag %d, want at most the sequence length %d", f.Lag, full.SeqLen),
+		want(f.Skew > 0 && f.Skew <= maxSkew, "synthetic: skew %v, want above 0 and up to %d", s.Skew, maxSkew), // also rejects NaN
+		inRange("synthetic: %d held-out sequences", s.HeldOut, f.HeldOut, 1, MaxHeldOut),
+		want(f.MinLen >= 1 && f.MinLen <= full.SeqLen, "synthetic: shortest sequence %d, want 1 to the sequence length %d", s.MinLen, full.SeqLen),
+	)
 }
 
 // withDefaults replaces zeros by the documented defaults.

@@ -176,13 +176,3 @@ func TestFiguresStay(t *testing.T) {
 		t.Errorf("digest %s", got)
 	}
 }
-
-func BenchmarkFigures(b *testing.B) {
-	f := &figures{size: 32, classes: 10, noise: 0.05}
-	pixels := make([]byte, 32*32*3)
-	i := 0
-	for b.Loop() {
-		f.read(Train, i, pixels)
-		i++
-	}
-}

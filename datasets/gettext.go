@@ -60,12 +60,8 @@ func OpenGettext(argument string, c Config) (*Translation, error) {
 		from := &corpora[i]
 		from.sourceIDs, from.targetIDs = source.encodeAll(from.source), target.encodeAll(from.target)
 	}
-	sources, targets := Vocabulary(source), Vocabulary(target)
 	if c.Translation.FromEnglish {
-		sources = tagSources(source, corpora)
-		if c.Translation.Shared {
-			targets = sources
-		}
+		tagSources(source, corpora)
 	}
 	corpora = slices.DeleteFunc(corpora, func(from corpus) bool { return !from.fits(c.SeqLen) })
 	var left []string
@@ -82,7 +78,7 @@ func OpenGettext(argument string, c Config) (*Translation, error) {
 	if len(corpora) == 0 {
 		return nil, fmt.Errorf("%s: no language has sentences of up to %d tokens to train on and others to hold out, want more catalogs", name, c.SeqLen)
 	}
-	t, err := newTranslation(name, sources, targets, corpora, c)
+	t, err := newTranslation(name, source, target, corpora, c)
 	if err != nil {
 		return nil, err
 	}
@@ -232,15 +228,13 @@ func (c *catalogWords) learn(size int) *BPE {
 
 // tagSources puts before each source sentence the token of its target language,
 // as Johnson et al. do (Google's Multilingual Neural Machine Translation System,
-// TACL 2017, section 3). It returns the vocabulary with these tokens.
-func tagSources(source *BPE, corpora []corpus) Vocabulary {
-	tagged := &taggedVocabulary{BPE: source, ids: map[string]int32{}}
+// TACL 2017, section 3), and adds these tokens to the vocabulary.
+func tagSources(source *BPE, corpora []corpus) {
 	for i := range corpora {
 		from := &corpora[i]
-		id := tagged.tag("<2" + from.name + ">")
+		id := source.tag("<2" + from.name + ">")
 		for k, ids := range from.sourceIDs {
 			from.sourceIDs[k] = append([]int32{id}, ids...)
 		}
 	}
-	return tagged
 }

@@ -9,7 +9,6 @@ import (
 	"image/png"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,8 +81,8 @@ type labelled struct {
 	class int32
 }
 
-// listImages returns the classes and the files of both splits, in order. One of
-// so many images of each class is held out where the folders do not say.
+// listImages returns the classes and the files of both splits, in order. One image in
+// share of each class is held out where the folders do not say.
 func listImages(dir string, share int) (classes []string, files [2][]labelled, err error) {
 	train := filepath.Join(dir, "train")
 	held := firstFile(dir, "val", "test")
@@ -179,7 +178,7 @@ func repeats(dir, file string) bool {
 	return err == nil && filepath.IsLocal(below)
 }
 
-// holdOut holds out one of so many images of every class, rounded up.
+// holdOut holds out one image in share of every class, rounded up.
 func holdOut(dir string, classes []string, all []labelled, share int) (files [2][]labelled, err error) {
 	for len(all) > 0 {
 		class := all[0].class
@@ -219,29 +218,26 @@ func decodeFiles(files []labelled, size int) ([]byte, error) {
 	image := 3 * size * size
 	pixels := make([]byte, len(files)*image)
 	errs := make([]error, len(files))
-	var firstBad atomic.Int64
-	firstBad.Store(math.MaxInt64)
-	var next atomic.Int64
+	var failed atomic.Bool
 	var g errgroup.Group
-	for range min(runtime.GOMAXPROCS(0), len(files)) {
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range files {
+		// Files are taken in order, so all before the first bad one are decoded.
+		if failed.Load() {
+			break
+		}
 		g.Go(func() error {
-			for {
-				i := next.Add(1) - 1
-				// Files are taken in order, so all before the first bad one are
-				// decoded.
-				if i >= int64(len(files)) || i > firstBad.Load() {
-					return nil
-				}
-				if errs[i] = decodeFile(files[i].path, size, pixels[int(i)*image:][:image]); errs[i] != nil {
-					for bad := firstBad.Load(); i < bad && !firstBad.CompareAndSwap(bad, i); bad = firstBad.Load() {
-					}
-				}
+			if errs[i] = decodeFile(f.path, size, pixels[i*image:][:image]); errs[i] != nil {
+				failed.Store(true)
 			}
+			return nil
 		})
 	}
 	g.Wait()
-	if i := firstBad.Load(); i < int64(len(files)) {
-		return nil, inFile("images", files[i].path, errs[i])
+	for i, err := range errs {
+		if err != nil {
+			return nil, inFile("images", files[i].path, err)
+		}
 	}
 	return pixels, nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/nn"
@@ -33,49 +32,48 @@ func numberOf(s *ImageSet, b nn.Batch, i int) int {
 	return at(0) + at(1)<<8
 }
 
+// Every epoch has each training image once, with its class, in another order; the held-out pass
+// has its images in their order. (Shapes and counts of batches are the contract's.)
 func TestEpochVisitsEveryImageOnce(t *testing.T) {
 	for _, channels := range []int{1, 3} {
-		for _, examples := range []int{1, 7, 300, 1000} {
+		for _, examples := range []int{7, 300} {
 			s := numberedImages(300, 20, channels, Config{Seed: 3})
-			var orders [][]int
-			for epoch := range 3 {
-				var order []int
-				batches := s.Batches(Train, examples)
-				for i := range batches {
-					b := mustBatch(t, s, Train, epoch*batches+i, examples)
-					if want := min(examples, 300-i*examples); b.Examples() != want || b.Count != want {
-						t.Fatalf("batch %d of %d has %d and count %d, want %d", i, examples, b.Examples(), b.Count, want)
-					}
-					if want := []int{b.Count, 8, 8, channels}; !slices.Equal(b.Inputs[0].Shape, want) || !slices.Equal(b.Targets[0].Shape, want[:1]) {
-						t.Fatalf("shapes %v and %v, want %v", b.Inputs[0].Shape, b.Targets[0].Shape, want)
-					}
+			visited := func(split Split, from, to int) (order []int) {
+				for i := from; i < to; i++ {
+					b := mustBatch(t, s, split, i, examples)
 					for e := range b.Examples() {
 						n := numberOf(s, b, e)
-						if b.Targets[0].I32[e] != int32(n%3) {
+						if order = append(order, n); b.Targets[0].I32[e] != int32(n%3) {
 							t.Fatalf("image %d has class %d", n, b.Targets[0].I32[e])
 						}
-						order = append(order, n)
 					}
 				}
-				orders = append(orders, slices.Clone(order))
-				slices.Sort(order)
-				for i, n := range order {
-					if i != n || len(order) != 300 {
-						t.Fatalf("epoch %d visits %v", epoch, order)
-					}
+				return order
+			}
+			var before []int
+			batches := s.Batches(Train, examples)
+			for epoch := range 3 {
+				order := visited(Train, epoch*batches, (epoch+1)*batches)
+				if slices.Equal(order, before) {
+					t.Error("epochs have the same order")
+				}
+				before = order
+				if !slices.Equal(slices.Sorted(slices.Values(order)), upTo(300)) {
+					t.Fatalf("epoch %d visits %v", epoch, order)
 				}
 			}
-			if slices.Equal(orders[0], orders[1]) || slices.Equal(orders[1], orders[2]) {
-				t.Error("epochs have the same order")
-			}
-			held := mustBatch(t, s, HeldOut, 0, 100)
-			for e := range 20 {
-				if n := numberOf(s, held, e); n != e || held.Count != 20 {
-					t.Fatalf("held-out image %d of %d is number %d", e, held.Count, n)
-				}
+			if held := visited(HeldOut, 0, s.Batches(HeldOut, examples)); !slices.Equal(held, upTo(20)) {
+				t.Errorf("held-out images %v", held)
 			}
 		}
 	}
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
 }
 
 // augmented switches on all augmentations.
@@ -93,25 +91,6 @@ func imageSets(t *testing.T, c Config) map[string]*ImageSet {
 		t.Fatal(err)
 	}
 	return map[string]*ImageSet{"stored": numberedImages(50, 30, 3, c), "synthetic": synthetic, "fresh": fresh}
-}
-
-func TestImageErrors(t *testing.T) {
-	for _, s := range imageSets(t, Config{Images: augmented}) {
-		for _, c := range []struct {
-			split           Split
-			index, examples int
-			want            string
-		}{
-			{HeldOut, 3, 10, s.name + ": held-out batch 3 of 3"},
-			{Train, -1, 10, s.name + ": training batch -1, want 0 or more"},
-			{Train, 0, 0, s.name + ": batch of 0 examples, want 1 to "},
-			{Split(2), 0, 1, s.name + ": split 2"},
-		} {
-			if _, err := s.Batch(c.split, c.index, c.examples); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-				t.Errorf("%v batch %d of %d: error %v, want %q", c.split, c.index, c.examples, err, c.want)
-			}
-		}
-	}
 }
 
 // The augmentation of an image differs from epoch to epoch.
@@ -180,54 +159,6 @@ func TestImagesOfOneColour(t *testing.T) {
 		if !(math.Abs(float64(v)) <= 1e-7) { // also rejects NaN
 			t.Fatalf("value %d is %v", i, v)
 		}
-	}
-}
-
-func TestImageConfig(t *testing.T) {
-	img := func(i ImageConfig) Config { return Config{Images: i} }
-	syn := func(s SyntheticImagesConfig) Config { return Config{SyntheticImages: s} }
-	for _, c := range []struct {
-		c    Config
-		want string // "" if valid
-	}{
-		{Config{}, ""},
-		{img(ImageConfig{Size: 16, Flip: true, Crop: 8, Cutout: 16}), ""},
-		{img(ImageConfig{Size: 15}), "synthetic-images: images of 15 pixels a side, want 16 to 1024"},
-		{img(ImageConfig{Size: 7}), "images: 7 pixels a side, want 8 to 1024"},
-		{img(ImageConfig{Size: -1}), "images: -1 pixels a side"},
-		{img(ImageConfig{Size: 1025}), "images: 1025 pixels a side"},
-		{img(ImageConfig{Crop: 17}), "images: crop from a margin of 17 pixels, want 0 to 16, half the size"},
-		{img(ImageConfig{Crop: -1}), "margin of -1"},
-		{img(ImageConfig{Cutout: 33}), "images: cutout of 33 pixels, want 0 to the size, 32"},
-		{img(ImageConfig{Cutout: -1}), "cutout of -1"},
-		{img(ImageConfig{HeldOutOf: 2}), ""},
-		{img(ImageConfig{HeldOutOf: 1}), "images: one of 1 images held out, want one of 2 to 1000"},
-		{img(ImageConfig{HeldOutOf: 1001}), "one of 1001 images"},
-		{syn(SyntheticImagesConfig{Classes: 20, Train: 1, HeldOut: 1, Noise: 1}), ""},
-		{syn(SyntheticImagesConfig{Classes: 5, First: 15}), ""},
-		{syn(SyntheticImagesConfig{Classes: 5, First: 16}), "5 classes from figure 16 on, want 0 to 15, since there are 20 figures"},
-		{syn(SyntheticImagesConfig{Classes: 5, First: -1}), "from figure -1 on"},
-		{syn(SyntheticImagesConfig{Classes: 1}), "synthetic-images: 1 classes, want 2 to 20"},
-		{syn(SyntheticImagesConfig{Classes: 21}), "21 classes"},
-		{syn(SyntheticImagesConfig{Train: -1}), "synthetic-images: -1 training images, want 1 to 16777216"},
-		{syn(SyntheticImagesConfig{HeldOut: -1}), "synthetic-images: -1 held-out images, want 1 to 1048576"},
-		{syn(SyntheticImagesConfig{Noise: -0.1}), "synthetic-images: noise -0.1, want above 0 and up to 1"},
-		{syn(SyntheticImagesConfig{Noise: math.NaN()}), "noise NaN"},
-	} {
-		_, err := NewSyntheticImages(c.c)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%+v: error %v, want %q in it", c.c, err, c.want)
-		}
-		if c.c.Images.Size == 15 {
-			continue // valid for other sources
-		}
-		if valid := c.c.Validate(); fmt.Sprint(valid) != fmt.Sprint(err) {
-			t.Errorf("%+v: Validate says %v, NewSyntheticImages %v", c.c, valid, err)
-		}
-	}
-	bad := Config{Images: ImageConfig{Size: -1}, SyntheticImages: SyntheticImagesConfig{Classes: -1}}
-	if _, err := NewSynthetic(bad); err != nil {
-		t.Errorf("a language looks at the configuration of images: %v", err)
 	}
 }
 

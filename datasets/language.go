@@ -133,26 +133,6 @@ func (l *language) rank(u uint32) int {
 	return r
 }
 
-// prob returns the probability of a token given those before it.
-func (l *language) prob(before []int32, token int32) float64 {
-	t := len(before)
-	if t == 0 {
-		return 1 / float64(l.vocab)
-	}
-	c := l.class[token]
-	if l.next[int(before[t-1])*l.succ+int(c)] != token {
-		return 0
-	}
-	if t < l.lag {
-		return 1 / float64(l.succ)
-	}
-	r := int(c) - int(l.class[before[t-l.lag]])
-	if r < 0 {
-		r += l.succ
-	}
-	return l.p[r]
-}
-
 // floor returns the entropy of the n tokens after a sequence's first, in nats:
 // the ideal model's expected total loss on n targets.
 func (l *language) floor(n int) float64 {

@@ -81,6 +81,26 @@ func TestEntropiesByEnumeration(t *testing.T) {
 	}
 }
 
+// prob returns the probability of a token given those before it.
+func (l *language) prob(before []int32, token int32) float64 {
+	t := len(before)
+	if t == 0 {
+		return 1 / float64(l.vocab)
+	}
+	c := l.class[token]
+	if l.next[int(before[t-1])*l.succ+int(c)] != token {
+		return 0
+	}
+	if t < l.lag {
+		return 1 / float64(l.succ)
+	}
+	r := int(c) - int(l.class[before[t-l.lag]])
+	if r < 0 {
+		r += l.succ
+	}
+	return l.p[r]
+}
+
 // conditionalEntropy returns that of the last symbol given the n before it.
 func conditionalEntropy(sequences map[string]float64, n int) float64 {
 	joint, context := map[string]float64{}, map[string]float64{}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/datasets/baseline"
@@ -25,38 +23,15 @@ func smallTask() Config {
 	return Config{Seed: 2, Translation: TranslationConfig{HeldOut: 20}, Multilingual: MultilingualConfig{Languages: 4, Pairs: 300, Nouns: 8}}
 }
 
-func TestMultilingualSizes(t *testing.T) {
-	s := mustMultilingual(t, Config{})
-	var sizes []int
-	for l, x := range s.Languages() {
-		sizes = append(sizes, x.Train)
-		if x.HeldOut != 200 || x.Dropped+x.Cut+x.Empty != 0 {
-			t.Errorf("language %+v", x)
-		}
-		if len(s.Pairs(l, Train)) != x.Train || len(s.Pairs(l, HeldOut)) != x.HeldOut {
-			t.Errorf("%s has %d and %d pairs", x.Name, len(s.Pairs(l, Train)), len(s.Pairs(l, HeldOut)))
-		}
-	}
-	if want := []int{20000, 5000, 2222, 1250, 800, 556}; !slices.Equal(sizes, want) {
-		t.Errorf("sizes %v, want %v", sizes, want)
-	}
-	if got := s.Batches(Train, 100); got != 299 {
-		t.Errorf("%d batches of 100, want 299 for 29828 pairs", got)
-	}
-	if s.SourceVocab() > 1500 || s.Vocab() > 250 {
-		t.Errorf("vocabularies of %d and %d", s.SourceVocab(), s.Vocab())
-	}
-	if l := s.Shapes()[len(s.Shapes())-1]; max(l.Source, l.Target) > 64 {
-		t.Errorf("%v is larger than the default sequence length", l)
-	}
-}
-
 // A golden pair: changing the generator changes every recorded run, so it must
 // be deliberate.
 func TestMultilingualGolden(t *testing.T) {
 	s := mustMultilingual(t, Config{Seed: 1})
 	p := s.Pairs(0, Train)[0]
 	const want = "agglutinating SOV: bezus fojidufew tuned sulujun | wul giwow notujig zamigal lumajiv [100 18 174 178 41 81 176 2] [173 41 81 189 100 181 18 182 2]"
+	if got := s.Languages()[0].HeldOut; got != 200 {
+		t.Errorf("%d held-out pairs by default", got)
+	}
 	if got := fmt.Sprint(s.Languages()[0].Name, ": ", p.SourceText, " | ", p.TargetText, " ", p.Source, p.Target); got != want {
 		t.Errorf("first pair %q, want %q", got, want)
 	}
@@ -183,38 +158,6 @@ func TestTargetIsNotGuessable(t *testing.T) {
 	}
 	if y[2].Loss < 2 {
 		t.Errorf("%v: a perplexity of %v without the source", y[2], math.Exp(y[2].Loss))
-	}
-}
-
-func TestMultilingualErrors(t *testing.T) {
-	for want, c := range map[string]Config{
-		"synthetic-translation: 9 languages, want 1 to 8":            {Multilingual: MultilingualConfig{Languages: 9}},
-		"synthetic-translation: -1 pairs, want 1 to 1048576":         {Multilingual: MultilingualConfig{Pairs: -1}},
-		"synthetic-translation: skew 17, want above 0 and up to 16":  {Multilingual: MultilingualConfig{Skew: 17}},
-		"synthetic-translation: skew NaN, want above 0 and up to 16": {Multilingual: MultilingualConfig{Skew: math.NaN()}},
-		"synthetic-translation: 3 nouns, want 4 to 1024":             {Multilingual: MultilingualConfig{Nouns: 3}},
-		"translation: temperature 0.5, want 1 or more":               {Translation: TranslationConfig{Temperature: 0.5}},
-		"translation: temperature NaN, want 1 or more":               {Translation: TranslationConfig{Temperature: math.NaN()}},
-		"translation: 65 shapes, want 1 to 64":                       {Translation: TranslationConfig{Shapes: 65}},
-		"translation: -1 held-out pairs, want 1 to 1048576":          {Translation: TranslationConfig{HeldOut: -1}},
-		"translation: vocabulary 5, want 6 to 65536":                 {Translation: TranslationConfig{Vocab: 5}},
-		"translation: noise 1.5, want 0 to 1":                        {Translation: TranslationConfig{Noise: 1.5}},
-		"translation: noise NaN, want 0 to 1":                        {Translation: TranslationConfig{Noise: math.NaN()}},
-		"sequence length 1, want 2 to 4096 for translation":          {SeqLen: 1},
-		"sequence length 4097, want 2 to 4096 for translation":       {SeqLen: 4097},
-		"synthetic-translation: agglutinating SOV: all 1 training pairs are longer than 3 tokens, want a longer sequence": {
-			SeqLen: 3, Multilingual: MultilingualConfig{Languages: 1, Pairs: 1}, Seed: 1},
-	} {
-		s, err := NewMultilingual(c)
-		if err == nil || err.Error() != want {
-			t.Errorf("error %q, want %q", fmt.Sprint(err), want)
-		}
-		if s != nil {
-			t.Error("a source beside an error")
-		}
-		if verr := c.Validate(); !strings.Contains(want, "sequence") && (verr == nil || verr.Error() != want) {
-			t.Errorf("Validate: %v, want %q", verr, want)
-		}
 	}
 }
 

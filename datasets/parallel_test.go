@@ -66,9 +66,6 @@ func mustParallel(t testing.TB, paths []string, c Config) *Translation {
 func TestParallel(t *testing.T) {
 	paths := textFiles(t, lines(40, "uno"), lines(40, "one"))
 	s := mustParallel(t, paths, Config{})
-	if want := "parallel:" + paths[0] + "," + paths[1]; s.Name() != want {
-		t.Errorf("name %s, want %s", s.Name(), want)
-	}
 	if got, want := s.Languages(), []Language{{Name: "a", Train: 36, HeldOut: 4, Share: 1}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("languages %+v, want %+v", got, want)
 	}
@@ -83,18 +80,10 @@ func TestParallel(t *testing.T) {
 	}
 	pass(t, s, Train, 0, s.Batches(Train, 8), 8)
 	pass(t, s, HeldOut, 0, s.Batches(HeldOut, 8), 8)
-	y, err := s.Yardsticks()
-	if err != nil || len(y) != 3 || !(y[2].Loss < y[0].Loss) {
-		t.Errorf("yardsticks %v, %v", y, err)
-	}
 	for _, b := range s.Baselines() {
 		if len(b.BLEU) != 1 || b.BLEU[0].RefLen == 0 {
 			t.Errorf("baseline %+v", b)
 		}
-	}
-	again := mustParallel(t, paths, Config{})
-	if !reflect.DeepEqual(mustBatch(t, s, Train, 7, 8), mustBatch(t, again, Train, 7, 8)) {
-		t.Error("another batch from the same files")
 	}
 }
 

@@ -1,23 +1,3 @@
-// Package datasets supplies mini-batches: synthetic tasks whose best possible
-// loss is known, and loaders of real formats.
-//
-// The contract of every source: a batch is a pure function of (seed, split,
-// index, examples). Nothing depends on earlier calls, so a run can be stopped,
-// resumed, repeated and compared, and any number of goroutines may call at
-// once. A batch belongs to its source, which may return it again: to change
-// one, change a copy. Package sourcetest tests a source for all this.
-//
-// Language-model batches have one input (N, T) of token ids and one target (N,
-// T), both int32. Target t of an example is the token that follows input t. A
-// position without a target (padding) has input 0 and target -1, and does not
-// count: a batch's Count is its number of targets. T is Config.SeqLen in every
-// batch, so that one compiled program serves them all; N is the requested
-// number of examples, or less in the last batch of a pass.
-//
-// Translation batches have three inputs, and one of a few shapes: see
-// Translation and Shaped. For batches of images see Images.
-//
-// Losses are in nats per target.
 package datasets
 
 import (

@@ -90,47 +90,6 @@ func (s *Synthetic) length(split Split, i int) int {
 // n targets: (min(n, Lag-1) ln Successors + max(0, n-Lag+1) H(p)) / n.
 func (s *Synthetic) Floor(n int) float64 { return s.lang.floor(n) / float64(n) }
 
-// FloorOf returns the floor of a batch of this source, given the lengths of its
-// sequences. It is divided by the batch's Count, so the floors of the slices of
-// a mini-batch add up to that of the mini-batch, as losses do.
-func (s *Synthetic) FloorOf(b nn.Batch) float64 {
-	sum := 0.0
-	for i := range b.Examples() {
-		sum += s.lang.floor(len(s.sequence(b, i)) - 1)
-	}
-	return sum / float64(b.Count)
-}
-
-// Ideal returns the loss of the ideal model on the tokens of a batch of this
-// source, divided by its Count. It varies around FloorOf from batch to batch;
-// the difference between a network's loss and Ideal has far less noise than
-// that between its loss and the floor. For a batch that the source cannot have
-// made Ideal returns +Inf.
-func (s *Synthetic) Ideal(b nn.Batch) float64 {
-	sum := 0.0
-	for i := range b.Examples() {
-		sequence := s.sequence(b, i)
-		for t := 1; t < len(sequence); t++ {
-			sum -= math.Log(s.lang.prob(sequence[:t], sequence[t]))
-		}
-	}
-	return sum / float64(b.Count)
-}
-
-// sequence returns example i as it was generated, without the padding.
-func (s *Synthetic) sequence(b nn.Batch, i int) []int32 {
-	row := b.Slice(i, i+1)
-	in, out := row.Inputs[0].I32, row.Targets[0].I32
-	sequence := append(make([]int32, 0, len(in)+1), in[0])
-	for _, next := range out {
-		if next < 0 {
-			break
-		}
-		sequence = append(sequence, next)
-	}
-	return sequence
-}
-
 // Yardsticks returns the three levels of the loss; the floor is taken over the
 // lengths of the held-out sequences.
 func (s *Synthetic) Yardsticks() ([]Yardstick, error) {

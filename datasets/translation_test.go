@@ -183,30 +183,6 @@ func TestTranslationPadsLittle(t *testing.T) {
 	}
 }
 
-func TestTranslationErrors(t *testing.T) {
-	s := mustMultilingual(t, smallTask())
-	for _, c := range []struct {
-		split           Split
-		index, examples int
-		want            string
-	}{
-		{HeldOut, 3, 32, "held-out batch 3 of 3"},
-		{Train, -1, 32, "training batch -1, want 0 or more"},
-		{Train, 0, 0, "batch of 0 examples"},
-		{Train, 0, math.MaxInt32, "batch of 2147483647 examples, want 1 to"},
-		{Split(2), 0, 1, "split 2"},
-		{Train, math.MaxInt, 2, "out of range"},
-	} {
-		_, err := s.Batch(c.split, c.index, c.examples)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "synthetic-translation: ") {
-			t.Errorf("Batch(%v, %d, %d): error %v, want %q in it", c.split, c.index, c.examples, err, c.want)
-		}
-	}
-	if _, err := s.Batch(Train, math.MaxInt/8-1, 8); err != nil {
-		t.Errorf("a very late batch: %v", err)
-	}
-}
-
 // Pairs that are too long are dropped from training, and cut in the held-out
 // split; the reference stays whole.
 func TestTranslationLimit(t *testing.T) {
@@ -309,25 +285,6 @@ func TestGroupsAndCollate(t *testing.T) {
 	}
 }
 
-func TestLargest(t *testing.T) {
-	var s Shaped = mustMultilingual(t, smallTask())
-	b := s.Largest(5)
-	if err := b.Check(); err != nil {
-		t.Fatal(err)
-	}
-	shapes := s.Shapes()
-	want := shapes[len(shapes)-1]
-	for i, shape := range [][]int{{5, want.Source}, {5}, {5, want.Target}, {5, want.Target}} {
-		if got := append(b.Inputs, b.Targets...)[i].Shape; !slices.Equal(got, shape) {
-			t.Errorf("tensor %d has shape %v, want %v", i, got, shape)
-		}
-	}
-	if b.Count != 5*want.Target {
-		t.Errorf("count %d", b.Count)
-	}
-	pairIn(t, b, 4)
-}
-
 func TestNoise(t *testing.T) {
 	c := Config{Seed: 1, Multilingual: MultilingualConfig{Languages: 2, Pairs: 2000, Skew: 0.5}}
 	clean := mustMultilingual(t, c)
@@ -361,35 +318,5 @@ func TestNoise(t *testing.T) {
 	}
 	if !reflect.DeepEqual(mustMultilingual(t, c).pairs, noisy.pairs) {
 		t.Error("noise differs from run to run")
-	}
-}
-
-// An epoch's order is computed once; most batches only copy.
-func BenchmarkTranslationBatch(b *testing.B) {
-	s, err := NewMultilingual(Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("epoch", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			if _, err := s.Batch(Train, i*s.Batches(Train, 128), 128); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("batch", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			if _, err := s.Batch(Train, i%s.Batches(Train, 128), 128); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-func BenchmarkNewMultilingual(b *testing.B) {
-	for b.Loop() {
-		if _, err := NewMultilingual(Config{}); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -52,11 +52,7 @@ func DescribeVocabulary(v Vocabulary) VocabularyDescription {
 	for id := range v.Size() {
 		d.Pieces = append(d.Pieces, v.Piece(int32(id)))
 	}
-	b, ok := v.(*BPE)
-	if t, tagged := v.(*taggedVocabulary); tagged {
-		b, ok = t.BPE, true
-	}
-	if ok && len(b.joins) > 0 {
+	if b, ok := v.(*BPE); ok && len(b.joins) > 0 {
 		d.Joins = make([][2]int32, len(b.joins))
 		for p, j := range b.joins {
 			d.Joins[j.rank] = [2]int32{p.left, p.right}

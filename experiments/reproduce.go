@@ -170,6 +170,12 @@ func (r Reproducing) one(ctx context.Context, e lab.Experiment, spec []lab.SpecF
 			p.Say("lines that were changed or damaged do not count, and what they held is measured again; delete them, as verify refuses the file while they are there: " + log.Damaged)
 		}
 	}
+	if design := e.Registration(r.Profile); design != nil {
+		if err := design.Holds(log); err != nil {
+			return nil, fmt.Errorf("%s: %w; --fresh measures anew", e.ID(), err)
+		}
+		log.Design, log.Admits = design.Digest(), design.Admits
+	}
 	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, units.FormatWait(e.Expected(r.Profile)))
 	if log.Reused > 0 {
 		p.Say(fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time))

@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/experiments/beyond"
+	"gpipebench/experiments/bubbles"
+	"gpipebench/experiments/densify"
 	"gpipebench/experiments/gpipe"
+	"gpipebench/experiments/mlperf"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -21,6 +25,11 @@ func TestSpecsThatCannotRun(t *testing.T) {
 		{gpipe.Paper.Experiment("delayed-reduction"), "image: 17, classes: 5", "image: 17, classes: 0", "profiles.smoke.training.model: amoebanet: classes is 0"},
 		{gpipe.Paper.Experiment("figure3"), "{name: Pipeline-8, k: 8, paper: 3.442}", "{name: Pipeline-8, k: 800, paper: 3.442}", "800 partitions of"},
 		{gpipe.Paper.Experiment("table1"), "layers_up_to: 512", "layers_up_to: 2", "no network of the grid has layers for 8 partitions"},
+		{beyond.Paper.Experiment("replicas-scaling"), "replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "profiles.smoke: 6 groups on 2 replicas"},
+		{beyond.Paper.Experiment("processes"), "{k: 1, r: 4}", "{k: 1, r: 3}", "4 groups on 3 replicas"},
+		{mlperf.Paper.Experiment("evaluation-measured"), "replicas: [1, 2, 4, 8]", "replicas: [1, 3, 8]", "8 groups on 3 replicas"},
+		{bubbles.Paper.Experiment("bubbles-emulated"), "    batch: 16\n    m: 8", "    batch: 16\n    m: 7", "profiles.quick: schedule: dualpipe-v of 7 micro-batches on 4 devices"},
+		{densify.Paper.Experiment("densify-weak"), "m: 1\n", "m: 3\n", "profiles.smoke: 3 micro-batches of a mini-batch of 2"},
 		{gpipe.Paper.Experiment("translation"), "optimizer: adam", "optimizer: adam\n      lr_schedule: never", "profiles.smoke.training: "},
 	} {
 		_, err := Load(c.of.ID, lab.SpecFile{Name: "x.yaml", Experiment: c.of.ID, Text: labtest.Edited(t, c.of, c.old, c.replacement)})

@@ -18,9 +18,7 @@ func TestReplicasAreCompared(t *testing.T) {
 	at := place.Place{Replica: 2, Stage: 1}
 	step := func(t *testing.T, tr *Trainer) {
 		t.Helper()
-		if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, tr, small.data(0))
 	}
 	// bend changes one value.
 	bend := func(tr *Trainer) (path string) {
@@ -38,9 +36,7 @@ func TestReplicasAreCompared(t *testing.T) {
 		"a step after Load": func(t *testing.T, tr *Trainer) (string, error) {
 			step(t, tr)
 			saved := filepath.Join(t.TempDir(), "saved")
-			if err := errors.Join(tr.Save(saved, nil), tr.Load(saved)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, errors.Join(tr.Save(saved, nil), tr.Load(saved)))
 			path := bend(tr)
 			_, err := tr.Step(t.Context(), small.data(0))
 			return path, err
@@ -67,9 +63,7 @@ func TestReplicasAreCompared(t *testing.T) {
 			step(t, tr)
 			d := tr.devices[tr.net.DeviceOf(at)]
 			d.weights[0].average()[0]++
-			if _, err := tr.Evaluate(t.Context(), small.data(0)); err != nil {
-				t.Fatal(err)
-			}
+			must(tr.Evaluate(t.Context(), small.data(0)))(t)
 			return tr.net.Params[d.weights[0].param].Path, tr.Averaged(func() error {
 				_, err := tr.Evaluate(t.Context(), small.data(0))
 				return err
@@ -79,11 +73,7 @@ func TestReplicasAreCompared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := small.pipeline(t)
 			p.Replicas, p.Partitions, p.EMA = 3, 2, nn.EMA{Decay: 0.9}
-			tr, err := openForAll(p, InputOf(small.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := openedForAll(t, p, InputOf(small.data(0)))
 			path, err := run(t, tr)
 			var differs *ReplicaError
 			if !errors.As(err, &differs) || differs.At != at || differs.What != path {
@@ -103,26 +93,12 @@ func TestReplicasAreCompared(t *testing.T) {
 func TestReplicasHaveTheSameStatistics(t *testing.T) {
 	p := smallResNet.pipeline(t, false)
 	p.Replicas, p.Partitions = 2, 2
-	tr, err := openForAll(p, InputOf(smallResNet.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	if _, err := tr.Step(t.Context(), smallResNet.data(0)); err != nil {
-		t.Fatal(err)
-	}
+	tr := openedForAll(t, p, InputOf(smallResNet.data(0)))
+	stepped(t, tr, smallResNet.data(0))
 	file := filepath.Join(t.TempDir(), "weights")
-	if err := errors.Join(tr.Save(file, nil), tr.Load(file)); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := openForAll(p, InputOf(smallResNet.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fresh.Close()
-	if err := fresh.Load(file); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(tr.Save(file, nil), tr.Load(file)))
+	fresh := openedForAll(t, p, InputOf(smallResNet.data(0)))
+	noError(t, fresh.Load(file))
 	if _, err := fresh.Evaluate(t.Context(), smallResNet.data(0)); err != nil {
 		t.Error(err)
 	}
@@ -140,12 +116,7 @@ func TestProcessesHaveTheSameSeed(t *testing.T) {
 	for rank, end := range ps.ends {
 		p := small.pipeline(t)
 		p.Replicas, p.Transport, p.Seed = 2, end, uint64(rank)
-		tr, err := openForAll(p, InputOf(small.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		ps.trainers = append(ps.trainers, tr)
+		ps.trainers = append(ps.trainers, openedForAll(t, p, InputOf(small.data(0))))
 	}
 	const want = "replica 1, stage 0: its seed is not that of replica 0: want the same in all replicas"
 	if got := said(t, ps, "error", func(tr *Trainer) string {

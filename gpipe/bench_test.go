@@ -3,14 +3,13 @@ package gpipe
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )
 
-// BenchmarkStep is the training step of docs/design.md's table.
+// BenchmarkStep is the training step of the table of bench.
 func BenchmarkStep(b *testing.B) {
 	l := lm{model: transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 128}, batch: 16}
 	for _, threads := range []int{1, 2} {
@@ -41,34 +40,4 @@ func BenchmarkStep(b *testing.B) {
 			b.ReportMetric(3*float64(flops)*float64(l.batch)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
 	}
-}
-
-// BenchmarkState copies the state of the same network with Adam, for a snapshot, and reports
-// which share of a step that takes.
-func BenchmarkState(b *testing.B) {
-	l := lm{model: transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 128}, batch: 16}
-	data := l.data(0)
-	tr, err := l.pipeline(b).Open(InputOf(data))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer tr.Close()
-	state, err := tr.State(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var steps, copies time.Duration
-	for b.Loop() {
-		start := time.Now()
-		if _, err := tr.Step(b.Context(), data); err != nil {
-			b.Fatal(err)
-		}
-		steps += time.Since(start)
-		start = time.Now()
-		if state, err = tr.State(state); err != nil {
-			b.Fatal(err)
-		}
-		copies += time.Since(start)
-	}
-	b.ReportMetric(copies.Seconds()/steps.Seconds(), "copy/step")
 }

@@ -39,18 +39,9 @@ func TestG1BF16Images(t *testing.T) { imagesG1(t, graph.BF16) }
 // TestBF16MemoryIsHalf: activations take 0.50 to 0.52 of their memory in float32, of
 // which the rest is statistics, packing buffers and the blocks that are converted.
 func TestBF16MemoryIsHalf(t *testing.T) {
-	lm, err := transformer.LM(transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 128})
-	if err != nil {
-		t.Fatal(err)
-	}
-	amoeba, err := amoebanet.New(amoebanet.Config{Layers: 6, Filters: 64, Classes: 1000, Image: 224})
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := resnet.New(resnet.Config{Blocks: [4]int{3, 4, 23, 3}, Width: 64, Classes: 1000, Image: 224})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lm := must(transformer.LM(transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 128}))(t)
+	amoeba := must(amoebanet.New(amoebanet.Config{Layers: 6, Filters: 64, Classes: 1000, Image: 224}))(t)
+	res := must(resnet.New(resnet.Config{Blocks: [4]int{3, 4, 23, 3}, Width: 64, Classes: 1000, Image: 224}))(t)
 	of := func(examples int, dt graph.DType, target graph.Shape, in ...int) Input {
 		return Input{Examples: examples, Inputs: []graph.Type{{Shape: in, DType: dt}}, Targets: []graph.Type{{Shape: target, DType: graph.I32}}}
 	}
@@ -67,10 +58,7 @@ func TestBF16MemoryIsHalf(t *testing.T) {
 			for _, k := range []int{1, 4} {
 				p := Pipeline{Layers: c.layers, Loss: nn.CrossEntropy{}, Partitions: k, MicroBatches: k, Checkpoint: how}
 				bytes := func(p Pipeline) (activations int64) {
-					planned, err := p.Plans(c.in)
-					if err != nil {
-						t.Fatal(err)
-					}
+					planned := must(p.Plans(c.in))(t)
 					for _, plan := range planned.Plans {
 						activations += plan.Bytes[Boundary] + plan.Bytes[Residuals] + plan.Bytes[Workspace]
 					}

@@ -21,10 +21,7 @@ func TestShapesGoBeforeRates(t *testing.T) {
 	a := &accelerator.Accelerator{Name: "host", F32: 1e11, Memory: 1 << 40, Bandwidth: 1e10, Lanes: 1, Packing: true}
 	p.Devices = []Device{DeviceOf(a)}
 	p.Partitions, p.MicroBatches = 1, 2
-	n, err := p.modelled(InputOf(small.data(1)), Modelling{DType: graph.F32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must(p.modelled(InputOf(small.data(1)), Modelling{DType: graph.F32}))(t)
 	prog := n.ProgramsFor(MicroBatchSizes(small.batch, 2)[0], plan.Training)[0].Forward
 	before := a.Seconds(prog, graph.F32)
 	shape, times := prog.Instrs[0].Shape(), 0
@@ -56,9 +53,7 @@ func TestCalibrationIsAFile(t *testing.T) {
 		watched[run.Instr] = true
 		c.Watch(run.Instr, run.Seconds)
 	})
-	if _, err := tr.Step(t.Context(), small.data(1)); err != nil {
-		t.Fatal(err)
-	}
+	stepped(t, tr, small.data(1))
 	want := 0
 	for _, stages := range tr.net.ProgramsFor(MicroBatchSizes(small.batch, 3)[0], plan.Training) {
 		want += len(stages.Forward.Instrs) + len(stages.Keep.Instrs) + len(stages.Backward.Instrs)

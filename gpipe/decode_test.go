@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -44,40 +43,25 @@ func phrases() (b nn.Batch, translations [][]int32) {
 func TestDecode(t *testing.T) {
 	testkit.NotRaced(t)
 	b, translations := phrases()
-	layers, err := transformer.Translation(transformer.TranslationConfig{
+	layers := must(transformer.Translation(transformer.TranslationConfig{
 		Layers: 2, Dim: 24, FeedForward: 48, Heads: 3, SourceVocab: 10, SourceLen: 5, TargetLen: 5, Tie: transformer.TieAll,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	open := func(r, k, m int) *Trainer {
-		tr, err := openForAll(Pipeline{
+		return openedForAll(t, Pipeline{
 			Layers: layers, Loss: nn.CrossEntropy{}, Replication: Replication{Replicas: r, Groups: 3}, Partitions: k, MicroBatches: m, Numerics: Numerics{Seed: 5, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01)},
 		}, InputOf(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { tr.Close() })
-		return tr
 	}
 	one, three, replicas := open(1, 1, 1), open(1, 3, 4), open(3, 2, 2)
 	decode := func(tr *Trainer, beam int, penalty float64) []transformer.Hypothesis {
 		t.Helper()
-		found, err := transformer.Decoding{
-			Beam: beam, LengthPenalty: penalty, MaxLen: 5, Rows: 12, Pad: 0, Begin: 1, End: 2,
-		}.Decode(t.Context(), tr.PredictEach, b.Inputs[0], b.Inputs[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
+		d := transformer.Decoding{Beam: beam, LengthPenalty: penalty, MaxLen: 5, Rows: 12, Pad: 0, Begin: 1, End: 2}
+		return must(d.Decode(t.Context(), tr.PredictEach, b.Inputs[0], b.Inputs[1]))(t)
 	}
 	// Early, when translations are long and wrong, and after it has learned them.
 	var r *Result
 	for step := range 80 {
 		for _, tr := range []*Trainer{one, three, replicas} {
-			if r, err = tr.Step(context.Background(), b); err != nil {
-				t.Fatal(err)
-			}
+			r = stepped(t, tr, b)
 		}
 		if step != 2 && step != 79 {
 			continue
@@ -115,10 +99,7 @@ func chain(t *testing.T, tr *Trainer, b nn.Batch, found []transformer.Hypothesis
 		ids[i*width] = 1
 		copy(ids[i*width+1:(i+1)*width], h.Tokens)
 	}
-	out, err := tr.Predict(t.Context(), b.Inputs[0], b.Inputs[1], nn.Tensor{Shape: []int{n, width}, I32: ids})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(tr.Predict(t.Context(), b.Inputs[0], b.Inputs[1], nn.Tensor{Shape: []int{n, width}, I32: ids}))(t)
 	vocab := out[0].Shape[2]
 	for i, h := range found {
 		for j := range min(len(h.Tokens)+1, width) {

@@ -11,21 +11,11 @@ import (
 // smoothing, an auxiliary head, L2, clipping) is not in the loss of an
 // evaluation, and is in that of a step.
 func TestEvaluationLoss(t *testing.T) {
-	losses := func(p Pipeline, b nn.Batch) (evaluated, stepped string) {
+	losses := func(p Pipeline, b nn.Batch) (evaluated, trained string) {
 		t.Helper()
-		tr, err := openForAll(p, InputOf(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		e, err := tr.Evaluate(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := tr.Step(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := openedForAll(t, p, InputOf(b))
+		e := must(tr.Evaluate(t.Context(), b))(t)
+		s := stepped(t, tr, b)
 		return fmt.Sprint(e.Loss), fmt.Sprint(s.Loss)
 	}
 	lm := small.pipeline(t)
@@ -44,7 +34,7 @@ func TestEvaluationLoss(t *testing.T) {
 			nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: 0.1}}, nn.AuxiliaryLoss{Weight: 2},
 		}},
 	} {
-		evaluated, stepped := losses(n.plain, n.batch)
+		evaluated, trained := losses(n.plain, n.batch)
 		for _, loss := range n.trained {
 			p := n.plain
 			p.Loss, p.ClipNorm, p.L2 = loss, 0.5, 0.01
@@ -52,7 +42,7 @@ func TestEvaluationLoss(t *testing.T) {
 			if e != evaluated {
 				t.Errorf("%s with %+v: evaluates to %s, want %s as without", n.name, loss, e, evaluated)
 			}
-			if s == stepped {
+			if s == trained {
 				t.Errorf("%s with %+v: a step's loss is %s, as without", n.name, loss, s)
 			}
 		}

@@ -12,10 +12,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/clock"
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/gpipe/transport"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -100,27 +97,6 @@ func ExamplePipeline_Simulate() {
 	// Output:
 	// layers of each partition: [12 13 13 12]
 	// the bubble is less than a tenth: true
-}
-
-// A step's timeline, drawn as the paper's Figure 2c.
-func ExamplePipeline_timeline() {
-	lists, err := schedule.Build(schedule.GPipe, 4, 4, schedule.Never, false)
-	if err != nil {
-		log.Fatal(err)
-	}
-	tl, err := clock.Replay(lists, clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 1 }})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := draw.WriteText(os.Stdout, tl, 80); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// 3 |...............F0   F1   F2   F3   B0   B1   B2   B3   ...............|
-	// 2 |..........F0   F1   F2   F3   ..........B0   B1   B2   B3   ..........|
-	// 1 |.....F0   F1   F2   F3   ....................B0   B1   B2   B3   .....|
-	// 0 |F0   F1   F2   F3   ..............................B0   B1   B2   B3   |
-	//    step 14 s  F forward  B backward  . idle
 }
 
 // residual is a user's own layer: y = x + relu(x W). It needs only a forward function

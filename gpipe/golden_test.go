@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"runtime"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"gpipebench/internal/kernel"
 	"gpipebench/models/gnmt"
 )
+
+var update = flag.Bool("update", false, "write golden files anew: only after a change that should move them; then read them")
 
 // TestGolden compares the SHA-256 of weights after small trainings with testdata/golden.json,
 // which has one for each profile of kernels: the bits stay as they are from one version of
@@ -19,14 +22,9 @@ func TestGolden(t *testing.T) {
 		t.Skip("the hashes are those of amd64")
 	}
 	const file = "testdata/golden.json"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(file))(t)
 	golden := map[string]map[string]string{} // by training and profile
-	if err := json.Unmarshal(text, &golden); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(text, &golden))
 	pieces := func(p Pipeline) Pipeline {
 		p.Partitions, p.MicroBatches = 2, 2
 		return p
@@ -60,13 +58,8 @@ func TestGolden(t *testing.T) {
 		})
 	}
 	if *update {
-		text, err := json.MarshalIndent(golden, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		text := must(json.MarshalIndent(golden, "", "  "))(t)
+		noError(t, os.WriteFile(file, append(text, '\n'), 0o644))
 	}
 }
 
@@ -74,12 +67,9 @@ func TestGolden(t *testing.T) {
 func recurrentTranslator(t testing.TB) Pipeline {
 	t.Helper()
 	m := smallTranslation.model
-	layers, err := gnmt.New(gnmt.Config{
+	layers := must(gnmt.New(gnmt.Config{
 		Layers: 3, Dim: 10, SourceVocab: m.SourceVocab, SourceLen: m.SourceLen, TargetLen: m.TargetLen, Shared: true, Dropout: 0.2,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	p := smallTranslation.pipeline(t)
 	p.Layers = layers
 	return p

@@ -25,10 +25,7 @@ func TestGradientsOfEveryWay(t *testing.T) {
 	if got := reference.Gradients(); got != nil {
 		t.Errorf("%d gradients before the first step", len(got))
 	}
-	r, err := reference.Differentiate(t.Context(), small.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(reference.Differentiate(t.Context(), small.data(0)))(t)
 	want := flat(reference.Gradients())
 	paths := fmt.Sprint(reference.Weights()[0].Path, len(reference.Weights()), len(want))
 	if got := fmt.Sprint(reference.Gradients()[0].Path, len(reference.Gradients()), len(want)); got != paths {
@@ -54,10 +51,7 @@ func TestGradientsOfEveryWay(t *testing.T) {
 		tr := openSmall(t, p)
 		for range 2 {
 			before := tr.Hash()
-			got, err := tr.Differentiate(t.Context(), small.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must(tr.Differentiate(t.Context(), small.data(0)))(t)
 			if tr.Hash() != before || tr.Steps() != 0 || got.Loss != r.Loss || got.GradNorm != r.GradNorm || got.Clipping != r.Clipping {
 				t.Errorf("K=%d: %d steps, loss %v, norm %v, clipping %v", w.Partitions, tr.Steps(), got.Loss, got.GradNorm, got.Clipping)
 			}
@@ -88,10 +82,7 @@ func TestGradientsAreDerivatives(t *testing.T) {
 	p.Partitions, p.MicroBatches = 2, 3
 	tr := openSmall(t, p)
 	loss := func() float64 {
-		r, err := tr.Differentiate(t.Context(), small.data(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(tr.Differentiate(t.Context(), small.data(0)))(t)
 		return r.Loss
 	}
 	loss()
@@ -136,10 +127,7 @@ func TestUpdateIsByGradients(t *testing.T) {
 	p.Optimizer, p.LR, p.L2 = nn.SGD{}, nn.ConstantLR(0.5), 0
 	tr := openSmall(t, p)
 	before := slices.Clone(values(tr))
-	r, err := tr.Step(t.Context(), small.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := stepped(t, tr, small.data(0))
 	if r.Clipping >= 1 {
 		t.Fatalf("clipping %v: nothing is clipped", r.Clipping)
 	}

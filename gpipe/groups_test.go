@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/plan"
@@ -61,53 +60,33 @@ func TestG1Replicas(t *testing.T) {
 	})
 }
 
-// A group without examples, as at an epoch's end, adds nothing, wherever it is.
+// A group without examples, as at an epoch's end, adds nothing, wherever it is, and leaves no
+// gathered row of an earlier mini-batch.
 func TestShortMiniBatchOfGroups(t *testing.T) {
-	short := small
-	short.batch = 3 // of 8 groups
-	hash := func(r int) string {
-		l := small
-		l.batch = 16
-		p := l.pipeline(t)
-		p.Groups, p.Replicas, p.MicroBatches, p.Partitions = 8, r, 2, 2
-		tr, err := p.Open(InputOf(l.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		for i, from := range []lm{l, short, l} {
-			if _, err := tr.Step(t.Context(), from.data(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return tr.Hash()
-	}
-	want := hash(1)
-	for _, r := range []int{2, 4, 8} {
-		if got := hash(r); got != want {
-			t.Errorf("R = %d: %s, want %s", r, got, want)
-		}
-	}
-}
-
-// What cannot be divided is refused with what could be.
-func TestGroupsRefused(t *testing.T) {
+	language, translator := small, smallTranslation
+	language.batch, translator.batch = 16, 16
 	for _, c := range []struct {
-		r, g, m int
-		says    string
+		Pipeline
+		data func(i int) nn.Batch
+		how  TableGradients
 	}{
-		{2, 6, 1, "6 groups on 2 replicas: want 2, 4, 8, ... groups"},
-		{3, 4, 1, "4 groups on 3 replicas: want 3, 6, 12, ... groups"},
-		{-1, 1, 1, "-1 replicas: want 1 to"},
-		{1, -1, 1, "-1 groups: want 1 or more"},
-		{1, 10, 1, "10 groups of a mini-batch of 9: want at most one group an example"},
-		{10, 0, 1, "10 groups of a mini-batch of 9: want at most one group an example"},
-		{1, 4, 3, "3 micro-batches in each of 4 groups of a mini-batch of 9: want at most one micro-batch an example"},
+		{language.pipeline(t), language.data, ReduceTied},
+		{translator.pipeline(t), translator.data, GatherTied},
 	} {
-		p := small.pipeline(t)
-		p.Replicas, p.Groups, p.MicroBatches = c.r, c.g, c.m
-		if err := p.Validate(InputOf(small.data(0))); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("R = %d, G = %d, M = %d: %v, want %s", c.r, c.g, c.m, err, c.says)
+		hash := func(r int, how TableGradients) string {
+			p := c.Pipeline
+			p.Groups, p.Replicas, p.MicroBatches, p.Partitions, p.TiedGradients = 8, r, 2, 2, how
+			tr := opened(t, p, InputOf(c.data(0)))
+			for i, examples := range []int{16, 3, 16} {
+				stepped(t, tr, c.data(i).Slice(0, examples))
+			}
+			return tr.Hash()
+		}
+		want := hash(1, ReduceTied)
+		for _, r := range []int{1, 2, 4, 8} {
+			if got := hash(r, c.how); got != want {
+				t.Errorf("R = %d: %s, want %s", r, got, want)
+			}
 		}
 	}
 }
@@ -146,10 +125,12 @@ func TestG1ReplicasOfImages(t *testing.T) {
 }
 
 // Replicas divide an evaluation and a prediction, and their results are one replica's
-// to the bit: losses, ranks, outputs, and memory as planned.
+// to the bit: losses, ranks, outputs, and memory as planned; also of fewer examples than there
+// are replicas, which leave some without work.
 func TestEvaluateReplicas(t *testing.T) {
 	type result struct {
 		loss    float64
+		few     float64 // the loss of two examples
 		correct int
 		ranks   string
 		outputs string
@@ -160,24 +141,13 @@ func TestEvaluateReplicas(t *testing.T) {
 		p := l.pipeline(t)
 		p.Loss = nn.CrossEntropy{Ranks: true}
 		p.Replicas, p.Partitions, p.MicroBatches, p.Devices = r, 2, 3, []Device{{Kind: kind}}
-		tr, err := openForAll(p, InputOf(l.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		e, err := tr.Evaluate(t.Context(), l.data(5))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := tr.Predict(t.Context(), l.data(5).Inputs...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tr.Step(t.Context(), l.data(1)); err != nil {
-			t.Fatal(err)
-		}
+		tr := openedForAll(t, p, InputOf(l.data(0)))
+		e := must(tr.Evaluate(t.Context(), l.data(5)))(t)
+		few := must(tr.Evaluate(t.Context(), l.data(5).Slice(0, 2)))(t)
+		out := must(tr.Predict(t.Context(), l.data(5).Inputs...))(t)
+		stepped(t, tr, l.data(1))
 		checkMemory(t, tr)
-		return result{e.Loss, e.Correct, fmt.Sprint(e.Ranks), fmt.Sprint(out[0].F32)}
+		return result{e.Loss, few.Loss, e.Correct, fmt.Sprint(e.Ranks), fmt.Sprint(out[0].F32)}
 	}
 	want := run(1, Host)
 	for _, r := range []int{2, 3, 8} {
@@ -186,29 +156,6 @@ func TestEvaluateReplicas(t *testing.T) {
 				t.Errorf("R = %d, %v: got %v, want %v", r, kind, got, want)
 			}
 		}
-	}
-}
-
-// Evaluating fewer examples than there are replicas leaves some without work.
-func TestEvaluateFewExamples(t *testing.T) {
-	few := small
-	few.batch = 2
-	loss := func(r int) float64 {
-		p := small.pipeline(t)
-		p.Replicas = r
-		tr, err := openForAll(p, InputOf(small.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		e, err := tr.Evaluate(t.Context(), few.data(5))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.Loss
-	}
-	if got, want := loss(4), loss(1); got != want {
-		t.Errorf("loss %v, want %v", got, want)
 	}
 }
 
@@ -222,32 +169,21 @@ func TestShardUpdate(t *testing.T) {
 		p.Replicas, p.Groups, p.Partitions, p.ShardUpdate = r, 4, 2, shard
 		p.EMA = nn.EMA{Decay: 0.9}
 		p.Evaluating = InputOf(l.data(0))
-		tr, err := p.Open(InputOf(l.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
+		tr := opened(t, p, InputOf(l.data(0)))
 		for i := range l.steps {
-			s, err := tr.Step(t.Context(), l.data(i))
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkTimeline(t, tr, s)
+			s := stepped(t, tr, l.data(i))
+			checkTimeline(t, s)
 		}
 		got := result{hash: tr.Hash(), gradients: hashOf(tr.Gradients())}
-		if err := tr.Averaged(func() error {
+		noError(t, tr.Averaged(func() error {
 			got.averaged = tr.Hash()
 			_, err := tr.Evaluate(t.Context(), l.data(9))
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if again := tr.Hash(); again != got.hash {
 			t.Errorf("R = %d: after Averaged the weights are %s, before %s", r, again, got.hash)
 		}
-		if _, err := tr.Step(t.Context(), l.data(7)); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, tr, l.data(7))
 		got.hash += tr.Hash()
 		checkMemory(t, tr)
 		return got, tr.Plans()
@@ -287,19 +223,13 @@ func TestDividedUpdateMoves(t *testing.T) {
 		if p.ShardUpdate {
 			want /= 4
 		}
-		planned, err := p.Plans(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		planned := must(p.Plans(in))(t)
 		for _, plan := range planned.Plans {
 			if got := plan.UpdateBytes(); got != want {
 				t.Errorf("divided: %v, %v: %v bytes, want %v", p.ShardUpdate, plan.At, got, want)
 			}
 		}
-		s, err := p.Simulate(in, Modelling{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(p.Simulate(in, Modelling{}))(t)
 		if got, want := s.UpdateSeconds, a.Moving(accelerator.Update, want); got != want {
 			t.Errorf("divided: %v: an update of %v s, want %v", p.ShardUpdate, got, want)
 		}
@@ -315,14 +245,8 @@ func TestDividedUpdateIsTheFullest(t *testing.T) {
 	p := Pipeline{Loss: nn.CrossEntropy{}, Numerics: Numerics{Optimizer: nn.Adam{}}, Replication: Replication{Replicas: 3, ShardUpdate: true}, Devices: []Device{DeviceOf(a)}}
 	p.Layers = []nn.Layer{nn.NewDense("dense", nn.DenseConfig{In: width, Out: 256, NoBias: true})}
 	in := Input{Examples: 3, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
-	planned, err := p.Plans(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := p.Simulate(in, Modelling{Accounting: FullAccounting})
-	if err != nil {
-		t.Fatal(err)
-	}
+	planned := must(p.Plans(in))(t)
+	s := must(p.Simulate(in, Modelling{Accounting: FullAccounting}))(t)
 	first, second := planned.Plans[0].Peak, planned.Plans[1].Peak
 	if len(s.Devices) != 1 || s.Devices[0].PeakBytes != second || second <= first {
 		t.Errorf("devices %+v, want one of %d bytes, more than the first replica's %d", s.Devices, second, first)

@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
-	"gpipebench/gpipe/partition"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/resnet"
 	"gpipebench/nn"
@@ -118,10 +115,7 @@ func (r residual) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 
 func (n images) pipeline(t testing.TB, fine bool) Pipeline {
 	t.Helper()
-	layers, err := n.layers(fine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(n.layers(fine))(t)
 	return Pipeline{
 		Layers: layers, Loss: n.loss,
 		Numerics: Numerics{Seed: 42, Optimizer: nn.RMSProp{}, LR: nn.ConstantLR(0.02), ClipNorm: 5, L2: 1e-3},
@@ -172,12 +166,7 @@ func (n images) draw(i int) nn.Batch {
 
 func (n images) open(t testing.TB, p Pipeline) *Trainer {
 	t.Helper()
-	tr, err := openForAll(p, InputOf(n.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tr.Close() })
-	return tr
+	return openedForAll(t, p, InputOf(n.data(0)))
 }
 
 // TestG1Images is G1 for networks with batch norm: one hash, moving averages
@@ -249,9 +238,7 @@ func TestMovingAverages(t *testing.T) {
 				mean[c] = momentum*mean[c] + (1-momentum)*sum/size
 				variance[c] = momentum*variance[c] + (1-momentum)*squares/(size-1)
 			}
-			if _, err := tr.Step(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			stepped(t, tr, b)
 			for c := range channels {
 				if got := float64(find("stem/conv/moving_mean")[c]); math.Abs(got-mean[c]) > 1e-6 {
 					t.Errorf("M=%d, step %d: moving mean %d is %v, want %v", m, i, c, got, mean[c])
@@ -308,9 +295,7 @@ func TestEvaluateImages(t *testing.T) {
 				p.Partitions, p.MicroBatches = c.k, 2
 				tr := n.open(t, p)
 				for i := range n.sizes {
-					if _, err := tr.Step(t.Context(), n.data(i)); err != nil {
-						t.Fatal(err)
-					}
+					stepped(t, tr, n.data(i))
 				}
 				before := tr.Hash()
 				b := n.data(0)
@@ -318,10 +303,7 @@ func TestEvaluateImages(t *testing.T) {
 				b.Inputs[0].F32 = b.Inputs[0].F32[:8*n.size*n.size*3]
 				var got []float32
 				for from := 0; from < 8; from += c.evaluated {
-					out, err := tr.Predict(t.Context(), b.Slice(from, min(from+c.evaluated, 8)).Inputs...)
-					if err != nil {
-						t.Fatal(err)
-					}
+					out := must(tr.Predict(t.Context(), b.Slice(from, min(from+c.evaluated, 8)).Inputs...))(t)
 					if len(out) != 1 {
 						t.Fatalf("%d outputs, want the logits alone", len(out))
 					}
@@ -336,9 +318,7 @@ func TestEvaluateImages(t *testing.T) {
 				if tr.Hash() != before {
 					t.Error("predictions change the network")
 				}
-				if _, err := tr.Evaluate(t.Context(), n.data(1)); err != nil {
-					t.Fatal(err)
-				}
+				must(tr.Evaluate(t.Context(), n.data(1)))(t)
 				if tr.Hash() != before {
 					t.Error("an evaluation changes the network")
 				}
@@ -347,20 +327,9 @@ func TestEvaluateImages(t *testing.T) {
 	}
 }
 
-// TestTooFewForBatchNorm: a micro-batch of one image whose map is a single
-// pixel is refused before anything runs.
-func TestTooFewForBatchNorm(t *testing.T) {
-	p := smallAmoebaNet.pipeline(t, false)
-	p.MicroBatches = 9
-	_, err := p.Open(InputOf(smallAmoebaNet.data(0)))
-	if err == nil || !strings.Contains(err.Error(), "1 value per channel") {
-		t.Errorf("error %v, want one of a single value per channel", err)
-	}
-}
-
-// TestTable2Partition: the layers of AmoebaNet-D (18, 256) at 224x224 by their
-// multiply-adds, 15.17 G an image, and how they are cut.
-func TestTable2Partition(t *testing.T) {
+// The layers of AmoebaNet-D (18, 256) at 224x224 have 15.17 G multiply-adds an image. Package
+// partition's tests cut them.
+func TestTable2Layers(t *testing.T) {
 	d := describeAmoebaNet(t, amoebanet.Config{Layers: 18, Filters: 256, Classes: 1000})
 	var all int64
 	for _, l := range d.Layers {
@@ -368,28 +337,6 @@ func TestTable2Partition(t *testing.T) {
 	}
 	if d.Params != 122_470_120 || len(d.Layers) != 24 || fmt.Sprintf("%.2f", float64(all)/2e9) != "15.17" {
 		t.Errorf("%d parameters, %d layers, %d FLOPs", d.Params, len(d.Layers), all)
-	}
-	for _, c := range []struct {
-		k          int
-		by         partition.Partitioner
-		sizes      []int // nil: several tie
-		efficiency string
-	}{
-		{2, partition.MinMax, []int{12, 12}, "0.960"},
-		{4, partition.MinMax, []int{7, 5, 5, 7}, "0.939"},
-		{4, partition.MinVariance, []int{7, 5, 5, 7}, "0.939"},
-		{8, partition.MinMax, nil, "0.862"},
-		{8, partition.MinVariance, nil, "0.862"},
-		{8, partition.Lingvo, []int{4, 3, 2, 3, 3, 2, 3, 4}, "0.845"},
-		{8, partition.Block, []int{4, 2, 3, 3, 3, 3, 3, 3}, "0.826"},
-	} {
-		cut, err := partition.Split(c.by, d.FLOPs(), c.k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e := fmt.Sprintf("%.3f", partition.Efficiency(d.FLOPs(), cut.Sizes)); e != c.efficiency || c.sizes != nil && !slices.Equal(cut.Sizes, c.sizes) {
-			t.Errorf("%v in %d stages: %v, efficiency %s, want %v, %s", c.by, c.k, cut.Sizes, e, c.sizes, c.efficiency)
-		}
 	}
 }
 
@@ -418,35 +365,29 @@ func TestDelayedReduction(t *testing.T) {
 	}
 }
 
-func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {
-	t.Helper()
-	layers, err := amoebanet.New(c)
-	if err != nil {
-		t.Fatal(err)
+// A network whose batch norm sees a single pixel per image cannot be traced for one example, and
+// is described per example all the same.
+func TestDescribeSmallImages(t *testing.T) {
+	c := amoebanet.Config{Layers: 3, Filters: 8, Classes: 10, Image: 32}
+	small := describeAmoebaNet(t, c)
+	c.Image = 64
+	large := describeAmoebaNet(t, c)
+	for i, l := range small.Layers[:len(small.Layers)-1] {
+		// Four times the pixels, and the same parameters and statistics.
+		if four := large.Layers[i]; four.FLOPs != 4*l.FLOPs || four.Params != l.Params || four.SavedBytes <= 3*l.SavedBytes || four.SavedBytes > 4*l.SavedBytes+8*4*l.Params {
+			t.Errorf("%s: %d FLOPs and %d bytes at 32 pixels, %d and %d at 64", l.Name, l.FLOPs, l.SavedBytes, four.FLOPs, four.SavedBytes)
+		}
 	}
-	d, err := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(Input{
-		Examples: 1, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
-	})
-	if err != nil {
-		t.Fatal(err)
+	if got := small.Layers[len(small.Layers)-1].FLOPs; got != 2*128*10 {
+		t.Errorf("%d FLOPs of the classifier, want %d", got, 2*128*10)
 	}
-	return d
 }
 
-// Checkpoint modes that keep residuals and those that recompute have the same
-// statistics, at an M where they would differ if recomputations counted.
-func TestRecomputationDoesNotCount(t *testing.T) {
-	n := smallResNet
-	var want outcome
-	for i, c := range []schedule.Checkpoint{schedule.Never, schedule.ExceptLast, schedule.Always} {
-		p := n.pipeline(t, false)
-		p.MicroBatches, p.Partitions, p.Checkpoint = 3, 2, c
-		got := train(t, p, 2, n.data)
-		if i == 0 {
-			want = got
-		}
-		if got != want {
-			t.Errorf("checkpoint %v: %v, want %v", c, got, want)
-		}
-	}
+func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {
+	t.Helper()
+	layers := must(amoebanet.New(c))(t)
+	d := must(Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(Input{
+		Examples: 1, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+	}))(t)
+	return d
 }

@@ -7,7 +7,6 @@ import (
 
 	"gpipebench/gpipe/plan"
 
-	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -43,27 +42,6 @@ var blocky = lm{
 	batch: 8, ragged: true, steps: 2,
 }
 
-// Norms of tensors of several blocks, which replicas divide.
-func TestLARSOfLargeTensors(t *testing.T) {
-	testkit.NotRaced(t)
-	l := blocky
-	for _, o := range bothLARS {
-		p := l.layerWise(t, o)
-		p.Groups = 4
-		want := l.train(t, p)
-		want.changes(t)
-		for _, w := range []way{
-			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4}, Partitions: 1}},
-			{Pipeline: Pipeline{Replication: Replication{Replicas: 4, Groups: 4, ShardUpdate: true}, Partitions: 3, Devices: []Device{{Threads: 2}}}},
-			{Pipeline: Pipeline{Replication: Replication{Replicas: 2, Groups: 4, ShardUpdate: true}, Partitions: 2, MicroBatches: 2, Checkpoint: schedule.Never}},
-		} {
-			if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
-				t.Errorf("%s, R = %d, K = %d: got %v, want %v", o.Name(), w.Replicas, w.Partitions, got, want)
-			}
-		}
-	}
-}
-
 // TestLARSByDefinition: a step's update is that of the definition, from the step's own
 // gradients, clipped, with norms in float64 over whole parameters. Biases, gains and
 // offsets take the schedule's rate. Frozen parameters keep their values.
@@ -83,19 +61,12 @@ func TestLARSByDefinition(t *testing.T) {
 			p.Replicas, p.Partitions, p.LR, p.L2 = replicas, 2, nn.ConstantLR(rate), decay
 			p.ClipNorm, p.ShardUpdate = 0.25, replicas > 1
 			p.Rates = []Rate{{Path: "layer*/attention", Factor: 0}, {Path: "layer*", Factor: 0.5}}
-			tr, err := p.Open(InputOf(l.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := opened(t, p, InputOf(l.data(0)))
 			before := map[string][]float32{}
 			for _, w := range tr.Weights() {
 				before[w.Path] = append([]float32(nil), w.Data...)
 			}
-			r, err := tr.Step(t.Context(), l.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := stepped(t, tr, l.data(0))
 			if r.GradNorm <= p.ClipNorm {
 				t.Fatalf("a norm of %v is not clipped", r.GradNorm)
 			}
@@ -147,10 +118,7 @@ func TestLARSUpdateBytes(t *testing.T) {
 	bytes := func(o nn.Optimizer, replicas int, divided bool) float64 {
 		q := p
 		q.Optimizer, q.Replicas, q.ShardUpdate = o, replicas, divided
-		planned, err := q.Plans(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		planned := must(q.Plans(in))(t)
 		return planned.Plans[0].UpdateBytes()
 	}
 	for _, c := range []struct {

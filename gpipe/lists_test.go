@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 )
 
 // eager is 1F1B with twice the lead, which hides slow links.
@@ -33,10 +32,7 @@ func TestOwnLists(t *testing.T) {
 	step := func(p Pipeline) string {
 		tr := openSmall(t, p)
 		for i := range 2 {
-			r, err := tr.Step(t.Context(), small.data(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := stepped(t, tr, small.data(i))
 			if p.Tasks != nil {
 				if d := len(r.Times.Lists[0]); d != 3*p.MicroBatches {
 					t.Errorf("K=%d: %d tasks", p.Partitions, d)
@@ -44,9 +40,7 @@ func TestOwnLists(t *testing.T) {
 			}
 		}
 		checkMemory(t, tr)
-		if _, err := tr.Step(t.Context(), short.data(5)); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, tr, short.data(5))
 		return tr.Hash()
 	}
 	want := step(small.pipeline(t))
@@ -62,97 +56,60 @@ func TestOwnLists(t *testing.T) {
 	}
 }
 
-// What is refused is refused in a line, before anything is planned.
+// What schedule.Verify refuses of lists is refused in a line, before anything is planned.
 func TestOwnListsRefused(t *testing.T) {
-	f := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Forward, Micro: m} }
-	keep := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Forward, Micro: m, Keep: true} }
-	r := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Recompute, Micro: m} }
-	b := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Backward, Micro: m} }
-	good := []schedule.Task{f(0), f(1), r(0), b(0), r(1), b(1)}
+	f := schedule.Task{Kind: schedule.Forward, Keep: true}
+	b, w, second := schedule.Task{Kind: schedule.Backward}, schedule.Task{Kind: schedule.BackwardWeights}, schedule.Task{Kind: schedule.Forward, Chunk: 1, Keep: true}
 	for _, c := range []struct {
-		want  string
-		lists [][]schedule.Task
+		want   string
+		placed schedule.Placement
+		lists  [][]schedule.Task
 	}{
-		{"schedule: lists of 1 devices: want 2", [][]schedule.Task{good}},
-		{"schedule: device 1: F1 is missing: want an F of each of 2 micro-batches", [][]schedule.Task{good, {keep(0), b(0)}}},
-		{"schedule: device 0: B1 is out of order", [][]schedule.Task{{keep(0), keep(1), b(1), b(0)}, good}},
-		{"schedule: device 1: B0 lacks residuals", [][]schedule.Task{good, {f(0), b(0)}}},
-		{"schedule: device 0: R0 is out of place", [][]schedule.Task{{f(0), r(0), f(1), b(0), r(1), b(1)}, good}},
-		{"schedule: device 0 waits for ever: B0 needs B0 of device 1", [][]schedule.Task{{keep(0), b(0), keep(1), b(1)}, {keep(0), keep(1), b(0), b(1)}}},
+		{"schedule: lists of 1 devices: want 2", schedule.Placement{}, [][]schedule.Task{{f, b}}},
+		{"schedule: device 0: W0 has no I before it", schedule.Placement{}, [][]schedule.Task{{f, w}, {f, b}}},
+		{"schedule: device 1: 3F0 is missing", schedule.Loop(2, 2), [][]schedule.Task{
+			{f, second, {Kind: schedule.Backward, Chunk: 1}, b}, {f, b}}},
 	} {
 		p := small.pipeline(t)
-		p.Partitions, p.MicroBatches = 2, 2
+		p.Partitions, p.MicroBatches, p.Placement = 2, 1, c.placed
 		p.Tasks = func(int, int) [][]schedule.Task { return c.lists }
 		_, err := p.Open(InputOf(small.data(0)))
-		if want := "task lists for 2 micro-batches: " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if want := "task lists for 1 micro-batches: " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-
-	// A short mini-batch may not need more memory than what is planned.
-	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches = 2, 6
-	p.Tasks = func(stages, micro int) [][]schedule.Task {
-		how := schedule.OneFOneB
-		if micro < 6 {
-			how = schedule.GPipe
-		}
-		lists, err := schedule.Build(how, stages, micro, schedule.Never, false)
-		if err != nil {
-			t.Error(err)
-		}
-		return lists
-	}
-	tr := openSmall(t, p)
-	short := small
-	short.batch = 4
-	_, err := tr.Step(t.Context(), short.data(0))
-	if want := "task lists for 4 micro-batches: stage 0 holds 4 inputs and 4 sets of residuals at once: want at most 2 and 2, as for 6 micro-batches"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	stepSmall(t, tr, 0) // it goes on
 }
 
-// All built lists keep the properties that lists of a caller must have.
-func TestBuiltListsAreAccepted(t *testing.T) {
-	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB} {
-		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
-			for k := 1; k < 6; k++ {
-				for m := 1; m < 8; m++ {
-					p := Pipeline{Partitions: k, Cut: Cut{Tasks: func(stages, micro int) [][]schedule.Task {
-						lists, err := schedule.Build(s, stages, micro, c, m%2 == 0)
-						if err != nil {
-							t.Error(err)
-						}
-						return lists
-					}}}
-					if _, err := p.config().OwnTasks(m); err != nil {
-						t.Errorf("%v %v K=%d M=%d: %v", s, c, k, m, err)
-					}
-				}
+// A short mini-batch may not need more memory than what is planned.
+func TestShortMiniBatchOfOwnLists(t *testing.T) {
+	for _, c := range []struct {
+		want         string
+		whole, fewer func(stages, micro int) [][]schedule.Task
+	}{
+		{"holds 4 inputs and 4 sets of residuals at once: want at most 2 and 2",
+			func(stages, micro int) [][]schedule.Task {
+				return must(schedule.Build(schedule.OneFOneB, stages, micro, schedule.Never, false))(t)
+			},
+			func(stages, micro int) [][]schedule.Task {
+				return must(schedule.Build(schedule.GPipe, stages, micro, schedule.Never, false))(t)
+			}},
+		{"holds what I keeps for W of 1 micro-batches at once: want at most 0", mixed, func(stages, micro int) [][]schedule.Task {
+			return schedule.Checkpointed(schedule.ZeroBubble(stages, micro, false), schedule.Always, false)
+		}},
+	} {
+		p := small.pipeline(t)
+		p.Partitions, p.MicroBatches = 2, 6
+		p.Tasks = func(stages, micro int) [][]schedule.Task {
+			if micro < 6 {
+				return c.fewer(stages, micro)
 			}
+			return c.whole(stages, micro)
 		}
-	}
-}
-
-// Simulations run a caller's lists, too.
-func TestOwnListsSimulated(t *testing.T) {
-	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches, p.Tasks, p.Devices = 3, 6, eager, []Device{DeviceOf(chip())}
-	s, err := p.Simulate(InputOf(small.data(0)), Modelling{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := 0 // F of stage 0 before its first B
-	for _, e := range s.Timeline.Events {
-		if e.At.Stage == 0 && e.Kind == timeline.Forward {
-			first++
+		tr := openSmall(t, p)
+		_, err := tr.Step(t.Context(), small.data(0).Slice(0, 4))
+		if want := "task lists for 4 micro-batches: stage 0 " + c.want + ", as for 6 micro-batches"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
-		if e.At.Stage == 0 && e.Kind == timeline.Backward {
-			break
-		}
-	}
-	if first != 5 {
-		t.Errorf("%d F before the first B of stage 0, want 5", first)
+		stepSmall(t, tr, 0) // it goes on
 	}
 }

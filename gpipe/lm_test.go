@@ -31,10 +31,7 @@ var small = lm{
 }
 
 func (l lm) pipeline(t testing.TB) Pipeline {
-	layers, err := transformer.LM(l.model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(transformer.LM(l.model))(t)
 	return Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{Smoothing: l.smooth},
 		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
@@ -73,6 +70,7 @@ type outcome struct {
 	hash, before, initial string
 	losses                string
 	tallies               string // of batch norms, as the last step left them
+	averages              string // the hash of the weights' averages, if they are kept
 }
 
 // train runs l's steps on p.
@@ -88,23 +86,19 @@ func (l lm) train(t testing.TB, p Pipeline) outcome {
 // train runs steps on p, checking every guarantee that holds for any run.
 func train(t testing.TB, p Pipeline, steps int, data func(i int) nn.Batch) outcome {
 	t.Helper()
-	tr, err := p.Open(InputOf(data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(data(0)))
 	o := outcome{initial: tr.Hash()}
 	for i := range steps {
 		o.before = tr.Hash()
-		r, err := tr.Step(context.Background(), data(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(tr.Step(context.Background(), data(i)))(t)
 		o.losses += fmt.Sprintf("%.17g ", r.Loss)
-		checkTimeline(t, tr, r)
+		checkTimeline(t, r)
 	}
 	o.hash, o.tallies = tr.Hash(), talliesOf(tr)
 	checkMemory(t, tr)
+	if p.EMA.Kept() {
+		noError(t, tr.Averaged(func() error { o.averages = tr.Hash(); return nil }))
+	}
 	return o
 }
 

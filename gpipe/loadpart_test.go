@@ -19,9 +19,7 @@ func TestLoadPart(t *testing.T) {
 	source := openSmall(t, untied.pipeline(t))
 	stepSmall(t, source, 0)
 	file := filepath.Join(t.TempDir(), "w.safetensors")
-	if err := source.Save(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, source.Save(file, nil))
 	kept := openSmall(t, untied.pipeline(t))
 	if out, err := kept.LoadPart(file, "softmax", "layer*/attention"); err != nil || len(out.File) == 0 || len(out.File) != len(out.Network) {
 		t.Errorf("%v, %+v", err, out)
@@ -41,19 +39,12 @@ func TestLoadPart(t *testing.T) {
 	for _, k := range []int{1, 3} {
 		p := larger.pipeline(t)
 		p.Partitions, p.EMA.Decay = k, 0.9
-		tr, err := p.Open(InputOf(larger.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
+		tr := opened(t, p, InputOf(larger.data(0)))
 		before := map[string][]float32{}
 		for _, w := range tr.Weights() {
 			before[w.Path] = slices.Clone(w.Data)
 		}
-		out, err := tr.LoadPart(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(tr.LoadPart(file))(t)
 		if got := fmt.Sprint(out.File); got != "[embedding/table [19 16] softmax/weight [19 16] softmax/bias [19]]" {
 			t.Errorf("left out of the file: %s", got)
 		}
@@ -77,12 +68,8 @@ func TestLoadPart(t *testing.T) {
 			return nil
 		}
 		check()
-		if err := tr.Averaged(check); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tr.Step(t.Context(), larger.data(0)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tr.Averaged(check))
+		stepped(t, tr, larger.data(0))
 	}
 	// Of the same network it is Load.
 	tr := openSmall(t, untied.pipeline(t))
@@ -98,9 +85,7 @@ func TestLoadPartRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.safetensors")
 	refuses := func(metadata map[string]string, want string, tensors ...safetensors.Tensor) {
 		t.Helper()
-		if err := safetensors.WriteFile(file, tensors, metadata); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, safetensors.WriteFile(file, tensors, metadata))
 		if _, err := tr.LoadPart(file); err == nil || !strings.HasPrefix(err.Error(), file+": "+want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -113,9 +98,7 @@ func TestLoadPartRefuses(t *testing.T) {
 	refuses(nil, "none of its 1 tensors has the path and shape of a weight: want one such as embedding/table [19 16]", other)
 	refuses(map[string]string{hashKey: strings.Repeat("0", 64)}, "the values are not those that were saved", bias)
 	refuses(nil, `tensor "other" has a value that is NaN`, bias, other)
-	if err := safetensors.WriteFile(file, []safetensors.Tensor{bias}, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, safetensors.WriteFile(file, []safetensors.Tensor{bias}, nil))
 	if out, err := tr.LoadPart(file); err != nil || len(out.File) != 0 || len(out.Network) != len(tr.Weights())-1 || tr.Hash() == before {
 		t.Errorf("%v, %v", out, err)
 	}

@@ -12,16 +12,10 @@ func TestProgramsAreLookedUpOnceASize(t *testing.T) {
 	allocations := func(micro int) float64 {
 		p := small.pipeline(t)
 		p.MicroBatches = micro
-		tr, err := p.Open(InputOf(small.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
+		tr := opened(t, p, InputOf(small.data(0)))
 		b := small.data(0)
 		return testing.AllocsPerRun(20, func() {
-			if _, err := tr.begin(b, plan.Training); err != nil {
-				t.Fatal(err)
-			}
+			must(tr.begin(b, plan.Training))(t)
 		})
 	}
 	if few, many := allocations(3), allocations(9); many-few > 3 {

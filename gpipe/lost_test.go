@@ -93,12 +93,7 @@ func TestLostInEachPhase(t *testing.T) {
 							return died.Load()
 						}}
 					}
-					tr, err := openForAll(p, InputOf(batch))
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer tr.Close()
-					ps.trainers = append(ps.trainers, tr)
+					ps.trainers = append(ps.trainers, openedForAll(t, p, InputOf(batch)))
 				}
 				named := func(what string, run func(tr *Trainer) error) {
 					ps.all(func(rank int, tr *Trainer) {

@@ -104,7 +104,7 @@ func (r *chunkRun) useStatistics(m int) {
 	}
 }
 
-// meet stores the meetings of a task whose own work took so many seconds.
+// meet stores the meetings of a task whose own work took a number of seconds.
 func (t *StageTimes) meet(kind timeline.Kind, micro int, all []clock.Meeting, seconds float64) {
 	if len(all) == 0 {
 		return

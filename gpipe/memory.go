@@ -2,8 +2,8 @@ package gpipe
 
 import (
 	"gpipebench/gpipe/internal/arena"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
@@ -74,11 +74,9 @@ func newMemory(p *Plan, all []float32) *memory {
 
 // hooks let the package's tests observe and change a run.
 type hooks struct {
-	poison       bool                                             // fill what is free with NaN
-	allocate     func(c Category, n int) []float32                // instead of one arena
-	panicOnFault bool                                             // memory faults become errors
-	lists        [][]schedule.Task                                // of every training step, whatever the schedule
-	bound        func(r *chunkRun, kind timeline.Kind, micro int) // sees a timed task's slots
-	inTask       func(stage int, kind timeline.Kind, micro int)   // runs inside every timed task
-	inKernel     func(in *program.Instr)                          // runs inside the time of every kernel that is watched
+	poison       bool                                                // fill what is free with NaN
+	allocate     func(c Category, n int) []float32                   // instead of one arena
+	panicOnFault bool                                                // memory faults become errors
+	inTask       func(at place.Place, kind timeline.Kind, micro int) // runs inside every timed task
+	inKernel     func(in *program.Instr)                             // runs inside the time of every kernel that is watched
 }

@@ -142,11 +142,7 @@ func TestOutsideTheContract(t *testing.T) {
 // A label that is no class is named by its example.
 func TestOneHotNamesTheLabel(t *testing.T) {
 	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1)}, Partitions: 2, MicroBatches: 3}
-	tr, err := p.Open(InputOf(ownData(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(ownData(0)))
 	b := ownData(0)
 	b.Targets[0].I32[5] = 3
 	if _, err := tr.Step(t.Context(), b); err == nil || !strings.Contains(err.Error(), "example 5, position 0: target 3: want 0 to 2") {
@@ -157,10 +153,7 @@ func TestOneHotNamesTheLabel(t *testing.T) {
 // Own operations are planned, costed and timed on modelled accelerators, also in
 // bfloat16.
 func TestOwnOpsAreModelled(t *testing.T) {
-	a, err := accelerator.Named("tpuv3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(accelerator.Named("tpuv3"))(t)
 	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Numerics: Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.1)}, Partitions: 3, MicroBatches: 3, Devices: []Device{DeviceOf(a)}}
 	for _, dtype := range []graph.DType{graph.F32, graph.BF16} {
 		s, err := p.Simulate(InputOf(ownData(0)), Modelling{DType: dtype})
@@ -168,10 +161,7 @@ func TestOwnOpsAreModelled(t *testing.T) {
 			t.Errorf("%v: %v, %v", dtype, s, err)
 		}
 	}
-	d, err := p.Describe(InputOf(ownData(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(p.Describe(InputOf(ownData(0))))(t)
 	for _, l := range d.Layers {
 		want := int64(0)
 		switch l.Name {
@@ -198,11 +188,7 @@ func TestPanicInOwnOp(t *testing.T) {
 		Gradient: func(_ *graph.Graph, _, _, dout []*graph.Node) []*graph.Node { return dout },
 	}
 	p.Layers[2] = nn.Func("lookup", func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return t.Compute(broken, in...) })
-	tr, err := p.Open(InputOf(ownData(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(ownData(0)))
 	if _, err := tr.Step(t.Context(), ownData(0)); err == nil || !strings.HasSuffix(err.Error(), "F0: layer lookup: panic: no such table") {
 		t.Errorf("%v, want the layer", err)
 	}

@@ -55,13 +55,8 @@ func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 		for _, plan := range free.Plans {
 			most = max(most, plan.Peak)
 		}
-		tr, err := p.Open(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tr.Step(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		tr := must(p.Open(in))(t)
+		stepped(t, tr, b)
 		want := tr.Hash()
 		tr.Close()
 		refused, step := 0, page
@@ -70,10 +65,7 @@ func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 		}
 		for capacity := page; capacity < most+2*page; capacity += step {
 			p.Devices = []Device{{Threads: c.threads, Capacity: capacity}}
-			planned, err := p.Plans(in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			planned := must(p.Plans(in))(t)
 			hash, err := overcommitted(t, p, capacity, in, b)
 			if planned.OutOfMemory == nil {
 				if err != nil || hash != want {
@@ -106,11 +98,7 @@ func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 func TestOnlyTheWallIsOutOfMemory(t *testing.T) {
 	p := small.pipeline(t)
 	p.Devices = []Device{{Capacity: 1 << 24, Overcommit: true}}
-	tr, err := p.Open(InputOf(small.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(small.data(0)))
 	d := tr.devices[0]
 	begin := d.mem.walled
 	for _, v := range []any{"boom", errors.New("boom"), addressed{0}, addressed{addressOf(&begin[0])}, addressed{addressOf(&begin[1<<22-1])}} {
@@ -124,42 +112,3 @@ type addressed struct{ at uintptr }
 
 func (a addressed) Error() string { return "a fault" }
 func (a addressed) Addr() uintptr { return a.at }
-
-func TestOvercommitRefusals(t *testing.T) {
-	for want, d := range map[string]Device{
-		"want a host device":               {Kind: Emulated, Capacity: 1 << 20, Overcommit: true},
-		"want a multiple of the page size": {Capacity: 1<<20 + 64, Overcommit: true},
-		"of 0 bytes":                       {Overcommit: true},
-	} {
-		p := small.pipeline(t)
-		p.Devices = []Device{d}
-		if err := p.Validate(InputOf(small.data(0))); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v; want %s", d, err, want)
-		}
-	}
-}
-
-// Plans returns the plans of the trainer that Open would make.
-func TestPlansAreTheTrainers(t *testing.T) {
-	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches = 3, 2
-	in := InputOf(small.data(0))
-	planned, err := p.Plans(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := p.Open(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	for k, plan := range tr.Plans() {
-		if got := planned.Plans[k]; got.Bytes != plan.Bytes || got.Peak != plan.Peak {
-			t.Errorf("device %d: %v, want %v", k, got.Bytes, plan.Bytes)
-		}
-	}
-	p.Partitions = 99
-	if _, err := p.Plans(in); err == nil {
-		t.Error("99 partitions were planned")
-	}
-}

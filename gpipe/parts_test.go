@@ -9,7 +9,6 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/models/ssd"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 )
 
 // smallSSD has maps from 18 rows down to one.
@@ -26,7 +25,7 @@ func TestG1Spatial(t *testing.T) {
 	all := slices.DeleteFunc(slices.Clone(factors), func(f factor) bool {
 		return !slices.Contains([]string{"checkpoint", "device", "threads", "free-memory"}, f.name)
 	})
-	straight := []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.InterleavedOneFOneB}
+	straight := []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.Interleaved}
 	all = append(all,
 		factor{"S", []string{"2", "3", "4"}, func(w *way, i int) { w.Spatial = 2 + i }},
 		factor{"R", []string{"1", "2"}, func(w *way, i int) { w.Groups, w.Replicas = 2, 1+i }},
@@ -58,24 +57,16 @@ func TestSpatialPurposes(t *testing.T) {
 			p.Partitions, p.MicroBatches, p.Spatial = 2, 2, parts
 			tr := n.open(t, p)
 			see := func() {
-				r, err := tr.Evaluate(t.Context(), n.data(1))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must(tr.Evaluate(t.Context(), n.data(1)))(t)
 				all = append(all, fmt.Sprint(r.Loss, r.Ranks))
 				for _, i := range []int{2, 0} { // short, and as large as any
-					outputs, err := tr.Predict(t.Context(), n.data(i).Inputs...)
-					if err != nil {
-						t.Fatal(err)
-					}
+					outputs := must(tr.Predict(t.Context(), n.data(i).Inputs...))(t)
 					all = append(all, fmt.Sprint(outputs))
 				}
 			}
 			see()
 			for i := range n.sizes {
-				if _, err := tr.Step(t.Context(), n.data(i)); err != nil {
-					t.Fatal(err)
-				}
+				stepped(t, tr, n.data(i))
 				see()
 			}
 			checkMemory(t, tr)
@@ -90,28 +81,8 @@ func TestSpatialPurposes(t *testing.T) {
 	}
 }
 
-// TestRefusedParts: Validate says what cannot run in parts, and what could.
-func TestRefusedParts(t *testing.T) {
-	for want, change := range map[string]func(p *Pipeline, in *Input){
-		"-1 parts of images: want 1 to 64":                                func(p *Pipeline, _ *Input) { p.Spatial = -1 },
-		"65 parts of images: want 1 to 64":                                func(p *Pipeline, _ *Input) { p.Spatial = 65 },
-		"40 parts of images of 33 rows: want a row for each at least":     func(p *Pipeline, _ *Input) { p.Spatial = 40 },
-		"2 parts of images, and no input has images: want 1":              func(_ *Pipeline, in *Input) { in.Inputs[0].Shape = graph.Shape{7} },
-		"2 parts of images with activations of type bf16: want f32, or 1": func(p *Pipeline, _ *Input) { p.DType = graph.BF16 },
-		"2 parts of images with batch norm over replicas: want the scope replica, or 1": func(p *Pipeline, _ *Input) {
-			p.Replicas, p.Groups, p.BatchNormScope = 2, 2, AllScope
-		},
-		"2 parts of images with a backward function in two: want a schedule without W, or 1": func(p *Pipeline, _ *Input) {
-			p.Schedule, p.Partitions, p.MicroBatches = schedule.ZeroBubbleH1, 2, 2
-		},
-	} {
-		p, in := smallResNet.pipeline(t, false), InputOf(smallResNet.data(0))
-		p.Spatial = 2
-		change(&p, &in)
-		if err := p.Validate(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
+// A trainer whose images are divided takes those of one size.
+func TestPartsOfAnotherSize(t *testing.T) {
 	p := smallResNet.pipeline(t, false)
 	p.Spatial = 2
 	tr := smallResNet.open(t, p)
@@ -128,17 +99,11 @@ func TestPartCapacity(t *testing.T) {
 	p := smallResNet.pipeline(t, false)
 	p.Spatial = 3
 	in := InputOf(smallResNet.data(0))
-	planned, err := p.Plans(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	planned := must(p.Plans(in))(t)
 	plan := planned.Plans[0]
 	for _, part := range append([]*Plan{plan}, plan.Parts...) {
 		p.Devices = []Device{{Capacity: part.Peak - 1}}
-		again, err := p.Plans(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must(p.Plans(in))(t)
 		if again.OutOfMemory == nil {
 			t.Errorf("a capacity of %d bytes, %d for a part: no error", part.Peak-1, part.Peak)
 		}

@@ -1,18 +1,3 @@
-// Package gpipe trains a sequence of layers cut into K partitions on K devices,
-// as GPipe does (Huang et al. 2019): every mini-batch of N examples is split
-// into M micro-batches that flow through the partitions as a pipeline,
-// activations are recomputed in the backward pass, and one synchronous update
-// is applied per mini-batch.
-//
-// The result does not depend on how the network is run: after n steps the weights
-// have the same bits for every K, partition, schedule, checkpoint mode, device
-// kind and number of threads, and, for networks without statistics across
-// examples, for every M.
-//
-// [Pipeline] describes a run, [Pipeline.Open] plans and allocates it, and
-// [Trainer.Step] executes one mini-batch. [Pipeline.Simulate] plans and times
-// the same programs on modelled accelerators without any arithmetic. Package plan
-// makes the plans.
 package gpipe
 
 import (
@@ -78,7 +63,7 @@ func (p Pipeline) config() plan.Config {
 		Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute,
 		Devices: p.Devices, Evaluating: p.Evaluating, Predicting: p.Predicting,
 		Cut: p.Cut, Replication: p.Replication, Numerics: p.Numerics,
-		InProcess: p.Transport == nil, Forced: p.testing.lists,
+		InProcess: p.Transport == nil,
 	}
 }
 

@@ -37,12 +37,7 @@ func apart(t testing.TB, owners []int, in Input, pipeline func() Pipeline) *proc
 	for _, end := range ps.ends {
 		p := pipeline()
 		p.Partitions, p.Transport = len(owners), end
-		tr, err := openForAll(p, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { tr.Close() })
-		ps.trainers = append(ps.trainers, tr)
+		ps.trainers = append(ps.trainers, openedForAll(t, p, in))
 	}
 	return ps
 }
@@ -108,10 +103,17 @@ func history(t *testing.T, tr *Trainer, data func(i int) nn.Batch, dir string) s
 	say("saved", "", tr.Save(file, nil))
 	text, err := os.ReadFile(file)
 	say("file", string(text), err)
-	if _, err := tr.Step(t.Context(), data(4)); err != nil {
-		t.Error(err)
+	state, err := tr.State(nil)
+	say("copied", "", err)
+	for range 2 {
+		say("state", sumOfState(state), tr.Restore(state))
+		r, err := tr.Step(t.Context(), data(4))
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		say("trained on", []any{tr.Hash(), r.Loss}, nil)
 	}
-	say("trained on", tr.Hash(), nil)
 	say("loaded", tr.Hash(), tr.Load(file))
 	say("loaded", tr.Hash(), nil)
 	return b.String()
@@ -124,6 +126,13 @@ func TestProcesses(t *testing.T) {
 		p := small.pipeline(t)
 		p.MicroBatches, p.Schedule, p.EMA = 4, schedule.OneFOneB, nn.EMA{Decay: 0.9}
 		return p
+	}
+	scheduled := func(s schedule.Schedule) func() Pipeline {
+		return func() Pipeline {
+			p := lm()
+			p.Schedule = s
+			return p
+		}
 	}
 	convolutions := func() Pipeline {
 		p := smallResNet.pipeline(t, false)
@@ -139,6 +148,9 @@ func TestProcesses(t *testing.T) {
 		{"one a stage", []int{0, 1, 2}, lm, small.data},
 		{"the first and the last together", []int{0, 1, 0}, lm, small.data},
 		{"ranks the other way round", []int{1, 1, 0, 0}, lm, small.data},
+		{"two chunks each", []int{0, 1}, scheduled(schedule.Interleaved), small.data},
+		{"up and down", []int{0, 1}, scheduled(schedule.ZBV), small.data},
+		{"F beside B", []int{0, 1}, scheduled(schedule.DualPipeV), small.data},
 		{"batch norm", []int{0, 0, 1}, convolutions, func(i int) nn.Batch { return smallResNet.data(i % 3) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,11 +159,7 @@ func TestProcesses(t *testing.T) {
 			}
 			p := c.pipeline()
 			p.Partitions = len(c.owners)
-			tr, err := openForAll(p, InputOf(c.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := openedForAll(t, p, InputOf(c.data(0)))
 			want := history(t, tr, c.data, t.TempDir())
 			ps := apart(t, c.owners, InputOf(c.data(0)), c.pipeline)
 			dir := t.TempDir()
@@ -178,8 +186,8 @@ func TestProcessesFail(t *testing.T) {
 		{"a loss that is no number", func(p *Pipeline) { poison(p, 4) }, small.data(0), false},
 		{"an evaluation's", func(p *Pipeline) { poison(p, 2) }, small.data(0), true},
 		{"a panic", func(p *Pipeline) {
-			p.testing.inTask = func(stage int, kind timeline.Kind, micro int) {
-				if stage == 1 && kind == timeline.Backward && micro == 2 {
+			p.testing.inTask = func(at place.Place, kind timeline.Kind, micro int) {
+				if at.Stage == 1 && kind == timeline.Backward && micro == 2 {
 					panic("boom")
 				}
 			}
@@ -203,10 +211,7 @@ func TestProcessesFail(t *testing.T) {
 				}
 				return fmt.Sprint(err)
 			}
-			one, err := openForAll(pipeline(), InputOf(small.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			one := must(openForAll(pipeline(), InputOf(small.data(0))))(t)
 			defer one.Close()
 			ps := apart(t, []int{0, 1, 2}, InputOf(small.data(0)), pipeline)
 			if got, want := said(t, ps, "error", fails), fails(one); got != want || want == "<nil>" {
@@ -233,8 +238,8 @@ func TestProcessesLose(t *testing.T) {
 				ps = apart(t, []int{0, 1, 2}, InputOf(small.data(0)), func() Pipeline {
 					p := small.pipeline(t)
 					p.MicroBatches = 4
-					p.testing.inTask = func(stage int, kind timeline.Kind, micro int) {
-						if stage == 2 && kind == timeline.Backward && micro == 1 {
+					p.testing.inTask = func(at place.Place, kind timeline.Kind, micro int) {
+						if at.Stage == 2 && kind == timeline.Backward && micro == 1 {
 							end(ps, cancel)
 						}
 					}

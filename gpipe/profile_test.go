@@ -31,33 +31,22 @@ func TestProfileAddsUp(t *testing.T) {
 				p.testing.inKernel = func(in *program.Instr) {
 					time.Sleep(time.Duration(kernelSeconds(in.Op) * float64(time.Second)))
 				}
-				p.testing.inTask = func(_ int, kind timeline.Kind, _ int) {
+				p.testing.inTask = func(_ place.Place, kind timeline.Kind, _ int) {
 					if kind.Task() || kind == timeline.Update {
 						time.Sleep(besideTime)
 					}
 				}
-				tr, err := p.Open(InputOf(small.data(0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer tr.Close()
-				if _, err := tr.Step(t.Context(), small.data(0)); err != nil { // not counted
-					t.Fatal(err)
-				}
+				tr := opened(t, p, InputOf(small.data(0)))
+				stepped(t, tr, small.data(0)) // not counted
 				profile := tr.Profile()
 				const steps = 2
 				var step float64
 				for i := range steps {
-					r, err := tr.Step(t.Context(), small.data(1+i))
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := stepped(t, tr, small.data(1+i))
 					step += r.Seconds / steps
 				}
 				profile.Stop()
-				if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
-					t.Fatal(err)
-				}
+				stepped(t, tr, small.data(0))
 				near := func(what string, got, want float64) {
 					t.Helper()
 					if math.Abs(got-want) > 1e-9 {
@@ -122,15 +111,9 @@ func TestProfileOfCopies(t *testing.T) {
 func TestProfileOfKeptResiduals(t *testing.T) {
 	p := small.pipeline(t)
 	p.MicroBatches, p.Checkpoint = 3, schedule.ExceptLast
-	tr, err := p.Open(InputOf(small.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(small.data(0)))
 	profile := tr.Profile()
-	if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
-		t.Fatal(err)
-	}
+	stepped(t, tr, small.data(0))
 	calls := map[string]float64{}
 	for _, row := range profile.Rows() {
 		if strings.HasPrefix(row.Op, "cross-entropy") {
@@ -146,16 +129,9 @@ func TestProfileOfKeptResiduals(t *testing.T) {
 func TestProfileOfReplicas(t *testing.T) {
 	p := small.pipeline(t)
 	p.Replicas, p.Groups, p.Partitions, p.MicroBatches = 2, 4, 2, 2
-	tr, err := p.Open(InputOf(small.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(small.data(0)))
 	profile := tr.Profile()
-	r, err := tr.Step(t.Context(), small.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := stepped(t, tr, small.data(0))
 	var sum, reduce float64
 	for _, row := range profile.Rows() {
 		sum += row.Seconds
@@ -189,10 +165,7 @@ func TestProfileOfParts(t *testing.T) {
 			t.Errorf("%v is %v", run.Instr.Op, run.Instr.Division)
 		}
 	})
-	r, err := tr.Step(t.Context(), smallSSD.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := stepped(t, tr, smallSSD.data(0))
 	if len(divisions) != program.Divisions {
 		t.Errorf("kernels %v, want some of each division", divisions)
 	}

@@ -15,13 +15,6 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// openForAll opens a pipeline to train on, evaluate and predict mini-batches of
-// one kind.
-func openForAll(p Pipeline, in Input) (*Trainer, error) {
-	p.Evaluating, p.Predicting = in, in
-	return p.Open(in)
-}
-
 // TestPurposesG2: guarantee G2 for a pipeline that evaluates and predicts, with and
 // without training: the planned bytes are the used bytes; the planned peak suffices
 // as capacity, and one byte less is refused at once.
@@ -99,27 +92,20 @@ func TestUndeclared(t *testing.T) {
 	} {
 		p := small.pipeline(t)
 		p.Evaluating, p.Predicting = c.evaluates, c.predicts
-		tr, err := p.Open(c.in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must(p.Open(c.in))(t)
 		check := func(want string, err error) {
 			t.Helper()
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%d, %d, %d examples: %v, want %q", c.in.Examples, c.evaluates.Examples, c.predicts.Examples, err, want)
 			}
 		}
-		_, err = tr.Step(t.Context(), b)
+		_, err := tr.Step(t.Context(), b)
 		check(c.step, err)
 		_, err = tr.Evaluate(t.Context(), b)
 		check(c.evaluate, err)
 		_, err = tr.Predict(t.Context(), b.Inputs...)
 		check(c.guess, err)
 		tr.Close()
-	}
-	p := small.pipeline(t)
-	if _, err := p.Open(Input{}); err == nil || !strings.Contains(err.Error(), "a mini-batch of 0 examples") {
-		t.Errorf("a pipeline for nothing: %v", err)
 	}
 }
 
@@ -139,50 +125,27 @@ func TestSmallerFits(t *testing.T) {
 		p.Checkpoint = []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}[random.Intn(3)]
 		p.testing.poison = true
 		whole := InputOf(large.data(0))
-		tr, err := openForAll(p, whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must(openForAll(p, whole))(t)
 		for range 4 {
 			less := large
 			less.batch = p.MicroBatches + random.Intn(large.batch-p.MicroBatches)
 			less.model.SourceLen, less.model.TargetLen = 1+random.Intn(large.model.SourceLen), 1+random.Intn(large.model.TargetLen)
 			b := less.data(0)
-			exact, err := openForAll(p, InputOf(b))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer exact.Close()
+			exact := openedForAll(t, p, InputOf(b))
 			run := func(tr *Trainer) string {
-				e, err := tr.Evaluate(t.Context(), b)
-				if err != nil {
-					t.Fatal(err)
-				}
-				out, err := tr.Predict(t.Context(), b.Inputs...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s, err := tr.Step(t.Context(), b)
-				if err != nil {
-					t.Fatal(err)
-				}
+				e := must(tr.Evaluate(t.Context(), b))(t)
+				out := must(tr.Predict(t.Context(), b.Inputs...))(t)
+				s := stepped(t, tr, b)
 				return fmt.Sprint(e.Loss, out[0].F32, s.Loss, s.GradNorm)
 			}
-			fresh, err := openForAll(p, whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fresh := must(openForAll(p, whole))(t)
 			if got, want := run(fresh), run(exact); got != want {
 				t.Errorf("%d of %d examples of %v in a pipeline for %v: other results", less.batch, large.batch, b.Inputs[2].Shape, whole.Inputs)
 			}
 			fresh.Close()
-			if _, err := tr.Step(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			stepped(t, tr, b)
 		}
-		if _, err := tr.Step(t.Context(), large.data(1)); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, tr, large.data(1))
 		for k, plan := range tr.Plans() {
 			if _, peak := tr.HighWater(k); peak > plan.Peak {
 				t.Errorf("device %d used %d bytes of %d", k, peak, plan.Peak)
@@ -207,10 +170,7 @@ func TestEvaluatesWhatCannotTrain(t *testing.T) {
 			t.Errorf("training with M=%d: %v", m, err)
 		}
 		p.Evaluating = InputOf(b)
-		tr, err := p.Open(Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must(p.Open(Input{}))(t)
 		if _, err := tr.Evaluate(t.Context(), b); err != nil {
 			t.Error(err)
 		}

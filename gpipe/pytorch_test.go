@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,21 +44,12 @@ func TestPyTorchLoads(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.pipeline
 			p.Partitions, p.MicroBatches, p.LR = 3, 2, nn.ConstantLR(0.05)
-			tr, err := openForAll(p, InputOf(c.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := openedForAll(t, p, InputOf(c.data(0)))
 			trained(t, tr, c.data)
 			weights := filepath.Join(t.TempDir(), "weights.safetensors")
-			if err := tr.Save(weights, map[string]string{"model": c.model}); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tr.Save(weights, map[string]string{"model": c.model}))
 			inputs := c.data(7).Inputs
-			out, err := tr.Predict(t.Context(), inputs...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must(tr.Predict(t.Context(), inputs...))(t)
 			said, err := loadWeights(t, weights, map[string]any{"inputs": entries(inputs), "logits": entry{out[0].Shape, out[0].F32}})
 			if err != nil {
 				t.Fatalf("%v: %s", err, said)
@@ -77,6 +69,30 @@ func TestPyTorchLoads(t *testing.T) {
 	}
 }
 
+// againstPyTorch is a training after steps that leave no symmetry in its weights, and a function
+// by which PyTorch compares the loss and the gradients of a mini-batch with its own.
+func againstPyTorch(t *testing.T, l lm, p Pipeline, model string, more map[string]any) (tr *Trainer, compare func() (said string, err error)) {
+	t.Helper()
+	tr = opened(t, p, InputOf(l.data(0)))
+	for i := range 3 {
+		stepped(t, tr, l.data(i))
+	}
+	weights := filepath.Join(t.TempDir(), "weights.safetensors")
+	noError(t, tr.Save(weights, map[string]string{"model": model}))
+	batch := l.data(0)
+	r := must(tr.Differentiate(t.Context(), batch))(t)
+	gradients := map[string]entry{}
+	for _, g := range tr.Gradients() {
+		gradients[g.Path] = entry{g.Shape, g.Data}
+	}
+	run := map[string]any{
+		"inputs": entries(batch.Inputs), "targets": entries(batch.Targets)[0], "count": batch.Count, "smoothing": l.smooth,
+		"loss": r.Loss, "gradients": gradients,
+	}
+	maps.Copy(run, more)
+	return tr, func() (string, error) { return loadWeights(t, weights, run) }
+}
+
 // Three replicas of two stages have the loss and the gradients of one PyTorch process
 // that takes the whole mini-batch: within 2e-6 of each gradient's norm, computed there in
 // float64. Replicas have different numbers of targets, so a mean of their means would differ.
@@ -89,32 +105,8 @@ func TestPyTorchReplicas(t *testing.T) {
 		l.model.Dropout, l.model.Tied = 0, tied
 		p := l.pipeline(t)
 		p.Replicas, p.Partitions, p.MicroBatches = 3, 2, 2
-		tr, err := p.Open(InputOf(l.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		if _, err := tr.Step(t.Context(), l.data(1)); err != nil { // weights that no symmetry is left in
-			t.Fatal(err)
-		}
-		weights := filepath.Join(t.TempDir(), "weights.safetensors")
-		if err := tr.Save(weights, map[string]string{"model": fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, l.model.Heads, l.model.ClipLogits)}); err != nil {
-			t.Fatal(err)
-		}
-		batch := l.data(0)
-		r, err := tr.Differentiate(t.Context(), batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gradients := map[string]entry{}
-		for _, g := range tr.Gradients() {
-			gradients[g.Path] = entry{g.Shape, g.Data}
-		}
-		run := map[string]any{
-			"inputs": entries(batch.Inputs), "targets": entries(batch.Targets)[0], "count": batch.Count, "smoothing": l.smooth,
-			"loss": r.Loss, "gradients": gradients,
-		}
-		said, err := loadWeights(t, weights, run)
+		tr, compare := againstPyTorch(t, l, p, fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, l.model.Heads, l.model.ClipLogits), nil)
+		said, err := compare()
 		if err != nil {
 			t.Fatalf("%v: %s", err, said)
 		}
@@ -126,7 +118,7 @@ func TestPyTorchReplicas(t *testing.T) {
 			wrong.Data[i] *= 1 + 1e-5
 		}
 		var exit *exec.ExitError
-		if said, err := loadWeights(t, weights, run); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "gradient of "+wrong.Path+" differs by ") {
+		if said, err := compare(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "gradient of "+wrong.Path+" differs by ") {
 			t.Errorf("a gradient that is off: %v, %s", err, said)
 		}
 	}
@@ -144,34 +136,8 @@ func TestPyTorchAutocast(t *testing.T) {
 	for _, dt := range []graph.DType{graph.BF16, graph.F32} {
 		p := l.pipeline(t)
 		p.Partitions, p.MicroBatches, p.DType = 2, 2, dt
-		tr, err := p.Open(InputOf(l.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		for i := range 3 { // weights that no symmetry is left in
-			if _, err := tr.Step(t.Context(), l.data(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		weights := filepath.Join(t.TempDir(), "weights.safetensors")
-		if err := tr.Save(weights, map[string]string{"model": fmt.Sprintf(`{"heads":%d,"activation":"gelu"}`, l.model.Heads)}); err != nil {
-			t.Fatal(err)
-		}
-		batch := l.data(0)
-		r, err := tr.Differentiate(t.Context(), batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gradients := map[string]entry{}
-		for _, g := range tr.Gradients() {
-			gradients[g.Path] = entry{g.Shape, g.Data}
-		}
-		run := map[string]any{
-			"inputs": entries(batch.Inputs), "targets": entries(batch.Targets)[0], "count": batch.Count, "smoothing": l.smooth,
-			"loss": r.Loss, "gradients": gradients, "autocast": dt == graph.BF16,
-		}
-		said, err := loadWeights(t, weights, run)
+		_, compare := againstPyTorch(t, l, p, fmt.Sprintf(`{"heads":%d,"activation":"gelu"}`, l.model.Heads), map[string]any{"autocast": dt == graph.BF16})
+		said, err := compare()
 		if err != nil {
 			t.Fatalf("%v: %v: %s", dt, err, said)
 		}
@@ -200,14 +166,9 @@ func loadWeights(t *testing.T, weights string, run map[string]any) (string, erro
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("no " + python)
 	}
-	text, err := json.Marshal(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.Marshal(run))(t)
 	file := filepath.Join(t.TempDir(), "run.json")
-	if err := os.WriteFile(file, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, text, 0o666))
 	said, err := exec.Command(python, "../bench/peers/load_weights.py", weights, file).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 3 {

@@ -13,10 +13,7 @@ import (
 func TestRanks(t *testing.T) {
 	b := small.data(3)
 	plain := openSmall(t, small.pipeline(t))
-	without, err := plain.Evaluate(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	without := must(plain.Evaluate(t.Context(), b))(t)
 	if without.Ranks != nil {
 		t.Errorf("ranks %v of a loss without Ranks", without.Ranks)
 	}
@@ -25,14 +22,8 @@ func TestRanks(t *testing.T) {
 		p.Loss = nn.CrossEntropy{Smoothing: small.smooth, Ranks: true}
 		p.Partitions, p.MicroBatches = c.k, c.m
 		tr := openSmall(t, p)
-		r, err := tr.Evaluate(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := tr.Predict(t.Context(), b.Inputs...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(tr.Evaluate(t.Context(), b))(t)
+		out := must(tr.Predict(t.Context(), b.Inputs...))(t)
 		classes := out[0].Shape[2]
 		var want []float32
 		for i, target := range b.Targets[0].I32 {
@@ -57,16 +48,11 @@ func TestRanks(t *testing.T) {
 		if r.Loss != without.Loss || r.Correct != without.Correct {
 			t.Errorf("K=%d M=%d: loss %v, %d correct; without ranks %v, %d", c.k, c.m, r.Loss, r.Correct, without.Loss, without.Correct)
 		}
-		step, err := tr.Step(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		step := stepped(t, tr, b)
 		if len(step.Ranks) != len(want) {
 			t.Errorf("K=%d M=%d: %d ranks of a step, want %d", c.k, c.m, len(step.Ranks), len(want))
 		}
-		if _, err := plain.Step(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, plain, b)
 		if c.k == 1 && tr.Hash() != plain.Hash() {
 			t.Error("ranks change the training")
 		}

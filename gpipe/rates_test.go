@@ -36,10 +36,7 @@ func TestFrozenParametersKeepTheirBits(t *testing.T) {
 			before = append(before, slices.Clone(w.Data))
 		}
 		for i := range 3 {
-			r, err := tr.Step(t.Context(), small.data(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := stepped(t, tr, small.data(i))
 			var squares float64
 			for _, g := range tr.Gradients() {
 				for _, v := range g.Data {
@@ -63,9 +60,7 @@ func TestFrozenParametersKeepTheirBits(t *testing.T) {
 			}
 		}
 		check("weights")
-		if err := tr.Averaged(func() error { check("averages"); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tr.Averaged(func() error { check("averages"); return nil }))
 		if count == 0 {
 			t.Error("nothing is frozen")
 		}
@@ -97,27 +92,6 @@ func TestRatesAreFactors(t *testing.T) {
 		}
 		if !slices.Equal(w, want[path]) {
 			t.Errorf("%s has other bits", path)
-		}
-	}
-}
-
-func TestRatesRefused(t *testing.T) {
-	for _, c := range []struct {
-		rate Rate
-		want string
-	}{
-		{Rate{Path: "layer1", Factor: -1}, `rate 0, of "layer1": a factor of -1: want 0 or more`},
-		{Rate{Path: "layer1", Factor: math.NaN()}, `rate 0, of "layer1": a factor of NaN: want 0 or more`},
-		{Rate{Path: "layer1", Factor: math.Inf(1)}, `rate 0, of "layer1": a factor of +Inf: want 0 or more`},
-		{Rate{Path: "layer77", Factor: 0}, `rate 0: no trained parameter's path begins with "layer77": want one such as embedding/table`},
-		{Rate{Path: "layer", Factor: 0}, `rate 0: no trained parameter's path begins with "layer": want one such as embedding/table`},
-		{Rate{Path: "layer[", Factor: 0}, `rate 0: "layer[": syntax error in pattern: want a path whose elements are patterns such as layer*`},
-		{Rate{Path: "", Factor: 0}, `rate 0: no trained parameter's path begins with "": want one such as embedding/table`},
-	} {
-		p := small.pipeline(t)
-		p.Rates = []Rate{c.rate}
-		if _, err := p.Open(InputOf(small.data(0))); err == nil || err.Error() != c.want {
-			t.Errorf("%+v: %v, want %s", c.rate, err, c.want)
 		}
 	}
 }

@@ -37,16 +37,6 @@ func recurrent(t testing.TB, inside bool) (translation, Pipeline) {
 	return m, p
 }
 
-// TestRecurrentG1 is TestG1 for scans over time: gradients of their weights have one chain
-// over the examples, and within each over the steps, whatever the micro-batches.
-func TestRecurrentG1(t *testing.T) {
-	m, _ := recurrent(t, false)
-	checkG1(t, groupsWays([]int{1, 2, 4}, m.batch), m.batch, byGroups, func(t testing.TB, w way) outcome {
-		_, p := recurrent(t, false)
-		return m.train(t, w.of(p))
-	})
-}
-
 // TestRecurrentInside: a scan that projects its input inside has the losses of the first
 // step, to the bit, and gradients within their rounding. Its bits depend on the
 // micro-batches and on nothing else, and the network says so.
@@ -54,15 +44,8 @@ func TestRecurrentInside(t *testing.T) {
 	m, hoisted := recurrent(t, false)
 	_, inside := recurrent(t, true)
 	gradients := func(p Pipeline) (float64, []float32) {
-		tr, err := p.Open(InputOf(m.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		r, err := tr.Differentiate(t.Context(), m.data(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := opened(t, p, InputOf(m.data(0)))
+		r := must(tr.Differentiate(t.Context(), m.data(0)))(t)
 		var all []float32
 		for _, g := range tr.Gradients() {
 			all = append(all, g.Data...)

@@ -22,15 +22,9 @@ func TestResidentMemory(t *testing.T) {
 		p := l.pipeline(t)
 		p.Partitions, p.MicroBatches, p.Checkpoint = 3, 2, schedule.Never
 		p.Devices = []Device{{Threads: 2}}
-		tr, err := p.Open(InputOf(l.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
+		tr := opened(t, p, InputOf(l.data(0)))
 		for i := range 3 {
-			if _, err := tr.Step(t.Context(), l.data(i)); err != nil {
-				t.Fatal(err)
-			}
+			stepped(t, tr, l.data(i))
 		}
 		return tr.Plans()
 	})
@@ -47,11 +41,7 @@ func TestResidentMemoryOfDecoding(t *testing.T) {
 		p := m.pipeline(t)
 		p.Partitions, p.Devices = 2, []Device{{Threads: 2}}
 		p.Predicting = InputOf(b)
-		tr, err := p.Open(Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
+		tr := opened(t, p, Input{})
 		for _, beam := range []int{1, 4} {
 			some := b.Slice(0, 32/beam)
 			if _, err := (transformer.Decoding{Beam: beam, MaxLen: 48, Rows: 32, Pad: 0, Begin: 1, End: 2}).Decode(
@@ -82,10 +72,7 @@ func resident(t *testing.T, test string, run func() []*Plan) {
 		t.Skip("takes seconds")
 	}
 	if os.Getenv("GPIPEBENCH_RESIDENT") == "" {
-		exe, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		exe := must(os.Executable())(t)
 		cmd := exec.Command(exe, "-test.run="+test+"$", "-test.v")
 		cmd.Env = append(os.Environ(), "GPIPEBENCH_RESIDENT=1")
 		out, err := cmd.CombinedOutput()
@@ -103,16 +90,11 @@ func resident(t *testing.T, test string, run func() []*Plan) {
 	for _, plan := range run() {
 		planned += plan.Peak
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must(os.ReadFile("/proc/self/status"))(t)
 	var resident int64
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			if _, err := fmt.Sscan(rest, &resident); err != nil {
-				t.Fatal(err)
-			}
+			must(fmt.Sscan(rest, &resident))(t)
 			resident <<= 10
 		}
 	}

@@ -137,8 +137,8 @@ func (t *Times) EvenStep() (float64, error) {
 // besides is what a step takes besides its tasks.
 type besides struct{ setup, reduce, update float64 }
 
-// even are the means of the tasks' times, and the longest of everything else. Where B is
-// whole, it counts as I.
+// even returns the mean task times over stages and the maximum of all other times. An unsplit B
+// is reported as I.
 func (t *Times) even() (d schedule.Duration, rest besides) {
 	split := schedule.Splits(t.Lists)
 	var f, r, b, i, w, halved float64

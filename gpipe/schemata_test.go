@@ -27,24 +27,16 @@ func schemata(t *testing.T, goCommand string, mutants []mutant, environment, fla
 		if at == "" {
 			at = filepath.Join(dir, fmt.Sprintf("%d.go", len(overlay)))
 		}
-		if err := os.WriteFile(at, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(at, content, 0o644))
 		overlay[path] = at
 	}
 	files := map[string][]int{}
 	for i, m := range mutants {
-		path, err := filepath.Abs(m.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must(filepath.Abs(m.file))(t)
 		files[path] = append(files[path], i)
 	}
 	for path, own := range files {
-		source, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must(os.ReadFile(path))(t)
 		text, name := mutated(t, path, string(source), mutants, own)
 		put(path, []byte(text))
 		// The same in every file of a package.
@@ -55,15 +47,10 @@ import "os"
 var activeMutant = os.Getenv("`+mutantVariable+`")
 `))
 	}
-	replace, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		t.Fatal(err)
-	}
+	replace := must(json.Marshal(map[string]any{"Replace": overlay}))(t)
 	list := filepath.Join(dir, "overlay.json")
 	program = filepath.Join(dir, "mutants.test")
-	if err := os.WriteFile(list, replace, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(list, replace, 0o644))
 	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-c", "-vet=off", "-overlay", list, "-o", program}, flags, []string{"."})...)
 	cmd.Env = environment
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -81,10 +68,7 @@ func active(i int) string { return fmt.Sprint("mutant", i) }
 func mutated(t *testing.T, path, source string, mutants []mutant, own []int) (text, name string) {
 	t.Helper()
 	files := token.NewFileSet()
-	tree, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must(parser.ParseFile(files, path, source, parser.SkipObjectResolution))(t)
 	offset := func(at token.Pos) int { return files.Position(at).Offset }
 	// insertions by place, the last first.
 	type insertion struct {

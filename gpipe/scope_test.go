@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
@@ -49,110 +50,64 @@ func reordered(b nn.Batch, order []int) nn.Batch {
 	return out
 }
 
-// TestWideBatchNormIsOneReplicas: with statistics of all replicas a step is that of one
-// replica whose micro-batches have the same examples: as they come with M = 1, in another
-// order with M > 1. They differ by rounding alone: sums over examples are cut elsewhere.
+// TestWideBatchNormIsOneReplicas: with statistics of N consecutive replicas of R, a step is that
+// of R/N replicas by themselves, whose micro-batches have the examples of N: as they come with
+// M = 1, in another order with M > 1. They differ by rounding alone, since sums over examples are
+// cut elsewhere, and only R/N of the means that batch norms move by.
 func TestWideBatchNormIsOneReplicas(t *testing.T) {
 	// In units of a tensor's largest gradient, and of an average's largest value. Batch
 	// norms amplify rounding: the largest difference seen is 1e-5.
 	const tolerance = 5e-5
-	n := smallResNet
-	n.sizes = []int{17} // 6, 6 and 5 of three replicas
-	for _, m := range []int{1, 2, 3} {
-		for _, r := range []int{2, 3} {
-			t.Run(fmt.Sprintf("M=%d,R=%d", m, r), func(t *testing.T) {
-				step := func(p Pipeline, b nn.Batch) (float64, []NamedWeights, []NamedWeights) {
-					p.Optimizer, p.ClipNorm, p.MicroBatches = nn.SGD{}, 0, m
-					tr := n.open(t, p)
-					s, err := tr.Step(t.Context(), b)
-					if err != nil {
-						t.Fatal(err)
-					}
-					checkTimeline(t, tr, s)
-					states := slices.DeleteFunc(tr.Weights(), func(w NamedWeights) bool { return !strings.Contains(w.Path, "moving") })
-					return s.Loss, tr.Gradients(), states
-				}
-				p := wideResNet(t, r)
-				p.MicroBatches, p.Partitions, p.Groups = m, 3, r
-				var order []int
-				portions := (&plan.Network{Config: p.config().WithDefaults()}).Divide(n.sizes[0], plan.Training)
-				for micro := range m {
-					for _, s := range portions {
+	for _, c := range []struct{ examples, replicas, span, m int }{
+		{17, 2, 2, 1}, {17, 3, 3, 1}, {17, 2, 2, 2}, {17, 3, 3, 2}, {17, 2, 2, 3}, {17, 3, 3, 3}, // 6, 6 and 5 of three replicas
+		{32, 8, 2, 1}, {32, 8, 4, 1}, {32, 8, 8, 1}, {32, 8, 2, 2}, {32, 8, 4, 2}, {32, 8, 8, 2},
+	} {
+		t.Run(fmt.Sprintf("R=%d,N=%d,M=%d", c.replicas, c.span, c.m), func(t *testing.T) {
+			n := smallResNet
+			n.sizes = []int{c.examples}
+			pipeline := func(replicas int) Pipeline {
+				p := n.pipeline(t, false)
+				p.Optimizer, p.ClipNorm, p.MicroBatches, p.Partitions, p.Replicas = nn.SGD{}, 0, c.m, 2, replicas
+				return p
+			}
+			step := func(p Pipeline, b nn.Batch) (loss float64, values []NamedWeights) {
+				tr := n.open(t, p)
+				s := stepped(t, tr, b)
+				checkTimeline(t, s)
+				states := slices.DeleteFunc(tr.Weights(), func(w NamedWeights) bool { return !strings.Contains(w.Path, "moving") })
+				return s.Loss, append(tr.Gradients(), states...)
+			}
+			wide := pipeline(c.replicas)
+			if wide.BatchNormScope = Scope(c.span); c.span == c.replicas {
+				wide.BatchNormScope = AllScope
+			}
+			portions := (&plan.Network{Config: wide.config().WithDefaults()}).Divide(c.examples, plan.Training)
+			var order []int // of the examples on R/N replicas
+			for first := 0; first < c.replicas; first += c.span {
+				for micro := range c.m {
+					for _, s := range portions[first : first+c.span] {
 						for i := range s.Sizes[micro] {
 							order = append(order, s.Firsts[micro]+i)
 						}
 					}
 				}
-				if m == 1 && !slices.IsSorted(order) {
-					t.Fatalf("M = 1 with the examples %v", order)
+			}
+			if c.m == 1 && !slices.IsSorted(order) {
+				t.Fatalf("M = 1 with the examples %v", order)
+			}
+			loss, got := step(wide, n.data(0))
+			wantLoss, want := step(pipeline(c.replicas/c.span), reordered(n.data(0), order))
+			if d := math.Abs(loss - wantLoss); d > 1e-6*wantLoss {
+				t.Errorf("loss %v, want %v", loss, wantLoss)
+			}
+			for i, w := range want {
+				var exact []float64
+				for _, v := range w.Data {
+					exact = append(exact, float64(v))
 				}
-				loss, gradients, states := step(p, n.data(0))
-				wantLoss, wantGradients, wantStates := step(n.pipeline(t, false), reordered(n.data(0), order))
-				if d := math.Abs(loss - wantLoss); d > 1e-6*wantLoss {
-					t.Errorf("loss %v, want %v", loss, wantLoss)
-				}
-				compare := func(got, want []NamedWeights) {
-					for i, w := range want {
-						var exact []float64
-						for _, v := range w.Data {
-							exact = append(exact, float64(v))
-						}
-						programtest.CloseTo(t, got[i].Path, got[i].Data, exact, tolerance)
-					}
-				}
-				compare(gradients, wantGradients)
-				compare(states, wantStates)
-			})
-		}
-	}
-}
-
-// TestScopeOfConsecutiveReplicas: with statistics of N consecutive replicas of R, a step is
-// that of R/N replicas by themselves, whose micro-batches have the examples of N. They
-// differ by rounding alone, and only R/N of the means that batch norms move by.
-func TestScopeOfConsecutiveReplicas(t *testing.T) {
-	const tolerance, replicas, examples = 5e-5, 8, 32
-	n := smallResNet
-	n.sizes = []int{examples}
-	for _, span := range []int{2, 4, 8} {
-		for _, m := range []int{1, 2} {
-			t.Run(fmt.Sprintf("N=%d,M=%d", span, m), func(t *testing.T) {
-				step := func(scope Scope, replicas int, b nn.Batch) []NamedWeights {
-					p := n.pipeline(t, false)
-					p.Optimizer, p.ClipNorm, p.MicroBatches, p.Partitions = nn.SGD{}, 0, m, 2
-					p.Replicas, p.BatchNormScope = replicas, scope
-					tr := n.open(t, p)
-					s, err := tr.Step(t.Context(), b)
-					if err != nil {
-						t.Fatal(err)
-					}
-					checkTimeline(t, tr, s)
-					states := slices.DeleteFunc(tr.Weights(), func(w NamedWeights) bool { return !strings.Contains(w.Path, "moving") })
-					return append(tr.Gradients(), states...)
-				}
-				p := n.pipeline(t, false)
-				p.Replicas, p.MicroBatches = replicas, m
-				portions := (&plan.Network{Config: p.config().WithDefaults()}).Divide(examples, plan.Training)
-				var order []int // of the examples on R/N replicas
-				for first := 0; first < replicas; first += span {
-					for micro := range m {
-						for _, s := range portions[first : first+span] {
-							for i := range s.Sizes[micro] {
-								order = append(order, s.Firsts[micro]+i)
-							}
-						}
-					}
-				}
-				got, want := step(Scope(span), replicas, n.data(0)), step(ReplicaScope, replicas/span, reordered(n.data(0), order))
-				for i, w := range want {
-					var exact []float64
-					for _, v := range w.Data {
-						exact = append(exact, float64(v))
-					}
-					programtest.CloseTo(t, got[i].Path, got[i].Data, exact, tolerance)
-				}
-			})
-		}
+				programtest.CloseTo(t, got[i].Path, got[i].Data, exact, tolerance)
+			}
+		})
 	}
 }
 
@@ -238,9 +193,7 @@ func batchNormByDefinition(t *testing.T, scope Scope) {
 		})
 	}
 	done.Wait()
-	if _, err := tr.Differentiate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must(tr.Differentiate(t.Context(), b))(t)
 	for _, g := range tr.Gradients() {
 		var groups [][]float32
 		for _, runner := range runners {
@@ -275,11 +228,8 @@ func TestMeetingsOfAStep(t *testing.T) {
 					p.Devices = []Device{{Kind: kind}}
 					train(t, p, len(n.sizes)-1, n.data) // without the short one
 					tr := n.open(t, p)
-					r, err := tr.Step(t.Context(), n.data(0))
-					if err != nil {
-						t.Fatal(err)
-					}
-					checkTimeline(t, tr, r)
+					r := stepped(t, tr, n.data(0))
+					checkTimeline(t, r)
 					met := map[int]int{}
 					for _, e := range r.Timeline.Events {
 						if e.Kind == timeline.Meet {
@@ -291,10 +241,7 @@ func TestMeetingsOfAStep(t *testing.T) {
 							t.Errorf("replica %d meets %d times: want %d, for %d batch norms", replica, met[replica], 2*m*norms, norms)
 						}
 					}
-					parts, err := r.Times.Breakdown()
-					if err != nil {
-						t.Fatal(err)
-					}
+					parts := must(r.Times.Breakdown())(t)
 					if math.Abs(parts.Sum()-parts.Step) > 1e-9*parts.Step || parts.Reduction <= 0 {
 						t.Errorf("parts %+v of a step of %v s", parts, parts.Step)
 					}
@@ -351,17 +298,14 @@ func TestReplicaFailsBeforeAMeeting(t *testing.T) {
 				n := smallResNet
 				p := wideResNet(t, 3)
 				p.Partitions, p.MicroBatches, p.Devices = 2, 2, []Device{{Kind: kind, Threads: 2}}
-				p.testing.bound = func(r *chunkRun, what timeline.Kind, micro int) {
-					if r.at == (place.Place{Replica: 1, Stage: 1}) && what == task && micro == 1 {
+				p.testing.inTask = func(at place.Place, what timeline.Kind, micro int) {
+					if at == (place.Place{Replica: 1, Stage: 1}) && what == task && micro == 1 {
 						panic("boom")
 					}
 				}
-				tr, err := p.Open(InputOf(n.data(0)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				tr := must(p.Open(InputOf(n.data(0))))(t)
 				defer tr.Close()
-				_, err = tr.Step(t.Context(), n.data(0))
+				_, err := tr.Step(t.Context(), n.data(0))
 				var at *StageError
 				if !errors.As(err, &at) || at.At != (place.Place{Replica: 1, Stage: 1}) || at.Task != task.String()+"1" {
 					t.Errorf("%v: want the failure of replica 1 in %v1", err, task)
@@ -385,41 +329,9 @@ func TestWideBatchNormNotFinite(t *testing.T) {
 	}
 }
 
-// What cannot meet is refused with what could.
-func TestScopeRefused(t *testing.T) {
+// Replicas that meet want as many micro-batches each.
+func TestMeetingsOfAShortMiniBatch(t *testing.T) {
 	n := smallResNet
-	for _, c := range []struct {
-		r, g int
-		says string
-	}{
-		{1, 4, "4 groups on 1 replicas: want one group on each, that is 1 groups or 4 replicas"},
-		{2, 4, "4 groups on 2 replicas: want one group on each, that is 2 groups or 4 replicas"},
-		{3, 0, ""},
-		{1, 0, ""},
-	} {
-		p := wideResNet(t, c.r)
-		p.Groups = c.g
-		if err := p.Validate(InputOf(n.data(0))); c.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("R = %d, G = %d: %v, want %s", c.r, c.g, err, c.says)
-		}
-	}
-	for _, c := range []struct {
-		r, g, scope int
-		says        string
-	}{
-		{1, 0, 2, "batch norm over 2 replicas of 1: want a number that divides them"},
-		{4, 0, 3, "batch norm over 3 replicas of 4: want a number that divides them"},
-		{2, 4, 2, "batch norm over 2 replicas with 4 groups on 2 replicas: want one group on each, that is 2 groups or 4 replicas"},
-		{2, 2, -2, "unknown scope -2 of batch norm"},
-		{4, 0, 2, ""},
-		{4, 0, 4, ""},
-	} {
-		p := wideResNet(t, c.r)
-		p.Groups, p.BatchNormScope = c.g, Scope(c.scope)
-		if err := p.Validate(InputOf(n.data(0))); c.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("R = %d, G = %d, scope %d: %v, want %s", c.r, c.g, c.scope, err, c.says)
-		}
-	}
 	p := wideResNet(t, 3)
 	p.MicroBatches = 2
 	tr := n.open(t, p)
@@ -434,11 +346,7 @@ func TestScopeRefused(t *testing.T) {
 	l := small
 	q := l.pipeline(t)
 	q.Replicas, q.BatchNormScope, q.MicroBatches = 3, AllScope, 2
-	lm, err := q.Open(InputOf(l.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lm.Close()
+	lm := opened(t, q, InputOf(l.data(0)))
 	l.batch = 5
 	if err := lm.Prepare(InputOf(l.data(0))); err != nil {
 		t.Error(err)
@@ -457,10 +365,7 @@ func TestScopeRefused(t *testing.T) {
 
 // Modelled replicas meet over their links: each meeting takes an all-reduce's latencies.
 func TestMeetingsAreModelled(t *testing.T) {
-	tpu, err := accelerator.Named("tpuv3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tpu := must(accelerator.Named("tpuv3"))(t)
 	n := smallResNet
 	const latency, replicas = 1e-3, 8
 	var first [2]float64 // meetings of the last step's first two replicas
@@ -471,13 +376,9 @@ func TestMeetingsAreModelled(t *testing.T) {
 		p.AllReduce = AllReduce{Link: clock.Link{Latency: latency}}
 		in := InputOf(n.data(0))
 		in.Examples, first = examples, [2]float64{}
-		s, err := p.Simulate(in, Modelling{DType: graph.F32})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := timeline.ValidateReplicas(s.Timeline, schedule.GPipe, 1, slices.Repeat([]int{1}, len(s.Devices)), schedule.Always, false); err != nil {
-			t.Error(err)
-		}
+		s := must(p.Simulate(in, Modelling{DType: graph.F32}))(t)
+		list := must(schedule.Build(schedule.GPipe, 1, 1, schedule.Always, false))(t)
+		noError(t, clocktest.Check(s.Timeline, slices.Repeat(list, len(s.Devices))))
 		for _, e := range s.Timeline.Events {
 			if e.Kind == timeline.Meet {
 				if met++; first[e.At.Replica] == 0 {
@@ -515,38 +416,24 @@ func TestMeetingsAreModelled(t *testing.T) {
 	}
 }
 
-// TestWideBatchNormAgainstPyTorch: three replicas of two stages against PyTorch in one
-// process, which normalises all examples of a micro-batch together.
+// TestWideBatchNormAgainstPyTorch: a step whose consecutive replicas take their statistics
+// together, against PyTorch in one process, which normalises all examples of a micro-batch of
+// these replicas together. Each scope has bits of its own, and that of all replicas by their
+// number has those of the scope all.
 func TestWideBatchNormAgainstPyTorch(t *testing.T) {
-	oracle := programtest.ReadOracle(t, "testdata/widebatchnorm.json")
+	three, eight := programtest.ReadOracle(t, "testdata/widebatchnorm.json"), programtest.ReadOracle(t, "testdata/scopebatchnorm.json")
 	for _, m := range []int{1, 2} {
-		t.Run(fmt.Sprint("M=", m), func(t *testing.T) {
-			batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("m%d/", m), Pipeline{Replication: Replication{Replicas: 3, BatchNormScope: AllScope}, MicroBatches: m})
-		})
-	}
-}
-
-// TestScopesAgainstPyTorch: eight replicas of which 2, 4 or 8 consecutive ones take their
-// statistics together, against PyTorch, which normalises each of these subgroups by itself.
-// All 8 have the bits of the scope that is all replicas.
-func TestScopesAgainstPyTorch(t *testing.T) {
-	oracle := programtest.ReadOracle(t, "testdata/scopebatchnorm.json")
-	const replicas = 8
-	for _, m := range []int{1, 2} {
-		hashes := map[string]Scope{}
-		for _, scope := range []Scope{2, 4, 8} {
-			t.Run(fmt.Sprintf("N=%v,M=%d", scope, m), func(t *testing.T) {
-				p := Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: scope}, MicroBatches: m}
-				hash := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n%v/m%d/", scope, m), p)
-				if before, ok := hashes[hash]; ok {
-					t.Errorf("the averages of the scope %v have the bits of %v", scope, before)
-				}
-				hashes[hash] = scope
-			})
+		step := func(oracle *programtest.Oracle, prefix string, replicas int, scope Scope) string {
+			t.Helper()
+			return batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("%sm%d/", prefix, m), Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: scope}, MicroBatches: m})
 		}
-		all := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n8/m%d/", m), Pipeline{Replication: Replication{Replicas: replicas, BatchNormScope: AllScope}, MicroBatches: m})
-		if hashes[all] != replicas {
-			t.Errorf("M = %d: the scope all has other bits than %d replicas", m, replicas)
+		step(three, "", 3, AllScope)
+		hashes := map[string]bool{}
+		for _, scope := range []Scope{2, 4, 8} {
+			hashes[step(eight, fmt.Sprintf("n%v/", scope), 8, scope)] = true
+		}
+		if all := step(eight, "n8/", 8, AllScope); !hashes[all] || len(hashes) != 3 {
+			t.Errorf("M = %d: %d different averages, and that of all replicas is one of them: %v", m, len(hashes), hashes[all])
 		}
 	}
 }
@@ -573,20 +460,13 @@ func batchNormAgainstPyTorch(t *testing.T, oracle *programtest.Oracle, prefix st
 		nn.Sequential("c", nn.NewGlobalAvgPool("pool"), nn.NewDense("dense", nn.DenseConfig{In: 8, Out: 5})),
 	}
 	p.Loss, p.Partitions = nn.CrossEntropy{}, 2
-	tr, err := p.Open(InputOf(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(b))
 	for _, d := range tr.devices {
 		for _, w := range d.weights {
 			copy(w.w, oracle.Floats(tr.net.Params[w.param].Path))
 		}
 	}
-	r, err := tr.Step(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := stepped(t, tr, b)
 	if want := oracle.Exact(prefix + "loss")[0]; math.Abs(r.Loss-want) > 2e-6*want {
 		t.Errorf("loss %v, want %v", r.Loss, want)
 	}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
@@ -41,14 +41,11 @@ const (
 
 var accountings = [...]string{"paper", "full"}
 
-func (a Accounting) String() string { return accountings[a] }
+func (a Accounting) String() string { return named.String(a, accountings[:], "Accounting") }
 
 // ParseAccounting reads what String writes.
 func ParseAccounting(s string) (Accounting, error) {
-	if i := slices.Index(accountings[:], s); i >= 0 {
-		return Accounting(i), nil
-	}
-	return 0, fmt.Errorf("unknown accounting %q: want %s", s, strings.Join(accountings[:], " or "))
+	return named.Parse[Accounting](s, accountings[:], "accounting")
 }
 
 // Simulation is a step on modelled devices: the programs, schedules, plans and clock
@@ -267,10 +264,10 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 	p.Partitions, p.Chunks, p.Balance, p.Costs = 1, 1, []int{len(p.Layers)}, nil
 	p.Tasks, p.Placement = nil, schedule.Placement{} // which has one piece of the network
 	switch {
-	case p.Schedule == schedule.InterleavedOneFOneB:
+	case p.Schedule == schedule.Interleaved:
 		p.Schedule = schedule.OneFOneB
-	case p.Schedule >= schedule.ZeroBubbleVee:
-		p.Schedule = schedule.ZeroBubbleH1
+	case p.Schedule >= schedule.ZBV:
+		p.Schedule = schedule.ZBH1
 	}
 	p.Devices = p.Devices[:min(1, len(p.Devices))]
 	p.Replicas, p.Groups, p.Spatial, p.MicroBatches, p.BatchNormScope = 1, 1, 1, 1, ReplicaScope

@@ -3,12 +3,14 @@ package gpipe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"gpipebench/gpipe/plan"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -37,13 +39,10 @@ func (l lm) modelled(t *testing.T, a *accelerator.Accelerator, k, m int) Pipelin
 
 func simulate(t *testing.T, l lm, p Pipeline, how Modelling) *Simulation {
 	t.Helper()
-	s, err := p.Simulate(InputOf(l.data(0)), how)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := timeline.Validate(s.Timeline, p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute); err != nil {
-		t.Error(err)
-	}
+	s := must(p.Simulate(InputOf(l.data(0)), how))(t)
+	lists, _, err := schedule.Lists(p.Schedule, p.Partitions, p.Chunks, p.MicroBatches*max(p.Groups, 1), p.Checkpoint, p.LateRecompute)
+	noError(t, err)
+	noError(t, clocktest.Check(s.Timeline, lists))
 	return s
 }
 
@@ -64,10 +63,7 @@ func TestSimulateReplicas(t *testing.T) {
 		many.batch = c.replicas * even.batch
 		p := many.modelled(t, chip(), 1, 2)
 		p.Replicas, p.AllReduce = c.replicas, c.reduce
-		s, err := p.Simulate(InputOf(many.data(0)), Modelling{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(p.Simulate(InputOf(many.data(0)), Modelling{}))(t)
 		var bytes float64
 		for _, d := range one.Devices {
 			bytes = max(bytes, float64(d.GradientBytes))
@@ -97,10 +93,7 @@ func TestSimulateReplicas(t *testing.T) {
 // which saves nothing here, as that gradient has no product.
 func TestRooflineOfProducts(t *testing.T) {
 	p := even.modelled(t, chip(), 1, 2)
-	d, err := p.Describe(InputOf(even.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(p.Describe(InputOf(even.data(0))))(t)
 	var flops int64
 	for _, l := range d.Layers {
 		flops += l.FLOPs
@@ -163,17 +156,11 @@ func TestSimulateIsTheClosedForm(t *testing.T) {
 						p, in, f := alike(k, m, examples)
 						p.Schedule, p.Checkpoint, p.LateRecompute = s, c, late
 						f *= float64(examples / m)
-						want, err := schedule.StepTime(s, c, late, k, m, f, f, 2*f)
-						if err != nil {
-							t.Fatal(err)
-						}
+						want := must(schedule.StepTime(s, c, late, k, m, f, f, 2*f))(t)
 						if want -= f; k == 1 || s == schedule.Naive {
 							want -= f * float64(m-1)
 						}
-						got, err := p.Simulate(in, Modelling{})
-						if err != nil {
-							t.Fatal(err)
-						}
+						got := must(p.Simulate(in, Modelling{}))(t)
 						if math.Abs(got.Seconds-want) > 1e-6*want {
 							t.Errorf("%v, %v, late %v, K = %d, M = %d: %v s, the closed form has %v", s, c, late, k, m, got.Seconds, want)
 						}
@@ -186,18 +173,15 @@ func TestSimulateIsTheClosedForm(t *testing.T) {
 
 // Padding both widths of a layer from 32 to 64 makes four times the FLOPs.
 func TestRooflinePadsLanes(t *testing.T) {
-	layers, err := transformer.LM(transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(transformer.LM(transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32}))(t)
 	l := lm{model: transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32}, batch: 2}
-	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, MicroBatches: 1, Checkpoint: schedule.Never, Devices: []Device{DeviceOf(chip())}}
-	narrow := simulate(t, l, withK1(p), Modelling{}).Devices[0].BusySeconds
+	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 1, MicroBatches: 1, Checkpoint: schedule.Never, Devices: []Device{DeviceOf(chip())}}
+	narrow := simulate(t, l, p, Modelling{}).Devices[0].BusySeconds
 	wide := chip()
 	wide.Lanes = 64
 	p.Devices = []Device{DeviceOf(wide)}
 	// qkv is 96 wide, padded to 128: 4/3 in place of 2.
-	got := simulate(t, l, withK1(p), Modelling{}).Devices[0].BusySeconds / narrow
+	got := simulate(t, l, p, Modelling{}).Devices[0].BusySeconds / narrow
 	const d, t2 = 32.0, 32.0
 	qkv, rest := d*3*d, d*d+2*d*d+d*d // projections, feed-forward, softmax
 	attention := 2 * t2 * d
@@ -205,8 +189,6 @@ func TestRooflinePadsLanes(t *testing.T) {
 		t.Errorf("%v times the FLOPs, want %v", got, want)
 	}
 }
-
-func withK1(p Pipeline) Pipeline { p.Partitions = 1; return p }
 
 // Activations halve in bfloat16; norms' statistics, log-sum-exps and ids do not.
 func TestModelledMemoryByDType(t *testing.T) {
@@ -256,10 +238,7 @@ func TestModelledMemoryIsEmulated(t *testing.T) {
 			p.Checkpoint, p.Optimizer = c, nn.Adam{}
 			s := simulate(t, small, p, Modelling{Accounting: FullAccounting})
 			p.Devices = []Device{{Kind: Emulated}}
-			tr, err := p.Open(InputOf(small.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := must(p.Open(InputOf(small.data(0))))(t)
 			for i, plan := range tr.Plans() {
 				if got := s.Devices[i].PeakBytes; got != plan.Peak {
 					t.Errorf("K=%d %v device %d: modelled %d bytes, emulated %d", k, c, i, got, plan.Peak)
@@ -310,13 +289,7 @@ func TestTiedExchangeOfGroups(t *testing.T) {
 		a.Link.Latency = latency
 		p := tied.modelled(t, a, 2, 1)
 		p.Groups = 4
-		s, err := p.Simulate(InputOf(tied.data(0)), Modelling{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := timeline.Validate(s.Timeline, p.Schedule, 2, 4, p.Checkpoint, p.LateRecompute); err != nil {
-			t.Error(err)
-		}
+		s := simulate(t, tied, p, Modelling{})
 		exchanged := 0
 		for _, e := range s.Timeline.Events {
 			if e.Kind == timeline.Transfer && e.Micro == -1 {
@@ -360,5 +333,34 @@ func TestRooflineFuses(t *testing.T) {
 				t.Errorf("kept %v, fused %v: %v s, want %v", test.kept, fused, got, want)
 			}
 		}
+	}
+}
+
+// Variants simulated together give the same as each alone.
+func TestSimulateVariants(t *testing.T) {
+	p := even.modelled(t, must(accelerator.Named("p100"))(t), 3, 4)
+	in, own := InputOf(even.data(0)), p.Variant()
+	variants := []Variant{own, own, own, own, own, own} // the last one checks that nothing is left of those before
+	variants[1].LateRecompute = true
+	variants[2].Link = clock.Link{}
+	variants[3].Checkpoint = schedule.Never
+	variants[4].Schedule = schedule.OneFOneB
+	seconds := map[float64]bool{}
+	for i, got := range must(p.SimulateVariants(in, Modelling{}, variants...))(t) {
+		v, q := variants[i], p
+		q.Devices = slices.Clone(p.Devices)
+		q.Schedule, q.Checkpoint, q.LateRecompute, q.Devices[0].Link = v.Schedule, v.Checkpoint, v.LateRecompute, v.Link
+		want := must(q.Simulate(in, Modelling{}))(t)
+		if got.Seconds != want.Seconds || got.Devices[1].PeakBytes != want.Devices[1].PeakBytes {
+			t.Errorf("variant %d: %v s, %d bytes; want %v s, %d bytes", i, got.Seconds, got.Devices[1].PeakBytes, want.Seconds, want.Devices[1].PeakBytes)
+		}
+		seconds[got.Seconds] = true
+	}
+	if len(seconds) < 4 {
+		t.Errorf("the variants take %v", seconds)
+	}
+	own.Schedule = 99
+	if _, err := p.SimulateVariants(in, Modelling{}, own); err == nil {
+		t.Error("no error for a schedule that is not there")
 	}
 }

@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,10 +17,7 @@ import (
 // connected is processes' ends of the transport that real processes use.
 func connected(t *testing.T, s cluster.Spread) []*sockets.End {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gpipe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must(os.MkdirTemp("", "gpipe"))(t)
 	ends := make([]*sockets.End, s.Processes)
 	var all sync.WaitGroup
 	for rank := range ends {
@@ -97,12 +93,7 @@ func TestReplicasInProcesses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			open := func(p Pipeline) *Trainer {
 				p.Replicas, p.Partitions, p.ShardUpdate = c.spread.Replicas, c.spread.Stages, c.shard
-				tr, err := openForAll(p, InputOf(c.data(0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { tr.Close() })
-				return tr
+				return openedForAll(t, p, InputOf(c.data(0)))
 			}
 			want := history(t, open(c.pipeline()), c.data, t.TempDir())
 			ps := &processes{}
@@ -116,22 +107,6 @@ func TestReplicasInProcesses(t *testing.T) {
 				t.Errorf("in processes\n%q\nin one\n%q", got, want)
 			}
 		})
-	}
-}
-
-// Events of processes are counted from the start of the step in the first of them, by
-// one clock.
-func TestOneClock(t *testing.T) {
-	reports := []report{
-		{At: place.Stage(0), Start: 5_000_000_000, Events: []timeline.Event{{Start: 1, End: 2}}},
-		{At: place.Stage(1), Start: 4_500_000_000, Events: []timeline.Event{{Start: 0, End: 0.25}, {Start: 3, End: 4}}},
-	}
-	onOneClock(reports)
-	if got, want := reports[0].Events, []timeline.Event{{Start: 1.5, End: 2.5}}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if got, want := reports[1].Events, []timeline.Event{{Start: 0, End: 0.25}, {Start: 3, End: 4}}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -149,12 +124,7 @@ func TestTimelineOfProcesses(t *testing.T) {
 	for rank, end := range transport.Ends(2, func(p place.Place) int { return p.Stage }) {
 		p := small.pipeline(t)
 		p.Partitions, p.Transport = 2, clocked{end, time.Duration(rank) * time.Hour}
-		tr, err := p.Open(InputOf(small.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		ps.trainers = append(ps.trainers, tr)
+		ps.trainers = append(ps.trainers, opened(t, p, InputOf(small.data(0))))
 	}
 	ps.all(func(rank int, tr *Trainer) {
 		r, err := tr.Step(t.Context(), small.data(0))
@@ -188,11 +158,7 @@ func TestWeightsTravel(t *testing.T) {
 		for _, end := range ends {
 			p := small.pipeline(t)
 			p.Replicas, p.Partitions, p.Transport = 2, 2, end
-			tr, err := p.Open(InputOf(small.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := opened(t, p, InputOf(small.data(0)))
 			ps.trainers = append(ps.trainers, tr)
 			if stagesEverywhere(tr) == c.travel {
 				t.Errorf("%+v: rank %d lacks a stage: %v", c.spread, end.Rank(), !c.travel)

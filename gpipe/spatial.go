@@ -31,7 +31,7 @@ type SpatialEstimate struct {
 
 	// Turns is what would be added to all that if the parts took turns at the gradients of
 	// weights instead of adding up partial sums, for the bits of the uncut network (see
-	// docs/design.md): they follow one another over blocks of the accumulators, which they
+	// package program): they follow one another over blocks of the accumulators, which they
 	// hand on at each example.
 	Turns float64
 }
@@ -60,7 +60,7 @@ func (e *SpatialEstimate) add(o SpatialEstimate) {
 // the kind of the first device. The parts go on together from operation to operation, since
 // nearly each waits for a neighbour's rows. Each pair of parts has a link of its own; a
 // transfer takes its latency and the most that any pair sends. Gradients of weights are
-// partial sums that are added up (see docs/design.md on what that does to bits).
+// partial sums that are added up (see package program on what that does to bits).
 func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEstimate, err error) {
 	if parts < 1 {
 		return e, fmt.Errorf("%d parts of images: want 1 or more", parts)

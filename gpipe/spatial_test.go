@@ -16,10 +16,7 @@ import (
 func modelledSSD(t *testing.T, change func(*accelerator.Accelerator)) (Pipeline, Input) {
 	t.Helper()
 	c := ssd.Config{Width: 8, Classes: 5, Image: 64}
-	layers, err := ssd.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(ssd.New(c))(t)
 	a := &accelerator.Accelerator{Name: "test", F32: 1e12, BF16: 2e12, Memory: 1 << 40, Bandwidth: 1e11, Lanes: 1, Overhead: 1e-6, Link: clock.Link{Bandwidth: 1e10, Latency: 1e-6}}
 	if change != nil {
 		change(a)
@@ -33,11 +30,7 @@ func modelledSSD(t *testing.T, change func(*accelerator.Accelerator)) (Pipeline,
 func spatialSSD(t *testing.T, parts int, change func(*accelerator.Accelerator)) SpatialEstimate {
 	t.Helper()
 	p, in := modelledSSD(t, change)
-	e, err := p.ModelSpatial(in, parts, Modelling{DType: graph.F32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must(p.ModelSpatial(in, parts, Modelling{DType: graph.F32}))(t)
 }
 
 // One part takes what the layers' model says, and loses nothing. Links that take no time
@@ -85,21 +78,11 @@ func TestSimulatedParts(t *testing.T) {
 	p.Checkpoint, p.Spatial = schedule.Never, 3
 	simulated := func(p Pipeline, how Modelling) *Simulation {
 		t.Helper()
-		s, err := p.Simulate(in, how)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return must(p.Simulate(in, how))(t)
 	}
-	e, err := p.ModelSpatial(in, 3, how)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(p.ModelSpatial(in, 3, how))(t)
 	one := simulated(p, how)
-	layers, err := p.ModelLayers(in, how)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(p.ModelLayers(in, how))(t)
 	var sum, tasks float64
 	var residuals int64
 	for _, l := range layers {
@@ -121,11 +104,7 @@ func TestSimulatedParts(t *testing.T) {
 		t.Errorf("activations of bfloat16 take %d, of float32 %d bytes", simulated(p, Modelling{DType: graph.BF16}).Devices[0].ActivationBytes, s.Devices[0].ActivationBytes)
 	}
 	p.Devices = []Device{{}}
-	tr, err := p.Open(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, in)
 	for k, plan := range tr.Plans() {
 		most := plan.Peak
 		for _, part := range plan.Parts {

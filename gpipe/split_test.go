@@ -61,16 +61,11 @@ func TestSplitMatrixProduct(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if _, err := tr.Step(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
+			stepped(t, tr, batch)
 		}
 		return tr.Weights()
 	}
-	unlimited, err := open(split, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlimited := must(open(split, 0))(t)
 	var fits int64
 	for _, plan := range unlimited.Plans() {
 		fits = max(fits, plan.Peak)

@@ -78,21 +78,13 @@ func (r resumable) open(t testing.TB, way int) *Trainer {
 	t.Helper()
 	p := r.pipeline(t)
 	r.ways[way](&p)
-	tr, err := openForAll(p, InputOf(r.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tr.Close() })
-	return tr
+	return openedForAll(t, p, InputOf(r.data(0)))
 }
 
 func (r resumable) step(t testing.TB, tr *Trainer) string {
 	t.Helper()
 	b := r.data(tr.Steps())
-	result, err := tr.Step(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := stepped(t, tr, b)
 	return fmt.Sprintf("step %d: loss %.17g, norm %.17g, rate %v", tr.Steps(), result.Loss, result.GradNorm, result.LR)
 }
 
@@ -102,20 +94,14 @@ func (r resumable) ends(t testing.TB, tr *Trainer) string {
 	t.Helper()
 	end := fmt.Sprint(tr.Hash(), " ", sumOfState(stateOf(t, tr)), " ", evaluated(t, tr, r.data(2)))
 	if tr.net.EMA.Kept() {
-		if err := tr.Averaged(func() error { end += " " + evaluated(t, tr, r.data(2)); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tr.Averaged(func() error { end += " " + evaluated(t, tr, r.data(2)); return nil }))
 	}
 	return end
 }
 
 func stateOf(t testing.TB, tr *Trainer) *State {
 	t.Helper()
-	s, err := tr.State(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must(tr.State(nil))(t)
 }
 
 // sumOfState is a digest of all names and values.
@@ -159,9 +145,7 @@ func TestResume(t *testing.T) {
 						continue
 					}
 					tr := r.open(t, way)
-					if err := tr.Restore(from); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, tr.Restore(from))
 					if got := sumOfState(stateOf(t, tr)); got != sum {
 						t.Errorf("way %d has another state at once after step %d", way, at)
 					}
@@ -183,7 +167,7 @@ func TestResume(t *testing.T) {
 // What one schedule leaves goes on under any other, with any K, M and number of chunks:
 // after each step of a training, its state is restored into a pipeline that is run in the
 // next of a covering set of ways, which takes one step more. The state at once, the loss and
-// the state after it are those of a training that is never stopped.
+// what it ends with are those of a training that is never stopped.
 func TestResumeUnderAnySchedule(t *testing.T) {
 	testkit.NotRaced(t)
 	l := small
@@ -200,9 +184,7 @@ func TestResumeUnderAnySchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r.ways = []func(*Pipeline){func(p *Pipeline) { *p = w.of(*p) }}
 			tr := r.open(t, 0)
-			if err := tr.Restore(state); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tr.Restore(state))
 			if got, want := sumOfState(stateOf(t, tr)), sumOfState(stateOf(t, whole)); got != want {
 				t.Error("another state at once")
 			}
@@ -210,8 +192,8 @@ func TestResumeUnderAnySchedule(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 			state = stateOf(t, tr)
-			if got, want := sumOfState(state), sumOfState(stateOf(t, whole)); got != want {
-				t.Errorf("another state after step %d", tr.Steps())
+			if got, want := r.ends(t, tr), r.ends(t, whole); got != want {
+				t.Errorf("after step %d\n%s, want\n%s", tr.Steps(), got, want)
 			}
 		})
 	}
@@ -229,10 +211,7 @@ func TestStateIsACopy(t *testing.T) {
 		t.Error("a step has changed the state before it")
 	}
 	want := sumOfState(stateOf(t, tr))
-	again, err := tr.State(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must(tr.State(first))(t)
 	if sumOfState(again) != want {
 		t.Error("a state in used memory is another one")
 	}
@@ -299,51 +278,12 @@ func TestCopyOfStateCounts(t *testing.T) {
 	for i, copied := range []bool{false, true} {
 		p, in := wide(1.5, copied)
 		checked[i] = bytes(p.CheckMemory(in))
-		n, err := p.network(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = affordable(n, copied, func(place.Place) bool { return true })
+		n := must(p.network(in))(t)
+		_, err := affordable(n, copied, func(place.Place) bool { return true })
 		planned[i], state = bytes(err), n.StateBytes()
 	}
 	if checked[1]-checked[0] != state || planned[1]-planned[0] != state {
 		t.Errorf("a copy adds %.0f and %.0f bytes, want %.0f", checked[1]-checked[0], planned[1]-planned[0], state)
-	}
-}
-
-// Processes have the same state as one, and go on from one alike.
-func TestStateOfProcesses(t *testing.T) {
-	pipeline := func() Pipeline {
-		p := small.pipeline(t)
-		p.MicroBatches, p.EMA = 4, nn.EMA{Decay: 0.9}
-		return p
-	}
-	one, err := openForAll(pipeline(), InputOf(small.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer one.Close()
-	stepSmall(t, one, 0)
-	state := stateOf(t, one)
-	want := sumOfState(state)
-	stepSmall(t, one, 1)
-	after := sumOfState(stateOf(t, one))
-
-	ps := apart(t, []int{0, 1, 0}, InputOf(small.data(0)), pipeline)
-	sums := func(tr *Trainer) string {
-		s, err := tr.State(nil)
-		if err != nil {
-			return err.Error()
-		}
-		return sumOfState(s)
-	}
-	said(t, ps, "restored", func(tr *Trainer) string { return fmt.Sprint(tr.Restore(state)) })
-	if got := said(t, ps, "state", sums); got != want {
-		t.Errorf("processes have the state %s, one has %s", got, want)
-	}
-	said(t, ps, "step", func(tr *Trainer) string { _, err := tr.Step(t.Context(), small.data(1)); return fmt.Sprint(err) })
-	if got := said(t, ps, "state", sums); got != after {
-		t.Errorf("after a step processes have the state %s, one has %s", got, after)
 	}
 }
 
@@ -395,15 +335,11 @@ func TestLoadOnReplicas(t *testing.T) {
 	one := r.open(t, 0)
 	r.step(t, one)
 	file := filepath.Join(t.TempDir(), "w")
-	if err := one.Save(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, one.Save(file, nil))
 	want := evaluated(t, one, r.data(2))
 	for way := 1; way < len(r.ways); way++ {
 		tr := r.open(t, way)
-		if err := tr.Load(file); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tr.Load(file))
 		if got := evaluated(t, tr, r.data(2)); got != want {
 			t.Errorf("way %d evaluates to %s, want %s", way, got, want)
 		}

@@ -287,20 +287,16 @@ func (r *stageRun) panicked(v any, where string) error {
 
 // timed runs f, which is no task, as one event, alone if the devices are emulated.
 func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
-	return r.timedAt(ctx, r.at, r.times, kind, micro, nil, f)
+	return r.timedAt(ctx, r.at, r.times, kind, micro, f)
 }
 
 // timed runs f as one event of the chunk.
 func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
-	var bound func()
-	if h := r.trainer.testing.bound; h != nil {
-		bound = func() { h(r, kind, micro) }
-	}
-	return r.timedAt(ctx, r.at, r.times, kind, micro, bound, f)
+	return r.timedAt(ctx, r.at, r.times, kind, micro, f)
 }
 
-// timedAt is timed for a place, whose times are given. bound, if not nil, runs before f.
-func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTimes, kind timeline.Kind, micro int, bound func(), f func() error) error {
+// timedAt is timed for a place, whose times are given.
+func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTimes, kind timeline.Kind, micro int, f func() error) error {
 	if a := r.trainer.alone; a != nil {
 		select {
 		case a <- struct{}{}:
@@ -313,11 +309,8 @@ func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTime
 	}
 	start := time.Now()
 	r.began, r.away, r.turns, r.meetings = start, 0, 0, nil
-	if bound != nil {
-		bound()
-	}
 	if h := r.trainer.testing.inTask; h != nil {
-		h(r.k, kind, micro)
+		h(at, kind, micro)
 	}
 	err := f()
 	end := time.Now()

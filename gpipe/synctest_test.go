@@ -3,10 +3,13 @@ package gpipe
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/testkit"
@@ -16,58 +19,69 @@ import (
 // take exactly that time, and the runtime's wall-clock timeline can be compared with
 // the closed forms and the virtual clock to the nanosecond.
 
-const (
-	fTime = 30 * time.Millisecond
-	rTime = 20 * time.Millisecond
-	bTime = 50 * time.Millisecond
-)
-
-func sleeping(_ int, kind timeline.Kind, _ int) {
-	switch kind {
-	case timeline.Forward:
-		time.Sleep(fTime)
-	case timeline.Recompute:
-		time.Sleep(rTime)
-	case timeline.Backward:
-		time.Sleep(bTime)
-	}
+// taskTimes are those of tasks on even stages; B takes I and W together.
+var taskTimes = map[timeline.Kind]time.Duration{
+	timeline.Forward: 30 * time.Millisecond, timeline.Recompute: 20 * time.Millisecond, timeline.Backward: 50 * time.Millisecond,
+	timeline.BackwardInput: 30 * time.Millisecond, timeline.BackwardWeights: 20 * time.Millisecond,
 }
 
-func TestRuntimeKeepsTheClosedForms(t *testing.T) {
+func sleeping(_ place.Place, kind timeline.Kind, _ int) { time.Sleep(taskTimes[kind]) }
+
+// unevenly takes times that differ by place and micro-batch, up to threefold.
+func unevenly(at place.Place, kind timeline.Kind, micro int) {
+	time.Sleep(taskTimes[kind] * time.Duration(2+(5*at.Stage+3*at.Chunk+7*micro+11*int(kind))%5))
+}
+
+// The wall clock of every schedule is its own run, its closed form and the virtual clock's replay;
+// with uneven stages the replay begins every task when the runtime does.
+func TestStepsKeepTime(t *testing.T) {
 	testkit.NotRaced(t)
-	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB} {
-		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
-			for _, late := range []bool{false, true} {
-				for _, km := range [][2]int{{1, 1}, {1, 4}, {2, 4}, {4, 4}, {4, 9}, {5, 2}} {
-					synctest.Test(t, func(t *testing.T) {
-						p := small.pipeline(t)
-						p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint, p.LateRecompute = km[0], km[1], s, c, late
-						p.testing.inTask = sleeping
-						tr, err := p.Open(InputOf(small.data(0)))
-						if err != nil {
-							t.Fatal(err)
-						}
-						defer tr.Close()
-						r, err := tr.Step(t.Context(), small.data(0))
-						if err != nil {
-							t.Fatal(err)
-						}
-						checkTimeline(t, tr, r)
-						want, err := schedule.StepTime(s, c, late, km[0], km[1], fTime.Seconds(), rTime.Seconds(), bTime.Seconds())
-						if err != nil {
-							t.Fatal(err)
-						}
-						virtual, err := r.Times.Replay()
-						if err != nil {
-							t.Fatal(err)
-						}
-						for name, got := range map[string]float64{"wall clock": r.Seconds, "virtual clock": virtual.Span()} {
-							if d := got - want; d > 1e-9 || d < -1e-9 {
-								t.Errorf("%v %v late=%v K=%d M=%d: %s %v s, closed form %v s", s, c, late, km[0], km[1], name, got, want)
-							}
-						}
-					})
+	l := fine()
+	for s := schedule.GPipe; s <= schedule.DualPipeV; s++ {
+		for i, c := range []schedule.Checkpoint{schedule.Always, schedule.Always, schedule.ExceptLast, schedule.ExceptLast, schedule.Never} {
+			late := i%2 == 1 // R waits for the output gradient
+			for _, kmv := range [][3]int{{1, 1, 1}, {1, 4, 3}, {2, 4, 2}, {2, 5, 3}, {3, 6, 2}, {3, 2, 2}, {4, 9, 1}} {
+				k, m, v := kmv[0], kmv[1], kmv[2]
+				if s != schedule.Interleaved {
+					v = 0
 				}
+				lists, placed, err := schedule.Lists(s, k, v, m, c, late)
+				if err != nil || placed.Stages() > len(l.pipeline(t).Layers) {
+					continue // there is no dualpipe-v of few micro-batches
+				}
+				step := func(t *testing.T, task func(at place.Place, kind timeline.Kind, micro int)) (*Result, *timeline.Timeline) {
+					p := l.pipeline(t)
+					p.Partitions, p.Chunks, p.MicroBatches, p.Schedule, p.Checkpoint, p.LateRecompute = k, v, m, s, c, late
+					p.testing.inTask = task
+					r := stepped(t, opened(t, p, InputOf(l.data(0))), l.data(0))
+					checkTimeline(t, r)
+					return r, must(r.Times.Replay())(t)
+				}
+				synctest.Test(t, func(t *testing.T) {
+					r, virtual := step(t, sleeping)
+					seconds := func(kind timeline.Kind) float64 { return taskTimes[kind].Seconds() }
+					each := schedule.Duration{F: seconds(timeline.Forward), R: seconds(timeline.Recompute), I: seconds(timeline.BackwardInput), W: seconds(timeline.BackwardWeights)}
+					run := must(schedule.Run(lists, placed, m, schedule.Alike(each, 0)))(t)
+					for what, got := range map[string]float64{"wall clock": r.Seconds, "replay": virtual.Span(), "closed form": must(r.Times.ClosedForm(s, c, late))(t)} {
+						if math.Abs(got-run.Makespan()) > 1e-9 {
+							t.Errorf("%v %v late=%v K=%d V=%d M=%d: %s %v, want %v", s, c, late, k, v, m, what, got, run.Makespan())
+						}
+					}
+				})
+				synctest.Test(t, func(t *testing.T) {
+					r, virtual := step(t, unevenly)
+					starts := map[string]float64{}
+					for _, e := range virtual.Events {
+						if e.Kind.Task() {
+							starts[fmt.Sprint(e.At, e.Label())] = e.Start
+						}
+					}
+					for _, e := range r.Timeline.Events {
+						if want := starts[fmt.Sprint(e.At, e.Label())]; e.Kind.Task() && math.Abs(e.Start-want) > 1e-9 {
+							t.Errorf("%v %v late=%v K=%d V=%d M=%d: %v, replayed at %v s", s, c, late, k, v, m, e, want)
+						}
+					}
+				})
 			}
 		}
 	}
@@ -86,19 +100,15 @@ func TestFailureInABubble(t *testing.T) {
 			defer cancel()
 			p := small.pipeline(t)
 			p.Partitions, p.MicroBatches = 4, 9
-			p.testing.inTask = func(stage int, kind timeline.Kind, micro int) {
-				sleeping(stage, kind, micro)
-				if how == "panic" && stage == 2 && micro == 1 {
+			p.testing.inTask = func(at place.Place, kind timeline.Kind, micro int) {
+				sleeping(at, kind, micro)
+				if how == "panic" && at.Stage == 2 && micro == 1 {
 					panic("boom")
 				}
 			}
-			tr, err := p.Open(InputOf(small.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
+			tr := opened(t, p, InputOf(small.data(0)))
 			start := time.Now()
-			_, err = tr.Step(ctx, small.data(0))
+			_, err := tr.Step(ctx, small.data(0))
 			if how == "cancel" && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v: want the deadline", err)
 			}

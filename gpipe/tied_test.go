@@ -64,14 +64,8 @@ func TestGatheredBytes(t *testing.T) {
 			p.Replicas, p.Groups = way[0], way[1]
 			bytes := func(how TableGradients) int64 {
 				p.TiedGradients = how
-				n, err := p.network(c.in)
-				if err != nil {
-					t.Fatal(err)
-				}
-				plans, err := affordable(n, p.KeepsState, func(place.Place) bool { return true })
-				if err != nil {
-					t.Fatal(err)
-				}
+				n := must(p.network(c.in))(t)
+				plans := must(affordable(n, p.KeepsState, func(place.Place) bool { return true }))(t)
 				for _, plan := range plans {
 					if plan.Bytes[Gradients] != plans[0].Bytes[Gradients] {
 						t.Errorf("%v: %d bytes, the first has %d", plan.At, plan.Bytes[Gradients], plans[0].Bytes[Gradients])
@@ -95,10 +89,7 @@ func TestGatheredBytes(t *testing.T) {
 func TestGatheredRowsDoNotFit(t *testing.T) {
 	p := smallTranslation.pipeline(t)
 	p.Replicas, p.TiedGradients = 4, GatherTied
-	planned, err := p.Plans(InputOf(smallTranslation.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	planned := must(p.Plans(InputOf(smallTranslation.data(0))))(t)
 	plan := planned.Plans[0]
 	p.Devices = []Device{{Capacity: plan.Bytes[Parameters] + plan.Bytes[OptimizerState] + plan.Bytes[Gradients] - 9000}}
 	if _, err := p.Open(InputOf(smallTranslation.data(0))); err == nil || !strings.Contains(err.Error(), "source/table") || !strings.Contains(err.Error(), "gradients") {
@@ -119,26 +110,16 @@ func TestRowsOnTheTimeline(t *testing.T) {
 				p.Devices[0].Link = clock.Link{}
 			}
 			p.AllReduce.Link = clock.Link{Bandwidth: 1e5}
-			tr, err := p.Open(InputOf(smallTranslation.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			r, err := tr.Step(t.Context(), smallTranslation.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkTimeline(t, tr, r)
+			tr := opened(t, p, InputOf(smallTranslation.data(0)))
+			r := stepped(t, tr, smallTranslation.data(0))
+			checkTimeline(t, r)
 			events, want := 0, 0
 			for _, e := range r.Timeline.Events {
 				if e.Kind == timeline.Rows {
 					events++
 				}
 			}
-			parts, err := r.Times.Breakdown()
-			if err != nil {
-				t.Fatal(err)
-			}
+			parts := must(r.Times.Breakdown())(t)
 			if how == GatherTied {
 				want = 4 // one a device
 				rows := tr.net.Tables[0]
@@ -165,33 +146,6 @@ func TestRowsOnTheTimeline(t *testing.T) {
 	}
 }
 
-// A short mini-batch, with groups that have no example, leaves no row of an earlier one.
-func TestShortMiniBatchGathered(t *testing.T) {
-	hash := func(r int, how TableGradients) string {
-		m, short := smallTranslation, smallTranslation
-		m.batch, short.batch = 16, 3
-		p := m.pipeline(t)
-		p.Groups, p.Replicas, p.MicroBatches, p.Partitions, p.TiedGradients = 8, r, 2, 2, how
-		tr, err := p.Open(InputOf(m.data(0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		for i, from := range []translation{m, short, m} {
-			if _, err := tr.Step(t.Context(), from.data(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return tr.Hash()
-	}
-	want := hash(1, ReduceTied)
-	for _, r := range []int{1, 2, 8} {
-		if got := hash(r, GatherTied); got != want {
-			t.Errorf("R = %d: %s, want %s", r, got, want)
-		}
-	}
-}
-
 // Rows of bfloat16 are gathered as the float32 that they are added up as.
 func TestGatherTiedBF16(t *testing.T) {
 	hash := func(how TableGradients) outcome {
@@ -201,36 +155,6 @@ func TestGatherTiedBF16(t *testing.T) {
 	}
 	if got, want := hash(GatherTied), hash(ReduceTied); got != want {
 		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// What cannot be gathered is refused with what could be.
-func TestGatherTiedRefused(t *testing.T) {
-	untied := smallTranslation
-	untied.model.Tie = transformer.TieNone
-	for _, c := range []struct {
-		of     translation
-		change func(p *Pipeline)
-		says   string
-	}{
-		{untied, func(*Pipeline) {}, "no embedding's table is that of another layer: want a network with a tied softmax, or reduced gradients"},
-		{smallTranslation, func(p *Pipeline) { p.Replicas, p.ShardUpdate = 2, true }, "with divided updates: want one of them"},
-		{smallTranslation, func(p *Pipeline) { p.TiedGradients = 2 }, "unknown way 2 of tied gradients: want reduce or gather"},
-	} {
-		p := c.of.pipeline(t)
-		p.TiedGradients = GatherTied
-		c.change(&p)
-		if _, err := p.Open(InputOf(c.of.data(0))); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v, want %s", err, c.says)
-		}
-	}
-	for _, how := range []TableGradients{ReduceTied, GatherTied} {
-		if got, err := ParseTableGradients(how.String()); got != how || err != nil {
-			t.Errorf("%v is read as %v, %v", how, got, err)
-		}
-	}
-	if _, err := ParseTableGradients("sum"); err == nil {
-		t.Error("an unknown way is accepted")
 	}
 }
 
@@ -247,12 +171,7 @@ func TestReductionsOfAStep(t *testing.T) {
 				if ranks > 1 {
 					p.Transport = end
 				}
-				tr, err := p.Open(InputOf(smallTranslation.data(0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer tr.Close()
-				ps.trainers = append(ps.trainers, tr)
+				ps.trainers = append(ps.trainers, opened(t, p, InputOf(smallTranslation.data(0))))
 			}
 			ps.all(func(rank int, tr *Trainer) {
 				r, err := tr.Step(t.Context(), smallTranslation.data(0))
@@ -260,7 +179,7 @@ func TestReductionsOfAStep(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				checkTimeline(t, tr, r)
+				checkTimeline(t, r)
 				tables, others := 0, 0
 				for _, of := range r.Timeline.Reductions {
 					if of.Tensor != "embedding/source/table" {
@@ -273,7 +192,12 @@ func TestReductionsOfAStep(t *testing.T) {
 					tables++
 					seen := map[timeline.ActivityKind]int{}
 					peers := map[int]bool{}
+					end := of.Ready
 					for _, a := range of.Activities {
+						if a.Start < end || a.End < a.Start {
+							t.Errorf("%+v, after %v s", a, end)
+						}
+						end = a.End
 						seen[a.Kind]++
 						if a.Kind == timeline.Carry && a.Bytes <= 0 {
 							t.Errorf("%+v carries nothing", a)
@@ -295,11 +219,7 @@ func TestReductionsOfAStep(t *testing.T) {
 	}
 	p := smallTranslation.pipeline(t)
 	p.Replicas = 2
-	tr, err := p.Open(InputOf(smallTranslation.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := opened(t, p, InputOf(smallTranslation.data(0)))
 	if r, err := tr.Step(t.Context(), smallTranslation.data(0)); err != nil || r.Timeline.Reductions != nil {
 		t.Errorf("%v, %d reductions, want none", err, len(r.Timeline.Reductions))
 	}

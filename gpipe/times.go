@@ -129,20 +129,18 @@ func (t *Times) At(p place.Place) *StageTimes {
 
 // places is At for many places.
 func (t *Times) places() func(place.Place) *StageTimes {
-	if t.Placement.Devices == 0 {
-		stages := len(t.Stages) / max(t.Replicas, 1)
-		return func(p place.Place) *StageTimes { return &t.Stages[p.Replica*stages+p.Stage] }
-	}
-	pieces := place.NewPieces(t.Placement.Devices, t.Placement.Device)
+	pieces := t.placed().Pieces()
 	return func(p place.Place) *StageTimes { return &t.Stages[pieces.Index(p)] }
 }
 
 // chunks is how many a device has.
 func (t *Times) chunks(device int) int {
-	if t.Placement.Devices == 0 {
-		return 1
-	}
-	return len(t.Placement.Chunks()[device])
+	return len(t.placed().Chunks()[device])
+}
+
+// placed is the placement, also where it is left out.
+func (t *Times) placed() schedule.Placement {
+	return t.Placement.Or(len(t.Stages) / max(t.Replicas, 1))
 }
 
 // Tasks returns the times of all F, R, B, I and W.

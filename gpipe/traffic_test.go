@@ -81,6 +81,13 @@ func TestTraffic(t *testing.T) {
 			return p
 		}
 	}
+	chunks := func(how TableGradients) func() Pipeline {
+		return func() Pipeline {
+			p := interleaved(smallTranslation.pipeline(t), 2, 2, 4)
+			p.Replicas, p.TiedGradients = 2, how
+			return p
+		}
+	}
 	wide := func(c schedule.Checkpoint) func() Pipeline {
 		return func() Pipeline {
 			p := wideResNet(t, 2)
@@ -90,7 +97,7 @@ func TestTraffic(t *testing.T) {
 	}
 	divided := func() Pipeline {
 		p := smallResNet.pipeline(t, false)
-		p.Partitions, p.MicroBatches, p.Spatial, p.Schedule, p.Chunks = 2, 2, 3, schedule.InterleavedOneFOneB, 2
+		p.Partitions, p.MicroBatches, p.Spatial, p.Schedule, p.Chunks = 2, 2, 3, schedule.Interleaved, 2
 		return p
 	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
@@ -121,6 +128,8 @@ func TestTraffic(t *testing.T) {
 		{"gathered", gathered(1, 4, 4), small.data, nil, []Load{GatheredRows, Summands, Sums}},
 		{"gathered over stages and groups", gathered(3, 2, 4), small.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
 		{"gathered in processes", gathered(2, 2, 2), small.data, func(p place.Place) int { return p.Replica }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
+		{"chunks", chunks(ReduceTied), smallTranslation.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, Sums}},
+		{"chunks, gathered", chunks(GatherTied), smallTranslation.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
 		{"images in parts", divided, images, nil, []Load{BoundaryActivations, BoundaryGradients, PartRows}},
 		{"several messages", large, vectors, nil, []Load{Summands, Sums}},
 		{"processes", language(2, 2, 2, true), small.data, func(p place.Place) int { return p.Stage }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, UpdatedWeights}},
@@ -137,12 +146,7 @@ func TestTraffic(t *testing.T) {
 			for _, end := range transport.Ends(ranks, c.owner) {
 				p := c.pipeline()
 				p.Transport = &countingEnd{end, count}
-				tr, err := openForAll(p, InputOf(c.data(0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { tr.Close() })
-				ps.trainers = append(ps.trainers, tr)
+				ps.trainers = append(ps.trainers, openedForAll(t, p, InputOf(c.data(0))))
 			}
 			for i := range 3 {
 				clear(count.lines)
@@ -179,15 +183,8 @@ func TestTraffic(t *testing.T) {
 				})
 			}
 			p := c.pipeline() // whose replicas read each other's gradients in place
-			tr, err := openForAll(p, InputOf(c.data(0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { tr.Close() })
-			r, err := tr.Step(t.Context(), c.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := openedForAll(t, p, InputOf(c.data(0)))
+			r := stepped(t, tr, c.data(0))
 			checkTraffic(t, r, c.loads)
 			ps.all(func(_ int, tr *Trainer) {
 				if r, err := tr.Evaluate(t.Context(), c.data(3)); err != nil || r.PlannedTraffic() != nil {

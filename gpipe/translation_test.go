@@ -4,9 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/gpipe/plan"
-
-	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
@@ -35,10 +32,7 @@ var smallTranslation = translation{
 
 func (m translation) pipeline(t testing.TB) Pipeline {
 	t.Helper()
-	layers, err := transformer.Translation(m.model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := must(transformer.Translation(m.model))(t)
 	return Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1},
 		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
@@ -138,15 +132,8 @@ func TestEveryTokenCounts(t *testing.T) {
 	loss := func(change func(b nn.Batch)) float64 {
 		b := smallTranslation.data(0)
 		change(b)
-		tr, err := openForAll(smallTranslation.pipeline(t), InputOf(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		r, err := tr.Evaluate(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := openedForAll(t, smallTranslation.pipeline(t), InputOf(b))
+		r := must(tr.Evaluate(t.Context(), b))(t)
 		return r.Loss
 	}
 	want := loss(func(nn.Batch) {})
@@ -186,45 +173,5 @@ func TestEmptySource(t *testing.T) {
 	want.changes(t)
 	if got := run(4, 2); got != want {
 		t.Errorf("got  %v\nwant %v", got, want)
-	}
-}
-
-// TestTranslationTraffic: the encoder's states, the lengths and the decoder's states
-// cross a cut; the gradients of these states come back. The lengths have none, since
-// they are integers; after the last decoder layer the encoder's states have none,
-// since nothing uses them there.
-func TestTranslationTraffic(t *testing.T) {
-	m := smallTranslation
-	p := m.pipeline(t)
-	p.Partitions, p.MicroBatches = len(p.Layers), 4
-	tr, err := p.Open(InputOf(m.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	r, err := tr.Step(t.Context(), m.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sizes := MicroBatchSizes(m.batch, p.MicroBatches)
-	c, seen := m.model, 0
-	for _, e := range r.Timeline.Events {
-		if e.Kind != timeline.Transfer {
-			continue
-		}
-		seen++
-		each := c.SourceLen*c.Dim + c.TargetLen*c.Dim
-		switch {
-		case !e.Backward:
-			each++
-		case e.At.Stage == len(p.Layers)-1:
-			each = c.TargetLen * c.Dim
-		}
-		if want := int64(plan.FloatBytes * sizes[e.Micro] * each); e.Bytes != want {
-			t.Errorf("device %d to %d, micro-batch %d, backward %v: %d bytes, want %d", e.At.Stage, e.Peer.Stage, e.Micro, e.Backward, e.Bytes, want)
-		}
-	}
-	if want := 2 * 4 * (len(p.Layers) - 1); seen != want {
-		t.Errorf("%d transfers, want %d", seen, want)
 	}
 }

@@ -30,12 +30,7 @@ func savings() []saving {
 	opened := func(t *testing.T, p Pipeline, k, m int, b nn.Batch) *Trainer {
 		t.Helper()
 		p.Partitions, p.MicroBatches = k, m
-		tr, err := openForAll(p, InputOf(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { tr.Close() })
-		return tr
+		return openedForAll(t, p, InputOf(b))
 	}
 	return []saving{
 		{"transformer-lm", func(t *testing.T, k, m int, fine bool) *Trainer {
@@ -56,9 +51,7 @@ func trained(t *testing.T, tr *Trainer, data func(i int) nn.Batch) *Trainer {
 	t.Helper()
 	before := tr.Hash()
 	for i := range 2 {
-		if _, err := tr.Step(t.Context(), data(i)); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, tr, data(i))
 	}
 	if tr.Hash() == before {
 		t.Fatal("training changes nothing")
@@ -68,10 +61,7 @@ func trained(t *testing.T, tr *Trainer, data func(i int) nn.Batch) *Trainer {
 
 func evaluated(t testing.TB, tr *Trainer, b nn.Batch) string {
 	t.Helper()
-	r, err := tr.Evaluate(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(tr.Evaluate(t.Context(), b))(t)
 	return fmt.Sprintf("%.17g", r.Loss)
 }
 
@@ -84,9 +74,7 @@ func TestSaveAndLoad(t *testing.T) {
 			file := filepath.Join(dir, "weights.safetensors")
 			metadata := map[string]string{"model": s.name}
 			one := trained(t, s.open(t, 1, 1, false), s.data)
-			if err := one.Save(file, metadata); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, one.Save(file, metadata))
 			if !maps.Equal(metadata, map[string]string{"model": s.name}) {
 				t.Error("Save changed its argument:", metadata)
 			}
@@ -99,9 +87,7 @@ func TestSaveAndLoad(t *testing.T) {
 				if other.Hash() == one.Hash() {
 					t.Fatal("the weights are the same before they are loaded")
 				}
-				if err := other.Load(file); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, other.Load(file))
 				if got := other.Hash(); got != one.Hash() {
 					t.Errorf("K=%d: hash %s, want %s", c.k, got, one.Hash())
 				}
@@ -111,15 +97,11 @@ func TestSaveAndLoad(t *testing.T) {
 				sameCopies(t, other, c.k > 1)
 
 				again := filepath.Join(dir, fmt.Sprint("again", c.k))
-				if err := other.Save(again, metadata); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, other.Save(again, metadata))
 				if !bytes.Equal(read(t, again), read(t, file)) {
 					t.Errorf("K=%d: saved again, the file has other bytes", c.k)
 				}
-				if _, err := other.Step(t.Context(), s.data(5)); err != nil {
-					t.Fatal(err)
-				}
+				stepped(t, other, s.data(5))
 				after = append(after, other.Hash())
 			}
 			if after[0] != after[1] || after[0] != after[2] || after[0] == one.Hash() {
@@ -156,13 +138,8 @@ func TestSavedFile(t *testing.T) {
 	s := savings()[1]
 	tr := trained(t, s.open(t, 3, 2, false), s.data)
 	file := filepath.Join(t.TempDir(), "w")
-	if err := tr.Save(file, map[string]string{"heads": "3"}); err != nil {
-		t.Fatal(err)
-	}
-	f, err := safetensors.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tr.Save(file, map[string]string{"heads": "3"}))
+	f := must(safetensors.Open(file))(t)
 	defer f.Close()
 	var names, want []string
 	for _, e := range f.Tensors {
@@ -193,9 +170,7 @@ func TestLoadOfAnotherFunction(t *testing.T) {
 		change(&l)
 		return openSmall(t, l.pipeline(t))
 	}
-	if err := open(func(*lm) {}).Save(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, open(func(*lm) {}).Save(file, nil))
 	for name, change := range map[string]func(*lm){
 		"heads":       func(l *lm) { l.model.Heads = 4 },
 		"clip-logits": func(l *lm) { l.model.ClipLogits = 5 },
@@ -218,9 +193,7 @@ func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weights.safetensors")
 	source := trained(t, s.open(t, 1, 1, false), s.data)
-	if err := source.Save(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, source.Save(file, nil))
 	good := read(t, file)
 	n := 8 + int(binary.LittleEndian.Uint64(good))
 
@@ -243,9 +216,7 @@ func TestLoadRefuses(t *testing.T) {
 	written := func(data []byte, want string) {
 		t.Helper()
 		path := filepath.Join(dir, "bad")
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, data, 0o666))
 		refused(path, want)
 	}
 	weights := func(change func(all []safetensors.Tensor) []safetensors.Tensor, metadata map[string]string, want string) {
@@ -255,9 +226,7 @@ func TestLoadRefuses(t *testing.T) {
 			all = append(all, safetensors.Tensor{Name: w.Path, Shape: slices.Clone(w.Shape), Data: slices.Clone(w.Data)})
 		}
 		path := filepath.Join(dir, "other")
-		if err := safetensors.WriteFile(path, change(all), metadata); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, safetensors.WriteFile(path, change(all), metadata))
 		refused(path, want)
 	}
 
@@ -306,9 +275,7 @@ func TestLoadRefuses(t *testing.T) {
 		all = append(all, safetensors.Tensor{Name: w.Path, Shape: w.Shape, Data: w.Data})
 	}
 	slices.Reverse(all)
-	if err := safetensors.WriteFile(file, all, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, safetensors.WriteFile(file, all, nil))
 	if err := tr.Load(file); err != nil || tr.Hash() != source.Hash() {
 		t.Errorf("in another order: hash %s, %v, want %s", tr.Hash(), err, source.Hash())
 	}
@@ -321,9 +288,7 @@ func TestLoadRefusesNonFinite(t *testing.T) {
 	tr := s.open(t, 1, 1, false)
 	tr.Weights()[1].Data[0] = float32(math.Inf(1))
 	path := filepath.Join(t.TempDir(), "w.safetensors")
-	if err := tr.Save(path, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tr.Save(path, nil))
 	other := s.open(t, 2, 1, false)
 	before := other.Hash()
 	want := fmt.Sprintf("%s: tensor %q has a value that is +Inf: want finite weights", path, tr.Weights()[1].Path)
@@ -341,9 +306,7 @@ func TestSaveFails(t *testing.T) {
 	tr := s.open(t, 3, 2, false)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weights")
-	if err := tr.Save(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tr.Save(file, nil))
 	good := read(t, file)
 	trained(t, tr, s.data)
 
@@ -360,13 +323,9 @@ func TestSaveFails(t *testing.T) {
 	fails(file, map[string]string{hashKey: tr.Hash()}, "Save's own")
 	fails(file, map[string]string{FunctionKey: "f"}, "Save's own")
 	if os.Geteuid() > 0 { // root may write anywhere
-		if err := os.Chmod(dir, 0o555); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(dir, 0o555))
 		fails(file, nil, "permission denied")
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(dir, 0o755))
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -384,9 +343,5 @@ func TestSaveFails(t *testing.T) {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must(os.ReadFile(file))(t)
 }

@@ -90,15 +90,9 @@ func trainWired(t *testing.T, faults ...transporttest.Fault) (out [2]wired, n *t
 func TestWire(t *testing.T) {
 	p := small.pipeline(t)
 	p.MicroBatches, p.Replicas, p.Partitions = 2, 2, 2
-	tr, err := openForAll(p, InputOf(small.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := openedForAll(t, p, InputOf(small.data(0)))
 	for range 2 {
-		if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
-			t.Fatal(err)
-		}
+		stepped(t, tr, small.data(0))
 	}
 	want := tr.Hash()
 	out, n, _ := trainWired(t)

@@ -3,7 +3,6 @@ package gpipe
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/plan"
@@ -31,15 +30,12 @@ func TestZeroBubbleMemory(t *testing.T) {
 		pipeline.Checkpoint = schedule.Never
 		pipeline.Balance = []int{3, 2, 2, 3}
 		for s, sets := range map[schedule.Schedule]func(i int) (residuals, waiting int){
-			schedule.ZeroBubbleH1: func(i int) (int, int) { return p - i + 1, i - 1 },
-			schedule.ZeroBubbleH2: func(i int) (int, int) { return 2*p - 2*i + 1, 2*i - 2 },
-			schedule.OneFOneB:     func(i int) (int, int) { return p - i + 1, 0 },
+			schedule.ZBH1:     func(i int) (int, int) { return p - i + 1, i - 1 },
+			schedule.ZBH2:     func(i int) (int, int) { return 2*p - 2*i + 1, 2*i - 2 },
+			schedule.OneFOneB: func(i int) (int, int) { return p - i + 1, 0 },
 		} {
 			pipeline.Schedule = s
-			n, err := pipeline.modelled(InputOf(l.data(0)), Modelling{DType: dt})
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must(pipeline.modelled(InputOf(l.data(0)), Modelling{DType: dt}))(t)
 			for k, planned := range n.MemoryPlans() {
 				span := n.Largest(k).Span
 				mB, mW := span[program.Residual]+span[program.Lasting], span[program.Lasting]+span[program.Between]
@@ -89,10 +85,7 @@ func TestOwnListsInTwo(t *testing.T) {
 		step := func(p Pipeline) string {
 			p.Groups = groups
 			tr := openSmall(t, p)
-			r, err := tr.Step(t.Context(), small.data(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := stepped(t, tr, small.data(0))
 			if p.Tasks != nil {
 				checkMemory(t, tr)
 				var kinds string
@@ -103,9 +96,7 @@ func TestOwnListsInTwo(t *testing.T) {
 					t.Errorf("%d groups: %s", groups, kinds)
 				}
 			}
-			if _, err := tr.Step(t.Context(), short.data(5)); err != nil {
-				t.Fatal(err)
-			}
+			stepped(t, tr, short.data(5))
 			return tr.Hash()
 		}
 		want := step(small.pipeline(t))
@@ -119,48 +110,6 @@ func TestOwnListsInTwo(t *testing.T) {
 	}
 }
 
-// What is refused of I and W is refused in a line, before anything is planned.
-func TestOwnListsInTwoRefused(t *testing.T) {
-	task := func(kind schedule.Kind, m int) schedule.Task {
-		return schedule.Task{Kind: kind, Micro: m, Keep: kind == schedule.Forward}
-	}
-	f, b, i, w := schedule.Forward, schedule.Backward, schedule.BackwardInput, schedule.BackwardWeights
-	for want, list := range map[string][]schedule.Task{
-		"W0 has no I before it":                                    {task(f, 0), task(w, 0), task(i, 0), task(f, 1), task(b, 1)},
-		"W1 is out of order":                                       {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 1), task(w, 0)},
-		"B1 comes before W0":                                       {task(f, 0), task(i, 0), task(f, 1), task(b, 1), task(w, 0)},
-		"W1 is missing, after I1: want a W of each I":              {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 0)},
-		"I1 comes before its F":                                    {task(f, 0), task(i, 0), task(w, 0), task(i, 1), task(f, 1), task(w, 1)},
-		"I0 lacks residuals: want an F that keeps them, or an R d": {{Kind: f}, task(i, 0), task(w, 0), task(f, 1), task(b, 1)},
-	} {
-		p := small.pipeline(t)
-		p.Partitions, p.MicroBatches = 1, 2
-		p.Tasks = func(int, int) [][]schedule.Task { return [][]schedule.Task{list} }
-		_, err := p.Open(InputOf(small.data(0)))
-		if err == nil || !strings.HasPrefix(err.Error(), "task lists for 2 micro-batches: schedule: device 0: "+want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-
-	// A short mini-batch may not keep more for W than what is planned.
-	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches = 2, 6
-	p.Tasks = func(stages, micro int) [][]schedule.Task {
-		if micro < 6 {
-			return schedule.Checkpointed(schedule.ZeroBubble(stages, micro, false), schedule.Always, false)
-		}
-		return mixed(stages, micro)
-	}
-	tr := openSmall(t, p)
-	short := small
-	short.batch = 4
-	_, err := tr.Step(t.Context(), short.data(0))
-	if want := "task lists for 4 micro-batches: stage 0 holds what I keeps for W of 1 micro-batches at once: want at most 0, as for 6 micro-batches"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	stepSmall(t, tr, 0) // it goes on
-}
-
 // On modelled devices I and W together take the time of B, but for copies at the stage's
 // edges; the step of even stages is that of the schedule's own clock, shorter than 1f1b's;
 // and the highest step of the memory over time is the device's peak.
@@ -170,7 +119,7 @@ func TestZeroBubbleSimulated(t *testing.T) {
 	p := l.modelled(t, chip(), 4, 8)
 	p.Checkpoint, p.Schedule = schedule.Never, schedule.OneFOneB
 	whole := simulate(t, l, p, Modelling{})
-	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
+	for _, s := range []schedule.Schedule{schedule.ZBH1, schedule.ZBH2} {
 		p.Schedule = s
 		sim := simulate(t, l, p, Modelling{})
 		if sim.Seconds >= whole.Seconds {
@@ -195,13 +144,10 @@ func TestZeroBubbleSimulated(t *testing.T) {
 // form is the schedule's run with their means.
 func TestZeroBubbleTimes(t *testing.T) {
 	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZeroBubbleH1, []Device{{Kind: Emulated}}
+	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZBH1, []Device{{Kind: Emulated}}
 	tr := openSmall(t, p)
-	r, err := tr.Step(t.Context(), small.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkTimeline(t, tr, r)
+	r := stepped(t, tr, small.data(0))
+	checkTimeline(t, r)
 	for k := range 3 {
 		times := r.Times.At(place.Place{Stage: k})
 		for m := range 4 {
@@ -217,7 +163,7 @@ func TestZeroBubbleTimes(t *testing.T) {
 	if err != nil || closed <= 0 {
 		t.Errorf("closed form %v, %v", closed, err)
 	}
-	if _, err := schedule.StepTime(schedule.ZeroBubbleH1, schedule.Never, false, 2, 2, 1, 1, 1); err == nil || fmt.Sprint(err) != "schedule: a closed form of zb-h1: want gpipe, naive or 1f1b" {
+	if _, err := schedule.StepTime(schedule.ZBH1, schedule.Never, false, 2, 2, 1, 1, 1); err == nil || fmt.Sprint(err) != "schedule: a closed form of zb-h1: want gpipe, naive or 1f1b" {
 		t.Error(err)
 	}
 }

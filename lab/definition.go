@@ -119,7 +119,13 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	if len(from) > 0 {
 		spec = from[0]
 	}
-	if err := e.Read(spec, e.Resolve); err != nil {
+	check := func() *Problem {
+		if _, scored := e.(Scored); !scored && e.Registration(Profiles[0]) != nil {
+			return At(errors.New("this experiment has nothing that a design compares: want none"), "design")
+		}
+		return e.Resolve()
+	}
+	if err := e.Read(spec, check); err != nil {
 		return nil, err
 	}
 	if d.Untimed {
@@ -188,8 +194,25 @@ type Base[S any] struct {
 	untimed bool
 	head    struct {
 		Head     `yaml:",inline"`
-		Profiles map[string]ExpectedOnly `yaml:"profiles"`
+		Profiles map[string]struct {
+			ExpectedOnly `yaml:",inline"`
+			Seeds        seedsOf `yaml:"seeds"`
+			Pilots       seedsOf `yaml:"pilots"`
+		} `yaml:"profiles"`
 	}
+}
+
+// seedsOf are the seeds in a spec's field of any form: a list, or fields one of which has it.
+type seedsOf []uint64
+
+func (s *seedsOf) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.MappingNode {
+		n = yamldoc.NodeAt(n, []string{"seeds"}, true)
+	}
+	if n.Decode((*[]uint64)(s)) != nil {
+		*s = nil
+	}
+	return nil
 }
 
 // Read decodes a spec, and checks its profiles and what the experiment checks.
@@ -202,6 +225,11 @@ func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
 		if p := checkProfiles(b.head.Profiles); p != nil {
 			return p
 		}
+		if d := b.head.Design; d != nil {
+			if p := d.check(func(profile string) []uint64 { return b.head.Profiles[profile].Seeds }); p != nil {
+				return p.In("design")
+			}
+		}
 		return check()
 	})
 }
@@ -212,6 +240,14 @@ func (b *Base[S]) Title() string { return b.head.Title }
 
 // Seed is that of the spec.
 func (b *Base[S]) Seed() uint64 { return b.head.Seed }
+
+func (b *Base[S]) Registration(profile string) *Registration {
+	if b.head.Design == nil {
+		return nil
+	}
+	p := b.head.Profiles[profile]
+	return &Registration{b.head.Design, profile, p.Seeds, append(slices.Clone([]uint64(p.Pilots)), b.head.Seed)}
+}
 
 func (b *Base[S]) Expected(profile string) time.Duration {
 	return time.Duration(b.head.Profiles[profile].Expected)

@@ -1,5 +1,3 @@
-// Package lab defines an experiment (a spec, samples, tables) and has what all
-// experiments share to read specs and to write reports.
 package lab
 
 import (
@@ -29,6 +27,8 @@ type Experiment interface {
 	Read(from SpecFile, check func() *Problem) error
 	// DoNotTime makes one key of all machines that give the same bits.
 	DoNotTime()
+	// Registration is the design by which samples of a profile are judged; nil: there is none.
+	Registration(profile string) *Registration
 
 	// Resolve settles what the spec names, and refuses values that do not go together.
 	Resolve() *Problem
@@ -45,6 +45,8 @@ type Report struct {
 	Files  []File // beside the tables
 	// Verdict is nil unless the experiment has found something that must not be.
 	Verdict error
+	// Family are the comparisons that claims name; nil: there is no design. Reported sets it.
+	Family *Family
 }
 
 // File is a file of a report.
@@ -93,7 +95,7 @@ func CheckMost[P any](profiles map[string]P, field string, asked func(P) int, th
 }
 
 // checkProfiles reports a profile that a spec lacks, or one of an unknown name.
-func checkProfiles(profiles map[string]ExpectedOnly) *Problem {
+func checkProfiles[P any](profiles map[string]P) *Problem {
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
 		if err := CheckProfile(name); err != nil {
 			return At(err, "profiles", name)

@@ -43,10 +43,10 @@ func FewSeedsNote(n int) []string {
 	return []string{fmt.Sprintf("Warning: n = %d seeds. Student's t has %d degrees of freedom and assumes that the values are normally distributed, which %[1]d values cannot show. A 95%% interval without this assumption (order statistics) needs at least %[3]d seeds.", n, n-1, least)}
 }
 
-// ReportOf is an experiment's report with a note under every table that says
+// ReportOf is what Reported returns with a note under every table that says
 // where its numbers are from.
 func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
-	report, err := e.Report(log, reference)
+	report, err := Reported(e, log, reference)
 	if err != nil {
 		return nil, err
 	}

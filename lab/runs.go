@@ -50,7 +50,7 @@ func CheckRuns(e Experiment, from SpecFile, known map[train.Model]int) error {
 	return nil
 }
 
-// ModelledRun is a network in at most so many partitions on modelled devices.
+// ModelledRun is a network on modelled devices, in a largest number of partitions.
 type ModelledRun struct {
 	Model train.Model
 	Most  int // partitions

@@ -23,6 +23,7 @@ import (
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/yamldoc"
+	"gpipebench/lab/verdict"
 	"gpipebench/train"
 )
 
@@ -46,6 +47,8 @@ type Head struct {
 	Source     string `yaml:"source" want:"shown"`  // of the paper's values
 	Discard    string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
 	Seed       uint64 `yaml:"seed"`                 // 0 is none: records take it so
+	// Design is how trainings are compared; nil: the experiment has none that claims name.
+	Design *Design `yaml:"design" want:"shown"`
 }
 
 // SpecFile is a spec to be used instead of one that is part of the program.
@@ -106,6 +109,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"network":     yamldoc.OneOf(cluster.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
+	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }
 
@@ -254,7 +258,7 @@ type SentencesSpec struct {
 	HeldOut   int                          `yaml:"held_out"` // pairs of each language, at most
 }
 
-// Check refuses languages that cannot be, for sequences of so many tokens.
+// Check refuses languages that cannot be, for sequences of a length in tokens.
 func (s SentencesSpec) Check(seq int) *Problem {
 	switch {
 	case (s.Invented != nil) == (len(s.Languages) > 0):

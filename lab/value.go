@@ -32,13 +32,13 @@ func Number(format string, x float64) Value {
 	return Value{Text: fmt.Sprintf(format, x), Numbers: []float64{x}}
 }
 
-// Fixed prints so many digits after the decimal point.
+// Fixed prints a number of digits after the decimal point.
 func Fixed(x float64, digits int) Value { return Number("%."+strconv.Itoa(digits)+"f", x) }
 
 // Difference is Fixed with a sign.
 func Difference(x float64, digits int) Value { return Number("%+."+strconv.Itoa(digits)+"f", x) }
 
-// Percent prints a share in percent with so many digits; NaN is Absent.
+// Percent prints a share in percent with digits decimals; NaN is Absent.
 func Percent(share float64, digits int) Value {
 	if math.IsNaN(share) {
 		return Absent

@@ -18,21 +18,16 @@ type AttentionConfig struct {
 	Init    Initializer // of the weights; nil: GlorotUniform, with each projection's own fans
 }
 
-// Attention is multi-head scaled dot-product attention with its projections
+// NewAttention returns a multi-head scaled dot-product attention with its projections
 // (Vaswani et al. 2017, section 3.2.2). Query, key and value projections are
 // one product: their columns stand side by side in the order q, k, v, and
 // within each the heads side by side.
-type Attention struct {
-	name   string
-	config AttentionConfig
-	qkv    *Dense // self-attention, (dim, 3*inner)
-	q, kv  *Dense // cross attention, (dim, inner) and (dim, 2*inner)
-	out    *Dense // (inner, dim)
-}
-
-// NewAttention returns a multi-head attention. Its parameters are weight and
-// bias of name/qkv (name/q and name/kv in cross attention) and name/out.
-func NewAttention(name string, c AttentionConfig) *Attention {
+//
+// It takes x (n, t, dim); then, in cross attention, the memory (n, t', dim); then, if
+// padded, the keys' lengths (n) int32. It returns (n, t, dim). Its parameters are weight
+// and bias of name/qkv (name/q and name/kv in cross attention) and name/out.
+func NewAttention(name string, c AttentionConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("attention", name, "Dim", c.Dim)
 	wantPositive("attention", name, "Heads", c.Heads)
 	if c.HeadDim == 0 {
@@ -53,47 +48,25 @@ func NewAttention(name string, c AttentionConfig) *Attention {
 		}
 		return NewDense(path.Join(name, which), DenseConfig{In: c.Dim, Out: count * inner, Init: init})
 	}
-	a := &Attention{name: name, config: c}
+	projections := []*Dense{project("qkv", 3)} // of the tensors that come in
 	if c.Cross {
-		a.q, a.kv = project("q", 1), project("kv", 2)
-	} else {
-		a.qkv = project("qkv", 3)
+		projections = []*Dense{project("q", 1), project("kv", 2)}
 	}
-	a.out = NewDense(path.Join(name, "out"), DenseConfig{In: inner, Out: c.Dim, Init: c.Init})
-	return a
-}
-
-func (a *Attention) Name() string { return a.name }
-
-func (a *Attention) Params() []*Param {
-	if a.config.Cross {
-		return paramsOf(a.q, a.kv, a.out)
-	}
-	return paramsOf(a.qkv, a.out)
-}
-
-// Forward takes x (n, t, dim); then, in cross attention, the memory (n, t',
-// dim); then, if padded, the keys' lengths (n) int32. It returns (n, t, dim).
-func (a *Attention) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	c := a.config
-	want := 1
-	if c.Cross {
-		want++
-	}
-	if c.Padded {
-		want++
-	}
-	WantTuple("attention", a.name, in, want)
-
+	out := NewDense(path.Join(name, "out"), DenseConfig{In: inner, Out: c.Dim, Init: c.Init})
 	op := graph.AttentionOp{Heads: c.Heads, HeadDim: c.HeadDim, Cross: c.Cross, Causal: c.Causal, Padded: c.Padded}
-	var operands []*graph.Node
-	if c.Cross {
-		operands = append(operands, a.q.Forward(t, in[0])[0], a.kv.Forward(t, in[1])[0])
-	} else {
-		operands = append(operands, a.qkv.Forward(t, in[0])[0])
+	var params []*Param
+	for _, p := range append(projections, out) {
+		params = append(params, p.Params()...)
 	}
-	if c.Padded {
-		operands = append(operands, in[len(in)-1])
-	}
-	return a.out.Forward(t, t.Attention(op, operands...))
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		lengths := wantLengths("attention", name, in, len(projections), c.Padded)
+		var operands []*graph.Node
+		for i, p := range projections {
+			operands = append(operands, p.Forward(t, in[i])...)
+		}
+		if lengths != nil {
+			operands = append(operands, lengths)
+		}
+		return out.Forward(t, t.Attention(op, operands...))
+	}, params...)
 }

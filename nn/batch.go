@@ -99,7 +99,7 @@ func (b Batch) Pad(examples int) Batch {
 // masked is a target that does not count.
 const masked = -1
 
-// pad is a copy of t with so many examples, those behind its own of zeros or, if it is
+// pad is a copy of t with a number of examples, those after its own of zeros or, if it is
 // int32, of id.
 func (t Tensor) pad(examples int, id int32) Tensor {
 	p := Tensor{Shape: slices.Clone(t.Shape)}

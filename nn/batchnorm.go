@@ -34,14 +34,16 @@ type BatchNorm struct {
 	Gamma, Beta    *Param // (channels)
 	Mean, Variance *Param // (channels), moving averages
 
-	name   string
+	named
 	config BatchNormConfig
 }
 
 // NewBatchNorm returns a batch normalisation. Its parameters are name/gamma and
 // name/beta, its moving averages name/moving_mean and name/moving_variance,
 // which start from 0 and 1.
-func NewBatchNorm(name string, c BatchNormConfig) *BatchNorm {
+func NewBatchNorm(name string, c BatchNormConfig) (l *BatchNorm) {
+	l = &BatchNorm{named: named{name: name}}
+	defer l.keep()
 	wantPositive("batch norm", name, "Channels", c.Channels)
 	if c.Eps == 0 {
 		c.Eps = 1e-5
@@ -64,14 +66,15 @@ func NewBatchNorm(name string, c BatchNormConfig) *BatchNorm {
 		Beta:     &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
 		Mean:     moving("moving_mean", Zeros()),
 		Variance: moving("moving_variance", Ones()),
-		name:     name,
+		named:    named{name: name},
 		config:   c,
 	}
 }
 
-func (n *BatchNorm) Name() string { return n.name }
-
-func (n *BatchNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta, n.Mean, n.Variance} }
+func (n *BatchNorm) Params() []*Param {
+	n.fit()
+	return []*Param{n.Gamma, n.Beta, n.Mean, n.Variance}
+}
 
 // Forward takes x (..., channels) and returns the same shape.
 func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {

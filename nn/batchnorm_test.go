@@ -1,15 +1,12 @@
 package nn_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
-	"gpipebench/nn/trace"
 )
 
 // TestBatchNormAgainstPyTorch: training and evaluation, channels with a large
@@ -57,72 +54,5 @@ func TestBatchNormAgainstPyTorch(t *testing.T) {
 			e.Forward()
 			oracle.Close(t, name+"/evaluated", e.Out(0), oracleTolerance)
 		})
-	}
-}
-
-// TestTallyOfMicroBatches: micro-batches of any sizes add up to the statistics
-// of the whole mini-batch; what runs again does not count; the biased variance
-// divides by n, the unbiased one by n-1.
-func TestTallyOfMicroBatches(t *testing.T) {
-	const examples, channels = 7, 3
-	whole := make([]float32, examples*2*channels)
-	fill(whole, "x")
-	for i := range whole {
-		whole[i] += float32(100 * (i % channels))
-	}
-	var tally []float32
-	for from, to := 0, 3; from < examples; from, to = to, min(to+3, examples) { // 3, 3, 1
-		r := programtest.CompileLayers(t, programtest.Network{
-			Layers: []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: channels})},
-			In:     []graph.Type{programtest.Floats(to-from, 2, channels)},
-		})
-		at := r.Stage.Tallies[0]
-		place := r.Space(at.Space)[at.Off:at.End()]
-		copy(place, tally)
-		copy(r.In(0), whole[from*2*channels:to*2*channels])
-		r.Forward()
-		r.Env.Again = true
-		r.Keep()
-		tally = append([]float32{}, place...)
-		if to < examples {
-			continue
-		}
-
-		for _, unbiased := range []bool{false, true} {
-			mean, variance := []float32{1, 2, 3}, []float32{4, 5, 6}
-			kernel.MoveStatistics(mean, variance, r.Tally(0), 0.75, unbiased)
-			for c := range channels {
-				var sum, squares float64
-				for i := c; i < len(whole); i += channels {
-					sum += float64(whole[i])
-				}
-				m := sum / (2 * examples)
-				for i := c; i < len(whole); i += channels {
-					squares += (float64(whole[i]) - m) * (float64(whole[i]) - m)
-				}
-				n := 2.0 * examples
-				if unbiased {
-					n--
-				}
-				programtest.CloseTo(t, "mean", mean[c:c+1], []float64{0.75*float64(1+c) + 0.25*m}, 1e-6)
-				programtest.CloseTo(t, "variance", variance[c:c+1], []float64{0.75*float64(4+c) + 0.25*squares/n}, 1e-6)
-			}
-		}
-	}
-}
-
-// TestBatchNormWantsTwoValues: a single value has no variance.
-func TestBatchNormWantsTwoValues(t *testing.T) {
-	norm := []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 3})}
-	trace := func(train bool, examples int) (refusal any) {
-		defer func() { refusal = recover() }()
-		trace.Layers([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
-		return
-	}
-	if trace(true, 2) != nil || trace(false, 1) != nil {
-		t.Error("more is refused than a training micro-batch of one value")
-	}
-	if got := fmt.Sprint(trace(true, 1)); !strings.Contains(got, `"layer/norm"`) || !strings.Contains(got, "larger micro-batches") {
-		t.Errorf("%q: want it refused with where and what to do", got)
 	}
 }

@@ -52,17 +52,19 @@ type Conv2D struct {
 	Weight *Param // (height, width, in, out)
 	Bias   *Param // (out), or nil
 
-	name   string
+	named
 	config Conv2DConfig
 	window graph.Window
 }
 
 // NewConv2D returns a convolution. Its parameters are name/weight and, if there
 // is a bias, name/bias.
-func NewConv2D(name string, c Conv2DConfig) *Conv2D {
+func NewConv2D(name string, c Conv2DConfig) (l *Conv2D) {
+	l = &Conv2D{named: named{name: name}}
+	defer l.keep()
 	wantPositive("conv2d", name, "In", c.In)
 	wantPositive("conv2d", name, "Out", c.Out)
-	v := &Conv2D{name: name, config: c, window: newWindow("conv2d", name, c.Kernel, c.Stride)}
+	v := &Conv2D{named: named{name: name}, config: c, window: newWindow("conv2d", name, c.Kernel, c.Stride)}
 	v.Weight = &Param{
 		Name:  path.Join(name, "weight"),
 		Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.In, c.Out},
@@ -74,9 +76,8 @@ func NewConv2D(name string, c Conv2DConfig) *Conv2D {
 	return v
 }
 
-func (v *Conv2D) Name() string { return v.name }
-
 func (v *Conv2D) Params() []*Param {
+	v.fit()
 	if v.Bias == nil {
 		return []*Param{v.Weight}
 	}

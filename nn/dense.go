@@ -20,12 +20,14 @@ type Dense struct {
 	Weight *Param // (in, out)
 	Bias   *Param // (out), or nil
 
-	name   string
+	named
 	config DenseConfig
 }
 
 // NewDense returns a dense layer. Its parameters are name/weight and name/bias.
-func NewDense(name string, c DenseConfig) *Dense {
+func NewDense(name string, c DenseConfig) (l *Dense) {
+	l = &Dense{named: named{name: name}}
+	defer l.keep()
 	wantPositive("dense", name, "In", c.In)
 	wantPositive("dense", name, "Out", c.Out)
 	if !c.Activation.valid() {
@@ -34,7 +36,7 @@ func NewDense(name string, c DenseConfig) *Dense {
 	if c.NoBias && c.BiasInit != nil {
 		misuse("dense", name, "BiasInit without a bias")
 	}
-	d := &Dense{name: name, config: c}
+	d := &Dense{named: named{name: name}, config: c}
 	d.Weight = &Param{
 		Name:  path.Join(name, "weight"),
 		Shape: graph.Shape{c.In, c.Out},
@@ -51,9 +53,8 @@ func NewDense(name string, c DenseConfig) *Dense {
 	return d
 }
 
-func (d *Dense) Name() string { return d.name }
-
 func (d *Dense) Params() []*Param {
+	d.fit()
 	if d.Bias == nil {
 		return []*Param{d.Weight}
 	}

@@ -21,20 +21,22 @@ type DepthwiseConfig struct {
 type Depthwise struct {
 	Weight *Param // (height, width, channels)
 
-	name   string
+	named
 	config DepthwiseConfig
 	window graph.Window
 }
 
 // NewDepthwise returns a depthwise convolution. Its parameter is name/weight.
-func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
+func NewDepthwise(name string, c DepthwiseConfig) (l *Depthwise) {
+	l = &Depthwise{named: named{name: name}}
+	defer l.keep()
 	wantPositive("depthwise", name, "Channels", c.Channels)
 	if c.Dilation == 0 {
 		c.Dilation = 1
 	}
 	wantPositive("depthwise", name, "Dilation", c.Dilation)
 	return &Depthwise{
-		name: name, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
+		named: named{name: name}, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
 		Weight: &Param{
 			Name:  path.Join(name, "weight"),
 			Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.Channels},
@@ -43,9 +45,10 @@ func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
 	}
 }
 
-func (d *Depthwise) Name() string { return d.name }
-
-func (d *Depthwise) Params() []*Param { return []*Param{d.Weight} }
+func (d *Depthwise) Params() []*Param {
+	d.fit()
+	return []*Param{d.Weight}
+}
 
 // Forward takes images (N, H, W, C) and returns (N, H', W', C).
 func (d *Depthwise) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
@@ -67,28 +70,17 @@ type SeparableConfig struct {
 
 // NewSeparable returns a depthwise convolution, which has stride and padding,
 // and a 1x1 convolution after it (Chollet 2017, without an activation between
-// them). The parameters are name/depthwise/weight and name/pointwise/weight.
-func NewSeparable(name string, c SeparableConfig) Layer {
+// them): images (N, H, W, in) become (N, H', W', out). The parameters are
+// name/depthwise/weight and name/pointwise/weight.
+func NewSeparable(name string, c SeparableConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("separable", name, "In", c.In)
 	wantPositive("separable", name, "Out", c.Out)
-	return &separable{name, [2]Layer{
-		NewDepthwise(path.Join(name, "depthwise"), DepthwiseConfig{
-			Channels: c.In, Kernel: c.Kernel, Stride: c.Stride, Dilation: c.Dilation, Padding: c.Padding,
-		}),
-		NewConv2D(path.Join(name, "pointwise"), Conv2DConfig{In: c.In, Out: c.Out, Kernel: [2]int{1, 1}}),
-	}}
-}
-
-type separable struct {
-	name  string
-	parts [2]Layer
-}
-
-func (s *separable) Name() string { return s.name }
-
-func (s *separable) Params() []*Param { return append(s.parts[0].Params(), s.parts[1].Params()...) }
-
-// Forward takes images (N, H, W, in) and returns (N, H', W', out).
-func (s *separable) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	return s.parts[1].Forward(t, s.parts[0].Forward(t, in...)...)
+	depthwise := NewDepthwise(path.Join(name, "depthwise"), DepthwiseConfig{
+		Channels: c.In, Kernel: c.Kernel, Stride: c.Stride, Dilation: c.Dilation, Padding: c.Padding,
+	})
+	pointwise := NewConv2D(path.Join(name, "pointwise"), Conv2DConfig{In: c.In, Out: c.Out, Kernel: [2]int{1, 1}})
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		return pointwise.Forward(t, depthwise.Forward(t, in...)...)
+	}, ParamsOf(depthwise, pointwise)...)
 }

@@ -9,26 +9,30 @@ import "gpipebench/nn/graph"
 // within the network, the example's index in the mini-batch and the element's
 // index in the example: the same for every K, M and recomputation.
 type Dropout struct {
-	name string
+	named
 	rate float32
 }
 
 // NewDropout returns a dropout of the given rate, in [0, 1); with 0 it does
 // nothing. The name is the key of its random numbers: two dropouts of one
 // pipeline layer must not share it.
-func NewDropout(name string, rate float32) *Dropout {
+func NewDropout(name string, rate float32) (l *Dropout) {
+	l = &Dropout{named: named{name: name}}
+	defer l.keep()
 	if !(rate >= 0 && rate < 1) {
 		misuse("dropout", name, "rate is %v, want at least 0 and less than 1", rate)
 	}
-	return &Dropout{name, rate}
+	return &Dropout{named: named{name: name}, rate: rate}
 }
 
-func (d *Dropout) Name() string { return d.name }
-
-func (d *Dropout) Params() []*Param { return nil }
+func (d *Dropout) Params() []*Param {
+	d.fit()
+	return nil
+}
 
 // Forward takes one tensor of any shape.
 func (d *Dropout) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	d.fit()
 	WantTuple("dropout", d.name, in, 1)
 	if !t.Train || d.rate == 0 {
 		return in

@@ -7,36 +7,42 @@ import "gpipebench/nn/graph"
 // function of the seed, the step, the path within the network and the example's
 // index in the mini-batch.
 type DropPath struct {
-	name string
+	named
 	rate float32
 	over int
 }
 
 // NewDropPath returns a drop-path of the given rate, in [0, 1); with 0 it does
 // nothing. The name is the key of its random numbers, as for a dropout.
-func NewDropPath(name string, rate float32) *DropPath {
+func NewDropPath(name string, rate float32) (l *DropPath) {
+	l = &DropPath{named: named{name: name}}
+	defer l.keep()
 	if !(rate >= 0 && rate < 1) {
 		misuse("drop-path", name, "rate is %v, want at least 0 and less than 1", rate)
 	}
-	return &DropPath{name: name, rate: rate}
+	return &DropPath{named: named{name: name}, rate: rate}
 }
 
 // Rising returns a drop-path whose rate rises from 0, by the same amount at each
-// step, and has its value after so many steps, as in NASNet's training (Zoph et
+// step, and has its value after a number of steps, as in NASNet's training (Zoph et
 // al. 2018); 0: it has its value at all steps.
-func (d *DropPath) Rising(steps int) *DropPath {
+func (d *DropPath) Rising(steps int) (l *DropPath) {
+	l = &DropPath{named: named{name: d.name}}
+	defer l.keep()
 	if steps < 0 {
 		misuse("drop-path", d.name, "a rise over %d steps, want at least 0", steps)
 	}
-	return &DropPath{d.name, d.rate, steps}
+	return &DropPath{d.named, d.rate, steps}
 }
 
-func (d *DropPath) Name() string { return d.name }
-
-func (d *DropPath) Params() []*Param { return nil }
+func (d *DropPath) Params() []*Param {
+	d.fit()
+	return nil
+}
 
 // Forward takes one tensor whose first dimension is the examples.
 func (d *DropPath) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	d.fit()
 	WantTuple("drop-path", d.name, in, 1)
 	if !t.Train || d.rate == 0 {
 		return in

@@ -29,14 +29,16 @@ type Embedding struct {
 	Table     *Param // (vocab, dim); a [Softmax] may share it
 	Positions *Param // (seqLen, dim), frozen
 
-	name    string
+	named
 	config  EmbeddingConfig
 	dropout *Dropout
 }
 
 // NewEmbedding returns an embedding. Its parameters are name/table, or the tied
 // one, and name/positions.
-func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
+func NewEmbedding(name string, c EmbeddingConfig) (l *Embedding) {
+	l = &Embedding{named: named{name: name}}
+	defer l.keep()
 	wantPositive("embedding", name, "Vocab", c.Vocab)
 	wantPositive("embedding", name, "Dim", c.Dim)
 	wantPositive("embedding", name, "SeqLen", c.SeqLen)
@@ -62,7 +64,7 @@ func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 			Init:   positions,
 			Frozen: true,
 		},
-		name:    name,
+		named:   named{name: name},
 		config:  c,
 		dropout: NewDropout(path.Join(name, "dropout"), c.Dropout),
 	}
@@ -72,9 +74,10 @@ func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 // or a softmax's weight.
 func vocabularyInit(dim int) Initializer { return Normal(1 / math.Sqrt(float64(dim))) }
 
-func (e *Embedding) Name() string { return e.name }
-
-func (e *Embedding) Params() []*Param { return []*Param{e.Table, e.Positions} }
+func (e *Embedding) Params() []*Param {
+	e.fit()
+	return []*Param{e.Table, e.Positions}
+}
 
 // Forward takes ids (n, t) int32, each in [0, vocab), with t at most seqLen,
 // and returns (n, t, dim).

@@ -11,6 +11,30 @@ import (
 	"gpipebench/nn/graph"
 )
 
+// A network is a list of pipeline layers. The parameters have paths: the
+// pipeline layer's name, then the name within it.
+func ExampleSequential() {
+	layers := []nn.Layer{
+		nn.Sequential("hidden",
+			nn.NewDense("dense", nn.DenseConfig{In: 784, Out: 128, Activation: nn.ReLU}),
+			nn.NewDropout("dropout", 0.1),
+		),
+		nn.Sequential("classifier", nn.NewDense("", nn.DenseConfig{In: 128, Out: 10})),
+	}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			fmt.Println(l.Name()+"/"+p.Name, p.Shape)
+		}
+	}
+	fmt.Println(nn.CountParams(layers), "parameters")
+	// Output:
+	// hidden/dense/weight (784,128)
+	// hidden/dense/bias (128)
+	// classifier/weight (128,10)
+	// classifier/bias (10)
+	// 101770 parameters
+}
+
 // A layer is a forward function: this one is swish, x times the logistic function
 // of x.
 func ExampleFunc() {

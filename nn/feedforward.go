@@ -18,16 +18,11 @@ type FeedForwardConfig struct {
 	ScaleLayers int
 }
 
-// FeedForward is two dense layers with an activation between them, applied to
-// every position (Vaswani et al. 2017, section 3.3).
-type FeedForward struct {
-	name    string
-	in, out *Dense
-}
-
-// NewFeedForward returns a feed-forward layer. Its parameters are weight and
-// bias of name/in and name/out.
-func NewFeedForward(name string, c FeedForwardConfig) *FeedForward {
+// NewFeedForward returns two dense layers with an activation between them, applied to
+// every position of x (..., dim) (Vaswani et al. 2017, section 3.3). Its parameters are
+// weight and bias of name/in and name/out.
+func NewFeedForward(name string, c FeedForwardConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("feed-forward", name, "Dim", c.Dim)
 	wantPositive("feed-forward", name, "Hidden", c.Hidden)
 	if c.Activation == Linear {
@@ -37,19 +32,10 @@ func NewFeedForward(name string, c FeedForwardConfig) *FeedForward {
 	if c.ScaleLayers != 0 {
 		init = DepthScaled(init, c.ScaleLayers)
 	}
-	return &FeedForward{
-		name: name,
-		in:   NewDense(path.Join(name, "in"), DenseConfig{In: c.Dim, Out: c.Hidden, Activation: c.Activation, Init: init}),
-		out:  NewDense(path.Join(name, "out"), DenseConfig{In: c.Hidden, Out: c.Dim, Init: init}),
-	}
-}
-
-func (f *FeedForward) Name() string { return f.name }
-
-func (f *FeedForward) Params() []*Param { return paramsOf(f.in, f.out) }
-
-// Forward takes x (..., dim) and returns the same shape.
-func (f *FeedForward) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	WantTuple("feed-forward", f.name, in, 1)
-	return f.out.Forward(t, f.in.Forward(t, in[0])...)
+	first := NewDense(path.Join(name, "in"), DenseConfig{In: c.Dim, Out: c.Hidden, Activation: c.Activation, Init: init})
+	second := NewDense(path.Join(name, "out"), DenseConfig{In: c.Hidden, Out: c.Dim, Init: init})
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		WantTuple("feed-forward", name, in, 1)
+		return second.Forward(t, first.Forward(t, in[0])...)
+	}, ParamsOf(first, second)...)
 }

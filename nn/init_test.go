@@ -1,7 +1,9 @@
 package nn_test
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"gpipebench/nn"
@@ -95,5 +97,33 @@ func TestInitIsKeyed(t *testing.T) {
 	v := value(1, "layer1/weight")
 	if v != value(1, "layer1/weight") || v == value(2, "layer1/weight") || v == value(1, "layer2/weight") {
 		t.Error("values are not a function of the seed and the path")
+	}
+}
+
+func exactly(t *testing.T, what string, got []float32, want ...float32) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// TestAttentionInit: computing the projections as one product does not change
+// the fans of each, so they start as separate ones would.
+func TestAttentionInit(t *testing.T) {
+	const dim, heads, headDim = 32, 4, 16
+	params := nn.NewAttention("", nn.AttentionConfig{Dim: dim, Heads: heads, HeadDim: headDim}).Params()
+	limit := math.Sqrt(6. / (dim + heads*headDim))
+	for _, p := range params {
+		largest := 0.0
+		for _, v := range draw(p.Init, p.Shape...) {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		want := limit
+		if strings.HasSuffix(p.Name, "bias") {
+			want = 0
+		}
+		if largest > want || largest < 0.99*want {
+			t.Errorf("%s starts within %v, want %v", p.Name, largest, want)
+		}
 	}
 }

@@ -1,10 +1,3 @@
-// Package nn has the layers, losses, initialisers, optimisers and learning rate
-// schedules of which the models are built.
-//
-// A layer is written once, as a forward function over an expression graph
-// (package graph); its backward function, programs, costs and memory are
-// derived from that. What flows between layers is a tuple of tensors whose
-// first dimension is the micro-batch's examples.
 package nn
 
 import (

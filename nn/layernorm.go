@@ -18,13 +18,15 @@ type LayerNormConfig struct {
 type LayerNorm struct {
 	Gamma, Beta *Param // (dim)
 
-	name   string
+	named
 	config LayerNormConfig
 }
 
 // NewLayerNorm returns a layer normalisation. Its parameters are name/gamma and
 // name/beta, which start from one and zero.
-func NewLayerNorm(name string, c LayerNormConfig) *LayerNorm {
+func NewLayerNorm(name string, c LayerNormConfig) (l *LayerNorm) {
+	l = &LayerNorm{named: named{name: name}}
+	defer l.keep()
 	wantPositive("layer norm", name, "Dim", c.Dim)
 	if c.Eps == 0 {
 		c.Eps = 1e-5
@@ -36,14 +38,15 @@ func NewLayerNorm(name string, c LayerNormConfig) *LayerNorm {
 	return &LayerNorm{
 		Gamma:  &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: Ones(), NoDecay: true},
 		Beta:   &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
-		name:   name,
+		named:  named{name: name},
 		config: c,
 	}
 }
 
-func (n *LayerNorm) Name() string { return n.name }
-
-func (n *LayerNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta} }
+func (n *LayerNorm) Params() []*Param {
+	n.fit()
+	return []*Param{n.Gamma, n.Beta}
+}
 
 // Forward takes x (..., dim) and returns the same shape.
 func (n *LayerNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {

@@ -95,93 +95,61 @@ func (u LRUnits) parsePart(text, part string, base float64) (s LRSchedule, err e
 		return nil, fmt.Errorf("learning-rate schedule %q: want only batch/N and warmup:STEPS before a comma, in this order and once", text)
 	}
 	name, rest, has := strings.Cut(part, ":")
-	var args []string
+	a := lrArguments{units: u}
 	if has {
-		args = strings.Split(rest, ":")
+		a.texts = strings.Split(rest, ":")
 	}
-	form, least, most := "", 0, 0
-	switch name {
-	case "constant":
-		form = "constant"
-	case "inverse-sqrt":
-		form, least, most = "inverse-sqrt:WARMUP[:DIM]", 1, 2
-	case "exponential":
-		form, least, most = "exponential:FACTOR:EVERY[:smooth]", 2, 3
-	case "polynomial":
-		form, least, most = "polynomial:POWER:STEPS[:FINAL]", 2, 3
-	case "cosine":
-		form, least, most = "cosine:STEPS[:FINAL]", 1, 2
-	case "warmup":
+	form, known := lrForms[name]
+	switch {
+	case name == "warmup":
 		return nil, fmt.Errorf("learning-rate schedule %q: warmup comes once, in front", text)
-	default:
+	case !known:
 		return nil, fmt.Errorf("learning-rate schedule %q: unknown %q, want %s", text, name, LRScheduleForms)
+	case len(a.texts) < form.least || len(a.texts) > form.most:
+		return nil, fmt.Errorf("learning-rate schedule %q: want %s", text, form.text)
 	}
-	if len(args) < least || len(args) > most {
-		return nil, fmt.Errorf("learning-rate schedule %q: want %s", text, form)
-	}
-	switch name {
-	case "inverse-sqrt":
-		s, err = u.parseInverseSqrt(args, base)
-	case "exponential":
-		s, err = u.parseExponential(args, base)
-	case "polynomial":
-		s, err = u.parsePolynomial(args, base)
-	case "cosine":
-		s, err = u.parseCosine(args, base)
-	default:
-		s = ConstantLR(base)
-	}
-	if err != nil {
-		return nil, scheduleError(text, form, err)
+	if s = form.read(&a, base); a.err != nil {
+		return nil, scheduleError(text, form.text, a.err)
 	}
 	return s, nil
 }
 
-func (u LRUnits) parseInverseSqrt(args []string, base float64) (LRSchedule, error) {
-	s := InverseSqrtLR{Base: base}
-	var err error
-	if s.WarmUp, err = u.parseSteps(args[0]); err == nil && len(args) > 1 {
-		s.Dim, err = parseSteps(args[1])
-	}
-	return s, err
+// lrForms are the schedules by name: how each is written, with how many arguments, and
+// how these are read.
+var lrForms = map[string]struct {
+	text        string
+	least, most int
+	read        func(a *lrArguments, base float64) LRSchedule
+}{
+	"constant": {"constant", 0, 0, func(_ *lrArguments, base float64) LRSchedule { return ConstantLR(base) }},
+	"inverse-sqrt": {"inverse-sqrt:WARMUP[:DIM]", 1, 2, func(a *lrArguments, base float64) LRSchedule {
+		return InverseSqrtLR{Base: base, WarmUp: argument(a, 0, a.units.parseSteps), Dim: argument(a, 1, parseSteps)}
+	}},
+	"exponential": {"exponential:FACTOR:EVERY[:smooth]", 2, 3, func(a *lrArguments, base float64) LRSchedule {
+		smooth := argument(a, 2, parseSmooth)
+		return ExponentialLR{Base: base, Factor: argument(a, 0, parseFactor), Every: argument(a, 1, a.units.parseSteps), Staircase: !smooth}
+	}},
+	"polynomial": {"polynomial:POWER:STEPS[:FINAL]", 2, 3, func(a *lrArguments, base float64) LRSchedule {
+		return PolynomialLR{Base: base, Power: argument(a, 0, parsePower), Steps: argument(a, 1, a.units.parseSteps), Final: argument(a, 2, parseShare) * base}
+	}},
+	"cosine": {"cosine:STEPS[:FINAL]", 1, 2, func(a *lrArguments, base float64) LRSchedule {
+		return CosineLR{Base: base, Steps: argument(a, 0, a.units.parseSteps), Final: argument(a, 1, parseShare) * base}
+	}},
 }
 
-func (u LRUnits) parseExponential(args []string, base float64) (LRSchedule, error) {
-	s := ExponentialLR{Base: base, Staircase: len(args) < 3}
-	if !s.Staircase && args[2] != "smooth" {
-		return nil, fmt.Errorf("%q is not smooth", args[2])
-	}
-	var err error
-	if s.Factor, err = parseShare(args[0]); err == nil && s.Factor == 0 {
-		err = fmt.Errorf("a factor of 0 ends the training")
-	}
-	if err == nil {
-		s.Every, err = u.parseSteps(args[1])
-	}
-	return s, err
+// lrArguments are a schedule's arguments, and the first error in reading them.
+type lrArguments struct {
+	units LRUnits
+	texts []string
+	err   error
 }
 
-func (u LRUnits) parsePolynomial(args []string, base float64) (LRSchedule, error) {
-	s := PolynomialLR{Base: base}
-	var err error
-	if s.Power, err = strconv.ParseFloat(args[0], 64); err != nil || !(s.Power > 0) || math.IsInf(s.Power, 1) {
-		return nil, fmt.Errorf("%q is not a positive power", args[0])
+// argument reads argument i, which is 0 if it is not given.
+func argument[T any](a *lrArguments, i int, parse func(string) (T, error)) (value T) {
+	if i < len(a.texts) && a.err == nil {
+		value, a.err = parse(a.texts[i])
 	}
-	if s.Steps, err = u.parseSteps(args[1]); err == nil && len(args) > 2 {
-		s.Final, err = parseShare(args[2])
-		s.Final *= base
-	}
-	return s, err
-}
-
-func (u LRUnits) parseCosine(args []string, base float64) (LRSchedule, error) {
-	s := CosineLR{Base: base}
-	var err error
-	if s.Steps, err = u.parseSteps(args[0]); err == nil && len(args) > 1 {
-		s.Final, err = parseShare(args[1])
-		s.Final *= base
-	}
-	return s, err
+	return value
 }
 
 func scheduleError(text, form string, err error) error {
@@ -225,4 +193,30 @@ func parseShare(s string) (float64, error) {
 		return 0, fmt.Errorf("%q is not a number from 0 to 1", s)
 	}
 	return v, nil
+}
+
+// parseFactor reads a number above 0, up to 1.
+func parseFactor(s string) (float64, error) {
+	v, err := parseShare(s)
+	if err == nil && v == 0 {
+		err = fmt.Errorf("a factor of 0 ends the training")
+	}
+	return v, err
+}
+
+// parsePower reads a finite number above 0.
+func parsePower(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 1) {
+		return 0, fmt.Errorf("%q is not a positive power", s)
+	}
+	return v, nil
+}
+
+// parseSmooth reads the word smooth.
+func parseSmooth(s string) (bool, error) {
+	if s != "smooth" {
+		return false, fmt.Errorf("%q is not smooth", s)
+	}
+	return true, nil
 }

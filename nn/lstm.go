@@ -22,34 +22,33 @@ type LSTMConfig struct {
 	Init   Initializer // of weights and biases; nil: Uniform(Hidden^-0.5), as PyTorch's
 }
 
-// LSTM is a layer of long short-term memory (Hochreiter and Schmidhuber 1997), which
-// starts from a state of zeros. Its formulas are those of graph.LSTMOp; the gates i, f, g
-// and o stand side by side in this order.
-type LSTM struct {
-	name   string
-	config LSTMConfig
-	ways   []lstmWay
-}
-
-// lstmWay is one direction.
+// lstmWay is one direction of a recurrent layer.
 type lstmWay struct {
 	input     *Dense // (in, 4*hidden)
 	recurrent *Param // (hidden, 4*hidden)
 }
 
-// NewLSTM returns a recurrent layer. Its parameters are name/input/weight,
+// NewLSTM returns a layer of long short-term memory (Hochreiter and Schmidhuber 1997),
+// which starts from a state of zeros. Its formulas are those of graph.LSTMOp; the gates i,
+// f, g and o stand side by side in this order.
+//
+// It takes x (n, t, in) and, if padded, lengths (n) int32, and returns the states (n, t,
+// hidden), or (n, t, 2*hidden) of both directions. Its parameters are name/input/weight,
 // name/input/bias and name/recurrent/weight; with two directions those of name/forward
 // and name/backward.
-func NewLSTM(name string, c LSTMConfig) *LSTM {
+func NewLSTM(name string, c LSTMConfig) (l Layer) {
+	defer refused(&l, name)
 	wantPositive("lstm", name, "In", c.In)
 	wantPositive("lstm", name, "Hidden", c.Hidden)
 	init := orInit(c.Init, Uniform(1/math.Sqrt(float64(c.Hidden))))
-	l := &LSTM{name: name, config: c}
+	var ways []lstmWay
+	var params []*Param
 	way := func(name string) {
-		l.ways = append(l.ways, lstmWay{
+		w := lstmWay{
 			NewDense(path.Join(name, "input"), DenseConfig{In: c.In, Out: 4 * c.Hidden, Init: init, BiasInit: init}),
 			&Param{Name: path.Join(name, "recurrent/weight"), Shape: graph.Shape{c.Hidden, 4 * c.Hidden}, Init: init},
-		})
+		}
+		ways, params = append(ways, w), append(append(params, w.input.Params()...), w.recurrent)
 	}
 	if c.Bidirectional {
 		way(path.Join(name, "forward"))
@@ -57,44 +56,22 @@ func NewLSTM(name string, c LSTMConfig) *LSTM {
 	} else {
 		way(name)
 	}
-	return l
-}
-
-func (l *LSTM) Name() string { return l.name }
-
-func (l *LSTM) Params() []*Param {
-	var all []*Param
-	for _, w := range l.ways {
-		all = append(append(all, w.input.Params()...), w.recurrent)
-	}
-	return all
-}
-
-// Forward takes x (n, t, in) and, if padded, lengths (n) int32. It returns the states (n,
-// t, hidden), or (n, t, 2*hidden) of both directions.
-func (l *LSTM) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	want := 1
-	if l.config.Padded {
-		want++
-	}
-	WantTuple("lstm", l.name, in, want)
-	x := in[0]
-	wantWidth("lstm", l.name, x, l.config.In)
-	var lengths *graph.Node
-	if l.config.Padded {
-		lengths = in[1]
-	}
-	var states []*graph.Node
-	for i, w := range l.ways {
-		reverse, recurrent := i == 1, t.Param(w.recurrent)
-		if l.config.Inside {
-			states = append(states, t.LSTMInside(x, t.Param(w.input.Weight), t.Param(w.input.Bias), recurrent, lengths, reverse))
-		} else {
-			states = append(states, t.LSTM(w.input.Forward(t, x)[0], recurrent, lengths, reverse))
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		lengths := wantLengths("lstm", name, in, 1, c.Padded)
+		x := in[0]
+		wantWidth("lstm", name, x, c.In)
+		var states []*graph.Node
+		for i, w := range ways {
+			reverse, recurrent := i == 1, t.Param(w.recurrent)
+			if c.Inside {
+				states = append(states, t.LSTMInside(x, t.Param(w.input.Weight), t.Param(w.input.Bias), recurrent, lengths, reverse))
+			} else {
+				states = append(states, t.LSTM(w.input.Forward(t, x)[0], recurrent, lengths, reverse))
+			}
 		}
-	}
-	if len(states) == 1 {
-		return states
-	}
-	return []*graph.Node{t.Concat(states...)}
+		if len(states) == 1 {
+			return states
+		}
+		return []*graph.Node{t.Concat(states...)}
+	}, params...)
 }

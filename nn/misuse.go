@@ -23,6 +23,17 @@ func WantTuple(kind, name string, in []*graph.Node, n int) {
 	}
 }
 
+// wantLengths is WantTuple for a layer after whose n tensors come, if it is padded,
+// lengths. It returns these, or nil.
+func wantLengths(kind, name string, in []*graph.Node, n int, padded bool) *graph.Node {
+	if !padded {
+		WantTuple(kind, name, in, n)
+		return nil
+	}
+	WantTuple(kind, name, in, n+1)
+	return in[n]
+}
+
 // wantPositive checks a size of a layer's configuration.
 func wantPositive(kind, name, field string, n int) {
 	if n < 1 {

@@ -9,53 +9,32 @@ type PoolConfig struct {
 	Padding Padding // zero: Valid; padded pixels take no part
 }
 
-// Pool is a max or an average pool.
-type Pool struct {
-	name   string
-	config PoolConfig
-	window graph.Window
-	max    bool
-}
-
-// NewMaxPool returns a layer that computes the largest value of each window.
-func NewMaxPool(name string, c PoolConfig) *Pool {
-	return &Pool{name, c, newWindow("max pool", name, c.Kernel, c.Stride), true}
+// NewMaxPool returns a layer that computes the largest value of each window of images:
+// (N, H, W, C) becomes (N, H', W', C).
+func NewMaxPool(name string, c PoolConfig) Layer {
+	return newPool("max pool", name, c, func(t *Trace, x *graph.Node, w graph.Window) *graph.Node { return t.MaxPool(x, w) })
 }
 
 // NewAvgPool returns a layer that computes the mean of each window's pixels
-// inside the image.
-func NewAvgPool(name string, c PoolConfig) *Pool {
-	return &Pool{name, c, newWindow("average pool", name, c.Kernel, c.Stride), false}
+// inside the image: (N, H, W, C) becomes (N, H', W', C).
+func NewAvgPool(name string, c PoolConfig) Layer {
+	return newPool("average pool", name, c, func(t *Trace, x *graph.Node, w graph.Window) *graph.Node { return t.AvgPool(x, w) })
 }
 
-func (p *Pool) Name() string { return p.name }
-
-func (p *Pool) Params() []*Param { return nil }
-
-// Forward takes images (N, H, W, C) and returns (N, H', W', C).
-func (p *Pool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	WantTuple("pool", p.name, in, 1)
-	wantImages("pool", p.name, in[0])
-	w := p.config.Padding.of(p.window, in[0])
-	if p.max {
-		return []*graph.Node{t.MaxPool(in[0], w)}
-	}
-	return []*graph.Node{t.AvgPool(in[0], w)}
+func newPool(kind, name string, c PoolConfig, pool func(*Trace, *graph.Node, graph.Window) *graph.Node) (l Layer) {
+	defer refused(&l, name)
+	window := newWindow(kind, name, c.Kernel, c.Stride)
+	return unary("pool", name, func(t *Trace, x *graph.Node) *graph.Node {
+		wantImages("pool", name, x)
+		return pool(t, x, c.Padding.of(window, x))
+	})
 }
 
-// GlobalAvgPool is the mean over all pixels: (N, H, W, C) becomes (N, C).
-type GlobalAvgPool struct{ name string }
-
-// NewGlobalAvgPool returns a global average pool.
-func NewGlobalAvgPool(name string) *GlobalAvgPool { return &GlobalAvgPool{name} }
-
-func (p *GlobalAvgPool) Name() string { return p.name }
-
-func (p *GlobalAvgPool) Params() []*Param { return nil }
-
-// Forward takes images (N, H, W, C) and returns (N, C).
-func (p *GlobalAvgPool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	WantTuple("global average pool", p.name, in, 1)
-	wantImages("global average pool", p.name, in[0])
-	return []*graph.Node{t.GlobalAvgPool(in[0])}
+// NewGlobalAvgPool returns a layer that computes the mean over all pixels: (N, H, W, C)
+// becomes (N, C).
+func NewGlobalAvgPool(name string) Layer {
+	return unary("global average pool", name, func(t *Trace, x *graph.Node) *graph.Node {
+		wantImages("global average pool", name, x)
+		return t.GlobalAvgPool(x)
+	})
 }

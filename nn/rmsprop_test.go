@@ -9,31 +9,6 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestRMSPropByHand compares two steps of the zero value with a calculation by
-// hand: Decay and Momentum 0.9, Eps 1, rate 0.1, gradients 1 and -2.
-//
-//	ms  = 0.9*1 + 0.1*1 = 1    mom = 0.1*1/sqrt(1+1)                    =  0.0707107   w = 2 - 0.0707107 = 1.9292893
-//	ms  = 0.9*1 + 0.1*4 = 1.3  mom = 0.9*0.0707107 - 0.1*2/sqrt(1.3+1)  = -0.0682365   w = 1.9975258
-func TestRMSPropByHand(t *testing.T) {
-	o := nn.RMSProp{}
-	w, state := []float32{2}, optimizertest.State(o, 1)
-	for i, want := range []struct{ g, ms, mom, w float64 }{
-		{1, 1, 0.0707107, 1.9292893},
-		{-2, 1.3, -0.0682365, 1.9975258},
-	} {
-		o.Update(nn.Update{W: w, G: []float32{float32(want.g)}, State: state, Step: i + 1, LR: 0.1, Scale: 1})
-		for _, v := range []struct {
-			name string
-			got  float32
-			want float64
-		}{{"mean of squares", state[0][0], want.ms}, {"momentum", state[1][0], want.mom}, {"weight", w[0], want.w}} {
-			if math.Abs(float64(v.got)-v.want) > 3e-7 {
-				t.Errorf("step %d: %s %v, want %v", i+1, v.name, v.got, v.want)
-			}
-		}
-	}
-}
-
 // TestRMSPropAgainstFloat64: PyTorch's RMSprop has another form, so the oracle
 // is TensorFlow's formula in float64, on the gradients of the other optimisers'
 // oracle. A wrong form (Eps outside the root, squares from zero, the rate

@@ -7,7 +7,8 @@ import "gpipebench/nn/graph"
 // "hidden" in a Sequential named "mlp" has the path mlp/hidden/weight. A layer
 // whose name is empty adds nothing to the path, which suits a pipeline layer of
 // a single part.
-func Sequential(name string, layers ...Layer) Layer {
+func Sequential(name string, layers ...Layer) (l Layer) {
+	defer refused(&l, name)
 	if name == "" {
 		misuse("sequential", name, "want a name: it is the path of the layer's parameters")
 	}
@@ -17,7 +18,8 @@ func Sequential(name string, layers ...Layer) Layer {
 // Part joins layers into one pipeline layer that is a part of a Sequential
 // named scope. Its name distinguishes it from the other parts; the paths are
 // those of the whole.
-func Part(scope, name string, layers ...Layer) Layer {
+func Part(scope, name string, layers ...Layer) (l Layer) {
+	defer refused(&l, name)
 	if scope == "" || name == "" {
 		misuse("part", name, "want the name of the whole and one of its own")
 	}
@@ -33,7 +35,7 @@ func (s *sequential) Name() string { return s.name }
 
 func (s *sequential) Scope() string { return s.scope }
 
-func (s *sequential) Params() []*Param { return paramsOf(s.layers...) }
+func (s *sequential) Params() []*Param { return ParamsOf(s.layers...) }
 
 func (s *sequential) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	for _, l := range s.layers {
@@ -42,9 +44,9 @@ func (s *sequential) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return in
 }
 
-// paramsOf lists the parameters of sub-layers: the pointers themselves, since a
-// parameter is identified by its pointer.
-func paramsOf[L Layer](layers ...L) []*Param {
+// ParamsOf lists the parameters of layers, one layer after another: the pointers
+// themselves, since a parameter is identified by its pointer.
+func ParamsOf(layers ...Layer) []*Param {
 	var all []*Param
 	for _, l := range layers {
 		all = append(all, l.Params()...)

@@ -25,19 +25,21 @@ type Softmax struct {
 	Weight *Param // (vocab, dim)
 	Bias   *Param // (vocab)
 
-	name   string
+	named
 	config SoftmaxConfig
 }
 
 // NewSoftmax returns a projection to the vocabulary. Its parameters are
 // name/weight, or the tied one, and name/bias.
-func NewSoftmax(name string, c SoftmaxConfig) *Softmax {
+func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
+	l = &Softmax{named: named{name: name}}
+	defer l.keep()
 	wantPositive("softmax", name, "Vocab", c.Vocab)
 	wantPositive("softmax", name, "Dim", c.Dim)
 	if !(c.ClipLogits >= 0) {
 		misuse("softmax", name, "ClipLogits is %v, want at least 0", c.ClipLogits)
 	}
-	s := &Softmax{name: name, config: c}
+	s := &Softmax{named: named{name: name}, config: c}
 	shape := graph.Shape{c.Vocab, c.Dim}
 	switch {
 	case c.Tied == nil:
@@ -53,9 +55,10 @@ func NewSoftmax(name string, c SoftmaxConfig) *Softmax {
 	return s
 }
 
-func (s *Softmax) Name() string { return s.name }
-
-func (s *Softmax) Params() []*Param { return []*Param{s.Weight, s.Bias} }
+func (s *Softmax) Params() []*Param {
+	s.fit()
+	return []*Param{s.Weight, s.Bias}
+}
 
 // Forward takes x (..., dim) and returns logits (..., vocab).
 func (s *Softmax) Forward(t *Trace, in ...*graph.Node) []*graph.Node {

@@ -11,6 +11,7 @@ import (
 	"gpipebench/internal/failure"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -143,7 +144,7 @@ func (k *calibrator) Turn(ctx context.Context, timed bool) error {
 // operations.
 func (k *calibrator) Host() (*accelerator.Accelerator, error) {
 	a := &accelerator.Accelerator{
-		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), machine.CPUModel(), nn.KernelProfile()),
+		Name: k.Name, Description: fmt.Sprintf("%s of %s, %s kernels", units.Counted(max(k.Threads, 1), "thread"), machine.CPUModel(), nn.KernelProfile()),
 		Memory: machine.Memory(), Bandwidth: nn.VectorBandwidth(), Lanes: nn.VectorLanes(), Tiled: true, Packing: true,
 		Sources: map[string]string{
 			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's", "lanes": "the kernels' vectors of float32",

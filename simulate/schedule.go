@@ -23,11 +23,7 @@ type Scheduling struct {
 	Schedule string // a name, or a file of PyTorch's format (.csv), which has its own K, chunks and M
 	K, M     int
 	Chunks   int // of each device; 0: as the schedule has
-	// Times are milliseconds for each device and micro-batch, all chunks together.
-	Times struct {
-		schedule.Duration
-		Comm float64 // from one device to another
-	}
+	Times    TaskTimes
 	// Activations are what a device has of a micro-batch, all chunks together: until its
 	// backward function is over, and of that, from I to the end of W.
 	Activations struct{ Whole, Weights float64 }
@@ -37,11 +33,34 @@ type Scheduling struct {
 	Seed   uint64
 }
 
+// TaskTimes are milliseconds for each device and micro-batch, all chunks together.
+type TaskTimes struct {
+	schedule.Duration
+	Comm float64 // from one device to another
+	// File, if there is one, has the times of each stage in place of Duration (ReadProfile).
+	File string
+}
+
+// ParseTaskTimes reads pairs such as f=1.5,b=2,w=1,comm=.5, each of which is optional, or the name of
+// a file that ends in .csv, with comm=N, before it or not.
+func ParseTaskTimes(text string) (t TaskTimes, err error) {
+	t.Duration = schedule.Duration{F: 1, I: 1, W: 1}
+	into := map[string]*float64{"f": &t.F, "b": &t.I, "w": &t.W, "comm": &t.Comm}
+	if !strings.HasSuffix(text, ".csv") {
+		return t, ParseNumbers(text, into, "f,b,w,comm")
+	}
+	if comm, file, ok := strings.Cut(text, ","); ok && strings.HasPrefix(comm, "comm=") {
+		text, err = file, ParseNumbers(comm, into, "comm")
+	}
+	t.File = text
+	return t, err
+}
+
 // Scheduled is what a schedule comes to. Times are milliseconds.
 type Scheduled struct {
 	Makespan   float64           `json:"makespan"`
 	Span       float64           `json:"span"`        // the longest time between a device's start and end
-	BubbleRate float64           `json:"bubble_rate"` // the part of Span in which a device does nothing
+	BubbleRate float64           `json:"bubble_rate"` // the part of Span in which its device does nothing
 	Devices    []ScheduledDevice `json:"devices"`
 	Searched   *Searched         `json:"searched,omitempty"`
 
@@ -91,6 +110,22 @@ func (s Scheduling) Run() (*Scheduled, error) {
 	return s.outcome(r)
 }
 
+// durations are the times of the stages that a placement has, of which a device has v.
+func (s Scheduling) durations(place schedule.Placement, v float64) (schedule.Durations, error) {
+	if s.Times.File == "" {
+		return schedule.Alike(s.chunk(v), s.Times.Comm), nil
+	}
+	p, err := ReadProfile(s.Times.File)
+	if err != nil {
+		return schedule.Durations{}, err
+	}
+	if len(p.Times) != place.Stages() {
+		return schedule.Durations{}, failure.Usagef("%s has %d rows, and the schedule %d stages on %d devices: want a row for each stage",
+			files.Printable(s.Times.File), len(p.Times), place.Stages(), place.Devices)
+	}
+	return schedule.Durations{Stages: p.Times, Comm: s.Times.Comm}, nil
+}
+
 // outcome runs the schedule on a virtual clock.
 func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 	chunks := r.Place.Chunks()
@@ -99,22 +134,24 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 		most = max(most, len(c))
 	}
 	v := float64(most)
-	d := s.chunk(v)
-	times, err := schedule.Run(r.Lists, r.Place, r.Micro, schedule.Alike(d, s.Times.Comm))
+	d, err := s.durations(r.Place, v)
+	if err != nil {
+		return nil, err
+	}
+	times, err := schedule.Run(r.Lists, r.Place, r.Micro, d)
 	if err != nil {
 		return nil, err
 	}
 	r.Makespan, r.Span = times.Makespan(), times.Longest()
 	r.Timeline = timeline.Scheduled(r.Lists, r.Place, times, 1e-3)
 	idle := timeline.Scheduled(r.Lists, r.Place, times, 1).Causes()
-	work := float64(r.Micro) * (s.Times.F + s.Times.I + s.Times.W)
-	if r.Span > 0 {
-		r.BubbleRate = (r.Span - work) / r.Span
-	}
 	for device, list := range r.Lists {
 		one := ScheduledDevice{Start: times.Start[device][0], End: times.End[device][len(list)-1], Idle: idle[device]}
 		for _, t := range list {
-			one.Busy += d.Of(t.Kind)
+			one.Busy += d.Of(r.Place.Stage(device, t.Chunk)).Of(t.Kind)
+		}
+		if one.End-one.Start == r.Span && r.Span > 0 {
+			r.BubbleRate = 1 - one.Busy/r.Span
 		}
 		of := make([]schedule.Footprint, len(chunks[device]))
 		for c := range of {
@@ -141,9 +178,13 @@ func (s Scheduling) search(r *Scheduled) error {
 	var best *schedule.Found
 	var failed error
 	for _, place := range places {
+		times, err := s.durations(place, v)
+		if err != nil {
+			return err
+		}
 		w := schedule.Wanted{
 			Place: place, Micro: s.M, Seed: s.Seed, Limit: s.Limit,
-			Times:  schedule.Alike(s.chunk(v), s.Times.Comm),
+			Times:  times,
 			Memory: []schedule.Footprint{{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}},
 		}
 		found, err := schedule.Search(w)

@@ -180,6 +180,11 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	return s.outcome(p, sim), nil
 }
 
+// atPeak reports whether neither shares of an accelerator's peaks nor times on it were measured.
+func atPeak(a *accelerator.Accelerator) bool {
+	return len(a.Efficiencies) == 0 && len(a.Ops) == 0 && len(a.Shapes) == 0
+}
+
 // outcome returns what is reported of a simulation.
 func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
 	r := &Simulation{
@@ -193,7 +198,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
-		Peak: len(p.Devices[0].Accelerator.Efficiencies) == 0,
+		Peak: atPeak(p.Devices[0].Accelerator),
 		Fits: true,
 		Step: sim,
 	}

@@ -28,14 +28,11 @@ func openLog(name string, resumed int) (*lossLog, error) {
 		return nil, nil
 	}
 	rows := newRowWriter(nil, name, logColumns...)
-	var f *files.Growing
-	var err error
-	begun := false
+	var keep func(at int64, line []byte) bool // nil: none
 	if resumed > 0 {
-		f, begun, err = files.Regrow(name, func(at int64, line []byte) bool { return rows.stays(at == 0, string(line), resumed) })
-	} else {
-		f, err = files.Grow(name)
+		keep = func(at int64, line []byte) bool { return rows.stays(at == 0, string(line), resumed) }
 	}
+	f, begun, err := files.Grow(name, keep)
 	if err != nil {
 		return nil, err
 	}

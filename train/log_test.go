@@ -1,7 +1,6 @@
 package train_test
 
 import (
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -52,33 +51,6 @@ func TestLog(t *testing.T) {
 		if len(losses) != 4 || len(held) != 2 || held[2] != r.Evals[0].Loss || held[4] != r.Eval.Loss {
 			t.Errorf("%s: losses %v, held out %v; want %v, %v and %v", ending, losses, held, r.Losses, r.Evals[0].Loss, r.Eval.Loss)
 		}
-	}
-}
-
-// An interrupted training keeps the lines of its steps, and one that does not begin
-// leaves the log of an earlier one.
-func TestLogOfInterrupted(t *testing.T) {
-	tr := traintest.TinyTraining()
-	tr.Steps, tr.Log = 1000, filepath.Join(t.TempDir(), "losses.csv")
-	ctx, stop := context.WithCancel(t.Context())
-	_, err := tr.Run(ctx, func(s train.TrainStep) {
-		if s.Step == 3 {
-			stop()
-		}
-	})
-	if err == nil {
-		t.Fatal("the training was not interrupted")
-	}
-	raw, err := os.ReadFile(tr.Log)
-	if err != nil || strings.Count(string(raw), "\n") != 4 {
-		t.Errorf("after 3 steps: %q, %v", raw, err)
-	}
-	tr.Load = filepath.Join(t.TempDir(), "missing")
-	if _, err := tr.Run(t.Context(), nil); err == nil {
-		t.Error("weights of a missing file were loaded")
-	}
-	if again, err := os.ReadFile(tr.Log); err != nil || string(again) != string(raw) {
-		t.Errorf("after a training that did not begin: %q, %v", again, err)
 	}
 }
 

@@ -60,9 +60,6 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	if err := t.generating(); err != nil {
 		return nil, err
 	}
-	if err := t.Snapshots.check(steps); err != nil {
-		return nil, err
-	}
 	keeper, err := t.newKeeper(source)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,3 @@
-// Package train is what runs: networks by name, what they learn from, how they are
-// trained, evaluated and timed.
 package train
 
 import (
@@ -95,7 +93,7 @@ type Size struct {
 // networks that are not refused are built and planned in seconds to minutes, and
 // counts of them do not overflow.
 var Sizes = []Size{
-	{"layers", "Transformer layers, of transformer and gnmt in encoder and decoder each; normal cells of AmoebaNets", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
+	{"layers", "Transformer layers, or normal cells of an AmoebaNet; transformer and gnmt have them in encoder and decoder each", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
 	{"dim", "width of the model", 1 << 20, func(m *Model) *int { return &m.Dim }, "dimensions", "dimension"},
 	{"ff", "width inside the feed-forward layers", 1 << 22, func(m *Model) *int { return &m.FF }, "dimensions in feed-forward layers", "feed-forward"},
 	{"heads", "attention heads", 1 << 20, func(m *Model) *int { return &m.Heads }, "heads", "heads"},

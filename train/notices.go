@@ -63,14 +63,8 @@ func (s Setup) Crowded() string {
 func found(s datasets.Source) string {
 	switch s := s.(type) {
 	case *datasets.ImageSet:
-		const most = 8
-		names := s.Classes()
-		more := ""
-		if len(names) > most {
-			names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
-		}
-		return fmt.Sprintf("%s to train on, %d held out, of %d classes (%s%s), at %d x %[6]d pixels",
-			plural(s.Examples(datasets.Train), "image"), s.Examples(datasets.HeldOut), s.Vocab(), printable.Line(strings.Join(names, ", ")), more, s.Shape()[0])
+		return fmt.Sprintf("%s to train on, %d held out, of %d classes (%s), at %d x %[5]d pixels",
+			plural(s.Examples(datasets.Train), "image"), s.Examples(datasets.HeldOut), s.Vocab(), few(s.Classes()), s.Shape()[0])
 	case *datasets.Text:
 		return fmt.Sprintf("%s to train on, %s held out", units.FormatBytes(int64(len(s.Bytes(datasets.Train)))), units.FormatBytes(int64(len(s.Bytes(datasets.HeldOut)))))
 	case *datasets.Translation:
@@ -95,15 +89,19 @@ func found(s datasets.Source) string {
 
 // leftOut says which languages have too few pairs; "": none.
 func leftOut(s *datasets.Translation) string {
-	const most = 8
-	names, more := s.LeftOut(), ""
-	if len(names) == 0 {
+	if len(s.LeftOut()) == 0 {
 		return ""
 	}
+	return "; too few to train on: " + few(s.LeftOut())
+}
+
+// few lists the first of many names.
+func few(names []string) string {
+	const most = 8
 	if len(names) > most {
-		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+		return fmt.Sprintf("%s and %d more", printable.Line(strings.Join(names[:most], ", ")), len(names)-most)
 	}
-	return "; too few to train on: " + printable.Line(strings.Join(names, ", ")) + more
+	return printable.Line(strings.Join(names, ", "))
 }
 
 // foundMany sums up many languages.

@@ -14,8 +14,8 @@ type Preset struct {
 	For       string // the networks, for help
 	Flags     string // of train, as they would be given
 	Synthetic string // more of them, with synthetic data
-	// Schedule is the learning rate's over so many steps or epochs, "" for the
-	// schedule that is there, and Form what it is in general, for help.
+	// Schedule returns the learning rate schedule for a number of steps or epochs, "" for
+	// the one that is set; Form is its general form, for help.
 	Schedule func(steps, epochs int) string
 	Form     string
 }
@@ -35,19 +35,19 @@ func Presets(ofImages bool) (all []*Preset) {
 
 // For a BLEU above 90 where there is much to learn from.
 var translatorPreset = &Preset{
-	For:      Translator + ", which translates",
+	For:      Translator + " (a translator)",
 	Flags:    "--data synthetic-translation --layers 2 --dim 64 --ff 256 --heads 4 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
 	Schedule: warmedCosine, Form: warmedCosineForm,
 }
 
 // The same for the recurrent translator.
 var gnmtPreset = &Preset{
-	For:      GNMT + ", which translates",
+	For:      GNMT + " (a translator)",
 	Flags:    "--data synthetic-translation --layers 2 --dim 64 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
 	Schedule: warmedCosine, Form: warmedCosineForm,
 }
 
-const warmedCosineForm = "warmup:W,cosine:(steps-W), where W is 200,\nor a quarter of the steps if that is less"
+const warmedCosineForm = "warmup:W,cosine:(steps-W), where W is 200, or a quarter of the steps if that is less"
 
 func warmedCosine(steps, epochs int) string {
 	if epochs > 0 {

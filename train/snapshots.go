@@ -23,7 +23,7 @@ import (
 // Snapshots says where and how often a training's state is written to the disk, so that a
 // training that was stopped goes on with the same bits. See package snapshot.
 type Snapshots struct {
-	Dir      string        // "": none are written
+	Dir      string        // "": none are written, and nothing is resumed
 	Every    int           // steps; one is also written after the last step
 	Interval time.Duration // in place of Every: the time between two
 	Keep     int           // the newest that stay; 0: 2
@@ -34,17 +34,6 @@ type Snapshots struct {
 	// is removed. There is none after the last step, so that whoever goes on has a step to
 	// time.
 	Own bool
-}
-
-// check reports settings that do not go together.
-func (s Snapshots) check(steps int) error {
-	switch {
-	case s.Dir == "" && (s.Resume || s.Every != 0):
-		return failure.Usagef("a training that is to keep snapshots, or go on from one, without a directory for them: want one")
-	case s.Dir != "" && steps == 0:
-		return failure.Usagef("no step, and so no snapshots: want steps, or no directory for snapshots")
-	}
-	return nil
 }
 
 // keeper writes the snapshots of a Loop. Nil: none are written. If several processes run the
@@ -72,6 +61,9 @@ func (t *Training) newKeeper(s datasets.Source) (k *keeper, err error) {
 	k = &keeper{Snapshots: t.Snapshots, training: t, began: time.Now(), at: time.Now()}
 	if k.Dir == "" {
 		return nil, nil
+	}
+	if t.planned == 0 {
+		return nil, failure.Usagef("no step, and so no snapshots: want steps, or no directory for snapshots")
 	}
 	if k.Keep == 0 {
 		k.Keep = 2

@@ -145,7 +145,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	}
 }
 
-// Snapshots are written every so many steps and after the last; only the newest stay. A
+// Snapshots are written every Every steps and after the last; only the newest stay. A
 // training that has ended can be resumed with more steps, and has the same bits as one that
 // had them from the beginning.
 func TestSnapshotsOfATraining(t *testing.T) {
@@ -161,17 +161,10 @@ func TestSnapshotsOfATraining(t *testing.T) {
 	if err != nil || len(steps) != 2 || steps[1] != 5 { // the one of step 4 is late if that of step 2 takes long
 		t.Errorf("steps %v, %v, want some and 5", steps, err)
 	}
-	if _, err := tr.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "has snapshots of a training, the newest after step 5: want to resume it") {
-		t.Errorf("begun anew over snapshots: %v", err)
-	}
 	tr.Snapshots.Resume = true
 	again, err := tr.Run(t.Context(), nil)
 	if err != nil || again.WeightsSHA256 != short.WeightsSHA256 || again.Eval.Loss != short.Eval.Loss || again.ResumedAt != 5 || !slices.Equal(again.Losses, short.Losses) {
 		t.Errorf("resumed after its last step: %+v, %v, want %+v", again, err, short)
-	}
-	tr.Steps = 3
-	if _, err := tr.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "after step 5 of a training of 3: want as many steps or more") {
-		t.Errorf("fewer steps: %v", err)
 	}
 	tr.Steps = 8
 	longer, err := tr.Run(t.Context(), nil)
@@ -185,7 +178,7 @@ func TestSnapshotsOfATraining(t *testing.T) {
 	}
 }
 
-// What decides bits and differs is refused with its name and both values.
+// What decides bits and differs is refused with its name and both values; faultstest has more.
 func TestResumeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text, other := filepath.Join(dir, "one.txt"), filepath.Join(dir, "two.txt")
@@ -211,24 +204,13 @@ func TestResumeRefuses(t *testing.T) {
 		change func(*train.Training)
 		says   string
 	}{
-		{lm, func(t *train.Training) { t.Seed = 2 }, `seed "1", and this one has "2"`},
-		{lm, func(t *train.Training) { t.Optimizer = "sgd" }, `optimizer "adam", and this one has "sgd"`},
-		{lm, func(t *train.Training) { t.LR = 0.02 }, `lr "0.01", and this one has "0.02"`},
 		{lm, func(t *train.Training) { t.LRSchedule = "inverse-sqrt:9" }, `lr-schedule "constant", and this one has "inverse-sqrt:9"`},
-		{lm, func(t *train.Training) { t.EMA = 0.5 }, `ema none, and this one has "0.5"`},
-		{lm, func(t *train.Training) { t.Batch = 8 }, `batch "4", and this one has "8"`},
-		{lm, func(t *train.Training) { t.Setup.Groups = 2 }, `groups "1", and this one has "2"`},
-		{lm, func(t *train.Training) { t.Setup.Replicas = 2 }, `groups "1", and this one has "2"`},
-		{lm, func(t *train.Training) { t.Model.Layers = 3 }, `layers "2", and this one has "3"`},
-		{lm, func(t *train.Training) { t.Model.Dropout = 0.1 }, `dropout none, and this one has "0.1"`},
 		{lm, func(t *train.Training) { t.Data = "text:" + other }, `data-sha256 "`},
 		{lm, func(t *train.Training) { t.Data = "synthetic" }, `data "text", and this one has "synthetic"`},
 		{lm, func(t *train.Training) { t.ClipNorm, t.L2 = 1, 0.1 }, `clip-norm none, and this one has "1"; with l2 none, and`},
-		{lm, func(t *train.Training) { t.LabelSmoothing = 0.1 }, `label-smoothing none, and`},
 		{images, func(t *train.Training) { t.Setup.MicroBatches = 1 }, `micro-batches "2", and this one has "1"`},
 		{images, func(t *train.Training) { t.Config.Images.Flip = true }, `data.images.flip none, and this one has "true"`},
 		{images, func(t *train.Training) { t.Model = train.Model{Name: "resnet101", Width: 4, Image: 32} }, `model "resnet50", and this one has "resnet101"`},
-		{images, func(t *train.Training) { t.Model.BNMomentum = 0.5 }, `bn-momentum none, and`},
 	} {
 		tr := c.of
 		c.change(&tr)
@@ -321,20 +303,5 @@ func TestOwnSnapshots(t *testing.T) {
 	r, err := tr.Run(t.Context(), nil)
 	if err != nil || r.ResumedAt != 0 {
 		t.Errorf("%+v, %v, want a training that begins", r, err)
-	}
-}
-
-// A training without a directory for snapshots has nothing to resume, and one without steps
-// nothing to keep.
-func TestSnapshotsMisused(t *testing.T) {
-	tr := traintest.TinyTraining()
-	tr.Snapshots.Resume = true
-	if _, err := tr.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "without a directory") {
-		t.Error(err)
-	}
-	tr.Snapshots = train.Snapshots{Dir: t.TempDir()}
-	tr.Steps, tr.Save = 0, filepath.Join(t.TempDir(), "w")
-	if _, err := tr.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "no step, and so no snapshots") {
-		t.Error(err)
 	}
 }

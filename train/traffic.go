@@ -23,33 +23,23 @@ func (p *Processes) traffic(steps []*gpipe.Result, over transport.Transport) []T
 	if p == nil || len(steps) == 0 {
 		return nil
 	}
-	crosses := func(t gpipe.Traffic) bool { return over.Owner(t.From) != over.Owner(t.To) }
+	crossing := func(all []gpipe.Traffic, what gpipe.Load) (sum gpipe.Traffic) {
+		for _, t := range all {
+			if t.What == what && over.Owner(t.From) != over.Owner(t.To) {
+				sum.Messages, sum.Bytes, sum.Seconds = sum.Messages+t.Messages, sum.Bytes+t.Bytes, sum.Seconds+t.Seconds
+			}
+		}
+		return sum
+	}
 	last := steps[len(steps)-1]
 	var all []Travelled
 	for what := range gpipe.Loads {
-		of := Travelled{What: what.String()}
-		for _, t := range last.Traffic {
-			if t.What == what && crosses(t) {
-				of.Messages, of.Bytes = of.Messages+t.Messages, of.Bytes+t.Bytes
-			}
-		}
-		for _, t := range last.PlannedTraffic() {
-			if t.What == what && crosses(t) {
-				of.PlannedBytes += t.Bytes
-			}
-		}
+		sent, planned := crossing(last.Traffic, what), crossing(last.PlannedTraffic(), what)
 		var seconds []float64
 		for _, step := range steps {
-			sum := 0.0
-			for _, t := range step.Traffic {
-				if t.What == what && crosses(t) {
-					sum += t.Seconds
-				}
-			}
-			seconds = append(seconds, sum)
+			seconds = append(seconds, crossing(step.Traffic, what).Seconds)
 		}
-		of.Seconds = stats.Median(seconds)
-		all = append(all, of)
+		all = append(all, Travelled{what.String(), sent.Messages, sent.Bytes, planned.Bytes, stats.Median(seconds)})
 	}
 	return slices.DeleteFunc(all, func(t Travelled) bool { return t.Messages == 0 && t.PlannedBytes == 0 })
 }

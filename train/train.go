@@ -39,7 +39,7 @@ type Training struct {
 	// network is evaluated; 0: none.
 	EMA float64
 
-	EvalEvery int // evaluate every so many steps; 0: at the end only, of images after each epoch
+	EvalEvery int // steps between evaluations; 0: at the end only, of images after each epoch
 
 	EmptySource bool // a translator gets no source sentences
 	Beam        int  // of the search for translations; 0 or 1: greedy

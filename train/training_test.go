@@ -3,7 +3,6 @@ package train_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,39 +12,6 @@ import (
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
-
-// Weights of a network of the same shapes that computes something else are
-// refused, those of one that only trains otherwise are not.
-func TestLoadOfAnotherNetwork(t *testing.T) {
-	amoeba := traintest.TinyImages()
-	amoeba.Model = train.Model{Name: train.AmoebaNet, Layers: 3, Filters: 8, Image: 32}
-	for _, c := range []struct {
-		want     string // "": accepted
-		training train.Training
-		change   func(*train.Training)
-	}{
-		{"heads 2, and this one has 4", traintest.TinyTraining(), func(t *train.Training) { t.Model.Heads = 4 }},
-		{"", traintest.TinyTraining(), func(t *train.Training) { t.Model.Dropout, t.Setup.Partitions, t.Model.Fine = 0.3, 1, true }},
-		{"delayed false, and this one has true", amoeba, func(t *train.Training) { t.Model.Delayed = true }},
-		{"", amoeba, func(t *train.Training) { t.Model.DropPath = 0.2 }},
-	} {
-		first, second := c.training, c.training
-		first.Save = filepath.Join(t.TempDir(), "weights.safetensors")
-		saved, err := first.Run(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second.Load, second.Steps, second.Epochs = first.Save, 0, 0
-		c.change(&second)
-		loaded, err := second.Run(t.Context(), nil)
-		switch {
-		case c.want == "" && (err != nil || loaded.WeightsSHA256 != saved.WeightsSHA256):
-			t.Errorf("%v: want the weights that were saved", err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%v: want %s", err, c.want)
-		}
-	}
-}
 
 // The report before the first step does not change the training.
 func TestAnnounce(t *testing.T) {

@@ -196,8 +196,8 @@ func (m Model) Fingerprint() (string, error) {
 	return gpipe.Pipeline{Layers: layers}.Fingerprint(m.Input(1))
 }
 
-// othersThan returns the settings of another model each of which would make this one,
-// whose fingerprint is given, compute something else.
+// othersThan lists the settings in which another model differs from this one, whose fingerprint
+// is given, that change what this one computes.
 func (m Model) othersThan(from Model, fingerprint string) (others []string) {
 	theirs, ours := reflect.ValueOf(from), reflect.ValueOf(m)
 	for i := range ours.NumField() {

@@ -1,5 +1,5 @@
 // Package rows is what bench measures: its rows, their samples among the records,
-// and the table of them that docs/design.md has.
+// and the table of them that results/reference/README.md has.
 package rows
 
 import (
@@ -12,7 +12,7 @@ import (
 	"gpipebench/lab/records"
 )
 
-// Row is one line of "How good is good" in docs/design.md.
+// Row is one line of "How good is good" in the documentation of bench.
 type Row struct{ Name, Title, Reach string }
 
 // List is all rows, in the order in which they are measured.
@@ -21,18 +21,12 @@ var List = []Row{
 	{"step", "training step of transformer-lm L6 d256 ff1024 h8 seq128 vocab8192 batch16, SGD momentum", "not slower than PyTorch, aim for 0.8 of its time"},
 	{"resnet", "training step of ResNet-101, 64x64 batch 16, SGD momentum", "not slower than PyTorch, aim for 0.8 of its time"},
 	{"amoebanet", "training step of AmoebaNet-D (6, 64), 224x224 batch 4, SGD momentum", "not slower than PyTorch, aim for 0.8 of its time"},
-	{"depthwise", "depthwise convolutions of AmoebaNet-B (6, 64), 4 images of 224 pixels, one core", "not slower than PyTorch"},
 	{"pipeline", "K = 2 on two cores against K = 1 on one, even transformer, M = 16", "0.95 of the closed form or more"},
 	{"emulated", "emulated K = 2 against real K = 2", "within 5%"},
 	{"replicas", "R = 2 on two cores against R = 1 on one, even transformer, 16 micro-batches in all", "0.95 of twice the throughput or more"},
 	{"reduction", "sums of 138 MB of gradients over two replicas in one process", "0.8 or more of a copy and an addition on two cores"},
-	{"processes", "R = 2 in two processes on one machine against one process, even transformer, one thread each", "0.90 of its throughput or more"},
-	{"reduction-processes", "sums of 138 MB of gradients over two replicas in two processes", "0.8 or more of plain writes and reads over such sockets and an addition"},
-	{"snapshot", "a snapshot of 1 GiB, synced", "0.7 of one file of as many bytes or more"},
-	{"snapshots", "training with a snapshot every 100 steps against none", "less than 0.05 lost"},
 	{"emulated-replicas", "emulated R = 2 against real R = 2", "within 5%"},
 	{"remat", "re-materialisation, K = 1, checkpoint always against never", "1.34 or less"},
-	{"bf16", "activations of transformer-lm with bfloat16 against float32: what 256 examples take more than 32", "0.50 to 0.52 in the plan and in the process"},
 	{"simulate", "simulate Transformer-1663, K = 128, M = 32", "less than 5 s and 1 GiB"},
 }
 

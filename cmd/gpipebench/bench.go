@@ -27,7 +27,7 @@ The first steps (--warmup) are discarded.
 
 With --by-op it also says where the steps' time goes: for each kernel its calls,
 time, FLOPs and bytes in a step, and how near that is to this machine's roofline;
-then what devices do besides kernels. All rows add up to the step.`,
+then what devices do besides kernels. The rows add up to the step.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			b.Notice = o.progress.Say
 			var err error
@@ -37,7 +37,7 @@ then what devices do besides kernels. All rows add up to the step.`,
 			r, err := b.Run(ctx, func(step int, seconds float64) {
 				if step == 1-b.WarmUp { // the first: every step will take about as long
 					all := seconds * float64(b.Steps+b.WarmUp)
-					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
+					o.progress.Begin(fmt.Sprintf("bench: %s, after %d that are discarded, %s", units.Counted(b.Steps, "step"), b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
 				}
 				o.progress.Advance("step " + units.FormatSeconds(seconds))
 			})
@@ -62,7 +62,7 @@ then what devices do besides kernels. All rows add up to the step.`,
 	dtypeFlag(fs, &b.Setup)
 	processFlags(fs, &in)
 	deviceFlags(fs, &b.Setup, "host")
-	seedFlag(fs, &b.Seed, "of weights and data")
+	seedFlag(fs, &b.Seed, "seed of weights and data")
 	fs.BoolVar(&b.ByOp, "by-op", false, "time every kernel, and compare it with this machine's roofline")
 	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
@@ -75,7 +75,7 @@ func printBench(o *output, r *train.Bench) error {
 		units.FormatSeconds(r.StepSeconds.Median), units.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
 		units.FormatSeconds(r.ClosedForm))
 	printBelow(&b, r.StepSeconds.Median, r.ClosedForm)
-	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %d threads, %s kernels", r.ExamplesPerSecond, r.Device, r.Threads, r.KernelProfile)
+	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %s, %s kernels", r.ExamplesPerSecond, r.Device, units.Counted(r.Threads, "thread"), r.KernelProfile)
 	if r.DType != "" {
 		fmt.Fprintf(&b, ", %s activations", r.DType)
 	}
@@ -97,12 +97,12 @@ func printByOp(o *output, r *train.Bench) error {
 	by, devices := r.ByOp, float64(len(r.PeakBytes))
 	t := lab.Table{
 		Title: "\nBy operation",
-		Caption: []string{fmt.Sprintf("Means of %d steps of %s; sums over the devices, %s of device time a step.",
-			len(r.StepSeconds.All), units.FormatSeconds(by.StepSeconds), units.FormatSeconds(by.StepSeconds*devices))},
+		Caption: []string{fmt.Sprintf("Means of %s of %s; sums over the devices, %s of device time a step.",
+			units.Counted(len(r.StepSeconds.All), "step"), units.FormatSeconds(by.StepSeconds), units.FormatSeconds(by.StepSeconds*devices))},
 		Notes: []string{
-			fmt.Sprintf("The roofline of a device, measured after the steps, threads %d: %.4g GFLOP/s in a matrix product, %.4g GB/s in a sum of vectors.", by.Roof.Threads, by.Roof.FLOPs/1e9, by.Roof.Bandwidth/1e9),
-			"A row's part of it is the time that its FLOPs or its bytes take at these rates, whichever is longer, over its own: above 100% where operands were in a cache.",
-			"FLOPs are those of matrix products; bytes those of the operands, each read or written once.",
+			fmt.Sprintf("The roofline of a device, measured after the steps on %s: %.4g GFLOP/s in a matrix product, %.4g GB/s in a sum of vectors.", units.Counted(by.Roof.Threads, "thread"), by.Roof.FLOPs/1e9, by.Roof.Bandwidth/1e9),
+			"Of roofline: the longer of the times that a row's FLOPs and bytes take at these rates, as a share of its own time; above 100% where operands were in a cache.",
+			"FLOPs count matrix products; bytes count the operands, each read or written once.",
 		},
 	}
 	t.Texts("task", "operation")

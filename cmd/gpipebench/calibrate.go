@@ -52,7 +52,7 @@ long several such devices take.`,
 	fs.Lookup("optimizer").Usage = "whose update is measured"
 	threadsFlag(fs, &c.Threads)
 	fs.Lookup("threads").Usage = "threads of the device; more than this machine's cores slow it down"
-	seedFlag(fs, &c.Seed, "of weights and data")
+	seedFlag(fs, &c.Seed, "seed of weights and data")
 	model := sizedModel()
 	model.Name = ""
 	modelFlags(cmd, &c.Own, model)
@@ -73,7 +73,7 @@ long several such devices take.`,
 		}
 		fs.Visit(func(f *pflag.Flag) {
 			if !slices.Contains(general, f.Name) {
-				err = fmt.Errorf("--%s: of which network? want --model as well", f.Name)
+				err = fmt.Errorf("--%s without --model: want a network", f.Name)
 			}
 		})
 		return err

@@ -16,7 +16,7 @@ func writeCurve(name string, t *train.Training, r *train.Result) error {
 	return plot.Write(name, fmt.Sprintf("%s on %s, mini-batches of %d", t.Model.Name, t.Data, t.Batch), []plot.Axes{curve(r)})
 }
 
-// curve has the loss of the steps and that of what is held out, and the losses that a
+// curve has the losses of the steps and of held-out data, and the losses that a
 // training's outcome is compared with as levels.
 func curve(r *train.Result) plot.LinePanel {
 	line, every := plot.Binned(r.Losses, plot.Curve)

@@ -31,7 +31,7 @@ func newDescribe() *cobra.Command {
 	}
 	fs := modelFlags(cmd, &d.Model, sizedModel())
 	d.Setup.MicroBatches = 1
-	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
+	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
 	outcomeFlags(fs, &format, lab.Formats...)

@@ -12,7 +12,7 @@ import (
 	"gpipebench/train"
 )
 
-// examples are those of subcommands that have none of their own. Tables have the same
+// examples are for subcommands that have none of their own. Tables have the same
 // ones.
 var examples = map[string]string{
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
@@ -42,6 +42,9 @@ var examples = map[string]string{
   gpipebench schedule --search --memory-limit 16 -k 8 -m 24 --times f=18.5,b=18.1,w=9.3,comm=.6 --activations f=1,b=.6,w=.4
   gpipebench schedule --schedule zb-v -k 4 -m 12 --times f=3,b=3,w=2,comm=.1 --svg zb-v.svg --html schedules.html
   gpipebench schedule --schedule dualpipev.csv --activations f=34,b=2,w=32`,
+	"cut": `  gpipebench cut --costs layers.csv -k 8
+  gpipebench cut --costs layers.csv -k 8 --memory-limit 16GiB --out stages.csv
+  gpipebench schedule --times comm=.5,stages.csv --schedule 1f1b -k 8 -m 32`,
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
   gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 2048 --replicas 512
   gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 4 --spatial 4
@@ -95,7 +98,7 @@ var (
 		"recipe":      func() []string { return strings.Fields(recipeNames()) },
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec load load-part hosts save log curve translations trace memory out cpuprofile svg html")
+	flagFiles       = strings.Fields("device spec costs load load-part hosts save log curve translations trace memory out cpuprofile svg html")
 	flagDirectories = strings.Fields("results reference snapshot-dir")
 )
 

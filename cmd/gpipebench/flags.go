@@ -33,10 +33,14 @@ func (p *parsed[T]) Type() string   { return p.kind }
 
 func (p *parsed[T]) Set(text string) error {
 	v, err := p.parse(text)
-	if err == nil {
-		*p.to, p.text = v, text
+	if err != nil {
+		if word := meant(text, strings.Split(p.kind, "|")); word != "" {
+			return fmt.Errorf("%w; did you mean %s?", err, word)
+		}
+		return err
 	}
-	return err
+	*p.to, p.text = v, text
+	return nil
 }
 
 // value adds a flag that parse reads. The default must parse; "" leaves the value as it
@@ -158,8 +162,8 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 
 // pipelineFlags adds the flags that cut and schedule.
 func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
-	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
-	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M: 1 to its examples")
+	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
+	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M; 1 to its examples")
 	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(schedule.Names(), "|")+"|FILE.csv", "order of the tasks; a file as the command schedule writes it", func(name string) (schedule.Schedule, error) {
 		if s.ScheduleFile = ""; train.NamesScheduleFile(name) {
 			s.ScheduleFile = name
@@ -167,23 +171,23 @@ func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 		}
 		return schedule.Parse(name)
 	})
-	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "pieces of the network on each device, V, of interleaved; 0: as the schedule has, of interleaved 2")
-	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last, torchgpipe's name: all but the one whose backward comes first, here micro-batch 0", schedule.ParseCheckpoint)
-	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
+	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last, torchgpipe's name: all but micro-batch 0, whose backward comes first here", schedule.ParseCheckpoint)
+	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute only when the gradient has arrived; otherwise one micro-batch ahead")
 	cutFlags(fs, s)
 }
 
 // replicaFlags adds the flags of data parallelism.
 func replicaFlags(fs *pflag.FlagSet, s *train.Setup) {
-	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "copies of the pipeline, R, each with its part of every mini-batch and its own K devices")
-	value(fs, &s.Groups, "groups", "", "n", "groups G that a mini-batch is cut into, which alone decide the bits of sums over examples: R times a power of two, or any number with one replica; -m counts the micro-batches of one group (default: R)", func(text string) (int, error) {
+	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "copies of the pipeline, R; each has its own K devices and its part of every mini-batch")
+	value(fs, &s.Groups, "groups", "", "n", "number of groups in a mini-batch, G (default: the replicas); runs with equal --groups end with equal bits, whatever --replicas is. Must be --replicas times a power of two, or anything with one replica. -m counts the micro-batches of one group", func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > gpipe.MaxExamples {
 			return 0, fmt.Errorf("want a whole number from 1 to %d", gpipe.MaxExamples)
 		}
 		return n, nil
 	})
-	scopeFlag(fs, s, "; all and N want as many groups as replicas")
+	scopeFlag(fs, s, ". all and N want as many groups as replicas")
 	shardFlag(fs, s)
 }
 
@@ -194,41 +198,41 @@ func spatialFlag(fs *pflag.FlagSet, s *train.Setup, what string) {
 
 // What the parts of images are where they are computed, and where they are modelled.
 const (
-	threadsOfParts      = "parts over which each stage divides images by their rows, S, with the same bits; each has as many threads as --threads says, and its own memory"
-	acceleratorsOfParts = "accelerators of each stage, S, over which it divides images by their rows, with the same bits"
+	threadsOfParts      = "parts into which each stage divides images by rows, S; each has --threads threads and its own memory. The bits are the same"
+	acceleratorsOfParts = "accelerators of each stage, S, which divide images by rows"
 )
 
 // scopeFlag adds --bn-scope; more says what else it asks for.
 func scopeFlag(fs *pflag.FlagSet, s *train.Setup, more string) {
-	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "whose examples batch norm takes a micro-batch's statistics from: the replica's own, all replicas', or those of N consecutive ones, which exchange them within the forward and the backward"+more, gpipe.ParseScope)
+	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "replicas that share batch norm's statistics; each alone, all of them, or every N consecutive ones"+more, gpipe.ParseScope)
 }
 
 // tiedFlag adds --tied-gradients.
 func tiedFlag(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.TiedGradients, "tied-gradients", "reduce", "reduce|gather", "how the gradient of a table that embeddings share with the softmax is added up, with the same bits; gather, as TensorFlow does: all of it as rows with their indices, which every replica gathers from all others and adds up", gpipe.ParseTableGradients)
+	value(fs, &s.TiedGradients, "tied-gradients", "reduce", "reduce|gather", "how the gradient of a table shared by embeddings and softmax is added up; gather: as rows with indices, which every replica gathers from all others, as TensorFlow did. The bits are the same", gpipe.ParseTableGradients)
 }
 
 // dtypeFlag adds the type of activations on devices that compute.
 func dtypeFlag(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "of activations and their gradients; bf16: rounded at every operation, and half the memory; weights, losses and the update stay float32", train.ParseDType)
+	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "type of activations and their gradients; bf16: every operation rounds, in half of the memory. Weights, losses and the update stay float32", train.ParseDType)
 }
 
 func shardFlag(fs *pflag.FlagSet, s *train.Setup) {
-	fs.BoolVar(&s.ShardUpdate, "shard-update", false, "divide the optimiser's state and the update over the replicas")
+	fs.BoolVar(&s.ShardUpdate, "shard-update", false, "divide the optimiser's state and the update over the replicas (ZeRO stage 1)")
 }
 
 // cutFlags adds the flags that choose a partition.
 func cutFlags(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "how to cut", partition.Parse)
-	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", train.ParseCost)
-	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, or of each device's every chunk, in their order; instead of a partitioner", parseInts)
+	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "rule by which the layers are cut", partition.Parse)
+	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what the cut balances; time: every layer is timed by itself on this machine", train.ParseCost)
+	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, or of each chunk, in place of --partitioner", parseInts)
 }
 
 // deviceFlags adds the flags of the devices.
 func deviceFlags(fs *pflag.FlagSet, s *train.Setup, device string) {
-	value(fs, &s.Device, "device", device, "host|emulated", "host: threads of this machine and its clock; emulated: tasks one at a time and a virtual clock", parseDevice)
+	value(fs, &s.Device, "device", device, "host|emulated", "kind of devices; host: threads and the wall clock. emulated: one task at a time and a virtual clock", parseDevice)
 	threadsFlag(fs, &s.Threads)
-	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; more is an error (default: no limit)", units.ParseBytes)
+	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; a plan that needs more is refused (default: no limit)", units.ParseBytes)
 	value(fs, &s.Link.Bandwidth, "link-bandwidth", "", "bytes", "bytes a second between emulated devices, such as 16GB (default: no limit)", func(text string) (float64, error) {
 		n, err := units.ParseBytes(text)
 		if err == nil && n == 0 {
@@ -272,7 +276,7 @@ func threadsFlag(fs *pflag.FlagSet, to *int) {
 // outcomeFlags adds --format and --json for a command that prints one outcome.
 func outcomeFlags(fs *pflag.FlagSet, format *string, formats ...string) {
 	formatFlag(fs, format, "the outcome", formats...)
-	fs.BoolFunc("json", "print the outcome as JSON, as --format json; a number that is none there is \"Infinity\", \"-Infinity\" or \"NaN\"", func(s string) error {
+	fs.BoolFunc("json", "print the outcome as JSON; infinities and NaN are written as the strings \"Infinity\", \"-Infinity\" and \"NaN\"", func(s string) error {
 		on, err := strconv.ParseBool(s)
 		if on {
 			*format = "json"

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// licences are those of the modules and of Go's library that are in this program, on any
+// licences are the licences of the modules and of Go's library that are in this program, on any
 // system: TestLicences -update writes the file.
 //
 //go:embed licences.txt

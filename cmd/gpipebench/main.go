@@ -213,7 +213,7 @@ Begin with: gpipebench reproduce`,
 		PersistentPreRunE: onlyAlone,
 	}
 	root.AddCommand(
-		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSchedule(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRecords(), newRound(), newLaunch(), newRank(), newExchange(), newLicences(), newVersion(),
+		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSchedule(), newCut(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRecords(), newRound(), newLaunch(), newRank(), newExchange(), newLicences(), newVersion(),
 	)
 	addPapers(root)
 	for _, c := range root.Commands() {
@@ -235,18 +235,20 @@ Begin with: gpipebench reproduce`,
 		}
 	}
 	addExamples(root)
+	addHelp(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {
 			err = badValue(invalid)
 		}
+		err = knownFlag(cmd, err)
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
 	return root
 }
 
 // addPapers adds a command for each experiment, and one for each paper but the first, which
-// is reproduce's. The list of commands has the first paper's experiments: those of another
+// is reproduce's. The list of commands has the first paper's experiments; another paper's
 // are in the help of its command.
 func addPapers(root *cobra.Command) {
 	root.AddGroup(
@@ -274,7 +276,7 @@ func addPapers(root *cobra.Command) {
 		}
 		if i > 0 {
 			c := newTables(p.Name, p.Title, p.Experiments)
-			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, each of which is a command as well:"+list.String()
+			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, which are commands as well:"+list.String()
 			root.AddCommand(c)
 		}
 	}
@@ -308,6 +310,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}
+	}
+	if name := meant(args[0], names); name != "" {
+		return fmt.Errorf("unknown command %q: did you mean %s? (see %s --help)", args[0], name, cmd.Root().Name())
 	}
 	return fmt.Errorf("unknown command %q: want %s", args[0], strings.Join(names, ", "))
 }

@@ -26,28 +26,28 @@ func sizedModel() train.Model {
 }
 
 // modelFlags begins the flags of a command with those that make a model, and makes the
-// command refuse those of other networks than the named one. It returns the flags for
+// command refuse the flags of other networks than the named one. It returns the flags for
 // the command to add its own.
 func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag.FlagSet {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m.Name) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", "))
-	zero := map[string]string{"image": "; 0: 224, of ssd-resnet34 300"}
+	zero := map[string]string{"image": "; 0: 224, for ssd-resnet34 300"}
 	if standard.Vocab == 0 {
-		zero = map[string]string{"vocab": "; 0: as many as the data has", "image": "; 0: the data's", "classes": "; 0: as many as the data has"}
+		zero = map[string]string{"vocab": "; 0: as in the data", "image": "; 0: as in the data", "classes": "; 0: as in the data"}
 	}
 	for _, s := range train.Sizes {
 		if n := *s.Of(&standard); s.Flag != "" {
 			count(fs, s.Of(m), s.Flag, n, min(n, 1), s.Most, s.Usage+zero[s.Flag]) // 0 where that is a default
 		}
 	}
-	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one, of gnmt (all) those of source and target; alone: softmax", train.ParseTying)
+	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "tables that share weights; softmax: with the target's. all: the source's too, and for gnmt source and target. Without a value: softmax", train.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
-	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of an AmoebaNet's auxiliary head, such as 0.4; 0: no head")
+	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of an AmoebaNet's auxiliary loss, such as 0.4; 0: no auxiliary head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
-	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
-	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut after: layers, or also their halves; of ResNets and ssd-resnet34 blocks, or also their convolutions", func(s string) (bool, error) {
+	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that reduces images later: its first convolution's stride is moved to the last cell")
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "where a pipeline may cut; coarse: after layers or blocks. fine: also within Transformer layers and between a block's convolutions", func(s string) (bool, error) {
 		word, err := oneOf("coarse", "fine")(s)
 		return word == "fine", err
 	})
@@ -56,17 +56,17 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 
 // imageFlags adds the flags of training on images.
 func imageFlags(fs *pflag.FlagSet, t *train.Training) {
-	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are left out, from 0 up to 1")
-	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(train.Rises, "|"), "with what that rate rises from 0: with the cells, with the steps of the training, or with both (default depth)", train.ParseRise)
+	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are dropped, from 0 up to 1")
+	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(train.Rises, "|"), "whether the drop-path rate rises with the cells, with the training steps or with both (default depth)", train.ParseRise)
 	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet or ssd-resnet34 begin as identities")
-	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
+	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share of batch norm's moving averages that each step keeps; 0: 0.9")
 	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
-	count(fs, &t.Config.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "shift training images by up to so many pixels")
-	count(fs, &t.Config.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "blank a square of that side in training images")
-	count(fs, &t.Config.SyntheticImages.Train, "train-images", 0, 0, datasets.MaxTrainImages, "training images of synthetic; 0: 10000")
-	count(fs, &t.Config.SyntheticImages.HeldOut, "held-out", 0, 0, datasets.MaxHeldOut, "held-out images of synthetic; 0: 1000")
-	fs.BoolVar(&t.Config.SyntheticImages.Fresh, "fresh", false, "new images of synthetic in every epoch")
-	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
+	count(fs, &t.Config.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "largest shift of training images, in pixels")
+	count(fs, &t.Config.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "side of a square that is blanked in training images, in pixels")
+	count(fs, &t.Config.SyntheticImages.Train, "train-images", 0, 0, datasets.MaxTrainImages, "training images of synthetic data; 0: 10000")
+	count(fs, &t.Config.SyntheticImages.HeldOut, "held-out", 0, 0, datasets.MaxHeldOut, "held-out images of synthetic data; 0: 1000")
+	fs.BoolVar(&t.Config.SyntheticImages.Fresh, "fresh", false, "make new synthetic images in every epoch")
+	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on synthetic pixels, up to 1; 0: 0.03")
 }
 
 // ownFlags refuses flags of other networks than the named one, which would have no
@@ -77,7 +77,7 @@ func ownFlags(cmd *cobra.Command, model string) (err error) {
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if of := train.ModelsWith(f.Name); err == nil && len(of) > 0 && !slices.Contains(of, model) {
-			err = fmt.Errorf("--%s: %s has no such thing: want it with %s", f.Name, model, strings.Join(of, ", "))
+			err = fmt.Errorf("--%s: %s does not have this setting: want it with %s", f.Name, model, strings.Join(of, ", "))
 		}
 	})
 	return err
@@ -148,7 +148,7 @@ func recipeNames() string {
 func recipeUsage() string {
 	var all []string
 	for _, r := range train.Recipes {
-		all = append(all, "With --recipe "+r.Name+" ("+r.What+"), what is not given is first of all\n  "+r.Flags)
+		all = append(all, "Defaults of --recipe "+r.Name+" ("+r.What+"), before the network's own:\n  "+r.Flags)
 	}
 	return strings.Join(all, "\n")
 }
@@ -173,17 +173,11 @@ func settings(cmd *cobra.Command, besides ...string) string {
 	return strings.Join(words, " ")
 }
 
-// presetUsage returns the presets of networks that take images, or of the others, for
-// help.
-func presetUsage(images bool) string {
-	is, next, schedule := ", what is not given is\n ", "\nand with --model ", " --lr-schedule "
-	if images {
-		is, next, schedule = ":\n  ", "\nand for ", "\nand --lr-schedule "
-	}
+// presetUsage returns the networks' presets for help.
+func presetUsage() string {
 	var all []string
-	form := ""
-	for _, p := range train.Presets(images) {
-		all, form = append(all, p.For+is+p.Flags), p.Form
+	for _, p := range append(train.Presets(false), train.Presets(true)...) {
+		all = append(all, "Defaults of "+p.For+":\n  "+p.Flags+"\n  --lr-schedule "+p.Form)
 	}
-	return strings.Join(all, next) + schedule + form
+	return strings.Join(all, "\n")
 }

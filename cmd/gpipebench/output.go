@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -25,14 +24,8 @@ type output struct {
 
 // newOutput returns the output of a command, and what to call when the command ends.
 func newOutput(out, err io.Writer, command string) (o *output, stop func()) {
-	o = &output{out: out, width: 100}
+	o = &output{out: out, width: columns(out)}
 	o.progress, stop = progress.New(err, command+": at work; a large network or file takes a while")
-	if r, ok := out.(*results); ok {
-		out = r.to
-	}
-	if f, ok := out.(*os.File); ok {
-		o.width = min(max(progress.Columns(f), 40), 200)
-	}
 	return o, stop
 }
 

@@ -30,9 +30,8 @@ two, and the largest), and all checkpoint modes; with --replicas 0 also among al
 with R x K up to the devices. Layers are cut by modelled time, within the devices'
 memory. Each replica has one group of every mini-batch, and M counts its
 micro-batches. With --schedule all, or several, it searches schedules as well, and with
-several pieces on each device the numbers of pieces (--chunks). searched is none of these
-but what a search finds for the devices' memory; --csv keeps it. Each plan can be looked
-at with simulate.`,
+several pieces on each device the numbers of pieces (--chunks). With --schedule searched it
+constructs a schedule that fits in memory; --csv saves it. simulate shows a plan in detail.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"csv", csv}); err != nil {
 				return err
@@ -57,20 +56,20 @@ at with simulate.`,
 	}
 	fs := modelFlags(cmd, &s.Model, sizedModel())
 	acceleratorFlags(fs, &s.Simulating)
-	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "how many there are, at most")
-	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "copies of the pipeline, R, each with K devices; 0: searched")
+	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "largest number of devices")
+	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "copies of the pipeline, R; each has K devices. 0: searched")
 	scopeFlag(fs, &s.Setup, "")
 	shardFlag(fs, &s.Setup)
 	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
 	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
-	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "the mini-batch may grow up to this, by doubling; 0: not at all")
+	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "largest mini-batch, reached by doubling; 0: --batch")
 	var orders string
-	fs.StringVar(&orders, "schedule", "gpipe", "order of the tasks, or several to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+"; all of these; searched: one that is looked for under the tasks' times and the devices' memory")
-	seedFlag(fs, &s.Seed, "of searched schedules")
-	fileFlag(fs, &csv, "csv", "file for the best plan's schedule, as PyTorch writes it, for --schedule of other commands", ".csv")
-	count(fs, &s.Chunks, "chunks", 0, 0, 64, "pieces of the network on each device, V, of interleaved; 0: searched among 2, 4, ...")
-	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
+	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; searched: one that is constructed for the tasks' times and the devices' memory")
+	seedFlag(fs, &s.Seed, "seed of searched schedules")
+	fileFlag(fs, &csv, "csv", "file for the best plan's schedule in PyTorch's format; --schedule of other commands reads it", ".csv")
+	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V, for interleaved; 0: searched among 2, 4, ...")
+	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute only when the gradient has arrived; otherwise one micro-batch ahead")
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	count(fs, &s.Keep, "top", 5, 1, 1000, "how many plans to show")
@@ -85,8 +84,8 @@ at with simulate.`,
 		if fs.Changed("seed") && !s.Searched {
 			return errors.New("--seed: want searched among --schedule")
 		}
-		if s.Chunks > 0 && !slices.Contains(s.Schedules, schedule.InterleavedOneFOneB) {
-			return fmt.Errorf("--chunks %d: want interleaved among --schedule, since the others have as many as they have", s.Chunks)
+		if s.Chunks > 0 && !slices.Contains(s.Schedules, schedule.Interleaved) {
+			return fmt.Errorf("--chunks %d: want interleaved among --schedule, since the other schedules fix the number", s.Chunks)
 		}
 		return ownFlags(cmd, s.Model.Name)
 	}
@@ -136,7 +135,7 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 	}
 	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of %s could not be better.", r.Simulated, r.Dismissed, ways)},
+		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s); the others cannot beat these.", r.Simulated, r.Simulated+r.Dismissed, ways)},
 	}
 	t.Numbers("examples/s", "step")
 	if replicas {
@@ -151,7 +150,7 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
-		row := []any{lab.Number("%.4g", c.ExamplesPerSecond), lab.Seconds(c.StepSeconds)}
+		row := []any{lab.Number(fourDigits(c.ExamplesPerSecond), c.ExamplesPerSecond), lab.Seconds(c.StepSeconds)}
 		if replicas {
 			row = append(row, lab.Seconds(c.ReduceSeconds), c.R)
 		}
@@ -162,6 +161,14 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 		t.Add(append(row, c.Checkpoint, lab.Bytes(c.PeakBytes), lab.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
 	return t.Write(o.out, format)
+}
+
+// fourDigits is the format of a number above 0 with four digits, or all before the point.
+func fourDigits(v float64) string {
+	if v >= 1000 {
+		return "%.0f"
+	}
+	return "%#.4g"
 }
 
 // short returns sizes as text, runs of equal ones as 13 x 127.

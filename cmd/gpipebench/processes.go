@@ -26,7 +26,7 @@ import (
 )
 
 // Commands that several processes run together, if an engine has started them: all of
-// them compute, and that of rank 0 prints and writes.
+// them compute, and rank 0 prints and writes.
 
 // togetherCommands are those commands.
 var togetherCommands = []string{"train", "bench"}
@@ -69,11 +69,11 @@ func together(cmd *cobra.Command, in train.Processes, s *train.Setup) (*train.Pr
 
 // processFlags adds the flags of several processes.
 func processFlags(fs *pflag.FlagSet, p *train.Processes) {
-	value(fs, &p.ByStage, "spread", "replica", "replica|stage", "how places are divided among processes, if there are several: consecutive places by replica, then stage, or by stage, then replica", func(s string) (bool, error) {
+	value(fs, &p.ByStage, "spread", "replica", "replica|stage", "order in which several processes share places; by replica, then stage, or by stage, then replica", func(s string) (bool, error) {
 		word, err := oneOf("replica", "stage")(s)
 		return word == "stage", err
 	})
-	value(fs, &p.MPI, "transport", "sockets", "sockets|mpi", "what connects processes, if there are several: TCP or Unix sockets; or MPI, in a program that is built with it (docs/cluster.md) and started by its mpirun", func(s string) (bool, error) {
+	value(fs, &p.MPI, "transport", "sockets", "sockets|mpi", "what connects several processes; sockets: TCP or Unix sockets. mpi: a program that is built with it (docs/cluster.md) and started by its mpirun", func(s string) (bool, error) {
 		word, err := oneOf("sockets", "mpi")(s)
 		if err == nil && word == "mpi" {
 			err = mpi.Built()
@@ -151,12 +151,12 @@ docs/cluster.md.`,
 	}
 	fs := cmd.Flags()
 	count(fs, &l.Processes, "n|processes", 2, 1, sockets.MaxSize, "processes, at most one for each device")
-	value(fs, &l.TCP, "network", "unix", "unix|tcp", "what connects the processes of one machine: Unix sockets, or TCP over its loopback; those of several hosts have TCP", func(s string) (bool, error) {
+	value(fs, &l.TCP, "network", "unix", "unix|tcp", "what connects the processes of one machine: Unix sockets, or TCP over its loopback; several hosts use TCP", func(s string) (bool, error) {
 		word, err := oneOf("unix", "tcp")(s)
 		return word == "tcp", err
 	})
-	fs.StringVar(&hosts, "hosts", "", "file of hosts to start them on with ssh, a line each: a name that ssh knows, and slots=N for at most N processes (default: this machine)")
-	value(fs, &l.Limit, "timeout", sockets.DefaultLimit.String(), "duration", "longest silence of a process that lives, and longest time for all to come together, from 1s to 24h", cluster.ParseLimit)
+	fs.StringVar(&hosts, "hosts", "", "file of hosts for ssh, one on each line: a name that ssh knows, and slots=N for at most N processes (default: this machine)")
+	value(fs, &l.Limit, "timeout", sockets.DefaultLimit.String(), "duration", "longest silence of a live process, and longest time until all have connected, from 1s to 24h", cluster.ParseLimit)
 	fs.StringVar(&l.SSH, "ssh", "ssh", "program that starts a command on a host")
 	return cmd
 }
@@ -179,7 +179,7 @@ func newRank() *cobra.Command {
 	}
 }
 
-// launched is the status of a run of which rank 0 has printed the error.
+// launched is the exit status of a run whose error rank 0 has printed.
 func launched(err error) (status int, ok bool) {
 	var failed *cluster.Failed
 	if !errors.As(err, &failed) {

@@ -17,7 +17,7 @@ func cpuProfileFlag(fs *pflag.FlagSet, to *string) {
 }
 
 // profiled returns a command that writes such a profile when it has succeeded, if a file
-// is named for one; of several processes that of rank 0.
+// is named for one; of several processes rank 0 does.
 func profiled(file *string, f func(ctx context.Context, o *output) error) func(ctx context.Context, o *output) error {
 	return func(ctx context.Context, o *output) error {
 		if *file == "" || follows() {

@@ -19,20 +19,20 @@ import (
 
 func newSchedule() *cobra.Command {
 	var s simulate.Scheduling
-	unit := schedule.Duration{F: 1, I: 1, W: 1}
-	s.Times.Duration = unit
 	var format, svg, html string
 	var parts struct{ f, b, w float64 }
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Show what a schedule comes to, by the times of its tasks alone",
+		Short: "Run a schedule on the times of its tasks alone",
 		Long: `Schedule makes a schedule by name, or reads one as PyTorch writes it (.csv), proves
 that it is complete, in order and free of deadlock, and runs it on a virtual clock: the
-step, the idle part of it, whose bubble it is, and the memory that each device needs.
---html writes a page on which all that is moved by hand. Times and activations
-are those of a device for one micro-batch; each of V chunks has a V-th of them. With --search
-it looks for a schedule within a limit of memory instead, greedily and then by moving
-tasks: the same flags and seed find the same one.`,
+step, its idle part with the cause of each, and the memory that each device needs. --html
+writes an interactive page: move sliders for times, sizes and memory and watch the
+timeline. Times and activations are a device's for one micro-batch; each of V chunks
+takes a V-th of them. A file of --times has a row for each stage instead.
+
+With --search it looks for a schedule within a limit of memory, greedily and then by
+moving tasks: the same flags and seed find the same one.`,
 		RunE: does(func(_ context.Context, o *output) error {
 			if err := checkOutputs([2]string{"svg", svg}, [2]string{"html", html}); err != nil {
 				return err
@@ -65,18 +65,11 @@ tasks: the same flags and seed find the same one.`,
 		}
 		return oneOf(schedule.Names()...)(name)
 	})
-	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; of a file: as it has")
-	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; of a file: as it has")
-	count(fs, &s.Chunks, "chunks", 0, 0, 64, "stages of each device, V, of interleaved; 0: as the schedule has, of interleaved 2")
-	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,comm=..", "milliseconds of a forward function, of the input's and of the weights' gradient, and from one device to another", func(text string) (d struct {
-		schedule.Duration
-		Comm float64
-	}, err error) {
-		d.Duration = unit
-		err = simulate.ParseNumbers(text, map[string]*float64{"f": &d.F, "b": &d.I, "w": &d.W, "comm": &d.Comm}, "f,b,w,comm")
-		return d, err
-	})
-	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what a forward function stores, and how much of it the input's and the weights' gradient free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
+	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; a file of --schedule has its own")
+	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; a file of --schedule has its own")
+	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
+	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,comm=..|FILE.csv", "milliseconds of F, B (the gradient of inputs), W (of weights), and from one device to another; or a file with a row for each stage, with columns name, f, b, w (as cut --out writes it), and comm=N, before its name", simulate.ParseTaskTimes)
+	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what F stores, and how much of it B (the gradient of inputs) and W (of weights) free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
 		p.f, p.b, p.w = math.NaN(), math.NaN(), math.NaN()
 		if err = simulate.ParseNumbers(text, map[string]*float64{"f": &p.f, "b": &p.b, "w": &p.w}, "f,b,w"); err != nil {
 			return p, err
@@ -86,16 +79,18 @@ tasks: the same flags and seed find the same one.`,
 		}
 		return p, fmt.Errorf("want all three, and b + w as much as f")
 	})
-	fs.BoolVar(&s.Search, "search", false, "look for a schedule within --memory-limit, in place of --schedule; with two chunks, there and back or in turns")
-	number(fs, &s.Limit, "memory-limit", 0, anything, "the most that a device may hold, in the unit of --activations: of --search, and shown by --html")
-	seedFlag(fs, &s.Seed, "of the search")
+	fs.BoolVar(&s.Search, "search", false, "look for a schedule within --memory-limit, in place of --schedule; two chunks may lie in a V or in turns")
+	number(fs, &s.Limit, "memory-limit", 0, anything, "the most that a device may hold, in the unit of --activations, for --search and --html")
+	seedFlag(fs, &s.Seed, "seed of the search")
 	fileFlag(fs, &svg, "svg", "file for the timeline as a picture", ".svg")
-	fileFlag(fs, &html, "html", "file for a page on which schedule, sizes, times and a memory limit are moved, and timeline and memory follow", ".html")
+	fileFlag(fs, &html, "html", "file for an interactive page with sliders for sizes, times and memory", ".html")
 	outcomeFlags(fs, &format, "text", "csv", "json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		switch {
 		case s.Search && s.Limit == 0:
 			return failure.Usagef("--search without --memory-limit: want the most that a device may hold, such as --memory-limit 8")
+		case s.Times.File != "" && html != "":
+			return failure.Usagef("--html with a file of --times: want the same times for all devices, such as --times f=2,b=2,w=1")
 		case s.Search && fs.Changed("schedule"):
 			return failure.Usagef("--search and --schedule: want one of them")
 		case !s.Search && fs.Changed("seed"):
@@ -113,7 +108,7 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 	t := lab.Table{
 		Title: heading(s, r),
 		Notes: []string{
-			fmt.Sprintf("The step takes %.6g ms; the longest time from a device's first task to the end of its last is %.6g ms, of which %.4f is idle (the bubble rate).", r.Makespan, r.Span, r.BubbleRate),
+			fmt.Sprintf("The step takes %.6g ms; the longest time from a device's first task to the end of its last is %.6g ms; %.4f of that is idle (the bubble rate).", r.Makespan, r.Span, r.BubbleRate),
 		},
 	}
 	if f := r.Searched; f != nil {
@@ -136,12 +131,12 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 		return err
 	}
 	of := lab.Table{Title: "Whose bubble it is", Caption: []string{
-		"The rest of the step on each device, in milliseconds. Link: what comes next is under way; warm-up: before the first B; drain: after the last F; neighbour: waiting for another device in between. Stages are alike here, so that none waits for a slower one.",
+		"The rest of the step on each device, in milliseconds. Link: what comes next is under way; imbalance: waiting for a task that takes longer than the mean; warm-up: before the first B; drain: after the last F; neighbour: waiting for another device in between.",
 	}}
-	of.Numbers("device", "idle", "warm-up", "drain", "neighbour", "link")
+	of.Numbers("device", "idle", "warm-up", "drain", "neighbour", "imbalance", "link")
 	for i, d := range r.Devices {
 		row := []any{i}
-		for _, part := range []float64{d.Idle.Sum(), d.Idle.WarmUp, d.Idle.Drain, d.Idle.Neighbour, d.Idle.Link} {
+		for _, part := range []float64{d.Idle.Sum(), d.Idle.WarmUp, d.Idle.Drain, d.Idle.Neighbour, d.Idle.Imbalance, d.Idle.Link} {
 			row = append(row, lab.Number("%.4g", part))
 		}
 		of.Add(row...)

@@ -61,8 +61,8 @@ has them, or with --peak at the peaks. It computes no values.`,
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	replicaFlags(fs, &s.Setup)
 	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
-	allReduceFlags(fs, &s, "links between replicas, of which 2d wants a torus with X x Y replicas")
-	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
+	allReduceFlags(fs, &s, "links between replicas; --all-reduce 2d wants a torus with X x Y = R")
+	fs.Lookup("cost").Usage = "what the cut balances; time: the modelled time of every layer"
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	traceFlag(fs, &trace, "the")
@@ -81,12 +81,12 @@ func allReduceFlags(fs *pflag.FlagSet, s *simulate.Simulating, topology string) 
 // acceleratorFlags adds the flags of the modelled devices, and of what counts.
 func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulate.Accelerators(), ", ")+", or a YAML file of one")
-	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", train.ParseDType)
-	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations; full: gradients too", gpipe.ParseAccounting)
+	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "type of activations", train.ParseDType)
+	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations. full: gradients too", gpipe.ParseAccounting)
 	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulate.ParseSwitch)
 	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulate.ParseSwitch)
-	fs.BoolVar(&s.Peak, "peak", false, "everything runs at the device's peak rates, instead of the measured shares of them that its file has")
-	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
+	fs.BoolVar(&s.Peak, "peak", false, "run everything at peak rates; otherwise at the measured shares of them that the device's file has")
+	fs.BoolVar(&s.KeepScores, "keep-scores", false, "keep attention's probabilities for the backward; otherwise they are computed again")
 }
 
 // parseTopology reads flat, the zero value, or torus:XxY.
@@ -104,7 +104,7 @@ func parseTopology(s string) (torus [2]int, err error) {
 }
 
 func optimizerFlag(fs *pflag.FlagSet, to *string) {
-	value(fs, to, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "its state counts as parameter memory", optimizerName)
+	value(fs, to, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "optimiser, whose state counts as parameter memory", optimizerName)
 }
 
 // optimizerName reads the name of an optimiser, with its settings.
@@ -117,7 +117,7 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 	var b strings.Builder
 	rates := "at measured rates"
 	if r.Peak {
-		rates = "at peak rates"
+		rates = "at peak rates, which real devices do not reach,"
 	}
 	devices := strconv.Itoa(len(r.Partition))
 	if r.Placement != nil { // several pieces on each
@@ -138,7 +138,7 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 		seconds float64
 	}{
 		{"computation", p.Computation}, {"recompute", p.Recompute}, {"bubble", p.Bubble}, {"imbalance", p.Imbalance},
-		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier", p.Barrier}, {"update", p.Update},
+		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier cost", p.Barrier}, {"update", p.Update},
 		{"reduction", p.Reduction},
 	} {
 		if part.name == "reduction" && part.seconds == 0 {
@@ -148,22 +148,25 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 	}
 	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), units.FormatShare(r.ClassicBubble, 1))
 	if p.Imbalance < -0.0005*r.StepSeconds {
-		b.WriteString("  a negative imbalance: even stages would wait longer, as here early stages recompute while they wait in any case\n")
+		b.WriteString(negativeImbalance(p.Recompute > 0))
 	}
 	byPeak := func(a, b simulate.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
 	most := slices.MaxFunc(r.Devices, byPeak)
-	var params, activations int64
+	var params, activations int64 // of all devices
 	for _, d := range r.Devices {
 		params += d.ParamBytes
 		activations += d.ActivationBytes
 	}
-	fits := "fits"
+	fits := "Fits"
 	if !r.Fits {
-		fits = "does NOT fit"
+		fits = "Does NOT fit"
 	}
-	fmt.Fprintf(&b, "parameters with optimizer state %s, %s activations %s, in all; the fullest device takes %s of %s (%s accounting): %s\n",
-		units.FormatBytes(params), r.DType, units.FormatBytes(activations),
-		units.FormatBytes(most.PeakBytes), units.FormatBytes(most.Capacity), r.Accounting, fits)
+	but := ""
+	if r.Accounting != gpipe.FullAccounting.String() {
+		but = "; gradients are not counted, see --accounting"
+	}
+	fmt.Fprintf(&b, "%s: the fullest device takes %s of %s (all devices: weights and optimizer state %s, %s activations %s%s)\n",
+		fits, units.FormatBytes(most.PeakBytes), units.FormatBytes(most.Capacity), units.FormatBytes(params), r.DType, units.FormatBytes(activations), but)
 	for k, d := range r.Devices {
 		if !d.Fits {
 			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s",
@@ -180,4 +183,13 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
 	return o.printf("%s", b.String())
+}
+
+// negativeImbalance says why stages that are alike would wait longer than these.
+func negativeImbalance(recomputed bool) string {
+	why := "in this order of tasks"
+	if recomputed {
+		why += ", since early stages recompute while they are idle in any case"
+	}
+	return "  a negative imbalance: equal stages would wait longer " + why + "\n"
 }

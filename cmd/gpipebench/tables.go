@@ -29,7 +29,7 @@ const (
 
 // restFlag adds the flag that names the directory for what another lacks.
 func restFlag(flags *pflag.FlagSet, rest *string) {
-	flags.StringVar(rest, "rest", "", "directory of results for the experiments that --results lacks (default: none; for "+referenceFull+" it is "+reference+")")
+	flags.StringVar(rest, "rest", "", "directory of results for the experiments that --results lacks (default: none, and for "+referenceFull+" "+reference+")")
 }
 
 // restOf is what was named for the experiments that a directory of results lacks, or goes
@@ -50,11 +50,12 @@ func newReproduce() *cobra.Command {
 		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
 records that they are computed from, to a directory: records/*.jsonl,
 tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
-report.html joins all of it. The experiments are the GPipe paper's. --paper densify
-makes those on gathered and reduced gradients (Cavdar et al. 2019), bubbles those on
-later schedules (Qi et al. 2024), mlperf those on large batches on pods of TPUs (Kumar
-et al. 2019), beyond what no paper has, such as replicas of
-pipelines; all makes everything.
+report.html joins all of it.
+
+The experiments are the GPipe paper's. With --paper densify they are about gathered and
+reduced gradients (Cavdar et al. 2019), with bubbles about later schedules (Qi et al.
+2024), with mlperf about large batches on pods of TPUs (Kumar et al. 2019), with beyond
+about what no paper has, such as replicas of pipelines; all makes everything.
 
 Samples that the directory has already for the same spec and machine are not measured
 again, so a run that was stopped goes on where it was; a line says so if another
@@ -102,7 +103,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 		}),
 	}
 	profileFlag(cmd, &r.Profile)
-	value(cmd.Flags(), &r.Only, "only", "", "id,id,...", "only these experiments: "+strings.Join(experiments.IDs(), ", "), func(text string) ([]string, error) {
+	value(cmd.Flags(), &r.Only, "only", "", "id,id,...", "only these experiments; their names are "+strings.Join(experiments.IDs(), ", "), func(text string) ([]string, error) {
 		ids := strings.Split(text, ",")
 		for _, id := range ids {
 			if _, err := oneOf(experiments.IDs()...)(id); err != nil {
@@ -150,7 +151,7 @@ func paperFlag(fs *pflag.FlagSet, to *string, usage string) {
 	value(fs, to, "paper", "", strings.Join(names, "|"), usage, oneOf(names...))
 }
 
-// newTables is a command that runs experiments and prints their tables: that of a paper,
+// newTables is a command that runs experiments and prints their tables: a paper's,
 // of one experiment, or of the parts of one table.
 func newTables(name, short string, parts []lab.Definition) *cobra.Command {
 	r := experiments.Reproducing{}
@@ -164,7 +165,7 @@ func newTables(name, short string, parts []lab.Definition) *cobra.Command {
 	for _, d := range parts {
 		r.Only = append(r.Only, d.ID)
 		if d.TypedActivations {
-			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "of activations; bf16: only "+d.ID+", under records of its own", func(text string) (string, error) {
+			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "type of activations; bf16: only "+d.ID+", under records of its own", func(text string) (string, error) {
 				dt, err := train.ParseDType(text)
 				if err != nil || dt == graph.F32 {
 					return "", err

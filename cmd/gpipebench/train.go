@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -41,12 +42,9 @@ snapshot; a second one ends at once. The same command with --resume goes on from
 there, or from the last snapshot after the process was killed, as if nothing had
 happened.
 
-With --model ` + presetUsage(false) + `.
+` + presetUsage() + `
 
-With a network for images it is, for
-` + presetUsage(true) + `.
-
-` + recipeUsage() + `.`,
+` + recipeUsage(),
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			if err := checkOutputs(
 				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
@@ -55,7 +53,7 @@ With a network for images it is, for
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (shown || trace != "" || curve != "") {
-				return &failure.UsageError{Err: errors.New("no step, and so no timeline or curve: want steps, or none of --timeline, --trace and --curve")}
+				return &failure.UsageError{Err: errors.New("no step, so no timeline or curve: want --steps above 0, or no --timeline, --trace and --curve")}
 			}
 			t.Reductions = strings.HasSuffix(strings.ToLower(trace), ".json")
 			if dry {
@@ -66,7 +64,7 @@ With a network for images it is, for
 				return err
 			}
 			t.Announce = func(steps int, expected time.Duration) {
-				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, units.About(expected)), steps)
+				o.progress.Begin(fmt.Sprintf("train: %s, %s", units.Counted(steps, "step"), units.About(expected)), steps)
 			}
 			t.Closing = func(what string) {
 				o.progress.End()
@@ -86,17 +84,17 @@ With a network for images it is, for
 				printed = func(o *output, r *train.Result) error { return o.json(r) }
 			}
 			if r.LastStep == nil && r.ResumedAt > 0 && (shown || trace != "") {
-				o.progress.Say("no step was left, and so there is no timeline")
+				o.progress.Say("no step was left to train, so there is no timeline")
 				trace, shown = "", false
 			}
 			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, shown && format == "text"))
 		})),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (catalogs of programs; no DIR: "+datasets.SystemCatalogs+"); of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
+	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
-	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data to train for, instead of --steps")
+	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
 	spatialFlag(fs, &t.Setup, threadsOfParts)
@@ -104,35 +102,35 @@ With a network for images it is, for
 	dtypeFlag(fs, &t.Setup)
 	processFlags(fs, &in)
 	deviceFlags(fs, &t.Setup, "host")
-	seedFlag(fs, &t.Seed, "of weights, dropout and data")
-	value(fs, &recipe, "recipe", "", "name", "settings with which a paper trained, where none are given: "+recipeNames(), func(s string) (string, error) {
+	seedFlag(fs, &t.Seed, "seed of weights, dropout and data")
+	value(fs, &recipe, "recipe", "", "name", "a paper's settings as defaults: "+recipeNames(), func(s string) (string, error) {
 		_, err := train.RecipeOf(s)
 		return s, err
 	})
-	fs.BoolVar(&dry, "dry", false, "train nothing: check the settings and print them as a command, those of presets and recipes included")
+	fs.BoolVar(&dry, "dry", false, "check the settings and print them as a command, with all presets and recipes, without training")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow; lars with --l2 as its weight decay, and with settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "optimiser; momentum and Nesterov are 0.9, rmsprop is TensorFlow's, lars takes --l2 as its weight decay and settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
 	value(fs, &t.LRSchedule, "lr-schedule", "", "schedule", nn.LRScheduleForms+" (default inverse-sqrt:W, W being 200, or a quarter of the steps if that is less)", func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
 		return s, err
 	})
-	number(fs, &t.ClipNorm, "clip-norm", 1, anything, "largest global norm of the gradient; 0: any")
-	number(fs, &t.Model.ClipLogits, "clip-logits", 0, anything, "largest magnitude of a logit; 0: any")
-	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "feed-forward layers start smaller by the number of layers; weights of gnmt start with a variance by its width")
-	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that all tokens or classes get in training, from 0 up to 1")
-	number(fs, &t.L2, "l2", 0, anything, "added to the gradient, times the weight")
-	number(fs, &t.EMA, "ema", 0, rates, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
-	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: only at the end, of images after each epoch")
-	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens of text to generate at the end, of a language model: greedily, and sampled with the seed")
+	number(fs, &t.ClipNorm, "clip-norm", 1, anything, "largest global norm of the gradient; 0: no limit")
+	number(fs, &t.Model.ClipLogits, "clip-logits", 0, anything, "largest magnitude of a logit; 0: no limit")
+	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "divide the initial feed-forward weights by the number of layers; for gnmt, scale initial weights by the width")
+	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that is spread over all tokens or classes in training, from 0 up to 1")
+	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation, this times the weight is added to the gradient")
+	number(fs, &t.EMA, "ema", 0, rates, "decay of a moving average of the weights, used for evaluation, such as 0.9999; starts at (1+step)/(10+step). 0: no average")
+	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: at the end alone, with images after each epoch")
+	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens that a language model generates at the end; once greedily and once sampled with the seed")
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
-	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
-	fs.StringVar(&t.LoadPart, "load-part", "", "file of weights of which to load those that fit by path and shape, in place of --load; what is left out is said")
-	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors); with --steps 0 the initial ones, or those of --load")
+	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); its network must compute the same function. With --steps 0 they are only evaluated")
+	fs.StringVar(&t.LoadPart, "load-part", "", "load only the weights in this file that match by path and shape; the rest are reported")
+	fs.StringVar(&t.Save, "save", "", "file for the trained weights (safetensors); with --steps 0 the initial weights, or the loaded ones")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	snapshotFlags(fs, &t.Snapshots)
-	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps and a resumed one goes on with: .csv or .jsonl", train.RowEndings...)
+	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv or .jsonl; a line for each, kept when a run is interrupted and continued when it is resumed", train.RowEndings...)
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&shown, "timeline", false, "draw the last step's timeline")
@@ -173,10 +171,10 @@ func printSettings(o *output, t *train.Training, command, format string) error {
 
 // snapshotFlags adds the flags of snapshots.
 func snapshotFlags(fs *pflag.FlagSet, s *train.Snapshots) {
-	fs.StringVar(&s.Dir, "snapshot-dir", "", "directory for snapshots of the training's state, from which it goes on after an interrupt")
-	count(fs, &s.Every, "snapshot-every", 100, 1, train.MaxSteps, "steps between snapshots; there is one after the last step, too")
-	count(fs, &s.Keep, "snapshot-keep", 2, 1, train.MaxSteps, "newest snapshots that stay")
-	fs.BoolVar(&s.Resume, "resume", false, "go on from the newest whole snapshot, if there is one: with the same bits, also with other -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas of the same --groups")
+	fs.StringVar(&s.Dir, "snapshot-dir", "", "directory for snapshots, from which --resume continues")
+	count(fs, &s.Every, "snapshot-every", 100, 1, train.MaxSteps, "steps between snapshots; another is written after the last step")
+	count(fs, &s.Keep, "snapshot-keep", 2, 1, train.MaxSteps, "how many of the newest snapshots to keep")
+	fs.BoolVar(&s.Resume, "resume", false, "continue from the newest undamaged snapshot, if there is one; -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas with the same --groups may differ, and the bits are the same")
 }
 
 // checkSnapshotFlags refuses flags of snapshots without a directory for them.
@@ -196,7 +194,7 @@ func checkSnapshotFlags(cmd *cobra.Command, s *train.Snapshots) error {
 // lastStep writes and draws the last step's timeline.
 func lastStep(o *output, t *timeline.Timeline, trace string, shown bool) error {
 	if t == nil && (shown || trace != "") {
-		return errors.New("no step, and so no timeline")
+		return errors.New("no step, so no timeline")
 	}
 	if err := writeTimeline(trace, t); err != nil || !shown {
 		return err
@@ -206,7 +204,7 @@ func lastStep(o *output, t *timeline.Timeline, trace string, shown bool) error {
 
 func printTraining(o *output, r *train.Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d parameters, %d steps", r.Params, len(r.Losses))
+	fmt.Fprintf(&b, "%d parameters, %s", r.Params, units.Counted(len(r.Losses), "step"))
 	if r.DType != "" {
 		fmt.Fprintf(&b, " with %s activations", r.DType)
 	}
@@ -220,7 +218,7 @@ func printTraining(o *output, r *train.Result) error {
 	if r.Eval != nil {
 		fmt.Fprintf(&b, "%v\n", r.Eval)
 		if percent := int(100*r.Untrained + 0.5); percent > 0 {
-			fmt.Fprintf(&b, "  after %d steps batch norm's moving averages, with which this is evaluated, still are %d%% their initial values: more steps, or a smaller --bn-momentum\n", len(r.Losses), percent)
+			fmt.Fprintf(&b, "  after %s batch norm's moving averages, which the evaluation uses, are still %d%% initial values: train longer or lower --bn-momentum\n", units.Counted(len(r.Losses), "step"), percent)
 		}
 		printTranslation(&b, r)
 	}
@@ -233,7 +231,7 @@ func printTraining(o *output, r *train.Result) error {
 			fmt.Fprintf(&b, "  %s %s: %.4f nats, top-1 %.2f%%\n", kind, y.Name, y.Loss, 100*y.Accuracy)
 			continue
 		}
-		fmt.Fprintf(&b, "  %s %s: %.4f nats, %.4f bits; held-out loss is %.1f%% of it\n", kind, y.Name, y.Loss, y.Bits, 100*r.Eval.Loss/y.Loss)
+		fmt.Fprintf(&b, "  %s %s: %.4f nats, %.4f bits; the held-out loss is %.4f nats %s\n", kind, y.Name, y.Loss, y.Bits, math.Abs(r.Eval.Loss-y.Loss), aboveOrBelow(r.Eval.Loss, y.Loss))
 	}
 	clock := "by the wall clock"
 	if r.Device == "emulated" {
@@ -255,11 +253,19 @@ func printTraining(o *output, r *train.Result) error {
 	return o.printf("%s", b.String())
 }
 
+// aboveOrBelow says on which side of a limit a value is.
+func aboveOrBelow(v, limit float64) string {
+	if v < limit {
+		return "below"
+	}
+	return "above"
+}
+
 // printBelow explains a step that is shorter than its closed form, if it is by more than
 // what varies from step to step.
 func printBelow(b *strings.Builder, step, closedForm float64) {
 	if step < 0.99*closedForm {
-		b.WriteString("  a step shorter than its closed form: that is for even stages whose tasks take their mean time, but early stages may recompute while they wait, and on shared cores a task is faster while other devices wait\n")
+		b.WriteString("  the step is shorter than the closed form, which assumes equal stages: early stages recompute while they are idle, and a task runs faster while other cores are idle\n")
 	}
 }
 
@@ -283,7 +289,7 @@ func printIdle(b *strings.Builder, devices []train.DeviceTime) {
 	}
 }
 
-// printGenerated prints what a language model goes on with, each line after a bar.
+// printGenerated prints a prompt and what a language model appends to it, each line after a bar.
 func printGenerated(b *strings.Builder, g *train.Generated) {
 	if g == nil {
 		return
@@ -314,7 +320,7 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 		return fmt.Sprintf("planned peak %d bytes %s high-water mark %d (%s)", peak, sign, high, units.FormatBytes(peak))
 	}
 	for k := range peak { // of all replicas
-		fmt.Fprintf(b, "  device %d: %d layers, %s\n", k, partition[k%len(partition)], planned(peak[k], high[k]))
+		fmt.Fprintf(b, "  device %d: %s, %s\n", k, units.Counted(partition[k%len(partition)], "layer"), planned(peak[k], high[k]))
 		if parts != nil {
 			for i := range parts.Peak[k] {
 				fmt.Fprintf(b, "    part %d of its images: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))

@@ -24,7 +24,7 @@ var (
 	stepTimes    = regexp.MustCompile(`(?m)^step \S+ \S+ (by the wall clock|on the virtual clock), closed form \S+ \S+, \S+ examples/s$|^  device \d+: idle .*$`)
 	belowClosed  = regexp.MustCompile(`(?m)^  a step shorter than its closed form: .*\n`)
 	// bits are those of one kernel profile.
-	bits = regexp.MustCompile(`[0-9a-f]{64}|\b\d+\.\d{4}\b|perplexity \S+|accuracy \S+|\d+\.\d% of it`)
+	bits = regexp.MustCompile(`[0-9a-f]{64}|\b\d+\.\d{4}\b|perplexity \S+|accuracy \S+`)
 )
 
 // The tutorial's commands, one after another in one directory, print what stands below

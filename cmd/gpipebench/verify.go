@@ -32,7 +32,7 @@ directory has records of its experiments, or if --paper or --only asks for them.
 It fails if a count or a trend fails, if a record was changed, if a table differs
 from its records, is missing or has no records, or if there are no records at all.
 A ratio of ours that differs from the paper's, or a stand-in that disagrees, is
-shown and is no failure. An experiment that was not measured yet fails only with
+shown and does not fail. An experiment that was not measured yet fails only with
 --strict. Tables that show another run as well were made with that run:
 --reference names it.
 
@@ -40,8 +40,8 @@ A claim rests on profile full where that was run: on ` + referenceFull + `, and
 on ` + reference + ` for the experiments that it lacks. Of other directories
 --rest names the second.
 
-With --against the verdicts on two directories of results are compared, such as
-those of two machines; it lists the claims whose verdicts differ, and fails if
+With --against the verdicts on two directories of results are compared, for
+instance of two machines; it lists the claims whose verdicts differ, and fails if
 there are any.
 
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
@@ -85,7 +85,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	cmd.Flags().StringVar(&v.Results, "results", referenceFull, "directory with records and tables")
 	restFlag(cmd.Flags(), &v.Rest)
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
-	paperFlag(cmd.Flags(), &v.Paper, "whose claims (default: GPipe's, and those of what the directory has records of)")
+	paperFlag(cmd.Flags(), &v.Paper, "whose claims (default: GPipe's, and of other papers that the directory has records of)")
 	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", func(text string) ([]string, error) {
 		return claims.ParseOnly(experiments.Papers, text)
 	})

@@ -1,14 +1,3 @@
-// Package gettext reads parallel sentences from catalogs of translations, the
-// *.mo files in which programs keep their messages in other languages than
-// English. A Linux system has thousands, in up to two hundred languages.
-//
-// [Read] reads the catalogs below a directory, cleans the messages, and counts
-// what it leaves out and why. [Corpus.Split] divides a language's pairs so that
-// no English sentence is held out in one language and trained on in another.
-//
-// Nothing in a file is trusted: sizes and places that it declares are compared
-// with its own size before anything is read there, and the memory that all
-// files together may take is bounded (see the constants).
 package gettext
 
 import (

@@ -114,6 +114,9 @@ func testPasses(t *testing.T, s datasets.Source) {
 			shaped, ok := s.(datasets.Shaped)
 			if ok {
 				most = shaped.Largest(examples)
+				if err := most.Check(); err != nil || most.Examples() != examples {
+					t.Fatalf("a largest batch of %d examples, want %d: %v", most.Examples(), examples, err)
+				}
 			}
 			largest := slices.Concat(most.Inputs, most.Targets)
 			for i := range n {
@@ -165,7 +168,7 @@ func testOrder(t *testing.T, s datasets.Source) {
 }
 
 // testRefusals: a batch that no source can supply is an error of one line with
-// its name.
+// its name; the last one of training that an index can name is none.
 func testRefusals(t *testing.T, s datasets.Source) {
 	for _, c := range []struct {
 		split           datasets.Split
@@ -179,6 +182,7 @@ func testRefusals(t *testing.T, s datasets.Source) {
 			t.Errorf("split %d, batch %d of %d: error %v, want one line that begins with %s", c.split, c.index, c.examples, err, s.Name())
 		}
 	}
+	batch(t, s, datasets.Train, math.MaxInt/8-1, 8) // the last one of that size
 }
 
 // testYardsticks: each has a distinct name and a possible loss.

@@ -1,6 +1,7 @@
 package beyond
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
 
@@ -70,11 +72,6 @@ type processes struct {
 
 func (x *processes) Resolve() *lab.Problem {
 	for i, t := range x.Spec.Trainings {
-		for j, s := range t.Shapes {
-			if each := t.G / s.R; t.G%s.R != 0 || s.R > 1 && each&(each-1) != 0 {
-				return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", s.R, t.G), "trainings", fmt.Sprint(i), "shapes", fmt.Sprint(j), "r")
-			}
-		}
 		if !slices.ContainsFunc(x.Spec.ways(&t), func(w dividedWay) bool { return w.Processes > 1 }) {
 			return lab.At(errors.New("no shape has a device for each of several processes: want one"), "trainings", fmt.Sprint(i), "shapes")
 		}
@@ -256,23 +253,34 @@ func (x *processes) Planned(profile string) (list []lab.PlannedRun) {
 	return list
 }
 
-// dividedFound is what a report has found so far.
-type dividedFound struct {
-	runs, different, inexact int
-	still                    bool // a run trained nothing
-	wasted                   bool // a device used other memory than was planned
-}
-
 // loads are the kinds of what is sent here: no training gathers rows of tied tables, which
 // are the last kind.
 const loads = gpipe.GatheredRows
 
+// read reads a training's runs, without those over networks that the program lacks which measured,
+// by network: first those in one process.
+func (x *processes) read(t *dividedTraining, log *records.Log) (all []*dividedRun, err error) {
+	for _, network := range append([]string{""}, x.Spec.Networks...) {
+		for _, w := range x.Spec.ways(t) {
+			if w.Network != network || cluster.Lacks(network) != "" && !log.Has(t.sample(w)) {
+				continue
+			}
+			r := &dividedRun{}
+			if err := log.Get(t.sample(w), r); err != nil {
+				return nil, err
+			}
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
 // Report compares weights, and bytes with the plan.
 func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
-	runs := &lab.Table{ID: x.ID(), Title: "Processes: each run"}
-	runs.Texts("training", "network", "order of devices", "update")
-	runs.Numbers("processes", "K", "R", "final loss")
-	runs.Texts("SHA-256 of the weights", "equal")
+	table := &lab.Table{ID: x.ID(), Title: "Processes: each run"}
+	table.Texts("training", "network", "order of devices", "update")
+	table.Numbers("processes", "K", "R", "final loss")
+	table.Texts("SHA-256 of the weights", "equal")
 	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: bytes that a step sends from process to process", Caption: []string{
 		"As the receivers count them, of all processes together; planned: what follows from shapes, layouts and the division alone. The same over each network.",
 	}}
@@ -284,89 +292,70 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 	traffic.Numbers("all", "planned")
 	traffic.Texts("as planned")
 	var panels []plot.Axes
-	var so dividedFound
+	var runs, different, inexact int
+	still, wasted := false, false // nothing was trained, other memory was used than was planned
 	for i := range x.Spec.Trainings {
 		t := &x.Spec.Trainings[i]
-		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches.", t.Name, t.Title, t.Batch, t.G, t.M))
-		first, err := x.addRuns(runs, t, log, &so)
+		table.Caption = append(table.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches.", t.Name, t.Title, t.Batch, t.G, t.M))
+		all, err := x.read(t, log)
 		if err != nil {
 			return nil, err
 		}
-		panel, err := x.addTraffic(traffic, t, log, &so)
-		if err != nil {
-			return nil, err
+		for i, r := range all {
+			equal := "yes"
+			switch {
+			case i == 0:
+				equal = "is compared with"
+			case r.SHA256 != all[0].SHA256 || !slices.Equal(r.Losses, all[0].Losses):
+				different++
+				equal = "NO"
+			}
+			still = still || r.SHA256 == r.Initial
+			wasted = wasted || !slices.Equal(r.Peak, r.HighWater)
+			w := r.Run
+			table.Add(t.Name, networkName(w.Network), cmp.Or(w.Spread, "-"), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
 		}
-		panels = append(panels, panel)
+		runs += len(all)
+		for _, network := range x.Spec.Networks {
+			says := fmt.Sprintf("%s: %s.", networkName(network), cluster.Lacks(network))
+			if !slices.ContainsFunc(all, func(r *dividedRun) bool { return r.Run.Network == network }) && !slices.Contains(table.Notes, says) {
+				table.Notes = append(table.Notes, says)
+			}
+		}
+		panel, others := x.addTraffic(traffic, t, all)
+		panels, inexact = append(panels, panel), inexact+others
 		if reference != nil {
 			var ref dividedRun
-			if err := reference.Get(t.sample(x.Spec.ways(t)[0]), &ref); err == nil && len(ref.Losses) == len(first.Losses) {
+			if err := reference.Get(t.sample(x.Spec.ways(t)[0]), &ref); err == nil && len(ref.Losses) == len(all[0].Losses) {
 				same := "different"
-				if ref.SHA256 == first.SHA256 {
+				if ref.SHA256 == all[0].SHA256 {
 					same = "the same"
 				}
-				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+				table.Notes = append(table.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
 					t.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}
 	}
-	r := &lab.Report{Tables: []*lab.Table{runs, traffic}}
-	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", so.runs)
+	r := &lab.Report{Tables: []*lab.Table{table, traffic}}
+	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", runs)
 	for _, c := range []struct {
 		is   bool
 		says string
 	}{
-		{so.different > 0, fmt.Sprintf("%d of %d runs DIFFER from the first run of their training", so.different, so.runs)},
-		{so.still, "a run ended with the weights that it began with: nothing was trained"},
-		{so.inexact > 0, fmt.Sprintf("in %d runs processes sent OTHER bytes than planned", so.inexact)},
-		{so.wasted, "a device did not use exactly the planned memory"},
+		{different > 0, fmt.Sprintf("%d of %d runs DIFFER from the first run of their training", different, runs)},
+		{still, "a run ended with the weights that it began with: nothing was trained"},
+		{inexact > 0, fmt.Sprintf("in %d runs processes sent OTHER bytes than planned", inexact)},
+		{wasted, "a device did not use exactly the planned memory"},
 	} {
 		if c.is {
 			verdict, r.Verdict = c.says+".", errors.New(x.ID()+": "+c.says)
 			break
 		}
 	}
-	runs.Notes = append([]string{"Verdict: " + verdict}, runs.Notes...)
+	table.Notes = append([]string{"Verdict: " + verdict}, table.Notes...)
 	var err error
 	r.Files, err = plot.Files(x.ID(), "Bytes of a step from process to process (P processes; s: divided by stage; d: divided updates)", plot.OneScale(panels))
 	return r, err
-}
-
-// addRuns adds a training's runs, and notes which networks this program lacks.
-func (x *processes) addRuns(table *lab.Table, t *dividedTraining, log *records.Log, so *dividedFound) (first *dividedRun, err error) {
-	for _, network := range append([]string{""}, x.Spec.Networks...) {
-		tried := 0
-		for _, w := range x.Spec.ways(t) {
-			if w.Network != network || missing(network, t.sample(w), log) {
-				continue
-			}
-			r := &dividedRun{}
-			if err := log.Get(t.sample(w), r); err != nil {
-				return nil, err
-			}
-			equal := "yes"
-			switch {
-			case first == nil:
-				first, equal = r, "is compared with"
-			case r.SHA256 != first.SHA256 || !slices.Equal(r.Losses, first.Losses):
-				so.different++
-				equal = "NO"
-			}
-			tried++
-			so.still = so.still || r.SHA256 == r.Initial
-			so.wasted = so.wasted || !slices.Equal(r.Peak, r.HighWater)
-			table.Add(t.Name, networkName(network), orDash(w.Spread), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
-		}
-		so.runs += tried
-		if says := fmt.Sprintf("%s: %s.", networkName(network), cluster.Lacks(network)); tried == 0 && !slices.Contains(table.Notes, says) {
-			table.Notes = append(table.Notes, says)
-		}
-	}
-	return first, nil
-}
-
-// missing reports whether a run is left out since this program lacks its network.
-func missing(network, sample string, log *records.Log) bool {
-	return cluster.Lacks(network) != "" && !log.Has(sample)
 }
 
 // networkName is a network's in tables.
@@ -380,50 +369,35 @@ func networkName(network string) string {
 	return strings.ToUpper(network)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// addTraffic adds what a training's processes sent, once for all networks, and draws it.
-func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, log *records.Log, so *dividedFound) (*plot.BarPanel, error) {
-	panel := &plot.BarPanel{Title: t.Name, Y: "KiB in a step", Stacked: true}
+// addTraffic adds what a training's processes sent, once for all networks, and draws it. It also
+// counts the runs in which that is not what was planned.
+func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, all []*dividedRun) (panel *plot.BarPanel, inexact int) {
+	panel = &plot.BarPanel{Title: t.Name, Y: "KiB in a step", Stacked: true}
 	kinds := make([]plot.BarSeries, loads)
-	sum := map[string]bool{} // that are not 0
 	for _, w := range x.Spec.ways(t) {
-		if w.Processes == 1 || w.Network != x.Spec.Networks[0] {
-			continue
-		}
-		exact, shown := true, (*dividedRun)(nil)
-		for _, network := range x.Spec.Networks {
-			if w.Network = network; missing(network, t.sample(w), log) {
-				continue
-			}
-			r := &dividedRun{}
-			if err := log.Get(t.sample(w), r); err != nil {
-				return nil, err
-			}
-			if shown == nil {
-				shown = r
-			}
-			if !r.exact() || !samePlan(r, shown) {
-				exact = false
-				so.inexact++
+		var same []*dividedRun // over any network
+		for _, r := range all {
+			if of := r.Run; of.deviceShape == w.deviceShape && of.Processes == w.Processes && of.Spread == w.Spread {
+				same = append(same, r)
 			}
 		}
-		if shown == nil {
+		if w.Network != x.Spec.Networks[0] || len(same) == 0 {
 			continue
+		}
+		exact := "yes"
+		for _, r := range same {
+			if !r.exact() || !samePlan(r, same[0]) {
+				exact = "NO"
+				inexact++
+			}
 		}
 		cells := []any{t.Name, w.Spread, w.update(), w.Processes, w.K, w.R}
-		var all, planned int64
+		var sent, planned int64
 		for l := range loads {
-			of := travelled(shown, l)
-			all, planned = all+of.Bytes, planned+of.PlannedBytes
+			of := travelled(same[0], l)
+			sent, planned = sent+of.Bytes, planned+of.PlannedBytes
 			cells = append(cells, lab.Bytes(of.Bytes))
 			kinds[l].Add(float64(of.Bytes) / 1024)
-			sum[l.String()] = sum[l.String()] || of.Bytes > 0
 		}
 		label := fmt.Sprintf("P%d K%d R%d", w.Processes, w.K, w.R)
 		if w.Spread == "stage" {
@@ -433,14 +407,14 @@ func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, log *record
 			label += " d"
 		}
 		panel.Names = append(panel.Names, label)
-		table.Add(append(cells, lab.Whole(all, fmt.Sprint(all)), lab.Whole(planned, fmt.Sprint(planned)), yesOrNO(exact))...)
+		table.Add(append(cells, timed.Whole(sent), timed.Whole(planned), exact)...)
 	}
 	for l := range loads {
-		if kinds[l].Name = l.String(); sum[l.String()] {
+		if kinds[l].Name = l.String(); slices.ContainsFunc(kinds[l].Values, func(kib float64) bool { return kib > 0 }) {
 			panel.Series = append(panel.Series, kinds[l])
 		}
 	}
-	return panel, nil
+	return panel, inexact
 }
 
 // travelled is what a run's processes sent of a kind.
@@ -461,12 +435,4 @@ func samePlan(a, b *dividedRun) bool {
 		}
 	}
 	return true
-}
-
-// yesOrNO says that something is as it must be, or that it is not.
-func yesOrNO(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "NO"
 }

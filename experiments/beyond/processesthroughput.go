@@ -15,8 +15,6 @@ import (
 )
 
 // throughputSpec is the spec of processes-throughput.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type throughputSpec struct {
 	timed.Profiled[throughputProfile] `yaml:",inline"`
 	Networks                          []string     `yaml:"networks" want:"network"`
@@ -40,9 +38,7 @@ type throughputProfile struct {
 }
 
 // processesThroughput times the works in one process and in two, in turns.
-type processesThroughput struct {
-	timed.Compared[throughputSpec, throughputProfile, workOver, timed.BenchTravels]
-}
+type processesThroughput = timed.Compared[throughputSpec, throughputProfile, workOver, timed.BenchTravels]
 
 type throughputRuns = timed.Comparison[throughputProfile, workOver, timed.BenchTravels]
 
@@ -53,9 +49,10 @@ type workOver struct {
 }
 
 func newProcessesThroughput() (lab.Experiment, error) {
-	x := &processesThroughput{}
-	x.Starts = true
-	x.Runs = func(throughputProfile) []workOver { return x.runs() }
+	x := &processesThroughput{Starts: true}
+	s := &x.Spec
+	x.Check, x.Training, x.Show = s.check, s.training, s.show
+	x.Runs = func(throughputProfile) []workOver { return s.runs() }
 	x.Name = func(r workOver) string {
 		if r.network == "" {
 			return r.Name + "/one process"
@@ -63,9 +60,8 @@ func newProcessesThroughput() (lab.Experiment, error) {
 		return r.Name + "/two processes/" + r.network
 	}
 	x.Network = func(r workOver) string { return r.network }
-	x.Training, x.Show = x.training, x.show
 	x.Make = func(ctx context.Context, p throughputProfile, r workOver) (*timed.BenchTravels, error) {
-		processes, args := 1, timed.BenchArguments(x.training(p, r), p.WarmUp)
+		processes, args := 1, timed.BenchArguments(s.training(p, r), p.WarmUp)
 		if r.network != "" {
 			processes = 2
 		}
@@ -77,23 +73,23 @@ func newProcessesThroughput() (lab.Experiment, error) {
 	return x, nil
 }
 
-func (x *processesThroughput) Resolve() *lab.Problem {
-	for i, w := range x.Spec.Works {
+func (x *throughputSpec) check() *lab.Problem {
+	for i, w := range x.Works {
 		if w.K*w.R != 2 {
 			return lab.At(fmt.Errorf("two devices are wanted: K = %d and R = %d", w.K, w.R), "works", fmt.Sprint(i))
 		}
 		for _, name := range lab.Profiles {
-			if n := x.Spec.Profiles[name].Batch; n%(x.Spec.M*w.R) != 0 {
-				return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", x.Spec.M*w.R, n), "profiles", name, "batch")
+			if n := x.Profiles[name].Batch; n%(x.M*w.R) != 0 {
+				return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", x.M*w.R, n), "profiles", name, "batch")
 			}
 		}
 	}
 	return nil
 }
 
-func (x *processesThroughput) runs() (all []workOver) {
-	for _, w := range x.Spec.Works {
-		for _, network := range append([]string{""}, x.Spec.Networks...) {
+func (x *throughputSpec) runs() (all []workOver) {
+	for _, w := range x.Works {
+		for _, network := range append([]string{""}, x.Networks...) {
 			all = append(all, workOver{w, network})
 		}
 	}
@@ -101,9 +97,9 @@ func (x *processesThroughput) runs() (all []workOver) {
 }
 
 // training is a run in one process.
-func (x *processesThroughput) training(p throughputProfile, r workOver) train.Training {
-	return timed.BenchTraining(p.Model, p.Batch, p.Steps, x.Spec.Seed, train.Setup{
-		Partitions: r.K, MicroBatches: x.Spec.M, Replicas: r.R, ShardUpdate: r.Shard, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint), Threads: 1,
+func (x *throughputSpec) training(p throughputProfile, r workOver) train.Training {
+	return timed.BenchTraining(p.Model, p.Batch, p.Steps, x.Seed, train.Setup{
+		Partitions: r.K, MicroBatches: x.M, Replicas: r.R, ShardUpdate: r.Shard, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Checkpoint), Threads: 1,
 	})
 }
 
@@ -114,12 +110,8 @@ type travel struct {
 	seconds []float64 // by round
 }
 
-func (x *processesThroughput) show(c *throughputRuns) error {
+func (x *throughputSpec) show(c *throughputRuns) error {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v, a mini-batch of %d, M = %d in each replica, checkpoint %s, SGD momentum, host devices of one thread each: two in one process, or one in each of two.", p.Model, p.Batch, x.Spec.M, x.Spec.Checkpoint),
-		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
-	}
 	steps := func(c *throughputRuns, r workOver) []float64 { return c.Each(r, (*timed.BenchTravels).Median) }
 	ratio := func(c *throughputRuns, r workOver) (one, of []float64) {
 		return steps(c, workOver{r.deviceWork, ""}), steps(c, r)
@@ -160,7 +152,7 @@ func (x *processesThroughput) show(c *throughputRuns) error {
 	var inexact []string
 	for _, t := range travels {
 		if t.Bytes != t.PlannedBytes {
-			inexact = append(inexact, x.Sample(t.workOver, 0))
+			inexact = append(inexact, c.Sample(t.workOver, 0))
 		}
 	}
 	if len(inexact) > 0 {
@@ -171,14 +163,14 @@ func (x *processesThroughput) show(c *throughputRuns) error {
 }
 
 // draw draws throughputs, and what travels over each network.
-func (x *processesThroughput) draw(c *throughputRuns, travels []travel) {
+func (x *throughputSpec) draw(c *throughputRuns, travels []travel) {
 	share := &plot.BarPanel{Title: "throughput", Y: "of one process with the same devices"}
-	for _, w := range x.Spec.Works {
+	for _, w := range x.Works {
 		share.Names = append(share.Names, w.Name)
 	}
 	var panels []plot.Axes
-	for _, n := range x.Spec.Networks {
-		if c.Lacks[workOver{x.Spec.Works[0], n}] != "" {
+	for _, n := range x.Networks {
+		if c.Lacks[workOver{x.Works[0], n}] != "" {
 			continue
 		}
 		series := plot.BarSeries{Name: networkName(n)}
@@ -197,7 +189,7 @@ func (x *processesThroughput) draw(c *throughputRuns, travels []travel) {
 		}
 		for _, what := range kinds {
 			kind := plot.BarSeries{Name: what}
-			for _, w := range x.Spec.Works {
+			for _, w := range x.Works {
 				ms := 0.0
 				if i := slices.IndexFunc(travels, func(t travel) bool { return t.workOver == workOver{w, n} && t.What == what }); i >= 0 {
 					ms = 1000 * stats.Median(travels[i].seconds)

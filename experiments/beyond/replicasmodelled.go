@@ -1,7 +1,6 @@
 package beyond
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -76,7 +75,7 @@ func (c podCell) replicas() int { return c.side * c.side }
 // batch is the mini-batch.
 func (c podCell) batch() int { return c.of.Micro * c.micro * c.replicas() }
 
-// check refuses a step whose mini-batch cannot be divided over the replicas, at most so many,
+// check refuses a step whose mini-batch cannot be divided over the most replicas,
 // or is too large.
 func (c podCell) check(most int) error {
 	switch r := c.replicas(); {
@@ -166,23 +165,19 @@ func (s *podsSpec) cell(as string, c podCell, w way) cells.Cell[podStep] {
 	if c.side > 1 {
 		name += "/" + w.Name
 	}
-	return cells.Cell[podStep]{As: as, Sample: lab.AtRates(name, c.of.Accelerator, nil), Make: func(ctx context.Context) (made podStep, err error) {
-		n := c.of
-		r, err := simulate.Simulating{
-			Model: n.Model, Accelerator: n.Accelerator, Batch: c.batch(), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
-			AllReduce: lab.Named(reduction.ParseKind, w.AllReduce), Torus: [2]int{c.side, c.side},
-			Setup: train.Setup{
-				Partitions: n.K, MicroBatches: c.micro, Replicas: c.replicas(), ShardUpdate: w.Shard,
-				Schedule: lab.Named(schedule.Parse, s.Schedule), Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Checkpoint),
-			},
-		}.Run(ctx)
-		if err != nil {
-			return made, err
-		}
-		made = podStep{Seconds: r.StepSeconds, Reduce: r.ReduceSeconds, Update: r.UpdateSeconds, Fits: r.Fits}
+	n := c.of
+	return cells.Simulated(as, name, simulate.Simulating{
+		Model: n.Model, Accelerator: n.Accelerator, Batch: c.batch(), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
+		AllReduce: lab.Named(reduction.ParseKind, w.AllReduce), Torus: [2]int{c.side, c.side},
+		Setup: train.Setup{
+			Partitions: n.K, MicroBatches: c.micro, Replicas: c.replicas(), ShardUpdate: w.Shard,
+			Schedule: lab.Named(schedule.Parse, s.Schedule), Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Checkpoint),
+		},
+	}, func(r *simulate.Simulation) podStep {
+		made := podStep{Seconds: r.StepSeconds, Reduce: r.ReduceSeconds, Update: r.UpdateSeconds, Fits: r.Fits}
 		for _, d := range r.Devices {
 			made.Params = max(made.Params, d.ParamBytes)
 		}
-		return made, nil
-	}}
+		return made
+	})
 }

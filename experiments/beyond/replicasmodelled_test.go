@@ -1,9 +1,7 @@
 package beyond
 
 import (
-	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
@@ -15,53 +13,6 @@ import (
 
 func loadedPods(t *testing.T) *cells.Experiment[podsSpec, podStep] {
 	return labtest.Loaded[*cells.Experiment[podsSpec, podStep]](t, Paper.Experiment("replicas-modelled").Load)
-}
-
-// A report of given times is the arithmetic of these.
-func TestPodsReport(t *testing.T) {
-	e := loadedPods(t)
-	all, _ := e.Spec.cells("quick")
-	given := map[string]podStep{}
-	for _, c := range all {
-		for i, w := range e.Spec.Ways {
-			s := podStep{Seconds: float64(c.micro), Reduce: 0.25, Update: 0.5, Params: 1 << 30, Fits: c.kind == weak}
-			if c.side > 1 {
-				s.Seconds *= float64(2 + i)
-			}
-			given[e.Spec.cell("", c, w).Sample] = s
-		}
-	}
-	r := cellstest.Report(t, e, func(_, sample string) podStep { return given[sample] })
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
-	if len(table.Rows) != len(all) || len(all) != len(e.Spec.Networks)*2*len(e.Spec.Sides) {
-		t.Errorf("%d rows of %d cells", len(table.Rows), len(all))
-	}
-	batches := map[string]bool{}
-	for _, row := range table.Rows {
-		of := func(column string) float64 { return row[table.Column(column)].Numbers[0] }
-		for i, w := range e.Spec.Ways {
-			want := 100 / float64(2+i)
-			if of("R") == 1 {
-				want = 100
-			}
-			if got := of("efficiency, " + w.Name); math.Abs(got/want-1) > 1e-9 {
-				t.Errorf("%v: %s: efficiency %v%%, want %v%%", row[:3], w.Name, got, want)
-			}
-		}
-		if row[1].Text == strong {
-			batches[row[0].Text+" "+row[table.Column("mini-batch")].Text] = true
-		}
-		if got, want := of("accelerators")*of("M"), of("mini-batch"); row[0].Text == "ResNet-50" && got*32 != want {
-			t.Errorf("%v: micro-batches of %v examples, want 32", row[:3], want/got)
-		}
-	}
-	if len(batches) != len(e.Spec.Networks) {
-		t.Errorf("strong scaling has mini-batches %v: want one for each network", batches)
-	}
-	if notes := strings.Join(table.Notes, "\n"); !strings.Contains(notes, "strong, R = 1024.") || strings.Contains(notes, "weak") {
-		t.Errorf("what does not fit: %s", notes)
-	}
 }
 
 // Steps are simulated once, and replicas add what they must: an all-reduce whose ring takes

@@ -1,7 +1,6 @@
 package beyond
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -20,7 +19,7 @@ type scalingSpec struct {
 	timed.Spec[scalingProfile] `yaml:",inline"`
 	Checkpoint                 string `yaml:"checkpoint" want:"checkpoint"`
 	M                          int    `yaml:"m" want:"1..1024"` // of each group
-	Replicas                   []int  `yaml:"replicas" want:"1..64"`
+	Replicas                   []int  `yaml:"replicas" want:"1..64,first=1"`
 	PictureM                   int    `yaml:"picture_m" want:"1..1024"`
 }
 
@@ -33,32 +32,12 @@ type scalingProfile struct {
 
 // replicasScaling times steps on replicas with as many examples each, and with one mini-batch
 // for all.
-type replicasScaling struct {
-	timed.Timed[scalingSpec, scalingProfile]
-}
+type replicasScaling = timed.Timed[scalingSpec, scalingProfile]
 
 func newReplicasScaling() (lab.Experiment, error) {
-	s := &replicasScaling{}
-	s.Runs, s.Show = s.runs, s.show
-	return s, nil
-}
-
-func (s *replicasScaling) Resolve() *lab.Problem {
-	if s.Spec.Replicas[0] != 1 {
-		return lab.At(errors.New("want 1 first: others are compared with it"), "replicas")
-	}
-	most := slices.Max(s.Spec.Replicas)
-	for _, r := range s.Spec.Replicas {
-		if each := most / r; most%r != 0 || r > 1 && each&(each-1) != 0 {
-			return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", r, most), "replicas")
-		}
-	}
-	for _, name := range lab.Profiles {
-		if n := s.Spec.Profiles[name].Examples; n%s.Spec.M != 0 {
-			return lab.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", s.Spec.M, n), "profiles", name, "examples")
-		}
-	}
-	return s.CheckRuns()
+	x := &replicasScaling{}
+	x.Runs, x.Show = x.Spec.runs, x.Spec.show
+	return x, nil
 }
 
 const weakScaling, strongScaling = "weak", "strong"
@@ -102,11 +81,11 @@ func (s *scalingSpec) cells() (all []scalingCell) {
 }
 
 // setup is that of a cell, which has a mini-batch of that many examples.
-func (s *replicasScaling) setup(c scalingCell, p scalingProfile) (of train.Setup, batch int) {
-	most := slices.Max(s.Spec.Replicas)
+func (s *scalingSpec) setup(c scalingCell, p scalingProfile) (of train.Setup, batch int) {
+	most := slices.Max(s.Replicas)
 	of = train.Setup{
-		Partitions: 1, MicroBatches: s.Spec.M, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
-		Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Spec.Checkpoint), Device: gpipe.Emulated, Threads: 1,
+		Partitions: 1, MicroBatches: s.M, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
+		Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Checkpoint), Device: gpipe.Emulated, Threads: 1,
 	}
 	if c.kind == weakScaling {
 		return of, c.r * p.Examples
@@ -115,35 +94,28 @@ func (s *replicasScaling) setup(c scalingCell, p scalingProfile) (of train.Setup
 	return of, most * p.Examples
 }
 
-func (s *replicasScaling) runs(p scalingProfile) (runs []timed.Run) {
+func (s *scalingSpec) runs(p scalingProfile) (runs []timed.Run) {
 	add := func(name string, setup train.Setup, batch int) {
 		runs = append(runs, timed.Run{Name: name, Steps: p.Steps, Training: train.Training{Model: p.Model, Batch: batch, Setup: setup}})
 	}
-	for _, c := range s.Spec.cells() {
+	for _, c := range s.cells() {
 		setup, batch := s.setup(c, p)
 		add(c.name(), setup, batch)
 	}
 	setup, _ := s.setup(scalingCell{weakScaling, 2, false}, p)
-	setup.Partitions, setup.MicroBatches = 2, s.Spec.PictureM
-	add(scalingPicture, setup, 2*s.Spec.PictureM*p.Examples)
+	setup.Partitions, setup.MicroBatches = 2, s.PictureM
+	add(scalingPicture, setup, 2*s.PictureM*p.Examples)
 	return runs
 }
 
-func (s *replicasScaling) show(r *timed.Reporting[scalingProfile]) error {
+func (s *scalingSpec) show(r *timed.Reporting[scalingProfile]) error {
 	p := r.Profile
-	most := slices.Max(s.Spec.Replicas)
-	r.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v, K = 1, M = %d in each group, checkpoint %s, %s, one thread a device; no links. Weak: %d examples a replica, one group each. Strong: a mini-batch of %d in %d groups, whatever R, so the trained weights are the same to the bit.",
-			p.Model, s.Spec.M, s.Spec.Checkpoint, s.Spec.Optimizer, p.Examples, most*p.Examples, most),
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"Efficiency: throughput over that of R = 1, divided by R. All-reduce: the share of the step that adds up groups and replicas and, after divided updates, hands on weights. Divided / whole: throughput with divided updates over that with whole ones.",
-	}
 	seconds := func(c scalingCell) []float64 { return r.Runs[c.name()].Rounds }
 	batch := func(c scalingCell) int {
 		_, n := s.setup(c, p)
 		return n
 	}
-	timed.Fill(r.Table, s.Spec.cells(),
+	timed.Fill(r.Table, s.cells(),
 		timed.Text("scaling", func(c scalingCell) any { return c.kind }),
 		timed.Text("update", func(c scalingCell) any { return scalingUpdate(c.divided) }),
 		timed.Number("R", func(c scalingCell) any { return c.r }),
@@ -166,9 +138,9 @@ func (s *replicasScaling) show(r *timed.Reporting[scalingProfile]) error {
 			Panel: "scaling", Group: "R", By: "update", Column: of[0], PanelTitle: "%s scaling", Title: "R = %s", Name: "measured, %s update", Y: of[1],
 		}.Panels(r.Table))...)
 	}
-	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.Spec.PictureM)
+	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.PictureM)
 	var err error
-	r.Files, err = r.Runs[scalingPicture].Drawn(s.ID()+"-R2-K2", caption, caption)
+	r.Files, err = r.Runs[scalingPicture].Drawn(s.Experiment+"-R2-K2", caption, caption)
 	return err
 }
 

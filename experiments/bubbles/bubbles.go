@@ -18,7 +18,7 @@ var Paper = lab.Paper{
 	Experiments: []lab.Definition{
 		{ID: "bubbles-table5", New: bubblesTable5.New, Untimed: true},
 		{ID: "bubbles-formulas", New: bubblesFormulas.New, Untimed: true},
-		{ID: "bubbles-gpipe", New: loadGPipeTables, Untimed: true},
+		{ID: "bubbles-gpipe", New: newGPipeTables, Untimed: true},
 		{ID: "bubbles-emulated", New: newBubblesEmulated},
 	},
 }.Embedded(folder)

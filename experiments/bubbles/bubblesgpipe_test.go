@@ -13,24 +13,28 @@ import (
 	"gpipebench/lab/records"
 )
 
+type gpipeTablesExperiment = cells.Experiment[gpipeTablesSpec, filledModes]
+
 // smallGPipeTables is the experiment on one network in two cells.
-func smallGPipeTables(t *testing.T) *gpipeTables {
+func smallGPipeTables(t *testing.T) (*gpipeTablesExperiment, *cells.Scale) {
 	t.Helper()
-	g := labtest.Loaded[*gpipeTables](t, Paper.Experiment("bubbles-gpipe").Load)
-	g.tables = g.tables[1:]
-	scale := *g.tables[0].Scale
-	scale.Networks = slices.DeleteFunc(slices.Clone(scale.Networks), func(n *cells.Network) bool { return n.ID != "transformer-24" })
+	_, three, decides, err := gpipe.ModelledTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := three.Standard()
+	scale.Networks = slices.DeleteFunc(scale.Networks, func(n *cells.Network) bool { return n.ID != "transformer-24" })
 	scale.Networks[0].Model.Layers = 6
 	scale.K, scale.M, scale.Base.M = []int{2, 4}, []int{4}, 4
 	scale.Networks[0].Paper = []lab.PaperCell{{Cell: lab.Cell{K: 2, M: 4}}, {Cell: lab.Cell{K: 4, M: 4}}}
-	g.tables[0].Scale = &scale
-	return g
+	small := lab.Definition{ID: "bubbles-gpipe", Folder: folder, New: gpipeTables(decides, gpipeTable{"Table 3", scale}).New}
+	return labtest.Loaded[*gpipeTablesExperiment](t, small.Load), scale
 }
 
 // GPipe's own column, as in the paper, is what Tables 2 and 3 model; no schedule that fits
 // has more memory; and a schedule for which there are too few micro-batches has no value.
 func TestGPipeTablesReport(t *testing.T) {
-	g := smallGPipeTables(t)
+	g, scale := smallGPipeTables(t)
 	log := records.New(g.Key("quick"))
 	labtest.CheckLacking(t, g, log)
 	labtest.MeasureTwice(t, g, log)
@@ -39,7 +43,6 @@ func TestGPipeTablesReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	labtest.CheckPlots(t, r)
-	scale := g.tables[0].Scale
 	tables := records.New(records.Key{})
 	if err := lab.MakeMissing(t.Context(), "scale", tables, progress.Silent{}, scale.Jobs()); err != nil {
 		t.Fatal(err)
@@ -80,7 +83,7 @@ func TestGPipeTablesReport(t *testing.T) {
 // Of modes that fit, the one with most throughput; of those that do not, the one that
 // lacks least.
 func TestGPipeTablesBest(t *testing.T) {
-	g := labtest.Loaded[*gpipeTables](t, Paper.Experiment("bubbles-gpipe").Load)
+	g := labtest.Loaded[*gpipeTablesExperiment](t, Paper.Experiment("bubbles-gpipe").Load)
 	c := tableCell{Cell: lab.Cell{K: 2, M: 2}}
 	for _, test := range []struct {
 		always, never filledStep
@@ -93,7 +96,7 @@ func TestGPipeTablesBest(t *testing.T) {
 		{filledStep{Micro: 1, Seconds: 2, Peak: 7}, filledStep{Micro: 1, Seconds: 1, Peak: 9}, "always"},
 		{filledStep{Micro: 1, Seconds: 2, Peak: 9}, filledStep{Micro: 1, Seconds: 3, Peak: 7}, "never"},
 	} {
-		if got := g.best(filledModes{"always": test.always, "never": test.never}, c); got != test.want {
+		if got := g.Spec.best(filledModes{"always": test.always, "never": test.never}, c); got != test.want {
 			t.Errorf("%+v, %+v: %s, want %s", test.always, test.never, got, test.want)
 		}
 	}
@@ -106,7 +109,7 @@ func TestGPipeTablesSpec(t *testing.T) {
 		{"checkpoints: [always, never]", "checkpoints: [never, always]", "want always first"},
 		{"zb-h1, zb-h2", "zb-h1, zb-h3", "unknown schedule"},
 	})
-	g := labtest.Loaded[*gpipeTables](t, Paper.Experiment("bubbles-gpipe").Load)
+	g := labtest.Loaded[*gpipeTablesExperiment](t, Paper.Experiment("bubbles-gpipe").Load)
 	_, _, decides, err := gpipe.ModelledTables()
 	if err != nil || !strings.Contains(g.Decides("quick"), decides("quick")) {
 		t.Error("the tables' spec does not decide")

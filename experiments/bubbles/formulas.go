@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"gpipebench/gpipe/schedule"
@@ -127,16 +126,8 @@ func (s *formulasSpec) run(name string, c pipeline, chunks int, t times) (o outc
 	if err != nil {
 		return o, err
 	}
-	lists = schedule.Checkpointed(lists, schedule.Never, false)
 	v := float64(chunks)
-	ran, err := schedule.Run(lists, place, c.M, schedule.Alike(schedule.Duration{F: t.F / v, I: t.B / v, W: t.W / v}, 0))
-	if err != nil {
-		return o, err
-	}
-	o.Span = ran.Longest()
-	for _, list := range lists {
-		of := slices.Repeat([]schedule.Footprint{{Residuals: 1 / v, Weights: s.Weights / v}}, chunks)
-		o.Peak = max(o.Peak, schedule.Peak(list, of))
-	}
-	return o, nil
+	of := schedule.Footprint{Residuals: 1 / v, Weights: s.Weights / v}
+	made, err := runOn(schedule.Checkpointed(lists, schedule.Never, false), place, c.M, schedule.Alike(schedule.Duration{F: t.F / v, I: t.B / v, W: t.W / v}, 0), of)
+	return outcome{made.Span, made.Peak}, err
 }

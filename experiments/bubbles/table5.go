@@ -120,9 +120,9 @@ var bubblesTable5 = cells.Kind[table5Spec, table5Sample]{
 	},
 }
 
-// outcome is what lists on a placement come to, of times and memory of a chunk.
-func (r table5Row) outcome(lists [][]schedule.Task, p schedule.Placement, d schedule.Durations, of schedule.Footprint) (o ran, err error) {
-	times, err := schedule.Run(lists, p, r.M, d)
+// runOn is what lists of m micro-batches on a placement come to, of times and memory of a chunk.
+func runOn(lists [][]schedule.Task, p schedule.Placement, m int, d schedule.Durations, of schedule.Footprint) (o ran, err error) {
+	times, err := schedule.Run(lists, p, m, d)
 	if err != nil {
 		return o, err
 	}
@@ -151,7 +151,7 @@ func (t *table5Spec) row(r table5Row, patience int) (s table5Sample, err error) 
 		}
 		v, d, of := float64(c.chunks), r.durations(), whole
 		d.F, d.I, d.W, of.Residuals, of.Weights = d.F/v, d.I/v, d.W/v, of.Residuals/v, of.Weights/v
-		if *c.into, err = r.outcome(lists, place, schedule.Alike(d, r.Comm), of); err != nil {
+		if *c.into, err = runOn(lists, place, r.M, schedule.Alike(d, r.Comm), of); err != nil {
 			return s, err
 		}
 	}
@@ -162,7 +162,7 @@ func (t *table5Spec) row(r table5Row, patience int) (s table5Sample, err error) 
 		if err != nil {
 			return s, err
 		}
-		if *into, err = r.outcome(found.Lists, w.Place, w.Times, whole); err != nil {
+		if *into, err = runOn(found.Lists, w.Place, r.M, w.Times, whole); err != nil {
 			return s, err
 		}
 		into.Tried, s.Least = found.Tried, w.Least()

@@ -25,8 +25,8 @@ import (
 type accumulationMeasuredSpec struct {
 	timed.Profiled[accumulationMeasuredProfile] `yaml:",inline"`
 	Network                                     string `yaml:"network" want:"network"`
-	Processes                                   []int  `yaml:"processes" want:"1..64"`
-	Modelled                                    []int  `yaml:"modelled" want:"2..65536"`
+	Processes                                   []int  `yaml:"processes" want:"1..64,first=1,ascending"`
+	Modelled                                    []int  `yaml:"modelled" want:"2..65536,ascending"`
 	// Paper is what was measured on one number of ranks.
 	Paper struct {
 		Ranks  int          `yaml:"ranks" want:"2..65536"`
@@ -82,10 +82,8 @@ func newAccumulationMeasured() (lab.Experiment, error) {
 func (x *accumulationMeasured) Resolve() *lab.Problem {
 	s := &x.Spec
 	switch {
-	case s.Processes[0] != 1 || !slices.IsSorted(s.Processes) || len(s.Processes) < 2:
-		return lab.At(errors.New("want 1 first, then others in ascending order"), "processes")
-	case !slices.IsSorted(s.Modelled) || s.Modelled[0] <= slices.Max(s.Processes):
-		return lab.At(errors.New("want more than are measured, in ascending order"), "modelled")
+	case s.Modelled[0] <= slices.Max(s.Processes):
+		return lab.At(errors.New("want more than are measured"), "modelled")
 	case !slices.Contains(s.Modelled, s.Paper.Ranks):
 		return lab.At(errors.New("want one of those that are modelled"), "paper", "ranks")
 	}
@@ -271,37 +269,19 @@ func (x *accumulationMeasured) show(c *accumulationRuns) error {
 	m := x.modelOf(c)
 	x.times(c, m)
 	c.Tables = []*lab.Table{x.bytes(c)}
-	p := &plot.LinePanel{Title: "accumulation of the table", X: "ranks", Y: "seconds", Logarithmic: true}
-	for _, row := range c.Table.Rows {
-		p.Names = append(p.Names, row[0].Text)
-	}
-	for _, name := range []string{"measured, gather", "measured, reduce", "modelled, gather", "modelled, reduce"} {
-		how, way, _ := strings.Cut(name, ", ")
-		line, column := plot.Series{Name: name, Dashed: how == "modelled"}, way
-		if line.Dashed {
-			column += ", modelled"
-		}
-		var points []plot.Point
-		for i, row := range c.Table.Rows {
-			if v := row[c.Table.Column(column)]; len(v.Numbers) > 0 {
-				points = append(points, plot.Point{X: float64(i), Y: v.Numbers[0]})
-			}
-		}
-		line.Lines = [][]plot.Point{points}
-		p.Series = append(p.Series, line)
-	}
-	c.Panels = []plot.Axes{p}
+	c.Panels = []plot.Axes{plot.TableLines{
+		Title: "accumulation of the table", X: "ranks", Y: "seconds", Over: "ranks", Logarithmic: true,
+		Lines: []plot.TableLine{
+			{Name: "measured, gather", Column: "gather"}, {Name: "measured, reduce", Column: "reduce"},
+			{Name: "modelled, gather", Column: "gather, modelled", Dashed: true}, {Name: "modelled, reduce", Column: "reduce, modelled", Dashed: true},
+		},
+	}.Panel(c.Table)}
 	return nil
 }
 
 // times fills the main table.
 func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("A table of %d rows and %d columns in float32, %d and %d tokens a rank; each rank a process of this machine, with TCP between them. A round starts all runs in processes of their own; the time is that of the slowest rank from the first byte to the sum. Median of %d rounds; in brackets the 95%% interval of order statistics.",
-			p.Table.Vocab, p.Table.Dim, p.Table.Source, p.Table.Target, p.Rounds),
-		"Modelled: with the rates that smaller tables have on this machine; more ranks than were measured share it as well, which hardly matters for the ratio. Least: the ratio of the least times over links of any rate. The paper's ranks have a node each.",
-	}
 	seconds := func(c *accumulationRuns, n int, way accumulationWay) []float64 {
 		return c.Each(tableRun{p.Table, n, way}, (*accumulationRecord).seconds)
 	}

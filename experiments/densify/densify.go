@@ -18,7 +18,7 @@ var Paper = lab.Paper{
 	Experiments: []lab.Definition{
 		{ID: "accumulation", New: accumulation.New},
 		{ID: "accumulation-measured", New: newAccumulationMeasured},
-		{ID: "densify-timeline", New: lab.New[timelines]},
+		{ID: "densify-timeline", New: newTimelines},
 		{ID: "densify-scaling", New: densifyScaling.New},
 		{ID: "densify-weak", New: newDensifyWeak},
 		{ID: "densify-accuracy", Untimed: true},

@@ -16,7 +16,7 @@ func accuracyMadeUp(t *testing.T, x *trained.Experiment[struct{}], of func(batch
 	t.Helper()
 	log := records.New(x.Key("quick"))
 	for i, a := range x.Spec.Arms {
-		for j, seed := range x.Spec.Profiles["quick"].AllSeeds() {
+		for j, seed := range x.Spec.Profiles["quick"].Seeds {
 			bleu, nats := of(i, j)
 			if err := log.Add(trained.Arm{Name: a.Name}.Sample(seed), seed, trained.Trial{
 				SHA256: strings.Repeat("ab", 32), Params: 7, HeldOut: nats, Languages: []train.LanguageScore{{Name: "a language", Train: 8000, BLEU: bleu}},

@@ -1,7 +1,6 @@
 package densify
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,7 +65,7 @@ func (of series) ways() []string {
 	return []string{reduce}
 }
 
-// tokens are those of a rank on either side, with so many nodes.
+// tokens returns a rank's tokens on either side for a number of nodes.
 func (of series) tokens(nodes int) int {
 	if of.Batch > 0 {
 		return of.Batch / (nodes * of.Ranks)
@@ -159,44 +158,36 @@ var densifyScaling = cells.Kind[scalingSpec, rankStep]{
 	},
 }
 
-// cell is a step with so many nodes. Its values are the tokens a second under each of the
+// cell models a step on nodes. Its values are the tokens a second under each of the
 // conventions that the paper leaves open: whether gradients but the table's are exchanged during
 // the backward pass, as far as it lasts, or after it, and whether links have their peak or are as
 // slow as the accumulation of Figure 5 shows.
 func (s *scalingSpec) cell(as string, of series, nodes int, way string, link clock.Link) cells.Cell[rankStep] {
 	tokens := of.tokens(nodes)
 	name := fmt.Sprintf("%s/ranks=%d/tokens=%d/sentence=%d", of.Accelerator, of.Ranks, tokens, of.Sentence)
-	return cells.Cell[rankStep]{
-		As: as, Sample: lab.AtRates(name, of.Accelerator, of.share),
-		Make: func(ctx context.Context) (rankStep, error) { return s.simulate(ctx, of, tokens) },
-		Values: func(alone rankStep) cells.Values {
-			all := cells.Values{"fits": alone.Fits}
-			slowGather, slowReduce := s.slowLinks(link)
-			for rate, links := range map[string][2]clock.Link{"links_peak": {link, link}, "as_in_Figure_5": {slowGather, slowReduce}} {
-				// The table's gradient is complete only after the backward pass of the embeddings,
-				// the last one, so nothing hides its exchange.
-				table, others := s.exchange(of, nodes, way, links[0], links[1])
-				whole := float64(tokens * nodes * of.Ranks)
-				all["after_"+rate] = whole / (alone.Seconds + table + others)
-				all["hidden_"+rate] = whole / (alone.Seconds + table + max(0, others-alone.Backward))
-			}
-			return all
-		},
-	}
-}
-
-func (s *scalingSpec) simulate(ctx context.Context, of series, tokens int) (made rankStep, err error) {
 	m := s.Model
 	m.Seq = of.Sentence
-	r, err := simulate.Simulating{
+	c := cells.Simulated(as, name, simulate.Simulating{
 		Model: m, Accelerator: of.Accelerator, Batch: tokens / of.Sentence, Optimizer: s.Optimizer,
 		DType: graph.F32, Accounting: gpipe.FullAccounting, Change: of.share,
 		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
-	}.Run(ctx)
-	if err != nil {
-		return made, err
+	}, func(r *simulate.Simulation) rankStep {
+		return rankStep{r.StepSeconds, r.Step.Timeline.Busy(0, timeline.Backward), r.Fits}
+	})
+	c.Values = func(alone rankStep) cells.Values {
+		all := cells.Values{"fits": alone.Fits}
+		slowGather, slowReduce := s.slowLinks(link)
+		for rate, links := range map[string][2]clock.Link{"links_peak": {link, link}, "as_in_Figure_5": {slowGather, slowReduce}} {
+			// The table's gradient is complete only after the backward pass of the embeddings,
+			// the last one, so nothing hides its exchange.
+			table, others := s.exchange(of, nodes, way, links[0], links[1])
+			whole := float64(tokens * nodes * of.Ranks)
+			all["after_"+rate] = whole / (alone.Seconds + table + others)
+			all["hidden_"+rate] = whole / (alone.Seconds + table + max(0, others-alone.Backward))
+		}
+		return all
 	}
-	return rankStep{r.StepSeconds, r.Step.Timeline.Busy(0, timeline.Backward), r.Fits}, nil
+	return c
 }
 
 // exchange is the time of both parts of an exchange: of the table's gradient and of all

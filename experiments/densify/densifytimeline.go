@@ -11,40 +11,55 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
-	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/records"
+	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
 
 type timelinesSpec struct {
-	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec               `yaml:"setup"`
-	Lanes    int                         `yaml:"lanes" want:"1..100,shown"`
-	Profiles map[string]timelinesProfile `yaml:"profiles"`
+	timed.Profiled[timelinesProfile] `yaml:",inline"`
+	Setup                            lab.SetupSpec `yaml:"setup"`
+	Lanes                            int           `yaml:"lanes" want:"1..100,shown"`
 }
 
 type timelinesProfile struct {
-	Expected lab.Span         `yaml:"expected" want:"shown"`
-	Rounds   int              `yaml:"rounds" want:"1..1000"`
-	Training lab.TrainingSpec `yaml:"training"`
+	timed.Size `yaml:",inline"`
+	Training   lab.TrainingSpec `yaml:"training"`
 }
+
+type timelinesRuns = timed.Comparison[timelinesProfile, gpipe.TableGradients, tableStep]
 
 // timelines draws how each tensor is accumulated over replicas in a step, with the shared table
-// gathered and reduced. It has code of its own since what it shows is a step's reductions.
-type timelines struct {
-	lab.Base[timelinesSpec]
-	setup train.Setup
+// gathered and reduced. It needs code since what it shows is a step's reductions.
+type timelines = timed.Compared[timelinesSpec, timelinesProfile, gpipe.TableGradients, tableStep]
+
+func newTimelines() (lab.Experiment, error) {
+	x := &timelines{}
+	s := &x.Spec
+	x.Check, x.Training = s.check, s.training
+	x.Runs = func(timelinesProfile) []gpipe.TableGradients { return tableWays }
+	x.Name = gpipe.TableGradients.String
+	x.Make = func(ctx context.Context, p timelinesProfile, way gpipe.TableGradients) (*tableStep, error) {
+		r, err := s.training(p, way).Run(ctx, func(train.TrainStep) {})
+		if err != nil {
+			return nil, err
+		}
+		return tableStepOf(r)
+	}
+	x.Show = s.show
+	return x, nil
 }
 
-func (x *timelines) Resolve() *lab.Problem {
-	x.setup = x.Spec.Setup.Setup()
-	if x.setup.Replicas < 2 || x.setup.Device != gpipe.Host || x.setup.ShardUpdate {
+// tableWays are those of the paper's figure, from the top.
+var tableWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
+
+func (s *timelinesSpec) check() *lab.Problem {
+	if setup := s.Setup.Setup(); setup.Replicas < 2 || setup.Device != gpipe.Host || setup.ShardUpdate {
 		return lab.At(errors.New("want two or more replicas on host devices, with updates that are not divided"), "setup")
 	}
 	for _, name := range lab.Profiles {
-		t := x.Spec.Profiles[name].Training
+		t := s.Profiles[name].Training
 		switch {
 		case t.Model.Name != train.LanguageModel || t.Model.Tied == "" || t.Model.Tied == "none":
 			return lab.At(fmt.Errorf("want %s with a tied softmax", train.LanguageModel), "profiles", name, "training", "model")
@@ -55,8 +70,13 @@ func (x *timelines) Resolve() *lab.Problem {
 	return nil
 }
 
-// tableWays are those of the paper's figure, from the top.
-var tableWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
+func (s *timelinesSpec) training(p timelinesProfile, way gpipe.TableGradients) train.Training {
+	setup := s.Setup.Setup()
+	setup.TiedGradients = way
+	t := p.Training.Training("synthetic", setup, s.Seed)
+	t.Reductions = true
+	return t
+}
 
 // tableStep is a training in one way and what its last step did, as the first replica sees it.
 // Seconds are from the end of this replica's gradients.
@@ -80,66 +100,6 @@ type lanePhase struct {
 	Bytes int64   `json:"bytes,omitempty"`
 }
 
-// seconds is the sum of the phases of a name.
-func (l *tensorLane) seconds(names ...string) (sum float64) {
-	for _, p := range l.Phases {
-		if slices.Contains(names, p.Name) {
-			sum += p.End - p.Start
-		}
-	}
-	return sum
-}
-
-// end is when the tensor is accumulated.
-func (l *tensorLane) end() float64 { return l.Phases[1].End }
-
-func (x *timelines) training(p timelinesProfile, way gpipe.TableGradients) train.Training {
-	setup := x.setup
-	setup.TiedGradients = way
-	t := p.Training.Training("synthetic", setup, x.Spec.Seed)
-	t.Reductions = true
-	return t
-}
-
-func timelineSample(way gpipe.TableGradients, round int) string {
-	return fmt.Sprintf("%v/round=%d", way, round)
-}
-
-// Measure trains what the log lacks, both ways in each round. Which is first alternates.
-func (x *timelines) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	p.Begin(fmt.Sprintf("%s: %d rounds", x.ID(), profile.Rounds), len(tableWays)*profile.Rounds)
-	defer p.End()
-	for round := range profile.Rounds {
-		for i := range tableWays {
-			way := tableWays[(i+round)%len(tableWays)]
-			name := timelineSample(way, round)
-			if !log.Has(name) {
-				if err := x.measure(ctx, log, name, x.training(profile, way)); err != nil {
-					return fmt.Errorf("%s, %s: %w", x.ID(), name, err)
-				}
-			}
-			p.Advance(name)
-		}
-	}
-	return nil
-}
-
-func (x *timelines) measure(ctx context.Context, log *records.Log, name string, t train.Training) error {
-	r, err := t.Run(ctx, func(train.TrainStep) {})
-	if err != nil {
-		return err
-	}
-	s, err := tableStepOf(r)
-	if err != nil {
-		return err
-	}
-	return log.Add(name, x.Spec.Seed, s)
-}
-
 // tableStepOf takes what the first replica saw of the last step.
 func tableStepOf(r *train.Result) (*tableStep, error) {
 	tl := r.LastStep
@@ -156,117 +116,108 @@ func tableStepOf(r *train.Result) (*tableStep, error) {
 		}
 		s.Lanes = append(s.Lanes, l)
 	}
-	if len(s.Lanes) == 0 {
-		return nil, errors.New("a step of replicas has no reductions")
-	}
-	return s, nil
+	return s, s.Check()
 }
 
-// wayTimes are a way's samples by round, and what the report has of each.
-type wayTimes struct {
-	samples []*tableStep
-	tensor  string // the shared table
-	how     string // the operation that accumulates it
-
-	waiting, packing, transfer, rows []float64 // of the table
-	table, all, step                 []float64 // ends of the table's accumulation, of all tensors', and the step
+// Check requires the shared table among the tensors.
+func (s *tableStep) Check() error {
+	if s.table() == nil || slices.ContainsFunc(s.Lanes, func(l tensorLane) bool { return len(l.Phases) < 2 }) {
+		return errors.New("want the shared table, and two phases or more of each tensor")
+	}
+	return nil
 }
 
-// read reads a way's samples.
-func (x *timelines) read(log *records.Log, way gpipe.TableGradients, rounds int) (*wayTimes, error) {
-	of := &wayTimes{}
-	for round := range rounds {
-		s := &tableStep{}
-		if err := log.Get(timelineSample(way, round), s); err != nil {
-			return nil, err
+// table is the shared table; nil if there is none.
+func (s *tableStep) table() *tensorLane {
+	for i := range s.Lanes {
+		if strings.HasSuffix(s.Lanes[i].Tensor, "embedding/table") {
+			return &s.Lanes[i]
 		}
-		i := slices.IndexFunc(s.Lanes, func(l tensorLane) bool { return strings.HasSuffix(l.Tensor, "embedding/table") })
-		if i < 0 || slices.ContainsFunc(s.Lanes, func(l tensorLane) bool { return len(l.Phases) < 2 }) {
-			return nil, fmt.Errorf("%s: %v: want the shared table, and two phases or more of each tensor", x.ID(), way)
-		}
-		table, all := &s.Lanes[i], 0.0
-		for i := range s.Lanes {
-			all = max(all, s.Lanes[i].end())
-		}
-		of.samples, of.tensor, of.how = append(of.samples, s), table.Tensor, table.Phases[1].Name
-		of.waiting = append(of.waiting, table.seconds("NEGOTIATE_ALLGATHER", "NEGOTIATE_ALLREDUCE", "WAIT_FOR_DATA"))
-		of.packing = append(of.packing, table.seconds("MEMCPY_IN_FUSION_BUFFER"))
-		of.transfer = append(of.transfer, table.seconds("MPI_ALLGATHER", "MPI_ALLREDUCE"))
-		of.rows = append(of.rows, table.seconds("SUM_ROWS"))
-		of.table, of.all, of.step = append(of.table, table.end()), append(of.all, all), append(of.step, s.Seconds)
 	}
-	return of, nil
+	return nil
 }
 
-// typical is the sample whose table's accumulation takes the median time, or next to it.
-func (s *wayTimes) typical() *tableStep {
-	rounds := make([]int, len(s.table))
-	for i := range rounds {
-		rounds[i] = i
+// accumulated is when the table is, and all when every tensor is.
+func (s *tableStep) accumulated() float64 { return s.table().end() }
+
+func (s *tableStep) all() (last float64) {
+	for i := range s.Lanes {
+		last = max(last, s.Lanes[i].end())
 	}
-	slices.SortStableFunc(rounds, func(a, b int) int { return cmp.Compare(s.table[a], s.table[b]) })
-	return s.samples[rounds[(len(rounds)-1)/2]]
+	return last
 }
 
-func (x *timelines) Report(log, _ *records.Log) (*lab.Report, error) {
-	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	t := &lab.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
-		fmt.Sprintf("Of %d replicas on one machine, in the last step of each of %d trainings with each way, in turns, as the first replica sees it, from the end of its own gradients; medians, in brackets the 95%% interval of order statistics. Waiting: for the slowest replica, then for data. Accumulated: when the shared table's gradient is, and that of all tensors. There may be fewer cores than replicas. Drawn: the training in which the table took the median time.", x.setup.Replicas, p.Rounds),
-	}}
-	t.Texts("way", "operation")
-	t.Numbers("waiting", "packing", "transfer", "adding up rows", "table accumulated", "95%, table", "all accumulated", "step", "gather / reduce", "95%, gather / reduce")
-	t.Texts("SHA-256 of the weights", "equal")
-	read := map[gpipe.TableGradients]*wayTimes{}
-	for _, way := range tableWays {
-		if read[way], err = x.read(log, way, p.Rounds); err != nil {
-			return nil, err
+// seconds is the sum of the phases of a name.
+func (l *tensorLane) seconds(names ...string) (sum float64) {
+	for _, p := range l.Phases {
+		if slices.Contains(names, p.Name) {
+			sum += p.End - p.Start
 		}
 	}
-	var drawings []draw.PhaseDrawing
-	first := read[tableWays[0]].samples[0].SHA256
-	r := &lab.Report{Tables: []*lab.Table{t}}
-	for _, way := range tableWays {
-		of := read[way]
-		typical := of.typical()
-		equal := !slices.ContainsFunc(of.samples, func(s *tableStep) bool { return s.SHA256 != first })
-		slower := []lab.Value{lab.Absent, lab.Absent}
-		if way == gpipe.GatherTied {
-			slower = lab.Ratio(stats.RatioOf(of.table, read[gpipe.ReduceTied].table), false)
-		}
-		seconds := func(xs []float64) lab.Value { return lab.Seconds(stats.Median(xs)) }
-		t.Add(way.String(), of.how, seconds(of.waiting), seconds(of.packing), seconds(of.transfer), seconds(of.rows),
-			lab.Median(of.table, lab.Seconds), seconds(of.all), seconds(of.step), slower, typical.SHA256, lab.YesOrNo(equal))
-		drawings = append(drawings, x.drawing(way, typical, of.tensor))
-		if !equal {
-			r.Verdict = fmt.Errorf("%s: gathered and reduced gradients end with different weights", x.ID())
-		}
+	return sum
+}
+
+// end is when the tensor is accumulated.
+func (l *tensorLane) end() float64 { return l.Phases[1].End }
+
+// typical is the step whose table's accumulation takes the median time, or next to it.
+func typical(steps []*tableStep) *tableStep {
+	sorted := slices.SortedStableFunc(slices.Values(steps), func(a, b *tableStep) int { return cmp.Compare(a.accumulated(), b.accumulated()) })
+	return sorted[(len(sorted)-1)/2]
+}
+
+func (s *timelinesSpec) show(c *timelinesRuns) error {
+	median := func(head string, of func(*tableStep) float64) timed.Column[gpipe.TableGradients] {
+		return timed.Number(head, func(way gpipe.TableGradients) any { return lab.Seconds(stats.Median(c.Each(way, of))) })
 	}
-	t.Notes = lab.FewRoundsNote(p.Rounds)
+	phases := func(head string, names ...string) timed.Column[gpipe.TableGradients] {
+		return median(head, func(step *tableStep) float64 { return step.table().seconds(names...) })
+	}
+	table := func(way gpipe.TableGradients) []float64 { return c.Each(way, (*tableStep).accumulated) }
+	first := c.Of[tableWays[0]][0].SHA256
+	equal := func(way gpipe.TableGradients) bool {
+		return !slices.ContainsFunc(c.Of[way], func(step *tableStep) bool { return step.SHA256 != first })
+	}
+	timed.Fill(c.Table, tableWays,
+		timed.Text("way", func(way gpipe.TableGradients) any { return way.String() }),
+		timed.Text("operation", func(way gpipe.TableGradients) any { return c.Of[way][0].table().Phases[1].Name }),
+		phases("waiting", "NEGOTIATE_ALLGATHER", "NEGOTIATE_ALLREDUCE", "WAIT_FOR_DATA"),
+		phases("packing", "MEMCPY_IN_FUSION_BUFFER"),
+		phases("transfer", "MPI_ALLGATHER", "MPI_ALLREDUCE"),
+		phases("adding up rows", "SUM_ROWS"),
+		timed.Times("table accumulated", table).Headed("95%, table"),
+		median("all accumulated", (*tableStep).all),
+		median("step", func(step *tableStep) float64 { return step.Seconds }),
+		timed.Ratios("gather / reduce", func(way gpipe.TableGradients) (gather, reduce []float64) {
+			if way == gpipe.ReduceTied {
+				return nil, nil
+			}
+			return table(way), table(gpipe.ReduceTied)
+		}),
+		timed.Text("SHA-256 of the weights", func(way gpipe.TableGradients) any { return typical(c.Of[way]).SHA256 }),
+		timed.Text("equal", func(way gpipe.TableGradients) any { return lab.YesOrNo(equal(way)) }))
+	if slices.ContainsFunc(tableWays, func(way gpipe.TableGradients) bool { return !equal(way) }) {
+		c.Verdict = errors.New("gathered and reduced gradients end with different weights")
+	}
 	var page strings.Builder
-	if err := draw.WritePhases(&page, drawings...); err != nil {
-		return nil, err
-	}
-	r.Files = []lab.File{{Name: x.ID() + ".svg", Text: page.String()}}
-	return r, nil
+	err := draw.WritePhases(&page, s.drawing("before: the shared table is gathered", c.Of[gpipe.GatherTied]), s.drawing("after: it is reduced", c.Of[gpipe.ReduceTied]))
+	c.Files = []lab.File{{Name: s.Experiment + ".svg", Text: page.String()}}
+	c.Before = nil // no time of another machine is shown
+	return err
 }
 
 // drawing has the lanes of the tensors whose accumulation takes longest, the table first.
-func (x *timelines) drawing(way gpipe.TableGradients, s *tableStep, table string) draw.PhaseDrawing {
-	d := draw.PhaseDrawing{Caption: map[gpipe.TableGradients]string{
-		gpipe.GatherTied: "before: the shared table is gathered", gpipe.ReduceTied: "after: it is reduced",
-	}[way]}
-	lanes := slices.Clone(s.Lanes)
+func (s *timelinesSpec) drawing(caption string, steps []*tableStep) draw.PhaseDrawing {
+	d, step := draw.PhaseDrawing{Caption: caption}, typical(steps)
+	lanes, table := slices.Clone(step.Lanes), step.table().Tensor
 	length := func(l *tensorLane) float64 {
 		if l.Tensor == table {
-			return l.end() + s.Seconds // first
+			return l.end() + step.Seconds // first
 		}
 		return l.Phases[1].End - l.Phases[1].Start
 	}
 	slices.SortStableFunc(lanes, func(a, b tensorLane) int { return cmp.Compare(length(&b), length(&a)) })
-	for _, l := range lanes[:min(len(lanes), x.Spec.Lanes)] {
+	for _, l := range lanes[:min(len(lanes), s.Lanes)] {
 		lane := draw.PhaseLane{Name: l.Tensor}
 		for _, p := range l.Phases {
 			lane.Phases = append(lane.Phases, timeline.Phase{Name: p.Name, Start: p.Start, End: p.End, Peer: -1, Bytes: p.Bytes})
@@ -274,12 +225,4 @@ func (x *timelines) drawing(way gpipe.TableGradients, s *tableStep, table string
 		d.Lanes = append(d.Lanes, lane)
 	}
 	return d
-}
-
-// Planned are the trainings of both ways.
-func (x *timelines) Planned(profile string) (list []lab.PlannedRun) {
-	for _, way := range tableWays {
-		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.training(x.Spec.Profiles[profile], way)})
-	}
-	return list
 }

@@ -7,6 +7,7 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
+	"gpipebench/lab/timed/timedtest"
 )
 
 // Both tableWays of the smallest profile run, end with the same weights, and are drawn on one
@@ -48,46 +49,19 @@ func TestTimelinesMeasure(t *testing.T) {
 
 // The drawn training is the one whose table takes the median time, whatever their order.
 func TestTimelinesTypical(t *testing.T) {
-	var s wayTimes
+	var steps []*tableStep
 	for _, end := range []float64{5, 1, 4, 2, 3} {
-		s.table = append(s.table, end)
-		s.samples = append(s.samples, &tableStep{Seconds: end})
+		steps = append(steps, &tableStep{Seconds: end, Lanes: []tensorLane{{"embedding/table", make([]lanePhase, 2)}}})
+		steps[len(steps)-1].Lanes[0].Phases[1].End = end
 	}
-	if got := s.typical().Seconds; got != 3 {
+	if got := typical(steps).Seconds; got != 3 {
 		t.Errorf("of 1 to 5 the one with %g", got)
 	}
 }
 
-// Other weights of one way are a verdict, and a sample without the table an error.
-func TestTimelinesReportRefuses(t *testing.T) {
+// Other weights of one way are a verdict, and a sample without the table is refused.
+func TestTimelinesVerdict(t *testing.T) {
 	x := labtest.Loaded[*timelines](t, Paper.Experiment("densify-timeline").Load)
-	lane := tensorLane{"embedding/table", []lanePhase{{"NEGOTIATE_ALLREDUCE", 0, 1, 0}, {"ALLREDUCE", 1, 2, 0}}}
-	report := func(other string, lanes ...tensorLane) (verdict, err error) {
-		log := records.New(x.Key("smoke"))
-		for _, way := range tableWays {
-			s := tableStep{SHA256: "ab", Seconds: 3, Lanes: lanes}
-			if way == tableWays[1] {
-				s.SHA256 = other
-			}
-			for round := range x.Spec.Profiles["smoke"].Rounds {
-				if err := log.Add(timelineSample(way, round), 1, s); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		r, err := x.Report(log, nil)
-		if err != nil {
-			return nil, err
-		}
-		return r.Verdict, nil
-	}
-	if verdict, err := report("ab", lane); verdict != nil || err != nil {
-		t.Error(verdict, err)
-	}
-	if verdict, _ := report("cd", lane); verdict == nil || !strings.Contains(verdict.Error(), "different weights") {
-		t.Errorf("verdict %v", verdict)
-	}
-	if _, err := report("ab", tensorLane{"bias", lane.Phases}); err == nil || !strings.Contains(err.Error(), "want the shared table") {
-		t.Errorf("%v", err)
-	}
+	labtest.CheckVerdict(t, x, "reduce/round=1", func(s *tableStep) { s.SHA256 = "cd" }, "different weights")
+	timedtest.CheckRecords(t, map[string]*tableStep{"want the shared table": {Lanes: []tensorLane{{"bias", make([]lanePhase, 2)}}}})
 }

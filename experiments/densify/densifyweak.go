@@ -2,10 +2,7 @@ package densify
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
@@ -17,12 +14,10 @@ import (
 )
 
 // weakSpec is the spec of densify-weak.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type weakSpec struct {
 	timed.Profiled[weakProfile] `yaml:",inline"`
-	Emulated                    []int  `yaml:"emulated" want:"1..64"`
-	Processes                   []int  `yaml:"processes" want:"1..64"`
+	Emulated                    []int  `yaml:"emulated" want:"1..64,first=1,ascending"`
+	Processes                   []int  `yaml:"processes" want:"1..64,first=1,ascending"`
 	Network                     string `yaml:"network" want:"network"`
 	M                           int    `yaml:"m" want:"1..1024"` // of a rank
 	Checkpoint                  string `yaml:"checkpoint" want:"checkpoint"`
@@ -36,9 +31,7 @@ type weakProfile struct {
 
 // densifyWeak times steps of a translator on more and more ranks, with the gradient of its
 // shared table gathered and reduced. It starts processes, one for all ranks or one for each.
-type densifyWeak struct {
-	timed.Compared[weakSpec, weakProfile, weakRun, timed.BenchSteps]
-}
+type densifyWeak = timed.Compared[weakSpec, weakProfile, weakRun, timed.BenchSteps]
 
 type weakRuns = timed.Comparison[weakProfile, weakRun, timed.BenchSteps]
 
@@ -61,44 +54,36 @@ const (
 var weakWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
 
 func newDensifyWeak() (lab.Experiment, error) {
-	x := &densifyWeak{}
-	x.Starts = true
-	x.Runs = func(weakProfile) []weakRun { return x.runs() }
+	x := &densifyWeak{Starts: true}
+	s := &x.Spec
+	x.Check, x.Training, x.Show = s.check, s.training, s.show
+	x.Runs = func(weakProfile) []weakRun { return s.runs() }
 	x.Name = func(r weakRun) string { return fmt.Sprintf("%s/%v/R=%d", r.kind, r.way, r.ranks) }
-	x.Training, x.Show = x.training, x.show
 	x.Make = func(ctx context.Context, p weakProfile, r weakRun) (*timed.BenchSteps, error) {
 		processes := 1
 		if r.kind == realRanks {
 			processes = r.ranks
 		}
-		made, err := timed.StartBench(ctx, &x.Program, processes, x.Spec.Network, x.arguments(p, r))
+		made, err := timed.StartBench(ctx, &x.Program, processes, s.Network, s.arguments(p, r))
 		return &made.BenchSteps, err
 	}
 	return x, nil
 }
 
-func (x *densifyWeak) Resolve() *lab.Problem {
-	for key, ranks := range map[string][]int{"emulated": x.Spec.Emulated, "processes": x.Spec.Processes} {
-		if ranks[0] != 1 || !slices.IsSorted(ranks) || len(ranks) < 2 {
-			return lab.At(errors.New("want 1 first, then others in ascending order"), key)
-		}
-	}
+func (x *weakSpec) check() *lab.Problem {
 	for _, name := range lab.Profiles {
-		switch p := x.Spec.Profiles[name]; {
-		case p.Model.Name != train.Translator || p.Model.Tied != "all":
+		if m := x.Profiles[name].Model; m.Name != train.Translator || m.Tied != "all" {
 			return lab.At(fmt.Errorf("want %s with tied: all", train.Translator), "profiles", name, "model")
-		case p.Pairs < x.Spec.M:
-			return lab.At(fmt.Errorf("want %d or more, one for each micro-batch", x.Spec.M), "profiles", name, "pairs")
 		}
 	}
 	return nil
 }
 
-func (x *densifyWeak) runs() (all []weakRun) {
+func (x *weakSpec) runs() (all []weakRun) {
 	for _, of := range []struct {
 		kind  ranksAre
 		ranks []int
-	}{{emulatedRanks, x.Spec.Emulated}, {realRanks, x.Spec.Processes}} {
+	}{{emulatedRanks, x.Emulated}, {realRanks, x.Processes}} {
 		for _, way := range weakWays {
 			for _, n := range of.ranks {
 				all = append(all, weakRun{of.kind, way, n})
@@ -109,9 +94,9 @@ func (x *densifyWeak) runs() (all []weakRun) {
 }
 
 // training is a run in one process.
-func (x *densifyWeak) training(p weakProfile, r weakRun) train.Training {
-	t := timed.BenchTraining(p.Model, r.ranks*p.Pairs, p.Steps, x.Spec.Seed, train.Setup{
-		Partitions: 1, MicroBatches: x.Spec.M, Replicas: r.ranks, TiedGradients: r.way, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Spec.Checkpoint), Threads: 1,
+func (x *weakSpec) training(p weakProfile, r weakRun) train.Training {
+	t := timed.BenchTraining(p.Model, r.ranks*p.Pairs, p.Steps, x.Seed, train.Setup{
+		Partitions: 1, MicroBatches: x.M, Replicas: r.ranks, TiedGradients: r.way, Checkpoint: lab.Named(schedule.ParseCheckpoint, x.Checkpoint), Threads: 1,
 	})
 	if r.kind == emulatedRanks {
 		t.Setup.Device = gpipe.Emulated
@@ -120,18 +105,13 @@ func (x *densifyWeak) training(p weakProfile, r weakRun) train.Training {
 }
 
 // arguments are a run's command.
-func (x *densifyWeak) arguments(p weakProfile, r weakRun) []string {
+func (x *weakSpec) arguments(p weakProfile, r weakRun) []string {
 	t := x.training(p, r)
 	return timed.BenchArguments(t, p.WarmUp, "--device", t.Setup.Device.String(), "--tied-gradients", r.way.String())
 }
 
-func (x *densifyWeak) show(c *weakRuns) error {
+func (x *weakSpec) show(c *weakRuns) error {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("%v, with one table for both sides and the softmax: %d pairs of up to %d tokens a rank, K = 1, M = %d, checkpoint %s, SGD momentum, one thread a rank. Emulated: one process runs one rank's task at a time, and the step is that of ranks beside each other, without links. Processes: a rank in each of several, over %s.",
-			p.Model, p.Pairs, p.Model.Seq, x.Spec.M, x.Spec.Checkpoint, strings.ToUpper(x.Spec.Network)),
-		fmt.Sprintf("Each of %d rounds starts all of them in turns, in processes of their own, and takes the median of %d steps after %d that are discarded. Efficiency, as in the paper: speedup over the ideal one, here the step of one rank over that of several, in a round and with the same way. Median of the rounds; in brackets the 95%% interval of order statistics.", p.Rounds, p.Steps, p.WarmUp),
-	}
 	steps := func(c *weakRuns, r weakRun) []float64 { return c.Each(r, (*timed.BenchSteps).Median) }
 	efficiency := func(c *weakRuns, r weakRun) (one, of []float64) {
 		return steps(c, weakRun{r.kind, r.way, 1}), steps(c, r)

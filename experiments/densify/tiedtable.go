@@ -41,7 +41,7 @@ func (t tiedTable) DenseBytes() int64 { return floatBytes * int64(t.Vocab) * int
 // turned into rows (the formula is NVIDIA/OpenSeq2Seq's, pull request 249).
 func (t tiedTable) Rows() int64 { return int64(t.Vocab) + int64(t.Source) + int64(t.Target) }
 
-// Elements is the number of float32 values that so many ranks gather.
+// Elements is the number of float32 values that ranks gather.
 func (t tiedTable) Elements(ranks int) int64 { return int64(ranks) * t.Rows() * int64(t.Dim) }
 
 // GatheredBytes is the size of the gradient that every rank has once it is gathered, less
@@ -71,13 +71,13 @@ func (t tiedTable) MostCounted(unit int) int {
 }
 
 // MostHeld is the most ranks whose gathered gradient fits a node of the given memory, in
-// bytes, that runs some ranks of its own, each with so many copies of it. Nothing else is
+// bytes, that runs some ranks of its own, each with a number of copies of it. Nothing else is
 // counted, so that fewer may fit.
 func (t tiedTable) MostHeld(memory int64, ranks, copies int) int {
 	return int(memory / (int64(ranks) * int64(copies) * t.GatheredBytes(1)))
 }
 
-// GatherTravels is what all of so many ranks receive together when they gather rows and
+// GatherTravels is what ranks receive together when they gather rows and
 // indices: each all but its own.
 func (t tiedTable) GatherTravels(ranks int) int64 {
 	return int64(ranks-1) * (t.GatheredBytes(ranks) + t.IndexBytes(ranks))
@@ -93,7 +93,7 @@ func (t tiedTable) TokenBytes() int64 {
 	return floatBytes * (int64(t.Source) + int64(t.Target)) * int64(t.Dim)
 }
 
-// SummedBytes is the size of what each of so many ranks adds up once it has gathered: all
+// SummedBytes is the size of what each of ranks adds up once it has gathered: all
 // rows of tokens, and the tables of all ranks but one.
 func (t tiedTable) SummedBytes(ranks int) int64 {
 	return int64(ranks)*t.TokenBytes() + int64(ranks-1)*t.DenseBytes()

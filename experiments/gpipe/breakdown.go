@@ -43,17 +43,13 @@ type breakdownProfile struct {
 
 // breakdown times one network at several K on emulated devices, and draws a step
 // with GPipe and one without.
-type breakdown struct {
-	timed.Timed[breakdownSpec, breakdownProfile]
-}
+type breakdown = timed.Timed[breakdownSpec, breakdownProfile]
 
 func newBreakdown() (lab.Experiment, error) {
 	b := &breakdown{}
-	b.Runs, b.Show = b.Spec.runs, b.show
+	b.Runs, b.Show = b.Spec.runs, b.Spec.show
 	return b, nil
 }
-
-func (b *breakdown) Resolve() *lab.Problem { return b.CheckRuns() }
 
 // The runs of the picture.
 const (
@@ -68,17 +64,17 @@ func breakdownSetup(k, m int) train.Setup {
 }
 
 // runs are one for each K, and the picture's two.
-func (s *breakdownSpec) runs(p breakdownProfile) (runs []timed.Run) {
+func (b *breakdownSpec) runs(p breakdownProfile) (runs []timed.Run) {
 	add := func(name string, s train.Setup) {
 		runs = append(runs, timed.Run{Name: name, Steps: 1, Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: s}})
 	}
-	for _, k := range s.K {
-		add(breakdownRun(k), breakdownSetup(k, s.M))
+	for _, k := range b.K {
+		add(breakdownRun(k), breakdownSetup(k, b.M))
 	}
-	naive := breakdownSetup(s.Picture.K, 1)
+	naive := breakdownSetup(b.Picture.K, 1)
 	naive.Schedule, naive.Checkpoint = schedule.Naive, schedule.Never
 	add(breakdownNaive, naive)
-	add(breakdownGPipe, breakdownSetup(s.Picture.K, s.Picture.M))
+	add(breakdownGPipe, breakdownSetup(b.Picture.K, b.Picture.M))
 	return runs
 }
 
@@ -111,26 +107,26 @@ type breakdownColumn struct {
 
 // columns of each K are theory, what was measured and the reference, and once the
 // paper's.
-func (b *breakdown) columns(r *timed.Reporting[breakdownProfile]) (all []breakdownColumn, err error) {
-	for _, k := range b.Spec.K {
+func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []breakdownColumn, err error) {
+	for _, k := range b.K {
 		add := func(name string, bar bool, cell func(stepPart) lab.Value) {
 			all = append(all, breakdownColumn{fmt.Sprintf("%s, K = %d", name, k), bar, cell})
 		}
 		shares := func(of clock.Parts) func(stepPart) lab.Value {
 			return func(p stepPart) lab.Value { return lab.Share(p.of(&of), of.Step) }
 		}
-		if k == b.Spec.Paper.K {
+		if k == b.Paper.K {
 			add("paper", true, func(p stepPart) lab.Value {
 				if p.paper == nil {
 					return lab.Absent
 				}
 				if p.name == "weight update" {
-					return lab.Joined("(%v%%)", p.paper(&b.Spec.Paper))
+					return lab.Joined("(%v%%)", p.paper(&b.Paper))
 				}
-				return lab.Joined("%v%%", p.paper(&b.Spec.Paper))
+				return lab.Joined("%v%%", p.paper(&b.Paper))
 			})
 		}
-		theory, err := timed.EvenParts(breakdownSetup(k, b.Spec.M))
+		theory, err := timed.EvenParts(breakdownSetup(k, b.M))
 		if err != nil {
 			return nil, err
 		}
@@ -147,15 +143,15 @@ func (b *breakdown) columns(r *timed.Reporting[breakdownProfile]) (all []breakdo
 	return all, nil
 }
 
-func (b *breakdown) show(r *timed.Reporting[breakdownProfile]) error {
+func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 	p := r.Profile
 	r.Table.Caption = []string{
 		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
-			p.Model, p.Batch, b.Spec.M, breakdownSetup(1, 1).Partitioner, breakdownSetup(1, 1).Cost, b.Spec.Optimizer),
+			p.Model, p.Batch, b.M, breakdownSetup(1, 1).Partitioner, breakdownSetup(1, 1).Cost, b.Optimizer),
 		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
 		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
 		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
-		"Source of the paper's values: " + b.Spec.Source + ". The paper has no part for the last two: its weight update, in brackets, is not printed: it is the remainder to 100%.",
+		"Source of the paper's values: " + b.Source + ". The paper has no part for the last two: its weight update, in brackets, is not printed: it is the remainder to 100%.",
 	}
 	r.Table.Texts("part")
 	columns, err := b.columns(r)
@@ -217,7 +213,7 @@ func breakdownPanels(columns []breakdownColumn) []plot.Axes {
 
 // draw draws a step of naive model parallelism above one of GPipe: the paper's
 // Figure 2b and c, of a network that was run.
-func (b *breakdown) draw(r *timed.Reporting[breakdownProfile]) error {
+func (b *breakdownSpec) draw(r *timed.Reporting[breakdownProfile]) error {
 	naive, err := r.Runs[breakdownNaive].Times.Replay()
 	if err != nil {
 		return err
@@ -228,8 +224,8 @@ func (b *breakdown) draw(r *timed.Reporting[breakdownProfile]) error {
 	}
 	var text strings.Builder
 	err = draw.WriteSVG(&text,
-		draw.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Spec.Picture.K), Timeline: naive},
-		draw.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Spec.Picture.K, b.Spec.Picture.M), Timeline: pipelined},
+		draw.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Picture.K), Timeline: naive},
+		draw.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Picture.K, b.Picture.M), Timeline: pipelined},
 	)
 	r.Files = []lab.File{{Name: "timeline.svg", Text: text.String()}}
 	return err

@@ -1,29 +1,12 @@
 package gpipe
 
 import (
-	"math"
-	"slices"
 	"testing"
 
 	"gpipebench/internal/progress"
-	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 )
-
-// The bill is what late reduction takes, relative to early.
-func TestDelayedReductionBill(t *testing.T) {
-	d := &delayedReduction{}
-	d.Spec.Own.Paper = lab.Verbatim{Text: "4", Value: 4}
-	bill := d.bill(&delayedFootprint{Kept: [2]int64{10, 35}, PaperParams: [2]int64{5, 5}, PaperSaved: [2]int64{100, 390}, PaperFLOPs: [2]int64{2, 7}}, "")
-	none := math.NaN()
-	same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
-	for i, want := range [][]float64{{1, 4, none}, {1, 3.9, 3.5}, {none, 3.5, none}} {
-		if !slices.EqualFunc(bill.Series[i].Values, want, same) {
-			t.Errorf("%s: %v, want %v", bill.Series[i].Name, bill.Series[i].Values, want)
-		}
-	}
-}
 
 func TestDelayedReduction(t *testing.T) {
 	d := labtest.Loaded[*delayedReduction](t, Paper.Experiment("delayed-reduction").Load)

@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"context"
 	"strconv"
 
 	"gpipebench/gpipe/schedule"
@@ -61,23 +60,10 @@ var efficiency = cells.Kind[efficiencySpec, acceleratorStep]{
 }
 
 func (n trainedElsewhere) cell(as string, peak bool) cells.Cell[acceleratorStep] {
-	name := n.ID
-	if !peak {
-		name = lab.AtRates(n.ID, n.Accelerator, nil)
-	}
-	return cells.Cell[acceleratorStep]{As: as, Sample: name,
-		Make: func(ctx context.Context) (made acceleratorStep, err error) {
-			r, err := simulate.Simulating{
-				Model: n.Model, Accelerator: n.Accelerator, Peak: peak, Batch: n.Batch, Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
-				Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
-			}.Run(ctx)
-			if err != nil {
-				return made, err
-			}
-			return acceleratorStep{r.ExamplesPerSecond, r.Devices[0].PeakBytes, r.Fits}, nil
-		},
-		Values: func(s acceleratorStep) cells.Values {
-			return cells.Values{"rate": s.ExamplesPerSecond, "memory": cells.Memory(s.PeakBytes, s.Fits)}
-		},
-	}
+	return cells.Simulated(as, n.ID, simulate.Simulating{
+		Model: n.Model, Accelerator: n.Accelerator, Peak: peak, Batch: n.Batch, Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
+		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
+	}, func(r *simulate.Simulation) acceleratorStep {
+		return acceleratorStep{r.ExamplesPerSecond, r.Devices[0].PeakBytes, r.Fits}
+	})
 }

@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"strings"
 	"testing"
 
 	"gpipebench/lab"
@@ -10,32 +9,6 @@ import (
 	"gpipebench/lab/labtest"
 	"gpipebench/train"
 )
-
-// What is within the band holds, above it or below it does not, whatever the peak gives.
-func TestEfficiencyReport(t *testing.T) {
-	e := loaded(t, "efficiency", efficiency)
-	shares := []float64{1.24, 0.76, 1.26, 0.74, 1}
-	given := map[string]acceleratorStep{}
-	for i, n := range e.Spec.Networks {
-		given[n.cell("", true).Sample] = acceleratorStep{ExamplesPerSecond: n.Measured}
-		given[n.cell("", false).Sample] = acceleratorStep{ExamplesPerSecond: shares[i] * n.Measured, Fits: i > 0}
-	}
-	r := cellstest.Report(t, e, func(as, sample string) acceleratorStep { return given[sample] })
-	var holds []string
-	for _, row := range r.Tables[0].Printed() {
-		holds = append(holds, row[r.Tables[0].Column("holds")])
-	}
-	if got := strings.Join(holds, " "); got != "yes yes no no yes" {
-		t.Errorf("holds: %s", got)
-	}
-	if first := r.Tables[0].Printed()[0]; first[5] != "+24%" || first[7] != "+0%" || !strings.HasSuffix(first[8], "*") {
-		t.Errorf("first row %q", first)
-	}
-	if r.Tables[0].Notes[0] != "Within 25%: 3 of 5." {
-		t.Errorf("notes %q", r.Tables[0].Notes)
-	}
-	labtest.CheckPlots(t, r)
-}
 
 // A sample is what simulate says, at both rates, and is made once.
 func TestEfficiencyMeasure(t *testing.T) {
@@ -47,16 +20,6 @@ func TestEfficiencyMeasure(t *testing.T) {
 	if len(all) != 2 || !(measured.ExamplesPerSecond > 0 && measured.ExamplesPerSecond < peak.ExamplesPerSecond) || measured.PeakBytes != peak.PeakBytes {
 		t.Errorf("%d samples: %+v, at peak %+v", len(all), measured, peak)
 	}
-}
-
-func TestEfficiencySpec(t *testing.T) {
-	labtest.CheckRefused(t, Paper.Experiment("efficiency"), [][3]string{
-		{"within: 25", "within: 0", "want a number above 0"},
-		{"measured: 198.6", "measured: -1", "want a number above 0"},
-		{"accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
-		{"batch: 128", "batch: 0", "want a whole number from 1"},
-		{"id: resnet50-tpuv2", "id: amoebanet-tpuv2", "an entry of this id is there already"},
-	})
 }
 
 // Keys hold the figures of the accelerators that are modelled, by the spec or by that of another

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
@@ -132,7 +131,7 @@ func (f *figure3) runs(p figure3Profile) (runs []timed.Run) {
 			steps = p.Naive
 		}
 		runs = append(runs, timed.Run{
-			Name: s.run(), Bench: fmt.Sprintf("model=%s/scenario=%s", model.Name, s.Name), Steps: steps,
+			Name: s.run(), Steps: steps,
 			Training: train.Training{Model: model, Batch: p.Batch, Setup: s.setup},
 		})
 	}
@@ -246,22 +245,6 @@ func (m figure3Modelled) caption() string {
 		m.DType, m.Accelerator, m.Optimizer, m.Batch, m.Batch, m.Most)
 }
 
-// figure3Miss says where the model is farthest from the paper in the picture, and why.
-func figure3Miss(t *lab.Table) string {
-	paper, modelled := t.Column("paper"), t.Column("modelled, memory filled")
-	farthest, off := 0, 0.0
-	for i, row := range t.Rows {
-		if want, got := row[paper].Numbers, row[modelled].Numbers; len(want) > 0 && len(got) > 0 {
-			if miss := math.Abs(got[0] - want[0]); miss > off {
-				farthest, off = i, miss
-			}
-		}
-	}
-	row := t.Rows[farthest]
-	return fmt.Sprintf("The model's largest miss: %v, %v, %v against the paper's %v. The cut balances FLOPs, as the paper says, but on the modelled accelerator layers of equal FLOPs take unequal times, so that one stage holds up the others. How much that costs each network is in the experiment ablation.",
-		row[t.Column("network")], row[t.Column("scenario")], row[modelled], row[paper])
-}
-
 func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
 	cut := f.Spec.Networks[0].Scenarios[1].setup
 	table := r.Table
@@ -298,7 +281,6 @@ func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
 		table.Add(s.of.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, peak[1], lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
 			r.Measured(base, run, s.Paper.Value), r.Referred(base, run))
 	}
-	table.Notes = append(table.Notes, figure3Miss(table))
 	r.Panels = plot.TableBars{
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
 		Across: "paper", Bars: []string{"measured", "modelled, memory filled", "torchgpipe", "theory, cut"},

@@ -39,6 +39,8 @@ var Paper = lab.Paper{
 		{ID: "validation", New: newValidation},
 		{ID: "efficiency", New: efficiency.New},
 		{ID: "sensitivity", New: newSensitivity},
+		{ID: "unstated", New: newUnstated},
+		{ID: "calibrated", New: newCalibrated},
 	},
 }.Embedded(folder)
 

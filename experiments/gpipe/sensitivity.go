@@ -156,8 +156,8 @@ func (s *sensitivity) figureParts() (parts []part) {
 // assumption is one thing that may be otherwise.
 type assumption struct {
 	name      string
-	published bool // it has a band
-	low, high *accelerator.Variation
+	published bool                      // it has a band
+	ends      [2]*accelerator.Variation // low and high; nil: none
 }
 
 // assumptions are those about an accelerator: its bands, and then the others, each with
@@ -165,22 +165,12 @@ type assumption struct {
 func (s *sensitivity) assumptions(on string) (all []assumption) {
 	a := lab.Named(accelerator.Named, on)
 	for _, b := range a.Bands() {
-		all = append(all, assumption{b.Name, true, b.Low, b.High})
+		all = append(all, assumption{b.Name, true, [2]*accelerator.Variation{b.Low, b.High}})
 	}
 	for i := range s.others {
-		all = append(all, assumption{name: s.others[i].Name, high: &s.others[i]})
+		all = append(all, assumption{name: s.others[i].Name, ends: [2]*accelerator.Variation{nil, &s.others[i]}})
 	}
 	return all
-}
-
-// ends are those that there are.
-func (a assumption) ends() (ends []accelerator.Variation) {
-	for _, v := range []*accelerator.Variation{a.low, a.high} {
-		if v != nil {
-			ends = append(ends, *v)
-		}
-	}
-	return ends
 }
 
 func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -188,8 +178,10 @@ func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.
 	for _, part := range s.parts() {
 		jobs = append(jobs, part.jobs(accelerator.Variation{})...)
 		for _, a := range s.assumptions(part.accelerator) {
-			for _, v := range a.ends() {
-				jobs = append(jobs, part.jobs(v)...)
+			for _, v := range a.ends {
+				if v != nil {
+					jobs = append(jobs, part.jobs(*v)...)
+				}
 			}
 		}
 	}
@@ -199,7 +191,7 @@ func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.
 // movedBy is where the ends of an assumption move a part's cells; nil: there is no such end.
 type movedBy struct {
 	assumption
-	low, high []float64
+	to [2][]float64
 }
 
 // readPart is a part with what the log says of it.
@@ -216,18 +208,15 @@ func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
 	}
 	for _, a := range s.assumptions(p.accelerator) {
 		m := movedBy{assumption: a}
-		for _, end := range []struct {
-			v  *accelerator.Variation
-			to *[]float64
-		}{{a.low, &m.low}, {a.high, &m.high}} {
-			if end.v == nil {
+		for i, v := range a.ends {
+			if v == nil {
 				continue
 			}
-			if *end.to, err = p.values(log, *end.v); err != nil {
+			if m.to[i], err = p.values(log, *v); err != nil {
 				return r, err
 			}
 		}
-		if r.reacts(m.low) || r.reacts(m.high) {
+		if r.reacts(m.to[0]) || r.reacts(m.to[1]) {
 			r.moves = append(r.moves, m)
 		}
 	}
@@ -255,7 +244,7 @@ func valueAt(values []float64, cell int) float64 {
 // swing is how far an assumption moves a cell, from its lowest to its highest value.
 func (r *readPart) swing(m movedBy, cell int) float64 {
 	lo, hi := r.own[cell], r.own[cell]
-	for _, values := range [][]float64{m.low, m.high} {
+	for _, values := range m.to {
 		if values != nil {
 			lo, hi = min(lo, values[cell]), max(hi, values[cell])
 		}
@@ -330,19 +319,16 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 			for _, m := range r.widest(i) {
 				if !m.published {
 					if unpublished == "-" {
-						unpublished, with = m.name, lab.Fixed(valueAt(m.high, i), 2)
+						unpublished, with = m.name, lab.Fixed(m.to[1][i], 2)
 					}
 					continue
 				}
 				if most == "-" {
-					most, low, high = m.name, fixedOrAbsent(valueAt(m.low, i)), fixedOrAbsent(valueAt(m.high, i))
+					most, low, high = m.name, fixedOrAbsent(valueAt(m.to[0], i)), fixedOrAbsent(valueAt(m.to[1], i))
 				}
-				for _, e := range []struct {
-					name   string
-					values []float64
-				}{{"low", m.low}, {"high", m.high}} {
-					if v := valueAt(e.values, i); math.Abs(v-c.paper) < math.Abs(nearest-c.paper) {
-						best, nearest = m.name+", "+e.name, v
+				for e, name := range []string{"low", "high"} {
+					if v := valueAt(m.to[e], i); math.Abs(v-c.paper) < math.Abs(nearest-c.paper) {
+						best, nearest = m.name+", "+name, v
 					}
 				}
 			}
@@ -361,8 +347,7 @@ func fixedOrAbsent(x float64) lab.Value {
 	return lab.Fixed(x, 2)
 }
 
-// goalTable has what each end makes of the mean errors that have a goal, and says of each
-// goal that is missed what would explain it.
+// goalTable has what each end makes of the mean errors that have a goal.
 func (s *sensitivity) goalTable(parts []readPart) *lab.Table {
 	t := &lab.Table{
 		ID: s.ID() + "-goals", Title: "Mean absolute error at the largest M if one assumption is at an end of its band",
@@ -389,64 +374,29 @@ func (s *sensitivity) goalTable(parts []readPart) *lab.Table {
 		own := mean(func(r *readPart) []float64 { return r.own })
 		within := func(x float64) bool { return 100*x <= of[0].reach }
 		t.Add(goal, "as it is", "", lab.Percent(own, 1), lab.Percent(own, 1), lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(own)))
-		var explain []string
 		for _, a := range s.assumptions(of[0].accelerator) {
-			moves := false
-			at := func(which func(movedBy) []float64, has bool) (float64, lab.Value) {
-				if !has {
-					return math.NaN(), lab.Absent
+			moves, at := false, [2]float64{math.NaN(), math.NaN()}
+			for i, v := range a.ends {
+				if v == nil {
+					continue
 				}
-				x := mean(func(r *readPart) []float64 {
+				at[i] = mean(func(r *readPart) []float64 {
 					for _, m := range r.moves {
 						if m.name == a.name {
 							moves = true
-							return which(m)
+							return m.to[i]
 						}
 					}
 					return r.own
 				})
-				return x, lab.Percent(x, 1)
 			}
-			low, printedLow := at(func(m movedBy) []float64 { return m.low }, a.low != nil)
-			high, printedHigh := at(func(m movedBy) []float64 { return m.high }, a.high != nil)
 			if !moves {
 				continue
 			}
-			t.Add(goal, a.name, lab.YesOrNo(a.published), printedLow, printedHigh, lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(low) || within(high)))
-			for _, e := range []struct {
-				name string
-				x    float64
-			}{{"low", low}, {"high", high}} {
-				if a.published && within(e.x) {
-					explain = append(explain, fmt.Sprintf("%s at its %s end (%s)", a.name, e.name, lab.Percent(e.x, 1)))
-				}
-			}
+			t.Add(goal, a.name, lab.YesOrNo(a.published), lab.Percent(at[0], 1), lab.Percent(at[1], 1), lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(at[0]) || within(at[1])))
 		}
-		t.Notes = append(t.Notes, goalNote(goal, of, own, within(own), explain))
 	}
 	return t
-}
-
-// goalNote says whether a goal is reached and, if not, by which cell it is missed most and
-// what would explain that.
-func goalNote(goal string, of []readPart, own float64, within bool, explain []string) string {
-	if within {
-		return fmt.Sprintf("%s: %s, within the goal of %.0f%%.", goal, lab.Percent(own, 1), of[0].reach)
-	}
-	var worst string
-	most := -1.0
-	for _, r := range of {
-		for i, c := range r.cells {
-			if off := math.Abs(r.own[i]/c.paper - 1); c.judged && off > most {
-				worst, most = fmt.Sprintf("%s at %s: %.2f, the paper has %v", r.network, c.name, r.own[i], c.paper), off
-			}
-		}
-	}
-	text := fmt.Sprintf("%s: %s; the goal is %.0f%%. It is missed most by %s.", goal, lab.Percent(own, 1), of[0].reach, worst)
-	if len(explain) == 0 {
-		return text + " No assumption with a published band brings it within the goal by itself."
-	}
-	return text + " Within the goal would be: " + strings.Join(explain, "; ") + "."
 }
 
 // tornados are plots of all cells that any assumption moves.
@@ -455,7 +405,7 @@ func (s *sensitivity) tornados(r *readPart) (panels []plot.Axes) {
 		p := &plot.TornadoPanel{Title: c.name, X: "throughput", Value: r.own[i], Paper: c.paper}
 		for _, m := range r.widest(i) {
 			if len(p.Swings) < s.Spec.Bars {
-				p.Swings = append(p.Swings, plot.Swing{Name: m.name, Low: valueAt(m.low, i), High: valueAt(m.high, i)})
+				p.Swings = append(p.Swings, plot.Swing{Name: m.name, Low: valueAt(m.to[0], i), High: valueAt(m.to[1], i)})
 			}
 		}
 		if len(p.Swings) > 0 {

@@ -24,7 +24,7 @@ import (
 
 func (s *stability) Planned(profile string) []lab.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	return trained.PlannedArms(profile, s.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, s.arms(p), p.Seeds)
 }
 
 // stabilitySpec is spec.yaml.
@@ -32,7 +32,6 @@ type stabilitySpec struct {
 	lab.Head `yaml:",inline"`
 	Setup    lab.SetupSpec            `yaml:"setup"`
 	Variants []stabilityVariant       `yaml:"variants"`
-	Cured    string                   `yaml:"cured" want:"name"` // name of the variant with both cures
 	Diverges stabilityDivergence      `yaml:"diverges"`
 	Profiles map[string]stabilitySize `yaml:"profiles"`
 }
@@ -84,9 +83,6 @@ func (s *stability) Resolve() *lab.Problem {
 	}
 	if p := trained.Check(s.Spec.Profiles); p != nil {
 		return p
-	}
-	if !slices.ContainsFunc(s.Spec.Variants, func(v stabilityVariant) bool { return v.Name == s.Spec.Cured }) {
-		return lab.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
 	for _, name := range lab.Profiles {
 		if s.Spec.Profiles[name].Training.Model.Name != train.Translator {
@@ -155,7 +151,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	if err != nil {
 		return err
 	}
-	return trained.Each(ctx, s.ID(), s.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t train.Training) (any, string, error) {
+	return trained.Each(ctx, s.ID(), s.arms(profile), profile.Seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
 		r, err := profile.train(ctx, t)
 		if err != nil {
 			return nil, "", err

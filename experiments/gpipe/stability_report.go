@@ -3,8 +3,8 @@ package gpipe
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
 
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
@@ -61,7 +61,7 @@ func (s *stability) outcomes(log *records.Log, p stabilitySize) ([]*stabilityOut
 	var all []*stabilityOutcome
 	for _, v := range s.Spec.Variants {
 		o := &stabilityOutcome{stabilityVariant: v}
-		for _, seed := range p.AllSeeds() {
+		for _, seed := range p.Seeds {
 			r := &stabilityRecord{}
 			if err := log.Get(v.sample(seed), r); err != nil {
 				return nil, err
@@ -78,26 +78,41 @@ func (s *stability) outcomes(log *records.Log, p stabilitySize) ([]*stabilityOut
 	return all, nil
 }
 
-// verdict says in one line whether it came out as the paper says.
-func (s *stability) verdict(all []*stabilityOutcome) string {
-	var parts []string
-	held, failed := false, true
+// Scores are, of each variant, whether a run diverged (1) or not (0), and the largest values that
+// it went through. A run that ended before its first step has none, which is infinity.
+func (s *stability) Scores(log *records.Log) (lab.Scores, error) {
+	p, err := lab.ProfileOf(s.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.outcomes(log, p)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
 	for _, o := range all {
-		parts = append(parts, fmt.Sprintf("%s: %d of %d", o.Name, len(o.failures()), len(o.runs)))
-		if o.Name == s.Spec.Cured {
-			held = len(o.failures()) == 0
-		} else {
-			failed = failed && len(o.failures()) == len(o.runs)
+		var diverged []float64
+		for _, step := range o.diverged {
+			diverged = append(diverged, float64(min(step, 1)))
+		}
+		scores.Put(o.Name, "diverged", diverged)
+		for statistic, of := range map[string]func(*stabilityRecord) float64{
+			"gradient norm": func(r *stabilityRecord) float64 { return slices.Max(r.GradNorms) },
+			"logit":         stabilityMost(func(p stabilityProbed) float64 { return p.Largest }),
+			"kurtosis":      stabilityMost(func(p stabilityProbed) float64 { return p.Hidden }),
+		} {
+			var values []float64
+			for _, r := range o.runs {
+				value := math.Inf(1)
+				if len(r.Losses) > 0 && len(r.Probes) > 0 {
+					value = of(r)
+				}
+				values = append(values, value)
+			}
+			scores.Put(o.Name, statistic, values)
 		}
 	}
-	says := "the two cures together do not prevent divergence, unlike in the paper"
-	switch {
-	case held && failed:
-		says = "only the two cures together prevent divergence, as the paper says"
-	case held:
-		says = "the two cures together prevent divergence, as the paper says, but not every run with less than both diverges"
-	}
-	return fmt.Sprintf("Verdict: %s. Runs that diverge: %s.", says, strings.Join(parts, "; "))
+	return scores, nil
 }
 
 func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
@@ -114,11 +129,11 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 		ID: "stability", Title: s.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the tokens of the training targets are replaced by random tokens; %s at a learning rate of %g, %d steps of %d pairs; gradients are not clipped. Medians and ranges over %d seeds.",
-				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.AllSeeds())),
+				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.Seeds)),
 			fmt.Sprintf("A run diverges at the first step with a value that is not finite, or at the first step, from step %d on, at which the mean of the last %d losses is above %g nats; guessing costs %.2f nats. Held-out targets have no noise. Logits are measured before they are clipped. Normally distributed values have a kurtosis of 3.",
 				d.After, d.Window, d.Loss, all[0].runs[0].Uniform),
 		},
-		Notes: append([]string{s.verdict(all)}, profile.RunNotes()...),
+		Notes: lab.FewRunsNote(len(profile.Seeds)),
 	}
 	table.Texts("variant")
 	table.Numbers("runs that diverge")
@@ -149,7 +164,7 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 					loss, norm = stabilityShort(stats.Mean(r.Losses[from:to])), stabilityShort(stats.Mean(r.GradNorms[from:to]))
 					from = to
 				}
-				curve.Add(o.Name, profile.AllSeeds()[i], p.Step, loss, norm, stabilityShort(p.Largest), stabilityShort(p.Hidden), stabilityShort(p.Logits))
+				curve.Add(o.Name, profile.Seeds[i], p.Step, loss, norm, stabilityShort(p.Largest), stabilityShort(p.Hidden), stabilityShort(p.Logits))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 func (e *threshold) Planned(profile string) []lab.PlannedRun {
 	p := e.Spec.Profiles[profile]
-	return trained.PlannedArms(profile, e.arms(p), p.AllSeeds())
+	return trained.PlannedArms(profile, e.arms(p), p.Seeds)
 }
 
 // thresholdSpec is spec.yaml.
@@ -146,7 +146,7 @@ func (e *threshold) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	if err != nil {
 		return err
 	}
-	return trained.Each(ctx, e.ID(), e.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t train.Training) (any, string, error) {
+	return trained.Each(ctx, e.ID(), e.arms(profile), profile.Seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
 		r, err := e.train(ctx, t)
 		switch {
 		case err != nil:
@@ -275,7 +275,7 @@ func (e *threshold) outcomes(log *records.Log, p thresholdSize) (all []*threshol
 			o := &thresholdOutcome{stabilityVariant: v, thresholdDepth: d}
 			for _, rate := range d.Rates {
 				var runs []*thresholdRecord
-				for _, seed := range p.AllSeeds() {
+				for _, seed := range p.Seeds {
 					r := &thresholdRecord{}
 					if err := log.Get(e.arm(p, v, d, rate).Sample(seed), r); err != nil {
 						return nil, err
@@ -284,7 +284,7 @@ func (e *threshold) outcomes(log *records.Log, p thresholdSize) (all []*threshol
 				}
 				o.runs = append(o.runs, runs)
 			}
-			for i := range p.AllSeeds() {
+			for i := range p.Seeds {
 				survived := 0
 				for survived < len(d.Rates) && e.Spec.Survives.survived(o.runs[survived][i]) {
 					survived++
@@ -300,8 +300,8 @@ func (e *threshold) outcomes(log *records.Log, p thresholdSize) (all []*threshol
 	return all, nil
 }
 
-// thresholdLimits is the threshold of a seed of which the runs at the first so many of some
-// rates survived.
+// thresholdLimits bounds a seed's threshold, given that its runs at the first survived rates did
+// not diverge.
 func thresholdLimits(rates []float64, survived int) thresholdBounds {
 	b := thresholdBounds{0, math.Inf(1)}
 	if survived > 0 {
@@ -342,6 +342,28 @@ func (o *thresholdOutcome) factor(base *thresholdOutcome) []lab.Value {
 func thresholdPrintRate(x float64) lab.Value   { return lab.Number("%.3g", x) }
 func thresholdPrintFactor(x float64) lab.Value { return lab.Fixed(x, 2) }
 
+// Scores are, of each variant at each depth, up to how many of the rates of the grid a seed's runs
+// survive.
+func (e *threshold) Scores(log *records.Log) (lab.Scores, error) {
+	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.outcomes(log, p)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
+	for _, o := range all {
+		var survived []float64
+		for _, t := range o.thresholds {
+			survived = append(survived, float64(slices.Index(o.Rates, t.least)+1)) // -1: not at the smallest
+		}
+		scores.Put(o.stabilityVariant.Name+", "+o.thresholdDepth.Name, "rates survived", survived)
+	}
+	return scores, nil
+}
+
 func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 	p, err := lab.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
@@ -351,7 +373,7 @@ func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, n, s := p.Training, len(p.AllSeeds()), e.Spec.Survives
+	t, n, s := p.Training, len(p.Seeds), e.Spec.Survives
 	var grids []string
 	for _, d := range p.Depths {
 		last := len(d.Rates) - 1
@@ -366,7 +388,7 @@ func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 				strings.Join(grids, "; "), n, e.Spec.Base),
 			"The grid bounds each threshold and does not tell it: medians are what they may be, from the least to the most, and intervals include all that it may be. Of a seed of which no run survives, or every one, the threshold may be anything below the smallest rate, or from the largest one on.",
 		},
-		Notes: p.RunNotes(),
+		Notes: lab.FewRunsNote(len(p.Seeds)),
 	}
 	table.Texts("depth")
 	table.Numbers("layers")

@@ -21,7 +21,7 @@ func thresholdMade(t *testing.T, e *threshold, survive func(variant string, seed
 	log := records.New(e.Key("quick"))
 	for _, v := range e.Spec.Variants {
 		for j, rate := range p.Depths[0].Rates {
-			for i, seed := range p.AllSeeds() {
+			for i, seed := range p.Seeds {
 				r := &thresholdRecord{Losses: []float64{6}, NonFinite: "loss of the mini-batch is NaN", Steps: 27, Params: 3}
 				if survive(v.Name, i, j) {
 					r = &thresholdRecord{Losses: []float64{4, 3}, HeldOut: 2, Steps: 40, Params: 3}
@@ -43,7 +43,7 @@ func TestThresholds(t *testing.T) {
 	e := labtest.Loaded[*threshold](t, Paper.Experiment("stability-threshold").Load)
 	p := e.Spec.Profiles["quick"]
 	rates := []float64{0.008, 0.016, 0.032, 0.064, 0.128}
-	p.Seeds, p.Added, p.Depths = []uint64{1, 2, 3, 4}, []uint64{5, 6}, []thresholdDepth{{"deep", 5, rates}}
+	p.Seeds, p.Depths = []uint64{1, 2, 3, 4, 5, 6}, []thresholdDepth{{"deep", 5, rates}}
 	e.Spec.Profiles["quick"] = p
 	last := len(rates) - 1
 	log := thresholdMade(t, e, func(variant string, seed, rate int) bool {

@@ -141,7 +141,7 @@ func (p *table1Column) memory() (params, activations amount) {
 
 type table1Profile struct {
 	Expected    lab.Span    `yaml:"expected" want:"shown"`
-	Conventions int         `yaml:"conventions"` // the first so many are modelled
+	Conventions int         `yaml:"conventions"` // how many of them are modelled, the first ones
 	Networks    []miniature `yaml:"networks"`    // one for each network
 }
 
@@ -299,20 +299,20 @@ func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progr
 	if err != nil {
 		return err
 	}
+	job := func(name string, seed uint64, sample func(context.Context) (any, error)) lab.Job {
+		return lab.Job{Sample: name, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+			s, err := sample(ctx)
+			if err != nil {
+				err = fmt.Errorf("%s, %s: %w", t.ID(), name, err)
+			}
+			return s, name, err
+		}}
+	}
 	var modelled, measured []lab.Job
 	for i, n := range t.Spec.Networks {
 		a, err := accelerator.Named(n.Accelerator)
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
-		}
-		job := func(name string, seed uint64, sample func(context.Context) (any, error)) lab.Job {
-			return lab.Job{Sample: name, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
-				s, err := sample(ctx)
-				if err != nil {
-					err = fmt.Errorf("%s, %s: %w", t.ID(), name, err)
-				}
-				return s, name, err
-			}}
 		}
 		for _, c := range n.Columns {
 			modelled = append(modelled, job(n.modelled(c), 0, func(ctx context.Context) (any, error) {
@@ -324,13 +324,10 @@ func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progr
 			measured = append(measured, job(n.measured(w), t.Spec.Seed, func(ctx context.Context) (any, error) { return h.way(ctx, w) }))
 		}
 	}
-	modelled, measured = lab.Missing(log, modelled), lab.Missing(log, measured)
-	p.Begin(t.ID(), len(modelled)+len(measured))
-	defer p.End()
-	err = lab.Beside(ctx, log, p, modelled)
+	err = lab.MakeMissing(ctx, t.ID()+", modelled", log, p, modelled)
 	for i := range measured {
 		if err == nil { // one by one, as the next begins its search where this ends
-			err = lab.Beside(ctx, log, p, measured[i:i+1])
+			err = lab.MakeMissing(ctx, t.ID()+", "+measured[i].Sample, log, p, measured[i:i+1])
 		}
 	}
 	return err

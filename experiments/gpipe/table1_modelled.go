@@ -239,7 +239,7 @@ func (e *estimator) fits(w way, m train.Model, batch, micro int, c counting) (bo
 }
 
 // largest searches the grid under a convention, with micro-batches of at least
-// so many examples. A network fits if it does with the smallest, with which it
+// least examples. A network fits if it does with the smallest, with which it
 // takes least.
 func (e *estimator) largest(n *table1Network, c *table1Column, conv counting, least int) (out largest, err error) {
 	guess := func(row []candidate) int {

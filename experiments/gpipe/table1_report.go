@@ -210,7 +210,6 @@ func (t *table1) footnotes(r *table1Results) (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
 			h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params.Text, from.column.Params.Text,
 			to.column.Params.Value/from.column.Params.Value, float64(to.modelled.Params)/float64(from.modelled.Params)))
-		notes = append(notes, t.amountNotes(h)...)
 		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
 			notes = append(notes, fmt.Sprintf("%s: the paper's %v is not on the grid, because %d filters are not a multiple of %d.", h.Name, first, first.Filters, h.Grid.Filters.Step))
 		}
@@ -219,7 +218,7 @@ func (t *table1) footnotes(r *table1Results) (notes []string) {
 }
 
 // amountNotes are those on a network's printed amounts of memory.
-func (t *table1) amountNotes(h *table1Half) (notes []string) {
+func (h *table1Half) amountNotes() (notes []string) {
 	var off []string
 	for _, w := range h.printed {
 		c, bytes := w.column, 12*w.modelled.Params
@@ -243,26 +242,7 @@ func (t *table1) amountNotes(h *table1Half) (notes []string) {
 	if len(off) > 0 {
 		unit += " Figures that are more than 5% off: " + strings.Join(off, "; ") + "."
 	}
-	return append(notes, unit, t.naiveNote(h, h.printed[0]))
-}
-
-// naiveNote says with which mini-batch the paper's network could be trained
-// naively.
-func (t *table1) naiveNote(h *table1Half, w *table1Row) string {
-	var parts []string
-	for _, conv := range t.Spec.Conventions {
-		if l, ok := w.modelled.Largest[conv.String()]; ok {
-			parts = append(parts, fmt.Sprintf("%d (%v)", l.PrintedMicro, conv))
-		}
-	}
-	_, act := w.column.memory()
-	whole := t.defaultOf(w.modelled).PrintedMemory
-	text := fmt.Sprintf("%s: with every activation kept, the activations of the paper's network, %v, take %s %v for a mini-batch of %d (%v); the paper prints %s.",
-		h.Name, w.column.candidate, h.Unit.of(whole.activations()), h.Unit, h.Batch, t.convention(), act.Text)
-	if w.modelled.Convolved > 0 {
-		text += fmt.Sprintf(" The outputs of its convolutions alone take %s %v.", h.Unit.of(w.modelled.Convolved*t.convention().storage().DType.Bytes()*int64(h.Batch)), h.Unit)
-	}
-	return text + " The largest mini-batch with which the network fits: " + strings.Join(parts, ", ") + "."
+	return append(notes, unit)
 }
 
 func timesAs(a, b int64) lab.Value {
@@ -367,7 +347,7 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 				h.Unit.of(12*w.modelled.Params), printedParams.cell(), lab.Figure(other.ParamMemory),
 				activations, l.PrintedMemory.M, printedActivations.cell(), lab.Figure(other.Activations))
 		}
-		table.Notes = append(table.Notes, t.amountNotes(h)...)
+		table.Notes = append(table.Notes, h.amountNotes()...)
 	}
 	return table
 }
@@ -375,7 +355,7 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 // byConvention adds a column for each convention, and a row for each of the paper's
 // networks: its lead, and what cell makes of the largest network, which also reports
 // whether that is as the paper says. A note counts those.
-func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Row) []any,
+func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Half, *table1Row) []any,
 	cell func(h *table1Half, w *table1Row, c counting, l largest) (v any, found bool)) {
 	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
 	for _, c := range r.conventions {
@@ -383,7 +363,7 @@ func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*t
 	}
 	for _, h := range r.halves {
 		for _, w := range h.printed {
-			cells := []any{h.Name, w.Name, lead(w)}
+			cells := []any{h.Name, w.Name, lead(h, w)}
 			for k, c := range r.conventions {
 				l, ok := w.modelled.Largest[c.String()]
 				if !ok {
@@ -412,11 +392,17 @@ func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*t
 func (t *table1) fitsTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. " + conventionsSay},
+		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ". " + conventionsSay},
 	}
 	table.Texts("network", "way")
-	table.Numbers("L, D", "capacity")
-	lead := func(w *table1Row) []any { return []any{w.column.value(), lab.Bytes(w.modelled.Capacity)} }
+	table.Numbers("L, D", "capacity", "least micro-batch", "largest micro-batch")
+	lead := func(h *table1Half, w *table1Row) []any {
+		least := 1
+		if w.Naive {
+			least = h.Batch
+		}
+		return []any{w.column.value(), lab.Bytes(w.modelled.Capacity), least, t.defaultOf(w.modelled).PrintedMicro}
+	}
 	r.byConvention(table, "The paper's networks that fit: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
 		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 		switch {
@@ -463,7 +449,7 @@ func (t *table1) conventionsTable(r *table1Results) *lab.Table {
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper")
-	lead := func(w *table1Row) []any { return []any{w.column.value()} }
+	lead := func(_ *table1Half, w *table1Row) []any { return []any{w.column.value()} }
 	r.byConvention(table, "How often the largest network is the paper's: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false

@@ -14,11 +14,8 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
-	"gpipebench/internal/machine"
-	"gpipebench/lab"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/train"
 )
@@ -363,149 +360,15 @@ func TestTable1Convolved(t *testing.T) {
 	}
 }
 
-// printedLog has for every column what the paper prints, and measured networks
-// that grow as the paper's.
-func printedLog(t *testing.T, e *table1) *records.Log {
-	t.Helper()
-	log := records.New(e.Key("smoke"))
-	for _, n := range e.Spec.Networks {
-		for _, c := range n.Columns {
-			exact, err := params(c.candidate.of(n.Model))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, activations := c.memory()
-			held := memory{M: n.Batch / n.Held, Params: 12 * exact, Gradients: 4 * exact, Residuals: int64(activations.Value * float64(n.Unit)), Peak: map[string]int64{"paper": 7 << 30}}
-			l := largest{Candidate: c.candidate, Params: exact, Memory: held, Micro: n.Held, PrintedMicro: n.Held, PrintedMemory: held}
-			out := modelledColumn{Params: exact, Capacity: 8 << 30, Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
-			if n.Model.Images() { // bf16 and micro-batches of 16 come to what is printed
-				out.Convolved = held.Residuals / 2 / 16
-			}
-			for _, how := range e.storages() {
-				for _, micro := range n.MicroBatches {
-					m := held
-					if m.M = n.Batch / micro; c.Naive {
-						m.M = 1
-					}
-					m.Residuals = held.Residuals * int64(micro) / int64(n.Held)
-					out.Memory[memoryName(how, micro)] = m
-				}
-			}
-			out.Largest[e.convention().String()], out.Held[e.convention().String()] = l, l
-			if err := log.Add(n.modelled(c), 0, out); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for j, w := range e.Spec.Measured {
-			m := measuredWay{Candidate: candidate{Layers: 3 * w.K}, Params: int64(1000 * (j + 1)), M: 4, Trained: []trainedStep{
-				{candidate: candidate{Layers: 3 * w.K}, Accepted: true, OK: true, Peak: []int64{77}, HighWater: []int64{77}},
-			}}
-			if err := log.Add(n.measured(w), 1, m); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	log.Session = records.Provenance{Time: "then", Machine: machine.Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
-	return log
-}
-
-func TestTable1Report(t *testing.T) {
+// A network that trains although its plan was refused is a verdict, and a column without a largest
+// network an error.
+func TestTable1Verdict(t *testing.T) {
 	e := labtest.Loaded[*table1](t, Paper.Experiment("table1").Load)
-	labtest.CheckLacking(t, e, records.New(e.Key("smoke")))
-	log := printedLog(t, e)
-	r, err := e.Report(log, log)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
-	tables := map[string]*lab.Table{}
-	for _, table := range r.Tables {
-		tables[table.ID] = table
-		for _, format := range lab.Formats {
-			var b strings.Builder
-			if err := table.Write(&b, format); err != nil {
-				t.Errorf("%s, %s: %v", table.ID, format, err)
-			}
-		}
-	}
-	if len(r.Tables) != 7 || len(r.Files) != 1 {
-		t.Errorf("%d tables, %d files", len(r.Tables), len(r.Files))
-	}
-	cell := func(id string, row int, column string) string {
-		t.Helper()
-		table := tables[id]
-		if table == nil {
-			t.Fatalf("no table %s", id)
-		}
-		at := table.Column(column)
-		if at < 0 || row >= len(table.Rows) {
-			t.Fatalf("%s has no %s in row %d", id, column, row)
-		}
-		return table.Printed()[row][at]
-	}
-	for _, c := range []struct {
-		id     string
-		row    int
-		column string
-		want   string
-	}{
-		{"table1", 0, "paper", "(18, 208)"}, {"table1", 0, "modelled", "(18, 208)"}, {"table1", 0, "measured", "3"}, {"table1", 4, "modelled: M", "16"},
-		{"table1", 4, "measured, reference", "24"}, {"table1", 0, "torchgpipe", "81.5M, out of memory"}, {"table1", 4, "torchgpipe", "1.84B"}, {"table1", 7, "torchgpipe", "-"},
-		{"table1", 7, "way", "Pipeline-2"}, {"table1", 7, "paper", "-"}, {"table1", 7, "measured", "6"},
-		{"table1", 11, "way", "Pipeline-128"}, {"table1", 11, "modelled", "1663"}, {"table1", 11, "measured", "-"},
-		{"table1-growth", 4, "paper / Naive-1", "22.6"}, {"table1-growth", 4, "modelled / Naive-1", "22.6"}, {"table1-growth", 4, "measured / Naive-1", "5.0"},
-		{"table1-growth", 4, "measured / Pipeline-1", "2.5"}, {"table1-growth", 11, "paper / Naive-1", "297.2"},
-		{"table1-memory", 0, "12 bytes each", "0.98"}, {"table1-memory", 0, "parameters", "81,505,540"}, {"table1-memory", 9, "parameters", "83,876,910,336"},
-		{"table1-memory", 5, "12 bytes each", "3.15"}, {"table1-memory", 5, "activations", "(11.70)"}, {"table1-memory", 9, "activations", "796.10"},
-		{"table1-conventions", 9, "bf16, paper", "1663, 8"},
-		{"table1-activations-transformer", 0, "Naive-1", "11.70"}, {"table1-activations-transformer", 1, "micro-batch", "4"}, {"table1-activations-transformer", 1, "error", "0%"},
-		{"table1-activations-amoebanet-d", 1, "Pipeline-1", "0.98"}, {"table1-activations-amoebanet-d", 1, "Naive-1", "out of memory"},
-		{"table1-activations-amoebanet-d", 2, "error", "0%"}, {"table1-activations-amoebanet-d", 29, "error", "700%"},
-		{"table1-fits", 0, "bf16, paper", "no: 8 examples"}, {"table1-fits", 9, "bf16, paper", "M = 8: 7.00 GiB"}, {"table1-fits", 9, "capacity", "8.00 GiB"},
-	} {
-		if got := cell(c.id, c.row, c.column); got != c.want {
-			t.Errorf("%s, row %d, %s: %q, want %q", c.id, c.row, c.column, got, c.want)
-		}
-	}
-	// In bf16 the printed log's convolutions come to what is printed for 16 images,
-	// and Naive-1 has all 128 at once.
-	found := slices.ContainsFunc(tables["table1-activations-amoebanet-d"].Printed(), func(row []string) bool {
-		return slices.Equal(row, []string{"bf16, convolutions", "16", "50.08", "3.46", "8.11", "15.21", "26.24", "0%", "140%", "0%"})
-	})
-	if !found {
-		t.Errorf("no row of convolutions in bf16: %v", tables["table1-activations-amoebanet-d"].Printed())
-	}
-	notes := strings.Join(tables["table1"].Notes, "\n")
-	for _, want := range []string{
-		"Pipeline-8 holds 25 times the parameters of Naive-1. The printed figures (1.8B, 82M) give 22.0 times; the networks themselves give 22.6 times.",
-		"holds 298 times the parameters of Naive-1. The printed figures (83.9B, 282.2M) give 297.3 times",
-		"the paper prints 11.7G for parameters and 3.15G for activations. 12 bytes per parameter are 3.15 GiB",
-		"memory figures are in GiB: 12 bytes per parameter of Pipeline-1 are 8.78 GiB or 9.43 GB, and the paper prints 8.8G.",
-		"more than 5% off: Naive-1, 1.05GB printed and 0.98 computed; Pipeline-8, 24.62GB printed and 22.14 computed.",
-		"the paper's (18, 208) is not on the grid, because 208 filters are not a multiple of 32",
-		"(18, 208), take 6.26 GB for a mini-batch of 128 (bf16, paper); the paper prints 6.26GB. The outputs of its convolutions alone take 50.08 GB.",
-	} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no note %q in\n%s", want, notes)
-		}
-	}
-	for _, id := range []string{"table1", "table1-memory"} {
-		if notes := strings.Join(tables[id].Notes, "\n"); strings.Count(notes, "interchanged") != 1 || strings.Count(notes, "are in GiB") != 1 {
-			t.Errorf("%s, notes:\n%s", id, notes)
-		}
-	}
-	for _, want := range []string{"8 of 10 (bf16, paper)", "Transformer, Pipeline-128 at M = 32: a device has 8.00 GiB, and the fullest one takes 7.00 GiB (bf16, paper)."} {
-		if notes := strings.Join(tables["table1-fits"].Notes, "\n"); !strings.Contains(notes, want) {
-			t.Errorf("no note %q in\n%s", want, notes)
-		}
-	}
-	bad := measuredWay{Trained: []trainedStep{{candidate: candidate{Layers: 9}, OK: true, Refusal: "no", Peak: []int64{1}, HighWater: []int64{1}}}}
-	if err := log.Add("measured/Transformer/Pipeline-8", 1, bad); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := e.Report(log, nil); err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "table1, Transformer, Pipeline-8: 9 was refused (no) and trained") {
-		t.Errorf("verdict %v, %v", r.Verdict, err)
-	}
-	if err := log.Add(e.Spec.Networks[0].modelled(e.Spec.Networks[0].Columns[2]), 0, modelledColumn{}); err != nil {
+	labtest.CheckVerdict(t, e, "measured/Transformer/Pipeline-8", func(m *measuredWay) {
+		*m = measuredWay{Trained: []trainedStep{{candidate: candidate{Layers: 9}, OK: true, Refusal: "no", Peak: []int64{1}, HighWater: []int64{1}}}}
+	}, "table1, Transformer, Pipeline-8: 9 was refused (no) and trained")
+	log := labtest.Recorded(t, "table1")
+	if err := log.Add("modelled/AmoebaNet-D/Pipeline-2", 0, modelledColumn{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "modelled/AmoebaNet-D/Pipeline-2 is not what this version writes (no largest network of bf16, paper)") {
@@ -514,12 +377,7 @@ func TestTable1Report(t *testing.T) {
 }
 
 func TestTable1SpecErrors(t *testing.T) {
-	for _, c := range []struct{ old, replacement, want string }{
-		{"{dtype: bf16, accounting: paper, scores: true}", "{dtype: bf8, accounting: paper, scores: true}", "want bf16 or f32"},
-		{"{dtype: f32, accounting: paper, scores: true}", "{dtype: f32, accounting: none, scores: true}", "want paper or full"},
-		{"partitioner: min-variance", "partitioner: luck", "want"},
-		{"optimizer: rmsprop", "optimizer: luck", "unknown optimizer"},
-		{"accelerator: tpuv2", "accelerator: tpuv99", "unknown accelerator"},
+	labtest.CheckRefused(t, Paper.Experiment("table1"), [][3]string{
 		{"filters: {step: 32, most: 1280}", "filters: {step: 30, most: 1280}", "multiple of 8"},
 		{"{layers_up_to: 4096}", "{layers_up_to: 0}", "largest number of layers"},
 		{"[1, 2, 4, 8]", "[1, 2, 4, 7]", "do not divide"},
@@ -531,11 +389,5 @@ func TestTable1SpecErrors(t *testing.T) {
 		{"conventions: 1", "conventions: 7", "want 1 to 6"},
 		{"measured: [{name: Naive-1, k: 1, naive: true}, ", "measured: [", "naive way first"},
 		{"capacity: 4MiB, batch: 8", "capacity: 4MiB, batch: 12", "power of two"},
-		{"  full:", "  fuller:", "want smoke, quick, full"},
-	} {
-		err := labtest.Refused(t, Paper.Experiment("table1"), c.old, c.replacement)
-		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
-		}
-	}
+	})
 }

@@ -3,7 +3,6 @@ package gpipe
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/lab"
@@ -65,7 +64,7 @@ func table2Run(c lab.Cell) string { return fmt.Sprintf("emulated/K=%d/M=%d", c.K
 func (t *table2) runs(p table2Profile) (runs []timed.Run) {
 	for _, c := range t.Spec.Cells() {
 		runs = append(runs, timed.Run{
-			Name: table2Run(c), Bench: "device=" + table2Run(c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: t.Spec.Batch, Setup: t.setup(c)},
+			Name: table2Run(c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: t.Spec.Batch, Setup: t.setup(c)},
 		})
 	}
 	return runs
@@ -120,7 +119,6 @@ func (t *table2) show(r *timed.Reporting[table2Profile]) error {
 			r.Measured(table2Run(base), table2Run(c), paper.Value), timed.Relative(r.Runs, table2Run(lab.Cell{K: base.K, M: c.M}), table2Run(c)), r.Referred(table2Run(base), table2Run(c)))
 		r.Parts.Add(run.Cells()...)
 	}
-	table.Notes = append(table.Notes, t.boundNotes()...)
 	r.Panels = plot.TableBars{
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M),
 		Across: "paper", Bars: []string{"measured", "modelled", "closed form", "theory, cut"},
@@ -133,25 +131,3 @@ func (t *table2) show(r *timed.Reporting[table2Profile]) error {
 
 // softmaxLayers is what the last layer costs, in layers.
 func softmaxLayers(costs []float64) float64 { return costs[len(costs)-1] / costs[1] }
-
-// boundNotes compares the paper's values with what a fill-drain schedule can
-// reach at all: K*M/(M+K-1) stages at work on average, over the base's.
-func (t *table2) boundNotes() []string {
-	bound := func(c lab.Cell) float64 { return float64(c.K*c.M) / float64(c.M+c.K-1) }
-	var notes []string
-	for _, m := range t.Spec.M {
-		all := true
-		var bounds []string
-		for _, k := range t.Spec.K {
-			paper := t.Spec.Paper.Of(lab.Cell{K: k, M: m}).Value
-			b := bound(lab.Cell{K: k, M: m}) / bound(t.Spec.Base)
-			all = all && paper.Value > b
-			bounds = append(bounds, fmt.Sprintf("%.2f", b))
-		}
-		if all {
-			notes = append(notes, fmt.Sprintf("The paper's whole M = %d row lies above the bound of fill-drain with even stages, K*M/(M+K-1) over the base's: %s for K = %s. A fixed mini-batch cannot show that; the paper adjusted batch sizes to fit memory.",
-				m, strings.Join(bounds, " / "), lab.JoinWith(t.Spec.K, " / ")))
-		}
-	}
-	return notes
-}

@@ -14,74 +14,11 @@ import (
 	"gpipebench/lab/timed/timedtest"
 )
 
-// evenLog has records of Table 2 as ideal devices would leave them: even stages
-// that take 1, 1 and 2 units, in proportion to the work of a stage and
-// micro-batch.
-func evenLog(t *testing.T, e *table2) *records.Log {
-	t.Helper()
-	log := records.New(e.Key("smoke"))
-	fillBeside(t, log, e.Modelled)
-	r, _, err := e.Rounds("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	timedtest.FillRounds(t, log, r, 0, func(*timed.Run, int) float64 { return 1. / 16 })
-	return log
-}
-
-func TestTable2Report(t *testing.T) {
-	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
-	log := evenLog(t, e)
-	r, err := e.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	column := map[string]int{}
-	for i, c := range r.Tables[0].Columns {
-		column[c.Name] = i
-	}
-	for _, row := range r.Tables[0].Printed() {
-		if row[column["modelled/paper"]] != "1.00" {
-			t.Errorf("K = %s, M = %s: modelled %s, paper %s", row[0], row[1], row[column["modelled"]], row[column["paper"]])
-		}
-		// On even stages theory, closed form and measurement are one.
-		even := row[column["theory, even"]]
-		for _, name := range []string{"closed form", "measured", "reference"} {
-			if row[column[name]] != even {
-				t.Errorf("K = %s, M = %s: %s %s, want %s", row[0], row[1], name, row[column[name]], even)
-			}
-		}
-	}
-	timedtest.CheckParts(t, r.Tables[1])
-	var b strings.Builder
-	for _, table := range r.Tables {
-		if err := table.Write(&b, "text"); err != nil {
-			t.Fatal(err)
-		}
-		b.WriteString("\n")
-	}
-	for _, f := range r.Files {
-		if strings.HasSuffix(f.Name, ".txt") {
-			b.WriteString(f.Text + "\n")
-		}
-	}
-	labtest.Golden(t, "table2.text", b.String())
-
-	// A sample that is missing is not made up.
-	short := records.New(log.Key)
-	labtest.CheckLacking(t, e, short)
-}
-
-// The figures that the paper's sources leave to derive, and its M = 4 row that
-// no fixed mini-batch can reach.
+// What the paper's sources leave to derive.
 func TestTable2Theory(t *testing.T) {
 	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	if v, err := timed.Theory(e.setup(e.Spec.Base), e.setup(lab.Cell{K: 4, M: 1})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
 		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
-	}
-	notes := e.boundNotes()
-	if len(notes) != 1 || !strings.Contains(notes[0], "M = 4 row") || !strings.Contains(notes[0], "1.60 / 2.29 / 2.91") {
-		t.Errorf("notes on the bound: %q", notes)
 	}
 }
 

@@ -50,22 +50,9 @@ func TestAmoebanetTheory(t *testing.T) {
 	}
 }
 
-// The networks are smaller than those of the smoke profile.
-func TestAmoebanetMeasures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
-	a, rounds, log := loadedAmoebanet(t)
-	timedtest.CheckMeasures(t, rounds, log, func() (*lab.Report, error) { return a.Report(log, nil) })
-}
-
 func TestAmoebanetSpecErrors(t *testing.T) {
 	labtest.CheckRefused(t, Paper.Experiment("table2-amoebanet"), [][3]string{
 		{"steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
-		{"costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
-		{"  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
-		{"base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
 		{"    batch: 32", "    batch: 31", "not of one size"},
-		{"rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 	})
 }

@@ -75,35 +75,6 @@ func TestTable2ModelledVariations(t *testing.T) {
 	}
 }
 
-// The modelled tables of both specs come from one log.
-func TestTable2ModelledReport(t *testing.T) {
-	m := labtest.Loaded[*table2Modelled](t, Paper.Experiment("table2-modelled").Load)
-	log := records.New(m.Key("smoke"))
-	one := func(lab.Cell, cells.CutSpec, string, string) float64 { return 1 }
-	cellstest.FillScale(t, log, &m.Spec.Scale, one)
-	cellstest.FillScale(t, log, &m.table3.Spec.Scale, one)
-	for _, v := range m.whatIfs {
-		cellstest.FillScale(t, log, m.Spec.Scale.WhatIf(v), one)
-		// Table 3's networks twice as fast with K = 8: 1, 2, 8 against 1.7 and 2.7, 1.8 and 3.3.
-		cellstest.FillScale(t, log, m.table3.Spec.Scale.WhatIf(v), func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
-			return map[int]float64{2: 1, 4: 1, 8: 2}[c.K]
-		})
-	}
-	r, err := m.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Throughput K/2: AmoebaNet 1, 2, 4 against 1.21, 1.84, 3.48.
-	want := lab.Percent(((1-1/1.21)+(2/1.84-1)+(4/3.48-1))/3, 1).Text
-	if row := r.Tables[2].Printed()[0]; row[1] != want+" [4.00]" {
-		t.Errorf("%q; want %s for AmoebaNet", row, want)
-	}
-	third := lab.Percent(((2/1.7-1)+(8/2.7-1)+(2/1.8-1)+(8/3.3-1))/4, 1).Text
-	if row := r.Tables[2].Printed()[2]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
-		t.Errorf("what if: %q; want %s and %s", row, want, third)
-	}
-}
-
 // fillBeside makes every modelled cell what the paper has.
 func fillBeside(t *testing.T, log *records.Log, m modelledBeside) {
 	t.Helper()

@@ -57,6 +57,25 @@ func (r transferResults) mean(others []trained.Trials) []float64 {
 	return mean
 }
 
+// Scores are accuracies in percent on each set, by the paper's set that it stands for.
+func (x *transfer) Scores(log *records.Log) (lab.Scores, error) {
+	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.results(log, p)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
+	for i, s := range p.To {
+		scores.Put(s.For, "pretrained", r.tuned[i].Accuracies())
+		scores.Put(s.For, "from scratch", r.scratch[i].Accuracies())
+		scores.Put(s.For, "longer", r.longer[i].Accuracies())
+	}
+	return scores, nil
+}
+
 func (x *transfer) Report(log, reference *records.Log) (*lab.Report, error) {
 	p, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {

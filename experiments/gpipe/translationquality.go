@@ -10,7 +10,6 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/lab"
 	"gpipebench/lab/trained"
-	"gpipebench/nn"
 	"gpipebench/train"
 )
 
@@ -69,7 +68,7 @@ type qualityData struct {
 	lab.SentencesSpec `yaml:",inline"`
 	Temperature       float64 `yaml:"temperature" want:"1..1000"`
 	Shapes            int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
-	Ends              int     `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
+	Ends              int     `yaml:"ends"`                // how many languages are high-resource, and how many low-resource
 }
 
 // qualityBilingual says how translators of one language are trained.
@@ -290,7 +289,7 @@ func (q *quality) Planned(profile string) (list []lab.PlannedRun) {
 	return list
 }
 
-// schedule is that of a training of so many steps.
+// schedule returns the learning rate schedule of a training with a number of steps.
 func (a qualityArm) schedule(steps int) string {
 	rising := min(max(1, int(a.warmUp*float64(steps))), steps-1)
 	return fmt.Sprintf("warmup:%d,cosine:%d", rising, steps-rising)
@@ -313,7 +312,7 @@ func (a qualityArm) within(t *train.Training) (flops float64, err error) {
 			return 0, err
 		}
 		tokens += b.Count
-		positions += qualityPositionsIn(b)
+		positions += b.Examples() * (b.Inputs[0].Shape[1] + b.Inputs[2].Shape[1]) // of both sides, padded ones included
 	}
 	t.Steps, t.LRSchedule = steps, a.schedule(steps)
 	costs, err := train.FlopsOf(open.Model)
@@ -321,9 +320,4 @@ func (a qualityArm) within(t *train.Training) (flops float64, err error) {
 		flops += 3 * cost * float64(positions) / float64(2*open.Model.Seq)
 	}
 	return flops, err
-}
-
-// qualityPositionsIn counts the positions of both sides, padded ones included.
-func qualityPositionsIn(b nn.Batch) int {
-	return b.Examples() * (b.Inputs[0].Shape[1] + b.Inputs[2].Shape[1])
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"gpipebench/datasets"
@@ -50,13 +49,13 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 		return err
 	}
 	arms := q.arms(profile)
-	known := qualityDigests(log, arms, profile.AllSeeds())
+	known := qualityDigests(log, arms, profile.Seeds)
 	jobs := []lab.Job{{Sample: qualityWithoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
 		b, err := qualityBaselinesOf(arms[0].Training(profile.Seeds[0]))
 		return b, qualityWithoutNetwork, err
 	}}}
-	var lack []qualityArm // of each missing training
-	for _, seed := range profile.AllSeeds() {
+	lack := 0 // trainings
+	for _, seed := range profile.Seeds {
 		for _, a := range arms {
 			sample := a.Sample(seed)
 			jobs = append(jobs, lab.Job{Sample: sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
@@ -67,7 +66,7 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 				return r, fmt.Sprintf("%s: %.4f nats, %s", sample, r.HeldOut, units.FormatWait(time.Duration(r.Seconds*float64(time.Second)))), nil
 			}})
 			if !log.Has(sample) {
-				lack = append(lack, a)
+				lack++
 			}
 		}
 	}
@@ -77,10 +76,7 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	if err := lab.Present(profile.Data.Source()); err != nil {
 		return fmt.Errorf("%s, profile %s: %w", q.ID(), log.Key.Profile, err)
 	}
-	if err := q.announce(ctx, p, profile, lack); err != nil {
-		return err
-	}
-	p.Begin(fmt.Sprintf("%s: %d trainings", q.ID(), len(lack)), len(jobs))
+	p.Begin(fmt.Sprintf("%s: %d trainings", q.ID(), lack), len(jobs))
 	defer p.End()
 	return lab.Beside(ctx, log, p, jobs)
 }
@@ -153,84 +149,4 @@ func qualityBaselinesOf(t train.Training) (*qualityBaselines, error) {
 		}
 	}
 	return b, nil
-}
-
-// announce says, before the first step, what the trainings cost that are to be made: by the
-// operations of a forward pass, by the time of a step of each network here, and by how many
-// positions mini-batches of all languages have for each target token.
-func (q *quality) announce(ctx context.Context, p progress.Progress, profile qualityProfile, lack []qualityArm) error {
-	type step struct {
-		train.Model
-		batch int
-	}
-	type cost struct{ flops, seconds float64 } // for each position, of either side
-	costs := map[step]cost{}
-	positions, err := qualityPositionsOf(q.arms(profile)[0].Training(profile.Seeds[0]))
-	if err != nil {
-		return err
-	}
-	var timing train.Timing
-	var flops, seconds float64
-	for _, a := range lack {
-		t := a.Training(profile.Seeds[0])
-		if t.Model.Vocab == 0 { // that of invented languages, about
-			t.Model.Vocab = 250
-		}
-		of := step{t.Model, t.Batch}
-		if _, known := costs[of]; !known {
-			var c cost
-			layers, err := train.FlopsOf(t.Model)
-			if err != nil {
-				return err
-			}
-			for _, f := range layers {
-				c.flops += 3 * f / float64(2*t.Model.Seq)
-			}
-			t.Steps, t.LRSchedule = 2, a.schedule(2)
-			if c.seconds, err = qualityStepSeconds(ctx, &timing, t); err != nil {
-				return err
-			}
-			c.seconds /= float64(t.Batch * 2 * t.Model.Seq)
-			costs[of] = c
-		}
-		flops += costs[of].flops * positions * float64(a.tokens)
-		seconds += costs[of].seconds * positions * float64(a.tokens)
-	}
-	cores := max(1, min(runtime.GOMAXPROCS(0), len(lack)))
-	p.Say(fmt.Sprintf("%s: %d trainings of at most %s target tokens each, %s; about %s on %d cores, and then translations",
-		q.ID(), len(lack), units.FormatCommas(int64(profile.Tokens)), units.FormatFLOPs(flops), units.FormatWait(time.Duration(seconds/float64(cores)*float64(time.Second))), cores))
-	return nil
-}
-
-// qualityPositionsOf returns how many positions, padded ones included, the two sides of the first
-// mini-batches have for each target token.
-func qualityPositionsOf(t train.Training) (float64, error) {
-	s, err := t.Source()
-	if err != nil {
-		return 0, err
-	}
-	positions, tokens := 0, 0
-	for i := range 50 {
-		b, err := s.Batch(datasets.Train, i, t.Batch)
-		if err != nil {
-			return 0, err
-		}
-		positions, tokens = positions+qualityPositionsIn(b), tokens+b.Count
-	}
-	return float64(positions) / float64(tokens), nil
-}
-
-// qualityStepSeconds times the second step of a training on random tokens.
-func qualityStepSeconds(ctx context.Context, timing *train.Timing, t train.Training) (float64, error) {
-	l, err := timing.Open(ctx, t)
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	if _, err := l.Step(ctx); err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	_, err = l.Step(ctx)
-	return time.Since(start).Seconds(), err
 }

@@ -46,7 +46,7 @@ func qualityAddReference(t *lab.Table, column string, beside *qualityResults) {
 func (q *quality) recipe(r *qualityResults) string {
 	t := r.Training
 	return fmt.Sprintf("At most %s target tokens in a training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, the same in every training; K = %d, M = %d. %d seeds.",
-		units.FormatCommas(int64(r.Tokens)), t.Optimizer, t.LR, units.FormatShare(r.WarmUp, 1), q.setup.Partitions, q.setup.MicroBatches, len(r.AllSeeds()))
+		units.FormatCommas(int64(r.Tokens)), t.Optimizer, t.LR, units.FormatShare(r.WarmUp, 1), q.setup.Partitions, q.setup.MicroBatches, len(r.Seeds))
 }
 
 // corpus says what is translated.
@@ -105,7 +105,7 @@ func (q *quality) languageTable(r *qualityResults) *lab.Table {
 		}
 		table.Add(row...)
 	}
-	table.Notes = append(r.AddedNotes(), fmt.Sprintf("The last rows are means over the %d languages with the most pairs (high-resource), the %d with the fewest (low-resource), and all.", r.Data.Ends, r.Data.Ends))
+	table.Notes = append(table.Notes, fmt.Sprintf("The last rows are means over the %d languages with the most pairs (high-resource), the %d with the fewest (low-resource), and all.", r.Data.Ends, r.Data.Ends))
 	return table
 }
 
@@ -135,7 +135,7 @@ func (q *quality) bilingualTable(r *qualityResults) *lab.Table {
 		}
 		table.Add(append(row, map[int]string{1: "yes", -1: "no", 0: "noisy"}[sign])...)
 	}
-	table.Notes = r.SeedNotes()
+	table.Notes = lab.FewSeedsNote(len(r.Seeds))
 	return table
 }
 
@@ -161,9 +161,8 @@ func (q *quality) networkTable(r *qualityResults) *lab.Table {
 			own := g.of(r.networks[i])
 			row, nats = append(row, lab.Mean(own.bleu, 2)), append(nats, lab.Mean(own.nats, 4))
 		}
-		table.Add(row, nats)
+		table.Add(row, nats, lab.Mean(qualityTrained(r.networks[i]), 4))
 	}
-	table.Notes = r.AddedNotes()
 	return table
 }
 
@@ -188,13 +187,14 @@ func (r *qualityResults) addScores(t *lab.Table) {
 			t.Numbers(score + g.name)
 		}
 	}
+	t.Numbers("nats, training")
 }
 
 func (q *quality) differenceTable(r *qualityResults) *lab.Table {
 	table := &lab.Table{
 		ID: q.ID() + "-differences", Title: "Larger networks for translation: differences",
 		Caption: []string{
-			fmt.Sprintf("Means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), which cover other seeds and not other sentences. Each network for all languages had %s target tokens. More BLEU and fewer nats per token are better. Against bilingual: over the languages of each group that have a translator of their own. Against the dictionary of translation-quality: over all of a group.", units.FormatCommas(int64(r.Tokens))),
+			fmt.Sprintf("Means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), which cover other seeds and not other sentences. Each network for all languages had %s target tokens. More BLEU and fewer nats per token are better. Against bilingual: over the languages of each group that have a translator of their own. Against the dictionary of translation-quality: over all of a group. Training: the loss on what is learnt, over the last twentieth of the steps.", units.FormatCommas(int64(r.Tokens))),
 			"The paper: 1.3B is better than 400M in all languages, and 3B and 6B add less to 1.3B; deep and wide are alike on high-resource languages, and deep is much better on low-resource ones; 6B is better than all bilingual models.",
 		},
 	}
@@ -212,9 +212,9 @@ func (q *quality) differenceTable(r *qualityResults) *lab.Table {
 			f.add(bleu.Sign(), g.name)
 		}
 		says = append(says, d.Of+" against "+d.To+": "+f.says("better", "worse", "neither shown"))
-		table.Add(row, nats)
+		table.Add(row, nats, lab.Paired(stats.Pairs(qualityTrained(of), qualityTrained(to)), 4))
 	}
-	without := slices.Repeat([]any{lab.Absent}, len(r.groups())) // nats, which other vocabularies count otherwise
+	without := slices.Repeat([]any{lab.Absent}, len(r.groups())+1) // nats, which other vocabularies count otherwise
 	for i, n := range q.Spec.Networks {
 		row := []any{n.Name + " - bilingual"}
 		var f qualityFound
@@ -231,13 +231,15 @@ func (q *quality) differenceTable(r *qualityResults) *lab.Table {
 		says = append(says, n.Name+" against bilingual: "+f.says("better", "worse", "neither shown"))
 		table.Add(row, without)
 	}
-	row := []any{q.last().Name + " - dictionary"}
-	for _, g := range r.groups() {
-		looked := slices.Repeat([]float64{g.dictionary()}, len(r.AllSeeds()))
-		row = append(row, lab.Paired(stats.Pairs(g.of(r.networks[len(r.networks)-1]).bleu, looked), 2))
+	for i, n := range q.Spec.Networks {
+		row := []any{n.Name + " - dictionary"}
+		for _, g := range r.groups() {
+			looked := slices.Repeat([]float64{g.dictionary()}, len(r.Seeds))
+			row = append(row, lab.Paired(stats.Pairs(g.of(r.networks[i]).bleu, looked), 2))
+		}
+		table.Add(row, without)
 	}
-	table.Add(row, without)
-	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, r.SeedNotes()...)
+	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, lab.FewSeedsNote(len(r.Seeds))...)
 	return table
 }
 
@@ -297,8 +299,8 @@ func (q *quality) batchTable(r *qualityResults) *lab.Table {
 				lab.Mean(own.bleu, 2), lab.SD(own.bleu, 2), lab.Mean(own.nats, 4), lab.SD(own.nats, 4), gain)
 		}
 		table.Notes = append(table.Notes, fmt.Sprintf("Verdict, %s: the larger mini-batch is %s.", by,
-			f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, unlike in the paper", "not shown to be better by both")))
+			f.says("better by BLEU and by loss", "worse by BLEU or by loss", "not shown to be better by both")))
 	}
-	table.Notes = append(table.Notes, r.SeedNotes()...)
+	table.Notes = append(table.Notes, lab.FewSeedsNote(len(r.Seeds))...)
 	return table
 }

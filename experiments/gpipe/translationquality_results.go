@@ -42,7 +42,7 @@ func (q *quality) read(log *records.Log) (*qualityResults, error) {
 		if a.of != "" {
 			want = 1
 		}
-		for _, seed := range p.AllSeeds() {
+		for _, seed := range p.Seeds {
 			t := &qualityTrial{}
 			if err := log.Get(a.Sample(seed), t); err != nil {
 				return nil, err
@@ -155,6 +155,52 @@ func qualityScoresOf(runs []*qualityTrial) (s qualityScores) {
 		s.bleu, s.nats = append(s.bleu, run.Languages[0].BLEU), append(s.nats, run.Languages[0].Loss)
 	}
 	return s
+}
+
+// qualityEnd is the part of a training's curve that counts as its end.
+const qualityEnd = 20
+
+// qualityTrained are the mean losses of networks at the end of their trainings, by seed: of the last
+// twentieth of the steps.
+func qualityTrained(runs []*qualityTrial) (all []float64) {
+	for _, run := range runs {
+		n := len(run.Curve)
+		all = append(all, stats.Mean(run.Curve[n-max(1, n/qualityEnd):]))
+	}
+	return all
+}
+
+// Scores are BLEU and nats per token: of each network in the groups of languages and in each
+// language, and its gain over their own translators; of each of these; of a dictionary, which is the
+// same for all seeds; and of Table 5's mini-batches.
+func (q *quality) Scores(log *records.Log) (lab.Scores, error) {
+	r, err := q.read(log)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
+	for i, n := range q.Spec.Networks {
+		runs := r.networks[i]
+		for _, g := range r.groups() {
+			own := g.of(runs)
+			scores.Put(n.Name, "BLEU, "+g.name, own.bleu)
+			scores.Put(n.Name, "nats, "+g.name, own.nats)
+			scores.Put(n.Name, "gain over bilingual, "+g.name, qualityGains(runs, g.compared()))
+			scores.Put("dictionary", "BLEU, "+g.name, slices.Repeat([]float64{g.dictionary()}, len(r.Seeds)))
+		}
+		for _, l := range r.groups()[2].compared() {
+			scores.Put(n.Name, "BLEU, "+l.name, l.bleu(runs))
+			scores.Put("bilingual", "BLEU, "+l.name, l.own().bleu)
+		}
+	}
+	for _, by := range []string{qualitySameTokens, qualityAsLong} {
+		for _, b := range q.Spec.Batches {
+			own := qualityScoresOf(r.all[q.batchArm(r.qualityProfile, b, by == qualityAsLong).Name])
+			scores.Put(b.Paper+", "+by, "BLEU", own.bleu)
+			scores.Put(b.Paper+", "+by, "nats", own.nats)
+		}
+	}
+	return scores, nil
 }
 
 // panels are Figure 3, with the languages that have a translator of their own; all

@@ -33,7 +33,7 @@ func qualityMadeUp(t *testing.T, q *quality, profile string, of func(arm string,
 		t.Fatal(err)
 	}
 	for _, a := range q.arms(p) {
-		for j, seed := range p.AllSeeds() {
+		for j, seed := range p.Seeds {
 			bleu, nats := of(a.Name, j)
 			r := qualityTrial{Trial: trained.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
 			for l, name := range names {
@@ -51,82 +51,6 @@ func qualityMadeUp(t *testing.T, q *quality, profile string, of func(arm string,
 		}
 	}
 	return log
-}
-
-// Three seeds that swing by 1, 0 and -1 BLEU: a difference of means has a deviation of 1
-// and an interval of 2.48 to either side (Student's t, 2 degrees of freedom, 4.3027 / sqrt(3)).
-func TestQualityReport(t *testing.T) {
-	q := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
-	log := qualityMadeUp(t, q, "quick", func(arm string, seed int) (float64, float64) {
-		swing := []float64{1, 0, -1}[seed]
-		switch {
-		case arm == "small" || arm == "bilingual invented 1":
-			return 40, 2
-		case arm == "deep":
-			return 45 + swing, 1.9
-		case arm == "wide":
-			return 44, 1.9
-		case arm == "larger":
-			return 45, 1.9
-		case arm == "largest":
-			return 42 + swing, 1.8
-		case strings.HasPrefix(arm, "bilingual"):
-			return 38, 2
-		case strings.HasPrefix(arm, "invented 1, mini-batches of 8"):
-			return 30, 3
-		case strings.HasSuffix(arm, "fewer tokens"):
-			return 35, 2.5
-		}
-		return 50 + swing, 1.5 // mini-batches of 128
-	})
-	r, err := q.Report(log, log)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
-	if len(r.Tables) != 5 {
-		t.Fatalf("%d tables", len(r.Tables))
-	}
-	row := func(table int, key string) string {
-		for _, row := range r.Tables[table].Printed() {
-			if line := strings.Join(row, "|"); strings.HasPrefix(line, key+"|") {
-				return line
-			}
-		}
-		t.Errorf("%s has no row %s", r.Tables[table].ID, key)
-		return ""
-	}
-	for _, c := range []struct {
-		table     int
-		key, want string
-	}{
-		{0, "invented 2", "invented 2|500|0.0%|10|0.00|0.00|37.00|39.00|44.00|43.00|44.00|41.00"},
-		{0, "high-resource", "high-resource|1500|0.0%|20|0.00|0.00|-|39.50|44.50"},
-		{0, "low-resource", "low-resource|375|0.0%|20|0.00|0.00|-|37.50|42.50"},
-		{1, "invented 1", "invented 1|1000|33|10|5.0|900|7|40.00|0.00|+0.00 [+0.00, +0.00]|+5.00 [+2.52, +7.48]"},
-		{2, "deep", "deep|T(4, 128, 2)|T(24, 8192, 16)|1.3B|7|900|0 FLOP|"},
-		{2, "largest", "largest|T(11, 256, 4)|T(64, 16384, 32)|6B|"},
-		{3, "deep - small", "deep - small|+5.00 [+2.52, +7.48]|+5.00 [+2.52, +7.48]|+5.00 [+2.52, +7.48]|-0.1000"},
-		{3, "deep - wide", "deep - wide|+1.00 [-1.48, +3.48]|"},
-		{3, "largest - bilingual", "largest - bilingual|+3.00 [+0.52, +5.48]|+4.00 [+1.52, +6.48]|+3.50 [+1.02, +5.98]|-|-|-"},
-		{3, "largest - dictionary", "largest - dictionary|+41.50 [+39.02, +43.98]|+39.50 [+37.02, +41.98]|+40.50 [+38.02, +42.98]|-|-|-"},
-		{4, "as many tokens|1M", "as many tokens|1M|31.86|2.51|32|90|10|900|40.00|0.00|2.0000|0.0000|+10.00 [+10.00, +10.00]|-1.0000"},
-		{4, "as many tokens|4M", "as many tokens|4M|32.71|2.46|128|90|10|900|50.00|1.00|1.5000|0.0000|+10.00 [+7.52, +12.48]"},
-		{4, "as many steps|1M", "as many steps|1M|31.86|2.51|32|90|10|900|35.00|"},
-	} {
-		if got := row(c.table, c.key); !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %s, want %s", r.Tables[c.table].ID, got, c.want)
-		}
-	}
-	for key, want := range map[string]string{"invented 1": "noisy", "invented 2": "yes"} {
-		if got := row(1, key); !strings.HasSuffix(got, "|"+want) {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-	const better, open = "better (high-resource, low-resource, all)", "neither shown (high-resource, low-resource, all)"
-	if note := r.Tables[3].Notes[0]; !strings.Contains(note, "deep against wide: "+open) || !strings.Contains(note, "largest against bilingual: "+better) {
-		t.Error(note)
-	}
-	labtest.CheckPlots(t, r)
 }
 
 // Samples of other languages, or of other data than others, are refused.
@@ -402,35 +326,6 @@ func TestQualityProportions(t *testing.T) {
 	}
 }
 
-// Seeds that are added leave what is measured as it is, and are missing until they are
-// measured too.
-func TestQualityAddedSeeds(t *testing.T) {
-	was := labtest.Loaded[*quality](t, Paper.Experiment("translation-quality").Load)
-	e, err := Paper.Experiment("translation-quality").Load(lab.SpecFile{Name: "x.yaml", Experiment: Paper.Experiment("translation-quality").ID, Text: labtest.Edited(t, Paper.Experiment("translation-quality"), "seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3]\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := e.(*quality)
-	if was.Key("smoke") != now.Key("smoke") {
-		t.Error("another key")
-	}
-	of := func(string, int) (float64, float64) { return 5, 2 }
-	if _, err := now.Report(qualityMadeUp(t, was, "smoke", of), nil); err == nil {
-		t.Error("a report without the added seed")
-	}
-	r, err := now.Report(qualityMadeUp(t, now, "smoke", of), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var notes string
-	for _, table := range r.Tables {
-		notes += strings.Join(table.Notes, " ")
-	}
-	if !strings.Contains(notes, "n = 3 seeds") || !strings.Contains(notes, "seeds 3.") {
-		t.Errorf("%q", notes)
-	}
-}
-
 // What the spec must not be.
 func TestQualitySpec(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
@@ -443,7 +338,7 @@ func TestQualitySpec(t *testing.T) {
 		{"{of: deep, to: wide}", "{of: deep, to: broad}", "differences.2.to: no network \"broad\""},
 		{"{of: largest, to: larger}", "{of: greatest, to: larger}", "differences.4.of: no network \"greatest\""},
 		{"seeds: [1, 2]\n", "seeds: [1, 0]\n", "profiles.smoke.seeds.1: \"0\": want a whole number of 1 or more"},
-		{"seeds: [1, 2]\n", "seeds: [1, 2]\n    added_seeds: [3, 1]\n", "profiles.smoke.added_seeds.1: 1 stands twice"},
+		{"seeds: [1, 2]\n", "seeds: [1, 2, 1]\n", "profiles.smoke.seeds.2: this entry is there already"},
 		{"      ends: 1\n", "      ends: 2\n", "profiles.smoke.data.ends: 2 at either end of 2 languages"},
 		{"      invented: {languages: 2, pairs: 200, nouns: 4}\n", "", "profiles.smoke.data: want either invented"},
 		{"{languages: 4,", "{languages: 9,", "profiles.quick.data: synthetic-translation: 9 languages, want 1 to 8"},

@@ -11,8 +11,6 @@ import (
 )
 
 // validationSpec is the spec of validation.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type validationSpec struct {
 	timed.Profiled[validationProfile] `yaml:",inline"`
 	K                                 []int   `yaml:"k" want:"2..1024"`
@@ -32,26 +30,20 @@ type validationProfile struct {
 
 // validation compares modelled devices of this machine's kind with emulated runs of the same
 // networks.
-type validation struct {
-	timed.Compared[validationSpec, validationProfile, simulate.ProbeShape, timed.ModelledStep]
-}
+type validation = timed.Compared[validationSpec, validationProfile, simulate.ProbeShape, timed.ModelledStep]
 
 func newValidation() (lab.Experiment, error) {
 	v := &validation{}
-	v.Runs = func(p validationProfile) (all []simulate.ProbeShape) {
-		for _, n := range p.Networks {
-			for _, k := range v.Spec.K {
-				all = append(all, simulate.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
-			}
-		}
-		return all
-	}
+	s := &v.Spec
+	v.Check, v.Show = s.check, s.show
+	v.Runs = s.shapes
+	v.Training = func(_ validationProfile, shape simulate.ProbeShape) train.Training { return s.way().Training(shape) }
 	v.Name = func(p simulate.ProbeShape) string { return fmt.Sprintf("%s/K=%d", p.Model.Name, p.K) }
 	v.Together = func(ctx context.Context, p validationProfile, round int) ([]*timed.ModelledStep, error) {
-		way := v.way()
+		way := s.way()
 		var networks []timed.Network
-		for i, shape := range v.Runs(p) {
-			if i%len(v.Spec.K) == 0 {
+		for i, shape := range s.shapes(p) {
+			if i%len(s.K) == 0 {
 				one := shape
 				one.K = 1
 				networks = append(networks, timed.Network{Alone: []timed.Pipeline{{Calibrating: way, ProbeShape: one}}})
@@ -61,24 +53,19 @@ func newValidation() (lab.Experiment, error) {
 		}
 		return timed.BesideModel(ctx, networks, round, p.Turns)
 	}
-	v.Show = v.show
 	return v, nil
 }
 
-func (v *validation) way() simulate.Calibrating {
-	return simulate.Calibrating{Name: "host", Optimizer: v.Spec.Optimizer, Threads: 1, Seed: v.Spec.Seed}
+func (v *validationSpec) way() simulate.Calibrating {
+	return simulate.Calibrating{Name: "host", Optimizer: v.Optimizer, Threads: 1, Seed: v.Seed}
 }
 
-func (v *validation) Resolve() *lab.Problem {
+func (v *validationSpec) check() *lab.Problem {
 	for _, name := range lab.Profiles {
 		models := map[string]bool{}
-		for i, n := range v.Spec.Profiles[name].Networks {
-			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
-			if n.Batch < n.M {
-				return lab.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), append(where, "m")...)
-			}
+		for i, n := range v.Profiles[name].Networks {
 			if models[n.Model.Name] { // samples have its name
-				return lab.At(fmt.Errorf("a second %s: want each model once", n.Model.Name), append(where, "model")...)
+				return lab.At(fmt.Errorf("a second %s: want each model once", n.Model.Name), "profiles", name, "networks", fmt.Sprint(i), "model")
 			}
 			models[n.Model.Name] = true
 		}
@@ -86,25 +73,19 @@ func (v *validation) Resolve() *lab.Problem {
 	return nil
 }
 
-func (v *validation) Planned(profile string) (list []lab.PlannedRun) {
-	for i, shape := range v.Runs(v.Spec.Profiles[profile]) {
-		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i / len(v.Spec.K))}, Run: v.way().Training(shape)})
+// shapes are each network on each K.
+func (v *validationSpec) shapes(p validationProfile) (all []simulate.ProbeShape) {
+	for _, n := range p.Networks {
+		for _, k := range v.K {
+			all = append(all, simulate.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
+		}
 	}
-	return list
+	return all
 }
 
-func (v *validation) show(c *timed.Comparison[validationProfile, simulate.ProbeShape, timed.ModelledStep]) error {
-	c.Table.Caption = []string{
-		fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Spec.Optimizer, c.Profile.Rounds),
-		"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so the remaining error is that of the pipeline's model alone.",
-		fmt.Sprintf("How repeatable the machine is: the 95%% interval of the emulated step, over its median. A ratio that is more than %v%% off is called noisy, and decides nothing, if two things hold: its interval reaches within %[1]v%%, and the interval of the emulated step, which involves no model, is as far off its own median.", v.Spec.Within),
-		"Memory: the peaks of all devices as modelled, as planned and as reached.",
-	}
-	for _, n := range c.Profile.Networks {
-		c.Table.Caption = append(c.Table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
-	}
+func (v *validationSpec) show(c *timed.Comparison[validationProfile, simulate.ProbeShape, timed.ModelledStep]) error {
 	timed.ShowModelled(c, timed.ModelledTable[simulate.ProbeShape]{
-		Runs: v.Runs(c.Profile), Name: v.Name, Within: v.Spec.Within, Panel: "network", Group: "K",
+		Runs: v.shapes(c.Profile), Within: v.Within, Panel: "network", Group: "K",
 		First: []timed.Column[simulate.ProbeShape]{
 			timed.Text("network", func(p simulate.ProbeShape) any { return p.Model.Name }),
 			timed.Number("K", func(p simulate.ProbeShape) any { return p.K }),

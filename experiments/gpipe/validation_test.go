@@ -9,7 +9,6 @@ import (
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/simulate"
 )
 
 // A round of tiny networks: every sample is there, the modelled host knows every
@@ -52,30 +51,10 @@ func TestValidationRound(t *testing.T) {
 // A byte too many, wherever it is, is a verdict and names the row.
 func TestValidationMemoryVerdict(t *testing.T) {
 	v := labtest.Loaded[*validation](t, Paper.Experiment("validation").Load)
-	for what, change := range map[string]func(*timed.ModelledStep){
-		"modelled": func(s *timed.ModelledStep) { s.ModelledPeak[1]++ },
-		"reached":  func(s *timed.ModelledStep) { s.HighWater[0]++ },
+	for _, change := range []func(*timed.ModelledStep){
+		func(s *timed.ModelledStep) { s.ModelledPeak[0]++ },
+		func(s *timed.ModelledStep) { s.HighWater[1]++ },
 	} {
-		log := records.New(v.Key("smoke"))
-		rounds, _ := v.Repeated("smoke")
-		for i, name := range rounds.Samples()[0] {
-			s := timed.ModelledStep{Compared: simulate.Compared{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}}
-			if i == 4 {
-				change(&s)
-			}
-			if err := log.Add(name, 1, s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r, err := v.Report(log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "validation: amoebanetd/K=4: memory") {
-			t.Errorf("%s: verdict %v", what, r.Verdict)
-		}
-		if note := r.Tables[0].Notes[0]; !strings.Contains(note, "Within 10%: by rates 9 of 9, the worst off by 5.0%; by own operations 0 of 9, the worst off by 20.0%.") {
-			t.Error(note)
-		}
+		labtest.CheckVerdict(t, v, "amoebanetd/K=4/round=1", change, "validation: amoebanetd/K=4: memory")
 	}
 }

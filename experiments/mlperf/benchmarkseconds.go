@@ -66,7 +66,7 @@ func (r loggedRun) ranks() string {
 }
 
 // check refuses a run that cannot be, with the field that is wrong; "": several are.
-func (r loggedRun) check(examples int, before *torus) (field string, err error) {
+func (r loggedRun) check(examples int, before torus) (field string, err error) {
 	if err := checkTorus(r.Torus, before); err != nil {
 		return "torus", err
 	}
@@ -96,11 +96,8 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 		most := 0
 		for i, n := range s.Networks {
 			most = max(most, len(n.Runs))
+			var before torus
 			for j, r := range n.Runs {
-				var before *torus
-				if j > 0 {
-					before = &n.Runs[j-1].Torus
-				}
 				if field, err := r.check(n.Examples, before); err != nil {
 					path := []string{"networks", strconv.Itoa(i), "runs", strconv.Itoa(j)}
 					if field != "" {
@@ -108,6 +105,7 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 					}
 					return lab.At(err, path...)
 				}
+				before = r.Torus
 			}
 		}
 		return lab.CheckMost(s.Profiles, "most", mostRuns.most, most, "runs of a network")

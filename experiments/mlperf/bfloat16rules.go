@@ -186,7 +186,7 @@ func (s *ranStep) operands(of func(operand) bool) (f foundBits) {
 	return f
 }
 
-// eachBits is the bits of so many elements in so many bytes, which may be up to a cache line
+// eachBits returns the bits of each of some elements in bytes, which may be up to a cache line
 // for each tensor more.
 func eachBits(bytes, elements int64) foundBits {
 	return foundBits{Bits: []int{int(8 * bytes / elements)}, Of: int(elements)}
@@ -266,8 +266,8 @@ func (s *sharedStep) of(ctx context.Context) (*ranStep, error) {
 // Probes of a convolution of one pixel with activations in bfloat16: what it computes shows
 // how it reads its weights, and how it adds. Neither is a tensor in memory.
 
-// probe is a sum of products, all of whose inputs and whose sum have few enough digits for
-// bfloat16, and what it comes to with operands or sums of so many bits.
+// A probe is a dot product that is exact in bfloat16, with the result expected for each width of
+// operands and of the accumulator.
 type probe struct {
 	weights, inputs []float32
 	comes           map[float32]int // bits, by the result
@@ -275,28 +275,22 @@ type probe struct {
 
 const probes = 128
 
+var ones = slices.Repeat([]float32{1}, probes)
+
 // weightProbe is 128 times 1 + 2^-9 less 128: 1/4, or nothing if weights are rounded to
 // bfloat16, whose numbers next to 1 are 2^-7 apart.
 var weightProbe = probe{
-	weights: append(repeatedFloat(1+0x1p-9, probes), repeatedFloat(1, probes)...),
-	inputs:  append(repeatedFloat(1, probes), repeatedFloat(-1, probes)...),
+	weights: append(slices.Repeat([]float32{1 + 0x1p-9}, probes), ones...),
+	inputs:  append(slices.Clone(ones), slices.Repeat([]float32{-1}, probes)...),
 	comes:   map[float32]int{0: 16, 0.25: 32},
 }
 
 // sumProbe adds 1 to 256 and takes 256 away again, 128 times over the channels: a sum that
 // was kept in bfloat16 would lose the ones, as its numbers above 256 are 2 apart.
 var sumProbe = probe{
-	weights: repeatedFloat(1, probes+2),
-	inputs:  append(append([]float32{256}, repeatedFloat(1, probes)...), -256),
+	weights: slices.Repeat([]float32{1}, probes+2),
+	inputs:  slices.Concat([]float32{256}, ones, []float32{-256}),
 	comes:   map[float32]int{0: 16, probes: 32},
-}
-
-func repeatedFloat(x float32, n int) []float32 {
-	all := make([]float32, n)
-	for i := range all {
-		all[i] = x
-	}
-	return all
 }
 
 // probed is what a probe shows. One that comes to something else shows no bits.

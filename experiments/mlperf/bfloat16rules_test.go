@@ -8,7 +8,7 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Each rule as it is documented (docs/design.md, bfloat16), found in a step.
+// Each rule as it is documented (package program, bfloat16), found in a step.
 func TestBFloat16Rules(t *testing.T) {
 	x := loaded(t, "bfloat16-rules", bfloat16Rules)
 	all := cellstest.Measured(t, x)

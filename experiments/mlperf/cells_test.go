@@ -4,8 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/lab"
@@ -96,36 +94,6 @@ func TestModelledSpecs(t *testing.T) {
 	}
 }
 
-// A report of given steps is the arithmetic of these: without sharding the update is that
-// of a core by itself.
-func TestUpdateReport(t *testing.T) {
-	e := loaded(t, "update-sharding", updateSharding)
-	r := cellstest.Report(t, e, func(as, _ string) updateStep {
-		return map[string]updateStep{
-			"one": {Seconds: 9, Update: 3, Fits: true}, "each": {Seconds: 10, Update: 1, Reduce: 2, State: 1 << 30, Fits: true},
-			"divided": {Seconds: 8, Update: 0.1, Reduce: 2, State: 1 << 20, Fits: true},
-		}[as]
-	})
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
-	s := &e.Spec
-	if want := len(s.Networks) * (len(s.Tori) + len(s.Conventions) - 1); len(table.Rows) != want {
-		t.Errorf("%d rows, want %d", len(table.Rows), want)
-	}
-	printed := 0
-	for _, row := range table.Rows {
-		// 10 s with an update of 1 s are 12 s with one of 3 s.
-		labtest.CheckCells(t, table, row, map[string]float64{"step, whole": 12, "step, divided": 8, "speedup": 1.5, "update, whole": 25, "update, divided": 1.25, "all-reduce, divided": 25})
-		if row[table.Column("paper")].Text != lab.Absent.Text {
-			printed++
-			labtest.CheckCells(t, table, row, map[string]float64{"cores": 2048})
-		}
-	}
-	if printed != len(s.Networks)*len(s.Conventions) {
-		t.Errorf("%d figures of the paper", printed)
-	}
-}
-
 // A divided update takes less of a shorter step, and more links shorten the sum alone.
 func TestUpdateMeasure(t *testing.T) {
 	e := loaded(t, "update-sharding", updateSharding)
@@ -149,28 +117,6 @@ func TestUpdateMeasure(t *testing.T) {
 	if len(all) != 2+4+2 {
 		t.Errorf("%d samples", len(all))
 	}
-}
-
-// A report of given steps is the arithmetic of these, with whole mini-batches.
-func TestEvaluationReport(t *testing.T) {
-	r := cellstest.Report(t, loaded(t, "distributed-evaluation", distributedEvaluation), func(as, sample string) passes {
-		switch {
-		case as == "step":
-			return passes{Seconds: 0.02}
-		case as == "each" && strings.HasPrefix(sample, "alone/examples=16"):
-			return passes{Forward: 0.016}
-		}
-		return passes{Forward: 0.128}
-	})
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
-	// 50000 images are two mini-batches of 32768 on 2048 cores, 391 of 128 on one, and 49 of
-	// 1024 on eight.
-	training := 4 * 1281167 / 32768.0 * 0.02
-	labtest.CheckCells(t, table, table.Rows[len(table.Rows)-1], map[string]float64{
-		"cores": 2048, "training": training, "all cores": 0.032, "padded": 15536, "share, all cores": 100 * 0.032 / (training + 0.032),
-		"one core": 391 * 0.128, "share, one core": 100 * 391 * 0.128 / (training + 391*0.128), "card": 49 * 0.128, "card / training": 49 * 0.128 / training,
-	})
 }
 
 // Forward passes are a part of the step, and a core by itself has those of its images.
@@ -197,35 +143,6 @@ func TestEvaluationMeasure(t *testing.T) {
 	}
 }
 
-// A report of given steps is the arithmetic of these.
-func TestSecondsReport(t *testing.T) {
-	r := cellstest.Report(t, loaded(t, "benchmark-seconds", benchmarkSeconds), func(_, sample string) podStep {
-		return podStep{Seconds: 0.02, Reduce: 0.005, Fits: !strings.Contains(sample, "cores=32/")}
-	})
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
-	if n := len(table.Rows); n != 6+6+6+5 {
-		t.Errorf("%d rows", n)
-	}
-	steps, images := 5.1*271, 72.8*1281167/32768
-	for network, columns := range map[string]map[string]float64{
-		"ResNet-50": {
-			"examples a core": 16, "steps": images, "all-reduce": 25, "modelled s": 0.02 * images, "modelled / logged": 0.02 * images / 76.95, "logged s a step": 76.95 / images,
-		},
-		"Transformer": {"examples a core": 1, "cores an image": 1, "steps": steps, "modelled s": 0.02 * steps, "logged s": 50.86},
-		"SSD":         {"examples a core": 1, "cores an image": 4, "steps": 75 * 58, "modelled s": 0.02 * 75 * 58},
-	} {
-		i := slices.IndexFunc(table.Rows, func(row []lab.Value) bool { return row[0].Text == network && row[1].Text == "2048" })
-		labtest.CheckCells(t, table, table.Rows[i], columns)
-	}
-	if len(table.Notes) != 1 || !strings.Contains(table.Notes[0], "do not fit") {
-		t.Errorf("notes %q", table.Notes)
-	}
-	if n := len(r.Tables[1].Rows); n != 8 {
-		t.Errorf("%d figures in print", n)
-	}
-}
-
 // The step of a run is simulated with its own batch, cores and scope.
 func TestSecondsMeasure(t *testing.T) {
 	e := loaded(t, "benchmark-seconds", benchmarkSeconds)
@@ -249,7 +166,7 @@ func TestSecondsMeasure(t *testing.T) {
 
 // Cores that divide images have the all-reduce and the update of as many that do not, and
 // F and B of a group: with links and starts of operations that take no time they save almost
-// all but one of so many parts of them, and with slow links less.
+// all but one of the parts of them, and with slow links less.
 func TestSecondsOfDividedImages(t *testing.T) {
 	s := loaded(t, "benchmark-seconds", benchmarkSeconds).Spec
 	n := s.Networks[2]
@@ -291,35 +208,6 @@ func TestSecondsOfDividedImages(t *testing.T) {
 	slower := slow.Seconds - slow.Reduce - (group.Seconds - group.Reduce)
 	if ring := 2 * 3. / 4 * 4 * float64(nn.CountParams(layers)) / 1e9; !(slower < ring) {
 		t.Errorf("slow links add %v s besides the all-reduce; the sums of four would be %v s of it", slower, ring)
-	}
-}
-
-// An even share and the causes are the step, of every number of cores and images, and one
-// core loses nothing.
-func TestSpatialReport(t *testing.T) {
-	e := loaded(t, "spatial-partitioning", spatialPartitioning)
-	all := cellstest.Measured(t, e)
-	if len(all) != len(e.Spec.Cores)*len(e.Spec.Examples) {
-		t.Errorf("%d samples", len(all))
-	}
-	r := cellstest.Report(t, e, func(_, sample string) imageStep { return all[sample] })
-	labtest.CheckPlots(t, r)
-	table := r.Tables[0]
-	of := func(row []lab.Value, column string) float64 { return row[table.Column(column)].Numbers[0] }
-	for i, row := range table.Rows {
-		sum := of(row, "even")
-		for _, cause := range []string{"uneven rows", "small maps", "uncut operations", "halos", "batch norm", "sums of gradients", "update"} {
-			sum += of(row, cause)
-			if cores := of(row, "cores"); (of(row, cause) == 0) != (cores == 1) {
-				t.Errorf("%v cores: %s of %v s", cores, cause, of(row, cause))
-			}
-		}
-		if step := of(row, "step"); math.Abs(sum/step-1) > 1e-9 {
-			t.Errorf("row %d: even share and causes are %v s, the step %v", i, sum, step)
-		}
-		if paper := row[table.Column("paper")]; (paper.Text != lab.Absent.Text) != (i == 2) {
-			t.Errorf("row %d: paper %v", i, paper)
-		}
 	}
 }
 

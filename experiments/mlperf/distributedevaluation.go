@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
@@ -53,16 +52,14 @@ type passes struct {
 // that train and on one of them. It needs code since its times are those of forward passes.
 var distributedEvaluation = cells.Kind[evaluationSpec, passes]{
 	Check: func(s *evaluationSpec) *lab.Problem {
+		var before torus
 		for i, r := range s.Runs {
-			var before *torus
-			if i > 0 {
-				before = &s.Runs[i-1].Torus
-			}
 			at := func(err error, field string) *lab.Problem { return lab.At(err, "runs", strconv.Itoa(i), field) }
 			cores := r.Torus.cores()
 			if err := checkTorus(r.Torus, before); err != nil {
 				return at(err, "torus")
 			}
+			before = r.Torus
 			if r.Batch%cores != 0 {
 				return at(fmt.Errorf("%d examples on %d cores: want as many on each", r.Batch, cores), "batch")
 			}
@@ -82,7 +79,7 @@ var distributedEvaluation = cells.Kind[evaluationSpec, passes]{
 					"batches": batches(r.Batch), "batches_alone": batches(s.Alone), "batches_card": batches(s.Card * s.Alone),
 				},
 				Reads: []cells.Cell[passes]{
-					s.cell("step", fmt.Sprintf("cores=%d", cores), s.step(s.Model, s.Optimizer, r.Torus, r.Batch, r.Scope, true)),
+					forwards("step", fmt.Sprintf("cores=%d", cores), s.step(s.Model, s.Optimizer, r.Torus, r.Batch, r.Scope, true)),
 					s.alone("each", r.Batch/cores), s.alone("alone", s.Alone),
 				},
 			})
@@ -91,23 +88,19 @@ var distributedEvaluation = cells.Kind[evaluationSpec, passes]{
 	},
 }
 
-// alone is a step of a core by itself with so many images.
+// alone models a step of one core with a number of images.
 func (s *evaluationSpec) alone(as string, images int) cells.Cell[passes] {
-	return s.cell(as, fmt.Sprintf("alone/examples=%d", images), s.step(s.Model, s.Optimizer, alone, images, "", false))
+	return forwards(as, fmt.Sprintf("alone/examples=%d", images), s.step(s.Model, s.Optimizer, alone, images, "", false))
 }
 
-func (s *evaluationSpec) cell(as, name string, sim simulate.Simulating) cells.Cell[passes] {
-	return cells.Cell[passes]{As: as, Sample: lab.AtRates(name, s.Accelerator, nil), Make: func(ctx context.Context) (made passes, err error) {
-		r, err := sim.Run(ctx)
-		if err != nil {
-			return made, err
-		}
-		made.Seconds = r.StepSeconds
+func forwards(as, name string, sim simulate.Simulating) cells.Cell[passes] {
+	return cells.Simulated(as, name, sim, func(r *simulate.Simulation) passes {
+		made := passes{Seconds: r.StepSeconds}
 		for _, event := range r.Step.Timeline.Events {
 			if event.Kind == timeline.Forward && event.At.Replica == 0 {
 				made.Forward += event.End - event.Start
 			}
 		}
-		return made, nil
-	}}
+		return made
+	})
 }

@@ -20,13 +20,11 @@ import (
 )
 
 // evaluationMeasuredSpec is the spec of evaluation-measured.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type evaluationMeasuredSpec struct {
 	timed.Profiled[evaluationMeasuredProfile] `yaml:",inline"`
 	Optimizer                                 string  `yaml:"optimizer" want:"optimizer"`
 	LR                                        float64 `yaml:"lr" want:">0.."`
-	Replicas                                  []int   `yaml:"replicas" want:"1..64"`
+	Replicas                                  []int   `yaml:"replicas" want:"1..64,first=1,ascending"`
 }
 
 type evaluationMeasuredProfile struct {
@@ -39,37 +37,27 @@ type evaluationMeasuredProfile struct {
 }
 
 // evaluationMeasured times evaluations and steps on emulated replicas.
-type evaluationMeasured struct {
-	timed.Compared[evaluationMeasuredSpec, evaluationMeasuredProfile, int, evaluationRecord]
-}
+type evaluationMeasured = timed.Compared[evaluationMeasuredSpec, evaluationMeasuredProfile, int, evaluationRecord]
 
 type evaluationRuns = timed.Comparison[evaluationMeasuredProfile, int, evaluationRecord]
 
 func newEvaluationMeasured() (lab.Experiment, error) {
 	x := &evaluationMeasured{}
-	x.Runs = func(evaluationMeasuredProfile) []int { return x.Spec.Replicas }
+	s := &x.Spec
+	x.Check, x.Training, x.Make, x.Show = s.check, s.training, s.measure, s.show
+	x.Runs = func(evaluationMeasuredProfile) []int { return s.Replicas }
 	x.Name = func(r int) string { return fmt.Sprintf("R=%d", r) }
-	x.Training, x.Make, x.Show = x.training, x.measure, x.show
 	return x, nil
 }
 
-func (x *evaluationMeasured) Resolve() *lab.Problem {
-	r := x.Spec.Replicas
-	if r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
-		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
-	}
-	most := slices.Max(r)
-	for _, n := range r {
-		if each := most / n; most%n != 0 || n > 1 && each&(each-1) != 0 {
-			return lab.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", n, most), "replicas")
-		}
-	}
+func (x *evaluationMeasuredSpec) check() *lab.Problem {
+	most := slices.Max(x.Replicas)
 	for _, name := range lab.Profiles {
-		p := x.Spec.Profiles[name]
+		p := x.Profiles[name]
 		if p.Batch%most != 0 {
 			return lab.At(fmt.Errorf("%d examples in %d groups: want as many in each", p.Batch, most), "profiles", name, "batch")
 		}
-		for _, n := range r[1:] {
+		for _, n := range x.Replicas[1:] {
 			if p.HeldOut%n == 0 {
 				return lab.At(fmt.Errorf("%d images on %d replicas: want a number that none of them divides", p.HeldOut, n), "profiles", name, "held_out")
 			}
@@ -79,13 +67,13 @@ func (x *evaluationMeasured) Resolve() *lab.Problem {
 }
 
 // training is a profile's on r replicas.
-func (x *evaluationMeasured) training(p evaluationMeasuredProfile, r int) train.Training {
+func (x *evaluationMeasuredSpec) training(p evaluationMeasuredProfile, r int) train.Training {
 	return train.Training{
-		Model: p.Model, Data: "synthetic", Batch: p.Batch, Steps: p.Steps + 1, Seed: x.Spec.Seed,
-		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
+		Model: p.Model, Data: "synthetic", Batch: p.Batch, Steps: p.Steps + 1, Seed: x.Seed,
+		Optimizer: x.Optimizer, LR: x.LR, LRSchedule: "constant",
 		Config: datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Train: p.Batch, HeldOut: p.HeldOut}},
 		Setup: train.Setup{
-			Partitions: 1, MicroBatches: 1, Replicas: r, Groups: slices.Max(x.Spec.Replicas),
+			Partitions: 1, MicroBatches: 1, Replicas: r, Groups: slices.Max(x.Replicas),
 			Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
 		},
 	}
@@ -118,7 +106,7 @@ func (r *evaluationRecord) sameOutcome(other *evaluationRecord) bool {
 	return r.Loss == other.Loss && r.Correct == other.Correct && r.Targets == other.Targets
 }
 
-func (x *evaluationMeasured) measure(ctx context.Context, p evaluationMeasuredProfile, replicas int) (*evaluationRecord, error) {
+func (x *evaluationMeasuredSpec) measure(ctx context.Context, p evaluationMeasuredProfile, replicas int) (*evaluationRecord, error) {
 	t := x.training(p, replicas)
 	l, err := timed.Opened(ctx, t)
 	if err != nil {
@@ -219,16 +207,9 @@ func evaluationShare(c *evaluationRuns, r, on int) (all []float64) {
 	return all
 }
 
-func (x *evaluationMeasured) show(c *evaluationRuns) error {
-	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v with %s, a mini-batch of %d in %d groups, K = 1, nothing recomputed, one thread a device; no links. Training: %d steps, as long as those that are timed. Evaluation: of %d images, padded with so many of zeros.",
-			p.Model, x.Spec.Optimizer, p.Batch, slices.Max(x.Spec.Replicas), p.Every, p.HeldOut),
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"All: every replica evaluates its part. One: a replica evaluates everything, in the time that it takes with R = 1, and the others wait. Shares are those of evaluations in the time of both. Amdahl: the share on one if the training of R = 1 took an Rth of its time. Run, one / all: the time of both with the evaluation on one over that with it on all.",
-	}
+func (x *evaluationMeasuredSpec) show(c *evaluationRuns) error {
 	median := func(c *evaluationRuns, r, on int) any { return lab.Percent(stats.Median(evaluationShare(c, r, on)), 1) }
-	timed.Fill(c.Table, x.Spec.Replicas,
+	timed.Fill(c.Table, x.Replicas,
 		timed.Number("R", func(r int) any { return r }),
 		timed.Number("padded", func(r int) any { return c.Of[r][0].Padded }),
 		timed.Times("measured training", func(r int) []float64 { return trainedFor(c, r) }),
@@ -244,12 +225,12 @@ func (x *evaluationMeasured) show(c *evaluationRuns) error {
 			training := trainedFor(c, r)
 			return addedUp(training, evaluatedFor(c, 1)), addedUp(training, evaluatedFor(c, r))
 		}).Headed("95%, run"),
-		c.SameBits(1, x.Spec.Replicas, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
+		c.SameBits(1, x.Replicas, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
 		c.Referred("share, all, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, r) }),
 		c.Referred("share, one, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, 1) }),
 	)
 	bars := &plot.BarPanel{Title: "evaluations", Y: "% of the time"}
-	for _, r := range x.Spec.Replicas {
+	for _, r := range x.Replicas {
 		bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
 	}
 	for _, how := range []string{"all", "one"} {

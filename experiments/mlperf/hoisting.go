@@ -20,11 +20,9 @@ import (
 )
 
 // hoistingSpec is the spec of hoisting.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type hoistingSpec struct {
 	timed.Profiled[hoistingProfile] `yaml:",inline"`
-	Batches                         []int         `yaml:"batches" want:"1..4096"`
+	Batches                         []int         `yaml:"batches" want:"1..4096,ascending"`
 	Within                          float64       `yaml:"within" want:">0..1000"` // percent
 	Accelerator                     string        `yaml:"accelerator" want:"accelerator"`
 	DType                           string        `yaml:"dtype" want:"dtype"`
@@ -49,15 +47,15 @@ type hoistingProfile struct {
 
 // hoisting times a recurrent layer whose input is projected before its loop, or inside, beside
 // a model that was calibrated on others.
-type hoisting struct {
-	timed.Compared[hoistingSpec, hoistingProfile, recurrentLayer, layerTimes]
-}
+type hoisting = timed.Compared[hoistingSpec, hoistingProfile, recurrentLayer, layerTimes]
 
 type hoistingRuns = timed.Comparison[hoistingProfile, recurrentLayer, layerTimes]
 
 func newHoisting() (lab.Experiment, error) {
 	h := &hoisting{}
-	h.Runs = func(p hoistingProfile) []recurrentLayer { return slices.Concat(h.measured(p), p.calibrated()) }
+	s := &h.Spec
+	h.Check, h.Together, h.Show = s.check, s.measure, s.show
+	h.Runs = s.layers
 	h.Name = func(l recurrentLayer) string {
 		form := "hoisted"
 		if l.Inside {
@@ -65,22 +63,18 @@ func newHoisting() (lab.Experiment, error) {
 		}
 		return fmt.Sprintf("width=%d/steps=%d/batch=%d/%s", l.Width, l.Steps, l.Batch, form)
 	}
-	h.Together, h.Show = h.measure, h.show
 	return h, nil
 }
 
-func (h *hoisting) Resolve() *lab.Problem {
-	if len(h.Spec.Batches) == 0 || !slices.IsSorted(h.Spec.Batches) {
-		return lab.At(errors.New("want one or more, in ascending order"), "batches")
-	}
+func (h *hoistingSpec) check() *lab.Problem {
 	for _, name := range lab.Profiles {
-		p := h.Spec.Profiles[name]
+		p := h.Profiles[name]
 		if len(p.Calibrated) < 2 {
 			return lab.At(errors.New("want two sizes or more"), "profiles", name, "calibrated")
 		}
 		for i, c := range p.Calibrated {
-			if c.Width == p.Measured.Width || len(c.Batches) == 0 {
-				return lab.At(errors.New("want another width than the measured one, and batches"), "profiles", name, "calibrated", fmt.Sprint(i))
+			if c.Width == p.Measured.Width {
+				return lab.At(errors.New("want another width than the measured one"), "profiles", name, "calibrated", fmt.Sprint(i))
 			}
 		}
 	}
@@ -95,9 +89,14 @@ func (s recurrentSize) in(batches ...int) (all []recurrentLayer) {
 	return all
 }
 
+// layers are all of a round.
+func (h *hoistingSpec) layers(p hoistingProfile) []recurrentLayer {
+	return slices.Concat(h.measured(p), p.calibrated())
+}
+
 // measured are the layers that are compared, and calibrated those that the model is made of.
-func (h *hoisting) measured(p hoistingProfile) []recurrentLayer {
-	return p.Measured.in(h.Spec.Batches...)
+func (h *hoistingSpec) measured(p hoistingProfile) []recurrentLayer {
+	return p.Measured.in(h.Batches...)
 }
 
 func (p hoistingProfile) calibrated() (all []recurrentLayer) {
@@ -127,11 +126,11 @@ func (s *layerTimes) seconds() float64 { return s.Seconds }
 // measure opens all layers at once, and they take turns, so that a change of the machine's speed
 // affects the calibration and what it is compared with alike. Which is first moves from round
 // to round.
-func (h *hoisting) measure(ctx context.Context, p hoistingProfile, round int) (all []*layerTimes, err error) {
+func (h *hoistingSpec) measure(ctx context.Context, p hoistingProfile, round int) (all []*layerTimes, err error) {
 	pool := program.NewPool(1)
 	defer pool.Close()
 	var open []*runningLayer
-	for _, l := range h.Runs(p) {
+	for _, l := range h.layers(p) {
 		open = append(open, l.open(pool))
 	}
 	watched := len(h.measured(p)) // from here on
@@ -171,13 +170,13 @@ func (h *hoisting) measure(ctx context.Context, p hoistingProfile, round int) (a
 }
 
 // models are this machine's core as calibrated in each round.
-func (h *hoisting) models(c *hoistingRuns) ([]*accelerator.Accelerator, error) {
+func (h *hoistingSpec) models(c *hoistingRuns) ([]*accelerator.Accelerator, error) {
 	made := make([]accelerator.Calibration, c.Profile.Rounds)
 	for _, l := range c.Profile.calibrated() {
 		instrs := layerInstructions(l.compile(program.Storage{}))
 		for round, s := range c.Of[l] {
 			if len(s.Instrs) != len(instrs) {
-				return nil, c.Log.Strange(h.Sample(l, round), fmt.Errorf("times of %d instructions, want %d", len(s.Instrs), len(instrs)))
+				return nil, c.Log.Strange(c.Sample(l, round), fmt.Errorf("times of %d instructions, want %d", len(s.Instrs), len(instrs)))
 			}
 			for i, in := range instrs {
 				made[round].Watch(in, s.Instrs[i])
@@ -201,20 +200,20 @@ type hoistingBatch struct {
 	pod             [2]float64
 }
 
-func (h *hoisting) batches(c *hoistingRuns) (all []hoistingBatch, err error) {
+func (h *hoistingSpec) batches(c *hoistingRuns) (all []hoistingBatch, err error) {
 	models, err := h.models(c)
 	if err != nil {
 		return nil, err
 	}
-	pod, err := accelerator.Named(h.Spec.Accelerator)
+	pod, err := accelerator.Named(h.Accelerator)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range h.Spec.Batches {
-		of, large := c.Profile.Measured.in(b), h.Spec.Pod.in(b)
+	for _, b := range h.Batches {
+		of, large := c.Profile.Measured.in(b), h.Pod.in(b)
 		r := hoistingBatch{batch: b, hoisted: c.Each(of[0], (*layerTimes).seconds), inside: c.Each(of[1], (*layerTimes).seconds)}
 		for i, l := range large {
-			r.pod[i] = l.on(pod, lab.Named(train.ParseDType, h.Spec.DType), false)
+			r.pod[i] = l.on(pod, lab.Named(train.ParseDType, h.DType), false)
 		}
 		for round, a := range models {
 			factor := of[1].on(a, graph.F32, true) / of[0].on(a, graph.F32, true)
@@ -225,17 +224,12 @@ func (h *hoisting) batches(c *hoistingRuns) (all []hoistingBatch, err error) {
 	return all, nil
 }
 
-func (h *hoisting) show(c *hoistingRuns) error {
-	p := c.Profile
+func (h *hoistingSpec) show(c *hoistingRuns) error {
 	all, err := h.batches(c)
 	if err != nil {
 		return err
 	}
-	c.Table.Caption = []string{
-		fmt.Sprintf("A forward and a backward pass of a recurrent layer of %d inputs and units over %d steps, float32, one thread. Hoisted: the input is projected before the loop, and the gradients of weights follow it; inside: both are in the loop. Median of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", p.Measured.Width, p.Measured.Steps, p.Rounds),
-		fmt.Sprintf("Modelled: by a roofline whose rates and overheads were fitted, in the same round, to the operations of layers of other sizes. Within: the measured factor is within %g%% of it. On %s: a layer of %d inputs and units over %d steps, %s activations, by the published rates.", h.Spec.Within, h.Spec.Accelerator, h.Spec.Pod.Width, h.Spec.Pod.Steps, h.Spec.DType),
-	}
-	on := h.Spec.Accelerator
+	on := h.Accelerator
 	columns := []timed.Column[hoistingBatch]{
 		timed.Number("batch", func(r hoistingBatch) any { return r.batch }),
 		timed.Times("hoisted", func(r hoistingBatch) []float64 { return r.hoisted }),
@@ -245,7 +239,7 @@ func (h *hoisting) show(c *hoistingRuns) error {
 		timed.Medians("measured / modelled", func(x float64) lab.Value { return lab.Fixed(x, 3) }, func(r hoistingBatch) []float64 { return r.over }).Headed("95%, measured / modelled"),
 		timed.Text("within", func(r hoistingBatch) any {
 			off := stats.Median(r.over)
-			return lab.YesOrNo(off >= 1-h.Spec.Within/100 && off <= 1+h.Spec.Within/100)
+			return lab.YesOrNo(off >= 1-h.Within/100 && off <= 1+h.Within/100)
 		}),
 		timed.Number("hoisted examples/s", func(r hoistingBatch) any { return lab.Number("%.4g", float64(r.batch)/stats.Median(r.hoisted)) }),
 		timed.Number(on+" hoisted", func(r hoistingBatch) any { return lab.Seconds(r.pod[0]) }),
@@ -259,18 +253,10 @@ func (h *hoisting) show(c *hoistingRuns) error {
 		}))
 	}
 	timed.Fill(c.Table, all, columns...)
-	panel := &plot.LinePanel{Title: "inside / hoisted", X: "examples a core", Y: "times as long", FromZero: true}
-	var points [3][]plot.Point
-	for i, r := range all {
-		panel.Names = append(panel.Names, fmt.Sprint(r.batch))
-		for j, y := range []float64{stats.RatioOf(r.inside, r.hoisted).Median, stats.Median(r.modelled), r.pod[1] / r.pod[0]} {
-			points[j] = append(points[j], plot.Point{X: float64(i), Y: y})
-		}
-	}
-	for j, name := range []string{"measured", "modelled", "modelled on " + on} {
-		panel.Series = append(panel.Series, plot.Series{Name: name, Lines: [][]plot.Point{points[j]}, Dashed: j > 0})
-	}
-	c.Panels = []plot.Axes{panel}
+	c.Panels = []plot.Axes{plot.TableLines{Title: "inside / hoisted", X: "examples a core", Y: "times as long", Over: "batch", Lines: []plot.TableLine{
+		{Name: "measured", Column: "measured inside / hoisted"}, {Name: "modelled", Column: "modelled inside / hoisted", Dashed: true},
+		{Name: "modelled on " + on, Column: on + " inside / hoisted", Dashed: true},
+	}}.Panel(c.Table)}
 	return nil
 }
 

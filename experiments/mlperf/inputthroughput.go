@@ -16,8 +16,6 @@ import (
 )
 
 // inputSpec is the spec of input-throughput.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type inputSpec struct {
 	timed.Profiled[inputProfile] `yaml:",inline"`
 	Batch                        int          `yaml:"batch" want:"1..1048576"`
@@ -44,32 +42,28 @@ type inputProfile struct {
 
 // inputThroughput times how fast a host makes GNMT's mini-batches, beside how fast pods took
 // them. There is one run.
-type inputThroughput struct {
-	timed.Compared[inputSpec, inputProfile, struct{}, madePairs]
-}
+type inputThroughput = timed.Compared[inputSpec, inputProfile, struct{}, madePairs]
 
 type inputRuns = timed.Comparison[inputProfile, struct{}, madePairs]
 
 func newInputThroughput() (lab.Experiment, error) {
 	x := &inputThroughput{}
+	s := &x.Spec
+	x.Check, x.Make, x.Show = s.check, s.measure, s.show
 	x.Runs = func(inputProfile) []struct{} { return []struct{}{{}} }
 	x.Name = func(struct{}) string { return "" }
-	x.Make, x.Show = x.measure, x.show
 	return x, nil
 }
 
-func (x *inputThroughput) Resolve() *lab.Problem {
-	if len(x.Spec.Logged) == 0 {
-		return lab.At(errors.New("want at least one"), "logged")
-	}
-	for i, l := range x.Spec.Logged {
-		if i > 0 && l.Cores <= x.Spec.Logged[i-1].Cores {
+func (x *inputSpec) check() *lab.Problem {
+	for i, l := range x.Logged {
+		if i > 0 && l.Cores <= x.Logged[i-1].Cores {
 			return lab.At(errors.New("want more cores than the one before"), "logged", fmt.Sprint(i), "cores")
 		}
 	}
 	for _, name := range lab.Profiles {
-		if p := x.Spec.Profiles[name]; p.Pairs < x.Spec.Batch {
-			return lab.At(fmt.Errorf("want %d or more, those of a mini-batch", x.Spec.Batch), "profiles", name, "pairs")
+		if p := x.Profiles[name]; p.Pairs < x.Batch {
+			return lab.At(fmt.Errorf("want %d or more, those of a mini-batch", x.Batch), "profiles", name, "pairs")
 		}
 	}
 	return nil
@@ -94,10 +88,10 @@ func (s *madePairs) kept() float64  { return s.Kept }
 func (s *madePairs) texts() float64 { return s.Texts }
 
 // measure times passes over epochs on one thread.
-func (x *inputThroughput) measure(ctx context.Context, p inputProfile, _ struct{}) (*madePairs, error) {
+func (x *inputSpec) measure(ctx context.Context, p inputProfile, _ struct{}) (*madePairs, error) {
 	s, err := datasets.NewMultilingual(datasets.Config{
-		Seed: x.Spec.Seed, SeqLen: x.Spec.Seq,
-		Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: p.Pairs}, Translation: datasets.TranslationConfig{Window: x.Spec.Window},
+		Seed: x.Seed, SeqLen: x.Seq,
+		Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: p.Pairs}, Translation: datasets.TranslationConfig{Window: x.Window},
 	})
 	if err != nil {
 		return nil, err
@@ -105,14 +99,14 @@ func (x *inputThroughput) measure(ctx context.Context, p inputProfile, _ struct{
 	runtime.GC()
 	meter := machine.StartMeter()
 	var kept []float64
-	batches := s.Batches(datasets.Train, x.Spec.Batch)
+	batches := s.Batches(datasets.Train, x.Batch)
 	for pass := range p.Passes + 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		pairs, start := 0, time.Now()
 		for i := range batches {
-			b, err := s.Batch(datasets.Train, pass*batches+i, x.Spec.Batch)
+			b, err := s.Batch(datasets.Train, pass*batches+i, x.Batch)
 			if err != nil {
 				return nil, err
 			}
@@ -124,7 +118,7 @@ func (x *inputThroughput) measure(ctx context.Context, p inputProfile, _ struct{
 	}
 	made := &madePairs{Kept: stats.Median(kept)}
 	texts := s.Pairs(0, datasets.Train)
-	texts = texts[:min(len(texts), x.Spec.Batch)]
+	texts = texts[:min(len(texts), x.Batch)]
 	start := time.Now()
 	for _, p := range texts {
 		s.Encode(p.SourceText, p.TargetText)
@@ -136,16 +130,11 @@ func (x *inputThroughput) measure(ctx context.Context, p inputProfile, _ struct{
 }
 
 // taken is how many pairs a second cores took.
-func (x *inputThroughput) taken(l loggedRate) float64 {
-	return float64(x.Spec.Pairs) / l.Seconds.Value
+func (x *inputSpec) taken(l loggedRate) float64 {
+	return float64(x.Pairs) / l.Seconds.Value
 }
 
-func (x *inputThroughput) show(c *inputRuns) error {
-	c.Table.Caption = []string{
-		fmt.Sprintf("Thousands of pairs a second. Taken: pairs of an epoch over its logged time without the evaluation. Made: on one core of this machine, in mini-batches of %d out of windows of %d, %d pairs of the invented language an epoch; from ids that are kept, and from texts. Median of %d rounds; in brackets the 95%% interval of order statistics.",
-			x.Spec.Batch, x.Spec.Window, c.Profile.Pairs, c.Profile.Rounds),
-		"Measured made / taken: below 1, one such host is the bottleneck. Cores for one: how many would take what is made, if each took as much as with the row's number.",
-	}
+func (x *inputSpec) show(c *inputRuns) error {
 	thousands := func(rate float64) lab.Value { return lab.Fixed(rate/1e3, 1) }
 	kept := func(c *inputRuns) []float64 { return c.Each(struct{}{}, (*madePairs).kept) }
 	texts := c.Each(struct{}{}, (*madePairs).texts)
@@ -169,27 +158,18 @@ func (x *inputThroughput) show(c *inputRuns) error {
 		timed.Number("from texts", func(loggedRate) any { return lab.Median(texts, thousands)[0] }),
 		timed.Number("texts / taken", func(l loggedRate) any { return over(texts, l) }),
 		timed.Number("paper, too many for one", func(l loggedRate) any {
-			if float64(l.Cores) != x.Spec.Paper.Value {
+			if float64(l.Cores) != x.Paper.Value {
 				return lab.Absent
 			}
-			return x.Spec.Paper
+			return x.Paper
 		}),
 	}
 	if c.Before != nil {
 		columns = append(columns, timed.Number("made / taken, "+c.Beside, func(l loggedRate) any { return over(kept(c.Before), l) }))
 	}
-	timed.Fill(c.Table, x.Spec.Logged, columns...)
-	panel := &plot.LinePanel{Title: "pairs a second", X: "cores", Y: "thousands", Logarithmic: true}
-	var points [3][]plot.Point
-	for i, l := range x.Spec.Logged {
-		panel.Names = append(panel.Names, fmt.Sprint(l.Cores))
-		for j, y := range []float64{x.taken(l), stats.Median(kept(c)), stats.Median(texts)} {
-			points[j] = append(points[j], plot.Point{X: float64(i), Y: y / 1e3})
-		}
-	}
-	for j, name := range []string{"taken", "made from ids", "made from texts"} {
-		panel.Series = append(panel.Series, plot.Series{Name: name, Dashed: j > 0, Lines: [][]plot.Point{points[j]}})
-	}
-	c.Panels = []plot.Axes{panel}
+	timed.Fill(c.Table, x.Logged, columns...)
+	c.Panels = []plot.Axes{plot.TableLines{Title: "pairs a second", X: "cores", Y: "thousands", Over: "cores", Logarithmic: true, Lines: []plot.TableLine{
+		{Name: "taken", Column: "taken"}, {Name: "made from ids", Column: "made", Dashed: true}, {Name: "made from texts", Column: "from texts", Dashed: true},
+	}}.Panel(c.Table)}
 	return nil
 }

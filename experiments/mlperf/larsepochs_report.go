@@ -124,6 +124,28 @@ func (e *epochs) results(log *records.Log) (*epochsResults, error) {
 	return r, nil
 }
 
+// Scores are, of each way, whether a training reached the accuracy (1) or not (0) and its epochs, which
+// are more than those of the schedule if it did not; and these of the first way's smallest and largest
+// mini-batch.
+func (e *epochs) Scores(log *records.Log) (lab.Scores, error) {
+	r, err := e.results(log)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
+	for _, w := range r.ways {
+		var reached []float64
+		for _, run := range w.runs {
+			reached = append(reached, float64(1-epochsUnreached(run)))
+		}
+		scores.Put(w.Name, "reached", reached)
+		scores.Put(w.Name, "epochs", w.epochs())
+	}
+	scores.Put("smallest mini-batch", "epochs", r.by[0].epochs())
+	scores.Put("largest mini-batch", "epochs", r.by[len(r.by)-1].epochs())
+	return scores, nil
+}
+
 func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := e.results(log)
 	if err != nil {
@@ -168,11 +190,12 @@ func (e *epochs) table1(r *epochsResults) *lab.Table {
 	}}
 	t.Texts("update")
 	t.Numbers("paper: rate", "paper: warm-up", "paper: momentum", "paper: epochs", "paper: ratio",
-		"mini-batch", "rate", "warm-up", "momentum", "schedule", "reached", "epochs", "sd", "difference", "ratio")
+		"mini-batch", "rate", "lower rates tried", "higher", "warm-up", "momentum", "schedule", "reached", "epochs", "sd", "difference", "ratio")
 	for i, w := range r.ways {
 		row := []any{w.Name, w.Paper.Rate, w.Paper.WarmUp, w.Paper.Momentum, w.Paper.Epochs,
 			lab.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
-		row = append(row, lab.Number("%.3g", w.epochsSettings.Rate), lab.Fixed(w.WarmUp*float64(w.epochsSettings.Epochs), 1), lab.Number("%g", w.epochsSettings.Momentum), w.epochsSettings.Epochs,
+		lower, higher := w.rates()
+		row = append(row, lab.Number("%.3g", w.epochsSettings.Rate), lower, higher, lab.Fixed(w.WarmUp*float64(w.epochsSettings.Epochs), 1), lab.Number("%g", w.epochsSettings.Momentum), w.epochsSettings.Epochs,
 			w.share(), w.mean(), lab.SD(w.epochs(), 1))
 		if i == 0 {
 			t.Add(append(row, lab.Absent, lab.Fixed(1, 3))...)
@@ -184,16 +207,26 @@ func (e *epochs) table1(r *epochsResults) *lab.Table {
 	return t
 }
 
+// rates are how many rates below and above the chosen one were tried.
+func (r epochsResult) rates() (lower, higher int) {
+	var below, above []float64
+	for _, s := range r.grid {
+		switch chosen := r.epochsSettings.Rate; {
+		case s.Rate < chosen && !slices.Contains(below, s.Rate):
+			below = append(below, s.Rate)
+		case s.Rate > chosen && !slices.Contains(above, s.Rate):
+			above = append(above, s.Rate)
+		}
+	}
+	return len(below), len(above)
+}
+
 // epochsEdges says where a choice is at an end of the rates that were tried, so that others might
 // have been better.
 func epochsEdges(all []epochsResult) (notes []string) {
 	var at []string
 	for _, r := range all {
-		var rates []float64
-		for _, s := range r.grid {
-			rates = append(rates, s.Rate)
-		}
-		if r.epochsSettings.Rate == slices.Min(rates) || r.epochsSettings.Rate == slices.Max(rates) {
+		if lower, higher := r.rates(); lower == 0 || higher == 0 {
 			at = append(at, fmt.Sprintf("%s at %d", r.Name, r.batch))
 		}
 	}

@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"gpipebench/nn"
 )
 
-// epochsMade is a training that reaches the accuracy after so many epochs, or, with 0, does not.
+// epochsMade is a training that reaches the accuracy after a number of epochs; with 0 it does not.
 func epochsMade(epochs int) trained.Reached {
 	return trained.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
 }
@@ -42,81 +41,6 @@ func epochsMadeUp(t *testing.T, e *epochs, name string, pilot func(epochsEntry, 
 		}
 	}
 	return log
-}
-
-// All pilots take as many epochs as their schedule has, and those of the largest mini-batch
-// and with the highest rate never end. Seeds take 10, 12, 10, 12 ... epochs in the first
-// row; 1 more and 1 fewer in turn in the second; 4 fewer in the third. Six differences of +1 and
-// -1 have a deviation of sqrt(6/5), and an interval of 2.5706 sqrt(1/5) = 1.15 to either side.
-func TestEpochsReport(t *testing.T) {
-	e := labtest.Loaded[*epochs](t, Paper.Experiment("lars-epochs").Load)
-	labtest.CheckLacking(t, e, records.New(e.Key("quick")))
-	p := e.Spec.Profiles["quick"]
-	top, largest := p.Batches[len(p.Batches)-1], p.Batches[len(p.Batches)-2]
-	pilot := func(n epochsEntry, s epochsSettings) int {
-		if n.batch == top || n.Name == "scaled" && s == n.grid[0] {
-			return 0
-		}
-		return s.Epochs
-	}
-	seeds := func(n epochsEntry, seed int) int {
-		at := 10 + 2*(seed%2)
-		switch {
-		case n.Name == "unscaled":
-			return at + 1 - 2*(seed%2)
-		case n.Name == "tuned":
-			return at - 4
-		case n.batch == p.Batches[0]:
-			return at / 2
-		}
-		return at
-	}
-	log := epochsMadeUp(t, e, "quick", pilot, seeds)
-	r, err := e.Report(log, log)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
-	labtest.CheckPlots(t, r)
-	cells := func(table, row int, columns ...string) string {
-		var got []string
-		for _, c := range columns {
-			got = append(got, r.Tables[table].Rows[row][r.Tables[table].Column(c)].Text)
-		}
-		return strings.Join(got, "|")
-	}
-	for i, want := range []string{
-		fmt.Sprintf("scaled|72.8|1.000|%d|6 of 6|11.0|-|1.000|11.0", largest),
-		fmt.Sprintf("unscaled|70.6|0.970|%d|6 of 6|11.0|+0.0 [-1.1, +1.1]|1.008 [0.903, 1.114]|11.0", largest),
-		fmt.Sprintf("tuned|64|0.879|%d|6 of 6|7.0|-4.0 [-4.0, -4.0]|0.633 [0.595, 0.672]|7.0", largest),
-	} {
-		if got := cells(0, i, "update", "paper: epochs", "paper: ratio", "mini-batch", "reached", "epochs", "difference", "ratio", "reference epochs"); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	}
-	// The first settings of all with a schedule of the fewest epochs; of the scaled form the second.
-	for i, w := range e.Spec.Ways {
-		n := p.entry(w, largest)
-		want := n.grid[0]
-		if i == 0 {
-			want = n.grid[1]
-		}
-		if got := cells(0, i, "rate", "schedule"); got != fmt.Sprintf("%.3g|%d", want.Rate, p.Epochs[0]) {
-			t.Errorf("%s: chosen %s, want %+v", w.Name, got, want)
-		}
-	}
-	for i, s := range e.published() {
-		from, to := s.points[0], s.points[len(s.points)-1]
-		power := r.Tables[1].Rows[1+i][r.Tables[1].Column("power")].Numbers[0]
-		if got := from.Epochs.Value * math.Pow(float64(to.Batch)/float64(from.Batch), power); math.Abs(got/to.Epochs.Value-1) > 1e-12 {
-			t.Errorf("%s grows to %v epochs, want %v", s.name, got, to.Epochs)
-		}
-	}
-	if n, want := len(r.Tables[2].Rows), (len(p.Batches)+2)*len(p.entry(e.Spec.Ways[0], p.Batches[0]).grid); n != want {
-		t.Errorf("%d settings of pilots, want %d", n, want)
-	}
-	if got, want := cells(1, 0, "series", "from", "to", "epochs"), fmt.Sprintf("here|%d|%d|2.00 [2.00, 2.00]", p.Batches[0], largest); got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
 }
 
 // A training that does not reach the accuracy opens the interval to the side to which its

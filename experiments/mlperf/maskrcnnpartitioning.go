@@ -72,7 +72,7 @@ const (
 // values are those of an image's cores alone, and with the others of a torus.
 func (s maskRCNNStep) values(a *accelerator.Accelerator, cores int, on torus) cells.Values {
 	bytes := float64(floatBytes * s.Params)
-	update := func(of int) float64 { // of every so many-th parameter, and clearing all gradients
+	update := func(of int) float64 { // of one parameter in of, and clearing all gradients
 		return a.Moving(accelerator.Update, updateFloats*bytes/float64(of)) + a.Moving(accelerator.Clear, bytes)
 	}
 	// One branch after the other on one core, and otherwise beside each other.
@@ -145,7 +145,7 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 	},
 }
 
-// cell is so many images on so many cores, of a torus.
+// cell models examples on cores of a torus.
 func (s *maskRCNNSpec) cell(a *accelerator.Accelerator, as string, examples, cores int, on torus) cells.Cell[maskRCNNStep] {
 	return cells.Cell[maskRCNNStep]{
 		As: as, Sample: lab.AtRates(fmt.Sprintf("examples=%d/cores=%d", examples, cores), s.Accelerator, nil),
@@ -154,7 +154,7 @@ func (s *maskRCNNSpec) cell(a *accelerator.Accelerator, as string, examples, cor
 	}
 }
 
-// model models so many images on so many cores.
+// model models examples on cores.
 func (s *maskRCNNSpec) model(a *accelerator.Accelerator, examples, cores int) (made maskRCNNStep, err error) {
 	how := gpipe.Modelling{DType: lab.Named(train.ParseDType, s.DType), Accounting: gpipe.FullAccounting}
 	first := s.first()

@@ -4,15 +4,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/lab"
-	"gpipebench/lab/cells/cellstest"
-	"gpipebench/lab/labtest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -102,66 +98,6 @@ func TestMaskRCNNFLOPs(t *testing.T) {
 	}
 	if got, want := of(masks.input, masks.layer), 2*128*(4*14*14*9*256*256+14*14*256*4*256+28*28*256*91); got != int64(want) {
 		t.Errorf("masks: %d, want %d", got, want)
-	}
-}
-
-// A step is the sum of its parts, one core gains nothing, and what is beside the log is the
-// arithmetic of the same samples.
-func TestMaskRCNNReport(t *testing.T) {
-	x := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning)
-	all := cellstest.Measured(t, x)
-	if len(all) != len(x.Spec.Cores)*len(x.Spec.Examples) {
-		t.Errorf("%d samples", len(all))
-	}
-	r := cellstest.Report(t, x, func(_, sample string) maskRCNNStep { return all[sample] })
-	labtest.CheckPlots(t, r)
-	groups, logged := r.Tables[0], r.Tables[1]
-	at := func(t *lab.Table, row []lab.Value, column string) float64 {
-		return row[t.Column(column)].Numbers[0]
-	}
-	for _, row := range groups.Rows {
-		of := func(column string) float64 { return at(groups, row, column) }
-		if sum := of("first stage") + of("second stage") + of("handed on") + of("sums of gradients") + of("update"); math.Abs(sum/of("step")-1) > 1e-9 {
-			t.Errorf("parts are %v s, the step %v", sum, of("step"))
-		}
-		second := of("boxes") + of("masks")
-		one := of("cores") == 1
-		if !one {
-			second = max(of("boxes"), of("masks"))
-		}
-		if of("second stage") != second {
-			t.Errorf("%v cores: second stage of %v s, want %v", of("cores"), of("second stage"), second)
-		}
-		for _, speedup := range []string{"speedup", "speedup, first stage", "speedup, second stage"} {
-			if got := of(speedup); (got == 1) != one || got < 1 || got > of("cores") {
-				t.Errorf("%v cores: %s of %v", of("cores"), speedup, got)
-			}
-		}
-		if (of("sums of gradients") == 0) != one {
-			t.Errorf("%v cores: %v s for sums of gradients", of("cores"), of("sums of gradients"))
-		}
-	}
-	for i, row := range logged.Rows {
-		of := func(column string) float64 { return at(logged, row, column) }
-		if got, want := of("steps"), 14*924.0; got != want {
-			t.Errorf("%v steps, want %v", got, want)
-		}
-		if got, want := of("logged speedup"), []float64{1, 6422.03 / 3447.63, 6422.03 / 2135.89}[i]; got != want {
-			t.Errorf("row %d: logged speedup of %v, want %v", i, got, want)
-		}
-		if got, want := of("modelled s")/of("steps"), of("step"); math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("row %d: %v s a step, want %v", i, got, want)
-		}
-		if got, want := of("step")+of("left"), of("logged s")/of("steps"); math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("row %d: step and what is left are %v s, want %v", i, got, want)
-		}
-		g := slices.IndexFunc(groups.Rows, func(row []lab.Value) bool {
-			return at(groups, row, "images") == of("images a group") && at(groups, row, "cores") == of("cores an image")
-		})
-		// The same F and B; the rest are whole or divided updates and sums over more cores.
-		if pass := at(groups, groups.Rows[g], "first stage") + at(groups, groups.Rows[g], "second stage") + at(groups, groups.Rows[g], "handed on"); of("step") <= pass || of("step") > 1.2*pass {
-			t.Errorf("row %d: a step of %v s with F and B of %v", i, of("step"), pass)
-		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (t torus) cores() int { return t.X * t.Y }
 // alone is a core by itself.
 var alone = torus{1, 1}
 
-// step is that of a network on a torus, with so many examples in all.
+// step is a step of a network on a torus, with examples in all.
 func (p pod) step(m train.Model, optimizer string, on torus, examples int, scope string, shard bool) simulate.Simulating {
 	return simulate.Simulating{
 		Model: m, Accelerator: p.Accelerator, Batch: examples, Optimizer: optimizer, DType: lab.Named(train.ParseDType, p.DType),
@@ -43,13 +43,13 @@ func (p pod) step(m train.Model, optimizer string, on torus, examples int, scope
 	}
 }
 
-// checkTorus refuses a torus of one core, and one that has no more than the one before (nil:
+// checkTorus refuses a torus of one core, and one that has no more than the one before (zero:
 // there is none).
-func checkTorus(t torus, before *torus) error {
+func checkTorus(t, before torus) error {
 	switch {
 	case t.cores() < 2:
 		return errors.New("want two cores or more")
-	case before != nil && t.cores() <= before.cores():
+	case t.cores() <= before.cores():
 		return errors.New("want more cores than the one before")
 	}
 	return nil

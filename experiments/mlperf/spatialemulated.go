@@ -2,7 +2,6 @@ package mlperf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,13 +18,11 @@ import (
 )
 
 // spatialEmulatedSpec is the spec of spatial-emulated.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type spatialEmulatedSpec struct {
 	timed.Profiled[spatialEmulatedProfile] `yaml:",inline"`
 	Optimizer                              string       `yaml:"optimizer" want:"optimizer"`
 	LR                                     float64      `yaml:"lr" want:">0.."`
-	Parts                                  []int        `yaml:"parts" want:"1..64"`
+	Parts                                  []int        `yaml:"parts" want:"1..64,first=1,ascending"`
 	Paper                                  lab.Verbatim `yaml:"paper"` // speedup on the most parts
 }
 
@@ -37,32 +34,24 @@ type spatialEmulatedProfile struct {
 }
 
 // spatialEmulated times steps of a network whose images are divided over emulated parts.
-type spatialEmulated struct {
-	timed.Compared[spatialEmulatedSpec, spatialEmulatedProfile, int, partedStep]
-}
+type spatialEmulated = timed.Compared[spatialEmulatedSpec, spatialEmulatedProfile, int, partedStep]
 
 type partedRuns = timed.Comparison[spatialEmulatedProfile, int, partedStep]
 
 func newSpatialEmulated() (lab.Experiment, error) {
 	x := &spatialEmulated{}
-	x.Runs = func(spatialEmulatedProfile) []int { return x.Spec.Parts }
+	s := &x.Spec
+	x.Training, x.Make, x.Show = s.training, s.measure, s.show
+	x.Runs = func(spatialEmulatedProfile) []int { return s.Parts }
 	x.Name = func(parts int) string { return fmt.Sprintf("parts=%d", parts) }
-	x.Training, x.Make, x.Show = x.training, x.measure, x.show
 	return x, nil
 }
 
-func (x *spatialEmulated) Resolve() *lab.Problem {
-	if p := x.Spec.Parts; len(p) < 2 || p[0] != 1 || !slices.IsSorted(p) {
-		return lab.At(errors.New("want 1 and more, in ascending order"), "parts")
-	}
-	return nil
-}
-
 // training is a profile's on some parts.
-func (x *spatialEmulated) training(p spatialEmulatedProfile, parts int) train.Training {
+func (x *spatialEmulatedSpec) training(p spatialEmulatedProfile, parts int) train.Training {
 	return train.Training{
-		Model: p.Model, Data: "synthetic", Batch: p.Examples, Steps: p.Steps + 1, Seed: x.Spec.Seed,
-		Optimizer: x.Spec.Optimizer, LR: x.Spec.LR, LRSchedule: "constant",
+		Model: p.Model, Data: "synthetic", Batch: p.Examples, Steps: p.Steps + 1, Seed: x.Seed,
+		Optimizer: x.Optimizer, LR: x.LR, LRSchedule: "constant",
 		Config: datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Train: p.Examples, HeldOut: 1}},
 		Setup: train.Setup{
 			Partitions: 1, MicroBatches: 1, Spatial: parts, Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
@@ -101,7 +90,7 @@ func (r *partedStep) Check() error {
 	return nil
 }
 
-func (x *spatialEmulated) measure(ctx context.Context, p spatialEmulatedProfile, parts int) (*partedStep, error) {
+func (x *spatialEmulatedSpec) measure(ctx context.Context, p spatialEmulatedProfile, parts int) (*partedStep, error) {
 	l, err := timed.Opened(ctx, x.training(p, parts))
 	if err != nil {
 		return nil, err
@@ -246,13 +235,8 @@ func (r *partedStep) sameBits(other *partedStep) bool {
 	return r.SHA256 == other.SHA256 && r.Loss == other.Loss
 }
 
-func (x *spatialEmulated) show(c *partedRuns) error {
+func (x *spatialEmulatedSpec) show(c *partedRuns) error {
 	p := c.Profile
-	c.Table.Caption = []string{
-		fmt.Sprintf("Steps of %v with %s, %d images, K = 1, M = 1, nothing recomputed; S parts with one thread each divide each image by its rows, with the same bits for every S. Links between parts take no time.", p.Model, x.Spec.Optimizer, p.Examples),
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"Without turns: if the parts' sums of gradients of weights were made beside each other; adding them up, for which no time is taken, would come on top, and the bits would be others for each S. Even: the step of one part divided by S. Then what is added to that, by cause; an even share and the causes are the step, of each round. Turns: parts follow one another over blocks of the gradients of weights, wait for their first block and for the others at each beat, and hand blocks on. Uneven rows: the slowest part takes longer than the mean. Smaller pieces: all parts together take longer than one part for everything. Uncut operations: on one part. Batch norm: chunks that parts have more of than others, and what all parts do alike. Exchanges: copies of rows. Update and others: on one part, with clearing gradients, handing out weights and starting tasks.",
-	}
 	steps := func(c *partedRuns, parts int) []float64 { return c.Each(parts, (*partedStep).seconds) }
 	beside := func(parts int) []float64 {
 		return c.Each(parts, func(r *partedStep) float64 { return r.Step - stepCauses[0].of(nil, r, float64(parts)) })
@@ -263,8 +247,8 @@ func (x *spatialEmulated) show(c *partedRuns) error {
 		timed.Ratios("measured speedup", func(parts int) (one, of []float64) { return steps(c, 1), steps(c, parts) }),
 		timed.Ratios("measured without turns", func(parts int) (one, of []float64) { return steps(c, 1), beside(parts) }),
 		timed.Number("paper", func(parts int) any {
-			if parts == slices.Max(x.Spec.Parts) {
-				return x.Spec.Paper
+			if parts == slices.Max(x.Parts) {
+				return x.Paper
 			}
 			return lab.Absent
 		}),
@@ -282,19 +266,13 @@ func (x *spatialEmulated) show(c *partedRuns) error {
 			return lab.Seconds(stats.Median(each))
 		}))
 	}
-	timed.Fill(c.Table, x.Spec.Parts, append(columns,
-		c.SameBits(1, x.Spec.Parts, "steps on %s parts", (*partedStep).sameBits),
+	timed.Fill(c.Table, x.Parts, append(columns,
+		c.SameBits(1, x.Parts, "steps on %s parts", (*partedStep).sameBits),
 		c.Referred("speedup, "+c.Beside, func(b *partedRuns, parts int) any {
 			return lab.Fixed(stats.RatioOf(steps(b, 1), steps(b, parts)).Median, 2)
 		}))...)
-	panel := &plot.LinePanel{Title: fmt.Sprintf("%d images", p.Examples), X: "parts", Y: "speedup", FromZero: true}
-	var measured, without []plot.Point
-	for i, parts := range x.Spec.Parts {
-		panel.Names = append(panel.Names, fmt.Sprint(parts))
-		measured = append(measured, plot.Point{X: float64(i), Y: stats.RatioOf(steps(c, 1), steps(c, parts)).Median})
-		without = append(without, plot.Point{X: float64(i), Y: stats.RatioOf(steps(c, 1), beside(parts)).Median})
-	}
-	panel.Series = []plot.Series{{Name: "measured", Lines: [][]plot.Point{measured}}, {Name: "without turns", Lines: [][]plot.Point{without}}}
-	c.Panels = []plot.Axes{panel}
+	c.Panels = []plot.Axes{plot.TableLines{Title: fmt.Sprintf("%d images", p.Examples), X: "parts", Y: "speedup", Over: "S", Lines: []plot.TableLine{
+		{Name: "measured", Column: "measured speedup"}, {Name: "without turns", Column: "measured without turns"},
+	}}.Panel(c.Table)}
 	return nil
 }

@@ -17,8 +17,6 @@ import (
 )
 
 // summationMeasuredSpec is the spec of summation-measured.
-//
-//lint:ignore U1000 it is the type argument of an embedded field, which staticcheck does not see
 type summationMeasuredSpec struct {
 	timed.Profiled[summationMeasuredProfile] `yaml:",inline"`
 	Model                                    train.Model  `yaml:"model"`
@@ -34,9 +32,7 @@ type summationMeasuredProfile struct {
 
 // summationMeasured adds up the gradients of a network between processes, with gathers before
 // the sum or pipelined with it.
-type summationMeasured struct {
-	timed.Compared[summationMeasuredSpec, summationMeasuredProfile, sumOver, summationRecord]
-}
+type summationMeasured = timed.Compared[summationMeasuredSpec, summationMeasuredProfile, sumOver, summationRecord]
 
 // sumOver is a way over a network.
 type sumOver struct{ network, way string }
@@ -44,26 +40,31 @@ type sumOver struct{ network, way string }
 type summationRuns = timed.Comparison[summationMeasuredProfile, sumOver, summationRecord]
 
 func newSummationMeasured() (lab.Experiment, error) {
-	x := &summationMeasured{}
-	x.Starts = true
+	x := &summationMeasured{Starts: true}
+	s := &x.Spec
+	x.Also, x.Show = s.also, s.show
 	x.Runs = func(summationMeasuredProfile) (all []sumOver) {
-		for _, network := range x.Spec.Networks {
+		for _, network := range s.Networks {
 			for _, way := range sumWays {
 				all = append(all, sumOver{network, way})
 			}
 		}
 		return all
 	}
-	x.Name = func(s sumOver) string { return s.network + "/" + s.way }
-	x.Network = func(s sumOver) string { return s.network }
-	x.Make, x.Show = x.measure, x.show
+	x.Name = func(o sumOver) string { return o.network + "/" + o.way }
+	x.Network = func(o sumOver) string { return o.network }
+	x.Make = func(ctx context.Context, p summationMeasuredProfile, over sumOver) (*summationRecord, error) {
+		made, err := s.record(p, over)
+		if err != nil {
+			return nil, err
+		}
+		return made, x.Run(ctx, s.Processes, over.network, made.Command, &made.Ranks)
+	}
 	return x, nil
 }
 
-func (x *summationMeasured) Resolve() *lab.Problem { return nil }
-
-func (x *summationMeasured) Planned(string) []lab.PlannedRun {
-	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: x.Spec.Model, Most: 1}}}
+func (x *summationMeasuredSpec) also() []lab.PlannedRun {
+	return []lab.PlannedRun{{Path: []string{"model"}, Run: lab.ModelledRun{Model: x.Model, Most: 1}}}
 }
 
 // summationRecord is what the processes of a run have done.
@@ -120,17 +121,14 @@ func (r *summationRecord) sums(hash string, bytes int64) bool {
 	return bytes == 0
 }
 
-func (x *summationMeasured) measure(ctx context.Context, p summationMeasuredProfile, s sumOver) (*summationRecord, error) {
-	sizes, err := x.Spec.Model.TrainedSizes()
-	if err != nil {
-		return nil, err
-	}
-	made := &summationRecord{Command: exchange.Arguments(gradientSumName, &gradientSum{Sizes: sizes, Way: s.way, Seed: x.Spec.Seed, Times: p.Times + 1})}
-	return made, x.Run(ctx, x.Spec.Processes, s.network, made.Command, &made.Ranks)
+// record has the command of each process.
+func (x *summationMeasuredSpec) record(p summationMeasuredProfile, over sumOver) (*summationRecord, error) {
+	sizes, err := x.Model.TrainedSizes()
+	return &summationRecord{Command: exchange.Arguments(gradientSumName, &gradientSum{Sizes: sizes, Way: over.way, Seed: x.Seed, Times: p.Times + 1})}, err
 }
 
-func (x *summationMeasured) show(c *summationRuns) error {
-	sizes, err := x.Spec.Model.TrainedSizes()
+func (x *summationMeasuredSpec) show(c *summationRuns) error {
+	sizes, err := x.Model.TrainedSizes()
 	if err != nil {
 		return err
 	}
@@ -140,10 +138,10 @@ func (x *summationMeasured) show(c *summationRuns) error {
 	}
 	c.Table.Caption = []string{
 		fmt.Sprintf("%d float32 gradients of %v in %d tensors, added up by %d processes of this machine. Each of %d rounds starts every row's two ways in processes of their own, and takes the median of %d sums, each of the slowest process. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.",
-			total, x.Spec.Model, len(sizes), x.Spec.Processes, c.Profile.Rounds, c.Profile.Times),
+			total, x.Model, len(sizes), x.Processes, c.Profile.Rounds, c.Profile.Times),
 		"Copies: of all tensors into the buffer and from it, a part of gathered first. Speedup: gathered first over pipelined. Hidden: what it would be if the copies took no time beside the same sum.",
 	}
-	networks := slices.DeleteFunc(slices.Clone(x.Spec.Networks), func(n string) bool { return c.Lacks[sumOver{n, gatheredFirst}] != "" })
+	networks := slices.DeleteFunc(slices.Clone(x.Networks), func(n string) bool { return c.Lacks[sumOver{n, gatheredFirst}] != "" })
 	first := func(c *summationRuns, n string) []float64 {
 		return c.Each(sumOver{n, gatheredFirst}, (*summationRecord).whole)
 	}
@@ -155,7 +153,7 @@ func (x *summationMeasured) show(c *summationRuns) error {
 	for _, n := range networks {
 		same[n] = true
 		for _, r := range slices.Concat(c.Of[sumOver{n, gatheredFirst}], c.Of[sumOver{n, pipelined}]) {
-			same[n] = same[n] && r.sums(hash(n), int64(4*2*total)*int64(x.Spec.Processes-1))
+			same[n] = same[n] && r.sums(hash(n), int64(4*2*total)*int64(x.Processes-1))
 		}
 		if !same[n] {
 			c.Verdict = fmt.Errorf("%s: the ways end with other bits, or send OTHER bytes than an all-reduce", n)
@@ -180,7 +178,7 @@ func (x *summationMeasured) show(c *summationRuns) error {
 		timed.Number("hidden", func(n string) any {
 			return lab.Fixed(stats.Median(c.Each(sumOver{n, gatheredFirst}, func(r *summationRecord) float64 { return r.whole() / (r.whole() - r.copies()) })), 2)
 		}),
-		timed.Number("paper, more than", func(string) any { return x.Spec.Paper }),
+		timed.Number("paper, more than", func(string) any { return x.Paper }),
 		timed.Number("pipelined GB/s", func(n string) any { return lab.Fixed(4e-9*float64(total)/stats.Median(piped(c, n)), 2) }),
 		timed.Text("same bits", func(n string) any { return lab.YesOrNo(same[n]) }),
 		timed.Text("SHA-256", func(n string) any { return fmt.Sprintf("%.16s", hash(n)) }),

@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +17,7 @@ import (
 // updateMeasuredSpec is the spec of update-measured.
 type updateMeasuredSpec struct {
 	timed.Spec[updateMeasuredProfile] `yaml:",inline"`
-	Replicas                          []int                   `yaml:"replicas" want:"1..64"`
+	Replicas                          []int                   `yaml:"replicas" want:"1..64,first=1,ascending"`
 	Networks                          []updateMeasuredNetwork `yaml:"networks"`
 }
 
@@ -44,37 +43,32 @@ type smallNetwork struct {
 	Examples int         `yaml:"examples" want:"1..65536"` // of a replica
 }
 
-type updateMeasured struct {
-	timed.Timed[updateMeasuredSpec, updateMeasuredProfile]
-}
+type updateMeasured = timed.Timed[updateMeasuredSpec, updateMeasuredProfile]
 
 func newUpdateMeasured() (lab.Experiment, error) {
 	x := &updateMeasured{}
-	x.Runs, x.Show = x.runs, x.show
+	x.Check, x.Runs, x.Show = x.Spec.check, x.Spec.runs, x.Spec.show
 	return x, nil
 }
 
-func (x *updateMeasured) Resolve() *lab.Problem {
-	if r := x.Spec.Replicas; r[0] != 1 || !slices.IsSorted(r) || len(r) < 2 {
-		return lab.At(errors.New("want 1 first, then others in ascending order"), "replicas")
-	}
+func (x *updateMeasuredSpec) check() *lab.Problem {
 	for _, name := range lab.Profiles {
-		if n := len(x.Spec.Profiles[name].Networks); n != len(x.Spec.Networks) {
-			return lab.At(fmt.Errorf("%d networks: want one for each of the %d above", n, len(x.Spec.Networks)), "profiles", name, "networks")
+		if n := len(x.Profiles[name].Networks); n != len(x.Networks) {
+			return lab.At(fmt.Errorf("%d networks: want one for each of the %d above", n, len(x.Networks)), "profiles", name, "networks")
 		}
 	}
-	return x.CheckRuns()
+	return nil
 }
 
-// updateCell is a row of the table: a network on so many replicas.
+// updateCell is a row of the table: a network on a number of replicas.
 type updateCell struct {
 	network int
 	r       int
 	divided bool
 }
 
-func (x *updateMeasured) name(c updateCell) string {
-	return fmt.Sprintf("%s/R=%d/update=%s", x.Spec.Networks[c.network].ID, c.r, updateHow(c.divided))
+func (x *updateMeasuredSpec) name(c updateCell) string {
+	return fmt.Sprintf("%s/R=%d/update=%s", x.Networks[c.network].ID, c.r, updateHow(c.divided))
 }
 
 // updateHow names how weights are updated.
@@ -86,9 +80,9 @@ func updateHow(divided bool) string {
 }
 
 // cells are the table's, in its order. One replica has nothing to divide.
-func (s *updateMeasuredSpec) cells() (all []updateCell) {
-	for i := range s.Networks {
-		for _, r := range s.Replicas {
+func (x *updateMeasuredSpec) cells() (all []updateCell) {
+	for i := range x.Networks {
+		for _, r := range x.Replicas {
 			all = append(all, updateCell{i, r, false})
 			if r > 1 {
 				all = append(all, updateCell{i, r, true})
@@ -98,14 +92,11 @@ func (s *updateMeasuredSpec) cells() (all []updateCell) {
 	return all
 }
 
-func (x *updateMeasured) runs(p updateMeasuredProfile) (runs []timed.Run) {
-	for _, c := range x.Spec.cells() {
-		if c.network >= len(p.Networks) {
-			continue // Resolve refuses it
-		}
+func (x *updateMeasuredSpec) runs(p updateMeasuredProfile) (runs []timed.Run) {
+	for _, c := range x.cells() {
 		of := p.Networks[c.network]
 		runs = append(runs, timed.Run{Name: x.name(c), Steps: p.Steps, Training: train.Training{
-			Model: of.Model, Batch: c.r * of.Examples, Optimizer: x.Spec.Networks[c.network].Optimizer,
+			Model: of.Model, Batch: c.r * of.Examples, Optimizer: x.Networks[c.network].Optimizer,
 			Setup: train.Setup{
 				Partitions: 1, MicroBatches: 1, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
 				Checkpoint: schedule.Never, Device: gpipe.Emulated, Threads: 1,
@@ -131,15 +122,10 @@ func plannedMemory(t train.Training) (m replicaMemory, err error) {
 	return m, err
 }
 
-func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
+func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) error {
 	p := r.Profile
-	r.Table.Caption = []string{
-		"Measured with one thread a device, K = 1, nothing recomputed, no links; each replica has one micro-batch of its own examples, and one group. Update: the share of the step in which a replica updates weights, all of them or, divided, its part. Sums: that of adding up groups' gradients and, divided, of handing on new weights.",
-		timed.EmulatedCaption(p.Rounds, "row"),
-		"Whole / divided: the step's time with whole updates over that with divided ones. State: the optimiser's, of the replica with most; all: of all replicas together. Expected: the share that the R = 1 update, divided by R, has in the step that is measured without sharding, if nothing else changed.",
-	}
 	memory := map[updateCell]replicaMemory{}
-	for i, c := range x.Spec.cells() {
+	for i, c := range x.cells() {
 		var err error
 		if memory[c], err = plannedMemory(r.Rounds.Runs[i].Training); err != nil {
 			return err
@@ -148,8 +134,8 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 	of := func(c updateCell) *timed.Measured { return r.Runs[x.name(c)] }
 	percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
 	whole := func(c updateCell) *timed.Measured { return of(updateCell{c.network, c.r, false}) }
-	timed.Fill(r.Table, x.Spec.cells(),
-		timed.Text("network", func(c updateCell) any { return x.Spec.Networks[c.network].Name }),
+	timed.Fill(r.Table, x.cells(),
+		timed.Text("network", func(c updateCell) any { return x.Networks[c.network].Name }),
 		timed.Text("update", func(c updateCell) any { return updateHow(c.divided) }),
 		timed.Number("R", func(c updateCell) any { return c.r }),
 		timed.Number("mini-batch", func(c updateCell) any { return c.r * p.Networks[c.network].Examples }),
@@ -174,10 +160,10 @@ func (x *updateMeasured) show(r *timed.Reporting[updateMeasuredProfile]) error {
 			return whole(c).Rounds, of(c).Rounds
 		}),
 		timed.Number("paper, whole", func(c updateCell) any {
-			if c.divided || c.r != slices.Max(x.Spec.Replicas) {
+			if c.divided || c.r != slices.Max(x.Replicas) {
 				return lab.Absent
 			}
-			return x.Spec.Networks[c.network].Paper.Printed("%")
+			return x.Networks[c.network].Paper.Printed("%")
 		}),
 		timed.Number("state", func(c updateCell) any { return lab.Bytes(memory[c].most) }),
 		timed.Number("state, all", func(c updateCell) any { return lab.Bytes(memory[c].state) }),

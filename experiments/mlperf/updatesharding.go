@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
@@ -63,14 +62,12 @@ type updateStep struct {
 // the update.
 var updateSharding = cells.Kind[updateSpec, updateStep]{
 	Check: func(s *updateSpec) *lab.Problem {
+		var before torus
 		for i, t := range s.Tori {
-			var before *torus
-			if i > 0 {
-				before = &s.Tori[i-1]
-			}
 			if err := checkTorus(t, before); err != nil {
 				return lab.At(err, "tori", strconv.Itoa(i))
 			}
+			before = t
 			for j, n := range s.Networks {
 				if err := checkScope(n.Scope, t.cores(), fmt.Sprintf("%d cores", t.cores())); err != nil {
 					return lab.At(err, "networks", strconv.Itoa(j), "bn_scope")
@@ -118,15 +115,11 @@ func (s *updateSpec) cell(as string, n updateNetwork, under convention, on torus
 	sim := s.step(n.Model, n.Optimizer, on, n.Examples*on.cores(), scope, shard)
 	sim.Tiled = lab.Named(simulate.ParseSwitch, under.Tiled)
 	sim.Change = func(a *accelerator.Accelerator) { a.Link.Bandwidth *= float64(under.Links) }
-	return cells.Cell[updateStep]{As: as, Sample: lab.AtRates(name, s.Accelerator, nil), Make: func(ctx context.Context) (updateStep, error) {
-		r, err := sim.Run(ctx)
-		if err != nil {
-			return updateStep{}, err
-		}
+	return cells.Simulated(as, name, sim, func(r *simulate.Simulation) updateStep {
 		made := updateStep{Seconds: r.StepSeconds, Reduce: r.ReduceSeconds, Update: r.UpdateSeconds, Fits: r.Fits}
 		for _, d := range r.Devices {
 			made.State, made.Peak = max(made.State, d.ParamBytes), max(made.Peak, d.PeakBytes)
 		}
-		return made, nil
-	}}
+		return made
+	})
 }

@@ -1,6 +1,3 @@
-// Package accelerator models devices by a roofline. It reads a device's figures from
-// a file, computes how long a compiled program takes on it, and calibrates: it makes
-// such a file from instructions that were timed on this machine.
 package accelerator
 
 import (
@@ -53,11 +50,8 @@ type Accelerator struct {
 
 	// Efficiencies say which share of the peaks is reached; none: all of it.
 	Efficiencies []Efficiency
-	// Torus is the shape of the links between devices, X x Y; zero: each device has a
-	// link to the next. Far is a second, slower link. Nothing that is modelled so far
-	// uses either.
-	Torus [2]int
-	Far   FarLink
+	// Far is a second, slower link, which connects replicas if there is one.
+	Far FarLink
 }
 
 // FarLink is the link between devices of different groups: boards, sockets or

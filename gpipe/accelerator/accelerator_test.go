@@ -9,22 +9,20 @@ import (
 
 	"gpipebench/gpipe/accelerators"
 	"gpipebench/gpipe/clock"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 )
 
 // Every figure that comes with the program says where it is from, or that it is assumed.
 func TestAcceleratorsHaveSources(t *testing.T) {
-	list, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(All())(t)
 	names := map[string]bool{}
 	for _, a := range list {
 		names[a.Name] = true
 		figures := map[string]bool{
 			"flops": true, "memory": true, "bandwidth": true, "overhead": true, "link": true,
 			"lanes": a.Lanes > 1, "tiled": a.Tiled, "fused": a.Fused, "packing": a.Packing,
-			"far_link": a.Far != FarLink{}, "torus": a.Torus != [2]int{},
+			"far_link": a.Far != FarLink{},
 		}
 		for field, has := range figures {
 			if has != marked(a.Sources[field]) {
@@ -32,9 +30,12 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 			}
 		}
 		for _, e := range a.Efficiencies {
-			if !marked(e.Source) {
-				t.Errorf("%s: efficiency of %s: source %q: want one that begins with verified, excerpt or assumed", a.Name, e.Of, e.Source)
+			if !marked(e.Source) && !strings.HasPrefix(e.Source, "calibrated: ") {
+				t.Errorf("%s: efficiency of %s: source %q: want one that begins with verified, excerpt, assumed or calibrated", a.Name, e.Of, e.Source)
 			}
+		}
+		if a.Calibrated() != strings.HasSuffix(a.Name, "-calibrated") {
+			t.Errorf("%s: calibrated: %v: want that in its name", a.Name, a.Calibrated())
 		}
 		if a.Ops != nil || a.Shapes != nil {
 			t.Errorf("%s: times by operation, which no source has", a.Name)
@@ -62,7 +63,6 @@ bandwidth: 1e11
 lanes: 16
 link: {bandwidth: 1e9, through_host: true}
 far_link: {devices: 4, bandwidth: 5e8}
-torus: [4, 4]
 efficiencies:
   - {of: dense, sizes: [{size: 16, share: 0.2}, {size: 256, share: 0.6, band: [0.5, 0.9]}], source: mine}
   - {of: memory, share: 0.5, source: mine}
@@ -74,16 +74,11 @@ shapes:
 
 func TestAcceleratorFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.yaml")
-	if err := os.WriteFile(file, []byte(ownChip), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a, err := Named(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(ownChip), 0o600))
+	a := testkit.Must(Named(file))(t)
 	if a.Name != "own" || a.BF16 != 10e12 || a.F32 != 0 || a.Memory != 2<<30 || a.Bandwidth != 1e11 || a.Lanes != 16 ||
 		a.Link.Bandwidth != 1e9 || !a.Link.ThroughHost || a.Overhead != 0 || a.Ops["attention"].FLOPs != 1e12 ||
-		a.Far != (FarLink{4, clock.Link{Bandwidth: 5e8}}) || a.Torus != [2]int{4, 4} {
+		a.Far != (FarLink{4, clock.Link{Bandwidth: 5e8}}) {
 		t.Errorf("read %+v", a)
 	}
 }
@@ -109,29 +104,27 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		{"lanes: 16", "lanes: 0", `own.yaml:5:8: lanes: "0": want a whole number from 1`},
 		{"bandwidth: 1e9, ", "", "own.yaml:6:7: link: no bandwidth: want a number from 1"},
 		{"memory: 2GiB\n", "", "own.yaml:1:1: no memory: want bytes"},
-		{"2e-6", "fast", "own.yaml:15:3: shapes: line 15: cannot"},
-		{"2e-6", "-1", `own.yaml:15:3: shapes: "matmul 4x8 8x8 -> 4x8": -1: want seconds from 0`},
-		{"2e-6", "2e-6\n  \"matmul 4x8 8x8 -> 4x8\": 1", "own.yaml:15:3: shapes: line 16: mapping key"},
+		{"2e-6", "fast", "own.yaml:14:3: shapes: line 14: cannot"},
+		{"2e-6", "-1", `own.yaml:14:3: shapes: "matmul 4x8 8x8 -> 4x8": -1: want seconds from 0`},
+		{"2e-6", "2e-6\n  \"matmul 4x8 8x8 -> 4x8\": 1", "own.yaml:14:3: shapes: line 15: mapping key"},
 		{"name: own", "name: My Chip", `own.yaml:1:7: name: "My Chip": want lower-case`},
-		{"  attention:", "  attentoin:", "own.yaml:13:3: ops.attentoin: unknown: want add, attention,"},
-		{"{flops: 1e12}", "1e12", `own.yaml:13:14: ops.attention: "1e12": want keys and values: flops, bandwidth, weights, overhead`},
+		{"  attention:", "  attentoin:", "own.yaml:12:3: ops.attentoin: unknown: want add, attention,"},
+		{"{flops: 1e12}", "1e12", `own.yaml:12:14: ops.attention: "1e12": want keys and values: flops, bandwidth, weights, overhead`},
 		{"bandwidth: 5e8", "bandwidth: 5e9", "own.yaml:7:24: far_link.bandwidth: 5e+09: want at most link's, 1e+09"},
 		{"devices: 4, ", "", "own.yaml:7:11: far_link: no devices: want"},
-		{"[4, 4]", "[4]", "own.yaml:8:8: torus: 1 entries: want 2"},
-		{"[4, 4]", "[4, 0]", `own.yaml:8:12: torus.1: "0": want a whole number from 1`},
-		{"of: dense", "of: dens", `own.yaml:10:10: efficiencies.0.of: unknown "dens": want dense, attention, conv,`},
-		{"of: dense", "of: dense, dtype: fp8", `own.yaml:10:24: efficiencies.0.dtype: unknown "fp8": want bf16, f32`},
-		{", source: mine}\n  - {of: memory", "}\n  - {of: memory", "own.yaml:10:5: efficiencies.0: no source"},
-		{"sizes: [{size: 16, share: 0.2}, ", "share: 1, sizes: [", "own.yaml:10:5: efficiencies.0: want either share, perhaps with a band, or sizes"},
-		{"size: 16", "size: 256", "own.yaml:10:5: efficiencies.0: size 256 with share 0.6, after size 256: want ascending sizes"},
-		{"share: 0.2", "share: 11", `own.yaml:10:43: efficiencies.0.sizes.0.share: "11": want a number from 1e-06 to 10`},
-		{"share: 0.2", "share: 0", `own.yaml:10:43: efficiencies.0.sizes.0.share: "0": want`},
-		{", share: 0.2", "", "own.yaml:10:5: efficiencies.0: size 16 with share 0, after size 0: want"},
-		{"[0.5, 0.9]", "[0.7, 0.9]", "own.yaml:10:5: efficiencies.0: 0.6 is outside its band, 0.7 to 0.9"},
-		{"[0.5, 0.9]", "0.5", `own.yaml:10:79: efficiencies.0.sizes.1.band: "0.5": want a list`},
-		{"of: memory", "of: memory, dtype: f32", "own.yaml:11:5: efficiencies.1: an efficiency of memory: want a share for all dtypes and sizes"},
-		{"of: memory", "of: dense, dtype: f32", "own.yaml:11:5: efficiencies.1: a second efficiency of dense: want one for each kind and dtype"},
-		{"share: 0.5, source: mine}", "share: 0.5, source: mine}\nsources: {lane: x}", "own.yaml:12:11: sources.lane: unknown: want name, description"},
+		{"of: dense", "of: dens", `own.yaml:9:10: efficiencies.0.of: unknown "dens": want dense, attention, conv,`},
+		{"of: dense", "of: dense, dtype: fp8", `own.yaml:9:24: efficiencies.0.dtype: unknown "fp8": want bf16, f32`},
+		{", source: mine}\n  - {of: memory", "}\n  - {of: memory", "own.yaml:9:5: efficiencies.0: no source"},
+		{"sizes: [{size: 16, share: 0.2}, ", "share: 1, sizes: [", "own.yaml:9:5: efficiencies.0: want either share, perhaps with a band, or sizes"},
+		{"size: 16", "size: 256", "own.yaml:9:5: efficiencies.0: size 256 with share 0.6, after size 256: want ascending sizes"},
+		{"share: 0.2", "share: 11", `own.yaml:9:43: efficiencies.0.sizes.0.share: "11": want a number from 1e-06 to 10`},
+		{"share: 0.2", "share: 0", `own.yaml:9:43: efficiencies.0.sizes.0.share: "0": want`},
+		{", share: 0.2", "", "own.yaml:9:5: efficiencies.0: size 16 with share 0, after size 0: want"},
+		{"[0.5, 0.9]", "[0.7, 0.9]", "own.yaml:9:5: efficiencies.0: 0.6 is outside its band, 0.7 to 0.9"},
+		{"[0.5, 0.9]", "0.5", `own.yaml:9:79: efficiencies.0.sizes.1.band: "0.5": want a list`},
+		{"of: memory", "of: memory, dtype: f32", "own.yaml:10:5: efficiencies.1: an efficiency of memory: want a share for all dtypes and sizes"},
+		{"of: memory", "of: dense, dtype: f32", "own.yaml:10:5: efficiencies.1: a second efficiency of dense: want one for each kind and dtype"},
+		{"share: 0.5, source: mine}", "share: 0.5, source: mine}\nsources: {lane: x}", "own.yaml:11:11: sources.lane: unknown: want name, description"},
 		{ownChip, "", "own.yaml:1:1: no name: want lower-case"},
 		{ownChip, "- 1\n", "own.yaml:1:1: a list: want keys and values: name"},
 	} {

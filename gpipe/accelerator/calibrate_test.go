@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/internal/testkit"
 )
 
 // Exact times give their terms back, and 0 for a term that they do not have.
@@ -77,15 +79,9 @@ func TestFitAddsUp(t *testing.T) {
 
 // An accelerator that Text writes is read back unchanged.
 func TestTextIsAFile(t *testing.T) {
-	list, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(All())(t)
 	for _, a := range list {
-		again, err := Read("again.yaml", []byte(a.Text()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Must(Read("again.yaml", []byte(a.Text())))(t)
 		if diff := cmp.Diff(&a, again); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", a.Name, diff)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gpipebench/gpipe/clock"
 	"gpipebench/nn/graph"
@@ -23,8 +24,14 @@ type Efficiency struct {
 	// over the size's logarithm, outside it is that of the nearest.
 	Points []Point
 	// Source says where the figures are from. It begins with verified (read at the
-	// source), excerpt (only a quotation was at hand) or assumed.
+	// source), excerpt (only a quotation was at hand), assumed, or calibrated (fitted here to
+	// a throughput that was published).
 	Source string
+}
+
+// Calibrated reports whether some share was fitted to a published throughput.
+func (a *Accelerator) Calibrated() bool {
+	return slices.ContainsFunc(a.Efficiencies, func(e Efficiency) bool { return strings.HasPrefix(e.Source, "calibrated") })
 }
 
 // Point is a share for products whose smallest dimension is Size, above 0 and perhaps

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 )
 
@@ -77,10 +78,7 @@ func TestEfficientNames(t *testing.T) {
 
 // Memory and link run at what they reach, where both move bytes only.
 func TestMovesAtMeasuredRates(t *testing.T) {
-	a, err := Named("p100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(Named("p100"))(t)
 	if got, want := a.Moving(Update, 1e9)-a.Overhead, 1e9/(732e9*0.606); math.Abs(got/want-1) > 1e-12 {
 		t.Errorf("an update of a gigabyte in %v s, want %v", got, want)
 	}

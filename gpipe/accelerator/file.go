@@ -34,7 +34,6 @@ type document struct {
 	Overhead     float64            `yaml:"overhead" want:"0..1"`
 	Link         *linkFields        `yaml:"link" want:"none"`
 	Far          *farFields         `yaml:"far_link"`
-	Torus        *[2]int            `yaml:"torus" want:"1..65536"`
 	Efficiencies []efficiencyFields `yaml:"efficiencies" want:"optional"`
 	Ops          map[string]OpRate  `yaml:"ops" want:"optional"`
 	Shapes       shapeTimes         `yaml:"shapes" want:"optional"`
@@ -155,9 +154,6 @@ func Read(file string, text []byte) (*Accelerator, error) {
 	}
 	if d.Far != nil {
 		a.Far = FarLink{d.Far.Devices, clock.Link(d.Far.linkFields)}
-	}
-	if d.Torus != nil {
-		a.Torus = *d.Torus
 	}
 	for _, e := range d.Efficiencies {
 		of := Efficiency{Of: e.Of, DType: e.DType, Source: e.Source}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -33,10 +34,7 @@ func scanSeconds(a *accelerator.Accelerator, batch int, inside bool) float64 {
 // section 3, on GNMT). So on a modelled TPUv3 hoisting pays at every batch up to 32, and a hoisted step grows less than
 // the batch.
 func TestHoistingOnTPU(t *testing.T) {
-	a, err := accelerator.Named("tpuv3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(accelerator.Named("tpuv3"))(t)
 	first := scanSeconds(a, 1, false)
 	for _, batch := range []int{1, 2, 4, 8, 16, 32} {
 		hoisted, inside := scanSeconds(a, batch, false), scanSeconds(a, batch, true)

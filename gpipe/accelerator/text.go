@@ -46,9 +46,6 @@ func (a *Accelerator) Text() string {
 	if a.Far.Devices > 0 {
 		line("far_link: {devices: %d, %s}", a.Far.Devices, link(a.Far.Link))
 	}
-	if a.Torus[0] > 0 {
-		line("torus: [%d, %d]", a.Torus[0], a.Torus[1])
-	}
 	if len(a.Efficiencies) > 0 {
 		line("efficiencies:")
 	}

@@ -37,6 +37,14 @@ var variations = map[string]func(*Accelerator){
 	"element-wise operations not fused":                func(a *Accelerator) { a.Fused = false },
 	"element-wise operations fused":                    func(a *Accelerator) { a.Fused = true },
 	"transfers beside computation":                     besideComputation,
+	"links at 30% of their bandwidth":                  func(a *Accelerator) { a.useLink(0.3) },
+	"links at all of their bandwidth":                  func(a *Accelerator) { a.useLink(1) },
+}
+
+// useLink sets the share of the link's bandwidth that is reached.
+func (a *Accelerator) useLink(share float64) {
+	a.Efficiencies = slices.DeleteFunc(slices.Clone(a.Efficiencies), func(e Efficiency) bool { return e.Of == Link })
+	a.Efficiencies = append(a.Efficiencies, Efficiency{Of: Link, Points: []Point{{0, share, share, share}}})
 }
 
 // besideComputation makes transfers through the host's memory leave both devices

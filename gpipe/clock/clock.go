@@ -1,10 +1,3 @@
-// Package clock is the virtual clock, on which emulated and modelled devices run: it
-// replays the lists of a step with given durations and returns the step's timeline
-// ([Replay]), or where its time goes, as in the paper's time-step breakdown
-// ([Breakdown]).
-//
-// The package is pure, as package timeline is: it starts no goroutine, reads no clock
-// and opens no file. Package schedule has a smaller one ([schedule.Run]), for tasks alone.
 package clock
 
 import (

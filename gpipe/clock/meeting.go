@@ -93,7 +93,7 @@ func (r *replica) meet(k int, e timeline.Event, seconds float64, goOn func()) {
 	}
 }
 
-// after calls then in so many seconds.
+// after calls then when seconds have passed.
 func (r *replica) after(seconds float64, then func()) { r.until(r.now+seconds, then) }
 
 // until calls then at a time.

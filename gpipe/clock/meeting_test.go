@@ -12,15 +12,13 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 // twoReplicas is a step of two replicas of one stage, whose F take 4 and 6 seconds and B
 // as long. They meet in the middle of each, for 1 second at replica 0 and none at 1.
 func twoReplicas(t *testing.T) ([][]schedule.Task, clock.Costs) {
-	lists, err := schedule.Build(schedule.GPipe, 1, 1, schedule.Never, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lists := testkit.Must(schedule.Build(schedule.GPipe, 1, 1, schedule.Never, false))(t)
 	return append(lists, lists...), clock.Costs{
 		Replicas: 2,
 		Task:     func(at place.Place, _ schedule.Task) float64 { return 4 + 2*float64(at.Replica) },
@@ -30,7 +28,7 @@ func twoReplicas(t *testing.T) ([][]schedule.Task, clock.Costs) {
 	}
 }
 
-// Replicas meet with those beside them alone, if only so many meet together.
+// Replicas meet with those beside them alone, if only two meet together.
 func TestReplicasMeetInTwos(t *testing.T) {
 	lists, c := twoReplicas(t)
 	c.Replicas, c.Together = 4, 2
@@ -38,10 +36,7 @@ func TestReplicasMeetInTwos(t *testing.T) {
 		return 4 + 2*float64(at.Replica%2) + 10*float64(at.Replica/2)
 	}
 	c.Meetings = func(place.Place, schedule.Task) []clock.Meeting { return []clock.Meeting{{At: 0.5, Seconds: 1}} }
-	tl, err := clock.Replay(append(lists, lists...), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := testkit.Must(clock.Replay(append(lists, lists...), c))(t)
 	// F of 4 and 6 s: they meet at 3 s, and at 10 in B. F of 14 and 16 s: at 8 and 25.
 	want := map[int][]float64{0: {3, 10}, 1: {3, 10}, 2: {8, 25}, 3: {8, 25}}
 	for _, e := range tl.Events {
@@ -62,13 +57,8 @@ func TestReplicasMeetInTwos(t *testing.T) {
 // Replicas wait for the last at a meeting, and go on together.
 func TestReplicasMeet(t *testing.T) {
 	lists, c := twoReplicas(t)
-	tl, err := clock.Replay(lists, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := timeline.ValidateReplicas(tl, schedule.GPipe, 1, []int{1, 1}, schedule.Never, false); err != nil {
-		t.Error(err)
-	}
+	tl := testkit.Must(clock.Replay(lists, c))(t)
+	testkit.NoError(t, clocktest.Check(tl, lists))
 	// F of replica 0: 2 s, waits for 1, meets for 1, 2 s. Of replica 1: 3 s, meets for 1,
 	// 3 s. So B begins at 6 and 7, and they meet when replica 1 is there, at 10.
 	want := map[string][3]float64{ // start, end, away
@@ -96,10 +86,7 @@ func TestReplicasMeet(t *testing.T) {
 		t.Errorf("busy for %v s, want 8 and 12", got)
 	}
 
-	p, err := clock.Breakdown(lists, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(clock.Breakdown(lists, c))(t)
 	if p.Computation != 10 || p.Reduction != 2 || math.Abs(p.Sum()-14) > 1e-12 || p.Step != 14 {
 		t.Errorf("parts %+v: want 10 s of computation, 2 s of reduction, 14 s in all", p)
 	}
@@ -120,11 +107,12 @@ func TestEvenReplicasDoNotWait(t *testing.T) {
 			}
 			return []clock.Meeting{{At: 0.3}, {At: 0.3}, {At: 1}}
 		}
-		tl, err := clock.Replay(slices.Concat(in.Tasks, in.Tasks), c)
+		both := slices.Concat(in.Tasks, in.Tasks)
+		tl, err := clock.Replay(both, c)
 		if err != nil {
 			t.Fatalf("%v: %v", in, err)
 		}
-		if err := timeline.ValidateReplicas(tl, in.Schedule, in.Stages, []int{in.Micro, in.Micro}, in.Checkpoint, in.Late); err != nil {
+		if err := clocktest.Check(tl, both); err != nil {
 			t.Errorf("%v: %v", in, err)
 		}
 		if got := tl.Span(); math.Abs(got-want.Span()) > 1e-9 {
@@ -153,36 +141,6 @@ func TestMeetingsRefused(t *testing.T) {
 		lists, c := twoReplicas(t)
 		change(&c)
 		if _, err := clock.Replay(lists, c); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v: want %s", err, name)
-		}
-	}
-	for name, damage := range map[string]func(e *timeline.Event){
-		"meet 0 on device 0 (13.5 to 14.5 s) is not within F0 or B0": func(e *timeline.Event) {
-			if e.Kind == timeline.Meet {
-				e.Start, e.End = 13.5, 14.5
-			}
-		},
-		"want micro-batches 0 to 0": func(e *timeline.Event) {
-			if e.Kind == timeline.Meet {
-				e.Micro = 3
-			}
-		},
-		"is away for 0 s and meets for 1 s": func(e *timeline.Event) { e.Away = 0 },
-		"is away for 9 s and meets for 1 s": func(e *timeline.Event) {
-			if e.Kind == timeline.Backward {
-				e.Away = 9
-			}
-		},
-	} {
-		lists, c := twoReplicas(t)
-		tl, err := clock.Replay(lists, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range tl.Events {
-			damage(&tl.Events[i])
-		}
-		if err := timeline.ValidateReplicas(tl, schedule.GPipe, 1, []int{1, 1}, schedule.Never, false); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v: want %s", err, name)
 		}
 	}

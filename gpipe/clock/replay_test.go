@@ -15,6 +15,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
+	"gpipebench/internal/testkit"
 )
 
 // criticalPath is an independent clock for links that do not go through the
@@ -276,9 +277,7 @@ func TestReplayThroughHostText(t *testing.T) {
    step 9 s  F forward  B backward  > to host  < from host  . idle
 `
 	var text strings.Builder
-	if err := draw.WriteText(&text, tl, 44); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, draw.WriteText(&text, tl, 44))
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -347,28 +346,5 @@ func TestReplayRefuses(t *testing.T) {
 		if err == nil || err.Error() != test.want {
 			t.Errorf("error %v\n want %s", err, test.want)
 		}
-	}
-}
-
-// A step with stages and micro-batches of the largest model in the paper's
-// Table 1.
-func BenchmarkReplay(b *testing.B) {
-	for _, host := range []bool{false, true} {
-		b.Run(fmt.Sprintf("K=128/M=32/host=%v", host), func(b *testing.B) {
-			tasks, err := schedule.Build(schedule.GPipe, 128, 32, schedule.Always, false)
-			if err != nil {
-				b.Fatal(err)
-			}
-			costs := clock.Costs{
-				Task:     clocktest.Each(1e-3, 1e-3, 2e-3),
-				Boundary: func(place.Place, int) int64 { return 1 << 20 },
-				Link:     clock.Link{Bandwidth: 1e10, Latency: 1e-6, ThroughHost: host},
-			}
-			for b.Loop() {
-				if _, err := clock.Replay(tasks, costs); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport/sockets"
+	"gpipebench/internal/testkit"
 )
 
 const long = "0123456789abcdef"
@@ -83,10 +84,7 @@ func TestFromEnvironment(t *testing.T) {
 // Two jobs on a machine have two directories, the processes of one the same.
 func TestJobNames(t *testing.T) {
 	address := func(parent int, env map[string]string) string {
-		w, err := from(func(name string) string { return env[name] }, parent, "/t", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testkit.Must(from(func(name string) string { return env[name] }, parent, "/t", 7))(t)
 		return w.Address
 	}
 	pmi := map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}

@@ -38,7 +38,7 @@ func Lacks(network string) string {
 	return ""
 }
 
-// Run runs a command in so many processes, connected by one of Networks, and reads the
+// Run runs a command in several processes, connected by one of Networks, and reads the
 // JSON that it prints. When it fails, or the context ends, no process is left.
 func (p *Program) Run(ctx context.Context, processes int, network string, args []string, into any) error {
 	if p.executable == "" {

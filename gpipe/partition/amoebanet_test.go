@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // amoebaNet is the multiply-adds of an image through each layer of AmoebaNet-D
@@ -37,10 +39,7 @@ func TestAmoebaNet(t *testing.T) {
 		{8, Lingvo, []int{4, 3, 2, 3, 3, 2, 3, 4}, 0.845},
 		{8, Block, []int{4, 2, 3, 3, 3, 3, 3, 3}, 0.826},
 	} {
-		got, err := Split(test.partitioner, amoebaNet, test.stages)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testkit.Must(Split(test.partitioner, amoebaNet, test.stages))(t)
 		if e := Efficiency(amoebaNet, got.Sizes); !slices.Equal(got.Sizes, test.sizes) || math.Abs(e-test.efficiency) > 5e-4 {
 			t.Errorf("%v in %d stages: %v, efficiency %.3f, want %v, %.3f", test.partitioner, test.stages, got, e, test.sizes, test.efficiency)
 		}

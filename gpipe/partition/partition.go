@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gpipebench/gpipe/internal/named"
 )
 
 // Partitioner is a rule that chooses among the ways to cut.
@@ -35,21 +37,11 @@ const (
 
 var partitioners = [...]string{MinMax: "min-max", MinVariance: "min-variance", Lingvo: "lingvo", Block: "block"}
 
-func (p Partitioner) String() string {
-	if int(p) < len(partitioners) {
-		return partitioners[p]
-	}
-	return fmt.Sprintf("Partitioner(%d)", uint8(p))
-}
+func (p Partitioner) String() string { return named.String(p, partitioners[:], "Partitioner") }
 
 // Parse reads what String writes: min-max, min-variance, lingvo or block.
 func Parse(name string) (Partitioner, error) {
-	for p, n := range partitioners {
-		if n == name {
-			return Partitioner(p), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown partitioner %q: want min-max, min-variance, lingvo or block", name)
+	return named.Parse[Partitioner](name, partitioners[:], "partitioner")
 }
 
 // Result is a partition.
@@ -123,8 +115,8 @@ func check(cost []float64, stages int) error {
 	return nil
 }
 
-// CheckBalance refuses sizes that are no cut of so many layers: there must be one size for each stage, each
-// at least 1, and they must add up to the layers.
+// CheckBalance refuses sizes that do not cut layers into stages: there must be one size for each
+// stage, each at least 1, and they must add up to the layers.
 func CheckBalance(sizes []int, layers, stages int) error {
 	if len(sizes) != stages {
 		return fmt.Errorf("partition: balance %v has %d stages: want %d", sizes, len(sizes), stages)
@@ -134,13 +126,13 @@ func CheckBalance(sizes []int, layers, stages int) error {
 		if n < 1 {
 			return fmt.Errorf("partition: balance %v: stage %d has %d layers: want 1 or more", sizes, k, n)
 		}
-		if n > layers-sum {
-			return fmt.Errorf("partition: balance %v adds up to more: want the %d layers", sizes, layers)
+		if n > layers {
+			return fmt.Errorf("partition: balance %v: stage %d has %d layers: want at most the %d of the network", sizes, k, n, layers)
 		}
 		sum += n
 	}
 	if sum != layers {
-		return fmt.Errorf("partition: balance %v adds up to %d: want the %d layers", sizes, sum, layers)
+		return fmt.Errorf("partition: balance %v adds up to %d: want %d, the layers of the network", sizes, sum, layers)
 	}
 	return nil
 }

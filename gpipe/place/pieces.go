@@ -8,7 +8,7 @@ type Pieces struct {
 	before []int   // of each device: how many chunks the devices before it have
 }
 
-// NewPieces has piece s on the device on[s] of so many.
+// NewPieces returns pieces of which piece s is on device on[s].
 func NewPieces(devices int, on []int) Pieces {
 	p := Pieces{make([]Place, len(on)), make([][]int, devices), make([]int, devices)}
 	for s, d := range on {

@@ -1,18 +1,13 @@
-// Package plan is what is known of a pipeline from shapes alone, before anything runs: its
-// pieces and their programs, the task list of each device, memory to the byte, what replicas
-// add up, and what places send each other. [New] makes it from a [Config]; package gpipe runs
-// it, on devices that compute or on the virtual clock. Nothing here has a goroutine or knows
-// a transport.
 package plan
 
 import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
@@ -35,8 +30,7 @@ type Config struct {
 	Replication
 	Numerics
 
-	InProcess bool              // replicas read each other's gradients where they lie
-	Forced    [][]schedule.Task // for tests: the lists of every training step, unchecked; nil: none
+	InProcess bool // replicas read each other's gradients where they lie
 }
 
 // Cut says how the layers are cut over the devices. The zero value: by their FLOPs, into one
@@ -52,7 +46,7 @@ type Cut struct {
 	// Chunks is V, the number of pieces of the network that each device has; 0 means as many
 	// as the schedule has: one or two, and two of interleaved, which may have any number.
 	Chunks int
-	// Tasks, if not nil, returns the stages' lists for a mini-batch of so many
+	// Tasks, if not nil, returns the stages' lists for a mini-batch and its
 	// micro-batches, in place of Schedule, Checkpoint and LateRecompute. They must have the
 	// properties that package schedule lists, and no stages may wait for each other in a
 	// circle: both are checked before anything runs. Mini-batches of fewer micro-batches,
@@ -279,15 +273,10 @@ const (
 
 var kinds = [...]string{"host", "emulated", "modelled"}
 
-func (k Kind) String() string { return kinds[k] }
+func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 
 // ParseKind reads what String writes.
-func ParseKind(s string) (Kind, error) {
-	if i := slices.Index(kinds[:], s); i >= 0 {
-		return Kind(i), nil
-	}
-	return 0, fmt.Errorf("unknown device %q: want %s", s, strings.Join(kinds[:], ", "))
-}
+func ParseKind(s string) (Kind, error) { return named.Parse[Kind](s, kinds[:], "device") }
 
 // Device describes what one partition runs on.
 type Device struct {

@@ -73,10 +73,7 @@ func (n *Network) taskLists(s *Portion) ([][]schedule.Task, error) {
 	if len(s.Sizes) == 0 {
 		return make([][]schedule.Task, n.Partitions), nil
 	}
-	switch {
-	case n.Forced != nil:
-		return n.Forced, nil
-	case n.whole == nil:
+	if n.whole == nil {
 		return straightLists(n, s)
 	}
 	lists := make([][]schedule.Task, n.Partitions)
@@ -140,17 +137,14 @@ func straightLists(n *Network, s *Portion) ([][]schedule.Task, error) {
 
 // exceeds reports what of a list exceeds the memory planned for another one.
 func exceeds(list, room []schedule.Task) error {
-	inputs, residuals := schedule.InFlight(list)
-	maxInputs, maxResiduals := schedule.InFlight(room)
-	lasting, between := schedule.AwaitingWeights(list)
-	maxLasting, maxBetween := schedule.AwaitingWeights(room)
+	got, most := schedule.Holds(list), schedule.Holds(room)
 	switch {
-	case inputs > maxInputs || residuals > maxResiduals:
-		return fmt.Errorf("holds %d inputs and %d sets of residuals at once: want at most %d and %d", inputs, residuals, maxInputs, maxResiduals)
-	case between > maxBetween:
-		return fmt.Errorf("holds what I keeps for W of %d micro-batches at once: want at most %d", between, maxBetween)
-	case between > 0 && lasting > maxLasting:
-		return fmt.Errorf("holds %d sets of residuals until W at once: want at most %d", lasting, maxLasting)
+	case got.Inputs > most.Inputs || got.Residuals > most.Residuals:
+		return fmt.Errorf("holds %d inputs and %d sets of residuals at once: want at most %d and %d", got.Inputs, got.Residuals, most.Inputs, most.Residuals)
+	case got.Between > most.Between:
+		return fmt.Errorf("holds what I keeps for W of %d micro-batches at once: want at most %d", got.Between, most.Between)
+	case got.Between > 0 && got.Lasting > most.Lasting:
+		return fmt.Errorf("holds %d sets of residuals until W at once: want at most %d", got.Lasting, most.Lasting)
 	}
 	return nil
 }

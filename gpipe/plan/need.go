@@ -192,11 +192,11 @@ func (in *needs) trainChunk(k int, s *Portion, list []schedule.Task, of *chunkIn
 	// A receiver holds an input from its arrival to its B. Its sender has as
 	// many in flight as its own list says, and never runs further ahead.
 	before := n.Pieces.At(0, max(k-1, 0))
-	inputs, _ := schedule.InFlight(ofChunk(s.Lists[before.Stage], before.Chunk))
+	inputs := schedule.Holds(ofChunk(s.Lists[before.Stage], before.Chunk)).Inputs
 	if in.ahead != nil {
 		inputs = max(inputs, in.ahead[k])
 	}
-	own, residuals := schedule.InFlight(list)
+	own := schedule.Holds(list)
 	slots := func(s program.Space, count int) {
 		for m := range train {
 			of.hold(s, m%count, train[m][k].Span[s]) // slot i holds micro-batches i, i+count, ...
@@ -204,19 +204,18 @@ func (in *needs) trainChunk(k int, s *Portion, list []schedule.Task, of *chunkIn
 	}
 	slots(program.In, inputs)
 	if train[0][k].Span[program.Statistics] > 0 {
-		slots(program.Statistics, own)
+		slots(program.Statistics, own.Inputs)
 	}
 	holders := func(s program.Space, count int, takes, frees func(schedule.Task) bool) {
 		of.holdAlong(list, s, count, takes, frees, func(m int) *program.Stage { return train[m][k] })
 	}
-	holders(program.Residual, residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals)
+	holders(program.Residual, own.Residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals)
 	if train[0][k].Input != nil {
-		lasting, between := schedule.AwaitingWeights(list)
-		holders(program.Lasting, lasting, schedule.Task.MakesResiduals, schedule.Task.Accumulates)
+		holders(program.Lasting, own.Lasting, schedule.Task.MakesResiduals, schedule.Task.Accumulates)
 		is := func(kind schedule.Kind) func(schedule.Task) bool {
 			return func(t schedule.Task) bool { return t.Kind == kind }
 		}
-		holders(program.Between, between, is(schedule.BackwardInput), is(schedule.BackwardWeights))
+		holders(program.Between, own.Between, is(schedule.BackwardInput), is(schedule.BackwardWeights))
 	}
 	pair := min(2, len(train))
 	if k < n.Pieces.Len()-1 {
@@ -314,8 +313,7 @@ func planPart(n *Network, at place.Place, part int, shares [Predicting + 1]*Port
 				for _, t := range list {
 					uses(ProgramOf(of(t.Micro), t), Training)
 				}
-				_, residuals := schedule.InFlight(list)
-				in.chunks[c].holdAlong(list, program.Residual, residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals, of)
+				in.chunks[c].holdAlong(list, program.Residual, schedule.Holds(list).Residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals, of)
 			}
 		}
 	}

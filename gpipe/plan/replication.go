@@ -2,11 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/reduction"
 )
 
@@ -58,7 +57,7 @@ type AllReduce struct {
 	Link  clock.Link // between replicas
 }
 
-// Seconds is the time that links take to add up gradients of so many bytes: to give each
+// Seconds is the time that links take to add up gradients of a size in bytes: to give each
 // replica its part of the sums, and to hand these to all.
 func (a AllReduce) Seconds(replicas int, bytes float64) (reduce, gather float64) {
 	if replicas < 2 {
@@ -98,18 +97,12 @@ const (
 var tiedGradients = [...]string{"reduce", "gather"}
 
 func (g TableGradients) String() string {
-	if int(g) < len(tiedGradients) {
-		return tiedGradients[g]
-	}
-	return fmt.Sprintf("TableGradients(%d)", uint8(g))
+	return named.String(g, tiedGradients[:], "TableGradients")
 }
 
 // ParseTableGradients reads what String writes.
 func ParseTableGradients(s string) (TableGradients, error) {
-	if i := slices.Index(tiedGradients[:], s); i >= 0 {
-		return TableGradients(i), nil
-	}
-	return 0, fmt.Errorf("unknown way of tied gradients %q: want %s", s, strings.Join(tiedGradients[:], " or "))
+	return named.Parse[TableGradients](s, tiedGradients[:], "way of tied gradients")
 }
 
 // Scope is whose examples batch norm takes its statistics from in training: "computed

@@ -2,10 +2,10 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/place"
 	"gpipebench/nn/program"
 )
@@ -42,12 +42,7 @@ var loads = [...]string{
 	GatheredRows: "gathered rows", PartRows: "rows of parts",
 }
 
-func (l Load) String() string {
-	if int(l) < len(loads) {
-		return loads[l]
-	}
-	return fmt.Sprintf("Load(%d)", uint8(l))
-}
+func (l Load) String() string { return named.String(l, loads[:], "Load") }
 
 // SortTraffic puts traffic into an order: by receiver, kind and sender.
 func SortTraffic(all []Traffic) {

@@ -19,7 +19,8 @@ import (
 )
 
 // Validate is gpipe.Pipeline.Validate: it reports the first thing that cannot be run, and what would be accepted.
-func (p Config) Validate(in Input) error {
+func (p Config) Validate(in Input) (err error) {
+	defer Misfit(&err) // of a constructor, which Params raises
 	if p.Partitions < 0 {
 		return fmt.Errorf("%d partitions: want 1 to %d, the number of layers", p.Partitions, len(p.Layers))
 	}
@@ -28,7 +29,7 @@ func (p Config) Validate(in Input) error {
 		return fmt.Errorf("%d micro-batches: want 1 to %d, the mini-batch", p.MicroBatches, in.Examples)
 	}
 	if p.Partitions > max(len(p.Layers), 1) {
-		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer", p.Partitions, len(p.Layers))
+		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer (embedding, stem and classifier are layers as well)", p.Partitions, len(p.Layers))
 	}
 	if p.Chunks < 0 || p.Chunks > MaxTasks {
 		return fmt.Errorf("%d chunks on each device: want 1 to %d, the number of layers", p.Chunks, len(p.Layers))
@@ -154,6 +155,9 @@ func (p Config) validateGroups(in Input) error {
 	case g%r != 0 || r > 1 && bits.OnesCount(uint(g/r)) != 1:
 		return fmt.Errorf("%d groups on %d replicas: want %d, %d, %d, ... groups (a power of two on each replica), or one replica, which takes any number", g, r, r, 2*r, 4*r)
 	case p.AllReduce.Kind == reduction.Torus && r > 1 && p.AllReduce.Torus[0]*p.AllReduce.Torus[1] != r:
+		if p.AllReduce.Torus == [2]int{} {
+			return fmt.Errorf("a 2d all-reduce of %d replicas without a torus: want its sides, such as torus:1x%d", r, r)
+		}
 		return fmt.Errorf("a torus of %d x %d for %d replicas: want as many", p.AllReduce.Torus[0], p.AllReduce.Torus[1], r)
 	case p.TiedGradients > GatherTied:
 		return fmt.Errorf("unknown way %d of tied gradients: want reduce or gather", p.TiedGradients)

@@ -1,6 +1,3 @@
-// Package planner searches for the best way to train a network on modelled
-// accelerators: over replicas, K, M, mini-batch, schedule, chunks, partition and checkpoint
-// mode.
 package planner
 
 import (
@@ -247,7 +244,7 @@ func (s Search) meets(r int) bool {
 	return n <= 0 || r%n == 0
 }
 
-// input is a mini-batch of so many examples.
+// input describes a mini-batch of examples.
 func (s Search) input(examples int) gpipe.Input {
 	in := s.Input
 	in.Examples = examples

@@ -15,6 +15,7 @@ import (
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -22,10 +23,7 @@ import (
 // small is a search over a chain of layers of the given widths.
 func small(t *testing.T, memory int64, widths ...int) Search {
 	t.Helper()
-	a, err := accelerator.Named("p100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(accelerator.Named("p100"))(t)
 	a.Memory = memory
 	var layers []nn.Layer
 	for i := range widths[1:] {
@@ -38,6 +36,27 @@ func small(t *testing.T, memory int64, widths ...int) Search {
 	}
 }
 
+// simulated is what the pipeline simulates of a plan, whose step it must be.
+func simulated(t *testing.T, s Search, c Candidate) *gpipe.Simulation {
+	t.Helper()
+	p := s.Pipeline
+	p.Partitions, p.MicroBatches, p.Balance, p.Replicas, p.Chunks = c.K, c.M, c.Partition, c.R, c.Chunks
+	p.Checkpoint = testkit.Must(schedule.ParseCheckpoint(c.Checkpoint))(t)
+	if c.Lists != nil {
+		p.Tasks = func(int, int) [][]schedule.Task { return c.Lists }
+	} else {
+		p.Schedule = testkit.Must(schedule.Parse(c.Schedule))(t)
+	}
+	if p.AllReduce.Kind == reduction.Torus {
+		p.AllReduce.Torus = map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 1}, 4: {2, 2}}[c.R]
+	}
+	sim := testkit.Must(p.Simulate(s.input(c.Batch), s.How))(t)
+	if sim.Seconds != c.StepSeconds {
+		t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
+	}
+	return sim
+}
+
 // Every plan is what the pipeline simulates, the best first, and within the devices and
 // their memory.
 func TestPlansAreSimulated(t *testing.T) {
@@ -46,38 +65,22 @@ func TestPlansAreSimulated(t *testing.T) {
 		s.Replicas = replicas
 		switch i {
 		case 3:
-			s.Pipeline.Schedule = schedule.ZeroBubbleH1
+			s.Pipeline.Schedule = schedule.ZBH1
 		case 4:
 			s.Schedules = everySchedule(t)
 		case 5:
-			s.Schedules = []schedule.Schedule{schedule.InterleavedOneFOneB}
+			s.Schedules = []schedule.Schedule{schedule.Interleaved}
 		}
 		s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Link: clock.Link{Bandwidth: 1e9}}
 		looked := 0
 		s.Looked = func(_ Way, so, _ int) { looked = so }
-		plan, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := testkit.Must(s.Run(t.Context()))(t)
 		if len(plan.Plans) != s.Keep || plan.Nearest != nil || plan.Simulated == 0 || looked == 0 {
 			t.Fatalf("%+v, looked at %d", plan, looked)
 		}
 		for i, c := range plan.Plans {
-			p := s.Pipeline
-			p.Partitions, p.MicroBatches, p.Balance, p.Replicas, p.Chunks = c.K, c.M, c.Partition, c.R, c.Chunks
-			if p.Schedule, err = schedule.Parse(c.Schedule); err != nil {
-				t.Fatal(err)
-			}
-			p.AllReduce.Torus = map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 1}, 4: {2, 2}}[c.R]
-			if p.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
-				t.Fatal(err)
-			}
-			sim, err := p.Simulate(s.input(c.Batch), s.How)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if sim.Seconds != c.StepSeconds || sim.ReduceSeconds != c.ReduceSeconds || i > 0 && c.ExamplesPerSecond > plan.Plans[i-1].ExamplesPerSecond {
-				t.Errorf("plan %d: %+v, simulated in %v s, of which the all-reduce %v", i, c, sim.Seconds, sim.ReduceSeconds)
+			if sim := simulated(t, s, c); sim.ReduceSeconds != c.ReduceSeconds || i > 0 && c.ExamplesPerSecond > plan.Plans[i-1].ExamplesPerSecond {
+				t.Errorf("plan %d: %+v, with an all-reduce of %v s", i, c, sim.ReduceSeconds)
 			}
 			if c.R*c.K > s.Devices || replicas > 0 && c.R != replicas {
 				t.Errorf("plan %d has %d x %d devices, want %d at most and %d replicas", i, c.R, c.K, s.Devices, replicas)
@@ -93,27 +96,17 @@ func TestClosedBounds(t *testing.T) {
 		s := small(t, 1<<30, 64, 256, 128, 256, 64, 128, 64, 256, 10)
 		s.Pipeline.Schedule = sched
 		s.Pipeline.AllReduce = gpipe.AllReduce{Link: clock.Link{Bandwidth: 1e9}}
-		if err := s.complete(); err != nil {
-			t.Fatal(err)
-		}
-		described, err := s.Pipeline.Describe(s.Input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, s.complete())
+		described := testkit.Must(s.Pipeline.Describe(s.Input))(t)
 		search := &search{s, described}
-		cuts, err := search.cuts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		cuts := testkit.Must(search.cuts(t.Context()))(t)
 		stages := 0
 		for _, c := range cuts {
 			stages = max(stages, c.K)
 			closed := maps.Clone(c.bounds)
-			if err := search.replay(&c); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, search.replay(&c))
 			for mode, bound := range c.bounds {
-				if closed[mode] < bound || c.K == 1 && sched != schedule.DualPipeVee && closed[mode] > bound*(1+1e-8) {
+				if closed[mode] < bound || c.K == 1 && sched != schedule.DualPipeV && closed[mode] > bound*(1+1e-8) {
 					t.Errorf("%v, %v, %+v: the closed bound is %v examples/s, that of the replay %v", sched, mode, c.Way, closed[mode], bound)
 				}
 			}
@@ -128,10 +121,7 @@ func TestClosedBounds(t *testing.T) {
 func everySchedule(t *testing.T) (all []schedule.Schedule) {
 	t.Helper()
 	for _, name := range schedule.Names() {
-		s, err := schedule.Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(schedule.Parse(name))(t)
 		all = append(all, s)
 	}
 	return all
@@ -144,10 +134,7 @@ func TestSearchIsExhaustive(t *testing.T) {
 	for _, memory := range []int64{1 << 30, 700 << 10} {
 		s := small(t, memory, 64, 128, 256, 128, 192, 128, 64, 256, 10)
 		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = everySchedule(t), 16, 16, 1<<20
-		all, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := testkit.Must(s.Run(t.Context()))(t)
 		if len(all.Plans) == 0 || all.Dismissed > 0 {
 			t.Fatalf("%d bytes: %d plans, %d dismissed", memory, len(all.Plans), all.Dismissed)
 		}
@@ -157,10 +144,7 @@ func TestSearchIsExhaustive(t *testing.T) {
 		for _, keep := range []int{1, 5} {
 			s.Keep = keep
 			slices.Reverse(s.Schedules)
-			few, err := s.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			few := testkit.Must(s.Run(t.Context()))(t)
 			if want := all.Plans[:min(keep, len(all.Plans))]; !reflect.DeepEqual(few.Plans, want) {
 				t.Errorf("%d bytes, the best %d: %+v, want %+v", memory, keep, few.Plans, want)
 			}
@@ -191,42 +175,25 @@ func images(t *testing.T) Search {
 func TestPlansOfParts(t *testing.T) {
 	s := images(t)
 	s.Keep = 1 << 20
-	all, err := s.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := testkit.Must(s.Run(t.Context()))(t)
 	most := 0
 	for _, c := range all.Plans {
 		most = max(most, c.R*c.K)
-		p := s.Pipeline
-		p.Partitions, p.MicroBatches, p.Balance, p.Replicas = c.K, c.M, c.Partition, c.R
-		if p.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
-			t.Fatal(err)
-		}
-		sim, err := p.Simulate(s.input(c.Batch), s.How)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sim.Seconds != c.StepSeconds {
-			t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
-		}
+		simulated(t, s, c)
 	}
 	if most != 4 {
 		t.Errorf("up to %d stages of 2 parts on 8 devices, want 4", most)
 	}
 	for _, keep := range []int{1, 5} {
 		s.Keep = keep
-		few, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		few := testkit.Must(s.Run(t.Context()))(t)
 		if !reflect.DeepEqual(few.Plans, all.Plans[:keep]) {
 			t.Errorf("the best %d: %+v, want %+v", keep, few.Plans, all.Plans[:keep])
 		}
 	}
 	for want, change := range map[string]func(s *Search){
 		"at most 1 devices: want 2 or more":                                      func(s *Search) { s.Devices = 1 },
-		"2 parts of images with schedules [zb-h1]: want some without W, or 1":    func(s *Search) { s.Schedules = []schedule.Schedule{schedule.ZeroBubbleH1} },
+		"2 parts of images with schedules [zb-h1]: want some without W, or 1":    func(s *Search) { s.Schedules = []schedule.Schedule{schedule.ZBH1} },
 		"2 parts of images with schedules [searched]: want some without W, or 1": func(s *Search) { s.Searched = true },
 		"5 replicas on at most 4 devices: want at most one a device":             func(s *Search) { s.Replicas = 5 },
 		"2 parts of images, and no input has images: want 1":                     func(s *Search) { *s = small(t, 1<<30, 64, 10); s.Pipeline.Spatial = 2 },
@@ -244,13 +211,10 @@ func TestPlansOfParts(t *testing.T) {
 func TestSearchedPlans(t *testing.T) {
 	for _, memory := range []int64{1 << 30, 700 << 10} {
 		s := small(t, memory, 64, 128, 256, 128, 192, 128, 64, 256, 10)
-		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2}, 16, 16, 1<<20
+		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = []schedule.Schedule{schedule.ZBH1, schedule.ZBH2}, 16, 16, 1<<20
 		s.Searched, s.Seed, s.Replicas = true, 1, 1
 		s.Pipeline.Devices[0].Link = clock.Link{} // a link through the host also takes a device's time, which a search does not know
-		plan, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := testkit.Must(s.Run(t.Context()))(t)
 		searched, first := 0, map[[2]int]float64{} // the best throughput, by K and M
 		for _, c := range plan.Plans {
 			if c.Schedule != "searched" {
@@ -260,15 +224,8 @@ func TestSearchedPlans(t *testing.T) {
 				continue
 			}
 			searched++
-			p := s.Pipeline
-			p.Partitions, p.MicroBatches, p.Balance, p.Checkpoint = c.K, c.M, c.Partition, schedule.Never
-			p.Tasks = func(int, int) [][]schedule.Task { return c.Lists }
-			sim, err := p.Simulate(s.input(c.Batch), s.How)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if sim.Seconds != c.StepSeconds || c.PeakBytes > memory || c.Chunks != 1 {
-				t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
+			if simulated(t, s, c); c.PeakBytes > memory || c.Chunks != 1 {
+				t.Errorf("%+v with %d bytes", c, memory)
 			}
 		}
 		if searched == 0 {

@@ -76,7 +76,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 	return all, nil
 }
 
-// pipeline is that of a way, on pieces of so many layers.
+// pipeline returns the pipeline of a cut whose pieces have sizes layers.
 func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 	q := s.Pipeline
 	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes

@@ -1,12 +1,10 @@
 package reduction
 
 import (
-	"fmt"
 	"math/bits"
-	"slices"
-	"strings"
 
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/internal/named"
 )
 
 // Kind is a modelled all-reduce.
@@ -27,15 +25,10 @@ const (
 
 var kinds = [...]string{"tree", "ring", "2d"}
 
-func (k Kind) String() string { return kinds[k] }
+func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 
 // ParseKind reads what String writes.
-func ParseKind(s string) (Kind, error) {
-	if i := slices.Index(kinds[:], s); i >= 0 {
-		return Kind(i), nil
-	}
-	return 0, fmt.Errorf("unknown all-reduce %q: want %s", s, strings.Join(kinds[:], ", "))
-}
+func ParseKind(s string) (Kind, error) { return named.Parse[Kind](s, kinds[:], "all-reduce") }
 
 // Cost is the time of an all-reduce of bytes over x*y ranks whose neighbours are
 // connected by the link: of its first half, after which the sums are divided over the

@@ -32,14 +32,3 @@ func TestCost(t *testing.T) {
 		t.Errorf("a free link takes %v and %v s", reduce, gather)
 	}
 }
-
-func TestParseKind(t *testing.T) {
-	for _, k := range []Kind{Tree, Ring, Torus} {
-		if got, err := ParseKind(k.String()); got != k || err != nil {
-			t.Errorf("%v is read as %v, %v", k, got, err)
-		}
-	}
-	if _, err := ParseKind("star"); err == nil {
-		t.Error("an unknown all-reduce is accepted")
-	}
-}

@@ -7,10 +7,15 @@ import (
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 )
 
 // Every closed form is the length of a replay. The times are small integers,
-// so both sides are exact.
+// so both sides are exact. Among them: "when M is set to 1, there is effectively no pipeline
+// parallelism [...] indicating only one device is actively computing at any given time" (Huang et
+// al. 2019, section 3): the step is the sum of all tasks. And "re-computation during the backward
+// pass can be scheduled earlier, without waiting for the gradients from earlier layers" (section
+// 2.3): that saves K-1 of them.
 func TestStepTimeIsReplay(t *testing.T) {
 	type times struct{ f, r, b float64 }
 	cases := 0
@@ -23,10 +28,7 @@ func TestStepTimeIsReplay(t *testing.T) {
 							want := replay(t, s, stages, micro, c, late, func(k schedule.Kind) float64 {
 								return map[schedule.Kind]float64{schedule.Forward: at.f, schedule.Recompute: at.r, schedule.Backward: at.b}[k]
 							})
-							got, err := schedule.StepTime(s, c, late, stages, micro, at.f, at.r, at.b)
-							if err != nil {
-								t.Fatal(err)
-							}
+							got := testkit.Must(schedule.StepTime(s, c, late, stages, micro, at.f, at.r, at.b))(t)
 							if got != want {
 								t.Fatalf("%v %v late=%v K=%d M=%d %+v: closed form %v, replay %v", s, c, late, stages, micro, at, got, want)
 							}
@@ -53,16 +55,10 @@ func TestUnevenStepTimeIsReplay(t *testing.T) {
 	for range 3000 {
 		stages, micro := 1+random.IntN(6), 1+random.IntN(8)
 		f, r, b := draw(stages), draw(stages), draw(stages)
-		tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl, err := clock.Replay(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+		tasks := testkit.Must(schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false))(t)
+		tl := testkit.Must(clock.Replay(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 			return map[schedule.Kind][]float64{schedule.Forward: f, schedule.Recompute: r, schedule.Backward: b}[t.Kind][at.Stage]
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		if got, want := schedule.UnevenStepTime(micro, f, r, b), tl.Span(); got != want {
 			t.Fatalf("M=%d f=%v r=%v b=%v: closed form %v, replay %v", micro, f, r, b, got, want)
 		}
@@ -71,14 +67,8 @@ func TestUnevenStepTimeIsReplay(t *testing.T) {
 
 func replay(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Checkpoint, late bool, seconds func(schedule.Kind) float64) float64 {
 	t.Helper()
-	tasks, err := schedule.Build(s, stages, micro, c, late)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tl, err := clock.Replay(tasks, clock.Costs{Task: func(_ place.Place, t schedule.Task) float64 { return seconds(t.Kind) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := testkit.Must(schedule.Build(s, stages, micro, c, late))(t)
+	tl := testkit.Must(clock.Replay(tasks, clock.Costs{Task: func(_ place.Place, t schedule.Task) float64 { return seconds(t.Kind) }}))(t)
 	return tl.Span()
 }
 
@@ -88,11 +78,7 @@ func replay(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Che
 func TestStepTimeGains(t *testing.T) {
 	step := func(stages int) float64 {
 		f := 1 / float64(stages)
-		got, err := schedule.StepTime(schedule.GPipe, schedule.Always, false, stages, 1, f, f, 2*f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		return testkit.Must(schedule.StepTime(schedule.GPipe, schedule.Always, false, stages, 1, f, f, 2*f))(t)
 	}
 	for _, test := range []struct {
 		stages int
@@ -104,8 +90,9 @@ func TestStepTimeGains(t *testing.T) {
 	}
 }
 
-// Without early recomputation and without recomputation at all the bubble is
-// the classic one, exactly.
+// Without recomputation the bubble is the classic one, exactly: "partitioning introduces some idle
+// time per accelerator, which we refer to as the bubble overhead. This bubble time is
+// O((K-1)/(M+K-1)) amortized over the number of micro-steps M" (Huang et al. 2019, section 2.3).
 func TestBubbleIsReplay(t *testing.T) {
 	for stages := 1; stages <= 6; stages++ {
 		for micro := 1; micro <= 9; micro++ {

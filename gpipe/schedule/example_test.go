@@ -18,8 +18,8 @@ func ExampleBuild() {
 		}
 		fmt.Println(s)
 		for k, list := range lists {
-			inputs, residuals := schedule.InFlight(list)
-			fmt.Printf("%d: %s; keeps %d inputs, %d sets of residuals\n", k, strings.Trim(fmt.Sprint(list), "[]"), inputs, residuals)
+			held := schedule.Holds(list)
+			fmt.Printf("%d: %s; keeps %d inputs, %d sets of residuals\n", k, strings.Trim(fmt.Sprint(list), "[]"), held.Inputs, held.Residuals)
 		}
 	}
 	// Output:

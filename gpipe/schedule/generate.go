@@ -13,35 +13,26 @@ var generators = []struct {
 	place    func(devices, chunks int) Placement
 	generate func(devices, chunks, micro int) [][]Task
 }{
-	{"gpipe", 1, Loop, built(GPipe)},
-	{"naive", 1, Loop, built(Naive)},
-	{"1f1b", 1, Loop, built(OneFOneB)},
-	{"interleaved", 0, Loop, Interleaved},
+	{"gpipe", 1, Loop, straight(GPipe)},
+	{"naive", 1, Loop, straight(Naive)},
+	{"1f1b", 1, Loop, straight(OneFOneB)},
+	{"interleaved", 0, Loop, interleaved},
 	{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
 	{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
 	{"zb-v", 2, vee, shaped(ZBV)},
 	{"v-half", 2, vee, shaped(VHalf)},
 	{"v-min", 2, vee, shaped(VMin)},
-	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return DualPipeV(devices, micro) }},
+	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
 }
 
 func vee(devices, _ int) Placement { return Vee(devices) }
 
-func built(s Schedule) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task {
-		lists, err := Build(s, devices, micro, Always, false)
-		if err != nil {
-			panic(err) // devices and micro-batches have been checked
-		}
-		for d := range lists {
-			lists[d] = slices.DeleteFunc(lists[d], func(t Task) bool { return t.Kind == Recompute })
-		}
-		return lists
-	}
+func straight(s Schedule) func(devices, chunks, micro int) [][]Task {
+	return func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
 }
 
-func shaped(shape VShape) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task { return VShaped(devices, micro, shape) }
+func shaped(shape Schedule) func(devices, chunks, micro int) [][]Task {
+	return func(devices, _, micro int) [][]Task { return vees(devices, micro, shape) }
 }
 
 // Names are the schedules that [Generate] knows.
@@ -52,8 +43,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Generate makes a schedule by its name, for so many devices with so many chunks each (0:
-// as many as the schedule has, of interleaved two) and so many micro-batches. No F keeps
+// Generate makes a schedule by its name, for a number of devices, of chunks on each (0: the
+// schedule's own number, for interleaved two) and of micro-batches. No F keeps
 // its residuals and there is no R: see [Checkpointed].
 func Generate(name string, devices, chunks, micro int) (lists [][]Task, p Placement, err error) {
 	if p, err = Place(name, devices, chunks, micro); err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Verify returns the first way in which lists, one for each device of a placement, are no
-// schedule of so many micro-batches: what [Complete] finds, and a device that waits for a
+// Verify returns the first way in which lists, one for each device of a placement, are not a
+// schedule of micro-batches: what [Complete] finds, and a device that waits for a
 // task that will never have run.
 func Verify(lists [][]Task, p Placement, micro int) error {
 	if err := Complete(lists, p, micro); err != nil {
@@ -347,6 +347,7 @@ func unknown(stages, micro int) [][]float64 {
 func Checkpointed(lists [][]Task, c Checkpoint, late bool) [][]Task {
 	all := make([][]Task, len(lists))
 	for d, list := range lists {
+		all[d] = make([]Task, 0, 2*len(list))
 		for _, t := range list {
 			switch t.Kind {
 			case Forward:

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // generated is a schedule as its generator makes it.
@@ -19,28 +21,25 @@ type generated struct {
 	lists [][]Task
 }
 
-// all are the schedules of the generators for so many devices and micro-batches.
+// all returns every generator's schedule for a number of devices and micro-batches.
 func all(t *testing.T, devices, micro int) (all []generated) {
 	add := func(name string, p Placement, lists [][]Task) {
 		all = append(all, generated{fmt.Sprintf("%s K=%d M=%d", name, devices, micro), p, micro, Checkpointed(lists, Never, false)})
 	}
 	for _, s := range []Schedule{GPipe, Naive, OneFOneB} {
-		lists, err := Build(s, devices, micro, Never, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lists := testkit.Must(Build(s, devices, micro, Never, false))(t)
 		add(s.String(), Straight(devices), lists)
 	}
 	for chunks := 1; chunks <= 4; chunks++ {
-		add(fmt.Sprintf("interleaved of %d", chunks), Loop(devices, chunks), Interleaved(devices, chunks, micro))
+		add(fmt.Sprintf("interleaved of %d", chunks), Loop(devices, chunks), interleaved(devices, chunks, micro))
 	}
 	add("zb-h1", Straight(devices), ZeroBubble(devices, micro, false))
 	add("zb-h2", Straight(devices), ZeroBubble(devices, micro, true))
-	for shape, name := range []string{"zb-v", "v-half", "v-min"} {
-		add(name, Vee(devices), VShaped(devices, micro, VShape(shape)))
+	for _, s := range []Schedule{ZBV, VHalf, VMin} {
+		add(s.String(), Vee(devices), vees(devices, micro, s))
 	}
 	if micro >= 2*devices {
-		add("dualpipe-v", Vee(devices), DualPipeV(devices, micro))
+		add("dualpipe-v", Vee(devices), dualPipeV(devices, micro))
 	}
 	return all
 }
@@ -67,9 +66,7 @@ func TestGeneratorsMakeSchedules(t *testing.T) {
 					}
 				}
 				var text bytes.Buffer
-				if err := WriteCSV(&text, g.lists, g.place, micro); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, WriteCSV(&text, g.lists, g.place, micro))
 				lists, place, m, err := ReadCSV(&text)
 				if err != nil || m != micro || !slices.Equal(place.Device, g.place.Device) || !slices.EqualFunc(lists, g.lists, slices.Equal) {
 					t.Errorf("%s: comes back from CSV as %v on %v, %d micro-batches, error %v", g.name, lists, place, m, err)
@@ -101,16 +98,10 @@ func TestZeroBubbleTable5(t *testing.T) {
 		d := Alike(Duration{F: row.f, I: row.i, W: row.w}, row.comm)
 		work := float64(row.micro) * (row.f + row.i + row.w)
 		rate := func(lists [][]Task, p Placement, d Durations) string {
-			times, err := Run(lists, p, row.micro, d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			times := testkit.Must(Run(lists, p, row.micro, d))(t)
 			return fmt.Sprintf("%.4f", (times.Longest()-work)/times.Longest())
 		}
-		oneFOneB, err := Build(OneFOneB, row.devices, row.micro, Never, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		oneFOneB := testkit.Must(Build(OneFOneB, row.devices, row.micro, Never, false))(t)
 		for _, c := range []struct {
 			name  string
 			lists [][]Task
@@ -141,13 +132,10 @@ func TestPyTorchFiles(t *testing.T) {
 		devices, micro int
 		lists          [][]Task
 	}{
-		{"dualpipev_4rank_10mb.csv", 4, 10, Checkpointed(DualPipeV(4, 10), Never, false)},
+		{"dualpipev_4rank_10mb.csv", 4, 10, Checkpointed(dualPipeV(4, 10), Never, false)},
 		{"zb1p_2rank_2stagep_compute.csv", 2, 8, nil},
 	} {
-		f, err := os.Open(filepath.Join("testdata", c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Must(os.Open(filepath.Join("testdata", c.file)))(t)
 		lists, place, micro, err := ReadCSV(f)
 		f.Close()
 		if err != nil || place.Devices != c.devices || micro != c.micro {
@@ -174,10 +162,7 @@ func TestClosedForms(t *testing.T) {
 		for _, micro := range []int{2 * devices, 2*devices + 3, 4 * devices} {
 			p := float64(devices)
 			bubble := func(lists [][]Task, place Placement) float64 {
-				times, err := Run(lists, place, micro, d)
-				if err != nil {
-					t.Fatal(err)
-				}
+				times := testkit.Must(Run(lists, place, micro, d))(t)
 				return times.Longest() - float64(micro*place.Stages()/devices)*(f+i+w)
 			}
 			same := func(name string, got, want float64) {
@@ -199,7 +184,7 @@ func TestClosedForms(t *testing.T) {
 			if micro%devices == 0 {
 				for chunks := 1; chunks <= 4; chunks++ {
 					same(fmt.Sprintf("bubble of interleaved 1f1b, v = %d", chunks),
-						bubble(Interleaved(devices, chunks, micro), Loop(devices, chunks)), (p-1)*(f+i+w))
+						bubble(interleaved(devices, chunks, micro), Loop(devices, chunks)), (p-1)*(f+i+w))
 				}
 			}
 		}
@@ -209,7 +194,7 @@ func TestClosedForms(t *testing.T) {
 // V-shaped schedules in units of time that F, I and W all take: ZB-V has no bubble and the
 // memory of 1f1b's first device; V-Half and V-Min about half and two thirds of 1f1b's
 // bubble, with half and a third of its memory and a little more. Under -short up to five devices.
-func TestVShapes(t *testing.T) {
+func TestSchedules(t *testing.T) {
 	most := 8
 	if testing.Short() {
 		most = 5
@@ -217,14 +202,11 @@ func TestVShapes(t *testing.T) {
 	for devices := 2; devices <= most; devices++ {
 		micro := 4 * devices
 		for _, c := range []struct {
-			shape          VShape
+			shape          Schedule
 			bubble, memory float64 // of 1f1b's
 		}{{ZBV, 0, 1}, {VHalf, 0.5, 0.5}, {VMin, 2. / 3, 1. / 3}} {
-			lists := Checkpointed(VShaped(devices, micro, c.shape), Never, false)
-			times, err := Run(lists, Vee(devices), micro, Alike(Duration{F: 1, I: 1, W: 1}, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			lists := Checkpointed(vees(devices, micro, c.shape), Never, false)
+			times := testkit.Must(Run(lists, Vee(devices), micro, Alike(Duration{F: 1, I: 1, W: 1}, 0)))(t)
 			held := 0.0
 			for _, list := range lists {
 				held = max(held, Peak(list, []Footprint{{Residuals: 1, Weights: 1}, {Residuals: 1, Weights: 1}}))
@@ -350,10 +332,7 @@ func TestRunOfUnevenStages(t *testing.T) {
 			x := float64(1 + s*s%5)
 			d.Stages = append(d.Stages, Duration{F: x, R: x + .5, I: 2 * x, W: x - .5})
 		}
-		times, err := Run(lists, p, micro, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		times := testkit.Must(Run(lists, p, micro, d))(t)
 		type key struct {
 			back         bool
 			stage, micro int

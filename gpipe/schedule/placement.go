@@ -40,7 +40,7 @@ func Vee(devices int) Placement {
 	return p
 }
 
-// Or is the placement, or, if that is the zero value, one stage on each of so many devices.
+// Or is the placement, or, if that is the zero value, one stage on each of the devices.
 func (p Placement) Or(devices int) Placement {
 	if p.Devices == 0 {
 		return Straight(devices)

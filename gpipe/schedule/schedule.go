@@ -1,30 +1,11 @@
-// Package schedule says, as plain data, what each device of a pipeline does
-// and in which order: the forward (F), recompute (R) and backward (B) tasks of
-// every micro-batch of one training step.
-//
-// It is pure: no goroutine, clock, tensor or file. A schedule fixes only the order
-// on each device. The time at which a task runs follows from the data that it waits
-// for; that is left to what runs the lists (the runtime) or replays them (package
-// clock).
-//
-// Every schedule has these properties:
-//
-//   - each stage runs F and B of each micro-batch exactly once, and R of each
-//     micro-batch whose residuals were not kept, exactly once;
-//   - F runs over the micro-batches in ascending order, and so does B: gradients
-//     are then accumulated in example order whatever the schedule, which is what
-//     makes the weights independent of it. (The paper's Figure 2c draws B
-//     descending; 1f1b forces ascending, and in fill-drain it costs nothing.)
-//   - R(m) comes directly before B(m).
-//
-// Source: Huang et al., GPipe (arXiv 1811.06965), sections 2.2 and 2.3, Figure 2.
 package schedule
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+
+	"gpipebench/gpipe/internal/named"
 )
 
 // Kind is what a task does with a micro-batch.
@@ -38,15 +19,10 @@ const (
 	BackwardWeights             // W: the part of B that makes the parameter gradients, after I
 )
 
-const letters = "FRBIW"
+var letters = [...]string{"F", "R", "B", "I", "W"}
 
 // String is F, R, B, I or W.
-func (k Kind) String() string {
-	if int(k) < len(letters) {
-		return letters[k : k+1]
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
+func (k Kind) String() string { return named.String(k, letters[:], "Kind") }
 
 // Task is one entry of a device's list.
 type Task struct {
@@ -77,21 +53,11 @@ const (
 
 var checkpoints = [...]string{Always: "always", ExceptLast: "except-last", Never: "never"}
 
-func (c Checkpoint) String() string {
-	if int(c) < len(checkpoints) {
-		return checkpoints[c]
-	}
-	return fmt.Sprintf("Checkpoint(%d)", uint8(c))
-}
+func (c Checkpoint) String() string { return named.String(c, checkpoints[:], "Checkpoint") }
 
 // ParseCheckpoint reads what String writes: always, except-last or never.
 func ParseCheckpoint(name string) (Checkpoint, error) {
-	for c, n := range checkpoints {
-		if n == name {
-			return Checkpoint(c), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown checkpoint mode %q: want always, except-last or never", name)
+	return named.Parse[Checkpoint](name, checkpoints[:], "checkpoint mode")
 }
 
 // Keeps reports whether F of the micro-batch keeps its residuals.
@@ -116,43 +82,27 @@ const (
 	Naive                    // one device at a time (Figure 2b): a micro-batch is finished before the next one starts
 	OneFOneB                 // PipeDream-flush (Narayanan et al., arXiv 2006.09503): one F, one B in turn after a warm-up
 
-	InterleavedOneFOneB // 1f1b with several chunks on each device, see [Interleaved]
+	Interleaved // 1f1b with several chunks on each device, see interleaved
 
-	ZeroBubbleH1 // splits B, see [ZeroBubble]; memory as for 1f1b
-	ZeroBubbleH2 // the same with about twice the memory
+	ZBH1 // splits B, see [ZeroBubble]; the activations of 1f1b, and what its W still need
+	ZBH2 // the same with about twice the memory
 
 	// With two chunks on each device, placed as [Vee] does; they split B.
-	ZeroBubbleVee // [ZBV]
-	HalfVee       // [VHalf]
-	MinVee        // [VMin]
-	DualPipeVee   // see [DualPipeV]
+	ZBV       // the activations of 1f1b's first device: no bubble if F, I and W take the same time
+	VHalf     // half of these activations
+	VMin      // a third of them, the least there is
+	DualPipeV // DeepSeek's DualPipe cut in half, see dualPipeV
 )
 
 // schedules are those of a step's lists by name: the first of [Names].
-var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", InterleavedOneFOneB: "interleaved", ZeroBubbleH1: "zb-h1", ZeroBubbleH2: "zb-h2",
-	ZeroBubbleVee: "zb-v", HalfVee: "v-half", MinVee: "v-min", DualPipeVee: "dualpipe-v"}
+var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", Interleaved: "interleaved", ZBH1: "zb-h1", ZBH2: "zb-h2",
+	ZBV: "zb-v", VHalf: "v-half", VMin: "v-min", DualPipeV: "dualpipe-v"}
 
-// anyOf names the schedules for messages.
-func anyOf() string {
-	last := len(schedules) - 1
-	return strings.Join(schedules[:last], ", ") + " or " + schedules[last]
-}
-
-func (s Schedule) String() string {
-	if int(s) < len(schedules) {
-		return schedules[s]
-	}
-	return fmt.Sprintf("Schedule(%d)", uint8(s))
-}
+func (s Schedule) String() string { return named.String(s, schedules[:], "Schedule") }
 
 // Parse reads what String writes: gpipe, naive, 1f1b, interleaved, ...
 func Parse(name string) (Schedule, error) {
-	for s, n := range schedules {
-		if n == name {
-			return Schedule(s), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown schedule %q: want %s", name, anyOf())
+	return named.Parse[Schedule](name, schedules[:], "schedule")
 }
 
 // warmUp is how many F a stage runs before its first B. The schedules differ in
@@ -182,64 +132,53 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 	if !s.Straight() {
 		return nil, fmt.Errorf("schedule: %v has several chunks on a device, or splits B: want Lists", s)
 	}
-	await := late || s == Naive
-	lists := make([][]Task, stages)
-	for k := range lists {
-		list := make([]Task, 0, 2*micro+c.Recomputed(micro))
-		forward := func(m int) {
-			list = append(list, Task{Kind: Forward, Micro: m, Keep: c.Keeps(m)})
-		}
-		backward := func(m int) {
-			if !c.Keeps(m) {
-				list = append(list, Task{Kind: Recompute, Micro: m, AwaitGrad: await})
+	lists, _, err := Lists(s, stages, 1, micro, c, late)
+	return lists, err
+}
+
+// ordered has F and B of each device in the order of a straight schedule.
+func (s Schedule) ordered(devices, micro int) [][]Task {
+	lists := make([][]Task, devices)
+	for d := range lists {
+		lists[d] = make([]Task, 0, 2*micro)
+		ahead := s.warmUp(d, devices, micro)
+		for m := range micro + ahead {
+			if m < micro {
+				lists[d] = append(lists[d], Task{Kind: Forward, Micro: m})
 			}
-			list = append(list, Task{Kind: Backward, Micro: m})
+			if m >= ahead {
+				lists[d] = append(lists[d], Task{Kind: Backward, Micro: m - ahead})
+			}
 		}
-		ahead := s.warmUp(k, stages, micro)
-		for m := range ahead {
-			forward(m)
-		}
-		for m := ahead; m < micro; m++ {
-			forward(m)
-			backward(m - ahead)
-		}
-		for m := micro - ahead; m < micro; m++ {
-			backward(m)
-		}
-		lists[k] = list
 	}
-	return lists, nil
+	return lists
 }
 
 // Straight reports whether the schedule has one stage on each device, and F, R and B only.
 func (s Schedule) Straight() bool { return s <= OneFOneB }
 
 // Splits reports whether the schedule has I and W in place of some B, or of all.
-func (s Schedule) Splits() bool { return s >= ZeroBubbleH1 }
+func (s Schedule) Splits() bool { return s >= ZBH1 }
 
 // Lists returns the ordered task list of each device for one step, and which of the
-// network's stages it has: those of [Build], or those of [Generate] with residuals kept
-// and made as c and late say. Chunks of each device: 0 means as many as the schedule has.
+// network's stages it has: those of [Generate], with residuals kept and made as c and late say
+// (see [Build]). Chunks of each device: 0 means as many as the schedule has.
 func Lists(s Schedule, devices, chunks, micro int, c Checkpoint, late bool) ([][]Task, Placement, error) {
 	if err := Check(s, devices, micro, c); err != nil {
 		return nil, Placement{}, err
-	}
-	if s.Straight() && chunks <= 1 {
-		lists, err := Build(s, devices, micro, c, late)
-		return lists, Straight(devices), err
 	}
 	lists, p, err := Generate(s.String(), devices, chunks, micro)
 	if err != nil {
 		return nil, Placement{}, err
 	}
-	return Checkpointed(lists, c, late), p, nil
+	return Checkpointed(lists, c, late || s == Naive), p, nil
 }
 
 // Check returns an error if Build cannot build a schedule from the arguments.
 func Check(s Schedule, stages, micro int, c Checkpoint) error {
 	switch {
 	case int(s) >= len(schedules):
-		return fmt.Errorf("schedule: unknown schedule %d: want %s", s, anyOf())
+		return fmt.Errorf("schedule: unknown schedule %d: want %s", s, named.Any(schedules[:]))
 	case int(c) >= len(checkpoints):
 		return fmt.Errorf("schedule: unknown checkpoint mode %d: want always, except-last or never", c)
 	case stages < 1:
@@ -250,30 +189,39 @@ func Check(s Schedule, stages, micro int, c Checkpoint) error {
 	return nil
 }
 
-// InFlight is what a stage that runs the list must be able to hold: the most
-// boundary inputs at once, each from the start of F(m) to the end of B(m), and
-// the most sets of residuals at once, each from the start of the F that keeps
-// them (or of R) to the end of B(m), or I(m). Inputs that have arrived and wait for
-// their F are not counted: a receiver has one slot per micro-batch for them.
-func InFlight(tasks []Task) (boundary, residual int) {
-	var inputs, sets int
+// Held counts what is held at once of micro-batches: their inputs, from the start of F to the end
+// of B or I; sets of residuals, from the start of the F that keeps them, or of R, to the end of B
+// or I; Lasting, the residuals that W reads, from there to the end of W, or of B; and Between,
+// what I keeps for W, from the start of I to the end of W.
+type Held struct{ Inputs, Residuals, Lasting, Between int }
+
+// Holds is what a stage that runs the list must be able to hold: the most of each at once.
+// Inputs that have arrived and wait for their F are not counted: a receiver has one slot per
+// micro-batch for them.
+func Holds(tasks []Task) (most Held) {
+	var now Held
 	for _, t := range tasks {
 		switch t.Kind {
 		case Forward:
-			inputs++
-			if t.Keep {
-				sets++
-			}
-		case Recompute:
-			sets++
+			now.Inputs++
+		case BackwardInput:
+			now.Between++
 		}
-		boundary, residual = max(boundary, inputs), max(residual, sets)
-		if t.Kind == Backward || t.Kind == BackwardInput {
-			inputs--
-			sets--
+		if t.MakesResiduals() {
+			now.Residuals, now.Lasting = now.Residuals+1, now.Lasting+1
+		}
+		most = Held{max(most.Inputs, now.Inputs), max(most.Residuals, now.Residuals), max(most.Lasting, now.Lasting), max(most.Between, now.Between)}
+		if t.FreesResiduals() {
+			now.Inputs, now.Residuals = now.Inputs-1, now.Residuals-1
+		}
+		if t.Accumulates() {
+			now.Lasting--
+		}
+		if t.Kind == BackwardWeights {
+			now.Between--
 		}
 	}
-	return boundary, residual
+	return most
 }
 
 // Splits reports whether lists have a backward function in two, I and W.
@@ -294,30 +242,6 @@ func (t Task) FreesResiduals() bool { return t.Kind == Backward || t.Kind == Bac
 // Accumulates reports whether the gradients of weights are complete, for its micro-batch,
 // at the end of the task.
 func (t Task) Accumulates() bool { return t.Kind == Backward || t.Kind == BackwardWeights }
-
-// AwaitingWeights is what a stage that runs the list must be able to hold for W: the most
-// sets at once of residuals that W reads, each from the start of the F that keeps them (or
-// of R) to the end of W, or of B; and the most sets at once of what I keeps for W, each
-// from the start of I to the end of W.
-func AwaitingWeights(tasks []Task) (lasting, between int) {
-	var sets, kept int
-	for _, t := range tasks {
-		if t.MakesResiduals() {
-			sets++
-		}
-		if t.Kind == BackwardInput {
-			kept++
-		}
-		lasting, between = max(lasting, sets), max(between, kept)
-		if t.Accumulates() {
-			sets--
-		}
-		if t.Kind == BackwardWeights {
-			kept--
-		}
-	}
-	return lasting, between
-}
 
 // Repeated returns lists of a step that takes groups of micro-batches one after another:
 // of each group its own, which of returns for a number of micro-batches.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/internal/testkit"
 )
 
 // lists writes one line per stage. + marks an F that keeps its residuals, ~ an
@@ -92,10 +94,7 @@ func TestBuild(t *testing.T) {
 		{"one, kept", GPipe, 1, 1, ExceptLast, true, "\n0: F0+ B0\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, test.late)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Must(Build(test.schedule, test.stages, test.micro, test.checkpoint, test.late))(t)
 			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), lists(got)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -125,83 +124,27 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	for _, want := range []Schedule{GPipe, Naive, OneFOneB, InterleavedOneFOneB, ZeroBubbleH1, ZeroBubbleH2} {
-		if got, err := Parse(want.String()); got != want || err != nil {
-			t.Errorf("Parse(%q) = %v, %v", want, got, err)
-		}
-	}
-	for _, want := range []Checkpoint{Always, ExceptLast, Never} {
-		if got, err := ParseCheckpoint(want.String()); got != want || err != nil {
-			t.Errorf("ParseCheckpoint(%q) = %v, %v", want, got, err)
-		}
-	}
-	if _, err := Parse("GPipe"); err == nil || err.Error() != `unknown schedule "GPipe": want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v` {
-		t.Error(err)
-	}
-	if _, err := ParseCheckpoint("last"); err == nil || err.Error() != `unknown checkpoint mode "last": want always, except-last or never` {
-		t.Error(err)
-	}
-	var s Schedule
-	var c Checkpoint
-	if s.String() != "gpipe" || c.String() != "always" {
-		t.Errorf("zero values are %v, %v, want the paper's gpipe, always", s, c)
-	}
-	if got := fmt.Sprint(Kind(7), Schedule(70), Checkpoint(7)); got != "Kind(7) Schedule(70) Checkpoint(7)" {
-		t.Error(got)
-	}
-}
-
-func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"gpipe", "naive", "1f1b", "always", "except-last", "never", "", " gpipe", "Never", "\xff"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		if s, err := Parse(name); err == nil && s.String() != name {
-			t.Errorf("Parse(%q) = %v", name, s)
-		}
-		if c, err := ParseCheckpoint(name); err == nil && c.String() != name {
-			t.Errorf("ParseCheckpoint(%q) = %v", name, c)
-		}
-	})
-}
-
 // What a stage holds: gpipe the whole mini-batch's boundary inputs and, with
 // re-materialisation, one set of residuals; 1f1b no more than K-k micro-batches.
-func TestInFlight(t *testing.T) {
+func TestHolds(t *testing.T) {
 	for stages := 1; stages <= 6; stages++ {
 		for micro := 1; micro <= 8; micro++ {
 			for _, s := range []Schedule{GPipe, Naive, OneFOneB} {
 				for _, c := range []Checkpoint{Always, ExceptLast, Never} {
-					tasks, err := Build(s, stages, micro, c, false)
-					if err != nil {
-						t.Fatal(err)
-					}
+					tasks := testkit.Must(Build(s, stages, micro, c, false))(t)
 					for k, list := range tasks {
 						boundary := map[Schedule]int{GPipe: micro, Naive: 1, OneFOneB: min(micro, stages-k)}[s]
 						residual := 1
 						if c == Never {
 							residual = boundary
 						}
-						gotBoundary, gotResidual := InFlight(list)
-						if gotBoundary != boundary || gotResidual != residual {
-							t.Errorf("%v %v K=%d M=%d stage %d: InFlight = %d, %d, want %d, %d",
-								s, c, stages, micro, k, gotBoundary, gotResidual, boundary, residual)
+						want := Held{Inputs: boundary, Residuals: residual, Lasting: residual}
+						if got := Holds(list); got != want {
+							t.Errorf("%v %v K=%d M=%d stage %d: %+v, want %+v", s, c, stages, micro, k, got, want)
 						}
 					}
 				}
 			}
-		}
-	}
-}
-
-func TestBubble(t *testing.T) {
-	for _, test := range []struct {
-		stages, micro int
-		want          float64
-	}{{1, 1, 0}, {1, 32, 0}, {2, 1, 0.5}, {4, 4, 3. / 7}, {4, 16, 3. / 19}} {
-		if got := Bubble(test.stages, test.micro); got != test.want {
-			t.Errorf("Bubble(%d, %d) = %v, want %v", test.stages, test.micro, got, test.want)
 		}
 	}
 }

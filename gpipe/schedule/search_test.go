@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // wanted is a search over one stage on each device, which takes long enough to find what
@@ -18,10 +20,7 @@ func wanted(devices, micro int, d Duration, comm, weights, limit float64) Wanted
 // bound.
 func found(t *testing.T, w Wanted) *Found {
 	t.Helper()
-	f, err := Search(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(Search(w))(t)
 	if err := Verify(f.Lists, w.Place, w.Micro); err != nil {
 		t.Error(err)
 	}
@@ -114,10 +113,7 @@ func TestSearchSizes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		times, err := Run(lists, place, 9, w.Times)
-		if err != nil {
-			t.Fatal(err)
-		}
+		times := testkit.Must(Run(lists, place, 9, w.Times))(t)
 		if f.Times.Longest() > times.Longest()+1e-9 {
 			t.Errorf("%v, %s alone %v", f.Times.Longest(), f.From, times.Longest())
 		}
@@ -143,10 +139,7 @@ func TestSearchOfUnevenStages(t *testing.T) {
 	}
 	even := w
 	even.Times = Alike(w.Times.mean(), w.Times.Comm)
-	other, err := Run(found(t, even).Lists, w.Place, w.Micro, w.Times)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testkit.Must(Run(found(t, even).Lists, w.Place, w.Micro, w.Times))(t)
 	if f.Times.Longest() > other.Longest()+1e-9 {
 		t.Errorf("%v, a schedule for even stages %v", f.Times.Longest(), other.Longest())
 	}

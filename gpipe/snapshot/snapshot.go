@@ -1,20 +1,3 @@
-// Package snapshot keeps the states of trainings on disk, so that a training that was
-// stopped goes on with the same bits, also if it is run in another way.
-//
-// A directory has one folder for each snapshot, named by its step:
-//
-//	step-0000000100/
-//	  manifest.json             what there is, with the SHA-256 of each file and of itself
-//	  weights.safetensors       parameters and moving averages, as gpipe.Trainer.Save writes them
-//	  optimizer-NAME.safetensors  a slot of the optimiser's state, tensors by the same paths
-//	  average.safetensors       the weights' average, if one is kept
-//	  progress.json             what the program that trains has reported so far
-//
-// A folder appears under its name when all of it is on the disk, and disappears at once, so
-// it is whole unless the disk or a hand has changed it. [Open] finds any such change.
-//
-// Several processes that run one pipeline all call [gpipe.Trainer.State], which gives each
-// of them the whole state; one of them writes.
 package snapshot
 
 import (

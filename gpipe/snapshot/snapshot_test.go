@@ -16,6 +16,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )
@@ -24,30 +25,17 @@ import (
 // mini-batches.
 func training(t testing.TB, change func(*gpipe.Pipeline)) (*gpipe.Trainer, func(i int) nn.Batch) {
 	t.Helper()
-	layers, err := transformer.LM(transformer.Config{Layers: 2, Dim: 16, FeedForward: 24, Heads: 2, Vocab: 64, SeqLen: 8, Dropout: 0.1, Tied: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := datasets.NewSynthetic(datasets.Config{SeqLen: 8, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := testkit.Must(transformer.LM(transformer.Config{Layers: 2, Dim: 16, FeedForward: 24, Heads: 2, Vocab: 64, SeqLen: 8, Dropout: 0.1, Tied: true}))(t)
+	source := testkit.Must(datasets.NewSynthetic(datasets.Config{SeqLen: 8, Seed: 3}))(t)
 	data := func(i int) nn.Batch {
-		b, err := source.Batch(datasets.Train, i, 6)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+		return testkit.Must(source.Batch(datasets.Train, i, 6))(t)
 	}
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{}, Numerics: gpipe.Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, EMA: nn.EMA{Decay: 0.9}},
 		Replication: gpipe.Replication{Groups: 2},
 	}
 	change(&p)
-	tr, err := p.Open(gpipe.InputOf(data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := testkit.Must(p.Open(gpipe.InputOf(data(0))))(t)
 	t.Cleanup(func() { tr.Close() })
 	return tr, data
 }
@@ -56,17 +44,12 @@ func plainly(*gpipe.Pipeline) {}
 
 func step(t testing.TB, tr *gpipe.Trainer, data func(int) nn.Batch) {
 	t.Helper()
-	if _, err := tr.Step(t.Context(), data(tr.Steps())); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(tr.Step(t.Context(), data(tr.Steps())))(t)
 }
 
 func contents(t testing.TB, tr *gpipe.Trainer) Contents {
 	t.Helper()
-	s, err := tr.State(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(tr.State(nil))(t)
 	return Contents{
 		State: s, Metadata: map[string]string{"model": "small"}, Settings: map[string]string{"seed": "42", "lr": "0.01"},
 		About: map[string]string{"engine": "any"}, Progress: []byte(`{"losses":[1,2]}`),
@@ -80,9 +63,7 @@ func kept(t testing.TB, dir string, steps int) (hash string) {
 	tr, data := training(t, plainly)
 	for range steps {
 		step(t, tr, data)
-		if err := Write(dir, contents(t, tr)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, Write(dir, contents(t, tr)))
 	}
 	return tr.Hash()
 }
@@ -92,35 +73,19 @@ func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	want := kept(t, dir, 4)
 	for from := 1; from <= 4; from++ {
-		s, err := Open(Name(dir, from))
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, err := s.State()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(Open(Name(dir, from)))(t)
+		state := testkit.Must(s.State())(t)
 		tr, data := training(t, func(p *gpipe.Pipeline) { p.Partitions, p.Replicas, p.ShardUpdate = 3, 2, true })
-		if err := tr.Restore(state); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, tr.Restore(state))
 		for tr.Steps() < 4 {
 			step(t, tr, data)
 		}
 		if got := tr.Hash(); got != want {
 			t.Errorf("from step %d: %s, want %s", from, got, want)
 		}
-		again, err := tr.State(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last, err := Open(Name(dir, 4))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if state, err = last.State(); err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Must(tr.State(nil))(t)
+		last := testkit.Must(Open(Name(dir, 4)))(t)
+		state = testkit.Must(last.State())(t)
 		for i, v := range state.Average {
 			if !slices.Equal(v.Data, again.Average[i].Data) {
 				t.Errorf("from step %d: another average of %s", from, v.Path)
@@ -146,13 +111,9 @@ func TestWeightsAreAsSaved(t *testing.T) {
 	dir := t.TempDir()
 	tr, data := training(t, plainly)
 	step(t, tr, data)
-	if err := Write(dir, contents(t, tr)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, Write(dir, contents(t, tr)))
 	saved := filepath.Join(dir, "saved")
-	if err := tr.Save(saved, map[string]string{"model": "small"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, tr.Save(saved, map[string]string{"model": "small"}))
 	if !bytes.Equal(read(t, saved), read(t, filepath.Join(Name(dir, 1), weightsFile))) {
 		t.Error("another file than Save writes")
 	}
@@ -160,11 +121,7 @@ func TestWeightsAreAsSaved(t *testing.T) {
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return testkit.Must(os.ReadFile(name))(t)
 }
 
 // A snapshot that is a link to a folder elsewhere is one, until that is gone; to remove it
@@ -172,9 +129,7 @@ func read(t testing.TB, name string) []byte {
 func TestLinkedSnapshot(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "moved")
 	kept(t, dir, 2)
-	if err := os.Rename(Name(dir, 2), elsewhere); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Rename(Name(dir, 2), elsewhere))
 	if err := os.Symlink(elsewhere, Name(dir, 2)); err != nil {
 		t.Skip(err)
 	}
@@ -187,9 +142,7 @@ func TestLinkedSnapshot(t *testing.T) {
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) == 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-	if err := os.Symlink(dir+"/nothing", Name(dir, 3)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(dir+"/nothing", Name(dir, 3)))
 	if steps, err := Steps(dir); err != nil || len(steps) > 0 {
 		t.Errorf("%v, %v", steps, err)
 	}
@@ -207,25 +160,15 @@ func TestDamage(t *testing.T) {
 		name := filepath.Join(Name(dir, 2), e.Name())
 		whole := read(t, name)
 		for how, damaged := range damages(whole) {
-			if err := os.WriteFile(name, damaged, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(name, damaged, 0o600))
 			checkDamaged(t, dir, e.Name(), how)
 		}
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Remove(name))
 		checkDamaged(t, dir, e.Name(), "removed")
-		if err := os.Mkdir(name, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Mkdir(name, 0o700))
 		checkDamaged(t, dir, e.Name(), "a directory")
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Remove(name))
+		testkit.NoError(t, os.WriteFile(name, whole, 0o600))
 	}
 	if s, damaged, err := Newest(dir); err != nil || s.Step != 2 || len(damaged) > 0 {
 		t.Errorf("whole again: %v, %v, %v", s, damaged, err)
@@ -269,17 +212,10 @@ func rewrite(t *testing.T, name string, change func(*Manifest)) {
 	t.Helper()
 	file := filepath.Join(name, manifestFile)
 	m := &Manifest{}
-	if err := json.Unmarshal(read(t, file), m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(read(t, file), m))
 	change(m)
-	text, err := m.sign()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(m.sign())(t)
+	testkit.NoError(t, os.WriteFile(file, text, 0o600))
 }
 
 // Another version is refused by its number: it is no damage, and none before it is taken.
@@ -315,9 +251,7 @@ func TestStrangeManifests(t *testing.T) {
 		"want its size and sum":                  func(m *Manifest) { m.Files[0].SHA256 = "0" },
 		"weights.safetensors: damaged: its SHA-": func(m *Manifest) { m.Files[0].SHA256 = strings.Repeat("0", 64) },
 	} {
-		if err := os.WriteFile(filepath.Join(Name(dir, 1), manifestFile), whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(Name(dir, 1), manifestFile), whole, 0o600))
 		rewrite(t, Name(dir, 1), change)
 		if _, _, err := Newest(dir); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)
@@ -330,17 +264,13 @@ func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	kept(t, dir, 4)
 	for _, foreign := range []string{"step-1", "step-00000000001", "notes"} {
-		if err := os.Mkdir(filepath.Join(dir, foreign), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Mkdir(filepath.Join(dir, foreign), 0o700))
 	}
 	for _, c := range []struct {
 		keep int
 		want []int
 	}{{5, []int{1, 2, 3, 4}}, {2, []int{3, 4}}, {1, []int{4}}} {
-		if err := Prune(dir, c.keep); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, Prune(dir, c.keep))
 		if got, err := Steps(dir); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("of %d: %v, %v, want %v", c.keep, got, err, c.want)
 		}
@@ -354,14 +284,10 @@ func TestPrune(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	dir := t.TempDir()
 	kept(t, dir, 1)
-	if err := os.WriteFile(filepath.Join(Name(dir, 1), weightsFile), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(filepath.Join(Name(dir, 1), weightsFile), nil, 0o600))
 	tr, data := training(t, plainly)
 	step(t, tr, data)
-	if err := Write(dir, contents(t, tr)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, Write(dir, contents(t, tr)))
 	if s, damaged, err := Newest(dir); err != nil || s.Step != 1 || len(damaged) > 0 {
 		t.Errorf("%v, %v, %v", s, damaged, err)
 	}
@@ -380,10 +306,7 @@ func TestWriter(t *testing.T) {
 			written = append(written, step)
 		}
 	}
-	w, err := NewWriter(dir, 2, ended)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(NewWriter(dir, 2, ended))(t)
 	if _, err := NewWriter(dir, 2, ended); err == nil || !strings.Contains(err.Error(), "another process adds to it: wait for it") {
 		t.Errorf("a second writer: %v", err)
 	}
@@ -393,9 +316,7 @@ func TestWriter(t *testing.T) {
 		step(t, tr, data)
 		c := contents(t, tr)
 		c.State = nil
-		if err := w.Save(tr, c); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, w.Save(tr, c))
 		hashes = append(hashes, tr.Hash())
 		step(t, tr, data) // while it is written
 	}
@@ -416,19 +337,13 @@ func TestWriter(t *testing.T) {
 	}
 
 	// The directory vanishes under it.
-	if err := os.Rename(dir, dir+"-moved"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Save(tr, Contents{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Rename(dir, dir+"-moved"))
+	testkit.NoError(t, w.Save(tr, Contents{}))
 	w.Close()
 	if len(failed) != 1 || !errors.Is(failed[0], fs.ErrNotExist) || !strings.HasPrefix(failed[0].Error(), dir) || strings.Contains(failed[0].Error(), "unfinished") {
 		t.Errorf("%v, want one that names %s", failed, dir)
 	}
-	if err := os.Rename(dir+"-moved", dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Rename(dir+"-moved", dir))
 	if again, err := NewWriter(dir, 2, ended); err != nil {
 		t.Error("after Close:", err)
 	} else {
@@ -467,10 +382,7 @@ func FuzzManifest(f *testing.F) {
 		texts := [][]byte{text}
 		signed := &Manifest{}
 		if json.Unmarshal(text, signed) == nil {
-			again, err := signed.sign()
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := testkit.Must(signed.sign())(t)
 			texts = append(texts, again)
 		}
 		for _, text := range texts {
@@ -489,10 +401,7 @@ func FuzzManifest(f *testing.F) {
 					t.Errorf("accepted a file %q", file.Name)
 				}
 			}
-			written, err := m.encode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := testkit.Must(m.encode())(t)
 			again, err := parseManifest(written)
 			if err != nil || again.Step != m.Step || !maps.Equal(again.Settings, m.Settings) || !slices.Equal(again.Files, m.Files) {
 				t.Errorf("%+v became %+v, %v", m, again, err)

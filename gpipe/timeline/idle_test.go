@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 // Two devices, two micro-batches. Device 0 begins at 1 s after a setup of another kind, F
@@ -39,14 +40,8 @@ func TestCauses(t *testing.T) {
 
 // A slow stage's neighbours wait for what it takes longer than the mean.
 func TestCausesOfImbalance(t *testing.T) {
-	lists, err := schedule.Build(schedule.GPipe, 2, 3, schedule.Never, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tl, err := clock.Replay(lists, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 { return []float64{4, 2}[at.Stage] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lists := testkit.Must(schedule.Build(schedule.GPipe, 2, 3, schedule.Never, false))(t)
+	tl := testkit.Must(clock.Replay(lists, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 { return []float64{4, 2}[at.Stage] }}))(t)
 	// Device 1: F of device 0 take 4 s, 3 s on average: a second of each gap of the three. The
 	// rest: 3 s before its first task, and 1 s in each of two gaps before its first B.
 	if got, want := tl.Causes()[1], (timeline.Idle{WarmUp: 5, Imbalance: 3, Drain: tl.Span() - 20}); math.Abs(got.Imbalance-want.Imbalance) > 1e-9 || math.Abs(got.WarmUp-want.WarmUp) > 1e-9 {
@@ -83,31 +78,22 @@ func TestCausesAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		lists = schedule.Checkpointed(lists, schedule.Never, false)
-		times, err := schedule.Run(lists, p, 9, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25))
-		if err != nil {
-			t.Fatal(err)
-		}
+		times := testkit.Must(schedule.Run(lists, p, 9, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25)))(t)
 		check(name, timeline.Scheduled(lists, p, times, 1e-3))
 	}
 	for range 50 {
 		stages, micro := 1+random.IntN(5), 1+random.IntN(7)
-		lists, err := schedule.Build(schedule.Schedule(random.IntN(3)), stages, micro, schedule.Checkpoint(random.IntN(3)), random.IntN(2) == 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lists := testkit.Must(schedule.Build(schedule.Schedule(random.IntN(3)), stages, micro, schedule.Checkpoint(random.IntN(3)), random.IntN(2) == 0))(t)
 		seconds := make([]float64, stages)
 		for k := range seconds {
 			seconds[k] = 1 + random.Float64()
 		}
 		one := func(place.Place) float64 { return 0.5 }
-		tl, err := clock.Replay(lists, clock.Costs{
+		tl := testkit.Must(clock.Replay(lists, clock.Costs{
 			Task:     func(at place.Place, t schedule.Task) float64 { return seconds[at.Stage] * float64(1+int(t.Kind)) },
 			Boundary: func(place.Place, int) int64 { return 1 << 20 },
 			Link:     clock.Link{Bandwidth: 1 << 21, Latency: 0.1}, Setup: one, Update: one,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		check("replay", tl)
 	}
 }

@@ -1,8 +1,6 @@
 package timeline
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
 	"gpipebench/gpipe/place"
@@ -112,35 +110,4 @@ func (tl *Timeline) Ready(stage int) (all []float64) {
 		}
 	}
 	return all
-}
-
-// validateReductions checks that every tensor of a place is there once, on a place of the
-// timeline, that its activities follow its gradients, and that they do not overlap.
-func (tl *Timeline) validateReductions() error {
-	type key struct {
-		at     place.Place
-		tensor string
-	}
-	seen := map[key]bool{}
-	for _, r := range tl.Reductions {
-		if k := (key{r.At, r.Tensor}); seen[k] {
-			return fmt.Errorf("timeline: the reduction of %s at %v is there twice", r.Tensor, r.At)
-		} else {
-			seen[k] = true
-		}
-		if d := tl.Device(r.At); d < 0 || d >= tl.Devices || r.At.Replica >= max(tl.Replicas, 1) {
-			return fmt.Errorf("timeline: the reduction of %s at %v: want one of %d devices", r.Tensor, r.At, tl.Devices)
-		}
-		end := r.Ready
-		for _, a := range r.Activities {
-			if !(a.Start >= end && a.End >= a.Start) || math.IsInf(a.End, 0) || a.Kind >= activityKinds {
-				return fmt.Errorf("timeline: the reduction of %s at %v: activity %d from %v to %v s after %v s: want them one after another, after the gradients", r.Tensor, r.At, a.Kind, a.Start, a.End, end)
-			}
-			if a.Peer < -1 || a.Peer >= max(tl.Replicas, 1) || a.Peer == r.At.Replica {
-				return fmt.Errorf("timeline: the reduction of %s at %v: data from replica %d of %d: want another one", r.Tensor, r.At, a.Peer, tl.Replicas)
-			}
-			end = a.End
-		}
-	}
-	return nil
 }

@@ -41,26 +41,4 @@ func TestPhases(t *testing.T) {
 			t.Errorf("%d:\n%s\nwant\n%s", i, got, want)
 		}
 	}
-	if err := tl.validateReductions(); err != nil {
-		t.Error(err)
-	}
-}
-
-// What cannot have happened is refused.
-func TestReductionsRefused(t *testing.T) {
-	for _, c := range []struct {
-		change func(tl *Timeline)
-		says   string
-	}{
-		{func(tl *Timeline) { tl.Reductions[1] = tl.Reductions[0] }, "is there twice"},
-		{func(tl *Timeline) { tl.Reductions[0].At.Replica = 2 }, "want one of 2 devices"},
-		{func(tl *Timeline) { tl.Reductions[0].Ready = 1.5 }, "want them one after another, after the gradients"},
-		{func(tl *Timeline) { tl.Reductions[0].Activities[1].Peer = 0 }, "want another one"},
-	} {
-		tl := two()
-		c.change(tl)
-		if err := tl.validateReductions(); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v, want %s", err, c.says)
-		}
-	}
 }

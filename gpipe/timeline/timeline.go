@@ -1,13 +1,3 @@
-// Package timeline holds what happened when in a training step: events on
-// devices and links, in seconds from the step's start.
-//
-// A timeline comes from a run (the runtime, on the wall clock) or from package clock,
-// the virtual clock that emulated and modelled devices run on. It is checked by
-// Validate and drawn by package draw.
-//
-// The package is pure: it starts no goroutine, reads no clock and opens no
-// file. A step is one mini-batch; with one replica, stage k of the pipeline is device
-// k. A device may have several chunks of the network: see schedule.Placement.
 package timeline
 
 import (
@@ -15,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
@@ -48,12 +39,7 @@ var kinds = [...]string{
 	Meet: "meet", BackwardInput: "I", BackwardWeights: "W", Rows: "rows",
 }
 
-func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k]
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
+func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 
 // KindOf is the kind of a task's event.
 func KindOf(t schedule.Task) Kind {

@@ -8,6 +8,7 @@
 //
 //	rising(a, b, ...)             whether each is larger than the one before
 //	abs(a), min(a, ...), max(a, ...)
+//	span(a, ...)                  the interval from the lowest of them to the highest
 package expr
 
 import (
@@ -45,6 +46,10 @@ var builtin = Functions{
 	"abs": ofNumbers(func(ns []Number) Number { return absolute(ns[0]) }),
 	"min": ofNumbers(func(ns []Number) Number { return each(ns, math.Min) }),
 	"max": ofNumbers(func(ns []Number) Number { return each(ns, math.Max) }),
+	"span": ofNumbers(func(ns []Number) Number {
+		lo, hi := each(ns, math.Min).X, each(ns, math.Max).X
+		return Between((lo+hi)/2, lo, hi)
+	}),
 }
 
 // named returns the function that an expression calls, and its name.

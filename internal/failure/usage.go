@@ -1,6 +1,3 @@
-// Package failure tells apart why something ended: a request that cannot be carried out as
-// it is ([UsageError]), a defect of this program ([Defect]), or a child process that ended
-// early ([Ending]).
 package failure
 
 import "fmt"

@@ -14,34 +14,17 @@ import (
 // one is unchanged and nothing is left over. A process that is killed leaves a directory
 // with the name of an unfinished file, which the next writing beside it removes.
 func WriteDir(name string, fill func(dir string) error) error {
-	return named(name, writeDir(filepath.Clean(name), fill))
-}
-
-func writeDir(name string, fill func(dir string) error) (err error) {
-	parent := filepath.Dir(name)
-	sweep(parent)
-	own, err := unfinished(parent, true)
-	if err != nil {
-		return err
-	}
-	defer own.Close() // after the renaming: until then the lock shows that its writer is alive
-	defer func() {
-		if err != nil {
-			os.RemoveAll(own.Name())
+	path := filepath.Clean(name)
+	return named(name, put(path, true, func(own *os.File) error {
+		if err := fill(own.Name()); err != nil {
+			return err
 		}
-	}()
-	if err := fill(own.Name()); err != nil {
-		return err
-	}
-	syncDir(own.Name())
-	if err := removeDir(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.Rename(own.Name(), name); err != nil {
-		return err
-	}
-	syncDir(parent)
-	return nil
+		own.Sync() // as in syncDir
+		if err := removeDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}))
 }
 
 // RemoveDir removes a directory with everything in it. Under its name it is there with all

@@ -2,10 +2,10 @@ package files
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -15,30 +15,9 @@ func filled(content string) func(dir string) error {
 	return func(dir string) error { return Write(filepath.Join(dir, "file"), text(content)) }
 }
 
-func TestWriteDirIsAllOrNothing(t *testing.T) {
+func TestRemoveDir(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "dir")
-	for _, content := range []string{"one", "another"} {
-		if err := WriteDir(name, filled(content)); err != nil {
-			t.Fatal(err)
-		}
-		has(t, filepath.Join(name, "file"), content)
-		nothingLeft(t, filepath.Dir(name))
-	}
-	boom := errors.New("no more")
-	err := WriteDir(name, func(dir string) error {
-		has(t, filepath.Join(name, "file"), "another") // it can be read until the end
-		if err := filled("half")(dir); err != nil {
-			return err
-		}
-		return boom
-	})
-	if !errors.Is(err, boom) || err.Error() != name+": no more" {
-		t.Errorf("error %v", err)
-	}
-	has(t, filepath.Join(name, "file"), "another")
-	nothingLeft(t, filepath.Dir(name))
-
-	if err := RemoveDir(name); err != nil {
+	if err := errors.Join(WriteDir(name, filled("x")), RemoveDir(name)); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(filepath.Dir(name)); err != nil || len(left) > 0 {
@@ -49,67 +28,66 @@ func TestWriteDirIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestWriteDirFailures(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "file"), "here")
-	for name, want := range map[string]string{
-		filepath.Join(dir, "no", "dir"):   "no such file or directory",
-		filepath.Join(dir, "file", "dir"): "not a directory",
-	} {
-		err := WriteDir(name, filled("x"))
-		if err == nil || err.Error() != name+": "+want {
-			t.Errorf("%v, want %s", err, want)
-		}
-		if !strings.Contains(name, "no") { // which MakeDir makes
-			if err := MakeDir(name); err == nil || err.Error() != name+": "+want {
-				t.Errorf("%v, want %s", err, want)
-			}
-		}
-	}
-	has(t, filepath.Join(dir, "file"), "here")
-}
-
-// What killed writers have left goes at the next writing, and nothing of a living one.
-func TestUnfinishedDirectoriesAreSwept(t *testing.T) {
+// What killed writers have left goes at the next writing, and nothing else: neither what is being
+// written nor what only has a similar name.
+func TestSweep(t *testing.T) {
 	if !locks {
 		t.Skip("no locks, so nothing is swept")
 	}
 	dir := t.TempDir()
-	dead := filepath.Join(dir, newName())
-	if err := os.MkdirAll(filepath.Join(dead, "below"), 0o700); err != nil {
+	other := []string{".unfinished-symphony", ".unfinished-0123", "unfinished-0123456789abcdef"}
+	for _, name := range append(other, newName()) {
+		write(t, filepath.Join(dir, name), "")
+	}
+	if err := os.Symlink(other[0], filepath.Join(dir, ".unfinished-00000000000000ff")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, newName(), "below"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	err := WriteDir(filepath.Join(dir, "outer"), func(own string) error {
-		if err := WriteDir(filepath.Join(dir, "inner"), filled("inner")); err != nil { // which sweeps, too
-			return err
-		}
-		return filled("outer")(own)
+		err := Write(filepath.Join(dir, "between"), func(io.Writer) error {
+			return WriteDir(filepath.Join(dir, "inner"), filled("inner"))
+		})
+		return errors.Join(err, filled("outer")(own))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nothingLeft(t, dir)
-	has(t, filepath.Join(dir, "outer", "file"), "outer")
-	has(t, filepath.Join(dir, "inner", "file"), "inner")
+	entries, err := os.ReadDir(dir)
+	if want := len(other) + 1 + 3; err != nil || len(entries) != want { // the link, and what was written
+		t.Errorf("%d files and directories, %v, want %d", len(entries), err, want)
+	}
+	for _, name := range []string{"outer", "inner"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name, "file")); string(got) != name {
+			t.Errorf("%s has %q, %v", name, got, err)
+		}
+	}
 }
 
-func TestLockDir(t *testing.T) {
+// A directory, or a file that is added to, is locked for one at a time.
+func TestLocks(t *testing.T) {
 	if !locks {
 		t.Skip("no locks")
 	}
 	dir := t.TempDir()
-	unlock, err := LockDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockDir(dir); !errors.Is(err, ErrInUse) {
-		t.Errorf("locked twice: %v", err)
-	}
-	unlock()
-	if unlock, err = LockDir(dir); err != nil {
-		t.Error(err)
-	} else {
-		unlock()
+	for name, lock := range map[string]func(name string) (func(), error){
+		dir: LockDir,
+		filepath.Join(dir, "records"): func(name string) (func(), error) {
+			f, err := OpenAppend(name, ten)
+			return func() { f.Close() }, err
+		},
+	} {
+		for range 2 {
+			unlock, err := lock(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lock(name); !errors.Is(err, ErrInUse) || err.Error() != name+": another process adds to it" {
+				t.Errorf("locked twice: %v", err)
+			}
+			unlock()
+		}
 	}
 	if _, err := LockDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing one: %v", err)

@@ -1,18 +1,3 @@
-// Package files writes and reads every file that has a name. It is internal and
-// at the module's root, since packages of all layers, from safetensors to the
-// command, need it and no other module does.
-//
-// Writing is all or nothing: [Write] makes a file beside the named one and
-// moves it there when it is complete and on the disk. Only the log of a long
-// run grows piece by piece ([Grow]). Reading is bounded: [Read] and [Open] know
-// the maximum size of a file before they allocate memory.
-//
-// A file is a regular one, or a symbolic link to one. Pipes, devices and
-// descriptors are refused, since a device never ends and a pipe may wait for
-// ever. The exception is what is read once: the name - or /dev/stdin is the
-// standard input there.
-//
-// Every error is an [Error]: the name as it was given, and the reason.
 package files
 
 import (

@@ -15,36 +15,27 @@ type Growing struct {
 	f    *os.File
 }
 
-// Grow begins a file anew: an existing one loses its content. Links are followed
-// as by [Write].
-func Grow(name string) (*Growing, error) {
-	g, _, err := Regrow(name, func(int64, []byte) bool { return false })
-	return g, err
-}
+// longestKept is the longest line that Grow keeps.
+const longestKept = 1 << 20
 
-// Regrow goes on with a file that has grown before. It keeps the lines from the first one on
-// as long as keep accepts them, with the number of bytes before each, and drops the rest,
-// such as a line that an interrupted writer has begun. kept says whether there are any.
-func Regrow(name string, keep func(at int64, line []byte) bool) (g *Growing, kept bool, err error) {
-	f, end, err := regrow(name, keep)
+// Grow opens a file to add to it. It keeps the file's lines from the first one on as long as keep
+// accepts them, which is called with the number of bytes before each, and drops the rest, such as a
+// line that an interrupted writer has begun. A nil keep begins the file anew. Kept says whether there
+// are any lines. Links are followed as by [Write].
+func Grow(name string, keep func(at int64, line []byte) bool) (g *Growing, kept bool, err error) {
+	path, _, err := target(name)
 	if err != nil {
 		return nil, false, named(name, err)
 	}
-	return &Growing{name, f}, end > 0, nil
-}
-
-// longestKept is the longest line that Regrow keeps.
-const longestKept = 1 << 20
-
-func regrow(name string, keep func(at int64, line []byte) bool) (f *os.File, end int64, err error) {
-	path, _, err := target(name)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
-		return nil, 0, err
+		return nil, false, named(name, err)
 	}
-	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
-		return nil, 0, err
+	end := int64(0)
+	if keep != nil {
+		end, err = lines(f, keep)
 	}
-	if end, err = lines(f, keep); err == nil {
+	if err == nil {
 		err = f.Truncate(end)
 	}
 	if err == nil {
@@ -52,9 +43,9 @@ func regrow(name string, keep func(at int64, line []byte) bool) (f *os.File, end
 	}
 	if err != nil {
 		f.Close()
-		return nil, 0, err
+		return nil, false, named(name, err)
 	}
-	return f, end, nil
+	return &Growing{name, f}, end > 0, nil
 }
 
 // lines returns the length of the lines that keep accepts, up to the first other one.

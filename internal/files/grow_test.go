@@ -16,7 +16,7 @@ func TestGrow(t *testing.T) {
 	if err := os.Symlink("log", link); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Grow(link)
+	g, _, err := Grow(link, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +41,14 @@ func TestGrow(t *testing.T) {
 		filepath.Join(dir, "no", "file"): "no such file or directory",
 		filepath.Join(name, "beneath"):   "not a directory",
 	} {
-		if _, err := Grow(name); err == nil || err.Error() != name+": "+want {
+		if _, _, err := Grow(name, nil); err == nil || err.Error() != name+": "+want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
 }
 
 // A file that grows again keeps its first lines, whole ones only, and drops the rest.
-func TestRegrow(t *testing.T) {
+func TestGrowOn(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	no := func(string) bool { return false }
 	notThree := func(line string) bool { return line != "three\n" }
@@ -67,7 +67,7 @@ func TestRegrow(t *testing.T) {
 		{"", notThree, "", false},
 	} {
 		write(t, name, c.before)
-		g, kept, err := Regrow(name, func(_ int64, line []byte) bool { return c.keep(string(line)) })
+		g, kept, err := Grow(name, func(_ int64, line []byte) bool { return c.keep(string(line)) })
 		if err != nil || kept != c.kept {
 			t.Fatalf("%.40q: kept %v, %v", c.before, kept, err)
 		}
@@ -79,14 +79,11 @@ func TestRegrow(t *testing.T) {
 		}
 		has(t, name, c.want+"new\n")
 	}
-	g, kept, err := Regrow(filepath.Join(filepath.Dir(name), "new"), func(int64, []byte) bool { return true })
+	g, kept, err := Grow(filepath.Join(filepath.Dir(name), "new"), func(int64, []byte) bool { return true })
 	if err != nil || kept {
 		t.Fatal(kept, err)
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
-	}
-	if _, _, err := Regrow(filepath.Join(name, "beneath"), nil); err == nil || !strings.HasSuffix(err.Error(), "beneath: not a directory") {
-		t.Error(err)
 	}
 }

@@ -27,10 +27,49 @@ import (
 // directory.
 func Write(name string, write func(io.Writer) error) error {
 	path, before, err := target(name)
-	if err == nil {
-		err = replace(path, before, write)
+	if err != nil {
+		return named(name, err)
 	}
-	return named(name, err)
+	return named(name, put(path, false, func(f *os.File) error {
+		if before != nil {
+			if err := keepMode(f, before.Mode().Perm()); err != nil {
+				return err
+			}
+		}
+		w := bufio.NewWriterSize(f, 64<<10)
+		if err := write(w); err != nil {
+			return err
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		return f.Sync()
+	}))
+}
+
+// put makes a file or directory beside path, fills it, and renames it to path. Fill puts its content
+// on the disk and leaves path free for a directory.
+func put(path string, directory bool, fill func(own *os.File) error) (err error) {
+	dir := filepath.Dir(path)
+	sweep(dir)
+	own, err := unfinished(dir, directory)
+	if err != nil {
+		return err
+	}
+	defer own.Close() // after the renaming: until then the lock shows that its writer is alive
+	defer func() {
+		if err != nil {
+			os.RemoveAll(own.Name())
+		}
+	}()
+	if err := fill(own); err != nil {
+		return err
+	}
+	if err := os.Rename(own.Name(), path); err != nil {
+		return err
+	}
+	syncDir(dir)
+	return nil
 }
 
 // CheckWritable fails early if a file could not be written at the end of a long
@@ -41,23 +80,15 @@ func CheckWritable(name string) error {
 	}
 	path, _, err := target(name)
 	if err == nil {
-		err = try(filepath.Dir(path))
+		tried := errors.New("tried")
+		if err = put(path, false, func(*os.File) error { return tried }); err == tried {
+			return nil
+		}
 	}
 	if err = named(name, err); err != nil && !errors.Is(err, errNoFile) {
 		err = &Error{name, fmt.Errorf("cannot be written: %w", Reason(err))}
 	}
 	return err
-}
-
-// try reports whether a file could be written to a directory.
-func try(dir string) error {
-	sweep(dir)
-	f, err := unfinished(dir, false)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return os.Remove(f.Name())
 }
 
 // Same reports whether two names lead to the same file, through links or
@@ -113,47 +144,6 @@ func target(name string) (path string, before fs.FileInfo, err error) {
 		}
 	}
 	return "", nil, syscall.ELOOP
-}
-
-// replace makes a regular file; before is the existing one, or nil.
-func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(path)
-	sweep(dir)
-	f, err := unfinished(dir, false)
-	if err != nil {
-		return err
-	}
-	defer f.Close() // after the renaming: until then the lock shows that its writer is alive
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if before != nil {
-		if err := keepMode(f, before.Mode().Perm()); err != nil {
-			return err
-		}
-	}
-	if err := fill(f, write); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	syncDir(dir)
-	return nil
-}
-
-// fill writes through a buffer, which it flushes.
-func fill(f *os.File, write func(io.Writer) error) error {
-	w := bufio.NewWriterSize(f, 64<<10)
-	if err := write(w); err != nil {
-		return err
-	}
-	return w.Flush()
 }
 
 // keepMode gives a new file the permissions of the one that it replaces. It

@@ -41,28 +41,38 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-func TestWriteIsAllOrNothing(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	for _, content := range []string{"one", strings.Repeat("a second, longer ", 10000)} {
-		if err := Write(name, text(content)); err != nil {
-			t.Fatal(err)
-		}
-		has(t, name, content)
-	}
-	before, _ := os.ReadFile(name)
+// A file, and a directory of one, is replaced whole or not at all.
+func TestAllOrNothing(t *testing.T) {
 	boom := errors.New("no more")
-	err := Write(name, func(w io.Writer) error {
-		// The old content can be read until the end.
-		if now, _ := os.ReadFile(name); string(now) != string(before) {
-			t.Error("it changes while it is written")
+	for below, put := range map[string]func(name, content string, end func() error) error{
+		"": func(name, content string, end func() error) error {
+			return Write(name, func(w io.Writer) error { return errors.Join(text(content)(w), end()) })
+		},
+		"file": func(name, content string, end func() error) error {
+			return WriteDir(name, func(dir string) error { return errors.Join(filled(content)(dir), end()) })
+		},
+	} {
+		name := filepath.Join(t.TempDir(), "it")
+		file, before := filepath.Join(name, below), strings.Repeat("a second, longer ", 10000)
+		for _, content := range []string{"one", before} {
+			if err := put(name, content, func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			has(t, file, content)
+			nothingLeft(t, filepath.Dir(name))
 		}
-		io.WriteString(w, strings.Repeat("x", 1<<20))
-		return boom
-	})
-	if !errors.Is(err, boom) || err.Error() != name+": no more" {
-		t.Errorf("error %v", err)
+		err := put(name, strings.Repeat("x", 1<<20), func() error {
+			if now, _ := os.ReadFile(file); string(now) != before { // it can be read until the end
+				t.Errorf("%s changes while it is written", file)
+			}
+			return boom
+		})
+		if !errors.Is(err, boom) || err.Error() != name+": no more" {
+			t.Errorf("error %v", err)
+		}
+		has(t, file, before)
+		nothingLeft(t, filepath.Dir(name))
 	}
-	has(t, name, string(before))
 }
 
 func TestWriteFailures(t *testing.T) {
@@ -83,13 +93,17 @@ func TestWriteFailures(t *testing.T) {
 		"":                                 "no such file or directory",
 		filepath.Join(dir, "a\nb", "file"): "no such file or directory",
 	} {
-		for what, err := range map[string]error{"Write": Write(name, text("x")), "CheckWritable": CheckWritable(name)} {
-			if what == "CheckWritable" && name == "" {
-				if err != nil {
-					t.Errorf("no file is wanted: %v", err)
-				}
-				continue
-			}
+		errs := map[string]error{"Write": Write(name, text("x"))}
+		if name != "" { // no file is wanted
+			errs["CheckWritable"] = CheckWritable(name)
+		}
+		if !strings.HasPrefix(want, "is a") && name != loop && name != "" {
+			errs["WriteDir"] = WriteDir(name, filled("x"))
+		}
+		if want == "not a directory" {
+			errs["MakeDir"] = MakeDir(name)
+		}
+		for what, err := range errs {
 			var e *Error
 			if !errors.As(err, &e) || e.Name != name || !strings.HasSuffix(err.Error(), ": "+want) || strings.ContainsAny(err.Error(), "\n\r") ||
 				!strings.HasPrefix(err.Error(), Printable(name)+": ") || strings.Contains(err.Error(), "unfinished") {
@@ -98,6 +112,9 @@ func TestWriteFailures(t *testing.T) {
 		}
 	}
 	has(t, file, "here")
+	if err := CheckWritable(""); err != nil {
+		t.Errorf("no file is wanted: %v", err)
+	}
 }
 
 // A link stays a link, and its target is written, whether it exists or not.

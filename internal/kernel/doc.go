@@ -29,4 +29,23 @@
 // outputs and read none outside their inputs (a guard page may follow
 // directly). Lengths are trusted: the program checked them when it was
 // compiled. Matrices are row-major.
+//
+// # Convolutions
+//
+// Convolutions are implicit matrix products: x (N, H, W, C) and w (KH, KW, C, O), with no
+// patch matrix and no padded copy. In channels-last images the inputs of one row of the kernel
+// are KW x C contiguous floats, so the tile kernel of the matrix product gets a list of runs
+// (offset in x, offset in w, length) and walks them with its accumulators in registers. Output
+// pixels with the same taps inside the image form a tile. The gradient of the input is a
+// convolution of dy with the reversed kernel, one for each phase of the stride; the gradient
+// of the weight is a product over the output pixels of all examples.
+//
+// A depthwise convolution has a kernel for each channel, w (KH, KW, C), and its vectors run
+// over channels. The forward computes four neighbouring outputs at once, which share the loads
+// of w; the gradient of the weight keeps the sums of three taps in registers, which share the
+// loads of dy.
+//
+// # bfloat16
+//
+// Rounding is integer arithmetic, with the same bits in all three profiles.
 package kernel

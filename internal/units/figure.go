@@ -51,3 +51,11 @@ func FormatCount(n int64) string {
 		return fmt.Sprintf("%.3gM", v/1e6)
 	}
 }
+
+// Counted is a number of things, whose name ends in s but for one.
+func Counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

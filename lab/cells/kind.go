@@ -15,6 +15,7 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
@@ -30,6 +31,8 @@ type Kind[S, V any] struct {
 	Planned func(*S) []lab.PlannedRun
 	// Seeded says that the spec's seed decides samples.
 	Seeded bool
+	// Others is what else decides them, such as another experiment's spec; nil: nothing.
+	Others func(profile string) string
 }
 
 // Values are what expressions of columns know: numbers, texts, truth values, and values that
@@ -41,6 +44,7 @@ type Row[V any] struct {
 	Of    string
 	Has   Values
 	Reads []Cell[V]
+	Also  func(Values) // adds what follows from several samples; nil: nothing
 }
 
 // Cell is a sample that a row reads. Nothing in it depends on the machine.
@@ -52,8 +56,25 @@ type Cell[V any] struct {
 	Check  func(V) error  // of a recorded sample; nil: any is taken
 }
 
+// Simulated is a cell of a simulated step, of which of takes what the sample has. Its name says
+// which efficiencies the accelerator has, but for steps at its peak.
+func Simulated[V any](as, sample string, sim simulate.Simulating, of func(*simulate.Simulation) V) Cell[V] {
+	if !sim.Peak {
+		sample = lab.AtRates(sample, sim.Accelerator, sim.Change)
+	}
+	return Cell[V]{As: as, Sample: sample, Make: func(ctx context.Context) (made V, err error) {
+		r, err := sim.Run(ctx)
+		if err == nil {
+			made = of(r)
+		}
+		return made, err
+	}}
+}
+
 // New makes the experiment of an entry in a paper's list.
-func (k Kind[S, V]) New() (lab.Experiment, error) { return &Experiment[S, V]{kind: k}, nil }
+func (k Kind[S, V]) New() (lab.Experiment, error) {
+	return &Experiment[S, V]{Base: lab.Base[S]{Others: k.Others}, kind: k}, nil
+}
 
 // Experiment is one of a kind, with its spec.
 type Experiment[S, V any] struct {
@@ -95,6 +116,9 @@ func (e *Experiment[S, V]) values(r Row[V], samples []V) Values {
 			}
 			all[name] = v
 		}
+	}
+	if r.Also != nil {
+		r.Also(all)
 	}
 	return all
 }

@@ -47,12 +47,22 @@ func (s *Scale) last() lab.Cell { return lab.Cell{K: s.K[len(s.K)-1], M: s.M[len
 
 // span is the lowest and the highest throughput of a cell over all conventions.
 func (m *Modelled) span(n *Network, c lab.Cell) (lo, hi float64) {
+	return m.spanOf(n, func(v Convention) float64 { return m.Throughput(n, v, c) })
+}
+
+// spanOf is the lowest and the highest of what there is under each convention.
+func (m *Modelled) spanOf(n *Network, of func(Convention) float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, v := range m.ConventionsOf(n) {
-		x := m.Throughput(n, v, c)
+		x := of(v)
 		lo, hi = min(lo, x), max(hi, x)
 	}
 	return lo, hi
+}
+
+// overFirst is a cell's throughput relative to that of the smallest K at the same M.
+func (m *Modelled) overFirst(n *Network, v Convention, c lab.Cell) float64 {
+	return m.Throughput(n, v, c) / m.Throughput(n, v, lab.Cell{K: m.K[0], M: c.M})
 }
 
 // Tables are, for each network, its cells under the default convention and then
@@ -103,6 +113,14 @@ func (s *Scale) StandardCaption() string {
 
 func (n *Network) hasTorchgpipe() bool { return n.Paper[0].Torchgpipe.Value > 0 }
 
+// shares says where the shares of the peaks are from.
+func (n *Network) shares() string {
+	if lab.Named(accelerator.Named, n.Accelerator).Calibrated() {
+		return "the shares of them that others measured, of which some are calibrated on the published throughput of another network. Memory and links as planned. Nothing is fitted to the table."
+	}
+	return "the shares of them that others measured. Memory and links as planned. Nothing is fitted."
+}
+
 // when is xs if something is so, and nothing otherwise.
 func when[T any](so bool, xs ...T) []T {
 	if so {
@@ -117,9 +135,9 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 	t := &lab.Table{
 		ID: id + "-" + n.ID, Title: fmt.Sprintf("%s, modelled: %s on %s, relative to K = %d, M = %d", title, n.Name, n.Accelerator, m.Base.K, m.Base.M),
 		Caption: append([]string{
-			fmt.Sprintf("The paper's own network, %v, %s activations, %s, everything re-materialised; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml): peaks, and the shares of them that others measured. Memory and links as planned. Nothing is fitted.", n.Model, n.DType, n.Optimizer, n.Accelerator),
+			fmt.Sprintf("The paper's own network, %v, %s activations, %s, everything re-materialised; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml): peaks, and %s", n.Model, n.DType, n.Optimizer, n.Accelerator, n.shares()),
 			fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example, and an asterisk marks the figure. Fixed: %d examples. Shrunk: the same number, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
-			fmt.Sprintf("Lowest, highest: over %d conventions. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all)),
+			fmt.Sprintf("Lowest, highest: over %d conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all), m.K[0]),
 		}, sources...),
 	}
 	t.Numbers("K", "M", "paper")
@@ -128,6 +146,8 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 	t.Numbers(when(torch, "error to torchgpipe")...)
 	t.Numbers("lowest", "highest", "free links", "mini-batch", "fullest device", "bubble", "imbalance", "communication", "update")
 	t.Texts("partition")
+	several, first := len(m.M) > 1, fmt.Sprintf("over K = %d", m.K[0])
+	t.Numbers(when(several, first, "lowest "+first, "highest "+first)...)
 	atPeak, peak := m.Peak(n)
 	for _, c := range m.Cells() {
 		paper, got, plain := n.Paper.Of(c), m.Throughput(n, standard, c), atPeak.Throughput(peak, standard, c)
@@ -143,7 +163,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 		b := step.Breakdown
 		t.Add(c.K, c.M, paper.Value, when[any](torch, paper.Torchgpipe), lab.Fixed(got, 2), against(got, paper.Value.Value), lab.Fixed(plain, 2), against(plain, paper.Value.Value), when(torch, against(got, paper.Torchgpipe.Value)),
 			lab.Fixed(lowest, 2), lab.Fixed(highest, 2), lab.Fixed(m.Throughput(n, standard.Free(), c), 2), step.Micro*c.M, step.Fullest(),
-			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition)
+			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition, when[any](several, m.firstCells(n, standard, c)...))
 	}
 	nearest, least := Convention{}, math.Inf(1)
 	for _, v := range all {
@@ -156,6 +176,13 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 		fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by trying all conventions, so it predicts nothing.", nearest, m.last().M, lab.Percent(least, 1)),
 	}
 	return t
+}
+
+// firstCells are a cell's throughput relative to the smallest K's under a convention, and the
+// lowest and the highest under all.
+func (m *Modelled) firstCells(n *Network, v Convention, c lab.Cell) []any {
+	lo, hi := m.spanOf(n, func(v Convention) float64 { return m.overFirst(n, v, c) })
+	return []any{lab.Fixed(m.overFirst(n, v, c), 2), lab.Fixed(lo, 2), lab.Fixed(hi, 2)}
 }
 
 // ReachNote compares a network's errors under the default convention with what was

@@ -338,7 +338,7 @@ func (m *Modeller) Layers(ctx context.Context, micro int) ([]gpipe.LayerEstimate
 	})
 }
 
-// Cut is the sizes of so many stages of the network, cut by a rule.
+// Cut returns the sizes of the stages of the network, cut by a rule.
 func (m *Modeller) Cut(ctx context.Context, how CutSpec, stages, micro int) ([]int, error) {
 	s := how.Setup(train.Setup{})
 	costs, err := m.Costs(ctx, s.Cost, micro)

@@ -3,9 +3,7 @@ package cells_test
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
@@ -148,50 +146,5 @@ func TestPaperScaleMeasures(t *testing.T) {
 	stop()
 	if err := lab.MakeMissing(ctx, "scale", records.New(records.Key{}), progress.Silent{}, s.Jobs()); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
-	}
-}
-
-// Errors are those of the convention, without the cell that is 1.
-func TestPaperScaleErrors(t *testing.T) {
-	s := cellstest.SmallScale(t)
-	n := s.Networks[0]
-	log := records.New(records.Key{})
-	// K = 2, 3 at M = 1, 4: the paper's 1, 2, 3, 4 against 1, 3, 2, 3 with an
-	// early, filled batch.
-	cellstest.FillScale(t, log, s, func(c lab.Cell, cut cells.CutSpec, batch, recompute string) float64 {
-		rate := map[lab.Cell]float64{{K: 2, M: 1}: 1, {K: 3, M: 1}: 3, {K: 2, M: 4}: 2, {K: 3, M: 4}: 3}[c] / float64(c.K)
-		if c == (lab.Cell{K: 3, M: 4}) && (batch != "filled" || recompute != "early") {
-			rate *= map[string]float64{"late": 2, "early": 4. / 3, "free": 3}[recompute]
-		}
-		return rate
-	})
-	m, err := s.Read(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	standard := s.ConventionsOf(n)[0]
-	e := m.Errors(n, standard)
-	near := func(got, want float64) bool { return math.Abs(got-want) < 1e-12 }
-	if last, all := (1./3+1./4)/2, (1./2+1./3+1./4)/3; !near(e.Last, last) || !near(e.All, all) || !math.IsNaN(e.TorchLast) {
-		t.Errorf("%+v; want %v at the largest M, %v in all, and nothing of torchgpipe", e, last, all)
-	}
-	if free := (1./3 + 5./4) / 2; !near(e.Free, free) {
-		t.Errorf("with free links %v, want %v", e.Free, free)
-	}
-	n.Paper[3].Torchgpipe = lab.Verbatim{Text: "6", Value: 6}
-	fixed := standard
-	fixed.Batch = "fixed"
-	if e = m.Errors(n, fixed); !near(e.Last, (1./3+0)/2) || !near(e.TorchAll, 1./3) || !near(e.TorchLast, 1./3) {
-		t.Errorf("%+v", e)
-	}
-	cells, conventions := m.Tables("t", "Table", nil)
-	if got := strings.Join(cells[0].Printed()[3][:9], " "); got != "3 4 4 3.00 -25% 3.00 -25% 3.00 6.00" {
-		t.Errorf("cell: %s", got)
-	}
-	if !strings.Contains(cells[0].Notes[0], "missed by 19.2 points") || !strings.Contains(cells[0].Notes[1], "16.7%") {
-		t.Errorf("notes: %q", cells[0].Notes)
-	}
-	if len(conventions[0].Rows) != 1+len(s.ConventionsOf(n)) {
-		t.Errorf("%d rows for %d conventions", len(conventions[0].Rows), len(s.ConventionsOf(n)))
 	}
 }

@@ -42,8 +42,9 @@ type ColumnSpec struct {
 	Head string `yaml:"head" want:"optional"` // none: the value is only there to be read
 	Is   string `yaml:"is"`                   // an expression
 	When string `yaml:"when" want:"optional"` // otherwise the cell is absent
-	// Each is names of columns, a * in head and, with _ for what is no letter or digit, in id, is
-	// and when.
+	Star string `yaml:"star" want:"optional"` // where it is true an asterisk follows
+	// Each is names of columns, a * in head and, with _ for what is no letter or digit, in id, is,
+	// when and star.
 	Each []string `yaml:"each" want:"optional"`
 	As   string   `yaml:"as" want:"optional"` // time, bytes, signed, or fmt's %f and %g, with %% in percent; none: as it is
 
@@ -87,7 +88,9 @@ func (t *TableSpec) columns() (all []ColumnSpec) {
 		for _, name := range c.Each {
 			one, word := c, Word(name)
 			one.Head = strings.ReplaceAll(c.Head, "*", name)
-			one.ID, one.Is, one.When = strings.ReplaceAll(c.ID, "*", word), strings.ReplaceAll(c.Is, "*", word), strings.ReplaceAll(c.When, "*", word)
+			for _, text := range []*string{&one.ID, &one.Is, &one.When, &one.Star} {
+				*text = strings.ReplaceAll(*text, "*", word)
+			}
 			all = append(all, one)
 		}
 	}
@@ -97,6 +100,7 @@ func (t *TableSpec) columns() (all []ColumnSpec) {
 // BarsSpec is panels of bars, one for each value of an expression: a group of bars for each row.
 type BarsSpec struct {
 	Rows  string  `yaml:"rows" want:"id,optional"` // of this name
+	When  string  `yaml:"when" want:"optional"`    // of which of them
 	Panel string  `yaml:"panel"`                   // an expression of the title
 	Group string  `yaml:"group"`                   // of the name
 	Y     string  `yaml:"y"`
@@ -216,6 +220,15 @@ func (v Values) cell(c ColumnSpec) (cell lab.Value, left bool, err error) {
 		cell = printed(x.X, c.As)
 	default:
 		return cell, false, fmt.Errorf("%s is %v: want a number, a text or a truth value", c.Is, of)
+	}
+	if c.Star != "" {
+		starred, err := v.when(c.Star)
+		if err != nil {
+			return cell, false, err
+		}
+		if starred {
+			cell = lab.Joined("%v *", cell)
+		}
 	}
 	shown, err := v.when(c.When)
 	if !shown {
@@ -423,6 +436,11 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 func (b BarsSpec) panels(rows []Values) (all []plot.Axes, err error) {
 	at := map[string]*plot.BarPanel{}
 	for _, row := range rows {
+		if drawn, err := row.when(b.When); err != nil {
+			return nil, err
+		} else if !drawn {
+			continue
+		}
 		var names [2]string
 		for i, of := range []string{b.Panel, b.Group} {
 			v, _, err := row.cell(ColumnSpec{Is: of})

@@ -1,4 +1,3 @@
-// Package claims judges what papers claim, by expressions over tables.
 package claims
 
 import (
@@ -6,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +24,7 @@ import (
 type Ledger struct {
 	Versions   map[string]string    `yaml:"versions"` // of the paper: their short names and what they are
 	Tolerances map[string]Tolerance `yaml:"tolerances" want:"optional"`
+	Headline   []Row                `yaml:"headline" want:"optional"`
 	Claims     []Claim              `yaml:"claims"`
 }
 
@@ -32,15 +33,34 @@ type Ledger struct {
 type Tolerance struct {
 	Name    string  `yaml:"-" json:"name"`
 	Percent float64 `yaml:"percent" json:"percent" want:"optional,0-100"` // 0: half a unit of the last digit that is printed
-	Because string  `yaml:"because" json:"because"`
+	// Gain says that the percentage is of what a factor gains or loses, its difference from
+	// 1. A share of a small factor itself may contain 1, no effect at all.
+	Gain    bool   `yaml:"gain" json:"gain,omitempty" want:"optional"`
+	Because string `yaml:"because" json:"because"`
 }
 
 // String is a tolerance in a few characters.
 func (t Tolerance) String() string {
-	if t.Percent == 0 {
+	switch {
+	case t.Percent == 0:
 		return "digits"
+	case t.Gain:
+		return fmt.Sprintf("%s, %g%% of the difference from 1", t.Name, t.Percent)
 	}
 	return fmt.Sprintf("%s, %g%%", t.Name, t.Percent)
+}
+
+// reach returns the figures that are within the tolerance of a paper's.
+func (t Tolerance) reach(p printed) (lo, hi float64) {
+	reach := p.half * (1 + 1e-9)
+	if t.Percent > 0 {
+		from := p.value
+		if t.Gain {
+			from--
+		}
+		reach = t.Percent / 100 * math.Abs(from) * (1 + 1e-12)
+	}
+	return p.value - reach, p.value + reach
 }
 
 // Claim is one claim of a paper.
@@ -58,6 +78,9 @@ type Claim struct {
 	// Tolerance is the name of one of Ledger.Tolerances, of a claim whose check is a
 	// number: it is compared with the paper's figure.
 	Tolerance string `yaml:"tolerance" json:"tolerance,omitempty" want:"optional"`
+	// Design names the primary of an experiment's design that judges the claim, EXPERIMENT/PRIMARY,
+	// in place of a check: what is measured over seeds is judged so, and by nothing else.
+	Design string `yaml:"design" json:"design,omitempty" want:"optional"`
 	// Check is the evidence, an expression by its basis: a number if there is a
 	// tolerance, otherwise a condition that is true if the claim is. Checks on several
 	// bases make several claims, with the basis at the end of their IDs. See the
@@ -68,6 +91,12 @@ type Claim struct {
 	// FalsifiedBy are values with which a condition turns, wherever one is read: see
 	// claims.yaml. Only tests use them.
 	FalsifiedBy counterexample `yaml:"falsified_by" json:"falsified_by,omitempty" want:"optional"`
+	// SameAs is the claim that judges the same cell or fact: this one is shown, and counts in
+	// no total. It may differ by the basis of the check, which {basis} stands for; none: there
+	// is none.
+	SameAs sameAs `yaml:"same_as" json:"-" want:"optional"`
+	// Unstated is what the paper leaves open, and our figures over all of it.
+	Unstated *Open `yaml:"unstated" json:"-" want:"optional"`
 	// Reason is why a claim cannot be reproduced here or has not been tried, and
 	// StandIn what is done in its place.
 	Reason  string `yaml:"reason" json:"reason,omitempty" want:"optional"`
@@ -77,12 +106,40 @@ type Claim struct {
 	// Each makes several claims of one: in every text {name} is replaced.
 	Each []map[string]string `yaml:"each" json:"-" want:"optional"`
 
-	Basis  Basis  `yaml:"-" json:"basis,omitempty"` // of the check
-	Ledger string `yaml:"-" json:"ledger"`          // the name of its paper
+	Basis  Basis  `yaml:"-" json:"basis,omitempty"`   // of the check
+	Same   string `yaml:"-" json:"same_as,omitempty"` // the claim that counts for this one
+	Ledger string `yaml:"-" json:"ledger"`            // the name of its paper
 
 	check     string
+	over      string // an expression whose interval is that of our figures over what is unstated; "": nothing is
 	tolerance *Tolerance
 	line      int
+}
+
+// Open is what a paper leaves open.
+type Open struct {
+	What  string    `yaml:"what"`  // M, the cut, ...
+	Range evidences `yaml:"range"` // our figures over it, by the basis of the check: span(lowest, highest)
+}
+
+// sameAs is the ID of another claim by the basis of the check; of a single ID, by "".
+type sameAs map[Basis]string
+
+// of is that of a basis; "": there is none.
+func (s sameAs) of(basis Basis) string {
+	id := cmp.Or(s[basis], s[""])
+	if id == "none" {
+		return ""
+	}
+	return strings.ReplaceAll(id, "{basis}", string(basis))
+}
+
+func (s *sameAs) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*s = sameAs{"": n.Value}
+		return nil
+	}
+	return n.Decode((*map[Basis]string)(s))
 }
 
 // evidences are expressions by name, in the order in which they stand.
@@ -112,6 +169,24 @@ func (e evidences) with(replace func(string) string) evidences {
 	return e
 }
 
+// of returns the expression of a basis; "": there is none.
+func (e evidences) of(basis Basis) string {
+	for _, v := range e {
+		if v.name == string(basis) {
+			return v.expression
+		}
+	}
+	return ""
+}
+
+// ranges are the ranges of what is open; none if nothing is.
+func (o *Open) ranges() evidences {
+	if o == nil {
+		return nil
+	}
+	return o.Range
+}
+
 // counterexample is one value, or a list.
 type counterexample []string
 
@@ -138,9 +213,35 @@ func loadLedgers(papers []lab.Paper) (all []*Ledger, err error) {
 			}
 			c.Ledger, of[c.ID] = p.Name, p.Name
 		}
+		for i := range l.Headline {
+			l.Headline[i].ledger = p.Name
+		}
 		all = append(all, l)
 	}
-	return all, nil
+	return all, refer(all)
+}
+
+// refer refuses names of claims that are none, or that count for nothing themselves.
+func refer(ledgers []*Ledger) error {
+	counts := map[string]bool{} // in a total, by ID
+	for _, l := range ledgers {
+		for _, c := range l.Claims {
+			counts[c.ID] = c.Same == ""
+		}
+	}
+	for _, l := range ledgers {
+		for _, c := range l.Claims {
+			if c.Same != "" && !counts[c.Same] {
+				return fmt.Errorf("%s/claims.yaml:%d: %s: same as %s: want the ID of a claim that is not the same as another", c.Ledger, c.line, c.ID, printable.Quoted(c.Same))
+			}
+		}
+		for _, r := range l.Headline {
+			if err := r.refer(l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // loadClaims reads the claims of all papers.
@@ -160,6 +261,9 @@ func parseLedger(name string, text []byte) (*Ledger, error) {
 	root, err := yamldoc.Parse(name, text)
 	if err != nil {
 		return nil, err
+	}
+	for i := range l.Headline {
+		l.Headline[i].at = fmt.Sprintf("%s:%d", name, yamldoc.NodeAt(root, []string{"headline", strconv.Itoa(i)}, false).Line)
 	}
 	var all []Claim
 	for i, c := range l.Claims {
@@ -228,10 +332,13 @@ func (c *Claim) validate(l *Ledger) (field string, err error) {
 	for _, list := range []struct {
 		field string
 		of    evidences
-	}{{"check", c.Check}, {"shows", c.Shows}} {
+	}{{"check", c.Check}, {"shows", c.Shows}, {"unstated", c.Unstated.ranges()}} {
 		for _, v := range list.of {
 			if list.field == "check" && !slices.Contains(Bases, Basis(v.name)) {
 				return "check", fmt.Errorf("%s: want the basis of the evidence: %s", printable.Quoted(v.name), joined(Bases))
+			}
+			if list.field == "unstated" && (c.Kind != Ratio || c.Check.of(Basis(v.name)) == "") {
+				return "unstated", fmt.Errorf("%s: want a basis of the check, of a ratio", printable.Quoted(v.name))
 			}
 			if err := checkExpression(v.expression); err != nil {
 				return list.field, fmt.Errorf("%s: %w", v.name, err)
@@ -247,7 +354,25 @@ func (c *Claim) validate(l *Ledger) (field string, err error) {
 	if c.Kind == Ratio && c.Tolerance == "" {
 		return "tolerance", fmt.Errorf("want one of the ledger's tolerances: %s", strings.Join(slices.Sorted(maps.Keys(l.Tolerances)), ", "))
 	}
-	if c.Kind.judged() != (len(c.Check) > 0) {
+	if c.Kind == Ratio {
+		p, _ := readPrinted(c.Paper, c.Unit)
+		if lo, hi := l.Tolerances[c.Tolerance].reach(p); p.isFactor() && lo <= 1 && 1 <= hi {
+			return "tolerance", fmt.Errorf("%s: 1, no effect, is within it of %s: want one of the gain", c.Tolerance, c.Paper)
+		}
+	}
+	for basis := range c.SameAs {
+		if basis != "" && c.Check.of(basis) == "" {
+			return "same_as", fmt.Errorf("%s: want the basis of a check", printable.Quoted(string(basis)))
+		}
+	}
+	if c.Design != "" {
+		if experiment, primary, ok := strings.Cut(c.Design, "/"); !ok || experiment == "" || primary == "" {
+			return "design", fmt.Errorf("%s: want EXPERIMENT/PRIMARY", printable.Quoted(c.Design))
+		}
+		if c.Kind != StandIn || len(c.Check)+len(c.FalsifiedBy) > 0 || c.Tolerance != "" {
+			return "design", errors.New("want a stand-in without check, tolerance and falsified_by, as the design judges it")
+		}
+	} else if c.Kind.judged() != (len(c.Check) > 0) {
 		return "check", map[bool]error{true: errors.New("want an expression"), false: fmt.Errorf("%s is not judged: figures that decide nothing are among shows", c.Kind)}[c.Kind.judged()]
 	}
 	if c.Reason == "" && (c.Kind == NotHere || c.Kind == NotYet) {
@@ -276,11 +401,16 @@ func (c Claim) expand() (all []Claim) {
 // byBasis returns a claim for each basis of the check.
 func (c Claim) byBasis() (all []Claim) {
 	if len(c.Check) == 0 {
+		if c.Design != "" {
+			c.Basis = Measured
+		}
+		c.Same = c.SameAs.of("")
 		return []Claim{c}
 	}
 	for _, v := range c.Check {
 		one := c
-		one.Basis, one.check = Basis(v.name), v.expression
+		one.Basis, one.check, one.over = Basis(v.name), v.expression, c.Unstated.ranges().of(Basis(v.name))
+		one.Same = c.SameAs.of(one.Basis)
 		if len(c.Check) > 1 {
 			one.ID += "-" + v.name
 		}
@@ -296,8 +426,15 @@ func (c Claim) with(each map[string]string) Claim {
 		pairs = append(pairs, "{"+name+"}", each[name])
 	}
 	replace := strings.NewReplacer(pairs...).Replace
-	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Reading, &c.Reason, &c.StandIn, &c.Note, &c.Command} {
+	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Reading, &c.Reason, &c.StandIn, &c.Note, &c.Command, &c.Design} {
 		*text = replace(*text)
+	}
+	if c.Unstated != nil {
+		c.Unstated = &Open{replace(c.Unstated.What), c.Unstated.Range.with(replace)}
+	}
+	c.SameAs = maps.Clone(c.SameAs)
+	for basis, id := range c.SameAs {
+		c.SameAs[basis] = replace(id)
 	}
 	c.FalsifiedBy = slices.Clone(c.FalsifiedBy)
 	for i := range c.FalsifiedBy {
@@ -323,6 +460,10 @@ func readPrinted(text, unit string) (printed, bool) {
 	p.value, p.half = value*p.unit, half*p.unit
 	return p, ok
 }
+
+// isFactor reports whether the figure is one number over another, without a unit: 1 is no
+// effect.
+func (p printed) isFactor() bool { return p.unit == 1 && p.letters == "" }
 
 // print prints a value in the figure's unit.
 func (p printed) print(x float64) string { return fmt.Sprintf("%.4g%s", x/p.unit, p.letters) }

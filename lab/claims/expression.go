@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gpipebench/internal/expr"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 )
 
@@ -21,14 +20,13 @@ import (
 //	nth(n, table, column, ...)            the n-th number of a cell that has several, from 1, without interval
 //	text(table, column, key, value, ...)  what is printed there
 //	low(...), high(...)                   the ends of the interval there
-//	rate(table, column, ...)              of a cell such as 1 of 3: the share, with its interval (Clopper
-//	                                      and Pearson, 95%)
 //	every(table, column, allowed, ...)    whether all of a column is among these; noisy cells leave it open
 type evaluator struct {
 	expr.Functions
-	tables tablesOf
-	reads  []string              // the cells that were read, as evidence
-	rests  map[string]claimTable // by experiment: a table of it that was read
+	tables   tablesOf
+	families map[string]*judged    // by experiment, of those that have a design
+	reads    []string              // the cells that were read, as evidence
+	rests    map[string]claimTable // by experiment: a table of it that was read
 }
 
 func newEvaluator(tables tablesOf) *evaluator {
@@ -49,7 +47,6 @@ func newEvaluator(tables tablesOf) *evaluator {
 		},
 		"low":   func(args []any) (any, error) { return e.nth(args, "no interval", 1, intervalOf) },
 		"high":  func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
-		"rate":  e.rate,
 		"every": e.every,
 	}
 	return e
@@ -73,18 +70,6 @@ func (e *evaluator) cell(args []any) (any, error) {
 		return expr.Between(v.Numbers[0], v.Interval[0], v.Interval[1]), nil
 	}
 	return expr.Exact(v.Numbers[0]), nil
-}
-
-func (e *evaluator) rate(args []any) (any, error) {
-	v, err := e.read(args)
-	if err != nil {
-		return nil, err
-	}
-	if len(v.Numbers) != 2 || !(v.Numbers[1] > 0) {
-		return nil, &missingEvidence{fmt.Sprintf("%v: %q is not a number of several", args, v.Text)}
-	}
-	lo, hi := stats.RateInterval(int(v.Numbers[0]), int(v.Numbers[1]))
-	return expr.Between(v.Numbers[0]/v.Numbers[1], lo, hi), nil
 }
 
 func (e *evaluator) every(args []any) (any, error) {

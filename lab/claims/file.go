@@ -20,6 +20,7 @@ const LedgerFile = "claims.json"
 // entry is a claim in that file. Figures have four digits.
 type entry struct {
 	ID        string     `json:"id"`
+	Same      string     `json:"same_as,omitempty"` // the claim that counts for this one
 	Ledger    string     `json:"ledger"`
 	Claim     string     `json:"claim"`
 	Version   string     `json:"version"`
@@ -29,7 +30,11 @@ type entry struct {
 	Paper     string     `json:"paper,omitempty"`
 	Reading   string     `json:"reading,omitempty"`
 	Tolerance *Tolerance `json:"tolerance,omitempty"`
-	Here      string     `json:"here,omitempty"` // our figure, with its interval
+	Here      string     `json:"here,omitempty"`     // our figure, with its interval
+	Over      string     `json:"unstated,omitempty"` // what it becomes over what the paper leaves open
+	Design    string     `json:"design,omitempty"`
+	Compared  *Compared  `json:"compared,omitempty"` // what the design judges
+	Why       string     `json:"why,omitempty"`      // of the design's verdict
 	Verdict   Verdict    `json:"verdict"`
 	Reason    string     `json:"reason,omitempty"`
 	Command   string     `json:"command,omitempty"`
@@ -44,12 +49,18 @@ func (v *Verification) File() ([]byte, error) {
 	var all []entry
 	for _, c := range v.Claims {
 		e := entry{
-			ID: c.ID, Ledger: c.Ledger, Claim: c.Claim.Claim, Version: c.Version, Where: c.Where, Kind: c.Kind, Basis: c.Basis,
+			ID: c.ID, Same: c.Same, Ledger: c.Ledger, Claim: c.Claim.Claim, Version: c.Version, Where: c.Where, Kind: c.Kind, Basis: c.Basis,
 			Paper: c.Paper, Reading: c.Reading, Tolerance: c.Within, Verdict: c.Verdict, Reason: c.Reason, Command: c.Command,
 			Records: c.Records, Profile: c.Profile, Seconds: c.Seconds,
 		}
 		if c.Figure != nil {
 			e.Here = c.Figure.text
+		}
+		if c.Design != "" {
+			e.Design, e.Compared, e.Why = c.Design, c.Compared, c.Why
+		}
+		if c.Over != nil {
+			e.Over = c.Over.text
 		}
 		if c.Bytes > 0 {
 			e.Memory = units.FormatBytes(c.Bytes)
@@ -57,7 +68,7 @@ func (v *Verification) File() ([]byte, error) {
 		all = append(all, e)
 	}
 	var b bytes.Buffer
-	err := floatjson.Write(&b, map[string]any{"counts": v.Counts, "claims": all})
+	err := floatjson.Write(&b, map[string]any{"counts": v.Counts, "facts": v.Facts, "headline": v.Headline, "claims": all})
 	return b.Bytes(), err
 }
 

@@ -15,7 +15,7 @@ import (
 // hold compares the tables of a directory of results with the
 // records of all experiments. It does not judge claims.
 func (v Verifying) hold(all []*Examined) (*Verification, error) {
-	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
+	r := &Verification{Results: v.Results}
 	none := true
 	made := map[string]bool{} // files of tables that some report has
 	for _, x := range all {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -20,9 +19,11 @@ type Judgement struct {
 	Verdict      Verdict    `json:"verdict"`
 	Within       *Tolerance `json:"within,omitempty"`   // the claim's tolerance
 	Figure       *Figure    `json:"figure,omitempty"`   // what is compared with the paper's
+	Over         *Range     `json:"unstated,omitempty"` // what Figure becomes over what the paper does not state
+	Compared     *Compared  `json:"compared,omitempty"` // what a design judges
 	Shown        []string   `json:"shown,omitempty"`    // further figures
 	Evidence     []string   `json:"evidence,omitempty"` // the cells that the check read
-	Why          string     `json:"why,omitempty"`      // of no record
+	Why          string     `json:"why,omitempty"`      // of no record, and of a design's verdict
 	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
 	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
 	records.Cost            // of these records
@@ -34,6 +35,15 @@ type Figure struct {
 	Low       float64 `json:"low"` // the ends of its interval; equal if it has none
 	High      float64 `json:"high"`
 	Deviation float64 `json:"deviation"` // from the paper's, relative
+
+	text string
+}
+
+// Range is what a figure of ours becomes over what the paper leaves open.
+type Range struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	What string  `json:"what"` // is open
 
 	text string
 }
@@ -55,8 +65,16 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	if !c.Kind.judged() {
 		return v, nil
 	}
+	if c.Design != "" {
+		err := v.compare(e)
+		return v, err
+	}
 	e.reads, e.rests = nil, map[string]claimTable{} // what is shown decides nothing
 	truth, err := v.decide(e)
+	within := false
+	if err == nil {
+		within, err = v.unstated(e)
+	}
 	v.Records = slices.Sorted(maps.Keys(e.rests))
 	var profiles []string
 	for _, id := range v.Records {
@@ -72,20 +90,41 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	if err != nil {
 		return v, err
 	}
+	if err := v.checkDesign(e); err != nil {
+		return v, err
+	}
 	v.Evidence = e.reads
 	yes, open, no := c.Kind.outcomes()
 	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
+	if within && truth != expr.Yes {
+		v.Verdict = Unstated
+	}
 	if slices.Contains(profiles, lab.Profiles[0]) && v.needsMore(truth) {
 		v.Verdict = TooSmall
 	}
 	return v, nil
 }
 
+// unstated computes what the figure becomes over what the paper leaves open, and reports
+// whether the paper's is among these.
+func (v *Judgement) unstated(e *evaluator) (within bool, err error) {
+	if v.over == "" {
+		return false, nil
+	}
+	n, err := e.Number(v.over)
+	if err != nil {
+		return false, err
+	}
+	paper, _ := readPrinted(v.Paper, v.Unit)
+	v.Over = &Range{n.Lo, n.Hi, v.Unstated.What, fmt.Sprintf("%s to %s", paper.print(n.Lo), paper.print(n.Hi))}
+	return n.Lo-paper.half <= paper.value && paper.value <= n.Hi+paper.half, nil
+}
+
 // needsMore reports whether the smoke profile, which is for testing programs, says too
 // little: a condition that does not hold there, or a figure that it measures.
 func (v *Judgement) needsMore(truth expr.Truth) bool {
 	switch v.Kind {
-	case Trend, StandIn, Ours:
+	case Trend, StandIn, Ours, Derived, Extension:
 		return truth != expr.Yes
 	case Ratio:
 		return v.Basis == Measured
@@ -107,11 +146,7 @@ func (v *Judgement) decide(e *evaluator) (expr.Truth, error) {
 	if !n.IsExact() {
 		v.Figure.text += fmt.Sprintf(" [%s, %s]", paper.print(n.Lo), paper.print(n.Hi))
 	}
-	reach := paper.half * (1 + 1e-9)
-	if v.tolerance.Percent > 0 {
-		reach = v.tolerance.Percent / 100 * math.Abs(paper.value) * (1 + 1e-12)
-	}
-	switch lo, hi := paper.value-reach, paper.value+reach; {
+	switch lo, hi := v.tolerance.reach(paper); {
 	case lo <= n.Lo && n.Hi <= hi:
 		return expr.Yes, nil
 	case n.Lo <= hi && lo <= n.Hi:
@@ -149,6 +184,12 @@ func (c *Judgement) here() string {
 		if len(c.Evidence) > 6 {
 			parts = append(parts, "...")
 		}
+	}
+	if c.Over != nil {
+		parts = append(parts, fmt.Sprintf("%s over %s", c.Over.text, c.Over.What))
+	}
+	if c.Same != "" {
+		parts = append(parts, "counted as "+c.Same)
 	}
 	for _, text := range []string{c.Why, c.Reason} {
 		if text != "" {

@@ -31,6 +31,9 @@ const (
 	Contradiction Kind = "contradiction"
 	// Ours are promises about this suite's own tools. They fail as trends do.
 	Ours Kind = "ours"
+	// Extension claims are what no paper says and this suite asks, such as one paper's
+	// schedules in another's tables. That one does not hold is shown, and is no failure.
+	Extension Kind = "extension"
 	// Tested are properties of the program that no table shows: a test holds them.
 	Tested Kind = "tested"
 	// NotHere is what cannot be reproduced on an ordinary machine.
@@ -40,7 +43,7 @@ const (
 )
 
 // Kinds lists the kinds in the order of the report.
-var Kinds = []Kind{Count, Ratio, Trend, StandIn, Contradiction, Derived, Ours, Tested, NotHere, NotYet}
+var Kinds = []Kind{Count, Ratio, Trend, StandIn, Contradiction, Derived, Ours, Extension, Tested, NotHere, NotYet}
 
 // judged reports whether claims of the kind have a check.
 func (k Kind) judged() bool { return k != Tested && k != NotHere && k != NotYet }
@@ -72,18 +75,24 @@ var Bases = []Basis{Measured, Modelled, Counted, Arithmetic}
 type Verdict string
 
 const (
-	Reproduced   Verdict = "reproduced"       // a count, or a ratio within its tolerance
-	Differs      Verdict = "differs"          // a ratio
-	Holds        Verdict = "holds"            // a trend, or what is ours
-	Agrees       Verdict = "agrees"           // a stand-in
-	Disagrees    Verdict = "disagrees"        // a stand-in
-	Inconclusive Verdict = "inconclusive"     // a stand-in
-	NotDecided   Verdict = "not decided here" // all others: the intervals leave it open
-	Shown        Verdict = "shown"            // a contradiction
-	Follows      Verdict = "follows"          // what is derived
-	Fails        Verdict = "fails"            // all but ratios and stand-ins
-	TooSmall     Verdict = "too small"        // does not hold in the smoke profile, which is for testing programs
-	NoRecord     Verdict = "no record"        // that it could be computed from
+	Reproduced   Verdict = "reproduced"              // a count, or a ratio within its tolerance
+	Differs      Verdict = "differs"                 // a ratio
+	Unstated     Verdict = "within what is unstated" // a ratio: the paper's figure is among ours over what the paper leaves open
+	Holds        Verdict = "holds"                   // a trend, or what is ours
+	DoesNotHold  Verdict = "does not hold"           // an extension
+	Agrees       Verdict = "agrees"                  // a stand-in
+	Disagrees    Verdict = "disagrees"               // a stand-in
+	NoDifference Verdict = "no difference"           // of what a design judges: it is smaller than the margin
+	Undecided    Verdict = "open"                    // of what a design judges: the seeds do not tell
+	CannotTell   Verdict = "cannot be told here"     // of what a design judges: a gate is not passed
+	JudgedAtFull Verdict = "judged at full"          // the design does not judge this profile
+	Inconclusive Verdict = "inconclusive"            // a stand-in
+	NotDecided   Verdict = "not decided here"        // all others: the intervals leave it open
+	Shown        Verdict = "shown"                   // a contradiction
+	Follows      Verdict = "follows"                 // what is derived
+	Fails        Verdict = "fails"                   // all but ratios, stand-ins and extensions
+	TooSmall     Verdict = "too small"               // does not hold in the smoke profile, which is for testing programs
+	NoRecord     Verdict = "no record"               // that it could be computed from
 	ByTest       Verdict = "held by a test"
 	NotAttempted Verdict = "not attempted" // here, or yet
 )
@@ -97,14 +106,20 @@ type VerdictMeaning struct {
 // Verdicts lists them in the order of the report.
 var Verdicts = []VerdictMeaning{
 	{Reproduced, "a count comes out, or a figure is within its tolerance"},
+	{Unstated, "our figure is outside the tolerance, and the paper's is among ours over what it does not state"},
 	{Differs, "our figure is outside the tolerance"},
-	{Holds, "a trend is seen here too"},
+	{Holds, "a trend is seen here too, or what no paper says"},
+	{DoesNotHold, "what no paper says is not so here"},
 	{Agrees, "shown in small, as in the paper"},
 	{Disagrees, "shown in small, unlike in the paper"},
+	{NoDifference, "shown in small: the difference is smaller than the margin that matters"},
+	{Undecided, "trained in small, and these seeds leave it open: an effect below the one named could not be seen"},
+	{CannotTell, "trained in small, and what was trained cannot tell: why is beside it"},
+	{JudgedAtFull, "trained in small at a profile that the design does not judge: a figure without a verdict"},
 	{Inconclusive, "shown in small, and the interval leaves it open"},
 	{NotDecided, "the interval lies across the border"},
 	{Shown, "the paper against itself"},
-	{Follows, "arithmetic on the paper's own figures"},
+	{Follows, "by arithmetic on the paper's own figures, or by how a step is built"},
 	{Fails, "does not come out here"},
 	{TooSmall, "the smoke profile cannot show it"},
 	{NoRecord, "not measured in these results"},
@@ -125,6 +140,8 @@ func (k Kind) outcomes() (yes, open, no Verdict) {
 		return Follows, NotDecided, Fails
 	case Contradiction:
 		return Shown, NotDecided, Fails
+	case Extension:
+		return Holds, NotDecided, DoesNotHold
 	}
 	return Holds, NotDecided, Fails
 }

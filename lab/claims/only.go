@@ -47,10 +47,13 @@ func (v Verifying) needs(ledger []Claim, experiment string) bool {
 	return len(v.Only) == 0
 }
 
-// mayRead reports whether a claim has the name of a table of an experiment, which begins with the
-// experiment's own.
+// mayRead reports whether a claim has the name of an experiment's design, or of a table of it, which
+// begins with the experiment's own.
 func (c *Claim) mayRead(experiment string) bool {
-	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows), func(e evidence) bool {
+	if strings.HasPrefix(c.Design, experiment+"/") {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(c.Check, c.Shows, c.Unstated.ranges()), func(e evidence) bool {
 		return strings.Contains(e.expression, `"`+experiment+`"`) || strings.Contains(e.expression, `"`+experiment+"-")
 	})
 }

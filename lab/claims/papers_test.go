@@ -57,8 +57,8 @@ func TestVerificationOfAPaper(t *testing.T) {
 			{Claim: Claim{ID: "c", Claim: "third", Ledger: other.Name}, Verdict: Fails},
 		},
 		Records: []RecordsState{{Experiment: "x", Paper: first.Name}, {Experiment: "y", Paper: other.Name}},
-		Counts:  map[Verdict]int{Holds: 2, Fails: 1},
 	}
+	v.count()
 	part := v.Of(other.Name)
 	if len(part.Claims) != 2 || part.Claims[0].ID != "b" || part.Counts[Holds] != 1 || part.Counts[Fails] != 1 || len(part.Records) != 1 || part.Records[0].Experiment != "y" {
 		t.Errorf("%+v", part)

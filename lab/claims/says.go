@@ -8,10 +8,12 @@ import (
 	"gpipebench/lab"
 )
 
-// Says returns what all verdicts together say about the paper, in one paragraph.
+// Says returns what all verdicts together say about the paper, in one paragraph. It counts
+// facts.
 func (v *Verification) Says() string {
+	facts := v.facts()
 	of := func(k Kind, basis Basis, verdicts ...Verdict) (n int) {
-		for _, c := range v.Claims {
+		for _, c := range facts {
 			if c.Kind == k && (basis == "" || c.Basis == basis) && (len(verdicts) == 0 || slices.Contains(verdicts, c.Verdict)) {
 				n++
 			}
@@ -31,11 +33,14 @@ func (v *Verification) Says() string {
 		}
 	}
 	says := []string{
-		fmt.Sprintf("Of %d figures of other machines than this one (ratios), %d come out here within their tolerance (%s), %d differ, and %d are not decided, as our own interval lies across the border.",
-			of(Ratio, ""), of(Ratio, "", Reproduced), strings.Join(near, ", "), of(Ratio, "", Differs), of(Ratio, "", NotDecided)),
+		fmt.Sprintf("Of %d figures of other machines than this one (ratios), %d come out here within their tolerance (%s), %d differ, %d are within what the paper does not state, and %d are not decided, as our own interval lies across the border.",
+			of(Ratio, ""), of(Ratio, "", Reproduced), strings.Join(near, ", "), of(Ratio, "", Differs), of(Ratio, "", Unstated), of(Ratio, "", NotDecided)),
 		fmt.Sprintf("Counts come out in %s cases, trends hold in %s.", some(Count, Reproduced), some(Trend, Holds)),
-		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree and %d are inconclusive.",
-			of(StandIn, ""), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", Inconclusive)),
+		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here, since what was trained is not competent to.",
+			of(StandIn, "")-of(StandIn, "", JudgedAtFull), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", NoDifference), of(StandIn, "", Inconclusive, Undecided), of(StandIn, "", CannotTell)),
+	}
+	if n := of(StandIn, "", JudgedAtFull); n > 0 {
+		says = append(says, fmt.Sprintf("%d more are trained at this profile and judged at full alone.", n))
 	}
 	if n := v.atFull(); n > 0 {
 		says = append(says, fmt.Sprintf("%d of the verdicts rest on runs of profile full.", n))
@@ -43,14 +48,17 @@ func (v *Verification) Says() string {
 	if list := v.disagreeing(); len(list) > 0 {
 		says = append(says, "Unlike in the paper, these do not hold here: "+strings.Join(list, "; ")+".")
 	}
-	says = append(says, fmt.Sprintf("The ledger shows %d places where the paper contradicts itself or arithmetic. The rest says nothing about its experiments: %d claims are arithmetic on its own figures, %d are properties of the program that tests hold, and %d cannot be reproduced here or have not been attempted.",
-		of(Contradiction, "", Shown), of(Derived, ""), of(Tested, ""), of(NotHere, "")+of(NotYet, "")))
+	says = append(says, fmt.Sprintf("The ledger shows %d places where the paper contradicts itself or arithmetic. The rest says nothing about its experiments: %d claims follow from its own figures or from how a step is built, %d are properties of the program that tests hold, %d are ours, and %d cannot be reproduced here or have not been attempted.",
+		of(Contradiction, "", Shown), of(Derived, ""), of(Tested, ""), of(Ours, "")+of(Extension, ""), of(NotHere, "")+of(NotYet, "")))
+	if n := len(v.Claims) - len(facts); n > 0 {
+		says = append(says, fmt.Sprintf("Each fact counts once: %d further claims judge a cell or a fact again.", n))
+	}
 	return strings.Join(says, " ")
 }
 
 // atFull counts the verdicts on what was measured at profile full.
 func (v *Verification) atFull() (n int) {
-	for _, c := range v.Claims {
+	for _, c := range v.facts() {
 		if c.Basis == Measured && strings.Contains(c.Profile, lab.Profiles[len(lab.Profiles)-1]) {
 			n++
 		}
@@ -60,14 +68,15 @@ func (v *Verification) atFull() (n int) {
 
 // disagreeing lists the claims that disagree, each with what shows it.
 func (v *Verification) disagreeing() (list []string) {
-	for i := 0; i < len(v.Claims); i++ {
-		c := v.Claims[i]
+	all := v.facts()
+	for i := 0; i < len(all); i++ {
+		c := all[i]
 		if c.Verdict != Disagrees {
 			continue
 		}
 		shown := string(c.Basis)
-		for ; i+1 < len(v.Claims) && v.Claims[i+1].Verdict == Disagrees && v.Claims[i+1].Claim.Claim == c.Claim.Claim; i++ {
-			shown += ", " + string(v.Claims[i+1].Basis)
+		for ; i+1 < len(all) && all[i+1].Verdict == Disagrees && all[i+1].Claim.Claim == c.Claim.Claim; i++ {
+			shown += ", " + string(all[i+1].Basis)
 		}
 		list = append(list, fmt.Sprintf("%q (%s)", c.Claim.Claim, shown))
 	}

@@ -17,7 +17,7 @@ func (v *Verification) Tables() []*lab.Table {
 	claims := &lab.Table{
 		ID: "claims", Title: fmt.Sprintf("Claims of %s, and what came out here", v.Subjects()),
 		Caption: []string{
-			"Counts must come out. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived is arithmetic on the paper's figures: no measurement can refute it. Claims of ours are about this suite's own tools.",
+			"Counts must come out. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure; within what is unstated if the paper's figure is among ours over what the paper leaves open. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived follows from the paper's figures or from how a step is built: no measurement can be expected to refute it. Claims of ours are about this suite's own tools, and extensions are what no paper says. A claim that is counted as another judges the same cell or fact, and counts in no total.",
 			"Profile: quick is for a newcomer's quarter of an hour, full is what a claim that times or trains is judged by, where it was run. Basis: measured is run on this machine in small, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or the paper's own figures. The paper's figures are as printed, unless what is in brackets says otherwise.",
 		},
 	}
@@ -27,7 +27,10 @@ func (v *Verification) Tables() []*lab.Table {
 	for _, c := range v.Claims {
 		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(string(c.Basis), "-"), c.printedBy(), c.here(), c.tolerated(), cmp.Or(c.Profile, "-"), string(c.Verdict), c.ID, c.Ledger)
 	}
-	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), v.counted())}
+	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), counted(v.Counts))}
+	if facts := v.facts(); len(facts) < len(v.Claims) {
+		claims.Notes = append(claims.Notes, fmt.Sprintf("By independent fact, %d: %s.", len(facts), counted(v.Facts)))
+	}
 	for _, what := range v.Wrong {
 		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
 	}
@@ -70,21 +73,27 @@ func (v *Verification) tolerances() (all []Tolerance) {
 }
 
 // counted lists how many claims have each verdict.
-func (v *Verification) counted() string {
+func counted(of map[Verdict]int) string {
 	var counts []string
 	for _, m := range Verdicts {
-		if n := v.Counts[m.Verdict]; n > 0 {
+		if n := of[m.Verdict]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, m.Verdict))
 		}
 	}
 	return strings.Join(counts, ", ")
 }
 
-// Summary counts the claims by kind and verdict, and by what their evidence is.
+// facts are the claims that are not the same as another.
+func (v *Verification) facts() []Judgement {
+	return slices.DeleteFunc(slices.Clone(v.Claims), func(c Judgement) bool { return c.Same != "" })
+}
+
+// Summary counts facts by kind and verdict, and by what their evidence is.
 func (v *Verification) Summary() (byKind, byBasis *lab.Table) {
+	facts := v.facts()
 	var verdicts []Verdict
 	for _, m := range Verdicts {
-		if v.Counts[m.Verdict] > 0 {
+		if slices.ContainsFunc(facts, func(c Judgement) bool { return c.Verdict == m.Verdict }) {
 			verdicts = append(verdicts, m.Verdict)
 		}
 	}
@@ -97,7 +106,7 @@ func (v *Verification) Summary() (byKind, byBasis *lab.Table) {
 		}
 		for _, name := range rows {
 			counts, all := make([]int, len(verdicts)), 0
-			for _, c := range v.Claims {
+			for _, c := range facts {
 				if row(c) == name {
 					counts[slices.Index(verdicts, c.Verdict)]++
 					all++

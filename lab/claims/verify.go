@@ -24,6 +24,11 @@ type Verification struct {
 	Records []RecordsState  `json:"records"`
 	Wrong   []string        `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
 	Counts  map[Verdict]int `json:"counts"`
+	// Facts counts facts: Counts without the claims that are the same as another.
+	Facts map[Verdict]int `json:"facts"`
+	// Headline is what the papers' rows come to. Rows with a claim that was not asked for
+	// are left out.
+	Headline []Outcome `json:"headline,omitempty"`
 	// Versions are the short names of what makes claims, and what they are.
 	Versions map[string]string `json:"-"`
 	subjects []lab.Paper
@@ -139,21 +144,44 @@ func (r *Reading) Judge() (*Verification, error) {
 	}
 	is.Records = slices.DeleteFunc(is.Records, func(s RecordsState) bool { return !slices.Contains(is.Papers, s.Paper) })
 	tables := r.tables()
+	families, err := families(r.deciding(), tables)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range claims {
 		if !slices.Contains(is.Papers, c.Ledger) {
 			continue
 		}
-		one, err := c.judge(newEvaluator(tables))
+		e := newEvaluator(tables)
+		e.families = families
+		one, err := c.judge(e)
 		if err != nil {
 			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
-		if !selects(v.Only, one) {
-			continue
+		if selects(v.Only, one) {
+			is.Claims = append(is.Claims, one)
 		}
-		is.Counts[one.Verdict]++
-		is.Claims = append(is.Claims, one)
+	}
+	is.count()
+	for _, l := range ledgers {
+		for _, row := range l.Headline {
+			if o, ok := row.outcome(is.Claims); ok {
+				is.Headline = append(is.Headline, o)
+			}
+		}
 	}
 	return is, v.compareLedger(is)
+}
+
+// count counts the claims by verdict, and those that are facts of their own.
+func (v *Verification) count() {
+	v.Counts, v.Facts = map[Verdict]int{}, map[Verdict]int{}
+	for _, c := range v.Claims {
+		v.Counts[c.Verdict]++
+		if c.Same == "" {
+			v.Facts[c.Verdict]++
+		}
+	}
 }
 
 // Figures returns what evaluates expressions as claims have them.
@@ -198,11 +226,16 @@ func (v Verifying) papers(states []RecordsState, ledger []Claim) (names []string
 // Of returns the part of a verification that is about one paper.
 func (v *Verification) Of(paper string) *Verification {
 	part := *v
-	part.Papers, part.Claims, part.Records, part.Counts = []string{paper}, nil, nil, map[Verdict]int{}
+	part.Papers, part.Claims, part.Records, part.Headline = []string{paper}, nil, nil, nil
 	for _, c := range v.Claims {
 		if c.Ledger == paper {
 			part.Claims = append(part.Claims, c)
-			part.Counts[c.Verdict]++
+		}
+	}
+	part.count()
+	for _, o := range v.Headline {
+		if o.Ledger == paper {
+			part.Headline = append(part.Headline, o)
 		}
 	}
 	for _, s := range v.Records {
@@ -239,17 +272,25 @@ func (v Verifying) isThere() error {
 // tables are those of the experiments that are usable: of the directory that decides last.
 func (r *Reading) tables() tablesOf {
 	tables := tablesOf{}
+	for _, x := range r.deciding() {
+		for _, t := range x.report.Tables {
+			tables[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
+		}
+	}
+	return tables
+}
+
+// deciding are the experiments that are usable, each of the directory that decides last.
+func (r *Reading) deciding() (all []*Examined) {
 	for i := range r.dirs[0].all { // all directories have the same, in the same order
 		for _, d := range slices.Backward(r.dirs) {
 			if x := d.all[i]; x.Usable {
-				for _, t := range x.report.Tables {
-					tables[t.ID] = claimTable{t, x.Experiment, x.Profile, x.cost}
-				}
+				all = append(all, x)
 				break
 			}
 		}
 	}
-	return tables
+	return all
 }
 
 // tablesOf are the tables that records give, by ID.
@@ -304,7 +345,12 @@ func (v Verifying) examine(d lab.Definition) (*Examined, error) {
 		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
 		return x, nil
 	}
-	if x.report, err = e.Report(log, x.Rest); err != nil {
+	if design := e.Registration(log.Key.Profile); design != nil {
+		if err := design.Holds(log); err != nil {
+			x.wrong = append(x.wrong, fmt.Sprintf("%s: %v", x.file(), err))
+		}
+	}
+	if x.report, err = lab.Reported(e, log, x.Rest); err != nil {
 		x.State = "incomplete: " + err.Error()
 		return x, nil
 	}
@@ -328,7 +374,7 @@ func (x *Examined) Report(beside *records.Log) (*lab.Report, error) {
 	if beside == x.Rest && x.report != nil {
 		return x.report, nil
 	}
-	return x.Of.Report(x.Log, beside)
+	return lab.Reported(x.Of, x.Log, beside)
 }
 
 // noted are the files of the report with the records in a file beside.

@@ -193,6 +193,24 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 				})
 			})
 		}, "tables without usable records: "},
+		{"a seed more", func(r results) {
+			r.change(recordsDir, func(s string) string {
+				return resealed(t, s, func(n int, r *records.Record) {
+					if n == 2 {
+						r.Seed = 9
+					}
+				})
+			})
+		}, "seed 9 is not of the design: want one of 1, 2"},
+		{"another design, such as another margin", func(r results) {
+			r.change(recordsDir, func(s string) string {
+				return resealed(t, s, func(n int, r *records.Record) {
+					if n == 2 {
+						r.Design = "0123456789abcdef"
+					}
+				})
+			})
+		}, `it was made under design "0123456789abcdef", which is now `},
 		{"nothing but a directory", func(r results) {
 			for _, name := range []string{"records", "tables"} {
 				if err := os.RemoveAll(r.path(name)); err != nil {
@@ -362,7 +380,7 @@ func nextDigit(s string, from int) string {
 }
 
 // forgedRecord is a records file in which the nth number of every sample's data
-// that has so many has another first digit, and every line the sum of its content.
+// that has n numbers has another first digit, and every line the sum of its content.
 func forgedRecord(t *testing.T, text string, n int) string {
 	t.Helper()
 	number := regexp.MustCompile(`[:\[,][0-9]`)

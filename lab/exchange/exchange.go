@@ -19,7 +19,7 @@ import (
 
 // Job is what ranks do together. It is the same in all of them, and JSON has all of it.
 type Job interface {
-	// Validate refuses what so many ranks cannot do.
+	// Validate refuses what a number of ranks cannot do.
 	Validate(ranks int) error
 	// Run does a rank's part, and returns what it has done, as JSON takes it.
 	Run(ctx context.Context, p *Party) (outcome any, err error)

@@ -136,6 +136,33 @@ func MeasureTwice(t *testing.T, e lab.Experiment, log *records.Log) {
 	}
 }
 
+// Recorded is an experiment's log in the reference, for the tests of a paper's experiments.
+func Recorded(t *testing.T, id string) *records.Log {
+	t.Helper()
+	log, err := records.Load(records.File(filepath.Join("..", "..", "results", "reference"), id), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// CheckVerdict changes a sample of the reference, and checks that the verdict says so.
+func CheckVerdict[R any](t *testing.T, e lab.Experiment, sample string, change func(*R), says string) {
+	t.Helper()
+	log, of := Recorded(t, e.ID()), new(R)
+	if err := log.Get(sample, of); err != nil {
+		t.Fatal(err)
+	}
+	change(of)
+	if err := log.Add(sample, 1, of); err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Report(log, nil)
+	if err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), says) {
+		t.Errorf("%s: %v, verdict %v, want %s", sample, err, r, says)
+	}
+}
+
 // CheckCells checks the numbers in some columns of a table's row, to a billionth.
 func CheckCells(t *testing.T, table *lab.Table, row []lab.Value, want map[string]float64) {
 	t.Helper()

@@ -1,4 +1,3 @@
-// Package plot draws what tables say.
 package plot
 
 import (

@@ -70,8 +70,8 @@ const medianSign = "line: median over seeds, band: their range"
 // Curve is how many points of a training's losses are drawn.
 const Curve = 100
 
-// Binned returns at most so many points of a series with a value for each step: means
-// of every so many steps, each at the last of them.
+// Binned returns at most a number of points of a series with a value for each step: means
+// of every few steps, each at the last of them.
 func Binned(values []float64, points int) (line []Point, every int) {
 	every = max(1, (len(values)+points-1)/points)
 	for from := 0; from < len(values); from += every {

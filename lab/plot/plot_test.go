@@ -7,7 +7,6 @@ import (
 	"image/png"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -149,6 +148,17 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+// A long name that stands aslant ends within the panel.
+func TestNominalAslant(t *testing.T) {
+	p := newPlot("", "", "")
+	long := strings.Repeat("agglutinating", 2)
+	nominal(p, []string{long, "b", "c", "d", "e", "f"}, panelWidth)
+	label := p.X.Tick.Label
+	if reach := float64(label.Width(long)) * math.Cos(label.Rotation); reach > float64(0.1*panelWidth+0.5*groupRoom(6, panelWidth))+1e-9 {
+		t.Errorf("at an angle of %v it reaches %v to the left", label.Rotation, reach)
+	}
+}
+
 // What a line is held against is within the axes, its name too.
 func TestLevels(t *testing.T) {
 	p := LinePanel{FromZero: true, Series: []Series{{Name: "loss", Lines: [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
@@ -163,96 +173,6 @@ func TestLevels(t *testing.T) {
 		if tick.Value > 100 {
 			t.Errorf("a tick at step %v of 100", tick.Value)
 		}
-	}
-}
-
-// Several runs are a line of medians within their range; a run that ended early counts
-// as long as it ran. The axis has the whole range.
-func TestMedianAndRange(t *testing.T) {
-	s := MedianAndRange("x", [][]Point{{{1, 4}, {2, 8}}, {{1, 2}}, {{1, 9}, {2, 10}}})
-	if want := []Point{{1, 4}, {2, 9}}; !slices.Equal(s.Lines[0], want) {
-		t.Errorf("medians %v, want %v", s.Lines[0], want)
-	}
-	if want := []Span{{1, 2, 9}, {2, 8, 10}}; !slices.Equal(s.Spans, want) {
-		t.Errorf("ranges %v, want %v", s.Spans, want)
-	}
-	p := LinePanel{Logarithmic: true, Series: []Series{s}}
-	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if drawn.Y.Min >= 2 || drawn.Y.Max <= 10 {
-		t.Errorf("y from %v to %v: want room for 2 to 10", drawn.Y.Min, drawn.Y.Max)
-	}
-	if len(keys) != 2 || keys[1].name != medianSign {
-		t.Errorf("legend %v", keys)
-	}
-}
-
-// The paper's values are within the axes, also of one that is logarithmic.
-func TestDotsBesidePaper(t *testing.T) {
-	p := &DotPanel{Names: []string{"a"}, Groups: [][]float64{{0.2, 0.4}}, Across: []float64{3}, Logarithmic: true, Y: "nats"}
-	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !(drawn.Y.Min > 0 && drawn.Y.Min < 0.2 && drawn.Y.Max > 3) {
-		t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
-	}
-	if keys[0].name != "paper" || !strings.HasSuffix(drawn.Title.Text, "nats") {
-		t.Errorf("legend %v, title %q", keys, drawn.Title.Text)
-	}
-}
-
-// Names that have no room are in several lines, or stand aslant and in one line.
-func TestNominal(t *testing.T) {
-	for _, test := range []struct {
-		names  []string
-		aslant bool
-	}{
-		{[]string{"K = 2", "K = 4", "K = 8"}, false},
-		{[]string{"neither", "scaled init", "clipped logits, once more", "both"}, false},
-		{[]string{"agglutinating SOV", "case-marking\nVSO", "prefixing OSV", "pro-drop SOV", "fusing OVS"}, true},
-	} {
-		p := newPlot("", "", "")
-		nominal(p, test.names, panelWidth)
-		ticks := p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max)
-		if got := p.X.Tick.Label.Rotation != 0; got != test.aslant || len(ticks) != len(test.names) {
-			t.Errorf("%q: aslant %v, %d ticks", test.names, got, len(ticks))
-		}
-		if slices.ContainsFunc(ticks, func(tick plot.Tick) bool { return strings.Contains(tick.Label, "\n") }) && test.aslant {
-			t.Errorf("%q: two lines aslant", test.names)
-		}
-	}
-}
-
-// A long name that stands aslant ends within the panel.
-func TestNominalAslant(t *testing.T) {
-	p := newPlot("", "", "")
-	long := strings.Repeat("agglutinating", 2)
-	nominal(p, []string{long, "b", "c", "d", "e", "f"}, panelWidth)
-	label := p.X.Tick.Label
-	if reach := float64(label.Width(long)) * math.Cos(label.Rotation); reach > float64(0.1*panelWidth+0.5*groupRoom(6, panelWidth))+1e-9 {
-		t.Errorf("at an angle of %v it reaches %v to the left", label.Rotation, reach)
-	}
-}
-
-// No disc lies upon the axes, and the legend has what is drawn.
-func TestDotPanelPads(t *testing.T) {
-	p := &DotPanel{Names: []string{"a", "b"}, Groups: [][]float64{{1, 2}, {3}}, Zero: true}
-	drawn, keys, err := p.plot(nil, panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if drawn.Y.Min >= 0 || drawn.Y.Max <= 3 {
-		t.Errorf("y from %v to %v: want room about 0 to 3", drawn.Y.Min, drawn.Y.Max)
-	}
-	if len(keys) != 3 {
-		t.Errorf("%d entries in the legend: want each, mean and interval", len(keys))
-	}
-	p.Bare = true
-	if _, keys, _ = p.plot(nil, panelWidth); len(keys) != 1 || keys[0].name != eachDot {
-		t.Errorf("without means: %v", keys)
 	}
 }
 
@@ -272,71 +192,5 @@ func TestStackedIntervals(t *testing.T) {
 	}
 	if len(keys) != 3 || keys[2].name != "95% interval" {
 		t.Errorf("legend %v", keys)
-	}
-}
-
-// Ratios that should be near 1 are marks on an axis that has 1 and all intervals.
-func TestMarks(t *testing.T) {
-	p := &BarPanel{
-		Names:  []string{"K = 2", "K = 4"},
-		Series: []BarSeries{{Name: "a", As: Mark, Values: []float64{1.1, 1.2}, Spread: []Spread{{1, 1.15, 1.3}}}, {Name: "b", As: Mark, Values: []float64{1.05, math.NaN()}}},
-		Levels: []Level{{"", 1}}, Band: &Band{"near", 0.9, 1.1},
-	}
-	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if drawn.Y.Min >= 0.9 || drawn.Y.Min < 0.8 || drawn.Y.Max <= 1.3 || drawn.Y.Max > 1.4 {
-		t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
-	}
-	if len(keys) != 3 {
-		t.Errorf("legend %v", keys)
-	}
-	if _, err := Files("marks", "Marks", []Axes{p}); err != nil {
-		t.Error(err)
-	}
-}
-
-// What the others of a group are compared with is a line across it and takes no place
-// beside them, and neither does a series without a value.
-func TestAcross(t *testing.T) {
-	none := math.NaN()
-	p := &BarPanel{Names: []string{"K = 2"}, Series: []BarSeries{
-		{Name: "paper", As: Across, Values: []float64{3}}, {Name: "other", Values: []float64{none}}, {Name: "modelled", As: Range, Values: []float64{2}, Spread: []Spread{{0, 1, 5}}},
-	}}
-	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, k := range keys {
-		names = append(names, k.name)
-	}
-	if want := []string{"paper", "modelled", "95% interval"}; !slices.Equal(names, want) {
-		t.Errorf("legend %q, want %q", names, want)
-	}
-	if drawn.Y.Min >= 1 || drawn.Y.Max <= 5 {
-		t.Errorf("y from %v to %v: want room for 1 to 5", drawn.Y.Min, drawn.Y.Max)
-	}
-	if r := keys[1].thumb.(ticks); r.offset != 0 || r.width < 0.7*groupRoom(1, panelWidth) {
-		t.Errorf("the only one beside others has %v of the width, %v off the middle", r.width, r.offset)
-	}
-	if keys[0].thumb.(ticks).width <= keys[1].thumb.(ticks).width {
-		t.Error("the line across is shorter than what it is across")
-	}
-}
-
-// Panels on one scale have the same y axis, whatever their own values.
-func TestOneScale(t *testing.T) {
-	low := &BarPanel{Names: []string{"a"}, Series: []BarSeries{{Name: "x", Values: []float64{1}}}}
-	high := &BarPanel{Names: []string{"a"}, Series: []BarSeries{{Name: "x", Values: []float64{-2}}, {Name: "y", Values: []float64{10}}}}
-	for _, p := range OneScale([]Axes{low, high}) {
-		drawn, _, err := p.plot(inks(p.seriesNames()), panelWidth)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if drawn.Y.Min != 1.05*-2 || drawn.Y.Max != 1.05*10 {
-			t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
-		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// outline is a hollow sign with so many corners; 0: a circle. Its line is thick: gonum's
+// outline is a hollow sign with a number of corners; 0: a circle. Its line is thick: gonum's
 // hollow signs are too thin to tell their colours apart.
 type outline struct{ corners int }
 

@@ -106,3 +106,35 @@ func (g TableGroups) Panels(t *lab.Table) (all []Axes) {
 	}
 	return all
 }
+
+// TableLines draws columns of a table as lines over its rows.
+type TableLines struct {
+	Title, X, Y string
+	Over        string // the column that names the rows' places
+	Logarithmic bool   // otherwise the y axis begins at 0
+	Lines       []TableLine
+}
+
+// TableLine is a column as a line. A cell without a number has no point.
+type TableLine struct {
+	Name, Column string
+	Dashed       bool
+}
+
+// Panel makes the panel.
+func (l TableLines) Panel(t *lab.Table) *LinePanel {
+	p := &LinePanel{Title: l.Title, X: l.X, Y: l.Y, Logarithmic: l.Logarithmic, FromZero: !l.Logarithmic}
+	for _, row := range t.Rows {
+		p.Names = append(p.Names, row[t.Column(l.Over)].Text)
+	}
+	for _, of := range l.Lines {
+		var points []Point
+		for i, row := range t.Rows {
+			if v := row[t.Column(of.Column)]; len(v.Numbers) > 0 {
+				points = append(points, Point{X: float64(i), Y: v.Numbers[0]})
+			}
+		}
+		p.Series = append(p.Series, Series{Name: of.Name, Lines: [][]Point{points}, Dashed: of.Dashed})
+	}
+	return p
+}

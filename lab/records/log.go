@@ -1,5 +1,3 @@
-// Package records keeps samples: a line of JSON each, with its checksum, its key (what
-// decides it) and its provenance.
 package records
 
 import (
@@ -38,6 +36,8 @@ type Record struct {
 	Load   *float64        `json:"load,omitempty"`
 	RSS    int64           `json:"rss,omitempty"` // the most memory that the process had had resident by then, in bytes
 	Data   json.RawMessage `json:"data,omitempty"`
+	// Design is the digest of the design by which the sample is judged; "": none was registered.
+	Design string `json:"design,omitempty"`
 }
 
 // MaxRecord is how long a line may be: a hundred times the longest so far.
@@ -93,6 +93,10 @@ type Log struct {
 	// Torn names the file's last line if it is incomplete, as its writer was stopped.
 	// Open sets it aside.
 	Torn string
+	// Design is the digest that samples get, and Admits refuses one of a seed that the design does
+	// not name; nil: there is no design.
+	Design string
+	Admits func(seed uint64) error
 
 	file     *os.File
 	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
@@ -291,6 +295,11 @@ func (l *Log) Has(name string) bool { _, ok := l.Samples[name]; return ok }
 
 // Add adds a sample.
 func (l *Log) Add(name string, seed uint64, data any) error {
+	if l.Admits != nil {
+		if err := l.Admits(seed); err != nil {
+			return fmt.Errorf("%s, sample %s: %w", l.Key.Experiment, name, err)
+		}
+	}
 	raw, err := floatjson.Marshal(data)
 	if err != nil {
 		return err
@@ -306,7 +315,7 @@ func (l *Log) Add(name string, seed uint64, data any) error {
 	load := machine.LoadAverage()
 	r := &Record{
 		Session: l.session, Key: l.Key, Sample: name, Seed: seed,
-		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, RSS: machine.MaxRSS(), Data: raw,
+		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, RSS: machine.MaxRSS(), Data: raw, Design: l.Design,
 	}
 	if err := l.write(r); err != nil {
 		return err

@@ -39,6 +39,22 @@ type Process struct {
 	Round *int `json:"round,omitempty"`
 }
 
+// Commit returns the commit that the build has stamped on this program, and whether the checkout
+// differed from it; "" if it has none, as with go test, and with go run unless -buildvcs=true.
+func Commit() (commit string, dirty bool) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				commit = s.Value
+			case "vcs.modified":
+				dirty = s.Value == "true"
+			}
+		}
+	}
+	return commit, dirty
+}
+
 // provenance returns this process's, now.
 func provenance() Provenance {
 	p := Provenance{

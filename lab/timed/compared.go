@@ -18,6 +18,7 @@ import (
 // Profiled is what every spec of this kind has.
 type Profiled[P sized] struct {
 	lab.Head `yaml:",inline"`
+	Caption  []string     `yaml:"caption" want:"shown,optional"` // see captions
 	Profiles map[string]P `yaml:"profiles"`
 }
 
@@ -40,6 +41,8 @@ type sized interface{ size() Size }
 type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R any] struct {
 	lab.Base[S]
 	cluster.Program
+	// Check refuses values of the spec that do not go together; nil: tags say all.
+	Check func() *lab.Problem
 	// Starts says that each run has processes of its own, which Make starts by Program. Otherwise
 	// each round has one, where a program can be started for it.
 	Starts bool
@@ -56,13 +59,30 @@ type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R an
 	Network func(V) string
 	// Training is what a run trains, for specs to be checked; nil: nothing.
 	Training func(P, V) train.Training
+	// Also plans what else is run; nil: nothing.
+	Also func() []lab.PlannedRun
 	// Show adds to a report what only this experiment shows.
 	Show func(*Comparison[P, V, R]) error
 }
 
+// Resolve is Check, and that of the captions.
+func (x *Compared[S, P, V, R]) Resolve() *lab.Problem {
+	if x.Check != nil {
+		if p := x.Check(); p != nil {
+			return p
+		}
+	}
+	return checkCaptions(x.Spec.profiled().Caption, &x.Spec, x.Spec.profiled().Profiles)
+}
+
 // Sample names a run's record of a round.
-func (x *Compared[S, P, V, R]) Sample(run V, round int) string {
-	return strings.TrimPrefix(fmt.Sprintf("%s/round=%d", x.Name(run), round), "/")
+func (x *Compared[S, P, V, R]) Sample(run V, round int) string { return sampleOf(x.Name(run), round) }
+
+// Sample names a run's record of a round.
+func (c *Comparison[P, V, R]) Sample(run V, round int) string { return sampleOf(c.Name(run), round) }
+
+func sampleOf(run string, round int) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s/round=%d", run, round), "/")
 }
 
 // profile is that of a name.
@@ -150,11 +170,14 @@ func (x *Compared[S, P, V, R]) Measure(ctx context.Context, log *records.Log, to
 	return EachRound(rounds, log, to, where, func(round int) error { return rounds.Round(ctx, round, log) })
 }
 
-// Planned are the trainings of all runs.
+// Planned are the trainings of all runs, and what Also has.
 func (x *Compared[S, P, V, R]) Planned(profile string) (list []lab.PlannedRun) {
+	if x.Also != nil {
+		list = x.Also()
+	}
 	p, err := x.profile(profile)
 	if err != nil || x.Training == nil {
-		return nil
+		return list
 	}
 	for _, run := range x.Runs(p) {
 		list = append(list, lab.PlannedRun{Path: []string{"profiles", profile}, Run: x.Training(p, run)})
@@ -167,12 +190,13 @@ type Comparison[P sized, V comparable, R any] struct {
 	Log     *records.Log
 	Profile P
 	Of      map[V][]*R           // by round; without runs that the program lacks which measured
+	Name    func(V) string       // a run's
 	Before  *Comparison[P, V, R] // the reference's; nil: none is shown
 	Beside  string               // names the reference's columns
 	Lacks   map[V]string         // why runs are not in Of
 	Table   *lab.Table           // the main one; it has its ID and title
 	Tables  []*lab.Table         // after it
-	Panels  []plot.Axes          // of the figure
+	Panels  []plot.Axes          // of the figure; none: Show draws another, or nothing
 	Figure  string               // the figure's title
 	Files   []lab.File           // after the figure
 	Verdict error
@@ -184,7 +208,7 @@ func (x *Compared[S, P, V, R]) read(log *records.Log) (*Comparison[P, V, R], err
 	if err != nil {
 		return nil, err
 	}
-	c := &Comparison[P, V, R]{Log: log, Profile: p, Of: map[V][]*R{}, Lacks: map[V]string{}}
+	c := &Comparison[P, V, R]{Log: log, Profile: p, Of: map[V][]*R{}, Name: x.Name, Lacks: map[V]string{}}
 	for _, run := range x.Runs(p) {
 		if why := x.lacks(run); why != "" && !log.Has(x.Sample(run, 0)) {
 			c.Lacks[run] = why
@@ -208,6 +232,9 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 		return nil, err
 	}
 	c.Table, c.Figure = &lab.Table{ID: x.ID(), Title: x.Title()}, x.Title()
+	if c.Table.Caption, err = captions(x.Spec.profiled().Caption, &x.Spec, c.Profile, c.Profile.size().Rounds); err != nil {
+		return nil, err
+	}
 	if reference != nil {
 		if c.Before, err = x.read(reference); err != nil {
 			c.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
@@ -229,7 +256,9 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 	if c.Verdict != nil {
 		r.Verdict = fmt.Errorf("%s: %w", x.ID(), c.Verdict)
 	}
-	r.Files, err = plot.Files(x.ID(), c.Figure, c.Panels)
+	if len(c.Panels) > 0 {
+		r.Files, err = plot.Files(x.ID(), c.Figure, c.Panels)
+	}
 	r.Files = append(r.Files, c.Files...)
 	return r, err
 }

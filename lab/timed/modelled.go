@@ -91,7 +91,6 @@ func BesideModel(ctx context.Context, networks []Network, round, turns int) (all
 // ModelledTable is a table of steps beside a model.
 type ModelledTable[V any] struct {
 	Runs         []V
-	Name         func(V) string
 	Within       float64 // of the emulated step, in percent
 	First, Added []Column[V]
 	Panel, Group string // columns by which the figure is divided
@@ -108,17 +107,15 @@ func ShowModelled[P sized, V comparable](c *Comparison[P, V, ModelledStep], m Mo
 	var rates, own Reach
 	memory := map[V]string{}
 	disturbed := map[int]bool{} // rounds
-	var steps []StepTime
 	for _, run := range m.Runs {
 		memory[run] = "equal"
 		for round, s := range c.Of[run] {
-			steps = append(steps, StepTime{Name: m.Name(run), Seconds: s.Seconds})
 			if machine.Crowded(s.Others, 1, c.Log.Session.Machine.Cores) {
 				disturbed[round] = true
 			}
 			if !s.SameMemory() {
 				memory[run] = fmt.Sprintf("modelled %v, planned %v, reached %v", s.ModelledPeak, s.Peak, s.HighWater)
-				c.Verdict = fmt.Errorf("%s: memory %s: want the same bytes", m.Name(run), memory[run])
+				c.Verdict = fmt.Errorf("%s: memory %s: want the same bytes", c.Name(run), memory[run])
 			}
 		}
 		rates.Add(stats.RatioOf(c.Each(run, (*ModelledStep).rates), c.Each(run, (*ModelledStep).seconds)), m.Within)
@@ -155,6 +152,5 @@ func ShowModelled[P sized, V comparable](c *Comparison[P, V, ModelledStep], m Mo
 		Bars: []string{"rates/emulated", "own/emulated"}, Marks: true,
 		Levels: []plot.Level{{Y: 1}}, Band: &plot.Band{Name: fmt.Sprintf("%.2g to %.2g", 1-near, 1+near), Lo: 1 - near, Hi: 1 + near},
 	}.Panels(c.Table)
-	c.Files = []lab.File{{Name: c.Table.ID + ".bench.txt", Text: BenchFormat(c.Log, steps)}}
 	c.Before = nil // another machine's ratios say nothing of this one's
 }

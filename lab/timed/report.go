@@ -34,14 +34,16 @@ type Reporting[P any] struct {
 	Files  []lab.File   // after the figure
 }
 
-// Report makes the tables that Show fills, their notes, the figure, and the steps in
-// the Go benchmark format.
+// Report makes the tables that Show fills, their notes and the figure.
 func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := t.read(log)
 	if err != nil {
 		return nil, err
 	}
 	r.Table = &lab.Table{ID: t.ID(), Title: t.Title()}
+	if r.Table.Caption, err = captions(t.Spec.timed().Caption, &t.Spec, r.Profile, r.Rounds.Count); err != nil {
+		return nil, err
+	}
 	if reference != nil {
 		if of, err := t.read(reference); err != nil {
 			r.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
@@ -65,7 +67,7 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 	if report.Files, err = plot.Files(t.ID(), t.Title(), r.Panels); err != nil {
 		return nil, err
 	}
-	report.Files = slices.Concat(report.Files, r.Files, []lab.File{{Name: t.ID() + ".bench.txt", Text: BenchFormat(log, r.steps())}})
+	report.Files = append(report.Files, r.Files...)
 	return report, nil
 }
 
@@ -154,14 +156,4 @@ func (r *Reporting[P]) crowdNotes() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("The machine was busy: in %d of these %d steps other processes took cores that the step needed. The median tolerates this in fewer than half of the steps.", disturbed, steps)}
-}
-
-// steps are the times of every sample.
-func (r *Reporting[P]) steps() (all []StepTime) {
-	for _, run := range r.Rounds.Runs {
-		for _, s := range r.Runs[run.Name].samples {
-			all = append(all, StepTime{run.Bench, s.Seconds})
-		}
-	}
-	return all
 }

@@ -1,4 +1,3 @@
-// Package timed measures times in rounds, each in a process of its own.
 package timed
 
 import (
@@ -31,7 +30,6 @@ type Rounds struct {
 // Run is one of the pipelines that take turns.
 type Run struct {
 	Name     string         // of its samples
-	Bench    string         // in the Go benchmark format; "": Name
 	Training train.Training // every step trains on the same mini-batch of its model's kind
 	Steps    int            // in a round
 	Over     *Crossing      // what emulated steps, timed without links, are replayed with; nil: no link

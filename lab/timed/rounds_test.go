@@ -3,7 +3,6 @@ package timed_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -45,22 +44,6 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	stop()
 	if err := timed.InThisProcess(ctx, r, records.New(records.Key{Experiment: "e"}), progress.Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
 		t.Errorf("cancelled: %v", err)
-	}
-}
-
-// The commit of step times is that of the rounds, not of what was modelled later.
-func TestBenchFormatCommit(t *testing.T) {
-	log := records.New(records.Key{Experiment: "e", Profile: "smoke"})
-	round := 1
-	for i, p := range []records.Provenance{
-		{Time: "2026-01-01", Commit: "older"}, {Time: "2026-01-02", Commit: "timed", Process: &records.Process{Round: &round}}, {Time: "2026-01-03", Commit: "modelled"},
-	} {
-		id := fmt.Sprint(i)
-		log.Put(&records.Record{Session: id, Provenance: &p})
-		log.Put(&records.Record{Session: id, Sample: "sample " + id, Data: []byte("1")})
-	}
-	if got := timed.BenchFormat(log, nil); !strings.Contains(got, "\ncommit: timed\n") {
-		t.Error(got)
 	}
 }
 

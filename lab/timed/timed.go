@@ -13,8 +13,9 @@ import (
 // Spec is what the specs of experiments that time training steps have in common.
 type Spec[P timing] struct {
 	lab.Head  `yaml:",inline"`
-	Optimizer string  `yaml:"optimizer" want:"optimizer"`
-	LR        float64 `yaml:"lr" want:">0.."`
+	Optimizer string   `yaml:"optimizer" want:"optimizer"`
+	LR        float64  `yaml:"lr" want:">0.."`
+	Caption   []string `yaml:"caption" want:"shown,optional"` // see captions
 
 	Profiles map[string]P `yaml:"profiles"`
 }
@@ -38,6 +39,8 @@ type timing interface{ timing() Profile }
 // Its New sets the functions.
 type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	lab.Base[S]
+	// Check refuses values of the spec that do not go together, besides CheckRuns; nil: nothing.
+	Check func() *lab.Problem
 	// Runs are a profile's pipelines, without what Spec has of them, but for those that have an
 	// optimiser of their own.
 	Runs func(P) []Run
@@ -64,11 +67,23 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	r := &Rounds{ID: t.ID(), Runs: t.Runs(p), Count: of.Rounds, WarmUp: of.WarmUp, Seed: spec.Seed, CoreRate: t.CoreRate}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		run.Bench = cmp.Or(run.Bench, run.Name)
 		run.Training.Optimizer = cmp.Or(run.Training.Optimizer, spec.Optimizer)
 		run.Training.LR, run.Training.LRSchedule = spec.LR, "constant"
 	}
 	return r, p, nil
+}
+
+// Resolve is Check and, for mini-batches that stand in profiles, CheckRuns, and the captions' check.
+func (t *Timed[S, P]) Resolve() *lab.Problem {
+	if t.Check != nil {
+		if p := t.Check(); p != nil {
+			return p
+		}
+	}
+	if p := t.CheckRuns(); p != nil {
+		return p
+	}
+	return checkCaptions(t.Spec.timed().Caption, &t.Spec, t.Spec.timed().Profiles)
 }
 
 // CheckRuns refuses runs without steps, and mini-batches that do not make

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gpipebench/internal/stats"
-	"gpipebench/lab"
 )
 
 // Comparison is an arm's accuracies beside a baseline's, in percentage points and paired by
@@ -55,16 +54,6 @@ func (c Comparison) Says(level float64) string {
 		return different
 	}
 	return inconclusive
-}
-
-// Cells are the mean difference with its interval, the p value of equivalence, the
-// smallest margin at which it would be shown, and the outcome.
-func (c Comparison) Cells(level float64) []any {
-	margin := lab.Absent
-	if smallest, ok := c.SmallestMargin(level); ok {
-		margin = lab.Fixed(smallest, 2)
-	}
-	return []any{lab.Paired(c.Paired, 2), lab.Fixed(c.Equivalent, 3), margin, c.Says(level)}
 }
 
 // Verdict lists arms by the outcome of their comparison with a base.

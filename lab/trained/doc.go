@@ -15,8 +15,12 @@
 //
 // What is shown decides no sample: tables (rows of arms, pairs, pilots, yardsticks, languages or a
 // curve; columns are words, see words), captions and notes as text in which words in braces stand for
-// figures, panels, and the text of the verdict. Margin and level stand in the key although they decide
-// no sample: a margin that is changed after the fact is another experiment.
+// figures, panels, and the text of the verdict. Margin and level are those of the tests that a table
+// shows, and stand in the key.
+//
+// What decides about claims is the spec's design (lab.Design), by the scores of arms: accuracy in
+// percent, held-out loss in nats (held-out) and, of translators, BLEU. Seeds are all that there will
+// be: none is added when results are known.
 //
 // An experiment that needs more stretches the kind in Go: fields of its own in the spec, samples,
 // words and panels.

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/datasets"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 )
@@ -376,95 +374,6 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// A row for each yardstick, in the first of which stands what is the task's; losses are drawn in
-// bits, with what was held out and what both are held against.
-func TestYardsticks(t *testing.T) {
-	s := &wholeSample{Bytes: 10, GoVersion: "go1", Whole: Whole{Result: &train.Result{
-		Losses: make([]float64, 250), Eval: &train.Evaluation{BitsPerToken: 1.75}, WeightsSHA256: strings.Repeat("ab", 32),
-		Yardsticks: []datasets.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
-	}}}
-	for i := range s.Losses {
-		s.Losses[i] = 2 * math.Ln2
-	}
-	x := mustRead(t, whole)
-	r := &Reporting{Frame: &x.Spec.Frame, Size: x.Spec.Profiles["smoke"], Results: []*Result{{ArmSpec: x.Spec.Arms[0], whole: s}}}
-	got := r.table(x.Spec.Tables[1], words).Printed()
-	for i, want := range [][]string{{"Transformer (go1, 10 bytes)", "250", "uniform", "0.292"}, {"", "", "entropy", "1.167"}} {
-		if !slices.Equal(got[i], want) {
-			t.Errorf("row %d: %q, want %q", i, got[i], want)
-		}
-	}
-	p := s.panel("a text")
-	if p.Y != "bits per byte" || !strings.Contains(p.X, "means of 3") {
-		t.Errorf("axes %q, %q", p.X, p.Y)
-	}
-	line, end := p.Series[0].Lines[0], p.Series[1].Lines[0]
-	if len(line) != 84 || line[0].X != 3 || line[83].X != 250 || math.Abs(line[83].Y-2) > 1e-12 {
-		t.Errorf("%d points from %v to %v", len(line), line[0], line[len(line)-1])
-	}
-	if want := []plot.Point{{X: 250, Y: 1.75}}; !slices.Equal(end, want) {
-		t.Errorf("held out %v, want %v", end, want)
-	}
-	if want := []plot.Level{{Name: "uniform", Y: 6}, {Name: "entropy, floor", Y: 1.5}}; !slices.Equal(p.Levels, want) {
-		t.Errorf("levels %v, want %v", p.Levels, want)
-	}
-}
-
-// Every network's bars are its own, as its losses are.
-func TestLanguagePanels(t *testing.T) {
-	sample := func(loss float64, bleu ...float64) *wholeSample {
-		r := &train.Result{Losses: []float64{loss}, Eval: &train.Evaluation{}, Baselines: []train.Baseline{{Name: "copy", Languages: []float64{1, 2}}, {Name: "dictionary", Languages: []float64{3, 4}}}}
-		for i, b := range bleu {
-			r.Eval.Languages = append(r.Eval.Languages, train.LanguageScore{Name: []string{"high", "low"}[i], BLEU: b})
-		}
-		return &wholeSample{Whole: Whole{Result: r}}
-	}
-	x := mustRead(t, whole)
-	r := &Reporting{Frame: &x.Spec.Frame, Results: []*Result{{ArmSpec: x.Spec.Arms[0], whole: sample(0.5, 90, 80)}, {ArmSpec: x.Spec.Arms[1], whole: sample(2.5, 0, 0.5)}, {ArmSpec: x.Spec.Arms[2]}}}
-	scores, losses := drawLanguages(r, PanelSpec{})[0].(*plot.BarPanel), drawLosses(r, PanelSpec{})[0].(plot.LinePanel)
-	for i, want := range []struct {
-		name string
-		bleu []float64
-		loss float64
-	}{{"copy", []float64{1, 2}, 0}, {"dictionary", []float64{3, 4}, 0}, {"blind", []float64{0, 0.5}, 2.5}, {"Transformer", []float64{90, 80}, 0.5}} {
-		if s := scores.Series[i]; s.Name != want.name || !slices.Equal(s.Values, want.bleu) {
-			t.Errorf("%s: %v, want %+v", s.Name, s.Values, want)
-		}
-		if i < 2 {
-			continue
-		}
-		if s := losses.Series[i-2]; s.Name != want.name || s.Lines[0][0].Y != want.loss {
-			t.Errorf("losses of %s: %v, want %+v", s.Name, s.Lines, want)
-		}
-	}
-	if !slices.Equal(scores.Names, []string{"high", "low"}) {
-		t.Errorf("languages %q", scores.Names)
-	}
-}
-
-// Each value is drawn, in the band of two deviations about the baseline's mean; the differences of a
-// pair are of the first less the second, within the margin.
-func TestDots(t *testing.T) {
-	x := mustRead(t, images)
-	r := &Reporting{Frame: &x.Spec.Frame, Size: x.Spec.Profiles["smoke"]}
-	for i, a := range x.Spec.Arms {
-		base := 60 + 10*float64(i)
-		r.Results = append(r.Results, &Result{ArmSpec: a, Trials: Trials{Runs: []*Trial{trial(base-1, 0, 0), trial(base+1, 0, 0)}}})
-	}
-	each := drawEach(r, x.Spec.Plot[0])[0].(*plot.DotPanel)
-	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
-	if b := each.Band; !near(b.Lo, 60-2*math.Sqrt2) || !near(b.Hi, 60+2*math.Sqrt2) || b.Name != "two deviations" {
-		t.Errorf("band %+v", b)
-	}
-	if want := []string{"M=1", "M=2 all", "M=2\nreplica"}; !slices.Equal(each.Names, want) || !near(each.Groups[1][0], 69) {
-		t.Errorf("%q: %v, want %q", each.Names, each.Groups, want)
-	}
-	gaps := drawDifferences(r, x.Spec.Plot[1])[0].(*plot.DotPanel)
-	if len(gaps.Groups) != 1 || gaps.Names[0] != "all - replica" || !near(gaps.Groups[0][0], -10) || gaps.Band.Lo != -3 || gaps.Band.Hi != 3 || !gaps.Zero {
-		t.Errorf("%+v, %+v", gaps, gaps.Band)
-	}
-}
-
 // A verdict that is not about equivalence says where the interval of the difference is.
 func TestVerdictBySign(t *testing.T) {
 	x := mustRead(t, images, "verdict: {base: M = 1}", "verdict: {above: better, below: worse, neither: \"open with {seeds}\"}")
@@ -519,7 +428,6 @@ func TestRefused(t *testing.T) {
 		{images, "discard: nothing", "discard: nothing\nmetric: beauty", `unknown "beauty"`},
 		{images, "discard: nothing", "discard: nothing\nwhole: true", "seeds: want none"},
 		{translators, "seeds: [1, 2, 3]", "seeds: [1, 101, 3]", "other seeds than the pilots'"},
-		{translators, "seeds: [1, 2, 3]", "seeds: [1, 2, 3]\n    added_seeds: [101]", "other seeds than the pilots'"},
 		{translators, "{seeds: [101], rates: [0.01, 0.02, 0.04]}", "{seeds: [101]}", "want seeds and rates, or neither"},
 		{translators, "      other: ", "      others: ", "no such arm"},
 		{translators, "pairs: 200", "pairs: 0", "pairs"},

@@ -47,7 +47,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return Run(ctx, x.ID(), arms, size.AllSeeds(), log, p)
+	return Run(ctx, x.ID(), arms, size.Seeds, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if
@@ -163,6 +163,28 @@ type Result struct {
 	whole  *wholeSample
 }
 
+// Scores are accuracy in percent, held-out loss in nats and, of translators, BLEU.
+func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
+	size, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := x.Spec.Frame.read(size, log)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
+	for _, r := range all {
+		name := r.ArmSpec.Name
+		scores.Put(name, "accuracy", r.Accuracies())
+		scores.Put(name, "held-out", r.heldOut())
+		if size.Data != nil && !x.Spec.Whole {
+			scores.Put(name, "BLEU", r.bleu())
+		}
+	}
+	return scores, nil
+}
+
 // label is the arm's name in tables.
 func (r *Result) label() string { return cmp.Or(r.Label, r.ArmSpec.Name) }
 
@@ -174,7 +196,7 @@ func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
 	}
 	trials := make([]Trials, len(arms))
 	if !f.Whole {
-		if trials, err = Read(log, arms, size.AllSeeds()); err != nil {
+		if trials, err = Read(log, arms, size.Seeds); err != nil {
 			return nil, err
 		}
 	}

@@ -181,7 +181,7 @@ func (r *Reporting) table(t TableSpec, words map[string]Word) *lab.Table {
 
 // notes are what can stand below a table.
 var notes = map[string]func(*Reporting) []string{
-	"seeds": func(r *Reporting) []string { return r.Size.SeedNotes() },
+	"seeds": func(r *Reporting) []string { return lab.FewSeedsNote(len(r.Size.Seeds)) },
 	"repeated": func(r *Reporting) []string {
 		notes, _ := r.repeated()
 		return notes
@@ -254,7 +254,7 @@ func placeholders(r *Reporting) map[string]string {
 		"parameters": say(params), "steps": say(t.Steps), "batch": say(t.Batch), "optimizer": t.Optimizer,
 		"K": say(t.Setup.Partitions), "M": say(t.Setup.MicroBatches), "R": say(max(t.Setup.Replicas, 1)),
 		"checkpoint": say(t.Setup.Checkpoint), "device": say(t.Setup.Device),
-		"seeds": say(len(r.Size.AllSeeds())), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
+		"seeds": say(len(r.Size.Seeds)), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
 		"language": sentences(r.Size.Data), "rate": fmt.Sprintf("%g", t.LR), "examples": units.FormatCommas(int64(t.Steps * t.Batch)),
 		"margin": fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
 	}

@@ -109,13 +109,11 @@ func (c *Column) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	type plain Column
-	var known = []string{"is", "head", "first", "once", "reference", "of"}
-	for i := 0; i < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
-		if !slices.Contains(known, n.Content[i].Value) {
-			return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
-		}
+	known := n.Kind == yaml.MappingNode
+	for i := 0; i < len(n.Content); i += 2 {
+		known = known && slices.Contains([]string{"is", "head", "first", "once", "reference", "of"}, n.Content[i].Value)
 	}
-	if n.Kind != yaml.MappingNode || n.Decode((*plain)(c)) != nil {
+	if !known || n.Decode((*plain)(c)) != nil {
 		return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
 	}
 	return nil
@@ -217,6 +215,9 @@ func (x *Experiment[Own]) Resolve() *lab.Problem {
 	if p := f.checkArms(); p != nil {
 		return p
 	}
+	if d := f.Design; d != nil && f.Margin > 0 && d.Margin.Size != f.Margin {
+		return lab.At(fmt.Errorf("want %g, the spec's margin", f.Margin), "design", "margin", "size")
+	}
 	for _, name := range lab.Profiles {
 		if p := f.checkProfile(f.Profiles[name]); p != nil {
 			return p.In("profiles", name)
@@ -253,19 +254,15 @@ func (f *Frame) Named(name string) int {
 
 var errNoData = errors.New("want data of translators in every profile")
 
-var errPilot = errors.New("want other seeds than the pilots'")
-
 func (f *Frame) checkProfile(p Size) *lab.Problem {
 	isPilot := func(seed uint64) bool { return slices.Contains(p.Pilots.Seeds, seed) }
 	switch {
-	case f.Whole && len(p.AllSeeds()) > 0:
+	case f.Whole && len(p.Seeds) > 0:
 		return lab.At(errors.New("want none, as records are of whole trainings, with the spec's seed"), "seeds")
 	case len(p.Pilots.Seeds) == 0 != (len(p.Pilots.Rates) == 0):
 		return lab.At(errors.New("want seeds and rates, or neither"), "pilots")
 	case slices.ContainsFunc(p.Seeds, isPilot):
-		return lab.At(errPilot, "seeds")
-	case slices.ContainsFunc(p.Added, isPilot):
-		return lab.At(errPilot, "added_seeds")
+		return lab.At(errors.New("want other seeds than the pilots'"), "seeds")
 	}
 	for name := range p.Arms {
 		if f.Named(name) < 0 {

@@ -105,7 +105,7 @@ var words = map[string]Word{
 	"bleu":        {"BLEU", false, ofRow(func(at Row) any { return lab.Mean(at.Own.bleu(), 2) })},
 
 	"within": {"runs within [V1]", false, compared(func(r *Reporting, c Comparison) any {
-		return lab.Joined("%v of %v", c.Within, len(r.Size.AllSeeds()))
+		return lab.Joined("%v of %v", c.Within, len(r.Size.Seeds))
 	})},
 	"mean-within": {"mean within", true, compared(func(_ *Reporting, c Comparison) any { return lab.YesOrNo(c.MeanWithin) })},
 	"difference":  {"difference (points)", false, compared(func(_ *Reporting, c Comparison) any { return lab.Paired(c.Paired, 2) })},

@@ -2,12 +2,16 @@
 //
 // There is one rule for all that is measured over seeds. Competence comes first: a network that a
 // dictionary beats shows nothing about networks. Then the confidence interval of the mean
-// difference is held against the margin that was registered with the design:
+// difference is held against the margin that was registered with the design. Where a claim says
+// that one arm has more than the other:
 //
 //	above the margin               Agrees        the difference is as claimed, and more than the margin
 //	below minus the margin         Disagrees     it is the other way round
 //	within both                    NoDifference  it is smaller than the margin (two one-sided tests, Schuirmann 1987)
 //	anything else                  Open          an effect below Detectable could not be seen
+//
+// Where it says that they are the same, an interval within both agrees, and one beyond either
+// disagrees; where it says that one is not less, one above minus the margin agrees.
 //
 // A point estimate never decides. The comparisons of a design are one family: the level of each
 // interval is Holm's (1979), so that the probability of one false verdict or more is at most the
@@ -42,19 +46,33 @@ const (
 
 // Design is what was registered before the first record.
 type Design struct {
-	Level  float64 // of the family: 0.05
-	Margin float64 // in the unit of the differences: less does not matter; 0: any difference does
-	Looks  []int   // the numbers of seeds at which verdicts may be read, ascending
+	Level float64 // of the family: 0.05
+	Looks []int   // the numbers of seeds at which verdicts may be read, ascending
 }
 
-// Comparison is one of a design's family: the differences of two arms, seed by seed, positive
-// where the claim says so.
+// Claimed is what a claim says of a difference. The zero value is More.
+type Claimed string
+
+const (
+	More    Claimed = ""
+	Same    Claimed = "same"     // within the margin, either way
+	NotLess Claimed = "not less" // than minus the margin
+)
+
+// Comparison is one of a design's family.
 type Comparison struct {
-	Name        string
-	Differences []float64
-	// Items is the variance of the mean difference that comes from the choice of test items, as
+	Name    string
+	Claimed Claimed
+	// Differences of two arms, part by part and seed by seed, are positive where the claim says so.
+	// Most comparisons have one part. Of several, such as one for each language, a claim holds if
+	// all show it, each at the whole level (intersection-union, Berger 1982), and fails if one
+	// refutes it, at its share of the level (Bonferroni).
+	Differences [][]float64
+	Margin      float64 // in the unit of the differences: less does not matter; 0: any difference does
+	// Items is the variance of a part's mean difference that comes from the choice of test items, as
 	// sentences or images: the variance of their differences, each averaged over seeds, divided
-	// by their number. It is 0 if all that could be drawn are in the test.
+	// by their number. It is 0 if all that could be drawn are in the test, or the records do not
+	// have it; a report then says that its intervals cover other seeds alone.
 	Items float64
 	Gates []Gate
 }
@@ -80,14 +98,18 @@ type Result struct {
 	Verdict Verdict
 	Why     string // of Open and CannotTell
 
-	Seeds     int // that count: of the last complete look
-	Mean, SD  float64
-	Low, High float64 // the interval at Level
+	Seeds     int     // that count: of the last complete look
+	Mean, SD  float64 // of the part that is the least as claimed
+	Low, High float64 // the interval of its mean at Level
 	Level     float64 // of this comparison at this look: its interval has confidence 1 - Level
 	P         float64 // the least level at which it would be decided
 	// Detectable is the least difference that this look at this level shows to be beyond the
-	// margin in 80% of repetitions, if the standard error is as estimated.
+	// margin (of NotLess: above minus the margin) in 80% of repetitions, if the standard error is
+	// as estimated.
 	Detectable float64
+
+	part  int     // that Mean is of
+	leans Verdict // what it is at a level of P or more
 }
 
 // power is how often an effect of Detectable would be seen.
@@ -97,24 +119,37 @@ const power = 0.8
 // that fail a gate are still of the family: what is left out for its outcome would make the rest
 // look better than it is.
 func (d Design) Judge(family []Comparison) ([]Result, error) {
-	if d.Level <= 0 || d.Level >= 1 || d.Margin < 0 || len(d.Looks) == 0 || d.Looks[0] < 2 || !ascending(d.Looks) {
-		return nil, fmt.Errorf("level %g, margin %g, looks %v: want a level between 0 and 1, a margin of 0 or more and ascending looks from 2 seeds", d.Level, d.Margin, d.Looks)
+	if d.Level <= 0 || d.Level >= 1 || len(d.Looks) == 0 || d.Looks[0] < 2 || !ascending(d.Looks) {
+		return nil, fmt.Errorf("level %g, looks %v: want a level between 0 and 1 and ascending looks from 2 seeds", d.Level, d.Looks)
 	}
 	for _, c := range family {
-		if n := len(family[0].Differences); len(c.Differences) != n {
-			return nil, fmt.Errorf("%s has %d seeds and %s %d: want one number in a family", family[0].Name, n, c.Name, len(c.Differences))
+		if c.Margin < 0 || c.Margin == 0 && c.Claimed != More {
+			return nil, fmt.Errorf("%s: margin %g: want more than 0 of what is the same or not less, 0 or more otherwise", c.Name, c.Margin)
+		}
+		if len(c.Differences) == 0 {
+			return nil, fmt.Errorf("%s: no differences", c.Name)
+		}
+		for _, part := range c.Differences {
+			if n := family[0].seeds(); len(part) != n {
+				return nil, fmt.Errorf("%s has %d seeds and %s %d: want one number in a family", family[0].Name, n, c.Name, len(part))
+			}
 		}
 	}
 	results := d.decide(family, d.levels())
 	for i, c := range family {
 		r := &results[i]
 		if r.Seeds > 0 {
-			t, se := c.student(r.Seeds)
-			r.Detectable = d.Margin + se*noncentrality(t.Nu, t.Quantile(1-r.Level/2))
+			t, se := c.student(r.part, r.Seeds)
+			r.Detectable = se * noncentrality(t.Nu, t.Quantile(1-r.Level/2))
+			if c.Claimed == NotLess {
+				r.Detectable -= c.Margin
+			} else {
+				r.Detectable += c.Margin
+			}
 		}
 		switch {
 		case r.Seeds == 0:
-			r.Why = fmt.Sprintf("%d seeds of the %d at which the design looks first", len(c.Differences), d.Looks[0])
+			r.Why = fmt.Sprintf("%d seeds of the %d at which the design looks first", c.seeds(), d.Looks[0])
 		case r.Verdict == Open:
 			r.Why = fmt.Sprintf("an effect below %.3g could not be seen", r.Detectable)
 		}
@@ -124,6 +159,9 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 	}
 	return results, nil
 }
+
+// seeds are as many as each part has.
+func (c Comparison) seeds() int { return len(c.Differences[0]) }
 
 func ascending(looks []int) bool {
 	return slices.IsSorted(looks) && len(slices.Compact(slices.Clone(looks))) == len(looks)
@@ -137,25 +175,26 @@ func (d Design) decide(family []Comparison, levels []float64) []Result {
 		results[i], open = Result{Name: c.Name, Verdict: Open, P: 1}, append(open, i)
 	}
 	for look, n := range d.Looks {
-		if len(family) == 0 || n > len(family[0].Differences) {
+		if len(family) == 0 || n > family[0].seeds() {
 			break
 		}
 		for _, i := range open {
-			results[i] = d.estimate(family[i], n)
+			results[i] = family[i].estimate(n)
 		}
 		// Holm: the least p is held against the level divided by the number of those that are
 		// open, and so on until one fails. What was decided at a look before stays decided.
 		slices.SortStableFunc(open, func(i, j int) int { return cmp.Compare(results[i].P, results[j].P) })
 		for len(open) > 0 {
 			r := &results[open[0]]
-			if r.Verdict = r.at(levels[look]/float64(len(open)), family[open[0]], d.Margin); r.Verdict == Open {
+			r.at(levels[look]/float64(len(open)), family[open[0]])
+			if r.P > r.Level {
 				break
 			}
-			open = open[1:]
+			r.Verdict, open = r.leans, open[1:]
 		}
 		// Those after the one that failed stay open, also where their own intervals would do.
 		for _, i := range open {
-			results[i].at(levels[look]/float64(len(open)), family[i], d.Margin)
+			results[i].at(levels[look]/float64(len(open)), family[i])
 		}
 	}
 	return results
@@ -181,29 +220,57 @@ func incompetent(gates []Gate) string {
 	return ""
 }
 
-// estimate summarises the first n differences of a comparison.
-func (d Design) estimate(c Comparison, n int) Result {
+// estimate summarises the first n differences of a comparison. Its p is the least level at which
+// an interval lies where one of the verdicts is.
+func (c Comparison) estimate(n int) Result {
 	r := Result{Name: c.Name, Verdict: Open, Seeds: n}
-	r.Mean, r.SD = stats.MeanAndSD(c.Differences[:n])
-	t, se := c.student(n)
-	outside := func(by float64) float64 {
-		switch {
-		case se > 0:
-			return 2 * t.Survival(by/se)
-		case by > 0:
-			return 0
+	agrees, disagrees, neither := 0.0, 1.0, 0.0
+	least := math.Inf(1)
+	for i, differences := range c.Differences {
+		mean, sd := stats.MeanAndSD(differences[:n])
+		t, se := c.student(i, n)
+		outside := func(by float64) float64 { // p of an interval that ends this far from the mean
+			switch {
+			case se > 0:
+				return min(1, 2*t.Survival(by/se))
+			case se == 0 && by > 0:
+				return 0
+			}
+			return 1
 		}
-		return 1
+		within, above, below := outside(c.Margin-math.Abs(mean)), outside(mean-c.Margin), outside(-c.Margin-mean)
+		claimed := mean
+		switch c.Claimed {
+		case Same:
+			agrees, disagrees, neither = max(agrees, within), min(disagrees, above, below), 1
+			claimed = -math.Abs(mean)
+		case NotLess:
+			agrees, disagrees, neither = max(agrees, outside(mean+c.Margin)), min(disagrees, below), 1
+		default:
+			agrees, disagrees, neither = max(agrees, above), min(disagrees, below), max(neither, within)
+		}
+		if claimed < least {
+			r.Mean, r.SD, r.part, least = mean, sd, i, claimed
+		}
 	}
-	r.P = min(1, outside(r.Mean-d.Margin), outside(-d.Margin-r.Mean), outside(d.Margin-math.Abs(r.Mean)))
+	disagrees = min(1, disagrees*float64(len(c.Differences)))
+	r.P = min(agrees, disagrees, neither)
+	switch r.P {
+	case agrees:
+		r.leans = Agrees
+	case disagrees:
+		r.leans = Disagrees
+	default:
+		r.leans = NoDifference
+	}
 	return r
 }
 
-// student returns the distribution of the mean of the first n differences in units of its standard
-// error, and this. The variance of items has no error here, so that both together have more degrees
-// of freedom than seeds alone (Satterthwaite 1946).
-func (c Comparison) student(n int) (distuv.StudentsT, float64) {
-	_, sd := stats.MeanAndSD(c.Differences[:n])
+// student returns the distribution of the mean of a part's first n differences in units of its
+// standard error, and this. The variance of items has no error here, so that both together have
+// more degrees of freedom than seeds alone (Satterthwaite 1946).
+func (c Comparison) student(part, n int) (distuv.StudentsT, float64) {
+	_, sd := stats.MeanAndSD(c.Differences[part][:n])
 	seeds := sd * sd / float64(n)
 	variance := seeds + c.Items
 	degrees := float64(n - 1)
@@ -215,23 +282,14 @@ func (c Comparison) student(n int) (distuv.StudentsT, float64) {
 	return distuv.StudentsT{Sigma: 1, Nu: degrees}, math.Sqrt(variance)
 }
 
-// at sets the interval at a level, and returns what it shows.
-func (r *Result) at(level float64, c Comparison, margin float64) Verdict {
-	t, se := c.student(r.Seeds)
+// at sets the interval at a level.
+func (r *Result) at(level float64, c Comparison) {
+	t, se := c.student(r.part, r.Seeds)
 	half := 0.0
 	if se > 0 {
 		half = t.Quantile(1-level/2) * se
 	}
 	r.Level, r.Low, r.High = level, r.Mean-half, r.Mean+half
-	switch {
-	case r.Low > margin:
-		return Agrees
-	case r.High < -margin:
-		return Disagrees
-	case r.Low > -margin && r.High < margin:
-		return NoDifference
-	}
-	return Open
 }
 
 // noncentrality is how many standard errors an effect must have to exceed a critical value with
@@ -255,7 +313,7 @@ func noncentrality(degrees, critical float64) float64 {
 	return hi
 }
 
-// exceeds is the probability that an effect of so many standard errors, with its error and over an
+// exceeds is the probability that an effect in standard errors, with its error and over an
 // estimated standard error, exceeds a critical value (the noncentral t distribution).
 func exceeds(errors []float64, critical, effect float64) (p float64) {
 	for _, e := range errors {

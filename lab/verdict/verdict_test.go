@@ -38,22 +38,31 @@ func TestJudge(t *testing.T) {
 	around := func(mean float64) []float64 { return []float64{mean - 1, mean + 1, mean - 0.5, mean + 0.5, mean, mean} }
 	yes, no, unknown := Gate{"small beats the dictionary", Yes}, Gate{"larger fits the training data", No}, Gate{"no rate at an edge", Unknown}
 	for _, c := range []struct {
-		name   string
-		mean   float64
-		margin float64
-		gates  []Gate
-		want   Verdict
-		why    string
+		name    string
+		claimed Claimed
+		mean    float64
+		margin  float64
+		gates   []Gate
+		want    Verdict
+		why     string
 	}{
-		{"above", 4, 2, []Gate{yes}, Agrees, ""},
-		{"below", -4, 2, nil, Disagrees, ""},
-		{"within", 0.1, 2, nil, NoDifference, ""},
-		{"at the margin", 2, 2, nil, Open, "an effect below"},
-		{"no margin", 0.1, 0, nil, Open, "an effect below"},
-		{"incompetent", 4, 2, []Gate{yes, no}, CannotTell, "not competent: it does not hold that larger fits the training data"},
-		{"not known to be competent", 4, 2, []Gate{unknown}, CannotTell, "not shown competent: it is not known whether no rate at an edge"},
+		{"above", More, 4, 2, []Gate{yes}, Agrees, ""},
+		{"below", More, -4, 2, nil, Disagrees, ""},
+		{"within", More, 0.1, 2, nil, NoDifference, ""},
+		{"at the margin", More, 2, 2, nil, Open, "an effect below"},
+		{"no margin", More, 0.1, 0, nil, Open, "an effect below"},
+		{"the same", Same, 0.1, 2, nil, Agrees, ""},
+		{"not the same, above", Same, 4, 2, nil, Disagrees, ""},
+		{"not the same, below", Same, -4, 2, nil, Disagrees, ""},
+		{"the same or not", Same, 1.5, 2, nil, Open, "an effect below"},
+		{"not less, above", NotLess, 4, 2, nil, Agrees, ""},
+		{"not less, within", NotLess, -0.1, 2, nil, Agrees, ""},
+		{"less", NotLess, -4, 2, nil, Disagrees, ""},
+		{"less or not", NotLess, -2, 2, nil, Open, "an effect below"},
+		{"incompetent", More, 4, 2, []Gate{yes, no}, CannotTell, "not competent: it does not hold that larger fits the training data"},
+		{"not known to be competent", More, 4, 2, []Gate{unknown}, CannotTell, "not shown competent: it is not known whether no rate at an edge"},
 	} {
-		got, err := Design{Level: 0.05, Margin: c.margin, Looks: []int{6}}.Judge([]Comparison{{Name: c.name, Differences: around(c.mean), Gates: c.gates}})
+		got, err := Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Name: c.name, Claimed: c.claimed, Margin: c.margin, Differences: [][]float64{around(c.mean)}, Gates: c.gates}})
 		if err != nil || got[0].Verdict != c.want || !strings.HasPrefix(got[0].Why, c.why) || (c.why == "") != (got[0].Why == "") {
 			t.Errorf("%s: %+v, %v; want %s, %s", c.name, got, err, c.want, c.why)
 		}
@@ -65,7 +74,7 @@ func TestIncompleteLooks(t *testing.T) {
 	d := Design{Level: 0.05, Looks: []int{4, 8}}
 	far := []float64{1, 1.1, 0.9, 1, -50, -50, -50}
 	for n, seeds := range map[int]int{3: 0, 4: 4, 7: 4} {
-		got, err := d.Judge([]Comparison{{Differences: far[:n]}})
+		got, err := d.Judge([]Comparison{{Differences: [][]float64{far[:n]}}})
 		if err != nil || got[0].Seeds != seeds {
 			t.Errorf("%d seeds: %+v, %v; want a verdict from %d", n, got, err, seeds)
 		}
@@ -75,19 +84,29 @@ func TestIncompleteLooks(t *testing.T) {
 			t.Errorf("%s: no error for %+v", name, d)
 		}
 	}
-	if _, err := d.Judge([]Comparison{{Differences: far}, {Differences: far[1:]}}); err == nil {
-		t.Error("no error for comparisons of different seeds")
+	for what, family := range map[string][]Comparison{
+		"comparisons of different seeds": {{Differences: [][]float64{far}}, {Differences: [][]float64{far[1:]}}},
+		"parts of different seeds":       {{Differences: [][]float64{far, far[1:]}}},
+		"no differences":                 {{}},
+		"the same within nothing":        {{Differences: [][]float64{far}, Claimed: Same}},
+	} {
+		if _, err := d.Judge(family); err == nil {
+			t.Errorf("no error for %s", what)
+		}
 	}
 }
 
 // drawn are the differences of some comparisons over seeds, with a standard deviation of 1. Those
 // of a family share an arm and so half their variance.
-func drawn(random *rand.Rand, comparisons, seeds int, effect float64) []Comparison {
+func drawn(random *rand.Rand, comparisons, seeds int, effect, margin float64) []Comparison {
 	family := make([]Comparison, comparisons)
+	for i := range family {
+		family[i] = Comparison{Differences: make([][]float64, 1), Margin: margin}
+	}
 	for range seeds {
 		shared := random.NormFloat64()
 		for i := range family {
-			family[i].Differences = append(family[i].Differences, effect+(shared+random.NormFloat64())/math.Sqrt2)
+			family[i].Differences[0] = append(family[i].Differences[0], effect+(shared+random.NormFloat64())/math.Sqrt2)
 		}
 	}
 	return family
@@ -100,18 +119,19 @@ func TestFalseVerdicts(t *testing.T) {
 		d           Design
 		comparisons int
 		effect      float64
+		margin      float64
 		false       []Verdict
 	}{
-		{Design{Level: 0.05, Looks: []int{5}}, 1, 0, []Verdict{Agrees, Disagrees}},
-		{Design{Level: 0.05, Looks: []int{5}}, 5, 0, []Verdict{Agrees, Disagrees}},
-		{Design{Level: 0.05, Looks: []int{4, 8}}, 5, 0, []Verdict{Agrees, Disagrees}},
-		{Design{Level: 0.05, Looks: []int{3, 5}}, 3, 0, []Verdict{Agrees, Disagrees}},
-		{Design{Level: 0.05, Margin: 1, Looks: []int{8, 16}}, 2, 1, []Verdict{Agrees, Disagrees, NoDifference}},
-		{Design{Level: 0.05, Margin: 1, Looks: []int{8, 16}}, 2, -1, []Verdict{Agrees, Disagrees, NoDifference}},
+		{Design{Level: 0.05, Looks: []int{5}}, 1, 0, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{5}}, 5, 0, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{4, 8}}, 5, 0, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{3, 5}}, 3, 0, 0, []Verdict{Agrees, Disagrees}},
+		{Design{Level: 0.05, Looks: []int{8, 16}}, 2, 1, 1, []Verdict{Agrees, Disagrees, NoDifference}},
+		{Design{Level: 0.05, Looks: []int{8, 16}}, 2, -1, 1, []Verdict{Agrees, Disagrees, NoDifference}},
 	} {
 		random, levels, wrong := rand.New(rand.NewPCG(1, uint64(i))), c.d.levels(), 0
 		for range families {
-			if slices.ContainsFunc(c.d.decide(drawn(random, c.comparisons, c.d.Looks[len(c.d.Looks)-1], c.effect), levels), func(r Result) bool { return slices.Contains(c.false, r.Verdict) }) {
+			if slices.ContainsFunc(c.d.decide(drawn(random, c.comparisons, c.d.Looks[len(c.d.Looks)-1], c.effect, c.margin), levels), func(r Result) bool { return slices.Contains(c.false, r.Verdict) }) {
 				wrong++
 			}
 		}
@@ -130,12 +150,12 @@ func TestPower(t *testing.T) {
 	const families = 4000
 	for _, margin := range []float64{0, 0.5} {
 		for _, n := range []int{4, 8, 16} {
-			d := Design{Level: 0.05, Margin: margin, Looks: []int{n}}
+			d := Design{Level: 0.05, Looks: []int{n}}
 			s := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}
 			effect := margin + noncentrality(s.Nu, s.Quantile(0.975))/math.Sqrt(float64(n))
 			random, levels, seen := rand.New(rand.NewPCG(2, uint64(n))), d.levels(), 0
 			for range families {
-				if d.decide(drawn(random, 1, n, effect), levels)[0].Verdict == Agrees {
+				if d.decide(drawn(random, 1, n, effect, margin), levels)[0].Verdict == Agrees {
 					seen++
 				}
 			}
@@ -148,7 +168,7 @@ func TestPower(t *testing.T) {
 
 // What items add: the interval is wider, with more degrees of freedom.
 func TestItems(t *testing.T) {
-	differences := []float64{1, 1.2, 0.8, 1.1, 0.9}
+	differences := [][]float64{{1, 1.2, 0.8, 1.1, 0.9}}
 	d := Design{Level: 0.05, Looks: []int{5}}
 	got, err := d.Judge([]Comparison{{Name: "without", Differences: differences}, {Name: "with", Differences: differences, Items: 0.5}})
 	if err != nil || got[0].Verdict != Agrees || got[1].Verdict != Open || got[1].High-got[1].Low < 2*1.96*math.Sqrt(0.5) {
@@ -162,7 +182,7 @@ func TestHolm(t *testing.T) {
 	at := func(p float64) Comparison { // of 5 seeds, of the given p
 		s := distuv.StudentsT{Sigma: 1, Nu: 4}
 		mean := s.Quantile(1-p/2) / math.Sqrt(5) * math.Sqrt(2.5)
-		return Comparison{Name: fmt.Sprint(p), Differences: []float64{mean - 2, mean - 1, mean, mean + 1, mean + 2}}
+		return Comparison{Name: fmt.Sprint(p), Differences: [][]float64{{mean - 2, mean - 1, mean, mean + 1, mean + 2}}}
 	}
 	for _, c := range []struct {
 		ps   []float64
@@ -184,6 +204,30 @@ func TestHolm(t *testing.T) {
 			if err != nil || r.Verdict != c.want[i] || math.Abs(r.P-c.ps[i]) > 1e-9 {
 				t.Errorf("p %v: %+v, %v; want %v", c.ps, r, err, c.want)
 			}
+		}
+	}
+}
+
+// Of several parts all must show what is claimed, and one suffices to refute it; the figures are
+// those of the part that is the least as claimed.
+func TestParts(t *testing.T) {
+	around := func(mean float64) []float64 { return []float64{mean - 1, mean + 1, mean - 0.5, mean + 0.5, mean, mean} }
+	for _, c := range []struct {
+		parts [][]float64
+		mean  float64
+		want  Verdict
+	}{
+		{[][]float64{around(4), around(3)}, 3, Agrees},
+		{[][]float64{around(4), around(0)}, 0, Open},
+		{[][]float64{around(4), around(-3)}, -3, Disagrees},
+		{[][]float64{around(0.7)}, 0.7, Open},
+		{[][]float64{around(-0.85)}, -0.85, Disagrees},
+		{[][]float64{around(-0.85), around(4), around(4), around(4)}, -0.85, Open}, // at a quarter of the level
+		{[][]float64{around(0.85), around(0.85), around(0.85)}, 0.85, Agrees},      // at the whole level
+	} {
+		got, err := Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Differences: c.parts}})
+		if err != nil || got[0].Verdict != c.want || math.Abs(got[0].Mean-c.mean) > 1e-12 {
+			t.Errorf("%v: %+v, %v; want %s by %g", c.parts, got, err, c.want, c.mean)
 		}
 	}
 }

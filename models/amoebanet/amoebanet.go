@@ -132,15 +132,12 @@ type builder struct {
 func (b *builder) reduction(filters int) nn.Layer {
 	b.reductions++
 	c := b.cell(filters, 1)
-	var cell nn.Layer
-	channels := 3 * filters
+	build, channels := b.reductionD, 3*filters
 	if b.Cells == B {
-		cell, channels = newReductionCellB(b, c), 2*filters
-	} else {
-		cell = newReductionCell(b, c)
+		build, channels = b.reductionB, 2*filters
 	}
 	b.newest, b.before, b.reduced = channels, b.newest, true
-	return nn.Sequential(fmt.Sprint("reduction", b.reductions), cell)
+	return nn.Sequential(fmt.Sprint("reduction", b.reductions), build(c))
 }
 
 // normal builds the next normal cell, with the auxiliary head after the last
@@ -151,13 +148,11 @@ func (b *builder) normal(filters int) nn.Layer {
 	if b.Delayed && b.normals == b.Layers {
 		stride = 2
 	}
-	c := b.cell(filters, stride)
-	var parts []nn.Layer
+	build := b.normalD
 	if b.Cells == B {
-		parts = append(parts, newNormalCellB(b, c))
-	} else {
-		parts = append(parts, newNormalCell(b, c))
+		build = b.normalB
 	}
+	parts := []nn.Layer{build(b.cell(filters, stride))}
 	b.newest, b.before, b.reduced = 4*filters, b.newest, false
 	if b.Aux && b.normals == 2*b.Layers/3 {
 		parts = append(parts, b.auxiliary())

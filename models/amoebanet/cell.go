@@ -5,12 +5,12 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// cell is the common part of both kinds of cells: c filters, and the two values
+// cell is the common part of all kinds of cells: c filters, and the two values
 // from which their operations start, made from the incoming pair.
 type cell struct {
 	filters int
 	// h0 is a 1x1 convolution of the newest output.
-	h0 *unit
+	h0 nn.Layer
 	// h1 brings the output before to the size of the newest one: by a
 	// factorised reduction after a reduction cell, else by a 1x1 convolution if
 	// its channels differ, else unchanged.
@@ -44,13 +44,22 @@ func (b *builder) cell(filters, stride int) *cell {
 	return c
 }
 
-func (c *cell) Name() string { return "" } // its parts have names
-
-func (c *cell) Params() []*nn.Param {
-	if c.h1 == nil {
-		return c.h0.Params()
+// layer makes a layer of the cell's operations. It takes the pair, or the stem's
+// output, and returns the next pair: what output makes of h0 and h1, and the newest
+// output so far; then everything that came with the pair.
+func (c *cell) layer(output func(t *nn.Trace, h0, h1 *graph.Node) *graph.Node, operations ...nn.Layer) nn.Layer {
+	parts := []nn.Layer{c.h0}
+	if c.h1 != nil {
+		parts = append(parts, c.h1)
 	}
-	return params(c.h0, c.h1)
+	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		h0, h1 := c.begin(t, in)
+		flow := []*graph.Node{output(t, h0, h1), in[0]}
+		if len(in) > 2 {
+			flow = append(flow, in[2:]...)
+		}
+		return flow
+	}, nn.ParamsOf(append(parts, operations...)...)...)
 }
 
 // begin computes h0 and h1 from the newest output and the one before. Both
@@ -61,117 +70,92 @@ func (c *cell) begin(t *nn.Trace, in []*graph.Node) (h0, h1 *graph.Node) {
 	if len(in) > 1 {
 		before, beforeReLU = in[1], nil
 	}
-	h0 = c.h0.apply(t, newest)
+	h0 = apply(t, c.h0, newest)
 	if c.h1 == nil {
 		return h0, before
 	}
 	if beforeReLU == nil {
 		beforeReLU = t.ReLU(before)
 	}
-	return h0, c.h1.Forward(t, beforeReLU)[0]
+	return h0, apply(t, c.h1, beforeReLU)
 }
 
 // drop applies drop-path to one branch.
 func (c *cell) drop(t *nn.Trace, branch string, x *graph.Node) *graph.Node {
-	return nn.NewDropPath(branch+"/drop-path", c.dropPath).Rising(c.rise).Forward(t, x)[0]
+	return apply(t, nn.NewDropPath(branch+"/drop-path", c.dropPath).Rising(c.rise), x)
 }
 
-// end returns the tuple to pass on: the cell's output, the newest output so
-// far, and everything that came with the pair.
-func end(out *graph.Node, in []*graph.Node) []*graph.Node {
-	flow := []*graph.Node{out, in[0]}
-	if len(in) > 2 {
-		flow = append(flow, in[2:]...)
-	}
-	return flow
+// normalD builds AmoebaNet-D's normal cell, which keeps the size of the images and
+// makes 4c channels.
+func (b *builder) normalD(c *cell) nn.Layer {
+	op2 := b.one("h2/1x1", c)
+	op3 := b.bottleneck1x7("h3/1x7_7x1", c.filters)
+	op4, op4b := b.one("h4/1x1", c), b.bottleneck1x7("h4/1x7_7x1", c.filters)
+	op6 := b.one("h6/1x1", c)
+	return c.layer(func(t *nn.Trace, h0, h1 *graph.Node) *graph.Node {
+		r0 := t.ReLU(h0) // read three times
+		h2 := t.Add(c.drop(t, "h2/1x1", apply(t, op2, t.ReLU(h1))), c.drop(t, "h2/max", maxPool(t, h1, 3, 1)))
+		h3 := t.Add(c.drop(t, "h3/1x7_7x1", apply(t, op3, r0)), h1)
+		h4 := t.Add(c.drop(t, "h4/1x1", apply(t, op4, r0)), c.drop(t, "h4/1x7_7x1", apply(t, op4b, r0)))
+		h5 := t.Add(c.drop(t, "h5/max", maxPool(t, h2, 3, 1)), h2)
+		h6 := t.Add(c.drop(t, "h6/1x1", apply(t, op6, t.ReLU(h5))), c.drop(t, "h6/avg", avgPool(t, h1)))
+		return t.Concat(h0, h3, h4, h6)
+	}, op2, op3, op4, op4b, op6)
 }
 
-// normalCell is AmoebaNet-D's, which keeps the size of the images and makes 4c
-// channels.
-type normalCell struct {
-	*cell
-	h2, h4, h6 *unit // 1x1
-	h3, h4b    *chain
-}
-
-func newNormalCell(b *builder, c *cell) *normalCell {
-	return &normalCell{
-		cell: c,
-		h2:   b.unit("h2/1x1", convolution{In: c.filters, Out: c.filters}),
-		h3:   b.bottleneck1x7("h3/1x7_7x1", c.filters),
-		h4:   b.unit("h4/1x1", convolution{In: c.filters, Out: c.filters}),
-		h4b:  b.bottleneck1x7("h4/1x7_7x1", c.filters),
-		h6:   b.unit("h6/1x1", convolution{In: c.filters, Out: c.filters}),
-	}
-}
-
-func (c *normalCell) Params() []*nn.Param {
-	return params(c.cell, c.h2, c.h3, c.h4, c.h4b, c.h6)
-}
-
-// Forward takes the pair and returns the next one.
-func (c *normalCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	h0, h1 := c.begin(t, in)
-	r0 := t.ReLU(h0) // read three times
-	h2 := t.Add(c.drop(t, "h2/1x1", c.h2.apply(t, t.ReLU(h1))), c.drop(t, "h2/max", maxPool(t, h1, 3, 1)))
-	h3 := t.Add(c.drop(t, "h3/1x7_7x1", c.h3.apply(t, r0)), h1)
-	h4 := t.Add(c.drop(t, "h4/1x1", c.h4.apply(t, r0)), c.drop(t, "h4/1x7_7x1", c.h4b.apply(t, r0)))
-	h5 := t.Add(c.drop(t, "h5/max", maxPool(t, h2, 3, 1)), h2)
-	h6 := t.Add(c.drop(t, "h6/1x1", c.h6.apply(t, t.ReLU(h5))), c.drop(t, "h6/avg", avgPool(t, h1)))
-	return end(t.Concat(h0, h3, h4, h6), in)
-}
-
-// reductionCell is AmoebaNet-D's, which halves height and width and makes 3c
-// channels. The operations on h0 and h1 have stride 2.
-type reductionCell struct {
-	*cell
-	h3 *chain // 3x3
-	h4 *chain // 1x7_7x1
-	// h5 brings the pooled h1 to the cell's filters, in [A]'s first cell; else
-	// nil.
-	h5 *unit
-	h6 *unit // 1x1
-}
-
-func newReductionCell(b *builder, c *cell) *reductionCell {
-	r := &reductionCell{
-		cell: c,
-		h3:   b.bottleneck3x3("h3/3x3", c.h1Channels, c.filters, 2),
-		h4:   b.bottleneck1x7("h4/1x7_7x1", c.filters),
-		h6:   b.unit("h6/1x1", convolution{In: c.filters, Out: c.filters}),
-	}
+// reductionD builds AmoebaNet-D's reduction cell, which halves height and width and
+// makes 3c channels. The operations on h0 and h1 have stride 2.
+func (b *builder) reductionD(c *cell) nn.Layer {
+	op3 := b.bottleneck3x3("h3/3x3", c.h1Channels, c.filters, 2)
+	op4 := b.bottleneck1x7("h4/1x7_7x1", c.filters)
+	// op5 brings the pooled h1 to the cell's filters, in [A]'s first cell.
+	op5 := nn.Sequential("h5/1x1")
 	if c.h1Channels != c.filters {
-		r.h5 = b.unit("h5/1x1", convolution{In: c.h1Channels, Out: c.filters})
+		op5 = b.unit("h5/1x1", convolution{In: c.h1Channels, Out: c.filters})
 	}
-	return r
+	op6 := b.one("h6/1x1", c)
+	return c.layer(func(t *nn.Trace, h0, h1 *graph.Node) *graph.Node {
+		h2 := t.Add(c.drop(t, "h2/max2x2", maxPool(t, h0, 2, 2)), c.drop(t, "h2/max3x3", maxPool(t, h0, 3, 2)))
+		h3 := t.Add(c.drop(t, "h3/3x3", apply(t, op3, t.ReLU(h1))), h2)
+		h4 := t.Add(c.drop(t, "h4/1x7_7x1", apply(t, op4, t.ReLU(h2))), c.drop(t, "h4/max", maxPool(t, h2, 3, 1)))
+		h5 := t.Add(c.drop(t, "h5/max", apply(t, op5, maxPool(t, h1, 2, 2))), h3)
+		h6 := t.Add(c.drop(t, "h6/1x1", apply(t, op6, t.ReLU(h3))), c.drop(t, "h6/avg", avgPool(t, h2)))
+		return t.Concat(h4, h5, h6)
+	}, op3, op4, op5, op6)
 }
 
-func (c *reductionCell) Params() []*nn.Param {
-	if c.h5 != nil {
-		return params(c.cell, c.h3, c.h4, c.h5, c.h6)
-	}
-	return params(c.cell, c.h3, c.h4, c.h6)
+// normalB builds AmoebaNet-B's normal cell, which keeps the size of the images and
+// makes 4c channels.
+func (b *builder) normalB(c *cell) nn.Layer {
+	op2 := b.one("h2/1x1", c)
+	op3 := b.separable("h3/separable3x3", c.filters, c.filters, 3, 1, 1)
+	op4, op4b := b.one("h4/1x1", c), b.separable("h4/separable3x3", c.filters, c.filters, 3, 1, 1)
+	op5, op6 := b.one("h5/1x1", c), b.one("h6/1x1", c)
+	return c.layer(func(t *nn.Trace, h0, h1 *graph.Node) *graph.Node {
+		r0, r1 := t.ReLU(h0), t.ReLU(h1) // each read twice
+		h2 := t.Add(c.drop(t, "h2/1x1", apply(t, op2, r1)), c.drop(t, "h2/max", maxPool(t, h1, 3, 1)))
+		h3 := t.Add(c.drop(t, "h3/separable3x3", apply(t, op3, r0)), h1)
+		h4 := t.Add(c.drop(t, "h4/1x1", apply(t, op4, r1)), c.drop(t, "h4/separable3x3", apply(t, op4b, r0)))
+		h5 := t.Add(c.drop(t, "h5/1x1", apply(t, op5, t.ReLU(h2))), h2)
+		h6 := t.Add(c.drop(t, "h6/1x1", apply(t, op6, t.ReLU(h5))), c.drop(t, "h6/avg", avgPool(t, h1)))
+		return t.Concat(h0, h3, h4, h6)
+	}, op2, op3, op4, op4b, op5, op6)
 }
 
-// Forward takes the pair, or the stem's output, and returns the next pair.
-func (c *reductionCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	h0, h1 := c.begin(t, in)
-	h2 := t.Add(c.drop(t, "h2/max2x2", maxPool(t, h0, 2, 2)), c.drop(t, "h2/max3x3", maxPool(t, h0, 3, 2)))
-	h3 := t.Add(c.drop(t, "h3/3x3", c.h3.apply(t, t.ReLU(h1))), h2)
-	h4 := t.Add(c.drop(t, "h4/1x7_7x1", c.h4.apply(t, t.ReLU(h2))), c.drop(t, "h4/max", maxPool(t, h2, 3, 1)))
-	pooled := maxPool(t, h1, 2, 2)
-	if c.h5 != nil {
-		pooled = c.h5.apply(t, pooled)
-	}
-	h5 := t.Add(c.drop(t, "h5/max", pooled), h3)
-	h6 := t.Add(c.drop(t, "h6/1x1", c.h6.apply(t, t.ReLU(h3))), c.drop(t, "h6/avg", avgPool(t, h2)))
-	return end(t.Concat(h4, h5, h6), in)
-}
-
-// params lists the parameters of all parts.
-func params(parts ...interface{ Params() []*nn.Param }) (all []*nn.Param) {
-	for _, p := range parts {
-		all = append(all, p.Params()...)
-	}
-	return all
+// reductionB builds AmoebaNet-B's reduction cell, which halves height and width and
+// makes 2c channels. The operations on h0 and h1 have stride 2.
+func (b *builder) reductionB(c *cell) nn.Layer {
+	op3 := b.bottleneck3x3("h3/3x3", c.h1Channels, c.filters, 2)
+	op4 := b.separable("h4/separable5x5", c.filters, c.filters, 5, 1, 2)
+	op5 := b.separable("h5/separable3x3", c.h1Channels, c.filters, 3, 2, 1)
+	op6 := b.one("h6/1x1", c)
+	return c.layer(func(t *nn.Trace, h0, h1 *graph.Node) *graph.Node {
+		r1 := t.ReLU(h1) // read twice
+		h2 := t.Add(c.drop(t, "h2/max2x2", maxPool(t, h0, 2, 2)), c.drop(t, "h2/max3x3", maxPool(t, h0, 3, 2)))
+		h3 := t.Add(c.drop(t, "h3/3x3", apply(t, op3, r1)), h2)
+		h4 := t.Add(c.drop(t, "h4/separable5x5", apply(t, op4, t.ReLU(h2))), c.drop(t, "h4/max", maxPool(t, h2, 3, 1)))
+		h5 := t.Add(c.drop(t, "h5/separable3x3", apply(t, op5, r1)), h3)
+		h6 := t.Add(c.drop(t, "h6/1x1", apply(t, op6, t.ReLU(h3))), c.drop(t, "h6/avg", avgPool(t, h4)))
+		return t.Concat(h5, h6)
+	}, op3, op4, op5, op6)
 }

@@ -28,20 +28,15 @@ func New(c Config) ([]nn.Layer, error) {
 	}
 	layers := []nn.Layer{nn.Sequential("stem", newConv("conv", c.Channels, c.Filters, 3, 3))}
 	for i := range c.Layers {
-		b := &convBlock{
-			wide:   newConv("wide", c.Filters, c.Filters, 3, 3),
-			row:    newConv("row", c.Filters, c.Filters, 1, 7),
-			column: newConv("column", c.Filters, c.Filters, 7, 1),
-			fit:    newConv("fit", 2*c.Filters, c.Filters, 1, 1),
-			drop:   nn.NewDropPath("drop-path", c.DropPath),
-		}
+		block := newBlock(c)
+		window := nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Same}
 		switch i % 4 {
 		case 1:
-			b.pool = nn.NewMaxPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Same})
+			block = append(block, nn.NewMaxPool("pool", window))
 		case 3:
-			b.pool = nn.NewAvgPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Same})
+			block = append(block, nn.NewAvgPool("pool", window))
 		}
-		layers = append(layers, nn.Sequential(fmt.Sprint("block", i+1), b))
+		layers = append(layers, nn.Sequential(fmt.Sprint("block", i+1), block...))
 	}
 	return append(layers, nn.Sequential("classifier",
 		nn.NewGlobalAvgPool("pool"),
@@ -58,30 +53,15 @@ func newConv(name string, in, out, height, width int) *nn.Conv2D {
 	})
 }
 
-// convBlock is x + a branch that joins a 3x3 convolution and a 1x7 and a 7x1 one. A
-// pool may follow.
-type convBlock struct {
-	wide, row, column, fit *nn.Conv2D
-	drop                   *nn.DropPath
-	pool                   *nn.Pool // nil: none
-}
-
-func (b *convBlock) Name() string { return "" } // its parts have names
-
-func (b *convBlock) Params() (all []*nn.Param) {
-	for _, c := range []*nn.Conv2D{b.wide, b.row, b.column, b.fit} {
-		all = append(all, c.Params()...)
-	}
-	return all
-}
-
-func (b *convBlock) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	wide := b.wide.Forward(t, in...)[0]
-	long := b.column.Forward(t, b.row.Forward(t, in...)...)[0]
-	branch := b.drop.Forward(t, b.fit.Forward(t, t.ReLU(t.Concat(wide, long)))...)[0]
-	out := []*graph.Node{t.ReLU(t.Add(in[0], branch))}
-	if b.pool != nil {
-		out = b.pool.Forward(t, out...)
-	}
-	return out
+// newBlock is x + a branch that joins a 3x3 convolution and a 1x7 and a 7x1 one.
+func newBlock(c Config) []nn.Layer {
+	wide := newConv("wide", c.Filters, c.Filters, 3, 3)
+	row, column := newConv("row", c.Filters, c.Filters, 1, 7), newConv("column", c.Filters, c.Filters, 7, 1)
+	fit, drop := newConv("fit", 2*c.Filters, c.Filters, 1, 1), nn.NewDropPath("drop-path", c.DropPath)
+	return []nn.Layer{nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		short := wide.Forward(t, in...)[0]
+		long := column.Forward(t, row.Forward(t, in...)...)[0]
+		branch := drop.Forward(t, fit.Forward(t, t.ReLU(t.Concat(short, long)))...)[0]
+		return []*graph.Node{t.ReLU(t.Add(in[0], branch))}
+	}, nn.ParamsOf(wide, row, column, fit)...)}
 }

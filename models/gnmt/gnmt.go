@@ -1,5 +1,3 @@
-// Package gnmt builds the recurrent translator of MLPerf, GNMT (Wu et al. 2016, as in the reference implementation,
-// github.com/mlcommons/training, rnn_translator: its README describes the structure).
 package gnmt
 
 import (
@@ -115,11 +113,11 @@ func (c Config) embedding() nn.Layer {
 	return nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		nn.WantTuple("gnmt", "embedding", in, 3)
 		return []*graph.Node{source: from.Forward(t, in[source])[0], lengths: in[lengths], target: to.Forward(t, in[target])[0]}
-	}, append(from.Params(), to.Params()...)...)
+	}, nn.ParamsOf(from, to)...)
 }
 
 // lstm returns a recurrent layer of some inputs' width.
-func (c Config) lstm(width int, encoder, both bool) *nn.LSTM {
+func (c Config) lstm(width int, encoder, both bool) nn.Layer {
 	return nn.NewLSTM("lstm", nn.LSTMConfig{In: width, Hidden: c.Dim, Padded: encoder, Bidirectional: both, Inside: c.Inside, Init: c.start()})
 }
 
@@ -150,7 +148,7 @@ func (c Config) decoder(i int) nn.Layer {
 		return nn.Func(name, func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 			h := lstm.Forward(t, dropout.Forward(t, in[target])...)[0]
 			return []*graph.Node{h, attention.Forward(t, h, in[source], in[lengths])[0]}
-		}, append(lstm.Params(), attention.Params()...)...)
+		}, nn.ParamsOf(lstm, attention)...)
 	}
 	lstm := c.lstm(2*c.Dim, false, false)
 	return nn.Func(name, func(t *nn.Trace, in ...*graph.Node) []*graph.Node {

@@ -25,13 +25,10 @@ func TestAgainstPyTorch(t *testing.T) {
 	}
 	oracle.Config(&c)
 	for _, inside := range []bool{false, true} {
-		layers, err := New(Config{
+		layers := modeltest.Build(t, New, Config{
 			Layers: c.Layers, Dim: c.Dim, SourceVocab: c.Vocab, SourceLen: c.SourceTime, TargetLen: c.TargetTime,
 			Shared: true, Inside: inside,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		network := programtest.Network{Layers: layers, In: []graph.Type{
 			programtest.Integers(c.Batch, c.SourceTime), programtest.Integers(c.Batch), programtest.Integers(c.Batch, c.TargetTime),
 		}}
@@ -96,10 +93,7 @@ func TestAgainstPyTorch(t *testing.T) {
 // a scan over x columns, and 2h² + 2h + 1 of the attention.
 func TestParameters(t *testing.T) {
 	const h, vocab = 1024, 32320
-	layers, err := New(Config{Layers: 4, Dim: h, SourceVocab: vocab, SourceLen: 50, Shared: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := modeltest.Build(t, New, Config{Layers: 4, Dim: h, SourceVocab: vocab, SourceLen: 50, Shared: true})
 	scan := func(x int64) int64 { return 4 * h * (x + h + 1) }
 	encoder := 2*scan(h) + scan(2*h) + 2*scan(h)
 	decoder := scan(h) + 3*scan(2*h)
@@ -117,11 +111,7 @@ func TestScaledInit(t *testing.T) {
 		scaled bool
 		limit  float64
 	}{{16, false, 0.1}, {16, true, 0.8}, {64, true, 0.4}} {
-		layers, err := New(Config{Layers: 2, Dim: c.dim, SourceVocab: 50, SourceLen: 3, ScaledInit: c.scaled})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range layers {
+		for _, l := range modeltest.Build(t, New, Config{Layers: 2, Dim: c.dim, SourceVocab: 50, SourceLen: 3, ScaledInit: c.scaled}) {
 			for _, p := range l.Params() {
 				if len(p.Shape) < 2 || p.Frozen {
 					continue

@@ -48,26 +48,15 @@ func (c Config) block(b block) []nn.Layer {
 		}
 	}
 	var parts []nn.Layer
-	for i, kernel := range kernels {
+	for i, kernel := range kernels[:len(kernels)-1] {
+		// The block's input is passed along with the branch's values.
 		name := fmt.Sprintf("conv%d", i+1)
-		conv := nn.NewConv2D(name, kernel)
-		if i < len(kernels)-1 {
-			parts = append(parts, &branch{name, []nn.Layer{conv, c.norm(name, b.width, true)}})
-			continue
-		}
-		last := c.norm(name, out, false)
-		if c.ZeroInit {
-			last = nn.NewBatchNorm(name, c.batchNorm(out, false, nn.Zeros()))
-		}
-		end := &merge{branch: branch{name, []nn.Layer{conv, last}}}
-		if b.stride > 1 || b.in != out {
-			end.shortcut = []nn.Layer{
-				nn.NewConv2D("shortcut", nn.Conv2DConfig{In: b.in, Out: out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
-				c.norm("shortcut", out, false),
-			}
-		}
-		parts = append(parts, end)
+		conv := nn.Sequential(name, nn.NewConv2D(name, kernel), c.norm(name, b.width, true))
+		parts = append(parts, nn.Func(name, func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+			return append(conv.Forward(t, in[0]), in[len(in)-1])
+		}, conv.Params()...))
 	}
+	parts = append(parts, c.merge(fmt.Sprintf("conv%d", len(kernels)), kernels[len(kernels)-1], b))
 	if !c.Fine {
 		return []nn.Layer{nn.Sequential(b.name, parts...)}
 	}
@@ -75,6 +64,26 @@ func (c Config) block(b block) []nn.Layer {
 		parts[i] = nn.Part(b.name, b.name+"/"+part.Name(), part)
 	}
 	return parts
+}
+
+// merge is the end of a block's branch: its last convolution, to which the shortcut is
+// added. It takes the branch and the block's input and returns the block's output.
+func (c Config) merge(name string, kernel nn.Conv2DConfig, b block) nn.Layer {
+	last := c.norm(name, kernel.Out, false)
+	if c.ZeroInit {
+		last = nn.NewBatchNorm(name, c.batchNorm(kernel.Out, false, nn.Zeros()))
+	}
+	end, shortcut := nn.Sequential(name, nn.NewConv2D(name, kernel), last), nn.Sequential("shortcut") // the identity
+	if b.stride > 1 || b.in != kernel.Out {
+		shortcut = nn.Sequential("shortcut",
+			nn.NewConv2D("shortcut", nn.Conv2DConfig{In: b.in, Out: kernel.Out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
+			c.norm("shortcut", kernel.Out, false),
+		)
+	}
+	return nn.Func(name, func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		h := end.Forward(t, in[0])[0]
+		return []*graph.Node{t.ReLU(t.Add(h, shortcut.Forward(t, in[1])[0]))}
+	}, nn.ParamsOf(end, shortcut)...)
 }
 
 // norm builds the batch norm after the convolution of that name.
@@ -85,50 +94,4 @@ func (c Config) norm(name string, channels int, relu bool) *nn.BatchNorm {
 // batchNorm has an unbiased moving variance, as in torchvision.
 func (c Config) batchNorm(channels int, relu bool, init nn.Initializer) nn.BatchNormConfig {
 	return nn.BatchNormConfig{Channels: channels, Eps: c.Eps, Momentum: c.Momentum, Unbiased: true, ReLU: relu, Init: init}
-}
-
-// branch is a part of a block's branch; the block's input is passed along with
-// it.
-type branch struct {
-	name   string
-	layers []nn.Layer
-}
-
-func (b *branch) Name() string { return b.name }
-
-func (b *branch) Params() []*nn.Param { return params(b.layers) }
-
-// Forward takes the branch and the block's input, or only the latter at the
-// block's beginning, and returns the branch's next value and the block's input.
-func (b *branch) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	return []*graph.Node{run(t, b.layers, in[0]), in[len(in)-1]}
-}
-
-// merge is the end of a block's branch, where the shortcut is added.
-type merge struct {
-	branch
-	shortcut []nn.Layer // none: the identity
-}
-
-func (m *merge) Params() []*nn.Param { return append(m.branch.Params(), params(m.shortcut)...) }
-
-// Forward takes the branch and the block's input and returns the block's
-// output.
-func (m *merge) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	h := run(t, m.layers, in[0])
-	return []*graph.Node{t.ReLU(t.Add(h, run(t, m.shortcut, in[1])))}
-}
-
-func run(t *nn.Trace, layers []nn.Layer, x *graph.Node) *graph.Node {
-	for _, l := range layers {
-		x = l.Forward(t, x)[0]
-	}
-	return x
-}
-
-func params(layers []nn.Layer) (all []*nn.Param) {
-	for _, l := range layers {
-		all = append(all, l.Params()...)
-	}
-	return all
 }

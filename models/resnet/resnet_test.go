@@ -2,8 +2,6 @@ package resnet
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,38 +88,6 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestPaths: the names by which parameters are saved and seeded are the same
-// for both cuts.
-func TestPaths(t *testing.T) {
-	paths := func(fine bool) (all []string) {
-		for _, l := range build(t, Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Fine: fine}) {
-			for _, p := range l.Params() {
-				all = append(all, fmt.Sprint(nn.ScopeOf(l), "/", p.Name, " ", p.Shape))
-			}
-		}
-		return all
-	}
-	coarse := paths(false)
-	if fine := paths(true); !slices.Equal(coarse, fine) {
-		t.Errorf("fine parameters %v, want %v", fine, coarse)
-	}
-	var weights []string
-	for _, p := range coarse[:25] {
-		if strings.Contains(p, "weight") || strings.Contains(p, "conv1/") {
-			weights = append(weights, p)
-		}
-	}
-	want := []string{
-		"stem/conv/weight (7,7,3,4)",
-		"stage1/block1/conv1/weight (1,1,4,4)", "stage1/block1/conv1/gamma (4)", "stage1/block1/conv1/beta (4)",
-		"stage1/block1/conv1/moving_mean (4)", "stage1/block1/conv1/moving_variance (4)",
-		"stage1/block1/conv2/weight (3,3,4,4)", "stage1/block1/conv3/weight (1,1,4,16)", "stage1/block1/shortcut/weight (1,1,4,16)",
-	}
-	if diff := cmp.Diff(want, weights); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // TestZeroInit affects each block's last gain and nothing else.
 func TestZeroInit(t *testing.T) {
 	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5}
@@ -166,14 +132,7 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-func build(t *testing.T, c Config) []nn.Layer {
-	t.Helper()
-	layers, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return layers
-}
+func build(t *testing.T, c Config) []nn.Layer { return modeltest.Build(t, New, c) }
 
 // traced traces a whole model for two images.
 func traced(t *testing.T, c Config) *trace.Stage {

@@ -157,14 +157,7 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-func build(t *testing.T, c Config) []nn.Layer {
-	t.Helper()
-	layers, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return layers
-}
+func build(t *testing.T, c Config) []nn.Layer { return modeltest.Build(t, New, c) }
 
 func traced(t *testing.T, c Config, examples int) *trace.Stage {
 	t.Helper()

@@ -359,56 +359,6 @@ func TestTiesOfHypotheses(t *testing.T) {
 	}
 }
 
-// argMaxChain is greedy decoding by its definition.
-func (m *toy) argMaxChain(d Decoding, source []int32) (h Hypothesis) {
-	for len(h.Tokens) < d.MaxLen {
-		x := m.logits(source, h.Tokens)
-		p := softmax(x)
-		best := -1
-		for token := range x {
-			if int32(token) != d.Pad && int32(token) != d.Begin && (best < 0 || x[token] > x[best]) {
-				best = token
-			}
-		}
-		h.LogProb += p[best]
-		if int32(best) == d.End {
-			h.Ended = true
-			return h
-		}
-		h.Tokens = append(h.Tokens, int32(best))
-	}
-	return h
-}
-
-// TestGreedy: beams of 0 and 1 give the chain of the most probable tokens,
-// whatever the penalty.
-func TestGreedy(t *testing.T) {
-	ended := map[bool]int{}
-	for seed := range uint64(20) {
-		m := &toy{seed: seed, vocab: 9, coarse: seed%2 == 1}
-		for _, beam := range []int{0, 1} {
-			for _, alpha := range []float64{0, 1} {
-				d := toyDecoding
-				d.MaxLen, d.Beam, d.LengthPenalty = 7, beam, alpha
-				sources := sentences(5)
-				for i, got := range m.decode(t, d, sources...) {
-					want := m.argMaxChain(d, sources[i])
-					length := len(want.Tokens)
-					if want.Ended {
-						length++
-					}
-					want.Score = want.LogProb / math.Pow((5+float64(length))/6, alpha)
-					sameHypothesis(t, got, want)
-					ended[want.Ended]++
-				}
-			}
-		}
-	}
-	if len(ended) != 2 {
-		t.Errorf("by whether they ended: %v, want both", ended)
-	}
-}
-
 // byTheBook is beam search of one sentence, in one piece and without an end
 // before MaxLen: each round sorts all extensions.
 func (m *toy) byTheBook(d Decoding, source []int32) Hypothesis {
@@ -459,7 +409,9 @@ func TestBeams(t *testing.T) {
 				want := m.decode(t, d, sources...)
 				for i, source := range sources {
 					sameHypothesis(t, want[i], m.byTheBook(d, source))
-					if greedy := m.argMaxChain(d, source); alpha == 0 && want[i].LogProb > greedy.LogProb+1e-9 {
+					greedy := d
+					greedy.Beam = 1
+					if alpha == 0 && want[i].LogProb > m.byTheBook(greedy, source).LogProb+1e-9 {
 						better++
 					}
 				}
@@ -471,6 +423,11 @@ func TestBeams(t *testing.T) {
 				}
 				if diff := gocmp.Diff(want[4:5], m.decode(t, d, sources[4])); diff != "" {
 					t.Errorf("beam %d, alone (-among others +alone)\n%s", beam, diff)
+				}
+				if d.Beam = 0; beam == 1 {
+					if diff := gocmp.Diff(want, m.decode(t, d, sources...)); diff != "" {
+						t.Errorf("the zero value is not greedy (-1 +0)\n%s", diff)
+					}
 				}
 			}
 		}

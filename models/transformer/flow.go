@@ -16,35 +16,24 @@ const (
 	target                // (n, t, dim): the decoder's states
 )
 
-// sublayer is one pre-norm residual branch,
+// residual makes one pre-norm residual branch,
 //
 //	x = x + dropout(branch(norm(x), its further inputs))
 //
-// where x is one member of the tuple; the others are passed on unchanged.
-type sublayer struct {
-	moves   member   // x
-	reads   []member // further inputs of the branch, after norm(x)
-	norm    *nn.LayerNorm
-	branch  nn.Layer
-	dropout *nn.Dropout
-}
-
-func (s *sublayer) Name() string { return "" } // its parts have names
-
-func (s *sublayer) Params() []*nn.Param { return append(s.norm.Params(), s.branch.Params()...) }
-
-// Forward takes the tuple and returns it with the new x.
-func (s *sublayer) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	x := in[s.moves]
-	h := s.norm.Forward(t, x)
-	for _, m := range s.reads {
-		h = append(h, in[m])
-	}
-	h = s.branch.Forward(t, h...)
-	h = s.dropout.Forward(t, h...)
-	out := slices.Clone(in)
-	out[s.moves] = t.Add(x, h[0])
-	return out
+// where x is one member of the tuple, moves, and reads are the further inputs; the other
+// members are passed on unchanged.
+func residual(moves member, norm *nn.LayerNorm, branch nn.Layer, dropout *nn.Dropout, reads ...member) nn.Layer {
+	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		x := in[moves]
+		h := norm.Forward(t, x)
+		for _, m := range reads {
+			h = append(h, in[m])
+		}
+		h = dropout.Forward(t, branch.Forward(t, h...)...)
+		out := slices.Clone(in)
+		out[moves] = t.Add(x, h[0])
+		return out
+	}, nn.ParamsOf(norm, branch)...)
 }
 
 // on is a layer of one member of the tuple; the others are passed on unchanged.
@@ -60,9 +49,6 @@ func (o on) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 }
 
 // pick is a layer that returns only one member of the tuple.
-type pick member
-
-func (pick) Name() string        { return "" }
-func (pick) Params() []*nn.Param { return nil }
-
-func (p pick) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node { return in[p : p+1] }
+func pick(m member) nn.Layer {
+	return nn.Func("", func(_ *nn.Trace, in ...*graph.Node) []*graph.Node { return in[m : m+1] })
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -37,12 +38,9 @@ func lmRecording(t *testing.T, file string, fine bool) recording {
 		Tied                                bool
 	}
 	oracle.Config(&c)
-	layers, err := LM(Config{
+	layers := modeltest.Build(t, LM, Config{
 		Layers: c.Layers, Dim: c.Dim, FeedForward: c.FF, Heads: c.Heads, Vocab: c.Vocab, SeqLen: c.Time, Tied: c.Tied, Fine: fine,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return recording{oracle, layers, []string{"ids"}, c.Dim}
 }
 

@@ -104,7 +104,7 @@ func Translation(c TranslationConfig) ([]nn.Layer, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	embedding, table := newTranslationEmbedding(c)
+	embedding, table := translationEmbedding(c)
 	softmax := nn.SoftmaxConfig{Vocab: c.TargetVocab, Dim: c.Dim, ClipLogits: c.ClipLogits}
 	if c.Tie != TieNone {
 		softmax.Tied = table

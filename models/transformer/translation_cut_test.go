@@ -2,107 +2,54 @@ package transformer
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
+	"gpipebench/nn/trace"
 )
 
-var smallTranslation = TranslationConfig{
-	Layers: 2, Dim: 8, FeedForward: 24, Heads: 3, HeadDim: 4, SourceVocab: 13, SourceLen: 6, TargetLen: 5,
-	Dropout: 0.2, ClipLogits: 1.5, ScaledInit: true,
-}
-
-// translationSample is a model and a mini-batch of ragged sources and targets.
-func translationSample(t *testing.T, c TranslationConfig) sample {
-	t.Helper()
-	layers := build(t, c)
-	c = c.withDefaults()
-	const examples = 6
-	sources := tokens{data: []int32{6, 1, 4, 5, 2, 6}}
-	targets := randomTokens("targets", examples, c.TargetLen, c.TargetVocab)
-	for e, length := range []int{5, 3, 1, 4, 5, 2} {
-		for j := length; j < c.TargetLen; j++ {
-			targets.data[e*c.TargetLen+j] = -1
-		}
-	}
-	return sample{
-		layers: layers,
-		inputs: []tokens{
-			randomTokens("sources", examples, c.SourceLen, c.SourceVocab),
-			sources,
-			randomTokens("shifted targets", examples, c.TargetLen, c.TargetVocab),
-		},
-		targets: targets,
-	}
-}
-
-// TestTranslationCuts is TestCuts for a model in which a table with three uses
-// is spread over stages, and the encoder's states over decoder layers.
-func TestTranslationCuts(t *testing.T) {
-	for _, tie := range []Tie{TieNone, TieSoftmax, TieAll} {
-		c := smallTranslation
-		c.Tie = tie
-		m := translationSample(t, c)
-		c.Fine = true
-		fine := translationSample(t, c)
-		want := m.trainStep(t, nil, []int{6}, 1)
-		for _, c := range []struct {
-			name    string
-			model   sample
-			cuts    []int // first layers of all stages but the first
-			batches []int
-			threads int
-		}{
-			{"fine", fine, nil, []int{6}, 1},
-			{"encoder, decoder", m, []int{3}, []int{6}, 1},
-			{"within decoder", m, []int{4}, []int{6}, 1},
-			{"every layer", m, []int{1, 2, 3, 4, 5}, []int{6}, 1},
-			{"every sub-layer", fine, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, []int{6}, 1},
-			{"micro-batches", m, nil, []int{1, 3, 2}, 1},
-			{"threads", m, nil, []int{6}, 2},
-			{"all", fine, []int{2, 5, 8, 10}, []int{2, 2, 1, 1}, 3},
-		} {
-			t.Run(fmt.Sprint(tie, "/", c.name), func(t *testing.T) {
-				want.Same(t, c.model.trainStep(t, c.cuts, c.batches, c.threads), c.name)
-			})
-		}
-	}
-}
-
-// TestTranslationBoundary: at a cut, a member of the tuple that is passed on
+// TestTranslationBoundary: cut before every layer, a member of the tuple that is passed on
 // has a gradient exactly if a later layer uses it. Lengths never have one; the
 // encoder's states have one up to the last cross-attention, and the target's
 // also before the encoder layers, which only pass them on.
 func TestTranslationBoundary(t *testing.T) {
-	c := smallTranslation
-	c.Fine = true
-	m := translationSample(t, c)
-	var cuts []int
-	for i := 1; i < len(m.layers); i++ {
-		cuts = append(cuts, i)
+	layers := build(t, TranslationConfig{
+		Layers: 2, Dim: 8, FeedForward: 24, Heads: 3, HeadDim: 4, SourceVocab: 13, SourceLen: 6, TargetLen: 5, Fine: true,
+	})
+	in := []graph.Type{programtest.Integers(2, 6), programtest.Integers(2), programtest.Integers(2, 5)}
+	targets := in[2:]
+	traced := make([]*trace.Stage, len(layers))
+	for k := range layers[:len(layers)-1] {
+		traced[k] = trace.Layers(layers[k:k+1], k, nil, in, nil, true)
+		in = traced[k].Out
 	}
-	stages := m.compile(t, cuts, 2, 1)
+	last := len(layers) - 1
+	traced[last] = trace.Layers(layers[last:], last, nn.CrossEntropy{}, in, targets, true)
+
 	got := map[string][]string{}
-	for k, s := range stages[1:] {
-		behind := m.layers[k].Name()
-		for i, in := range s.Stage.In {
+	var gradOut []bool // a stage sends a gradient exactly where the one before receives it
+	for k, s := range slices.Backward(traced[1:]) {
+		r := programtest.Compile(t, s.Function, gradOut, 1)
+		gradOut = nil
+		for i, in := range r.Stage.In {
+			has := r.Stage.DIn[i].Len > 0
+			gradOut = append(gradOut, has)
 			what := fmt.Sprintf("%v%v", in.DType, in.Shape)
-			if s.Stage.DIn[i].Len > 0 {
+			if has {
 				what += " with gradient"
 			}
-			got[behind] = append(got[behind], what)
-		}
-		// A stage sends a gradient exactly where the one before receives it.
-		for i, d := range stages[k].Stage.DOut {
-			if d.Len != s.Stage.DIn[i].Len {
-				t.Errorf("after %s: a gradient of %d elements is expected, one of %d is sent", behind, d.Len, s.Stage.DIn[i].Len)
-			}
+			got[layers[k].Name()] = append(got[layers[k].Name()], what)
 		}
 	}
 	all := []string{"f32(2,6,8) with gradient", "i32(2)", "f32(2,5,8) with gradient"}
 	late := []string{"f32(2,6,8)", "i32(2)", "f32(2,5,8) with gradient"}
 	want := map[string][]string{"decoder2/cross": late, "decoder2/feedforward": late}
-	for _, l := range m.layers[:len(m.layers)-3] {
+	for _, l := range layers[:len(layers)-3] {
 		want[l.Name()] = all
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

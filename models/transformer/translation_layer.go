@@ -8,39 +8,26 @@ import (
 )
 
 // translationEmbedding embeds both sides, each with its own positions and
-// dropout.
-type translationEmbedding struct{ source, target *nn.Embedding }
-
-// newTranslationEmbedding returns the embedding, and the target's table for the
-// softmax, which is the source's if all tables are one.
-func newTranslationEmbedding(c TranslationConfig) (e *translationEmbedding, table *nn.Param) {
+// dropout, and makes the tuple that the layers pass on. It also returns the target's
+// table for the softmax, which is the source's if all tables are one.
+func translationEmbedding(c TranslationConfig) (l nn.Layer, table *nn.Param) {
 	side := func(name string, vocab, length int, tied *nn.Param) *nn.Embedding {
 		return nn.NewEmbedding(name, nn.EmbeddingConfig{Vocab: vocab, Dim: c.Dim, SeqLen: length, Dropout: c.Dropout, Tied: tied})
 	}
-	e = &translationEmbedding{source: side("source", c.SourceVocab, c.SourceLen, nil)}
+	from := side("source", c.SourceVocab, c.SourceLen, nil)
 	var shared *nn.Param
 	if c.Tie == TieAll {
-		shared = e.source.Table
+		shared = from.Table
 	}
-	e.target = side("target", c.TargetVocab, c.TargetLen, shared)
-	return e, e.target.Table
-}
-
-func (e *translationEmbedding) Name() string { return "" } // its parts have names
-
-func (e *translationEmbedding) Params() []*nn.Param {
-	return append(e.source.Params(), e.target.Params()...)
-}
-
-// Forward takes source ids (n, s), lengths (n) and target ids (n, t), and
-// returns the tuple that the layers pass on.
-func (e *translationEmbedding) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	nn.WantTuple("translation embedding", t.Path(""), in, 3)
-	return []*graph.Node{
-		source:  e.source.Forward(t, in[source])[0],
-		lengths: in[lengths],
-		target:  e.target.Forward(t, in[target])[0],
-	}
+	to := side("target", c.TargetVocab, c.TargetLen, shared)
+	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		nn.WantTuple("translation embedding", t.Path(""), in, 3)
+		return []*graph.Node{
+			source:  from.Forward(t, in[source])[0],
+			lengths: in[lengths],
+			target:  to.Forward(t, in[target])[0],
+		}
+	}, nn.ParamsOf(from, to)...), to.Table
 }
 
 // encoderLayer is self-attention over the source's tokens and a feed-forward.
@@ -106,10 +93,7 @@ func (c TranslationConfig) feedForward(name string, moves member) part {
 	return part{name, func(at string) nn.Layer { return c.sublayer(at, moves, nn.NewFeedForward(at, f), nil) }}
 }
 
-func (c TranslationConfig) sublayer(at string, moves member, branch nn.Layer, reads []member) *sublayer {
-	return &sublayer{
-		moves: moves, reads: reads, branch: branch,
-		norm:    nn.NewLayerNorm(path.Join(at, "norm"), nn.LayerNormConfig{Dim: c.Dim}),
-		dropout: nn.NewDropout(path.Join(at, "dropout"), c.Dropout),
-	}
+func (c TranslationConfig) sublayer(at string, moves member, branch nn.Layer, reads []member) nn.Layer {
+	norm := nn.NewLayerNorm(path.Join(at, "norm"), nn.LayerNormConfig{Dim: c.Dim})
+	return residual(moves, norm, branch, nn.NewDropout(path.Join(at, "dropout"), c.Dropout), reads...)
 }

@@ -32,14 +32,13 @@ func (g *Graph) BatchNorm(x, gamma, beta *Node, eps float32, relu bool) (y, tall
 
 // BatchNormMomentsOp returns the mean and the sum of squared deviations of
 // every chunk of x (rows, C): (chunks, 2, C).
-type BatchNormMomentsOp struct{ noProducts }
+type BatchNormMomentsOp struct{ statistics }
 
 func (BatchNormMomentsOp) Name() string { return "batch-norm-moments" }
 func (BatchNormMomentsOp) Infer(in []*Node) []Type {
 	wantFloat("batch-norm", in...)
 	return chunked(in[0])
 }
-func (BatchNormMomentsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
 // BatchNormStatsOp combines moments (chunks, 2, C) of Rows rows (Chan, Golub
 // and LeVeque 1979, in float64): stats (2, C) = mean and 1/sqrt(variance +
@@ -50,7 +49,7 @@ func (BatchNormMomentsOp) Gradient(*Graph, *Call, []*Node) []*Node { return stat
 // float64. Like an accumulator of gradients it lives for one step. A
 // recomputation adds nothing.
 type BatchNormStatsOp struct {
-	noProducts
+	statistics
 	Rows int
 	Eps  float32
 }
@@ -61,16 +60,17 @@ func (o BatchNormStatsOp) Infer(in []*Node) []Type {
 	c := in[0].Shape.Last()
 	return []Type{{Shape{2, c}, F32}, {Shape{3, c, 2}, F32}} // a float64 takes two floats
 }
-func (BatchNormStatsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
-// statisticsGradient is nil: BatchNormOp's gradient takes into account that its
-// statistics depend on its input.
-func statisticsGradient() []*Node { return []*Node{nil} }
+// statistics is embedded by ops that compute statistics. They have no gradients:
+// BatchNormOp's takes into account that its statistics depend on its input.
+type statistics struct{ noProducts }
+
+func (statistics) Gradient(*Graph, *Call, []*Node) []*Node { return []*Node{nil} }
 
 // BatchNormOp is y = (x - mean) / sqrt(variance + eps) * gamma + beta, then
 // max(., 0) if ReLU, from x, stats, gamma, beta. Stats are those of x.
 type BatchNormOp struct {
-	noProducts
+	overFirst
 	ReLU bool
 }
 
@@ -89,15 +89,13 @@ func (o BatchNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	}
 	return []*Node{g.apply1(BatchNormGradOp{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
 }
-func (BatchNormOp) InPlace() []int { return []int{0} }
 
 // BatchNormGradSumsOp returns every chunk's sums of dz and of dz times the
 // normalised x, (chunks, 2, C), from dy, x, stats, gamma, beta. Without ReLU dz
 // is dy; with ReLU it is dy where the output, computed from x, was positive,
 // else 0.
 type BatchNormGradSumsOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	ReLU bool
 }
 
@@ -105,10 +103,7 @@ func (o BatchNormGradSumsOp) Name() string          { return withReLU("batch-nor
 func (BatchNormGradSumsOp) Infer(in []*Node) []Type { return chunked(in[0]) }
 
 // BatchNormGradTotalsOp adds the chunks' sums: (2, C).
-type BatchNormGradTotalsOp struct {
-	noProducts
-	noGradient
-}
+type BatchNormGradTotalsOp struct{ backwardOnly }
 
 func (BatchNormGradTotalsOp) Name() string { return "batch-norm-grad-totals" }
 func (BatchNormGradTotalsOp) Infer(in []*Node) []Type {
@@ -118,20 +113,14 @@ func (BatchNormGradTotalsOp) Infer(in []*Node) []Type {
 // BatchNormGradOp returns dx from dy, x, stats, totals, gamma, beta (Ioffe and
 // Szegedy 2015, section 3).
 type BatchNormGradOp struct {
-	noProducts
-	noGradient
+	pointwiseGrad
 	ReLU bool
 }
 
-func (o BatchNormGradOp) Name() string          { return withReLU("batch-norm-grad", o.ReLU) }
-func (BatchNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (BatchNormGradOp) InPlace() []int          { return []int{0, 1} }
+func (o BatchNormGradOp) Name() string { return withReLU("batch-norm-grad", o.ReLU) }
 
 // BatchNormParamGradOp adds a micro-batch's totals to dgamma and dbeta (C).
-type BatchNormParamGradOp struct {
-	noProducts
-	noGradient
-}
+type BatchNormParamGradOp struct{ backwardOnly }
 
 func (BatchNormParamGradOp) Name() string { return "batch-norm-param-grad" }
 func (BatchNormParamGradOp) Infer(in []*Node) []Type {
@@ -143,8 +132,7 @@ func (BatchNormParamGradOp) Accumulates() {}
 // BatchNormEvalOp is the batch norm of an evaluation, with moving averages
 // instead of statistics; from x, mean, variance, gamma, beta.
 type BatchNormEvalOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	Eps  float32
 	ReLU bool
 }

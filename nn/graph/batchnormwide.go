@@ -26,7 +26,7 @@ func (g *Graph) wideTotals(totals, stats *Node) *Node {
 // output accumulates the tallies of the mini-batch's micro-batches, as the second of
 // BatchNormStatsOp does.
 type BatchNormTallyOp struct {
-	noProducts
+	statistics
 	Rows int
 }
 
@@ -35,13 +35,12 @@ func (BatchNormTallyOp) Infer(in []*Node) []Type {
 	t := Type{Shape{3, in[0].Shape.Last(), 2}, F32} // a float64 takes two floats
 	return []Type{t, t}
 }
-func (BatchNormTallyOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
 // BatchNormOverReplicasOp adds up a value over the replicas: tallies, or else numbers.
 // All of them wait for each other here. Its second output is room for the value of
 // another replica.
 type BatchNormOverReplicasOp struct {
-	noProducts
+	statistics
 	Tallies bool
 }
 
@@ -50,15 +49,15 @@ func (BatchNormOverReplicasOp) Infer(in []*Node) []Type {
 	t := Type{in[0].Shape, F32}
 	return []Type{t, t}
 }
-func (BatchNormOverReplicasOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
-func (BatchNormOverReplicasOp) InPlace() []int                          { return []int{0} }
+
+func (BatchNormOverReplicasOp) InPlace() []int { return []int{0} }
 
 // BatchNormWideStatsOp returns the statistics by which Rows rows of this replica are
 // normalised, (3, C), from the tally of all replicas: mean, 1/sqrt(variance + Eps), and
 // this replica's share of all rows. A step keeps them from a micro-batch's forward
 // function to its backward: a recomputation reads them.
 type BatchNormWideStatsOp struct {
-	noProducts
+	statistics
 	Rows int
 	Eps  float32
 }
@@ -68,14 +67,10 @@ func (o BatchNormWideStatsOp) Infer(in []*Node) []Type {
 	wantPositiveEps(o.Eps)
 	return []Type{{Shape{3, in[0].Shape[1]}, F32}}
 }
-func (BatchNormWideStatsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
 // BatchNormWideTotalsOp returns the totals (2, C) of all replicas times this replica's
 // share of all rows, from the former and BatchNormWideStatsOp's result.
-type BatchNormWideTotalsOp struct {
-	noProducts
-	noGradient
-}
+type BatchNormWideTotalsOp struct{ backwardOnly }
 
 func (BatchNormWideTotalsOp) Name() string { return "batch-norm-wide-totals" }
 func (BatchNormWideTotalsOp) Infer(in []*Node) []Type {

@@ -67,8 +67,7 @@ func (o CrossEntropyOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {
 
 // CrossEntropyGradOp takes logits, log-sum-exp, targets.
 type CrossEntropyGradOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	Smoothing float32
 }
 

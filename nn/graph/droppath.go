@@ -5,14 +5,14 @@ package graph
 // 2016; AmoebaNet's drop-path). As for a dropout, the mask is drawn again
 // whenever it is needed; it is a function of (seed, step, Path, example).
 type DropPathOp struct {
-	noProducts
+	overFirst
 	Rate float32
 	Path string
 	Over int // steps over which the probability rises from 0 to Rate; 0: it is Rate at all steps
 }
 
 // DropPath drops examples of x, whose first dimension counts them, with a rate
-// that rises from 0 over so many steps (0: it does not).
+// that rises from 0 over a number of steps (0: it does not).
 func (g *Graph) DropPath(x *Node, rate float32, over int, path string) *Node {
 	return g.apply1(DropPathOp{Rate: rate, Path: path, Over: over}, x)
 }
@@ -39,4 +39,3 @@ func (o DropPathOp) Infer(in []*Node) []Type {
 func (o DropPathOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(o, dout[0])}
 }
-func (DropPathOp) InPlace() []int { return []int{0} }

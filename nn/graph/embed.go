@@ -36,8 +36,7 @@ func (o EmbedOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 // EmbedGradOp adds Scale*dy to the rows of its output (Vocab, d) that ids name,
 // in token order; inputs dy, ids.
 type EmbedGradOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	Vocab int
 	Scale float32
 }

@@ -6,7 +6,7 @@ package graph
 type Ender interface{ EndsLoss() }
 
 // EndLossOp passes on the losses of rows and ends the loss.
-type EndLossOp struct{ noProducts }
+type EndLossOp struct{ overFirst }
 
 // EndLoss ends a loss that was computed by other ops: rows has one loss for each
 // row, such as an example (n) or a token (n, t), and 0 where a row is masked. It
@@ -28,14 +28,10 @@ func (EndLossOp) Infer(in []*Node) []Type {
 func (EndLossOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {
 	return []*Node{g.apply1(LossScaleOp{}, c.In[0])}
 }
-func (EndLossOp) InPlace() []int { return []int{0} }
 
 // LossScaleOp returns the gradient of each row: the loss scale. The rows are read
 // for their shape only.
-type LossScaleOp struct {
-	noProducts
-	noGradient
-}
+type LossScaleOp struct{ backwardOnly }
 
 func (LossScaleOp) Name() string            { return "loss-scale" }
 func (LossScaleOp) Infer(in []*Node) []Type { return sameAs(in[0]) }

@@ -227,9 +227,3 @@ func wantFloat(op string, in ...*Node) {
 		}
 	}
 }
-
-func wantSameShape(op string, a, b *Node) {
-	if !slices.Equal(a.Shape, b.Shape) || a.DType != b.DType {
-		misuse(op, "inputs %s and %s differ", a, b)
-	}
-}

@@ -1,82 +1,72 @@
 package graph
 
 // ExpOp is y = exp(x). Its gradient needs only y.
-type ExpOp struct{ noProducts }
+type ExpOp struct{ overFirst }
 
 // Exp returns exp(x).
 func (g *Graph) Exp(x *Node) *Node { return g.apply1(ExpOp{}, x) }
 
 func (ExpOp) Name() string            { return "exp" }
-func (ExpOp) Infer(in []*Node) []Type { wantFloat("exp", in...); return sameAs(in[0]) }
+func (ExpOp) Infer(in []*Node) []Type { return alike("exp", in) }
 func (ExpOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.Mul(dout[0], c.Out[0])}
 }
-func (ExpOp) InPlace() []int { return []int{0} }
 
 // LogOp is the natural logarithm, -Inf at 0 and NaN below.
-type LogOp struct{ noProducts }
+type LogOp struct{ overFirst }
 
 // Log returns the natural logarithm of x.
 func (g *Graph) Log(x *Node) *Node { return g.apply1(LogOp{}, x) }
 
 func (LogOp) Name() string            { return "log" }
-func (LogOp) Infer(in []*Node) []Type { wantFloat("log", in...); return sameAs(in[0]) }
+func (LogOp) Infer(in []*Node) []Type { return alike("log", in) }
 func (LogOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(LogGradOp{}, dout[0], c.In[0])}
 }
-func (LogOp) InPlace() []int { return []int{0} }
 
 // LogGradOp takes dy, x.
-type LogGradOp struct {
-	pointwiseGrad
-}
+type LogGradOp struct{ pointwiseGrad }
 
 func (LogGradOp) Name() string { return "log-grad" }
 
 // SigmoidOp is the logistic function, y = 1/(1 + exp(-x)). Its gradient needs
 // only y.
-type SigmoidOp struct{ noProducts }
+type SigmoidOp struct{ overFirst }
 
 // Sigmoid returns 1/(1 + exp(-x)).
 func (g *Graph) Sigmoid(x *Node) *Node { return g.apply1(SigmoidOp{}, x) }
 
 func (SigmoidOp) Name() string            { return "sigmoid" }
-func (SigmoidOp) Infer(in []*Node) []Type { wantFloat("sigmoid", in...); return sameAs(in[0]) }
+func (SigmoidOp) Infer(in []*Node) []Type { return alike("sigmoid", in) }
 func (SigmoidOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(SigmoidGradOp{}, dout[0], c.Out[0])}
 }
-func (SigmoidOp) InPlace() []int { return []int{0} }
 
 // SigmoidGradOp takes dy, y.
-type SigmoidGradOp struct {
-	pointwiseGrad
-}
+type SigmoidGradOp struct{ pointwiseGrad }
 
 func (SigmoidGradOp) Name() string { return "sigmoid-grad" }
 
 // TanhOp is y = tanh(x). Its gradient needs only y.
-type TanhOp struct{ noProducts }
+type TanhOp struct{ overFirst }
 
 // Tanh returns the hyperbolic tangent of x.
 func (g *Graph) Tanh(x *Node) *Node { return g.apply1(TanhOp{}, x) }
 
 func (TanhOp) Name() string            { return "tanh" }
-func (TanhOp) Infer(in []*Node) []Type { wantFloat("tanh", in...); return sameAs(in[0]) }
+func (TanhOp) Infer(in []*Node) []Type { return alike("tanh", in) }
 func (TanhOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(TanhGradOp{}, dout[0], c.Out[0])}
 }
-func (TanhOp) InPlace() []int { return []int{0} }
 
 // TanhGradOp takes dy, y.
-type TanhGradOp struct {
-	pointwiseGrad
-}
+type TanhGradOp struct{ pointwiseGrad }
 
 func (TanhGradOp) Name() string { return "tanh-grad" }
 
 // SoftmaxOp turns each row of x (..., n) into probabilities: exp(x) divided by
 // the row's sum of them. Its gradient needs only y.
-type SoftmaxOp struct{ noProducts }
+type SoftmaxOp struct{ overFirst }
 
 // Softmax returns the softmax over the last axis of x. A loss of class labels is
 // cheaper and more exact with [Graph.CrossEntropy], which takes logits.
@@ -91,24 +81,10 @@ func (SoftmaxOp) Infer(in []*Node) []Type {
 func (SoftmaxOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(SoftmaxGradOp{}, dout[0], c.Out[0])}
 }
-func (SoftmaxOp) InPlace() []int { return []int{0} }
 
 // SoftmaxGradOp takes dy, y.
-type SoftmaxGradOp struct {
-	noProducts
-	noGradient
-}
+type SoftmaxGradOp struct{ backwardOnly }
 
 func (SoftmaxGradOp) Name() string            { return "softmax-grad" }
 func (SoftmaxGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
 func (SoftmaxGradOp) InPlace() []int          { return []int{0} }
-
-// pointwiseGrad is embedded by gradients that take dy and one more value of its
-// shape, element by element.
-type pointwiseGrad struct {
-	noProducts
-	noGradient
-}
-
-func (pointwiseGrad) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (pointwiseGrad) InPlace() []int          { return []int{0, 1} }

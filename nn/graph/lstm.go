@@ -123,9 +123,9 @@ func (o LSTMOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 		in = append(in, c.In[1])
 	}
 	in = append(in, c.In[o.Weight():]...)
-	d := g.Apply(LSTMGradOp{o}, in...)
+	d := g.Apply(LSTMGradOp{Of: o}, in...)
 	if o.Inside {
-		w := g.Apply(LSTMWeightGradOp{o}, c.In[0], y, d[0])
+		w := g.Apply(LSTMWeightGradOp{Of: o}, c.In[0], y, d[0])
 		grads[0], grads[1], grads[2], grads[3] = d[1], w[0], w[1], w[2]
 		return grads
 	}
@@ -143,7 +143,10 @@ func (LSTMOp) flops(examples, time, width, hidden int) int64 {
 
 // LSTMGradOp takes dh, the gates, c, Wx if inside, W and the lengths if padded. It
 // returns dz (b, t, 4h) and, if inside, dx (b, t, d).
-type LSTMGradOp struct{ Of LSTMOp }
+type LSTMGradOp struct {
+	noGradient
+	Of LSTMOp
+}
 
 func (o LSTMGradOp) Name() string   { return o.Of.Name() + "-grad" }
 func (o LSTMGradOp) String() string { return o.Of.String() }
@@ -153,9 +156,6 @@ func (o LSTMGradOp) Infer(in []*Node) []Type {
 		return append(dz, Type{in[1].Shape.With(in[3].Shape[0]), in[1].DType})
 	}
 	return dz
-}
-func (LSTMGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
-	return noGradient{}.Gradient(nil, nil, nil)
 }
 func (o LSTMGradOp) FLOPs(c *Call) int64 {
 	dy, width := c.In[0].Shape, 0
@@ -167,16 +167,16 @@ func (o LSTMGradOp) FLOPs(c *Call) int64 {
 
 // LSTMWeightGradOp adds to dWx, db and dW, step by step from the last one of the scan:
 // inputs x, h and dz.
-type LSTMWeightGradOp struct{ Of LSTMOp }
+type LSTMWeightGradOp struct {
+	noGradient
+	Of LSTMOp
+}
 
 func (o LSTMWeightGradOp) Name() string   { return o.Of.Name() + "-weight-grad" }
 func (o LSTMWeightGradOp) String() string { return o.Of.String() }
 func (o LSTMWeightGradOp) Infer(in []*Node) []Type {
 	d, h, dt := in[0].Shape[2], in[1].Shape[2], in[0].DType
 	return []Type{{Shape{d, 4 * h}, dt}, {Shape{4 * h}, dt}, {Shape{h, 4 * h}, dt}}
-}
-func (LSTMWeightGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
-	return noGradient{}.Gradient(nil, nil, nil)
 }
 func (o LSTMWeightGradOp) FLOPs(c *Call) int64 {
 	x, h := c.In[0].Shape, c.In[1].Shape
@@ -187,8 +187,7 @@ func (LSTMWeightGradOp) Accumulates() {}
 // PreviousOp is y_t = x_{t-1} of x (b, t, d), or x_{t+1} if Reverse, zero where there is
 // none: the states that a scan has read.
 type PreviousOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	Reverse bool
 }
 

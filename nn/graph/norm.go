@@ -4,7 +4,7 @@ package graph
 // (Ba, Kiros, Hinton 2016). Outputs: y, and stats (rows, 2) = mean and
 // 1/sqrt(variance + Eps), which the backward needs.
 type LayerNormOp struct {
-	noProducts
+	overFirst
 	Eps float32
 }
 
@@ -29,23 +29,14 @@ func (LayerNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	pg := g.Apply(LayerNormParamGradOp{}, dy, x, stats)
 	return []*Node{g.apply1(LayerNormGradOp{}, dy, x, gamma, stats), pg[0], pg[1]}
 }
-func (LayerNormOp) InPlace() []int { return []int{0} }
 
 // LayerNormGradOp returns dx from dy, x, gamma, stats.
-type LayerNormGradOp struct {
-	noProducts
-	noGradient
-}
+type LayerNormGradOp struct{ pointwiseGrad }
 
-func (LayerNormGradOp) Name() string            { return "layer-norm-grad" }
-func (LayerNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
-func (LayerNormGradOp) InPlace() []int          { return []int{0, 1} }
+func (LayerNormGradOp) Name() string { return "layer-norm-grad" }
 
 // LayerNormParamGradOp adds to dgamma and dbeta (d) from dy, x, stats.
-type LayerNormParamGradOp struct {
-	noProducts
-	noGradient
-}
+type LayerNormParamGradOp struct{ backwardOnly }
 
 func (LayerNormParamGradOp) Name() string { return "layer-norm-param-grad" }
 func (LayerNormParamGradOp) Infer(in []*Node) []Type {

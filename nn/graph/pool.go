@@ -18,8 +18,7 @@ func (o MaxPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 
 // MaxPoolGradOp takes dy, x, y. The first of equal maxima gets the gradient.
 type MaxPoolGradOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	Window
 }
 
@@ -45,8 +44,7 @@ func (o AvgPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 
 // AvgPoolGradOp returns dx (N, H, W, C) from dy.
 type AvgPoolGradOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	Window
 	H, W int
 }
@@ -85,8 +83,7 @@ func (GlobalAvgPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 
 // GlobalAvgPoolGradOp returns dx (N, H, W, C) from dy (N, C).
 type GlobalAvgPoolGradOp struct {
-	noProducts
-	noGradient
+	backwardOnly
 	H, W int
 }
 

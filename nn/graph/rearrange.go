@@ -118,10 +118,7 @@ func (o RepeatOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
 }
 
 // ExampleSumOp adds the examples of x (n, ...) to its output (...), in order.
-type ExampleSumOp struct {
-	noProducts
-	noGradient
-}
+type ExampleSumOp struct{ backwardOnly }
 
 func (ExampleSumOp) Name() string            { return "example-sum" }
 func (ExampleSumOp) Infer(in []*Node) []Type { return []Type{{in[0].Shape[1:], in[0].DType}} }
@@ -130,7 +127,7 @@ func (ExampleSumOp) Accumulates()            {}
 // ReshapeOp gives x (n, ...) the shape (n, Dims...). Its kernel moves nothing
 // where x is not needed afterwards.
 type ReshapeOp struct {
-	noProducts
+	overFirst
 	Dims [maxDims]int // of an example; zeros after the last
 }
 
@@ -193,7 +190,6 @@ func (o ReshapeOp) Infer(in []*Node) []Type {
 func (o ReshapeOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.reshape(dout[0], c.In[0].Shape)}
 }
-func (ReshapeOp) InPlace() []int { return []int{0} }
 
 // TransposeOp exchanges the dimensions A < B.
 type TransposeOp struct {
@@ -248,7 +244,7 @@ func (o OneHotOp) Infer(in []*Node) []Type {
 }
 func (OneHotOp) Gradient(*Graph, *Call, []*Node) []*Node { return []*Node{nil} }
 
-// wantExamples checks that x has a dimension of examples, and at least so many
+// wantExamples checks that x has a dimension of examples, and at least a number of
 // dimensions.
 func wantExamples(op string, x *Node, dims int) {
 	if x.Role == Param || x.Role == Const {

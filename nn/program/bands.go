@@ -41,13 +41,114 @@ func (r reach) outputsOf(rows Rows) (n Rows) {
 // whose image begins at r0.
 func (r reach) beforeBand(p0, r0 int) int { return r0 + r.before - p0*r.stride }
 
+// banded is an op whose window slides over images, by bands: of its result's rows, and of
+// its result's channels where the weights are many.
+type banded struct {
+	reach
+	backward         bool // the result is the gradient of the images: its source is that of the outputs
+	examples         int
+	pixels, channels int // of a row of the result
+	each             int // channels of the result that are computed at once
+	source           int // elements of a row of the first input
+	// The second input, if the op has weights, is taps rows of elements for each
+	// channel of the result.
+	taps, weights int
+}
+
+// band is some rows of images and the rows of outputs that belong to them.
+type band struct {
+	image, outputs Rows
+	top            int // rows before the first of image
+	channels       int // of the result
+}
+
+// band returns the rows of the result from first on, at most a number, and those of the
+// source that they need.
+func (v *banded) band(first, rows, channels int) (made, read Rows, b band) {
+	if v.backward {
+		made = Rows{first, min(first+rows, v.size)}
+		read.From, read.To = v.reach.outputs(made.From, made.To)
+		b = band{image: made, outputs: read}
+	} else {
+		made = Rows{first, min(first+rows, v.out)}
+		read.From, read.To = v.reach.inputs(made.From, made.To)
+		b = band{image: read, outputs: made}
+	}
+	b.top, b.channels = v.beforeBand(b.outputs.From, b.image.From), channels
+	return made, read, b
+}
+
+// cut returns how many rows a band has, how many bands an example has, the most elements
+// of the source that a band needs, and the most scratch that its kernel does.
+func (v *banded) cut(scratch func(b band) int) (rows, count, most, own int) {
+	all, floats := v.out, max(v.pixels*v.each, v.stride*v.source)
+	if v.backward {
+		all, floats = v.size, max(v.pixels*v.each, v.source/v.stride)
+	}
+	rows, count = bands(all, floats)
+	for first := 0; first < all; first += rows {
+		_, read, b := v.band(first, rows, v.each)
+		most = max(most, read.Len()*v.source)
+		if scratch != nil {
+			own = max(own, scratch(b))
+		}
+	}
+	return rows, count, most, own
+}
+
+// banded lowers an op by bands. Weights are rounded once for all bands of the same
+// channels. Run computes a band's result y from x and the weights.
+func (k *conversion) banded(v banded, scratch func(b band) int, run func(b band, y, x, weights, scratch []float32)) (kernelFunc, int) {
+	rows, count, most, own := v.cut(scratch)
+	height, sourceHeight := v.out, v.size
+	if v.backward {
+		height, sourceHeight = v.size, v.out
+	}
+	blocks := (v.channels + v.each - 1) / v.each
+	weights, result := v.taps*v.each*v.weights, rows*v.pixels*v.each
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		x := cutFloats(w.scratch, weights, most, result)
+		from, to := share(blocks*v.examples*count, part, parts, 1)
+		loaded := -1 // the channels whose weights are loaded
+		for i := from; i < to; i++ {
+			n, c := i/count%v.examples, i/count/v.examples*v.each
+			made, read, b := v.band(i%count*rows, rows, min(v.each, v.channels-c))
+			if weights > 0 && c != loaded {
+				k.in[1].loadRows(x[0], in[1], c*v.weights, v.taps, b.channels*v.weights, v.channels*v.weights)
+				loaded = c
+			}
+			source := k.in[0].load(x[1], in[0], (n*sourceHeight+read.From)*v.source, read.Len()*v.source)
+			run(b, x[2], source, x[0], w.scratch[weights+most+result:])
+			k.out[0].storeRows(out[0], (n*height+made.From)*v.pixels*v.channels+c, x[2], made.Len()*v.pixels, b.channels, v.channels)
+		}
+	}, weights + most + result + own
+}
+
+// bandedWeight lowers the gradient of a weight from x and dy, to which the bands add in
+// the order of their rows.
+func (k *conversion) bandedWeight(v banded, scratch func(b band) int, run func(b band, dw, x, dy, scratch []float32, part, parts int)) (kernelFunc, int) {
+	rows, _, most, own := v.cut(scratch)
+	width := v.pixels * v.channels
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		x := cutFloats(w.scratch, most, rows*width)
+		for n := range v.examples {
+			for first := 0; first < v.out; first += rows {
+				made, read, b := v.band(first, rows, v.channels)
+				source := k.in[0].load(x[0], in[0], (n*v.size+read.From)*v.source, read.Len()*v.source)
+				dy := k.in[1].load(x[1], in[1], (n*v.out+made.From)*width, made.Len()*width)
+				run(b, out[0], source, dy, w.scratch[most+rows*width:], part, parts)
+			}
+		}
+	}, most + rows*width + own
+}
+
 // bands cuts count rows so that a band has about bandFloats.
 func bands(count, floats int) (rows, parts int) {
 	rows = min(count, max(1, bandFloats/max(floats, 1)))
 	return rows, (count + rows - 1) / rows
 }
 
-// channels cuts so many channels so that their weights have about bandFloats.
+// channels cuts count channels so that the weights of a part have about bandFloats.
 func channels(count, floats int) (each, parts int) {
 	each = min(count, max(32, bandFloats/max(floats, 1)/32*32))
 	return each, (count + each - 1) / each

@@ -43,12 +43,11 @@ func init() {
 		})}
 	})
 	register(func(op graph.BatchNormOp, c *graph.Call) traits {
-		t := traits{elementwise: true, rule: ownRows(c), rows: func(s *step) byRow {
-			rows, cols := matrix(c.In[0])
-			relu := op.ReLU || s.act != nil
-			return byRow{rows: rows, in: []int{cols, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-				kernel.BatchNorm(b.out[0], b.in[0], b.addend(s), b.in[1], b.in[2], b.in[3], b.n, cols, relu)
-			}}
+		rows, cols := matrix(c.In[0])
+		t := traits{elementwise: true, rule: ownRows(c)}
+		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
+			relu := op.ReLU || b.step.act != nil
+			kernel.BatchNorm(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.n, cols, relu)
 		}}
 		if !op.ReLU {
 			t.fuse = fuseAddAndReLU
@@ -56,12 +55,11 @@ func init() {
 		return t
 	})
 	register(func(op graph.BatchNormEvalOp, c *graph.Call) traits {
-		t := traits{elementwise: true, rule: ownRows(c), rows: func(s *step) byRow {
-			rows, cols := matrix(c.In[0])
-			relu := op.ReLU || s.act != nil
-			return byRow{rows: rows, in: []int{cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-				kernel.BatchNormEval(b.out[0], b.in[0], b.addend(s), b.in[1], b.in[2], b.in[3], b.in[4], b.n, cols, op.Eps, relu)
-			}}
+		rows, cols := matrix(c.In[0])
+		t := traits{elementwise: true, rule: ownRows(c)}
+		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
+			relu := op.ReLU || b.step.act != nil
+			kernel.BatchNormEval(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.in[4], b.n, cols, op.Eps, relu)
 		}}
 		if !op.ReLU {
 			t.fuse = fuseAddAndReLU
@@ -92,13 +90,13 @@ func init() {
 		})}
 	})
 	register(func(op graph.BatchNormGradOp, c *graph.Call) traits {
-		return traits{elementwise: true, rule: ownRows(c), fuse: fuseAdd, rows: func(s *step) byRow {
-			rows, cols := matrix(c.In[0])
-			all := max(rows, s.total)
-			return byRow{rows: rows, in: []int{cols, cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-				kernel.BatchNormGrad(b.out[0], b.in[0], b.in[1], b.addend(s), b.in[2], b.in[3], b.in[4], b.in[5], op.ReLU, b.n, cols, all)
-			}}
+		rows, cols := matrix(c.In[0])
+		t := traits{elementwise: true, rule: ownRows(c), fuse: fuseAdd}
+		t.rows = &byRow{rows: rows, in: []int{cols, cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
+			all := max(rows, b.step.total)
+			kernel.BatchNormGrad(b.out[0], b.in[0], b.in[1], b.addend(), b.in[2], b.in[3], b.in[4], b.in[5], op.ReLU, b.n, cols, all)
 		}}
+		return t
 	})
 	register(func(_ graph.BatchNormParamGradOp, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()

@@ -113,10 +113,8 @@ func (k *conversion) lower(s *step, accumulates bool, threads int) (kernelFunc, 
 			return fn, scratch
 		}
 	}
-	if t.rows != nil {
-		if r := t.rows(s); (accumulates || !r.adds) && k.cuts(r) {
-			return k.byRows(r)
-		}
+	if r := t.rows; r != nil && (accumulates || !r.adds) && k.cuts(r) {
+		return k.byRows(r, s)
 	}
 	return k.whole(s, accumulates)
 }

@@ -21,28 +21,30 @@ type byRow struct {
 // stretch is n rows from the first on, which are what the operands have.
 type stretch struct {
 	w           *worker
+	step        *step
 	in, out     [][]float32
 	first, n    int
 	part, parts int
 }
 
 // addend is what the step adds in the same pass, its last input, or nil.
-func (b stretch) addend(s *step) []float32 {
-	if s.add == nil {
+func (b stretch) addend() []float32 {
+	if b.step.add == nil {
 		return nil
 	}
 	return b.in[len(b.in)-1]
 }
 
 // kernel returns the kernel of operands that need no conversion.
-func (r byRow) kernel(s *step, accumulates bool) kernelFunc {
+func (r *byRow) kernel(s *step, accumulates bool) kernelFunc {
 	if r.adds {
 		return fromZero(!accumulates, func(w *worker, in, out [][]float32, part, parts int) {
-			r.run(stretch{w, in, out, 0, r.rows, part, parts})
+			r.run(stretch{w, s, in, out, 0, r.rows, part, parts})
 		})
 	}
+	sizes := r.in
 	if s.add != nil {
-		r.in = append(slices.Clip(r.in), r.out[0])
+		sizes = append(slices.Clip(sizes), r.out[0])
 	}
 	cut := func(to, of [][]float32, sizes []int, first, end int) [][]float32 {
 		for i, size := range sizes {
@@ -56,37 +58,30 @@ func (r byRow) kernel(s *step, accumulates bool) kernelFunc {
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		from, to := share(r.rows, part, parts, max(r.unit, 1))
 		if from < to {
-			r.run(stretch{w, cut(w.in[:], in, r.in, from, to), cut(w.out[:], out, r.out, from, to), from, to - from, 0, 1})
+			r.run(stretch{w, s, cut(w.in[:], in, sizes, from, to), cut(w.out[:], out, r.out, from, to), from, to - from, 0, 1})
 		}
 	}
 }
 
-// elements describes an op element by element.
-func elements(c *graph.Call, run func(b stretch)) byRow {
-	r := byRow{rows: c.Out[0].Elems(), out: []int{1}, run: run, unit: align}
+// pointwise is an op each of whose results depends on one element of each input.
+func pointwise(c *graph.Call, run func(b stretch)) traits {
+	r := &byRow{rows: c.Out[0].Elems(), out: []int{1}, run: run, unit: align}
 	for range c.In {
 		r.in = append(r.in, 1)
 	}
-	return r
-}
-
-// pointwise is an op each of whose results depends on one element of each input.
-func pointwise(c *graph.Call, run func(s *step, b stretch)) traits {
-	return traits{elementwise: true, rule: ownRows(c), rows: func(s *step) byRow {
-		return elements(c, func(b stretch) { run(s, b) })
-	}}
+	return traits{elementwise: true, rule: ownRows(c), rows: r}
 }
 
 func unary(c *graph.Call, f func(dst, x []float32)) traits {
-	return pointwise(c, func(_ *step, b stretch) { f(b.out[0], b.in[0]) })
+	return pointwise(c, func(b stretch) { f(b.out[0], b.in[0]) })
 }
 
 func binary(c *graph.Call, f func(dst, x, y []float32)) traits {
-	return pointwise(c, func(_ *step, b stretch) { f(b.out[0], b.in[0], b.in[1]) })
+	return pointwise(c, func(b stretch) { f(b.out[0], b.in[0], b.in[1]) })
 }
 
 // cuts reports whether all operands that need a conversion are cut by rows.
-func (k *conversion) cuts(r byRow) bool {
+func (k *conversion) cuts(r *byRow) bool {
 	for i, each := range r.in {
 		if each == 0 && k.in[i] != wide {
 			return false
@@ -101,7 +96,7 @@ func (k *conversion) cuts(r byRow) bool {
 }
 
 // byRows lowers an op by blocks of rows.
-func (k *conversion) byRows(r byRow) (kernelFunc, int) {
+func (k *conversion) byRows(r *byRow, s *step) (kernelFunc, int) {
 	widest, each := 1, 0
 	measure := func(forms []form, sizes []int) {
 		for i, size := range sizes {
@@ -142,7 +137,7 @@ func (k *conversion) byRows(r byRow) (kernelFunc, int) {
 					free = free[n*size:]
 				}
 			}
-			r.run(stretch{w, w.in[:len(in)], w.out[:len(out)], first, n, own, of})
+			r.run(stretch{w, s, w.in[:len(in)], w.out[:len(out)], first, n, own, of})
 			for i, size := range r.out {
 				if k.out[i] != wide {
 					k.out[i].store(out[i], first*size, w.out[i])

@@ -62,8 +62,8 @@ func (t Tensor) form() form {
 type Use struct {
 	Param int // index into Function.Params
 	Operand
-	// Rows is the number of rows of a micro-batch if the gradient is rows of a table of
-	// embeddings, Scale times each of which is added (see Options.Rows); 0: it is dense.
+	// Rows is the number of embedding rows a micro-batch contributes, each scaled by Scale (see
+	// Options.Rows); 0 if the gradient is dense.
 	Rows  int
 	Scale float32
 }

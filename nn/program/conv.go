@@ -158,199 +158,84 @@ func depthwiseProduct(gradient string, w *graph.Node) product {
 
 func convReach(v kernel.Conv) reach { return reach{v.H, v.OH, v.KH, v.StrideH, v.Top} }
 
-// convBand is v for the output rows [p0, p1) and the image's rows [r0, r1) of one
-// example.
-func convBand(v kernel.Conv, p0, p1, r0, r1 int) kernel.Conv {
-	v.Top = convReach(v).beforeBand(p0, r0)
-	v.N, v.H, v.OH = 1, r1-r0, p1-p0
+// convBand is v for a band.
+func convBand(v kernel.Conv, b band) kernel.Conv {
+	v.N, v.H, v.OH, v.Top = 1, b.image.Len(), b.outputs.Len(), b.top
 	return v
 }
 
-// conv lowers a convolution by channels of its output, whose weights are rounded once,
-// and by bands.
+// conv lowers a convolution by channels of its output and by bands.
 func (k *conversion) conv(v kernel.Conv) (kernelFunc, int) {
-	taps, reach := v.KH*v.KW*v.C, convReach(v)
-	each, blocks := channels(v.O, taps)
-	rows, count := bands(v.OH, max(v.OW*each, v.StrideH*v.W*v.C))
-	var own, image int
-	for p := 0; p < v.OH; p += rows {
-		r0, r1 := reach.inputs(p, min(p+rows, v.OH))
-		b := convBand(v, p, min(p+rows, v.OH), r0, r1)
-		image = max(image, b.H*b.W*b.C)
-		b.O = each
-		own = max(own, kernel.ConvForwardScratch(b, 1))
+	taps := v.KH * v.KW * v.C
+	bands := banded{reach: convReach(v), examples: v.N, pixels: v.OW, channels: v.O, source: v.W * v.C, taps: taps, weights: 1}
+	bands.each, _ = channels(v.O, taps)
+	of := func(b band) kernel.Conv {
+		c := convBand(v, b)
+		c.O = b.channels
+		return c
 	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, taps*each, image, rows*v.OW*each)
-		from, to := share(blocks*v.N*count, part, parts, 1)
-		weights := -1 // the channels that are loaded
-		for i := from; i < to; i++ {
-			n, p0 := i/count%v.N, i%count*rows
-			p1 := min(p0+rows, v.OH)
-			o := i / count / v.N * each
-			r0, r1 := reach.inputs(p0, p1)
-			b := convBand(v, p0, p1, r0, r1)
-			b.O = min(each, v.O-o)
-			if o != weights {
-				k.in[1].loadRows(x[0], in[1], o, taps, b.O, v.O)
-				weights = o
-			}
-			source := k.in[0].load(x[1], in[0], (n*v.H+r0)*v.W*v.C, b.H*v.W*v.C)
-			kernel.ConvForward(b, x[2], source, x[0], 0, 1, w.scratch[taps*each+image+rows*v.OW*each:])
-			k.out[0].storeRows(out[0], (n*v.OH+p0)*v.OW*v.O+o, x[2], b.OH*v.OW, b.O, v.O)
-		}
-	}, taps*each + image + rows*v.OW*each + own
+	return k.banded(bands, func(b band) int { return kernel.ConvForwardScratch(of(b), 1) }, func(b band, y, x, weights, scratch []float32) {
+		kernel.ConvForward(of(b), y, x, weights, 0, 1, scratch)
+	})
 }
 
 // convInput lowers the gradient of a convolution's input by channels of the input and by
 // bands of its rows.
 func (k *conversion) convInput(v kernel.Conv) (kernelFunc, int) {
-	taps, reach := v.KH*v.KW, convReach(v)
-	each, blocks := channels(v.C, taps*v.O)
-	rows, count := bands(v.H, max(v.W*each, v.OW*v.O/v.StrideH))
-	var own, image int
-	for r := 0; r < v.H; r += rows {
-		p0, p1 := reach.outputs(r, min(r+rows, v.H))
-		b := convBand(v, p0, p1, r, min(r+rows, v.H))
-		image = max(image, b.OH*b.OW*b.O)
-		b.C = each
-		own = max(own, kernel.ConvGradInputScratch(b, 1))
+	taps := v.KH * v.KW
+	bands := banded{reach: convReach(v), backward: true, examples: v.N, pixels: v.W, channels: v.C, source: v.OW * v.O, taps: taps, weights: v.O}
+	bands.each, _ = channels(v.C, taps*v.O)
+	of := func(b band) kernel.Conv {
+		c := convBand(v, b)
+		c.C = b.channels
+		return c
 	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, taps*each*v.O, image, rows*v.W*each)
-		from, to := share(blocks*v.N*count, part, parts, 1)
-		weights := -1
-		for i := from; i < to; i++ {
-			n, r0 := i/count%v.N, i%count*rows
-			r1 := min(r0+rows, v.H)
-			c := i / count / v.N * each
-			p0, p1 := reach.outputs(r0, r1)
-			b := convBand(v, p0, p1, r0, r1)
-			b.C = min(each, v.C-c)
-			if c != weights {
-				k.in[1].loadRows(x[0], in[1], c*v.O, taps, b.C*v.O, v.C*v.O)
-				weights = c
-			}
-			dy := k.in[0].load(x[1], in[0], (n*v.OH+p0)*v.OW*v.O, b.OH*v.OW*v.O)
-			kernel.ConvGradInput(b, x[2], dy, x[0], 0, 1, w.scratch[taps*each*v.O+image+rows*v.W*each:])
-			k.out[0].storeRows(out[0], (n*v.H+r0)*v.W*v.C+c, x[2], b.H*v.W, b.C, v.C)
-		}
-	}, taps*each*v.O + image + rows*v.W*each + own
+	return k.banded(bands, func(b band) int { return kernel.ConvGradInputScratch(of(b), 1) }, func(b band, dx, dy, weights, scratch []float32) {
+		kernel.ConvGradInput(of(b), dx, dy, weights, 0, 1, scratch)
+	})
 }
 
-// convWeight lowers the gradient of a convolution's weight, to which the bands add in
-// the order of their rows.
+// convWeight lowers the gradient of a convolution's weight by bands.
 func (k *conversion) convWeight(v kernel.Conv, threads int) (kernelFunc, int) {
-	reach := convReach(v)
-	rows, _ := bands(v.OH, max(v.OW*v.O, v.StrideH*v.W*v.C))
-	var own, image int
-	for p := 0; p < v.OH; p += rows {
-		r0, r1 := reach.inputs(p, min(p+rows, v.OH))
-		b := convBand(v, p, min(p+rows, v.OH), r0, r1)
-		image = max(image, b.H*b.W*b.C)
-		own = max(own, kernel.ConvGradWeightScratch(b, threads))
-	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, image, rows*v.OW*v.O)
-		for n := range v.N {
-			for p0 := 0; p0 < v.OH; p0 += rows {
-				p1 := min(p0+rows, v.OH)
-				r0, r1 := reach.inputs(p0, p1)
-				b := convBand(v, p0, p1, r0, r1)
-				source := k.in[0].load(x[0], in[0], (n*v.H+r0)*v.W*v.C, b.H*v.W*v.C)
-				dy := k.in[1].load(x[1], in[1], (n*v.OH+p0)*v.OW*v.O, b.OH*v.OW*v.O)
-				kernel.ConvGradWeight(b, out[0], source, dy, true, part, parts, w.scratch[image+rows*v.OW*v.O:])
-			}
-		}
-	}, image + rows*v.OW*v.O + own
+	bands := banded{reach: convReach(v), examples: v.N, pixels: v.OW, channels: v.O, each: v.O, source: v.W * v.C}
+	return k.bandedWeight(bands, func(b band) int { return kernel.ConvGradWeightScratch(convBand(v, b), threads) },
+		func(b band, dw, x, dy, scratch []float32, part, parts int) {
+			kernel.ConvGradWeight(convBand(v, b), dw, x, dy, true, part, parts, scratch)
+		})
 }
 
 func depthwiseReach(v kernel.Depthwise) reach {
 	return reach{v.H, v.OH, (v.KH-1)*v.Dilation + 1, v.StrideH, v.Top}
 }
 
-// depthwiseBand is convBand for a depthwise convolution.
-func depthwiseBand(v kernel.Depthwise, p0, p1, r0, r1 int) kernel.Depthwise {
-	v.Top = depthwiseReach(v).beforeBand(p0, r0)
-	v.N, v.H, v.OH = 1, r1-r0, p1-p0
+// depthwiseBand is v for a band.
+func depthwiseBand(v kernel.Depthwise, b band) kernel.Depthwise {
+	v.N, v.H, v.OH, v.Top = 1, b.image.Len(), b.outputs.Len(), b.top
 	return v
 }
 
 // depthwise lowers a depthwise convolution by bands.
 func (k *conversion) depthwise(v kernel.Depthwise) (kernelFunc, int) {
-	weights := v.KH * v.KW * v.C
-	reach := depthwiseReach(v)
-	rows, count := bands(v.OH, max(v.OW, v.StrideH*v.W)*v.C)
-	image := 0
-	for p := 0; p < v.OH; p += rows {
-		r0, r1 := reach.inputs(p, min(p+rows, v.OH))
-		image = max(image, (r1-r0)*v.W*v.C)
-	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, weights, image, rows*v.OW*v.C)
-		wts := k.in[1].load(x[0], in[1], 0, weights)
-		from, to := share(v.N*count, part, parts, 1)
-		for i := from; i < to; i++ {
-			n, p0 := i/count, i%count*rows
-			p1 := min(p0+rows, v.OH)
-			r0, r1 := reach.inputs(p0, p1)
-			b := depthwiseBand(v, p0, p1, r0, r1)
-			source := k.in[0].load(x[1], in[0], (n*v.H+r0)*v.W*v.C, b.H*v.W*v.C)
-			kernel.DepthwiseForward(b, x[2], source, wts, 0, b.OH)
-			k.out[0].store(out[0], (n*v.OH+p0)*v.OW*v.C, x[2][:b.OH*v.OW*v.C])
-		}
-	}, weights + image + rows*v.OW*v.C
+	bands := banded{reach: depthwiseReach(v), examples: v.N, pixels: v.OW, channels: v.C, each: v.C, source: v.W * v.C, taps: v.KH * v.KW, weights: 1}
+	return k.banded(bands, nil, func(b band, y, x, weights, _ []float32) {
+		kernel.DepthwiseForward(depthwiseBand(v, b), y, x, weights, 0, b.outputs.Len())
+	})
 }
 
 // depthwiseInput lowers the gradient of a depthwise convolution's input by bands of its
 // rows.
 func (k *conversion) depthwiseInput(v kernel.Depthwise) (kernelFunc, int) {
-	weights := v.KH * v.KW * v.C
-	reach := depthwiseReach(v)
-	rows, count := bands(v.H, max(v.W, v.OW/v.StrideH)*v.C)
-	image := 0
-	for r := 0; r < v.H; r += rows {
-		p0, p1 := reach.outputs(r, min(r+rows, v.H))
-		image = max(image, (p1-p0)*v.OW*v.C)
-	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, weights, image, rows*v.W*v.C)
-		wts := k.in[1].load(x[0], in[1], 0, weights)
-		from, to := share(v.N*count, part, parts, 1)
-		for i := from; i < to; i++ {
-			n, r0 := i/count, i%count*rows
-			r1 := min(r0+rows, v.H)
-			p0, p1 := reach.outputs(r0, r1)
-			b := depthwiseBand(v, p0, p1, r0, r1)
-			dy := k.in[0].load(x[1], in[0], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
-			kernel.DepthwiseGradInput(b, x[2], dy, wts, 0, b.H)
-			k.out[0].store(out[0], (n*v.H+r0)*v.W*v.C, x[2][:b.H*v.W*v.C])
-		}
-	}, weights + image + rows*v.W*v.C
+	bands := banded{reach: depthwiseReach(v), backward: true, examples: v.N, pixels: v.W, channels: v.C, each: v.C, source: v.OW * v.C, taps: v.KH * v.KW, weights: 1}
+	return k.banded(bands, nil, func(b band, dx, dy, weights, _ []float32) {
+		kernel.DepthwiseGradInput(depthwiseBand(v, b), dx, dy, weights, 0, b.image.Len())
+	})
 }
 
-// depthwiseWeight lowers the gradient of a depthwise convolution's weight, to which the
-// bands add in the order of their rows.
+// depthwiseWeight lowers the gradient of a depthwise convolution's weight by bands.
 func (k *conversion) depthwiseWeight(v kernel.Depthwise) (kernelFunc, int) {
-	reach := depthwiseReach(v)
-	rows, _ := bands(v.OH, max(v.OW, v.StrideH*v.W)*v.C)
-	image := 0
-	for p := 0; p < v.OH; p += rows {
-		r0, r1 := reach.inputs(p, min(p+rows, v.OH))
-		image = max(image, (r1-r0)*v.W*v.C)
-	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, image, rows*v.OW*v.C)
+	bands := banded{reach: depthwiseReach(v), examples: v.N, pixels: v.OW, channels: v.C, each: v.C, source: v.W * v.C}
+	return k.bandedWeight(bands, nil, func(b band, dw, x, dy, _ []float32, part, parts int) {
 		kh0, kh1, c0, c1 := shareTaps(v, part, parts)
-		for n := range v.N {
-			for p0 := 0; p0 < v.OH; p0 += rows {
-				p1 := min(p0+rows, v.OH)
-				r0, r1 := reach.inputs(p0, p1)
-				b := depthwiseBand(v, p0, p1, r0, r1)
-				source := k.in[0].load(x[0], in[0], (n*v.H+r0)*v.W*v.C, b.H*v.W*v.C)
-				dy := k.in[1].load(x[1], in[1], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
-				kernel.DepthwiseGradWeight(b, out[0], source, dy, true, kh0, kh1, c0, c1)
-			}
-		}
-	}, image + rows*v.OW*v.C
+		kernel.DepthwiseGradWeight(depthwiseBand(v, b), dw, x, dy, true, kh0, kh1, c0, c1)
+	})
 }

@@ -18,7 +18,7 @@ import (
 // own rows of a value in one place, and the rows that an operation needs besides, its own
 // included, in another, for as long as operations of the program need them.
 
-// Divide returns the stage for so many parts, 2 or more: its programs are those of the first
+// Divide returns the stage for a number of parts, 2 or more: its programs are those of the first
 // part, and run the others' as well (see [Options.Parts]). It has the places of the undivided
 // stage for parameters, accumulators, and all that crosses its edge; Parts has what the other
 // parts need. If room is not nil, it is the same stage for larger micro-batches, divided into
@@ -106,15 +106,15 @@ type divider struct {
 	steps [][]*step // of each part
 	ticks []tick
 	// Of each part: what it needs of a value beyond its own rows, and copies of other rows.
-	reached []map[*graph.Node]*band
+	reached []map[*graph.Node]*extent
 	cut     []map[cutting]*graph.Node
 
 	done []*Program // of all parts
 }
 
-// band is the rows of a value that a part needs during a program, if some of them are not
+// extent is the rows of a value that a part needs during a program, if some of them are not
 // its own: all from the first to the last of these.
-type band struct {
+type extent struct {
 	Rows
 	node *graph.Node // nil until some of them are here
 }
@@ -157,9 +157,9 @@ type tick struct {
 func (d *divider) program(p *Program, like *Program) {
 	d.whole, d.ticks = p, nil
 	d.steps = make([][]*step, d.parts)
-	d.reached, d.cut = make([]map[*graph.Node]*band, d.parts), make([]map[cutting]*graph.Node, d.parts)
+	d.reached, d.cut = make([]map[*graph.Node]*extent, d.parts), make([]map[cutting]*graph.Node, d.parts)
 	for i := range d.reached {
-		d.reached[i], d.cut[i] = map[*graph.Node]*band{}, map[cutting]*graph.Node{}
+		d.reached[i], d.cut[i] = map[*graph.Node]*extent{}, map[cutting]*graph.Node{}
 	}
 	d.had = map[*graph.Node][][]bool{}
 	d.begin()
@@ -218,7 +218,7 @@ func (d *divider) survey() (pieces []Piece, got [][]fetched) {
 				if b := d.reached[part][n]; b != nil {
 					b.From, b.To = min(b.From, want.From), max(b.To, want.To)
 				} else {
-					d.reached[part][n] = &band{Rows: want}
+					d.reached[part][n] = &extent{Rows: want}
 				}
 			}
 		}
@@ -270,7 +270,7 @@ func examples(n *graph.Node) int {
 
 func rowFloats(n *graph.Node) int { return n.Elems() / max(examples(n)*height(n), 1) }
 
-// only returns so many rows of a value, as a value of its own.
+// only returns the first rows of a value, as a value of its own.
 func only(n *graph.Node, rows int) *graph.Node {
 	part := *n
 	if images(n) {

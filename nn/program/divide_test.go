@@ -3,6 +3,7 @@ package program_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -11,6 +12,7 @@ import (
 	"gpipebench/models/ssd"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
 	"gpipebench/nn/trace"
@@ -61,6 +63,23 @@ func planned(t *testing.T, name string, r *programtest.Runner) {
 	}
 }
 
+// fillBatch fills the inputs and targets of micro-batch m with numbers: integers are from
+// 1 to the highest of each.
+func fillBatch(r *programtest.Runner, m int, highest []int32) {
+	for i, at := range slices.Concat(r.Stage.In, r.Stage.Feeds) {
+		stream := philox.NewStream(philox.KeyOf(5, fmt.Sprint(i)), uint64(m))
+		x := make([]float32, at.Shape.Elems())
+		for j := range x {
+			if highest[i] == 0 {
+				x[j] = float32(normal(stream))
+			} else {
+				programtest.Ints(x)[j] = 1 + int32(stream.Intn(int(highest[i])))
+			}
+		}
+		at.Fill(r.Space(program.In), x)
+	}
+}
+
 // imageNetworks are whole networks that parts divide, of two examples.
 func imageNetworks(t *testing.T) map[string]programtest.Network {
 	made := func(layers []nn.Layer, err error) []nn.Layer {
@@ -81,10 +100,10 @@ func imageNetworks(t *testing.T) map[string]programtest.Network {
 	}
 }
 
-// TestDividedNetworks: whole networks in 2, 3 and 4 parts, each with memory of its own, have
+// TestWindowsOfParts: whole networks in 2, 3 and 4 parts, each with memory of its own, have
 // the bits of the undivided network: outputs, gradients of inputs, accumulators of weights
 // and tallies of batch norm. All of the plan is used, and nothing beside it.
-func TestDividedNetworks(t *testing.T) {
+func TestWindowsOfParts(t *testing.T) {
 	for name, n := range imageNetworks(t) {
 		whole := programtest.CompileLayers(t, n)
 		want := trained(whole, []int32{0, 4})

@@ -10,8 +10,8 @@ import (
 
 func init() {
 	register(func(_ graph.AddOp, c *graph.Call) traits {
-		t := pointwise(c, func(s *step, b stretch) {
-			if s.act != nil {
+		t := pointwise(c, func(b stretch) {
+			if b.step.act != nil {
 				kernel.AddRelu(b.out[0], b.in[0], b.in[1])
 			} else {
 				kernel.Add(b.out[0], b.in[0], b.in[1])
@@ -72,17 +72,17 @@ func init() {
 	})
 
 	register(func(_ graph.AddBiasOp, c *graph.Call) traits {
-		return traits{elementwise: true, rule: ownRows(c), rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
-				kernel.AddBias(b.out[0], b.in[0], b.in[1], b.n, cols, cols)
-			}}
+		rows, cols := matrix(c.In[0])
+		t := traits{elementwise: true, rule: ownRows(c)}
+		t.rows = &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
+			kernel.AddBias(b.out[0], b.in[0], b.in[1], b.n, cols, cols)
 		}}
+		return t
 	})
 	register(func(_ graph.ColumnSumOp, c *graph.Call) traits {
 		_, cols := matrix(c.In[0])
 		return traits{
-			rows: func(*step) byRow { return sumOfRows(c.In[0].Shape.Rows(), cols) },
+			rows: sumOfRows(c.In[0].Shape.Rows(), cols),
 			rule: rule{Division: Partial, needs: sameRows, over: c.In[0]},
 			area: func(n, of int) area {
 				from, to := shareColumns(cols, n, of)
@@ -92,14 +92,14 @@ func init() {
 	})
 
 	register(func(op graph.DropoutOp, c *graph.Call) traits {
-		t := pointwise(c, func(s *step, b stretch) {
-			dropout(b.w, op, b.out[0], b.in[0], b.addend(s), perExample(c), b.first, s.within)
+		t := pointwise(c, func(b stretch) {
+			dropout(b.w, op, b.out[0], b.in[0], b.addend(), perExample(c), b.first, b.step.within)
 		})
 		t.fuse = fuseAdd
 		return t
 	})
 	register(func(op graph.DropPathOp, c *graph.Call) traits {
-		return pointwise(c, func(_ *step, b stretch) { dropPath(b.w, op, b.out[0], b.in[0], perExample(c), b.first) })
+		return pointwise(c, func(b stretch) { dropPath(b.w, op, b.out[0], b.in[0], perExample(c), b.first) })
 	})
 }
 
@@ -123,15 +123,15 @@ func moveAll(_ *worker, in, out [][]float32, part, parts int) {
 }
 
 // sumOfRows adds rows as one chain for each column.
-func sumOfRows(rows, cols int) byRow {
-	return byRow{rows: rows, in: []int{cols}, out: []int{0}, adds: true, run: func(b stretch) {
+func sumOfRows(rows, cols int) *byRow {
+	return &byRow{rows: rows, in: []int{cols}, out: []int{0}, adds: true, run: func(b stretch) {
 		from, to := shareColumns(cols, b.part, b.parts)
 		kernel.ColSum(b.out[0][from:to], b.in[0][from:], b.n, to-from, cols)
 	}}
 }
 
 // dropout computes the elements of a micro-batch from first on, of which an example has
-// per, after so many others before them.
+// per, after a number before them.
 func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first, before int) {
 	key := philox.KeyOf(w.env.Seed, op.Path)
 	for i := 0; i < len(dst); {

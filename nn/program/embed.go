@@ -9,26 +9,26 @@ import (
 
 func init() {
 	register(func(op graph.EmbedOp, c *graph.Call) traits {
-		return traits{gathers: true, rows: func(*step) byRow {
-			time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
-			return byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}, out: []int{dim}, unit: time, run: func(b stretch) {
-				for i := 0; i < b.n; {
-					at := (b.first + i) % time
-					end := min(b.n, i+time-at)
-					kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, op.Scale, b.in[2][at*dim:], time)
-					i = end
-				}
-			}}
+		time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
+		t := traits{gathers: true}
+		t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}, out: []int{dim}, unit: time, run: func(b stretch) {
+			for i := 0; i < b.n; {
+				at := (b.first + i) % time
+				end := min(b.n, i+time-at)
+				kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, op.Scale, b.in[2][at*dim:], time)
+				i = end
+			}
 		}}
+		return t
 	})
 	register(func(op graph.EmbedGradOp, c *graph.Call) traits {
-		return traits{scatters: true, rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
-				from, to := shareColumns(cols, b.part, b.parts)
-				kernel.EmbedGrad(b.out[0], b.in[0], ints(b.in[1]), cols, from, to, op.Scale)
-			}}
+		rows, cols := matrix(c.In[0])
+		t := traits{scatters: true}
+		t.rows = &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
+			from, to := shareColumns(cols, b.part, b.parts)
+			kernel.EmbedGrad(b.out[0], b.in[0], ints(b.in[1]), cols, from, to, op.Scale)
 		}}
+		return t
 	})
 }
 

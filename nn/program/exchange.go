@@ -6,7 +6,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// transfer copies so many floats so many times, from one part's memory to another's, or
+// transfer copies equal runs of floats, from one part's memory to another's, or
 // within one.
 type transfer struct {
 	to, from         int

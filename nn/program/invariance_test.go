@@ -98,27 +98,44 @@ func TestForwardIsKeep(t *testing.T) {
 }
 
 // TestRoom: neither does placing values where larger tensors have theirs, with
-// no more scratch; and no program spans more than its counterpart.
+// no more scratch, nor with the backward in two; and no program or space spans more than its
+// counterpart.
 func TestRoom(t *testing.T) {
 	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for larger := miniBatch; larger <= 64; larger = larger*3/2 + 1 {
-			for _, threads := range []int{1, 3} {
-				room := c.compile(t, c.traced(larger), threads).Stage
-				b := c.traced(miniBatch)
-				b.Function.Room = room
+			for threads, split := range map[int]bool{1: false, 3: true} {
+				b := c.traced(larger)
+				b.Function.Split = split
+				room := c.compile(t, b, threads).Stage
+				b = c.traced(miniBatch)
+				b.Function.Room, b.Function.Split = room, split
 				r := c.bind(t, b, 0, threads)
-				for i, p := range []*program.Program{r.Stage.Forward, r.Stage.Keep, r.Stage.Backward} {
-					if most := []*program.Program{room.Forward, room.Keep, room.Backward}[i].Span; p.Span > most {
-						t.Errorf("%d threads: %s spans %d floats, for %d examples %d", threads, p.Name, p.Span, larger, most)
+				most := programsOf(room)
+				for i, p := range programsOf(r.Stage) {
+					if p != nil && p.Span > most[i].Span {
+						t.Errorf("%d threads: %s spans %d floats, for %d examples %d", threads, p.Name, p.Span, larger, most[i].Span)
+					}
+				}
+				for _, s := range []program.Space{program.Residual, program.Lasting, program.Between} {
+					if r.Stage.Span[s] > room.Span[s] {
+						t.Errorf("%d floats of %s, for %d examples %d", r.Stage.Span[s], s, larger, room.Span[s])
 					}
 				}
 				got := programtest.Results{}
-				got.Step(r, 0)
+				if split {
+					got.SplitStep(r, 0)
+				} else {
+					got.Step(r, 0)
+				}
 				want.Same(t, got, fmt.Sprint("in the places of ", larger))
 			}
 		}
 	})
+}
+
+func programsOf(s *program.Stage) []*program.Program {
+	return []*program.Program{s.Forward, s.Keep, s.Backward, s.Input, s.Weights}
 }
 
 // TestEvaluate: the programs of evaluation compute the same bits, although they

@@ -72,7 +72,7 @@ func pack(buffers []*buffer) (span int) {
 	return span
 }
 
-// rooms are empty lists with room for so many buffers each, in one piece of memory.
+// rooms are empty lists with room for counts[i] buffers each, in one piece of memory.
 func rooms(counts []int) [][]*buffer {
 	total := 0
 	for _, n := range counts {

@@ -9,70 +9,58 @@ import (
 
 func init() {
 	register(func(op graph.LayerNormOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, 0, 0}, out: []int{cols, 2}, run: func(b stretch) {
-				kernel.LayerNorm(b.out[0], b.out[1], b.in[0], b.in[1], b.in[2], b.n, cols, op.Eps)
-			}}
-		}}
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, 0, 0}, out: []int{cols, 2}, run: func(b stretch) {
+			kernel.LayerNorm(b.out[0], b.out[1], b.in[0], b.in[1], b.in[2], b.n, cols, op.Eps)
+		}}}
 	})
 	register(func(_ graph.LayerNormGradOp, c *graph.Call) traits {
-		return traits{fuse: fuseAdd, rows: func(s *step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, cols, 0, 2}, out: []int{cols}, run: func(b stretch) {
-				kernel.LayerNormGrad(b.out[0], b.in[0], b.in[1], b.in[2], b.in[3], b.addend(s), b.n, cols)
-			}}
+		rows, cols := matrix(c.In[0])
+		t := traits{fuse: fuseAdd}
+		t.rows = &byRow{rows: rows, in: []int{cols, cols, 0, 2}, out: []int{cols}, run: func(b stretch) {
+			kernel.LayerNormGrad(b.out[0], b.in[0], b.in[1], b.in[2], b.in[3], b.addend(), b.n, cols)
 		}}
+		return t
 	})
 	register(func(_ graph.LayerNormParamGradOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, cols, 2}, out: []int{0, 0}, adds: true, run: func(b stretch) {
-				from, to := shareColumns(cols, b.part, b.parts)
-				kernel.LayerNormParamGrad(b.out[0][from:to], b.out[1][from:to], b.in[0][from:], b.in[1][from:], b.in[2], b.n, to-from, cols)
-			}}
-		}}
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, cols, 2}, out: []int{0, 0}, adds: true, run: func(b stretch) {
+			from, to := shareColumns(cols, b.part, b.parts)
+			kernel.LayerNormParamGrad(b.out[0][from:to], b.out[1][from:to], b.in[0][from:], b.in[1][from:], b.in[2], b.n, to-from, cols)
+		}}}
 	})
 
 	register(func(_ graph.SoftmaxOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols}, out: []int{cols}, run: func(b stretch) {
-				kernel.Softmax(b.out[0], b.in[0], b.n, cols)
-			}}
-		}}
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols}, out: []int{cols}, run: func(b stretch) {
+			kernel.Softmax(b.out[0], b.in[0], b.n, cols)
+		}}}
 	})
 	register(func(_ graph.SoftmaxGradOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, cols}, out: []int{cols}, run: func(b stretch) {
-				kernel.SoftmaxGrad(b.out[0], b.in[0], b.in[1], b.n, cols)
-			}}
-		}}
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, cols}, out: []int{cols}, run: func(b stretch) {
+			kernel.SoftmaxGrad(b.out[0], b.in[0], b.in[1], b.n, cols)
+		}}}
 	})
 
 	register(func(op graph.CrossEntropyOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			r := byRow{rows: rows, in: []int{cols, 1}, out: []int{1, 1, 1}, run: func(b stretch) {
-				kernel.CrossEntropy(b.out[0], b.out[1], b.out[2], b.in[0], ints(b.in[1]), b.n, cols, op.Smoothing)
-				if op.Ranks {
-					kernel.TargetRanks(b.out[3], b.in[0], ints(b.in[1]), b.n, cols)
-				}
-			}}
+		rows, cols := matrix(c.In[0])
+		r := &byRow{rows: rows, in: []int{cols, 1}, out: []int{1, 1, 1}, run: func(b stretch) {
+			kernel.CrossEntropy(b.out[0], b.out[1], b.out[2], b.in[0], ints(b.in[1]), b.n, cols, op.Smoothing)
 			if op.Ranks {
-				r.out = append(r.out, 1)
+				kernel.TargetRanks(b.out[3], b.in[0], ints(b.in[1]), b.n, cols)
 			}
-			return r
 		}}
+		if op.Ranks {
+			r.out = append(r.out, 1)
+		}
+		return traits{rows: r}
 	})
 	register(func(op graph.CrossEntropyGradOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			return byRow{rows: rows, in: []int{cols, 1, 1}, out: []int{cols}, run: func(b stretch) {
-				kernel.CrossEntropyGrad(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, op.Smoothing)
-			}}
-		}}
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, 1, 1}, out: []int{cols}, run: func(b stretch) {
+			kernel.CrossEntropyGrad(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, op.Smoothing)
+		}}}
 	})
 	register(func(_ graph.EndLossOp, c *graph.Call) traits {
 		t := unary(c, move)
@@ -81,7 +69,7 @@ func init() {
 		return t
 	})
 	register(func(_ graph.LossScaleOp, c *graph.Call) traits {
-		t := pointwise(c, func(_ *step, b stretch) {
+		t := pointwise(c, func(b stretch) {
 			for i := range b.out[0] {
 				b.out[0][i] = b.w.env.LossScale
 			}

@@ -24,15 +24,15 @@ type traits struct {
 	// its outputs if accumulates is true, and starts from zero otherwise.
 	kernel func(s *step, accumulates bool, threads int) (kernelFunc, int)
 	// rows describes the call by rows, for kernels with and without conversions.
-	rows func(s *step) byRow
+	rows *byRow
 	// blocks is kernel with the conversions of k, by blocks (bf16.go), where adds says that
 	// the outputs are accumulators. Without it, or if it returns nil, the call is converted
 	// by rows, or else with whole operands.
 	blocks func(k *conversion, adds bool, threads int) (kernelFunc, int)
 	// fuse lets the call's step take over the calls after it (fuse.go).
 	fuse fusion
-	// rule says how parts of images divide it (spatial.go), and area what a gradient of a
-	// weight computes as one of so many shares, the same for every part (turns.go).
+	// rule says how parts of images divide it (spatial.go), and area the region of a weight
+	// gradient that one share computes, the same for every part (turns.go).
 	rule rule
 	area func(share, shares int) area
 	// activation says whether the results have the dtype of activations (storage.go), where
@@ -93,7 +93,7 @@ type movedOp struct {
 func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
 	t := traitsOf(s.call)
 	if t.kernel == nil {
-		return t.rows(s).kernel(s, accumulates), 0
+		return t.rows.kernel(s, accumulates), 0
 	}
 	return t.kernel(s, accumulates, threads)
 }

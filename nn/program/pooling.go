@@ -29,26 +29,22 @@ func init() {
 
 	register(func(_ graph.GlobalAvgPoolOp, c *graph.Call) traits {
 		x := c.In[0].Shape
+		pixels, ch := x[1]*x[2], x[3]
 		return traits{
 			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPool(x) },
-			rows: func(*step) byRow {
-				pixels, ch := x[1]*x[2], x[3]
-				return byRow{rows: x[0], in: []int{pixels * ch}, out: []int{ch}, run: func(b stretch) {
-					kernel.GlobalAvgPool(b.out[0], b.in[0], b.n, pixels, ch)
-				}}
-			},
+			rows: &byRow{rows: x[0], in: []int{pixels * ch}, out: []int{ch}, run: func(b stretch) {
+				kernel.GlobalAvgPool(b.out[0], b.in[0], b.n, pixels, ch)
+			}},
 		}
 	})
 	register(func(_ graph.GlobalAvgPoolGradOp, c *graph.Call) traits {
 		dx := c.Out[0].Shape
+		pixels, ch := dx[1]*dx[2], dx[3]
 		return traits{
 			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPoolGrad(dx) },
-			rows: func(*step) byRow {
-				pixels, ch := dx[1]*dx[2], dx[3]
-				return byRow{rows: dx[0], in: []int{ch}, out: []int{pixels * ch}, run: func(b stretch) {
-					kernel.GlobalAvgPoolGrad(b.out[0], b.in[0], b.n, pixels, ch)
-				}}
-			},
+			rows: &byRow{rows: dx[0], in: []int{ch}, out: []int{pixels * ch}, run: func(b stretch) {
+				kernel.GlobalAvgPoolGrad(b.out[0], b.in[0], b.n, pixels, ch)
+			}},
 		}
 	})
 }
@@ -133,34 +129,16 @@ func (k *conversion) globalAvgPoolGrad(dx graph.Shape) (kernelFunc, int) {
 
 func poolReach(p kernel.Pool) reach { return reach{p.H, p.OH, p.KH, p.StrideH, p.Top} }
 
-// poolBand is convBand for a pool.
-func poolBand(p kernel.Pool, p0, p1, r0, r1 int) kernel.Pool {
-	p.Top = poolReach(p).beforeBand(p0, r0)
-	p.N, p.H, p.OH = 1, r1-r0, p1-p0
+// poolBand is p for a band.
+func poolBand(p kernel.Pool, b band) kernel.Pool {
+	p.N, p.H, p.OH, p.Top = 1, b.image.Len(), b.outputs.Len(), b.top
 	return p
 }
 
 // pool lowers a pool by bands.
 func (k *conversion) pool(v kernel.Pool, run func(y, x []float32, p kernel.Pool, from, to int)) (kernelFunc, int) {
-	reach := poolReach(v)
-	rows, count := bands(v.OH, max(v.OW, v.StrideH*v.W)*v.C)
-	image := 0
-	for p := 0; p < v.OH; p += rows {
-		r0, r1 := reach.inputs(p, min(p+rows, v.OH))
-		image = max(image, (r1-r0)*v.W*v.C)
-	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		x := cutFloats(w.scratch, image, rows*v.OW*v.C)
-		from, to := share(v.N*count, part, parts, 1)
-		for i := from; i < to; i++ {
-			n, p0 := i/count, i%count*rows
-			p1 := min(p0+rows, v.OH)
-			r0, r1 := reach.inputs(p0, p1)
-			b := poolBand(v, p0, p1, r0, r1)
-			run(x[1], k.in[0].load(x[0], in[0], (n*v.H+r0)*v.W*v.C, b.H*v.W*v.C), b, 0, b.OH)
-			k.out[0].store(out[0], (n*v.OH+p0)*v.OW*v.C, x[1][:b.OH*v.OW*v.C])
-		}
-	}, image + rows*v.OW*v.C
+	bands := banded{reach: poolReach(v), examples: v.N, pixels: v.OW, channels: v.C, each: v.C, source: v.W * v.C}
+	return k.banded(bands, nil, func(b band, y, x, _, _ []float32) { run(y, x, poolBand(v, b), 0, b.outputs.Len()) })
 }
 
 // poolGrad lowers the gradient of a pool's input, from dy and for a maximum x and y, by
@@ -190,7 +168,7 @@ func (k *conversion) poolGrad(v kernel.Pool, run func(dx []float32, in [][]float
 		for i := from; i < to; i++ {
 			n, r0 := i/count, i%count*rows
 			r1, p0, p1, e0, e1 := windows(r0)
-			b := poolBand(v, p0, p1, e0, e1)
+			b := poolBand(v, band{image: Rows{e0, e1}, outputs: Rows{p0, p1}, top: reach.beforeBand(p0, e0)})
 			w.in[0] = k.in[0].load(x[1], in[0], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
 			if len(in) > 1 {
 				w.in[1] = k.in[1].load(x[2], in[1], (n*v.H+e0)*v.W*v.C, b.H*v.W*v.C)

@@ -69,43 +69,41 @@ func init() {
 		}
 	})
 	register(func(_ graph.ExampleSumOp, c *graph.Call) traits {
-		return traits{rows: func(*step) byRow { return sumOfRows(c.In[0].Shape[0], perExample(c)) }}
+		return traits{rows: sumOfRows(c.In[0].Shape[0], perExample(c))}
 	})
 
 	register(func(_ graph.ConcatOp, c *graph.Call) traits {
-		return traits{elementwise: true, rule: ownRows(c), rows: func(*step) byRow {
-			rows, width := matrix(c.Out[0])
-			r := byRow{rows: rows, out: []int{width}, run: func(b stretch) {
-				at := 0
-				for i, x := range c.In {
-					kernel.CopyColumns(b.out[0][at:], width, b.in[i], x.Shape.Last(), b.n, x.Shape.Last())
-					at += x.Shape.Last()
-				}
-			}}
-			for _, x := range c.In {
-				r.in = append(r.in, x.Shape.Last())
+		rows, width := matrix(c.Out[0])
+		r := &byRow{rows: rows, out: []int{width}, run: func(b stretch) {
+			at := 0
+			for i, x := range c.In {
+				kernel.CopyColumns(b.out[0][at:], width, b.in[i], x.Shape.Last(), b.n, x.Shape.Last())
+				at += x.Shape.Last()
 			}
-			return r
 		}}
+		for _, x := range c.In {
+			r.in = append(r.in, x.Shape.Last())
+		}
+		return traits{elementwise: true, rule: ownRows(c), rows: r}
 	})
 	register(func(op graph.SliceOp, c *graph.Call) traits {
-		return traits{elementwise: true, gathers: true, rule: ownRows(c), rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			width := op.To - op.From
-			return byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
-				kernel.CopyColumns(b.out[0], width, b.in[0][op.From:], cols, b.n, width)
-			}}
+		rows, cols := matrix(c.In[0])
+		width := op.To - op.From
+		t := traits{elementwise: true, gathers: true, rule: ownRows(c)}
+		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
+			kernel.CopyColumns(b.out[0], width, b.in[0][op.From:], cols, b.n, width)
 		}}
+		return t
 	})
 	register(func(op graph.PadOp, c *graph.Call) traits {
-		return traits{elementwise: true, rule: ownRows(c), rows: func(*step) byRow {
-			rows, cols := matrix(c.In[0])
-			width := c.Out[0].Shape.Last()
-			return byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
-				kernel.Zero(b.out[0])
-				kernel.CopyColumns(b.out[0][op.Before:], width, b.in[0], cols, b.n, cols)
-			}}
+		rows, cols := matrix(c.In[0])
+		width := c.Out[0].Shape.Last()
+		t := traits{elementwise: true, rule: ownRows(c)}
+		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
+			kernel.Zero(b.out[0])
+			kernel.CopyColumns(b.out[0][op.Before:], width, b.in[0], cols, b.n, cols)
 		}}
+		return t
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 // weights, and before a window passes over a part's rows its neighbours send the rows that
 // it reaches beyond them, the halo. What is here is the plan: which rows of every value
 // each part has, what each instruction of a compiled program does on each part, and every
-// byte that goes between them. It is pure; nothing here computes. docs/design.md says which
+// byte that goes between them. It is pure; nothing here computes. The package comment says which
 // chains of the arithmetic contract such parts keep.
 
 // Rows are those of an image, From <= row < To.
@@ -20,7 +20,7 @@ type Rows struct{ From, To int }
 // Len returns the number of rows.
 func (r Rows) Len() int { return max(r.To-r.From, 0) }
 
-// RowsOf returns the rows of an image of the given height that a part of so many has:
+// RowsOf returns the rows of an image of the given height that one of the parts has:
 // sizes differ by one at most.
 func RowsOf(height, part, parts int) Rows {
 	return Rows{height * part / parts, height * (part + 1) / parts}
@@ -332,22 +332,18 @@ func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 		if at == everywhere || p.Division == Everywhere || (at == onFirst || at == given) && p.Division == Alone {
 			continue
 		}
-		height := 1 // a value that is no image is one row
-		if images(n) {
-			height = n.Shape[1]
-		}
-		row := int64(n.Elems()/height) * in.store.dtype(n).Bytes()
+		row := int64(n.Elems()/height(n)) * in.store.dtype(n).Bytes()
 		for part := range d.parts {
-			want := Rows{0, height}
+			want := Rows{0, height(n)}
 			switch {
 			case p.Division == Alone && part > 0:
 				continue
 			case p.Division != Alone && images(n):
 				want = r.needs(i, p.Rows[part])
 			}
-			had := d.rows(n, height, part)
+			had := d.rows(n, part)
 			for y := want.From; y < want.To; y++ {
-				if owner := d.owner(n, height, y); owner != part && !had[y] {
+				if owner := d.owner(n, y); owner != part && !had[y] {
 					had[y] = true
 					if d.sent != nil {
 						d.sent(n, part, owner, y)
@@ -364,22 +360,22 @@ func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 }
 
 // rows returns which rows of a value a part has got from others.
-func (d *spatial) rows(n *graph.Node, height, part int) []bool {
+func (d *spatial) rows(n *graph.Node, part int) []bool {
 	if d.had[n] == nil {
 		d.had[n] = make([][]bool, d.parts)
 	}
 	if d.had[n][part] == nil {
-		d.had[n][part] = make([]bool, height)
+		d.had[n][part] = make([]bool, height(n))
 	}
 	return d.had[n][part]
 }
 
 // owner returns the part that has a row of a value.
-func (d *spatial) owner(n *graph.Node, height, y int) int {
+func (d *spatial) owner(n *graph.Node, y int) int {
 	if d.layout[n] == onFirst || d.layout[n] == given {
 		return 0
 	}
-	return partOf(height, y, d.parts)
+	return partOf(height(n), y, d.parts)
 }
 
 // partOf is the part whose rows of an image a row is among.
@@ -390,8 +386,8 @@ func partOf(height, y, parts int) (part int) {
 	return part
 }
 
-// chunks counts what the parts exchange for statistics. A chunk is so many consecutive
-// pixels of all examples (graph.NormChunk), whatever the parts; it is computed by the part
+// chunks counts what the parts exchange for statistics. A chunk is graph.NormChunk consecutive
+// pixels of all examples, whatever the parts; it is computed by the part
 // that has its first pixel, which gets the others, and its result goes to all.
 func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
 	own := make([]int64, d.parts) // chunks
@@ -443,10 +439,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 		if !images(n) {
 			return n
 		}
-		local := *n
-		local.Shape = slices.Clone(n.Shape)
-		local.Shape[1] = rows.Len()
-		return &local
+		return only(n, rows.Len())
 	}
 	s := *in.step
 	call := *s.call

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -37,48 +36,8 @@ func TestRowsOf(t *testing.T) {
 // onlyLayer compiles a layer of images (n, h, w, c) that is not the first of its network.
 func onlyLayer(t *testing.T, layer nn.Layer, n, h, w, c int) *program.Stage {
 	t.Helper()
-	return tracedStage(t, []nn.Layer{layer}, nil, programtest.Floats(n, h, w, c))
-}
-
-func tracedStage(t *testing.T, layers []nn.Layer, loss nn.Loss, in graph.Type) *program.Stage {
-	t.Helper()
-	var targets []graph.Type
-	if loss != nil {
-		targets = []graph.Type{programtest.Integers(in.Shape[0])}
-	}
-	f := trace.Layers(layers, 0, loss, []graph.Type{in}, targets, true).Function
-	grads := make([]bool, len(f.Out))
-	for i := range grads {
-		grads[i] = loss == nil
-	}
-	return program.Compile(f, grads, true, 1)
-}
-
-// TestHaloClosedForm: Figure 3's convolution with a kernel of K rows, a stride of 1 and
-// images that keep their size. Across each edge between two parts (K-1)/2 rows go each way,
-// forward (x) and backward (dy for the gradient of the input, x for that of the weights).
-func TestHaloClosedForm(t *testing.T) {
-	const n, h, w, in, out = 3, 24, 10, 5, 7
-	for _, kernel := range []int{1, 3, 5, 7} {
-		conv := nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kernel, kernel}, Padding: nn.Same})
-		stage := onlyLayer(t, conv, n, h, w, in)
-		for _, parts := range []int{1, 2, 3, 4} {
-			forward, backward := stage.Spatial(parts)
-			edges := int64(2 * (parts - 1) * (kernel - 1) / 2)
-			wantForward, wantBackward := edges*n*w*in*4, edges*n*w*(in+out)*4
-			if got := total(forward); got != wantForward {
-				t.Errorf("kernel %d, %d parts: forward %d bytes, want %d", kernel, parts, got, wantForward)
-			}
-			if got := total(backward); got != wantBackward {
-				t.Errorf("kernel %d, %d parts: backward %d bytes, want %d", kernel, parts, got, wantBackward)
-			}
-			for _, p := range backward.Pieces {
-				if p.Division == program.Partial && p.Sum != int64(kernel*kernel*in*out*4) {
-					t.Errorf("kernel %d: parts add up %d bytes of weights", kernel, p.Sum)
-				}
-			}
-		}
-	}
+	in := []graph.Type{programtest.Floats(n, h, w, c)}
+	return program.Compile(trace.Layers([]nn.Layer{layer}, 0, nil, in, nil, true).Function, []bool{true}, true, 1)
 }
 
 // TestHaloOnce: two windows over the same images get a halo once, and the wider one what the
@@ -193,6 +152,11 @@ func TestHaloBruteForce(t *testing.T) {
 		if got := total(backward); got != want {
 			t.Errorf("%s: backward %d bytes, want %d", name, got, want)
 		}
+		for _, p := range backward.Pieces {
+			if p.Division == program.Partial && p.Sum != 4*int64(stage.Params[0].Len) {
+				t.Errorf("%s: parts add up %d bytes of weights, want %d", name, p.Sum, 4*stage.Params[0].Len)
+			}
+		}
 	}
 }
 
@@ -211,20 +175,11 @@ func strangers(need map[int]bool, own func(int) bool) (n int) {
 	return n
 }
 
-// networks are compiled ones whose images are cut.
-func networks(t *testing.T) map[string]*program.Stage {
-	t.Helper()
-	stages := map[string]*program.Stage{}
-	for name, n := range imageNetworks(t) {
-		stages[name] = programtest.CompileLayers(t, n).Stage
-	}
-	return stages
-}
-
 // TestSpatialConserves: of every instruction the parts' operations are those of the whole,
 // and one part does what the whole program does, with nothing to exchange.
 func TestSpatialConserves(t *testing.T) {
-	for name, stage := range networks(t) {
+	for name, n := range imageNetworks(t) {
+		stage := programtest.CompileLayers(t, n).Stage
 		for parts := 1; parts <= 5; parts++ {
 			forward, backward := stage.Spatial(parts)
 			for whole, divided := range map[*program.Program]*program.Spatial{stage.Keep: forward, stage.Backward: backward} {
@@ -254,7 +209,7 @@ func TestSpatialConserves(t *testing.T) {
 
 // TestSpatialDivisions: which operations of SSD are divided how, and which stay on part 0.
 func TestSpatialDivisions(t *testing.T) {
-	stage := networks(t)["ssd"]
+	stage := programtest.CompileLayers(t, imageNetworks(t)["ssd"]).Stage
 	forward, backward := stage.Spatial(4)
 	found := map[string]map[string]bool{}
 	for whole, divided := range map[*program.Program]*program.Spatial{stage.Keep: forward, stage.Backward: backward} {
@@ -316,73 +271,5 @@ func TestChunksBruteForce(t *testing.T) {
 		if got, want := total(backward), int64(2*foreign*channels*4)+statistics; got != want { // x and dy
 			t.Errorf("%v: backward %d bytes, want %d", c, got, want)
 		}
-	}
-}
-
-// TestWindowsOfParts: of every operation with a window, in whole networks and in random
-// ones, a part's rows that are computed from nothing but the rows that the plan gives it have
-// the bits of the uncut network.
-func TestWindowsOfParts(t *testing.T) {
-	testkit.NotRaced(t)
-	check := func(t *testing.T, name string, r *programtest.Runner) (compared int) {
-		labels := []int32{0, 4}
-		fillBatch(r, 0, labels[:1+len(r.Stage.Feeds)])
-		for i := range r.Stage.DOut {
-			d := r.DOut(i)
-			for j := range d {
-				d[j] = float32(j%13) - 6
-			}
-		}
-		b := &program.Binding{}
-		for space := range program.Spaces {
-			b[space] = r.Space(space)
-		}
-		for parts := 2; parts <= 4; parts++ {
-			forward, backward := r.Stage.Spatial(parts)
-			for _, of := range []struct {
-				divided *program.Spatial
-				run     func()
-			}{{forward, r.Keep}, {backward, r.Backward}} {
-				next := 0
-				r.Options.Ran = func(in *program.Instr) {
-					piece := of.divided.Pieces[next]
-					next++
-					if piece.Division != program.ByRows || !in.Windows() {
-						return
-					}
-					for part := range parts {
-						got, want := in.RowsOfPart(piece, part, b)
-						if !slices.Equal(programtest.Bits(got), programtest.Bits(want)) {
-							t.Errorf("%s: %s: part %d of %d has other bits", name, in.Shape(), part, parts)
-						}
-						compared++
-					}
-				}
-				of.run()
-			}
-		}
-		return compared
-	}
-	for name, n := range imageNetworks(t) {
-		if compared := check(t, name, programtest.CompileLayers(t, n)); compared < 100 {
-			t.Errorf("%s: only %d comparisons", name, compared)
-		}
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	compared := 0
-	for i := range 120 {
-		h, w, c := 6+random.IntN(20), 7+random.IntN(5), 1+random.IntN(20)
-		layer, kernel, stride, top := randomWindow(random, h, w, c)
-		s := trace.Layers([]nn.Layer{layer}, 0, nil, []graph.Type{programtest.Floats(2, h, w, c)}, nil, true)
-		r := programtest.Compile(t, s.Function, []bool{true}, 1)
-		for _, p := range s.Function.Params {
-			for j := range r.Param(p.Name) {
-				r.Param(p.Name)[j] = float32(random.NormFloat64())
-			}
-		}
-		compared += check(t, fmt.Sprintf("network %d, %d rows, kernel %d, stride %d, top %d", i, h, kernel, stride, top), r)
-	}
-	if compared < 1000 {
-		t.Errorf("only %d comparisons of random windows", compared)
 	}
 }

@@ -24,9 +24,20 @@ func (c opCase) split(t testing.TB, from, to, threads int) *programtest.Runner {
 // TestSplitBackward: Input and then Weights have the bits of Backward, with any number of
 // threads, after a recomputation, and when they run again; so has the Backward that is
 // compiled with them. Between the two, nothing that is free after Input is left as it was.
+// On a first stage, whose inputs have no gradient, it is the same, and Weights runs the same.
 func TestSplitBackward(t *testing.T) {
 	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		first, later := c, opsOf(c.split(t, 0, miniBatch, 1).Stage.Weights)
+		first.first = true
+		whole, halves := programtest.Results{}, programtest.Results{}
+		whole.Step(first.runner(t, 0, miniBatch, 1), 0)
+		r := first.split(t, 0, miniBatch, 1)
+		halves.SplitStep(r, 0)
+		whole.Same(t, halves, "first stage")
+		if weights := opsOf(r.Stage.Weights); !slices.Equal(weights, later) {
+			t.Errorf("Weights of a first stage runs %v, of a later one %v", weights, later)
+		}
 		for _, threads := range []int{1, 3} {
 			r := c.split(t, 0, miniBatch, threads)
 			got := programtest.Results{}
@@ -100,34 +111,6 @@ func TestSplitInFlight(t *testing.T) {
 	if other < 10 {
 		t.Errorf("descending, %d cases have other sums: want 10 or more", other)
 	}
-}
-
-// TestSplitFirst: on a first stage, whose inputs have no gradient, the two have the bits
-// of Backward as well, and the same values are kept for Weights.
-func TestSplitFirst(t *testing.T) {
-	testkit.NotRaced(t)
-	forEachOp(t, func(t *testing.T, c opCase, _ programtest.Results) {
-		var all []programtest.Results
-		var weights []string
-		for _, split := range []bool{false, true} {
-			b := c.traced(miniBatch)
-			b.Function.Split = split
-			c.first = true
-			r, got := c.bind(t, b, 0, 1), programtest.Results{}
-			if split {
-				got.SplitStep(r, 0)
-				weights = opsOf(r.Stage.Weights)
-			} else {
-				got.Step(r, 0)
-			}
-			all = append(all, got)
-		}
-		all[0].Same(t, all[1], "first stage")
-		c.first = false
-		if later := opsOf(c.split(t, 0, miniBatch, 1).Stage.Weights); !slices.Equal(weights, later) {
-			t.Errorf("Weights of a first stage runs %v, of a later one %v", weights, later)
-		}
-	})
 }
 
 func opsOf(p *program.Program) (ops []string) {
@@ -204,35 +187,6 @@ func TestSplitSpaces(t *testing.T) {
 		}
 		if before, _ := r.Stage.Weights.Meetings(); len(before) > 0 {
 			t.Error("Weights meets other replicas")
-		}
-	})
-}
-
-// TestSplitRoom: with the places of larger tensors the two have the same bits and span no
-// more than these.
-func TestSplitRoom(t *testing.T) {
-	testkit.NotRaced(t)
-	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
-		for larger := miniBatch; larger <= 30; larger = larger*3/2 + 1 {
-			b := c.traced(larger)
-			b.Function.Split = true
-			room := c.compile(t, b, 3).Stage
-			b = c.traced(miniBatch)
-			b.Function.Room, b.Function.Split = room, true
-			r := c.bind(t, b, 0, 3)
-			for i, p := range []*program.Program{r.Stage.Input, r.Stage.Weights} {
-				if most := []*program.Program{room.Input, room.Weights}[i].Span; p.Span > most {
-					t.Errorf("%s spans %d floats, for %d examples %d", p.Name, p.Span, larger, most)
-				}
-			}
-			for _, s := range []program.Space{program.Residual, program.Lasting, program.Between} {
-				if r.Stage.Span[s] > room.Span[s] {
-					t.Errorf("%d floats of %s, for %d examples %d", r.Stage.Span[s], s, larger, room.Span[s])
-				}
-			}
-			got := programtest.Results{}
-			got.SplitStep(r, 0)
-			want.Same(t, got, fmt.Sprint("in the places of ", larger))
 		}
 	})
 }

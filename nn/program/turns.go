@@ -61,7 +61,7 @@ func (r *lockstepRun) turns(examples int) {
 // before is the part whose turn is before a part's.
 func before(part, parts int) int { return (part + parts - 1) % parts }
 
-// block returns the number of floats of one of so many blocks of an accumulator, each of
+// block returns the number of floats of one of the blocks of an accumulator, each of
 // which has a share for each thread.
 func (in *Instr) block(block, blocks, threads int) (floats int) {
 	for thread := range threads {

@@ -60,13 +60,26 @@ func wrapped(file string, program []string) int {
 	return max(c.ProcessState.ExitCode(), 0)
 }
 
-// times are seconds.
-type times struct {
-	compile, vet, link float64 // of processors
-	tests, wall        float64 // of processors, children included, and of the clock
+// times are seconds: of processors to compile, to vet, to link, and of the tests with their children;
+// and the tests' by the clock.
+type times [5]float64
+
+const (
+	compile = iota
+	vet
+	link
+	tests
+	wall
+)
+
+func (t *times) add(o times) {
+	for i := range t {
+		t[i] += o[i]
+	}
 }
 
-func (t times) total() float64 { return t.compile + t.vet + t.link + t.tests }
+// total is of processors.
+func (t *times) total() float64 { return t[compile] + t[vet] + t[link] + t[tests] }
 
 type test struct {
 	name    string
@@ -124,7 +137,7 @@ func run(args []string, w io.Writer) (status int, err error) {
 
 // events reads the lines of go test -json, sets the wall times of packages, shows what failed,
 // and returns the tests, the slowest first.
-func events(from io.Reader, failures io.Writer, of func(string) *times) (tests []test) {
+func events(from io.Reader, failures io.Writer, of func(string) *times) (slowest []test) {
 	said := map[string]*strings.Builder{}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<24)
@@ -150,14 +163,14 @@ func events(from io.Reader, failures io.Writer, of func(string) *times) (tests [
 			}
 			delete(said, name)
 			if e.Test == "" {
-				of(e.Package).wall = e.Elapsed
+				of(e.Package)[wall] = e.Elapsed
 			} else if !strings.Contains(e.Test, "/") {
-				tests = append(tests, test{name, e.Elapsed})
+				slowest = append(slowest, test{name, e.Elapsed})
 			}
 		}
 	}
-	slices.SortStableFunc(tests, func(a, b test) int { return cmp.Compare(b.seconds, a.seconds) })
-	return tests
+	slices.SortStableFunc(slowest, func(a, b test) int { return cmp.Compare(b.seconds, a.seconds) })
+	return slowest
 }
 
 // built adds the processor time of the go command's actions.
@@ -169,20 +182,11 @@ func built(graph []byte, of func(string) *times) error {
 	if err := json.Unmarshal(graph, &actions); err != nil {
 		return err
 	}
+	modes := map[string]int{"build": compile, "vet": vet, "link": link}
 	for _, a := range actions {
-		seconds := float64(a.CmdUser+a.CmdSys) / 1e9
-		if seconds == 0 {
-			continue
-		}
-		name, _, _ := strings.Cut(a.Package, " ") // "p [p.test]": p compiled with its tests
-		t := of(strings.TrimSuffix(strings.TrimSuffix(name, ".test"), "_test"))
-		switch a.Mode {
-		case "build":
-			t.compile += seconds
-		case "vet":
-			t.vet += seconds
-		case "link":
-			t.link += seconds
+		if mode, ok := modes[a.Mode]; ok && a.CmdUser+a.CmdSys > 0 {
+			name, _, _ := strings.Cut(a.Package, " ") // "p [p.test]": p compiled with its tests
+			of(strings.TrimSuffix(strings.TrimSuffix(name, ".test"), "_test"))[mode] += float64(a.CmdUser+a.CmdSys) / 1e9
 		}
 	}
 	return nil
@@ -206,7 +210,7 @@ func processors(lines string, of func(string) *times) error {
 		if _, err := fmt.Sscan(took, (*int64)(&d)); err != nil {
 			return err
 		}
-		of(cmp.Or(packages[dir], dir)).tests += d.Seconds()
+		of(cmp.Or(packages[dir], dir))[tests] += d.Seconds()
 	}
 	return nil
 }
@@ -216,7 +220,10 @@ func print(w io.Writer, packages map[string]*times, slowest []test, whole float6
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "compile\tvet\tlink\ttests\twall\t  package (processor seconds; wall seconds of its tests)")
 	line := func(name string, s times) {
-		fmt.Fprintf(t, "%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t  %s\n", s.compile, s.vet, s.link, s.tests, s.wall, name)
+		for _, seconds := range s {
+			fmt.Fprintf(t, "%.1f\t", seconds)
+		}
+		fmt.Fprintln(t, "  "+name)
 	}
 	names := slices.SortedFunc(maps.Keys(packages), func(a, b string) int {
 		return cmp.Or(cmp.Compare(packages[b].total(), packages[a].total()), cmp.Compare(a, b))
@@ -224,11 +231,11 @@ func print(w io.Writer, packages map[string]*times, slowest []test, whole float6
 	var sum, rest times
 	for i, name := range names {
 		p := *packages[name]
-		add(&sum, p)
+		sum.add(p)
 		if i < rows {
 			line(name, p)
 		} else {
-			add(&rest, p)
+			rest.add(p)
 		}
 	}
 	if n := len(names) - rows; n > 0 {
@@ -240,12 +247,4 @@ func print(w io.Writer, packages map[string]*times, slowest []test, whole float6
 	for _, s := range slowest[:min(rows, len(slowest))] {
 		fmt.Fprintf(w, "%7.1f  %s\n", s.seconds, s.name)
 	}
-}
-
-func add(to *times, t times) {
-	to.compile += t.compile
-	to.vet += t.vet
-	to.link += t.link
-	to.tests += t.tests
-	to.wall += t.wall
 }

@@ -85,11 +85,6 @@ func (in Instance) Replay(t *testing.T) *timeline.Timeline {
 	return tl
 }
 
-// Validate returns what a timeline has that a step of the instance cannot have.
-func (in Instance) Validate(tl *timeline.Timeline) error {
-	return timeline.Validate(tl, in.Schedule, in.Stages, in.Micro, in.Checkpoint, in.Late)
-}
-
 // Build is the timeline of a step with these costs.
 func Build(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Checkpoint, late bool, costs clock.Costs) *timeline.Timeline {
 	t.Helper()

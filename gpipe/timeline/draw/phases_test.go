@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 // In the trace a tensor is a process, in which each place has a tick for each replica, and
@@ -25,13 +26,9 @@ func TestReductionsInTrace(t *testing.T) {
 		{Tensor: "bias", Ready: 1, Activities: []timeline.Activity{{Kind: timeline.Carry, Peer: 1, Start: 2, End: 3.5, Bytes: 8}}},
 		{At: replica, Tensor: "bias", Ready: 3, Activities: []timeline.Activity{{Kind: timeline.Carry, Peer: 0, Start: 5, End: 6, Bytes: 8}}},
 	}}
-	if err := WriteChrome(&out, tl, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, WriteChrome(&out, tl, nil))
 	var trace struct{ TraceEvents []traceEvent }
-	if err := json.Unmarshal(out.Bytes(), &trace); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(out.Bytes(), &trace))
 	processes := map[int]string{}
 	ticks := map[[2]int][]string{}
 	var table []string // the intervals of the first replica's table
@@ -72,9 +69,7 @@ func TestWritePhases(t *testing.T) {
 		{Name: "NEGOTIATE_ALLREDUCE", End: 1}, {Name: "ALLREDUCE", Start: 1, End: 3}, {Name: "MPI_ALLREDUCE", Start: 1, End: 2, Bytes: 64},
 	}}}
 	var out strings.Builder
-	if err := WritePhases(&out, PhaseDrawing{"first", lanes}, PhaseDrawing{"second", nil}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, WritePhases(&out, PhaseDrawing{"first", lanes}, PhaseDrawing{"second", nil}))
 	for _, want := range []string{"a&lt;b", ">first<", ">second<", `<title>MPI_ALLREDUCE, 1 s to 2 s, 64 bytes</title>`, `<rect class="whole" x="378"`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s", want)

@@ -20,6 +20,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 // Use -update only after a change that should alter the picture, and look at the
@@ -29,9 +30,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func svg(t *testing.T, drawings ...Drawing) string {
 	t.Helper()
 	var out strings.Builder
-	if err := WriteSVG(&out, drawings...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, WriteSVG(&out, drawings...))
 	return out.String()
 }
 
@@ -43,14 +42,9 @@ func TestWriteSVG(t *testing.T) {
 	got := svg(t, Drawing{"Naive: K = 3, M = 1", naive}, Drawing{"GPipe: K = 3, M = 3", gpipe})
 	name := filepath.Join("testdata", "timeline.svg")
 	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Must(os.ReadFile(name))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -11,14 +11,13 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 func text(t *testing.T, tl *timeline.Timeline, width int) string {
 	t.Helper()
 	var out strings.Builder
-	if err := WriteText(&out, tl, width); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, WriteText(&out, tl, width))
 	return out.String()
 }
 
@@ -167,14 +166,11 @@ func TestSeconds(t *testing.T) {
 
 // Chunks are in labels, and paler in pictures.
 func TestChunksAreDrawn(t *testing.T) {
-	lists, p, err := schedule.Lists(schedule.InterleavedOneFOneB, 2, 2, 2, schedule.Never, false)
+	lists, p, err := schedule.Lists(schedule.Interleaved, 2, 2, 2, schedule.Never, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := clock.Replay(lists, clock.Costs{Placement: p, Task: clocktest.Each(1, 1, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := testkit.Must(clock.Replay(lists, clock.Costs{Placement: p, Task: clocktest.Each(1, 1, 2)}))(t)
 	var text, svg, chrome strings.Builder
 	for _, err := range []error{WriteText(&text, tl, 100), WriteSVG(&svg, Drawing{"", tl}), WriteChrome(&chrome, tl, nil)} {
 		if err != nil {

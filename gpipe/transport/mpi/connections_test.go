@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -87,16 +88,25 @@ func (b box) send(rank int, message []byte) {
 func (b box) flush(context.Context) error  { return nil }
 func (b box) finish(context.Context) error { return nil }
 
-// drop closes all of a process's connections, as its death does.
+// drop closes all of a process's connections at one moment, as its death does: it must not tell
+// over one that another was closed.
 func (n *connections) drop() {
 	n.mu.Lock()
-	var all []*connection
-	for _, c := range n.all {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Values(n.all))
 	n.mu.Unlock()
 	for _, c := range all {
-		c.Close()
+		c.mu.Lock()
+	}
+	for _, c := range all {
+		if !c.gone {
+			c.gone, c.came = true, nil
+			c.send(closed, nil)
+		}
+	}
+	for _, c := range all {
+		c.changed.Broadcast()
+		c.mu.Unlock()
+		n.forget(c)
 	}
 }
 

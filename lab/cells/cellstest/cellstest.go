@@ -15,7 +15,7 @@ import (
 	"gpipebench/train"
 )
 
-// SmallAccelerator is a file of one with a memory of so many KiB.
+// SmallAccelerator writes the file of an accelerator with a memory of kib KiB.
 func SmallAccelerator(t *testing.T, kib int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "small.yaml")

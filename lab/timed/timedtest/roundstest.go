@@ -2,17 +2,14 @@
 package timedtest
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/machine"
-	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/train"
 )
 
 // Timed is an experiment that embeds timed.Timed.
@@ -123,55 +120,5 @@ func CheckSame(t *testing.T, table *lab.Table, columns ...string) {
 				t.Errorf("%s, row %q: %s %s, want %s", table.ID, row[0], name, row[at], want)
 			}
 		}
-	}
-}
-
-// CheckParts checks a table of even stages' steps: the shares add up, nothing is
-// lost between stages, and a baseline recomputes nothing.
-func CheckParts(t *testing.T, table *lab.Table) {
-	t.Helper()
-	for _, row := range table.Rows {
-		share := map[string]float64{}
-		var sum float64
-		for i, c := range table.Columns {
-			if strings.HasSuffix(row[i].Text, "%") {
-				share[c.Name] = row[i].Numbers[0]
-				sum += share[c.Name]
-			}
-		}
-		sum -= share["classic bubble"]
-		naive := strings.Contains(row[0].Text+row[1].Text, "naive")
-		if math.Abs(sum-100) > 1e-6 || math.Abs(share["imbalance"]) > 1e-6 || (share["recompute"] == 0) != naive || share["bubble"] > share["classic bubble"] {
-			t.Errorf("%s: %q", table.ID, row)
-		}
-	}
-}
-
-// CheckMeasures checks that measuring a small network leaves what a report needs, and
-// that what is there is not measured again.
-func CheckMeasures(t *testing.T, r *timed.Rounds, log *records.Log, report func() (*lab.Report, error)) {
-	t.Helper()
-	r.WarmUp = 0
-	for i := range r.Runs {
-		r.Runs[i].Training.Model = train.Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}
-	}
-	measure := func() (samples int) {
-		if err := timed.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-		return len(log.Names)
-	}
-	n := measure()
-	made, err := report()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range made.Rendered() {
-		if f.Text == "" {
-			t.Errorf("%s is empty", f.Name)
-		}
-	}
-	if again := measure(); again != n {
-		t.Errorf("measured again: %d samples more", again-n)
 	}
 }

@@ -10,6 +10,16 @@ import (
 	"gpipebench/nn/trace"
 )
 
+// Build builds a model of a configuration that is valid.
+func Build[C any](t *testing.T, build func(C) ([]nn.Layer, error), c C) []nn.Layer {
+	t.Helper()
+	layers, err := build(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers
+}
+
 // Trace traces a whole model for a number of images, each of the given type.
 func Trace(layers []nn.Layer, image graph.Type, images int, train bool) *trace.Stage {
 	image.Shape = append(graph.Shape{images}, image.Shape...)

@@ -19,7 +19,6 @@ type Network struct {
 	Threads     int // 0: 1
 	Storage     program.Storage
 	Split       bool // the backward function also in two
-	First       bool // a first stage: its inputs have no gradient
 }
 
 // CompileLayers compiles a whole network as one stage, with parameters
@@ -37,7 +36,7 @@ func CompileLayers(t testing.TB, n Network) *Runner {
 		for i, out := range s.Out {
 			gradOut[i] = n.Loss == nil && out.DType != graph.I32
 		}
-		r = CompileStored(t, s.Function, gradOut, !n.First, threads, n.Storage)
+		r = CompileStored(t, s.Function, gradOut, true, threads, n.Storage)
 	}
 	for i, p := range s.Params {
 		name := s.Function.Params[i].Name

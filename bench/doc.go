@@ -1,0 +1,34 @@
+// Command bench measures the rows of "How good is good", below: this
+// program's speed beside that of its peers, measured in the same run, one thing
+// at a time, in turns, as medians. It asserts nothing. What it measures it adds to
+// bench.jsonl among the records of a directory of results, with its provenance.
+//
+// It reports peers that are not installed as missing: OpenBLAS
+// (bench/peers/openblas.c, needs a C compiler and libopenblas-dev) and PyTorch
+// (bench/peers/pytorch.py, needs python3-torch).
+//
+// # How good is good
+//
+// What each row should reach:
+//
+//	SGEMM 256..1024, one core                               0.95 of OpenBLAS or more
+//	training step, 1 and 2 threads, of transformer-lm       not slower than PyTorch on the CPU;
+//	(L6 d256 ff1024 h8 seq128 vocab8192 batch16),           aim for 0.8 of its time
+//	ResNet-101 (64x64 batch 16) and AmoebaNet-D (6, 64)
+//	(224x224 batch 4)
+//	K=2 on two cores against K=1 on one, even               0.95 of the closed form or more
+//	transformer, M=16
+//	emulated K=2 against real K=2, and R=2                  within 5%
+//	R=2 on two cores against R=1 on one, with the update    0.95 of twice the throughput or more
+//	sums of 138 MB of gradients over two replicas in one    0.8 or more of the bytes per second of a copy
+//	process                                                 and an addition over such buffers
+//	re-materialisation, K=1, always against never           1.34 or less
+//	modelled host against emulated runs, K = 2, 4, 8        step within 10%, memory to the byte
+//	(gpipebench validation)
+//	simulate Transformer-1663, K=128, M=32                  less than 5 s and 1 GiB
+//
+// The last measurement is shown in results/reference/README.md. `make bench
+// OUT=results/reference reference`, on a machine that does nothing else, measures anew and
+// writes that table; `go run -buildvcs=true ./bench -only step,remat -out results/reference` replaces only
+// some rows.
+package main

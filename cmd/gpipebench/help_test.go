@@ -1,0 +1,130 @@
+package main
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// A command's help fits a screen or two and the terminal, and every flag is in --help-all: of
+// commands with many flags in one group.
+func TestHelp(t *testing.T) {
+	groups := map[string]int{}
+	for _, g := range flagGroups {
+		for _, name := range strings.Fields(g.common + " " + g.rare) {
+			groups[name]++
+		}
+	}
+	used := map[string]bool{}
+	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
+		if c.HasSubCommands() || c.Name() == "help" {
+			continue
+		}
+		c.InitDefaultHelpFlag()
+		for _, width := range []int{60, 80, 100} {
+			short, full := helpOf(c, width, false), helpOf(c, width, true)
+			if lines := strings.Count(short, "\n"); width == 100 && lines > 60 && !c.Hidden {
+				t.Errorf("%s --help has %d lines at %d columns, want 60 at most:\n%s", c.Name(), lines, width, short)
+			}
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				used[f.Name] = true
+				if n := strings.Count(full, "--"+f.Name+" "); n == 0 {
+					t.Errorf("%s --help-all lacks --%s", c.Name(), f.Name)
+				}
+			})
+			if c.Name() == "train" && (strings.Contains(short, "--zero-init") || !strings.Contains(short, "--layers") || !strings.Contains(short, "--help-all")) {
+				t.Errorf("train --help shows rare flags, or lacks common ones:\n%s", short)
+			}
+		}
+	}
+	for name, n := range groups {
+		if n != 1 || !used[name] {
+			t.Errorf("--%s is in %d groups, of a command: %v; want each flag that there is in one", name, n, used[name])
+		}
+	}
+}
+
+// A misspelt command or flag is answered with the one that is meant, if one is near.
+func TestMisspelt(t *testing.T) {
+	for line, want := range map[string]string{
+		"trainn":                    "did you mean train?",
+		"desribe":                   "did you mean describe?",
+		"help trian":                "did you mean train?",
+		"frobnicate":                "want ablation, ",
+		"train --lyers 2":           "did you mean --layers?",
+		"train --microbatch":        "did you mean --micro-batches?",
+		"train --checkpt":           "unknown flag: --checkpt (see",
+		"plan --tensor 8":           "unknown flag: --tensor (see",
+		"train --schedule dualpipe": "did you mean dualpipe-v?",
+		"simulate --dtype BF16":     "did you mean bf16?",
+	} {
+		if status, _, said := execute(t, strings.Fields(line)...); status != 2 || !strings.Contains(said, want) {
+			t.Errorf("%s: exit status %d, %q, want %s", line, status, said, want)
+		}
+	}
+}
+
+// Patterns that no native reader would let pass (docs/CONTRIBUTING.md, Sentences): in comments, and
+// the same and more in help and documents.
+var (
+	unwritten = regexp.MustCompile(`\bso many\b|\bhangs on\b|\bis told of\b|\bwho calls it\b`)
+	unsaid    = regexp.MustCompile(unwritten.String() + `|\bof which\b|\b(that|those) of (the|a|an|its|one|others?|all)\b|\bis no (number|[a-z]+er)\b|\bthere is none\b`)
+)
+
+func TestSentences(t *testing.T) {
+	const root = "../.."
+	look := func(where, text string, patterns *regexp.Regexp) {
+		for i, line := range strings.Split(text, "\n") {
+			if found := patterns.FindString(line); found != "" {
+				t.Errorf("%s:%d: %q in %s", where, i+1, found, strings.TrimSpace(line))
+			}
+		}
+	}
+	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
+		look("help of "+c.Name(), helpOf(c, 10_000, true), unsaid)
+	}
+	generated := regexp.MustCompile(`(?ms)^<!-- [a-z]+.*?^(<!-- end -->|-->)$`)
+	blank := func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }
+	documents, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal("no documents", err)
+	}
+	for _, name := range append(documents, root+"/README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := generated.ReplaceAllStringFunc(string(text), blank)
+		own, _, _ = strings.Cut(own, "\n## Sentences\n") // which lists them
+		look(name, own, unsaid)
+	}
+	comment := regexp.MustCompile(`(?m)^\s*//.*$`)
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "corpus", "results"}, d.Name()):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, line := range comment.FindAllString(string(text), -1) {
+			look(path, line, unwritten)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,279 @@
+package gpipe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// unstatedSpec is the spec of unstated.
+type unstatedSpec struct {
+	lab.Head `yaml:",inline"`
+	M        []int           `yaml:"m" want:"1..65536"` // of Figure 3's pipelines
+	Cuts     []cells.CutSpec `yaml:"cuts"`              // of these
+	Paddings []string        `yaml:"paddings"`          // of their accelerator: as published, or a variation
+	Links    []string        `yaml:"links"`             // of Table 3's: the same
+	Reading  readingSpec     `yaml:"reading"`
+
+	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+}
+
+// readingSpec is a convention for Table 3 that was chosen after its default had been compared.
+type readingSpec struct {
+	Cut   cells.CutSpec `yaml:"cut"`
+	Batch string        `yaml:"batch" want:"batches"`
+}
+
+// asPublished is the variation that is none.
+const asPublished = "as published"
+
+// unstated models cells of Figure 3 and Table 3 under all that the paper leaves open. It has code of its own
+// since its cells are those of other experiments.
+type unstated struct {
+	lab.Base[unstatedSpec]
+	figure3         *figure3
+	table3          *table3
+	paddings, links []accelerator.Variation
+}
+
+func newUnstated() (lab.Experiment, error) {
+	figure, err := another[*figure3]("figure3", newFigure3)
+	if err != nil {
+		return nil, err
+	}
+	table, err := another[*table3]("table3", newTable3)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstated{figure3: figure, table3: table}
+	u.Others = func(profile string) string { return figure.Decides(profile) + table.Decides(profile) }
+	return u, nil
+}
+
+func (u *unstated) Resolve() (p *lab.Problem) {
+	if u.paddings, p = orNone("paddings", u.Spec.Paddings); p == nil {
+		u.links, p = orNone("links", u.Spec.Links)
+	}
+	if r := u.Spec.Reading; p == nil && !slices.Contains(u.table3.Spec.ConventionsOf(u.table3.Spec.Networks[0]), u.reading()) {
+		return lab.At(fmt.Errorf("%v, %s batch: want a convention of table3", r.Cut, r.Batch), "reading")
+	}
+	return p
+}
+
+// reading is the convention of the spec: whole layers and early recomputation as in the default.
+func (u *unstated) reading() cells.Convention {
+	c := u.table3.Spec.ConventionsOf(u.table3.Spec.Networks[0])[0]
+	c.Cut, c.Batch = u.Spec.Reading.Cut, u.Spec.Reading.Batch
+	return c
+}
+
+// orNone are the variations of a field, which may be as published.
+func orNone(field string, names []string) (all []accelerator.Variation, p *lab.Problem) {
+	for _, name := range names {
+		one := []accelerator.Variation{{}}
+		if name != asPublished {
+			if one, p = variations(field, []string{name}); p != nil {
+				return nil, p
+			}
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+// swept is a scenario of Figure 3 with one choice of what is open.
+type swept struct {
+	*scenario
+	setup    train.Setup
+	modelled figure3Modelled
+	padding  accelerator.Variation
+	as       string // the choice but for the padding, in the words of the table
+}
+
+func (s swept) run() string { return s.scenario.run() + "/" + s.as }
+
+// sweep are a scenario's choices. One without a pipeline has one micro-batch and only its cut.
+func (u *unstated) sweep(s *scenario) (all []swept) {
+	ms := u.Spec.M
+	if s.setup.MicroBatches == 1 {
+		ms = []int{1}
+	}
+	for _, m := range ms {
+		for _, padding := range u.paddings {
+			for _, cut := range u.Spec.Cuts {
+				one := swept{s, cut.Setup(s.setup), u.figure3.Spec.Modelled, padding, fmt.Sprintf("M = %d, %v", m, cut)}
+				one.setup.MicroBatches = m
+				one.modelled.Batch = max(one.modelled.Batch, m)
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// variationName is a variation in the words of the table.
+func variationName(v accelerator.Variation) string { return cmp.Or(v.Name, asPublished) }
+
+func (u *unstated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	var jobs []lab.Job
+	for _, s := range u.figure3.scenarios() {
+		for _, one := range u.sweep(s) {
+			jobs = append(jobs, one.modelled.job(one.run(), s.of.Model, one.setup, one.padding))
+		}
+	}
+	for _, v := range u.links {
+		jobs = append(jobs, u.table3.Spec.Varied(v).OwnJobs()...)
+	}
+	return lab.MakeMissing(ctx, u.ID(), log, p, jobs)
+}
+
+// extent is the lowest and the highest of some figures, and of what each is.
+type extent struct {
+	low, high     float64
+	lowAt, highAt string
+	n             int
+}
+
+func newExtent() extent { return extent{low: math.Inf(1), high: math.Inf(-1)} }
+
+func (e *extent) add(x float64, at string) {
+	e.n++
+	if x < e.low {
+		e.low, e.lowAt = x, at
+	}
+	if x > e.high {
+		e.high, e.highAt = x, at
+	}
+}
+
+// figureExtent is that of a scenario's throughput relative to its base's, which is cut and padded alike.
+func (u *unstated) figureExtent(log *records.Log, s *scenario) (extent, error) {
+	e, bases := newExtent(), u.sweep(s.of.base())
+	for i, one := range u.sweep(s) {
+		values, err := one.modelled.relative(log, bases[i%len(bases)].run(), one.run(), one.padding)
+		if err != nil {
+			return e, err
+		}
+		for j, batch := range []string{"fixed batch", "filled batch"} {
+			if len(values[j].Numbers) > 0 {
+				e.add(values[j].Numbers[0], fmt.Sprintf("%s, %s, %s", one.as, batch, variationName(one.padding)))
+			}
+		}
+	}
+	return e, nil
+}
+
+// joined are cuts in words.
+func joined(cuts []cells.CutSpec) string {
+	var all []string
+	for _, c := range cuts {
+		all = append(all, c.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
+	t := &lab.Table{
+		ID: u.ID(), Title: u.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("Lowest, highest: of a cell, relative to the base under the same choice. Figure 3: M of %s, cut by %s, with figure3's mini-batch (or as many examples as there are micro-batches) and with the largest of its multiples that fits, on an accelerator %s. Table 3: every convention of table3, on an accelerator %s.",
+				lab.JoinWith(u.Spec.M, ", "), joined(u.Spec.Cuts), strings.Join(u.Spec.Paddings, " or with "), strings.Join(u.Spec.Links, " or with ")),
+			"Within: the paper's value lies between the two, so that by this model it could be what the paper measured. It is no more than that: the span says what is not known of the paper's runs, and not what they were.",
+		},
+	}
+	t.Texts("of", "network", "cell")
+	t.Numbers("paper", "lowest", "highest")
+	t.Texts("within", "lowest at", "highest at")
+	t.Numbers("choices")
+	add := func(of, network, cell string, paper float64, printed any, e extent) {
+		t.Add(of, network, cell, printed, lab.Fixed(e.low, 2), lab.Fixed(e.high, 2), lab.YesOrNo(e.low <= paper && paper <= e.high), e.lowAt, e.highAt, e.n)
+	}
+	for _, s := range u.figure3.scenarios() {
+		if s.Name == s.of.Base {
+			continue
+		}
+		e, err := u.figureExtent(log, s)
+		if err != nil {
+			return nil, err
+		}
+		add("Figure 3", s.of.Name, s.Name, s.Paper.Value, s.paper(), e)
+	}
+	three := &u.table3.Spec.Scale
+	var read []*cells.Modelled
+	for _, v := range u.links {
+		m, err := three.Varied(v).ReadOwn(log)
+		if err != nil {
+			return nil, err
+		}
+		read = append(read, m)
+	}
+	for i, n := range three.Networks {
+		for _, c := range three.Cells() {
+			if c == three.Base {
+				continue
+			}
+			e := newExtent()
+			for j, m := range read {
+				for _, v := range three.ConventionsOf(n) {
+					e.add(m.Throughput(m.Networks[i], v, c), fmt.Sprintf("%v, %s", v, variationName(u.links[j])))
+				}
+			}
+			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Value, n.Paper.Of(c).Value, e)
+		}
+	}
+	within := 0
+	for _, row := range t.Rows {
+		if row[t.Column("within")].Text == "yes" {
+			within++
+		}
+	}
+	t.Notes = []string{fmt.Sprintf("Within: %d of %d.", within, len(t.Rows))}
+	return &lab.Report{Tables: []*lab.Table{t, u.linkTable(read)}}, nil
+}
+
+// linkTable is Table 3 by table3's default convention and by the spec's reading, over each use of the links.
+func (u *unstated) linkTable(read []*cells.Modelled) *lab.Table {
+	three := &u.table3.Spec.Scale
+	t := &lab.Table{
+		ID: u.ID() + "-links", Title: "Table 3 over the use of the links",
+		Caption: []string{fmt.Sprintf("Default: %v. Reading: %v, chosen after the default had been compared with the paper, as the paper's mini-batch was adjusted only to fit memory, and layers of equal FLOPs take unequal times. Error: the mean absolute one over both networks.",
+			three.ConventionsOf(three.Networks[0])[0], u.reading())},
+	}
+	t.Texts("convention", "accelerator")
+	for _, n := range three.Networks {
+		for _, c := range three.Cells() {
+			if c != three.Base {
+				t.Numbers(fmt.Sprintf("%s, K = %d", n.Name, c.K))
+			}
+		}
+	}
+	t.Numbers("error")
+	for _, v := range []struct {
+		name string
+		is   cells.Convention
+	}{{"default", three.ConventionsOf(three.Networks[0])[0]}, {"reading", u.reading()}} {
+		for j, m := range read {
+			row, off := []any{v.name, variationName(u.links[j])}, 0.0
+			for _, n := range m.Networks {
+				off += m.Errors(n, v.is).Last / float64(len(m.Networks))
+				for _, c := range m.Cells() {
+					if c != m.Base {
+						row = append(row, lab.Fixed(m.Throughput(n, v.is, c), 2))
+					}
+				}
+			}
+			t.Add(append(row, lab.Percent(off, 1))...)
+		}
+	}
+	return t
+}

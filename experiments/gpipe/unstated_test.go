@@ -1,0 +1,59 @@
+package gpipe
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/lab/labtest"
+	"gpipebench/lab/records"
+)
+
+// A pipeline is swept over every number of micro-batches and every cut, what has no pipeline over
+// cuts and paddings alone; both are modelled at the same place in the list of cuts.
+func TestUnstatedSweeps(t *testing.T) {
+	u := labtest.Loaded[*unstated](t, Paper.Experiment("unstated").Load)
+	for _, s := range u.figure3.scenarios() {
+		all, want := u.sweep(s), len(u.Spec.M)*len(u.paddings)*len(u.Spec.Cuts)
+		if s.Schedule == "naive" {
+			want = len(u.paddings) * len(u.Spec.Cuts)
+		}
+		seen := map[string]bool{}
+		for i, one := range all {
+			seen[one.modelled.name(one.run(), one.padding)] = true
+			if cut := u.Spec.Cuts[i%len(u.Spec.Cuts)]; !strings.HasSuffix(one.as, cut.String()) || one.modelled.Batch < one.setup.MicroBatches {
+				t.Errorf("%s: %s, mini-batch of %d", s.run(), one.as, one.modelled.Batch)
+			}
+		}
+		if len(all) != want || len(seen) != want {
+			t.Errorf("%s: %d choices of %d names, want %d", s.run(), len(all), len(seen), want)
+		}
+	}
+}
+
+// A cell's extent is over all choices, each relative to the base under the same cut and padding.
+func TestUnstatedExtents(t *testing.T) {
+	u := labtest.Loaded[*unstated](t, Paper.Experiment("unstated").Load)
+	log := records.New(records.Key{})
+	s := u.figure3.scenarios()[1]
+	add := func(one swept, seconds float64) {
+		step := figure3Step{Batch: 1, Seconds: seconds, Filled: 2, FilledSeconds: seconds}
+		if err := log.Add(one.modelled.name(one.run(), one.padding), 0, step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bases := len(u.sweep(s.of.base()))
+	for i, base := range u.sweep(s.of.base()) {
+		add(base, float64(i+1))
+	}
+	for i, one := range u.sweep(s) {
+		add(one, float64(i%bases+1)/float64(2+i/bases))
+	}
+	e, err := u.figureExtent(log, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(u.Spec.M); math.Abs(e.low-2) > 1e-9 || math.Abs(e.high-float64(1+n)) > 1e-9 || e.n != 2*n*bases || !strings.HasPrefix(e.lowAt, "M = 8,") || !strings.HasPrefix(e.highAt, "M = 64,") {
+		t.Errorf("%+v", e)
+	}
+}

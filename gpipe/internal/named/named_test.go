@@ -1,0 +1,47 @@
+package named_test
+
+import (
+	"fmt"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/internal/named"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/gpipe/schedule"
+)
+
+// inverse checks that parse reads the names of the constants 0 to n-1, and refuses others.
+func inverse[T interface {
+	~uint8
+	fmt.Stringer
+}](t *testing.T, n int, parse func(string) (T, error), want string) {
+	t.Helper()
+	for v := range T(n) {
+		if got, err := parse(v.String()); got != v || err != nil {
+			t.Errorf("%v is read as %v, %v", v, got, err)
+		}
+	}
+	for _, name := range []string{"", "other", T(n).String()} {
+		if v, err := parse(name); err == nil || err.Error() != fmt.Sprintf(want, name) {
+			t.Errorf("%q is read as %v, %v", name, v, err)
+		}
+	}
+}
+
+// Every type with names reads what it writes, and names what it would accept.
+func TestNames(t *testing.T) {
+	inverse(t, 10, schedule.Parse, "unknown schedule %q: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v")
+	inverse(t, 3, schedule.ParseCheckpoint, "unknown checkpoint mode %q: want always, except-last or never")
+	inverse(t, 4, partition.Parse, "unknown partitioner %q: want min-max, min-variance, lingvo or block")
+	inverse(t, 3, reduction.ParseKind, "unknown all-reduce %q: want tree, ring or 2d")
+	inverse(t, 3, gpipe.ParseKind, "unknown device %q: want host, emulated or modelled")
+	inverse(t, 2, gpipe.ParseTableGradients, "unknown way of tied gradients %q: want reduce or gather")
+	inverse(t, 2, gpipe.ParseAccounting, "unknown accounting %q: want paper or full")
+	if got := fmt.Sprint(schedule.Kind(7), schedule.Schedule(70), schedule.GPipe, schedule.Always); got != "Kind(7) Schedule(70) gpipe always" {
+		t.Error(got)
+	}
+	if got := named.Any(nil) + named.Any([]string{"a"}); got != "a" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,40 @@
+// Package plan is what is known of a pipeline from shapes alone, before anything runs: its
+// pieces and their programs, the task list of each device, memory to the byte, what replicas
+// add up, and what places send each other. [New] makes it from a [Config]; package gpipe runs
+// it, on devices that compute or on the virtual clock. Nothing here has a goroutine or knows
+// a transport.
+//
+// # A device's memory
+//
+// There are six regions: parameters, gradients (one accumulator for each use of a parameter),
+// optimiser state, boundary stash, residuals, workspace. Tensors start at multiples of 64
+// bytes; a region ends with its last element. All offsets are fixed when the pipeline is
+// opened, so a peak cannot depend on timing:
+//
+//   - The receiver owns boundary inputs: slot m mod s for micro-batch m, kept until B(m),
+//     where s is the number that the sender can have in flight (M in fill-drain, K-k+1 in
+//     1f1b, 1 in naive). Output gradients have two slots. A sender has two outbox slots in
+//     each direction and waits while both are on their way.
+//   - There is a residual slot for each micro-batch in flight: one if micro-batches are
+//     recomputed, M (or K-k) with checkpoint never.
+//   - The workspace is that of the largest program. Buffers are packed by liveness, largest
+//     first; an operation whose input dies there may write over it.
+//
+// Training, evaluating and predicting take turns in the same regions, each as large as the
+// purpose that needs most of it. A purpose for which a pipeline was not opened is refused.
+// Smaller mini-batches run in the plan of the largest: a program that would take more is
+// compiled again with every buffer at the place that it has in the largest.
+//
+// The first piece that a device does not hold is an error with the device, the layer, the
+// bytes wanted and the bytes free. With Overcommit the plan is not checked, and the fault of
+// the first instruction beyond the capacity becomes that error.
+//
+// # Accounting
+//
+// There are two ways to count a modelled device's memory. Paper, as in Table 1: parameters
+// with the optimiser's state, 12 bytes a parameter for two slots, and activations (boundary
+// stash, residuals, workspace). Full adds the gradients' accumulators and is what a host
+// device allocates, to the byte. Every value has the size of its own dtype. Nothing is padded
+// in memory. Without re-materialisation the residuals of the whole mini-batch are kept, with
+// it those of one micro-batch; `--keep-scores` makes attention keep its probabilities.
+package plan

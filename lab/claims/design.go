@@ -1,0 +1,151 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/internal/expr"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/verdict"
+)
+
+// Compared is what a primary of a design came to, of a claim that names it.
+type Compared struct {
+	Seeds      int      `json:"seeds"`
+	Mean       float64  `json:"mean"` // of the differences, positive as claimed
+	SD         float64  `json:"sd"`
+	Low        float64  `json:"low"` // the interval of the mean at Level
+	High       float64  `json:"high"`
+	Unit       string   `json:"unit"`
+	Margin     float64  `json:"margin"`
+	Level      float64  `json:"level"`      // after Holm's correction and the look
+	P          float64  `json:"p"`          // the least level at which there would be a verdict
+	Detectable float64  `json:"detectable"` // the least effect that is seen at 80% power
+	Gates      []Passed `json:"gates,omitempty"`
+	// Exploratory is why the design was not registered; "": it was.
+	Exploratory string `json:"exploratory,omitempty"`
+}
+
+// Passed is a condition of competence and whether it is met.
+type Passed struct {
+	That   string `json:"that"`
+	Passed string `json:"passed"` // yes, no, unknown
+}
+
+func (c *Compared) String() string {
+	return fmt.Sprintf("%+.3g [%+.3g, %+.3g] %s (%d seeds, level %.2g)", c.Mean, c.Low, c.High, c.Unit, c.Seeds, c.Level)
+}
+
+// judged is a family with its verdicts.
+type judged struct {
+	*lab.Family
+	experiment string
+	cost       records.Cost
+	results    []verdict.Result
+	passed     map[string]verdict.Passed // by a gate's words
+}
+
+// families judges the designs of the experiments whose records are usable, each as a whole, since
+// a comparison's level depends on the others.
+func families(all []*Examined, tables tablesOf) (map[string]*judged, error) {
+	families := map[string]*judged{}
+	for _, x := range all {
+		if !x.Usable || x.report.Family == nil {
+			continue
+		}
+		f := &judged{Family: x.report.Family, experiment: x.Experiment, cost: x.cost}
+		if err := f.judge(tables); err != nil {
+			return nil, fmt.Errorf("design of %s: %w", x.Experiment, err)
+		}
+		families[x.Experiment] = f
+	}
+	return families, nil
+}
+
+// judge evaluates the gates and gives the comparisons their verdicts, if the profile has any.
+func (f *judged) judge(tables tablesOf) (err error) {
+	if f.Looks[f.Profile] == nil {
+		return nil
+	}
+	f.passed = map[string]verdict.Passed{}
+	for _, g := range f.Gates {
+		passed := verdict.Unknown
+		if g.Fails != "" {
+			passed = verdict.No
+		}
+		if g.Holds != "" {
+			truth, err := newEvaluator(tables).Truth(g.Holds)
+			if _, missing := errors.AsType[*missingEvidence](err); err != nil && !missing {
+				return fmt.Errorf("gate %q: %w", g.That, err)
+			}
+			if err == nil {
+				passed = map[expr.Truth]verdict.Passed{expr.Yes: verdict.Yes, expr.No: verdict.No, expr.Undecided: verdict.Unknown}[truth]
+			}
+		}
+		f.passed[g.That] = passed
+	}
+	f.results, err = f.Judge(func(g lab.Gate) verdict.Passed { return f.passed[g.That] })
+	return err
+}
+
+// verdictsOf are a claim's words for a result.
+var verdictsOf = map[verdict.Verdict]Verdict{
+	verdict.Agrees: Agrees, verdict.Disagrees: Disagrees, verdict.NoDifference: NoDifference, verdict.Open: Undecided, verdict.CannotTell: CannotTell,
+}
+
+// compare gives a claim that names a primary its verdict, by the design alone.
+func (v *Judgement) compare(e *evaluator) error {
+	experiment, primary, _ := strings.Cut(v.Design, "/")
+	f := e.families[experiment]
+	if f == nil {
+		v.Verdict, v.Why = NoRecord, "no usable records of "+experiment
+		return nil
+	}
+	p, err := f.Primary(primary)
+	if err != nil {
+		return err
+	}
+	v.Records, v.Profile, v.Cost = []string{experiment}, f.Profile, f.cost
+	if f.results == nil {
+		v.Verdict = JudgedAtFull
+		if at := f.JudgedAt(); at != "full" {
+			v.Why = "judged at " + at
+		}
+		if figure := f.Figure(primary); figure != "" {
+			v.Shown = slices.Insert(v.Shown, 0, figure)
+		}
+		return nil
+	}
+	i := slices.IndexFunc(f.results, func(r verdict.Result) bool { return r.Name == primary })
+	r := f.results[i]
+	v.Verdict, v.Why = verdictsOf[r.Verdict], r.Why
+	if r.Verdict == verdict.Open && r.Seeds > 0 {
+		v.Why += " (" + f.Unit(primary) + ")"
+	}
+	v.Compared = &Compared{r.Seeds, r.Mean, r.SD, r.Low, r.High, f.Unit(primary), f.Comparisons[i].Margin, r.Level, r.P, r.Detectable, nil, f.Exploratory}
+	for _, g := range f.Gates {
+		if len(g.For) == 0 || slices.Contains(g.For, p.Name) {
+			passed := map[verdict.Passed]string{verdict.Yes: "yes", verdict.No: "no", verdict.Unknown: "unknown"}[f.passed[g.That]]
+			v.Compared.Gates = append(v.Compared.Gates, Passed{g.That, passed})
+		}
+	}
+	if f.Registered == "none" {
+		v.Why = strings.TrimPrefix(v.Why+"; exploratory", "; ")
+	}
+	v.Shown = slices.Insert(v.Shown, 0, v.Compared.String())
+	return nil
+}
+
+// checkDesign refuses a claim on what a design judges that does not name it: a point estimate must
+// not decide beside the design.
+func (v *Judgement) checkDesign(e *evaluator) error {
+	for id := range e.rests {
+		if v.Basis == Measured && e.families[id] != nil {
+			return fmt.Errorf("its check reads what the design of %s judges: want design: %[1]s/PRIMARY in place of check", id)
+		}
+	}
+	return nil
+}

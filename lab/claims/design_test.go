@@ -1,0 +1,130 @@
+package claims
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/lab/verdict"
+)
+
+// made is a family of 6 seeds, whose comparisons have these mean differences and a standard
+// deviation of 0.71.
+func made(profile string, gates []lab.Gate, means ...float64) *judged {
+	d := &lab.Design{Registered: "2026-12-01", Looks: map[string][]int{"full": {6}}, Level: 0.05, Margin: lab.Margin{Unit: "points"}, Gates: gates}
+	f := &lab.Family{Registration: &lab.Registration{Design: d, Profile: profile, Seeds: []uint64{1, 2, 3, 4, 5, 6}}}
+	for i, mean := range means {
+		name := string(rune('a' + i))
+		d.Primaries = append(d.Primaries, lab.Primary{Name: name})
+		f.Comparisons = append(f.Comparisons, verdict.Comparison{Name: name, Differences: [][]float64{{mean - 1, mean + 1, mean - 0.5, mean + 0.5, mean, mean}}})
+	}
+	return &judged{Family: f, experiment: "x", cost: records.Cost{Seconds: 7}}
+}
+
+// A claim that names a primary has its verdict by the design: competence first, and the interval at
+// the level that Holm leaves it in its family. Its kind is the same whatever that is.
+func TestVerdictsByDesign(t *testing.T) {
+	small := lab.Gate{That: "small is better than a dictionary", Holds: `cell("a", "speed", "K", 2) > 1.7`}
+	narrow := lab.Gate{That: "the rate is at no edge", Holds: `cell("a", "speed", "K", 2) > 1.5`}
+	for _, c := range []struct {
+		name  string
+		is    *judged
+		want  Verdict
+		why   string
+		shown string
+	}{
+		{"above", made("full", nil, 1), Agrees, "", "+1 [+0.258, +1.74] points (6 seeds, level 0.05)"},
+		{"below", made("full", nil, -1), Disagrees, "", "-1 ["},
+		{"a point estimate above", made("full", nil, 0.7), Undecided, "an effect below ", "+0.7 [-0.0"},
+		{"alone", made("full", nil, 0.8), Agrees, "", "+0.8 ["},
+		{"among others", made("full", nil, 0.8, 0, 0), Undecided, "an effect below ", "+0.8 [-"},
+		{"a gate that fails", made("full", []lab.Gate{small}, 1), CannotTell, "not competent: it does not hold that small is better than a dictionary", "+1 ["},
+		{"a gate that is open", made("full", []lab.Gate{narrow}, 1), CannotTell, "not shown competent: it is not known whether the rate is at no edge", "+1 ["},
+		{"a gate without records", made("full", []lab.Gate{{That: "all is well", Holds: `cell("none", "speed") > 1`}}, 1), CannotTell, "not shown competent", "+1 ["},
+		{"a gate that is known to fail", made("full", []lab.Gate{{That: "all is well", Fails: "it is not"}}, 1), CannotTell, "not competent: it does not hold that all is well (it is not)", "+1 ["},
+		{"a gate of others", made("full", []lab.Gate{{That: "all is well", Fails: "it is not", For: []string{"b"}}}, 1, 1), Agrees, "", "+1 ["},
+		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "", "+1.00 [+0.26, +1.74] points (6 seeds)"},
+	} {
+		tables := claimTables()
+		if err := c.is.judge(tables); err != nil {
+			t.Fatal(err)
+		}
+		e := newEvaluator(tables)
+		e.families = map[string]*judged{"x": c.is}
+		got, err := Claim{Kind: StandIn, Design: "x/a"}.judge(e)
+		if err != nil || got.Verdict != c.want || !strings.HasPrefix(got.Why, c.why) || (c.why == "") != (got.Why == "") || !strings.HasPrefix(got.Shown[0], c.shown) {
+			t.Errorf("%s: %s, %q, %q, %v; want %s, %q, %q", c.name, got.Verdict, got.Why, got.Shown, err, c.want, c.why, c.shown)
+		}
+		if got.Kind != StandIn || !slices.Equal(got.Records, []string{"x"}) || got.Seconds != 7 {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+	e := newEvaluator(claimTables())
+	if got, err := (Claim{Kind: StandIn, Design: "x/a"}).judge(e); err != nil || got.Verdict != NoRecord {
+		t.Errorf("without records: %s, %v", got.Verdict, err)
+	}
+	e.families = map[string]*judged{"x": made("quick", nil, 1)}
+	if _, err := (Claim{Kind: StandIn, Design: "x/z"}).judge(e); err == nil || !strings.Contains(err.Error(), `no primary "z": want one of a`) {
+		t.Errorf("a primary that is not there: %v", err)
+	}
+	// A check on the same experiment would decide by another rule, or by a point estimate.
+	check := Claim{Kind: StandIn, Basis: Measured, check: `cell("a", "speed", "K", 2) > 1`}
+	if _, err := check.judge(e); err == nil || !strings.Contains(err.Error(), "want design: x/PRIMARY in place of check") {
+		t.Errorf("a check beside the design: %v", err)
+	}
+}
+
+// Every primary is claimed, and its claim agrees, disagrees or is open, by the differences alone, if
+// all gates are passed.
+func TestDesignedClaimsCanTurn(t *testing.T) {
+	ledger, err := loadClaims(experiments.Papers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading := Committed(t, FullDir)
+	all, err := families(reading.deciding(), reading.tables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for id, f := range all {
+		for i, p := range f.Primaries {
+			if !slices.ContainsFunc(ledger, func(c Claim) bool { return c.Design == id+"/"+p.Name }) {
+				t.Errorf("%s/%s: no claim names it", id, p.Name)
+			}
+			if f.Looks[f.Profile] == nil {
+				continue
+			}
+			tried++
+			margin := f.Comparisons[i].Margin
+			far := 100 + 10*margin
+			want := map[float64]verdict.Verdict{far: verdict.Agrees, -far: verdict.Disagrees, margin: verdict.Open, -margin: verdict.Open}
+			if f.Comparisons[i].Claimed == verdict.Same {
+				want[far] = verdict.Disagrees
+			}
+			if f.Comparisons[i].Claimed == verdict.NotLess {
+				want[margin] = verdict.Agrees
+			}
+			for mean, want := range want {
+				moved := *f.Family
+				moved.Comparisons = slices.Clone(f.Comparisons)
+				differences := slices.Clone(moved.Comparisons[i].Differences)
+				for part := range differences {
+					differences[part] = nil
+					for seed := range f.Seeds {
+						differences[part] = append(differences[part], mean+0.01*float64(1-2*(seed%2))*(1+margin))
+					}
+				}
+				moved.Comparisons[i].Differences = differences
+				results, err := moved.Judge(func(lab.Gate) verdict.Passed { return verdict.Yes })
+				if err != nil || results[i].Verdict != want {
+					t.Errorf("%s/%s at %g: %+v, %v, want %s", id, p.Name, mean, results[i], err, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d primaries", tried)
+}

@@ -1,0 +1,107 @@
+package claims
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments"
+)
+
+// A row holds only if no claim is against it or open, and a claim against it is never
+// outvoted.
+func TestRowVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		verdicts []Verdict
+		want     RowVerdict
+	}{
+		{[]Verdict{Agrees, Holds, Reproduced}, RowHolds},
+		{[]Verdict{Holds}, RowHolds},
+		{[]Verdict{Holds, Unstated}, RowHolds},
+		{[]Verdict{Holds, Holds, Holds, Differs}, RowInPart},
+		{[]Verdict{Agrees, Disagrees}, RowInPart},
+		{[]Verdict{Agrees, NoDifference}, RowInPart},
+		{[]Verdict{Agrees, Undecided}, RowInPart},
+		{[]Verdict{Reproduced, NoRecord}, RowInPart},
+		{[]Verdict{Disagrees, CannotTell}, RowDiffer},
+		{[]Verdict{Differs, Unstated}, RowDiffer},
+		{[]Verdict{Fails}, RowDiffer},
+		{[]Verdict{CannotTell, Undecided, JudgedAtFull, Inconclusive, NotDecided, TooSmall, NoRecord}, RowOpen},
+		{[]Verdict{Unstated}, RowOpen},
+	} {
+		r, all := Row{ID: "row", Says: "so"}, []Judgement{}
+		for i, v := range c.verdicts {
+			id := string(rune('a' + i))
+			r.Claims = append(r.Claims, id)
+			all = append(all, Judgement{Claim: Claim{ID: id}, Verdict: v})
+		}
+		slices.Reverse(all) // the order of the ledger does not matter
+		o, ok := r.outcome(all)
+		if !ok || o.Verdict != c.want || len(o.For)+len(o.Against)+len(o.Open)+len(o.Beside) != len(c.verdicts) {
+			t.Errorf("%v: %+v, want %s", c.verdicts, o, c.want)
+		}
+		if _, ok := r.outcome(all[1:]); ok {
+			t.Errorf("%v: a row without one of its claims", c.verdicts)
+		}
+	}
+}
+
+// A row shows the figures of its claims: that of a ratio with its interval, or what another
+// claim shows.
+func TestRowFigures(t *testing.T) {
+	r := Row{ID: "row", Claims: []string{"a"}, Shows: []string{"a", "b", "c"}}
+	o, ok := r.outcome([]Judgement{
+		{Claim: Claim{ID: "a", Claim: "grows", Paper: "3.5", Basis: Measured}, Verdict: Reproduced, Figure: &Figure{text: "3.24 [3.18, 3.28]"}, Over: &Range{text: "3 to 4"}, Shown: []string{"more"}},
+		{Claim: Claim{ID: "b"}, Shown: []string{"of seeds: 1 [0, 2]"}, Evidence: []string{"a cell"}},
+		{Claim: Claim{ID: "c"}},
+	})
+	want := []RowFigure{{"a", "grows", Measured, "3.5", "3.24 [3.18, 3.28]", "3 to 4", Reproduced}, {Claim: "b", Here: "of seeds: 1 [0, 2]"}, {Claim: "c", Here: "-"}}
+	if !ok || !slices.Equal(o.Shown, want) {
+		t.Errorf("%+v, want %+v", o.Shown, want)
+	}
+}
+
+// The GPipe paper comes to nine rows.
+func TestHeadline(t *testing.T) {
+	v := VerdictsOf(t, FullDir)
+	if len(v.Headline) != 9 || len(v.Of(experiments.Papers[0].Name).Headline) != 9 {
+		t.Errorf("%d rows, want nine: %+v", len(v.Headline), v.Headline)
+	}
+	for _, o := range v.Headline {
+		t.Logf("%-18s %-20s %d for, %d against %v, %d open", o.Row, o.Verdict, len(o.For), len(o.Against), o.Against, len(o.Open))
+	}
+}
+
+const goodHeadline = `versions: {N: the paper}
+headline:
+  - {id: row, says: it is so, where: Table 1, claims: [a], shows: [b]}
+claims:
+  - {id: a, version: N, where: Table 1, claim: is so, kind: trend, check: {measured: 1 < 2}}
+  - {id: b, version: N, where: Table 1, claim: is more so, kind: derived, same_as: a, check: {arithmetic: 1 < 2}}
+`
+
+// What a ledger refers to must be there, and count.
+func TestReferences(t *testing.T) {
+	check := func(text string) error {
+		l, err := parseLedger("claims.yaml", []byte(text))
+		if err != nil {
+			return err
+		}
+		return refer([]*Ledger{l})
+	}
+	if err := check(goodHeadline); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, replacement, want string }{
+		{"claims: [a]", "claims: [c]", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
+		{"shows: [b]", "shows: [c]", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
+		{"claims: [a]", "claims: [b]", "claims.yaml:3: row: b is derived: want claims of the kinds count, ratio, trend, stand-in"},
+		{"same_as: a", "same_as: c", `/claims.yaml:6: b: same as "c": want the ID of a claim that is not the same as another`},
+		{"same_as: a", "same_as: b", `/claims.yaml:6: b: same as "b": want the ID of a claim that is not the same as another`},
+		{"same_as: a", "same_as: {measured: a}", `claims.yaml:6:75: claims.1.same_as: "measured": want the basis of a check`},
+	} {
+		if err := check(strings.Replace(goodHeadline, c.old, c.replacement, 1)); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
+		}
+	}
+}

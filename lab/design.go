@@ -1,0 +1,380 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/expr"
+	"gpipebench/internal/machine"
+	"gpipebench/internal/stats"
+	"gpipebench/internal/yamldoc"
+	"gpipebench/lab/records"
+	"gpipebench/lab/verdict"
+)
+
+// Design says how the trainings of an experiment are judged, and is fixed before the first of them.
+// It decides nothing of a sample, so that it is in no key; each record has its digest instead.
+type Design struct {
+	Registered  string           `yaml:"registered" json:"registered"`                // the day on which it was committed, as 2026-12-01, or none
+	Exploratory string           `yaml:"exploratory" want:"optional" json:"-"`        // why there is none
+	Looks       map[string][]int `yaml:"looks" want:"2..1000000,ascending" json:"-"`  // by profile, the numbers of its seeds at which verdicts may be read; other profiles are not judged
+	Level       float64          `yaml:"level" want:">0..0.499" json:"level"`         // of the family: the probability of a false verdict
+	Margin      Margin           `yaml:"margin" json:"margin"`                        // of the primaries that have none of their own
+	Primaries   []Primary        `yaml:"primaries" json:"primaries"`                  // one family
+	Gates       []Gate           `yaml:"gates" want:"optional" json:"gates,omitzero"` // of competence
+}
+
+// Margin is the difference that does not matter, or less.
+type Margin struct {
+	Size    float64 `yaml:"size" want:"0.." json:"size"` // 0: any difference matters
+	Unit    string  `yaml:"unit" json:"unit"`
+	Because string  `yaml:"because" json:"-"`
+}
+
+// Primary is a comparison that claims name.
+type Primary struct {
+	Name string `yaml:"name" want:"name,key" json:"name"`
+	// Of are the differences of each seed: an expression with score(arm, statistic), positive where
+	// the claim says so. Of several the claim says that each is.
+	Of     several         `yaml:"of" json:"of"`
+	Claims verdict.Claimed `yaml:"claims" want:"claimed,optional" json:"claims,omitempty"` // more
+	Margin *Margin         `yaml:"margin" json:"margin,omitempty"`
+}
+
+// Gate is a condition without which comparisons show nothing. One of Holds, Fails and Unknown says
+// whether it is met.
+type Gate struct {
+	That    string   `yaml:"that" json:"that"`                             // in words
+	Holds   string   `yaml:"holds" want:"optional" json:"holds"`           // an expression over the experiment's tables, as a claim's check is
+	Fails   string   `yaml:"fails" want:"optional" json:"-"`               // why it is not met, where no table says so
+	Unknown string   `yaml:"unknown" want:"optional" json:"-"`             // why nobody can tell
+	For     []string `yaml:"for" want:"name,optional" json:"for,omitzero"` // primaries; none: all
+}
+
+// condition is what a gate says, with the reason why it is not known to be met, if no table says so.
+func (g Gate) condition() string {
+	if why := g.Fails + g.Unknown; why != "" {
+		return g.That + " (" + why + ")"
+	}
+	return g.That
+}
+
+// several is one text, or a list.
+type several []string
+
+func (s *several) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode && n.Value != "" {
+		*s = several{n.Value}
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode || n.Decode((*[]string)(s)) != nil || len(*s) == 0 {
+		return yamldoc.WantError("an expression with score(arm, statistic), or a list of some")
+	}
+	return nil
+}
+
+// Scored is an experiment whose trainings a design compares.
+type Scored interface {
+	// Scores returns what the trainings of a complete log came to.
+	Scores(log *records.Log) (Scores, error)
+}
+
+// Scores are by arm and statistic, a value for each seed of the profile, in its order.
+type Scores map[string]map[string][]float64
+
+// Put sets a statistic of an arm.
+func (s Scores) Put(arm, statistic string, values []float64) {
+	if s[arm] == nil {
+		s[arm] = map[string][]float64{}
+	}
+	s[arm][statistic] = values
+}
+
+// margin is that of a primary.
+func (d *Design) margin(p Primary) Margin {
+	if p.Margin != nil {
+		return *p.Margin
+	}
+	return d.Margin
+}
+
+// Primary is that of a name.
+func (d *Design) Primary(name string) (Primary, error) {
+	var names []string
+	for _, p := range d.Primaries {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Primary{}, fmt.Errorf("no primary %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// check refuses a design that cannot judge profiles with some seeds.
+func (d *Design) check(seeds func(profile string) []uint64) *Problem {
+	if _, err := time.Parse(time.DateOnly, d.Registered); err != nil && d.Registered != "none" {
+		return At(fmt.Errorf("%q: want a day, such as 2026-12-01, or none", d.Registered), "registered")
+	}
+	if (d.Registered == "none") != (d.Exploratory != "") {
+		return At(errors.New("want the reason where no day is registered, and nothing otherwise"), "exploratory")
+	}
+	for profile, looks := range d.Looks {
+		if err := CheckProfile(profile); err != nil {
+			return At(err, "looks", profile)
+		}
+		if last := looks[len(looks)-1]; last != len(seeds(profile)) {
+			return At(fmt.Errorf("%d seeds at the last look: want %d, those of the profile", last, len(seeds(profile))), "looks", profile)
+		}
+	}
+	for i, p := range d.Primaries {
+		at := []string{"primaries", fmt.Sprint(i)}
+		if p.Claims != verdict.More && d.margin(p).Size == 0 {
+			return At(fmt.Errorf("%s: want a margin above 0", p.Claims), append(at, "claims")...)
+		}
+		for _, of := range p.Of {
+			if err := (Scores{}).functions(0).Check(of); err != nil {
+				return At(err, append(at, "of")...)
+			}
+		}
+	}
+	for i, g := range d.Gates {
+		at := []string{"gates", fmt.Sprint(i)}
+		if given := slices.DeleteFunc([]string{g.Holds, g.Fails, g.Unknown}, func(s string) bool { return s == "" }); len(given) != 1 {
+			return At(errors.New("want one of holds, fails and unknown"), at...)
+		}
+		for _, name := range g.For {
+			if _, err := d.Primary(name); err != nil {
+				return At(err, append(at, "for")...)
+			}
+		}
+	}
+	return nil
+}
+
+// functions are what a difference may call, of one seed.
+func (s Scores) functions(seed int) expr.Functions {
+	return expr.Functions{"score": func(args []any) (any, error) {
+		of, err := expr.Texts(args, 2)
+		if err != nil {
+			return nil, err
+		}
+		arm, ok := s[of[0]]
+		if !ok {
+			return nil, fmt.Errorf("no arm %q: want one of %s", of[0], strings.Join(slices.Sorted(maps.Keys(s)), " | "))
+		}
+		values, ok := arm[of[1]]
+		if !ok || seed >= len(values) {
+			return nil, fmt.Errorf("%s has no %q: want one of %s", of[0], of[1], strings.Join(slices.Sorted(maps.Keys(arm)), " | "))
+		}
+		return expr.Exact(values[seed]), nil
+	}}
+}
+
+// differences are a primary's, part by part and seed by seed.
+func (p Primary) differences(s Scores, seeds int) (all [][]float64, err error) {
+	for _, of := range p.Of {
+		var part []float64
+		for seed := range seeds {
+			n, err := s.functions(seed).Number(of)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Name, err)
+			}
+			part = append(part, n.X)
+		}
+		all = append(all, part)
+	}
+	return all, nil
+}
+
+// Registration is a design as it is for one profile.
+type Registration struct {
+	*Design
+	Profile string
+	Seeds   []uint64 // all that verdicts will ever rest on
+	Others  []uint64 // of pilots, and of what has the spec's own seed
+}
+
+// Digest is the first 16 digits of the SHA-256 of what a design says for its profile, its seeds
+// included. Reasons and words are not in it.
+func (r *Registration) Digest() string {
+	text, err := json.Marshal(struct {
+		*Design
+		Looks []int
+		Seeds []uint64
+	}{r.Design, r.Looks[r.Profile], r.Seeds})
+	if err != nil {
+		panic(err) // it is numbers and texts
+	}
+	return machine.Digest(string(text))
+}
+
+// Admits refuses a sample of a seed that the design does not name. Samples without random numbers
+// have 0.
+func (r *Registration) Admits(seed uint64) error {
+	if seed == 0 || slices.Contains(r.Seeds, seed) || slices.Contains(r.Others, seed) {
+		return nil
+	}
+	return fmt.Errorf("seed %d is not of the design: want one of %s", seed, FormatSeeds(r.Seeds))
+}
+
+// Holds reports samples of a log that the design does not cover: of another seed, of another
+// design, such as one whose margin was another, or made before it was registered.
+func (r *Registration) Holds(log *records.Log) error {
+	digest := r.Digest()
+	for _, name := range log.Names {
+		is := log.Samples[name]
+		err := r.Admits(is.Seed)
+		switch {
+		case err != nil:
+		case is.Design != digest && (is.Design != "" || r.Registered != "none"):
+			err = fmt.Errorf("it was made under design %q, which is now %s: a design does not change after its first record", is.Design, digest)
+		case r.Registered != "none" && is.Time < r.Registered:
+			err = fmt.Errorf("it was made at %s, before the design was registered on %s", is.Time, r.Registered)
+		}
+		if err != nil {
+			return fmt.Errorf("sample %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Family are the comparisons of a design over the seeds of a profile.
+type Family struct {
+	*Registration
+	Comparisons []verdict.Comparison // without gates
+}
+
+// family compares what trainings came to. A profile that is not judged may lack some.
+func (r *Registration) family(s Scores) (*Family, error) {
+	f := &Family{Registration: r}
+	for _, p := range r.Primaries {
+		differences, err := p.differences(s, len(r.Seeds))
+		if err != nil && r.Looks[r.Profile] == nil {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("design: %w", err)
+		}
+		f.Comparisons = append(f.Comparisons, verdict.Comparison{Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Differences: differences})
+	}
+	return f, nil
+}
+
+// Judge gives the comparisons their verdicts. Passed reports whether a gate is met.
+func (f *Family) Judge(passed func(Gate) verdict.Passed) ([]verdict.Result, error) {
+	family := slices.Clone(f.Comparisons)
+	for i := range family {
+		for _, g := range f.Gates {
+			if len(g.For) == 0 || slices.Contains(g.For, family[i].Name) {
+				family[i].Gates = append(family[i].Gates, verdict.Gate{Condition: g.condition(), Passed: passed(g)})
+			}
+		}
+	}
+	return verdict.Design{Level: f.Level, Looks: f.Looks[f.Profile]}.Judge(family)
+}
+
+// Unit is that of a primary's differences.
+func (f *Family) Unit(primary string) string {
+	p, _ := f.Primary(primary)
+	return f.margin(p).Unit
+}
+
+// JudgedAt names the profiles that are judged.
+func (d *Design) JudgedAt() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(Profiles), func(p string) bool { return d.Looks[p] == nil }), " and ")
+}
+
+// Sees says what comparisons of as many seeds can show at all, unit by unit.
+func (f *Family) Sees() (string, error) {
+	if f.Looks[f.Profile] == nil {
+		return fmt.Sprintf("This profile shows what the experiment does; claims are judged at %s.", f.JudgedAt()), nil
+	}
+	results, err := f.Judge(func(Gate) verdict.Passed { return verdict.Yes })
+	if err != nil {
+		return "", err
+	}
+	type ends struct{ least, most float64 }
+	var units []string
+	sds, effects := map[string]ends{}, map[string]ends{}
+	for _, r := range results {
+		u := f.Unit(r.Name)
+		if !slices.Contains(units, u) {
+			units = append(units, u)
+			sds[u], effects[u] = ends{math.Inf(1), math.Inf(-1)}, ends{math.Inf(1), math.Inf(-1)}
+		}
+		sds[u] = ends{min(sds[u].least, r.SD), max(sds[u].most, r.SD)}
+		effects[u] = ends{min(effects[u].least, r.Detectable), max(effects[u].most, r.Detectable)}
+	}
+	print := func(e ends) string {
+		least, most := fmt.Sprintf("%.2g", e.least), fmt.Sprintf("%.2g", e.most)
+		if least == most {
+			return least
+		}
+		return least + " to " + most
+	}
+	var parts []string
+	for _, u := range units {
+		parts = append(parts, fmt.Sprintf("%s %s (standard deviation of the differences: %s)", print(effects[u]), u, print(sds[u])))
+	}
+	corrected := ""
+	if n := len(results); n > 1 {
+		corrected = fmt.Sprintf(", corrected for %d comparisons", n)
+	}
+	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.", len(f.Seeds), corrected, strings.Join(parts, ", ")), nil
+}
+
+// status says whether the design was registered.
+func (f *Family) status() string {
+	if f.Registered == "none" {
+		return "Exploratory: " + f.Exploratory + "."
+	}
+	return fmt.Sprintf("Design %s, registered on %s.", f.Digest(), f.Registered)
+}
+
+// Reported is what an experiment has to show, beginning with what it can see.
+func Reported(e Experiment, log, reference *records.Log) (*Report, error) {
+	report, err := e.Report(log, reference)
+	registered := e.Registration(log.Key.Profile)
+	if err != nil || registered == nil {
+		return report, err
+	}
+	scores, err := e.(Scored).Scores(log) // Load has checked that it has some
+	if err != nil {
+		return nil, err
+	}
+	if report.Family, err = registered.family(scores); err != nil {
+		return nil, err
+	}
+	sees, err := report.Family.Sees()
+	if err != nil {
+		return nil, err
+	}
+	first := report.Tables[0]
+	first.Caption = slices.Insert(first.Caption, 0, sees)
+	if report.Family.Looks[log.Key.Profile] != nil {
+		first.Notes = append(first.Notes, report.Family.status())
+	}
+	return report, nil
+}
+
+// Figure is a primary's mean difference without a verdict, with its 95% interval; "": it is not
+// there.
+func (f *Family) Figure(primary string) string {
+	i := slices.IndexFunc(f.Comparisons, func(c verdict.Comparison) bool { return c.Name == primary })
+	if i < 0 {
+		return ""
+	}
+	var parts []string
+	for _, part := range f.Comparisons[i].Differences {
+		parts = append(parts, Paired(stats.Sampled(part), 2).Text)
+	}
+	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), len(f.Seeds))
+}

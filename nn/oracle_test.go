@@ -1,0 +1,250 @@
+package nn_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
+)
+
+// oracleTolerance bounds the error of a layer's forward and backward, in units
+// of a tensor's largest magnitude: a few successive roundings of float32 (6e-8
+// each).
+const oracleTolerance = 1e-6
+
+// comparison is a layer and the names of PyTorch's tensors: its results are name/y and
+// name/dx.
+type comparison struct {
+	name      string
+	layer     nn.Layer
+	in        []string             // lengths are integers, of all others the first has a gradient
+	dy        string               // "": name/dy
+	params    map[string][2]string // by path within the layer, the value and its gradient
+	tolerance float64              // 0: oracleTolerance
+}
+
+func (c comparison) run(t *testing.T, oracle *programtest.Oracle) {
+	n := programtest.Network{Layers: []nn.Layer{nn.Sequential("layer", c.layer)}}
+	for _, name := range c.in {
+		in := programtest.Floats(oracle.Shape(name)...)
+		if name == "lengths" {
+			in.DType = graph.I32
+		}
+		n.In = append(n.In, in)
+	}
+	r := programtest.CompileLayers(t, n)
+	for i, name := range c.in {
+		if name == "lengths" {
+			copy(programtest.Ints(r.In(i)), oracle.Ints(name))
+		} else {
+			copy(r.In(i), oracle.Floats(name))
+		}
+	}
+	if c.dy == "" {
+		c.dy = c.name + "/dy"
+	}
+	copy(r.DOut(0), oracle.Floats(c.dy))
+	for path, names := range c.params {
+		copy(r.Param("layer/"+path), oracle.Floats(names[0]))
+	}
+	r.Keep()
+	r.Backward()
+	c.tolerance = max(c.tolerance, oracleTolerance)
+	oracle.Close(t, c.name+"/y", r.Out(0), c.tolerance)
+	oracle.Close(t, c.name+"/dx", r.DIn(0), c.tolerance)
+	for path, names := range c.params {
+		oracle.Close(t, names[1], r.Grad("layer/"+path), c.tolerance)
+	}
+}
+
+// config is what the oracle's script writes of the cases of a file.
+type config struct {
+	Dim, Heads, Width, Hidden int
+	Eps                       float32
+	Channels                  json.RawMessage
+	Functions                 []string
+	Cases                     json.RawMessage // names, or windows by name
+}
+
+// windowCase is a kernel, a stride and a padding.
+type windowCase struct {
+	Kernel, Stride [2]int
+	Padding        json.RawMessage // "same", "valid", or top, bottom, left, right
+	Dilation       int
+}
+
+func (c windowCase) padding(t *testing.T) nn.Padding {
+	var edges [4]int
+	switch string(c.Padding) {
+	case `"same"`:
+		return nn.Same
+	case `"valid"`:
+		return nn.Valid
+	}
+	decode(t, c.Padding, &edges)
+	return nn.Pads(edges[0], edges[1], edges[2], edges[3])
+}
+
+func decode(t *testing.T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLayersAgainstPyTorch: attention with all four masks; layer norm of rows with a large
+// mean, where a variance from a sum of squares would be lost, of rows so small that
+// epsilon matters, and of constant ones; recurrent layers of one direction and both, with
+// and without lengths, hoisted and inside; convolutions with every kernel of the models at
+// both strides, odd sizes and crops, depthwise ones also dilated; pools, where padding
+// takes no part in a maximum and does not count in a mean; and sums, copies, other shapes
+// and the functions of rows.
+func TestLayersAgainstPyTorch(t *testing.T) {
+	for file, cases := range map[string]func(t *testing.T, c config) []comparison{
+		"attention": attentionCases, "layernorm": normCases, "lstm": lstmCases,
+		"convolution": windowCases, "depthwise": windowCases, "pools": windowCases, "shaping": shapingCases,
+	} {
+		oracle := programtest.ReadOracle(t, "testdata/"+file+".json")
+		var c config
+		oracle.Config(&c)
+		all := cases(t, c)
+		if len(all) == 0 {
+			t.Errorf("%s: no cases", file)
+		}
+		for _, c := range all {
+			t.Run(file+"/"+c.name, func(t *testing.T) { c.run(t, oracle) })
+		}
+	}
+}
+
+// names decodes the cases' names.
+func (c config) names(t *testing.T) (names []string) { decode(t, c.Cases, &names); return names }
+
+func attentionCases(t *testing.T, c config) (all []comparison) {
+	for _, name := range c.names(t) {
+		a := nn.AttentionConfig{
+			Dim: c.Dim, Heads: c.Heads,
+			Causal: name == "causal" || name == "both", Padded: name == "padding" || name == "both",
+		}
+		one := comparison{name: name, layer: nn.NewAttention("", a), in: []string{"x"}, dy: "dy", params: map[string][2]string{}}
+		if a.Padded {
+			one.in = append(one.in, "lengths")
+		}
+		for _, p := range []string{"qkv/weight", "qkv/bias", "out/weight", "out/bias"} {
+			one.params[p] = [2]string{"param/" + p, name + "/grad/" + p}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func normCases(t *testing.T, c config) (all []comparison) {
+	for _, name := range c.names(t) {
+		one := comparison{
+			name: name, layer: nn.NewLayerNorm("", nn.LayerNormConfig{Dim: 7, Eps: c.Eps}), in: []string{name + "/x"},
+			params: map[string][2]string{"gamma": {"gamma", name + "/dgamma"}, "beta": {"beta", name + "/dbeta"}},
+		}
+		if name == "large-mean" {
+			// A mean of a thousand is rounded by 3e-5, which the deviations around it
+			// (1 and more) inherit.
+			one.tolerance = 1e-4
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func lstmCases(t *testing.T, c config) (all []comparison) {
+	for _, name := range c.names(t) {
+		for _, inside := range []bool{false, true} {
+			l := nn.LSTMConfig{
+				In: c.Width, Hidden: c.Hidden, Inside: inside,
+				Bidirectional: strings.HasPrefix(name, "both"), Padded: strings.HasSuffix(name, "padded"),
+			}
+			// The roundings of all its steps.
+			one := comparison{name: name, layer: nn.NewLSTM("", l), in: []string{"x"}, params: map[string][2]string{}, tolerance: 2e-6}
+			if l.Padded {
+				one.in = append(one.in, "lengths")
+			}
+			ways := map[string]string{"forward": ""}
+			if l.Bidirectional {
+				ways = map[string]string{"forward": "forward/", "backward": "backward/"}
+			}
+			for way, at := range ways {
+				for _, p := range []string{"input/weight", "input/bias", "recurrent/weight"} {
+					one.params[at+p] = [2]string{"param/" + way + "/" + p, name + "/grad/" + way + "/" + p}
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// windowCases are those of convolutions, whose file has the channels of input and output,
+// of depthwise ones, whose file has one number of channels, or of pools, whose has none.
+func windowCases(t *testing.T, c config) (all []comparison) {
+	var cases map[string]windowCase
+	decode(t, c.Cases, &cases)
+	for name, w := range cases {
+		add := func(name string, layer nn.Layer, weight string) {
+			one := comparison{name: name, layer: layer, in: []string{"x"}}
+			if weight != "" {
+				one.params = map[string][2]string{"weight": {weight, name + "/dw"}}
+			}
+			all = append(all, one)
+		}
+		var channels [2]int
+		switch {
+		case len(c.Channels) == 0:
+			p := nn.PoolConfig{Kernel: w.Kernel, Stride: w.Stride, Padding: w.padding(t)}
+			add(name+"/max", nn.NewMaxPool("", p), "")
+			add(name+"/average", nn.NewAvgPool("", p), "")
+		case w.Dilation > 0:
+			decode(t, c.Channels, &channels[0])
+			add(name, nn.NewDepthwise("", nn.DepthwiseConfig{
+				Channels: channels[0], Kernel: w.Kernel, Stride: w.Stride, Dilation: w.Dilation, Padding: w.padding(t),
+			}), name+"/w")
+		default:
+			decode(t, c.Channels, &channels)
+			add(name, nn.NewConv2D("", nn.Conv2DConfig{
+				In: channels[0], Out: channels[1], Kernel: w.Kernel, Stride: w.Stride, Padding: w.padding(t),
+			}), "w/"+name[:3])
+		}
+	}
+	if len(c.Channels) == 0 {
+		all = append(all, comparison{name: "global", layer: nn.NewGlobalAvgPool(""), in: []string{"x"}})
+	}
+	return all
+}
+
+func shapingCases(_ *testing.T, c config) (all []comparison) {
+	functions := map[string]func(t *nn.Trace, in ...*graph.Node) *graph.Node{
+		"exp":         func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Exp(in[0]) },
+		"log":         func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Log(in[0]) },
+		"sub":         func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Sub(in[0], in[1]) },
+		"softmax":     func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Softmax(in[0]) },
+		"sum1":        func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Sum(in[0], 1) },
+		"sum13":       func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Sum(in[0], 3, 1) },
+		"mean":        func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Mean(in[0]) },
+		"repeat2":     func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Repeat(in[0], 2, 6) },
+		"flatten":     func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Flatten(in[0]) },
+		"reshape":     func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Reshape(in[0], 10, -1) },
+		"transpose13": func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Transpose(in[0], 1, 3) },
+	}
+	inputs := map[string][]string{"log": {"positive"}, "sub": {"x", "positive"}}
+	for _, name := range c.Functions {
+		one := comparison{name: name, in: []string{"x"}}
+		one.layer = nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+			return []*graph.Node{functions[name](t, in...)}
+		})
+		if in := inputs[name]; in != nil {
+			one.in = in
+		}
+		all = append(all, one)
+	}
+	return all
+}

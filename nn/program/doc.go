@@ -1,0 +1,83 @@
+// Package program compiles a traced graph into programs and runs them.
+//
+// A [Program] is an ordered list of kernel calls whose operands have fixed
+// places: a space of the device's memory and an offset in it, found by liveness
+// analysis. Floating-point work, bytes moved, saved activations and peak memory
+// are properties of the program, known before anything runs.
+//
+// [Compile] makes the three programs of a pipeline stage from one traced
+// forward function: Forward, Keep (a Forward that stores the residuals) and
+// Backward; with [Function.Split] also Backward in two, Input and Weights. [CompileEvaluate] makes the one of evaluation. Forward and Keep
+// store different values and compute the same bits.
+//
+// # The split backward
+//
+// With [Function.Split] the backward function B of a stage is also
+// compiled as two programs (Qi et al., Zero Bubble Pipeline Parallelism, arXiv 2401.10241,
+// section 2): Input (I), for whose results the stage before waits, and Weights (W), which
+// may run later. I and then W have the bits of B.
+//
+// I computes the gradients of all activations, and copies what W reads of In, DOut and
+// Statistics, so that these are free when it ends. It does the same on the first stage,
+// whose inputs have no gradient: W then takes as long, and needs as much, as elsewhere. W
+// computes the products among the gradients of weights, and the sums that read nothing
+// more than these products do, such as those for biases. It reads Lasting, Between and
+// Params, writes Grads, and comes to no [Meeting]. The other sums (norms' parameters,
+// embeddings) stay in I, since keeping what they read would take more memory than I frees:
+// this is how the paper counts.
+//
+// Every micro-batch in flight therefore has, in floats of [Stage.Span],
+//
+//	Residual + Lasting  from its F (if that keeps) or R on to the end of I: the M_B of the paper
+//	Lasting + Between   from then on to the end of W: its M_W
+//
+// with Between from the start of I. B frees both kinds of residuals.
+//
+// Accumulators of I and of W are different ones, and for each of the programs micro-batches
+// run in ascending order. If there are several groups, no I of a group may run before the
+// last W of the group before it.
+//
+// No kernel of package graph computes gradients of weights and of activations at once, so
+// every instruction of B is in exactly one of the two programs. An op of a caller with
+// such a kernel is refused.
+//
+// In bfloat16 a Transformer layer keeps for W 32 bytes for each element of its input, the
+// paper's M_W to the byte. Fusing is decided for B as a whole, so that I has its roundings.
+//
+// # bfloat16
+//
+// With graph.BF16 activations and their gradients are bfloat16 values in two bytes: the result
+// of every operation is rounded to the nearest, ties to even, whether it is stored or not. So
+// rounding belongs to the graph, and bits do not depend on the cut, checkpoint mode, threads
+// or devices. Float32 stay: weights, optimiser, accumulators, statistics of norms and of
+// softmax, losses, norms and the update. Losses are not scaled. Nothing is fused, since each
+// result is rounded.
+//
+// A conversion widens a block of each operand into the thread's scratch, calls the float32
+// kernel there and rounds its results. Blocks are cut where the contract allows it, and their
+// size is fixed. The AVX512_BF16 instructions are not used: they take subnormals for zero and
+// add pairs of terms in another order. PyTorch's autocast is the oracle of a step; it keeps
+// the residual stream in float32, whereas this package rounds it.
+//
+// # Parts of images
+//
+// [Stage.Divide] compiles a stage for S parts that divide images by their rows (Kumar et al.
+// 2019, section 2 and Figure 3). Part s has the rows h s / S to h (s+1) / S of an image of h
+// rows, and all weights. Everything that parts do and copy is a pure plan (spatial.go):
+//
+//   - By rows: convolutions, pools, their gradients of the input, and everything element by
+//     element. Before a window passes, a part copies the rows that it sees beyond its own (the
+//     halo) from the parts that have them.
+//   - Statistics of batch norm: the chunks of 128 consecutive pixels are fixed by the
+//     contract. The part that has a chunk's first pixel computes it, all parts get all chunks
+//     and combine them in ascending order.
+//   - Gradients of weights are one chain: examples ascending, within an example parts
+//     ascending, within a part its rows. The parts take turns: an accumulator is cut into S
+//     blocks, over which the parts follow one another (turns.go). Of N S + S - 1 beats for N
+//     examples a part idles at S - 1.
+//   - Alone: operations without a rule, and images with fewer rows than parts, run on part 0,
+//     which gathers their rows.
+//
+// So bits are those of the uncut network for every S. Each part has programs of its own, whose
+// instructions all parts run in lock step, and memory planned with its own liveness.
+package program

@@ -1,0 +1,164 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// eachCut calls f with every way to cut layers into stages, in lexicographical order.
+func eachCut(layers, stages int, f func(sizes []int)) {
+	var grow func(sizes []int, left int)
+	grow = func(sizes []int, left int) {
+		if len(sizes) == stages-1 {
+			f(append(slices.Clone(sizes), left))
+			return
+		}
+		for n := 1; left-n >= stages-1-len(sizes); n++ {
+			grow(append(sizes, n), left-n)
+		}
+	}
+	grow(nil, layers)
+}
+
+// Of 1,000 random files of 12 layers, min-max and min-variance find what a search of all cuts finds,
+// by time and by bytes, and the cut within a limit is the fastest that fits.
+func TestCutAgainstAllCuts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "layers.csv")
+	random := rand.New(rand.NewPCG(1, 2))
+	const layers = 12
+	for n := range 1000 {
+		k := 1 + random.IntN(layers)
+		cost := map[string][]int{"time": make([]int, layers), "bytes": make([]int, layers)}
+		text := "bytes,name,f,w,b\n"
+		for i := range layers {
+			f, b, w, bytes := random.IntN(9), random.IntN(9), random.IntN(9), random.IntN(1000)
+			cost["time"][i], cost["bytes"][i] = f+b+w, bytes
+			text += fmt.Sprintf("%d, layer %d, %d, %d, %d\n", bytes, i, f, w, b)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		limit := slices.Max(cost["bytes"]) + random.IntN(3000)
+		sums := func(of []int, sizes []int) (all []int) {
+			for _, n := range sizes {
+				sum := 0
+				for _, c := range of[:n] {
+					sum += c
+				}
+				all, of = append(all, sum), of[n:]
+			}
+			return all
+		}
+		want := map[string][]int{}
+		least := map[string]int{}
+		take := func(way string, value int, sizes []int) {
+			if was, ok := least[way]; !ok || value < was {
+				least[way], want[way] = value, sizes
+			}
+		}
+		eachCut(layers, k, func(sizes []int) {
+			for by, of := range cost {
+				squares := 0
+				for _, s := range sums(of, sizes) {
+					squares += s * s
+				}
+				take("min-max by "+by, slices.Max(sums(of, sizes)), sizes)
+				take("min-variance by "+by, squares, sizes)
+			}
+			if slices.Max(sums(cost["bytes"], sizes)) <= limit {
+				take("min-max within the limit by time", slices.Max(sums(cost["time"], sizes)), sizes)
+			}
+		})
+		c := Cutting{Costs: file, K: k, Limit: int64(limit)}
+		r, err := c.Run()
+		fastest := want["min-max within the limit by time"]
+		if fastest == nil {
+			if err == nil || !strings.Contains(err.Error(), "no cut of 12 layers") {
+				t.Fatalf("file %d: no cut fits, and the error is %v", n, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("file %d: %v", n, err)
+		}
+		if got, want := int(r.Best.Slowest), slices.Max(sums(cost["time"], fastest)); got != want || !r.Best.Fits {
+			t.Fatalf("file %d: the best cut's slowest stage takes %d, want %d", n, got, want)
+		}
+		for _, w := range r.Ways {
+			if sizes := want[w.Rule+" by "+w.By]; sizes != nil && !slices.Equal(sizes, w.Sizes) {
+				t.Fatalf("file %d, K = %d, %s by %s: %v, want %v of\n%s", n, k, w.Rule, w.By, w.Sizes, sizes, text)
+			}
+			if slowest := slices.Max(sums(cost["time"], w.Sizes)); slowest != int(w.Slowest) {
+				t.Fatalf("file %d: %v takes %v, want %d", n, w.Sizes, w.Slowest, slowest)
+			}
+		}
+	}
+}
+
+// What is wrong with a profile is said with line and column.
+func TestProfileRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "layers.csv")
+	for text, want := range map[string]string{
+		"":                          "1:1: empty",
+		"name,b\na,1\n":             "1:1: no column f",
+		"name,f,time\na,1,2\n":      "1:8: column \"time\"",
+		"name,f,f\na,1,2\n":         "1:8: column \"f\"",
+		"name,f\n":                  "2:1: no rows",
+		"name,f\na,1\nb\n":          "3:1: 1 cells: want 2",
+		"name,f\na,1\nb, -1\n":      "3:4: f \"-1\": want a number from 0",
+		"name,f,bytes\na,1,NaN\n":   "2:5: bytes \"NaN\"",
+		"name,f\n\"a\"x,1\n":        "2:",
+		"name,f\na,1e99\n":          "2:3: f",
+		"name,f\na,1\n\n\nb,what\n": "5:3: f \"what\"",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadProfile(file); err == nil || !strings.Contains(err.Error(), file+":"+want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A cut's stages are what a schedule's times may be, and come to the slowest stage's time.
+func TestScheduleOfAProfile(t *testing.T) {
+	dir := t.TempDir()
+	layers, stages := filepath.Join(dir, "layers.csv"), filepath.Join(dir, "stages.csv")
+	if err := os.WriteFile(layers, []byte("name,f,b,w\nin,1,1,1\nmid,2,2,1\nmid2,2,2,1\nout,4,3,3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cuts, err := Cutting{Costs: layers, K: 2}.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(stages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cuts.Stages.Write(f); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	times, err := ParseTaskTimes("comm=0," + stages)
+	if err != nil || times.File != stages {
+		t.Fatal(times, err)
+	}
+	s := Scheduling{Schedule: "1f1b", K: 2, M: 50, Times: times}
+	r, err := s.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In, mid and mid2 take 13 ms, out 10: the slower stage never waits once it has begun.
+	if got := r.Devices[0].Busy; got != 50*13 || r.Makespan < got || r.Makespan > got+10 || r.Devices[1].Idle.Imbalance == 0 {
+		t.Errorf("busy %v of %v, idle %+v", got, r.Makespan, r.Devices[1].Idle)
+	}
+	s.K = 4
+	if _, err := s.Run(); err == nil || !strings.Contains(err.Error(), "has 2 rows, and the schedule 4 stages on 4 devices") {
+		t.Error(err)
+	}
+}
