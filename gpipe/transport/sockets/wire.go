@@ -199,17 +199,8 @@ func (r *reader) Read(b []byte) (int, error) {
 	}
 }
 
-// next passes over what is left of the frame before and reads a header. If a read fails, it
-// goes on there the next time.
-func (r *reader) next() (header, error) {
-	h, err := r.peek()
-	if err == nil {
-		r.take(h)
-	}
-	return h, err
-}
-
-// peek is next, after which it can be called again.
+// peek passes over what is left of the frame before and reads a header, which take takes. If
+// a read fails, it goes on there the next time.
 func (r *reader) peek() (header, error) {
 	for r.rest > 0 {
 		n, err := r.r.Discard(int(min(r.rest, block)))
