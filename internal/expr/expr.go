@@ -8,7 +8,7 @@
 //
 //	rising(a, b, ...)             whether each is larger than the one before
 //	abs(a), min(a, ...), max(a, ...)
-//	span(a, b)                    the interval from one number to a higher one
+//	span(a, ...)                  the interval from the lowest of them to the highest
 package expr
 
 import (
@@ -46,16 +46,10 @@ var builtin = Functions{
 	"abs": ofNumbers(func(ns []Number) Number { return absolute(ns[0]) }),
 	"min": ofNumbers(func(ns []Number) Number { return each(ns, math.Min) }),
 	"max": ofNumbers(func(ns []Number) Number { return each(ns, math.Max) }),
-	"span": func(args []any) (any, error) {
-		ns, err := Numbers(args, 2)
-		if err != nil {
-			return nil, err
-		}
-		if len(ns) != 2 || ns[0].X > ns[1].X {
-			return nil, errors.New("want two numbers, the lower first")
-		}
-		return Between((ns[0].X+ns[1].X)/2, ns[0].X, ns[1].X), nil
-	},
+	"span": ofNumbers(func(ns []Number) Number {
+		lo, hi := each(ns, math.Min).X, each(ns, math.Max).X
+		return Between((lo+hi)/2, lo, hi)
+	}),
 }
 
 // named returns the function that an expression calls, and its name.

@@ -181,7 +181,7 @@ func rangeFalsified(t *testing.T, c Claim, tables tablesOf) error {
 			}
 		}
 		then, _, err := outcome(t, c, tables, moved)
-		if want := map[bool]Verdict{true: Unstated, false: Differs}[low < 1]; err != nil || n != 2 || then.Verdict != want {
+		if want := map[bool]Verdict{true: Unstated, false: Differs}[low < 1]; err != nil || n == 0 || then.Verdict != want {
 			return fmt.Errorf("a span from %g times the paper's figure (%d calls): %s, %v, want %s", low, n, then.Verdict, err, want)
 		}
 	}

@@ -55,6 +55,7 @@ type RowFigure struct {
 	Basis   Basis   `json:"basis"`
 	Paper   string  `json:"paper,omitempty"`
 	Here    string  `json:"here"`
+	Over    string  `json:"unstated,omitempty"` // ours over what the paper does not state
 	Verdict Verdict `json:"verdict"`
 }
 
@@ -65,7 +66,7 @@ func (v Verdict) stance() int {
 	switch v {
 	case Reproduced, Holds, Agrees:
 		return 1
-	case Differs, Disagrees, Fails, "no difference":
+	case Differs, Disagrees, Fails, NoDifference:
 		return -1
 	}
 	return 0
@@ -116,7 +117,11 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		if c == nil {
 			return o, false
 		}
-		o.Shown = append(o.Shown, RowFigure{id, c.Claim.Claim, c.Basis, c.Paper, c.figure(), c.Verdict})
+		f := RowFigure{Claim: id, Of: c.Claim.Claim, Basis: c.Basis, Paper: c.Paper, Here: c.figure(), Verdict: c.Verdict}
+		if c.Over != nil {
+			f.Over = c.Over.text
+		}
+		o.Shown = append(o.Shown, f)
 	}
 	return o, true
 }

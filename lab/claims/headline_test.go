@@ -11,7 +11,6 @@ import (
 // A row holds only if no claim is against it or open, and a claim against it is never
 // outvoted.
 func TestRowVerdicts(t *testing.T) {
-	const cannotTell, open, noDifference = Verdict("cannot be told here"), Verdict("open"), Verdict("no difference")
 	for _, c := range []struct {
 		verdicts []Verdict
 		want     RowVerdict
@@ -21,13 +20,13 @@ func TestRowVerdicts(t *testing.T) {
 		{[]Verdict{Holds, Unstated}, RowHolds},
 		{[]Verdict{Holds, Holds, Holds, Differs}, RowInPart},
 		{[]Verdict{Agrees, Disagrees}, RowInPart},
-		{[]Verdict{Agrees, noDifference}, RowInPart},
-		{[]Verdict{Agrees, open}, RowInPart},
+		{[]Verdict{Agrees, NoDifference}, RowInPart},
+		{[]Verdict{Agrees, Undecided}, RowInPart},
 		{[]Verdict{Reproduced, NoRecord}, RowInPart},
-		{[]Verdict{Disagrees, cannotTell}, RowDiffer},
+		{[]Verdict{Disagrees, CannotTell}, RowDiffer},
 		{[]Verdict{Differs, Unstated}, RowDiffer},
 		{[]Verdict{Fails}, RowDiffer},
-		{[]Verdict{cannotTell, open, Inconclusive, NotDecided, TooSmall, NoRecord}, RowOpen},
+		{[]Verdict{CannotTell, Undecided, JudgedAtFull, Inconclusive, NotDecided, TooSmall, NoRecord}, RowOpen},
 		{[]Verdict{Unstated}, RowOpen},
 	} {
 		r, all := Row{ID: "row", Says: "so"}, []Judgement{}
@@ -52,11 +51,11 @@ func TestRowVerdicts(t *testing.T) {
 func TestRowFigures(t *testing.T) {
 	r := Row{ID: "row", Claims: []string{"a"}, Shows: []string{"a", "b", "c"}}
 	o, ok := r.outcome([]Judgement{
-		{Claim: Claim{ID: "a", Claim: "grows", Paper: "3.5", Basis: Measured}, Verdict: Reproduced, Figure: &Figure{text: "3.24 [3.18, 3.28]"}, Shown: []string{"more"}},
+		{Claim: Claim{ID: "a", Claim: "grows", Paper: "3.5", Basis: Measured}, Verdict: Reproduced, Figure: &Figure{text: "3.24 [3.18, 3.28]"}, Over: &Range{text: "3 to 4"}, Shown: []string{"more"}},
 		{Claim: Claim{ID: "b"}, Shown: []string{"of seeds: 1 [0, 2]"}, Evidence: []string{"a cell"}},
 		{Claim: Claim{ID: "c"}},
 	})
-	want := []RowFigure{{"a", "grows", Measured, "3.5", "3.24 [3.18, 3.28]", Reproduced}, {Claim: "b", Here: "of seeds: 1 [0, 2]"}, {Claim: "c", Here: "-"}}
+	want := []RowFigure{{"a", "grows", Measured, "3.5", "3.24 [3.18, 3.28]", "3 to 4", Reproduced}, {Claim: "b", Here: "of seeds: 1 [0, 2]"}, {Claim: "c", Here: "-"}}
 	if !ok || !slices.Equal(o.Shown, want) {
 		t.Errorf("%+v, want %+v", o.Shown, want)
 	}
