@@ -35,7 +35,7 @@ golden:
 	$(GO) test -vet=off -tags purego ./gpipe -run Golden
 
 # The race detector, which needs cgo and cannot see into assembly, over tests of what shares memory.
-RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestTokenOutside|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
+RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestTokenOutside|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestWire|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
 race:
 	@for t in $$(echo '$(RACED)' | tr -d '^()$$' | tr '|' ' '); do \
 		grep -rqs --include='*_test.go' "^func $$t(" gpipe nn/program || { echo "race: there is no $$t"; exit 1; }; done

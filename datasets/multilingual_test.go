@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"testing"
 
 	"gpipebench/datasets/baseline"
@@ -24,38 +23,15 @@ func smallTask() Config {
 	return Config{Seed: 2, Translation: TranslationConfig{HeldOut: 20}, Multilingual: MultilingualConfig{Languages: 4, Pairs: 300, Nouns: 8}}
 }
 
-func TestMultilingualSizes(t *testing.T) {
-	s := mustMultilingual(t, Config{})
-	var sizes []int
-	for l, x := range s.Languages() {
-		sizes = append(sizes, x.Train)
-		if x.HeldOut != 200 || x.Dropped+x.Cut+x.Empty != 0 {
-			t.Errorf("language %+v", x)
-		}
-		if len(s.Pairs(l, Train)) != x.Train || len(s.Pairs(l, HeldOut)) != x.HeldOut {
-			t.Errorf("%s has %d and %d pairs", x.Name, len(s.Pairs(l, Train)), len(s.Pairs(l, HeldOut)))
-		}
-	}
-	if want := []int{20000, 5000, 2222, 1250, 800, 556}; !slices.Equal(sizes, want) {
-		t.Errorf("sizes %v, want %v", sizes, want)
-	}
-	if got := s.Batches(Train, 100); got != 299 {
-		t.Errorf("%d batches of 100, want 299 for 29828 pairs", got)
-	}
-	if s.SourceVocab() > 1500 || s.Vocab() > 250 {
-		t.Errorf("vocabularies of %d and %d", s.SourceVocab(), s.Vocab())
-	}
-	if l := s.Shapes()[len(s.Shapes())-1]; max(l.Source, l.Target) > 64 {
-		t.Errorf("%v is larger than the default sequence length", l)
-	}
-}
-
 // A golden pair: changing the generator changes every recorded run, so it must
 // be deliberate.
 func TestMultilingualGolden(t *testing.T) {
 	s := mustMultilingual(t, Config{Seed: 1})
 	p := s.Pairs(0, Train)[0]
 	const want = "agglutinating SOV: bezus fojidufew tuned sulujun | wul giwow notujig zamigal lumajiv [100 18 174 178 41 81 176 2] [173 41 81 189 100 181 18 182 2]"
+	if got := s.Languages()[0].HeldOut; got != 200 {
+		t.Errorf("%d held-out pairs by default", got)
+	}
 	if got := fmt.Sprint(s.Languages()[0].Name, ": ", p.SourceText, " | ", p.TargetText, " ", p.Source, p.Target); got != want {
 		t.Errorf("first pair %q, want %q", got, want)
 	}

@@ -11,23 +11,6 @@ import (
 	"testing"
 )
 
-func TestOpen(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "a:b.txt")
-	if err := os.WriteFile(file, []byte(lines(150, "word")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for spec, vocab := range map[string]int{"synthetic": 64, "text:" + file: 256, "synthetic-images": 10} {
-		s, err := Open(spec, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Name() != spec || s.Vocab() != vocab {
-			t.Errorf("%s: opened %s with vocabulary %d", spec, s.Name(), s.Vocab())
-		}
-		mustBatch(t, s, Train, 0, 2)
-	}
-}
-
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")

@@ -66,9 +66,6 @@ func mustParallel(t testing.TB, paths []string, c Config) *Translation {
 func TestParallel(t *testing.T) {
 	paths := textFiles(t, lines(40, "uno"), lines(40, "one"))
 	s := mustParallel(t, paths, Config{})
-	if want := "parallel:" + paths[0] + "," + paths[1]; s.Name() != want {
-		t.Errorf("name %s, want %s", s.Name(), want)
-	}
 	if got, want := s.Languages(), []Language{{Name: "a", Train: 36, HeldOut: 4, Share: 1}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("languages %+v, want %+v", got, want)
 	}

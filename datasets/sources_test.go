@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"path/filepath"
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
@@ -12,7 +13,7 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 	pairs := []string{lines(60, "to"), lines(60, "von")}
 	files := textFiles(t, pairs...)
 	data := map[string]string{
-		"text":     textFiles(t, lines(350, "word"))[0],
+		"text":     filepath.Join(writeFiles(t, map[string][]byte{"a:b.txt": []byte(lines(350, "word"))}), "a:b.txt"),
 		"parallel": files[0] + "," + files[1],
 		"cifar10":  writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
 		"gettext": gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),
@@ -29,8 +30,8 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 		return func(seed uint64) Source {
 			c.Seed = seed
 			s, err := Open(spec, c)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || s.Name() != spec {
+				t.Fatalf("%s: %v, or another name", spec, err)
 			}
 			return s
 		}

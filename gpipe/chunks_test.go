@@ -9,7 +9,7 @@ import (
 
 // interleaved is the pipeline on devices with several chunks each.
 func interleaved(p Pipeline, devices, chunks, micro int) Pipeline {
-	p.Partitions, p.Chunks, p.MicroBatches, p.Schedule = devices, chunks, micro, schedule.InterleavedOneFOneB
+	p.Partitions, p.Chunks, p.MicroBatches, p.Schedule = devices, chunks, micro, schedule.Interleaved
 	return p
 }
 
@@ -115,9 +115,9 @@ func TestG1Schedules(t *testing.T) {
 	if testing.Short() {
 		devices = devices[2:3]
 	}
-	for s := schedule.GPipe; s <= schedule.DualPipeVee; s++ {
+	for s := schedule.GPipe; s <= schedule.DualPipeV; s++ {
 		chunks := []int{0} // as many as the schedule has
-		if s == schedule.InterleavedOneFOneB {
+		if s == schedule.Interleaved {
 			chunks = []int{1, 2, 3}
 		}
 		t.Run(s.String(), func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestG1Schedules(t *testing.T) {
 			for _, k := range devices {
 				for _, v := range chunks {
 					for _, m := range []int{1, 2, 3, 4, l.batch} {
-						if s == schedule.DualPipeVee && m < 2*k {
+						if s == schedule.DualPipeV && m < 2*k {
 							continue // there is none
 						}
 						p := l.pipeline(t)

@@ -76,11 +76,11 @@ func (w way) of(p Pipeline) Pipeline {
 	p.Spatial, p.TiedGradients = w.Spatial, w.TiedGradients
 	// As many chunks, or devices with two, as there are layers for.
 	p.Chunks = min(w.Chunks, max(1, len(p.Layers)/max(w.Partitions, 1)))
-	if p.Schedule >= schedule.ZeroBubbleVee {
+	if p.Schedule >= schedule.ZBV {
 		p.Partitions = min(p.Partitions, len(p.Layers)/2)
 	}
-	if p.Schedule == schedule.DualPipeVee && p.MicroBatches < 2*p.Partitions {
-		p.Schedule = schedule.ZeroBubbleVee // with fewer micro-batches there is no dualpipe-v
+	if p.Schedule == schedule.DualPipeV && p.MicroBatches < 2*p.Partitions {
+		p.Schedule = schedule.ZBV // with fewer micro-batches there is no dualpipe-v
 	}
 	return p
 }
@@ -100,10 +100,10 @@ var factors = []factor{
 	}},
 	{"schedule", []string{"gpipe", "naive", "1f1b", "interleaved/1", "interleaved/2", "interleaved/3", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe-v"}, func(w *way, i int) {
 		w.Chunks, w.Schedule = 0, schedule.Schedule(i)
-		if i >= int(schedule.InterleavedOneFOneB) {
-			w.Schedule = max(schedule.InterleavedOneFOneB, schedule.Schedule(i-2))
+		if i >= int(schedule.Interleaved) {
+			w.Schedule = max(schedule.Interleaved, schedule.Schedule(i-2))
 		}
-		if w.Schedule == schedule.InterleavedOneFOneB {
+		if w.Schedule == schedule.Interleaved {
 			w.Chunks = i - 2
 		}
 	}},

@@ -95,11 +95,11 @@ func TestPlansSufficeToTheFloat(t *testing.T) {
 		on("replicas", p, small.data(0), 2, 1, k)
 		q.Replicas, q.Groups, q.TiedGradients = 3, 6, GatherTied
 		on("gathered", q, smallTranslation.data(0), k, 1, 2)
-		q.Schedule = schedule.InterleavedOneFOneB
+		q.Schedule = schedule.Interleaved
 		on("gathered-chunks", q, smallTranslation.data(0), k, 1, 2)
 	}
 	// Several chunks on a device, and B in two parts, I and W.
-	for s, k := range map[schedule.Schedule]int{schedule.InterleavedOneFOneB: 2, schedule.MinVee: 2, schedule.ZeroBubbleH1: 3, schedule.ZeroBubbleH2: 3} {
+	for s, k := range map[schedule.Schedule]int{schedule.Interleaved: 2, schedule.VMin: 2, schedule.ZBH1: 3, schedule.ZBH2: 3} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
 			p, q := small.pipeline(t), smallResNet.pipeline(t, false)
 			p.Schedule, p.Checkpoint, q.Schedule, q.Checkpoint = s, c, s, c

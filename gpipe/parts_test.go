@@ -25,7 +25,7 @@ func TestG1Spatial(t *testing.T) {
 	all := slices.DeleteFunc(slices.Clone(factors), func(f factor) bool {
 		return !slices.Contains([]string{"checkpoint", "device", "threads", "free-memory"}, f.name)
 	})
-	straight := []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.InterleavedOneFOneB}
+	straight := []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.Interleaved}
 	all = append(all,
 		factor{"S", []string{"2", "3", "4"}, func(w *way, i int) { w.Spatial = 2 + i }},
 		factor{"R", []string{"1", "2"}, func(w *way, i int) { w.Groups, w.Replicas = 2, 1+i }},

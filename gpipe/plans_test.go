@@ -47,8 +47,8 @@ func TestGoldenPlans(t *testing.T) {
 			{"gpipe never", func(p *Pipeline) { p.Partitions, p.Checkpoint = 3, schedule.Never }},
 			{"naive", func(p *Pipeline) { p.Partitions, p.Schedule, p.MicroBatches = 2, schedule.Naive, 1 }},
 			{"1f1b never", func(p *Pipeline) { p.Partitions, p.Schedule, p.Checkpoint = 3, schedule.OneFOneB, schedule.Never }},
-			{"interleaved", func(p *Pipeline) { p.Partitions, p.Schedule, p.MicroBatches = 2, schedule.InterleavedOneFOneB, 2 }},
-			{"zb-h1 never", func(p *Pipeline) { p.Partitions, p.Schedule, p.Checkpoint = 2, schedule.ZeroBubbleH1, schedule.Never }},
+			{"interleaved", func(p *Pipeline) { p.Partitions, p.Schedule, p.MicroBatches = 2, schedule.Interleaved, 2 }},
+			{"zb-h1 never", func(p *Pipeline) { p.Partitions, p.Schedule, p.Checkpoint = 2, schedule.ZBH1, schedule.Never }},
 			{"R = 2", func(p *Pipeline) { p.Partitions, p.Replicas = 2, 2 }},
 			{"R = 2, G = 4, divided", func(p *Pipeline) {
 				p.Partitions, p.Replicas, p.Groups, p.MicroBatches = 2, 2, 4, 1

@@ -148,9 +148,9 @@ func TestProcesses(t *testing.T) {
 		{"one a stage", []int{0, 1, 2}, lm, small.data},
 		{"the first and the last together", []int{0, 1, 0}, lm, small.data},
 		{"ranks the other way round", []int{1, 1, 0, 0}, lm, small.data},
-		{"two chunks each", []int{0, 1}, scheduled(schedule.InterleavedOneFOneB), small.data},
-		{"up and down", []int{0, 1}, scheduled(schedule.ZeroBubbleVee), small.data},
-		{"F beside B", []int{0, 1}, scheduled(schedule.DualPipeVee), small.data},
+		{"two chunks each", []int{0, 1}, scheduled(schedule.Interleaved), small.data},
+		{"up and down", []int{0, 1}, scheduled(schedule.ZBV), small.data},
+		{"F beside B", []int{0, 1}, scheduled(schedule.DualPipeV), small.data},
 		{"batch norm", []int{0, 0, 1}, convolutions, func(i int) nn.Batch { return smallResNet.data(i % 3) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

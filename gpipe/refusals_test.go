@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 			{"2 parts of images with activations of type bf16: want f32, or 1", parts(2, func(p *Pipeline, _ *Input) { p.DType = graph.BF16 })},
 			{"2 parts of images with batch norm over replicas: want the scope replica, or 1", parts(2, scope(2, 2, AllScope))},
 			{"2 parts of images with a backward function in two: want a schedule without W, or 1", parts(2, func(p *Pipeline, _ *Input) {
-				p.Schedule, p.Partitions, p.MicroBatches = schedule.ZeroBubbleH1, 2, 2
+				p.Schedule, p.Partitions, p.MicroBatches = schedule.ZBH1, 2, 2
 			})},
 
 			{"4 groups on 1 replicas: want one group on each, that is 1 groups or 4 replicas", scope(1, 4, AllScope)},

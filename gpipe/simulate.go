@@ -264,10 +264,10 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 	p.Partitions, p.Chunks, p.Balance, p.Costs = 1, 1, []int{len(p.Layers)}, nil
 	p.Tasks, p.Placement = nil, schedule.Placement{} // which has one piece of the network
 	switch {
-	case p.Schedule == schedule.InterleavedOneFOneB:
+	case p.Schedule == schedule.Interleaved:
 		p.Schedule = schedule.OneFOneB
-	case p.Schedule >= schedule.ZeroBubbleVee:
-		p.Schedule = schedule.ZeroBubbleH1
+	case p.Schedule >= schedule.ZBV:
+		p.Schedule = schedule.ZBH1
 	}
 	p.Devices = p.Devices[:min(1, len(p.Devices))]
 	p.Replicas, p.Groups, p.Spatial, p.MicroBatches, p.BatchNormScope = 1, 1, 1, 1, ReplicaScope

@@ -37,12 +37,12 @@ func unevenly(at place.Place, kind timeline.Kind, micro int) {
 func TestStepsKeepTime(t *testing.T) {
 	testkit.NotRaced(t)
 	l := fine()
-	for s := schedule.GPipe; s <= schedule.DualPipeVee; s++ {
+	for s := schedule.GPipe; s <= schedule.DualPipeV; s++ {
 		for i, c := range []schedule.Checkpoint{schedule.Always, schedule.Always, schedule.ExceptLast, schedule.ExceptLast, schedule.Never} {
 			late := i%2 == 1 // R waits for the output gradient
 			for _, kmv := range [][3]int{{1, 1, 1}, {1, 4, 3}, {2, 4, 2}, {2, 5, 3}, {3, 6, 2}, {3, 2, 2}, {4, 9, 1}} {
 				k, m, v := kmv[0], kmv[1], kmv[2]
-				if s != schedule.InterleavedOneFOneB {
+				if s != schedule.Interleaved {
 					v = 0
 				}
 				lists, placed, err := schedule.Lists(s, k, v, m, c, late)

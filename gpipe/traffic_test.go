@@ -97,7 +97,7 @@ func TestTraffic(t *testing.T) {
 	}
 	divided := func() Pipeline {
 		p := smallResNet.pipeline(t, false)
-		p.Partitions, p.MicroBatches, p.Spatial, p.Schedule, p.Chunks = 2, 2, 3, schedule.InterleavedOneFOneB, 2
+		p.Partitions, p.MicroBatches, p.Spatial, p.Schedule, p.Chunks = 2, 2, 3, schedule.Interleaved, 2
 		return p
 	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }

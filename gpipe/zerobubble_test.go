@@ -30,9 +30,9 @@ func TestZeroBubbleMemory(t *testing.T) {
 		pipeline.Checkpoint = schedule.Never
 		pipeline.Balance = []int{3, 2, 2, 3}
 		for s, sets := range map[schedule.Schedule]func(i int) (residuals, waiting int){
-			schedule.ZeroBubbleH1: func(i int) (int, int) { return p - i + 1, i - 1 },
-			schedule.ZeroBubbleH2: func(i int) (int, int) { return 2*p - 2*i + 1, 2*i - 2 },
-			schedule.OneFOneB:     func(i int) (int, int) { return p - i + 1, 0 },
+			schedule.ZBH1:     func(i int) (int, int) { return p - i + 1, i - 1 },
+			schedule.ZBH2:     func(i int) (int, int) { return 2*p - 2*i + 1, 2*i - 2 },
+			schedule.OneFOneB: func(i int) (int, int) { return p - i + 1, 0 },
 		} {
 			pipeline.Schedule = s
 			n := must(pipeline.modelled(InputOf(l.data(0)), Modelling{DType: dt}))(t)
@@ -119,7 +119,7 @@ func TestZeroBubbleSimulated(t *testing.T) {
 	p := l.modelled(t, chip(), 4, 8)
 	p.Checkpoint, p.Schedule = schedule.Never, schedule.OneFOneB
 	whole := simulate(t, l, p, Modelling{})
-	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
+	for _, s := range []schedule.Schedule{schedule.ZBH1, schedule.ZBH2} {
 		p.Schedule = s
 		sim := simulate(t, l, p, Modelling{})
 		if sim.Seconds >= whole.Seconds {
@@ -144,7 +144,7 @@ func TestZeroBubbleSimulated(t *testing.T) {
 // form is the schedule's run with their means.
 func TestZeroBubbleTimes(t *testing.T) {
 	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZeroBubbleH1, []Device{{Kind: Emulated}}
+	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZBH1, []Device{{Kind: Emulated}}
 	tr := openSmall(t, p)
 	r := stepped(t, tr, small.data(0))
 	checkTimeline(t, r)
@@ -163,7 +163,7 @@ func TestZeroBubbleTimes(t *testing.T) {
 	if err != nil || closed <= 0 {
 		t.Errorf("closed form %v, %v", closed, err)
 	}
-	if _, err := schedule.StepTime(schedule.ZeroBubbleH1, schedule.Never, false, 2, 2, 1, 1, 1); err == nil || fmt.Sprint(err) != "schedule: a closed form of zb-h1: want gpipe, naive or 1f1b" {
+	if _, err := schedule.StepTime(schedule.ZBH1, schedule.Never, false, 2, 2, 1, 1, 1); err == nil || fmt.Sprint(err) != "schedule: a closed form of zb-h1: want gpipe, naive or 1f1b" {
 		t.Error(err)
 	}
 }

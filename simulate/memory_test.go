@@ -63,14 +63,14 @@ func TestMemoryCapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.memoryPanel("", "", 1); len(p.Levels) != 0 {
+	if p := r.memoryPanel(); len(p.Levels) != 0 {
 		t.Errorf("the capacity of gigabytes is in a picture of %d bytes", r.Devices[0].PeakBytes)
 	}
 	peak := max(r.Devices[0].PeakBytes, r.Devices[1].PeakBytes)
 	for i := range r.Devices {
 		r.Devices[i].Capacity = 2 * peak
 	}
-	if p := r.memoryPanel("", "", 1); len(p.Levels) != 1 || p.Levels[0].Y != float64(2*peak) {
+	if p := r.memoryPanel(); len(p.Levels) != 1 || p.Levels[0].Y != float64(2*peak)/(1<<20) {
 		t.Errorf("levels %v, want a capacity of %d", p.Levels, 2*peak)
 	}
 }

@@ -16,8 +16,8 @@ func TestDeviceTimes(t *testing.T) {
 	for _, device := range []gpipe.Kind{gpipe.Host, gpipe.Emulated} {
 		for _, s := range []Setup{
 			{Schedule: schedule.OneFOneB},
-			{Schedule: schedule.ZeroBubbleH1, Checkpoint: schedule.Never},
-			{Schedule: schedule.InterleavedOneFOneB, Chunks: 2},
+			{Schedule: schedule.ZBH1, Checkpoint: schedule.Never},
+			{Schedule: schedule.Interleaved, Chunks: 2},
 		} {
 			s.Partitions, s.MicroBatches, s.Device, s.Threads = 2, 4, device, 1
 			training := Training{

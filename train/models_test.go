@@ -1,12 +1,9 @@
 package train
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
-
-	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
@@ -104,27 +101,5 @@ func TestVisionModelsRefuse(t *testing.T) {
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v, want %s", m, err, c.want)
 		}
-	}
-}
-
-// A network for images is written flat, as a specification has it, and adds
-// nothing to what a language model is written as.
-func TestVisionIsWrittenFlat(t *testing.T) {
-	var m Model
-	d := yaml.NewDecoder(strings.NewReader("{name: amoebanetd, layers: 12, filters: 16, image: 64, classes: 10, drop_path: 0.5}"))
-	d.KnownFields(true)
-	if err := d.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
-	if m.Filters != 16 || m.Image != 64 || m.Classes != 10 || m.DropPath != 0.5 {
-		t.Errorf("%+v", m)
-	}
-	text, err := json.Marshal(m)
-	if err != nil || !strings.Contains(string(text), `"filters":16,"image":64,"classes":10,"drop_path":0.5,`) {
-		t.Errorf("%s, %v", text, err)
-	}
-	text, err = json.Marshal(Model{Name: "transformer-lm"})
-	if want := `{"name":"transformer-lm","layers":0,"dim":0,"ff":0,"heads":0,"vocab":0,"seq":0,"tied":"","fine":false,"dropout":0,"scaled_init":false,"clip_logits":0}`; err != nil || string(text) != want {
-		t.Errorf("%s, %v, want %s", text, err, want)
 	}
 }

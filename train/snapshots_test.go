@@ -161,17 +161,10 @@ func TestSnapshotsOfATraining(t *testing.T) {
 	if err != nil || len(steps) != 2 || steps[1] != 5 { // the one of step 4 is late if that of step 2 takes long
 		t.Errorf("steps %v, %v, want some and 5", steps, err)
 	}
-	if _, err := tr.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "has snapshots of a training, the newest after step 5: want to resume it") {
-		t.Errorf("begun anew over snapshots: %v", err)
-	}
 	tr.Snapshots.Resume = true
 	again, err := tr.Run(t.Context(), nil)
 	if err != nil || again.WeightsSHA256 != short.WeightsSHA256 || again.Eval.Loss != short.Eval.Loss || again.ResumedAt != 5 || !slices.Equal(again.Losses, short.Losses) {
 		t.Errorf("resumed after its last step: %+v, %v, want %+v", again, err, short)
-	}
-	tr.Steps = 3
-	if _, err := tr.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "after step 5 of a training of 3: want as many steps or more") {
-		t.Errorf("fewer steps: %v", err)
 	}
 	tr.Steps = 8
 	longer, err := tr.Run(t.Context(), nil)
@@ -212,15 +205,12 @@ func TestResumeRefuses(t *testing.T) {
 		says   string
 	}{
 		{lm, func(t *train.Training) { t.LRSchedule = "inverse-sqrt:9" }, `lr-schedule "constant", and this one has "inverse-sqrt:9"`},
-		{lm, func(t *train.Training) { t.Model.Dropout = 0.1 }, `dropout none, and this one has "0.1"`},
 		{lm, func(t *train.Training) { t.Data = "text:" + other }, `data-sha256 "`},
 		{lm, func(t *train.Training) { t.Data = "synthetic" }, `data "text", and this one has "synthetic"`},
 		{lm, func(t *train.Training) { t.ClipNorm, t.L2 = 1, 0.1 }, `clip-norm none, and this one has "1"; with l2 none, and`},
-		{lm, func(t *train.Training) { t.LabelSmoothing = 0.1 }, `label-smoothing none, and`},
 		{images, func(t *train.Training) { t.Setup.MicroBatches = 1 }, `micro-batches "2", and this one has "1"`},
 		{images, func(t *train.Training) { t.Config.Images.Flip = true }, `data.images.flip none, and this one has "true"`},
 		{images, func(t *train.Training) { t.Model = train.Model{Name: "resnet101", Width: 4, Image: 32} }, `model "resnet50", and this one has "resnet101"`},
-		{images, func(t *train.Training) { t.Model.BNMomentum = 0.5 }, `bn-momentum none, and`},
 	} {
 		tr := c.of
 		c.change(&tr)

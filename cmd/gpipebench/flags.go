@@ -270,7 +270,7 @@ func parseInts(s string) ([]int, error) {
 
 // threadsFlag adds --threads.
 func threadsFlag(fs *pflag.FlagSet, to *int) {
-	count(fs, to, "threads", 1, 1, gpipe.MaxThreads, "threads of each device; more than the cores are slower")
+	count(fs, to, "threads", 1, 1, gpipe.MaxThreads, "threads of each device; more than this machine's cores slow it down")
 }
 
 // outcomeFlags adds --format and --json for a command that prints one outcome.

@@ -129,12 +129,13 @@ func usages(all *pflag.FlagSet, names []string, width int, full bool) (lines str
 		}
 		n++
 		own := *f
-		if !full {
-			own.Usage, _, _ = strings.Cut(own.Usage, "; ")
-		}
+		first, rest, more := strings.Cut(own.Usage, "; ")
 		if kind := f.Value.Type(); len(kind) > 20 && strings.Contains(kind, "|") && !strings.Contains(kind, "..") {
 			own.Value = worded{f.Value}
-			own.Usage += ": " + strings.ReplaceAll(kind, "|", ", ")
+			first += ": " + strings.ReplaceAll(kind, "|", ", ")
+		}
+		if own.Usage = first; full && more {
+			own.Usage += "; " + rest
 		}
 		shown.AddFlag(&own)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -68,20 +67,5 @@ func TestRecipeTrains(t *testing.T) {
 		if len(hashes) != 1 {
 			t.Errorf("%s: weights and averages %v", r.Name, hashes)
 		}
-	}
-}
-
-// TestDropPathRise: each form trains other weights; with the steps, so does another
-// number of them.
-func TestDropPathRise(t *testing.T) {
-	forms := map[string]string{} // by losses
-	for _, how := range []string{"depth --steps 3", "steps --steps 3", "both --steps 3", "both --steps 4"} {
-		args := strings.Fields("train --json --model amoebanetb --filters 16 --image 32 --train-images 32 --held-out 8 --batch 16 -m 1 --lr-schedule constant --drop-path 0.9 --drop-path-rise " + how)
-		stdout, _ := succeeds(t, args...)
-		losses := fmt.Sprint(keys(t, stdout, "losses")["losses"].([]any)[:3])
-		if other, ok := forms[losses]; ok {
-			t.Errorf("%s and %s have the losses %s", how, other, losses)
-		}
-		forms[losses] = how
 	}
 }

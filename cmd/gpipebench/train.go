@@ -119,7 +119,7 @@ happened.
 	number(fs, &t.Model.ClipLogits, "clip-logits", 0, anything, "largest magnitude of a logit; 0: no limit")
 	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "divide the initial feed-forward weights by the number of layers; for gnmt, scale initial weights by the width")
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that is spread over all tokens or classes in training, from 0 up to 1")
-	number(fs, &t.L2, "l2", 0, anything, "weight decay: this times the weight is added to the gradient")
+	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation, this times the weight is added to the gradient")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of a moving average of the weights, used for evaluation, such as 0.9999; starts at (1+step)/(10+step). 0: no average")
 	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: at the end alone, with images after each epoch")
 	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens that a language model generates at the end; once greedily and once sampled with the seed")

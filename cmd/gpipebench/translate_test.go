@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,53 +85,6 @@ func TestOtherCommandsOnTranslators(t *testing.T) {
 		stdout, _ := succeeds(t, append(words, "--model", "transformer")...)
 		if words[0] == "describe" && keys(t, stdout, "params")["params"].(float64) != 408207872 {
 			t.Errorf("T(6, 8192, 16): %s", stdout[:60])
-		}
-	}
-}
-
-// TestMemoryCapOfTranslators: the printed peak is a cap with which a translator
-// trains, is evaluated and decodes, to the same outcome; one byte less is refused
-// before the first step.
-func TestMemoryCapOfTranslators(t *testing.T) {
-	data, random := parallelFiles(t), rand.New(rand.NewPCG(12, 1))
-	for range 8 {
-		pick := func(of ...string) string { return of[random.IntN(len(of))] }
-		heads := 1 + random.IntN(3)
-		args := strings.Fields(fmt.Sprintf(
-			"train --json --model transformer --data parallel:%s --vocab 200 --steps 2 --threads %d --layers %d --dim %d --ff %d --heads %d --seq %d --batch %d -k %d -m %d --checkpoint %s --schedule %s --beam %s --eval-every %s --tied=%s --split %s --optimizer %s --seed %d",
-			data, 1+random.IntN(2), 1+random.IntN(2), heads*(4+random.IntN(8)), 8+random.IntN(60), heads, 24+random.IntN(20), 4+random.IntN(28),
-			1+random.IntN(4), 1+random.IntN(4), pick("always", "except-last", "never"), pick("gpipe", "naive"), pick("1", "4"), pick("0", "1"),
-			pick("none", "softmax", "all"), pick("coarse", "fine"), pick("sgd", "adam"), random.IntN(1000)))
-		if pick("", "ema") != "" {
-			args = append(args, "--ema", "0.9")
-		}
-		train := func(more ...string) (m map[string]any, status int, stderr string) {
-			status, stdout, stderr := execute(t, slices.Concat(args, more)...)
-			if status == 0 {
-				m = keys(t, stdout, "weights_sha256", "peak_bytes", "high_water_bytes", "eval")
-			}
-			return m, status, stderr
-		}
-		free, status, stderr := train()
-		if status != 0 {
-			t.Fatalf("%v: exit status %d, %s", args, status, stderr)
-		}
-		peak := 0.0
-		for _, bytes := range free["peak_bytes"].([]any) {
-			peak = max(peak, bytes.(float64))
-		}
-		capped, status, stderr := train("--memory-cap", fmt.Sprintf("%.0f", peak))
-		if status != 0 {
-			t.Errorf("%v with its peak, %.0f: exit status %d, %s", args, peak, status, stderr)
-			continue
-		}
-		for _, key := range []string{"weights_sha256", "peak_bytes", "high_water_bytes", "eval"} {
-			if got, want := fmt.Sprint(capped[key]), fmt.Sprint(free[key]); got != want {
-				t.Errorf("%v with its peak: %s %s, want %s", args, key, got, want)
-			}
-		}
-		if _, status, stderr := train("--memory-cap", fmt.Sprintf("%.0f", peak-1)); status != 1 || !strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "step 1/") {
-			t.Errorf("%v with a byte less than %.0f: exit status %d, %s", args, peak, status, stderr)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -94,31 +93,4 @@ func TestTrainImageFolder(t *testing.T) {
 // One step less than an epoch does not meet its last mini-batch, which would be too small.
 func TestTrainLessThanAnEpoch(t *testing.T) {
 	succeeds(t, strings.Fields("train --held-out 8 --batch 8 --steps 5 --model amoebanetd --filters 8 --train-images 42 -m 4")...)
-}
-
-// Evaluation reads the moving averages of batch norm: micro-batches may be too
-// small to train on.
-func TestEvaluateSmallMicroBatches(t *testing.T) {
-	weights := filepath.Join(t.TempDir(), "weights")
-	network := strings.Fields("--model resnet50 --width 2 --image 32 --train-images 8 --held-out 8 --batch 4 --threads 2")
-	train := func(how string) (status int, stdout, stderr string) {
-		return execute(t, append(append([]string{"train"}, network...), strings.Fields(how)...)...)
-	}
-	if status, _, stderr := train("-m 1 --steps 1 --save " + weights); status != 0 {
-		t.Fatalf("exit status %d, %s", status, stderr)
-	}
-	if status, _, stderr := train("-m 4 --steps 1"); status != 2 || !strings.Contains(stderr, "training wants at least 2") {
-		t.Errorf("training: exit status %d, %s", status, stderr)
-	}
-	var evals []string
-	for _, m := range []string{"1", "4"} {
-		status, stdout, stderr := train("--json --steps 0 --load " + weights + " -m " + m)
-		if status != 0 {
-			t.Fatalf("-m %s: exit status %d, %s", m, status, stderr)
-		}
-		evals = append(evals, fmt.Sprint(keys(t, stdout, "eval")["eval"]))
-	}
-	if evals[0] != evals[1] {
-		t.Errorf("evaluations %v", evals)
-	}
 }

@@ -28,7 +28,7 @@
 //   - Fused (TPUs): an element-wise instruction that reads the result of the one before it
 //     joins that one, without the traffic between them and with one overhead.
 //   - Arithmetic other than products has no rate: its traffic bounds it.
-//   - A file may state a slower link between groups of devices, by which replicas are connected.
+//   - A file may state a slower link between groups of devices, which connects replicas.
 //
 // # Calibration
 //

@@ -79,7 +79,7 @@ func TestChunksWithLinks(t *testing.T) {
 	for range 150 {
 		devices, chunks, micro := 1+rng.IntN(4), 1+rng.IntN(3), 1+rng.IntN(7)
 		c, late := schedule.Checkpoint(rng.IntN(3)), rng.IntN(2) == 0
-		lists, p, err := schedule.Lists(schedule.InterleavedOneFOneB, devices, chunks, micro, c, late)
+		lists, p, err := schedule.Lists(schedule.Interleaved, devices, chunks, micro, c, late)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (s *search) limit(c *cut) error {
 			backward, after := l.Backward, l.Backward
 			if parts := l.Input + l.Weights; parts > 0 { // the stage before may end while W runs
 				backward, after = parts, 0
-				if c.Schedule == schedule.DualPipeVee { // which has both
+				if c.Schedule == schedule.DualPipeV { // which has both
 					backward = min(backward, l.Backward)
 				}
 			}

@@ -65,11 +65,11 @@ func TestPlansAreSimulated(t *testing.T) {
 		s.Replicas = replicas
 		switch i {
 		case 3:
-			s.Pipeline.Schedule = schedule.ZeroBubbleH1
+			s.Pipeline.Schedule = schedule.ZBH1
 		case 4:
 			s.Schedules = everySchedule(t)
 		case 5:
-			s.Schedules = []schedule.Schedule{schedule.InterleavedOneFOneB}
+			s.Schedules = []schedule.Schedule{schedule.Interleaved}
 		}
 		s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Link: clock.Link{Bandwidth: 1e9}}
 		looked := 0
@@ -106,7 +106,7 @@ func TestClosedBounds(t *testing.T) {
 			closed := maps.Clone(c.bounds)
 			testkit.NoError(t, search.replay(&c))
 			for mode, bound := range c.bounds {
-				if closed[mode] < bound || c.K == 1 && sched != schedule.DualPipeVee && closed[mode] > bound*(1+1e-8) {
+				if closed[mode] < bound || c.K == 1 && sched != schedule.DualPipeV && closed[mode] > bound*(1+1e-8) {
 					t.Errorf("%v, %v, %+v: the closed bound is %v examples/s, that of the replay %v", sched, mode, c.Way, closed[mode], bound)
 				}
 			}
@@ -193,7 +193,7 @@ func TestPlansOfParts(t *testing.T) {
 	}
 	for want, change := range map[string]func(s *Search){
 		"at most 1 devices: want 2 or more":                                      func(s *Search) { s.Devices = 1 },
-		"2 parts of images with schedules [zb-h1]: want some without W, or 1":    func(s *Search) { s.Schedules = []schedule.Schedule{schedule.ZeroBubbleH1} },
+		"2 parts of images with schedules [zb-h1]: want some without W, or 1":    func(s *Search) { s.Schedules = []schedule.Schedule{schedule.ZBH1} },
 		"2 parts of images with schedules [searched]: want some without W, or 1": func(s *Search) { s.Searched = true },
 		"5 replicas on at most 4 devices: want at most one a device":             func(s *Search) { s.Replicas = 5 },
 		"2 parts of images, and no input has images: want 1":                     func(s *Search) { *s = small(t, 1<<30, 64, 10); s.Pipeline.Spatial = 2 },
@@ -211,7 +211,7 @@ func TestPlansOfParts(t *testing.T) {
 func TestSearchedPlans(t *testing.T) {
 	for _, memory := range []int64{1 << 30, 700 << 10} {
 		s := small(t, memory, 64, 128, 256, 128, 192, 128, 64, 256, 10)
-		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2}, 16, 16, 1<<20
+		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = []schedule.Schedule{schedule.ZBH1, schedule.ZBH2}, 16, 16, 1<<20
 		s.Searched, s.Seed, s.Replicas = true, 1, 1
 		s.Pipeline.Devices[0].Link = clock.Link{} // a link through the host also takes a device's time, which a search does not know
 		plan := testkit.Must(s.Run(t.Context()))(t)

@@ -68,7 +68,7 @@ func (s Search) replicas(k, batch int) []int {
 // chunks are the numbers of pieces on each of k devices that are tried with a schedule.
 func (s Search) chunks(of schedule.Schedule, k int) (all []int) {
 	switch {
-	case of != schedule.InterleavedOneFOneB:
+	case of != schedule.Interleaved:
 		return []int{0} // as many as it has
 	case s.Chunks != nil:
 		return s.Chunks
@@ -136,7 +136,7 @@ func (s *search) cuts(ctx context.Context) ([]cut, error) {
 						}
 					}
 					if s.Searched {
-						if err := add(Way{r, k, m, batch, schedule.ZeroBubbleH1, 0, true}); err != nil {
+						if err := add(Way{r, k, m, batch, schedule.ZBH1, 0, true}); err != nil {
 							return nil, err
 						}
 					}

@@ -1,10 +1,10 @@
 package schedule
 
-// DualPipeV is the schedule of DeepSeek's DualPipe for two chunks on each device, placed
+// dualPipeV is the schedule of DeepSeek's DualPipe for two chunks on each device, placed
 // as [Vee] does: the chunks of a device run the forward function of one micro-batch beside
 // the backward function of another (the cut-in-half form of DualPipe, see its README). In
 // a list they are an F, then a B. micro must be at least twice the number of devices.
-func DualPipeV(devices, micro int) [][]Task {
+func dualPipeV(devices, micro int) [][]Task {
 	lists := make([][]Task, devices)
 	for d := range lists {
 		var next [2]struct{ forward, backward int }

@@ -16,13 +16,13 @@ var generators = []struct {
 	{"gpipe", 1, Loop, straight(GPipe)},
 	{"naive", 1, Loop, straight(Naive)},
 	{"1f1b", 1, Loop, straight(OneFOneB)},
-	{"interleaved", 0, Loop, Interleaved},
+	{"interleaved", 0, Loop, interleaved},
 	{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
 	{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
 	{"zb-v", 2, vee, shaped(ZBV)},
 	{"v-half", 2, vee, shaped(VHalf)},
 	{"v-min", 2, vee, shaped(VMin)},
-	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return DualPipeV(devices, micro) }},
+	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
 }
 
 func vee(devices, _ int) Placement { return Vee(devices) }
@@ -31,8 +31,8 @@ func straight(s Schedule) func(devices, chunks, micro int) [][]Task {
 	return func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
 }
 
-func shaped(shape VShape) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task { return VShaped(devices, micro, shape) }
+func shaped(shape Schedule) func(devices, chunks, micro int) [][]Task {
+	return func(devices, _, micro int) [][]Task { return vees(devices, micro, shape) }
 }
 
 // Names are the schedules that [Generate] knows.

@@ -1,6 +1,6 @@
 package schedule
 
-// Interleaved is 1f1b where every device has several chunks (Narayanan et al., arXiv
+// interleaved is 1f1b where every device has several chunks (Narayanan et al., arXiv
 // 2104.04473, section 2.2), placed as [Loop] does. Micro-batches go through the chunks in
 // rounds of as many as there are devices; if their number is no multiple of that, in as
 // many rounds of even sizes as there would be full ones, and in one if there are fewer
@@ -10,7 +10,7 @@ package schedule
 // backward functions go over the rounds in the same order, and over the chunks in the
 // opposite one. It is ahead by the F of all chunks but the last of a round, and by two for
 // each device after it; then it takes one F and one B in turn.
-func Interleaved(devices, chunks, micro int) [][]Task {
+func interleaved(devices, chunks, micro int) [][]Task {
 	rounds := max(1, micro/devices)
 	lists := make([][]Task, devices)
 	for d := range lists {

@@ -31,15 +31,15 @@ func all(t *testing.T, devices, micro int) (all []generated) {
 		add(s.String(), Straight(devices), lists)
 	}
 	for chunks := 1; chunks <= 4; chunks++ {
-		add(fmt.Sprintf("interleaved of %d", chunks), Loop(devices, chunks), Interleaved(devices, chunks, micro))
+		add(fmt.Sprintf("interleaved of %d", chunks), Loop(devices, chunks), interleaved(devices, chunks, micro))
 	}
 	add("zb-h1", Straight(devices), ZeroBubble(devices, micro, false))
 	add("zb-h2", Straight(devices), ZeroBubble(devices, micro, true))
-	for shape, name := range []string{"zb-v", "v-half", "v-min"} {
-		add(name, Vee(devices), VShaped(devices, micro, VShape(shape)))
+	for _, s := range []Schedule{ZBV, VHalf, VMin} {
+		add(s.String(), Vee(devices), vees(devices, micro, s))
 	}
 	if micro >= 2*devices {
-		add("dualpipe-v", Vee(devices), DualPipeV(devices, micro))
+		add("dualpipe-v", Vee(devices), dualPipeV(devices, micro))
 	}
 	return all
 }
@@ -132,7 +132,7 @@ func TestPyTorchFiles(t *testing.T) {
 		devices, micro int
 		lists          [][]Task
 	}{
-		{"dualpipev_4rank_10mb.csv", 4, 10, Checkpointed(DualPipeV(4, 10), Never, false)},
+		{"dualpipev_4rank_10mb.csv", 4, 10, Checkpointed(dualPipeV(4, 10), Never, false)},
 		{"zb1p_2rank_2stagep_compute.csv", 2, 8, nil},
 	} {
 		f := testkit.Must(os.Open(filepath.Join("testdata", c.file)))(t)
@@ -184,7 +184,7 @@ func TestClosedForms(t *testing.T) {
 			if micro%devices == 0 {
 				for chunks := 1; chunks <= 4; chunks++ {
 					same(fmt.Sprintf("bubble of interleaved 1f1b, v = %d", chunks),
-						bubble(Interleaved(devices, chunks, micro), Loop(devices, chunks)), (p-1)*(f+i+w))
+						bubble(interleaved(devices, chunks, micro), Loop(devices, chunks)), (p-1)*(f+i+w))
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func TestClosedForms(t *testing.T) {
 // V-shaped schedules in units of time that F, I and W all take: ZB-V has no bubble and the
 // memory of 1f1b's first device; V-Half and V-Min about half and two thirds of 1f1b's
 // bubble, with half and a third of its memory and a little more. Under -short up to five devices.
-func TestVShapes(t *testing.T) {
+func TestSchedules(t *testing.T) {
 	most := 8
 	if testing.Short() {
 		most = 5
@@ -202,10 +202,10 @@ func TestVShapes(t *testing.T) {
 	for devices := 2; devices <= most; devices++ {
 		micro := 4 * devices
 		for _, c := range []struct {
-			shape          VShape
+			shape          Schedule
 			bubble, memory float64 // of 1f1b's
 		}{{ZBV, 0, 1}, {VHalf, 0.5, 0.5}, {VMin, 2. / 3, 1. / 3}} {
-			lists := Checkpointed(VShaped(devices, micro, c.shape), Never, false)
+			lists := Checkpointed(vees(devices, micro, c.shape), Never, false)
 			times := testkit.Must(Run(lists, Vee(devices), micro, Alike(Duration{F: 1, I: 1, W: 1}, 0)))(t)
 			held := 0.0
 			for _, list := range lists {

@@ -82,21 +82,21 @@ const (
 	Naive                    // one device at a time (Figure 2b): a micro-batch is finished before the next one starts
 	OneFOneB                 // PipeDream-flush (Narayanan et al., arXiv 2006.09503): one F, one B in turn after a warm-up
 
-	InterleavedOneFOneB // 1f1b with several chunks on each device, see [Interleaved]
+	Interleaved // 1f1b with several chunks on each device, see interleaved
 
-	ZeroBubbleH1 // splits B, see [ZeroBubble]; memory as for 1f1b
-	ZeroBubbleH2 // the same with about twice the memory
+	ZBH1 // splits B, see [ZeroBubble]; the activations of 1f1b, and what its W still need
+	ZBH2 // the same with about twice the memory
 
 	// With two chunks on each device, placed as [Vee] does; they split B.
-	ZeroBubbleVee // [ZBV]
-	HalfVee       // [VHalf]
-	MinVee        // [VMin]
-	DualPipeVee   // see [DualPipeV]
+	ZBV       // the activations of 1f1b's first device: no bubble if F, I and W take the same time
+	VHalf     // half of these activations
+	VMin      // a third of them, the least there is
+	DualPipeV // DeepSeek's DualPipe cut in half, see dualPipeV
 )
 
 // schedules are those of a step's lists by name: the first of [Names].
-var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", InterleavedOneFOneB: "interleaved", ZeroBubbleH1: "zb-h1", ZeroBubbleH2: "zb-h2",
-	ZeroBubbleVee: "zb-v", HalfVee: "v-half", MinVee: "v-min", DualPipeVee: "dualpipe-v"}
+var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", Interleaved: "interleaved", ZBH1: "zb-h1", ZBH2: "zb-h2",
+	ZBV: "zb-v", VHalf: "v-half", VMin: "v-min", DualPipeV: "dualpipe-v"}
 
 func (s Schedule) String() string { return named.String(s, schedules[:], "Schedule") }
 
@@ -158,7 +158,7 @@ func (s Schedule) ordered(devices, micro int) [][]Task {
 func (s Schedule) Straight() bool { return s <= OneFOneB }
 
 // Splits reports whether the schedule has I and W in place of some B, or of all.
-func (s Schedule) Splits() bool { return s >= ZeroBubbleH1 }
+func (s Schedule) Splits() bool { return s >= ZBH1 }
 
 // Lists returns the ordered task list of each device for one step, and which of the
 // network's stages it has: those of [Generate], with residuals kept and made as c and late say

@@ -12,15 +12,6 @@ import (
 // over devices, and can be chosen (Qi et al., arXiv 2401.10241, section 6, and arXiv
 // 2405.15362, whose building blocks these are).
 
-// A VShape is how much memory for activations a V-shaped schedule may have.
-type VShape uint8
-
-const (
-	ZBV   VShape = iota // as much as 1f1b on its first device: no bubble if F, I and W take the same time
-	VHalf               // half of that
-	VMin                // a third of that, the least there is
-)
-
 // interval is the time between a micro-batch and the next in units of F, I and W, which
 // are taken to be the same: a device does all three for both chunks.
 const interval = 6
@@ -77,11 +68,11 @@ func (b *block) life() (longest int) {
 	return longest
 }
 
-// VShaped is the V-shaped schedule of a shape on [Vee]. Among building blocks that fit, it
+// vees is the V-shaped schedule of a shape on [Vee]. Among building blocks that fit, it
 // is one with the shortest step if F, I and W take the same time.
-func VShaped(devices, micro int, shape VShape) [][]Task {
+func vees(devices, micro int, shape Schedule) [][]Task {
 	// Memory in chunks' activations: those of 1f1b's first device are two for each device.
-	return vShapes.of(vSize{devices, micro, [...]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape]})
+	return vShapes.of(vSize{devices, micro, map[Schedule]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape]})
 }
 
 // vSize is what a V-shaped schedule depends on.

@@ -2,8 +2,8 @@
 // devices and links, in seconds from the step's start.
 //
 // A timeline comes from a run (the runtime, on the wall clock) or from package clock,
-// the virtual clock that emulated and modelled devices run on. It is drawn by package
-// draw.
+// the virtual clock that emulated and modelled devices run on. It is drawn by
+// package draw.
 //
 // The package is pure: it starts no goroutine, reads no clock and opens no
 // file. A step is one mini-batch; with one replica, stage k of the pipeline is device

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -26,16 +25,11 @@ func Memory() int64 {
 // AvailableMemory returns the bytes that processes can have without swapping, the
 // machine's memory if that is unknown.
 func AvailableMemory() int64 {
-	if info, err := files.Read("/proc/meminfo", procKind); err == nil {
-		if m := available.FindSubmatch(info); m != nil {
-			kib, _ := strconv.ParseInt(string(m[1]), 10, 64)
-			return kib << 10
-		}
+	if n := procBytes("/proc/meminfo", "MemAvailable"); n > 0 {
+		return n
 	}
 	return Memory()
 }
-
-var available = regexp.MustCompile(`(?m)^MemAvailable:\s+(\d+) kB$`)
 
 // Machine is what times depend on, besides the program.
 type Machine struct {
@@ -72,15 +66,30 @@ func This() Machine {
 // procKind is what is read of the kernel's files.
 var procKind = files.Kind{What: "a file of the kernel", Bytes: 16 << 20}
 
+// procField is what one of them has after a name and a colon; "": nothing.
+func procField(file, name string) string {
+	text, err := files.Read(file, procKind)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if has, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(has) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// procBytes is the same as a number of bytes; 0: none.
+func procBytes(file, name string) int64 {
+	kib, _ := strconv.ParseInt(strings.TrimSuffix(procField(file, name), " kB"), 10, 64)
+	return kib << 10
+}
+
 // CPUModel returns the processor's name.
 func CPUModel() string {
-	info, err := files.Read("/proc/cpuinfo", procKind)
-	if err == nil {
-		for line := range strings.Lines(string(info)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				return strings.TrimSpace(value)
-			}
-		}
+	if name := procField("/proc/cpuinfo", "model name"); name != "" {
+		return name
 	}
 	if runtime.GOOS == "darwin" {
 		if brand, err := exec.Command("sysctl", "-n", "machdep.cpu.brand_string").Output(); err == nil {

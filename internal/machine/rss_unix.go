@@ -4,25 +4,18 @@ package machine
 
 import (
 	"os"
-	"regexp"
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"gpipebench/internal/files"
 )
 
 // MaxRSS returns the most memory that this process has had resident, in bytes, 0 if
 // that is unknown. On Linux it is read from /proc, since getrusage's begins with the
 // peak of the process that started this one.
 func MaxRSS() int64 {
-	if status, err := files.Read("/proc/self/status", procKind); err == nil {
-		if m := ownPeak.FindSubmatch(status); m != nil {
-			kib, _ := strconv.ParseInt(string(m[1]), 10, 64)
-			return kib << 10
-		}
+	if n := procBytes("/proc/self/status", "VmHWM"); n > 0 {
+		return n
 	}
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -46,8 +39,6 @@ func rssBytes(n int64) int64 {
 	}
 	return n
 }
-
-var ownPeak = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
 
 // processCPU is the processor time of this process in seconds; -1 if unknown.
 func processCPU() float64 {

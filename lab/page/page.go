@@ -19,7 +19,6 @@ import (
 	"gpipebench/lab/claims"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
-	"gpipebench/simulate"
 )
 
 // Reporting makes one page of a directory of results: the claims' verdicts, the
@@ -76,7 +75,6 @@ type page struct {
 	Missing  []string // experiments without records, of the first paper and of those that have some
 	Claims   *pageClaims
 	Origins  *pageTable // a row for each experiment
-	Memory   pagePlot   // an illustration
 }
 
 // pageSection is an experiment.
@@ -199,11 +197,6 @@ func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, er
 	}
 	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
 	p.Origins = newPageTable(origins, "origins")
-	picture, caption, err := simulate.MemoryIllustration(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p.Memory = newPagePlot(caption, picture, "memory-picture")
 	v, err := reading.Judge()
 	if err != nil {
 		return nil, err

@@ -144,17 +144,17 @@ func (p *BarPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 			keys = append(keys, legendEntry{s.Name, b})
 			intervals(s.Spread, offset)
 		case s.As == Mark:
-			m := marks{s.Values, draw.GlyphStyle{Color: ink, Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}, offset}
+			m := signs{s.Values, 0, offset, mark(draw.GlyphStyle{Color: ink, Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]})}
 			keys = append(keys, legendEntry{s.Name, m})
 			intervals(s.Spread, offset)
 			out.Add(m)
 		case s.As == Range:
 			r := ranges{whiskers{s.Spread, offset}, width}
-			t := ticks{s.Values, ink, width, offset}
+			t := signs{s.Values, width, offset, tick(ink)}
 			out.Add(r, t)
 			keys = append(keys, legendEntry{s.Name, t}, legendEntry{p.intervals(), r})
 		case s.As == Across:
-			t := ticks{s.Values, ink, 0.92 * room, 0}
+			t := signs{s.Values, 0.92 * room, 0, tick(ink)}
 			over = append(over, t)
 			keys = append(keys, legendEntry{s.Name, t})
 		}
@@ -210,7 +210,7 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 			continue
 		}
 		x, from, to := toX(float64(i))+b.offset, toY(b.base[i]), toY(b.base[i]+v)
-		c.FillPolygon(b.ink, []vg.Point{{X: x - b.width/2, Y: from}, {X: x + b.width/2, Y: from}, {X: x + b.width/2, Y: to}, {X: x - b.width/2, Y: to}})
+		fill(c, b.ink, x-b.width/2, from, x+b.width/2, to)
 		if text := strconv.FormatFloat(v, 'f', 1, 64); b.printed && to-from > letters.FontExtents().Height && letters.Width(text) < b.width {
 			c.FillText(letters, vg.Point{X: x, Y: (from + to) / 2}, text)
 		}
@@ -231,58 +231,47 @@ func (b bars) DataRange() (xmin, xmax, ymin, ymax float64) {
 
 // Thumbnail draws one bar.
 func (b bars) Thumbnail(c *draw.Canvas) {
-	c.FillPolygon(b.ink, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
+	fill(*c, b.ink, c.Min.X, c.Min.Y, c.Max.X, c.Max.Y)
 }
 
-// marks are values of groups, at an offset from the groups' middle.
-type marks struct {
-	of     []float64 // NaN: none
-	style  draw.GlyphStyle
-	offset vg.Length
+// fill fills a rectangle.
+func fill(c draw.Canvas, ink color.Color, x0, y0, x1, y1 vg.Length) {
+	c.FillPolygon(ink, []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}})
 }
 
-func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
-	toX, toY := p.Transforms(&c)
-	for i, v := range m.of {
-		if !math.IsNaN(v) {
-			c.DrawGlyph(m.style, vg.Point{X: toX(float64(i)) + m.offset, Y: toY(v)})
-		}
-	}
-}
-
-// DataRange keeps the values within the axes.
-func (m marks) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(m.of) }
-
-// Thumbnail draws one mark.
-func (m marks) Thumbnail(c *draw.Canvas) { c.DrawGlyph(m.style, c.Center()) }
-
-// ticks are values of groups as thick lines.
-type ticks struct {
+// signs are values of groups, at an offset from the groups' middle, each drawn within a width.
+type signs struct {
 	of            []float64 // NaN: none
-	ink           color.Color
 	width, offset vg.Length
+	draw          func(c draw.Canvas, at vg.Point, width vg.Length)
 }
 
-// line is as thick as a tick.
-func (t ticks) line() draw.LineStyle { return draw.LineStyle{Color: t.ink, Width: vg.Points(2.2)} }
+// mark draws a sign at a value.
+func mark(style draw.GlyphStyle) func(draw.Canvas, vg.Point, vg.Length) {
+	return func(c draw.Canvas, at vg.Point, _ vg.Length) { c.DrawGlyph(style, at) }
+}
 
-func (t ticks) Plot(c draw.Canvas, p *plot.Plot) {
+// tick draws a thick line at a value.
+func tick(ink color.Color) func(draw.Canvas, vg.Point, vg.Length) {
+	return func(c draw.Canvas, at vg.Point, width vg.Length) {
+		c.StrokeLine2(draw.LineStyle{Color: ink, Width: vg.Points(2.2)}, at.X-width/2, at.Y, at.X+width/2, at.Y)
+	}
+}
+
+func (s signs) Plot(c draw.Canvas, p *plot.Plot) {
 	toX, toY := p.Transforms(&c)
-	for i, v := range t.of {
+	for i, v := range s.of {
 		if !math.IsNaN(v) {
-			x, y := toX(float64(i))+t.offset, toY(v)
-			c.StrokeLine2(t.line(), x-t.width/2, y, x+t.width/2, y)
+			s.draw(c, vg.Point{X: toX(float64(i)) + s.offset, Y: toY(v)}, s.width)
 		}
 	}
 }
 
 // DataRange keeps the values within the axes.
-func (t ticks) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(t.of) }
+func (s signs) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(s.of) }
 
-// Thumbnail draws one tick.
-func (t ticks) Thumbnail(c *draw.Canvas) {
-	c.StrokeLine2(t.line(), c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
-}
+// Thumbnail draws one sign.
+func (s signs) Thumbnail(c *draw.Canvas) { s.draw(*c, c.Center(), c.Max.X-c.Min.X) }
 
 // ranges are intervals of groups as grey bands.
 type ranges struct {
@@ -296,8 +285,8 @@ var bandGrey = color.RGBA{0xcc, 0xcc, 0xcc, 0xff}
 func (r ranges) Plot(c draw.Canvas, p *plot.Plot) {
 	toX, toY := p.Transforms(&c)
 	for _, s := range r.of {
-		x, lo, hi := toX(float64(s.Group))+r.offset, toY(s.Lo), toY(s.Hi)
-		c.FillPolygon(bandGrey, []vg.Point{{X: x - r.width/2, Y: lo}, {X: x + r.width/2, Y: lo}, {X: x + r.width/2, Y: hi}, {X: x - r.width/2, Y: hi}})
+		x := toX(float64(s.Group)) + r.offset
+		fill(c, bandGrey, x-r.width/2, toY(s.Lo), x+r.width/2, toY(s.Hi))
 	}
 }
 

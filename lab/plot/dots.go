@@ -49,8 +49,7 @@ type area struct {
 
 func (a area) Plot(c draw.Canvas, p *plot.Plot) {
 	_, toY := p.Transforms(&c)
-	lo, hi := max(c.Min.Y, toY(a.Lo)), min(c.Max.Y, toY(a.Hi))
-	c.FillPolygon(bandBlue, []vg.Point{{X: c.Min.X, Y: lo}, {X: c.Max.X, Y: lo}, {X: c.Max.X, Y: hi}, {X: c.Min.X, Y: hi}})
+	fill(c, bandBlue, c.Min.X, max(c.Min.Y, toY(a.Lo)), c.Max.X, min(c.Max.Y, toY(a.Hi)))
 }
 
 // bandBlue is the colour of a band across groups; a dark page has another.
@@ -100,7 +99,7 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 	}
 	var keys []legendEntry
 	if p.Across != nil {
-		t := ticks{p.Across, inks[paperLine], 0.92 * groupRoom(len(p.Names), panel), 0}
+		t := signs{p.Across, 0.92 * groupRoom(len(p.Names), panel), 0, tick(inks[paperLine])}
 		out.Add(t)
 		keys = append(keys, legendEntry{paperLine, t})
 	}

@@ -158,3 +158,39 @@ func TestNominalAslant(t *testing.T) {
 		t.Errorf("at an angle of %v it reaches %v to the left", label.Rotation, reach)
 	}
 }
+
+// What a line is held against is within the axes, its name too.
+func TestLevels(t *testing.T) {
+	p := LinePanel{FromZero: true, Series: []Series{{Name: "loss", Lines: [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
+	drawn, _, err := p.plot(inks(p.seriesNames()), panelWidth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Min > 1.5 || drawn.Y.Max < 6 || drawn.X.Max <= 110 {
+		t.Errorf("x to %v, y from %v to %v", drawn.X.Max, drawn.Y.Min, drawn.Y.Max)
+	}
+	for _, tick := range drawn.X.Tick.Marker.Ticks(drawn.X.Min, drawn.X.Max) {
+		if tick.Value > 100 {
+			t.Errorf("a tick at step %v of 100", tick.Value)
+		}
+	}
+}
+
+// The interval of a bar that stands upon another begins where that ends, and the
+// legend says what it is.
+func TestStackedIntervals(t *testing.T) {
+	p := &BarPanel{Stacked: true, Names: []string{"K = 2"}, Series: []BarSeries{{Name: "a", Values: []float64{60}}, {Name: "b", Values: []float64{40}, Spread: []Spread{{0, 35, 55}}}}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1.05 * (60 + 55); drawn.Y.Max != want {
+		t.Errorf("y up to %v, want %v", drawn.Y.Max, want)
+	}
+	if p.Series[1].Spread[0] != (Spread{0, 35, 55}) {
+		t.Errorf("the interval itself is now %v", p.Series[1].Spread[0])
+	}
+	if len(keys) != 3 || keys[2].name != "95% interval" {
+		t.Errorf("legend %v", keys)
+	}
+}

@@ -44,7 +44,7 @@ func (p *TornadoPanel) plot(inks map[string]color.Color, _ vg.Length) (*plot.Plo
 	out.HideY()
 	out.X.Tick.Marker = innerTicks{}
 	key := func(name string) legendEntry { return legendEntry{name, bars{ink: inks[name]}} }
-	line := func(name string) legendEntry { return legendEntry{name, ticks{ink: inks[name]}} }
+	line := func(name string) legendEntry { return legendEntry{name, signs{draw: tick(inks[name])}} }
 	return out, []legendEntry{line(paperLine), line(asItIs), key(lowEnd), key(highEnd)}, nil
 }
 
@@ -65,8 +65,7 @@ func (t tornado) Plot(c draw.Canvas, p *plot.Plot) {
 			ink color.Color
 		}{{s.Low, t.inks[lowEnd]}, {s.High, t.inks[highEnd]}} {
 			if !math.IsNaN(end.at) {
-				from, to, lower, upper := toX(t.Value), toX(end.at), toY(top-0.9), toY(top-0.5)
-				c.FillPolygon(end.ink, []vg.Point{{X: from, Y: lower}, {X: to, Y: lower}, {X: to, Y: upper}, {X: from, Y: upper}})
+				fill(c, end.ink, toX(t.Value), toY(top-0.9), toX(end.at), toY(top-0.5))
 			}
 		}
 		for _, line := range []struct {

@@ -332,22 +332,18 @@ func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 		if at == everywhere || p.Division == Everywhere || (at == onFirst || at == given) && p.Division == Alone {
 			continue
 		}
-		height := 1 // a value that is no image is one row
-		if images(n) {
-			height = n.Shape[1]
-		}
-		row := int64(n.Elems()/height) * in.store.dtype(n).Bytes()
+		row := int64(n.Elems()/height(n)) * in.store.dtype(n).Bytes()
 		for part := range d.parts {
-			want := Rows{0, height}
+			want := Rows{0, height(n)}
 			switch {
 			case p.Division == Alone && part > 0:
 				continue
 			case p.Division != Alone && images(n):
 				want = r.needs(i, p.Rows[part])
 			}
-			had := d.rows(n, height, part)
+			had := d.rows(n, part)
 			for y := want.From; y < want.To; y++ {
-				if owner := d.owner(n, height, y); owner != part && !had[y] {
+				if owner := d.owner(n, y); owner != part && !had[y] {
 					had[y] = true
 					if d.sent != nil {
 						d.sent(n, part, owner, y)
@@ -364,22 +360,22 @@ func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 }
 
 // rows returns which rows of a value a part has got from others.
-func (d *spatial) rows(n *graph.Node, height, part int) []bool {
+func (d *spatial) rows(n *graph.Node, part int) []bool {
 	if d.had[n] == nil {
 		d.had[n] = make([][]bool, d.parts)
 	}
 	if d.had[n][part] == nil {
-		d.had[n][part] = make([]bool, height)
+		d.had[n][part] = make([]bool, height(n))
 	}
 	return d.had[n][part]
 }
 
 // owner returns the part that has a row of a value.
-func (d *spatial) owner(n *graph.Node, height, y int) int {
+func (d *spatial) owner(n *graph.Node, y int) int {
 	if d.layout[n] == onFirst || d.layout[n] == given {
 		return 0
 	}
-	return partOf(height, y, d.parts)
+	return partOf(height(n), y, d.parts)
 }
 
 // partOf is the part whose rows of an image a row is among.
@@ -443,10 +439,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 		if !images(n) {
 			return n
 		}
-		local := *n
-		local.Shape = slices.Clone(n.Shape)
-		local.Shape[1] = rows.Len()
-		return &local
+		return only(n, rows.Len())
 	}
 	s := *in.step
 	call := *s.call

@@ -152,6 +152,11 @@ func TestHaloBruteForce(t *testing.T) {
 		if got := total(backward); got != want {
 			t.Errorf("%s: backward %d bytes, want %d", name, got, want)
 		}
+		for _, p := range backward.Pieces {
+			if p.Division == program.Partial && p.Sum != 4*int64(stage.Params[0].Len) {
+				t.Errorf("%s: parts add up %d bytes of weights, want %d", name, p.Sum, 4*stage.Params[0].Len)
+			}
+		}
 	}
 }
 

@@ -166,7 +166,7 @@ func TestSeconds(t *testing.T) {
 
 // Chunks are in labels, and paler in pictures.
 func TestChunksAreDrawn(t *testing.T) {
-	lists, p, err := schedule.Lists(schedule.InterleavedOneFOneB, 2, 2, 2, schedule.Never, false)
+	lists, p, err := schedule.Lists(schedule.Interleaved, 2, 2, 2, schedule.Never, false)
 	if err != nil {
 		t.Fatal(err)
 	}
