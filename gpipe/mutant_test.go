@@ -285,7 +285,7 @@ func mutate(t *testing.T, mutants []mutant, signs, environment []string, flags .
 	if err != nil {
 		t.Skip("no go command")
 	}
-	environment = append(os.Environ(), environment...)
+	environment = slices.Clip(append(os.Environ(), environment...)) // to which parallel runs append
 	program := schemata(t, goCommand, mutants, environment, flags)
 	run := func(i int, test string) (out string, err error) {
 		cmd := exec.CommandContext(t.Context(), program, "-test.short", "-test.timeout=5m", "-test.failfast", "-test.run", test)
