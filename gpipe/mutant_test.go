@@ -164,9 +164,9 @@ var mutants = []mutant{
 	{"the state of the first replica alone", "state.go",
 		"if d.at.Replica > 0 && !t.net.ShardUpdate {", "if d.at.Replica > 0 {", "TestResume$"},
 	{"tensors without a sum", "transport/sockets/wire.go",
-		"if raw[0] > 1 || crc32.Update(", "if raw[0] > 1 || false && crc32.Update(", "TestWire$"},
+		"if raw[0] > 1 || crc32c.Update(", "if raw[0] > 1 || false && crc32c.Update(", "TestWire$"},
 	{"headers without a sum", "transport/sockets/wire.go",
-		"	if crc32.Checksum(raw[:summed], castagnoli) != binary", "	if false && crc32.Checksum(raw[:summed], castagnoli) != binary", "TestWire$"},
+		"	if crc32c.Checksum(raw[:summed]) != binary", "	if false && crc32c.Checksum(raw[:summed]) != binary", "TestWire$"},
 	{"a lost line that is waited for without a limit", "transport/sockets/line.go",
 		"	if l.quiet < patience {\n", "	if l.quiet >= 0 {\n", "TestWire$"},
 }
@@ -285,7 +285,7 @@ func mutate(t *testing.T, mutants []mutant, signs, environment []string, flags .
 	if err != nil {
 		t.Skip("no go command")
 	}
-	environment = append(os.Environ(), environment...)
+	environment = slices.Clip(append(os.Environ(), environment...)) // to which parallel runs append
 	program := schemata(t, goCommand, mutants, environment, flags)
 	run := func(i int, test string) (out string, err error) {
 		cmd := exec.CommandContext(t.Context(), program, "-test.short", "-test.timeout=5m", "-test.failfast", "-test.run", test)
