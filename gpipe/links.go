@@ -28,13 +28,7 @@ type inbox struct {
 	arrived chan int      // micro-batches that lie in their slots, ascending
 }
 
-func newInbox(slots, micro int) inbox {
-	in := inbox{slots, make(chan struct{}, slots), make(chan int, micro)}
-	for range slots {
-		in.credit <- struct{}{}
-	}
-	return in
-}
+func newInbox(slots, micro int) inbox { return inbox{slots, tokens(slots), make(chan int, micro)} }
 
 // outbox holds what is on its way to a neighbour, micro-batch m in slot m mod the
 // number of slots.
@@ -49,12 +43,15 @@ type outbox struct {
 	ready chan int      // micro-batches that may be sent, ascending
 }
 
-func newOutbox(slots, micro int) outbox {
-	out := outbox{slots, make(chan struct{}, slots), make(chan int, micro)}
-	for range slots {
-		out.free <- struct{}{}
+func newOutbox(slots, micro int) outbox { return outbox{slots, tokens(slots), make(chan int, micro)} }
+
+// tokens is a channel that holds n tokens, and has room for no more.
+func tokens(n int) chan struct{} {
+	c := make(chan struct{}, n)
+	for range n {
+		c <- struct{}{}
 	}
-	return out
+	return c
 }
 
 // crossing returns the tensors of a slot that cross an edge. Those without a gradient
@@ -125,17 +122,7 @@ func (r *stageRun) takeIn(ctx context.Context, from transport.Route, what Load, 
 
 // send sends what the list's goroutine has put into an outbox.
 func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox, to int) error {
-	for {
-		var m int
-		select {
-		case next, ok := <-out.ready:
-			if !ok {
-				return nil
-			}
-			m = next
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	for m := range out.ready { // until the list's goroutine ends
 		space, places := program.Out, r.stage(m).Out
 		if what == transport.Gradient {
 			space, places = program.DIn, r.stage(m).DIn
@@ -151,6 +138,7 @@ func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox
 		}
 		out.free <- struct{}{}
 	}
+	return nil
 }
 
 func bytesOf(ts [][]float32) (n int64) {

@@ -118,7 +118,14 @@ func (s *step) run(parent context.Context) (*Result, error) {
 	s.start = time.Now()
 	var all sync.WaitGroup
 	for _, st := range stages {
-		st.launch(ctx, &all)
+		for _, c := range st.chunks {
+			c.connect(ctx, &all)
+		}
+		all.Go(func() {
+			if err := st.work(ctx); err != nil && ctx.Err() == nil {
+				s.fail(err)
+			}
+		})
 	}
 	all.Wait()
 	var own []report
@@ -173,18 +180,6 @@ func newChunkRun(s *stageRun, chunk, piece int) *chunkRun {
 	return r
 }
 
-// launch starts the device's goroutines.
-func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
-	for _, c := range r.chunks {
-		c.connect(ctx, all)
-	}
-	all.Go(func() {
-		if err := r.work(ctx); err != nil && ctx.Err() == nil {
-			r.fail(err)
-		}
-	})
-}
-
 // connect starts the goroutines that receive from the chunk's neighbours and send to them.
 func (r *chunkRun) connect(ctx context.Context, all *sync.WaitGroup) {
 	run := func(what string, f func(context.Context) error) {
@@ -231,17 +226,17 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 			err = &StageError{at, task, err}
 		}
 	}()
-	if r.panicOnFault() {
-		for _, pool := range []*program.Pool{r.dev.pool, r.dev.tasks} {
-			pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
-		}
-	}
 	defer func() {
 		for _, c := range r.chunks {
 			close(c.output.ready)
 			close(c.back.ready)
 		}
 	}()
+	if r.panicOnFault() {
+		for _, pool := range []*program.Pool{r.dev.pool, r.dev.tasks} {
+			pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
+		}
+	}
 	if r.purpose == plan.Training {
 		if err := r.timed(ctx, timeline.Setup, -1, r.zeroGradients); err != nil {
 			return err
@@ -285,18 +280,13 @@ func (r *stageRun) panicked(v any, where string) error {
 	return failure.Recovered(v)
 }
 
-// timed runs f, which is no task, as one event, alone if the devices are emulated.
+// timed runs f, which is no task, as one event.
 func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
-	return r.timedAt(ctx, r.at, r.times, kind, micro, f)
+	return r.chunks[0].timed(ctx, kind, micro, f)
 }
 
-// timed runs f as one event of the chunk.
+// timed runs f as one event of the chunk, alone if the devices are emulated.
 func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
-	return r.timedAt(ctx, r.at, r.times, kind, micro, f)
-}
-
-// timedAt is timed for a place, whose times are given.
-func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTimes, kind timeline.Kind, micro int, f func() error) error {
 	if a := r.trainer.alone; a != nil {
 		select {
 		case a <- struct{}{}:
@@ -310,16 +300,16 @@ func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTime
 	start := time.Now()
 	r.began, r.away, r.turns, r.meetings = start, 0, 0, nil
 	if h := r.trainer.testing.inTask; h != nil {
-		h(at, kind, micro)
+		h(r.at, kind, micro)
 	}
 	err := f()
 	end := time.Now()
 	r.events = append(r.events, timeline.Event{
-		At: at, Kind: kind, Micro: micro,
+		At: r.at, Kind: kind, Micro: micro,
 		Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds(), Away: r.away.Seconds(),
 	})
 	seconds := (end.Sub(start) - r.away - r.turns).Seconds()
-	times.add(kind, micro, seconds)
-	times.meet(kind, micro, r.meetings, seconds)
+	r.times.add(kind, micro, seconds)
+	r.times.meet(kind, micro, r.meetings, seconds)
 	return err
 }

@@ -30,28 +30,22 @@ func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement
 		return schedule.Generate(p.Schedule.String(), p.Partitions, p.Chunks, p.MicroBatches)
 	}
 	placed = p.Placement.Or(p.Partitions)
-	wrap := func(err error) error { return fmt.Errorf("task lists for %d micro-batches: %w", p.MicroBatches, err) }
 	if placed.Devices != p.Partitions {
-		return nil, placed, wrap(fmt.Errorf("a placement on %d devices: want %d", placed.Devices, p.Partitions))
+		return nil, placed, fmt.Errorf("task lists for %d micro-batches: a placement on %d devices: want %d", p.MicroBatches, placed.Devices, p.Partitions)
 	}
-	if lists = p.Tasks(p.Partitions, p.MicroBatches); placed.IsStraight() {
-		lists, err = p.OwnTasks(p.MicroBatches)
-		return lists, placed, err
-	}
-	if err := schedule.Verify(lists, placed, p.MicroBatches); err != nil {
-		return nil, placed, wrap(err)
-	}
-	return lists, placed, nil
+	lists, err = p.ownTasks(p.MicroBatches)
+	return lists, placed, err
 }
 
-// OwnTasks returns the lists of Pipeline.Tasks for devices with one piece each, checked.
-func (p Config) OwnTasks(micro int) ([][]schedule.Task, error) {
-	lists := p.Tasks(p.Partitions, micro)
-	if err := schedule.Verify(lists, schedule.Straight(p.Partitions), micro); err != nil {
-		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
+// ownTasks returns the lists of Pipeline.Tasks, checked. Devices with one piece each have
+// room for two outputs at an edge, so their lists must not wait for room in a circle either.
+func (p Config) ownTasks(micro int) ([][]schedule.Task, error) {
+	lists, placed := p.Tasks(p.Partitions, micro), p.Placement.Or(p.Partitions)
+	err := schedule.Verify(lists, placed, micro)
+	if err == nil && placed.IsStraight() {
+		_, err = clock.Replay(lists, clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }})
 	}
-	free := clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }}
-	if _, err := clock.Replay(lists, free); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("task lists for %d micro-batches: %w", micro, err)
 	}
 	return lists, nil
@@ -104,9 +98,9 @@ func straightLists(n *Network, s *Portion) ([][]schedule.Task, error) {
 	case n.lists[micro] != nil:
 		return n.lists[micro], nil
 	}
-	lists, err := n.OwnTasks(micro)
+	lists, err := n.ownTasks(micro)
 	if err == nil && schedule.Splits(lists) {
-		lists, err = schedule.Repeated(s.groups(), n.OwnTasks)
+		lists, err = schedule.Repeated(s.groups(), n.ownTasks)
 	}
 	if err != nil {
 		return nil, err

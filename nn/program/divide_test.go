@@ -100,10 +100,10 @@ func imageNetworks(t *testing.T) map[string]programtest.Network {
 	}
 }
 
-// TestWindowsOfParts: whole networks in 2, 3 and 4 parts, each with memory of its own, have
+// TestDividedNetworks: whole networks in 2, 3 and 4 parts, each with memory of its own, have
 // the bits of the undivided network: outputs, gradients of inputs, accumulators of weights
 // and tallies of batch norm. All of the plan is used, and nothing beside it.
-func TestWindowsOfParts(t *testing.T) {
+func TestDividedNetworks(t *testing.T) {
 	for name, n := range imageNetworks(t) {
 		whole := programtest.CompileLayers(t, n)
 		want := trained(whole, []int32{0, 4})
