@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -19,6 +20,17 @@ type Job struct {
 	Sample string
 	Seed   uint64
 	Make   func(ctx context.Context) (sample any, made string, err error)
+}
+
+// Making is the job of a sample of which its name says enough.
+func Making[V any](sample string, seed uint64, of func(context.Context) (V, error)) Job {
+	return Job{sample, seed, func(ctx context.Context) (any, string, error) {
+		made, err := of(ctx)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", sample, err)
+		}
+		return made, sample, err
+	}}
 }
 
 // Missing are the jobs whose samples a log lacks.
@@ -40,7 +52,10 @@ func MakeMissing(ctx context.Context, id string, log *records.Log, p progress.Pr
 	}
 	p.Begin(id, len(jobs))
 	defer p.End()
-	return Beside(ctx, log, p, jobs)
+	if err := Beside(ctx, log, p, jobs); err != nil {
+		return fmt.Errorf("%s, %w", log.Key.Experiment, err)
+	}
+	return nil
 }
 
 // Beside makes the samples of jobs, as many at a time as there are cores, and adds them

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -13,16 +12,16 @@ import (
 
 // Of jobs with one sample one is done, and none whose sample the log has.
 func TestMakeMissing(t *testing.T) {
-	log := records.New(records.Key{})
+	log := records.New(records.Key{Experiment: "x"})
 	if err := log.Add("there", 0, "earlier"); err != nil {
 		t.Fatal(err)
 	}
 	var made atomic.Int32
 	job := func(sample string) Job {
-		return Job{Sample: sample, Make: func(context.Context) (any, string, error) {
+		return Making(sample, 0, func(context.Context) (string, error) {
 			made.Add(1)
-			return sample, sample, nil
-		}}
+			return sample, nil
+		})
 	}
 	jobs := []Job{job("there"), job("a"), job("b"), job("a")}
 	if err := MakeMissing(t.Context(), "x", log, progress.Silent{}, jobs); err != nil {
@@ -36,8 +35,8 @@ func TestMakeMissing(t *testing.T) {
 		t.Errorf("%q, %v", was, err)
 	}
 
-	bad := Job{Sample: "c", Make: func(context.Context) (any, string, error) { return nil, "", errors.New("no such thing") }}
-	if err := MakeMissing(t.Context(), "x", log, progress.Silent{}, []Job{bad}); err == nil || !strings.Contains(err.Error(), "no such thing") {
+	bad := Making("c", 0, func(context.Context) (string, error) { return "", errors.New("no such thing") })
+	if err := MakeMissing(t.Context(), "x", log, progress.Silent{}, []Job{bad}); err == nil || err.Error() != "x, c: no such thing" || log.Has("c") {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,15 +23,18 @@ experiments/gpipe/claims.yaml lists, from a directory of results: counts must
 come out, ratios are compared with what was measured and modelled within a
 tolerance, trends are conditions that must hold, stand-ins agree with the paper or
 disagree. It prints what the paper's main sentences come to, and with -v or --only each
-claim with its evidence. A verdict uses the 95% intervals where there are some. It also checks
-every record's checksum, and that the tables are all that the records give and
+claim with its evidence. A verdict uses the 95% intervals where there are some. What
+trainings over seeds show is judged by the design in their spec: competence first, then
+the interval at a level that is corrected for their number, against a margin. It also
+checks every record's checksum, and that the tables are all that the records give and
 nothing else; with the IDs of claims as --only, those that these claims read.
 
 The claims of another paper's folder in experiments/ are judged as well if the
 directory has records of its experiments, or if --paper or --only asks for them.
 
-It fails if a count or a trend fails, if a record was changed, if a table differs
-from its records, is missing or has no records, or if there are no records at all.
+It fails if a count or a trend fails, if a record was changed or is not of the design
+that judges it, if a table differs from its records, is missing or has no records, or
+if there are no records at all.
 A ratio of ours that differs from the paper's, or a stand-in that disagrees, is
 shown and does not fail. An experiment that was not measured yet fails only with
 --strict. Tables that show another run as well were made with that run:

@@ -43,10 +43,7 @@ func (c *calibrated) Measure(ctx context.Context, log *records.Log, p progress.P
 	jobs := c.Spec.Scale.Jobs()
 	for _, n := range c.Spec.Elsewhere {
 		cell := n.cell("", false)
-		jobs = append(jobs, lab.Job{Sample: cell.Sample, Make: func(ctx context.Context) (any, string, error) {
-			made, err := cell.Make(ctx)
-			return made, cell.Sample, err
-		}})
+		jobs = append(jobs, lab.Making(cell.Sample, 0, cell.Make))
 	}
 	return lab.MakeMissing(ctx, c.ID(), log, p, jobs)
 }

@@ -188,14 +188,7 @@ func (f *figure3) jobs(v accelerator.Variation) (jobs []lab.Job) {
 
 // job makes the sample of a run.
 func (m figure3Modelled) job(run string, model train.Model, s train.Setup, v accelerator.Variation) lab.Job {
-	name := m.name(run, v)
-	return lab.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
-		made, err := m.model(ctx, model, s, v)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", name, err)
-		}
-		return made, name, nil
-	}}
+	return lab.Making(m.name(run, v), 0, func(ctx context.Context) (*figure3Step, error) { return m.model(ctx, model, s, v) })
 }
 
 // model simulates a run with both mini-batches.

@@ -299,15 +299,6 @@ func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progr
 	if err != nil {
 		return err
 	}
-	job := func(name string, seed uint64, sample func(context.Context) (any, error)) lab.Job {
-		return lab.Job{Sample: name, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
-			s, err := sample(ctx)
-			if err != nil {
-				err = fmt.Errorf("%s, %s: %w", t.ID(), name, err)
-			}
-			return s, name, err
-		}}
-	}
 	var modelled, measured []lab.Job
 	for i, n := range t.Spec.Networks {
 		a, err := accelerator.Named(n.Accelerator)
@@ -315,13 +306,13 @@ func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progr
 			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
 		}
 		for _, c := range n.Columns {
-			modelled = append(modelled, job(n.modelled(c), 0, func(ctx context.Context) (any, error) {
+			modelled = append(modelled, lab.Making(n.modelled(c), 0, func(ctx context.Context) (any, error) {
 				return t.model(newEstimator(ctx, t.partitioner, t.optimizer, a), n, c, t.Spec.Conventions[:profile.Conventions])
 			}))
 		}
 		h := &hosted{miniature: profile.Networks[i], optimizer: t.optimizer, lr: t.Spec.LR, seed: t.Spec.Seed, cuts: newCuts(t.partitioner)}
 		for _, w := range t.Spec.Measured {
-			measured = append(measured, job(n.measured(w), t.Spec.Seed, func(ctx context.Context) (any, error) { return h.way(ctx, w) }))
+			measured = append(measured, lab.Making(n.measured(w), t.Spec.Seed, func(ctx context.Context) (any, error) { return h.way(ctx, w) }))
 		}
 	}
 	err = lab.MakeMissing(ctx, t.ID()+", modelled", log, p, modelled)

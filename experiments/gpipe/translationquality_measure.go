@@ -50,10 +50,9 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	}
 	arms := q.arms(profile)
 	known := qualityDigests(log, arms, profile.Seeds)
-	jobs := []lab.Job{{Sample: qualityWithoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
-		b, err := qualityBaselinesOf(arms[0].Training(profile.Seeds[0]))
-		return b, qualityWithoutNetwork, err
-	}}}
+	jobs := []lab.Job{lab.Making(qualityWithoutNetwork, profile.Seeds[0], func(context.Context) (*qualityBaselines, error) {
+		return qualityBaselinesOf(arms[0].Training(profile.Seeds[0]))
+	})}
 	lack := 0 // trainings
 	for _, seed := range profile.Seeds {
 		for _, a := range arms {

@@ -213,14 +213,8 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 		return err
 	}
 	var jobs []lab.Job
-	add := func(sample string, seed uint64, of func() (*bucketingFigures, error)) {
-		jobs = append(jobs, lab.Job{Sample: sample, Seed: seed, Make: func(context.Context) (any, string, error) {
-			f, err := of()
-			return f, sample, err
-		}})
-	}
 	for _, w := range b.Spec.Ways {
-		add(bucketingEpochOf(w), b.Spec.Seed, func() (*bucketingFigures, error) {
+		jobs = append(jobs, lab.Making(bucketingEpochOf(w), b.Spec.Seed, func(context.Context) (*bucketingFigures, error) {
 			c := w.of(p.Counted.Config())
 			c.Seed = b.Spec.Seed
 			s, err := datasets.NewMultilingual(c)
@@ -228,17 +222,17 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 				return nil, err
 			}
 			return bucketingCounted(s, p.Counted.Batch, b.Spec.Replicas)
-		})
+		}))
 	}
 	for _, a := range b.arms(p) {
 		t := a.Training(p.Seeds[0])
-		add(bucketingTrainedOn(*b.way(a.Name)), p.Seeds[0], func() (*bucketingFigures, error) {
+		jobs = append(jobs, lab.Making(bucketingTrainedOn(*b.way(a.Name)), p.Seeds[0], func(context.Context) (*bucketingFigures, error) {
 			s, err := t.Source()
 			if err != nil {
 				return nil, err
 			}
 			return bucketingCounted(s, t.Batch, nil)
-		})
+		}))
 	}
 	if err := lab.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {
 		return err

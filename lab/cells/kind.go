@@ -196,13 +196,7 @@ func (e *Experiment[S, V]) Measure(ctx context.Context, log *records.Log, p prog
 	var jobs []lab.Job
 	for _, r := range rows {
 		for _, c := range r.Reads {
-			jobs = append(jobs, lab.Job{Sample: c.Sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
-				made, err := c.Make(ctx)
-				if err != nil {
-					err = fmt.Errorf("%s, %s: %w", e.ID(), c.Sample, err)
-				}
-				return made, c.Sample, err
-			}})
+			jobs = append(jobs, lab.Making(c.Sample, seed, c.Make))
 		}
 	}
 	return lab.MakeMissing(ctx, e.ID(), log, p, jobs)

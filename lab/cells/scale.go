@@ -199,17 +199,13 @@ func (s *Scale) OwnJobs() (jobs []lab.Job) {
 		if modellers[key] == nil {
 			modellers[key] = ModellerOf(n, key.name == "fine")
 		}
-		jobs = append(jobs, lab.Job{Sample: at.String(), Make: func(ctx context.Context) (any, string, error) {
+		jobs = append(jobs, lab.Making(at.String(), 0, func(ctx context.Context) (*Sample, error) {
 			m, err := modellers[key]()
 			if err != nil {
-				return nil, "", fmt.Errorf("%s: %w", n.Name, err)
+				return nil, err
 			}
-			sample, err := m.cell(ctx, at.Cut, at.Cell, n.Batch, s.Conventions.Most)
-			if err != nil {
-				return nil, "", fmt.Errorf("%s: %w", at, err)
-			}
-			return sample, at.String(), nil
-		}})
+			return m.cell(ctx, at.Cut, at.Cell, n.Batch, s.Conventions.Most)
+		}))
 	}
 	return jobs
 }
