@@ -17,10 +17,10 @@ import (
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
 		{"seed: 1", "sed: 1", "x.yaml:8:1: unknown field sed: want experiment, kind, title, source, discard, seed, design, margin, level, metric, whole, data, setup, arms, pairs, verdict, tables, plot, profiles, paper, paper_model"},
-		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:45:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, training, arms"},
+		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:54:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, training, arms"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
-		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:45:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
-		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:45:12: profiles.smoke.seeds: \"1\": want a list"},
+		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:54:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
+		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:54:12: profiles.smoke.seeds: \"1\": want a list"},
 		{"seed: 1", "seed: -1", "x.yaml:8:7: seed: \"-1\": want a whole number of 1 or more"},
 		{"      steps: 5", "      steps: [5]", "a list: want a whole number"},
 		{"paper: 4", "paper: four", "four"},
@@ -29,7 +29,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"seed: 1", "seed: ~", "x.yaml:8:7: seed: nothing: want a whole number of 1 or more"},
 		{"seed: 1", "seed: 0x1p3", "x.yaml:8:7: seed: \"0x1p3\": want"},
 		{"seed: 1\n", "", "x.yaml:3:1: no seed: want a whole number of 1 or more"},
-		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:45:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
+		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:54:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
 		{"    seeds: [1, 2]", "    seeds: [1, 0x1]", "profiles.smoke.seeds.1: this entry is there already"},
 		{"    seeds: [1, 2]", "    seeds: []", "profiles.smoke: no seeds: want at least one"},
 		{"    seeds: [1, 2]", "    seeds: [1, ~]", "profiles.smoke.seeds.1: nothing: want a whole number"},
@@ -83,7 +83,7 @@ func TestSpecFile(t *testing.T) {
 	}
 	caption := ""
 	err = Reproducing{Profile: "smoke", Spec: name}.Run(context.Background(), progress.Silent{}, func(_ lab.Experiment, r *lab.Report) error {
-		caption = r.Tables[0].Caption[0]
+		caption = r.Tables[0].Caption[1]
 		return nil
 	})
 	if err != nil || !strings.Contains(caption, "trained 1 times") {

@@ -3,14 +3,13 @@ package gpipe
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 	"unsafe"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
+	"gpipebench/internal/crc32c"
 )
 
 // What replicas must have alike is compared: the seed, the number of steps, the weights
@@ -91,14 +90,12 @@ func difference(n *plan.Network, got, want digest) string {
 	return ""
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // sums are the CRC-32C of a device's weights, then of its moving averages, as they lie in
 // memory.
 func (d *device) sums() (all []uint32) {
 	add := func(values []float32) {
 		bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), plan.FloatBytes*len(values))
-		all = append(all, crc32.Checksum(bytes, castagnoli))
+		all = append(all, crc32c.Checksum(bytes))
 	}
 	for _, w := range d.weights {
 		add(w.w)

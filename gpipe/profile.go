@@ -9,6 +9,8 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // KernelRun is one run of a kernel in a training step.
@@ -97,11 +99,11 @@ func (p *Profile) add(r *Result) {
 func (s *stepParts) add(r *Result, at place.Place) {
 	times := r.Times.At(at)
 	own := stepParts{setup: times.Setup, update: times.Update, reduce: times.Reduce + times.Gather + times.Rows}
-	own.reduce += sum(times.Groups)
+	own.reduce += floats.Sum(times.Groups)
 	for chunk := range r.Times.chunks(at.Stage) {
 		of := r.Times.At(place.Place{Replica: at.Replica, Stage: at.Stage, Chunk: chunk})
 		for _, all := range [][]float64{of.F, of.R, of.B, of.I, of.W} {
-			own.tasks += sum(all)
+			own.tasks += floats.Sum(all)
 		}
 		forward, backward := of.meetingSeconds()
 		own.reduce += forward + backward
@@ -127,13 +129,6 @@ func (s *stepParts) add(r *Result, at place.Place) {
 	s.update += own.update
 	s.crossing += own.crossing
 	s.waiting += own.waiting
-}
-
-func sum(xs []float64) (s float64) {
-	for _, x := range xs {
-		s += x
-	}
-	return s
 }
 
 // interval is from one second of a step to another.

@@ -34,83 +34,6 @@ func wideResNet(t testing.TB, replicas int) Pipeline {
 	return p
 }
 
-// reordered are the examples of a batch of images in another order.
-func reordered(b nn.Batch, order []int) nn.Batch {
-	x, labels := b.Inputs[0], b.Targets[0]
-	per := len(x.F32) / x.Shape[0]
-	out := nn.Batch{
-		Inputs:  []nn.Tensor{{Shape: x.Shape, F32: make([]float32, len(x.F32))}},
-		Targets: []nn.Tensor{{Shape: labels.Shape, I32: make([]int32, len(labels.I32))}},
-		Count:   b.Count,
-	}
-	for to, from := range order {
-		copy(out.Inputs[0].F32[to*per:(to+1)*per], x.F32[from*per:(from+1)*per])
-		out.Targets[0].I32[to] = labels.I32[from]
-	}
-	return out
-}
-
-// TestWideBatchNormIsOneReplicas: with statistics of N consecutive replicas of R, a step is that
-// of R/N replicas by themselves, whose micro-batches have the examples of N: as they come with
-// M = 1, in another order with M > 1. They differ by rounding alone, since sums over examples are
-// cut elsewhere, and only R/N of the means that batch norms move by.
-func TestWideBatchNormIsOneReplicas(t *testing.T) {
-	// In units of a tensor's largest gradient, and of an average's largest value. Batch
-	// norms amplify rounding: the largest difference seen is 1e-5.
-	const tolerance = 5e-5
-	for _, c := range []struct{ examples, replicas, span, m int }{
-		{17, 2, 2, 1}, {17, 3, 3, 1}, {17, 2, 2, 2}, {17, 3, 3, 2}, {17, 2, 2, 3}, {17, 3, 3, 3}, // 6, 6 and 5 of three replicas
-		{32, 8, 2, 1}, {32, 8, 4, 1}, {32, 8, 8, 1}, {32, 8, 2, 2}, {32, 8, 4, 2}, {32, 8, 8, 2},
-	} {
-		t.Run(fmt.Sprintf("R=%d,N=%d,M=%d", c.replicas, c.span, c.m), func(t *testing.T) {
-			n := smallResNet
-			n.sizes = []int{c.examples}
-			pipeline := func(replicas int) Pipeline {
-				p := n.pipeline(t, false)
-				p.Optimizer, p.ClipNorm, p.MicroBatches, p.Partitions, p.Replicas = nn.SGD{}, 0, c.m, 2, replicas
-				return p
-			}
-			step := func(p Pipeline, b nn.Batch) (loss float64, values []NamedWeights) {
-				tr := n.open(t, p)
-				s := stepped(t, tr, b)
-				checkTimeline(t, s)
-				states := slices.DeleteFunc(tr.Weights(), func(w NamedWeights) bool { return !strings.Contains(w.Path, "moving") })
-				return s.Loss, append(tr.Gradients(), states...)
-			}
-			wide := pipeline(c.replicas)
-			if wide.BatchNormScope = Scope(c.span); c.span == c.replicas {
-				wide.BatchNormScope = AllScope
-			}
-			portions := (&plan.Network{Config: wide.config().WithDefaults()}).Divide(c.examples, plan.Training)
-			var order []int // of the examples on R/N replicas
-			for first := 0; first < c.replicas; first += c.span {
-				for micro := range c.m {
-					for _, s := range portions[first : first+c.span] {
-						for i := range s.Sizes[micro] {
-							order = append(order, s.Firsts[micro]+i)
-						}
-					}
-				}
-			}
-			if c.m == 1 && !slices.IsSorted(order) {
-				t.Fatalf("M = 1 with the examples %v", order)
-			}
-			loss, got := step(wide, n.data(0))
-			wantLoss, want := step(pipeline(c.replicas/c.span), reordered(n.data(0), order))
-			if d := math.Abs(loss - wantLoss); d > 1e-6*wantLoss {
-				t.Errorf("loss %v, want %v", loss, wantLoss)
-			}
-			for i, w := range want {
-				var exact []float64
-				for _, v := range w.Data {
-					exact = append(exact, float64(v))
-				}
-				programtest.CloseTo(t, got[i].Path, got[i].Data, exact, tolerance)
-			}
-		})
-	}
-}
-
 // together adds up values of programs that run beside each other, as the definition says.
 type together struct {
 	sync.Mutex
@@ -418,7 +341,7 @@ func TestMeetingsAreModelled(t *testing.T) {
 
 // TestWideBatchNormAgainstPyTorch: a step whose consecutive replicas take their statistics
 // together, against PyTorch in one process, which normalises all examples of a micro-batch of
-// these replicas together. Each scope has bits of its own, and that of all replicas by their
+// these replicas together; replicas and micro-batches have different numbers of examples. Each scope has bits of its own, and that of all replicas by their
 // number has those of the scope all.
 func TestWideBatchNormAgainstPyTorch(t *testing.T) {
 	three, eight := programtest.ReadOracle(t, "testdata/widebatchnorm.json"), programtest.ReadOracle(t, "testdata/scopebatchnorm.json")

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -326,22 +325,5 @@ func TestRestoreRefuses(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Weights that are loaded are those of every replica, batch norm's averages too.
-func TestLoadOnReplicas(t *testing.T) {
-	r := resumables()[1]
-	one := r.open(t, 0)
-	r.step(t, one)
-	file := filepath.Join(t.TempDir(), "w")
-	noError(t, one.Save(file, nil))
-	want := evaluated(t, one, r.data(2))
-	for way := 1; way < len(r.ways); way++ {
-		tr := r.open(t, way)
-		noError(t, tr.Load(file))
-		if got := evaluated(t, tr, r.data(2)); got != want {
-			t.Errorf("way %d evaluates to %s, want %s", way, got, want)
-		}
 	}
 }

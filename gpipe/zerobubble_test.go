@@ -12,6 +12,8 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Schedules with the backward function in two. Their hashes, in all ways to run, are among
@@ -155,7 +157,7 @@ func TestZeroBubbleTimes(t *testing.T) {
 				t.Errorf("stage %d, micro-batch %d: I %v, W %v, B %v", k, m, times.I[m], times.W[m], times.B[m])
 			}
 		}
-		if busy := r.Timeline.Busy(k, timeline.BackwardInput, timeline.BackwardWeights); math.Abs(busy-sum(times.I)-sum(times.W)) > 1e-9 {
+		if busy := r.Timeline.Busy(k, timeline.BackwardInput, timeline.BackwardWeights); math.Abs(busy-floats.Sum(times.I)-floats.Sum(times.W)) > 1e-9 {
 			t.Errorf("stage %d: I and W take %v in the timeline", k, busy)
 		}
 	}

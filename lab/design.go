@@ -23,13 +23,18 @@ import (
 // Design says how the trainings of an experiment are judged, and is fixed before the first of them.
 // It decides nothing of a sample, so that it is in no key; each record has its digest instead.
 type Design struct {
-	Registered  string           `yaml:"registered" json:"registered"`                // the day on which it was committed, as 2026-12-01, or none
-	Exploratory string           `yaml:"exploratory" want:"optional" json:"-"`        // why there is none
-	Looks       map[string][]int `yaml:"looks" want:"2..1000000,ascending" json:"-"`  // by profile, the numbers of its seeds at which verdicts may be read; other profiles are not judged
-	Level       float64          `yaml:"level" want:">0..0.499" json:"level"`         // of the family: the probability of a false verdict
-	Margin      Margin           `yaml:"margin" json:"margin"`                        // of the primaries that have none of their own
-	Primaries   []Primary        `yaml:"primaries" json:"primaries"`                  // one family
-	Gates       []Gate           `yaml:"gates" want:"optional" json:"gates,omitzero"` // of competence
+	// Registered is the day on which it was committed, such as 2026-12-01, or none; then Exploratory
+	// says why.
+	Registered  string `yaml:"registered" json:"registered"`
+	Exploratory string `yaml:"exploratory" want:"optional" json:"-"`
+	// Looks are, by profile, the numbers of its seeds at which verdicts may be read. Other profiles
+	// are not judged.
+	Looks map[string][]int `yaml:"looks" want:"2..1000000,ascending" json:"-"`
+	// Level is the probability of a false verdict among all primaries, which are one family.
+	Level     float64   `yaml:"level" want:">0..0.499" json:"level"`
+	Margin    Margin    `yaml:"margin" json:"margin"` // of the primaries that have none of their own
+	Primaries []Primary `yaml:"primaries" json:"primaries"`
+	Gates     []Gate    `yaml:"gates" want:"optional" json:"gates,omitzero"`
 }
 
 // Margin is the difference that does not matter, or less.
@@ -49,13 +54,14 @@ type Primary struct {
 	Margin *Margin         `yaml:"margin" json:"margin,omitempty"`
 }
 
-// Gate is a condition without which comparisons show nothing. One of Holds, Fails and Unknown says
-// whether it is met.
+// Gate is a condition of competence, without which comparisons show nothing. One of Holds, Fails and
+// Unknown says whether it is met.
 type Gate struct {
-	That    string   `yaml:"that" json:"that"`                             // in words
-	Holds   string   `yaml:"holds" want:"optional" json:"holds"`           // an expression over the experiment's tables, as a claim's check is
+	That string `yaml:"that" want:"key" json:"that"` // in words
+	// Holds is an expression over the experiment's tables, as a claim's check is.
+	Holds   string   `yaml:"holds" want:"optional" json:"holds"`
 	Fails   string   `yaml:"fails" want:"optional" json:"-"`               // why it is not met, where no table says so
-	Unknown string   `yaml:"unknown" want:"optional" json:"-"`             // why nobody can tell
+	Unknown string   `yaml:"unknown" want:"optional" json:"-"`             // why it is not known to be met
 	For     []string `yaml:"for" want:"name,optional" json:"for,omitzero"` // primaries; none: all
 }
 
@@ -126,12 +132,13 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 	if (d.Registered == "none") != (d.Exploratory != "") {
 		return At(errors.New("want the reason where no day is registered, and nothing otherwise"), "exploratory")
 	}
-	for profile, looks := range d.Looks {
+	for _, profile := range slices.Sorted(maps.Keys(d.Looks)) {
 		if err := CheckProfile(profile); err != nil {
 			return At(err, "looks", profile)
 		}
-		if last := looks[len(looks)-1]; last != len(seeds(profile)) {
-			return At(fmt.Errorf("%d seeds at the last look: want %d, those of the profile", last, len(seeds(profile))), "looks", profile)
+		last, all := slices.Max(d.Looks[profile]), len(seeds(profile))
+		if last != all {
+			return At(fmt.Errorf("%d seeds at the last look: want %d, those of the profile", last, all), "looks", profile)
 		}
 	}
 	for i, p := range d.Primaries {
@@ -147,7 +154,8 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 	}
 	for i, g := range d.Gates {
 		at := []string{"gates", fmt.Sprint(i)}
-		if given := slices.DeleteFunc([]string{g.Holds, g.Fails, g.Unknown}, func(s string) bool { return s == "" }); len(given) != 1 {
+		none := func(s string) bool { return s == "" }
+		if given := slices.DeleteFunc([]string{g.Holds, g.Fails, g.Unknown}, none); len(given) != 1 {
 			return At(errors.New("want one of holds, fails and unknown"), at...)
 		}
 		for _, name := range g.For {
@@ -203,7 +211,7 @@ type Registration struct {
 }
 
 // Digest is the first 16 digits of the SHA-256 of what a design says for its profile, its seeds
-// included. Reasons and words are not in it.
+// included. Reasons are not in it.
 func (r *Registration) Digest() string {
 	text, err := json.Marshal(struct {
 		*Design
@@ -263,7 +271,9 @@ func (r *Registration) family(s Scores) (*Family, error) {
 		if err != nil {
 			return nil, fmt.Errorf("design: %w", err)
 		}
-		f.Comparisons = append(f.Comparisons, verdict.Comparison{Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Differences: differences})
+		f.Comparisons = append(f.Comparisons, verdict.Comparison{
+			Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Differences: differences,
+		})
 	}
 	return f, nil
 }
@@ -289,7 +299,8 @@ func (f *Family) Unit(primary string) string {
 
 // JudgedAt names the profiles that are judged.
 func (d *Design) JudgedAt() string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(Profiles), func(p string) bool { return d.Looks[p] == nil }), " and ")
+	judged := slices.DeleteFunc(slices.Clone(Profiles), func(p string) bool { return d.Looks[p] == nil })
+	return strings.Join(judged, " and ")
 }
 
 // Sees says what comparisons of as many seeds can show at all, unit by unit.
@@ -328,7 +339,8 @@ func (f *Family) Sees() (string, error) {
 	if n := len(results); n > 1 {
 		corrected = fmt.Sprintf(", corrected for %d comparisons", n)
 	}
-	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.", len(f.Seeds), corrected, strings.Join(parts, ", ")), nil
+	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.",
+		len(f.Seeds), corrected, strings.Join(parts, ", ")), nil
 }
 
 // status says whether the design was registered.

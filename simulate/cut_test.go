@@ -129,7 +129,7 @@ func TestProfileRefused(t *testing.T) {
 func TestScheduleOfAProfile(t *testing.T) {
 	dir := t.TempDir()
 	layers, stages := filepath.Join(dir, "layers.csv"), filepath.Join(dir, "stages.csv")
-	if err := os.WriteFile(layers, []byte("name,f,b,w\nin,1,1,1\nmid,2,2,1\nmid2,2,2,1\nout,4,3,3\n"), 0o600); err != nil {
+	if err := os.WriteFile(layers, []byte("name,f,b,w\nin,1,1,1\nmid,2,2,1\nmid2,2,2,1\nout,4,3,2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cuts, err := Cutting{Costs: layers, K: 2}.Run()
@@ -144,6 +144,12 @@ func TestScheduleOfAProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
+	if p, err := ReadProfile(layers); err != nil || p.Times[3].F != 4 || p.Times[3].I != 3 || p.Times[3].W != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if p, err := ReadProfile(stages); err != nil || len(p.Times) != 2 || p.Times[1].F != 4 || p.Times[1].I != 3 || p.Times[1].W != 2 || p.Names[0] != "in to mid2" {
+		t.Fatalf("%+v, %v", p, err)
+	}
 	times, err := ParseTaskTimes("comm=0," + stages)
 	if err != nil || times.File != stages {
 		t.Fatal(times, err)
@@ -153,8 +159,8 @@ func TestScheduleOfAProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In, mid and mid2 take 13 ms, out 10: the slower stage never waits once it has begun.
-	if got := r.Devices[0].Busy; got != 50*13 || r.Makespan < got || r.Makespan > got+10 || r.Devices[1].Idle.Imbalance == 0 {
+	// In, mid and mid2 take 13 ms, out 9: the slower stage never waits once it has begun.
+	if got := r.Devices[0].Busy; got != 50*13 || r.Devices[1].Busy != 50*9 || r.Makespan < got || r.Makespan > got+10 || r.Devices[1].Idle.Imbalance == 0 {
 		t.Errorf("busy %v of %v, idle %+v", got, r.Makespan, r.Devices[1].Idle)
 	}
 	s.K = 4

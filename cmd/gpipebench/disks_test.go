@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/gpipe/snapshot"
 	"gpipebench/internal/testkit"
 )
@@ -41,7 +42,7 @@ func TestDisksThatFail(t *testing.T) {
 			t.Run(c.name+", "+way, func(t *testing.T) {
 				t.Parallel()
 				disk, temporary := t.TempDir(), t.TempDir()
-				if !mounted(t, disk, "size=16m") {
+				if !faultstest.Mounted(t, disk, "size=16m") {
 					t.Skip("a disk that fails must be mounted")
 				}
 				dir := filepath.Join(disk, "snapshots")
@@ -94,7 +95,7 @@ func TestDisksThatFail(t *testing.T) {
 // A disk that is read-only from the beginning is refused before anything is computed.
 func TestReadOnlyDisk(t *testing.T) {
 	disk := t.TempDir()
-	if !mounted(t, disk, "size=1m,ro") {
+	if !faultstest.Mounted(t, disk, "size=1m,ro") {
 		t.Skip("a read-only disk must be mounted")
 	}
 	for _, dir := range []string{disk, filepath.Join(disk, "snapshots")} {
@@ -103,22 +104,6 @@ func TestReadOnlyDisk(t *testing.T) {
 			t.Errorf("status %d, %q", status, said)
 		}
 	}
-}
-
-// mounted mounts an empty file system in memory in place of a directory until the test
-// ends. It is false where that is not permitted.
-func mounted(t *testing.T, dir, options string) bool {
-	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Logf("nothing can be mounted here: %v", err)
-		return false
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return true
 }
 
 // filler is the name of a file that fills a disk.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/experiments/beyond"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
@@ -107,7 +108,7 @@ func TestProcessesExperimentFails(t *testing.T) {
 			var ranks []int
 			sent := false
 			until(t, "end", func() bool {
-				now := children(r.cmd.Process.Pid)
+				now := faultstest.Children(r.cmd.Process.Pid)
 				if len(now) < 2 || sent {
 					return r.over()
 				}

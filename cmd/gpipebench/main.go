@@ -189,11 +189,16 @@ func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, [
 	return func(cmd *cobra.Command, _ []string) error {
 		o, stop := newOutput(heard(cmd.OutOrStdout()), heard(cmd.ErrOrStderr()), cmd.Name())
 		defer stop()
-		if err := f(cmd.Context(), o); err != nil {
-			return &runError{err}
-		}
-		return nil
+		return ran(f(cmd.Context(), o))
 	}
+}
+
+// ran is the error of a command that ran, nil if it has none.
+func ran(err error) error {
+	if err != nil {
+		return &runError{err}
+	}
+	return nil
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {

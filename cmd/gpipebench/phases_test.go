@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/snapshot"
 	"gpipebench/gpipe/transport/sockets"
@@ -94,8 +95,8 @@ func (p phase) aimAt(t *testing.T) (*aim, []string) {
 // until waits for something that comes while ranks live.
 func (a *aim) until(what string, is func() bool) {
 	a.Helper()
-	until(a.T, what, func() bool { return is() || !slices.ContainsFunc(a.ranks, lives) })
-	if !slices.ContainsFunc(a.ranks, lives) {
+	until(a.T, what, func() bool { return is() || !slices.ContainsFunc(a.ranks, faultstest.Lives) })
+	if !slices.ContainsFunc(a.ranks, faultstest.Lives) {
 		a.Fatalf("no %s: all ranks have ended", what)
 	}
 }

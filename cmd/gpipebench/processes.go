@@ -131,22 +131,17 @@ docs/cluster.md.`,
 				return fmt.Errorf("launch: want a command after --: %s, with its flags (see gpipebench launch --help)", strings.Join(togetherCommands, " or "))
 			}
 			l.Args = args
-			if l.Executable, err = os.Executable(); err != nil {
-				return &runError{err}
+			if l.Executable, err = os.Executable(); err == nil && hosts != "" {
+				l.Hosts, err = cluster.ReadHosts(hosts)
 			}
-			if hosts != "" {
-				if l.Hosts, err = cluster.ReadHosts(hosts); err != nil {
-					return &runError{err}
-				}
+			if err != nil {
+				return ran(err)
 			}
 			l.Stdout, l.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if r, ok := l.Stdout.(*results); ok {
 				l.Stdout = r.to
 			}
-			if err := l.Run(cmd.Context()); err != nil {
-				return &runError{err}
-			}
-			return nil
+			return ran(l.Run(cmd.Context()))
 		},
 	}
 	fs := cmd.Flags()
@@ -170,7 +165,7 @@ func newRank() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			args, ctx, err := cluster.Obey(cmd.Context(), cmd.InOrStdin())
 			if err != nil {
-				return &runError{err}
+				return ran(err)
 			}
 			inner := newRoot(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			inner.SetArgs(joinTied(args))

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/testkit"
 	"gpipebench/train"
@@ -160,7 +161,7 @@ func launchThree(t *testing.T, launcher string, flags ...string) *launchedRun {
 	temporary := t.TempDir()
 	line := "launch -n 3 " + launcher + " -- train --replicas 3 -m 1 --steps 1000000 --eval-every 2"
 	r := &launchedRun{running: start(t, command(temporary, line, slices.Concat(tiny, flags)...)), temporary: temporary}
-	r.until("three ranks", func() bool { r.ranks = children(r.cmd.Process.Pid); return len(r.ranks) == 3 })
+	r.until("three ranks", func() bool { r.ranks = faultstest.Children(r.cmd.Process.Pid); return len(r.ranks) == 3 })
 	return r
 }
 
@@ -266,56 +267,6 @@ func TestInterruptTogether(t *testing.T) {
 			if again.ResumedAt != step || again.WeightsSHA256 != whole.WeightsSHA256 || again.EMASHA256 != whole.EMASHA256 || !slices.Equal(again.Losses, whole.Losses) || fmt.Sprint(again.Evals) != fmt.Sprint(whole.Evals) {
 				t.Errorf("goes on after step %d, want %d, to\n%+v\nwant\n%+v", again.ResumedAt, step, again, whole)
 			}
-		})
-	}
-}
-
-// Processes that another engine has started find each other by their environment. What
-// differs is said once, before the first step.
-func TestEngineStarts(t *testing.T) {
-	testkit.CI(t)
-	t.Parallel()
-	for _, c := range []struct {
-		name, flags, others string // others are those of rank 1 alone
-		status              int
-		says                []string
-	}{
-		{"same", "", "", 0, nil},
-		{"seed", "", "--seed 2", 1, []string{"rank 1 on ", `has another --seed than rank 0: "2", rank 0 "1"`}},
-		// A wrong flag is every rank's, and rank 0 says so.
-		{"flag", "-k 0", "", 2, []string{"--partitions"}},
-		{"device", "--device emulated", "", 2, []string{"want host devices"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			temporary := t.TempDir()
-			var ranks [2]*running
-			var outs [2]bytes.Buffer
-			for rank := range ranks {
-				flags := c.flags
-				if rank == 1 {
-					flags += " " + c.others
-				}
-				cmd := command(temporary, "train --replicas 2 -m 2 --steps 2 --json "+flags, tiny...)
-				cmd.Stdout = &outs[rank]
-				cmd.Env = append(cmd.Env, "RANK="+strconv.Itoa(rank), "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500")
-				ranks[rank] = start(t, cmd)
-			}
-			for rank, r := range ranks {
-				if status := r.status(); status != c.status {
-					t.Errorf("rank %d: status %d after\n%s", rank, status, r.said)
-				}
-			}
-			if whole := strings.Contains(outs[0].String(), `"weights_sha256"`); whole != (c.status == 0) || outs[1].Len() > 0 {
-				t.Errorf("print %q and %q", &outs[0], &outs[1])
-			}
-			if said := ranks[1].said.String(); said != "" {
-				t.Errorf("rank 1 says %q", said)
-			}
-			if c.status != 0 {
-				matches(t, ranks[0].reason(), c.says)
-			}
-			nothingLeft(t, temporary)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/experiments"
 	"gpipebench/lab"
 )
@@ -44,14 +43,14 @@ func command(temporary, line string, more ...string) *exec.Cmd {
 type running struct {
 	*testing.T
 	cmd   *exec.Cmd
-	said  *watched
+	said  *faultstest.Text
 	ended chan struct{} // closed when it has ended
 }
 
 // start starts a process. It ends with the test at the latest.
 func start(t *testing.T, cmd *exec.Cmd) *running {
 	t.Helper()
-	r := &running{t, cmd, &watched{}, make(chan struct{})}
+	r := &running{t, cmd, &faultstest.Text{}, make(chan struct{})}
 	cmd.Stderr = r.said
 	if cmd.Stdout == nil {
 		cmd.Stdout = r.said
@@ -117,56 +116,10 @@ func (r *running) reason() string {
 	return lines[0]
 }
 
-// watched is what processes have printed so far.
-type watched struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
-
-// children are a process's children that live, in the order in which they were started.
-func children(parent int) (pids []int) {
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent)) // the pattern is well-formed
-	for _, name := range tasks {
-		text, _ := os.ReadFile(name) // an error: the thread has ended
-		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil && lives(pid) {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	// Numbers grow from the parent's on, and begin again behind the last.
-	order := func(pid int) int {
-		if pid < parent {
-			return pid + 1<<22
-		}
-		return pid
-	}
-	slices.SortFunc(pids, func(a, b int) int { return order(a) - order(b) })
-	return pids
-}
-
-// lives reports whether there is a process that has not ended.
-func lives(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " Z")
-}
-
 // allEnd waits until none of some processes lives.
 func allEnd(t *testing.T, pids []int) {
 	t.Helper()
-	until(t, fmt.Sprintf("end of all processes %v", pids), func() bool { return !slices.ContainsFunc(pids, lives) })
+	until(t, fmt.Sprintf("end of all processes %v", pids), func() bool { return !slices.ContainsFunc(pids, faultstest.Lives) })
 }
 
 // specOf is an experiment's spec.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -99,7 +101,11 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			}
 			// The page has failing verdicts as well.
 			page := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
-			return errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
+			err = errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
+			if format == "text" {
+				err = errors.Join(err, conclude(ctx, o, r))
+			}
+			return err
 		}),
 	}
 	profileFlag(cmd, &r.Profile)
@@ -117,6 +123,28 @@ engine measured them, and --fresh measures anew. Tables show the values of
 	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
 	runFlags(cmd, &r)
 	return cmd
+}
+
+// conclude prints what the paper's main sentences come to on the results of a run, and how many
+// verdicts are those of the reference.
+func conclude(ctx context.Context, o *output, r experiments.Reproducing) error {
+	v, err := claims.Verifying{All: experiments.Papers, Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference, Paper: cmp.Or(r.Paper, experiments.Papers[0].Name)}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.WriteText(o.out, false); err != nil {
+		return err
+	}
+	if st, err := os.Stat(r.Reference); err == nil && st.IsDir() && filepath.Clean(r.Reference) != filepath.Clean(r.Out) {
+		there, err := claims.Verifying{All: experiments.Papers, Results: r.Reference, Reference: r.Reference, Paper: experiments.AllPapers}.Run(ctx)
+		if err != nil {
+			return err
+		}
+		if err := o.printf("%s\n", v.Against(there).Says()); err != nil {
+			return err
+		}
+	}
+	return o.printf("\nAll tables and plots: %s. The evidence: gpipebench verify -v --results %s\n", filepath.Join(r.Out, "report.html"), r.Out)
 }
 
 // printReports runs experiments, prints the tables of each as soon as they are complete

@@ -294,8 +294,12 @@ func printGenerated(b *strings.Builder, g *train.Generated) {
 	if g == nil {
 		return
 	}
+	prompt := "prompt, where the held-out part begins"
+	if strings.Trim(g.Prompt, "0123456789 ") == "" {
+		prompt += " (tokens of an invented language, as numbers)"
+	}
 	for _, part := range []struct{ name, text string }{
-		{"prompt, where the held-out part begins", g.Prompt}, {fmt.Sprintf("%d tokens after it, the most probable each time", g.Tokens), g.Greedy},
+		{prompt, g.Prompt}, {fmt.Sprintf("%d tokens after it, the most probable each time", g.Tokens), g.Greedy},
 		{fmt.Sprintf("%d tokens after it, sampled", g.Tokens), g.Sampled},
 	} {
 		fmt.Fprintf(b, "%s:\n  | %s\n", part.name, strings.ReplaceAll(part.text, "\n", "\n  | "))

@@ -14,7 +14,7 @@ import (
 // newVerify returns the command that checks papers' claims with records.
 func newVerify() *cobra.Command {
 	v, against := claims.Verifying{All: experiments.Papers}, ""
-	format, strict := "", false
+	format, strict, verbose := "", false, false
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every claim of a paper with the records, and give a verdict for each",
@@ -22,7 +22,8 @@ func newVerify() *cobra.Command {
 experiments/gpipe/claims.yaml lists, from a directory of results: counts must
 come out, ratios are compared with what was measured and modelled within a
 tolerance, trends are conditions that must hold, stand-ins agree with the paper or
-disagree. A verdict uses the 95% intervals where there are some. It also checks
+disagree. It prints what the paper's main sentences come to, and with -v or --only each
+claim with its evidence. A verdict uses the 95% intervals where there are some. It also checks
 every record's checksum, and that the tables are all that the records give and
 nothing else; with the IDs of claims as --only, those that these claims read.
 
@@ -73,7 +74,10 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			case "json":
 				err = o.json(r)
 			case "text":
-				err = r.WriteText(o.out)
+				err = r.WriteText(o.out, verbose || len(v.Only) > 0)
+				if !verbose && len(v.Only) == 0 {
+					err = cmp.Or(err, o.printf("\nThe evidence: gpipebench verify -v for every claim, --only ID,... or --only VERDICT,... for some.\n"))
+				}
 			case "csv":
 				err = r.Tables()[0].Write(o.out, format)
 			default:
@@ -90,6 +94,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 		return claims.ParseOnly(experiments.Papers, text)
 	})
 	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every claim with its evidence")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
 	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)
 	return cmd

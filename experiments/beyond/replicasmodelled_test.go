@@ -43,7 +43,7 @@ func TestPodsSpec(t *testing.T) {
 		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [2, 4]", "want 1 first"},
 		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [1, 4, 2]", "ascending order"},
 		{"sides: [1, 2, 4, 8, 16, 32]", "sides: [1, 2, 3]", "cannot be divided over 4"},
-		{"all_reduce: ring", "all_reduce: star", "want tree, ring, 2d"},
+		{"all_reduce: ring", "all_reduce: star", "want tree, ring or 2d"},
 		{"name: Transformer-24", "name: ResNet-50", "is there twice"},
 		{"m: 16\n", "m: 1024\n", "want a product of at most"},
 		{"micro: 32\n", "micro: 16777216\n", "want at most"},

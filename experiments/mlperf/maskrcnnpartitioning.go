@@ -103,8 +103,6 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 			return lab.At(errors.New("want multiples of 32 pixels, which the backbone's stages halve"), "image")
 		case bottlenecks[s.Depth] == [pyramidLevels - 1]int{}:
 			return lab.At(errors.New("want 50, 101 or 152, which have bottlenecks"), "depth")
-		case len(s.Cores) < 2:
-			return lab.At(errors.New("want 1 and more"), "cores")
 		}
 		for i, r := range s.Runs {
 			cores := r.Torus.cores()

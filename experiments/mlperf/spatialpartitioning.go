@@ -2,7 +2,6 @@ package mlperf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"gpipebench/gpipe"
@@ -42,9 +41,6 @@ type imageStep struct {
 // code since such cores are no replicas.
 var spatialPartitioning = cells.Kind[spatialSpec, imageStep]{
 	Check: func(s *spatialSpec) *lab.Problem {
-		if len(s.Cores) < 2 {
-			return lab.At(errors.New("want 1 and more"), "cores")
-		}
 		return lab.CheckMost(s.Profiles, "batches", func(p spatialProfile) int { return p.Batches }, len(s.Examples), "examples")
 	},
 	Rows: func(s *spatialSpec, profile string) (rows []cells.Row[imageStep], err error) {

@@ -14,7 +14,7 @@ import (
 // elsewhere lists the functions that only this package may call: those that
 // open files by name, and those that read without a bound.
 var elsewhere = map[string][]string{
-	"os":            {"Create", "CreateTemp", "NewFile", "Open", "OpenFile", "ReadFile", "Rename", "WriteFile"},
+	"os":            {"Create", "CreateTemp", "Open", "OpenFile", "ReadFile", "Rename", "WriteFile"},
 	"io":            {"ReadAll"},
 	"io/ioutil":     {"ReadAll", "ReadFile", "WriteFile", "TempFile"},
 	"compress/gzip": {"NewReader"},

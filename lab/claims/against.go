@@ -2,6 +2,7 @@ package claims
 
 import (
 	"fmt"
+	"strings"
 
 	"gpipebench/lab"
 )
@@ -38,6 +39,25 @@ func (v *Verification) Against(other *Verification) *Comparison {
 		}
 	}
 	return r
+}
+
+// Says counts the claims whose verdicts are the same, of those that have one here, and names the
+// others.
+func (r *Comparison) Says() string {
+	var differing []string
+	missing := 0
+	for _, c := range r.Differ {
+		if c.Verdict == NoRecord {
+			missing++
+			continue
+		}
+		differing = append(differing, fmt.Sprintf("%s (%s, there %s)", c.ID, c.Verdict, c.Other))
+	}
+	says := fmt.Sprintf("%d of %d verdicts are as on %s", r.Claims-len(r.Differ), r.Claims-missing, r.Against)
+	if len(differing) > 0 {
+		says += "; differing: " + strings.Join(differing, ", ")
+	}
+	return says + "."
 }
 
 // Table returns the claims that differ.

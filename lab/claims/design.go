@@ -82,7 +82,7 @@ func (f *judged) judge(tables tablesOf) (err error) {
 				return fmt.Errorf("gate %q: %w", g.That, err)
 			}
 			if err == nil {
-				passed = map[expr.Truth]verdict.Passed{expr.Yes: verdict.Yes, expr.No: verdict.No, expr.Undecided: verdict.Unknown}[truth]
+				passed = passedIf[truth]
 			}
 		}
 		f.passed[g.That] = passed
@@ -93,8 +93,14 @@ func (f *judged) judge(tables tablesOf) (err error) {
 
 // verdictsOf are a claim's words for a result.
 var verdictsOf = map[verdict.Verdict]Verdict{
-	verdict.Agrees: Agrees, verdict.Disagrees: Disagrees, verdict.NoDifference: NoDifference, verdict.Open: Undecided, verdict.CannotTell: CannotTell,
+	verdict.Agrees: Agrees, verdict.Disagrees: Disagrees, verdict.NoDifference: NoDifference,
+	verdict.Open: Undecided, verdict.CannotTell: CannotTell,
 }
+
+var (
+	passedIf    = map[expr.Truth]verdict.Passed{expr.Yes: verdict.Yes, expr.No: verdict.No, expr.Undecided: verdict.Unknown}
+	passedWords = map[verdict.Passed]string{verdict.Yes: "yes", verdict.No: "no", verdict.Unknown: "unknown"}
+)
 
 // compare gives a claim that names a primary its verdict, by the design alone.
 func (v *Judgement) compare(e *evaluator) error {
@@ -125,11 +131,13 @@ func (v *Judgement) compare(e *evaluator) error {
 	if r.Verdict == verdict.Open && r.Seeds > 0 {
 		v.Why += " (" + f.Unit(primary) + ")"
 	}
-	v.Compared = &Compared{r.Seeds, r.Mean, r.SD, r.Low, r.High, f.Unit(primary), f.Comparisons[i].Margin, r.Level, r.P, r.Detectable, nil, f.Exploratory}
+	v.Compared = &Compared{
+		Seeds: r.Seeds, Mean: r.Mean, SD: r.SD, Low: r.Low, High: r.High, Unit: f.Unit(primary), Margin: f.Comparisons[i].Margin,
+		Level: r.Level, P: r.P, Detectable: r.Detectable, Exploratory: f.Exploratory,
+	}
 	for _, g := range f.Gates {
 		if len(g.For) == 0 || slices.Contains(g.For, p.Name) {
-			passed := map[verdict.Passed]string{verdict.Yes: "yes", verdict.No: "no", verdict.Unknown: "unknown"}[f.passed[g.That]]
-			v.Compared.Gates = append(v.Compared.Gates, Passed{g.That, passed})
+			v.Compared.Gates = append(v.Compared.Gates, Passed{g.That, passedWords[f.passed[g.That]]})
 		}
 	}
 	if f.Registered == "none" {

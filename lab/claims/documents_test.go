@@ -100,7 +100,7 @@ func TestDocuments(t *testing.T) {
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|in-small|commands|experiments|durations|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|headline|in-small|commands|experiments|durations|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
 	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
@@ -213,11 +213,13 @@ func (d document) generated(kind, id, more string) (string, error) {
 		var b strings.Builder
 		err = t.Draw(&b, true)
 		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
-	case "claims", "says", "in-small":
+	case "claims", "says", "in-small", "headline":
 		v := d.verdicts.Of(cmp.Or(id, experiments.Papers[0].Name))
 		switch kind {
 		case "says":
 			return v.Says(), nil
+		case "headline":
+			return d.headline(v), nil
 		case "in-small":
 			return summarised(v.InSmall())
 		}
@@ -257,6 +259,29 @@ func (d document) generated(kind, id, more string) (string, error) {
 		return excerpt(string(text), more, fmt.Sprintf("[notes](%s%s.md)%s", dir.tables, id, dir.plotOf(id)))
 	}
 	return notThere, nil
+}
+
+// headline is the table of a paper's main sentences, whose evidence are links.
+func (d document) headline(v *claims.Verification) string {
+	var b strings.Builder
+	b.WriteString("| the paper says | paper | here | outcome |\n|---|---|---|---|")
+	for _, row := range v.HeadlineTable().Printed() {
+		outcome, why, _ := strings.Cut(row[3], ": ")
+		outcome = "**" + outcome + "**"
+		if why != "" {
+			outcome += ": " + why
+		}
+		for _, id := range strings.Split(row[4], ", ") {
+			for _, dir := range d.from {
+				if dir.has(id + ".md") {
+					outcome += fmt.Sprintf(" [%s](%s%[1]s.md)", id, dir.tables)
+					break
+				}
+			}
+		}
+		fmt.Fprintf(&b, "\n| %s | %s | %s | %s |", row[0], row[1], row[2], outcome)
+	}
+	return b.String()
 }
 
 // has reports whether a file is among the tables.

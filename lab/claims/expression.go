@@ -21,6 +21,7 @@ import (
 //	text(table, column, key, value, ...)  what is printed there
 //	low(...), high(...)                   the ends of the interval there
 //	every(table, column, allowed, ...)    whether all of a column is among these; noisy cells leave it open
+//	rows(table)                           how many rows it has
 type evaluator struct {
 	expr.Functions
 	tables   tablesOf
@@ -48,6 +49,7 @@ func newEvaluator(tables tablesOf) *evaluator {
 		"low":   func(args []any) (any, error) { return e.nth(args, "no interval", 1, intervalOf) },
 		"high":  func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
 		"every": e.every,
+		"rows":  e.rows,
 	}
 	return e
 }
@@ -96,6 +98,18 @@ func (e *evaluator) every(args []any) (any, error) {
 	}
 	e.saw(other)
 	return all, nil
+}
+
+func (e *evaluator) rows(args []any) (any, error) {
+	texts, err := expr.Texts(args, 1)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := e.tables[texts[0]]
+	if !ok {
+		return nil, &missingEvidence{"no table " + texts[0]}
+	}
+	return expr.Exact(float64(len(t.Rows))), nil
 }
 
 // missingEvidence is an error of an expression whose cells are not there.

@@ -3,9 +3,12 @@ package claims
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"gpipebench/internal/printable"
+	"gpipebench/lab"
 )
 
 // Row is a sentence of a paper in plain words, and the claims that make it.
@@ -16,9 +19,9 @@ type Row struct {
 	// Claims decide the row together. They are of kinds that speak of the paper and that
 	// evidence can refute: count, ratio, trend, stand-in.
 	Claims []string `yaml:"claims"`
-	// Shows are the claims whose figures stand in the row, the paper's and ours. They need
-	// not be among those that decide.
-	Shows []string `yaml:"shows"`
+	// Shows are the claims whose figures stand in the row, the paper's and ours, by what they
+	// are of. They need not be among those that decide.
+	Shows evidences `yaml:"shows"`
 
 	ledger, at string
 }
@@ -44,6 +47,7 @@ type Outcome struct {
 	Against []string    `json:"against,omitempty"` // that say otherwise,
 	Open    []string    `json:"open,omitempty"`    // that decide nothing here,
 	Beside  []string    `json:"beside,omitempty"`  // and whose figure hangs on what the paper does not state
+	Why     string      `json:"why,omitempty"`     // of a row that cannot be told: a claim's reason
 	Shown   []RowFigure `json:"shown"`
 }
 
@@ -51,7 +55,7 @@ type Outcome struct {
 // interval. Paper is "" where the paper has words alone.
 type RowFigure struct {
 	Claim   string  `json:"claim"` // its ID
-	Of      string  `json:"of"`    // what the claim says
+	Of      string  `json:"of"`
 	Basis   Basis   `json:"basis"`
 	Paper   string  `json:"paper,omitempty"`
 	Here    string  `json:"here"`
@@ -101,6 +105,9 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 			list = &o.Beside
 		}
 		*list = append(*list, id)
+		if why := reason(c.Why); why != "" && (o.Why == "" || len(why) < len(o.Why)) {
+			o.Why = why
+		}
 	}
 	switch {
 	case len(o.For) > 0 && len(o.Against)+len(o.Open) == 0:
@@ -112,12 +119,18 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 	default:
 		o.Verdict = RowOpen
 	}
-	for _, id := range r.Shows {
-		c := find(id)
+	if o.Verdict != RowOpen {
+		o.Why = ""
+	}
+	for _, shown := range r.Shows {
+		c := find(shown.expression)
 		if c == nil {
 			return o, false
 		}
-		f := RowFigure{Claim: id, Of: c.Claim.Claim, Basis: c.Basis, Paper: c.Paper, Here: c.figure(), Verdict: c.Verdict}
+		f := RowFigure{Claim: c.ID, Of: shown.name, Basis: c.Basis, Paper: c.Paper, Here: c.figure(), Verdict: c.Verdict}
+		if c.Design != "" {
+			f.Paper = "" // ours is a difference
+		}
 		if c.Over != nil {
 			f.Over = c.Over.text
 		}
@@ -127,17 +140,70 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 }
 
 // figure is ours in a few words: the one that is compared with the paper's, or else the
-// first of those that are shown, or the first cell that was read.
+// first of those that are shown, without its name, or the first cell that was read.
 func (c *Judgement) figure() string {
 	if c.Figure != nil {
 		return c.Figure.text
 	}
+	if len(c.Shown) > 0 {
+		if _, figure, named := strings.Cut(c.Shown[0], ": "); named {
+			return figure
+		}
+	}
 	return cmp.Or(append(slices.Concat(c.Shown, c.Evidence), "-")...)
+}
+
+var inBrackets = regexp.MustCompile(` \([^()]*\)`)
+
+// reason is why a claim decides nothing, without details in brackets and after a semicolon.
+func reason(why string) string {
+	why, _, _ = strings.Cut(inBrackets.ReplaceAllString(why, ""), ";")
+	if _, gate, failed := strings.Cut(why, "competent: "); failed {
+		return gate
+	}
+	return why
+}
+
+// HeadlineTable is what the papers' main sentences come to: a row for each.
+func (v *Verification) HeadlineTable() *lab.Table {
+	t := &lab.Table{ID: "headline", Title: "Did it hold?"}
+	t.Texts("the paper says", "paper", "here", "outcome", "evidence")
+	for _, o := range v.Headline {
+		var paper, here, from []string
+		for _, f := range o.Shown {
+			if f.Paper != "" {
+				paper = append(paper, f.Of+": "+f.Paper)
+			}
+			if f.Over != "" {
+				f.Here += ", over what is unstated " + f.Over
+			}
+			here = append(here, f.Of+": "+f.Here)
+		}
+		outcome := string(o.Verdict)
+		switch {
+		case o.Verdict == RowInPart:
+			outcome += fmt.Sprintf(" (%d of %d claims)", len(o.For), len(o.For)+len(o.Against)+len(o.Open)+len(o.Beside))
+		case o.Why != "":
+			outcome += ": " + o.Why
+		}
+		for _, c := range v.Claims {
+			if slices.ContainsFunc(o.Shown, func(f RowFigure) bool { return f.Claim == c.ID }) {
+				from = append(from, c.Records...)
+			}
+		}
+		slices.Sort(from)
+		t.Add(o.Says+" ("+o.Where+")", cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), outcome, strings.Join(slices.Compact(from), ", "))
+	}
+	return t
 }
 
 // refer refuses names that are no claims of the ledger, and claims that cannot decide.
 func (r Row) refer(l *Ledger) error {
-	for _, id := range slices.Concat(r.Claims, r.Shows) {
+	ids := slices.Clone(r.Claims)
+	for _, shown := range r.Shows {
+		ids = append(ids, shown.expression)
+	}
+	for _, id := range ids {
 		i := slices.IndexFunc(l.Claims, func(c Claim) bool { return c.ID == id })
 		if i < 0 {
 			return fmt.Errorf("%s: %s: %s: want the ID of a claim of this paper", r.at, r.ID, printable.Quoted(id))

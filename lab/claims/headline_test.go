@@ -49,13 +49,13 @@ func TestRowVerdicts(t *testing.T) {
 // A row shows the figures of its claims: that of a ratio with its interval, or what another
 // claim shows.
 func TestRowFigures(t *testing.T) {
-	r := Row{ID: "row", Claims: []string{"a"}, Shows: []string{"a", "b", "c"}}
+	r := Row{ID: "row", Claims: []string{"a"}, Shows: evidences{{"growth", "a"}, {"gain", "b"}, {"none", "c"}}}
 	o, ok := r.outcome([]Judgement{
 		{Claim: Claim{ID: "a", Claim: "grows", Paper: "3.5", Basis: Measured}, Verdict: Reproduced, Figure: &Figure{text: "3.24 [3.18, 3.28]"}, Over: &Range{text: "3 to 4"}, Shown: []string{"more"}},
 		{Claim: Claim{ID: "b"}, Shown: []string{"of seeds: 1 [0, 2]"}, Evidence: []string{"a cell"}},
 		{Claim: Claim{ID: "c"}},
 	})
-	want := []RowFigure{{"a", "grows", Measured, "3.5", "3.24 [3.18, 3.28]", "3 to 4", Reproduced}, {Claim: "b", Here: "of seeds: 1 [0, 2]"}, {Claim: "c", Here: "-"}}
+	want := []RowFigure{{"a", "growth", Measured, "3.5", "3.24 [3.18, 3.28]", "3 to 4", Reproduced}, {Claim: "b", Of: "gain", Here: "1 [0, 2]"}, {Claim: "c", Of: "none", Here: "-"}}
 	if !ok || !slices.Equal(o.Shown, want) {
 		t.Errorf("%+v, want %+v", o.Shown, want)
 	}
@@ -74,7 +74,7 @@ func TestHeadline(t *testing.T) {
 
 const goodHeadline = `versions: {N: the paper}
 headline:
-  - {id: row, says: it is so, where: Table 1, claims: [a], shows: [b]}
+  - {id: row, says: it is so, where: Table 1, claims: [a], shows: {more so: b}}
 claims:
   - {id: a, version: N, where: Table 1, claim: is so, kind: trend, check: {measured: 1 < 2}}
   - {id: b, version: N, where: Table 1, claim: is more so, kind: derived, same_as: a, check: {arithmetic: 1 < 2}}
@@ -94,7 +94,7 @@ func TestReferences(t *testing.T) {
 	}
 	for _, c := range []struct{ old, replacement, want string }{
 		{"claims: [a]", "claims: [c]", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
-		{"shows: [b]", "shows: [c]", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
+		{"so: b", "so: c", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
 		{"claims: [a]", "claims: [b]", "claims.yaml:3: row: b is derived: want claims of the kinds count, ratio, trend, stand-in"},
 		{"same_as: a", "same_as: c", `/claims.yaml:6: b: same as "c": want the ID of a claim that is not the same as another`},
 		{"same_as: a", "same_as: b", `/claims.yaml:6: b: same as "b": want the ID of a claim that is not the same as another`},

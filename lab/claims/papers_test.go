@@ -70,7 +70,7 @@ func TestVerificationOfAPaper(t *testing.T) {
 		t.Errorf("about %q", got)
 	}
 	var b strings.Builder
-	if err := v.WriteText(&b); err != nil {
+	if err := v.WriteText(&b, true); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()

@@ -137,31 +137,52 @@ func (v *Verification) Summary() (byKind, byBasis *lab.Table) {
 		table("claims-bases", "Claims by what the evidence is", "evidence", bases, func(c Judgement) string { return string(c.Basis) })
 }
 
-// WriteText writes the verdicts one after another, each with its evidence.
-func (v *Verification) WriteText(w io.Writer) error {
+// WriteText writes what the papers' main sentences come to, and counts the verdicts. With
+// evidence each claim comes before, with what its verdict rests on, and the state of each
+// experiment's records.
+func (v *Verification) WriteText(w io.Writer, evidence bool) error {
 	tables := v.Tables()
 	var b strings.Builder
-	for i, paper := range v.Papers {
-		if i > 0 {
+	if evidence {
+		for _, paper := range v.Papers {
+			v.Of(paper).writeClaims(&b)
 			b.WriteString("\n")
 		}
-		v.Of(paper).writeClaims(&b)
-	}
-	b.WriteString("\n" + strings.Join(tables[0].Notes, "\n") + "\n\n")
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	for i, t := range tables[1:] {
-		if i > 0 {
-			if _, err := io.WriteString(w, "\n"); err != nil {
+		for _, t := range tables[1:] {
+			if err := t.Write(&b, "text"); err != nil {
 				return err
 			}
-		}
-		if err := t.Write(w, "text"); err != nil {
-			return err
+			b.WriteString("\n")
 		}
 	}
-	return nil
+	v.writeHeadline(&b)
+	b.WriteString(strings.Join(tables[0].Notes, "\n") + "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeHeadline writes a paragraph for each row of the headline.
+func (v *Verification) writeHeadline(b *strings.Builder) {
+	t := v.HeadlineTable()
+	if len(t.Rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s\n\n", t.Title)
+	fits := func(line string) bool { return len(line) <= 94 }
+	for _, row := range t.Printed() {
+		for _, line := range printable.Fold(row[0], fits) {
+			fmt.Fprintf(b, "%s\n", line)
+		}
+		for i, name := range []string{"paper", "here", "outcome"} {
+			for j, line := range printable.Fold(row[i+1], func(line string) bool { return len(line) <= 82 }) {
+				if j > 0 {
+					name = ""
+				}
+				fmt.Fprintf(b, "    %-8s  %s\n", name, line)
+			}
+		}
+		b.WriteString("\n")
+	}
 }
 
 // writeClaims writes the claims of one paper.

@@ -244,7 +244,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		t.Errorf("strict: %v", err)
 	}
 	var text strings.Builder
-	if err := v.WriteText(&text); err != nil || !strings.Contains(text.String(), "claims: ") {
+	if err := v.WriteText(&text, true); err != nil || !strings.Contains(text.String(), "claims: ") {
 		t.Error(err)
 	}
 	if _, err := (Verifying{All: experiments.Papers, Results: filepath.Join(made, "none")}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "none is not there: want a directory that reproduce has written") {

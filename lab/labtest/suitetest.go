@@ -158,8 +158,11 @@ func CheckVerdict[R any](t *testing.T, e lab.Experiment, sample string, change f
 		t.Fatal(err)
 	}
 	r, err := e.Report(log, nil)
-	if err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), says) {
-		t.Errorf("%s: %v, verdict %v, want %s", sample, err, r, says)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), says) {
+		t.Errorf("%s: verdict %v, want %s", sample, r.Verdict, says)
 	}
 }
 

@@ -14,10 +14,12 @@ import (
 
 // pageClaims are the verdicts.
 type pageClaims struct {
-	Of      string     // what they are about
-	Says    string     // what all verdicts together say about the first paper
-	Summary *pageTable // counts by kind
-	Bases   *pageTable // and by what the evidence is
+	Of string // what they are about
+	// Headline is what the main sentences come to.
+	Headline *pageTable
+	Says     string     // what all verdicts together say about the first paper
+	Summary  *pageTable // counts by kind
+	Bases    *pageTable // and by what the evidence is
 	// Tolerances say how far a figure may be from the paper's, and why.
 	Tolerances *pageTable
 	Counts     []pageCount
@@ -89,6 +91,9 @@ func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
 		if one.Verdict == claims.Fails {
 			c.Fails = append(c.Fails, one)
 		}
+	}
+	if t := v.HeadlineTable(); len(t.Rows) > 0 {
+		c.Headline = &pageTable{Table: t, Class: "headline"}
 	}
 	byKind, byBasis := v.Summary()
 	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary"}, &pageTable{Table: byBasis, Class: "summary"}

@@ -15,7 +15,6 @@
 package faultstest
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"fmt"
@@ -30,7 +29,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -106,7 +104,7 @@ type outcome struct {
 	late           bool          // it was ended
 	used           time.Duration // of processors
 	bytes          int64         // allocated; 0: a limit was set
-	stdout, stderr text
+	stdout, stderr Text
 	left           string // what it has left behind
 }
 
@@ -239,7 +237,7 @@ func (p Program) here(t *testing.T, c *fault, dir, _ string) *outcome {
 		if n := runtime.NumGoroutine() - goroutines; n > 0 {
 			return fmt.Sprintf("%d goroutines", n)
 		}
-		if len(childrenOf(os.Getpid())) > 0 {
+		if len(Children(os.Getpid())) > 0 {
 			return "a process"
 		}
 		return ""
@@ -328,7 +326,7 @@ type signal struct {
 var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "SEGV": syscall.SIGSEGV, "ABRT": syscall.SIGABRT}
 
 // send waits for the moment and sends the signal, unless ctx ends before.
-func (s *signal) send(ctx context.Context, pid int, said *text) {
+func (s *signal) send(ctx context.Context, pid int, said *Text) {
 	until := func(what func() bool) bool {
 		for ctx.Err() == nil && !what() {
 			time.Sleep(time.Millisecond)
@@ -344,7 +342,7 @@ func (s *signal) send(ctx context.Context, pid int, said *text) {
 	victim := pid
 	if s.Child {
 		until(func() bool {
-			children := childrenOf(pid)
+			children := Children(pid)
 			if len(children) > 0 {
 				victim = children[0]
 			}
@@ -354,21 +352,6 @@ func (s *signal) send(ctx context.Context, pid int, said *text) {
 	if ctx.Err() == nil {
 		syscall.Kill(victim, signals[s.Name])
 	}
-}
-
-// childrenOf returns a process's children that have not been waited for, whichever thread has
-// started them.
-func childrenOf(pid int) (all []int) {
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well-formed
-	for _, task := range tasks {
-		children, _ := os.ReadFile(task) // an error: the thread has ended
-		for _, child := range strings.Fields(string(children)) {
-			if n, err := strconv.Atoi(child); err == nil {
-				all = append(all, n)
-			}
-		}
-	}
-	return all
 }
 
 // secondsOf returns the processor time that a process has used, in seconds (proc(5): user and
@@ -451,29 +434,8 @@ func (c *fault) differences(was, is map[string]string) []string {
 	return all
 }
 
-// text is the output of a process, up to a megabyte of it.
-type text struct {
-	lock sync.Mutex
-	b    bytes.Buffer
-	n    int // newlines
-}
-
-func (t *text) Write(p []byte) (int, error) {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	t.n += bytes.Count(p, []byte("\n"))
-	t.b.Write(p[:min(len(p), max(0, 1<<20-t.b.Len()))])
-	return len(p), nil
-}
-
-func (t *text) String() string {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	return t.b.String()
-}
-
 // lines counts the lines, including an unfinished one.
-func (t *text) lines() int {
+func (t *Text) lines() int {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if b := t.b.Bytes(); len(b) > 0 && b[len(b)-1] != '\n' {

@@ -132,14 +132,9 @@ func (f *file) make(t *testing.T, path, repository string, spec func(string) str
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}
-		if err := syscall.Mount("tmpfs", path, "tmpfs", 0, "size="+f.Tmpfs); err != nil {
-			t.Skipf("nothing can be mounted here: %v", err)
+		if !Mounted(t, path, "size="+f.Tmpfs) {
+			t.Skip("a file system must be mounted")
 		}
-		t.Cleanup(func() {
-			if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		})
 		return nil
 	}
 	from := filepath.Join(repository, f.Copy)
@@ -160,6 +155,22 @@ func (f *file) make(t *testing.T, path, repository string, spec func(string) str
 		return os.Truncate(path, f.Size)
 	}
 	return nil
+}
+
+// Mounted mounts an empty file system in memory in place of a directory until the test ends. It is
+// false where that is not permitted.
+func Mounted(t *testing.T, dir, options string) bool {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Logf("nothing can be mounted here: %v", err)
+		return false
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return true
 }
 
 func (f *file) content(from string) (b []byte, err error) {

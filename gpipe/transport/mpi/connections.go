@@ -99,8 +99,9 @@ func (n *connections) Size() int { return n.size }
 // DialContext makes a connection to the process with an address. If that does not listen,
 // it closes the connection.
 func (n *connections) DialContext(_ context.Context, _, to string) (net.Conn, error) {
-	rank, err := parseAddress(to)
-	if err != nil || rank >= n.size || rank == n.rank {
+	number, ok := strings.CutPrefix(to, "mpi:")
+	rank, err := strconv.Atoi(number)
+	if !ok || err != nil || rank < 0 || rank >= n.size || rank == n.rank {
 		return nil, fmt.Errorf("%.100q: want mpi:RANK, with the rank of another of %d processes", to, n.size)
 	}
 	n.mu.Lock()
@@ -255,13 +256,3 @@ type address int
 
 func (a address) Network() string { return "mpi" }
 func (a address) String() string  { return fmt.Sprintf("mpi:%d", int(a)) }
-
-// parseAddress reads what String writes.
-func parseAddress(text string) (rank int, err error) {
-	number, ok := strings.CutPrefix(text, "mpi:")
-	n, err := strconv.ParseUint(number, 10, 31)
-	if err == nil && !ok {
-		err = strconv.ErrSyntax
-	}
-	return int(n), err
-}

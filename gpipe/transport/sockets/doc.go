@@ -10,6 +10,12 @@
 // receiver delays its own line and no other, and tensors go from memory to memory
 // without another copy in this process.
 //
+// Messages and tensors have one framing (wire.go): a header and a body, each with its CRC-32C,
+// by blocks of 1 MiB. The body of a message is JSON, and after it what a place gathers. A Send
+// that is given up in the middle is made up for with zeros and a mark, and a message of a
+// session that has ended is passed over by its number; so a line is one connection for the
+// whole run, and one that ends is lost.
+//
 // A connection, as its listener sees it:
 //
 //	accepted --opening within 1 s--> opened --proof within 5 s--> proved --> taken: frames follow

@@ -47,12 +47,12 @@ func play(ctx context.Context, e *End) (digest uint32, err error) {
 	receive := func(s transport.Session, what transport.Payload, i, n int) error {
 		x := make([]float32, n)
 		err := s.Receive(ctx, transport.Route{From: other, To: own, What: what, Index: i}, [][]float32{x}, func() {})
-		digest = crc32.Update(digest, castagnoli, memoryOf(x))
+		digest = crc32.Update(digest, crc32.IEEETable, memoryOf(x))
 		return err
 	}
 	gather := func(s transport.Session, text string) error {
 		all, err := s.Gather(ctx, own, place.Stages(2), []byte(text))
-		digest = crc32.Update(digest, castagnoli, slices.Concat(all...))
+		digest = crc32.Update(digest, crc32.IEEETable, slices.Concat(all...))
 		return err
 	}
 	there, back := send, receive // along the pipeline

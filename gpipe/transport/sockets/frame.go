@@ -116,10 +116,11 @@ func (w *writer) writeFrame(f frame) error {
 
 // frame reads the next frame. It takes memory only for bytes that have come.
 func (r *reader) frame() (f frame, err error) {
-	h, err := r.next()
+	h, err := r.peek()
 	if err != nil {
 		return f, err
 	}
+	r.take(h)
 	if h.kind == tensors || h.sizes > h.length {
 		return f, fmt.Errorf("a frame of kind %d that says %d bytes of %d", h.kind, h.sizes, h.length)
 	}

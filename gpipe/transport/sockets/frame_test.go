@@ -49,6 +49,15 @@ func readerOf(b []byte) *reader {
 	return newReader(context.Background(), ended{r: bytes.NewReader(b)}, time.Hour)
 }
 
+// next is the header of the next frame.
+func (r *reader) next() (header, error) {
+	h, err := r.peek()
+	if err == nil {
+		r.take(h)
+	}
+	return h, err
+}
+
 // A frame that was written is read as it was.
 func TestFrames(t *testing.T) {
 	from := place.Place{Replica: 3, Stage: 2, Chunk: 1}

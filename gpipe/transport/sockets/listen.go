@@ -159,9 +159,7 @@ func (e *End) accept() {
 		k := e.knock(conn)
 		e.running.Go(func() {
 			if err := e.welcome(k); err != nil {
-				e.mu.Lock()
-				e.refused = reason(err, openingLimit)
-				e.mu.Unlock()
+				e.refused.Store(reason(err, openingLimit))
 				e.drop(conn)
 			}
 		})

@@ -141,12 +141,10 @@ func missing(came []*arrival, to int) string {
 
 // lastRefused says that somebody came who was refused.
 func (e *End) lastRefused() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.refused == "" {
-		return ""
+	if why, ok := e.refused.Load().(string); ok {
+		return " (a connection was refused: " + why + ")"
 	}
-	return " (a connection was refused: " + e.refused + ")"
+	return ""
 }
 
 // differs compares what a rank says with rank 0's facts.

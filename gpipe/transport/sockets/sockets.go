@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gpipebench/gpipe/place"
@@ -99,10 +100,10 @@ type End struct {
 	life     context.Context // until shut
 	end      context.CancelCauseFunc
 	running  sync.WaitGroup
+	refused  atomic.Value // why the last connection was
 
 	mu       sync.Mutex
 	closed   bool
-	refused  string   // why the last connection was refused
 	knocking []*knock // the oldest first
 	conns    map[net.Conn]bool
 	in       map[transport.Route]*inLine

@@ -6,13 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"os"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"gpipebench/internal/crc32c"
 )
 
 // All that follows a handshake, on each connection, is frames: a header, a body and an end.
@@ -37,8 +38,6 @@ const (
 	block = 1 << 20
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // damaged is the error of a frame with a wrong sum, so that something else was sent: its
 // number on its connection, from 1.
 type damaged int
@@ -50,7 +49,7 @@ func (h header) encode() []byte {
 	for _, v := range [...]uint64{h.session, h.length, uint64(h.index), h.sizes} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.LittleEndian.AppendUint32(b, crc32c.Checksum(b))
 }
 
 // parseHeader reads what encode has written, but for the sum.
@@ -66,7 +65,7 @@ func end(sum uint32, givenUp bool) []byte {
 	if givenUp {
 		e[0] = 1
 	}
-	return binary.LittleEndian.AppendUint32(e, crc32.Update(sum, castagnoli, e))
+	return binary.LittleEndian.AppendUint32(e, crc32c.Update(sum, e))
 }
 
 // cut divides pieces after n bytes; the rest is nil if they have no more.
@@ -91,7 +90,7 @@ func sizeOf(pieces [][]byte) (n int) {
 // addTo is a sum with further pieces.
 func addTo(sum uint32, pieces [][]byte) uint32 {
 	for _, p := range pieces {
-		sum = crc32.Update(sum, castagnoli, p)
+		sum = crc32c.Update(sum, p)
 	}
 	return sum
 }
@@ -200,17 +199,8 @@ func (r *reader) Read(b []byte) (int, error) {
 	}
 }
 
-// next passes over what is left of the frame before and reads a header. If a read fails, it
-// goes on there the next time.
-func (r *reader) next() (header, error) {
-	h, err := r.peek()
-	if err == nil {
-		r.take(h)
-	}
-	return h, err
-}
-
-// peek is next, after which it can be called again.
+// peek passes over what is left of the frame before and reads a header, which take takes. If
+// a read fails, it goes on there the next time.
 func (r *reader) peek() (header, error) {
 	for r.rest > 0 {
 		n, err := r.r.Discard(int(min(r.rest, block)))
@@ -227,7 +217,7 @@ func (r *reader) peek() (header, error) {
 		return header{}, err
 	}
 	const summed = headerBytes - 4
-	if crc32.Checksum(raw[:summed], castagnoli) != binary.LittleEndian.Uint32(raw[summed:]) {
+	if crc32c.Checksum(raw[:summed]) != binary.LittleEndian.Uint32(raw[summed:]) {
 		return header{}, damaged(r.frames + 1)
 	}
 	return parseHeader(raw)
@@ -244,7 +234,7 @@ func (r *reader) take(h header) {
 func (r *reader) read(b []byte) error {
 	for len(b) > 0 {
 		n, err := r.r.Read(b[:min(len(b), block)])
-		r.sum = crc32.Update(r.sum, castagnoli, b[:n])
+		r.sum = crc32c.Update(r.sum, b[:n])
 		r.rest -= uint64(n)
 		if err != nil {
 			return unexpected(err)
@@ -262,7 +252,7 @@ func (r *reader) end() (givenUp bool, err error) {
 	if r.rest -= uint64(n); err != nil {
 		return false, unexpected(err)
 	}
-	if raw[0] > 1 || crc32.Update(r.sum, castagnoli, raw[:1]) != binary.LittleEndian.Uint32(raw[1:]) {
+	if raw[0] > 1 || crc32c.Update(r.sum, raw[:1]) != binary.LittleEndian.Uint32(raw[1:]) {
 		return false, damaged(r.frames)
 	}
 	return raw[0] == 1, nil

@@ -1,0 +1,62 @@
+package faultstest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Text is what processes have printed so far, up to a megabyte of it.
+type Text struct {
+	lock sync.Mutex
+	b    bytes.Buffer
+	n    int // newlines
+}
+
+func (t *Text) Write(p []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.n += bytes.Count(p, []byte("\n"))
+	t.b.Write(p[:min(len(p), max(0, 1<<20-t.b.Len()))])
+	return len(p), nil
+}
+
+func (t *Text) String() string {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return t.b.String()
+}
+
+// Children are a process's children that have not been waited for, in the order in which they were
+// started, whichever thread has started them.
+func Children(parent int) (pids []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent)) // the pattern is well-formed
+	for _, name := range tasks {
+		text, _ := os.ReadFile(name) // an error: the thread has ended
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	// Numbers grow from the parent's on, and begin again after the last.
+	order := func(pid int) int {
+		if pid < parent {
+			return pid + 1<<22
+		}
+		return pid
+	}
+	slices.SortFunc(pids, func(a, b int) int { return order(a) - order(b) })
+	return pids
+}
+
+// Lives reports whether there is a process that has not ended.
+func Lives(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " Z")
+}

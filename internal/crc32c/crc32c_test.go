@@ -1,0 +1,51 @@
+package crc32c
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+)
+
+// The sums are those of hash/crc32, for all lengths up to some that are folded, at any offset, and
+// in pieces.
+func TestUpdate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 1<<17)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	for n := range least + 2*stride + 3 {
+		from := rng.IntN(len(b) - n)
+		if got, want := Checksum(b[from:from+n]), crc32.Checksum(b[from:from+n], table); got != want {
+			t.Fatalf("%d bytes from %d: %#x, want %#x", n, from, got, want)
+		}
+	}
+	want := crc32.Checksum(b, table)
+	for range 100 {
+		cut := rng.IntN(len(b))
+		if got := Update(Checksum(b[:cut]), b[cut:]); got != want {
+			t.Fatalf("cut at %d: %#x, want %#x", cut, got, want)
+		}
+		b[cut] ^= 4
+		if Checksum(b) == want {
+			t.Errorf("a bit of byte %d does not count", cut)
+		}
+		b[cut] ^= 4
+	}
+	t.Logf("folds: %v", folds)
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	for _, n := range []int{least, 1 << 20, 1 << 26} {
+		x := make([]byte, n)
+		for name, f := range map[string]func() uint32{"ours": func() uint32 { return Checksum(x) }, "hash/crc32": func() uint32 { return crc32.Checksum(x, table) }} {
+			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
+				b.SetBytes(int64(n))
+				for b.Loop() {
+					f()
+				}
+			})
+		}
+	}
+}
