@@ -25,7 +25,7 @@ func newExchange() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			world, err := cluster.FromEnvironment()
+			world, err := cluster.Ranks()
 			if err != nil {
 				return err
 			}

@@ -39,7 +39,7 @@ func TestVerifyCommand(t *testing.T) {
 	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "counts,delayed-reduction", "--out", dir}, &out, &errs); status != 0 {
 		t.Fatal(errs.String())
 	}
-	status, text, said := verify()
+	status, text, said := verify("-v")
 	if status != 0 || !strings.Contains(text, "reproduced        AmoebaNet-D (18, 208)") || !strings.Contains(text, "no record") || said != "" {
 		t.Errorf("status %d: %s", status, said)
 	}
@@ -51,7 +51,7 @@ func TestVerifyCommand(t *testing.T) {
 		Records []struct{ Experiment, State string }
 		Counts  map[string]int
 	}
-	if status, text, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(text), &v) != nil || len(v.Claims) < 100 || len(v.Records) != len(experiments.Papers[0].Experiments) || v.Counts["reproduced"] < 20 {
+	if status, text, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(text), &v) != nil || len(v.Claims) < 100 || len(v.Records) != len(experiments.Papers[0].Experiments) || v.Counts["reproduced"] < 15 {
 		t.Errorf("json: status %d, %d claims, %v", status, len(v.Claims), v.Counts)
 	}
 	status, text, _ = verify("--format", "csv")
@@ -81,7 +81,7 @@ func TestVerifyCommand(t *testing.T) {
 	if status, text, said = verify("--against", other, "--format", "csv"); status != 1 || !strings.Contains(said, "verdicts differ from those on "+other) || !strings.Contains(text, "efficiency-resnet50-p100,") || strings.Contains(text, "delayed-same-parameters") {
 		t.Errorf("against others: status %d: %s\n%s", status, said, text)
 	}
-	if status, text, _ = verify("--against", other, "--format", "json", "--only", "efficiency-resnet50-p100"); status != 1 || !strings.Contains(text, `"id": "efficiency-resnet50-p100"`) || !strings.Contains(text, `"against": "reproduced"`) {
+	if status, text, _ = verify("--against", other, "--format", "json", "--only", "efficiency-resnet50-p100"); status != 1 || !strings.Contains(text, `"id": "efficiency-resnet50-p100"`) || !strings.Contains(text, `"against": "holds"`) {
 		t.Errorf("against others, JSON: status %d: %s", status, text)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "records", "table2.jsonl"), []byte(`{"session":"x","sha256":"0123456789abcdef"}`+"\n"), 0o600); err != nil {

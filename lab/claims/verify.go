@@ -437,8 +437,13 @@ func (v *Verification) Err(strict bool) error {
 		}
 	}
 	add := func(list []string, of string) {
-		if len(list) > 0 {
-			what = append(what, fmt.Sprintf("%d %s: %s", len(list), of, strings.Join(list, ", ")))
+		const most = 8 // in one line
+		all := len(list)
+		if all > most {
+			list = append(list[:most:most], fmt.Sprintf("and %d more", all-most))
+		}
+		if all > 0 {
+			what = append(what, fmt.Sprintf("%d %s: %s", all, of, strings.Join(list, ", ")))
 		}
 	}
 	add(failed, "claims fail")
