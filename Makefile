@@ -81,14 +81,14 @@ deep-shard:
 DEEPLY = GPIPEBENCH_DEEP=1 GPIPEBENCH_SHARD=$(subst of,/,$*) $(GO) test -vet=off -timeout 60m
 deep-mutants-%:
 	$(DEEPLY) ./gpipe -run Mutants
-deep-specs-%:
-	$(DEEPLY) ./experiments
-deep-forgeries-%:
-	$(DEEPLY) ./lab/...
-deep-faults-%:
-	$(DEEPLY) ./cmd/gpipebench
-deep-trainings-%:
-	$(DEEPLY) ./train ./simulate ./datasets/...
+deep-specs-%: tools
+	$(DEEPLY) $$(bin/longtests -deep experiments)
+deep-forgeries-%: tools
+	$(DEEPLY) $$(bin/longtests -deep lab)
+deep-faults-%: tools
+	$(DEEPLY) $$(bin/longtests -deep cmd)
+deep-trainings-%: tools
+	$(DEEPLY) $$(bin/longtests -deep train)
 # Full covers on the other profiles of kernels.
 COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel
 deep-avx2-%:

@@ -36,7 +36,7 @@ func TestTable2Measures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 5 { // plot, timeline three times, benchmark format
+	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 4 { // plot, timeline three times
 		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
 	}
 	n := len(log.Names)

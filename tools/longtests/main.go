@@ -1,9 +1,11 @@
 // Longtests prints the arguments of go test that run what go test -short left out, whole or in
 // part: the tests that ask testkit.CI or testing.Short, themselves or through a function of
-// their package.
+// their package. With -deep these are the tests of which make deep runs more than make ci. Folders
+// as arguments keep to the packages in them.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,6 +19,12 @@ import (
 
 func main() {
 	log.SetFlags(0)
+	deep := flag.Bool("deep", false, "of make deep")
+	flag.Parse()
+	asked := []string{"testing.Short", "testkit.CI"}
+	if *deep {
+		asked = []string{"testkit.Deep", "testkit.IsDeep", "testkit.InShard", "faultstest.Test"}
+	}
 	dirs := map[string][]*ast.FuncDecl{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -31,6 +39,12 @@ func main() {
 		if err != nil {
 			return err
 		}
+		in := func(folder string) bool {
+			return strings.HasPrefix(path, filepath.Clean(folder)+string(filepath.Separator))
+		}
+		if flag.NArg() > 0 && !slices.ContainsFunc(flag.Args(), in) {
+			return nil
+		}
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok {
 				dir := "./" + filepath.ToSlash(filepath.Dir(path))
@@ -44,7 +58,7 @@ func main() {
 	}
 	var tests, packages []string
 	for dir, functions := range dirs {
-		if found := long(functions); len(found) > 0 {
+		if found := long(functions, asked); len(found) > 0 {
 			tests, packages = append(tests, found...), append(packages, dir)
 		}
 	}
@@ -53,9 +67,13 @@ func main() {
 	fmt.Printf("-run ^(%s)$ %s\n", strings.Join(slices.Compact(tests), "|"), strings.Join(packages, " "))
 }
 
-// long is the tests among the functions of a package that ask, or name a function that does.
-func long(functions []*ast.FuncDecl) (tests []string) {
-	asks := map[string]bool{"testing.Short": true, "testkit.CI": true}
+// long is the tests among the functions of a package that ask one of some questions, or name a
+// function that does.
+func long(functions []*ast.FuncDecl, asked []string) (tests []string) {
+	asks := map[string]bool{}
+	for _, name := range asked {
+		asks[name] = true
+	}
 	for before := 0; before < len(asks); {
 		before = len(asks)
 		for _, f := range functions {
