@@ -33,13 +33,19 @@ func (t *Text) String() string {
 }
 
 // Children are a process's children that have not been waited for, in the order in which they were
-// started, whichever thread has started them.
+// started, whichever thread has started them. A child that still runs its parent's program is none
+// yet: a test that stopped it there would stop the parent, which waits for it.
 func Children(parent int) (pids []int) {
+	command := func(pid int) string {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // an error: it has ended
+		return string(text)
+	}
+	own := command(parent)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent)) // the pattern is well-formed
 	for _, name := range tasks {
 		text, _ := os.ReadFile(name) // an error: the thread has ended
 		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil {
+			if pid, err := strconv.Atoi(field); err == nil && command(pid) != own {
 				pids = append(pids, pid)
 			}
 		}
