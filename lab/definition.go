@@ -45,6 +45,8 @@ type Paper struct {
 	Title  string // of its section in the report
 	Of     string // claims of what, in a sentence
 	Claims []byte // claims.yaml
+	// Picture is the experiment whose figure, of its name, says most about the paper; "": none.
+	Picture string
 	// Experiments are in the order in which they run and the report has them.
 	Experiments []Definition
 }

@@ -14,7 +14,7 @@ var folder embed.FS
 
 // Paper is GPipe, in both of its versions (Huang et al., arXiv 1811.06965).
 var Paper = lab.Paper{
-	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper",
+	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper", Picture: "table2",
 	Experiments: []lab.Definition{
 		{ID: "table1", New: lab.New[table1]},
 		{ID: "counts", New: counts.New, Untimed: true},

@@ -264,9 +264,9 @@ func (d document) generated(kind, id, more string) (string, error) {
 // headline is the table of a paper's main sentences, whose evidence are links.
 func (d document) headline(v *claims.Verification) string {
 	var b strings.Builder
-	b.WriteString("| the paper says | paper | here | outcome |\n|---|---|---|---|")
+	b.WriteString("| the paper says | outcome | paper | here |\n|---|---|---|---|")
 	for _, row := range v.HeadlineTable().Printed() {
-		outcome, why, _ := strings.Cut(row[3], ": ")
+		outcome, why, _ := strings.Cut(row[1], ": ")
 		outcome = "**" + outcome + "**"
 		if why != "" {
 			outcome += ": " + why
@@ -279,7 +279,7 @@ func (d document) headline(v *claims.Verification) string {
 				}
 			}
 		}
-		fmt.Fprintf(&b, "\n| %s | %s | %s | %s |", row[0], row[1], row[2], outcome)
+		fmt.Fprintf(&b, "\n| %s | %s | %s | %s |", row[0], outcome, row[2], row[3])
 	}
 	return b.String()
 }

@@ -167,7 +167,7 @@ func reason(why string) string {
 // HeadlineTable is what the papers' main sentences come to: a row for each.
 func (v *Verification) HeadlineTable() *lab.Table {
 	t := &lab.Table{ID: "headline", Title: "Did it hold?"}
-	t.Texts("the paper says", "paper", "here", "outcome", "evidence")
+	t.Texts("the paper says", "outcome", "paper", "here", "evidence")
 	for _, o := range v.Headline {
 		var paper, here, from []string
 		for _, f := range o.Shown {
@@ -192,7 +192,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			}
 		}
 		slices.Sort(from)
-		t.Add(o.Says+" ("+o.Where+")", cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), outcome, strings.Join(slices.Compact(from), ", "))
+		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(slices.Compact(from), ", "))
 	}
 	return t
 }

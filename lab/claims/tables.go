@@ -173,7 +173,7 @@ func (v *Verification) writeHeadline(b *strings.Builder) {
 		for _, line := range printable.Fold(row[0], fits) {
 			fmt.Fprintf(b, "%s\n", line)
 		}
-		for i, name := range []string{"paper", "here", "outcome"} {
+		for i, name := range []string{"outcome", "paper", "here"} {
 			for j, line := range printable.Fold(row[i+1], func(line string) bool { return len(line) <= 82 }) {
 				if j > 0 {
 					name = ""

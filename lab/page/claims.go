@@ -16,7 +16,7 @@ import (
 type pageClaims struct {
 	Of string // what they are about
 	// Headline is what the main sentences come to.
-	Headline *pageTable
+	Headline *lab.Table
 	Says     string     // what all verdicts together say about the first paper
 	Summary  *pageTable // counts by kind
 	Bases    *pageTable // and by what the evidence is
@@ -93,7 +93,7 @@ func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
 		}
 	}
 	if t := v.HeadlineTable(); len(t.Rows) > 0 {
-		c.Headline = &pageTable{Table: t, Class: "headline"}
+		c.Headline = t
 	}
 	byKind, byBasis := v.Summary()
 	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary"}, &pageTable{Table: byBasis, Class: "summary"}

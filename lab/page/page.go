@@ -72,7 +72,8 @@ type page struct {
 	From, To string // first and last session
 	Profiles []string
 	Sections []*pageSection
-	Missing  []string // experiments without records, of the first paper and of those that have some
+	Picture  *pagePlot // that says most; nil: its experiment has no records
+	Missing  []string  // experiments without records, of the first paper and of those that have some
 	Claims   *pageClaims
 	Origins  *pageTable // a row for each experiment
 }
@@ -197,6 +198,16 @@ func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, er
 	}
 	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
 	p.Origins = newPageTable(origins, "origins")
+	if x := reading.Experiment(experiments.Papers[0].Picture); x != nil && x.Log != nil {
+		if report, err := x.Report(r.beside(x)); err == nil { // an error: its section says so
+			for _, f := range report.Files {
+				if f.Name == x.Experiment+".svg" {
+					drawn := newPagePlot(x.Experiment, f.Text, "headline")
+					p.Picture = &drawn
+				}
+			}
+		}
+	}
 	v, err := reading.Judge()
 	if err != nil {
 		return nil, err
