@@ -7,9 +7,9 @@ import (
 	"sync"
 	"unsafe"
 
+	"gpipebench/gpipe/internal/crc32c"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
-	"gpipebench/internal/crc32c"
 )
 
 // What replicas must have alike is compared: the seed, the number of steps, the weights

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gpipebench/internal/crc32c"
+	"gpipebench/gpipe/internal/crc32c"
 )
 
 // All that follows a handshake, on each connection, is frames: a header, a body and an end.
