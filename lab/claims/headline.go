@@ -34,6 +34,8 @@ const (
 	RowInPart RowVerdict = "holds in part"
 	RowDiffer RowVerdict = "differs"
 	RowOpen   RowVerdict = "cannot be told here"
+	// RowMissing is a row of which some claims have no record in these results.
+	RowMissing RowVerdict = "not measured"
 )
 
 // Outcome is a row and what its claims come to.
@@ -76,8 +78,8 @@ func (v Verdict) stance() int {
 	return 0
 }
 
-// outcome is the row's verdict by those on its claims; false if one of these is not there.
-// One rule serves all rows: it holds if claims are for it and none is against it or open,
+// outcome is the row's verdict by those on its claims; false if one of these is not there, or none
+// has a record. One rule serves all rows that are measured: it holds if claims are for it and none is against it or open,
 // and differs if claims are against it and none is for it. Of claims for it and others
 // against it or open it holds in part; if none is for or against it, it cannot be told. A
 // figure within what the paper does not state is neither for nor against it, and leaves
@@ -90,10 +92,14 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		}
 		return nil
 	}
+	missing := 0
 	for _, id := range r.Claims {
 		c := find(id)
 		if c == nil {
 			return o, false
+		}
+		if c.Verdict == NoRecord {
+			missing++
 		}
 		list := &o.Open
 		switch stance := c.Verdict.stance(); {
@@ -110,6 +116,10 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		}
 	}
 	switch {
+	case missing == len(r.Claims):
+		return o, false
+	case missing > 0:
+		o.Verdict = RowMissing
 	case len(o.For) > 0 && len(o.Against)+len(o.Open) == 0:
 		o.Verdict = RowHolds
 	case len(o.For) > 0:

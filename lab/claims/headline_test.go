@@ -22,11 +22,11 @@ func TestRowVerdicts(t *testing.T) {
 		{[]Verdict{Agrees, Disagrees}, RowInPart},
 		{[]Verdict{Agrees, NoDifference}, RowInPart},
 		{[]Verdict{Agrees, Undecided}, RowInPart},
-		{[]Verdict{Reproduced, NoRecord}, RowInPart},
+		{[]Verdict{Reproduced, NoRecord}, RowMissing},
 		{[]Verdict{Disagrees, CannotTell}, RowDiffer},
 		{[]Verdict{Differs, Unstated}, RowDiffer},
 		{[]Verdict{Fails}, RowDiffer},
-		{[]Verdict{CannotTell, Undecided, JudgedAtFull, Inconclusive, NotDecided, TooSmall, NoRecord}, RowOpen},
+		{[]Verdict{CannotTell, Undecided, JudgedAtFull, Inconclusive, NotDecided, TooSmall}, RowOpen},
 		{[]Verdict{Unstated}, RowOpen},
 	} {
 		r, all := Row{ID: "row", Says: "so"}, []Judgement{}
@@ -42,6 +42,12 @@ func TestRowVerdicts(t *testing.T) {
 		}
 		if _, ok := r.outcome(all[1:]); ok {
 			t.Errorf("%v: a row without one of its claims", c.verdicts)
+		}
+		for i := range all {
+			all[i].Verdict = NoRecord
+		}
+		if _, ok := r.outcome(all); ok {
+			t.Errorf("a row without records")
 		}
 	}
 }
