@@ -22,7 +22,7 @@ import (
 //
 //go:embed go.mod internal/kernel/*.go internal/kernel/*.s
 //go:embed nn/*.go nn/*/*.go models/*/*.go datasets/*.go datasets/baseline/*.go datasets/gettext/*.go
-//go:embed gpipe/*.go gpipe/*/*.go gpipe/transport/mpi/*.go gpipe/transport/sockets/*.go gpipe/timeline/draw/*.go gpipe/internal/*/*.go gpipe/accelerators/*.yaml
+//go:embed gpipe/*.go gpipe/*/*.go gpipe/transport/mpi/*.go gpipe/transport/sockets/*.go gpipe/timeline/draw/*.go gpipe/internal/*/*.go gpipe/internal/crc32c/*.s gpipe/accelerators/*.yaml
 var sources embed.FS
 
 // Engine is the digest of the engine's sources: Go tokens, assembly and accelerator
