@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/internal/files"
+	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
 )
 
@@ -31,7 +32,8 @@ Nothing is measured; it takes some seconds.`,
 			if file == "" {
 				file = filepath.Join(r.Results, "report.html")
 			}
-			return writePage(ctx, o, r, file)
+			_, err := writePage(ctx, o, r, file)
+			return err
 		}),
 	}
 	cmd.Flags().StringVar(&r.Results, "results", referenceFull, "directory with records, as reproduce writes it")
@@ -41,23 +43,30 @@ Nothing is measured; it takes some seconds.`,
 	return cmd
 }
 
-// writePage writes the page of a directory of results.
-func writePage(ctx context.Context, o *output, r page.Reporting, file string) error {
-	if file == "-" {
-		return r.Write(ctx, o.out)
+// writePage writes the page of a directory of results, and returns what it has read there, also if
+// the page cannot be written.
+func writePage(ctx context.Context, o *output, r page.Reporting, file string) (*claims.Reading, error) {
+	if file != "-" {
+		if err := files.CheckWritable(file); err != nil {
+			return nil, err
+		}
 	}
-	if err := files.CheckWritable(file); err != nil {
-		return err
+	reading, err := r.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if file == "-" {
+		return reading, r.Write(ctx, reading, o.out)
 	}
 	// In memory first, so that an error of the records does not begin with the file's
 	// name.
 	var page bytes.Buffer
-	if err := r.Write(ctx, &page); err != nil {
-		return err
+	if err := r.Write(ctx, reading, &page); err != nil {
+		return reading, err
 	}
 	if err := files.Write(file, func(w io.Writer) error { _, err := w.Write(page.Bytes()); return err }); err != nil {
-		return err
+		return reading, err
 	}
 	o.progress.Say("the report is in " + file)
-	return nil
+	return reading, nil
 }

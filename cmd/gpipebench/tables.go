@@ -101,9 +101,10 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			}
 			// The page has failing verdicts as well.
 			page := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
-			err = errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
-			if format == "text" {
-				err = errors.Join(err, conclude(ctx, o, r))
+			reading, failed := writePage(ctx, o, page, filepath.Join(r.Out, "report.html"))
+			err = errors.Join(err, failed)
+			if reading != nil && format == "text" {
+				err = errors.Join(err, conclude(ctx, o, r, reading))
 			}
 			return err
 		}),
@@ -125,10 +126,10 @@ engine measured them, and --fresh measures anew. Tables show the values of
 	return cmd
 }
 
-// conclude prints what the paper's main sentences come to on the results of a run, and how many
-// verdicts are those of the reference.
-func conclude(ctx context.Context, o *output, r experiments.Reproducing) error {
-	v, err := claims.Verifying{All: experiments.Papers, Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference, Paper: cmp.Or(r.Paper, experiments.Papers[0].Name)}.Run(ctx)
+// conclude prints what the paper's main sentences come to on the results of a run, which were
+// read, and how many verdicts are those of the reference.
+func conclude(ctx context.Context, o *output, r experiments.Reproducing, reading *claims.Reading) error {
+	v, err := reading.About(cmp.Or(r.Paper, experiments.Papers[0].Name)).Judge()
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func TestHTMLReport(t *testing.T) {
 	reading := claims.Committed(t, claims.FullDir)
 	var pages [2]bytes.Buffer
 	for i := range pages {
-		if err := (page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}).WriteOf(t.Context(), reading, &pages[i]); err != nil {
+		if err := (page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}).Write(t.Context(), reading, &pages[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -118,6 +118,13 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 	return r, nil
 }
 
+// About is the same reading for the claims of one paper, or of lab.AllPapers.
+func (r *Reading) About(paper string) *Reading {
+	about := *r
+	about.of.Paper = paper
+	return &about
+}
+
 // Judge computes the verdicts.
 func (r *Reading) Judge() (*Verification, error) {
 	v := r.of

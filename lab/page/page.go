@@ -32,20 +32,16 @@ type Reporting struct {
 	Reference string // directory with a run to show as well; "" or missing: none
 }
 
-// Write writes the page as HTML that needs no other file, network or script.
-func (r Reporting) Write(ctx context.Context, w io.Writer) error {
+// Read reads the records, and makes their reports.
+func (r Reporting) Read(ctx context.Context) (*claims.Reading, error) {
 	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
-		return fmt.Errorf("%s has no records: want a directory written by gpipebench reproduce", r.Results)
+		return nil, fmt.Errorf("%s has no records: want a directory written by gpipebench reproduce", r.Results)
 	}
-	reading, err := claims.Verifying{All: experiments.Papers, Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference)}.Read(ctx)
-	if err != nil {
-		return err
-	}
-	return r.WriteOf(ctx, reading, w)
+	return claims.Verifying{All: experiments.Papers, Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference)}.Read(ctx)
 }
 
-// WriteOf writes the page of what was read already.
-func (r Reporting) WriteOf(ctx context.Context, reading *claims.Reading, w io.Writer) error {
+// Write writes the page of what was read as HTML that needs no other file, network or script.
+func (r Reporting) Write(ctx context.Context, reading *claims.Reading, w io.Writer) error {
 	p, err := r.page(ctx, reading)
 	if err != nil {
 		return err
@@ -164,7 +160,12 @@ func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, er
 				continue
 			}
 			s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
-			s.fill(x, r.beside(x))
+			for _, f := range s.fill(x, r.beside(x)) {
+				if id == experiments.Papers[0].Picture && f.Name == id+".svg" {
+					drawn := newPagePlot(id, f.Text, "headline")
+					p.Picture = &drawn
+				}
+			}
 
 			profiles[log.Key.Profile] = true
 			own, load, seeds := map[string]bool{}, 0.0, "-"
@@ -198,16 +199,6 @@ func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, er
 	}
 	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
 	p.Origins = newPageTable(origins, "origins")
-	if x := reading.Experiment(experiments.Papers[0].Picture); x != nil && x.Log != nil {
-		if report, err := x.Report(r.beside(x)); err == nil { // an error: its section says so
-			for _, f := range report.Files {
-				if f.Name == x.Experiment+".svg" {
-					drawn := newPagePlot(x.Experiment, f.Text, "headline")
-					p.Picture = &drawn
-				}
-			}
-		}
-	}
 	v, err := reading.Judge()
 	if err != nil {
 		return nil, err
@@ -226,13 +217,13 @@ func (r Reporting) beside(x *claims.Examined) *records.Log {
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 
-// fill computes what a section shows.
-func (s *pageSection) fill(x *claims.Examined, beside *records.Log) {
+// fill computes what a section shows, and returns the files of its report.
+func (s *pageSection) fill(x *claims.Examined, beside *records.Log) []lab.File {
 	log := x.Log
 	report, err := x.Report(beside)
 	if err != nil {
 		s.Problem = err.Error()
-		return
+		return nil
 	}
 	s.Origin = lab.SeedsNote(log) + " " + lab.ProvenanceNote(log) // once, not under every table
 	if log.Damaged != "" {
@@ -264,6 +255,7 @@ func (s *pageSection) fill(x *claims.Examined, beside *records.Log) {
 			s.Files = append(s.Files, f.Name)
 		}
 	}
+	return report.Files
 }
 
 // prose returns a text as HTML, with what is between backquotes as code.

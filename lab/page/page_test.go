@@ -30,7 +30,7 @@ func TestPageOfPapers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := (Reporting{Results: dir}).Write(t.Context(), &b); err != nil {
+		if err := written(t, dir, &b); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -48,16 +48,26 @@ func TestPageOfPapers(t *testing.T) {
 	}
 }
 
+// written writes the page of a directory.
+func written(t *testing.T, dir string, w io.Writer) error {
+	r := Reporting{Results: dir}
+	reading, err := r.Read(t.Context())
+	if err != nil {
+		return err
+	}
+	return r.Write(t.Context(), reading, w)
+}
+
 func TestHTMLReportRefuses(t *testing.T) {
 	empty := t.TempDir()
 	var usage *failure.UsageError
-	if err := (Reporting{Results: empty}).Write(t.Context(), io.Discard); err == nil || errors.As(err, &usage) {
+	if err := written(t, empty, io.Discard); err == nil || errors.As(err, &usage) {
 		t.Errorf("a directory without records: %v; want a failure", err)
 	}
 	if err := os.Mkdir(filepath.Join(empty, "records"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Reporting{Results: empty}).Write(t.Context(), io.Discard); err == nil {
+	if err := written(t, empty, io.Discard); err == nil {
 		t.Error("no record of anything: no error")
 	}
 }
