@@ -65,6 +65,11 @@ type Gate struct {
 	For     []string `yaml:"for" want:"name,optional" json:"for,omitzero"` // primaries; none: all
 }
 
+// Concerns reports whether a gate is one of a primary's.
+func (g Gate) Concerns(primary string) bool {
+	return len(g.For) == 0 || slices.Contains(g.For, primary)
+}
+
 // condition is what a gate says, with the reason why it is not known to be met, if no table says so.
 func (g Gate) condition() string {
 	if why := g.Fails + g.Unknown; why != "" {
@@ -283,7 +288,7 @@ func (f *Family) Judge(passed func(Gate) verdict.Passed) ([]verdict.Result, erro
 	family := slices.Clone(f.Comparisons)
 	for i := range family {
 		for _, g := range f.Gates {
-			if len(g.For) == 0 || slices.Contains(g.For, family[i].Name) {
+			if g.Concerns(family[i].Name) {
 				family[i].Gates = append(family[i].Gates, verdict.Gate{Condition: g.condition(), Passed: passed(g)})
 			}
 		}

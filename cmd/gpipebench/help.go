@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
 )
 
@@ -157,15 +158,8 @@ func wrapped(text string, width int) string {
 		if strings.Contains("\n"+p, "\n ") {
 			continue
 		}
-		var lines []string
-		line := ""
-		for _, word := range strings.Fields(p) {
-			if line != "" && len(line)+1+len(word) > width {
-				lines, line = append(lines, line), ""
-			}
-			line = strings.TrimPrefix(line+" "+word, " ")
-		}
-		paragraphs[i] = strings.Join(append(lines, line), "\n")
+		lines := printable.Fold(p, func(line string) bool { return len(line) <= width })
+		paragraphs[i] = strings.Join(lines, "\n")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }

@@ -110,8 +110,7 @@ func (v *Judgement) compare(e *evaluator) error {
 		v.Verdict, v.Why = NoRecord, "no usable records of "+experiment
 		return nil
 	}
-	p, err := f.Primary(primary)
-	if err != nil {
+	if _, err := f.Primary(primary); err != nil {
 		return err
 	}
 	v.Records, v.Profile, v.Cost = []string{experiment}, f.Profile, f.cost
@@ -136,7 +135,7 @@ func (v *Judgement) compare(e *evaluator) error {
 		Level: r.Level, P: r.P, Detectable: r.Detectable, Exploratory: f.Exploratory,
 	}
 	for _, g := range f.Gates {
-		if len(g.For) == 0 || slices.Contains(g.For, p.Name) {
+		if g.Concerns(primary) {
 			v.Compared.Gates = append(v.Compared.Gates, Passed{g.That, passedWords[f.passed[g.That]]})
 		}
 	}

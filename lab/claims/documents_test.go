@@ -241,10 +241,8 @@ func (d document) generated(kind, id, more string) (string, error) {
 	case "durations":
 		return d.from[0].durations()
 	case "picture":
-		for _, dir := range d.from {
-			if dir.has(id) {
-				return fmt.Sprintf("![%s](%s)", more, dir.tables+id), nil
-			}
+		if at, ok := d.find(id); ok {
+			return fmt.Sprintf("![%s](%s)", more, at), nil
 		}
 		return notThere, nil
 	}
@@ -265,23 +263,27 @@ func (d document) generated(kind, id, more string) (string, error) {
 func (d document) headline(v *claims.Verification) string {
 	var b strings.Builder
 	b.WriteString("| the paper says | outcome | paper | here |\n|---|---|---|---|")
-	for _, row := range v.HeadlineTable().Printed() {
-		outcome, why, _ := strings.Cut(row[1], ": ")
-		outcome = "**" + outcome + "**"
-		if why != "" {
-			outcome += ": " + why
-		}
+	for i, row := range v.HeadlineTable().Printed() {
+		verdict := string(v.Headline[i].Verdict)
+		outcome := strings.Replace(row[1], verdict, "**"+verdict+"**", 1)
 		for _, id := range strings.Split(row[4], ", ") {
-			for _, dir := range d.from {
-				if dir.has(id + ".md") {
-					outcome += fmt.Sprintf(" [%s](%s%[1]s.md)", id, dir.tables)
-					break
-				}
+			if at, ok := d.find(id + ".md"); ok {
+				outcome += fmt.Sprintf(" [%s](%s)", id, at)
 			}
 		}
 		fmt.Fprintf(&b, "\n| %s | %s | %s | %s |", row[0], outcome, row[2], row[3])
 	}
 	return b.String()
+}
+
+// find returns where a reader of the document has a file that is among the tables.
+func (d document) find(name string) (at string, ok bool) {
+	for _, dir := range d.from {
+		if dir.has(name) {
+			return dir.tables + name, true
+		}
+	}
+	return "", false
 }
 
 // has reports whether a file is among the tables.

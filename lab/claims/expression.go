@@ -105,9 +105,9 @@ func (e *evaluator) rows(args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, ok := e.tables[texts[0]]
-	if !ok {
-		return nil, &missingEvidence{"no table " + texts[0]}
+	t, err := e.table(texts[0])
+	if err != nil {
+		return nil, err
 	}
 	return expr.Exact(float64(len(t.Rows))), nil
 }
@@ -117,13 +117,22 @@ type missingEvidence struct{ what string }
 
 func (m *missingEvidence) Error() string { return m.what }
 
-// column finds a table and a column of it.
-func (e *evaluator) column(table, name string) (*lab.Table, int, error) {
-	t, ok := e.tables[table]
+// table finds a table, on which the claim then rests.
+func (e *evaluator) table(name string) (*lab.Table, error) {
+	t, ok := e.tables[name]
 	if !ok {
-		return nil, 0, &missingEvidence{"no table " + table}
+		return nil, &missingEvidence{"no table " + name}
 	}
 	e.rests[t.experiment] = t
+	return t.Table, nil
+}
+
+// column finds a table and a column of it.
+func (e *evaluator) column(table, name string) (*lab.Table, int, error) {
+	t, err := e.table(table)
+	if err != nil {
+		return nil, 0, err
+	}
 	i := t.Column(name)
 	if i < 0 {
 		var names []string
@@ -132,7 +141,7 @@ func (e *evaluator) column(table, name string) (*lab.Table, int, error) {
 		}
 		return nil, 0, &missingEvidence{fmt.Sprintf("table %s has no column %q, but %s", table, name, strings.Join(names, " | "))}
 	}
-	return t.Table, i, nil
+	return t, i, nil
 }
 
 // saw keeps a cell as evidence, once.

@@ -51,6 +51,8 @@ type Outcome struct {
 	Beside  []string    `json:"beside,omitempty"`  // and whose figure hangs on what the paper does not state
 	Why     string      `json:"why,omitempty"`     // of a row that cannot be told: a claim's reason
 	Shown   []RowFigure `json:"shown"`
+
+	records []string // the experiments that the figures rest on
 }
 
 // RowFigure is a figure of the paper, as it is printed or derived, beside ours with its
@@ -79,11 +81,11 @@ func (v Verdict) stance() int {
 }
 
 // outcome is the row's verdict by those on its claims; false if one of these is not there, or none
-// has a record. One rule serves all rows that are measured: it holds if claims are for it and none is against it or open,
-// and differs if claims are against it and none is for it. Of claims for it and others
-// against it or open it holds in part; if none is for or against it, it cannot be told. A
-// figure within what the paper does not state is neither for nor against it, and leaves
-// nothing open that could be decided.
+// has a record. One rule serves all rows whose claims have records: a row holds if claims are for
+// it and none is against it or open, and differs if claims are against it and none is for it. With
+// claims for it and others against it or open it holds in part; with none for or against it, it
+// cannot be told. A figure within what the paper does not state is neither for nor against it, and
+// leaves nothing open that could be decided.
 func (r Row) outcome(all []Judgement) (Outcome, bool) {
 	o := Outcome{Row: r.ID, Ledger: r.ledger, Says: r.Says, Where: r.Where}
 	find := func(id string) *Judgement {
@@ -144,8 +146,10 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		if c.Over != nil {
 			f.Over = c.Over.text
 		}
-		o.Shown = append(o.Shown, f)
+		o.Shown, o.records = append(o.Shown, f), append(o.records, c.Records...)
 	}
+	slices.Sort(o.records)
+	o.records = slices.Compact(o.records)
 	return o, true
 }
 
@@ -179,7 +183,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 	t := &lab.Table{ID: "headline", Title: "Did it hold?"}
 	t.Texts("the paper says", "outcome", "paper", "here", "evidence")
 	for _, o := range v.Headline {
-		var paper, here, from []string
+		var paper, here []string
 		for _, f := range o.Shown {
 			if f.Paper != "" {
 				paper = append(paper, f.Of+": "+f.Paper)
@@ -196,13 +200,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 		case o.Why != "":
 			outcome += ": " + o.Why
 		}
-		for _, c := range v.Claims {
-			if slices.ContainsFunc(o.Shown, func(f RowFigure) bool { return f.Claim == c.ID }) {
-				from = append(from, c.Records...)
-			}
-		}
-		slices.Sort(from)
-		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(slices.Compact(from), ", "))
+		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(o.records, ", "))
 	}
 	return t
 }
