@@ -70,7 +70,7 @@ func (c *calibrated) Report(log, _ *records.Log) (*lab.Report, error) {
 	}
 	printed, conventions := m.Tables(c.ID(), "Table 2, calibrated", []string{
 		"Source of the paper's values: " + c.Spec.Source + ".",
-		fmt.Sprintf("The default convention was chosen after those of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there. Its base fits its devices: `%s`.", c.Spec.BaseRun),
+		fmt.Sprintf("The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there. Its base fits its devices: `%s`.", c.Spec.BaseRun),
 	})
 	return &lab.Report{Tables: slices.Concat([]*lab.Table{elsewhere}, printed, conventions)}, nil
 }

@@ -392,7 +392,7 @@ func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*t
 func (t *table1) fitsTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ". " + conventionsSay},
+		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is the smallest micro-batch's. Naive-1, no: the mini-batch does not fit; then the number says how many examples would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ". " + conventionsSay},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity", "least micro-batch", "largest micro-batch")

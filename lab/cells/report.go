@@ -116,7 +116,7 @@ func (n *Network) hasTorchgpipe() bool { return n.Paper[0].Torchgpipe.Value > 0 
 // shares says where the shares of the peaks are from.
 func (n *Network) shares() string {
 	if lab.Named(accelerator.Named, n.Accelerator).Calibrated() {
-		return "the shares of them that others measured, of which some are calibrated on the published throughput of another network. Memory and links as planned. Nothing is fitted to the table."
+		return "the shares of them that others measured, some calibrated on the published throughput of another network. Memory and links as planned. Nothing is fitted to the table."
 	}
 	return "the shares of them that others measured. Memory and links as planned. Nothing is fitted."
 }
