@@ -13,7 +13,7 @@ import (
 func TestContract(t *testing.T) {
 	for _, k := range vectorKernels() {
 		t.Run(k.name, func(t *testing.T) {
-			for _, c := range k.shapes() {
+			for _, c := range append(k.shapes(), k.lengths()...) {
 				sameByDefinition(t, fmt.Sprintf("%+v", c), func(fill func(x ...[]float32)) [][]float32 {
 					values := k.fill(c)
 					for i, o := range k.operands {
@@ -88,6 +88,18 @@ func TestContract(t *testing.T) {
 			})
 		})
 	})
+}
+
+// lengths returns rows of all lengths up to a few times the lanes of a tree, if the kernel
+// works by rows.
+func (k vectorKernel) lengths() (rows []cut) {
+	if !k.byRow {
+		return nil
+	}
+	for cols := 1; cols <= 300; cols++ {
+		rows = append(rows, cut{rows: 2, cols: cols, ld: cols})
+	}
+	return some(append(rows, cut{rows: 1, cols: 1023, ld: 1023}, cut{rows: 1, cols: 4096 + 17, ld: 4096 + 17}))
 }
 
 // sameByDefinition compares what run returns with the kernels of every profile with what

@@ -32,7 +32,7 @@ func reduceKernels() []vectorKernel {
 		{
 			name: "rowMax", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = rowMax(o[1][from:to]) + 0 }) // -0 becomes +0
+				eachRow(o, c, func(r, from, to int) { o[0][r] = rowMax(o[1][from:to]) })
 			},
 			want: perRowOf(func(x [][]float64) float64 {
 				largest := math.Inf(-1)
