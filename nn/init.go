@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 )
@@ -121,11 +122,11 @@ func Sinusoid() Initializer {
 		d := shape.Last()
 		for i := range dst {
 			pos, column := float64(i/d), i%d
-			angle := pos / math.Pow(10000, float64(column&^1)/float64(d))
+			angle := pos / exactmath.Pow(10000, float64(column&^1)/float64(d))
 			if column%2 == 0 {
-				dst[i] = float32(math.Sin(angle))
+				dst[i] = float32(exactmath.Sin(angle))
 			} else {
-				dst[i] = float32(math.Cos(angle))
+				dst[i] = float32(exactmath.Cos(angle))
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+
+	"gpipebench/internal/kernel/exactmath"
 )
 
 const (
@@ -166,5 +168,5 @@ func (s *Stream) Intn(n int) int {
 func (s *Stream) Normal() float64 {
 	u := 1 - s.Float64() // (0, 1]
 	v := s.Float64()
-	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+	return math.Sqrt(-2*exactmath.Log(u)) * exactmath.Cos(2*math.Pi*v)
 }
