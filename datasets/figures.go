@@ -63,7 +63,9 @@ var textures = []texture{
 	{"striped", func(u, _ float32) float32 { return clamp(2 * triangleWave(u)) }},
 	{"plain", func(_, _ float32) float32 { return 0 }},
 	{"banded", func(_, v float32) float32 { return clamp(2 * triangleWave(v)) }},
-	{"chequered", func(u, v float32) float32 { return clamp(4 * triangleWave(0.85*u) * triangleWave(0.85*v)) }},
+	{"chequered", func(u, v float32) float32 {
+		return clamp(4 * triangleWave(float32(0.85*u)) * triangleWave(float32(0.85*v)))
+	}},
 }
 
 // maxFigures is the maximum number of classes.
@@ -102,7 +104,7 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	size := float32(f.size)
 	radius := size * between(0.34, 0.46)
 	inverse := 1 / radius
-	x0, y0 := size*between(0.42, 0.58), size*between(0.42, 0.58)
+	x0, y0 := float32(size*between(0.42, 0.58)), float32(size*between(0.42, 0.58))
 	cos, sin := direction(between(-0.08, 0.08))
 
 	frequency := 1 / (size * between(1./5, 1./3.8))
@@ -178,7 +180,7 @@ func drawNoise(key philox.Key, image uint64, bytes []byte) {
 // distribution.
 var normals = func() (table [256]float32) {
 	for i := range table {
-		p := (float64(i) + 0.5) / 256
+		p := float64((float64(i) + 0.5) / 256)
 		table[i] = float32(math.Sqrt2 * exactmath.Erfinv(2*p-1))
 	}
 	return table

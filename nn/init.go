@@ -146,7 +146,7 @@ func fans(shape graph.Shape) (in, out int) {
 func glorotLimit(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }
 
 func uniform(r *philox.Stream, limit float64, dst []float32) {
-	r.Fill(dst, philox.Float64Words, func(r *philox.Stream) float32 { return float32(limit * (2*r.Float64() - 1)) })
+	r.Fill(dst, philox.Float64Words, func(r *philox.Stream) float32 { return float32(limit * (float64(2*r.Float64()) - 1)) })
 }
 
 func normal(r *philox.Stream, stddev float64, dst []float32) {

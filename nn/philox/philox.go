@@ -92,7 +92,7 @@ func (s *Stream) Uint64() uint64 {
 }
 
 // Float64 returns a number in [0, 1) with 53 random bits.
-func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
+func (s *Stream) Float64() float64 { return float64(float64(s.Uint64()>>11) * 0x1p-53) }
 
 // Skip advances the stream by n words, as n calls of Uint32 would.
 func (s *Stream) Skip(n uint64) {
