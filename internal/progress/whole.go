@@ -44,7 +44,7 @@ func (w *whole) Advance(detail string) {
 	w.show(detail, false)
 }
 
-func (w *whole) End() { w.done = 0 }
+func (w *whole) End() {} // of a part
 
 // show shows the share that is done, and what is left: of the piece at work what its expected time
 // or, if that is more, its own speed says.
