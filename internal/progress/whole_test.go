@@ -35,10 +35,10 @@ func TestWhole(t *testing.T) {
 		want := []string{
 			"  0%  one, about 4.0 min left",
 			" 12%  one: 2 parts, about 3.5 min left",
-			" 14%  all of it, about 3.5 min left",
+			" 14%  one  all of it, about 3.5 min left",
 			"a word between",
 			" 25%  two, about 3.0 min left",
-			" 38%  first of four, about 5.0 min left",
+			" 38%  two  first of four, about 5.0 min left",
 			" 75%  three, about 1.0 min left",
 			"100%  three: late, less than 1 s left",
 		}
