@@ -98,7 +98,7 @@ var Trainings = []Training{
 	named("lm-wide", languageModel, func(t *train.Training) {
 		t.Model.Layers, t.Model.Dim, t.Model.FF, t.Model.Heads = 1, 288, 320, 3
 		t.Optimizer, t.LR, t.LRSchedule = "momentum", 0.02, "warmup:2,cosine:4:0.1"
-		t.Steps = 3
+		t.Batch, t.Setup.MicroBatches = 3, 2
 	}),
 	named("translator", translation, func(t *train.Training) {
 		t.Model.Name, t.Model.FF, t.Model.Heads, t.Model.Tied = train.Translator, 80, 4, "softmax"
@@ -126,8 +126,9 @@ var Trainings = []Training{
 		t.Optimizer, t.LR, t.LRSchedule = "sgd", 0.05, "constant"
 	}),
 	named("ssd", drawnImages, func(t *train.Training) {
-		t.Model = train.Model{Name: train.Detector, Width: 8, Image: 64, Classes: 8}
+		t.Model = train.Model{Name: train.Detector, Width: 4, Image: 64, Classes: 8}
 		t.Optimizer, t.LR, t.LRSchedule = "adamw", 0.002, "cosine:4"
+		t.Batch, t.Steps = 4, 2
 	}),
 }
 
