@@ -188,7 +188,11 @@ func newTables(name, short string, parts []lab.Definition) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short,
 		RunE: does(func(ctx context.Context, o *output) error {
-			return printReports(ctx, o, r, format, func(*lab.Report) error { return nil })
+			err := printReports(ctx, o, r, format, func(*lab.Report) error { return nil })
+			if name == "consistency" && format == "text" { // of one machine; the hashes compare machines
+				err = errors.Join(err, compareHashes(ctx, o))
+			}
+			return err
 		}),
 	}
 	for _, d := range parts {
