@@ -19,11 +19,16 @@
 //     order, then one in float64 over the chunks.
 //   - Pools: one chain over a window's pixels by rows, and for gradients over the
 //     outputs in ascending order.
-//   - Row reductions (softmax, layer norm): a fixed tree that depends on the
-//     row's length and the profile only.
+//   - Row reductions (softmax, layer norm, sums of squares): a tree of 64 lanes, or 32 for sums
+//     of exponentials and the gradient of layer norm. Element i of the whole blocks of that length
+//     goes to lane i modulo it, what is left to the first 16 lanes, 16 elements at a time; the last
+//     time, lanes without an element add +0. A lane is one chain from +0, of fused multiply-adds
+//     where products are summed. Then the upper half of the lanes is added to the lower, until one
+//     is left.
 //   - Tails of vector kernels use masks and the same instructions.
 //
-// The bits may differ between profiles (see Profile), never within one.
+// The avx512 and avx2 profiles give the same bits, but for the sign and payload of NaNs; generic
+// gives others.
 //
 // Kernels start no goroutines, allocate nothing, write no element outside their
 // outputs and read none outside their inputs (a guard page may follow

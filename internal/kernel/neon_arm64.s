@@ -6267,7 +6267,7 @@ loop381:
 done380:
 	ADD $16, R3, R3
 	SUBS $4, R3, R3
-	BLT rest383
+	BLT rest382
 	MOVD R0, R7
 	ADD R4, R7, R7
 	WORD $0x3dc000fc // ldr q28, [x7, #0]
@@ -6283,107 +6283,117 @@ done380:
 	WORD $0x6ebf1fc3 // bit v3.16b, v30.16b, v31.16b
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BLT rest385
+	BLT rest386
 	MOVD R0, R9
 	ADD R4, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
 	WORD $0x6ea4e412 // fcmgt v18.4s, v0.4s, v4.4s
 	WORD $0x6eb21c04 // bit v4.16b, v0.16b, v18.16b
 	ADD $16, R4, R4
-	CBZ R3, end382
+	B rest388
+
+rest382:
+	ADD $4, R3, R3
+	CBZ R3, end390
 	MOVD R0, R10
 	ADD R4, R10, R10
 	WORD $0xbd400153 // ldr s19, [x10, #0]
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R3
-	BLT lanes386
+	BLT lanes391
 	WORD $0x0ddf9173 // ld1 {v19.s}[1], [x11], #4
-	BEQ lanes386
+	BEQ lanes391
 	WORD $0x4ddf8173 // ld1 {v19.s}[2], [x11], #4
 
-lanes386:
+lanes391:
 	WORD $0x4e040c74 // dup v20.4s, w3
 	MOVD $constants<>+576(SB), R12
 	WORD $0x3dc00195 // ldr q21, [x12, #0]
 	WORD $0x6eb53696 // cmhi v22.4s, v20.4s, v21.4s
 	WORD $0x6ef61c33 // bif v19.16b, v1.16b, v22.16b
-	WORD $0x6ea5e677 // fcmgt v23.4s, v19.4s, v5.4s
-	WORD $0x6eb71e65 // bit v5.16b, v19.16b, v23.16b
-	B end382
+	WORD $0x6ea2e677 // fcmgt v23.4s, v19.4s, v2.4s
+	WORD $0x6eb71e62 // bit v2.16b, v19.16b, v23.16b
+	B unused385
 
-rest385:
+rest384:
 	ADD $4, R3, R3
-	CBZ R3, end382
+	CBZ R3, unused385
 	MOVD R0, R13
 	ADD R4, R13, R13
 	WORD $0xbd4001b8 // ldr s24, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R3
-	BLT lanes387
+	BLT lanes392
 	WORD $0x0ddf91d8 // ld1 {v24.s}[1], [x14], #4
-	BEQ lanes387
+	BEQ lanes392
 	WORD $0x4ddf81d8 // ld1 {v24.s}[2], [x14], #4
 
-lanes387:
+lanes392:
 	WORD $0x4e040c79 // dup v25.4s, w3
 	MOVD $constants<>+592(SB), R15
 	WORD $0x3dc001fa // ldr q26, [x15, #0]
 	WORD $0x6eba373b // cmhi v27.4s, v25.4s, v26.4s
 	WORD $0x6efb1c38 // bif v24.16b, v1.16b, v27.16b
-	WORD $0x6ea4e71c // fcmgt v28.4s, v24.4s, v4.4s
-	WORD $0x6ebc1f04 // bit v4.16b, v24.16b, v28.16b
-	B end382
+	WORD $0x6ea3e71c // fcmgt v28.4s, v24.4s, v3.4s
+	WORD $0x6ebc1f03 // bit v3.16b, v24.16b, v28.16b
+	B unused387
 
-rest384:
+rest386:
 	ADD $4, R3, R3
-	CBZ R3, end382
+	CBZ R3, unused387
 	MOVD R0, R19
 	ADD R4, R19, R19
 	WORD $0xbd40027d // ldr s29, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R3
-	BLT lanes388
+	BLT lanes393
 	WORD $0x0ddf929d // ld1 {v29.s}[1], [x20], #4
-	BEQ lanes388
+	BEQ lanes393
 	WORD $0x4ddf829d // ld1 {v29.s}[2], [x20], #4
 
-lanes388:
+lanes393:
 	WORD $0x4e040c7e // dup v30.4s, w3
 	MOVD $constants<>+608(SB), R21
 	WORD $0x3dc002bf // ldr q31, [x21, #0]
 	WORD $0x6ebf37c0 // cmhi v0.4s, v30.4s, v31.4s
 	WORD $0x6ee01c3d // bif v29.16b, v1.16b, v0.16b
-	WORD $0x6ea3e7b2 // fcmgt v18.4s, v29.4s, v3.4s
-	WORD $0x6eb21fa3 // bit v3.16b, v29.16b, v18.16b
-	B end382
+	WORD $0x6ea4e7b2 // fcmgt v18.4s, v29.4s, v4.4s
+	WORD $0x6eb21fa4 // bit v4.16b, v29.16b, v18.16b
+	B unused389
 
-rest383:
-	ADD $4, R3, R3
-	CBZ R3, end382
+rest388:
+	CBZ R3, unused389
 	MOVD R0, R22
 	ADD R4, R22, R22
 	WORD $0xbd4002d4 // ldr s20, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R3
-	BLT lanes389
+	BLT lanes394
 	WORD $0x0ddf92f4 // ld1 {v20.s}[1], [x23], #4
-	BEQ lanes389
+	BEQ lanes394
 	WORD $0x4ddf82f4 // ld1 {v20.s}[2], [x23], #4
 
-lanes389:
+lanes394:
 	WORD $0x4e040c75 // dup v21.4s, w3
 	MOVD $constants<>+624(SB), R24
 	WORD $0x3dc00316 // ldr q22, [x24, #0]
 	WORD $0x6eb636b3 // cmhi v19.4s, v21.4s, v22.4s
 	WORD $0x6ef31c34 // bif v20.16b, v1.16b, v19.16b
-	WORD $0x6ea2e697 // fcmgt v23.4s, v20.4s, v2.4s
-	WORD $0x6eb71e82 // bit v2.16b, v20.16b, v23.16b
+	WORD $0x6ea5e697 // fcmgt v23.4s, v20.4s, v5.4s
+	WORD $0x6eb71e85 // bit v5.16b, v20.16b, v23.16b
+	B end390
 
-end382:
+unused385:
+
+unused387:
+
+unused389:
+
+end390:
 	WORD $0x4eaa1d59 // orr v25.16b, v10.16b, v10.16b
 	WORD $0x6eaae45a // fcmgt v26.4s, v2.4s, v10.4s
 	WORD $0x6eba1c59 // bit v25.16b, v2.16b, v26.16b
@@ -6463,9 +6473,9 @@ TEXT ·rowSumNEON(SB), NOSPLIT, $0-28
 	MOVD R1, R2
 	MOVD $0, R3
 	SUBS $64, R2, R2
-	BLT done390
+	BLT done395
 
-loop391:
+loop396:
 	MOVD R0, R4
 	ADD R3, R4, R4
 	WORD $0x3dc00090 // ldr q16, [x4, #0]
@@ -6502,14 +6512,14 @@ loop391:
 	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD $256, R3, R3
 	SUBS $64, R2, R2
-	BGE loop391
+	BGE loop396
 
-done390:
+done395:
 	ADD $64, R2, R2
 	SUBS $16, R2, R2
-	BLT done392
+	BLT done397
 
-loop393:
+loop398:
 	MOVD R0, R5
 	ADD R3, R5, R5
 	WORD $0x3dc000b0 // ldr q16, [x5, #0]
@@ -6522,118 +6532,134 @@ loop393:
 	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
 	ADD $64, R3, R3
 	SUBS $16, R2, R2
-	BGE loop393
+	BGE loop398
 
-done392:
+done397:
 	ADD $16, R2, R2
 	SUBS $4, R2, R2
-	BLT rest395
+	BLT rest399
 	MOVD R0, R6
 	ADD R3, R6, R6
 	WORD $0x3dc000d4 // ldr q20, [x6, #0]
 	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
 	ADD $16, R3, R3
 	SUBS $4, R2, R2
-	BLT rest396
+	BLT rest401
 	MOVD R0, R7
 	ADD R3, R7, R7
 	WORD $0x3dc000f5 // ldr q21, [x7, #0]
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
 	ADD $16, R3, R3
 	SUBS $4, R2, R2
-	BLT rest397
+	BLT rest403
 	MOVD R0, R8
 	ADD R3, R8, R8
 	WORD $0x3dc00116 // ldr q22, [x8, #0]
 	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
 	ADD $16, R3, R3
-	CBZ R2, end394
+	B rest405
+
+rest399:
+	ADD $4, R2, R2
+	CBZ R2, end407
 	MOVD R0, R9
 	ADD R3, R9, R9
 	WORD $0xbd400137 // ldr s23, [x9, #0]
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R2
-	BLT lanes398
+	BLT lanes408
 	WORD $0x0ddf9157 // ld1 {v23.s}[1], [x10], #4
-	BEQ lanes398
+	BEQ lanes408
 	WORD $0x4ddf8157 // ld1 {v23.s}[2], [x10], #4
 
-lanes398:
-	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
-	B end394
+lanes408:
+	WORD $0x4e37d400 // fadd v0.4s, v0.4s, v23.4s
+	B unused402
 
-rest397:
+rest401:
 	ADD $4, R2, R2
-	CBZ R2, end394
+	CBZ R2, unused402
 	MOVD R0, R11
 	ADD R3, R11, R11
 	WORD $0xbd400178 // ldr s24, [x11, #0]
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R2
-	BLT lanes399
+	BLT lanes409
 	WORD $0x0ddf9198 // ld1 {v24.s}[1], [x12], #4
-	BEQ lanes399
+	BEQ lanes409
 	WORD $0x4ddf8198 // ld1 {v24.s}[2], [x12], #4
 
-lanes399:
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	B end394
+lanes409:
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	B unused404
 
-rest396:
+rest403:
 	ADD $4, R2, R2
-	CBZ R2, end394
+	CBZ R2, unused404
 	MOVD R0, R13
 	ADD R3, R13, R13
 	WORD $0xbd4001b9 // ldr s25, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R2
-	BLT lanes400
+	BLT lanes410
 	WORD $0x0ddf91d9 // ld1 {v25.s}[1], [x14], #4
-	BEQ lanes400
+	BEQ lanes410
 	WORD $0x4ddf81d9 // ld1 {v25.s}[2], [x14], #4
 
-lanes400:
-	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
-	B end394
+lanes410:
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	B unused406
 
-rest395:
-	ADD $4, R2, R2
-	CBZ R2, end394
+rest405:
+	CBZ R2, unused406
 	MOVD R0, R15
 	ADD R3, R15, R15
 	WORD $0xbd4001fa // ldr s26, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R2
-	BLT lanes401
+	BLT lanes411
 	WORD $0x0ddf927a // ld1 {v26.s}[1], [x19], #4
-	BEQ lanes401
+	BEQ lanes411
 	WORD $0x4ddf827a // ld1 {v26.s}[2], [x19], #4
 
-lanes401:
-	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
+lanes411:
+	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
+	B end407
 
-end394:
-	WORD $0x4e28d41b // fadd v27.4s, v0.4s, v8.4s
-	WORD $0x4e29d43c // fadd v28.4s, v1.4s, v9.4s
-	WORD $0x4e2ad45d // fadd v29.4s, v2.4s, v10.4s
-	WORD $0x4e2bd47e // fadd v30.4s, v3.4s, v11.4s
-	WORD $0x4e2cd49f // fadd v31.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4b0 // fadd v16.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4d1 // fadd v17.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4f2 // fadd v18.4s, v7.4s, v15.4s
-	WORD $0x4e3fd773 // fadd v19.4s, v27.4s, v31.4s
-	WORD $0x4e30d794 // fadd v20.4s, v28.4s, v16.4s
-	WORD $0x4e31d7b5 // fadd v21.4s, v29.4s, v17.4s
+unused402:
+	WORD $0x4f00041b // movi v27.4s, #0
+	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
+
+unused404:
+	WORD $0x4f00041c // movi v28.4s, #0
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+
+unused406:
+	WORD $0x4f00041d // movi v29.4s, #0
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+
+end407:
+	WORD $0x4e28d41e // fadd v30.4s, v0.4s, v8.4s
+	WORD $0x4e29d43f // fadd v31.4s, v1.4s, v9.4s
+	WORD $0x4e2ad450 // fadd v16.4s, v2.4s, v10.4s
+	WORD $0x4e2bd471 // fadd v17.4s, v3.4s, v11.4s
+	WORD $0x4e2cd492 // fadd v18.4s, v4.4s, v12.4s
+	WORD $0x4e2dd4b3 // fadd v19.4s, v5.4s, v13.4s
+	WORD $0x4e2ed4d4 // fadd v20.4s, v6.4s, v14.4s
+	WORD $0x4e2fd4f5 // fadd v21.4s, v7.4s, v15.4s
 	WORD $0x4e32d7d6 // fadd v22.4s, v30.4s, v18.4s
-	WORD $0x4e35d677 // fadd v23.4s, v19.4s, v21.4s
-	WORD $0x4e36d698 // fadd v24.4s, v20.4s, v22.4s
-	WORD $0x4e38d6f9 // fadd v25.4s, v23.4s, v24.4s
-	WORD $0x4e18073a // dup v26.2d, v25.d[1]
-	WORD $0x4e3ad720 // fadd v0.4s, v25.4s, v26.4s
+	WORD $0x4e33d7f7 // fadd v23.4s, v31.4s, v19.4s
+	WORD $0x4e34d618 // fadd v24.4s, v16.4s, v20.4s
+	WORD $0x4e35d639 // fadd v25.4s, v17.4s, v21.4s
+	WORD $0x4e38d6da // fadd v26.4s, v22.4s, v24.4s
+	WORD $0x4e39d6fb // fadd v27.4s, v23.4s, v25.4s
+	WORD $0x4e3bd75c // fadd v28.4s, v26.4s, v27.4s
+	WORD $0x4e18079d // dup v29.2d, v28.d[1]
+	WORD $0x4e3dd780 // fadd v0.4s, v28.4s, v29.4s
 	WORD $0x4e0c0408 // dup v8.4s, v0.s[1]
 	WORD $0x4e28d401 // fadd v1.4s, v0.4s, v8.4s
 	FMOVS F1, ret+24(FP)
@@ -6663,9 +6689,9 @@ TEXT ·dotNEON(SB), NOSPLIT, $0-52
 	MOVD R2, R3
 	MOVD $0, R4
 	SUBS $64, R3, R3
-	BLT done402
+	BLT done412
 
-loop403:
+loop413:
 	MOVD R0, R5
 	ADD R4, R5, R5
 	WORD $0x3dc000b0 // ldr q16, [x5, #0]
@@ -6720,14 +6746,14 @@ loop403:
 	WORD $0x4e3fcfcf // fmla v15.4s, v30.4s, v31.4s
 	ADD $256, R4, R4
 	SUBS $64, R3, R3
-	BGE loop403
+	BGE loop413
 
-done402:
+done412:
 	ADD $64, R3, R3
 	SUBS $16, R3, R3
-	BLT done404
+	BLT done414
 
-loop405:
+loop415:
 	MOVD R0, R7
 	ADD R4, R7, R7
 	WORD $0x3dc000f0 // ldr q16, [x7, #0]
@@ -6746,12 +6772,12 @@ loop405:
 	WORD $0x4e37cec3 // fmla v3.4s, v22.4s, v23.4s
 	ADD $64, R4, R4
 	SUBS $16, R3, R3
-	BGE loop405
+	BGE loop415
 
-done404:
+done414:
 	ADD $16, R3, R3
 	SUBS $4, R3, R3
-	BLT rest407
+	BLT rest416
 	MOVD R0, R9
 	ADD R4, R9, R9
 	WORD $0x3dc00138 // ldr q24, [x9, #0]
@@ -6761,7 +6787,7 @@ done404:
 	WORD $0x4e39cf00 // fmla v0.4s, v24.4s, v25.4s
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BLT rest408
+	BLT rest418
 	MOVD R0, R11
 	ADD R4, R11, R11
 	WORD $0x3dc0017a // ldr q26, [x11, #0]
@@ -6771,7 +6797,7 @@ done404:
 	WORD $0x4e3bcf41 // fmla v1.4s, v26.4s, v27.4s
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BLT rest409
+	BLT rest420
 	MOVD R0, R13
 	ADD R4, R13, R13
 	WORD $0x3dc001bc // ldr q28, [x13, #0]
@@ -6780,141 +6806,157 @@ done404:
 	WORD $0x3dc001dd // ldr q29, [x14, #0]
 	WORD $0x4e3dcf82 // fmla v2.4s, v28.4s, v29.4s
 	ADD $16, R4, R4
-	CBZ R3, end406
+	B rest422
+
+rest416:
+	ADD $4, R3, R3
+	CBZ R3, end424
 	MOVD R0, R15
 	ADD R4, R15, R15
 	WORD $0xbd4001fe // ldr s30, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R3
-	BLT lanes410
+	BLT lanes425
 	WORD $0x0ddf927e // ld1 {v30.s}[1], [x19], #4
-	BEQ lanes410
+	BEQ lanes425
 	WORD $0x4ddf827e // ld1 {v30.s}[2], [x19], #4
 
-lanes410:
+lanes425:
 	MOVD R1, R20
 	ADD R4, R20, R20
 	WORD $0xbd40029f // ldr s31, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R3
-	BLT lanes411
+	BLT lanes426
 	WORD $0x0ddf92bf // ld1 {v31.s}[1], [x21], #4
-	BEQ lanes411
+	BEQ lanes426
 	WORD $0x4ddf82bf // ld1 {v31.s}[2], [x21], #4
 
-lanes411:
-	WORD $0x4e3fcfc3 // fmla v3.4s, v30.4s, v31.4s
-	B end406
+lanes426:
+	WORD $0x4e3fcfc0 // fmla v0.4s, v30.4s, v31.4s
+	B unused419
 
-rest409:
+rest418:
 	ADD $4, R3, R3
-	CBZ R3, end406
+	CBZ R3, unused419
 	MOVD R0, R22
 	ADD R4, R22, R22
 	WORD $0xbd4002d0 // ldr s16, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R3
-	BLT lanes412
+	BLT lanes427
 	WORD $0x0ddf92f0 // ld1 {v16.s}[1], [x23], #4
-	BEQ lanes412
+	BEQ lanes427
 	WORD $0x4ddf82f0 // ld1 {v16.s}[2], [x23], #4
 
-lanes412:
+lanes427:
 	MOVD R1, R24
 	ADD R4, R24, R24
 	WORD $0xbd400311 // ldr s17, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R3
-	BLT lanes413
+	BLT lanes428
 	WORD $0x0ddf9331 // ld1 {v17.s}[1], [x25], #4
-	BEQ lanes413
+	BEQ lanes428
 	WORD $0x4ddf8331 // ld1 {v17.s}[2], [x25], #4
 
-lanes413:
-	WORD $0x4e31ce02 // fmla v2.4s, v16.4s, v17.4s
-	B end406
+lanes428:
+	WORD $0x4e31ce01 // fmla v1.4s, v16.4s, v17.4s
+	B unused421
 
-rest408:
+rest420:
 	ADD $4, R3, R3
-	CBZ R3, end406
+	CBZ R3, unused421
 	MOVD R0, R26
 	ADD R4, R26, R26
 	WORD $0xbd400352 // ldr s18, [x26, #0]
 	MOVD R26, R2
 	ADD $4, R2, R2
 	CMP $2, R3
-	BLT lanes414
+	BLT lanes429
 	WORD $0x0ddf9052 // ld1 {v18.s}[1], [x2], #4
-	BEQ lanes414
+	BEQ lanes429
 	WORD $0x4ddf8052 // ld1 {v18.s}[2], [x2], #4
 
-lanes414:
+lanes429:
 	MOVD R1, R5
 	ADD R4, R5, R5
 	WORD $0xbd4000b3 // ldr s19, [x5, #0]
 	MOVD R5, R6
 	ADD $4, R6, R6
 	CMP $2, R3
-	BLT lanes415
+	BLT lanes430
 	WORD $0x0ddf90d3 // ld1 {v19.s}[1], [x6], #4
-	BEQ lanes415
+	BEQ lanes430
 	WORD $0x4ddf80d3 // ld1 {v19.s}[2], [x6], #4
 
-lanes415:
-	WORD $0x4e33ce41 // fmla v1.4s, v18.4s, v19.4s
-	B end406
+lanes430:
+	WORD $0x4e33ce42 // fmla v2.4s, v18.4s, v19.4s
+	B unused423
 
-rest407:
-	ADD $4, R3, R3
-	CBZ R3, end406
+rest422:
+	CBZ R3, unused423
 	MOVD R0, R7
 	ADD R4, R7, R7
 	WORD $0xbd4000f4 // ldr s20, [x7, #0]
 	MOVD R7, R8
 	ADD $4, R8, R8
 	CMP $2, R3
-	BLT lanes416
+	BLT lanes431
 	WORD $0x0ddf9114 // ld1 {v20.s}[1], [x8], #4
-	BEQ lanes416
+	BEQ lanes431
 	WORD $0x4ddf8114 // ld1 {v20.s}[2], [x8], #4
 
-lanes416:
+lanes431:
 	MOVD R1, R9
 	ADD R4, R9, R9
 	WORD $0xbd400135 // ldr s21, [x9, #0]
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R3
-	BLT lanes417
+	BLT lanes432
 	WORD $0x0ddf9155 // ld1 {v21.s}[1], [x10], #4
-	BEQ lanes417
+	BEQ lanes432
 	WORD $0x4ddf8155 // ld1 {v21.s}[2], [x10], #4
 
-lanes417:
-	WORD $0x4e35ce80 // fmla v0.4s, v20.4s, v21.4s
+lanes432:
+	WORD $0x4e35ce83 // fmla v3.4s, v20.4s, v21.4s
+	B end424
 
-end406:
-	WORD $0x4e28d416 // fadd v22.4s, v0.4s, v8.4s
-	WORD $0x4e29d437 // fadd v23.4s, v1.4s, v9.4s
-	WORD $0x4e2ad458 // fadd v24.4s, v2.4s, v10.4s
-	WORD $0x4e2bd479 // fadd v25.4s, v3.4s, v11.4s
-	WORD $0x4e2cd49a // fadd v26.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4bb // fadd v27.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4dc // fadd v28.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4fd // fadd v29.4s, v7.4s, v15.4s
-	WORD $0x4e3ad6de // fadd v30.4s, v22.4s, v26.4s
-	WORD $0x4e3bd6ff // fadd v31.4s, v23.4s, v27.4s
-	WORD $0x4e3cd710 // fadd v16.4s, v24.4s, v28.4s
+unused419:
+	WORD $0x4f000416 // movi v22.4s, #0
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+
+unused421:
+	WORD $0x4f000417 // movi v23.4s, #0
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
+
+unused423:
+	WORD $0x4f000418 // movi v24.4s, #0
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+
+end424:
+	WORD $0x4e28d419 // fadd v25.4s, v0.4s, v8.4s
+	WORD $0x4e29d43a // fadd v26.4s, v1.4s, v9.4s
+	WORD $0x4e2ad45b // fadd v27.4s, v2.4s, v10.4s
+	WORD $0x4e2bd47c // fadd v28.4s, v3.4s, v11.4s
+	WORD $0x4e2cd49d // fadd v29.4s, v4.4s, v12.4s
+	WORD $0x4e2dd4be // fadd v30.4s, v5.4s, v13.4s
+	WORD $0x4e2ed4df // fadd v31.4s, v6.4s, v14.4s
+	WORD $0x4e2fd4f0 // fadd v16.4s, v7.4s, v15.4s
 	WORD $0x4e3dd731 // fadd v17.4s, v25.4s, v29.4s
-	WORD $0x4e30d7d2 // fadd v18.4s, v30.4s, v16.4s
-	WORD $0x4e31d7f3 // fadd v19.4s, v31.4s, v17.4s
-	WORD $0x4e33d654 // fadd v20.4s, v18.4s, v19.4s
-	WORD $0x4e180695 // dup v21.2d, v20.d[1]
-	WORD $0x4e35d680 // fadd v0.4s, v20.4s, v21.4s
+	WORD $0x4e3ed752 // fadd v18.4s, v26.4s, v30.4s
+	WORD $0x4e3fd773 // fadd v19.4s, v27.4s, v31.4s
+	WORD $0x4e30d794 // fadd v20.4s, v28.4s, v16.4s
+	WORD $0x4e33d635 // fadd v21.4s, v17.4s, v19.4s
+	WORD $0x4e34d656 // fadd v22.4s, v18.4s, v20.4s
+	WORD $0x4e36d6b7 // fadd v23.4s, v21.4s, v22.4s
+	WORD $0x4e1806f8 // dup v24.2d, v23.d[1]
+	WORD $0x4e38d6e0 // fadd v0.4s, v23.4s, v24.4s
 	WORD $0x4e0c0408 // dup v8.4s, v0.s[1]
 	WORD $0x4e28d401 // fadd v1.4s, v0.4s, v8.4s
 	FMOVS F1, ret+48(FP)
@@ -6947,9 +6989,9 @@ TEXT ·expShiftNEON(SB), NOSPLIT, $0-60
 	MOVD R1, R6
 	MOVD $0, R7
 	SUBS $32, R6, R6
-	BLT done418
+	BLT done433
 
-loop419:
+loop434:
 	MOVD R0, R8
 	ADD R7, R8, R8
 	WORD $0x3dc00110 // ldr q16, [x8, #0]
@@ -7260,14 +7302,14 @@ loop419:
 	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD $128, R7, R7
 	SUBS $32, R6, R6
-	BGE loop419
+	BGE loop434
 
-done418:
+done433:
 	ADD $32, R6, R6
 	SUBS $16, R6, R6
-	BLT done420
+	BLT done435
 
-loop421:
+loop436:
 	MOVD R0, R10
 	ADD R7, R10, R10
 	WORD $0x3dc00158 // ldr q24, [x10, #0]
@@ -7426,12 +7468,12 @@ loop421:
 	WORD $0x4e23d56b // fadd v11.4s, v11.4s, v3.4s
 	ADD $64, R7, R7
 	SUBS $16, R6, R6
-	BGE loop421
+	BGE loop436
 
-done420:
+done435:
 	ADD $16, R6, R6
 	SUBS $4, R6, R6
-	BLT rest423
+	BLT rest437
 	MOVD R0, R12
 	ADD R7, R12, R12
 	WORD $0x3dc0019b // ldr q27, [x12, #0]
@@ -7476,7 +7518,7 @@ done420:
 	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BLT rest424
+	BLT rest439
 	MOVD R0, R14
 	ADD R7, R14, R14
 	WORD $0x3dc001c0 // ldr q0, [x14, #0]
@@ -7521,7 +7563,7 @@ done420:
 	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BLT rest425
+	BLT rest441
 	MOVD R0, R19
 	ADD R7, R19, R19
 	WORD $0x3dc00272 // ldr q18, [x19, #0]
@@ -7565,19 +7607,23 @@ done420:
 	WORD $0x3d800294 // str q20, [x20, #0]
 	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
 	ADD $16, R7, R7
-	CBZ R6, end422
+	B rest443
+
+rest437:
+	ADD $4, R6, R6
+	CBZ R6, end445
 	MOVD R0, R21
 	ADD R7, R21, R21
 	WORD $0xbd4002bc // ldr s28, [x21, #0]
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R6
-	BLT lanes426
+	BLT lanes446
 	WORD $0x0ddf92dc // ld1 {v28.s}[1], [x22], #4
-	BEQ lanes426
+	BEQ lanes446
 	WORD $0x4ddf82dc // ld1 {v28.s}[2], [x22], #4
 
-lanes426:
+lanes446:
 	WORD $0x4ea41c98 // orr v24.16b, v4.16b, v4.16b
 	WORD $0x4e21cf98 // fmla v24.4s, v28.4s, v1.4s
 	WORD $0x4e1404f1 // dup v17.4s, v7.s[2]
@@ -7619,35 +7665,35 @@ lanes426:
 	MOVD R23, R24
 	ADD $4, R24, R24
 	CMP $2, R6
-	BLT lanes427
+	BLT lanes447
 	WORD $0x0d9f9315 // st1 {v21.s}[1], [x24], #4
-	BEQ lanes427
+	BEQ lanes447
 	WORD $0x4d9f8315 // st1 {v21.s}[2], [x24], #4
 
-lanes427:
+lanes447:
 	WORD $0x4e040cc2 // dup v2.4s, w6
 	MOVD $constants<>+688(SB), R25
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x6eb0345b // cmhi v27.4s, v2.4s, v16.4s
 	WORD $0x4e3b1eb3 // and v19.16b, v21.16b, v27.16b
-	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
-	B end422
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	B unused440
 
-rest425:
+rest439:
 	ADD $4, R6, R6
-	CBZ R6, end422
+	CBZ R6, unused440
 	MOVD R0, R26
 	ADD R7, R26, R26
 	WORD $0xbd400359 // ldr s25, [x26, #0]
 	MOVD R26, R2
 	ADD $4, R2, R2
 	CMP $2, R6
-	BLT lanes428
+	BLT lanes448
 	WORD $0x0ddf9059 // ld1 {v25.s}[1], [x2], #4
-	BEQ lanes428
+	BEQ lanes448
 	WORD $0x4ddf8059 // ld1 {v25.s}[2], [x2], #4
 
-lanes428:
+lanes448:
 	WORD $0x4ea41c9f // orr v31.16b, v4.16b, v4.16b
 	WORD $0x4e21cf3f // fmla v31.4s, v25.4s, v1.4s
 	WORD $0x4e1404f6 // dup v22.4s, v7.s[2]
@@ -7689,35 +7735,35 @@ lanes428:
 	MOVD R3, R4
 	ADD $4, R4, R4
 	CMP $2, R6
-	BLT lanes429
+	BLT lanes449
 	WORD $0x0d9f909d // st1 {v29.s}[1], [x4], #4
-	BEQ lanes429
+	BEQ lanes449
 	WORD $0x4d9f809d // st1 {v29.s}[2], [x4], #4
 
-lanes429:
+lanes449:
 	WORD $0x4e040cd4 // dup v20.4s, w6
 	MOVD $constants<>+704(SB), R1
 	WORD $0x3dc00023 // ldr q3, [x1, #0]
 	WORD $0x6ea33691 // cmhi v17.4s, v20.4s, v3.4s
 	WORD $0x4e311fb2 // and v18.16b, v29.16b, v17.16b
-	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
-	B end422
+	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s
+	B unused442
 
-rest424:
+rest441:
 	ADD $4, R6, R6
-	CBZ R6, end422
+	CBZ R6, unused442
 	MOVD R0, R8
 	ADD R7, R8, R8
 	WORD $0xbd40011e // ldr s30, [x8, #0]
 	MOVD R8, R9
 	ADD $4, R9, R9
 	CMP $2, R6
-	BLT lanes430
+	BLT lanes450
 	WORD $0x0ddf913e // ld1 {v30.s}[1], [x9], #4
-	BEQ lanes430
+	BEQ lanes450
 	WORD $0x4ddf813e // ld1 {v30.s}[2], [x9], #4
 
-lanes430:
+lanes450:
 	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
 	WORD $0x4e21cfc2 // fmla v2.4s, v30.4s, v1.4s
 	WORD $0x4e1404f8 // dup v24.4s, v7.s[2]
@@ -7759,35 +7805,34 @@ lanes430:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R6
-	BLT lanes431
+	BLT lanes451
 	WORD $0x0d9f9177 // st1 {v23.s}[1], [x11], #4
-	BEQ lanes431
+	BEQ lanes451
 	WORD $0x4d9f8177 // st1 {v23.s}[2], [x11], #4
 
-lanes431:
+lanes451:
 	WORD $0x4e040cd3 // dup v19.4s, w6
 	MOVD $constants<>+720(SB), R12
 	WORD $0x3dc0019c // ldr q28, [x12, #0]
 	WORD $0x6ebc3676 // cmhi v22.4s, v19.4s, v28.4s
 	WORD $0x4e361ee0 // and v0.16b, v23.16b, v22.16b
-	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
-	B end422
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	B unused444
 
-rest423:
-	ADD $4, R6, R6
-	CBZ R6, end422
+rest443:
+	CBZ R6, unused444
 	MOVD R0, R13
 	ADD R7, R13, R13
 	WORD $0xbd4001b0 // ldr s16, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R6
-	BLT lanes432
+	BLT lanes452
 	WORD $0x0ddf91d0 // ld1 {v16.s}[1], [x14], #4
-	BEQ lanes432
+	BEQ lanes452
 	WORD $0x4ddf81d0 // ld1 {v16.s}[2], [x14], #4
 
-lanes432:
+lanes452:
 	WORD $0x4ea41c94 // orr v20.16b, v4.16b, v4.16b
 	WORD $0x4e21ce14 // fmla v20.4s, v16.4s, v1.4s
 	WORD $0x4e1404ff // dup v31.4s, v7.s[2]
@@ -7829,32 +7874,45 @@ lanes432:
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R6
-	BLT lanes433
+	BLT lanes453
 	WORD $0x0d9f927e // st1 {v30.s}[1], [x19], #4
-	BEQ lanes433
+	BEQ lanes453
 	WORD $0x4d9f827e // st1 {v30.s}[2], [x19], #4
 
-lanes433:
+lanes453:
 	WORD $0x4e040cd1 // dup v17.4s, w6
 	MOVD $constants<>+736(SB), R20
 	WORD $0x3dc0029a // ldr q26, [x20, #0]
 	WORD $0x6eba3632 // cmhi v18.4s, v17.4s, v26.4s
 	WORD $0x4e321fc6 // and v6.16b, v30.16b, v18.16b
-	WORD $0x4e26d508 // fadd v8.4s, v8.4s, v6.4s
+	WORD $0x4e26d56b // fadd v11.4s, v11.4s, v6.4s
+	B end445
 
-end422:
-	WORD $0x4e2cd519 // fadd v25.4s, v8.4s, v12.4s
-	WORD $0x4e2dd527 // fadd v7.4s, v9.4s, v13.4s
-	WORD $0x4e2ed558 // fadd v24.4s, v10.4s, v14.4s
-	WORD $0x4e2fd57b // fadd v27.4s, v11.4s, v15.4s
-	WORD $0x4e38d723 // fadd v3.4s, v25.4s, v24.4s
-	WORD $0x4e3bd4f3 // fadd v19.4s, v7.4s, v27.4s
-	WORD $0x4e33d462 // fadd v2.4s, v3.4s, v19.4s
-	WORD $0x4e18045d // dup v29.2d, v2.d[1]
-	WORD $0x4e3dd445 // fadd v5.4s, v2.4s, v29.4s
-	WORD $0x4e0c04a4 // dup v4.4s, v5.s[1]
-	WORD $0x4e24d4bc // fadd v28.4s, v5.4s, v4.4s
-	FMOVS F28, ret+56(FP)
+unused440:
+	WORD $0x4f000419 // movi v25.4s, #0
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+
+unused442:
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
+
+unused444:
+	WORD $0x4f000418 // movi v24.4s, #0
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
+
+end445:
+	WORD $0x4e2cd51b // fadd v27.4s, v8.4s, v12.4s
+	WORD $0x4e2dd523 // fadd v3.4s, v9.4s, v13.4s
+	WORD $0x4e2ed553 // fadd v19.4s, v10.4s, v14.4s
+	WORD $0x4e2fd562 // fadd v2.4s, v11.4s, v15.4s
+	WORD $0x4e33d77d // fadd v29.4s, v27.4s, v19.4s
+	WORD $0x4e22d465 // fadd v5.4s, v3.4s, v2.4s
+	WORD $0x4e25d7a4 // fadd v4.4s, v29.4s, v5.4s
+	WORD $0x4e18049c // dup v28.2d, v4.d[1]
+	WORD $0x4e3cd481 // fadd v1.4s, v4.4s, v28.4s
+	WORD $0x4e0c0437 // dup v23.4s, v1.s[1]
+	WORD $0x4e37d436 // fadd v22.4s, v1.4s, v23.4s
+	FMOVS F22, ret+56(FP)
 	RET
 
 // func expSumNEON(x []float32, scale, shift float32) float32
@@ -7883,9 +7941,9 @@ TEXT ·expSumNEON(SB), NOSPLIT, $0-36
 	MOVD R1, R5
 	MOVD $0, R6
 	SUBS $32, R5, R5
-	BLT done434
+	BLT done454
 
-loop435:
+loop455:
 	MOVD R0, R7
 	ADD R6, R7, R7
 	WORD $0x3dc000f0 // ldr q16, [x7, #0]
@@ -8186,14 +8244,14 @@ loop435:
 	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD $128, R6, R6
 	SUBS $32, R5, R5
-	BGE loop435
+	BGE loop455
 
-done434:
+done454:
 	ADD $32, R5, R5
 	SUBS $16, R5, R5
-	BLT done436
+	BLT done456
 
-loop437:
+loop457:
 	MOVD R0, R8
 	ADD R6, R8, R8
 	WORD $0x3dc00118 // ldr q24, [x8, #0]
@@ -8346,12 +8404,12 @@ loop437:
 	WORD $0x4e23d56b // fadd v11.4s, v11.4s, v3.4s
 	ADD $64, R6, R6
 	SUBS $16, R5, R5
-	BGE loop437
+	BGE loop457
 
-done436:
+done456:
 	ADD $16, R5, R5
 	SUBS $4, R5, R5
-	BLT rest439
+	BLT rest458
 	MOVD R0, R9
 	ADD R6, R9, R9
 	WORD $0x3dc0013b // ldr q27, [x9, #0]
@@ -8393,7 +8451,7 @@ done436:
 	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s
 	ADD $16, R6, R6
 	SUBS $4, R5, R5
-	BLT rest440
+	BLT rest460
 	MOVD R0, R10
 	ADD R6, R10, R10
 	WORD $0x3dc00140 // ldr q0, [x10, #0]
@@ -8435,7 +8493,7 @@ done436:
 	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
 	ADD $16, R6, R6
 	SUBS $4, R5, R5
-	BLT rest441
+	BLT rest462
 	MOVD R0, R11
 	ADD R6, R11, R11
 	WORD $0x3dc00172 // ldr q18, [x11, #0]
@@ -8476,19 +8534,23 @@ done436:
 	WORD $0x6e20df54 // fmul v20.4s, v26.4s, v0.4s
 	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
 	ADD $16, R6, R6
-	CBZ R5, end438
+	B rest464
+
+rest458:
+	ADD $4, R5, R5
+	CBZ R5, end466
 	MOVD R0, R12
 	ADD R6, R12, R12
 	WORD $0xbd40019c // ldr s28, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R5
-	BLT lanes442
+	BLT lanes467
 	WORD $0x0ddf91bc // ld1 {v28.s}[1], [x13], #4
-	BEQ lanes442
+	BEQ lanes467
 	WORD $0x4ddf81bc // ld1 {v28.s}[2], [x13], #4
 
-lanes442:
+lanes467:
 	WORD $0x4ea41c98 // orr v24.16b, v4.16b, v4.16b
 	WORD $0x4e21cf98 // fmla v24.4s, v28.4s, v1.4s
 	WORD $0x4e1404f1 // dup v17.4s, v7.s[2]
@@ -8529,24 +8591,24 @@ lanes442:
 	WORD $0x3dc001d0 // ldr q16, [x14, #0]
 	WORD $0x6eb0345b // cmhi v27.4s, v2.4s, v16.4s
 	WORD $0x4e3b1eb3 // and v19.16b, v21.16b, v27.16b
-	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
-	B end438
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	B unused461
 
-rest441:
+rest460:
 	ADD $4, R5, R5
-	CBZ R5, end438
+	CBZ R5, unused461
 	MOVD R0, R15
 	ADD R6, R15, R15
 	WORD $0xbd4001f9 // ldr s25, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R5
-	BLT lanes443
+	BLT lanes468
 	WORD $0x0ddf9279 // ld1 {v25.s}[1], [x19], #4
-	BEQ lanes443
+	BEQ lanes468
 	WORD $0x4ddf8279 // ld1 {v25.s}[2], [x19], #4
 
-lanes443:
+lanes468:
 	WORD $0x4ea41c9f // orr v31.16b, v4.16b, v4.16b
 	WORD $0x4e21cf3f // fmla v31.4s, v25.4s, v1.4s
 	WORD $0x4e1404f6 // dup v22.4s, v7.s[2]
@@ -8587,24 +8649,24 @@ lanes443:
 	WORD $0x3dc00283 // ldr q3, [x20, #0]
 	WORD $0x6ea33691 // cmhi v17.4s, v20.4s, v3.4s
 	WORD $0x4e311fb2 // and v18.16b, v29.16b, v17.16b
-	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
-	B end438
+	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s
+	B unused463
 
-rest440:
+rest462:
 	ADD $4, R5, R5
-	CBZ R5, end438
+	CBZ R5, unused463
 	MOVD R0, R21
 	ADD R6, R21, R21
 	WORD $0xbd4002be // ldr s30, [x21, #0]
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R5
-	BLT lanes444
+	BLT lanes469
 	WORD $0x0ddf92de // ld1 {v30.s}[1], [x22], #4
-	BEQ lanes444
+	BEQ lanes469
 	WORD $0x4ddf82de // ld1 {v30.s}[2], [x22], #4
 
-lanes444:
+lanes469:
 	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
 	WORD $0x4e21cfc2 // fmla v2.4s, v30.4s, v1.4s
 	WORD $0x4e1404f8 // dup v24.4s, v7.s[2]
@@ -8645,24 +8707,23 @@ lanes444:
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x6ebc3676 // cmhi v22.4s, v19.4s, v28.4s
 	WORD $0x4e361ee0 // and v0.16b, v23.16b, v22.16b
-	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
-	B end438
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	B unused465
 
-rest439:
-	ADD $4, R5, R5
-	CBZ R5, end438
+rest464:
+	CBZ R5, unused465
 	MOVD R0, R24
 	ADD R6, R24, R24
 	WORD $0xbd400310 // ldr s16, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R5
-	BLT lanes445
+	BLT lanes470
 	WORD $0x0ddf9330 // ld1 {v16.s}[1], [x25], #4
-	BEQ lanes445
+	BEQ lanes470
 	WORD $0x4ddf8330 // ld1 {v16.s}[2], [x25], #4
 
-lanes445:
+lanes470:
 	WORD $0x4ea41c94 // orr v20.16b, v4.16b, v4.16b
 	WORD $0x4e21ce14 // fmla v20.4s, v16.4s, v1.4s
 	WORD $0x4e1404ff // dup v31.4s, v7.s[2]
@@ -8703,21 +8764,34 @@ lanes445:
 	WORD $0x3dc0035a // ldr q26, [x26, #0]
 	WORD $0x6eba3632 // cmhi v18.4s, v17.4s, v26.4s
 	WORD $0x4e321fc6 // and v6.16b, v30.16b, v18.16b
-	WORD $0x4e26d508 // fadd v8.4s, v8.4s, v6.4s
+	WORD $0x4e26d56b // fadd v11.4s, v11.4s, v6.4s
+	B end466
 
-end438:
-	WORD $0x4e2cd519 // fadd v25.4s, v8.4s, v12.4s
-	WORD $0x4e2dd527 // fadd v7.4s, v9.4s, v13.4s
-	WORD $0x4e2ed558 // fadd v24.4s, v10.4s, v14.4s
-	WORD $0x4e2fd57b // fadd v27.4s, v11.4s, v15.4s
-	WORD $0x4e38d723 // fadd v3.4s, v25.4s, v24.4s
-	WORD $0x4e3bd4f3 // fadd v19.4s, v7.4s, v27.4s
-	WORD $0x4e33d462 // fadd v2.4s, v3.4s, v19.4s
-	WORD $0x4e18045d // dup v29.2d, v2.d[1]
-	WORD $0x4e3dd445 // fadd v5.4s, v2.4s, v29.4s
-	WORD $0x4e0c04a4 // dup v4.4s, v5.s[1]
-	WORD $0x4e24d4bc // fadd v28.4s, v5.4s, v4.4s
-	FMOVS F28, ret+32(FP)
+unused461:
+	WORD $0x4f000419 // movi v25.4s, #0
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+
+unused463:
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
+
+unused465:
+	WORD $0x4f000418 // movi v24.4s, #0
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
+
+end466:
+	WORD $0x4e2cd51b // fadd v27.4s, v8.4s, v12.4s
+	WORD $0x4e2dd523 // fadd v3.4s, v9.4s, v13.4s
+	WORD $0x4e2ed553 // fadd v19.4s, v10.4s, v14.4s
+	WORD $0x4e2fd562 // fadd v2.4s, v11.4s, v15.4s
+	WORD $0x4e33d77d // fadd v29.4s, v27.4s, v19.4s
+	WORD $0x4e22d465 // fadd v5.4s, v3.4s, v2.4s
+	WORD $0x4e25d7a4 // fadd v4.4s, v29.4s, v5.4s
+	WORD $0x4e18049c // dup v28.2d, v4.d[1]
+	WORD $0x4e3cd481 // fadd v1.4s, v4.4s, v28.4s
+	WORD $0x4e0c0437 // dup v23.4s, v1.s[1]
+	WORD $0x4e37d436 // fadd v22.4s, v1.4s, v23.4s
+	FMOVS F22, ret+32(FP)
 	RET
 
 // func squaresNEON(lanes *[32]float64, x *float32, blocks int)
@@ -8742,7 +8816,7 @@ TEXT ·squaresNEON(SB), NOSPLIT, $0-24
 	WORD $0x3dc0380e // ldr q14, [x0, #224]
 	WORD $0x3dc03c0f // ldr q15, [x0, #240]
 
-loop446:
+loop471:
 	WORD $0x3dc00030 // ldr q16, [x1, #0]
 	WORD $0x0e617a11 // fcvtl v17.2d, v16.2s
 	WORD $0x4e617a12 // fcvtl2 v18.2d, v16.4s
@@ -8785,7 +8859,7 @@ loop446:
 	WORD $0x4e77ceef // fmla v15.2d, v23.2d, v23.2d
 	ADD $256, R1, R1
 	SUBS $1, R2, R2
-	BNE loop446
+	BNE loop471
 	WORD $0x3d800000 // str q0, [x0, #0]
 	WORD $0x3d800401 // str q1, [x0, #16]
 	WORD $0x3d800802 // str q2, [x0, #32]
@@ -8817,9 +8891,9 @@ TEXT ·nonFiniteNEON(SB), NOSPLIT, $0-32
 	MOVD R1, R4
 	MOVD $0, R5
 	SUBS $16, R4, R4
-	BLT done447
+	BLT done472
 
-loop448:
+loop473:
 	MOVD R0, R6
 	ADD R5, R6, R6
 	WORD $0x3dc000c4 // ldr q4, [x6, #0]
@@ -8840,14 +8914,14 @@ loop448:
 	CBNZ R8, found
 	ADD $64, R5, R5
 	SUBS $16, R4, R4
-	BGE loop448
+	BGE loop473
 
-done447:
+done472:
 	ADD $16, R4, R4
 	SUBS $4, R4, R4
-	BLT done449
+	BLT done474
 
-loop450:
+loop475:
 	MOVD R0, R9
 	ADD R5, R9, R9
 	WORD $0x3dc00131 // ldr q17, [x9, #0]
@@ -8859,23 +8933,23 @@ loop450:
 	CBNZ R8, found
 	ADD $16, R5, R5
 	SUBS $4, R4, R4
-	BGE loop450
+	BGE loop475
 
-done449:
+done474:
 	ADD $4, R4, R4
-	CBZ R4, end451
+	CBZ R4, end476
 	MOVD R0, R10
 	ADD R5, R10, R10
 	WORD $0xbd400155 // ldr s21, [x10, #0]
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R4
-	BLT lanes452
+	BLT lanes477
 	WORD $0x0ddf9175 // ld1 {v21.s}[1], [x11], #4
-	BEQ lanes452
+	BEQ lanes477
 	WORD $0x4ddf8175 // ld1 {v21.s}[2], [x11], #4
 
-lanes452:
+lanes477:
 	WORD $0x4e211eb6 // and v22.16b, v21.16b, v1.16b
 	WORD $0x6ea33ed7 // cmhs v23.4s, v22.4s, v3.4s
 	WORD $0x6eb0aaf8 // umaxv s24, v23.4s
@@ -8883,7 +8957,7 @@ lanes452:
 	WORD $0x1e260308 // fmov w8, s24
 	CBNZ R8, found
 
-end451:
+end476:
 	MOVD $-4, R7
 
 found:
@@ -8905,9 +8979,9 @@ TEXT ·layerNormNEON(SB), NOSPLIT, $0-140
 	LSL $2, R6, R7
 	WORD $0x9e2200c2 // scvtf s2, x6
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
-	CBZ R5, end453
+	CBZ R5, end478
 
-loop454:
+loop479:
 	WORD $0x4f000404 // movi v4.4s, #0
 	WORD $0x4f000405 // movi v5.4s, #0
 	WORD $0x4f000406 // movi v6.4s, #0
@@ -8927,9 +9001,9 @@ loop454:
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $64, R8, R8
-	BLT done455
+	BLT done480
 
-loop456:
+loop481:
 	MOVD R2, R10
 	ADD R9, R10, R10
 	WORD $0x3dc00154 // ldr q20, [x10, #0]
@@ -8966,14 +9040,14 @@ loop456:
 	WORD $0x4e35d673 // fadd v19.4s, v19.4s, v21.4s
 	ADD $256, R9, R9
 	SUBS $64, R8, R8
-	BGE loop456
+	BGE loop481
 
-done455:
+done480:
 	ADD $64, R8, R8
 	SUBS $16, R8, R8
-	BLT done457
+	BLT done482
 
-loop458:
+loop483:
 	MOVD R2, R11
 	ADD R9, R11, R11
 	WORD $0x3dc00176 // ldr q22, [x11, #0]
@@ -8986,116 +9060,132 @@ loop458:
 	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop458
+	BGE loop483
 
-done457:
+done482:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT rest460
+	BLT rest484
 	MOVD R2, R12
 	ADD R9, R12, R12
 	WORD $0x3dc0019a // ldr q26, [x12, #0]
 	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BLT rest461
+	BLT rest486
 	MOVD R2, R13
 	ADD R9, R13, R13
 	WORD $0x3dc001bb // ldr q27, [x13, #0]
 	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BLT rest462
+	BLT rest488
 	MOVD R2, R14
 	ADD R9, R14, R14
 	WORD $0x3dc001dc // ldr q28, [x14, #0]
 	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
 	ADD $16, R9, R9
-	CBZ R8, end459
+	B rest490
+
+rest484:
+	ADD $4, R8, R8
+	CBZ R8, end492
 	MOVD R2, R15
 	ADD R9, R15, R15
 	WORD $0xbd4001fd // ldr s29, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes463
+	BLT lanes493
 	WORD $0x0ddf927d // ld1 {v29.s}[1], [x19], #4
-	BEQ lanes463
+	BEQ lanes493
 	WORD $0x4ddf827d // ld1 {v29.s}[2], [x19], #4
 
-lanes463:
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
-	B end459
+lanes493:
+	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+	B unused487
 
-rest462:
+rest486:
 	ADD $4, R8, R8
-	CBZ R8, end459
+	CBZ R8, unused487
 	MOVD R2, R20
 	ADD R9, R20, R20
 	WORD $0xbd40029e // ldr s30, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes464
+	BLT lanes494
 	WORD $0x0ddf92be // ld1 {v30.s}[1], [x21], #4
-	BEQ lanes464
+	BEQ lanes494
 	WORD $0x4ddf82be // ld1 {v30.s}[2], [x21], #4
 
-lanes464:
-	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
-	B end459
+lanes494:
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	B unused489
 
-rest461:
+rest488:
 	ADD $4, R8, R8
-	CBZ R8, end459
+	CBZ R8, unused489
 	MOVD R2, R22
 	ADD R9, R22, R22
 	WORD $0xbd4002df // ldr s31, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes465
+	BLT lanes495
 	WORD $0x0ddf92ff // ld1 {v31.s}[1], [x23], #4
-	BEQ lanes465
+	BEQ lanes495
 	WORD $0x4ddf82ff // ld1 {v31.s}[2], [x23], #4
 
-lanes465:
-	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
-	B end459
+lanes495:
+	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
+	B unused491
 
-rest460:
-	ADD $4, R8, R8
-	CBZ R8, end459
+rest490:
+	CBZ R8, unused491
 	MOVD R2, R24
 	ADD R9, R24, R24
 	WORD $0xbd400300 // ldr s0, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R8
-	BLT lanes466
+	BLT lanes496
 	WORD $0x0ddf9320 // ld1 {v0.s}[1], [x25], #4
-	BEQ lanes466
+	BEQ lanes496
 	WORD $0x4ddf8320 // ld1 {v0.s}[2], [x25], #4
 
-lanes466:
-	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+lanes496:
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	B end492
 
-end459:
-	WORD $0x4e2cd482 // fadd v2.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4b4 // fadd v20.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4d5 // fadd v21.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4f6 // fadd v22.4s, v7.4s, v15.4s
-	WORD $0x4e30d517 // fadd v23.4s, v8.4s, v16.4s
-	WORD $0x4e31d538 // fadd v24.4s, v9.4s, v17.4s
-	WORD $0x4e32d559 // fadd v25.4s, v10.4s, v18.4s
-	WORD $0x4e33d57a // fadd v26.4s, v11.4s, v19.4s
-	WORD $0x4e37d45b // fadd v27.4s, v2.4s, v23.4s
-	WORD $0x4e38d69c // fadd v28.4s, v20.4s, v24.4s
-	WORD $0x4e39d6bd // fadd v29.4s, v21.4s, v25.4s
+unused487:
+	WORD $0x4f000402 // movi v2.4s, #0
+	WORD $0x4e22d4a5 // fadd v5.4s, v5.4s, v2.4s
+
+unused489:
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+
+unused491:
+	WORD $0x4f000415 // movi v21.4s, #0
+	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
+
+end492:
+	WORD $0x4e2cd496 // fadd v22.4s, v4.4s, v12.4s
+	WORD $0x4e2dd4b7 // fadd v23.4s, v5.4s, v13.4s
+	WORD $0x4e2ed4d8 // fadd v24.4s, v6.4s, v14.4s
+	WORD $0x4e2fd4f9 // fadd v25.4s, v7.4s, v15.4s
+	WORD $0x4e30d51a // fadd v26.4s, v8.4s, v16.4s
+	WORD $0x4e31d53b // fadd v27.4s, v9.4s, v17.4s
+	WORD $0x4e32d55c // fadd v28.4s, v10.4s, v18.4s
+	WORD $0x4e33d57d // fadd v29.4s, v11.4s, v19.4s
 	WORD $0x4e3ad6de // fadd v30.4s, v22.4s, v26.4s
-	WORD $0x4e3dd77f // fadd v31.4s, v27.4s, v29.4s
-	WORD $0x4e3ed780 // fadd v0.4s, v28.4s, v30.4s
-	WORD $0x4e20d7e4 // fadd v4.4s, v31.4s, v0.4s
+	WORD $0x4e3bd6ff // fadd v31.4s, v23.4s, v27.4s
+	WORD $0x4e3cd700 // fadd v0.4s, v24.4s, v28.4s
+	WORD $0x4e3dd722 // fadd v2.4s, v25.4s, v29.4s
+	WORD $0x4e20d7d4 // fadd v20.4s, v30.4s, v0.4s
+	WORD $0x4e22d7f5 // fadd v21.4s, v31.4s, v2.4s
+	WORD $0x4e35d684 // fadd v4.4s, v20.4s, v21.4s
 	WORD $0x4e18048c // dup v12.2d, v4.d[1]
 	WORD $0x4e2cd485 // fadd v5.4s, v4.4s, v12.4s
 	WORD $0x4e0c04ad // dup v13.4s, v5.s[1]
@@ -9111,32 +9201,32 @@ end459:
 	WORD $0x4f000412 // movi v18.4s, #0
 	WORD $0x4f00040b // movi v11.4s, #0
 	WORD $0x4f000413 // movi v19.4s, #0
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x4f000417 // movi v23.4s, #0
-	WORD $0x4f000414 // movi v20.4s, #0
-	WORD $0x4f000418 // movi v24.4s, #0
-	WORD $0x4f000415 // movi v21.4s, #0
-	WORD $0x4f000419 // movi v25.4s, #0
 	WORD $0x4f000416 // movi v22.4s, #0
+	WORD $0x4f00041a // movi v26.4s, #0
+	WORD $0x4f000417 // movi v23.4s, #0
+	WORD $0x4f00041b // movi v27.4s, #0
+	WORD $0x4f000418 // movi v24.4s, #0
+	WORD $0x4f00041c // movi v28.4s, #0
+	WORD $0x4f000419 // movi v25.4s, #0
 	MOVD R6, R26
 	MOVD $0, R10
 	SUBS $64, R26, R26
-	BLT done467
+	BLT done497
 
-loop468:
+loop498:
 	MOVD R2, R11
 	ADD R10, R11, R11
-	WORD $0x3dc0017a // ldr q26, [x11, #0]
-	WORD $0x4ea7d75b // fsub v27.4s, v26.4s, v7.4s
-	WORD $0x4e3bcf6f // fmla v15.4s, v27.4s, v27.4s
-	WORD $0x3dc0057d // ldr q29, [x11, #16]
-	WORD $0x4ea7d7bc // fsub v28.4s, v29.4s, v7.4s
-	WORD $0x4e3ccf88 // fmla v8.4s, v28.4s, v28.4s
-	WORD $0x3dc0097e // ldr q30, [x11, #32]
-	WORD $0x4ea7d7df // fsub v31.4s, v30.4s, v7.4s
-	WORD $0x4e3fcff0 // fmla v16.4s, v31.4s, v31.4s
-	WORD $0x3dc00d60 // ldr q0, [x11, #48]
-	WORD $0x4ea7d404 // fsub v4.4s, v0.4s, v7.4s
+	WORD $0x3dc0017d // ldr q29, [x11, #0]
+	WORD $0x4ea7d7be // fsub v30.4s, v29.4s, v7.4s
+	WORD $0x4e3ecfcf // fmla v15.4s, v30.4s, v30.4s
+	WORD $0x3dc00560 // ldr q0, [x11, #16]
+	WORD $0x4ea7d41f // fsub v31.4s, v0.4s, v7.4s
+	WORD $0x4e3fcfe8 // fmla v8.4s, v31.4s, v31.4s
+	WORD $0x3dc00962 // ldr q2, [x11, #32]
+	WORD $0x4ea7d454 // fsub v20.4s, v2.4s, v7.4s
+	WORD $0x4e34ce90 // fmla v16.4s, v20.4s, v20.4s
+	WORD $0x3dc00d75 // ldr q21, [x11, #48]
+	WORD $0x4ea7d6a4 // fsub v4.4s, v21.4s, v7.4s
 	WORD $0x4e24cc89 // fmla v9.4s, v4.4s, v4.4s
 	WORD $0x3dc0116c // ldr q12, [x11, #64]
 	WORD $0x4ea7d585 // fsub v5.4s, v12.4s, v7.4s
@@ -9145,49 +9235,49 @@ loop468:
 	WORD $0x4ea7d5a6 // fsub v6.4s, v13.4s, v7.4s
 	WORD $0x4e26ccca // fmla v10.4s, v6.4s, v6.4s
 	WORD $0x3dc0196e // ldr q14, [x11, #96]
-	WORD $0x4ea7d5da // fsub v26.4s, v14.4s, v7.4s
-	WORD $0x4e3acf52 // fmla v18.4s, v26.4s, v26.4s
-	WORD $0x3dc01d7b // ldr q27, [x11, #112]
-	WORD $0x4ea7d77d // fsub v29.4s, v27.4s, v7.4s
-	WORD $0x4e3dcfab // fmla v11.4s, v29.4s, v29.4s
-	WORD $0x3dc0217c // ldr q28, [x11, #128]
-	WORD $0x4ea7d79e // fsub v30.4s, v28.4s, v7.4s
-	WORD $0x4e3ecfd3 // fmla v19.4s, v30.4s, v30.4s
-	WORD $0x3dc0257f // ldr q31, [x11, #144]
-	WORD $0x4ea7d7e0 // fsub v0.4s, v31.4s, v7.4s
-	WORD $0x4e20cc02 // fmla v2.4s, v0.4s, v0.4s
+	WORD $0x4ea7d5dd // fsub v29.4s, v14.4s, v7.4s
+	WORD $0x4e3dcfb2 // fmla v18.4s, v29.4s, v29.4s
+	WORD $0x3dc01d7e // ldr q30, [x11, #112]
+	WORD $0x4ea7d7c0 // fsub v0.4s, v30.4s, v7.4s
+	WORD $0x4e20cc0b // fmla v11.4s, v0.4s, v0.4s
+	WORD $0x3dc0217f // ldr q31, [x11, #128]
+	WORD $0x4ea7d7e2 // fsub v2.4s, v31.4s, v7.4s
+	WORD $0x4e22cc53 // fmla v19.4s, v2.4s, v2.4s
+	WORD $0x3dc02574 // ldr q20, [x11, #144]
+	WORD $0x4ea7d695 // fsub v21.4s, v20.4s, v7.4s
+	WORD $0x4e35ceb6 // fmla v22.4s, v21.4s, v21.4s
 	WORD $0x3dc02964 // ldr q4, [x11, #160]
 	WORD $0x4ea7d48c // fsub v12.4s, v4.4s, v7.4s
-	WORD $0x4e2ccd97 // fmla v23.4s, v12.4s, v12.4s
+	WORD $0x4e2ccd9a // fmla v26.4s, v12.4s, v12.4s
 	WORD $0x3dc02d65 // ldr q5, [x11, #176]
 	WORD $0x4ea7d4ad // fsub v13.4s, v5.4s, v7.4s
-	WORD $0x4e2dcdb4 // fmla v20.4s, v13.4s, v13.4s
+	WORD $0x4e2dcdb7 // fmla v23.4s, v13.4s, v13.4s
 	WORD $0x3dc03166 // ldr q6, [x11, #192]
 	WORD $0x4ea7d4ce // fsub v14.4s, v6.4s, v7.4s
-	WORD $0x4e2ecdd8 // fmla v24.4s, v14.4s, v14.4s
-	WORD $0x3dc0357a // ldr q26, [x11, #208]
-	WORD $0x4ea7d75b // fsub v27.4s, v26.4s, v7.4s
-	WORD $0x4e3bcf75 // fmla v21.4s, v27.4s, v27.4s
-	WORD $0x3dc0397d // ldr q29, [x11, #224]
-	WORD $0x4ea7d7bc // fsub v28.4s, v29.4s, v7.4s
-	WORD $0x4e3ccf99 // fmla v25.4s, v28.4s, v28.4s
-	WORD $0x3dc03d7e // ldr q30, [x11, #240]
-	WORD $0x4ea7d7df // fsub v31.4s, v30.4s, v7.4s
-	WORD $0x4e3fcff6 // fmla v22.4s, v31.4s, v31.4s
+	WORD $0x4e2ecddb // fmla v27.4s, v14.4s, v14.4s
+	WORD $0x3dc0357d // ldr q29, [x11, #208]
+	WORD $0x4ea7d7be // fsub v30.4s, v29.4s, v7.4s
+	WORD $0x4e3ecfd8 // fmla v24.4s, v30.4s, v30.4s
+	WORD $0x3dc03960 // ldr q0, [x11, #224]
+	WORD $0x4ea7d41f // fsub v31.4s, v0.4s, v7.4s
+	WORD $0x4e3fcffc // fmla v28.4s, v31.4s, v31.4s
+	WORD $0x3dc03d62 // ldr q2, [x11, #240]
+	WORD $0x4ea7d454 // fsub v20.4s, v2.4s, v7.4s
+	WORD $0x4e34ce99 // fmla v25.4s, v20.4s, v20.4s
 	ADD $256, R10, R10
 	SUBS $64, R26, R26
-	BGE loop468
+	BGE loop498
 
-done467:
+done497:
 	ADD $64, R26, R26
 	SUBS $16, R26, R26
-	BLT done469
+	BLT done499
 
-loop470:
+loop500:
 	MOVD R2, R12
 	ADD R10, R12, R12
-	WORD $0x3dc00180 // ldr q0, [x12, #0]
-	WORD $0x4ea7d404 // fsub v4.4s, v0.4s, v7.4s
+	WORD $0x3dc00195 // ldr q21, [x12, #0]
+	WORD $0x4ea7d6a4 // fsub v4.4s, v21.4s, v7.4s
 	WORD $0x4e24cc8f // fmla v15.4s, v4.4s, v4.4s
 	WORD $0x3dc0058c // ldr q12, [x12, #16]
 	WORD $0x4ea7d585 // fsub v5.4s, v12.4s, v7.4s
@@ -9196,301 +9286,317 @@ loop470:
 	WORD $0x4ea7d5a6 // fsub v6.4s, v13.4s, v7.4s
 	WORD $0x4e26ccd0 // fmla v16.4s, v6.4s, v6.4s
 	WORD $0x3dc00d8e // ldr q14, [x12, #48]
-	WORD $0x4ea7d5da // fsub v26.4s, v14.4s, v7.4s
-	WORD $0x4e3acf49 // fmla v9.4s, v26.4s, v26.4s
+	WORD $0x4ea7d5dd // fsub v29.4s, v14.4s, v7.4s
+	WORD $0x4e3dcfa9 // fmla v9.4s, v29.4s, v29.4s
 	ADD $64, R10, R10
 	SUBS $16, R26, R26
-	BGE loop470
+	BGE loop500
 
-done469:
+done499:
 	ADD $16, R26, R26
 	SUBS $4, R26, R26
-	BLT rest472
+	BLT rest501
 	MOVD R2, R13
 	ADD R10, R13, R13
-	WORD $0x3dc001bb // ldr q27, [x13, #0]
-	WORD $0x4ea7d77d // fsub v29.4s, v27.4s, v7.4s
-	WORD $0x4e3dcfaf // fmla v15.4s, v29.4s, v29.4s
+	WORD $0x3dc001be // ldr q30, [x13, #0]
+	WORD $0x4ea7d7c0 // fsub v0.4s, v30.4s, v7.4s
+	WORD $0x4e20cc0f // fmla v15.4s, v0.4s, v0.4s
 	ADD $16, R10, R10
 	SUBS $4, R26, R26
-	BLT rest473
+	BLT rest503
 	MOVD R2, R14
 	ADD R10, R14, R14
-	WORD $0x3dc001dc // ldr q28, [x14, #0]
-	WORD $0x4ea7d79e // fsub v30.4s, v28.4s, v7.4s
-	WORD $0x4e3ecfc8 // fmla v8.4s, v30.4s, v30.4s
+	WORD $0x3dc001df // ldr q31, [x14, #0]
+	WORD $0x4ea7d7e2 // fsub v2.4s, v31.4s, v7.4s
+	WORD $0x4e22cc48 // fmla v8.4s, v2.4s, v2.4s
 	ADD $16, R10, R10
 	SUBS $4, R26, R26
-	BLT rest474
+	BLT rest505
 	MOVD R2, R15
 	ADD R10, R15, R15
-	WORD $0x3dc001ff // ldr q31, [x15, #0]
-	WORD $0x4ea7d7e0 // fsub v0.4s, v31.4s, v7.4s
-	WORD $0x4e20cc10 // fmla v16.4s, v0.4s, v0.4s
+	WORD $0x3dc001f4 // ldr q20, [x15, #0]
+	WORD $0x4ea7d695 // fsub v21.4s, v20.4s, v7.4s
+	WORD $0x4e35ceb0 // fmla v16.4s, v21.4s, v21.4s
 	ADD $16, R10, R10
-	CBZ R26, end471
+	B rest507
+
+rest501:
+	ADD $4, R26, R26
+	CBZ R26, end509
 	MOVD R2, R19
 	ADD R10, R19, R19
 	WORD $0xbd400264 // ldr s4, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R26
-	BLT lanes475
+	BLT lanes510
 	WORD $0x0ddf9284 // ld1 {v4.s}[1], [x20], #4
-	BEQ lanes475
+	BEQ lanes510
 	WORD $0x4ddf8284 // ld1 {v4.s}[2], [x20], #4
 
-lanes475:
+lanes510:
 	WORD $0x4ea7d48c // fsub v12.4s, v4.4s, v7.4s
 	WORD $0x4e040f45 // dup v5.4s, w26
 	MOVD $constants<>+896(SB), R21
 	WORD $0x3dc002ad // ldr q13, [x21, #0]
 	WORD $0x6ead34a6 // cmhi v6.4s, v5.4s, v13.4s
 	WORD $0x4e261d8e // and v14.16b, v12.16b, v6.16b
-	WORD $0x4e2ecdc9 // fmla v9.4s, v14.4s, v14.4s
-	B end471
+	WORD $0x4e2ecdcf // fmla v15.4s, v14.4s, v14.4s
+	B unused504
 
-rest474:
+rest503:
 	ADD $4, R26, R26
-	CBZ R26, end471
+	CBZ R26, unused504
 	MOVD R2, R22
 	ADD R10, R22, R22
-	WORD $0xbd4002da // ldr s26, [x22, #0]
+	WORD $0xbd4002dd // ldr s29, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R26
-	BLT lanes476
-	WORD $0x0ddf92fa // ld1 {v26.s}[1], [x23], #4
-	BEQ lanes476
-	WORD $0x4ddf82fa // ld1 {v26.s}[2], [x23], #4
+	BLT lanes511
+	WORD $0x0ddf92fd // ld1 {v29.s}[1], [x23], #4
+	BEQ lanes511
+	WORD $0x4ddf82fd // ld1 {v29.s}[2], [x23], #4
 
-lanes476:
-	WORD $0x4ea7d75b // fsub v27.4s, v26.4s, v7.4s
-	WORD $0x4e040f5d // dup v29.4s, w26
+lanes511:
+	WORD $0x4ea7d7be // fsub v30.4s, v29.4s, v7.4s
+	WORD $0x4e040f40 // dup v0.4s, w26
 	MOVD $constants<>+912(SB), R9
-	WORD $0x3dc0013c // ldr q28, [x9, #0]
-	WORD $0x6ebc37be // cmhi v30.4s, v29.4s, v28.4s
-	WORD $0x4e3e1f7f // and v31.16b, v27.16b, v30.16b
-	WORD $0x4e3fcff0 // fmla v16.4s, v31.4s, v31.4s
-	B end471
+	WORD $0x3dc0013f // ldr q31, [x9, #0]
+	WORD $0x6ebf3402 // cmhi v2.4s, v0.4s, v31.4s
+	WORD $0x4e221fd4 // and v20.16b, v30.16b, v2.16b
+	WORD $0x4e34ce88 // fmla v8.4s, v20.4s, v20.4s
+	B unused506
 
-rest473:
+rest505:
 	ADD $4, R26, R26
-	CBZ R26, end471
+	CBZ R26, unused506
 	MOVD R2, R24
 	ADD R10, R24, R24
-	WORD $0xbd400300 // ldr s0, [x24, #0]
+	WORD $0xbd400315 // ldr s21, [x24, #0]
 	MOVD R24, R8
 	ADD $4, R8, R8
 	CMP $2, R26
-	BLT lanes477
-	WORD $0x0ddf9100 // ld1 {v0.s}[1], [x8], #4
-	BEQ lanes477
-	WORD $0x4ddf8100 // ld1 {v0.s}[2], [x8], #4
+	BLT lanes512
+	WORD $0x0ddf9115 // ld1 {v21.s}[1], [x8], #4
+	BEQ lanes512
+	WORD $0x4ddf8115 // ld1 {v21.s}[2], [x8], #4
 
-lanes477:
-	WORD $0x4ea7d404 // fsub v4.4s, v0.4s, v7.4s
+lanes512:
+	WORD $0x4ea7d6a4 // fsub v4.4s, v21.4s, v7.4s
 	WORD $0x4e040f45 // dup v5.4s, w26
 	MOVD $constants<>+928(SB), R25
 	WORD $0x3dc0032d // ldr q13, [x25, #0]
 	WORD $0x6ead34ac // cmhi v12.4s, v5.4s, v13.4s
 	WORD $0x4e2c1c86 // and v6.16b, v4.16b, v12.16b
-	WORD $0x4e26ccc8 // fmla v8.4s, v6.4s, v6.4s
-	B end471
+	WORD $0x4e26ccd0 // fmla v16.4s, v6.4s, v6.4s
+	B unused508
 
-rest472:
-	ADD $4, R26, R26
-	CBZ R26, end471
+rest507:
+	CBZ R26, unused508
 	MOVD R2, R11
 	ADD R10, R11, R11
 	WORD $0xbd40016e // ldr s14, [x11, #0]
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R26
-	BLT lanes478
+	BLT lanes513
 	WORD $0x0ddf918e // ld1 {v14.s}[1], [x12], #4
-	BEQ lanes478
+	BEQ lanes513
 	WORD $0x4ddf818e // ld1 {v14.s}[2], [x12], #4
 
-lanes478:
-	WORD $0x4ea7d5da // fsub v26.4s, v14.4s, v7.4s
-	WORD $0x4e040f5d // dup v29.4s, w26
+lanes513:
+	WORD $0x4ea7d5dd // fsub v29.4s, v14.4s, v7.4s
+	WORD $0x4e040f40 // dup v0.4s, w26
 	MOVD $constants<>+944(SB), R13
-	WORD $0x3dc001bc // ldr q28, [x13, #0]
-	WORD $0x6ebc37bb // cmhi v27.4s, v29.4s, v28.4s
-	WORD $0x4e3b1f5e // and v30.16b, v26.16b, v27.16b
-	WORD $0x4e3ecfcf // fmla v15.4s, v30.4s, v30.4s
+	WORD $0x3dc001bf // ldr q31, [x13, #0]
+	WORD $0x6ebf341e // cmhi v30.4s, v0.4s, v31.4s
+	WORD $0x4e3e1fa2 // and v2.16b, v29.16b, v30.16b
+	WORD $0x4e22cc49 // fmla v9.4s, v2.4s, v2.4s
+	B end509
 
-end471:
+unused504:
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+
+unused506:
+	WORD $0x4f000415 // movi v21.4s, #0
+	WORD $0x4e35d610 // fadd v16.4s, v16.4s, v21.4s
+
+unused508:
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e25d529 // fadd v9.4s, v9.4s, v5.4s
+
+end509:
 	MOVD $constants<>+960(SB), R14
-	WORD $0x3dc001df // ldr q31, [x14, #0]
-	WORD $0x4e0407e0 // dup v0.4s, v31.s[0]
-	WORD $0x4e33d5e5 // fadd v5.4s, v15.4s, v19.4s
-	WORD $0x4e22d50d // fadd v13.4s, v8.4s, v2.4s
-	WORD $0x4e37d604 // fadd v4.4s, v16.4s, v23.4s
-	WORD $0x4e34d52c // fadd v12.4s, v9.4s, v20.4s
-	WORD $0x4e38d626 // fadd v6.4s, v17.4s, v24.4s
-	WORD $0x4e35d54e // fadd v14.4s, v10.4s, v21.4s
-	WORD $0x4e39d65d // fadd v29.4s, v18.4s, v25.4s
-	WORD $0x4e36d57c // fadd v28.4s, v11.4s, v22.4s
-	WORD $0x4e26d4ba // fadd v26.4s, v5.4s, v6.4s
-	WORD $0x4e2ed5bb // fadd v27.4s, v13.4s, v14.4s
-	WORD $0x4e3dd49e // fadd v30.4s, v4.4s, v29.4s
-	WORD $0x4e3cd59f // fadd v31.4s, v12.4s, v28.4s
-	WORD $0x4e3ed74f // fadd v15.4s, v26.4s, v30.4s
-	WORD $0x4e3fd773 // fadd v19.4s, v27.4s, v31.4s
+	WORD $0x3dc001cd // ldr q13, [x14, #0]
+	WORD $0x4e0405a4 // dup v4.4s, v13.s[0]
+	WORD $0x4e33d5ec // fadd v12.4s, v15.4s, v19.4s
+	WORD $0x4e36d506 // fadd v6.4s, v8.4s, v22.4s
+	WORD $0x4e3ad60e // fadd v14.4s, v16.4s, v26.4s
+	WORD $0x4e37d520 // fadd v0.4s, v9.4s, v23.4s
+	WORD $0x4e3bd63f // fadd v31.4s, v17.4s, v27.4s
+	WORD $0x4e38d55d // fadd v29.4s, v10.4s, v24.4s
+	WORD $0x4e3cd65e // fadd v30.4s, v18.4s, v28.4s
+	WORD $0x4e39d562 // fadd v2.4s, v11.4s, v25.4s
+	WORD $0x4e3fd594 // fadd v20.4s, v12.4s, v31.4s
+	WORD $0x4e3dd4d5 // fadd v21.4s, v6.4s, v29.4s
+	WORD $0x4e3ed5c5 // fadd v5.4s, v14.4s, v30.4s
+	WORD $0x4e22d40d // fadd v13.4s, v0.4s, v2.4s
+	WORD $0x4e25d68f // fadd v15.4s, v20.4s, v5.4s
+	WORD $0x4e2dd6b3 // fadd v19.4s, v21.4s, v13.4s
 	WORD $0x4e33d5e8 // fadd v8.4s, v15.4s, v19.4s
-	WORD $0x4e180502 // dup v2.2d, v8.d[1]
-	WORD $0x4e22d510 // fadd v16.4s, v8.4s, v2.4s
-	WORD $0x4e0c0617 // dup v23.4s, v16.s[1]
-	WORD $0x4e37d609 // fadd v9.4s, v16.4s, v23.4s
-	WORD $0x4e040534 // dup v20.4s, v9.s[0]
-	WORD $0x6e23fe91 // fdiv v17.4s, v20.4s, v3.4s
-	WORD $0x4e21d638 // fadd v24.4s, v17.4s, v1.4s
-	WORD $0x6ea1fb0a // fsqrt v10.4s, v24.4s
-	WORD $0x6e2afc15 // fdiv v21.4s, v0.4s, v10.4s
+	WORD $0x4e180516 // dup v22.2d, v8.d[1]
+	WORD $0x4e36d510 // fadd v16.4s, v8.4s, v22.4s
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]
+	WORD $0x4e3ad609 // fadd v9.4s, v16.4s, v26.4s
+	WORD $0x4e040537 // dup v23.4s, v9.s[0]
+	WORD $0x6e23fef1 // fdiv v17.4s, v23.4s, v3.4s
+	WORD $0x4e21d63b // fadd v27.4s, v17.4s, v1.4s
+	WORD $0x6ea1fb6a // fsqrt v10.4s, v27.4s
+	WORD $0x6e2afc98 // fdiv v24.4s, v4.4s, v10.4s
 	WORD $0xbd000027 // str s7, [x1, #0]
-	WORD $0xbd000435 // str s21, [x1, #4]
+	WORD $0xbd000438 // str s24, [x1, #4]
 	ADD $8, R1, R1
 	MOVD R6, R15
 	MOVD $0, R19
 	SUBS $16, R15, R15
-	BLT done479
+	BLT done514
 
-loop480:
+loop515:
 	MOVD R2, R20
 	ADD R19, R20, R20
 	WORD $0x3dc00292 // ldr q18, [x20, #0]
-	WORD $0x4ea7d659 // fsub v25.4s, v18.4s, v7.4s
-	WORD $0x6e35df2b // fmul v11.4s, v25.4s, v21.4s
+	WORD $0x4ea7d65c // fsub v28.4s, v18.4s, v7.4s
+	WORD $0x6e38df8b // fmul v11.4s, v28.4s, v24.4s
 	MOVD R3, R21
 	ADD R19, R21, R21
-	WORD $0x3dc002b6 // ldr q22, [x21, #0]
+	WORD $0x3dc002b9 // ldr q25, [x21, #0]
 	MOVD R4, R22
 	ADD R19, R22, R22
-	WORD $0x3dc002c5 // ldr q5, [x22, #0]
-	WORD $0x4ea51ca6 // orr v6.16b, v5.16b, v5.16b
-	WORD $0x4e36cd66 // fmla v6.4s, v11.4s, v22.4s
+	WORD $0x3dc002cc // ldr q12, [x22, #0]
+	WORD $0x4eac1d9f // orr v31.16b, v12.16b, v12.16b
+	WORD $0x4e39cd7f // fmla v31.4s, v11.4s, v25.4s
 	MOVD R0, R23
 	ADD R19, R23, R23
-	WORD $0x3d8002e6 // str q6, [x23, #0]
-	WORD $0x3dc0068d // ldr q13, [x20, #16]
-	WORD $0x4ea7d5ae // fsub v14.4s, v13.4s, v7.4s
-	WORD $0x6e35ddc4 // fmul v4.4s, v14.4s, v21.4s
-	WORD $0x3dc006bd // ldr q29, [x21, #16]
-	WORD $0x3dc006cc // ldr q12, [x22, #16]
-	WORD $0x4eac1d9c // orr v28.16b, v12.16b, v12.16b
-	WORD $0x4e3dcc9c // fmla v28.4s, v4.4s, v29.4s
-	WORD $0x3d8006fc // str q28, [x23, #16]
-	WORD $0x3dc00a9a // ldr q26, [x20, #32]
-	WORD $0x4ea7d75e // fsub v30.4s, v26.4s, v7.4s
-	WORD $0x6e35dfdb // fmul v27.4s, v30.4s, v21.4s
-	WORD $0x3dc00abf // ldr q31, [x21, #32]
+	WORD $0x3d8002ff // str q31, [x23, #0]
+	WORD $0x3dc00686 // ldr q6, [x20, #16]
+	WORD $0x4ea7d4dd // fsub v29.4s, v6.4s, v7.4s
+	WORD $0x6e38dfae // fmul v14.4s, v29.4s, v24.4s
+	WORD $0x3dc006be // ldr q30, [x21, #16]
+	WORD $0x3dc006c0 // ldr q0, [x22, #16]
+	WORD $0x4ea01c02 // orr v2.16b, v0.16b, v0.16b
+	WORD $0x4e3ecdc2 // fmla v2.4s, v14.4s, v30.4s
+	WORD $0x3d8006e2 // str q2, [x23, #16]
+	WORD $0x3dc00a94 // ldr q20, [x20, #32]
+	WORD $0x4ea7d685 // fsub v5.4s, v20.4s, v7.4s
+	WORD $0x6e38dcb5 // fmul v21.4s, v5.4s, v24.4s
+	WORD $0x3dc00aad // ldr q13, [x21, #32]
 	WORD $0x3dc00acf // ldr q15, [x22, #32]
 	WORD $0x4eaf1df3 // orr v19.16b, v15.16b, v15.16b
-	WORD $0x4e3fcf73 // fmla v19.4s, v27.4s, v31.4s
+	WORD $0x4e2dceb3 // fmla v19.4s, v21.4s, v13.4s
 	WORD $0x3d800af3 // str q19, [x23, #32]
 	WORD $0x3dc00e88 // ldr q8, [x20, #48]
-	WORD $0x4ea7d502 // fsub v2.4s, v8.4s, v7.4s
-	WORD $0x6e35dc50 // fmul v16.4s, v2.4s, v21.4s
-	WORD $0x3dc00eb7 // ldr q23, [x21, #48]
+	WORD $0x4ea7d516 // fsub v22.4s, v8.4s, v7.4s
+	WORD $0x6e38ded0 // fmul v16.4s, v22.4s, v24.4s
+	WORD $0x3dc00eba // ldr q26, [x21, #48]
 	WORD $0x3dc00ec9 // ldr q9, [x22, #48]
-	WORD $0x4ea91d34 // orr v20.16b, v9.16b, v9.16b
-	WORD $0x4e37ce14 // fmla v20.4s, v16.4s, v23.4s
-	WORD $0x3d800ef4 // str q20, [x23, #48]
+	WORD $0x4ea91d37 // orr v23.16b, v9.16b, v9.16b
+	WORD $0x4e3ace17 // fmla v23.4s, v16.4s, v26.4s
+	WORD $0x3d800ef7 // str q23, [x23, #48]
 	ADD $64, R19, R19
 	SUBS $16, R15, R15
-	BGE loop480
+	BGE loop515
 
-done479:
+done514:
 	ADD $16, R15, R15
 	SUBS $4, R15, R15
-	BLT done481
+	BLT done516
 
-loop482:
+loop517:
 	MOVD R2, R9
 	ADD R19, R9, R9
 	WORD $0x3dc00131 // ldr q17, [x9, #0]
-	WORD $0x4ea7d638 // fsub v24.4s, v17.4s, v7.4s
-	WORD $0x6e35df00 // fmul v0.4s, v24.4s, v21.4s
+	WORD $0x4ea7d63b // fsub v27.4s, v17.4s, v7.4s
+	WORD $0x6e38df64 // fmul v4.4s, v27.4s, v24.4s
 	MOVD R3, R24
 	ADD R19, R24, R24
 	WORD $0x3dc0030a // ldr q10, [x24, #0]
 	MOVD R4, R8
 	ADD R19, R8, R8
 	WORD $0x3dc00112 // ldr q18, [x8, #0]
-	WORD $0x4eb21e59 // orr v25.16b, v18.16b, v18.16b
-	WORD $0x4e2acc19 // fmla v25.4s, v0.4s, v10.4s
+	WORD $0x4eb21e5c // orr v28.16b, v18.16b, v18.16b
+	WORD $0x4e2acc9c // fmla v28.4s, v4.4s, v10.4s
 	MOVD R0, R25
 	ADD R19, R25, R25
-	WORD $0x3d800339 // str q25, [x25, #0]
+	WORD $0x3d80033c // str q28, [x25, #0]
 	ADD $16, R19, R19
 	SUBS $4, R15, R15
-	BGE loop482
+	BGE loop517
 
-done481:
+done516:
 	ADD $4, R15, R15
-	CBZ R15, end483
+	CBZ R15, end518
 	MOVD R2, R10
 	ADD R19, R10, R10
-	WORD $0xbd400145 // ldr s5, [x10, #0]
+	WORD $0xbd40014c // ldr s12, [x10, #0]
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R15
-	BLT lanes484
-	WORD $0x0ddf9165 // ld1 {v5.s}[1], [x11], #4
-	BEQ lanes484
-	WORD $0x4ddf8165 // ld1 {v5.s}[2], [x11], #4
+	BLT lanes519
+	WORD $0x0ddf916c // ld1 {v12.s}[1], [x11], #4
+	BEQ lanes519
+	WORD $0x4ddf816c // ld1 {v12.s}[2], [x11], #4
 
-lanes484:
-	WORD $0x4ea7d4ab // fsub v11.4s, v5.4s, v7.4s
-	WORD $0x6e35dd76 // fmul v22.4s, v11.4s, v21.4s
+lanes519:
+	WORD $0x4ea7d58b // fsub v11.4s, v12.4s, v7.4s
+	WORD $0x6e38dd79 // fmul v25.4s, v11.4s, v24.4s
 	MOVD R3, R12
 	ADD R19, R12, R12
-	WORD $0xbd400186 // ldr s6, [x12, #0]
+	WORD $0xbd40019f // ldr s31, [x12, #0]
 	MOVD R12, R26
 	ADD $4, R26, R26
 	CMP $2, R15
-	BLT lanes485
-	WORD $0x0ddf9346 // ld1 {v6.s}[1], [x26], #4
-	BEQ lanes485
-	WORD $0x4ddf8346 // ld1 {v6.s}[2], [x26], #4
+	BLT lanes520
+	WORD $0x0ddf935f // ld1 {v31.s}[1], [x26], #4
+	BEQ lanes520
+	WORD $0x4ddf835f // ld1 {v31.s}[2], [x26], #4
 
-lanes485:
+lanes520:
 	MOVD R4, R13
 	ADD R19, R13, R13
-	WORD $0xbd4001ad // ldr s13, [x13, #0]
+	WORD $0xbd4001a6 // ldr s6, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R15
-	BLT lanes486
-	WORD $0x0ddf91cd // ld1 {v13.s}[1], [x14], #4
-	BEQ lanes486
-	WORD $0x4ddf81cd // ld1 {v13.s}[2], [x14], #4
+	BLT lanes521
+	WORD $0x0ddf91c6 // ld1 {v6.s}[1], [x14], #4
+	BEQ lanes521
+	WORD $0x4ddf81c6 // ld1 {v6.s}[2], [x14], #4
 
-lanes486:
-	WORD $0x4ead1dae // orr v14.16b, v13.16b, v13.16b
-	WORD $0x4e26cece // fmla v14.4s, v22.4s, v6.4s
+lanes521:
+	WORD $0x4ea61cdd // orr v29.16b, v6.16b, v6.16b
+	WORD $0x4e3fcf3d // fmla v29.4s, v25.4s, v31.4s
 	MOVD R0, R20
 	ADD R19, R20, R20
-	WORD $0xbd00028e // str s14, [x20, #0]
+	WORD $0xbd00029d // str s29, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R15
-	BLT lanes487
-	WORD $0x0d9f92ae // st1 {v14.s}[1], [x21], #4
-	BEQ lanes487
-	WORD $0x4d9f82ae // st1 {v14.s}[2], [x21], #4
+	BLT lanes522
+	WORD $0x0d9f92bd // st1 {v29.s}[1], [x21], #4
+	BEQ lanes522
+	WORD $0x4d9f82bd // st1 {v29.s}[2], [x21], #4
 
-lanes487:
+lanes522:
 
-end483:
+end518:
 	ADD R7, R0, R0
 	ADD R7, R2, R2
 	SUBS $1, R5, R5
-	BNE loop454
+	BNE loop479
 
-end453:
+end478:
 	RET
 
 // func layerNormGradNEON(dx, dy, x, gamma, stats []float32, rows, cols int)
@@ -9505,9 +9611,9 @@ TEXT ·layerNormGradNEON(SB), NOSPLIT, $0-136
 	LSL $2, R6, R7
 	WORD $0x9e2200c0 // scvtf s0, x6
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	CBZ R5, end488
+	CBZ R5, end523
 
-loop489:
+loop524:
 	MOVD R4, R8
 	ADD $4, R8, R8
 	WORD $0x4d40c882 // ld1r {v2.4s}, [x4]
@@ -9532,9 +9638,9 @@ loop489:
 	MOVD R6, R9
 	MOVD $0, R10
 	SUBS $32, R9, R9
-	BLT done490
+	BLT done525
 
-loop491:
+loop526:
 	MOVD R1, R11
 	ADD R10, R11, R11
 	WORD $0x3dc00174 // ldr q20, [x11, #0]
@@ -9607,14 +9713,14 @@ loop491:
 	WORD $0x4e3acf33 // fmla v19.4s, v25.4s, v26.4s
 	ADD $128, R10, R10
 	SUBS $32, R9, R9
-	BGE loop491
+	BGE loop526
 
-done490:
+done525:
 	ADD $32, R9, R9
 	SUBS $16, R9, R9
-	BLT done492
+	BLT done527
 
-loop493:
+loop528:
 	MOVD R1, R14
 	ADD R10, R14, R14
 	WORD $0x3dc001db // ldr q27, [x14, #0]
@@ -9655,12 +9761,12 @@ loop493:
 	WORD $0x4e36ceaf // fmla v15.4s, v21.4s, v22.4s
 	ADD $64, R10, R10
 	SUBS $16, R9, R9
-	BGE loop493
+	BGE loop528
 
-done492:
+done527:
 	ADD $16, R9, R9
 	SUBS $4, R9, R9
-	BLT rest495
+	BLT rest529
 	MOVD R1, R20
 	ADD R10, R20, R20
 	WORD $0x3dc00299 // ldr q25, [x20, #0]
@@ -9677,7 +9783,7 @@ done492:
 	WORD $0x4e3ccf6c // fmla v12.4s, v27.4s, v28.4s
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BLT rest496
+	BLT rest531
 	MOVD R1, R23
 	ADD R10, R23, R23
 	WORD $0x3dc002ff // ldr q31, [x23, #0]
@@ -9694,7 +9800,7 @@ done492:
 	WORD $0x4e35ce8d // fmla v13.4s, v20.4s, v21.4s
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BLT rest497
+	BLT rest533
 	MOVD R1, R26
 	ADD R10, R26, R26
 	WORD $0x3dc00356 // ldr q22, [x26, #0]
@@ -9710,45 +9816,49 @@ done492:
 	WORD $0x6e23df1b // fmul v27.4s, v24.4s, v3.4s
 	WORD $0x4e3bcf4e // fmla v14.4s, v26.4s, v27.4s
 	ADD $16, R10, R10
-	CBZ R9, end494
+	B rest535
+
+rest529:
+	ADD $4, R9, R9
+	CBZ R9, end537
 	MOVD R1, R12
 	ADD R10, R12, R12
 	WORD $0xbd40019c // ldr s28, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R9
-	BLT lanes498
+	BLT lanes538
 	WORD $0x0ddf91bc // ld1 {v28.s}[1], [x13], #4
-	BEQ lanes498
+	BEQ lanes538
 	WORD $0x4ddf81bc // ld1 {v28.s}[2], [x13], #4
 
-lanes498:
+lanes538:
 	MOVD R3, R14
 	ADD R10, R14, R14
 	WORD $0xbd4001df // ldr s31, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R9
-	BLT lanes499
+	BLT lanes539
 	WORD $0x0ddf91ff // ld1 {v31.s}[1], [x15], #4
-	BEQ lanes499
+	BEQ lanes539
 	WORD $0x4ddf81ff // ld1 {v31.s}[2], [x15], #4
 
-lanes499:
+lanes539:
 	WORD $0x6e3fdf80 // fmul v0.4s, v28.4s, v31.4s
-	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
 	MOVD R2, R19
 	ADD R10, R19, R19
 	WORD $0xbd40027d // ldr s29, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R9
-	BLT lanes500
+	BLT lanes540
 	WORD $0x0ddf929d // ld1 {v29.s}[1], [x20], #4
-	BEQ lanes500
+	BEQ lanes540
 	WORD $0x4ddf829d // ld1 {v29.s}[2], [x20], #4
 
-lanes500:
+lanes540:
 	WORD $0x4ea2d7be // fsub v30.4s, v29.4s, v2.4s
 	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
 	WORD $0x4e040d35 // dup v21.4s, w9
@@ -9756,50 +9866,50 @@ lanes500:
 	WORD $0x3dc002b6 // ldr q22, [x21, #0]
 	WORD $0x6eb636b9 // cmhi v25.4s, v21.4s, v22.4s
 	WORD $0x4e391e97 // and v23.16b, v20.16b, v25.16b
-	WORD $0x4e37cc0f // fmla v15.4s, v0.4s, v23.4s
-	B end494
+	WORD $0x4e37cc0c // fmla v12.4s, v0.4s, v23.4s
+	B unused532
 
-rest497:
+rest531:
 	ADD $4, R9, R9
-	CBZ R9, end494
+	CBZ R9, unused532
 	MOVD R1, R22
 	ADD R10, R22, R22
 	WORD $0xbd4002d8 // ldr s24, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes501
+	BLT lanes541
 	WORD $0x0ddf92f8 // ld1 {v24.s}[1], [x23], #4
-	BEQ lanes501
+	BEQ lanes541
 	WORD $0x4ddf82f8 // ld1 {v24.s}[2], [x23], #4
 
-lanes501:
+lanes541:
 	MOVD R3, R24
 	ADD R10, R24, R24
 	WORD $0xbd40031a // ldr s26, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R9
-	BLT lanes502
+	BLT lanes542
 	WORD $0x0ddf933a // ld1 {v26.s}[1], [x25], #4
-	BEQ lanes502
+	BEQ lanes542
 	WORD $0x4ddf833a // ld1 {v26.s}[2], [x25], #4
 
-lanes502:
+lanes542:
 	WORD $0x6e3adf1b // fmul v27.4s, v24.4s, v26.4s
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
 	MOVD R2, R26
 	ADD R10, R26, R26
 	WORD $0xbd40035c // ldr s28, [x26, #0]
 	MOVD R26, R8
 	ADD $4, R8, R8
 	CMP $2, R9
-	BLT lanes503
+	BLT lanes543
 	WORD $0x0ddf911c // ld1 {v28.s}[1], [x8], #4
-	BEQ lanes503
+	BEQ lanes543
 	WORD $0x4ddf811c // ld1 {v28.s}[2], [x8], #4
 
-lanes503:
+lanes543:
 	WORD $0x4ea2d79f // fsub v31.4s, v28.4s, v2.4s
 	WORD $0x6e23dffd // fmul v29.4s, v31.4s, v3.4s
 	WORD $0x4e040d3e // dup v30.4s, w9
@@ -9807,50 +9917,50 @@ lanes503:
 	WORD $0x3dc00175 // ldr q21, [x11, #0]
 	WORD $0x6eb537d6 // cmhi v22.4s, v30.4s, v21.4s
 	WORD $0x4e361fb4 // and v20.16b, v29.16b, v22.16b
-	WORD $0x4e34cf6e // fmla v14.4s, v27.4s, v20.4s
-	B end494
+	WORD $0x4e34cf6d // fmla v13.4s, v27.4s, v20.4s
+	B unused534
 
-rest496:
+rest533:
 	ADD $4, R9, R9
-	CBZ R9, end494
+	CBZ R9, unused534
 	MOVD R1, R12
 	ADD R10, R12, R12
 	WORD $0xbd400199 // ldr s25, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R9
-	BLT lanes504
+	BLT lanes544
 	WORD $0x0ddf91b9 // ld1 {v25.s}[1], [x13], #4
-	BEQ lanes504
+	BEQ lanes544
 	WORD $0x4ddf81b9 // ld1 {v25.s}[2], [x13], #4
 
-lanes504:
+lanes544:
 	MOVD R3, R14
 	ADD R10, R14, R14
 	WORD $0xbd4001c0 // ldr s0, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R9
-	BLT lanes505
+	BLT lanes545
 	WORD $0x0ddf91e0 // ld1 {v0.s}[1], [x15], #4
-	BEQ lanes505
+	BEQ lanes545
 	WORD $0x4ddf81e0 // ld1 {v0.s}[2], [x15], #4
 
-lanes505:
+lanes545:
 	WORD $0x6e20df37 // fmul v23.4s, v25.4s, v0.4s
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4e37d4c6 // fadd v6.4s, v6.4s, v23.4s
 	MOVD R2, R19
 	ADD R10, R19, R19
 	WORD $0xbd400278 // ldr s24, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R9
-	BLT lanes506
+	BLT lanes546
 	WORD $0x0ddf9298 // ld1 {v24.s}[1], [x20], #4
-	BEQ lanes506
+	BEQ lanes546
 	WORD $0x4ddf8298 // ld1 {v24.s}[2], [x20], #4
 
-lanes506:
+lanes546:
 	WORD $0x4ea2d71a // fsub v26.4s, v24.4s, v2.4s
 	WORD $0x6e23df5c // fmul v28.4s, v26.4s, v3.4s
 	WORD $0x4e040d3f // dup v31.4s, w9
@@ -9858,50 +9968,49 @@ lanes506:
 	WORD $0x3dc002be // ldr q30, [x21, #0]
 	WORD $0x6ebe37f5 // cmhi v21.4s, v31.4s, v30.4s
 	WORD $0x4e351f9d // and v29.16b, v28.16b, v21.16b
-	WORD $0x4e3dceed // fmla v13.4s, v23.4s, v29.4s
-	B end494
+	WORD $0x4e3dceee // fmla v14.4s, v23.4s, v29.4s
+	B unused536
 
-rest495:
-	ADD $4, R9, R9
-	CBZ R9, end494
+rest535:
+	CBZ R9, unused536
 	MOVD R1, R22
 	ADD R10, R22, R22
 	WORD $0xbd4002d6 // ldr s22, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes507
+	BLT lanes547
 	WORD $0x0ddf92f6 // ld1 {v22.s}[1], [x23], #4
-	BEQ lanes507
+	BEQ lanes547
 	WORD $0x4ddf82f6 // ld1 {v22.s}[2], [x23], #4
 
-lanes507:
+lanes547:
 	MOVD R3, R24
 	ADD R10, R24, R24
 	WORD $0xbd40031b // ldr s27, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R9
-	BLT lanes508
+	BLT lanes548
 	WORD $0x0ddf933b // ld1 {v27.s}[1], [x25], #4
-	BEQ lanes508
+	BEQ lanes548
 	WORD $0x4ddf833b // ld1 {v27.s}[2], [x25], #4
 
-lanes508:
+lanes548:
 	WORD $0x6e3bded4 // fmul v20.4s, v22.4s, v27.4s
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s
 	MOVD R2, R26
 	ADD R10, R26, R26
 	WORD $0xbd400359 // ldr s25, [x26, #0]
 	MOVD R26, R8
 	ADD $4, R8, R8
 	CMP $2, R9
-	BLT lanes509
+	BLT lanes549
 	WORD $0x0ddf9119 // ld1 {v25.s}[1], [x8], #4
-	BEQ lanes509
+	BEQ lanes549
 	WORD $0x4ddf8119 // ld1 {v25.s}[2], [x8], #4
 
-lanes509:
+lanes549:
 	WORD $0x4ea2d720 // fsub v0.4s, v25.4s, v2.4s
 	WORD $0x6e23dc18 // fmul v24.4s, v0.4s, v3.4s
 	WORD $0x4e040d3a // dup v26.4s, w9
@@ -9909,22 +10018,41 @@ lanes509:
 	WORD $0x3dc0017f // ldr q31, [x11, #0]
 	WORD $0x6ebf375e // cmhi v30.4s, v26.4s, v31.4s
 	WORD $0x4e3e1f1c // and v28.16b, v24.16b, v30.16b
-	WORD $0x4e3cce8c // fmla v12.4s, v20.4s, v28.4s
+	WORD $0x4e3cce8f // fmla v15.4s, v20.4s, v28.4s
+	B end537
 
-end494:
-	WORD $0x4e28d495 // fadd v21.4s, v4.4s, v8.4s
-	WORD $0x4e29d4b7 // fadd v23.4s, v5.4s, v9.4s
-	WORD $0x4e2ad4dd // fadd v29.4s, v6.4s, v10.4s
-	WORD $0x4e2bd4f6 // fadd v22.4s, v7.4s, v11.4s
-	WORD $0x4e3dd6bb // fadd v27.4s, v21.4s, v29.4s
-	WORD $0x4e36d6f9 // fadd v25.4s, v23.4s, v22.4s
-	WORD $0x4e39d760 // fadd v0.4s, v27.4s, v25.4s
-	WORD $0x4e18041a // dup v26.2d, v0.d[1]
-	WORD $0x4e3ad41f // fadd v31.4s, v0.4s, v26.4s
-	WORD $0x4e0c07f8 // dup v24.4s, v31.s[1]
-	WORD $0x4e38d7fe // fadd v30.4s, v31.4s, v24.4s
-	WORD $0x4e0407d4 // dup v20.4s, v30.s[0]
-	WORD $0x6e21fe9c // fdiv v28.4s, v20.4s, v1.4s
+unused532:
+	WORD $0x4f000415 // movi v21.4s, #0
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4f000417 // movi v23.4s, #0
+	WORD $0x4e37d5ad // fadd v13.4s, v13.4s, v23.4s
+
+unused534:
+	WORD $0x4f00041d // movi v29.4s, #0
+	WORD $0x4e3dd4c6 // fadd v6.4s, v6.4s, v29.4s
+	WORD $0x4f000416 // movi v22.4s, #0
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+
+unused536:
+	WORD $0x4f00041b // movi v27.4s, #0
+	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4f000419 // movi v25.4s, #0
+	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
+
+end537:
+	WORD $0x4e28d480 // fadd v0.4s, v4.4s, v8.4s
+	WORD $0x4e29d4ba // fadd v26.4s, v5.4s, v9.4s
+	WORD $0x4e2ad4df // fadd v31.4s, v6.4s, v10.4s
+	WORD $0x4e2bd4f8 // fadd v24.4s, v7.4s, v11.4s
+	WORD $0x4e3fd41e // fadd v30.4s, v0.4s, v31.4s
+	WORD $0x4e38d754 // fadd v20.4s, v26.4s, v24.4s
+	WORD $0x4e34d7dc // fadd v28.4s, v30.4s, v20.4s
+	WORD $0x4e180795 // dup v21.2d, v28.d[1]
+	WORD $0x4e35d797 // fadd v23.4s, v28.4s, v21.4s
+	WORD $0x4e0c06fd // dup v29.4s, v23.s[1]
+	WORD $0x4e3dd6f6 // fadd v22.4s, v23.4s, v29.4s
+	WORD $0x4e0406db // dup v27.4s, v22.s[0]
+	WORD $0x6e21ff79 // fdiv v25.4s, v27.4s, v1.4s
 	WORD $0x4e30d584 // fadd v4.4s, v12.4s, v16.4s
 	WORD $0x4e31d5a8 // fadd v8.4s, v13.4s, v17.4s
 	WORD $0x4e32d5c5 // fadd v5.4s, v14.4s, v18.4s
@@ -9933,141 +10061,141 @@ end494:
 	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
 	WORD $0x4e2ad4c7 // fadd v7.4s, v6.4s, v10.4s
 	WORD $0x4e1804eb // dup v11.2d, v7.d[1]
-	WORD $0x4e2bd4f5 // fadd v21.4s, v7.4s, v11.4s
-	WORD $0x4e0c06bd // dup v29.4s, v21.s[1]
-	WORD $0x4e3dd6b7 // fadd v23.4s, v21.4s, v29.4s
-	WORD $0x4e0406f6 // dup v22.4s, v23.s[0]
-	WORD $0x6e21fedb // fdiv v27.4s, v22.4s, v1.4s
+	WORD $0x4e2bd4e0 // fadd v0.4s, v7.4s, v11.4s
+	WORD $0x4e0c041f // dup v31.4s, v0.s[1]
+	WORD $0x4e3fd41a // fadd v26.4s, v0.4s, v31.4s
+	WORD $0x4e040758 // dup v24.4s, v26.s[0]
+	WORD $0x6e21ff1e // fdiv v30.4s, v24.4s, v1.4s
 	MOVD R6, R12
 	MOVD $0, R13
 	SUBS $16, R12, R12
-	BLT done510
+	BLT done550
 
-loop511:
+loop551:
 	MOVD R1, R14
 	ADD R13, R14, R14
-	WORD $0x3dc001d9 // ldr q25, [x14, #0]
+	WORD $0x3dc001d4 // ldr q20, [x14, #0]
 	MOVD R3, R15
 	ADD R13, R15, R15
-	WORD $0x3dc001e0 // ldr q0, [x15, #0]
-	WORD $0x6e20df3a // fmul v26.4s, v25.4s, v0.4s
-	WORD $0x4ebcd75f // fsub v31.4s, v26.4s, v28.4s
+	WORD $0x3dc001fc // ldr q28, [x15, #0]
+	WORD $0x6e3cde95 // fmul v21.4s, v20.4s, v28.4s
+	WORD $0x4eb9d6b7 // fsub v23.4s, v21.4s, v25.4s
 	MOVD R2, R19
 	ADD R13, R19, R19
-	WORD $0x3dc00278 // ldr q24, [x19, #0]
-	WORD $0x4ea2d71e // fsub v30.4s, v24.4s, v2.4s
-	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
-	WORD $0x4ebbce9f // fmls v31.4s, v20.4s, v27.4s
-	WORD $0x6e23dfec // fmul v12.4s, v31.4s, v3.4s
+	WORD $0x3dc0027d // ldr q29, [x19, #0]
+	WORD $0x4ea2d7b6 // fsub v22.4s, v29.4s, v2.4s
+	WORD $0x6e23dedb // fmul v27.4s, v22.4s, v3.4s
+	WORD $0x4ebecf77 // fmls v23.4s, v27.4s, v30.4s
+	WORD $0x6e23deec // fmul v12.4s, v23.4s, v3.4s
 	MOVD R0, R20
 	ADD R13, R20, R20
 	WORD $0x3d80028c // str q12, [x20, #0]
 	WORD $0x3dc005d0 // ldr q16, [x14, #16]
 	WORD $0x3dc005ed // ldr q13, [x15, #16]
 	WORD $0x6e2dde11 // fmul v17.4s, v16.4s, v13.4s
-	WORD $0x4ebcd62e // fsub v14.4s, v17.4s, v28.4s
+	WORD $0x4eb9d62e // fsub v14.4s, v17.4s, v25.4s
 	WORD $0x3dc00672 // ldr q18, [x19, #16]
 	WORD $0x4ea2d64f // fsub v15.4s, v18.4s, v2.4s
 	WORD $0x6e23ddf3 // fmul v19.4s, v15.4s, v3.4s
-	WORD $0x4ebbce6e // fmls v14.4s, v19.4s, v27.4s
+	WORD $0x4ebece6e // fmls v14.4s, v19.4s, v30.4s
 	WORD $0x6e23ddc4 // fmul v4.4s, v14.4s, v3.4s
 	WORD $0x3d800684 // str q4, [x20, #16]
 	WORD $0x3dc009c5 // ldr q5, [x14, #32]
 	WORD $0x3dc009e8 // ldr q8, [x15, #32]
 	WORD $0x6e28dca9 // fmul v9.4s, v5.4s, v8.4s
-	WORD $0x4ebcd526 // fsub v6.4s, v9.4s, v28.4s
+	WORD $0x4eb9d526 // fsub v6.4s, v9.4s, v25.4s
 	WORD $0x3dc00a6a // ldr q10, [x19, #32]
 	WORD $0x4ea2d547 // fsub v7.4s, v10.4s, v2.4s
 	WORD $0x6e23dceb // fmul v11.4s, v7.4s, v3.4s
-	WORD $0x4ebbcd66 // fmls v6.4s, v11.4s, v27.4s
-	WORD $0x6e23dcd5 // fmul v21.4s, v6.4s, v3.4s
-	WORD $0x3d800a95 // str q21, [x20, #32]
-	WORD $0x3dc00ddd // ldr q29, [x14, #48]
-	WORD $0x3dc00df7 // ldr q23, [x15, #48]
-	WORD $0x6e37dfb6 // fmul v22.4s, v29.4s, v23.4s
-	WORD $0x4ebcd6d9 // fsub v25.4s, v22.4s, v28.4s
-	WORD $0x3dc00e60 // ldr q0, [x19, #48]
-	WORD $0x4ea2d41a // fsub v26.4s, v0.4s, v2.4s
-	WORD $0x6e23df58 // fmul v24.4s, v26.4s, v3.4s
-	WORD $0x4ebbcf19 // fmls v25.4s, v24.4s, v27.4s
-	WORD $0x6e23df3e // fmul v30.4s, v25.4s, v3.4s
-	WORD $0x3d800e9e // str q30, [x20, #48]
+	WORD $0x4ebecd66 // fmls v6.4s, v11.4s, v30.4s
+	WORD $0x6e23dcc0 // fmul v0.4s, v6.4s, v3.4s
+	WORD $0x3d800a80 // str q0, [x20, #32]
+	WORD $0x3dc00ddf // ldr q31, [x14, #48]
+	WORD $0x3dc00dfa // ldr q26, [x15, #48]
+	WORD $0x6e3adff8 // fmul v24.4s, v31.4s, v26.4s
+	WORD $0x4eb9d714 // fsub v20.4s, v24.4s, v25.4s
+	WORD $0x3dc00e7c // ldr q28, [x19, #48]
+	WORD $0x4ea2d795 // fsub v21.4s, v28.4s, v2.4s
+	WORD $0x6e23debd // fmul v29.4s, v21.4s, v3.4s
+	WORD $0x4ebecfb4 // fmls v20.4s, v29.4s, v30.4s
+	WORD $0x6e23de96 // fmul v22.4s, v20.4s, v3.4s
+	WORD $0x3d800e96 // str q22, [x20, #48]
 	ADD $64, R13, R13
 	SUBS $16, R12, R12
-	BGE loop511
+	BGE loop551
 
-done510:
+done550:
 	ADD $16, R12, R12
 	SUBS $4, R12, R12
-	BLT done512
+	BLT done552
 
-loop513:
+loop553:
 	MOVD R1, R21
 	ADD R13, R21, R21
-	WORD $0x3dc002b4 // ldr q20, [x21, #0]
+	WORD $0x3dc002bb // ldr q27, [x21, #0]
 	MOVD R3, R22
 	ADD R13, R22, R22
-	WORD $0x3dc002df // ldr q31, [x22, #0]
-	WORD $0x6e3fde8c // fmul v12.4s, v20.4s, v31.4s
-	WORD $0x4ebcd590 // fsub v16.4s, v12.4s, v28.4s
+	WORD $0x3dc002d7 // ldr q23, [x22, #0]
+	WORD $0x6e37df6c // fmul v12.4s, v27.4s, v23.4s
+	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
 	MOVD R2, R23
 	ADD R13, R23, R23
 	WORD $0x3dc002ed // ldr q13, [x23, #0]
 	WORD $0x4ea2d5b1 // fsub v17.4s, v13.4s, v2.4s
 	WORD $0x6e23de32 // fmul v18.4s, v17.4s, v3.4s
-	WORD $0x4ebbce50 // fmls v16.4s, v18.4s, v27.4s
+	WORD $0x4ebece50 // fmls v16.4s, v18.4s, v30.4s
 	WORD $0x6e23de0f // fmul v15.4s, v16.4s, v3.4s
 	MOVD R0, R24
 	ADD R13, R24, R24
 	WORD $0x3d80030f // str q15, [x24, #0]
 	ADD $16, R13, R13
 	SUBS $4, R12, R12
-	BGE loop513
+	BGE loop553
 
-done512:
+done552:
 	ADD $4, R12, R12
-	CBZ R12, end514
+	CBZ R12, end554
 	MOVD R1, R25
 	ADD R13, R25, R25
 	WORD $0xbd400333 // ldr s19, [x25, #0]
 	MOVD R25, R10
 	ADD $4, R10, R10
 	CMP $2, R12
-	BLT lanes515
+	BLT lanes555
 	WORD $0x0ddf9153 // ld1 {v19.s}[1], [x10], #4
-	BEQ lanes515
+	BEQ lanes555
 	WORD $0x4ddf8153 // ld1 {v19.s}[2], [x10], #4
 
-lanes515:
+lanes555:
 	MOVD R3, R26
 	ADD R13, R26, R26
 	WORD $0xbd40034e // ldr s14, [x26, #0]
 	MOVD R26, R8
 	ADD $4, R8, R8
 	CMP $2, R12
-	BLT lanes516
+	BLT lanes556
 	WORD $0x0ddf910e // ld1 {v14.s}[1], [x8], #4
-	BEQ lanes516
+	BEQ lanes556
 	WORD $0x4ddf810e // ld1 {v14.s}[2], [x8], #4
 
-lanes516:
+lanes556:
 	WORD $0x6e2ede64 // fmul v4.4s, v19.4s, v14.4s
-	WORD $0x4ebcd485 // fsub v5.4s, v4.4s, v28.4s
+	WORD $0x4eb9d485 // fsub v5.4s, v4.4s, v25.4s
 	MOVD R2, R9
 	ADD R13, R9, R9
 	WORD $0xbd400128 // ldr s8, [x9, #0]
 	MOVD R9, R11
 	ADD $4, R11, R11
 	CMP $2, R12
-	BLT lanes517
+	BLT lanes557
 	WORD $0x0ddf9168 // ld1 {v8.s}[1], [x11], #4
-	BEQ lanes517
+	BEQ lanes557
 	WORD $0x4ddf8168 // ld1 {v8.s}[2], [x11], #4
 
-lanes517:
+lanes557:
 	WORD $0x4ea2d509 // fsub v9.4s, v8.4s, v2.4s
 	WORD $0x6e23dd2a // fmul v10.4s, v9.4s, v3.4s
-	WORD $0x4ebbcd45 // fmls v5.4s, v10.4s, v27.4s
+	WORD $0x4ebecd45 // fmls v5.4s, v10.4s, v30.4s
 	WORD $0x6e23dca7 // fmul v7.4s, v5.4s, v3.4s
 	MOVD R0, R14
 	ADD R13, R14, R14
@@ -10075,21 +10203,21 @@ lanes517:
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R12
-	BLT lanes518
+	BLT lanes558
 	WORD $0x0d9f91e7 // st1 {v7.s}[1], [x15], #4
-	BEQ lanes518
+	BEQ lanes558
 	WORD $0x4d9f81e7 // st1 {v7.s}[2], [x15], #4
 
-lanes518:
+lanes558:
 
-end514:
+end554:
 	ADD R7, R0, R0
 	ADD R7, R1, R1
 	ADD R7, R2, R2
 	SUBS $1, R5, R5
-	BNE loop489
+	BNE loop524
 
-end488:
+end523:
 	RET
 
 // func layerNormGradAddNEON(dx, dy, x, gamma, stats, add []float32, rows, cols int)
@@ -10105,9 +10233,9 @@ TEXT ·layerNormGradAddNEON(SB), NOSPLIT, $0-160
 	WORD $0x9e2200c0 // scvtf s0, x6
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD add_base+120(FP), R8
-	CBZ R5, end519
+	CBZ R5, end559
 
-loop520:
+loop560:
 	MOVD R4, R9
 	ADD $4, R9, R9
 	WORD $0x4d40c882 // ld1r {v2.4s}, [x4]
@@ -10132,9 +10260,9 @@ loop520:
 	MOVD R6, R10
 	MOVD $0, R11
 	SUBS $32, R10, R10
-	BLT done521
+	BLT done561
 
-loop522:
+loop562:
 	MOVD R1, R12
 	ADD R11, R12, R12
 	WORD $0x3dc00194 // ldr q20, [x12, #0]
@@ -10207,14 +10335,14 @@ loop522:
 	WORD $0x4e3acf33 // fmla v19.4s, v25.4s, v26.4s
 	ADD $128, R11, R11
 	SUBS $32, R10, R10
-	BGE loop522
+	BGE loop562
 
-done521:
+done561:
 	ADD $32, R10, R10
 	SUBS $16, R10, R10
-	BLT done523
+	BLT done563
 
-loop524:
+loop564:
 	MOVD R1, R15
 	ADD R11, R15, R15
 	WORD $0x3dc001fb // ldr q27, [x15, #0]
@@ -10255,12 +10383,12 @@ loop524:
 	WORD $0x4e36ceaf // fmla v15.4s, v21.4s, v22.4s
 	ADD $64, R11, R11
 	SUBS $16, R10, R10
-	BGE loop524
+	BGE loop564
 
-done523:
+done563:
 	ADD $16, R10, R10
 	SUBS $4, R10, R10
-	BLT rest526
+	BLT rest565
 	MOVD R1, R21
 	ADD R11, R21, R21
 	WORD $0x3dc002b9 // ldr q25, [x21, #0]
@@ -10277,7 +10405,7 @@ done523:
 	WORD $0x4e3ccf6c // fmla v12.4s, v27.4s, v28.4s
 	ADD $16, R11, R11
 	SUBS $4, R10, R10
-	BLT rest527
+	BLT rest567
 	MOVD R1, R24
 	ADD R11, R24, R24
 	WORD $0x3dc0031f // ldr q31, [x24, #0]
@@ -10294,7 +10422,7 @@ done523:
 	WORD $0x4e35ce8d // fmla v13.4s, v20.4s, v21.4s
 	ADD $16, R11, R11
 	SUBS $4, R10, R10
-	BLT rest528
+	BLT rest569
 	MOVD R1, R9
 	ADD R11, R9, R9
 	WORD $0x3dc00136 // ldr q22, [x9, #0]
@@ -10310,45 +10438,49 @@ done523:
 	WORD $0x6e23df1b // fmul v27.4s, v24.4s, v3.4s
 	WORD $0x4e3bcf4e // fmla v14.4s, v26.4s, v27.4s
 	ADD $16, R11, R11
-	CBZ R10, end525
+	B rest571
+
+rest565:
+	ADD $4, R10, R10
+	CBZ R10, end573
 	MOVD R1, R14
 	ADD R11, R14, R14
 	WORD $0xbd4001dc // ldr s28, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R10
-	BLT lanes529
+	BLT lanes574
 	WORD $0x0ddf91fc // ld1 {v28.s}[1], [x15], #4
-	BEQ lanes529
+	BEQ lanes574
 	WORD $0x4ddf81fc // ld1 {v28.s}[2], [x15], #4
 
-lanes529:
+lanes574:
 	MOVD R3, R19
 	ADD R11, R19, R19
 	WORD $0xbd40027f // ldr s31, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R10
-	BLT lanes530
+	BLT lanes575
 	WORD $0x0ddf929f // ld1 {v31.s}[1], [x20], #4
-	BEQ lanes530
+	BEQ lanes575
 	WORD $0x4ddf829f // ld1 {v31.s}[2], [x20], #4
 
-lanes530:
+lanes575:
 	WORD $0x6e3fdf80 // fmul v0.4s, v28.4s, v31.4s
-	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
 	MOVD R2, R21
 	ADD R11, R21, R21
 	WORD $0xbd4002bd // ldr s29, [x21, #0]
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R10
-	BLT lanes531
+	BLT lanes576
 	WORD $0x0ddf92dd // ld1 {v29.s}[1], [x22], #4
-	BEQ lanes531
+	BEQ lanes576
 	WORD $0x4ddf82dd // ld1 {v29.s}[2], [x22], #4
 
-lanes531:
+lanes576:
 	WORD $0x4ea2d7be // fsub v30.4s, v29.4s, v2.4s
 	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
 	WORD $0x4e040d55 // dup v21.4s, w10
@@ -10356,50 +10488,50 @@ lanes531:
 	WORD $0x3dc002f6 // ldr q22, [x23, #0]
 	WORD $0x6eb636b9 // cmhi v25.4s, v21.4s, v22.4s
 	WORD $0x4e391e97 // and v23.16b, v20.16b, v25.16b
-	WORD $0x4e37cc0f // fmla v15.4s, v0.4s, v23.4s
-	B end525
+	WORD $0x4e37cc0c // fmla v12.4s, v0.4s, v23.4s
+	B unused568
 
-rest528:
+rest567:
 	ADD $4, R10, R10
-	CBZ R10, end525
+	CBZ R10, unused568
 	MOVD R1, R24
 	ADD R11, R24, R24
 	WORD $0xbd400318 // ldr s24, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R10
-	BLT lanes532
+	BLT lanes577
 	WORD $0x0ddf9338 // ld1 {v24.s}[1], [x25], #4
-	BEQ lanes532
+	BEQ lanes577
 	WORD $0x4ddf8338 // ld1 {v24.s}[2], [x25], #4
 
-lanes532:
+lanes577:
 	MOVD R3, R26
 	ADD R11, R26, R26
 	WORD $0xbd40035a // ldr s26, [x26, #0]
 	MOVD R26, R9
 	ADD $4, R9, R9
 	CMP $2, R10
-	BLT lanes533
+	BLT lanes578
 	WORD $0x0ddf913a // ld1 {v26.s}[1], [x9], #4
-	BEQ lanes533
+	BEQ lanes578
 	WORD $0x4ddf813a // ld1 {v26.s}[2], [x9], #4
 
-lanes533:
+lanes578:
 	WORD $0x6e3adf1b // fmul v27.4s, v24.4s, v26.4s
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
 	MOVD R2, R12
 	ADD R11, R12, R12
 	WORD $0xbd40019c // ldr s28, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R10
-	BLT lanes534
+	BLT lanes579
 	WORD $0x0ddf91bc // ld1 {v28.s}[1], [x13], #4
-	BEQ lanes534
+	BEQ lanes579
 	WORD $0x4ddf81bc // ld1 {v28.s}[2], [x13], #4
 
-lanes534:
+lanes579:
 	WORD $0x4ea2d79f // fsub v31.4s, v28.4s, v2.4s
 	WORD $0x6e23dffd // fmul v29.4s, v31.4s, v3.4s
 	WORD $0x4e040d5e // dup v30.4s, w10
@@ -10407,50 +10539,50 @@ lanes534:
 	WORD $0x3dc001d5 // ldr q21, [x14, #0]
 	WORD $0x6eb537d6 // cmhi v22.4s, v30.4s, v21.4s
 	WORD $0x4e361fb4 // and v20.16b, v29.16b, v22.16b
-	WORD $0x4e34cf6e // fmla v14.4s, v27.4s, v20.4s
-	B end525
+	WORD $0x4e34cf6d // fmla v13.4s, v27.4s, v20.4s
+	B unused570
 
-rest527:
+rest569:
 	ADD $4, R10, R10
-	CBZ R10, end525
+	CBZ R10, unused570
 	MOVD R1, R15
 	ADD R11, R15, R15
 	WORD $0xbd4001f9 // ldr s25, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R10
-	BLT lanes535
+	BLT lanes580
 	WORD $0x0ddf9279 // ld1 {v25.s}[1], [x19], #4
-	BEQ lanes535
+	BEQ lanes580
 	WORD $0x4ddf8279 // ld1 {v25.s}[2], [x19], #4
 
-lanes535:
+lanes580:
 	MOVD R3, R20
 	ADD R11, R20, R20
 	WORD $0xbd400280 // ldr s0, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R10
-	BLT lanes536
+	BLT lanes581
 	WORD $0x0ddf92a0 // ld1 {v0.s}[1], [x21], #4
-	BEQ lanes536
+	BEQ lanes581
 	WORD $0x4ddf82a0 // ld1 {v0.s}[2], [x21], #4
 
-lanes536:
+lanes581:
 	WORD $0x6e20df37 // fmul v23.4s, v25.4s, v0.4s
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4e37d4c6 // fadd v6.4s, v6.4s, v23.4s
 	MOVD R2, R22
 	ADD R11, R22, R22
 	WORD $0xbd4002d8 // ldr s24, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R10
-	BLT lanes537
+	BLT lanes582
 	WORD $0x0ddf92f8 // ld1 {v24.s}[1], [x23], #4
-	BEQ lanes537
+	BEQ lanes582
 	WORD $0x4ddf82f8 // ld1 {v24.s}[2], [x23], #4
 
-lanes537:
+lanes582:
 	WORD $0x4ea2d71a // fsub v26.4s, v24.4s, v2.4s
 	WORD $0x6e23df5c // fmul v28.4s, v26.4s, v3.4s
 	WORD $0x4e040d5f // dup v31.4s, w10
@@ -10458,50 +10590,49 @@ lanes537:
 	WORD $0x3dc0031e // ldr q30, [x24, #0]
 	WORD $0x6ebe37f5 // cmhi v21.4s, v31.4s, v30.4s
 	WORD $0x4e351f9d // and v29.16b, v28.16b, v21.16b
-	WORD $0x4e3dceed // fmla v13.4s, v23.4s, v29.4s
-	B end525
+	WORD $0x4e3dceee // fmla v14.4s, v23.4s, v29.4s
+	B unused572
 
-rest526:
-	ADD $4, R10, R10
-	CBZ R10, end525
+rest571:
+	CBZ R10, unused572
 	MOVD R1, R25
 	ADD R11, R25, R25
 	WORD $0xbd400336 // ldr s22, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R10
-	BLT lanes538
+	BLT lanes583
 	WORD $0x0ddf9356 // ld1 {v22.s}[1], [x26], #4
-	BEQ lanes538
+	BEQ lanes583
 	WORD $0x4ddf8356 // ld1 {v22.s}[2], [x26], #4
 
-lanes538:
+lanes583:
 	MOVD R3, R9
 	ADD R11, R9, R9
 	WORD $0xbd40013b // ldr s27, [x9, #0]
 	MOVD R9, R12
 	ADD $4, R12, R12
 	CMP $2, R10
-	BLT lanes539
+	BLT lanes584
 	WORD $0x0ddf919b // ld1 {v27.s}[1], [x12], #4
-	BEQ lanes539
+	BEQ lanes584
 	WORD $0x4ddf819b // ld1 {v27.s}[2], [x12], #4
 
-lanes539:
+lanes584:
 	WORD $0x6e3bded4 // fmul v20.4s, v22.4s, v27.4s
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s
 	MOVD R2, R13
 	ADD R11, R13, R13
 	WORD $0xbd4001b9 // ldr s25, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R10
-	BLT lanes540
+	BLT lanes585
 	WORD $0x0ddf91d9 // ld1 {v25.s}[1], [x14], #4
-	BEQ lanes540
+	BEQ lanes585
 	WORD $0x4ddf81d9 // ld1 {v25.s}[2], [x14], #4
 
-lanes540:
+lanes585:
 	WORD $0x4ea2d720 // fsub v0.4s, v25.4s, v2.4s
 	WORD $0x6e23dc18 // fmul v24.4s, v0.4s, v3.4s
 	WORD $0x4e040d5a // dup v26.4s, w10
@@ -10509,22 +10640,41 @@ lanes540:
 	WORD $0x3dc001ff // ldr q31, [x15, #0]
 	WORD $0x6ebf375e // cmhi v30.4s, v26.4s, v31.4s
 	WORD $0x4e3e1f1c // and v28.16b, v24.16b, v30.16b
-	WORD $0x4e3cce8c // fmla v12.4s, v20.4s, v28.4s
+	WORD $0x4e3cce8f // fmla v15.4s, v20.4s, v28.4s
+	B end573
 
-end525:
-	WORD $0x4e28d495 // fadd v21.4s, v4.4s, v8.4s
-	WORD $0x4e29d4b7 // fadd v23.4s, v5.4s, v9.4s
-	WORD $0x4e2ad4dd // fadd v29.4s, v6.4s, v10.4s
-	WORD $0x4e2bd4f6 // fadd v22.4s, v7.4s, v11.4s
-	WORD $0x4e3dd6bb // fadd v27.4s, v21.4s, v29.4s
-	WORD $0x4e36d6f9 // fadd v25.4s, v23.4s, v22.4s
-	WORD $0x4e39d760 // fadd v0.4s, v27.4s, v25.4s
-	WORD $0x4e18041a // dup v26.2d, v0.d[1]
-	WORD $0x4e3ad41f // fadd v31.4s, v0.4s, v26.4s
-	WORD $0x4e0c07f8 // dup v24.4s, v31.s[1]
-	WORD $0x4e38d7fe // fadd v30.4s, v31.4s, v24.4s
-	WORD $0x4e0407d4 // dup v20.4s, v30.s[0]
-	WORD $0x6e21fe9c // fdiv v28.4s, v20.4s, v1.4s
+unused568:
+	WORD $0x4f000415 // movi v21.4s, #0
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4f000417 // movi v23.4s, #0
+	WORD $0x4e37d5ad // fadd v13.4s, v13.4s, v23.4s
+
+unused570:
+	WORD $0x4f00041d // movi v29.4s, #0
+	WORD $0x4e3dd4c6 // fadd v6.4s, v6.4s, v29.4s
+	WORD $0x4f000416 // movi v22.4s, #0
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+
+unused572:
+	WORD $0x4f00041b // movi v27.4s, #0
+	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4f000419 // movi v25.4s, #0
+	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
+
+end573:
+	WORD $0x4e28d480 // fadd v0.4s, v4.4s, v8.4s
+	WORD $0x4e29d4ba // fadd v26.4s, v5.4s, v9.4s
+	WORD $0x4e2ad4df // fadd v31.4s, v6.4s, v10.4s
+	WORD $0x4e2bd4f8 // fadd v24.4s, v7.4s, v11.4s
+	WORD $0x4e3fd41e // fadd v30.4s, v0.4s, v31.4s
+	WORD $0x4e38d754 // fadd v20.4s, v26.4s, v24.4s
+	WORD $0x4e34d7dc // fadd v28.4s, v30.4s, v20.4s
+	WORD $0x4e180795 // dup v21.2d, v28.d[1]
+	WORD $0x4e35d797 // fadd v23.4s, v28.4s, v21.4s
+	WORD $0x4e0c06fd // dup v29.4s, v23.s[1]
+	WORD $0x4e3dd6f6 // fadd v22.4s, v23.4s, v29.4s
+	WORD $0x4e0406db // dup v27.4s, v22.s[0]
+	WORD $0x6e21ff79 // fdiv v25.4s, v27.4s, v1.4s
 	WORD $0x4e30d584 // fadd v4.4s, v12.4s, v16.4s
 	WORD $0x4e31d5a8 // fadd v8.4s, v13.4s, v17.4s
 	WORD $0x4e32d5c5 // fadd v5.4s, v14.4s, v18.4s
@@ -10533,47 +10683,47 @@ end525:
 	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
 	WORD $0x4e2ad4c7 // fadd v7.4s, v6.4s, v10.4s
 	WORD $0x4e1804eb // dup v11.2d, v7.d[1]
-	WORD $0x4e2bd4f5 // fadd v21.4s, v7.4s, v11.4s
-	WORD $0x4e0c06bd // dup v29.4s, v21.s[1]
-	WORD $0x4e3dd6b7 // fadd v23.4s, v21.4s, v29.4s
-	WORD $0x4e0406f6 // dup v22.4s, v23.s[0]
-	WORD $0x6e21fedb // fdiv v27.4s, v22.4s, v1.4s
+	WORD $0x4e2bd4e0 // fadd v0.4s, v7.4s, v11.4s
+	WORD $0x4e0c041f // dup v31.4s, v0.s[1]
+	WORD $0x4e3fd41a // fadd v26.4s, v0.4s, v31.4s
+	WORD $0x4e040758 // dup v24.4s, v26.s[0]
+	WORD $0x6e21ff1e // fdiv v30.4s, v24.4s, v1.4s
 	MOVD R6, R19
 	MOVD $0, R20
 	SUBS $16, R19, R19
-	BLT done541
+	BLT done586
 
-loop542:
+loop587:
 	MOVD R1, R21
 	ADD R20, R21, R21
-	WORD $0x3dc002b9 // ldr q25, [x21, #0]
+	WORD $0x3dc002b4 // ldr q20, [x21, #0]
 	MOVD R3, R22
 	ADD R20, R22, R22
-	WORD $0x3dc002c0 // ldr q0, [x22, #0]
-	WORD $0x6e20df3a // fmul v26.4s, v25.4s, v0.4s
-	WORD $0x4ebcd75f // fsub v31.4s, v26.4s, v28.4s
+	WORD $0x3dc002dc // ldr q28, [x22, #0]
+	WORD $0x6e3cde95 // fmul v21.4s, v20.4s, v28.4s
+	WORD $0x4eb9d6b7 // fsub v23.4s, v21.4s, v25.4s
 	MOVD R2, R23
 	ADD R20, R23, R23
-	WORD $0x3dc002f8 // ldr q24, [x23, #0]
-	WORD $0x4ea2d71e // fsub v30.4s, v24.4s, v2.4s
-	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
-	WORD $0x4ebbce9f // fmls v31.4s, v20.4s, v27.4s
+	WORD $0x3dc002fd // ldr q29, [x23, #0]
+	WORD $0x4ea2d7b6 // fsub v22.4s, v29.4s, v2.4s
+	WORD $0x6e23dedb // fmul v27.4s, v22.4s, v3.4s
+	WORD $0x4ebecf77 // fmls v23.4s, v27.4s, v30.4s
 	MOVD R8, R24
 	ADD R20, R24, R24
 	WORD $0x3dc0030c // ldr q12, [x24, #0]
 	WORD $0x4eac1d90 // orr v16.16b, v12.16b, v12.16b
-	WORD $0x4e23cff0 // fmla v16.4s, v31.4s, v3.4s
+	WORD $0x4e23cef0 // fmla v16.4s, v23.4s, v3.4s
 	MOVD R0, R25
 	ADD R20, R25, R25
 	WORD $0x3d800330 // str q16, [x25, #0]
 	WORD $0x3dc006ad // ldr q13, [x21, #16]
 	WORD $0x3dc006d1 // ldr q17, [x22, #16]
 	WORD $0x6e31ddae // fmul v14.4s, v13.4s, v17.4s
-	WORD $0x4ebcd5d2 // fsub v18.4s, v14.4s, v28.4s
+	WORD $0x4eb9d5d2 // fsub v18.4s, v14.4s, v25.4s
 	WORD $0x3dc006ef // ldr q15, [x23, #16]
 	WORD $0x4ea2d5f3 // fsub v19.4s, v15.4s, v2.4s
 	WORD $0x6e23de64 // fmul v4.4s, v19.4s, v3.4s
-	WORD $0x4ebbcc92 // fmls v18.4s, v4.4s, v27.4s
+	WORD $0x4ebecc92 // fmls v18.4s, v4.4s, v30.4s
 	WORD $0x3dc00705 // ldr q5, [x24, #16]
 	WORD $0x4ea51ca8 // orr v8.16b, v5.16b, v5.16b
 	WORD $0x4e23ce48 // fmla v8.4s, v18.4s, v3.4s
@@ -10581,37 +10731,37 @@ loop542:
 	WORD $0x3dc00aa9 // ldr q9, [x21, #32]
 	WORD $0x3dc00ac6 // ldr q6, [x22, #32]
 	WORD $0x6e26dd2a // fmul v10.4s, v9.4s, v6.4s
-	WORD $0x4ebcd547 // fsub v7.4s, v10.4s, v28.4s
+	WORD $0x4eb9d547 // fsub v7.4s, v10.4s, v25.4s
 	WORD $0x3dc00aeb // ldr q11, [x23, #32]
-	WORD $0x4ea2d575 // fsub v21.4s, v11.4s, v2.4s
-	WORD $0x6e23debd // fmul v29.4s, v21.4s, v3.4s
-	WORD $0x4ebbcfa7 // fmls v7.4s, v29.4s, v27.4s
-	WORD $0x3dc00b17 // ldr q23, [x24, #32]
-	WORD $0x4eb71ef6 // orr v22.16b, v23.16b, v23.16b
-	WORD $0x4e23ccf6 // fmla v22.4s, v7.4s, v3.4s
-	WORD $0x3d800b36 // str q22, [x25, #32]
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x3dc00ec0 // ldr q0, [x22, #48]
-	WORD $0x6e20df3a // fmul v26.4s, v25.4s, v0.4s
-	WORD $0x4ebcd758 // fsub v24.4s, v26.4s, v28.4s
-	WORD $0x3dc00efe // ldr q30, [x23, #48]
-	WORD $0x4ea2d7d4 // fsub v20.4s, v30.4s, v2.4s
-	WORD $0x6e23de8c // fmul v12.4s, v20.4s, v3.4s
-	WORD $0x4ebbcd98 // fmls v24.4s, v12.4s, v27.4s
-	WORD $0x3dc00f1f // ldr q31, [x24, #48]
-	WORD $0x4ebf1ff0 // orr v16.16b, v31.16b, v31.16b
-	WORD $0x4e23cf10 // fmla v16.4s, v24.4s, v3.4s
+	WORD $0x4ea2d560 // fsub v0.4s, v11.4s, v2.4s
+	WORD $0x6e23dc1f // fmul v31.4s, v0.4s, v3.4s
+	WORD $0x4ebecfe7 // fmls v7.4s, v31.4s, v30.4s
+	WORD $0x3dc00b1a // ldr q26, [x24, #32]
+	WORD $0x4eba1f58 // orr v24.16b, v26.16b, v26.16b
+	WORD $0x4e23ccf8 // fmla v24.4s, v7.4s, v3.4s
+	WORD $0x3d800b38 // str q24, [x25, #32]
+	WORD $0x3dc00eb4 // ldr q20, [x21, #48]
+	WORD $0x3dc00edc // ldr q28, [x22, #48]
+	WORD $0x6e3cde95 // fmul v21.4s, v20.4s, v28.4s
+	WORD $0x4eb9d6bd // fsub v29.4s, v21.4s, v25.4s
+	WORD $0x3dc00ef6 // ldr q22, [x23, #48]
+	WORD $0x4ea2d6db // fsub v27.4s, v22.4s, v2.4s
+	WORD $0x6e23df6c // fmul v12.4s, v27.4s, v3.4s
+	WORD $0x4ebecd9d // fmls v29.4s, v12.4s, v30.4s
+	WORD $0x3dc00f17 // ldr q23, [x24, #48]
+	WORD $0x4eb71ef0 // orr v16.16b, v23.16b, v23.16b
+	WORD $0x4e23cfb0 // fmla v16.4s, v29.4s, v3.4s
 	WORD $0x3d800f30 // str q16, [x25, #48]
 	ADD $64, R20, R20
 	SUBS $16, R19, R19
-	BGE loop542
+	BGE loop587
 
-done541:
+done586:
 	ADD $16, R19, R19
 	SUBS $4, R19, R19
-	BLT done543
+	BLT done588
 
-loop544:
+loop589:
 	MOVD R1, R26
 	ADD R20, R26, R26
 	WORD $0x3dc0034d // ldr q13, [x26, #0]
@@ -10619,13 +10769,13 @@ loop544:
 	ADD R20, R9, R9
 	WORD $0x3dc00131 // ldr q17, [x9, #0]
 	WORD $0x6e31ddae // fmul v14.4s, v13.4s, v17.4s
-	WORD $0x4ebcd5cf // fsub v15.4s, v14.4s, v28.4s
+	WORD $0x4eb9d5cf // fsub v15.4s, v14.4s, v25.4s
 	MOVD R2, R12
 	ADD R20, R12, R12
 	WORD $0x3dc00193 // ldr q19, [x12, #0]
 	WORD $0x4ea2d664 // fsub v4.4s, v19.4s, v2.4s
 	WORD $0x6e23dc85 // fmul v5.4s, v4.4s, v3.4s
-	WORD $0x4ebbccaf // fmls v15.4s, v5.4s, v27.4s
+	WORD $0x4ebeccaf // fmls v15.4s, v5.4s, v30.4s
 	MOVD R8, R11
 	ADD R20, R11, R11
 	WORD $0x3dc00172 // ldr q18, [x11, #0]
@@ -10636,88 +10786,88 @@ loop544:
 	WORD $0x3d8001a8 // str q8, [x13, #0]
 	ADD $16, R20, R20
 	SUBS $4, R19, R19
-	BGE loop544
+	BGE loop589
 
-done543:
+done588:
 	ADD $4, R19, R19
-	CBZ R19, end545
+	CBZ R19, end590
 	MOVD R1, R14
 	ADD R20, R14, R14
 	WORD $0xbd4001c9 // ldr s9, [x14, #0]
 	MOVD R14, R10
 	ADD $4, R10, R10
 	CMP $2, R19
-	BLT lanes546
+	BLT lanes591
 	WORD $0x0ddf9149 // ld1 {v9.s}[1], [x10], #4
-	BEQ lanes546
+	BEQ lanes591
 	WORD $0x4ddf8149 // ld1 {v9.s}[2], [x10], #4
 
-lanes546:
+lanes591:
 	MOVD R3, R15
 	ADD R20, R15, R15
 	WORD $0xbd4001e6 // ldr s6, [x15, #0]
 	MOVD R15, R21
 	ADD $4, R21, R21
 	CMP $2, R19
-	BLT lanes547
+	BLT lanes592
 	WORD $0x0ddf92a6 // ld1 {v6.s}[1], [x21], #4
-	BEQ lanes547
+	BEQ lanes592
 	WORD $0x4ddf82a6 // ld1 {v6.s}[2], [x21], #4
 
-lanes547:
+lanes592:
 	WORD $0x6e26dd2a // fmul v10.4s, v9.4s, v6.4s
-	WORD $0x4ebcd54b // fsub v11.4s, v10.4s, v28.4s
+	WORD $0x4eb9d54b // fsub v11.4s, v10.4s, v25.4s
 	MOVD R2, R22
 	ADD R20, R22, R22
-	WORD $0xbd4002d5 // ldr s21, [x22, #0]
+	WORD $0xbd4002c0 // ldr s0, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R19
-	BLT lanes548
-	WORD $0x0ddf92f5 // ld1 {v21.s}[1], [x23], #4
-	BEQ lanes548
-	WORD $0x4ddf82f5 // ld1 {v21.s}[2], [x23], #4
+	BLT lanes593
+	WORD $0x0ddf92e0 // ld1 {v0.s}[1], [x23], #4
+	BEQ lanes593
+	WORD $0x4ddf82e0 // ld1 {v0.s}[2], [x23], #4
 
-lanes548:
-	WORD $0x4ea2d6bd // fsub v29.4s, v21.4s, v2.4s
-	WORD $0x6e23dfb7 // fmul v23.4s, v29.4s, v3.4s
-	WORD $0x4ebbceeb // fmls v11.4s, v23.4s, v27.4s
+lanes593:
+	WORD $0x4ea2d41f // fsub v31.4s, v0.4s, v2.4s
+	WORD $0x6e23dffa // fmul v26.4s, v31.4s, v3.4s
+	WORD $0x4ebecf4b // fmls v11.4s, v26.4s, v30.4s
 	MOVD R8, R24
 	ADD R20, R24, R24
 	WORD $0xbd400307 // ldr s7, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R19
-	BLT lanes549
+	BLT lanes594
 	WORD $0x0ddf9327 // ld1 {v7.s}[1], [x25], #4
-	BEQ lanes549
+	BEQ lanes594
 	WORD $0x4ddf8327 // ld1 {v7.s}[2], [x25], #4
 
-lanes549:
-	WORD $0x4ea71cf6 // orr v22.16b, v7.16b, v7.16b
-	WORD $0x4e23cd76 // fmla v22.4s, v11.4s, v3.4s
+lanes594:
+	WORD $0x4ea71cf8 // orr v24.16b, v7.16b, v7.16b
+	WORD $0x4e23cd78 // fmla v24.4s, v11.4s, v3.4s
 	MOVD R0, R26
 	ADD R20, R26, R26
-	WORD $0xbd000356 // str s22, [x26, #0]
+	WORD $0xbd000358 // str s24, [x26, #0]
 	MOVD R26, R9
 	ADD $4, R9, R9
 	CMP $2, R19
-	BLT lanes550
-	WORD $0x0d9f9136 // st1 {v22.s}[1], [x9], #4
-	BEQ lanes550
-	WORD $0x4d9f8136 // st1 {v22.s}[2], [x9], #4
+	BLT lanes595
+	WORD $0x0d9f9138 // st1 {v24.s}[1], [x9], #4
+	BEQ lanes595
+	WORD $0x4d9f8138 // st1 {v24.s}[2], [x9], #4
 
-lanes550:
+lanes595:
 
-end545:
+end590:
 	ADD R7, R0, R0
 	ADD R7, R1, R1
 	ADD R7, R2, R2
 	ADD R7, R8, R8
 	SUBS $1, R5, R5
-	BNE loop520
+	BNE loop560
 
-end519:
+end559:
 	RET
 
 // func layerNormParamGradNEON(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)
@@ -10735,17 +10885,17 @@ TEXT ·layerNormParamGradNEON(SB), NOSPLIT, $0-144
 	MOVD $1024, R10
 	UDIV R9, R10, R10
 	ADD $4, R10, R10
-	CBZ R8, end551
+	CBZ R8, end596
 
-loop552:
+loop597:
 	CMP R10, R8
 	CSEL LT, R8, R10, R10
 	MOVD R9, R11
 	MOVD $0, R12
 	SUBS $16, R11, R11
-	BLT done553
+	BLT done598
 
-loop554:
+loop599:
 	MOVD R0, R13
 	ADD R12, R13, R13
 	WORD $0x3dc001a0 // ldr q0, [x13, #0]
@@ -10767,7 +10917,7 @@ loop554:
 	MOVD R21, R22
 	MOVD R4, R23
 
-loop555:
+loop600:
 	MOVD R23, R24
 	ADD $4, R24, R24
 	WORD $0x4d40cae8 // ld1r {v8.4s}, [x23]
@@ -10800,7 +10950,7 @@ loop555:
 	ADD R6, R22, R22
 	ADD R7, R23, R23
 	SUBS $1, R15, R15
-	BNE loop555
+	BNE loop600
 	WORD $0x3d8001a0 // str q0, [x13, #0]
 	WORD $0x3d8005a1 // str q1, [x13, #16]
 	WORD $0x3d8009a2 // str q2, [x13, #32]
@@ -10811,14 +10961,14 @@ loop555:
 	WORD $0x3d800dc7 // str q7, [x14, #48]
 	ADD $64, R12, R12
 	SUBS $16, R11, R11
-	BGE loop554
+	BGE loop599
 
-done553:
+done598:
 	ADD $16, R11, R11
 	SUBS $4, R11, R11
-	BLT done556
+	BLT done601
 
-loop557:
+loop602:
 	MOVD R0, R25
 	ADD R12, R25, R25
 	WORD $0x3dc0033a // ldr q26, [x25, #0]
@@ -10834,7 +10984,7 @@ loop557:
 	MOVD R24, R15
 	MOVD R4, R20
 
-loop558:
+loop603:
 	MOVD R20, R22
 	ADD $4, R22, R22
 	WORD $0x4d40ca9c // ld1r {v28.4s}, [x20]
@@ -10849,40 +10999,40 @@ loop558:
 	ADD R6, R15, R15
 	ADD R7, R20, R20
 	SUBS $1, R5, R5
-	BNE loop558
+	BNE loop603
 	WORD $0x3d80033a // str q26, [x25, #0]
 	WORD $0x3d80035b // str q27, [x26, #0]
 	ADD $16, R12, R12
 	SUBS $4, R11, R11
-	BGE loop557
+	BGE loop602
 
-done556:
+done601:
 	ADD $4, R11, R11
-	CBZ R11, end559
+	CBZ R11, end604
 	MOVD R0, R23
 	ADD R12, R23, R23
 	WORD $0xbd4002ea // ldr s10, [x23, #0]
 	MOVD R23, R13
 	ADD $4, R13, R13
 	CMP $2, R11
-	BLT lanes560
+	BLT lanes605
 	WORD $0x0ddf91aa // ld1 {v10.s}[1], [x13], #4
-	BEQ lanes560
+	BEQ lanes605
 	WORD $0x4ddf81aa // ld1 {v10.s}[2], [x13], #4
 
-lanes560:
+lanes605:
 	MOVD R1, R14
 	ADD R12, R14, R14
 	WORD $0xbd4001cd // ldr s13, [x14, #0]
 	MOVD R14, R19
 	ADD $4, R19, R19
 	CMP $2, R11
-	BLT lanes561
+	BLT lanes606
 	WORD $0x0ddf926d // ld1 {v13.s}[1], [x19], #4
-	BEQ lanes561
+	BEQ lanes606
 	WORD $0x4ddf826d // ld1 {v13.s}[2], [x19], #4
 
-lanes561:
+lanes606:
 	MOVD R10, R24
 	MOVD R2, R22
 	ADD R12, R22, R22
@@ -10892,7 +11042,7 @@ lanes561:
 	MOVD R5, R21
 	MOVD R4, R15
 
-loop562:
+loop607:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	WORD $0x4d40c9ef // ld1r {v15.4s}, [x15]
@@ -10901,23 +11051,23 @@ loop562:
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R11
-	BLT lanes563
+	BLT lanes608
 	WORD $0x0ddf934e // ld1 {v14.s}[1], [x26], #4
-	BEQ lanes563
+	BEQ lanes608
 	WORD $0x4ddf834e // ld1 {v14.s}[2], [x26], #4
 
-lanes563:
+lanes608:
 	WORD $0x4e2ed5ad // fadd v13.4s, v13.4s, v14.4s
 	WORD $0xbd4002b1 // ldr s17, [x21, #0]
 	MOVD R21, R13
 	ADD $4, R13, R13
 	CMP $2, R11
-	BLT lanes564
+	BLT lanes609
 	WORD $0x0ddf91b1 // ld1 {v17.s}[1], [x13], #4
-	BEQ lanes564
+	BEQ lanes609
 	WORD $0x4ddf81b1 // ld1 {v17.s}[2], [x13], #4
 
-lanes564:
+lanes609:
 	WORD $0x4eafd633 // fsub v19.4s, v17.4s, v15.4s
 	WORD $0x6e30de74 // fmul v20.4s, v19.4s, v16.4s
 	WORD $0x4e34cdca // fmla v10.4s, v14.4s, v20.4s
@@ -10925,36 +11075,36 @@ lanes564:
 	ADD R6, R21, R21
 	ADD R7, R15, R15
 	SUBS $1, R24, R24
-	BNE loop562
+	BNE loop607
 	WORD $0xbd0002ea // str s10, [x23, #0]
 	MOVD R23, R19
 	ADD $4, R19, R19
 	CMP $2, R11
-	BLT lanes565
+	BLT lanes610
 	WORD $0x0d9f926a // st1 {v10.s}[1], [x19], #4
-	BEQ lanes565
+	BEQ lanes610
 	WORD $0x4d9f826a // st1 {v10.s}[2], [x19], #4
 
-lanes565:
+lanes610:
 	WORD $0xbd0001cd // str s13, [x14, #0]
 	MOVD R14, R22
 	ADD $4, R22, R22
 	CMP $2, R11
-	BLT lanes566
+	BLT lanes611
 	WORD $0x0d9f92cd // st1 {v13.s}[1], [x22], #4
-	BEQ lanes566
+	BEQ lanes611
 	WORD $0x4d9f82cd // st1 {v13.s}[2], [x22], #4
 
-lanes566:
+lanes611:
 
-end559:
+end604:
 	MADD R10, R2, R6, R2
 	MADD R10, R3, R6, R3
 	MADD R10, R4, R7, R4
 	SUBS R10, R8, R8
-	BNE loop552
+	BNE loop597
 
-end551:
+end596:
 	RET
 
 // func addBiasNEON(dst, x, bias []float32, rows, cols, ld int)
@@ -10966,15 +11116,15 @@ TEXT ·addBiasNEON(SB), NOSPLIT, $0-96
 	MOVD cols+80(FP), R4
 	MOVD ld+88(FP), R5
 	LSL $2, R5, R6
-	CBZ R3, end567
+	CBZ R3, end612
 
-loop568:
+loop613:
 	MOVD R4, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done569
+	BLT done614
 
-loop570:
+loop615:
 	MOVD R1, R9
 	ADD R8, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
@@ -10999,14 +11149,14 @@ loop570:
 	WORD $0x3d800d6b // str q11, [x11, #48]
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop570
+	BGE loop615
 
-done569:
+done614:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done571
+	BLT done616
 
-loop572:
+loop617:
 	MOVD R1, R12
 	ADD R8, R12, R12
 	WORD $0x3dc0018c // ldr q12, [x12, #0]
@@ -11019,35 +11169,35 @@ loop572:
 	WORD $0x3d8001ce // str q14, [x14, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop572
+	BGE loop617
 
-done571:
+done616:
 	ADD $4, R7, R7
-	CBZ R7, end573
+	CBZ R7, end618
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0xbd4001ef // ldr s15, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R7
-	BLT lanes574
+	BLT lanes619
 	WORD $0x0ddf926f // ld1 {v15.s}[1], [x19], #4
-	BEQ lanes574
+	BEQ lanes619
 	WORD $0x4ddf826f // ld1 {v15.s}[2], [x19], #4
 
-lanes574:
+lanes619:
 	MOVD R2, R20
 	ADD R8, R20, R20
 	WORD $0xbd400290 // ldr s16, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R7
-	BLT lanes575
+	BLT lanes620
 	WORD $0x0ddf92b0 // ld1 {v16.s}[1], [x21], #4
-	BEQ lanes575
+	BEQ lanes620
 	WORD $0x4ddf82b0 // ld1 {v16.s}[2], [x21], #4
 
-lanes575:
+lanes620:
 	WORD $0x4e30d5f1 // fadd v17.4s, v15.4s, v16.4s
 	MOVD R0, R22
 	ADD R8, R22, R22
@@ -11055,20 +11205,20 @@ lanes575:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R7
-	BLT lanes576
+	BLT lanes621
 	WORD $0x0d9f92f1 // st1 {v17.s}[1], [x23], #4
-	BEQ lanes576
+	BEQ lanes621
 	WORD $0x4d9f82f1 // st1 {v17.s}[2], [x23], #4
 
-lanes576:
+lanes621:
 
-end573:
+end618:
 	ADD R6, R0, R0
 	ADD R6, R1, R1
 	SUBS $1, R3, R3
-	BNE loop568
+	BNE loop613
 
-end567:
+end612:
 	RET
 
 // func addBiasReluNEON(dst, x, bias []float32, rows, cols, ld int)
@@ -11080,15 +11230,15 @@ TEXT ·addBiasReluNEON(SB), NOSPLIT, $0-96
 	MOVD cols+80(FP), R4
 	MOVD ld+88(FP), R5
 	LSL $2, R5, R6
-	CBZ R3, end577
+	CBZ R3, end622
 
-loop578:
+loop623:
 	MOVD R4, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done579
+	BLT done624
 
-loop580:
+loop625:
 	MOVD R1, R9
 	ADD R8, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
@@ -11121,14 +11271,14 @@ loop580:
 	WORD $0x3d800d73 // str q19, [x11, #48]
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop580
+	BGE loop625
 
-done579:
+done624:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done581
+	BLT done626
 
-loop582:
+loop627:
 	MOVD R1, R12
 	ADD R8, R12, R12
 	WORD $0x3dc00194 // ldr q20, [x12, #0]
@@ -11143,35 +11293,35 @@ loop582:
 	WORD $0x3d8001d8 // str q24, [x14, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop582
+	BGE loop627
 
-done581:
+done626:
 	ADD $4, R7, R7
-	CBZ R7, end583
+	CBZ R7, end628
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0xbd4001f9 // ldr s25, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R7
-	BLT lanes584
+	BLT lanes629
 	WORD $0x0ddf9279 // ld1 {v25.s}[1], [x19], #4
-	BEQ lanes584
+	BEQ lanes629
 	WORD $0x4ddf8279 // ld1 {v25.s}[2], [x19], #4
 
-lanes584:
+lanes629:
 	MOVD R2, R20
 	ADD R8, R20, R20
 	WORD $0xbd40029a // ldr s26, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R7
-	BLT lanes585
+	BLT lanes630
 	WORD $0x0ddf92ba // ld1 {v26.s}[1], [x21], #4
-	BEQ lanes585
+	BEQ lanes630
 	WORD $0x4ddf82ba // ld1 {v26.s}[2], [x21], #4
 
-lanes585:
+lanes630:
 	WORD $0x4e3ad73b // fadd v27.4s, v25.4s, v26.4s
 	WORD $0x4ea0eb7c // fcmlt v28.4s, v27.4s, #0.0
 	WORD $0x4e7c1f7d // bic v29.16b, v27.16b, v28.16b
@@ -11181,20 +11331,20 @@ lanes585:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R7
-	BLT lanes586
+	BLT lanes631
 	WORD $0x0d9f92fd // st1 {v29.s}[1], [x23], #4
-	BEQ lanes586
+	BEQ lanes631
 	WORD $0x4d9f82fd // st1 {v29.s}[2], [x23], #4
 
-lanes586:
+lanes631:
 
-end583:
+end628:
 	ADD R6, R0, R0
 	ADD R6, R1, R1
 	SUBS $1, R3, R3
-	BNE loop578
+	BNE loop623
 
-end577:
+end622:
 	RET
 
 // func addBiasGeluNEON(dst, x, bias []float32, rows, cols, ld int)
@@ -11214,15 +11364,15 @@ TEXT ·addBiasGeluNEON(SB), NOSPLIT, $0-96
 	WORD $0x3dc00122 // ldr q2, [x9, #0]
 	MOVD $constants<>+1152(SB), R10
 	WORD $0x3dc00143 // ldr q3, [x10, #0]
-	CBZ R3, end587
+	CBZ R3, end632
 
-loop588:
+loop633:
 	MOVD R4, R11
 	MOVD $0, R12
 	SUBS $8, R11, R11
-	BLT done589
+	BLT done634
 
-loop590:
+loop635:
 	MOVD R1, R13
 	ADD R12, R13, R13
 	WORD $0x3dc001a4 // ldr q4, [x13, #0]
@@ -11319,14 +11469,14 @@ loop590:
 	WORD $0x3d8005f2 // str q18, [x15, #16]
 	ADD $32, R12, R12
 	SUBS $8, R11, R11
-	BGE loop590
+	BGE loop635
 
-done589:
+done634:
 	ADD $8, R11, R11
 	SUBS $4, R11, R11
-	BLT done591
+	BLT done636
 
-loop592:
+loop637:
 	MOVD R1, R19
 	ADD R12, R19, R19
 	WORD $0x3dc00273 // ldr q19, [x19, #0]
@@ -11379,35 +11529,35 @@ loop592:
 	WORD $0x3d8002b7 // str q23, [x21, #0]
 	ADD $16, R12, R12
 	SUBS $4, R11, R11
-	BGE loop592
+	BGE loop637
 
-done591:
+done636:
 	ADD $4, R11, R11
-	CBZ R11, end593
+	CBZ R11, end638
 	MOVD R1, R22
 	ADD R12, R22, R22
 	WORD $0xbd4002dc // ldr s28, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R11
-	BLT lanes594
+	BLT lanes639
 	WORD $0x0ddf92fc // ld1 {v28.s}[1], [x23], #4
-	BEQ lanes594
+	BEQ lanes639
 	WORD $0x4ddf82fc // ld1 {v28.s}[2], [x23], #4
 
-lanes594:
+lanes639:
 	MOVD R2, R24
 	ADD R12, R24, R24
 	WORD $0xbd400318 // ldr s24, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R11
-	BLT lanes595
+	BLT lanes640
 	WORD $0x0ddf9338 // ld1 {v24.s}[1], [x25], #4
-	BEQ lanes595
+	BEQ lanes640
 	WORD $0x4ddf8338 // ld1 {v24.s}[2], [x25], #4
 
-lanes595:
+lanes640:
 	WORD $0x4e38d799 // fadd v25.4s, v28.4s, v24.4s
 	WORD $0x4e04040e // dup v14.4s, v0.s[0]
 	WORD $0x6e39df25 // fmul v5.4s, v25.4s, v25.4s
@@ -11455,20 +11605,20 @@ lanes595:
 	MOVD R26, R5
 	ADD $4, R5, R5
 	CMP $2, R11
-	BLT lanes596
+	BLT lanes641
 	WORD $0x0d9f90ba // st1 {v26.s}[1], [x5], #4
-	BEQ lanes596
+	BEQ lanes641
 	WORD $0x4d9f80ba // st1 {v26.s}[2], [x5], #4
 
-lanes596:
+lanes641:
 
-end593:
+end638:
 	ADD R6, R0, R0
 	ADD R6, R1, R1
 	SUBS $1, R3, R3
-	BNE loop588
+	BNE loop633
 
-end587:
+end632:
 	RET
 
 // func copyColumnsNEON(dst, src []float32, rows, cols, ldd, lds int)
@@ -11481,15 +11631,15 @@ TEXT ·copyColumnsNEON(SB), NOSPLIT, $0-80
 	LSL $2, R4, R5
 	MOVD lds+72(FP), R6
 	LSL $2, R6, R7
-	CBZ R2, end597
+	CBZ R2, end642
 
-loop598:
+loop643:
 	MOVD R3, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done599
+	BLT done644
 
-loop600:
+loop645:
 	MOVD R1, R10
 	ADD R9, R10, R10
 	WORD $0x3dc00140 // ldr q0, [x10, #0]
@@ -11504,14 +11654,14 @@ loop600:
 	WORD $0x3d800d63 // str q3, [x11, #48]
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop600
+	BGE loop645
 
-done599:
+done644:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done601
+	BLT done646
 
-loop602:
+loop647:
 	MOVD R1, R12
 	ADD R9, R12, R12
 	WORD $0x3dc00184 // ldr q4, [x12, #0]
@@ -11520,43 +11670,43 @@ loop602:
 	WORD $0x3d8001a4 // str q4, [x13, #0]
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop602
+	BGE loop647
 
-done601:
+done646:
 	ADD $4, R8, R8
-	CBZ R8, end603
+	CBZ R8, end648
 	MOVD R1, R14
 	ADD R9, R14, R14
 	WORD $0xbd4001c5 // ldr s5, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes604
+	BLT lanes649
 	WORD $0x0ddf91e5 // ld1 {v5.s}[1], [x15], #4
-	BEQ lanes604
+	BEQ lanes649
 	WORD $0x4ddf81e5 // ld1 {v5.s}[2], [x15], #4
 
-lanes604:
+lanes649:
 	MOVD R0, R19
 	ADD R9, R19, R19
 	WORD $0xbd000265 // str s5, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes605
+	BLT lanes650
 	WORD $0x0d9f9285 // st1 {v5.s}[1], [x20], #4
-	BEQ lanes605
+	BEQ lanes650
 	WORD $0x4d9f8285 // st1 {v5.s}[2], [x20], #4
 
-lanes605:
+lanes650:
 
-end603:
+end648:
 	ADD R5, R0, R0
 	ADD R7, R1, R1
 	SUBS $1, R2, R2
-	BNE loop598
+	BNE loop643
 
-end597:
+end642:
 	RET
 
 // func colSumNEON(acc, x []float32, rows, cols, ld int)
@@ -11570,17 +11720,17 @@ TEXT ·colSumNEON(SB), NOSPLIT, $0-72
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $4, R6, R6
-	CBZ R4, end606
+	CBZ R4, end651
 
-loop607:
+loop652:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $32, R7, R7
-	BLT done608
+	BLT done653
 
-loop609:
+loop654:
 	MOVD R0, R9
 	ADD R8, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
@@ -11596,7 +11746,7 @@ loop609:
 	ADD R8, R11, R11
 	MOVD R11, R12
 
-loop610:
+loop655:
 	WORD $0x3dc00188 // ldr q8, [x12, #0]
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x3dc00589 // ldr q9, [x12, #16]
@@ -11615,7 +11765,7 @@ loop610:
 	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
 	ADD R3, R12, R12
 	SUBS $1, R10, R10
-	BNE loop610
+	BNE loop655
 	WORD $0x3d800120 // str q0, [x9, #0]
 	WORD $0x3d800521 // str q1, [x9, #16]
 	WORD $0x3d800922 // str q2, [x9, #32]
@@ -11626,14 +11776,14 @@ loop610:
 	WORD $0x3d801d27 // str q7, [x9, #112]
 	ADD $128, R8, R8
 	SUBS $32, R7, R7
-	BGE loop609
+	BGE loop654
 
-done608:
+done653:
 	ADD $32, R7, R7
 	SUBS $4, R7, R7
-	BLT done611
+	BLT done656
 
-loop612:
+loop657:
 	MOVD R0, R13
 	ADD R8, R13, R13
 	WORD $0x3dc001b0 // ldr q16, [x13, #0]
@@ -11642,69 +11792,69 @@ loop612:
 	ADD R8, R15, R15
 	MOVD R15, R19
 
-loop613:
+loop658:
 	WORD $0x3dc00271 // ldr q17, [x19, #0]
 	WORD $0x4e31d610 // fadd v16.4s, v16.4s, v17.4s
 	ADD R3, R19, R19
 	SUBS $1, R14, R14
-	BNE loop613
+	BNE loop658
 	WORD $0x3d8001b0 // str q16, [x13, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop612
+	BGE loop657
 
-done611:
+done656:
 	ADD $4, R7, R7
-	CBZ R7, end614
+	CBZ R7, end659
 	MOVD R0, R20
 	ADD R8, R20, R20
 	WORD $0xbd400292 // ldr s18, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R7
-	BLT lanes615
+	BLT lanes660
 	WORD $0x0ddf92b2 // ld1 {v18.s}[1], [x21], #4
-	BEQ lanes615
+	BEQ lanes660
 	WORD $0x4ddf82b2 // ld1 {v18.s}[2], [x21], #4
 
-lanes615:
+lanes660:
 	MOVD R6, R22
 	MOVD R1, R23
 	ADD R8, R23, R23
 	MOVD R23, R24
 
-loop616:
+loop661:
 	WORD $0xbd400313 // ldr s19, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R7
-	BLT lanes617
+	BLT lanes662
 	WORD $0x0ddf9333 // ld1 {v19.s}[1], [x25], #4
-	BEQ lanes617
+	BEQ lanes662
 	WORD $0x4ddf8333 // ld1 {v19.s}[2], [x25], #4
 
-lanes617:
+lanes662:
 	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s
 	ADD R3, R24, R24
 	SUBS $1, R22, R22
-	BNE loop616
+	BNE loop661
 	WORD $0xbd000292 // str s18, [x20, #0]
 	MOVD R20, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes618
+	BLT lanes663
 	WORD $0x0d9f9352 // st1 {v18.s}[1], [x26], #4
-	BEQ lanes618
+	BEQ lanes663
 	WORD $0x4d9f8352 // st1 {v18.s}[2], [x26], #4
 
-lanes618:
+lanes663:
 
-end614:
+end659:
 	MADD R6, R1, R3, R1
 	SUBS R6, R4, R4
-	BNE loop607
+	BNE loop652
 
-end606:
+end651:
 	RET
 
 // func columnMomentsNEON(mean, squares, x []float32, rows, cols, ld int)
@@ -11721,9 +11871,9 @@ TEXT ·columnMomentsNEON(SB), NOSPLIT, $0-96
 	MOVD R4, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done619
+	BLT done664
 
-loop620:
+loop665:
 	WORD $0x4f000402 // movi v2.4s, #0
 	WORD $0x4f000403 // movi v3.4s, #0
 	WORD $0x4f000404 // movi v4.4s, #0
@@ -11737,7 +11887,7 @@ loop620:
 	ADD R8, R10, R10
 	MOVD R10, R11
 
-loop621:
+loop666:
 	WORD $0x3dc0016a // ldr q10, [x11, #0]
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
 	WORD $0x3dc0056b // ldr q11, [x11, #16]
@@ -11748,7 +11898,7 @@ loop621:
 	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
 	ADD R6, R11, R11
 	SUBS $1, R9, R9
-	BNE loop621
+	BNE loop666
 	WORD $0x6e21fc4e // fdiv v14.4s, v2.4s, v1.4s
 	WORD $0x6e21fc6f // fdiv v15.4s, v3.4s, v1.4s
 	WORD $0x6e21fc90 // fdiv v16.4s, v4.4s, v1.4s
@@ -11762,7 +11912,7 @@ loop621:
 	MOVD R3, R13
 	MOVD R10, R14
 
-loop622:
+loop667:
 	WORD $0x3dc001d2 // ldr q18, [x14, #0]
 	WORD $0x4eaed653 // fsub v19.4s, v18.4s, v14.4s
 	WORD $0x4e33ce66 // fmla v6.4s, v19.4s, v19.4s
@@ -11777,7 +11927,7 @@ loop622:
 	WORD $0x4e39cf29 // fmla v9.4s, v25.4s, v25.4s
 	ADD R6, R14, R14
 	SUBS $1, R13, R13
-	BNE loop622
+	BNE loop667
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0x3d8001e6 // str q6, [x15, #0]
@@ -11786,14 +11936,14 @@ loop622:
 	WORD $0x3d800de9 // str q9, [x15, #48]
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop620
+	BGE loop665
 
-done619:
+done664:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done623
+	BLT done668
 
-loop624:
+loop669:
 	WORD $0x4f00041a // movi v26.4s, #0
 	WORD $0x4f00041b // movi v27.4s, #0
 	MOVD R3, R19
@@ -11801,12 +11951,12 @@ loop624:
 	ADD R8, R20, R20
 	MOVD R20, R21
 
-loop625:
+loop670:
 	WORD $0x3dc002bc // ldr q28, [x21, #0]
 	WORD $0x4e3cd75a // fadd v26.4s, v26.4s, v28.4s
 	ADD R6, R21, R21
 	SUBS $1, R19, R19
-	BNE loop625
+	BNE loop670
 	WORD $0x6e21ff5d // fdiv v29.4s, v26.4s, v1.4s
 	MOVD R0, R22
 	ADD R8, R22, R22
@@ -11814,23 +11964,23 @@ loop625:
 	MOVD R3, R23
 	MOVD R20, R24
 
-loop626:
+loop671:
 	WORD $0x3dc0031e // ldr q30, [x24, #0]
 	WORD $0x4ebdd7df // fsub v31.4s, v30.4s, v29.4s
 	WORD $0x4e3fcffb // fmla v27.4s, v31.4s, v31.4s
 	ADD R6, R24, R24
 	SUBS $1, R23, R23
-	BNE loop626
+	BNE loop671
 	MOVD R1, R25
 	ADD R8, R25, R25
 	WORD $0x3d80033b // str q27, [x25, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop624
+	BGE loop669
 
-done623:
+done668:
 	ADD $4, R7, R7
-	CBZ R7, end627
+	CBZ R7, end672
 	WORD $0x4f000400 // movi v0.4s, #0
 	WORD $0x4f00040a // movi v10.4s, #0
 	MOVD R3, R26
@@ -11838,21 +11988,21 @@ done623:
 	ADD R8, R5, R5
 	MOVD R5, R4
 
-loop628:
+loop673:
 	WORD $0xbd40008b // ldr s11, [x4, #0]
 	MOVD R4, R9
 	ADD $4, R9, R9
 	CMP $2, R7
-	BLT lanes629
+	BLT lanes674
 	WORD $0x0ddf912b // ld1 {v11.s}[1], [x9], #4
-	BEQ lanes629
+	BEQ lanes674
 	WORD $0x4ddf812b // ld1 {v11.s}[2], [x9], #4
 
-lanes629:
+lanes674:
 	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	ADD R6, R4, R4
 	SUBS $1, R26, R26
-	BNE loop628
+	BNE loop673
 	WORD $0x6e21fc0c // fdiv v12.4s, v0.4s, v1.4s
 	MOVD R0, R11
 	ADD R8, R11, R11
@@ -11860,45 +12010,45 @@ lanes629:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R7
-	BLT lanes630
+	BLT lanes675
 	WORD $0x0d9f918c // st1 {v12.s}[1], [x12], #4
-	BEQ lanes630
+	BEQ lanes675
 	WORD $0x4d9f818c // st1 {v12.s}[2], [x12], #4
 
-lanes630:
+lanes675:
 	MOVD R3, R10
 	MOVD R5, R13
 
-loop631:
+loop676:
 	WORD $0xbd4001ad // ldr s13, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R7
-	BLT lanes632
+	BLT lanes677
 	WORD $0x0ddf91cd // ld1 {v13.s}[1], [x14], #4
-	BEQ lanes632
+	BEQ lanes677
 	WORD $0x4ddf81cd // ld1 {v13.s}[2], [x14], #4
 
-lanes632:
+lanes677:
 	WORD $0x4eacd5a2 // fsub v2.4s, v13.4s, v12.4s
 	WORD $0x4e22cc4a // fmla v10.4s, v2.4s, v2.4s
 	ADD R6, R13, R13
 	SUBS $1, R10, R10
-	BNE loop631
+	BNE loop676
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0xbd0001ea // str s10, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R7
-	BLT lanes633
+	BLT lanes678
 	WORD $0x0d9f926a // st1 {v10.s}[1], [x19], #4
-	BEQ lanes633
+	BEQ lanes678
 	WORD $0x4d9f826a // st1 {v10.s}[2], [x19], #4
 
-lanes633:
+lanes678:
 
-end627:
+end672:
 	RET
 
 // func batchNormNEON(y, x, mean, scale, gamma, beta []float32, rows, cols int)
@@ -11912,17 +12062,17 @@ TEXT ·batchNormNEON(SB), NOSPLIT, $0-160
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $4, R6, R6
-	CBZ R4, end634
+	CBZ R4, end679
 
-loop635:
+loop680:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done636
+	BLT done681
 
-loop637:
+loop682:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -11959,7 +12109,7 @@ loop637:
 	ADD R8, R23, R23
 	MOVD R23, R24
 
-loop638:
+loop683:
 	WORD $0x3dc00310 // ldr q16, [x24, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -11987,17 +12137,17 @@ loop638:
 	ADD R1, R22, R22
 	ADD R1, R24, R24
 	SUBS $1, R20, R20
-	BNE loop638
+	BNE loop683
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop637
+	BGE loop682
 
-done636:
+done681:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done639
+	BLT done684
 
-loop640:
+loop685:
 	MOVD mean_base+48(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12022,7 +12172,7 @@ loop640:
 	ADD R8, R21, R21
 	MOVD R21, R23
 
-loop641:
+loop686:
 	WORD $0x3dc002f4 // ldr q20, [x23, #0]
 	WORD $0x4eb0d695 // fsub v21.4s, v20.4s, v16.4s
 	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s
@@ -12032,14 +12182,14 @@ loop641:
 	ADD R1, R19, R19
 	ADD R1, R23, R23
 	SUBS $1, R14, R14
-	BNE loop641
+	BNE loop686
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop640
+	BGE loop685
 
-done639:
+done684:
 	ADD $4, R7, R7
-	CBZ R7, end642
+	CBZ R7, end687
 	MOVD mean_base+48(FP), R20
 	MOVD R20, R22
 	ADD R8, R22, R22
@@ -12047,12 +12197,12 @@ done639:
 	MOVD R22, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes643
+	BLT lanes688
 	WORD $0x0ddf9318 // ld1 {v24.s}[1], [x24], #4
-	BEQ lanes643
+	BEQ lanes688
 	WORD $0x4ddf8318 // ld1 {v24.s}[2], [x24], #4
 
-lanes643:
+lanes688:
 	MOVD scale_base+72(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12060,12 +12210,12 @@ lanes643:
 	MOVD R26, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes644
+	BLT lanes689
 	WORD $0x0ddf9019 // ld1 {v25.s}[1], [x0], #4
-	BEQ lanes644
+	BEQ lanes689
 	WORD $0x4ddf8019 // ld1 {v25.s}[2], [x0], #4
 
-lanes644:
+lanes689:
 	MOVD gamma_base+96(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12073,12 +12223,12 @@ lanes644:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R7
-	BLT lanes645
+	BLT lanes690
 	WORD $0x0ddf917a // ld1 {v26.s}[1], [x11], #4
-	BEQ lanes645
+	BEQ lanes690
 	WORD $0x4ddf817a // ld1 {v26.s}[2], [x11], #4
 
-lanes645:
+lanes690:
 	MOVD beta_base+120(FP), R12
 	MOVD R12, R13
 	ADD R8, R13, R13
@@ -12086,12 +12236,12 @@ lanes645:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R7
-	BLT lanes646
+	BLT lanes691
 	WORD $0x0ddf91fb // ld1 {v27.s}[1], [x15], #4
-	BEQ lanes646
+	BEQ lanes691
 	WORD $0x4ddf81fb // ld1 {v27.s}[2], [x15], #4
 
-lanes646:
+lanes691:
 	MOVD R6, R21
 	MOVD R2, R14
 	ADD R8, R14, R14
@@ -12100,17 +12250,17 @@ lanes646:
 	ADD R8, R23, R23
 	MOVD R23, R20
 
-loop647:
+loop692:
 	WORD $0xbd40029c // ldr s28, [x20, #0]
 	MOVD R20, R22
 	ADD $4, R22, R22
 	CMP $2, R7
-	BLT lanes648
+	BLT lanes693
 	WORD $0x0ddf92dc // ld1 {v28.s}[1], [x22], #4
-	BEQ lanes648
+	BEQ lanes693
 	WORD $0x4ddf82dc // ld1 {v28.s}[2], [x22], #4
 
-lanes648:
+lanes693:
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
 	WORD $0x4ebb1f7f // orr v31.16b, v27.16b, v27.16b
@@ -12119,24 +12269,24 @@ lanes648:
 	MOVD R19, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes649
+	BLT lanes694
 	WORD $0x0d9f931f // st1 {v31.s}[1], [x24], #4
-	BEQ lanes649
+	BEQ lanes694
 	WORD $0x4d9f831f // st1 {v31.s}[2], [x24], #4
 
-lanes649:
+lanes694:
 	ADD R1, R19, R19
 	ADD R1, R20, R20
 	SUBS $1, R21, R21
-	BNE loop647
+	BNE loop692
 
-end642:
+end687:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop635
+	BNE loop680
 
-end634:
+end679:
 	RET
 
 // func batchNormEvalNEON(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -12150,17 +12300,17 @@ TEXT ·batchNormEvalNEON(SB), NOSPLIT, $0-164
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $16, R6, R6
-	CBZ R4, end650
+	CBZ R4, end695
 
-loop651:
+loop696:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done652
+	BLT done697
 
-loop653:
+loop698:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12214,7 +12364,7 @@ loop653:
 	ADD R8, R24, R24
 	MOVD R24, R25
 
-loop654:
+loop699:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -12242,17 +12392,17 @@ loop654:
 	ADD R1, R23, R23
 	ADD R1, R25, R25
 	SUBS $1, R21, R21
-	BNE loop654
+	BNE loop699
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop653
+	BGE loop698
 
-done652:
+done697:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done655
+	BLT done700
 
-loop656:
+loop701:
 	MOVD mean_base+48(FP), R26
 	MOVD R26, R0
 	ADD R8, R0, R0
@@ -12285,7 +12435,7 @@ loop656:
 	ADD R8, R24, R24
 	MOVD R24, R21
 
-loop657:
+loop702:
 	WORD $0x3dc002a7 // ldr q7, [x21, #0]
 	WORD $0x4eb0d4f1 // fsub v17.4s, v7.4s, v16.4s
 	WORD $0x6e3bde3d // fmul v29.4s, v17.4s, v27.4s
@@ -12295,14 +12445,14 @@ loop657:
 	ADD R1, R22, R22
 	ADD R1, R21, R21
 	SUBS $1, R19, R19
-	BNE loop657
+	BNE loop702
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop656
+	BGE loop701
 
-done655:
+done700:
 	ADD $4, R7, R7
-	CBZ R7, end658
+	CBZ R7, end703
 	MOVD mean_base+48(FP), R23
 	MOVD R23, R25
 	ADD R8, R25, R25
@@ -12310,12 +12460,12 @@ done655:
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes659
+	BLT lanes704
 	WORD $0x0ddf935e // ld1 {v30.s}[1], [x26], #4
-	BEQ lanes659
+	BEQ lanes704
 	WORD $0x4ddf835e // ld1 {v30.s}[2], [x26], #4
 
-lanes659:
+lanes704:
 	MOVD variance_base+72(FP), R0
 	MOVD R0, R9
 	ADD R8, R9, R9
@@ -12323,12 +12473,12 @@ lanes659:
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R7
-	BLT lanes660
+	BLT lanes705
 	WORD $0x0ddf9140 // ld1 {v0.s}[1], [x10], #4
-	BEQ lanes660
+	BEQ lanes705
 	WORD $0x4ddf8140 // ld1 {v0.s}[2], [x10], #4
 
-lanes660:
+lanes705:
 	MOVD gamma_base+96(FP), R11
 	MOVD R11, R12
 	ADD R8, R12, R12
@@ -12336,12 +12486,12 @@ lanes660:
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R7
-	BLT lanes661
+	BLT lanes706
 	WORD $0x0ddf91a1 // ld1 {v1.s}[1], [x13], #4
-	BEQ lanes661
+	BEQ lanes706
 	WORD $0x4ddf81a1 // ld1 {v1.s}[2], [x13], #4
 
-lanes661:
+lanes706:
 	MOVD beta_base+120(FP), R14
 	MOVD R14, R15
 	ADD R8, R15, R15
@@ -12349,12 +12499,12 @@ lanes661:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	CMP $2, R7
-	BLT lanes662
+	BLT lanes707
 	WORD $0x0ddf9282 // ld1 {v2.s}[1], [x20], #4
-	BEQ lanes662
+	BEQ lanes707
 	WORD $0x4ddf8282 // ld1 {v2.s}[2], [x20], #4
 
-lanes662:
+lanes707:
 	FMOVS eps+160(FP), F3
 	WORD $0x4e040468 // dup v8.4s, v3.s[0]
 	MOVD $constants<>+1200(SB), R24
@@ -12371,17 +12521,17 @@ lanes662:
 	ADD R8, R23, R23
 	MOVD R23, R25
 
-loop663:
+loop708:
 	WORD $0xbd40032e // ldr s14, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes664
+	BLT lanes709
 	WORD $0x0ddf934e // ld1 {v14.s}[1], [x26], #4
-	BEQ lanes664
+	BEQ lanes709
 	WORD $0x4ddf834e // ld1 {v14.s}[2], [x26], #4
 
-lanes664:
+lanes709:
 	WORD $0x4ebed5cf // fsub v15.4s, v14.4s, v30.4s
 	WORD $0x6e2dddf6 // fmul v22.4s, v15.4s, v13.4s
 	WORD $0x4ea21c59 // orr v25.16b, v2.16b, v2.16b
@@ -12390,24 +12540,24 @@ lanes664:
 	MOVD R21, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes665
+	BLT lanes710
 	WORD $0x0d9f9019 // st1 {v25.s}[1], [x0], #4
-	BEQ lanes665
+	BEQ lanes710
 	WORD $0x4d9f8019 // st1 {v25.s}[2], [x0], #4
 
-lanes665:
+lanes710:
 	ADD R1, R21, R21
 	ADD R1, R25, R25
 	SUBS $1, R19, R19
-	BNE loop663
+	BNE loop708
 
-end658:
+end703:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop651
+	BNE loop696
 
-end650:
+end695:
 	RET
 
 // func batchNormGradNEON(dx, dy, x, mean, scale, total, totalX, gamma []float32, rows, cols int, share float32)
@@ -12422,17 +12572,17 @@ TEXT ·batchNormGradNEON(SB), NOSPLIT, $0-212
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end666
+	CBZ R5, end711
 
-loop667:
+loop712:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $8, R8, R8
-	BLT done668
+	BLT done713
 
-loop669:
+loop714:
 	FMOVS share+208(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+72(FP), R10
@@ -12477,7 +12627,7 @@ loop669:
 	ADD R9, R10, R10
 	MOVD R10, R11
 
-loop670:
+loop715:
 	WORD $0x3dc00172 // ldr q18, [x11, #0]
 	WORD $0x4ea2d653 // fsub v19.4s, v18.4s, v2.4s
 	WORD $0x6e24de74 // fmul v20.4s, v19.4s, v4.4s
@@ -12498,17 +12648,17 @@ loop670:
 	ADD R1, R0, R0
 	ADD R1, R11, R11
 	SUBS $1, R23, R23
-	BNE loop670
+	BNE loop715
 	ADD $32, R9, R9
 	SUBS $8, R8, R8
-	BGE loop669
+	BGE loop714
 
-done668:
+done713:
 	ADD $8, R8, R8
 	SUBS $4, R8, R8
-	BLT done671
+	BLT done716
 
-loop672:
+loop717:
 	FMOVS share+208(FP), F30
 	WORD $0x4e0407df // dup v31.4s, v30.s[0]
 	MOVD mean_base+72(FP), R12
@@ -12545,7 +12695,7 @@ loop672:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop673:
+loop718:
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4ea0d653 // fsub v19.4s, v18.4s, v0.4s
 	WORD $0x6e28de75 // fmul v21.4s, v19.4s, v8.4s
@@ -12558,14 +12708,14 @@ loop673:
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R10, R10
-	BNE loop673
+	BNE loop718
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop672
+	BGE loop717
 
-done671:
+done716:
 	ADD $4, R8, R8
-	CBZ R8, end674
+	CBZ R8, end719
 	FMOVS share+208(FP), F24
 	WORD $0x4e040719 // dup v25.4s, v24.s[0]
 	MOVD mean_base+72(FP), R14
@@ -12575,12 +12725,12 @@ done671:
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes675
+	BLT lanes720
 	WORD $0x0ddf927b // ld1 {v27.s}[1], [x19], #4
-	BEQ lanes675
+	BEQ lanes720
 	WORD $0x4ddf827b // ld1 {v27.s}[2], [x19], #4
 
-lanes675:
+lanes720:
 	MOVD scale_base+96(FP), R20
 	MOVD R20, R21
 	ADD R9, R21, R21
@@ -12588,12 +12738,12 @@ lanes675:
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R8
-	BLT lanes676
+	BLT lanes721
 	WORD $0x0ddf92da // ld1 {v26.s}[1], [x22], #4
-	BEQ lanes676
+	BEQ lanes721
 	WORD $0x4ddf82da // ld1 {v26.s}[2], [x22], #4
 
-lanes676:
+lanes721:
 	MOVD gamma_base+168(FP), R24
 	MOVD R24, R26
 	ADD R9, R26, R26
@@ -12601,12 +12751,12 @@ lanes676:
 	MOVD R26, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes677
+	BLT lanes722
 	WORD $0x0ddf92fc // ld1 {v28.s}[1], [x23], #4
-	BEQ lanes677
+	BEQ lanes722
 	WORD $0x4ddf82fc // ld1 {v28.s}[2], [x23], #4
 
-lanes677:
+lanes722:
 	MOVD total_base+120(FP), R0
 	MOVD R0, R12
 	ADD R9, R12, R12
@@ -12614,12 +12764,12 @@ lanes677:
 	MOVD R12, R10
 	ADD $4, R10, R10
 	CMP $2, R8
-	BLT lanes678
+	BLT lanes723
 	WORD $0x0ddf915d // ld1 {v29.s}[1], [x10], #4
-	BEQ lanes678
+	BEQ lanes723
 	WORD $0x4ddf815d // ld1 {v29.s}[2], [x10], #4
 
-lanes678:
+lanes723:
 	WORD $0x6e39dfa2 // fmul v2.4s, v29.4s, v25.4s
 	MOVD totalX_base+144(FP), R25
 	MOVD R25, R11
@@ -12628,12 +12778,12 @@ lanes678:
 	MOVD R11, R13
 	ADD $4, R13, R13
 	CMP $2, R8
-	BLT lanes679
+	BLT lanes724
 	WORD $0x0ddf91a3 // ld1 {v3.s}[1], [x13], #4
-	BEQ lanes679
+	BEQ lanes724
 	WORD $0x4ddf81a3 // ld1 {v3.s}[2], [x13], #4
 
-lanes679:
+lanes724:
 	WORD $0x6e39dc64 // fmul v4.4s, v3.4s, v25.4s
 	WORD $0x6e3adf85 // fmul v5.4s, v28.4s, v26.4s
 	MOVD R7, R14
@@ -12647,29 +12797,29 @@ lanes679:
 	ADD R9, R22, R22
 	MOVD R22, R24
 
-loop680:
+loop725:
 	WORD $0xbd40030a // ldr s10, [x24, #0]
 	MOVD R24, R26
 	ADD $4, R26, R26
 	CMP $2, R8
-	BLT lanes681
+	BLT lanes726
 	WORD $0x0ddf934a // ld1 {v10.s}[1], [x26], #4
-	BEQ lanes681
+	BEQ lanes726
 	WORD $0x4ddf834a // ld1 {v10.s}[2], [x26], #4
 
-lanes681:
+lanes726:
 	WORD $0x4ebbd54b // fsub v11.4s, v10.4s, v27.4s
 	WORD $0x6e3add6e // fmul v14.4s, v11.4s, v26.4s
 	WORD $0xbd4002af // ldr s15, [x21, #0]
 	MOVD R21, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes682
+	BLT lanes727
 	WORD $0x0ddf92ef // ld1 {v15.s}[1], [x23], #4
-	BEQ lanes682
+	BEQ lanes727
 	WORD $0x4ddf82ef // ld1 {v15.s}[2], [x23], #4
 
-lanes682:
+lanes727:
 	WORD $0x4ea2d5f0 // fsub v16.4s, v15.4s, v2.4s
 	WORD $0x4ea4cdd0 // fmls v16.4s, v14.4s, v4.4s
 	WORD $0x6e25de11 // fmul v17.4s, v16.4s, v5.4s
@@ -12677,26 +12827,26 @@ lanes682:
 	MOVD R19, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes683
+	BLT lanes728
 	WORD $0x0d9f9011 // st1 {v17.s}[1], [x0], #4
-	BEQ lanes683
+	BEQ lanes728
 	WORD $0x4d9f8011 // st1 {v17.s}[2], [x0], #4
 
-lanes683:
+lanes728:
 	ADD R1, R19, R19
 	ADD R1, R21, R21
 	ADD R1, R24, R24
 	SUBS $1, R14, R14
-	BNE loop680
+	BNE loop725
 
-end674:
+end719:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop667
+	BNE loop712
 
-end666:
+end711:
 	RET
 
 // func batchNormReluNEON(y, x, mean, scale, gamma, beta []float32, rows, cols int)
@@ -12710,17 +12860,17 @@ TEXT ·batchNormReluNEON(SB), NOSPLIT, $0-160
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $4, R6, R6
-	CBZ R4, end684
+	CBZ R4, end729
 
-loop685:
+loop730:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done686
+	BLT done731
 
-loop687:
+loop732:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12757,7 +12907,7 @@ loop687:
 	ADD R8, R23, R23
 	MOVD R23, R24
 
-loop688:
+loop733:
 	WORD $0x3dc00310 // ldr q16, [x24, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -12793,17 +12943,17 @@ loop688:
 	ADD R1, R22, R22
 	ADD R1, R24, R24
 	SUBS $1, R20, R20
-	BNE loop688
+	BNE loop733
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop687
+	BGE loop732
 
-done686:
+done731:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done689
+	BLT done734
 
-loop690:
+loop735:
 	MOVD mean_base+48(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12828,7 +12978,7 @@ loop690:
 	ADD R8, R21, R21
 	MOVD R21, R23
 
-loop691:
+loop736:
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
@@ -12840,14 +12990,14 @@ loop691:
 	ADD R1, R19, R19
 	ADD R1, R23, R23
 	SUBS $1, R14, R14
-	BNE loop691
+	BNE loop736
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop690
+	BGE loop735
 
-done689:
+done734:
 	ADD $4, R7, R7
-	CBZ R7, end692
+	CBZ R7, end737
 	MOVD mean_base+48(FP), R20
 	MOVD R20, R22
 	ADD R8, R22, R22
@@ -12855,12 +13005,12 @@ done689:
 	MOVD R22, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes693
+	BLT lanes738
 	WORD $0x0ddf9312 // ld1 {v18.s}[1], [x24], #4
-	BEQ lanes693
+	BEQ lanes738
 	WORD $0x4ddf8312 // ld1 {v18.s}[2], [x24], #4
 
-lanes693:
+lanes738:
 	MOVD scale_base+72(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12868,12 +13018,12 @@ lanes693:
 	MOVD R26, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes694
+	BLT lanes739
 	WORD $0x0ddf9013 // ld1 {v19.s}[1], [x0], #4
-	BEQ lanes694
+	BEQ lanes739
 	WORD $0x4ddf8013 // ld1 {v19.s}[2], [x0], #4
 
-lanes694:
+lanes739:
 	MOVD gamma_base+96(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12881,12 +13031,12 @@ lanes694:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R7
-	BLT lanes695
+	BLT lanes740
 	WORD $0x0ddf9174 // ld1 {v20.s}[1], [x11], #4
-	BEQ lanes695
+	BEQ lanes740
 	WORD $0x4ddf8174 // ld1 {v20.s}[2], [x11], #4
 
-lanes695:
+lanes740:
 	MOVD beta_base+120(FP), R12
 	MOVD R12, R13
 	ADD R8, R13, R13
@@ -12894,12 +13044,12 @@ lanes695:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R7
-	BLT lanes696
+	BLT lanes741
 	WORD $0x0ddf91f5 // ld1 {v21.s}[1], [x15], #4
-	BEQ lanes696
+	BEQ lanes741
 	WORD $0x4ddf81f5 // ld1 {v21.s}[2], [x15], #4
 
-lanes696:
+lanes741:
 	MOVD R6, R21
 	MOVD R2, R14
 	ADD R8, R14, R14
@@ -12908,17 +13058,17 @@ lanes696:
 	ADD R8, R23, R23
 	MOVD R23, R20
 
-loop697:
+loop742:
 	WORD $0xbd400296 // ldr s22, [x20, #0]
 	MOVD R20, R22
 	ADD $4, R22, R22
 	CMP $2, R7
-	BLT lanes698
+	BLT lanes743
 	WORD $0x0ddf92d6 // ld1 {v22.s}[1], [x22], #4
-	BEQ lanes698
+	BEQ lanes743
 	WORD $0x4ddf82d6 // ld1 {v22.s}[2], [x22], #4
 
-lanes698:
+lanes743:
 	WORD $0x4eb2d6d7 // fsub v23.4s, v22.4s, v18.4s
 	WORD $0x6e33dee0 // fmul v0.4s, v23.4s, v19.4s
 	WORD $0x4eb51ea1 // orr v1.16b, v21.16b, v21.16b
@@ -12929,24 +13079,24 @@ lanes698:
 	MOVD R19, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes699
+	BLT lanes744
 	WORD $0x0d9f9303 // st1 {v3.s}[1], [x24], #4
-	BEQ lanes699
+	BEQ lanes744
 	WORD $0x4d9f8303 // st1 {v3.s}[2], [x24], #4
 
-lanes699:
+lanes744:
 	ADD R1, R19, R19
 	ADD R1, R20, R20
 	SUBS $1, R21, R21
-	BNE loop697
+	BNE loop742
 
-end692:
+end737:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop685
+	BNE loop730
 
-end684:
+end729:
 	RET
 
 // func batchNormEvalReluNEON(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -12960,17 +13110,17 @@ TEXT ·batchNormEvalReluNEON(SB), NOSPLIT, $0-164
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $16, R6, R6
-	CBZ R4, end700
+	CBZ R4, end745
 
-loop701:
+loop746:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done702
+	BLT done747
 
-loop703:
+loop748:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -13024,7 +13174,7 @@ loop703:
 	ADD R8, R24, R24
 	MOVD R24, R25
 
-loop704:
+loop749:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -13060,17 +13210,17 @@ loop704:
 	ADD R1, R23, R23
 	ADD R1, R25, R25
 	SUBS $1, R21, R21
-	BNE loop704
+	BNE loop749
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop703
+	BGE loop748
 
-done702:
+done747:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done705
+	BLT done750
 
-loop706:
+loop751:
 	MOVD mean_base+48(FP), R26
 	MOVD R26, R0
 	ADD R8, R0, R0
@@ -13103,7 +13253,7 @@ loop706:
 	ADD R8, R24, R24
 	MOVD R24, R21
 
-loop707:
+loop752:
 	WORD $0x3dc002b4 // ldr q20, [x21, #0]
 	WORD $0x4ea6d695 // fsub v21.4s, v20.4s, v6.4s
 	WORD $0x6e24dea5 // fmul v5.4s, v21.4s, v4.4s
@@ -13115,14 +13265,14 @@ loop707:
 	ADD R1, R22, R22
 	ADD R1, R21, R21
 	SUBS $1, R19, R19
-	BNE loop707
+	BNE loop752
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop706
+	BGE loop751
 
-done705:
+done750:
 	ADD $4, R7, R7
-	CBZ R7, end708
+	CBZ R7, end753
 	MOVD mean_base+48(FP), R23
 	MOVD R23, R25
 	ADD R8, R25, R25
@@ -13130,12 +13280,12 @@ done705:
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes709
+	BLT lanes754
 	WORD $0x0ddf9341 // ld1 {v1.s}[1], [x26], #4
-	BEQ lanes709
+	BEQ lanes754
 	WORD $0x4ddf8341 // ld1 {v1.s}[2], [x26], #4
 
-lanes709:
+lanes754:
 	MOVD variance_base+72(FP), R0
 	MOVD R0, R9
 	ADD R8, R9, R9
@@ -13143,12 +13293,12 @@ lanes709:
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R7
-	BLT lanes710
+	BLT lanes755
 	WORD $0x0ddf9142 // ld1 {v2.s}[1], [x10], #4
-	BEQ lanes710
+	BEQ lanes755
 	WORD $0x4ddf8142 // ld1 {v2.s}[2], [x10], #4
 
-lanes710:
+lanes755:
 	MOVD gamma_base+96(FP), R11
 	MOVD R11, R12
 	ADD R8, R12, R12
@@ -13156,12 +13306,12 @@ lanes710:
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R7
-	BLT lanes711
+	BLT lanes756
 	WORD $0x0ddf91a3 // ld1 {v3.s}[1], [x13], #4
-	BEQ lanes711
+	BEQ lanes756
 	WORD $0x4ddf81a3 // ld1 {v3.s}[2], [x13], #4
 
-lanes711:
+lanes756:
 	MOVD beta_base+120(FP), R14
 	MOVD R14, R15
 	ADD R8, R15, R15
@@ -13169,12 +13319,12 @@ lanes711:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	CMP $2, R7
-	BLT lanes712
+	BLT lanes757
 	WORD $0x0ddf9288 // ld1 {v8.s}[1], [x20], #4
-	BEQ lanes712
+	BEQ lanes757
 	WORD $0x4ddf8288 // ld1 {v8.s}[2], [x20], #4
 
-lanes712:
+lanes757:
 	FMOVS eps+160(FP), F9
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
 	MOVD $constants<>+1248(SB), R24
@@ -13191,17 +13341,17 @@ lanes712:
 	ADD R8, R23, R23
 	MOVD R23, R25
 
-loop713:
+loop758:
 	WORD $0xbd400336 // ldr s22, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes714
+	BLT lanes759
 	WORD $0x0ddf9356 // ld1 {v22.s}[1], [x26], #4
-	BEQ lanes714
+	BEQ lanes759
 	WORD $0x4ddf8356 // ld1 {v22.s}[2], [x26], #4
 
-lanes714:
+lanes759:
 	WORD $0x4ea1d6d9 // fsub v25.4s, v22.4s, v1.4s
 	WORD $0x6e2fdf3c // fmul v28.4s, v25.4s, v15.4s
 	WORD $0x4ea81d1f // orr v31.16b, v8.16b, v8.16b
@@ -13212,24 +13362,24 @@ lanes714:
 	MOVD R21, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes715
+	BLT lanes760
 	WORD $0x0d9f9013 // st1 {v19.s}[1], [x0], #4
-	BEQ lanes715
+	BEQ lanes760
 	WORD $0x4d9f8013 // st1 {v19.s}[2], [x0], #4
 
-lanes715:
+lanes760:
 	ADD R1, R21, R21
 	ADD R1, R25, R25
 	SUBS $1, R19, R19
-	BNE loop713
+	BNE loop758
 
-end708:
+end753:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop701
+	BNE loop746
 
-end700:
+end745:
 	RET
 
 // func batchNormReluGradNEON(dx, dy, x, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32)
@@ -13244,17 +13394,17 @@ TEXT ·batchNormReluGradNEON(SB), NOSPLIT, $0-236
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end716
+	CBZ R5, end761
 
-loop717:
+loop762:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $8, R8, R8
-	BLT done718
+	BLT done763
 
-loop719:
+loop764:
 	FMOVS share+232(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+72(FP), R10
@@ -13304,7 +13454,7 @@ loop719:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop720:
+loop765:
 	WORD $0x3dc001b4 // ldr q20, [x13, #0]
 	WORD $0x4ea2d695 // fsub v21.4s, v20.4s, v2.4s
 	WORD $0x6e24deb6 // fmul v22.4s, v21.4s, v4.4s
@@ -13333,17 +13483,17 @@ loop720:
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R25, R25
-	BNE loop720
+	BNE loop765
 	ADD $32, R9, R9
 	SUBS $8, R8, R8
-	BGE loop719
+	BGE loop764
 
-done718:
+done763:
 	ADD $8, R8, R8
 	SUBS $4, R8, R8
-	BLT done721
+	BLT done766
 
-loop722:
+loop767:
 	FMOVS share+232(FP), F20
 	WORD $0x4e040695 // dup v21.4s, v20.s[0]
 	MOVD mean_base+72(FP), R14
@@ -13384,7 +13534,7 @@ loop722:
 	ADD R9, R19, R19
 	MOVD R19, R20
 
-loop723:
+loop768:
 	WORD $0x3dc00288 // ldr q8, [x20, #0]
 	WORD $0x4eb8d500 // fsub v0.4s, v8.4s, v24.4s
 	WORD $0x6e37dc09 // fmul v9.4s, v0.4s, v23.4s
@@ -13401,14 +13551,14 @@ loop723:
 	ADD R1, R15, R15
 	ADD R1, R20, R20
 	SUBS $1, R0, R0
-	BNE loop723
+	BNE loop768
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop722
+	BGE loop767
 
-done721:
+done766:
 	ADD $4, R8, R8
-	CBZ R8, end724
+	CBZ R8, end769
 	FMOVS share+232(FP), F4
 	WORD $0x4e040485 // dup v5.4s, v4.s[0]
 	MOVD mean_base+72(FP), R21
@@ -13418,12 +13568,12 @@ done721:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes725
+	BLT lanes770
 	WORD $0x0ddf92e6 // ld1 {v6.s}[1], [x23], #4
-	BEQ lanes725
+	BEQ lanes770
 	WORD $0x4ddf82e6 // ld1 {v6.s}[2], [x23], #4
 
-lanes725:
+lanes770:
 	MOVD scale_base+96(FP), R24
 	MOVD R24, R26
 	ADD R9, R26, R26
@@ -13431,12 +13581,12 @@ lanes725:
 	MOVD R26, R10
 	ADD $4, R10, R10
 	CMP $2, R8
-	BLT lanes726
+	BLT lanes771
 	WORD $0x0ddf9147 // ld1 {v7.s}[1], [x10], #4
-	BEQ lanes726
+	BEQ lanes771
 	WORD $0x4ddf8147 // ld1 {v7.s}[2], [x10], #4
 
-lanes726:
+lanes771:
 	MOVD gamma_base+168(FP), R12
 	MOVD R12, R25
 	ADD R9, R25, R25
@@ -13444,12 +13594,12 @@ lanes726:
 	MOVD R25, R11
 	ADD $4, R11, R11
 	CMP $2, R8
-	BLT lanes727
+	BLT lanes772
 	WORD $0x0ddf916a // ld1 {v10.s}[1], [x11], #4
-	BEQ lanes727
+	BEQ lanes772
 	WORD $0x4ddf816a // ld1 {v10.s}[2], [x11], #4
 
-lanes727:
+lanes772:
 	MOVD total_base+120(FP), R14
 	MOVD R14, R19
 	ADD R9, R19, R19
@@ -13457,12 +13607,12 @@ lanes727:
 	MOVD R19, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes728
+	BLT lanes773
 	WORD $0x0ddf900b // ld1 {v11.s}[1], [x0], #4
-	BEQ lanes728
+	BEQ lanes773
 	WORD $0x4ddf800b // ld1 {v11.s}[2], [x0], #4
 
-lanes728:
+lanes773:
 	WORD $0x6e25dd6e // fmul v14.4s, v11.4s, v5.4s
 	MOVD totalX_base+144(FP), R13
 	MOVD R13, R15
@@ -13471,12 +13621,12 @@ lanes728:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes729
+	BLT lanes774
 	WORD $0x0ddf928f // ld1 {v15.s}[1], [x20], #4
-	BEQ lanes729
+	BEQ lanes774
 	WORD $0x4ddf828f // ld1 {v15.s}[2], [x20], #4
 
-lanes729:
+lanes774:
 	WORD $0x6e25ddf0 // fmul v16.4s, v15.4s, v5.4s
 	WORD $0x6e27dd51 // fmul v17.4s, v10.4s, v7.4s
 	MOVD beta_base+192(FP), R21
@@ -13486,12 +13636,12 @@ lanes729:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes730
+	BLT lanes775
 	WORD $0x0ddf92f2 // ld1 {v18.s}[1], [x23], #4
-	BEQ lanes730
+	BEQ lanes775
 	WORD $0x4ddf82f2 // ld1 {v18.s}[2], [x23], #4
 
-lanes730:
+lanes775:
 	MOVD R7, R24
 	MOVD R2, R26
 	ADD R9, R26, R26
@@ -13503,29 +13653,29 @@ lanes730:
 	ADD R9, R11, R11
 	MOVD R11, R14
 
-loop731:
+loop776:
 	WORD $0xbd4001d3 // ldr s19, [x14, #0]
 	MOVD R14, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes732
+	BLT lanes777
 	WORD $0x0ddf9273 // ld1 {v19.s}[1], [x19], #4
-	BEQ lanes732
+	BEQ lanes777
 	WORD $0x4ddf8273 // ld1 {v19.s}[2], [x19], #4
 
-lanes732:
+lanes777:
 	WORD $0x4ea6d674 // fsub v20.4s, v19.4s, v6.4s
 	WORD $0x6e27de9a // fmul v26.4s, v20.4s, v7.4s
 	WORD $0xbd400335 // ldr s21, [x25, #0]
 	MOVD R25, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes733
+	BLT lanes778
 	WORD $0x0ddf9015 // ld1 {v21.s}[1], [x0], #4
-	BEQ lanes733
+	BEQ lanes778
 	WORD $0x4ddf8015 // ld1 {v21.s}[2], [x0], #4
 
-lanes733:
+lanes778:
 	WORD $0x4eb21e5b // orr v27.16b, v18.16b, v18.16b
 	WORD $0x4e2acf5b // fmla v27.4s, v26.4s, v10.4s
 	WORD $0x4ea0cb68 // fcmgt v8.4s, v27.4s, #0.0
@@ -13537,26 +13687,26 @@ lanes733:
 	MOVD R10, R13
 	ADD $4, R13, R13
 	CMP $2, R8
-	BLT lanes734
+	BLT lanes779
 	WORD $0x0d9f91ac // st1 {v12.s}[1], [x13], #4
-	BEQ lanes734
+	BEQ lanes779
 	WORD $0x4d9f81ac // st1 {v12.s}[2], [x13], #4
 
-lanes734:
+lanes779:
 	ADD R1, R10, R10
 	ADD R1, R25, R25
 	ADD R1, R14, R14
 	SUBS $1, R24, R24
-	BNE loop731
+	BNE loop776
 
-end724:
+end769:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop717
+	BNE loop762
 
-end716:
+end761:
 	RET
 
 // func batchNormAddNEON(y, x, add, mean, scale, gamma, beta []float32, rows, cols int)
@@ -13571,17 +13721,17 @@ TEXT ·batchNormAddNEON(SB), NOSPLIT, $0-184
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end735
+	CBZ R5, end780
 
-loop736:
+loop781:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done737
+	BLT done782
 
-loop738:
+loop783:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13621,7 +13771,7 @@ loop738:
 	ADD R9, R26, R26
 	MOVD R26, R0
 
-loop739:
+loop784:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -13658,17 +13808,17 @@ loop739:
 	ADD R1, R25, R25
 	ADD R1, R0, R0
 	SUBS $1, R21, R21
-	BNE loop739
+	BNE loop784
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop738
+	BGE loop783
 
-done737:
+done782:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done740
+	BLT done785
 
-loop741:
+loop786:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13696,7 +13846,7 @@ loop741:
 	ADD R9, R25, R25
 	MOVD R25, R0
 
-loop742:
+loop787:
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
@@ -13709,14 +13859,14 @@ loop742:
 	ADD R1, R23, R23
 	ADD R1, R0, R0
 	SUBS $1, R22, R22
-	BNE loop742
+	BNE loop787
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop741
+	BGE loop786
 
-done740:
+done785:
 	ADD $4, R8, R8
-	CBZ R8, end743
+	CBZ R8, end788
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13724,12 +13874,12 @@ done740:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R8
-	BLT lanes744
+	BLT lanes789
 	WORD $0x0ddf9192 // ld1 {v18.s}[1], [x12], #4
-	BEQ lanes744
+	BEQ lanes789
 	WORD $0x4ddf8192 // ld1 {v18.s}[2], [x12], #4
 
-lanes744:
+lanes789:
 	MOVD scale_base+96(FP), R13
 	MOVD R13, R14
 	ADD R9, R14, R14
@@ -13737,12 +13887,12 @@ lanes744:
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes745
+	BLT lanes790
 	WORD $0x0ddf91f3 // ld1 {v19.s}[1], [x15], #4
-	BEQ lanes745
+	BEQ lanes790
 	WORD $0x4ddf81f3 // ld1 {v19.s}[2], [x15], #4
 
-lanes745:
+lanes790:
 	MOVD gamma_base+120(FP), R19
 	MOVD R19, R20
 	ADD R9, R20, R20
@@ -13750,12 +13900,12 @@ lanes745:
 	MOVD R20, R24
 	ADD $4, R24, R24
 	CMP $2, R8
-	BLT lanes746
+	BLT lanes791
 	WORD $0x0ddf9314 // ld1 {v20.s}[1], [x24], #4
-	BEQ lanes746
+	BEQ lanes791
 	WORD $0x4ddf8314 // ld1 {v20.s}[2], [x24], #4
 
-lanes746:
+lanes791:
 	MOVD beta_base+144(FP), R21
 	MOVD R21, R25
 	ADD R9, R25, R25
@@ -13763,12 +13913,12 @@ lanes746:
 	MOVD R25, R22
 	ADD $4, R22, R22
 	CMP $2, R8
-	BLT lanes747
+	BLT lanes792
 	WORD $0x0ddf92d5 // ld1 {v21.s}[1], [x22], #4
-	BEQ lanes747
+	BEQ lanes792
 	WORD $0x4ddf82d5 // ld1 {v21.s}[2], [x22], #4
 
-lanes747:
+lanes792:
 	MOVD R7, R26
 	MOVD R2, R23
 	ADD R9, R23, R23
@@ -13780,17 +13930,17 @@ lanes747:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop748:
+loop793:
 	WORD $0xbd400176 // ldr s22, [x11, #0]
 	MOVD R11, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes749
+	BLT lanes794
 	WORD $0x0ddf91d6 // ld1 {v22.s}[1], [x14], #4
-	BEQ lanes749
+	BEQ lanes794
 	WORD $0x4ddf81d6 // ld1 {v22.s}[2], [x14], #4
 
-lanes749:
+lanes794:
 	WORD $0x4eb2d6d7 // fsub v23.4s, v22.4s, v18.4s
 	WORD $0x6e33dee0 // fmul v0.4s, v23.4s, v19.4s
 	WORD $0x4eb51ea1 // orr v1.16b, v21.16b, v21.16b
@@ -13799,37 +13949,37 @@ lanes749:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes750
+	BLT lanes795
 	WORD $0x0ddf91e2 // ld1 {v2.s}[1], [x15], #4
-	BEQ lanes750
+	BEQ lanes795
 	WORD $0x4ddf81e2 // ld1 {v2.s}[2], [x15], #4
 
-lanes750:
+lanes795:
 	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
 	WORD $0xbd000003 // str s3, [x0, #0]
 	MOVD R0, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes751
+	BLT lanes796
 	WORD $0x0d9f9263 // st1 {v3.s}[1], [x19], #4
-	BEQ lanes751
+	BEQ lanes796
 	WORD $0x4d9f8263 // st1 {v3.s}[2], [x19], #4
 
-lanes751:
+lanes796:
 	ADD R1, R0, R0
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R26, R26
-	BNE loop748
+	BNE loop793
 
-end743:
+end788:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop736
+	BNE loop781
 
-end735:
+end780:
 	RET
 
 // func batchNormEvalAddNEON(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -13844,17 +13994,17 @@ TEXT ·batchNormEvalAddNEON(SB), NOSPLIT, $0-188
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $16, R7, R7
-	CBZ R5, end752
+	CBZ R5, end797
 
-loop753:
+loop798:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done754
+	BLT done799
 
-loop755:
+loop800:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13911,7 +14061,7 @@ loop755:
 	ADD R9, R0, R0
 	MOVD R0, R10
 
-loop756:
+loop801:
 	WORD $0x3dc00350 // ldr q16, [x26, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -13948,17 +14098,17 @@ loop756:
 	ADD R1, R26, R26
 	ADD R1, R10, R10
 	SUBS $1, R22, R22
-	BNE loop756
+	BNE loop801
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop755
+	BGE loop800
 
-done754:
+done799:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done757
+	BLT done802
 
-loop758:
+loop803:
 	MOVD mean_base+72(FP), R11
 	MOVD R11, R12
 	ADD R9, R12, R12
@@ -13994,7 +14144,7 @@ loop758:
 	ADD R9, R10, R10
 	MOVD R10, R11
 
-loop759:
+loop804:
 	WORD $0x3dc00354 // ldr q20, [x26, #0]
 	WORD $0x4ea6d695 // fsub v21.4s, v20.4s, v6.4s
 	WORD $0x6e24dea5 // fmul v5.4s, v21.4s, v4.4s
@@ -14007,14 +14157,14 @@ loop759:
 	ADD R1, R26, R26
 	ADD R1, R11, R11
 	SUBS $1, R25, R25
-	BNE loop759
+	BNE loop804
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop758
+	BGE loop803
 
-done757:
+done802:
 	ADD $4, R8, R8
-	CBZ R8, end760
+	CBZ R8, end805
 	MOVD mean_base+72(FP), R12
 	MOVD R12, R13
 	ADD R9, R13, R13
@@ -14022,12 +14172,12 @@ done757:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes761
+	BLT lanes806
 	WORD $0x0ddf91c1 // ld1 {v1.s}[1], [x14], #4
-	BEQ lanes761
+	BEQ lanes806
 	WORD $0x4ddf81c1 // ld1 {v1.s}[2], [x14], #4
 
-lanes761:
+lanes806:
 	MOVD variance_base+96(FP), R15
 	MOVD R15, R19
 	ADD R9, R19, R19
@@ -14035,12 +14185,12 @@ lanes761:
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes762
+	BLT lanes807
 	WORD $0x0ddf9282 // ld1 {v2.s}[1], [x20], #4
-	BEQ lanes762
+	BEQ lanes807
 	WORD $0x4ddf8282 // ld1 {v2.s}[2], [x20], #4
 
-lanes762:
+lanes807:
 	MOVD gamma_base+120(FP), R21
 	MOVD R21, R23
 	ADD R9, R23, R23
@@ -14048,12 +14198,12 @@ lanes762:
 	MOVD R23, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes763
+	BLT lanes808
 	WORD $0x0ddf9003 // ld1 {v3.s}[1], [x0], #4
-	BEQ lanes763
+	BEQ lanes808
 	WORD $0x4ddf8003 // ld1 {v3.s}[2], [x0], #4
 
-lanes763:
+lanes808:
 	MOVD beta_base+144(FP), R24
 	MOVD R24, R10
 	ADD R9, R10, R10
@@ -14061,12 +14211,12 @@ lanes763:
 	MOVD R10, R25
 	ADD $4, R25, R25
 	CMP $2, R8
-	BLT lanes764
+	BLT lanes809
 	WORD $0x0ddf9328 // ld1 {v8.s}[1], [x25], #4
-	BEQ lanes764
+	BEQ lanes809
 	WORD $0x4ddf8328 // ld1 {v8.s}[2], [x25], #4
 
-lanes764:
+lanes809:
 	FMOVS eps+184(FP), F9
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
 	MOVD $constants<>+1296(SB), R22
@@ -14086,17 +14236,17 @@ lanes764:
 	ADD R9, R15, R15
 	MOVD R15, R19
 
-loop765:
+loop810:
 	WORD $0xbd4001d6 // ldr s22, [x14, #0]
 	MOVD R14, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes766
+	BLT lanes811
 	WORD $0x0ddf9296 // ld1 {v22.s}[1], [x20], #4
-	BEQ lanes766
+	BEQ lanes811
 	WORD $0x4ddf8296 // ld1 {v22.s}[2], [x20], #4
 
-lanes766:
+lanes811:
 	WORD $0x4ea1d6d9 // fsub v25.4s, v22.4s, v1.4s
 	WORD $0x6e2fdf3c // fmul v28.4s, v25.4s, v15.4s
 	WORD $0x4ea81d1f // orr v31.16b, v8.16b, v8.16b
@@ -14105,37 +14255,37 @@ lanes766:
 	MOVD R19, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes767
+	BLT lanes812
 	WORD $0x0ddf92b1 // ld1 {v17.s}[1], [x21], #4
-	BEQ lanes767
+	BEQ lanes812
 	WORD $0x4ddf82b1 // ld1 {v17.s}[2], [x21], #4
 
-lanes767:
+lanes812:
 	WORD $0x4e31d7f3 // fadd v19.4s, v31.4s, v17.4s
 	WORD $0xbd000193 // str s19, [x12, #0]
 	MOVD R12, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes768
+	BLT lanes813
 	WORD $0x0d9f92f3 // st1 {v19.s}[1], [x23], #4
-	BEQ lanes768
+	BEQ lanes813
 	WORD $0x4d9f82f3 // st1 {v19.s}[2], [x23], #4
 
-lanes768:
+lanes813:
 	ADD R1, R12, R12
 	ADD R1, R14, R14
 	ADD R1, R19, R19
 	SUBS $1, R26, R26
-	BNE loop765
+	BNE loop810
 
-end760:
+end805:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop753
+	BNE loop798
 
-end752:
+end797:
 	RET
 
 // func batchNormGradAddNEON(dx, dy, x, add, mean, scale, total, totalX, gamma []float32, rows, cols int, share float32)
@@ -14151,17 +14301,17 @@ TEXT ·batchNormGradAddNEON(SB), NOSPLIT, $0-236
 	MOVD $1024, R8
 	UDIV R7, R8, R8
 	ADD $4, R8, R8
-	CBZ R6, end769
+	CBZ R6, end814
 
-loop770:
+loop815:
 	CMP R8, R6
 	CSEL LT, R6, R8, R8
 	MOVD R7, R9
 	MOVD $0, R10
 	SUBS $8, R9, R9
-	BLT done771
+	BLT done816
 
-loop772:
+loop817:
 	FMOVS share+232(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+96(FP), R11
@@ -14209,7 +14359,7 @@ loop772:
 	ADD R10, R14, R14
 	MOVD R14, R15
 
-loop773:
+loop818:
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4ea2d653 // fsub v19.4s, v18.4s, v2.4s
 	WORD $0x6e24de74 // fmul v20.4s, v19.4s, v4.4s
@@ -14235,17 +14385,17 @@ loop773:
 	ADD R1, R13, R13
 	ADD R1, R15, R15
 	SUBS $1, R24, R24
-	BNE loop773
+	BNE loop818
 	ADD $32, R10, R10
 	SUBS $8, R9, R9
-	BGE loop772
+	BGE loop817
 
-done771:
+done816:
 	ADD $8, R9, R9
 	SUBS $4, R9, R9
-	BLT done774
+	BLT done819
 
-loop775:
+loop820:
 	FMOVS share+232(FP), F0
 	WORD $0x4e040408 // dup v8.4s, v0.s[0]
 	MOVD mean_base+96(FP), R19
@@ -14285,7 +14435,7 @@ loop775:
 	ADD R10, R22, R22
 	MOVD R22, R23
 
-loop776:
+loop821:
 	WORD $0x3dc002b5 // ldr q21, [x21, #0]
 	WORD $0x4ea9d6b4 // fsub v20.4s, v21.4s, v9.4s
 	WORD $0x6e2cde97 // fmul v23.4s, v20.4s, v12.4s
@@ -14301,14 +14451,14 @@ loop776:
 	ADD R1, R21, R21
 	ADD R1, R23, R23
 	SUBS $1, R26, R26
-	BNE loop776
+	BNE loop821
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BGE loop775
+	BGE loop820
 
-done774:
+done819:
 	ADD $4, R9, R9
-	CBZ R9, end777
+	CBZ R9, end822
 	FMOVS share+232(FP), F28
 	WORD $0x4e04079b // dup v27.4s, v28.s[0]
 	MOVD mean_base+96(FP), R25
@@ -14318,12 +14468,12 @@ done774:
 	MOVD R0, R12
 	ADD $4, R12, R12
 	CMP $2, R9
-	BLT lanes778
+	BLT lanes823
 	WORD $0x0ddf919e // ld1 {v30.s}[1], [x12], #4
-	BEQ lanes778
+	BEQ lanes823
 	WORD $0x4ddf819e // ld1 {v30.s}[2], [x12], #4
 
-lanes778:
+lanes823:
 	MOVD scale_base+120(FP), R14
 	MOVD R14, R24
 	ADD R10, R24, R24
@@ -14331,12 +14481,12 @@ lanes778:
 	MOVD R24, R11
 	ADD $4, R11, R11
 	CMP $2, R9
-	BLT lanes779
+	BLT lanes824
 	WORD $0x0ddf917d // ld1 {v29.s}[1], [x11], #4
-	BEQ lanes779
+	BEQ lanes824
 	WORD $0x4ddf817d // ld1 {v29.s}[2], [x11], #4
 
-lanes779:
+lanes824:
 	MOVD gamma_base+192(FP), R15
 	MOVD R15, R20
 	ADD R10, R20, R20
@@ -14344,12 +14494,12 @@ lanes779:
 	MOVD R20, R22
 	ADD $4, R22, R22
 	CMP $2, R9
-	BLT lanes780
+	BLT lanes825
 	WORD $0x0ddf92df // ld1 {v31.s}[1], [x22], #4
-	BEQ lanes780
+	BEQ lanes825
 	WORD $0x4ddf82df // ld1 {v31.s}[2], [x22], #4
 
-lanes780:
+lanes825:
 	MOVD total_base+144(FP), R26
 	MOVD R26, R13
 	ADD R10, R13, R13
@@ -14357,12 +14507,12 @@ lanes780:
 	MOVD R13, R19
 	ADD $4, R19, R19
 	CMP $2, R9
-	BLT lanes781
+	BLT lanes826
 	WORD $0x0ddf9262 // ld1 {v2.s}[1], [x19], #4
-	BEQ lanes781
+	BEQ lanes826
 	WORD $0x4ddf8262 // ld1 {v2.s}[2], [x19], #4
 
-lanes781:
+lanes826:
 	WORD $0x6e3bdc43 // fmul v3.4s, v2.4s, v27.4s
 	MOVD totalX_base+168(FP), R21
 	MOVD R21, R23
@@ -14371,12 +14521,12 @@ lanes781:
 	MOVD R23, R25
 	ADD $4, R25, R25
 	CMP $2, R9
-	BLT lanes782
+	BLT lanes827
 	WORD $0x0ddf9324 // ld1 {v4.s}[1], [x25], #4
-	BEQ lanes782
+	BEQ lanes827
 	WORD $0x4ddf8324 // ld1 {v4.s}[2], [x25], #4
 
-lanes782:
+lanes827:
 	WORD $0x6e3bdc85 // fmul v5.4s, v4.4s, v27.4s
 	WORD $0x6e3ddfea // fmul v10.4s, v31.4s, v29.4s
 	MOVD R8, R0
@@ -14393,69 +14543,69 @@ lanes782:
 	ADD R10, R22, R22
 	MOVD R22, R26
 
-loop783:
+loop828:
 	WORD $0xbd40028b // ldr s11, [x20, #0]
 	MOVD R20, R13
 	ADD $4, R13, R13
 	CMP $2, R9
-	BLT lanes784
+	BLT lanes829
 	WORD $0x0ddf91ab // ld1 {v11.s}[1], [x13], #4
-	BEQ lanes784
+	BEQ lanes829
 	WORD $0x4ddf81ab // ld1 {v11.s}[2], [x13], #4
 
-lanes784:
+lanes829:
 	WORD $0x4ebed56e // fsub v14.4s, v11.4s, v30.4s
 	WORD $0x6e3dddcf // fmul v15.4s, v14.4s, v29.4s
 	WORD $0xbd400170 // ldr s16, [x11, #0]
 	MOVD R11, R19
 	ADD $4, R19, R19
 	CMP $2, R9
-	BLT lanes785
+	BLT lanes830
 	WORD $0x0ddf9270 // ld1 {v16.s}[1], [x19], #4
-	BEQ lanes785
+	BEQ lanes830
 	WORD $0x4ddf8270 // ld1 {v16.s}[2], [x19], #4
 
-lanes785:
+lanes830:
 	WORD $0x4ea3d611 // fsub v17.4s, v16.4s, v3.4s
 	WORD $0x4ea5cdf1 // fmls v17.4s, v15.4s, v5.4s
 	WORD $0xbd400340 // ldr s0, [x26, #0]
 	MOVD R26, R21
 	ADD $4, R21, R21
 	CMP $2, R9
-	BLT lanes786
+	BLT lanes831
 	WORD $0x0ddf92a0 // ld1 {v0.s}[1], [x21], #4
-	BEQ lanes786
+	BEQ lanes831
 	WORD $0x4ddf82a0 // ld1 {v0.s}[2], [x21], #4
 
-lanes786:
+lanes831:
 	WORD $0x4ea01c0d // orr v13.16b, v0.16b, v0.16b
 	WORD $0x4e2ace2d // fmla v13.4s, v17.4s, v10.4s
 	WORD $0xbd0001cd // str s13, [x14, #0]
 	MOVD R14, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes787
+	BLT lanes832
 	WORD $0x0d9f92ed // st1 {v13.s}[1], [x23], #4
-	BEQ lanes787
+	BEQ lanes832
 	WORD $0x4d9f82ed // st1 {v13.s}[2], [x23], #4
 
-lanes787:
+lanes832:
 	ADD R1, R14, R14
 	ADD R1, R11, R11
 	ADD R1, R20, R20
 	ADD R1, R26, R26
 	SUBS $1, R0, R0
-	BNE loop783
+	BNE loop828
 
-end777:
+end822:
 	MADD R8, R2, R1, R2
 	MADD R8, R3, R1, R3
 	MADD R8, R4, R1, R4
 	MADD R8, R5, R1, R5
 	SUBS R8, R6, R6
-	BNE loop770
+	BNE loop815
 
-end769:
+end814:
 	RET
 
 // func batchNormAddReluNEON(y, x, add, mean, scale, gamma, beta []float32, rows, cols int)
@@ -14470,17 +14620,17 @@ TEXT ·batchNormAddReluNEON(SB), NOSPLIT, $0-184
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end788
+	CBZ R5, end833
 
-loop789:
+loop834:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done790
+	BLT done835
 
-loop791:
+loop836:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14520,7 +14670,7 @@ loop791:
 	ADD R9, R26, R26
 	MOVD R26, R0
 
-loop792:
+loop837:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -14565,17 +14715,17 @@ loop792:
 	ADD R1, R25, R25
 	ADD R1, R0, R0
 	SUBS $1, R21, R21
-	BNE loop792
+	BNE loop837
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop791
+	BGE loop836
 
-done790:
+done835:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done793
+	BLT done838
 
-loop794:
+loop839:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14603,7 +14753,7 @@ loop794:
 	ADD R9, R25, R25
 	MOVD R25, R0
 
-loop795:
+loop840:
 	WORD $0x3dc002f4 // ldr q20, [x23, #0]
 	WORD $0x4eb0d695 // fsub v21.4s, v20.4s, v16.4s
 	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s
@@ -14618,14 +14768,14 @@ loop795:
 	ADD R1, R23, R23
 	ADD R1, R0, R0
 	SUBS $1, R22, R22
-	BNE loop795
+	BNE loop840
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop794
+	BGE loop839
 
-done793:
+done838:
 	ADD $4, R8, R8
-	CBZ R8, end796
+	CBZ R8, end841
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14633,12 +14783,12 @@ done793:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R8
-	BLT lanes797
+	BLT lanes842
 	WORD $0x0ddf919c // ld1 {v28.s}[1], [x12], #4
-	BEQ lanes797
+	BEQ lanes842
 	WORD $0x4ddf819c // ld1 {v28.s}[2], [x12], #4
 
-lanes797:
+lanes842:
 	MOVD scale_base+96(FP), R13
 	MOVD R13, R14
 	ADD R9, R14, R14
@@ -14646,12 +14796,12 @@ lanes797:
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes798
+	BLT lanes843
 	WORD $0x0ddf91fd // ld1 {v29.s}[1], [x15], #4
-	BEQ lanes798
+	BEQ lanes843
 	WORD $0x4ddf81fd // ld1 {v29.s}[2], [x15], #4
 
-lanes798:
+lanes843:
 	MOVD gamma_base+120(FP), R19
 	MOVD R19, R20
 	ADD R9, R20, R20
@@ -14659,12 +14809,12 @@ lanes798:
 	MOVD R20, R24
 	ADD $4, R24, R24
 	CMP $2, R8
-	BLT lanes799
+	BLT lanes844
 	WORD $0x0ddf931e // ld1 {v30.s}[1], [x24], #4
-	BEQ lanes799
+	BEQ lanes844
 	WORD $0x4ddf831e // ld1 {v30.s}[2], [x24], #4
 
-lanes799:
+lanes844:
 	MOVD beta_base+144(FP), R21
 	MOVD R21, R25
 	ADD R9, R25, R25
@@ -14672,12 +14822,12 @@ lanes799:
 	MOVD R25, R22
 	ADD $4, R22, R22
 	CMP $2, R8
-	BLT lanes800
+	BLT lanes845
 	WORD $0x0ddf92df // ld1 {v31.s}[1], [x22], #4
-	BEQ lanes800
+	BEQ lanes845
 	WORD $0x4ddf82df // ld1 {v31.s}[2], [x22], #4
 
-lanes800:
+lanes845:
 	MOVD R7, R26
 	MOVD R2, R23
 	ADD R9, R23, R23
@@ -14689,17 +14839,17 @@ lanes800:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop801:
+loop846:
 	WORD $0xbd400160 // ldr s0, [x11, #0]
 	MOVD R11, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes802
+	BLT lanes847
 	WORD $0x0ddf91c0 // ld1 {v0.s}[1], [x14], #4
-	BEQ lanes802
+	BEQ lanes847
 	WORD $0x4ddf81c0 // ld1 {v0.s}[2], [x14], #4
 
-lanes802:
+lanes847:
 	WORD $0x4ebcd401 // fsub v1.4s, v0.4s, v28.4s
 	WORD $0x6e3ddc22 // fmul v2.4s, v1.4s, v29.4s
 	WORD $0x4ebf1fe3 // orr v3.16b, v31.16b, v31.16b
@@ -14708,12 +14858,12 @@ lanes802:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes803
+	BLT lanes848
 	WORD $0x0ddf91e4 // ld1 {v4.s}[1], [x15], #4
-	BEQ lanes803
+	BEQ lanes848
 	WORD $0x4ddf81e4 // ld1 {v4.s}[2], [x15], #4
 
-lanes803:
+lanes848:
 	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
 	WORD $0x4ea0e8a6 // fcmlt v6.4s, v5.4s, #0.0
 	WORD $0x4e661ca7 // bic v7.16b, v5.16b, v6.16b
@@ -14721,26 +14871,26 @@ lanes803:
 	MOVD R0, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes804
+	BLT lanes849
 	WORD $0x0d9f9267 // st1 {v7.s}[1], [x19], #4
-	BEQ lanes804
+	BEQ lanes849
 	WORD $0x4d9f8267 // st1 {v7.s}[2], [x19], #4
 
-lanes804:
+lanes849:
 	ADD R1, R0, R0
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R26, R26
-	BNE loop801
+	BNE loop846
 
-end796:
+end841:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop789
+	BNE loop834
 
-end788:
+end833:
 	RET
 
 // func batchNormEvalAddReluNEON(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -14755,17 +14905,17 @@ TEXT ·batchNormEvalAddReluNEON(SB), NOSPLIT, $0-188
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $16, R7, R7
-	CBZ R5, end805
+	CBZ R5, end850
 
-loop806:
+loop851:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done807
+	BLT done852
 
-loop808:
+loop853:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14822,7 +14972,7 @@ loop808:
 	ADD R9, R0, R0
 	MOVD R0, R10
 
-loop809:
+loop854:
 	WORD $0x3dc00350 // ldr q16, [x26, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -14867,17 +15017,17 @@ loop809:
 	ADD R1, R26, R26
 	ADD R1, R10, R10
 	SUBS $1, R22, R22
-	BNE loop809
+	BNE loop854
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop808
+	BGE loop853
 
-done807:
+done852:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done810
+	BLT done855
 
-loop811:
+loop856:
 	MOVD mean_base+72(FP), R11
 	MOVD R11, R12
 	ADD R9, R12, R12
@@ -14913,7 +15063,7 @@ loop811:
 	ADD R9, R10, R10
 	MOVD R10, R11
 
-loop812:
+loop857:
 	WORD $0x3dc00347 // ldr q7, [x26, #0]
 	WORD $0x4eb0d4f1 // fsub v17.4s, v7.4s, v16.4s
 	WORD $0x6e3bde3d // fmul v29.4s, v17.4s, v27.4s
@@ -14928,14 +15078,14 @@ loop812:
 	ADD R1, R26, R26
 	ADD R1, R11, R11
 	SUBS $1, R25, R25
-	BNE loop812
+	BNE loop857
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop811
+	BGE loop856
 
-done810:
+done855:
 	ADD $4, R8, R8
-	CBZ R8, end813
+	CBZ R8, end858
 	MOVD mean_base+72(FP), R12
 	MOVD R12, R13
 	ADD R9, R13, R13
@@ -14943,12 +15093,12 @@ done810:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes814
+	BLT lanes859
 	WORD $0x0ddf91c3 // ld1 {v3.s}[1], [x14], #4
-	BEQ lanes814
+	BEQ lanes859
 	WORD $0x4ddf81c3 // ld1 {v3.s}[2], [x14], #4
 
-lanes814:
+lanes859:
 	MOVD variance_base+96(FP), R15
 	MOVD R15, R19
 	ADD R9, R19, R19
@@ -14956,12 +15106,12 @@ lanes814:
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes815
+	BLT lanes860
 	WORD $0x0ddf9288 // ld1 {v8.s}[1], [x20], #4
-	BEQ lanes815
+	BEQ lanes860
 	WORD $0x4ddf8288 // ld1 {v8.s}[2], [x20], #4
 
-lanes815:
+lanes860:
 	MOVD gamma_base+120(FP), R21
 	MOVD R21, R23
 	ADD R9, R23, R23
@@ -14969,12 +15119,12 @@ lanes815:
 	MOVD R23, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes816
+	BLT lanes861
 	WORD $0x0ddf9009 // ld1 {v9.s}[1], [x0], #4
-	BEQ lanes816
+	BEQ lanes861
 	WORD $0x4ddf8009 // ld1 {v9.s}[2], [x0], #4
 
-lanes816:
+lanes861:
 	MOVD beta_base+144(FP), R24
 	MOVD R24, R10
 	ADD R9, R10, R10
@@ -14982,12 +15132,12 @@ lanes816:
 	MOVD R10, R25
 	ADD $4, R25, R25
 	CMP $2, R8
-	BLT lanes817
+	BLT lanes862
 	WORD $0x0ddf932a // ld1 {v10.s}[1], [x25], #4
-	BEQ lanes817
+	BEQ lanes862
 	WORD $0x4ddf832a // ld1 {v10.s}[2], [x25], #4
 
-lanes817:
+lanes862:
 	FMOVS eps+184(FP), F11
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
 	MOVD $constants<>+1344(SB), R22
@@ -15007,17 +15157,17 @@ lanes817:
 	ADD R9, R15, R15
 	MOVD R15, R19
 
-loop818:
+loop863:
 	WORD $0xbd4001dc // ldr s28, [x14, #0]
 	MOVD R14, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes819
+	BLT lanes864
 	WORD $0x0ddf929c // ld1 {v28.s}[1], [x20], #4
-	BEQ lanes819
+	BEQ lanes864
 	WORD $0x4ddf829c // ld1 {v28.s}[2], [x20], #4
 
-lanes819:
+lanes864:
 	WORD $0x4ea3d79f // fsub v31.4s, v28.4s, v3.4s
 	WORD $0x6e39dff5 // fmul v21.4s, v31.4s, v25.4s
 	WORD $0x4eaa1d57 // orr v23.16b, v10.16b, v10.16b
@@ -15026,12 +15176,12 @@ lanes819:
 	MOVD R19, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes820
+	BLT lanes865
 	WORD $0x0ddf92b2 // ld1 {v18.s}[1], [x21], #4
-	BEQ lanes820
+	BEQ lanes865
 	WORD $0x4ddf82b2 // ld1 {v18.s}[2], [x21], #4
 
-lanes820:
+lanes865:
 	WORD $0x4e32d6e5 // fadd v5.4s, v23.4s, v18.4s
 	WORD $0x4ea0e8a6 // fcmlt v6.4s, v5.4s, #0.0
 	WORD $0x4e661cb8 // bic v24.16b, v5.16b, v6.16b
@@ -15039,26 +15189,26 @@ lanes820:
 	MOVD R12, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes821
+	BLT lanes866
 	WORD $0x0d9f92f8 // st1 {v24.s}[1], [x23], #4
-	BEQ lanes821
+	BEQ lanes866
 	WORD $0x4d9f82f8 // st1 {v24.s}[2], [x23], #4
 
-lanes821:
+lanes866:
 	ADD R1, R12, R12
 	ADD R1, R14, R14
 	ADD R1, R19, R19
 	SUBS $1, R26, R26
-	BNE loop818
+	BNE loop863
 
-end813:
+end858:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop806
+	BNE loop851
 
-end805:
+end850:
 	RET
 
 // func batchNormReluGradAddNEON(dx, dy, x, add, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32)
@@ -15074,17 +15224,17 @@ TEXT ·batchNormReluGradAddNEON(SB), NOSPLIT, $0-260
 	MOVD $1024, R8
 	UDIV R7, R8, R8
 	ADD $4, R8, R8
-	CBZ R6, end822
+	CBZ R6, end867
 
-loop823:
+loop868:
 	CMP R8, R6
 	CSEL LT, R6, R8, R8
 	MOVD R7, R9
 	MOVD $0, R10
 	SUBS $8, R9, R9
-	BLT done824
+	BLT done869
 
-loop825:
+loop870:
 	FMOVS share+256(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+96(FP), R11
@@ -15137,7 +15287,7 @@ loop825:
 	ADD R10, R19, R19
 	MOVD R19, R20
 
-loop826:
+loop871:
 	WORD $0x3dc001f4 // ldr q20, [x15, #0]
 	WORD $0x4ea2d695 // fsub v21.4s, v20.4s, v2.4s
 	WORD $0x6e24deb6 // fmul v22.4s, v21.4s, v4.4s
@@ -15171,17 +15321,17 @@ loop826:
 	ADD R1, R15, R15
 	ADD R1, R20, R20
 	SUBS $1, R26, R26
-	BNE loop826
+	BNE loop871
 	ADD $32, R10, R10
 	SUBS $8, R9, R9
-	BGE loop825
+	BGE loop870
 
-done824:
+done869:
 	ADD $8, R9, R9
 	SUBS $4, R9, R9
-	BLT done827
+	BLT done872
 
-loop828:
+loop873:
 	FMOVS share+256(FP), F24
 	WORD $0x4e040717 // dup v23.4s, v24.s[0]
 	MOVD mean_base+96(FP), R21
@@ -15225,7 +15375,7 @@ loop828:
 	ADD R10, R0, R0
 	MOVD R0, R12
 
-loop829:
+loop874:
 	WORD $0x3dc00328 // ldr q8, [x25, #0]
 	WORD $0x4eb9d50c // fsub v12.4s, v8.4s, v25.4s
 	WORD $0x6e3add81 // fmul v1.4s, v12.4s, v26.4s
@@ -15245,14 +15395,14 @@ loop829:
 	ADD R1, R25, R25
 	ADD R1, R12, R12
 	SUBS $1, R15, R15
-	BNE loop829
+	BNE loop874
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BGE loop828
+	BGE loop873
 
-done827:
+done872:
 	ADD $4, R9, R9
-	CBZ R9, end830
+	CBZ R9, end875
 	FMOVS share+256(FP), F5
 	WORD $0x4e0404a6 // dup v6.4s, v5.s[0]
 	MOVD mean_base+96(FP), R14
@@ -15262,12 +15412,12 @@ done827:
 	MOVD R19, R26
 	ADD $4, R26, R26
 	CMP $2, R9
-	BLT lanes831
+	BLT lanes876
 	WORD $0x0ddf9347 // ld1 {v7.s}[1], [x26], #4
-	BEQ lanes831
+	BEQ lanes876
 	WORD $0x4ddf8347 // ld1 {v7.s}[2], [x26], #4
 
-lanes831:
+lanes876:
 	MOVD scale_base+120(FP), R11
 	MOVD R11, R13
 	ADD R10, R13, R13
@@ -15275,12 +15425,12 @@ lanes831:
 	MOVD R13, R20
 	ADD $4, R20, R20
 	CMP $2, R9
-	BLT lanes832
+	BLT lanes877
 	WORD $0x0ddf928a // ld1 {v10.s}[1], [x20], #4
-	BEQ lanes832
+	BEQ lanes877
 	WORD $0x4ddf828a // ld1 {v10.s}[2], [x20], #4
 
-lanes832:
+lanes877:
 	MOVD gamma_base+192(FP), R22
 	MOVD R22, R24
 	ADD R10, R24, R24
@@ -15288,12 +15438,12 @@ lanes832:
 	MOVD R24, R0
 	ADD $4, R0, R0
 	CMP $2, R9
-	BLT lanes833
+	BLT lanes878
 	WORD $0x0ddf900b // ld1 {v11.s}[1], [x0], #4
-	BEQ lanes833
+	BEQ lanes878
 	WORD $0x4ddf800b // ld1 {v11.s}[2], [x0], #4
 
-lanes833:
+lanes878:
 	MOVD total_base+144(FP), R15
 	MOVD R15, R21
 	ADD R10, R21, R21
@@ -15301,12 +15451,12 @@ lanes833:
 	MOVD R21, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes834
+	BLT lanes879
 	WORD $0x0ddf92ee // ld1 {v14.s}[1], [x23], #4
-	BEQ lanes834
+	BEQ lanes879
 	WORD $0x4ddf82ee // ld1 {v14.s}[2], [x23], #4
 
-lanes834:
+lanes879:
 	WORD $0x6e26ddcf // fmul v15.4s, v14.4s, v6.4s
 	MOVD totalX_base+168(FP), R25
 	MOVD R25, R12
@@ -15315,12 +15465,12 @@ lanes834:
 	MOVD R12, R14
 	ADD $4, R14, R14
 	CMP $2, R9
-	BLT lanes835
+	BLT lanes880
 	WORD $0x0ddf91d0 // ld1 {v16.s}[1], [x14], #4
-	BEQ lanes835
+	BEQ lanes880
 	WORD $0x4ddf81d0 // ld1 {v16.s}[2], [x14], #4
 
-lanes835:
+lanes880:
 	WORD $0x6e26de11 // fmul v17.4s, v16.4s, v6.4s
 	WORD $0x6e2add72 // fmul v18.4s, v11.4s, v10.4s
 	MOVD beta_base+216(FP), R19
@@ -15330,12 +15480,12 @@ lanes835:
 	MOVD R26, R11
 	ADD $4, R11, R11
 	CMP $2, R9
-	BLT lanes836
+	BLT lanes881
 	WORD $0x0ddf9173 // ld1 {v19.s}[1], [x11], #4
-	BEQ lanes836
+	BEQ lanes881
 	WORD $0x4ddf8173 // ld1 {v19.s}[2], [x11], #4
 
-lanes836:
+lanes881:
 	MOVD R8, R13
 	MOVD R2, R20
 	ADD R10, R20, R20
@@ -15350,29 +15500,29 @@ lanes836:
 	ADD R10, R23, R23
 	MOVD R23, R25
 
-loop837:
+loop882:
 	WORD $0xbd4002b8 // ldr s24, [x21, #0]
 	MOVD R21, R12
 	ADD $4, R12, R12
 	CMP $2, R9
-	BLT lanes838
+	BLT lanes883
 	WORD $0x0ddf9198 // ld1 {v24.s}[1], [x12], #4
-	BEQ lanes838
+	BEQ lanes883
 	WORD $0x4ddf8198 // ld1 {v24.s}[2], [x12], #4
 
-lanes838:
+lanes883:
 	WORD $0x4ea7d71c // fsub v28.4s, v24.4s, v7.4s
 	WORD $0x6e2adf97 // fmul v23.4s, v28.4s, v10.4s
 	WORD $0xbd40001d // ldr s29, [x0, #0]
 	MOVD R0, R14
 	ADD $4, R14, R14
 	CMP $2, R9
-	BLT lanes839
+	BLT lanes884
 	WORD $0x0ddf91dd // ld1 {v29.s}[1], [x14], #4
-	BEQ lanes839
+	BEQ lanes884
 	WORD $0x4ddf81dd // ld1 {v29.s}[2], [x14], #4
 
-lanes839:
+lanes884:
 	WORD $0x4eb31e68 // orr v8.16b, v19.16b, v19.16b
 	WORD $0x4e2bcee8 // fmla v8.4s, v23.4s, v11.4s
 	WORD $0x4ea0c90c // fcmgt v12.4s, v8.4s, #0.0
@@ -15383,40 +15533,40 @@ lanes839:
 	MOVD R25, R19
 	ADD $4, R19, R19
 	CMP $2, R9
-	BLT lanes840
+	BLT lanes885
 	WORD $0x0ddf926d // ld1 {v13.s}[1], [x19], #4
-	BEQ lanes840
+	BEQ lanes885
 	WORD $0x4ddf826d // ld1 {v13.s}[2], [x19], #4
 
-lanes840:
+lanes885:
 	WORD $0x4ead1db5 // orr v21.16b, v13.16b, v13.16b
 	WORD $0x4e32cc15 // fmla v21.4s, v0.4s, v18.4s
 	WORD $0xbd0002d5 // str s21, [x22, #0]
 	MOVD R22, R26
 	ADD $4, R26, R26
 	CMP $2, R9
-	BLT lanes841
+	BLT lanes886
 	WORD $0x0d9f9355 // st1 {v21.s}[1], [x26], #4
-	BEQ lanes841
+	BEQ lanes886
 	WORD $0x4d9f8355 // st1 {v21.s}[2], [x26], #4
 
-lanes841:
+lanes886:
 	ADD R1, R22, R22
 	ADD R1, R0, R0
 	ADD R1, R21, R21
 	ADD R1, R25, R25
 	SUBS $1, R13, R13
-	BNE loop837
+	BNE loop882
 
-end830:
+end875:
 	MADD R8, R2, R1, R2
 	MADD R8, R3, R1, R3
 	MADD R8, R4, R1, R4
 	MADD R8, R5, R1, R5
 	SUBS R8, R6, R6
-	BNE loop823
+	BNE loop868
 
-end822:
+end867:
 	RET
 
 // func batchNormGradSumsNEON(sum, sumX, dy, x, mean, scale []float32, rows, cols, ld int)
@@ -15430,9 +15580,9 @@ TEXT ·batchNormGradSumsNEON(SB), NOSPLIT, $0-168
 	MOVD R3, R6
 	MOVD $0, R7
 	SUBS $16, R6, R6
-	BLT done842
+	BLT done887
 
-loop843:
+loop888:
 	MOVD mean_base+96(FP), R8
 	MOVD R8, R9
 	ADD R7, R9, R9
@@ -15463,7 +15613,7 @@ loop843:
 	ADD R7, R15, R15
 	MOVD R15, R19
 
-loop844:
+loop889:
 	WORD $0x3dc00270 // ldr q16, [x19, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -15491,7 +15641,7 @@ loop844:
 	ADD R5, R14, R14
 	ADD R5, R19, R19
 	SUBS $1, R12, R12
-	BNE loop844
+	BNE loop889
 	MOVD sum_base+0(FP), R20
 	MOVD R20, R21
 	ADD R7, R21, R21
@@ -15508,14 +15658,14 @@ loop844:
 	WORD $0x3d800eef // str q15, [x23, #48]
 	ADD $64, R7, R7
 	SUBS $16, R6, R6
-	BGE loop843
+	BGE loop888
 
-done842:
+done887:
 	ADD $16, R6, R6
 	SUBS $4, R6, R6
-	BLT done845
+	BLT done890
 
-loop846:
+loop891:
 	MOVD mean_base+96(FP), R24
 	MOVD R24, R25
 	ADD R7, R25, R25
@@ -15534,7 +15684,7 @@ loop846:
 	ADD R7, R10, R10
 	MOVD R10, R11
 
-loop847:
+loop892:
 	WORD $0x3dc00174 // ldr q20, [x11, #0]
 	WORD $0x4eb0d695 // fsub v21.4s, v20.4s, v16.4s
 	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s
@@ -15544,7 +15694,7 @@ loop847:
 	ADD R5, R9, R9
 	ADD R5, R11, R11
 	SUBS $1, R3, R3
-	BNE loop847
+	BNE loop892
 	MOVD sum_base+0(FP), R13
 	MOVD R13, R15
 	ADD R7, R15, R15
@@ -15555,11 +15705,11 @@ loop847:
 	WORD $0x3d8001d3 // str q19, [x14, #0]
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BGE loop846
+	BGE loop891
 
-done845:
+done890:
 	ADD $4, R6, R6
-	CBZ R6, end848
+	CBZ R6, end893
 	MOVD mean_base+96(FP), R19
 	MOVD R19, R20
 	ADD R7, R20, R20
@@ -15567,12 +15717,12 @@ done845:
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R6
-	BLT lanes849
+	BLT lanes894
 	WORD $0x0ddf92b8 // ld1 {v24.s}[1], [x21], #4
-	BEQ lanes849
+	BEQ lanes894
 	WORD $0x4ddf82b8 // ld1 {v24.s}[2], [x21], #4
 
-lanes849:
+lanes894:
 	MOVD scale_base+120(FP), R22
 	MOVD R22, R23
 	ADD R7, R23, R23
@@ -15580,12 +15730,12 @@ lanes849:
 	MOVD R23, R24
 	ADD $4, R24, R24
 	CMP $2, R6
-	BLT lanes850
+	BLT lanes895
 	WORD $0x0ddf9319 // ld1 {v25.s}[1], [x24], #4
-	BEQ lanes850
+	BEQ lanes895
 	WORD $0x4ddf8319 // ld1 {v25.s}[2], [x24], #4
 
-lanes850:
+lanes895:
 	WORD $0x4f00041a // movi v26.4s, #0
 	WORD $0x4f00041b // movi v27.4s, #0
 	MOVD R2, R25
@@ -15596,35 +15746,35 @@ lanes850:
 	ADD R7, R8, R8
 	MOVD R8, R10
 
-loop851:
+loop896:
 	WORD $0xbd40015c // ldr s28, [x10, #0]
 	MOVD R10, R3
 	ADD $4, R3, R3
 	CMP $2, R6
-	BLT lanes852
+	BLT lanes897
 	WORD $0x0ddf907c // ld1 {v28.s}[1], [x3], #4
-	BEQ lanes852
+	BEQ lanes897
 	WORD $0x4ddf807c // ld1 {v28.s}[2], [x3], #4
 
-lanes852:
+lanes897:
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
 	WORD $0xbd40009f // ldr s31, [x4, #0]
 	MOVD R4, R9
 	ADD $4, R9, R9
 	CMP $2, R6
-	BLT lanes853
+	BLT lanes898
 	WORD $0x0ddf913f // ld1 {v31.s}[1], [x9], #4
-	BEQ lanes853
+	BEQ lanes898
 	WORD $0x4ddf813f // ld1 {v31.s}[2], [x9], #4
 
-lanes853:
+lanes898:
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
 	WORD $0x4e3ecffb // fmla v27.4s, v31.4s, v30.4s
 	ADD R5, R4, R4
 	ADD R5, R10, R10
 	SUBS $1, R25, R25
-	BNE loop851
+	BNE loop896
 	MOVD sum_base+0(FP), R11
 	MOVD R11, R13
 	ADD R7, R13, R13
@@ -15632,12 +15782,12 @@ lanes853:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R6
-	BLT lanes854
+	BLT lanes899
 	WORD $0x0d9f91fa // st1 {v26.s}[1], [x15], #4
-	BEQ lanes854
+	BEQ lanes899
 	WORD $0x4d9f81fa // st1 {v26.s}[2], [x15], #4
 
-lanes854:
+lanes899:
 	MOVD sumX_base+24(FP), R12
 	MOVD R12, R14
 	ADD R7, R14, R14
@@ -15645,14 +15795,14 @@ lanes854:
 	MOVD R14, R19
 	ADD $4, R19, R19
 	CMP $2, R6
-	BLT lanes855
+	BLT lanes900
 	WORD $0x0d9f927b // st1 {v27.s}[1], [x19], #4
-	BEQ lanes855
+	BEQ lanes900
 	WORD $0x4d9f827b // st1 {v27.s}[2], [x19], #4
 
-lanes855:
+lanes900:
 
-end848:
+end893:
 	RET
 
 // func batchNormReluGradSumsNEON(sum, sumX, dy, x, mean, scale, gamma, beta []float32, rows, cols, ld int)
@@ -15666,9 +15816,9 @@ TEXT ·batchNormReluGradSumsNEON(SB), NOSPLIT, $0-216
 	MOVD R3, R6
 	MOVD $0, R7
 	SUBS $16, R6, R6
-	BLT done856
+	BLT done901
 
-loop857:
+loop902:
 	MOVD mean_base+96(FP), R8
 	MOVD R8, R9
 	ADD R7, R9, R9
@@ -15713,7 +15863,7 @@ loop857:
 	ADD R7, R22, R22
 	MOVD R22, R23
 
-loop858:
+loop903:
 	WORD $0x3dc002f8 // ldr q24, [x23, #0]
 	WORD $0x4ea0d719 // fsub v25.4s, v24.4s, v0.4s
 	WORD $0x6e24df3a // fmul v26.4s, v25.4s, v4.4s
@@ -15757,7 +15907,7 @@ loop858:
 	ADD R5, R21, R21
 	ADD R5, R23, R23
 	SUBS $1, R19, R19
-	BNE loop858
+	BNE loop903
 	MOVD sum_base+0(FP), R24
 	MOVD R24, R25
 	ADD R7, R25, R25
@@ -15774,14 +15924,14 @@ loop858:
 	WORD $0x3d800c97 // str q23, [x4, #48]
 	ADD $64, R7, R7
 	SUBS $16, R6, R6
-	BGE loop857
+	BGE loop902
 
-done856:
+done901:
 	ADD $16, R6, R6
 	SUBS $4, R6, R6
-	BLT done859
+	BLT done904
 
-loop860:
+loop905:
 	MOVD mean_base+96(FP), R3
 	MOVD R3, R8
 	ADD R7, R8, R8
@@ -15808,7 +15958,7 @@ loop860:
 	ADD R7, R19, R19
 	MOVD R19, R21
 
-loop861:
+loop906:
 	WORD $0x3dc002bf // ldr q31, [x21, #0]
 	WORD $0x4eb9d7f8 // fsub v24.4s, v31.4s, v25.4s
 	WORD $0x6e3adf00 // fmul v0.4s, v24.4s, v26.4s
@@ -15822,7 +15972,7 @@ loop861:
 	ADD R5, R22, R22
 	ADD R5, R21, R21
 	SUBS $1, R15, R15
-	BNE loop861
+	BNE loop906
 	MOVD sum_base+0(FP), R23
 	MOVD R23, R24
 	ADD R7, R24, R24
@@ -15833,11 +15983,11 @@ loop861:
 	WORD $0x3d80035d // str q29, [x26, #0]
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BGE loop860
+	BGE loop905
 
-done859:
+done904:
 	ADD $4, R6, R6
-	CBZ R6, end862
+	CBZ R6, end907
 	MOVD mean_base+96(FP), R4
 	MOVD R4, R3
 	ADD R7, R3, R3
@@ -15845,12 +15995,12 @@ done859:
 	MOVD R3, R8
 	ADD $4, R8, R8
 	CMP $2, R6
-	BLT lanes863
+	BLT lanes908
 	WORD $0x0ddf9105 // ld1 {v5.s}[1], [x8], #4
-	BEQ lanes863
+	BEQ lanes908
 	WORD $0x4ddf8105 // ld1 {v5.s}[2], [x8], #4
 
-lanes863:
+lanes908:
 	MOVD scale_base+120(FP), R9
 	MOVD R9, R10
 	ADD R7, R10, R10
@@ -15858,12 +16008,12 @@ lanes863:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R6
-	BLT lanes864
+	BLT lanes909
 	WORD $0x0ddf9166 // ld1 {v6.s}[1], [x11], #4
-	BEQ lanes864
+	BEQ lanes909
 	WORD $0x4ddf8166 // ld1 {v6.s}[2], [x11], #4
 
-lanes864:
+lanes909:
 	MOVD gamma_base+144(FP), R12
 	MOVD R12, R13
 	ADD R7, R13, R13
@@ -15871,12 +16021,12 @@ lanes864:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R6
-	BLT lanes865
+	BLT lanes910
 	WORD $0x0ddf91c7 // ld1 {v7.s}[1], [x14], #4
-	BEQ lanes865
+	BEQ lanes910
 	WORD $0x4ddf81c7 // ld1 {v7.s}[2], [x14], #4
 
-lanes865:
+lanes910:
 	MOVD beta_base+168(FP), R20
 	MOVD R20, R19
 	ADD R7, R19, R19
@@ -15884,12 +16034,12 @@ lanes865:
 	MOVD R19, R15
 	ADD $4, R15, R15
 	CMP $2, R6
-	BLT lanes866
+	BLT lanes911
 	WORD $0x0ddf91e8 // ld1 {v8.s}[1], [x15], #4
-	BEQ lanes866
+	BEQ lanes911
 	WORD $0x4ddf81e8 // ld1 {v8.s}[2], [x15], #4
 
-lanes866:
+lanes911:
 	WORD $0x4f000409 // movi v9.4s, #0
 	WORD $0x4f00040a // movi v10.4s, #0
 	MOVD R2, R22
@@ -15900,29 +16050,29 @@ lanes866:
 	ADD R7, R24, R24
 	MOVD R24, R25
 
-loop867:
+loop912:
 	WORD $0xbd40032b // ldr s11, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R6
-	BLT lanes868
+	BLT lanes913
 	WORD $0x0ddf934b // ld1 {v11.s}[1], [x26], #4
-	BEQ lanes868
+	BEQ lanes913
 	WORD $0x4ddf834b // ld1 {v11.s}[2], [x26], #4
 
-lanes868:
+lanes913:
 	WORD $0x4ea5d56c // fsub v12.4s, v11.4s, v5.4s
 	WORD $0x6e26dd8d // fmul v13.4s, v12.4s, v6.4s
 	WORD $0xbd4002ee // ldr s14, [x23, #0]
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R6
-	BLT lanes869
+	BLT lanes914
 	WORD $0x0ddf908e // ld1 {v14.s}[1], [x4], #4
-	BEQ lanes869
+	BEQ lanes914
 	WORD $0x4ddf808e // ld1 {v14.s}[2], [x4], #4
 
-lanes869:
+lanes914:
 	WORD $0x4ea81d0f // orr v15.16b, v8.16b, v8.16b
 	WORD $0x4e27cdaf // fmla v15.4s, v13.4s, v7.4s
 	WORD $0x4ea0c9f0 // fcmgt v16.4s, v15.4s, #0.0
@@ -15932,7 +16082,7 @@ lanes869:
 	ADD R5, R23, R23
 	ADD R5, R25, R25
 	SUBS $1, R22, R22
-	BNE loop867
+	BNE loop912
 	MOVD sum_base+0(FP), R3
 	MOVD R3, R8
 	ADD R7, R8, R8
@@ -15940,12 +16090,12 @@ lanes869:
 	MOVD R8, R9
 	ADD $4, R9, R9
 	CMP $2, R6
-	BLT lanes870
+	BLT lanes915
 	WORD $0x0d9f9129 // st1 {v9.s}[1], [x9], #4
-	BEQ lanes870
+	BEQ lanes915
 	WORD $0x4d9f8129 // st1 {v9.s}[2], [x9], #4
 
-lanes870:
+lanes915:
 	MOVD sumX_base+24(FP), R10
 	MOVD R10, R11
 	ADD R7, R11, R11
@@ -15953,14 +16103,14 @@ lanes870:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R6
-	BLT lanes871
+	BLT lanes916
 	WORD $0x0d9f918a // st1 {v10.s}[1], [x12], #4
-	BEQ lanes871
+	BEQ lanes916
 	WORD $0x4d9f818a // st1 {v10.s}[2], [x12], #4
 
-lanes871:
+lanes916:
 
-end862:
+end907:
 	RET
 
 // func maxPoolNEON(y, x []float32, pixels, cols, step, kh, kw, row int)
@@ -15977,13 +16127,13 @@ TEXT ·maxPoolNEON(SB), NOSPLIT, $0-96
 	MOVD step+64(FP), R7
 	LSL $2, R7, R8
 
-loop872:
+loop917:
 	MOVD R6, R9
 	MOVD $0, R10
 	SUBS $16, R9, R9
-	BLT done873
+	BLT done918
 
-loop874:
+loop919:
 	WORD $0x4ea11c22 // orr v2.16b, v1.16b, v1.16b
 	WORD $0x4ea11c23 // orr v3.16b, v1.16b, v1.16b
 	WORD $0x4ea11c24 // orr v4.16b, v1.16b, v1.16b
@@ -15996,12 +16146,12 @@ loop874:
 	ADD R10, R15, R15
 	MOVD R15, R19
 
-loop875:
+loop920:
 	MOVD kw+80(FP), R20
 	MOVD R20, R21
 	MOVD R19, R22
 
-loop876:
+loop921:
 	WORD $0x3dc002c6 // ldr q6, [x22, #0]
 	WORD $0x6ea2e4c7 // fcmgt v7.4s, v6.4s, v2.4s
 	WORD $0x6ea71cc2 // bit v2.16b, v6.16b, v7.16b
@@ -16024,10 +16174,10 @@ loop876:
 	WORD $0x6ef11de5 // bif v5.16b, v15.16b, v17.16b
 	ADD R3, R22, R22
 	SUBS $1, R21, R21
-	BNE loop876
+	BNE loop921
 	ADD R12, R19, R19
 	SUBS $1, R14, R14
-	BNE loop875
+	BNE loop920
 	MOVD R0, R23
 	ADD R10, R23, R23
 	WORD $0x3d8002e2 // str q2, [x23, #0]
@@ -16036,14 +16186,14 @@ loop876:
 	WORD $0x3d800ee5 // str q5, [x23, #48]
 	ADD $64, R10, R10
 	SUBS $16, R9, R9
-	BGE loop874
+	BGE loop919
 
-done873:
+done918:
 	ADD $16, R9, R9
 	SUBS $4, R9, R9
-	BLT done877
+	BLT done922
 
-loop878:
+loop923:
 	WORD $0x4ea11c32 // orr v18.16b, v1.16b, v1.16b
 	MOVD row+88(FP), R24
 	LSL $2, R24, R25
@@ -16053,12 +16203,12 @@ loop878:
 	ADD R10, R4, R4
 	MOVD R4, R7
 
-loop879:
+loop924:
 	MOVD kw+80(FP), R11
 	MOVD R11, R13
 	MOVD R7, R15
 
-loop880:
+loop925:
 	WORD $0x3dc001f3 // ldr q19, [x15, #0]
 	WORD $0x6eb2e674 // fcmgt v20.4s, v19.4s, v18.4s
 	WORD $0x6eb41e72 // bit v18.16b, v19.16b, v20.16b
@@ -16066,20 +16216,20 @@ loop880:
 	WORD $0x6ef51e72 // bif v18.16b, v19.16b, v21.16b
 	ADD R3, R15, R15
 	SUBS $1, R13, R13
-	BNE loop880
+	BNE loop925
 	ADD R25, R7, R7
 	SUBS $1, R2, R2
-	BNE loop879
+	BNE loop924
 	MOVD R0, R20
 	ADD R10, R20, R20
 	WORD $0x3d800292 // str q18, [x20, #0]
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BGE loop878
+	BGE loop923
 
-done877:
+done922:
 	ADD $4, R9, R9
-	CBZ R9, end881
+	CBZ R9, end926
 	WORD $0x4ea11c36 // orr v22.16b, v1.16b, v1.16b
 	MOVD row+88(FP), R21
 	LSL $2, R21, R22
@@ -16089,50 +16239,50 @@ done877:
 	ADD R10, R19, R19
 	MOVD R19, R23
 
-loop882:
+loop927:
 	MOVD kw+80(FP), R24
 	MOVD R24, R26
 	MOVD R23, R4
 
-loop883:
+loop928:
 	WORD $0xbd400097 // ldr s23, [x4, #0]
 	MOVD R4, R11
 	ADD $4, R11, R11
 	CMP $2, R9
-	BLT lanes884
+	BLT lanes929
 	WORD $0x0ddf9177 // ld1 {v23.s}[1], [x11], #4
-	BEQ lanes884
+	BEQ lanes929
 	WORD $0x4ddf8177 // ld1 {v23.s}[2], [x11], #4
 
-lanes884:
+lanes929:
 	WORD $0x6eb6e6f8 // fcmgt v24.4s, v23.4s, v22.4s
 	WORD $0x6eb81ef6 // bit v22.16b, v23.16b, v24.16b
 	WORD $0x4e37e6f9 // fcmeq v25.4s, v23.4s, v23.4s
 	WORD $0x6ef91ef6 // bif v22.16b, v23.16b, v25.16b
 	ADD R3, R4, R4
 	SUBS $1, R26, R26
-	BNE loop883
+	BNE loop928
 	ADD R22, R23, R23
 	SUBS $1, R14, R14
-	BNE loop882
+	BNE loop927
 	MOVD R0, R13
 	ADD R10, R13, R13
 	WORD $0xbd0001b6 // str s22, [x13, #0]
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R9
-	BLT lanes885
+	BLT lanes930
 	WORD $0x0d9f91f6 // st1 {v22.s}[1], [x15], #4
-	BEQ lanes885
+	BEQ lanes930
 	WORD $0x4d9f81f6 // st1 {v22.s}[2], [x15], #4
 
-lanes885:
+lanes930:
 
-end881:
+end926:
 	ADD R3, R0, R0
 	ADD R8, R1, R1
 	SUBS $1, R5, R5
-	BNE loop872
+	BNE loop917
 	RET
 
 // func maxPoolGradNEON(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)
@@ -16148,13 +16298,13 @@ TEXT ·maxPoolGradNEON(SB), NOSPLIT, $0-152
 	MOVD step+120(FP), R8
 	LSL $2, R8, R9
 
-loop886:
+loop931:
 	MOVD R7, R10
 	MOVD $0, R11
 	SUBS $16, R10, R10
-	BLT done887
+	BLT done932
 
-loop888:
+loop933:
 	MOVD R3, R12
 	ADD R11, R12, R12
 	WORD $0x3dc00180 // ldr q0, [x12, #0]
@@ -16190,13 +16340,13 @@ loop888:
 	ADD R11, R4, R4
 	MOVD R4, R8
 
-loop889:
+loop934:
 	MOVD kw+136(FP), R12
 	MOVD R12, R13
 	MOVD R26, R14
 	MOVD R8, R15
 
-loop890:
+loop935:
 	WORD $0x3dc001d0 // ldr q16, [x14, #0]
 	WORD $0x3dc001f1 // ldr q17, [x15, #0]
 	WORD $0x6ea0e612 // fcmgt v18.4s, v16.4s, v0.4s
@@ -16240,21 +16390,21 @@ loop890:
 	ADD R5, R14, R14
 	ADD R5, R15, R15
 	SUBS $1, R13, R13
-	BNE loop890
+	BNE loop935
 	ADD R22, R26, R26
 	ADD R22, R8, R8
 	SUBS $1, R24, R24
-	BNE loop889
+	BNE loop934
 	ADD $64, R11, R11
 	SUBS $16, R10, R10
-	BGE loop888
+	BGE loop933
 
-done887:
+done932:
 	ADD $16, R10, R10
 	SUBS $4, R10, R10
-	BLT done891
+	BLT done936
 
-loop892:
+loop937:
 	MOVD R3, R19
 	ADD R11, R19, R19
 	WORD $0x3dc00279 // ldr q25, [x19, #0]
@@ -16275,13 +16425,13 @@ loop892:
 	ADD R11, R15, R15
 	MOVD R15, R22
 
-loop893:
+loop938:
 	MOVD kw+136(FP), R24
 	MOVD R24, R26
 	MOVD R14, R8
 	MOVD R22, R19
 
-loop894:
+loop939:
 	WORD $0x3dc0011b // ldr q27, [x8, #0]
 	WORD $0x3dc00278 // ldr q24, [x19, #0]
 	WORD $0x6eb9e77e // fcmgt v30.4s, v27.4s, v25.4s
@@ -16295,42 +16445,42 @@ loop894:
 	ADD R5, R8, R8
 	ADD R5, R19, R19
 	SUBS $1, R26, R26
-	BNE loop894
+	BNE loop939
 	ADD R25, R14, R14
 	ADD R25, R22, R22
 	SUBS $1, R12, R12
-	BNE loop893
+	BNE loop938
 	ADD $16, R11, R11
 	SUBS $4, R10, R10
-	BGE loop892
+	BGE loop937
 
-done891:
+done936:
 	ADD $4, R10, R10
-	CBZ R10, end895
+	CBZ R10, end940
 	MOVD R3, R20
 	ADD R11, R20, R20
 	WORD $0xbd40028c // ldr s12, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R10
-	BLT lanes896
+	BLT lanes941
 	WORD $0x0ddf92ac // ld1 {v12.s}[1], [x21], #4
-	BEQ lanes896
+	BEQ lanes941
 	WORD $0x4ddf82ac // ld1 {v12.s}[2], [x21], #4
 
-lanes896:
+lanes941:
 	MOVD R1, R23
 	ADD R11, R23, R23
 	WORD $0xbd4002ff // ldr s31, [x23, #0]
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R10
-	BLT lanes897
+	BLT lanes942
 	WORD $0x0ddf909f // ld1 {v31.s}[1], [x4], #4
-	BEQ lanes897
+	BEQ lanes942
 	WORD $0x4ddf809f // ld1 {v31.s}[2], [x4], #4
 
-lanes897:
+lanes942:
 	MOVD $constants<>+1456(SB), R13
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4e040655 // dup v21.4s, v18.s[0]
@@ -16345,33 +16495,33 @@ lanes897:
 	ADD R11, R12, R12
 	MOVD R12, R14
 
-loop898:
+loop943:
 	MOVD kw+136(FP), R22
 	MOVD R22, R20
 	MOVD R25, R21
 	MOVD R14, R23
 
-loop899:
+loop944:
 	WORD $0xbd4002b6 // ldr s22, [x21, #0]
 	MOVD R21, R4
 	ADD $4, R4, R4
 	CMP $2, R10
-	BLT lanes900
+	BLT lanes945
 	WORD $0x0ddf9096 // ld1 {v22.s}[1], [x4], #4
-	BEQ lanes900
+	BEQ lanes945
 	WORD $0x4ddf8096 // ld1 {v22.s}[2], [x4], #4
 
-lanes900:
+lanes945:
 	WORD $0xbd4002f1 // ldr s17, [x23, #0]
 	MOVD R23, R13
 	ADD $4, R13, R13
 	CMP $2, R10
-	BLT lanes901
+	BLT lanes946
 	WORD $0x0ddf91b1 // ld1 {v17.s}[1], [x13], #4
-	BEQ lanes901
+	BEQ lanes946
 	WORD $0x4ddf81b1 // ld1 {v17.s}[2], [x13], #4
 
-lanes901:
+lanes946:
 	WORD $0x6eace6d7 // fcmgt v23.4s, v22.4s, v12.4s
 	WORD $0x6eb6e594 // fcmgt v20.4s, v12.4s, v22.4s
 	WORD $0x4eb41ef3 // orr v19.16b, v23.16b, v20.16b
@@ -16383,28 +16533,28 @@ lanes901:
 	MOVD R23, R15
 	ADD $4, R15, R15
 	CMP $2, R10
-	BLT lanes902
+	BLT lanes947
 	WORD $0x0d9f91f1 // st1 {v17.s}[1], [x15], #4
-	BEQ lanes902
+	BEQ lanes947
 	WORD $0x4d9f81f1 // st1 {v17.s}[2], [x15], #4
 
-lanes902:
+lanes947:
 	ADD R5, R21, R21
 	ADD R5, R23, R23
 	SUBS $1, R20, R20
-	BNE loop899
+	BNE loop944
 	ADD R24, R25, R25
 	ADD R24, R14, R14
 	SUBS $1, R8, R8
-	BNE loop898
+	BNE loop943
 
-end895:
+end940:
 	ADD R5, R3, R3
 	ADD R5, R1, R1
 	ADD R9, R2, R2
 	ADD R9, R0, R0
 	SUBS $1, R6, R6
-	BNE loop886
+	BNE loop931
 	RET
 
 // func avgPoolNEON(y, x []float32, pixels, cols, step, kh, kw, row int, share float32)
@@ -16420,13 +16570,13 @@ TEXT ·avgPoolNEON(SB), NOSPLIT, $0-100
 	MOVD step+64(FP), R6
 	LSL $2, R6, R7
 
-loop903:
+loop948:
 	MOVD R5, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done904
+	BLT done949
 
-loop905:
+loop950:
 	WORD $0x4f000402 // movi v2.4s, #0
 	WORD $0x4f000403 // movi v3.4s, #0
 	WORD $0x4f000404 // movi v4.4s, #0
@@ -16439,12 +16589,12 @@ loop905:
 	ADD R9, R14, R14
 	MOVD R14, R15
 
-loop906:
+loop951:
 	MOVD kw+80(FP), R19
 	MOVD R19, R20
 	MOVD R15, R21
 
-loop907:
+loop952:
 	WORD $0x3dc002a6 // ldr q6, [x21, #0]
 	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
 	WORD $0x3dc006a7 // ldr q7, [x21, #16]
@@ -16455,10 +16605,10 @@ loop907:
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
 	ADD R3, R21, R21
 	SUBS $1, R20, R20
-	BNE loop907
+	BNE loop952
 	ADD R11, R15, R15
 	SUBS $1, R13, R13
-	BNE loop906
+	BNE loop951
 	WORD $0x6e21dc4a // fmul v10.4s, v2.4s, v1.4s
 	WORD $0x6e21dc6b // fmul v11.4s, v3.4s, v1.4s
 	WORD $0x6e21dc8c // fmul v12.4s, v4.4s, v1.4s
@@ -16471,14 +16621,14 @@ loop907:
 	WORD $0x3d800ecd // str q13, [x22, #48]
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop905
+	BGE loop950
 
-done904:
+done949:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done908
+	BLT done953
 
-loop909:
+loop954:
 	WORD $0x4f00040e // movi v14.4s, #0
 	MOVD row+88(FP), R23
 	LSL $2, R23, R24
@@ -16488,31 +16638,31 @@ loop909:
 	ADD R9, R2, R2
 	MOVD R2, R6
 
-loop910:
+loop955:
 	MOVD kw+80(FP), R10
 	MOVD R10, R12
 	MOVD R6, R14
 
-loop911:
+loop956:
 	WORD $0x3dc001cf // ldr q15, [x14, #0]
 	WORD $0x4e2fd5ce // fadd v14.4s, v14.4s, v15.4s
 	ADD R3, R14, R14
 	SUBS $1, R12, R12
-	BNE loop911
+	BNE loop956
 	ADD R24, R6, R6
 	SUBS $1, R26, R26
-	BNE loop910
+	BNE loop955
 	WORD $0x6e21ddd0 // fmul v16.4s, v14.4s, v1.4s
 	MOVD R0, R19
 	ADD R9, R19, R19
 	WORD $0x3d800270 // str q16, [x19, #0]
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop909
+	BGE loop954
 
-done908:
+done953:
 	ADD $4, R8, R8
-	CBZ R8, end912
+	CBZ R8, end957
 	WORD $0x4f000411 // movi v17.4s, #0
 	MOVD row+88(FP), R20
 	LSL $2, R20, R21
@@ -16522,29 +16672,29 @@ done908:
 	ADD R9, R15, R15
 	MOVD R15, R22
 
-loop913:
+loop958:
 	MOVD kw+80(FP), R23
 	MOVD R23, R25
 	MOVD R22, R2
 
-loop914:
+loop959:
 	WORD $0xbd400052 // ldr s18, [x2, #0]
 	MOVD R2, R10
 	ADD $4, R10, R10
 	CMP $2, R8
-	BLT lanes915
+	BLT lanes960
 	WORD $0x0ddf9152 // ld1 {v18.s}[1], [x10], #4
-	BEQ lanes915
+	BEQ lanes960
 	WORD $0x4ddf8152 // ld1 {v18.s}[2], [x10], #4
 
-lanes915:
+lanes960:
 	WORD $0x4e32d631 // fadd v17.4s, v17.4s, v18.4s
 	ADD R3, R2, R2
 	SUBS $1, R25, R25
-	BNE loop914
+	BNE loop959
 	ADD R21, R22, R22
 	SUBS $1, R13, R13
-	BNE loop913
+	BNE loop958
 	WORD $0x6e21de33 // fmul v19.4s, v17.4s, v1.4s
 	MOVD R0, R12
 	ADD R9, R12, R12
@@ -16552,18 +16702,18 @@ lanes915:
 	MOVD R12, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes916
+	BLT lanes961
 	WORD $0x0d9f91d3 // st1 {v19.s}[1], [x14], #4
-	BEQ lanes916
+	BEQ lanes961
 	WORD $0x4d9f81d3 // st1 {v19.s}[2], [x14], #4
 
-lanes916:
+lanes961:
 
-end912:
+end957:
 	ADD R3, R0, R0
 	ADD R7, R1, R1
 	SUBS $1, R4, R4
-	BNE loop903
+	BNE loop948
 	RET
 
 // func avgPoolGradNEON(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)
@@ -16579,13 +16729,13 @@ TEXT ·avgPoolGradNEON(SB), NOSPLIT, $0-108
 	MOVD step+72(FP), R6
 	LSL $2, R6, R7
 
-loop917:
+loop962:
 	MOVD R5, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done918
+	BLT done963
 
-loop919:
+loop964:
 	MOVD R1, R10
 	ADD R9, R10, R10
 	WORD $0x3dc00142 // ldr q2, [x10, #0]
@@ -16604,12 +16754,12 @@ loop919:
 	ADD R9, R15, R15
 	MOVD R15, R19
 
-loop920:
+loop965:
 	MOVD kw+88(FP), R20
 	MOVD R20, R21
 	MOVD R19, R22
 
-loop921:
+loop966:
 	WORD $0x3dc002ca // ldr q10, [x22, #0]
 	WORD $0x4e26d54b // fadd v11.4s, v10.4s, v6.4s
 	WORD $0x3d8002cb // str q11, [x22, #0]
@@ -16624,20 +16774,20 @@ loop921:
 	WORD $0x3d800ed1 // str q17, [x22, #48]
 	ADD R3, R22, R22
 	SUBS $1, R21, R21
-	BNE loop921
+	BNE loop966
 	ADD R12, R19, R19
 	SUBS $1, R14, R14
-	BNE loop920
+	BNE loop965
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop919
+	BGE loop964
 
-done918:
+done963:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done922
+	BLT done967
 
-loop923:
+loop968:
 	MOVD R1, R23
 	ADD R9, R23, R23
 	WORD $0x3dc002f2 // ldr q18, [x23, #0]
@@ -16650,40 +16800,40 @@ loop923:
 	ADD R9, R6, R6
 	MOVD R6, R10
 
-loop924:
+loop969:
 	MOVD kw+88(FP), R11
 	MOVD R11, R13
 	MOVD R10, R15
 
-loop925:
+loop970:
 	WORD $0x3dc001f4 // ldr q20, [x15, #0]
 	WORD $0x4e33d695 // fadd v21.4s, v20.4s, v19.4s
 	WORD $0x3d8001f5 // str q21, [x15, #0]
 	ADD R3, R15, R15
 	SUBS $1, R13, R13
-	BNE loop925
+	BNE loop970
 	ADD R25, R10, R10
 	SUBS $1, R2, R2
-	BNE loop924
+	BNE loop969
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop923
+	BGE loop968
 
-done922:
+done967:
 	ADD $4, R8, R8
-	CBZ R8, end926
+	CBZ R8, end971
 	MOVD R1, R20
 	ADD R9, R20, R20
 	WORD $0xbd400296 // ldr s22, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes927
+	BLT lanes972
 	WORD $0x0ddf92b6 // ld1 {v22.s}[1], [x21], #4
-	BEQ lanes927
+	BEQ lanes972
 	WORD $0x4ddf82b6 // ld1 {v22.s}[2], [x21], #4
 
-lanes927:
+lanes972:
 	WORD $0x6e21ded7 // fmul v23.4s, v22.4s, v1.4s
 	MOVD row+96(FP), R22
 	LSL $2, R22, R12
@@ -16693,45 +16843,45 @@ lanes927:
 	ADD R9, R23, R23
 	MOVD R23, R24
 
-loop928:
+loop973:
 	MOVD kw+88(FP), R26
 	MOVD R26, R6
 	MOVD R24, R11
 
-loop929:
+loop974:
 	WORD $0xbd400178 // ldr s24, [x11, #0]
 	MOVD R11, R13
 	ADD $4, R13, R13
 	CMP $2, R8
-	BLT lanes930
+	BLT lanes975
 	WORD $0x0ddf91b8 // ld1 {v24.s}[1], [x13], #4
-	BEQ lanes930
+	BEQ lanes975
 	WORD $0x4ddf81b8 // ld1 {v24.s}[2], [x13], #4
 
-lanes930:
+lanes975:
 	WORD $0x4e37d719 // fadd v25.4s, v24.4s, v23.4s
 	WORD $0xbd000179 // str s25, [x11, #0]
 	MOVD R11, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes931
+	BLT lanes976
 	WORD $0x0d9f91f9 // st1 {v25.s}[1], [x15], #4
-	BEQ lanes931
+	BEQ lanes976
 	WORD $0x4d9f81f9 // st1 {v25.s}[2], [x15], #4
 
-lanes931:
+lanes976:
 	ADD R3, R11, R11
 	SUBS $1, R6, R6
-	BNE loop929
+	BNE loop974
 	ADD R12, R24, R24
 	SUBS $1, R19, R19
-	BNE loop928
+	BNE loop973
 
-end926:
+end971:
 	ADD R3, R1, R1
 	ADD R7, R0, R0
 	SUBS $1, R4, R4
-	BNE loop917
+	BNE loop962
 	RET
 
 // func depthwiseNEON(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)
@@ -16768,13 +16918,13 @@ TEXT ·depthwiseNEON(SB), NOSPLIT, $0-160
 	MOVD wtap+144(FP), R4
 	LSL $2, R4, R8
 
-loop932:
+loop977:
 	MOVD R7, R10
 	MOVD $0, R12
 	SUBS $32, R10, R10
-	BLT done933
+	BLT done978
 
-loop934:
+loop979:
 	WORD $0x4f000400 // movi v0.4s, #0
 	WORD $0x4f000401 // movi v1.4s, #0
 	WORD $0x4f000402 // movi v2.4s, #0
@@ -16792,13 +16942,13 @@ loop934:
 	ADD R12, R21, R21
 	MOVD R21, R22
 
-loop935:
+loop980:
 	MOVD kw+112(FP), R23
 	MOVD R23, R24
 	MOVD R19, R25
 	MOVD R22, R3
 
-loop936:
+loop981:
 	WORD $0x3dc00328 // ldr q8, [x25, #0]
 	WORD $0x3dc00069 // ldr q9, [x3, #0]
 	WORD $0x4e29cd00 // fmla v0.4s, v8.4s, v9.4s
@@ -16826,11 +16976,11 @@ loop936:
 	ADD R2, R25, R25
 	ADD R8, R3, R3
 	SUBS $1, R24, R24
-	BNE loop936
+	BNE loop981
 	ADD R20, R19, R19
 	ADD R26, R22, R22
 	SUBS $1, R14, R14
-	BNE loop935
+	BNE loop980
 	MOVD R0, R4
 	ADD R12, R4, R4
 	WORD $0x3d800080 // str q0, [x4, #0]
@@ -16843,14 +16993,14 @@ loop936:
 	WORD $0x3d801c87 // str q7, [x4, #112]
 	ADD $128, R12, R12
 	SUBS $32, R10, R10
-	BGE loop934
+	BGE loop979
 
-done933:
+done978:
 	ADD $32, R10, R10
 	SUBS $4, R10, R10
-	BLT done937
+	BLT done982
 
-loop938:
+loop983:
 	WORD $0x4f000418 // movi v24.4s, #0
 	MOVD kh+104(FP), R13
 	MOVD R13, R15
@@ -16861,34 +17011,34 @@ loop938:
 	ADD R12, R24, R24
 	MOVD R24, R25
 
-loop939:
+loop984:
 	MOVD kw+112(FP), R3
 	MOVD R3, R14
 	MOVD R23, R19
 	MOVD R25, R22
 
-loop940:
+loop985:
 	WORD $0x3dc00279 // ldr q25, [x19, #0]
 	WORD $0x3dc002da // ldr q26, [x22, #0]
 	WORD $0x4e3acf38 // fmla v24.4s, v25.4s, v26.4s
 	ADD R2, R19, R19
 	ADD R8, R22, R22
 	SUBS $1, R14, R14
-	BNE loop940
+	BNE loop985
 	ADD R20, R23, R23
 	ADD R26, R25, R25
 	SUBS $1, R15, R15
-	BNE loop939
+	BNE loop984
 	MOVD R0, R4
 	ADD R12, R4, R4
 	WORD $0x3d800098 // str q24, [x4, #0]
 	ADD $16, R12, R12
 	SUBS $4, R10, R10
-	BGE loop938
+	BGE loop983
 
-done937:
+done982:
 	ADD $4, R10, R10
-	CBZ R10, end941
+	CBZ R10, end986
 	WORD $0x4f00041b // movi v27.4s, #0
 	MOVD kh+104(FP), R13
 	MOVD R13, R21
@@ -16899,60 +17049,60 @@ done937:
 	ADD R12, R14, R14
 	MOVD R14, R19
 
-loop942:
+loop987:
 	MOVD kw+112(FP), R22
 	MOVD R22, R15
 	MOVD R3, R23
 	MOVD R19, R25
 
-loop943:
+loop988:
 	WORD $0xbd4002fc // ldr s28, [x23, #0]
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R10
-	BLT lanes944
+	BLT lanes989
 	WORD $0x0ddf909c // ld1 {v28.s}[1], [x4], #4
-	BEQ lanes944
+	BEQ lanes989
 	WORD $0x4ddf809c // ld1 {v28.s}[2], [x4], #4
 
-lanes944:
+lanes989:
 	WORD $0xbd40033d // ldr s29, [x25, #0]
 	MOVD R25, R13
 	ADD $4, R13, R13
 	CMP $2, R10
-	BLT lanes945
+	BLT lanes990
 	WORD $0x0ddf91bd // ld1 {v29.s}[1], [x13], #4
-	BEQ lanes945
+	BEQ lanes990
 	WORD $0x4ddf81bd // ld1 {v29.s}[2], [x13], #4
 
-lanes945:
+lanes990:
 	WORD $0x4e3dcf9b // fmla v27.4s, v28.4s, v29.4s
 	ADD R2, R23, R23
 	ADD R8, R25, R25
 	SUBS $1, R15, R15
-	BNE loop943
+	BNE loop988
 	ADD R20, R3, R3
 	ADD R26, R19, R19
 	SUBS $1, R21, R21
-	BNE loop942
+	BNE loop987
 	MOVD R0, R24
 	ADD R12, R24, R24
 	WORD $0xbd00031b // str s27, [x24, #0]
 	MOVD R24, R14
 	ADD $4, R14, R14
 	CMP $2, R10
-	BLT lanes946
+	BLT lanes991
 	WORD $0x0d9f91db // st1 {v27.s}[1], [x14], #4
-	BEQ lanes946
+	BEQ lanes991
 	WORD $0x4d9f81db // st1 {v27.s}[2], [x14], #4
 
-lanes946:
+lanes991:
 
-end941:
+end986:
 	ADD R9, R0, R0
 	ADD R11, R1, R1
 	SUBS $1, R6, R6
-	BNE loop932
+	BNE loop977
 	RET
 
 // func depthwiseGradNEON(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)
@@ -16968,16 +17118,16 @@ TEXT ·depthwiseGradNEON(SB), NOSPLIT, $0-152
 	MOVD to+88(FP), R8
 	LSL $2, R8, R9
 
-loop947:
+loop992:
 	MOVD kw+112(FP), R10
 
-loop948:
+loop993:
 	MOVD R4, R11
 	MOVD $0, R12
 	SUBS $32, R11, R11
-	BLT done949
+	BLT done994
 
-loop950:
+loop995:
 	MOVD R0, R13
 	ADD R12, R13, R13
 	WORD $0x3dc001a0 // ldr q0, [x13, #0]
@@ -16996,7 +17146,7 @@ loop950:
 	ADD R12, R20, R20
 	MOVD R20, R21
 
-loop951:
+loop996:
 	WORD $0x3dc00268 // ldr q8, [x19, #0]
 	WORD $0x3dc002a9 // ldr q9, [x21, #0]
 	WORD $0x4e29cd00 // fmla v0.4s, v8.4s, v9.4s
@@ -17024,7 +17174,7 @@ loop951:
 	ADD R7, R19, R19
 	ADD R9, R21, R21
 	SUBS $1, R14, R14
-	BNE loop951
+	BNE loop996
 	WORD $0x3d8001a0 // str q0, [x13, #0]
 	WORD $0x3d8005a1 // str q1, [x13, #16]
 	WORD $0x3d8009a2 // str q2, [x13, #32]
@@ -17035,14 +17185,14 @@ loop951:
 	WORD $0x3d801da7 // str q7, [x13, #112]
 	ADD $128, R12, R12
 	SUBS $32, R11, R11
-	BGE loop950
+	BGE loop995
 
-done949:
+done994:
 	ADD $32, R11, R11
 	SUBS $4, R11, R11
-	BLT done952
+	BLT done997
 
-loop953:
+loop998:
 	MOVD R0, R22
 	ADD R12, R22, R22
 	WORD $0x3dc002d8 // ldr q24, [x22, #0]
@@ -17054,34 +17204,34 @@ loop953:
 	ADD R12, R26, R26
 	MOVD R26, R6
 
-loop954:
+loop999:
 	WORD $0x3dc00339 // ldr q25, [x25, #0]
 	WORD $0x3dc000da // ldr q26, [x6, #0]
 	WORD $0x4e3acf38 // fmla v24.4s, v25.4s, v26.4s
 	ADD R7, R25, R25
 	ADD R9, R6, R6
 	SUBS $1, R23, R23
-	BNE loop954
+	BNE loop999
 	WORD $0x3d8002d8 // str q24, [x22, #0]
 	ADD $16, R12, R12
 	SUBS $4, R11, R11
-	BGE loop953
+	BGE loop998
 
-done952:
+done997:
 	ADD $4, R11, R11
-	CBZ R11, end955
+	CBZ R11, end1000
 	MOVD R0, R8
 	ADD R12, R8, R8
 	WORD $0xbd40011b // ldr s27, [x8, #0]
 	MOVD R8, R15
 	ADD $4, R15, R15
 	CMP $2, R11
-	BLT lanes956
+	BLT lanes1001
 	WORD $0x0ddf91fb // ld1 {v27.s}[1], [x15], #4
-	BEQ lanes956
+	BEQ lanes1001
 	WORD $0x4ddf81fb // ld1 {v27.s}[2], [x15], #4
 
-lanes956:
+lanes1001:
 	MOVD R3, R20
 	MOVD R1, R14
 	ADD R12, R14, R14
@@ -17090,44 +17240,44 @@ lanes956:
 	ADD R12, R21, R21
 	MOVD R21, R13
 
-loop957:
+loop1002:
 	WORD $0xbd40027c // ldr s28, [x19, #0]
 	MOVD R19, R24
 	ADD $4, R24, R24
 	CMP $2, R11
-	BLT lanes958
+	BLT lanes1003
 	WORD $0x0ddf931c // ld1 {v28.s}[1], [x24], #4
-	BEQ lanes958
+	BEQ lanes1003
 	WORD $0x4ddf831c // ld1 {v28.s}[2], [x24], #4
 
-lanes958:
+lanes1003:
 	WORD $0xbd4001bd // ldr s29, [x13, #0]
 	MOVD R13, R26
 	ADD $4, R26, R26
 	CMP $2, R11
-	BLT lanes959
+	BLT lanes1004
 	WORD $0x0ddf935d // ld1 {v29.s}[1], [x26], #4
-	BEQ lanes959
+	BEQ lanes1004
 	WORD $0x4ddf835d // ld1 {v29.s}[2], [x26], #4
 
-lanes959:
+lanes1004:
 	WORD $0x4e3dcf9b // fmla v27.4s, v28.4s, v29.4s
 	ADD R7, R19, R19
 	ADD R9, R13, R13
 	SUBS $1, R20, R20
-	BNE loop957
+	BNE loop1002
 	WORD $0xbd00011b // str s27, [x8, #0]
 	MOVD R8, R22
 	ADD $4, R22, R22
 	CMP $2, R11
-	BLT lanes960
+	BLT lanes1005
 	WORD $0x0d9f92db // st1 {v27.s}[1], [x22], #4
-	BEQ lanes960
+	BEQ lanes1005
 	WORD $0x4d9f82db // st1 {v27.s}[2], [x22], #4
 
-lanes960:
+lanes1005:
 
-end955:
+end1000:
 	MOVD tap+120(FP), R23
 	LSL $2, R23, R25
 	ADD R25, R1, R1
@@ -17135,7 +17285,7 @@ end955:
 	LSL $2, R6, R15
 	ADD R15, R0, R0
 	SUBS $1, R10, R10
-	BNE loop948
+	BNE loop993
 	MOVD skip+128(FP), R14
 	LSL $2, R14, R12
 	ADD R12, R1, R1
@@ -17143,7 +17293,7 @@ end955:
 	LSL $2, R21, R24
 	ADD R24, R0, R0
 	SUBS $1, R5, R5
-	BNE loop947
+	BNE loop992
 	RET
 
 // func dropoutGroupsNEON(dst, x []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
@@ -17161,9 +17311,9 @@ TEXT ·dropoutGroupsNEON(SB), NOSPLIT, $0-84
 	WORD $0x3dc000a3 // ldr q3, [x5, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
-	CBZ R2, end961
+	CBZ R2, end1006
 
-loop962:
+loop1007:
 	WORD $0x4e040c65 // dup v5.4s, w3
 	MOVD $constants<>+1488(SB), R6
 	WORD $0x3dc000c6 // ldr q6, [x6, #0]
@@ -17895,9 +18045,9 @@ loop962:
 	ADD $256, R1, R1
 	ADD $16, R3, R3
 	SUBS $1, R2, R2
-	BNE loop962
+	BNE loop1007
 
-end961:
+end1006:
 	RET
 
 // func dropoutAddGroupsNEON(dst, x, add []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
@@ -17916,9 +18066,9 @@ TEXT ·dropoutAddGroupsNEON(SB), NOSPLIT, $0-108
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
-	CBZ R2, end963
+	CBZ R2, end1008
 
-loop964:
+loop1009:
 	WORD $0x4e040c85 // dup v5.4s, w4
 	MOVD $constants<>+1776(SB), R7
 	WORD $0x3dc000e6 // ldr q6, [x7, #0]
@@ -18683,9 +18833,9 @@ loop964:
 	ADD $256, R3, R3
 	ADD $16, R4, R4
 	SUBS $1, R2, R2
-	BNE loop964
+	BNE loop1009
 
-end963:
+end1008:
 	RET
 
 DATA constants<>+0(SB)/4, $0x3fb8aa3b

@@ -2,16 +2,16 @@ package main
 
 // Reductions of rows. Element i goes to lane i mod 64 (or 32) of the accumulators, in whole blocks of as
 // many lanes; what is left goes to the lanes 0 to 15 by sixteens, and the last ones to the first lanes
-// of those. Then the lanes are halved until one is left. Lanes without an element stay as they are.
+// of those, while sums in the others of the 16 add +0. Then the lanes are halved until one is left.
 
 const (
 	lanes64 = 16 // in registers
 	lanes32 = 8
 )
 
-// reduce emits body(b, j) for every vector of the elements 0..n, with the register j of registers of
-// accumulators to which it goes.
-func reduce(n reg, registers int, body func(b block, j int)) {
+// reduce emits body(b, j) for every vector of the elements 0..n, with the number j, of registers, of the
+// accumulator to which it goes. The accumulators are given if they are sums.
+func reduce(n reg, registers int, body func(b block, j int), sums ...[]reg) {
 	i, left := gp(), move(n)
 	do("MOVD $0, R%d", i)
 	vector := func(partial *reg) block { return block{i, 1, 0, partial, map[reg]reg{}} }
@@ -23,21 +23,39 @@ func reduce(n reg, registers int, body func(b block, j int)) {
 			}
 		})
 	}
-	end, rest := label("end"), []string{label("rest"), label("rest"), label("rest")}
-	for j, rest := range rest {
+	var rest, unused [4]string
+	for j := range rest {
+		rest[j], unused[j] = label("rest"), label("unused")
+	}
+	end := label("end")
+	for j := range 3 {
 		do("SUBS $4, R%d, R%d", left, left)
-		jump("BLT", rest)
+		jump("BLT", rest[j])
 		body(vector(nil), j)
 		advance(i, 16)
 	}
-	for j := 3; j >= 0; j-- {
+	jump("B", rest[3])
+	for j := range rest {
+		place(rest[j])
 		if j < 3 {
-			jump("B", end)
-			place(rest[j])
 			advance(left, 4)
 		}
-		do("CBZ R%d, "+end, left)
+		none, after := unused[j], end
+		if j == 0 {
+			none = end
+		}
+		if j < 3 {
+			after = unused[j+1]
+		}
+		do("CBZ R%d, "+none, left)
 		body(vector(&left), j)
+		jump("B", after)
+	}
+	for j := 1; j < 4; j++ {
+		place(unused[j])
+		for _, acc := range sums {
+			accumulate(acc[j], zero())
+		}
 	}
 	place(end)
 }
@@ -82,12 +100,12 @@ func reductions() {
 	})
 	function("rowSum", row, "returns the sum.", func() {
 		x, n, acc := base("x"), length("x"), zeros(lanes64)
-		reduce(n, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) })
+		reduce(n, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
 		returnFloat(combine(acc, fadd))
 	})
 	function("dot", "func(a, b []float32) float32", "returns the inner product over len(a).", func() {
 		a, other, n, acc := base("a"), base("b"), length("a"), zeros(lanes64)
-		reduce(n, lanes64, func(b block, j int) { fmla(acc[j], b.load(a), b.load(other)) })
+		reduce(n, lanes64, func(b block, j int) { fmla(acc[j], b.load(a), b.load(other)) }, acc)
 		returnFloat(combine(acc, fadd))
 	})
 	for _, store := range []bool{true, false} {
@@ -108,7 +126,7 @@ func reductions() {
 					b.store(v, dst)
 				}
 				accumulate(acc[j], b.kill(v))
-			})
+			}, acc)
 			returnFloat(combine(acc, fadd))
 		})
 	}
@@ -174,13 +192,13 @@ func layerNorms() {
 		stride, count := scaled(cols, 2), splatCount(cols)
 		rows(n, []stream{{y, stride}, {x, stride}}, func() {
 			acc := zeros(lanes64)
-			reduce(cols, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) })
+			reduce(cols, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
 			mean := fdiv(splatSum(acc), count)
 			acc = zeros(lanes64)
 			reduce(cols, lanes64, func(b block, j int) {
 				v := b.kill(fsub(b.load(x), mean))
 				fmla(acc[j], v, v)
-			})
+			}, acc)
 			scale := fdiv(all(1), fsqrt(fadd(fdiv(splatSum(acc), count), eps)))
 			strLane(mean, stats, 0)
 			strLane(scale, stats, 4)
@@ -215,7 +233,7 @@ func layerNorms() {
 					v := fmul(b.load(dy), b.load(gamma))
 					accumulate(g[j], v)
 					fmla(gh[j], v, b.kill(b.normalised(x, mean, scale)))
-				})
+				}, g, gh)
 				meanG, meanGH := fdiv(splatSum(g), count), fdiv(splatSum(gh), count)
 				blocks(cols, []int{4, 1}, func(b block) {
 					for _, v := range b.vectors() {
