@@ -98,7 +98,7 @@ COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel
 deep-avx2-%:
 	GODEBUG=cpu.avx512f=off $(DEEPLY) -skip Mutants $(COVERED)
 deep-neon-%:
-	cd internal/kernel/asm && $(GO) test ./neon
+	cd internal/kernel/asm && $(GO) test -count=1 ./neon
 	$(ON_ARM64) -timeout 30m ./internal/kernel
 deep-purego-%:
 	$(DEEPLY) -skip Mutants -tags purego $(COVERED)

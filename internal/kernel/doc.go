@@ -25,10 +25,11 @@
 //     time, lanes without an element add +0. A lane is one chain from +0, of fused multiply-adds
 //     where products are summed. Then the upper half of the lanes is added to the lower, until one
 //     is left.
-//   - Tails of vector kernels use masks and the same instructions.
+//   - Tails of vector kernels use masks and the same instructions; NEON has no masks and moves
+//     their lanes one by one.
 //
-// The avx512 and avx2 profiles give the same bits, but for the sign and payload of NaNs; generic
-// gives others.
+// The avx512, avx2 and neon profiles give the same bits, but for the sign and payload of NaNs;
+// generic gives others.
 //
 // Kernels start no goroutines, allocate nothing, write no element outside their
 // outputs and read none outside their inputs (a guard page may follow
@@ -52,5 +53,11 @@
 //
 // # bfloat16
 //
-// Rounding is integer arithmetic, with the same bits in all three profiles.
+// Rounding is integer arithmetic, with the same bits in all profiles.
+//
+// # Assembly
+//
+// The directory asm has a generator for each set of kernels: gemm, vector and attention for amd64,
+// each for AVX-512 and AVX2 from one description, and neon for arm64. On arm64 only the statistics
+// of batch norm's chunks are portable, which take little time.
 package kernel

@@ -16894,37 +16894,37 @@ TEXT ·depthwiseNEON(SB), NOSPLIT, $0-160
 	MOVD R2, R5
 	ADD R4, R5, R5
 	MOVD pixels+72(FP), R6
-	MOVD cols+80(FP), R7
-	MOVD to+88(FP), R8
-	LSL $2, R8, R9
-	MOVD from+96(FP), R10
-	LSL $2, R10, R11
-	MOVD kw+112(FP), R12
-	MOVD tap+120(FP), R13
-	MUL R12, R13, R14
-	MOVD skip+128(FP), R15
-	MOVD R14, R19
-	ADD R15, R19, R19
-	LSL $2, R19, R20
-	MOVD kw+112(FP), R21
-	MOVD wtap+144(FP), R22
-	MUL R21, R22, R23
-	MOVD wskip+152(FP), R24
-	MOVD R23, R25
-	ADD R24, R25, R25
-	LSL $2, R25, R26
-	MOVD tap+120(FP), R3
-	LSL $2, R3, R2
-	MOVD wtap+144(FP), R4
-	LSL $2, R4, R8
+	MOVD from+96(FP), R7
+	LSL $2, R7, R8
+	MOVD kw+112(FP), R9
+	MOVD tap+120(FP), R10
+	MUL R9, R10, R11
+	MOVD skip+128(FP), R12
+	MOVD R11, R13
+	ADD R12, R13, R13
+	LSL $2, R13, R14
+	MOVD kw+112(FP), R15
+	MOVD wtap+144(FP), R19
+	MUL R15, R19, R20
+	MOVD wskip+152(FP), R21
+	MOVD R20, R22
+	ADD R21, R22, R22
+	LSL $2, R22, R23
+	MOVD tap+120(FP), R24
+	LSL $2, R24, R25
+	MOVD wtap+144(FP), R26
+	LSL $2, R26, R3
+	SUBS $4, R6, R6
+	BLT done977
 
-loop977:
-	MOVD R7, R10
-	MOVD $0, R12
-	SUBS $32, R10, R10
-	BLT done978
+loop978:
+	MOVD cols+80(FP), R2
+	MOVD R2, R4
+	MOVD $0, R7
+	SUBS $16, R4, R4
+	BLT done979
 
-loop979:
+loop980:
 	WORD $0x4f000400 // movi v0.4s, #0
 	WORD $0x4f000401 // movi v1.4s, #0
 	WORD $0x4f000402 // movi v2.4s, #0
@@ -16933,176 +16933,521 @@ loop979:
 	WORD $0x4f000405 // movi v5.4s, #0
 	WORD $0x4f000406 // movi v6.4s, #0
 	WORD $0x4f000407 // movi v7.4s, #0
-	MOVD kh+104(FP), R13
-	MOVD R13, R14
-	MOVD R1, R15
-	ADD R12, R15, R15
-	MOVD R15, R19
-	MOVD R5, R21
-	ADD R12, R21, R21
-	MOVD R21, R22
-
-loop980:
-	MOVD kw+112(FP), R23
-	MOVD R23, R24
-	MOVD R19, R25
-	MOVD R22, R3
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4f00040f // movi v15.4s, #0
+	MOVD kh+104(FP), R9
+	MOVD R9, R10
+	MOVD R1, R11
+	ADD R7, R11, R11
+	MOVD R11, R12
+	MOVD R5, R13
+	ADD R7, R13, R13
+	MOVD R13, R15
 
 loop981:
-	WORD $0x3dc00328 // ldr q8, [x25, #0]
-	WORD $0x3dc00069 // ldr q9, [x3, #0]
-	WORD $0x4e29cd00 // fmla v0.4s, v8.4s, v9.4s
-	WORD $0x3dc0072a // ldr q10, [x25, #16]
-	WORD $0x3dc0046b // ldr q11, [x3, #16]
-	WORD $0x4e2bcd41 // fmla v1.4s, v10.4s, v11.4s
-	WORD $0x3dc00b2c // ldr q12, [x25, #32]
-	WORD $0x3dc0086d // ldr q13, [x3, #32]
-	WORD $0x4e2dcd82 // fmla v2.4s, v12.4s, v13.4s
-	WORD $0x3dc00f2e // ldr q14, [x25, #48]
-	WORD $0x3dc00c6f // ldr q15, [x3, #48]
-	WORD $0x4e2fcdc3 // fmla v3.4s, v14.4s, v15.4s
-	WORD $0x3dc01330 // ldr q16, [x25, #64]
-	WORD $0x3dc01071 // ldr q17, [x3, #64]
-	WORD $0x4e31ce04 // fmla v4.4s, v16.4s, v17.4s
-	WORD $0x3dc01732 // ldr q18, [x25, #80]
-	WORD $0x3dc01473 // ldr q19, [x3, #80]
-	WORD $0x4e33ce45 // fmla v5.4s, v18.4s, v19.4s
-	WORD $0x3dc01b34 // ldr q20, [x25, #96]
-	WORD $0x3dc01875 // ldr q21, [x3, #96]
-	WORD $0x4e35ce86 // fmla v6.4s, v20.4s, v21.4s
-	WORD $0x3dc01f36 // ldr q22, [x25, #112]
-	WORD $0x3dc01c77 // ldr q23, [x3, #112]
-	WORD $0x4e37cec7 // fmla v7.4s, v22.4s, v23.4s
-	ADD R2, R25, R25
-	ADD R8, R3, R3
-	SUBS $1, R24, R24
+	MOVD kw+112(FP), R19
+	MOVD R19, R20
+	MOVD R12, R21
+	MOVD R15, R22
+
+loop982:
+	WORD $0x3dc002d0 // ldr q16, [x22, #0]
+	WORD $0x3dc006d1 // ldr q17, [x22, #16]
+	WORD $0x3dc00ad2 // ldr q18, [x22, #32]
+	WORD $0x3dc00ed3 // ldr q19, [x22, #48]
+	WORD $0x3dc002b4 // ldr q20, [x21, #0]
+	WORD $0x4e30ce80 // fmla v0.4s, v20.4s, v16.4s
+	WORD $0x3dc006b5 // ldr q21, [x21, #16]
+	WORD $0x4e31cea1 // fmla v1.4s, v21.4s, v17.4s
+	WORD $0x3dc00ab6 // ldr q22, [x21, #32]
+	WORD $0x4e32cec2 // fmla v2.4s, v22.4s, v18.4s
+	WORD $0x3dc00eb7 // ldr q23, [x21, #48]
+	WORD $0x4e33cee3 // fmla v3.4s, v23.4s, v19.4s
+	MOVD R21, R24
+	ADD R8, R24, R24
+	WORD $0x3dc00318 // ldr q24, [x24, #0]
+	WORD $0x4e30cf04 // fmla v4.4s, v24.4s, v16.4s
+	WORD $0x3dc00719 // ldr q25, [x24, #16]
+	WORD $0x4e31cf25 // fmla v5.4s, v25.4s, v17.4s
+	WORD $0x3dc00b1a // ldr q26, [x24, #32]
+	WORD $0x4e32cf46 // fmla v6.4s, v26.4s, v18.4s
+	WORD $0x3dc00f1b // ldr q27, [x24, #48]
+	WORD $0x4e33cf67 // fmla v7.4s, v27.4s, v19.4s
+	MOVD R24, R26
+	ADD R8, R26, R26
+	WORD $0x3dc0035c // ldr q28, [x26, #0]
+	WORD $0x4e30cf88 // fmla v8.4s, v28.4s, v16.4s
+	WORD $0x3dc0075d // ldr q29, [x26, #16]
+	WORD $0x4e31cfa9 // fmla v9.4s, v29.4s, v17.4s
+	WORD $0x3dc00b5e // ldr q30, [x26, #32]
+	WORD $0x4e32cfca // fmla v10.4s, v30.4s, v18.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4e33cfeb // fmla v11.4s, v31.4s, v19.4s
+	MOVD R26, R2
+	ADD R8, R2, R2
+	WORD $0x3dc00054 // ldr q20, [x2, #0]
+	WORD $0x4e30ce8c // fmla v12.4s, v20.4s, v16.4s
+	WORD $0x3dc00455 // ldr q21, [x2, #16]
+	WORD $0x4e31cead // fmla v13.4s, v21.4s, v17.4s
+	WORD $0x3dc00856 // ldr q22, [x2, #32]
+	WORD $0x4e32cece // fmla v14.4s, v22.4s, v18.4s
+	WORD $0x3dc00c57 // ldr q23, [x2, #48]
+	WORD $0x4e33ceef // fmla v15.4s, v23.4s, v19.4s
+	ADD R25, R21, R21
+	ADD R3, R22, R22
+	SUBS $1, R20, R20
+	BNE loop982
+	ADD R14, R12, R12
+	ADD R23, R15, R15
+	SUBS $1, R10, R10
 	BNE loop981
-	ADD R20, R19, R19
-	ADD R26, R22, R22
-	SUBS $1, R14, R14
-	BNE loop980
-	MOVD R0, R4
-	ADD R12, R4, R4
-	WORD $0x3d800080 // str q0, [x4, #0]
-	WORD $0x3d800481 // str q1, [x4, #16]
-	WORD $0x3d800882 // str q2, [x4, #32]
-	WORD $0x3d800c83 // str q3, [x4, #48]
-	WORD $0x3d801084 // str q4, [x4, #64]
-	WORD $0x3d801485 // str q5, [x4, #80]
-	WORD $0x3d801886 // str q6, [x4, #96]
-	WORD $0x3d801c87 // str q7, [x4, #112]
-	ADD $128, R12, R12
-	SUBS $32, R10, R10
-	BGE loop979
+	MOVD to+88(FP), R9
+	LSL $2, R9, R11
+	MOVD R0, R13
+	ADD R7, R13, R13
+	WORD $0x3d8001a0 // str q0, [x13, #0]
+	WORD $0x3d8005a1 // str q1, [x13, #16]
+	WORD $0x3d8009a2 // str q2, [x13, #32]
+	WORD $0x3d800da3 // str q3, [x13, #48]
+	MOVD R13, R19
+	ADD R11, R19, R19
+	WORD $0x3d800264 // str q4, [x19, #0]
+	WORD $0x3d800665 // str q5, [x19, #16]
+	WORD $0x3d800a66 // str q6, [x19, #32]
+	WORD $0x3d800e67 // str q7, [x19, #48]
+	MOVD R19, R24
+	ADD R11, R24, R24
+	WORD $0x3d800308 // str q8, [x24, #0]
+	WORD $0x3d800709 // str q9, [x24, #16]
+	WORD $0x3d800b0a // str q10, [x24, #32]
+	WORD $0x3d800f0b // str q11, [x24, #48]
+	MOVD R24, R26
+	ADD R11, R26, R26
+	WORD $0x3d80034c // str q12, [x26, #0]
+	WORD $0x3d80074d // str q13, [x26, #16]
+	WORD $0x3d800b4e // str q14, [x26, #32]
+	WORD $0x3d800f4f // str q15, [x26, #48]
+	ADD $64, R7, R7
+	SUBS $16, R4, R4
+	BGE loop980
 
-done978:
-	ADD $32, R10, R10
-	SUBS $4, R10, R10
-	BLT done982
-
-loop983:
-	WORD $0x4f000418 // movi v24.4s, #0
-	MOVD kh+104(FP), R13
-	MOVD R13, R15
-	MOVD R1, R21
-	ADD R12, R21, R21
-	MOVD R21, R23
-	MOVD R5, R24
-	ADD R12, R24, R24
-	MOVD R24, R25
+done979:
+	ADD $16, R4, R4
+	SUBS $4, R4, R4
+	BLT done983
 
 loop984:
-	MOVD kw+112(FP), R3
-	MOVD R3, R14
-	MOVD R23, R19
-	MOVD R25, R22
+	WORD $0x4f000418 // movi v24.4s, #0
+	WORD $0x4f000419 // movi v25.4s, #0
+	WORD $0x4f00041a // movi v26.4s, #0
+	WORD $0x4f00041b // movi v27.4s, #0
+	MOVD kh+104(FP), R2
+	MOVD R2, R20
+	MOVD R1, R21
+	ADD R7, R21, R21
+	MOVD R21, R22
+	MOVD R5, R10
+	ADD R7, R10, R10
+	MOVD R10, R12
 
 loop985:
-	WORD $0x3dc00279 // ldr q25, [x19, #0]
-	WORD $0x3dc002da // ldr q26, [x22, #0]
-	WORD $0x4e3acf38 // fmla v24.4s, v25.4s, v26.4s
-	ADD R2, R19, R19
-	ADD R8, R22, R22
-	SUBS $1, R14, R14
+	MOVD kw+112(FP), R15
+	MOVD R15, R9
+	MOVD R22, R13
+	MOVD R12, R19
+
+loop986:
+	WORD $0x3dc0027c // ldr q28, [x19, #0]
+	WORD $0x3dc001bd // ldr q29, [x13, #0]
+	WORD $0x4e3ccfb8 // fmla v24.4s, v29.4s, v28.4s
+	MOVD R13, R24
+	ADD R8, R24, R24
+	WORD $0x3dc0031e // ldr q30, [x24, #0]
+	WORD $0x4e3ccfd9 // fmla v25.4s, v30.4s, v28.4s
+	MOVD R24, R11
+	ADD R8, R11, R11
+	WORD $0x3dc0017f // ldr q31, [x11, #0]
+	WORD $0x4e3ccffa // fmla v26.4s, v31.4s, v28.4s
+	MOVD R11, R26
+	ADD R8, R26, R26
+	WORD $0x3dc00350 // ldr q16, [x26, #0]
+	WORD $0x4e3cce1b // fmla v27.4s, v16.4s, v28.4s
+	ADD R25, R13, R13
+	ADD R3, R19, R19
+	SUBS $1, R9, R9
+	BNE loop986
+	ADD R14, R22, R22
+	ADD R23, R12, R12
+	SUBS $1, R20, R20
 	BNE loop985
-	ADD R20, R23, R23
-	ADD R26, R25, R25
-	SUBS $1, R15, R15
-	BNE loop984
-	MOVD R0, R4
-	ADD R12, R4, R4
-	WORD $0x3d800098 // str q24, [x4, #0]
-	ADD $16, R12, R12
-	SUBS $4, R10, R10
-	BGE loop983
+	MOVD to+88(FP), R2
+	LSL $2, R2, R21
+	MOVD R0, R10
+	ADD R7, R10, R10
+	WORD $0x3d800158 // str q24, [x10, #0]
+	MOVD R10, R15
+	ADD R21, R15, R15
+	WORD $0x3d8001f9 // str q25, [x15, #0]
+	MOVD R15, R24
+	ADD R21, R24, R24
+	WORD $0x3d80031a // str q26, [x24, #0]
+	MOVD R24, R11
+	ADD R21, R11, R11
+	WORD $0x3d80017b // str q27, [x11, #0]
+	ADD $16, R7, R7
+	SUBS $4, R4, R4
+	BGE loop984
 
-done982:
-	ADD $4, R10, R10
-	CBZ R10, end986
-	WORD $0x4f00041b // movi v27.4s, #0
-	MOVD kh+104(FP), R13
-	MOVD R13, R21
-	MOVD R1, R24
-	ADD R12, R24, R24
-	MOVD R24, R3
-	MOVD R5, R14
-	ADD R12, R14, R14
-	MOVD R14, R19
-
-loop987:
-	MOVD kw+112(FP), R22
-	MOVD R22, R15
-	MOVD R3, R23
-	MOVD R19, R25
+done983:
+	ADD $4, R4, R4
+	CBZ R4, end987
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4f000411 // movi v17.4s, #0
+	WORD $0x4f000415 // movi v21.4s, #0
+	WORD $0x4f000412 // movi v18.4s, #0
+	MOVD kh+104(FP), R26
+	MOVD R26, R9
+	MOVD R1, R13
+	ADD R7, R13, R13
+	MOVD R13, R19
+	MOVD R5, R20
+	ADD R7, R20, R20
+	MOVD R20, R22
 
 loop988:
-	WORD $0xbd4002fc // ldr s28, [x23, #0]
-	MOVD R23, R4
-	ADD $4, R4, R4
-	CMP $2, R10
-	BLT lanes989
-	WORD $0x0ddf909c // ld1 {v28.s}[1], [x4], #4
-	BEQ lanes989
-	WORD $0x4ddf809c // ld1 {v28.s}[2], [x4], #4
+	MOVD kw+112(FP), R12
+	MOVD R12, R2
+	MOVD R19, R10
+	MOVD R22, R15
 
-lanes989:
-	WORD $0xbd40033d // ldr s29, [x25, #0]
-	MOVD R25, R13
-	ADD $4, R13, R13
-	CMP $2, R10
+loop989:
+	WORD $0xbd4001f6 // ldr s22, [x15, #0]
+	MOVD R15, R24
+	ADD $4, R24, R24
+	CMP $2, R4
 	BLT lanes990
-	WORD $0x0ddf91bd // ld1 {v29.s}[1], [x13], #4
+	WORD $0x0ddf9316 // ld1 {v22.s}[1], [x24], #4
 	BEQ lanes990
-	WORD $0x4ddf81bd // ld1 {v29.s}[2], [x13], #4
+	WORD $0x4ddf8316 // ld1 {v22.s}[2], [x24], #4
 
 lanes990:
-	WORD $0x4e3dcf9b // fmla v27.4s, v28.4s, v29.4s
-	ADD R2, R23, R23
-	ADD R8, R25, R25
-	SUBS $1, R15, R15
-	BNE loop988
-	ADD R20, R3, R3
-	ADD R26, R19, R19
-	SUBS $1, R21, R21
-	BNE loop987
-	MOVD R0, R24
-	ADD R12, R24, R24
-	WORD $0xbd00031b // str s27, [x24, #0]
-	MOVD R24, R14
-	ADD $4, R14, R14
-	CMP $2, R10
+	WORD $0xbd400153 // ldr s19, [x10, #0]
+	MOVD R10, R21
+	ADD $4, R21, R21
+	CMP $2, R4
 	BLT lanes991
-	WORD $0x0d9f91db // st1 {v27.s}[1], [x14], #4
+	WORD $0x0ddf92b3 // ld1 {v19.s}[1], [x21], #4
 	BEQ lanes991
-	WORD $0x4d9f81db // st1 {v27.s}[2], [x14], #4
+	WORD $0x4ddf82b3 // ld1 {v19.s}[2], [x21], #4
 
 lanes991:
+	WORD $0x4e36ce74 // fmla v20.4s, v19.4s, v22.4s
+	MOVD R10, R11
+	ADD R8, R11, R11
+	WORD $0xbd400177 // ldr s23, [x11, #0]
+	MOVD R11, R26
+	ADD $4, R26, R26
+	CMP $2, R4
+	BLT lanes992
+	WORD $0x0ddf9357 // ld1 {v23.s}[1], [x26], #4
+	BEQ lanes992
+	WORD $0x4ddf8357 // ld1 {v23.s}[2], [x26], #4
 
-end986:
-	ADD R9, R0, R0
-	ADD R11, R1, R1
+lanes992:
+	WORD $0x4e36cef1 // fmla v17.4s, v23.4s, v22.4s
+	MOVD R11, R13
+	ADD R8, R13, R13
+	WORD $0xbd4001a0 // ldr s0, [x13, #0]
+	MOVD R13, R20
+	ADD $4, R20, R20
+	CMP $2, R4
+	BLT lanes993
+	WORD $0x0ddf9280 // ld1 {v0.s}[1], [x20], #4
+	BEQ lanes993
+	WORD $0x4ddf8280 // ld1 {v0.s}[2], [x20], #4
+
+lanes993:
+	WORD $0x4e36cc15 // fmla v21.4s, v0.4s, v22.4s
+	MOVD R13, R12
+	ADD R8, R12, R12
+	WORD $0xbd400181 // ldr s1, [x12, #0]
+	MOVD R12, R24
+	ADD $4, R24, R24
+	CMP $2, R4
+	BLT lanes994
+	WORD $0x0ddf9301 // ld1 {v1.s}[1], [x24], #4
+	BEQ lanes994
+	WORD $0x4ddf8301 // ld1 {v1.s}[2], [x24], #4
+
+lanes994:
+	WORD $0x4e36cc32 // fmla v18.4s, v1.4s, v22.4s
+	ADD R25, R10, R10
+	ADD R3, R15, R15
+	SUBS $1, R2, R2
+	BNE loop989
+	ADD R14, R19, R19
+	ADD R23, R22, R22
+	SUBS $1, R9, R9
+	BNE loop988
+	MOVD to+88(FP), R21
+	LSL $2, R21, R26
+	MOVD R0, R11
+	ADD R7, R11, R11
+	WORD $0xbd000174 // str s20, [x11, #0]
+	MOVD R11, R20
+	ADD $4, R20, R20
+	CMP $2, R4
+	BLT lanes995
+	WORD $0x0d9f9294 // st1 {v20.s}[1], [x20], #4
+	BEQ lanes995
+	WORD $0x4d9f8294 // st1 {v20.s}[2], [x20], #4
+
+lanes995:
+	MOVD R11, R13
+	ADD R26, R13, R13
+	WORD $0xbd0001b1 // str s17, [x13, #0]
+	MOVD R13, R12
+	ADD $4, R12, R12
+	CMP $2, R4
+	BLT lanes996
+	WORD $0x0d9f9191 // st1 {v17.s}[1], [x12], #4
+	BEQ lanes996
+	WORD $0x4d9f8191 // st1 {v17.s}[2], [x12], #4
+
+lanes996:
+	MOVD R13, R24
+	ADD R26, R24, R24
+	WORD $0xbd000315 // str s21, [x24, #0]
+	MOVD R24, R2
+	ADD $4, R2, R2
+	CMP $2, R4
+	BLT lanes997
+	WORD $0x0d9f9055 // st1 {v21.s}[1], [x2], #4
+	BEQ lanes997
+	WORD $0x4d9f8055 // st1 {v21.s}[2], [x2], #4
+
+lanes997:
+	MOVD R24, R10
+	ADD R26, R10, R10
+	WORD $0xbd000152 // str s18, [x10, #0]
+	MOVD R10, R15
+	ADD $4, R15, R15
+	CMP $2, R4
+	BLT lanes998
+	WORD $0x0d9f91f2 // st1 {v18.s}[1], [x15], #4
+	BEQ lanes998
+	WORD $0x4d9f81f2 // st1 {v18.s}[2], [x15], #4
+
+lanes998:
+
+end987:
+	MOVD to+88(FP), R9
+	LSL $2, R9, R19
+	ADD R19, R0, R0
+	ADD R8, R1, R1
+	MOVD to+88(FP), R22
+	LSL $2, R22, R21
+	ADD R21, R0, R0
+	ADD R8, R1, R1
+	MOVD to+88(FP), R7
+	LSL $2, R7, R20
+	ADD R20, R0, R0
+	ADD R8, R1, R1
+	MOVD to+88(FP), R11
+	LSL $2, R11, R12
+	ADD R12, R0, R0
+	ADD R8, R1, R1
+	SUBS $4, R6, R6
+	BGE loop978
+
+done977:
+	ADD $4, R6, R6
 	SUBS $1, R6, R6
-	BNE loop977
+	BLT done999
+
+loop1000:
+	MOVD cols+80(FP), R13
+	MOVD R13, R2
+	MOVD $0, R24
+	SUBS $16, R2, R2
+	BLT done1001
+
+loop1002:
+	WORD $0x4f000402 // movi v2.4s, #0
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4f000404 // movi v4.4s, #0
+	WORD $0x4f000405 // movi v5.4s, #0
+	MOVD kh+104(FP), R26
+	MOVD R26, R10
+	MOVD R1, R4
+	ADD R24, R4, R4
+	MOVD R4, R15
+	MOVD R5, R9
+	ADD R24, R9, R9
+	MOVD R9, R19
+
+loop1003:
+	MOVD kw+112(FP), R22
+	MOVD R22, R21
+	MOVD R15, R7
+	MOVD R19, R20
+
+loop1004:
+	WORD $0x3dc00286 // ldr q6, [x20, #0]
+	WORD $0x3dc00687 // ldr q7, [x20, #16]
+	WORD $0x3dc00a88 // ldr q8, [x20, #32]
+	WORD $0x3dc00e89 // ldr q9, [x20, #48]
+	WORD $0x3dc000ea // ldr q10, [x7, #0]
+	WORD $0x4e26cd42 // fmla v2.4s, v10.4s, v6.4s
+	WORD $0x3dc004eb // ldr q11, [x7, #16]
+	WORD $0x4e27cd63 // fmla v3.4s, v11.4s, v7.4s
+	WORD $0x3dc008ec // ldr q12, [x7, #32]
+	WORD $0x4e28cd84 // fmla v4.4s, v12.4s, v8.4s
+	WORD $0x3dc00ced // ldr q13, [x7, #48]
+	WORD $0x4e29cda5 // fmla v5.4s, v13.4s, v9.4s
+	ADD R25, R7, R7
+	ADD R3, R20, R20
+	SUBS $1, R21, R21
+	BNE loop1004
+	ADD R14, R15, R15
+	ADD R23, R19, R19
+	SUBS $1, R10, R10
+	BNE loop1003
+	MOVD to+88(FP), R11
+	LSL $2, R11, R12
+	MOVD R0, R13
+	ADD R24, R13, R13
+	WORD $0x3d8001a2 // str q2, [x13, #0]
+	WORD $0x3d8005a3 // str q3, [x13, #16]
+	WORD $0x3d8009a4 // str q4, [x13, #32]
+	WORD $0x3d800da5 // str q5, [x13, #48]
+	ADD $64, R24, R24
+	SUBS $16, R2, R2
+	BGE loop1002
+
+done1001:
+	ADD $16, R2, R2
+	SUBS $4, R2, R2
+	BLT done1005
+
+loop1006:
+	WORD $0x4f00040e // movi v14.4s, #0
+	MOVD kh+104(FP), R26
+	MOVD R26, R4
+	MOVD R1, R9
+	ADD R24, R9, R9
+	MOVD R9, R22
+	MOVD R5, R21
+	ADD R24, R21, R21
+	MOVD R21, R7
+
+loop1007:
+	MOVD kw+112(FP), R20
+	MOVD R20, R10
+	MOVD R22, R15
+	MOVD R7, R19
+
+loop1008:
+	WORD $0x3dc0026f // ldr q15, [x19, #0]
+	WORD $0x3dc001fd // ldr q29, [x15, #0]
+	WORD $0x4e2fcfae // fmla v14.4s, v29.4s, v15.4s
+	ADD R25, R15, R15
+	ADD R3, R19, R19
+	SUBS $1, R10, R10
+	BNE loop1008
+	ADD R14, R22, R22
+	ADD R23, R7, R7
+	SUBS $1, R4, R4
+	BNE loop1007
+	MOVD to+88(FP), R11
+	LSL $2, R11, R12
+	MOVD R0, R13
+	ADD R24, R13, R13
+	WORD $0x3d8001ae // str q14, [x13, #0]
+	ADD $16, R24, R24
+	SUBS $4, R2, R2
+	BGE loop1006
+
+done1005:
+	ADD $4, R2, R2
+	CBZ R2, end1009
+	WORD $0x4f00041e // movi v30.4s, #0
+	MOVD kh+104(FP), R26
+	MOVD R26, R9
+	MOVD R1, R21
+	ADD R24, R21, R21
+	MOVD R21, R20
+	MOVD R5, R10
+	ADD R24, R10, R10
+	MOVD R10, R15
+
+loop1010:
+	MOVD kw+112(FP), R19
+	MOVD R19, R4
+	MOVD R20, R22
+	MOVD R15, R7
+
+loop1011:
+	WORD $0xbd4000ff // ldr s31, [x7, #0]
+	MOVD R7, R11
+	ADD $4, R11, R11
+	CMP $2, R2
+	BLT lanes1012
+	WORD $0x0ddf917f // ld1 {v31.s}[1], [x11], #4
+	BEQ lanes1012
+	WORD $0x4ddf817f // ld1 {v31.s}[2], [x11], #4
+
+lanes1012:
+	WORD $0xbd4002dc // ldr s28, [x22, #0]
+	MOVD R22, R12
+	ADD $4, R12, R12
+	CMP $2, R2
+	BLT lanes1013
+	WORD $0x0ddf919c // ld1 {v28.s}[1], [x12], #4
+	BEQ lanes1013
+	WORD $0x4ddf819c // ld1 {v28.s}[2], [x12], #4
+
+lanes1013:
+	WORD $0x4e3fcf9e // fmla v30.4s, v28.4s, v31.4s
+	ADD R25, R22, R22
+	ADD R3, R7, R7
+	SUBS $1, R4, R4
+	BNE loop1011
+	ADD R14, R20, R20
+	ADD R23, R15, R15
+	SUBS $1, R9, R9
+	BNE loop1010
+	MOVD to+88(FP), R13
+	LSL $2, R13, R26
+	MOVD R0, R21
+	ADD R24, R21, R21
+	WORD $0xbd0002be // str s30, [x21, #0]
+	MOVD R21, R10
+	ADD $4, R10, R10
+	CMP $2, R2
+	BLT lanes1014
+	WORD $0x0d9f915e // st1 {v30.s}[1], [x10], #4
+	BEQ lanes1014
+	WORD $0x4d9f815e // st1 {v30.s}[2], [x10], #4
+
+lanes1014:
+
+end1009:
+	MOVD to+88(FP), R19
+	LSL $2, R19, R11
+	ADD R11, R0, R0
+	ADD R8, R1, R1
+	SUBS $1, R6, R6
+	BGE loop1000
+
+done999:
+	ADD $1, R6, R6
 	RET
 
 // func depthwiseGradNEON(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)
@@ -17110,190 +17455,470 @@ TEXT ·depthwiseGradNEON(SB), NOSPLIT, $0-152
 	MOVD dw_base+0(FP), R0
 	MOVD x_base+24(FP), R1
 	MOVD dy_base+48(FP), R2
-	MOVD pixels+72(FP), R3
-	MOVD cols+80(FP), R4
-	MOVD kh+104(FP), R5
-	MOVD from+96(FP), R6
+	MOVD kh+104(FP), R3
+	MOVD tap+120(FP), R4
+	LSL $2, R4, R5
+	MOVD wtap+136(FP), R6
 	LSL $2, R6, R7
-	MOVD to+88(FP), R8
+	MOVD from+96(FP), R8
 	LSL $2, R8, R9
+	MOVD to+88(FP), R10
+	LSL $2, R10, R11
 
-loop992:
-	MOVD kw+112(FP), R10
+loop1015:
+	MOVD kw+112(FP), R12
+	SUBS $3, R12, R12
+	BLT done1016
 
-loop993:
-	MOVD R4, R11
-	MOVD $0, R12
-	SUBS $32, R11, R11
-	BLT done994
+loop1017:
+	MOVD cols+80(FP), R13
+	MOVD R13, R14
+	MOVD $0, R15
+	SUBS $16, R14, R14
+	BLT done1018
 
-loop995:
-	MOVD R0, R13
-	ADD R12, R13, R13
-	WORD $0x3dc001a0 // ldr q0, [x13, #0]
-	WORD $0x3dc005a1 // ldr q1, [x13, #16]
-	WORD $0x3dc009a2 // ldr q2, [x13, #32]
-	WORD $0x3dc00da3 // ldr q3, [x13, #48]
-	WORD $0x3dc011a4 // ldr q4, [x13, #64]
-	WORD $0x3dc015a5 // ldr q5, [x13, #80]
-	WORD $0x3dc019a6 // ldr q6, [x13, #96]
-	WORD $0x3dc01da7 // ldr q7, [x13, #112]
-	MOVD R3, R14
-	MOVD R1, R15
-	ADD R12, R15, R15
-	MOVD R15, R19
-	MOVD R2, R20
-	ADD R12, R20, R20
+loop1019:
+	MOVD R0, R19
+	ADD R15, R19, R19
+	WORD $0x3dc00260 // ldr q0, [x19, #0]
+	WORD $0x3dc00661 // ldr q1, [x19, #16]
+	WORD $0x3dc00a62 // ldr q2, [x19, #32]
+	WORD $0x3dc00e63 // ldr q3, [x19, #48]
+	MOVD R19, R20
+	ADD R7, R20, R20
+	WORD $0x3dc00284 // ldr q4, [x20, #0]
+	WORD $0x3dc00685 // ldr q5, [x20, #16]
+	WORD $0x3dc00a86 // ldr q6, [x20, #32]
+	WORD $0x3dc00e87 // ldr q7, [x20, #48]
 	MOVD R20, R21
-
-loop996:
-	WORD $0x3dc00268 // ldr q8, [x19, #0]
-	WORD $0x3dc002a9 // ldr q9, [x21, #0]
-	WORD $0x4e29cd00 // fmla v0.4s, v8.4s, v9.4s
-	WORD $0x3dc0066a // ldr q10, [x19, #16]
-	WORD $0x3dc006ab // ldr q11, [x21, #16]
-	WORD $0x4e2bcd41 // fmla v1.4s, v10.4s, v11.4s
-	WORD $0x3dc00a6c // ldr q12, [x19, #32]
-	WORD $0x3dc00aad // ldr q13, [x21, #32]
-	WORD $0x4e2dcd82 // fmla v2.4s, v12.4s, v13.4s
-	WORD $0x3dc00e6e // ldr q14, [x19, #48]
-	WORD $0x3dc00eaf // ldr q15, [x21, #48]
-	WORD $0x4e2fcdc3 // fmla v3.4s, v14.4s, v15.4s
-	WORD $0x3dc01270 // ldr q16, [x19, #64]
-	WORD $0x3dc012b1 // ldr q17, [x21, #64]
-	WORD $0x4e31ce04 // fmla v4.4s, v16.4s, v17.4s
-	WORD $0x3dc01672 // ldr q18, [x19, #80]
-	WORD $0x3dc016b3 // ldr q19, [x21, #80]
-	WORD $0x4e33ce45 // fmla v5.4s, v18.4s, v19.4s
-	WORD $0x3dc01a74 // ldr q20, [x19, #96]
-	WORD $0x3dc01ab5 // ldr q21, [x21, #96]
-	WORD $0x4e35ce86 // fmla v6.4s, v20.4s, v21.4s
-	WORD $0x3dc01e76 // ldr q22, [x19, #112]
-	WORD $0x3dc01eb7 // ldr q23, [x21, #112]
-	WORD $0x4e37cec7 // fmla v7.4s, v22.4s, v23.4s
-	ADD R7, R19, R19
-	ADD R9, R21, R21
-	SUBS $1, R14, R14
-	BNE loop996
-	WORD $0x3d8001a0 // str q0, [x13, #0]
-	WORD $0x3d8005a1 // str q1, [x13, #16]
-	WORD $0x3d8009a2 // str q2, [x13, #32]
-	WORD $0x3d800da3 // str q3, [x13, #48]
-	WORD $0x3d8011a4 // str q4, [x13, #64]
-	WORD $0x3d8015a5 // str q5, [x13, #80]
-	WORD $0x3d8019a6 // str q6, [x13, #96]
-	WORD $0x3d801da7 // str q7, [x13, #112]
-	ADD $128, R12, R12
-	SUBS $32, R11, R11
-	BGE loop995
-
-done994:
-	ADD $32, R11, R11
-	SUBS $4, R11, R11
-	BLT done997
-
-loop998:
-	MOVD R0, R22
-	ADD R12, R22, R22
-	WORD $0x3dc002d8 // ldr q24, [x22, #0]
-	MOVD R3, R23
+	ADD R7, R21, R21
+	WORD $0x3dc002a8 // ldr q8, [x21, #0]
+	WORD $0x3dc006a9 // ldr q9, [x21, #16]
+	WORD $0x3dc00aaa // ldr q10, [x21, #32]
+	WORD $0x3dc00eab // ldr q11, [x21, #48]
+	MOVD pixels+72(FP), R22
+	MOVD R22, R23
 	MOVD R1, R24
-	ADD R12, R24, R24
+	ADD R15, R24, R24
 	MOVD R24, R25
 	MOVD R2, R26
-	ADD R12, R26, R26
-	MOVD R26, R6
+	ADD R15, R26, R26
+	MOVD R26, R4
 
-loop999:
-	WORD $0x3dc00339 // ldr q25, [x25, #0]
-	WORD $0x3dc000da // ldr q26, [x6, #0]
-	WORD $0x4e3acf38 // fmla v24.4s, v25.4s, v26.4s
-	ADD R7, R25, R25
-	ADD R9, R6, R6
+loop1020:
+	WORD $0x3dc0008c // ldr q12, [x4, #0]
+	WORD $0x3dc0048d // ldr q13, [x4, #16]
+	WORD $0x3dc0088e // ldr q14, [x4, #32]
+	WORD $0x3dc00c8f // ldr q15, [x4, #48]
+	WORD $0x3dc00330 // ldr q16, [x25, #0]
+	WORD $0x4e2cce00 // fmla v0.4s, v16.4s, v12.4s
+	WORD $0x3dc00731 // ldr q17, [x25, #16]
+	WORD $0x4e2dce21 // fmla v1.4s, v17.4s, v13.4s
+	WORD $0x3dc00b32 // ldr q18, [x25, #32]
+	WORD $0x4e2ece42 // fmla v2.4s, v18.4s, v14.4s
+	WORD $0x3dc00f33 // ldr q19, [x25, #48]
+	WORD $0x4e2fce63 // fmla v3.4s, v19.4s, v15.4s
+	MOVD R25, R6
+	ADD R5, R6, R6
+	WORD $0x3dc000d4 // ldr q20, [x6, #0]
+	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
+	WORD $0x3dc004d5 // ldr q21, [x6, #16]
+	WORD $0x4e2dcea5 // fmla v5.4s, v21.4s, v13.4s
+	WORD $0x3dc008d6 // ldr q22, [x6, #32]
+	WORD $0x4e2ecec6 // fmla v6.4s, v22.4s, v14.4s
+	WORD $0x3dc00cd7 // ldr q23, [x6, #48]
+	WORD $0x4e2fcee7 // fmla v7.4s, v23.4s, v15.4s
+	MOVD R6, R8
+	ADD R5, R8, R8
+	WORD $0x3dc00118 // ldr q24, [x8, #0]
+	WORD $0x4e2ccf08 // fmla v8.4s, v24.4s, v12.4s
+	WORD $0x3dc00519 // ldr q25, [x8, #16]
+	WORD $0x4e2dcf29 // fmla v9.4s, v25.4s, v13.4s
+	WORD $0x3dc0091a // ldr q26, [x8, #32]
+	WORD $0x4e2ecf4a // fmla v10.4s, v26.4s, v14.4s
+	WORD $0x3dc00d1b // ldr q27, [x8, #48]
+	WORD $0x4e2fcf6b // fmla v11.4s, v27.4s, v15.4s
+	ADD R9, R25, R25
+	ADD R11, R4, R4
 	SUBS $1, R23, R23
-	BNE loop999
-	WORD $0x3d8002d8 // str q24, [x22, #0]
-	ADD $16, R12, R12
-	SUBS $4, R11, R11
-	BGE loop998
+	BNE loop1020
+	WORD $0x3d800260 // str q0, [x19, #0]
+	WORD $0x3d800661 // str q1, [x19, #16]
+	WORD $0x3d800a62 // str q2, [x19, #32]
+	WORD $0x3d800e63 // str q3, [x19, #48]
+	MOVD R19, R10
+	ADD R7, R10, R10
+	WORD $0x3d800144 // str q4, [x10, #0]
+	WORD $0x3d800545 // str q5, [x10, #16]
+	WORD $0x3d800946 // str q6, [x10, #32]
+	WORD $0x3d800d47 // str q7, [x10, #48]
+	MOVD R10, R13
+	ADD R7, R13, R13
+	WORD $0x3d8001a8 // str q8, [x13, #0]
+	WORD $0x3d8005a9 // str q9, [x13, #16]
+	WORD $0x3d8009aa // str q10, [x13, #32]
+	WORD $0x3d800dab // str q11, [x13, #48]
+	ADD $64, R15, R15
+	SUBS $16, R14, R14
+	BGE loop1019
 
-done997:
-	ADD $4, R11, R11
-	CBZ R11, end1000
-	MOVD R0, R8
-	ADD R12, R8, R8
-	WORD $0xbd40011b // ldr s27, [x8, #0]
+done1018:
+	ADD $16, R14, R14
+	SUBS $4, R14, R14
+	BLT done1021
+
+loop1022:
+	MOVD R0, R20
+	ADD R15, R20, R20
+	WORD $0x3dc0029c // ldr q28, [x20, #0]
+	MOVD R20, R21
+	ADD R7, R21, R21
+	WORD $0x3dc002bd // ldr q29, [x21, #0]
+	MOVD R21, R22
+	ADD R7, R22, R22
+	WORD $0x3dc002de // ldr q30, [x22, #0]
+	MOVD pixels+72(FP), R24
+	MOVD R24, R26
+	MOVD R1, R6
+	ADD R15, R6, R6
+	MOVD R6, R8
+	MOVD R2, R23
+	ADD R15, R23, R23
+	MOVD R23, R25
+
+loop1023:
+	WORD $0x3dc0033f // ldr q31, [x25, #0]
+	WORD $0x3dc00110 // ldr q16, [x8, #0]
+	WORD $0x4e3fce1c // fmla v28.4s, v16.4s, v31.4s
+	MOVD R8, R4
+	ADD R5, R4, R4
+	WORD $0x3dc00091 // ldr q17, [x4, #0]
+	WORD $0x4e3fce3d // fmla v29.4s, v17.4s, v31.4s
+	MOVD R4, R19
+	ADD R5, R19, R19
+	WORD $0x3dc00272 // ldr q18, [x19, #0]
+	WORD $0x4e3fce5e // fmla v30.4s, v18.4s, v31.4s
+	ADD R9, R8, R8
+	ADD R11, R25, R25
+	SUBS $1, R26, R26
+	BNE loop1023
+	WORD $0x3d80029c // str q28, [x20, #0]
+	MOVD R20, R10
+	ADD R7, R10, R10
+	WORD $0x3d80015d // str q29, [x10, #0]
+	MOVD R10, R13
+	ADD R7, R13, R13
+	WORD $0x3d8001be // str q30, [x13, #0]
+	ADD $16, R15, R15
+	SUBS $4, R14, R14
+	BGE loop1022
+
+done1021:
+	ADD $4, R14, R14
+	CBZ R14, end1024
+	MOVD R0, R21
+	ADD R15, R21, R21
+	WORD $0xbd4002b3 // ldr s19, [x21, #0]
+	MOVD R21, R22
+	ADD $4, R22, R22
+	CMP $2, R14
+	BLT lanes1025
+	WORD $0x0ddf92d3 // ld1 {v19.s}[1], [x22], #4
+	BEQ lanes1025
+	WORD $0x4ddf82d3 // ld1 {v19.s}[2], [x22], #4
+
+lanes1025:
+	MOVD R21, R24
+	ADD R7, R24, R24
+	WORD $0xbd400314 // ldr s20, [x24, #0]
+	MOVD R24, R6
+	ADD $4, R6, R6
+	CMP $2, R14
+	BLT lanes1026
+	WORD $0x0ddf90d4 // ld1 {v20.s}[1], [x6], #4
+	BEQ lanes1026
+	WORD $0x4ddf80d4 // ld1 {v20.s}[2], [x6], #4
+
+lanes1026:
+	MOVD R24, R23
+	ADD R7, R23, R23
+	WORD $0xbd4002f5 // ldr s21, [x23, #0]
+	MOVD R23, R4
+	ADD $4, R4, R4
+	CMP $2, R14
+	BLT lanes1027
+	WORD $0x0ddf9095 // ld1 {v21.s}[1], [x4], #4
+	BEQ lanes1027
+	WORD $0x4ddf8095 // ld1 {v21.s}[2], [x4], #4
+
+lanes1027:
+	MOVD pixels+72(FP), R19
+	MOVD R19, R26
+	MOVD R1, R8
+	ADD R15, R8, R8
+	MOVD R8, R25
+	MOVD R2, R20
+	ADD R15, R20, R20
+	MOVD R20, R10
+
+loop1028:
+	WORD $0xbd400156 // ldr s22, [x10, #0]
+	MOVD R10, R13
+	ADD $4, R13, R13
+	CMP $2, R14
+	BLT lanes1029
+	WORD $0x0ddf91b6 // ld1 {v22.s}[1], [x13], #4
+	BEQ lanes1029
+	WORD $0x4ddf81b6 // ld1 {v22.s}[2], [x13], #4
+
+lanes1029:
+	WORD $0xbd400337 // ldr s23, [x25, #0]
+	MOVD R25, R22
+	ADD $4, R22, R22
+	CMP $2, R14
+	BLT lanes1030
+	WORD $0x0ddf92d7 // ld1 {v23.s}[1], [x22], #4
+	BEQ lanes1030
+	WORD $0x4ddf82d7 // ld1 {v23.s}[2], [x22], #4
+
+lanes1030:
+	WORD $0x4e36cef3 // fmla v19.4s, v23.4s, v22.4s
+	MOVD R25, R6
+	ADD R5, R6, R6
+	WORD $0xbd4000cc // ldr s12, [x6, #0]
+	MOVD R6, R24
+	ADD $4, R24, R24
+	CMP $2, R14
+	BLT lanes1031
+	WORD $0x0ddf930c // ld1 {v12.s}[1], [x24], #4
+	BEQ lanes1031
+	WORD $0x4ddf830c // ld1 {v12.s}[2], [x24], #4
+
+lanes1031:
+	WORD $0x4e36cd94 // fmla v20.4s, v12.4s, v22.4s
+	MOVD R6, R23
+	ADD R5, R23, R23
+	WORD $0xbd4002f8 // ldr s24, [x23, #0]
+	MOVD R23, R4
+	ADD $4, R4, R4
+	CMP $2, R14
+	BLT lanes1032
+	WORD $0x0ddf9098 // ld1 {v24.s}[1], [x4], #4
+	BEQ lanes1032
+	WORD $0x4ddf8098 // ld1 {v24.s}[2], [x4], #4
+
+lanes1032:
+	WORD $0x4e36cf15 // fmla v21.4s, v24.4s, v22.4s
+	ADD R9, R25, R25
+	ADD R11, R10, R10
+	SUBS $1, R26, R26
+	BNE loop1028
+	WORD $0xbd0002b3 // str s19, [x21, #0]
+	MOVD R21, R19
+	ADD $4, R19, R19
+	CMP $2, R14
+	BLT lanes1033
+	WORD $0x0d9f9273 // st1 {v19.s}[1], [x19], #4
+	BEQ lanes1033
+	WORD $0x4d9f8273 // st1 {v19.s}[2], [x19], #4
+
+lanes1033:
+	MOVD R21, R8
+	ADD R7, R8, R8
+	WORD $0xbd000114 // str s20, [x8, #0]
 	MOVD R8, R15
 	ADD $4, R15, R15
-	CMP $2, R11
-	BLT lanes1001
-	WORD $0x0ddf91fb // ld1 {v27.s}[1], [x15], #4
-	BEQ lanes1001
-	WORD $0x4ddf81fb // ld1 {v27.s}[2], [x15], #4
+	CMP $2, R14
+	BLT lanes1034
+	WORD $0x0d9f91f4 // st1 {v20.s}[1], [x15], #4
+	BEQ lanes1034
+	WORD $0x4d9f81f4 // st1 {v20.s}[2], [x15], #4
 
-lanes1001:
-	MOVD R3, R20
+lanes1034:
+	MOVD R8, R20
+	ADD R7, R20, R20
+	WORD $0xbd000295 // str s21, [x20, #0]
+	MOVD R20, R13
+	ADD $4, R13, R13
+	CMP $2, R14
+	BLT lanes1035
+	WORD $0x0d9f91b5 // st1 {v21.s}[1], [x13], #4
+	BEQ lanes1035
+	WORD $0x4d9f81b5 // st1 {v21.s}[2], [x13], #4
+
+lanes1035:
+
+end1024:
+	ADD R5, R1, R1
+	ADD R7, R0, R0
+	ADD R5, R1, R1
+	ADD R7, R0, R0
+	ADD R5, R1, R1
+	ADD R7, R0, R0
+	SUBS $3, R12, R12
+	BGE loop1017
+
+done1016:
+	ADD $3, R12, R12
+	SUBS $1, R12, R12
+	BLT done1036
+
+loop1037:
+	MOVD cols+80(FP), R22
+	MOVD R22, R24
+	MOVD $0, R6
+	SUBS $16, R24, R24
+	BLT done1038
+
+loop1039:
+	MOVD R0, R23
+	ADD R6, R23, R23
+	WORD $0x3dc002ed // ldr q13, [x23, #0]
+	WORD $0x3dc006f9 // ldr q25, [x23, #16]
+	WORD $0x3dc00aee // ldr q14, [x23, #32]
+	WORD $0x3dc00efa // ldr q26, [x23, #48]
+	MOVD pixels+72(FP), R4
+	MOVD R4, R26
+	MOVD R1, R25
+	ADD R6, R25, R25
+	MOVD R25, R10
+	MOVD R2, R19
+	ADD R6, R19, R19
+	MOVD R19, R21
+
+loop1040:
+	WORD $0x3dc002af // ldr q15, [x21, #0]
+	WORD $0x3dc006bb // ldr q27, [x21, #16]
+	WORD $0x3dc00aa0 // ldr q0, [x21, #32]
+	WORD $0x3dc00ea1 // ldr q1, [x21, #48]
+	WORD $0x3dc00142 // ldr q2, [x10, #0]
+	WORD $0x4e2fcc4d // fmla v13.4s, v2.4s, v15.4s
+	WORD $0x3dc00543 // ldr q3, [x10, #16]
+	WORD $0x4e3bcc79 // fmla v25.4s, v3.4s, v27.4s
+	WORD $0x3dc00944 // ldr q4, [x10, #32]
+	WORD $0x4e20cc8e // fmla v14.4s, v4.4s, v0.4s
+	WORD $0x3dc00d45 // ldr q5, [x10, #48]
+	WORD $0x4e21ccba // fmla v26.4s, v5.4s, v1.4s
+	ADD R9, R10, R10
+	ADD R11, R21, R21
+	SUBS $1, R26, R26
+	BNE loop1040
+	WORD $0x3d8002ed // str q13, [x23, #0]
+	WORD $0x3d8006f9 // str q25, [x23, #16]
+	WORD $0x3d800aee // str q14, [x23, #32]
+	WORD $0x3d800efa // str q26, [x23, #48]
+	ADD $64, R6, R6
+	SUBS $16, R24, R24
+	BGE loop1039
+
+done1038:
+	ADD $16, R24, R24
+	SUBS $4, R24, R24
+	BLT done1041
+
+loop1042:
+	MOVD R0, R15
+	ADD R6, R15, R15
+	WORD $0x3dc001e6 // ldr q6, [x15, #0]
+	MOVD pixels+72(FP), R8
+	MOVD R8, R20
 	MOVD R1, R14
-	ADD R12, R14, R14
-	MOVD R14, R19
-	MOVD R2, R21
-	ADD R12, R21, R21
-	MOVD R21, R13
+	ADD R6, R14, R14
+	MOVD R14, R13
+	MOVD R2, R22
+	ADD R6, R22, R22
+	MOVD R22, R4
 
-loop1002:
-	WORD $0xbd40027c // ldr s28, [x19, #0]
-	MOVD R19, R24
-	ADD $4, R24, R24
-	CMP $2, R11
-	BLT lanes1003
-	WORD $0x0ddf931c // ld1 {v28.s}[1], [x24], #4
-	BEQ lanes1003
-	WORD $0x4ddf831c // ld1 {v28.s}[2], [x24], #4
-
-lanes1003:
-	WORD $0xbd4001bd // ldr s29, [x13, #0]
-	MOVD R13, R26
-	ADD $4, R26, R26
-	CMP $2, R11
-	BLT lanes1004
-	WORD $0x0ddf935d // ld1 {v29.s}[1], [x26], #4
-	BEQ lanes1004
-	WORD $0x4ddf835d // ld1 {v29.s}[2], [x26], #4
-
-lanes1004:
-	WORD $0x4e3dcf9b // fmla v27.4s, v28.4s, v29.4s
-	ADD R7, R19, R19
+loop1043:
+	WORD $0x3dc00087 // ldr q7, [x4, #0]
+	WORD $0x3dc001a8 // ldr q8, [x13, #0]
+	WORD $0x4e27cd06 // fmla v6.4s, v8.4s, v7.4s
 	ADD R9, R13, R13
+	ADD R11, R4, R4
 	SUBS $1, R20, R20
-	BNE loop1002
-	WORD $0xbd00011b // str s27, [x8, #0]
-	MOVD R8, R22
+	BNE loop1043
+	WORD $0x3d8001e6 // str q6, [x15, #0]
+	ADD $16, R6, R6
+	SUBS $4, R24, R24
+	BGE loop1042
+
+done1041:
+	ADD $4, R24, R24
+	CBZ R24, end1044
+	MOVD R0, R25
+	ADD R6, R25, R25
+	WORD $0xbd400329 // ldr s9, [x25, #0]
+	MOVD R25, R19
+	ADD $4, R19, R19
+	CMP $2, R24
+	BLT lanes1045
+	WORD $0x0ddf9269 // ld1 {v9.s}[1], [x19], #4
+	BEQ lanes1045
+	WORD $0x4ddf8269 // ld1 {v9.s}[2], [x19], #4
+
+lanes1045:
+	MOVD pixels+72(FP), R26
+	MOVD R26, R10
+	MOVD R1, R21
+	ADD R6, R21, R21
+	MOVD R21, R23
+	MOVD R2, R8
+	ADD R6, R8, R8
+	MOVD R8, R14
+
+loop1046:
+	WORD $0xbd4001ca // ldr s10, [x14, #0]
+	MOVD R14, R22
 	ADD $4, R22, R22
-	CMP $2, R11
-	BLT lanes1005
-	WORD $0x0d9f92db // st1 {v27.s}[1], [x22], #4
-	BEQ lanes1005
-	WORD $0x4d9f82db // st1 {v27.s}[2], [x22], #4
+	CMP $2, R24
+	BLT lanes1047
+	WORD $0x0ddf92ca // ld1 {v10.s}[1], [x22], #4
+	BEQ lanes1047
+	WORD $0x4ddf82ca // ld1 {v10.s}[2], [x22], #4
 
-lanes1005:
+lanes1047:
+	WORD $0xbd4002eb // ldr s11, [x23, #0]
+	MOVD R23, R15
+	ADD $4, R15, R15
+	CMP $2, R24
+	BLT lanes1048
+	WORD $0x0ddf91eb // ld1 {v11.s}[1], [x15], #4
+	BEQ lanes1048
+	WORD $0x4ddf81eb // ld1 {v11.s}[2], [x15], #4
 
-end1000:
-	MOVD tap+120(FP), R23
-	LSL $2, R23, R25
-	ADD R25, R1, R1
-	MOVD wtap+136(FP), R6
-	LSL $2, R6, R15
-	ADD R15, R0, R0
+lanes1048:
+	WORD $0x4e2acd69 // fmla v9.4s, v11.4s, v10.4s
+	ADD R9, R23, R23
+	ADD R11, R14, R14
 	SUBS $1, R10, R10
-	BNE loop993
-	MOVD skip+128(FP), R14
-	LSL $2, R14, R12
-	ADD R12, R1, R1
-	MOVD wskip+144(FP), R21
-	LSL $2, R21, R24
-	ADD R24, R0, R0
-	SUBS $1, R5, R5
-	BNE loop992
+	BNE loop1046
+	WORD $0xbd000329 // str s9, [x25, #0]
+	MOVD R25, R20
+	ADD $4, R20, R20
+	CMP $2, R24
+	BLT lanes1049
+	WORD $0x0d9f9289 // st1 {v9.s}[1], [x20], #4
+	BEQ lanes1049
+	WORD $0x4d9f8289 // st1 {v9.s}[2], [x20], #4
+
+lanes1049:
+
+end1044:
+	ADD R5, R1, R1
+	ADD R7, R0, R0
+	SUBS $1, R12, R12
+	BGE loop1037
+
+done1036:
+	ADD $1, R12, R12
+	MOVD skip+128(FP), R13
+	LSL $2, R13, R4
+	ADD R4, R1, R1
+	MOVD wskip+144(FP), R19
+	LSL $2, R19, R26
+	ADD R26, R0, R0
+	SUBS $1, R3, R3
+	BNE loop1015
 	RET
 
 // func dropoutGroupsNEON(dst, x []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
@@ -17311,9 +17936,9 @@ TEXT ·dropoutGroupsNEON(SB), NOSPLIT, $0-84
 	WORD $0x3dc000a3 // ldr q3, [x5, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
-	CBZ R2, end1006
+	CBZ R2, end1050
 
-loop1007:
+loop1051:
 	WORD $0x4e040c65 // dup v5.4s, w3
 	MOVD $constants<>+1488(SB), R6
 	WORD $0x3dc000c6 // ldr q6, [x6, #0]
@@ -18045,9 +18670,9 @@ loop1007:
 	ADD $256, R1, R1
 	ADD $16, R3, R3
 	SUBS $1, R2, R2
-	BNE loop1007
+	BNE loop1051
 
-end1006:
+end1050:
 	RET
 
 // func dropoutAddGroupsNEON(dst, x, add []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
@@ -18066,9 +18691,9 @@ TEXT ·dropoutAddGroupsNEON(SB), NOSPLIT, $0-108
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
-	CBZ R2, end1008
+	CBZ R2, end1052
 
-loop1009:
+loop1053:
 	WORD $0x4e040c85 // dup v5.4s, w4
 	MOVD $constants<>+1776(SB), R7
 	WORD $0x3dc000e6 // ldr q6, [x7, #0]
@@ -18833,9 +19458,9 @@ loop1009:
 	ADD $256, R3, R3
 	ADD $16, R4, R4
 	SUBS $1, R2, R2
-	BNE loop1009
+	BNE loop1053
 
-end1008:
+end1052:
 	RET
 
 DATA constants<>+0(SB)/4, $0x3fb8aa3b

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 )
 
@@ -27,17 +28,24 @@ func blocks(n reg, sizes []int, body func(b block)) {
 
 // blocksOf emits a loop over blocks of u vectors while as much is left.
 func blocksOf(u int, i, left reg, body func()) {
+	while(left, 4*u, func() {
+		body()
+		advance(i, 16*u)
+	})
+}
+
+// while emits a loop that runs body and takes n from left while there is as much.
+func while(left reg, n int, body func()) {
 	done := label("done")
-	take := fmt.Sprintf("SUBS $%d, R%%d, R%%d", 4*u)
+	take := fmt.Sprintf("SUBS $%d, R%%d, R%%d", n)
 	do(take, left, left)
 	jump("BLT", done)
 	loop("BGE", func() {
 		body()
-		advance(i, 16*u)
 		do(take, left, left)
 	})
 	place(done)
-	advance(left, 4*u)
+	advance(left, n)
 }
 
 // flat emits a function over the elements of its first parameter: body returns what to store there for
@@ -92,10 +100,7 @@ func (b block) at(p reg) reg {
 // below emits body for n > 0 rows of the block of columns, with the streams' places there.
 func (b block) below(n reg, streams []stream, body func(b block)) {
 	left, below := move(n), b
-	below.places = map[reg]reg{}
-	for p, at := range b.places {
-		below.places[p] = at
-	}
+	below.places = maps.Clone(b.places)
 	for _, s := range streams {
 		below.places[s.p] = move(b.at(s.p))
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "maps"
+
 // Functions that treat the columns of a matrix separately: a vector's lanes are columns, or channels of
 // an image.
 
@@ -286,51 +288,83 @@ func andTo(d, a reg) { word(0x4e201c00, "and v%d.16b, v%d.16b, v%d.16b", d, d, a
 // depthwise emits the depthwise convolutions. A window has kh rows of kw taps: tap elements lie between
 // taps, and skip between the end of a row of taps and the next one; wtap and wskip are the same of w.
 func depthwise() {
-	// A stride of rows of taps, in bytes.
-	row := func(tap, skip string) reg {
-		return scaled(sum(product(integer("kw"), integer(tap)), integer(skip)), 2)
-	}
+	// Four outputs side by side share the loads of the kernel.
 	function("depthwise", "func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)", "sets y to the windows' sums of x times w.", func() {
 		y, x, w := base("y"), base("x"), sum(base("w"), floats("first"))
-		pixels, cols, to, from := integer("pixels"), integer("cols"), floats("to"), floats("from")
+		left, from := integer("pixels"), floats("from")
+		row := func(tap, skip string) reg { // from a row of taps to the next, in bytes
+			return scaled(sum(product(integer("kw"), integer(tap)), integer(skip)), 2)
+		}
 		down := []stream{{x, row("tap", "skip")}, {w, row("wtap", "wskip")}}
 		along := []stream{{x, floats("tap")}, {w, floats("wtap")}}
-		repeat(pixels, func() {
-			blocks(cols, []int{8, 1}, func(b block) {
-				acc := zeros(b.u)
+		groups(left, []int{4, 1}, func(n int) {
+			blocks(integer("cols"), []int{4, 1}, func(b block) {
+				acc := each(make([][]reg, n), func([]reg) []reg { return zeros(b.u) })
 				b.below(integer("kh"), down, func(b block) {
 					b.below(integer("kw"), along, func(b block) {
-						for j, v := range b.vectors() {
-							fmla(acc[j], v.load(x), v.load(w))
-						}
+						weights := b.loads(w)
+						b.apart(n, x, from, func(o int, b block) { b.multiplyAdd(acc[o], x, weights) })
 					})
 				})
-				b.stores(acc, y)
+				b.apart(n, y, floats("to"), func(o int, b block) { b.stores(acc[o], y) })
 			})
-			add(to, y)
-			add(from, x)
+			for range n {
+				add(floats("to"), y)
+				add(from, x)
+			}
 		})
 	})
+	// Three taps share the loads of dy.
 	function("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)", "adds to rows of taps of dw the sums of x times dy.", func() {
-		dw, x, dy := base("dw"), base("x"), base("dy")
-		pixels, cols, kh := integer("pixels"), integer("cols"), integer("kh")
+		dw, x, dy, kh := base("dw"), base("x"), base("dy"), integer("kh")
+		tap, wtap := floats("tap"), floats("wtap")
 		along := []stream{{x, floats("from")}, {dy, floats("to")}}
 		repeat(kh, func() {
-			repeat(integer("kw"), func() {
-				blocks(cols, []int{8, 1}, func(b block) {
-					acc := b.loads(dw)
-					b.below(pixels, along, func(b block) {
-						for j, v := range b.vectors() {
-							fmla(acc[j], v.load(x), v.load(dy))
-						}
+			groups(integer("kw"), []int{3, 1}, func(n int) {
+				blocks(integer("cols"), []int{4, 1}, func(b block) {
+					acc := make([][]reg, n)
+					b.apart(n, dw, wtap, func(t int, b block) { acc[t] = b.loads(dw) })
+					b.below(integer("pixels"), along, func(b block) {
+						gradient := b.loads(dy)
+						b.apart(n, x, tap, func(t int, b block) { b.multiplyAdd(acc[t], x, gradient) })
 					})
-					b.stores(acc, dw)
+					b.apart(n, dw, wtap, func(t int, b block) { b.stores(acc[t], dw) })
 				})
-				add(floats("tap"), x)
-				add(floats("wtap"), dw)
+				for range n {
+					add(tap, x)
+					add(wtap, dw)
+				}
 			})
 			add(floats("skip"), x)
 			add(floats("wskip"), dw)
 		})
 	})
+}
+
+// groups emits body for n of left things at a time, for the sizes n in turn, which descend to 1.
+func groups(left reg, sizes []int, body func(n int)) {
+	for _, n := range sizes {
+		while(left, n, func() { body(n) })
+	}
+}
+
+// apart emits f for n places of the block behind p, a distance in bytes apart.
+func (b block) apart(n int, p, distance reg, f func(o int, b block)) {
+	at := b.at(p)
+	for o := range n {
+		if o > 0 {
+			at = sum(at, distance)
+		}
+		there := b
+		there.places = maps.Clone(b.places)
+		there.places[p] = at
+		f(o, there)
+	}
+}
+
+// multiplyAdd adds the products of the block's vectors behind p and of v to acc.
+func (b block) multiplyAdd(acc []reg, p reg, v []reg) {
+	for j, x := range b.vectors() {
+		fmla(acc[j], x.load(p), v[j])
+	}
 }
