@@ -29,8 +29,8 @@ type Definition struct {
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
-	// Untimed says that nothing of its samples is timed: they are the same on all machines
-	// with the same kernels, so that what one has begun goes on on another.
+	// Untimed says that nothing of its samples is timed: they are the same on all machines, so
+	// that what one has begun goes on on another.
 	Untimed bool
 	// TypedActivations says that its spec may have a dtype at its top, that of all trainings'
 	// activations.
@@ -259,11 +259,11 @@ func (b *Base[S]) Expected(profile string) time.Duration {
 func (b *Base[S]) DoNotTime() { b.untimed = true }
 
 func (b *Base[S]) Key(profile string) records.Key {
-	on := machine.This()
-	if b.untimed {
-		on = on.Bits()
+	k := records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile))}
+	if !b.untimed {
+		k.Machine = machine.This().Key()
 	}
-	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: on.Key()}
+	return k
 }
 
 // Says returns, as text, what the spec says for a profile: without other profiles and

@@ -25,7 +25,7 @@ type Experiment interface {
 	// Key returns the key of a profile's samples on this machine.
 	Key(profile string) records.Key
 	Read(from SpecFile, check func() *Problem) error
-	// DoNotTime makes one key of all machines that give the same bits.
+	// DoNotTime makes one key for all machines, since all give the same bits.
 	DoNotTime()
 	// Registration is the design by which samples of a profile are judged; nil: there is none.
 	Registration(profile string) *Registration
