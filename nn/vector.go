@@ -8,7 +8,7 @@ import (
 )
 
 // KernelProfile names the kernels in use: "avx512", "avx2" or "generic".
-// Results have the same bits only within one profile.
+// All give the same bits.
 func KernelProfile() string { return kernel.Profile() }
 
 // VectorLanes returns the number of float32s in a vector of the kernels in use.
