@@ -11,14 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/failure"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
+	"gpipebench/train/golden"
 )
 
 // newVerify returns the command that checks papers' claims with records.
 func newVerify() *cobra.Command {
 	v, against := claims.Verifying{All: experiments.Papers}, ""
-	format, only, strict, verbose, schema := "", "", false, false, false
+	format, only, strict, verbose, hashes, schema := "", "", false, false, false, false
 	alone := "" // a directory with a ledger of its own
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
@@ -53,6 +55,10 @@ With --against the verdicts on two directories of results are compared, for
 instance of two machines; it lists the claims whose verdicts differ, and fails if
 there are any.
 
+With --hashes it reads no records: it runs small trainings of every kind of network,
+and says for each whether this machine ends with the published SHA-256 of the weights
+and loss, which are the same on every processor. It fails if one is not.
+
 With a directory, it judges the ledger there, DIR/claims.yaml, by the tables DIR/*.csv:
 claims of a paper for which there is no code here, of figures that you have. --schema prints
 what such a file may have as JSON Schema, for editors and other programs.
@@ -63,8 +69,15 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
   gpipebench verify --only cures,table1-25x
   gpipebench verify --paper all --results results/local --format markdown
   gpipebench verify --results results/local --against results/reference
+  gpipebench verify --hashes
   gpipebench verify examples/ledger`,
 		RunE: does(func(ctx context.Context, o *output) error {
+			if hashes {
+				if alone != "" || against != "" || v.Paper != "" || v.Results != referenceFull || only != "" || strict || verbose || schema || format != "text" {
+					return failure.Usagef("--hashes, which reads no records, with flags about records or their form: want it alone")
+				}
+				return compareHashes(ctx, o)
+			}
 			if schema {
 				return o.json(claims.Schema())
 			}
@@ -133,6 +146,12 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every claim with its evidence")
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of claims.yaml, and judge nothing")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
+	cmd.Flags().BoolVar(&hashes, "hashes", false, "train small networks instead, and compare their weights with published hashes")
 	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)
 	return cmd
+}
+
+// compareHashes prints a line for each golden training.
+func compareHashes(ctx context.Context, o *output) error {
+	return golden.Check(ctx, func(line string) error { return o.printf("%s\n", line) })
 }
