@@ -52,7 +52,7 @@ func newReproduce() *cobra.Command {
 		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
 records that they are computed from, to a directory: records/*.jsonl,
 tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
-report.html joins all of it.
+report/index.html joins all of it.
 
 The experiments are the GPipe paper's. With --paper densify they are about gathered and
 reduced gradients (Cavdar et al. 2019), with bubbles about later schedules (Qi et al.
@@ -73,10 +73,11 @@ engine measured them, and --fresh measures anew. Tables show the values of
 				return err
 			}
 			if r.Out != "" {
-				if err := os.MkdirAll(r.Out, 0o755); err != nil {
+				dir := filepath.Join(r.Out, reportDir)
+				if err := files.MakeDir(dir); err != nil {
 					return err
 				}
-				if err := files.CheckWritable(filepath.Join(r.Out, "report.html")); err != nil {
+				if err := files.CheckWritable(filepath.Join(dir, page.Index)); err != nil {
 					return err
 				}
 			}
@@ -99,9 +100,9 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			if ctx.Err() != nil || r.Out == "" || shown == 0 {
 				return err
 			}
-			// The page has failing verdicts as well.
-			page := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
-			reading, failed := writePage(ctx, o, page, filepath.Join(r.Out, "report.html"))
+			// The pages have failing verdicts as well.
+			pages := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
+			reading, failed := writePages(ctx, o, pages, filepath.Join(r.Out, reportDir))
 			err = errors.Join(err, failed)
 			if reading != nil && format == "text" {
 				err = errors.Join(err, conclude(ctx, o, r, reading))
@@ -145,7 +146,7 @@ func conclude(ctx context.Context, o *output, r experiments.Reproducing, reading
 			return err
 		}
 	}
-	return o.printf("\nAll tables and plots: %s. The evidence: gpipebench verify -v --results %s\n", filepath.Join(r.Out, "report.html"), r.Out)
+	return o.printf("\nAll tables and plots: %s. The evidence: gpipebench verify -v --results %s\n", filepath.Join(r.Out, reportDir, page.Index), r.Out)
 }
 
 // printReports runs experiments, prints the tables of each as soon as they are complete

@@ -164,7 +164,7 @@ func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 	for _, w := range r.ways {
 		dots.Add(w.Name, w.epochs())
 	}
-	report.Files, err = plot.Files(e.ID(), e.Title(), []plot.Axes{dots, e.panel(r)})
+	report.Files, err = plot.Figure(e, lab.N(len(r.Seeds), "seed"), report.Tables, []plot.Axes{dots, e.panel(r)})
 	return report, err
 }
 

@@ -262,16 +262,16 @@ func (v Values) Number(expression string) (float64, error) {
 	return n.X, err
 }
 
-// report makes the tables and plots of rows, by their name.
-func (s *Shown) report(id, title string, spec any, rows map[string][]Values) (*lab.Report, error) {
-	tables, panels, p := s.made(id, title, spec, rows)
+// report makes an experiment's tables and plots of rows, by their name.
+func (s *Shown) report(of plot.Headed, title string, spec any, rows map[string][]Values) (*lab.Report, error) {
+	tables, panels, p := s.made(of.ID(), title, spec, rows)
 	if p != nil {
-		return nil, fmt.Errorf("%s: %s: %w", id, strings.Join(p.Path, "."), p.Err)
+		return nil, fmt.Errorf("%s: %s: %w", of.ID(), strings.Join(p.Path, "."), p.Err)
 	}
 	r := &lab.Report{Tables: tables}
 	var err error
 	if len(panels) > 0 {
-		r.Files, err = plot.Files(id, title, panels)
+		r.Files, err = plot.Figure(of, "", tables, panels)
 	}
 	return r, err
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,9 +13,10 @@ import (
 // pageTable is a table and how it looks.
 type pageTable struct {
 	*lab.Table
-	Class string
-	Fold  bool // so long that it is shown on demand
-	kept  []float64
+	Class   string
+	Heading string // above the table; "": none
+	Fold    bool   // shown on demand, below its title
+	kept    []float64
 }
 
 // longTable is how many rows are shown unfolded.
@@ -104,36 +104,35 @@ func keptWidths(t *lab.Table, keys int) (widths []float64) {
 	return widths
 }
 
-// ColumnClass returns the style of a column: numbers or words, whose, and whether it
+// ColumnClass returns the style of a column: whether it has words, whose numbers, and whether it
 // stays in sight.
 func (t *pageTable) ColumnClass(i int) string {
 	c := t.Columns[i]
-	class := "number"
+	var class []string
 	if c.Left {
-		class = "words"
+		class = append(class, "words")
 	}
 	if who := voice(c); who != "" {
-		class += " " + who
+		class = append(class, who)
 	}
 	switch {
 	case i == 0 && len(t.kept) > 0:
-		class += " kept first"
+		class = append(class, "kept first")
 	case i < len(t.kept):
-		class += " kept"
+		class = append(class, "kept")
 	}
-	return class
+	return strings.Join(class, " ")
 }
 
-// Place returns where a column that stays in sight does.
-func (t *pageTable) Place(i int) template.CSS {
-	if i >= len(t.kept) {
-		return ""
-	}
+// styles are the rules of the columns that stay in sight: where they do.
+func (t *pageTable) styles() string {
+	var b strings.Builder
 	left := 0.0
-	for _, w := range t.kept[:i] {
+	for i, w := range t.kept {
+		fmt.Fprintf(&b, "#t-%s tr > :nth-child(%d) { left: %.4grem; min-width: %.4[4]grem; max-width: %.4[4]grem }\n", t.ID, i+1, left, w)
 		left += w
 	}
-	return template.CSS(fmt.Sprintf("left:%.4grem;min-width:%.4[2]grem;max-width:%.4[2]grem", left, t.kept[i]))
+	return b.String()
 }
 
 // CellClass returns the style of a cell.
