@@ -173,7 +173,7 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 }
 
 // leastSeen is the smallest part of a step, in percent, that is drawn in a bar of the whole.
-const leastSeen = 0.2
+const leastSeen = 1
 
 // breakdownPanels are the steps as a whole, and each part by itself: the paper's and the measured
 // with their intervals.

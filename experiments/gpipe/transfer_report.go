@@ -190,7 +190,7 @@ func (r transferResults) panels(p transferProfile) []plot.Axes {
 	for _, o := range []struct {
 		name string
 		of   []trained.Trials
-	}{{"pretrained", r.tuned}, {"from scratch", r.scratch}, {"longer", r.longer}} {
+	}{{"pretrained", r.tuned}, {"from scratch", r.scratch}, {"from scratch, longer", r.longer}} {
 		s := plot.BarSeries{Name: o.name}
 		for _, t := range o.of {
 			s.Values = append(s.Values, stats.Mean(t.Accuracies()))

@@ -285,7 +285,7 @@ func (e *epochs) panel(r *epochsResults) *plot.LinePanel {
 			lines[i] = append(lines[i], plot.Point{X: doublings(made.batch, r.by[0].batch), Y: x / first[i]})
 		}
 	}
-	p.Series = append(p.Series, plot.MedianAndRange(epochsHere, lines))
+	p.Series = append(p.Series, plot.MedianAndRange("measured "+epochsHere, lines))
 	for _, s := range e.published() {
 		var line []plot.Point
 		for _, at := range s.points {

@@ -184,6 +184,8 @@ func (x *summationMeasuredSpec) show(c *summationRuns) error {
 		timed.Text("SHA-256", func(n string) any { return fmt.Sprintf("%.16s", hash(n)) }),
 		referred,
 	)
+	c.Table.Head("gathered first", "measured, gathered first")
+	c.Table.Head("pipelined", "measured, pipelined")
 	bars := &plot.BarPanel{Title: "adding up gradients", Y: "ms", Names: networks}
 	series := [2]plot.BarSeries{{Name: "measured, gathered first"}, {Name: "measured, pipelined"}}
 	ms := func(seconds []float64) lab.Value {

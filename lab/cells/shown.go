@@ -69,6 +69,7 @@ type PlotSpec struct {
 	Logarithmic bool   `yaml:"logarithmic"`
 	FromLeast   bool   `yaml:"from_least"` // the y axis begins at the least value, not at 0
 	OneScale    bool   `yaml:"one_scale"`
+	Dots        bool   `yaml:"dots"` // signs alone, where the places on the x axis have no order
 	Lines       []struct {
 		Name   string  `yaml:"name"`
 		Column string  `yaml:"column"`
@@ -401,7 +402,7 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 		if panel == nil {
 			panel = &plot.LinePanel{Title: name, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic && !p.FromLeast}
 			for _, l := range p.Lines {
-				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed})
+				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed, Dots: p.Dots})
 			}
 			at[name] = panel
 			made = append(made, panel)

@@ -125,7 +125,7 @@ func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
 		c.Figures.Title = "All figures of these sentences"
 	}
 	byKind, byBasis := v.Summary()
-	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary"}, &pageTable{Table: byBasis, Class: "summary", Heading: byBasis.Title}
+	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary", Fold: true}, &pageTable{Table: byBasis, Class: "summary", Fold: true}
 	for _, t := range v.Tables() {
 		if t.ID == "claims-tolerances" {
 			c.Tolerances = newPageTable(t, "")

@@ -42,23 +42,23 @@ func newPageTable(t *lab.Table, class string) *pageTable {
 	keys := keysOf(&shown)
 	measured := func(c lab.Column) bool { return voice(c) == "measured" }
 	if slices.ContainsFunc(shown.Columns, measured) {
-		place := func(i int) int {
-			c := shown.Columns[i]
+		order, place := make([]int, len(shown.Columns)), make([]int, len(shown.Columns))
+		for i, c := range shown.Columns {
+			order[i] = i
 			switch {
 			case i < keys:
-				return 0
+				place[i] = 0
+			case strings.HasPrefix(c.Name, "95%"): // of the column before it
+				place[i] = place[i-1]
 			case voice(c) == "paper":
-				return 1
-			case measured(c) || strings.HasPrefix(c.Name, "95%"):
-				return 2
+				place[i] = 1
+			case measured(c):
+				place[i] = 2
+			default:
+				place[i] = 3
 			}
-			return 3
 		}
-		order := make([]int, len(shown.Columns))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place[a], place[b]) })
 		shown.Columns = picked(t.Columns, order)
 		shown.Rows = nil
 		for _, row := range t.Rows {
@@ -91,7 +91,10 @@ func keptWidths(t *lab.Table, keys int) (widths []float64) {
 	const letter, padding, widest, all = 0.56, 1.4, 10.5, 19
 	sum := 0.0
 	for i := range keys {
-		letters := utf8.RuneCountInString(t.Columns[i].Name)
+		letters := 0
+		for word := range strings.FieldsSeq(t.Columns[i].Name) { // a head wraps, and its letters are wide
+			letters = max(letters, utf8.RuneCountInString(word)+1)
+		}
 		for _, row := range t.Rows {
 			letters = max(letters, utf8.RuneCountInString(row[i].Text))
 		}

@@ -41,25 +41,29 @@ type legendEntry struct {
 // as wide as the page, and three panels side by side are on a page of a desk.
 const (
 	panelWidth  = 9 * vg.Centimeter
-	widePanel   = 15 * vg.Centimeter
+	onePanel    = 15 * vg.Centimeter
+	widePanel   = 18 * vg.Centimeter
 	panelHeight = 7.5 * vg.Centimeter
 	panelGap    = 4 * vg.Millimeter
 	pngDPI      = 120
 )
 
 // layoutOf is how many panels stand side by side, and how wide they are: three at most, and four
-// panels as two by two. One alone has room for names, and so have panels one below the other, of
-// which one has names that would stand aslant in less.
+// panels as two by two. One alone has room for names. Panels stand one below the other if one has
+// many groups, whose names would stand aslant in less.
 func layoutOf(panels []Axes) (columns int, width vg.Length) {
-	wide := len(panels) == 1
+	const many = 7
+	wide := false
 	for _, p := range panels {
-		if of, ok := p.(interface{ groupNames() []string }); ok {
+		if of, ok := p.(interface{ groupNames() []string }); ok && len(of.groupNames()) >= many {
 			_, narrow := folded(of.groupNames(), panelWidth)
 			_, still := folded(of.groupNames(), widePanel)
 			wide = wide || narrow && !still
 		}
 	}
 	switch n := len(panels); {
+	case n == 1:
+		return 1, onePanel
 	case wide:
 		return 1, widePanel
 	case n == 4:
@@ -119,6 +123,10 @@ var (
 	black     = color.RGBA{0x22, 0x22, 0x22, 0xff}
 	olive     = color.RGBA{0x8a, 0x8f, 0x3c, 0xff}
 	violet    = color.RGBA{0x8e, 0x63, 0xce, 0xff}
+	wine      = color.RGBA{0x9a, 0x3b, 0x6e, 0xff}
+	lime      = color.RGBA{0xa3, 0xd9, 0x77, 0xff}
+	mint      = color.RGBA{0x8f, 0xd3, 0xc8, 0xff}
+	tan       = color.RGBA{0xc2, 0xa7, 0x84, 0xff}
 	lightGrey = color.RGBA{0x99, 0x99, 0x99, 0xff}
 	darkGrey  = color.RGBA{0x55, 0x55, 0x55, 0xff}
 )
@@ -149,7 +157,7 @@ var Voices = []struct {
 }
 
 // Neutral are the colours of series that are none of these, such as networks or variants.
-var Neutral = []color.Color{green, purple, black, yellow, violet, olive}
+var Neutral = []color.Color{green, purple, black, yellow, violet, olive, lime, wine, mint, tan}
 
 // inks gives every name its colour: a voice's, or the next neutral one that no voice has in this
 // figure. What legends say of intervals and dots needs none.

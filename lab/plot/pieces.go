@@ -21,7 +21,7 @@ type svgPiece struct {
 func FigurePieces(text string) (pieces []svgPiece) {
 	for _, m := range figurePiece.FindAllStringSubmatch(text, -1) {
 		width, _ := strconv.ParseFloat(m[4], 64)
-		wide := m[1] == "panel" && width > panelWidth.Points()+1
+		wide := m[1] == "panel" && width > onePanel.Points()+1
 		pieces = append(pieces, svgPiece{m[1], html.UnescapeString(m[2]), wide, "<svg" + m[3]})
 	}
 	return pieces

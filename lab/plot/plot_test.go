@@ -132,15 +132,16 @@ func TestMeasuredWidths(t *testing.T) {
 
 // Panels of which one has names that would stand aslant are one below the other, and wide.
 func TestLayout(t *testing.T) {
-	names := func(word string) *DotPanel { return &DotPanel{Names: slices.Repeat([]string{word}, 6)} }
+	names := func(word string) *DotPanel { return &DotPanel{Names: slices.Repeat([]string{word}, 8)} }
+	few := &DotPanel{Names: slices.Repeat([]string{"elementary"}, 6)}
 	for _, test := range []struct {
 		panels  []Axes
 		columns int
 	}{
 		{[]Axes{names("a")}, 1}, {[]Axes{names("a"), names("b")}, 2}, {slices.Repeat([]Axes{names("a")}, 4), 2}, {slices.Repeat([]Axes{names("a")}, 5), 3},
-		{[]Axes{names("a"), names("elementary")}, 1}, {OneScale([]Axes{names("elementary")}), 1}, {[]Axes{names("a"), names(strings.Repeat("long", 20))}, 2},
+		{[]Axes{names("a"), names("elementary")}, 1}, {[]Axes{OneScale([]Axes{names("elementary")})[0], few}, 1}, {[]Axes{few, few}, 2}, {[]Axes{names("a"), names(strings.Repeat("long", 20))}, 2},
 	} {
-		if columns, width := layoutOf(test.panels); columns != test.columns || (columns == 1) != (width == widePanel) {
+		if columns, width := layoutOf(test.panels); columns != test.columns || (columns == 1) == (width == panelWidth) {
 			t.Errorf("%d panels in %d columns of %v, want %d", len(test.panels), columns, width, test.columns)
 		}
 	}
