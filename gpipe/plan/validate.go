@@ -356,18 +356,17 @@ func countable(layers []nn.Layer, storage program.Storage, stages []*trace.Stage
 			}
 		}
 		for _, c := range st.Function.Graph.Calls {
-			where := layerName(layers, c.Layer) + ": a result of " + c.Op.Name()
+			where := layerName(layers, c.Layer) + ": a result of " + c.Name()
 			for _, o := range c.Out {
 				if err := add(where, o.Shape, float64(micro)); err != nil {
 					return err
 				}
 			}
-			op, ok := c.Op.(graph.Hider)
-			if !ok {
-				flops += float64(c.Op.FLOPs(c))
+			hidden, each := c.Hidden()
+			if hidden == nil {
+				flops += float64(c.FLOPs())
 				continue
 			}
-			hidden, each := op.Hidden(c)
 			flops += each * elements(hidden)
 			if storage.KeepScores {
 				if err := add(where, hidden, float64(micro)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // The programs of a stage's parts. [Stage.Divide] compiles the plan of spatial.go: each part
@@ -338,7 +339,7 @@ func (d *divider) operand(x *exchange, r rule, p Piece, part, i int, n *graph.No
 func (d *divider) tick(steps []*step, t tick) {
 	for part, s := range steps {
 		if s == nil {
-			s = &step{call: &graph.Call{Op: exchangeOp{}}}
+			s = &step{call: &graph.Call{Op: op.Exchange{}}}
 		}
 		d.steps[part] = append(d.steps[part], s)
 	}
