@@ -42,7 +42,8 @@ func (t Task) String() string {
 	return text
 }
 
-// Checkpoint says which micro-batches are re-materialised.
+// Checkpoint says which micro-batches are re-materialised: Always (the zero value), ExceptLast or
+// Never. "go doc schedule Always" describes each.
 type Checkpoint uint8
 
 const (
@@ -74,7 +75,8 @@ func (c Checkpoint) Recomputed(micro int) int {
 	return micro
 }
 
-// Schedule is the order in which a stage takes up F and B.
+// Schedule is the order in which a stage takes up F and B: GPipe (the zero value), Naive, OneFOneB,
+// Interleaved, ZBH1, ZBH2, ZBV, VHalf, VMin or DualPipeV. "go doc schedule GPipe" describes each.
 type Schedule uint8
 
 const (
