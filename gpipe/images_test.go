@@ -190,7 +190,7 @@ func imagesG1(t *testing.T, dt graph.DType) {
 	})
 }
 
-// arithmetic is that of n's ways: micro-batches decide bits where they have batch norm's statistics.
+// arithmetic says what decides the bits of n's ways: micro-batches do where they have batch norm's statistics.
 func (n images) arithmetic(w way) arithmetic {
 	a := arithmetic{variant: w.variant, groups: w.Groups}
 	if n.norm {
@@ -203,7 +203,7 @@ func (n images) arithmetic(w way) arithmetic {
 // examples ("we also track the moving average of the sufficient statistics over
 // the entire mini-batch to be used during evaluation", Huang et al. 2019,
 // section 2.2). The input of the stem's batch norm does not depend on other
-// statistics, so its averages are those of a convolution by hand, at every M.
+// statistics, so its averages equal a convolution by hand, at every M.
 func TestMovingAverages(t *testing.T) {
 	n := smallResNet
 	const momentum, channels = 0.9, 4

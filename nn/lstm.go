@@ -29,7 +29,7 @@ type lstmWay struct {
 }
 
 // NewLSTM returns a layer of long short-term memory (Hochreiter and Schmidhuber 1997),
-// which starts from a state of zeros. Its formulas are those of op.LSTM; the gates i,
+// which starts from a state of zeros. Its formulas are with op.LSTM; the gates i,
 // f, g and o stand side by side in this order.
 //
 // It takes x (n, t, in) and, if padded, lengths (n) int32, and returns the states (n, t,

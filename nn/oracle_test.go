@@ -219,7 +219,7 @@ func lstmCases(t *testing.T, c config) (all []comparison) {
 	return all
 }
 
-// windowCases are those of convolutions, whose file has the channels of input and output,
+// windowCases are cases of convolutions, whose file has the channels of input and output,
 // of depthwise ones, whose file has one number of channels, or of pools, whose has none.
 func windowCases(t *testing.T, c config) (all []comparison) {
 	var cases map[string]windowCase

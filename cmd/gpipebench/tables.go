@@ -127,7 +127,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 }
 
 // conclude prints what the paper's main sentences come to on the results of a run, which were
-// read, and how many verdicts are those of the reference.
+// read, and how many verdicts are as in the reference.
 func conclude(ctx context.Context, o *output, r experiments.Reproducing, reading *claims.Reading) error {
 	v, err := reading.About(cmp.Or(r.Paper, experiments.Papers[0].Name)).Judge()
 	if err != nil {

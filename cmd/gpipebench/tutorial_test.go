@@ -23,7 +23,7 @@ var (
 	consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 	stepTimes    = regexp.MustCompile(`(?m)^step \S+ \S+ (by the wall clock|on the virtual clock), closed form \S+ \S+, \S+ examples/s$|^  device \d+: idle .*$`)
 	belowClosed  = regexp.MustCompile(`(?m)^  the step is shorter than the closed form, .*\n`)
-	// bits are those of one kernel profile.
+	// bits belong to one kernel profile.
 	bits = regexp.MustCompile(`[0-9a-f]{64}|\b\d+\.\d{4}\b|perplexity \S+|accuracy \S+`)
 )
 

@@ -36,7 +36,7 @@ type memory struct {
 	Boundary  int64 `json:"boundary"`
 	Residuals int64 `json:"residuals"`
 	Workspace int64 `json:"workspace"`
-	// Peak is that of the device that holds most, by accounting.
+	// Peak is the peak of the device that holds most, by accounting.
 	Peak map[string]int64 `json:"peak"`
 }
 

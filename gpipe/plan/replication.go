@@ -107,7 +107,7 @@ func ParseTableGradients(s string) (TableGradients, error) {
 
 // Scope is whose examples batch norm takes its statistics from in training: "computed
 // over each micro-batch and over replicas if necessary" (Huang et al. 2019, section 2.2).
-// A number above 1 is that of consecutive replicas, which take the statistics of their
+// Above 1 it is the number of consecutive replicas which take the statistics of their
 // micro-batches with the same number together (Ying et al., arXiv 1811.06992);
 // it divides that of all replicas. Statistics of several replicas want one group on each.
 type Scope int
@@ -160,5 +160,5 @@ func (p Config) ScopeOf(replica int) (from, to int) {
 	return replica / n * n, replica/n*n + n
 }
 
-// wide reports whether statistics are those of several replicas.
+// wide reports whether statistics cover several replicas.
 func (p Config) wide() bool { return p.Together() > 1 }

@@ -215,7 +215,7 @@ func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
 
 // Rate is a factor of the learning rate of some parameters.
 type Rate struct {
-	// Path is that of a parameter, or its first elements, such as "layer1" for everything
+	// Path is a parameter's path, or its first elements, such as "layer1" for everything
 	// in that layer. An element may be a pattern, as of [path.Match]: "layer*/attention".
 	Path string
 	// Factor multiplies the learning rate; at least 0. With 0 the parameters are frozen:

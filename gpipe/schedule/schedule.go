@@ -96,7 +96,7 @@ const (
 	DualPipeV // DeepSeek's DualPipe cut in half, see dualPipeV
 )
 
-// schedules are those of a step's lists by name: the first of [Names].
+// schedules names the generators of a step's lists: the first of [Names].
 var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", Interleaved: "interleaved", ZBH1: "zb-h1", ZBH2: "zb-h2",
 	ZBV: "zb-v", VHalf: "v-half", VMin: "v-min", DualPipeV: "dualpipe-v"}
 

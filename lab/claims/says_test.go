@@ -7,7 +7,7 @@ import (
 	"gpipebench/lab"
 )
 
-// What disagrees is named, on all its bases, and counts are those of the verdicts.
+// What disagrees is named, on all its bases, and counts count the verdicts.
 func TestSays(t *testing.T) {
 	one := func(k Kind, b Basis, text string, verdict Verdict) Judgement {
 		return Judgement{Claim: Claim{Kind: k, Basis: b, Claim: text}, Verdict: verdict}

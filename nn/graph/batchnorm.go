@@ -7,7 +7,7 @@ import "gpipebench/nn/graph/op"
 // beta (C), then max(., 0) if relu (Ioffe and Szegedy 2015, algorithm 1; GPipe,
 // section 2.2: statistics of the micro-batch).
 //
-// With OverReplicas, statistics are those of the same micro-batch of all replicas. What a
+// With OverReplicas, statistics cover the same micro-batch of all replicas. What a
 // replica computes of its own micro-batch, moments forward and sums backward, is then added up
 // over the replicas in the middle of the function. Both functions differ from those of one
 // replica in what they normalise by, and in nothing else. Gradients of gamma and beta remain

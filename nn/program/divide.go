@@ -19,8 +19,8 @@ import (
 // own rows of a value in one place, and the rows that an operation needs besides, its own
 // included, in another, for as long as operations of the program need them.
 
-// Divide returns the stage for a number of parts, 2 or more: its programs are those of the first
-// part, and run the others' as well (see [Options.Parts]). It has the places of the undivided
+// Divide returns the stage for a number of parts, 2 or more: its programs are the first
+// part's, and run the others' as well (see [Options.Parts]). It has the places of the undivided
 // stage for parameters, accumulators, and all that crosses its edge; Parts has what the other
 // parts need. If room is not nil, it is the same stage for larger micro-batches, divided into
 // as many parts, and no program spans more than its counterpart there.

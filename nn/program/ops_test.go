@@ -267,7 +267,7 @@ func depthwise(name string, channels, kh, kw int, win op.Window, dilation int) o
 }
 
 // norm is a case with a batch norm over images of 3x2 pixels and 19 channels,
-// whose statistics are those of the whole batch.
+// whose statistics cover the whole batch.
 func norm(name string, f func(b *builder, x *graph.Node) *graph.Node) opCase {
 	return opCase{name: name, whole: true, exact: strings.Contains(name, "+relu"), trace: func(b *builder) []*graph.Node {
 		return one(f(b, b.x("x", 3, 2, 19)))

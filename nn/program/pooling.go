@@ -62,7 +62,7 @@ func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel
 	}
 }
 
-// poolGradTraits are those of a gradient of images, for some of the examples and channels.
+// poolGradTraits are the traits of a gradient of images, for some of the examples and channels.
 func poolGradTraits(c *graph.Call, p kernel.Pool, moved func(before int) any, run func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int)) traits {
 	return traits{
 		rule: wholeWindows(c, poolReach(p), moved),

@@ -87,7 +87,7 @@ type Options struct {
 	Rows func(g RowGradient) bool
 	// Ran, if not nil, is called after every instruction.
 	Ran func(in *Instr)
-	// Parts are those of a divided stage (see Stage.Divide).
+	// Parts has the options of a divided stage (see Stage.Divide).
 	Parts PartOptions
 }
 

@@ -15,7 +15,7 @@ import (
 // byte that goes between them. It is pure; nothing here computes. The package comment says which
 // chains of the arithmetic contract such parts keep.
 
-// Rows are those of an image, From <= row < To.
+// Rows are rows of an image, From <= row < To.
 type Rows struct{ From, To int }
 
 // Len returns the number of rows.
@@ -235,7 +235,7 @@ func windows(c *graph.Call, r reach, moved func(before int) any) rule {
 	}, nil}
 }
 
-// reversed is that of a gradient whose rows come from the outputs that see them.
+// reversed is the rule of a gradient whose rows come from the outputs that see them.
 func reversed(c *graph.Call, r reach, moved func(before int) any) rule {
 	return rule{ByRows, func(_ int, rows Rows) Rows { return r.outputsOf(rows) }, c.Out[0], func(rows Rows) any {
 		return moved(r.beforeBand(r.outputsOf(rows).From, rows.From))
@@ -262,7 +262,7 @@ func wholeWindows(c *graph.Call, r reach, moved func(before int) any) rule {
 	}, made}
 }
 
-// sumOverWindows is that of the gradient of a weight, of x and dy.
+// sumOverWindows is the rule of the gradient of a weight, of x and dy.
 func sumOverWindows(c *graph.Call, r reach, moved func(before int) any) rule {
 	return rule{Partial, func(i int, rows Rows) Rows {
 		if i == 0 {

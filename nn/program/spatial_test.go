@@ -176,7 +176,7 @@ func strangers(need map[int]bool, own func(int) bool) (n int) {
 	return n
 }
 
-// TestSpatialConserves: of every instruction the parts' operations are those of the whole,
+// TestSpatialConserves: of every instruction the parts' operations add up to the whole,
 // and one part does what the whole program does, with nothing to exchange.
 func TestSpatialConserves(t *testing.T) {
 	for name, n := range imageNetworks(t) {

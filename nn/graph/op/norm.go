@@ -34,7 +34,7 @@ type BatchNormStats struct {
 }
 
 // BatchNorm is y = (x - mean) / sqrt(variance + eps) * gamma + beta, then
-// max(., 0) if ReLU, from x, stats, gamma, beta. Stats are those of x.
+// max(., 0) if ReLU, from x, stats, gamma, beta. Stats are x's.
 type BatchNorm struct{ ReLU bool }
 
 // BatchNormGradSums returns every chunk's sums of dz and of dz times the
