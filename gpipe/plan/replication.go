@@ -75,7 +75,7 @@ func (a AllReduce) Seconds(replicas int, bytes float64) (reduce, gather float64)
 func (a AllReduce) Among(n int) AllReduce {
 	if x := a.Torus[0]; a.Kind == reduction.Torus {
 		a.Torus = [2]int{n, 1}
-		if n%x == 0 {
+		if x > 0 && n%x == 0 { // one replica needs no torus
 			a.Torus = [2]int{x, n / x}
 		}
 	}
