@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -123,22 +124,24 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, e := range needed {
-		group.Go(func() (err error) {
-			defer failure.Catch(&err)
-			var rest *records.Log // of the directory before
-			for _, d := range r.dirs {
+		var rest logOf // of the directory before
+		for _, d := range r.dirs {
+			log := d.in.log(e.ID)
+			beside := rest
+			group.Go(func() (err error) {
+				defer failure.Catch(&err)
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				x, err := d.in.examine(e.Definition, rest)
+				x, err := d.in.examine(e.Definition, log, beside)
 				if err != nil {
 					return err
 				}
-				x.Paper, rest = e.paper, x.Log
-				d.all[i] = x
-			}
-			return nil
-		})
+				x.Paper, d.all[i] = e.paper, x
+				return nil
+			})
+			rest = log
+		}
 	}
 	return r, group.Wait()
 }
@@ -352,14 +355,22 @@ type Examined struct {
 	wrong  []string
 }
 
-// examine reads an experiment's records and makes its report, which shows rest beside; nil: nothing.
-func (v Verifying) examine(d lab.Definition, rest *records.Log) (*Examined, error) {
+// logOf reads records, once.
+type logOf func() (*records.Log, error)
+
+// log reads the records of an experiment.
+func (v Verifying) log(experiment string) logOf {
+	return sync.OnceValues(func() (*records.Log, error) { return records.Load(records.File(v.Results, experiment), experiment) })
+}
+
+// examine makes an experiment's report of its records, which shows rest beside; nil: nothing.
+func (v Verifying) examine(d lab.Definition, read, rest logOf) (*Examined, error) {
 	e, err := d.Load()
 	if err != nil {
 		return nil, err
 	}
-	x := &Examined{RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e, Rest: rest}
-	log, err := records.Load(x.file(), d.ID)
+	x := &Examined{RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e}
+	log, err := read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		x.State = "none"
@@ -372,6 +383,9 @@ func (v Verifying) examine(d lab.Definition, rest *records.Log) (*Examined, erro
 	x.Log, x.Profile, x.cost = log, log.Key.Profile, log.Cost()
 	if log.Damaged != "" {
 		x.wrong = append(x.wrong, fmt.Sprintf("changed or damaged records, which do not count: %s; remove these lines, and reproduce measures their samples again", log.Damaged))
+	}
+	if rest != nil {
+		x.Rest, _ = rest() // its error is said where that directory is read
 	}
 	if want := e.Key(log.Key.Profile); want.Spec != log.Key.Spec {
 		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)

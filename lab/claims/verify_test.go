@@ -81,11 +81,14 @@ func (r results) restore(name string) {
 	r.write(name, string(text))
 }
 
+// examined is an experiment of a directory, with nothing beside.
+func examined(v Verifying, d lab.Definition) (*Examined, error) { return v.examine(d, v.log(d.ID), nil) }
+
 // examine examines some experiments of the copy.
 func (r results) examine(ids ...string) (all []*Examined) {
 	r.t.Helper()
 	for _, id := range ids {
-		x, err := Verifying{Results: r.dir}.examine(definition(id), nil)
+		x, err := examined(Verifying{Results: r.dir}, definition(id))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -266,7 +269,7 @@ func TestVerifyWithoutReference(t *testing.T) {
 	}
 	hold := func(reference string) string {
 		v := Verifying{Results: made, Reference: reference}
-		x, err := v.examine(definition(id), nil)
+		x, err := examined(v, definition(id))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +302,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 		if testkit.IsDeep() && !testkit.InShard(i) || !testkit.IsDeep() && !ofKind {
 			continue
 		}
-		whole, err := Verifying{Results: QuickDir}.examine(d, nil)
+		whole, err := examined(Verifying{Results: QuickDir}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
