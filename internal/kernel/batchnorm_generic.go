@@ -53,7 +53,7 @@ func mergedMoments(moments []float32, rows, ld int) (mean, squares float64) {
 	for chunk := range last + 1 {
 		squares += float64(moments[(2*chunk+1)*ld])
 		if d := at(chunk) - mean; chunk < last {
-			between = math.FMA(d, d, between)
+			between += float64(d * d)
 		} else {
 			squares = math.FMA(float64(n), float64(d*d), math.FMA(NormChunk, between, squares))
 		}
