@@ -53,7 +53,7 @@ func mergedMoments(moments []float32, rows, ld int) (mean, squares float64) {
 	for chunk := range last + 1 {
 		squares += float64(moments[(2*chunk+1)*ld])
 		if d := at(chunk) - mean; chunk < last {
-			between += float64(d * d)
+			between = math.FMA(d, d, between)
 		} else {
 			squares = math.FMA(float64(n), float64(d*d), math.FMA(NormChunk, between, squares))
 		}
@@ -145,7 +145,7 @@ func batchNormReluGradSumsGeneric(sum, sumX, dy, x, mean, scale, gamma, beta []f
 		for i := j; i < rows*ld; i += ld {
 			h, dz := normalised(x[i], mean[j], scale[j]), dy[i]
 			if !(fma32(h, gamma[j], beta[j]) > 0) {
-				dz = 0
+				continue
 			}
 			s += dz
 			sx = fma32(dz, h, sx) // NaN also where dz is 0, if h is not finite
