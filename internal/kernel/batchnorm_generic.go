@@ -145,7 +145,7 @@ func batchNormReluGradSumsGeneric(sum, sumX, dy, x, mean, scale, gamma, beta []f
 		for i := j; i < rows*ld; i += ld {
 			h, dz := normalised(x[i], mean[j], scale[j]), dy[i]
 			if !(fma32(h, gamma[j], beta[j]) > 0) {
-				continue
+				dz = 0
 			}
 			s += dz
 			sx = fma32(dz, h, sx) // NaN also where dz is 0, if h is not finite
