@@ -22,10 +22,12 @@ import (
 // Definition is an experiment's entry in the list. Its command, its Make
 // target, its place in the report and its line in README.md follow from it.
 type Definition struct {
-	ID string // that its spec begins with: of its records, its command, its section of the report
+	ID string // that its spec begins with: of its records, its command, its section of its paper's page
 	// Folder has spec.yaml and about.md, or a folder of the ID with them.
 	Folder embed.FS
-	New    func() (Experiment, error) // nil: its spec names a kind that suffices
+	// Part is the heading, in the contents of its paper's page, of it and of those after it.
+	Part string
+	New  func() (Experiment, error) // nil: its spec names a kind that suffices
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
@@ -38,16 +40,15 @@ type Definition struct {
 }
 
 // Paper is a publication, or what no publication has: a folder with claims and a folder
-// for each experiment. Its command, its name for --paper and its section of the report
-// follow from it.
+// for each experiment. Its command, its name for --paper and its page follow from it.
 type Paper struct {
 	Name   string // of its folder
-	Title  string // of its section in the report
+	Title  string // of its page; before a colon, its name in the list of pages
 	Of     string // claims of what, in a sentence
 	Claims []byte // claims.yaml
 	// Picture is the experiment whose figure, of its name, says most about the paper; "": none.
 	Picture string
-	// Experiments are in the order in which they run and the report has them.
+	// Experiments are in the order in which they run and the page has them.
 	Experiments []Definition
 }
 
@@ -117,7 +118,7 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := SpecFile{Name: d.ID + "/spec.yaml", Text: []byte(d.Spec())}
+	spec := d.SpecFile()
 	if len(from) > 0 {
 		spec = from[0]
 	}
@@ -138,6 +139,12 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 
 // Spec is the text of spec.yaml.
 func (d Definition) Spec() string { return d.text("spec.yaml") }
+
+// SpecFile is spec.yaml as a file of the user's would be.
+func (d Definition) SpecFile() SpecFile { return SpecFile{d.ID + "/spec.yaml", d.ID, []byte(d.Spec())} }
+
+// HasAxis reports whether the spec has a field at its top that SpecFile.With changes.
+func (d Definition) HasAxis(name string) bool { return strings.Contains(d.Spec(), "\n"+name+": ") }
 
 // Title returns the spec's title, read from its line alone: every command that is
 // started lists the titles of all experiments.
@@ -224,6 +231,9 @@ func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
 		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
 			return At(err)
 		}
+		if err := checkFinding(b.head.Finding); err != nil {
+			return At(err, "finding")
+		}
 		if p := checkProfiles(b.head.Profiles); p != nil {
 			return p
 		}
@@ -269,19 +279,37 @@ func (b *Base[S]) Key(profile string) records.Key {
 // Says returns, as text, what the spec says for a profile: without other profiles and
 // without fields that are only shown.
 func (b *Base[S]) Says(profile string) string {
-	return yamldoc.Deciding([]byte(b.text), &b.Spec, func(path []string) bool {
-		return len(path) == 2 && path[0] == "profiles" && path[1] != profile
-	})
+	return b.says(func(path []string) bool { return otherProfile(path, profile) })
+}
+
+func (b *Base[S]) says(skip func(path []string) bool) string {
+	return yamldoc.Deciding([]byte(b.text), &b.Spec, skip)
+}
+
+// otherProfile reports whether a place in a spec is a profile of another name.
+func otherProfile(path []string, name string) bool {
+	return len(path) == 2 && path[0] == "profiles" && path[1] != name
 }
 
 // Decides returns what decides a profile's samples, as text: what the spec says for it,
 // the figures of the accelerators that it names, and Others.
-func (b *Base[S]) Decides(profile string) string {
-	text := b.Says(profile) + Figures(&b.Spec)
+func (b *Base[S]) Decides(profile string) string { return b.Says(profile) + b.others(profile) }
+
+func (b *Base[S]) others(profile string) string {
+	text := Figures(&b.Spec)
 	if b.Others != nil {
 		text += b.Others(profile)
 	}
 	return text
+}
+
+// Conditions is Decides without the K and M of a spec that has a Grid. Samples under the same
+// conditions are the same if they have the same name, which has the cell.
+func (b *Base[S]) Conditions(profile string) string {
+	_, grid := any(&b.Spec).(interface{ Cells() []Cell })
+	return b.says(func(path []string) bool {
+		return otherProfile(path, profile) || grid && len(path) == 1 && (path[0] == "k" || path[0] == "m")
+	}) + b.others(profile)
 }
 
 // Figures returns the peak figures of every accelerator that a spec, or a part of it,

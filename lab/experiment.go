@@ -24,6 +24,8 @@ type Experiment interface {
 	Expected(profile string) time.Duration
 	// Key returns the key of a profile's samples on this machine.
 	Key(profile string) records.Key
+	// Conditions is what decides a sample of a profile besides its name.
+	Conditions(profile string) string
 	Read(from SpecFile, check func() *Problem) error
 	// DoNotTime makes one key for all machines, since all give the same bits.
 	DoNotTime()

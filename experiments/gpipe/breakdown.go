@@ -2,12 +2,12 @@ package gpipe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -18,10 +18,10 @@ import (
 // breakdownSpec is the spec of breakdown.
 type breakdownSpec struct {
 	timed.Spec[breakdownProfile] `yaml:",inline"`
-	K                            []int           `yaml:"k" want:"1..1024"`
-	M                            int             `yaml:"m" want:"1..65536"`
-	Paper                        breakdownShares `yaml:"paper"`
-	Picture                      lab.Cell        `yaml:"picture"`
+	K                            []int            `yaml:"k" want:"1..1024"`
+	M                            int              `yaml:"m" want:"1..65536"`
+	Paper                        *breakdownShares `yaml:"paper"`
+	Picture                      lab.Cell         `yaml:"picture"`
 }
 
 // breakdownShares is the paper's breakdown, in percent.
@@ -83,19 +83,19 @@ type stepPart struct {
 	name  string
 	of    func(*clock.Parts) float64
 	paper func(*breakdownShares) *lab.Verbatim // nil: the paper has no name for it
-	ink   string                               // as timelines have it; what they leave idle is grey
+	grey  string                               // of what is idle; "": it has a colour
 }
 
 // stepParts are from the bottom of a bar up.
 var stepParts = []stepPart{
-	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, draw.Ink(timeline.Forward)},
-	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, draw.Ink(timeline.Recompute)},
+	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, ""},
+	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, ""},
 	{"bubble", func(p *clock.Parts) float64 { return p.Bubble }, func(p *breakdownShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
 	{"load imbalance", func(p *clock.Parts) float64 { return p.Imbalance }, func(p *breakdownShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
-	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, draw.Ink(timeline.Setup)},
-	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, draw.Ink(timeline.Update)},
-	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, draw.Ink(timeline.ToHost)},
-	{"barrier", func(p *clock.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
+	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, ""},
+	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, ""},
+	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, ""},
+	{"barrier cost", func(p *clock.Parts) float64 { return p.Barrier }, nil, ""},
 }
 
 // breakdownColumn is a breakdown; each of the measured has another after it, of intervals.
@@ -115,15 +115,15 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 		shares := func(of clock.Parts) func(stepPart) lab.Value {
 			return func(p stepPart) lab.Value { return lab.Share(p.of(&of), of.Step) }
 		}
-		if k == b.Paper.K {
+		if b.Paper != nil && k == b.Paper.K {
 			add("paper", true, func(p stepPart) lab.Value {
 				if p.paper == nil {
 					return lab.Absent
 				}
 				if p.name == "weight update" {
-					return lab.Joined("(%v%%)", p.paper(&b.Paper))
+					return lab.Joined("(%v%%)", p.paper(b.Paper))
 				}
-				return lab.Joined("%v%%", p.paper(&b.Paper))
+				return lab.Joined("%v%%", p.paper(b.Paper))
 			})
 		}
 		theory, err := timed.EvenParts(breakdownSetup(k, b.M))
@@ -149,9 +149,11 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
 			p.Model, p.Batch, b.M, breakdownSetup(1, 1).Partitioner, breakdownSetup(1, 1).Cost, b.Optimizer),
 		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
-		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
+		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update (barrier cost: what waiting there adds, not all that devices wait there). They add up to the step; none is a remainder.",
 		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
-		"Source of the paper's values: " + b.Source + ". The paper has no part for the last two: its weight update, in brackets, is not printed: it is the remainder to 100%.",
+	}
+	if b.Paper != nil {
+		r.Table.Caption = append(r.Table.Caption, "Source of the paper's values: "+b.Source+". The paper has no part for the last two. Its weight update, in brackets, is not printed: it is what remains to 100%.")
 	}
 	r.Table.Texts("part")
 	columns, err := b.columns(r)
@@ -172,6 +174,9 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 	return b.draw(r)
 }
 
+// leastSeen is the smallest part of a step, in percent, that is drawn in a bar of the whole.
+const leastSeen = 1
+
 // breakdownPanels are the steps as a whole, and each part by itself: the paper's and the measured
 // with their intervals.
 func breakdownPanels(columns []breakdownColumn) []plot.Axes {
@@ -179,13 +184,19 @@ func breakdownPanels(columns []breakdownColumn) []plot.Axes {
 	each := &plot.BarPanel{Title: "each part", Y: "share of the step (%)"}
 	for _, stepPart := range stepParts {
 		each.Names = append(each.Names, stepPart.name)
-		series := plot.BarSeries{Name: stepPart.name, Ink: plot.Ink(stepPart.ink)}
+		series := plot.BarSeries{Name: stepPart.name}
+		if stepPart.grey != "" {
+			series.Ink = plot.Ink(stepPart.grey)
+		}
 		for _, c := range columns {
 			if c.bar {
 				series.AddValue(c.cell(stepPart))
 			}
 		}
-		whole.Series = append(whole.Series, series)
+		// What is nowhere to be seen in a bar has no entry in the legend.
+		if slices.ContainsFunc(series.Values, func(v float64) bool { return v >= leastSeen }) {
+			whole.Series = append(whole.Series, series)
+		}
 	}
 	for i, c := range columns {
 		if !c.bar {

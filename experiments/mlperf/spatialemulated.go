@@ -23,7 +23,7 @@ type spatialEmulatedSpec struct {
 	Optimizer                              string       `yaml:"optimizer" want:"optimizer"`
 	LR                                     float64      `yaml:"lr" want:">0.."`
 	Parts                                  []int        `yaml:"parts" want:"1..64,first=1,ascending"`
-	Paper                                  lab.Verbatim `yaml:"paper"` // speedup on the most parts
+	Paper                                  lab.Verbatim `yaml:"paper" want:"optional"` // speedup on the most parts
 }
 
 type spatialEmulatedProfile struct {
@@ -271,8 +271,9 @@ func (x *spatialEmulatedSpec) show(c *partedRuns) error {
 		c.Referred("speedup, "+c.Beside, func(b *partedRuns, parts int) any {
 			return lab.Fixed(stats.RatioOf(steps(b, 1), steps(b, parts)).Median, 2)
 		}))...)
-	c.Panels = []plot.Axes{plot.TableLines{Title: fmt.Sprintf("%d images", p.Examples), X: "parts", Y: "speedup", Over: "S", Lines: []plot.TableLine{
-		{Name: "measured", Column: "measured speedup"}, {Name: "without turns", Column: "measured without turns"},
-	}}.Panel(c.Table)}
+	c.Panels = plot.TableBars{
+		Title: fmt.Sprintf("%d images", p.Examples), Group: "S", Y: "speedup", Across: "paper", Bars: []string{"measured speedup", "measured without turns", "S"},
+		Names: map[string]string{"measured without turns": "measured, parts at once", "S": "theory, even parts"},
+	}.Panels(c.Table)
 	return nil
 }

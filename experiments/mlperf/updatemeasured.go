@@ -28,7 +28,7 @@ type updateMeasuredNetwork struct {
 	Optimizer string       `yaml:"optimizer" want:"optimizer"`
 	Of        train.Model  `yaml:"of"` // of which a small one has the proportion of parameters to operations; a test compares them
 	Examples  int          `yaml:"examples" want:"1..65536"`
-	Paper     lab.Verbatim `yaml:"paper"` // percent of a step
+	Paper     lab.Verbatim `yaml:"paper" want:"optional"` // percent of a step
 }
 
 type updateMeasuredProfile struct {
@@ -175,6 +175,6 @@ func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) err
 			parts := refs[x.name(c)].Parts
 			return percent(parts.Update / parts.Step)
 		}))
-	r.Panels = plot.TableGroups{Panel: "network", Group: "R", By: "update", Column: "measured update", PanelTitle: "%s", Title: "R = %s", Name: "%s", Y: "update, % of the step"}.Panels(r.Table)
+	r.Panels = plot.TableGroups{Panel: "network", Group: "R", By: "update", Column: "measured update", PanelTitle: "%s", Title: "R = %s", Name: "measured, update %s", Y: "update, % of the step"}.Panels(r.Table)
 	return nil
 }

@@ -64,7 +64,7 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 		report.Tables = append(report.Tables, r.Parts)
 	}
 	report.Tables = append(report.Tables, r.Tables...)
-	if report.Files, err = plot.Files(t.ID(), t.Title(), r.Panels); err != nil {
+	if report.Files, err = plot.Figure(t, lab.N(r.Rounds.Count, "round"), report.Tables, r.Panels); err != nil {
 		return nil, err
 	}
 	report.Files = append(report.Files, r.Files...)
@@ -100,9 +100,9 @@ func Growth(k int, of string) []string {
 }
 
 // Measured are these cells, and the median over what the paper has.
-func (r *Reporting[P]) Measured(base, run string, paper float64) []lab.Value {
+func (r *Reporting[P]) Measured(base, run string, paper lab.Verbatim) []lab.Value {
 	cells := Relative(r.Runs, base, run)
-	return append(cells, lab.Fixed(cells[0].Numbers[0]/paper, 2))
+	return append(cells, paper.Under(cells[0].Numbers[0]))
 }
 
 // Referred is the reference's median; no cell if none is shown.
