@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
-	"runtime"
 	"testing"
 
 	"gpipebench/internal/kernel"
@@ -15,15 +14,11 @@ var update = flag.Bool("update", false, "write golden files anew: only after a c
 
 // TestGolden compares the SHA-256 of weights after small trainings with testdata/golden.json:
 // the bits stay as they are from one version of the code to the next, and are the same on every
-// profile of kernels that has no entry of its own. After a change that must change them, run it
-// with -update on every profile, and say so.
+// profile of kernels and processor. After a change that must change them, run it with -update, and say so.
 func TestGolden(t *testing.T) {
-	if runtime.GOARCH != "amd64" && kernel.Profile() == "generic" {
-		t.Skip("the hashes of portable kernels are those of amd64")
-	}
 	const file = "testdata/golden.json"
 	text := must(os.ReadFile(file))(t)
-	golden := map[string]map[string]string{} // by training, and "every" or a profile
+	golden := map[string]string{} // by training
 	noError(t, json.Unmarshal(text, &golden))
 	pieces := func(p Pipeline) Pipeline {
 		p.Partitions, p.MicroBatches = 2, 2
@@ -45,18 +40,12 @@ func TestGolden(t *testing.T) {
 		"transformer-lm-lars": func(t *testing.T) string { return blocky.train(t, pieces(blocky.layerWise(t, bothLARS[0]))).hash },
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, on := hash(t), "every"
-			if _, own := golden[name][kernel.Profile()]; own {
-				on = kernel.Profile()
-			}
+			got := hash(t)
 			if *update {
-				if golden[name] == nil {
-					golden[name] = map[string]string{}
-				}
-				golden[name][on] = got
+				golden[name] = got
 				return
 			}
-			if want := golden[name][on]; got != want {
+			if want := golden[name]; got != want {
 				t.Errorf("weights %s on %s kernels, want %q", got, kernel.Profile(), want)
 			}
 		})

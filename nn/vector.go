@@ -8,7 +8,7 @@ import (
 )
 
 // KernelProfile names the kernels in use: "avx512", "avx2", "neon" or "generic".
-// All but the last give the same bits.
+// All give the same bits.
 func KernelProfile() string { return kernel.Profile() }
 
 // VectorLanes returns the number of float32s in a vector of the kernels in use.

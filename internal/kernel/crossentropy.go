@@ -26,7 +26,7 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 		entropy := logSum - float64(z[t])
 		if smoothing != 0 {
 			uniform := logSum - float64(rowSum(z))/float64(vocab)
-			entropy += float64(smoothing) * (uniform - entropy)
+			entropy += float64(float64(smoothing) * (uniform - entropy))
 		}
 		loss[r] = float32(entropy)
 		if z[t] == largest && rowMax(z[:t]) < largest {

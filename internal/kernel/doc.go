@@ -28,8 +28,10 @@
 //   - Tails of vector kernels use masks and the same instructions; NEON has no masks and moves
 //     their lanes one by one.
 //
-// The avx512, avx2 and neon profiles give the same bits, but for the sign and payload of NaNs;
-// generic gives others.
+// The bits are the same on every profile and processor, but for the sign and payload of NaNs:
+// a multiply-add rounds once everywhere (portable Go has fma32), functions such as exp are the same
+// polynomials, and what Go computes has a conversion after each product that is added, so that no
+// compiler fuses them. definition_test.go defines every kernel, and TestContract compares.
 //
 // Kernels start no goroutines, allocate nothing, write no element outside their
 // outputs and read none outside their inputs (a guard page may follow

@@ -52,7 +52,7 @@ type vectorKernel struct {
 	prepare  func(o [][]float32, c cut) // overwrites random values that must agree
 	call     func(o [][]float32, c cut)
 	// want returns the expected outputs, by operand, from all operands' values
-	// before the call.
+	// before the call. It is nil if their definition (see contract) says it all.
 	want func(o [][]float32, c cut) [][]float64
 	// Tolerance in 2^-24 of max(|want|, floor).
 	ulps, floor float64
@@ -222,7 +222,9 @@ func (k vectorKernel) check(t *testing.T, values [][]float32, c cut) {
 func TestVectorKernelsAgainstFloat64(t *testing.T) {
 	eachKernel(t, func(t *testing.T, k vectorKernel) {
 		for _, c := range k.shapes() {
-			k.check(t, k.fill(c), c)
+			if k.want != nil {
+				k.check(t, k.fill(c), c)
+			}
 		}
 	})
 }
