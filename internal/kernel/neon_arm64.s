@@ -3426,11 +3426,11 @@ TEXT ·softmaxGradNEON(SB), NOSPLIT, $0-60
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+48(SB), R3
+	MOVD $constants<>+0(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+64(SB), R4
+	MOVD $constants<>+16(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+80(SB), R5
+	MOVD $constants<>+32(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
 	FMOVS lse+48(FP), F3
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
@@ -3652,13 +3652,13 @@ TEXT ·sigmoidNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+96(SB), R3
+	MOVD $constants<>+0(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+112(SB), R4
+	MOVD $constants<>+16(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+128(SB), R5
+	MOVD $constants<>+32(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
-	MOVD $constants<>+144(SB), R6
+	MOVD $constants<>+48(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	MOVD R1, R7
@@ -3888,7 +3888,7 @@ TEXT ·sigmoidGradNEON(SB), NOSPLIT, $0-72
 	MOVD dst_len+8(FP), R1
 	MOVD dy_base+24(FP), R2
 	MOVD y_base+48(FP), R3
-	MOVD $constants<>+160(SB), R4
+	MOVD $constants<>+64(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD R1, R5
@@ -4004,21 +4004,21 @@ TEXT ·tanhNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+176(SB), R3
+	MOVD $constants<>+0(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+192(SB), R4
+	MOVD $constants<>+16(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+208(SB), R5
+	MOVD $constants<>+32(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
-	MOVD $constants<>+224(SB), R6
+	MOVD $constants<>+48(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
-	MOVD $constants<>+240(SB), R7
+	MOVD $constants<>+80(SB), R7
 	WORD $0x3dc000e5 // ldr q5, [x7, #0]
 	WORD $0x4e0404a6 // dup v6.4s, v5.s[0]
-	MOVD $constants<>+256(SB), R8
+	MOVD $constants<>+96(SB), R8
 	WORD $0x3dc00107 // ldr q7, [x8, #0]
-	MOVD $constants<>+272(SB), R9
+	MOVD $constants<>+112(SB), R9
 	WORD $0x3dc00128 // ldr q8, [x9, #0]
 	MOVD R1, R10
 	MOVD $0, R11
@@ -4319,7 +4319,7 @@ TEXT ·tanhGradNEON(SB), NOSPLIT, $0-72
 	MOVD dst_len+8(FP), R1
 	MOVD dy_base+24(FP), R2
 	MOVD y_base+48(FP), R3
-	MOVD $constants<>+288(SB), R4
+	MOVD $constants<>+64(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD R1, R5
@@ -4435,13 +4435,13 @@ TEXT ·geluNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+304(SB), R3
+	MOVD $constants<>+128(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+320(SB), R4
+	MOVD $constants<>+0(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+336(SB), R5
+	MOVD $constants<>+16(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
-	MOVD $constants<>+352(SB), R6
+	MOVD $constants<>+32(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	MOVD R1, R7
 	MOVD $0, R8
@@ -4674,15 +4674,15 @@ TEXT ·geluGradNEON(SB), NOSPLIT, $0-72
 	MOVD dst_len+8(FP), R1
 	MOVD dy_base+24(FP), R2
 	MOVD x_base+48(FP), R3
-	MOVD $constants<>+368(SB), R4
+	MOVD $constants<>+128(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
-	MOVD $constants<>+384(SB), R5
+	MOVD $constants<>+0(SB), R5
 	WORD $0x3dc000a1 // ldr q1, [x5, #0]
-	MOVD $constants<>+400(SB), R6
+	MOVD $constants<>+16(SB), R6
 	WORD $0x3dc000c2 // ldr q2, [x6, #0]
-	MOVD $constants<>+416(SB), R7
+	MOVD $constants<>+32(SB), R7
 	WORD $0x3dc000e3 // ldr q3, [x7, #0]
-	MOVD $constants<>+432(SB), R8
+	MOVD $constants<>+144(SB), R8
 	WORD $0x3dc00104 // ldr q4, [x8, #0]
 	MOVD R1, R9
 	MOVD $0, R10
@@ -5992,13 +5992,13 @@ TEXT ·narrowFoursNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD src_base+24(FP), R1
 	MOVD dst_len+8(FP), R2
-	MOVD $constants<>+448(SB), R3
+	MOVD $constants<>+160(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	MOVD $constants<>+464(SB), R4
+	MOVD $constants<>+176(SB), R4
 	WORD $0x3dc00082 // ldr q2, [x4, #0]
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
-	MOVD $constants<>+480(SB), R5
+	MOVD $constants<>+192(SB), R5
 	WORD $0x3dc000a4 // ldr q4, [x5, #0]
 	WORD $0x4e040485 // dup v5.4s, v4.s[0]
 	LSR $2, R2, R2
@@ -6028,16 +6028,16 @@ TEXT ·roundBF16NEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD src_base+24(FP), R2
-	MOVD $constants<>+496(SB), R3
+	MOVD $constants<>+160(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	MOVD $constants<>+512(SB), R4
+	MOVD $constants<>+176(SB), R4
 	WORD $0x3dc00082 // ldr q2, [x4, #0]
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
-	MOVD $constants<>+528(SB), R5
+	MOVD $constants<>+192(SB), R5
 	WORD $0x3dc000a4 // ldr q4, [x5, #0]
 	WORD $0x4e040485 // dup v5.4s, v4.s[0]
-	MOVD $constants<>+544(SB), R6
+	MOVD $constants<>+208(SB), R6
 	WORD $0x3dc000c6 // ldr q6, [x6, #0]
 	WORD $0x4e0404c7 // dup v7.4s, v6.s[0]
 	MOVD R1, R7
@@ -6161,7 +6161,7 @@ end375:
 TEXT ·rowMaxNEON(SB), NOSPLIT, $0-28
 	MOVD x_base+0(FP), R0
 	MOVD x_len+8(FP), R1
-	MOVD $constants<>+560(SB), R2
+	MOVD $constants<>+224(SB), R2
 	WORD $0x3dc00040 // ldr q0, [x2, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	WORD $0x4ea11c22 // orr v2.16b, v1.16b, v1.16b
@@ -6308,7 +6308,7 @@ rest382:
 
 lanes391:
 	WORD $0x4e040c74 // dup v20.4s, w3
-	MOVD $constants<>+576(SB), R12
+	MOVD $constants<>+240(SB), R12
 	WORD $0x3dc00195 // ldr q21, [x12, #0]
 	WORD $0x6eb53696 // cmhi v22.4s, v20.4s, v21.4s
 	WORD $0x6ef61c33 // bif v19.16b, v1.16b, v22.16b
@@ -6332,7 +6332,7 @@ rest384:
 
 lanes392:
 	WORD $0x4e040c79 // dup v25.4s, w3
-	MOVD $constants<>+592(SB), R15
+	MOVD $constants<>+240(SB), R15
 	WORD $0x3dc001fa // ldr q26, [x15, #0]
 	WORD $0x6eba373b // cmhi v27.4s, v25.4s, v26.4s
 	WORD $0x6efb1c38 // bif v24.16b, v1.16b, v27.16b
@@ -6356,7 +6356,7 @@ rest386:
 
 lanes393:
 	WORD $0x4e040c7e // dup v30.4s, w3
-	MOVD $constants<>+608(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002bf // ldr q31, [x21, #0]
 	WORD $0x6ebf37c0 // cmhi v0.4s, v30.4s, v31.4s
 	WORD $0x6ee01c3d // bif v29.16b, v1.16b, v0.16b
@@ -6379,7 +6379,7 @@ rest388:
 
 lanes394:
 	WORD $0x4e040c75 // dup v21.4s, w3
-	MOVD $constants<>+624(SB), R24
+	MOVD $constants<>+240(SB), R24
 	WORD $0x3dc00316 // ldr q22, [x24, #0]
 	WORD $0x6eb636b3 // cmhi v19.4s, v21.4s, v22.4s
 	WORD $0x6ef31c34 // bif v20.16b, v1.16b, v19.16b
@@ -6971,11 +6971,11 @@ TEXT ·expShiftNEON(SB), NOSPLIT, $0-60
 	FMOVS shift+52(FP), F2
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	WORD $0x6ea0f864 // fneg v4.4s, v3.4s
-	MOVD $constants<>+640(SB), R2
+	MOVD $constants<>+0(SB), R2
 	WORD $0x3dc00045 // ldr q5, [x2, #0]
-	MOVD $constants<>+656(SB), R3
+	MOVD $constants<>+16(SB), R3
 	WORD $0x3dc00066 // ldr q6, [x3, #0]
-	MOVD $constants<>+672(SB), R4
+	MOVD $constants<>+32(SB), R4
 	WORD $0x3dc00087 // ldr q7, [x4, #0]
 	MOVD dst_base+0(FP), R5
 	WORD $0x4f000408 // movi v8.4s, #0
@@ -7672,7 +7672,7 @@ lanes446:
 
 lanes447:
 	WORD $0x4e040cc2 // dup v2.4s, w6
-	MOVD $constants<>+688(SB), R25
+	MOVD $constants<>+240(SB), R25
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x6eb0345b // cmhi v27.4s, v2.4s, v16.4s
 	WORD $0x4e3b1eb3 // and v19.16b, v21.16b, v27.16b
@@ -7742,7 +7742,7 @@ lanes448:
 
 lanes449:
 	WORD $0x4e040cd4 // dup v20.4s, w6
-	MOVD $constants<>+704(SB), R1
+	MOVD $constants<>+240(SB), R1
 	WORD $0x3dc00023 // ldr q3, [x1, #0]
 	WORD $0x6ea33691 // cmhi v17.4s, v20.4s, v3.4s
 	WORD $0x4e311fb2 // and v18.16b, v29.16b, v17.16b
@@ -7812,7 +7812,7 @@ lanes450:
 
 lanes451:
 	WORD $0x4e040cd3 // dup v19.4s, w6
-	MOVD $constants<>+720(SB), R12
+	MOVD $constants<>+240(SB), R12
 	WORD $0x3dc0019c // ldr q28, [x12, #0]
 	WORD $0x6ebc3676 // cmhi v22.4s, v19.4s, v28.4s
 	WORD $0x4e361ee0 // and v0.16b, v23.16b, v22.16b
@@ -7881,7 +7881,7 @@ lanes452:
 
 lanes453:
 	WORD $0x4e040cd1 // dup v17.4s, w6
-	MOVD $constants<>+736(SB), R20
+	MOVD $constants<>+240(SB), R20
 	WORD $0x3dc0029a // ldr q26, [x20, #0]
 	WORD $0x6eba3632 // cmhi v18.4s, v17.4s, v26.4s
 	WORD $0x4e321fc6 // and v6.16b, v30.16b, v18.16b
@@ -7924,11 +7924,11 @@ TEXT ·expSumNEON(SB), NOSPLIT, $0-36
 	FMOVS shift+28(FP), F2
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	WORD $0x6ea0f864 // fneg v4.4s, v3.4s
-	MOVD $constants<>+752(SB), R2
+	MOVD $constants<>+0(SB), R2
 	WORD $0x3dc00045 // ldr q5, [x2, #0]
-	MOVD $constants<>+768(SB), R3
+	MOVD $constants<>+16(SB), R3
 	WORD $0x3dc00066 // ldr q6, [x3, #0]
-	MOVD $constants<>+784(SB), R4
+	MOVD $constants<>+32(SB), R4
 	WORD $0x3dc00087 // ldr q7, [x4, #0]
 	WORD $0x4f000408 // movi v8.4s, #0
 	WORD $0x4f000409 // movi v9.4s, #0
@@ -8587,7 +8587,7 @@ lanes467:
 	WORD $0x4eb48472 // add v18.4s, v3.4s, v20.4s
 	WORD $0x6e32de35 // fmul v21.4s, v17.4s, v18.4s
 	WORD $0x4e040ca2 // dup v2.4s, w5
-	MOVD $constants<>+800(SB), R14
+	MOVD $constants<>+240(SB), R14
 	WORD $0x3dc001d0 // ldr q16, [x14, #0]
 	WORD $0x6eb0345b // cmhi v27.4s, v2.4s, v16.4s
 	WORD $0x4e3b1eb3 // and v19.16b, v21.16b, v27.16b
@@ -8645,7 +8645,7 @@ lanes468:
 	WORD $0x4eb38780 // add v0.4s, v28.4s, v19.4s
 	WORD $0x6e20dedd // fmul v29.4s, v22.4s, v0.4s
 	WORD $0x4e040cb4 // dup v20.4s, w5
-	MOVD $constants<>+816(SB), R20
+	MOVD $constants<>+240(SB), R20
 	WORD $0x3dc00283 // ldr q3, [x20, #0]
 	WORD $0x6ea33691 // cmhi v17.4s, v20.4s, v3.4s
 	WORD $0x4e311fb2 // and v18.16b, v29.16b, v17.16b
@@ -8703,7 +8703,7 @@ lanes469:
 	WORD $0x4eb2873b // add v27.4s, v25.4s, v18.4s
 	WORD $0x6e3bdf17 // fmul v23.4s, v24.4s, v27.4s
 	WORD $0x4e040cb3 // dup v19.4s, w5
-	MOVD $constants<>+832(SB), R23
+	MOVD $constants<>+240(SB), R23
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x6ebc3676 // cmhi v22.4s, v19.4s, v28.4s
 	WORD $0x4e361ee0 // and v0.16b, v23.16b, v22.16b
@@ -8760,7 +8760,7 @@ lanes470:
 	WORD $0x4ea087f5 // add v21.4s, v31.4s, v0.4s
 	WORD $0x6e35de1e // fmul v30.4s, v16.4s, v21.4s
 	WORD $0x4e040cb1 // dup v17.4s, w5
-	MOVD $constants<>+848(SB), R26
+	MOVD $constants<>+240(SB), R26
 	WORD $0x3dc0035a // ldr q26, [x26, #0]
 	WORD $0x6eba3632 // cmhi v18.4s, v17.4s, v26.4s
 	WORD $0x4e321fc6 // and v6.16b, v30.16b, v18.16b
@@ -8882,10 +8882,10 @@ loop471:
 TEXT ·nonFiniteNEON(SB), NOSPLIT, $0-32
 	MOVD x_base+0(FP), R0
 	MOVD x_len+8(FP), R1
-	MOVD $constants<>+864(SB), R2
+	MOVD $constants<>+256(SB), R2
 	WORD $0x3dc00040 // ldr q0, [x2, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	MOVD $constants<>+880(SB), R3
+	MOVD $constants<>+272(SB), R3
 	WORD $0x3dc00062 // ldr q2, [x3, #0]
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	MOVD R1, R4
@@ -9337,7 +9337,7 @@ rest501:
 lanes510:
 	WORD $0x4ea7d48c // fsub v12.4s, v4.4s, v7.4s
 	WORD $0x4e040f45 // dup v5.4s, w26
-	MOVD $constants<>+896(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002ad // ldr q13, [x21, #0]
 	WORD $0x6ead34a6 // cmhi v6.4s, v5.4s, v13.4s
 	WORD $0x4e261d8e // and v14.16b, v12.16b, v6.16b
@@ -9361,7 +9361,7 @@ rest503:
 lanes511:
 	WORD $0x4ea7d7be // fsub v30.4s, v29.4s, v7.4s
 	WORD $0x4e040f40 // dup v0.4s, w26
-	MOVD $constants<>+912(SB), R9
+	MOVD $constants<>+240(SB), R9
 	WORD $0x3dc0013f // ldr q31, [x9, #0]
 	WORD $0x6ebf3402 // cmhi v2.4s, v0.4s, v31.4s
 	WORD $0x4e221fd4 // and v20.16b, v30.16b, v2.16b
@@ -9385,7 +9385,7 @@ rest505:
 lanes512:
 	WORD $0x4ea7d6a4 // fsub v4.4s, v21.4s, v7.4s
 	WORD $0x4e040f45 // dup v5.4s, w26
-	MOVD $constants<>+928(SB), R25
+	MOVD $constants<>+240(SB), R25
 	WORD $0x3dc0032d // ldr q13, [x25, #0]
 	WORD $0x6ead34ac // cmhi v12.4s, v5.4s, v13.4s
 	WORD $0x4e2c1c86 // and v6.16b, v4.16b, v12.16b
@@ -9408,7 +9408,7 @@ rest507:
 lanes513:
 	WORD $0x4ea7d5dd // fsub v29.4s, v14.4s, v7.4s
 	WORD $0x4e040f40 // dup v0.4s, w26
-	MOVD $constants<>+944(SB), R13
+	MOVD $constants<>+240(SB), R13
 	WORD $0x3dc001bf // ldr q31, [x13, #0]
 	WORD $0x6ebf341e // cmhi v30.4s, v0.4s, v31.4s
 	WORD $0x4e3e1fa2 // and v2.16b, v29.16b, v30.16b
@@ -9428,7 +9428,7 @@ unused508:
 	WORD $0x4e25d529 // fadd v9.4s, v9.4s, v5.4s
 
 end509:
-	MOVD $constants<>+960(SB), R14
+	MOVD $constants<>+64(SB), R14
 	WORD $0x3dc001cd // ldr q13, [x14, #0]
 	WORD $0x4e0405a4 // dup v4.4s, v13.s[0]
 	WORD $0x4e33d5ec // fadd v12.4s, v15.4s, v19.4s
@@ -9862,7 +9862,7 @@ lanes540:
 	WORD $0x4ea2d7be // fsub v30.4s, v29.4s, v2.4s
 	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
 	WORD $0x4e040d35 // dup v21.4s, w9
-	MOVD $constants<>+976(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002b6 // ldr q22, [x21, #0]
 	WORD $0x6eb636b9 // cmhi v25.4s, v21.4s, v22.4s
 	WORD $0x4e391e97 // and v23.16b, v20.16b, v25.16b
@@ -9913,7 +9913,7 @@ lanes543:
 	WORD $0x4ea2d79f // fsub v31.4s, v28.4s, v2.4s
 	WORD $0x6e23dffd // fmul v29.4s, v31.4s, v3.4s
 	WORD $0x4e040d3e // dup v30.4s, w9
-	MOVD $constants<>+992(SB), R11
+	MOVD $constants<>+240(SB), R11
 	WORD $0x3dc00175 // ldr q21, [x11, #0]
 	WORD $0x6eb537d6 // cmhi v22.4s, v30.4s, v21.4s
 	WORD $0x4e361fb4 // and v20.16b, v29.16b, v22.16b
@@ -9964,7 +9964,7 @@ lanes546:
 	WORD $0x4ea2d71a // fsub v26.4s, v24.4s, v2.4s
 	WORD $0x6e23df5c // fmul v28.4s, v26.4s, v3.4s
 	WORD $0x4e040d3f // dup v31.4s, w9
-	MOVD $constants<>+1008(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002be // ldr q30, [x21, #0]
 	WORD $0x6ebe37f5 // cmhi v21.4s, v31.4s, v30.4s
 	WORD $0x4e351f9d // and v29.16b, v28.16b, v21.16b
@@ -10014,7 +10014,7 @@ lanes549:
 	WORD $0x4ea2d720 // fsub v0.4s, v25.4s, v2.4s
 	WORD $0x6e23dc18 // fmul v24.4s, v0.4s, v3.4s
 	WORD $0x4e040d3a // dup v26.4s, w9
-	MOVD $constants<>+1024(SB), R11
+	MOVD $constants<>+240(SB), R11
 	WORD $0x3dc0017f // ldr q31, [x11, #0]
 	WORD $0x6ebf375e // cmhi v30.4s, v26.4s, v31.4s
 	WORD $0x4e3e1f1c // and v28.16b, v24.16b, v30.16b
@@ -10484,7 +10484,7 @@ lanes576:
 	WORD $0x4ea2d7be // fsub v30.4s, v29.4s, v2.4s
 	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
 	WORD $0x4e040d55 // dup v21.4s, w10
-	MOVD $constants<>+1040(SB), R23
+	MOVD $constants<>+240(SB), R23
 	WORD $0x3dc002f6 // ldr q22, [x23, #0]
 	WORD $0x6eb636b9 // cmhi v25.4s, v21.4s, v22.4s
 	WORD $0x4e391e97 // and v23.16b, v20.16b, v25.16b
@@ -10535,7 +10535,7 @@ lanes579:
 	WORD $0x4ea2d79f // fsub v31.4s, v28.4s, v2.4s
 	WORD $0x6e23dffd // fmul v29.4s, v31.4s, v3.4s
 	WORD $0x4e040d5e // dup v30.4s, w10
-	MOVD $constants<>+1056(SB), R14
+	MOVD $constants<>+240(SB), R14
 	WORD $0x3dc001d5 // ldr q21, [x14, #0]
 	WORD $0x6eb537d6 // cmhi v22.4s, v30.4s, v21.4s
 	WORD $0x4e361fb4 // and v20.16b, v29.16b, v22.16b
@@ -10586,7 +10586,7 @@ lanes582:
 	WORD $0x4ea2d71a // fsub v26.4s, v24.4s, v2.4s
 	WORD $0x6e23df5c // fmul v28.4s, v26.4s, v3.4s
 	WORD $0x4e040d5f // dup v31.4s, w10
-	MOVD $constants<>+1072(SB), R24
+	MOVD $constants<>+240(SB), R24
 	WORD $0x3dc0031e // ldr q30, [x24, #0]
 	WORD $0x6ebe37f5 // cmhi v21.4s, v31.4s, v30.4s
 	WORD $0x4e351f9d // and v29.16b, v28.16b, v21.16b
@@ -10636,7 +10636,7 @@ lanes585:
 	WORD $0x4ea2d720 // fsub v0.4s, v25.4s, v2.4s
 	WORD $0x6e23dc18 // fmul v24.4s, v0.4s, v3.4s
 	WORD $0x4e040d5a // dup v26.4s, w10
-	MOVD $constants<>+1088(SB), R15
+	MOVD $constants<>+240(SB), R15
 	WORD $0x3dc001ff // ldr q31, [x15, #0]
 	WORD $0x6ebf375e // cmhi v30.4s, v26.4s, v31.4s
 	WORD $0x4e3e1f1c // and v28.16b, v24.16b, v30.16b
@@ -11356,13 +11356,13 @@ TEXT ·addBiasGeluNEON(SB), NOSPLIT, $0-96
 	MOVD cols+80(FP), R4
 	MOVD ld+88(FP), R5
 	LSL $2, R5, R6
-	MOVD $constants<>+1104(SB), R7
+	MOVD $constants<>+128(SB), R7
 	WORD $0x3dc000e0 // ldr q0, [x7, #0]
-	MOVD $constants<>+1120(SB), R8
+	MOVD $constants<>+0(SB), R8
 	WORD $0x3dc00101 // ldr q1, [x8, #0]
-	MOVD $constants<>+1136(SB), R9
+	MOVD $constants<>+16(SB), R9
 	WORD $0x3dc00122 // ldr q2, [x9, #0]
-	MOVD $constants<>+1152(SB), R10
+	MOVD $constants<>+32(SB), R10
 	WORD $0x3dc00143 // ldr q3, [x10, #0]
 	CBZ R3, end632
 
@@ -12341,7 +12341,7 @@ loop698:
 	WORD $0x3dc00e6f // ldr q15, [x19, #48]
 	FMOVS eps+160(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1168(SB), R20
+	MOVD $constants<>+64(SB), R20
 	WORD $0x3dc00292 // ldr q18, [x20, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -12421,7 +12421,7 @@ loop701:
 	WORD $0x3dc001d4 // ldr q20, [x14, #0]
 	FMOVS eps+160(FP), F21
 	WORD $0x4e0406a5 // dup v5.4s, v21.s[0]
-	MOVD $constants<>+1184(SB), R15
+	MOVD $constants<>+64(SB), R15
 	WORD $0x3dc001f7 // ldr q23, [x15, #0]
 	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
 	WORD $0x4e25d646 // fadd v6.4s, v18.4s, v5.4s
@@ -12507,7 +12507,7 @@ lanes706:
 lanes707:
 	FMOVS eps+160(FP), F3
 	WORD $0x4e040468 // dup v8.4s, v3.s[0]
-	MOVD $constants<>+1200(SB), R24
+	MOVD $constants<>+64(SB), R24
 	WORD $0x3dc00309 // ldr q9, [x24, #0]
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
 	WORD $0x4e28d40b // fadd v11.4s, v0.4s, v8.4s
@@ -13151,7 +13151,7 @@ loop748:
 	WORD $0x3dc00e6f // ldr q15, [x19, #48]
 	FMOVS eps+160(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1216(SB), R20
+	MOVD $constants<>+64(SB), R20
 	WORD $0x3dc00292 // ldr q18, [x20, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -13239,7 +13239,7 @@ loop751:
 	WORD $0x3dc001c7 // ldr q7, [x14, #0]
 	FMOVS eps+160(FP), F17
 	WORD $0x4e04063d // dup v29.4s, v17.s[0]
-	MOVD $constants<>+1232(SB), R15
+	MOVD $constants<>+64(SB), R15
 	WORD $0x3dc001f3 // ldr q19, [x15, #0]
 	WORD $0x4e04067e // dup v30.4s, v19.s[0]
 	WORD $0x4e3dd750 // fadd v16.4s, v26.4s, v29.4s
@@ -13327,7 +13327,7 @@ lanes756:
 lanes757:
 	FMOVS eps+160(FP), F9
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
-	MOVD $constants<>+1248(SB), R24
+	MOVD $constants<>+64(SB), R24
 	WORD $0x3dc0030b // ldr q11, [x24, #0]
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
 	WORD $0x4e2ad44d // fadd v13.4s, v2.4s, v10.4s
@@ -14035,7 +14035,7 @@ loop800:
 	WORD $0x3dc00e8f // ldr q15, [x20, #48]
 	FMOVS eps+184(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1264(SB), R21
+	MOVD $constants<>+64(SB), R21
 	WORD $0x3dc002b2 // ldr q18, [x21, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -14127,7 +14127,7 @@ loop803:
 	WORD $0x3dc002a7 // ldr q7, [x21, #0]
 	FMOVS eps+184(FP), F17
 	WORD $0x4e04063d // dup v29.4s, v17.s[0]
-	MOVD $constants<>+1280(SB), R23
+	MOVD $constants<>+64(SB), R23
 	WORD $0x3dc002f3 // ldr q19, [x23, #0]
 	WORD $0x4e04067e // dup v30.4s, v19.s[0]
 	WORD $0x4e3dd750 // fadd v16.4s, v26.4s, v29.4s
@@ -14219,7 +14219,7 @@ lanes808:
 lanes809:
 	FMOVS eps+184(FP), F9
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
-	MOVD $constants<>+1296(SB), R22
+	MOVD $constants<>+64(SB), R22
 	WORD $0x3dc002cb // ldr q11, [x22, #0]
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
 	WORD $0x4e2ad44d // fadd v13.4s, v2.4s, v10.4s
@@ -14946,7 +14946,7 @@ loop853:
 	WORD $0x3dc00e8f // ldr q15, [x20, #48]
 	FMOVS eps+184(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1312(SB), R21
+	MOVD $constants<>+64(SB), R21
 	WORD $0x3dc002b2 // ldr q18, [x21, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -15046,7 +15046,7 @@ loop856:
 	WORD $0x3dc002b4 // ldr q20, [x21, #0]
 	FMOVS eps+184(FP), F21
 	WORD $0x4e0406a5 // dup v5.4s, v21.s[0]
-	MOVD $constants<>+1328(SB), R23
+	MOVD $constants<>+64(SB), R23
 	WORD $0x3dc002f7 // ldr q23, [x23, #0]
 	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
 	WORD $0x4e25d646 // fadd v6.4s, v18.4s, v5.4s
@@ -15140,7 +15140,7 @@ lanes861:
 lanes862:
 	FMOVS eps+184(FP), F11
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
-	MOVD $constants<>+1344(SB), R22
+	MOVD $constants<>+64(SB), R22
 	WORD $0x3dc002cd // ldr q13, [x22, #0]
 	WORD $0x4e0405ae // dup v14.4s, v13.s[0]
 	WORD $0x4e2cd50f // fadd v15.4s, v8.4s, v12.4s
@@ -16119,7 +16119,7 @@ TEXT ·maxPoolNEON(SB), NOSPLIT, $0-96
 	MOVD x_base+24(FP), R1
 	MOVD cols+56(FP), R2
 	LSL $2, R2, R3
-	MOVD $constants<>+1360(SB), R4
+	MOVD $constants<>+224(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD pixels+48(FP), R5
@@ -16317,16 +16317,16 @@ loop933:
 	WORD $0x3dc005a5 // ldr q5, [x13, #16]
 	WORD $0x3dc009a6 // ldr q6, [x13, #32]
 	WORD $0x3dc00da7 // ldr q7, [x13, #48]
-	MOVD $constants<>+1376(SB), R14
+	MOVD $constants<>+288(SB), R14
 	WORD $0x3dc001c8 // ldr q8, [x14, #0]
 	WORD $0x4e040509 // dup v9.4s, v8.s[0]
-	MOVD $constants<>+1392(SB), R15
+	MOVD $constants<>+288(SB), R15
 	WORD $0x3dc001ea // ldr q10, [x15, #0]
 	WORD $0x4e04054b // dup v11.4s, v10.s[0]
-	MOVD $constants<>+1408(SB), R19
+	MOVD $constants<>+288(SB), R19
 	WORD $0x3dc0026c // ldr q12, [x19, #0]
 	WORD $0x4e04058d // dup v13.4s, v12.s[0]
-	MOVD $constants<>+1424(SB), R20
+	MOVD $constants<>+288(SB), R20
 	WORD $0x3dc0028e // ldr q14, [x20, #0]
 	WORD $0x4e0405cf // dup v15.4s, v14.s[0]
 	MOVD row+144(FP), R21
@@ -16411,7 +16411,7 @@ loop937:
 	MOVD R1, R20
 	ADD R11, R20, R20
 	WORD $0x3dc0029a // ldr q26, [x20, #0]
-	MOVD $constants<>+1440(SB), R21
+	MOVD $constants<>+288(SB), R21
 	WORD $0x3dc002bc // ldr q28, [x21, #0]
 	WORD $0x4e04079d // dup v29.4s, v28.s[0]
 	MOVD row+144(FP), R23
@@ -16481,7 +16481,7 @@ lanes941:
 	WORD $0x4ddf809f // ld1 {v31.s}[2], [x4], #4
 
 lanes942:
-	MOVD $constants<>+1456(SB), R13
+	MOVD $constants<>+288(SB), R13
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4e040655 // dup v21.4s, v18.s[0]
 	MOVD row+144(FP), R15
@@ -17932,7 +17932,7 @@ TEXT ·dropoutGroupsNEON(SB), NOSPLIT, $0-84
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVWU threshold+56(FP), R4
 	WORD $0x4e040c82 // dup v2.4s, w4
-	MOVD $constants<>+1472(SB), R5
+	MOVD $constants<>+304(SB), R5
 	WORD $0x3dc000a3 // ldr q3, [x5, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
@@ -17940,7 +17940,7 @@ TEXT ·dropoutGroupsNEON(SB), NOSPLIT, $0-84
 
 loop1051:
 	WORD $0x4e040c65 // dup v5.4s, w3
-	MOVD $constants<>+1488(SB), R6
+	MOVD $constants<>+240(SB), R6
 	WORD $0x3dc000c6 // ldr q6, [x6, #0]
 	WORD $0x4ea684a7 // add v7.4s, v5.4s, v6.4s
 	MOVWU c1+72(FP), R7
@@ -17953,16 +17953,16 @@ loop1051:
 	WORD $0x4e040d4b // dup v11.4s, w10
 	MOVWU k1+68(FP), R11
 	WORD $0x4e040d6c // dup v12.4s, w11
-	MOVD $constants<>+1504(SB), R12
+	MOVD $constants<>+320(SB), R12
 	WORD $0x3dc0018d // ldr q13, [x12, #0]
 	WORD $0x4e0405ae // dup v14.4s, v13.s[0]
-	MOVD $constants<>+1520(SB), R13
+	MOVD $constants<>+336(SB), R13
 	WORD $0x3dc001af // ldr q15, [x13, #0]
 	WORD $0x4e0405f0 // dup v16.4s, v15.s[0]
-	MOVD $constants<>+1536(SB), R14
+	MOVD $constants<>+352(SB), R14
 	WORD $0x3dc001d1 // ldr q17, [x14, #0]
 	WORD $0x4e040632 // dup v18.4s, v17.s[0]
-	MOVD $constants<>+1552(SB), R15
+	MOVD $constants<>+368(SB), R15
 	WORD $0x3dc001f3 // ldr q19, [x15, #0]
 	WORD $0x4e040674 // dup v20.4s, v19.s[0]
 	WORD $0x2eaec0f5 // umull v21.2d, v7.2s, v14.2s
@@ -18134,16 +18134,16 @@ loop1051:
 	WORD $0x4e040eda // dup v26.4s, w22
 	MOVWU k1+68(FP), R23
 	WORD $0x4e040efd // dup v29.4s, w23
-	MOVD $constants<>+1568(SB), R24
+	MOVD $constants<>+320(SB), R24
 	WORD $0x3dc00313 // ldr q19, [x24, #0]
 	WORD $0x4e04066d // dup v13.4s, v19.s[0]
-	MOVD $constants<>+1584(SB), R25
+	MOVD $constants<>+336(SB), R25
 	WORD $0x3dc00337 // ldr q23, [x25, #0]
 	WORD $0x4e0406fe // dup v30.4s, v23.s[0]
-	MOVD $constants<>+1600(SB), R26
+	MOVD $constants<>+352(SB), R26
 	WORD $0x3dc00351 // ldr q17, [x26, #0]
 	WORD $0x4e040623 // dup v3.4s, v17.s[0]
-	MOVD $constants<>+1616(SB), R4
+	MOVD $constants<>+368(SB), R4
 	WORD $0x3dc00096 // ldr q22, [x4, #0]
 	WORD $0x4e0406c8 // dup v8.4s, v22.s[0]
 	WORD $0x2eadc3e6 // umull v6.2d, v31.2s, v13.2s
@@ -18315,16 +18315,16 @@ loop1051:
 	WORD $0x4e040d0a // dup v10.4s, w8
 	MOVWU k1+68(FP), R9
 	WORD $0x4e040d3b // dup v27.4s, w9
-	MOVD $constants<>+1632(SB), R10
+	MOVD $constants<>+320(SB), R10
 	WORD $0x3dc00156 // ldr q22, [x10, #0]
 	WORD $0x4e0406d3 // dup v19.4s, v22.s[0]
-	MOVD $constants<>+1648(SB), R11
+	MOVD $constants<>+336(SB), R11
 	WORD $0x3dc00174 // ldr q20, [x11, #0]
 	WORD $0x4e040695 // dup v21.4s, v20.s[0]
-	MOVD $constants<>+1664(SB), R12
+	MOVD $constants<>+352(SB), R12
 	WORD $0x3dc00191 // ldr q17, [x12, #0]
 	WORD $0x4e040625 // dup v5.4s, v17.s[0]
-	MOVD $constants<>+1680(SB), R13
+	MOVD $constants<>+368(SB), R13
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4e04065c // dup v28.4s, v18.s[0]
 	WORD $0x2eb3c127 // umull v7.2d, v9.2s, v19.2s
@@ -18496,16 +18496,16 @@ loop1051:
 	WORD $0x4e040e8c // dup v12.4s, w20
 	MOVWU k1+68(FP), R21
 	WORD $0x4e040eae // dup v14.4s, w21
-	MOVD $constants<>+1696(SB), R22
+	MOVD $constants<>+320(SB), R22
 	WORD $0x3dc002d2 // ldr q18, [x22, #0]
 	WORD $0x4e040656 // dup v22.4s, v18.s[0]
-	MOVD $constants<>+1712(SB), R23
+	MOVD $constants<>+336(SB), R23
 	WORD $0x3dc002e8 // ldr q8, [x23, #0]
 	WORD $0x4e040506 // dup v6.4s, v8.s[0]
-	MOVD $constants<>+1728(SB), R24
+	MOVD $constants<>+352(SB), R24
 	WORD $0x3dc00311 // ldr q17, [x24, #0]
 	WORD $0x4e04062f // dup v15.4s, v17.s[0]
-	MOVD $constants<>+1744(SB), R25
+	MOVD $constants<>+368(SB), R25
 	WORD $0x3dc00323 // ldr q3, [x25, #0]
 	WORD $0x4e04046b // dup v11.4s, v3.s[0]
 	WORD $0x2eb6c31f // umull v31.2d, v24.2s, v22.2s
@@ -18687,7 +18687,7 @@ TEXT ·dropoutAddGroupsNEON(SB), NOSPLIT, $0-108
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVWU threshold+80(FP), R5
 	WORD $0x4e040ca2 // dup v2.4s, w5
-	MOVD $constants<>+1760(SB), R6
+	MOVD $constants<>+304(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
@@ -18695,7 +18695,7 @@ TEXT ·dropoutAddGroupsNEON(SB), NOSPLIT, $0-108
 
 loop1053:
 	WORD $0x4e040c85 // dup v5.4s, w4
-	MOVD $constants<>+1776(SB), R7
+	MOVD $constants<>+240(SB), R7
 	WORD $0x3dc000e6 // ldr q6, [x7, #0]
 	WORD $0x4ea684a7 // add v7.4s, v5.4s, v6.4s
 	MOVWU c1+96(FP), R8
@@ -18708,16 +18708,16 @@ loop1053:
 	WORD $0x4e040d6b // dup v11.4s, w11
 	MOVWU k1+92(FP), R12
 	WORD $0x4e040d8c // dup v12.4s, w12
-	MOVD $constants<>+1792(SB), R13
+	MOVD $constants<>+320(SB), R13
 	WORD $0x3dc001ad // ldr q13, [x13, #0]
 	WORD $0x4e0405ae // dup v14.4s, v13.s[0]
-	MOVD $constants<>+1808(SB), R14
+	MOVD $constants<>+336(SB), R14
 	WORD $0x3dc001cf // ldr q15, [x14, #0]
 	WORD $0x4e0405f0 // dup v16.4s, v15.s[0]
-	MOVD $constants<>+1824(SB), R15
+	MOVD $constants<>+352(SB), R15
 	WORD $0x3dc001f1 // ldr q17, [x15, #0]
 	WORD $0x4e040632 // dup v18.4s, v17.s[0]
-	MOVD $constants<>+1840(SB), R19
+	MOVD $constants<>+368(SB), R19
 	WORD $0x3dc00273 // ldr q19, [x19, #0]
 	WORD $0x4e040674 // dup v20.4s, v19.s[0]
 	WORD $0x2eaec0f5 // umull v21.2d, v7.2s, v14.2s
@@ -18897,16 +18897,16 @@ loop1053:
 	WORD $0x4e040ef6 // dup v22.4s, w23
 	MOVWU k1+92(FP), R24
 	WORD $0x4e040f12 // dup v18.4s, w24
-	MOVD $constants<>+1856(SB), R25
+	MOVD $constants<>+320(SB), R25
 	WORD $0x3dc00326 // ldr q6, [x25, #0]
 	WORD $0x4e0404c8 // dup v8.4s, v6.s[0]
-	MOVD $constants<>+1872(SB), R26
+	MOVD $constants<>+336(SB), R26
 	WORD $0x3dc00359 // ldr q25, [x26, #0]
 	WORD $0x4e040734 // dup v20.4s, v25.s[0]
-	MOVD $constants<>+1888(SB), R5
+	MOVD $constants<>+352(SB), R5
 	WORD $0x3dc000ae // ldr q14, [x5, #0]
 	WORD $0x4e0405ca // dup v10.4s, v14.s[0]
-	MOVD $constants<>+1904(SB), R6
+	MOVD $constants<>+368(SB), R6
 	WORD $0x3dc000cb // ldr q11, [x6, #0]
 	WORD $0x4e04057b // dup v27.4s, v11.s[0]
 	WORD $0x2ea8c2e0 // umull v0.2d, v23.2s, v8.2s
@@ -19086,16 +19086,16 @@ loop1053:
 	WORD $0x4e040d49 // dup v9.4s, w10
 	MOVWU k1+92(FP), R11
 	WORD $0x4e040d6a // dup v10.4s, w11
-	MOVD $constants<>+1920(SB), R12
+	MOVD $constants<>+320(SB), R12
 	WORD $0x3dc00187 // ldr q7, [x12, #0]
 	WORD $0x4e0404fe // dup v30.4s, v7.s[0]
-	MOVD $constants<>+1936(SB), R13
+	MOVD $constants<>+336(SB), R13
 	WORD $0x3dc001af // ldr q15, [x13, #0]
 	WORD $0x4e0405fb // dup v27.4s, v15.s[0]
-	MOVD $constants<>+1952(SB), R14
+	MOVD $constants<>+352(SB), R14
 	WORD $0x3dc001c8 // ldr q8, [x14, #0]
 	WORD $0x4e040503 // dup v3.4s, v8.s[0]
-	MOVD $constants<>+1968(SB), R15
+	MOVD $constants<>+368(SB), R15
 	WORD $0x3dc001f6 // ldr q22, [x15, #0]
 	WORD $0x4e0406dc // dup v28.4s, v22.s[0]
 	WORD $0x2ebec21d // umull v29.2d, v16.2s, v30.2s
@@ -19275,16 +19275,16 @@ loop1053:
 	WORD $0x4e040ed1 // dup v17.4s, w22
 	MOVWU k1+92(FP), R23
 	WORD $0x4e040ee3 // dup v3.4s, w23
-	MOVD $constants<>+1984(SB), R24
+	MOVD $constants<>+320(SB), R24
 	WORD $0x3dc00317 // ldr q23, [x24, #0]
 	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
-	MOVD $constants<>+2000(SB), R25
+	MOVD $constants<>+336(SB), R25
 	WORD $0x3dc00339 // ldr q25, [x25, #0]
 	WORD $0x4e04073c // dup v28.4s, v25.s[0]
-	MOVD $constants<>+2016(SB), R26
+	MOVD $constants<>+352(SB), R26
 	WORD $0x3dc0035e // ldr q30, [x26, #0]
 	WORD $0x4e0407d3 // dup v19.4s, v30.s[0]
-	MOVD $constants<>+2032(SB), R5
+	MOVD $constants<>+368(SB), R5
 	WORD $0x3dc000a9 // ldr q9, [x5, #0]
 	WORD $0x4e040535 // dup v21.4s, v9.s[0]
 	WORD $0x2eb8c28c // umull v12.2d, v20.2s, v24.2s
@@ -19475,504 +19475,88 @@ DATA constants<>+32(SB)/4, $0x3efffffe
 DATA constants<>+36(SB)/4, $0x4b400000
 DATA constants<>+40(SB)/4, $0xc2d00000
 DATA constants<>+44(SB)/4, $0x42b20000
-DATA constants<>+48(SB)/4, $0x3fb8aa3b
-DATA constants<>+52(SB)/4, $0x3f317218
-DATA constants<>+56(SB)/4, $0xb102e308
-DATA constants<>+60(SB)/4, $0x3f800000
-DATA constants<>+64(SB)/4, $0x3ab56359
-DATA constants<>+68(SB)/4, $0x3c091ef0
-DATA constants<>+72(SB)/4, $0x3d2aac2c
-DATA constants<>+76(SB)/4, $0x3e2aaa46
-DATA constants<>+80(SB)/4, $0x3efffffe
-DATA constants<>+84(SB)/4, $0x4b400000
-DATA constants<>+88(SB)/4, $0xc2d00000
-DATA constants<>+92(SB)/4, $0x42b20000
-DATA constants<>+96(SB)/4, $0x3fb8aa3b
-DATA constants<>+100(SB)/4, $0x3f317218
-DATA constants<>+104(SB)/4, $0xb102e308
-DATA constants<>+108(SB)/4, $0x3f800000
-DATA constants<>+112(SB)/4, $0x3ab56359
-DATA constants<>+116(SB)/4, $0x3c091ef0
-DATA constants<>+120(SB)/4, $0x3d2aac2c
-DATA constants<>+124(SB)/4, $0x3e2aaa46
-DATA constants<>+128(SB)/4, $0x3efffffe
-DATA constants<>+132(SB)/4, $0x4b400000
-DATA constants<>+136(SB)/4, $0xc2d00000
-DATA constants<>+140(SB)/4, $0x42b20000
-DATA constants<>+144(SB)/4, $0x80000000
-DATA constants<>+148(SB)/4, $0x80000000
-DATA constants<>+152(SB)/4, $0x80000000
-DATA constants<>+156(SB)/4, $0x80000000
-DATA constants<>+160(SB)/4, $0x3f800000
-DATA constants<>+164(SB)/4, $0x3f800000
-DATA constants<>+168(SB)/4, $0x3f800000
-DATA constants<>+172(SB)/4, $0x3f800000
-DATA constants<>+176(SB)/4, $0x3fb8aa3b
-DATA constants<>+180(SB)/4, $0x3f317218
-DATA constants<>+184(SB)/4, $0xb102e308
-DATA constants<>+188(SB)/4, $0x3f800000
-DATA constants<>+192(SB)/4, $0x3ab56359
-DATA constants<>+196(SB)/4, $0x3c091ef0
-DATA constants<>+200(SB)/4, $0x3d2aac2c
-DATA constants<>+204(SB)/4, $0x3e2aaa46
-DATA constants<>+208(SB)/4, $0x3efffffe
-DATA constants<>+212(SB)/4, $0x4b400000
-DATA constants<>+216(SB)/4, $0xc2d00000
-DATA constants<>+220(SB)/4, $0x42b20000
-DATA constants<>+224(SB)/4, $0x80000000
-DATA constants<>+228(SB)/4, $0x80000000
-DATA constants<>+232(SB)/4, $0x80000000
-DATA constants<>+236(SB)/4, $0x80000000
-DATA constants<>+240(SB)/4, $0x3f200000
-DATA constants<>+244(SB)/4, $0x3f200000
-DATA constants<>+248(SB)/4, $0x3f200000
-DATA constants<>+252(SB)/4, $0x3f200000
-DATA constants<>+256(SB)/4, $0xbbbaf0e1
-DATA constants<>+260(SB)/4, $0x3ca9134c
-DATA constants<>+264(SB)/4, $0xbd5c1e2d
-DATA constants<>+268(SB)/4, $0x3e088393
-DATA constants<>+272(SB)/4, $0xbeaaaa99
-DATA constants<>+276(SB)/4, $0x40000000
-DATA constants<>+280(SB)/4, $0x40000000
-DATA constants<>+284(SB)/4, $0x40000000
-DATA constants<>+288(SB)/4, $0x3f800000
-DATA constants<>+292(SB)/4, $0x3f800000
-DATA constants<>+296(SB)/4, $0x3f800000
-DATA constants<>+300(SB)/4, $0x3f800000
-DATA constants<>+304(SB)/4, $0xbfcc422a
-DATA constants<>+308(SB)/4, $0xbd922279
-DATA constants<>+312(SB)/4, $0xbd922279
-DATA constants<>+316(SB)/4, $0xbd922279
-DATA constants<>+320(SB)/4, $0x3fb8aa3b
-DATA constants<>+324(SB)/4, $0x3f317218
-DATA constants<>+328(SB)/4, $0xb102e308
-DATA constants<>+332(SB)/4, $0x3f800000
-DATA constants<>+336(SB)/4, $0x3ab56359
-DATA constants<>+340(SB)/4, $0x3c091ef0
-DATA constants<>+344(SB)/4, $0x3d2aac2c
-DATA constants<>+348(SB)/4, $0x3e2aaa46
-DATA constants<>+352(SB)/4, $0x3efffffe
-DATA constants<>+356(SB)/4, $0x4b400000
-DATA constants<>+360(SB)/4, $0xc2d00000
-DATA constants<>+364(SB)/4, $0x42b20000
-DATA constants<>+368(SB)/4, $0xbfcc422a
-DATA constants<>+372(SB)/4, $0xbd922279
-DATA constants<>+376(SB)/4, $0xbd922279
-DATA constants<>+380(SB)/4, $0xbd922279
-DATA constants<>+384(SB)/4, $0x3fb8aa3b
-DATA constants<>+388(SB)/4, $0x3f317218
-DATA constants<>+392(SB)/4, $0xb102e308
-DATA constants<>+396(SB)/4, $0x3f800000
-DATA constants<>+400(SB)/4, $0x3ab56359
-DATA constants<>+404(SB)/4, $0x3c091ef0
-DATA constants<>+408(SB)/4, $0x3d2aac2c
-DATA constants<>+412(SB)/4, $0x3e2aaa46
-DATA constants<>+416(SB)/4, $0x3efffffe
-DATA constants<>+420(SB)/4, $0x4b400000
-DATA constants<>+424(SB)/4, $0xc2d00000
-DATA constants<>+428(SB)/4, $0x42b20000
-DATA constants<>+432(SB)/4, $0xc1400000
-DATA constants<>+436(SB)/4, $0x41400000
-DATA constants<>+440(SB)/4, $0xbe5b33b6
-DATA constants<>+444(SB)/4, $0xbe5b33b6
-DATA constants<>+448(SB)/4, $0x00007fff
-DATA constants<>+452(SB)/4, $0x00007fff
-DATA constants<>+456(SB)/4, $0x00007fff
-DATA constants<>+460(SB)/4, $0x00007fff
-DATA constants<>+464(SB)/4, $0x00000001
-DATA constants<>+468(SB)/4, $0x00000001
-DATA constants<>+472(SB)/4, $0x00000001
-DATA constants<>+476(SB)/4, $0x00000001
-DATA constants<>+480(SB)/4, $0x00400000
-DATA constants<>+484(SB)/4, $0x00400000
-DATA constants<>+488(SB)/4, $0x00400000
-DATA constants<>+492(SB)/4, $0x00400000
-DATA constants<>+496(SB)/4, $0x00007fff
-DATA constants<>+500(SB)/4, $0x00007fff
-DATA constants<>+504(SB)/4, $0x00007fff
-DATA constants<>+508(SB)/4, $0x00007fff
-DATA constants<>+512(SB)/4, $0x00000001
-DATA constants<>+516(SB)/4, $0x00000001
-DATA constants<>+520(SB)/4, $0x00000001
-DATA constants<>+524(SB)/4, $0x00000001
-DATA constants<>+528(SB)/4, $0x00400000
-DATA constants<>+532(SB)/4, $0x00400000
-DATA constants<>+536(SB)/4, $0x00400000
-DATA constants<>+540(SB)/4, $0x00400000
-DATA constants<>+544(SB)/4, $0xffff0000
-DATA constants<>+548(SB)/4, $0xffff0000
-DATA constants<>+552(SB)/4, $0xffff0000
-DATA constants<>+556(SB)/4, $0xffff0000
-DATA constants<>+560(SB)/4, $0xff800000
-DATA constants<>+564(SB)/4, $0xff800000
-DATA constants<>+568(SB)/4, $0xff800000
-DATA constants<>+572(SB)/4, $0xff800000
-DATA constants<>+576(SB)/4, $0x00000000
-DATA constants<>+580(SB)/4, $0x00000001
-DATA constants<>+584(SB)/4, $0x00000002
-DATA constants<>+588(SB)/4, $0x00000003
-DATA constants<>+592(SB)/4, $0x00000000
-DATA constants<>+596(SB)/4, $0x00000001
-DATA constants<>+600(SB)/4, $0x00000002
-DATA constants<>+604(SB)/4, $0x00000003
-DATA constants<>+608(SB)/4, $0x00000000
-DATA constants<>+612(SB)/4, $0x00000001
-DATA constants<>+616(SB)/4, $0x00000002
-DATA constants<>+620(SB)/4, $0x00000003
-DATA constants<>+624(SB)/4, $0x00000000
-DATA constants<>+628(SB)/4, $0x00000001
-DATA constants<>+632(SB)/4, $0x00000002
-DATA constants<>+636(SB)/4, $0x00000003
-DATA constants<>+640(SB)/4, $0x3fb8aa3b
-DATA constants<>+644(SB)/4, $0x3f317218
-DATA constants<>+648(SB)/4, $0xb102e308
-DATA constants<>+652(SB)/4, $0x3f800000
-DATA constants<>+656(SB)/4, $0x3ab56359
-DATA constants<>+660(SB)/4, $0x3c091ef0
-DATA constants<>+664(SB)/4, $0x3d2aac2c
-DATA constants<>+668(SB)/4, $0x3e2aaa46
-DATA constants<>+672(SB)/4, $0x3efffffe
-DATA constants<>+676(SB)/4, $0x4b400000
-DATA constants<>+680(SB)/4, $0xc2d00000
-DATA constants<>+684(SB)/4, $0x42b20000
-DATA constants<>+688(SB)/4, $0x00000000
-DATA constants<>+692(SB)/4, $0x00000001
-DATA constants<>+696(SB)/4, $0x00000002
-DATA constants<>+700(SB)/4, $0x00000003
-DATA constants<>+704(SB)/4, $0x00000000
-DATA constants<>+708(SB)/4, $0x00000001
-DATA constants<>+712(SB)/4, $0x00000002
-DATA constants<>+716(SB)/4, $0x00000003
-DATA constants<>+720(SB)/4, $0x00000000
-DATA constants<>+724(SB)/4, $0x00000001
-DATA constants<>+728(SB)/4, $0x00000002
-DATA constants<>+732(SB)/4, $0x00000003
-DATA constants<>+736(SB)/4, $0x00000000
-DATA constants<>+740(SB)/4, $0x00000001
-DATA constants<>+744(SB)/4, $0x00000002
-DATA constants<>+748(SB)/4, $0x00000003
-DATA constants<>+752(SB)/4, $0x3fb8aa3b
-DATA constants<>+756(SB)/4, $0x3f317218
-DATA constants<>+760(SB)/4, $0xb102e308
-DATA constants<>+764(SB)/4, $0x3f800000
-DATA constants<>+768(SB)/4, $0x3ab56359
-DATA constants<>+772(SB)/4, $0x3c091ef0
-DATA constants<>+776(SB)/4, $0x3d2aac2c
-DATA constants<>+780(SB)/4, $0x3e2aaa46
-DATA constants<>+784(SB)/4, $0x3efffffe
-DATA constants<>+788(SB)/4, $0x4b400000
-DATA constants<>+792(SB)/4, $0xc2d00000
-DATA constants<>+796(SB)/4, $0x42b20000
-DATA constants<>+800(SB)/4, $0x00000000
-DATA constants<>+804(SB)/4, $0x00000001
-DATA constants<>+808(SB)/4, $0x00000002
-DATA constants<>+812(SB)/4, $0x00000003
-DATA constants<>+816(SB)/4, $0x00000000
-DATA constants<>+820(SB)/4, $0x00000001
-DATA constants<>+824(SB)/4, $0x00000002
-DATA constants<>+828(SB)/4, $0x00000003
-DATA constants<>+832(SB)/4, $0x00000000
-DATA constants<>+836(SB)/4, $0x00000001
-DATA constants<>+840(SB)/4, $0x00000002
-DATA constants<>+844(SB)/4, $0x00000003
-DATA constants<>+848(SB)/4, $0x00000000
-DATA constants<>+852(SB)/4, $0x00000001
-DATA constants<>+856(SB)/4, $0x00000002
-DATA constants<>+860(SB)/4, $0x00000003
-DATA constants<>+864(SB)/4, $0x7fffffff
-DATA constants<>+868(SB)/4, $0x7fffffff
-DATA constants<>+872(SB)/4, $0x7fffffff
-DATA constants<>+876(SB)/4, $0x7fffffff
-DATA constants<>+880(SB)/4, $0x7f800000
-DATA constants<>+884(SB)/4, $0x7f800000
-DATA constants<>+888(SB)/4, $0x7f800000
-DATA constants<>+892(SB)/4, $0x7f800000
-DATA constants<>+896(SB)/4, $0x00000000
-DATA constants<>+900(SB)/4, $0x00000001
-DATA constants<>+904(SB)/4, $0x00000002
-DATA constants<>+908(SB)/4, $0x00000003
-DATA constants<>+912(SB)/4, $0x00000000
-DATA constants<>+916(SB)/4, $0x00000001
-DATA constants<>+920(SB)/4, $0x00000002
-DATA constants<>+924(SB)/4, $0x00000003
-DATA constants<>+928(SB)/4, $0x00000000
-DATA constants<>+932(SB)/4, $0x00000001
-DATA constants<>+936(SB)/4, $0x00000002
-DATA constants<>+940(SB)/4, $0x00000003
-DATA constants<>+944(SB)/4, $0x00000000
-DATA constants<>+948(SB)/4, $0x00000001
-DATA constants<>+952(SB)/4, $0x00000002
-DATA constants<>+956(SB)/4, $0x00000003
-DATA constants<>+960(SB)/4, $0x3f800000
-DATA constants<>+964(SB)/4, $0x3f800000
-DATA constants<>+968(SB)/4, $0x3f800000
-DATA constants<>+972(SB)/4, $0x3f800000
-DATA constants<>+976(SB)/4, $0x00000000
-DATA constants<>+980(SB)/4, $0x00000001
-DATA constants<>+984(SB)/4, $0x00000002
-DATA constants<>+988(SB)/4, $0x00000003
-DATA constants<>+992(SB)/4, $0x00000000
-DATA constants<>+996(SB)/4, $0x00000001
-DATA constants<>+1000(SB)/4, $0x00000002
-DATA constants<>+1004(SB)/4, $0x00000003
-DATA constants<>+1008(SB)/4, $0x00000000
-DATA constants<>+1012(SB)/4, $0x00000001
-DATA constants<>+1016(SB)/4, $0x00000002
-DATA constants<>+1020(SB)/4, $0x00000003
-DATA constants<>+1024(SB)/4, $0x00000000
-DATA constants<>+1028(SB)/4, $0x00000001
-DATA constants<>+1032(SB)/4, $0x00000002
-DATA constants<>+1036(SB)/4, $0x00000003
-DATA constants<>+1040(SB)/4, $0x00000000
-DATA constants<>+1044(SB)/4, $0x00000001
-DATA constants<>+1048(SB)/4, $0x00000002
-DATA constants<>+1052(SB)/4, $0x00000003
-DATA constants<>+1056(SB)/4, $0x00000000
-DATA constants<>+1060(SB)/4, $0x00000001
-DATA constants<>+1064(SB)/4, $0x00000002
-DATA constants<>+1068(SB)/4, $0x00000003
-DATA constants<>+1072(SB)/4, $0x00000000
-DATA constants<>+1076(SB)/4, $0x00000001
-DATA constants<>+1080(SB)/4, $0x00000002
-DATA constants<>+1084(SB)/4, $0x00000003
-DATA constants<>+1088(SB)/4, $0x00000000
-DATA constants<>+1092(SB)/4, $0x00000001
-DATA constants<>+1096(SB)/4, $0x00000002
-DATA constants<>+1100(SB)/4, $0x00000003
-DATA constants<>+1104(SB)/4, $0xbfcc422a
-DATA constants<>+1108(SB)/4, $0xbd922279
-DATA constants<>+1112(SB)/4, $0xbd922279
-DATA constants<>+1116(SB)/4, $0xbd922279
-DATA constants<>+1120(SB)/4, $0x3fb8aa3b
-DATA constants<>+1124(SB)/4, $0x3f317218
-DATA constants<>+1128(SB)/4, $0xb102e308
-DATA constants<>+1132(SB)/4, $0x3f800000
-DATA constants<>+1136(SB)/4, $0x3ab56359
-DATA constants<>+1140(SB)/4, $0x3c091ef0
-DATA constants<>+1144(SB)/4, $0x3d2aac2c
-DATA constants<>+1148(SB)/4, $0x3e2aaa46
-DATA constants<>+1152(SB)/4, $0x3efffffe
-DATA constants<>+1156(SB)/4, $0x4b400000
-DATA constants<>+1160(SB)/4, $0xc2d00000
-DATA constants<>+1164(SB)/4, $0x42b20000
-DATA constants<>+1168(SB)/4, $0x3f800000
-DATA constants<>+1172(SB)/4, $0x3f800000
-DATA constants<>+1176(SB)/4, $0x3f800000
-DATA constants<>+1180(SB)/4, $0x3f800000
-DATA constants<>+1184(SB)/4, $0x3f800000
-DATA constants<>+1188(SB)/4, $0x3f800000
-DATA constants<>+1192(SB)/4, $0x3f800000
-DATA constants<>+1196(SB)/4, $0x3f800000
-DATA constants<>+1200(SB)/4, $0x3f800000
-DATA constants<>+1204(SB)/4, $0x3f800000
-DATA constants<>+1208(SB)/4, $0x3f800000
-DATA constants<>+1212(SB)/4, $0x3f800000
-DATA constants<>+1216(SB)/4, $0x3f800000
-DATA constants<>+1220(SB)/4, $0x3f800000
-DATA constants<>+1224(SB)/4, $0x3f800000
-DATA constants<>+1228(SB)/4, $0x3f800000
-DATA constants<>+1232(SB)/4, $0x3f800000
-DATA constants<>+1236(SB)/4, $0x3f800000
-DATA constants<>+1240(SB)/4, $0x3f800000
-DATA constants<>+1244(SB)/4, $0x3f800000
-DATA constants<>+1248(SB)/4, $0x3f800000
-DATA constants<>+1252(SB)/4, $0x3f800000
-DATA constants<>+1256(SB)/4, $0x3f800000
-DATA constants<>+1260(SB)/4, $0x3f800000
-DATA constants<>+1264(SB)/4, $0x3f800000
-DATA constants<>+1268(SB)/4, $0x3f800000
-DATA constants<>+1272(SB)/4, $0x3f800000
-DATA constants<>+1276(SB)/4, $0x3f800000
-DATA constants<>+1280(SB)/4, $0x3f800000
-DATA constants<>+1284(SB)/4, $0x3f800000
-DATA constants<>+1288(SB)/4, $0x3f800000
-DATA constants<>+1292(SB)/4, $0x3f800000
-DATA constants<>+1296(SB)/4, $0x3f800000
-DATA constants<>+1300(SB)/4, $0x3f800000
-DATA constants<>+1304(SB)/4, $0x3f800000
-DATA constants<>+1308(SB)/4, $0x3f800000
-DATA constants<>+1312(SB)/4, $0x3f800000
-DATA constants<>+1316(SB)/4, $0x3f800000
-DATA constants<>+1320(SB)/4, $0x3f800000
-DATA constants<>+1324(SB)/4, $0x3f800000
-DATA constants<>+1328(SB)/4, $0x3f800000
-DATA constants<>+1332(SB)/4, $0x3f800000
-DATA constants<>+1336(SB)/4, $0x3f800000
-DATA constants<>+1340(SB)/4, $0x3f800000
-DATA constants<>+1344(SB)/4, $0x3f800000
-DATA constants<>+1348(SB)/4, $0x3f800000
-DATA constants<>+1352(SB)/4, $0x3f800000
-DATA constants<>+1356(SB)/4, $0x3f800000
-DATA constants<>+1360(SB)/4, $0xff800000
-DATA constants<>+1364(SB)/4, $0xff800000
-DATA constants<>+1368(SB)/4, $0xff800000
-DATA constants<>+1372(SB)/4, $0xff800000
-DATA constants<>+1376(SB)/4, $0xffffffff
-DATA constants<>+1380(SB)/4, $0xffffffff
-DATA constants<>+1384(SB)/4, $0xffffffff
-DATA constants<>+1388(SB)/4, $0xffffffff
-DATA constants<>+1392(SB)/4, $0xffffffff
-DATA constants<>+1396(SB)/4, $0xffffffff
-DATA constants<>+1400(SB)/4, $0xffffffff
-DATA constants<>+1404(SB)/4, $0xffffffff
-DATA constants<>+1408(SB)/4, $0xffffffff
-DATA constants<>+1412(SB)/4, $0xffffffff
-DATA constants<>+1416(SB)/4, $0xffffffff
-DATA constants<>+1420(SB)/4, $0xffffffff
-DATA constants<>+1424(SB)/4, $0xffffffff
-DATA constants<>+1428(SB)/4, $0xffffffff
-DATA constants<>+1432(SB)/4, $0xffffffff
-DATA constants<>+1436(SB)/4, $0xffffffff
-DATA constants<>+1440(SB)/4, $0xffffffff
-DATA constants<>+1444(SB)/4, $0xffffffff
-DATA constants<>+1448(SB)/4, $0xffffffff
-DATA constants<>+1452(SB)/4, $0xffffffff
-DATA constants<>+1456(SB)/4, $0xffffffff
-DATA constants<>+1460(SB)/4, $0xffffffff
-DATA constants<>+1464(SB)/4, $0xffffffff
-DATA constants<>+1468(SB)/4, $0xffffffff
-DATA constants<>+1472(SB)/4, $0x00000004
-DATA constants<>+1476(SB)/4, $0x00000004
-DATA constants<>+1480(SB)/4, $0x00000004
-DATA constants<>+1484(SB)/4, $0x00000004
-DATA constants<>+1488(SB)/4, $0x00000000
-DATA constants<>+1492(SB)/4, $0x00000001
-DATA constants<>+1496(SB)/4, $0x00000002
-DATA constants<>+1500(SB)/4, $0x00000003
-DATA constants<>+1504(SB)/4, $0xd2511f53
-DATA constants<>+1508(SB)/4, $0xd2511f53
-DATA constants<>+1512(SB)/4, $0xd2511f53
-DATA constants<>+1516(SB)/4, $0xd2511f53
-DATA constants<>+1520(SB)/4, $0xcd9e8d57
-DATA constants<>+1524(SB)/4, $0xcd9e8d57
-DATA constants<>+1528(SB)/4, $0xcd9e8d57
-DATA constants<>+1532(SB)/4, $0xcd9e8d57
-DATA constants<>+1536(SB)/4, $0x9e3779b9
-DATA constants<>+1540(SB)/4, $0x9e3779b9
-DATA constants<>+1544(SB)/4, $0x9e3779b9
-DATA constants<>+1548(SB)/4, $0x9e3779b9
-DATA constants<>+1552(SB)/4, $0xbb67ae85
-DATA constants<>+1556(SB)/4, $0xbb67ae85
-DATA constants<>+1560(SB)/4, $0xbb67ae85
-DATA constants<>+1564(SB)/4, $0xbb67ae85
-DATA constants<>+1568(SB)/4, $0xd2511f53
-DATA constants<>+1572(SB)/4, $0xd2511f53
-DATA constants<>+1576(SB)/4, $0xd2511f53
-DATA constants<>+1580(SB)/4, $0xd2511f53
-DATA constants<>+1584(SB)/4, $0xcd9e8d57
-DATA constants<>+1588(SB)/4, $0xcd9e8d57
-DATA constants<>+1592(SB)/4, $0xcd9e8d57
-DATA constants<>+1596(SB)/4, $0xcd9e8d57
-DATA constants<>+1600(SB)/4, $0x9e3779b9
-DATA constants<>+1604(SB)/4, $0x9e3779b9
-DATA constants<>+1608(SB)/4, $0x9e3779b9
-DATA constants<>+1612(SB)/4, $0x9e3779b9
-DATA constants<>+1616(SB)/4, $0xbb67ae85
-DATA constants<>+1620(SB)/4, $0xbb67ae85
-DATA constants<>+1624(SB)/4, $0xbb67ae85
-DATA constants<>+1628(SB)/4, $0xbb67ae85
-DATA constants<>+1632(SB)/4, $0xd2511f53
-DATA constants<>+1636(SB)/4, $0xd2511f53
-DATA constants<>+1640(SB)/4, $0xd2511f53
-DATA constants<>+1644(SB)/4, $0xd2511f53
-DATA constants<>+1648(SB)/4, $0xcd9e8d57
-DATA constants<>+1652(SB)/4, $0xcd9e8d57
-DATA constants<>+1656(SB)/4, $0xcd9e8d57
-DATA constants<>+1660(SB)/4, $0xcd9e8d57
-DATA constants<>+1664(SB)/4, $0x9e3779b9
-DATA constants<>+1668(SB)/4, $0x9e3779b9
-DATA constants<>+1672(SB)/4, $0x9e3779b9
-DATA constants<>+1676(SB)/4, $0x9e3779b9
-DATA constants<>+1680(SB)/4, $0xbb67ae85
-DATA constants<>+1684(SB)/4, $0xbb67ae85
-DATA constants<>+1688(SB)/4, $0xbb67ae85
-DATA constants<>+1692(SB)/4, $0xbb67ae85
-DATA constants<>+1696(SB)/4, $0xd2511f53
-DATA constants<>+1700(SB)/4, $0xd2511f53
-DATA constants<>+1704(SB)/4, $0xd2511f53
-DATA constants<>+1708(SB)/4, $0xd2511f53
-DATA constants<>+1712(SB)/4, $0xcd9e8d57
-DATA constants<>+1716(SB)/4, $0xcd9e8d57
-DATA constants<>+1720(SB)/4, $0xcd9e8d57
-DATA constants<>+1724(SB)/4, $0xcd9e8d57
-DATA constants<>+1728(SB)/4, $0x9e3779b9
-DATA constants<>+1732(SB)/4, $0x9e3779b9
-DATA constants<>+1736(SB)/4, $0x9e3779b9
-DATA constants<>+1740(SB)/4, $0x9e3779b9
-DATA constants<>+1744(SB)/4, $0xbb67ae85
-DATA constants<>+1748(SB)/4, $0xbb67ae85
-DATA constants<>+1752(SB)/4, $0xbb67ae85
-DATA constants<>+1756(SB)/4, $0xbb67ae85
-DATA constants<>+1760(SB)/4, $0x00000004
-DATA constants<>+1764(SB)/4, $0x00000004
-DATA constants<>+1768(SB)/4, $0x00000004
-DATA constants<>+1772(SB)/4, $0x00000004
-DATA constants<>+1776(SB)/4, $0x00000000
-DATA constants<>+1780(SB)/4, $0x00000001
-DATA constants<>+1784(SB)/4, $0x00000002
-DATA constants<>+1788(SB)/4, $0x00000003
-DATA constants<>+1792(SB)/4, $0xd2511f53
-DATA constants<>+1796(SB)/4, $0xd2511f53
-DATA constants<>+1800(SB)/4, $0xd2511f53
-DATA constants<>+1804(SB)/4, $0xd2511f53
-DATA constants<>+1808(SB)/4, $0xcd9e8d57
-DATA constants<>+1812(SB)/4, $0xcd9e8d57
-DATA constants<>+1816(SB)/4, $0xcd9e8d57
-DATA constants<>+1820(SB)/4, $0xcd9e8d57
-DATA constants<>+1824(SB)/4, $0x9e3779b9
-DATA constants<>+1828(SB)/4, $0x9e3779b9
-DATA constants<>+1832(SB)/4, $0x9e3779b9
-DATA constants<>+1836(SB)/4, $0x9e3779b9
-DATA constants<>+1840(SB)/4, $0xbb67ae85
-DATA constants<>+1844(SB)/4, $0xbb67ae85
-DATA constants<>+1848(SB)/4, $0xbb67ae85
-DATA constants<>+1852(SB)/4, $0xbb67ae85
-DATA constants<>+1856(SB)/4, $0xd2511f53
-DATA constants<>+1860(SB)/4, $0xd2511f53
-DATA constants<>+1864(SB)/4, $0xd2511f53
-DATA constants<>+1868(SB)/4, $0xd2511f53
-DATA constants<>+1872(SB)/4, $0xcd9e8d57
-DATA constants<>+1876(SB)/4, $0xcd9e8d57
-DATA constants<>+1880(SB)/4, $0xcd9e8d57
-DATA constants<>+1884(SB)/4, $0xcd9e8d57
-DATA constants<>+1888(SB)/4, $0x9e3779b9
-DATA constants<>+1892(SB)/4, $0x9e3779b9
-DATA constants<>+1896(SB)/4, $0x9e3779b9
-DATA constants<>+1900(SB)/4, $0x9e3779b9
-DATA constants<>+1904(SB)/4, $0xbb67ae85
-DATA constants<>+1908(SB)/4, $0xbb67ae85
-DATA constants<>+1912(SB)/4, $0xbb67ae85
-DATA constants<>+1916(SB)/4, $0xbb67ae85
-DATA constants<>+1920(SB)/4, $0xd2511f53
-DATA constants<>+1924(SB)/4, $0xd2511f53
-DATA constants<>+1928(SB)/4, $0xd2511f53
-DATA constants<>+1932(SB)/4, $0xd2511f53
-DATA constants<>+1936(SB)/4, $0xcd9e8d57
-DATA constants<>+1940(SB)/4, $0xcd9e8d57
-DATA constants<>+1944(SB)/4, $0xcd9e8d57
-DATA constants<>+1948(SB)/4, $0xcd9e8d57
-DATA constants<>+1952(SB)/4, $0x9e3779b9
-DATA constants<>+1956(SB)/4, $0x9e3779b9
-DATA constants<>+1960(SB)/4, $0x9e3779b9
-DATA constants<>+1964(SB)/4, $0x9e3779b9
-DATA constants<>+1968(SB)/4, $0xbb67ae85
-DATA constants<>+1972(SB)/4, $0xbb67ae85
-DATA constants<>+1976(SB)/4, $0xbb67ae85
-DATA constants<>+1980(SB)/4, $0xbb67ae85
-DATA constants<>+1984(SB)/4, $0xd2511f53
-DATA constants<>+1988(SB)/4, $0xd2511f53
-DATA constants<>+1992(SB)/4, $0xd2511f53
-DATA constants<>+1996(SB)/4, $0xd2511f53
-DATA constants<>+2000(SB)/4, $0xcd9e8d57
-DATA constants<>+2004(SB)/4, $0xcd9e8d57
-DATA constants<>+2008(SB)/4, $0xcd9e8d57
-DATA constants<>+2012(SB)/4, $0xcd9e8d57
-DATA constants<>+2016(SB)/4, $0x9e3779b9
-DATA constants<>+2020(SB)/4, $0x9e3779b9
-DATA constants<>+2024(SB)/4, $0x9e3779b9
-DATA constants<>+2028(SB)/4, $0x9e3779b9
-DATA constants<>+2032(SB)/4, $0xbb67ae85
-DATA constants<>+2036(SB)/4, $0xbb67ae85
-DATA constants<>+2040(SB)/4, $0xbb67ae85
-DATA constants<>+2044(SB)/4, $0xbb67ae85
-GLOBL constants<>(SB), RODATA|NOPTR, $2048
+DATA constants<>+48(SB)/4, $0x80000000
+DATA constants<>+52(SB)/4, $0x80000000
+DATA constants<>+56(SB)/4, $0x80000000
+DATA constants<>+60(SB)/4, $0x80000000
+DATA constants<>+64(SB)/4, $0x3f800000
+DATA constants<>+68(SB)/4, $0x3f800000
+DATA constants<>+72(SB)/4, $0x3f800000
+DATA constants<>+76(SB)/4, $0x3f800000
+DATA constants<>+80(SB)/4, $0x3f200000
+DATA constants<>+84(SB)/4, $0x3f200000
+DATA constants<>+88(SB)/4, $0x3f200000
+DATA constants<>+92(SB)/4, $0x3f200000
+DATA constants<>+96(SB)/4, $0xbbbaf0e1
+DATA constants<>+100(SB)/4, $0x3ca9134c
+DATA constants<>+104(SB)/4, $0xbd5c1e2d
+DATA constants<>+108(SB)/4, $0x3e088393
+DATA constants<>+112(SB)/4, $0xbeaaaa99
+DATA constants<>+116(SB)/4, $0x40000000
+DATA constants<>+120(SB)/4, $0x40000000
+DATA constants<>+124(SB)/4, $0x40000000
+DATA constants<>+128(SB)/4, $0xbfcc422a
+DATA constants<>+132(SB)/4, $0xbd922279
+DATA constants<>+136(SB)/4, $0xbd922279
+DATA constants<>+140(SB)/4, $0xbd922279
+DATA constants<>+144(SB)/4, $0xc1400000
+DATA constants<>+148(SB)/4, $0x41400000
+DATA constants<>+152(SB)/4, $0xbe5b33b6
+DATA constants<>+156(SB)/4, $0xbe5b33b6
+DATA constants<>+160(SB)/4, $0x00007fff
+DATA constants<>+164(SB)/4, $0x00007fff
+DATA constants<>+168(SB)/4, $0x00007fff
+DATA constants<>+172(SB)/4, $0x00007fff
+DATA constants<>+176(SB)/4, $0x00000001
+DATA constants<>+180(SB)/4, $0x00000001
+DATA constants<>+184(SB)/4, $0x00000001
+DATA constants<>+188(SB)/4, $0x00000001
+DATA constants<>+192(SB)/4, $0x00400000
+DATA constants<>+196(SB)/4, $0x00400000
+DATA constants<>+200(SB)/4, $0x00400000
+DATA constants<>+204(SB)/4, $0x00400000
+DATA constants<>+208(SB)/4, $0xffff0000
+DATA constants<>+212(SB)/4, $0xffff0000
+DATA constants<>+216(SB)/4, $0xffff0000
+DATA constants<>+220(SB)/4, $0xffff0000
+DATA constants<>+224(SB)/4, $0xff800000
+DATA constants<>+228(SB)/4, $0xff800000
+DATA constants<>+232(SB)/4, $0xff800000
+DATA constants<>+236(SB)/4, $0xff800000
+DATA constants<>+240(SB)/4, $0x00000000
+DATA constants<>+244(SB)/4, $0x00000001
+DATA constants<>+248(SB)/4, $0x00000002
+DATA constants<>+252(SB)/4, $0x00000003
+DATA constants<>+256(SB)/4, $0x7fffffff
+DATA constants<>+260(SB)/4, $0x7fffffff
+DATA constants<>+264(SB)/4, $0x7fffffff
+DATA constants<>+268(SB)/4, $0x7fffffff
+DATA constants<>+272(SB)/4, $0x7f800000
+DATA constants<>+276(SB)/4, $0x7f800000
+DATA constants<>+280(SB)/4, $0x7f800000
+DATA constants<>+284(SB)/4, $0x7f800000
+DATA constants<>+288(SB)/4, $0xffffffff
+DATA constants<>+292(SB)/4, $0xffffffff
+DATA constants<>+296(SB)/4, $0xffffffff
+DATA constants<>+300(SB)/4, $0xffffffff
+DATA constants<>+304(SB)/4, $0x00000004
+DATA constants<>+308(SB)/4, $0x00000004
+DATA constants<>+312(SB)/4, $0x00000004
+DATA constants<>+316(SB)/4, $0x00000004
+DATA constants<>+320(SB)/4, $0xd2511f53
+DATA constants<>+324(SB)/4, $0xd2511f53
+DATA constants<>+328(SB)/4, $0xd2511f53
+DATA constants<>+332(SB)/4, $0xd2511f53
+DATA constants<>+336(SB)/4, $0xcd9e8d57
+DATA constants<>+340(SB)/4, $0xcd9e8d57
+DATA constants<>+344(SB)/4, $0xcd9e8d57
+DATA constants<>+348(SB)/4, $0xcd9e8d57
+DATA constants<>+352(SB)/4, $0x9e3779b9
+DATA constants<>+356(SB)/4, $0x9e3779b9
+DATA constants<>+360(SB)/4, $0x9e3779b9
+DATA constants<>+364(SB)/4, $0x9e3779b9
+DATA constants<>+368(SB)/4, $0xbb67ae85
+DATA constants<>+372(SB)/4, $0xbb67ae85
+DATA constants<>+376(SB)/4, $0xbb67ae85
+DATA constants<>+380(SB)/4, $0xbb67ae85
+GLOBL constants<>(SB), RODATA|NOPTR, $384
