@@ -66,7 +66,7 @@ func TestSpecFile(t *testing.T) {
 	}
 	run := func(only ...string) (ids []string, key records.Key, err error) {
 		r := Reproducing{Profile: "smoke", Only: only, Spec: name}
-		list, _, err := r.load()
+		list, err := r.load()
 		for _, e := range list {
 			ids, key = append(ids, e.ID()), e.Key("smoke")
 		}

@@ -85,6 +85,7 @@ type linkRatios struct {
 	peak    float64 // of the accelerator
 	traffic float64 // bytes handed on for each FLOP, over that of the paper's network
 	link    clock.Link
+	out     []int64 // bytes that each layer hands on for an example
 }
 
 // linksOf are those for a network that is measured as model, on cores of a rate.
@@ -93,12 +94,15 @@ func linksOf(rate float64, n *cells.Network, model train.Model) (r linkRatios, e
 	if err != nil {
 		return r, err
 	}
-	here, err := timed.TrafficOf(model)
+	out, flops, err := timed.HandedOn(model)
 	if err != nil {
 		return r, err
 	}
-	paper, err := timed.TrafficOf(n.Model)
-	return linkRatios{rate, a.F32, here / paper, a.Link}, err
+	papers, papersFLOPs, err := timed.HandedOn(n.Model)
+	if err != nil {
+		return r, err
+	}
+	return linkRatios{rate, a.F32, timed.Traffic(out, flops) / timed.Traffic(papers, papersFLOPs), a.Link, out}, nil
 }
 
 // strict has the accelerator's bytes for each floating-point operation. The
@@ -143,32 +147,36 @@ var links = []struct {
 	{atLeast, func(r linkRatios) clock.Link { return r.slowed(leastShare) }},
 }
 
-// over reduces all runs as if over a link, by name.
-func (t *table3) over(r *timed.Rounds, log *records.Log, of func(linkRatios) clock.Link) (map[string]*timed.Measured, error) {
+// networks are the runs of each network, and the links that these are replayed over.
+func (t *table3) networks(r *timed.Rounds, log *records.Log) (runs [][]timed.Run, ratios []linkRatios, err error) {
 	rate, err := r.MedianCoreRate(log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cells := len(t.Spec.Cells())
 	for i, n := range t.Spec.Networks {
-		runs := r.Runs[i*cells : (i+1)*cells]
-		ratios, err := linksOf(rate, n, runs[0].Training.Model)
+		of := r.Runs[i*cells : (i+1)*cells]
+		ratio, err := linksOf(rate, n, of[0].Training.Model)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out, _, err := timed.HandedOn(runs[0].Training.Model)
-		if err != nil {
-			return nil, err
-		}
-		for j := range runs {
-			runs[j].Over = &timed.Crossing{Link: of(ratios), Out: out}
+		runs, ratios = append(runs, of), append(ratios, ratio)
+	}
+	return runs, ratios, nil
+}
+
+// reduce reduces the runs as if over a link to scale.
+func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map[string]*timed.Measured, error) {
+	runs, ratios, err := t.networks(r, log)
+	if err != nil {
+		return nil, err
+	}
+	for i, of := range runs {
+		for j := range of {
+			of[j].Over = &timed.Crossing{Link: ratios[i].scaled(), Out: ratios[i].out}
 		}
 	}
 	return r.All(log)
-}
-
-func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map[string]*timed.Measured, error) {
-	return t.over(r, log, linkRatios.scaled)
 }
 
 // linkSpeedups are a run's over a base, by round.
@@ -180,32 +188,47 @@ func linkSpeedups(runs map[string]*timed.Measured, base, run string) (all []floa
 }
 
 func (t *table3) show(r *timed.Reporting[table3Profile]) error {
-	runs := map[string]map[string]*timed.Measured{} // by link
-	for _, l := range links {
-		over, err := t.over(r.Rounds, r.Log, l.of)
-		if err != nil {
-			return err
-		}
-		runs[l.name] = over
-	}
-	rate, err := r.Rounds.MedianCoreRate(r.Log)
+	networks, ratiosOf, err := t.networks(r.Rounds, r.Log)
 	if err != nil {
 		return err
+	}
+	runs := map[string]map[string]*timed.Measured{toScale: r.Runs} // by link
+	for _, l := range links {
+		if l.name == toScale {
+			continue
+		}
+		runs[l.name] = map[string]*timed.Measured{}
+		for i, of := range networks {
+			for _, run := range of {
+				if runs[l.name][run.Name], err = r.Runs[run.Name].Over(l.of(ratiosOf[i])); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	m, err := t.Spec.Scale.Read(r.Log)
 	if err != nil {
 		return err
 	}
 	base, table := t.Spec.Base, r.Table
+	several := len(t.Spec.M) > 1
+	baseName := fmt.Sprintf("K = %d", base.K)
+	if several {
+		baseName += fmt.Sprintf(", M = %d", base.M)
+	}
 	table.Caption = []string{
-		fmt.Sprintf("M = %d, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own K = %d.", base.M, t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, base.K),
+		fmt.Sprintf("M = %s, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own %s.", lab.JoinWith(t.Spec.M, ", "), t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, baseName),
 		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		"Links: the same timed tasks, replayed over four links. Through PCI-E a transfer goes by way of the host's memory: two legs, and each occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: the smaller network transfers more bytes for each operation than the paper's network, and the link is faster by the same factor, so transfers have the same weight as in the paper's network. P100 at 30%: to scale, beside a P100 that reaches that share of its peak, where its links are as much faster beside its work. Fast link: transfers take no time. PCI-E / fast link: the speed-up over PCI-E, to scale, relative to that over the fast link, of the same tasks. The measured part leaves out latencies: at the paper's scale they are microseconds and tasks are long.",
 		"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	}
 	table.Texts("network")
-	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "at peak", "modelled, fast link")
+	table.Numbers("K")
+	if several {
+		table.Numbers("M")
+	}
+	table.Numbers("paper", "theory, even", "theory, cut", "modelled", "error", "at peak", "modelled, fast link")
 	var bars []string
 	for _, l := range links {
 		if l.name != atLeast { // an end of a span, which is not drawn
@@ -217,10 +240,7 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 	r.ReferenceColumns(", to scale")
 	for i, n := range t.Spec.Networks {
 		model := r.Profile.Models[i]
-		ratios, err := linksOf(rate, n, model)
-		if err != nil {
-			return err
-		}
+		ratios := ratiosOf[i]
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
 			n.Name, model, ratios.rate/1e9, ratios.peak/1e12, ratios.link.Bandwidth/1e9, ratios.strict().Bandwidth/1e6, ratios.traffic, ratios.scaled().Bandwidth/1e6))
 		costs, err := train.FlopsOf(model)
@@ -230,25 +250,34 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 		standard := t.Spec.ConventionsOf(n)[0]
 		atPeak, peak := m.Peak(n)
 		for _, c := range t.Spec.Cells() {
-			paper, got, off := n.Paper.Of(c).Value, m.Throughput(n, standard, c), lab.Absent
+			paper, got, off := n.Paper.Of(c).Value, m.Relative(n, standard, c), lab.Absent
 			if c != base {
-				off = lab.Signed(got/paper.Value - 1)
+				off = paper.Off(got.X)
 			}
 			theory, err := timed.Theory(t.setup(base), t.setup(c), costs)
 			if err != nil {
 				return err
 			}
-			row := []any{n.Name, c.K, paper, theory, lab.Fixed(got, 2), off, lab.Fixed(atPeak.Throughput(peak, standard, c), 2), lab.Fixed(m.Throughput(n, standard.Free(), c), 2)}
+			row := []any{n.Name, c.K}
+			if several {
+				row = append(row, c.M)
+			}
+			row = append(row, paper, theory, got.Value(), off, atPeak.Relative(peak, standard, c).Value(), m.Relative(n, standard.Free(), c).Value())
 			one, run := table3Run(n, base), table3Run(n, c)
 			for _, l := range links {
 				row = append(row, timed.Relative(runs[l.name], one, run))
 			}
 			slow, fast := linkSpeedups(runs[toScale], one, run), linkSpeedups(runs[fastLink], one, run)
-			table.Add(row, r.Measured(one, run, paper.Value)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
+			table.Add(row, r.Measured(one, run, paper)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 	}
-	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled")}.Panels(table)
+	table.Notes = append(table.Notes, lab.StarNote(table)...)
+	drawn := *table // the base's M
+	drawn.Rows = slices.DeleteFunc(slices.Clone(table.Rows), func(row []lab.Value) bool {
+		return several && row[table.Column("M")].Text != fmt.Sprint(base.M)
+	})
+	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled")}.Panels(&drawn)
 	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", []string{"Source of the paper's values: " + t.Spec.Source + "."})
 	r.Tables = slices.Concat(cells, conventions)
 	return nil

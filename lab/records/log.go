@@ -97,6 +97,10 @@ type Log struct {
 	// not name; nil: there is no design.
 	Design string
 	Admits func(seed uint64) error
+	// Earlier are other logs whose samples are those of this key where they have the same name: see
+	// Take and TakeTimed. Taken counts the samples that were taken.
+	Earlier []*Log
+	Taken   int
 
 	file     *os.File
 	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
@@ -130,7 +134,8 @@ func Open(name string, k Key, fresh bool) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := l.read(f, name, func(r *Record) bool { return r.Key == k && !fresh })
+	all, rest, err := l.read(f, name)
+	l.accept(all, name, func(r *Record) bool { return r.Key == k && !fresh })
 	if err == nil && rest != nil {
 		err = l.setAside(f, name, rest)
 	}
@@ -152,29 +157,74 @@ func Open(name string, k Key, fresh bool) (*Log, error) {
 // Load reads a records file only to be read, such as the reference's: the samples of
 // the experiment's key that was written last.
 func Load(name, experiment string) (*Log, error) {
+	l, err := LoadLast(name, func(k Key) bool { return k.Experiment == experiment })
+	if l == nil && err == nil {
+		err = fmt.Errorf("%s has no sample of %s", name, experiment)
+	}
+	return l, err
+}
+
+// LoadLast is Load of the last key that of accepts; nil: no sample has one.
+func LoadLast(name string, of func(Key) bool) (*Log, error) {
 	f, _, err := files.OpenRegular(name, FileKind)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var newest *Key
-	if _, err := New(Key{}).read(f, name, func(r *Record) bool {
-		if r.Experiment == experiment && r.Sample != "" {
-			newest = &r.Key
+	l := New(Key{})
+	all, _, err := l.read(f, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		if r.Sample != "" && of(r.Key) {
+			l.Key = r.Key
 		}
-		return false
-	}); err != nil {
-		return nil, err
 	}
-	if newest == nil {
-		return nil, fmt.Errorf("%s has no sample of %s", name, experiment)
+	if l.Key.Experiment == "" {
+		return nil, nil
 	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return nil, err
+	l.accept(all, name, func(r *Record) bool { return r.Key == l.Key })
+	return l, nil
+}
+
+// Take takes a sample in which nothing is timed from Earlier, if the log lacks it and they have it.
+func (l *Log) Take(name string) error {
+	for _, from := range l.Earlier {
+		if from.Has(name) && !l.Has(name) {
+			return l.take(from, name)
+		}
 	}
-	l := New(*newest)
-	_, err = l.read(f, name, func(r *Record) bool { return r.Key == *newest })
-	return l, err
+	return nil
+}
+
+// TakeTimed takes all timed samples from one of Earlier, of the same machine. If none has all of them, it
+// takes none: ratios are of times that were measured together.
+func (l *Log) TakeTimed(names []string) error {
+	for _, from := range l.Earlier {
+		if len(from.Lacks(names)) == 0 && len(l.Lacks(names)) == len(names) && from.Key.Machine == l.Key.Machine {
+			return l.take(from, names...)
+		}
+	}
+	return nil
+}
+
+// take takes samples over, with the sessions that made them.
+func (l *Log) take(from *Log, names ...string) error {
+	for _, name := range names {
+		r := *from.Samples[name]
+		r.Key = l.Key
+		if l.sessions[r.Session] == nil {
+			if err := l.write(&Record{Session: r.Session, Key: l.Key, Provenance: from.sessions[r.Session]}); err != nil {
+				return err
+			}
+		}
+		if err := l.write(&r); err != nil {
+			return err
+		}
+	}
+	l.Taken += len(names)
+	return nil
 }
 
 // setAside moves what is after the last newline of a records file to another file next
@@ -207,45 +257,61 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 	return f.Truncate(st.Size() - int64(len(rest)))
 }
 
-// read takes in the records that want accepts and returns what is after the last
-// newline, nil if nothing is.
-func (l *Log) read(f *os.File, name string, want func(*Record) bool) (rest []byte, err error) {
-	var changed, unknown []int // lines that do not count
-	defer func() {
-		l.Damaged = linesOf(name, changed)
-		if len(unknown) > 0 {
-			l.Damaged = strings.TrimPrefix(l.Damaged+", "+linesOf(name, unknown)+" (of a session that no line before describes)", ", ")
-		}
-	}()
+// line is a line of a records file whose checksum is right, from 1.
+type line struct {
+	n int
+	*Record
+}
+
+// read reads the records of a file and returns what is after its last newline, nil if nothing is.
+// The log gets none of them, but what it says of lines that are damaged or torn.
+func (l *Log) read(f *os.File, name string) (all []line, rest []byte, err error) {
+	var changed []int
+	defer func() { l.Damaged = linesOf(name, changed) }()
 	lines := bufio.NewReader(f)
 	for n := 1; ; n++ {
-		line, err := files.ReadLine(lines, MaxRecord)
+		text, err := files.ReadLine(lines, MaxRecord)
 		if errors.Is(err, files.ErrLongLine) {
-			return nil, fmt.Errorf("%s:%d: %w, want a record of up to %s", name, n, err, files.Size(MaxRecord))
+			return nil, nil, fmt.Errorf("%s:%d: %w, want a record of up to %s", name, n, err, files.Size(MaxRecord))
 		}
-		if err != nil && len(line) > 0 {
-			rest = line
+		if err != nil && len(text) > 0 {
+			rest = text
 		}
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
+		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
 			r, bad := DecodeRecord(trimmed)
 			switch {
 			case bad != nil && rest != nil && beginsRecord(trimmed):
 				l.Torn = fmt.Sprintf("%s:%d", name, n)
 			case bad != nil:
 				changed = append(changed, n)
-			case !want(r):
-			case r.Provenance == nil && l.sessions[r.Session] == nil:
-				unknown = append(unknown, n)
 			default:
-				l.Put(r)
+				all = append(all, line{n, r})
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return rest, nil
+			return all, rest, nil
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
+	}
+}
+
+// accept takes in the records of a file that want accepts. Samples of a session that no line before
+// describes do not count.
+func (l *Log) accept(all []line, name string, want func(*Record) bool) {
+	var unknown []int
+	for _, r := range all {
+		switch {
+		case !want(r.Record):
+		case r.Provenance == nil && l.sessions[r.Session] == nil:
+			unknown = append(unknown, r.n)
+		default:
+			l.Put(r.Record)
+		}
+	}
+	if len(unknown) > 0 {
+		l.Damaged = strings.TrimPrefix(l.Damaged+", "+linesOf(name, unknown)+" (of a session that no line before describes)", ", ")
 	}
 }
 
