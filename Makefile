@@ -33,7 +33,7 @@ golden:
 	$(GO) test -vet=off ./gpipe -run Golden
 	GODEBUG=cpu.avx512f=off $(GO) test -vet=off ./gpipe -run Golden
 	$(GO) test -vet=off -tags purego ./gpipe -run Golden
-	@if command -v qemu-aarch64 >/dev/null; then set -x; $(ON_ARM64) ./gpipe -run Golden && $(ON_ARM64) -tags purego ./gpipe -run Golden; \
+	@if command -v qemu-aarch64 >/dev/null; then set -x; $(ON_ARM64) ./gpipe ./train/golden -run Golden && $(ON_ARM64) -tags purego ./gpipe -run Golden; \
 	else echo "golden: arm64 skipped: qemu-aarch64 is missing (Debian: qemu-user)"; test "$$CI" != true; fi
 
 ON_ARM64 := GOARCH=arm64 CGO_ENABLED=0 $(GO) test -vet=off -exec qemu-aarch64
