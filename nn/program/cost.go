@@ -50,7 +50,7 @@ type Move struct {
 
 // Work is what the instruction computes and moves: 2 x multiply-adds of matrix products, and
 // the bytes of its operands, each read or written once. Of a divided stage's first part it is
-// that of all parts, and of an exchange what is copied.
+// the work of all parts, and of an exchange what is copied.
 func (in *Instr) Work() (flops, bytes int64) {
 	if in.Division == Exchange {
 		return 0, 2 * in.copied
