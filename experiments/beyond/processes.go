@@ -354,7 +354,7 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 	}
 	table.Notes = append([]string{"Verdict: " + verdict}, table.Notes...)
 	var err error
-	r.Files, err = plot.Files(x.ID(), "Bytes of a step from process to process (P processes; s: divided by stage; d: divided updates)", plot.OneScale(panels))
+	r.Files, err = plot.Figure(x, "P: processes; s: divided by stage; d: divided updates", r.Tables, plot.OneScale(panels))
 	return r, err
 }
 
