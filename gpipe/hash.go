@@ -37,8 +37,8 @@ func (t *Trainer) Weights() []NamedWeights {
 }
 
 // Gradients returns the gradients of the last [Trainer.Step] or [Trainer.Differentiate],
-// in layer order, each tied parameter's once with all its uses added up. They are those
-// of the loss, a mean over the mini-batch's count: as before the update, which does not
+// in layer order, each tied parameter's once with all its uses added up. They are
+// gradients of the loss, a mean over the mini-batch's count: as before the update, which does not
 // change them, without L2 and without clipping (by Result.Clipping). The slices are the
 // memory of this process's devices, valid until the next of these calls, Load or Close; if
 // several processes run the pipeline, it is as with [Trainer.Weights]. Before the first

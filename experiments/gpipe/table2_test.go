@@ -97,7 +97,7 @@ func checkMore(t *testing.T, e lab.Experiment, log *records.Log, lacks func(row 
 	}
 }
 
-// Every timed experiment takes a K and an M more, of which the paper has no values. They are modelled and measured
+// Every timed experiment takes a K and an M more, for which the paper has no values. They are modelled and measured
 // like the others.
 func TestMoreCells(t *testing.T) {
 	grid := map[string][]int{"k": {2, 16}, "m": {1, 8}}

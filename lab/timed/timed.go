@@ -36,7 +36,7 @@ func (p Profile) timing() Profile { return p }
 // StepsByM says how many steps of a pipeline a round has, by M.
 type StepsByM map[int]int
 
-// At is the number at M: where there is none, that at the next smaller M, or else at the least.
+// At is the number at M; if it is missing, the number at the next smaller M, or else at the least.
 func (s StepsByM) At(m int) int {
 	listed := slices.Sorted(maps.Keys(s))
 	at, found := slices.BinarySearch(listed, m)
