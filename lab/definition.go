@@ -22,15 +22,17 @@ import (
 // Definition is an experiment's entry in the list. Its command, its Make
 // target, its place in the report and its line in README.md follow from it.
 type Definition struct {
-	ID string // that its spec begins with: of its records, its command, its section of the report
+	ID string // that its spec begins with: of its records, its command, its section of its paper's page
 	// Folder has spec.yaml and about.md, or a folder of the ID with them.
 	Folder embed.FS
-	New    func() (Experiment, error) // nil: its spec names a kind that suffices
+	// Part is the heading, in the contents of its paper's page, of it and of those after it.
+	Part string
+	New  func() (Experiment, error) // nil: its spec names a kind that suffices
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
-	// Untimed says that nothing of its samples is timed: they are the same on all machines
-	// with the same kernels, so that what one has begun goes on on another.
+	// Untimed says that nothing of its samples is timed: they are the same on all machines, so
+	// that what one has begun goes on on another.
 	Untimed bool
 	// TypedActivations says that its spec may have a dtype at its top, that of all trainings'
 	// activations.
@@ -38,16 +40,15 @@ type Definition struct {
 }
 
 // Paper is a publication, or what no publication has: a folder with claims and a folder
-// for each experiment. Its command, its name for --paper and its section of the report
-// follow from it.
+// for each experiment. Its command, its name for --paper and its page follow from it.
 type Paper struct {
 	Name   string // of its folder
-	Title  string // of its section in the report
+	Title  string // of its page; before a colon, its name in the list of pages
 	Of     string // claims of what, in a sentence
 	Claims []byte // claims.yaml
 	// Picture is the experiment whose figure, of its name, says most about the paper; "": none.
 	Picture string
-	// Experiments are in the order in which they run and the report has them.
+	// Experiments are in the order in which they run and the page has them.
 	Experiments []Definition
 }
 
@@ -230,6 +231,9 @@ func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
 		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
 			return At(err)
 		}
+		if err := checkFinding(b.head.Finding); err != nil {
+			return At(err, "finding")
+		}
 		if p := checkProfiles(b.head.Profiles); p != nil {
 			return p
 		}
@@ -265,11 +269,11 @@ func (b *Base[S]) Expected(profile string) time.Duration {
 func (b *Base[S]) DoNotTime() { b.untimed = true }
 
 func (b *Base[S]) Key(profile string) records.Key {
-	on := machine.This()
-	if b.untimed {
-		on = on.Bits()
+	k := records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile))}
+	if !b.untimed {
+		k.Machine = machine.This().Key()
 	}
-	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: on.Key()}
+	return k
 }
 
 // Says returns, as text, what the spec says for a profile: without other profiles and

@@ -46,9 +46,11 @@ type Head struct {
 	Experiment string `yaml:"experiment" want:"id"`
 	Kind       string `yaml:"kind" want:"optional,shown"` // none: its own code makes it
 	Title      string `yaml:"title" want:"shown"`
-	Source     string `yaml:"source" want:"shown"`  // of the paper's values
-	Discard    string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
-	Seed       uint64 `yaml:"seed"`                 // 0 is none: records take it so
+	// Finding is what the figure shows, with expressions over the tables in braces; see Filled.
+	Finding string `yaml:"finding" want:"shown,optional"`
+	Source  string `yaml:"source" want:"shown"`  // of the paper's values
+	Discard string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
+	Seed    uint64 `yaml:"seed"`                 // 0 is none: records take it so
 	// Design is how trainings are compared; nil: the experiment has none that claims name.
 	Design *Design `yaml:"design" want:"shown"`
 }

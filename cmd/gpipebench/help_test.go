@@ -96,7 +96,7 @@ func TestSentences(t *testing.T) {
 	if err != nil || len(documents) == 0 {
 		t.Fatal("no documents", err)
 	}
-	for _, name := range append(documents, root+"/README.md") {
+	for _, name := range append(documents, root+"/README.md", root+"/ARTIFACT.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

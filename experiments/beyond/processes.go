@@ -331,7 +331,7 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 				if ref.SHA256 == all[0].SHA256 {
 					same = "the same"
 				}
-				table.Notes = append(table.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+				table.Notes = append(table.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels); the hash here is %s.",
 					t.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}
@@ -354,7 +354,7 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 	}
 	table.Notes = append([]string{"Verdict: " + verdict}, table.Notes...)
 	var err error
-	r.Files, err = plot.Files(x.ID(), "Bytes of a step from process to process (P processes; s: divided by stage; d: divided updates)", plot.OneScale(panels))
+	r.Files, err = plot.Figure(x, "P: processes; s: divided by stage; d: divided updates", r.Tables, plot.OneScale(panels))
 	return r, err
 }
 

@@ -110,7 +110,7 @@ func (t *table2Modelled) Report(log, _ *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	report := &lab.Report{Tables: slices.Concat(printed, []*lab.Table{whatIf}, conventions)}
-	report.Files, err = plot.Files(t.ID(), t.Spec.Title, two.Panels())
+	report.Files, err = plot.Figure(t, "", report.Tables, two.Panels())
 	return report, err
 }
 

@@ -26,7 +26,7 @@ func (q *quality) Report(log, reference *records.Log) (*lab.Report, error) {
 		beside, _ := q.read(reference) // nil if it is of another spec
 		qualityAddReference(report.Tables[2], lab.ReferenceName(log, reference)+" BLEU", beside)
 	}
-	report.Files, err = plot.Files(q.ID(), q.Spec.Title, q.panels(r))
+	report.Files, err = plot.Figure(q, lab.N(len(r.Seeds), "seed"), report.Tables, q.panels(r))
 	return report, err
 }
 

@@ -260,7 +260,7 @@ func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	r := &lab.Report{Tables: []*lab.Table{epoch, trained}}
-	r.Files, err = plot.Files(b.ID(), b.Title(), []plot.Axes{slowdown, panel})
+	r.Files, err = plot.Figure(b, lab.N(len(p.Seeds), "seed"), r.Tables, []plot.Axes{slowdown, panel})
 	return r, err
 }
 

@@ -234,7 +234,7 @@ func (x *evaluationMeasuredSpec) show(c *evaluationRuns) error {
 		bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
 	}
 	for _, how := range []string{"all", "one"} {
-		series := plot.BarSeries{Name: "on " + how}
+		series := plot.BarSeries{Name: "measured, on " + how + " of the replicas"}
 		for _, row := range c.Table.Rows {
 			series.AddValue(row[c.Table.Column("measured share, "+how)])
 		}

@@ -184,11 +184,16 @@ func (x *summationMeasuredSpec) show(c *summationRuns) error {
 		timed.Text("SHA-256", func(n string) any { return fmt.Sprintf("%.16s", hash(n)) }),
 		referred,
 	)
+	c.Table.Head("gathered first", "measured, gathered first")
+	c.Table.Head("pipelined", "measured, pipelined")
 	bars := &plot.BarPanel{Title: "adding up gradients", Y: "ms", Names: networks}
-	series := [2]plot.BarSeries{{Name: "gathered first"}, {Name: "pipelined"}}
+	series := [2]plot.BarSeries{{Name: "measured, gathered first"}, {Name: "measured, pipelined"}}
+	ms := func(seconds []float64) lab.Value {
+		return lab.Median(seconds, func(s float64) lab.Value { return lab.Fixed(1e3*s, 1) })[0]
+	}
 	for _, n := range networks {
-		series[0].Add(1e3 * stats.Median(first(c, n)))
-		series[1].Add(1e3 * stats.Median(piped(c, n)))
+		series[0].AddValue(ms(first(c, n)))
+		series[1].AddValue(ms(piped(c, n)))
 	}
 	bars.Series = series[:]
 	c.Panels = []plot.Axes{bars}

@@ -46,9 +46,14 @@ func TestContract(t *testing.T) {
 				sameByDefinition(t, fmt.Sprintf("%d x %d", rows, cols), func(fill func(x ...[]float32)) [][]float32 {
 					b := newBatchNormCase(rows, cols, rows%2 == 0)
 					fill(b.x, b.dy, b.gamma, b.beta)
+					for i := range b.x { // chunks whose means are far apart
+						b.x[i] += float32(i / cols / NormChunk * 8)
+					}
 					b.run()
-					fill(b.x)
-					b.run() // the tally has the rows of both
+					more := newBatchNormCase(rows/2+1, cols, false)
+					more.tally = b.tally // which has the rows of both
+					fill(more.x)
+					more.run()
 					y, mean, variance := make([]float32, rows*cols), b.stats[:cols], b.stats[cols:]
 					BatchNormEval(y, b.x, nil, mean, variance, b.gamma, b.beta, rows, cols, testEps, b.relu)
 					return append(b.outputs(), y)

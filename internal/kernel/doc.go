@@ -25,7 +25,8 @@
 //     time, lanes without an element add +0. A lane is one chain from +0, of fused multiply-adds
 //     where products are summed. Then the upper half of the lanes is added to the lower, until one
 //     is left.
-//   - Tails of vector kernels use masks and the same instructions.
+//   - Tails of vector kernels use masks and the same instructions; NEON has no masks and moves
+//     their lanes one by one.
 //
 // The bits are the same on every profile and processor, but for the sign and payload of NaNs:
 // a multiply-add rounds once everywhere (portable Go has fma32), functions such as exp are the same
@@ -54,5 +55,11 @@
 //
 // # bfloat16
 //
-// Rounding is integer arithmetic, with the same bits in all three profiles.
+// Rounding is integer arithmetic, with the same bits in all profiles.
+//
+// # Assembly
+//
+// The directory asm has a generator for each set of kernels: gemm, vector and attention for amd64,
+// each for AVX-512 and AVX2 from one description, and neon for arm64. On arm64 only the statistics
+// of batch norm's chunks are portable, which take little time.
 package kernel

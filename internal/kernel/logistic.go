@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"gpipebench/internal/kernel/exactmath"
+)
 
 // Exponentials and what is made of them, over len(dst) elements. dst may be any
 // of the inputs. Errors are a few units in the last place.
@@ -24,7 +28,7 @@ func TanhGrad(dst, dy, y []float32) { vector.tanhGrad(dst, dy, y) }
 // Log sets dst to the natural logarithm of x.
 func Log(dst, x []float32) {
 	for i := range dst {
-		dst[i] = float32(math.Log(float64(x[i])))
+		dst[i] = float32(exactmath.Log(float64(x[i])))
 	}
 }
 

@@ -231,7 +231,7 @@ func (e *Experiment[S, V]) Report(log, _ *records.Log) (*lab.Report, error) {
 		}
 		all[r.Of] = append(all[r.Of], e.values(r, samples))
 	}
-	return e.shown().report(e.ID(), e.Title(), &e.Spec, all)
+	return e.shown().report(e, e.Title(), &e.Spec, all)
 }
 
 // functions let expressions read values by their names.

@@ -312,7 +312,7 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 		for _, micro := range m.M {
 			p := &plot.BarPanel{
 				Title: fmt.Sprintf("%s, M = %d", n.Name, micro), Y: fmt.Sprintf("throughput relative to K = %d, M = %d", m.Base.K, m.Base.M),
-				Series:   []plot.BarSeries{{Name: "paper", As: plot.Across}, {Name: "modelled", As: plot.Range}, {Name: "torchgpipe"}, {Name: "at peak", As: plot.Mark}},
+				Series:   []plot.BarSeries{{Name: "paper", As: plot.Across}, {Name: "modelled", As: plot.Range}, {Name: "torchgpipe"}, {Name: "modelled, at peak", As: plot.Mark}},
 				Whiskers: "modelled, all conventions",
 			}
 			value := func(v lab.Verbatim) float64 {

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments"
 	"gpipebench/internal/expr"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
@@ -378,10 +377,7 @@ func (c *Claim) fallible() bool {
 // one that would not.
 func TestClaimsCanBeFalsified(t *testing.T) {
 	testkit.CI(t)
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	tables, tried := referenceTables(t), 0
 	for _, c := range ledger {
 		if !c.fallible() {
@@ -399,10 +395,7 @@ func TestClaimsCanBeFalsified(t *testing.T) {
 // moved away, a tolerance of ten times the width.
 func TestLooserClaimsAreFound(t *testing.T) {
 	testkit.CI(t)
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	tables, tried := referenceTables(t), 0
 	for _, c := range ledger {
 		if !c.fallible() {
@@ -432,10 +425,7 @@ func TestLooserClaimsAreFound(t *testing.T) {
 
 // The tests that hold properties of the program are there.
 func TestTestedClaimsNameTests(t *testing.T) {
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	form := regexp.MustCompile(`^go test \./([a-z/]+) -run ([A-Za-z0-9|]+)$`)
 	for _, c := range ledger {
 		if c.Kind != Tested {

@@ -197,7 +197,6 @@ type Comparison[P sized, V comparable, R any] struct {
 	Table   *lab.Table           // the main one; it has its ID and title
 	Tables  []*lab.Table         // after it
 	Panels  []plot.Axes          // of the figure; none: Show draws another, or nothing
-	Figure  string               // the figure's title
 	Files   []lab.File           // after the figure
 	Verdict error
 }
@@ -231,7 +230,7 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 	if err != nil {
 		return nil, err
 	}
-	c.Table, c.Figure = &lab.Table{ID: x.ID(), Title: x.Title()}, x.Title()
+	c.Table = &lab.Table{ID: x.ID(), Title: x.Title()}
 	if c.Table.Caption, err = captions(x.Spec.profiled().Caption, &x.Spec, c.Profile, c.Profile.size().Rounds); err != nil {
 		return nil, err
 	}
@@ -257,7 +256,7 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 		r.Verdict = fmt.Errorf("%s: %w", x.ID(), c.Verdict)
 	}
 	if len(c.Panels) > 0 {
-		r.Files, err = plot.Files(x.ID(), c.Figure, c.Panels)
+		r.Files, err = plot.Figure(x, lab.N(c.Profile.size().Rounds, "round"), r.Tables, c.Panels)
 	}
 	r.Files = append(r.Files, c.Files...)
 	return r, err
