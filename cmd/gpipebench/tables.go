@@ -55,7 +55,7 @@ func newReproduce() *cobra.Command {
 they are computed from, to a directory: records/*.jsonl, tables/*.md, *.csv,
 plots, steps' timelines as text, SVG and Chrome trace JSON; report/index.html
 joins all of it. It ends with what the paper's main sentences come to, and with how
-many verdicts are as on the reference. With -v it prints each experiment's tables
+many verdicts are as in the reference. With -v it prints each experiment's tables
 as well, as it does for a single experiment.
 
 The experiments are the GPipe paper's. With --paper densify they are about gathered and
