@@ -28,11 +28,15 @@ long: tools
 	$(GO) test -vet=off -timeout 30m $$(bin/longtests)
 
 # Trainings whose weights' SHA-256 is known, on each profile of kernels: this machine's best, AVX2
-# (AVX-512 masked off) and portable Go.
+# (AVX-512 masked off), portable Go, and NEON in an emulator.
 golden:
 	$(GO) test -vet=off ./gpipe -run Golden
 	GODEBUG=cpu.avx512f=off $(GO) test -vet=off ./gpipe -run Golden
 	$(GO) test -vet=off -tags purego ./gpipe -run Golden
+	@if command -v qemu-aarch64 >/dev/null; then set -x; $(ON_ARM64) ./gpipe -run Golden; \
+	else echo "golden: arm64 skipped: qemu-aarch64 is missing (Debian: qemu-user)"; test "$$CI" != true; fi
+
+ON_ARM64 := GOARCH=arm64 CGO_ENABLED=0 $(GO) test -vet=off -exec qemu-aarch64
 
 # The race detector, which needs cgo and cannot see into assembly, over tests of what shares memory.
 RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestTokenOutside|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestWire|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
@@ -72,7 +76,7 @@ lint: tools
 # What takes minutes, in shards of at most four; deep-shard runs the one that the commit's tree
 # chooses. A shard 2of4 of mutants has every fourth mutant, from the second.
 DEEP := $(foreach i,1 2 3 4,mutants-$(i)of4) $(foreach i,1 2 3 4,forgeries-$(i)of4) $(foreach i,1 2 3 4,specs-$(i)of4) \
-	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 purego-1of1 race-1of1 $(foreach i,1 2 3 4,fuzz-$(i)of4) systems-1of2 systems-2of2
+	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 neon-1of1 purego-1of1 race-1of1 $(foreach i,1 2 3 4,fuzz-$(i)of4) systems-1of2 systems-2of2
 deep: $(DEEP:%=deep-%)
 deep-shard:
 	@set -- $(DEEP); shift $$((0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-8) % $$#)); \
@@ -93,6 +97,9 @@ deep-trainings-%: tools
 COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel
 deep-avx2-%:
 	GODEBUG=cpu.avx512f=off $(DEEPLY) -skip Mutants $(COVERED)
+deep-neon-%:
+	cd internal/kernel/asm && $(GO) test -count=1 ./neon
+	$(ON_ARM64) -timeout 30m ./internal/kernel
 deep-purego-%:
 	$(DEEPLY) -skip Mutants -tags purego $(COVERED)
 deep-race-%:

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/philox"
 )
 
@@ -47,7 +48,7 @@ var shapes = []shape{
 	}},
 	{"triangle", func(u, v float32) float32 {
 		const half, height = 0.5, 0.8660254 // of the unit vectors to the sides
-		return max(v, height*abs(u)-half*v) - 0.57
+		return max(v, float32(height*abs(u))-float32(half*v)) - 0.57
 	}},
 	{"ring", func(u, v float32) float32 { return abs(hypot(u, v)-0.75) - 0.27 }},
 }
@@ -62,7 +63,9 @@ var textures = []texture{
 	{"striped", func(u, _ float32) float32 { return clamp(2 * triangleWave(u)) }},
 	{"plain", func(_, _ float32) float32 { return 0 }},
 	{"banded", func(_, v float32) float32 { return clamp(2 * triangleWave(v)) }},
-	{"chequered", func(u, v float32) float32 { return clamp(4 * triangleWave(0.85*u) * triangleWave(0.85*v)) }},
+	{"chequered", func(u, v float32) float32 {
+		return clamp(4 * triangleWave(float32(0.85*u)) * triangleWave(float32(0.85*v)))
+	}},
 }
 
 // maxFigures is the maximum number of classes.
@@ -94,14 +97,14 @@ func figureOf(n int) (shape, texture) {
 // number of classes, so that all are equally frequent.
 func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	random := philox.NewStream(f.keys[split], uint64(i))
-	between := func(a, b float32) float32 { return a + (b-a)*float32(random.Uint32()>>8)*0x1p-24 }
+	between := func(a, b float32) float32 { return a + float32((b-a)*float32(random.Uint32()>>8)*0x1p-24) }
 	class := i % f.classes
 	shape, texture := figureOf(f.first + class)
 
 	size := float32(f.size)
 	radius := size * between(0.34, 0.46)
 	inverse := 1 / radius
-	x0, y0 := size*between(0.42, 0.58), size*between(0.42, 0.58)
+	x0, y0 := float32(size*between(0.42, 0.58)), float32(size*between(0.42, 0.58))
 	cos, sin := direction(between(-0.08, 0.08))
 
 	frequency := 1 / (size * between(1./5, 1./3.8))
@@ -124,12 +127,13 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 		dy := float32(y) + 0.5 - y0
 		for x := range f.size {
 			dx := float32(x) + 0.5 - x0
-			u, v := (dx*cos+dy*sin)*inverse, (dy*cos-dx*sin)*inverse
+			u, v := turned(dx, dy, cos, sin)
+			u, v = u*inverse, v*inverse
 			// The share of the pixel that the figure covers, if its edge is
 			// straight there.
 			cover, fill := float32(0), float32(0)
-			if u*u+v*v < reach*reach {
-				cover = 0.5 - radius*shape.distance(u, v)
+			if float32(u*u)+float32(v*v) < reach*reach {
+				cover = 0.5 - float32(radius*shape.distance(u, v))
 			}
 			if cover <= 0 {
 				cover = 0
@@ -137,22 +141,28 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 				if cover > 1 { // not min, which is slow for floats
 					cover = 1
 				}
-				fill = cover * texture.pattern((dx*textureCos+dy*textureSin)*frequency+phaseU, (dy*textureCos-dx*textureSin)*frequency+phaseV)
+				u, v := turned(dx, dy, textureCos, textureSin)
+				fill = cover * texture.pattern(float32(u*frequency)+phaseU, float32(v*frequency)+phaseV)
 			}
-			side := 2*cover - 1 // -1 on the ground, 1 on the figure
-			light := slopeX*dx + slopeY*dy
+			side := float32(2*cover) - 1 // -1 on the ground, 1 on the figure
+			light := float32(slopeX*dx) + float32(slopeY*dy)
 			pixel := pixels[at : at+3 : at+3]
-			pixel[0] = brightness(middle[0] + light + side*figure[0] + fill*pattern[0] + f.noise*normals[pixel[0]])
-			pixel[1] = brightness(middle[1] + light + side*figure[1] + fill*pattern[1] + f.noise*normals[pixel[1]])
-			pixel[2] = brightness(middle[2] + light + side*figure[2] + fill*pattern[2] + f.noise*normals[pixel[2]])
+			pixel[0] = brightness(middle[0] + light + float32(side*figure[0]) + float32(fill*pattern[0]) + float32(f.noise*normals[pixel[0]]))
+			pixel[1] = brightness(middle[1] + light + float32(side*figure[1]) + float32(fill*pattern[1]) + float32(f.noise*normals[pixel[1]]))
+			pixel[2] = brightness(middle[2] + light + float32(side*figure[2]) + float32(fill*pattern[2]) + float32(f.noise*normals[pixel[2]]))
 			at += 3
 		}
 	}
 	return int32(class)
 }
 
+// turned returns (x, y) in axes that are turned by the angle of a cosine and sine.
+func turned(x, y, cos, sin float32) (u, v float32) {
+	return float32(x*cos) + float32(y*sin), float32(y*cos) - float32(x*sin)
+}
+
 // brightness is the byte nearest to a value from 0 to 1.
-func brightness(value float32) byte { return byte(min(max(int32(255*value+0.5), 0), 255)) }
+func brightness(value float32) byte { return byte(min(max(int32(float32(255*value)+0.5), 0), 255)) }
 
 // drawNoise writes random bytes, which stand for coarse normal numbers: see normals. The
 // counters of Philox have 1 where those of a Stream's first 2^32 blocks have 0.
@@ -170,16 +180,16 @@ func drawNoise(key philox.Key, image uint64, bytes []byte) {
 // distribution.
 var normals = func() (table [256]float32) {
 	for i := range table {
-		p := (float64(i) + 0.5) / 256
-		table[i] = float32(math.Sqrt2 * math.Erfinv(2*p-1))
+		p := float64((float64(i) + 0.5) / 256)
+		table[i] = float32(math.Sqrt2 * exactmath.Erfinv(2*p-1))
 	}
 	return table
 }()
 
 // direction returns the unit vector at a fraction of a full turn.
 func direction(turn float32) (cos, sin float32) {
-	s, c := math.Sincos(2 * math.Pi * float64(turn))
-	return float32(c), float32(s)
+	angle := 2 * math.Pi * float64(turn)
+	return float32(exactmath.Cos(angle)), float32(exactmath.Sin(angle))
 }
 
 // unit returns a random direction in the space of colours.
@@ -190,7 +200,7 @@ func unit(random *philox.Stream) (d [3]float32) {
 		for c := range v {
 			v[c] = random.Normal()
 		}
-		norm = math.Sqrt(v[0]*v[0] + v[1]*v[1] + v[2]*v[2])
+		norm = math.Sqrt(float64(v[0]*v[0]) + float64(v[1]*v[1]) + float64(v[2]*v[2]))
 	}
 	for c := range d {
 		d[c] = float32(v[c] / norm)
@@ -200,9 +210,9 @@ func unit(random *philox.Stream) (d [3]float32) {
 
 // triangleWave is 1 at 0, falls to -1 and rises back to 1 in a period of 1.
 func triangleWave(x float32) float32 {
-	return 4*abs(x-float32(math.Floor(float64(x)))-0.5) - 1
+	return float32(4*abs(x-float32(math.Floor(float64(x)))-0.5)) - 1
 }
 
-func hypot(u, v float32) float32 { return float32(math.Sqrt(float64(u*u + v*v))) }
+func hypot(u, v float32) float32 { return float32(math.Sqrt(float64(float32(u*u) + float32(v*v)))) }
 func abs(x float32) float32      { return float32(math.Abs(float64(x))) }
 func clamp(x float32) float32    { return min(max(x, -1), 1) }

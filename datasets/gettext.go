@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gpipebench/datasets/gettext"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/philox"
 )
 
@@ -171,7 +172,7 @@ func catalogVocabularies(corpora []corpus, c TranslationConfig) (source, target 
 	for i := range corpora {
 		from := &corpora[i]
 		train := from.trained()
-		weight := int(math.Round(math.Pow(float64(most)/float64(train), 1-1/c.Temperature)))
+		weight := int(math.Round(exactmath.Pow(float64(most)/float64(train), 1-1/c.Temperature)))
 		sources.add(from.source[:train], weight)
 		targets.add(from.target[:train], weight)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gpipebench/datasets/baseline"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -198,7 +199,7 @@ func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
 		},
 		ReadHeldOut: func(i int, values []float32) int32 { return read(HeldOut, i, values) },
 	}).Score()
-	chance, linear := NewYardstick("chance", math.Log(classes)), NewYardstick("linear model of the pixels", loss)
+	chance, linear := NewYardstick("chance", exactmath.Log(classes)), NewYardstick("linear model of the pixels", loss)
 	chance.Accuracy, linear.Accuracy = 1/classes, accuracy
 	return []Yardstick{chance, linear}, nil
 }
@@ -255,5 +256,5 @@ func moments(counts *[256]int) (mean, deviation float64) {
 	if values == 1 {
 		return mean / 255, 1
 	}
-	return mean / 255, math.Sqrt(float64(squares)/float64(n)-mean*mean) / 255
+	return mean / 255, math.Sqrt(float64(squares)/float64(n)-float64(mean*mean)) / 255
 }

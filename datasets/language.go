@@ -3,6 +3,7 @@ package datasets
 import (
 	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/philox"
 )
 
@@ -87,7 +88,7 @@ func (l *language) zipf(skew float64) {
 	for r := range l.succ {
 		l.p[r] = float64(l.cum[r+1]-l.cum[r]) / (1 << 32)
 		if l.p[r] > 0 {
-			l.entropy -= l.p[r] * math.Log(l.p[r])
+			l.entropy -= float64(l.p[r] * exactmath.Log(l.p[r]))
 		}
 	}
 }
@@ -97,12 +98,12 @@ func (l *language) zipf(skew float64) {
 func zipf(n int, skew float64) []uint64 {
 	sum := 0.0
 	for r := range n {
-		sum += math.Pow(float64(r+1), -skew)
+		sum += exactmath.Pow(float64(r+1), -skew)
 	}
 	cum := make([]uint64, n+1)
 	upTo := 0.0
 	for r := range n {
-		upTo += math.Pow(float64(r+1), -skew) / sum
+		upTo += exactmath.Pow(float64(r+1), -skew) / sum
 		cum[r+1] = uint64(math.Round(min(upTo, 1) * (1 << 32)))
 	}
 	cum[n] = 1 << 32
@@ -137,5 +138,5 @@ func (l *language) rank(u uint32) int {
 // the ideal model's expected total loss on n targets.
 func (l *language) floor(n int) float64 {
 	short := min(n, l.lag-1) // targets 1..Lag-1 of a sequence
-	return float64(short)*math.Log(float64(l.succ)) + float64(n-short)*l.entropy
+	return float64(float64(short)*exactmath.Log(float64(l.succ))) + float64(float64(n-short)*l.entropy)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/philox"
 )
 
@@ -44,7 +45,7 @@ func NewMultilingual(c Config) (*Translation, error) {
 		if only := c.Multilingual.Only; only != 0 && only != r+1 {
 			continue
 		}
-		size := math.Round(float64(c.Multilingual.Pairs) * math.Pow(float64(r+1), -c.Multilingual.Skew))
+		size := math.Round(float64(c.Multilingual.Pairs) * exactmath.Pow(float64(r+1), -c.Multilingual.Skew))
 		corpora = append(corpora, w.corpus(g, max(int(size), 1), held))
 	}
 	return newTranslation("synthetic-translation", w.sourceWords, w.targetWords, corpora, c)

@@ -2,8 +2,8 @@ package datasets
 
 import (
 	"fmt"
-	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -102,8 +102,8 @@ func (s *Synthetic) Yardsticks() ([]Yardstick, error) {
 	entropy := NewYardstick("entropy", sum/float64(targets))
 	entropy.Floor = true
 	return []Yardstick{
-		NewYardstick("uniform", math.Log(float64(s.lang.vocab))),
-		NewYardstick("current token only", math.Log(float64(s.lang.succ))),
+		NewYardstick("uniform", exactmath.Log(float64(s.lang.vocab))),
+		NewYardstick("current token only", exactmath.Log(float64(s.lang.succ))),
 		entropy,
 	}, nil
 }

@@ -2,8 +2,9 @@ package datasets
 
 import (
 	"cmp"
-	"math"
 	"slices"
+
+	"gpipebench/internal/kernel/exactmath"
 )
 
 // quotas divides total examples among languages with n_l pairs each, in
@@ -17,14 +18,14 @@ func quotas(pairs []int, temperature float64, total int) []int {
 	weights := make([]float64, len(pairs))
 	sum := 0.0
 	for l, n := range pairs {
-		weights[l] = math.Pow(float64(n), 1/temperature)
+		weights[l] = exactmath.Pow(float64(n), 1/temperature)
 		sum += weights[l]
 	}
 	out := make([]int, len(pairs))
 	order := make([]int, len(pairs))
 	left := total
 	for l := range pairs {
-		weights[l] *= float64(total) / sum
+		weights[l] = float64(weights[l] * (float64(total) / sum))
 		out[l] = max(int(weights[l]), 1)
 		weights[l] -= float64(out[l])
 		left -= out[l]

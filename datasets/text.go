@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"gpipebench/datasets/baseline"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -125,7 +126,7 @@ func (t *Text) heldOutWindow(i int) []byte {
 // Yardsticks returns uniform guessing and 3-gram and 5-gram models of the
 // training part.
 func (t *Text) Yardsticks() ([]Yardstick, error) {
-	out := []Yardstick{NewYardstick("uniform", math.Log(256))}
+	out := []Yardstick{NewYardstick("uniform", exactmath.Log(256))}
 	train, held := t.Bytes(Train), t.Bytes(HeldOut)
 	for _, n := range []int{3, 5} {
 		m, err := baseline.TrainNGram(n, train)

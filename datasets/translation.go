@@ -2,11 +2,11 @@ package datasets
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 
 	"gpipebench/datasets/baseline"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -388,7 +388,7 @@ func mix[T any](random *philox.Stream, items []T) {
 // training targets, which ignore the source: a network that ignores it, too,
 // can have their loss.
 func (t *Translation) Yardsticks() ([]Yardstick, error) {
-	out := []Yardstick{NewYardstick("uniform", math.Log(float64(t.Vocab())))}
+	out := []Yardstick{NewYardstick("uniform", exactmath.Log(float64(t.Vocab())))}
 	for _, n := range []int{1, 3} {
 		m := baseline.NewTokens(t.Vocab(), n, Begin)
 		for _, pairs := range t.pairs[Train] {

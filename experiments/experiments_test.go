@@ -40,12 +40,12 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		{"batch: 32", "batch: many", "batch: many", "many"},
 		{"batch: 32", "batch: 33", "batch: 33", "not of one size"},
 		{"schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
-		{"  - {k: 4, m: 4, value: 3.2}\n", "", "paper:", "no value for K = 4, M = 4"},
+		{"k: [2, 4, 8]", "k: [4, 8]", "base:", "K = 2, M = 1 is not among the cells"},
 		{"rounds: 2", "rounds: 0", "rounds: 0", "want a whole number from 1 to 1000"},
 		{"expected: 10s", "expected: soon", "expected: soon", "want a duration"},
 		{"  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},
 		{"base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "base: {k: 4", "value in the paper is 1"},
-		{"seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
+		{"seed: 1", "seed: 1\n---\nseed: 2", "", "9:1: a second document: want one"},
 		{"seed: 1", "seed: [1", "", "did not find"},
 	} {
 		text := labtest.Edited(t, gpipe.Paper.Experiment("table2"), c.old, c.replacement)

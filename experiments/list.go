@@ -47,6 +47,16 @@ func List() (list []lab.Definition) {
 // IDs returns those of List.
 func IDs() []string { return idsOf(List()) }
 
+// definition is the entry of an ID.
+func definition(id string) (lab.Definition, error) {
+	for _, d := range List() {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	return lab.Definition{}, failure.Usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))
+}
+
 // IDsOf returns those of a paper's experiments, or of all papers'.
 func IDsOf(paper string) ([]string, error) {
 	if paper == AllPapers {
@@ -88,14 +98,13 @@ func Load(id string, from ...lab.SpecFile) (lab.Experiment, error) {
 
 // load is Load with what is known of models' layers.
 func load(id string, known map[train.Model]int, from ...lab.SpecFile) (lab.Experiment, error) {
-	for _, d := range List() {
-		if d.ID == id {
-			loaded, err := d.Load(from...)
-			if err == nil && len(from) > 0 {
-				err = lab.CheckRuns(loaded, from[0], known)
-			}
-			return loaded, err
-		}
+	d, err := definition(id)
+	if err != nil {
+		return nil, err
 	}
-	return nil, failure.Usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))
+	loaded, err := d.Load(from...)
+	if err == nil && len(from) > 0 {
+		err = lab.CheckRuns(loaded, from[0], known)
+	}
+	return loaded, err
 }

@@ -33,6 +33,7 @@ type Reproducing struct {
 	Reference string   // directory with a run to compare with; "" or missing: none
 	Fresh     bool     // measure again what there are records of
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
+	K, M      []int    // in place of those of each spec, in ascending order; nil: as it says
 	DType     string   // of activations, for the one experiment in Only, whose spec takes one; "": as the spec says
 	// Executable is a program that calls timed.RunRound when it is started with its RoundCommand,
 	// and cluster.Obey with RankCommand, such as gpipebench itself: each timed round then
@@ -47,7 +48,7 @@ func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(lab
 	if err := lab.CheckProfile(r.Profile); err != nil {
 		return failure.Usage(err)
 	}
-	list, spec, err := r.load()
+	list, err := r.load()
 	if err != nil {
 		return err
 	}
@@ -56,11 +57,11 @@ func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(lab
 	}
 	var verdicts []string
 	for _, e := range list {
-		report, err := r.one(ctx, e, spec, p)
+		report, err := r.one(ctx, e, p)
 		if err != nil {
 			return err
 		}
-		if err := show(e, report); err != nil {
+		if err := show(e.Experiment, report); err != nil {
 			return err
 		}
 		if report.Verdict != nil {
@@ -90,38 +91,90 @@ func (r Reproducing) checkOut() error {
 	return nil
 }
 
-// load loads the experiments that are to run, and the spec that replaces the program's,
-// if there is one.
-func (r Reproducing) load() (list []lab.Experiment, from []lab.SpecFile, err error) {
+// running is an experiment that is to run.
+type running struct {
+	lab.Experiment
+	spec lab.SpecFile
+	from []lab.SpecFile // the spec, unless it is the program's
+}
+
+// load loads the experiments that are to run.
+func (r Reproducing) load() (list []running, err error) {
+	specs, err := r.specs()
+	if err != nil {
+		return nil, err
+	}
+	edited := r.Spec+r.DType != "" || r.K != nil || r.M != nil
+	for _, spec := range specs {
+		e := running{spec: spec}
+		if edited {
+			e.from = []lab.SpecFile{spec}
+		}
+		e.Experiment, err = Load(spec.Experiment, e.from...)
+		if err != nil && (r.K != nil || r.M != nil) {
+			err = failure.Usagef("with other K or M: %v", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// Specs are those by which experiments would run, if all can.
+func (r Reproducing) Specs() (specs []lab.SpecFile, err error) {
+	list, err := r.load()
+	for _, e := range list {
+		specs = append(specs, e.spec)
+	}
+	return specs, err
+}
+
+// specs are those of the experiments that are to run.
+func (r Reproducing) specs() (list []lab.SpecFile, err error) {
 	ids, err := r.chosen()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	if r.DType != "" && (r.Spec != "" || len(ids) != 1) {
+		return nil, failure.Usagef("activations of type %s: want one experiment by its own spec; a spec of yours says dtype: %s", r.DType, r.DType)
+	}
+	for _, id := range ids {
+		d, err := definition(id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d.SpecFile())
 	}
 	if r.Spec != "" {
 		spec, err := lab.ReadSpec(r.Spec, IDs())
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if !slices.Contains(ids, spec.Experiment) {
-			return nil, nil, failure.Usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
+			return nil, failure.Usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
 		}
-		ids, from = []string{spec.Experiment}, []lab.SpecFile{spec}
+		list = []lab.SpecFile{spec}
 	}
-	if r.DType != "" {
-		if r.Spec != "" || len(ids) != 1 {
-			return nil, nil, failure.Usagef("activations of type %s: want one experiment by its own spec; a spec of yours says dtype: %s", r.DType, r.DType)
+	axes := []struct {
+		name    string
+		numbers []int
+	}{{"k", r.K}, {"m", r.M}}
+	for i := range list {
+		if r.DType != "" {
+			list[i].Text = append(list[i].Text, "\ndtype: "+r.DType+"\n"...)
 		}
-		d := List()[slices.IndexFunc(List(), func(d lab.Definition) bool { return d.ID == ids[0] })]
-		from = []lab.SpecFile{{Name: ids[0] + "/spec.yaml", Experiment: ids[0], Text: []byte(d.Spec() + "\ndtype: " + r.DType + "\n")}}
-	}
-	for _, id := range ids {
-		e, err := Load(id, from...)
-		if err != nil {
-			return nil, nil, err
+		for _, axis := range axes {
+			if axis.numbers == nil {
+				continue
+			}
+			if list[i], err = list[i].With(axis.name, axis.numbers); err != nil {
+				return nil, err
+			}
 		}
-		list = append(list, e)
 	}
-	return list, from, nil
+	return list, nil
 }
 
 // chosen returns the IDs of the experiments that are asked for.
@@ -152,7 +205,7 @@ func (r Reproducing) chosen() ([]string, error) {
 	return r.Only, nil
 }
 
-func (r Reproducing) one(ctx context.Context, e lab.Experiment, spec []lab.SpecFile, p progress.Progress) (report *lab.Report, err error) {
+func (r Reproducing) one(ctx context.Context, e running, p progress.Progress) (report *lab.Report, err error) {
 	log := records.New(e.Key(r.Profile))
 	if r.Out != "" {
 		if log, err = records.Open(records.File(r.Out, e.ID()), e.Key(r.Profile), r.Fresh); err != nil {
@@ -185,31 +238,63 @@ func (r Reproducing) one(ctx context.Context, e lab.Experiment, spec []lab.SpecF
 	if note := engineNote(log, gpipebench.Engine()); note != "" {
 		p.Say(e.ID() + ": " + note)
 	}
+	if err := r.earlier(e, log); err != nil {
+		return nil, err
+	}
 	before := len(log.Names)
 	start := time.Now()
-	if t, ok := e.(timed.Experiment); ok && r.Executable != "" {
-		if err := timed.InProcesses(ctx, r.Executable, t, spec, log, p); err != nil {
+	if t, ok := e.Experiment.(timed.Experiment); ok && r.Executable != "" {
+		if err := timed.InProcesses(ctx, r.Executable, t, e.from, log, p); err != nil {
 			return nil, err
 		}
 	}
-	if s, ok := e.(cluster.Starter); ok {
+	if s, ok := e.Experiment.(cluster.Starter); ok {
 		s.StartWith(r.Executable)
 	}
 	if err := e.Measure(ctx, log, p); err != nil {
 		return nil, err
 	}
-	if len(log.Names) == before {
+	if log.Taken > 0 {
+		p.Say(fmt.Sprintf("%s: %d of %d samples are from runs with other K or M, under the same conditions; --fresh measures anew", e.ID(), log.Taken, len(log.Names)))
+	}
+	if len(log.Names) == before+log.Taken {
 		p.Say(fmt.Sprintf("%s: complete records of %s on this machine are used again; --fresh measures anew", e.ID(), log.Session.Time))
 	} else {
 		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), units.FormatWait(time.Since(start))))
 	}
-	if report, err = lab.ReportOf(e, log, r.ReferenceOf(e, p)); err != nil {
+	if report, err = lab.ReportOf(e.Experiment, log, r.ReferenceOf(e.Experiment, p)); err != nil {
 		return nil, err
 	}
 	if r.Out == "" {
 		return report, nil
 	}
 	return report, WriteReport(filepath.Join(r.Out, "tables"), report)
+}
+
+// earlier lets a log take samples of the program's own cells, in Out and the reference, where K or M
+// are others and nothing else is. There are none if everything is measured anew.
+func (r Reproducing) earlier(e running, log *records.Log) error {
+	if e.from == nil || r.Fresh {
+		return nil
+	}
+	own, err := Load(e.ID())
+	if err != nil || own.Conditions(r.Profile) != e.Conditions(r.Profile) {
+		return err
+	}
+	key := own.Key(r.Profile)
+	if key == log.Key {
+		return nil
+	}
+	for _, dir := range []string{r.Out, r.Reference} {
+		of, err := records.LoadLast(records.File(dir, e.ID()), func(k records.Key) bool {
+			k.Machine = key.Machine // only what was timed depends on it
+			return k == key
+		})
+		if err == nil && of != nil { // without them, everything is measured
+			log.Earlier = append(log.Earlier, of)
+		}
+	}
+	return nil
 }
 
 // ReferenceOf loads the run to compare an experiment with, nil if there is none.
@@ -261,7 +346,7 @@ func WriteReport(dir string, r *lab.Report) error {
 
 // ExpectedTotal returns how long measuring everything takes, about.
 func (r Reproducing) ExpectedTotal() (time.Duration, error) {
-	list, _, err := r.load()
+	list, err := r.load()
 	if err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe/plan"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/nn/safetensors"
 )
 
 // NamedWeights is one parameter's path, shape and values, or its gradient.
@@ -79,7 +80,7 @@ func joined(t *Trainer, all []NamedWeights) ([]NamedWeights, error) {
 	own := map[int][]byte{} // by index, little-endian
 	for i, w := range all {
 		if w.Data != nil && t.devices[0].at.Replica == 0 { // other replicas have the same
-			own[i] = appendFloats(nil, w.Data)
+			own[i] = safetensors.Append(nil, w.Data)
 		}
 	}
 	messages, err := exchange(context.Background(), t, own)
@@ -141,13 +142,6 @@ func (t *Trainer) ownWeights() (all []NamedWeights) {
 	return all
 }
 
-func appendFloats(to []byte, values []float32) []byte {
-	for _, v := range values {
-		to = binary.LittleEndian.AppendUint32(to, math.Float32bits(v))
-	}
-	return to
-}
-
 // Hash is the SHA-256 of [Trainer.Weights], as little-endian float32; empty if
 // other processes cannot be reached. It is the same for every way to run a network
 // unless [Description.OutsideContract] names an operation, or statistics across
@@ -166,7 +160,7 @@ func hashOf(weights []NamedWeights) string {
 	var buf []byte
 	for _, w := range weights {
 		for part := range slices.Chunk(w.Data, 1<<14) { // which stays in the cache
-			buf = appendFloats(buf[:0], part)
+			buf = safetensors.Append(buf[:0], part)
 			h.Write(buf)
 		}
 	}

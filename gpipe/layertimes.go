@@ -97,7 +97,7 @@ func distinctLayers(ctx context.Context, p Pipeline, in Input, size, threads int
 			t := compiledLayer(layer, traced, i, l, threads, program.Of(p.DType))
 			t.after = previous
 			for _, span := range t.stage.Span {
-				bytes += 4 * float64(span)
+				bytes += float64(4 * span)
 			}
 			n = len(layers)
 			layers, known[same] = append(layers, t), n

@@ -193,8 +193,8 @@ func (p *Profile) Rows() []ProfileRow {
 			row.Calls += calls
 			row.Seconds += time.seconds / steps
 			flops, bytes := of.instr.Work()
-			row.FLOPs += calls * float64(flops)
-			row.Bytes += calls * float64(bytes)
+			row.FLOPs += float64(calls * float64(flops))
+			row.Bytes += float64(calls * float64(bytes))
 			kernels += time.seconds
 		}
 	}

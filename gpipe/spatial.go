@@ -167,7 +167,7 @@ func (d divided) program(one, divided *program.Spatial) (p dividedProgram) {
 				return link.Latency
 			}
 			items := d.examples * parts // blocks of examples; the parts begin one beat after another
-			e.Turns += slowest[i]*float64(parts-1)/float64(items) + float64(items+parts-2)*hand(piece.Sum/int64(parts)) + hand(piece.Sum)
+			e.Turns += slowest[i]*float64(parts-1)/float64(items) + float64(float64(items+parts-2)*hand(piece.Sum/int64(parts))) + hand(piece.Sum)
 		}
 		p.instrs, p.layers = append(p.instrs, e), append(p.layers, one.Parts[0].Instrs[i].Layer)
 		p.summed += piece.Sum

@@ -125,7 +125,7 @@ func copySlots(t *Trainer, s *State) error {
 			for slot, values := range w.state {
 				copy(all[slot][w.param].Data[w.own.From:w.own.To], values)
 				if len(t.peers) > 1 {
-					own = append(own, statePart{slot, w.param, w.own.From, appendFloats(nil, values)})
+					own = append(own, statePart{slot, w.param, w.own.From, safetensors.Append(nil, values)})
 				}
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/safetensors"
 )
 
 // resumable is a network with state of some kind, and ways to run it that must not
@@ -109,7 +110,7 @@ func sumOfState(s *State) string {
 	add := func(what string, all []NamedWeights) {
 		for _, w := range all {
 			fmt.Fprintln(h, what, w.Path, w.Shape, len(w.Data))
-			h.Write(appendFloats(nil, w.Data))
+			h.Write(safetensors.Append(nil, w.Data))
 		}
 	}
 	fmt.Fprintln(h, s.Steps, s.Function)

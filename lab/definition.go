@@ -31,8 +31,8 @@ type Definition struct {
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
-	// Untimed says that nothing of its samples is timed: they are the same on all machines
-	// with the same kernels, so that what one has begun goes on on another.
+	// Untimed says that nothing of its samples is timed: they are the same on all machines, so
+	// that what one has begun goes on on another.
 	Untimed bool
 	// TypedActivations says that its spec may have a dtype at its top, that of all trainings'
 	// activations.
@@ -118,7 +118,7 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := SpecFile{Name: d.ID + "/spec.yaml", Text: []byte(d.Spec())}
+	spec := d.SpecFile()
 	if len(from) > 0 {
 		spec = from[0]
 	}
@@ -139,6 +139,12 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 
 // Spec is the text of spec.yaml.
 func (d Definition) Spec() string { return d.text("spec.yaml") }
+
+// SpecFile is spec.yaml as a file of the user's would be.
+func (d Definition) SpecFile() SpecFile { return SpecFile{d.ID + "/spec.yaml", d.ID, []byte(d.Spec())} }
+
+// HasAxis reports whether the spec has a field at its top that SpecFile.With changes.
+func (d Definition) HasAxis(name string) bool { return strings.Contains(d.Spec(), "\n"+name+": ") }
 
 // Title returns the spec's title, read from its line alone: every command that is
 // started lists the titles of all experiments.
@@ -263,29 +269,47 @@ func (b *Base[S]) Expected(profile string) time.Duration {
 func (b *Base[S]) DoNotTime() { b.untimed = true }
 
 func (b *Base[S]) Key(profile string) records.Key {
-	on := machine.This()
-	if b.untimed {
-		on = on.Bits()
+	k := records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile))}
+	if !b.untimed {
+		k.Machine = machine.This().Key()
 	}
-	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: on.Key()}
+	return k
 }
 
 // Says returns, as text, what the spec says for a profile: without other profiles and
 // without fields that are only shown.
 func (b *Base[S]) Says(profile string) string {
-	return yamldoc.Deciding([]byte(b.text), &b.Spec, func(path []string) bool {
-		return len(path) == 2 && path[0] == "profiles" && path[1] != profile
-	})
+	return b.says(func(path []string) bool { return otherProfile(path, profile) })
+}
+
+func (b *Base[S]) says(skip func(path []string) bool) string {
+	return yamldoc.Deciding([]byte(b.text), &b.Spec, skip)
+}
+
+// otherProfile reports whether a place in a spec is a profile of another name.
+func otherProfile(path []string, name string) bool {
+	return len(path) == 2 && path[0] == "profiles" && path[1] != name
 }
 
 // Decides returns what decides a profile's samples, as text: what the spec says for it,
 // the figures of the accelerators that it names, and Others.
-func (b *Base[S]) Decides(profile string) string {
-	text := b.Says(profile) + Figures(&b.Spec)
+func (b *Base[S]) Decides(profile string) string { return b.Says(profile) + b.others(profile) }
+
+func (b *Base[S]) others(profile string) string {
+	text := Figures(&b.Spec)
 	if b.Others != nil {
 		text += b.Others(profile)
 	}
 	return text
+}
+
+// Conditions is Decides without the K and M of a spec that has a Grid. Samples under the same
+// conditions are the same if they have the same name, which has the cell.
+func (b *Base[S]) Conditions(profile string) string {
+	_, grid := any(&b.Spec).(interface{ Cells() []Cell })
+	return b.says(func(path []string) bool {
+		return otherProfile(path, profile) || grid && len(path) == 1 && (path[0] == "k" || path[0] == "m")
+	}) + b.others(profile)
 }
 
 // Figures returns the peak figures of every accelerator that a spec, or a part of it,

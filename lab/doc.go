@@ -16,6 +16,8 @@
 // file. Every network of a spec that is given by --spec is traced, whatever the profile. The
 // key of records has a digest of what the spec says for the profile, so samples of specs that
 // say different things never mix; comments, layout and fields that are only shown may change.
+// One thing may be other: the K and M of a [Grid], which are in the samples' names. A run then
+// takes samples of another (records.Log.Take), but timed ones only if it takes all of them.
 //
 // # Designs
 //

@@ -24,8 +24,10 @@ type Experiment interface {
 	Expected(profile string) time.Duration
 	// Key returns the key of a profile's samples on this machine.
 	Key(profile string) records.Key
+	// Conditions is what decides a sample of a profile besides its name.
+	Conditions(profile string) string
 	Read(from SpecFile, check func() *Problem) error
-	// DoNotTime makes one key of all machines that give the same bits.
+	// DoNotTime makes one key for all machines, since all give the same bits.
 	DoNotTime()
 	// Registration is the design by which samples of a profile are judged; nil: there is none.
 	Registration(profile string) *Registration

@@ -38,9 +38,14 @@ func Missing(log *records.Log, jobs []Job) []Job {
 	return slices.DeleteFunc(jobs, func(j Job) bool { return log.Has(j.Sample) })
 }
 
-// MakeMissing makes the samples of an experiment's jobs that a log lacks: see Beside. Jobs
+// MakeMissing makes the samples of an experiment's jobs that a log lacks and cannot take: see Beside. Jobs
 // with the same sample make the same, and one of them is done.
 func MakeMissing(ctx context.Context, id string, log *records.Log, p progress.Progress, jobs []Job) error {
+	for _, j := range jobs {
+		if err := log.Take(j.Sample); err != nil {
+			return err
+		}
+	}
 	asked := map[string]bool{}
 	jobs = slices.DeleteFunc(Missing(log, jobs), func(j Job) bool {
 		twice := asked[j.Sample]

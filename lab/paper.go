@@ -48,15 +48,13 @@ func (cells PaperCells) Of(c Cell) PaperCell {
 	return PaperCell{}
 }
 
-// CheckPaper reports a cell without a value in the paper, a base that is not one
-// of the cells, and one whose value is not 1.
+// CheckPaper reports a base that is not one of the cells, and one whose value in the paper is not 1.
+// The paper may have no value of any cell.
 func (g *Grid) CheckPaper(paper PaperCells) *Problem {
-	for _, c := range g.Cells() {
-		if paper.Of(c).Value.Value == 0 {
-			return At(fmt.Errorf("no value for K = %d, M = %d: want one for every cell of k and m", c.K, c.M), "paper")
-		}
+	if !slices.Contains(g.Cells(), g.Base) {
+		return At(fmt.Errorf("K = %d, M = %d is not among the cells: want a cell of k and m", g.Base.K, g.Base.M), "base")
 	}
-	if !slices.Contains(g.Cells(), g.Base) || paper.Of(g.Base).Value.Value != 1 {
+	if v := paper.Of(g.Base).Value; v.Text != "" && v.Value != 1 {
 		return At(errors.New("want the cell of k and m whose value in the paper is 1"), "base")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/yamldoc"
@@ -79,6 +81,41 @@ func ReadSpec(name string, ids []string) (SpecFile, error) {
 		return SpecFile{}, fmt.Errorf("%s:%d:%d: experiment %s: want one of %s", name, id.Line, id.Column, printable.Quoted(id.Value), strings.Join(ids, ", "))
 	}
 	return SpecFile{name, id.Value, text}, nil
+}
+
+// With is the spec with other numbers in a field at its top: the cells of a table along one axis, or its one
+// number. Nothing else changes, comments included, but for the layout.
+func (s SpecFile) With(axis string, numbers []int) (SpecFile, error) {
+	var root yaml.Node
+	if _, err := yamldoc.Parse(s.Name, s.Text); err != nil {
+		return s, err
+	}
+	if err := yaml.Unmarshal(s.Text, &root); err != nil {
+		return s, err
+	}
+	refused := func(want string) (SpecFile, error) {
+		return s, failure.Usagef("%s in the spec of %s: want %s", axis, s.Experiment, want)
+	}
+	at := yamldoc.NodeAt(root.Content[0], []string{axis}, true)
+	switch {
+	case at.Kind == yaml.MappingNode:
+		return refused("an experiment whose spec has such a field")
+	case at.Kind == yaml.ScalarNode && len(numbers) != 1:
+		return refused("one number")
+	case at.Kind == yaml.ScalarNode:
+		at.Value = strconv.Itoa(numbers[0])
+	default:
+		at.Content = nil
+		for _, n := range numbers {
+			at.Content = append(at.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(n)})
+		}
+	}
+	var text bytes.Buffer
+	e := yaml.NewEncoder(&text)
+	e.SetIndent(2)
+	err := errors.Join(e.Encode(&root), e.Close())
+	s.Text = text.Bytes()
+	return s, err
 }
 
 // Problem is a value that a spec's check refuses, and where it is.
@@ -164,9 +201,28 @@ func (v *Verbatim) String() string {
 	return v.Text
 }
 
-// Printed is the number as a table has it, with its unit.
+// Printed is the number as a table has it, with its unit; Absent if there is none.
 func (v Verbatim) Printed(unit string) Value {
+	if v.Text == "" {
+		return Absent
+	}
 	return Value{Text: v.Text + unit, Numbers: []float64{v.Value}}
+}
+
+// Under is a figure of ours over the number; Absent if there is none.
+func (v Verbatim) Under(ours float64) Value {
+	if v.Text == "" {
+		return Absent
+	}
+	return Fixed(ours/v.Value, 2)
+}
+
+// Off is how far a figure of ours is from the number, in percent of it; Absent if there is none.
+func (v Verbatim) Off(ours float64) Value {
+	if v.Text == "" {
+		return Absent
+	}
+	return Signed(ours/v.Value - 1)
 }
 
 // Span is a duration such as 90s or 3m.

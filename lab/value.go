@@ -27,6 +27,19 @@ func (v Value) MarshalText() ([]byte, error) { return []byte(v.Text), nil }
 // Absent stands where there is no value.
 var Absent = Value{Text: "-"}
 
+const star = " *"
+
+// Starred is a value with an asterisk unless what it rests on fits the memory of its devices.
+func Starred(v Value, fits bool) Value {
+	if !fits {
+		v.Text += star
+	}
+	return v
+}
+
+// IsStarred reports whether Starred has added an asterisk.
+func (v Value) IsStarred() bool { return strings.HasSuffix(v.Text, star) }
+
 // Number returns x, printed with format.
 func Number(format string, x float64) Value {
 	return Value{Text: fmt.Sprintf(format, x), Numbers: []float64{x}}
@@ -185,17 +198,12 @@ func valuesOf(cells []any) (all []Value) {
 		case []int: // a partition
 			all = append(all, Ints(",", c))
 		case Verbatim:
-			v := Value{Text: c.Text}
-			if c.Value > 0 {
-				v.Numbers = []float64{c.Value}
-			}
-			all = append(all, v)
+			all = append(all, c.Printed(""))
 		case *Verbatim:
 			if c == nil {
-				all = append(all, Absent)
-			} else {
-				all = append(all, valuesOf([]any{*c})...)
+				c = &Verbatim{}
 			}
+			all = append(all, valuesOf([]any{*c})...)
 		case fmt.Stringer:
 			all = append(all, Value{Text: c.String()})
 		default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/graph"
 )
 
@@ -51,6 +52,6 @@ func (a Activation) apply(t *Trace, x *graph.Node) *graph.Node {
 // softplus does not overflow for large x.
 var softplus = graph.Elementwise{
 	Name:       "softplus",
-	F:          func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
-	Derivative: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+	F:          func(x float64) float64 { return max(x, 0) + exactmath.Log1p(exactmath.Exp(-math.Abs(x))) },
+	Derivative: func(x float64) float64 { return 1 / (1 + exactmath.Exp(-x)) },
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"gpipebench/internal/kernel"
+	"gpipebench/internal/kernel/exactmath"
 )
 
 // Adam is the optimiser of Kingma and Ba (2015, algorithm 1), and AdamW of
@@ -38,8 +39,8 @@ func (o Adam) Update(u Update) {
 		decay = 0
 	}
 	// The corrections use the rounded betas, as the means do.
-	bias1 := float32(1 - math.Pow(float64(beta1), float64(u.Step)))
-	bias2 := float32(1 - math.Pow(float64(beta2), float64(u.Step)))
+	bias1 := float32(1 - exactmath.Pow(float64(beta1), float64(u.Step)))
+	bias2 := float32(1 - exactmath.Pow(float64(beta2), float64(u.Step)))
 	kernel.Adam(u.W, u.State[0], u.State[1], u.G, u.LR, beta1, beta2, eps, bias1, bias2, u.Scale, u.L2, decay)
 }
 

@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 )
@@ -121,11 +122,11 @@ func Sinusoid() Initializer {
 		d := shape.Last()
 		for i := range dst {
 			pos, column := float64(i/d), i%d
-			angle := pos / math.Pow(10000, float64(column&^1)/float64(d))
+			angle := pos / exactmath.Pow(10000, float64(column&^1)/float64(d))
 			if column%2 == 0 {
-				dst[i] = float32(math.Sin(angle))
+				dst[i] = float32(exactmath.Sin(angle))
 			} else {
-				dst[i] = float32(math.Cos(angle))
+				dst[i] = float32(exactmath.Cos(angle))
 			}
 		}
 	}
@@ -145,7 +146,7 @@ func fans(shape graph.Shape) (in, out int) {
 func glorotLimit(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }
 
 func uniform(r *philox.Stream, limit float64, dst []float32) {
-	r.Fill(dst, philox.Float64Words, func(r *philox.Stream) float32 { return float32(limit * (2*r.Float64() - 1)) })
+	r.Fill(dst, philox.Float64Words, func(r *philox.Stream) float32 { return float32(limit * (float64(2*r.Float64()) - 1)) })
 }
 
 func normal(r *philox.Stream, stddev float64, dst []float32) {

@@ -62,7 +62,7 @@ func (o LARS) ratio(u Update) float64 {
 	if trust == 0 {
 		trust = 0.001
 	}
-	return trust * u.Norms.W / (float64(u.Scale)*u.Norms.G + float64(u.L2)*u.Norms.W + o.Eps)
+	return trust * u.Norms.W / (float64(float64(u.Scale)*u.Norms.G) + float64(float64(u.L2)*u.Norms.W) + o.Eps)
 }
 
 func (o LARS) Validate() error {

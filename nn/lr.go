@@ -1,6 +1,10 @@
 package nn
 
-import "math"
+import (
+	"math"
+
+	"gpipebench/internal/kernel/exactmath"
+)
 
 // Schedules are pure functions of the step, which counts from 1. Base is the
 // rate that a schedule starts from, or climbs to.
@@ -59,7 +63,7 @@ func (r ExponentialLR) Rate(step int) float64 {
 	if r.Staircase {
 		periods = math.Floor(periods)
 	}
-	return r.Base * math.Pow(r.Factor, periods)
+	return r.Base * exactmath.Pow(r.Factor, periods)
 }
 
 // PolynomialLR falls from Base to Final in Steps steps, by what is left of them to the
@@ -72,7 +76,7 @@ type PolynomialLR struct {
 
 func (r PolynomialLR) Rate(step int) float64 {
 	left := max(1-float64(step-1)/float64(r.Steps), 0)
-	return r.Final + (r.Base-r.Final)*math.Pow(left, r.Power)
+	return r.Final + float64((r.Base-r.Final)*exactmath.Pow(left, r.Power))
 }
 
 // CosineLR falls from Base to Final along half a cosine in Steps steps and
@@ -84,5 +88,5 @@ type CosineLR struct {
 
 func (r CosineLR) Rate(step int) float64 {
 	done := min(float64(step-1)/float64(r.Steps), 1)
-	return r.Final + (r.Base-r.Final)*(1+math.Cos(math.Pi*done))/2
+	return r.Final + float64((r.Base-r.Final)*(1+exactmath.Cos(math.Pi*done))/2)
 }

@@ -7,8 +7,8 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// KernelProfile names the kernels in use: "avx512", "avx2" or "generic".
-// Results have the same bits only within one profile.
+// KernelProfile names the kernels in use: "avx512", "avx2", "neon" or "generic".
+// All give the same bits.
 func KernelProfile() string { return kernel.Profile() }
 
 // VectorLanes returns the number of float32s in a vector of the kernels in use.
@@ -18,6 +18,8 @@ func VectorLanes() int {
 		return 16
 	case "avx2":
 		return 8
+	case "neon":
+		return 4
 	}
 	return 1
 }

@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 )
 
@@ -81,7 +82,7 @@ func (l *Loop) untrained() float64 {
 	if t.Load != "" || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {
 		return 0
 	}
-	return math.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.Trainer.Steps()))
+	return exactmath.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.Trainer.Steps()))
 }
 
 func (t *Training) closing(what string) {
@@ -166,7 +167,7 @@ func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) err
 	if trainer.StopAsked() {
 		return errStop
 	}
-	t.loss += r.Loss * float64(r.Count)
+	t.loss += float64(r.Loss * float64(r.Count))
 	t.correct += r.Correct
 	t.targets += r.Count
 	if r.Ranks != nil {
@@ -188,7 +189,7 @@ func (t *tally) evaluation(step int) *Evaluation {
 		}
 		return e
 	}
-	e.Perplexity = math.Exp(e.Loss)
+	e.Perplexity = exactmath.Exp(e.Loss)
 	e.BitsPerToken = e.Loss / math.Ln2
 	return e
 }

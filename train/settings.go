@@ -36,10 +36,9 @@ func (t *Training) settings(s datasets.Source) (map[string]string, error) {
 		Optimizer, LRSchedule                 string
 		LR, ClipNorm, L2, LabelSmoothing, EMA float64
 		EmptySource                           bool
-		Kernels                               string
 	}{
 		t.Model.Name, kind, t.DataDigest(s), t.Batch, t.Seed, t.Optimizer, t.LRSchedule,
-		t.LR, t.ClipNorm, t.L2, t.LabelSmoothing, t.EMA, t.EmptySource, nn.KernelProfile(),
+		t.LR, t.ClipNorm, t.L2, t.LabelSmoothing, t.EMA, t.EmptySource,
 	}))
 	return all, nil
 }

@@ -36,6 +36,7 @@ func TestDocumentedCommands(t *testing.T) {
 				continue
 			}
 			text, _, _ = strings.Cut(text, " # ")
+			text, _, _ = strings.Cut(text, " > ")
 			line += strings.TrimSpace(text)
 			if begun, more := strings.CutSuffix(line, `\`); more {
 				line = begun

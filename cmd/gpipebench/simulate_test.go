@@ -1,7 +1,11 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpipebench/experiments/gpipe"
 	"gpipebench/simulate"
 )
 
@@ -79,5 +84,75 @@ func TestSimulateSaysWhoseBubbleItIs(t *testing.T) {
 		if links <= 0 {
 			t.Errorf("%s: no time on links", line)
 		}
+	}
+}
+
+// Every modelled cell of Tables 2 and 3 has the command of its step, and what these commands say is the cell.
+func TestCommandsOfCells(t *testing.T) {
+	files, err := filepath.Glob("../../results/reference/tables/table[23]-modelled-*.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = slices.DeleteFunc(files, func(name string) bool {
+		return strings.Contains(name, "-conventions") || strings.Contains(name, "-what-if")
+	})
+	if len(files) != 4 {
+		t.Fatal("tables", files)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(f).ReadAll()
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		column := func(id string) int { return slices.Index(rows[0], id) }
+		if column("command") < 0 {
+			t.Fatal(name, rows[0])
+		}
+		base := 0.0
+		for _, row := range rows[1:] {
+			args := strings.Fields(row[column("command")])
+			out, _ := succeeds(t, append(args[1:], "--json")...)
+			var r simulate.Simulation
+			if err := json.Unmarshal([]byte(out), &r); err != nil {
+				t.Fatal(err)
+			}
+			if base == 0 { // the first row is relative to itself
+				base = r.ExamplesPerSecond
+			}
+			modelled, _ := strings.CutSuffix(row[column("modelled")], " *")
+			if got := fmt.Sprintf("%.2f", r.ExamplesPerSecond/base); args[0] != "gpipebench" || got != modelled {
+				t.Errorf("%s: %q says %s, the cell %s", name, args, got, modelled)
+			}
+			if unfit := strings.HasSuffix(row[column("fullest-device")], "*"); unfit == r.Fits {
+				t.Errorf("%s: %q fits: %v, memory %s", name, args, r.Fits, row[column("fullest-device")])
+			}
+		}
+	}
+}
+
+// A printed spec is one that --spec takes, with other K and M if they are given.
+func TestPrintSpec(t *testing.T) {
+	own, _ := succeeds(t, "table2", "--print-spec")
+	if d := gpipe.Paper.Experiment("table2"); own != d.Spec() {
+		t.Errorf("it is not the program's:\n%s", own)
+	}
+	if other, _ := succeeds(t, "table2", "--print-spec", "table2-amoebanet"); !strings.Contains(other, "\nexperiment: table2-amoebanet\n") {
+		t.Errorf("another experiment's is\n%s", other)
+	}
+	edited, _ := succeeds(t, "table2", "-k", "8,2,4,16", "--m", "1,8", "--print-spec")
+	if !strings.Contains(edited, "\nk: [2, 4, 8, 16]\nm: [1, 8]\n") || !strings.Contains(edited, "# The conventions that the paper does not state.\n") {
+		t.Errorf("with other K and M:\n%s", edited)
+	}
+	name := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(name, []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := succeeds(t, "table2", "--spec", name, "--print-spec"); again != edited {
+		t.Errorf("of the same file:\n%s", again)
 	}
 }

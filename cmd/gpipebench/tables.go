@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -185,11 +186,18 @@ func paperFlag(fs *pflag.FlagSet, to *string, usage string) {
 // of one experiment, or of the parts of one table.
 func newTables(name, short string, parts []lab.Definition) *cobra.Command {
 	r := experiments.Reproducing{}
-	format := ""
+	format, printed := "", ""
 	cmd := &cobra.Command{
 		Use: name, Short: short,
 		RunE: does(func(ctx context.Context, o *output) error {
-			return printReports(ctx, o, r, format, func(*lab.Report) error { return nil })
+			if printed != "" {
+				return printSpec(o, r, printed)
+			}
+			err := printReports(ctx, o, r, format, func(*lab.Report) error { return nil })
+			if name == "consistency" && format == "text" { // of one machine; the hashes compare machines
+				err = errors.Join(err, compareHashes(ctx, o))
+			}
+			return err
 		}),
 	}
 	for _, d := range parts {
@@ -205,11 +213,39 @@ func newTables(name, short string, parts []lab.Definition) *cobra.Command {
 			})
 		}
 	}
+	axisFlag(cmd.Flags(), &r.K, "k", "partitions, K", parts)
+	axisFlag(cmd.Flags(), &r.M, "m", "micro-batches, M", parts)
 	profileFlag(cmd, &r.Profile)
 	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")
 	runFlags(cmd, &r)
+	value(cmd.Flags(), &printed, "print-spec", "", "ID", "print a spec, for --spec, and measure nothing; of "+strings.Join(r.Only, ", "), oneOf(r.Only...))
+	cmd.Flags().Lookup("print-spec").NoOptDefVal = r.Only[0]
 	return cmd
+}
+
+// axisFlag adds a flag that replaces a field of the specs of experiments, if all of them have it.
+func axisFlag(fs *pflag.FlagSet, to *[]int, axis, what string, parts []lab.Definition) {
+	if slices.ContainsFunc(parts, func(d lab.Definition) bool { return !d.HasAxis(axis) }) {
+		return
+	}
+	value(fs, to, axis+"|"+axis, "", "n,n,...", what+", in place of the spec's; the paper need not have them", func(text string) ([]int, error) {
+		numbers, err := parseInts(text)
+		slices.Sort(numbers)
+		return numbers, err
+	})
+}
+
+// printSpec prints the spec by which an experiment would run.
+func printSpec(o *output, r experiments.Reproducing, id string) error {
+	if r.Spec == "" { // which says what it is for
+		r.Only = []string{id}
+	}
+	specs, err := r.Specs()
+	if err != nil {
+		return err
+	}
+	return o.printf("%s", specs[0].Text)
 }
 
 // writeTables prints a report's tables, JSON as one document.

@@ -24,11 +24,11 @@ func translationFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced at random, from 0 to 1")
 }
 
-// joinTied joins --tied and its value, which is optional, to one argument.
+// joinTied joins --tied or --print-spec and its value, which is optional, to one argument.
 func joinTied(args []string) []string {
 	out := []string{} // not nil, for which cobra takes the process's own
 	for i := 0; i < len(args); i++ {
-		if args[i] == "--tied" && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+		if (args[i] == "--tied" || args[i] == "--print-spec") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 			out = append(out, args[i]+"="+args[i+1])
 			i++
 			continue

@@ -7,14 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/failure"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
+	"gpipebench/train/golden"
 )
 
 // newVerify returns the command that checks papers' claims with records.
 func newVerify() *cobra.Command {
 	v, against := claims.Verifying{All: experiments.Papers}, ""
-	format, strict, verbose := "", false, false
+	format, strict, verbose, hashes := "", false, false, false
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every claim of a paper with the records, and give a verdict for each",
@@ -48,13 +50,24 @@ With --against the verdicts on two directories of results are compared, for
 instance of two machines; it lists the claims whose verdicts differ, and fails if
 there are any.
 
+With --hashes it reads no records: it runs small trainings of every kind of network,
+and says for each whether this machine ends with the published SHA-256 of the weights
+and loss, which are the same on every processor. It fails if one is not.
+
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
 		Example: `  gpipebench verify
   gpipebench verify --only disagrees,differs
   gpipebench verify --only cures,table1-25x
   gpipebench verify --paper all --results results/local --format markdown
-  gpipebench verify --results results/local --against results/reference`,
+  gpipebench verify --results results/local --against results/reference
+  gpipebench verify --hashes`,
 		RunE: does(func(ctx context.Context, o *output) error {
+			if hashes {
+				if against != "" || v.Paper != "" || v.Results != referenceFull || len(v.Only) > 0 || strict || verbose || format != "text" {
+					return failure.Usagef("--hashes, which reads no records, with flags about records or their form: want it alone")
+				}
+				return compareHashes(ctx, o)
+			}
 			v.Rest = restOf(v.Results, v.Rest)
 			r, err := v.Run(ctx)
 			if err != nil {
@@ -99,6 +112,12 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every claim with its evidence")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
+	cmd.Flags().BoolVar(&hashes, "hashes", false, "train small networks instead, and compare their weights with published hashes")
 	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)
 	return cmd
+}
+
+// compareHashes prints a line for each golden training.
+func compareHashes(ctx context.Context, o *output) error {
+	return golden.Check(ctx, func(line string) error { return o.printf("%s\n", line) })
 }

@@ -2,8 +2,9 @@ package baseline
 
 import (
 	"fmt"
-	"math"
 	"strings"
+
+	"gpipebench/internal/kernel/exactmath"
 )
 
 // maxBLEU is the length of the longest n-grams in BLEU.
@@ -78,16 +79,16 @@ func (b BLEU) BrevityPenalty() float64 {
 	case b.Words >= b.RefLen:
 		return 1
 	}
-	return math.Exp(1 - float64(b.RefLen)/float64(b.Words))
+	return exactmath.Exp(1 - float64(b.RefLen)/float64(b.Words))
 }
 
 // Score returns BLEU in the usual scale, 0 to 100.
 func (b BLEU) Score() float64 {
 	sum := 0.0
 	for n := 1; n <= maxBLEU; n++ {
-		sum += math.Log(b.Precision(n))
+		sum += exactmath.Log(b.Precision(n))
 	}
-	return 100 * b.BrevityPenalty() * math.Exp(sum/maxBLEU)
+	return 100 * b.BrevityPenalty() * exactmath.Exp(sum/maxBLEU)
 }
 
 // String returns the score and its components.

@@ -1,6 +1,10 @@
 package baseline
 
-import "math"
+import (
+	"math"
+
+	"gpipebench/internal/kernel/exactmath"
+)
 
 // Images are images of side x side x channels values, the channel changing fastest, of which
 // some are held out. Both functions fill values and return the class. They need not be safe for
@@ -77,7 +81,7 @@ func (m *Linear) Score() (loss, accuracy float64) {
 		class := m.images.ReadHeldOut(i*held/n, m.values)
 		m.reduce()
 		m.probabilities(p)
-		loss -= math.Log(max(p[class], math.SmallestNonzeroFloat64))
+		loss -= exactmath.Log(max(p[class], math.SmallestNonzeroFloat64))
 		best := 0
 		for c := range p {
 			if p[c] > p[best] {
@@ -99,7 +103,7 @@ func (m *Linear) probabilities(p []float64) {
 		top = max(top, p[c])
 	}
 	for c := range p {
-		p[c] = math.Exp(p[c] - top)
+		p[c] = exactmath.Exp(p[c] - top)
 		sum += p[c]
 	}
 	for c := range p {
@@ -138,13 +142,13 @@ func dot(a, b []float32) float32 {
 	i := 0
 	for ; i+4 <= len(a) && i+4 <= len(b); i += 4 {
 		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
+		s0 += float32(x[0] * y[0])
+		s1 += float32(x[1] * y[1])
+		s2 += float32(x[2] * y[2])
+		s3 += float32(x[3] * y[3])
 	}
 	for ; i < len(a); i++ {
-		s0 += a[i] * b[i]
+		s0 += float32(a[i] * b[i])
 	}
 	return (s0 + s1) + (s2 + s3)
 }
@@ -153,6 +157,6 @@ func dot(a, b []float32) float32 {
 func axpy(a float32, x, y []float32) {
 	y = y[:len(x)]
 	for i, v := range x {
-		y[i] += a * v
+		y[i] += float32(a * v)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
+
+	"gpipebench/internal/kernel/exactmath"
 )
 
 // NGram is a byte n-gram model with interpolated modified Kneser-Ney smoothing
@@ -130,7 +131,7 @@ func (m *NGram) Bits(context, text []byte) float64 {
 	known := min(len(context), most)
 	sum := 0.0
 	for _, b := range text {
-		sum -= math.Log2(m.prob(h, known, b))
+		sum -= exactmath.Log2(m.prob(h, known, b))
 		h = (h<<8 | gram(b)).keep(most)
 		known = min(known+1, most)
 	}

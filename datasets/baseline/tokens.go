@@ -1,6 +1,6 @@
 package baseline
 
-import "math"
+import "gpipebench/internal/kernel/exactmath"
 
 // Tokens is an n-gram model of sentences of ids, n up to 3, with the smoothing
 // of Witten and Bell (The Zero-Frequency Problem, IEEE Transactions on
@@ -66,9 +66,9 @@ func (m *Tokens) Nats(ids []int32) float64 {
 			if d == 0 {
 				break
 			}
-			p = (float64(m.grams[k][[3]int32{h[0], h[1], w}]) + d*p) / (float64(m.after[k][h]) + d)
+			p = (float64(m.grams[k][[3]int32{h[0], h[1], w}]) + float64(d*p)) / (float64(m.after[k][h]) + d)
 		}
-		sum -= math.Log(p)
+		sum -= exactmath.Log(p)
 	}
 	return sum
 }

@@ -331,7 +331,7 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 				if ref.SHA256 == all[0].SHA256 {
 					same = "the same"
 				}
-				table.Notes = append(table.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+				table.Notes = append(table.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels); the hash here is %s.",
 					t.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}

@@ -131,8 +131,8 @@ func (s *gpipeTablesSpec) cell(as string, c tableCell) cells.Cell[filledModes] {
 	return cells.Cell[filledModes]{
 		As: as, Sample: c.String(), Make: func(ctx context.Context) (filledModes, error) { return s.simulate(ctx, c) },
 		Values: func(made filledModes) cells.Values {
-			best := made[s.best(made, c)]
-			return cells.Values{"rate": best.throughput(c), "fits": best.Fits, "first": made[s.Checkpoints[0]].throughput(c)}
+			best, first := made[s.best(made, c)], made[s.Checkpoints[0]]
+			return cells.Values{"rate": best.throughput(c), "fits": best.Fits, "first": first.throughput(c), "first_fits": first.Fits}
 		},
 	}
 }

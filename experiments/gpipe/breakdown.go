@@ -18,10 +18,10 @@ import (
 // breakdownSpec is the spec of breakdown.
 type breakdownSpec struct {
 	timed.Spec[breakdownProfile] `yaml:",inline"`
-	K                            []int           `yaml:"k" want:"1..1024"`
-	M                            int             `yaml:"m" want:"1..65536"`
-	Paper                        breakdownShares `yaml:"paper"`
-	Picture                      lab.Cell        `yaml:"picture"`
+	K                            []int            `yaml:"k" want:"1..1024"`
+	M                            int              `yaml:"m" want:"1..65536"`
+	Paper                        *breakdownShares `yaml:"paper"`
+	Picture                      lab.Cell         `yaml:"picture"`
 }
 
 // breakdownShares is the paper's breakdown, in percent.
@@ -95,7 +95,7 @@ var stepParts = []stepPart{
 	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, ""},
 	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, ""},
 	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, ""},
-	{"barrier", func(p *clock.Parts) float64 { return p.Barrier }, nil, ""},
+	{"barrier cost", func(p *clock.Parts) float64 { return p.Barrier }, nil, ""},
 }
 
 // breakdownColumn is a breakdown; each of the measured has another after it, of intervals.
@@ -115,15 +115,15 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 		shares := func(of clock.Parts) func(stepPart) lab.Value {
 			return func(p stepPart) lab.Value { return lab.Share(p.of(&of), of.Step) }
 		}
-		if k == b.Paper.K {
+		if b.Paper != nil && k == b.Paper.K {
 			add("paper", true, func(p stepPart) lab.Value {
 				if p.paper == nil {
 					return lab.Absent
 				}
 				if p.name == "weight update" {
-					return lab.Joined("(%v%%)", p.paper(&b.Paper))
+					return lab.Joined("(%v%%)", p.paper(b.Paper))
 				}
-				return lab.Joined("%v%%", p.paper(&b.Paper))
+				return lab.Joined("%v%%", p.paper(b.Paper))
 			})
 		}
 		theory, err := timed.EvenParts(breakdownSetup(k, b.M))
@@ -149,9 +149,11 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
 			p.Model, p.Batch, b.M, breakdownSetup(1, 1).Partitioner, breakdownSetup(1, 1).Cost, b.Optimizer),
 		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
-		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
+		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update (barrier cost: what waiting there adds, not all that devices wait there). They add up to the step; none is a remainder.",
 		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
-		"Source of the paper's values: " + b.Source + ". The paper has no part for the last two: its weight update, in brackets, is not printed: it is the remainder to 100%.",
+	}
+	if b.Paper != nil {
+		r.Table.Caption = append(r.Table.Caption, "Source of the paper's values: "+b.Source+". The paper has no part for the last two. Its weight update, in brackets, is not printed: it is what remains to 100%.")
 	}
 	r.Table.Texts("part")
 	columns, err := b.columns(r)

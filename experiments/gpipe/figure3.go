@@ -39,7 +39,7 @@ type figure3Network struct {
 type scenario struct {
 	Name          string `yaml:"name" want:"name,key"`
 	lab.SetupSpec `yaml:",inline"`
-	Paper         lab.Verbatim  `yaml:"paper"`
+	Paper         lab.Verbatim  `yaml:"paper" want:"optional"`
 	Torchgpipe    *lab.Verbatim `yaml:"torchgpipe"`
 
 	of      *figure3Network
@@ -92,7 +92,7 @@ func (f *figure3) Resolve() *lab.Problem {
 			}
 			s.setup.Device, s.setup.Threads = gpipe.Emulated, 1
 		}
-		if base := n.base(); base == nil || base.Paper.Value != 1 {
+		if base := n.base(); base == nil || base.Paper.Text != "" && base.Paper.Value != 1 {
 			return lab.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
 		}
 	}
@@ -150,7 +150,7 @@ func (f *figure3) also() (list []lab.PlannedRun) {
 // paper is the scenario's value, marked as read off a plot; the baseline's is 1 by
 // definition.
 func (s *scenario) paper() lab.Value {
-	if s.Paper.Value == 1 {
+	if s.Paper.Text == "" || s.Paper.Value == 1 {
 		return lab.Joined("%v", s.Paper)
 	}
 	return lab.Joined("≈%v", s.Paper)
@@ -230,7 +230,8 @@ func (m figure3Modelled) relative(log *records.Log, base, run string, v accelera
 	if s.Filled > 0 && b.Filled > 0 {
 		filled = lab.Fixed(float64(s.Filled)/s.FilledSeconds/(float64(b.Filled)/b.FilledSeconds), 2)
 	}
-	return []lab.Value{lab.Fixed(float64(s.Batch)/s.Seconds/(float64(b.Batch)/b.Seconds), 2), filled}, nil
+	fixed := lab.Fixed(float64(s.Batch)/s.Seconds/(float64(b.Batch)/b.Seconds), 2)
+	return []lab.Value{lab.Starred(fixed, s.Filled > 0 && b.Filled > 0), filled}, nil
 }
 
 func (m figure3Modelled) caption() string {
@@ -272,8 +273,9 @@ func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
 			return err
 		}
 		table.Add(s.of.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, peak[1], lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
-			r.Measured(base, run, s.Paper.Value), r.Referred(base, run))
+			r.Measured(base, run, s.Paper), r.Referred(base, run))
 	}
+	table.Notes = append(table.Notes, lab.StarNote(table)...)
 	r.Panels = plot.TableBars{
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
 		Across: "paper", Bars: []string{"measured", "modelled, memory filled", "torchgpipe", "theory, cut"},

@@ -68,8 +68,8 @@ type part struct {
 	reach                       float64 // of the mean absolute error over the judged cells, percent; 0: no goal
 	goal                        string  // what it has together with other parts of the same goal
 
-	jobs   func(accelerator.Variation) []lab.Job                        // that make what values reads
-	values func(*records.Log, accelerator.Variation) ([]float64, error) // of the cells
+	jobs   func(accelerator.Variation) []lab.Job                             // that make what values reads
+	values func(*records.Log, accelerator.Variation) ([]cells.Figure, error) // of the cells
 }
 
 // partCell is a value of the paper; the cells that are 1 by definition are left out.
@@ -110,13 +110,13 @@ func scalePart(table string, scale *cells.Scale, n *cells.Network) part {
 		}
 	}
 	p.jobs = func(v accelerator.Variation) []lab.Job { return alone.Varied(v).OwnJobs() }
-	p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
+	p.values = func(log *records.Log, v accelerator.Variation) (values []cells.Figure, err error) {
 		m, err := alone.Varied(v).ReadOwn(log)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range at {
-			values = append(values, m.Throughput(m.Networks[0], m.ConventionsOf(m.Networks[0])[0], c))
+			values = append(values, m.Relative(m.Networks[0], m.ConventionsOf(m.Networks[0])[0], c))
 		}
 		return values, nil
 	}
@@ -135,7 +135,7 @@ func (s *sensitivity) figureParts() (parts []part) {
 				p.cells, others = append(p.cells, partCell{c.Name, c.Paper.Value, true}), append(others, c)
 			}
 		}
-		p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
+		p.values = func(log *records.Log, v accelerator.Variation) (values []cells.Figure, err error) {
 			for _, c := range others {
 				relative, err := modelled.relative(log, n.base().run(), c.run(), v)
 				if err != nil {
@@ -144,7 +144,7 @@ func (s *sensitivity) figureParts() (parts []part) {
 				if len(relative[1].Numbers) == 0 {
 					return nil, fmt.Errorf("%s does not fit", c.run())
 				}
-				values = append(values, relative[1].Numbers[0])
+				values = append(values, cells.Figure{X: relative[1].Numbers[0], Fits: true})
 			}
 			return values, nil
 		}
@@ -198,13 +198,19 @@ type movedBy struct {
 type readPart struct {
 	part
 	own   []float64 // of the cells, with nothing moved
+	fits  []bool    // whether these fit the accelerator's memory
 	moves []movedBy //  of the assumptions that move any cell
 }
 
 func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
 	r.part = p
-	if r.own, err = p.values(log, accelerator.Variation{}); err != nil {
+	own, err := p.values(log, accelerator.Variation{})
+	if err != nil {
 		return r, err
+	}
+	r.own = numbers(own)
+	for _, f := range own {
+		r.fits = append(r.fits, f.Fits)
 	}
 	for _, a := range s.assumptions(p.accelerator) {
 		m := movedBy{assumption: a}
@@ -212,15 +218,24 @@ func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
 			if v == nil {
 				continue
 			}
-			if m.to[i], err = p.values(log, *v); err != nil {
+			moved, err := p.values(log, *v)
+			if err != nil {
 				return r, err
 			}
+			m.to[i] = numbers(moved)
 		}
 		if r.reacts(m.to[0]) || r.reacts(m.to[1]) {
 			r.moves = append(r.moves, m)
 		}
 	}
 	return r, nil
+}
+
+func numbers(figures []cells.Figure) (all []float64) {
+	for _, f := range figures {
+		all = append(all, f.X)
+	}
+	return all
 }
 
 // reacts reports whether any cell moves by a thousandth.
@@ -352,10 +367,11 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 					}
 				}
 			}
-			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), lab.Fixed(r.own[i], 2), lab.Signed(r.own[i]/c.paper-1), most, low, high,
+			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), lab.Starred(lab.Fixed(r.own[i], 2), r.fits[i]), lab.Signed(r.own[i]/c.paper-1), most, low, high,
 				best, lab.Fixed(nearest, 2), lab.Signed(nearest/c.paper-1), unpublished, with)
 		}
 	}
+	t.Notes = lab.StarNote(t)
 	return t
 }
 

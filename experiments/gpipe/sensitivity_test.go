@@ -8,6 +8,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
+	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -19,11 +20,15 @@ func fakePart(of map[string][]float64) part {
 	return part{
 		table: "Table 3", network: "small", accelerator: "p100", goal: "Table 3", reach: 10,
 		cells: []partCell{{"K = 4", 2, true}, {"K = 8", 4, true}},
-		values: func(_ *records.Log, v accelerator.Variation) ([]float64, error) {
-			if values, ok := of[v.Name]; ok {
-				return values, nil
+		values: func(_ *records.Log, v accelerator.Variation) (figures []cells.Figure, err error) {
+			values, ok := of[v.Name]
+			if !ok {
+				values = of[""]
 			}
-			return of[""], nil
+			for i, x := range values {
+				figures = append(figures, cells.Figure{X: x, Fits: i > 0})
+			}
+			return figures, nil
 		},
 	}
 }
@@ -53,7 +58,7 @@ func TestSensitivityTables(t *testing.T) {
 	if got := strings.Join(rows[1][3:], "|"); got != "4|3.00|-25%|dense, f32|3.70|3.00|dense, f32, low|3.70|-7%|transfers beside computation|4.00" {
 		t.Errorf("K = 8: %s", got)
 	}
-	if got := strings.Join(rows[0][3:], "|"); got != "2|2.00|+0%|link|1.00|-|as it is|2.00|+0%|-|-" {
+	if got := strings.Join(rows[0][3:], "|"); got != "2|2.00 *|+0%|link|1.00|-|as it is|2.00|+0%|-|-" {
 		t.Errorf("K = 4: %s", got)
 	}
 	goals := s.goalTable(parts)
@@ -69,9 +74,9 @@ func TestSensitivityTables(t *testing.T) {
 // accelerator its bands.
 func TestSensitivityParts(t *testing.T) {
 	s := labtest.Loaded[*sensitivity](t, Paper.Experiment("sensitivity").Load)
-	cells := map[string]int{}
+	counted := map[string]int{}
 	for _, p := range s.parts() {
-		cells[p.table] += len(p.cells)
+		counted[p.table] += len(p.cells)
 		published := 0
 		for _, a := range s.assumptions(p.accelerator) {
 			if a.published {
@@ -85,8 +90,8 @@ func TestSensitivityParts(t *testing.T) {
 			t.Errorf("%s has no published band", p.accelerator)
 		}
 	}
-	if cells["Table 2"] != 16 || cells["Table 3"] != 4 || cells["Figure 3"] != 7 {
-		t.Errorf("cells %v", cells)
+	if counted["Table 2"] != 16 || counted["Table 3"] != 4 || counted["Figure 3"] != 7 {
+		t.Errorf("cells %v", counted)
 	}
 }
 
@@ -106,7 +111,7 @@ func TestSensitivityScalePart(t *testing.T) {
 		}
 	}
 	log := records.New(records.Key{})
-	var values [2][]float64
+	var values [2][]cells.Figure
 	for i, v := range []accelerator.Variation{{}, link} {
 		if err := lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs(v)); err != nil {
 			t.Fatal(err)
@@ -116,7 +121,7 @@ func TestSensitivityScalePart(t *testing.T) {
 			t.Fatal(values[i], err)
 		}
 	}
-	if math.Abs(values[1][2]/values[0][2]-1) < 0.01 {
+	if math.Abs(values[1][2].X/values[0][2].X-1) < 0.01 {
 		t.Errorf("K = 3, M = 4: %v over a slow link, %v over a fast one", values[1][2], values[0][2])
 	}
 }

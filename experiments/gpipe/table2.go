@@ -21,14 +21,14 @@ type table2Spec struct {
 	Checkpoint                string `yaml:"checkpoint" want:"checkpoint"`
 	Late                      bool   `yaml:"late_recompute"`
 	cells.CutSpec             `yaml:",inline"`
-	Paper                     lab.PaperCells `yaml:"paper"`
+	Paper                     lab.PaperCells `yaml:"paper" want:"optional"`
 	PaperModel                train.Model    `yaml:"paper_model"`
 }
 
 type table2Profile struct {
 	timed.Profile `yaml:",inline"`
-	Model         train.Model `yaml:"model"`
-	Steps         map[int]int `yaml:"steps" want:"1..1000"` // in a round, by M
+	Model         train.Model    `yaml:"model"`
+	Steps         timed.StepsByM `yaml:"steps" want:"1..1000"`
 }
 
 // table2 times training steps over a grid of K and M on emulated devices.
@@ -43,17 +43,24 @@ func newTable2() (lab.Experiment, error) {
 	beside, err := modelledNetwork("transformer")
 	t := &table2{Modelled: beside}
 	t.Runs, t.Show, t.Also = t.runs, t.show, t.Spec.also
-	t.Beside, t.Others = beside.Jobs, beside.Decides
+	t.Beside = func() []lab.Job { return t.beside().Jobs() }
+	t.Others = beside.Decides
 	return t, err
 }
 
 func (t *table2) Resolve() *lab.Problem {
 	t.conventions = t.Spec.CutSpec.Setup(lab.SetupSpec{Schedule: t.Spec.Schedule, Checkpoint: t.Spec.Checkpoint, Late: t.Spec.Late, Threads: 1}.Setup())
+	if p := t.Spec.CheckPaper(t.Spec.Paper); p != nil {
+		return p
+	}
 	if p := t.CheckRuns("batch"); p != nil {
 		return p
 	}
-	return t.Spec.CheckPaper(t.Spec.Paper)
+	return t.beside().check()
 }
+
+// beside is what is modelled for the spec's cells.
+func (t *table2) beside() modelledBeside { return t.Modelled.of(t.Spec.Grid, t.Spec.Paper) }
 
 func (s *table2Spec) also() []lab.PlannedRun {
 	return []lab.PlannedRun{{Path: []string{"paper_model"}, Run: lab.ModelledRun{Model: s.PaperModel, Most: slices.Max(s.K)}}}
@@ -64,7 +71,7 @@ func table2Run(c lab.Cell) string { return fmt.Sprintf("emulated/K=%d/M=%d", c.K
 func (t *table2) runs(p table2Profile) (runs []timed.Run) {
 	for _, c := range t.Spec.Cells() {
 		runs = append(runs, timed.Run{
-			Name: table2Run(c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: t.Spec.Batch, Setup: t.setup(c)},
+			Name: table2Run(c), Steps: p.Steps.At(c.M), Training: train.Training{Model: p.Model, Batch: t.Spec.Batch, Setup: t.setup(c)},
 		})
 	}
 	return runs
@@ -86,7 +93,8 @@ func (t *table2) show(r *timed.Reporting[table2Profile]) error {
 	if err != nil {
 		return err
 	}
-	besides, err := t.Modelled.cells(r.Log)
+	beside := t.beside()
+	besides, err := beside.cells(r.Log)
 	if err != nil {
 		return err
 	}
@@ -99,7 +107,7 @@ func (t *table2) show(r *timed.Reporting[table2Profile]) error {
 			t.conventions.Schedule, t.conventions.Checkpoint, lab.EarlyOrLate(t.Spec.Late), t.conventions.Partitioner, t.conventions.Cost, t.Spec.Optimizer),
 		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		timed.TheoryCaption,
-		t.Modelled.caption(),
+		beside.caption(),
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe has no Transformer row.",
 	}
 	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
@@ -116,9 +124,10 @@ func (t *table2) show(r *timed.Reporting[table2Profile]) error {
 			return err
 		}
 		table.Add(c.K, c.M, paper, theory, lab.Fixed(one.Closed/run.Closed, 2), besides(c),
-			r.Measured(table2Run(base), table2Run(c), paper.Value), timed.Relative(r.Runs, table2Run(lab.Cell{K: base.K, M: c.M}), table2Run(c)), r.Referred(table2Run(base), table2Run(c)))
+			r.Measured(table2Run(base), table2Run(c), paper), timed.Relative(r.Runs, table2Run(lab.Cell{K: base.K, M: c.M}), table2Run(c)), r.Referred(table2Run(base), table2Run(c)))
 		r.Parts.Add(run.Cells()...)
 	}
+	table.Notes = append(table.Notes, lab.StarNote(table)...)
 	r.Panels = plot.TableBars{
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M),
 		Across: "paper", Bars: []string{"measured", "modelled", "closed form", "theory, cut"},

@@ -19,15 +19,15 @@ type amoebanetSpec struct {
 	Torchgpipe                   string `yaml:"torchgpipe"` // source of its values
 	lab.Grid                     `yaml:",inline"`
 	Costs                        []string       `yaml:"costs" want:"cost"`
-	Paper                        lab.PaperCells `yaml:"paper"`
+	Paper                        lab.PaperCells `yaml:"paper" want:"optional"`
 	PaperModel                   train.Model    `yaml:"paper_model"`
 }
 
 type amoebanetProfile struct {
 	timed.Profile `yaml:",inline"`
-	Model         train.Model `yaml:"model"`
-	Batch         int         `yaml:"batch"`
-	Steps         map[int]int `yaml:"steps" want:"1..1000"` // in a round, by M
+	Model         train.Model    `yaml:"model"`
+	Batch         int            `yaml:"batch"`
+	Steps         timed.StepsByM `yaml:"steps" want:"1..1000"`
 }
 
 // table2Amoebanet is Table 2's other half: a grid of K and M on emulated devices, cut in
@@ -43,7 +43,8 @@ func newTable2Amoebanet() (lab.Experiment, error) {
 	beside, err := modelledNetwork("amoebanet")
 	a := &table2Amoebanet{Modelled: beside}
 	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
-	a.Beside, a.Others = beside.Jobs, beside.Decides
+	a.Beside = func() []lab.Job { return a.beside().Jobs() }
+	a.Others = beside.Decides
 	return a, err
 }
 
@@ -52,11 +53,17 @@ func (a *table2Amoebanet) Resolve() *lab.Problem {
 	for _, name := range a.Spec.Costs {
 		a.costs = append(a.costs, lab.Named(train.ParseCost, name))
 	}
+	if p := a.Spec.CheckPaper(a.Spec.Paper); p != nil {
+		return p
+	}
 	if p := a.CheckRuns(); p != nil {
 		return p
 	}
-	return a.Spec.CheckPaper(a.Spec.Paper)
+	return a.beside().check()
 }
+
+// beside is what is modelled for the spec's cells.
+func (a *table2Amoebanet) beside() modelledBeside { return a.Modelled.of(a.Spec.Grid, a.Spec.Paper) }
 
 func (s *amoebanetSpec) also() []lab.PlannedRun {
 	return []lab.PlannedRun{{Path: []string{"paper_model"}, Run: lab.ModelledRun{Model: s.PaperModel, Most: slices.Max(s.K)}}}
@@ -74,7 +81,7 @@ func amoebanetSetup(cost train.Cost, c lab.Cell) train.Setup {
 func (a *table2Amoebanet) runs(p amoebanetProfile) (runs []timed.Run) {
 	for _, c := range a.Spec.Cells() {
 		for _, cost := range a.costs {
-			runs = append(runs, timed.Run{Name: amoebanetRun(cost, c), Steps: p.Steps[c.M], Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: amoebanetSetup(cost, c)}})
+			runs = append(runs, timed.Run{Name: amoebanetRun(cost, c), Steps: p.Steps.At(c.M), Training: train.Training{Model: p.Model, Batch: p.Batch, Setup: amoebanetSetup(cost, c)}})
 		}
 	}
 	return runs
@@ -89,7 +96,8 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 	if err != nil {
 		return err
 	}
-	besides, err := a.Modelled.cells(r.Log)
+	beside := a.beside()
+	besides, err := beside.cells(r.Log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +109,7 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 			standard.Schedule, standard.Checkpoint, lab.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, base.K, base.M),
 		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
-		a.Modelled.caption(),
+		beside.caption(),
 		"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
 	}
 	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
@@ -125,13 +133,13 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 		var measured, referred []lab.Value
 		for _, cost := range a.costs {
 			one, run := amoebanetRun(cost, base), amoebanetRun(cost, c)
-			measured = append(measured, r.Measured(one, run, paper.Value.Value)...)
+			measured = append(measured, r.Measured(one, run, paper.Value)...)
 			measured = append(measured, timed.Relative(r.Runs, amoebanetRun(cost, lab.Cell{K: base.K, M: c.M}), run)...)
 			referred = append(referred, r.Referred(one, run)...)
 		}
 		table.Add(c.K, c.M, paper.Value, paper.Torchgpipe, theory, besides(c), measured, referred)
 	}
-	table.Notes = append(table.Notes, a.imbalanceNote(r.Runs))
+	table.Notes = append(append(table.Notes, lab.StarNote(table)...), a.imbalanceNote(r.Runs))
 	r.Panels = plot.TableBars{Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M), Across: "paper", Bars: append(bars, "modelled", "torchgpipe", "theory, cut")}.Panels(table)
 	return nil
 }

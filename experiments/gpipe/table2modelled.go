@@ -135,6 +135,22 @@ func modelledNetwork(id string) (modelledBeside, error) {
 	return modelledBeside{one, t.Says}, nil
 }
 
+// of is the network at the cells of another grid, beside the paper's values there.
+func (b modelledBeside) of(g lab.Grid, paper lab.PaperCells) modelledBeside {
+	s, n := *b.Scale, *b.Networks[0]
+	n.Paper = paper
+	s.Grid, s.Networks = g, []*cells.Network{&n}
+	return modelledBeside{&s, b.says}
+}
+
+// check refuses cells that cannot be modelled.
+func (b modelledBeside) check() *lab.Problem {
+	if p := b.Scale.Check(); p != nil {
+		return lab.At(fmt.Errorf("modelled beside: %w", p.Err), "m")
+	}
+	return nil
+}
+
 // Decides is what its samples depend on.
 func (b modelledBeside) Decides(profile string) string { return b.says(profile) + lab.Figures(b.Scale) }
 
@@ -142,8 +158,7 @@ func (b modelledBeside) Decides(profile string) string { return b.says(profile) 
 var modelledColumns = []string{"modelled", "modelled/paper", "at peak"}
 
 // cells returns a function that makes a cell's throughput relative to the base's, that
-// over the paper's, and the throughput at peak rates. Of a cell that is not among the spec's
-// they are absent: the table beside may have others.
+// over the paper's, and the throughput at peak rates.
 func (b modelledBeside) cells(log *records.Log) (func(lab.Cell) []lab.Value, error) {
 	m, err := b.Read(log)
 	if err != nil {
@@ -153,11 +168,8 @@ func (b modelledBeside) cells(log *records.Log) (func(lab.Cell) []lab.Value, err
 	standard := b.ConventionsOf(n)[0]
 	atPeak, peak := m.Peak(n)
 	return func(c lab.Cell) []lab.Value {
-		if !slices.Contains(b.Cells(), c) {
-			return slices.Repeat([]lab.Value{lab.Absent}, len(modelledColumns))
-		}
-		got := m.Throughput(n, standard, c)
-		return []lab.Value{lab.Fixed(got, 2), lab.Fixed(got/n.Paper.Of(c).Value.Value, 2), lab.Fixed(atPeak.Throughput(peak, standard, c), 2)}
+		got := m.Relative(n, standard, c)
+		return []lab.Value{got.Value(), n.Paper.Of(c).Value.Under(got.X), atPeak.Relative(peak, standard, c).Value()}
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -80,6 +81,6 @@ func fillBeside(t *testing.T, log *records.Log, m modelledBeside) {
 	t.Helper()
 	n := m.Networks[0]
 	cellstest.FillScale(t, log, m.Scale, func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
-		return n.Paper.Of(c).Value.Value / float64(c.K)
+		return cmp.Or(n.Paper.Of(c).Value.Value, 2) / float64(c.K)
 	})
 }

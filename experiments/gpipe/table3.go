@@ -197,15 +197,24 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 		return err
 	}
 	base, table := t.Spec.Base, r.Table
+	several := len(t.Spec.M) > 1
+	baseName := fmt.Sprintf("K = %d", base.K)
+	if several {
+		baseName += fmt.Sprintf(", M = %d", base.M)
+	}
 	table.Caption = []string{
-		fmt.Sprintf("M = %d, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own K = %d.", base.M, t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, base.K),
+		fmt.Sprintf("M = %s, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own %s.", lab.JoinWith(t.Spec.M, ", "), t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, baseName),
 		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
 		"Links: the same timed tasks, replayed over four links. Through PCI-E a transfer goes by way of the host's memory: two legs, and each occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: the smaller network transfers more bytes for each operation than the paper's network, and the link is faster by the same factor, so transfers have the same weight as in the paper's network. P100 at 30%: to scale, beside a P100 that reaches that share of its peak, where its links are as much faster beside its work. Fast link: transfers take no time. PCI-E / fast link: the speed-up over PCI-E, to scale, relative to that over the fast link, of the same tasks. The measured part leaves out latencies: at the paper's scale they are microseconds and tasks are long.",
 		"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	}
 	table.Texts("network")
-	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "at peak", "modelled, fast link")
+	table.Numbers("K")
+	if several {
+		table.Numbers("M")
+	}
+	table.Numbers("paper", "theory, even", "theory, cut", "modelled", "error", "at peak", "modelled, fast link")
 	var bars []string
 	for _, l := range links {
 		if l.name != atLeast { // an end of a span, which is not drawn
@@ -230,25 +239,34 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 		standard := t.Spec.ConventionsOf(n)[0]
 		atPeak, peak := m.Peak(n)
 		for _, c := range t.Spec.Cells() {
-			paper, got, off := n.Paper.Of(c).Value, m.Throughput(n, standard, c), lab.Absent
+			paper, got, off := n.Paper.Of(c).Value, m.Relative(n, standard, c), lab.Absent
 			if c != base {
-				off = lab.Signed(got/paper.Value - 1)
+				off = paper.Off(got.X)
 			}
 			theory, err := timed.Theory(t.setup(base), t.setup(c), costs)
 			if err != nil {
 				return err
 			}
-			row := []any{n.Name, c.K, paper, theory, lab.Fixed(got, 2), off, lab.Fixed(atPeak.Throughput(peak, standard, c), 2), lab.Fixed(m.Throughput(n, standard.Free(), c), 2)}
+			row := []any{n.Name, c.K}
+			if several {
+				row = append(row, c.M)
+			}
+			row = append(row, paper, theory, got.Value(), off, atPeak.Relative(peak, standard, c).Value(), m.Relative(n, standard.Free(), c).Value())
 			one, run := table3Run(n, base), table3Run(n, c)
 			for _, l := range links {
 				row = append(row, timed.Relative(runs[l.name], one, run))
 			}
 			slow, fast := linkSpeedups(runs[toScale], one, run), linkSpeedups(runs[fastLink], one, run)
-			table.Add(row, r.Measured(one, run, paper.Value)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
+			table.Add(row, r.Measured(one, run, paper)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 	}
-	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled")}.Panels(table)
+	table.Notes = append(table.Notes, lab.StarNote(table)...)
+	drawn := *table // the base's M
+	drawn.Rows = slices.DeleteFunc(slices.Clone(table.Rows), func(row []lab.Value) bool {
+		return several && row[table.Column("M")].Text != fmt.Sprint(base.M)
+	})
+	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled")}.Panels(&drawn)
 	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", []string{"Source of the paper's values: " + t.Spec.Source + "."})
 	r.Tables = slices.Concat(cells, conventions)
 	return nil

@@ -139,20 +139,22 @@ func (u *unstated) Measure(ctx context.Context, log *records.Log, p progress.Pro
 
 // extent is the lowest and the highest of some figures, and of what each is.
 type extent struct {
-	low, high     float64
+	low, high     cells.Figure
 	lowAt, highAt string
 	n             int
 }
 
-func newExtent() extent { return extent{low: math.Inf(1), high: math.Inf(-1)} }
+func newExtent() extent {
+	return extent{low: cells.Figure{X: math.Inf(1)}, high: cells.Figure{X: math.Inf(-1)}}
+}
 
-func (e *extent) add(x float64, at string) {
+func (e *extent) add(f cells.Figure, at string) {
 	e.n++
-	if x < e.low {
-		e.low, e.lowAt = x, at
+	if f.X < e.low.X {
+		e.low, e.lowAt = f, at
 	}
-	if x > e.high {
-		e.high, e.highAt = x, at
+	if f.X > e.high.X {
+		e.high, e.highAt = f, at
 	}
 }
 
@@ -166,7 +168,7 @@ func (u *unstated) figureExtent(log *records.Log, s *scenario) (extent, error) {
 		}
 		for j, batch := range []string{"fixed batch", "filled batch"} {
 			if len(values[j].Numbers) > 0 {
-				e.add(values[j].Numbers[0], fmt.Sprintf("%s, %s, %s", one.as, batch, variationName(one.padding)))
+				e.add(cells.Figure{X: values[j].Numbers[0], Fits: !values[j].IsStarred()}, fmt.Sprintf("%s, %s, %s", one.as, batch, variationName(one.padding)))
 			}
 		}
 	}
@@ -196,7 +198,7 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 	t.Texts("within", "lowest at", "highest at")
 	t.Numbers("choices")
 	add := func(of, network, cell string, paper float64, printed any, e extent) {
-		t.Add(of, network, cell, printed, lab.Fixed(e.low, 2), lab.Fixed(e.high, 2), lab.YesOrNo(e.low <= paper && paper <= e.high), e.lowAt, e.highAt, e.n)
+		t.Add(of, network, cell, printed, e.low.Value(), e.high.Value(), lab.YesOrNo(e.low.X <= paper && paper <= e.high.X), e.lowAt, e.highAt, e.n)
 	}
 	for _, s := range u.figure3.scenarios() {
 		if s.Name == s.of.Base {
@@ -225,7 +227,7 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 			e := newExtent()
 			for j, m := range read {
 				for _, v := range three.ConventionsOf(n) {
-					e.add(m.Throughput(m.Networks[i], v, c), fmt.Sprintf("%v, %s", v, variationName(u.links[j])))
+					e.add(m.Relative(m.Networks[i], v, c), fmt.Sprintf("%v, %s", v, variationName(u.links[j])))
 				}
 			}
 			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Value, n.Paper.Of(c).Value, e)
@@ -237,7 +239,7 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 			within++
 		}
 	}
-	t.Notes = []string{fmt.Sprintf("Within: %d of %d.", within, len(t.Rows))}
+	t.Notes = append(lab.StarNote(t), fmt.Sprintf("Within: %d of %d.", within, len(t.Rows)))
 	return &lab.Report{Tables: []*lab.Table{t, u.linkTable(read)}}, nil
 }
 
@@ -268,12 +270,13 @@ func (u *unstated) linkTable(read []*cells.Modelled) *lab.Table {
 				off += m.Errors(n, v.is).Last / float64(len(m.Networks))
 				for _, c := range m.Cells() {
 					if c != m.Base {
-						row = append(row, lab.Fixed(m.Throughput(n, v.is, c), 2))
+						row = append(row, m.Relative(n, v.is, c).Value())
 					}
 				}
 			}
 			t.Add(append(row, lab.Percent(off, 1))...)
 		}
 	}
+	t.Notes = lab.StarNote(t)
 	return t
 }

@@ -53,7 +53,7 @@ func TestUnstatedExtents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(u.Spec.M); math.Abs(e.low-2) > 1e-9 || math.Abs(e.high-float64(1+n)) > 1e-9 || e.n != 2*n*bases || !strings.HasPrefix(e.lowAt, "M = 8,") || !strings.HasPrefix(e.highAt, "M = 64,") {
+	if n := len(u.Spec.M); math.Abs(e.low.X-2) > 1e-9 || math.Abs(e.high.X-float64(1+n)) > 1e-9 || e.n != 2*n*bases || !strings.HasPrefix(e.lowAt, "M = 8,") || !strings.HasPrefix(e.highAt, "M = 64,") {
 		t.Errorf("%+v", e)
 	}
 }

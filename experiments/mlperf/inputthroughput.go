@@ -23,7 +23,7 @@ type inputSpec struct {
 	Seq                          int          `yaml:"seq" want:"2..4096"`
 	Pairs                        int          `yaml:"pairs" want:"1..1000000000"` // of an epoch that was logged
 	Logged                       []loggedRate `yaml:"logged"`
-	Paper                        lab.Verbatim `yaml:"paper"`
+	Paper                        lab.Verbatim `yaml:"paper" want:"optional"`
 }
 
 // loggedRate is what a number of cores took.

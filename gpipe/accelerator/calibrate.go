@@ -46,7 +46,7 @@ func (c *Calibration) Tasks(steps [][]float64, micro int) {
 		for _, t := range tasks {
 			sum += t
 		}
-		beyond = append(beyond, max(0, sum-float64(micro)*instrs)/float64(len(tasks)))
+		beyond = append(beyond, max(0, sum-float64(float64(micro)*instrs))/float64(len(tasks)))
 	}
 	if len(beyond) > 0 {
 		c.tasks = append(c.tasks, stats.Median(beyond))
@@ -164,7 +164,7 @@ func fitTermsOf(rows []fitRow, largest [fitTerms]float64) (best [fitTerms]float6
 	least := math.Inf(1)
 	var whole float64
 	for _, row := range rows {
-		whole += row.weight * row.seconds * row.seconds
+		whole += float64(row.weight * row.seconds * row.seconds)
 	}
 	// Bit j: term j is used. The overhead, the lowest bit, is tried last, so that a
 	// rate is preferred where both explain the times equally well.
@@ -177,9 +177,9 @@ func fitTermsOf(rows []fitRow, largest [fitTerms]float64) (best [fitTerms]float6
 			var sum float64
 			for _, row := range rows {
 				e := row.at(x) - row.seconds
-				sum += row.weight * e * e
+				sum += float64(row.weight * e * e)
 			}
-			if sum < least*(1-1e-6)-1e-12*whole {
+			if sum < float64(least*(1-1e-6))-float64(1e-12*whole) {
 				best, least = x, sum
 			}
 		}
@@ -197,7 +197,7 @@ type fitRow struct {
 // at is the time that terms give.
 func (r *fitRow) at(terms [fitTerms]float64) (seconds float64) {
 	for j, x := range terms {
-		seconds += r.x[j] * x
+		seconds += float64(r.x[j] * x)
 	}
 	return seconds
 }
@@ -228,7 +228,7 @@ func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]flo
 			for j := range n {
 				m[i][j] += r * row.x[which[j]] / largest[which[j]]
 			}
-			m[i][n] += r * row.seconds
+			m[i][n] += float64(r * row.seconds)
 		}
 	}
 	for i := range n {
@@ -243,7 +243,7 @@ func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]flo
 				continue
 			}
 			for k := n; k >= i; k-- {
-				m[r][k] -= m[r][i] * m[i][k]
+				m[r][k] -= float64(m[r][i] * m[i][k])
 			}
 		}
 	}

@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"gpipebench/gpipe/clock"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -109,8 +109,8 @@ func (e *Efficiency) at(size int) float64 {
 		return p[i-1].Share
 	}
 	low, high := p[i-1], p[i]
-	part := math.Log(float64(size)/float64(low.Size)) / math.Log(float64(high.Size)/float64(low.Size))
-	return low.Share + part*(high.Share-low.Share)
+	part := exactmath.Log(float64(size)/float64(low.Size)) / exactmath.Log(float64(high.Size)/float64(low.Size))
+	return low.Share + float64(part*(high.Share-low.Share))
 }
 
 // bandwidth is that of the memory, as it is reached.

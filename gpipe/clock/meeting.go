@@ -57,7 +57,7 @@ func (r *replica) perform(t schedule.Task, k int, then func()) error {
 		if i < len(meetings) {
 			to = meetings[i].At
 		}
-		r.after((to-from)*seconds, func() {
+		r.after(float64((to-from)*seconds), func() {
 			if i < len(meetings) {
 				arrived := r.now
 				r.meet(k, timeline.Event{At: e.At, Kind: timeline.Meet, Micro: e.Micro, Bytes: meetings[i].Bytes}, meetings[i].Seconds, func() {

@@ -119,7 +119,7 @@ func (p Config) OpensFor(in Input) Input {
 // bytes is the size of a mini-batch in bytes.
 func (in Input) bytes() (sum float64) {
 	for _, t := range slices.Concat(in.Inputs, in.Targets) {
-		sum += float64(in.Examples) * elements(t.Shape) * FloatBytes
+		sum += float64(float64(in.Examples) * elements(t.Shape) * FloatBytes)
 	}
 	return sum
 }
@@ -206,9 +206,9 @@ func (p Config) StateBytes() (sum float64) {
 	eachParam(p.Layers, func(_ int, q *nn.Param) {
 		switch {
 		case q.State:
-			sum += elements(q.Shape) * FloatBytes
+			sum += float64(elements(q.Shape) * FloatBytes)
 		case !q.Frozen:
-			sum += elements(q.Shape) * FloatBytes * float64(1+p.stateSlots())
+			sum += float64(elements(q.Shape) * FloatBytes * float64(1+p.stateSlots()))
 		}
 	})
 	return sum
@@ -227,10 +227,10 @@ func (p Config) LeastBytes(in Input) (sum float64) {
 	}
 	eachParam(p.Layers, func(_ int, q *nn.Param) {
 		if q.Frozen {
-			sum += elements(q.Shape) * FloatBytes * float64(p.Spatial)
+			sum += float64(elements(q.Shape) * FloatBytes * float64(p.Spatial))
 			return
 		}
-		sum += elements(q.Shape) * FloatBytes * (float64(copies+p.Spatial-1) + state)
+		sum += float64(elements(q.Shape) * FloatBytes * (float64(copies+p.Spatial-1) + state))
 	})
 	return sum
 }

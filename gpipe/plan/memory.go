@@ -72,7 +72,7 @@ type Plan struct {
 // ClearBytes is how many bytes clearing the gradients moves.
 func (p *Plan) ClearBytes() (bytes float64) {
 	for _, chunk := range p.Chunks {
-		bytes += float64(chunk[program.Grads][0].Span) * FloatBytes
+		bytes += float64(float64(chunk[program.Grads][0].Span) * FloatBytes)
 	}
 	return bytes
 }
@@ -83,7 +83,7 @@ func (p *Plan) ClearBytes() (bytes float64) {
 // before, for their norms: with one group all of them, else what the replica owns.
 func (p *Plan) UpdateBytes() float64 {
 	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes() +
-		(2*float64(p.Normed)-3*float64(p.Elsewhere))*FloatBytes
+		float64(float64(2*p.Normed-3*p.Elsewhere)*FloatBytes)
 }
 
 // Spaces are the slots of programs' spaces. All chunks of a device share the workspace,

@@ -40,7 +40,7 @@ func (n *Network) Updated(at place.Place) []reduction.Block {
 // added up.
 func (n *Network) GradientBytes(k int) (bytes float64) {
 	for _, size := range n.Reduced[k] {
-		bytes += float64(size) * FloatBytes
+		bytes += float64(float64(size) * FloatBytes)
 	}
 	return bytes
 }

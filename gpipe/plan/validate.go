@@ -342,7 +342,7 @@ func countable(layers []nn.Layer, storage program.Storage, stages []*trace.Stage
 			if size > maxTensor {
 				return &MisfitError{fmt.Errorf("%s has shape %v: want at most %d elements", what, s, int64(maxTensor))}
 			}
-			total += size * times
+			total += float64(size * times)
 			return nil
 		}
 		for i, p := range st.Params {
@@ -368,7 +368,7 @@ func countable(layers []nn.Layer, storage program.Storage, stages []*trace.Stage
 				continue
 			}
 			hidden, each := op.Hidden(c)
-			flops += each * elements(hidden)
+			flops += float64(each * elements(hidden))
 			if storage.KeepScores {
 				if err := add(where, hidden, float64(micro)); err != nil {
 					return err

@@ -52,7 +52,7 @@ func (s *search) limit(c *cut) error {
 	c.bounds = map[schedule.Checkpoint]float64{}
 	for _, mode := range c.modes() {
 		e := s.memory(*c, mode)
-		if mode == schedule.Never && e.capacity > 0 && e.params+0.8*e.residuals > e.capacity*float64(c.K) {
+		if mode == schedule.Never && e.capacity > 0 && e.params+float64(0.8*e.residuals) > e.capacity*float64(c.K) {
 			continue
 		}
 		ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
@@ -69,7 +69,7 @@ func (s *search) limit(c *cut) error {
 			if ends[d] == 0 {
 				ends[d], drains[d] = fill, drain
 			}
-			ends[d] += float64(c.M)*(l.Forward+backward) + float64(mode.Recomputed(c.M))*l.Recompute
+			ends[d] += float64(float64(c.M)*(l.Forward+backward)) + float64(float64(mode.Recomputed(c.M))*l.Recompute)
 			fill, drain = fill+l.Forward, drain+after
 		}
 		var span float64

@@ -134,14 +134,14 @@ func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 	e := planMemory{capacity: float64(s.device().Capacity), chunks: float64(c.pieces.Stages() / c.K)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {
-		params, residuals := state*float64(l.Params), float64(held)*float64(c.layers[i].Residual)
+		params, residuals := float64(state*float64(l.Params)), float64(float64(held)*float64(c.layers[i].Residual))
 		e.params += params
 		e.residuals += residuals
 		e.perLayer = append(e.perLayer, params+residuals)
 		e.stash = append(e.stash, incoming*size*float64(c.M))
 		incoming = 0
 		for _, shape := range l.OutShape {
-			incoming += float64(shape.Elems()) * float64(s.How.DType.Bytes())
+			incoming += float64(float64(shape.Elems()) * float64(s.How.DType.Bytes()))
 		}
 	}
 	return e

@@ -39,7 +39,7 @@ func Cost(k Kind, x, y int, bytes float64, link clock.Link) (reduce, gather floa
 		if n < 2 {
 			return 0
 		}
-		t := float64(messages) * link.Latency
+		t := float64(float64(messages) * link.Latency)
 		if link.Bandwidth > 0 {
 			t += float64(n-1) / float64(n) * bytes / link.Bandwidth
 		}

@@ -62,12 +62,12 @@ func StepTime(s Schedule, c Checkpoint, late bool, stages, micro int, f, r, b fl
 	}
 	n := c.Recomputed(micro)
 	if s == Naive {
-		return float64(stages) * (float64(micro)*(f+b) + float64(n)*r), nil
+		return float64(stages) * (float64(float64(micro)*(f+b)) + float64(float64(n)*r)), nil
 	}
 	if late && n > 0 {
 		n += stages - 1
 	}
-	return float64(micro+stages-1)*(f+b) + float64(n)*r, nil
+	return float64(float64(micro+stages-1)*(f+b)) + float64(float64(n)*r), nil
 }
 
 // UnevenStepTime is the length of a step of gpipe when every micro-batch is recomputed,
@@ -91,7 +91,7 @@ func UnevenStepTime(micro int, f, r, b []float64) (longest float64) {
 	for s := range f {
 		forward, backward = forward+f[s], backward+b[s]
 		slowestForward, slowestBackward = max(slowestForward, f[s]), max(slowestBackward, r[s]+b[s])
-		longest = max(longest, forward+backward+r[s]+float64(micro-1)*(slowestForward+slowestBackward))
+		longest = max(longest, forward+backward+r[s]+float64(float64(micro-1)*(slowestForward+slowestBackward)))
 	}
 	return longest
 }
@@ -103,5 +103,5 @@ func UnevenStepTime(micro int, f, r, b []float64) (longest float64) {
 // 2401.10241 follows from its Table 9, if every layer is a chunk.
 func InterleavedBubble(devices, chunks int, d Duration, comm float64) float64 {
 	p, v := float64(devices), float64(chunks)
-	return (p-1)*(d.F+d.I+d.W)/v + (p*(2*v-1)-2)*comm
+	return float64((p-1)*(d.F+d.I+d.W)/v) + float64((float64(p*(float64(2*v)-1))-2)*comm)
 }

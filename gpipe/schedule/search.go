@@ -119,7 +119,7 @@ func (w Wanted) memory(stage int) Footprint {
 
 // room is what a device may hold of micro-batches, but for rounding.
 func (w Wanted) room(device int) float64 {
-	room := w.Limit * (1 + 1e-9)
+	room := float64(w.Limit * (1 + 1e-9))
 	if w.Always != nil {
 		room -= w.Always[device]
 	}
@@ -133,7 +133,7 @@ func (w Wanted) Least() (least float64) {
 	way, first, m := 0.0, w.Times.Of(0), float64(w.Micro)
 	for k := range w.Place.Devices {
 		d := w.Times.Of(k)
-		least = max(least, m*(d.F+d.I+d.W), m*(d.F+d.I)+way+first.W)
+		least = max(least, m*(d.F+d.I+d.W), float64(m*(d.F+d.I))+way+first.W)
 		way += d.F + d.I + 2*w.Times.Comm
 	}
 	return least

@@ -32,7 +32,7 @@
 //
 // The manifest's settings: every size and rate of the network, optimiser, learning rate and
 // its schedule, seed, batch, groups, kind of data with the SHA-256 of what was read from
-// files, the kernels, and with batch norm M. A difference is refused with its name and both
+// files, and with batch norm M. A difference is refused with its name and both
 // values. Names of files, the number of steps and how often to evaluate decide nothing.
 // Another engine is reported and not refused.
 //

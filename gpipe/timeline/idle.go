@@ -35,12 +35,12 @@ func (i Idle) Sum() float64 {
 
 // Add adds another device's or step's, times a weight.
 func (i *Idle) Add(o Idle, weight float64) {
-	i.WarmUp += weight * o.WarmUp
-	i.Drain += weight * o.Drain
-	i.Neighbour += weight * o.Neighbour
-	i.Imbalance += weight * o.Imbalance
-	i.Link += weight * o.Link
-	i.Barrier += weight * o.Barrier
+	i.WarmUp += float64(weight * o.WarmUp)
+	i.Drain += float64(weight * o.Drain)
+	i.Neighbour += float64(weight * o.Neighbour)
+	i.Imbalance += float64(weight * o.Imbalance)
+	i.Link += float64(weight * o.Link)
+	i.Barrier += float64(weight * o.Barrier)
 }
 
 // Causes divides the idle time of every device: the step's span less all events on the

@@ -49,7 +49,7 @@ func LockDir(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, named(name, err)
 	}
-	if errors.Is(lock(d), syscall.EWOULDBLOCK) {
+	if errors.Is(lock(d), syscall.EAGAIN) {
 		d.Close()
 		return nil, named(name, ErrInUse)
 	}

@@ -179,7 +179,7 @@ func unfinished(parent string, directory bool) (*os.File, error) {
 			return nil, err
 		}
 		// Another process may sweep between the creation and the lock.
-		if !errors.Is(lock(f), syscall.EWOULDBLOCK) && names(f, name) {
+		if !errors.Is(lock(f), syscall.EAGAIN) && names(f, name) {
 			return f, nil
 		}
 		f.Close()
@@ -264,7 +264,7 @@ func OpenAppend(name string, k Kind) (*os.File, error) {
 	}
 	if err := lock(f); err != nil {
 		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, syscall.EAGAIN) {
 			err = ErrInUse
 		}
 		return nil, named(name, err)

@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"gpipebench/internal/kernel/exactmath"
+)
 
 // AttentionShape describes scaled dot-product attention (Vaswani et al. 2017,
 // section 3.2.1) of one head of one example:
@@ -75,7 +79,7 @@ func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 		for i := range m {
 			seen := s.sees(i0 + i)
 			row := p[i*ld:][:n]
-			lse[i0+i] = rowMax(row[:seen]) * s.Scale
+			lse[i0+i] = float32(rowMax(row[:seen]) * s.Scale)
 			sum[i] = expShift(row[:seen], row[:seen], s.Scale, lse[i0+i])
 			clear(row[seen:])
 		}
@@ -85,7 +89,7 @@ func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 		for i := range m {
 			row := o[(i0+i)*s.OStride:][:s.HeadDim]
 			Scale(row, row, 1/sum[i])
-			lse[i0+i] += float32(math.Log(float64(sum[i])))
+			lse[i0+i] += float32(exactmath.Log(float64(sum[i])))
 		}
 	}
 }

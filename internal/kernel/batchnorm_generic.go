@@ -20,35 +20,43 @@ func columnMomentsGeneric(mean, squares, x []float32, rows, cols, ld int) {
 
 func normStatsGeneric(mean, scale, moments []float32, rows, cols, ld int, eps float32) {
 	for j := range cols {
-		m, squares := combinedMoments(moments[j:], rows, ld)
+		m, squares := mergedMoments(moments[j:], rows, ld)
 		mean[j], scale[j] = float32(m), inverseDeviation(squares/float64(rows), eps)
 	}
 }
 
 func normStatsTallyGeneric(count, tallyMean, tallySquares []float64, mean, scale, moments []float32, rows, cols, ld int, eps float32) {
 	for j := range cols {
-		m, squares := combinedMoments(moments[j:], rows, ld)
+		m, squares := mergedMoments(moments[j:], rows, ld)
 		mean[j], scale[j] = float32(m), inverseDeviation(squares/float64(rows), eps)
 
 		share := float64(rows) / (count[j] + float64(rows)) // of this micro-batch
 		d := m - tallyMean[j]
-		tallyMean[j] += float64(d * share)
-		tallySquares[j] += squares + float64(d*d*count[j]*share)
+		tallyMean[j] = math.FMA(share, d, tallyMean[j])
+		tallySquares[j] = math.FMA(count[j]*share, float64(d*d), squares+tallySquares[j])
 		count[j] += float64(rows)
 	}
 }
 
-// combinedMoments returns the mean and the sum of squared deviations of a column.
-func combinedMoments(moments []float32, rows, ld int) (mean, squares float64) {
-	for chunk := range NormChunks(rows) {
-		_, n := chunkRows(chunk, rows)
-		mean += float64(float64(n) * float64(moments[2*chunk*ld]))
+// mergedMoments returns the mean and the sum of squared deviations of a column.
+// All chunks but the last have NormChunk rows, by which their sums are multiplied
+// once.
+func mergedMoments(moments []float32, rows, ld int) (mean, squares float64) {
+	last := NormChunks(rows) - 1
+	_, n := chunkRows(last, rows)
+	at := func(chunk int) float64 { return float64(moments[2*chunk*ld]) }
+	for chunk := range last {
+		mean += at(chunk)
 	}
-	mean /= float64(rows)
-	for chunk := range NormChunks(rows) {
-		_, n := chunkRows(chunk, rows)
-		d := float64(moments[2*chunk*ld]) - mean
-		squares += float64(moments[(2*chunk+1)*ld]) + float64(float64(n)*d*d)
+	mean = math.FMA(float64(n), at(last), float64(NormChunk*mean)) / float64(rows)
+	between := 0.0
+	for chunk := range last + 1 {
+		squares += float64(moments[(2*chunk+1)*ld])
+		if d := at(chunk) - mean; chunk < last {
+			between = math.FMA(d, d, between)
+		} else {
+			squares = math.FMA(float64(n), float64(d*d), math.FMA(NormChunk, between, squares))
+		}
 	}
 	return mean, squares
 }
@@ -92,13 +100,9 @@ func batchNormAddReluGeneric(y, x, add, mean, scale, gamma, beta []float32, rows
 	reluGeneric(y[:rows*cols], y)
 }
 
-func inverseDeviation(variance float64, eps float32) float32 {
-	return float32(1 / math.Sqrt(variance+float64(eps)))
-}
-
 func batchNormEvalGeneric(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
 	for j := range cols {
-		scale := inverseDeviation(float64(variance[j]), eps)
+		scale := inverseDeviation32(variance[j], eps)
 		for i := j; i < rows*cols; i += cols {
 			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j])
 		}
@@ -112,7 +116,7 @@ func batchNormEvalReluGeneric(y, x, mean, variance, gamma, beta []float32, rows,
 
 func batchNormEvalAddGeneric(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
 	for j := range cols {
-		scale := inverseDeviation(float64(variance[j]), eps)
+		scale := inverseDeviation32(variance[j], eps)
 		for i := j; i < rows*cols; i += cols {
 			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j]) + add[i]
 		}
@@ -139,12 +143,12 @@ func batchNormReluGradSumsGeneric(sum, sumX, dy, x, mean, scale, gamma, beta []f
 	for j := range cols {
 		var s, sx float32
 		for i := j; i < rows*ld; i += ld {
-			h := normalised(x[i], mean[j], scale[j])
+			h, dz := normalised(x[i], mean[j], scale[j]), dy[i]
 			if !(fma32(h, gamma[j], beta[j]) > 0) {
-				continue
+				dz = 0
 			}
-			s += dy[i]
-			sx = fma32(dy[i], h, sx)
+			s += dz
+			sx = fma32(dz, h, sx) // NaN also where dz is 0, if h is not finite
 		}
 		sum[j], sumX[j] = s, sx
 	}

@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // Batch norm whose statistics are those of several replicas' micro-batches together.
 // Forward it is
 //
@@ -20,6 +22,21 @@ func BatchNormTally(own, tally []float64, moments []float32, rows, cols, col0, c
 	if tally != nil {
 		combineColumns(tally, own, cols, col0, col1)
 	}
+}
+
+// combinedMoments returns the mean and the sum of squared deviations of a column.
+func combinedMoments(moments []float32, rows, ld int) (mean, squares float64) {
+	for chunk := range NormChunks(rows) {
+		_, n := chunkRows(chunk, rows)
+		mean += float64(float64(n) * float64(moments[2*chunk*ld]))
+	}
+	mean /= float64(rows)
+	for chunk := range NormChunks(rows) {
+		_, n := chunkRows(chunk, rows)
+		d := float64(moments[2*chunk*ld]) - mean
+		squares += float64(moments[(2*chunk+1)*ld]) + float64(float64(n)*d*d)
+	}
+	return mean, squares
 }
 
 // CombineTallies adds the tally b to the tally a, both of the same channels: the
@@ -52,6 +69,10 @@ func BatchNormWideStats(stats []float32, all []float64, rows, cols int, eps floa
 		stats[cols+j] = inverseDeviation(all[2*cols+j]/all[j], eps)
 		stats[2*cols+j] = float32(float64(rows) / all[j])
 	}
+}
+
+func inverseDeviation(variance float64, eps float32) float32 {
+	return float32(1 / math.Sqrt(variance+float64(eps)))
 }
 
 // BatchNormWideTotals sets totals (2, cols), for the columns [col0, col1), to the sums

@@ -136,7 +136,7 @@ func (c *convCase) run(parts int) []float32 {
 
 // want returns the output by the contract, each element one chain, and for each
 // the exact value and the sum of the magnitudes of its terms.
-func (c *convCase) want(multiplyAdd func(a, b, c float32) float32) (chain []float32, exact, magnitude []float64) {
+func (c *convCase) want() (chain []float32, exact, magnitude []float64) {
 	chain, exact, magnitude = append([]float32(nil), c.out...), make([]float64, len(c.out)), make([]float64, len(c.out))
 	for i, x := range c.out {
 		if !c.accumulate {
@@ -153,7 +153,7 @@ func (c *convCase) want(multiplyAdd func(a, b, c float32) float32) (chain []floa
 		case "weight-grad":
 			to, r = w, y
 		}
-		chain[to] = multiplyAdd(c.l[l], c.r[r], chain[to])
+		chain[to] = mulAdd(c.l[l], c.r[r], chain[to])
 		product := float64(c.l[l]) * float64(c.r[r])
 		exact[to] += product
 		magnitude[to] += math.Abs(product)
@@ -187,8 +187,6 @@ func (c Conv) eachProduct(f func(x, y, w int)) {
 	}
 }
 
-func unfusedMultiplyAdd(a, b, c float32) float32 { return c + float32(a*b) }
-
 func (c *convCase) same(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -201,29 +199,24 @@ func (c *convCase) same(t *testing.T, what string, got, want []float32) {
 func TestConv(t *testing.T) {
 	type wanted struct {
 		*convCase
-		fused, unfused []float32
+		chain []float32
 	}
 	var cases []wanted
 	for _, shape := range convShapes() {
 		for _, c := range convCases(shape) {
-			fused, exact, magnitude := c.want(fusedMultiplyAdd)
-			unfused, _, _ := c.want(unfusedMultiplyAdd)
-			for i, x := range fused {
+			chain, exact, magnitude := c.want()
+			for i, x := range chain {
 				if diff := math.Abs(float64(x) - exact[i]); diff > 1e-6*magnitude[i] {
 					t.Fatalf("%s %+v: the chain of element %d is %v, the sum %v", c.kind, c.Conv, i, x, exact[i])
 				}
 			}
-			cases = append(cases, wanted{c, fused, unfused})
+			cases = append(cases, wanted{c, chain})
 		}
 	}
 	eachGemm(t, func(t *testing.T) {
 		for _, c := range cases {
-			want := c.fused
-			if gemm.profile == "generic" {
-				want = c.unfused
-			}
 			for parts := 1; parts <= 5; parts++ {
-				c.same(t, fmt.Sprintf("%d parts", parts), c.run(parts), want)
+				c.same(t, fmt.Sprintf("%d parts", parts), c.run(parts), c.chain)
 			}
 		}
 	})

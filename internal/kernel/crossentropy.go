@@ -1,6 +1,6 @@
 package kernel
 
-import "math"
+import "gpipebench/internal/kernel/exactmath"
 
 // CrossEntropy is the softmax cross-entropy of each row z of logits, which is
 // (rows, vocab), with target t = targets[r]:
@@ -17,7 +17,7 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 	for r := range rows {
 		z := logits[r*vocab : (r+1)*vocab]
 		largest := rowMax(z)
-		logSum := float64(largest) + math.Log(float64(expSum(z, 1, largest)))
+		logSum := float64(largest) + exactmath.Log(float64(expSum(z, 1, largest)))
 		lse[r], loss[r], correct[r] = float32(logSum), 0, 0
 		t := targets[r]
 		if t < 0 {
@@ -26,7 +26,7 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 		entropy := logSum - float64(z[t])
 		if smoothing != 0 {
 			uniform := logSum - float64(rowSum(z))/float64(vocab)
-			entropy += float64(smoothing) * (uniform - entropy)
+			entropy += float64(float64(smoothing) * (uniform - entropy))
 		}
 		loss[r] = float32(entropy)
 		if z[t] == largest && rowMax(z[:t]) < largest {

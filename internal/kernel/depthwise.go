@@ -191,7 +191,7 @@ func depthwiseGeneric(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, sk
 			for range kw {
 				x, w := x[at:at+cols], w[wat:wat+cols]
 				for j := range y {
-					y[j] += float32(x[j] * w[j])
+					y[j] = fma32(x[j], w[j], y[j])
 				}
 				at, wat = at+tap, wat+wtap
 			}
@@ -209,7 +209,7 @@ func depthwiseGradGeneric(dw, x, dy []float32, pixels, cols, to, from, kh, kw, t
 			for o := range pixels {
 				x, dy := x[at+o*from:][:cols], dy[o*to:][:cols]
 				for j, d := range dy {
-					dw[j] += float32(x[j] * d)
+					dw[j] = fma32(x[j], d, dw[j])
 				}
 			}
 			at, wat = at+tap, wat+wtap

@@ -99,7 +99,7 @@ func (d depthwiseCase) run(place func(n int) []float32, every int) [][]float32 {
 
 // want returns the same by the contract, each element one chain, and for each
 // the exact value and the sum of the magnitudes of its terms.
-func (d depthwiseCase) want(multiplyAdd func(a, b, c float32) float32) (chains [][]float32, exact, magnitude [][]float64) {
+func (d depthwiseCase) want() (chains [][]float32, exact, magnitude [][]float64) {
 	chains = [][]float32{make([]float32, len(d.dy)), make([]float32, len(d.x)), make([]float32, len(d.w)), append([]float32(nil), d.dw...)}
 	for _, c := range chains {
 		e, m := make([]float64, len(c)), make([]float64, len(c))
@@ -110,7 +110,7 @@ func (d depthwiseCase) want(multiplyAdd func(a, b, c float32) float32) (chains [
 	}
 	d.eachProduct(func(x, y, w int) {
 		add := func(i, to int, a, b float32) {
-			chains[i][to] = multiplyAdd(a, b, chains[i][to])
+			chains[i][to] = mulAdd(a, b, chains[i][to])
 			product := float64(a) * float64(b)
 			exact[i][to] += product
 			magnitude[i][to] += math.Abs(product)
@@ -149,11 +149,7 @@ func (d Depthwise) eachProduct(f func(x, y, w int)) {
 func TestDepthwise(t *testing.T) {
 	eachDepthwise(t, func(t *testing.T, d Depthwise) {
 		c := newDepthwiseCase(d)
-		multiplyAdd := fusedMultiplyAdd
-		if vector.profile == "generic" {
-			multiplyAdd = unfusedMultiplyAdd
-		}
-		chains, exact, magnitude := c.want(multiplyAdd)
+		chains, exact, magnitude := c.want()
 		for i, chain := range chains {
 			for e, v := range chain {
 				if diff := math.Abs(float64(v) - exact[i][e]); diff > 1e-5*magnitude[i][e] {

@@ -19,11 +19,19 @@
 //     order, then one in float64 over the chunks.
 //   - Pools: one chain over a window's pixels by rows, and for gradients over the
 //     outputs in ascending order.
-//   - Row reductions (softmax, layer norm): a fixed tree that depends on the
-//     row's length and the profile only.
-//   - Tails of vector kernels use masks and the same instructions.
+//   - Row reductions (softmax, layer norm, sums of squares): a tree of 64 lanes, or 32 for sums
+//     of exponentials and the gradient of layer norm. Element i of the whole blocks of that length
+//     goes to lane i modulo it, what is left to the first 16 lanes, 16 elements at a time; the last
+//     time, lanes without an element add +0. A lane is one chain from +0, of fused multiply-adds
+//     where products are summed. Then the upper half of the lanes is added to the lower, until one
+//     is left.
+//   - Tails of vector kernels use masks and the same instructions; NEON has no masks and moves
+//     their lanes one by one.
 //
-// The bits may differ between profiles (see Profile), never within one.
+// The bits are the same on every profile and processor, but for the sign and payload of NaNs:
+// a multiply-add rounds once everywhere (portable Go has fma32), functions such as exp are the same
+// polynomials, and what Go computes has a conversion after each product that is added, so that no
+// compiler fuses them. definition_test.go defines every kernel, and TestContract compares.
 //
 // Kernels start no goroutines, allocate nothing, write no element outside their
 // outputs and read none outside their inputs (a guard page may follow
@@ -47,5 +55,11 @@
 //
 // # bfloat16
 //
-// Rounding is integer arithmetic, with the same bits in all three profiles.
+// Rounding is integer arithmetic, with the same bits in all profiles.
+//
+// # Assembly
+//
+// The directory asm has a generator for each set of kernels: gemm, vector and attention for amd64,
+// each for AVX-512 and AVX2 from one description, and neon for arm64. On arm64 only the statistics
+// of batch norm's chunks are portable, which take little time.
 package kernel

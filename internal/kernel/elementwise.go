@@ -1,7 +1,5 @@
 package kernel
 
-import "math"
-
 // Element-wise kernels, over len(dst) elements. dst may be any of the inputs.
 
 // Add sets dst to a + b.
@@ -116,26 +114,35 @@ func geluGeneric(dst, x []float32) {
 	}
 }
 
-const geluSlope, geluCubic = 1.5957691216057308, 0.044715 // 2√(2/π)
+// -2u is x (linear + cubic x²), and its derivative linear + 3 cubic x².
+const (
+	geluLinear = -1.5957691216057308 // -2√(2/π)
+	geluCubic  = geluLinear * 0.044715
+)
 
-func gelu(x float32) float32 {
-	v := float64(x)
-	return float32(v / (1 + math.Exp(-geluSlope*v*(1+geluCubic*v*v))))
-}
+func gelu(x float32) float32 { return x / (1 + expMinus2u(x)) }
+
+func expMinus2u(x float32) float32 { return exp32(x * fma32(geluCubic, x*x, geluLinear)) }
 
 // geluGradGeneric uses x(1 + tanh u)/2 = x s(2u) with the logistic function s,
 // whose derivative is s(1-s). Beyond ±12 s is 0 or 1.
 func geluGradGeneric(dst, dy, x []float32) {
 	for i := range dst {
-		v := min(max(float64(x[i]), -12), 12)
-		s := 1 / (1 + math.Exp(-geluSlope*v*(1+geluCubic*v*v)))
-		dst[i] = dy[i] * float32(s+v*s*(1-s)*geluSlope*(1+3*geluCubic*v*v))
+		x := min(max(x[i], -12), 12)
+		s := 1 / (1 + expMinus2u(x))
+		slope := x * fma32(3*geluCubic, x*x, geluLinear) // of -2u, times x
+		dst[i] = dy[i] * fma32(-slope, s*(1-s), s)
 	}
 }
 
 func clipGeneric(dst, x []float32, limit float32) {
 	for i := range dst {
-		dst[i] = min(max(x[i], -limit), limit) // the built-ins keep NaN
+		dst[i] = x[i]
+		if x[i] < -limit {
+			dst[i] = -limit
+		} else if x[i] > limit {
+			dst[i] = limit
+		}
 	}
 }
 

@@ -119,10 +119,6 @@ func (c *gemmCase) part(i0, i1, j0, j1, p0, p1 int, accumulate bool) {
 // want returns C by the contract: each element one chain, and the elements
 // between the rows unchanged.
 func (c *gemmCase) want() []float32 {
-	multiplyAdd := fusedMultiplyAdd
-	if gemm.profile == "generic" {
-		multiplyAdd = func(a, b, c float32) float32 { return c + float32(a*b) }
-	}
 	want := append([]float32(nil), c.c...)
 	for i := range c.m {
 		for j := range c.n {
@@ -131,7 +127,7 @@ func (c *gemmCase) want() []float32 {
 				x = c.c[i*c.ldc+j]
 			}
 			for p := range c.k {
-				x = multiplyAdd(c.a[i*c.ars+p*c.acs], c.b[p*c.brs+j*c.bcs], x)
+				x = mulAdd(c.a[i*c.ars+p*c.acs], c.b[p*c.brs+j*c.bcs], x)
 			}
 			want[i*c.ldc+j] = x
 		}
@@ -144,40 +140,6 @@ func (c *gemmCase) same(t *testing.T, want []float32) {
 	for i := range want {
 		if g, w := math.Float32bits(c.c[i]), math.Float32bits(want[i]); g != w && (c.c[i] == c.c[i] || want[i] == want[i]) {
 			t.Fatalf("%v: C(%d,%d) is %v (%#x), want %v (%#x)", c.gemmShape, i/c.ldc, i%c.ldc, c.c[i], g, want[i], w)
-		}
-	}
-}
-
-// fusedMultiplyAdd rounds a*b + c once. The product is exact in float64; the
-// sum is rounded to odd, which then rounds to the same float32 as the exact sum
-// (Boldo and Melquiond, Emulation of a FMA and Correctly Rounded Sums, IEEE
-// Transactions on Computers 57, 2008).
-func fusedMultiplyAdd(a, b, c float32) float32 {
-	x, y := float64(a)*float64(b), float64(c)
-	sum := x + y
-	z := sum - x
-	lost := (x - (sum - z)) + (y - z)
-	bits := math.Float64bits(sum)
-	if bits&1 == 0 && (lost > 0 || lost < 0) {
-		if (lost > 0) == (sum > 0) {
-			bits++
-		} else {
-			bits--
-		}
-	}
-	return float32(math.Float64frombits(bits))
-}
-
-func TestFusedMultiplyAdd(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 20000 {
-		// Few significant bits and a wide range: many ties and cancellations.
-		x := func() float32 {
-			return float32(math.Ldexp(float64(random.IntN(1<<12)-1<<11), random.IntN(40)-random.IntN(2)*100))
-		}
-		a, b, c := x(), x(), x()
-		if got, want := fusedMultiplyAdd(a, b, c), exactFMA(a, b, c); got != want {
-			t.Fatalf("%v * %v + %v = %v, want %v", a, b, c, got, want)
 		}
 	}
 }

@@ -40,21 +40,26 @@ func LayerNormParamGrad(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld in
 func layerNormGeneric(y, stats, x, gamma, beta []float32, rows, cols int, eps float32) {
 	for r := range rows {
 		x, y := x[r*cols:(r+1)*cols], y[r*cols:(r+1)*cols]
-		var sum, squares float64
-		for _, v := range x {
-			sum += float64(v)
+		mean := rowSumGeneric(x) / float32(cols)
+		var squares [wideTree]float32
+		for j, n := 0, 0; j < cols; j += n {
+			n = laneGroup(cols-j, wideTree)
+			for l, v := range x[j : j+n] {
+				squares[l] = fma32(v-mean, v-mean, squares[l])
+			}
 		}
-		mean := float32(sum / float64(cols))
-		for _, v := range x {
-			d := float64(v - mean)
-			squares += float64(d * d)
-		}
-		scale := float32(1 / math.Sqrt(squares/float64(cols)+float64(eps)))
+		scale := inverseDeviation32(foldLanes(squares[:])/float32(cols), eps)
 		stats[2*r], stats[2*r+1] = mean, scale
 		for j, v := range x {
 			y[j] = fma32(normalised(v, mean, scale), gamma[j], beta[j])
 		}
 	}
+}
+
+// inverseDeviation32 returns 1/√(variance + eps), each operation rounded to
+// float32.
+func inverseDeviation32(variance, eps float32) float32 {
+	return 1 / float32(math.Sqrt(float64(variance+eps)))
 }
 
 func normalised(x, mean, scale float32) float32 { return float32((x - mean) * scale) }
@@ -67,13 +72,16 @@ func layerNormGradAddGeneric(dx, dy, x, gamma, stats, add []float32, rows, cols 
 	for r := range rows {
 		dx, dy, x := dx[r*cols:(r+1)*cols], dy[r*cols:(r+1)*cols], x[r*cols:(r+1)*cols]
 		mean, scale := stats[2*r], stats[2*r+1]
-		var sumG, sumGH float64
-		for j, v := range x {
-			g := float64(dy[j]) * float64(gamma[j])
-			sumG += g
-			sumGH += float64(g * float64(normalised(v, mean, scale)))
+		var sumG, sumGH [narrowTree]float32
+		for j, n := 0, 0; j < cols; j += n {
+			n = laneGroup(cols-j, narrowTree)
+			for l, v := range x[j : j+n] {
+				g := float32(dy[j+l] * gamma[j+l])
+				sumG[l] += g
+				sumGH[l] = fma32(g, normalised(v, mean, scale), sumGH[l])
+			}
 		}
-		meanG, meanGH := float32(sumG/float64(cols)), float32(sumGH/float64(cols))
+		meanG, meanGH := foldLanes(sumG[:])/float32(cols), foldLanes(sumGH[:])/float32(cols)
 		for j, v := range x {
 			d := fma32(-normalised(v, mean, scale), meanGH, float32(dy[j]*gamma[j])-meanG)
 			if add == nil {

@@ -3,8 +3,8 @@ package kernel
 import "math"
 
 // Reductions of one row, and of a whole tensor for norms and checks. A sum is a
-// fixed tree over lanes: it depends on the length and the profile, never on the
-// row's place.
+// fixed tree of 64 lanes, of exponentials 32: see Row reductions in the
+// package's comment.
 
 // SumSquares returns the sum of x², accumulated in float64.
 func SumSquares(x []float32) float64 { return vector.sumSquares(x) }
@@ -19,8 +19,8 @@ func FirstNonFinite(x []float32) int {
 }
 
 // rowMax returns the largest element of x. It ignores NaNs; the maximum of no
-// element is -Inf.
-func rowMax(x []float32) float32 { return vector.rowMax(x) }
+// element is -Inf. Adding 0 makes a zero positive, whichever lane it is from.
+func rowMax(x []float32) float32 { return vector.rowMax(x) + 0 }
 
 // rowSum returns the sum of x.
 func rowSum(x []float32) float32 { return vector.rowSum(x) }
@@ -47,45 +47,86 @@ func rowMaxGeneric(x []float32) float32 {
 	return largest
 }
 
-func rowSumGeneric(x []float32) float32 {
-	var sum float64
-	for _, v := range x {
-		sum += float64(v)
+const wideTree, narrowTree = 64, 32
+
+// laneGroup returns how many of the left elements of a row go to the first lanes
+// of a tree at once.
+func laneGroup(left, lanes int) int {
+	if left >= lanes {
+		return lanes
 	}
-	return float32(sum)
+	return min(left, 16)
+}
+
+// foldLanes returns the sum of a tree's lanes, which it overwrites.
+func foldLanes[T float32 | float64](lanes []T) T {
+	for n := len(lanes) / 2; n > 0; n /= 2 {
+		for l, v := range lanes[n : 2*n] {
+			lanes[l] += v
+		}
+	}
+	return lanes[0]
+}
+
+func rowSumGeneric(x []float32) float32 {
+	var lanes [wideTree]float32
+	for n := 0; len(x) > 0; x = x[n:] {
+		n = laneGroup(len(x), wideTree)
+		for l, v := range x[:n] {
+			lanes[l] += v
+		}
+	}
+	return foldLanes(lanes[:])
 }
 
 func dotGeneric(a, b []float32) float32 {
-	var sum float64
-	for i, v := range a {
-		sum += float64(v) * float64(b[i])
+	var lanes [wideTree]float32
+	for n := 0; len(a) > 0; a, b = a[n:], b[n:] {
+		n = laneGroup(len(a), wideTree)
+		for l, v := range a[:n] {
+			lanes[l] = fma32(v, b[l], lanes[l])
+		}
+		for l := n; l < 16; l++ {
+			lanes[l] += 0 // makes -0, to which a product may round, +0
+		}
 	}
-	return float32(sum)
+	return foldLanes(lanes[:])
 }
 
 func expShiftGeneric(dst, x []float32, scale, shift float32) float32 {
-	var sum float64
 	for i := range dst {
 		dst[i] = exp32(fma32(x[i], scale, -shift))
-		sum += float64(dst[i])
 	}
-	return float32(sum)
+	var lanes [narrowTree]float32
+	for n := 0; len(dst) > 0; dst = dst[n:] {
+		n = laneGroup(len(dst), narrowTree)
+		for l, v := range dst[:n] {
+			lanes[l] += v
+		}
+	}
+	return foldLanes(lanes[:])
 }
 
 func expSumGeneric(x []float32, scale, shift float32) float32 {
-	var sum float64
-	for _, v := range x {
-		sum += float64(exp32(fma32(v, scale, -shift)))
+	var lanes [narrowTree]float32
+	for n := 0; len(x) > 0; x = x[n:] {
+		n = laneGroup(len(x), narrowTree)
+		for l, v := range x[:n] {
+			lanes[l] += exp32(fma32(v, scale, -shift))
+		}
 	}
-	return float32(sum)
+	return foldLanes(lanes[:])
 }
 
 func sumSquaresGeneric(x []float32) float64 {
-	var sum float64
-	for _, v := range x {
-		sum += float64(float64(v) * float64(v))
+	var lanes [wideTree]float64
+	for n := 0; len(x) > 0; x = x[n:] {
+		n = laneGroup(len(x), wideTree)
+		for l, v := range x[:n] {
+			lanes[l] += float64(v) * float64(v) // exact, so that fusing changes nothing
+		}
 	}
-	return sum
+	return foldLanes(lanes[:])
 }
 
 func nonFiniteGeneric(x []float32) int {
@@ -97,5 +138,3 @@ func nonFiniteGeneric(x []float32) int {
 	}
 	return -1
 }
-
-func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }

@@ -70,13 +70,6 @@ type vectorTable struct {
 // vector is the table in use, the fastest that the processor has.
 var vector = *vectorTables()[0]
 
-// fma32 rounds a*b + c to float64 and then to float32. The product is exact, so
-// the result differs from a true fused multiply-add only if the sum's float64
-// is half way between two float32s after rounding.
-func fma32(a, b, c float32) float32 {
-	return float32(float64(float64(a)*float64(b)) + float64(c))
-}
-
 var genericVector = vectorTable{
 	profile:               "generic",
 	add:                   addGeneric,

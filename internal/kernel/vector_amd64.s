@@ -2657,53 +2657,74 @@ GLOBL splat_ff800000<>(SB), RODATA|NOPTR, $32
 // func rowSumAVX2(x []float32) float32
 // Requires: AVX, AVX2
 TEXT ·rowSumAVX2(SB), $0-28
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
-	MOVQ         CX, DX
-	ANDQ         $+7, DX
-	VMOVD        DX, X4
-	VPBROADCASTD X4, Y4
-	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
-	XORQ         DX, DX
-	SUBQ         $+32, CX
-	JL           done129
+	MOVQ   x_base+0(FP), AX
+	MOVQ   x_len+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	XORQ   DX, DX
+	SUBQ   $+64, CX
+	JL     done129
 
 loop128:
-	VMOVUPS (AX)(DX*4), Y5
-	VADDPS  Y5, Y0, Y0
-	VMOVUPS 32(AX)(DX*4), Y5
-	VADDPS  Y5, Y1, Y1
-	VMOVUPS 64(AX)(DX*4), Y5
-	VADDPS  Y5, Y2, Y2
-	VMOVUPS 96(AX)(DX*4), Y5
-	VADDPS  Y5, Y3, Y3
-	ADDQ    $+32, DX
-	SUBQ    $+32, CX
+	VMOVUPS (AX)(DX*4), Y8
+	VADDPS  Y8, Y0, Y0
+	VMOVUPS 32(AX)(DX*4), Y8
+	VADDPS  Y8, Y1, Y1
+	VMOVUPS 64(AX)(DX*4), Y8
+	VADDPS  Y8, Y2, Y2
+	VMOVUPS 96(AX)(DX*4), Y8
+	VADDPS  Y8, Y3, Y3
+	VMOVUPS 128(AX)(DX*4), Y8
+	VADDPS  Y8, Y4, Y4
+	VMOVUPS 160(AX)(DX*4), Y8
+	VADDPS  Y8, Y5, Y5
+	VMOVUPS 192(AX)(DX*4), Y8
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS 224(AX)(DX*4), Y8
+	VADDPS  Y8, Y7, Y7
+	ADDQ    $+64, DX
+	SUBQ    $+64, CX
 	JGE     loop128
 
 done129:
-	ADDQ $+32, CX
-	SUBQ $+8, CX
+	ADDQ $+64, CX
+	SUBQ $+16, CX
 	JL   done131
 
 loop130:
-	VMOVUPS (AX)(DX*4), Y5
-	VADDPS  Y5, Y0, Y0
-	ADDQ    $+8, DX
-	SUBQ    $+8, CX
+	VMOVUPS (AX)(DX*4), Y8
+	VADDPS  Y8, Y0, Y0
+	VMOVUPS 32(AX)(DX*4), Y8
+	VADDPS  Y8, Y1, Y1
+	ADDQ    $+16, DX
+	SUBQ    $+16, CX
 	JGE     loop130
 
 done131:
-	ADDQ       $+8, CX
-	JZ         done132
-	VMASKMOVPS (AX)(DX*4), Y4, Y4
-	VADDPS     Y4, Y0, Y0
+	ADDQ         $+16, CX
+	JZ           done132
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Y8
+	VPCMPGTD     lane_numbers<>+0(SB), Y8, Y8
+	VMASKMOVPS   (AX)(DX*4), Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Y8
+	VPCMPGTD     lane_numbers<>+32(SB), Y8, Y8
+	VMASKMOVPS   32(AX)(DX*4), Y8, Y8
+	VADDPS       Y8, Y1, Y1
 
 done132:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
@@ -2720,60 +2741,87 @@ done132:
 // func dotAVX2(a []float32, b []float32) float32
 // Requires: AVX, AVX2, FMA3
 TEXT ·dotAVX2(SB), $0-52
-	MOVQ         a_base+0(FP), AX
-	MOVQ         b_base+24(FP), CX
-	MOVQ         a_len+8(FP), DX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
-	MOVQ         DX, BX
-	ANDQ         $+7, BX
-	VMOVD        BX, X4
-	VPBROADCASTD X4, Y4
-	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
-	XORQ         BX, BX
-	SUBQ         $+32, DX
-	JL           done134
+	MOVQ   a_base+0(FP), AX
+	MOVQ   b_base+24(FP), CX
+	MOVQ   a_len+8(FP), DX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	XORQ   BX, BX
+	SUBQ   $+64, DX
+	JL     done134
 
 loop133:
-	VMOVUPS     (AX)(BX*4), Y5
-	VMOVUPS     (CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VMOVUPS     32(AX)(BX*4), Y5
-	VMOVUPS     32(CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y1
-	VMOVUPS     64(AX)(BX*4), Y5
-	VMOVUPS     64(CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VMOVUPS     96(AX)(BX*4), Y5
-	VMOVUPS     96(CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y3
-	ADDQ        $+32, BX
-	SUBQ        $+32, DX
+	VMOVUPS     (AX)(BX*4), Y8
+	VMOVUPS     (CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y0
+	VMOVUPS     32(AX)(BX*4), Y8
+	VMOVUPS     32(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y1
+	VMOVUPS     64(AX)(BX*4), Y8
+	VMOVUPS     64(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y2
+	VMOVUPS     96(AX)(BX*4), Y8
+	VMOVUPS     96(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y3
+	VMOVUPS     128(AX)(BX*4), Y8
+	VMOVUPS     128(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y4
+	VMOVUPS     160(AX)(BX*4), Y8
+	VMOVUPS     160(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y5
+	VMOVUPS     192(AX)(BX*4), Y8
+	VMOVUPS     192(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y6
+	VMOVUPS     224(AX)(BX*4), Y8
+	VMOVUPS     224(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y7
+	ADDQ        $+64, BX
+	SUBQ        $+64, DX
 	JGE         loop133
 
 done134:
-	ADDQ $+32, DX
-	SUBQ $+8, DX
+	ADDQ $+64, DX
+	SUBQ $+16, DX
 	JL   done136
 
 loop135:
-	VMOVUPS     (AX)(BX*4), Y5
-	VMOVUPS     (CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y0
-	ADDQ        $+8, BX
-	SUBQ        $+8, DX
+	VMOVUPS     (AX)(BX*4), Y8
+	VMOVUPS     (CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y0
+	VMOVUPS     32(AX)(BX*4), Y8
+	VMOVUPS     32(CX)(BX*4), Y9
+	VFMADD231PS Y8, Y9, Y1
+	ADDQ        $+16, BX
+	SUBQ        $+16, DX
 	JGE         loop135
 
 done136:
-	ADDQ        $+8, DX
-	JZ          done137
-	VMASKMOVPS  (AX)(BX*4), Y4, Y5
-	VMASKMOVPS  (CX)(BX*4), Y4, Y4
-	VFMADD231PS Y5, Y4, Y0
+	ADDQ         $+16, DX
+	JZ           done137
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Y8
+	VPCMPGTD     lane_numbers<>+0(SB), Y8, Y8
+	VMASKMOVPS   (AX)(BX*4), Y8, Y9
+	VMASKMOVPS   (CX)(BX*4), Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Y8
+	VPCMPGTD     lane_numbers<>+32(SB), Y8, Y8
+	VMASKMOVPS   32(AX)(BX*4), Y8, Y9
+	VMASKMOVPS   32(CX)(BX*4), Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
 
 done137:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
@@ -2789,82 +2837,143 @@ done137:
 
 // func sumSquaresAVX2(x []float32) float64
 // Requires: AVX, AVX2, FMA3
-TEXT ·sumSquaresAVX2(SB), $0-32
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-	VXORPS       Y6, Y6, Y6
-	VXORPS       Y7, Y7, Y7
-	MOVQ         CX, DX
-	ANDQ         $+7, DX
-	VMOVD        DX, X8
-	VPBROADCASTD X8, Y8
-	VPCMPGTD     lane_numbers<>+0(SB), Y8, Y8
-	XORQ         DX, DX
-	SUBQ         $+32, CX
-	JL           done139
+TEXT ·sumSquaresAVX2(SB), $128-32
+	MOVQ    x_base+0(FP), AX
+	MOVQ    x_len+8(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VMOVUPD Y0, (SP)
+	VMOVUPD Y0, 32(SP)
+	VMOVUPD Y0, 64(SP)
+	VMOVUPD Y0, 96(SP)
+	XORQ    DX, DX
+	SUBQ    $+64, CX
+	JL      done139
 
 loop138:
-	VMOVUPS      (AX)(DX*4), Y9
-	VCVTPS2PD    X9, Y10
-	VEXTRACTF128 $0x01, Y9, X9
-	VCVTPS2PD    X9, Y9
-	VFMADD231PD  Y10, Y10, Y0
-	VFMADD231PD  Y9, Y9, Y1
-	VMOVUPS      32(AX)(DX*4), Y9
-	VCVTPS2PD    X9, Y10
-	VEXTRACTF128 $0x01, Y9, X9
-	VCVTPS2PD    X9, Y9
-	VFMADD231PD  Y10, Y10, Y2
-	VFMADD231PD  Y9, Y9, Y3
-	VMOVUPS      64(AX)(DX*4), Y9
-	VCVTPS2PD    X9, Y10
-	VEXTRACTF128 $0x01, Y9, X9
-	VCVTPS2PD    X9, Y9
-	VFMADD231PD  Y10, Y10, Y4
-	VFMADD231PD  Y9, Y9, Y5
-	VMOVUPS      96(AX)(DX*4), Y9
-	VCVTPS2PD    X9, Y10
-	VEXTRACTF128 $0x01, Y9, X9
-	VCVTPS2PD    X9, Y9
-	VFMADD231PD  Y10, Y10, Y6
-	VFMADD231PD  Y9, Y9, Y7
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      (AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y0
+	VFMADD231PD  Y12, Y12, Y1
+	VMOVUPS      32(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y2
+	VFMADD231PD  Y12, Y12, Y3
+	VMOVUPS      64(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y4
+	VFMADD231PD  Y12, Y12, Y5
+	VMOVUPS      96(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y6
+	VFMADD231PD  Y12, Y12, Y7
+	VMOVUPS      128(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y8
+	VFMADD231PD  Y12, Y12, Y9
+	VMOVUPS      160(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y10
+	VFMADD231PD  Y12, Y12, Y11
+	VMOVUPS      192(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VMOVUPD      (SP), Y14
+	VFMADD231PD  Y13, Y13, Y14
+	VMOVUPD      Y14, (SP)
+	VMOVUPD      32(SP), Y13
+	VFMADD231PD  Y12, Y12, Y13
+	VMOVUPD      Y13, 32(SP)
+	VMOVUPS      224(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VMOVUPD      64(SP), Y14
+	VFMADD231PD  Y13, Y13, Y14
+	VMOVUPD      Y14, 64(SP)
+	VMOVUPD      96(SP), Y13
+	VFMADD231PD  Y12, Y12, Y13
+	VMOVUPD      Y13, 96(SP)
+	ADDQ         $+64, DX
+	SUBQ         $+64, CX
 	JGE          loop138
 
 done139:
-	ADDQ $+32, CX
-	SUBQ $+8, CX
+	ADDQ $+64, CX
+	SUBQ $+16, CX
 	JL   done141
 
 loop140:
-	VMOVUPS      (AX)(DX*4), Y9
-	VCVTPS2PD    X9, Y10
-	VEXTRACTF128 $0x01, Y9, X9
-	VCVTPS2PD    X9, Y9
-	VFMADD231PD  Y10, Y10, Y0
-	VFMADD231PD  Y9, Y9, Y1
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMOVUPS      (AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y0
+	VFMADD231PD  Y12, Y12, Y1
+	VMOVUPS      32(AX)(DX*4), Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y2
+	VFMADD231PD  Y12, Y12, Y3
+	ADDQ         $+16, DX
+	SUBQ         $+16, CX
 	JGE          loop140
 
 done141:
-	ADDQ         $+8, CX
+	ADDQ         $+16, CX
 	JZ           done142
-	VMASKMOVPS   (AX)(DX*4), Y8, Y8
-	VCVTPS2PD    X8, Y9
-	VEXTRACTF128 $0x01, Y8, X8
-	VCVTPS2PD    X8, Y8
-	VFMADD231PD  Y9, Y9, Y0
-	VFMADD231PD  Y8, Y8, Y1
+	VMOVD        CX, X12
+	VPBROADCASTD X12, Y12
+	VPCMPGTD     lane_numbers<>+0(SB), Y12, Y12
+	VMASKMOVPS   (AX)(DX*4), Y12, Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y0
+	VFMADD231PD  Y12, Y12, Y1
+	VMOVD        CX, X12
+	VPBROADCASTD X12, Y12
+	VPCMPGTD     lane_numbers<>+32(SB), Y12, Y12
+	VMASKMOVPS   32(AX)(DX*4), Y12, Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTF128 $0x01, Y12, X12
+	VCVTPS2PD    X12, Y12
+	VFMADD231PD  Y13, Y13, Y2
+	VFMADD231PD  Y12, Y12, Y3
 
 done142:
+	VADDPD       Y8, Y0, Y0
+	VADDPD       Y9, Y1, Y1
+	VADDPD       Y10, Y2, Y2
+	VADDPD       Y11, Y3, Y3
+	VADDPD       (SP), Y4, Y4
+	VADDPD       32(SP), Y5, Y5
+	VADDPD       64(SP), Y6, Y6
+	VADDPD       96(SP), Y7, Y7
 	VADDPD       Y4, Y0, Y0
 	VADDPD       Y5, Y1, Y1
 	VADDPD       Y6, Y2, Y2
@@ -2974,57 +3083,211 @@ TEXT ·expShiftAVX2(SB), $0-60
 	VBROADCASTSS splat_4b400000<>+0(SB), Y4
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y6, Y6, Y6
-	MOVQ         DX, BX
-	ANDQ         $+7, BX
-	VMOVD        BX, X7
-	VPBROADCASTD X7, Y7
-	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
 	XORQ         BX, BX
-	SUBQ         $+16, DX
+	SUBQ         $+32, DX
 	JL           done149
 
 loop148:
-	VMOVUPS      (CX)(BX*4), Y8
-	VMOVUPS      32(CX)(BX*4), Y9
-	VFMSUB213PS  Y1, Y0, Y8
+	VMOVUPS      (CX)(BX*4), Y9
+	VMOVUPS      32(CX)(BX*4), Y10
 	VFMSUB213PS  Y1, Y0, Y9
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y10
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y10
+	VFMSUB213PS  Y1, Y0, Y10
 	VMAXPS       Y9, Y2, Y9
 	VMINPS       Y9, Y3, Y9
 	VMOVAPS      Y4, Y11
 	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
-	VSUBPS       Y4, Y10, Y12
-	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y8
-	VSUBPS       Y4, Y11, Y12
-	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y9
-	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y9
-	VMOVUPS      splat_3ab56359<>+0(SB), Y13
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y13
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y12
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y12
+	VSUBPS       Y4, Y11, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y9
+	VSUBPS       Y4, Y12, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y10
 	VMOVUPS      splat_3ab56359<>+0(SB), Y14
 	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y13
+	VMOVUPS      splat_3ab56359<>+0(SB), Y15
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
-	VPSUBD       splat_4b400000<>+0(SB), Y10, Y10
-	VPSRAD       $0x01, Y10, Y12
-	VPSUBD       Y12, Y10, Y10
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y13
+	VPSUBD       Y13, Y11, Y11
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y13, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VPSUBD       splat_4b400000<>+0(SB), Y12, Y12
+	VPSRAD       $0x01, Y12, Y13
+	VPSUBD       Y13, Y12, Y12
+	VPSLLD       $0x17, Y13, Y13
 	VPSLLD       $0x17, Y12, Y12
-	VPSLLD       $0x17, Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
 	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
-	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
-	VMULPS       Y12, Y13, Y8
-	VMULPS       Y10, Y8, Y8
+	VMULPS       Y13, Y15, Y10
+	VMULPS       Y12, Y10, Y10
+	VMOVUPS      Y9, (AX)(BX*4)
+	VMOVUPS      Y10, 32(AX)(BX*4)
+	VADDPS       Y9, Y5, Y5
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      64(CX)(BX*4), Y9
+	VMOVUPS      96(CX)(BX*4), Y10
+	VFMSUB213PS  Y1, Y0, Y9
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y9, Y2, Y9
+	VMINPS       Y9, Y3, Y9
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y12
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y12
+	VSUBPS       Y4, Y11, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y9
+	VSUBPS       Y4, Y12, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y10
+	VMOVUPS      splat_3ab56359<>+0(SB), Y14
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
+	VMOVUPS      splat_3ab56359<>+0(SB), Y15
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y13
+	VPSUBD       Y13, Y11, Y11
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y13, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VPSUBD       splat_4b400000<>+0(SB), Y12, Y12
+	VPSRAD       $0x01, Y12, Y13
+	VPSUBD       Y13, Y12, Y12
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
+	VMULPS       Y13, Y15, Y10
+	VMULPS       Y12, Y10, Y10
+	VMOVUPS      Y9, 64(AX)(BX*4)
+	VMOVUPS      Y10, 96(AX)(BX*4)
+	VADDPS       Y9, Y7, Y7
+	VADDPS       Y10, Y8, Y8
+	ADDQ         $+32, BX
+	SUBQ         $+32, DX
+	JGE          loop148
+
+done149:
+	ADDQ $+32, DX
+	SUBQ $+16, DX
+	JL   done151
+
+loop150:
+	VMOVUPS      (CX)(BX*4), Y9
+	VMOVUPS      32(CX)(BX*4), Y10
+	VFMSUB213PS  Y1, Y0, Y9
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y9, Y2, Y9
+	VMINPS       Y9, Y3, Y9
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y12
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y12
+	VSUBPS       Y4, Y11, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y9
+	VSUBPS       Y4, Y12, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y10
+	VMOVUPS      splat_3ab56359<>+0(SB), Y14
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
+	VMOVUPS      splat_3ab56359<>+0(SB), Y15
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y13
+	VPSUBD       Y13, Y11, Y11
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y13, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VPSUBD       splat_4b400000<>+0(SB), Y12, Y12
+	VPSRAD       $0x01, Y12, Y13
+	VPSUBD       Y13, Y12, Y12
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
+	VMULPS       Y13, Y15, Y10
+	VMULPS       Y12, Y10, Y10
+	VMOVUPS      Y9, (AX)(BX*4)
+	VMOVUPS      Y10, 32(AX)(BX*4)
+	VADDPS       Y9, Y5, Y5
+	VADDPS       Y10, Y6, Y6
+	ADDQ         $+16, BX
+	SUBQ         $+16, DX
+	JGE          loop150
+
+done151:
+	ADDQ         $+16, DX
+	JZ           done152
+	VMOVD        DX, X9
+	VPBROADCASTD X9, Y9
+	VPCMPGTD     lane_numbers<>+0(SB), Y9, Y9
+	VMASKMOVPS   (CX)(BX*4), Y9, Y10
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y11
+	VSUBPS       Y4, Y11, Y12
+	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y10
+	VMOVUPS      splat_3ab56359<>+0(SB), Y13
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y13
 	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
 	VPSRAD       $0x01, Y11, Y12
 	VPSUBD       Y12, Y11, Y11
@@ -3032,72 +3295,30 @@ loop148:
 	VPSLLD       $0x17, Y11, Y11
 	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
 	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
-	VMULPS       Y12, Y14, Y9
-	VMULPS       Y11, Y9, Y9
-	VMOVUPS      Y8, (AX)(BX*4)
-	VMOVUPS      Y9, 32(AX)(BX*4)
-	VADDPS       Y8, Y5, Y5
-	VADDPS       Y9, Y6, Y6
-	ADDQ         $+16, BX
-	SUBQ         $+16, DX
-	JGE          loop148
-
-done149:
-	ADDQ $+16, DX
-	SUBQ $+8, DX
-	JL   done151
-
-loop150:
-	VMOVUPS      (CX)(BX*4), Y8
-	VFMSUB213PS  Y1, Y0, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y9
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y9
-	VSUBPS       Y4, Y9, Y10
-	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y8
-	VMOVUPS      splat_3ab56359<>+0(SB), Y11
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
-	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
-	VPSRAD       $0x01, Y9, Y10
-	VPSUBD       Y10, Y9, Y9
-	VPSLLD       $0x17, Y10, Y10
-	VPSLLD       $0x17, Y9, Y9
-	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
-	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
-	VMULPS       Y10, Y11, Y8
-	VMULPS       Y9, Y8, Y8
-	VMOVUPS      Y8, (AX)(BX*4)
-	VADDPS       Y8, Y5, Y5
-	ADDQ         $+8, BX
-	SUBQ         $+8, DX
-	JGE          loop150
-
-done151:
-	ADDQ         $+8, DX
-	JZ           done152
-	VMASKMOVPS   (CX)(BX*4), Y7, Y8
-	VFMSUB213PS  Y1, Y0, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
+	VMULPS       Y12, Y13, Y10
+	VMULPS       Y11, Y10, Y10
+	VMASKMOVPS   Y10, Y9, (AX)(BX*4)
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVD        DX, X9
+	VPBROADCASTD X9, Y9
+	VPCMPGTD     lane_numbers<>+32(SB), Y9, Y9
+	VMASKMOVPS   32(CX)(BX*4), Y9, Y10
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
 	VMOVAPS      Y4, Y0
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y0
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y0
 	VSUBPS       Y4, Y0, Y1
-	VFNMADD231PS splat_3f317218<>+0(SB), Y1, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y1, Y8
+	VFNMADD231PS splat_3f317218<>+0(SB), Y1, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y1, Y10
 	VMOVUPS      splat_3ab56359<>+0(SB), Y2
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y2
 	VPSUBD       splat_4b400000<>+0(SB), Y0, Y0
 	VPSRAD       $0x01, Y0, Y1
 	VPSUBD       Y1, Y0, Y0
@@ -3105,13 +3326,15 @@ done151:
 	VPSLLD       $0x17, Y0, Y0
 	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
 	VPADDD       splat_3f800000<>+0(SB), Y0, Y0
-	VMULPS       Y1, Y2, Y8
-	VMULPS       Y0, Y8, Y8
-	VMASKMOVPS   Y8, Y7, (AX)(BX*4)
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y5, Y5
+	VMULPS       Y1, Y2, Y10
+	VMULPS       Y0, Y10, Y10
+	VMASKMOVPS   Y10, Y9, 32(AX)(BX*4)
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
 
 done152:
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -3135,57 +3358,205 @@ TEXT ·expSumAVX2(SB), $0-36
 	VBROADCASTSS splat_4b400000<>+0(SB), Y4
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y6, Y6, Y6
-	MOVQ         CX, DX
-	ANDQ         $+7, DX
-	VMOVD        DX, X7
-	VPBROADCASTD X7, Y7
-	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
 	XORQ         DX, DX
-	SUBQ         $+16, CX
+	SUBQ         $+32, CX
 	JL           done154
 
 loop153:
-	VMOVUPS      (AX)(DX*4), Y8
-	VMOVUPS      32(AX)(DX*4), Y9
-	VFMSUB213PS  Y1, Y0, Y8
+	VMOVUPS      (AX)(DX*4), Y9
+	VMOVUPS      32(AX)(DX*4), Y10
 	VFMSUB213PS  Y1, Y0, Y9
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y10
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y10
+	VFMSUB213PS  Y1, Y0, Y10
 	VMAXPS       Y9, Y2, Y9
 	VMINPS       Y9, Y3, Y9
 	VMOVAPS      Y4, Y11
 	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
-	VSUBPS       Y4, Y10, Y12
-	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y8
-	VSUBPS       Y4, Y11, Y12
-	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y9
-	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y9
-	VMOVUPS      splat_3ab56359<>+0(SB), Y13
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y13
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y12
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y12
+	VSUBPS       Y4, Y11, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y9
+	VSUBPS       Y4, Y12, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y10
 	VMOVUPS      splat_3ab56359<>+0(SB), Y14
 	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y13
+	VMOVUPS      splat_3ab56359<>+0(SB), Y15
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
 	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
-	VPSUBD       splat_4b400000<>+0(SB), Y10, Y10
-	VPSRAD       $0x01, Y10, Y12
-	VPSUBD       Y12, Y10, Y10
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y13
+	VPSUBD       Y13, Y11, Y11
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y13, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VPSUBD       splat_4b400000<>+0(SB), Y12, Y12
+	VPSRAD       $0x01, Y12, Y13
+	VPSUBD       Y13, Y12, Y12
+	VPSLLD       $0x17, Y13, Y13
 	VPSLLD       $0x17, Y12, Y12
-	VPSLLD       $0x17, Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
 	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
-	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
-	VMULPS       Y12, Y13, Y8
-	VMULPS       Y10, Y8, Y8
+	VMULPS       Y13, Y15, Y10
+	VMULPS       Y12, Y10, Y10
+	VADDPS       Y9, Y5, Y5
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      64(AX)(DX*4), Y9
+	VMOVUPS      96(AX)(DX*4), Y10
+	VFMSUB213PS  Y1, Y0, Y9
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y9, Y2, Y9
+	VMINPS       Y9, Y3, Y9
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y12
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y12
+	VSUBPS       Y4, Y11, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y9
+	VSUBPS       Y4, Y12, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y10
+	VMOVUPS      splat_3ab56359<>+0(SB), Y14
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
+	VMOVUPS      splat_3ab56359<>+0(SB), Y15
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y13
+	VPSUBD       Y13, Y11, Y11
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y13, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VPSUBD       splat_4b400000<>+0(SB), Y12, Y12
+	VPSRAD       $0x01, Y12, Y13
+	VPSUBD       Y13, Y12, Y12
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
+	VMULPS       Y13, Y15, Y10
+	VMULPS       Y12, Y10, Y10
+	VADDPS       Y9, Y7, Y7
+	VADDPS       Y10, Y8, Y8
+	ADDQ         $+32, DX
+	SUBQ         $+32, CX
+	JGE          loop153
+
+done154:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done156
+
+loop155:
+	VMOVUPS      (AX)(DX*4), Y9
+	VMOVUPS      32(AX)(DX*4), Y10
+	VFMSUB213PS  Y1, Y0, Y9
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y9, Y2, Y9
+	VMINPS       Y9, Y3, Y9
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y12
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y12
+	VSUBPS       Y4, Y11, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y9
+	VSUBPS       Y4, Y12, Y13
+	VFNMADD231PS splat_3f317218<>+0(SB), Y13, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y13, Y10
+	VMOVUPS      splat_3ab56359<>+0(SB), Y14
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
+	VMOVUPS      splat_3ab56359<>+0(SB), Y15
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y15
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y13
+	VPSUBD       Y13, Y11, Y11
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y13, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VPSUBD       splat_4b400000<>+0(SB), Y12, Y12
+	VPSRAD       $0x01, Y12, Y13
+	VPSUBD       Y13, Y12, Y12
+	VPSLLD       $0x17, Y13, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       splat_3f800000<>+0(SB), Y13, Y13
+	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
+	VMULPS       Y13, Y15, Y10
+	VMULPS       Y12, Y10, Y10
+	VADDPS       Y9, Y5, Y5
+	VADDPS       Y10, Y6, Y6
+	ADDQ         $+16, DX
+	SUBQ         $+16, CX
+	JGE          loop155
+
+done156:
+	ADDQ         $+16, CX
+	JZ           done157
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Y9
+	VPCMPGTD     lane_numbers<>+0(SB), Y9, Y9
+	VMASKMOVPS   (AX)(DX*4), Y9, Y10
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y11
+	VSUBPS       Y4, Y11, Y12
+	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y10
+	VMOVUPS      splat_3ab56359<>+0(SB), Y13
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y13
 	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
 	VPSRAD       $0x01, Y11, Y12
 	VPSUBD       Y12, Y11, Y11
@@ -3193,69 +3564,29 @@ loop153:
 	VPSLLD       $0x17, Y11, Y11
 	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
 	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
-	VMULPS       Y12, Y14, Y9
-	VMULPS       Y11, Y9, Y9
-	VADDPS       Y8, Y5, Y5
-	VADDPS       Y9, Y6, Y6
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
-	JGE          loop153
-
-done154:
-	ADDQ $+16, CX
-	SUBQ $+8, CX
-	JL   done156
-
-loop155:
-	VMOVUPS      (AX)(DX*4), Y8
-	VFMSUB213PS  Y1, Y0, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y9
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y9
-	VSUBPS       Y4, Y9, Y10
-	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y8
-	VMOVUPS      splat_3ab56359<>+0(SB), Y11
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
-	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
-	VPSRAD       $0x01, Y9, Y10
-	VPSUBD       Y10, Y9, Y9
-	VPSLLD       $0x17, Y10, Y10
-	VPSLLD       $0x17, Y9, Y9
-	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
-	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
-	VMULPS       Y10, Y11, Y8
-	VMULPS       Y9, Y8, Y8
-	VADDPS       Y8, Y5, Y5
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
-	JGE          loop155
-
-done156:
-	ADDQ         $+8, CX
-	JZ           done157
-	VMASKMOVPS   (AX)(DX*4), Y7, Y8
-	VFMSUB213PS  Y1, Y0, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
+	VMULPS       Y12, Y13, Y10
+	VMULPS       Y11, Y10, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Y9
+	VPCMPGTD     lane_numbers<>+32(SB), Y9, Y9
+	VMASKMOVPS   32(AX)(DX*4), Y9, Y10
+	VFMSUB213PS  Y1, Y0, Y10
+	VMAXPS       Y10, Y2, Y10
+	VMINPS       Y10, Y3, Y10
 	VMOVAPS      Y4, Y0
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y0
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y10, Y0
 	VSUBPS       Y4, Y0, Y1
-	VFNMADD231PS splat_3f317218<>+0(SB), Y1, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y1, Y8
+	VFNMADD231PS splat_3f317218<>+0(SB), Y1, Y10
+	VFNMADD231PS splat_b102e308<>+0(SB), Y1, Y10
 	VMOVUPS      splat_3ab56359<>+0(SB), Y2
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y2
+	VFMADD213PS  splat_3f800000<>+0(SB), Y10, Y2
 	VPSUBD       splat_4b400000<>+0(SB), Y0, Y0
 	VPSRAD       $0x01, Y0, Y1
 	VPSUBD       Y1, Y0, Y0
@@ -3263,12 +3594,14 @@ done156:
 	VPSLLD       $0x17, Y0, Y0
 	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
 	VPADDD       splat_3f800000<>+0(SB), Y0, Y0
-	VMULPS       Y1, Y2, Y8
-	VMULPS       Y0, Y8, Y8
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y5, Y5
+	VMULPS       Y1, Y2, Y10
+	VMULPS       Y0, Y10, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
 
 done157:
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -3463,43 +3796,69 @@ row163:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
 	XORQ   R10, R10
 	MOVQ   R8, R11
-	SUBQ   $+32, R11
+	SUBQ   $+64, R11
 	JL     done166
 
 loop165:
-	VMOVUPS (DX)(R10*4), Y6
-	VADDPS  Y6, Y2, Y2
-	VMOVUPS 32(DX)(R10*4), Y6
-	VADDPS  Y6, Y3, Y3
-	VMOVUPS 64(DX)(R10*4), Y6
-	VADDPS  Y6, Y4, Y4
-	VMOVUPS 96(DX)(R10*4), Y6
-	VADDPS  Y6, Y5, Y5
-	ADDQ    $+32, R10
-	SUBQ    $+32, R11
+	VMOVUPS (DX)(R10*4), Y10
+	VADDPS  Y10, Y2, Y2
+	VMOVUPS 32(DX)(R10*4), Y10
+	VADDPS  Y10, Y3, Y3
+	VMOVUPS 64(DX)(R10*4), Y10
+	VADDPS  Y10, Y4, Y4
+	VMOVUPS 96(DX)(R10*4), Y10
+	VADDPS  Y10, Y5, Y5
+	VMOVUPS 128(DX)(R10*4), Y10
+	VADDPS  Y10, Y6, Y6
+	VMOVUPS 160(DX)(R10*4), Y10
+	VADDPS  Y10, Y7, Y7
+	VMOVUPS 192(DX)(R10*4), Y10
+	VADDPS  Y10, Y8, Y8
+	VMOVUPS 224(DX)(R10*4), Y10
+	VADDPS  Y10, Y9, Y9
+	ADDQ    $+64, R10
+	SUBQ    $+64, R11
 	JGE     loop165
 
 done166:
-	ADDQ $+32, R11
-	SUBQ $+8, R11
+	ADDQ $+64, R11
+	SUBQ $+16, R11
 	JL   done168
 
 loop167:
-	VMOVUPS (DX)(R10*4), Y6
-	VADDPS  Y6, Y2, Y2
-	ADDQ    $+8, R10
-	SUBQ    $+8, R11
+	VMOVUPS (DX)(R10*4), Y10
+	VADDPS  Y10, Y2, Y2
+	VMOVUPS 32(DX)(R10*4), Y10
+	VADDPS  Y10, Y3, Y3
+	ADDQ    $+16, R10
+	SUBQ    $+16, R11
 	JGE     loop167
 
 done168:
-	ADDQ       $+8, R11
-	JZ         done169
-	VMASKMOVPS (DX)(R10*4), Y0, Y6
-	VADDPS     Y6, Y2, Y2
+	ADDQ         $+16, R11
+	JZ           done169
+	VMOVD        R11, X10
+	VPBROADCASTD X10, Y10
+	VPCMPGTD     lane_numbers<>+0(SB), Y10, Y10
+	VMASKMOVPS   (DX)(R10*4), Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VMOVD        R11, X10
+	VPBROADCASTD X10, Y10
+	VPCMPGTD     lane_numbers<>+32(SB), Y10, Y10
+	VMASKMOVPS   32(DX)(R10*4), Y10, Y10
+	VADDPS       Y10, Y3, Y3
 
 done169:
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y9, Y5, Y5
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y5, Y3, Y3
 	VADDPS       Y3, Y2, Y2
@@ -3515,50 +3874,83 @@ done169:
 	VXORPS       Y4, Y4, Y4
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
 	XORQ         R10, R10
 	MOVQ         R8, R11
-	SUBQ         $+32, R11
+	SUBQ         $+64, R11
 	JL           done171
 
 loop170:
-	VMOVUPS     (DX)(R10*4), Y7
-	VSUBPS      Y2, Y7, Y7
-	VFMADD231PS Y7, Y7, Y3
-	VMOVUPS     32(DX)(R10*4), Y7
-	VSUBPS      Y2, Y7, Y7
-	VFMADD231PS Y7, Y7, Y4
-	VMOVUPS     64(DX)(R10*4), Y7
-	VSUBPS      Y2, Y7, Y7
-	VFMADD231PS Y7, Y7, Y5
-	VMOVUPS     96(DX)(R10*4), Y7
-	VSUBPS      Y2, Y7, Y7
-	VFMADD231PS Y7, Y7, Y6
-	ADDQ        $+32, R10
-	SUBQ        $+32, R11
+	VMOVUPS     (DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y3
+	VMOVUPS     32(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y4
+	VMOVUPS     64(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y5
+	VMOVUPS     96(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y6
+	VMOVUPS     128(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y7
+	VMOVUPS     160(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y8
+	VMOVUPS     192(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y9
+	VMOVUPS     224(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y10
+	ADDQ        $+64, R10
+	SUBQ        $+64, R11
 	JGE         loop170
 
 done171:
-	ADDQ $+32, R11
-	SUBQ $+8, R11
+	ADDQ $+64, R11
+	SUBQ $+16, R11
 	JL   done173
 
 loop172:
-	VMOVUPS     (DX)(R10*4), Y7
-	VSUBPS      Y2, Y7, Y7
-	VFMADD231PS Y7, Y7, Y3
-	ADDQ        $+8, R10
-	SUBQ        $+8, R11
+	VMOVUPS     (DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y3
+	VMOVUPS     32(DX)(R10*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VFMADD231PS Y11, Y11, Y4
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
 	JGE         loop172
 
 done173:
-	ADDQ        $+8, R11
-	JZ          done174
-	VMASKMOVPS  (DX)(R10*4), Y0, Y7
-	VSUBPS      Y2, Y7, Y7
-	VANDPS      Y0, Y7, Y7
-	VFMADD231PS Y7, Y7, Y3
+	ADDQ         $+16, R11
+	JZ           done174
+	VMOVD        R11, X11
+	VPBROADCASTD X11, Y11
+	VPCMPGTD     lane_numbers<>+0(SB), Y11, Y11
+	VMASKMOVPS   (DX)(R10*4), Y11, Y12
+	VSUBPS       Y2, Y12, Y12
+	VANDPS       Y11, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y3
+	VMOVD        R11, X11
+	VPBROADCASTD X11, Y11
+	VPCMPGTD     lane_numbers<>+32(SB), Y11, Y11
+	VMASKMOVPS   32(DX)(R10*4), Y11, Y12
+	VSUBPS       Y2, Y12, Y12
+	VANDPS       Y11, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y4
 
 done174:
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y9, Y5, Y5
+	VADDPS       Y10, Y6, Y6
 	VADDPS       Y5, Y3, Y3
 	VADDPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
@@ -3683,63 +4075,109 @@ row180:
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y6, Y6, Y6
 	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
 	XORQ         R10, R10
 	MOVQ         R8, R11
-	SUBQ         $+16, R11
+	SUBQ         $+32, R11
 	JL           done183
 
 loop182:
-	VMOVUPS     (CX)(R10*4), Y8
-	VMOVUPS     (BX)(R10*4), Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y4, Y4
-	VMOVUPS     (DX)(R10*4), Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y6
-	VMOVUPS     32(CX)(R10*4), Y8
-	VMOVUPS     32(BX)(R10*4), Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y5, Y5
-	VMOVUPS     32(DX)(R10*4), Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y7
-	ADDQ        $+16, R10
-	SUBQ        $+16, R11
+	VMOVUPS     (CX)(R10*4), Y12
+	VMOVUPS     (BX)(R10*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y4, Y4
+	VMOVUPS     (DX)(R10*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y8
+	VMOVUPS     32(CX)(R10*4), Y12
+	VMOVUPS     32(BX)(R10*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y5, Y5
+	VMOVUPS     32(DX)(R10*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y9
+	VMOVUPS     64(CX)(R10*4), Y12
+	VMOVUPS     64(BX)(R10*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y6, Y6
+	VMOVUPS     64(DX)(R10*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y10
+	VMOVUPS     96(CX)(R10*4), Y12
+	VMOVUPS     96(BX)(R10*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y7, Y7
+	VMOVUPS     96(DX)(R10*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y11
+	ADDQ        $+32, R10
+	SUBQ        $+32, R11
 	JGE         loop182
 
 done183:
-	ADDQ $+16, R11
-	SUBQ $+8, R11
+	ADDQ $+32, R11
+	SUBQ $+16, R11
 	JL   done185
 
 loop184:
-	VMOVUPS     (CX)(R10*4), Y8
-	VMOVUPS     (BX)(R10*4), Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y4, Y4
-	VMOVUPS     (DX)(R10*4), Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y6
-	ADDQ        $+8, R10
-	SUBQ        $+8, R11
+	VMOVUPS     (CX)(R10*4), Y12
+	VMOVUPS     (BX)(R10*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y4, Y4
+	VMOVUPS     (DX)(R10*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y8
+	VMOVUPS     32(CX)(R10*4), Y12
+	VMOVUPS     32(BX)(R10*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y5, Y5
+	VMOVUPS     32(DX)(R10*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y9
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
 	JGE         loop184
 
 done185:
-	ADDQ        $+8, R11
-	JZ          done186
-	VMASKMOVPS  (CX)(R10*4), Y0, Y8
-	VMASKMOVPS  (BX)(R10*4), Y0, Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y4, Y4
-	VMASKMOVPS  (DX)(R10*4), Y0, Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y6
+	ADDQ         $+16, R11
+	JZ           done186
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPCMPGTD     lane_numbers<>+0(SB), Y12, Y12
+	VMASKMOVPS   (CX)(R10*4), Y12, Y13
+	VMASKMOVPS   (BX)(R10*4), Y12, Y14
+	VMULPS       Y14, Y13, Y13
+	VADDPS       Y13, Y4, Y4
+	VMASKMOVPS   (DX)(R10*4), Y12, Y14
+	VSUBPS       Y2, Y14, Y14
+	VMULPS       Y3, Y14, Y14
+	VANDPS       Y12, Y14, Y14
+	VFMADD231PS  Y14, Y13, Y8
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPCMPGTD     lane_numbers<>+32(SB), Y12, Y12
+	VMASKMOVPS   32(CX)(R10*4), Y12, Y13
+	VMASKMOVPS   32(BX)(R10*4), Y12, Y14
+	VMULPS       Y14, Y13, Y13
+	VADDPS       Y13, Y5, Y5
+	VMASKMOVPS   32(DX)(R10*4), Y12, Y14
+	VSUBPS       Y2, Y14, Y14
+	VMULPS       Y3, Y14, Y14
+	VANDPS       Y12, Y14, Y14
+	VFMADD231PS  Y14, Y13, Y9
 
 done186:
+	VADDPS       Y6, Y4, Y4
+	VADDPS       Y7, Y5, Y5
 	VADDPS       Y5, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X5
 	VADDPS       X5, X4, X4
@@ -3749,15 +4187,17 @@ done186:
 	VADDPS       X5, X4, X4
 	VDIVSS       X1, X4, X4
 	VBROADCASTSS X4, Y4
-	VADDPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X5
-	VADDPS       X5, X6, X6
-	VMOVHLPS     X6, X6, X5
-	VADDPS       X5, X6, X6
-	VMOVSHDUP    X6, X5
-	VADDPS       X5, X6, X6
-	VDIVSS       X1, X6, X6
-	VBROADCASTSS X6, Y6
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X5
+	VADDPS       X5, X8, X8
+	VMOVHLPS     X8, X8, X5
+	VADDPS       X5, X8, X8
+	VMOVSHDUP    X8, X5
+	VADDPS       X5, X8, X8
+	VDIVSS       X1, X8, X8
+	VBROADCASTSS X8, Y8
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
@@ -3765,23 +4205,23 @@ done186:
 
 loop187:
 	VMOVUPS      (CX)(R10*4), Y5
-	VMOVUPS      (BX)(R10*4), Y7
-	VMULPS       Y7, Y5, Y5
+	VMOVUPS      (BX)(R10*4), Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
-	VMOVUPS      (DX)(R10*4), Y7
-	VSUBPS       Y2, Y7, Y7
-	VMULPS       Y3, Y7, Y7
-	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      (DX)(R10*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y6, Y8, Y5
 	VMULPS       Y3, Y5, Y5
 	VMOVUPS      Y5, (AX)(R10*4)
 	VMOVUPS      32(CX)(R10*4), Y5
-	VMOVUPS      32(BX)(R10*4), Y7
-	VMULPS       Y7, Y5, Y5
+	VMOVUPS      32(BX)(R10*4), Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
-	VMOVUPS      32(DX)(R10*4), Y7
-	VSUBPS       Y2, Y7, Y7
-	VMULPS       Y3, Y7, Y7
-	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      32(DX)(R10*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y6, Y8, Y5
 	VMULPS       Y3, Y5, Y5
 	VMOVUPS      Y5, 32(AX)(R10*4)
 	ADDQ         $+16, R10
@@ -3795,13 +4235,13 @@ done188:
 
 loop189:
 	VMOVUPS      (CX)(R10*4), Y5
-	VMOVUPS      (BX)(R10*4), Y7
-	VMULPS       Y7, Y5, Y5
+	VMOVUPS      (BX)(R10*4), Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
-	VMOVUPS      (DX)(R10*4), Y7
-	VSUBPS       Y2, Y7, Y7
-	VMULPS       Y3, Y7, Y7
-	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      (DX)(R10*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y6, Y8, Y5
 	VMULPS       Y3, Y5, Y5
 	VMOVUPS      Y5, (AX)(R10*4)
 	ADDQ         $+8, R10
@@ -3812,13 +4252,13 @@ done190:
 	ADDQ         $+8, R11
 	JZ           done191
 	VMASKMOVPS   (CX)(R10*4), Y0, Y5
-	VMASKMOVPS   (BX)(R10*4), Y0, Y7
-	VMULPS       Y7, Y5, Y5
+	VMASKMOVPS   (BX)(R10*4), Y0, Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
 	VMASKMOVPS   (DX)(R10*4), Y0, Y4
 	VSUBPS       Y2, Y4, Y4
 	VMULPS       Y3, Y4, Y4
-	VFNMADD231PS Y4, Y6, Y5
+	VFNMADD231PS Y4, Y8, Y5
 	VMULPS       Y3, Y5, Y5
 	VMASKMOVPS   Y5, Y0, (AX)(R10*4)
 
@@ -3864,63 +4304,109 @@ row192:
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y6, Y6, Y6
 	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
 	XORQ         R11, R11
 	MOVQ         R9, R12
-	SUBQ         $+16, R12
+	SUBQ         $+32, R12
 	JL           done195
 
 loop194:
-	VMOVUPS     (CX)(R11*4), Y8
-	VMOVUPS     (BX)(R11*4), Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y4, Y4
-	VMOVUPS     (DX)(R11*4), Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y6
-	VMOVUPS     32(CX)(R11*4), Y8
-	VMOVUPS     32(BX)(R11*4), Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y5, Y5
-	VMOVUPS     32(DX)(R11*4), Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y7
-	ADDQ        $+16, R11
-	SUBQ        $+16, R12
+	VMOVUPS     (CX)(R11*4), Y12
+	VMOVUPS     (BX)(R11*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y4, Y4
+	VMOVUPS     (DX)(R11*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y8
+	VMOVUPS     32(CX)(R11*4), Y12
+	VMOVUPS     32(BX)(R11*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y5, Y5
+	VMOVUPS     32(DX)(R11*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y9
+	VMOVUPS     64(CX)(R11*4), Y12
+	VMOVUPS     64(BX)(R11*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y6, Y6
+	VMOVUPS     64(DX)(R11*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y10
+	VMOVUPS     96(CX)(R11*4), Y12
+	VMOVUPS     96(BX)(R11*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y7, Y7
+	VMOVUPS     96(DX)(R11*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y11
+	ADDQ        $+32, R11
+	SUBQ        $+32, R12
 	JGE         loop194
 
 done195:
-	ADDQ $+16, R12
-	SUBQ $+8, R12
+	ADDQ $+32, R12
+	SUBQ $+16, R12
 	JL   done197
 
 loop196:
-	VMOVUPS     (CX)(R11*4), Y8
-	VMOVUPS     (BX)(R11*4), Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y4, Y4
-	VMOVUPS     (DX)(R11*4), Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y6
-	ADDQ        $+8, R11
-	SUBQ        $+8, R12
+	VMOVUPS     (CX)(R11*4), Y12
+	VMOVUPS     (BX)(R11*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y4, Y4
+	VMOVUPS     (DX)(R11*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y8
+	VMOVUPS     32(CX)(R11*4), Y12
+	VMOVUPS     32(BX)(R11*4), Y13
+	VMULPS      Y13, Y12, Y12
+	VADDPS      Y12, Y5, Y5
+	VMOVUPS     32(DX)(R11*4), Y13
+	VSUBPS      Y2, Y13, Y13
+	VMULPS      Y3, Y13, Y13
+	VFMADD231PS Y13, Y12, Y9
+	ADDQ        $+16, R11
+	SUBQ        $+16, R12
 	JGE         loop196
 
 done197:
-	ADDQ        $+8, R12
-	JZ          done198
-	VMASKMOVPS  (CX)(R11*4), Y0, Y8
-	VMASKMOVPS  (BX)(R11*4), Y0, Y9
-	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y4, Y4
-	VMASKMOVPS  (DX)(R11*4), Y0, Y9
-	VSUBPS      Y2, Y9, Y9
-	VMULPS      Y3, Y9, Y9
-	VFMADD231PS Y9, Y8, Y6
+	ADDQ         $+16, R12
+	JZ           done198
+	VMOVD        R12, X12
+	VPBROADCASTD X12, Y12
+	VPCMPGTD     lane_numbers<>+0(SB), Y12, Y12
+	VMASKMOVPS   (CX)(R11*4), Y12, Y13
+	VMASKMOVPS   (BX)(R11*4), Y12, Y14
+	VMULPS       Y14, Y13, Y13
+	VADDPS       Y13, Y4, Y4
+	VMASKMOVPS   (DX)(R11*4), Y12, Y14
+	VSUBPS       Y2, Y14, Y14
+	VMULPS       Y3, Y14, Y14
+	VANDPS       Y12, Y14, Y14
+	VFMADD231PS  Y14, Y13, Y8
+	VMOVD        R12, X12
+	VPBROADCASTD X12, Y12
+	VPCMPGTD     lane_numbers<>+32(SB), Y12, Y12
+	VMASKMOVPS   32(CX)(R11*4), Y12, Y13
+	VMASKMOVPS   32(BX)(R11*4), Y12, Y14
+	VMULPS       Y14, Y13, Y13
+	VADDPS       Y13, Y5, Y5
+	VMASKMOVPS   32(DX)(R11*4), Y12, Y14
+	VSUBPS       Y2, Y14, Y14
+	VMULPS       Y3, Y14, Y14
+	VANDPS       Y12, Y14, Y14
+	VFMADD231PS  Y14, Y13, Y9
 
 done198:
+	VADDPS       Y6, Y4, Y4
+	VADDPS       Y7, Y5, Y5
 	VADDPS       Y5, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X5
 	VADDPS       X5, X4, X4
@@ -3930,15 +4416,17 @@ done198:
 	VADDPS       X5, X4, X4
 	VDIVSS       X1, X4, X4
 	VBROADCASTSS X4, Y4
-	VADDPS       Y7, Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X5
-	VADDPS       X5, X6, X6
-	VMOVHLPS     X6, X6, X5
-	VADDPS       X5, X6, X6
-	VMOVSHDUP    X6, X5
-	VADDPS       X5, X6, X6
-	VDIVSS       X1, X6, X6
-	VBROADCASTSS X6, Y6
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X5
+	VADDPS       X5, X8, X8
+	VMOVHLPS     X8, X8, X5
+	VADDPS       X5, X8, X8
+	VMOVSHDUP    X8, X5
+	VADDPS       X5, X8, X8
+	VDIVSS       X1, X8, X8
+	VBROADCASTSS X8, Y8
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
@@ -3946,26 +4434,26 @@ done198:
 
 loop199:
 	VMOVUPS      (CX)(R11*4), Y5
-	VMOVUPS      (BX)(R11*4), Y7
-	VMULPS       Y7, Y5, Y5
+	VMOVUPS      (BX)(R11*4), Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
-	VMOVUPS      (DX)(R11*4), Y7
-	VSUBPS       Y2, Y7, Y7
-	VMULPS       Y3, Y7, Y7
-	VFNMADD231PS Y7, Y6, Y5
-	VMOVUPS      (DI)(R11*4), Y7
-	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      (DX)(R11*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y6, Y8, Y5
+	VMOVUPS      (DI)(R11*4), Y6
+	VFMADD213PS  Y6, Y3, Y5
 	VMOVUPS      Y5, (AX)(R11*4)
 	VMOVUPS      32(CX)(R11*4), Y5
-	VMOVUPS      32(BX)(R11*4), Y7
-	VMULPS       Y7, Y5, Y5
+	VMOVUPS      32(BX)(R11*4), Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
-	VMOVUPS      32(DX)(R11*4), Y7
-	VSUBPS       Y2, Y7, Y7
-	VMULPS       Y3, Y7, Y7
-	VFNMADD231PS Y7, Y6, Y5
-	VMOVUPS      32(DI)(R11*4), Y7
-	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      32(DX)(R11*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y6, Y8, Y5
+	VMOVUPS      32(DI)(R11*4), Y6
+	VFMADD213PS  Y6, Y3, Y5
 	VMOVUPS      Y5, 32(AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
@@ -3978,15 +4466,15 @@ done200:
 
 loop201:
 	VMOVUPS      (CX)(R11*4), Y5
-	VMOVUPS      (BX)(R11*4), Y7
-	VMULPS       Y7, Y5, Y5
+	VMOVUPS      (BX)(R11*4), Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
-	VMOVUPS      (DX)(R11*4), Y7
-	VSUBPS       Y2, Y7, Y7
-	VMULPS       Y3, Y7, Y7
-	VFNMADD231PS Y7, Y6, Y5
-	VMOVUPS      (DI)(R11*4), Y7
-	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      (DX)(R11*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y6, Y8, Y5
+	VMOVUPS      (DI)(R11*4), Y6
+	VFMADD213PS  Y6, Y3, Y5
 	VMOVUPS      Y5, (AX)(R11*4)
 	ADDQ         $+8, R11
 	SUBQ         $+8, R12
@@ -3996,13 +4484,13 @@ done202:
 	ADDQ         $+8, R12
 	JZ           done203
 	VMASKMOVPS   (CX)(R11*4), Y0, Y5
-	VMASKMOVPS   (BX)(R11*4), Y0, Y7
-	VMULPS       Y7, Y5, Y5
+	VMASKMOVPS   (BX)(R11*4), Y0, Y6
+	VMULPS       Y6, Y5, Y5
 	VSUBPS       Y4, Y5, Y5
 	VMASKMOVPS   (DX)(R11*4), Y0, Y4
 	VSUBPS       Y2, Y4, Y4
 	VMULPS       Y3, Y4, Y4
-	VFNMADD231PS Y4, Y6, Y5
+	VFNMADD231PS Y4, Y8, Y5
 	VMASKMOVPS   (DI)(R11*4), Y0, Y2
 	VFMADD213PS  Y2, Y3, Y5
 	VMASKMOVPS   Y5, Y0, (AX)(R11*4)
@@ -13885,6 +14373,7 @@ done721:
 	VMOVUPS.Z   (DX)(R10*4), K1, Z8
 	VSUBPS      Z5, Z8, Z8
 	VMULPS      Z6, Z8, Z8
+	VMOVAPS.Z   Z8, K1, Z8
 	VFMADD231PS Z8, Z7, Z3
 
 done722:
@@ -14070,6 +14559,7 @@ done733:
 	VMOVUPS.Z   (DX)(R11*4), K1, Z8
 	VSUBPS      Z5, Z8, Z8
 	VMULPS      Z6, Z8, Z8
+	VMOVAPS.Z   Z8, K1, Z8
 	VFMADD231PS Z8, Z7, Z3
 
 done734:

@@ -47,9 +47,6 @@ func (m Machine) Key() string {
 	return Digest(m.Kernels, m.CPU, strconv.Itoa(m.Cores), strconv.Itoa(m.GOMAXPROCS), m.OS, m.Arch, m.Go)
 }
 
-// Bits is of a machine what decides bits, and no times.
-func (m Machine) Bits() Machine { return Machine{Kernels: m.Kernels, Arch: m.Arch, Go: m.Go} }
-
 // String returns the machine in words.
 func (m Machine) String() string {
 	return m.CPU + ", " + strconv.Itoa(m.Cores) + " cores, " + m.OS + "/" + m.Arch + ", " + m.Go + ", " + m.Kernels + " kernels"

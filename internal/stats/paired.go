@@ -51,7 +51,7 @@ func (p Paired) Interval(confidence float64) (lo, hi float64, ok bool) {
 	if p.N < 2 {
 		return 0, 0, false
 	}
-	half := studentQuantile(0.5+confidence/2, p.N-1) * p.standardError()
+	half := float64(studentQuantile(0.5+float64(confidence/2), p.N-1) * p.standardError())
 	return p.Mean - half, p.Mean + half, true
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // Errors are relative errors of modelled throughputs, over the cells that are not
-// 1 by definition.
+// 1 by definition; NaN where the paper has no values.
 type Errors struct {
 	Last, All           float64 // mean absolute, against the paper: at the largest M, and of all cells
 	TorchLast, TorchAll float64 // and against torchgpipe; NaN if it has no values
@@ -30,39 +31,77 @@ func (m *Modelled) Errors(n *Network, v Convention) Errors {
 				off = append(off, math.Abs(m.Throughput(n, v, c)/want-1))
 			}
 		}
-		return stat.Mean(off, nil)
+		return stat.Mean(off, nil) // NaN of none
 	}
 	paper := func(p lab.PaperCell) lab.Verbatim { return p.Value }
 	torch := func(p lab.PaperCell) lab.Verbatim { return p.Torchgpipe }
-	all := m.Cells()
-	last := all[len(all)-len(m.K):]
+	all, last := m.Cells(), []lab.Cell{}
+	for _, c := range all {
+		if c.M == m.last().M {
+			last = append(last, c)
+		}
+	}
 	return Errors{
 		Last: mean(v, last, paper), All: mean(v, all, paper),
 		TorchLast: mean(v, last, torch), TorchAll: mean(v, all, torch), Free: mean(v.Free(), last, paper),
 	}
 }
 
-// last is the cell of the largest K and M.
-func (s *Scale) last() lab.Cell { return lab.Cell{K: s.K[len(s.K)-1], M: s.M[len(s.M)-1]} }
-
-// span is the lowest and the highest throughput of a cell over all conventions.
-func (m *Modelled) span(n *Network, c lab.Cell) (lo, hi float64) {
-	return m.spanOf(n, func(v Convention) float64 { return m.Throughput(n, v, c) })
+// last is the cell of the largest K, at the largest M for which the paper has values; if it has
+// none at all, at the largest M.
+func (s *Scale) last() lab.Cell {
+	m := 0
+	for _, c := range s.Cells() {
+		for _, n := range s.Networks {
+			if c != s.Base && n.Paper.Of(c).Value.Value > 0 {
+				m = max(m, c.M)
+			}
+		}
+	}
+	if m == 0 {
+		m = slices.Max(s.M)
+	}
+	return lab.Cell{K: slices.Max(s.K), M: m}
 }
 
-// spanOf is the lowest and the highest of what there is under each convention.
-func (m *Modelled) spanOf(n *Network, of func(Convention) float64) (lo, hi float64) {
-	lo, hi = math.Inf(1), math.Inf(-1)
+// Figure is a throughput relative to another cell's under the same convention.
+type Figure struct {
+	X    float64
+	Fits bool // both steps fit the memory of their devices
+}
+
+// Value is the figure with two digits, and with an asterisk unless it fits.
+func (f Figure) Value() lab.Value { return lab.Starred(lab.Fixed(f.X, 2), f.Fits) }
+
+// Relative is a cell's throughput relative to the base's.
+func (m *Modelled) Relative(n *Network, v Convention, c lab.Cell) Figure {
+	return m.over(n, v, c, m.Base)
+}
+
+// overFirst is a cell's throughput relative to the smallest K's at the same M.
+func (m *Modelled) overFirst(n *Network, v Convention, c lab.Cell) Figure {
+	return m.over(n, v, c, lab.Cell{K: m.K[0], M: c.M})
+}
+
+func (m *Modelled) over(n *Network, v Convention, c, base lab.Cell) Figure {
+	step, _ := m.Step(n, v, c)
+	under, _ := m.Step(n, v, base)
+	return Figure{m.Throughput(n, v, c) / m.Throughput(n, v, base), step.Fits && under.Fits}
+}
+
+// span is the lowest and the highest of a cell's figures under all conventions.
+func (m *Modelled) span(n *Network, of func(Convention) Figure) (lo, hi Figure) {
+	lo.X, hi.X = math.Inf(1), math.Inf(-1)
 	for _, v := range m.ConventionsOf(n) {
 		x := of(v)
-		lo, hi = min(lo, x), max(hi, x)
+		if x.X < lo.X {
+			lo = x
+		}
+		if x.X > hi.X {
+			hi = x
+		}
 	}
 	return lo, hi
-}
-
-// overFirst is a cell's throughput relative to that of the smallest K at the same M.
-func (m *Modelled) overFirst(n *Network, v Convention, c lab.Cell) float64 {
-	return m.Throughput(n, v, c) / m.Throughput(n, v, lab.Cell{K: m.K[0], M: c.M})
 }
 
 // Tables are, for each network, its cells under the default convention and then
@@ -111,7 +150,9 @@ func (s *Scale) StandardCaption() string {
 	return fmt.Sprintf("the paper's own networks on accelerators at measured rates (at peak: every operation at its peak) under the default convention, %v", s.ConventionsOf(s.Networks[0])[0])
 }
 
-func (n *Network) hasTorchgpipe() bool { return n.Paper[0].Torchgpipe.Value > 0 }
+func (n *Network) hasTorchgpipe() bool {
+	return slices.ContainsFunc(n.Paper, func(c lab.PaperCell) bool { return c.Torchgpipe.Value > 0 })
+}
 
 // shares says where the shares of the peaks are from.
 func (n *Network) shares() string {
@@ -136,7 +177,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 		ID: id + "-" + n.ID, Title: fmt.Sprintf("%s, modelled: %s on %s, relative to K = %d, M = %d", title, n.Name, n.Accelerator, m.Base.K, m.Base.M),
 		Caption: append([]string{
 			fmt.Sprintf("The paper's own network, %v, %s activations, %s, everything re-materialised; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml): peaks, and %s", n.Model, n.DType, n.Optimizer, n.Accelerator, n.shares()),
-			fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example, and an asterisk marks the figure. Fixed: %d examples. Shrunk: the same number, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
+			fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example. Fixed: %d examples. Shrunk: the same number, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
 			fmt.Sprintf("Lowest, highest: over %d conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all), m.K[0]),
 		}, sources...),
 	}
@@ -148,22 +189,24 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 	t.Texts("partition")
 	several, first := len(m.M) > 1, fmt.Sprintf("over K = %d", m.K[0])
 	t.Numbers(when(several, first, "lowest "+first, "highest "+first)...)
+	t.Texts("command")
 	atPeak, peak := m.Peak(n)
 	for _, c := range m.Cells() {
-		paper, got, plain := n.Paper.Of(c), m.Throughput(n, standard, c), atPeak.Throughput(peak, standard, c)
-		lowest, highest := m.span(n, c)
+		paper, got, plain := n.Paper.Of(c), m.Relative(n, standard, c), atPeak.Relative(peak, standard, c)
+		lowest, highest := m.span(n, func(v Convention) Figure { return m.Relative(n, v, c) })
 		step, seconds := m.Step(n, standard, c)
-		against := func(got, value float64) lab.Value {
+		against := func(got Figure, value lab.Verbatim) lab.Value {
 			if c == m.Base {
 				return lab.Absent
 			}
-			return lab.Signed(got/value - 1)
+			return value.Off(got.X)
 		}
 		share := func(x float64) lab.Value { return lab.Share(x, seconds) }
 		b := step.Breakdown
-		t.Add(c.K, c.M, paper.Value, when[any](torch, paper.Torchgpipe), lab.Fixed(got, 2), against(got, paper.Value.Value), lab.Fixed(plain, 2), against(plain, paper.Value.Value), when(torch, against(got, paper.Torchgpipe.Value)),
-			lab.Fixed(lowest, 2), lab.Fixed(highest, 2), lab.Fixed(m.Throughput(n, standard.Free(), c), 2), step.Micro*c.M, step.Fullest(),
-			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition, when[any](several, m.firstCells(n, standard, c)...))
+		t.Add(c.K, c.M, paper.Value, when[any](torch, paper.Torchgpipe), got.Value(), against(got, paper.Value), plain.Value(), against(plain, paper.Value), when(torch, against(got, paper.Torchgpipe)),
+			lowest.Value(), highest.Value(), m.Relative(n, standard.Free(), c).Value(), step.Micro*c.M, step.Fullest(),
+			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition, when[any](several, m.firstCells(n, standard, c)...),
+			"gpipebench "+strings.Join(n.simulated(c, step), " "))
 	}
 	nearest, least := Convention{}, math.Inf(1)
 	for _, v := range all {
@@ -171,24 +214,36 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 			nearest, least = v, off
 		}
 	}
-	t.Notes = []string{
-		m.ReachNote(n),
-		fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by trying all conventions, so it predicts nothing.", nearest, m.last().M, lab.Percent(least, 1)),
+	t.Notes = append(lab.StarNote(t), m.ReachNote(n))
+	if least < math.Inf(1) {
+		t.Notes = append(t.Notes, fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by trying all conventions, so it predicts nothing.", nearest, m.last().M, lab.Percent(least, 1)))
 	}
 	return t
+}
+
+// simulated is the command line of a cell's step, with early recomputation. Its stages are given, since a cut may
+// balance what layers cost at another mini-batch.
+func (n *Network) simulated(c lab.Cell, step *Step) []string {
+	return slices.Concat([]string{"simulate"}, n.Model.Flags(), []string{
+		"--device", n.Accelerator, "--dtype", n.DType, "--optimizer", n.Optimizer, "-k", fmt.Sprint(c.K), "-m", fmt.Sprint(c.M),
+		"--batch", fmt.Sprint(step.Micro * c.M), "--balance", lab.JoinWith(step.Partition, ","),
+	})
 }
 
 // firstCells are a cell's throughput relative to the smallest K's under a convention, and the
 // lowest and the highest under all.
 func (m *Modelled) firstCells(n *Network, v Convention, c lab.Cell) []any {
-	lo, hi := m.spanOf(n, func(v Convention) float64 { return m.overFirst(n, v, c) })
-	return []any{lab.Fixed(m.overFirst(n, v, c), 2), lab.Fixed(lo, 2), lab.Fixed(hi, 2)}
+	lo, hi := m.span(n, func(v Convention) Figure { return m.overFirst(n, v, c) })
+	return []any{m.overFirst(n, v, c).Value(), lo.Value(), hi.Value()}
 }
 
 // ReachNote compares a network's errors under the default convention with what was
 // to be reached.
 func (m *Modelled) ReachNote(n *Network) string {
 	e := m.Errors(n, m.ConventionsOf(n)[0])
+	if math.IsNaN(e.Last) {
+		return "The paper has no values to compare these with."
+	}
 	text := fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s", m.last().M, lab.Percent(e.Last, 1))
 	if 100*e.Last > n.Reach {
 		text += fmt.Sprintf("; the goal is %.0f%%, missed by %.1f points.", n.Reach, 100*e.Last-n.Reach)
@@ -211,7 +266,7 @@ func (m *Modelled) conventionTable(n *Network, id, title string) *lab.Table {
 	last, several, torch := m.last().M, len(m.M) > 1, n.hasTorchgpipe()
 	t := &lab.Table{
 		ID: id + "-" + n.ID + "-conventions", Title: fmt.Sprintf("%s, modelled: %s under every convention", title, n.Name),
-		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute errors over the cells that are not 1 by definition. A cell with an asterisk does not fit the devices' memory.", m.Base.K, m.Base.M)},
+		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute errors over the cells that are not 1 by definition.", m.Base.K, m.Base.M)},
 	}
 	t.Texts("cut by", "at", "recomputation", "batch")
 	papers, torches := []any{"the paper", "", "", ""}, []any{"torchgpipe", "", "", ""}
@@ -238,25 +293,17 @@ func (m *Modelled) conventionTable(n *Network, id, title string) *lab.Table {
 		}
 		row := []any{cut, map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
 		for _, c := range m.Cells() {
-			step, _ := m.Step(n, v, c)
-			row = append(row, lab.Joined("%v%v", lab.Fixed(m.Throughput(n, v, c), 2), map[bool]string{false: "*"}[step.Fits]))
+			row = append(row, m.Relative(n, v, c).Value())
 		}
 		e := m.Errors(n, v)
 		t.Add(row, lab.Percent(e.Last, 1), when(several, lab.Percent(e.All, 1)), when(torch, lab.Percent(e.TorchLast, 1), lab.Percent(e.TorchAll, 1)))
 	}
+	t.Notes = lab.StarNote(t)
 	return t
 }
 
 // Fullest is the memory of the fullest device, with an asterisk if it has less.
-func (s *Step) Fullest() lab.Value { return Memory(s.Peak, s.Fits) }
-
-// Memory is what is needed, with an asterisk if there is less.
-func Memory(bytes int64, fits bool) lab.Value {
-	if !fits {
-		return lab.Joined("%v *", lab.Bytes(bytes))
-	}
-	return lab.Bytes(bytes)
-}
+func (s *Step) Fullest() lab.Value { return lab.Starred(lab.Bytes(s.Peak), s.Fits) }
 
 // Panels are the paper, the model over all conventions, and torchgpipe, for each network
 // and M.
@@ -279,8 +326,8 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 				p.Names = append(p.Names, fmt.Sprintf("K = %d", k))
 				p.Series[0].Add(value(n.Paper.Of(c).Value))
 				got := lab.Value{Numbers: []float64{m.Throughput(n, m.ConventionsOf(n)[0], c)}}
-				if lo, hi := m.span(n, c); lo < hi {
-					got.Interval = []float64{lo, hi}
+				if lo, hi := m.span(n, func(v Convention) Figure { return m.Relative(n, v, c) }); lo.X < hi.X {
+					got.Interval = []float64{lo.X, hi.X}
 				}
 				p.Series[1].AddValue(got)
 				p.Series[2].Add(value(n.Paper.Of(c).Torchgpipe))
@@ -308,7 +355,7 @@ func WhatIfTable(log *records.Log, id string, variations []accelerator.Variation
 		for _, g := range goals {
 			var largest []any
 			for _, n := range g.Networks {
-				largest = append(largest, lab.Fixed(g.Of.Throughput(n, g.Of.ConventionsOf(n)[0], g.Of.last()), 2))
+				largest = append(largest, g.Of.Relative(n, g.Of.ConventionsOf(n)[0], g.Of.last()).Value())
 			}
 			mean := g.mean(func(n *Network) float64 { return g.Of.Errors(n, g.Of.ConventionsOf(n)[0]).Last })
 			cells = append(cells, lab.Joined("%v [%v]", lab.Percent(mean, 1), lab.List(", ", largest...)))
@@ -341,5 +388,6 @@ func WhatIfTable(log *records.Log, id string, variations []accelerator.Variation
 		paper = append(paper, lab.Joined("[%v]", lab.List(", ", largest...)))
 	}
 	t.Add(paper...)
+	t.Notes = lab.StarNote(t)
 	return t, nil
 }

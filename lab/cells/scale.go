@@ -57,7 +57,7 @@ type Network struct {
 	Batch       int            `yaml:"batch"`
 	Splits      []string       `yaml:"splits" want:"split"`   // those of the conventions' that it has
 	Reach       float64        `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
-	Paper       lab.PaperCells `yaml:"paper"`
+	Paper       lab.PaperCells `yaml:"paper" want:"optional"`
 
 	Change func(*accelerator.Accelerator) `yaml:"-"` // of what is assumed of it; nil: none
 }

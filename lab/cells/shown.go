@@ -42,7 +42,7 @@ type ColumnSpec struct {
 	Head string `yaml:"head" want:"optional"` // none: the value is only there to be read
 	Is   string `yaml:"is"`                   // an expression
 	When string `yaml:"when" want:"optional"` // otherwise the cell is absent
-	Star string `yaml:"star" want:"optional"` // where it is true an asterisk follows
+	Star string `yaml:"star" want:"optional"` // where it is true an asterisk follows: it does not fit
 	// Each is names of columns, a * in head and, with _ for what is no letter or digit, in id, is,
 	// when and star.
 	Each []string `yaml:"each" want:"optional"`
@@ -227,9 +227,7 @@ func (v Values) cell(c ColumnSpec) (cell lab.Value, left bool, err error) {
 		if err != nil {
 			return cell, false, err
 		}
-		if starred {
-			cell = lab.Joined("%v *", cell)
-		}
+		cell = lab.Starred(cell, !starred)
 	}
 	shown, err := v.when(c.When)
 	if !shown {

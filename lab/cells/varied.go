@@ -40,7 +40,7 @@ func (s *Scale) Standard() *Scale {
 func (s *Scale) WhatIf(v accelerator.Variation) *Scale {
 	out := s.Standard().Varied(atPeak).Varied(v)
 	out.M = []int{s.Base.M}
-	if last := s.M[len(s.M)-1]; last != s.Base.M {
+	if last := s.last().M; last != s.Base.M {
 		out.M = append(out.M, last)
 	}
 	return out

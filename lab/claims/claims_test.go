@@ -208,6 +208,41 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
+// Evidence is words and numbers with names, one text for each row that is read.
+func TestEvidence(t *testing.T) {
+	tables := claimTables()
+	b := &lab.Table{ID: "b"}
+	b.Numbers("K", "modelled, filled")
+	b.Add(2, lab.Starred(lab.Fixed(6.37, 2), false))
+	tables["b"] = claimTable{b, "z", "quick", records.Cost{}}
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{`cell("a", "speed", "K", 2) < cell("a", "memory", "K", 2)`, []string{"K = 2: 1.50 speed, 1.50 GiB memory"}},
+		{`cell("a", "speed", "network", "small", "K", 2) < cell("a", "speed", "network", "small", "K", 4)`, []string{"small, K = 2: 1.50 speed", "small, K = 4: 2.70 speed"}},
+		{`text("a", "equal", "network", "large") == "no"`, []string{"large: equal no"}},
+		{`every("a", "equal", "yes")`, []string{"large: equal no"}},
+		{`every("a", "equal", "yes", "no", "noisy")`, []string{"all 4 rows: equal yes or no or noisy"}},
+		{`cell("a", "speed", "K", 2) < cell("b", "modelled, filled", "K", 2)`, []string{"a, K = 2: 1.50 speed", "b, K = 2: 6.37 * (modelled, filled)"}},
+	} {
+		e := newEvaluator(tables)
+		if _, err := e.Evaluate(c.text); err != nil || !slices.Equal(e.reads.texts(), c.want) {
+			t.Errorf("%s: %q, %v; want %q", c.text, e.reads.texts(), err, c.want)
+		}
+	}
+	// A figure that rests on a step without room is marked.
+	c := Claim{Kind: Ratio, Paper: "6.3", check: `cell("b", "modelled, filled", "K", 2)`, tolerance: &Tolerance{Percent: 5}}
+	got, err := c.judge(newEvaluator(tables))
+	if err != nil || got.here() != "6.37 * (+1.11%)" || got.Verdict != Reproduced {
+		t.Errorf("%s, %s, %v", got.here(), got.Verdict, err)
+	}
+	v := &Verification{Claims: []Judgement{got}}
+	if notes := strings.Join(v.Tables()[0].Notes, " "); !strings.Contains(notes, "An asterisk:") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{`cell("a", "speed", "K", 2) > 1`, `rising(1, 2)`, `-1/0`, `(("a"))`, `every("a", "equal", "yes")`, "`a`"} {
 		f.Add(text)

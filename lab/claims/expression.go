@@ -26,7 +26,7 @@ type evaluator struct {
 	expr.Functions
 	tables   tablesOf
 	families map[string]*judged    // by experiment, of those that have a design
-	reads    []string              // the cells that were read, as evidence
+	reads    cellsRead             // the cells that were read
 	rests    map[string]claimTable // by experiment: a table of it that was read
 }
 
@@ -83,20 +83,21 @@ func (e *evaluator) every(args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, other := expr.Of(len(t.Rows) > 0), ""
-	for _, row := range t.Printed() {
-		is := expr.Of(slices.Contains(texts[2:], row[column]))
-		if is == expr.No && row[column] == "noisy" {
+	all, worst := expr.Of(len(t.Rows) > 0), -1
+	for i, row := range t.Rows {
+		is := expr.Of(slices.Contains(texts[2:], row[column].Text))
+		if is == expr.No && row[column].Text == "noisy" {
 			is = expr.Undecided
 		}
 		if is < all {
-			all, other = is, fmt.Sprintf("%s: %s: %s", t.ID, strings.Join(row, ", "), row[column])
+			all, worst = is, i
 		}
 	}
-	if other == "" {
-		other = fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, t.Columns[column].Name, strings.Join(texts[2:], " or "), len(t.Rows))
+	if worst < 0 {
+		e.reads.add(t.ID, fmt.Sprintf("all %d rows", len(t.Rows)), said(t.Columns[column], strings.Join(texts[2:], " or ")))
+	} else {
+		e.reads.add(t.ID, rowName(t, worst), said(t.Columns[column], t.Rows[worst][column].Text))
 	}
-	e.saw(other)
 	return all, nil
 }
 
@@ -145,13 +146,6 @@ func missing(err error) error {
 	return err
 }
 
-// saw keeps a cell as evidence, once.
-func (e *evaluator) saw(cell string) {
-	if !slices.Contains(e.reads, cell) {
-		e.reads = append(e.reads, cell)
-	}
-}
-
 // read finds a cell by its table, its column, and pairs of a column and its text or
 // number in the row.
 func (e *evaluator) read(args []any) (lab.Value, error) {
@@ -168,11 +162,12 @@ func (e *evaluator) read(args []any) (lab.Value, error) {
 	if err != nil {
 		return none, missing(err)
 	}
-	read := ""
+	var names []string
 	for i := 2; i < len(texts); i += 2 {
-		read += t.Columns[t.Column(texts[i])].Name + " " + texts[i+1] + " "
+		names = append(names, keyed(t.Columns[t.Column(texts[i])], texts[i+1]))
 	}
-	e.saw(read + t.Columns[column].Name + " " + v.Text)
+	e.reads.add(t.ID, strings.Join(names, ", "), said(t.Columns[column], v.Text))
+	e.reads.starred = e.reads.starred || v.IsStarred()
 	return v, nil
 }
 

@@ -22,7 +22,7 @@ type Judgement struct {
 	Over         *Range     `json:"unstated,omitempty"` // what Figure becomes over what the paper does not state
 	Compared     *Compared  `json:"compared,omitempty"` // what a design judges
 	Shown        []string   `json:"shown,omitempty"`    // further figures
-	Evidence     []string   `json:"evidence,omitempty"` // the cells that the check read
+	Evidence     []string   `json:"evidence,omitempty"` // what the check read, row by row
 	Why          string     `json:"why,omitempty"`      // of no record, and of a design's verdict
 	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
 	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
@@ -69,7 +69,7 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 		err := v.compare(e)
 		return v, err
 	}
-	e.reads, e.rests = nil, map[string]claimTable{} // what is shown decides nothing
+	e.reads, e.rests = cellsRead{}, map[string]claimTable{} // what is shown decides nothing
 	truth, err := v.decide(e)
 	within := false
 	if err == nil {
@@ -93,7 +93,7 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	if err := v.checkDesign(e); err != nil {
 		return v, err
 	}
-	v.Evidence = e.reads
+	v.Evidence = e.reads.texts()
 	yes, open, no := c.Kind.outcomes()
 	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
 	if within && truth != expr.Yes {
@@ -143,6 +143,7 @@ func (v *Judgement) decide(e *evaluator) (expr.Truth, error) {
 	}
 	paper, _ := readPrinted(v.Paper, v.Unit)
 	v.Figure = &Figure{n.X, n.Lo, n.Hi, n.X/paper.value - 1, paper.print(n.X)}
+	v.Figure.text = lab.Starred(lab.Value{Text: v.Figure.text}, !e.reads.starred).Text
 	if !n.IsExact() {
 		v.Figure.text += fmt.Sprintf(" [%s, %s]", paper.print(n.Lo), paper.print(n.Hi))
 	}

@@ -6,7 +6,7 @@
 // what ran on what: the commit, the digest of the engine (the tokens of internal/kernel, nn,
 // models, gpipe and datasets, so neither comments nor tests count), machine and process.
 // Without that line its samples do not count. Samples are keyed by experiment, profile, spec
-// and machine, or only kernels and version of Go where nothing is timed. A sample
+// and machine, or no machine where nothing is timed, since all give the same bits. A sample
 // that a design judges has the design's digest. Samples of another engine count, and are reported.
 //
 // Only one process at a time may add samples. A last line without its end is moved to a

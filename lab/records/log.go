@@ -97,6 +97,10 @@ type Log struct {
 	// not name; nil: there is no design.
 	Design string
 	Admits func(seed uint64) error
+	// Earlier are other logs whose samples are those of this key where they have the same name: see
+	// Take and TakeTimed. Taken counts the samples that were taken.
+	Earlier []*Log
+	Taken   int
 
 	file     *os.File
 	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
@@ -152,6 +156,15 @@ func Open(name string, k Key, fresh bool) (*Log, error) {
 // Load reads a records file only to be read, such as the reference's: the samples of
 // the experiment's key that was written last.
 func Load(name, experiment string) (*Log, error) {
+	l, err := LoadLast(name, func(k Key) bool { return k.Experiment == experiment })
+	if l == nil && err == nil {
+		err = fmt.Errorf("%s has no sample of %s", name, experiment)
+	}
+	return l, err
+}
+
+// LoadLast is Load of the last key that of accepts; nil: no sample has one.
+func LoadLast(name string, of func(Key) bool) (*Log, error) {
 	f, _, err := files.OpenRegular(name, FileKind)
 	if err != nil {
 		return nil, err
@@ -159,15 +172,12 @@ func Load(name, experiment string) (*Log, error) {
 	defer f.Close()
 	var newest *Key
 	if _, err := New(Key{}).read(f, name, func(r *Record) bool {
-		if r.Experiment == experiment && r.Sample != "" {
+		if r.Sample != "" && of(r.Key) {
 			newest = &r.Key
 		}
 		return false
-	}); err != nil {
+	}); err != nil || newest == nil {
 		return nil, err
-	}
-	if newest == nil {
-		return nil, fmt.Errorf("%s has no sample of %s", name, experiment)
 	}
 	if _, err := f.Seek(0, 0); err != nil {
 		return nil, err
@@ -175,6 +185,45 @@ func Load(name, experiment string) (*Log, error) {
 	l := New(*newest)
 	_, err = l.read(f, name, func(r *Record) bool { return r.Key == *newest })
 	return l, err
+}
+
+// Take takes a sample in which nothing is timed from Earlier, if the log lacks it and they have it.
+func (l *Log) Take(name string) error {
+	for _, from := range l.Earlier {
+		if from.Has(name) && !l.Has(name) {
+			return l.take(from, name)
+		}
+	}
+	return nil
+}
+
+// TakeTimed takes all timed samples from one of Earlier, of the same machine. If none has all of them, it
+// takes none: ratios are of times that were measured together.
+func (l *Log) TakeTimed(names []string) error {
+	for _, from := range l.Earlier {
+		if len(from.Lacks(names)) == 0 && len(l.Lacks(names)) == len(names) && from.Key.Machine == l.Key.Machine {
+			return l.take(from, names...)
+		}
+	}
+	return nil
+}
+
+// take takes samples over, with the sessions that made them.
+func (l *Log) take(from *Log, names ...string) error {
+	for _, name := range names {
+		r := *from.Samples[name]
+		r.Key = l.Key
+		if l.sessions[r.Session] == nil {
+			if err := l.write(&Record{Session: r.Session, Key: l.Key, Provenance: from.sessions[r.Session]}); err != nil {
+				return err
+			}
+		}
+		if err := l.write(&r); err != nil {
+			return err
+		}
+	}
+	l.Taken += len(names)
+	return nil
 }
 
 // setAside moves what is after the last newline of a records file to another file next

@@ -9,13 +9,13 @@ import (
 	"gpipebench/internal/machine"
 )
 
-// Key says which samples may be compared: those of one spec, one profile and one
-// machine. The engine that measured them is in their sessions' provenance.
+// Key says which samples may be compared: those of one spec, one profile and, if they
+// are timed, one machine. What measured them is in their sessions' provenance.
 type Key struct {
 	Experiment string `json:"experiment"`
 	Profile    string `json:"profile"`
-	Spec       string `json:"spec"` // hash of the spec's text
-	Machine    string `json:"machine"`
+	Spec       string `json:"spec"`    // hash of the spec's text
+	Machine    string `json:"machine"` // hash of what times depend on; "" where nothing is timed
 }
 
 // Provenance says where numbers come from: what was run, on what, when.

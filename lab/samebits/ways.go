@@ -347,7 +347,7 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 				if ref.SHA256 == first.SHA256 {
 					same = "the same"
 				}
-				networks.Notes = append(networks.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+				networks.Notes = append(networks.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels); the hash here is %s.",
 					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}

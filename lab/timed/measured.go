@@ -185,12 +185,12 @@ func (m *Measured) Work() (sum float64) {
 func PartsTable(id, title string, names ...string) *lab.Table {
 	t := &lab.Table{ID: id, Title: title, Caption: []string{partsCaption}}
 	t.Texts(names...)
-	t.Numbers("K", "M", "step", "95%", "closed form", "closed form, cut", "step/closed form, cut", "computation", "recompute", "bubble", "classic bubble", "imbalance", "setup", "barrier", "update", "largest peak")
+	t.Numbers("K", "M", "step", "95%", "closed form", "closed form, cut", "step/closed form, cut", "computation", "recompute", "bubble", "classic bubble", "imbalance", "setup", "barrier cost", "update", "largest peak")
 	t.Texts("partition")
 	return t
 }
 
-const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation."
+const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation. Barrier cost: the waiting that the barrier before the update adds."
 
 // Cells are a run's cells in a PartsTable.
 func (m *Measured) Cells() []any {

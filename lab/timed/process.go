@@ -41,6 +41,11 @@ type Experiment interface {
 	Repeated(profile string) (Repeated, error) // nil: its runs start processes of their own
 }
 
+// withBeside is an experiment that makes something to show beside its times.
+type withBeside interface {
+	MakeBeside(ctx context.Context, log *records.Log, p progress.Progress) error
+}
+
 // InThisProcess measures what the log lacks of all rounds, one after another.
 func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress.Progress) error {
 	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
@@ -49,10 +54,11 @@ func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress
 // EachRound calls measure for every round of which the log lacks samples.
 func EachRound(r Repeated, log *records.Log, p progress.Progress, where string, measure func(round int) error) error {
 	rounds := r.Samples()
-	total := 0
-	for _, names := range rounds {
-		total += len(log.Lacks(names))
+	all := slices.Concat(rounds...)
+	if err := log.TakeTimed(all); err != nil {
+		return err
 	}
+	total := len(log.Lacks(all))
 	if total == 0 {
 		return nil
 	}
@@ -107,6 +113,11 @@ func InProcesses(ctx context.Context, executable string, e Experiment, spec []la
 	rounds, err := e.Repeated(log.Key.Profile)
 	if err != nil || rounds == nil {
 		return err
+	}
+	if b, ok := e.(withBeside); ok { // first, so that the last session of the log is one that timed
+		if err := b.MakeBeside(ctx, log, p); err != nil {
+			return err
+		}
 	}
 	return EachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
 		request := &RoundRequest{log.Key, gpipebench.Engine(), round, spec, log.Snapshot()}

@@ -100,9 +100,9 @@ func Growth(k int, of string) []string {
 }
 
 // Measured are these cells, and the median over what the paper has.
-func (r *Reporting[P]) Measured(base, run string, paper float64) []lab.Value {
+func (r *Reporting[P]) Measured(base, run string, paper lab.Verbatim) []lab.Value {
 	cells := Relative(r.Runs, base, run)
-	return append(cells, lab.Fixed(cells[0].Numbers[0]/paper, 2))
+	return append(cells, paper.Under(cells[0].Numbers[0]))
 }
 
 // Referred is the reference's median; no cell if none is shown.

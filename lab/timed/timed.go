@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
@@ -30,6 +32,19 @@ type Profile struct {
 }
 
 func (p Profile) timing() Profile { return p }
+
+// StepsByM says how many steps of a pipeline a round has, by M.
+type StepsByM map[int]int
+
+// At is the number at M: where there is none, that at the next smaller M, or else at the least.
+func (s StepsByM) At(m int) int {
+	listed := slices.Sorted(maps.Keys(s))
+	at, found := slices.BinarySearch(listed, m)
+	if !found {
+		at = max(at-1, 0)
+	}
+	return s[listed[at]]
+}
 
 // timing is a profile that embeds Profile.
 type timing interface{ timing() Profile }
@@ -86,16 +101,12 @@ func (t *Timed[S, P]) Resolve() *lab.Problem {
 	return checkCaptions(t.Spec.timed().Caption, &t.Spec, t.Spec.timed().Profiles)
 }
 
-// CheckRuns refuses runs without steps, and mini-batches that do not make
-// micro-batches of one size. Batch is where the mini-batch stands in the spec;
-// none: in the profile.
+// CheckRuns refuses mini-batches that do not make micro-batches of one size. Batch is
+// where the mini-batch stands in the spec; none: in the profile.
 func (t *Timed[S, P]) CheckRuns(batch ...string) *lab.Problem {
 	for _, profile := range lab.Profiles {
 		for _, run := range t.Runs(t.Spec.timed().Profiles[profile]) {
 			n, m := run.Training.Batch, run.Training.Setup.MicroBatches*run.groups()
-			if run.Steps < 1 {
-				return lab.At(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", profile, "steps")
-			}
 			if n%m != 0 {
 				if batch == nil {
 					batch = []string{"profiles", profile, "batch"}
@@ -116,16 +127,22 @@ func (t *Timed[S, P]) Repeated(profile string) (Repeated, error) {
 	return r, nil
 }
 
+// MakeBeside makes what is beside.
+func (t *Timed[S, P]) MakeBeside(ctx context.Context, log *records.Log, p progress.Progress) error {
+	if t.Beside == nil {
+		return nil
+	}
+	return lab.MakeMissing(ctx, t.ID()+", beside the times", log, p, t.Beside())
+}
+
 // Measure measures what is beside, and takes the rounds in this process.
 func (t *Timed[S, P]) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	r, err := t.Repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	if t.Beside != nil {
-		if err := lab.MakeMissing(ctx, t.ID()+", beside the times", log, p, t.Beside()); err != nil {
-			return err
-		}
+	if err := t.MakeBeside(ctx, log, p); err != nil {
+		return err
 	}
 	return InThisProcess(ctx, r, log, p)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 )
 
@@ -293,7 +294,7 @@ func (d Decoding) score(h prefix) float64 { return h.logProb / d.penalty(len(h.t
 
 // penalty returns lp of Wu et al., equation 14.
 func (d Decoding) penalty(length int) float64 {
-	return math.Pow(float64(5+length)/(5+1), d.LengthPenalty)
+	return exactmath.Pow(float64(5+length)/(5+1), d.LengthPenalty)
 }
 
 func (h prefix) hypothesis(d Decoding) Hypothesis {
@@ -316,7 +317,7 @@ func logSumExp(x []float32) (float64, error) {
 	}
 	var sum float64
 	for _, v := range x {
-		sum += math.Exp(float64(v) - most)
+		sum += exactmath.Exp(float64(v) - most)
 	}
-	return most + math.Log(sum), nil
+	return most + exactmath.Log(sum), nil
 }

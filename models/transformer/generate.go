@@ -3,8 +3,8 @@ package transformer
 import (
 	"context"
 	"fmt"
-	"math"
 
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -77,7 +77,7 @@ func choose(logits []float32, random *philox.Stream) (int32, error) {
 	}
 	left := random.Float64()
 	for token, x := range logits {
-		p := math.Exp(float64(x) - norm)
+		p := exactmath.Exp(float64(x) - norm)
 		if left < p {
 			return int32(token), nil
 		}

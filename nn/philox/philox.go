@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+
+	"gpipebench/internal/kernel/exactmath"
 )
 
 const (
@@ -90,7 +92,7 @@ func (s *Stream) Uint64() uint64 {
 }
 
 // Float64 returns a number in [0, 1) with 53 random bits.
-func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
+func (s *Stream) Float64() float64 { return float64(float64(s.Uint64()>>11) * 0x1p-53) }
 
 // Skip advances the stream by n words, as n calls of Uint32 would.
 func (s *Stream) Skip(n uint64) {
@@ -166,5 +168,5 @@ func (s *Stream) Intn(n int) int {
 func (s *Stream) Normal() float64 {
 	u := 1 - s.Float64() // (0, 1]
 	v := s.Float64()
-	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+	return math.Sqrt(-2*exactmath.Log(u)) * exactmath.Cos(2*math.Pi*v)
 }

@@ -36,7 +36,7 @@ func NewProduct(n int) *Product {
 func (p *Product) Rate(least time.Duration) (float64, error) {
 	n := float64(p.n)
 	start := time.Now()
-	for flops := 2 * n * n * n; ; flops += 2 * n * n * n {
+	for flops := 2 * n * n * n; ; flops += float64(2 * n * n * n) {
 		if err := p.stage.Forward.Run(p.pool, &p.binding, &Env{}, Options{}); err != nil {
 			return 0, err
 		}

@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // dataAlign is the alignment of the data's offset in the file: a cache line, so
@@ -31,7 +30,8 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	buf := make([]byte, 0, chunk)
 	for _, t := range tensors {
 		for part := range slices.Chunk(t.Data, chunk/elemBytes) {
-			if _, err := w.Write(stored(part, buf)); err != nil {
+			buf = Append(buf[:0], part)
+			if _, err := w.Write(buf); err != nil {
 				return err
 			}
 		}
@@ -39,16 +39,17 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	return nil
 }
 
-// stored returns numbers as the format stores them: in place on a little-endian machine,
-// otherwise in buf.
-func stored(part []float32, buf []byte) []byte {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(part))), elemBytes*len(part))
+// Append appends numbers as the format stores them, little-endian. Every NaN is
+// stored as 0x7fc00000, since its other bits depend on the processor.
+func Append(to []byte, values []float32) []byte {
+	for _, v := range values {
+		bits := math.Float32bits(v)
+		if v != v {
+			bits = 0x7fc00000
+		}
+		to = binary.LittleEndian.AppendUint32(to, bits)
 	}
-	for _, v := range part {
-		buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-	}
-	return buf
+	return to
 }
 
 // header returns everything that precedes the data.

@@ -8,10 +8,10 @@ import (
 )
 
 // The sums are those of hash/crc32, for all lengths up to some that are folded, at any offset, and
-// in pieces.
+// in pieces of up to a mebibyte.
 func TestUpdate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	b := make([]byte, 1<<17)
+	b := make([]byte, 1<<20)
 	for i := range b {
 		b[i] = byte(rng.Uint32())
 	}

@@ -9,7 +9,8 @@ import (
 	"gpipebench/lab/records"
 )
 
-// A step changes the digest and the sum of its own lines, and no other byte.
+// A step changes the digest and the sum of its own lines, and no other byte. A machine that stood
+// for bits goes.
 func TestRewritten(t *testing.T) {
 	var text bytes.Buffer
 	add := func(k records.Key, sample string) []byte {
@@ -27,14 +28,18 @@ func TestRewritten(t *testing.T) {
 		add(records.Key{Experiment: "f", Profile: "quick", Spec: "old", Machine: "m"}, "a"),
 		bytes.Replace(mine, []byte("0.1"), []byte("0.2"), 1), // damaged
 	}
-	text.Write(others[3])
+	text.Write(append(others[3], '\n'))
+	add(records.Key{Experiment: "e", Profile: "quick", Spec: "old", Machine: onAVX512}, "b")
 	to, err := rewritten(text.Bytes(), []step{{"e", "quick", "old", "new"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := bytes.Split(to, []byte("\n"))
-	if len(lines) != 5 {
-		t.Fatalf("%d lines, want 5", len(lines))
+	if len(lines) != 7 {
+		t.Fatalf("%d lines, want 7 with the empty one", len(lines))
+	}
+	if r, err := records.DecodeRecord(bytes.Clone(lines[5])); err != nil || r.Key != (records.Key{Experiment: "e", Profile: "quick", Spec: "new"}) {
+		t.Errorf("%s: %v, want it without a machine", lines[5], err)
 	}
 	r, err := records.DecodeRecord(bytes.Clone(lines[0]))
 	if err != nil || r.Spec != "new" || r.Sample != "a" || r.Seed != 7 || !bytes.Contains(lines[0], []byte(`"data":{"loss":0.10000000000000001,"note":"old"}`)) {

@@ -6,12 +6,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A block is the unit that a kernel's body processes: u vectors from element i.
+// A block is the unit that a kernel's body processes: u vectors, the first of
+// which is vector number first from element i.
 type block struct {
 	machine
-	i    reg.Register
-	u    int
-	live reg.Register // the lanes to touch: nil for all, else u is 1
+	i     reg.Register
+	u     int
+	live  reg.Register // the lanes to touch: nil for all, else u is 1
+	first int          // 0 but for the parts of lines
 }
 
 // tailMask returns the mask of the last n mod lanes lanes: a vector of sign
@@ -20,10 +22,15 @@ func (m machine) tailMask(n reg.Register) reg.Register {
 	rest := GP64()
 	MOVQ(n, rest)
 	ANDQ(I32(m.lanes-1), rest)
-	x, count := XMM(), m.vec()
-	VMOVD(rest.As32(), x)
-	VPBROADCASTD(x, count)
-	return m.greater(count, lanesFrom0())
+	return m.greater(m.broadcast(rest), lanesFrom0())
+}
+
+// broadcast returns n in all int32 lanes.
+func (m machine) broadcast(n reg.Register) reg.VecVirtual {
+	x, v := XMM(), m.vec()
+	VMOVD(n.(reg.GPVirtual).As32(), x)
+	VPBROADCASTD(x, v)
+	return v
 }
 
 // greater compares int32 lanes.
@@ -46,30 +53,39 @@ func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b bl
 
 // blocksOf is blocks with blocks of several sizes, which descend.
 func (m machine) blocksOf(n reg.Register, sizes []int, tail reg.Register, body func(b block)) {
+	var whole []block
+	for _, u := range sizes {
+		if u > 1 {
+			whole = append(whole, block{machine: m, u: u})
+		}
+	}
+	whole = append(whole, block{machine: m, u: 1})
+	loops(n, whole, body, func(i, _ reg.Register) { body(block{machine: m, i: i, u: 1, live: tail}) })
+}
+
+// loops emits a loop over elements 0..n for each size of block, which descend,
+// and rest for what is left over: fewer elements than the last size, from i.
+func loops(n reg.Register, sizes []block, body func(b block), rest func(i, left reg.Register)) {
 	i, left := GP64(), GP64()
 	XORQ(i, i)
 	MOVQ(n, left)
-	loop := func(u int) {
+	for _, b := range sizes {
+		b.i = i
 		top, done := label("loop"), label("done")
-		SUBQ(I32(u*m.lanes), left)
+		size := I32(b.u * b.lanes)
+		SUBQ(size, left)
 		JL(LabelRef(done))
 		Label(top)
-		body(block{m, i, u, nil})
-		ADDQ(I32(u*m.lanes), i)
-		SUBQ(I32(u*m.lanes), left)
+		body(b)
+		ADDQ(size, i)
+		SUBQ(size, left)
 		JGE(LabelRef(top))
 		Label(done)
-		ADDQ(I32(u*m.lanes), left)
+		ADDQ(size, left)
 	}
-	for _, u := range sizes {
-		if u > 1 {
-			loop(u)
-		}
-	}
-	loop(1)
 	done := label("done")
 	JZ(LabelRef(done)) // flags of the loop's last ADDQ
-	body(block{m, i, 1, tail})
+	rest(i, left)
 	Label(done)
 }
 
@@ -108,7 +124,7 @@ func (b block) vectors(f func(j int) reg.VecVirtual) []reg.VecVirtual {
 
 // at addresses vector j of the block in the row or slice at p.
 func (b block) at(p reg.Register, j int) Mem {
-	return Mem{Base: p, Index: b.i, Scale: 4, Disp: 4 * j * b.lanes}
+	return Mem{Base: p, Index: b.i, Scale: 4, Disp: 4 * (b.first + j) * b.lanes}
 }
 
 // load returns vector j, zero in dead lanes.

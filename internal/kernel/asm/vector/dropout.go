@@ -143,13 +143,6 @@ func (d dropper) between(a, b reg.VecVirtual, at int) reg.Register {
 	return v
 }
 
-func (d dropper) broadcast(n reg.Register) reg.VecVirtual {
-	x, v := XMM(), d.vec()
-	VMOVD(n.(reg.GPVirtual).As32(), x)
-	VPBROADCASTD(x, v)
-	return v
-}
-
 // keySchedule stores the keys of all rounds on the stack and returns their
 // places.
 func keySchedule(m machine) func(round, word int) Mem {

@@ -22,21 +22,21 @@ func layerNorm(m machine) {
 	n, cols := integer("rows"), integer("cols")
 	stride, tail, count := bytes(cols), m.tailMask(cols), m.count(cols)
 	rows(n, stride, []reg.Register{y, x}, func() {
-		acc := m.accumulators(rowBlock)
-		m.blocks(cols, rowBlock, tail, func(b block) {
-			for j := range b.u {
-				VADDPS(b.load(x, j), acc[j], acc[j])
+		acc := m.accumulators(wideTree / m.lanes)
+		m.lines(cols, wideTree, tail, func(b block) {
+			for j, acc := range acc[b.first:][:b.u] {
+				VADDPS(b.load(x, j), acc, acc)
 			}
 		})
 		mean := m.mean(acc, count)
 
-		acc = m.accumulators(rowBlock)
-		m.blocks(cols, rowBlock, tail, func(b block) {
-			for j := range b.u {
+		acc = m.accumulators(wideTree / m.lanes)
+		m.lines(cols, wideTree, tail, func(b block) {
+			for j, acc := range acc[b.first:][:b.u] {
 				v := b.load(x, j)
 				VSUBPS(mean, v, v)
 				b.kill(v)
-				VFMADD231PS(v, v, acc[j])
+				VFMADD231PS(v, v, acc)
 			}
 		})
 		scale := m.combine(acc, addOp)
@@ -81,19 +81,20 @@ func layerNormGrad(m machine, withAdd bool) {
 		VBROADCASTSS(Mem{Base: stats, Disp: 4}, scale)
 		ADDQ(I32(8), stats)
 
-		const u = 2
-		g, gh := m.accumulators(u), m.accumulators(u)
-		m.blocks(cols, u, tail, func(b block) {
+		g, gh := m.accumulators(narrowTree/m.lanes), m.accumulators(narrowTree/m.lanes)
+		m.lines(cols, narrowTree, tail, func(b block) {
 			for j := range b.u {
 				v := b.load(dy, j)
 				VMULPS(b.load(gamma, j), v, v)
-				VADDPS(v, g[j], g[j])
-				VFMADD231PS(b.normalised(b.at(x, j), mean, scale), v, gh[j]) // v is 0 in dead lanes
+				VADDPS(v, g[b.first+j], g[b.first+j])
+				h := b.normalised(b.at(x, j), mean, scale)
+				b.kill(h) // it may be infinite
+				VFMADD231PS(h, v, gh[b.first+j])
 			}
 		})
 		meanG, meanGH := m.mean(g, count), m.mean(gh, count)
 
-		m.blocks(cols, u, tail, func(b block) {
+		m.blocks(cols, 2, tail, func(b block) {
 			for j := range b.u {
 				v := b.load(dy, j)
 				VMULPS(b.load(gamma, j), v, v)

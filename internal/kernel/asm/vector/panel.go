@@ -28,7 +28,8 @@ func (b block) below(n Op, ld Op, body func(b block)) {
 	MOVQ(b.i, at)
 	MOVQ(n, count)
 	repeat(count, func() {
-		body(block{b.machine, at, b.u, b.live})
+		b.i = at
+		body(b)
 		ADDQ(ld, at)
 	})
 }

@@ -118,26 +118,8 @@ func (m machine) channels(n reg.Register, u int, tail reg.Register, body func(b 
 		m.blocks(n, u, tail, body)
 		return
 	}
-	i, left := GP64(), GP64()
-	XORQ(i, i)
-	MOVQ(n, left)
-	for _, b := range []block{{m, i, u, nil}, {m, i, 1, nil}, {avx2, i, 1, nil}} {
-		top, done := label("loop"), label("done")
-		size := I32(b.u * b.lanes)
-		SUBQ(size, left)
-		JL(LabelRef(done))
-		Label(top)
-		body(b)
-		ADDQ(size, i)
-		SUBQ(size, left)
-		JGE(LabelRef(top))
-		Label(done)
-		ADDQ(size, left)
-	}
-	done := label("done")
-	JZ(LabelRef(done))
-	body(block{m, i, 1, tail})
-	Label(done)
+	loops(n, []block{{machine: m, u: u}, {machine: m, u: 1}, {machine: avx2, u: 1}}, body,
+		func(i, _ reg.Register) { body(block{machine: m, i: i, u: 1, live: tail}) })
 }
 
 // lastMask returns the mask of the last n mod 8 lanes.

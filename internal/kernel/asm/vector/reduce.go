@@ -6,10 +6,41 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A lane tree is the order in which a row is reduced: vector k of a full block
-// goes to accumulator k, all later vectors go to accumulator 0, and the
-// accumulators and then their lanes are combined pairwise. It depends only on
-// the row's length.
+// A lane tree is the order in which a row is summed, the same for all machines.
+// A line is 16 elements. Elements of whole blocks go round the tree's lanes,
+// later lines go to the first 16 lanes, the last of them filled with zeros, and
+// the upper half of the lanes is added to the lower until one is left.
+const (
+	line       = 16
+	wideTree   = 4 * line
+	narrowTree = 2 * line // where registers are few
+)
+
+// lines calls body for code that sums elements 0..n of a row in a tree of width
+// lanes: vector j of a block belongs to accumulator b.first+j. AVX2 has two
+// vectors for a line, and processes two at a time. tail is m.tailMask(n), or nil
+// to have it made here; AVX2 has other masks.
+func (m machine) lines(n reg.Register, width int, tail reg.Register, body func(b block)) {
+	if m.wide() {
+		if tail == nil {
+			tail = m.tailMask(n)
+		}
+		m.blocks(n, width/line, tail, body)
+		return
+	}
+	const pair = 2
+	parts := func(b block) {
+		for first := 0; first < b.u; first += pair {
+			body(block{machine: m, i: b.i, u: pair, first: first})
+		}
+	}
+	loops(n, []block{{machine: m, u: width / m.lanes}, {machine: m, u: pair}}, parts, func(i, left reg.Register) {
+		for first := range pair {
+			live := m.greater(m.broadcast(left), lanesFrom0().Offset(4*first*m.lanes))
+			body(block{machine: m, i: i, u: 1, live: live, first: first})
+		}
+	})
+}
 
 // accumulators returns n vectors of zeros.
 func (m machine) accumulators(n int) []reg.VecVirtual {
@@ -68,10 +99,10 @@ func rowReductions(m machine) {
 
 	m.kernel("rowSum", "func(x []float32) float32", "returns the sum.", func() {
 		x, n := base("x"), length("x")
-		acc := m.accumulators(rowBlock)
-		m.blocks(n, rowBlock, m.tailMask(n), func(b block) {
-			for j := range b.u {
-				VADDPS(b.load(x, j), acc[j], acc[j])
+		acc := m.accumulators(wideTree / m.lanes)
+		m.lines(n, wideTree, nil, func(b block) {
+			for j, acc := range acc[b.first:][:b.u] {
+				VADDPS(b.load(x, j), acc, acc)
 			}
 		})
 		m.returnScalar(m.combine(acc, addOp))
@@ -79,10 +110,10 @@ func rowReductions(m machine) {
 
 	m.kernel("dot", "func(a, b []float32) float32", "returns the inner product over len(a).", func() {
 		a, other, n := base("a"), base("b"), length("a")
-		acc := m.accumulators(rowBlock)
-		m.blocks(n, rowBlock, m.tailMask(n), func(b block) {
-			for j := range b.u {
-				VFMADD231PS(b.load(a, j), b.load(other, j), acc[j])
+		acc := m.accumulators(wideTree / m.lanes)
+		m.lines(n, wideTree, nil, func(b block) {
+			for j, acc := range acc[b.first:][:b.u] {
+				VFMADD231PS(b.load(a, j), b.load(other, j), acc)
 			}
 		})
 		m.returnScalar(m.combine(acc, addOp))
@@ -95,14 +126,14 @@ func rowReductions(m machine) {
 
 func sumSquares(m machine) {
 	x, n := base("x"), length("x")
-	acc := m.accumulators(2 * rowBlock) // float64: two for each vector of float32
-	m.blocks(n, rowBlock, m.tailMask(n), func(b block) {
+	acc := m.doubleAccumulators()
+	m.lines(n, wideTree, nil, func(b block) {
 		for j := range b.u {
 			v, lower, upper := b.load(x, j), m.vec(), m.vec()
 			VCVTPS2PD(m.half(v), lower)
 			VCVTPS2PD(m.upperHalf(v), upper)
-			VFMADD231PD(lower, lower, acc[2*j])
-			VFMADD231PD(upper, upper, acc[2*j+1])
+			m.addSquare(lower, acc[2*(b.first+j)])
+			m.addSquare(upper, acc[2*(b.first+j)+1])
 		}
 	})
 	for n := len(acc); n > 1; n /= 2 {
@@ -110,7 +141,7 @@ func sumSquares(m machine) {
 			VADDPD(acc[j+n/2], acc[j], acc[j])
 		}
 	}
-	v, x1 := acc[0], XMM()
+	v, x1 := acc[0].(reg.VecVirtual), XMM()
 	if m.wide() {
 		VADDPD(m.upperHalf(v), v.AsY(), v.AsY())
 	}
@@ -123,6 +154,33 @@ func sumSquares(m machine) {
 		panic(err)
 	}
 	VMOVSD(v.AsX(), result.Addr)
+}
+
+// doubleAccumulators returns zeros for a wide tree of float64s: two vectors for
+// each of float32s. That is all that AVX2 has, so its last line is in memory.
+func (m machine) doubleAccumulators() []Op {
+	acc := make([]Op, 2*wideTree/m.lanes)
+	for j := range acc {
+		if j >= 12 {
+			acc[j] = AllocLocal(4 * m.lanes)
+			VMOVUPD(acc[0], acc[j])
+			continue
+		}
+		acc[j] = m.zero()
+	}
+	return acc
+}
+
+// addSquare adds v*v to an accumulator.
+func (m machine) addSquare(v reg.VecVirtual, acc Op) {
+	if !IsMem(acc) {
+		VFMADD231PD(v, v, acc)
+		return
+	}
+	sum := m.vec()
+	VMOVUPD(acc, sum)
+	VFMADD231PD(v, v, sum)
+	VMOVUPD(sum, acc)
 }
 
 // nonFinite compares the largest bits of a block, without their signs, with

@@ -41,8 +41,8 @@ func expShift(m machine, store bool) {
 	x, n := base("x"), length("x")
 	scale, shift := m.splat("scale"), m.splat("shift")
 	e := m.exponential()
-	acc := m.accumulators(expBlock)
-	m.blocks(n, expBlock, m.tailMask(n), func(b block) {
+	acc := m.accumulators(narrowTree / m.lanes)
+	m.lines(n, narrowTree, nil, func(b block) {
 		v := b.loads(x)
 		for _, v := range v {
 			VFMSUB213PS(shift, scale, v)
@@ -53,7 +53,7 @@ func expShift(m machine, store bool) {
 		}
 		for j, v := range v {
 			b.kill(v)
-			VADDPS(v, acc[j], acc[j])
+			VADDPS(v, acc[b.first+j], acc[b.first+j])
 		}
 	})
 	m.returnScalar(m.combine(acc, addOp))

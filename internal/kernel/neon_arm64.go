@@ -1,0 +1,207 @@
+//go:build !purego
+
+package kernel
+
+// Every arm64 processor has NEON, as Arm calls Advanced SIMD.
+var profile = "neon"
+
+// gemmTables returns the tables that this processor can run, fastest first.
+func gemmTables() []*gemmTable { return []*gemmTable{&neonGemm, &genericGemm} }
+
+// vectorTables returns the tables that this processor can run, fastest first.
+func vectorTables() []*vectorTable { return []*vectorTable{&neonVector, &genericVector} }
+
+// attentionTables returns the tables that this processor can run, fastest
+// first.
+func attentionTables() []*attentionTable { return []*attentionTable{&neonAttention, &genericAttention} }
+
+var neonGemm = gemmTable{
+	profile: "neon",
+	rows:    6, cols: 16, lines: 16,
+	kc: 256, nc: 512,
+	strided:     true,
+	panels:      gemmPanelsNEON,
+	packRows:    packRowsNEON,
+	packColumns: packColumnsNEON,
+}
+
+func packRowsNEON(width, count, k int, src []float32, stride int, dst []float32) {
+	copyColumnsNEON(dst, src, k, count, width, stride)
+	clearBeyond(width, count, k, dst)
+}
+
+func packColumnsNEON(width, count, k int, src []float32, stride int, dst []float32) {
+	transposeNEON(dst, width, src, stride, count, k)
+	clearBeyond(width, count, k, dst)
+}
+
+// clearBeyond clears the lines of a panel from count on.
+func clearBeyond(width, count, k int, dst []float32) {
+	if count < width {
+		for p := range k {
+			clear(dst[p*width+count : (p+1)*width])
+		}
+	}
+}
+
+// transposeNEON is attentionTable.transpose.
+func transposeNEON(dst []float32, ld int, src []float32, stride, rows, cols int) {
+	r, c := rows&^3, cols&^3
+	if r > 0 && c > 0 {
+		transposeFoursNEON(r, c, &src[0], stride, &dst[0], ld)
+	}
+	for i := range rows {
+		first := c
+		if i >= r {
+			first = 0
+		}
+		for j := first; j < cols; j++ {
+			dst[j*ld+i] = src[i*stride+j]
+		}
+	}
+}
+
+var neonAttention = attentionTable{
+	profile:   "neon",
+	mul:       attentionMulNEON,
+	transpose: transposeNEON,
+	gradRow:   attentionGradRowNEON,
+}
+
+// attentionMulNEON is attentionTable.mul: B in place is panels side by side.
+func attentionMulNEON(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool) {
+	rows := evenly(m, neonGemm.rows)
+	for i := 0; i < m; i += rows {
+		gemmPanelsNEON(min(rows, m-i), n, k, a[i*ars:], ars, acs, b, brs, neonGemm.cols, c[i*ldc:], ldc, accumulate, nil)
+	}
+}
+
+// sumSquaresNEON goes over a tile that fits in the first-level cache twice, for half of the 64 lanes each.
+func sumSquaresNEON(x []float32) float64 {
+	const tile = 32 // blocks of 64 elements
+	var lanes [2][32]float64
+	for blocks := len(x) / 64; blocks > 0; blocks = len(x) / 64 {
+		n := min(blocks, tile)
+		squaresNEON(&lanes[0], &x[0], n)
+		squaresNEON(&lanes[1], &x[32], n)
+		x = x[64*n:]
+	}
+	for i, v := range x { // by sixteens to the first lanes
+		lanes[0][i%16] += float64(float64(v) * float64(v)) // the product is exact
+	}
+	all := lanes[0][:]
+	for i, v := range lanes[1] {
+		all[i] += v
+	}
+	for n := len(all) / 2; n > 0; n /= 2 {
+		for i := range n {
+			all[i] += all[n+i]
+		}
+	}
+	return all[0]
+}
+
+func widenNEON(dst []float32, src []uint16) {
+	widenFoursNEON(dst, src)
+	rest := len(dst) &^ 3
+	widenGeneric(dst[rest:], src[rest:])
+}
+
+func narrowNEON(dst []uint16, src []float32) {
+	narrowFoursNEON(dst, src)
+	rest := len(dst) &^ 3
+	narrowGeneric(dst[rest:], src[rest:])
+}
+
+func dropoutNEON(dst, x []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32) {
+	from, to := wholeDropoutGroups(first, len(dst))
+	dropoutGeneric(dst[:from], x, first, threshold, scale, k0, k1, c1, c2, c3)
+	dropoutGroupsNEON(dst[from:to], x[from:], first+from, threshold, scale, k0, k1, c1, c2, c3)
+	dropoutGeneric(dst[to:], x[to:], first+to, threshold, scale, k0, k1, c1, c2, c3)
+}
+
+func dropoutAddNEON(dst, x, add []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32) {
+	from, to := wholeDropoutGroups(first, len(dst))
+	dropoutAddGeneric(dst[:from], x, add, first, threshold, scale, k0, k1, c1, c2, c3)
+	dropoutAddGroupsNEON(dst[from:to], x[from:], add[from:], first+from, threshold, scale, k0, k1, c1, c2, c3)
+	dropoutAddGeneric(dst[to:], x[to:], add[to:], first+to, threshold, scale, k0, k1, c1, c2, c3)
+}
+
+// wholeDropoutGroups returns the part of n elements from first on that is whole groups of 64.
+func wholeDropoutGroups(first, n int) (from, to int) {
+	from = min(n, -first&63)
+	return from, from + (n-from)&^63
+}
+
+// Combining the statistics of chunks takes little time and stays portable.
+var neonVector = vectorTable{
+	profile:               "neon",
+	normStats:             normStatsGeneric,
+	normStatsTally:        normStatsTallyGeneric,
+	normTotals:            normTotalsGeneric,
+	add:                   addNEON,
+	mul:                   mulNEON,
+	scale:                 scaleNEON,
+	addScaled:             addScaledNEON,
+	relu:                  reluNEON,
+	gelu:                  geluNEON,
+	reluGrad:              reluGradNEON,
+	geluGrad:              geluGradNEON,
+	exp:                   expNEON,
+	sigmoid:               sigmoidNEON,
+	sigmoidGrad:           sigmoidGradNEON,
+	tanh:                  tanhNEON,
+	tanhGrad:              tanhGradNEON,
+	clip:                  clipNEON,
+	clipGrad:              clipGradNEON,
+	addBias:               addBiasNEON,
+	addBiasRelu:           addBiasReluNEON,
+	addBiasGelu:           addBiasGeluNEON,
+	colSum:                colSumNEON,
+	rowMax:                rowMaxNEON,
+	rowSum:                rowSumNEON,
+	dot:                   dotNEON,
+	expShift:              expShiftNEON,
+	expSum:                expSumNEON,
+	softmaxGrad:           softmaxGradNEON,
+	sumSquares:            sumSquaresNEON,
+	nonFinite:             nonFiniteNEON,
+	layerNorm:             layerNormNEON,
+	layerNormGrad:         layerNormGradNEON,
+	layerNormGradAdd:      layerNormGradAddNEON,
+	layerNormParamGrad:    layerNormParamGradNEON,
+	dropout:               dropoutNEON,
+	dropoutAdd:            dropoutAddNEON,
+	sgd:                   sgdNEON,
+	momentum:              momentumNEON,
+	nesterov:              nesterovNEON,
+	rmsprop:               rmspropNEON,
+	average:               averageNEON,
+	adam:                  adamNEON,
+	addRelu:               addReluNEON,
+	columnMoments:         columnMomentsNEON,
+	batchNorm:             batchNormNEON,
+	batchNormRelu:         batchNormReluNEON,
+	batchNormAdd:          batchNormAddNEON,
+	batchNormAddRelu:      batchNormAddReluNEON,
+	batchNormEval:         batchNormEvalNEON,
+	batchNormEvalRelu:     batchNormEvalReluNEON,
+	batchNormEvalAdd:      batchNormEvalAddNEON,
+	batchNormEvalAddRelu:  batchNormEvalAddReluNEON,
+	batchNormGradSums:     batchNormGradSumsNEON,
+	batchNormReluGradSums: batchNormReluGradSumsNEON,
+	batchNormGrad:         batchNormGradNEON,
+	batchNormReluGrad:     batchNormReluGradNEON,
+	batchNormGradAdd:      batchNormGradAddNEON,
+	batchNormReluGradAdd:  batchNormReluGradAddNEON,
+	maxPool:               maxPoolNEON,
+	maxPoolGrad:           maxPoolGradNEON,
+	avgPool:               avgPoolNEON,
+	avgPoolGrad:           avgPoolGradNEON,
+	depthwise:             depthwiseNEON,
+	depthwiseGrad:         depthwiseGradNEON,
+	copyColumns:           copyColumnsNEON,
+	widen:                 widenNEON,
+	narrow:                narrowNEON,
+	roundBF16:             roundBF16NEON,
+}

@@ -1,0 +1,84 @@
+package records_test
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gpipebench/lab/records"
+)
+
+// Samples of other cells are taken with their origin: what is not timed one by one, what is timed all
+// together, on the same machine, or not at all.
+func TestTake(t *testing.T) {
+	earlier := func(machine string, names ...string) *records.Log {
+		l := records.New(records.Key{Experiment: "e", Spec: "other cells", Machine: machine})
+		for _, name := range names {
+			if err := l.Add(name, 7, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return l
+	}
+	timed := []string{"timed/1", "timed/2"}
+	elsewhere := earlier("there", "modelled/1", "timed/1", "timed/2")
+	for what, c := range map[string]struct {
+		earlier []*records.Log
+		has     []string
+		want    []string
+	}{
+		"all":                 {[]*records.Log{earlier("here", "modelled/1", "timed/1", "timed/2", "timed/3")}, nil, []string{"modelled/1", "timed/1", "timed/2"}},
+		"another machine":     {[]*records.Log{elsewhere}, nil, []string{"modelled/1"}},
+		"some that are timed": {[]*records.Log{earlier("here", "timed/1"), earlier("here", "timed/2")}, nil, nil},
+		"one is there":        {[]*records.Log{earlier("here", "timed/1", "timed/2")}, []string{"timed/2"}, []string{"timed/2"}},
+		"the second has all":  {[]*records.Log{elsewhere, earlier("here", "timed/1", "timed/2")}, nil, []string{"modelled/1", "timed/1", "timed/2"}},
+	} {
+		name := filepath.Join(t.TempDir(), "e.jsonl")
+		key := records.Key{Experiment: "e", Spec: "mine", Machine: "here"}
+		l, err := records.Open(name, key, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, has := range c.has {
+			if err := l.Add(has, 7, has); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Earlier = c.earlier
+		for range 2 { // once is enough
+			if err := l.Take("modelled/1"); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.TakeTimed(timed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(l.Names, c.want) || l.Taken != len(c.want)-len(c.has) {
+			t.Errorf("%s: %d taken, %v; want %v", what, l.Taken, l.Names, c.want)
+		}
+		if c.want == nil {
+			continue
+		}
+		again, err := records.Load(name, "e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(again.Names, c.want) || again.Key != key || again.Damaged != "" {
+			t.Errorf("%s: the file has %v of %+v, damaged %q", what, again.Names, again.Key, again.Damaged)
+		}
+		for _, sample := range c.want {
+			var data string
+			if err := again.Get(sample, &data); err != nil || data != sample || again.Origin(sample) == nil || again.Samples[sample].Seed != 7 {
+				t.Errorf("%s: %s is %q, of %v, %v", what, sample, data, again.Origin(sample), err)
+			}
+		}
+	}
+	if l, err := records.LoadLast(filepath.Join(t.TempDir(), "none"), func(records.Key) bool { return true }); l != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v, %v", l, err)
+	}
+}
