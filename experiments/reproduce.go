@@ -55,12 +55,15 @@ func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(lab
 	if err := r.checkOut(); err != nil {
 		return err
 	}
+	p, next, end := progress.Over(p, r.expected(list))
+	defer end()
 	var verdicts []string
 	for _, e := range list {
-		report, err := r.one(ctx, e, p)
+		report, err := r.one(ctx, e, p, next)
 		if err != nil {
 			return err
 		}
+		end() // what is shown begins a line of its own
 		if err := show(e.Experiment, report); err != nil {
 			return err
 		}
@@ -131,7 +134,7 @@ func (r Reproducing) Specs() (specs []lab.SpecFile, err error) {
 	return specs, err
 }
 
-// specs are those of the experiments that are to run.
+// specs returns the specs of the experiments that are to run.
 func (r Reproducing) specs() (list []lab.SpecFile, err error) {
 	ids, err := r.chosen()
 	if err != nil {
@@ -205,7 +208,8 @@ func (r Reproducing) chosen() ([]string, error) {
 	return r.Only, nil
 }
 
-func (r Reproducing) one(ctx context.Context, e running, p progress.Progress) (report *lab.Report, err error) {
+// one runs an experiment, and calls next with a line before it measures.
+func (r Reproducing) one(ctx context.Context, e running, p progress.Progress, next func(string)) (report *lab.Report, err error) {
 	log := records.New(e.Key(r.Profile))
 	if r.Out != "" {
 		if log, err = records.Open(records.File(r.Out, e.ID()), e.Key(r.Profile), r.Fresh); err != nil {
@@ -231,10 +235,9 @@ func (r Reproducing) one(ctx context.Context, e running, p progress.Progress) (r
 	}
 	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, units.FormatWait(e.Expected(r.Profile)))
 	if log.Reused > 0 {
-		p.Say(fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time))
-	} else {
-		p.Say(measuring)
+		measuring = fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time)
 	}
+	next(measuring)
 	if note := engineNote(log, gpipebench.Engine()); note != "" {
 		p.Say(e.ID() + ": " + note)
 	}
@@ -344,15 +347,15 @@ func WriteReport(dir string, r *lab.Report) error {
 	return nil
 }
 
-// ExpectedTotal returns how long measuring everything takes, about.
-func (r Reproducing) ExpectedTotal() (time.Duration, error) {
+// Expected returns how long each of the experiments takes that Run runs, about.
+func (r Reproducing) Expected() ([]time.Duration, error) {
 	list, err := r.load()
-	if err != nil {
-		return 0, err
-	}
-	var sum time.Duration
+	return r.expected(list), err
+}
+
+func (r Reproducing) expected(list []running) (each []time.Duration) {
 	for _, e := range list {
-		sum += e.Expected(r.Profile)
+		each = append(each, e.Expected(r.Profile))
 	}
-	return sum, nil
+	return each
 }

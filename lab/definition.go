@@ -250,7 +250,7 @@ func (b *Base[S]) ID() string { return b.head.Experiment }
 
 func (b *Base[S]) Title() string { return b.head.Title }
 
-// Seed is that of the spec.
+// Seed returns the spec's seed.
 func (b *Base[S]) Seed() uint64 { return b.head.Seed }
 
 func (b *Base[S]) Registration(profile string) *Registration {

@@ -127,7 +127,7 @@ func At(err error, path ...string) *Problem { return yamldoc.At(err, path...) }
 // DocumentationSource is data that learning makes: the Go distribution's documentation.
 const DocumentationSource = "go-documentation"
 
-// vocabularies are those of specs, by the words of their tags.
+// vocabularies are the vocabularies of specs, by the words of their tags.
 var vocabularies = yamldoc.Vocabularies{
 	"schedule":    parsed(schedule.Parse),
 	"checkpoint":  parsed(schedule.ParseCheckpoint),
@@ -332,7 +332,7 @@ func (s SentencesSpec) Check(seq int) *Problem {
 	return At(err, "languages")
 }
 
-// Names are those of the languages, in the order in which a training has them.
+// Names are the languages' names, in the order in which a training has them.
 func (s SentencesSpec) Names() []string {
 	if s.Invented == nil {
 		return s.Languages

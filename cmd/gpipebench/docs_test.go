@@ -11,12 +11,12 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-// Commands that README.md and docs show are ones that there are, with flags that
+// Commands that README.md, ARTIFACT.md and docs show are ones that there are, with flags that
 // there are. What docs/howto.md adds is left out.
 func TestDocumentedCommands(t *testing.T) {
 	testkit.NotRaced(t)
 	shown := 0
-	for _, name := range []string{"README.md", "docs/CONTRIBUTING.md", "docs/howto.md", "docs/design.md", "docs/tutorial.md", "docs/cluster.md"} {
+	for _, name := range []string{"README.md", "ARTIFACT.md", "docs/CONTRIBUTING.md", "docs/howto.md", "docs/design.md", "docs/tutorial.md", "docs/cluster.md"} {
 		f, err := os.Open(filepath.Join("..", "..", name))
 		if err != nil {
 			t.Fatal(err)

@@ -269,7 +269,7 @@ func addPapers(root *cobra.Command) {
 	for i, p := range experiments.Papers {
 		var list strings.Builder
 		for _, parts := range experiments.Commands(p.Experiments) {
-			c := newTables(parts[0].ID, parts[0].Title(), parts)
+			c := newTables(parts[0].ID, parts[0].Title(), parts, nil)
 			c.GroupID, c.Hidden = "first", i > 0
 			var titles []string
 			for _, d := range parts {
@@ -280,7 +280,7 @@ func addPapers(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 		if i > 0 {
-			c := newTables(p.Name, p.Title, p.Experiments)
+			c := newTables(p.Name, p.Title, p.Experiments, &p)
 			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, which are commands as well:"+list.String()
 			root.AddCommand(c)
 		}

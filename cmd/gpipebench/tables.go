@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,14 +47,16 @@ func restOf(results, named string) string {
 
 func newReproduce() *cobra.Command {
 	r := experiments.Reproducing{}
-	format := ""
+	format, verbose := "", false
 	cmd := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Run a paper's experiments and write their records and tables",
-		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
-records that they are computed from, to a directory: records/*.jsonl,
-tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
-report/index.html joins all of it.
+		Long: `Reproduce runs the experiments and writes their tables, with the records that
+they are computed from, to a directory: records/*.jsonl, tables/*.md, *.csv,
+plots, steps' timelines as text, SVG and Chrome trace JSON; report/index.html
+joins all of it. It ends with what the paper's main sentences come to, and with how
+many verdicts are as in the reference. With -v it prints each experiment's tables
+as well, as it does for a single experiment.
 
 The experiments are the GPipe paper's. With --paper densify they are about gathered and
 reduced gradients (Cavdar et al. 2019), with bubbles about later schedules (Qi et al.
@@ -69,9 +72,13 @@ engine measured them, and --fresh measures anew. Tables show the values of
   gpipebench reproduce --only table2,figure3
   gpipebench reproduce --paper beyond`,
 		RunE: does(func(ctx context.Context, o *output) error {
-			total, err := r.ExpectedTotal()
+			each, err := r.Expected()
 			if err != nil {
 				return err
+			}
+			var total time.Duration
+			for _, expected := range each {
+				total += expected
 			}
 			if r.Out != "" {
 				dir := filepath.Join(r.Out, reportDir)
@@ -83,10 +90,10 @@ engine measured them, and --fresh measures anew. Tables show the values of
 				}
 			}
 			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, units.FormatWait(total), r.Out))
-			shown := 0
-			err = printReports(ctx, o, r, format, func(report *lab.Report) error {
+			shown, tables := 0, verbose || len(each) == 1
+			err = printReports(ctx, o, r, format, tables, func(report *lab.Report) error {
 				shown++
-				if format != "text" { // tables only
+				if format != "text" || !tables { // tables only, or nothing
 					return nil
 				}
 				for _, f := range report.Files {
@@ -106,7 +113,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			reading, failed := writePages(ctx, o, pages, filepath.Join(r.Out, reportDir))
 			err = errors.Join(err, failed)
 			if reading != nil && format == "text" {
-				err = errors.Join(err, conclude(ctx, o, r, reading))
+				err = errors.Join(err, conclude(ctx, o, r, cmp.Or(r.Paper, experiments.Papers[0].Name), reading, filepath.Join(reportDir, page.Index)))
 			}
 			return err
 		}),
@@ -124,14 +131,15 @@ engine measured them, and --fresh measures anew. Tables show the values of
 	paperFlag(cmd.Flags(), &r.Paper, "whose experiments (default: gpipe; with --only or --spec, any)")
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
 	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
+	tablesFlag(cmd, &verbose)
 	runFlags(cmd, &r)
 	return cmd
 }
 
-// conclude prints what the paper's main sentences come to on the results of a run, which were
-// read, and how many verdicts are those of the reference.
-func conclude(ctx context.Context, o *output, r experiments.Reproducing, reading *claims.Reading) error {
-	v, err := reading.About(cmp.Or(r.Paper, experiments.Papers[0].Name)).Judge()
+// conclude prints what a paper's main sentences come to on the results of a run, which were
+// read, how many verdicts are those of the reference, and where the tables are.
+func conclude(ctx context.Context, o *output, r experiments.Reproducing, paper string, reading *claims.Reading, tables string) error {
+	v, err := reading.About(paper).Judge()
 	if err != nil {
 		return err
 	}
@@ -147,18 +155,21 @@ func conclude(ctx context.Context, o *output, r experiments.Reproducing, reading
 			return err
 		}
 	}
-	return o.printf("\nAll tables and plots: %s. The evidence: gpipebench verify -v --results %s\n", filepath.Join(r.Out, reportDir, page.Index), r.Out)
+	return o.printf("\nAll tables and plots: %s. The evidence: gpipebench verify -v --results %s\n", filepath.Join(r.Out, tables), r.Out)
 }
 
-// printReports runs experiments, prints the tables of each as soon as they are complete
-// and calls then; JSON is one document at the end.
-func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*lab.Report) error) error {
+// printReports runs experiments, and calls then with each report as soon as it is complete. Its
+// tables are printed before that if they are wanted, or if a format other than text is asked for;
+// JSON is one document at the end.
+func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, tables bool, then func(*lab.Report) error) error {
 	var all lab.Report
 	err := r.Run(ctx, o.progress, func(_ lab.Experiment, report *lab.Report) error {
 		if format == "json" {
 			all.Tables = append(all.Tables, report.Tables...)
-		} else if err := writeTables(o, report, format); err != nil {
-			return err
+		} else if tables || format != "text" {
+			if err := writeTables(o, report, format); err != nil {
+				return err
+			}
 		}
 		return then(report)
 	})
@@ -176,29 +187,46 @@ func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
 }
 
+// tablesFlag adds -v to a command that runs several experiments.
+func tablesFlag(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVarP(to, "verbose", "v", false, "print the tables of each experiment as well")
+}
+
 // paperFlag adds --paper.
 func paperFlag(fs *pflag.FlagSet, to *string, usage string) {
 	names := experiments.PaperNames()
 	value(fs, to, "paper", "", strings.Join(names, "|"), usage, oneOf(names...))
 }
 
-// newTables is a command that runs experiments and prints their tables: a paper's,
-// of one experiment, or of the parts of one table.
-func newTables(name, short string, parts []lab.Definition) *cobra.Command {
+// newTables is a command that runs experiments and prints their tables: of one experiment, of the
+// parts of one table, or of a paper. A paper's are printed if they are asked for or not written to
+// files, and with files it ends with the verdicts; nil: they are not all of a paper.
+func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *cobra.Command {
 	r := experiments.Reproducing{}
-	format, printed := "", ""
+	format, printed, verbose := "", "", false
 	cmd := &cobra.Command{
 		Use: name, Short: short,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if printed != "" {
 				return printSpec(o, r, printed)
 			}
-			err := printReports(ctx, o, r, format, func(*lab.Report) error { return nil })
+			tables := verbose || paper == nil || r.Out == "" || r.Spec != ""
+			err := printReports(ctx, o, r, format, tables, func(*lab.Report) error { return nil })
 			if name == "consistency" && format == "text" { // of one machine; the hashes compare machines
 				err = errors.Join(err, compareHashes(ctx, o))
 			}
-			return err
+			if err != nil || paper == nil || r.Out == "" || format != "text" {
+				return err
+			}
+			reading, err := claims.Verifying{All: experiments.Papers, Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}.Read(ctx)
+			if err != nil {
+				return err
+			}
+			return conclude(ctx, o, r, paper.Name, reading, "tables")
 		}),
+	}
+	if paper != nil {
+		tablesFlag(cmd, &verbose)
 	}
 	for _, d := range parts {
 		r.Only = append(r.Only, d.ID)

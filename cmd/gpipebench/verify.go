@@ -3,6 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +20,10 @@ import (
 // newVerify returns the command that checks papers' claims with records.
 func newVerify() *cobra.Command {
 	v, against := claims.Verifying{All: experiments.Papers}, ""
-	format, strict, verbose, hashes := "", false, false, false
+	format, only, strict, verbose, hashes, schema := "", "", false, false, false, false
+	alone := "" // a directory with a ledger of its own
 	cmd := &cobra.Command{
-		Use:   "verify",
+		Use:   "verify [DIR]",
 		Short: "Check every claim of a paper with the records, and give a verdict for each",
 		Long: `Verify computes a verdict for each claim of both versions of the GPipe paper, which
 experiments/gpipe/claims.yaml lists, from a directory of results: counts must
@@ -54,22 +59,34 @@ With --hashes it reads no records: it runs small trainings of every kind of netw
 and says for each whether this machine ends with the published SHA-256 of the weights
 and loss, which are the same on every processor. It fails if one is not.
 
+With a directory, it judges the ledger there, DIR/claims.yaml, by the tables DIR/*.csv:
+claims of a paper for which there is no code here, of figures that you have. --schema prints
+what such a file may have as JSON Schema, for editors and other programs.
+
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
 		Example: `  gpipebench verify
   gpipebench verify --only disagrees,differs
   gpipebench verify --only cures,table1-25x
   gpipebench verify --paper all --results results/local --format markdown
   gpipebench verify --results results/local --against results/reference
-  gpipebench verify --hashes`,
+  gpipebench verify --hashes
+  gpipebench verify examples/ledger`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if hashes {
-				if against != "" || v.Paper != "" || v.Results != referenceFull || len(v.Only) > 0 || strict || verbose || format != "text" {
+				if alone != "" || against != "" || v.Paper != "" || v.Results != referenceFull || only != "" || strict || verbose || schema || format != "text" {
 					return failure.Usagef("--hashes, which reads no records, with flags about records or their form: want it alone")
 				}
 				return compareHashes(ctx, o)
 			}
+			if schema {
+				return o.json(claims.Schema())
+			}
 			v.Rest = restOf(v.Results, v.Rest)
-			r, err := v.Run(ctx)
+			judge := v.Run
+			if alone != "" {
+				judge = claims.Alone{Dir: alone, Only: v.Only}.Run
+			}
+			r, err := judge(ctx)
 			if err != nil {
 				return err
 			}
@@ -92,7 +109,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			case "text":
 				err = r.WriteText(o.out, verbose || len(v.Only) > 0)
 				if !verbose && len(v.Only) == 0 {
-					err = cmp.Or(err, o.printf("\nThe evidence: gpipebench verify -v for every claim, --only ID,... or --only VERDICT,... for some.\n"))
+					err = cmp.Or(err, o.printf("\nThe evidence: gpipebench %s -v for every claim, --only ID,... or --only VERDICT,... for some.\n", strings.TrimSpace("verify "+alone)))
 				}
 			case "csv":
 				err = r.Tables()[0].Write(o.out, format)
@@ -102,15 +119,32 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			return cmp.Or(err, r.Err(strict))
 		}),
 	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("only") {
+			v.Only = strings.Split(only, ",")
+		}
+		if len(args) == 0 {
+			return nil
+		}
+		if st, err := os.Stat(filepath.Join(args[0], claims.AloneFile)); len(args) > 1 || err != nil || !st.Mode().IsRegular() {
+			return fmt.Errorf("verify: unexpected argument %q: want a directory with %s, or flags only (see %s --help)", args[len(args)-1], claims.AloneFile, cmd.CommandPath())
+		}
+		for _, name := range []string{"results", "rest", "reference", "paper", "against"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("verify %q judges by the tables there: want no --%s", args[0], name)
+			}
+		}
+		alone = args[0]
+		return nil
+	}
 	cmd.Flags().StringVar(&v.Results, "results", referenceFull, "directory with records and tables")
 	restFlag(cmd.Flags(), &v.Rest)
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
 	paperFlag(cmd.Flags(), &v.Paper, "whose claims (default: GPipe's, and of other papers that the directory has records of)")
-	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", func(text string) ([]string, error) {
-		return claims.ParseOnly(experiments.Papers, text)
-	})
+	cmd.Flags().StringVar(&only, "only", "", "only these claims, by ID or verdict: `ID,...|VERDICT,...`")
 	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every claim with its evidence")
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of claims.yaml, and judge nothing")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
 	cmd.Flags().BoolVar(&hashes, "hashes", false, "train small networks instead, and compare their weights with published hashes")
 	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)

@@ -39,6 +39,12 @@ func TestVerifyCommand(t *testing.T) {
 	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "counts,delayed-reduction", "--out", dir}, &out, &errs); status != 0 {
 		t.Fatal(errs.String())
 	}
+	if text := out.String(); strings.Contains(text, "AmoebaNet-D") || !strings.Contains(text, "All tables and plots: "+filepath.Join(dir, "report", "index.html")) {
+		t.Errorf("reproduce of two experiments prints\n%s", text)
+	}
+	if text := errs.String(); !strings.Contains(text, " left\n") {
+		t.Errorf("no time left of the whole in\n%s", text)
+	}
 	status, text, said := verify("-v")
 	if status != 0 || !strings.Contains(text, "reproduced        AmoebaNet-D (18, 208)") || !strings.Contains(text, "no record") || said != "" {
 		t.Errorf("status %d: %s", status, said)
@@ -65,7 +71,7 @@ func TestVerifyCommand(t *testing.T) {
 	if rows, err := csv.NewReader(strings.NewReader(text)).ReadAll(); status != 0 || err != nil || len(rows) < 5 || !strings.Contains(text, "delayed-accuracy") || strings.Contains(text, "delayed-activations") {
 		t.Errorf("only: status %d: %s\n%s", status, said, text)
 	}
-	if status, _, said = verify("--only", "delayed"); status != 2 || !strings.Contains(said, `"delayed" is neither: want IDs of claims`) {
+	if status, _, said = verify("--only", "delayed"); status != 2 || !strings.Contains(said, `--only: "delayed" is no claim and no verdict: want IDs of claims`) {
 		t.Errorf("only what is not there: status %d: %s", status, said)
 	}
 	if status, text, said = verify("--against", dir); status != 0 || !strings.Contains(text, fmt.Sprintf("0 of %d verdicts differ", len(v.Claims))) {
@@ -93,5 +99,30 @@ func TestVerifyCommand(t *testing.T) {
 	dir = filepath.Join(dir, "nothing")
 	if status, _, said = verify(); status != 1 || !strings.Contains(said, "nothing is not there: want a directory that reproduce has written") {
 		t.Errorf("no directory: status %d: %s", status, said)
+	}
+}
+
+// A folder with a ledger and tables is judged by itself, and the schema of ledgers is JSON.
+func TestVerifyLedgerAlone(t *testing.T) {
+	dir := filepath.Join("..", "..", "examples", "ledger")
+	text, said := succeeds(t, "verify", dir)
+	if said != "" || !strings.Contains(text, "outcome   holds") || strings.Contains(text, "Claims of the ledger") {
+		t.Errorf("%s%s", text, said)
+	}
+	if text, _ = succeeds(t, "verify", dir, "--only", "parameters-C3", "--strict"); !strings.Contains(text, "parameters-C3: L section II.B, count, counted, paper 1,516, tolerance digits; here: 1516 (+0%)") || strings.Contains(text, "parameters-C5") {
+		t.Error(text)
+	}
+	text, _ = succeeds(t, "verify", "--schema")
+	keys(t, text, "$schema", "properties", "required")
+	for line, want := range map[string]string{
+		"--only none": `--only: "none" is no claim and no verdict: want`, "--paper all": "judges by the tables there: want no --paper", "--results x": "want no --results",
+		"more": `unexpected argument "more": want a directory with claims.yaml, or flags only (see gpipebench verify --help)`,
+	} {
+		if status, _, said := execute(t, append([]string{"verify", dir}, strings.Fields(line)...)...); status != 2 || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d: %s", line, status, said)
+		}
+	}
+	if status, _, said := execute(t, "verify", t.TempDir()); status != 2 || !strings.Contains(said, "want a directory with claims.yaml") {
+		t.Errorf("an empty directory: status %d: %s", status, said)
 	}
 }

@@ -79,7 +79,7 @@ func (x *processes) Resolve() *lab.Problem {
 	return nil
 }
 
-// ways are those of a training, first in one process.
+// ways returns the ways of a training, first in one process.
 func (s *processesSpec) ways(t *dividedTraining) (all []dividedWay) {
 	for _, of := range t.Shapes {
 		all = append(all, dividedWay{deviceShape: of, Processes: 1})

@@ -29,7 +29,7 @@ type sensitivitySpec struct {
 }
 
 // sensitivity moves what is assumed of modelled accelerators to the ends of its published bands,
-// one assumption at a time. It has code of its own since its cells are those of other experiments.
+// one assumption at a time. It has code of its own since its cells belong to other experiments.
 type sensitivity struct {
 	lab.Base[sensitivitySpec]
 	tables  *table2Modelled

@@ -85,6 +85,7 @@ type linkRatios struct {
 	peak    float64 // of the accelerator
 	traffic float64 // bytes handed on for each FLOP, over that of the paper's network
 	link    clock.Link
+	out     []int64 // bytes that each layer hands on for an example
 }
 
 // linksOf are those for a network that is measured as model, on cores of a rate.
@@ -93,12 +94,15 @@ func linksOf(rate float64, n *cells.Network, model train.Model) (r linkRatios, e
 	if err != nil {
 		return r, err
 	}
-	here, err := timed.TrafficOf(model)
+	out, flops, err := timed.HandedOn(model)
 	if err != nil {
 		return r, err
 	}
-	paper, err := timed.TrafficOf(n.Model)
-	return linkRatios{rate, a.F32, here / paper, a.Link}, err
+	papers, papersFLOPs, err := timed.HandedOn(n.Model)
+	if err != nil {
+		return r, err
+	}
+	return linkRatios{rate, a.F32, timed.Traffic(out, flops) / timed.Traffic(papers, papersFLOPs), a.Link, out}, nil
 }
 
 // strict has the accelerator's bytes for each floating-point operation. The
@@ -131,7 +135,7 @@ const fastLink, toScale, atLeast = "fast link", "PCI-E, to scale", "PCI-E, P100 
 // on a P100 comes to.
 const leastShare = 0.3
 
-// links are those of the measured part: names, and what they are. What is compared with
+// links are the measured part's links: names, and what they are. What is compared with
 // the paper is measured to scale.
 var links = []struct {
 	name string
@@ -143,32 +147,36 @@ var links = []struct {
 	{atLeast, func(r linkRatios) clock.Link { return r.slowed(leastShare) }},
 }
 
-// over reduces all runs as if over a link, by name.
-func (t *table3) over(r *timed.Rounds, log *records.Log, of func(linkRatios) clock.Link) (map[string]*timed.Measured, error) {
+// networks are the runs of each network, and the links that these are replayed over.
+func (t *table3) networks(r *timed.Rounds, log *records.Log) (runs [][]timed.Run, ratios []linkRatios, err error) {
 	rate, err := r.MedianCoreRate(log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cells := len(t.Spec.Cells())
 	for i, n := range t.Spec.Networks {
-		runs := r.Runs[i*cells : (i+1)*cells]
-		ratios, err := linksOf(rate, n, runs[0].Training.Model)
+		of := r.Runs[i*cells : (i+1)*cells]
+		ratio, err := linksOf(rate, n, of[0].Training.Model)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out, _, err := timed.HandedOn(runs[0].Training.Model)
-		if err != nil {
-			return nil, err
-		}
-		for j := range runs {
-			runs[j].Over = &timed.Crossing{Link: of(ratios), Out: out}
+		runs, ratios = append(runs, of), append(ratios, ratio)
+	}
+	return runs, ratios, nil
+}
+
+// reduce reduces the runs as if over a link to scale.
+func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map[string]*timed.Measured, error) {
+	runs, ratios, err := t.networks(r, log)
+	if err != nil {
+		return nil, err
+	}
+	for i, of := range runs {
+		for j := range of {
+			of[j].Over = &timed.Crossing{Link: ratios[i].scaled(), Out: ratios[i].out}
 		}
 	}
 	return r.All(log)
-}
-
-func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map[string]*timed.Measured, error) {
-	return t.over(r, log, linkRatios.scaled)
 }
 
 // linkSpeedups are a run's over a base, by round.
@@ -180,17 +188,23 @@ func linkSpeedups(runs map[string]*timed.Measured, base, run string) (all []floa
 }
 
 func (t *table3) show(r *timed.Reporting[table3Profile]) error {
-	runs := map[string]map[string]*timed.Measured{} // by link
-	for _, l := range links {
-		over, err := t.over(r.Rounds, r.Log, l.of)
-		if err != nil {
-			return err
-		}
-		runs[l.name] = over
-	}
-	rate, err := r.Rounds.MedianCoreRate(r.Log)
+	networks, ratiosOf, err := t.networks(r.Rounds, r.Log)
 	if err != nil {
 		return err
+	}
+	runs := map[string]map[string]*timed.Measured{toScale: r.Runs} // by link
+	for _, l := range links {
+		if l.name == toScale {
+			continue
+		}
+		runs[l.name] = map[string]*timed.Measured{}
+		for i, of := range networks {
+			for _, run := range of {
+				if runs[l.name][run.Name], err = r.Runs[run.Name].Over(l.of(ratiosOf[i])); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	m, err := t.Spec.Scale.Read(r.Log)
 	if err != nil {
@@ -226,10 +240,7 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 	r.ReferenceColumns(", to scale")
 	for i, n := range t.Spec.Networks {
 		model := r.Profile.Models[i]
-		ratios, err := linksOf(rate, n, model)
-		if err != nil {
-			return err
-		}
+		ratios := ratiosOf[i]
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
 			n.Name, model, ratios.rate/1e9, ratios.peak/1e12, ratios.link.Bandwidth/1e9, ratios.strict().Bandwidth/1e6, ratios.traffic, ratios.scaled().Bandwidth/1e6))
 		costs, err := train.FlopsOf(model)

@@ -102,23 +102,31 @@ func TestTable3Report(t *testing.T) {
 			t.Errorf("%q: not its own reference", row)
 		}
 	}
-	rounds, _, err := e.Rounds("smoke")
+	rounds, profile, err := e.Rounds("smoke")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := map[string][]float64{} // in transfers, by run
-	for _, l := range links {
-		over, err := e.over(rounds, log, l.of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, m := range over {
-			lost[name] = append(lost[name], m.Parts.Communication/m.Parts.Step)
-		}
+	networks, ratiosOf, err := e.networks(rounds, log)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, of := range lost {
-		if !(of[0] == 0 && of[1] > 0 && of[2] > of[1]) {
-			t.Errorf("%s: shares of communication over a fast link, to scale and by the FLOP: %v", name, of)
+	by, err := e.reduce(rounds, log, profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, of := range networks {
+		for _, run := range of {
+			m, steps := by[run.Name], map[string]float64{}
+			for _, l := range links {
+				over, err := m.Over(l.of(ratiosOf[i]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				steps[l.name] = over.Rounds[0]
+			}
+			if fast, scaled, flop := steps[fastLink], steps[toScale], steps["PCI-E, bytes per FLOP"]; !(fast < scaled && scaled < flop) || scaled != m.Rounds[0] || !(m.Parts.Communication > 0) {
+				t.Errorf("%s: %v s over a fast link, %v to scale, reduced as %v, %v by the FLOP", run.Name, fast, scaled, m.Rounds[0], flop)
+			}
 		}
 	}
 	ratios, err := linksOf(9.3e8, e.Spec.Networks[1], e.Spec.Profiles["smoke"].Models[1])

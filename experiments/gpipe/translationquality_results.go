@@ -92,7 +92,7 @@ type qualityGroup struct {
 	languages []qualityLanguage
 }
 
-// groups are those of Figure 3: its left end, its right end, and all of it.
+// groups returns the groups of Figure 3: its left end, its right end, and all of it.
 func (r *qualityResults) groups() []qualityGroup {
 	n := len(r.languages)
 	return []qualityGroup{{"high-resource", r.languages[:r.Data.Ends]}, {"low-resource", r.languages[n-r.Data.Ends:]}, {"all", r.languages}}
@@ -134,7 +134,7 @@ func (l qualityLanguage) bleu(runs []*qualityTrial) (all []float64) {
 	return all
 }
 
-// own are those of the language's own translator.
+// own returns the scores of the language's own translator.
 func (l qualityLanguage) own() qualityScores { return qualityScoresOf(l.bilingual) }
 
 // qualityGains are by how much a network's BLEU is above those of languages' own translators, by
@@ -149,7 +149,7 @@ func qualityGains(runs []*qualityTrial, languages []qualityLanguage) []float64 {
 	return sums
 }
 
-// qualityScoresOf are those of translators of one language.
+// qualityScoresOf returns the scores of translators of one language.
 func qualityScoresOf(runs []*qualityTrial) (s qualityScores) {
 	for _, run := range runs {
 		s.bleu, s.nats = append(s.bleu, run.Languages[0].BLEU), append(s.nats, run.Languages[0].Loss)

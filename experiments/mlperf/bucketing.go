@@ -127,7 +127,7 @@ func (b *bucketing) Planned(profile string) []lab.PlannedRun {
 	return trained.PlannedArms(profile, b.arms(p), p.Seeds)
 }
 
-// bucketingFigures are those of an epoch's full mini-batches. Positions are places for tokens of both
+// bucketingFigures has the figures of an epoch's full mini-batches. Positions are places for tokens of both
 // sides, which a recurrent layer passes through, padding included.
 type bucketingFigures struct {
 	Batches int   `json:"batches"`

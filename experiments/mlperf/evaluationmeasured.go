@@ -197,7 +197,7 @@ func evaluatedFor(c *evaluationRuns, r int) []float64 {
 	return c.Each(r, func(o *evaluationRecord) float64 { return o.Evaluate })
 }
 
-// evaluationShare is that of an evaluation on some replicas in the time with the training on r
+// evaluationShare is the share of an evaluation on some replicas in the time with the training on r
 // before it, by round.
 func evaluationShare(c *evaluationRuns, r, on int) (all []float64) {
 	training := trainedFor(c, r)

@@ -206,7 +206,7 @@ var stepCauses = []struct {
 // computing are the divisions at which parts compute.
 var computing = []program.Division{program.Alone, program.ByRows, program.Partial, program.Chunked, program.Everywhere}
 
-// work is that of a kind. What all parts do alike counts once: one part would do it once.
+// work is the work of a kind. What all parts do alike counts once: one part would do it once.
 func (r *partedStep) work(d program.Division) partedWork {
 	w := r.Work[d.String()]
 	if d == program.Everywhere {

@@ -89,7 +89,7 @@ func (r *summationRecord) Check() error {
 	return nil
 }
 
-// median is that of the slowest rank's figure of each sum but the first.
+// median is the median of the slowest rank's figure of each sum but the first.
 func (r *summationRecord) median(of func(o *gradientsSummed, i int) float64) float64 {
 	var all []float64
 	for i := 1; i < len(r.Ranks[0].Sums); i++ {

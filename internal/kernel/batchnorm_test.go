@@ -375,7 +375,7 @@ func TestBatchNormBitsHoweverCut(t *testing.T) {
 	})
 }
 
-// The tally of several micro-batches is that of all their rows, and without a
+// The tally of several micro-batches covers all their rows, and without a
 // tally the other results are the same.
 func TestBatchNormTallyAndMovingStatistics(t *testing.T) {
 	eachTable(t, func(t *testing.T) {

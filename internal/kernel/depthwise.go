@@ -94,12 +94,12 @@ type reach struct {
 	taps, tap, next                   int
 }
 
-// forwardReach are those of an output's positions.
+// forwardReach has an output's positions.
 func forwardReach(count, stride, before, kernel, size, dilation int) reach {
 	return reach{count: count, stride: stride, first: -before, ahead: dilation, size: size, taps: kernel, next: 1}
 }
 
-// gradReach are those of the input pixels phase, phase+stride, ... Pixel i meets
+// gradReach has the input pixels phase, phase+stride, ... Pixel i meets
 // output (i+before-t*dilation)/stride at the taps t that leave no remainder:
 // the last of these first, so that outputs ascend.
 func gradReach(size, stride, before, kernel, out, dilation, phase int) (x reach) {

@@ -21,6 +21,9 @@ type Display interface {
 	// Line is Advance for work with a line per unit, whose short form a bar
 	// shows. If keep is set, the line is always shown.
 	Line(text, short string, keep bool)
+	// Share is Line for work whose units are not counted, without Begin: done is what is done of 1,
+	// and left is how long the rest takes, in words.
+	Share(done float64, text, left string, keep bool)
 }
 
 // New returns the display that suits w. If it shows nothing for a while (a
@@ -54,8 +57,11 @@ type bar struct {
 }
 
 // barWidth is the number of columns that share, bar, count and times take
-// besides the description.
-const barWidth = 50
+// besides the description, and shareWidth those of share and bar alone.
+const (
+	barWidth   = 50
+	shareWidth = 25
+)
 
 // cut shortens a text to n characters, unless that would leave almost nothing.
 func cut(text string, n int) string {
@@ -90,10 +96,18 @@ func (b *bar) Begin(what string, units int) {
 	fmt.Fprintln(b.w, what) // stays, and may be longer than the space beside a bar
 	what, _, _ = strings.Cut(what, ":")
 	b.what, b.done = what, 0
-	b.bar = progressbar.NewOptions(units,
-		progressbar.OptionSetWriter(fitting{b.w, b.width}), progressbar.OptionSetDescription(cut(what, max(b.width-barWidth, 10))), progressbar.OptionSetWidth(10),
-		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-	)
+	b.open(units, progressbar.OptionSetDescription(b.beside(what, barWidth)), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true))
+}
+
+// open begins a bar.
+func (b *bar) open(units int, more ...progressbar.Option) {
+	b.bar = progressbar.NewOptions(units, append(more,
+		progressbar.OptionSetWriter(fitting{b.w, b.width}), progressbar.OptionSetWidth(10), progressbar.OptionClearOnFinish())...)
+}
+
+// beside is a text as it stands beside what takes a number of columns.
+func (b *bar) beside(text string, columns int) string {
+	return cut(printable.Line(text), max(b.width-columns, 10))
 }
 
 // Advance ignores errors: a bar that cannot be drawn is not an error of the
@@ -101,13 +115,28 @@ func (b *bar) Begin(what string, units int) {
 func (b *bar) Advance(detail string) {
 	if b.bar != nil {
 		b.done++
-		if time.Since(b.drawn) < 100*time.Millisecond {
-			return
-		}
-		b.drawn = time.Now()
-		b.bar.Describe(cut(printable.Line(b.what+"  "+detail), max(b.width-barWidth, 10)))
-		_ = b.bar.Set(b.done)
+		b.draw(b.done, b.beside(b.what+"  "+detail, barWidth))
 	}
+}
+
+func (b *bar) draw(done int, text string) {
+	if time.Since(b.drawn) < 100*time.Millisecond {
+		return
+	}
+	b.drawn = time.Now()
+	b.bar.Describe(text)
+	_ = b.bar.Set(done)
+}
+
+func (b *bar) Share(done float64, text, left string, keep bool) {
+	const all = 1000
+	if b.bar == nil {
+		b.open(all, progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+	}
+	if keep {
+		b.drawn = time.Time{}
+	}
+	b.draw(int(all*done), b.beside(left+"  "+text, shareWidth))
 }
 
 func (b *bar) End() {
@@ -177,6 +206,13 @@ func (l *lines) left() string {
 func (l *lines) Line(text, _ string, keep bool) {
 	if l.due() || keep {
 		fmt.Fprintln(l.w, printable.Line(text+l.left()))
+	}
+}
+
+func (l *lines) Share(done float64, text, left string, keep bool) {
+	if keep || time.Since(l.last) >= interval {
+		l.last = time.Now()
+		fmt.Fprintf(l.w, "%3.0f%%  %s, %s\n", 100*done, printable.Line(text), left)
 	}
 }
 

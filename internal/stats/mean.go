@@ -8,7 +8,8 @@ func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
-	xs = slices.Sorted(slices.Values(xs))
+	xs = slices.Clone(xs)
+	slices.Sort(xs)
 	mid := len(xs) / 2
 	if len(xs)%2 == 1 {
 		return xs[mid]

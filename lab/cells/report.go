@@ -22,7 +22,7 @@ type Errors struct {
 	Free                float64 // against the paper at the largest M, were links free
 }
 
-// Errors are those of one convention.
+// Errors returns the errors under one convention.
 func (m *Modelled) Errors(n *Network, v Convention) Errors {
 	mean := func(v Convention, cells []lab.Cell, of func(lab.PaperCell) lab.Verbatim) float64 {
 		var off []float64

@@ -79,7 +79,7 @@ type PlotSpec struct {
 	} `yaml:"lines"`
 }
 
-// columns are those of a table, one by one.
+// columns returns a table's columns, one by one.
 func (t *TableSpec) columns() (all []ColumnSpec) {
 	for i, c := range t.Columns {
 		c.at = strconv.Itoa(i)

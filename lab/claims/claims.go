@@ -28,11 +28,17 @@ type Ledger struct {
 	Claims     []Claim              `yaml:"claims"`
 }
 
+// Schema is the JSON Schema (2020-12) of a ledger, by the same types and tags that read one. What
+// [Ledger.Check] finds between fields is not in it.
+func Schema() map[string]any {
+	return yamldoc.Schema(&Ledger{}, "Ledger of what a paper claims, claims.yaml")
+}
+
 // Tolerance is how far from the paper's figure ours may be and still count as
 // reproduced, and why so far.
 type Tolerance struct {
 	Name    string  `yaml:"-" json:"name"`
-	Percent float64 `yaml:"percent" json:"percent" want:"optional,0-100"` // 0: half a unit of the last digit that is printed
+	Percent float64 `yaml:"percent" json:"percent" want:"optional,0..100"` // 0: half a unit of the last digit that is printed
 	// Gain says that the percentage is of what a factor gains or loses, its difference from
 	// 1. A share of a small factor itself may contain 1, no effect at all.
 	Gain    bool   `yaml:"gain" json:"gain,omitempty" want:"optional"`
@@ -111,7 +117,7 @@ type Claim struct {
 	Ledger string `yaml:"-" json:"ledger"`            // the name of its paper
 
 	check     string
-	over      string // an expression whose interval is that of our figures over what is unstated; "": nothing is
+	over      string // an expression whose interval is our figures' over what is unstated; "": nothing is
 	tolerance *Tolerance
 	line      int
 }
@@ -125,7 +131,7 @@ type Open struct {
 // sameAs is the ID of another claim by the basis of the check; of a single ID, by "".
 type sameAs map[Basis]string
 
-// of is that of a basis; "": there is none.
+// of returns the expression of a basis; "": it is missing.
 func (s sameAs) of(basis Basis) string {
 	id := cmp.Or(s[basis], s[""])
 	if id == "none" {
@@ -140,6 +146,11 @@ func (s *sameAs) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	return n.Decode((*map[Basis]string)(s))
+}
+
+func (sameAs) Schema() map[string]any {
+	byBasis := map[string]any{"type": "object", "propertyNames": map[string]any{"enum": Bases}, "additionalProperties": yamldoc.TextSchema()}
+	return map[string]any{"anyOf": []any{yamldoc.TextSchema(), byBasis}}
 }
 
 // evidences are expressions by name, in the order in which they stand.
@@ -158,6 +169,10 @@ func (e *evidences) UnmarshalYAML(n *yaml.Node) error {
 		*e = append(*e, evidence{n.Content[i].Value, n.Content[i+1].Value})
 	}
 	return nil
+}
+
+func (evidences) Schema() map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": yamldoc.TextSchema()}
 }
 
 // with returns the expressions after replacements.
@@ -196,6 +211,11 @@ func (c *counterexample) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	return n.Decode((*[]string)(c))
+}
+
+func (counterexample) Schema() map[string]any {
+	list := map[string]any{"type": "array", "items": yamldoc.TextSchema()}
+	return map[string]any{"anyOf": []any{yamldoc.TextSchema(), list}}
 }
 
 // loadLedgers reads the ledgers of all papers, in their order.
@@ -244,13 +264,12 @@ func refer(ledgers []*Ledger) error {
 	return nil
 }
 
-// loadClaims reads the claims of all papers.
-func loadClaims(papers []lab.Paper) (all []Claim, err error) {
-	ledgers, err := loadLedgers(papers)
+// claimsOf are the claims of ledgers, in their order.
+func claimsOf(ledgers []*Ledger) (all []Claim) {
 	for _, l := range ledgers {
 		all = append(all, l.Claims...)
 	}
-	return all, err
+	return all
 }
 
 func parseLedger(name string, text []byte) (*Ledger, error) {

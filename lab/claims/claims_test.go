@@ -14,11 +14,18 @@ import (
 	"gpipebench/lab/records"
 )
 
-func TestLedger(t *testing.T) {
-	all, err := loadClaims(experiments.Papers)
+// allClaims are those of all papers.
+func allClaims(t *testing.T) []Claim {
+	t.Helper()
+	ledgers, err := loadLedgers(experiments.Papers)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return claimsOf(ledgers)
+}
+
+func TestLedger(t *testing.T) {
+	all := allClaims(t)
 	if len(all) < 100 {
 		t.Errorf("%d claims", len(all))
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/verdict"
@@ -80,10 +79,7 @@ func TestVerdictsByDesign(t *testing.T) {
 // Every primary is claimed, and its claim agrees, disagrees or is open, by the differences alone, if
 // all gates are passed.
 func TestDesignedClaimsCanTurn(t *testing.T) {
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	reading := Committed(t, FullDir)
 	all, err := families(reading.deciding(), reading.tables())
 	if err != nil {

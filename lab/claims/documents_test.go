@@ -22,7 +22,7 @@ import (
 	"gpipebench/lab/records"
 )
 
-// No number in README.md and docs that comes out of the reference is typed: what
+// No number in README.md, ARTIFACT.md and docs that comes out of the reference is typed: what
 // stands between a marker and <!-- end --> is made of the reference: of results/reference-full
 // where that has it, otherwise of results/reference. Markers are,
 // each on a line of its own,
@@ -38,6 +38,7 @@ import (
 //	<!-- commands: PAPER -->              those of another paper than the first
 //	<!-- experiments -->                  each experiment, its plots, and links to its tables
 //	<!-- durations -->                    how long each experiment's samples took
+//	<!-- artefact -->                     each row of the first paper's headline: what comes out, by which commands, in which time
 //	<!-- bench -->                        what make bench has measured
 //
 // and within a line
@@ -61,7 +62,7 @@ func TestDocuments(t *testing.T) {
 	}
 	const quick, full = "results/reference", "results/reference-full"
 	figure := claims.Committed(t, claims.FullDir).Figures()
-	for _, name := range append(documents, root+"/README.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
+	for _, name := range append(documents, root+"/README.md", root+"/ARTIFACT.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -84,6 +85,9 @@ func TestDocuments(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		if lines := strings.Count(got, "\n"); base == "ARTIFACT.md" && lines > 120 {
+			t.Errorf("%s: %d lines, want 120 at most", base, lines)
+		}
 		if got == string(text) {
 			continue
 		}
@@ -100,7 +104,7 @@ func TestDocuments(t *testing.T) {
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|headline|in-small|commands|experiments|durations|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|headline|in-small|commands|experiments|durations|artefact|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
 	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
@@ -240,6 +244,8 @@ func (d document) generated(kind, id, more string) (string, error) {
 		return d.from[0].experiments()
 	case "durations":
 		return d.from[0].durations()
+	case "artefact":
+		return d.artefact(), nil
 	case "picture":
 		if at, ok := d.find(id); ok {
 			return fmt.Sprintf("![%s](%s)", more, at), nil
@@ -538,7 +544,7 @@ func TestBenchTable(t *testing.T) {
 	}
 }
 
-// What README.md and docs refer to within the project is there.
+// What README.md, ARTIFACT.md and docs refer to within the project is there.
 func TestLinks(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -546,7 +552,7 @@ func TestLinks(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	found := 0
-	for _, name := range append(files, "../../README.md") {
+	for _, name := range append(files, "../../README.md", "../../ARTIFACT.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments"
 	"gpipebench/internal/expr"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
@@ -322,7 +321,7 @@ func letsMoreThrough(t *testing.T, c, m Claim, tables tablesOf) bool {
 	return false
 }
 
-// referenceTables are those of the committed reference. Of what is timed and has no
+// referenceTables are the tables of the committed reference. Of what is timed and has no
 // reference yet, they are of devices on which an example takes the same time in every run.
 func referenceTables(t *testing.T) tablesOf {
 	t.Helper()
@@ -378,10 +377,7 @@ func (c *Claim) fallible() bool {
 // one that would not.
 func TestClaimsCanBeFalsified(t *testing.T) {
 	testkit.CI(t)
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	tables, tried := referenceTables(t), 0
 	for _, c := range ledger {
 		if !c.fallible() {
@@ -399,10 +395,7 @@ func TestClaimsCanBeFalsified(t *testing.T) {
 // moved away, a tolerance of ten times the width.
 func TestLooserClaimsAreFound(t *testing.T) {
 	testkit.CI(t)
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	tables, tried := referenceTables(t), 0
 	for _, c := range ledger {
 		if !c.fallible() {
@@ -432,10 +425,7 @@ func TestLooserClaimsAreFound(t *testing.T) {
 
 // The tests that hold properties of the program are there.
 func TestTestedClaimsNameTests(t *testing.T) {
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	form := regexp.MustCompile(`^go test \./([a-z/]+) -run ([A-Za-z0-9|]+)$`)
 	for _, c := range ledger {
 		if c.Kind != Tested {

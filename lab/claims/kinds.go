@@ -58,6 +58,8 @@ func (k *Kind) UnmarshalYAML(n *yaml.Node) error {
 	return yamldoc.WantError(joined(Kinds))
 }
 
+func (Kind) Schema() map[string]any { return map[string]any{"enum": Kinds} }
+
 // Basis says what the evidence of a claim is.
 type Basis string
 

@@ -1,21 +1,15 @@
 package claims
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"gpipebench/internal/failure"
 	"gpipebench/internal/printable"
-	"gpipebench/lab"
 )
 
-// ParseOnly reads IDs of papers' claims and verdicts, with commas between them.
-func ParseOnly(papers []lab.Paper, text string) ([]string, error) {
-	all, err := loadClaims(papers)
-	if err != nil {
-		return nil, err
-	}
-	names := strings.Split(text, ",")
+// checkOnly refuses names that are neither IDs of claims nor verdicts.
+func checkOnly(names []string, all []Claim) error {
 	for _, name := range names {
 		isClaim := slices.ContainsFunc(all, func(c Claim) bool { return c.ID == name })
 		isVerdict := slices.ContainsFunc(Verdicts, func(m VerdictMeaning) bool { return string(m.Verdict) == name })
@@ -24,10 +18,10 @@ func ParseOnly(papers []lab.Paper, text string) ([]string, error) {
 			for _, m := range Verdicts {
 				verdicts = append(verdicts, string(m.Verdict))
 			}
-			return nil, fmt.Errorf("%s is neither: want IDs of claims, which verify prints, or verdicts (%s)", printable.Quoted(name), strings.Join(verdicts, ", "))
+			return failure.Usagef("--only: %s is no claim and no verdict: want IDs of claims, which verify prints, or verdicts (%s)", printable.Quoted(name), strings.Join(verdicts, ", "))
 		}
 	}
-	return names, nil
+	return nil
 }
 
 // selects reports whether a judgement is among IDs of claims and verdicts; no names

@@ -8,10 +8,7 @@ import (
 
 // Verdicts on some claims take the records of the experiments that these read, and no others.
 func TestOnlyReadsWhatClaimsRead(t *testing.T) {
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	by := map[string]*Claim{}
 	for i := range ledger {
 		by[ledger[i].ID] = &ledger[i]

@@ -11,10 +11,7 @@ import (
 // The first paper is always judged, another if there are records of it or if it is asked
 // for.
 func TestPapersOfAVerification(t *testing.T) {
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	first, other := experiments.Papers[0].Name, experiments.Papers[1].Name
 	var all []string
 	for _, p := range experiments.Papers {

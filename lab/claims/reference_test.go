@@ -40,7 +40,7 @@ func Committed(t *testing.T, dir string) *Reading {
 	}
 	r := committed()
 	if dir == QuickDir {
-		return &Reading{of: Verifying{All: experiments.Papers, Results: QuickDir}, dirs: r.dirs[:1]}
+		return &Reading{of: Verifying{All: experiments.Papers, Results: QuickDir}, ledgers: r.ledgers, dirs: r.dirs[:1]}
 	}
 	return r
 }

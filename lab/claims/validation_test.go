@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"gpipebench/experiments"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +19,7 @@ func TestValidationClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := loadClaims(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := allClaims(t)
 	for _, c := range []struct {
 		rates float64 // over emulated, but in the last round
 		last  float64 // emulated in the last round, over the others

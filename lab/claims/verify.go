@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"gpipebench/internal/failure"
 	"gpipebench/lab"
@@ -64,14 +67,21 @@ type Verifying struct {
 // Reading is what directories of results hold, with each experiment's report made once:
 // verdicts, a page and documents are made of it.
 type Reading struct {
-	of   Verifying
-	dirs []held // the one that decides last
+	of      Verifying
+	ledgers []*Ledger
+	dirs    []held // the one that decides last
 }
 
 // held are all experiments of a directory.
 type held struct {
 	in  Verifying
 	all []*Examined
+}
+
+// ofPaper is an experiment of a paper.
+type ofPaper struct {
+	paper string
+	lab.Definition
 }
 
 // Run computes the verdicts. It returns an error if they cannot be computed; claims
@@ -87,35 +97,50 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 // Read reads the records of all experiments, and makes their reports. If Only names claims alone,
 // these are the experiments that they may read.
 func (v Verifying) Read(ctx context.Context) (*Reading, error) {
-	ledger, err := loadClaims(v.All)
+	ledgers, err := loadLedgers(v.All)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{of: v}
+	all := claimsOf(ledgers)
+	if err := checkOnly(v.Only, all); err != nil {
+		return nil, err
+	}
+	var needed []ofPaper
+	for _, p := range v.All {
+		for _, e := range p.Experiments {
+			if v.needs(all, e.ID) {
+				needed = append(needed, ofPaper{p.Name, e})
+			}
+		}
+	}
+	r := &Reading{of: v, ledgers: ledgers}
 	for _, one := range v.directories() {
 		if err := one.isThere(); err != nil {
 			return nil, err
 		}
-		d := held{in: one}
-		for _, p := range v.All {
-			for _, e := range p.Experiments {
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				if !v.needs(ledger, e.ID) {
-					continue
-				}
-				x, err := one.examine(e)
-				if err != nil {
-					return nil, err
-				}
-				x.Paper = p.Name
-				d.all = append(d.all, x)
-			}
-		}
-		r.dirs = append(r.dirs, d)
+		r.dirs = append(r.dirs, held{one, make([]*Examined, len(needed))})
 	}
-	return r, nil
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, e := range needed {
+		group.Go(func() (err error) {
+			defer failure.Catch(&err)
+			var rest *records.Log // of the directory before
+			for _, d := range r.dirs {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				x, err := d.in.examine(e.Definition, rest)
+				if err != nil {
+					return err
+				}
+				x.Paper, rest = e.paper, x.Log
+				d.all[i] = x
+			}
+			return nil
+		})
+	}
+	return r, group.Wait()
 }
 
 // About is the same reading for the claims of one paper, or of lab.AllPapers.
@@ -128,10 +153,6 @@ func (r *Reading) About(paper string) *Reading {
 // Judge computes the verdicts.
 func (r *Reading) Judge() (*Verification, error) {
 	v := r.of
-	ledgers, err := loadLedgers(v.All)
-	if err != nil {
-		return nil, err
-	}
 	var is *Verification
 	for _, d := range r.dirs {
 		held, err := d.in.hold(d.all)
@@ -140,13 +161,9 @@ func (r *Reading) Judge() (*Verification, error) {
 		}
 		is = held.beside(is)
 	}
-	is.Results, is.Rest, is.subjects, is.Versions = v.Results, v.Rest, v.All, map[string]string{}
-	var claims []Claim
-	for _, l := range ledgers {
-		claims = append(claims, l.Claims...)
-		maps.Copy(is.Versions, l.Versions)
-	}
-	if is.Papers, err = v.papers(is.Records, claims); err != nil {
+	is.Results, is.Rest, is.subjects = v.Results, v.Rest, v.All
+	var err error
+	if is.Papers, err = v.papers(is.Records, claimsOf(r.ledgers)); err != nil {
 		return nil, err
 	}
 	is.Records = slices.DeleteFunc(is.Records, func(s RecordsState) bool { return !slices.Contains(is.Papers, s.Paper) })
@@ -155,29 +172,42 @@ func (r *Reading) Judge() (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range claims {
-		if !slices.Contains(is.Papers, c.Ledger) {
+	if err := is.judge(r.ledgers, tables, families, v.Only); err != nil {
+		return nil, err
+	}
+	return is, v.compareLedger(is)
+}
+
+// judge judges the claims of Papers by tables and the designs of experiments. Only is that of
+// Verifying.
+func (v *Verification) judge(ledgers []*Ledger, tables tablesOf, families map[string]*judged, only []string) error {
+	v.Versions = map[string]string{}
+	for _, l := range ledgers {
+		maps.Copy(v.Versions, l.Versions)
+	}
+	for _, c := range claimsOf(ledgers) {
+		if !slices.Contains(v.Papers, c.Ledger) {
 			continue
 		}
 		e := newEvaluator(tables)
 		e.families = families
 		one, err := c.judge(e)
 		if err != nil {
-			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
+			return fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
-		if selects(v.Only, one) {
-			is.Claims = append(is.Claims, one)
+		if selects(only, one) {
+			v.Claims = append(v.Claims, one)
 		}
 	}
-	is.count()
+	v.count()
 	for _, l := range ledgers {
 		for _, row := range l.Headline {
-			if o, ok := row.outcome(is.Claims); ok {
-				is.Headline = append(is.Headline, o)
+			if o, ok := row.outcome(v.Claims); ok {
+				v.Headline = append(v.Headline, o)
 			}
 		}
 	}
-	return is, v.compareLedger(is)
+	return nil
 }
 
 // count counts the claims by verdict, and those that are facts of their own.
@@ -276,7 +306,7 @@ func (v Verifying) isThere() error {
 	return nil
 }
 
-// tables are those of the experiments that are usable: of the directory that decides last.
+// tables returns the tables of the experiments that are usable: of the directory that decides last.
 func (r *Reading) tables() tablesOf {
 	tables := tablesOf{}
 	for _, x := range r.deciding() {
@@ -322,13 +352,13 @@ type Examined struct {
 	wrong  []string
 }
 
-// examine reads an experiment's records and makes its report.
-func (v Verifying) examine(d lab.Definition) (*Examined, error) {
+// examine reads an experiment's records and makes its report, which shows rest beside; nil: nothing.
+func (v Verifying) examine(d lab.Definition, rest *records.Log) (*Examined, error) {
 	e, err := d.Load()
 	if err != nil {
 		return nil, err
 	}
-	x := &Examined{RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e}
+	x := &Examined{RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e, Rest: rest}
 	log, err := records.Load(x.file(), d.ID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -342,11 +372,6 @@ func (v Verifying) examine(d lab.Definition) (*Examined, error) {
 	x.Log, x.Profile, x.cost = log, log.Key.Profile, log.Cost()
 	if log.Damaged != "" {
 		x.wrong = append(x.wrong, fmt.Sprintf("changed or damaged records, which do not count: %s; remove these lines, and reproduce measures their samples again", log.Damaged))
-	}
-	if v.Rest != "" {
-		if x.Rest, err = records.Load(records.File(v.Rest, d.ID), d.ID); err != nil {
-			x.Rest = nil // which is said where that directory is read
-		}
 	}
 	if want := e.Key(log.Key.Profile); want.Spec != log.Key.Spec {
 		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)

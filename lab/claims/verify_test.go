@@ -85,7 +85,7 @@ func (r results) restore(name string) {
 func (r results) examine(ids ...string) (all []*Examined) {
 	r.t.Helper()
 	for _, id := range ids {
-		x, err := Verifying{Results: r.dir}.examine(definition(id))
+		x, err := Verifying{Results: r.dir}.examine(definition(id), nil)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestVerifyWithoutReference(t *testing.T) {
 	}
 	hold := func(reference string) string {
 		v := Verifying{Results: made, Reference: reference}
-		x, err := v.examine(definition(id))
+		x, err := v.examine(definition(id), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 		if testkit.IsDeep() && !testkit.InShard(i) || !testkit.IsDeep() && !ofKind {
 			continue
 		}
-		whole, err := Verifying{Results: QuickDir}.examine(d)
+		whole, err := Verifying{Results: QuickDir}.examine(d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

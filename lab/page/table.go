@@ -85,7 +85,7 @@ func keysOf(t *lab.Table) int {
 	return max(n, 0)
 }
 
-// keptWidths are those of the columns that stay in sight while the others scroll, in
+// keptWidths are the widths of the columns that stay in sight while the others scroll, in
 // rem: as many keys as leave room for numbers. A longer text wraps.
 func keptWidths(t *lab.Table, keys int) (widths []float64) {
 	const letter, padding, widest, all = 0.56, 1.4, 10.5, 19

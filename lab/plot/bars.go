@@ -185,7 +185,7 @@ func (s *BarSeries) any() bool {
 	return slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) })
 }
 
-// valueRange is that of the values that there are, of n groups.
+// valueRange returns the range of the values that there are, of n groups.
 func valueRange(values []float64) (xmin, xmax, ymin, ymax float64) {
 	ymin, ymax = math.Inf(1), math.Inf(-1)
 	for _, v := range values {

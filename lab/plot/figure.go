@@ -24,7 +24,7 @@ import (
 
 // Axes is one set of axes of a figure.
 type Axes interface {
-	// seriesNames are those of the series, in the legend's order. A figure gives every
+	// seriesNames are the names of the series, in the legend's order. A figure gives every
 	// name one colour, and shows it once.
 	seriesNames() []string
 	// plot draws axes for a panel of a width.
@@ -99,7 +99,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// letters are those of plots without axes.
+// letters are the letters of plots without axes.
 func letters(size vg.Length) text.Style {
 	s := newPlot("", "", "").Title.TextStyle
 	s.Font.Size = size

@@ -21,7 +21,7 @@ type LinePanel struct {
 	Logarithmic bool // the y axis; what is not above 0 is left out
 	FromZero    bool // the y axis
 	Counts      bool // the y axis counts things, in millions and billions
-	// Names are those of the places 0, 1 ... on the x axis; nil: it has numbers.
+	// Names name the places 0, 1 ... on the x axis; nil: it has numbers.
 	Names  []string
 	Series []Series
 	Levels []Level

@@ -97,7 +97,7 @@ type Log struct {
 	// not name; nil: there is no design.
 	Design string
 	Admits func(seed uint64) error
-	// Earlier are other logs whose samples are those of this key where they have the same name: see
+	// Earlier are other logs whose samples count as this key's where they have the same name: see
 	// Take and TakeTimed. Taken counts the samples that were taken.
 	Earlier []*Log
 	Taken   int
@@ -134,7 +134,8 @@ func Open(name string, k Key, fresh bool) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := l.read(f, name, func(r *Record) bool { return r.Key == k && !fresh })
+	all, rest, err := l.read(f, name)
+	l.accept(all, name, func(r *Record) bool { return r.Key == k && !fresh })
 	if err == nil && rest != nil {
 		err = l.setAside(f, name, rest)
 	}
@@ -170,21 +171,21 @@ func LoadLast(name string, of func(Key) bool) (*Log, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var newest *Key
-	if _, err := New(Key{}).read(f, name, func(r *Record) bool {
+	l := New(Key{})
+	all, _, err := l.read(f, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
 		if r.Sample != "" && of(r.Key) {
-			newest = &r.Key
+			l.Key = r.Key
 		}
-		return false
-	}); err != nil || newest == nil {
-		return nil, err
 	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return nil, err
+	if l.Key.Experiment == "" {
+		return nil, nil
 	}
-	l := New(*newest)
-	_, err = l.read(f, name, func(r *Record) bool { return r.Key == *newest })
-	return l, err
+	l.accept(all, name, func(r *Record) bool { return r.Key == l.Key })
+	return l, nil
 }
 
 // Take takes a sample in which nothing is timed from Earlier, if the log lacks it and they have it.
@@ -256,45 +257,61 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 	return f.Truncate(st.Size() - int64(len(rest)))
 }
 
-// read takes in the records that want accepts and returns what is after the last
-// newline, nil if nothing is.
-func (l *Log) read(f *os.File, name string, want func(*Record) bool) (rest []byte, err error) {
-	var changed, unknown []int // lines that do not count
-	defer func() {
-		l.Damaged = linesOf(name, changed)
-		if len(unknown) > 0 {
-			l.Damaged = strings.TrimPrefix(l.Damaged+", "+linesOf(name, unknown)+" (of a session that no line before describes)", ", ")
-		}
-	}()
+// line is a line of a records file whose checksum is right, from 1.
+type line struct {
+	n int
+	*Record
+}
+
+// read reads the records of a file and returns what is after its last newline, nil if nothing is.
+// The log gets none of them, but what it says of lines that are damaged or torn.
+func (l *Log) read(f *os.File, name string) (all []line, rest []byte, err error) {
+	var changed []int
+	defer func() { l.Damaged = linesOf(name, changed) }()
 	lines := bufio.NewReader(f)
 	for n := 1; ; n++ {
-		line, err := files.ReadLine(lines, MaxRecord)
+		text, err := files.ReadLine(lines, MaxRecord)
 		if errors.Is(err, files.ErrLongLine) {
-			return nil, fmt.Errorf("%s:%d: %w, want a record of up to %s", name, n, err, files.Size(MaxRecord))
+			return nil, nil, fmt.Errorf("%s:%d: %w, want a record of up to %s", name, n, err, files.Size(MaxRecord))
 		}
-		if err != nil && len(line) > 0 {
-			rest = line
+		if err != nil && len(text) > 0 {
+			rest = text
 		}
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
+		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
 			r, bad := DecodeRecord(trimmed)
 			switch {
 			case bad != nil && rest != nil && beginsRecord(trimmed):
 				l.Torn = fmt.Sprintf("%s:%d", name, n)
 			case bad != nil:
 				changed = append(changed, n)
-			case !want(r):
-			case r.Provenance == nil && l.sessions[r.Session] == nil:
-				unknown = append(unknown, n)
 			default:
-				l.Put(r)
+				all = append(all, line{n, r})
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return rest, nil
+			return all, rest, nil
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
+	}
+}
+
+// accept takes in the records of a file that want accepts. Samples of a session that no line before
+// describes do not count.
+func (l *Log) accept(all []line, name string, want func(*Record) bool) {
+	var unknown []int
+	for _, r := range all {
+		switch {
+		case !want(r.Record):
+		case r.Provenance == nil && l.sessions[r.Session] == nil:
+			unknown = append(unknown, r.n)
+		default:
+			l.Put(r.Record)
+		}
+	}
+	if len(unknown) > 0 {
+		l.Damaged = strings.TrimPrefix(l.Damaged+", "+linesOf(name, unknown)+" (of a session that no line before describes)", ", ")
 	}
 }
 

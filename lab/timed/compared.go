@@ -46,7 +46,7 @@ type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R an
 	// Starts says that each run has processes of its own, which Make starts by Program. Otherwise
 	// each round has one, where a program can be started for it.
 	Starts bool
-	// Runs are those of a round. Which comes first moves from round to round.
+	// Runs returns the runs of a round. Which comes first moves from round to round.
 	Runs func(P) []V
 	// Name is a run's, in the names of its samples; "": the round is the name.
 	Name func(V) string
@@ -85,7 +85,7 @@ func sampleOf(run string, round int) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s/round=%d", run, round), "/")
 }
 
-// profile is that of a name.
+// profile returns the profile of a name.
 func (x *Compared[S, P, V, R]) profile(name string) (P, error) {
 	return lab.ProfileOf(x.Spec.profiled().Profiles, name)
 }

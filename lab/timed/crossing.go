@@ -33,6 +33,21 @@ func (r *Run) Crossed(t *gpipe.Times, partition []int) *gpipe.Times {
 	return t
 }
 
+// Over is the run on emulated devices as if over another link: of the result, Rounds alone is set.
+func (m *Measured) Over(link clock.Link) (*Measured, error) {
+	over := &Measured{}
+	for _, times := range m.rounds {
+		t := *times
+		t.Link = link
+		step, err := t.Replay()
+		if err != nil {
+			return nil, err
+		}
+		over.Rounds = append(over.Rounds, step.Span())
+	}
+	return over, nil
+}
+
 // HandedOn returns the bytes that each layer of a network passes on for an example,
 // in float32, and the network's FLOPs for it.
 func HandedOn(m train.Model) (out []int64, flops float64, err error) {
@@ -51,17 +66,13 @@ func HandedOn(m train.Model) (out []int64, flops float64, err error) {
 	return out, flops, nil
 }
 
-// TrafficOf is the number of bytes that a network's layers pass on for each of its
-// FLOPs, about what the cuts of pipelines with many stages carry. The last layer's
-// output is passed to none.
-func TrafficOf(m train.Model) (float64, error) {
-	out, flops, err := HandedOn(m)
-	if err != nil {
-		return 0, err
-	}
+// Traffic is the number of bytes that a network's layers pass on for each of its FLOPs, as HandedOn
+// has both: about what the cuts of pipelines with many stages carry. The last layer's output is passed
+// to none.
+func Traffic(out []int64, flops float64) float64 {
 	var bytes float64
 	for _, b := range out[:len(out)-1] {
 		bytes += float64(b)
 	}
-	return bytes / flops, nil
+	return bytes / flops
 }

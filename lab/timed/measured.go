@@ -31,6 +31,7 @@ type Measured struct {
 
 	run     *Run
 	samples []Sample
+	rounds  []*gpipe.Times // of each round, on emulated devices: the median step, over the run's link
 }
 
 // All reads and reduces the samples of every run, by name.
@@ -75,15 +76,11 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 		seconds := stats.Median(wall)
 		if setup.Device == gpipe.Emulated {
 			times := run.Crossed(samples.Median(), m.Partition)
-			step, err := times.Replay()
-			if err != nil {
-				return nil, err
-			}
 			parts, err := times.Breakdown()
 			if err != nil {
 				return nil, err
 			}
-			seconds, m.Steps = step.Span(), append(m.Steps, parts)
+			seconds, m.Steps, m.rounds = parts.Step, append(m.Steps, parts), append(m.rounds, times)
 		}
 		m.Rounds = append(m.Rounds, seconds)
 	}
@@ -99,7 +96,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	return m, err
 }
 
-// Shares are those of a part in the steps of emulated devices, one for each round.
+// Shares are a part's shares in the steps of emulated devices, one for each round.
 func (m *Measured) Shares(part func(clock.Parts) float64) (all []float64) {
 	for _, of := range m.Steps {
 		all = append(all, part(of)/of.Step)
