@@ -109,6 +109,19 @@ func TestMoreCells(t *testing.T) {
 	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	checkMore(t, two, log, more16, []string{"modelled", "at peak", "measured", "measured / K = 2", "theory, cut"}, []string{"paper", "modelled/paper", "measured/paper"})
 
+	own := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
+	ownRounds, reference := timedtest.Start(t, own)
+	timedtest.FillRounds(t, reference, ownRounds, 0, timedtest.Even)
+	r, err := two.Report(log, reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Tables[0].Printed() { // the reference where it has a cell
+		if got := row[r.Tables[0].Column("reference")]; (got == "-") != more16(row) {
+			t.Errorf("%q: reference %s", row[:2], got)
+		}
+	}
+
 	amoebanet := more[*table2Amoebanet](t, "table2-amoebanet", grid)
 	rounds, log = timedtest.Start(t, amoebanet)
 	fillBeside(t, log, amoebanet.beside())

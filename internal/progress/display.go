@@ -124,8 +124,8 @@ func (b *bar) draw(done int, text string) {
 		return
 	}
 	b.drawn = time.Now()
-	b.bar.Describe(text)
 	_ = b.bar.Set(done)
+	b.bar.Describe(text)
 }
 
 func (b *bar) Share(done float64, text, left string, keep bool) {

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"strings"
 	"time"
 
 	"gpipebench/internal/units"
@@ -25,8 +26,9 @@ type whole struct {
 	expected    []time.Duration
 	at          int // of expected: the piece that is at work
 	start       time.Time
-	units, done int       // of the part of it that has begun last
-	begun       time.Time // that part
+	what        string // the part of it that has begun last
+	units, done int
+	begun       time.Time
 }
 
 func (w *whole) next(line string) {
@@ -37,14 +39,16 @@ func (w *whole) next(line string) {
 func (w *whole) Begin(what string, units int) {
 	w.units, w.done, w.begun = units, 0, time.Now()
 	w.show(what, false)
+	w.what, _, _ = strings.Cut(what, ":")
 }
 
 func (w *whole) Advance(detail string) {
 	w.done++
-	w.show(detail, false)
+	w.show(w.what+"  "+detail, false)
 }
 
-func (w *whole) End() { w.done = 0 }
+// End leaves the whole's share as it is.
+func (w *whole) End() {}
 
 // show shows the share that is done, and what is left: of the piece at work what its expected time
 // or, if that is more, its own speed says.

@@ -19,6 +19,8 @@ func TestWhole(t *testing.T) {
 		p.Begin("one: 2 parts", 2) // half a minute of its own
 		time.Sleep(time.Second)
 		p.Advance("soon after") // within the interval of lines
+		time.Sleep(2 * time.Second)
+		p.Advance("all of it") // by its speed nothing is left, and half a minute was expected
 		p.End()
 		p.Say("a word between")
 		next("two") // though one took less than a minute
@@ -33,9 +35,10 @@ func TestWhole(t *testing.T) {
 		want := []string{
 			"  0%  one, about 4.0 min left",
 			" 12%  one: 2 parts, about 3.5 min left",
+			" 14%  one  all of it, about 3.5 min left",
 			"a word between",
 			" 25%  two, about 3.0 min left",
-			" 38%  first of four, about 5.0 min left",
+			" 38%  two  first of four, about 5.0 min left",
 			" 75%  three, about 1.0 min left",
 			"100%  three: late, less than 1 s left",
 		}
@@ -65,11 +68,11 @@ func TestWholeBar(t *testing.T) {
 	var text bytes.Buffer
 	b := &bar{w: &text, width: 80}
 	p, next, end := Over(b, []time.Duration{time.Hour, time.Hour})
-	for _, piece := range []string{"one: of two, with a line that is longer than what there is beside a bar", "two"} {
+	for _, piece := range []string{"one: of two, with a line that is longer than what there is beside a bar", "two: of two, with such a line as well, which has no end before its bar"} {
 		next(piece)
 		p.Begin(piece, 10)
 		b.drawn = time.Time{}
-		p.Advance("a detail")
+		p.Advance("a detail that is about as long as those of real work are, or longer still")
 		p.End()
 		p.Say("said")
 	}

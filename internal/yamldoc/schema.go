@@ -15,9 +15,9 @@ type Schemed interface {
 }
 
 // Schema returns a JSON Schema (2020-12) of the documents that Decode decodes into a value, made of
-// the same types and tags. It has the form of each field. It does not have what a check finds
-// between fields, nor the rule that keys tell the entries of a list apart. A type without a schema is
-// a defect of the program.
+// the same types and tags. It has the form of each field. It does not have the words of vocabularies,
+// what a check finds between fields, nor the rule that keys tell the entries of a list apart. A type
+// without a schema is a defect of the program.
 func Schema(of any, title string) map[string]any {
 	s := schemaOf(reflect.TypeOf(of), rule{})
 	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", title

@@ -9,11 +9,12 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 // artefact has a paragraph for each row of the first paper's headline: what comes out, the commands
 // that measure it anew, how long the committed records took, and where it stands. It ends with what
-// all experiments took.
+// all experiments took, time and memory.
 func (d document) artefact() string {
 	paper := experiments.Papers[0]
 	v := d.verdicts.Of(paper.Name)
@@ -40,8 +41,8 @@ func (d document) artefact() string {
 		}
 		var measure []string
 		for _, profile := range lab.Profiles {
-			if took, which := d.cost(of, profile); len(which) > 0 {
-				measure = append(measure, fmt.Sprintf("`gpipebench reproduce --profile %s --only %s --out OUT`, %s", profile, strings.Join(which, ","), took))
+			if cost, which := d.cost(of, profile); len(which) > 0 {
+				measure = append(measure, fmt.Sprintf("`gpipebench reproduce --profile %s --only %s --out OUT`, %s", profile, strings.Join(which, ","), took(cost)))
 			}
 		}
 		fmt.Fprintf(&b, "**C%d. %s**\n", i+1, row[0])
@@ -55,13 +56,14 @@ func (d document) artefact() string {
 	}
 	full, _ := d.cost(all, "full")
 	quick := d.from[1].cost(all)
-	fmt.Fprintf(&b, "Together the committed records took %s at profile quick (every experiment of the paper), and %s at profile full (those that size decides).", quick, full)
+	fmt.Fprintf(&b, "Together the committed records took %s at profile quick (every experiment of the paper), and %s at profile full (those that size decides). No process needed more than %s of memory at quick, and %s at full.",
+		took(quick), took(full), units.FormatBytes(quick.Bytes), units.FormatBytes(full.Bytes))
 	return b.String()
 }
 
-// cost is how long the records that decide of some experiments took, of those measured at a profile,
+// cost is the cost of the records that decide of some experiments, of those measured at a profile,
 // and which these are.
-func (d document) cost(ids []string, profile string) (took string, which []string) {
+func (d document) cost(ids []string, profile string) (c records.Cost, which []string) {
 	for _, id := range ids {
 		if x := d.from[0].reading.Experiment(id); x != nil && x.Profile == profile {
 			which = append(which, id)
@@ -70,17 +72,21 @@ func (d document) cost(ids []string, profile string) (took string, which []strin
 	return d.from[0].cost(which), which
 }
 
-// cost is how long the records of experiments took that decide of a directory, in words.
-func (d directory) cost(ids []string) string {
-	var seconds float64
+// cost is the cost of the records of experiments that decide of a directory.
+func (d directory) cost(ids []string) (c records.Cost) {
 	for _, id := range ids {
 		if x := d.reading.Experiment(id); x != nil {
-			seconds += x.Log.Cost().Seconds
+			c = c.Plus(x.Log.Cost())
 		}
 	}
-	if took := time.Duration(seconds * float64(time.Second)); took < 2*time.Hour {
-		return units.FormatWait(took)
-	} else {
+	return c
+}
+
+// took is how long records took, in words.
+func took(c records.Cost) string {
+	took := time.Duration(c.Seconds * float64(time.Second))
+	if took >= 2*time.Hour {
 		return fmt.Sprintf("%.0f h", took.Hours())
 	}
+	return units.FormatWait(took)
 }

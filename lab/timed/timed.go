@@ -69,6 +69,8 @@ type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	Reduce func(*Rounds, *records.Log, P) (map[string]*Measured, error)
 	// CoreRate makes each round begin with the rate of one core.
 	CoreRate bool
+	// Partly says that a reference which lacks some of the runs is shown where it has them.
+	Partly bool
 }
 
 // Rounds are a profile's rounds, with all runs.
