@@ -21,7 +21,7 @@ type instruction struct {
 	regs []reg
 }
 
-// places are those of the first, second and third register in a word.
+// places has the bits at which the first, second and third register stand in a word.
 var places = []uint{0, 5, 16}
 
 // The function that is being written.
