@@ -143,16 +143,16 @@ bench: build
 reproduce: build
 	$(BIN) reproduce
 
-# One page with everything, of the results that reproduce has written last.
+# Pages with everything, of the results that reproduce has written last.
 RESULTS ?= $(if $(wildcard results/local/records),results/local,results/reference-full)
 report: build
 	$(BIN) report --results $(RESULTS)
 
-# Opens the page and the pictures in a headless browser: of a phone, a desk and a large
-# screen, light and dark, with and without the font of the pictures. Some ten seconds;
-# it is skipped where there is no browser.
+# Opens the pages and the pictures in a headless browser: of a phone, a desk and a large
+# screen, light and dark, with and without the font of the pictures. A minute; it is
+# skipped where there is no browser.
 check-report: report
-	bench/check_report.sh $(RESULTS)/report.html
+	bench/check_report.sh $(RESULTS)
 
 $(EXPERIMENTS) $(PAPERS): build
 	$(BIN) $@

@@ -1,19 +1,22 @@
 #!/bin/sh
-# Opens a report, and every picture beside it by itself, in headless Chromium: at the
-# width of a phone, a desk and a large screen, in light and dark, with the fonts that
-# are installed and without Liberation, which pictures are laid out with. Then
+# Opens the pages of a directory of results, with all that is closed in them opened, and every
+# picture by itself, in headless Chromium: at the width of a phone, a desk and a large screen,
+# in light and dark, with the fonts that are installed and without Liberation, which pictures
+# are laid out with. Then
 #
 #	nothing is wider than the window,
 #	nothing is said on the console, and no file but the page is asked for,
 #	every plot is legible: not flat, no letters below 9 pixels, beyond its edge or upon others,
 #	a desk shows what was measured in every table, and every verdict, without scrolling,
-#	and the first figure is of an experiment.
+#	and the first screen of a desk has the headline and the picture, if there are any.
 #
-# It takes some ten seconds. Where there is no browser it skips, or fails if CI is set.
+# The schedule page has a test of its own. It takes a minute. Where there is no browser it
+# skips, or fails if CI is set.
 #
-#	bench/check_report.sh results/local/report.html [directory for screenshots]
+#	bench/check_report.sh results/local [directory for screenshots]
 set -eu
-page=$1
+results=$1
+pages=$(ls "$results/report" | grep '\.html$' | grep -v '^schedule\.html$')
 shots=${2:-}
 browser=
 for name in chromium chromium-browser google-chrome; do
@@ -26,6 +29,9 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cat >"$scratch/check.js" <<'SCRIPT'
+const picture = document.querySelector(".answer + figure")
+const seen = picture && picture.getBoundingClientRect().bottom
+for (const d of document.querySelectorAll("details")) d.open = true
 const all = (within, what) => [...within.querySelectorAll(what)]
 const box = e => e.getBoundingClientRect()
 const wide = innerWidth >= 1280
@@ -36,7 +42,7 @@ const size = t => { const m = t.getScreenCTM(); return parseFloat(getComputedSty
 const texts = f => all(f, "text").filter(t => straight(t) && t.textContent.trim())
 const within = (t, f) => t.left > f.left - 3 && t.right < f.right + 3 && t.top > f.top - 3 && t.bottom < f.bottom + 3
 const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5
-// The first column of measured values of a table, unless the table is folded.
+// The first column of measured values of a table.
 const measured = all(document, ".scroll").map(s => [s, s.querySelector("th.measured")]).filter(([s, th]) => th && box(s).width > 0)
 const found = {
 	"wider than the window": document.scrollingElement.scrollWidth > innerWidth ? [document.scrollingElement.scrollWidth] : [],
@@ -50,18 +56,20 @@ const found = {
 	"tables whose measured values are out of sight": wide ? measured.filter(([s, th]) => box(th).right > box(s).right + 1).map(([s, th]) => s.getAttribute("aria-label") + ": " + th.textContent) : [],
 }
 if (document.querySelector("main")) {
-	found["a headline without the picture below it"] = document.querySelector("table.headline + figure") ? [] : [document.querySelector("figure").id]
-	if (!figures.length || !measured.length) found["nothing to see"] = [figures.length, measured.length]
+	if (document.querySelector(".answer")) found["headlines without their picture on the first screen"] = picture && (innerWidth != 1280 || seen <= 800) ? [] : [seen]
+	if (!document.querySelector(".ledger") && !figures.length) found["nothing to see"] = ["no figure"]
 }
 parent.postMessage(Object.entries(found).filter(([, of]) => of.length).map(([what, of]) => `${of.length} ${what}: ${of.slice(0, 4).join(" | ")}`).join("; ") || "all is well", "*")
 SCRIPT
-# The page lets no script run, so without its policy.
-grep -q '<meta http-equiv="Content-Security-Policy"' "$page" || { echo "check-report: failed: $page: want a content security policy"; exit 1; }
-{ sed '/<meta http-equiv="Content-Security-Policy"/d' "$page"; printf '<script>'; cat "$scratch/check.js"; echo '</script>'; } >"$scratch/page.html"
+# The pages let no script run, so without their policy.
+for page in $pages; do
+	grep -q '<meta http-equiv="Content-Security-Policy"' "$results/report/$page" || { echo "check-report: failed: $page: want a content security policy"; exit 1; }
+	{ sed '/<meta http-equiv="Content-Security-Policy"/d' "$results/report/$page"; printf '<script>'; cat "$scratch/check.js"; echo '</script>'; } >"$scratch/$page"
+done
 # Pictures by themselves, as they are in files: as wide as they say.
 {
 	echo '<!DOCTYPE html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><body style="margin:0"><div style="overflow-x:auto">'
-	for svg in "$(dirname "$page")"/tables/*.svg; do
+	for svg in "$results"/tables/*.svg; do
 		[ -f "$svg" ] || continue
 		echo '<figure style="margin:0">'
 		sed 's/<?xml[^>]*>//' "$svg"
@@ -115,11 +123,15 @@ FRAME
 }
 for fonts in installed without-liberation; do
 	for scheme in dark light; do
-		look $scheme $fonts "" "page 400" "page 1280" "page 1920" "pictures 1280"
-		[ -z "$shots" ] || for width in 400 1280 1920; do
-			look $scheme $fonts "$shots/$width-$scheme-$fonts.png" "page $width"
+		look $scheme $fonts "" "pictures 1280"
+		for page in $pages; do
+			page=${page%.html}
+			look $scheme $fonts "" "$page 400" "$page 1280" "$page 1920"
+			[ -z "$shots" ] || for width in 400 1280 1920; do
+				look $scheme $fonts "$shots/$page-$width-$scheme-$fonts.png" "$page $width"
+			done
 		done
 	done
 done
-[ $failed = 1 ] || echo "check-report: $page and the pictures beside it are in order at 400, 1280 and 1920 pixels, in light and dark, with and without Liberation Sans"
+[ $failed = 1 ] || echo "check-report: the pages of $results/report and the pictures in $results/tables are in order at 400, 1280 and 1920 pixels, in light and dark, with and without Liberation Sans"
 exit $failed

@@ -12,7 +12,7 @@ import (
 	"gpipebench/nn"
 )
 
-// width is that of a layer whose weights and biases are 138 MB.
+// width makes a layer whose weights and biases are 138 MB.
 const width = 5873
 
 // reduction compares the sums of two replicas' gradients, which each of them then has,

@@ -9,7 +9,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// lengths are those of picks by the definition: the longer side, then both.
+// lengths are as with picks by the definition: the longer side, then both.
 func lengths(p pick) Shape { return Shape{int(p.pair) / 8, int(p.pair) % 8} }
 
 func longer(p pick) int {

@@ -214,7 +214,7 @@ const (
 	maxNouns     = 1024
 
 	maxHeldOutOf = 1000
-	// DefaultHeldOutOf is that of an ImageConfig that does not say.
+	// DefaultHeldOutOf is the default of ImageConfig.HeldOutOf.
 	DefaultHeldOutOf = 10
 	minImage         = 8
 	minFigure        = 16

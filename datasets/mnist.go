@@ -54,7 +54,7 @@ func idxFile(dir, part, kind string) string {
 	return firstFile(dir, part+"-"+kind, part+"-"+kind+".gz", part+"."+kind, part+"."+kind+".gz")
 }
 
-// checkSquare checks the shape of images; side is that of the training images,
+// checkSquare checks the shape of images; side is the training images' side,
 // or 0.
 func checkSquare(shape []int, side int) error {
 	switch {

@@ -82,7 +82,7 @@ func TestAxes(t *testing.T) {
 	}
 }
 
-// topNumbers are those of a spec's field.
+// topNumbers returns the numbers of a spec's field.
 func topNumbers(t *testing.T, d lab.Definition, axis string) []int {
 	t.Helper()
 	var top map[string]yaml.Node

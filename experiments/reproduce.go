@@ -134,7 +134,7 @@ func (r Reproducing) Specs() (specs []lab.SpecFile, err error) {
 	return specs, err
 }
 
-// specs are those of the experiments that are to run.
+// specs returns the specs of the experiments that are to run.
 func (r Reproducing) specs() (list []lab.SpecFile, err error) {
 	ids, err := r.chosen()
 	if err != nil {

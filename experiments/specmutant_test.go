@@ -120,7 +120,7 @@ var references = func() func(id string) *records.Log {
 	}
 }()
 
-// traced are the models of mutants, each of which is traced once: most are those of
+// traced are the models of mutants, each of which is traced once: most belong to
 // the program's specs.
 var traced = map[train.Model]int{}
 

@@ -89,7 +89,7 @@ func TestReplicasAreCompared(t *testing.T) {
 	}
 }
 
-// Moving averages are compared as well, and a file's are those of every replica.
+// Moving averages are compared as well, and every replica has those in the file.
 func TestReplicasHaveTheSameStatistics(t *testing.T) {
 	p := smallResNet.pipeline(t, false)
 	p.Replicas, p.Partitions = 2, 2

@@ -41,7 +41,7 @@ type weight struct {
 	state [][]float32     // of that part: the optimiser's slots, then the average, if one is kept
 	grads [][]float32     // one accumulator for each use on this stage, in layer order
 	sums  [][]float32     // of groups, in the places of a reduction.Stack
-	// rows and ids are those of all groups of a mini-batch if the gradient is gathered, nil
+	// rows and ids hold all groups of a mini-batch if the gradient is gathered, nil
 	// otherwise (see plan.TableRows).
 	rows []float32
 	ids  []int32

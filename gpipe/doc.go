@@ -43,7 +43,7 @@
 // # Batch norm over replicas
 //
 // By default each replica has its own statistics. With Pipeline.BatchNormScope the statistics
-// of micro-batch m are those of micro-batch m of N consecutive replicas (GPipe, section 2.2:
+// of micro-batch m cover micro-batch m of N consecutive replicas (GPipe, section 2.2:
 // "over replicas if necessary"; Ying et al., arXiv 1811.06992). It wants one group on each
 // replica. The first replica of a scope adds up the counts, means and squared deviations of
 // all, in ascending order, and hands out the sum; backward it does the same with two sums for
@@ -57,7 +57,7 @@
 // accumulated as TensorFlow did (Cavdar et al. 2019, Algorithm 1): the embedding's gradient as
 // a row for each token, the softmax's as all rows of the table, all of them gathered from all
 // replicas before any is added. It exists to measure what it costs. The rows are added in the
-// order of the contract, so the bits are those of reduced gradients. A table that is used once
+// order of the contract, so the bits are as with reduced gradients. A table that is used once
 // is reduced. Divided updates are refused beside it.
 //
 // # A step

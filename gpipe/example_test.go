@@ -215,7 +215,7 @@ func ExampleTrainer_LoadPart() {
 }
 
 // A schedule of your own is a function that returns the stages' lists: here each
-// micro-batch is finished before the next one starts. The bits are those of every other.
+// micro-batch is finished before the next one starts. The bits are the same as with every other order.
 func ExamplePipeline_tasks() {
 	hash := map[string]bool{}
 	for _, tasks := range []func(stages, micro int) [][]schedule.Task{nil, func(stages, micro int) [][]schedule.Task {

@@ -11,7 +11,6 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
-	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
 )
@@ -106,11 +105,10 @@ func (s *step) outside() error {
 	}
 	whole := trace.Layers(n.Layers, 0, loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)
 	for _, c := range whole.Function.Graph.Calls {
-		op, ok := c.Op.(graph.Indexer)
-		if !ok {
+		index := c.Index()
+		if index == nil {
 			continue
 		}
-		index := op.Index(c)
 		values, at := s.batch.Inputs, slices.Index(whole.Function.In, c.In[index.In])
 		if at < 0 {
 			values, at = s.batch.Targets, slices.Index(whole.Function.Feeds, c.In[index.In])

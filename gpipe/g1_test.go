@@ -197,7 +197,7 @@ func checkG1(t *testing.T, factors []factor, examples int, of func(w *way) arith
 // byVariant is the arithmetic of networks without groups and batch norm.
 func byVariant(w *way) arithmetic { return arithmetic{variant: w.variant} }
 
-// byGroups is that of networks with groups.
+// byGroups is the arithmetic of networks with groups.
 func byGroups(w *way) arithmetic { return arithmetic{variant: w.variant, groups: w.Groups} }
 
 // "Consequently, gradient updates using GPipe are consistent regardless of the number of

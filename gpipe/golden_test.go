@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/models/gnmt"
+	"gpipebench/nn"
 )
 
 var update = flag.Bool("update", false, "write golden files anew: only after a change that should move them; then read them")
@@ -24,18 +25,30 @@ func TestGolden(t *testing.T) {
 		p.Partitions, p.MicroBatches = 2, 2
 		return p
 	}
+	ofImages := func(n images) func(t *testing.T) string {
+		return func(t *testing.T) string { return train(t, pieces(n.pipeline(t, false)), 2, n.data).hash }
+	}
 	for name, hash := range map[string]func(t *testing.T) string{
 		"transformer-lm":      func(t *testing.T) string { return blocky.train(t, pieces(blocky.pipeline(t))).hash },
 		"transformer-lm-bf16": func(t *testing.T) string { return blocky.train(t, pieces(blocky.pipeline(t)).bf16()).hash },
 		"transformer": func(t *testing.T) string {
 			return smallTranslation.train(t, pieces(smallTranslation.pipeline(t))).hash
 		},
-		"gnmt": func(t *testing.T) string { return smallTranslation.train(t, pieces(recurrentTranslator(t))).hash },
-		"resnet": func(t *testing.T) string {
-			return train(t, pieces(smallResNet.pipeline(t, false)), 2, smallResNet.data).hash
+		"gnmt":         func(t *testing.T) string { return smallTranslation.train(t, pieces(recurrentTranslator(t))).hash },
+		"resnet":       ofImages(smallResNet),
+		"amoebanet-d":  ofImages(smallAmoebaNet),
+		"amoebanet-b":  ofImages(smallAmoebaNetB),
+		"convolutions": ofImages(smallConvolutions),
+		"ssd":          ofImages(smallSSD),
+		"resnet-replicas": func(t *testing.T) string {
+			p := pieces(smallResNet.pipeline(t, false))
+			p.Replicas, p.Groups, p.BatchNormScope = 2, 2, AllScope
+			return train(t, p, 2, smallResNet.data).hash
 		},
-		"amoebanet-d": func(t *testing.T) string {
-			return train(t, pieces(smallAmoebaNet.pipeline(t, false)), 2, smallAmoebaNet.data).hash
+		"transformer-lm-nesterov": func(t *testing.T) string {
+			p := pieces(blocky.pipeline(t))
+			p.Optimizer = nn.SGD{Momentum: 0.9, Nesterov: true}
+			return blocky.train(t, p).hash
 		},
 		"transformer-lm-lars": func(t *testing.T) string { return blocky.train(t, pieces(blocky.layerWise(t, bothLARS[0]))).hash },
 	} {

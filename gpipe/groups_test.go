@@ -160,7 +160,7 @@ func TestEvaluateReplicas(t *testing.T) {
 }
 
 // Divided updates: R replicas have one tensor of optimiser state together, to whole
-// blocks; averages of the weights, gradients and weights are those of undivided ones.
+// blocks; averages of the weights, gradients and weights are as with undivided updates.
 func TestShardUpdate(t *testing.T) {
 	type result struct{ hash, averaged, gradients string }
 	l := blocky

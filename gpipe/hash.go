@@ -142,10 +142,11 @@ func (t *Trainer) ownWeights() (all []NamedWeights) {
 	return all
 }
 
-// Hash is the SHA-256 of [Trainer.Weights], as little-endian float32; empty if
-// other processes cannot be reached. It is the same for every way to run a network
-// unless [Description.OutsideContract] names an operation, or statistics across
-// examples make it a function of M.
+// Hash is the SHA-256 of [Trainer.Weights], as little-endian float32, every NaN
+// as 0x7fc00000; empty if other processes cannot be reached. It is the same for
+// every way to run a network and every processor, unless
+// [Description.OutsideContract] names an operation, or statistics across examples
+// make it a function of M.
 func (t *Trainer) Hash() string {
 	all, err := t.weights()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"gpipebench/models/resnet"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/philox"
 )
 
@@ -87,12 +88,12 @@ func convolutions() []nn.Layer {
 		layer(1, relu, conv(3, 16, 3, 3, 1, nn.Same)),
 		layer(2, add, conv(16, 16, 1, 7, 1, nn.Same)),
 		layer(3, func(t *nn.Trace, x, y *graph.Node) *graph.Node {
-			w := graph.Square(3, 2).Same(x.Shape[1], x.Shape[2])
+			w := op.Square(3, 2).Same(x.Shape[1], x.Shape[2])
 			return t.Concat(t.ReLU(y), t.MaxPool(x, w))
 		}, conv(16, 8, 3, 3, 2, nn.Same)),
 		layer(4, add, conv(24, 24, 7, 1, 1, nn.Same)),
 		layer(5, func(t *nn.Trace, x, y *graph.Node) *graph.Node {
-			return t.Concat(y, t.ReLU(t.AvgPool(x, graph.Square(3, 2))))
+			return t.Concat(y, t.ReLU(t.AvgPool(x, op.Square(3, 2))))
 		}, conv(24, 8, 1, 1, 2, nn.Pads(-1, 0, -1, 0))),
 		layer(6, add, conv(32, 32, 1, 1, 1, nn.Valid)),
 		layer(7, func(t *nn.Trace, _, y *graph.Node) *graph.Node {
@@ -189,7 +190,7 @@ func imagesG1(t *testing.T, dt graph.DType) {
 	})
 }
 
-// arithmetic is that of n's ways: micro-batches decide bits where they have batch norm's statistics.
+// arithmetic says what decides the bits of n's ways: micro-batches do where they have batch norm's statistics.
 func (n images) arithmetic(w way) arithmetic {
 	a := arithmetic{variant: w.variant, groups: w.Groups}
 	if n.norm {
@@ -202,7 +203,7 @@ func (n images) arithmetic(w way) arithmetic {
 // examples ("we also track the moving average of the sufficient statistics over
 // the entire mini-batch to be used during evaluation", Huang et al. 2019,
 // section 2.2). The input of the stem's batch norm does not depend on other
-// statistics, so its averages are those of a convolution by hand, at every M.
+// statistics, so its averages equal a convolution by hand, at every M.
 func TestMovingAverages(t *testing.T) {
 	n := smallResNet
 	const momentum, channels = 0.9, 4

@@ -42,7 +42,7 @@ var blocky = lm{
 	batch: 8, ragged: true, steps: 2,
 }
 
-// TestLARSByDefinition: a step's update is that of the definition, from the step's own
+// TestLARSByDefinition: a step's update follows the definition, from the step's own
 // gradients, clipped, with norms in float64 over whole parameters. Biases, gains and
 // offsets take the schedule's rate. Frozen parameters keep their values.
 func TestLARSByDefinition(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"gpipebench/internal/machine"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
@@ -142,16 +143,16 @@ func computes(st *trace.Stage, gradIn bool, l nn.Loss) string {
 		nodes(ns)
 	}
 	for _, c := range f.Graph.Calls {
-		op := c.Op
-		switch random := op.(type) { // its path differs from layer to layer
-		case graph.DropoutOp:
+		o := c.Op
+		switch random := o.(type) { // its path differs from layer to layer
+		case op.Dropout:
 			random.Path = ""
-			op = random
-		case graph.DropPathOp:
+			o = random
+		case op.DropPath:
 			random.Path = ""
-			op = random
+			o = random
 		}
-		fmt.Fprintf(&b, "%T%v", op, op)
+		fmt.Fprintf(&b, "%T%v", o, o)
 		nodes(c.In)
 		nodes(c.Out)
 	}

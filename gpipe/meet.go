@@ -124,7 +124,7 @@ func (t *StageTimes) meet(kind timeline.Kind, micro int, all []clock.Meeting, se
 	(*of)[micro] = all
 }
 
-// Meetings are those of a task.
+// Meetings returns a task's meetings.
 func (t *StageTimes) Meetings(task schedule.Task) []clock.Meeting {
 	of := t.FMeetings
 	switch task.Kind {

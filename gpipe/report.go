@@ -48,7 +48,7 @@ type highWater struct {
 	Parts []highWater // of the stage's parts after the first
 }
 
-// reports are those of the device's chunks. What is the device's is in the first.
+// reports returns a report for each of the device's chunks. What is the device's is in the first.
 func (r *stageRun) reports() (all []report) {
 	plan.SortTraffic(r.received.all)
 	for i, c := range r.chunks {

@@ -110,9 +110,9 @@ func (t *Times) Breakdown() (clock.Parts, error) { return clock.Breakdown(t.List
 
 // ClosedForm is the theory's time for the same step on even stages: f, r and b
 // are the mean over devices of the tasks' mean times, links are free, and setup,
-// update and the time for adding up groups and replicas are those of the slowest
-// device. Meetings of replicas are part of f and b, without waiting. Of a schedule with I
-// and W, or several chunks on a device, it is that of [Times.EvenStep].
+// update and the time for adding up groups and replicas are the slowest
+// device's. Meetings of replicas are part of f and b, without waiting. Of a schedule with I
+// and W, or several chunks on a device, it is [Times.EvenStep].
 func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool) (float64, error) {
 	if !s.Straight() || schedule.Splits(t.Lists) {
 		return t.EvenStep()

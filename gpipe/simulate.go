@@ -19,7 +19,7 @@ import (
 // Modelling says how a simulation counts. The zero value: float32 activations, the
 // paper's accounting, attention as in our kernel.
 type Modelling struct {
-	// DType is that of activations and their gradients; parameters, their
+	// DType is the type of activations and their gradients; parameters, their
 	// gradients, optimiser state and statistics are float32, ids int32.
 	DType      graph.DType
 	Accounting Accounting
@@ -32,7 +32,7 @@ type Modelling struct {
 type Accounting uint8
 
 const (
-	// PaperAccounting is that of GPipe's Table 1: parameters and optimiser
+	// PaperAccounting counts as GPipe's Table 1 does: parameters and optimiser
 	// state (12 bytes a parameter with two slots), and activations.
 	PaperAccounting Accounting = iota
 	// FullAccounting is all that is allocated: gradients too.
@@ -49,7 +49,7 @@ func ParseAccounting(s string) (Accounting, error) {
 }
 
 // Simulation is a step on modelled devices: the programs, schedules, plans and clock
-// are those of emulated ones, the times those of a roofline.
+// are as on emulated devices, and the times come from a roofline.
 type Simulation struct {
 	Sizes     []int              // layers of each partition, or of each piece of the network
 	Placement schedule.Placement // where these are; zero: one on each device, in order
@@ -57,7 +57,7 @@ type Simulation struct {
 	Seconds   float64
 	Timeline  *timeline.Timeline
 	Parts     clock.Parts // the step's breakdown
-	// Devices are those of one replica, or, if replicas have micro-batches of different
+	// Devices lists the devices of one replica, or, if replicas have micro-batches of different
 	// sizes, of one of each kind; so are the timeline's. Of a divided update, each stage is
 	// that of the replica that updates most of it.
 	Devices []DeviceEstimate

@@ -167,7 +167,7 @@ func TestResume(t *testing.T) {
 // What one schedule leaves goes on under any other, with any K, M and number of chunks:
 // after each step of a training, its state is restored into a pipeline that is run in the
 // next of a covering set of ways, which takes one step more. The state at once, the loss and
-// what it ends with are those of a training that is never stopped.
+// what it ends with are as in a training that is never stopped.
 func TestResumeUnderAnySchedule(t *testing.T) {
 	testkit.NotRaced(t)
 	l := small
@@ -220,7 +220,7 @@ func TestStateIsACopy(t *testing.T) {
 	}
 }
 
-// The size of the state that is counted before anything is allocated is that of what is
+// The size of the state that is counted before anything is allocated equals what is
 // allocated, to the byte.
 func TestStateBytes(t *testing.T) {
 	for _, r := range resumables() {

@@ -19,7 +19,7 @@ import (
 // take exactly that time, and the runtime's wall-clock timeline can be compared with
 // the closed forms and the virtual clock to the nanosecond.
 
-// taskTimes are those of tasks on even stages; B takes I and W together.
+// taskTimes has the times of tasks on even stages; B takes I and W together.
 var taskTimes = map[timeline.Kind]time.Duration{
 	timeline.Forward: 30 * time.Millisecond, timeline.Recompute: 20 * time.Millisecond, timeline.Backward: 50 * time.Millisecond,
 	timeline.BackwardInput: 30 * time.Millisecond, timeline.BackwardWeights: 20 * time.Millisecond,

@@ -38,11 +38,11 @@ type StageTimes struct {
 	// which their times are without; nil: none.
 	FMeetings, BMeetings [][]clock.Meeting
 	// Groups are the times for adding up groups, by the micro-batch at whose end that
-	// happens; nil if there is one group. Reduce is that of adding up all replicas.
+	// happens; nil if there is one group. Reduce is the time of adding up all replicas.
 	Groups []float64
-	// Gather is that of handing on updated weights.
+	// Gather is the time of handing on updated weights.
 	Reduce, Gather float64
-	// Rows is that of gathering rows of tied tables' gradients and adding them up.
+	// Rows is the time of gathering rows of tied tables' gradients and adding them up.
 	Rows float64
 }
 

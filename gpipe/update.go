@@ -255,7 +255,7 @@ func (r *stageRun) swapUses(ctx context.Context, param int, parts func(use int) 
 	return err
 }
 
-// accumulators are those of the device's uses of a parameter, in layer order.
+// accumulators returns the accumulators of the device's uses of a parameter, in layer order.
 func (r *stageRun) accumulators(param int) (all [][]float32) {
 	for _, j := range r.dev.index[param] {
 		all = append(all, r.dev.weights[j].grads...)

@@ -133,7 +133,7 @@ func sameCopies(t *testing.T, tr *Trainer, shared bool) {
 }
 
 // TestSavedFile: names are the layers' paths in layer order, tied tables come
-// once, and the hash in the metadata is that of the data.
+// once, and the hash in the metadata is the data's.
 func TestSavedFile(t *testing.T) {
 	s := savings()[1]
 	tr := trained(t, s.open(t, 3, 2, false), s.data)

@@ -22,7 +22,7 @@ import (
 // ZB-H1 has the memory of Table 2 of arXiv 2401.10241, to the byte: on stage i of p, from
 // 1, (p-i+1) M_B + (i-1) M_W, and while an I runs, what it keeps for W as well, since that
 // is written before the residuals are free. ZB-H2 has (2p-2i+1) M_B + (2i-2) M_W in the
-// same way. 1f1b has p-i+1 times its own M_B, which is that of ZB-H1.
+// same way. 1f1b has p-i+1 times its own M_B, which equals ZB-H1's.
 func TestZeroBubbleMemory(t *testing.T) {
 	const p, micro = 4, 8
 	for _, dt := range []graph.DType{graph.F32, graph.BF16} {
@@ -113,7 +113,7 @@ func TestOwnListsInTwo(t *testing.T) {
 }
 
 // On modelled devices I and W together take the time of B, but for copies at the stage's
-// edges; the step of even stages is that of the schedule's own clock, shorter than 1f1b's;
+// edges; the step of even stages is as on the schedule's own clock, shorter than 1f1b's;
 // and the highest step of the memory over time is the device's peak.
 func TestZeroBubbleSimulated(t *testing.T) {
 	l := even

@@ -22,10 +22,12 @@ import (
 // Definition is an experiment's entry in the list. Its command, its Make
 // target, its place in the report and its line in README.md follow from it.
 type Definition struct {
-	ID string // that its spec begins with: of its records, its command, its section of the report
+	ID string // that its spec begins with: of its records, its command, its section of its paper's page
 	// Folder has spec.yaml and about.md, or a folder of the ID with them.
 	Folder embed.FS
-	New    func() (Experiment, error) // nil: its spec names a kind that suffices
+	// Part is the heading, in the contents of its paper's page, of it and of those after it.
+	Part string
+	New  func() (Experiment, error) // nil: its spec names a kind that suffices
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
@@ -38,16 +40,15 @@ type Definition struct {
 }
 
 // Paper is a publication, or what no publication has: a folder with claims and a folder
-// for each experiment. Its command, its name for --paper and its section of the report
-// follow from it.
+// for each experiment. Its command, its name for --paper and its page follow from it.
 type Paper struct {
 	Name   string // of its folder
-	Title  string // of its section in the report
+	Title  string // of its page; before a colon, its name in the list of pages
 	Of     string // claims of what, in a sentence
 	Claims []byte // claims.yaml
 	// Picture is the experiment whose figure, of its name, says most about the paper; "": none.
 	Picture string
-	// Experiments are in the order in which they run and the report has them.
+	// Experiments are in the order in which they run and the page has them.
 	Experiments []Definition
 }
 
@@ -230,6 +231,9 @@ func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
 		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
 			return At(err)
 		}
+		if err := checkFinding(b.head.Finding); err != nil {
+			return At(err, "finding")
+		}
 		if p := checkProfiles(b.head.Profiles); p != nil {
 			return p
 		}
@@ -246,7 +250,7 @@ func (b *Base[S]) ID() string { return b.head.Experiment }
 
 func (b *Base[S]) Title() string { return b.head.Title }
 
-// Seed is that of the spec.
+// Seed returns the spec's seed.
 func (b *Base[S]) Seed() uint64 { return b.head.Seed }
 
 func (b *Base[S]) Registration(profile string) *Registration {

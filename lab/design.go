@@ -109,7 +109,7 @@ func (s Scores) Put(arm, statistic string, values []float64) {
 	s[arm][statistic] = values
 }
 
-// margin is that of a primary.
+// margin returns a primary's margin.
 func (d *Design) margin(p Primary) Margin {
 	if p.Margin != nil {
 		return *p.Margin
@@ -117,7 +117,7 @@ func (d *Design) margin(p Primary) Margin {
 	return d.Margin
 }
 
-// Primary is that of a name.
+// Primary returns the primary of a name.
 func (d *Design) Primary(name string) (Primary, error) {
 	var names []string
 	for _, p := range d.Primaries {
@@ -296,7 +296,7 @@ func (f *Family) Judge(passed func(Gate) verdict.Passed) ([]verdict.Result, erro
 	return verdict.Design{Level: f.Level, Looks: f.Looks[f.Profile]}.Judge(family)
 }
 
-// Unit is that of a primary's differences.
+// Unit is the unit of a primary's differences.
 func (f *Family) Unit(primary string) string {
 	p, _ := f.Primary(primary)
 	return f.margin(p).Unit

@@ -46,9 +46,11 @@ type Head struct {
 	Experiment string `yaml:"experiment" want:"id"`
 	Kind       string `yaml:"kind" want:"optional,shown"` // none: its own code makes it
 	Title      string `yaml:"title" want:"shown"`
-	Source     string `yaml:"source" want:"shown"`  // of the paper's values
-	Discard    string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
-	Seed       uint64 `yaml:"seed"`                 // 0 is none: records take it so
+	// Finding is what the figure shows, with expressions over the tables in braces; see Filled.
+	Finding string `yaml:"finding" want:"shown,optional"`
+	Source  string `yaml:"source" want:"shown"`  // of the paper's values
+	Discard string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
+	Seed    uint64 `yaml:"seed"`                 // 0 is none: records take it so
 	// Design is how trainings are compared; nil: the experiment has none that claims name.
 	Design *Design `yaml:"design" want:"shown"`
 }
@@ -125,7 +127,7 @@ func At(err error, path ...string) *Problem { return yamldoc.At(err, path...) }
 // DocumentationSource is data that learning makes: the Go distribution's documentation.
 const DocumentationSource = "go-documentation"
 
-// vocabularies are those of specs, by the words of their tags.
+// vocabularies are the vocabularies of specs, by the words of their tags.
 var vocabularies = yamldoc.Vocabularies{
 	"schedule":    parsed(schedule.Parse),
 	"checkpoint":  parsed(schedule.ParseCheckpoint),
@@ -330,7 +332,7 @@ func (s SentencesSpec) Check(seq int) *Problem {
 	return At(err, "languages")
 }
 
-// Names are those of the languages, in the order in which a training has them.
+// Names are the languages' names, in the order in which a training has them.
 func (s SentencesSpec) Names() []string {
 	if s.Invented == nil {
 		return s.Languages

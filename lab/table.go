@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
+	"gpipebench/internal/expr"
 	"gpipebench/internal/floatjson"
 	"gpipebench/internal/printable"
 )
@@ -72,6 +74,57 @@ func (t *Table) add(left bool, names []string) {
 func (t *Table) Column(id string) int {
 	id = Slug(id)
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.ID == id })
+}
+
+// NoCell is an error of what is not in a table.
+type NoCell struct{ What string }
+
+func (n *NoCell) Error() string { return n.What }
+
+// Place is Column, or an error, a NoCell, with the IDs that there are.
+func (t *Table) Place(id string) (int, error) {
+	i := t.Column(id)
+	if i < 0 {
+		var ids []string
+		for _, c := range t.Columns {
+			ids = append(ids, c.ID)
+		}
+		return i, &NoCell{fmt.Sprintf("table %s has no column %q, but %s", t.ID, id, strings.Join(ids, " | "))}
+	}
+	return i, nil
+}
+
+// Cell returns the value of a column in the one row that has certain texts or numbers in others:
+// keys are pairs of a column and its text or number there. Its error is a NoCell if there is none,
+// or more than one.
+func (t *Table) Cell(column string, keys ...any) (v Value, err error) {
+	texts, err := expr.Texts(keys, 0)
+	if err == nil && len(texts)%2 != 0 {
+		err = errors.New("want a table, a column, and pairs of a column and its value")
+	}
+	if err != nil {
+		return v, err
+	}
+	at, err := t.Place(column)
+	rows := slices.Clone(t.Rows)
+	for i := 0; i < len(texts) && err == nil; i += 2 {
+		var key int
+		if key, err = t.Place(texts[i]); err != nil {
+			break
+		}
+		number, isNumber := keys[i+1].(expr.Number)
+		rows = slices.DeleteFunc(rows, func(row []Value) bool {
+			v := row[key]
+			return v.Text != texts[i+1] && !(isNumber && len(v.Numbers) > 0 && v.Numbers[0] == number.X)
+		})
+	}
+	switch {
+	case err != nil:
+		return v, err
+	case len(rows) != 1:
+		return v, &NoCell{fmt.Sprintf("table %s has %d rows with %s", t.ID, len(rows), strings.Join(texts, " "))}
+	}
+	return rows[0][at], nil
 }
 
 // Head gives a column another head than the one that makes its ID.

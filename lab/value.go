@@ -137,7 +137,7 @@ func Paired(p stats.Paired, digits int) Value {
 }
 
 // Joined returns one cell of several values. Format has a %v for the text of each. The
-// numbers are in the order of the values; the interval is that of the first value that
+// numbers are in the order of the values; the interval belongs to the first value that
 // has one.
 func Joined(format string, cells ...any) Value {
 	var joined Value

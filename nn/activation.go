@@ -15,7 +15,7 @@ type Activation uint8
 const (
 	Linear   Activation = iota // none
 	ReLU                       // max(x, 0)
-	GELU                       // the tanh form, see graph.GELUOp
+	GELU                       // the tanh form, see op.GELU
 	Sigmoid                    // 1/(1 + exp(-x))
 	Tanh                       // the hyperbolic tangent
 	Softplus                   // log(1 + exp(x))

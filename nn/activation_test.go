@@ -1,6 +1,8 @@
 package nn_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"gpipebench/nn"
@@ -44,6 +46,24 @@ func TestActivationsAgainstPyTorch(t *testing.T) {
 				programtest.CloseTo(t, name+"/dx", r.DIn(0)[i:i+1], oracle.Exact(name + "/dx")[i:i+1], 3e-6)
 			}
 		})
+	}
+}
+
+// The first of equal maxima gets the gradient, and a NaN is the largest.
+func TestMaxOfEquals(t *testing.T) {
+	tr := programtest.NewTrace()
+	tr.Function.Out = []*graph.Node{tr.Max(tr.In("x", graph.F32, 1, 3, 3), 1)}
+	r := programtest.Compile(t, tr.Function, []bool{true}, 1)
+	nan := float32(math.NaN())
+	copy(r.In(0), []float32{1, 2, 0, 1, 3, nan, 0, 3, 1})
+	copy(r.DOut(0), []float32{5, 7, 9})
+	r.Keep()
+	r.Backward()
+	if y := r.Out(0); y[0] != 1 || y[1] != 3 || y[2] == y[2] {
+		t.Errorf("maxima %v", y)
+	}
+	if dx := r.DIn(0); !slices.Equal(dx, []float32{5, 0, 0, 0, 7, 0, 0, 0, 0}) {
+		t.Errorf("gradients %v", dx)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/philox"
 )
 
@@ -53,7 +54,7 @@ func NewAttention(name string, c AttentionConfig) (l Layer) {
 		projections = []*Dense{project("q", 1), project("kv", 2)}
 	}
 	out := NewDense(path.Join(name, "out"), DenseConfig{In: inner, Out: c.Dim, Init: c.Init})
-	op := graph.AttentionOp{Heads: c.Heads, HeadDim: c.HeadDim, Cross: c.Cross, Causal: c.Causal, Padded: c.Padded}
+	attention := op.Attention{Heads: c.Heads, HeadDim: c.HeadDim, Cross: c.Cross, Causal: c.Causal, Padded: c.Padded}
 	var params []*Param
 	for _, p := range append(projections, out) {
 		params = append(params, p.Params()...)
@@ -67,6 +68,6 @@ func NewAttention(name string, c AttentionConfig) (l Layer) {
 		if lengths != nil {
 			operands = append(operands, lengths)
 		}
-		return out.Forward(t, t.Attention(op, operands...))
+		return out.Forward(t, t.Attention(attention, operands...))
 	}, params...)
 }

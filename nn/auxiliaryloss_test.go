@@ -9,8 +9,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestAuxiliaryLoss: the total and its gradients are those of the two separate
-// losses, the second times the weight; hits and ranks are those of the first
+// TestAuxiliaryLoss: the total and its gradients equal the sum of the two separate
+// losses, the second times the weight; hits and ranks belong to the first
 // head.
 func TestAuxiliaryLoss(t *testing.T) {
 	const rows, classes = 5, 7

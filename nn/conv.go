@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Padding says what surrounds images when a window passes over them. The zero
@@ -29,7 +30,7 @@ func Pads(top, bottom, left, right int) Padding {
 }
 
 // of returns window w with the padding that p means for images x (N, H, W, C).
-func (p Padding) of(w graph.Window, x *graph.Node) graph.Window {
+func (p Padding) of(w op.Window, x *graph.Node) op.Window {
 	if p.same {
 		return w.Same(x.Shape[1], x.Shape[2])
 	}
@@ -54,7 +55,7 @@ type Conv2D struct {
 
 	named
 	config Conv2DConfig
-	window graph.Window
+	window op.Window
 }
 
 // NewConv2D returns a convolution. Its parameters are name/weight and, if there
@@ -97,7 +98,7 @@ func (v *Conv2D) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 }
 
 // newWindow checks a kernel and a stride; a stride of 0 means 1.
-func newWindow(kind, name string, kernel, stride [2]int) graph.Window {
+func newWindow(kind, name string, kernel, stride [2]int) op.Window {
 	for i, k := range kernel {
 		wantPositive(kind, name, "Kernel", k)
 		if stride[i] == 0 {
@@ -105,7 +106,7 @@ func newWindow(kind, name string, kernel, stride [2]int) graph.Window {
 		}
 		wantPositive(kind, name, "Stride", stride[i])
 	}
-	return graph.Window{KH: kernel[0], KW: kernel[1], SH: stride[0], SW: stride[1]}
+	return op.Window{KH: kernel[0], KW: kernel[1], SH: stride[0], SW: stride[1]}
 }
 
 func wantImages(kind, name string, x *graph.Node) {

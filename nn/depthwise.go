@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // DepthwiseConfig describes a depthwise convolution.
@@ -23,7 +24,7 @@ type Depthwise struct {
 
 	named
 	config DepthwiseConfig
-	window graph.Window
+	window op.Window
 }
 
 // NewDepthwise returns a depthwise convolution. Its parameter is name/weight.

@@ -133,7 +133,7 @@ func Sinusoid() Initializer {
 }
 
 // fans returns the numbers of inputs and outputs of one position of a weight
-// (..., in, out); the leading dimensions are those of a convolution's kernel.
+// (..., in, out); the leading dimensions are a convolution's kernel.
 func fans(shape graph.Shape) (in, out int) {
 	n := len(shape)
 	if n < 2 {

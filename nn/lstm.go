@@ -17,7 +17,7 @@ type LSTMConfig struct {
 	Padded        bool // the last input is a tensor of lengths: at and beyond a length the states are 0
 	// Inside projects the input in every step instead of once before the loop, to be
 	// compared with. Gradients of parameters then depend on the micro-batches: see
-	// graph.LSTMOp.
+	// op.LSTM.
 	Inside bool
 	Init   Initializer // of weights and biases; nil: Uniform(Hidden^-0.5), as PyTorch's
 }
@@ -29,7 +29,7 @@ type lstmWay struct {
 }
 
 // NewLSTM returns a layer of long short-term memory (Hochreiter and Schmidhuber 1997),
-// which starts from a state of zeros. Its formulas are those of graph.LSTMOp; the gates i,
+// which starts from a state of zeros. Its formulas are with op.LSTM; the gates i,
 // f, g and o stand side by side in this order.
 //
 // It takes x (n, t, in) and, if padded, lengths (n) int32, and returns the states (n, t,

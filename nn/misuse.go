@@ -43,7 +43,10 @@ func wantPositive(kind, name, field string, n int) {
 
 // wantWidth checks the last dimension of a layer's input.
 func wantWidth(kind, name string, x *graph.Node, n int) {
-	if len(x.Shape) < 2 || x.Shape.Last() != n {
+	switch {
+	case len(x.Shape) < 2:
 		misuse(kind, name, "%s comes in, want rows of %d", x, n)
+	case x.Shape.Last() != n:
+		misuse(kind, name, "%s comes in with rows of %d, want rows of %d", x, x.Shape.Last(), n)
 	}
 }

@@ -2,11 +2,13 @@ package nn_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -20,24 +22,26 @@ const oracleTolerance = 1e-6
 type comparison struct {
 	name      string
 	layer     nn.Layer
-	in        []string             // lengths are integers, of all others the first has a gradient
+	in        []string             // the first has a gradient
 	dy        string               // "": name/dy
 	params    map[string][2]string // by path within the layer, the value and its gradient
 	tolerance float64              // 0: oracleTolerance
 }
 
+var integers = map[string]bool{"lengths": true, "index": true}
+
 func (c comparison) run(t *testing.T, oracle *programtest.Oracle) {
 	n := programtest.Network{Layers: []nn.Layer{nn.Sequential("layer", c.layer)}}
 	for _, name := range c.in {
 		in := programtest.Floats(oracle.Shape(name)...)
-		if name == "lengths" {
+		if integers[name] {
 			in.DType = graph.I32
 		}
 		n.In = append(n.In, in)
 	}
 	r := programtest.CompileLayers(t, n)
 	for i, name := range c.in {
-		if name == "lengths" {
+		if integers[name] {
 			copy(programtest.Ints(r.In(i)), oracle.Ints(name))
 		} else {
 			copy(r.In(i), oracle.Floats(name))
@@ -137,8 +141,39 @@ func attentionCases(t *testing.T, c config) (all []comparison) {
 			one.params[p] = [2]string{"param/" + p, name + "/grad/" + p}
 		}
 		all = append(all, one)
+		if !a.Padded {
+			one.layer = writtenOut(c.Dim, c.Heads, a.Causal)
+			all = append(all, one)
+		}
 	}
 	return all
+}
+
+// writtenOut is the attention layer of 5 steps made of single operations: with its parameters it
+// has the same results.
+func writtenOut(dim, heads int, causal bool) nn.Layer {
+	const time = 5
+	each := dim / heads
+	qkv, out := nn.NewDense("qkv", nn.DenseConfig{In: dim, Out: 3 * dim}), nn.NewDense("out", nn.DenseConfig{In: dim, Out: dim})
+	unseen := &nn.Param{Name: "unseen", Shape: graph.Shape{time, time}, Frozen: true, Init: func(_ *philox.Stream, _ graph.Shape, mask []float32) {
+		for i := range mask {
+			mask[i] = 0
+			if causal && i%time > i/time {
+				mask[i] = -1e9
+			}
+		}
+	}}
+	return nn.Func("written out", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		all := qkv.Forward(t, in...)[0]
+		part := func(i int) *graph.Node { // (n, heads, time, each)
+			return t.Transpose(t.Reshape(t.Slice(all, i*dim, (i+1)*dim), time, heads, each), 1, 2)
+		}
+		scores := t.Scale(t.BatchMatMulT(part(0), part(1)), float32(1/math.Sqrt(float64(each))))
+		scores = t.Add(scores, t.Repeat(t.Repeat(t.Param(unseen), 0, in[0].Shape[0]), 1, heads))
+		e := t.Exp(t.Sub(scores, t.Repeat(t.Max(scores, 3), 3, time)))
+		o := t.BatchMatMul(t.Div(e, t.Repeat(t.Sum(e, 3), 3, time)), part(2))
+		return out.Forward(t, t.Reshape(t.Transpose(o, 1, 2), time, dim))
+	}, append(nn.ParamsOf(qkv, out), unseen)...)
 }
 
 func normCases(t *testing.T, c config) (all []comparison) {
@@ -184,7 +219,7 @@ func lstmCases(t *testing.T, c config) (all []comparison) {
 	return all
 }
 
-// windowCases are those of convolutions, whose file has the channels of input and output,
+// windowCases are cases of convolutions, whose file has the channels of input and output,
 // of depthwise ones, whose file has one number of channels, or of pools, whose has none.
 func windowCases(t *testing.T, c config) (all []comparison) {
 	var cases map[string]windowCase
@@ -234,8 +269,20 @@ func shapingCases(_ *testing.T, c config) (all []comparison) {
 		"flatten":     func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Flatten(in[0]) },
 		"reshape":     func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Reshape(in[0], 10, -1) },
 		"transpose13": func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Transpose(in[0], 1, 3) },
+		"div":         func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Div(in[0], in[1]) },
+		"div-by":      func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Div(in[1], in[0]) },
+		"sqrt":        func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Sqrt(in[0]) },
+		"max2":        func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Max(in[0], 2) },
+		"gather":      func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.Gather(in[0], in[1]) },
+		"matmul":      func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.BatchMatMul(in[0], in[1]) },
+		"matmul-by":   func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.BatchMatMul(in[1], in[0]) },
+		"matmul-t":    func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.BatchMatMulT(in[0], in[1]) },
+		"matmul-t-by": func(t *nn.Trace, in ...*graph.Node) *graph.Node { return t.BatchMatMulT(in[1], in[0]) },
 	}
-	inputs := map[string][]string{"log": {"positive"}, "sub": {"x", "positive"}}
+	inputs := map[string][]string{
+		"log": {"positive"}, "sub": {"x", "positive"}, "div": {"x", "positive"}, "div-by": {"positive", "x"}, "sqrt": {"positive"},
+		"gather": {"x", "index"}, "matmul": {"x", "right"}, "matmul-by": {"right", "x"}, "matmul-t": {"x", "rows"}, "matmul-t-by": {"rows", "x"},
+	}
 	for _, name := range c.Functions {
 		one := comparison{name: name, in: []string{"x"}}
 		one.layer = nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {

@@ -1,6 +1,9 @@
 package nn
 
-import "gpipebench/nn/graph"
+import (
+	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
+)
 
 // PoolConfig describes a pool over images (N, H, W, C).
 type PoolConfig struct {
@@ -12,16 +15,16 @@ type PoolConfig struct {
 // NewMaxPool returns a layer that computes the largest value of each window of images:
 // (N, H, W, C) becomes (N, H', W', C).
 func NewMaxPool(name string, c PoolConfig) Layer {
-	return newPool("max pool", name, c, func(t *Trace, x *graph.Node, w graph.Window) *graph.Node { return t.MaxPool(x, w) })
+	return newPool("max pool", name, c, func(t *Trace, x *graph.Node, w op.Window) *graph.Node { return t.MaxPool(x, w) })
 }
 
 // NewAvgPool returns a layer that computes the mean of each window's pixels
 // inside the image: (N, H, W, C) becomes (N, H', W', C).
 func NewAvgPool(name string, c PoolConfig) Layer {
-	return newPool("average pool", name, c, func(t *Trace, x *graph.Node, w graph.Window) *graph.Node { return t.AvgPool(x, w) })
+	return newPool("average pool", name, c, func(t *Trace, x *graph.Node, w op.Window) *graph.Node { return t.AvgPool(x, w) })
 }
 
-func newPool(kind, name string, c PoolConfig, pool func(*Trace, *graph.Node, graph.Window) *graph.Node) (l Layer) {
+func newPool(kind, name string, c PoolConfig, pool func(*Trace, *graph.Node, op.Window) *graph.Node) (l Layer) {
 	defer refused(&l, name)
 	window := newWindow(kind, name, c.Kernel, c.Stride)
 	return unary("pool", name, func(t *Trace, x *graph.Node) *graph.Node {

@@ -27,7 +27,7 @@ type Cuts struct {
 	Stages *Profile `json:"-"`
 }
 
-// Cut is one way. Milliseconds and bytes are those of a micro-batch.
+// Cut is one way. Milliseconds and bytes are for one micro-batch.
 type Cut struct {
 	Rule       string  `json:"rule"`
 	By         string  `json:"by"` // time or bytes

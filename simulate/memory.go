@@ -27,7 +27,7 @@ func (s *Simulation) memoryPanel() plot.LinePanel {
 		p.Levels = []plot.Level{{Name: "capacity", Y: float64(capacity) / unit}}
 	}
 	devices := s.Step.MemoryOverTime()
-	every := (len(devices) + len(plot.Palette) - 1) / len(plot.Palette)
+	every := (len(devices) + len(plot.Neutral) - 1) / len(plot.Neutral)
 	for k := 0; k < len(devices); k += every {
 		var line []plot.Point
 		for _, at := range devices[k] {

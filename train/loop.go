@@ -130,7 +130,7 @@ func (l *Loop) Run(ctx context.Context, h Hooks) error {
 // position when one of them is interrupted. Their steps and evaluations are not cut off.
 func (l *Loop) together() bool { return l.keeper != nil && l.training.Processes != nil }
 
-// DataDigest is that of the files that the examples are from; "": of none.
+// DataDigest is the digest of the files that the examples are from; "": there are no files.
 func (l *Loop) DataDigest() string { return l.training.DataDigest(l.Source) }
 
 // errStop ends a run of several processes where all learn that one is interrupted.

@@ -10,8 +10,8 @@ import (
 )
 
 // The optimisers by name. Momentum is 0.9 where there is one; Adam's settings are its
-// paper's; AdamW decays weights by 0.01; RMSProp's settings are those of AmoebaNet's
-// training, LARS' those of MLPerf's ResNet-50; L2 is its weight decay.
+// paper's; AdamW decays weights by 0.01; RMSProp's settings are as in AmoebaNet's
+// training, LARS' as in MLPerf's ResNet-50; L2 is its weight decay.
 var optimizers = []struct {
 	name string
 	nn.Optimizer

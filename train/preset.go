@@ -90,8 +90,8 @@ type Recipe struct {
 	What  string // for help
 }
 
-// Recipes are those by name. ImageNet's is that of the section on image classification
-// in both versions of the paper, whose figures are lost in part: they are those of
+// Recipes has the recipes by name. ImageNet's is from the section on image classification
+// in both versions of the paper, whose figures are lost in part: they are taken from
 // imagenet_hparams in the official code of AmoebaNet (models/official/amoeba_net of
 // tensorflow/tpu), rate and warm-up included. Drop-path rises in both forms, as in
 // NASNet's code, whose schedule the paper names.

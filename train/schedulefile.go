@@ -16,7 +16,7 @@ import (
 // maxScheduleFile bounds a file of a schedule.
 const maxScheduleFile = 64 << 20
 
-// NamesScheduleFile reports whether a schedule's name is that of a file.
+// NamesScheduleFile reports whether a schedule's name names a file.
 func NamesScheduleFile(name string) bool { return strings.HasSuffix(name, ".csv") }
 
 // ReadSchedule reads a schedule from a file, in the format of schedule.ReadCSV, and
@@ -74,7 +74,7 @@ func (s Setup) readSchedule(p *gpipe.Pipeline) error {
 	return nil
 }
 
-// closedForm is that of a step of the setup.
+// closedForm is the closed form of the setup's step.
 func (s Setup) closedForm(t *gpipe.Times) (float64, error) {
 	if s.ScheduleFile != "" {
 		return t.EvenStep()

@@ -43,8 +43,8 @@ func (t *Training) settings(s datasets.Source) (map[string]string, error) {
 	return all, nil
 }
 
-// DataDigest is that of the files that the training's examples, of a source, are from; "": of
-// none.
+// DataDigest is the digest of the files that the training's examples, of a source, are from; "": there are
+// no files.
 func (t *Training) DataDigest(s datasets.Source) string {
 	if !datasets.NamesFiles(t.Data) {
 		return ""

@@ -36,7 +36,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// A training's operations are those of its forward passes, three or four times.
+// A training's operations are its forward passes' three or four times.
 func TestFLOPs(t *testing.T) {
 	training := traintest.TinyTraining()
 	opened := training

@@ -84,7 +84,7 @@ func (s *Sample) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Key is that of the samples. It depends on no row, so that one can be measured without the
+// Key is the samples' key. It depends on no row, so that one can be measured without the
 // others: a row that measures something else takes another name.
 func Key() records.Key {
 	return records.Key{Experiment: "bench", Profile: "peers", Spec: machine.Digest("rows by name"), Machine: machine.This().Key()}

@@ -34,7 +34,7 @@ func (p *parsed[T]) Type() string   { return p.kind }
 func (p *parsed[T]) Set(text string) error {
 	v, err := p.parse(text)
 	if err != nil {
-		if word := meant(text, strings.Split(p.kind, "|")); word != "" {
+		if word := meant(text, strings.Split(p.kind, "|")); word != "" && word == strings.ToLower(word) { // no pattern
 			return fmt.Errorf("%w; did you mean %s?", err, word)
 		}
 		return err

@@ -74,7 +74,7 @@ func TestMisspelt(t *testing.T) {
 // Patterns that no native reader would let pass (docs/CONTRIBUTING.md, Sentences): in comments, and
 // the same and more in help and documents.
 var (
-	unwritten = regexp.MustCompile(`\bso many\b|\bhangs on\b|\bis told of\b|\bwho calls it\b`)
+	unwritten = regexp.MustCompile(`\bso many\b|\bhangs on\b|\bis told of\b|\bwho calls it\b|\b(is|are) (that|those) of\b`)
 	unsaid    = regexp.MustCompile(unwritten.String() + `|\bof which\b|\b(that|those) of (the|a|an|its|one|others?|all)\b|\bis no (number|[a-z]+er)\b|\bthere is none\b`)
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // trainedModel is a network that two cores train in minutes. Its vocabulary and classes
-// are those of the data.
+// are as in the data.
 var trainedModel = train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64, Filters: 64}
 
 // sizedModel is the same for commands that have no data.

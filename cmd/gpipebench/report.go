@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -13,60 +11,61 @@ import (
 	"gpipebench/lab/page"
 )
 
-// newReport returns the command that makes one page of results.
+// reportDir is where a directory of results has its pages.
+const reportDir = "report"
+
+// newReport returns the command that makes pages of results.
 func newReport() *cobra.Command {
 	r := page.Reporting{}
-	file := ""
+	dir := ""
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Make one HTML page of tables, plots, claims and provenance",
+		Short: "Make HTML pages of tables, plots, claims and provenance",
 		Long: `Report computes every table and plot from the records of a directory of results,
-with the verdicts on the paper's claims, and writes them as one HTML page that
-needs no other file, network or script. Experiments of profile full are shown with
-the figures of profile quick beside. The same records give the same bytes.
-Nothing is measured; it takes some seconds.`,
+with the verdicts on the papers' claims, and writes them as HTML: index.html about
+GPipe, a page for every other paper with records, and beside each a page of its
+claims. They need no other file, network or script; schedule.html, on which
+schedules are moved, has one. Experiments of profile full are shown with the
+figures of profile quick beside. The same records give the same bytes. Nothing is
+measured; it takes some seconds.`,
 		Example: `  gpipebench report
-  gpipebench report --results results/local --out page.html`,
+  gpipebench report --results results/local --out pages`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r.Rest = restOf(r.Results, r.Rest)
-			if file == "" {
-				file = filepath.Join(r.Results, "report.html")
+			if dir == "" {
+				dir = filepath.Join(r.Results, reportDir)
 			}
-			_, err := writePage(ctx, o, r, file)
+			_, err := writePages(ctx, o, r, dir)
 			return err
 		}),
 	}
 	cmd.Flags().StringVar(&r.Results, "results", referenceFull, "directory with records, as reproduce writes it")
 	restFlag(cmd.Flags(), &r.Rest)
 	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show as well, if it is there")
-	cmd.Flags().StringVar(&file, "out", "", "file to write; - for standard output (default: report.html in the directory of results)")
+	cmd.Flags().StringVar(&dir, "out", "", "directory to write to (default: report in the directory of results)")
 	return cmd
 }
 
-// writePage writes the page of a directory of results, and returns what it has read there, also if
-// the page cannot be written.
-func writePage(ctx context.Context, o *output, r page.Reporting, file string) (*claims.Reading, error) {
-	if file != "-" {
-		if err := files.CheckWritable(file); err != nil {
-			return nil, err
-		}
-	}
+// writePages writes the pages of a directory of results, and returns what it has read there, also
+// if the pages cannot be written.
+func writePages(ctx context.Context, o *output, r page.Reporting, dir string) (*claims.Reading, error) {
 	reading, err := r.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if file == "-" {
-		return reading, r.Write(ctx, reading, o.out)
-	}
-	// In memory first, so that an error of the records does not begin with the file's
-	// name.
-	var page bytes.Buffer
-	if err := r.Write(ctx, reading, &page); err != nil {
+	// All of them first, so that an error of the records does not begin with a file's name.
+	pages, err := r.Pages(ctx, reading)
+	if err != nil {
 		return reading, err
 	}
-	if err := files.Write(file, func(w io.Writer) error { _, err := w.Write(page.Bytes()); return err }); err != nil {
+	if err := files.MakeDir(dir); err != nil {
 		return reading, err
 	}
-	o.progress.Say("the report is in " + file)
+	for _, p := range pages {
+		if err := files.Write(filepath.Join(dir, p.Name), p.Write); err != nil {
+			return reading, err
+		}
+	}
+	o.progress.Say("the report is in " + filepath.Join(dir, page.Index))
 	return reading, nil
 }

@@ -45,8 +45,18 @@ func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 	}
 }
 
+// One replica needs no torus.
+func TestSimulateOneReplicaOn2D(t *testing.T) {
+	if out, _ := succeeds(t, append([]string{"simulate", "--all-reduce", "2d"}, tiny...)...); !strings.Contains(out, "examples/s") {
+		t.Error(out)
+	}
+}
+
 // What looks impossible in an outcome is explained there, and nothing else is.
 func TestOddTimesAreExplained(t *testing.T) {
+	if strings.Contains(negativeImbalance(false), "recompute") {
+		t.Error("recomputation is blamed where there is none")
+	}
 	for line, negative := range map[string]bool{"-k 4 -m 1": true, "-k 4 -m 32": false, "-k 1 -m 4": false} {
 		status, out, errs := execute(t, strings.Fields("simulate --model amoebanetd --layers 18 --filters 256 --batch 32 "+line)...)
 		if status != 0 || strings.Contains(out, "imbalance -") != negative || strings.Contains(out, "a negative imbalance: ") != negative {

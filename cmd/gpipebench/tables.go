@@ -53,10 +53,10 @@ func newReproduce() *cobra.Command {
 		Short: "Run a paper's experiments and write their records and tables",
 		Long: `Reproduce runs the experiments and writes their tables, with the records that
 they are computed from, to a directory: records/*.jsonl, tables/*.md, *.csv,
-plots, steps' timelines as text, SVG and Chrome trace JSON; report.html joins
-all of it. It ends with what the paper's main sentences come to, and with how many
-verdicts are as on the reference. With -v it prints each experiment's tables as
-well, as it does for a single experiment.
+plots, steps' timelines as text, SVG and Chrome trace JSON; report/index.html
+joins all of it. It ends with what the paper's main sentences come to, and with how
+many verdicts are as in the reference. With -v it prints each experiment's tables
+as well, as it does for a single experiment.
 
 The experiments are the GPipe paper's. With --paper densify they are about gathered and
 reduced gradients (Cavdar et al. 2019), with bubbles about later schedules (Qi et al.
@@ -81,10 +81,11 @@ engine measured them, and --fresh measures anew. Tables show the values of
 				total += expected
 			}
 			if r.Out != "" {
-				if err := os.MkdirAll(r.Out, 0o755); err != nil {
+				dir := filepath.Join(r.Out, reportDir)
+				if err := files.MakeDir(dir); err != nil {
 					return err
 				}
-				if err := files.CheckWritable(filepath.Join(r.Out, "report.html")); err != nil {
+				if err := files.CheckWritable(filepath.Join(dir, page.Index)); err != nil {
 					return err
 				}
 			}
@@ -107,12 +108,12 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			if ctx.Err() != nil || r.Out == "" || shown == 0 {
 				return err
 			}
-			// The page has failing verdicts as well.
-			page := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
-			reading, failed := writePage(ctx, o, page, filepath.Join(r.Out, "report.html"))
+			// The pages have failing verdicts as well.
+			pages := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
+			reading, failed := writePages(ctx, o, pages, filepath.Join(r.Out, reportDir))
 			err = errors.Join(err, failed)
 			if reading != nil && format == "text" {
-				err = errors.Join(err, conclude(ctx, o, r, cmp.Or(r.Paper, experiments.Papers[0].Name), reading, "report.html"))
+				err = errors.Join(err, conclude(ctx, o, r, cmp.Or(r.Paper, experiments.Papers[0].Name), reading, filepath.Join(reportDir, page.Index)))
 			}
 			return err
 		}),

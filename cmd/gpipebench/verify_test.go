@@ -39,7 +39,7 @@ func TestVerifyCommand(t *testing.T) {
 	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "counts,delayed-reduction", "--out", dir}, &out, &errs); status != 0 {
 		t.Fatal(errs.String())
 	}
-	if text := out.String(); strings.Contains(text, "AmoebaNet-D") || !strings.Contains(text, "All tables and plots: "+filepath.Join(dir, "report.html")) {
+	if text := out.String(); strings.Contains(text, "AmoebaNet-D") || !strings.Contains(text, "All tables and plots: "+filepath.Join(dir, "report", "index.html")) {
 		t.Errorf("reproduce of two experiments prints\n%s", text)
 	}
 	if text := errs.String(); !strings.Contains(text, " left\n") {

@@ -10,7 +10,7 @@ import (
 // the training pairs, in the order of the source. It is the baseline for a
 // translator: it knows words and no grammar.
 //
-// Its probabilities are those of IBM Model 1 (Brown et al., The Mathematics of
+// Its probabilities are IBM Model 1's (Brown et al., The Mathematics of
 // Statistical Machine Translation, Computational Linguistics 19(2), 1993,
 // section 4.3): every target word comes from one source word of its sentence,
 // or from none, all equally likely a priori. A source word with less than half

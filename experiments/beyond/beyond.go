@@ -16,10 +16,10 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has",
 	Experiments: []lab.Definition{
-		{ID: "replicas"},
+		{ID: "replicas", Part: "Replicas"},
 		{ID: "replicas-scaling", New: newReplicasScaling, Command: "replicas"},
 		{ID: "replicas-modelled", New: replicasModelled.New, Command: "replicas"},
-		{ID: "processes", New: lab.New[processes]},
+		{ID: "processes", Part: "Processes", New: lab.New[processes]},
 		{ID: "processes-throughput", New: newProcessesThroughput, Command: "processes"},
 	},
 }.Embedded(folder)

@@ -79,7 +79,7 @@ func (x *processes) Resolve() *lab.Problem {
 	return nil
 }
 
-// ways are those of a training, first in one process.
+// ways returns the ways of a training, first in one process.
 func (s *processesSpec) ways(t *dividedTraining) (all []dividedWay) {
 	for _, of := range t.Shapes {
 		all = append(all, dividedWay{deviceShape: of, Processes: 1})
@@ -354,7 +354,7 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 	}
 	table.Notes = append([]string{"Verdict: " + verdict}, table.Notes...)
 	var err error
-	r.Files, err = plot.Files(x.ID(), "Bytes of a step from process to process (P processes; s: divided by stage; d: divided updates)", plot.OneScale(panels))
+	r.Files, err = plot.Figure(x, "P: processes; s: divided by stage; d: divided updates", r.Tables, plot.OneScale(panels))
 	return r, err
 }
 

@@ -137,7 +137,7 @@ var replicasModelled = cells.Kind[podsSpec, podStep]{
 	},
 }
 
-// cells are those of a profile, and most is the largest number of replicas.
+// cells returns a profile's cells; most is the largest number of replicas.
 func (s *podsSpec) cells(profile string) (all []podCell, most int) {
 	var sides []int
 	for _, side := range s.Sides {

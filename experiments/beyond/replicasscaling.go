@@ -80,7 +80,7 @@ func (s *scalingSpec) cells() (all []scalingCell) {
 	return all
 }
 
-// setup is that of a cell, which has a mini-batch of that many examples.
+// setup returns a cell's setup, for a mini-batch of that many examples.
 func (s *scalingSpec) setup(c scalingCell, p scalingProfile) (of train.Setup, batch int) {
 	most := slices.Max(s.Replicas)
 	of = train.Setup{

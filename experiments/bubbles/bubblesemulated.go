@@ -88,7 +88,7 @@ func fullest(c *emulatedRuns, w emulatedWay) int64 { return slices.Max(c.Of[w][0
 
 func (e *emulatedSpec) show(c *emulatedRuns) error {
 	timed.ShowModelled(c, timed.ModelledTable[emulatedWay]{
-		Runs: e.ways(), Within: e.Within, Panel: "checkpoint", Group: "schedule",
+		Runs: e.ways(), Within: e.Within, Panel: "checkpoint", Title: "recomputation: %s", Group: "schedule",
 		First: []timed.Column[emulatedWay]{
 			timed.Text("schedule", func(w emulatedWay) any { return w.schedule }),
 			timed.Text("checkpoint", func(w emulatedWay) any { return w.checkpoint }),

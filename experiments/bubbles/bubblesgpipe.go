@@ -16,7 +16,7 @@ import (
 type gpipeTablesSpec struct {
 	lab.Head    `yaml:",inline"`
 	cells.Shown `yaml:",inline"`
-	Schedules   []string `yaml:"schedules" want:"schedule,first=gpipe"`      // the first is that of the tables
+	Schedules   []string `yaml:"schedules" want:"schedule,first=gpipe"`      // the tables show the first
 	Checkpoints []string `yaml:"checkpoints" want:"checkpoint,first=always"` // the same
 
 	Profiles map[string]gpipeTablesProfile `yaml:"profiles"`
@@ -42,7 +42,7 @@ func newGPipeTables() (lab.Experiment, error) {
 }
 
 // gpipeTables models GPipe's Tables 2 and 3 with the schedules that came after it. It needs code
-// since its networks and their default convention are those of other experiments, and since every
+// since its networks and their default convention come from other experiments, and since every
 // schedule fills the memory, in each checkpoint mode.
 func gpipeTables(decides func(profile string) string, tables ...gpipeTable) cells.Kind[gpipeTablesSpec, filledModes] {
 	return cells.Kind[gpipeTablesSpec, filledModes]{

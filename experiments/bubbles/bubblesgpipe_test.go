@@ -102,7 +102,7 @@ func TestGPipeTablesBest(t *testing.T) {
 	}
 }
 
-// The tables are those of their experiment, so that what it changes is another key here.
+// The tables belong to their experiment, so that what it changes is another key here.
 func TestGPipeTablesSpec(t *testing.T) {
 	labtest.CheckRefused(t, Paper.Experiment("bubbles-gpipe"), [][3]string{
 		{"schedules: [gpipe, 1f1b,", "schedules: [1f1b, gpipe,", "want gpipe first"},

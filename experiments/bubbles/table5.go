@@ -48,13 +48,13 @@ type table5Row struct {
 	Comm   float64 `yaml:"comm" want:"0..1e6"`
 }
 
-// durations are those of a stage.
+// durations returns a stage's durations.
 func (r table5Row) durations() schedule.Duration { return schedule.Duration{F: r.F, I: r.B, W: r.W} }
 
 // work is what a device does.
 func (r table5Row) work() float64 { return float64(r.M) * (r.F + r.B + r.W) }
 
-// chunks are those of a device of the interleaved schedule: its layers.
+// chunks returns a device's chunks in the interleaved schedule: its layers.
 func (r table5Row) chunks() int { return (r.Layers + 2) / r.P }
 
 // weights is M_W / M_B: of sb(34h + 5as), W needs 32sbh (Table 1).

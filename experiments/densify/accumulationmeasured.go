@@ -336,7 +336,7 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	timed.Fill(c.Table, slices.Concat(x.Spec.Processes, x.Spec.Modelled), columns...)
 }
 
-// tableBytes are those of a run of all processes and rounds.
+// tableBytes has the bytes of a run, of all processes and rounds.
 type tableBytes struct {
 	tableRun
 	held, travels     int64 // by formula
@@ -346,7 +346,7 @@ type tableBytes struct {
 	first             *accumulationRecord
 }
 
-// bytes are those of all runs of the table that is compared. The verdict says where they, the
+// bytes returns the bytes of all runs of the table that is compared. The verdict says where they, the
 // bits or the resident memory are other than they must be.
 func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 	p := c.Profile

@@ -16,10 +16,10 @@ var folder embed.FS
 var Paper = lab.Paper{
 	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors",
 	Experiments: []lab.Definition{
-		{ID: "accumulation", New: accumulation.New},
+		{ID: "accumulation", Part: "One gradient", New: accumulation.New},
 		{ID: "accumulation-measured", New: newAccumulationMeasured},
 		{ID: "densify-timeline", New: newTimelines},
-		{ID: "densify-scaling", New: densifyScaling.New},
+		{ID: "densify-scaling", Part: "Whole trainings", New: densifyScaling.New},
 		{ID: "densify-weak", New: newDensifyWeak},
 		{ID: "densify-accuracy", Untimed: true},
 	},

@@ -51,7 +51,7 @@ func newTimelines() (lab.Experiment, error) {
 	return x, nil
 }
 
-// tableWays are those of the paper's figure, from the top.
+// tableWays has the ways of the paper's figure, from the top.
 var tableWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
 
 func (s *timelinesSpec) check() *lab.Problem {

@@ -57,13 +57,13 @@ type rankAccumulated struct {
 	Sum      float64 `json:"sum_seconds"`
 	// Resident is the most memory that the process has had, and Program what of it there was
 	// before it had any gradients: the program and its connections; 0 if that is unknown. Of
-	// ranks that share a process both are those of all of them.
+	// ranks that share a process both cover all of them.
 	Resident int64  `json:"resident_bytes"`
 	Program  int64  `json:"program_bytes"`
 	SHA256   string `json:"sha256"` // of the sum, in little-endian order
 }
 
-// seconds are those of all parts.
+// seconds returns the seconds of all parts.
 func (o *rankAccumulated) seconds() float64 { return o.Densify + o.Exchange + o.Sum }
 
 func (j *accumulationJob) Validate(ranks int) error {
@@ -181,7 +181,7 @@ func (g tableGradient) draw(seed uint64, rank int) {
 	}
 }
 
-// row is that of the table or of a token, counted through all of them.
+// row is the row of the table or of a token, counted through all of them.
 func (g tableGradient) row(i int) []float32 {
 	return g.values[i*g.of.Dim : (i+1)*g.of.Dim : (i+1)*g.of.Dim]
 }

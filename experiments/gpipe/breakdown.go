@@ -2,12 +2,12 @@ package gpipe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -83,19 +83,19 @@ type stepPart struct {
 	name  string
 	of    func(*clock.Parts) float64
 	paper func(*breakdownShares) *lab.Verbatim // nil: the paper has no name for it
-	ink   string                               // as timelines have it; what they leave idle is grey
+	grey  string                               // of what is idle; "": it has a colour
 }
 
 // stepParts are from the bottom of a bar up.
 var stepParts = []stepPart{
-	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, draw.Ink(timeline.Forward)},
-	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, draw.Ink(timeline.Recompute)},
+	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, ""},
+	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, ""},
 	{"bubble", func(p *clock.Parts) float64 { return p.Bubble }, func(p *breakdownShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
 	{"load imbalance", func(p *clock.Parts) float64 { return p.Imbalance }, func(p *breakdownShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
-	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, draw.Ink(timeline.Setup)},
-	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, draw.Ink(timeline.Update)},
-	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, draw.Ink(timeline.ToHost)},
-	{"barrier cost", func(p *clock.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
+	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, ""},
+	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, ""},
+	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, ""},
+	{"barrier cost", func(p *clock.Parts) float64 { return p.Barrier }, nil, ""},
 }
 
 // breakdownColumn is a breakdown; each of the measured has another after it, of intervals.
@@ -174,6 +174,9 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 	return b.draw(r)
 }
 
+// leastSeen is the smallest part of a step, in percent, that is drawn in a bar of the whole.
+const leastSeen = 1
+
 // breakdownPanels are the steps as a whole, and each part by itself: the paper's and the measured
 // with their intervals.
 func breakdownPanels(columns []breakdownColumn) []plot.Axes {
@@ -181,13 +184,19 @@ func breakdownPanels(columns []breakdownColumn) []plot.Axes {
 	each := &plot.BarPanel{Title: "each part", Y: "share of the step (%)"}
 	for _, stepPart := range stepParts {
 		each.Names = append(each.Names, stepPart.name)
-		series := plot.BarSeries{Name: stepPart.name, Ink: plot.Ink(stepPart.ink)}
+		series := plot.BarSeries{Name: stepPart.name}
+		if stepPart.grey != "" {
+			series.Ink = plot.Ink(stepPart.grey)
+		}
 		for _, c := range columns {
 			if c.bar {
 				series.AddValue(c.cell(stepPart))
 			}
 		}
-		whole.Series = append(whole.Series, series)
+		// What is nowhere to be seen in a bar has no entry in the legend.
+		if slices.ContainsFunc(series.Values, func(v float64) bool { return v >= leastSeen }) {
+			whole.Series = append(whole.Series, series)
+		}
 	}
 	for i, c := range columns {
 		if !c.bar {

@@ -114,7 +114,7 @@ func (n *figure3Network) base() *scenario {
 
 func (s *scenario) run() string { return s.of.Name + "/" + s.Name }
 
-// scenarios are those of all networks.
+// scenarios returns the scenarios of all networks.
 func (f *figure3) scenarios() (all []*scenario) {
 	for i := range f.Spec.Networks {
 		for j := range f.Spec.Networks[i].Scenarios {
@@ -169,7 +169,7 @@ type figure3Step struct {
 // whose names do not say which efficiencies.
 var measuredRates, peakRates = accelerator.Variation{}, accelerator.Variation{Change: accelerator.AtPeak}
 
-// name is that of a run's sample, with a variation of what is assumed of accelerators.
+// name returns the name of a run's sample, with a variation of what is assumed of accelerators.
 func (m figure3Modelled) name(run string, v accelerator.Variation) string {
 	name := "modelled/" + run
 	if v.Name != "" {

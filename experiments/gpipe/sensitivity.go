@@ -29,7 +29,7 @@ type sensitivitySpec struct {
 }
 
 // sensitivity moves what is assumed of modelled accelerators to the ends of its published bands,
-// one assumption at a time. It has code of its own since its cells are those of other experiments.
+// one assumption at a time. It has code of its own since its cells belong to other experiments.
 type sensitivity struct {
 	lab.Base[sensitivitySpec]
 	tables  *table2Modelled
@@ -301,13 +301,33 @@ func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 			continue
 		}
 		of := r.table + ", " + r.network
-		files, err := plot.Files(s.ID()+"-"+lab.Slug(of), of+": how far each assumption moves a modelled cell", panels)
+		var axes []plot.Axes
+		for _, p := range panels {
+			axes = append(axes, p)
+		}
+		files, err := plot.Files(s.ID()+"-"+lab.Slug(of), lab.Heading{Finding: widestSwing(panels), Subject: of + ": how far each assumption moves a modelled cell"}, axes)
 		if err != nil {
 			return nil, err
 		}
 		report.Files = append(report.Files, files...)
 	}
 	return report, nil
+}
+
+// widestSwing says which assumption moves a cell furthest, for its size.
+func widestSwing(panels []*plot.TornadoPanel) (says string) {
+	widest := 0.0
+	for _, p := range panels {
+		for _, s := range p.Swings {
+			for _, to := range []float64{s.Low, s.High} {
+				if moved := math.Abs(to/p.Value - 1); moved > widest {
+					widest = moved
+					says = fmt.Sprintf("Furthest moved: %s, from %.2f to %.2f, by %s (paper: %.4g)", p.Title, p.Value, to, s.Name, p.Paper)
+				}
+			}
+		}
+	}
+	return says
 }
 
 // mostTable names, for each cell, the assumption that moves it most.
@@ -416,7 +436,7 @@ func (s *sensitivity) goalTable(parts []readPart) *lab.Table {
 }
 
 // tornados are plots of all cells that any assumption moves.
-func (s *sensitivity) tornados(r *readPart) (panels []plot.Axes) {
+func (s *sensitivity) tornados(r *readPart) (panels []*plot.TornadoPanel) {
 	for i, c := range r.cells {
 		p := &plot.TornadoPanel{Title: c.name, X: "throughput", Value: r.own[i], Paper: c.paper}
 		for _, m := range r.widest(i) {

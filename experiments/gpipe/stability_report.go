@@ -168,8 +168,9 @@ func (s *stability) Report(log, reference *records.Log) (*lab.Report, error) {
 			}
 		}
 	}
-	files, err := plot.Files("stability", s.Spec.Title, s.panels(all))
-	return &lab.Report{Tables: []*lab.Table{table, curve}, Files: files}, err
+	report := &lab.Report{Tables: []*lab.Table{table, curve}}
+	report.Files, err = plot.Figure(s, lab.N(len(profile.Seeds), "seed"), report.Tables, s.panels(all))
+	return report, err
 }
 
 // panels show what the runs went through, for each variant the median over seeds within

@@ -431,8 +431,9 @@ func (e *threshold) Report(log, reference *records.Log) (*lab.Report, error) {
 	if reference != nil {
 		e.addReference(table, log, reference, all)
 	}
-	files, err := plot.Files(e.ID(), e.Title(), panels)
-	return &lab.Report{Tables: []*lab.Table{table}, Files: files}, err
+	report := &lab.Report{Tables: []*lab.Table{table}}
+	report.Files, err = plot.Figure(e, lab.N(n, "run")+" a point", report.Tables, panels)
+	return report, err
 }
 
 // addReference adds a column with a reference's factors, for a depth of the same name.

@@ -95,7 +95,7 @@ func TestThresholds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of six seeds the interval is from the least to the most: 1 to what the grid does not
-	// bound; the median is that of the fourth, from 4 to 16, and the fifth, from 8 on.
+	// bound; the median lies between the fourth, from 4 to 16, and the fifth, from 8 on.
 	for _, want := range []string{
 		`,neither,3,0.008 to 0.016,"[0.008, 0.016]",1.00,-,6 of 30,0 of 6,1.00`,
 		`,clipped logits,3,≤ 0.008,"[0, 0.008]",≤ 1.00,"[0, 1.00]",0 of 30,6 of 6,≤ 1.00`,

@@ -8,7 +8,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/trace"
 	"gpipebench/train"
 )
@@ -36,7 +36,7 @@ type memory struct {
 	Boundary  int64 `json:"boundary"`
 	Residuals int64 `json:"residuals"`
 	Workspace int64 `json:"workspace"`
-	// Peak is that of the device that holds most, by accounting.
+	// Peak is the peak of the device that holds most, by accounting.
 	Peak map[string]int64 `json:"peak"`
 }
 
@@ -101,7 +101,7 @@ func convolved(m train.Model) (elems int64, err error) {
 	in := m.Input(1)
 	traced := trace.Layers(p.Layers, 0, p.Loss, gpipe.BatchOf(in.Inputs, 1), gpipe.BatchOf(in.Targets, 1), true)
 	for _, call := range traced.Function.Graph.Calls {
-		if _, ok := call.Op.(graph.Conv2DOp); ok {
+		if _, ok := call.Op.(op.Conv2D); ok {
 			elems += int64(call.Out[0].Elems())
 		}
 	}

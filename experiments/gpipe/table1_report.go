@@ -101,7 +101,7 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 		}
 		report.Tables = append(report.Tables, activations)
 	}
-	if report.Files, err = plot.Files("table1", t.Spec.Title, t.panels(r)); err != nil {
+	if report.Files, err = plot.Figure(t, "", report.Tables, t.panels(r)); err != nil {
 		return nil, err
 	}
 	var wrong []string

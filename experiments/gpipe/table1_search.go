@@ -278,7 +278,7 @@ func (c *cuts) balance(m train.Model, k int) ([]int, error) {
 	return split.Sizes, err
 }
 
-// rows are those of a grid that can be cut into a way's partitions.
+// rows returns the rows of a grid that can be cut into a way's partitions.
 func (w way) rows(g grid, m train.Model) [][]candidate {
 	rows := g.rows()
 	for i, row := range rows {

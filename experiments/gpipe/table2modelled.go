@@ -110,7 +110,7 @@ func (t *table2Modelled) Report(log, _ *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	report := &lab.Report{Tables: slices.Concat(printed, []*lab.Table{whatIf}, conventions)}
-	report.Files, err = plot.Files(t.ID(), t.Spec.Title, two.Panels())
+	report.Files, err = plot.Figure(t, "", report.Tables, two.Panels())
 	return report, err
 }
 
@@ -154,7 +154,7 @@ func (b modelledBeside) check() *lab.Problem {
 // Decides is what its samples depend on.
 func (b modelledBeside) Decides(profile string) string { return b.says(profile) + lab.Figures(b.Scale) }
 
-// modelledColumns are those of cells.
+// modelledColumns are the columns of cells.
 var modelledColumns = []string{"modelled", "modelled/paper", "at peak"}
 
 // cells returns a function that makes a cell's throughput relative to the base's, that

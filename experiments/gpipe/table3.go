@@ -135,7 +135,7 @@ const fastLink, toScale, atLeast = "fast link", "PCI-E, to scale", "PCI-E, P100 
 // on a P100 comes to.
 const leastShare = 0.3
 
-// links are those of the measured part: names, and what they are. What is compared with
+// links are the measured part's links: names, and what they are. What is compared with
 // the paper is measured to scale.
 var links = []struct {
 	name string

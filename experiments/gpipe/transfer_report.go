@@ -93,7 +93,7 @@ func (x *transfer) Report(log, reference *records.Log) (*lab.Report, error) {
 	n := len(p.Seeds)
 	table.Notes = append([]string{r.verdict(p)}, lab.FewSeedsNote(n)...)
 	report := &lab.Report{Tables: []*lab.Table{table}}
-	report.Files, err = plot.Files(x.ID(), x.Spec.Title, r.panels(p))
+	report.Files, err = plot.Figure(x, lab.N(n, "seed"), report.Tables, r.panels(p))
 	return report, err
 }
 
@@ -190,7 +190,7 @@ func (r transferResults) panels(p transferProfile) []plot.Axes {
 	for _, o := range []struct {
 		name string
 		of   []trained.Trials
-	}{{"pretrained", r.tuned}, {"from scratch", r.scratch}, {"longer", r.longer}} {
+	}{{"pretrained", r.tuned}, {"from scratch", r.scratch}, {"from scratch, longer", r.longer}} {
 		s := plot.BarSeries{Name: o.name}
 		for _, t := range o.of {
 			s.Values = append(s.Values, stats.Mean(t.Accuracies()))

@@ -247,7 +247,7 @@ func (q *quality) batchArm(p qualityProfile, b qualityBatch, sameSteps bool) qua
 	return a
 }
 
-// batchArms are those of Table 5 that are not among the bilingual ones.
+// batchArms are the arms of Table 5 that are not among the bilingual ones.
 func (q *quality) batchArms(p qualityProfile) (arms []qualityArm) {
 	for _, sameSteps := range []bool{false, true} {
 		for _, b := range q.Spec.Batches {

@@ -80,7 +80,7 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	return lab.Beside(ctx, log, p, jobs)
 }
 
-// qualityDigests are those of the catalogs' pairs, by language, that a log's samples were trained on.
+// qualityDigests are the digests of the catalogs' pairs, by language, that a log's samples were trained on.
 func qualityDigests(log *records.Log, arms []qualityArm, seeds []uint64) map[string]string {
 	known := map[string]string{}
 	for _, a := range arms {

@@ -26,7 +26,7 @@ func (q *quality) Report(log, reference *records.Log) (*lab.Report, error) {
 		beside, _ := q.read(reference) // nil if it is of another spec
 		qualityAddReference(report.Tables[2], lab.ReferenceName(log, reference)+" BLEU", beside)
 	}
-	report.Files, err = plot.Files(q.ID(), q.Spec.Title, q.panels(r))
+	report.Files, err = plot.Figure(q, lab.N(len(r.Seeds), "seed"), report.Tables, q.panels(r))
 	return report, err
 }
 
@@ -246,7 +246,7 @@ func (q *quality) differenceTable(r *qualityResults) *lab.Table {
 // qualityFound are names by what was found of them: better, worse, neither shown.
 type qualityFound [3][]string
 
-// add adds a name; sign is that of a difference, 0 if none was shown.
+// add adds a name; sign is a difference's sign, 0 if none was shown.
 func (f *qualityFound) add(sign int, name string) {
 	i := map[int]int{1: 0, -1: 1, 0: 2}[sign]
 	f[i] = append(f[i], name)

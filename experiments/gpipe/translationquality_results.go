@@ -92,7 +92,7 @@ type qualityGroup struct {
 	languages []qualityLanguage
 }
 
-// groups are those of Figure 3: its left end, its right end, and all of it.
+// groups returns the groups of Figure 3: its left end, its right end, and all of it.
 func (r *qualityResults) groups() []qualityGroup {
 	n := len(r.languages)
 	return []qualityGroup{{"high-resource", r.languages[:r.Data.Ends]}, {"low-resource", r.languages[n-r.Data.Ends:]}, {"all", r.languages}}
@@ -134,7 +134,7 @@ func (l qualityLanguage) bleu(runs []*qualityTrial) (all []float64) {
 	return all
 }
 
-// own are those of the language's own translator.
+// own returns the scores of the language's own translator.
 func (l qualityLanguage) own() qualityScores { return qualityScoresOf(l.bilingual) }
 
 // qualityGains are by how much a network's BLEU is above those of languages' own translators, by
@@ -149,7 +149,7 @@ func qualityGains(runs []*qualityTrial, languages []qualityLanguage) []float64 {
 	return sums
 }
 
-// qualityScoresOf are those of translators of one language.
+// qualityScoresOf returns the scores of translators of one language.
 func qualityScoresOf(runs []*qualityTrial) (s qualityScores) {
 	for _, run := range runs {
 		s.bleu, s.nats = append(s.bleu, run.Languages[0].BLEU), append(s.nats, run.Languages[0].Loss)
@@ -226,8 +226,8 @@ func (q *quality) panels(r *qualityResults) []plot.Axes {
 		for x, y := range first.Curve {
 			loss = append(loss, plot.Point{X: float64(first.Tokens) / 1e6 * float64(x+1) / float64(len(first.Curve)), Y: y})
 		}
-		figure.Series = append(figure.Series, plot.Series{Name: n.Name, Lines: [][]plot.Point{gain}})
-		everyone.Series = append(everyone.Series, plot.Series{Name: n.Name, Lines: [][]plot.Point{bleu}})
+		figure.Series = append(figure.Series, plot.Series{Name: n.Name, Lines: [][]plot.Point{gain}, Dots: true})
+		everyone.Series = append(everyone.Series, plot.Series{Name: n.Name, Lines: [][]plot.Point{bleu}, Dots: true})
 		losses.Series = append(losses.Series, plot.Series{Name: n.Name, Lines: [][]plot.Point{loss}})
 	}
 	var zero []plot.Point
@@ -235,10 +235,10 @@ func (q *quality) panels(r *qualityResults) []plot.Axes {
 		zero = append(zero, plot.Point{X: float64(x)})
 	}
 	figure.Series = append(figure.Series, plot.Series{Name: "bilingual", Lines: [][]plot.Point{zero}, Dashed: true})
-	batches := &plot.DotPanel{Title: fmt.Sprintf("mini-batches, %s,\nwith as many tokens and with as many steps", r.Bilingual.Table5), Y: "BLEU"}
+	batches := &plot.DotPanel{Title: fmt.Sprintf("mini-batches of %s by pairs,\nwith as many tokens or as many steps", r.Bilingual.Table5), Y: "BLEU"}
 	for _, by := range []string{qualitySameTokens, qualityAsLong} {
 		for _, b := range q.Spec.Batches {
-			name := fmt.Sprintf("%d\n%s", b.Times*r.SmallestBatch, by[len("as many "):])
+			name := fmt.Sprintf("%d pairs\n%s", b.Times*r.SmallestBatch, by[len("as many "):])
 			batches.Add(name, qualityScoresOf(r.all[q.batchArm(r.qualityProfile, b, by == qualityAsLong).Name]).bleu)
 		}
 	}

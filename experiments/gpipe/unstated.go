@@ -38,7 +38,7 @@ type readingSpec struct {
 const asPublished = "as published"
 
 // unstated models cells of Figure 3 and Table 3 under all that the paper leaves open. It has code of its own
-// since its cells are those of other experiments.
+// since its cells belong to other experiments.
 type unstated struct {
 	lab.Base[unstatedSpec]
 	figure3         *figure3
@@ -158,7 +158,7 @@ func (e *extent) add(f cells.Figure, at string) {
 	}
 }
 
-// figureExtent is that of a scenario's throughput relative to its base's, which is cut and padded alike.
+// figureExtent is the extent of a scenario's throughput relative to its base's, which is cut and padded alike.
 func (u *unstated) figureExtent(log *records.Log, s *scenario) (extent, error) {
 	e, bases := newExtent(), u.sweep(s.of.base())
 	for i, one := range u.sweep(s) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A round of tiny networks: every sample is there, the modelled host knows every
-// kind of operation, and its memory is that of the emulated run, to the byte.
+// kind of operation, and its memory equals the emulated run's, to the byte.
 func TestValidationRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")

@@ -88,7 +88,7 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 	},
 }
 
-// training is that of two replicas with activations in bfloat16.
+// training returns a training of two replicas with activations in bfloat16.
 func (s *rulesSpec) training() train.Training {
 	return train.Training{
 		Model: s.Model, Batch: s.Batch, Steps: 1, Seed: s.Seed, Optimizer: s.Optimizer, LR: 1, LRSchedule: "constant",
@@ -120,7 +120,7 @@ type ranStep struct {
 	traffic []gpipe.Traffic
 }
 
-// operand is that of an instruction.
+// operand is an instruction's operand.
 type operand struct {
 	op string
 	program.Move

@@ -127,7 +127,7 @@ func (b *bucketing) Planned(profile string) []lab.PlannedRun {
 	return trained.PlannedArms(profile, b.arms(p), p.Seeds)
 }
 
-// bucketingFigures are those of an epoch's full mini-batches. Positions are places for tokens of both
+// bucketingFigures has the figures of an epoch's full mini-batches. Positions are places for tokens of both
 // sides, which a recurrent layer passes through, padding included.
 type bucketingFigures struct {
 	Batches int   `json:"batches"`
@@ -260,7 +260,7 @@ func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	r := &lab.Report{Tables: []*lab.Table{epoch, trained}}
-	r.Files, err = plot.Files(b.ID(), b.Title(), []plot.Axes{slowdown, panel})
+	r.Files, err = plot.Figure(b, lab.N(len(p.Seeds), "seed"), r.Tables, []plot.Axes{slowdown, panel})
 	return r, err
 }
 

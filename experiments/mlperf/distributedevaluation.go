@@ -49,7 +49,7 @@ type passes struct {
 }
 
 // distributedEvaluation models the share of evaluations in a training, divided over the cores
-// that train and on one of them. It needs code since its times are those of forward passes.
+// that train and on one of them. It needs code since it times forward passes.
 var distributedEvaluation = cells.Kind[evaluationSpec, passes]{
 	Check: func(s *evaluationSpec) *lab.Problem {
 		var before torus

@@ -197,7 +197,7 @@ func evaluatedFor(c *evaluationRuns, r int) []float64 {
 	return c.Each(r, func(o *evaluationRecord) float64 { return o.Evaluate })
 }
 
-// evaluationShare is that of an evaluation on some replicas in the time with the training on r
+// evaluationShare is the share of an evaluation on some replicas in the time with the training on r
 // before it, by round.
 func evaluationShare(c *evaluationRuns, r, on int) (all []float64) {
 	training := trainedFor(c, r)
@@ -234,7 +234,7 @@ func (x *evaluationMeasuredSpec) show(c *evaluationRuns) error {
 		bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
 	}
 	for _, how := range []string{"all", "one"} {
-		series := plot.BarSeries{Name: "on " + how}
+		series := plot.BarSeries{Name: "measured, on " + how + " of the replicas"}
 		for _, row := range c.Table.Rows {
 			series.AddValue(row[c.Table.Column("measured share, "+how)])
 		}

@@ -106,7 +106,7 @@ func (p hoistingProfile) calibrated() (all []recurrentLayer) {
 	return all
 }
 
-// layerTimes are those of a layer in a round.
+// layerTimes are a layer's times in a round.
 type layerTimes struct {
 	Seconds float64   `json:"seconds"`          // of a step; the median
 	Instrs  []float64 `json:"instrs,omitempty"` // of each instruction of a layer for the calibration; medians
@@ -338,7 +338,7 @@ func (r *runningLayer) step(ctx context.Context, ran func(in *program.Instr, sec
 
 func passesOf(s *program.Stage) []*program.Program { return []*program.Program{s.Keep, s.Backward} }
 
-// layerInstructions are those of a step, in their order.
+// layerInstructions are a step's instructions, in their order.
 func layerInstructions(s *program.Stage) (all []*program.Instr) {
 	for _, p := range passesOf(s) {
 		for i := range p.Instrs {

@@ -169,7 +169,7 @@ func (x *inputSpec) show(c *inputRuns) error {
 	}
 	timed.Fill(c.Table, x.Logged, columns...)
 	c.Panels = []plot.Axes{plot.TableLines{Title: "pairs a second", X: "cores", Y: "thousands", Over: "cores", Logarithmic: true, Lines: []plot.TableLine{
-		{Name: "taken", Column: "taken"}, {Name: "made from ids", Column: "made", Dashed: true}, {Name: "made from texts", Column: "from texts", Dashed: true},
+		{Name: "taken", Column: "taken"}, {Name: "measured, made from ids", Column: "made", Dashed: true}, {Name: "measured, made from texts", Column: "from texts", Dashed: true},
 	}}.Panel(c.Table)}
 	return nil
 }

@@ -164,7 +164,7 @@ func (e *epochs) Report(log, reference *records.Log) (*lab.Report, error) {
 	for _, w := range r.ways {
 		dots.Add(w.Name, w.epochs())
 	}
-	report.Files, err = plot.Files(e.ID(), e.Title(), []plot.Axes{dots, e.panel(r)})
+	report.Files, err = plot.Figure(e, lab.N(len(r.Seeds), "seed"), report.Tables, []plot.Axes{dots, e.panel(r)})
 	return report, err
 }
 
@@ -285,7 +285,7 @@ func (e *epochs) panel(r *epochsResults) *plot.LinePanel {
 			lines[i] = append(lines[i], plot.Point{X: doublings(made.batch, r.by[0].batch), Y: x / first[i]})
 		}
 	}
-	p.Series = append(p.Series, plot.MedianAndRange(epochsHere, lines))
+	p.Series = append(p.Series, plot.MedianAndRange("measured "+epochsHere, lines))
 	for _, s := range e.published() {
 		var line []plot.Point
 		for _, at := range s.points {

@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // maskRCNN has the shapes of a Mask-RCNN (He et al. 2017, "Mask R-CNN", arXiv 1703.06870) with a
@@ -112,10 +113,10 @@ func (s maskRCNN) first() nn.Layer {
 	scores := add(convolution("scores", s.Pyramid, s.Anchors, 1, 1, false))
 	offsets := add(convolution("offsets", s.Pyramid, 4*s.Anchors, 1, 1, false))
 
-	half := graph.Window{KH: 2, KW: 2, SH: 2, SW: 2}
+	half := op.Window{KH: 2, KW: 2, SH: 2, SW: 2}
 	return nn.Func("first", func(t *nn.Trace, in ...*graph.Node) (out []*graph.Node) {
 		x := t.ReLU(stem.Forward(t, in[0])[0])
-		x = t.MaxPool(x, graph.Window{KH: 3, KW: 3, SH: 2, SW: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
+		x = t.MaxPool(x, op.Window{KH: 3, KW: 3, SH: 2, SW: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
 		var pyramid []*graph.Node
 		var merged *graph.Node
 		for i, stage := range stages {
@@ -129,7 +130,7 @@ func (s maskRCNN) first() nn.Layer {
 			merged = level
 			pyramid = append(pyramid, after[i].Forward(t, merged)[0])
 		}
-		pyramid = append(pyramid, t.MaxPool(pyramid[len(pyramid)-1], graph.Window{KH: 1, KW: 1, SH: 2, SW: 2}))
+		pyramid = append(pyramid, t.MaxPool(pyramid[len(pyramid)-1], op.Window{KH: 1, KW: 1, SH: 2, SW: 2}))
 		for _, level := range pyramid {
 			y := t.ReLU(look.Forward(t, level)[0])
 			out = append(out, scores.Forward(t, y)[0], offsets.Forward(t, y)[0])

@@ -69,7 +69,7 @@ const (
 	updateFloats = 5
 )
 
-// values are those of an image's cores alone, and with the others of a torus.
+// values are for an image's cores alone, and with the others of a torus.
 func (s maskRCNNStep) values(a *accelerator.Accelerator, cores int, on torus) cells.Values {
 	bytes := float64(floatBytes * s.Params)
 	update := func(of int) float64 { // of one parameter in of, and clearing all gradients

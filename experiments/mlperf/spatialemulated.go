@@ -206,7 +206,7 @@ var stepCauses = []struct {
 // computing are the divisions at which parts compute.
 var computing = []program.Division{program.Alone, program.ByRows, program.Partial, program.Chunked, program.Everywhere}
 
-// work is that of a kind. What all parts do alike counts once: one part would do it once.
+// work is the work of a kind. What all parts do alike counts once: one part would do it once.
 func (r *partedStep) work(d program.Division) partedWork {
 	w := r.Work[d.String()]
 	if d == program.Everywhere {
@@ -271,8 +271,9 @@ func (x *spatialEmulatedSpec) show(c *partedRuns) error {
 		c.Referred("speedup, "+c.Beside, func(b *partedRuns, parts int) any {
 			return lab.Fixed(stats.RatioOf(steps(b, 1), steps(b, parts)).Median, 2)
 		}))...)
-	c.Panels = []plot.Axes{plot.TableLines{Title: fmt.Sprintf("%d images", p.Examples), X: "parts", Y: "speedup", Over: "S", Lines: []plot.TableLine{
-		{Name: "measured", Column: "measured speedup"}, {Name: "without turns", Column: "measured without turns"},
-	}}.Panel(c.Table)}
+	c.Panels = plot.TableBars{
+		Title: fmt.Sprintf("%d images", p.Examples), Group: "S", Y: "speedup", Across: "paper", Bars: []string{"measured speedup", "measured without turns", "S"},
+		Names: map[string]string{"measured without turns": "measured, parts at once", "S": "theory, even parts"},
+	}.Panels(c.Table)
 	return nil
 }

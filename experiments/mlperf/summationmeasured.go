@@ -89,7 +89,7 @@ func (r *summationRecord) Check() error {
 	return nil
 }
 
-// median is that of the slowest rank's figure of each sum but the first.
+// median is the median of the slowest rank's figure of each sum but the first.
 func (r *summationRecord) median(of func(o *gradientsSummed, i int) float64) float64 {
 	var all []float64
 	for i := 1; i < len(r.Ranks[0].Sums); i++ {
@@ -184,11 +184,16 @@ func (x *summationMeasuredSpec) show(c *summationRuns) error {
 		timed.Text("SHA-256", func(n string) any { return fmt.Sprintf("%.16s", hash(n)) }),
 		referred,
 	)
+	c.Table.Head("gathered first", "measured, gathered first")
+	c.Table.Head("pipelined", "measured, pipelined")
 	bars := &plot.BarPanel{Title: "adding up gradients", Y: "ms", Names: networks}
-	series := [2]plot.BarSeries{{Name: "gathered first"}, {Name: "pipelined"}}
+	series := [2]plot.BarSeries{{Name: "measured, gathered first"}, {Name: "measured, pipelined"}}
+	ms := func(seconds []float64) lab.Value {
+		return lab.Median(seconds, func(s float64) lab.Value { return lab.Fixed(1e3*s, 1) })[0]
+	}
 	for _, n := range networks {
-		series[0].Add(1e3 * stats.Median(first(c, n)))
-		series[1].Add(1e3 * stats.Median(piped(c, n)))
+		series[0].AddValue(ms(first(c, n)))
+		series[1].AddValue(ms(piped(c, n)))
 	}
 	bars.Series = series[:]
 	c.Panels = []plot.Axes{bars}

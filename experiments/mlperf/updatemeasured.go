@@ -175,6 +175,6 @@ func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) err
 			parts := refs[x.name(c)].Parts
 			return percent(parts.Update / parts.Step)
 		}))
-	r.Panels = plot.TableGroups{Panel: "network", Group: "R", By: "update", Column: "measured update", PanelTitle: "%s", Title: "R = %s", Name: "%s", Y: "update, % of the step"}.Panels(r.Table)
+	r.Panels = plot.TableGroups{Panel: "network", Group: "R", By: "update", Column: "measured update", PanelTitle: "%s", Title: "R = %s", Name: "measured, update %s", Y: "update, % of the step"}.Panels(r.Table)
 	return nil
 }

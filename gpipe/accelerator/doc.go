@@ -34,7 +34,7 @@
 //
 // [Calibrate] times the operations of small networks on this machine and makes such a file,
 // whose ops are a sum for each kind of operation (overhead + FLOPs / rate + traffic / rate),
-// for a core that does not compute while it waits for memory. The terms are those of a Poisson
+// for a core that does not compute while it waits for memory. The terms are weighted as in a Poisson
 // regression: squared errors divided by the fitted times. With a model the file also has
 // shapes: the operations of one network as timed, each measured once, as in FlexFlow's
 // simulator (Jia et al., SysML 2019).

@@ -18,10 +18,10 @@ import (
 type Efficiency struct {
 	// Of is a kind of product ([program.Instr.Product]), Memory or Link.
 	Of string
-	// DType is that of the product's operands; "": any.
+	// DType is the type of the product's operands; "": any.
 	DType string
 	// Points are ascending by size. Between two of them the share is interpolated
-	// over the size's logarithm, outside it is that of the nearest.
+	// over the size's logarithm, and outside equals the nearest point's.
 	Points []Point
 	// Source says where the figures are from. It begins with verified (read at the
 	// source), excerpt (only a quotation was at hand), assumed, or calibrated (fitted here to
@@ -90,7 +90,7 @@ func (a *Accelerator) share(kind string, dt graph.DType, size int) float64 {
 	return 1
 }
 
-// productShare is that of an instruction; 1 if it is not a product.
+// productShare is the share of the peak that an instruction reaches; 1 if it is not a product.
 func (a *Accelerator) productShare(in *program.Instr, dt graph.DType) float64 {
 	if len(a.Efficiencies) == 0 {
 		return 1
@@ -113,7 +113,7 @@ func (e *Efficiency) at(size int) float64 {
 	return low.Share + float64(part*(high.Share-low.Share))
 }
 
-// bandwidth is that of the memory, as it is reached.
+// bandwidth is the memory's bandwidth, as it is reached.
 func (a *Accelerator) bandwidth() float64 { return a.Bandwidth * a.share(Memory, graph.F32, 0) }
 
 // Hop returns the link to the next device, as it is reached.

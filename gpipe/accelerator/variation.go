@@ -70,7 +70,7 @@ type Band struct {
 	Low, High *Variation // nil: the end is what the efficiency already is
 }
 
-// Bands are those of all efficiencies. At an end of one, all its sizes are at that end and
+// Bands returns the bands of all efficiencies. At an end of one, all its sizes are at that end and
 // everything else stays.
 func (a *Accelerator) Bands() (bands []Band) {
 	for i, e := range a.Efficiencies {

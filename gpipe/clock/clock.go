@@ -46,7 +46,7 @@ type Costs struct {
 	// Exchanges happen at the end of each group but the last, and, with Update, when their
 	// sender has done its list.
 	Exchanges []Exchange
-	// Last are those of a replica at the end of the step alone, after Exchanges; nil: none.
+	// Last returns a replica's exchanges at the end of the step alone, after Exchanges; nil: none.
 	Last func(replica int) []Exchange
 }
 

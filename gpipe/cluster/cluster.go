@@ -69,7 +69,7 @@ type engine struct {
 	// job are variables that together have another value in every job, and the same in
 	// all its processes on a machine.
 	job []string
-	// address is that of rank 0 in a job on several machines; "": it must be given.
+	// address returns rank 0's address in a job on several machines; "": it must be given.
 	address func(get func(string) string) (string, error)
 }
 

@@ -63,7 +63,7 @@ type Cut struct {
 
 // Numerics decides what is computed, whatever it runs on.
 type Numerics struct {
-	// DType is that of activations and their gradients on devices that compute: F32, or
+	// DType is the type of activations and their gradients on devices that compute: F32, or
 	// BF16, where the result of every operation is rounded and stored in two bytes.
 	// Parameters, accumulators, statistics, losses and the update stay float32, and so do
 	// the sums of products, whose operands are rounded. Modelled devices take theirs from

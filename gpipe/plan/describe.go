@@ -82,7 +82,7 @@ func (p Config) describe(in Input, examples int) (d *Description, err error) {
 	})
 	for _, c := range st.Function.Graph.Calls {
 		if c.Layer < len(d.Layers) {
-			d.Layers[c.Layer].FLOPs += c.Op.FLOPs(c)
+			d.Layers[c.Layer].FLOPs += c.FLOPs()
 		}
 	}
 	for i, l := range p.Layers {

@@ -17,7 +17,7 @@
 //     each direction and waits while both are on their way.
 //   - There is a residual slot for each micro-batch in flight: one if micro-batches are
 //     recomputed, M (or K-k) with checkpoint never.
-//   - The workspace is that of the largest program. Buffers are packed by liveness, largest
+//   - The workspace has the size that the largest program needs. Buffers are packed by liveness, largest
 //     first; an operation whose input dies there may write over it.
 //
 // Training, evaluating and predicting take turns in the same regions, each as large as the

@@ -49,7 +49,7 @@ type Region struct {
 // Plan is the memory of one device, fixed before anything runs.
 type Plan struct {
 	At place.Place // the place that has the memory
-	// Bytes is the extent of each category. Peak is that of all, the bytes that are
+	// Bytes is the extent of each category. Peak is the extent of all, the bytes that are
 	// allocated: the sum plus less than a cache line for each category.
 	Bytes [Categories]int64
 	Peak  int64

@@ -75,7 +75,7 @@ func (a AllReduce) Seconds(replicas int, bytes float64) (reduce, gather float64)
 func (a AllReduce) Among(n int) AllReduce {
 	if x := a.Torus[0]; a.Kind == reduction.Torus {
 		a.Torus = [2]int{n, 1}
-		if n%x == 0 {
+		if x > 0 && n%x == 0 { // one replica needs no torus
 			a.Torus = [2]int{x, n / x}
 		}
 	}
@@ -107,7 +107,7 @@ func ParseTableGradients(s string) (TableGradients, error) {
 
 // Scope is whose examples batch norm takes its statistics from in training: "computed
 // over each micro-batch and over replicas if necessary" (Huang et al. 2019, section 2.2).
-// A number above 1 is that of consecutive replicas, which take the statistics of their
+// Above 1 it is the number of consecutive replicas which take the statistics of their
 // micro-batches with the same number together (Ying et al., arXiv 1811.06992);
 // it divides that of all replicas. Statistics of several replicas want one group on each.
 type Scope int
@@ -160,5 +160,5 @@ func (p Config) ScopeOf(replica int) (from, to int) {
 	return replica / n * n, replica/n*n + n
 }
 
-// wide reports whether statistics are those of several replicas.
+// wide reports whether statistics cover several replicas.
 func (p Config) wide() bool { return p.Together() > 1 }

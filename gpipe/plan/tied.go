@@ -18,7 +18,7 @@ import (
 // the table for a dense use. Nothing is added up before all rows of a mini-batch are there.
 // Then every replica adds them as the arithmetic contract says: a use's rows in one chain
 // from zero, in the order of examples; the uses of a group in layer order; the groups by
-// the tree. So gathered gradients have the bits of reduced ones. Rows are those of the
+// the tree. So gathered gradients have the bits of reduced ones. Rows are the rows of the
 // backward function before they are scaled, since the chain scales and adds with one
 // rounding.
 

@@ -215,7 +215,7 @@ func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
 
 // Rate is a factor of the learning rate of some parameters.
 type Rate struct {
-	// Path is that of a parameter, or its first elements, such as "layer1" for everything
+	// Path is a parameter's path, or its first elements, such as "layer1" for everything
 	// in that layer. An element may be a pattern, as of [path.Match]: "layer*/attention".
 	Path string
 	// Factor multiplies the learning rate; at least 0. With 0 the parameters are frozen:
@@ -356,18 +356,17 @@ func countable(layers []nn.Layer, storage program.Storage, stages []*trace.Stage
 			}
 		}
 		for _, c := range st.Function.Graph.Calls {
-			where := layerName(layers, c.Layer) + ": a result of " + c.Op.Name()
+			where := layerName(layers, c.Layer) + ": a result of " + c.Name()
 			for _, o := range c.Out {
 				if err := add(where, o.Shape, float64(micro)); err != nil {
 					return err
 				}
 			}
-			op, ok := c.Op.(graph.Hider)
-			if !ok {
-				flops += float64(c.Op.FLOPs(c))
+			hidden, each := c.Hidden()
+			if hidden == nil {
+				flops += float64(c.FLOPs())
 				continue
 			}
-			hidden, each := op.Hidden(c)
 			flops += float64(each * elements(hidden))
 			if storage.KeepScores {
 				if err := add(where, hidden, float64(micro)); err != nil {

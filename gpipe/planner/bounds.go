@@ -17,7 +17,7 @@ type cut struct {
 	sizes    []int                           // layers of the pieces, in the best cut by time
 	stages   []gpipe.LayerEstimate           // of these pieces
 	bounds   map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
-	replayed bool                            // the bounds are those of a replay
+	replayed bool                            // the bounds come from a replay
 }
 
 // bound is the bound of the best mode.

@@ -227,7 +227,7 @@ func (s *Search) complete() error {
 	return one.Validate(s.Input)
 }
 
-// names are those of the schedules.
+// names returns the schedules' names.
 func (s Search) names() (all []string) {
 	for _, x := range s.Schedules {
 		all = append(all, x.String())

@@ -12,7 +12,7 @@ type Kind uint8
 
 const (
 	// Tree is recursive halving and doubling: as many bytes as a ring, in 2 log2 n
-	// messages. Its additions are those of this package.
+	// messages. It adds as this package does.
 	Tree Kind = iota
 	// Ring sends 1/n of the data to the next of n neighbours 2 (n-1) times. The order of
 	// its additions depends on n, so it is only modelled.

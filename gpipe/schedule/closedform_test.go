@@ -42,7 +42,7 @@ func TestStepTimeIsReplay(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// So is that of stages which differ.
+// So is the step time of stages which differ.
 func TestUnevenStepTimeIsReplay(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	draw := func(n int) []float64 {

@@ -93,7 +93,7 @@ func (s *searching) greedy() {
 	}
 }
 
-// mean is that of the stages.
+// mean returns the mean over the stages.
 func (d Durations) mean() (m Duration) {
 	for _, of := range d.Stages {
 		n := float64(len(d.Stages))

@@ -154,7 +154,7 @@ type Duration struct{ F, R, I, W float64 }
 // Alike are the durations of stages that are alike.
 func Alike(d Duration, comm float64) Durations { return Durations{[]Duration{d}, comm} }
 
-// Of are those of a stage.
+// Of returns a stage's durations.
 func (d Durations) Of(stage int) Duration {
 	switch len(d.Stages) {
 	case 0:

@@ -42,7 +42,8 @@ func (t Task) String() string {
 	return text
 }
 
-// Checkpoint says which micro-batches are re-materialised.
+// Checkpoint says which micro-batches are re-materialised: Always (the zero value), ExceptLast or
+// Never. "go doc schedule Always" describes each.
 type Checkpoint uint8
 
 const (
@@ -74,7 +75,8 @@ func (c Checkpoint) Recomputed(micro int) int {
 	return micro
 }
 
-// Schedule is the order in which a stage takes up F and B.
+// Schedule is the order in which a stage takes up F and B: GPipe (the zero value), Naive, OneFOneB,
+// Interleaved, ZBH1, ZBH2, ZBV, VHalf, VMin or DualPipeV. "go doc schedule GPipe" describes each.
 type Schedule uint8
 
 const (
@@ -94,7 +96,7 @@ const (
 	DualPipeV // DeepSeek's DualPipe cut in half, see dualPipeV
 )
 
-// schedules are those of a step's lists by name: the first of [Names].
+// schedules names the generators of a step's lists: the first of [Names].
 var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", Interleaved: "interleaved", ZBH1: "zb-h1", ZBH2: "zb-h2",
 	ZBV: "zb-v", VHalf: "v-half", VMin: "v-min", DualPipeV: "dualpipe-v"}
 

@@ -109,7 +109,7 @@ func (w Wanted) check() error {
 	return nil
 }
 
-// memory is that of a stage.
+// memory returns a stage's footprint.
 func (w Wanted) memory(stage int) Footprint {
 	if len(w.Memory) == 1 {
 		return w.Memory[0]

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// Version is that of the format which this package writes. It reads no other.
+// Version is the version of the format, the only one that this package writes and reads.
 const Version = 1
 
 const format = "gpipebench snapshot"
@@ -32,7 +32,7 @@ type Manifest struct {
 	Slots    []SlotFile        `json:"slots"`             // of the optimiser, in its order
 	Average  string            `json:"average,omitempty"` // the average's file
 	Files    []File            `json:"files"`             // all but the manifest
-	// SHA256 is that of the manifest's text with this value empty. It is the last member,
+	// SHA256 is the digest of the manifest's text with this value empty. It is the last member,
 	// in every version.
 	SHA256 string `json:"sha256"`
 }

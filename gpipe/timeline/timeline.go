@@ -134,7 +134,7 @@ type Timeline struct {
 	Placement schedule.Placement
 }
 
-// Pieces are those of the network.
+// Pieces returns the network's pieces.
 func (tl *Timeline) Pieces() place.Pieces { return tl.Placement.Or(tl.Stages()).Pieces() }
 
 // Device is the number of a place's device: replica by replica, in the order of stages.

@@ -25,7 +25,7 @@ func rethrown() {
 	_ = outOfRange(2)
 }
 
-// The place of a defect is that of the first panic, however it was passed on.
+// The place of a defect is where the first panic was, however it was passed on.
 func TestWhere(t *testing.T) {
 	for what, f := range map[string]func(){
 		"a panic":        func() { _ = outOfRange(2) },

@@ -159,7 +159,7 @@ func keepMode(f *os.File, mode fs.FileMode) error {
 // temporary matches the names of unfinished files.
 var temporary = regexp.MustCompile(`^\.unfinished-[0-9a-f]{16}$`)
 
-// Unfinished reports whether a name, without its directory, is that of a file
+// Unfinished reports whether a name, without its directory, belongs to a file
 // that is being written or whose writer was killed.
 func Unfinished(name string) bool { return temporary.MatchString(name) }
 
@@ -232,7 +232,7 @@ func sweep(dir string) {
 	}
 }
 
-// names reports whether a name is that of an open file.
+// names reports whether a name belongs to an open file.
 func names(f *os.File, name string) bool {
 	open, err := f.Stat()
 	if err != nil {

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Batch norm whose statistics are those of several replicas' micro-batches together.
+// Batch norm whose statistics cover several replicas' micro-batches together.
 // Forward it is
 //
 //	BatchNormMoments, BatchNormTally, CombineTallies over the replicas, BatchNormWideStats, BatchNorm

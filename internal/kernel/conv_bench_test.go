@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// convLayers are those of ResNet-101 on 64 x 64 images, then of
+// convLayers lists the layers of ResNet-101 on 64 x 64 images, then of
 // AmoebaNet-D (6, 64): image, channels, kernel, stride.
 func convLayers() []Conv {
 	var layers []Conv

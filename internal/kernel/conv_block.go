@@ -74,7 +74,7 @@ func (b *block) order(g *gemmTable, d *[3]direction) int {
 	for i, x := range d {
 		rows := evenly(x.count, g.rows)
 		tiles := (x.count + rows - 1) / rows * (d[(i+1)%3].count * d[(i+2)%3].count)
-		// The time of a tile of few rows is that of reading B; packing takes as
+		// The time of a tile of few rows goes into reading B; packing takes as
 		// long as 13 columns.
 		cost := tiles * (max(rows, 6) + 1) * 64
 		if b.packs(g, x, rows) {

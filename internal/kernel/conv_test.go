@@ -162,7 +162,7 @@ func (c *convCase) want() (chain []float32, exact, magnitude []float64) {
 }
 
 // eachProduct calls f with the indices of the elements of x, y and w that are
-// multiplied. The order is that of the chains of all three: along oh and ow
+// multiplied. The order is as in the chains of all three: along oh and ow
 // ascending, kh and kw descend for an element of x.
 func (c Conv) eachProduct(f func(x, y, w int)) {
 	for n := range c.N {

@@ -94,12 +94,12 @@ type reach struct {
 	taps, tap, next                   int
 }
 
-// forwardReach are those of an output's positions.
+// forwardReach has an output's positions.
 func forwardReach(count, stride, before, kernel, size, dilation int) reach {
 	return reach{count: count, stride: stride, first: -before, ahead: dilation, size: size, taps: kernel, next: 1}
 }
 
-// gradReach are those of the input pixels phase, phase+stride, ... Pixel i meets
+// gradReach has the input pixels phase, phase+stride, ... Pixel i meets
 // output (i+before-t*dilation)/stride at the taps t that leave no remainder:
 // the last of these first, so that outputs ascend.
 func gradReach(size, stride, before, kernel, out, dilation, phase int) (x reach) {
@@ -189,10 +189,7 @@ func depthwiseGeneric(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, sk
 		at, wat := o*from, first
 		for range kh {
 			for range kw {
-				x, w := x[at:at+cols], w[wat:wat+cols]
-				for j := range y {
-					y[j] = fma32(x[j], w[j], y[j])
-				}
+				fmaEach(y, x[at:at+cols], w[wat:wat+cols])
 				at, wat = at+tap, wat+wtap
 			}
 			at, wat = at+skip, wat+wskip
@@ -207,10 +204,7 @@ func depthwiseGradGeneric(dw, x, dy []float32, pixels, cols, to, from, kh, kw, t
 		for range kw {
 			dw := dw[wat : wat+cols]
 			for o := range pixels {
-				x, dy := x[at+o*from:][:cols], dy[o*to:][:cols]
-				for j, d := range dy {
-					dw[j] = fma32(x[j], d, dw[j])
-				}
+				fmaEach(dw, x[at+o*from:][:cols], dy[o*to:][:cols])
 			}
 			at, wat = at+tap, wat+wtap
 		}

@@ -47,6 +47,19 @@ func roundToOdd(x, y, sum float64) float64 {
 	return math.Float64frombits(bits)
 }
 
+// fmaEach sets each dst[j] to fma32(x[j], y[j], dst[j]), without calling it.
+func fmaEach(dst, x, y []float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	for j, z := range dst {
+		product := float64(x[j]) * float64(y[j])
+		sum := product + float64(z)
+		if roundsTwice(sum) {
+			sum = roundToOdd(product, float64(z), sum)
+		}
+		dst[j] = float32(sum)
+	}
+}
+
 // fmaRow adds the products of k steps to four neighbours: c[j] becomes the chain of
 // fma32 over a[p*aStep] and b[p*bStep+j], p ascending. Four sums are tested at
 // once, since hardly one is rounded twice.

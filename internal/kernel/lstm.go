@@ -21,7 +21,7 @@ type LSTMShape struct {
 type LSTMInput struct{ Z, X, W, Bias []float32 }
 
 // LSTM computes the activated gates, y, which is h, and the cells c of all steps, from
-// states of zeros; see graph.LSTMOp for the formulas. W is (Hidden, 4*Hidden). Lengths
+// states of zeros; see op.LSTM for the formulas. W is (Hidden, 4*Hidden). Lengths
 // has one for each example; nil: all have Time steps. Beyond a length everything is 0.
 // Gates may be Z. Scratch has Scratch floats.
 func LSTM(s LSTMShape, gates, y, cells []float32, in LSTMInput, w []float32, lengths []int32, scratch []float32) {

@@ -9,7 +9,7 @@ import (
 
 type key struct{}
 
-// Holds are those of a context.
+// Holds are the holds of one context.
 type Holds struct {
 	lock sync.Mutex
 	none *sync.Cond

@@ -16,7 +16,7 @@ import (
 // The values of a document's fields are limited by their Go types and by tags
 // `want:"..."`, words separated by commas:
 //
-//	1..64, >0..1   the range of a number; a missing end is that of its type.
+//	1..64, >0..1   the range of a number; a missing end is its type's.
 //	               Whole numbers are 1..16777216 unless a tag says otherwise,
 //	               others 0..1e9.
 //	optional       may be missing, or an empty list

@@ -25,7 +25,7 @@ import (
 type Kind[S, V any] struct {
 	// Check refuses values that do not go together; nil: tags say all.
 	Check func(*S) *lab.Problem
-	// Rows are those of a profile.
+	// Rows returns a profile's rows.
 	Rows func(s *S, profile string) ([]Row[V], error)
 	// Planned lists what is modelled; nil: each model of the spec, in one partition.
 	Planned func(*S) []lab.PlannedRun
@@ -202,7 +202,7 @@ func (e *Experiment[S, V]) Measure(ctx context.Context, log *records.Log, p prog
 	return lab.MakeMissing(ctx, e.ID(), log, p, jobs)
 }
 
-// Rows are those of a profile.
+// Rows returns a profile's rows.
 func (e *Experiment[S, V]) Rows(profile string) ([]Row[V], error) {
 	if err := lab.CheckProfile(profile); err != nil {
 		return nil, failure.Usage(err)
@@ -231,7 +231,7 @@ func (e *Experiment[S, V]) Report(log, _ *records.Log) (*lab.Report, error) {
 		}
 		all[r.Of] = append(all[r.Of], e.values(r, samples))
 	}
-	return e.shown().report(e.ID(), e.Title(), &e.Spec, all)
+	return e.shown().report(e, e.Title(), &e.Spec, all)
 }
 
 // functions let expressions read values by their names.

@@ -22,7 +22,7 @@ type Errors struct {
 	Free                float64 // against the paper at the largest M, were links free
 }
 
-// Errors are those of one convention.
+// Errors returns the errors under one convention.
 func (m *Modelled) Errors(n *Network, v Convention) Errors {
 	mean := func(v Convention, cells []lab.Cell, of func(lab.PaperCell) lab.Verbatim) float64 {
 		var off []float64
@@ -312,7 +312,7 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 		for _, micro := range m.M {
 			p := &plot.BarPanel{
 				Title: fmt.Sprintf("%s, M = %d", n.Name, micro), Y: fmt.Sprintf("throughput relative to K = %d, M = %d", m.Base.K, m.Base.M),
-				Series:   []plot.BarSeries{{Name: "paper", As: plot.Across}, {Name: "modelled", As: plot.Range}, {Name: "torchgpipe"}, {Name: "at peak", As: plot.Mark}},
+				Series:   []plot.BarSeries{{Name: "paper", As: plot.Across}, {Name: "modelled", As: plot.Range}, {Name: "torchgpipe"}, {Name: "modelled, at peak", As: plot.Mark}},
 				Whiskers: "modelled, all conventions",
 			}
 			value := func(v lab.Verbatim) float64 {

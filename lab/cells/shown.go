@@ -69,6 +69,7 @@ type PlotSpec struct {
 	Logarithmic bool   `yaml:"logarithmic"`
 	FromLeast   bool   `yaml:"from_least"` // the y axis begins at the least value, not at 0
 	OneScale    bool   `yaml:"one_scale"`
+	Dots        bool   `yaml:"dots"` // signs alone, where the places on the x axis have no order
 	Lines       []struct {
 		Name   string  `yaml:"name"`
 		Column string  `yaml:"column"`
@@ -78,7 +79,7 @@ type PlotSpec struct {
 	} `yaml:"lines"`
 }
 
-// columns are those of a table, one by one.
+// columns returns a table's columns, one by one.
 func (t *TableSpec) columns() (all []ColumnSpec) {
 	for i, c := range t.Columns {
 		c.at = strconv.Itoa(i)
@@ -260,16 +261,16 @@ func (v Values) Number(expression string) (float64, error) {
 	return n.X, err
 }
 
-// report makes the tables and plots of rows, by their name.
-func (s *Shown) report(id, title string, spec any, rows map[string][]Values) (*lab.Report, error) {
-	tables, panels, p := s.made(id, title, spec, rows)
+// report makes an experiment's tables and plots of rows, by their name.
+func (s *Shown) report(of plot.Headed, title string, spec any, rows map[string][]Values) (*lab.Report, error) {
+	tables, panels, p := s.made(of.ID(), title, spec, rows)
 	if p != nil {
-		return nil, fmt.Errorf("%s: %s: %w", id, strings.Join(p.Path, "."), p.Err)
+		return nil, fmt.Errorf("%s: %s: %w", of.ID(), strings.Join(p.Path, "."), p.Err)
 	}
 	r := &lab.Report{Tables: tables}
 	var err error
 	if len(panels) > 0 {
-		r.Files, err = plot.Files(id, title, panels)
+		r.Files, err = plot.Figure(of, "", tables, panels)
 	}
 	return r, err
 }
@@ -399,7 +400,7 @@ func (p PlotSpec) panels(spec any, t *lab.Table, rows []Values) (all []plot.Axes
 		if panel == nil {
 			panel = &plot.LinePanel{Title: name, X: cmp.Or(p.XTitle, p.X), Y: p.Y, Logarithmic: p.Logarithmic, FromZero: !p.Logarithmic && !p.FromLeast}
 			for _, l := range p.Lines {
-				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed})
+				panel.Series = append(panel.Series, plot.Series{Name: l.Name, Lines: [][]plot.Point{nil}, Dashed: l.Dashed, Dots: p.Dots})
 			}
 			at[name] = panel
 			made = append(made, panel)

@@ -117,7 +117,7 @@ type Claim struct {
 	Ledger string `yaml:"-" json:"ledger"`            // the name of its paper
 
 	check     string
-	over      string // an expression whose interval is that of our figures over what is unstated; "": nothing is
+	over      string // an expression whose interval is our figures' over what is unstated; "": nothing is
 	tolerance *Tolerance
 	line      int
 }
@@ -131,7 +131,7 @@ type Open struct {
 // sameAs is the ID of another claim by the basis of the check; of a single ID, by "".
 type sameAs map[Basis]string
 
-// of is that of a basis; "": there is none.
+// of returns the expression of a basis; "": it is missing.
 func (s sameAs) of(basis Basis) string {
 	id := cmp.Or(s[basis], s[""])
 	if id == "none" {

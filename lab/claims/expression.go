@@ -134,15 +134,16 @@ func (e *evaluator) column(table, name string) (*lab.Table, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	i := t.Column(name)
-	if i < 0 {
-		var names []string
-		for _, c := range t.Columns {
-			names = append(names, c.ID)
-		}
-		return nil, 0, &missingEvidence{fmt.Sprintf("table %s has no column %q, but %s", table, name, strings.Join(names, " | "))}
+	i, err := t.Place(name)
+	return t, i, missing(err)
+}
+
+// missing makes evidence that is not there of a cell that is not in its table.
+func missing(err error) error {
+	if none, is := errors.AsType[*lab.NoCell](err); is {
+		return &missingEvidence{none.What}
 	}
-	return t, i, nil
+	return err
 }
 
 // read finds a cell by its table, its column, and pairs of a column and its text or
@@ -153,31 +154,18 @@ func (e *evaluator) read(args []any) (lab.Value, error) {
 	if err != nil {
 		return none, err
 	}
-	keys := texts[2:]
-	if len(keys)%2 != 0 {
-		return none, errors.New("want a table, a column, and pairs of a column and its value")
-	}
 	t, column, err := e.column(texts[0], texts[1])
 	if err != nil {
 		return none, err
 	}
-	rows, names := slices.Clone(t.Rows), []string{}
-	for i := 0; i < len(keys); i += 2 {
-		_, key, err := e.column(texts[0], keys[i])
-		if err != nil {
-			return none, err
-		}
-		names = append(names, keyed(t.Columns[key], keys[i+1]))
-		number, isNumber := args[2+i+1].(expr.Number)
-		rows = slices.DeleteFunc(rows, func(row []lab.Value) bool {
-			v := row[key]
-			return v.Text != keys[i+1] && !(isNumber && len(v.Numbers) > 0 && v.Numbers[0] == number.X)
-		})
+	v, err := t.Cell(texts[1], args[2:]...)
+	if err != nil {
+		return none, missing(err)
 	}
-	if len(rows) != 1 {
-		return none, &missingEvidence{fmt.Sprintf("table %s has %d rows with %s", texts[0], len(rows), strings.Join(keys, " "))}
+	var names []string
+	for i := 2; i < len(texts); i += 2 {
+		names = append(names, keyed(t.Columns[t.Column(texts[i])], texts[i+1]))
 	}
-	v := rows[0][column]
 	e.reads.add(t.ID, strings.Join(names, ", "), said(t.Columns[column], v.Text))
 	e.reads.starred = e.reads.starred || v.IsStarred()
 	return v, nil

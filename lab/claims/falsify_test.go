@@ -321,7 +321,7 @@ func letsMoreThrough(t *testing.T, c, m Claim, tables tablesOf) bool {
 	return false
 }
 
-// referenceTables are those of the committed reference. Of what is timed and has no
+// referenceTables are the tables of the committed reference. Of what is timed and has no
 // reference yet, they are of devices on which an example takes the same time in every run.
 func referenceTables(t *testing.T) tablesOf {
 	t.Helper()

@@ -1,7 +1,6 @@
 package claims_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,44 +8,134 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
 )
 
-// The page is the same bytes each time, has a section for each experiment that
-// has records, needs nothing from elsewhere, and its links lead somewhere.
+// mostBytes is how large the page that a reader opens first may be, and every other.
+const mostBytes = 1_000_000
+
+// The pages are the same bytes each time, and none is large. Each experiment that has records has a
+// section on the page of its paper and nowhere else, with its tables and plots; they need nothing
+// from elsewhere, and their links lead somewhere, to each other as well.
 func TestHTMLReport(t *testing.T) {
 	reading := claims.Committed(t, claims.FullDir)
-	var pages [2]bytes.Buffer
-	for i := range pages {
-		if err := (page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}).Write(t.Context(), reading, &pages[i]); err != nil {
+	made := func() []lab.File {
+		files, err := page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}.Pages(t.Context(), reading)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return files
 	}
-	text := pages[0].String()
-	if text != pages[1].String() {
-		t.Error("two pages of the same records differ")
-	}
-	for _, id := range experiments.IDs() {
-		_, err := os.Stat(filepath.Join(claims.QuickDir, "records", id+".jsonl"))
-		if has := strings.Contains(text, `<h2 id="`+id+`">`); has != (err == nil) {
-			t.Errorf("section of %s: %v, records: %v", id, has, err == nil)
+	pages, again := made(), made()
+	ids := map[string]map[string]int{} // by page
+	for i, p := range pages {
+		if p != again[i] {
+			t.Errorf("two pages %s of the same records differ", p.Name)
+		}
+		if len(p.Text) >= mostBytes {
+			t.Errorf("%s has %d bytes, want less than %d", p.Name, len(p.Text), mostBytes)
+		}
+		t.Logf("%s: %d bytes", p.Name, len(p.Text))
+		ids[p.Name] = map[string]int{}
+		if strings.Contains(p.Text, "<script") { // the one on which schedules are moved
+			if p.Name != "schedule.html" {
+				t.Errorf("%s has a script", p.Name)
+			}
+			continue
+		}
+		if !strings.Contains(p.Text, `http-equiv="Content-Security-Policy" content="default-src 'none'`) {
+			t.Errorf("%s has no content security policy", p.Name)
+		}
+		for _, loads := range []string{"<link rel=\"stylesheet", " src=", "@import", "url(http"} {
+			if strings.Contains(p.Text, loads) {
+				t.Errorf("%s has %s", p.Name, loads)
+			}
+		}
+		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(p.Text, -1) {
+			if ids[p.Name][m[1]]++; ids[p.Name][m[1]] == 2 {
+				t.Errorf("%s: two elements with id %s", p.Name, m[1])
+			}
 		}
 	}
-	for _, loads := range []string{"<script", "<link rel=\"stylesheet", " src=", "@import", "url(http"} {
-		if strings.Contains(text, loads) {
-			t.Errorf("the page has %s", loads)
+	for _, p := range pages {
+		for _, m := range regexp.MustCompile(`(?:href="|url\()([^")#]*)(?:#([^")]*))?["\)]`).FindAllStringSubmatch(p.Text, -1) {
+			file, id := m[1], m[2]
+			if file == "" {
+				file = p.Name
+			}
+			if strings.HasPrefix(file, "https://") || file == "data:," {
+				continue
+			}
+			if there := ids[file]; there == nil || id != "" && there[id] == 0 {
+				t.Errorf("%s: nothing is at %s#%s", p.Name, file, id)
+			}
 		}
 	}
-	ids := map[string]int{}
-	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(text, -1) {
-		if ids[m[1]]++; ids[m[1]] == 2 {
-			t.Errorf("two elements with id %s", m[1])
+	for i, paper := range experiments.Papers {
+		own := paper.Name + ".html"
+		if i == 0 {
+			own = page.Index
+		}
+		for _, d := range paper.Experiments {
+			_, err := os.Stat(filepath.Join(claims.QuickDir, "records", d.ID+".jsonl"))
+			want := []string{}
+			if err == nil {
+				want = append(want, d.ID)
+				report, err := reading.Experiment(d.ID).Report(reading.Experiment(d.ID).Rest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, table := range report.Tables {
+					want = append(want, "t-"+table.ID)
+				}
+				for _, f := range report.Files {
+					if name, ok := strings.CutSuffix(f.Name, ".svg"); ok {
+						want = append(want, d.ID+"-"+name+"-plot")
+					}
+				}
+			}
+			for _, id := range want {
+				for _, p := range pages {
+					if has := ids[p.Name][id] > 0; has != (p.Name == own) {
+						t.Errorf("%s has %s: %v", p.Name, id, has)
+					}
+				}
+			}
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?:href="|url\()#([^")]*)`).FindAllStringSubmatch(text, -1) {
-		if ids[m[1]] == 0 {
-			t.Errorf("nothing has the id %s", m[1])
+}
+
+// Every plot says above it what it shows, with figures of its tables.
+func TestFindings(t *testing.T) {
+	reading := claims.Committed(t, claims.FullDir)
+	for _, d := range experiments.List() {
+		x := reading.Experiment(d.ID)
+		if x == nil || !x.Usable {
+			continue
+		}
+		report, err := x.Report(x.Rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range report.Files {
+			if !strings.Contains(f.Text, `<svg class="panel"`) {
+				continue // a timeline
+			}
+			finding := regexp.MustCompile(`<svg class="finding" aria-label="([^"]*)"`).FindAllStringSubmatch(f.Text, -1)
+			if len(finding) == 0 {
+				t.Errorf("%s has no finding", f.Name)
+				continue
+			}
+			says := ""
+			for _, line := range finding {
+				says += line[1] + " "
+			}
+			if !regexp.MustCompile(`[0-9]`).MatchString(says) || strings.ContainsAny(says, "{}") {
+				t.Errorf("%s: %q has no figure", f.Name, says)
+			}
+			t.Logf("%s: %s", f.Name, says)
 		}
 	}
 }

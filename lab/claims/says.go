@@ -33,10 +33,10 @@ func (v *Verification) Says() string {
 		}
 	}
 	says := []string{
-		fmt.Sprintf("Of %d figures of other machines than this one (ratios), %d come out here within their tolerance (%s), %d differ, %d are within what the paper does not state, and %d are not decided, as our own interval lies across the border.",
+		fmt.Sprintf("The paper prints %d ratios that were measured on other machines. Ours are within the stated tolerance in %d cases (%s) and outside it in %d; %d are within what the paper leaves unstated, and %d are not decided, since our interval spans the limit.",
 			of(Ratio, ""), of(Ratio, "", Reproduced), strings.Join(near, ", "), of(Ratio, "", Differs), of(Ratio, "", Unstated), of(Ratio, "", NotDecided)),
 		fmt.Sprintf("Counts come out in %s cases, trends hold in %s.", some(Count, Reproduced), some(Trend, Holds)),
-		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here, since what was trained is not competent to.",
+		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here, since the networks trained here do not beat their baselines.",
 			of(StandIn, "")-of(StandIn, "", JudgedAtFull), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", NoDifference), of(StandIn, "", Inconclusive, Undecided), of(StandIn, "", CannotTell)),
 	}
 	if n := of(StandIn, "", JudgedAtFull); n > 0 {
@@ -48,7 +48,7 @@ func (v *Verification) Says() string {
 	if list := v.disagreeing(); len(list) > 0 {
 		says = append(says, "Unlike in the paper, these do not hold here: "+strings.Join(list, "; ")+".")
 	}
-	says = append(says, fmt.Sprintf("The ledger shows %d places where the paper contradicts itself or arithmetic. The rest says nothing about its experiments: %d claims follow from its own figures or from how a step is built, %d are properties of the program that tests hold, %d are ours, and %d cannot be reproduced here or have not been attempted.",
+	says = append(says, fmt.Sprintf("The ledger shows %d places where the paper contradicts itself or arithmetic. Not experiments: %d claims follow from the paper's own figures or from how a step is built, %d are properties that our tests check, and %d are ours. %d we could not test, or have not.",
 		of(Contradiction, "", Shown), of(Derived, ""), of(Tested, ""), of(Ours, "")+of(Extension, ""), of(NotHere, "")+of(NotYet, "")))
 	if n := len(v.Claims) - len(facts); n > 0 {
 		says = append(says, fmt.Sprintf("Each fact counts once: %d further claims judge a cell or a fact again.", n))

@@ -306,7 +306,7 @@ func (v Verifying) isThere() error {
 	return nil
 }
 
-// tables are those of the experiments that are usable: of the directory that decides last.
+// tables returns the tables of the experiments that are usable: of the directory that decides last.
 func (r *Reading) tables() tablesOf {
 	tables := tablesOf{}
 	for _, x := range r.deciding() {

@@ -7,26 +7,42 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 )
 
-// pageClaims are the verdicts.
+// pageClaims are the verdicts on a paper's claims.
 type pageClaims struct {
 	Of string // what they are about
-	// Headline is what the main sentences come to.
-	Headline *lab.Table
-	Says     string     // what all verdicts together say about the first paper
+	// Headline is what the main sentences come to, each with its first figure.
+	Headline []pageSentence
+	Figures  *pageTable // the same with all figures
+	Says     string     // what all verdicts together say
 	Summary  *pageTable // counts by kind
 	Bases    *pageTable // and by what the evidence is
 	// Tolerances say how far a figure may be from the paper's, and why.
 	Tolerances *pageTable
 	Counts     []pageCount
-	Wrong      []string
 	Fails      []claims.Judgement
 	Ledger     *pageLedger
 	Total      int
+}
+
+// Styles are the rules of the page of claims.
+func (c *pageClaims) Styles() template.CSS {
+	rules := c.Ledger.Styles
+	if c.Tolerances != nil {
+		rules += template.CSS(c.Tolerances.styles())
+	}
+	return rules
+}
+
+// pageSentence is a sentence of a paper, and what it comes to.
+type pageSentence struct {
+	Says, Where   string
+	Verdict, Tone string
+	Of            string // what the figures are of
+	Paper, Here   string // "": the paper has words alone
 }
 
 // pageCount is a verdict, its colour, and how many claims have it.
@@ -43,6 +59,9 @@ var tones = map[claims.Verdict]string{
 	claims.Inconclusive: "fair", claims.NotDecided: "fair",
 	claims.Fails: "bad",
 }
+
+// sentenceTones are the same of what sentences come to.
+var sentenceTones = map[claims.RowVerdict]string{claims.RowHolds: "good", claims.RowInPart: "fair", claims.RowDiffer: "bad"}
 
 // toneOf returns a verdict's colour.
 func toneOf(verdict string) string { return tones[claims.Verdict(verdict)] }
@@ -83,7 +102,7 @@ func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), 
 
 // newPageClaims is what a page shows of verdicts.
 func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
-	c = &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims)}
+	c = &pageClaims{Of: v.Subjects(), Says: v.Says(), Total: len(v.Claims)}
 	for _, m := range claims.Verdicts {
 		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}
@@ -92,14 +111,25 @@ func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
 			c.Fails = append(c.Fails, one)
 		}
 	}
-	if t := v.HeadlineTable(); len(t.Rows) > 0 {
-		c.Headline = t
+	for _, o := range v.Headline {
+		s := pageSentence{Says: o.Says, Where: o.Where, Verdict: string(o.Verdict), Tone: sentenceTones[o.Verdict]}
+		if len(o.Shown) > 0 {
+			f := o.Shown[0]
+			here, _, _ := strings.Cut(f.Here, " (") // without the numbers of seeds
+			s.Of, s.Paper, s.Here = f.Of, f.Paper, here
+		}
+		c.Headline = append(c.Headline, s)
+	}
+	if len(c.Headline) > 0 {
+		c.Figures = &pageTable{Table: v.HeadlineTable(), Class: "headline", Fold: true}
+		c.Figures.Title = "All figures of these sentences"
 	}
 	byKind, byBasis := v.Summary()
-	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary"}, &pageTable{Table: byBasis, Class: "summary"}
+	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary", Fold: true}, &pageTable{Table: byBasis, Class: "summary", Fold: true}
 	for _, t := range v.Tables() {
 		if t.ID == "claims-tolerances" {
 			c.Tolerances = newPageTable(t, "")
+			c.Tolerances.Heading = t.Title
 		}
 	}
 	c.Ledger, err = newLedger(v, c.Counts)
@@ -119,7 +149,6 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 	bases := &pageFilter{Name: "basis", Label: "Evidence"}
 	profiles := &pageFilter{Name: "profile", Label: "Profile"}
 	papers := &pageFilter{Name: "paper", Label: "Version"}
-	ledgers := &pageFilter{Name: "ledger", Label: "Paper"}
 	for _, c := range v.Claims {
 		class := "verdict-" + idOf(c.Verdict) + " " + kinds.count(string(c.Kind), "")
 		if c.Basis != "" {
@@ -131,16 +160,12 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 		for _, version := range strings.Split(c.Version, ", ") {
 			class += " " + papers.count(version, v.Versions[version])
 		}
-		class += " " + ledgers.count(c.Ledger, "")
 		l.rows = append(l.rows, pageRow{"claim-" + idOf(c.ID), class})
 	}
 	slices.SortStableFunc(kinds.Values, func(a, b pageChoice) int {
 		return cmp.Compare(slices.Index(claims.Kinds, claims.Kind(a.Value)), slices.Index(claims.Kinds, claims.Kind(b.Value)))
 	})
 	l.Filters = []pageFilter{*kinds, *bases, *profiles, *papers}
-	if len(ledgers.Values) > 1 {
-		l.Filters = append(l.Filters, *ledgers)
-	}
 	l.Styles = l.styles()
 	return l, nil
 }

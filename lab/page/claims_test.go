@@ -12,7 +12,7 @@ import (
 // verdict, kind and version that occurs.
 func TestLedger(t *testing.T) {
 	one := func(id, version string, kind claims.Kind, verdict claims.Verdict) claims.Judgement {
-		return claims.Judgement{Claim: claims.Claim{ID: id, Version: version, Kind: kind, Basis: claims.Measured, Ledger: "gpipe"}, Verdict: verdict, Profile: "full"}
+		return claims.Judgement{Claim: claims.Claim{ID: id, Version: version, Kind: kind, Basis: claims.Measured}, Verdict: verdict, Profile: "full"}
 	}
 	v := &claims.Verification{Versions: map[string]string{"N": "NeurIPS 2019"}, Claims: []claims.Judgement{
 		one("growth/Naive-1", "N, V1", claims.Ratio, claims.Differs),
@@ -25,7 +25,7 @@ func TestLedger(t *testing.T) {
 	if got, want := l.RowID(0), "claim-growth-Naive-1"; got != want {
 		t.Errorf("id %s, want %s", got, want)
 	}
-	if got, want := l.RowClass(0), "verdict-differs kind-ratio basis-measured profile-full paper-N paper-V1 ledger-gpipe"; got != want {
+	if got, want := l.RowClass(0), "verdict-differs kind-ratio basis-measured profile-full paper-N paper-V1"; got != want {
 		t.Errorf("class %s, want %s", got, want)
 	}
 	if len(l.Verdicts) != 2 {
@@ -42,13 +42,6 @@ func TestLedger(t *testing.T) {
 	}
 	if means := l.Filters[3].Values[0].Means; !strings.Contains(means, "NeurIPS") {
 		t.Errorf("version N is %q", means)
-	}
-	if n := len(l.Filters); n != 4 {
-		t.Errorf("%d filters: one paper leaves no choice of one", n)
-	}
-	v.Claims[1].Ledger = "beyond"
-	if l, err = newLedger(v, nil); err != nil || len(l.Filters) != 5 || !strings.Contains(string(l.Styles), "main:has(#only-ledger-beyond:checked) .ledger tbody tr:not(.ledger-beyond)") {
-		t.Errorf("no choice of a paper: %v, %v", l.Filters, err)
 	}
 }
 

@@ -1,8 +1,14 @@
-// Package page writes the report: one HTML page of all results.
+// Package page writes the report: HTML pages of all results.
 //
-// The page has no script and no file from elsewhere, and the colours of the reader's system;
-// in print it is light. `make check-report` opens it in headless Chromium at 400, 1280 and
-// 1920 pixels, light and dark, with and without Liberation Sans: nothing is wider than the
-// window, no message on the console, no file is requested, no letter of a plot smaller than 9
-// pixels.
+// The first paper has the page that a reader opens first: on its first screen what the paper's main
+// sentences come to, and the picture that says most. Every other paper with records has a page, each
+// paper has another with all its claims, to filter, and there is the page on which schedules are
+// moved. The contents stay beside the text of a wide screen, and are a closed menu on a phone. The
+// first table of an experiment is open, others are closed; of captions and notes two lines are seen.
+//
+// Except for the schedule page they have no script, and none has a file from elsewhere. They have
+// the colours of the reader's system; in print they are light, and all that is closed is open.
+// `make check-report` opens them in headless Chromium at 400, 1280 and 1920 pixels, light and dark,
+// with and without Liberation Sans: nothing is wider than the window, no message on the console,
+// no file is requested, no letter of a plot smaller than 9 pixels.
 package page

@@ -1,12 +1,12 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"html/template"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,12 +17,18 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/simulate/schedulepage"
 )
 
-// Reporting makes one page of a directory of results: the claims' verdicts, the
-// tables, the plots and the provenance. The page is computed from the records, as the
+// Index is the file of the first paper's page, and schedules the file of the schedule page.
+const (
+	Index     = "index.html"
+	schedules = "schedule.html"
+)
+
+// Reporting makes the pages of a directory of results: the claims' verdicts, the
+// tables, the plots and the provenance. They are computed from the records, as the
 // tables are, and the same records give the same bytes.
 type Reporting struct {
 	Results string // a directory that reproduce has written, with records
@@ -40,95 +46,117 @@ func (r Reporting) Read(ctx context.Context) (*claims.Reading, error) {
 	return claims.Verifying{All: experiments.Papers, Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference)}.Read(ctx)
 }
 
-// Write writes the page of what was read as HTML that needs no other file, network or script.
-func (r Reporting) Write(ctx context.Context, reading *claims.Reading, w io.Writer) error {
-	p, err := r.page(ctx, reading)
+// Pages returns the pages of what was read, as files of one directory. The first paper has a page,
+// Index, and so has every other paper with records; each has another page with its claims; and
+// there is the page on which schedules are moved. They need no file but each other, no network
+// and, except for the last, no script.
+func (r Reporting) Pages(ctx context.Context, reading *claims.Reading) (files []lab.File, err error) {
+	v, err := reading.Judge()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return pageTemplate.Execute(w, p)
+	var all []*paperPage
+	sections := 0
+	for i, paper := range experiments.Papers {
+		p, err := r.paper(ctx, paper, reading)
+		if err != nil {
+			return nil, err
+		}
+		if sections += len(p.sections); i > 0 && len(p.sections) == 0 {
+			continue
+		}
+		if i > 0 {
+			p.File = paper.Name + ".html"
+		}
+		if p.Claims, err = newPageClaims(v.Of(paper.Name)); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	if sections == 0 {
+		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
+	}
+	all[0].Wrong = v.Wrong
+	for _, p := range all {
+		p.Papers = all
+		for _, one := range []struct{ file, template string }{{p.File, "paper"}, {p.ClaimsFile(), "claims"}} {
+			var text bytes.Buffer
+			if err := pageTemplate.ExecuteTemplate(&text, one.template, p); err != nil {
+				return nil, err
+			}
+			files = append(files, lab.File{Name: one.file, Text: text.String()})
+		}
+	}
+	var text bytes.Buffer
+	err = schedulepage.Write(&text, schedulepage.Given{Schedule: "gpipe", K: 4, M: 8, V: 1, F: 1, B: 1, W: 1, Whole: 1, Weights: 1})
+	return append(files, lab.File{Name: schedules, Text: text.String()}), err
 }
 
 //go:embed page.html
 var pageText string
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"prose":  prose,
-	"voices": voiceStyles,
-	"id":     idOf,
-	"dict":   func(t *pageTable, anchor string) map[string]any { return map[string]any{"Table": t, "Anchor": anchor} },
+	"prose":      prose,
+	"voices":     voiceStyles,
+	"id":         idOf,
+	"brief":      briefly,
+	"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
+	"schedules":  func() string { return schedules },
 }).Parse(pageText))
 
-// page is what the template shows.
-type page struct {
-	Title    string
-	Machines []string // that the records are from, in words
+// paperPage is what the templates show of a paper.
+type paperPage struct {
+	Of       lab.Paper
+	File     string
+	Papers   []*paperPage // all that have a page
+	Machines []string     // that the records are from, in words
 	Kernels  []string
 	Commits  []string
 	From, To string // first and last session
 	Profiles []string
-	Sections []*pageSection
-	Picture  *pagePlot // that says most; nil: its experiment has no records
-	Missing  []string  // experiments without records, of the first paper and of those that have some
+	Parts    []pagePart
+	Picture  *pagePlot // that says most; nil: there is none, or its experiment has no records
+	Missing  []string  // experiments without records
 	Claims   *pageClaims
+	Wrong    []string   // with these results; of the first paper, for all
 	Origins  *pageTable // a row for each experiment
+
+	sections []*pageSection
 }
 
-// pageSection is an experiment.
-type pageSection struct {
-	Part     string // the heading before the first of another paper
-	ID       string
-	Title    string
-	About    lab.About
-	Command  string
-	Plots    []pagePlot
-	Texts    []pageDrawing
-	Tables   []*pageTable
-	Files    []string // of the tables' directory, that are not on the page
-	Origin   string   // of the numbers
-	Warnings []string // about the records, and what must not be
-	Problem  string   // why there is nothing to show
+// First reports whether it is the page that a reader opens first.
+func (p *paperPage) First() bool { return p.File == Index }
+
+// ClaimsFile is the page of the paper's claims.
+func (p *paperPage) ClaimsFile() string { return p.Of.Name + "-claims.html" }
+
+// Name is the paper in a word or a few.
+func (p *paperPage) Name() string {
+	name, _, _ := strings.Cut(p.Of.Title, ":")
+	return name
 }
 
-// pagePlot is a figure: whole, or the pieces of one that the page lays out by its
-// width.
-type pagePlot struct {
-	Name   string
-	SVG    template.HTML
-	Legend []pageSign
-	Panels []template.HTML
+// pagePart is experiments that have a heading of their own in the contents.
+type pagePart struct {
+	Title    string // "": none
+	Sections []*pageSection
 }
 
-// pageSign is an entry of a legend: its name is text of the page, in the page's font.
-type pageSign struct {
-	Sign template.HTML
-	Name string
-}
-
-func newPagePlot(name, text, scope string) pagePlot {
-	p := pagePlot{Name: name}
-	pieces := plot.FigurePieces(text)
-	if len(pieces) == 0 {
-		p.SVG = inlineSVG(text, scope)
-		return p
-	}
-	for _, piece := range pieces {
-		drawn := inlineSVG(piece.Text, scope)
-		switch piece.Class {
-		case "sign":
-			p.Legend = append(p.Legend, pageSign{drawn, piece.Label})
-		case "panel":
-			p.Panels = append(p.Panels, drawn)
+// Styles are the rules of the page's tables, each with an id.
+func (p *paperPage) Styles() template.CSS {
+	var b strings.Builder
+	for _, s := range p.sections {
+		for _, t := range s.Tables {
+			b.WriteString(t.styles())
 		}
 	}
-	return p
+	b.WriteString(p.Origins.styles())
+	return template.CSS(b.String())
 }
 
-// pageDrawing is a drawing made of letters.
-type pageDrawing struct{ Name, Text string }
-
-func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, error) {
-	p := &page{Title: "GPipe, reproduced: tables, figures and claims"}
+// paper is the page of a paper, without verdicts.
+func (r Reporting) paper(ctx context.Context, paper lab.Paper, reading *claims.Reading) (*paperPage, error) {
+	p := &paperPage{Of: paper, File: Index}
 	origins := &lab.Table{
 		ID:    "origins",
 		Title: "Each experiment's records",
@@ -139,72 +167,58 @@ func (r Reporting) page(ctx context.Context, reading *claims.Reading) (*page, er
 	origins.Numbers("processes", "load before")
 	origins.Texts("machine")
 	machines, kernels, commits, profiles := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for i, paper := range experiments.Papers {
-		var missing []string
-		sections := len(p.Sections)
-		for _, d := range paper.Experiments {
-			id := d.ID
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			x := reading.Experiment(id)
-			if x == nil {
-				missing = append(missing, id)
-				continue
-			}
-			s := &pageSection{ID: id, Title: x.Of.Title(), About: d.About()}
-			p.Sections = append(p.Sections, s)
-			log := x.Log
-			if log == nil {
-				s.Problem = x.State
-				continue
-			}
-			s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
-			for _, f := range s.fill(x, r.beside(x)) {
-				if id == experiments.Papers[0].Picture && f.Name == id+".svg" {
-					drawn := newPagePlot(id, f.Text, "headline")
-					p.Picture = &drawn
-				}
-			}
-
-			profiles[log.Key.Profile] = true
-			own, load, seeds := map[string]bool{}, 0.0, "-"
-			sessions := log.Measuring()
-			for _, from := range sessions {
-				m := from.Machine
-				machines[fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)] = true
-				kernels[m.Kernels] = true
-				commits[lab.CommitName(from)], own[lab.CommitName(from)] = true, true
-				if p.From == "" || from.Time < p.From {
-					p.From = from.Time
-				}
-				p.To = max(p.To, from.Time)
-				load = max(load, from.Load)
-			}
-			if of := log.Seeds(); len(of) > 0 {
-				seeds = strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")
-			}
-			origins.Add(id, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
-				len(log.Names), seeds, len(sessions), lab.Fixed(load, 2), log.Session.Machine)
+	for _, d := range paper.Experiments {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		if len(p.Sections) > sections && i > 0 {
-			p.Sections[sections].Part = paper.Title
+		if d.Part != "" || len(p.Parts) == 0 {
+			p.Parts = append(p.Parts, pagePart{Title: d.Part})
 		}
-		if len(p.Sections) > sections || i == 0 {
-			p.Missing = append(p.Missing, missing...)
+		x := reading.Experiment(d.ID)
+		if x == nil {
+			p.Missing = append(p.Missing, d.ID)
+			continue
 		}
+		s := &pageSection{ID: d.ID, Title: x.Of.Title(), About: d.About()}
+		p.sections = append(p.sections, s)
+		part := &p.Parts[len(p.Parts)-1]
+		part.Sections = append(part.Sections, s)
+		log := x.Log
+		if log == nil {
+			s.Problem = x.State
+			continue
+		}
+		s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", d.ID, log.Key.Profile)
+		for _, f := range s.fill(x, r.beside(x)) {
+			if d.ID == paper.Picture && f.Name == d.ID+".svg" {
+				drawn := newPagePlot(d.ID, f.Text, "headline")
+				p.Picture = &drawn
+			}
+		}
+		profiles[log.Key.Profile] = true
+		own, load, seeds := map[string]bool{}, 0.0, "-"
+		sessions := log.Measuring()
+		for _, from := range sessions {
+			m := from.Machine
+			machines[fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)] = true
+			kernels[m.Kernels] = true
+			commits[lab.CommitName(from)], own[lab.CommitName(from)] = true, true
+			if p.From == "" || from.Time < p.From {
+				p.From = from.Time
+			}
+			p.To = max(p.To, from.Time)
+			load = max(load, from.Load)
+		}
+		if of := log.Seeds(); len(of) > 0 {
+			seeds = lab.FormatSeeds(of)
+		}
+		origins.Add(d.ID, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
+			len(log.Names), seeds, len(sessions), lab.Fixed(load, 2), log.Session.Machine)
 	}
-	if len(p.Sections) == 0 {
-		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
-	}
+	p.Parts = slices.DeleteFunc(p.Parts, func(part pagePart) bool { return len(part.Sections) == 0 })
 	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
 	p.Origins = newPageTable(origins, "origins")
-	v, err := reading.Judge()
-	if err != nil {
-		return nil, err
-	}
-	p.Claims, err = newPageClaims(v)
-	return p, err
+	return p, nil
 }
 
 // beside is what an experiment's section shows beside it; nil: nothing.
@@ -216,57 +230,3 @@ func (r Reporting) beside(x *claims.Examined) *records.Log {
 }
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
-
-// fill computes what a section shows, and returns the files of its report.
-func (s *pageSection) fill(x *claims.Examined, beside *records.Log) []lab.File {
-	log := x.Log
-	report, err := x.Report(beside)
-	if err != nil {
-		s.Problem = err.Error()
-		return nil
-	}
-	s.Origin = lab.SeedsNote(log) + " " + lab.ProvenanceNote(log) // once, not under every table
-	if log.Damaged != "" {
-		s.Warnings = append(s.Warnings, "Damaged records were skipped: "+log.Damaged+".")
-	}
-	if now := x.Of.Key(log.Key.Profile).Spec; now != log.Key.Spec {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("Measured with spec %s. The spec has changed since (now %s), so the claims above do not use these records.", log.Key.Spec, now))
-	}
-	if report.Verdict != nil {
-		s.Warnings = append(s.Warnings, report.Verdict.Error())
-	}
-	for _, t := range report.Tables {
-		s.Tables = append(s.Tables, newPageTable(t, ""))
-		s.Files = append(s.Files, t.ID+".csv")
-	}
-	drawn := map[string]bool{}
-	for _, f := range report.Files {
-		if base, ok := strings.CutSuffix(f.Name, ".svg"); ok {
-			drawn[base] = true
-			s.Plots = append(s.Plots, newPagePlot(base, f.Text, s.ID+"-"+base))
-		}
-	}
-	for _, f := range report.Files {
-		base, letters := strings.CutSuffix(f.Name, ".txt")
-		switch {
-		case letters && strings.HasSuffix(base, ".timeline") && !drawn[base]:
-			s.Texts = append(s.Texts, pageDrawing{base, f.Text})
-		case !strings.HasSuffix(f.Name, ".svg"):
-			s.Files = append(s.Files, f.Name)
-		}
-	}
-	return report.Files
-}
-
-// prose returns a text as HTML, with what is between backquotes as code.
-func prose(text string) template.HTML {
-	var b strings.Builder
-	for i, part := range strings.Split(text, "`") {
-		part = template.HTMLEscapeString(part)
-		if i%2 == 1 {
-			part = "<code>" + part + "</code>"
-		}
-		b.WriteString(part)
-	}
-	return template.HTML(b.String())
-}

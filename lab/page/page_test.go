@@ -1,10 +1,9 @@
 package page
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,56 +17,87 @@ import (
 	"gpipebench/lab/plot"
 )
 
-// Another paper has a heading of its own, before its first experiment, and a choice among
-// the claims; a directory without its records has neither.
+// Another paper with records has a page of its own and one of its claims, which the first paper's
+// page links; a directory without its records has neither.
 func TestPageOfPapers(t *testing.T) {
 	dir := t.TempDir()
 	other := experiments.Papers[slices.IndexFunc(experiments.Papers, func(p lab.Paper) bool { return p.Name == "beyond" })]
-	page := func(only string) string {
+	pages := func(only string) map[string]string {
 		t.Helper()
 		r := experiments.Reproducing{Profile: "smoke", Only: []string{only}, Out: dir}
 		if err := r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		var b bytes.Buffer
-		if err := written(t, dir, &b); err != nil {
+		made, err := pagesOf(t, dir)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return b.String()
+		return made
 	}
-	heading, choice := `<h2 class="part">`+other.Title+"</h2>", `id="only-ledger-`+other.Name+`"`
-	if got := page("efficiency"); strings.Contains(got, heading) || strings.Contains(got, choice) || strings.Contains(got, "replicas-modelled") || !strings.Contains(got, "have no records of: table1") {
-		t.Errorf("without its records the page speaks of %s", other.Name)
+	got := pages("efficiency")
+	if len(got) != 3 || got["gpipe-claims.html"] == "" || got[schedules] == "" || strings.Contains(got[Index], other.Name) || !strings.Contains(got[Index], "have no records of: table1") {
+		t.Errorf("without records of %s: %v", other.Name, slices.Sorted(maps.Keys(got)))
 	}
-	got := page("replicas-modelled")
-	if at := strings.Index(got, heading); at < 0 || strings.Count(got, heading) != 1 || at < strings.Index(got, `<h2 id="efficiency">`) || at > strings.Index(got, `<h2 id="replicas-modelled">`) {
-		t.Errorf("the heading of %s is at %d", other.Name, at)
+	got = pages("replicas-modelled")
+	own := got[other.Name+".html"]
+	if len(got) != 5 || !strings.Contains(got[Index], `<a href="`+other.Name+`.html">`) || !strings.Contains(own, `<a href="index.html">`) {
+		t.Errorf("pages %v do not lead to each other", slices.Sorted(maps.Keys(got)))
 	}
-	if !strings.Contains(got, choice) || !strings.Contains(got, "claims of "+experiments.Papers[0].Of+" and of "+other.Of) {
-		t.Errorf("no claims of %s", other.Name)
+	for id, on := range map[string]string{"efficiency": Index, "replicas-modelled": other.Name + ".html"} {
+		for name, text := range got {
+			if has := strings.Contains(text, `<h2 id="`+id+`">`); has != (name == on) {
+				t.Errorf("%s has a section of %s: %v", name, id, has)
+			}
+		}
+	}
+	if !strings.Contains(own, "claims of "+other.Of) || !strings.Contains(own, "<b>Replicas</b>") {
+		t.Errorf("no claims of %s, or no parts in its contents", other.Name)
 	}
 }
 
-// written writes the page of a directory.
-func written(t *testing.T, dir string, w io.Writer) error {
+// Two lines of a caption are seen: sentences that fit, and at least one.
+func TestBriefly(t *testing.T) {
+	long := "Long " + strings.Repeat("(e.g. A) ", 40) + "end."
+	for _, test := range []struct {
+		text []string
+		want brief
+	}{
+		{nil, brief{}},
+		{[]string{"One. Two (a. B is no end). `three`.", "Four."}, brief{Lead: "One. Two (a. B is no end). `three`.", Rest: []string{"Four."}}},
+		{[]string{"One by Lee et al. Here it ends. " + long}, brief{Lead: "One by Lee et al. Here it ends.", Rest: []string{long}}},
+		{[]string{long + " More."}, brief{Lead: long, Rest: []string{"More."}}},
+	} {
+		if got := briefly("", test.text); got.Lead != test.want.Lead || !slices.Equal(got.Rest, test.want.Rest) {
+			t.Errorf("%.60q: %q and %q", test.text, got.Lead, got.Rest)
+		}
+	}
+}
+
+// pagesOf returns the pages of a directory of results, by file.
+func pagesOf(t *testing.T, dir string) (map[string]string, error) {
 	r := Reporting{Results: dir}
 	reading, err := r.Read(t.Context())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return r.Write(t.Context(), reading, w)
+	files, err := r.Pages(t.Context(), reading)
+	made := map[string]string{}
+	for _, f := range files {
+		made[f.Name] = f.Text
+	}
+	return made, err
 }
 
 func TestHTMLReportRefuses(t *testing.T) {
 	empty := t.TempDir()
 	var usage *failure.UsageError
-	if err := written(t, empty, io.Discard); err == nil || errors.As(err, &usage) {
+	if _, err := pagesOf(t, empty); err == nil || errors.As(err, &usage) {
 		t.Errorf("a directory without records: %v; want a failure", err)
 	}
 	if err := os.Mkdir(filepath.Join(empty, "records"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := written(t, empty, io.Discard); err == nil {
+	if _, err := pagesOf(t, empty); err == nil {
 		t.Error("no record of anything: no error")
 	}
 }
@@ -110,13 +140,16 @@ func TestPagePlot(t *testing.T) {
 		}
 	}
 	bars := &plot.BarPanel{Names: []string{"K = 2"}, Series: []plot.BarSeries{{Name: "paper", Values: []float64{1}}, {Name: "measured", Values: []float64{2}}}}
-	files, err := plot.Files("p", "A title", []plot.Axes{bars, bars})
+	files, err := plot.Files("p", lab.Heading{Finding: "It is " + strings.Repeat("twice ", 30) + "as much", Subject: "A title"}, []plot.Axes{bars, bars})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newPagePlot("p", files[0].Text, "of-test")
-	if len(p.Panels) != 2 || len(p.Legend) != 2 || p.SVG != "" {
+	if len(p.Panels) != 2 || len(p.Legend) != 2 || p.SVG != "" || p.Wide {
 		t.Errorf("%d panels, %d names, %q", len(p.Panels), len(p.Legend), p.SVG)
+	}
+	if p.Finding != "It is "+strings.Repeat("twice ", 30)+"as much" || p.Subject != "A title" {
+		t.Errorf("heading %q, %q", p.Finding, p.Subject)
 	}
 	for i, want := range []string{"paper", "measured"} {
 		if got := p.Legend[i]; got.Name != want || strings.Count(string(got.Sign), "<svg") != 1 || strings.Contains(string(got.Sign), "<text") {

@@ -3,7 +3,9 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"gpipebench/lab/plot"
@@ -18,6 +20,30 @@ var (
 	notClass    = regexp.MustCompile(`[^\w-]`)
 	svgID       = regexp.MustCompile(`( id="|url\(#)([A-Za-z][\w-]*)`)
 )
+
+var (
+	svgGround = regexp.MustCompile(`(?m)^<path d="[^"]*" style="fill:#FFFFFF" />\n`)
+	svgPath   = regexp.MustCompile(` d="[^"]*"`)
+	svgNumber = regexp.MustCompile(`[0-9]+\.[0-9]{2,}`)
+)
+
+// shorter is a piece of a figure without what the page's style sheet says of all: the ground, the
+// font, the direction of letters and that lines are not filled. Places are tenths of a point.
+func shorter(piece string) string {
+	piece = svgGround.ReplaceAllString(piece, "")
+	piece = svgPath.ReplaceAllStringFunc(piece, func(d string) string {
+		return svgNumber.ReplaceAllStringFunc(d, func(number string) string {
+			x, err := strconv.ParseFloat(number, 64)
+			if err != nil {
+				panic(err) // the expression has found it
+			}
+			return strconv.FormatFloat(math.Round(10*x)/10, 'f', -1, 64)
+		})
+	})
+	return strings.NewReplacer(
+		"font-family:'Liberation Sans',Arial,Helvetica,sans-serif;", "", ` transform="scale(1, -1)"`, "", `style="fill:none;stroke`, `style="stroke`,
+	).Replace(piece)
+}
 
 // themed are the colours of plots that differ on a dark page; the page's style sheet
 // has them.

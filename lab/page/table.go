@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,9 +13,10 @@ import (
 // pageTable is a table and how it looks.
 type pageTable struct {
 	*lab.Table
-	Class string
-	Fold  bool // so long that it is shown on demand
-	kept  []float64
+	Class   string
+	Heading string // above the table; "": none
+	Fold    bool   // shown on demand, below its title
+	kept    []float64
 }
 
 // longTable is how many rows are shown unfolded.
@@ -42,23 +42,23 @@ func newPageTable(t *lab.Table, class string) *pageTable {
 	keys := keysOf(&shown)
 	measured := func(c lab.Column) bool { return voice(c) == "measured" }
 	if slices.ContainsFunc(shown.Columns, measured) {
-		place := func(i int) int {
-			c := shown.Columns[i]
+		order, place := make([]int, len(shown.Columns)), make([]int, len(shown.Columns))
+		for i, c := range shown.Columns {
+			order[i] = i
 			switch {
 			case i < keys:
-				return 0
+				place[i] = 0
+			case strings.HasPrefix(c.Name, "95%"): // of the column before it
+				place[i] = place[i-1]
 			case voice(c) == "paper":
-				return 1
-			case measured(c) || strings.HasPrefix(c.Name, "95%"):
-				return 2
+				place[i] = 1
+			case measured(c):
+				place[i] = 2
+			default:
+				place[i] = 3
 			}
-			return 3
 		}
-		order := make([]int, len(shown.Columns))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place[a], place[b]) })
 		shown.Columns = picked(t.Columns, order)
 		shown.Rows = nil
 		for _, row := range t.Rows {
@@ -85,13 +85,16 @@ func keysOf(t *lab.Table) int {
 	return max(n, 0)
 }
 
-// keptWidths are those of the columns that stay in sight while the others scroll, in
+// keptWidths are the widths of the columns that stay in sight while the others scroll, in
 // rem: as many keys as leave room for numbers. A longer text wraps.
 func keptWidths(t *lab.Table, keys int) (widths []float64) {
 	const letter, padding, widest, all = 0.56, 1.4, 10.5, 19
 	sum := 0.0
 	for i := range keys {
-		letters := utf8.RuneCountInString(t.Columns[i].Name)
+		letters := 0
+		for word := range strings.FieldsSeq(t.Columns[i].Name) { // a head wraps, and its letters are wide
+			letters = max(letters, utf8.RuneCountInString(word)+1)
+		}
 		for _, row := range t.Rows {
 			letters = max(letters, utf8.RuneCountInString(row[i].Text))
 		}
@@ -104,36 +107,35 @@ func keptWidths(t *lab.Table, keys int) (widths []float64) {
 	return widths
 }
 
-// ColumnClass returns the style of a column: numbers or words, whose, and whether it
+// ColumnClass returns the style of a column: whether it has words, whose numbers, and whether it
 // stays in sight.
 func (t *pageTable) ColumnClass(i int) string {
 	c := t.Columns[i]
-	class := "number"
+	var class []string
 	if c.Left {
-		class = "words"
+		class = append(class, "words")
 	}
 	if who := voice(c); who != "" {
-		class += " " + who
+		class = append(class, who)
 	}
 	switch {
 	case i == 0 && len(t.kept) > 0:
-		class += " kept first"
+		class = append(class, "kept first")
 	case i < len(t.kept):
-		class += " kept"
+		class = append(class, "kept")
 	}
-	return class
+	return strings.Join(class, " ")
 }
 
-// Place returns where a column that stays in sight does.
-func (t *pageTable) Place(i int) template.CSS {
-	if i >= len(t.kept) {
-		return ""
-	}
+// styles are the rules of the columns that stay in sight: where they do.
+func (t *pageTable) styles() string {
+	var b strings.Builder
 	left := 0.0
-	for _, w := range t.kept[:i] {
+	for i, w := range t.kept {
+		fmt.Fprintf(&b, "#t-%s tr > :nth-child(%d) { left: %.4grem; min-width: %.4[4]grem; max-width: %.4[4]grem }\n", t.ID, i+1, left, w)
 		left += w
 	}
-	return template.CSS(fmt.Sprintf("left:%.4grem;min-width:%.4[2]grem;max-width:%.4[2]grem", left, t.kept[i]))
+	return b.String()
 }
 
 // CellClass returns the style of a cell.

@@ -66,6 +66,8 @@ func (s *BarSeries) AddValue(v lab.Value) {
 	s.Add(append(v.Numbers, math.NaN())[0])
 }
 
+func (p *BarPanel) groupNames() []string { return p.Names }
+
 func (p *BarPanel) seriesNames() (names []string) {
 	for _, s := range p.Series {
 		names = append(names, s.Name)
@@ -74,7 +76,9 @@ func (p *BarPanel) seriesNames() (names []string) {
 }
 
 // intervals is their name in the legend.
-func (p *BarPanel) intervals() string { return cmp.Or(p.Whiskers, "95% interval") }
+func (p *BarPanel) intervals() string { return cmp.Or(p.Whiskers, interval95) }
+
+const interval95 = "95% interval"
 
 func (p *BarPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
 	out := newPlot(p.Title, "", p.Y)
@@ -181,7 +185,7 @@ func (s *BarSeries) any() bool {
 	return slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) })
 }
 
-// valueRange is that of the values that there are, of n groups.
+// valueRange returns the range of the values that there are, of n groups.
 func valueRange(values []float64) (xmin, xmax, ymin, ymax float64) {
 	ymin, ymax = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -303,20 +307,27 @@ func levelGrid() *plotter.Grid {
 // groupRoom is the approximate width of one of n groups in a panel of a width.
 func groupRoom(n int, panel vg.Length) vg.Length { return 0.82 * panel / vg.Length(n) }
 
-// nominal names groups on the x axis: in several lines where a name is wider than its
-// group, and at a slant where a single word is.
-func nominal(p *plot.Plot, groups []string, panel vg.Length) {
-	aslant, room := false, groupRoom(len(groups), panel)
-	fits := func(text string) bool { return p.X.Tick.Label.Width(text) <= 0.95*room }
-	folded := make([]string, len(groups))
-	for i, name := range groups {
+// folded are names of groups in lines that their groups have room for in a panel of a width, and
+// whether a word of them is too long for that.
+func folded(groups []string, panel vg.Length) (all []string, aslant bool) {
+	label, room := letters(tickSize), groupRoom(len(groups), panel)
+	fits := func(text string) bool { return label.Width(text) <= 0.95*room }
+	for _, name := range groups {
 		var lines []string
 		for line := range strings.SplitSeq(name, "\n") {
 			lines = append(lines, printable.Fold(line, fits)...)
 		}
 		aslant = aslant || slices.ContainsFunc(lines, func(line string) bool { return !fits(line) })
-		folded[i] = strings.Join(lines, "\n")
+		all = append(all, strings.Join(lines, "\n"))
 	}
+	return all, aslant
+}
+
+// nominal names groups on the x axis: in several lines where a name is wider than its
+// group, and at a slant where a single word is.
+func nominal(p *plot.Plot, groups []string, panel vg.Length) {
+	room := groupRoom(len(groups), panel)
+	folded, aslant := folded(groups, panel)
 	if !aslant {
 		groups = folded
 	}

@@ -67,6 +67,8 @@ const (
 	MeanSpan  = "95% interval of the mean"
 )
 
+func (p *DotPanel) groupNames() []string { return p.Names }
+
 func (p *DotPanel) seriesNames() []string {
 	names := []string{eachDot, meanDot, MeanSpan}
 	if p.Across != nil {
@@ -108,8 +110,8 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		at    plotter.XYs
 		glyph draw.GlyphStyle
 	}{
-		{eachDot, each, draw.GlyphStyle{Color: Palette[5], Radius: vg.Points(2), Shape: draw.CircleGlyph{}}},
-		{meanDot, means, draw.GlyphStyle{Color: Palette[7], Radius: vg.Points(3.5), Shape: draw.CircleGlyph{}}},
+		{eachDot, each, draw.GlyphStyle{Color: blue, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}},
+		{meanDot, means, draw.GlyphStyle{Color: black, Radius: vg.Points(3.5), Shape: draw.CircleGlyph{}}},
 	} {
 		if len(s.at) == 0 {
 			continue

@@ -24,7 +24,7 @@ import (
 
 // Axes is one set of axes of a figure.
 type Axes interface {
-	// seriesNames are those of the series, in the legend's order. A figure gives every
+	// seriesNames are the names of the series, in the legend's order. A figure gives every
 	// name one colour, and shows it once.
 	seriesNames() []string
 	// plot draws axes for a panel of a width.
@@ -41,31 +41,41 @@ type legendEntry struct {
 // as wide as the page, and three panels side by side are on a page of a desk.
 const (
 	panelWidth  = 9 * vg.Centimeter
+	onePanel    = 15 * vg.Centimeter
+	widePanel   = 18 * vg.Centimeter
 	panelHeight = 7.5 * vg.Centimeter
 	panelGap    = 4 * vg.Millimeter
 	pngDPI      = 120
 )
 
-// widthOf is the width of each of n panels: one alone has room for names.
-func widthOf(n int) vg.Length {
-	if n == 1 {
-		return 15 * vg.Centimeter
+// layoutOf is how many panels stand side by side, and how wide they are: three at most, and four
+// panels as two by two. One alone has room for names. Panels stand one below the other if one has
+// many groups, whose names would stand aslant in less.
+func layoutOf(panels []Axes) (columns int, width vg.Length) {
+	const many = 7
+	wide := false
+	for _, p := range panels {
+		if of, ok := p.(interface{ groupNames() []string }); ok && len(of.groupNames()) >= many {
+			_, narrow := folded(of.groupNames(), panelWidth)
+			_, still := folded(of.groupNames(), widePanel)
+			wide = wide || narrow && !still
+		}
 	}
-	return panelWidth
-}
-
-// columnsOf is how many of n panels stand side by side: three at most, and four panels
-// as two by two.
-func columnsOf(n int) int {
-	if n == 4 {
-		return 2
+	switch n := len(panels); {
+	case n == 1:
+		return 1, onePanel
+	case wide:
+		return 1, widePanel
+	case n == 4:
+		return 2, panelWidth
+	default:
+		return min(n, 3), panelWidth
 	}
-	return min(n, 3)
 }
 
 // Sizes of letters.
 const (
-	headingSize = 12
+	findingSize = 12
 	titleSize   = 11
 	labelSize   = 10
 	tickSize    = 9.5
@@ -89,7 +99,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// letters are those of plots without axes.
+// letters are the letters of plots without axes.
 func letters(size vg.Length) text.Style {
 	s := newPlot("", "", "").Title.TextStyle
 	s.Font.Size = size
@@ -97,13 +107,29 @@ func letters(size vg.Length) text.Style {
 	return s
 }
 
-// Palette is Okabe and Ito's, whose colours the colour-blind can distinguish. Its black
-// is a dark grey: vgsvg does not write the colour of black areas, and a dark page needs
-// another.
-var Palette = []color.Color{
-	color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
-	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x22, 0x22, 0x22, 0xff},
-}
+// Colours are Okabe and Ito's, whose colours the colour-blind can distinguish, and a few between
+// them. Black is a dark grey: vgsvg does not write the colour of black areas, and a dark page
+// needs another.
+var (
+	vermilion = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
+	orange    = color.RGBA{0xe6, 0x9f, 0x00, 0xff}
+	brown     = color.RGBA{0xa6, 0x76, 0x1d, 0xff}
+	blue      = color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	skyBlue   = color.RGBA{0x56, 0xb4, 0xe9, 0xff}
+	navy      = color.RGBA{0x4a, 0x5f, 0xc1, 0xff}
+	green     = color.RGBA{0x00, 0x9e, 0x73, 0xff}
+	purple    = color.RGBA{0xcc, 0x79, 0xa7, 0xff}
+	yellow    = color.RGBA{0xf0, 0xe4, 0x42, 0xff}
+	black     = color.RGBA{0x22, 0x22, 0x22, 0xff}
+	olive     = color.RGBA{0x8a, 0x8f, 0x3c, 0xff}
+	violet    = color.RGBA{0x8e, 0x63, 0xce, 0xff}
+	wine      = color.RGBA{0x9a, 0x3b, 0x6e, 0xff}
+	lime      = color.RGBA{0xa3, 0xd9, 0x77, 0xff}
+	mint      = color.RGBA{0x8f, 0xd3, 0xc8, 0xff}
+	tan       = color.RGBA{0xc2, 0xa7, 0x84, 0xff}
+	lightGrey = color.RGBA{0x99, 0x99, 0x99, 0xff}
+	darkGrey  = color.RGBA{0x55, 0x55, 0x55, 0xff}
+)
 
 // Ink reads a colour of the form #rrggbb, as drawings have it.
 func Ink(name string) color.Color {
@@ -115,23 +141,29 @@ func Ink(name string) color.Color {
 }
 
 // Voices are the colours of the sources of numbers, the same in all figures and in the
-// heads of the report's tables. A series has the voice with whose prefix its name
-// begins: the first of a figure has the first colour, the second the second.
+// heads of the report's tables; those of the paper, models and measurements are of nothing else. A
+// series has the voice with whose prefix its name begins: the first of a figure has the first
+// colour, the second the second.
 var Voices = []struct {
 	Prefix string
 	Inks   []color.Color
 }{
-	{"paper", Palette[0:1]},
-	{"torchgpipe", Palette[4:5]},
-	{"theory", []color.Color{color.RGBA{0x99, 0x99, 0x99, 0xff}}},
-	{"closed form", []color.Color{color.RGBA{0x55, 0x55, 0x55, 0xff}}},
-	{"modelled", []color.Color{Palette[1], Palette[3]}},
-	{"measured", []color.Color{Palette[5], Palette[2], Palette[3]}},
+	{"paper", []color.Color{vermilion}},
+	{"torchgpipe", []color.Color{purple}},
+	{"theory", []color.Color{lightGrey}},
+	{"closed form", []color.Color{darkGrey}},
+	{"modelled", []color.Color{orange, brown}},
+	{"measured", []color.Color{blue, skyBlue, navy}},
 }
 
-// inks gives every name its colour: a voice's, or the next of the palette that
-// no voice has.
+// Neutral are the colours of series that are none of these, such as networks or variants.
+var Neutral = []color.Color{green, purple, black, yellow, violet, olive, lime, wine, mint, tan}
+
+// inks gives every name its colour: a voice's, or the next neutral one that no voice has in this
+// figure. What legends say of intervals and dots needs none.
 func inks(names []string) map[string]color.Color {
+	signs := []string{eachDot, meanDot, MeanSpan, medianSign, interval95}
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(signs, name) })
 	of, taken := map[string]color.Color{}, map[color.Color]bool{}
 	for _, v := range Voices {
 		n := 0
@@ -143,7 +175,7 @@ func inks(names []string) map[string]color.Color {
 			}
 		}
 	}
-	free := slices.DeleteFunc(slices.Clone(Palette), func(c color.Color) bool { return taken[c] })
+	free := slices.DeleteFunc(slices.Clone(Neutral), func(c color.Color) bool { return taken[c] })
 	n := 0
 	for _, name := range names {
 		if _, known := of[name]; !known {
@@ -160,18 +192,18 @@ type figure struct {
 	pieces        []piece
 }
 
-// piece is a part of a figure that a page may put elsewhere: a line of the heading, a
-// sign of the legend, a name beside it, or a panel.
+// piece is a part of a figure that a page may put elsewhere: a line of the finding or of the
+// subject, a sign of the legend, a name beside it, or a panel.
 type piece struct {
 	class string
-	label string       // of a sign: its name
+	label string       // of a line: the line; of a sign: its name
 	at    vg.Rectangle // in the figure, upwards from below
 	paint func(draw.Canvas)
 }
 
 // Files draws panels as name.svg.
-func Files(name, title string, panels []Axes) ([]lab.File, error) {
-	f, err := newFigure(title, panels)
+func Files(name string, heading lab.Heading, panels []Axes) ([]lab.File, error) {
+	f, err := newFigure(heading, panels)
 	if err != nil {
 		return nil, err
 	}
@@ -179,9 +211,25 @@ func Files(name, title string, panels []Axes) ([]lab.File, error) {
 	return []lab.File{{Name: name + ".svg", Text: svg}}, err
 }
 
+// Figure draws panels of an experiment as ID.svg, below the finding over its tables. N says how many
+// rounds or seeds they are of; "": it is not said.
+func Figure(of Headed, n string, tables []*lab.Table, panels []Axes) ([]lab.File, error) {
+	heading, err := of.Heading(n, tables...)
+	if err != nil {
+		return nil, err
+	}
+	return Files(of.ID(), heading, panels)
+}
+
+// Headed is what has figures: an experiment.
+type Headed interface {
+	ID() string
+	Heading(n string, tables ...*lab.Table) (lab.Heading, error)
+}
+
 // Write draws panels into a file: a PNG if its name ends in .png, else an SVG.
 func Write(name, title string, panels []Axes) error {
-	f, err := newFigure(title, panels)
+	f, err := newFigure(lab.Heading{Subject: title}, panels)
 	if err != nil {
 		return err
 	}
@@ -196,13 +244,13 @@ func Write(name, title string, panels []Axes) error {
 	return files.Write(name, lab.File{Text: text}.Write)
 }
 
-func newFigure(title string, panels []Axes) (*figure, error) {
+func newFigure(over lab.Heading, panels []Axes) (*figure, error) {
 	var names []string
 	for _, p := range panels {
 		names = append(names, p.seriesNames()...)
 	}
 	colors := inks(names)
-	columns, width := columnsOf(len(panels)), widthOf(len(panels))
+	columns, width := layoutOf(panels)
 	rows := (len(panels) + columns - 1) / columns
 	var plots []*plot.Plot
 	legend := map[string]legendEntry{}
@@ -223,14 +271,22 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	// y runs downwards from 0; at the end all pieces are moved up.
 	y := -vg.Length(gap)
 	below := func(height vg.Length) { y -= height }
-	heading := letters(headingSize)
-	for _, line := range printable.Fold(title, func(line string) bool { return heading.Width(line) <= f.width-2*gap }) {
-		height := heading.Height(line)
-		below(height)
-		f.pieces = append(f.pieces, piece{"heading", "", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
-			c.FillText(heading, c.Min, line)
-		}})
-		below(vg.Millimeter)
+	for _, h := range []struct {
+		class, text string
+		size        vg.Length
+	}{{"finding", over.Finding, findingSize}, {"subject", over.Subject, labelSize}} {
+		if h.text == "" {
+			continue
+		}
+		style := letters(h.size)
+		for _, line := range printable.Fold(h.text, func(line string) bool { return style.Width(line) <= f.width-2*gap }) {
+			height := style.Height(line)
+			below(height)
+			f.pieces = append(f.pieces, piece{h.class, line, vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
+				c.FillText(style, c.Min, line)
+			}})
+			below(vg.Millimeter)
+		}
 	}
 	below(2 * vg.Millimeter)
 	entry := letters(labelSize)

@@ -21,7 +21,7 @@ type LinePanel struct {
 	Logarithmic bool // the y axis; what is not above 0 is left out
 	FromZero    bool // the y axis
 	Counts      bool // the y axis counts things, in millions and billions
-	// Names are those of the places 0, 1 ... on the x axis; nil: it has numbers.
+	// Names name the places 0, 1 ... on the x axis; nil: it has numbers.
 	Names  []string
 	Series []Series
 	Levels []Level
@@ -29,10 +29,12 @@ type LinePanel struct {
 
 // Series is lines of one name and colour.
 type Series struct {
-	Name   string
-	Lines  [][]Point
-	Dashed bool
-	Spans  []Span // a band around a single line, of the same colour
+	Name     string
+	Lines    [][]Point
+	Dashed   bool
+	Dots     bool   // signs alone, as of things that have no order
+	Spans    []Span // a band around a single line, of the same colour
+	Whiskers []Span // 95% intervals of points
 }
 
 type Point struct{ X, Y float64 }
@@ -100,7 +102,7 @@ func (p LinePanel) seriesNames() (names []string) {
 	for _, s := range p.Series {
 		names = append(names, s.Name)
 	}
-	return append(names, medianSign)
+	return append(names, medianSign, interval95)
 }
 
 func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
@@ -153,7 +155,7 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 			dots.GlyphStyle = draw.GlyphStyle{Color: inks[s.Name], Radius: vg.Points(3), Shape: shapes[i%len(shapes)]}
 			var thumb plot.Thumbnailer = l
 			switch {
-			case len(xys) == 1:
+			case len(xys) == 1 || s.Dots:
 				out.Add(dots)
 				thumb = dots
 			case len(xys) <= fewPoints:
@@ -164,6 +166,18 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 			}
 			if !known {
 				keys, known = append(keys, legendEntry{s.Name, thumb}), true
+			}
+		}
+	}
+	for _, s := range p.Series {
+		if len(s.Whiskers) > 0 {
+			out.Add(spanWhiskers(s.Whiskers))
+			keys = append(keys, legendEntry{interval95, whiskers{}})
+		}
+		for _, at := range s.Whiskers {
+			highest = max(highest, at.Hi)
+			if !p.Logarithmic || at.Lo > 0 {
+				lowest = min(lowest, at.Lo)
 			}
 		}
 	}
@@ -247,6 +261,25 @@ func (s span) Thumbnail(c *draw.Canvas) {
 
 // DataRange keeps the area within the axes.
 func (s span) DataRange() (xmin, xmax, ymin, ymax float64) { return plotter.XYRange(s.XYs) }
+
+// spanWhiskers are intervals of points.
+type spanWhiskers []Span
+
+func (w spanWhiskers) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for _, at := range w {
+		whisker(c, toX(at.X), max(c.Min.Y, toY(max(at.Lo, p.Y.Min))), toY(at.Hi))
+	}
+}
+
+// DataRange keeps the intervals within the axes.
+func (w spanWhiskers) DataRange() (xmin, xmax, ymin, ymax float64) {
+	var ends plotter.XYs
+	for _, at := range w {
+		ends = append(ends, plotter.XY{X: at.X, Y: at.Lo}, plotter.XY{X: at.X, Y: at.Hi})
+	}
+	return plotter.XYRange(ends)
+}
 
 // endingGrid is a grid whose lines end where names of levels begin.
 type endingGrid struct {

@@ -7,14 +7,17 @@ import (
 	"image/png"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/plot"
+
+	"gpipebench/lab"
 )
 
-// Whose numbers a series has is seen by its colour in every figure; others have
-// the colours that are left.
+// Whose numbers a series has is seen by its colour in every figure, and nothing else has the
+// colour of the paper, of the model or of what was measured.
 func TestInks(t *testing.T) {
 	got := inks([]string{"left over", "measured, fast", "paper", "measured, slow", "modelled", "paper", "torchgpipe", "theory, cut", "another"})
 	alone := inks([]string{"paper", "measured"})
@@ -31,6 +34,17 @@ func TestInks(t *testing.T) {
 	if len(seen) != 8 {
 		t.Errorf("%d colours of 8 names", len(seen))
 	}
+	var others []string
+	for i := range 20 {
+		others = append(others, fmt.Sprint("variant ", i))
+	}
+	for name, c := range inks(others) {
+		for _, v := range Voices {
+			if v.Prefix != "torchgpipe" && slices.Contains(v.Inks, c) {
+				t.Errorf("%s has the colour of %s", name, v.Prefix)
+			}
+		}
+	}
 }
 
 // A figure has every panel once and every name once, nothing lies upon anything
@@ -41,7 +55,7 @@ func TestFigure(t *testing.T) {
 		Series: []BarSeries{{Name: "paper", Values: []float64{1, 2}}, {Name: "measured", Values: []float64{1, 3}, Spread: []Spread{{1, 2.5, 4}}}},
 	}
 	lines := LinePanel{Title: "another", X: "K", Y: "throughput", Series: []Series{{Name: "paper", Lines: [][]Point{{{1, 2}, {2, 3}}}}, {Name: "a <name> & " + strings.Repeat("more ", 15), Lines: [][]Point{{{1, 1}, {2, 7}}}}}}
-	f, err := newFigure(strings.Repeat("A long title ", 20), []Axes{bars, lines, bars})
+	f, err := newFigure(lab.Heading{Finding: strings.Repeat("A long finding ", 20), Subject: "of this"}, []Axes{bars, lines, bars})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +73,7 @@ func TestFigure(t *testing.T) {
 		}
 	}
 	// paper, measured, what intervals are, and the name of the lines'.
-	if count["panel"] != 3 || count["sign"] != 4 || count["name"] != 4 || count["heading"] < 2 {
+	if count["panel"] != 3 || count["sign"] != 4 || count["name"] != 4 || count["finding"] < 2 || count["subject"] != 1 {
 		t.Errorf("pieces: %v", count)
 	}
 	text, err := f.svg()
@@ -97,7 +111,7 @@ func TestFigure(t *testing.T) {
 // Every text of an SVG has its width in it, so that another font takes no more room.
 func TestMeasuredWidths(t *testing.T) {
 	bars := &BarPanel{Title: "a < b", Y: "throughput", Names: []string{"K = 2"}, Series: []BarSeries{{Name: "paper & theory", Values: []float64{1}}}}
-	files, err := Files("p", "A title", []Axes{bars})
+	files, err := Files("p", lab.Heading{Subject: "A title"}, []Axes{bars})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +127,40 @@ func TestMeasuredWidths(t *testing.T) {
 	wide, narrow := letters(titleSize).Width("a < b").Points(), letters(tickSize).Width("a < b").Points()
 	if got := fmt.Sprintf(`textLength="%.5g" lengthAdjust="spacingAndGlyphs" style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;font-size:11px">a &lt; b<`, wide); !strings.Contains(files[0].Text, got) || wide <= narrow {
 		t.Errorf("no %s: %g in small letters", got, narrow)
+	}
+}
+
+// Panels of which one has names that would stand aslant are one below the other, and wide.
+func TestLayout(t *testing.T) {
+	names := func(word string) *DotPanel { return &DotPanel{Names: slices.Repeat([]string{word}, 8)} }
+	few := &DotPanel{Names: slices.Repeat([]string{"elementary"}, 6)}
+	for _, test := range []struct {
+		panels  []Axes
+		columns int
+	}{
+		{[]Axes{names("a")}, 1}, {[]Axes{names("a"), names("b")}, 2}, {slices.Repeat([]Axes{names("a")}, 4), 2}, {slices.Repeat([]Axes{names("a")}, 5), 3},
+		{[]Axes{names("a"), names("elementary")}, 1}, {[]Axes{OneScale([]Axes{names("elementary")})[0], few}, 1}, {[]Axes{few, few}, 2}, {[]Axes{names("a"), names(strings.Repeat("long", 20))}, 2},
+	} {
+		if columns, width := layoutOf(test.panels); columns != test.columns || (columns == 1) == (width == panelWidth) {
+			t.Errorf("%d panels in %d columns of %v, want %d", len(test.panels), columns, width, test.columns)
+		}
+	}
+}
+
+// Intervals of a line's points are drawn, within the axes, and named.
+func TestLineWhiskers(t *testing.T) {
+	table := &lab.Table{ID: "t"}
+	table.Texts("batch")
+	table.Numbers("time")
+	table.Add("1", lab.Value{Text: "2", Numbers: []float64{2}, Interval: []float64{1, 9}})
+	table.Add("2", lab.Fixed(3, 0))
+	p := TableLines{Over: "batch", Lines: []TableLine{{Name: "measured", Column: "time"}}}.Panel(table)
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Max < 9 || len(keys) != 2 || keys[1].name != interval95 {
+		t.Errorf("y to %v, legend %v", drawn.Y.Max, keys)
 	}
 }
 

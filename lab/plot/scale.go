@@ -21,6 +21,13 @@ type onScale struct {
 	all []Axes
 }
 
+func (s onScale) groupNames() []string {
+	if of, ok := s.Axes.(interface{ groupNames() []string }); ok {
+		return of.groupNames()
+	}
+	return nil
+}
+
 func (s onScale) plot(inks map[string]color.Color, width vg.Length) (*plot.Plot, []legendEntry, error) {
 	out, keys, err := s.Axes.plot(inks, width)
 	if err != nil {

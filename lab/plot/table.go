@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,7 +12,9 @@ import (
 // paper, theory, model and measurement of a row stand together: a panel for each
 // value of one column, a group of bars for each row in it. All panels have one scale.
 type TableBars struct {
-	Panel, Group string // columns
+	Panel, Group string            // columns; without a panel's there is one panel
+	Title        string            // of a panel, with %s for the column's value; "": the value, after the column's name if it is a number
+	Names        map[string]string // of series, where the column's own says too little
 	Y            string
 	Across       string   // the column that a line across each group shows; "": none
 	Bars         []string // columns, a series each
@@ -35,12 +38,19 @@ func (b TableBars) Panels(t *lab.Table) []Axes {
 	var all []Axes
 	at := map[string]*BarPanel{}
 	for _, row := range t.Rows {
-		name := named(row, b.Panel)
+		name := b.Title
+		switch {
+		case b.Panel == "":
+		case b.Title != "":
+			name = fmt.Sprintf(b.Title, row[t.Column(b.Panel)].Text)
+		default:
+			name = named(row, b.Panel)
+		}
 		p := at[name]
 		if p == nil {
 			p = &BarPanel{Title: name, Y: b.Y, Levels: b.Levels, Band: b.Band}
 			for _, c := range used {
-				s := BarSeries{Name: c}
+				s := BarSeries{Name: cmp.Or(b.Names[c], c)}
 				switch {
 				case c == b.Across:
 					s.As = Across
@@ -129,12 +139,17 @@ func (l TableLines) Panel(t *lab.Table) *LinePanel {
 	}
 	for _, of := range l.Lines {
 		var points []Point
+		var intervals []Span
 		for i, row := range t.Rows {
-			if v := row[t.Column(of.Column)]; len(v.Numbers) > 0 {
+			v := row[t.Column(of.Column)]
+			if len(v.Numbers) > 0 {
 				points = append(points, Point{X: float64(i), Y: v.Numbers[0]})
 			}
+			if len(v.Interval) > 0 {
+				intervals = append(intervals, Span{float64(i), v.Interval[0], v.Interval[1]})
+			}
 		}
-		p.Series = append(p.Series, Series{Name: of.Name, Lines: [][]Point{points}, Dashed: of.Dashed})
+		p.Series = append(p.Series, Series{Name: of.Name, Lines: [][]Point{points}, Dashed: of.Dashed, Whiskers: intervals})
 	}
 	return p
 }

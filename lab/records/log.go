@@ -97,7 +97,7 @@ type Log struct {
 	// not name; nil: there is no design.
 	Design string
 	Admits func(seed uint64) error
-	// Earlier are other logs whose samples are those of this key where they have the same name: see
+	// Earlier are other logs whose samples count as this key's where they have the same name: see
 	// Take and TakeTimed. Taken counts the samples that were taken.
 	Earlier []*Log
 	Taken   int

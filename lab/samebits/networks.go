@@ -30,7 +30,7 @@ func (c *covered) numbers(of func(w Way) int) string {
 
 func (c *covered) names(of func(w Way) string) string { return strings.Join(tried(c, of), ", ") }
 
-// hashes are those of the weights, as they came.
+// hashes are the weights' hashes, as they came.
 func (c *covered) hashes() (all []string) {
 	for _, r := range c.runs {
 		if h := r.SHA256[:16]; !slices.Contains(all, h) {

@@ -22,7 +22,7 @@ import (
 // spec is spec.yaml.
 type spec struct {
 	lab.Head `yaml:",inline"`
-	// DType is that of the activations of all runs, which decides the bits; none: f32.
+	// DType is the type of the activations of all runs, which decides the bits; none: f32.
 	DType    string          `yaml:"dtype" want:"dtype,optional"`
 	Groups   []network       `yaml:"groups"`
 	Profiles map[string]size `yaml:"profiles"`
@@ -250,7 +250,7 @@ func (x *Experiment) Measure(ctx context.Context, log *records.Log, p progress.P
 	return nil
 }
 
-// training is that of one way.
+// training returns the training of one way.
 func (g *network) training(r Way, steps int, seed uint64) train.Training {
 	t := g.Training.Training("synthetic", r.Setup(), seed)
 	t.Model.Fine = r.Fine

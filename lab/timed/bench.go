@@ -33,7 +33,7 @@ func (r *BenchSteps) Check() error {
 	return nil
 }
 
-// Median is that of the steps.
+// Median is the steps' median.
 func (r *BenchSteps) Median() float64 { return stats.Median(r.Seconds) }
 
 // BenchTravels is the same with what processes sent each other.

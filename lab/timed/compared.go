@@ -46,7 +46,7 @@ type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R an
 	// Starts says that each run has processes of its own, which Make starts by Program. Otherwise
 	// each round has one, where a program can be started for it.
 	Starts bool
-	// Runs are those of a round. Which comes first moves from round to round.
+	// Runs returns the runs of a round. Which comes first moves from round to round.
 	Runs func(P) []V
 	// Name is a run's, in the names of its samples; "": the round is the name.
 	Name func(V) string
@@ -85,7 +85,7 @@ func sampleOf(run string, round int) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s/round=%d", run, round), "/")
 }
 
-// profile is that of a name.
+// profile returns the profile of a name.
 func (x *Compared[S, P, V, R]) profile(name string) (P, error) {
 	return lab.ProfileOf(x.Spec.profiled().Profiles, name)
 }
@@ -197,7 +197,6 @@ type Comparison[P sized, V comparable, R any] struct {
 	Table   *lab.Table           // the main one; it has its ID and title
 	Tables  []*lab.Table         // after it
 	Panels  []plot.Axes          // of the figure; none: Show draws another, or nothing
-	Figure  string               // the figure's title
 	Files   []lab.File           // after the figure
 	Verdict error
 }
@@ -231,7 +230,7 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 	if err != nil {
 		return nil, err
 	}
-	c.Table, c.Figure = &lab.Table{ID: x.ID(), Title: x.Title()}, x.Title()
+	c.Table = &lab.Table{ID: x.ID(), Title: x.Title()}
 	if c.Table.Caption, err = captions(x.Spec.profiled().Caption, &x.Spec, c.Profile, c.Profile.size().Rounds); err != nil {
 		return nil, err
 	}
@@ -257,7 +256,7 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 		r.Verdict = fmt.Errorf("%s: %w", x.ID(), c.Verdict)
 	}
 	if len(c.Panels) > 0 {
-		r.Files, err = plot.Files(x.ID(), c.Figure, c.Panels)
+		r.Files, err = plot.Figure(x, lab.N(c.Profile.size().Rounds, "round"), r.Tables, c.Panels)
 	}
 	r.Files = append(r.Files, c.Files...)
 	return r, err

@@ -96,7 +96,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	return m, err
 }
 
-// Shares are those of a part in the steps of emulated devices, one for each round.
+// Shares are a part's shares in the steps of emulated devices, one for each round.
 func (m *Measured) Shares(part func(clock.Parts) float64) (all []float64) {
 	for _, of := range m.Steps {
 		all = append(all, part(of)/of.Step)

@@ -94,6 +94,7 @@ type ModelledTable[V any] struct {
 	Within       float64 // of the emulated step, in percent
 	First, Added []Column[V]
 	Panel, Group string // columns by which the figure is divided
+	Title        string // of a panel, with %s for its value; "": the value
 }
 
 // seconds, rates and own are figures of a step.
@@ -149,7 +150,8 @@ func ShowModelled[P sized, V comparable](c *Comparison[P, V, ModelledStep], m Mo
 	near := m.Within / 100
 	c.Panels = plot.TableBars{
 		Panel: m.Panel, Group: m.Group, Y: "step, modelled over emulated",
-		Bars: []string{"rates/emulated", "own/emulated"}, Marks: true,
+		Bars:  []string{"rates/emulated", "own/emulated"},
+		Names: map[string]string{"rates/emulated": "modelled by rates", "own/emulated": "modelled by own operations"}, Title: m.Title, Marks: true,
 		Levels: []plot.Level{{Y: 1}}, Band: &plot.Band{Name: fmt.Sprintf("%.2g to %.2g", 1-near, 1+near), Lo: 1 - near, Hi: 1 + near},
 	}.Panels(c.Table)
 	c.Before = nil // another machine's ratios say nothing of this one's

@@ -64,7 +64,7 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 		report.Tables = append(report.Tables, r.Parts)
 	}
 	report.Tables = append(report.Tables, r.Tables...)
-	if report.Files, err = plot.Files(t.ID(), t.Title(), r.Panels); err != nil {
+	if report.Files, err = plot.Figure(t, lab.N(r.Rounds.Count, "round"), report.Tables, r.Panels); err != nil {
 		return nil, err
 	}
 	report.Files = append(report.Files, r.Files...)

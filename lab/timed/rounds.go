@@ -59,8 +59,8 @@ func (r *Run) Sizes() []int {
 }
 
 // Sample is one timed step. Tasks are in nanoseconds, by stage and micro-batch;
-// Setup, Update and what follows are by stage. The stages are those of all replicas, one
-// replica after another; Partition is that of each.
+// Setup, Update and what follows are by stage. The stages are all replicas' stages, one
+// replica after another; each has this Partition.
 type Sample struct {
 	Seconds   float64   `json:"seconds"` // of the step, on its devices' clock
 	F         [][]int64 `json:"f"`

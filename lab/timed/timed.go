@@ -71,7 +71,7 @@ type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	CoreRate bool
 }
 
-// Rounds are those of a profile, with all runs.
+// Rounds are a profile's rounds, with all runs.
 func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	spec := t.Spec.timed()
 	p, err := lab.ProfileOf(spec.Profiles, profile)

@@ -15,7 +15,7 @@
 //
 // What is shown decides no sample: tables (rows of arms, pairs, pilots, yardsticks, languages or a
 // curve; columns are words, see words), captions and notes as text in which words in braces stand for
-// figures, panels, and the text of the verdict. Margin and level are those of the tests that a table
+// figures, panels, and the text of the verdict. Margin and level belong to the tests that a table
 // shows, and stand in the key.
 //
 // What decides about claims is the spec's design (lab.Design), by the scores of arms: accuracy in

@@ -97,7 +97,7 @@ func (q *pilot) Check() error {
 	return q.Trial.Check()
 }
 
-// loss is that of what is held out.
+// loss is the loss on what is held out.
 func (q *pilot) loss() float64 {
 	if q.NonFinite != "" {
 		return math.Inf(1)

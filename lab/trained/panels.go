@@ -13,7 +13,7 @@ import (
 // Panel draws panels of a plot.
 type Panel func(r *Reporting, p PanelSpec) []plot.Axes
 
-// panels are those of this kind.
+// panels are the panels of this kind.
 var panels = map[string]Panel{
 	"each":        drawEach,
 	"differences": drawDifferences,

@@ -60,7 +60,11 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 		axes = append(axes, panels[p.Draw](r, p)...)
 	}
 	_, report.Verdict = r.repeated()
-	report.Files, err = plot.Files(x.ID(), x.Title(), axes)
+	n := ""
+	if len(size.Seeds) > 0 {
+		n = lab.N(len(size.Seeds), "seed")
+	}
+	report.Files, err = plot.Figure(x, n, report.Tables, axes)
 	return report, err
 }
 

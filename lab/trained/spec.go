@@ -157,7 +157,7 @@ type Experiment[Own any] struct {
 	Panels  map[string]Panel
 }
 
-// Training is that of an arm: what it changes in the base, and what a profile changes in it.
+// Training returns an arm's training: what it changes in the base, and what a profile changes in it.
 func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
 	spec, setup := p.Training, f.Setup
 	change(&spec, a.Training)

@@ -13,7 +13,7 @@ import (
 //	spent(t) = 2 - 2 Phi(z(1 - Level/4) / sqrt(t))
 //
 // of the fraction t of the seeds. For looks at 3 and 5 seeds and 0.05 it returns 0.0076 and
-// 0.0476. The levels are those of normal statistics; each is used with Student's t at its seeds.
+// 0.0476. The levels are for normal statistics; each is used with Student's t at its seeds.
 func (d Design) levels() []float64 {
 	last := float64(d.Looks[len(d.Looks)-1])
 	z := distuv.UnitNormal.Quantile(1 - d.Level/4)

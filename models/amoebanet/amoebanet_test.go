@@ -12,7 +12,7 @@ import (
 
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/trace"
 )
 
@@ -179,18 +179,18 @@ func TestDropPathRises(t *testing.T) {
 			}, 2, true)
 			branches := map[string]bool{}
 			for _, call := range s.Function.Graph.Calls {
-				op, ok := call.Op.(graph.DropPathOp)
+				o, ok := call.Op.(op.DropPath)
 				if !ok {
 					continue
 				}
-				branches[op.Path] = true
-				cell, _, _ := strings.Cut(op.Path, "/")
+				branches[o.Path] = true
+				cell, _, _ := strings.Cut(o.Path, "/")
 				want := 0.7
 				if !c.even {
 					want = 0.1 * float64(1+slices.Index(cells, cell))
 				}
-				if math.Abs(float64(op.Rate)-want) > 1e-6 || op.Over != c.steps {
-					t.Errorf("cells %d, even %v: %s has rate %v over %d steps, want %v over %d", kind, c.even, op.Path, op.Rate, op.Over, want, c.steps)
+				if math.Abs(float64(o.Rate)-want) > 1e-6 || o.Over != c.steps {
+					t.Errorf("cells %d, even %v: %s has rate %v over %d steps, want %v over %d", kind, c.even, o.Path, o.Rate, o.Over, want, c.steps)
 				}
 			}
 			if len(branches) != 7*8 {
@@ -206,12 +206,12 @@ func TestOptionsReachTheLayers(t *testing.T) {
 	s := traced(t, c, 2, true)
 	dropped := ""
 	for _, call := range s.Function.Graph.Calls {
-		switch op := call.Op.(type) {
-		case graph.DropoutOp:
-			dropped += fmt.Sprint(op.Path, " ", op.Rate)
-		case graph.BatchNormStatsOp:
-			if op.Eps != 0.5 {
-				t.Errorf("eps %v", op.Eps)
+		switch o := call.Op.(type) {
+		case op.Dropout:
+			dropped += fmt.Sprint(o.Path, " ", o.Rate)
+		case op.BatchNormStats:
+			if o.Eps != 0.5 {
+				t.Errorf("eps %v", o.Eps)
 			}
 		}
 	}

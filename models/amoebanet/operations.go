@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // convolution describes a unit. Zeros mean a kernel of 1x1 and a stride of 1.
@@ -99,11 +100,11 @@ func (b *builder) factorized(name string, in, out, stride int) nn.Layer {
 }
 
 func maxPool(t *nn.Trace, x *graph.Node, size, stride int) *graph.Node {
-	w := graph.Square(size, stride)
+	w := op.Square(size, stride)
 	return t.MaxPool(x, w.Same(x.Shape[1], x.Shape[2]))
 }
 
 // avgPool is 3x3 with stride 1. Pixels outside the image do not count.
 func avgPool(t *nn.Trace, x *graph.Node) *graph.Node {
-	return t.AvgPool(x, graph.Square(3, 1).Same(x.Shape[1], x.Shape[2]))
+	return t.AvgPool(x, op.Square(3, 1).Same(x.Shape[1], x.Shape[2]))
 }

@@ -71,7 +71,7 @@ const (
 	target         // (n, t, dim): the embedded targets
 )
 
-// New builds a GNMT: layers "embedding", "encoder1", ..., "decoder1", ... and "softmax". Inputs and output are those of
+// New builds a GNMT: layers "embedding", "encoder1", ..., "decoder1", ... and "softmax". Inputs and output are as in
 // transformer.Translation: source ids (n, s), source lengths (n) and target ids (n, t) shifted right; logits (n, t,
 // target vocabulary).
 //

@@ -25,7 +25,7 @@ func (c Config) expansion() int {
 //	y = relu(bn(3x3(relu(bn(3x3(x))))) + shortcut(x))
 //
 // whose shortcut is x itself, or a strided 1x1 convolution with a batch norm if
-// y has another shape. The stride is that of the first 3x3 convolution.
+// y has another shape. The stride belongs to the first 3x3 convolution.
 type block struct {
 	name      string
 	in, width int

@@ -8,7 +8,7 @@ import (
 
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/trace"
 )
 
@@ -109,8 +109,8 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		}
 	}
 	for _, call := range s.Function.Graph.Calls {
-		if op, ok := call.Op.(graph.BatchNormStatsOp); ok && op.Eps != 0.5 {
-			t.Errorf("eps %v", op.Eps)
+		if o, ok := call.Op.(op.BatchNormStats); ok && o.Eps != 0.5 {
+			t.Errorf("eps %v", o.Eps)
 		}
 	}
 }

@@ -16,11 +16,11 @@ type Loss struct {
 }
 
 // Loss takes scores (n, boxes, classes) and offsets (n, boxes, 4), and a label (n). It
-// returns the loss of each example; hits and ranks are those of the mean scores.
+// returns the loss of each example; hits and ranks come from the mean scores.
 func (l Loss) Loss(t *nn.Trace, out, targets []*graph.Node) []*graph.Node {
 	nn.WantTuple("ssd", "loss", out, 2)
 	result := l.CrossEntropy.Loss(t, []*graph.Node{t.Mean(out[0], 1)}, targets)
-	if t.Train { // an evaluation's loss is that of the targets alone
+	if t.Train { // an evaluation's loss covers the targets alone
 		still := t.EndLoss(t.Scale(t.Mean(t.Mul(out[1], out[1])), 0.5))
 		result[0] = t.Add(result[0], still)
 	}

@@ -119,7 +119,7 @@ func (c Config) Boxes() (n int) {
 	return n
 }
 
-// New builds a model. Its pipeline layers are those of the backbone, "stem",
+// New builds a model. Its pipeline layers are the backbone's, "stem",
 // "stage1/block1", ..., "stage3/block6", then "map1" to "map6", which make a map
 // and run its heads, and "boxes", which joins what these found. Its inputs are
 // images (n, h, w, channels), its outputs for each default box the scores of the

@@ -11,6 +11,7 @@ import (
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
 	"gpipebench/nn/trace"
@@ -137,15 +138,15 @@ func optionCalls(t *testing.T, layers []nn.Layer, logits string, in ...graph.Typ
 		t.Errorf("logits %s, want %s", got, logits)
 	}
 	for _, call := range s.Function.Graph.Calls {
-		switch op := call.Op.(type) {
-		case graph.DropoutOp:
-			all = append(all, fmt.Sprint(op.Path, " ", op.Rate))
-		case graph.GELUOp:
+		switch o := call.Op.(type) {
+		case op.Dropout:
+			all = append(all, fmt.Sprint(o.Path, " ", o.Rate))
+		case op.GELU:
 			all = append(all, "gelu")
-		case graph.ClipOp:
-			all = append(all, fmt.Sprint("clip ", op.Limit))
-		case graph.AttentionOp:
-			all = append(all, fmt.Sprintf("attention %+v", op))
+		case op.Clip:
+			all = append(all, fmt.Sprint("clip ", o.Limit))
+		case op.Attention:
+			all = append(all, fmt.Sprintf("attention %+v", o))
 		}
 	}
 	return all

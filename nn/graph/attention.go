@@ -1,114 +1,142 @@
 package graph
 
-// AttentionOp is scaled dot-product attention with Heads heads of HeadDim each
-// (Vaswani et al. 2017, section 3.2). The heads are side by side in a row, so
-// nothing is permuted. Inputs:
-//
-//	self:  qkv (b, t, 3*Heads*HeadDim), the projections side by side
-//	cross: q (b, tq, Heads*HeadDim), kv (b, tk, 2*Heads*HeadDim)
-//
-// and, if Padded, lengths (b) int32: keys at and beyond a length are not seen.
-// Causal lets query i see keys 0..i. Outputs: o (b, tq, Heads*HeadDim), and lse
-// (b, Heads, tq), the log-sum-exp of each row of scores, from which the
-// backward computes the probabilities again instead of storing them (Dao et al.
-// 2022, section 3.1).
-type AttentionOp struct {
-	Heads, HeadDim        int
-	Cross, Causal, Padded bool
+import (
+	"slices"
+
+	"gpipebench/nn/graph/op"
+)
+
+// Attention returns the output o of scaled dot-product attention, whose inputs [op.Attention]
+// lists.
+func (g *Graph) Attention(o op.Attention, in ...*Node) *Node { return g.apply1(o, in...) }
+
+// AdditiveAttention returns the sums of the values v (b, tk, d) that the queries q (b, tq, h)
+// attend to by the keys k (b, tk, h) and the vector u (b, h): (b, tq, d). Lengths (b) int32, of
+// the keys, may be nil. The formulas are with [op.AdditiveAttention].
+func (g *Graph) AdditiveAttention(q, k, u, v, lengths *Node) *Node {
+	in := []*Node{q, k, u, v}
+	if lengths != nil {
+		in = append(in, lengths)
+	}
+	return g.apply1(op.AdditiveAttention{Padded: lengths != nil}, in...)
 }
 
-// Attention applies op to its inputs and returns o.
-func (g *Graph) Attention(op AttentionOp, in ...*Node) *Node { return g.Apply(op, in...)[0] }
+func init() {
+	define(func(o op.Attention) rules {
+		return rules{
+			name:  "attention",
+			infer: func(in []*Node) []Type { return attended(o, in) },
+			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
+				grads := make([]*Node, len(c.In))
+				in := append([]*Node{dout[0], c.Out[0], c.Out[1]}, c.In...)
+				copy(grads, g.apply(op.AttentionGrad{Attention: o}, in...))
+				return grads
+			},
+			// Both products are counted in full, as is the custom, although with a causal
+			// mask the kernel skips half of them.
+			flops: func(c *Call) int64 { return 4 * attentionProducts(o, c.In) },
+			// The scores.
+			hidden: func(c *Call) (s Shape, flopsEach float64) {
+				q, keys := c.In[0].Shape, c.In[o.Keys()].Shape[1]
+				return Shape{q[0], o.Heads, q[1], keys}, 4 * float64(o.HeadDim)
+			},
+		}
+	})
+	define(func(o op.AttentionGrad) rules {
+		return rules{
+			name: "attention-grad",
+			infer: func(in []*Node) []Type {
+				return typesOf(in[3 : 3+o.Keys()+1])
+			},
+			// The four products of the gradient. The kernel's recomputation of the scores is
+			// not counted.
+			flops: func(c *Call) int64 { return 8 * attentionProducts(o.Attention, c.In[3:]) },
+		}
+	})
 
-func (AttentionOp) Name() string { return "attention" }
-
-// operands returns the inputs by name; kv is q in self-attention.
-func (o AttentionOp) operands(in []*Node) (q, kv, lengths *Node) {
-	q, kv, in = in[0], in[0], in[1:]
-	if o.Cross {
-		kv, in = in[0], in[1:]
-	}
-	if o.Padded {
-		lengths = in[0]
-	}
-	return q, kv, lengths
+	define(func(o op.AdditiveAttention) rules {
+		return rules{
+			name:  "additive-attention",
+			infer: func(in []*Node) []Type { return additivelyAttended(o, in) },
+			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
+				grads := make([]*Node, len(c.In))
+				in := append([]*Node{dout[0], c.Out[1]}, c.In...)
+				copy(grads, g.apply(op.AdditiveAttentionGrad{Of: o}, in...))
+				return grads
+			},
+			// Both sums of products are counted in full, padding included.
+			flops: func(c *Call) int64 { return additiveFLOPs(c.In) },
+		}
+	})
+	define(func(o op.AdditiveAttentionGrad) rules {
+		return rules{
+			name:  "additive-attention-grad",
+			infer: func(in []*Node) []Type { return typesOf(in[2:6]) },
+			// The gradients of both sums; the tangents that are computed again are not products.
+			flops: func(c *Call) int64 { return 2 * additiveFLOPs(c.In[2:]) },
+		}
+	})
 }
 
-// Dims returns the batch size and the numbers of queries and keys of a call
-// with the inputs in.
-func (o AttentionOp) Dims(in []*Node) (batch, queries, keys int) {
-	q, kv, _ := o.operands(in)
-	return q.Shape[0], q.Shape[1], kv.Shape[1]
+// attentionProducts returns the number of products of one sum over all scores.
+func attentionProducts(o op.Attention, in []*Node) int64 {
+	q, keys := in[0].Shape, in[o.Keys()].Shape[1]
+	return int64(q[0]) * int64(q[1]) * int64(keys) * int64(o.Heads*o.HeadDim)
 }
 
-func (o AttentionOp) Infer(in []*Node) []Type {
-	want := 1
-	if o.Cross {
-		want++
-	}
+func attended(o op.Attention, in []*Node) []Type {
+	const name = "attention"
+	want := o.Keys() + 1
 	if o.Padded {
 		want++
 	}
 	if len(in) != want {
-		misuse("attention", "%d inputs where %d are needed", len(in), want)
+		misuse(name, "%d inputs where %d are needed", len(in), want)
 	}
-	q, kv, lengths := o.operands(in)
+	q, kv := in[0], in[o.Keys()]
 	inner := o.Heads * o.HeadDim
 	if o.Cross {
 		if len(q.Shape) != 3 || q.Shape[2] != inner || len(kv.Shape) != 3 || kv.Shape[2] != 2*inner || q.Shape[0] != kv.Shape[0] {
-			misuse("attention", "q %s and kv %s do not hold %d heads of %d", q, kv, o.Heads, o.HeadDim)
+			misuse(name, "q %s and kv %s do not hold %d heads of %d", q, kv, o.Heads, o.HeadDim)
 		}
 	} else if len(q.Shape) != 3 || q.Shape[2] != 3*inner {
-		misuse("attention", "qkv %s does not hold 3 x %d heads of %d", q, o.Heads, o.HeadDim)
+		misuse(name, "qkv %s does not hold 3 x %d heads of %d", q, o.Heads, o.HeadDim)
 	}
-	wantFloat("attention", q, kv)
-	if lengths != nil && (lengths.DType != I32 || len(lengths.Shape) != 1 || lengths.Shape[0] != q.Shape[0]) {
-		misuse("attention", "lengths %s are not one int32 per example of %s", lengths, q)
+	wantFloat(name, q, kv)
+	if o.Padded {
+		wantLengths(name, in[want-1], q)
 	}
 	b, t := q.Shape[0], q.Shape[1]
 	return []Type{{Shape{b, t, inner}, q.DType}, {Shape{b, o.Heads, t}, F32}}
 }
 
-func (o AttentionOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	in := append([]*Node{dout[0], c.Out[0], c.Out[1]}, c.In...)
-	d := g.Apply(AttentionGradOp{o}, in...)
-	grads := make([]*Node, len(c.In))
-	copy(grads, d)
-	return grads
-}
-
-// FLOPs counts both products in full, as is the custom, although with a causal
-// mask the kernel skips half of them.
-func (o AttentionOp) FLOPs(c *Call) int64 {
-	b, tq, tk := o.Dims(c.In)
-	return 4 * int64(b) * int64(tq) * int64(tk) * int64(o.Heads*o.HeadDim)
-}
-
-// Hidden describes the scores.
-func (o AttentionOp) Hidden(c *Call) (s Shape, flopsEach float64) {
-	b, tq, tk := o.Dims(c.In)
-	return Shape{b, o.Heads, tq, tk}, 4 * float64(o.HeadDim)
-}
-
-// AttentionGradOp takes do, o, lse and the inputs of the attention, and returns
-// the gradients of its floating-point inputs.
-type AttentionGradOp struct{ AttentionOp }
-
-func (AttentionGradOp) Name() string { return "attention-grad" }
-func (o AttentionGradOp) Infer(in []*Node) []Type {
-	q, kv, _ := o.operands(in[3:])
-	if o.Cross {
-		return []Type{{q.Shape, q.DType}, {kv.Shape, kv.DType}}
+func additivelyAttended(o op.AdditiveAttention, in []*Node) []Type {
+	const name = "additive-attention"
+	wantFloat(name, in[:4]...)
+	q, k, u, v := in[0], in[1], in[2], in[3]
+	fits := len(q.Shape) == 3 && len(k.Shape) == 3 && len(u.Shape) == 2 && len(v.Shape) == 3
+	if fits {
+		b, h, tk := q.Shape[0], q.Shape[2], k.Shape[1]
+		fits = slices.Equal(k.Shape, Shape{b, tk, h}) && slices.Equal(u.Shape, Shape{b, h}) && slices.Equal(v.Shape[:2], Shape{b, tk})
 	}
-	return []Type{{q.Shape, q.DType}}
-}
-func (AttentionGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
-	return noGradient{}.Gradient(nil, nil, nil)
+	if !fits {
+		misuse(name, "q %s, k %s, u %s and v %s, want (b, tq, h), (b, tk, h), (b, h) and (b, tk, d)", q, k, u, v)
+	}
+	if o.Padded {
+		wantLengths(name, in[4], q)
+	}
+	return []Type{{q.Shape.With(v.Shape[2]), q.DType}, {q.Shape.With(k.Shape[1]), F32}}
 }
 
-// FLOPs counts the four products of the gradient. The kernel's recomputation of
-// the scores is not counted.
-func (o AttentionGradOp) FLOPs(c *Call) int64 {
-	b, tq, tk := o.Dims(c.In[3:])
-	return 8 * int64(b) * int64(tq) * int64(tk) * int64(o.Heads*o.HeadDim)
+// additiveFLOPs counts the products with u and with v, for each query and key.
+func additiveFLOPs(in []*Node) int64 {
+	q, v := in[0].Shape, in[3].Shape
+	return 2 * int64(q[0]) * int64(q[1]) * int64(v[1]) * int64(q[2]+v[2])
+}
+
+// wantLengths checks the lengths of x's examples.
+func wantLengths(name string, lengths, x *Node) {
+	if lengths.DType != I32 || len(lengths.Shape) != 1 || lengths.Shape[0] != x.Shape[0] {
+		misuse(name, "lengths %s are not one int32 per example of %s", lengths, x)
+	}
 }

@@ -1,157 +1,138 @@
 package graph
 
-// NormChunk is the number of rows whose moments a batch norm computes together.
-// Chunks are combined in ascending order, so the bits depend only on the rows,
-// and threads can share the chunks.
-const NormChunk = 128
+import "gpipebench/nn/graph/op"
 
 // BatchNorm normalises every column (channel) of x (..., C) over all rows, that
 // is over the examples and pixels of the micro-batch, and applies gamma and
 // beta (C), then max(., 0) if relu (Ioffe and Szegedy 2015, algorithm 1; GPipe,
 // section 2.2: statistics of the micro-batch).
 //
-// With OverReplicas, statistics are those of the same micro-batch of all replicas.
+// With OverReplicas, statistics cover the same micro-batch of all replicas. What a
+// replica computes of its own micro-batch, moments forward and sums backward, is then added up
+// over the replicas in the middle of the function. Both functions differ from those of one
+// replica in what they normalise by, and in nothing else. Gradients of gamma and beta remain
+// those of the replica's own rows, since they are added up with all other gradients.
 //
 // The second result accumulates the statistics of a mini-batch's micro-batches,
-// see BatchNormStatsOp.
+// see [op.BatchNormStats].
 func (g *Graph) BatchNorm(x, gamma, beta *Node, eps float32, relu bool) (y, tally *Node) {
 	rows := x.Shape.Rows()
 	if rows < 2 && !g.OverReplicas {
 		misuse("batch-norm", "%d value per channel in %s: statistics want at least 2", rows, x)
 	}
-	moments := g.apply1(BatchNormMomentsOp{}, x)
+	moments := g.apply1(op.BatchNormMoments{}, x)
 	var stats *Node
 	if g.OverReplicas {
-		stats, tally = g.wideStats(moments, rows, eps)
+		own := g.apply(op.BatchNormTally{Rows: rows}, moments)
+		all := g.apply1(op.BatchNormOverReplicas{Tallies: true}, own[0])
+		stats, tally = g.apply1(op.BatchNormWideStats{Rows: rows, Eps: eps}, all), own[1]
 	} else {
-		own := g.Apply(BatchNormStatsOp{Rows: rows, Eps: eps}, moments)
+		own := g.apply(op.BatchNormStats{Rows: rows, Eps: eps}, moments)
 		stats, tally = own[0], own[1]
 	}
-	return g.apply1(BatchNormOp{ReLU: relu}, x, stats, gamma, beta), tally
-}
-
-// BatchNormMomentsOp returns the mean and the sum of squared deviations of
-// every chunk of x (rows, C): (chunks, 2, C).
-type BatchNormMomentsOp struct{ statistics }
-
-func (BatchNormMomentsOp) Name() string { return "batch-norm-moments" }
-func (BatchNormMomentsOp) Infer(in []*Node) []Type {
-	wantFloat("batch-norm", in...)
-	return chunked(in[0])
-}
-
-// BatchNormStatsOp combines moments (chunks, 2, C) of Rows rows (Chan, Golub
-// and LeVeque 1979, in float64): stats (2, C) = mean and 1/sqrt(variance +
-// Eps). The variance is divided by the number of rows.
-//
-// Its second output accumulates the statistics of the mini-batch's
-// micro-batches: count, mean and sum of squared deviations of every channel in
-// float64. Like an accumulator of gradients it lives for one step. A
-// recomputation adds nothing.
-type BatchNormStatsOp struct {
-	statistics
-	Rows int
-	Eps  float32
-}
-
-func (BatchNormStatsOp) Name() string { return "batch-norm-stats" }
-func (o BatchNormStatsOp) Infer(in []*Node) []Type {
-	wantPositiveEps(o.Eps)
-	c := in[0].Shape.Last()
-	return []Type{{Shape{2, c}, F32}, {Shape{3, c, 2}, F32}} // a float64 takes two floats
-}
-
-// statistics is embedded by ops that compute statistics. They have no gradients:
-// BatchNormOp's takes into account that its statistics depend on its input.
-type statistics struct{ noProducts }
-
-func (statistics) Gradient(*Graph, *Call, []*Node) []*Node { return []*Node{nil} }
-
-// BatchNormOp is y = (x - mean) / sqrt(variance + eps) * gamma + beta, then
-// max(., 0) if ReLU, from x, stats, gamma, beta. Stats are those of x.
-type BatchNormOp struct {
-	overFirst
-	ReLU bool
-}
-
-func (o BatchNormOp) Name() string { return withReLU("batch-norm", o.ReLU) }
-func (BatchNormOp) Infer(in []*Node) []Type {
-	wantColumns("batch-norm", in[0], in[2:])
-	return sameAs(in[0])
-}
-func (o BatchNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	x, stats, gamma, beta, dy := c.In[0], c.In[1], c.In[2], c.In[3], dout[0]
-	sums := g.apply1(BatchNormGradSumsOp{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
-	totals := g.apply1(BatchNormGradTotalsOp{}, sums)
-	pg := g.Apply(BatchNormParamGradOp{}, totals)
-	if g.OverReplicas {
-		totals = g.wideTotals(totals, stats)
-	}
-	return []*Node{g.apply1(BatchNormGradOp{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
-}
-
-// BatchNormGradSumsOp returns every chunk's sums of dz and of dz times the
-// normalised x, (chunks, 2, C), from dy, x, stats, gamma, beta. Without ReLU dz
-// is dy; with ReLU it is dy where the output, computed from x, was positive,
-// else 0.
-type BatchNormGradSumsOp struct {
-	backwardOnly
-	ReLU bool
-}
-
-func (o BatchNormGradSumsOp) Name() string          { return withReLU("batch-norm-grad-sums", o.ReLU) }
-func (BatchNormGradSumsOp) Infer(in []*Node) []Type { return chunked(in[0]) }
-
-// BatchNormGradTotalsOp adds the chunks' sums: (2, C).
-type BatchNormGradTotalsOp struct{ backwardOnly }
-
-func (BatchNormGradTotalsOp) Name() string { return "batch-norm-grad-totals" }
-func (BatchNormGradTotalsOp) Infer(in []*Node) []Type {
-	return []Type{{Shape{2, in[0].Shape.Last()}, F32}}
-}
-
-// BatchNormGradOp returns dx from dy, x, stats, totals, gamma, beta (Ioffe and
-// Szegedy 2015, section 3).
-type BatchNormGradOp struct {
-	pointwiseGrad
-	ReLU bool
-}
-
-func (o BatchNormGradOp) Name() string { return withReLU("batch-norm-grad", o.ReLU) }
-
-// BatchNormParamGradOp adds a micro-batch's totals to dgamma and dbeta (C).
-type BatchNormParamGradOp struct{ backwardOnly }
-
-func (BatchNormParamGradOp) Name() string { return "batch-norm-param-grad" }
-func (BatchNormParamGradOp) Infer(in []*Node) []Type {
-	t := Type{Shape{in[0].Shape.Last()}, F32}
-	return []Type{t, t}
-}
-func (BatchNormParamGradOp) Accumulates() {}
-
-// BatchNormEvalOp is the batch norm of an evaluation, with moving averages
-// instead of statistics; from x, mean, variance, gamma, beta.
-type BatchNormEvalOp struct {
-	backwardOnly
-	Eps  float32
-	ReLU bool
+	return g.apply1(op.BatchNorm{ReLU: relu}, x, stats, gamma, beta), tally
 }
 
 // BatchNormEval returns x normalised by a given mean and variance (C).
 func (g *Graph) BatchNormEval(x, mean, variance, gamma, beta *Node, eps float32, relu bool) *Node {
-	return g.apply1(BatchNormEvalOp{Eps: eps, ReLU: relu}, x, mean, variance, gamma, beta)
+	return g.apply1(op.BatchNormEval{Eps: eps, ReLU: relu}, x, mean, variance, gamma, beta)
 }
 
-func (o BatchNormEvalOp) Name() string { return withReLU("batch-norm-eval", o.ReLU) }
-func (o BatchNormEvalOp) Infer(in []*Node) []Type {
-	wantColumns("batch-norm", in[0], in[1:])
-	wantPositiveEps(o.Eps)
-	return sameAs(in[0])
-}
-func (BatchNormEvalOp) InPlace() []int { return []int{0} }
+func init() {
+	// Ops that compute statistics have no gradients: that of a batch norm takes into account
+	// that its statistics depend on its input.
+	define(func(op.BatchNormMoments) rules {
+		return rules{name: "batch-norm-moments", gradient: ofNone, infer: func(in []*Node) []Type {
+			wantFloat("batch-norm", in...)
+			return chunked(in)
+		}}
+	})
+	define(func(o op.BatchNormStats) rules {
+		return rules{name: "batch-norm-stats", gradient: ofNone, infer: func(in []*Node) []Type {
+			wantPositiveEps(o.Eps)
+			c := in[0].Shape.Last()
+			return []Type{{Shape{2, c}, F32}, tally(c)}
+		}}
+	})
+	define(func(o op.BatchNorm) rules {
+		return rules{
+			name: withReLU("batch-norm", o.ReLU),
+			infer: func(in []*Node) []Type {
+				wantColumns("batch-norm", in[0], in[2:])
+				return sameAs(in[0])
+			},
+			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
+				x, stats, gamma, beta, dy := c.In[0], c.In[1], c.In[2], c.In[3], dout[0]
+				sums := g.apply1(op.BatchNormGradSums{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
+				totals := g.apply1(op.BatchNormGradTotals{}, sums)
+				pg := g.apply(op.BatchNormParamGrad{}, totals)
+				if g.OverReplicas { // the gradient is centred by the totals of all
+					all := g.apply1(op.BatchNormOverReplicas{}, totals)
+					totals = g.apply1(op.BatchNormWideTotals{}, all, stats)
+				}
+				return []*Node{g.apply1(op.BatchNormGrad{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
+			},
+			inPlace: first,
+		}
+	})
+	define(func(o op.BatchNormGradSums) rules {
+		return rules{name: withReLU("batch-norm-grad-sums", o.ReLU), infer: chunked}
+	})
+	define(func(op.BatchNormGradTotals) rules {
+		return rules{name: "batch-norm-grad-totals", infer: func(in []*Node) []Type {
+			return []Type{{Shape{2, in[0].Shape.Last()}, F32}}
+		}}
+	})
+	define(func(o op.BatchNormGrad) rules { return gradientOf(withReLU("batch-norm-grad", o.ReLU)) })
+	define(func(op.BatchNormParamGrad) rules {
+		return rules{name: "batch-norm-param-grad", accumulates: true, infer: func(in []*Node) []Type {
+			t := Type{Shape{in[0].Shape.Last()}, F32}
+			return []Type{t, t}
+		}}
+	})
+	define(func(o op.BatchNormEval) rules {
+		return rules{
+			name: withReLU("batch-norm-eval", o.ReLU),
+			infer: func(in []*Node) []Type {
+				wantColumns("batch-norm", in[0], in[1:])
+				wantPositiveEps(o.Eps)
+				return sameAs(in[0])
+			},
+			inPlace: first,
+		}
+	})
 
-func chunked(x *Node) []Type {
-	chunks := (x.Shape.Rows() + NormChunk - 1) / NormChunk
+	define(func(o op.BatchNormTally) rules {
+		return rules{name: "batch-norm-tally", gradient: ofNone, infer: func(in []*Node) []Type {
+			t := tally(in[0].Shape.Last())
+			return []Type{t, t}
+		}}
+	})
+	define(func(op.BatchNormOverReplicas) rules {
+		return rules{name: "batch-norm-over-replicas", gradient: ofNone, inPlace: first, infer: func(in []*Node) []Type {
+			t := Type{in[0].Shape, F32}
+			return []Type{t, t}
+		}}
+	})
+	define(func(o op.BatchNormWideStats) rules {
+		return rules{name: "batch-norm-wide-stats", gradient: ofNone, infer: func(in []*Node) []Type {
+			wantPositiveEps(o.Eps)
+			return []Type{{Shape{3, in[0].Shape[1]}, F32}}
+		}}
+	})
+	define(func(op.BatchNormWideTotals) rules {
+		return rules{name: "batch-norm-wide-totals", inPlace: first, infer: func(in []*Node) []Type {
+			return []Type{{in[0].Shape, F32}}
+		}}
+	})
+}
+
+// tally is the type of a tally of c channels.
+func tally(c int) Type { return Type{Shape{3, c, 2}, F32} } // a float64 takes two floats
+
+func chunked(in []*Node) []Type {
+	x := in[0]
+	chunks := (x.Shape.Rows() + op.NormChunk - 1) / op.NormChunk
 	return []Type{{Shape{chunks, 2, x.Shape.Last()}, F32}}
 }
 
@@ -161,11 +142,12 @@ func wantPositiveEps(eps float32) {
 	}
 }
 
-func wantColumns(op string, x *Node, vectors []*Node) {
-	wantFloat(op, x)
+// wantColumns checks vectors with an element for each column of x.
+func wantColumns(name string, x *Node, vectors []*Node) {
+	wantFloat(name, x)
 	for _, v := range vectors {
 		if len(v.Shape) != 1 || v.Shape[0] != x.Shape.Last() {
-			misuse(op, "%s does not fit the channels of %s", v, x)
+			misuse(name, "%s does not fit the channels of %s", v, x)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"gpipebench/nn/graph/op"
+)
 
 // Elementwise describes an element-wise op of one's own by a scalar function.
 // Its kernel is a loop in Go, in float64 and rounded once. An element's result
@@ -38,30 +42,32 @@ type ElementwiseOp struct{ of *Elementwise }
 // F returns the op's scalar function.
 func (o ElementwiseOp) F() func(x float64) float64 { return o.of.F }
 
-func (o ElementwiseOp) Name() string { return o.of.Name }
-
 // String is empty: the name says all.
 func (ElementwiseOp) String() string { return "" }
 
-func (o ElementwiseOp) Infer(in []*Node) []Type { wantFloat(o.of.Name, in...); return sameAs(in[0]) }
-func (o ElementwiseOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(ElementwiseGradOp{of: o.of}, dout[0], c.In[0])}
-}
-func (o ElementwiseOp) FLOPs(c *Call) int64 { return o.of.FLOPs * int64(c.Out[0].Elems()) }
-func (ElementwiseOp) InPlace() []int        { return []int{0} }
-
-// ElementwiseGradOp takes dy, x.
-type ElementwiseGradOp struct {
-	pointwiseGrad
-	of *Elementwise
-}
+// ElementwiseGradOp is the gradient of an op made by [Graph.Map]; inputs dy, x.
+type ElementwiseGradOp struct{ of *Elementwise }
 
 // Derivative returns the derivative of the op's scalar function.
 func (o ElementwiseGradOp) Derivative() func(x float64) float64 { return o.of.Derivative }
 
-func (o ElementwiseGradOp) Name() string        { return o.of.Name + "-grad" }
-func (ElementwiseGradOp) String() string        { return "" }
-func (o ElementwiseGradOp) FLOPs(c *Call) int64 { return o.of.FLOPs * int64(c.Out[0].Elems()) }
+// String is empty: the name says all.
+func (ElementwiseGradOp) String() string { return "" }
+
+func init() {
+	define(func(o ElementwiseOp) rules {
+		r := unary(o.of.Name, ofInput(ElementwiseGradOp(o)))
+		r.flops = o.of.flops
+		return r
+	})
+	define(func(o ElementwiseGradOp) rules {
+		r := gradientOf(o.of.Name + "-grad")
+		r.flops = o.of.flops
+		return r
+	})
+}
+
+func (f *Elementwise) flops(c *Call) int64 { return f.FLOPs * int64(c.Out[0].Elems()) }
 
 // Promise says what the results of a [Function] depend on.
 type Promise uint8
@@ -129,7 +135,7 @@ func (g *Graph) Compute(f Function, in ...*Node) []*Node {
 	case len(in) < 1 || len(in) > maxOperands:
 		misuse(f.Name, "%d inputs, want 1 to %d", len(in), maxOperands)
 	}
-	return g.Apply(FunctionOp{&f}, in...)
+	return g.apply(FunctionOp{&f}, in...)
 }
 
 const maxOperands = 7
@@ -140,12 +146,20 @@ type FunctionOp struct{ of *Function }
 // Function returns the op's description.
 func (o FunctionOp) Function() *Function { return o.of }
 
-func (o FunctionOp) Name() string { return o.of.Name }
-
 // String is empty: the name says all.
 func (FunctionOp) String() string { return "" }
 
-func (o FunctionOp) Infer(in []*Node) []Type {
+func init() {
+	define(func(o FunctionOp) rules {
+		r := rules{name: o.of.Name, infer: o.infer, gradient: o.gradient, accumulates: o.of.Accumulates}
+		if o.of.FLOPs != nil {
+			r.flops = func(c *Call) int64 { return o.of.FLOPs(typesOf(c.In), typesOf(c.Out)) }
+		}
+		return r
+	})
+}
+
+func (o FunctionOp) infer(in []*Node) []Type {
 	out, err := o.of.Types(typesOf(in))
 	if err != nil {
 		misuse(o.of.Name, "%v", err)
@@ -182,7 +196,7 @@ func (o FunctionOp) Examples(in []*Node) int {
 	return examples
 }
 
-func (o FunctionOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
+func (o FunctionOp) gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	if o.of.Gradient == nil {
 		return make([]*Node, len(c.In))
 	}
@@ -196,13 +210,6 @@ func (o FunctionOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 		}
 	}
 	return d
-}
-
-func (o FunctionOp) FLOPs(c *Call) int64 {
-	if o.of.FLOPs == nil {
-		return 0
-	}
-	return o.of.FLOPs(typesOf(c.In), typesOf(c.Out))
 }
 
 func typesOf(nodes []*Node) []Type {
@@ -223,11 +230,11 @@ func (g *Graph) OutsideContract() []string {
 		switch o := c.Op.(type) {
 		case FunctionOp:
 			outside = o.of.Promise == NoPromise
-		case LSTMOp:
+		case op.LSTM:
 			outside = o.Inside
 		}
-		if outside && !slices.Contains(names, c.Op.Name()) {
-			names = append(names, c.Op.Name())
+		if outside && !slices.Contains(names, c.Name()) {
+			names = append(names, c.Name())
 		}
 	}
 	return names

@@ -1,7 +1,7 @@
 package graph
 
-// ParamGrad is the gradient of one use of a parameter: Node is an output of an
-// [Accumulator]. A parameter that several calls consume has one ParamGrad per
+// ParamGrad is the gradient of one use of a parameter: Node is an output of a call that
+// accumulates. A parameter that several calls consume has one ParamGrad per
 // use, in the order of the calls; the update adds them in that order (the
 // arithmetic contract, rule 4).
 type ParamGrad struct {
@@ -13,7 +13,7 @@ type ParamGrad struct {
 //
 // Outs are the values whose gradients come from outside, and douts are these
 // gradients (nil for a value without one, such as an integer tensor or a loss,
-// see [Ender]). Gradients returns the gradients of ins,
+// see [Call.EndsLoss]). Gradients returns the gradients of ins,
 // nil for those without one, and of every use of a parameter.
 //
 // If a value has several consumers, their gradients are added one at a time,
@@ -44,16 +44,20 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 			dout[j] = grad[o.ID]
 			known = known || dout[j] != nil
 		}
-		if _, ends := c.Op.(Ender); !known && !ends {
+		if !known && !c.EndsLoss() {
 			continue
 		}
 		g.Layer = c.Layer
-		for j, d := range c.Op.Gradient(g, c, dout) {
+		gradient := rulesOf(c.Op).gradient
+		if gradient == nil {
+			panic(noSecondGradient)
+		}
+		for j, d := range gradient(g, c, dout) {
 			switch in := c.In[j]; {
 			case d == nil:
 			case in.Role == Param:
-				if !accumulates(d.Call) {
-					misuse(c.Op.Name(), "gradient of parameter %s comes from %s, which does not accumulate", in, d)
+				if d.Call == nil || !d.Call.Accumulates() {
+					misuse(c.Name(), "gradient of parameter %s comes from %s, which does not accumulate", in, d)
 				}
 				params = append(params, ParamGrad{in, d})
 			default:
@@ -71,15 +75,4 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 	return dins, params
 }
 
-// accumulates reports whether the results of a call, which is nil for an input,
-// continue what is in their place.
-func accumulates(c *Call) bool {
-	if c == nil {
-		return false
-	}
-	if f, ok := c.Op.(FunctionOp); ok {
-		return f.of.Accumulates
-	}
-	_, ok := c.Op.(Accumulator)
-	return ok
-}
+const noSecondGradient = "graph: the gradient of a gradient is not defined"

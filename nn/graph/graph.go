@@ -1,14 +1,12 @@
-// Package graph is the expression graph that layers are traced into: ops,
-// shapes, dtypes, costs and gradient rules. It does no arithmetic and holds no
-// data, so 83.9 billion parameters are as cheap to trace as eighty.
+// Package graph is the expression graph that layers are traced into: shapes,
+// dtypes, costs and gradient rules of operations, whose attributes are in package op.
+// It does no arithmetic and holds no data, so 83.9 billion parameters are as cheap to
+// trace as eighty.
 //
 // A [Graph] is a list of calls in the order they were made, which is a
 // topological order. [Graph.Gradients] appends the calls of the backward
 // function, derived from the gradient rules of the ops by reverse
 // accumulation, as GPipe derives B_k from F_k (Huang et al. 2019, section 2.1).
-//
-// The types whose names end in Op are for package program, which has a kernel for each, and
-// for programs that look for them among the calls of a graph.
 //
 // Misuse while tracing (a shape that does not fit) panics with a [*Misuse].
 package graph
@@ -86,7 +84,7 @@ const (
 type Node struct {
 	ID    int
 	Role  Role
-	Name  string // of an input, parameter or constant
+	Name  string // of an input, parameter or constant, or a layer's output; else empty
 	Shape Shape
 	DType DType
 	Call  *Call // what computes it; nil unless Computed
@@ -96,71 +94,29 @@ type Node struct {
 // Elems returns the number of the value's elements.
 func (n *Node) Elems() int { return n.Shape.Elems() }
 
-// String is the value's origin and type, such as "input 0 f32(8,3)" or "relu
-// f32(8,3)".
+// String is the value's origin and type, such as "input 0 f32(8,3)", "relu
+// f32(8,3)" or "the output of layer a f32(8,3)".
 func (n *Node) String() string {
 	name := n.Name
-	if n.Call != nil {
-		name = n.Call.Op.Name()
+	if name == "" && n.Call != nil {
+		name = n.Call.Name()
 	}
 	return fmt.Sprintf("%s %s%s", name, n.DType, n.Shape)
 }
 
-// Call is one application of an op.
+// Call is one application of an operation. What is known of it beside its attributes, its
+// methods tell.
 type Call struct {
-	Op    Op
+	Op    any // a struct of package op, or an operation of a caller
 	In    []*Node
 	Out   []*Node
 	Layer int // the pipeline layer it belongs to; nothing is fused across layers
 }
 
-// Type is the shape and dtype that an op infers for one output.
+// Type is the shape and dtype of a value.
 type Type struct {
 	Shape Shape
 	DType DType
-}
-
-// Op is a kind of call. Ops are small comparable structs whose fields are the
-// attributes; package program has a kernel for each.
-type Op interface {
-	// Name is the op's name in listings and errors.
-	Name() string
-	// Infer returns the types of the outputs, or panics through [misuse].
-	Infer(in []*Node) []Type
-	// Gradient appends to g the calls that compute the gradients of the inputs
-	// from those of the outputs (nil for an output without one) and returns
-	// them, nil for an input without one.
-	Gradient(g *Graph, c *Call, dout []*Node) []*Node
-	// FLOPs counts 2 x multiply-adds of matrix products, and nothing else.
-	FLOPs(c *Call) int64
-}
-
-// Accumulator marks ops whose kernels add to the contents of their outputs, as
-// one chain over the examples in ascending order. Gradients of parameters must
-// come from such ops, since micro-batches add to them one after another (the
-// arithmetic contract, rule 2).
-type Accumulator interface{ Accumulates() }
-
-// InPlacer is implemented by ops whose first output may overwrite one of
-// their inputs; InPlace lists the inputs for which that is safe.
-type InPlacer interface{ InPlace() []int }
-
-// Indexer is implemented by ops that use an int32 input as an index.
-type Indexer interface{ Index(c *Call) Index }
-
-// Index describes the values that such an input may hold.
-type Index struct {
-	In    int    // index of the input among the op's
-	What  string // name of an element: token, target
-	Least int32  // smallest valid value; math.MinInt32: negative ones are masked
-	Limit int    // all values are below it
-}
-
-// Hider is implemented by ops that compute a value which is in none of their
-// tensors and may be larger than all of them. Hidden returns its shape and the
-// FLOPs per element; their product is the call's FLOPs unless it overflows.
-type Hider interface {
-	Hidden(c *Call) (s Shape, flopsEach float64)
 }
 
 // Graph is a traced function. The zero value is empty and ready.
@@ -182,10 +138,10 @@ func (g *Graph) NewNode(role Role, name string, dt DType, shape ...int) *Node {
 	return n
 }
 
-// Apply adds a call and returns its outputs.
-func (g *Graph) Apply(op Op, in ...*Node) []*Node {
-	c := &Call{Op: op, In: in, Layer: g.Layer}
-	for i, t := range op.Infer(in) {
+// apply adds a call and returns its outputs.
+func (g *Graph) apply(o any, in ...*Node) []*Node {
+	c := &Call{Op: o, In: in, Layer: g.Layer}
+	for i, t := range c.Infer(in) {
 		n := g.NewNode(Computed, "", t.DType, t.Shape...)
 		n.Call, n.Index = c, i
 		c.Out = append(c.Out, n)
@@ -194,8 +150,8 @@ func (g *Graph) Apply(op Op, in ...*Node) []*Node {
 	return c.Out
 }
 
-// apply1 is Apply for ops of one output.
-func (g *Graph) apply1(op Op, in ...*Node) *Node { return g.Apply(op, in...)[0] }
+// apply1 is apply for operations of which the first output is wanted.
+func (g *Graph) apply1(o any, in ...*Node) *Node { return g.apply(o, in...)[0] }
 
 // Misuse is the value with which tracing panics if layers and their inputs do
 // not fit together. That is a programmer's error, unless a user chose the
@@ -218,12 +174,12 @@ func Refuse(of, format string, args ...any) {
 	panic(&Misuse{Of: of, Wrong: fmt.Sprintf(format, args...)})
 }
 
-func misuse(op string, format string, args ...any) { Refuse("graph: "+op, format, args...) }
+func misuse(name string, format string, args ...any) { Refuse("graph: "+name, format, args...) }
 
-func wantFloat(op string, in ...*Node) {
+func wantFloat(name string, in ...*Node) {
 	for _, n := range in {
 		if n.DType == I32 {
-			misuse(op, "input %s is not floating point", n)
+			misuse(name, "input %s is not floating point", n)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // refused returns the message with which f refuses its inputs.
@@ -50,6 +51,13 @@ func TestOpsOfExamplesAreRefused(t *testing.T) {
 		"end-loss: w":                                                   func() { g.EndLoss(w) },
 		"softmax: input ids":                                            func() { g.Softmax(ids) },
 		"sub: inputs":                                                   func() { g.Sub(x, g.Sum(x, 1)) },
+		"div: inputs":                                                   func() { g.Div(x, g.Sum(x, 1)) },
+		"max: axis 0 of":                                                func() { g.Max(x, 0) },
+		"gather: index x":                                               func() { g.Gather(x, x) },
+		"gather: w f32(3,4) has no examples":                            func() { g.Gather(w, ids) },
+		"batch-matmul: w f32(3,4) has no examples":                      func() { g.BatchMatMul(x, w) },
+		"batch-matmul: inner dimensions of x":                           func() { g.BatchMatMul(x, x) },
+		"batch-matmul-bt: x f32(2,3,4) and repeat f32(2,3,5,4) differ":  func() { g.BatchMatMulT(x, g.Repeat(x, 2, 5)) },
 	} {
 		if got := refused(t, f); !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
@@ -66,12 +74,12 @@ func TestDepthwiseIsRefused(t *testing.T) {
 	wide := g.NewNode(graph.Param, "wide", graph.F32, 3, 3, 5)
 	full := g.NewNode(graph.Param, "full", graph.F32, 3, 3, 3, 5)
 	for want, f := range map[string]func(){
-		"weight full f32(3,3,3,5) is not (KH, KW, C)":                   func() { g.Depthwise(x, full, graph.Square(3, 1), 1) },
-		"weight wide f32(3,3,5) is not for the channels of x":           func() { g.Depthwise(x, wide, graph.Square(3, 1), 1) },
-		"input flat f32(2,3) is not (N, H, W, C)":                       func() { g.Depthwise(flat, w, graph.Square(3, 1), 1) },
-		"with taps 0 pixels apart, want at least 1":                     func() { g.Depthwise(x, w, graph.Square(3, 1), 0) },
-		"images x f32(2,4,4,3) are smaller than the window 5x5":         func() { g.Depthwise(x, w, graph.Square(3, 1), 2) },
-		"window 3x3 stride 0x1 padding 0,0,0,0, want sizes and strides": func() { g.Depthwise(x, w, graph.Window{SW: 1}, 1) },
+		"weight full f32(3,3,3,5) is not (KH, KW, C)":                   func() { g.Depthwise(x, full, op.Square(3, 1), 1) },
+		"weight wide f32(3,3,5) is not for the channels of x":           func() { g.Depthwise(x, wide, op.Square(3, 1), 1) },
+		"input flat f32(2,3) is not (N, H, W, C)":                       func() { g.Depthwise(flat, w, op.Square(3, 1), 1) },
+		"with taps 0 pixels apart, want at least 1":                     func() { g.Depthwise(x, w, op.Square(3, 1), 0) },
+		"images x f32(2,4,4,3) are smaller than the window 5x5":         func() { g.Depthwise(x, w, op.Square(3, 1), 2) },
+		"window 3x3 stride 0x1 padding 0,0,0,0, want sizes and strides": func() { g.Depthwise(x, w, op.Window{SW: 1}, 1) },
 		"drop-path: a rise over -1 steps":                               func() { g.DropPath(x, 0.5, -1, "path") },
 	} {
 		if got := refused(t, f); !strings.Contains(got, want) {

@@ -79,7 +79,7 @@ func State(o nn.Optimizer, n int) [][]float32 {
 }
 
 // update applies a step to the elements [from, to) with the settings in u. The
-// gradient differs from step to step; norms of the values are those of any.
+// gradient differs from step to step; norms of the values are arbitrary.
 func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
 	for i := from; i < to; i++ {
 		x.g[i] = float32(math.Cos(float64(i*step))) * 0.25 / u.Scale

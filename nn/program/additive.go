@@ -3,24 +3,25 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 func init() {
-	of := func(op graph.AdditiveAttentionOp, in []*graph.Node) product {
-		_, queries, keys, hidden, values := op.Dims(in)
-		return product{"attention", min(hidden, values, queries, keys), []int{hidden + values, keys}}
+	of := func(in []*graph.Node) product {
+		s := additiveShape(in)
+		return product{"attention", min(s.Hidden, s.Values, s.Queries, s.Keys), []int{s.Hidden + s.Values, s.Keys}}
 	}
-	register(func(op graph.AdditiveAttentionOp, c *graph.Call) traits {
+	register(func(o op.AdditiveAttention, c *graph.Call) traits {
 		return traits{
-			product: of(op, c.In),
-			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAdditive(op, c.In) },
+			product: of(c.In),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAdditive(o, c.In) },
 		}
 	})
 	// The inputs do and softmax precede those of the attention.
-	register(func(op graph.AdditiveAttentionGradOp, c *graph.Call) traits {
+	register(func(o op.AdditiveAttentionGrad, c *graph.Call) traits {
 		return traits{
-			product: of(op.Of, c.In[2:]),
-			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAdditiveGrad(op.Of, c.In[2:]) },
+			product: of(c.In[2:]),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAdditiveGrad(o.Of, c.In[2:]) },
 		}
 	})
 }
@@ -32,9 +33,14 @@ type additive struct {
 	padded   bool
 }
 
-func additiveOf(op graph.AdditiveAttentionOp, in []*graph.Node) additive {
-	b, tq, tk, h, d := op.Dims(in)
-	return additive{kernel.AdditiveShape{Queries: tq, Keys: tk, Hidden: h, Values: d, Valid: tk}, b, op.Padded}
+func additiveOf(o op.AdditiveAttention, in []*graph.Node) additive {
+	return additive{additiveShape(in), in[0].Shape[0], o.Padded}
+}
+
+// additiveShape is the shape of an example, from queries, keys, vectors and values.
+func additiveShape(in []*graph.Node) kernel.AdditiveShape {
+	q, v := in[0].Shape, in[3].Shape
+	return kernel.AdditiveShape{Queries: q[1], Keys: v[1], Hidden: q[2], Values: v[2], Valid: v[1]}
 }
 
 // each calls f for a thread's examples, with the shape of each and a function that cuts
@@ -53,8 +59,8 @@ func (a additive) each(in [][]float32, part, parts int, f func(s kernel.Additive
 	}
 }
 
-func lowerAdditive(op graph.AdditiveAttentionOp, in []*graph.Node) (kernelFunc, int) {
-	a := additiveOf(op, in)
+func lowerAdditive(o op.AdditiveAttention, in []*graph.Node) (kernelFunc, int) {
+	a := additiveOf(o, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		a.each(in, part, parts, func(s kernel.AdditiveShape, of func([]float32) []float32) {
 			kernel.AdditiveAttention(s, of(out[0]), of(out[1]), of(in[0]), of(in[1]), of(in[2]), of(in[3]), w.scratch)
@@ -62,8 +68,8 @@ func lowerAdditive(op graph.AdditiveAttentionOp, in []*graph.Node) (kernelFunc, 
 	}, a.Scratch()
 }
 
-func lowerAdditiveGrad(op graph.AdditiveAttentionOp, in []*graph.Node) (kernelFunc, int) {
-	a := additiveOf(op, in)
+func lowerAdditiveGrad(o op.AdditiveAttention, in []*graph.Node) (kernelFunc, int) {
+	a := additiveOf(o, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		of := in[2:]
 		a.each(of, part, parts, func(s kernel.AdditiveShape, cut func([]float32) []float32) {

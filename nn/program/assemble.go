@@ -94,7 +94,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if b := held[n]; b != nil {
 				b.last = t
 			} else if _, ok := place[n]; !ok {
-				panic(fmt.Sprintf("program: %s: %s reads %s before it is computed", name, s.call.Op.Name(), n))
+				panic(fmt.Sprintf("program: %s: %s reads %s before it is computed", name, s.call.Name(), n))
 			}
 		}
 		for j, n := range s.out {
@@ -149,12 +149,12 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		p.Span = c.like.Span
 	}
 	for t, s := range steps {
-		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call.Op), Cost: c.store.cost(s, accumulates(s)), step: s, traits: traitsOf(s.call), store: c.store}
+		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: traitsOf(s.call), store: c.store}
 		if in.idle() {
 			in.Cost = Cost{}
 		}
 		if s.last() != s.call {
-			in.Op += "+" + s.last().Op.Name()
+			in.Op += "+" + s.last().Name()
 		}
 		p.Instrs = append(p.Instrs, in)
 	}

@@ -5,26 +5,27 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 func init() {
-	of := func(op graph.AttentionOp, in []*graph.Node) product {
-		_, queries, keys := op.Dims(in)
-		return product{"attention", min(op.HeadDim, queries, keys), []int{op.HeadDim, keys}}
+	of := func(o op.Attention, in []*graph.Node) product {
+		queries, keys := in[0].Shape[1], in[o.Keys()].Shape[1]
+		return product{"attention", min(o.HeadDim, queries, keys), []int{o.HeadDim, keys}}
 	}
-	register(func(op graph.AttentionOp, c *graph.Call) traits {
+	register(func(o op.Attention, c *graph.Call) traits {
 		return traits{
-			product: of(op, c.In),
-			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAttention(op, c.In) },
-			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.attention(op, c.In) },
+			product: of(o, c.In),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAttention(o, c.In) },
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.attention(o, c.In) },
 		}
 	})
 	// The inputs do, o, lse precede those of the attention.
-	register(func(op graph.AttentionGradOp, c *graph.Call) traits {
+	register(func(o op.AttentionGrad, c *graph.Call) traits {
 		return traits{
-			product: of(op.AttentionOp, c.In[3:]),
-			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAttentionGrad(op.AttentionOp, c.In[3:]) },
-			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.attentionGrad(op.AttentionOp, c.In[3:]) },
+			product: of(o.Attention, c.In[3:]),
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerAttentionGrad(o.Attention, c.In[3:]) },
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.attentionGrad(o.Attention, c.In[3:]) },
 		}
 	})
 }
@@ -35,9 +36,9 @@ func (s *storage) scores(n *graph.Node) (keys int, ok bool) {
 	if !s.KeepScores || n.Index != 1 || n.Call == nil {
 		return 0, false
 	}
-	op, ok := n.Call.Op.(graph.AttentionOp)
+	o, ok := n.Call.Op.(op.Attention)
 	if ok {
-		_, _, keys = op.Dims(n.Call.In)
+		keys = n.Call.In[o.Keys()].Shape[1]
 	}
 	return keys, ok
 }
@@ -51,21 +52,21 @@ type heads struct {
 	padded     bool
 }
 
-func newHeads(op graph.AttentionOp, in []*graph.Node) heads {
-	b, tq, tk := op.Dims(in)
-	inner := op.Heads * op.HeadDim
+func newHeads(o op.Attention, in []*graph.Node) heads {
+	q, tk := in[0].Shape, in[o.Keys()].Shape[1]
+	inner := o.Heads * o.HeadDim
 	qs, kvs := 3*inner, 3*inner
-	if op.Cross {
+	if o.Cross {
 		qs, kvs = inner, 2*inner
 	}
 	return heads{
 		shape: kernel.AttentionShape{
-			Queries: tq, Keys: tk, HeadDim: op.HeadDim,
+			Queries: q[1], Keys: tk, HeadDim: o.HeadDim,
 			QStride: qs, KStride: kvs, VStride: kvs, OStride: inner,
-			Causal: op.Causal, Valid: tk,
-			Scale: float32(1 / math.Sqrt(float64(op.HeadDim))),
+			Causal: o.Causal, Valid: tk,
+			Scale: float32(1 / math.Sqrt(float64(o.HeadDim))),
 		},
-		batch: b, count: op.Heads, dim: op.HeadDim, cross: op.Cross, padded: op.Padded,
+		batch: q[0], count: o.Heads, dim: o.HeadDim, cross: o.Cross, padded: o.Padded,
 	}
 }
 
@@ -96,8 +97,8 @@ func (hs *heads) valid(in [][]float32, b int) int {
 	return max(0, min(hs.shape.Keys, int(ints(in[len(in)-1])[b])))
 }
 
-func lowerAttention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
-	hs := newHeads(op, in)
+func lowerAttention(o op.Attention, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(o, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := hs.shape
 		from, to := share(hs.batch*hs.count, part, parts, 1)
@@ -111,8 +112,8 @@ func lowerAttention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
 	}, hs.shape.Scratch()
 }
 
-func lowerAttentionGrad(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
-	hs := newHeads(op, in)
+func lowerAttentionGrad(o op.Attention, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(o, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := hs.shape
 		from, to := share(hs.batch*hs.count, part, parts, 1)
@@ -128,8 +129,8 @@ func lowerAttentionGrad(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int
 }
 
 // attention lowers an attention head by head, with rows of its own.
-func (k *conversion) attention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
-	hs := newHeads(op, in)
+func (k *conversion) attention(o op.Attention, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(o, in)
 	s, compact, own := hs.shape, hs.compact(), hs.shape.Scratch()
 	q, kv := s.Queries*hs.dim, s.Keys*hs.dim
 	return func(w *worker, in, out [][]float32, part, parts int) {
@@ -148,8 +149,8 @@ func (k *conversion) attention(op graph.AttentionOp, in []*graph.Node) (kernelFu
 
 // attentionGrad is attention for the gradient: the inputs do, o, lse precede those of
 // the attention.
-func (k *conversion) attentionGrad(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
-	hs := newHeads(op, in)
+func (k *conversion) attentionGrad(o op.Attention, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(o, in)
 	s, compact, own := hs.shape, hs.compact(), hs.shape.GradScratch()
 	q, kv := s.Queries*hs.dim, s.Keys*hs.dim
 	return func(w *worker, in, out [][]float32, part, parts int) {

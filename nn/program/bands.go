@@ -45,7 +45,7 @@ func (r reach) beforeBand(p0, r0 int) int { return r0 + r.before - p0*r.stride }
 // its result's channels where the weights are many.
 type banded struct {
 	reach
-	backward         bool // the result is the gradient of the images: its source is that of the outputs
+	backward         bool // the result is the gradient of the images: its source is the outputs' gradient
 	examples         int
 	pixels, channels int // of a row of the result
 	each             int // channels of the result that are computed at once

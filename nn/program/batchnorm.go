@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // The kernels of batch norm. Statistics are computed by chunks of rows, which
@@ -12,11 +13,11 @@ import (
 // columns.
 
 // The graph and the kernels must agree on the number of rows per chunk.
-var _ [graph.NormChunk - kernel.NormChunk]struct{}
-var _ [kernel.NormChunk - graph.NormChunk]struct{}
+var _ [op.NormChunk - kernel.NormChunk]struct{}
+var _ [kernel.NormChunk - op.NormChunk]struct{}
 
 func init() {
-	register(func(_ graph.BatchNormMomentsOp, c *graph.Call) traits {
+	register(func(_ op.BatchNormMoments, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{
 			rule: rule{Division: Chunked, needs: sameRows, over: c.In[0]},
@@ -31,7 +32,7 @@ func init() {
 			},
 		}
 	})
-	register(func(op graph.BatchNormStatsOp, c *graph.Call) traits {
+	register(func(o op.BatchNormStats, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
 		return traits{kernel: plain(func(w *worker, in, out [][]float32, part, parts int) {
 			col0, col1 := share(cols, part, parts, align)
@@ -39,49 +40,49 @@ func init() {
 			if !w.env.Again {
 				tally = doubles(out[1])
 			}
-			kernel.BatchNormStats(out[0], in[0], tally, op.Rows, cols, op.Eps, col0, col1)
+			kernel.BatchNormStats(out[0], in[0], tally, o.Rows, cols, o.Eps, col0, col1)
 		})}
 	})
-	register(func(op graph.BatchNormOp, c *graph.Call) traits {
+	register(func(o op.BatchNorm, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		t := traits{elementwise: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-			relu := op.ReLU || b.step.act != nil
+			relu := o.ReLU || b.step.act != nil
 			kernel.BatchNorm(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.n, cols, relu)
 		}}
-		if !op.ReLU {
+		if !o.ReLU {
 			t.fuse = fuseAddAndReLU
 		}
 		return t
 	})
-	register(func(op graph.BatchNormEvalOp, c *graph.Call) traits {
+	register(func(o op.BatchNormEval, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		t := traits{elementwise: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-			relu := op.ReLU || b.step.act != nil
-			kernel.BatchNormEval(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.in[4], b.n, cols, op.Eps, relu)
+			relu := o.ReLU || b.step.act != nil
+			kernel.BatchNormEval(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.in[4], b.n, cols, o.Eps, relu)
 		}}
-		if !op.ReLU {
+		if !o.ReLU {
 			t.fuse = fuseAddAndReLU
 		}
 		return t
 	})
-	register(func(op graph.BatchNormGradSumsOp, c *graph.Call) traits {
+	register(func(o op.BatchNormGradSums, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{
 			rule: rule{Division: Chunked, needs: sameRows, over: c.In[0]},
 			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 				chunk0, chunk1, col0, col1 := shareChunks(rows, cols, part, parts)
-				kernel.BatchNormGradSums(out[0], in[0], in[1], in[2], in[3], in[4], op.ReLU, rows, cols, chunk0, chunk1, col0, col1)
+				kernel.BatchNormGradSums(out[0], in[0], in[1], in[2], in[3], in[4], o.ReLU, rows, cols, chunk0, chunk1, col0, col1)
 			}),
 			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) {
 				return k.chunks(c.In[0], c.In[2:], func(out []float32, in [][]float32, rows, cols int) {
-					kernel.BatchNormGradSums(out, in[0], in[1], in[2], in[3], in[4], op.ReLU, rows, cols, 0, 1, 0, cols)
+					kernel.BatchNormGradSums(out, in[0], in[1], in[2], in[3], in[4], o.ReLU, rows, cols, 0, 1, 0, cols)
 				})
 			},
 		}
 	})
-	register(func(_ graph.BatchNormGradTotalsOp, c *graph.Call) traits {
+	register(func(_ op.BatchNormGradTotals, c *graph.Call) traits {
 		sums := c.In[0].Shape
 		rows, cols := sums[0]*kernel.NormChunk, sums.Last() // an upper bound: only the number of chunks matters
 		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
@@ -89,16 +90,16 @@ func init() {
 			kernel.BatchNormGradTotals(out[0], in[0], rows, cols, col0, col1)
 		})}
 	})
-	register(func(op graph.BatchNormGradOp, c *graph.Call) traits {
+	register(func(o op.BatchNormGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		t := traits{elementwise: true, rule: ownRows(c), fuse: fuseAdd}
 		t.rows = &byRow{rows: rows, in: []int{cols, cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
 			all := max(rows, b.step.total)
-			kernel.BatchNormGrad(b.out[0], b.in[0], b.in[1], b.addend(), b.in[2], b.in[3], b.in[4], b.in[5], op.ReLU, b.n, cols, all)
+			kernel.BatchNormGrad(b.out[0], b.in[0], b.in[1], b.addend(), b.in[2], b.in[3], b.in[4], b.in[5], o.ReLU, b.n, cols, all)
 		}}
 		return t
 	})
-	register(func(_ graph.BatchNormParamGradOp, c *graph.Call) traits {
+	register(func(_ op.BatchNormParamGrad, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
 		return traits{kernel: func(_ *step, accumulates bool, _ int) (kernelFunc, int) {
 			return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, _ int) {

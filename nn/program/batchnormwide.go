@@ -3,13 +3,14 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Batch norm over replicas. A program with it runs on all replicas at the same time,
 // and they meet in its middle.
 
 func init() {
-	register(func(op graph.BatchNormTallyOp, c *graph.Call) traits {
+	register(func(o op.BatchNormTally, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
 		return traits{kernel: plain(func(w *worker, in, out [][]float32, part, parts int) {
 			col0, col1 := share(cols, part, parts, align)
@@ -17,20 +18,20 @@ func init() {
 			if !w.env.Again {
 				tally = doubles(out[1])
 			}
-			kernel.BatchNormTally(doubles(out[0]), tally, in[0], op.Rows, cols, col0, col1)
+			kernel.BatchNormTally(doubles(out[0]), tally, in[0], o.Rows, cols, col0, col1)
 		})}
 	})
-	register(func(_ graph.BatchNormOverReplicasOp, _ *graph.Call) traits {
+	register(func(_ op.BatchNormOverReplicas, _ *graph.Call) traits {
 		return traits{kernel: plain(moveAll)} // in place; see Meeting for the rest
 	})
-	register(func(op graph.BatchNormWideStatsOp, c *graph.Call) traits {
+	register(func(o op.BatchNormWideStats, c *graph.Call) traits {
 		cols := c.Out[0].Shape.Last()
 		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			col0, col1 := share(cols, part, parts, align)
-			kernel.BatchNormWideStats(out[0], doubles(in[0]), op.Rows, cols, op.Eps, col0, col1)
+			kernel.BatchNormWideStats(out[0], doubles(in[0]), o.Rows, cols, o.Eps, col0, col1)
 		})}
 	})
-	register(func(_ graph.BatchNormWideTotalsOp, c *graph.Call) traits {
+	register(func(_ op.BatchNormWideTotals, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
 		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			col0, col1 := share(cols, part, parts, align)
@@ -47,9 +48,9 @@ type Meeting struct {
 	Add   func(sum, summand []float32) // adds the value of the next replica to that of the ones before it
 }
 
-// addOf is how an operation adds up values over replicas, or nil.
-func addOf(op graph.Op) func(sum, summand []float32) {
-	o, ok := op.(graph.BatchNormOverReplicasOp)
+// addOf is how a call adds up values over replicas, or nil.
+func addOf(c *graph.Call) func(sum, summand []float32) {
+	o, ok := c.Op.(op.BatchNormOverReplicas)
 	switch {
 	case !ok:
 		return nil
@@ -105,7 +106,7 @@ func (c *compiler) statistics(calls []*graph.Call, span *[Spaces]int) map[*graph
 	var nodes []*graph.Node
 	var sizes []int
 	for _, call := range calls {
-		if _, ok := call.Op.(graph.BatchNormWideStatsOp); ok {
+		if _, ok := call.Op.(op.BatchNormWideStats); ok {
 			nodes = append(nodes, call.Out[0])
 			sizes = append(sizes, call.Out[0].Elems())
 		}

@@ -8,7 +8,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Activations in bfloat16. The kernels are those of float32: a conversion widens a
+// Activations in bfloat16. The kernels are float32's: a conversion widens a
 // block of each operand into the thread's scratch, runs the kernel there, and rounds
 // its results. Blocks follow the cuts that the kernels' contract allows, so every
 // element has the same chain of operations as with whole operands, and is rounded

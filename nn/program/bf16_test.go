@@ -9,6 +9,7 @@ import (
 	"gpipebench/internal/kernel"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
 )
@@ -47,7 +48,7 @@ var largeCases = []opCase{
 		return one(b.MatMulT(b.x("x", 45, 260), b.w("w", 777, 260)))
 	}},
 	{name: "large/attention", trace: func(b *builder) []*graph.Node {
-		return one(b.Attention(graph.AttentionOp{Heads: 2, HeadDim: 17, Causal: true}, b.x("qkv", 301, 2*3*17)))
+		return one(b.Attention(op.Attention{Heads: 2, HeadDim: 17, Causal: true}, b.x("qkv", 301, 2*3*17)))
 	}},
 	{name: "large/rows", trace: func(b *builder) []*graph.Node {
 		x := b.LayerNorm(b.x("x", 41, 1031), b.w("gamma", 1031), b.w("beta", 1031), 1e-5)
@@ -59,28 +60,28 @@ var largeCases = []opCase{
 		return one(b.GlobalAvgPool(y))
 	}},
 	imagesCase("large/conv-3x3", func(b *builder, x *graph.Node) *graph.Node {
-		return b.Conv2D(x, b.w("w", 3, 3, 40, 70), graph.Square(3, 1).Same(37, 31))
+		return b.Conv2D(x, b.w("w", 3, 3, 40, 70), op.Square(3, 1).Same(37, 31))
 	}),
 	imagesCase("large/conv-5x3-strided", func(b *builder, x *graph.Node) *graph.Node {
-		return b.Conv2D(x, b.w("w", 5, 3, 40, 33), graph.Window{KH: 5, KW: 3, SH: 3, SW: 2, Top: 2, Left: 1, Bottom: 1, Right: 0})
+		return b.Conv2D(x, b.w("w", 5, 3, 40, 33), op.Window{KH: 5, KW: 3, SH: 3, SW: 2, Top: 2, Left: 1, Bottom: 1, Right: 0})
 	}),
 	imagesCase("large/conv-crop", func(b *builder, x *graph.Node) *graph.Node {
-		return b.Conv2D(x, b.w("w", 1, 1, 40, 36), graph.Window{KH: 1, KW: 1, SH: 2, SW: 2, Top: -1, Left: -1, Bottom: 1, Right: 1})
+		return b.Conv2D(x, b.w("w", 1, 1, 40, 36), op.Window{KH: 1, KW: 1, SH: 2, SW: 2, Top: -1, Left: -1, Bottom: 1, Right: 1})
 	}),
 	imagesCase("large/conv-1x1", func(b *builder, x *graph.Node) *graph.Node {
-		return b.Conv2D(x, b.w("w", 1, 1, 40, 130), graph.Square(1, 1))
+		return b.Conv2D(x, b.w("w", 1, 1, 40, 130), op.Square(1, 1))
 	}),
 	imagesCase("large/depthwise", func(b *builder, x *graph.Node) *graph.Node {
-		return b.Depthwise(x, b.w("w", 5, 5, 40), graph.Window{KH: 5, KW: 5, SH: 2, SW: 1, Top: 4, Left: 4, Bottom: 4, Right: 4}, 2)
+		return b.Depthwise(x, b.w("w", 5, 5, 40), op.Window{KH: 5, KW: 5, SH: 2, SW: 1, Top: 4, Left: 4, Bottom: 4, Right: 4}, 2)
 	}),
 	imagesCase("large/max-pool", func(b *builder, x *graph.Node) *graph.Node {
-		return b.MaxPool(x, graph.Square(3, 2).Same(37, 31))
+		return b.MaxPool(x, op.Square(3, 2).Same(37, 31))
 	}),
 	imagesCase("large/max-pool-1", func(b *builder, x *graph.Node) *graph.Node {
-		return b.MaxPool(x, graph.Square(3, 1).Same(37, 31))
+		return b.MaxPool(x, op.Square(3, 1).Same(37, 31))
 	}),
 	imagesCase("large/avg-pool", func(b *builder, x *graph.Node) *graph.Node {
-		return b.AvgPool(x, graph.Square(3, 1).Same(37, 31))
+		return b.AvgPool(x, op.Square(3, 1).Same(37, 31))
 	}),
 }
 
@@ -109,7 +110,7 @@ func TestRoundedOnce(t *testing.T) {
 				}
 			}
 			switch b.Calls[0].Op.(type) {
-			case graph.MatMulOp, graph.Conv2DOp, graph.DepthwiseOp, graph.LSTMOp:
+			case op.MatMul, op.Conv2D, op.Depthwise, op.LSTM:
 				for _, p := range f.Function.Params {
 					kernel.RoundBF16(f.Param(p.Name), f.Param(p.Name))
 				}

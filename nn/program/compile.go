@@ -87,7 +87,7 @@ type Stage struct {
 	Parts []*Stage
 	whole *Stage // of which it was divided; nil: it is not
 
-	// Span is the extent of each space in floats; Workspace is that of the
+	// Span is the extent of each space in floats; Workspace is the extent for the
 	// largest program.
 	Span [Spaces]int
 	// Saved is the part of the residuals, in floats, that each layer keeps: those in

@@ -3,17 +3,18 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Convolutions, whole and by bands of bfloat16.
 
 func init() {
-	register(func(op graph.Conv2DOp, c *graph.Call) traits {
+	register(func(o op.Conv2D, c *graph.Call) traits {
 		x, w, y := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
-		v := convOf(op.Window, x, w, y)
+		v := convOf(o.Window, x, w, y)
 		return traits{
-			product: convProduct(op.Window, "", y, w),
-			rule:    windows(c, convReach(v), func(before int) graph.Op { op.Top = before; return op }),
+			product: convProduct(o.Window, "", y, w),
+			rule:    windows(c, convReach(v), func(before int) any { o.Top = before; return o }),
 			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.conv(v) },
 			kernel: func(_ *step, _ bool, threads int) (kernelFunc, int) {
 				return func(w *worker, in, out [][]float32, part, parts int) {
@@ -22,12 +23,12 @@ func init() {
 			},
 		}
 	})
-	register(func(op graph.ConvInputGradOp, c *graph.Call) traits {
+	register(func(o op.ConvInputGrad, c *graph.Call) traits {
 		dy, w, dx := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
-		v := convOf(op.Window, dx, w, dy)
+		v := convOf(o.Window, dx, w, dy)
 		return traits{
-			product: convProduct(op.Window, "-input-grad", dy, w),
-			rule:    reversed(c, convReach(v), func(before int) graph.Op { op.Top = before; return op }),
+			product: convProduct(o.Window, "-input-grad", dy, w),
+			rule:    reversed(c, convReach(v), func(before int) any { o.Top = before; return o }),
 			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.convInput(v) },
 			kernel: func(_ *step, _ bool, threads int) (kernelFunc, int) {
 				return func(w *worker, in, out [][]float32, part, parts int) {
@@ -36,12 +37,12 @@ func init() {
 			},
 		}
 	})
-	register(func(op graph.ConvWeightGradOp, c *graph.Call) traits {
+	register(func(o op.ConvWeightGrad, c *graph.Call) traits {
 		x, dy, dw := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
-		v := convOf(op.Window, x, dw, dy)
+		v := convOf(o.Window, x, dw, dy)
 		return traits{
-			product: convProduct(op.Window, "-weight-grad", dy, dw),
-			rule:    sumOverWindows(c, convReach(v), func(before int) graph.Op { op.Top = before; return op }),
+			product: convProduct(o.Window, "-weight-grad", dy, dw),
+			rule:    sumOverWindows(c, convReach(v), func(before int) any { o.Top = before; return o }),
 			area: func(n, of int) area {
 				i0, i1, j0, j1 := kernel.ConvGradWeightPart(v, n, of)
 				return areaOf(i0, i1, j0, j1, v.O)
@@ -60,11 +61,11 @@ func init() {
 		}
 	})
 
-	register(func(op graph.DepthwiseOp, c *graph.Call) traits {
-		d := depthwiseOf(op, c.In[0].Shape, c.Out[0].Shape)
+	register(func(o op.Depthwise, c *graph.Call) traits {
+		d := depthwiseOf(o, c.In[0].Shape, c.Out[0].Shape)
 		return traits{
 			product: depthwiseProduct("", c.In[1]),
-			rule:    windows(c, depthwiseReach(d), func(before int) graph.Op { op.Top = before; return op }),
+			rule:    windows(c, depthwiseReach(d), func(before int) any { o.Top = before; return o }),
 			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.depthwise(d) },
 			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 				from, to := share(d.N*d.OH, part, parts, 1)
@@ -72,11 +73,11 @@ func init() {
 			}),
 		}
 	})
-	register(func(op graph.DepthwiseInputGradOp, c *graph.Call) traits {
-		d := depthwiseOf(op.Of, c.Out[0].Shape, c.In[0].Shape)
+	register(func(o op.DepthwiseInputGrad, c *graph.Call) traits {
+		d := depthwiseOf(o.Of, c.Out[0].Shape, c.In[0].Shape)
 		return traits{
 			product: depthwiseProduct("-input-grad", c.In[1]),
-			rule:    reversed(c, depthwiseReach(d), func(before int) graph.Op { op.Of.Top = before; return op }),
+			rule:    reversed(c, depthwiseReach(d), func(before int) any { o.Of.Top = before; return o }),
 			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.depthwiseInput(d) },
 			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 				from, to := share(d.N*d.H, part, parts, 1)
@@ -84,11 +85,11 @@ func init() {
 			}),
 		}
 	})
-	register(func(op graph.DepthwiseWeightGradOp, c *graph.Call) traits {
-		d := depthwiseOf(op.Of, c.In[0].Shape, c.In[1].Shape)
+	register(func(o op.DepthwiseWeightGrad, c *graph.Call) traits {
+		d := depthwiseOf(o.Of, c.In[0].Shape, c.In[1].Shape)
 		return traits{
 			product: depthwiseProduct("-weight-grad", c.Out[0]),
-			rule:    sumOverWindows(c, depthwiseReach(d), func(before int) graph.Op { op.Of.Top = before; return op }),
+			rule:    sumOverWindows(c, depthwiseReach(d), func(before int) any { o.Of.Top = before; return o }),
 			area: func(n, of int) area {
 				kh0, kh1, c0, c1 := shareTaps(d, n, of)
 				return areaOf(kh0*d.KW, kh1*d.KW, c0, c1, d.C)
@@ -110,7 +111,7 @@ func init() {
 }
 
 // convOf describes a convolution between images x and y with weight w.
-func convOf(win graph.Window, x, w, y graph.Shape) kernel.Conv {
+func convOf(win op.Window, x, w, y graph.Shape) kernel.Conv {
 	return kernel.Conv{
 		N: x[0], H: x[1], W: x[2], C: x[3], KH: w[0], KW: w[1],
 		StrideH: win.SH, StrideW: win.SW, Top: win.Top, Left: win.Left,
@@ -119,10 +120,10 @@ func convOf(win graph.Window, x, w, y graph.Shape) kernel.Conv {
 }
 
 // depthwiseOf describes a depthwise convolution between images x and y.
-func depthwiseOf(op graph.DepthwiseOp, x, y graph.Shape) kernel.Depthwise {
+func depthwiseOf(o op.Depthwise, x, y graph.Shape) kernel.Depthwise {
 	return kernel.Depthwise{
-		N: x[0], H: x[1], W: x[2], C: x[3], KH: op.KH, KW: op.KW,
-		StrideH: op.SH, StrideW: op.SW, Dilation: op.Dilation, Top: op.Top, Left: op.Left,
+		N: x[0], H: x[1], W: x[2], C: x[3], KH: o.KH, KW: o.KW,
+		StrideH: o.SH, StrideW: o.SW, Dilation: o.Dilation, Top: o.Top, Left: o.Left,
 		OH: y[1], OW: y[2],
 	}
 }
@@ -140,7 +141,7 @@ func shareTaps(d kernel.Depthwise, part, parts int) (kh0, kh1, c0, c1 int) {
 
 // convProduct is the product of a convolution with the output y and the weight w, or of a
 // gradient of these shapes.
-func convProduct(win graph.Window, gradient string, y, w graph.Shape) product {
+func convProduct(win op.Window, gradient string, y, w graph.Shape) product {
 	kind := "conv"
 	switch {
 	case win.KH == 1 && win.KW == 1:

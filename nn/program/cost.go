@@ -19,7 +19,7 @@ type Cost struct {
 
 // cost returns the cost of a step, whose outputs are float32 if it accumulates.
 func (st *storage) cost(s *step, accumulates bool) Cost {
-	k := Cost{FLOPs: s.call.Op.FLOPs(s.call)}
+	k := Cost{FLOPs: s.call.FLOPs()}
 	for _, n := range s.in {
 		k.Bytes += int64(n.Elems()) * st.dtype(n).Bytes()
 	}

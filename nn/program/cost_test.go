@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // What instructions move, with bfloat16 activations: of a table only the rows
@@ -62,9 +63,9 @@ func TestPaddedProducts(t *testing.T) {
 	x := g.NewNode(graph.Input, "x", graph.F32, 1, 4, 4, 3)
 	w := g.NewNode(graph.Param, "w", graph.F32, 3, 3, 3, 5)
 	v := g.NewNode(graph.Param, "v", graph.F32, 1, 1, 5, 9)
-	h := g.Conv2D(x, w, graph.Square(3, 1).Same(4, 4))
+	h := g.Conv2D(x, w, op.Square(3, 1).Same(4, 4))
 	u := g.NewNode(graph.Param, "u", graph.F32, 3, 1, 9)
-	y := g.Depthwise(g.Conv2D(h, v, graph.Square(1, 2)), u, graph.Window{SH: 1, SW: 1, Top: 2, Bottom: 2}, 2)
+	y := g.Depthwise(g.Conv2D(h, v, op.Square(1, 2)), u, op.Window{SH: 1, SW: 1, Top: 2, Bottom: 2}, 2)
 	f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{w, v, u}}
 	s := CompileStored(f, []bool{true}, false, 1, Storage{DType: graph.F32})
 	var b strings.Builder

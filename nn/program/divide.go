@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // The programs of a stage's parts. [Stage.Divide] compiles the plan of spatial.go: each part
@@ -18,8 +19,8 @@ import (
 // own rows of a value in one place, and the rows that an operation needs besides, its own
 // included, in another, for as long as operations of the program need them.
 
-// Divide returns the stage for a number of parts, 2 or more: its programs are those of the first
-// part, and run the others' as well (see [Options.Parts]). It has the places of the undivided
+// Divide returns the stage for a number of parts, 2 or more: its programs are the first
+// part's, and run the others' as well (see [Options.Parts]). It has the places of the undivided
 // stage for parameters, accumulators, and all that crosses its edge; Parts has what the other
 // parts need. If room is not nil, it is the same stage for larger micro-batches, divided into
 // as many parts, and no program spans more than its counterpart there.
@@ -338,7 +339,7 @@ func (d *divider) operand(x *exchange, r rule, p Piece, part, i int, n *graph.No
 func (d *divider) tick(steps []*step, t tick) {
 	for part, s := range steps {
 		if s == nil {
-			s = &step{call: &graph.Call{Op: exchangeOp{}}}
+			s = &step{call: &graph.Call{Op: op.Exchange{}}}
 		}
 		d.steps[part] = append(d.steps[part], s)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // What the parts of a stage do at one instruction of the undivided program: see [Stage.Divide].
@@ -123,7 +124,7 @@ func (d *divider) local(in *Instr, r rule, p Piece, part int, before *exchange) 
 	s.call, s.in, s.out = &call, d.operands(before, in, r, p, part), slices.Clone(s.out)
 	call.In, call.Out = s.in[:len(call.In)], s.out
 	if r.moved != nil {
-		call.Op = movedOp{call.Op, r.moved(p.Rows[part])}
+		call.Op = op.Moved{Of: call.Op, By: r.moved(p.Rows[part])}
 	}
 	return &s
 }

@@ -78,6 +78,6 @@
 //   - Alone: operations without a rule, and images with fewer rows than parts, run on part 0,
 //     which gathers their rows.
 //
-// So bits are those of the uncut network for every S. Each part has programs of its own, whose
+// So bits are as in the uncut network for every S. Each part has programs of its own, whose
 // instructions all parts run in lock step, and memory planned with its own liveness.
 package program

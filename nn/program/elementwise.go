@@ -1,15 +1,17 @@
 package program
 
 import (
+	"math"
 	"slices"
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/philox"
 )
 
 func init() {
-	register(func(_ graph.AddOp, c *graph.Call) traits {
+	register(func(_ op.Add, c *graph.Call) traits {
 		t := pointwise(c, func(b stretch) {
 			if b.step.act != nil {
 				kernel.AddRelu(b.out[0], b.in[0], b.in[1])
@@ -20,50 +22,64 @@ func init() {
 		t.fuse, t.activation = fuseReLU, ofLosses(c)
 		return t
 	})
-	register(func(_ graph.SubOp, c *graph.Call) traits { return binary(c, kernel.Sub) })
-	register(func(_ graph.MulOp, c *graph.Call) traits { return binary(c, kernel.Mul) })
-	register(func(op graph.ScaleOp, c *graph.Call) traits {
-		t := unary(c, func(dst, x []float32) { kernel.Scale(dst, x, op.S) })
+	register(func(_ op.Sub, c *graph.Call) traits { return binary(c, kernel.Sub) })
+	register(func(_ op.Mul, c *graph.Call) traits { return binary(c, kernel.Mul) })
+	register(func(_ op.Div, c *graph.Call) traits {
+		return binary(c, func(dst, a, b []float32) {
+			for i := range dst {
+				dst[i] = a[i] / b[i]
+			}
+		})
+	})
+	register(func(_ op.Sqrt, c *graph.Call) traits {
+		return unary(c, func(dst, x []float32) {
+			for i := range dst {
+				dst[i] = float32(math.Sqrt(float64(x[i])))
+			}
+		})
+	})
+	register(func(o op.Scale, c *graph.Call) traits {
+		t := unary(c, func(dst, x []float32) { kernel.Scale(dst, x, o.S) })
 		t.activation = ofLosses(c)
 		return t
 	})
-	register(func(op graph.ShiftOp, c *graph.Call) traits {
-		return unary(c, func(dst, x []float32) { kernel.Shift(dst, x, op.S) })
+	register(func(o op.Shift, c *graph.Call) traits {
+		return unary(c, func(dst, x []float32) { kernel.Shift(dst, x, o.S) })
 	})
-	register(func(_ graph.CopyOp, c *graph.Call) traits {
+	register(func(_ op.Copy, c *graph.Call) traits {
 		t := unary(c, func(dst, x []float32) { copy(dst, x) })
 		t.blocks = asItIs
 		t.activation = func(s *storage) (is, known bool) { return s.activation(c.In[0]), true }
 		return t
 	})
 
-	register(func(_ graph.ExpOp, c *graph.Call) traits { return unary(c, kernel.Exp) })
-	register(func(_ graph.LogOp, c *graph.Call) traits { return unary(c, kernel.Log) })
-	register(func(_ graph.LogGradOp, c *graph.Call) traits { return binary(c, kernel.LogGrad) })
-	register(func(_ graph.SigmoidOp, c *graph.Call) traits { return unary(c, kernel.Sigmoid) })
-	register(func(_ graph.SigmoidGradOp, c *graph.Call) traits { return binary(c, kernel.SigmoidGrad) })
-	register(func(_ graph.TanhOp, c *graph.Call) traits { return unary(c, kernel.Tanh) })
-	register(func(_ graph.TanhGradOp, c *graph.Call) traits { return binary(c, kernel.TanhGrad) })
-	register(func(_ graph.ReLUOp, c *graph.Call) traits { return unary(c, kernel.Relu) })
-	register(func(_ graph.ReLUGradOp, c *graph.Call) traits { return binary(c, kernel.ReluGrad) })
-	register(func(_ graph.GELUOp, c *graph.Call) traits { return unary(c, kernel.Gelu) })
-	register(func(_ graph.GELUGradOp, c *graph.Call) traits { return binary(c, kernel.GeluGrad) })
-	register(func(op graph.ClipOp, c *graph.Call) traits {
-		return unary(c, func(dst, x []float32) { kernel.Clip(dst, x, op.Limit) })
+	register(func(_ op.Exp, c *graph.Call) traits { return unary(c, kernel.Exp) })
+	register(func(_ op.Log, c *graph.Call) traits { return unary(c, kernel.Log) })
+	register(func(_ op.LogGrad, c *graph.Call) traits { return binary(c, kernel.LogGrad) })
+	register(func(_ op.Sigmoid, c *graph.Call) traits { return unary(c, kernel.Sigmoid) })
+	register(func(_ op.SigmoidGrad, c *graph.Call) traits { return binary(c, kernel.SigmoidGrad) })
+	register(func(_ op.Tanh, c *graph.Call) traits { return unary(c, kernel.Tanh) })
+	register(func(_ op.TanhGrad, c *graph.Call) traits { return binary(c, kernel.TanhGrad) })
+	register(func(_ op.ReLU, c *graph.Call) traits { return unary(c, kernel.Relu) })
+	register(func(_ op.ReLUGrad, c *graph.Call) traits { return binary(c, kernel.ReluGrad) })
+	register(func(_ op.GELU, c *graph.Call) traits { return unary(c, kernel.Gelu) })
+	register(func(_ op.GELUGrad, c *graph.Call) traits { return binary(c, kernel.GeluGrad) })
+	register(func(o op.Clip, c *graph.Call) traits {
+		return unary(c, func(dst, x []float32) { kernel.Clip(dst, x, o.Limit) })
 	})
-	register(func(op graph.ClipGradOp, c *graph.Call) traits {
-		return binary(c, func(dst, dy, x []float32) { kernel.ClipGrad(dst, dy, x, op.Limit) })
+	register(func(o op.ClipGrad, c *graph.Call) traits {
+		return binary(c, func(dst, dy, x []float32) { kernel.ClipGrad(dst, dy, x, o.Limit) })
 	})
-	register(func(op graph.ElementwiseOp, c *graph.Call) traits {
-		f := op.F()
+	register(func(o graph.ElementwiseOp, c *graph.Call) traits {
+		f := o.F()
 		return unary(c, func(dst, x []float32) {
 			for i := range dst {
 				dst[i] = float32(f(float64(x[i])))
 			}
 		})
 	})
-	register(func(op graph.ElementwiseGradOp, c *graph.Call) traits {
-		derivative := op.Derivative()
+	register(func(o graph.ElementwiseGradOp, c *graph.Call) traits {
+		derivative := o.Derivative()
 		return binary(c, func(dst, dy, x []float32) {
 			for i := range dst {
 				dst[i] = float32(float64(dy[i]) * derivative(float64(x[i])))
@@ -71,7 +87,7 @@ func init() {
 		})
 	})
 
-	register(func(_ graph.AddBiasOp, c *graph.Call) traits {
+	register(func(_ op.AddBias, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		t := traits{elementwise: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
@@ -79,7 +95,7 @@ func init() {
 		}}
 		return t
 	})
-	register(func(_ graph.ColumnSumOp, c *graph.Call) traits {
+	register(func(_ op.ColumnSum, c *graph.Call) traits {
 		_, cols := matrix(c.In[0])
 		return traits{
 			rows: sumOfRows(c.In[0].Shape.Rows(), cols),
@@ -91,15 +107,15 @@ func init() {
 		}
 	})
 
-	register(func(op graph.DropoutOp, c *graph.Call) traits {
+	register(func(o op.Dropout, c *graph.Call) traits {
 		t := pointwise(c, func(b stretch) {
-			dropout(b.w, op, b.out[0], b.in[0], b.addend(), perExample(c), b.first, b.step.within)
+			dropout(b.w, o, b.out[0], b.in[0], b.addend(), perExample(c), b.first, b.step.within)
 		})
 		t.fuse = fuseAdd
 		return t
 	})
-	register(func(op graph.DropPathOp, c *graph.Call) traits {
-		return pointwise(c, func(b stretch) { dropPath(b.w, op, b.out[0], b.in[0], perExample(c), b.first) })
+	register(func(o op.DropPath, c *graph.Call) traits {
+		return pointwise(c, func(b stretch) { dropPath(b.w, o, b.out[0], b.in[0], perExample(c), b.first) })
 	})
 }
 
@@ -132,8 +148,8 @@ func sumOfRows(rows, cols int) *byRow {
 
 // dropout computes the elements of a micro-batch from first on, of which an example has
 // per, after a number before them.
-func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first, before int) {
-	key := philox.KeyOf(w.env.Seed, op.Path)
+func dropout(w *worker, o op.Dropout, dst, x, add []float32, per, first, before int) {
+	key := philox.KeyOf(w.env.Seed, o.Path)
 	for i := 0; i < len(dst); {
 		example, within := (first+i)/per, (first+i)%per
 		end := min(len(dst), i+per-within)
@@ -141,7 +157,7 @@ func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first, b
 		if add != nil {
 			addend = add[i:end]
 		}
-		kernel.Dropout(dst[i:end], x[i:end], addend, op.Rate, key, w.env.Step, w.env.Example+uint64(example), before+within)
+		kernel.Dropout(dst[i:end], x[i:end], addend, o.Rate, key, w.env.Step, w.env.Example+uint64(example), before+within)
 		i = end
 	}
 }
@@ -151,10 +167,10 @@ func perExample(c *graph.Call) int { return c.In[0].Elems() / c.In[0].Shape[0] }
 
 // dropPath computes the elements of a micro-batch from first on, of which an example has
 // per. It draws one number for each example.
-func dropPath(w *worker, op graph.DropPathOp, dst, x []float32, per, first int) {
-	rate := op.At(w.env.Step)
+func dropPath(w *worker, o op.DropPath, dst, x []float32, per, first int) {
+	rate := o.At(w.env.Step)
 	keep := float32(1 / (1 - rate))
-	key := philox.KeyOf(w.env.Seed, op.Path)
+	key := philox.KeyOf(w.env.Seed, o.Path)
 	for i := 0; i < len(dst); {
 		example, within := (first+i)/per, (first+i)%per
 		end := min(len(dst), i+per-within)

@@ -3,30 +3,31 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Tables of embeddings, whose gradients may leave a program as rows.
 
 func init() {
-	register(func(op graph.EmbedOp, c *graph.Call) traits {
+	register(func(o op.Embed, c *graph.Call) traits {
 		time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
 		t := traits{gathers: true}
 		t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}, out: []int{dim}, unit: time, run: func(b stretch) {
 			for i := 0; i < b.n; {
 				at := (b.first + i) % time
 				end := min(b.n, i+time-at)
-				kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, op.Scale, b.in[2][at*dim:], time)
+				kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, o.Scale, b.in[2][at*dim:], time)
 				i = end
 			}
 		}}
 		return t
 	})
-	register(func(op graph.EmbedGradOp, c *graph.Call) traits {
+	register(func(o op.EmbedGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		t := traits{scatters: true}
 		t.rows = &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
 			from, to := shareColumns(cols, b.part, b.parts)
-			kernel.EmbedGrad(b.out[0], b.in[0], ints(b.in[1]), cols, from, to, op.Scale)
+			kernel.EmbedGrad(b.out[0], b.in[0], ints(b.in[1]), cols, from, to, o.Scale)
 		}}
 		return t
 	})
@@ -62,15 +63,15 @@ func AddRows(table, rows []float32, ids []int32, dim, from, to int, scale float3
 }
 
 // embeds returns the gradient of a table that a call computes as rows, if it is one.
-func embeds(call *graph.Call) (graph.EmbedGradOp, bool) {
-	op, ok := call.Op.(graph.EmbedGradOp)
-	return op, ok
+func embeds(call *graph.Call) (op.EmbedGrad, bool) {
+	o, ok := call.Op.(op.EmbedGrad)
+	return o, ok
 }
 
 // asRows sets what is known of a use before anything runs, if its gradient is rows.
 func (u *Use) asRows(gradient *graph.Node) {
-	if op, ok := embeds(gradient.Call); ok {
-		u.Rows, u.Scale = gradient.Call.In[1].Elems(), op.Scale
+	if o, ok := embeds(gradient.Call); ok {
+		u.Rows, u.Scale = gradient.Call.In[1].Elems(), o.Scale
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // transfer copies equal runs of floats, from one part's memory to another's, or
@@ -84,7 +85,7 @@ func (x *exchange) end() {
 	}
 	steps := make([]*step, x.d.parts)
 	for part := range steps {
-		call := &graph.Call{Op: exchangeOp{}, Layer: x.layer}
+		call := &graph.Call{Op: op.Exchange{}, Layer: x.layer}
 		for _, n := range x.nodes[part] {
 			if x.made[part][n] {
 				call.Out = append(call.Out, n)
@@ -97,16 +98,8 @@ func (x *exchange) end() {
 	x.d.tick(steps, tick{Division: Exchange, copies: x.copies})
 }
 
-// exchangeOp stands for an exchange in a part's program, and for instructions of other parts
-// at which a part has nothing to do.
-type exchangeOp struct{ graph.Op }
-
-func (exchangeOp) Name() string            { return "exchange" }
-func (exchangeOp) FLOPs(*graph.Call) int64 { return 0 }
-func (exchangeOp) String() string          { return "" }
-
 func init() {
-	register(func(exchangeOp, *graph.Call) traits { // see lockstepRun.tick
+	register(func(op.Exchange, *graph.Call) traits { // see lockstepRun.tick
 		return traits{kernel: plain(func(*worker, [][]float32, [][]float32, int, int) {})}
 	})
 }

@@ -3,11 +3,11 @@ package program
 import "gpipebench/nn/graph"
 
 func init() {
-	register(func(op graph.FunctionOp, c *graph.Call) traits {
+	register(func(o graph.FunctionOp, c *graph.Call) traits {
 		return traits{
 			activation: func(s *storage) (is, known bool) { return true, s.Rounded }, // inferred as float32 for want of a choice
 			kernel: func(_ *step, accumulates bool, threads int) (kernelFunc, int) {
-				return lowerFunction(op, c, accumulates, threads), 0
+				return lowerFunction(o, c, accumulates, threads), 0
 			},
 		}
 	})
@@ -15,12 +15,12 @@ func init() {
 
 // lowerFunction runs the kernel of an op from outside, by examples if that is
 // promised, else on one thread.
-func lowerFunction(op graph.FunctionOp, c *graph.Call, accumulates bool, threads int) kernelFunc {
-	f := op.Function()
+func lowerFunction(o graph.FunctionOp, c *graph.Call, accumulates bool, threads int) kernelFunc {
+	f := o.Function()
 	split := f.Promise == graph.PerExample && !f.Accumulates
 	examples := c.In[0].Shape[0]
 	if split {
-		examples = op.Examples(c.In)
+		examples = o.Examples(c.In)
 	} else {
 		threads = 1
 	}

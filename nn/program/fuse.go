@@ -1,6 +1,9 @@
 package program
 
-import "gpipebench/nn/graph"
+import (
+	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
+)
 
 // step is one instruction before its operands have places: a call, and the
 // calls that its kernel does as well.
@@ -99,9 +102,9 @@ type fusion func(s *step, next func(*graph.Call) *graph.Call)
 
 // fuseBias is of a product, after whose bias comes perhaps an activation.
 func fuseBias(s *step, next func(*graph.Call) *graph.Call) {
-	if t := next(s.call); t != nil && t.Op == (graph.AddBiasOp{}) && t.In[0] == s.call.Out[0] {
+	if t := next(s.call); t != nil && t.Op == (op.AddBias{}) && t.In[0] == s.call.Out[0] {
 		s.bias = t
-		if t := next(t); t != nil && (t.Op == graph.ReLUOp{} || t.Op == graph.GELUOp{}) {
+		if t := next(t); t != nil && (t.Op == op.ReLU{} || t.Op == op.GELU{}) {
 			s.act = t
 		}
 	}
@@ -119,7 +122,7 @@ func fuseAddAndReLU(s *step, next func(*graph.Call) *graph.Call) {
 
 // addition returns c if it adds two different values, else nil.
 func addition(c *graph.Call) *graph.Call {
-	if c != nil && c.Op == (graph.AddOp{}) && c.In[0] != c.In[1] {
+	if c != nil && c.Op == (op.Add{}) && c.In[0] != c.In[1] {
 		return c
 	}
 	return nil
@@ -127,7 +130,7 @@ func addition(c *graph.Call) *graph.Call {
 
 // rectifier returns c if it is a ReLU, else nil.
 func rectifier(c *graph.Call) *graph.Call {
-	if c != nil && c.Op == (graph.ReLUOp{}) {
+	if c != nil && c.Op == (op.ReLU{}) {
 		return c
 	}
 	return nil
@@ -152,10 +155,7 @@ func (s *step) connect() {
 
 // inPlace lists the inputs that the first output may overwrite.
 func (s *step) inPlace() []int {
-	var ok []int
-	if p, is := s.call.Op.(graph.InPlacer); is {
-		ok = p.InPlace()
-	}
+	ok := s.call.InPlace()
 	if s.add != nil {
 		ok = append([]int{len(s.in) - 1}, ok...)
 	}

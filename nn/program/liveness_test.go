@@ -40,7 +40,7 @@ func packPlainly(buffers []*buffer) (span int) {
 	return span
 }
 
-// TestPack: the offsets are those of the plain algorithm, to the last float.
+// TestPack: the offsets are as in the plain algorithm, to the last float.
 func TestPack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PartOptions are those of a run of a divided stage.
+// PartOptions are the options for running a divided stage.
 type PartOptions struct {
 	// Memory has the parts after the first: Params, Residual and Workspace of each.
 	Memory []*Binding

@@ -3,6 +3,7 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Scans of recurrent layers. Threads share the examples: each has a loop of its own.
@@ -15,30 +16,30 @@ func init() {
 			scan:    c.In[0].Shape[1], kernel: kernel,
 		}
 	}
-	register(func(op graph.LSTMOp, c *graph.Call) traits {
-		examples, _, width, hidden := op.Dims(c.In)
+	register(func(o op.LSTM, c *graph.Call) traits {
+		examples, _, width, hidden := o.Dims(c.In[0].Shape, c.In[o.Weight()].Shape)
 		return of(c, examples, width, hidden, func(_ *step, _ bool, threads int) (kernelFunc, int) {
-			return lowerLSTM(op, c, threads)
+			return lowerLSTM(o, c, threads)
 		})
 	})
-	register(func(op graph.LSTMGradOp, c *graph.Call) traits {
+	register(func(o op.LSTMGrad, c *graph.Call) traits {
 		dy, width := c.In[0].Shape, 0
-		if op.Of.Inside {
+		if o.Of.Inside {
 			width = c.In[3].Shape[0]
 		}
 		return of(c, dy[0], width, dy[2], func(_ *step, _ bool, threads int) (kernelFunc, int) {
-			return lowerLSTMGrad(op.Of, dy, width, threads)
+			return lowerLSTMGrad(o.Of, dy, width, threads)
 		})
 	})
-	register(func(op graph.LSTMWeightGradOp, c *graph.Call) traits {
+	register(func(o op.LSTMWeightGrad, c *graph.Call) traits {
 		x, hidden := c.In[0].Shape, c.In[1].Shape[2]
 		return of(c, x[0], x[2], hidden, func(_ *step, accumulates bool, threads int) (kernelFunc, int) {
-			return lowerLSTMWeightGrad(op.Of, x, hidden, accumulates, threads)
+			return lowerLSTMWeightGrad(o.Of, x, hidden, accumulates, threads)
 		})
 	})
-	register(func(op graph.PreviousOp, c *graph.Call) traits {
+	register(func(o op.Previous, c *graph.Call) traits {
 		x := c.In[0].Shape
-		all := lstmOf(graph.LSTMOp{Reverse: op.Reverse}, x[0], x[1], 0, x[2])
+		all := lstmOf(op.LSTM{Reverse: o.Reverse}, x[0], x[1], 0, x[2])
 		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			s := all.thread(part, parts)
 			kernel.Previous(s.LSTMShape, s.of(out[0]), s.of(in[0]))
@@ -52,8 +53,8 @@ type scan struct {
 	all, from, to int // examples
 }
 
-func lstmOf(op graph.LSTMOp, examples, time, width, hidden int) scan {
-	return scan{kernel.LSTMShape{Examples: examples, Time: time, Hidden: hidden, Input: width, Reverse: op.Reverse}, examples, 0, examples}
+func lstmOf(o op.LSTM, examples, time, width, hidden int) scan {
+	return scan{kernel.LSTMShape{Examples: examples, Time: time, Hidden: hidden, Input: width, Reverse: o.Reverse}, examples, 0, examples}
 }
 
 // thread returns the part of one of some threads.
@@ -76,32 +77,32 @@ func (s scan) of(x []float32) []float32 {
 }
 
 // lengths returns the lengths of the part's examples, the last of the inputs, if there are any.
-func (s scan) lengths(op graph.LSTMOp, in [][]float32) []int32 {
-	if !op.Padded {
+func (s scan) lengths(o op.LSTM, in [][]float32) []int32 {
+	if !o.Padded {
 		return nil
 	}
 	return ints(in[len(in)-1])[s.from:s.to]
 }
 
-func lowerLSTM(op graph.LSTMOp, c *graph.Call, threads int) (kernelFunc, int) {
-	examples, time, width, hidden := op.Dims(c.In)
-	all := lstmOf(op, examples, time, width, hidden)
+func lowerLSTM(o op.LSTM, c *graph.Call, threads int) (kernelFunc, int) {
+	examples, time, width, hidden := o.Dims(c.In[0].Shape, c.In[o.Weight()].Shape)
+	all := lstmOf(o, examples, time, width, hidden)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := all.thread(part, parts)
 		if s.Examples == 0 {
 			return
 		}
 		given := kernel.LSTMInput{Z: s.of(in[0])}
-		if op.Inside {
+		if o.Inside {
 			given = kernel.LSTMInput{X: s.of(in[0]), W: in[1], Bias: in[2]}
 		}
-		kernel.LSTM(s.LSTMShape, s.of(out[0]), s.of(out[1]), s.of(out[2]), given, in[op.Weight()], s.lengths(op, in), w.scratch)
+		kernel.LSTM(s.LSTMShape, s.of(out[0]), s.of(out[1]), s.of(out[2]), given, in[o.Weight()], s.lengths(o, in), w.scratch)
 	}, all.largest(threads).Scratch()
 }
 
 // lowerLSTMGrad: inputs are dh, the gates, c, Wx if inside, W, and the lengths.
-func lowerLSTMGrad(op graph.LSTMOp, dy graph.Shape, width, threads int) (kernelFunc, int) {
-	all := lstmOf(op, dy[0], dy[1], width, dy[2])
+func lowerLSTMGrad(o op.LSTM, dy graph.Shape, width, threads int) (kernelFunc, int) {
+	all := lstmOf(o, dy[0], dy[1], width, dy[2])
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := all.thread(part, parts)
 		if s.Examples == 0 {
@@ -109,16 +110,16 @@ func lowerLSTMGrad(op graph.LSTMOp, dy graph.Shape, width, threads int) (kernelF
 		}
 		var dx, wx []float32
 		recurrent := in[3]
-		if op.Inside {
+		if o.Inside {
 			dx, wx, recurrent = s.of(out[1]), in[3], in[4]
 		}
-		kernel.LSTMGrad(s.LSTMShape, s.of(out[0]), dx, s.of(in[0]), s.of(in[1]), s.of(in[2]), wx, recurrent, s.lengths(op, in), w.scratch)
+		kernel.LSTMGrad(s.LSTMShape, s.of(out[0]), dx, s.of(in[0]), s.of(in[1]), s.of(in[2]), wx, recurrent, s.lengths(o, in), w.scratch)
 	}, all.largest(threads).GradScratch()
 }
 
 // lowerLSTMWeightGrad: inputs are x, h and dz. Threads share the columns.
-func lowerLSTMWeightGrad(op graph.LSTMOp, x graph.Shape, hidden int, accumulates bool, threads int) (kernelFunc, int) {
-	s := lstmOf(op, x[0], x[1], x[2], hidden).LSTMShape
+func lowerLSTMWeightGrad(o op.LSTM, x graph.Shape, hidden int, accumulates bool, threads int) (kernelFunc, int) {
+	s := lstmOf(o, x[0], x[1], x[2], hidden).LSTMShape
 	columns := 0
 	for p := range threads {
 		from, to := share(4*hidden, p, threads, colUnit)

@@ -3,24 +3,32 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 func init() {
-	register(func(op graph.MatMulOp, c *graph.Call) traits {
-		m, n, k := op.Dims(c)
+	register(func(o op.MatMul, c *graph.Call) traits {
+		m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
 		t := traits{
 			product: product{"dense", min(m, n, k), []int{n, k}},
 			kernel: func(s *step, accumulates bool, threads int) (kernelFunc, int) {
-				return lowerMatMul(s, op, accumulates, threads)
+				return lowerMatMul(s, o, accumulates, threads)
 			},
-			blocks: func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.product(op, c, adds) },
+			blocks: func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.product(o, c, adds) },
 		}
-		if op.TransA { // k is the number of rows
+		if o.TransA { // k is the number of rows
 			t.product.widths = []int{m, n}
 		} else {
 			t.fuse = fuseBias
 		}
 		return t
+	})
+	register(func(o op.BatchMatMul, c *graph.Call) traits {
+		_, m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
+		return traits{
+			product: product{"attention", min(m, n, k), []int{n, k}},
+			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerBatchMatMul(o, c) },
+		}
 	})
 }
 
@@ -29,15 +37,15 @@ func init() {
 type epilogue struct {
 	c, bias []float32
 	ldc     int
-	act     graph.Op // nil, ReLUOp or GELUOp
+	act     any // nil, ReLU or GELU
 }
 
 func (e *epilogue) block(i0, i1, j0, j1 int) {
 	c := e.c[i0*e.ldc+j0:]
 	switch e.act.(type) {
-	case graph.ReLUOp:
+	case op.ReLU:
 		kernel.AddBiasRelu(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
-	case graph.GELUOp:
+	case op.GELU:
 		kernel.AddBiasGelu(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
 	default:
 		kernel.AddBias(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
@@ -54,17 +62,10 @@ func shareProduct(m, n, part, parts int) (i0, i1, j0, j1 int) {
 	return 0, m, j0, j1
 }
 
-func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kernelFunc, int) {
-	m, n, k := op.Dims(s.call)
-	ars, acs := k, 1
-	if op.TransA {
-		ars, acs = 1, m
-	}
-	brs, bcs := n, 1
-	if op.TransB {
-		brs, bcs = 1, k
-	}
-	var act graph.Op
+func lowerMatMul(s *step, o op.MatMul, accumulate bool, threads int) (kernelFunc, int) {
+	m, n, k := o.Dims(s.call.In[0].Shape, s.call.In[1].Shape)
+	ars, acs, brs, bcs := strides(o, m, n, k)
+	var act any
 	if s.act != nil {
 		act = s.act.Op
 	}
@@ -89,6 +90,32 @@ func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kern
 	}, scratch
 }
 
+// strides returns the distances between rows and columns of the operands of a product (m, n) of k
+// terms, as it takes them.
+func strides(o op.MatMul, m, n, k int) (ars, acs, brs, bcs int) {
+	ars, acs, brs, bcs = k, 1, n, 1
+	if o.TransA {
+		ars, acs = 1, m
+	}
+	if o.TransB {
+		brs, bcs = 1, k
+	}
+	return ars, acs, brs, bcs
+}
+
+// lowerBatchMatMul: threads share the matrices.
+func lowerBatchMatMul(o op.BatchMatMul, c *graph.Call) (kernelFunc, int) {
+	count, m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
+	ars, acs, brs, bcs := strides(op.MatMul(o), m, n, k)
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(count, part, parts, 1)
+		for i := from; i < to; i++ {
+			a, b, c := in[0][i*m*k:(i+1)*m*k], in[1][i*k*n:(i+1)*k*n], out[0][i*m*n:(i+1)*m*n]
+			kernel.Gemm(m, n, k, a, ars, acs, b, brs, bcs, c, n, false, w.scratch, nil)
+		}
+	}, kernel.GemmScratch(m, n, k)
+}
+
 // Parts of a product start at multiples of these, so that no thread has a
 // narrow tile in the middle.
 const rowUnit, colUnit = 14, 32
@@ -100,8 +127,8 @@ const productRows, productCols, productTerms = 64, 128, 256
 // product lowers a matrix product by blocks of C, each of which is computed in float32
 // over all its terms before it is rounded. The chains go on from one block of terms to
 // the next.
-func (k *conversion) product(op graph.MatMulOp, c *graph.Call, accumulates bool) (kernelFunc, int) {
-	m, n, terms := op.Dims(c)
+func (k *conversion) product(o op.MatMul, c *graph.Call, accumulates bool) (kernelFunc, int) {
+	m, n, terms := o.Dims(c.In[0].Shape, c.In[1].Shape)
 	mb, nb, kb := min(m, productRows), min(n, productCols), min(terms, productTerms)
 	own := kernel.GemmScratch(mb, nb, kb)
 	return func(w *worker, in, out [][]float32, part, parts int) {
@@ -117,8 +144,8 @@ func (k *conversion) product(op graph.MatMulOp, c *graph.Call, accumulates bool)
 				}
 				for p := 0; p < terms; p += kb {
 					depth := min(kb, terms-p)
-					ars, acs := k.in[0].factor(x[0], in[0], i, rows, m, p, depth, terms, op.TransA)
-					bcs, brs := k.in[1].factor(x[1], in[1], j, cols, n, p, depth, terms, !op.TransB)
+					ars, acs := k.in[0].factor(x[0], in[0], i, rows, m, p, depth, terms, o.TransA)
+					bcs, brs := k.in[1].factor(x[1], in[1], j, cols, n, p, depth, terms, !o.TransB)
 					kernel.Gemm(rows, cols, depth, x[0], ars, acs, x[1], brs, bcs, block, ld, p > 0 || accumulates, w.scratch[:own], nil)
 				}
 				if k.out[0] != wide {

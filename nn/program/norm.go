@@ -3,18 +3,19 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Norms and losses, row by row.
 
 func init() {
-	register(func(op graph.LayerNormOp, c *graph.Call) traits {
+	register(func(o op.LayerNorm, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{rows: &byRow{rows: rows, in: []int{cols, 0, 0}, out: []int{cols, 2}, run: func(b stretch) {
-			kernel.LayerNorm(b.out[0], b.out[1], b.in[0], b.in[1], b.in[2], b.n, cols, op.Eps)
+			kernel.LayerNorm(b.out[0], b.out[1], b.in[0], b.in[1], b.in[2], b.n, cols, o.Eps)
 		}}}
 	})
-	register(func(_ graph.LayerNormGradOp, c *graph.Call) traits {
+	register(func(_ op.LayerNormGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		t := traits{fuse: fuseAdd}
 		t.rows = &byRow{rows: rows, in: []int{cols, cols, 0, 2}, out: []int{cols}, run: func(b stretch) {
@@ -22,7 +23,7 @@ func init() {
 		}}
 		return t
 	})
-	register(func(_ graph.LayerNormParamGradOp, c *graph.Call) traits {
+	register(func(_ op.LayerNormParamGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{rows: &byRow{rows: rows, in: []int{cols, cols, 2}, out: []int{0, 0}, adds: true, run: func(b stretch) {
 			from, to := shareColumns(cols, b.part, b.parts)
@@ -30,45 +31,45 @@ func init() {
 		}}}
 	})
 
-	register(func(_ graph.SoftmaxOp, c *graph.Call) traits {
+	register(func(_ op.Softmax, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{rows: &byRow{rows: rows, in: []int{cols}, out: []int{cols}, run: func(b stretch) {
 			kernel.Softmax(b.out[0], b.in[0], b.n, cols)
 		}}}
 	})
-	register(func(_ graph.SoftmaxGradOp, c *graph.Call) traits {
+	register(func(_ op.SoftmaxGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{rows: &byRow{rows: rows, in: []int{cols, cols}, out: []int{cols}, run: func(b stretch) {
 			kernel.SoftmaxGrad(b.out[0], b.in[0], b.in[1], b.n, cols)
 		}}}
 	})
 
-	register(func(op graph.CrossEntropyOp, c *graph.Call) traits {
+	register(func(o op.CrossEntropy, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		r := &byRow{rows: rows, in: []int{cols, 1}, out: []int{1, 1, 1}, run: func(b stretch) {
-			kernel.CrossEntropy(b.out[0], b.out[1], b.out[2], b.in[0], ints(b.in[1]), b.n, cols, op.Smoothing)
-			if op.Ranks {
+			kernel.CrossEntropy(b.out[0], b.out[1], b.out[2], b.in[0], ints(b.in[1]), b.n, cols, o.Smoothing)
+			if o.Ranks {
 				kernel.TargetRanks(b.out[3], b.in[0], ints(b.in[1]), b.n, cols)
 			}
 		}}
-		if op.Ranks {
+		if o.Ranks {
 			r.out = append(r.out, 1)
 		}
 		return traits{rows: r}
 	})
-	register(func(op graph.CrossEntropyGradOp, c *graph.Call) traits {
+	register(func(o op.CrossEntropyGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{rows: &byRow{rows: rows, in: []int{cols, 1, 1}, out: []int{cols}, run: func(b stretch) {
-			kernel.CrossEntropyGrad(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, op.Smoothing)
+			kernel.CrossEntropyGrad(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, o.Smoothing)
 		}}}
 	})
-	register(func(_ graph.EndLossOp, c *graph.Call) traits {
+	register(func(_ op.EndLoss, c *graph.Call) traits {
 		t := unary(c, move)
 		t.rule, t.reshapes = rule{}, true
 		t.activation = func(s *storage) (is, known bool) { return false, s.Rounded }
 		return t
 	})
-	register(func(_ graph.LossScaleOp, c *graph.Call) traits {
+	register(func(_ op.LossScale, c *graph.Call) traits {
 		t := pointwise(c, func(b stretch) {
 			for i := range b.out[0] {
 				b.out[0][i] = b.w.env.LossScale

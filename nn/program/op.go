@@ -7,11 +7,12 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // What this package knows of an op is in one place: its entry, which a call of register adds
-// in the file of the op's family. Package graph has the ops' types, shapes and gradients, and
-// knows nothing of kernels, blocks or parts; so these are no methods of its ops.
+// in the file of the op's family. Package op has the ops' attributes, and package graph their shapes
+// and gradients; both know nothing of kernels, blocks or parts.
 
 // kernelFunc computes one part of an instruction. Operands are in the order of
 // the step's inputs and outputs.
@@ -61,32 +62,25 @@ type product struct {
 // ofWeight reports whether one of the operands is a weight, or its gradient.
 func (p product) ofWeight() bool { return p.kind != "" && p.kind != "attention" }
 
-var registry = map[reflect.Type]func(graph.Op, *graph.Call) traits{}
+var registry = map[reflect.Type]func(any, *graph.Call) traits{}
 
 // register adds the entry of a type of op: the traits of its calls.
-func register[O graph.Op](of func(op O, c *graph.Call) traits) {
-	registry[reflect.TypeFor[O]()] = func(op graph.Op, c *graph.Call) traits { return of(op.(O), c) }
+func register[O any](of func(o O, c *graph.Call) traits) {
+	registry[reflect.TypeFor[O]()] = func(o any, c *graph.Call) traits { return of(o.(O), c) }
 }
 
 // traitsOf returns what is known of a call.
 func traitsOf(c *graph.Call) *traits {
-	op := c.Op
-	if m, ok := op.(movedOp); ok {
-		op = m.moved
+	o := c.Op
+	if m, ok := o.(op.Moved); ok {
+		o = m.By
 	}
-	of := registry[reflect.TypeOf(op)]
+	of := registry[reflect.TypeOf(o)]
 	if of == nil {
-		panic(fmt.Sprintf("program: no kernel for op %s", c.Op.Name()))
+		panic(fmt.Sprintf("program: no kernel for op %s", c.Name()))
 	}
-	t := of(op, c)
+	t := of(o, c)
 	return &t
-}
-
-// movedOp is an op on a part's rows: moved is the same op with another number of rows before
-// the first in its window.
-type movedOp struct {
-	graph.Op
-	moved graph.Op
 }
 
 // lower returns the kernel of a step and the scratch that a thread needs, in floats.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
@@ -202,7 +203,7 @@ func one(n *graph.Node) []*graph.Node { return []*graph.Node{n} }
 // attention, 4 keys.
 func attend(cross, causal, padded bool) opCase {
 	name := "attention"
-	op := graph.AttentionOp{Heads: 2, HeadDim: 3, Cross: cross, Causal: causal, Padded: padded}
+	attention := op.Attention{Heads: 2, HeadDim: 3, Cross: cross, Causal: causal, Padded: padded}
 	for _, part := range []struct {
 		on   bool
 		name string
@@ -223,7 +224,7 @@ func attend(cross, causal, padded bool) opCase {
 		if padded {
 			in = append(in, b.ids("lengths", 1, keys))
 		}
-		return one(b.Attention(op, in...))
+		return one(b.Attention(attention, in...))
 	}}
 }
 
@@ -252,21 +253,21 @@ func scanned(reverse, padded, inside bool) opCase {
 }
 
 // conv is a convolution of images of 5x6 pixels.
-func conv(name string, in, out, kh, kw int, win graph.Window) opCase {
+func conv(name string, in, out, kh, kw int, win op.Window) opCase {
 	return opCase{name: "conv2d/" + name, trace: func(b *builder) []*graph.Node {
 		return one(b.Conv2D(b.x("x", 5, 6, in), b.w("w", kh, kw, in, out), win))
 	}}
 }
 
 // depthwise is a depthwise convolution of images of 5x6 pixels.
-func depthwise(name string, channels, kh, kw int, win graph.Window, dilation int) opCase {
+func depthwise(name string, channels, kh, kw int, win op.Window, dilation int) opCase {
 	return opCase{name: "depthwise/" + name, trace: func(b *builder) []*graph.Node {
 		return one(b.Depthwise(b.x("x", 5, 6, channels), b.w("w", kh, kw, channels), win, dilation))
 	}}
 }
 
 // norm is a case with a batch norm over images of 3x2 pixels and 19 channels,
-// whose statistics are those of the whole batch.
+// whose statistics cover the whole batch.
 func norm(name string, f func(b *builder, x *graph.Node) *graph.Node) opCase {
 	return opCase{name: name, whole: true, exact: strings.Contains(name, "+relu"), trace: func(b *builder) []*graph.Node {
 		return one(f(b, b.x("x", 3, 2, 19)))
@@ -438,6 +439,19 @@ var opCases = []opCase{
 	{name: "sigmoid", trace: func(b *builder) []*graph.Node { return one(b.Sigmoid(b.x("x", 19))) }},
 	{name: "tanh", trace: func(b *builder) []*graph.Node { return one(b.Tanh(b.x("x", 19))) }},
 	{name: "softmax", trace: func(b *builder) []*graph.Node { return one(b.Softmax(b.x("x", 3, 19))) }},
+	{name: "div", trace: func(b *builder) []*graph.Node { return one(b.Div(b.x("x", 19), b.values("y", aboveOne, 19))) }},
+	{name: "div/by itself", trace: func(b *builder) []*graph.Node { x := b.values("x", aboveOne, 19); return one(b.Div(x, x)) }},
+	{name: "sqrt", trace: func(b *builder) []*graph.Node { return one(b.Sqrt(b.values("x", aboveOne, 19))) }},
+	{name: "max/last axis", trace: func(b *builder) []*graph.Node { return one(b.Max(b.values("x", apart, 3, 19), 2)) }},
+	{name: "max/middle axis", trace: func(b *builder) []*graph.Node { return one(b.Max(b.values("x", apart, 3, 4, 19), 2)) }},
+	{name: "gather", trace: func(b *builder) []*graph.Node { return one(b.Gather(b.x("x", 3, 5), b.ids("rows", 0, 2, 7))) }},
+	{name: "gather/numbers", trace: func(b *builder) []*graph.Node { return one(b.Gather(b.x("x", 5), b.ids("rows", 0, 4, 2))) }},
+	{name: "batch-matmul", trace: func(b *builder) []*graph.Node { return one(b.BatchMatMul(b.x("x", 2, 3, 5), b.x("y", 2, 5, 4))) }},
+	{name: "batch-matmul-t", trace: func(b *builder) []*graph.Node { return one(b.BatchMatMulT(b.x("x", 3, 5), b.x("y", 4, 5))) }},
+	{name: "batch-matmul/by itself", trace: func(b *builder) []*graph.Node { x := b.x("x", 3, 5); return one(b.BatchMatMulT(x, x)) }},
+	{name: "batch-matmul/large", exact: true, trace: func(b *builder) []*graph.Node {
+		return one(b.BatchMatMul(b.x("x", 37, 300), b.x("y", 300, 65)))
+	}},
 	{name: "sum/last axis", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 19), 2)) }},
 	{name: "sum/middle axis", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 4, 19), 1)) }},
 	{name: "sum/of each example", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 4, 5))) }},
@@ -485,41 +499,41 @@ var opCases = []opCase{
 		return b.Compute(centred(), b.x("x", 5))
 	}},
 
-	conv("1x1", 5, 19, 1, 1, graph.Window{SH: 1, SW: 1}),
-	conv("3x3", 3, 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1)),
-	conv("3x3/stride 2", 4, 17, 3, 3, graph.Window{KH: 3, KW: 3, SH: 2, SW: 2}.Same(5, 6)),
-	conv("1x7", 3, 4, 1, 7, graph.Window{KH: 1, KW: 7, SH: 1, SW: 1}.Same(5, 6)),
-	conv("7x1", 3, 4, 7, 1, graph.Window{KH: 7, KW: 1, SH: 1, SW: 2}.Same(5, 6)),
-	conv("2x3/asymmetric", 2, 3, 2, 3, graph.Window{SH: 2, SW: 1, Top: 1, Right: 2}),
-	conv("1x1/shifted", 3, 4, 1, 1, graph.Window{SH: 2, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 1}),
+	conv("1x1", 5, 19, 1, 1, op.Window{SH: 1, SW: 1}),
+	conv("3x3", 3, 5, 3, 3, op.Window{SH: 1, SW: 1}.Padded(1)),
+	conv("3x3/stride 2", 4, 17, 3, 3, op.Window{KH: 3, KW: 3, SH: 2, SW: 2}.Same(5, 6)),
+	conv("1x7", 3, 4, 1, 7, op.Window{KH: 1, KW: 7, SH: 1, SW: 1}.Same(5, 6)),
+	conv("7x1", 3, 4, 7, 1, op.Window{KH: 7, KW: 1, SH: 1, SW: 2}.Same(5, 6)),
+	conv("2x3/asymmetric", 2, 3, 2, 3, op.Window{SH: 2, SW: 1, Top: 1, Right: 2}),
+	conv("1x1/shifted", 3, 4, 1, 1, op.Window{SH: 2, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 1}),
 	{name: "conv2d/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
-		return one(b.Conv2D(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3, 2), graph.Square(3, 1)))
+		return one(b.Conv2D(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3, 2), op.Square(3, 1)))
 	}},
-	depthwise("3x3", 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1), 1),
-	depthwise("3x3/many channels", 35, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1), 1),
-	depthwise("3x3/valid", 3, 3, 3, graph.Square(3, 1), 1),
-	depthwise("3x3/stride 2", 17, 3, 3, graph.Window{KH: 3, KW: 3, SH: 2, SW: 2}.Same(5, 6), 1),
-	depthwise("5x5/dilated", 3, 5, 5, graph.Window{KH: 9, KW: 9, SH: 1, SW: 1}.Same(5, 6), 2),
-	depthwise("2x3/dilated with strides", 4, 2, 3, graph.Window{KH: 4, KW: 7, SH: 2, SW: 2}.Same(5, 6), 3),
-	depthwise("1x7", 3, 1, 7, graph.Window{KH: 1, KW: 7, SH: 1, SW: 2}.Same(5, 6), 1),
-	depthwise("2x2/shifted", 3, 2, 2, graph.Window{SH: 3, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 2}, 1),
+	depthwise("3x3", 5, 3, 3, op.Window{SH: 1, SW: 1}.Padded(1), 1),
+	depthwise("3x3/many channels", 35, 3, 3, op.Window{SH: 1, SW: 1}.Padded(1), 1),
+	depthwise("3x3/valid", 3, 3, 3, op.Square(3, 1), 1),
+	depthwise("3x3/stride 2", 17, 3, 3, op.Window{KH: 3, KW: 3, SH: 2, SW: 2}.Same(5, 6), 1),
+	depthwise("5x5/dilated", 3, 5, 5, op.Window{KH: 9, KW: 9, SH: 1, SW: 1}.Same(5, 6), 2),
+	depthwise("2x3/dilated with strides", 4, 2, 3, op.Window{KH: 4, KW: 7, SH: 2, SW: 2}.Same(5, 6), 3),
+	depthwise("1x7", 3, 1, 7, op.Window{KH: 1, KW: 7, SH: 1, SW: 2}.Same(5, 6), 1),
+	depthwise("2x2/shifted", 3, 2, 2, op.Window{SH: 3, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 2}, 1),
 	{name: "depthwise/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
-		return one(b.Depthwise(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3), graph.Square(3, 1), 1))
+		return one(b.Depthwise(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3), op.Square(3, 1), 1))
 	}},
 	{name: "max-pool", trace: func(b *builder) []*graph.Node {
-		return one(b.MaxPool(b.values("x", apart, 5, 6, 3), graph.Square(3, 2).Same(5, 6)))
+		return one(b.MaxPool(b.values("x", apart, 5, 6, 3), op.Square(3, 2).Same(5, 6)))
 	}},
 	{name: "max-pool/overlapping", trace: func(b *builder) []*graph.Node {
-		return one(b.MaxPool(b.values("x", apart, 4, 4, 17), graph.Square(3, 1).Same(4, 4)))
+		return one(b.MaxPool(b.values("x", apart, 4, 4, 17), op.Square(3, 1).Same(4, 4)))
 	}},
 	{name: "max-pool/ties", exact: true, trace: func(b *builder) []*graph.Node {
-		return one(b.MaxPool(b.ReLU(b.x("x", 5, 6, 3)), graph.Square(2, 2).Same(5, 6)))
+		return one(b.MaxPool(b.ReLU(b.x("x", 5, 6, 3)), op.Square(2, 2).Same(5, 6)))
 	}},
 	{name: "avg-pool", trace: func(b *builder) []*graph.Node {
-		return one(b.AvgPool(b.x("x", 5, 6, 3), graph.Square(3, 2).Same(5, 6)))
+		return one(b.AvgPool(b.x("x", 5, 6, 3), op.Square(3, 2).Same(5, 6)))
 	}},
 	{name: "avg-pool/overlapping", trace: func(b *builder) []*graph.Node {
-		return one(b.AvgPool(b.x("x", 4, 5, 17), graph.Square(3, 1).Same(4, 5)))
+		return one(b.AvgPool(b.x("x", 4, 5, 17), op.Square(3, 1).Same(4, 5)))
 	}},
 	{name: "global-avg-pool", trace: func(b *builder) []*graph.Node { return one(b.GlobalAvgPool(b.x("x", 3, 5, 19))) }},
 	{name: "concat", trace: func(b *builder) []*graph.Node {
@@ -674,7 +688,7 @@ func transformerLayer(b *builder, time, headDim, hidden int) *graph.Node {
 	x := b.x("x", time, dim)
 	h := b.LayerNorm(x, b.w("gamma1", dim), b.w("beta1", dim), 1e-5)
 	h = b.AddBias(b.MatMul(h, b.w("qkv", dim, 3*dim)), b.w("qkv-bias", 3*dim))
-	h = b.Attention(graph.AttentionOp{Heads: 2, HeadDim: headDim, Causal: true}, h)
+	h = b.Attention(op.Attention{Heads: 2, HeadDim: headDim, Causal: true}, h)
 	h = b.AddBias(b.MatMul(h, b.w("out", dim, dim)), b.w("out-bias", dim))
 	x = b.Add(x, b.Dropout(h, 0.2, "a/drop1"))
 	h = b.LayerNorm(x, b.w("gamma2", dim), b.w("beta2", dim), 1e-5)

@@ -3,31 +3,32 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Pools over images, whole and by bands of bfloat16.
 
 func init() {
-	register(func(op graph.MaxPoolOp, c *graph.Call) traits {
-		return poolTraits(c, op.Window, kernel.MaxPool, func(before int) graph.Op { op.Top = before; return op })
+	register(func(o op.MaxPool, c *graph.Call) traits {
+		return poolTraits(c, o.Window, kernel.MaxPool, func(before int) any { o.Top = before; return o })
 	})
-	register(func(op graph.AvgPoolOp, c *graph.Call) traits {
-		return poolTraits(c, op.Window, kernel.AvgPool, func(before int) graph.Op { op.Top = before; return op })
+	register(func(o op.AvgPool, c *graph.Call) traits {
+		return poolTraits(c, o.Window, kernel.AvgPool, func(before int) any { o.Top = before; return o })
 	})
-	register(func(op graph.MaxPoolGradOp, c *graph.Call) traits {
-		return poolGradTraits(c, poolOf(op.Window, c.In[1].Shape, c.In[0].Shape), func(before int) graph.Op { op.Top = before; return op },
+	register(func(o op.MaxPoolGrad, c *graph.Call) traits {
+		return poolGradTraits(c, poolOf(o.Window, c.In[1].Shape, c.In[0].Shape), func(before int) any { o.Top = before; return o },
 			func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int) {
 				kernel.MaxPoolGrad(dx, in[0], in[1], in[2], p, n0, n1, c0, c1)
 			})
 	})
-	register(func(op graph.AvgPoolGradOp, c *graph.Call) traits {
-		return poolGradTraits(c, poolOf(op.Window, c.Out[0].Shape, c.In[0].Shape), func(before int) graph.Op { op.Top = before; return op },
+	register(func(o op.AvgPoolGrad, c *graph.Call) traits {
+		return poolGradTraits(c, poolOf(o.Window, c.Out[0].Shape, c.In[0].Shape), func(before int) any { o.Top = before; return o },
 			func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int) {
 				kernel.AvgPoolGrad(dx, in[0], p, n0, n1, c0, c1)
 			})
 	})
 
-	register(func(_ graph.GlobalAvgPoolOp, c *graph.Call) traits {
+	register(func(_ op.GlobalAvgPool, c *graph.Call) traits {
 		x := c.In[0].Shape
 		pixels, ch := x[1]*x[2], x[3]
 		return traits{
@@ -37,7 +38,7 @@ func init() {
 			}},
 		}
 	})
-	register(func(_ graph.GlobalAvgPoolGradOp, c *graph.Call) traits {
+	register(func(_ op.GlobalAvgPoolGrad, c *graph.Call) traits {
 		dx := c.Out[0].Shape
 		pixels, ch := dx[1]*dx[2], dx[3]
 		return traits{
@@ -49,7 +50,7 @@ func init() {
 	})
 }
 
-func poolTraits(c *graph.Call, win graph.Window, pool func(y, x []float32, p kernel.Pool, from, to int), moved func(before int) graph.Op) traits {
+func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel.Pool, from, to int), moved func(before int) any) traits {
 	p := poolOf(win, c.In[0].Shape, c.Out[0].Shape)
 	return traits{
 		rule:   windows(c, poolReach(p), moved),
@@ -61,8 +62,8 @@ func poolTraits(c *graph.Call, win graph.Window, pool func(y, x []float32, p ker
 	}
 }
 
-// poolGradTraits are those of a gradient of images, for some of the examples and channels.
-func poolGradTraits(c *graph.Call, p kernel.Pool, moved func(before int) graph.Op, run func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int)) traits {
+// poolGradTraits are the traits of a gradient of images, for some of the examples and channels.
+func poolGradTraits(c *graph.Call, p kernel.Pool, moved func(before int) any, run func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int)) traits {
 	return traits{
 		rule: wholeWindows(c, poolReach(p), moved),
 		blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) {
@@ -75,7 +76,7 @@ func poolGradTraits(c *graph.Call, p kernel.Pool, moved func(before int) graph.O
 	}
 }
 
-func poolOf(win graph.Window, x, y graph.Shape) kernel.Pool {
+func poolOf(win op.Window, x, y graph.Shape) kernel.Pool {
 	return kernel.Pool{
 		N: x[0], H: x[1], W: x[2], C: x[3], KH: win.KH, KW: win.KW,
 		StrideH: win.SH, StrideW: win.SW, Top: win.Top, Left: win.Left,

@@ -2,7 +2,7 @@ package program
 
 import "testing"
 
-// The rate of one core is that of matrix products, not of their overhead.
+// The rate of one core is measured over matrix products, not over their overhead.
 func TestCoreRate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow without assembly")

@@ -5,42 +5,96 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // The kernels that sum, repeat or move elements. Threads share the examples or
 // whatever precedes the dimensions concerned. Then those that move channels, row by row.
 
 func init() {
-	register(func(op graph.SumOp, c *graph.Call) traits {
+	register(func(o op.Sum, c *graph.Call) traits {
 		return traits{kernel: func(*step, bool, int) (kernelFunc, int) {
-			outer, n, inner := op.Dims(c.In[0].Shape)
+			outer, n, inner := o.Dims(c.In[0].Shape)
 			return func(_ *worker, in, out [][]float32, part, parts int) {
 				from, to := share(outer, part, parts, 1)
 				kernel.Sum(out[0][from*inner:to*inner], in[0][from*n*inner:to*n*inner], to-from, n, inner)
 			}, 0
 		}}
 	})
-	register(func(op graph.RepeatOp, c *graph.Call) traits {
+	register(func(o op.Max, c *graph.Call) traits {
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			outer, n, inner := o.Dims(c.In[0].Shape)
+			from, to := share(outer, part, parts, 1)
+			for i := from; i < to; i++ {
+				y := out[0][i*inner : (i+1)*inner]
+				copy(y, in[0][i*n*inner:])
+				for j := 1; j < n; j++ {
+					for k, v := range in[0][(i*n+j)*inner : (i*n+j+1)*inner] {
+						y[k] = max(y[k], v)
+					}
+				}
+			}
+		})}
+	})
+	register(func(o op.MaxGrad, c *graph.Call) traits {
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			outer, n, inner := op.Max(o).Dims(c.In[1].Shape)
+			from, to := share(outer, part, parts, 1)
+			kernel.Zero(out[0][from*n*inner : to*n*inner])
+			for i := from * inner; i < to*inner; i++ {
+				for j := i/inner*n*inner + i%inner; j < (i/inner+1)*n*inner; j += inner {
+					if in[1][j] == in[2][i] {
+						out[0][j] = in[0][i]
+						break
+					}
+				}
+			}
+		})}
+	})
+	register(func(_ op.Gather, c *graph.Call) traits {
+		rows, taken := c.In[0].Shape[1], c.In[1].Shape[1]
+		each := c.In[0].Shape[2:].Elems()
+		t := traits{gathers: true}
+		t.rows = &byRow{rows: c.In[0].Shape[0], in: []int{rows * each, taken}, out: []int{taken * each}, run: func(b stretch) {
+			for i, row := range ints(b.in[1]) {
+				x := b.in[0][i/taken*rows*each:][: rows*each : rows*each]
+				copy(b.out[0][i*each:(i+1)*each], x[int(row)*each:][:each])
+			}
+		}}
+		return t
+	})
+	register(func(o op.GatherGrad, c *graph.Call) traits {
+		taken, each := c.In[1].Shape[1], c.Out[0].Shape[2:].Elems()
+		r := &byRow{rows: c.In[0].Shape[0], in: []int{taken * each, taken}, out: []int{o.Rows * each}, run: func(b stretch) {
+			kernel.Zero(b.out[0])
+			for i, row := range ints(b.in[1]) {
+				dx := b.out[0][i/taken*o.Rows*each:][: o.Rows*each : o.Rows*each][int(row)*each:][:each]
+				kernel.Add(dx, dx, b.in[0][i*each:(i+1)*each])
+			}
+		}}
+		return traits{rows: r}
+	})
+	register(func(o op.Repeat, c *graph.Call) traits {
 		return traits{elementwise: true, kernel: func(*step, bool, int) (kernelFunc, int) {
 			x := c.In[0].Shape
-			outer, inner := x[:op.Axis].Elems(), x[op.Axis:].Elems()
+			outer, inner := x[:o.Axis].Elems(), x[o.Axis:].Elems()
 			if outer == 1 { // a parameter: threads share the copies
 				return func(_ *worker, in, out [][]float32, part, parts int) {
-					from, to := share(op.N, part, parts, 1)
+					from, to := share(o.N, part, parts, 1)
 					kernel.Repeat(out[0][from*inner:to*inner], in[0], 1, to-from, inner)
 				}, 0
 			}
 			return func(_ *worker, in, out [][]float32, part, parts int) {
 				from, to := share(outer, part, parts, 1)
-				kernel.Repeat(out[0][from*op.N*inner:to*op.N*inner], in[0][from*inner:to*inner], to-from, op.N, inner)
+				kernel.Repeat(out[0][from*o.N*inner:to*o.N*inner], in[0][from*inner:to*inner], to-from, o.N, inner)
 			}, 0
 		}}
 	})
-	register(func(op graph.TransposeOp, c *graph.Call) traits {
+	register(func(o op.Transpose, c *graph.Call) traits {
 		return traits{elementwise: true, kernel: func(*step, bool, int) (kernelFunc, int) {
 			x := c.In[0].Shape
-			outer, mid, inner := x[:op.A].Elems(), x[op.A+1:op.B].Elems(), x[op.B+1:].Elems()
-			a, b := x[op.A], x[op.B]
+			outer, mid, inner := x[:o.A].Elems(), x[o.A+1:o.B].Elems(), x[o.B+1:].Elems()
+			a, b := x[o.A], x[o.B]
 			each := a * mid * b * inner
 			return func(_ *worker, in, out [][]float32, part, parts int) {
 				from, to := share(outer, part, parts, 1)
@@ -48,31 +102,31 @@ func init() {
 			}, 0
 		}}
 	})
-	register(func(_ graph.ReshapeOp, c *graph.Call) traits {
+	register(func(_ op.Reshape, c *graph.Call) traits {
 		t := unary(c, move)
 		t.rule, t.blocks, t.reshapes = rule{}, asItIs, true
 		return t
 	})
-	register(func(op graph.OneHotOp, c *graph.Call) traits {
+	register(func(o op.OneHot, c *graph.Call) traits {
 		return traits{
 			elementwise: true,
 			activation:  func(s *storage) (is, known bool) { return true, s.Rounded }, // inferred as float32 for want of a choice
 			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 				from, to := share(c.In[0].Elems(), part, parts, 1)
-				kernel.Zero(out[0][from*op.Classes : to*op.Classes])
+				kernel.Zero(out[0][from*o.Classes : to*o.Classes])
 				for i, id := range ints(in[0])[from:to] {
 					if id >= 0 {
-						out[0][(from+i)*op.Classes : (from+i+1)*op.Classes][id] = 1
+						out[0][(from+i)*o.Classes : (from+i+1)*o.Classes][id] = 1
 					}
 				}
 			}),
 		}
 	})
-	register(func(_ graph.ExampleSumOp, c *graph.Call) traits {
+	register(func(_ op.ExampleSum, c *graph.Call) traits {
 		return traits{rows: sumOfRows(c.In[0].Shape[0], perExample(c))}
 	})
 
-	register(func(_ graph.ConcatOp, c *graph.Call) traits {
+	register(func(_ op.Concat, c *graph.Call) traits {
 		rows, width := matrix(c.Out[0])
 		r := &byRow{rows: rows, out: []int{width}, run: func(b stretch) {
 			at := 0
@@ -86,22 +140,22 @@ func init() {
 		}
 		return traits{elementwise: true, rule: ownRows(c), rows: r}
 	})
-	register(func(op graph.SliceOp, c *graph.Call) traits {
+	register(func(o op.Slice, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		width := op.To - op.From
+		width := o.To - o.From
 		t := traits{elementwise: true, gathers: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
-			kernel.CopyColumns(b.out[0], width, b.in[0][op.From:], cols, b.n, width)
+			kernel.CopyColumns(b.out[0], width, b.in[0][o.From:], cols, b.n, width)
 		}}
 		return t
 	})
-	register(func(op graph.PadOp, c *graph.Call) traits {
+	register(func(o op.Pad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		width := c.Out[0].Shape.Last()
 		t := traits{elementwise: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
 			kernel.Zero(b.out[0])
-			kernel.CopyColumns(b.out[0][op.Before:], width, b.in[0], cols, b.n, cols)
+			kernel.CopyColumns(b.out[0][o.Before:], width, b.in[0], cols, b.n, cols)
 		}}
 		return t
 	})

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"gpipebench/internal/kernel"
-	"gpipebench/nn/graph"
 )
 
 // Program is an ordered list of kernel calls with fixed operands. It holds no
@@ -88,7 +87,7 @@ type Options struct {
 	Rows func(g RowGradient) bool
 	// Ran, if not nil, is called after every instruction.
 	Ran func(in *Instr)
-	// Parts are those of a divided stage (see Stage.Divide).
+	// Parts has the options of a divided stage (see Stage.Divide).
 	Parts PartOptions
 }
 
@@ -178,7 +177,7 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 
 func (p *Program) trap(in *Instr, b *Binding) error {
 	for i, op := range in.out {
-		if v, ok := in.nonFinite(i, b[op.Space][op.Off:op.End()]); ok && !(in.Op == graph.CopyOp{}.Name()) {
+		if v, ok := in.nonFinite(i, b[op.Space][op.Off:op.End()]); ok && in.Op != "copy" {
 			return &NonFiniteError{p.Name, in.Op, in.Layer, v}
 		}
 	}

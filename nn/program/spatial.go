@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Spatial partitioning (Kumar et al., Scale MLPerf-0.6 models on Google TPU-v3 Pods,
@@ -14,7 +15,7 @@ import (
 // byte that goes between them. It is pure; nothing here computes. The package comment says which
 // chains of the arithmetic contract such parts keep.
 
-// Rows are those of an image, From <= row < To.
+// Rows are rows of an image, From <= row < To.
 type Rows struct{ From, To int }
 
 // Len returns the number of rows.
@@ -214,7 +215,7 @@ type rule struct {
 	over  *graph.Node // images whose rows are divided: the result, or what is summed over
 	// moved returns the op with as many rows before a part's first as the rows that it needs
 	// leave; nil: the op has no window.
-	moved func(rows Rows) graph.Op
+	moved func(rows Rows) any
 	// made returns the rows of the result that the kernel makes for those of a part, which
 	// are among them; nil: exactly these.
 	made func(rows Rows) Rows
@@ -228,15 +229,15 @@ func ownRows(c *graph.Call) rule { return rule{Division: ByRows, needs: sameRows
 
 // windows is the rule of an op whose result's rows come from windows over the input. Moved
 // gives it another number of rows before the first.
-func windows(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
-	return rule{ByRows, func(_ int, rows Rows) Rows { return r.inputsOf(rows) }, c.Out[0], func(rows Rows) graph.Op {
+func windows(c *graph.Call, r reach, moved func(before int) any) rule {
+	return rule{ByRows, func(_ int, rows Rows) Rows { return r.inputsOf(rows) }, c.Out[0], func(rows Rows) any {
 		return moved(r.beforeBand(rows.From, r.inputsOf(rows).From))
 	}, nil}
 }
 
-// reversed is that of a gradient whose rows come from the outputs that see them.
-func reversed(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
-	return rule{ByRows, func(_ int, rows Rows) Rows { return r.outputsOf(rows) }, c.Out[0], func(rows Rows) graph.Op {
+// reversed is the rule of a gradient whose rows come from the outputs that see them.
+func reversed(c *graph.Call, r reach, moved func(before int) any) rule {
+	return rule{ByRows, func(_ int, rows Rows) Rows { return r.outputsOf(rows) }, c.Out[0], func(rows Rows) any {
 		return moved(r.beforeBand(r.outputsOf(rows).From, rows.From))
 	}, nil}
 }
@@ -244,7 +245,7 @@ func reversed(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
 // wholeWindows is reversed for a pool, of dy and perhaps x and y, whose gradient depends on
 // whole windows: which pixel is the first of the largest, and how many there are. Its
 // kernel makes the gradient of all the rows of these windows.
-func wholeWindows(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
+func wholeWindows(c *graph.Call, r reach, moved func(before int) any) rule {
 	made := func(rows Rows) Rows { // and rows that no window sees
 		if seen := r.inputsOf(r.outputsOf(rows)); seen.Len() > 0 {
 			rows.From, rows.To = min(rows.From, seen.From), max(rows.To, seen.To)
@@ -256,19 +257,19 @@ func wholeWindows(c *graph.Call, r reach, moved func(before int) graph.Op) rule 
 			return made(rows)
 		}
 		return r.outputsOf(rows)
-	}, c.Out[0], func(rows Rows) graph.Op {
+	}, c.Out[0], func(rows Rows) any {
 		return moved(r.beforeBand(r.outputsOf(rows).From, made(rows).From))
 	}, made}
 }
 
-// sumOverWindows is that of the gradient of a weight, of x and dy.
-func sumOverWindows(c *graph.Call, r reach, moved func(before int) graph.Op) rule {
+// sumOverWindows is the rule of the gradient of a weight, of x and dy.
+func sumOverWindows(c *graph.Call, r reach, moved func(before int) any) rule {
 	return rule{Partial, func(i int, rows Rows) Rows {
 		if i == 0 {
 			return r.inputsOf(rows)
 		}
 		return rows
-	}, c.In[1], func(rows Rows) graph.Op { return moved(r.beforeBand(rows.From, r.inputsOf(rows).From)) }, nil}
+	}, c.In[1], func(rows Rows) any { return moved(r.beforeBand(rows.From, r.inputsOf(rows).From)) }, nil}
 }
 
 // piece decides what the parts do, and notes where the results are.
@@ -317,7 +318,7 @@ func (d *spatial) stays(in *Instr, r rule) bool {
 	switch {
 	case in.traits.product.ofWeight():
 		return false
-	case s.call.Op == (graph.CopyOp{}): // of what comes and leaves
+	case s.call.Op == (op.Copy{}): // of what comes and leaves
 		return d.layout[s.in[0]] != byRows
 	}
 	return r.Division != Alone && !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] == byRows || d.layout[n] == given })
@@ -386,7 +387,7 @@ func partOf(height, y, parts int) (part int) {
 	return part
 }
 
-// chunks counts what the parts exchange for statistics. A chunk is graph.NormChunk consecutive
+// chunks counts what the parts exchange for statistics. A chunk is op.NormChunk consecutive
 // pixels of all examples, whatever the parts; it is computed by the part
 // that has its first pixel, which gets the others, and its result goes to all.
 func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
@@ -416,10 +417,10 @@ func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
 // they are the first of their chunk.
 func (d *spatial) segments(of *graph.Node, f func(first bool, to, from, at, end int)) {
 	height, width, pixels := of.Shape[1], of.Shape[2], of.Shape.Rows()
-	for chunk := 0; chunk < pixels; chunk += graph.NormChunk {
+	for chunk := 0; chunk < pixels; chunk += op.NormChunk {
 		to := partOf(height, chunk/width%height, d.parts)
-		for at := chunk; at < min(chunk+graph.NormChunk, pixels); {
-			end := min((at/width+1)*width, chunk+graph.NormChunk, pixels)
+		for at := chunk; at < min(chunk+op.NormChunk, pixels); {
+			end := min((at/width+1)*width, chunk+op.NormChunk, pixels)
 			f(at == chunk, to, partOf(height, at/width%height, d.parts), at, end)
 			at = end
 		}
@@ -469,7 +470,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 	}
 	call.Out = s.out
 	if r.moved != nil {
-		call.Op = movedOp{call.Op, r.moved(own)}
+		call.Op = op.Moved{Of: call.Op, By: r.moved(own)}
 	}
 	local := *in
 	local.step, local.kernel, local.traits = &s, nil, traitsOf(&call)

@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
 	"gpipebench/nn/trace"
@@ -75,7 +76,7 @@ func randomWindow(r *rand.Rand, h, w, c int) (layer nn.Layer, kernel, stride, to
 	switch r.IntN(3) {
 	case 1:
 		padding = nn.Same
-		top = graph.Window{KH: size[0], KW: size[1], SH: strides[0], SW: strides[1]}.Same(h, w).Top
+		top = op.Window{KH: size[0], KW: size[1], SH: strides[0], SW: strides[1]}.Same(h, w).Top
 	case 2:
 		top = r.IntN(kernel)
 		padding = nn.Pads(top, r.IntN(kernel), 0, 0)
@@ -175,7 +176,7 @@ func strangers(need map[int]bool, own func(int) bool) (n int) {
 	return n
 }
 
-// TestSpatialConserves: of every instruction the parts' operations are those of the whole,
+// TestSpatialConserves: of every instruction the parts' operations add up to the whole,
 // and one part does what the whole program does, with nothing to exchange.
 func TestSpatialConserves(t *testing.T) {
 	for name, n := range imageNetworks(t) {
@@ -255,9 +256,9 @@ func TestChunksBruteForce(t *testing.T) {
 			return part
 		}
 		pixels, chunks, foreign := n*h*w, 0, 0
-		for first := 0; first < pixels; first += graph.NormChunk {
+		for first := 0; first < pixels; first += op.NormChunk {
 			chunks++
-			for p := first; p < min(first+graph.NormChunk, pixels); p++ {
+			for p := first; p < min(first+op.NormChunk, pixels); p++ {
 				if owner(p) != owner(first) {
 					foreign++
 				}

@@ -43,7 +43,7 @@ func divide(steps []*step, dins []*graph.Node, accumulators map[*graph.Node]Oper
 		}
 		for _, n := range s.out {
 			if used[n] && !sums(n) {
-				graph.Refuse("program", "%s computes gradients of parameters and of %s in one call: a split backward wants a call for each", s.call.Op.Name(), n)
+				graph.Refuse("program", "%s computes gradients of parameters and of %s in one call: a split backward wants a call for each", s.call.Name(), n)
 			}
 		}
 		if multiplies(s) {
@@ -70,7 +70,7 @@ func divide(steps []*step, dins []*graph.Node, accumulators map[*graph.Node]Oper
 }
 
 // multiplies reports whether a step does enough work to be worth keeping values for.
-func multiplies(s *step) bool { return s.call.Op.FLOPs(s.call) > 0 }
+func multiplies(s *step) bool { return s.call.FLOPs() > 0 }
 
 func inParams(n *graph.Node) bool { return n.Role == graph.Param || n.Role == graph.Const }
 

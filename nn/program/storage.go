@@ -96,7 +96,7 @@ func (s *storage) statistics(c *graph.Call) (wide []bool) {
 			in[i] = &narrow
 		}
 	}
-	for _, t := range c.Op.Infer(in) {
+	for _, t := range c.Infer(in) {
 		wide = append(wide, t.DType != graph.BF16)
 	}
 	return wide

@@ -5,26 +5,27 @@ import (
 	"testing"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Shares of an accumulator cover each of its numbers once, whatever their number, and are
 // the same for parts with other numbers of rows, which hand them to each other.
 func TestShares(t *testing.T) {
 	node := func(shape ...int) *graph.Node { return &graph.Node{Shape: shape, DType: graph.F32} }
-	gradient := func(op graph.Op, w graph.Shape, rows, in, out int) *graph.Call {
+	gradient := func(op any, w graph.Shape, rows, in, out int) *graph.Call {
 		return &graph.Call{Op: op, In: []*graph.Node{node(1, rows, 9, in), node(1, rows, 9, out)}, Out: []*graph.Node{node(w...)}}
 	}
 	kinds := map[string]func(rows, in, out int) *graph.Call{
 		"1x1": func(rows, in, out int) *graph.Call {
-			return gradient(graph.ConvWeightGradOp{Window: graph.Square(1, 1)}, graph.Shape{1, 1, in, out}, rows, in, out)
+			return gradient(op.ConvWeightGrad{Window: op.Square(1, 1)}, graph.Shape{1, 1, in, out}, rows, in, out)
 		},
 		"3x3": func(rows, in, out int) *graph.Call {
-			return gradient(graph.ConvWeightGradOp{Window: graph.Square(3, 1)}, graph.Shape{3, 3, in, out}, rows, in, out)
+			return gradient(op.ConvWeightGrad{Window: op.Square(3, 1)}, graph.Shape{3, 3, in, out}, rows, in, out)
 		},
 		"depthwise": func(rows, in, _ int) *graph.Call {
-			return gradient(graph.DepthwiseWeightGradOp{Of: graph.DepthwiseOp{Window: graph.Square(3, 1), Dilation: 1}}, graph.Shape{3, 3, in}, rows, in, in)
+			return gradient(op.DepthwiseWeightGrad{Of: op.Depthwise{Window: op.Square(3, 1), Dilation: 1}}, graph.Shape{3, 3, in}, rows, in, in)
 		},
-		"sum": func(rows, in, _ int) *graph.Call { return gradient(graph.ColumnSumOp{}, graph.Shape{in}, rows, in, in) },
+		"sum": func(rows, in, _ int) *graph.Call { return gradient(op.ColumnSum{}, graph.Shape{in}, rows, in, in) },
 	}
 	for name, of := range kinds {
 		for _, channels := range [][2]int{{1, 1}, {3, 64}, {16, 24}, {128, 33}, {100, 512}} {

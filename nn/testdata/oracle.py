@@ -231,8 +231,28 @@ def shaping():
     focal = -((1 - p) ** 2) * p.log()
     tensors["focal/loss"] = focal
     tensors["focal/dlogits"], = torch.autograd.grad(focal.mean(), v)
+
+    index, right, rows = torch.tensor([[3, 0, 3], [1, 1, 1], [2, 3, 0]]), grid(rng, 3, 4, 2, 6), grid(rng, 3, 4, 7, 2)
+    tensors.update({"index": index, "right": right, "rows": rows})
+    more = {  # the value that has a gradient, and the function
+        "div": (x, lambda v: v / positive),
+        "div-by": (positive, lambda v: x / v),
+        "sqrt": (positive, torch.sqrt),
+        "max2": (x, lambda v: v.amax(2)),
+        "gather": (x, lambda v: v[torch.arange(3)[:, None], index]),
+        "matmul": (x, lambda v: v @ right),
+        "matmul-by": (right, lambda v: x @ v),
+        "matmul-t": (x, lambda v: v @ rows.transpose(2, 3)),
+        "matmul-t-by": (rows, lambda v: x @ v.transpose(2, 3)),
+    }
+    for name, (value, f) in more.items():
+        v = value.clone().requires_grad_()
+        y = f(v)
+        dy = grid(rng, *y.shape)
+        tensors[name + "/y"], tensors[name + "/dy"] = y, dy
+        tensors[name + "/dx"], = torch.autograd.grad(y, v, dy)
     write("shaping.json", {
-        "functions": list(functions) + ["log"], "focal": "Lin et al. 2017, equation 4, with gamma 2",
+        "functions": list(functions) + ["log"] + list(more), "focal": "Lin et al. 2017, equation 4, with gamma 2",
         "dlogits": "gradient of the mean over the rows",
     }, tensors)
 

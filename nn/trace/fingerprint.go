@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 )
 
 // Fingerprint is gpipe.Pipeline.Fingerprint of layers. In are the types of the
@@ -31,14 +32,14 @@ func Fingerprint(layers []nn.Layer, in []graph.Type) string {
 	}
 	slices.Sort(all) // another cut may list them in another order
 	for _, c := range f.Graph.Calls {
-		call := []string{c.Op.Name(), attributes(c.Op)}
+		call := []string{c.Name(), attributes(c.Op)}
 		for _, n := range c.In {
 			call = append(call, values[n])
 		}
 		is := hashOf(call...)
 		for i, n := range c.Out {
 			values[n] = hashOf(is, fmt.Sprint(i))
-			if c.Op == (graph.CopyOp{}) { // inserted by a cut
+			if c.Op == (op.Copy{}) { // inserted by a cut
 				values[n] = values[c.In[0]]
 			}
 		}
@@ -60,8 +61,8 @@ func hashOf(texts ...string) string {
 
 // attributes lists the fields of an operation that are not zero, so that a
 // field added later changes the fingerprint only where it is used.
-func attributes(op graph.Op) string {
-	v := reflect.ValueOf(op)
+func attributes(o any) string {
+	v := reflect.ValueOf(o)
 	var text string
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if value := v.FieldByIndex(f.Index); !f.Anonymous && f.IsExported() && !value.IsZero() {

@@ -66,6 +66,11 @@ func Into(g *graph.Graph, layers []nn.Layer, first int, loss nn.Loss, in, target
 		g.Layer = first + i
 		st.Layer = nn.ScopeOf(l)
 		out := distinct(t, within(l.Name(), func() []*graph.Node { return l.Forward(t, flow...) }))
+		for _, n := range out {
+			if n.Role == graph.Computed { // for messages of the layers that it flows into
+				n.Name = "the output of layer " + l.Name()
+			}
+		}
 		s.Layers = append(s.Layers, LayerIO{flow, out})
 		flow = out
 	}
@@ -113,7 +118,7 @@ func within(layer string, f func() []*graph.Node) []*graph.Node {
 
 // ended reports whether a call of g ends a loss.
 func ended(g *graph.Graph) bool {
-	return slices.ContainsFunc(g.Calls, func(c *graph.Call) bool { _, ok := c.Op.(graph.Ender); return ok })
+	return slices.ContainsFunc(g.Calls, (*graph.Call).EndsLoss)
 }
 
 // distinct copies a value that leaves a layer twice. Each of the two then has a

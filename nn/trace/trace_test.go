@@ -19,11 +19,11 @@ func TestMisuseNamesTheLayer(t *testing.T) {
 	}
 	dense := func(in, out int) nn.Layer { return nn.NewDense("", nn.DenseConfig{In: in, Out: out}) }
 	for want, layers := range map[string][]nn.Layer{
-		"layer d1: nn: dense: input 0 f32(4,5) comes in, want rows of 7": {nn.Sequential("d1", dense(7, 3))},
-		"layer d2: nn: dense: relu f32(4,3) comes in, want rows of 2": {
+		"layer d1: nn: dense: input 0 f32(4,5) comes in with rows of 5, want rows of 7": {nn.Sequential("d1", dense(7, 3))},
+		"layer d2: nn: dense: the output of layer d1 f32(4,3) comes in with rows of 3, want rows of 2": {
 			nn.Sequential("d1", dense(5, 3), nn.NewActivation("", nn.ReLU)), nn.Sequential("d2", dense(2, 2)),
 		},
-		`layer block: nn: dense "in": bias f32(4,3) comes in, want rows of 2`: {
+		`layer block: nn: dense "in": bias f32(4,3) comes in with rows of 3, want rows of 2`: {
 			nn.Sequential("block", dense(5, 3), nn.NewDense("in", nn.DenseConfig{In: 2, Out: 2})),
 		},
 		"layer own: graph: add: inputs input 0 f32(4,5) and sum f32(4) differ": {

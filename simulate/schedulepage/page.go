@@ -33,7 +33,7 @@ type Given struct {
 	Weights  float64 `json:"weights"` // the part of them that stays until W is over
 	Limit    float64 `json:"limit"`   // of memory; 0: none
 
-	// Lists are those of a schedule that no generator makes, with its placement.
+	// Lists has the task lists of a schedule that no generator makes, with its placement.
 	Lists [][]Task `json:"lists,omitempty"`
 	Place []int    `json:"place,omitempty"`
 }

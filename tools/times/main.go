@@ -1,10 +1,10 @@
 // Times runs go test and prints where its time goes: by package the processor seconds of
 // compiling, vetting and linking and those of the tests, with their wall time, and the slowest
-// tests. Arguments are those of go test:
+// tests. Arguments are as for go test:
 //
 //	make test-times ARGS="-short ./..."
 //
-// The exit status is that of go test.
+// The exit status is go test's.
 package main
 
 import (

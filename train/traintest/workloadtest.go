@@ -5,7 +5,7 @@ import (
 	"gpipebench/train"
 )
 
-// TinyTraining is that of a network of two layers on the synthetic language.
+// TinyTraining trains a network of two layers on the synthetic language.
 func TinyTraining() train.Training {
 	return train.Training{
 		Model: train.Model{Name: train.LanguageModel, Layers: 2, Dim: 16, FF: 32, Heads: 2, Seq: 8},
@@ -14,7 +14,7 @@ func TinyTraining() train.Training {
 	}
 }
 
-// TinyImages is that of a ResNet whose last blocks see one pixel an example.
+// TinyImages trains a ResNet whose last blocks see one pixel an example.
 func TinyImages() train.Training {
 	t := TinyTraining()
 	t.Model = train.Model{Name: "resnet50", Width: 4, Image: 32}

@@ -18,7 +18,7 @@ import (
 )
 
 // fault is a case. Status is 2 for usage errors, 1 for failures, 0 for success,
-// -1 for an end by a signal; other fields that are not given are those of
+// -1 for an end by a signal; other fields that are not given are as in
 // defaults.
 type fault struct {
 	Name       string

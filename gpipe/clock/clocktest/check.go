@@ -12,7 +12,7 @@ import (
 )
 
 // Check returns the first thing on a step's timeline that cannot have happened with these lists,
-// which are those of all devices, replica by replica:
+// which has all devices, replica by replica:
 //
 //   - each replica's lists are a schedule;
 //   - each device does one thing at a time: Setup, then its list in order, with Reduce right after

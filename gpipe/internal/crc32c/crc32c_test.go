@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The sums are those of hash/crc32, for all lengths up to some that are folded, at any offset, and
+// The sums equal hash/crc32's, for all lengths up to some that are folded, at any offset, and
 // in pieces of up to a mebibyte.
 func TestUpdate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -22,7 +22,7 @@ type look struct {
 	ink           string // "": none
 }
 
-// looks are in the order of a picture's legend. The colours are those of Okabe and Ito, which
+// looks are in the order of a picture's legend. The colours are Okabe and Ito's, which
 // colour-blind readers can distinguish, and dark text is legible on all of them.
 var looks = []look{
 	{timeline.Setup, "setup", "S", 'S', "setup", "#b3b3b3"},

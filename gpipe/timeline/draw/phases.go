@@ -32,7 +32,7 @@ var phaseInks = []struct{ name, class, ink string }{
 }
 
 // WritePhases draws phases under one another, over one axis of time from 0, in the manner of
-// Horovod's timelines. Colours are those of the names, which the boxes' titles say.
+// Horovod's timelines. Colours go by the names, which the boxes' titles say.
 func WritePhases(w io.Writer, drawings ...PhaseDrawing) error {
 	const lane, line = 14.0, 17.0 // the height of a lane, and of the name above it
 	p := &picture{y: 10}

@@ -9,7 +9,7 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// Endings are those of the file names that Write knows. A name without an ending is a
+// Endings lists the endings of file names that Write knows. A name without an ending is a
 // file of the first kind.
 var Endings = []string{".json", ".svg", ".txt"}
 

@@ -67,7 +67,7 @@ func parse(peer int, m []byte) (k kind, of identity, content []byte, err error) 
 	return k, of, content, nil
 }
 
-// connections are those of a process with the others of a run.
+// connections connect a process with the others of a run.
 type connections struct {
 	rank, size int
 	carrier    carrier

@@ -300,7 +300,7 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-// Addresses are those of other processes.
+// Addresses name other processes.
 func TestAddresses(t *testing.T) {
 	of, stop := simulated(2)
 	defer stop()

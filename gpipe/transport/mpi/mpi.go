@@ -5,7 +5,7 @@
 //	go build -tags mpi ./cmd/gpipebench      # Open MPI
 //	go build -tags mpich ./cmd/gpipebench    # MPICH
 //
-// Everything above connections is that of package sockets: the comparison of facts,
+// Everything above connections is package sockets': the comparison of facts,
 // sessions, lines of tensors, signs of life, clocks and errors. So are the sums of what is
 // sent, which cannot be switched off: an MPI checks its network's links at best, not the
 // memory that messages pass through on the way.
@@ -29,7 +29,7 @@ import (
 
 var _ sockets.Network = (*World)(nil)
 
-// Address is that of rank 0.
+// Address is rank 0's address.
 const Address = "mpi:0"
 
 // World is a process's part of an MPI program, in which all processes of

@@ -41,7 +41,7 @@ type Config struct {
 	Where func(rank int) string
 }
 
-// Network makes connections: the system's, MPI's or a test's. Its methods are those of
+// Network makes connections: the system's, MPI's or a test's. It has the methods of
 // [net.Dialer] and [net.ListenConfig]; the networks are tcp, unix and mpi.
 type Network interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)

@@ -54,7 +54,7 @@ func Exp(x float64) float64 {
 	return math.Ldexp(math.FMA(y+2, y, 1), int(n))
 }
 
-// Pow returns x^y. The special cases are those of math.Pow.
+// Pow returns x^y. The special cases are math.Pow's.
 //
 // The whole part of y is squarings and products of x, and the fraction Exp and Log.
 func Pow(x, y float64) float64 {

@@ -2,7 +2,7 @@ package exactmath
 
 import "math"
 
-// The methods of Log and Log1p, and their coefficients, are those of FreeBSD's msun (e_log.c,
+// The methods of Log and Log1p, and their coefficients, are from FreeBSD's msun (e_log.c,
 // s_log1p.c), which came with this notice:
 //
 //	Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
@@ -62,7 +62,7 @@ func Log(x float64) float64 {
 	return float64(k*ln2High) - ((half - (float64(s*(half+r)) + float64(k*ln2Low))) - f)
 }
 
-// Log2 returns the binary logarithm of x, exact of powers of two. The special cases are those of Log.
+// Log2 returns the binary logarithm of x, exact of powers of two. The special cases are Log's.
 func Log2(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	if fraction == 0.5 {

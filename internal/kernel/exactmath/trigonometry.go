@@ -2,7 +2,7 @@ package exactmath
 
 import "math"
 
-// The reduction and the polynomials of Sin and Cos are those of sin.c in the Cephes Mathematical
+// The reduction and the polynomials of Sin and Cos are from sin.c in the Cephes Mathematical
 // Library (release 2.8, copyright 1984 to 2000 by Stephen L. Moshier; "What you see here may be
 // used freely").
 var (

@@ -41,7 +41,7 @@ func Flow(layers []nn.Layer, s *trace.Stage) (lines []string) {
 // FLOPs counts a trace's floating-point operations.
 func FLOPs(s *trace.Stage) (sum int64) {
 	for _, call := range s.Function.Graph.Calls {
-		sum += call.Op.FLOPs(call)
+		sum += call.FLOPs()
 	}
 	return sum
 }

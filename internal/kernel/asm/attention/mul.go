@@ -128,7 +128,7 @@ func (p *product) eachC(s strip, f func(r, j int, m Mem)) {
 	}
 }
 
-// skip advances to the next columns. The flags are those of the remaining
+// skip advances to the next columns. The flags belong to the remaining
 // columns.
 func (p *product) skip(columns int) {
 	ADDQ(U32(4*columns), p.bTop)

@@ -1,6 +1,6 @@
 package main
 
-// Functions over the elements of slices. The formulas are those of the amd64 generator, whose comments
+// Functions over the elements of slices. The formulas are as in the amd64 generator, whose comments
 // derive them; each operation rounds where it rounds there.
 
 const (

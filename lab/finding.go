@@ -1,0 +1,194 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpipebench/internal/expr"
+	"gpipebench/internal/units"
+)
+
+// Heading is what stands above a figure.
+type Heading struct {
+	// Finding is what the figure shows, in a sentence whose figures are those of its tables; "":
+	// the subject stands alone.
+	Finding string
+	Subject string // what it is of, and how many rounds or seeds that is
+}
+
+// N says how many of something a figure is of, such as "n = 7 rounds".
+func N(n int, one string) string { return "n = " + units.Counted(n, one) }
+
+// Heading is that of a figure of the experiment: the spec's finding with figures of tables, and its
+// title with n, unless that is "". Without a cell that the finding has, as in a profile that is
+// too small for it, there is no finding.
+func (b *Base[S]) Heading(n string, tables ...*Table) (Heading, error) {
+	h := Heading{Subject: b.Title()}
+	if n != "" {
+		h.Subject += " (" + n + ")"
+	}
+	var err error
+	h.Finding, err = Filled(b.head.Finding, tables...)
+	if err != nil {
+		err = fmt.Errorf("%s: finding: %w", b.ID(), err)
+	}
+	return h, err
+}
+
+var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// Filled is a finding with the values of the expressions in its braces; "" if tables lack a
+// cell. An expression is of package expr, and has these functions:
+//
+//	cell(table, column, key, value, ...)  the number in the row where column key has value, ..., with its
+//	                                      interval if it has one
+//	text(table, column, key, value, ...)  what is printed there
+//	least(table, column), most(...)       the smallest and the largest number of a column
+//	count(table, column, text)            how many rows have the text in a column
+//	rows(table)                           how many rows there are
+//	choose(truth, yes, no, open)          one of these texts; open if intervals leave the truth open
+//
+// A number is printed with three significant digits.
+func Filled(finding string, tables ...*Table) (string, error) {
+	of := findingFunctions(tables)
+	var failed error
+	text := inBraces.ReplaceAllStringFunc(finding, func(braces string) string {
+		v, err := of.Evaluate(strings.Trim(braces, "{}"))
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return ""
+		}
+		if n, ok := v.(expr.Number); ok {
+			return significant(n.X)
+		}
+		return fmt.Sprint(v)
+	})
+	if _, missing := errors.AsType[*NoCell](failed); missing {
+		return "", nil
+	}
+	return text, failed
+}
+
+// checkFinding refuses a finding that has no value whatever the tables are.
+func checkFinding(finding string) error {
+	for _, m := range inBraces.FindAllStringSubmatch(finding, -1) {
+		if err := findingFunctions(nil).Check(m[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// significant prints three digits of a number, or all before its point.
+func significant(x float64) string {
+	if x >= 1000 || x <= -1000 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+func findingFunctions(tables []*Table) expr.Functions {
+	table := func(args []any) (*Table, []string, error) {
+		texts, err := expr.Texts(args, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		i := slices.IndexFunc(tables, func(t *Table) bool { return t.ID == texts[0] })
+		if i < 0 {
+			return nil, nil, &NoCell{"no table " + texts[0]}
+		}
+		return tables[i], texts[1:], nil
+	}
+	read := func(args []any) (v Value, err error) {
+		t, texts, err := table(args)
+		if err == nil && len(texts) == 0 {
+			err = errors.New("want a table, a column, and pairs of a column and its value")
+		}
+		if err != nil {
+			return v, err
+		}
+		return t.Cell(texts[0], args[2:]...)
+	}
+	// column has the cells of a column.
+	column := func(args []any) (cells []Value, err error) {
+		t, texts, err := table(args)
+		if err != nil || len(texts) == 0 {
+			return nil, errors.Join(err, errors.New("want a table and a column"))
+		}
+		at, err := t.Place(texts[0])
+		for _, row := range t.Rows {
+			if err == nil {
+				cells = append(cells, row[at])
+			}
+		}
+		return cells, err
+	}
+	extreme := func(of func([]float64) float64) expr.Function {
+		return func(args []any) (any, error) {
+			cells, err := column(args)
+			if err != nil {
+				return nil, err
+			}
+			var numbers []float64
+			for _, v := range cells {
+				numbers = append(numbers, v.Numbers[:min(1, len(v.Numbers))]...)
+			}
+			if len(numbers) == 0 {
+				return nil, &NoCell{fmt.Sprintf("%v: no numbers", args)}
+			}
+			return expr.Exact(of(numbers)), nil
+		}
+	}
+	return expr.Functions{
+		"cell": func(args []any) (any, error) {
+			v, err := read(args)
+			switch {
+			case err != nil:
+				return nil, err
+			case len(v.Numbers) == 0:
+				return nil, &NoCell{fmt.Sprintf("%v: %q has no number", args, v.Text)}
+			case len(v.Interval) == 2:
+				return expr.Between(v.Numbers[0], v.Interval[0], v.Interval[1]), nil
+			}
+			return expr.Exact(v.Numbers[0]), nil
+		},
+		"text": func(args []any) (any, error) {
+			v, err := read(args)
+			return v.Text, err
+		},
+		"least": extreme(slices.Min[[]float64]),
+		"most":  extreme(slices.Max[[]float64]),
+		"rows": func(args []any) (any, error) {
+			t, _, err := table(args)
+			if err != nil {
+				return nil, err
+			}
+			return expr.Exact(float64(len(t.Rows))), nil
+		},
+		"count": func(args []any) (any, error) {
+			cells, err := column(args)
+			if err != nil {
+				return nil, err
+			}
+			n := 0
+			for _, v := range cells {
+				if v.Text == args[len(args)-1] {
+					n++
+				}
+			}
+			return expr.Exact(float64(n)), nil
+		},
+		"choose": func(args []any) (any, error) {
+			if len(args) == 4 {
+				if is, ok := args[0].(expr.Truth); ok {
+					return args[map[expr.Truth]int{expr.Yes: 1, expr.No: 2, expr.Undecided: 3}[is]], nil
+				}
+			}
+			return nil, errors.New("want a truth value and three texts")
+		},
+	}
+}

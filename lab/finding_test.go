@@ -1,0 +1,43 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+// A finding has the figures of its tables; one that a table lacks leaves none, and what is no
+// expression is refused.
+func TestFilled(t *testing.T) {
+	table := &Table{ID: "t"}
+	table.Texts("way")
+	table.Numbers("K", "time / K = 2")
+	table.Add("a", 2, Value{Text: "1.50", Numbers: []float64{1.504}, Interval: []float64{1.2, 1.8}})
+	table.Add("b", 8, Fixed(1234.56, 2))
+	table.Add("b", 4, Absent)
+	for finding, want := range map[string]string{
+		`no figures`: "no figures",
+		`{text("t", "time / K = 2", "way", "a")} of {cell("t", "time-k-2", "K", 8)}`: "1.50 of 1235",
+		`{cell("t", "time-k-2", "K", 2) / 2}, {least("t", "K")} to {most("t", "K")}`: "0.752, 2 to 8",
+		`{count("t", "way", "b")} of {rows("t")}`:                                    "2 of 3",
+		`it {choose(cell("t", "time-k-2", "K", 2) > 1.1, "grows", "shrinks", "?")}`:  "it grows",
+		`it {choose(cell("t", "time-k-2", "K", 2) > 1.6, "grows", "shrinks", "?")}`:  "it ?",
+		`{cell("t", "time-k-2", "K", 4)}`:                                            "",
+		`{cell("t", "time-k-2", "way", "b")}`:                                        "",
+		`{cell("other", "K")}`:                                                       "",
+		`{text("t", "columns", "K", 2)}`:                                             "",
+	} {
+		if got, err := Filled(finding, table); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", finding, got, err, want)
+		}
+	}
+	for _, finding := range []string{`{text("t")}`, `{choose(1, "a", "b", "c")}`, `{1 / "a"}`} {
+		if got, err := Filled(finding, table); err == nil {
+			t.Errorf("%s: %q and no error", finding, got)
+		}
+	}
+	for finding, want := range map[string]string{`{cells("t")}`: "cells is no function", `{1 +}`: "expected"} {
+		if err := checkFinding(finding); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", finding, err)
+		}
+	}
+}
