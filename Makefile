@@ -27,13 +27,22 @@ ci: lint long golden race mpi check-report
 long: tools
 	$(GO) test -vet=off -timeout 30m $$(bin/longtests)
 
-# Trainings whose weights' SHA-256 is known, on each profile of kernels: this machine's best, AVX2
-# (AVX-512 masked off), portable Go, and NEON in an emulator.
-golden:
-	$(GO) test -vet=off ./gpipe -run Golden
-	GODEBUG=cpu.avx512f=off $(GO) test -vet=off ./gpipe -run Golden
-	$(GO) test -vet=off -tags purego ./gpipe -run Golden
-	@if command -v qemu-aarch64 >/dev/null; then set -x; $(ON_ARM64) ./gpipe -run Golden; \
+# One hash on every processor: nothing that decides bits is fused, and trainings whose weights'
+# SHA-256 is published, and the functions of math that they need, end alike on each profile of
+# kernels (this machine's best, AVX2, portable Go), where the compiler may fuse (GOAMD64=v3), in
+# WebAssembly, and in an emulator of arm64, on NEON and portable.
+HASHED := ./train/golden ./internal/kernel/exactmath
+LIBRARY := ./nn/... ./gpipe/... ./models/... ./datasets/...
+golden: tools
+	$(GO) test -C tools ./fused
+	bin/fused $(LIBRARY)
+	$(GO) test -vet=off $(HASHED)
+	GODEBUG=cpu.avx512f=off $(GO) test -vet=off $(HASHED)
+	$(GO) test -vet=off -tags purego $(HASHED)
+	GOAMD64=v3 $(GO) test -vet=off -tags purego $(HASHED)
+	GOOS=js GOARCH=wasm $(GO) build $(LIBRARY)
+	GOOS=wasip1 GOARCH=wasm $(GO) test -vet=off -exec "$(CURDIR)/bin/wazero run -mount=/:/" $(HASHED)
+	@if command -v qemu-aarch64 >/dev/null; then set -ex; $(ON_ARM64) $(HASHED); $(ON_ARM64) -tags purego $(HASHED); \
 	else echo "golden: arm64 skipped: qemu-aarch64 is missing (Debian: qemu-user)"; test "$$CI" != true; fi
 
 ON_ARM64 := GOARCH=arm64 CGO_ENABLED=0 $(GO) test -vet=off -exec qemu-aarch64
@@ -65,7 +74,7 @@ mpi-ompi mpi-mpich: mpi-%:
 # staticcheck, the module that uses this one as a library, offline, and that generated assembly is
 # what its generator makes. The tools are a module of their own, whose go.sum pins them.
 tools:
-	$(GO) build -C tools -o ../bin/ tool ./times ./longtests
+	$(GO) build -C tools -o ../bin/ tool ./times ./longtests ./fused
 lint: tools
 	$(GO) vet -tags purego ./internal/kernel
 	bin/staticcheck ./...

@@ -21,7 +21,7 @@ import (
 // The engine's sources, by the folders that they are in.
 //
 //go:embed go.mod internal/kernel/*.go internal/kernel/*.s internal/kernel/exactmath/*.go
-//go:embed nn/*.go nn/*/*.go models/*/*.go datasets/*.go datasets/baseline/*.go datasets/gettext/*.go
+//go:embed nn/*.go nn/*/*.go nn/graph/op/*.go models/*/*.go datasets/*.go datasets/baseline/*.go datasets/gettext/*.go
 //go:embed gpipe/*.go gpipe/*/*.go gpipe/transport/mpi/*.go gpipe/transport/sockets/*.go gpipe/timeline/draw/*.go gpipe/internal/*/*.go gpipe/internal/crc32c/*.s gpipe/accelerators/*.yaml
 var sources embed.FS
 

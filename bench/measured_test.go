@@ -40,7 +40,7 @@ func touched(bytes int) []byte {
 
 // TestMeasured: a program's memory is its own, whatever that of who measures it.
 func TestMeasured(t *testing.T) {
-	const most = 400 << 20 // of which the race detector takes three times what a program asks for
+	const most = 400 << 20 // the race detector takes three times what a program asks for
 	held := touched(most)
 	for what, least := range map[string]int64{"small": 1 << 20, "large": 100 << 20} {
 		out, rss, err := measured(os.Args[0], asChild, what)

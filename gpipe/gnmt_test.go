@@ -1,6 +1,10 @@
 package gpipe
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/models/gnmt"
+)
 
 // TestGNMTG1 is TestG1 for the recurrent translator: scans in both directions and with
 // lengths, residual connections, an attention whose result all later layers read, and
@@ -17,4 +21,16 @@ func TestGNMTG1(t *testing.T) {
 	if got, want := padded.train(t, recurrentTranslator(t)), m.train(t, recurrentTranslator(t)); got != want {
 		t.Errorf("other padding: got  %v\nwant %v", got, want)
 	}
+}
+
+// recurrentTranslator is GNMT for the data of smallTranslation.
+func recurrentTranslator(t testing.TB) Pipeline {
+	t.Helper()
+	m := smallTranslation.model
+	layers := must(gnmt.New(gnmt.Config{
+		Layers: 3, Dim: 10, SourceVocab: m.SourceVocab, SourceLen: m.SourceLen, TargetLen: m.TargetLen, Shared: true, Dropout: 0.2,
+	}))(t)
+	p := smallTranslation.pipeline(t)
+	p.Layers = layers
+	return p
 }

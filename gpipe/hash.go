@@ -37,8 +37,8 @@ func (t *Trainer) Weights() []NamedWeights {
 }
 
 // Gradients returns the gradients of the last [Trainer.Step] or [Trainer.Differentiate],
-// in layer order, each tied parameter's once with all its uses added up. They are those
-// of the loss, a mean over the mini-batch's count: as before the update, which does not
+// in layer order, each tied parameter's once with all its uses added up. They are
+// gradients of the loss, a mean over the mini-batch's count: as before the update, which does not
 // change them, without L2 and without clipping (by Result.Clipping). The slices are the
 // memory of this process's devices, valid until the next of these calls, Load or Close; if
 // several processes run the pipeline, it is as with [Trainer.Weights]. Before the first
@@ -142,10 +142,11 @@ func (t *Trainer) ownWeights() (all []NamedWeights) {
 	return all
 }
 
-// Hash is the SHA-256 of [Trainer.Weights], as little-endian float32; empty if
-// other processes cannot be reached. It is the same for every way to run a network
-// unless [Description.OutsideContract] names an operation, or statistics across
-// examples make it a function of M.
+// Hash is the SHA-256 of [Trainer.Weights], as little-endian float32, every NaN
+// as 0x7fc00000; empty if other processes cannot be reached. It is the same for
+// every way to run a network and every processor, unless
+// [Description.OutsideContract] names an operation, or statistics across examples
+// make it a function of M.
 func (t *Trainer) Hash() string {
 	all, err := t.weights()
 	if err != nil {

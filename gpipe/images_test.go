@@ -172,7 +172,7 @@ func (n images) open(t testing.TB, p Pipeline) *Trainer {
 
 // TestG1Images is G1 for networks with batch norm: one hash, moving averages
 // included, over a pairwise-covering set of ways to run at each M. M does not
-// divide the mini-batches, of which the last is short.
+// divide the mini-batches, and the last one is short.
 func TestG1Images(t *testing.T) { imagesG1(t, graph.F32) }
 
 func imagesG1(t *testing.T, dt graph.DType) {

@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 )
+
+var update = flag.Bool("update", false, "write golden files anew: only after a change that should move them; then read them")
 
 // TestGoldenPlans compares plans with testdata/plans.txt: of several networks, run in several
 // ways, the memory of each device to the byte, and digests of all else that is known before

@@ -59,7 +59,7 @@ type Simulation struct {
 	Parts     clock.Parts // the step's breakdown
 	// Devices lists the devices of one replica, or, if replicas have micro-batches of different
 	// sizes, of one of each kind; so are the timeline's. Of a divided update, each stage is
-	// that of the replica that updates most of it.
+	// from the replica that updates most of it.
 	Devices []DeviceEstimate
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
@@ -172,7 +172,7 @@ func estimate(planned *Plan, capacity int64, how Accounting) DeviceEstimate {
 		}
 		est.Footprints = append(est.Footprints, schedule.Footprint{Residuals: float64(plan.FloatBytes * (of.residual + of.lasting)), Weights: float64(plan.FloatBytes * (of.lasting + of.between))})
 		if len(planned.Chunks) == 1 && of.between == 0 {
-			of = micro{residual: 1} // of which only the number counts
+			of = micro{residual: 1} // only their number counts
 		}
 		est.kept = append(est.kept, of)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Heading is what stands above a figure.
 type Heading struct {
-	// Finding is what the figure shows, in a sentence whose figures are those of its tables; "":
+	// Finding is what the figure shows, in a sentence whose figures come from its tables; "":
 	// the subject stands alone.
 	Finding string
 	Subject string // what it is of, and how many rounds or seeds that is
@@ -23,7 +23,7 @@ type Heading struct {
 // N says how many of something a figure is of, such as "n = 7 rounds".
 func N(n int, one string) string { return "n = " + units.Counted(n, one) }
 
-// Heading is that of a figure of the experiment: the spec's finding with figures of tables, and its
+// Heading is the heading of a figure of the experiment: the spec's finding with figures of tables, and its
 // title with n, unless that is "". Without a cell that the finding has, as in a profile that is
 // too small for it, there is no finding.
 func (b *Base[S]) Heading(n string, tables ...*Table) (Heading, error) {

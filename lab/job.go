@@ -22,7 +22,7 @@ type Job struct {
 	Make   func(ctx context.Context) (sample any, made string, err error)
 }
 
-// Making is the job of a sample of which its name says enough.
+// Making is the job of a sample whose name says enough.
 func Making[V any](sample string, seed uint64, of func(context.Context) (V, error)) Job {
 	return Job{sample, seed, func(ctx context.Context) (any, string, error) {
 		made, err := of(ctx)

@@ -26,7 +26,7 @@ type checked interface {
 	Check(known map[train.Model]int) error
 }
 
-// CheckRuns refuses a spec given by --spec of which a run is impossible. A test checks
+// CheckRuns refuses a spec given by --spec that has an impossible run. A test checks
 // the program's own specs: it takes some time. Known has the number of layers of each
 // model that was found possible; those that this finds are added.
 func CheckRuns(e Experiment, from SpecFile, known map[train.Model]int) error {

@@ -10,8 +10,8 @@ type AuxiliaryLoss struct {
 }
 
 // Loss takes the logits followed by those of the auxiliary heads (none in
-// evaluation). It returns each row's total loss; the hits and ranks are those
-// of the logits alone.
+// evaluation). It returns each row's total loss; the hits and ranks belong
+// to the logits alone.
 func (a AuxiliaryLoss) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
 	if len(out) == 0 {
 		misuse("auxiliary loss", "loss", "no logits come in")

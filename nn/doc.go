@@ -1,5 +1,5 @@
 // Package nn has the layers, losses, initialisers, optimisers and learning rate
-// schedules of which the models are built.
+// schedules that the models are built of.
 //
 // A layer is written once, as a forward function over an expression graph
 // (package graph); its backward function, programs, costs and memory are

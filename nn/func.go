@@ -81,8 +81,8 @@ func NewFlatten(name string) Layer {
 	return unary("flatten", name, func(t *Trace, x *graph.Node) *graph.Node { return t.Flatten(x) })
 }
 
-// NewReshape returns a layer that gives each example the dimensions dims, of which
-// one may be -1: what remains. Elements keep their row-major order.
+// NewReshape returns a layer that gives each example the dimensions dims. One of
+// them may be -1: what remains. Elements keep their row-major order.
 func NewReshape(name string, dims ...int) Layer {
 	return unary("reshape", name, func(t *Trace, x *graph.Node) *graph.Node { return t.Reshape(x, dims...) })
 }

@@ -17,7 +17,7 @@ func Sequential(name string, layers ...Layer) (l Layer) {
 
 // Part joins layers into one pipeline layer that is a part of a Sequential
 // named scope. Its name distinguishes it from the other parts; the paths are
-// those of the whole.
+// the whole's.
 func Part(scope, name string, layers ...Layer) (l Layer) {
 	defer refused(&l, name)
 	if scope == "" || name == "" {

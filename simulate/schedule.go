@@ -110,7 +110,7 @@ func (s Scheduling) Run() (*Scheduled, error) {
 	return s.outcome(r)
 }
 
-// durations are the times of the stages that a placement has, of which a device has v.
+// durations are the times of the stages that a placement has, v on each device.
 func (s Scheduling) durations(place schedule.Placement, v float64) (schedule.Durations, error) {
 	if s.Times.File == "" {
 		return schedule.Alike(s.chunk(v), s.Times.Comm), nil

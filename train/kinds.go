@@ -31,7 +31,7 @@ func openData(spec string, c datasets.Config) (datasets.Source, error) {
 	return s, err
 }
 
-// tokens are texts as sequences of tokens, of which the next one is predicted.
+// tokens are texts as sequences of tokens, each predicted from those before it.
 type tokens struct{}
 
 func (tokens) flags() string { return "vocab seq generate" }

@@ -45,7 +45,7 @@ type Training struct {
 	Beam        int  // of the search for translations; 0 or 1: greedy
 
 	Load, Save string // files of weights to begin with and to end with; "": none
-	LoadPart   string // a file in place of Load, of which what fits is loaded; "": none
+	LoadPart   string // a file in place of Load; what fits of it is loaded; "": none
 	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
 	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none

@@ -34,14 +34,14 @@ var List = []Row{
 type Sample struct {
 	What    string   `json:"what"`
 	Figures []Figure `json:"figures"`
-	Note    string   `json:"note,omitempty"` // on the peer, or why there is none
+	Note    string   `json:"note,omitempty"` // on the peer, or why it is missing
 }
 
 // Figure is a measurement's turns, or what was computed of them.
 type Figure struct {
 	Name   string    `json:"name"`
 	Unit   string    `json:"unit,omitempty"`
-	Values []float64 `json:"values"` // of which the median counts
+	Values []float64 `json:"values"` // the median counts
 }
 
 // Add adds a figure.

@@ -22,7 +22,7 @@ type hosts struct {
 	names [2]string
 }
 
-// cabled makes two hosts, of which the first is 10.83.0.1.
+// cabled makes two hosts; the first is 10.83.0.1.
 func cabled(t *testing.T) *hosts {
 	testkit.Deep(t)
 	if _, err := exec.LookPath("ip"); err != nil || os.Geteuid() != 0 {

@@ -99,17 +99,10 @@ func TestSimulateSaysWhoseBubbleItIs(t *testing.T) {
 
 // Every modelled cell of Tables 2 and 3 has the command of its step, and what these commands say is the cell.
 func TestCommandsOfCells(t *testing.T) {
-	files, err := filepath.Glob("../../results/reference/tables/table[23]-modelled-*.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = slices.DeleteFunc(files, func(name string) bool {
-		return strings.Contains(name, "-conventions") || strings.Contains(name, "-what-if")
-	})
-	if len(files) != 4 {
-		t.Fatal("tables", files)
-	}
-	for _, name := range files {
+	for _, id := range []string{
+		"table2-modelled-amoebanet", "table2-modelled-transformer", "table3-modelled-amoebanet-128", "table3-modelled-transformer-24", "calibrated-transformer",
+	} {
+		name := "../../results/reference/tables/" + id + ".csv"
 		f, err := os.Open(name)
 		if err != nil {
 			t.Fatal(err)

@@ -137,7 +137,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 }
 
 // conclude prints what a paper's main sentences come to on the results of a run, which were
-// read, how many verdicts are those of the reference, and where the tables are.
+// read, how many verdicts are as in the reference, and where the tables are.
 func conclude(ctx context.Context, o *output, r experiments.Reproducing, paper string, reading *claims.Reading, tables string) error {
 	v, err := reading.About(paper).Judge()
 	if err != nil {

@@ -14,7 +14,24 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/internal/testkit"
+	"gpipebench/train/golden"
 )
+
+// There is a line for each golden training, and README's program is one of them.
+func TestVerifyHashes(t *testing.T) {
+	said, _ := succeeds(t, "verify", "--hashes")
+	if n := strings.Count(said, "  as published\n"); n != len(golden.Trainings) || n != strings.Count(said, "\n") {
+		t.Errorf("%d trainings of %d:\n%s", n, len(golden.Trainings), said)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, _, _ := strings.Cut(golden.Trainings[0].Published(), " ")
+	if len(hash) != 64 || !strings.Contains(string(readme), hash) {
+		t.Errorf("README.md has no %q, which its program ends with", hash)
+	}
+}
 
 // Claims are computed and printed whatever there are for records, in each format
 // as one document; no records at all, and changed ones, are a failure in one line.

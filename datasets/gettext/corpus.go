@@ -263,8 +263,8 @@ func (r *reader) compare(place int32, translation string, language int) Rule {
 	return kept
 }
 
-// HeldOutPart is the part of the English sentences that is held out: one in so
-// many.
+// HeldOutPart is the part of the English sentences that is held out: one of
+// this number.
 const HeldOutPart = 10
 
 // Split divides a language's pairs. Which English sentences are held out is the

@@ -54,6 +54,9 @@ func TestReadmeFromGo(t *testing.T) {
 	if !regexp.MustCompile(`^step   0: loss 0\.\d+\nstep  50: loss 0\.\d+\nstep 100: loss 0\.00\d+\nweights [0-9a-f]{64}\n$`).MatchString(out) {
 		t.Errorf("it prints %q", out)
 	}
+	if hash := regexp.MustCompile("[0-9a-f]{64}"); hash.FindString(out) != string(hash.Find(section)) {
+		t.Errorf("it prints %q, and README.md has the weights %s", out, hash.Find(section))
+	}
 }
 
 // offline runs the go command in a folder, without a proxy.

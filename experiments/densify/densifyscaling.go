@@ -42,7 +42,7 @@ type scalingSpec struct {
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
-// series are numbers of nodes of a cluster, the first of which the others are relative to.
+// series are numbers of nodes of a cluster; the others are relative to the first.
 type series struct {
 	ID          string `yaml:"id" want:"id,key"`
 	Name        string `yaml:"name" want:"name"`

@@ -23,7 +23,7 @@ func (k gradientForm) String() string { return [...]string{"dense", "sparse"}[k]
 // ruleOutcome is what a rule makes of the gradients of one parameter.
 type ruleOutcome struct {
 	Way accumulationWay
-	// Out is the result's form; of no gradients there is none.
+	// Out is the result's form; without gradients it has none.
 	Out []gradientForm
 	// Converted is how many gradients are turned into the other form first: dense ones
 	// into all rows of the table, or sparse ones into tensors.

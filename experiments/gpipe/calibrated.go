@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"gpipebench/internal/progress"
@@ -15,7 +14,6 @@ import (
 type calibratedSpec struct {
 	lab.Head    `yaml:",inline"`
 	cells.Scale `yaml:",inline"`
-	BaseRun     string       `yaml:"base_command" want:"shown"`
 	Elsewhere   []calibratee `yaml:"elsewhere"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
@@ -70,7 +68,7 @@ func (c *calibrated) Report(log, _ *records.Log) (*lab.Report, error) {
 	}
 	printed, conventions := m.Tables(c.ID(), "Table 2, calibrated", []string{
 		"Source of the paper's values: " + c.Spec.Source + ".",
-		fmt.Sprintf("The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there. Its base fits its devices: `%s`.", c.Spec.BaseRun),
+		"The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there.",
 	})
 	return &lab.Report{Tables: slices.Concat([]*lab.Table{elsewhere}, printed, conventions)}, nil
 }

@@ -43,7 +43,7 @@ type acceleratorStep struct {
 var efficiency = cells.Kind[efficiencySpec, acceleratorStep]{
 	Planned: func(s *efficiencySpec) (list []lab.PlannedRun) {
 		for i, n := range s.Networks {
-			n.Model.Aux = 0 // the check is on one example, of which the head's batch norm sees a single value
+			n.Model.Aux = 0 // the check is on one example, and the head's batch norm would see a single value of it
 			list = append(list, lab.PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: 1}})
 		}
 		return list

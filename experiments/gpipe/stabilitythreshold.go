@@ -198,7 +198,7 @@ func (e *threshold) train(ctx context.Context, t train.Training) (*thresholdReco
 // upper end of the grid is infinite, the least of one below its lower end 0.
 type thresholdBounds struct{ least, most float64 }
 
-// over is the quotient of two values above 0, of which either may be unbounded.
+// over is the quotient of two values above 0; either may be unbounded.
 func (b thresholdBounds) over(of thresholdBounds) thresholdBounds {
 	return thresholdBounds{b.least / of.most, b.most / of.least}
 }
@@ -247,7 +247,7 @@ func (b thresholdBounds) value(print func(float64) lab.Value) lab.Value {
 	return lab.Absent
 }
 
-// between prints an interval, an end of which may be unknown.
+// between prints an interval; an end may be unknown.
 func (b thresholdBounds) between(print func(float64) lab.Value) string {
 	lo, hi := "0", "∞)"
 	if b.least > 0 {
@@ -265,7 +265,7 @@ type thresholdOutcome struct {
 	thresholdDepth
 	runs       [][]*thresholdRecord // by rate, then seed
 	thresholds []thresholdBounds    // by seed: between the largest rate up to which every run survived and the next
-	ends       int                  // seeds of which no run, or every run, survived: the grid bounds their thresholds on one side
+	ends       int                  // seeds whose runs all survived, or all failed: the grid bounds their thresholds on one side
 }
 
 // outcomes are in the order of the table: by depth, then by variant.

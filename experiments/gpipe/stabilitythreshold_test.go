@@ -119,7 +119,7 @@ func TestThresholdMedianOfBounds(t *testing.T) {
 		{[]thresholdBounds{{2, inf}, {1, 1}, {4, 4}}, "2.00 to 4.00", "-"},
 		{[]thresholdBounds{{2, inf}, {1, 1}, {4, inf}}, "≥ 2.00", "-"},
 		{[]thresholdBounds{{0, 2}, {0, 3}, {4, 4}}, "≤ 3.00", "-"},
-		{[]thresholdBounds{{0, 1}, {2, 2}, {4, inf}}, "2.00", "-"}, // of which neither end matters
+		{[]thresholdBounds{{0, 1}, {2, 2}, {4, inf}}, "2.00", "-"}, // neither end matters
 		{[]thresholdBounds{{0, inf}, {2, 2}, {3, 3}}, "2.00 to 3.00", "-"},
 		{[]thresholdBounds{{0, inf}, {0, inf}, {3, 3}}, "-", "-"},
 		{[]thresholdBounds{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}}, "3.50", "[1.00, 6.00]"},

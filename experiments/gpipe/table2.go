@@ -44,7 +44,7 @@ func newTable2() (lab.Experiment, error) {
 	t := &table2{Modelled: beside}
 	t.Runs, t.Show, t.Also = t.runs, t.show, t.Spec.also
 	t.Beside = func() []lab.Job { return t.beside().Jobs() }
-	t.Others = beside.Decides
+	t.Others, t.Partly = beside.Decides, true
 	return t, err
 }
 

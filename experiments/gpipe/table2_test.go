@@ -97,7 +97,7 @@ func checkMore(t *testing.T, e lab.Experiment, log *records.Log, lacks func(row 
 	}
 }
 
-// Every timed experiment takes a K and an M more, of which the paper has no values. They are modelled and measured
+// Every timed experiment takes a K and an M more, for which the paper has no values. They are modelled and measured
 // like the others.
 func TestMoreCells(t *testing.T) {
 	grid := map[string][]int{"k": {2, 16}, "m": {1, 8}}
@@ -108,6 +108,19 @@ func TestMoreCells(t *testing.T) {
 	fillBeside(t, log, two.beside())
 	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 	checkMore(t, two, log, more16, []string{"modelled", "at peak", "measured", "measured / K = 2", "theory, cut"}, []string{"paper", "modelled/paper", "measured/paper"})
+
+	own := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
+	ownRounds, reference := timedtest.Start(t, own)
+	timedtest.FillRounds(t, reference, ownRounds, 0, timedtest.Even)
+	r, err := two.Report(log, reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Tables[0].Printed() { // the reference where it has a cell
+		if got := row[r.Tables[0].Column("reference")]; (got == "-") != more16(row) {
+			t.Errorf("%q: reference %s", row[:2], got)
+		}
+	}
 
 	amoebanet := more[*table2Amoebanet](t, "table2-amoebanet", grid)
 	rounds, log = timedtest.Start(t, amoebanet)

@@ -44,7 +44,7 @@ func newTable2Amoebanet() (lab.Experiment, error) {
 	a := &table2Amoebanet{Modelled: beside}
 	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
 	a.Beside = func() []lab.Job { return a.beside().Jobs() }
-	a.Others = beside.Decides
+	a.Others, a.Partly = beside.Decides, true
 	return a, err
 }
 

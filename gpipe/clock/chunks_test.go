@@ -22,7 +22,7 @@ func everyChunked(t *testing.T, f func(t *testing.T, lists [][]schedule.Task, p 
 				for _, micro := range []int{1, 2, 3, 5, 8} {
 					lists, p, err := schedule.Generate(name, devices, chunks, micro)
 					if err != nil {
-						continue // of these devices and chunks there is none
+						continue // these devices and chunks have none
 					}
 					for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
 						t.Run(fmt.Sprintf("%s/K=%d/V=%d/M=%d/%v", name, devices, p.Stages()/devices, micro, c), func(t *testing.T) {

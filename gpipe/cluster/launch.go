@@ -68,7 +68,7 @@ type Order struct {
 	Args        []string
 }
 
-// Failed is the error of a run of which rank 0 has said why it failed.
+// Failed is the error of a run that failed and whose rank 0 has said why.
 type Failed struct{ Status int }
 
 func (e *Failed) Error() string { return fmt.Sprintf("rank 0 has ended with status %d", e.Status) }

@@ -24,7 +24,7 @@ type Program struct{ executable string }
 // Starter is such an experiment.
 type Starter interface{ StartWith(executable string) }
 
-// StartWith names the program. "": there is none.
+// StartWith names the program; "" if it is missing.
 func (p *Program) StartWith(executable string) { p.executable = executable }
 
 // Networks are what may connect the processes of one machine.

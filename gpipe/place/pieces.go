@@ -8,7 +8,7 @@ type Pieces struct {
 	before []int   // of each device: how many chunks the devices before it have
 }
 
-// NewPieces returns pieces of which piece s is on device on[s].
+// NewPieces returns pieces; piece s is on device on[s].
 func NewPieces(devices int, on []int) Pieces {
 	p := Pieces{make([]Place, len(on)), make([][]int, devices), make([]int, devices)}
 	for s, d := range on {

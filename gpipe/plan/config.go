@@ -52,8 +52,8 @@ type Cut struct {
 	// circle: both are checked before anything runs. Mini-batches of fewer micro-batches,
 	// such as the one at an epoch's end, must not hold more than the largest ones.
 	//
-	// If Placement says that devices have several pieces, or a task is I or W, the lists are
-	// those of a group's micro-batches, and must be what schedule.Verify accepts; groups of
+	// If Placement says that devices have several pieces, or a task is I or W, the lists
+	// have a group's micro-batches, and must be what schedule.Verify accepts; groups of
 	// fewer take them without the tasks of the micro-batches that they lack.
 	Tasks func(stages, micro int) [][]schedule.Task
 	// Placement says which device has which piece of the network, with Tasks; zero: each has

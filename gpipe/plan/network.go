@@ -63,7 +63,7 @@ type Parameter struct {
 // Use is one accumulator: the index-th Use of a piece, which is the stage.
 type Use struct {
 	Stage, Index int
-	Sparse       bool    // a gradient of rows, of which a multiple by scale is added up
+	Sparse       bool    // a gradient of rows, which are multiplied by scale and added up
 	Scale        float32 //
 }
 

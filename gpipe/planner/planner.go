@@ -195,7 +195,7 @@ func (s *Search) complete() error {
 	s.Keep = max(s.Keep, 1)
 	parts := max(p.Spatial, 1)
 	all := s.Devices
-	s.Devices /= parts // of which each has a stage
+	s.Devices /= parts // each part of a stage takes one
 	splits := s.Searched || slices.ContainsFunc(s.Schedules, schedule.Schedule.Splits)
 	switch {
 	case len(p.Devices) != 1 || p.Devices[0].Kind != gpipe.Modelled:

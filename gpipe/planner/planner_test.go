@@ -171,7 +171,7 @@ func images(t *testing.T) Search {
 }
 
 // Plans of stages in parts are what the pipeline simulates, as good as an exhaustive search's,
-// and within the devices, of which each stage has as many as there are parts.
+// and within the devices; each stage has as many as there are parts.
 func TestPlansOfParts(t *testing.T) {
 	s := images(t)
 	s.Keep = 1 << 20

@@ -147,7 +147,7 @@ func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 	return e
 }
 
-// fits reports whether layers from to to-1 fit a device of which a twentieth is left
+// fits reports whether layers from to to-1 fit a device with a twentieth left
 // for the workspace.
 func (e planMemory) fits(from, to int) bool {
 	sum := e.stash[from]

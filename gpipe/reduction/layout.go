@@ -129,7 +129,7 @@ func (l *Layout) of(s span, tensors [][]float32) (parts [][]float32) {
 	return parts
 }
 
-// Tensors lists the tensors of which a message has parts, in order: parts chunks, from chunk on.
+// Tensors lists the tensors that a message has parts of, in order: parts chunks, from chunk on.
 func (l *Layout) Tensors(chunk, parts int) (tensors []int) {
 	for ; chunk < len(l.chunks); chunk++ {
 		for _, b := range l.chunks[chunk] {

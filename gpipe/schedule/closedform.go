@@ -96,8 +96,8 @@ func UnevenStepTime(micro int, f, r, b []float64) (longest float64) {
 	return longest
 }
 
-// InterleavedBubble is the time that a device of interleaved idles, where F, I and W are
-// those of all its chunks together and micro-batches a multiple of the devices: a part of
+// InterleavedBubble is the time that a device of interleaved idles, where F, I and W
+// cover all its chunks together and micro-batches a multiple of the devices: a part of
 // 1f1b's (Narayanan et al., arXiv 2104.04473, section 2.2), and twice the way over all
 // links for each chunk but for the way back of the last: with it, Table 5 of arXiv
 // 2401.10241 follows from its Table 9, if every layer is a chunk.

@@ -39,7 +39,7 @@ const (
 
 var plainSlot = regexp.MustCompile(`^[a-z_]+$`)
 
-// slotFile is the name of the file of an optimiser's slot, of which index is the number.
+// slotFile is the name of the file of an optimiser's slot number index.
 func slotFile(index int, slot string) string {
 	if !plainSlot.MatchString(slot) {
 		slot = fmt.Sprint(index)

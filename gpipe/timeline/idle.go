@@ -163,7 +163,7 @@ func (tl *Timeline) Causes() []Idle {
 }
 
 // Scheduled is a schedule that has run on a virtual clock, as a timeline of tasks; unit is
-// that of its times, in seconds.
+// the unit of its times, in seconds.
 func Scheduled(lists [][]schedule.Task, p schedule.Placement, times *schedule.Times, unit float64) *Timeline {
 	tl := &Timeline{Devices: p.Devices, Placement: p}
 	for d, list := range lists {

@@ -1,6 +1,6 @@
 package kernel
 
-// additiveShapes has padding, and a shape of which no key is valid.
+// additiveShapes has padding, and a shape without a valid key.
 var additiveShapes = []AdditiveShape{{1, 1, 1, 1, 1}, {3, 4, 5, 2, 4}, {3, 4, 5, 2, 2}, {2, 3, 16, 17, 0}, {7, 33, 35, 41, 20}}
 
 // An additiveCase has the operands of both passes.

@@ -253,39 +253,6 @@ func (b *batchNormCase) column(x []float32, j int) []float64 {
 	return c
 }
 
-func TestBatchNormAgainstFloat64(t *testing.T) {
-	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
-		b.run()
-		for j := range b.cols {
-			x := b.column(b.x, j)
-			mean, scale := normReference(x)
-			if !closeTo(b.stats[j], mean, 64, 1) || !closeTo(b.stats[b.cols+j], scale, 64, 1) {
-				t.Fatalf("column %d: statistics %v, %v, want %v, %v", j, b.stats[j], b.stats[b.cols+j], mean, scale)
-			}
-			var dbeta, dgamma float64
-			for i, v := range x {
-				want := (v-mean)*scale*float64(b.gamma[j]) + float64(b.beta[j])
-				if b.relu {
-					want = max(want, 0)
-				}
-				if got := b.y[i*b.cols+j]; !closeTo(got, want, 64, 4) {
-					t.Fatalf("y[%d, %d] is %v, want %v", i, j, got, want)
-				}
-				dz := float64(b.dy[i*b.cols+j])
-				if b.relu && want <= 0 {
-					dz = 0
-				}
-				dbeta += dz
-				dgamma += dz * (v - mean) * scale
-			}
-			if !closeTo(b.totals[j], dbeta, 256, 16) || !closeTo(b.totals[b.cols+j], dgamma, 256, 16) {
-				t.Fatalf("column %d: gradients of beta and gamma %v, %v, want %v, %v", j,
-					b.totals[j], b.totals[b.cols+j], dbeta, dgamma)
-			}
-		}
-	})
-}
-
 // The gradient against central differences of the formula, in which mean and
 // variance depend on x.
 func TestBatchNormGradAgainstDifferences(t *testing.T) {

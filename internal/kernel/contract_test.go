@@ -167,15 +167,16 @@ func floats32Of(v float64) []float32 {
 	return []float32{math.Float32frombits(uint32(u)), math.Float32frombits(uint32(u >> 32))}
 }
 
-// fma32, fmaRow and mulAdd round once: checked against sums of big numbers, of few
+// fma32, fmaEach, fmaRow and mulAdd round once: checked against sums of big numbers, of few
 // bits, and of products near half of the last place of what they are added to.
 func TestMultiplyAddRoundsOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	check := func(a, b, c float32) {
 		t.Helper()
-		want, row := exactMultiplyAdd(a, b, c), [4]float32{3: c}
+		want, row, each := exactMultiplyAdd(a, b, c), [4]float32{3: c}, []float32{c}
 		fmaRow(1, []float32{a}, 1, []float32{0, 0, 0, b}, 4, &row)
-		for what, got := range map[string]float32{"fma32": fma32(a, b, c), "fmaRow": row[3], "the definition": mulAdd(a, b, c)} {
+		fmaEach(each, []float32{a}, []float32{b})
+		for what, got := range map[string]float32{"fma32": fma32(a, b, c), "fmaEach": each[0], "fmaRow": row[3], "the definition": mulAdd(a, b, c)} {
 			if math.Float32bits(got) != math.Float32bits(want) {
 				t.Fatalf("%s: %x * %x + %x is %x, want %x", what, a, b, c, got, want)
 			}

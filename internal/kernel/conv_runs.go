@@ -76,7 +76,7 @@ func (g *gemmTable) convFloats(kc, nc, limit int) int {
 }
 
 // convBuffers divides the scratch for blocks of B of kc by nc. The blocks are
-// those of convScratch, or have fewer steps if there is less scratch: a smaller
+// convScratch's, or have fewer steps if there is less scratch: a smaller
 // product whose steps divide better must fit in the scratch of a larger one.
 func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) (buffers convBuffers, kc, nc int) {
 	kc, nc = g.convBlock(k, n)

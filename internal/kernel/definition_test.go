@@ -425,7 +425,7 @@ func defineBatchNorm(y, x, add, mean, scale, gamma, beta []float32, relu bool) {
 	})
 }
 
-// passed returns the gradient that comes through relu, of which there is none if beta
+// passed returns the gradient that comes through relu, which is missing if beta
 // is nil.
 func passed(dy, h float32, gamma, beta []float32, j int) float32 {
 	return where(beta == nil || mulAdd(h, gamma[j], beta[j]) > 0, dy, 0)

@@ -189,10 +189,7 @@ func depthwiseGeneric(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, sk
 		at, wat := o*from, first
 		for range kh {
 			for range kw {
-				x, w := x[at:at+cols], w[wat:wat+cols]
-				for j := range y {
-					y[j] = fma32(x[j], w[j], y[j])
-				}
+				fmaEach(y, x[at:at+cols], w[wat:wat+cols])
 				at, wat = at+tap, wat+wtap
 			}
 			at, wat = at+skip, wat+wskip
@@ -207,10 +204,7 @@ func depthwiseGradGeneric(dw, x, dy []float32, pixels, cols, to, from, kh, kw, t
 		for range kw {
 			dw := dw[wat : wat+cols]
 			for o := range pixels {
-				x, dy := x[at+o*from:][:cols], dy[o*to:][:cols]
-				for j, d := range dy {
-					dw[j] = fma32(x[j], d, dw[j])
-				}
+				fmaEach(dw, x[at+o*from:][:cols], dy[o*to:][:cols])
 			}
 			at, wat = at+tap, wat+wtap
 		}

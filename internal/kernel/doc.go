@@ -1,4 +1,4 @@
-// Package kernel has the float32 kernels of which programs consist.
+// Package kernel has the float32 kernels that programs consist of.
 //
 // # Contract
 //

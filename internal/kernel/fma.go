@@ -9,7 +9,7 @@ import "math"
 // rounding once only where roundsTwice says so.
 func fma32(x, y, z float32) float32 {
 	product := float64(x) * float64(y)
-	sum := product + float64(z)
+	sum := product + float64(z) // exact product
 	if roundsTwice(sum) {
 		sum = roundToOdd(product, float64(z), sum)
 	}
@@ -34,7 +34,7 @@ const smallestNormal = (1023 - 126) << 52 // the bits of 2^-126 as a float64
 // Emulation of a FMA and Correctly Rounded Sums, IEEE Transactions on Computers
 // 57, 2008). A sum that is infinite or NaN is returned as it is.
 func roundToOdd(x, y, sum float64) float64 {
-	z := sum - x
+	z := sum - x                      // exact product x
 	lost := (x - (sum - z)) + (y - z) // exactly (Knuth's TwoSum)
 	bits := math.Float64bits(sum)
 	if bits&1 == 0 && (lost > 0 || lost < 0) {
@@ -47,6 +47,19 @@ func roundToOdd(x, y, sum float64) float64 {
 	return math.Float64frombits(bits)
 }
 
+// fmaEach sets each dst[j] to fma32(x[j], y[j], dst[j]), without calling it.
+func fmaEach(dst, x, y []float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	for j, z := range dst {
+		product := float64(x[j]) * float64(y[j])
+		sum := product + float64(z)
+		if roundsTwice(sum) {
+			sum = roundToOdd(product, float64(z), sum)
+		}
+		dst[j] = float32(sum)
+	}
+}
+
 // fmaRow adds the products of k steps to four neighbours: c[j] becomes the chain of
 // fma32 over a[p*aStep] and b[p*bStep+j], p ascending. Four sums are tested at
 // once, since hardly one is rounded twice.
@@ -55,7 +68,7 @@ func fmaRow(k int, a []float32, aStep int, b []float32, bStep int, c *[4]float32
 	for p := range k {
 		x, y := float64(a[p*aStep]), (*[4]float32)(b[p*bStep:])
 		y0, y1, y2, y3 := float64(y[0]), float64(y[1]), float64(y[2]), float64(y[3])
-		s0, s1, s2, s3 := x*y0+c0, x*y1+c1, x*y2+c2, x*y3+c3
+		s0, s1, s2, s3 := x*y0+c0, x*y1+c1, x*y2+c2, x*y3+c3 // exact products
 		if roundsTwice(s0) || roundsTwice(s1) || roundsTwice(s2) || roundsTwice(s3) {
 			s0, s1 = roundToOdd(x*y0, c0, s0), roundToOdd(x*y1, c1, s1)
 			s2, s3 = roundToOdd(x*y2, c2, s2), roundToOdd(x*y3, c3, s3)

@@ -1,7 +1,7 @@
 package kernel
 
-// The tile of genericGemm fits in sixteen floating-point registers, the smallest
-// usual number.
+// A tile of genericGemm is two rows of fmaRow, whose eight sums and products fit in
+// sixteen floating-point registers, the smallest usual number.
 var genericGemm = gemmTable{
 	profile: "generic",
 	rows:    2, cols: 4, lines: 2,

@@ -3426,11 +3426,11 @@ TEXT ·softmaxGradNEON(SB), NOSPLIT, $0-60
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+48(SB), R3
+	MOVD $constants<>+0(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+64(SB), R4
+	MOVD $constants<>+16(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+80(SB), R5
+	MOVD $constants<>+32(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
 	FMOVS lse+48(FP), F3
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
@@ -3652,13 +3652,13 @@ TEXT ·sigmoidNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+96(SB), R3
+	MOVD $constants<>+0(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+112(SB), R4
+	MOVD $constants<>+16(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+128(SB), R5
+	MOVD $constants<>+32(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
-	MOVD $constants<>+144(SB), R6
+	MOVD $constants<>+48(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	MOVD R1, R7
@@ -3888,7 +3888,7 @@ TEXT ·sigmoidGradNEON(SB), NOSPLIT, $0-72
 	MOVD dst_len+8(FP), R1
 	MOVD dy_base+24(FP), R2
 	MOVD y_base+48(FP), R3
-	MOVD $constants<>+160(SB), R4
+	MOVD $constants<>+64(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD R1, R5
@@ -4004,21 +4004,21 @@ TEXT ·tanhNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+176(SB), R3
+	MOVD $constants<>+0(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+192(SB), R4
+	MOVD $constants<>+16(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+208(SB), R5
+	MOVD $constants<>+32(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
-	MOVD $constants<>+224(SB), R6
+	MOVD $constants<>+48(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
-	MOVD $constants<>+240(SB), R7
+	MOVD $constants<>+80(SB), R7
 	WORD $0x3dc000e5 // ldr q5, [x7, #0]
 	WORD $0x4e0404a6 // dup v6.4s, v5.s[0]
-	MOVD $constants<>+256(SB), R8
+	MOVD $constants<>+96(SB), R8
 	WORD $0x3dc00107 // ldr q7, [x8, #0]
-	MOVD $constants<>+272(SB), R9
+	MOVD $constants<>+112(SB), R9
 	WORD $0x3dc00128 // ldr q8, [x9, #0]
 	MOVD R1, R10
 	MOVD $0, R11
@@ -4319,7 +4319,7 @@ TEXT ·tanhGradNEON(SB), NOSPLIT, $0-72
 	MOVD dst_len+8(FP), R1
 	MOVD dy_base+24(FP), R2
 	MOVD y_base+48(FP), R3
-	MOVD $constants<>+288(SB), R4
+	MOVD $constants<>+64(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD R1, R5
@@ -4435,13 +4435,13 @@ TEXT ·geluNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD x_base+24(FP), R2
-	MOVD $constants<>+304(SB), R3
+	MOVD $constants<>+128(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
-	MOVD $constants<>+320(SB), R4
+	MOVD $constants<>+0(SB), R4
 	WORD $0x3dc00081 // ldr q1, [x4, #0]
-	MOVD $constants<>+336(SB), R5
+	MOVD $constants<>+16(SB), R5
 	WORD $0x3dc000a2 // ldr q2, [x5, #0]
-	MOVD $constants<>+352(SB), R6
+	MOVD $constants<>+32(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	MOVD R1, R7
 	MOVD $0, R8
@@ -4674,15 +4674,15 @@ TEXT ·geluGradNEON(SB), NOSPLIT, $0-72
 	MOVD dst_len+8(FP), R1
 	MOVD dy_base+24(FP), R2
 	MOVD x_base+48(FP), R3
-	MOVD $constants<>+368(SB), R4
+	MOVD $constants<>+128(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
-	MOVD $constants<>+384(SB), R5
+	MOVD $constants<>+0(SB), R5
 	WORD $0x3dc000a1 // ldr q1, [x5, #0]
-	MOVD $constants<>+400(SB), R6
+	MOVD $constants<>+16(SB), R6
 	WORD $0x3dc000c2 // ldr q2, [x6, #0]
-	MOVD $constants<>+416(SB), R7
+	MOVD $constants<>+32(SB), R7
 	WORD $0x3dc000e3 // ldr q3, [x7, #0]
-	MOVD $constants<>+432(SB), R8
+	MOVD $constants<>+144(SB), R8
 	WORD $0x3dc00104 // ldr q4, [x8, #0]
 	MOVD R1, R9
 	MOVD $0, R10
@@ -5992,13 +5992,13 @@ TEXT ·narrowFoursNEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD src_base+24(FP), R1
 	MOVD dst_len+8(FP), R2
-	MOVD $constants<>+448(SB), R3
+	MOVD $constants<>+160(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	MOVD $constants<>+464(SB), R4
+	MOVD $constants<>+176(SB), R4
 	WORD $0x3dc00082 // ldr q2, [x4, #0]
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
-	MOVD $constants<>+480(SB), R5
+	MOVD $constants<>+192(SB), R5
 	WORD $0x3dc000a4 // ldr q4, [x5, #0]
 	WORD $0x4e040485 // dup v5.4s, v4.s[0]
 	LSR $2, R2, R2
@@ -6028,16 +6028,16 @@ TEXT ·roundBF16NEON(SB), NOSPLIT, $0-48
 	MOVD dst_base+0(FP), R0
 	MOVD dst_len+8(FP), R1
 	MOVD src_base+24(FP), R2
-	MOVD $constants<>+496(SB), R3
+	MOVD $constants<>+160(SB), R3
 	WORD $0x3dc00060 // ldr q0, [x3, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	MOVD $constants<>+512(SB), R4
+	MOVD $constants<>+176(SB), R4
 	WORD $0x3dc00082 // ldr q2, [x4, #0]
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
-	MOVD $constants<>+528(SB), R5
+	MOVD $constants<>+192(SB), R5
 	WORD $0x3dc000a4 // ldr q4, [x5, #0]
 	WORD $0x4e040485 // dup v5.4s, v4.s[0]
-	MOVD $constants<>+544(SB), R6
+	MOVD $constants<>+208(SB), R6
 	WORD $0x3dc000c6 // ldr q6, [x6, #0]
 	WORD $0x4e0404c7 // dup v7.4s, v6.s[0]
 	MOVD R1, R7
@@ -6161,7 +6161,7 @@ end375:
 TEXT ·rowMaxNEON(SB), NOSPLIT, $0-28
 	MOVD x_base+0(FP), R0
 	MOVD x_len+8(FP), R1
-	MOVD $constants<>+560(SB), R2
+	MOVD $constants<>+224(SB), R2
 	WORD $0x3dc00040 // ldr q0, [x2, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	WORD $0x4ea11c22 // orr v2.16b, v1.16b, v1.16b
@@ -6267,7 +6267,7 @@ loop381:
 done380:
 	ADD $16, R3, R3
 	SUBS $4, R3, R3
-	BLT rest382
+	BLT rest383
 	MOVD R0, R7
 	ADD R4, R7, R7
 	WORD $0x3dc000fc // ldr q28, [x7, #0]
@@ -6283,80 +6283,81 @@ done380:
 	WORD $0x6ebf1fc3 // bit v3.16b, v30.16b, v31.16b
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BLT rest386
+	BLT rest385
 	MOVD R0, R9
 	ADD R4, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
 	WORD $0x6ea4e412 // fcmgt v18.4s, v0.4s, v4.4s
 	WORD $0x6eb21c04 // bit v4.16b, v0.16b, v18.16b
 	ADD $16, R4, R4
-	B rest388
+	SUB $4, R3, R3
+	B rest386
 
-rest382:
+rest383:
 	ADD $4, R3, R3
-	CBZ R3, end390
+	CBZ R3, end382
 	MOVD R0, R10
 	ADD R4, R10, R10
 	WORD $0xbd400153 // ldr s19, [x10, #0]
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R3
-	BLT lanes391
+	BLT lanes390
 	WORD $0x0ddf9173 // ld1 {v19.s}[1], [x11], #4
-	BEQ lanes391
+	BEQ lanes390
 	WORD $0x4ddf8173 // ld1 {v19.s}[2], [x11], #4
 
-lanes391:
+lanes390:
 	WORD $0x4e040c74 // dup v20.4s, w3
-	MOVD $constants<>+576(SB), R12
+	MOVD $constants<>+240(SB), R12
 	WORD $0x3dc00195 // ldr q21, [x12, #0]
 	WORD $0x6eb53696 // cmhi v22.4s, v20.4s, v21.4s
 	WORD $0x6ef61c33 // bif v19.16b, v1.16b, v22.16b
 	WORD $0x6ea2e677 // fcmgt v23.4s, v19.4s, v2.4s
 	WORD $0x6eb71e62 // bit v2.16b, v19.16b, v23.16b
-	B unused385
+	B unused387
 
 rest384:
 	ADD $4, R3, R3
-	CBZ R3, unused385
+	CBZ R3, unused387
 	MOVD R0, R13
 	ADD R4, R13, R13
 	WORD $0xbd4001b8 // ldr s24, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R3
-	BLT lanes392
+	BLT lanes391
 	WORD $0x0ddf91d8 // ld1 {v24.s}[1], [x14], #4
-	BEQ lanes392
+	BEQ lanes391
 	WORD $0x4ddf81d8 // ld1 {v24.s}[2], [x14], #4
 
-lanes392:
+lanes391:
 	WORD $0x4e040c79 // dup v25.4s, w3
-	MOVD $constants<>+592(SB), R15
+	MOVD $constants<>+240(SB), R15
 	WORD $0x3dc001fa // ldr q26, [x15, #0]
 	WORD $0x6eba373b // cmhi v27.4s, v25.4s, v26.4s
 	WORD $0x6efb1c38 // bif v24.16b, v1.16b, v27.16b
 	WORD $0x6ea3e71c // fcmgt v28.4s, v24.4s, v3.4s
 	WORD $0x6ebc1f03 // bit v3.16b, v24.16b, v28.16b
-	B unused387
+	B unused388
 
-rest386:
+rest385:
 	ADD $4, R3, R3
-	CBZ R3, unused387
+	CBZ R3, unused388
 	MOVD R0, R19
 	ADD R4, R19, R19
 	WORD $0xbd40027d // ldr s29, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R3
-	BLT lanes393
+	BLT lanes392
 	WORD $0x0ddf929d // ld1 {v29.s}[1], [x20], #4
-	BEQ lanes393
+	BEQ lanes392
 	WORD $0x4ddf829d // ld1 {v29.s}[2], [x20], #4
 
-lanes393:
+lanes392:
 	WORD $0x4e040c7e // dup v30.4s, w3
-	MOVD $constants<>+608(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002bf // ldr q31, [x21, #0]
 	WORD $0x6ebf37c0 // cmhi v0.4s, v30.4s, v31.4s
 	WORD $0x6ee01c3d // bif v29.16b, v1.16b, v0.16b
@@ -6364,7 +6365,8 @@ lanes393:
 	WORD $0x6eb21fa4 // bit v4.16b, v29.16b, v18.16b
 	B unused389
 
-rest388:
+rest386:
+	ADD $4, R3, R3
 	CBZ R3, unused389
 	MOVD R0, R22
 	ADD R4, R22, R22
@@ -6372,28 +6374,28 @@ rest388:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R3
-	BLT lanes394
+	BLT lanes393
 	WORD $0x0ddf92f4 // ld1 {v20.s}[1], [x23], #4
-	BEQ lanes394
+	BEQ lanes393
 	WORD $0x4ddf82f4 // ld1 {v20.s}[2], [x23], #4
 
-lanes394:
+lanes393:
 	WORD $0x4e040c75 // dup v21.4s, w3
-	MOVD $constants<>+624(SB), R24
+	MOVD $constants<>+240(SB), R24
 	WORD $0x3dc00316 // ldr q22, [x24, #0]
 	WORD $0x6eb636b3 // cmhi v19.4s, v21.4s, v22.4s
 	WORD $0x6ef31c34 // bif v20.16b, v1.16b, v19.16b
 	WORD $0x6ea5e697 // fcmgt v23.4s, v20.4s, v5.4s
 	WORD $0x6eb71e85 // bit v5.16b, v20.16b, v23.16b
-	B end390
-
-unused385:
+	B end382
 
 unused387:
 
+unused388:
+
 unused389:
 
-end390:
+end382:
 	WORD $0x4eaa1d59 // orr v25.16b, v10.16b, v10.16b
 	WORD $0x6eaae45a // fcmgt v26.4s, v2.4s, v10.4s
 	WORD $0x6eba1c59 // bit v25.16b, v2.16b, v26.16b
@@ -6473,9 +6475,9 @@ TEXT ·rowSumNEON(SB), NOSPLIT, $0-28
 	MOVD R1, R2
 	MOVD $0, R3
 	SUBS $64, R2, R2
-	BLT done395
+	BLT done394
 
-loop396:
+loop395:
 	MOVD R0, R4
 	ADD R3, R4, R4
 	WORD $0x3dc00090 // ldr q16, [x4, #0]
@@ -6512,14 +6514,14 @@ loop396:
 	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD $256, R3, R3
 	SUBS $64, R2, R2
-	BGE loop396
+	BGE loop395
 
-done395:
+done394:
 	ADD $64, R2, R2
 	SUBS $16, R2, R2
-	BLT done397
+	BLT done396
 
-loop398:
+loop397:
 	MOVD R0, R5
 	ADD R3, R5, R5
 	WORD $0x3dc000b0 // ldr q16, [x5, #0]
@@ -6532,9 +6534,9 @@ loop398:
 	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
 	ADD $64, R3, R3
 	SUBS $16, R2, R2
-	BGE loop398
+	BGE loop397
 
-done397:
+done396:
 	ADD $16, R2, R2
 	SUBS $4, R2, R2
 	BLT rest399
@@ -6544,58 +6546,59 @@ done397:
 	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
 	ADD $16, R3, R3
 	SUBS $4, R2, R2
-	BLT rest401
+	BLT rest400
 	MOVD R0, R7
 	ADD R3, R7, R7
 	WORD $0x3dc000f5 // ldr q21, [x7, #0]
 	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
 	ADD $16, R3, R3
 	SUBS $4, R2, R2
-	BLT rest403
+	BLT rest401
 	MOVD R0, R8
 	ADD R3, R8, R8
 	WORD $0x3dc00116 // ldr q22, [x8, #0]
 	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
 	ADD $16, R3, R3
-	B rest405
+	SUB $4, R2, R2
+	B rest402
 
 rest399:
 	ADD $4, R2, R2
-	CBZ R2, end407
+	CBZ R2, end398
 	MOVD R0, R9
 	ADD R3, R9, R9
 	WORD $0xbd400137 // ldr s23, [x9, #0]
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R2
-	BLT lanes408
+	BLT lanes406
 	WORD $0x0ddf9157 // ld1 {v23.s}[1], [x10], #4
-	BEQ lanes408
+	BEQ lanes406
 	WORD $0x4ddf8157 // ld1 {v23.s}[2], [x10], #4
 
-lanes408:
+lanes406:
 	WORD $0x4e37d400 // fadd v0.4s, v0.4s, v23.4s
-	B unused402
+	B unused403
 
-rest401:
+rest400:
 	ADD $4, R2, R2
-	CBZ R2, unused402
+	CBZ R2, unused403
 	MOVD R0, R11
 	ADD R3, R11, R11
 	WORD $0xbd400178 // ldr s24, [x11, #0]
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R2
-	BLT lanes409
+	BLT lanes407
 	WORD $0x0ddf9198 // ld1 {v24.s}[1], [x12], #4
-	BEQ lanes409
+	BEQ lanes407
 	WORD $0x4ddf8198 // ld1 {v24.s}[2], [x12], #4
 
-lanes409:
+lanes407:
 	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
 	B unused404
 
-rest403:
+rest401:
 	ADD $4, R2, R2
 	CBZ R2, unused404
 	MOVD R0, R13
@@ -6604,33 +6607,34 @@ rest403:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R2
-	BLT lanes410
+	BLT lanes408
 	WORD $0x0ddf91d9 // ld1 {v25.s}[1], [x14], #4
-	BEQ lanes410
+	BEQ lanes408
 	WORD $0x4ddf81d9 // ld1 {v25.s}[2], [x14], #4
 
-lanes410:
+lanes408:
 	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
-	B unused406
+	B unused405
 
-rest405:
-	CBZ R2, unused406
+rest402:
+	ADD $4, R2, R2
+	CBZ R2, unused405
 	MOVD R0, R15
 	ADD R3, R15, R15
 	WORD $0xbd4001fa // ldr s26, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R2
-	BLT lanes411
+	BLT lanes409
 	WORD $0x0ddf927a // ld1 {v26.s}[1], [x19], #4
-	BEQ lanes411
+	BEQ lanes409
 	WORD $0x4ddf827a // ld1 {v26.s}[2], [x19], #4
 
-lanes411:
+lanes409:
 	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
-	B end407
+	B end398
 
-unused402:
+unused403:
 	WORD $0x4f00041b // movi v27.4s, #0
 	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
 
@@ -6638,11 +6642,11 @@ unused404:
 	WORD $0x4f00041c // movi v28.4s, #0
 	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
 
-unused406:
+unused405:
 	WORD $0x4f00041d // movi v29.4s, #0
 	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
 
-end407:
+end398:
 	WORD $0x4e28d41e // fadd v30.4s, v0.4s, v8.4s
 	WORD $0x4e29d43f // fadd v31.4s, v1.4s, v9.4s
 	WORD $0x4e2ad450 // fadd v16.4s, v2.4s, v10.4s
@@ -6689,9 +6693,9 @@ TEXT ·dotNEON(SB), NOSPLIT, $0-52
 	MOVD R2, R3
 	MOVD $0, R4
 	SUBS $64, R3, R3
-	BLT done412
+	BLT done410
 
-loop413:
+loop411:
 	MOVD R0, R5
 	ADD R4, R5, R5
 	WORD $0x3dc000b0 // ldr q16, [x5, #0]
@@ -6746,14 +6750,14 @@ loop413:
 	WORD $0x4e3fcfcf // fmla v15.4s, v30.4s, v31.4s
 	ADD $256, R4, R4
 	SUBS $64, R3, R3
-	BGE loop413
+	BGE loop411
 
-done412:
+done410:
 	ADD $64, R3, R3
 	SUBS $16, R3, R3
-	BLT done414
+	BLT done412
 
-loop415:
+loop413:
 	MOVD R0, R7
 	ADD R4, R7, R7
 	WORD $0x3dc000f0 // ldr q16, [x7, #0]
@@ -6772,12 +6776,12 @@ loop415:
 	WORD $0x4e37cec3 // fmla v3.4s, v22.4s, v23.4s
 	ADD $64, R4, R4
 	SUBS $16, R3, R3
-	BGE loop415
+	BGE loop413
 
-done414:
+done412:
 	ADD $16, R3, R3
 	SUBS $4, R3, R3
-	BLT rest416
+	BLT rest415
 	MOVD R0, R9
 	ADD R4, R9, R9
 	WORD $0x3dc00138 // ldr q24, [x9, #0]
@@ -6787,7 +6791,7 @@ done414:
 	WORD $0x4e39cf00 // fmla v0.4s, v24.4s, v25.4s
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BLT rest418
+	BLT rest416
 	MOVD R0, R11
 	ADD R4, R11, R11
 	WORD $0x3dc0017a // ldr q26, [x11, #0]
@@ -6797,7 +6801,7 @@ done414:
 	WORD $0x4e3bcf41 // fmla v1.4s, v26.4s, v27.4s
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BLT rest420
+	BLT rest417
 	MOVD R0, R13
 	ADD R4, R13, R13
 	WORD $0x3dc001bc // ldr q28, [x13, #0]
@@ -6806,39 +6810,40 @@ done414:
 	WORD $0x3dc001dd // ldr q29, [x14, #0]
 	WORD $0x4e3dcf82 // fmla v2.4s, v28.4s, v29.4s
 	ADD $16, R4, R4
-	B rest422
+	SUB $4, R3, R3
+	B rest418
 
-rest416:
+rest415:
 	ADD $4, R3, R3
-	CBZ R3, end424
+	CBZ R3, end414
 	MOVD R0, R15
 	ADD R4, R15, R15
 	WORD $0xbd4001fe // ldr s30, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R3
-	BLT lanes425
+	BLT lanes422
 	WORD $0x0ddf927e // ld1 {v30.s}[1], [x19], #4
-	BEQ lanes425
+	BEQ lanes422
 	WORD $0x4ddf827e // ld1 {v30.s}[2], [x19], #4
 
-lanes425:
+lanes422:
 	MOVD R1, R20
 	ADD R4, R20, R20
 	WORD $0xbd40029f // ldr s31, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R3
-	BLT lanes426
+	BLT lanes423
 	WORD $0x0ddf92bf // ld1 {v31.s}[1], [x21], #4
-	BEQ lanes426
+	BEQ lanes423
 	WORD $0x4ddf82bf // ld1 {v31.s}[2], [x21], #4
 
-lanes426:
+lanes423:
 	WORD $0x4e3fcfc0 // fmla v0.4s, v30.4s, v31.4s
 	B unused419
 
-rest418:
+rest416:
 	ADD $4, R3, R3
 	CBZ R3, unused419
 	MOVD R0, R22
@@ -6847,99 +6852,100 @@ rest418:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R3
-	BLT lanes427
+	BLT lanes424
 	WORD $0x0ddf92f0 // ld1 {v16.s}[1], [x23], #4
-	BEQ lanes427
+	BEQ lanes424
 	WORD $0x4ddf82f0 // ld1 {v16.s}[2], [x23], #4
 
-lanes427:
+lanes424:
 	MOVD R1, R24
 	ADD R4, R24, R24
 	WORD $0xbd400311 // ldr s17, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R3
-	BLT lanes428
+	BLT lanes425
 	WORD $0x0ddf9331 // ld1 {v17.s}[1], [x25], #4
-	BEQ lanes428
+	BEQ lanes425
 	WORD $0x4ddf8331 // ld1 {v17.s}[2], [x25], #4
 
-lanes428:
+lanes425:
 	WORD $0x4e31ce01 // fmla v1.4s, v16.4s, v17.4s
-	B unused421
+	B unused420
 
-rest420:
+rest417:
 	ADD $4, R3, R3
-	CBZ R3, unused421
+	CBZ R3, unused420
 	MOVD R0, R26
 	ADD R4, R26, R26
 	WORD $0xbd400352 // ldr s18, [x26, #0]
 	MOVD R26, R2
 	ADD $4, R2, R2
 	CMP $2, R3
-	BLT lanes429
+	BLT lanes426
 	WORD $0x0ddf9052 // ld1 {v18.s}[1], [x2], #4
-	BEQ lanes429
+	BEQ lanes426
 	WORD $0x4ddf8052 // ld1 {v18.s}[2], [x2], #4
 
-lanes429:
+lanes426:
 	MOVD R1, R5
 	ADD R4, R5, R5
 	WORD $0xbd4000b3 // ldr s19, [x5, #0]
 	MOVD R5, R6
 	ADD $4, R6, R6
 	CMP $2, R3
-	BLT lanes430
+	BLT lanes427
 	WORD $0x0ddf90d3 // ld1 {v19.s}[1], [x6], #4
-	BEQ lanes430
+	BEQ lanes427
 	WORD $0x4ddf80d3 // ld1 {v19.s}[2], [x6], #4
 
-lanes430:
+lanes427:
 	WORD $0x4e33ce42 // fmla v2.4s, v18.4s, v19.4s
-	B unused423
+	B unused421
 
-rest422:
-	CBZ R3, unused423
+rest418:
+	ADD $4, R3, R3
+	CBZ R3, unused421
 	MOVD R0, R7
 	ADD R4, R7, R7
 	WORD $0xbd4000f4 // ldr s20, [x7, #0]
 	MOVD R7, R8
 	ADD $4, R8, R8
 	CMP $2, R3
-	BLT lanes431
+	BLT lanes428
 	WORD $0x0ddf9114 // ld1 {v20.s}[1], [x8], #4
-	BEQ lanes431
+	BEQ lanes428
 	WORD $0x4ddf8114 // ld1 {v20.s}[2], [x8], #4
 
-lanes431:
+lanes428:
 	MOVD R1, R9
 	ADD R4, R9, R9
 	WORD $0xbd400135 // ldr s21, [x9, #0]
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R3
-	BLT lanes432
+	BLT lanes429
 	WORD $0x0ddf9155 // ld1 {v21.s}[1], [x10], #4
-	BEQ lanes432
+	BEQ lanes429
 	WORD $0x4ddf8155 // ld1 {v21.s}[2], [x10], #4
 
-lanes432:
+lanes429:
 	WORD $0x4e35ce83 // fmla v3.4s, v20.4s, v21.4s
-	B end424
+	B end414
 
 unused419:
 	WORD $0x4f000416 // movi v22.4s, #0
 	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
 
-unused421:
+unused420:
 	WORD $0x4f000417 // movi v23.4s, #0
 	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
 
-unused423:
+unused421:
 	WORD $0x4f000418 // movi v24.4s, #0
 	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
 
-end424:
+end414:
 	WORD $0x4e28d419 // fadd v25.4s, v0.4s, v8.4s
 	WORD $0x4e29d43a // fadd v26.4s, v1.4s, v9.4s
 	WORD $0x4e2ad45b // fadd v27.4s, v2.4s, v10.4s
@@ -6971,11 +6977,11 @@ TEXT ·expShiftNEON(SB), NOSPLIT, $0-60
 	FMOVS shift+52(FP), F2
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	WORD $0x6ea0f864 // fneg v4.4s, v3.4s
-	MOVD $constants<>+640(SB), R2
+	MOVD $constants<>+0(SB), R2
 	WORD $0x3dc00045 // ldr q5, [x2, #0]
-	MOVD $constants<>+656(SB), R3
+	MOVD $constants<>+16(SB), R3
 	WORD $0x3dc00066 // ldr q6, [x3, #0]
-	MOVD $constants<>+672(SB), R4
+	MOVD $constants<>+32(SB), R4
 	WORD $0x3dc00087 // ldr q7, [x4, #0]
 	MOVD dst_base+0(FP), R5
 	WORD $0x4f000408 // movi v8.4s, #0
@@ -6989,9 +6995,9 @@ TEXT ·expShiftNEON(SB), NOSPLIT, $0-60
 	MOVD R1, R6
 	MOVD $0, R7
 	SUBS $32, R6, R6
-	BLT done433
+	BLT done430
 
-loop434:
+loop431:
 	MOVD R0, R8
 	ADD R7, R8, R8
 	WORD $0x3dc00110 // ldr q16, [x8, #0]
@@ -7302,14 +7308,14 @@ loop434:
 	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD $128, R7, R7
 	SUBS $32, R6, R6
-	BGE loop434
+	BGE loop431
 
-done433:
+done430:
 	ADD $32, R6, R6
 	SUBS $16, R6, R6
-	BLT done435
+	BLT done432
 
-loop436:
+loop433:
 	MOVD R0, R10
 	ADD R7, R10, R10
 	WORD $0x3dc00158 // ldr q24, [x10, #0]
@@ -7468,12 +7474,12 @@ loop436:
 	WORD $0x4e23d56b // fadd v11.4s, v11.4s, v3.4s
 	ADD $64, R7, R7
 	SUBS $16, R6, R6
-	BGE loop436
+	BGE loop433
 
-done435:
+done432:
 	ADD $16, R6, R6
 	SUBS $4, R6, R6
-	BLT rest437
+	BLT rest435
 	MOVD R0, R12
 	ADD R7, R12, R12
 	WORD $0x3dc0019b // ldr q27, [x12, #0]
@@ -7518,7 +7524,7 @@ done435:
 	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BLT rest439
+	BLT rest436
 	MOVD R0, R14
 	ADD R7, R14, R14
 	WORD $0x3dc001c0 // ldr q0, [x14, #0]
@@ -7563,7 +7569,7 @@ done435:
 	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BLT rest441
+	BLT rest437
 	MOVD R0, R19
 	ADD R7, R19, R19
 	WORD $0x3dc00272 // ldr q18, [x19, #0]
@@ -7607,23 +7613,24 @@ done435:
 	WORD $0x3d800294 // str q20, [x20, #0]
 	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
 	ADD $16, R7, R7
-	B rest443
+	SUB $4, R6, R6
+	B rest438
 
-rest437:
+rest435:
 	ADD $4, R6, R6
-	CBZ R6, end445
+	CBZ R6, end434
 	MOVD R0, R21
 	ADD R7, R21, R21
 	WORD $0xbd4002bc // ldr s28, [x21, #0]
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R6
-	BLT lanes446
+	BLT lanes442
 	WORD $0x0ddf92dc // ld1 {v28.s}[1], [x22], #4
-	BEQ lanes446
+	BEQ lanes442
 	WORD $0x4ddf82dc // ld1 {v28.s}[2], [x22], #4
 
-lanes446:
+lanes442:
 	WORD $0x4ea41c98 // orr v24.16b, v4.16b, v4.16b
 	WORD $0x4e21cf98 // fmla v24.4s, v28.4s, v1.4s
 	WORD $0x4e1404f1 // dup v17.4s, v7.s[2]
@@ -7665,35 +7672,35 @@ lanes446:
 	MOVD R23, R24
 	ADD $4, R24, R24
 	CMP $2, R6
-	BLT lanes447
+	BLT lanes443
 	WORD $0x0d9f9315 // st1 {v21.s}[1], [x24], #4
-	BEQ lanes447
+	BEQ lanes443
 	WORD $0x4d9f8315 // st1 {v21.s}[2], [x24], #4
 
-lanes447:
+lanes443:
 	WORD $0x4e040cc2 // dup v2.4s, w6
-	MOVD $constants<>+688(SB), R25
+	MOVD $constants<>+240(SB), R25
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x6eb0345b // cmhi v27.4s, v2.4s, v16.4s
 	WORD $0x4e3b1eb3 // and v19.16b, v21.16b, v27.16b
 	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
-	B unused440
+	B unused439
 
-rest439:
+rest436:
 	ADD $4, R6, R6
-	CBZ R6, unused440
+	CBZ R6, unused439
 	MOVD R0, R26
 	ADD R7, R26, R26
 	WORD $0xbd400359 // ldr s25, [x26, #0]
 	MOVD R26, R2
 	ADD $4, R2, R2
 	CMP $2, R6
-	BLT lanes448
+	BLT lanes444
 	WORD $0x0ddf9059 // ld1 {v25.s}[1], [x2], #4
-	BEQ lanes448
+	BEQ lanes444
 	WORD $0x4ddf8059 // ld1 {v25.s}[2], [x2], #4
 
-lanes448:
+lanes444:
 	WORD $0x4ea41c9f // orr v31.16b, v4.16b, v4.16b
 	WORD $0x4e21cf3f // fmla v31.4s, v25.4s, v1.4s
 	WORD $0x4e1404f6 // dup v22.4s, v7.s[2]
@@ -7735,35 +7742,35 @@ lanes448:
 	MOVD R3, R4
 	ADD $4, R4, R4
 	CMP $2, R6
-	BLT lanes449
+	BLT lanes445
 	WORD $0x0d9f909d // st1 {v29.s}[1], [x4], #4
-	BEQ lanes449
+	BEQ lanes445
 	WORD $0x4d9f809d // st1 {v29.s}[2], [x4], #4
 
-lanes449:
+lanes445:
 	WORD $0x4e040cd4 // dup v20.4s, w6
-	MOVD $constants<>+704(SB), R1
+	MOVD $constants<>+240(SB), R1
 	WORD $0x3dc00023 // ldr q3, [x1, #0]
 	WORD $0x6ea33691 // cmhi v17.4s, v20.4s, v3.4s
 	WORD $0x4e311fb2 // and v18.16b, v29.16b, v17.16b
 	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s
-	B unused442
+	B unused440
 
-rest441:
+rest437:
 	ADD $4, R6, R6
-	CBZ R6, unused442
+	CBZ R6, unused440
 	MOVD R0, R8
 	ADD R7, R8, R8
 	WORD $0xbd40011e // ldr s30, [x8, #0]
 	MOVD R8, R9
 	ADD $4, R9, R9
 	CMP $2, R6
-	BLT lanes450
+	BLT lanes446
 	WORD $0x0ddf913e // ld1 {v30.s}[1], [x9], #4
-	BEQ lanes450
+	BEQ lanes446
 	WORD $0x4ddf813e // ld1 {v30.s}[2], [x9], #4
 
-lanes450:
+lanes446:
 	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
 	WORD $0x4e21cfc2 // fmla v2.4s, v30.4s, v1.4s
 	WORD $0x4e1404f8 // dup v24.4s, v7.s[2]
@@ -7805,34 +7812,35 @@ lanes450:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R6
-	BLT lanes451
+	BLT lanes447
 	WORD $0x0d9f9177 // st1 {v23.s}[1], [x11], #4
-	BEQ lanes451
+	BEQ lanes447
 	WORD $0x4d9f8177 // st1 {v23.s}[2], [x11], #4
 
-lanes451:
+lanes447:
 	WORD $0x4e040cd3 // dup v19.4s, w6
-	MOVD $constants<>+720(SB), R12
+	MOVD $constants<>+240(SB), R12
 	WORD $0x3dc0019c // ldr q28, [x12, #0]
 	WORD $0x6ebc3676 // cmhi v22.4s, v19.4s, v28.4s
 	WORD $0x4e361ee0 // and v0.16b, v23.16b, v22.16b
 	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	B unused444
+	B unused441
 
-rest443:
-	CBZ R6, unused444
+rest438:
+	ADD $4, R6, R6
+	CBZ R6, unused441
 	MOVD R0, R13
 	ADD R7, R13, R13
 	WORD $0xbd4001b0 // ldr s16, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R6
-	BLT lanes452
+	BLT lanes448
 	WORD $0x0ddf91d0 // ld1 {v16.s}[1], [x14], #4
-	BEQ lanes452
+	BEQ lanes448
 	WORD $0x4ddf81d0 // ld1 {v16.s}[2], [x14], #4
 
-lanes452:
+lanes448:
 	WORD $0x4ea41c94 // orr v20.16b, v4.16b, v4.16b
 	WORD $0x4e21ce14 // fmla v20.4s, v16.4s, v1.4s
 	WORD $0x4e1404ff // dup v31.4s, v7.s[2]
@@ -7874,33 +7882,33 @@ lanes452:
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R6
-	BLT lanes453
+	BLT lanes449
 	WORD $0x0d9f927e // st1 {v30.s}[1], [x19], #4
-	BEQ lanes453
+	BEQ lanes449
 	WORD $0x4d9f827e // st1 {v30.s}[2], [x19], #4
 
-lanes453:
+lanes449:
 	WORD $0x4e040cd1 // dup v17.4s, w6
-	MOVD $constants<>+736(SB), R20
+	MOVD $constants<>+240(SB), R20
 	WORD $0x3dc0029a // ldr q26, [x20, #0]
 	WORD $0x6eba3632 // cmhi v18.4s, v17.4s, v26.4s
 	WORD $0x4e321fc6 // and v6.16b, v30.16b, v18.16b
 	WORD $0x4e26d56b // fadd v11.4s, v11.4s, v6.4s
-	B end445
+	B end434
 
-unused440:
+unused439:
 	WORD $0x4f000419 // movi v25.4s, #0
 	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
 
-unused442:
+unused440:
 	WORD $0x4f000407 // movi v7.4s, #0
 	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
 
-unused444:
+unused441:
 	WORD $0x4f000418 // movi v24.4s, #0
 	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
 
-end445:
+end434:
 	WORD $0x4e2cd51b // fadd v27.4s, v8.4s, v12.4s
 	WORD $0x4e2dd523 // fadd v3.4s, v9.4s, v13.4s
 	WORD $0x4e2ed553 // fadd v19.4s, v10.4s, v14.4s
@@ -7924,11 +7932,11 @@ TEXT ·expSumNEON(SB), NOSPLIT, $0-36
 	FMOVS shift+28(FP), F2
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	WORD $0x6ea0f864 // fneg v4.4s, v3.4s
-	MOVD $constants<>+752(SB), R2
+	MOVD $constants<>+0(SB), R2
 	WORD $0x3dc00045 // ldr q5, [x2, #0]
-	MOVD $constants<>+768(SB), R3
+	MOVD $constants<>+16(SB), R3
 	WORD $0x3dc00066 // ldr q6, [x3, #0]
-	MOVD $constants<>+784(SB), R4
+	MOVD $constants<>+32(SB), R4
 	WORD $0x3dc00087 // ldr q7, [x4, #0]
 	WORD $0x4f000408 // movi v8.4s, #0
 	WORD $0x4f000409 // movi v9.4s, #0
@@ -7941,9 +7949,9 @@ TEXT ·expSumNEON(SB), NOSPLIT, $0-36
 	MOVD R1, R5
 	MOVD $0, R6
 	SUBS $32, R5, R5
-	BLT done454
+	BLT done450
 
-loop455:
+loop451:
 	MOVD R0, R7
 	ADD R6, R7, R7
 	WORD $0x3dc000f0 // ldr q16, [x7, #0]
@@ -8244,14 +8252,14 @@ loop455:
 	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD $128, R6, R6
 	SUBS $32, R5, R5
-	BGE loop455
+	BGE loop451
 
-done454:
+done450:
 	ADD $32, R5, R5
 	SUBS $16, R5, R5
-	BLT done456
+	BLT done452
 
-loop457:
+loop453:
 	MOVD R0, R8
 	ADD R6, R8, R8
 	WORD $0x3dc00118 // ldr q24, [x8, #0]
@@ -8404,12 +8412,12 @@ loop457:
 	WORD $0x4e23d56b // fadd v11.4s, v11.4s, v3.4s
 	ADD $64, R6, R6
 	SUBS $16, R5, R5
-	BGE loop457
+	BGE loop453
 
-done456:
+done452:
 	ADD $16, R5, R5
 	SUBS $4, R5, R5
-	BLT rest458
+	BLT rest455
 	MOVD R0, R9
 	ADD R6, R9, R9
 	WORD $0x3dc0013b // ldr q27, [x9, #0]
@@ -8451,7 +8459,7 @@ done456:
 	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s
 	ADD $16, R6, R6
 	SUBS $4, R5, R5
-	BLT rest460
+	BLT rest456
 	MOVD R0, R10
 	ADD R6, R10, R10
 	WORD $0x3dc00140 // ldr q0, [x10, #0]
@@ -8493,7 +8501,7 @@ done456:
 	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
 	ADD $16, R6, R6
 	SUBS $4, R5, R5
-	BLT rest462
+	BLT rest457
 	MOVD R0, R11
 	ADD R6, R11, R11
 	WORD $0x3dc00172 // ldr q18, [x11, #0]
@@ -8534,23 +8542,24 @@ done456:
 	WORD $0x6e20df54 // fmul v20.4s, v26.4s, v0.4s
 	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
 	ADD $16, R6, R6
-	B rest464
+	SUB $4, R5, R5
+	B rest458
 
-rest458:
+rest455:
 	ADD $4, R5, R5
-	CBZ R5, end466
+	CBZ R5, end454
 	MOVD R0, R12
 	ADD R6, R12, R12
 	WORD $0xbd40019c // ldr s28, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R5
-	BLT lanes467
+	BLT lanes462
 	WORD $0x0ddf91bc // ld1 {v28.s}[1], [x13], #4
-	BEQ lanes467
+	BEQ lanes462
 	WORD $0x4ddf81bc // ld1 {v28.s}[2], [x13], #4
 
-lanes467:
+lanes462:
 	WORD $0x4ea41c98 // orr v24.16b, v4.16b, v4.16b
 	WORD $0x4e21cf98 // fmla v24.4s, v28.4s, v1.4s
 	WORD $0x4e1404f1 // dup v17.4s, v7.s[2]
@@ -8587,28 +8596,28 @@ lanes467:
 	WORD $0x4eb48472 // add v18.4s, v3.4s, v20.4s
 	WORD $0x6e32de35 // fmul v21.4s, v17.4s, v18.4s
 	WORD $0x4e040ca2 // dup v2.4s, w5
-	MOVD $constants<>+800(SB), R14
+	MOVD $constants<>+240(SB), R14
 	WORD $0x3dc001d0 // ldr q16, [x14, #0]
 	WORD $0x6eb0345b // cmhi v27.4s, v2.4s, v16.4s
 	WORD $0x4e3b1eb3 // and v19.16b, v21.16b, v27.16b
 	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
-	B unused461
+	B unused459
 
-rest460:
+rest456:
 	ADD $4, R5, R5
-	CBZ R5, unused461
+	CBZ R5, unused459
 	MOVD R0, R15
 	ADD R6, R15, R15
 	WORD $0xbd4001f9 // ldr s25, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R5
-	BLT lanes468
+	BLT lanes463
 	WORD $0x0ddf9279 // ld1 {v25.s}[1], [x19], #4
-	BEQ lanes468
+	BEQ lanes463
 	WORD $0x4ddf8279 // ld1 {v25.s}[2], [x19], #4
 
-lanes468:
+lanes463:
 	WORD $0x4ea41c9f // orr v31.16b, v4.16b, v4.16b
 	WORD $0x4e21cf3f // fmla v31.4s, v25.4s, v1.4s
 	WORD $0x4e1404f6 // dup v22.4s, v7.s[2]
@@ -8645,28 +8654,28 @@ lanes468:
 	WORD $0x4eb38780 // add v0.4s, v28.4s, v19.4s
 	WORD $0x6e20dedd // fmul v29.4s, v22.4s, v0.4s
 	WORD $0x4e040cb4 // dup v20.4s, w5
-	MOVD $constants<>+816(SB), R20
+	MOVD $constants<>+240(SB), R20
 	WORD $0x3dc00283 // ldr q3, [x20, #0]
 	WORD $0x6ea33691 // cmhi v17.4s, v20.4s, v3.4s
 	WORD $0x4e311fb2 // and v18.16b, v29.16b, v17.16b
 	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s
-	B unused463
+	B unused460
 
-rest462:
+rest457:
 	ADD $4, R5, R5
-	CBZ R5, unused463
+	CBZ R5, unused460
 	MOVD R0, R21
 	ADD R6, R21, R21
 	WORD $0xbd4002be // ldr s30, [x21, #0]
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R5
-	BLT lanes469
+	BLT lanes464
 	WORD $0x0ddf92de // ld1 {v30.s}[1], [x22], #4
-	BEQ lanes469
+	BEQ lanes464
 	WORD $0x4ddf82de // ld1 {v30.s}[2], [x22], #4
 
-lanes469:
+lanes464:
 	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
 	WORD $0x4e21cfc2 // fmla v2.4s, v30.4s, v1.4s
 	WORD $0x4e1404f8 // dup v24.4s, v7.s[2]
@@ -8703,27 +8712,28 @@ lanes469:
 	WORD $0x4eb2873b // add v27.4s, v25.4s, v18.4s
 	WORD $0x6e3bdf17 // fmul v23.4s, v24.4s, v27.4s
 	WORD $0x4e040cb3 // dup v19.4s, w5
-	MOVD $constants<>+832(SB), R23
+	MOVD $constants<>+240(SB), R23
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x6ebc3676 // cmhi v22.4s, v19.4s, v28.4s
 	WORD $0x4e361ee0 // and v0.16b, v23.16b, v22.16b
 	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	B unused465
+	B unused461
 
-rest464:
-	CBZ R5, unused465
+rest458:
+	ADD $4, R5, R5
+	CBZ R5, unused461
 	MOVD R0, R24
 	ADD R6, R24, R24
 	WORD $0xbd400310 // ldr s16, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R5
-	BLT lanes470
+	BLT lanes465
 	WORD $0x0ddf9330 // ld1 {v16.s}[1], [x25], #4
-	BEQ lanes470
+	BEQ lanes465
 	WORD $0x4ddf8330 // ld1 {v16.s}[2], [x25], #4
 
-lanes470:
+lanes465:
 	WORD $0x4ea41c94 // orr v20.16b, v4.16b, v4.16b
 	WORD $0x4e21ce14 // fmla v20.4s, v16.4s, v1.4s
 	WORD $0x4e1404ff // dup v31.4s, v7.s[2]
@@ -8760,26 +8770,26 @@ lanes470:
 	WORD $0x4ea087f5 // add v21.4s, v31.4s, v0.4s
 	WORD $0x6e35de1e // fmul v30.4s, v16.4s, v21.4s
 	WORD $0x4e040cb1 // dup v17.4s, w5
-	MOVD $constants<>+848(SB), R26
+	MOVD $constants<>+240(SB), R26
 	WORD $0x3dc0035a // ldr q26, [x26, #0]
 	WORD $0x6eba3632 // cmhi v18.4s, v17.4s, v26.4s
 	WORD $0x4e321fc6 // and v6.16b, v30.16b, v18.16b
 	WORD $0x4e26d56b // fadd v11.4s, v11.4s, v6.4s
-	B end466
+	B end454
 
-unused461:
+unused459:
 	WORD $0x4f000419 // movi v25.4s, #0
 	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
 
-unused463:
+unused460:
 	WORD $0x4f000407 // movi v7.4s, #0
 	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
 
-unused465:
+unused461:
 	WORD $0x4f000418 // movi v24.4s, #0
 	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
 
-end466:
+end454:
 	WORD $0x4e2cd51b // fadd v27.4s, v8.4s, v12.4s
 	WORD $0x4e2dd523 // fadd v3.4s, v9.4s, v13.4s
 	WORD $0x4e2ed553 // fadd v19.4s, v10.4s, v14.4s
@@ -8816,7 +8826,7 @@ TEXT ·squaresNEON(SB), NOSPLIT, $0-24
 	WORD $0x3dc0380e // ldr q14, [x0, #224]
 	WORD $0x3dc03c0f // ldr q15, [x0, #240]
 
-loop471:
+loop466:
 	WORD $0x3dc00030 // ldr q16, [x1, #0]
 	WORD $0x0e617a11 // fcvtl v17.2d, v16.2s
 	WORD $0x4e617a12 // fcvtl2 v18.2d, v16.4s
@@ -8859,7 +8869,7 @@ loop471:
 	WORD $0x4e77ceef // fmla v15.2d, v23.2d, v23.2d
 	ADD $256, R1, R1
 	SUBS $1, R2, R2
-	BNE loop471
+	BNE loop466
 	WORD $0x3d800000 // str q0, [x0, #0]
 	WORD $0x3d800401 // str q1, [x0, #16]
 	WORD $0x3d800802 // str q2, [x0, #32]
@@ -8882,18 +8892,18 @@ loop471:
 TEXT ·nonFiniteNEON(SB), NOSPLIT, $0-32
 	MOVD x_base+0(FP), R0
 	MOVD x_len+8(FP), R1
-	MOVD $constants<>+864(SB), R2
+	MOVD $constants<>+256(SB), R2
 	WORD $0x3dc00040 // ldr q0, [x2, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	MOVD $constants<>+880(SB), R3
+	MOVD $constants<>+272(SB), R3
 	WORD $0x3dc00062 // ldr q2, [x3, #0]
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	MOVD R1, R4
 	MOVD $0, R5
 	SUBS $16, R4, R4
-	BLT done472
+	BLT done467
 
-loop473:
+loop468:
 	MOVD R0, R6
 	ADD R5, R6, R6
 	WORD $0x3dc000c4 // ldr q4, [x6, #0]
@@ -8914,14 +8924,14 @@ loop473:
 	CBNZ R8, found
 	ADD $64, R5, R5
 	SUBS $16, R4, R4
-	BGE loop473
+	BGE loop468
 
-done472:
+done467:
 	ADD $16, R4, R4
 	SUBS $4, R4, R4
-	BLT done474
+	BLT done469
 
-loop475:
+loop470:
 	MOVD R0, R9
 	ADD R5, R9, R9
 	WORD $0x3dc00131 // ldr q17, [x9, #0]
@@ -8933,23 +8943,23 @@ loop475:
 	CBNZ R8, found
 	ADD $16, R5, R5
 	SUBS $4, R4, R4
-	BGE loop475
+	BGE loop470
 
-done474:
+done469:
 	ADD $4, R4, R4
-	CBZ R4, end476
+	CBZ R4, end471
 	MOVD R0, R10
 	ADD R5, R10, R10
 	WORD $0xbd400155 // ldr s21, [x10, #0]
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R4
-	BLT lanes477
+	BLT lanes472
 	WORD $0x0ddf9175 // ld1 {v21.s}[1], [x11], #4
-	BEQ lanes477
+	BEQ lanes472
 	WORD $0x4ddf8175 // ld1 {v21.s}[2], [x11], #4
 
-lanes477:
+lanes472:
 	WORD $0x4e211eb6 // and v22.16b, v21.16b, v1.16b
 	WORD $0x6ea33ed7 // cmhs v23.4s, v22.4s, v3.4s
 	WORD $0x6eb0aaf8 // umaxv s24, v23.4s
@@ -8957,7 +8967,7 @@ lanes477:
 	WORD $0x1e260308 // fmov w8, s24
 	CBNZ R8, found
 
-end476:
+end471:
 	MOVD $-4, R7
 
 found:
@@ -8979,9 +8989,9 @@ TEXT ·layerNormNEON(SB), NOSPLIT, $0-140
 	LSL $2, R6, R7
 	WORD $0x9e2200c2 // scvtf s2, x6
 	WORD $0x4e040443 // dup v3.4s, v2.s[0]
-	CBZ R5, end478
+	CBZ R5, end473
 
-loop479:
+loop474:
 	WORD $0x4f000404 // movi v4.4s, #0
 	WORD $0x4f000405 // movi v5.4s, #0
 	WORD $0x4f000406 // movi v6.4s, #0
@@ -9001,9 +9011,9 @@ loop479:
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $64, R8, R8
-	BLT done480
+	BLT done475
 
-loop481:
+loop476:
 	MOVD R2, R10
 	ADD R9, R10, R10
 	WORD $0x3dc00154 // ldr q20, [x10, #0]
@@ -9040,14 +9050,14 @@ loop481:
 	WORD $0x4e35d673 // fadd v19.4s, v19.4s, v21.4s
 	ADD $256, R9, R9
 	SUBS $64, R8, R8
-	BGE loop481
+	BGE loop476
 
-done480:
+done475:
 	ADD $64, R8, R8
 	SUBS $16, R8, R8
-	BLT done482
+	BLT done477
 
-loop483:
+loop478:
 	MOVD R2, R11
 	ADD R9, R11, R11
 	WORD $0x3dc00176 // ldr q22, [x11, #0]
@@ -9060,117 +9070,119 @@ loop483:
 	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop483
+	BGE loop478
 
-done482:
+done477:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT rest484
+	BLT rest480
 	MOVD R2, R12
 	ADD R9, R12, R12
 	WORD $0x3dc0019a // ldr q26, [x12, #0]
 	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BLT rest486
+	BLT rest481
 	MOVD R2, R13
 	ADD R9, R13, R13
 	WORD $0x3dc001bb // ldr q27, [x13, #0]
 	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BLT rest488
+	BLT rest482
 	MOVD R2, R14
 	ADD R9, R14, R14
 	WORD $0x3dc001dc // ldr q28, [x14, #0]
 	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
 	ADD $16, R9, R9
-	B rest490
+	SUB $4, R8, R8
+	B rest483
 
-rest484:
+rest480:
 	ADD $4, R8, R8
-	CBZ R8, end492
+	CBZ R8, end479
 	MOVD R2, R15
 	ADD R9, R15, R15
 	WORD $0xbd4001fd // ldr s29, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes493
+	BLT lanes487
 	WORD $0x0ddf927d // ld1 {v29.s}[1], [x19], #4
-	BEQ lanes493
+	BEQ lanes487
 	WORD $0x4ddf827d // ld1 {v29.s}[2], [x19], #4
 
-lanes493:
+lanes487:
 	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
-	B unused487
+	B unused484
 
-rest486:
+rest481:
 	ADD $4, R8, R8
-	CBZ R8, unused487
+	CBZ R8, unused484
 	MOVD R2, R20
 	ADD R9, R20, R20
 	WORD $0xbd40029e // ldr s30, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes494
+	BLT lanes488
 	WORD $0x0ddf92be // ld1 {v30.s}[1], [x21], #4
-	BEQ lanes494
+	BEQ lanes488
 	WORD $0x4ddf82be // ld1 {v30.s}[2], [x21], #4
 
-lanes494:
+lanes488:
 	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
-	B unused489
+	B unused485
 
-rest488:
+rest482:
 	ADD $4, R8, R8
-	CBZ R8, unused489
+	CBZ R8, unused485
 	MOVD R2, R22
 	ADD R9, R22, R22
 	WORD $0xbd4002df // ldr s31, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes495
+	BLT lanes489
 	WORD $0x0ddf92ff // ld1 {v31.s}[1], [x23], #4
-	BEQ lanes495
+	BEQ lanes489
 	WORD $0x4ddf82ff // ld1 {v31.s}[2], [x23], #4
 
-lanes495:
+lanes489:
 	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
-	B unused491
+	B unused486
 
-rest490:
-	CBZ R8, unused491
+rest483:
+	ADD $4, R8, R8
+	CBZ R8, unused486
 	MOVD R2, R24
 	ADD R9, R24, R24
 	WORD $0xbd400300 // ldr s0, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R8
-	BLT lanes496
+	BLT lanes490
 	WORD $0x0ddf9320 // ld1 {v0.s}[1], [x25], #4
-	BEQ lanes496
+	BEQ lanes490
 	WORD $0x4ddf8320 // ld1 {v0.s}[2], [x25], #4
 
-lanes496:
+lanes490:
 	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
-	B end492
+	B end479
 
-unused487:
+unused484:
 	WORD $0x4f000402 // movi v2.4s, #0
 	WORD $0x4e22d4a5 // fadd v5.4s, v5.4s, v2.4s
 
-unused489:
+unused485:
 	WORD $0x4f000414 // movi v20.4s, #0
 	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
 
-unused491:
+unused486:
 	WORD $0x4f000415 // movi v21.4s, #0
 	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
 
-end492:
+end479:
 	WORD $0x4e2cd496 // fadd v22.4s, v4.4s, v12.4s
 	WORD $0x4e2dd4b7 // fadd v23.4s, v5.4s, v13.4s
 	WORD $0x4e2ed4d8 // fadd v24.4s, v6.4s, v14.4s
@@ -9211,9 +9223,9 @@ end492:
 	MOVD R6, R26
 	MOVD $0, R10
 	SUBS $64, R26, R26
-	BLT done497
+	BLT done491
 
-loop498:
+loop492:
 	MOVD R2, R11
 	ADD R10, R11, R11
 	WORD $0x3dc0017d // ldr q29, [x11, #0]
@@ -9266,14 +9278,14 @@ loop498:
 	WORD $0x4e34ce99 // fmla v25.4s, v20.4s, v20.4s
 	ADD $256, R10, R10
 	SUBS $64, R26, R26
-	BGE loop498
+	BGE loop492
 
-done497:
+done491:
 	ADD $64, R26, R26
 	SUBS $16, R26, R26
-	BLT done499
+	BLT done493
 
-loop500:
+loop494:
 	MOVD R2, R12
 	ADD R10, R12, R12
 	WORD $0x3dc00195 // ldr q21, [x12, #0]
@@ -9290,12 +9302,12 @@ loop500:
 	WORD $0x4e3dcfa9 // fmla v9.4s, v29.4s, v29.4s
 	ADD $64, R10, R10
 	SUBS $16, R26, R26
-	BGE loop500
+	BGE loop494
 
-done499:
+done493:
 	ADD $16, R26, R26
 	SUBS $4, R26, R26
-	BLT rest501
+	BLT rest496
 	MOVD R2, R13
 	ADD R10, R13, R13
 	WORD $0x3dc001be // ldr q30, [x13, #0]
@@ -9303,7 +9315,7 @@ done499:
 	WORD $0x4e20cc0f // fmla v15.4s, v0.4s, v0.4s
 	ADD $16, R10, R10
 	SUBS $4, R26, R26
-	BLT rest503
+	BLT rest497
 	MOVD R2, R14
 	ADD R10, R14, R14
 	WORD $0x3dc001df // ldr q31, [x14, #0]
@@ -9311,124 +9323,126 @@ done499:
 	WORD $0x4e22cc48 // fmla v8.4s, v2.4s, v2.4s
 	ADD $16, R10, R10
 	SUBS $4, R26, R26
-	BLT rest505
+	BLT rest498
 	MOVD R2, R15
 	ADD R10, R15, R15
 	WORD $0x3dc001f4 // ldr q20, [x15, #0]
 	WORD $0x4ea7d695 // fsub v21.4s, v20.4s, v7.4s
 	WORD $0x4e35ceb0 // fmla v16.4s, v21.4s, v21.4s
 	ADD $16, R10, R10
-	B rest507
+	SUB $4, R26, R26
+	B rest499
 
-rest501:
+rest496:
 	ADD $4, R26, R26
-	CBZ R26, end509
+	CBZ R26, end495
 	MOVD R2, R19
 	ADD R10, R19, R19
 	WORD $0xbd400264 // ldr s4, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R26
-	BLT lanes510
+	BLT lanes503
 	WORD $0x0ddf9284 // ld1 {v4.s}[1], [x20], #4
-	BEQ lanes510
+	BEQ lanes503
 	WORD $0x4ddf8284 // ld1 {v4.s}[2], [x20], #4
 
-lanes510:
+lanes503:
 	WORD $0x4ea7d48c // fsub v12.4s, v4.4s, v7.4s
 	WORD $0x4e040f45 // dup v5.4s, w26
-	MOVD $constants<>+896(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002ad // ldr q13, [x21, #0]
 	WORD $0x6ead34a6 // cmhi v6.4s, v5.4s, v13.4s
 	WORD $0x4e261d8e // and v14.16b, v12.16b, v6.16b
 	WORD $0x4e2ecdcf // fmla v15.4s, v14.4s, v14.4s
-	B unused504
+	B unused500
 
-rest503:
+rest497:
 	ADD $4, R26, R26
-	CBZ R26, unused504
+	CBZ R26, unused500
 	MOVD R2, R22
 	ADD R10, R22, R22
 	WORD $0xbd4002dd // ldr s29, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R26
-	BLT lanes511
+	BLT lanes504
 	WORD $0x0ddf92fd // ld1 {v29.s}[1], [x23], #4
-	BEQ lanes511
+	BEQ lanes504
 	WORD $0x4ddf82fd // ld1 {v29.s}[2], [x23], #4
 
-lanes511:
+lanes504:
 	WORD $0x4ea7d7be // fsub v30.4s, v29.4s, v7.4s
 	WORD $0x4e040f40 // dup v0.4s, w26
-	MOVD $constants<>+912(SB), R9
+	MOVD $constants<>+240(SB), R9
 	WORD $0x3dc0013f // ldr q31, [x9, #0]
 	WORD $0x6ebf3402 // cmhi v2.4s, v0.4s, v31.4s
 	WORD $0x4e221fd4 // and v20.16b, v30.16b, v2.16b
 	WORD $0x4e34ce88 // fmla v8.4s, v20.4s, v20.4s
-	B unused506
+	B unused501
 
-rest505:
+rest498:
 	ADD $4, R26, R26
-	CBZ R26, unused506
+	CBZ R26, unused501
 	MOVD R2, R24
 	ADD R10, R24, R24
 	WORD $0xbd400315 // ldr s21, [x24, #0]
 	MOVD R24, R8
 	ADD $4, R8, R8
 	CMP $2, R26
-	BLT lanes512
+	BLT lanes505
 	WORD $0x0ddf9115 // ld1 {v21.s}[1], [x8], #4
-	BEQ lanes512
+	BEQ lanes505
 	WORD $0x4ddf8115 // ld1 {v21.s}[2], [x8], #4
 
-lanes512:
+lanes505:
 	WORD $0x4ea7d6a4 // fsub v4.4s, v21.4s, v7.4s
 	WORD $0x4e040f45 // dup v5.4s, w26
-	MOVD $constants<>+928(SB), R25
+	MOVD $constants<>+240(SB), R25
 	WORD $0x3dc0032d // ldr q13, [x25, #0]
 	WORD $0x6ead34ac // cmhi v12.4s, v5.4s, v13.4s
 	WORD $0x4e2c1c86 // and v6.16b, v4.16b, v12.16b
 	WORD $0x4e26ccd0 // fmla v16.4s, v6.4s, v6.4s
-	B unused508
+	B unused502
 
-rest507:
-	CBZ R26, unused508
+rest499:
+	ADD $4, R26, R26
+	CBZ R26, unused502
 	MOVD R2, R11
 	ADD R10, R11, R11
 	WORD $0xbd40016e // ldr s14, [x11, #0]
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R26
-	BLT lanes513
+	BLT lanes506
 	WORD $0x0ddf918e // ld1 {v14.s}[1], [x12], #4
-	BEQ lanes513
+	BEQ lanes506
 	WORD $0x4ddf818e // ld1 {v14.s}[2], [x12], #4
 
-lanes513:
+lanes506:
 	WORD $0x4ea7d5dd // fsub v29.4s, v14.4s, v7.4s
 	WORD $0x4e040f40 // dup v0.4s, w26
-	MOVD $constants<>+944(SB), R13
+	MOVD $constants<>+240(SB), R13
 	WORD $0x3dc001bf // ldr q31, [x13, #0]
 	WORD $0x6ebf341e // cmhi v30.4s, v0.4s, v31.4s
 	WORD $0x4e3e1fa2 // and v2.16b, v29.16b, v30.16b
 	WORD $0x4e22cc49 // fmla v9.4s, v2.4s, v2.4s
-	B end509
+	B end495
 
-unused504:
+unused500:
 	WORD $0x4f000414 // movi v20.4s, #0
 	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
 
-unused506:
+unused501:
 	WORD $0x4f000415 // movi v21.4s, #0
 	WORD $0x4e35d610 // fadd v16.4s, v16.4s, v21.4s
 
-unused508:
+unused502:
 	WORD $0x4f000405 // movi v5.4s, #0
 	WORD $0x4e25d529 // fadd v9.4s, v9.4s, v5.4s
 
-end509:
-	MOVD $constants<>+960(SB), R14
+end495:
+	MOVD $constants<>+64(SB), R14
 	WORD $0x3dc001cd // ldr q13, [x14, #0]
 	WORD $0x4e0405a4 // dup v4.4s, v13.s[0]
 	WORD $0x4e33d5ec // fadd v12.4s, v15.4s, v19.4s
@@ -9461,9 +9475,9 @@ end509:
 	MOVD R6, R15
 	MOVD $0, R19
 	SUBS $16, R15, R15
-	BLT done514
+	BLT done507
 
-loop515:
+loop508:
 	MOVD R2, R20
 	ADD R19, R20, R20
 	WORD $0x3dc00292 // ldr q18, [x20, #0]
@@ -9506,14 +9520,14 @@ loop515:
 	WORD $0x3d800ef7 // str q23, [x23, #48]
 	ADD $64, R19, R19
 	SUBS $16, R15, R15
-	BGE loop515
+	BGE loop508
 
-done514:
+done507:
 	ADD $16, R15, R15
 	SUBS $4, R15, R15
-	BLT done516
+	BLT done509
 
-loop517:
+loop510:
 	MOVD R2, R9
 	ADD R19, R9, R9
 	WORD $0x3dc00131 // ldr q17, [x9, #0]
@@ -9532,23 +9546,23 @@ loop517:
 	WORD $0x3d80033c // str q28, [x25, #0]
 	ADD $16, R19, R19
 	SUBS $4, R15, R15
-	BGE loop517
+	BGE loop510
 
-done516:
+done509:
 	ADD $4, R15, R15
-	CBZ R15, end518
+	CBZ R15, end511
 	MOVD R2, R10
 	ADD R19, R10, R10
 	WORD $0xbd40014c // ldr s12, [x10, #0]
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R15
-	BLT lanes519
+	BLT lanes512
 	WORD $0x0ddf916c // ld1 {v12.s}[1], [x11], #4
-	BEQ lanes519
+	BEQ lanes512
 	WORD $0x4ddf816c // ld1 {v12.s}[2], [x11], #4
 
-lanes519:
+lanes512:
 	WORD $0x4ea7d58b // fsub v11.4s, v12.4s, v7.4s
 	WORD $0x6e38dd79 // fmul v25.4s, v11.4s, v24.4s
 	MOVD R3, R12
@@ -9557,24 +9571,24 @@ lanes519:
 	MOVD R12, R26
 	ADD $4, R26, R26
 	CMP $2, R15
-	BLT lanes520
+	BLT lanes513
 	WORD $0x0ddf935f // ld1 {v31.s}[1], [x26], #4
-	BEQ lanes520
+	BEQ lanes513
 	WORD $0x4ddf835f // ld1 {v31.s}[2], [x26], #4
 
-lanes520:
+lanes513:
 	MOVD R4, R13
 	ADD R19, R13, R13
 	WORD $0xbd4001a6 // ldr s6, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R15
-	BLT lanes521
+	BLT lanes514
 	WORD $0x0ddf91c6 // ld1 {v6.s}[1], [x14], #4
-	BEQ lanes521
+	BEQ lanes514
 	WORD $0x4ddf81c6 // ld1 {v6.s}[2], [x14], #4
 
-lanes521:
+lanes514:
 	WORD $0x4ea61cdd // orr v29.16b, v6.16b, v6.16b
 	WORD $0x4e3fcf3d // fmla v29.4s, v25.4s, v31.4s
 	MOVD R0, R20
@@ -9583,20 +9597,20 @@ lanes521:
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R15
-	BLT lanes522
+	BLT lanes515
 	WORD $0x0d9f92bd // st1 {v29.s}[1], [x21], #4
-	BEQ lanes522
+	BEQ lanes515
 	WORD $0x4d9f82bd // st1 {v29.s}[2], [x21], #4
 
-lanes522:
+lanes515:
 
-end518:
+end511:
 	ADD R7, R0, R0
 	ADD R7, R2, R2
 	SUBS $1, R5, R5
-	BNE loop479
+	BNE loop474
 
-end478:
+end473:
 	RET
 
 // func layerNormGradNEON(dx, dy, x, gamma, stats []float32, rows, cols int)
@@ -9611,9 +9625,9 @@ TEXT ·layerNormGradNEON(SB), NOSPLIT, $0-136
 	LSL $2, R6, R7
 	WORD $0x9e2200c0 // scvtf s0, x6
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
-	CBZ R5, end523
+	CBZ R5, end516
 
-loop524:
+loop517:
 	MOVD R4, R8
 	ADD $4, R8, R8
 	WORD $0x4d40c882 // ld1r {v2.4s}, [x4]
@@ -9638,9 +9652,9 @@ loop524:
 	MOVD R6, R9
 	MOVD $0, R10
 	SUBS $32, R9, R9
-	BLT done525
+	BLT done518
 
-loop526:
+loop519:
 	MOVD R1, R11
 	ADD R10, R11, R11
 	WORD $0x3dc00174 // ldr q20, [x11, #0]
@@ -9713,14 +9727,14 @@ loop526:
 	WORD $0x4e3acf33 // fmla v19.4s, v25.4s, v26.4s
 	ADD $128, R10, R10
 	SUBS $32, R9, R9
-	BGE loop526
+	BGE loop519
 
-done525:
+done518:
 	ADD $32, R9, R9
 	SUBS $16, R9, R9
-	BLT done527
+	BLT done520
 
-loop528:
+loop521:
 	MOVD R1, R14
 	ADD R10, R14, R14
 	WORD $0x3dc001db // ldr q27, [x14, #0]
@@ -9761,12 +9775,12 @@ loop528:
 	WORD $0x4e36ceaf // fmla v15.4s, v21.4s, v22.4s
 	ADD $64, R10, R10
 	SUBS $16, R9, R9
-	BGE loop528
+	BGE loop521
 
-done527:
+done520:
 	ADD $16, R9, R9
 	SUBS $4, R9, R9
-	BLT rest529
+	BLT rest523
 	MOVD R1, R20
 	ADD R10, R20, R20
 	WORD $0x3dc00299 // ldr q25, [x20, #0]
@@ -9783,7 +9797,7 @@ done527:
 	WORD $0x4e3ccf6c // fmla v12.4s, v27.4s, v28.4s
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BLT rest531
+	BLT rest524
 	MOVD R1, R23
 	ADD R10, R23, R23
 	WORD $0x3dc002ff // ldr q31, [x23, #0]
@@ -9800,7 +9814,7 @@ done527:
 	WORD $0x4e35ce8d // fmla v13.4s, v20.4s, v21.4s
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BLT rest533
+	BLT rest525
 	MOVD R1, R26
 	ADD R10, R26, R26
 	WORD $0x3dc00356 // ldr q22, [x26, #0]
@@ -9816,35 +9830,36 @@ done527:
 	WORD $0x6e23df1b // fmul v27.4s, v24.4s, v3.4s
 	WORD $0x4e3bcf4e // fmla v14.4s, v26.4s, v27.4s
 	ADD $16, R10, R10
-	B rest535
+	SUB $4, R9, R9
+	B rest526
 
-rest529:
+rest523:
 	ADD $4, R9, R9
-	CBZ R9, end537
+	CBZ R9, end522
 	MOVD R1, R12
 	ADD R10, R12, R12
 	WORD $0xbd40019c // ldr s28, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R9
-	BLT lanes538
+	BLT lanes530
 	WORD $0x0ddf91bc // ld1 {v28.s}[1], [x13], #4
-	BEQ lanes538
+	BEQ lanes530
 	WORD $0x4ddf81bc // ld1 {v28.s}[2], [x13], #4
 
-lanes538:
+lanes530:
 	MOVD R3, R14
 	ADD R10, R14, R14
 	WORD $0xbd4001df // ldr s31, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R9
-	BLT lanes539
+	BLT lanes531
 	WORD $0x0ddf91ff // ld1 {v31.s}[1], [x15], #4
-	BEQ lanes539
+	BEQ lanes531
 	WORD $0x4ddf81ff // ld1 {v31.s}[2], [x15], #4
 
-lanes539:
+lanes531:
 	WORD $0x6e3fdf80 // fmul v0.4s, v28.4s, v31.4s
 	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
 	MOVD R2, R19
@@ -9853,49 +9868,49 @@ lanes539:
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R9
-	BLT lanes540
+	BLT lanes532
 	WORD $0x0ddf929d // ld1 {v29.s}[1], [x20], #4
-	BEQ lanes540
+	BEQ lanes532
 	WORD $0x4ddf829d // ld1 {v29.s}[2], [x20], #4
 
-lanes540:
+lanes532:
 	WORD $0x4ea2d7be // fsub v30.4s, v29.4s, v2.4s
 	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
 	WORD $0x4e040d35 // dup v21.4s, w9
-	MOVD $constants<>+976(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002b6 // ldr q22, [x21, #0]
 	WORD $0x6eb636b9 // cmhi v25.4s, v21.4s, v22.4s
 	WORD $0x4e391e97 // and v23.16b, v20.16b, v25.16b
 	WORD $0x4e37cc0c // fmla v12.4s, v0.4s, v23.4s
-	B unused532
+	B unused527
 
-rest531:
+rest524:
 	ADD $4, R9, R9
-	CBZ R9, unused532
+	CBZ R9, unused527
 	MOVD R1, R22
 	ADD R10, R22, R22
 	WORD $0xbd4002d8 // ldr s24, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes541
+	BLT lanes533
 	WORD $0x0ddf92f8 // ld1 {v24.s}[1], [x23], #4
-	BEQ lanes541
+	BEQ lanes533
 	WORD $0x4ddf82f8 // ld1 {v24.s}[2], [x23], #4
 
-lanes541:
+lanes533:
 	MOVD R3, R24
 	ADD R10, R24, R24
 	WORD $0xbd40031a // ldr s26, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R9
-	BLT lanes542
+	BLT lanes534
 	WORD $0x0ddf933a // ld1 {v26.s}[1], [x25], #4
-	BEQ lanes542
+	BEQ lanes534
 	WORD $0x4ddf833a // ld1 {v26.s}[2], [x25], #4
 
-lanes542:
+lanes534:
 	WORD $0x6e3adf1b // fmul v27.4s, v24.4s, v26.4s
 	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
 	MOVD R2, R26
@@ -9904,49 +9919,49 @@ lanes542:
 	MOVD R26, R8
 	ADD $4, R8, R8
 	CMP $2, R9
-	BLT lanes543
+	BLT lanes535
 	WORD $0x0ddf911c // ld1 {v28.s}[1], [x8], #4
-	BEQ lanes543
+	BEQ lanes535
 	WORD $0x4ddf811c // ld1 {v28.s}[2], [x8], #4
 
-lanes543:
+lanes535:
 	WORD $0x4ea2d79f // fsub v31.4s, v28.4s, v2.4s
 	WORD $0x6e23dffd // fmul v29.4s, v31.4s, v3.4s
 	WORD $0x4e040d3e // dup v30.4s, w9
-	MOVD $constants<>+992(SB), R11
+	MOVD $constants<>+240(SB), R11
 	WORD $0x3dc00175 // ldr q21, [x11, #0]
 	WORD $0x6eb537d6 // cmhi v22.4s, v30.4s, v21.4s
 	WORD $0x4e361fb4 // and v20.16b, v29.16b, v22.16b
 	WORD $0x4e34cf6d // fmla v13.4s, v27.4s, v20.4s
-	B unused534
+	B unused528
 
-rest533:
+rest525:
 	ADD $4, R9, R9
-	CBZ R9, unused534
+	CBZ R9, unused528
 	MOVD R1, R12
 	ADD R10, R12, R12
 	WORD $0xbd400199 // ldr s25, [x12, #0]
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R9
-	BLT lanes544
+	BLT lanes536
 	WORD $0x0ddf91b9 // ld1 {v25.s}[1], [x13], #4
-	BEQ lanes544
+	BEQ lanes536
 	WORD $0x4ddf81b9 // ld1 {v25.s}[2], [x13], #4
 
-lanes544:
+lanes536:
 	MOVD R3, R14
 	ADD R10, R14, R14
 	WORD $0xbd4001c0 // ldr s0, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R9
-	BLT lanes545
+	BLT lanes537
 	WORD $0x0ddf91e0 // ld1 {v0.s}[1], [x15], #4
-	BEQ lanes545
+	BEQ lanes537
 	WORD $0x4ddf81e0 // ld1 {v0.s}[2], [x15], #4
 
-lanes545:
+lanes537:
 	WORD $0x6e20df37 // fmul v23.4s, v25.4s, v0.4s
 	WORD $0x4e37d4c6 // fadd v6.4s, v6.4s, v23.4s
 	MOVD R2, R19
@@ -9955,48 +9970,49 @@ lanes545:
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R9
-	BLT lanes546
+	BLT lanes538
 	WORD $0x0ddf9298 // ld1 {v24.s}[1], [x20], #4
-	BEQ lanes546
+	BEQ lanes538
 	WORD $0x4ddf8298 // ld1 {v24.s}[2], [x20], #4
 
-lanes546:
+lanes538:
 	WORD $0x4ea2d71a // fsub v26.4s, v24.4s, v2.4s
 	WORD $0x6e23df5c // fmul v28.4s, v26.4s, v3.4s
 	WORD $0x4e040d3f // dup v31.4s, w9
-	MOVD $constants<>+1008(SB), R21
+	MOVD $constants<>+240(SB), R21
 	WORD $0x3dc002be // ldr q30, [x21, #0]
 	WORD $0x6ebe37f5 // cmhi v21.4s, v31.4s, v30.4s
 	WORD $0x4e351f9d // and v29.16b, v28.16b, v21.16b
 	WORD $0x4e3dceee // fmla v14.4s, v23.4s, v29.4s
-	B unused536
+	B unused529
 
-rest535:
-	CBZ R9, unused536
+rest526:
+	ADD $4, R9, R9
+	CBZ R9, unused529
 	MOVD R1, R22
 	ADD R10, R22, R22
 	WORD $0xbd4002d6 // ldr s22, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes547
+	BLT lanes539
 	WORD $0x0ddf92f6 // ld1 {v22.s}[1], [x23], #4
-	BEQ lanes547
+	BEQ lanes539
 	WORD $0x4ddf82f6 // ld1 {v22.s}[2], [x23], #4
 
-lanes547:
+lanes539:
 	MOVD R3, R24
 	ADD R10, R24, R24
 	WORD $0xbd40031b // ldr s27, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R9
-	BLT lanes548
+	BLT lanes540
 	WORD $0x0ddf933b // ld1 {v27.s}[1], [x25], #4
-	BEQ lanes548
+	BEQ lanes540
 	WORD $0x4ddf833b // ld1 {v27.s}[2], [x25], #4
 
-lanes548:
+lanes540:
 	WORD $0x6e3bded4 // fmul v20.4s, v22.4s, v27.4s
 	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s
 	MOVD R2, R26
@@ -10005,41 +10021,41 @@ lanes548:
 	MOVD R26, R8
 	ADD $4, R8, R8
 	CMP $2, R9
-	BLT lanes549
+	BLT lanes541
 	WORD $0x0ddf9119 // ld1 {v25.s}[1], [x8], #4
-	BEQ lanes549
+	BEQ lanes541
 	WORD $0x4ddf8119 // ld1 {v25.s}[2], [x8], #4
 
-lanes549:
+lanes541:
 	WORD $0x4ea2d720 // fsub v0.4s, v25.4s, v2.4s
 	WORD $0x6e23dc18 // fmul v24.4s, v0.4s, v3.4s
 	WORD $0x4e040d3a // dup v26.4s, w9
-	MOVD $constants<>+1024(SB), R11
+	MOVD $constants<>+240(SB), R11
 	WORD $0x3dc0017f // ldr q31, [x11, #0]
 	WORD $0x6ebf375e // cmhi v30.4s, v26.4s, v31.4s
 	WORD $0x4e3e1f1c // and v28.16b, v24.16b, v30.16b
 	WORD $0x4e3cce8f // fmla v15.4s, v20.4s, v28.4s
-	B end537
+	B end522
 
-unused532:
+unused527:
 	WORD $0x4f000415 // movi v21.4s, #0
 	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
 	WORD $0x4f000417 // movi v23.4s, #0
 	WORD $0x4e37d5ad // fadd v13.4s, v13.4s, v23.4s
 
-unused534:
+unused528:
 	WORD $0x4f00041d // movi v29.4s, #0
 	WORD $0x4e3dd4c6 // fadd v6.4s, v6.4s, v29.4s
 	WORD $0x4f000416 // movi v22.4s, #0
 	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
 
-unused536:
+unused529:
 	WORD $0x4f00041b // movi v27.4s, #0
 	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
 	WORD $0x4f000419 // movi v25.4s, #0
 	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
 
-end537:
+end522:
 	WORD $0x4e28d480 // fadd v0.4s, v4.4s, v8.4s
 	WORD $0x4e29d4ba // fadd v26.4s, v5.4s, v9.4s
 	WORD $0x4e2ad4df // fadd v31.4s, v6.4s, v10.4s
@@ -10069,9 +10085,9 @@ end537:
 	MOVD R6, R12
 	MOVD $0, R13
 	SUBS $16, R12, R12
-	BLT done550
+	BLT done542
 
-loop551:
+loop543:
 	MOVD R1, R14
 	ADD R13, R14, R14
 	WORD $0x3dc001d4 // ldr q20, [x14, #0]
@@ -10122,14 +10138,14 @@ loop551:
 	WORD $0x3d800e96 // str q22, [x20, #48]
 	ADD $64, R13, R13
 	SUBS $16, R12, R12
-	BGE loop551
+	BGE loop543
 
-done550:
+done542:
 	ADD $16, R12, R12
 	SUBS $4, R12, R12
-	BLT done552
+	BLT done544
 
-loop553:
+loop545:
 	MOVD R1, R21
 	ADD R13, R21, R21
 	WORD $0x3dc002bb // ldr q27, [x21, #0]
@@ -10150,35 +10166,35 @@ loop553:
 	WORD $0x3d80030f // str q15, [x24, #0]
 	ADD $16, R13, R13
 	SUBS $4, R12, R12
-	BGE loop553
+	BGE loop545
 
-done552:
+done544:
 	ADD $4, R12, R12
-	CBZ R12, end554
+	CBZ R12, end546
 	MOVD R1, R25
 	ADD R13, R25, R25
 	WORD $0xbd400333 // ldr s19, [x25, #0]
 	MOVD R25, R10
 	ADD $4, R10, R10
 	CMP $2, R12
-	BLT lanes555
+	BLT lanes547
 	WORD $0x0ddf9153 // ld1 {v19.s}[1], [x10], #4
-	BEQ lanes555
+	BEQ lanes547
 	WORD $0x4ddf8153 // ld1 {v19.s}[2], [x10], #4
 
-lanes555:
+lanes547:
 	MOVD R3, R26
 	ADD R13, R26, R26
 	WORD $0xbd40034e // ldr s14, [x26, #0]
 	MOVD R26, R8
 	ADD $4, R8, R8
 	CMP $2, R12
-	BLT lanes556
+	BLT lanes548
 	WORD $0x0ddf910e // ld1 {v14.s}[1], [x8], #4
-	BEQ lanes556
+	BEQ lanes548
 	WORD $0x4ddf810e // ld1 {v14.s}[2], [x8], #4
 
-lanes556:
+lanes548:
 	WORD $0x6e2ede64 // fmul v4.4s, v19.4s, v14.4s
 	WORD $0x4eb9d485 // fsub v5.4s, v4.4s, v25.4s
 	MOVD R2, R9
@@ -10187,12 +10203,12 @@ lanes556:
 	MOVD R9, R11
 	ADD $4, R11, R11
 	CMP $2, R12
-	BLT lanes557
+	BLT lanes549
 	WORD $0x0ddf9168 // ld1 {v8.s}[1], [x11], #4
-	BEQ lanes557
+	BEQ lanes549
 	WORD $0x4ddf8168 // ld1 {v8.s}[2], [x11], #4
 
-lanes557:
+lanes549:
 	WORD $0x4ea2d509 // fsub v9.4s, v8.4s, v2.4s
 	WORD $0x6e23dd2a // fmul v10.4s, v9.4s, v3.4s
 	WORD $0x4ebecd45 // fmls v5.4s, v10.4s, v30.4s
@@ -10203,21 +10219,21 @@ lanes557:
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R12
-	BLT lanes558
+	BLT lanes550
 	WORD $0x0d9f91e7 // st1 {v7.s}[1], [x15], #4
-	BEQ lanes558
+	BEQ lanes550
 	WORD $0x4d9f81e7 // st1 {v7.s}[2], [x15], #4
 
-lanes558:
+lanes550:
 
-end554:
+end546:
 	ADD R7, R0, R0
 	ADD R7, R1, R1
 	ADD R7, R2, R2
 	SUBS $1, R5, R5
-	BNE loop524
+	BNE loop517
 
-end523:
+end516:
 	RET
 
 // func layerNormGradAddNEON(dx, dy, x, gamma, stats, add []float32, rows, cols int)
@@ -10233,9 +10249,9 @@ TEXT ·layerNormGradAddNEON(SB), NOSPLIT, $0-160
 	WORD $0x9e2200c0 // scvtf s0, x6
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD add_base+120(FP), R8
-	CBZ R5, end559
+	CBZ R5, end551
 
-loop560:
+loop552:
 	MOVD R4, R9
 	ADD $4, R9, R9
 	WORD $0x4d40c882 // ld1r {v2.4s}, [x4]
@@ -10260,9 +10276,9 @@ loop560:
 	MOVD R6, R10
 	MOVD $0, R11
 	SUBS $32, R10, R10
-	BLT done561
+	BLT done553
 
-loop562:
+loop554:
 	MOVD R1, R12
 	ADD R11, R12, R12
 	WORD $0x3dc00194 // ldr q20, [x12, #0]
@@ -10335,14 +10351,14 @@ loop562:
 	WORD $0x4e3acf33 // fmla v19.4s, v25.4s, v26.4s
 	ADD $128, R11, R11
 	SUBS $32, R10, R10
-	BGE loop562
+	BGE loop554
 
-done561:
+done553:
 	ADD $32, R10, R10
 	SUBS $16, R10, R10
-	BLT done563
+	BLT done555
 
-loop564:
+loop556:
 	MOVD R1, R15
 	ADD R11, R15, R15
 	WORD $0x3dc001fb // ldr q27, [x15, #0]
@@ -10383,12 +10399,12 @@ loop564:
 	WORD $0x4e36ceaf // fmla v15.4s, v21.4s, v22.4s
 	ADD $64, R11, R11
 	SUBS $16, R10, R10
-	BGE loop564
+	BGE loop556
 
-done563:
+done555:
 	ADD $16, R10, R10
 	SUBS $4, R10, R10
-	BLT rest565
+	BLT rest558
 	MOVD R1, R21
 	ADD R11, R21, R21
 	WORD $0x3dc002b9 // ldr q25, [x21, #0]
@@ -10405,7 +10421,7 @@ done563:
 	WORD $0x4e3ccf6c // fmla v12.4s, v27.4s, v28.4s
 	ADD $16, R11, R11
 	SUBS $4, R10, R10
-	BLT rest567
+	BLT rest559
 	MOVD R1, R24
 	ADD R11, R24, R24
 	WORD $0x3dc0031f // ldr q31, [x24, #0]
@@ -10422,7 +10438,7 @@ done563:
 	WORD $0x4e35ce8d // fmla v13.4s, v20.4s, v21.4s
 	ADD $16, R11, R11
 	SUBS $4, R10, R10
-	BLT rest569
+	BLT rest560
 	MOVD R1, R9
 	ADD R11, R9, R9
 	WORD $0x3dc00136 // ldr q22, [x9, #0]
@@ -10438,35 +10454,36 @@ done563:
 	WORD $0x6e23df1b // fmul v27.4s, v24.4s, v3.4s
 	WORD $0x4e3bcf4e // fmla v14.4s, v26.4s, v27.4s
 	ADD $16, R11, R11
-	B rest571
+	SUB $4, R10, R10
+	B rest561
 
-rest565:
+rest558:
 	ADD $4, R10, R10
-	CBZ R10, end573
+	CBZ R10, end557
 	MOVD R1, R14
 	ADD R11, R14, R14
 	WORD $0xbd4001dc // ldr s28, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R10
-	BLT lanes574
+	BLT lanes565
 	WORD $0x0ddf91fc // ld1 {v28.s}[1], [x15], #4
-	BEQ lanes574
+	BEQ lanes565
 	WORD $0x4ddf81fc // ld1 {v28.s}[2], [x15], #4
 
-lanes574:
+lanes565:
 	MOVD R3, R19
 	ADD R11, R19, R19
 	WORD $0xbd40027f // ldr s31, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R10
-	BLT lanes575
+	BLT lanes566
 	WORD $0x0ddf929f // ld1 {v31.s}[1], [x20], #4
-	BEQ lanes575
+	BEQ lanes566
 	WORD $0x4ddf829f // ld1 {v31.s}[2], [x20], #4
 
-lanes575:
+lanes566:
 	WORD $0x6e3fdf80 // fmul v0.4s, v28.4s, v31.4s
 	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
 	MOVD R2, R21
@@ -10475,49 +10492,49 @@ lanes575:
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R10
-	BLT lanes576
+	BLT lanes567
 	WORD $0x0ddf92dd // ld1 {v29.s}[1], [x22], #4
-	BEQ lanes576
+	BEQ lanes567
 	WORD $0x4ddf82dd // ld1 {v29.s}[2], [x22], #4
 
-lanes576:
+lanes567:
 	WORD $0x4ea2d7be // fsub v30.4s, v29.4s, v2.4s
 	WORD $0x6e23dfd4 // fmul v20.4s, v30.4s, v3.4s
 	WORD $0x4e040d55 // dup v21.4s, w10
-	MOVD $constants<>+1040(SB), R23
+	MOVD $constants<>+240(SB), R23
 	WORD $0x3dc002f6 // ldr q22, [x23, #0]
 	WORD $0x6eb636b9 // cmhi v25.4s, v21.4s, v22.4s
 	WORD $0x4e391e97 // and v23.16b, v20.16b, v25.16b
 	WORD $0x4e37cc0c // fmla v12.4s, v0.4s, v23.4s
-	B unused568
+	B unused562
 
-rest567:
+rest559:
 	ADD $4, R10, R10
-	CBZ R10, unused568
+	CBZ R10, unused562
 	MOVD R1, R24
 	ADD R11, R24, R24
 	WORD $0xbd400318 // ldr s24, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R10
-	BLT lanes577
+	BLT lanes568
 	WORD $0x0ddf9338 // ld1 {v24.s}[1], [x25], #4
-	BEQ lanes577
+	BEQ lanes568
 	WORD $0x4ddf8338 // ld1 {v24.s}[2], [x25], #4
 
-lanes577:
+lanes568:
 	MOVD R3, R26
 	ADD R11, R26, R26
 	WORD $0xbd40035a // ldr s26, [x26, #0]
 	MOVD R26, R9
 	ADD $4, R9, R9
 	CMP $2, R10
-	BLT lanes578
+	BLT lanes569
 	WORD $0x0ddf913a // ld1 {v26.s}[1], [x9], #4
-	BEQ lanes578
+	BEQ lanes569
 	WORD $0x4ddf813a // ld1 {v26.s}[2], [x9], #4
 
-lanes578:
+lanes569:
 	WORD $0x6e3adf1b // fmul v27.4s, v24.4s, v26.4s
 	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
 	MOVD R2, R12
@@ -10526,49 +10543,49 @@ lanes578:
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R10
-	BLT lanes579
+	BLT lanes570
 	WORD $0x0ddf91bc // ld1 {v28.s}[1], [x13], #4
-	BEQ lanes579
+	BEQ lanes570
 	WORD $0x4ddf81bc // ld1 {v28.s}[2], [x13], #4
 
-lanes579:
+lanes570:
 	WORD $0x4ea2d79f // fsub v31.4s, v28.4s, v2.4s
 	WORD $0x6e23dffd // fmul v29.4s, v31.4s, v3.4s
 	WORD $0x4e040d5e // dup v30.4s, w10
-	MOVD $constants<>+1056(SB), R14
+	MOVD $constants<>+240(SB), R14
 	WORD $0x3dc001d5 // ldr q21, [x14, #0]
 	WORD $0x6eb537d6 // cmhi v22.4s, v30.4s, v21.4s
 	WORD $0x4e361fb4 // and v20.16b, v29.16b, v22.16b
 	WORD $0x4e34cf6d // fmla v13.4s, v27.4s, v20.4s
-	B unused570
+	B unused563
 
-rest569:
+rest560:
 	ADD $4, R10, R10
-	CBZ R10, unused570
+	CBZ R10, unused563
 	MOVD R1, R15
 	ADD R11, R15, R15
 	WORD $0xbd4001f9 // ldr s25, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R10
-	BLT lanes580
+	BLT lanes571
 	WORD $0x0ddf9279 // ld1 {v25.s}[1], [x19], #4
-	BEQ lanes580
+	BEQ lanes571
 	WORD $0x4ddf8279 // ld1 {v25.s}[2], [x19], #4
 
-lanes580:
+lanes571:
 	MOVD R3, R20
 	ADD R11, R20, R20
 	WORD $0xbd400280 // ldr s0, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R10
-	BLT lanes581
+	BLT lanes572
 	WORD $0x0ddf92a0 // ld1 {v0.s}[1], [x21], #4
-	BEQ lanes581
+	BEQ lanes572
 	WORD $0x4ddf82a0 // ld1 {v0.s}[2], [x21], #4
 
-lanes581:
+lanes572:
 	WORD $0x6e20df37 // fmul v23.4s, v25.4s, v0.4s
 	WORD $0x4e37d4c6 // fadd v6.4s, v6.4s, v23.4s
 	MOVD R2, R22
@@ -10577,48 +10594,49 @@ lanes581:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R10
-	BLT lanes582
+	BLT lanes573
 	WORD $0x0ddf92f8 // ld1 {v24.s}[1], [x23], #4
-	BEQ lanes582
+	BEQ lanes573
 	WORD $0x4ddf82f8 // ld1 {v24.s}[2], [x23], #4
 
-lanes582:
+lanes573:
 	WORD $0x4ea2d71a // fsub v26.4s, v24.4s, v2.4s
 	WORD $0x6e23df5c // fmul v28.4s, v26.4s, v3.4s
 	WORD $0x4e040d5f // dup v31.4s, w10
-	MOVD $constants<>+1072(SB), R24
+	MOVD $constants<>+240(SB), R24
 	WORD $0x3dc0031e // ldr q30, [x24, #0]
 	WORD $0x6ebe37f5 // cmhi v21.4s, v31.4s, v30.4s
 	WORD $0x4e351f9d // and v29.16b, v28.16b, v21.16b
 	WORD $0x4e3dceee // fmla v14.4s, v23.4s, v29.4s
-	B unused572
+	B unused564
 
-rest571:
-	CBZ R10, unused572
+rest561:
+	ADD $4, R10, R10
+	CBZ R10, unused564
 	MOVD R1, R25
 	ADD R11, R25, R25
 	WORD $0xbd400336 // ldr s22, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R10
-	BLT lanes583
+	BLT lanes574
 	WORD $0x0ddf9356 // ld1 {v22.s}[1], [x26], #4
-	BEQ lanes583
+	BEQ lanes574
 	WORD $0x4ddf8356 // ld1 {v22.s}[2], [x26], #4
 
-lanes583:
+lanes574:
 	MOVD R3, R9
 	ADD R11, R9, R9
 	WORD $0xbd40013b // ldr s27, [x9, #0]
 	MOVD R9, R12
 	ADD $4, R12, R12
 	CMP $2, R10
-	BLT lanes584
+	BLT lanes575
 	WORD $0x0ddf919b // ld1 {v27.s}[1], [x12], #4
-	BEQ lanes584
+	BEQ lanes575
 	WORD $0x4ddf819b // ld1 {v27.s}[2], [x12], #4
 
-lanes584:
+lanes575:
 	WORD $0x6e3bded4 // fmul v20.4s, v22.4s, v27.4s
 	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s
 	MOVD R2, R13
@@ -10627,41 +10645,41 @@ lanes584:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R10
-	BLT lanes585
+	BLT lanes576
 	WORD $0x0ddf91d9 // ld1 {v25.s}[1], [x14], #4
-	BEQ lanes585
+	BEQ lanes576
 	WORD $0x4ddf81d9 // ld1 {v25.s}[2], [x14], #4
 
-lanes585:
+lanes576:
 	WORD $0x4ea2d720 // fsub v0.4s, v25.4s, v2.4s
 	WORD $0x6e23dc18 // fmul v24.4s, v0.4s, v3.4s
 	WORD $0x4e040d5a // dup v26.4s, w10
-	MOVD $constants<>+1088(SB), R15
+	MOVD $constants<>+240(SB), R15
 	WORD $0x3dc001ff // ldr q31, [x15, #0]
 	WORD $0x6ebf375e // cmhi v30.4s, v26.4s, v31.4s
 	WORD $0x4e3e1f1c // and v28.16b, v24.16b, v30.16b
 	WORD $0x4e3cce8f // fmla v15.4s, v20.4s, v28.4s
-	B end573
+	B end557
 
-unused568:
+unused562:
 	WORD $0x4f000415 // movi v21.4s, #0
 	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
 	WORD $0x4f000417 // movi v23.4s, #0
 	WORD $0x4e37d5ad // fadd v13.4s, v13.4s, v23.4s
 
-unused570:
+unused563:
 	WORD $0x4f00041d // movi v29.4s, #0
 	WORD $0x4e3dd4c6 // fadd v6.4s, v6.4s, v29.4s
 	WORD $0x4f000416 // movi v22.4s, #0
 	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
 
-unused572:
+unused564:
 	WORD $0x4f00041b // movi v27.4s, #0
 	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
 	WORD $0x4f000419 // movi v25.4s, #0
 	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
 
-end573:
+end557:
 	WORD $0x4e28d480 // fadd v0.4s, v4.4s, v8.4s
 	WORD $0x4e29d4ba // fadd v26.4s, v5.4s, v9.4s
 	WORD $0x4e2ad4df // fadd v31.4s, v6.4s, v10.4s
@@ -10691,9 +10709,9 @@ end573:
 	MOVD R6, R19
 	MOVD $0, R20
 	SUBS $16, R19, R19
-	BLT done586
+	BLT done577
 
-loop587:
+loop578:
 	MOVD R1, R21
 	ADD R20, R21, R21
 	WORD $0x3dc002b4 // ldr q20, [x21, #0]
@@ -10754,14 +10772,14 @@ loop587:
 	WORD $0x3d800f30 // str q16, [x25, #48]
 	ADD $64, R20, R20
 	SUBS $16, R19, R19
-	BGE loop587
+	BGE loop578
 
-done586:
+done577:
 	ADD $16, R19, R19
 	SUBS $4, R19, R19
-	BLT done588
+	BLT done579
 
-loop589:
+loop580:
 	MOVD R1, R26
 	ADD R20, R26, R26
 	WORD $0x3dc0034d // ldr q13, [x26, #0]
@@ -10786,35 +10804,35 @@ loop589:
 	WORD $0x3d8001a8 // str q8, [x13, #0]
 	ADD $16, R20, R20
 	SUBS $4, R19, R19
-	BGE loop589
+	BGE loop580
 
-done588:
+done579:
 	ADD $4, R19, R19
-	CBZ R19, end590
+	CBZ R19, end581
 	MOVD R1, R14
 	ADD R20, R14, R14
 	WORD $0xbd4001c9 // ldr s9, [x14, #0]
 	MOVD R14, R10
 	ADD $4, R10, R10
 	CMP $2, R19
-	BLT lanes591
+	BLT lanes582
 	WORD $0x0ddf9149 // ld1 {v9.s}[1], [x10], #4
-	BEQ lanes591
+	BEQ lanes582
 	WORD $0x4ddf8149 // ld1 {v9.s}[2], [x10], #4
 
-lanes591:
+lanes582:
 	MOVD R3, R15
 	ADD R20, R15, R15
 	WORD $0xbd4001e6 // ldr s6, [x15, #0]
 	MOVD R15, R21
 	ADD $4, R21, R21
 	CMP $2, R19
-	BLT lanes592
+	BLT lanes583
 	WORD $0x0ddf92a6 // ld1 {v6.s}[1], [x21], #4
-	BEQ lanes592
+	BEQ lanes583
 	WORD $0x4ddf82a6 // ld1 {v6.s}[2], [x21], #4
 
-lanes592:
+lanes583:
 	WORD $0x6e26dd2a // fmul v10.4s, v9.4s, v6.4s
 	WORD $0x4eb9d54b // fsub v11.4s, v10.4s, v25.4s
 	MOVD R2, R22
@@ -10823,12 +10841,12 @@ lanes592:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R19
-	BLT lanes593
+	BLT lanes584
 	WORD $0x0ddf92e0 // ld1 {v0.s}[1], [x23], #4
-	BEQ lanes593
+	BEQ lanes584
 	WORD $0x4ddf82e0 // ld1 {v0.s}[2], [x23], #4
 
-lanes593:
+lanes584:
 	WORD $0x4ea2d41f // fsub v31.4s, v0.4s, v2.4s
 	WORD $0x6e23dffa // fmul v26.4s, v31.4s, v3.4s
 	WORD $0x4ebecf4b // fmls v11.4s, v26.4s, v30.4s
@@ -10838,12 +10856,12 @@ lanes593:
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R19
-	BLT lanes594
+	BLT lanes585
 	WORD $0x0ddf9327 // ld1 {v7.s}[1], [x25], #4
-	BEQ lanes594
+	BEQ lanes585
 	WORD $0x4ddf8327 // ld1 {v7.s}[2], [x25], #4
 
-lanes594:
+lanes585:
 	WORD $0x4ea71cf8 // orr v24.16b, v7.16b, v7.16b
 	WORD $0x4e23cd78 // fmla v24.4s, v11.4s, v3.4s
 	MOVD R0, R26
@@ -10852,22 +10870,22 @@ lanes594:
 	MOVD R26, R9
 	ADD $4, R9, R9
 	CMP $2, R19
-	BLT lanes595
+	BLT lanes586
 	WORD $0x0d9f9138 // st1 {v24.s}[1], [x9], #4
-	BEQ lanes595
+	BEQ lanes586
 	WORD $0x4d9f8138 // st1 {v24.s}[2], [x9], #4
 
-lanes595:
+lanes586:
 
-end590:
+end581:
 	ADD R7, R0, R0
 	ADD R7, R1, R1
 	ADD R7, R2, R2
 	ADD R7, R8, R8
 	SUBS $1, R5, R5
-	BNE loop560
+	BNE loop552
 
-end559:
+end551:
 	RET
 
 // func layerNormParamGradNEON(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)
@@ -10885,17 +10903,17 @@ TEXT ·layerNormParamGradNEON(SB), NOSPLIT, $0-144
 	MOVD $1024, R10
 	UDIV R9, R10, R10
 	ADD $4, R10, R10
-	CBZ R8, end596
+	CBZ R8, end587
 
-loop597:
+loop588:
 	CMP R10, R8
 	CSEL LT, R8, R10, R10
 	MOVD R9, R11
 	MOVD $0, R12
 	SUBS $16, R11, R11
-	BLT done598
+	BLT done589
 
-loop599:
+loop590:
 	MOVD R0, R13
 	ADD R12, R13, R13
 	WORD $0x3dc001a0 // ldr q0, [x13, #0]
@@ -10917,7 +10935,7 @@ loop599:
 	MOVD R21, R22
 	MOVD R4, R23
 
-loop600:
+loop591:
 	MOVD R23, R24
 	ADD $4, R24, R24
 	WORD $0x4d40cae8 // ld1r {v8.4s}, [x23]
@@ -10950,7 +10968,7 @@ loop600:
 	ADD R6, R22, R22
 	ADD R7, R23, R23
 	SUBS $1, R15, R15
-	BNE loop600
+	BNE loop591
 	WORD $0x3d8001a0 // str q0, [x13, #0]
 	WORD $0x3d8005a1 // str q1, [x13, #16]
 	WORD $0x3d8009a2 // str q2, [x13, #32]
@@ -10961,14 +10979,14 @@ loop600:
 	WORD $0x3d800dc7 // str q7, [x14, #48]
 	ADD $64, R12, R12
 	SUBS $16, R11, R11
-	BGE loop599
+	BGE loop590
 
-done598:
+done589:
 	ADD $16, R11, R11
 	SUBS $4, R11, R11
-	BLT done601
+	BLT done592
 
-loop602:
+loop593:
 	MOVD R0, R25
 	ADD R12, R25, R25
 	WORD $0x3dc0033a // ldr q26, [x25, #0]
@@ -10984,7 +11002,7 @@ loop602:
 	MOVD R24, R15
 	MOVD R4, R20
 
-loop603:
+loop594:
 	MOVD R20, R22
 	ADD $4, R22, R22
 	WORD $0x4d40ca9c // ld1r {v28.4s}, [x20]
@@ -10999,40 +11017,40 @@ loop603:
 	ADD R6, R15, R15
 	ADD R7, R20, R20
 	SUBS $1, R5, R5
-	BNE loop603
+	BNE loop594
 	WORD $0x3d80033a // str q26, [x25, #0]
 	WORD $0x3d80035b // str q27, [x26, #0]
 	ADD $16, R12, R12
 	SUBS $4, R11, R11
-	BGE loop602
+	BGE loop593
 
-done601:
+done592:
 	ADD $4, R11, R11
-	CBZ R11, end604
+	CBZ R11, end595
 	MOVD R0, R23
 	ADD R12, R23, R23
 	WORD $0xbd4002ea // ldr s10, [x23, #0]
 	MOVD R23, R13
 	ADD $4, R13, R13
 	CMP $2, R11
-	BLT lanes605
+	BLT lanes596
 	WORD $0x0ddf91aa // ld1 {v10.s}[1], [x13], #4
-	BEQ lanes605
+	BEQ lanes596
 	WORD $0x4ddf81aa // ld1 {v10.s}[2], [x13], #4
 
-lanes605:
+lanes596:
 	MOVD R1, R14
 	ADD R12, R14, R14
 	WORD $0xbd4001cd // ldr s13, [x14, #0]
 	MOVD R14, R19
 	ADD $4, R19, R19
 	CMP $2, R11
-	BLT lanes606
+	BLT lanes597
 	WORD $0x0ddf926d // ld1 {v13.s}[1], [x19], #4
-	BEQ lanes606
+	BEQ lanes597
 	WORD $0x4ddf826d // ld1 {v13.s}[2], [x19], #4
 
-lanes606:
+lanes597:
 	MOVD R10, R24
 	MOVD R2, R22
 	ADD R12, R22, R22
@@ -11042,7 +11060,7 @@ lanes606:
 	MOVD R5, R21
 	MOVD R4, R15
 
-loop607:
+loop598:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	WORD $0x4d40c9ef // ld1r {v15.4s}, [x15]
@@ -11051,23 +11069,23 @@ loop607:
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R11
-	BLT lanes608
+	BLT lanes599
 	WORD $0x0ddf934e // ld1 {v14.s}[1], [x26], #4
-	BEQ lanes608
+	BEQ lanes599
 	WORD $0x4ddf834e // ld1 {v14.s}[2], [x26], #4
 
-lanes608:
+lanes599:
 	WORD $0x4e2ed5ad // fadd v13.4s, v13.4s, v14.4s
 	WORD $0xbd4002b1 // ldr s17, [x21, #0]
 	MOVD R21, R13
 	ADD $4, R13, R13
 	CMP $2, R11
-	BLT lanes609
+	BLT lanes600
 	WORD $0x0ddf91b1 // ld1 {v17.s}[1], [x13], #4
-	BEQ lanes609
+	BEQ lanes600
 	WORD $0x4ddf81b1 // ld1 {v17.s}[2], [x13], #4
 
-lanes609:
+lanes600:
 	WORD $0x4eafd633 // fsub v19.4s, v17.4s, v15.4s
 	WORD $0x6e30de74 // fmul v20.4s, v19.4s, v16.4s
 	WORD $0x4e34cdca // fmla v10.4s, v14.4s, v20.4s
@@ -11075,36 +11093,36 @@ lanes609:
 	ADD R6, R21, R21
 	ADD R7, R15, R15
 	SUBS $1, R24, R24
-	BNE loop607
+	BNE loop598
 	WORD $0xbd0002ea // str s10, [x23, #0]
 	MOVD R23, R19
 	ADD $4, R19, R19
 	CMP $2, R11
-	BLT lanes610
+	BLT lanes601
 	WORD $0x0d9f926a // st1 {v10.s}[1], [x19], #4
-	BEQ lanes610
+	BEQ lanes601
 	WORD $0x4d9f826a // st1 {v10.s}[2], [x19], #4
 
-lanes610:
+lanes601:
 	WORD $0xbd0001cd // str s13, [x14, #0]
 	MOVD R14, R22
 	ADD $4, R22, R22
 	CMP $2, R11
-	BLT lanes611
+	BLT lanes602
 	WORD $0x0d9f92cd // st1 {v13.s}[1], [x22], #4
-	BEQ lanes611
+	BEQ lanes602
 	WORD $0x4d9f82cd // st1 {v13.s}[2], [x22], #4
 
-lanes611:
+lanes602:
 
-end604:
+end595:
 	MADD R10, R2, R6, R2
 	MADD R10, R3, R6, R3
 	MADD R10, R4, R7, R4
 	SUBS R10, R8, R8
-	BNE loop597
+	BNE loop588
 
-end596:
+end587:
 	RET
 
 // func addBiasNEON(dst, x, bias []float32, rows, cols, ld int)
@@ -11116,15 +11134,15 @@ TEXT ·addBiasNEON(SB), NOSPLIT, $0-96
 	MOVD cols+80(FP), R4
 	MOVD ld+88(FP), R5
 	LSL $2, R5, R6
-	CBZ R3, end612
+	CBZ R3, end603
 
-loop613:
+loop604:
 	MOVD R4, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done614
+	BLT done605
 
-loop615:
+loop606:
 	MOVD R1, R9
 	ADD R8, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
@@ -11149,14 +11167,14 @@ loop615:
 	WORD $0x3d800d6b // str q11, [x11, #48]
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop615
+	BGE loop606
 
-done614:
+done605:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done616
+	BLT done607
 
-loop617:
+loop608:
 	MOVD R1, R12
 	ADD R8, R12, R12
 	WORD $0x3dc0018c // ldr q12, [x12, #0]
@@ -11169,35 +11187,35 @@ loop617:
 	WORD $0x3d8001ce // str q14, [x14, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop617
+	BGE loop608
 
-done616:
+done607:
 	ADD $4, R7, R7
-	CBZ R7, end618
+	CBZ R7, end609
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0xbd4001ef // ldr s15, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R7
-	BLT lanes619
+	BLT lanes610
 	WORD $0x0ddf926f // ld1 {v15.s}[1], [x19], #4
-	BEQ lanes619
+	BEQ lanes610
 	WORD $0x4ddf826f // ld1 {v15.s}[2], [x19], #4
 
-lanes619:
+lanes610:
 	MOVD R2, R20
 	ADD R8, R20, R20
 	WORD $0xbd400290 // ldr s16, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R7
-	BLT lanes620
+	BLT lanes611
 	WORD $0x0ddf92b0 // ld1 {v16.s}[1], [x21], #4
-	BEQ lanes620
+	BEQ lanes611
 	WORD $0x4ddf82b0 // ld1 {v16.s}[2], [x21], #4
 
-lanes620:
+lanes611:
 	WORD $0x4e30d5f1 // fadd v17.4s, v15.4s, v16.4s
 	MOVD R0, R22
 	ADD R8, R22, R22
@@ -11205,20 +11223,20 @@ lanes620:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R7
-	BLT lanes621
+	BLT lanes612
 	WORD $0x0d9f92f1 // st1 {v17.s}[1], [x23], #4
-	BEQ lanes621
+	BEQ lanes612
 	WORD $0x4d9f82f1 // st1 {v17.s}[2], [x23], #4
 
-lanes621:
+lanes612:
 
-end618:
+end609:
 	ADD R6, R0, R0
 	ADD R6, R1, R1
 	SUBS $1, R3, R3
-	BNE loop613
+	BNE loop604
 
-end612:
+end603:
 	RET
 
 // func addBiasReluNEON(dst, x, bias []float32, rows, cols, ld int)
@@ -11230,15 +11248,15 @@ TEXT ·addBiasReluNEON(SB), NOSPLIT, $0-96
 	MOVD cols+80(FP), R4
 	MOVD ld+88(FP), R5
 	LSL $2, R5, R6
-	CBZ R3, end622
+	CBZ R3, end613
 
-loop623:
+loop614:
 	MOVD R4, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done624
+	BLT done615
 
-loop625:
+loop616:
 	MOVD R1, R9
 	ADD R8, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
@@ -11271,14 +11289,14 @@ loop625:
 	WORD $0x3d800d73 // str q19, [x11, #48]
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop625
+	BGE loop616
 
-done624:
+done615:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done626
+	BLT done617
 
-loop627:
+loop618:
 	MOVD R1, R12
 	ADD R8, R12, R12
 	WORD $0x3dc00194 // ldr q20, [x12, #0]
@@ -11293,35 +11311,35 @@ loop627:
 	WORD $0x3d8001d8 // str q24, [x14, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop627
+	BGE loop618
 
-done626:
+done617:
 	ADD $4, R7, R7
-	CBZ R7, end628
+	CBZ R7, end619
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0xbd4001f9 // ldr s25, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R7
-	BLT lanes629
+	BLT lanes620
 	WORD $0x0ddf9279 // ld1 {v25.s}[1], [x19], #4
-	BEQ lanes629
+	BEQ lanes620
 	WORD $0x4ddf8279 // ld1 {v25.s}[2], [x19], #4
 
-lanes629:
+lanes620:
 	MOVD R2, R20
 	ADD R8, R20, R20
 	WORD $0xbd40029a // ldr s26, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R7
-	BLT lanes630
+	BLT lanes621
 	WORD $0x0ddf92ba // ld1 {v26.s}[1], [x21], #4
-	BEQ lanes630
+	BEQ lanes621
 	WORD $0x4ddf82ba // ld1 {v26.s}[2], [x21], #4
 
-lanes630:
+lanes621:
 	WORD $0x4e3ad73b // fadd v27.4s, v25.4s, v26.4s
 	WORD $0x4ea0eb7c // fcmlt v28.4s, v27.4s, #0.0
 	WORD $0x4e7c1f7d // bic v29.16b, v27.16b, v28.16b
@@ -11331,20 +11349,20 @@ lanes630:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R7
-	BLT lanes631
+	BLT lanes622
 	WORD $0x0d9f92fd // st1 {v29.s}[1], [x23], #4
-	BEQ lanes631
+	BEQ lanes622
 	WORD $0x4d9f82fd // st1 {v29.s}[2], [x23], #4
 
-lanes631:
+lanes622:
 
-end628:
+end619:
 	ADD R6, R0, R0
 	ADD R6, R1, R1
 	SUBS $1, R3, R3
-	BNE loop623
+	BNE loop614
 
-end622:
+end613:
 	RET
 
 // func addBiasGeluNEON(dst, x, bias []float32, rows, cols, ld int)
@@ -11356,23 +11374,23 @@ TEXT ·addBiasGeluNEON(SB), NOSPLIT, $0-96
 	MOVD cols+80(FP), R4
 	MOVD ld+88(FP), R5
 	LSL $2, R5, R6
-	MOVD $constants<>+1104(SB), R7
+	MOVD $constants<>+128(SB), R7
 	WORD $0x3dc000e0 // ldr q0, [x7, #0]
-	MOVD $constants<>+1120(SB), R8
+	MOVD $constants<>+0(SB), R8
 	WORD $0x3dc00101 // ldr q1, [x8, #0]
-	MOVD $constants<>+1136(SB), R9
+	MOVD $constants<>+16(SB), R9
 	WORD $0x3dc00122 // ldr q2, [x9, #0]
-	MOVD $constants<>+1152(SB), R10
+	MOVD $constants<>+32(SB), R10
 	WORD $0x3dc00143 // ldr q3, [x10, #0]
-	CBZ R3, end632
+	CBZ R3, end623
 
-loop633:
+loop624:
 	MOVD R4, R11
 	MOVD $0, R12
 	SUBS $8, R11, R11
-	BLT done634
+	BLT done625
 
-loop635:
+loop626:
 	MOVD R1, R13
 	ADD R12, R13, R13
 	WORD $0x3dc001a4 // ldr q4, [x13, #0]
@@ -11469,14 +11487,14 @@ loop635:
 	WORD $0x3d8005f2 // str q18, [x15, #16]
 	ADD $32, R12, R12
 	SUBS $8, R11, R11
-	BGE loop635
+	BGE loop626
 
-done634:
+done625:
 	ADD $8, R11, R11
 	SUBS $4, R11, R11
-	BLT done636
+	BLT done627
 
-loop637:
+loop628:
 	MOVD R1, R19
 	ADD R12, R19, R19
 	WORD $0x3dc00273 // ldr q19, [x19, #0]
@@ -11529,35 +11547,35 @@ loop637:
 	WORD $0x3d8002b7 // str q23, [x21, #0]
 	ADD $16, R12, R12
 	SUBS $4, R11, R11
-	BGE loop637
+	BGE loop628
 
-done636:
+done627:
 	ADD $4, R11, R11
-	CBZ R11, end638
+	CBZ R11, end629
 	MOVD R1, R22
 	ADD R12, R22, R22
 	WORD $0xbd4002dc // ldr s28, [x22, #0]
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R11
-	BLT lanes639
+	BLT lanes630
 	WORD $0x0ddf92fc // ld1 {v28.s}[1], [x23], #4
-	BEQ lanes639
+	BEQ lanes630
 	WORD $0x4ddf82fc // ld1 {v28.s}[2], [x23], #4
 
-lanes639:
+lanes630:
 	MOVD R2, R24
 	ADD R12, R24, R24
 	WORD $0xbd400318 // ldr s24, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R11
-	BLT lanes640
+	BLT lanes631
 	WORD $0x0ddf9338 // ld1 {v24.s}[1], [x25], #4
-	BEQ lanes640
+	BEQ lanes631
 	WORD $0x4ddf8338 // ld1 {v24.s}[2], [x25], #4
 
-lanes640:
+lanes631:
 	WORD $0x4e38d799 // fadd v25.4s, v28.4s, v24.4s
 	WORD $0x4e04040e // dup v14.4s, v0.s[0]
 	WORD $0x6e39df25 // fmul v5.4s, v25.4s, v25.4s
@@ -11605,20 +11623,20 @@ lanes640:
 	MOVD R26, R5
 	ADD $4, R5, R5
 	CMP $2, R11
-	BLT lanes641
+	BLT lanes632
 	WORD $0x0d9f90ba // st1 {v26.s}[1], [x5], #4
-	BEQ lanes641
+	BEQ lanes632
 	WORD $0x4d9f80ba // st1 {v26.s}[2], [x5], #4
 
-lanes641:
+lanes632:
 
-end638:
+end629:
 	ADD R6, R0, R0
 	ADD R6, R1, R1
 	SUBS $1, R3, R3
-	BNE loop633
+	BNE loop624
 
-end632:
+end623:
 	RET
 
 // func copyColumnsNEON(dst, src []float32, rows, cols, ldd, lds int)
@@ -11631,15 +11649,15 @@ TEXT ·copyColumnsNEON(SB), NOSPLIT, $0-80
 	LSL $2, R4, R5
 	MOVD lds+72(FP), R6
 	LSL $2, R6, R7
-	CBZ R2, end642
+	CBZ R2, end633
 
-loop643:
+loop634:
 	MOVD R3, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done644
+	BLT done635
 
-loop645:
+loop636:
 	MOVD R1, R10
 	ADD R9, R10, R10
 	WORD $0x3dc00140 // ldr q0, [x10, #0]
@@ -11654,14 +11672,14 @@ loop645:
 	WORD $0x3d800d63 // str q3, [x11, #48]
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop645
+	BGE loop636
 
-done644:
+done635:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done646
+	BLT done637
 
-loop647:
+loop638:
 	MOVD R1, R12
 	ADD R9, R12, R12
 	WORD $0x3dc00184 // ldr q4, [x12, #0]
@@ -11670,43 +11688,43 @@ loop647:
 	WORD $0x3d8001a4 // str q4, [x13, #0]
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop647
+	BGE loop638
 
-done646:
+done637:
 	ADD $4, R8, R8
-	CBZ R8, end648
+	CBZ R8, end639
 	MOVD R1, R14
 	ADD R9, R14, R14
 	WORD $0xbd4001c5 // ldr s5, [x14, #0]
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes649
+	BLT lanes640
 	WORD $0x0ddf91e5 // ld1 {v5.s}[1], [x15], #4
-	BEQ lanes649
+	BEQ lanes640
 	WORD $0x4ddf81e5 // ld1 {v5.s}[2], [x15], #4
 
-lanes649:
+lanes640:
 	MOVD R0, R19
 	ADD R9, R19, R19
 	WORD $0xbd000265 // str s5, [x19, #0]
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes650
+	BLT lanes641
 	WORD $0x0d9f9285 // st1 {v5.s}[1], [x20], #4
-	BEQ lanes650
+	BEQ lanes641
 	WORD $0x4d9f8285 // st1 {v5.s}[2], [x20], #4
 
-lanes650:
+lanes641:
 
-end648:
+end639:
 	ADD R5, R0, R0
 	ADD R7, R1, R1
 	SUBS $1, R2, R2
-	BNE loop643
+	BNE loop634
 
-end642:
+end633:
 	RET
 
 // func colSumNEON(acc, x []float32, rows, cols, ld int)
@@ -11720,17 +11738,17 @@ TEXT ·colSumNEON(SB), NOSPLIT, $0-72
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $4, R6, R6
-	CBZ R4, end651
+	CBZ R4, end642
 
-loop652:
+loop643:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $32, R7, R7
-	BLT done653
+	BLT done644
 
-loop654:
+loop645:
 	MOVD R0, R9
 	ADD R8, R9, R9
 	WORD $0x3dc00120 // ldr q0, [x9, #0]
@@ -11746,7 +11764,7 @@ loop654:
 	ADD R8, R11, R11
 	MOVD R11, R12
 
-loop655:
+loop646:
 	WORD $0x3dc00188 // ldr q8, [x12, #0]
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x3dc00589 // ldr q9, [x12, #16]
@@ -11765,7 +11783,7 @@ loop655:
 	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
 	ADD R3, R12, R12
 	SUBS $1, R10, R10
-	BNE loop655
+	BNE loop646
 	WORD $0x3d800120 // str q0, [x9, #0]
 	WORD $0x3d800521 // str q1, [x9, #16]
 	WORD $0x3d800922 // str q2, [x9, #32]
@@ -11776,14 +11794,14 @@ loop655:
 	WORD $0x3d801d27 // str q7, [x9, #112]
 	ADD $128, R8, R8
 	SUBS $32, R7, R7
-	BGE loop654
+	BGE loop645
 
-done653:
+done644:
 	ADD $32, R7, R7
 	SUBS $4, R7, R7
-	BLT done656
+	BLT done647
 
-loop657:
+loop648:
 	MOVD R0, R13
 	ADD R8, R13, R13
 	WORD $0x3dc001b0 // ldr q16, [x13, #0]
@@ -11792,69 +11810,69 @@ loop657:
 	ADD R8, R15, R15
 	MOVD R15, R19
 
-loop658:
+loop649:
 	WORD $0x3dc00271 // ldr q17, [x19, #0]
 	WORD $0x4e31d610 // fadd v16.4s, v16.4s, v17.4s
 	ADD R3, R19, R19
 	SUBS $1, R14, R14
-	BNE loop658
+	BNE loop649
 	WORD $0x3d8001b0 // str q16, [x13, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop657
+	BGE loop648
 
-done656:
+done647:
 	ADD $4, R7, R7
-	CBZ R7, end659
+	CBZ R7, end650
 	MOVD R0, R20
 	ADD R8, R20, R20
 	WORD $0xbd400292 // ldr s18, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R7
-	BLT lanes660
+	BLT lanes651
 	WORD $0x0ddf92b2 // ld1 {v18.s}[1], [x21], #4
-	BEQ lanes660
+	BEQ lanes651
 	WORD $0x4ddf82b2 // ld1 {v18.s}[2], [x21], #4
 
-lanes660:
+lanes651:
 	MOVD R6, R22
 	MOVD R1, R23
 	ADD R8, R23, R23
 	MOVD R23, R24
 
-loop661:
+loop652:
 	WORD $0xbd400313 // ldr s19, [x24, #0]
 	MOVD R24, R25
 	ADD $4, R25, R25
 	CMP $2, R7
-	BLT lanes662
+	BLT lanes653
 	WORD $0x0ddf9333 // ld1 {v19.s}[1], [x25], #4
-	BEQ lanes662
+	BEQ lanes653
 	WORD $0x4ddf8333 // ld1 {v19.s}[2], [x25], #4
 
-lanes662:
+lanes653:
 	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s
 	ADD R3, R24, R24
 	SUBS $1, R22, R22
-	BNE loop661
+	BNE loop652
 	WORD $0xbd000292 // str s18, [x20, #0]
 	MOVD R20, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes663
+	BLT lanes654
 	WORD $0x0d9f9352 // st1 {v18.s}[1], [x26], #4
-	BEQ lanes663
+	BEQ lanes654
 	WORD $0x4d9f8352 // st1 {v18.s}[2], [x26], #4
 
-lanes663:
+lanes654:
 
-end659:
+end650:
 	MADD R6, R1, R3, R1
 	SUBS R6, R4, R4
-	BNE loop652
+	BNE loop643
 
-end651:
+end642:
 	RET
 
 // func columnMomentsNEON(mean, squares, x []float32, rows, cols, ld int)
@@ -11871,9 +11889,9 @@ TEXT ·columnMomentsNEON(SB), NOSPLIT, $0-96
 	MOVD R4, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done664
+	BLT done655
 
-loop665:
+loop656:
 	WORD $0x4f000402 // movi v2.4s, #0
 	WORD $0x4f000403 // movi v3.4s, #0
 	WORD $0x4f000404 // movi v4.4s, #0
@@ -11887,7 +11905,7 @@ loop665:
 	ADD R8, R10, R10
 	MOVD R10, R11
 
-loop666:
+loop657:
 	WORD $0x3dc0016a // ldr q10, [x11, #0]
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
 	WORD $0x3dc0056b // ldr q11, [x11, #16]
@@ -11898,7 +11916,7 @@ loop666:
 	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
 	ADD R6, R11, R11
 	SUBS $1, R9, R9
-	BNE loop666
+	BNE loop657
 	WORD $0x6e21fc4e // fdiv v14.4s, v2.4s, v1.4s
 	WORD $0x6e21fc6f // fdiv v15.4s, v3.4s, v1.4s
 	WORD $0x6e21fc90 // fdiv v16.4s, v4.4s, v1.4s
@@ -11912,7 +11930,7 @@ loop666:
 	MOVD R3, R13
 	MOVD R10, R14
 
-loop667:
+loop658:
 	WORD $0x3dc001d2 // ldr q18, [x14, #0]
 	WORD $0x4eaed653 // fsub v19.4s, v18.4s, v14.4s
 	WORD $0x4e33ce66 // fmla v6.4s, v19.4s, v19.4s
@@ -11927,7 +11945,7 @@ loop667:
 	WORD $0x4e39cf29 // fmla v9.4s, v25.4s, v25.4s
 	ADD R6, R14, R14
 	SUBS $1, R13, R13
-	BNE loop667
+	BNE loop658
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0x3d8001e6 // str q6, [x15, #0]
@@ -11936,14 +11954,14 @@ loop667:
 	WORD $0x3d800de9 // str q9, [x15, #48]
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop665
+	BGE loop656
 
-done664:
+done655:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done668
+	BLT done659
 
-loop669:
+loop660:
 	WORD $0x4f00041a // movi v26.4s, #0
 	WORD $0x4f00041b // movi v27.4s, #0
 	MOVD R3, R19
@@ -11951,12 +11969,12 @@ loop669:
 	ADD R8, R20, R20
 	MOVD R20, R21
 
-loop670:
+loop661:
 	WORD $0x3dc002bc // ldr q28, [x21, #0]
 	WORD $0x4e3cd75a // fadd v26.4s, v26.4s, v28.4s
 	ADD R6, R21, R21
 	SUBS $1, R19, R19
-	BNE loop670
+	BNE loop661
 	WORD $0x6e21ff5d // fdiv v29.4s, v26.4s, v1.4s
 	MOVD R0, R22
 	ADD R8, R22, R22
@@ -11964,23 +11982,23 @@ loop670:
 	MOVD R3, R23
 	MOVD R20, R24
 
-loop671:
+loop662:
 	WORD $0x3dc0031e // ldr q30, [x24, #0]
 	WORD $0x4ebdd7df // fsub v31.4s, v30.4s, v29.4s
 	WORD $0x4e3fcffb // fmla v27.4s, v31.4s, v31.4s
 	ADD R6, R24, R24
 	SUBS $1, R23, R23
-	BNE loop671
+	BNE loop662
 	MOVD R1, R25
 	ADD R8, R25, R25
 	WORD $0x3d80033b // str q27, [x25, #0]
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop669
+	BGE loop660
 
-done668:
+done659:
 	ADD $4, R7, R7
-	CBZ R7, end672
+	CBZ R7, end663
 	WORD $0x4f000400 // movi v0.4s, #0
 	WORD $0x4f00040a // movi v10.4s, #0
 	MOVD R3, R26
@@ -11988,21 +12006,21 @@ done668:
 	ADD R8, R5, R5
 	MOVD R5, R4
 
-loop673:
+loop664:
 	WORD $0xbd40008b // ldr s11, [x4, #0]
 	MOVD R4, R9
 	ADD $4, R9, R9
 	CMP $2, R7
-	BLT lanes674
+	BLT lanes665
 	WORD $0x0ddf912b // ld1 {v11.s}[1], [x9], #4
-	BEQ lanes674
+	BEQ lanes665
 	WORD $0x4ddf812b // ld1 {v11.s}[2], [x9], #4
 
-lanes674:
+lanes665:
 	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	ADD R6, R4, R4
 	SUBS $1, R26, R26
-	BNE loop673
+	BNE loop664
 	WORD $0x6e21fc0c // fdiv v12.4s, v0.4s, v1.4s
 	MOVD R0, R11
 	ADD R8, R11, R11
@@ -12010,45 +12028,45 @@ lanes674:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R7
-	BLT lanes675
+	BLT lanes666
 	WORD $0x0d9f918c // st1 {v12.s}[1], [x12], #4
-	BEQ lanes675
+	BEQ lanes666
 	WORD $0x4d9f818c // st1 {v12.s}[2], [x12], #4
 
-lanes675:
+lanes666:
 	MOVD R3, R10
 	MOVD R5, R13
 
-loop676:
+loop667:
 	WORD $0xbd4001ad // ldr s13, [x13, #0]
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R7
-	BLT lanes677
+	BLT lanes668
 	WORD $0x0ddf91cd // ld1 {v13.s}[1], [x14], #4
-	BEQ lanes677
+	BEQ lanes668
 	WORD $0x4ddf81cd // ld1 {v13.s}[2], [x14], #4
 
-lanes677:
+lanes668:
 	WORD $0x4eacd5a2 // fsub v2.4s, v13.4s, v12.4s
 	WORD $0x4e22cc4a // fmla v10.4s, v2.4s, v2.4s
 	ADD R6, R13, R13
 	SUBS $1, R10, R10
-	BNE loop676
+	BNE loop667
 	MOVD R1, R15
 	ADD R8, R15, R15
 	WORD $0xbd0001ea // str s10, [x15, #0]
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R7
-	BLT lanes678
+	BLT lanes669
 	WORD $0x0d9f926a // st1 {v10.s}[1], [x19], #4
-	BEQ lanes678
+	BEQ lanes669
 	WORD $0x4d9f826a // st1 {v10.s}[2], [x19], #4
 
-lanes678:
+lanes669:
 
-end672:
+end663:
 	RET
 
 // func batchNormNEON(y, x, mean, scale, gamma, beta []float32, rows, cols int)
@@ -12062,17 +12080,17 @@ TEXT ·batchNormNEON(SB), NOSPLIT, $0-160
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $4, R6, R6
-	CBZ R4, end679
+	CBZ R4, end670
 
-loop680:
+loop671:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done681
+	BLT done672
 
-loop682:
+loop673:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12109,7 +12127,7 @@ loop682:
 	ADD R8, R23, R23
 	MOVD R23, R24
 
-loop683:
+loop674:
 	WORD $0x3dc00310 // ldr q16, [x24, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -12137,17 +12155,17 @@ loop683:
 	ADD R1, R22, R22
 	ADD R1, R24, R24
 	SUBS $1, R20, R20
-	BNE loop683
+	BNE loop674
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop682
+	BGE loop673
 
-done681:
+done672:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done684
+	BLT done675
 
-loop685:
+loop676:
 	MOVD mean_base+48(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12172,7 +12190,7 @@ loop685:
 	ADD R8, R21, R21
 	MOVD R21, R23
 
-loop686:
+loop677:
 	WORD $0x3dc002f4 // ldr q20, [x23, #0]
 	WORD $0x4eb0d695 // fsub v21.4s, v20.4s, v16.4s
 	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s
@@ -12182,14 +12200,14 @@ loop686:
 	ADD R1, R19, R19
 	ADD R1, R23, R23
 	SUBS $1, R14, R14
-	BNE loop686
+	BNE loop677
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop685
+	BGE loop676
 
-done684:
+done675:
 	ADD $4, R7, R7
-	CBZ R7, end687
+	CBZ R7, end678
 	MOVD mean_base+48(FP), R20
 	MOVD R20, R22
 	ADD R8, R22, R22
@@ -12197,12 +12215,12 @@ done684:
 	MOVD R22, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes688
+	BLT lanes679
 	WORD $0x0ddf9318 // ld1 {v24.s}[1], [x24], #4
-	BEQ lanes688
+	BEQ lanes679
 	WORD $0x4ddf8318 // ld1 {v24.s}[2], [x24], #4
 
-lanes688:
+lanes679:
 	MOVD scale_base+72(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12210,12 +12228,12 @@ lanes688:
 	MOVD R26, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes689
+	BLT lanes680
 	WORD $0x0ddf9019 // ld1 {v25.s}[1], [x0], #4
-	BEQ lanes689
+	BEQ lanes680
 	WORD $0x4ddf8019 // ld1 {v25.s}[2], [x0], #4
 
-lanes689:
+lanes680:
 	MOVD gamma_base+96(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12223,12 +12241,12 @@ lanes689:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R7
-	BLT lanes690
+	BLT lanes681
 	WORD $0x0ddf917a // ld1 {v26.s}[1], [x11], #4
-	BEQ lanes690
+	BEQ lanes681
 	WORD $0x4ddf817a // ld1 {v26.s}[2], [x11], #4
 
-lanes690:
+lanes681:
 	MOVD beta_base+120(FP), R12
 	MOVD R12, R13
 	ADD R8, R13, R13
@@ -12236,12 +12254,12 @@ lanes690:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R7
-	BLT lanes691
+	BLT lanes682
 	WORD $0x0ddf91fb // ld1 {v27.s}[1], [x15], #4
-	BEQ lanes691
+	BEQ lanes682
 	WORD $0x4ddf81fb // ld1 {v27.s}[2], [x15], #4
 
-lanes691:
+lanes682:
 	MOVD R6, R21
 	MOVD R2, R14
 	ADD R8, R14, R14
@@ -12250,17 +12268,17 @@ lanes691:
 	ADD R8, R23, R23
 	MOVD R23, R20
 
-loop692:
+loop683:
 	WORD $0xbd40029c // ldr s28, [x20, #0]
 	MOVD R20, R22
 	ADD $4, R22, R22
 	CMP $2, R7
-	BLT lanes693
+	BLT lanes684
 	WORD $0x0ddf92dc // ld1 {v28.s}[1], [x22], #4
-	BEQ lanes693
+	BEQ lanes684
 	WORD $0x4ddf82dc // ld1 {v28.s}[2], [x22], #4
 
-lanes693:
+lanes684:
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
 	WORD $0x4ebb1f7f // orr v31.16b, v27.16b, v27.16b
@@ -12269,24 +12287,24 @@ lanes693:
 	MOVD R19, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes694
+	BLT lanes685
 	WORD $0x0d9f931f // st1 {v31.s}[1], [x24], #4
-	BEQ lanes694
+	BEQ lanes685
 	WORD $0x4d9f831f // st1 {v31.s}[2], [x24], #4
 
-lanes694:
+lanes685:
 	ADD R1, R19, R19
 	ADD R1, R20, R20
 	SUBS $1, R21, R21
-	BNE loop692
+	BNE loop683
 
-end687:
+end678:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop680
+	BNE loop671
 
-end679:
+end670:
 	RET
 
 // func batchNormEvalNEON(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -12300,17 +12318,17 @@ TEXT ·batchNormEvalNEON(SB), NOSPLIT, $0-164
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $16, R6, R6
-	CBZ R4, end695
+	CBZ R4, end686
 
-loop696:
+loop687:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done697
+	BLT done688
 
-loop698:
+loop689:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12341,7 +12359,7 @@ loop698:
 	WORD $0x3dc00e6f // ldr q15, [x19, #48]
 	FMOVS eps+160(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1168(SB), R20
+	MOVD $constants<>+64(SB), R20
 	WORD $0x3dc00292 // ldr q18, [x20, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -12364,7 +12382,7 @@ loop698:
 	ADD R8, R24, R24
 	MOVD R24, R25
 
-loop699:
+loop690:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -12392,17 +12410,17 @@ loop699:
 	ADD R1, R23, R23
 	ADD R1, R25, R25
 	SUBS $1, R21, R21
-	BNE loop699
+	BNE loop690
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop698
+	BGE loop689
 
-done697:
+done688:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done700
+	BLT done691
 
-loop701:
+loop692:
 	MOVD mean_base+48(FP), R26
 	MOVD R26, R0
 	ADD R8, R0, R0
@@ -12421,7 +12439,7 @@ loop701:
 	WORD $0x3dc001d4 // ldr q20, [x14, #0]
 	FMOVS eps+160(FP), F21
 	WORD $0x4e0406a5 // dup v5.4s, v21.s[0]
-	MOVD $constants<>+1184(SB), R15
+	MOVD $constants<>+64(SB), R15
 	WORD $0x3dc001f7 // ldr q23, [x15, #0]
 	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
 	WORD $0x4e25d646 // fadd v6.4s, v18.4s, v5.4s
@@ -12435,7 +12453,7 @@ loop701:
 	ADD R8, R24, R24
 	MOVD R24, R21
 
-loop702:
+loop693:
 	WORD $0x3dc002a7 // ldr q7, [x21, #0]
 	WORD $0x4eb0d4f1 // fsub v17.4s, v7.4s, v16.4s
 	WORD $0x6e3bde3d // fmul v29.4s, v17.4s, v27.4s
@@ -12445,14 +12463,14 @@ loop702:
 	ADD R1, R22, R22
 	ADD R1, R21, R21
 	SUBS $1, R19, R19
-	BNE loop702
+	BNE loop693
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop701
+	BGE loop692
 
-done700:
+done691:
 	ADD $4, R7, R7
-	CBZ R7, end703
+	CBZ R7, end694
 	MOVD mean_base+48(FP), R23
 	MOVD R23, R25
 	ADD R8, R25, R25
@@ -12460,12 +12478,12 @@ done700:
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes704
+	BLT lanes695
 	WORD $0x0ddf935e // ld1 {v30.s}[1], [x26], #4
-	BEQ lanes704
+	BEQ lanes695
 	WORD $0x4ddf835e // ld1 {v30.s}[2], [x26], #4
 
-lanes704:
+lanes695:
 	MOVD variance_base+72(FP), R0
 	MOVD R0, R9
 	ADD R8, R9, R9
@@ -12473,12 +12491,12 @@ lanes704:
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R7
-	BLT lanes705
+	BLT lanes696
 	WORD $0x0ddf9140 // ld1 {v0.s}[1], [x10], #4
-	BEQ lanes705
+	BEQ lanes696
 	WORD $0x4ddf8140 // ld1 {v0.s}[2], [x10], #4
 
-lanes705:
+lanes696:
 	MOVD gamma_base+96(FP), R11
 	MOVD R11, R12
 	ADD R8, R12, R12
@@ -12486,12 +12504,12 @@ lanes705:
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R7
-	BLT lanes706
+	BLT lanes697
 	WORD $0x0ddf91a1 // ld1 {v1.s}[1], [x13], #4
-	BEQ lanes706
+	BEQ lanes697
 	WORD $0x4ddf81a1 // ld1 {v1.s}[2], [x13], #4
 
-lanes706:
+lanes697:
 	MOVD beta_base+120(FP), R14
 	MOVD R14, R15
 	ADD R8, R15, R15
@@ -12499,15 +12517,15 @@ lanes706:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	CMP $2, R7
-	BLT lanes707
+	BLT lanes698
 	WORD $0x0ddf9282 // ld1 {v2.s}[1], [x20], #4
-	BEQ lanes707
+	BEQ lanes698
 	WORD $0x4ddf8282 // ld1 {v2.s}[2], [x20], #4
 
-lanes707:
+lanes698:
 	FMOVS eps+160(FP), F3
 	WORD $0x4e040468 // dup v8.4s, v3.s[0]
-	MOVD $constants<>+1200(SB), R24
+	MOVD $constants<>+64(SB), R24
 	WORD $0x3dc00309 // ldr q9, [x24, #0]
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
 	WORD $0x4e28d40b // fadd v11.4s, v0.4s, v8.4s
@@ -12521,17 +12539,17 @@ lanes707:
 	ADD R8, R23, R23
 	MOVD R23, R25
 
-loop708:
+loop699:
 	WORD $0xbd40032e // ldr s14, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes709
+	BLT lanes700
 	WORD $0x0ddf934e // ld1 {v14.s}[1], [x26], #4
-	BEQ lanes709
+	BEQ lanes700
 	WORD $0x4ddf834e // ld1 {v14.s}[2], [x26], #4
 
-lanes709:
+lanes700:
 	WORD $0x4ebed5cf // fsub v15.4s, v14.4s, v30.4s
 	WORD $0x6e2dddf6 // fmul v22.4s, v15.4s, v13.4s
 	WORD $0x4ea21c59 // orr v25.16b, v2.16b, v2.16b
@@ -12540,24 +12558,24 @@ lanes709:
 	MOVD R21, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes710
+	BLT lanes701
 	WORD $0x0d9f9019 // st1 {v25.s}[1], [x0], #4
-	BEQ lanes710
+	BEQ lanes701
 	WORD $0x4d9f8019 // st1 {v25.s}[2], [x0], #4
 
-lanes710:
+lanes701:
 	ADD R1, R21, R21
 	ADD R1, R25, R25
 	SUBS $1, R19, R19
-	BNE loop708
+	BNE loop699
 
-end703:
+end694:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop696
+	BNE loop687
 
-end695:
+end686:
 	RET
 
 // func batchNormGradNEON(dx, dy, x, mean, scale, total, totalX, gamma []float32, rows, cols int, share float32)
@@ -12572,17 +12590,17 @@ TEXT ·batchNormGradNEON(SB), NOSPLIT, $0-212
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end711
+	CBZ R5, end702
 
-loop712:
+loop703:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $8, R8, R8
-	BLT done713
+	BLT done704
 
-loop714:
+loop705:
 	FMOVS share+208(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+72(FP), R10
@@ -12627,7 +12645,7 @@ loop714:
 	ADD R9, R10, R10
 	MOVD R10, R11
 
-loop715:
+loop706:
 	WORD $0x3dc00172 // ldr q18, [x11, #0]
 	WORD $0x4ea2d653 // fsub v19.4s, v18.4s, v2.4s
 	WORD $0x6e24de74 // fmul v20.4s, v19.4s, v4.4s
@@ -12648,17 +12666,17 @@ loop715:
 	ADD R1, R0, R0
 	ADD R1, R11, R11
 	SUBS $1, R23, R23
-	BNE loop715
+	BNE loop706
 	ADD $32, R9, R9
 	SUBS $8, R8, R8
-	BGE loop714
+	BGE loop705
 
-done713:
+done704:
 	ADD $8, R8, R8
 	SUBS $4, R8, R8
-	BLT done716
+	BLT done707
 
-loop717:
+loop708:
 	FMOVS share+208(FP), F30
 	WORD $0x4e0407df // dup v31.4s, v30.s[0]
 	MOVD mean_base+72(FP), R12
@@ -12695,7 +12713,7 @@ loop717:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop718:
+loop709:
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4ea0d653 // fsub v19.4s, v18.4s, v0.4s
 	WORD $0x6e28de75 // fmul v21.4s, v19.4s, v8.4s
@@ -12708,14 +12726,14 @@ loop718:
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R10, R10
-	BNE loop718
+	BNE loop709
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop717
+	BGE loop708
 
-done716:
+done707:
 	ADD $4, R8, R8
-	CBZ R8, end719
+	CBZ R8, end710
 	FMOVS share+208(FP), F24
 	WORD $0x4e040719 // dup v25.4s, v24.s[0]
 	MOVD mean_base+72(FP), R14
@@ -12725,12 +12743,12 @@ done716:
 	MOVD R15, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes720
+	BLT lanes711
 	WORD $0x0ddf927b // ld1 {v27.s}[1], [x19], #4
-	BEQ lanes720
+	BEQ lanes711
 	WORD $0x4ddf827b // ld1 {v27.s}[2], [x19], #4
 
-lanes720:
+lanes711:
 	MOVD scale_base+96(FP), R20
 	MOVD R20, R21
 	ADD R9, R21, R21
@@ -12738,12 +12756,12 @@ lanes720:
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R8
-	BLT lanes721
+	BLT lanes712
 	WORD $0x0ddf92da // ld1 {v26.s}[1], [x22], #4
-	BEQ lanes721
+	BEQ lanes712
 	WORD $0x4ddf82da // ld1 {v26.s}[2], [x22], #4
 
-lanes721:
+lanes712:
 	MOVD gamma_base+168(FP), R24
 	MOVD R24, R26
 	ADD R9, R26, R26
@@ -12751,12 +12769,12 @@ lanes721:
 	MOVD R26, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes722
+	BLT lanes713
 	WORD $0x0ddf92fc // ld1 {v28.s}[1], [x23], #4
-	BEQ lanes722
+	BEQ lanes713
 	WORD $0x4ddf82fc // ld1 {v28.s}[2], [x23], #4
 
-lanes722:
+lanes713:
 	MOVD total_base+120(FP), R0
 	MOVD R0, R12
 	ADD R9, R12, R12
@@ -12764,12 +12782,12 @@ lanes722:
 	MOVD R12, R10
 	ADD $4, R10, R10
 	CMP $2, R8
-	BLT lanes723
+	BLT lanes714
 	WORD $0x0ddf915d // ld1 {v29.s}[1], [x10], #4
-	BEQ lanes723
+	BEQ lanes714
 	WORD $0x4ddf815d // ld1 {v29.s}[2], [x10], #4
 
-lanes723:
+lanes714:
 	WORD $0x6e39dfa2 // fmul v2.4s, v29.4s, v25.4s
 	MOVD totalX_base+144(FP), R25
 	MOVD R25, R11
@@ -12778,12 +12796,12 @@ lanes723:
 	MOVD R11, R13
 	ADD $4, R13, R13
 	CMP $2, R8
-	BLT lanes724
+	BLT lanes715
 	WORD $0x0ddf91a3 // ld1 {v3.s}[1], [x13], #4
-	BEQ lanes724
+	BEQ lanes715
 	WORD $0x4ddf81a3 // ld1 {v3.s}[2], [x13], #4
 
-lanes724:
+lanes715:
 	WORD $0x6e39dc64 // fmul v4.4s, v3.4s, v25.4s
 	WORD $0x6e3adf85 // fmul v5.4s, v28.4s, v26.4s
 	MOVD R7, R14
@@ -12797,29 +12815,29 @@ lanes724:
 	ADD R9, R22, R22
 	MOVD R22, R24
 
-loop725:
+loop716:
 	WORD $0xbd40030a // ldr s10, [x24, #0]
 	MOVD R24, R26
 	ADD $4, R26, R26
 	CMP $2, R8
-	BLT lanes726
+	BLT lanes717
 	WORD $0x0ddf934a // ld1 {v10.s}[1], [x26], #4
-	BEQ lanes726
+	BEQ lanes717
 	WORD $0x4ddf834a // ld1 {v10.s}[2], [x26], #4
 
-lanes726:
+lanes717:
 	WORD $0x4ebbd54b // fsub v11.4s, v10.4s, v27.4s
 	WORD $0x6e3add6e // fmul v14.4s, v11.4s, v26.4s
 	WORD $0xbd4002af // ldr s15, [x21, #0]
 	MOVD R21, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes727
+	BLT lanes718
 	WORD $0x0ddf92ef // ld1 {v15.s}[1], [x23], #4
-	BEQ lanes727
+	BEQ lanes718
 	WORD $0x4ddf82ef // ld1 {v15.s}[2], [x23], #4
 
-lanes727:
+lanes718:
 	WORD $0x4ea2d5f0 // fsub v16.4s, v15.4s, v2.4s
 	WORD $0x4ea4cdd0 // fmls v16.4s, v14.4s, v4.4s
 	WORD $0x6e25de11 // fmul v17.4s, v16.4s, v5.4s
@@ -12827,26 +12845,26 @@ lanes727:
 	MOVD R19, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes728
+	BLT lanes719
 	WORD $0x0d9f9011 // st1 {v17.s}[1], [x0], #4
-	BEQ lanes728
+	BEQ lanes719
 	WORD $0x4d9f8011 // st1 {v17.s}[2], [x0], #4
 
-lanes728:
+lanes719:
 	ADD R1, R19, R19
 	ADD R1, R21, R21
 	ADD R1, R24, R24
 	SUBS $1, R14, R14
-	BNE loop725
+	BNE loop716
 
-end719:
+end710:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop712
+	BNE loop703
 
-end711:
+end702:
 	RET
 
 // func batchNormReluNEON(y, x, mean, scale, gamma, beta []float32, rows, cols int)
@@ -12860,17 +12878,17 @@ TEXT ·batchNormReluNEON(SB), NOSPLIT, $0-160
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $4, R6, R6
-	CBZ R4, end729
+	CBZ R4, end720
 
-loop730:
+loop721:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done731
+	BLT done722
 
-loop732:
+loop723:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -12907,7 +12925,7 @@ loop732:
 	ADD R8, R23, R23
 	MOVD R23, R24
 
-loop733:
+loop724:
 	WORD $0x3dc00310 // ldr q16, [x24, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -12943,17 +12961,17 @@ loop733:
 	ADD R1, R22, R22
 	ADD R1, R24, R24
 	SUBS $1, R20, R20
-	BNE loop733
+	BNE loop724
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop732
+	BGE loop723
 
-done731:
+done722:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done734
+	BLT done725
 
-loop735:
+loop726:
 	MOVD mean_base+48(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -12978,7 +12996,7 @@ loop735:
 	ADD R8, R21, R21
 	MOVD R21, R23
 
-loop736:
+loop727:
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
@@ -12990,14 +13008,14 @@ loop736:
 	ADD R1, R19, R19
 	ADD R1, R23, R23
 	SUBS $1, R14, R14
-	BNE loop736
+	BNE loop727
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop735
+	BGE loop726
 
-done734:
+done725:
 	ADD $4, R7, R7
-	CBZ R7, end737
+	CBZ R7, end728
 	MOVD mean_base+48(FP), R20
 	MOVD R20, R22
 	ADD R8, R22, R22
@@ -13005,12 +13023,12 @@ done734:
 	MOVD R22, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes738
+	BLT lanes729
 	WORD $0x0ddf9312 // ld1 {v18.s}[1], [x24], #4
-	BEQ lanes738
+	BEQ lanes729
 	WORD $0x4ddf8312 // ld1 {v18.s}[2], [x24], #4
 
-lanes738:
+lanes729:
 	MOVD scale_base+72(FP), R25
 	MOVD R25, R26
 	ADD R8, R26, R26
@@ -13018,12 +13036,12 @@ lanes738:
 	MOVD R26, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes739
+	BLT lanes730
 	WORD $0x0ddf9013 // ld1 {v19.s}[1], [x0], #4
-	BEQ lanes739
+	BEQ lanes730
 	WORD $0x4ddf8013 // ld1 {v19.s}[2], [x0], #4
 
-lanes739:
+lanes730:
 	MOVD gamma_base+96(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -13031,12 +13049,12 @@ lanes739:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R7
-	BLT lanes740
+	BLT lanes731
 	WORD $0x0ddf9174 // ld1 {v20.s}[1], [x11], #4
-	BEQ lanes740
+	BEQ lanes731
 	WORD $0x4ddf8174 // ld1 {v20.s}[2], [x11], #4
 
-lanes740:
+lanes731:
 	MOVD beta_base+120(FP), R12
 	MOVD R12, R13
 	ADD R8, R13, R13
@@ -13044,12 +13062,12 @@ lanes740:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R7
-	BLT lanes741
+	BLT lanes732
 	WORD $0x0ddf91f5 // ld1 {v21.s}[1], [x15], #4
-	BEQ lanes741
+	BEQ lanes732
 	WORD $0x4ddf81f5 // ld1 {v21.s}[2], [x15], #4
 
-lanes741:
+lanes732:
 	MOVD R6, R21
 	MOVD R2, R14
 	ADD R8, R14, R14
@@ -13058,17 +13076,17 @@ lanes741:
 	ADD R8, R23, R23
 	MOVD R23, R20
 
-loop742:
+loop733:
 	WORD $0xbd400296 // ldr s22, [x20, #0]
 	MOVD R20, R22
 	ADD $4, R22, R22
 	CMP $2, R7
-	BLT lanes743
+	BLT lanes734
 	WORD $0x0ddf92d6 // ld1 {v22.s}[1], [x22], #4
-	BEQ lanes743
+	BEQ lanes734
 	WORD $0x4ddf82d6 // ld1 {v22.s}[2], [x22], #4
 
-lanes743:
+lanes734:
 	WORD $0x4eb2d6d7 // fsub v23.4s, v22.4s, v18.4s
 	WORD $0x6e33dee0 // fmul v0.4s, v23.4s, v19.4s
 	WORD $0x4eb51ea1 // orr v1.16b, v21.16b, v21.16b
@@ -13079,24 +13097,24 @@ lanes743:
 	MOVD R19, R24
 	ADD $4, R24, R24
 	CMP $2, R7
-	BLT lanes744
+	BLT lanes735
 	WORD $0x0d9f9303 // st1 {v3.s}[1], [x24], #4
-	BEQ lanes744
+	BEQ lanes735
 	WORD $0x4d9f8303 // st1 {v3.s}[2], [x24], #4
 
-lanes744:
+lanes735:
 	ADD R1, R19, R19
 	ADD R1, R20, R20
 	SUBS $1, R21, R21
-	BNE loop742
+	BNE loop733
 
-end737:
+end728:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop730
+	BNE loop721
 
-end729:
+end720:
 	RET
 
 // func batchNormEvalReluNEON(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -13110,17 +13128,17 @@ TEXT ·batchNormEvalReluNEON(SB), NOSPLIT, $0-164
 	MOVD $1024, R6
 	UDIV R5, R6, R6
 	ADD $16, R6, R6
-	CBZ R4, end745
+	CBZ R4, end736
 
-loop746:
+loop737:
 	CMP R6, R4
 	CSEL LT, R4, R6, R6
 	MOVD R5, R7
 	MOVD $0, R8
 	SUBS $16, R7, R7
-	BLT done747
+	BLT done738
 
-loop748:
+loop739:
 	MOVD mean_base+48(FP), R9
 	MOVD R9, R10
 	ADD R8, R10, R10
@@ -13151,7 +13169,7 @@ loop748:
 	WORD $0x3dc00e6f // ldr q15, [x19, #48]
 	FMOVS eps+160(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1216(SB), R20
+	MOVD $constants<>+64(SB), R20
 	WORD $0x3dc00292 // ldr q18, [x20, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -13174,7 +13192,7 @@ loop748:
 	ADD R8, R24, R24
 	MOVD R24, R25
 
-loop749:
+loop740:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -13210,17 +13228,17 @@ loop749:
 	ADD R1, R23, R23
 	ADD R1, R25, R25
 	SUBS $1, R21, R21
-	BNE loop749
+	BNE loop740
 	ADD $64, R8, R8
 	SUBS $16, R7, R7
-	BGE loop748
+	BGE loop739
 
-done747:
+done738:
 	ADD $16, R7, R7
 	SUBS $4, R7, R7
-	BLT done750
+	BLT done741
 
-loop751:
+loop742:
 	MOVD mean_base+48(FP), R26
 	MOVD R26, R0
 	ADD R8, R0, R0
@@ -13239,7 +13257,7 @@ loop751:
 	WORD $0x3dc001c7 // ldr q7, [x14, #0]
 	FMOVS eps+160(FP), F17
 	WORD $0x4e04063d // dup v29.4s, v17.s[0]
-	MOVD $constants<>+1232(SB), R15
+	MOVD $constants<>+64(SB), R15
 	WORD $0x3dc001f3 // ldr q19, [x15, #0]
 	WORD $0x4e04067e // dup v30.4s, v19.s[0]
 	WORD $0x4e3dd750 // fadd v16.4s, v26.4s, v29.4s
@@ -13253,7 +13271,7 @@ loop751:
 	ADD R8, R24, R24
 	MOVD R24, R21
 
-loop752:
+loop743:
 	WORD $0x3dc002b4 // ldr q20, [x21, #0]
 	WORD $0x4ea6d695 // fsub v21.4s, v20.4s, v6.4s
 	WORD $0x6e24dea5 // fmul v5.4s, v21.4s, v4.4s
@@ -13265,14 +13283,14 @@ loop752:
 	ADD R1, R22, R22
 	ADD R1, R21, R21
 	SUBS $1, R19, R19
-	BNE loop752
+	BNE loop743
 	ADD $16, R8, R8
 	SUBS $4, R7, R7
-	BGE loop751
+	BGE loop742
 
-done750:
+done741:
 	ADD $4, R7, R7
-	CBZ R7, end753
+	CBZ R7, end744
 	MOVD mean_base+48(FP), R23
 	MOVD R23, R25
 	ADD R8, R25, R25
@@ -13280,12 +13298,12 @@ done750:
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes754
+	BLT lanes745
 	WORD $0x0ddf9341 // ld1 {v1.s}[1], [x26], #4
-	BEQ lanes754
+	BEQ lanes745
 	WORD $0x4ddf8341 // ld1 {v1.s}[2], [x26], #4
 
-lanes754:
+lanes745:
 	MOVD variance_base+72(FP), R0
 	MOVD R0, R9
 	ADD R8, R9, R9
@@ -13293,12 +13311,12 @@ lanes754:
 	MOVD R9, R10
 	ADD $4, R10, R10
 	CMP $2, R7
-	BLT lanes755
+	BLT lanes746
 	WORD $0x0ddf9142 // ld1 {v2.s}[1], [x10], #4
-	BEQ lanes755
+	BEQ lanes746
 	WORD $0x4ddf8142 // ld1 {v2.s}[2], [x10], #4
 
-lanes755:
+lanes746:
 	MOVD gamma_base+96(FP), R11
 	MOVD R11, R12
 	ADD R8, R12, R12
@@ -13306,12 +13324,12 @@ lanes755:
 	MOVD R12, R13
 	ADD $4, R13, R13
 	CMP $2, R7
-	BLT lanes756
+	BLT lanes747
 	WORD $0x0ddf91a3 // ld1 {v3.s}[1], [x13], #4
-	BEQ lanes756
+	BEQ lanes747
 	WORD $0x4ddf81a3 // ld1 {v3.s}[2], [x13], #4
 
-lanes756:
+lanes747:
 	MOVD beta_base+120(FP), R14
 	MOVD R14, R15
 	ADD R8, R15, R15
@@ -13319,15 +13337,15 @@ lanes756:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	CMP $2, R7
-	BLT lanes757
+	BLT lanes748
 	WORD $0x0ddf9288 // ld1 {v8.s}[1], [x20], #4
-	BEQ lanes757
+	BEQ lanes748
 	WORD $0x4ddf8288 // ld1 {v8.s}[2], [x20], #4
 
-lanes757:
+lanes748:
 	FMOVS eps+160(FP), F9
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
-	MOVD $constants<>+1248(SB), R24
+	MOVD $constants<>+64(SB), R24
 	WORD $0x3dc0030b // ldr q11, [x24, #0]
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
 	WORD $0x4e2ad44d // fadd v13.4s, v2.4s, v10.4s
@@ -13341,17 +13359,17 @@ lanes757:
 	ADD R8, R23, R23
 	MOVD R23, R25
 
-loop758:
+loop749:
 	WORD $0xbd400336 // ldr s22, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R7
-	BLT lanes759
+	BLT lanes750
 	WORD $0x0ddf9356 // ld1 {v22.s}[1], [x26], #4
-	BEQ lanes759
+	BEQ lanes750
 	WORD $0x4ddf8356 // ld1 {v22.s}[2], [x26], #4
 
-lanes759:
+lanes750:
 	WORD $0x4ea1d6d9 // fsub v25.4s, v22.4s, v1.4s
 	WORD $0x6e2fdf3c // fmul v28.4s, v25.4s, v15.4s
 	WORD $0x4ea81d1f // orr v31.16b, v8.16b, v8.16b
@@ -13362,24 +13380,24 @@ lanes759:
 	MOVD R21, R0
 	ADD $4, R0, R0
 	CMP $2, R7
-	BLT lanes760
+	BLT lanes751
 	WORD $0x0d9f9013 // st1 {v19.s}[1], [x0], #4
-	BEQ lanes760
+	BEQ lanes751
 	WORD $0x4d9f8013 // st1 {v19.s}[2], [x0], #4
 
-lanes760:
+lanes751:
 	ADD R1, R21, R21
 	ADD R1, R25, R25
 	SUBS $1, R19, R19
-	BNE loop758
+	BNE loop749
 
-end753:
+end744:
 	MADD R6, R2, R1, R2
 	MADD R6, R3, R1, R3
 	SUBS R6, R4, R4
-	BNE loop746
+	BNE loop737
 
-end745:
+end736:
 	RET
 
 // func batchNormReluGradNEON(dx, dy, x, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32)
@@ -13394,17 +13412,17 @@ TEXT ·batchNormReluGradNEON(SB), NOSPLIT, $0-236
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end761
+	CBZ R5, end752
 
-loop762:
+loop753:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $8, R8, R8
-	BLT done763
+	BLT done754
 
-loop764:
+loop755:
 	FMOVS share+232(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+72(FP), R10
@@ -13454,7 +13472,7 @@ loop764:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop765:
+loop756:
 	WORD $0x3dc001b4 // ldr q20, [x13, #0]
 	WORD $0x4ea2d695 // fsub v21.4s, v20.4s, v2.4s
 	WORD $0x6e24deb6 // fmul v22.4s, v21.4s, v4.4s
@@ -13483,17 +13501,17 @@ loop765:
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R25, R25
-	BNE loop765
+	BNE loop756
 	ADD $32, R9, R9
 	SUBS $8, R8, R8
-	BGE loop764
+	BGE loop755
 
-done763:
+done754:
 	ADD $8, R8, R8
 	SUBS $4, R8, R8
-	BLT done766
+	BLT done757
 
-loop767:
+loop758:
 	FMOVS share+232(FP), F20
 	WORD $0x4e040695 // dup v21.4s, v20.s[0]
 	MOVD mean_base+72(FP), R14
@@ -13534,7 +13552,7 @@ loop767:
 	ADD R9, R19, R19
 	MOVD R19, R20
 
-loop768:
+loop759:
 	WORD $0x3dc00288 // ldr q8, [x20, #0]
 	WORD $0x4eb8d500 // fsub v0.4s, v8.4s, v24.4s
 	WORD $0x6e37dc09 // fmul v9.4s, v0.4s, v23.4s
@@ -13551,14 +13569,14 @@ loop768:
 	ADD R1, R15, R15
 	ADD R1, R20, R20
 	SUBS $1, R0, R0
-	BNE loop768
+	BNE loop759
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop767
+	BGE loop758
 
-done766:
+done757:
 	ADD $4, R8, R8
-	CBZ R8, end769
+	CBZ R8, end760
 	FMOVS share+232(FP), F4
 	WORD $0x4e040485 // dup v5.4s, v4.s[0]
 	MOVD mean_base+72(FP), R21
@@ -13568,12 +13586,12 @@ done766:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes770
+	BLT lanes761
 	WORD $0x0ddf92e6 // ld1 {v6.s}[1], [x23], #4
-	BEQ lanes770
+	BEQ lanes761
 	WORD $0x4ddf82e6 // ld1 {v6.s}[2], [x23], #4
 
-lanes770:
+lanes761:
 	MOVD scale_base+96(FP), R24
 	MOVD R24, R26
 	ADD R9, R26, R26
@@ -13581,12 +13599,12 @@ lanes770:
 	MOVD R26, R10
 	ADD $4, R10, R10
 	CMP $2, R8
-	BLT lanes771
+	BLT lanes762
 	WORD $0x0ddf9147 // ld1 {v7.s}[1], [x10], #4
-	BEQ lanes771
+	BEQ lanes762
 	WORD $0x4ddf8147 // ld1 {v7.s}[2], [x10], #4
 
-lanes771:
+lanes762:
 	MOVD gamma_base+168(FP), R12
 	MOVD R12, R25
 	ADD R9, R25, R25
@@ -13594,12 +13612,12 @@ lanes771:
 	MOVD R25, R11
 	ADD $4, R11, R11
 	CMP $2, R8
-	BLT lanes772
+	BLT lanes763
 	WORD $0x0ddf916a // ld1 {v10.s}[1], [x11], #4
-	BEQ lanes772
+	BEQ lanes763
 	WORD $0x4ddf816a // ld1 {v10.s}[2], [x11], #4
 
-lanes772:
+lanes763:
 	MOVD total_base+120(FP), R14
 	MOVD R14, R19
 	ADD R9, R19, R19
@@ -13607,12 +13625,12 @@ lanes772:
 	MOVD R19, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes773
+	BLT lanes764
 	WORD $0x0ddf900b // ld1 {v11.s}[1], [x0], #4
-	BEQ lanes773
+	BEQ lanes764
 	WORD $0x4ddf800b // ld1 {v11.s}[2], [x0], #4
 
-lanes773:
+lanes764:
 	WORD $0x6e25dd6e // fmul v14.4s, v11.4s, v5.4s
 	MOVD totalX_base+144(FP), R13
 	MOVD R13, R15
@@ -13621,12 +13639,12 @@ lanes773:
 	MOVD R15, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes774
+	BLT lanes765
 	WORD $0x0ddf928f // ld1 {v15.s}[1], [x20], #4
-	BEQ lanes774
+	BEQ lanes765
 	WORD $0x4ddf828f // ld1 {v15.s}[2], [x20], #4
 
-lanes774:
+lanes765:
 	WORD $0x6e25ddf0 // fmul v16.4s, v15.4s, v5.4s
 	WORD $0x6e27dd51 // fmul v17.4s, v10.4s, v7.4s
 	MOVD beta_base+192(FP), R21
@@ -13636,12 +13654,12 @@ lanes774:
 	MOVD R22, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes775
+	BLT lanes766
 	WORD $0x0ddf92f2 // ld1 {v18.s}[1], [x23], #4
-	BEQ lanes775
+	BEQ lanes766
 	WORD $0x4ddf82f2 // ld1 {v18.s}[2], [x23], #4
 
-lanes775:
+lanes766:
 	MOVD R7, R24
 	MOVD R2, R26
 	ADD R9, R26, R26
@@ -13653,29 +13671,29 @@ lanes775:
 	ADD R9, R11, R11
 	MOVD R11, R14
 
-loop776:
+loop767:
 	WORD $0xbd4001d3 // ldr s19, [x14, #0]
 	MOVD R14, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes777
+	BLT lanes768
 	WORD $0x0ddf9273 // ld1 {v19.s}[1], [x19], #4
-	BEQ lanes777
+	BEQ lanes768
 	WORD $0x4ddf8273 // ld1 {v19.s}[2], [x19], #4
 
-lanes777:
+lanes768:
 	WORD $0x4ea6d674 // fsub v20.4s, v19.4s, v6.4s
 	WORD $0x6e27de9a // fmul v26.4s, v20.4s, v7.4s
 	WORD $0xbd400335 // ldr s21, [x25, #0]
 	MOVD R25, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes778
+	BLT lanes769
 	WORD $0x0ddf9015 // ld1 {v21.s}[1], [x0], #4
-	BEQ lanes778
+	BEQ lanes769
 	WORD $0x4ddf8015 // ld1 {v21.s}[2], [x0], #4
 
-lanes778:
+lanes769:
 	WORD $0x4eb21e5b // orr v27.16b, v18.16b, v18.16b
 	WORD $0x4e2acf5b // fmla v27.4s, v26.4s, v10.4s
 	WORD $0x4ea0cb68 // fcmgt v8.4s, v27.4s, #0.0
@@ -13687,26 +13705,26 @@ lanes778:
 	MOVD R10, R13
 	ADD $4, R13, R13
 	CMP $2, R8
-	BLT lanes779
+	BLT lanes770
 	WORD $0x0d9f91ac // st1 {v12.s}[1], [x13], #4
-	BEQ lanes779
+	BEQ lanes770
 	WORD $0x4d9f81ac // st1 {v12.s}[2], [x13], #4
 
-lanes779:
+lanes770:
 	ADD R1, R10, R10
 	ADD R1, R25, R25
 	ADD R1, R14, R14
 	SUBS $1, R24, R24
-	BNE loop776
+	BNE loop767
 
-end769:
+end760:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop762
+	BNE loop753
 
-end761:
+end752:
 	RET
 
 // func batchNormAddNEON(y, x, add, mean, scale, gamma, beta []float32, rows, cols int)
@@ -13721,17 +13739,17 @@ TEXT ·batchNormAddNEON(SB), NOSPLIT, $0-184
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end780
+	CBZ R5, end771
 
-loop781:
+loop772:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done782
+	BLT done773
 
-loop783:
+loop774:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13771,7 +13789,7 @@ loop783:
 	ADD R9, R26, R26
 	MOVD R26, R0
 
-loop784:
+loop775:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -13808,17 +13826,17 @@ loop784:
 	ADD R1, R25, R25
 	ADD R1, R0, R0
 	SUBS $1, R21, R21
-	BNE loop784
+	BNE loop775
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop783
+	BGE loop774
 
-done782:
+done773:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done785
+	BLT done776
 
-loop786:
+loop777:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13846,7 +13864,7 @@ loop786:
 	ADD R9, R25, R25
 	MOVD R25, R0
 
-loop787:
+loop778:
 	WORD $0x3dc002fc // ldr q28, [x23, #0]
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
@@ -13859,14 +13877,14 @@ loop787:
 	ADD R1, R23, R23
 	ADD R1, R0, R0
 	SUBS $1, R22, R22
-	BNE loop787
+	BNE loop778
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop786
+	BGE loop777
 
-done785:
+done776:
 	ADD $4, R8, R8
-	CBZ R8, end788
+	CBZ R8, end779
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -13874,12 +13892,12 @@ done785:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R8
-	BLT lanes789
+	BLT lanes780
 	WORD $0x0ddf9192 // ld1 {v18.s}[1], [x12], #4
-	BEQ lanes789
+	BEQ lanes780
 	WORD $0x4ddf8192 // ld1 {v18.s}[2], [x12], #4
 
-lanes789:
+lanes780:
 	MOVD scale_base+96(FP), R13
 	MOVD R13, R14
 	ADD R9, R14, R14
@@ -13887,12 +13905,12 @@ lanes789:
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes790
+	BLT lanes781
 	WORD $0x0ddf91f3 // ld1 {v19.s}[1], [x15], #4
-	BEQ lanes790
+	BEQ lanes781
 	WORD $0x4ddf81f3 // ld1 {v19.s}[2], [x15], #4
 
-lanes790:
+lanes781:
 	MOVD gamma_base+120(FP), R19
 	MOVD R19, R20
 	ADD R9, R20, R20
@@ -13900,12 +13918,12 @@ lanes790:
 	MOVD R20, R24
 	ADD $4, R24, R24
 	CMP $2, R8
-	BLT lanes791
+	BLT lanes782
 	WORD $0x0ddf9314 // ld1 {v20.s}[1], [x24], #4
-	BEQ lanes791
+	BEQ lanes782
 	WORD $0x4ddf8314 // ld1 {v20.s}[2], [x24], #4
 
-lanes791:
+lanes782:
 	MOVD beta_base+144(FP), R21
 	MOVD R21, R25
 	ADD R9, R25, R25
@@ -13913,12 +13931,12 @@ lanes791:
 	MOVD R25, R22
 	ADD $4, R22, R22
 	CMP $2, R8
-	BLT lanes792
+	BLT lanes783
 	WORD $0x0ddf92d5 // ld1 {v21.s}[1], [x22], #4
-	BEQ lanes792
+	BEQ lanes783
 	WORD $0x4ddf82d5 // ld1 {v21.s}[2], [x22], #4
 
-lanes792:
+lanes783:
 	MOVD R7, R26
 	MOVD R2, R23
 	ADD R9, R23, R23
@@ -13930,17 +13948,17 @@ lanes792:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop793:
+loop784:
 	WORD $0xbd400176 // ldr s22, [x11, #0]
 	MOVD R11, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes794
+	BLT lanes785
 	WORD $0x0ddf91d6 // ld1 {v22.s}[1], [x14], #4
-	BEQ lanes794
+	BEQ lanes785
 	WORD $0x4ddf81d6 // ld1 {v22.s}[2], [x14], #4
 
-lanes794:
+lanes785:
 	WORD $0x4eb2d6d7 // fsub v23.4s, v22.4s, v18.4s
 	WORD $0x6e33dee0 // fmul v0.4s, v23.4s, v19.4s
 	WORD $0x4eb51ea1 // orr v1.16b, v21.16b, v21.16b
@@ -13949,37 +13967,37 @@ lanes794:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes795
+	BLT lanes786
 	WORD $0x0ddf91e2 // ld1 {v2.s}[1], [x15], #4
-	BEQ lanes795
+	BEQ lanes786
 	WORD $0x4ddf81e2 // ld1 {v2.s}[2], [x15], #4
 
-lanes795:
+lanes786:
 	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
 	WORD $0xbd000003 // str s3, [x0, #0]
 	MOVD R0, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes796
+	BLT lanes787
 	WORD $0x0d9f9263 // st1 {v3.s}[1], [x19], #4
-	BEQ lanes796
+	BEQ lanes787
 	WORD $0x4d9f8263 // st1 {v3.s}[2], [x19], #4
 
-lanes796:
+lanes787:
 	ADD R1, R0, R0
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R26, R26
-	BNE loop793
+	BNE loop784
 
-end788:
+end779:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop781
+	BNE loop772
 
-end780:
+end771:
 	RET
 
 // func batchNormEvalAddNEON(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -13994,17 +14012,17 @@ TEXT ·batchNormEvalAddNEON(SB), NOSPLIT, $0-188
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $16, R7, R7
-	CBZ R5, end797
+	CBZ R5, end788
 
-loop798:
+loop789:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done799
+	BLT done790
 
-loop800:
+loop791:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14035,7 +14053,7 @@ loop800:
 	WORD $0x3dc00e8f // ldr q15, [x20, #48]
 	FMOVS eps+184(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1264(SB), R21
+	MOVD $constants<>+64(SB), R21
 	WORD $0x3dc002b2 // ldr q18, [x21, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -14061,7 +14079,7 @@ loop800:
 	ADD R9, R0, R0
 	MOVD R0, R10
 
-loop801:
+loop792:
 	WORD $0x3dc00350 // ldr q16, [x26, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -14098,17 +14116,17 @@ loop801:
 	ADD R1, R26, R26
 	ADD R1, R10, R10
 	SUBS $1, R22, R22
-	BNE loop801
+	BNE loop792
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop800
+	BGE loop791
 
-done799:
+done790:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done802
+	BLT done793
 
-loop803:
+loop794:
 	MOVD mean_base+72(FP), R11
 	MOVD R11, R12
 	ADD R9, R12, R12
@@ -14127,7 +14145,7 @@ loop803:
 	WORD $0x3dc002a7 // ldr q7, [x21, #0]
 	FMOVS eps+184(FP), F17
 	WORD $0x4e04063d // dup v29.4s, v17.s[0]
-	MOVD $constants<>+1280(SB), R23
+	MOVD $constants<>+64(SB), R23
 	WORD $0x3dc002f3 // ldr q19, [x23, #0]
 	WORD $0x4e04067e // dup v30.4s, v19.s[0]
 	WORD $0x4e3dd750 // fadd v16.4s, v26.4s, v29.4s
@@ -14144,7 +14162,7 @@ loop803:
 	ADD R9, R10, R10
 	MOVD R10, R11
 
-loop804:
+loop795:
 	WORD $0x3dc00354 // ldr q20, [x26, #0]
 	WORD $0x4ea6d695 // fsub v21.4s, v20.4s, v6.4s
 	WORD $0x6e24dea5 // fmul v5.4s, v21.4s, v4.4s
@@ -14157,14 +14175,14 @@ loop804:
 	ADD R1, R26, R26
 	ADD R1, R11, R11
 	SUBS $1, R25, R25
-	BNE loop804
+	BNE loop795
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop803
+	BGE loop794
 
-done802:
+done793:
 	ADD $4, R8, R8
-	CBZ R8, end805
+	CBZ R8, end796
 	MOVD mean_base+72(FP), R12
 	MOVD R12, R13
 	ADD R9, R13, R13
@@ -14172,12 +14190,12 @@ done802:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes806
+	BLT lanes797
 	WORD $0x0ddf91c1 // ld1 {v1.s}[1], [x14], #4
-	BEQ lanes806
+	BEQ lanes797
 	WORD $0x4ddf81c1 // ld1 {v1.s}[2], [x14], #4
 
-lanes806:
+lanes797:
 	MOVD variance_base+96(FP), R15
 	MOVD R15, R19
 	ADD R9, R19, R19
@@ -14185,12 +14203,12 @@ lanes806:
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes807
+	BLT lanes798
 	WORD $0x0ddf9282 // ld1 {v2.s}[1], [x20], #4
-	BEQ lanes807
+	BEQ lanes798
 	WORD $0x4ddf8282 // ld1 {v2.s}[2], [x20], #4
 
-lanes807:
+lanes798:
 	MOVD gamma_base+120(FP), R21
 	MOVD R21, R23
 	ADD R9, R23, R23
@@ -14198,12 +14216,12 @@ lanes807:
 	MOVD R23, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes808
+	BLT lanes799
 	WORD $0x0ddf9003 // ld1 {v3.s}[1], [x0], #4
-	BEQ lanes808
+	BEQ lanes799
 	WORD $0x4ddf8003 // ld1 {v3.s}[2], [x0], #4
 
-lanes808:
+lanes799:
 	MOVD beta_base+144(FP), R24
 	MOVD R24, R10
 	ADD R9, R10, R10
@@ -14211,15 +14229,15 @@ lanes808:
 	MOVD R10, R25
 	ADD $4, R25, R25
 	CMP $2, R8
-	BLT lanes809
+	BLT lanes800
 	WORD $0x0ddf9328 // ld1 {v8.s}[1], [x25], #4
-	BEQ lanes809
+	BEQ lanes800
 	WORD $0x4ddf8328 // ld1 {v8.s}[2], [x25], #4
 
-lanes809:
+lanes800:
 	FMOVS eps+184(FP), F9
 	WORD $0x4e04052a // dup v10.4s, v9.s[0]
-	MOVD $constants<>+1296(SB), R22
+	MOVD $constants<>+64(SB), R22
 	WORD $0x3dc002cb // ldr q11, [x22, #0]
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
 	WORD $0x4e2ad44d // fadd v13.4s, v2.4s, v10.4s
@@ -14236,17 +14254,17 @@ lanes809:
 	ADD R9, R15, R15
 	MOVD R15, R19
 
-loop810:
+loop801:
 	WORD $0xbd4001d6 // ldr s22, [x14, #0]
 	MOVD R14, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes811
+	BLT lanes802
 	WORD $0x0ddf9296 // ld1 {v22.s}[1], [x20], #4
-	BEQ lanes811
+	BEQ lanes802
 	WORD $0x4ddf8296 // ld1 {v22.s}[2], [x20], #4
 
-lanes811:
+lanes802:
 	WORD $0x4ea1d6d9 // fsub v25.4s, v22.4s, v1.4s
 	WORD $0x6e2fdf3c // fmul v28.4s, v25.4s, v15.4s
 	WORD $0x4ea81d1f // orr v31.16b, v8.16b, v8.16b
@@ -14255,37 +14273,37 @@ lanes811:
 	MOVD R19, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes812
+	BLT lanes803
 	WORD $0x0ddf92b1 // ld1 {v17.s}[1], [x21], #4
-	BEQ lanes812
+	BEQ lanes803
 	WORD $0x4ddf82b1 // ld1 {v17.s}[2], [x21], #4
 
-lanes812:
+lanes803:
 	WORD $0x4e31d7f3 // fadd v19.4s, v31.4s, v17.4s
 	WORD $0xbd000193 // str s19, [x12, #0]
 	MOVD R12, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes813
+	BLT lanes804
 	WORD $0x0d9f92f3 // st1 {v19.s}[1], [x23], #4
-	BEQ lanes813
+	BEQ lanes804
 	WORD $0x4d9f82f3 // st1 {v19.s}[2], [x23], #4
 
-lanes813:
+lanes804:
 	ADD R1, R12, R12
 	ADD R1, R14, R14
 	ADD R1, R19, R19
 	SUBS $1, R26, R26
-	BNE loop810
+	BNE loop801
 
-end805:
+end796:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop798
+	BNE loop789
 
-end797:
+end788:
 	RET
 
 // func batchNormGradAddNEON(dx, dy, x, add, mean, scale, total, totalX, gamma []float32, rows, cols int, share float32)
@@ -14301,17 +14319,17 @@ TEXT ·batchNormGradAddNEON(SB), NOSPLIT, $0-236
 	MOVD $1024, R8
 	UDIV R7, R8, R8
 	ADD $4, R8, R8
-	CBZ R6, end814
+	CBZ R6, end805
 
-loop815:
+loop806:
 	CMP R8, R6
 	CSEL LT, R6, R8, R8
 	MOVD R7, R9
 	MOVD $0, R10
 	SUBS $8, R9, R9
-	BLT done816
+	BLT done807
 
-loop817:
+loop808:
 	FMOVS share+232(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+96(FP), R11
@@ -14359,7 +14377,7 @@ loop817:
 	ADD R10, R14, R14
 	MOVD R14, R15
 
-loop818:
+loop809:
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4ea2d653 // fsub v19.4s, v18.4s, v2.4s
 	WORD $0x6e24de74 // fmul v20.4s, v19.4s, v4.4s
@@ -14385,17 +14403,17 @@ loop818:
 	ADD R1, R13, R13
 	ADD R1, R15, R15
 	SUBS $1, R24, R24
-	BNE loop818
+	BNE loop809
 	ADD $32, R10, R10
 	SUBS $8, R9, R9
-	BGE loop817
+	BGE loop808
 
-done816:
+done807:
 	ADD $8, R9, R9
 	SUBS $4, R9, R9
-	BLT done819
+	BLT done810
 
-loop820:
+loop811:
 	FMOVS share+232(FP), F0
 	WORD $0x4e040408 // dup v8.4s, v0.s[0]
 	MOVD mean_base+96(FP), R19
@@ -14435,7 +14453,7 @@ loop820:
 	ADD R10, R22, R22
 	MOVD R22, R23
 
-loop821:
+loop812:
 	WORD $0x3dc002b5 // ldr q21, [x21, #0]
 	WORD $0x4ea9d6b4 // fsub v20.4s, v21.4s, v9.4s
 	WORD $0x6e2cde97 // fmul v23.4s, v20.4s, v12.4s
@@ -14451,14 +14469,14 @@ loop821:
 	ADD R1, R21, R21
 	ADD R1, R23, R23
 	SUBS $1, R26, R26
-	BNE loop821
+	BNE loop812
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BGE loop820
+	BGE loop811
 
-done819:
+done810:
 	ADD $4, R9, R9
-	CBZ R9, end822
+	CBZ R9, end813
 	FMOVS share+232(FP), F28
 	WORD $0x4e04079b // dup v27.4s, v28.s[0]
 	MOVD mean_base+96(FP), R25
@@ -14468,12 +14486,12 @@ done819:
 	MOVD R0, R12
 	ADD $4, R12, R12
 	CMP $2, R9
-	BLT lanes823
+	BLT lanes814
 	WORD $0x0ddf919e // ld1 {v30.s}[1], [x12], #4
-	BEQ lanes823
+	BEQ lanes814
 	WORD $0x4ddf819e // ld1 {v30.s}[2], [x12], #4
 
-lanes823:
+lanes814:
 	MOVD scale_base+120(FP), R14
 	MOVD R14, R24
 	ADD R10, R24, R24
@@ -14481,12 +14499,12 @@ lanes823:
 	MOVD R24, R11
 	ADD $4, R11, R11
 	CMP $2, R9
-	BLT lanes824
+	BLT lanes815
 	WORD $0x0ddf917d // ld1 {v29.s}[1], [x11], #4
-	BEQ lanes824
+	BEQ lanes815
 	WORD $0x4ddf817d // ld1 {v29.s}[2], [x11], #4
 
-lanes824:
+lanes815:
 	MOVD gamma_base+192(FP), R15
 	MOVD R15, R20
 	ADD R10, R20, R20
@@ -14494,12 +14512,12 @@ lanes824:
 	MOVD R20, R22
 	ADD $4, R22, R22
 	CMP $2, R9
-	BLT lanes825
+	BLT lanes816
 	WORD $0x0ddf92df // ld1 {v31.s}[1], [x22], #4
-	BEQ lanes825
+	BEQ lanes816
 	WORD $0x4ddf82df // ld1 {v31.s}[2], [x22], #4
 
-lanes825:
+lanes816:
 	MOVD total_base+144(FP), R26
 	MOVD R26, R13
 	ADD R10, R13, R13
@@ -14507,12 +14525,12 @@ lanes825:
 	MOVD R13, R19
 	ADD $4, R19, R19
 	CMP $2, R9
-	BLT lanes826
+	BLT lanes817
 	WORD $0x0ddf9262 // ld1 {v2.s}[1], [x19], #4
-	BEQ lanes826
+	BEQ lanes817
 	WORD $0x4ddf8262 // ld1 {v2.s}[2], [x19], #4
 
-lanes826:
+lanes817:
 	WORD $0x6e3bdc43 // fmul v3.4s, v2.4s, v27.4s
 	MOVD totalX_base+168(FP), R21
 	MOVD R21, R23
@@ -14521,12 +14539,12 @@ lanes826:
 	MOVD R23, R25
 	ADD $4, R25, R25
 	CMP $2, R9
-	BLT lanes827
+	BLT lanes818
 	WORD $0x0ddf9324 // ld1 {v4.s}[1], [x25], #4
-	BEQ lanes827
+	BEQ lanes818
 	WORD $0x4ddf8324 // ld1 {v4.s}[2], [x25], #4
 
-lanes827:
+lanes818:
 	WORD $0x6e3bdc85 // fmul v5.4s, v4.4s, v27.4s
 	WORD $0x6e3ddfea // fmul v10.4s, v31.4s, v29.4s
 	MOVD R8, R0
@@ -14543,69 +14561,69 @@ lanes827:
 	ADD R10, R22, R22
 	MOVD R22, R26
 
-loop828:
+loop819:
 	WORD $0xbd40028b // ldr s11, [x20, #0]
 	MOVD R20, R13
 	ADD $4, R13, R13
 	CMP $2, R9
-	BLT lanes829
+	BLT lanes820
 	WORD $0x0ddf91ab // ld1 {v11.s}[1], [x13], #4
-	BEQ lanes829
+	BEQ lanes820
 	WORD $0x4ddf81ab // ld1 {v11.s}[2], [x13], #4
 
-lanes829:
+lanes820:
 	WORD $0x4ebed56e // fsub v14.4s, v11.4s, v30.4s
 	WORD $0x6e3dddcf // fmul v15.4s, v14.4s, v29.4s
 	WORD $0xbd400170 // ldr s16, [x11, #0]
 	MOVD R11, R19
 	ADD $4, R19, R19
 	CMP $2, R9
-	BLT lanes830
+	BLT lanes821
 	WORD $0x0ddf9270 // ld1 {v16.s}[1], [x19], #4
-	BEQ lanes830
+	BEQ lanes821
 	WORD $0x4ddf8270 // ld1 {v16.s}[2], [x19], #4
 
-lanes830:
+lanes821:
 	WORD $0x4ea3d611 // fsub v17.4s, v16.4s, v3.4s
 	WORD $0x4ea5cdf1 // fmls v17.4s, v15.4s, v5.4s
 	WORD $0xbd400340 // ldr s0, [x26, #0]
 	MOVD R26, R21
 	ADD $4, R21, R21
 	CMP $2, R9
-	BLT lanes831
+	BLT lanes822
 	WORD $0x0ddf92a0 // ld1 {v0.s}[1], [x21], #4
-	BEQ lanes831
+	BEQ lanes822
 	WORD $0x4ddf82a0 // ld1 {v0.s}[2], [x21], #4
 
-lanes831:
+lanes822:
 	WORD $0x4ea01c0d // orr v13.16b, v0.16b, v0.16b
 	WORD $0x4e2ace2d // fmla v13.4s, v17.4s, v10.4s
 	WORD $0xbd0001cd // str s13, [x14, #0]
 	MOVD R14, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes832
+	BLT lanes823
 	WORD $0x0d9f92ed // st1 {v13.s}[1], [x23], #4
-	BEQ lanes832
+	BEQ lanes823
 	WORD $0x4d9f82ed // st1 {v13.s}[2], [x23], #4
 
-lanes832:
+lanes823:
 	ADD R1, R14, R14
 	ADD R1, R11, R11
 	ADD R1, R20, R20
 	ADD R1, R26, R26
 	SUBS $1, R0, R0
-	BNE loop828
+	BNE loop819
 
-end822:
+end813:
 	MADD R8, R2, R1, R2
 	MADD R8, R3, R1, R3
 	MADD R8, R4, R1, R4
 	MADD R8, R5, R1, R5
 	SUBS R8, R6, R6
-	BNE loop815
+	BNE loop806
 
-end814:
+end805:
 	RET
 
 // func batchNormAddReluNEON(y, x, add, mean, scale, gamma, beta []float32, rows, cols int)
@@ -14620,17 +14638,17 @@ TEXT ·batchNormAddReluNEON(SB), NOSPLIT, $0-184
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $4, R7, R7
-	CBZ R5, end833
+	CBZ R5, end824
 
-loop834:
+loop825:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done835
+	BLT done826
 
-loop836:
+loop827:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14670,7 +14688,7 @@ loop836:
 	ADD R9, R26, R26
 	MOVD R26, R0
 
-loop837:
+loop828:
 	WORD $0x3dc00330 // ldr q16, [x25, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -14715,17 +14733,17 @@ loop837:
 	ADD R1, R25, R25
 	ADD R1, R0, R0
 	SUBS $1, R21, R21
-	BNE loop837
+	BNE loop828
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop836
+	BGE loop827
 
-done835:
+done826:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done838
+	BLT done829
 
-loop839:
+loop830:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14753,7 +14771,7 @@ loop839:
 	ADD R9, R25, R25
 	MOVD R25, R0
 
-loop840:
+loop831:
 	WORD $0x3dc002f4 // ldr q20, [x23, #0]
 	WORD $0x4eb0d695 // fsub v21.4s, v20.4s, v16.4s
 	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s
@@ -14768,14 +14786,14 @@ loop840:
 	ADD R1, R23, R23
 	ADD R1, R0, R0
 	SUBS $1, R22, R22
-	BNE loop840
+	BNE loop831
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop839
+	BGE loop830
 
-done838:
+done829:
 	ADD $4, R8, R8
-	CBZ R8, end841
+	CBZ R8, end832
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14783,12 +14801,12 @@ done838:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R8
-	BLT lanes842
+	BLT lanes833
 	WORD $0x0ddf919c // ld1 {v28.s}[1], [x12], #4
-	BEQ lanes842
+	BEQ lanes833
 	WORD $0x4ddf819c // ld1 {v28.s}[2], [x12], #4
 
-lanes842:
+lanes833:
 	MOVD scale_base+96(FP), R13
 	MOVD R13, R14
 	ADD R9, R14, R14
@@ -14796,12 +14814,12 @@ lanes842:
 	MOVD R14, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes843
+	BLT lanes834
 	WORD $0x0ddf91fd // ld1 {v29.s}[1], [x15], #4
-	BEQ lanes843
+	BEQ lanes834
 	WORD $0x4ddf81fd // ld1 {v29.s}[2], [x15], #4
 
-lanes843:
+lanes834:
 	MOVD gamma_base+120(FP), R19
 	MOVD R19, R20
 	ADD R9, R20, R20
@@ -14809,12 +14827,12 @@ lanes843:
 	MOVD R20, R24
 	ADD $4, R24, R24
 	CMP $2, R8
-	BLT lanes844
+	BLT lanes835
 	WORD $0x0ddf931e // ld1 {v30.s}[1], [x24], #4
-	BEQ lanes844
+	BEQ lanes835
 	WORD $0x4ddf831e // ld1 {v30.s}[2], [x24], #4
 
-lanes844:
+lanes835:
 	MOVD beta_base+144(FP), R21
 	MOVD R21, R25
 	ADD R9, R25, R25
@@ -14822,12 +14840,12 @@ lanes844:
 	MOVD R25, R22
 	ADD $4, R22, R22
 	CMP $2, R8
-	BLT lanes845
+	BLT lanes836
 	WORD $0x0ddf92df // ld1 {v31.s}[1], [x22], #4
-	BEQ lanes845
+	BEQ lanes836
 	WORD $0x4ddf82df // ld1 {v31.s}[2], [x22], #4
 
-lanes845:
+lanes836:
 	MOVD R7, R26
 	MOVD R2, R23
 	ADD R9, R23, R23
@@ -14839,17 +14857,17 @@ lanes845:
 	ADD R9, R12, R12
 	MOVD R12, R13
 
-loop846:
+loop837:
 	WORD $0xbd400160 // ldr s0, [x11, #0]
 	MOVD R11, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes847
+	BLT lanes838
 	WORD $0x0ddf91c0 // ld1 {v0.s}[1], [x14], #4
-	BEQ lanes847
+	BEQ lanes838
 	WORD $0x4ddf81c0 // ld1 {v0.s}[2], [x14], #4
 
-lanes847:
+lanes838:
 	WORD $0x4ebcd401 // fsub v1.4s, v0.4s, v28.4s
 	WORD $0x6e3ddc22 // fmul v2.4s, v1.4s, v29.4s
 	WORD $0x4ebf1fe3 // orr v3.16b, v31.16b, v31.16b
@@ -14858,12 +14876,12 @@ lanes847:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes848
+	BLT lanes839
 	WORD $0x0ddf91e4 // ld1 {v4.s}[1], [x15], #4
-	BEQ lanes848
+	BEQ lanes839
 	WORD $0x4ddf81e4 // ld1 {v4.s}[2], [x15], #4
 
-lanes848:
+lanes839:
 	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
 	WORD $0x4ea0e8a6 // fcmlt v6.4s, v5.4s, #0.0
 	WORD $0x4e661ca7 // bic v7.16b, v5.16b, v6.16b
@@ -14871,26 +14889,26 @@ lanes848:
 	MOVD R0, R19
 	ADD $4, R19, R19
 	CMP $2, R8
-	BLT lanes849
+	BLT lanes840
 	WORD $0x0d9f9267 // st1 {v7.s}[1], [x19], #4
-	BEQ lanes849
+	BEQ lanes840
 	WORD $0x4d9f8267 // st1 {v7.s}[2], [x19], #4
 
-lanes849:
+lanes840:
 	ADD R1, R0, R0
 	ADD R1, R11, R11
 	ADD R1, R13, R13
 	SUBS $1, R26, R26
-	BNE loop846
+	BNE loop837
 
-end841:
+end832:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop834
+	BNE loop825
 
-end833:
+end824:
 	RET
 
 // func batchNormEvalAddReluNEON(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32)
@@ -14905,17 +14923,17 @@ TEXT ·batchNormEvalAddReluNEON(SB), NOSPLIT, $0-188
 	MOVD $1024, R7
 	UDIV R6, R7, R7
 	ADD $16, R7, R7
-	CBZ R5, end850
+	CBZ R5, end841
 
-loop851:
+loop842:
 	CMP R7, R5
 	CSEL LT, R5, R7, R7
 	MOVD R6, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done852
+	BLT done843
 
-loop853:
+loop844:
 	MOVD mean_base+72(FP), R10
 	MOVD R10, R11
 	ADD R9, R11, R11
@@ -14946,7 +14964,7 @@ loop853:
 	WORD $0x3dc00e8f // ldr q15, [x20, #48]
 	FMOVS eps+184(FP), F16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]
-	MOVD $constants<>+1312(SB), R21
+	MOVD $constants<>+64(SB), R21
 	WORD $0x3dc002b2 // ldr q18, [x21, #0]
 	WORD $0x4e040653 // dup v19.4s, v18.s[0]
 	WORD $0x4e31d494 // fadd v20.4s, v4.4s, v17.4s
@@ -14972,7 +14990,7 @@ loop853:
 	ADD R9, R0, R0
 	MOVD R0, R10
 
-loop854:
+loop845:
 	WORD $0x3dc00350 // ldr q16, [x26, #0]
 	WORD $0x4ea0d612 // fsub v18.4s, v16.4s, v0.4s
 	WORD $0x6e36de44 // fmul v4.4s, v18.4s, v22.4s
@@ -15017,17 +15035,17 @@ loop854:
 	ADD R1, R26, R26
 	ADD R1, R10, R10
 	SUBS $1, R22, R22
-	BNE loop854
+	BNE loop845
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop853
+	BGE loop844
 
-done852:
+done843:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done855
+	BLT done846
 
-loop856:
+loop847:
 	MOVD mean_base+72(FP), R11
 	MOVD R11, R12
 	ADD R9, R12, R12
@@ -15046,7 +15064,7 @@ loop856:
 	WORD $0x3dc002b4 // ldr q20, [x21, #0]
 	FMOVS eps+184(FP), F21
 	WORD $0x4e0406a5 // dup v5.4s, v21.s[0]
-	MOVD $constants<>+1328(SB), R23
+	MOVD $constants<>+64(SB), R23
 	WORD $0x3dc002f7 // ldr q23, [x23, #0]
 	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
 	WORD $0x4e25d646 // fadd v6.4s, v18.4s, v5.4s
@@ -15063,7 +15081,7 @@ loop856:
 	ADD R9, R10, R10
 	MOVD R10, R11
 
-loop857:
+loop848:
 	WORD $0x3dc00347 // ldr q7, [x26, #0]
 	WORD $0x4eb0d4f1 // fsub v17.4s, v7.4s, v16.4s
 	WORD $0x6e3bde3d // fmul v29.4s, v17.4s, v27.4s
@@ -15078,14 +15096,14 @@ loop857:
 	ADD R1, R26, R26
 	ADD R1, R11, R11
 	SUBS $1, R25, R25
-	BNE loop857
+	BNE loop848
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop856
+	BGE loop847
 
-done855:
+done846:
 	ADD $4, R8, R8
-	CBZ R8, end858
+	CBZ R8, end849
 	MOVD mean_base+72(FP), R12
 	MOVD R12, R13
 	ADD R9, R13, R13
@@ -15093,12 +15111,12 @@ done855:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes859
+	BLT lanes850
 	WORD $0x0ddf91c3 // ld1 {v3.s}[1], [x14], #4
-	BEQ lanes859
+	BEQ lanes850
 	WORD $0x4ddf81c3 // ld1 {v3.s}[2], [x14], #4
 
-lanes859:
+lanes850:
 	MOVD variance_base+96(FP), R15
 	MOVD R15, R19
 	ADD R9, R19, R19
@@ -15106,12 +15124,12 @@ lanes859:
 	MOVD R19, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes860
+	BLT lanes851
 	WORD $0x0ddf9288 // ld1 {v8.s}[1], [x20], #4
-	BEQ lanes860
+	BEQ lanes851
 	WORD $0x4ddf8288 // ld1 {v8.s}[2], [x20], #4
 
-lanes860:
+lanes851:
 	MOVD gamma_base+120(FP), R21
 	MOVD R21, R23
 	ADD R9, R23, R23
@@ -15119,12 +15137,12 @@ lanes860:
 	MOVD R23, R0
 	ADD $4, R0, R0
 	CMP $2, R8
-	BLT lanes861
+	BLT lanes852
 	WORD $0x0ddf9009 // ld1 {v9.s}[1], [x0], #4
-	BEQ lanes861
+	BEQ lanes852
 	WORD $0x4ddf8009 // ld1 {v9.s}[2], [x0], #4
 
-lanes861:
+lanes852:
 	MOVD beta_base+144(FP), R24
 	MOVD R24, R10
 	ADD R9, R10, R10
@@ -15132,15 +15150,15 @@ lanes861:
 	MOVD R10, R25
 	ADD $4, R25, R25
 	CMP $2, R8
-	BLT lanes862
+	BLT lanes853
 	WORD $0x0ddf932a // ld1 {v10.s}[1], [x25], #4
-	BEQ lanes862
+	BEQ lanes853
 	WORD $0x4ddf832a // ld1 {v10.s}[2], [x25], #4
 
-lanes862:
+lanes853:
 	FMOVS eps+184(FP), F11
 	WORD $0x4e04056c // dup v12.4s, v11.s[0]
-	MOVD $constants<>+1344(SB), R22
+	MOVD $constants<>+64(SB), R22
 	WORD $0x3dc002cd // ldr q13, [x22, #0]
 	WORD $0x4e0405ae // dup v14.4s, v13.s[0]
 	WORD $0x4e2cd50f // fadd v15.4s, v8.4s, v12.4s
@@ -15157,17 +15175,17 @@ lanes862:
 	ADD R9, R15, R15
 	MOVD R15, R19
 
-loop863:
+loop854:
 	WORD $0xbd4001dc // ldr s28, [x14, #0]
 	MOVD R14, R20
 	ADD $4, R20, R20
 	CMP $2, R8
-	BLT lanes864
+	BLT lanes855
 	WORD $0x0ddf929c // ld1 {v28.s}[1], [x20], #4
-	BEQ lanes864
+	BEQ lanes855
 	WORD $0x4ddf829c // ld1 {v28.s}[2], [x20], #4
 
-lanes864:
+lanes855:
 	WORD $0x4ea3d79f // fsub v31.4s, v28.4s, v3.4s
 	WORD $0x6e39dff5 // fmul v21.4s, v31.4s, v25.4s
 	WORD $0x4eaa1d57 // orr v23.16b, v10.16b, v10.16b
@@ -15176,12 +15194,12 @@ lanes864:
 	MOVD R19, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes865
+	BLT lanes856
 	WORD $0x0ddf92b2 // ld1 {v18.s}[1], [x21], #4
-	BEQ lanes865
+	BEQ lanes856
 	WORD $0x4ddf82b2 // ld1 {v18.s}[2], [x21], #4
 
-lanes865:
+lanes856:
 	WORD $0x4e32d6e5 // fadd v5.4s, v23.4s, v18.4s
 	WORD $0x4ea0e8a6 // fcmlt v6.4s, v5.4s, #0.0
 	WORD $0x4e661cb8 // bic v24.16b, v5.16b, v6.16b
@@ -15189,26 +15207,26 @@ lanes865:
 	MOVD R12, R23
 	ADD $4, R23, R23
 	CMP $2, R8
-	BLT lanes866
+	BLT lanes857
 	WORD $0x0d9f92f8 // st1 {v24.s}[1], [x23], #4
-	BEQ lanes866
+	BEQ lanes857
 	WORD $0x4d9f82f8 // st1 {v24.s}[2], [x23], #4
 
-lanes866:
+lanes857:
 	ADD R1, R12, R12
 	ADD R1, R14, R14
 	ADD R1, R19, R19
 	SUBS $1, R26, R26
-	BNE loop863
+	BNE loop854
 
-end858:
+end849:
 	MADD R7, R2, R1, R2
 	MADD R7, R3, R1, R3
 	MADD R7, R4, R1, R4
 	SUBS R7, R5, R5
-	BNE loop851
+	BNE loop842
 
-end850:
+end841:
 	RET
 
 // func batchNormReluGradAddNEON(dx, dy, x, add, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32)
@@ -15224,17 +15242,17 @@ TEXT ·batchNormReluGradAddNEON(SB), NOSPLIT, $0-260
 	MOVD $1024, R8
 	UDIV R7, R8, R8
 	ADD $4, R8, R8
-	CBZ R6, end867
+	CBZ R6, end858
 
-loop868:
+loop859:
 	CMP R8, R6
 	CSEL LT, R6, R8, R8
 	MOVD R7, R9
 	MOVD $0, R10
 	SUBS $8, R9, R9
-	BLT done869
+	BLT done860
 
-loop870:
+loop861:
 	FMOVS share+256(FP), F0
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD mean_base+96(FP), R11
@@ -15287,7 +15305,7 @@ loop870:
 	ADD R10, R19, R19
 	MOVD R19, R20
 
-loop871:
+loop862:
 	WORD $0x3dc001f4 // ldr q20, [x15, #0]
 	WORD $0x4ea2d695 // fsub v21.4s, v20.4s, v2.4s
 	WORD $0x6e24deb6 // fmul v22.4s, v21.4s, v4.4s
@@ -15321,17 +15339,17 @@ loop871:
 	ADD R1, R15, R15
 	ADD R1, R20, R20
 	SUBS $1, R26, R26
-	BNE loop871
+	BNE loop862
 	ADD $32, R10, R10
 	SUBS $8, R9, R9
-	BGE loop870
+	BGE loop861
 
-done869:
+done860:
 	ADD $8, R9, R9
 	SUBS $4, R9, R9
-	BLT done872
+	BLT done863
 
-loop873:
+loop864:
 	FMOVS share+256(FP), F24
 	WORD $0x4e040717 // dup v23.4s, v24.s[0]
 	MOVD mean_base+96(FP), R21
@@ -15375,7 +15393,7 @@ loop873:
 	ADD R10, R0, R0
 	MOVD R0, R12
 
-loop874:
+loop865:
 	WORD $0x3dc00328 // ldr q8, [x25, #0]
 	WORD $0x4eb9d50c // fsub v12.4s, v8.4s, v25.4s
 	WORD $0x6e3add81 // fmul v1.4s, v12.4s, v26.4s
@@ -15395,14 +15413,14 @@ loop874:
 	ADD R1, R25, R25
 	ADD R1, R12, R12
 	SUBS $1, R15, R15
-	BNE loop874
+	BNE loop865
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BGE loop873
+	BGE loop864
 
-done872:
+done863:
 	ADD $4, R9, R9
-	CBZ R9, end875
+	CBZ R9, end866
 	FMOVS share+256(FP), F5
 	WORD $0x4e0404a6 // dup v6.4s, v5.s[0]
 	MOVD mean_base+96(FP), R14
@@ -15412,12 +15430,12 @@ done872:
 	MOVD R19, R26
 	ADD $4, R26, R26
 	CMP $2, R9
-	BLT lanes876
+	BLT lanes867
 	WORD $0x0ddf9347 // ld1 {v7.s}[1], [x26], #4
-	BEQ lanes876
+	BEQ lanes867
 	WORD $0x4ddf8347 // ld1 {v7.s}[2], [x26], #4
 
-lanes876:
+lanes867:
 	MOVD scale_base+120(FP), R11
 	MOVD R11, R13
 	ADD R10, R13, R13
@@ -15425,12 +15443,12 @@ lanes876:
 	MOVD R13, R20
 	ADD $4, R20, R20
 	CMP $2, R9
-	BLT lanes877
+	BLT lanes868
 	WORD $0x0ddf928a // ld1 {v10.s}[1], [x20], #4
-	BEQ lanes877
+	BEQ lanes868
 	WORD $0x4ddf828a // ld1 {v10.s}[2], [x20], #4
 
-lanes877:
+lanes868:
 	MOVD gamma_base+192(FP), R22
 	MOVD R22, R24
 	ADD R10, R24, R24
@@ -15438,12 +15456,12 @@ lanes877:
 	MOVD R24, R0
 	ADD $4, R0, R0
 	CMP $2, R9
-	BLT lanes878
+	BLT lanes869
 	WORD $0x0ddf900b // ld1 {v11.s}[1], [x0], #4
-	BEQ lanes878
+	BEQ lanes869
 	WORD $0x4ddf800b // ld1 {v11.s}[2], [x0], #4
 
-lanes878:
+lanes869:
 	MOVD total_base+144(FP), R15
 	MOVD R15, R21
 	ADD R10, R21, R21
@@ -15451,12 +15469,12 @@ lanes878:
 	MOVD R21, R23
 	ADD $4, R23, R23
 	CMP $2, R9
-	BLT lanes879
+	BLT lanes870
 	WORD $0x0ddf92ee // ld1 {v14.s}[1], [x23], #4
-	BEQ lanes879
+	BEQ lanes870
 	WORD $0x4ddf82ee // ld1 {v14.s}[2], [x23], #4
 
-lanes879:
+lanes870:
 	WORD $0x6e26ddcf // fmul v15.4s, v14.4s, v6.4s
 	MOVD totalX_base+168(FP), R25
 	MOVD R25, R12
@@ -15465,12 +15483,12 @@ lanes879:
 	MOVD R12, R14
 	ADD $4, R14, R14
 	CMP $2, R9
-	BLT lanes880
+	BLT lanes871
 	WORD $0x0ddf91d0 // ld1 {v16.s}[1], [x14], #4
-	BEQ lanes880
+	BEQ lanes871
 	WORD $0x4ddf81d0 // ld1 {v16.s}[2], [x14], #4
 
-lanes880:
+lanes871:
 	WORD $0x6e26de11 // fmul v17.4s, v16.4s, v6.4s
 	WORD $0x6e2add72 // fmul v18.4s, v11.4s, v10.4s
 	MOVD beta_base+216(FP), R19
@@ -15480,12 +15498,12 @@ lanes880:
 	MOVD R26, R11
 	ADD $4, R11, R11
 	CMP $2, R9
-	BLT lanes881
+	BLT lanes872
 	WORD $0x0ddf9173 // ld1 {v19.s}[1], [x11], #4
-	BEQ lanes881
+	BEQ lanes872
 	WORD $0x4ddf8173 // ld1 {v19.s}[2], [x11], #4
 
-lanes881:
+lanes872:
 	MOVD R8, R13
 	MOVD R2, R20
 	ADD R10, R20, R20
@@ -15500,29 +15518,29 @@ lanes881:
 	ADD R10, R23, R23
 	MOVD R23, R25
 
-loop882:
+loop873:
 	WORD $0xbd4002b8 // ldr s24, [x21, #0]
 	MOVD R21, R12
 	ADD $4, R12, R12
 	CMP $2, R9
-	BLT lanes883
+	BLT lanes874
 	WORD $0x0ddf9198 // ld1 {v24.s}[1], [x12], #4
-	BEQ lanes883
+	BEQ lanes874
 	WORD $0x4ddf8198 // ld1 {v24.s}[2], [x12], #4
 
-lanes883:
+lanes874:
 	WORD $0x4ea7d71c // fsub v28.4s, v24.4s, v7.4s
 	WORD $0x6e2adf97 // fmul v23.4s, v28.4s, v10.4s
 	WORD $0xbd40001d // ldr s29, [x0, #0]
 	MOVD R0, R14
 	ADD $4, R14, R14
 	CMP $2, R9
-	BLT lanes884
+	BLT lanes875
 	WORD $0x0ddf91dd // ld1 {v29.s}[1], [x14], #4
-	BEQ lanes884
+	BEQ lanes875
 	WORD $0x4ddf81dd // ld1 {v29.s}[2], [x14], #4
 
-lanes884:
+lanes875:
 	WORD $0x4eb31e68 // orr v8.16b, v19.16b, v19.16b
 	WORD $0x4e2bcee8 // fmla v8.4s, v23.4s, v11.4s
 	WORD $0x4ea0c90c // fcmgt v12.4s, v8.4s, #0.0
@@ -15533,40 +15551,40 @@ lanes884:
 	MOVD R25, R19
 	ADD $4, R19, R19
 	CMP $2, R9
-	BLT lanes885
+	BLT lanes876
 	WORD $0x0ddf926d // ld1 {v13.s}[1], [x19], #4
-	BEQ lanes885
+	BEQ lanes876
 	WORD $0x4ddf826d // ld1 {v13.s}[2], [x19], #4
 
-lanes885:
+lanes876:
 	WORD $0x4ead1db5 // orr v21.16b, v13.16b, v13.16b
 	WORD $0x4e32cc15 // fmla v21.4s, v0.4s, v18.4s
 	WORD $0xbd0002d5 // str s21, [x22, #0]
 	MOVD R22, R26
 	ADD $4, R26, R26
 	CMP $2, R9
-	BLT lanes886
+	BLT lanes877
 	WORD $0x0d9f9355 // st1 {v21.s}[1], [x26], #4
-	BEQ lanes886
+	BEQ lanes877
 	WORD $0x4d9f8355 // st1 {v21.s}[2], [x26], #4
 
-lanes886:
+lanes877:
 	ADD R1, R22, R22
 	ADD R1, R0, R0
 	ADD R1, R21, R21
 	ADD R1, R25, R25
 	SUBS $1, R13, R13
-	BNE loop882
+	BNE loop873
 
-end875:
+end866:
 	MADD R8, R2, R1, R2
 	MADD R8, R3, R1, R3
 	MADD R8, R4, R1, R4
 	MADD R8, R5, R1, R5
 	SUBS R8, R6, R6
-	BNE loop868
+	BNE loop859
 
-end867:
+end858:
 	RET
 
 // func batchNormGradSumsNEON(sum, sumX, dy, x, mean, scale []float32, rows, cols, ld int)
@@ -15580,9 +15598,9 @@ TEXT ·batchNormGradSumsNEON(SB), NOSPLIT, $0-168
 	MOVD R3, R6
 	MOVD $0, R7
 	SUBS $16, R6, R6
-	BLT done887
+	BLT done878
 
-loop888:
+loop879:
 	MOVD mean_base+96(FP), R8
 	MOVD R8, R9
 	ADD R7, R9, R9
@@ -15613,7 +15631,7 @@ loop888:
 	ADD R7, R15, R15
 	MOVD R15, R19
 
-loop889:
+loop880:
 	WORD $0x3dc00270 // ldr q16, [x19, #0]
 	WORD $0x4ea0d611 // fsub v17.4s, v16.4s, v0.4s
 	WORD $0x6e24de32 // fmul v18.4s, v17.4s, v4.4s
@@ -15641,7 +15659,7 @@ loop889:
 	ADD R5, R14, R14
 	ADD R5, R19, R19
 	SUBS $1, R12, R12
-	BNE loop889
+	BNE loop880
 	MOVD sum_base+0(FP), R20
 	MOVD R20, R21
 	ADD R7, R21, R21
@@ -15658,14 +15676,14 @@ loop889:
 	WORD $0x3d800eef // str q15, [x23, #48]
 	ADD $64, R7, R7
 	SUBS $16, R6, R6
-	BGE loop888
+	BGE loop879
 
-done887:
+done878:
 	ADD $16, R6, R6
 	SUBS $4, R6, R6
-	BLT done890
+	BLT done881
 
-loop891:
+loop882:
 	MOVD mean_base+96(FP), R24
 	MOVD R24, R25
 	ADD R7, R25, R25
@@ -15684,7 +15702,7 @@ loop891:
 	ADD R7, R10, R10
 	MOVD R10, R11
 
-loop892:
+loop883:
 	WORD $0x3dc00174 // ldr q20, [x11, #0]
 	WORD $0x4eb0d695 // fsub v21.4s, v20.4s, v16.4s
 	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s
@@ -15694,7 +15712,7 @@ loop892:
 	ADD R5, R9, R9
 	ADD R5, R11, R11
 	SUBS $1, R3, R3
-	BNE loop892
+	BNE loop883
 	MOVD sum_base+0(FP), R13
 	MOVD R13, R15
 	ADD R7, R15, R15
@@ -15705,11 +15723,11 @@ loop892:
 	WORD $0x3d8001d3 // str q19, [x14, #0]
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BGE loop891
+	BGE loop882
 
-done890:
+done881:
 	ADD $4, R6, R6
-	CBZ R6, end893
+	CBZ R6, end884
 	MOVD mean_base+96(FP), R19
 	MOVD R19, R20
 	ADD R7, R20, R20
@@ -15717,12 +15735,12 @@ done890:
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R6
-	BLT lanes894
+	BLT lanes885
 	WORD $0x0ddf92b8 // ld1 {v24.s}[1], [x21], #4
-	BEQ lanes894
+	BEQ lanes885
 	WORD $0x4ddf82b8 // ld1 {v24.s}[2], [x21], #4
 
-lanes894:
+lanes885:
 	MOVD scale_base+120(FP), R22
 	MOVD R22, R23
 	ADD R7, R23, R23
@@ -15730,12 +15748,12 @@ lanes894:
 	MOVD R23, R24
 	ADD $4, R24, R24
 	CMP $2, R6
-	BLT lanes895
+	BLT lanes886
 	WORD $0x0ddf9319 // ld1 {v25.s}[1], [x24], #4
-	BEQ lanes895
+	BEQ lanes886
 	WORD $0x4ddf8319 // ld1 {v25.s}[2], [x24], #4
 
-lanes895:
+lanes886:
 	WORD $0x4f00041a // movi v26.4s, #0
 	WORD $0x4f00041b // movi v27.4s, #0
 	MOVD R2, R25
@@ -15746,35 +15764,35 @@ lanes895:
 	ADD R7, R8, R8
 	MOVD R8, R10
 
-loop896:
+loop887:
 	WORD $0xbd40015c // ldr s28, [x10, #0]
 	MOVD R10, R3
 	ADD $4, R3, R3
 	CMP $2, R6
-	BLT lanes897
+	BLT lanes888
 	WORD $0x0ddf907c // ld1 {v28.s}[1], [x3], #4
-	BEQ lanes897
+	BEQ lanes888
 	WORD $0x4ddf807c // ld1 {v28.s}[2], [x3], #4
 
-lanes897:
+lanes888:
 	WORD $0x4eb8d79d // fsub v29.4s, v28.4s, v24.4s
 	WORD $0x6e39dfbe // fmul v30.4s, v29.4s, v25.4s
 	WORD $0xbd40009f // ldr s31, [x4, #0]
 	MOVD R4, R9
 	ADD $4, R9, R9
 	CMP $2, R6
-	BLT lanes898
+	BLT lanes889
 	WORD $0x0ddf913f // ld1 {v31.s}[1], [x9], #4
-	BEQ lanes898
+	BEQ lanes889
 	WORD $0x4ddf813f // ld1 {v31.s}[2], [x9], #4
 
-lanes898:
+lanes889:
 	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
 	WORD $0x4e3ecffb // fmla v27.4s, v31.4s, v30.4s
 	ADD R5, R4, R4
 	ADD R5, R10, R10
 	SUBS $1, R25, R25
-	BNE loop896
+	BNE loop887
 	MOVD sum_base+0(FP), R11
 	MOVD R11, R13
 	ADD R7, R13, R13
@@ -15782,12 +15800,12 @@ lanes898:
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R6
-	BLT lanes899
+	BLT lanes890
 	WORD $0x0d9f91fa // st1 {v26.s}[1], [x15], #4
-	BEQ lanes899
+	BEQ lanes890
 	WORD $0x4d9f81fa // st1 {v26.s}[2], [x15], #4
 
-lanes899:
+lanes890:
 	MOVD sumX_base+24(FP), R12
 	MOVD R12, R14
 	ADD R7, R14, R14
@@ -15795,14 +15813,14 @@ lanes899:
 	MOVD R14, R19
 	ADD $4, R19, R19
 	CMP $2, R6
-	BLT lanes900
+	BLT lanes891
 	WORD $0x0d9f927b // st1 {v27.s}[1], [x19], #4
-	BEQ lanes900
+	BEQ lanes891
 	WORD $0x4d9f827b // st1 {v27.s}[2], [x19], #4
 
-lanes900:
+lanes891:
 
-end893:
+end884:
 	RET
 
 // func batchNormReluGradSumsNEON(sum, sumX, dy, x, mean, scale, gamma, beta []float32, rows, cols, ld int)
@@ -15816,9 +15834,9 @@ TEXT ·batchNormReluGradSumsNEON(SB), NOSPLIT, $0-216
 	MOVD R3, R6
 	MOVD $0, R7
 	SUBS $16, R6, R6
-	BLT done901
+	BLT done892
 
-loop902:
+loop893:
 	MOVD mean_base+96(FP), R8
 	MOVD R8, R9
 	ADD R7, R9, R9
@@ -15863,7 +15881,7 @@ loop902:
 	ADD R7, R22, R22
 	MOVD R22, R23
 
-loop903:
+loop894:
 	WORD $0x3dc002f8 // ldr q24, [x23, #0]
 	WORD $0x4ea0d719 // fsub v25.4s, v24.4s, v0.4s
 	WORD $0x6e24df3a // fmul v26.4s, v25.4s, v4.4s
@@ -15907,7 +15925,7 @@ loop903:
 	ADD R5, R21, R21
 	ADD R5, R23, R23
 	SUBS $1, R19, R19
-	BNE loop903
+	BNE loop894
 	MOVD sum_base+0(FP), R24
 	MOVD R24, R25
 	ADD R7, R25, R25
@@ -15924,14 +15942,14 @@ loop903:
 	WORD $0x3d800c97 // str q23, [x4, #48]
 	ADD $64, R7, R7
 	SUBS $16, R6, R6
-	BGE loop902
+	BGE loop893
 
-done901:
+done892:
 	ADD $16, R6, R6
 	SUBS $4, R6, R6
-	BLT done904
+	BLT done895
 
-loop905:
+loop896:
 	MOVD mean_base+96(FP), R3
 	MOVD R3, R8
 	ADD R7, R8, R8
@@ -15958,7 +15976,7 @@ loop905:
 	ADD R7, R19, R19
 	MOVD R19, R21
 
-loop906:
+loop897:
 	WORD $0x3dc002bf // ldr q31, [x21, #0]
 	WORD $0x4eb9d7f8 // fsub v24.4s, v31.4s, v25.4s
 	WORD $0x6e3adf00 // fmul v0.4s, v24.4s, v26.4s
@@ -15972,7 +15990,7 @@ loop906:
 	ADD R5, R22, R22
 	ADD R5, R21, R21
 	SUBS $1, R15, R15
-	BNE loop906
+	BNE loop897
 	MOVD sum_base+0(FP), R23
 	MOVD R23, R24
 	ADD R7, R24, R24
@@ -15983,11 +16001,11 @@ loop906:
 	WORD $0x3d80035d // str q29, [x26, #0]
 	ADD $16, R7, R7
 	SUBS $4, R6, R6
-	BGE loop905
+	BGE loop896
 
-done904:
+done895:
 	ADD $4, R6, R6
-	CBZ R6, end907
+	CBZ R6, end898
 	MOVD mean_base+96(FP), R4
 	MOVD R4, R3
 	ADD R7, R3, R3
@@ -15995,12 +16013,12 @@ done904:
 	MOVD R3, R8
 	ADD $4, R8, R8
 	CMP $2, R6
-	BLT lanes908
+	BLT lanes899
 	WORD $0x0ddf9105 // ld1 {v5.s}[1], [x8], #4
-	BEQ lanes908
+	BEQ lanes899
 	WORD $0x4ddf8105 // ld1 {v5.s}[2], [x8], #4
 
-lanes908:
+lanes899:
 	MOVD scale_base+120(FP), R9
 	MOVD R9, R10
 	ADD R7, R10, R10
@@ -16008,12 +16026,12 @@ lanes908:
 	MOVD R10, R11
 	ADD $4, R11, R11
 	CMP $2, R6
-	BLT lanes909
+	BLT lanes900
 	WORD $0x0ddf9166 // ld1 {v6.s}[1], [x11], #4
-	BEQ lanes909
+	BEQ lanes900
 	WORD $0x4ddf8166 // ld1 {v6.s}[2], [x11], #4
 
-lanes909:
+lanes900:
 	MOVD gamma_base+144(FP), R12
 	MOVD R12, R13
 	ADD R7, R13, R13
@@ -16021,12 +16039,12 @@ lanes909:
 	MOVD R13, R14
 	ADD $4, R14, R14
 	CMP $2, R6
-	BLT lanes910
+	BLT lanes901
 	WORD $0x0ddf91c7 // ld1 {v7.s}[1], [x14], #4
-	BEQ lanes910
+	BEQ lanes901
 	WORD $0x4ddf81c7 // ld1 {v7.s}[2], [x14], #4
 
-lanes910:
+lanes901:
 	MOVD beta_base+168(FP), R20
 	MOVD R20, R19
 	ADD R7, R19, R19
@@ -16034,12 +16052,12 @@ lanes910:
 	MOVD R19, R15
 	ADD $4, R15, R15
 	CMP $2, R6
-	BLT lanes911
+	BLT lanes902
 	WORD $0x0ddf91e8 // ld1 {v8.s}[1], [x15], #4
-	BEQ lanes911
+	BEQ lanes902
 	WORD $0x4ddf81e8 // ld1 {v8.s}[2], [x15], #4
 
-lanes911:
+lanes902:
 	WORD $0x4f000409 // movi v9.4s, #0
 	WORD $0x4f00040a // movi v10.4s, #0
 	MOVD R2, R22
@@ -16050,29 +16068,29 @@ lanes911:
 	ADD R7, R24, R24
 	MOVD R24, R25
 
-loop912:
+loop903:
 	WORD $0xbd40032b // ldr s11, [x25, #0]
 	MOVD R25, R26
 	ADD $4, R26, R26
 	CMP $2, R6
-	BLT lanes913
+	BLT lanes904
 	WORD $0x0ddf934b // ld1 {v11.s}[1], [x26], #4
-	BEQ lanes913
+	BEQ lanes904
 	WORD $0x4ddf834b // ld1 {v11.s}[2], [x26], #4
 
-lanes913:
+lanes904:
 	WORD $0x4ea5d56c // fsub v12.4s, v11.4s, v5.4s
 	WORD $0x6e26dd8d // fmul v13.4s, v12.4s, v6.4s
 	WORD $0xbd4002ee // ldr s14, [x23, #0]
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R6
-	BLT lanes914
+	BLT lanes905
 	WORD $0x0ddf908e // ld1 {v14.s}[1], [x4], #4
-	BEQ lanes914
+	BEQ lanes905
 	WORD $0x4ddf808e // ld1 {v14.s}[2], [x4], #4
 
-lanes914:
+lanes905:
 	WORD $0x4ea81d0f // orr v15.16b, v8.16b, v8.16b
 	WORD $0x4e27cdaf // fmla v15.4s, v13.4s, v7.4s
 	WORD $0x4ea0c9f0 // fcmgt v16.4s, v15.4s, #0.0
@@ -16082,7 +16100,7 @@ lanes914:
 	ADD R5, R23, R23
 	ADD R5, R25, R25
 	SUBS $1, R22, R22
-	BNE loop912
+	BNE loop903
 	MOVD sum_base+0(FP), R3
 	MOVD R3, R8
 	ADD R7, R8, R8
@@ -16090,12 +16108,12 @@ lanes914:
 	MOVD R8, R9
 	ADD $4, R9, R9
 	CMP $2, R6
-	BLT lanes915
+	BLT lanes906
 	WORD $0x0d9f9129 // st1 {v9.s}[1], [x9], #4
-	BEQ lanes915
+	BEQ lanes906
 	WORD $0x4d9f8129 // st1 {v9.s}[2], [x9], #4
 
-lanes915:
+lanes906:
 	MOVD sumX_base+24(FP), R10
 	MOVD R10, R11
 	ADD R7, R11, R11
@@ -16103,14 +16121,14 @@ lanes915:
 	MOVD R11, R12
 	ADD $4, R12, R12
 	CMP $2, R6
-	BLT lanes916
+	BLT lanes907
 	WORD $0x0d9f918a // st1 {v10.s}[1], [x12], #4
-	BEQ lanes916
+	BEQ lanes907
 	WORD $0x4d9f818a // st1 {v10.s}[2], [x12], #4
 
-lanes916:
+lanes907:
 
-end907:
+end898:
 	RET
 
 // func maxPoolNEON(y, x []float32, pixels, cols, step, kh, kw, row int)
@@ -16119,7 +16137,7 @@ TEXT ·maxPoolNEON(SB), NOSPLIT, $0-96
 	MOVD x_base+24(FP), R1
 	MOVD cols+56(FP), R2
 	LSL $2, R2, R3
-	MOVD $constants<>+1360(SB), R4
+	MOVD $constants<>+224(SB), R4
 	WORD $0x3dc00080 // ldr q0, [x4, #0]
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVD pixels+48(FP), R5
@@ -16127,13 +16145,13 @@ TEXT ·maxPoolNEON(SB), NOSPLIT, $0-96
 	MOVD step+64(FP), R7
 	LSL $2, R7, R8
 
-loop917:
+loop908:
 	MOVD R6, R9
 	MOVD $0, R10
 	SUBS $16, R9, R9
-	BLT done918
+	BLT done909
 
-loop919:
+loop910:
 	WORD $0x4ea11c22 // orr v2.16b, v1.16b, v1.16b
 	WORD $0x4ea11c23 // orr v3.16b, v1.16b, v1.16b
 	WORD $0x4ea11c24 // orr v4.16b, v1.16b, v1.16b
@@ -16146,12 +16164,12 @@ loop919:
 	ADD R10, R15, R15
 	MOVD R15, R19
 
-loop920:
+loop911:
 	MOVD kw+80(FP), R20
 	MOVD R20, R21
 	MOVD R19, R22
 
-loop921:
+loop912:
 	WORD $0x3dc002c6 // ldr q6, [x22, #0]
 	WORD $0x6ea2e4c7 // fcmgt v7.4s, v6.4s, v2.4s
 	WORD $0x6ea71cc2 // bit v2.16b, v6.16b, v7.16b
@@ -16174,10 +16192,10 @@ loop921:
 	WORD $0x6ef11de5 // bif v5.16b, v15.16b, v17.16b
 	ADD R3, R22, R22
 	SUBS $1, R21, R21
-	BNE loop921
+	BNE loop912
 	ADD R12, R19, R19
 	SUBS $1, R14, R14
-	BNE loop920
+	BNE loop911
 	MOVD R0, R23
 	ADD R10, R23, R23
 	WORD $0x3d8002e2 // str q2, [x23, #0]
@@ -16186,14 +16204,14 @@ loop921:
 	WORD $0x3d800ee5 // str q5, [x23, #48]
 	ADD $64, R10, R10
 	SUBS $16, R9, R9
-	BGE loop919
+	BGE loop910
 
-done918:
+done909:
 	ADD $16, R9, R9
 	SUBS $4, R9, R9
-	BLT done922
+	BLT done913
 
-loop923:
+loop914:
 	WORD $0x4ea11c32 // orr v18.16b, v1.16b, v1.16b
 	MOVD row+88(FP), R24
 	LSL $2, R24, R25
@@ -16203,12 +16221,12 @@ loop923:
 	ADD R10, R4, R4
 	MOVD R4, R7
 
-loop924:
+loop915:
 	MOVD kw+80(FP), R11
 	MOVD R11, R13
 	MOVD R7, R15
 
-loop925:
+loop916:
 	WORD $0x3dc001f3 // ldr q19, [x15, #0]
 	WORD $0x6eb2e674 // fcmgt v20.4s, v19.4s, v18.4s
 	WORD $0x6eb41e72 // bit v18.16b, v19.16b, v20.16b
@@ -16216,20 +16234,20 @@ loop925:
 	WORD $0x6ef51e72 // bif v18.16b, v19.16b, v21.16b
 	ADD R3, R15, R15
 	SUBS $1, R13, R13
-	BNE loop925
+	BNE loop916
 	ADD R25, R7, R7
 	SUBS $1, R2, R2
-	BNE loop924
+	BNE loop915
 	MOVD R0, R20
 	ADD R10, R20, R20
 	WORD $0x3d800292 // str q18, [x20, #0]
 	ADD $16, R10, R10
 	SUBS $4, R9, R9
-	BGE loop923
+	BGE loop914
 
-done922:
+done913:
 	ADD $4, R9, R9
-	CBZ R9, end926
+	CBZ R9, end917
 	WORD $0x4ea11c36 // orr v22.16b, v1.16b, v1.16b
 	MOVD row+88(FP), R21
 	LSL $2, R21, R22
@@ -16239,50 +16257,50 @@ done922:
 	ADD R10, R19, R19
 	MOVD R19, R23
 
-loop927:
+loop918:
 	MOVD kw+80(FP), R24
 	MOVD R24, R26
 	MOVD R23, R4
 
-loop928:
+loop919:
 	WORD $0xbd400097 // ldr s23, [x4, #0]
 	MOVD R4, R11
 	ADD $4, R11, R11
 	CMP $2, R9
-	BLT lanes929
+	BLT lanes920
 	WORD $0x0ddf9177 // ld1 {v23.s}[1], [x11], #4
-	BEQ lanes929
+	BEQ lanes920
 	WORD $0x4ddf8177 // ld1 {v23.s}[2], [x11], #4
 
-lanes929:
+lanes920:
 	WORD $0x6eb6e6f8 // fcmgt v24.4s, v23.4s, v22.4s
 	WORD $0x6eb81ef6 // bit v22.16b, v23.16b, v24.16b
 	WORD $0x4e37e6f9 // fcmeq v25.4s, v23.4s, v23.4s
 	WORD $0x6ef91ef6 // bif v22.16b, v23.16b, v25.16b
 	ADD R3, R4, R4
 	SUBS $1, R26, R26
-	BNE loop928
+	BNE loop919
 	ADD R22, R23, R23
 	SUBS $1, R14, R14
-	BNE loop927
+	BNE loop918
 	MOVD R0, R13
 	ADD R10, R13, R13
 	WORD $0xbd0001b6 // str s22, [x13, #0]
 	MOVD R13, R15
 	ADD $4, R15, R15
 	CMP $2, R9
-	BLT lanes930
+	BLT lanes921
 	WORD $0x0d9f91f6 // st1 {v22.s}[1], [x15], #4
-	BEQ lanes930
+	BEQ lanes921
 	WORD $0x4d9f81f6 // st1 {v22.s}[2], [x15], #4
 
-lanes930:
+lanes921:
 
-end926:
+end917:
 	ADD R3, R0, R0
 	ADD R8, R1, R1
 	SUBS $1, R5, R5
-	BNE loop917
+	BNE loop908
 	RET
 
 // func maxPoolGradNEON(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)
@@ -16298,13 +16316,13 @@ TEXT ·maxPoolGradNEON(SB), NOSPLIT, $0-152
 	MOVD step+120(FP), R8
 	LSL $2, R8, R9
 
-loop931:
+loop922:
 	MOVD R7, R10
 	MOVD $0, R11
 	SUBS $16, R10, R10
-	BLT done932
+	BLT done923
 
-loop933:
+loop924:
 	MOVD R3, R12
 	ADD R11, R12, R12
 	WORD $0x3dc00180 // ldr q0, [x12, #0]
@@ -16317,16 +16335,16 @@ loop933:
 	WORD $0x3dc005a5 // ldr q5, [x13, #16]
 	WORD $0x3dc009a6 // ldr q6, [x13, #32]
 	WORD $0x3dc00da7 // ldr q7, [x13, #48]
-	MOVD $constants<>+1376(SB), R14
+	MOVD $constants<>+288(SB), R14
 	WORD $0x3dc001c8 // ldr q8, [x14, #0]
 	WORD $0x4e040509 // dup v9.4s, v8.s[0]
-	MOVD $constants<>+1392(SB), R15
+	MOVD $constants<>+288(SB), R15
 	WORD $0x3dc001ea // ldr q10, [x15, #0]
 	WORD $0x4e04054b // dup v11.4s, v10.s[0]
-	MOVD $constants<>+1408(SB), R19
+	MOVD $constants<>+288(SB), R19
 	WORD $0x3dc0026c // ldr q12, [x19, #0]
 	WORD $0x4e04058d // dup v13.4s, v12.s[0]
-	MOVD $constants<>+1424(SB), R20
+	MOVD $constants<>+288(SB), R20
 	WORD $0x3dc0028e // ldr q14, [x20, #0]
 	WORD $0x4e0405cf // dup v15.4s, v14.s[0]
 	MOVD row+144(FP), R21
@@ -16340,13 +16358,13 @@ loop933:
 	ADD R11, R4, R4
 	MOVD R4, R8
 
-loop934:
+loop925:
 	MOVD kw+136(FP), R12
 	MOVD R12, R13
 	MOVD R26, R14
 	MOVD R8, R15
 
-loop935:
+loop926:
 	WORD $0x3dc001d0 // ldr q16, [x14, #0]
 	WORD $0x3dc001f1 // ldr q17, [x15, #0]
 	WORD $0x6ea0e612 // fcmgt v18.4s, v16.4s, v0.4s
@@ -16390,28 +16408,28 @@ loop935:
 	ADD R5, R14, R14
 	ADD R5, R15, R15
 	SUBS $1, R13, R13
-	BNE loop935
+	BNE loop926
 	ADD R22, R26, R26
 	ADD R22, R8, R8
 	SUBS $1, R24, R24
-	BNE loop934
+	BNE loop925
 	ADD $64, R11, R11
 	SUBS $16, R10, R10
-	BGE loop933
+	BGE loop924
 
-done932:
+done923:
 	ADD $16, R10, R10
 	SUBS $4, R10, R10
-	BLT done936
+	BLT done927
 
-loop937:
+loop928:
 	MOVD R3, R19
 	ADD R11, R19, R19
 	WORD $0x3dc00279 // ldr q25, [x19, #0]
 	MOVD R1, R20
 	ADD R11, R20, R20
 	WORD $0x3dc0029a // ldr q26, [x20, #0]
-	MOVD $constants<>+1440(SB), R21
+	MOVD $constants<>+288(SB), R21
 	WORD $0x3dc002bc // ldr q28, [x21, #0]
 	WORD $0x4e04079d // dup v29.4s, v28.s[0]
 	MOVD row+144(FP), R23
@@ -16425,13 +16443,13 @@ loop937:
 	ADD R11, R15, R15
 	MOVD R15, R22
 
-loop938:
+loop929:
 	MOVD kw+136(FP), R24
 	MOVD R24, R26
 	MOVD R14, R8
 	MOVD R22, R19
 
-loop939:
+loop930:
 	WORD $0x3dc0011b // ldr q27, [x8, #0]
 	WORD $0x3dc00278 // ldr q24, [x19, #0]
 	WORD $0x6eb9e77e // fcmgt v30.4s, v27.4s, v25.4s
@@ -16445,43 +16463,43 @@ loop939:
 	ADD R5, R8, R8
 	ADD R5, R19, R19
 	SUBS $1, R26, R26
-	BNE loop939
+	BNE loop930
 	ADD R25, R14, R14
 	ADD R25, R22, R22
 	SUBS $1, R12, R12
-	BNE loop938
+	BNE loop929
 	ADD $16, R11, R11
 	SUBS $4, R10, R10
-	BGE loop937
+	BGE loop928
 
-done936:
+done927:
 	ADD $4, R10, R10
-	CBZ R10, end940
+	CBZ R10, end931
 	MOVD R3, R20
 	ADD R11, R20, R20
 	WORD $0xbd40028c // ldr s12, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R10
-	BLT lanes941
+	BLT lanes932
 	WORD $0x0ddf92ac // ld1 {v12.s}[1], [x21], #4
-	BEQ lanes941
+	BEQ lanes932
 	WORD $0x4ddf82ac // ld1 {v12.s}[2], [x21], #4
 
-lanes941:
+lanes932:
 	MOVD R1, R23
 	ADD R11, R23, R23
 	WORD $0xbd4002ff // ldr s31, [x23, #0]
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R10
-	BLT lanes942
+	BLT lanes933
 	WORD $0x0ddf909f // ld1 {v31.s}[1], [x4], #4
-	BEQ lanes942
+	BEQ lanes933
 	WORD $0x4ddf809f // ld1 {v31.s}[2], [x4], #4
 
-lanes942:
-	MOVD $constants<>+1456(SB), R13
+lanes933:
+	MOVD $constants<>+288(SB), R13
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4e040655 // dup v21.4s, v18.s[0]
 	MOVD row+144(FP), R15
@@ -16495,33 +16513,33 @@ lanes942:
 	ADD R11, R12, R12
 	MOVD R12, R14
 
-loop943:
+loop934:
 	MOVD kw+136(FP), R22
 	MOVD R22, R20
 	MOVD R25, R21
 	MOVD R14, R23
 
-loop944:
+loop935:
 	WORD $0xbd4002b6 // ldr s22, [x21, #0]
 	MOVD R21, R4
 	ADD $4, R4, R4
 	CMP $2, R10
-	BLT lanes945
+	BLT lanes936
 	WORD $0x0ddf9096 // ld1 {v22.s}[1], [x4], #4
-	BEQ lanes945
+	BEQ lanes936
 	WORD $0x4ddf8096 // ld1 {v22.s}[2], [x4], #4
 
-lanes945:
+lanes936:
 	WORD $0xbd4002f1 // ldr s17, [x23, #0]
 	MOVD R23, R13
 	ADD $4, R13, R13
 	CMP $2, R10
-	BLT lanes946
+	BLT lanes937
 	WORD $0x0ddf91b1 // ld1 {v17.s}[1], [x13], #4
-	BEQ lanes946
+	BEQ lanes937
 	WORD $0x4ddf81b1 // ld1 {v17.s}[2], [x13], #4
 
-lanes946:
+lanes937:
 	WORD $0x6eace6d7 // fcmgt v23.4s, v22.4s, v12.4s
 	WORD $0x6eb6e594 // fcmgt v20.4s, v12.4s, v22.4s
 	WORD $0x4eb41ef3 // orr v19.16b, v23.16b, v20.16b
@@ -16533,28 +16551,28 @@ lanes946:
 	MOVD R23, R15
 	ADD $4, R15, R15
 	CMP $2, R10
-	BLT lanes947
+	BLT lanes938
 	WORD $0x0d9f91f1 // st1 {v17.s}[1], [x15], #4
-	BEQ lanes947
+	BEQ lanes938
 	WORD $0x4d9f81f1 // st1 {v17.s}[2], [x15], #4
 
-lanes947:
+lanes938:
 	ADD R5, R21, R21
 	ADD R5, R23, R23
 	SUBS $1, R20, R20
-	BNE loop944
+	BNE loop935
 	ADD R24, R25, R25
 	ADD R24, R14, R14
 	SUBS $1, R8, R8
-	BNE loop943
+	BNE loop934
 
-end940:
+end931:
 	ADD R5, R3, R3
 	ADD R5, R1, R1
 	ADD R9, R2, R2
 	ADD R9, R0, R0
 	SUBS $1, R6, R6
-	BNE loop931
+	BNE loop922
 	RET
 
 // func avgPoolNEON(y, x []float32, pixels, cols, step, kh, kw, row int, share float32)
@@ -16570,13 +16588,13 @@ TEXT ·avgPoolNEON(SB), NOSPLIT, $0-100
 	MOVD step+64(FP), R6
 	LSL $2, R6, R7
 
-loop948:
+loop939:
 	MOVD R5, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done949
+	BLT done940
 
-loop950:
+loop941:
 	WORD $0x4f000402 // movi v2.4s, #0
 	WORD $0x4f000403 // movi v3.4s, #0
 	WORD $0x4f000404 // movi v4.4s, #0
@@ -16589,12 +16607,12 @@ loop950:
 	ADD R9, R14, R14
 	MOVD R14, R15
 
-loop951:
+loop942:
 	MOVD kw+80(FP), R19
 	MOVD R19, R20
 	MOVD R15, R21
 
-loop952:
+loop943:
 	WORD $0x3dc002a6 // ldr q6, [x21, #0]
 	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
 	WORD $0x3dc006a7 // ldr q7, [x21, #16]
@@ -16605,10 +16623,10 @@ loop952:
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
 	ADD R3, R21, R21
 	SUBS $1, R20, R20
-	BNE loop952
+	BNE loop943
 	ADD R11, R15, R15
 	SUBS $1, R13, R13
-	BNE loop951
+	BNE loop942
 	WORD $0x6e21dc4a // fmul v10.4s, v2.4s, v1.4s
 	WORD $0x6e21dc6b // fmul v11.4s, v3.4s, v1.4s
 	WORD $0x6e21dc8c // fmul v12.4s, v4.4s, v1.4s
@@ -16621,14 +16639,14 @@ loop952:
 	WORD $0x3d800ecd // str q13, [x22, #48]
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop950
+	BGE loop941
 
-done949:
+done940:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done953
+	BLT done944
 
-loop954:
+loop945:
 	WORD $0x4f00040e // movi v14.4s, #0
 	MOVD row+88(FP), R23
 	LSL $2, R23, R24
@@ -16638,31 +16656,31 @@ loop954:
 	ADD R9, R2, R2
 	MOVD R2, R6
 
-loop955:
+loop946:
 	MOVD kw+80(FP), R10
 	MOVD R10, R12
 	MOVD R6, R14
 
-loop956:
+loop947:
 	WORD $0x3dc001cf // ldr q15, [x14, #0]
 	WORD $0x4e2fd5ce // fadd v14.4s, v14.4s, v15.4s
 	ADD R3, R14, R14
 	SUBS $1, R12, R12
-	BNE loop956
+	BNE loop947
 	ADD R24, R6, R6
 	SUBS $1, R26, R26
-	BNE loop955
+	BNE loop946
 	WORD $0x6e21ddd0 // fmul v16.4s, v14.4s, v1.4s
 	MOVD R0, R19
 	ADD R9, R19, R19
 	WORD $0x3d800270 // str q16, [x19, #0]
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop954
+	BGE loop945
 
-done953:
+done944:
 	ADD $4, R8, R8
-	CBZ R8, end957
+	CBZ R8, end948
 	WORD $0x4f000411 // movi v17.4s, #0
 	MOVD row+88(FP), R20
 	LSL $2, R20, R21
@@ -16672,29 +16690,29 @@ done953:
 	ADD R9, R15, R15
 	MOVD R15, R22
 
-loop958:
+loop949:
 	MOVD kw+80(FP), R23
 	MOVD R23, R25
 	MOVD R22, R2
 
-loop959:
+loop950:
 	WORD $0xbd400052 // ldr s18, [x2, #0]
 	MOVD R2, R10
 	ADD $4, R10, R10
 	CMP $2, R8
-	BLT lanes960
+	BLT lanes951
 	WORD $0x0ddf9152 // ld1 {v18.s}[1], [x10], #4
-	BEQ lanes960
+	BEQ lanes951
 	WORD $0x4ddf8152 // ld1 {v18.s}[2], [x10], #4
 
-lanes960:
+lanes951:
 	WORD $0x4e32d631 // fadd v17.4s, v17.4s, v18.4s
 	ADD R3, R2, R2
 	SUBS $1, R25, R25
-	BNE loop959
+	BNE loop950
 	ADD R21, R22, R22
 	SUBS $1, R13, R13
-	BNE loop958
+	BNE loop949
 	WORD $0x6e21de33 // fmul v19.4s, v17.4s, v1.4s
 	MOVD R0, R12
 	ADD R9, R12, R12
@@ -16702,18 +16720,18 @@ lanes960:
 	MOVD R12, R14
 	ADD $4, R14, R14
 	CMP $2, R8
-	BLT lanes961
+	BLT lanes952
 	WORD $0x0d9f91d3 // st1 {v19.s}[1], [x14], #4
-	BEQ lanes961
+	BEQ lanes952
 	WORD $0x4d9f81d3 // st1 {v19.s}[2], [x14], #4
 
-lanes961:
+lanes952:
 
-end957:
+end948:
 	ADD R3, R0, R0
 	ADD R7, R1, R1
 	SUBS $1, R4, R4
-	BNE loop948
+	BNE loop939
 	RET
 
 // func avgPoolGradNEON(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)
@@ -16729,13 +16747,13 @@ TEXT ·avgPoolGradNEON(SB), NOSPLIT, $0-108
 	MOVD step+72(FP), R6
 	LSL $2, R6, R7
 
-loop962:
+loop953:
 	MOVD R5, R8
 	MOVD $0, R9
 	SUBS $16, R8, R8
-	BLT done963
+	BLT done954
 
-loop964:
+loop955:
 	MOVD R1, R10
 	ADD R9, R10, R10
 	WORD $0x3dc00142 // ldr q2, [x10, #0]
@@ -16754,12 +16772,12 @@ loop964:
 	ADD R9, R15, R15
 	MOVD R15, R19
 
-loop965:
+loop956:
 	MOVD kw+88(FP), R20
 	MOVD R20, R21
 	MOVD R19, R22
 
-loop966:
+loop957:
 	WORD $0x3dc002ca // ldr q10, [x22, #0]
 	WORD $0x4e26d54b // fadd v11.4s, v10.4s, v6.4s
 	WORD $0x3d8002cb // str q11, [x22, #0]
@@ -16774,20 +16792,20 @@ loop966:
 	WORD $0x3d800ed1 // str q17, [x22, #48]
 	ADD R3, R22, R22
 	SUBS $1, R21, R21
-	BNE loop966
+	BNE loop957
 	ADD R12, R19, R19
 	SUBS $1, R14, R14
-	BNE loop965
+	BNE loop956
 	ADD $64, R9, R9
 	SUBS $16, R8, R8
-	BGE loop964
+	BGE loop955
 
-done963:
+done954:
 	ADD $16, R8, R8
 	SUBS $4, R8, R8
-	BLT done967
+	BLT done958
 
-loop968:
+loop959:
 	MOVD R1, R23
 	ADD R9, R23, R23
 	WORD $0x3dc002f2 // ldr q18, [x23, #0]
@@ -16800,40 +16818,40 @@ loop968:
 	ADD R9, R6, R6
 	MOVD R6, R10
 
-loop969:
+loop960:
 	MOVD kw+88(FP), R11
 	MOVD R11, R13
 	MOVD R10, R15
 
-loop970:
+loop961:
 	WORD $0x3dc001f4 // ldr q20, [x15, #0]
 	WORD $0x4e33d695 // fadd v21.4s, v20.4s, v19.4s
 	WORD $0x3d8001f5 // str q21, [x15, #0]
 	ADD R3, R15, R15
 	SUBS $1, R13, R13
-	BNE loop970
+	BNE loop961
 	ADD R25, R10, R10
 	SUBS $1, R2, R2
-	BNE loop969
+	BNE loop960
 	ADD $16, R9, R9
 	SUBS $4, R8, R8
-	BGE loop968
+	BGE loop959
 
-done967:
+done958:
 	ADD $4, R8, R8
-	CBZ R8, end971
+	CBZ R8, end962
 	MOVD R1, R20
 	ADD R9, R20, R20
 	WORD $0xbd400296 // ldr s22, [x20, #0]
 	MOVD R20, R21
 	ADD $4, R21, R21
 	CMP $2, R8
-	BLT lanes972
+	BLT lanes963
 	WORD $0x0ddf92b6 // ld1 {v22.s}[1], [x21], #4
-	BEQ lanes972
+	BEQ lanes963
 	WORD $0x4ddf82b6 // ld1 {v22.s}[2], [x21], #4
 
-lanes972:
+lanes963:
 	WORD $0x6e21ded7 // fmul v23.4s, v22.4s, v1.4s
 	MOVD row+96(FP), R22
 	LSL $2, R22, R12
@@ -16843,45 +16861,45 @@ lanes972:
 	ADD R9, R23, R23
 	MOVD R23, R24
 
-loop973:
+loop964:
 	MOVD kw+88(FP), R26
 	MOVD R26, R6
 	MOVD R24, R11
 
-loop974:
+loop965:
 	WORD $0xbd400178 // ldr s24, [x11, #0]
 	MOVD R11, R13
 	ADD $4, R13, R13
 	CMP $2, R8
-	BLT lanes975
+	BLT lanes966
 	WORD $0x0ddf91b8 // ld1 {v24.s}[1], [x13], #4
-	BEQ lanes975
+	BEQ lanes966
 	WORD $0x4ddf81b8 // ld1 {v24.s}[2], [x13], #4
 
-lanes975:
+lanes966:
 	WORD $0x4e37d719 // fadd v25.4s, v24.4s, v23.4s
 	WORD $0xbd000179 // str s25, [x11, #0]
 	MOVD R11, R15
 	ADD $4, R15, R15
 	CMP $2, R8
-	BLT lanes976
+	BLT lanes967
 	WORD $0x0d9f91f9 // st1 {v25.s}[1], [x15], #4
-	BEQ lanes976
+	BEQ lanes967
 	WORD $0x4d9f81f9 // st1 {v25.s}[2], [x15], #4
 
-lanes976:
+lanes967:
 	ADD R3, R11, R11
 	SUBS $1, R6, R6
-	BNE loop974
+	BNE loop965
 	ADD R12, R24, R24
 	SUBS $1, R19, R19
-	BNE loop973
+	BNE loop964
 
-end971:
+end962:
 	ADD R3, R1, R1
 	ADD R7, R0, R0
 	SUBS $1, R4, R4
-	BNE loop962
+	BNE loop953
 	RET
 
 // func depthwiseNEON(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)
@@ -16915,16 +16933,16 @@ TEXT ·depthwiseNEON(SB), NOSPLIT, $0-160
 	MOVD wtap+144(FP), R26
 	LSL $2, R26, R3
 	SUBS $4, R6, R6
-	BLT done977
+	BLT done968
 
-loop978:
+loop969:
 	MOVD cols+80(FP), R2
 	MOVD R2, R4
 	MOVD $0, R7
 	SUBS $16, R4, R4
-	BLT done979
+	BLT done970
 
-loop980:
+loop971:
 	WORD $0x4f000400 // movi v0.4s, #0
 	WORD $0x4f000401 // movi v1.4s, #0
 	WORD $0x4f000402 // movi v2.4s, #0
@@ -16950,13 +16968,13 @@ loop980:
 	ADD R7, R13, R13
 	MOVD R13, R15
 
-loop981:
+loop972:
 	MOVD kw+112(FP), R19
 	MOVD R19, R20
 	MOVD R12, R21
 	MOVD R15, R22
 
-loop982:
+loop973:
 	WORD $0x3dc002d0 // ldr q16, [x22, #0]
 	WORD $0x3dc006d1 // ldr q17, [x22, #16]
 	WORD $0x3dc00ad2 // ldr q18, [x22, #32]
@@ -17002,11 +17020,11 @@ loop982:
 	ADD R25, R21, R21
 	ADD R3, R22, R22
 	SUBS $1, R20, R20
-	BNE loop982
+	BNE loop973
 	ADD R14, R12, R12
 	ADD R23, R15, R15
 	SUBS $1, R10, R10
-	BNE loop981
+	BNE loop972
 	MOVD to+88(FP), R9
 	LSL $2, R9, R11
 	MOVD R0, R13
@@ -17035,14 +17053,14 @@ loop982:
 	WORD $0x3d800f4f // str q15, [x26, #48]
 	ADD $64, R7, R7
 	SUBS $16, R4, R4
-	BGE loop980
+	BGE loop971
 
-done979:
+done970:
 	ADD $16, R4, R4
 	SUBS $4, R4, R4
-	BLT done983
+	BLT done974
 
-loop984:
+loop975:
 	WORD $0x4f000418 // movi v24.4s, #0
 	WORD $0x4f000419 // movi v25.4s, #0
 	WORD $0x4f00041a // movi v26.4s, #0
@@ -17056,13 +17074,13 @@ loop984:
 	ADD R7, R10, R10
 	MOVD R10, R12
 
-loop985:
+loop976:
 	MOVD kw+112(FP), R15
 	MOVD R15, R9
 	MOVD R22, R13
 	MOVD R12, R19
 
-loop986:
+loop977:
 	WORD $0x3dc0027c // ldr q28, [x19, #0]
 	WORD $0x3dc001bd // ldr q29, [x13, #0]
 	WORD $0x4e3ccfb8 // fmla v24.4s, v29.4s, v28.4s
@@ -17081,11 +17099,11 @@ loop986:
 	ADD R25, R13, R13
 	ADD R3, R19, R19
 	SUBS $1, R9, R9
-	BNE loop986
+	BNE loop977
 	ADD R14, R22, R22
 	ADD R23, R12, R12
 	SUBS $1, R20, R20
-	BNE loop985
+	BNE loop976
 	MOVD to+88(FP), R2
 	LSL $2, R2, R21
 	MOVD R0, R10
@@ -17102,11 +17120,11 @@ loop986:
 	WORD $0x3d80017b // str q27, [x11, #0]
 	ADD $16, R7, R7
 	SUBS $4, R4, R4
-	BGE loop984
+	BGE loop975
 
-done983:
+done974:
 	ADD $4, R4, R4
-	CBZ R4, end987
+	CBZ R4, end978
 	WORD $0x4f000414 // movi v20.4s, #0
 	WORD $0x4f000411 // movi v17.4s, #0
 	WORD $0x4f000415 // movi v21.4s, #0
@@ -17120,33 +17138,33 @@ done983:
 	ADD R7, R20, R20
 	MOVD R20, R22
 
-loop988:
+loop979:
 	MOVD kw+112(FP), R12
 	MOVD R12, R2
 	MOVD R19, R10
 	MOVD R22, R15
 
-loop989:
+loop980:
 	WORD $0xbd4001f6 // ldr s22, [x15, #0]
 	MOVD R15, R24
 	ADD $4, R24, R24
 	CMP $2, R4
-	BLT lanes990
+	BLT lanes981
 	WORD $0x0ddf9316 // ld1 {v22.s}[1], [x24], #4
-	BEQ lanes990
+	BEQ lanes981
 	WORD $0x4ddf8316 // ld1 {v22.s}[2], [x24], #4
 
-lanes990:
+lanes981:
 	WORD $0xbd400153 // ldr s19, [x10, #0]
 	MOVD R10, R21
 	ADD $4, R21, R21
 	CMP $2, R4
-	BLT lanes991
+	BLT lanes982
 	WORD $0x0ddf92b3 // ld1 {v19.s}[1], [x21], #4
-	BEQ lanes991
+	BEQ lanes982
 	WORD $0x4ddf82b3 // ld1 {v19.s}[2], [x21], #4
 
-lanes991:
+lanes982:
 	WORD $0x4e36ce74 // fmla v20.4s, v19.4s, v22.4s
 	MOVD R10, R11
 	ADD R8, R11, R11
@@ -17154,12 +17172,12 @@ lanes991:
 	MOVD R11, R26
 	ADD $4, R26, R26
 	CMP $2, R4
-	BLT lanes992
+	BLT lanes983
 	WORD $0x0ddf9357 // ld1 {v23.s}[1], [x26], #4
-	BEQ lanes992
+	BEQ lanes983
 	WORD $0x4ddf8357 // ld1 {v23.s}[2], [x26], #4
 
-lanes992:
+lanes983:
 	WORD $0x4e36cef1 // fmla v17.4s, v23.4s, v22.4s
 	MOVD R11, R13
 	ADD R8, R13, R13
@@ -17167,12 +17185,12 @@ lanes992:
 	MOVD R13, R20
 	ADD $4, R20, R20
 	CMP $2, R4
-	BLT lanes993
+	BLT lanes984
 	WORD $0x0ddf9280 // ld1 {v0.s}[1], [x20], #4
-	BEQ lanes993
+	BEQ lanes984
 	WORD $0x4ddf8280 // ld1 {v0.s}[2], [x20], #4
 
-lanes993:
+lanes984:
 	WORD $0x4e36cc15 // fmla v21.4s, v0.4s, v22.4s
 	MOVD R13, R12
 	ADD R8, R12, R12
@@ -17180,21 +17198,21 @@ lanes993:
 	MOVD R12, R24
 	ADD $4, R24, R24
 	CMP $2, R4
-	BLT lanes994
+	BLT lanes985
 	WORD $0x0ddf9301 // ld1 {v1.s}[1], [x24], #4
-	BEQ lanes994
+	BEQ lanes985
 	WORD $0x4ddf8301 // ld1 {v1.s}[2], [x24], #4
 
-lanes994:
+lanes985:
 	WORD $0x4e36cc32 // fmla v18.4s, v1.4s, v22.4s
 	ADD R25, R10, R10
 	ADD R3, R15, R15
 	SUBS $1, R2, R2
-	BNE loop989
+	BNE loop980
 	ADD R14, R19, R19
 	ADD R23, R22, R22
 	SUBS $1, R9, R9
-	BNE loop988
+	BNE loop979
 	MOVD to+88(FP), R21
 	LSL $2, R21, R26
 	MOVD R0, R11
@@ -17203,50 +17221,50 @@ lanes994:
 	MOVD R11, R20
 	ADD $4, R20, R20
 	CMP $2, R4
-	BLT lanes995
+	BLT lanes986
 	WORD $0x0d9f9294 // st1 {v20.s}[1], [x20], #4
-	BEQ lanes995
+	BEQ lanes986
 	WORD $0x4d9f8294 // st1 {v20.s}[2], [x20], #4
 
-lanes995:
+lanes986:
 	MOVD R11, R13
 	ADD R26, R13, R13
 	WORD $0xbd0001b1 // str s17, [x13, #0]
 	MOVD R13, R12
 	ADD $4, R12, R12
 	CMP $2, R4
-	BLT lanes996
+	BLT lanes987
 	WORD $0x0d9f9191 // st1 {v17.s}[1], [x12], #4
-	BEQ lanes996
+	BEQ lanes987
 	WORD $0x4d9f8191 // st1 {v17.s}[2], [x12], #4
 
-lanes996:
+lanes987:
 	MOVD R13, R24
 	ADD R26, R24, R24
 	WORD $0xbd000315 // str s21, [x24, #0]
 	MOVD R24, R2
 	ADD $4, R2, R2
 	CMP $2, R4
-	BLT lanes997
+	BLT lanes988
 	WORD $0x0d9f9055 // st1 {v21.s}[1], [x2], #4
-	BEQ lanes997
+	BEQ lanes988
 	WORD $0x4d9f8055 // st1 {v21.s}[2], [x2], #4
 
-lanes997:
+lanes988:
 	MOVD R24, R10
 	ADD R26, R10, R10
 	WORD $0xbd000152 // str s18, [x10, #0]
 	MOVD R10, R15
 	ADD $4, R15, R15
 	CMP $2, R4
-	BLT lanes998
+	BLT lanes989
 	WORD $0x0d9f91f2 // st1 {v18.s}[1], [x15], #4
-	BEQ lanes998
+	BEQ lanes989
 	WORD $0x4d9f81f2 // st1 {v18.s}[2], [x15], #4
 
-lanes998:
+lanes989:
 
-end987:
+end978:
 	MOVD to+88(FP), R9
 	LSL $2, R9, R19
 	ADD R19, R0, R0
@@ -17264,21 +17282,21 @@ end987:
 	ADD R12, R0, R0
 	ADD R8, R1, R1
 	SUBS $4, R6, R6
-	BGE loop978
+	BGE loop969
 
-done977:
+done968:
 	ADD $4, R6, R6
 	SUBS $1, R6, R6
-	BLT done999
+	BLT done990
 
-loop1000:
+loop991:
 	MOVD cols+80(FP), R13
 	MOVD R13, R2
 	MOVD $0, R24
 	SUBS $16, R2, R2
-	BLT done1001
+	BLT done992
 
-loop1002:
+loop993:
 	WORD $0x4f000402 // movi v2.4s, #0
 	WORD $0x4f000403 // movi v3.4s, #0
 	WORD $0x4f000404 // movi v4.4s, #0
@@ -17292,13 +17310,13 @@ loop1002:
 	ADD R24, R9, R9
 	MOVD R9, R19
 
-loop1003:
+loop994:
 	MOVD kw+112(FP), R22
 	MOVD R22, R21
 	MOVD R15, R7
 	MOVD R19, R20
 
-loop1004:
+loop995:
 	WORD $0x3dc00286 // ldr q6, [x20, #0]
 	WORD $0x3dc00687 // ldr q7, [x20, #16]
 	WORD $0x3dc00a88 // ldr q8, [x20, #32]
@@ -17314,11 +17332,11 @@ loop1004:
 	ADD R25, R7, R7
 	ADD R3, R20, R20
 	SUBS $1, R21, R21
-	BNE loop1004
+	BNE loop995
 	ADD R14, R15, R15
 	ADD R23, R19, R19
 	SUBS $1, R10, R10
-	BNE loop1003
+	BNE loop994
 	MOVD to+88(FP), R11
 	LSL $2, R11, R12
 	MOVD R0, R13
@@ -17329,14 +17347,14 @@ loop1004:
 	WORD $0x3d800da5 // str q5, [x13, #48]
 	ADD $64, R24, R24
 	SUBS $16, R2, R2
-	BGE loop1002
+	BGE loop993
 
-done1001:
+done992:
 	ADD $16, R2, R2
 	SUBS $4, R2, R2
-	BLT done1005
+	BLT done996
 
-loop1006:
+loop997:
 	WORD $0x4f00040e // movi v14.4s, #0
 	MOVD kh+104(FP), R26
 	MOVD R26, R4
@@ -17347,24 +17365,24 @@ loop1006:
 	ADD R24, R21, R21
 	MOVD R21, R7
 
-loop1007:
+loop998:
 	MOVD kw+112(FP), R20
 	MOVD R20, R10
 	MOVD R22, R15
 	MOVD R7, R19
 
-loop1008:
+loop999:
 	WORD $0x3dc0026f // ldr q15, [x19, #0]
 	WORD $0x3dc001fd // ldr q29, [x15, #0]
 	WORD $0x4e2fcfae // fmla v14.4s, v29.4s, v15.4s
 	ADD R25, R15, R15
 	ADD R3, R19, R19
 	SUBS $1, R10, R10
-	BNE loop1008
+	BNE loop999
 	ADD R14, R22, R22
 	ADD R23, R7, R7
 	SUBS $1, R4, R4
-	BNE loop1007
+	BNE loop998
 	MOVD to+88(FP), R11
 	LSL $2, R11, R12
 	MOVD R0, R13
@@ -17372,11 +17390,11 @@ loop1008:
 	WORD $0x3d8001ae // str q14, [x13, #0]
 	ADD $16, R24, R24
 	SUBS $4, R2, R2
-	BGE loop1006
+	BGE loop997
 
-done1005:
+done996:
 	ADD $4, R2, R2
-	CBZ R2, end1009
+	CBZ R2, end1000
 	WORD $0x4f00041e // movi v30.4s, #0
 	MOVD kh+104(FP), R26
 	MOVD R26, R9
@@ -17387,42 +17405,42 @@ done1005:
 	ADD R24, R10, R10
 	MOVD R10, R15
 
-loop1010:
+loop1001:
 	MOVD kw+112(FP), R19
 	MOVD R19, R4
 	MOVD R20, R22
 	MOVD R15, R7
 
-loop1011:
+loop1002:
 	WORD $0xbd4000ff // ldr s31, [x7, #0]
 	MOVD R7, R11
 	ADD $4, R11, R11
 	CMP $2, R2
-	BLT lanes1012
+	BLT lanes1003
 	WORD $0x0ddf917f // ld1 {v31.s}[1], [x11], #4
-	BEQ lanes1012
+	BEQ lanes1003
 	WORD $0x4ddf817f // ld1 {v31.s}[2], [x11], #4
 
-lanes1012:
+lanes1003:
 	WORD $0xbd4002dc // ldr s28, [x22, #0]
 	MOVD R22, R12
 	ADD $4, R12, R12
 	CMP $2, R2
-	BLT lanes1013
+	BLT lanes1004
 	WORD $0x0ddf919c // ld1 {v28.s}[1], [x12], #4
-	BEQ lanes1013
+	BEQ lanes1004
 	WORD $0x4ddf819c // ld1 {v28.s}[2], [x12], #4
 
-lanes1013:
+lanes1004:
 	WORD $0x4e3fcf9e // fmla v30.4s, v28.4s, v31.4s
 	ADD R25, R22, R22
 	ADD R3, R7, R7
 	SUBS $1, R4, R4
-	BNE loop1011
+	BNE loop1002
 	ADD R14, R20, R20
 	ADD R23, R15, R15
 	SUBS $1, R9, R9
-	BNE loop1010
+	BNE loop1001
 	MOVD to+88(FP), R13
 	LSL $2, R13, R26
 	MOVD R0, R21
@@ -17431,22 +17449,22 @@ lanes1013:
 	MOVD R21, R10
 	ADD $4, R10, R10
 	CMP $2, R2
-	BLT lanes1014
+	BLT lanes1005
 	WORD $0x0d9f915e // st1 {v30.s}[1], [x10], #4
-	BEQ lanes1014
+	BEQ lanes1005
 	WORD $0x4d9f815e // st1 {v30.s}[2], [x10], #4
 
-lanes1014:
+lanes1005:
 
-end1009:
+end1000:
 	MOVD to+88(FP), R19
 	LSL $2, R19, R11
 	ADD R11, R0, R0
 	ADD R8, R1, R1
 	SUBS $1, R6, R6
-	BGE loop1000
+	BGE loop991
 
-done999:
+done990:
 	ADD $1, R6, R6
 	RET
 
@@ -17465,19 +17483,19 @@ TEXT ·depthwiseGradNEON(SB), NOSPLIT, $0-152
 	MOVD to+88(FP), R10
 	LSL $2, R10, R11
 
-loop1015:
+loop1006:
 	MOVD kw+112(FP), R12
 	SUBS $3, R12, R12
-	BLT done1016
+	BLT done1007
 
-loop1017:
+loop1008:
 	MOVD cols+80(FP), R13
 	MOVD R13, R14
 	MOVD $0, R15
 	SUBS $16, R14, R14
-	BLT done1018
+	BLT done1009
 
-loop1019:
+loop1010:
 	MOVD R0, R19
 	ADD R15, R19, R19
 	WORD $0x3dc00260 // ldr q0, [x19, #0]
@@ -17505,7 +17523,7 @@ loop1019:
 	ADD R15, R26, R26
 	MOVD R26, R4
 
-loop1020:
+loop1011:
 	WORD $0x3dc0008c // ldr q12, [x4, #0]
 	WORD $0x3dc0048d // ldr q13, [x4, #16]
 	WORD $0x3dc0088e // ldr q14, [x4, #32]
@@ -17541,7 +17559,7 @@ loop1020:
 	ADD R9, R25, R25
 	ADD R11, R4, R4
 	SUBS $1, R23, R23
-	BNE loop1020
+	BNE loop1011
 	WORD $0x3d800260 // str q0, [x19, #0]
 	WORD $0x3d800661 // str q1, [x19, #16]
 	WORD $0x3d800a62 // str q2, [x19, #32]
@@ -17560,14 +17578,14 @@ loop1020:
 	WORD $0x3d800dab // str q11, [x13, #48]
 	ADD $64, R15, R15
 	SUBS $16, R14, R14
-	BGE loop1019
+	BGE loop1010
 
-done1018:
+done1009:
 	ADD $16, R14, R14
 	SUBS $4, R14, R14
-	BLT done1021
+	BLT done1012
 
-loop1022:
+loop1013:
 	MOVD R0, R20
 	ADD R15, R20, R20
 	WORD $0x3dc0029c // ldr q28, [x20, #0]
@@ -17586,7 +17604,7 @@ loop1022:
 	ADD R15, R23, R23
 	MOVD R23, R25
 
-loop1023:
+loop1014:
 	WORD $0x3dc0033f // ldr q31, [x25, #0]
 	WORD $0x3dc00110 // ldr q16, [x8, #0]
 	WORD $0x4e3fce1c // fmla v28.4s, v16.4s, v31.4s
@@ -17601,7 +17619,7 @@ loop1023:
 	ADD R9, R8, R8
 	ADD R11, R25, R25
 	SUBS $1, R26, R26
-	BNE loop1023
+	BNE loop1014
 	WORD $0x3d80029c // str q28, [x20, #0]
 	MOVD R20, R10
 	ADD R7, R10, R10
@@ -17611,47 +17629,47 @@ loop1023:
 	WORD $0x3d8001be // str q30, [x13, #0]
 	ADD $16, R15, R15
 	SUBS $4, R14, R14
-	BGE loop1022
+	BGE loop1013
 
-done1021:
+done1012:
 	ADD $4, R14, R14
-	CBZ R14, end1024
+	CBZ R14, end1015
 	MOVD R0, R21
 	ADD R15, R21, R21
 	WORD $0xbd4002b3 // ldr s19, [x21, #0]
 	MOVD R21, R22
 	ADD $4, R22, R22
 	CMP $2, R14
-	BLT lanes1025
+	BLT lanes1016
 	WORD $0x0ddf92d3 // ld1 {v19.s}[1], [x22], #4
-	BEQ lanes1025
+	BEQ lanes1016
 	WORD $0x4ddf82d3 // ld1 {v19.s}[2], [x22], #4
 
-lanes1025:
+lanes1016:
 	MOVD R21, R24
 	ADD R7, R24, R24
 	WORD $0xbd400314 // ldr s20, [x24, #0]
 	MOVD R24, R6
 	ADD $4, R6, R6
 	CMP $2, R14
-	BLT lanes1026
+	BLT lanes1017
 	WORD $0x0ddf90d4 // ld1 {v20.s}[1], [x6], #4
-	BEQ lanes1026
+	BEQ lanes1017
 	WORD $0x4ddf80d4 // ld1 {v20.s}[2], [x6], #4
 
-lanes1026:
+lanes1017:
 	MOVD R24, R23
 	ADD R7, R23, R23
 	WORD $0xbd4002f5 // ldr s21, [x23, #0]
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R14
-	BLT lanes1027
+	BLT lanes1018
 	WORD $0x0ddf9095 // ld1 {v21.s}[1], [x4], #4
-	BEQ lanes1027
+	BEQ lanes1018
 	WORD $0x4ddf8095 // ld1 {v21.s}[2], [x4], #4
 
-lanes1027:
+lanes1018:
 	MOVD pixels+72(FP), R19
 	MOVD R19, R26
 	MOVD R1, R8
@@ -17661,27 +17679,27 @@ lanes1027:
 	ADD R15, R20, R20
 	MOVD R20, R10
 
-loop1028:
+loop1019:
 	WORD $0xbd400156 // ldr s22, [x10, #0]
 	MOVD R10, R13
 	ADD $4, R13, R13
 	CMP $2, R14
-	BLT lanes1029
+	BLT lanes1020
 	WORD $0x0ddf91b6 // ld1 {v22.s}[1], [x13], #4
-	BEQ lanes1029
+	BEQ lanes1020
 	WORD $0x4ddf81b6 // ld1 {v22.s}[2], [x13], #4
 
-lanes1029:
+lanes1020:
 	WORD $0xbd400337 // ldr s23, [x25, #0]
 	MOVD R25, R22
 	ADD $4, R22, R22
 	CMP $2, R14
-	BLT lanes1030
+	BLT lanes1021
 	WORD $0x0ddf92d7 // ld1 {v23.s}[1], [x22], #4
-	BEQ lanes1030
+	BEQ lanes1021
 	WORD $0x4ddf82d7 // ld1 {v23.s}[2], [x22], #4
 
-lanes1030:
+lanes1021:
 	WORD $0x4e36cef3 // fmla v19.4s, v23.4s, v22.4s
 	MOVD R25, R6
 	ADD R5, R6, R6
@@ -17689,12 +17707,12 @@ lanes1030:
 	MOVD R6, R24
 	ADD $4, R24, R24
 	CMP $2, R14
-	BLT lanes1031
+	BLT lanes1022
 	WORD $0x0ddf930c // ld1 {v12.s}[1], [x24], #4
-	BEQ lanes1031
+	BEQ lanes1022
 	WORD $0x4ddf830c // ld1 {v12.s}[2], [x24], #4
 
-lanes1031:
+lanes1022:
 	WORD $0x4e36cd94 // fmla v20.4s, v12.4s, v22.4s
 	MOVD R6, R23
 	ADD R5, R23, R23
@@ -17702,53 +17720,53 @@ lanes1031:
 	MOVD R23, R4
 	ADD $4, R4, R4
 	CMP $2, R14
-	BLT lanes1032
+	BLT lanes1023
 	WORD $0x0ddf9098 // ld1 {v24.s}[1], [x4], #4
-	BEQ lanes1032
+	BEQ lanes1023
 	WORD $0x4ddf8098 // ld1 {v24.s}[2], [x4], #4
 
-lanes1032:
+lanes1023:
 	WORD $0x4e36cf15 // fmla v21.4s, v24.4s, v22.4s
 	ADD R9, R25, R25
 	ADD R11, R10, R10
 	SUBS $1, R26, R26
-	BNE loop1028
+	BNE loop1019
 	WORD $0xbd0002b3 // str s19, [x21, #0]
 	MOVD R21, R19
 	ADD $4, R19, R19
 	CMP $2, R14
-	BLT lanes1033
+	BLT lanes1024
 	WORD $0x0d9f9273 // st1 {v19.s}[1], [x19], #4
-	BEQ lanes1033
+	BEQ lanes1024
 	WORD $0x4d9f8273 // st1 {v19.s}[2], [x19], #4
 
-lanes1033:
+lanes1024:
 	MOVD R21, R8
 	ADD R7, R8, R8
 	WORD $0xbd000114 // str s20, [x8, #0]
 	MOVD R8, R15
 	ADD $4, R15, R15
 	CMP $2, R14
-	BLT lanes1034
+	BLT lanes1025
 	WORD $0x0d9f91f4 // st1 {v20.s}[1], [x15], #4
-	BEQ lanes1034
+	BEQ lanes1025
 	WORD $0x4d9f81f4 // st1 {v20.s}[2], [x15], #4
 
-lanes1034:
+lanes1025:
 	MOVD R8, R20
 	ADD R7, R20, R20
 	WORD $0xbd000295 // str s21, [x20, #0]
 	MOVD R20, R13
 	ADD $4, R13, R13
 	CMP $2, R14
-	BLT lanes1035
+	BLT lanes1026
 	WORD $0x0d9f91b5 // st1 {v21.s}[1], [x13], #4
-	BEQ lanes1035
+	BEQ lanes1026
 	WORD $0x4d9f81b5 // st1 {v21.s}[2], [x13], #4
 
-lanes1035:
+lanes1026:
 
-end1024:
+end1015:
 	ADD R5, R1, R1
 	ADD R7, R0, R0
 	ADD R5, R1, R1
@@ -17756,21 +17774,21 @@ end1024:
 	ADD R5, R1, R1
 	ADD R7, R0, R0
 	SUBS $3, R12, R12
-	BGE loop1017
+	BGE loop1008
 
-done1016:
+done1007:
 	ADD $3, R12, R12
 	SUBS $1, R12, R12
-	BLT done1036
+	BLT done1027
 
-loop1037:
+loop1028:
 	MOVD cols+80(FP), R22
 	MOVD R22, R24
 	MOVD $0, R6
 	SUBS $16, R24, R24
-	BLT done1038
+	BLT done1029
 
-loop1039:
+loop1030:
 	MOVD R0, R23
 	ADD R6, R23, R23
 	WORD $0x3dc002ed // ldr q13, [x23, #0]
@@ -17786,7 +17804,7 @@ loop1039:
 	ADD R6, R19, R19
 	MOVD R19, R21
 
-loop1040:
+loop1031:
 	WORD $0x3dc002af // ldr q15, [x21, #0]
 	WORD $0x3dc006bb // ldr q27, [x21, #16]
 	WORD $0x3dc00aa0 // ldr q0, [x21, #32]
@@ -17802,21 +17820,21 @@ loop1040:
 	ADD R9, R10, R10
 	ADD R11, R21, R21
 	SUBS $1, R26, R26
-	BNE loop1040
+	BNE loop1031
 	WORD $0x3d8002ed // str q13, [x23, #0]
 	WORD $0x3d8006f9 // str q25, [x23, #16]
 	WORD $0x3d800aee // str q14, [x23, #32]
 	WORD $0x3d800efa // str q26, [x23, #48]
 	ADD $64, R6, R6
 	SUBS $16, R24, R24
-	BGE loop1039
+	BGE loop1030
 
-done1038:
+done1029:
 	ADD $16, R24, R24
 	SUBS $4, R24, R24
-	BLT done1041
+	BLT done1032
 
-loop1042:
+loop1033:
 	MOVD R0, R15
 	ADD R6, R15, R15
 	WORD $0x3dc001e6 // ldr q6, [x15, #0]
@@ -17829,34 +17847,34 @@ loop1042:
 	ADD R6, R22, R22
 	MOVD R22, R4
 
-loop1043:
+loop1034:
 	WORD $0x3dc00087 // ldr q7, [x4, #0]
 	WORD $0x3dc001a8 // ldr q8, [x13, #0]
 	WORD $0x4e27cd06 // fmla v6.4s, v8.4s, v7.4s
 	ADD R9, R13, R13
 	ADD R11, R4, R4
 	SUBS $1, R20, R20
-	BNE loop1043
+	BNE loop1034
 	WORD $0x3d8001e6 // str q6, [x15, #0]
 	ADD $16, R6, R6
 	SUBS $4, R24, R24
-	BGE loop1042
+	BGE loop1033
 
-done1041:
+done1032:
 	ADD $4, R24, R24
-	CBZ R24, end1044
+	CBZ R24, end1035
 	MOVD R0, R25
 	ADD R6, R25, R25
 	WORD $0xbd400329 // ldr s9, [x25, #0]
 	MOVD R25, R19
 	ADD $4, R19, R19
 	CMP $2, R24
-	BLT lanes1045
+	BLT lanes1036
 	WORD $0x0ddf9269 // ld1 {v9.s}[1], [x19], #4
-	BEQ lanes1045
+	BEQ lanes1036
 	WORD $0x4ddf8269 // ld1 {v9.s}[2], [x19], #4
 
-lanes1045:
+lanes1036:
 	MOVD pixels+72(FP), R26
 	MOVD R26, R10
 	MOVD R1, R21
@@ -17866,50 +17884,50 @@ lanes1045:
 	ADD R6, R8, R8
 	MOVD R8, R14
 
-loop1046:
+loop1037:
 	WORD $0xbd4001ca // ldr s10, [x14, #0]
 	MOVD R14, R22
 	ADD $4, R22, R22
 	CMP $2, R24
-	BLT lanes1047
+	BLT lanes1038
 	WORD $0x0ddf92ca // ld1 {v10.s}[1], [x22], #4
-	BEQ lanes1047
+	BEQ lanes1038
 	WORD $0x4ddf82ca // ld1 {v10.s}[2], [x22], #4
 
-lanes1047:
+lanes1038:
 	WORD $0xbd4002eb // ldr s11, [x23, #0]
 	MOVD R23, R15
 	ADD $4, R15, R15
 	CMP $2, R24
-	BLT lanes1048
+	BLT lanes1039
 	WORD $0x0ddf91eb // ld1 {v11.s}[1], [x15], #4
-	BEQ lanes1048
+	BEQ lanes1039
 	WORD $0x4ddf81eb // ld1 {v11.s}[2], [x15], #4
 
-lanes1048:
+lanes1039:
 	WORD $0x4e2acd69 // fmla v9.4s, v11.4s, v10.4s
 	ADD R9, R23, R23
 	ADD R11, R14, R14
 	SUBS $1, R10, R10
-	BNE loop1046
+	BNE loop1037
 	WORD $0xbd000329 // str s9, [x25, #0]
 	MOVD R25, R20
 	ADD $4, R20, R20
 	CMP $2, R24
-	BLT lanes1049
+	BLT lanes1040
 	WORD $0x0d9f9289 // st1 {v9.s}[1], [x20], #4
-	BEQ lanes1049
+	BEQ lanes1040
 	WORD $0x4d9f8289 // st1 {v9.s}[2], [x20], #4
 
-lanes1049:
+lanes1040:
 
-end1044:
+end1035:
 	ADD R5, R1, R1
 	ADD R7, R0, R0
 	SUBS $1, R12, R12
-	BGE loop1037
+	BGE loop1028
 
-done1036:
+done1027:
 	ADD $1, R12, R12
 	MOVD skip+128(FP), R13
 	LSL $2, R13, R4
@@ -17918,7 +17936,7 @@ done1036:
 	LSL $2, R19, R26
 	ADD R26, R0, R0
 	SUBS $1, R3, R3
-	BNE loop1015
+	BNE loop1006
 	RET
 
 // func dropoutGroupsNEON(dst, x []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
@@ -17932,15 +17950,15 @@ TEXT ·dropoutGroupsNEON(SB), NOSPLIT, $0-84
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVWU threshold+56(FP), R4
 	WORD $0x4e040c82 // dup v2.4s, w4
-	MOVD $constants<>+1472(SB), R5
+	MOVD $constants<>+304(SB), R5
 	WORD $0x3dc000a3 // ldr q3, [x5, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
-	CBZ R2, end1050
+	CBZ R2, end1041
 
-loop1051:
+loop1042:
 	WORD $0x4e040c65 // dup v5.4s, w3
-	MOVD $constants<>+1488(SB), R6
+	MOVD $constants<>+240(SB), R6
 	WORD $0x3dc000c6 // ldr q6, [x6, #0]
 	WORD $0x4ea684a7 // add v7.4s, v5.4s, v6.4s
 	MOVWU c1+72(FP), R7
@@ -17953,16 +17971,16 @@ loop1051:
 	WORD $0x4e040d4b // dup v11.4s, w10
 	MOVWU k1+68(FP), R11
 	WORD $0x4e040d6c // dup v12.4s, w11
-	MOVD $constants<>+1504(SB), R12
+	MOVD $constants<>+320(SB), R12
 	WORD $0x3dc0018d // ldr q13, [x12, #0]
 	WORD $0x4e0405ae // dup v14.4s, v13.s[0]
-	MOVD $constants<>+1520(SB), R13
+	MOVD $constants<>+336(SB), R13
 	WORD $0x3dc001af // ldr q15, [x13, #0]
 	WORD $0x4e0405f0 // dup v16.4s, v15.s[0]
-	MOVD $constants<>+1536(SB), R14
+	MOVD $constants<>+352(SB), R14
 	WORD $0x3dc001d1 // ldr q17, [x14, #0]
 	WORD $0x4e040632 // dup v18.4s, v17.s[0]
-	MOVD $constants<>+1552(SB), R15
+	MOVD $constants<>+368(SB), R15
 	WORD $0x3dc001f3 // ldr q19, [x15, #0]
 	WORD $0x4e040674 // dup v20.4s, v19.s[0]
 	WORD $0x2eaec0f5 // umull v21.2d, v7.2s, v14.2s
@@ -18134,16 +18152,16 @@ loop1051:
 	WORD $0x4e040eda // dup v26.4s, w22
 	MOVWU k1+68(FP), R23
 	WORD $0x4e040efd // dup v29.4s, w23
-	MOVD $constants<>+1568(SB), R24
+	MOVD $constants<>+320(SB), R24
 	WORD $0x3dc00313 // ldr q19, [x24, #0]
 	WORD $0x4e04066d // dup v13.4s, v19.s[0]
-	MOVD $constants<>+1584(SB), R25
+	MOVD $constants<>+336(SB), R25
 	WORD $0x3dc00337 // ldr q23, [x25, #0]
 	WORD $0x4e0406fe // dup v30.4s, v23.s[0]
-	MOVD $constants<>+1600(SB), R26
+	MOVD $constants<>+352(SB), R26
 	WORD $0x3dc00351 // ldr q17, [x26, #0]
 	WORD $0x4e040623 // dup v3.4s, v17.s[0]
-	MOVD $constants<>+1616(SB), R4
+	MOVD $constants<>+368(SB), R4
 	WORD $0x3dc00096 // ldr q22, [x4, #0]
 	WORD $0x4e0406c8 // dup v8.4s, v22.s[0]
 	WORD $0x2eadc3e6 // umull v6.2d, v31.2s, v13.2s
@@ -18315,16 +18333,16 @@ loop1051:
 	WORD $0x4e040d0a // dup v10.4s, w8
 	MOVWU k1+68(FP), R9
 	WORD $0x4e040d3b // dup v27.4s, w9
-	MOVD $constants<>+1632(SB), R10
+	MOVD $constants<>+320(SB), R10
 	WORD $0x3dc00156 // ldr q22, [x10, #0]
 	WORD $0x4e0406d3 // dup v19.4s, v22.s[0]
-	MOVD $constants<>+1648(SB), R11
+	MOVD $constants<>+336(SB), R11
 	WORD $0x3dc00174 // ldr q20, [x11, #0]
 	WORD $0x4e040695 // dup v21.4s, v20.s[0]
-	MOVD $constants<>+1664(SB), R12
+	MOVD $constants<>+352(SB), R12
 	WORD $0x3dc00191 // ldr q17, [x12, #0]
 	WORD $0x4e040625 // dup v5.4s, v17.s[0]
-	MOVD $constants<>+1680(SB), R13
+	MOVD $constants<>+368(SB), R13
 	WORD $0x3dc001b2 // ldr q18, [x13, #0]
 	WORD $0x4e04065c // dup v28.4s, v18.s[0]
 	WORD $0x2eb3c127 // umull v7.2d, v9.2s, v19.2s
@@ -18496,16 +18514,16 @@ loop1051:
 	WORD $0x4e040e8c // dup v12.4s, w20
 	MOVWU k1+68(FP), R21
 	WORD $0x4e040eae // dup v14.4s, w21
-	MOVD $constants<>+1696(SB), R22
+	MOVD $constants<>+320(SB), R22
 	WORD $0x3dc002d2 // ldr q18, [x22, #0]
 	WORD $0x4e040656 // dup v22.4s, v18.s[0]
-	MOVD $constants<>+1712(SB), R23
+	MOVD $constants<>+336(SB), R23
 	WORD $0x3dc002e8 // ldr q8, [x23, #0]
 	WORD $0x4e040506 // dup v6.4s, v8.s[0]
-	MOVD $constants<>+1728(SB), R24
+	MOVD $constants<>+352(SB), R24
 	WORD $0x3dc00311 // ldr q17, [x24, #0]
 	WORD $0x4e04062f // dup v15.4s, v17.s[0]
-	MOVD $constants<>+1744(SB), R25
+	MOVD $constants<>+368(SB), R25
 	WORD $0x3dc00323 // ldr q3, [x25, #0]
 	WORD $0x4e04046b // dup v11.4s, v3.s[0]
 	WORD $0x2eb6c31f // umull v31.2d, v24.2s, v22.2s
@@ -18670,9 +18688,9 @@ loop1051:
 	ADD $256, R1, R1
 	ADD $16, R3, R3
 	SUBS $1, R2, R2
-	BNE loop1051
+	BNE loop1042
 
-end1050:
+end1041:
 	RET
 
 // func dropoutAddGroupsNEON(dst, x, add []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
@@ -18687,15 +18705,15 @@ TEXT ·dropoutAddGroupsNEON(SB), NOSPLIT, $0-108
 	WORD $0x4e040401 // dup v1.4s, v0.s[0]
 	MOVWU threshold+80(FP), R5
 	WORD $0x4e040ca2 // dup v2.4s, w5
-	MOVD $constants<>+1760(SB), R6
+	MOVD $constants<>+304(SB), R6
 	WORD $0x3dc000c3 // ldr q3, [x6, #0]
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
 	LSR $6, R2, R2
-	CBZ R2, end1052
+	CBZ R2, end1043
 
-loop1053:
+loop1044:
 	WORD $0x4e040c85 // dup v5.4s, w4
-	MOVD $constants<>+1776(SB), R7
+	MOVD $constants<>+240(SB), R7
 	WORD $0x3dc000e6 // ldr q6, [x7, #0]
 	WORD $0x4ea684a7 // add v7.4s, v5.4s, v6.4s
 	MOVWU c1+96(FP), R8
@@ -18708,16 +18726,16 @@ loop1053:
 	WORD $0x4e040d6b // dup v11.4s, w11
 	MOVWU k1+92(FP), R12
 	WORD $0x4e040d8c // dup v12.4s, w12
-	MOVD $constants<>+1792(SB), R13
+	MOVD $constants<>+320(SB), R13
 	WORD $0x3dc001ad // ldr q13, [x13, #0]
 	WORD $0x4e0405ae // dup v14.4s, v13.s[0]
-	MOVD $constants<>+1808(SB), R14
+	MOVD $constants<>+336(SB), R14
 	WORD $0x3dc001cf // ldr q15, [x14, #0]
 	WORD $0x4e0405f0 // dup v16.4s, v15.s[0]
-	MOVD $constants<>+1824(SB), R15
+	MOVD $constants<>+352(SB), R15
 	WORD $0x3dc001f1 // ldr q17, [x15, #0]
 	WORD $0x4e040632 // dup v18.4s, v17.s[0]
-	MOVD $constants<>+1840(SB), R19
+	MOVD $constants<>+368(SB), R19
 	WORD $0x3dc00273 // ldr q19, [x19, #0]
 	WORD $0x4e040674 // dup v20.4s, v19.s[0]
 	WORD $0x2eaec0f5 // umull v21.2d, v7.2s, v14.2s
@@ -18897,16 +18915,16 @@ loop1053:
 	WORD $0x4e040ef6 // dup v22.4s, w23
 	MOVWU k1+92(FP), R24
 	WORD $0x4e040f12 // dup v18.4s, w24
-	MOVD $constants<>+1856(SB), R25
+	MOVD $constants<>+320(SB), R25
 	WORD $0x3dc00326 // ldr q6, [x25, #0]
 	WORD $0x4e0404c8 // dup v8.4s, v6.s[0]
-	MOVD $constants<>+1872(SB), R26
+	MOVD $constants<>+336(SB), R26
 	WORD $0x3dc00359 // ldr q25, [x26, #0]
 	WORD $0x4e040734 // dup v20.4s, v25.s[0]
-	MOVD $constants<>+1888(SB), R5
+	MOVD $constants<>+352(SB), R5
 	WORD $0x3dc000ae // ldr q14, [x5, #0]
 	WORD $0x4e0405ca // dup v10.4s, v14.s[0]
-	MOVD $constants<>+1904(SB), R6
+	MOVD $constants<>+368(SB), R6
 	WORD $0x3dc000cb // ldr q11, [x6, #0]
 	WORD $0x4e04057b // dup v27.4s, v11.s[0]
 	WORD $0x2ea8c2e0 // umull v0.2d, v23.2s, v8.2s
@@ -19086,16 +19104,16 @@ loop1053:
 	WORD $0x4e040d49 // dup v9.4s, w10
 	MOVWU k1+92(FP), R11
 	WORD $0x4e040d6a // dup v10.4s, w11
-	MOVD $constants<>+1920(SB), R12
+	MOVD $constants<>+320(SB), R12
 	WORD $0x3dc00187 // ldr q7, [x12, #0]
 	WORD $0x4e0404fe // dup v30.4s, v7.s[0]
-	MOVD $constants<>+1936(SB), R13
+	MOVD $constants<>+336(SB), R13
 	WORD $0x3dc001af // ldr q15, [x13, #0]
 	WORD $0x4e0405fb // dup v27.4s, v15.s[0]
-	MOVD $constants<>+1952(SB), R14
+	MOVD $constants<>+352(SB), R14
 	WORD $0x3dc001c8 // ldr q8, [x14, #0]
 	WORD $0x4e040503 // dup v3.4s, v8.s[0]
-	MOVD $constants<>+1968(SB), R15
+	MOVD $constants<>+368(SB), R15
 	WORD $0x3dc001f6 // ldr q22, [x15, #0]
 	WORD $0x4e0406dc // dup v28.4s, v22.s[0]
 	WORD $0x2ebec21d // umull v29.2d, v16.2s, v30.2s
@@ -19275,16 +19293,16 @@ loop1053:
 	WORD $0x4e040ed1 // dup v17.4s, w22
 	MOVWU k1+92(FP), R23
 	WORD $0x4e040ee3 // dup v3.4s, w23
-	MOVD $constants<>+1984(SB), R24
+	MOVD $constants<>+320(SB), R24
 	WORD $0x3dc00317 // ldr q23, [x24, #0]
 	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
-	MOVD $constants<>+2000(SB), R25
+	MOVD $constants<>+336(SB), R25
 	WORD $0x3dc00339 // ldr q25, [x25, #0]
 	WORD $0x4e04073c // dup v28.4s, v25.s[0]
-	MOVD $constants<>+2016(SB), R26
+	MOVD $constants<>+352(SB), R26
 	WORD $0x3dc0035e // ldr q30, [x26, #0]
 	WORD $0x4e0407d3 // dup v19.4s, v30.s[0]
-	MOVD $constants<>+2032(SB), R5
+	MOVD $constants<>+368(SB), R5
 	WORD $0x3dc000a9 // ldr q9, [x5, #0]
 	WORD $0x4e040535 // dup v21.4s, v9.s[0]
 	WORD $0x2eb8c28c // umull v12.2d, v20.2s, v24.2s
@@ -19458,9 +19476,9 @@ loop1053:
 	ADD $256, R3, R3
 	ADD $16, R4, R4
 	SUBS $1, R2, R2
-	BNE loop1053
+	BNE loop1044
 
-end1052:
+end1043:
 	RET
 
 DATA constants<>+0(SB)/4, $0x3fb8aa3b
@@ -19475,504 +19493,88 @@ DATA constants<>+32(SB)/4, $0x3efffffe
 DATA constants<>+36(SB)/4, $0x4b400000
 DATA constants<>+40(SB)/4, $0xc2d00000
 DATA constants<>+44(SB)/4, $0x42b20000
-DATA constants<>+48(SB)/4, $0x3fb8aa3b
-DATA constants<>+52(SB)/4, $0x3f317218
-DATA constants<>+56(SB)/4, $0xb102e308
-DATA constants<>+60(SB)/4, $0x3f800000
-DATA constants<>+64(SB)/4, $0x3ab56359
-DATA constants<>+68(SB)/4, $0x3c091ef0
-DATA constants<>+72(SB)/4, $0x3d2aac2c
-DATA constants<>+76(SB)/4, $0x3e2aaa46
-DATA constants<>+80(SB)/4, $0x3efffffe
-DATA constants<>+84(SB)/4, $0x4b400000
-DATA constants<>+88(SB)/4, $0xc2d00000
-DATA constants<>+92(SB)/4, $0x42b20000
-DATA constants<>+96(SB)/4, $0x3fb8aa3b
-DATA constants<>+100(SB)/4, $0x3f317218
-DATA constants<>+104(SB)/4, $0xb102e308
-DATA constants<>+108(SB)/4, $0x3f800000
-DATA constants<>+112(SB)/4, $0x3ab56359
-DATA constants<>+116(SB)/4, $0x3c091ef0
-DATA constants<>+120(SB)/4, $0x3d2aac2c
-DATA constants<>+124(SB)/4, $0x3e2aaa46
-DATA constants<>+128(SB)/4, $0x3efffffe
-DATA constants<>+132(SB)/4, $0x4b400000
-DATA constants<>+136(SB)/4, $0xc2d00000
-DATA constants<>+140(SB)/4, $0x42b20000
-DATA constants<>+144(SB)/4, $0x80000000
-DATA constants<>+148(SB)/4, $0x80000000
-DATA constants<>+152(SB)/4, $0x80000000
-DATA constants<>+156(SB)/4, $0x80000000
-DATA constants<>+160(SB)/4, $0x3f800000
-DATA constants<>+164(SB)/4, $0x3f800000
-DATA constants<>+168(SB)/4, $0x3f800000
-DATA constants<>+172(SB)/4, $0x3f800000
-DATA constants<>+176(SB)/4, $0x3fb8aa3b
-DATA constants<>+180(SB)/4, $0x3f317218
-DATA constants<>+184(SB)/4, $0xb102e308
-DATA constants<>+188(SB)/4, $0x3f800000
-DATA constants<>+192(SB)/4, $0x3ab56359
-DATA constants<>+196(SB)/4, $0x3c091ef0
-DATA constants<>+200(SB)/4, $0x3d2aac2c
-DATA constants<>+204(SB)/4, $0x3e2aaa46
-DATA constants<>+208(SB)/4, $0x3efffffe
-DATA constants<>+212(SB)/4, $0x4b400000
-DATA constants<>+216(SB)/4, $0xc2d00000
-DATA constants<>+220(SB)/4, $0x42b20000
-DATA constants<>+224(SB)/4, $0x80000000
-DATA constants<>+228(SB)/4, $0x80000000
-DATA constants<>+232(SB)/4, $0x80000000
-DATA constants<>+236(SB)/4, $0x80000000
-DATA constants<>+240(SB)/4, $0x3f200000
-DATA constants<>+244(SB)/4, $0x3f200000
-DATA constants<>+248(SB)/4, $0x3f200000
-DATA constants<>+252(SB)/4, $0x3f200000
-DATA constants<>+256(SB)/4, $0xbbbaf0e1
-DATA constants<>+260(SB)/4, $0x3ca9134c
-DATA constants<>+264(SB)/4, $0xbd5c1e2d
-DATA constants<>+268(SB)/4, $0x3e088393
-DATA constants<>+272(SB)/4, $0xbeaaaa99
-DATA constants<>+276(SB)/4, $0x40000000
-DATA constants<>+280(SB)/4, $0x40000000
-DATA constants<>+284(SB)/4, $0x40000000
-DATA constants<>+288(SB)/4, $0x3f800000
-DATA constants<>+292(SB)/4, $0x3f800000
-DATA constants<>+296(SB)/4, $0x3f800000
-DATA constants<>+300(SB)/4, $0x3f800000
-DATA constants<>+304(SB)/4, $0xbfcc422a
-DATA constants<>+308(SB)/4, $0xbd922279
-DATA constants<>+312(SB)/4, $0xbd922279
-DATA constants<>+316(SB)/4, $0xbd922279
-DATA constants<>+320(SB)/4, $0x3fb8aa3b
-DATA constants<>+324(SB)/4, $0x3f317218
-DATA constants<>+328(SB)/4, $0xb102e308
-DATA constants<>+332(SB)/4, $0x3f800000
-DATA constants<>+336(SB)/4, $0x3ab56359
-DATA constants<>+340(SB)/4, $0x3c091ef0
-DATA constants<>+344(SB)/4, $0x3d2aac2c
-DATA constants<>+348(SB)/4, $0x3e2aaa46
-DATA constants<>+352(SB)/4, $0x3efffffe
-DATA constants<>+356(SB)/4, $0x4b400000
-DATA constants<>+360(SB)/4, $0xc2d00000
-DATA constants<>+364(SB)/4, $0x42b20000
-DATA constants<>+368(SB)/4, $0xbfcc422a
-DATA constants<>+372(SB)/4, $0xbd922279
-DATA constants<>+376(SB)/4, $0xbd922279
-DATA constants<>+380(SB)/4, $0xbd922279
-DATA constants<>+384(SB)/4, $0x3fb8aa3b
-DATA constants<>+388(SB)/4, $0x3f317218
-DATA constants<>+392(SB)/4, $0xb102e308
-DATA constants<>+396(SB)/4, $0x3f800000
-DATA constants<>+400(SB)/4, $0x3ab56359
-DATA constants<>+404(SB)/4, $0x3c091ef0
-DATA constants<>+408(SB)/4, $0x3d2aac2c
-DATA constants<>+412(SB)/4, $0x3e2aaa46
-DATA constants<>+416(SB)/4, $0x3efffffe
-DATA constants<>+420(SB)/4, $0x4b400000
-DATA constants<>+424(SB)/4, $0xc2d00000
-DATA constants<>+428(SB)/4, $0x42b20000
-DATA constants<>+432(SB)/4, $0xc1400000
-DATA constants<>+436(SB)/4, $0x41400000
-DATA constants<>+440(SB)/4, $0xbe5b33b6
-DATA constants<>+444(SB)/4, $0xbe5b33b6
-DATA constants<>+448(SB)/4, $0x00007fff
-DATA constants<>+452(SB)/4, $0x00007fff
-DATA constants<>+456(SB)/4, $0x00007fff
-DATA constants<>+460(SB)/4, $0x00007fff
-DATA constants<>+464(SB)/4, $0x00000001
-DATA constants<>+468(SB)/4, $0x00000001
-DATA constants<>+472(SB)/4, $0x00000001
-DATA constants<>+476(SB)/4, $0x00000001
-DATA constants<>+480(SB)/4, $0x00400000
-DATA constants<>+484(SB)/4, $0x00400000
-DATA constants<>+488(SB)/4, $0x00400000
-DATA constants<>+492(SB)/4, $0x00400000
-DATA constants<>+496(SB)/4, $0x00007fff
-DATA constants<>+500(SB)/4, $0x00007fff
-DATA constants<>+504(SB)/4, $0x00007fff
-DATA constants<>+508(SB)/4, $0x00007fff
-DATA constants<>+512(SB)/4, $0x00000001
-DATA constants<>+516(SB)/4, $0x00000001
-DATA constants<>+520(SB)/4, $0x00000001
-DATA constants<>+524(SB)/4, $0x00000001
-DATA constants<>+528(SB)/4, $0x00400000
-DATA constants<>+532(SB)/4, $0x00400000
-DATA constants<>+536(SB)/4, $0x00400000
-DATA constants<>+540(SB)/4, $0x00400000
-DATA constants<>+544(SB)/4, $0xffff0000
-DATA constants<>+548(SB)/4, $0xffff0000
-DATA constants<>+552(SB)/4, $0xffff0000
-DATA constants<>+556(SB)/4, $0xffff0000
-DATA constants<>+560(SB)/4, $0xff800000
-DATA constants<>+564(SB)/4, $0xff800000
-DATA constants<>+568(SB)/4, $0xff800000
-DATA constants<>+572(SB)/4, $0xff800000
-DATA constants<>+576(SB)/4, $0x00000000
-DATA constants<>+580(SB)/4, $0x00000001
-DATA constants<>+584(SB)/4, $0x00000002
-DATA constants<>+588(SB)/4, $0x00000003
-DATA constants<>+592(SB)/4, $0x00000000
-DATA constants<>+596(SB)/4, $0x00000001
-DATA constants<>+600(SB)/4, $0x00000002
-DATA constants<>+604(SB)/4, $0x00000003
-DATA constants<>+608(SB)/4, $0x00000000
-DATA constants<>+612(SB)/4, $0x00000001
-DATA constants<>+616(SB)/4, $0x00000002
-DATA constants<>+620(SB)/4, $0x00000003
-DATA constants<>+624(SB)/4, $0x00000000
-DATA constants<>+628(SB)/4, $0x00000001
-DATA constants<>+632(SB)/4, $0x00000002
-DATA constants<>+636(SB)/4, $0x00000003
-DATA constants<>+640(SB)/4, $0x3fb8aa3b
-DATA constants<>+644(SB)/4, $0x3f317218
-DATA constants<>+648(SB)/4, $0xb102e308
-DATA constants<>+652(SB)/4, $0x3f800000
-DATA constants<>+656(SB)/4, $0x3ab56359
-DATA constants<>+660(SB)/4, $0x3c091ef0
-DATA constants<>+664(SB)/4, $0x3d2aac2c
-DATA constants<>+668(SB)/4, $0x3e2aaa46
-DATA constants<>+672(SB)/4, $0x3efffffe
-DATA constants<>+676(SB)/4, $0x4b400000
-DATA constants<>+680(SB)/4, $0xc2d00000
-DATA constants<>+684(SB)/4, $0x42b20000
-DATA constants<>+688(SB)/4, $0x00000000
-DATA constants<>+692(SB)/4, $0x00000001
-DATA constants<>+696(SB)/4, $0x00000002
-DATA constants<>+700(SB)/4, $0x00000003
-DATA constants<>+704(SB)/4, $0x00000000
-DATA constants<>+708(SB)/4, $0x00000001
-DATA constants<>+712(SB)/4, $0x00000002
-DATA constants<>+716(SB)/4, $0x00000003
-DATA constants<>+720(SB)/4, $0x00000000
-DATA constants<>+724(SB)/4, $0x00000001
-DATA constants<>+728(SB)/4, $0x00000002
-DATA constants<>+732(SB)/4, $0x00000003
-DATA constants<>+736(SB)/4, $0x00000000
-DATA constants<>+740(SB)/4, $0x00000001
-DATA constants<>+744(SB)/4, $0x00000002
-DATA constants<>+748(SB)/4, $0x00000003
-DATA constants<>+752(SB)/4, $0x3fb8aa3b
-DATA constants<>+756(SB)/4, $0x3f317218
-DATA constants<>+760(SB)/4, $0xb102e308
-DATA constants<>+764(SB)/4, $0x3f800000
-DATA constants<>+768(SB)/4, $0x3ab56359
-DATA constants<>+772(SB)/4, $0x3c091ef0
-DATA constants<>+776(SB)/4, $0x3d2aac2c
-DATA constants<>+780(SB)/4, $0x3e2aaa46
-DATA constants<>+784(SB)/4, $0x3efffffe
-DATA constants<>+788(SB)/4, $0x4b400000
-DATA constants<>+792(SB)/4, $0xc2d00000
-DATA constants<>+796(SB)/4, $0x42b20000
-DATA constants<>+800(SB)/4, $0x00000000
-DATA constants<>+804(SB)/4, $0x00000001
-DATA constants<>+808(SB)/4, $0x00000002
-DATA constants<>+812(SB)/4, $0x00000003
-DATA constants<>+816(SB)/4, $0x00000000
-DATA constants<>+820(SB)/4, $0x00000001
-DATA constants<>+824(SB)/4, $0x00000002
-DATA constants<>+828(SB)/4, $0x00000003
-DATA constants<>+832(SB)/4, $0x00000000
-DATA constants<>+836(SB)/4, $0x00000001
-DATA constants<>+840(SB)/4, $0x00000002
-DATA constants<>+844(SB)/4, $0x00000003
-DATA constants<>+848(SB)/4, $0x00000000
-DATA constants<>+852(SB)/4, $0x00000001
-DATA constants<>+856(SB)/4, $0x00000002
-DATA constants<>+860(SB)/4, $0x00000003
-DATA constants<>+864(SB)/4, $0x7fffffff
-DATA constants<>+868(SB)/4, $0x7fffffff
-DATA constants<>+872(SB)/4, $0x7fffffff
-DATA constants<>+876(SB)/4, $0x7fffffff
-DATA constants<>+880(SB)/4, $0x7f800000
-DATA constants<>+884(SB)/4, $0x7f800000
-DATA constants<>+888(SB)/4, $0x7f800000
-DATA constants<>+892(SB)/4, $0x7f800000
-DATA constants<>+896(SB)/4, $0x00000000
-DATA constants<>+900(SB)/4, $0x00000001
-DATA constants<>+904(SB)/4, $0x00000002
-DATA constants<>+908(SB)/4, $0x00000003
-DATA constants<>+912(SB)/4, $0x00000000
-DATA constants<>+916(SB)/4, $0x00000001
-DATA constants<>+920(SB)/4, $0x00000002
-DATA constants<>+924(SB)/4, $0x00000003
-DATA constants<>+928(SB)/4, $0x00000000
-DATA constants<>+932(SB)/4, $0x00000001
-DATA constants<>+936(SB)/4, $0x00000002
-DATA constants<>+940(SB)/4, $0x00000003
-DATA constants<>+944(SB)/4, $0x00000000
-DATA constants<>+948(SB)/4, $0x00000001
-DATA constants<>+952(SB)/4, $0x00000002
-DATA constants<>+956(SB)/4, $0x00000003
-DATA constants<>+960(SB)/4, $0x3f800000
-DATA constants<>+964(SB)/4, $0x3f800000
-DATA constants<>+968(SB)/4, $0x3f800000
-DATA constants<>+972(SB)/4, $0x3f800000
-DATA constants<>+976(SB)/4, $0x00000000
-DATA constants<>+980(SB)/4, $0x00000001
-DATA constants<>+984(SB)/4, $0x00000002
-DATA constants<>+988(SB)/4, $0x00000003
-DATA constants<>+992(SB)/4, $0x00000000
-DATA constants<>+996(SB)/4, $0x00000001
-DATA constants<>+1000(SB)/4, $0x00000002
-DATA constants<>+1004(SB)/4, $0x00000003
-DATA constants<>+1008(SB)/4, $0x00000000
-DATA constants<>+1012(SB)/4, $0x00000001
-DATA constants<>+1016(SB)/4, $0x00000002
-DATA constants<>+1020(SB)/4, $0x00000003
-DATA constants<>+1024(SB)/4, $0x00000000
-DATA constants<>+1028(SB)/4, $0x00000001
-DATA constants<>+1032(SB)/4, $0x00000002
-DATA constants<>+1036(SB)/4, $0x00000003
-DATA constants<>+1040(SB)/4, $0x00000000
-DATA constants<>+1044(SB)/4, $0x00000001
-DATA constants<>+1048(SB)/4, $0x00000002
-DATA constants<>+1052(SB)/4, $0x00000003
-DATA constants<>+1056(SB)/4, $0x00000000
-DATA constants<>+1060(SB)/4, $0x00000001
-DATA constants<>+1064(SB)/4, $0x00000002
-DATA constants<>+1068(SB)/4, $0x00000003
-DATA constants<>+1072(SB)/4, $0x00000000
-DATA constants<>+1076(SB)/4, $0x00000001
-DATA constants<>+1080(SB)/4, $0x00000002
-DATA constants<>+1084(SB)/4, $0x00000003
-DATA constants<>+1088(SB)/4, $0x00000000
-DATA constants<>+1092(SB)/4, $0x00000001
-DATA constants<>+1096(SB)/4, $0x00000002
-DATA constants<>+1100(SB)/4, $0x00000003
-DATA constants<>+1104(SB)/4, $0xbfcc422a
-DATA constants<>+1108(SB)/4, $0xbd922279
-DATA constants<>+1112(SB)/4, $0xbd922279
-DATA constants<>+1116(SB)/4, $0xbd922279
-DATA constants<>+1120(SB)/4, $0x3fb8aa3b
-DATA constants<>+1124(SB)/4, $0x3f317218
-DATA constants<>+1128(SB)/4, $0xb102e308
-DATA constants<>+1132(SB)/4, $0x3f800000
-DATA constants<>+1136(SB)/4, $0x3ab56359
-DATA constants<>+1140(SB)/4, $0x3c091ef0
-DATA constants<>+1144(SB)/4, $0x3d2aac2c
-DATA constants<>+1148(SB)/4, $0x3e2aaa46
-DATA constants<>+1152(SB)/4, $0x3efffffe
-DATA constants<>+1156(SB)/4, $0x4b400000
-DATA constants<>+1160(SB)/4, $0xc2d00000
-DATA constants<>+1164(SB)/4, $0x42b20000
-DATA constants<>+1168(SB)/4, $0x3f800000
-DATA constants<>+1172(SB)/4, $0x3f800000
-DATA constants<>+1176(SB)/4, $0x3f800000
-DATA constants<>+1180(SB)/4, $0x3f800000
-DATA constants<>+1184(SB)/4, $0x3f800000
-DATA constants<>+1188(SB)/4, $0x3f800000
-DATA constants<>+1192(SB)/4, $0x3f800000
-DATA constants<>+1196(SB)/4, $0x3f800000
-DATA constants<>+1200(SB)/4, $0x3f800000
-DATA constants<>+1204(SB)/4, $0x3f800000
-DATA constants<>+1208(SB)/4, $0x3f800000
-DATA constants<>+1212(SB)/4, $0x3f800000
-DATA constants<>+1216(SB)/4, $0x3f800000
-DATA constants<>+1220(SB)/4, $0x3f800000
-DATA constants<>+1224(SB)/4, $0x3f800000
-DATA constants<>+1228(SB)/4, $0x3f800000
-DATA constants<>+1232(SB)/4, $0x3f800000
-DATA constants<>+1236(SB)/4, $0x3f800000
-DATA constants<>+1240(SB)/4, $0x3f800000
-DATA constants<>+1244(SB)/4, $0x3f800000
-DATA constants<>+1248(SB)/4, $0x3f800000
-DATA constants<>+1252(SB)/4, $0x3f800000
-DATA constants<>+1256(SB)/4, $0x3f800000
-DATA constants<>+1260(SB)/4, $0x3f800000
-DATA constants<>+1264(SB)/4, $0x3f800000
-DATA constants<>+1268(SB)/4, $0x3f800000
-DATA constants<>+1272(SB)/4, $0x3f800000
-DATA constants<>+1276(SB)/4, $0x3f800000
-DATA constants<>+1280(SB)/4, $0x3f800000
-DATA constants<>+1284(SB)/4, $0x3f800000
-DATA constants<>+1288(SB)/4, $0x3f800000
-DATA constants<>+1292(SB)/4, $0x3f800000
-DATA constants<>+1296(SB)/4, $0x3f800000
-DATA constants<>+1300(SB)/4, $0x3f800000
-DATA constants<>+1304(SB)/4, $0x3f800000
-DATA constants<>+1308(SB)/4, $0x3f800000
-DATA constants<>+1312(SB)/4, $0x3f800000
-DATA constants<>+1316(SB)/4, $0x3f800000
-DATA constants<>+1320(SB)/4, $0x3f800000
-DATA constants<>+1324(SB)/4, $0x3f800000
-DATA constants<>+1328(SB)/4, $0x3f800000
-DATA constants<>+1332(SB)/4, $0x3f800000
-DATA constants<>+1336(SB)/4, $0x3f800000
-DATA constants<>+1340(SB)/4, $0x3f800000
-DATA constants<>+1344(SB)/4, $0x3f800000
-DATA constants<>+1348(SB)/4, $0x3f800000
-DATA constants<>+1352(SB)/4, $0x3f800000
-DATA constants<>+1356(SB)/4, $0x3f800000
-DATA constants<>+1360(SB)/4, $0xff800000
-DATA constants<>+1364(SB)/4, $0xff800000
-DATA constants<>+1368(SB)/4, $0xff800000
-DATA constants<>+1372(SB)/4, $0xff800000
-DATA constants<>+1376(SB)/4, $0xffffffff
-DATA constants<>+1380(SB)/4, $0xffffffff
-DATA constants<>+1384(SB)/4, $0xffffffff
-DATA constants<>+1388(SB)/4, $0xffffffff
-DATA constants<>+1392(SB)/4, $0xffffffff
-DATA constants<>+1396(SB)/4, $0xffffffff
-DATA constants<>+1400(SB)/4, $0xffffffff
-DATA constants<>+1404(SB)/4, $0xffffffff
-DATA constants<>+1408(SB)/4, $0xffffffff
-DATA constants<>+1412(SB)/4, $0xffffffff
-DATA constants<>+1416(SB)/4, $0xffffffff
-DATA constants<>+1420(SB)/4, $0xffffffff
-DATA constants<>+1424(SB)/4, $0xffffffff
-DATA constants<>+1428(SB)/4, $0xffffffff
-DATA constants<>+1432(SB)/4, $0xffffffff
-DATA constants<>+1436(SB)/4, $0xffffffff
-DATA constants<>+1440(SB)/4, $0xffffffff
-DATA constants<>+1444(SB)/4, $0xffffffff
-DATA constants<>+1448(SB)/4, $0xffffffff
-DATA constants<>+1452(SB)/4, $0xffffffff
-DATA constants<>+1456(SB)/4, $0xffffffff
-DATA constants<>+1460(SB)/4, $0xffffffff
-DATA constants<>+1464(SB)/4, $0xffffffff
-DATA constants<>+1468(SB)/4, $0xffffffff
-DATA constants<>+1472(SB)/4, $0x00000004
-DATA constants<>+1476(SB)/4, $0x00000004
-DATA constants<>+1480(SB)/4, $0x00000004
-DATA constants<>+1484(SB)/4, $0x00000004
-DATA constants<>+1488(SB)/4, $0x00000000
-DATA constants<>+1492(SB)/4, $0x00000001
-DATA constants<>+1496(SB)/4, $0x00000002
-DATA constants<>+1500(SB)/4, $0x00000003
-DATA constants<>+1504(SB)/4, $0xd2511f53
-DATA constants<>+1508(SB)/4, $0xd2511f53
-DATA constants<>+1512(SB)/4, $0xd2511f53
-DATA constants<>+1516(SB)/4, $0xd2511f53
-DATA constants<>+1520(SB)/4, $0xcd9e8d57
-DATA constants<>+1524(SB)/4, $0xcd9e8d57
-DATA constants<>+1528(SB)/4, $0xcd9e8d57
-DATA constants<>+1532(SB)/4, $0xcd9e8d57
-DATA constants<>+1536(SB)/4, $0x9e3779b9
-DATA constants<>+1540(SB)/4, $0x9e3779b9
-DATA constants<>+1544(SB)/4, $0x9e3779b9
-DATA constants<>+1548(SB)/4, $0x9e3779b9
-DATA constants<>+1552(SB)/4, $0xbb67ae85
-DATA constants<>+1556(SB)/4, $0xbb67ae85
-DATA constants<>+1560(SB)/4, $0xbb67ae85
-DATA constants<>+1564(SB)/4, $0xbb67ae85
-DATA constants<>+1568(SB)/4, $0xd2511f53
-DATA constants<>+1572(SB)/4, $0xd2511f53
-DATA constants<>+1576(SB)/4, $0xd2511f53
-DATA constants<>+1580(SB)/4, $0xd2511f53
-DATA constants<>+1584(SB)/4, $0xcd9e8d57
-DATA constants<>+1588(SB)/4, $0xcd9e8d57
-DATA constants<>+1592(SB)/4, $0xcd9e8d57
-DATA constants<>+1596(SB)/4, $0xcd9e8d57
-DATA constants<>+1600(SB)/4, $0x9e3779b9
-DATA constants<>+1604(SB)/4, $0x9e3779b9
-DATA constants<>+1608(SB)/4, $0x9e3779b9
-DATA constants<>+1612(SB)/4, $0x9e3779b9
-DATA constants<>+1616(SB)/4, $0xbb67ae85
-DATA constants<>+1620(SB)/4, $0xbb67ae85
-DATA constants<>+1624(SB)/4, $0xbb67ae85
-DATA constants<>+1628(SB)/4, $0xbb67ae85
-DATA constants<>+1632(SB)/4, $0xd2511f53
-DATA constants<>+1636(SB)/4, $0xd2511f53
-DATA constants<>+1640(SB)/4, $0xd2511f53
-DATA constants<>+1644(SB)/4, $0xd2511f53
-DATA constants<>+1648(SB)/4, $0xcd9e8d57
-DATA constants<>+1652(SB)/4, $0xcd9e8d57
-DATA constants<>+1656(SB)/4, $0xcd9e8d57
-DATA constants<>+1660(SB)/4, $0xcd9e8d57
-DATA constants<>+1664(SB)/4, $0x9e3779b9
-DATA constants<>+1668(SB)/4, $0x9e3779b9
-DATA constants<>+1672(SB)/4, $0x9e3779b9
-DATA constants<>+1676(SB)/4, $0x9e3779b9
-DATA constants<>+1680(SB)/4, $0xbb67ae85
-DATA constants<>+1684(SB)/4, $0xbb67ae85
-DATA constants<>+1688(SB)/4, $0xbb67ae85
-DATA constants<>+1692(SB)/4, $0xbb67ae85
-DATA constants<>+1696(SB)/4, $0xd2511f53
-DATA constants<>+1700(SB)/4, $0xd2511f53
-DATA constants<>+1704(SB)/4, $0xd2511f53
-DATA constants<>+1708(SB)/4, $0xd2511f53
-DATA constants<>+1712(SB)/4, $0xcd9e8d57
-DATA constants<>+1716(SB)/4, $0xcd9e8d57
-DATA constants<>+1720(SB)/4, $0xcd9e8d57
-DATA constants<>+1724(SB)/4, $0xcd9e8d57
-DATA constants<>+1728(SB)/4, $0x9e3779b9
-DATA constants<>+1732(SB)/4, $0x9e3779b9
-DATA constants<>+1736(SB)/4, $0x9e3779b9
-DATA constants<>+1740(SB)/4, $0x9e3779b9
-DATA constants<>+1744(SB)/4, $0xbb67ae85
-DATA constants<>+1748(SB)/4, $0xbb67ae85
-DATA constants<>+1752(SB)/4, $0xbb67ae85
-DATA constants<>+1756(SB)/4, $0xbb67ae85
-DATA constants<>+1760(SB)/4, $0x00000004
-DATA constants<>+1764(SB)/4, $0x00000004
-DATA constants<>+1768(SB)/4, $0x00000004
-DATA constants<>+1772(SB)/4, $0x00000004
-DATA constants<>+1776(SB)/4, $0x00000000
-DATA constants<>+1780(SB)/4, $0x00000001
-DATA constants<>+1784(SB)/4, $0x00000002
-DATA constants<>+1788(SB)/4, $0x00000003
-DATA constants<>+1792(SB)/4, $0xd2511f53
-DATA constants<>+1796(SB)/4, $0xd2511f53
-DATA constants<>+1800(SB)/4, $0xd2511f53
-DATA constants<>+1804(SB)/4, $0xd2511f53
-DATA constants<>+1808(SB)/4, $0xcd9e8d57
-DATA constants<>+1812(SB)/4, $0xcd9e8d57
-DATA constants<>+1816(SB)/4, $0xcd9e8d57
-DATA constants<>+1820(SB)/4, $0xcd9e8d57
-DATA constants<>+1824(SB)/4, $0x9e3779b9
-DATA constants<>+1828(SB)/4, $0x9e3779b9
-DATA constants<>+1832(SB)/4, $0x9e3779b9
-DATA constants<>+1836(SB)/4, $0x9e3779b9
-DATA constants<>+1840(SB)/4, $0xbb67ae85
-DATA constants<>+1844(SB)/4, $0xbb67ae85
-DATA constants<>+1848(SB)/4, $0xbb67ae85
-DATA constants<>+1852(SB)/4, $0xbb67ae85
-DATA constants<>+1856(SB)/4, $0xd2511f53
-DATA constants<>+1860(SB)/4, $0xd2511f53
-DATA constants<>+1864(SB)/4, $0xd2511f53
-DATA constants<>+1868(SB)/4, $0xd2511f53
-DATA constants<>+1872(SB)/4, $0xcd9e8d57
-DATA constants<>+1876(SB)/4, $0xcd9e8d57
-DATA constants<>+1880(SB)/4, $0xcd9e8d57
-DATA constants<>+1884(SB)/4, $0xcd9e8d57
-DATA constants<>+1888(SB)/4, $0x9e3779b9
-DATA constants<>+1892(SB)/4, $0x9e3779b9
-DATA constants<>+1896(SB)/4, $0x9e3779b9
-DATA constants<>+1900(SB)/4, $0x9e3779b9
-DATA constants<>+1904(SB)/4, $0xbb67ae85
-DATA constants<>+1908(SB)/4, $0xbb67ae85
-DATA constants<>+1912(SB)/4, $0xbb67ae85
-DATA constants<>+1916(SB)/4, $0xbb67ae85
-DATA constants<>+1920(SB)/4, $0xd2511f53
-DATA constants<>+1924(SB)/4, $0xd2511f53
-DATA constants<>+1928(SB)/4, $0xd2511f53
-DATA constants<>+1932(SB)/4, $0xd2511f53
-DATA constants<>+1936(SB)/4, $0xcd9e8d57
-DATA constants<>+1940(SB)/4, $0xcd9e8d57
-DATA constants<>+1944(SB)/4, $0xcd9e8d57
-DATA constants<>+1948(SB)/4, $0xcd9e8d57
-DATA constants<>+1952(SB)/4, $0x9e3779b9
-DATA constants<>+1956(SB)/4, $0x9e3779b9
-DATA constants<>+1960(SB)/4, $0x9e3779b9
-DATA constants<>+1964(SB)/4, $0x9e3779b9
-DATA constants<>+1968(SB)/4, $0xbb67ae85
-DATA constants<>+1972(SB)/4, $0xbb67ae85
-DATA constants<>+1976(SB)/4, $0xbb67ae85
-DATA constants<>+1980(SB)/4, $0xbb67ae85
-DATA constants<>+1984(SB)/4, $0xd2511f53
-DATA constants<>+1988(SB)/4, $0xd2511f53
-DATA constants<>+1992(SB)/4, $0xd2511f53
-DATA constants<>+1996(SB)/4, $0xd2511f53
-DATA constants<>+2000(SB)/4, $0xcd9e8d57
-DATA constants<>+2004(SB)/4, $0xcd9e8d57
-DATA constants<>+2008(SB)/4, $0xcd9e8d57
-DATA constants<>+2012(SB)/4, $0xcd9e8d57
-DATA constants<>+2016(SB)/4, $0x9e3779b9
-DATA constants<>+2020(SB)/4, $0x9e3779b9
-DATA constants<>+2024(SB)/4, $0x9e3779b9
-DATA constants<>+2028(SB)/4, $0x9e3779b9
-DATA constants<>+2032(SB)/4, $0xbb67ae85
-DATA constants<>+2036(SB)/4, $0xbb67ae85
-DATA constants<>+2040(SB)/4, $0xbb67ae85
-DATA constants<>+2044(SB)/4, $0xbb67ae85
-GLOBL constants<>(SB), RODATA|NOPTR, $2048
+DATA constants<>+48(SB)/4, $0x80000000
+DATA constants<>+52(SB)/4, $0x80000000
+DATA constants<>+56(SB)/4, $0x80000000
+DATA constants<>+60(SB)/4, $0x80000000
+DATA constants<>+64(SB)/4, $0x3f800000
+DATA constants<>+68(SB)/4, $0x3f800000
+DATA constants<>+72(SB)/4, $0x3f800000
+DATA constants<>+76(SB)/4, $0x3f800000
+DATA constants<>+80(SB)/4, $0x3f200000
+DATA constants<>+84(SB)/4, $0x3f200000
+DATA constants<>+88(SB)/4, $0x3f200000
+DATA constants<>+92(SB)/4, $0x3f200000
+DATA constants<>+96(SB)/4, $0xbbbaf0e1
+DATA constants<>+100(SB)/4, $0x3ca9134c
+DATA constants<>+104(SB)/4, $0xbd5c1e2d
+DATA constants<>+108(SB)/4, $0x3e088393
+DATA constants<>+112(SB)/4, $0xbeaaaa99
+DATA constants<>+116(SB)/4, $0x40000000
+DATA constants<>+120(SB)/4, $0x40000000
+DATA constants<>+124(SB)/4, $0x40000000
+DATA constants<>+128(SB)/4, $0xbfcc422a
+DATA constants<>+132(SB)/4, $0xbd922279
+DATA constants<>+136(SB)/4, $0xbd922279
+DATA constants<>+140(SB)/4, $0xbd922279
+DATA constants<>+144(SB)/4, $0xc1400000
+DATA constants<>+148(SB)/4, $0x41400000
+DATA constants<>+152(SB)/4, $0xbe5b33b6
+DATA constants<>+156(SB)/4, $0xbe5b33b6
+DATA constants<>+160(SB)/4, $0x00007fff
+DATA constants<>+164(SB)/4, $0x00007fff
+DATA constants<>+168(SB)/4, $0x00007fff
+DATA constants<>+172(SB)/4, $0x00007fff
+DATA constants<>+176(SB)/4, $0x00000001
+DATA constants<>+180(SB)/4, $0x00000001
+DATA constants<>+184(SB)/4, $0x00000001
+DATA constants<>+188(SB)/4, $0x00000001
+DATA constants<>+192(SB)/4, $0x00400000
+DATA constants<>+196(SB)/4, $0x00400000
+DATA constants<>+200(SB)/4, $0x00400000
+DATA constants<>+204(SB)/4, $0x00400000
+DATA constants<>+208(SB)/4, $0xffff0000
+DATA constants<>+212(SB)/4, $0xffff0000
+DATA constants<>+216(SB)/4, $0xffff0000
+DATA constants<>+220(SB)/4, $0xffff0000
+DATA constants<>+224(SB)/4, $0xff800000
+DATA constants<>+228(SB)/4, $0xff800000
+DATA constants<>+232(SB)/4, $0xff800000
+DATA constants<>+236(SB)/4, $0xff800000
+DATA constants<>+240(SB)/4, $0x00000000
+DATA constants<>+244(SB)/4, $0x00000001
+DATA constants<>+248(SB)/4, $0x00000002
+DATA constants<>+252(SB)/4, $0x00000003
+DATA constants<>+256(SB)/4, $0x7fffffff
+DATA constants<>+260(SB)/4, $0x7fffffff
+DATA constants<>+264(SB)/4, $0x7fffffff
+DATA constants<>+268(SB)/4, $0x7fffffff
+DATA constants<>+272(SB)/4, $0x7f800000
+DATA constants<>+276(SB)/4, $0x7f800000
+DATA constants<>+280(SB)/4, $0x7f800000
+DATA constants<>+284(SB)/4, $0x7f800000
+DATA constants<>+288(SB)/4, $0xffffffff
+DATA constants<>+292(SB)/4, $0xffffffff
+DATA constants<>+296(SB)/4, $0xffffffff
+DATA constants<>+300(SB)/4, $0xffffffff
+DATA constants<>+304(SB)/4, $0x00000004
+DATA constants<>+308(SB)/4, $0x00000004
+DATA constants<>+312(SB)/4, $0x00000004
+DATA constants<>+316(SB)/4, $0x00000004
+DATA constants<>+320(SB)/4, $0xd2511f53
+DATA constants<>+324(SB)/4, $0xd2511f53
+DATA constants<>+328(SB)/4, $0xd2511f53
+DATA constants<>+332(SB)/4, $0xd2511f53
+DATA constants<>+336(SB)/4, $0xcd9e8d57
+DATA constants<>+340(SB)/4, $0xcd9e8d57
+DATA constants<>+344(SB)/4, $0xcd9e8d57
+DATA constants<>+348(SB)/4, $0xcd9e8d57
+DATA constants<>+352(SB)/4, $0x9e3779b9
+DATA constants<>+356(SB)/4, $0x9e3779b9
+DATA constants<>+360(SB)/4, $0x9e3779b9
+DATA constants<>+364(SB)/4, $0x9e3779b9
+DATA constants<>+368(SB)/4, $0xbb67ae85
+DATA constants<>+372(SB)/4, $0xbb67ae85
+DATA constants<>+376(SB)/4, $0xbb67ae85
+DATA constants<>+380(SB)/4, $0xbb67ae85
+GLOBL constants<>(SB), RODATA|NOPTR, $384

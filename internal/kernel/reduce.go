@@ -83,9 +83,7 @@ func dotGeneric(a, b []float32) float32 {
 	var lanes [wideTree]float32
 	for n := 0; len(a) > 0; a, b = a[n:], b[n:] {
 		n = laneGroup(len(a), wideTree)
-		for l, v := range a[:n] {
-			lanes[l] = fma32(v, b[l], lanes[l])
-		}
+		fmaEach(lanes[:n], a, b)
 		for l := n; l < 16; l++ {
 			lanes[l] += 0 // makes -0, to which a product may round, +0
 		}

@@ -104,7 +104,7 @@ func (r *fieldReader) value(n *yaml.Node, t reflect.Type, rule rule, path []stri
 	return nil
 }
 
-// fields checks a mapping against a struct; if partial, one of which any field may be missing.
+// fields checks a mapping against a struct; if partial, any field may be missing.
 func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, partial bool, path []string) *Problem {
 	fields := fieldsOf(t)
 	if n.Kind != yaml.MappingNode {

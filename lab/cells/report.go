@@ -206,7 +206,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 		t.Add(c.K, c.M, paper.Value, when[any](torch, paper.Torchgpipe), got.Value(), against(got, paper.Value), plain.Value(), against(plain, paper.Value), when(torch, against(got, paper.Torchgpipe)),
 			lowest.Value(), highest.Value(), m.Relative(n, standard.Free(), c).Value(), step.Micro*c.M, step.Fullest(),
 			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition, when[any](several, m.firstCells(n, standard, c)...),
-			"gpipebench "+strings.Join(n.simulated(c, step), " "))
+			"gpipebench "+strings.Join(n.simulated(standard, c, step), " "))
 	}
 	nearest, least := Convention{}, math.Inf(1)
 	for _, v := range all {
@@ -221,13 +221,13 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 	return t
 }
 
-// simulated is the command line of a cell's step, with early recomputation. Its stages are given, since a cut may
-// balance what layers cost at another mini-batch.
-func (n *Network) simulated(c lab.Cell, step *Step) []string {
-	return slices.Concat([]string{"simulate"}, n.Model.Flags(), []string{
+// simulated is the command line of a cell's step. Its stages are given, since a cut may balance what layers
+// cost at another mini-batch.
+func (n *Network) simulated(v Convention, c lab.Cell, step *Step) []string {
+	return slices.Concat([]string{"simulate"}, n.Model.Flags(), when(v.Split == "fine", "--split", "fine"), []string{
 		"--device", n.Accelerator, "--dtype", n.DType, "--optimizer", n.Optimizer, "-k", fmt.Sprint(c.K), "-m", fmt.Sprint(c.M),
 		"--batch", fmt.Sprint(step.Micro * c.M), "--balance", lab.JoinWith(step.Partition, ","),
-	})
+	}, when(v.Recompute == "late", "--late-recompute"))
 }
 
 // firstCells are a cell's throughput relative to the smallest K's under a convention, and the

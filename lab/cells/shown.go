@@ -51,7 +51,7 @@ type ColumnSpec struct {
 	at string // its place in the spec
 }
 
-// NoteSpec is said of each row of which something is true; the same text once.
+// NoteSpec is a note on each row for which something is true; the same text once.
 type NoteSpec struct {
 	When string `yaml:"when"`
 	Text string `yaml:"text"`

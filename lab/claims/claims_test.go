@@ -14,7 +14,7 @@ import (
 	"gpipebench/lab/records"
 )
 
-// allClaims are those of all papers.
+// allClaims are all papers' claims.
 func allClaims(t *testing.T) []Claim {
 	t.Helper()
 	ledgers, err := loadLedgers(experiments.Papers)

@@ -34,7 +34,7 @@ const (
 	RowInPart RowVerdict = "holds in part"
 	RowDiffer RowVerdict = "differs"
 	RowOpen   RowVerdict = "cannot be told here"
-	// RowMissing is a row of which some claims have no record in these results.
+	// RowMissing is a row some of whose claims have no record in these results.
 	RowMissing RowVerdict = "not measured"
 )
 
@@ -48,7 +48,7 @@ type Outcome struct {
 	For     []string    `json:"for,omitempty"`     // the claims that say so,
 	Against []string    `json:"against,omitempty"` // that say otherwise,
 	Open    []string    `json:"open,omitempty"`    // that decide nothing here,
-	Beside  []string    `json:"beside,omitempty"`  // and whose figure hangs on what the paper does not state
+	Beside  []string    `json:"beside,omitempty"`  // and whose figure depends on what the paper does not state
 	Why     string      `json:"why,omitempty"`     // of a row that cannot be told: a claim's reason
 	Shown   []RowFigure `json:"shown"`
 

@@ -181,7 +181,7 @@ func (r *Reading) Judge() (*Verification, error) {
 	return is, v.compareLedger(is)
 }
 
-// judge judges the claims of Papers by tables and the designs of experiments. Only is that of
+// judge judges the claims of Papers by tables and the designs of experiments. Only is as in
 // Verifying.
 func (v *Verification) judge(ledgers []*Ledger, tables tablesOf, families map[string]*judged, only []string) error {
 	v.Versions = map[string]string{}

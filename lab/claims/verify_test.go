@@ -113,8 +113,8 @@ func (r results) err(all []*Examined) string {
 	return err.Error()
 }
 
-// resealed is a records file after an edit of each record: the lines' sums are
-// those of what is in them.
+// resealed is a records file after an edit of each record: the lines' sums
+// match what is in them.
 func resealed(t *testing.T, text string, edit func(n int, r *records.Record)) string {
 	t.Helper()
 	var b strings.Builder

@@ -51,7 +51,7 @@ func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress
 	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
 }
 
-// EachRound calls measure for every round of which the log lacks samples.
+// EachRound calls measure for every round whose samples the log lacks.
 func EachRound(r Repeated, log *records.Log, p progress.Progress, where string, measure func(round int) error) error {
 	rounds := r.Samples()
 	all := slices.Concat(rounds...)

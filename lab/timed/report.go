@@ -36,7 +36,7 @@ type Reporting[P any] struct {
 
 // Report makes the tables that Show fills, their notes and the figure.
 func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
-	r, err := t.read(log)
+	r, err := t.read(log, false)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	if reference != nil {
-		if of, err := t.read(reference); err != nil {
+		if of, err := t.read(reference, t.Partly); err != nil {
 			r.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
 		} else {
 			r.Refs, r.Beside = of.Runs, lab.ReferenceName(log, reference)
@@ -71,11 +71,14 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 	return report, nil
 }
 
-// read reads a log's samples.
-func (t *Timed[S, P]) read(log *records.Log) (*Reporting[P], error) {
+// read reads a log's samples; partly: of the runs that it has.
+func (t *Timed[S, P]) read(log *records.Log, partly bool) (*Reporting[P], error) {
 	all, p, err := t.Rounds(log.Key.Profile)
 	if err != nil {
 		return nil, err
+	}
+	if partly {
+		all.Runs = slices.DeleteFunc(all.Runs, func(run Run) bool { return !log.Has(run.Sample(0, 0)) })
 	}
 	r := &Reporting[P]{Log: log, Profile: p, Rounds: all}
 	if t.Reduce != nil {
@@ -105,10 +108,13 @@ func (r *Reporting[P]) Measured(base, run string, paper lab.Verbatim) []lab.Valu
 	return append(cells, paper.Under(cells[0].Numbers[0]))
 }
 
-// Referred is the reference's median; no cell if none is shown.
+// Referred is the reference's median, if it has both runs; no cell if none is shown.
 func (r *Reporting[P]) Referred(base, run string) []lab.Value {
-	if r.Refs == nil {
+	switch {
+	case r.Refs == nil:
 		return nil
+	case r.Refs[base] == nil || r.Refs[run] == nil:
+		return []lab.Value{lab.Absent}
 	}
 	return []lab.Value{lab.Fixed(Relative(r.Refs, base, run)[0].Numbers[0], 2)}
 }

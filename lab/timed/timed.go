@@ -36,7 +36,7 @@ func (p Profile) timing() Profile { return p }
 // StepsByM says how many steps of a pipeline a round has, by M.
 type StepsByM map[int]int
 
-// At is the number at M: where there is none, that at the next smaller M, or else at the least.
+// At is the number at M; if it is missing, the number at the next smaller M, or else at the least.
 func (s StepsByM) At(m int) int {
 	listed := slices.Sorted(maps.Keys(s))
 	at, found := slices.BinarySearch(listed, m)
@@ -69,6 +69,8 @@ type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	Reduce func(*Rounds, *records.Log, P) (map[string]*Measured, error)
 	// CoreRate makes each round begin with the rate of one core.
 	CoreRate bool
+	// Partly says that a reference which lacks some of the runs is shown where it has them.
+	Partly bool
 }
 
 // Rounds are a profile's rounds, with all runs.

@@ -208,8 +208,8 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// Of several parts all must show what is claimed, and one suffices to refute it; the figures are
-// those of the part that is the least as claimed.
+// Of several parts all must show what is claimed, and one suffices to refute it; the figures
+// come from the part that is the least as claimed.
 func TestParts(t *testing.T) {
 	around := func(mean float64) []float64 { return []float64{mean - 1, mean + 1, mean - 0.5, mean + 0.5, mean, mean} }
 	for _, c := range []struct {

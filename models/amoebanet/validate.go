@@ -74,7 +74,7 @@ func (c Config) stemSize() int {
 }
 
 // largeEnough reports whether every halving has two pixels to halve: that of
-// the stem or of the last cell, of which only one has stride 2, and those of
+// the stem or of the last cell, only one of which has stride 2, and those of
 // four reductions.
 func (c Config) largeEnough() bool {
 	n := c.stemSize()

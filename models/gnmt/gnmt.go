@@ -78,7 +78,7 @@ const (
 // The encoder's first layer has both directions. Residual connections start from the third layer of either side. The
 // states of the decoder's first layer are the queries of an additive attention to the encoder's states, and its result
 // is concatenated with the input of all subsequent layers ("gnmt_v2"). All weights start evenly from -0.1 to 0.1 (but see ScaledInit). Each
-// gate has one bias, as in TensorFlow's cells; the reference has two, of which one starts from 0, as cuDNN does.
+// gate has one bias, as in TensorFlow's cells; the reference has two, one of which starts from 0, as cuDNN does.
 // Recurrent layers of the decoder start from a state of zeros.
 func New(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {

@@ -34,7 +34,7 @@ type Predictor func(ctx context.Context, each func(first int, outputs []nn.Tenso
 //
 // Nothing is cached between rounds: each runs encoder and decoder again over
 // the source and the whole prefix, and computes the logits of all MaxLen
-// positions, of which it uses one. A translation of n tokens takes n rounds.
+// positions, and uses one of them. A translation of n tokens takes n rounds.
 type Decoding struct {
 	Beam int // hypotheses per sentence, at least 1, which is greedy; 0: 1
 

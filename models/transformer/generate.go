@@ -10,7 +10,7 @@ import (
 )
 
 // Generation continues texts with a language model ([LM]), a token at a time. Nothing is
-// cached: each token takes a forward pass over all positions, of which it uses one.
+// cached: each token takes a forward pass over all positions, and uses one of them.
 type Generation struct {
 	SeqLen int // positions of the model: it sees the last SeqLen tokens, at least 1
 	Vocab  int // tokens that may be chosen: 0 to Vocab-1, at most those of the model

@@ -50,8 +50,8 @@ func build(t *testing.T, c TranslationConfig) []nn.Layer { return modeltest.Buil
 // decoderOnly is a language model whose sizes all differ.
 var decoderOnly = Config{Layers: 2, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
 
-// TestLayerNames: the pipeline's units in either cut. The parameters' paths, which are
-// those of PyTorch's recordings, are the same in both.
+// TestLayerNames: the pipeline's units in either cut. The parameters' paths, which
+// PyTorch's recordings have, are the same in both.
 func TestLayerNames(t *testing.T) {
 	lm, both := decoderOnly, tiny
 	both.Layers = 1

@@ -121,7 +121,7 @@ func init() {
 	})
 	define(func(op.ClipGrad) rules { return gradientOf("clip-grad") })
 
-	again := func(o any) func(g *Graph, c *Call, dout []*Node) []*Node { // the same mask
+	again := func(o any) gradient { // the same mask
 		return func(g *Graph, _ *Call, dout []*Node) []*Node { return []*Node{g.apply1(o, dout[0])} }
 	}
 	wantRate := func(name string, rate float32) {

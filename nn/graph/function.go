@@ -93,7 +93,7 @@ type Function struct {
 	Name string
 	// Types returns the types of the outputs, at least one, from those of the
 	// inputs, or the reason why the inputs do not fit. The first dimension of a
-	// value counts the examples, of which there may be any number.
+	// value counts the examples: any number.
 	Types func(in []Type) ([]Type, error)
 	// Run computes the outputs. With PerExample it is called for a few examples at
 	// a time, by several threads at once, and the tensors hold just these (of

@@ -150,7 +150,7 @@ func (g *Graph) apply(o any, in ...*Node) []*Node {
 	return c.Out
 }
 
-// apply1 is apply for operations of which the first output is wanted.
+// apply1 is apply for an operation whose first output is wanted.
 func (g *Graph) apply1(o any, in ...*Node) *Node { return g.apply(o, in...)[0] }
 
 // Misuse is the value with which tracing panics if layers and their inputs do

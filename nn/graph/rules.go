@@ -21,7 +21,7 @@ type rules struct {
 	// gradient appends to g the calls that compute the gradients of the inputs
 	// from those of the outputs (nil for an output without one) and returns
 	// them, nil for an input without one. An operation of backward functions has none.
-	gradient func(g *Graph, c *Call, dout []*Node) []*Node
+	gradient gradient
 	// flops counts 2 x multiply-adds of matrix products, and nothing else; nil: 0.
 	flops func(c *Call) int64
 
@@ -31,6 +31,8 @@ type rules struct {
 	index       func(c *Call) Index
 	hidden      func(c *Call) (s Shape, flopsEach float64)
 }
+
+type gradient = func(g *Graph, c *Call, dout []*Node) []*Node
 
 var defined = map[reflect.Type]func(any) rules{}
 
@@ -116,13 +118,13 @@ var (
 )
 
 // unary is y = f(x), element by element.
-func unary(name string, gradient func(g *Graph, c *Call, dout []*Node) []*Node) rules {
-	return rules{name: name, infer: alike(name), gradient: gradient, inPlace: first}
+func unary(name string, of gradient) rules {
+	return rules{name: name, infer: alike(name), gradient: of, inPlace: first}
 }
 
 // binary is z = f(a, b), element by element.
-func binary(name string, gradient func(g *Graph, c *Call, dout []*Node) []*Node) rules {
-	return rules{name: name, infer: alike(name), gradient: gradient, inPlace: either}
+func binary(name string, of gradient) rules {
+	return rules{name: name, infer: alike(name), gradient: of, inPlace: either}
 }
 
 // gradientOf is the gradient of an element-wise operation, from dy and perhaps more values, the
@@ -130,12 +132,12 @@ func binary(name string, gradient func(g *Graph, c *Call, dout []*Node) []*Node)
 func gradientOf(name string) rules { return rules{name: name, infer: sameAsFirst, inPlace: either} }
 
 // ofInput is a gradient that an operation computes from dy and the input.
-func ofInput(o any) func(g *Graph, c *Call, dout []*Node) []*Node {
+func ofInput(o any) gradient {
 	return func(g *Graph, c *Call, dout []*Node) []*Node { return []*Node{g.apply1(o, dout[0], c.In[0])} }
 }
 
 // ofOutput is a gradient that an operation computes from dy and the output.
-func ofOutput(o any) func(g *Graph, c *Call, dout []*Node) []*Node {
+func ofOutput(o any) gradient {
 	return func(g *Graph, c *Call, dout []*Node) []*Node { return []*Node{g.apply1(o, dout[0], c.Out[0])} }
 }
 

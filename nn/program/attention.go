@@ -30,8 +30,8 @@ func init() {
 	})
 }
 
-// scores reports whether n is stored as an attention's probabilities, each row of which has so
-// many keys.
+// scores reports whether n is stored as an attention's probabilities, and how many
+// keys a row of them has.
 func (s *storage) scores(n *graph.Node) (keys int, ok bool) {
 	if !s.KeepScores || n.Index != 1 || n.Call == nil {
 		return 0, false

@@ -85,7 +85,7 @@ type Stage struct {
 	// Parts are the others of a stage that is divided, each with programs that the first
 	// part's run, parameters, residuals and a workspace; see Divide.
 	Parts []*Stage
-	whole *Stage // of which it was divided; nil: it is not
+	whole *Stage // that was divided into this one and others; nil: it was not
 
 	// Span is the extent of each space in floats; Workspace is the extent for the
 	// largest program.

@@ -50,7 +50,7 @@ type Move struct {
 
 // Work is what the instruction computes and moves: 2 x multiply-adds of matrix products, and
 // the bytes of its operands, each read or written once. Of a divided stage's first part it is
-// that of all parts, and of an exchange what is copied.
+// the work of all parts, and of an exchange what is copied.
 func (in *Instr) Work() (flops, bytes int64) {
 	if in.Division == Exchange {
 		return 0, 2 * in.copied
@@ -122,7 +122,7 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 // Product says which kind of matrix product an instruction is, and how large the
 // smallest of its three dimensions is: rows, columns, and terms of each sum. The kinds
 // are dense (of a scan: the product of one step, whose rows are the examples), attention (its
-// smallest is a head's size, the queries or the keys), and
+// smallest is a head's size, the queries or the keys; also a product of two activations), and
 // conv-1x1, conv-3x3 (with strides of 1) and conv (any other window), whose gradients end
 // in -input-grad and -weight-grad; a convolution has a row for each pixel of its output,
 // and a term for each channel of each pixel of its window. A depthwise convolution is a

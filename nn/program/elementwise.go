@@ -146,8 +146,8 @@ func sumOfRows(rows, cols int) *byRow {
 	}}
 }
 
-// dropout computes the elements of a micro-batch from first on, of which an example has
-// per, after a number before them.
+// dropout computes the elements of a micro-batch from first on. An example has per of
+// them, after a number before the part's first.
 func dropout(w *worker, o op.Dropout, dst, x, add []float32, per, first, before int) {
 	key := philox.KeyOf(w.env.Seed, o.Path)
 	for i := 0; i < len(dst); {
@@ -165,8 +165,8 @@ func dropout(w *worker, o op.Dropout, dst, x, add []float32, per, first, before 
 // perExample returns the number of elements of each example of a call's input.
 func perExample(c *graph.Call) int { return c.In[0].Elems() / c.In[0].Shape[0] }
 
-// dropPath computes the elements of a micro-batch from first on, of which an example has
-// per. It draws one number for each example.
+// dropPath computes the elements of a micro-batch from first on. An example has per of
+// them. It draws one number for each example.
 func dropPath(w *worker, o op.DropPath, dst, x []float32, per, first int) {
 	rate := o.At(w.env.Step)
 	keep := float32(1 / (1 - rate))

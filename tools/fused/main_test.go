@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A product that is added is found for both targets, and one that is converted, or meant, is not.
+// A product that is added is found for both targets, and one that is converted, exact or meant is not.
 func TestFused(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -18,6 +18,7 @@ import "math"
 
 func Rate(x, y, z float64) float64 { return x*y + z }
 func Kept(x, y, z float64) float64 { return float64(x*y) + z }
+func Same(x, y float32, z float64) float64 { return float64(x)*float64(y) + z } // exact
 func Said(x, y, z float64) float64 { return math.FMA(x, y, z) }
 `,
 	} {

@@ -1,6 +1,6 @@
 // Longtests prints the arguments of go test that run what go test -short left out, whole or in
 // part: the tests that ask testkit.CI or testing.Short, themselves or through a function of
-// their package. With -deep these are the tests of which make deep runs more than make ci. Folders
+// their package. With -deep these are the tests that make deep runs and make ci does not. Folders
 // as arguments keep to the packages in them.
 package main
 

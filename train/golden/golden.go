@@ -97,8 +97,8 @@ var Trainings = []Training{
 	// Matrices beyond the kernels' cache blocks.
 	named("lm-wide", languageModel, func(t *train.Training) {
 		t.Model.Layers, t.Model.Dim, t.Model.FF, t.Model.Heads = 1, 288, 320, 3
-		t.Optimizer, t.LR, t.LRSchedule = "momentum", 0.02, "warmup:2,cosine:4:0.1"
-		t.Batch, t.Setup.MicroBatches = 3, 2
+		t.Optimizer, t.LR, t.LRSchedule = "momentum", 0.02, "warmup:1,cosine:2:0.1"
+		t.Batch, t.Steps, t.Setup.MicroBatches = 2, 2, 2
 	}),
 	named("translator", translation, func(t *train.Training) {
 		t.Model.Name, t.Model.FF, t.Model.Heads, t.Model.Tied = train.Translator, 80, 4, "softmax"

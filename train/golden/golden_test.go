@@ -33,3 +33,18 @@ func TestGolden(t *testing.T) {
 		}
 	}
 }
+
+// What ends otherwise than published is named, in its line and in the error.
+func TestCheckDiffers(t *testing.T) {
+	defer func(was string, all []Training) { published, Trainings = was, all }(published, Trainings)
+	Trainings = Trainings[:3]
+	published = strings.Replace(strings.Replace(published, "from-go f1", "from-go f2", 1), "\nlm 1b", "\nlm 1c", 1)
+	var lines []string
+	err := Check(t.Context(), func(line string) error { lines = append(lines, line); return nil })
+	if err == nil || !strings.HasPrefix(err.Error(), "2 of 3 golden trainings differ from what was published (from-go, lm)") {
+		t.Error(err)
+	}
+	if len(lines) != len(Trainings) || !strings.HasSuffix(lines[0], "f1a7e2aa  DIFFERS: published is f2a7e2aa") || !strings.HasSuffix(lines[2], "as published") {
+		t.Errorf("%s", strings.Join(lines, "\n"))
+	}
+}

@@ -67,7 +67,7 @@ func first(sum uint32, b []byte) (last [stride]byte) {
 	return last
 }
 
-// fold moves last on along b, stride by stride, of which there is one at least.
+// fold moves last on along b, stride by stride, at least one.
 //
 //go:noescape
 func fold(last *[stride]byte, b []byte, factors *[2]uint64)

@@ -85,7 +85,7 @@ type library struct {
 	ended   chan struct{} // closed when MPI has been finalised
 
 	// Of the thread.
-	sent     [][]*transfer // to each rank, of which MPI still has the memory, in order
+	sent     [][]*transfer // to each rank, in order, while MPI still has their memory
 	arriving [][]*transfer // from each rank, in order
 }
 

@@ -48,7 +48,7 @@ type news struct {
 	Group    group           `json:",omitzero"`
 	Place    place.Place     `json:",omitzero"` // that a message is of
 	Waits    []place.Place   `json:",omitzero"` // the receiver's places in the group
-	Text     string          `json:",omitzero"` // why, of which at most maxText bytes are sent
+	Text     string          `json:",omitzero"` // why; at most maxText bytes of it are sent
 	Canceled bool            `json:",omitzero"` // as its process was told to
 	Bytes    uint64          `json:",omitzero"`
 	Line     transport.Route `json:",omitzero"`

@@ -44,7 +44,7 @@ type outLine struct {
 
 	made chan struct{} // closed when the next two are set
 	w    writer
-	err  error // why there is none
+	err  error // why it is missing
 }
 
 // outLine is the line of a route. The first call makes it, for all that come: a Send that

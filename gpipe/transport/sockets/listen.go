@@ -25,7 +25,7 @@ func directory(address string) (dir string, unix bool) { return strings.CutPrefi
 // overMPI reports whether an address is mpi:RANK, which a Network of MPI's has.
 func overMPI(address string) bool { return strings.HasPrefix(address, "mpi:") }
 
-// Nameless says that the system has Unix sockets without a file, of which nothing is left
+// Nameless says that the system has Unix sockets without a file, so that nothing is left
 // however their process ends: the addresses unix:@NAME.
 const Nameless = runtime.GOOS == "linux"
 

@@ -13,7 +13,7 @@ import (
 // hostOf is the address of a rank's host.
 func hostOf(rank int) string { return fmt.Sprintf("10.0.0.%d", rank+1) }
 
-// memory is a network of which each rank has a host of its own.
+// memory is a network on which each rank has a host of its own.
 type memory struct{ *transporttest.Network }
 
 func newMemory(faults ...transporttest.Fault) memory {

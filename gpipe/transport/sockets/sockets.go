@@ -109,7 +109,7 @@ type End struct {
 	in       map[transport.Route]*inLine
 	out      map[transport.Route]*outLine
 	begun    uint64              // sessions, by this process
-	sessions map[uint64]*session // that have not ended, and later ones of which something has come
+	sessions map[uint64]*session // that have not ended, and later ones from which something has come
 	over     error               // why there are no more: of finish
 }
 

@@ -128,7 +128,7 @@ func (w *writer) write(h header, body [][]byte) error {
 	}
 }
 
-// put writes pieces, of which those remain that were not written.
+// put writes pieces and keeps those that were not written.
 func (w *writer) put(pieces *net.Buffers) (n int, err error) {
 	if w.limit > 0 {
 		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit)) // an error: it is closed

@@ -26,7 +26,7 @@ type Network struct {
 	listening map[string]*netListener
 	ports     int
 	conns     []*netConn      // two of each connection, the dialer's first
-	silent    map[string]bool // hosts of which nothing goes out and to which nothing comes
+	silent    map[string]bool // hosts that neither send nor get anything
 	dead      map[string]bool // hosts whose connections are closed
 	faults    []Fault
 	happened  int

@@ -15,7 +15,7 @@ type Part struct {
 }
 
 // Divide returns a runner of the stage divided over parts, with memory of its own and the
-// same parameters, of which each part has a copy.
+// same parameters; each part has a copy.
 func (r *Runner) Divide(parts int) *Runner {
 	r.t.Helper()
 	return r.DivideWithin(parts, nil)

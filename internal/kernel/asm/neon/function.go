@@ -14,33 +14,29 @@ type reg struct {
 }
 
 // An instruction is a line of a function: of Go's assembler or, where that lacks the instruction,
-// a word. The registers' numbers go into the text, which has a verb for each, and at shifts into the word.
+// a word. The registers' numbers go into the text, which has a verb for each, and into the word.
 type instruction struct {
-	code   uint32
-	text   string
-	regs   []reg
-	shifts []uint
+	code uint32
+	text string
+	regs []reg
 }
+
+// places has the bits at which the first, second and third register stand in a word.
+var places = []uint{0, 5, 16}
 
 // The function that is being written.
 var (
 	program    []instruction
 	loops      [][2]int // their first instructions, and those after their last ones
 	registers  int
-	parameters map[string]parameter
-	order      []string // the parameters' names
+	parameters map[string]int // their places on the stack
+	order      []string       // their names
 )
-
-// A parameter is a value on the stack, or the first word of a slice.
-type parameter struct {
-	kind   string
-	offset int
-}
 
 // What all functions need.
 var (
 	labels    int
-	constants []uint32
+	constants [][4]uint32
 	assembly  bytes.Buffer
 	stubs     bytes.Buffer
 )
@@ -50,12 +46,12 @@ func gp() reg  { registers++; return reg{registers, false} }
 
 // do emits a line of Go's assembler.
 func do(text string, regs ...reg) {
-	program = append(program, instruction{text: text, regs: regs})
+	program = append(program, instruction{0, text, regs})
 }
 
-// word emits an instruction whose registers are in their usual places.
+// word emits a word.
 func word(code uint32, text string, regs ...reg) {
-	program = append(program, instruction{code, text, regs, []uint{0, 5, 16}[:len(regs)]})
+	program = append(program, instruction{code, text, regs})
 }
 
 func label(name string) string {
@@ -121,23 +117,19 @@ func pointer(name string) reg  { return integer(name) }
 func boolean(name string) reg  { return load("MOVBU", name, "", 0) }
 func unsigned(name string) reg { return load("MOVWU", name, "", 0) }
 func splat(name string) reg    { return dup(lane{scalar(name), 0}) }
-func returnFloat(v reg)        { do(fmt.Sprintf("FMOVS F%%d, ret+%d(FP)", parameters["ret"].offset), v) }
-func returnInteger(n reg)      { do(fmt.Sprintf("MOVD R%%d, ret+%d(FP)", parameters["ret"].offset), n) }
+func returnFloat(v reg)        { do(fmt.Sprintf("FMOVS F%%d, ret+%d(FP)", parameters["ret"]), v) }
+func returnInteger(n reg)      { do(fmt.Sprintf("MOVD R%%d, ret+%d(FP)", parameters["ret"]), n) }
 
 func load(instruction, name, part string, offset int) reg {
-	p, ok := parameters[name]
-	if !ok {
-		panic("no parameter " + name)
-	}
 	to := gp()
-	do(fmt.Sprintf("%s %s%s+%d(FP), R%%d", instruction, name, part, p.offset+offset), to)
+	do(fmt.Sprintf("%s %s%s+%d(FP), R%%d", instruction, name, part, parameters[name]+offset), to)
 	return to
 }
 
 // scalar loads a float32 into lane 0.
 func scalar(name string) reg {
 	to := vec()
-	do(fmt.Sprintf("FMOVS %s+%d(FP), F%%d", name, parameters[name].offset), to)
+	do(fmt.Sprintf("FMOVS %s+%d(FP), F%%d", name, parameters[name]), to)
 	return to
 }
 
@@ -156,7 +148,7 @@ func function(name, signature, doc string, body func()) {
 		case i.code != 0:
 			code := i.code
 			for j, r := range i.regs {
-				code |= uint32(numbers[r]) << i.shifts[j]
+				code |= uint32(numbers[r]) << places[j]
 			}
 			fmt.Fprintf(&assembly, "\tWORD $0x%08x // %s\n", code, text)
 		case strings.HasSuffix(text, ":"):
@@ -177,7 +169,7 @@ func each[T, U any](x []T, f func(T) U) []U {
 
 // parse finds the parameters' places and returns the size of all.
 func parse(signature string) int {
-	parameters, order = map[string]parameter{}, nil
+	parameters, order = map[string]int{}, nil
 	inside, result, _ := strings.Cut(strings.TrimPrefix(signature, "func("), ")")
 	offset := 0
 	put := func(name, kind string) {
@@ -192,7 +184,7 @@ func parse(signature string) int {
 			size = 24
 		}
 		offset = (offset + align - 1) / align * align
-		parameters[name] = parameter{kind, offset}
+		parameters[name] = offset
 		offset += size
 	}
 	var names []string

@@ -3,16 +3,17 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The instructions on vectors, by the encodings of Arm's Architecture Reference Manual (DDI 0487,
 // section C7.2). TestEncodings checks each word that is emitted.
 
-func binary(name, lanes string, code uint32) func(a, b reg) reg {
-	text := fmt.Sprintf("%s v%%d.%[2]s, v%%d.%[2]s, v%%d.%[2]s", name, lanes)
+func binary(name, to, from string, code uint32) func(a, b reg) reg {
+	op := inPlace(name, to, from, code)
 	return func(a, b reg) reg {
 		d := vec()
-		word(code, text, d, a, b)
+		op(d, a, b)
 		return d
 	}
 }
@@ -32,15 +33,6 @@ func inPlace(name, to, from string, code uint32) func(d, a, b reg) {
 	return func(d, a, b reg) { word(code, text, d, a, b) }
 }
 
-// compared with zero.
-func withZero(name string, code uint32) func(a reg) reg {
-	return func(a reg) reg {
-		d := vec()
-		word(code, name+" v%d.4s, v%d.4s, #0.0", d, a)
-		return d
-	}
-}
-
 func shift(name string, code uint32, field func(bits int) int) func(a reg, bits int) reg {
 	return func(a reg, bits int) reg {
 		d := vec()
@@ -50,64 +42,55 @@ func shift(name string, code uint32, field func(bits int) int) func(a reg, bits 
 }
 
 var (
-	fadd  = binary("fadd", "4s", 0x4e20d400)
-	fsub  = binary("fsub", "4s", 0x4ea0d400)
-	fmul  = binary("fmul", "4s", 0x6e20dc00)
-	fdiv  = binary("fdiv", "4s", 0x6e20fc00)
-	fmax  = binary("fmax", "4s", 0x4e20f400) // NaN if one is
-	fmin  = binary("fmin", "4s", 0x4ea0f400)
-	fcmeq = binary("fcmeq", "4s", 0x4e20e400)
-	fcmge = binary("fcmge", "4s", 0x6e20e400)
-	fcmgt = binary("fcmgt", "4s", 0x6ea0e400)
+	fadd  = binary("fadd", "4s", "4s", 0x4e20d400)
+	fsub  = binary("fsub", "4s", "4s", 0x4ea0d400)
+	fmul  = binary("fmul", "4s", "4s", 0x6e20dc00)
+	fdiv  = binary("fdiv", "4s", "4s", 0x6e20fc00)
+	fmax  = binary("fmax", "4s", "4s", 0x4e20f400) // NaN if one is
+	fmin  = binary("fmin", "4s", "4s", 0x4ea0f400)
+	fcmeq = binary("fcmeq", "4s", "4s", 0x4e20e400)
+	fcmge = binary("fcmge", "4s", "4s", 0x6e20e400)
+	fcmgt = binary("fcmgt", "4s", "4s", 0x6ea0e400)
 	fabs  = unary("fabs", "4s", "4s", 0x4ea0f800)
 	fneg  = unary("fneg", "4s", "4s", 0x6ea0f800)
 	fsqrt = unary("fsqrt", "4s", "4s", 0x6ea1f800)
 	fmla  = inPlace("fmla", "4s", "4s", 0x4e20cc00) // d + a*b
 	fmls  = inPlace("fmls", "4s", "4s", 0x4ea0cc00) // d - a*b
 
-	positive = withZero("fcmgt", 0x4ea0c800)
-	negative = withZero("fcmlt", 0x4ea0e800)
+	positive = unary("fcmgt", "4s", "4s, #0.0", 0x4ea0c800)
+	negative = unary("fcmlt", "4s", "4s, #0.0", 0x4ea0e800)
 
-	and = binary("and", "16b", 0x4e201c00)
-	bic = binary("bic", "16b", 0x4e601c00) // a and not b
-	orr = binary("orr", "16b", 0x4ea01c00)
-	eor = binary("eor", "16b", 0x6e201c00)
+	and = binary("and", "16b", "16b", 0x4e201c00)
+	bic = binary("bic", "16b", "16b", 0x4e601c00) // a and not b
+	orr = binary("orr", "16b", "16b", 0x4ea01c00)
+	eor = binary("eor", "16b", "16b", 0x6e201c00)
 	bsl = inPlace("bsl", "16b", "16b", 0x6e601c00) // a where d is set, else b
 	bit = inPlace("bit", "16b", "16b", 0x6ea01c00) // a where b is set, else d
 	bif = inPlace("bif", "16b", "16b", 0x6ee01c00) // a where b is not set, else d
 
-	addInts  = binary("add", "4s", 0x4ea08400)
-	subInts  = binary("sub", "4s", 0x6ea08400)
-	cmhs     = binary("cmhs", "4s", 0x6ea03c00) // unsigned, at least
-	cmhi     = binary("cmhi", "4s", 0x6ea03400) // unsigned, greater
-	umax     = binary("umax", "4s", 0x6ea06400)
-	umull    = binaryWide("umull", "2s", 0x2ea0c000)
-	umull2   = binaryWide("umull2", "4s", 0x6ea0c000)
+	addInts  = binary("add", "4s", "4s", 0x4ea08400)
+	subInts  = binary("sub", "4s", "4s", 0x6ea08400)
+	cmhs     = binary("cmhs", "4s", "4s", 0x6ea03c00) // unsigned, at least
+	cmhi     = binary("cmhi", "4s", "4s", 0x6ea03400) // unsigned, greater
+	umax     = binary("umax", "4s", "4s", 0x6ea06400)
+	umull    = binary("umull", "2d", "2s", 0x2ea0c000)
+	umull2   = binary("umull2", "2d", "4s", 0x6ea0c000)
 	shl      = shift("shl", 0x4f005400, func(bits int) int { return 32 + bits })
 	sshr     = shift("sshr", 0x4f000400, func(bits int) int { return 64 - bits })
 	ushr     = shift("ushr", 0x6f000400, func(bits int) int { return 64 - bits })
-	uzp1     = binary("uzp1", "4s", 0x4e801800) // even lanes
-	uzp2     = binary("uzp2", "4s", 0x4e805800) // odd lanes
-	uzp2Half = binary("uzp2", "8h", 0x4e405800)
-	trn1     = binary("trn1", "4s", 0x4e802800)
-	trn2     = binary("trn2", "4s", 0x4e806800)
-	trn1Pair = binary("trn1", "2d", 0x4ec02800)
-	trn2Pair = binary("trn2", "2d", 0x4ec06800)
+	uzp1     = binary("uzp1", "4s", "4s", 0x4e801800) // even lanes
+	uzp2     = binary("uzp2", "4s", "4s", 0x4e805800) // odd lanes
+	uzp2Half = binary("uzp2", "8h", "8h", 0x4e405800)
+	trn1     = binary("trn1", "4s", "4s", 0x4e802800)
+	trn2     = binary("trn2", "4s", "4s", 0x4e806800)
+	trn1Pair = binary("trn1", "2d", "2d", 0x4ec02800)
+	trn2Pair = binary("trn2", "2d", "2d", 0x4ec06800)
 	widen    = unary("shll", "4s", "4h, #16", 0x2e613800)
 
 	lowDoubles  = unary("fcvtl", "2d", "2s", 0x0e617800)
 	highDoubles = unary("fcvtl2", "2d", "4s", 0x4e617800)
 	fmlaDoubles = inPlace("fmla", "2d", "2d", 0x4e60cc00)
 )
-
-func binaryWide(name, lanes string, code uint32) func(a, b reg) reg {
-	text := fmt.Sprintf("%s v%%d.2d, v%%d.%[2]s, v%%d.%[2]s", name, lanes)
-	return func(a, b reg) reg {
-		d := vec()
-		word(code, text, d, a, b)
-		return d
-	}
-}
 
 func clearTo(d reg) { word(0x4f000400, "movi v%d.4s, #0", d) }
 
@@ -174,12 +157,16 @@ func multiplyAdd(a, b, c reg) reg {
 
 // constant returns x in a register of lanes that up to four constants share.
 func constant(x ...float32) []lane {
-	at := len(constants)
-	for i := range 4 {
-		constants = append(constants, math.Float32bits(x[min(i, len(x)-1)]))
+	var c [4]uint32
+	for i := range c {
+		c[i] = math.Float32bits(x[min(i, len(x)-1)])
+	}
+	at := slices.Index(constants, c)
+	if at < 0 {
+		at, constants = len(constants), append(constants, c)
 	}
 	p, v := gp(), vec()
-	do(fmt.Sprintf("MOVD $constants<>+%d(SB), R%%d", 4*at), p)
+	do(fmt.Sprintf("MOVD $constants<>+%d(SB), R%%d", 16*at), p)
 	loadTo(v, p, 0)
 	lanes := make([]lane, len(x))
 	for i := range x {

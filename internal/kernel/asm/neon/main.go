@@ -34,10 +34,12 @@ func main() {
 	reductions()
 	columns()
 	dropout()
-	for i, c := range constants {
-		fmt.Fprintf(&assembly, "\nDATA constants<>+%d(SB)/4, $0x%08x", 4*i, c)
+	for i, lanes := range constants {
+		for j, c := range lanes {
+			fmt.Fprintf(&assembly, "\nDATA constants<>+%d(SB)/4, $0x%08x", 16*i+4*j, c)
+		}
 	}
-	fmt.Fprintf(&assembly, "\nGLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 4*len(constants))
+	fmt.Fprintf(&assembly, "\nGLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 16*len(constants))
 	write(*out, head+"#include \"textflag.h\"\n"+assembly.String())
 	write(*stubsFile, head+"package kernel\n"+stubs.String())
 }

@@ -9,8 +9,8 @@ const (
 	lanes32 = 8
 )
 
-// reduce emits body(b, j) for every vector of the elements 0..n, with the number j, of registers, of the
-// accumulator to which it goes. The accumulators are given if they are sums.
+// reduce emits body(b, j) for every vector of the elements 0..n, where j, less than registers, is the
+// number of the accumulator to which it goes. Accumulators that are sums are given.
 func reduce(n reg, registers int, body func(b block, j int), sums ...[]reg) {
 	i, left := gp(), move(n)
 	do("MOVD $0, R%d", i)
@@ -23,33 +23,24 @@ func reduce(n reg, registers int, body func(b block, j int), sums ...[]reg) {
 			}
 		})
 	}
-	var rest, unused [4]string
-	for j := range rest {
-		rest[j], unused[j] = label("rest"), label("unused")
-	}
+	// Fewer than 16 are left: whole vectors, then one of fewer than 4 elements, then +0.
 	end := label("end")
+	rest := []string{label("rest"), label("rest"), label("rest"), label("rest")}
+	unused := []string{end, label("unused"), label("unused"), label("unused"), end}
 	for j := range 3 {
 		do("SUBS $4, R%d, R%d", left, left)
 		jump("BLT", rest[j])
 		body(vector(nil), j)
 		advance(i, 16)
 	}
+	do("SUB $4, R%d, R%d", left, left)
 	jump("B", rest[3])
-	for j := range rest {
-		place(rest[j])
-		if j < 3 {
-			advance(left, 4)
-		}
-		none, after := unused[j], end
-		if j == 0 {
-			none = end
-		}
-		if j < 3 {
-			after = unused[j+1]
-		}
-		do("CBZ R%d, "+none, left)
+	for j, rest := range rest {
+		place(rest)
+		advance(left, 4)
+		do("CBZ R%d, "+unused[j], left)
 		body(vector(&left), j)
-		jump("B", after)
+		jump("B", unused[j+1])
 	}
 	for j := 1; j < 4; j++ {
 		place(unused[j])
