@@ -30,7 +30,8 @@ long: tools
 # One hash on every processor: nothing that decides bits is fused, and trainings whose weights'
 # SHA-256 is published, and the functions of math that they need, end alike on each profile of
 # kernels (this machine's best, AVX2, portable Go), where the compiler may fuse (GOAMD64=v3), in
-# WebAssembly, and in an emulator of arm64, on NEON and portable.
+# WebAssembly, and in an emulator of arm64, on NEON, whose kernels are compared with their
+# definitions there, and portable.
 HASHED := ./train/golden ./internal/kernel/exactmath
 LIBRARY := ./nn/... ./gpipe/... ./models/... ./datasets/...
 golden: tools
@@ -43,6 +44,7 @@ golden: tools
 	GOOS=js GOARCH=wasm $(GO) build $(LIBRARY)
 	GOOS=wasip1 GOARCH=wasm $(GO) test -vet=off -exec "$(CURDIR)/bin/wazero run -mount=/:/" $(HASHED)
 	@if command -v qemu-aarch64 >/dev/null; then set -ex; $(ON_ARM64) $(HASHED); $(ON_ARM64) -tags purego $(HASHED); \
+		$(ON_ARM64) -short -run 'Contract|RoundsOnce' ./internal/kernel; \
 	else echo "golden: arm64 skipped: qemu-aarch64 is missing (Debian: qemu-user)"; test "$$CI" != true; fi
 
 ON_ARM64 := GOARCH=arm64 CGO_ENABLED=0 $(GO) test -vet=off -exec qemu-aarch64
