@@ -45,7 +45,7 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		{"expected: 10s", "expected: soon", "expected: soon", "want a duration"},
 		{"  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},
 		{"base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "base: {k: 4", "value in the paper is 1"},
-		{"seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
+		{"seed: 1", "seed: 1\n---\nseed: 2", "", "9:1: a second document: want one"},
 		{"seed: 1", "seed: [1", "", "did not find"},
 	} {
 		text := labtest.Edited(t, gpipe.Paper.Experiment("table2"), c.old, c.replacement)

@@ -29,7 +29,7 @@ func TestSeedsNote(t *testing.T) {
 		of              lab.Definition
 		old, seed, want string
 	}{
-		{gpipe.Paper.Experiment("table2"), "\nseed: 1\n", "\nseed: 0\n", "x.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
+		{gpipe.Paper.Experiment("table2"), "\nseed: 1\n", "\nseed: 0\n", "x.yaml:7:7: seed: \"0\": want a whole number of 1 or more"},
 		{gpipe.Paper.Experiment("delayed-reduction"), "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
 		{gpipe.Paper.Experiment("stability"), "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
 	} {

@@ -16,20 +16,20 @@ import (
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"seed: 1", "sed: 1", "x.yaml:8:1: unknown field sed: want experiment, kind, title, source, discard, seed, design, margin, level, metric, whole, data, setup, arms, pairs, verdict, tables, plot, profiles, paper, paper_model"},
-		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:54:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, training, arms"},
+		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, data, setup, arms, pairs, verdict, tables, plot, profiles, paper, paper_model"},
+		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:55:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, training, arms"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
-		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:54:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
-		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:54:12: profiles.smoke.seeds: \"1\": want a list"},
-		{"seed: 1", "seed: -1", "x.yaml:8:7: seed: \"-1\": want a whole number of 1 or more"},
+		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:55:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
+		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:55:12: profiles.smoke.seeds: \"1\": want a list"},
+		{"seed: 1", "seed: -1", "x.yaml:9:7: seed: \"-1\": want a whole number of 1 or more"},
 		{"      steps: 5", "      steps: [5]", "a list: want a whole number"},
 		{"paper: 4", "paper: four", "four"},
-		{"seed: 1", "seed: 1\nseed: 2", "x.yaml:9:1: field seed is there twice: want it once"},
-		{"seed: 1", "seed: 1.9", "x.yaml:8:7: seed: \"1.9\": want a whole number of 1 or more"},
-		{"seed: 1", "seed: ~", "x.yaml:8:7: seed: nothing: want a whole number of 1 or more"},
-		{"seed: 1", "seed: 0x1p3", "x.yaml:8:7: seed: \"0x1p3\": want"},
+		{"seed: 1", "seed: 1\nseed: 2", "x.yaml:10:1: field seed is there twice: want it once"},
+		{"seed: 1", "seed: 1.9", "x.yaml:9:7: seed: \"1.9\": want a whole number of 1 or more"},
+		{"seed: 1", "seed: ~", "x.yaml:9:7: seed: nothing: want a whole number of 1 or more"},
+		{"seed: 1", "seed: 0x1p3", "x.yaml:9:7: seed: \"0x1p3\": want"},
 		{"seed: 1\n", "", "x.yaml:3:1: no seed: want a whole number of 1 or more"},
-		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:54:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
+		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:55:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
 		{"    seeds: [1, 2]", "    seeds: [1, 0x1]", "profiles.smoke.seeds.1: this entry is there already"},
 		{"    seeds: [1, 2]", "    seeds: []", "profiles.smoke: no seeds: want at least one"},
 		{"    seeds: [1, 2]", "    seeds: [1, ~]", "profiles.smoke.seeds.1: nothing: want a whole number"},
@@ -41,9 +41,9 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"title: \"Delayed", "title: \"Dela\\eyed", "title: \"Dela\\x1byed"},
 		{"title: \"Delayed", "title: \"Dela\\nyed", "want a line of text without control characters"},
 		{"title:", "\"tit\\ele\":", "unknown field \"tit\\x1ble\": want experiment"},
-		{"seed: 1", "seed: 1\n---\nseed: 2", "x.yaml:10:1: a second document: want one in a file"},
+		{"seed: 1", "seed: 1\n---\nseed: 2", "x.yaml:11:1: a second document: want one in a file"},
 		{"seed: 1", "seed: 1\n--- [", "want YAML"},
-		{"seed: 1", "seed: \"\xff\"", "x.yaml:8:8: a byte that is not UTF-8"},
+		{"seed: 1", "seed: \"\xff\"", "x.yaml:9:8: a byte that is not UTF-8"},
 		{"profiles:", "profiles: &p\n  full: *p", "profiles.full: unknown field full"},
 	} {
 		err := labtest.Refused(t, gpipe.Paper.Experiment("delayed-reduction"), c.old, c.replacement)
@@ -96,7 +96,7 @@ func TestSpecFile(t *testing.T) {
 		{strings.Replace(raw, "experiment: delayed-reduction", "experiment: figure9", 1), ":3:13: experiment \"figure9\": want one of table1, "},
 		{"", ":1:1: experiment \"\": want one of"},
 		{"a: [", "mine.yaml:1"},
-		{strings.Replace(raw, "seed: 1", "sed: 1", 1), "mine.yaml:8:1: unknown field sed"},
+		{strings.Replace(raw, "seed: 1", "sed: 1", 1), "mine.yaml:9:1: unknown field sed"},
 	} {
 		write(c.text)
 		if _, _, err := run(); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -14,7 +14,7 @@ var folder embed.FS
 
 // Paper is Cavdar et al. 2019, "Densifying Assumed-sparse Tensors" (ISC 2019).
 var Paper = lab.Paper{
-	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors",
+	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors", Picture: "accumulation-measured",
 	Experiments: []lab.Definition{
 		{ID: "accumulation", Part: "One gradient", New: accumulation.New},
 		{ID: "accumulation-measured", New: newAccumulationMeasured},

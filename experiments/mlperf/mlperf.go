@@ -14,7 +14,7 @@ var folder embed.FS
 
 // Paper is Kumar et al. 2019, "Scale MLPerf-0.6 models on Google TPU-v3 Pods".
 var Paper = lab.Paper{
-	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models",
+	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models", Picture: "benchmark-seconds",
 	Experiments: []lab.Definition{
 		{ID: "update-sharding", Part: "Updates and sums", New: updateSharding.New, Untimed: true},
 		{ID: "update-measured", New: newUpdateMeasured, Command: "update-sharding"},

@@ -29,7 +29,7 @@ func TestHTMLReport(t *testing.T) {
 		return files
 	}
 	pages, again := made(), made()
-	ids := map[string]map[string]int{} // by page
+	ids, text := map[string]map[string]int{}, map[string]string{} // by page
 	for i, p := range pages {
 		if p != again[i] {
 			t.Errorf("two pages %s of the same records differ", p.Name)
@@ -38,7 +38,7 @@ func TestHTMLReport(t *testing.T) {
 			t.Errorf("%s has %d bytes, want less than %d", p.Name, len(p.Text), mostBytes)
 		}
 		t.Logf("%s: %d bytes", p.Name, len(p.Text))
-		ids[p.Name] = map[string]int{}
+		ids[p.Name], text[p.Name] = map[string]int{}, p.Text
 		if strings.Contains(p.Text, "<script") { // the one on which schedules are moved
 			if p.Name != "schedule.html" {
 				t.Errorf("%s has a script", p.Name)
@@ -73,6 +73,14 @@ func TestHTMLReport(t *testing.T) {
 			}
 		}
 	}
+	first := text[page.Index]
+	for _, next := range []string{"<h1>GPipe", `<table class="headline answer"`, `aria-label="Plot table2"`, `<h2 id="claims">`} {
+		at := strings.Index(first, next)
+		if at < 0 {
+			t.Fatalf("%s is not on the first page where it belongs", next)
+		}
+		first = first[at:]
+	}
 	for i, paper := range experiments.Papers {
 		own := paper.Name + ".html"
 		if i == 0 {
@@ -87,8 +95,12 @@ func TestHTMLReport(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, table := range report.Tables {
+				for i, table := range report.Tables {
 					want = append(want, "t-"+table.ID)
+					before, _, _ := strings.Cut(text[own], `id="t-`+table.ID+`"`)
+					if closed := strings.LastIndex(before, `<details class="table">`) > strings.LastIndex(before, "</table>"); i > 0 && !closed {
+						t.Errorf("%s: table %s is open", own, table.ID)
+					}
 				}
 				for _, f := range report.Files {
 					if name, ok := strings.CutSuffix(f.Name, ".svg"); ok {

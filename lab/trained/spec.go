@@ -365,10 +365,10 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 				return lab.At(fmt.Errorf("%q means nothing in rows of %s", c.Is, kind), at...)
 			case c.Of != "" && (kind != "languages" || f.Named(c.Of) < 0 || f.Arms[f.Named(c.Of)].Repeats != ""):
 				return lab.At(fmt.Errorf("%q: want an arm that repeats none, in rows of languages", c.Of), at...)
-			case heads[head]:
+			case heads[lab.Slug(head)]:
 				return lab.At(fmt.Errorf("two columns %q", head), at...)
 			}
-			heads[head] = true
+			heads[lab.Slug(head)] = true
 			if p := text(head, at...); p != nil {
 				return p
 			}
