@@ -52,7 +52,7 @@ func fmaEach(dst, x, y []float32) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	for j, z := range dst {
 		product := float64(x[j]) * float64(y[j])
-		sum := product + float64(z)
+		sum := product + float64(z) // exact product
 		if roundsTwice(sum) {
 			sum = roundToOdd(product, float64(z), sum)
 		}
