@@ -32,8 +32,11 @@ type Evaluation struct {
 	Top1 *float64 `json:"top1,omitempty"`
 	Top5 *float64 `json:"top5,omitempty"`
 
-	// Of translations; BLEU only at the end of a training.
-	BLEU      *float64        `json:"bleu,omitempty"` // of all languages as one corpus
+	// Of translations, of all languages as one corpus; only at the end of a training.
+	// Records from before there were any lack chrF and smoothed BLEU.
+	BLEU      *float64        `json:"bleu,omitempty"`
+	ChrF      *float64        `json:"chrf,omitempty"`          // see baseline.ChrF
+	Smoothed  *float64        `json:"bleu_smoothed,omitempty"` // see baseline.BLEU
 	Languages []LanguageScore `json:"languages,omitempty"`
 }
 
@@ -54,6 +57,9 @@ func (e *Evaluation) String() string {
 	}
 	if e.BLEU != nil {
 		text += fmt.Sprintf(", BLEU %.2f", *e.BLEU)
+	}
+	if e.ChrF != nil {
+		text += fmt.Sprintf(" (smoothed %.2f), chrF %.2f", *e.Smoothed, *e.ChrF)
 	}
 	return text
 }

@@ -64,7 +64,7 @@ func TestGenerate(t *testing.T) {
 }
 
 // The file of translations has every held-out pair of each language, in order, and is
-// what BLEU is computed from.
+// what BLEU, smoothed BLEU and chrF are computed from.
 func TestTranslations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains until some translations are right, which takes seconds")
@@ -90,6 +90,7 @@ func TestTranslations(t *testing.T) {
 			t.Fatal(err)
 		}
 		var bleu baseline.BLEU
+		var chrF baseline.ChrF
 		rows := rowsOf(t, ending, string(raw))
 		for i, l := range pairs.Languages() {
 			for _, p := range pairs.Pairs(i, datasets.HeldOut) {
@@ -100,7 +101,11 @@ func TestTranslations(t *testing.T) {
 					t.Fatalf("%s: %q, want %q", ending, row, want)
 				}
 				bleu.Add(row["translation"], row["reference"])
+				chrF.Add(row["translation"], row["reference"])
 			}
+		}
+		if chrF.Score() != *r.Eval.ChrF || bleu.Smoothed() != *r.Eval.Smoothed {
+			t.Errorf("%s: chrF %v, smoothed BLEU %v, want %v and %v", ending, chrF.Score(), bleu.Smoothed(), *r.Eval.ChrF, *r.Eval.Smoothed)
 		}
 		if len(rows) > 0 || bleu.Score() != *r.Eval.BLEU {
 			t.Errorf("%s: %d rows too many, BLEU %v, want %v", ending, len(rows), bleu.Score(), *r.Eval.BLEU)

@@ -26,7 +26,10 @@ type LanguageScore struct {
 	Accuracy float64 `json:"accuracy"`
 	BLEU     float64 `json:"bleu"`
 	Brevity  float64 `json:"brevity_penalty"`
-	Unended  int     `json:"unended,omitempty"` // translations without an end within the longest length
+	// Nil in records from before there were any.
+	ChrF     *float64 `json:"chrf,omitempty"`
+	Smoothed *float64 `json:"bleu_smoothed,omitempty"`
+	Unended  int      `json:"unended,omitempty"` // translations without an end within the longest length
 }
 
 // Baseline is what a translation without a network scores, by BLEU.
@@ -109,11 +112,13 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 		return trainer.PredictEach(ctx, each, t.blind(nn.Batch{Inputs: inputs}).Inputs...)
 	}
 	var all baseline.BLEU
+	var allChrF baseline.ChrF
 	languages := slices.Clone(e.Languages) // an error leaves the evaluation as it is
 	translations := make([][]string, len(languages))
 	for i := range languages {
 		l := &languages[i]
 		var own baseline.BLEU
+		var ownChrF baseline.ChrF
 		pairs := s.Pairs(i, datasets.HeldOut)
 		translations[i] = make([]string, len(pairs))
 		for _, places := range s.Groups(pairs, t.Batch) {
@@ -126,16 +131,19 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 				text := s.Target().Decode(h.Tokens)
 				translations[i][places[j]] = text
 				own.Add(text, pairs[places[j]].TargetText)
+				ownChrF.Add(text, pairs[places[j]].TargetText)
 				if !h.Ended {
 					l.Unended++
 				}
 			}
 		}
 		l.BLEU, l.Brevity = own.Score(), own.BrevityPenalty()
+		l.ChrF, l.Smoothed = new(ownChrF.Score()), new(own.Smoothed())
 		all.AddAll(own)
+		allChrF.AddAll(ownChrF)
 	}
-	score := all.Score()
-	e.BLEU, e.Languages = &score, languages
+	e.BLEU, e.ChrF, e.Smoothed = new(all.Score()), new(allChrF.Score()), new(all.Smoothed())
+	e.Languages = languages
 	return writeTranslations(t.Translations, s, translations)
 }
 

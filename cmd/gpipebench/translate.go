@@ -51,18 +51,19 @@ func printTranslation(b *strings.Builder, r *train.Result) {
 	for _, y := range r.Baselines {
 		fmt.Fprintf(b, "  %s", y.Name)
 	}
-	fmt.Fprintf(b, "  %8s\n", "BLEU")
-	row := func(name string, pairs int, share, loss, accuracy float64, bleu func(train.Baseline) float64, own float64) {
-		fmt.Fprintf(b, "  %-*s %9d %6.1f%% %9.4f %8.2f%%", width, name, pairs, 100*share, loss, 100*accuracy)
+	fmt.Fprintf(b, "  %8s %8s %8s\n", "BLEU", "smoothed", "chrF")
+	row := func(l train.LanguageScore, bleu func(train.Baseline) float64) {
+		fmt.Fprintf(b, "  %-*s %9d %6.1f%% %9.4f %8.2f%%", width, l.Name, l.Train, 100*l.Share, l.Loss, 100*l.Accuracy)
 		for _, y := range r.Baselines {
 			fmt.Fprintf(b, "  %*.2f", len(y.Name), bleu(y))
 		}
-		fmt.Fprintf(b, "  %8.2f\n", own)
+		fmt.Fprintf(b, "  %8.2f %8.2f %8.2f\n", l.BLEU, *l.Smoothed, *l.ChrF)
 	}
-	pairs := 0
-	for i, l := range r.Eval.Languages {
-		pairs += l.Train
-		row(l.Name, l.Train, l.Share, l.Loss, l.Accuracy, func(y train.Baseline) float64 { return y.Languages[i] }, l.BLEU)
+	e := r.Eval
+	all := train.LanguageScore{Name: "all", Share: 1, Loss: e.Loss, Accuracy: e.Accuracy, BLEU: *e.BLEU, Smoothed: e.Smoothed, ChrF: e.ChrF}
+	for i, l := range e.Languages {
+		all.Train += l.Train
+		row(l, func(y train.Baseline) float64 { return y.Languages[i] })
 	}
-	row("all", pairs, 1, r.Eval.Loss, r.Eval.Accuracy, func(y train.Baseline) float64 { return y.BLEU }, *r.Eval.BLEU)
+	row(all, func(y train.Baseline) float64 { return y.BLEU })
 }

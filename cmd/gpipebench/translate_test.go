@@ -44,13 +44,19 @@ func TestTrainParallel(t *testing.T) {
 		stdout, _ := succeeds(t, args...)
 		m := keys(t, stdout, "weights_sha256", "losses", "eval", "peak_bytes", "examples_per_second", "baselines")
 		eval := m["eval"].(map[string]any)
-		if _, ok := eval["bleu"]; !ok || len(eval["languages"].([]any)) != 1 {
+		if languages := eval["languages"].([]any); len(languages) != 1 {
 			t.Errorf("%s: eval %v", more, eval)
+		} else {
+			for _, score := range []string{"bleu", "bleu_smoothed", "chrf"} {
+				if of := languages[0].(map[string]any)[score]; of == nil || eval[score] != of { // of one language
+					t.Errorf("%s: %s %v and %v by language", more, score, eval[score], of)
+				}
+			}
 		}
 	}
 	load := append([]string{"train", "--data", "parallel:" + data, "--load", weights, "--tied", "--head-dim", "4", "--clip-logits", "30"}, tinyTranslator...)
 	status, stdout, stderr := execute(t, append(load, "--steps", "0")...)
-	if status != 0 || !strings.Contains(stdout, ", 0 steps\n") || !strings.Contains(stdout, "dictionary") || !strings.Contains(stdout, "BLEU") {
+	if status != 0 || !strings.Contains(stdout, ", 0 steps\n") || !strings.Contains(stdout, "dictionary      BLEU smoothed     chrF\n") {
 		t.Errorf("loaded: exit status %d, %s%s", status, stdout, stderr)
 	}
 	status, _, stderr = execute(t, append(load, "--dim", "32")...)

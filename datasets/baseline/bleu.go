@@ -19,8 +19,8 @@ const maxBLEU = 4
 // p_n is the share of the translations' n-grams that occur in their references,
 // where each n-gram counts at most as often as in the reference ("modified"
 // precision); c and r are the lengths of translations and references. All are
-// summed over the sentences of the corpus before the divisions. There is no
-// smoothing: without a matching 4-gram the score is 0.
+// summed over the sentences of the corpus before the divisions. Score has no
+// smoothing: without a matching 4-gram it is 0. Smoothed has one.
 //
 // The zero value is an empty corpus. Words are separated by white space; case
 // and punctuation are compared as they are.
@@ -84,9 +84,33 @@ func (b BLEU) BrevityPenalty() float64 {
 
 // Score returns BLEU in the usual scale, 0 to 100.
 func (b BLEU) Score() float64 {
+	return b.score(b.Precision)
+}
+
+// Smoothed returns BLEU, 0 to 100, with the exponential smoothing of NIST's
+// mteval-v13a.pl, which is sacrebleu's default for a corpus: the k-th length n
+// that has n-grams but no match counts as 1/2^k of a match. Without a matching
+// word, or without a translation of four words or more, it is 0. Words are those
+// of the receiver, not sacrebleu's tokens.
+func (b BLEU) Smoothed() float64 {
+	if b.Matches[0] == 0 {
+		return 0
+	}
+	match := 1.0
+	return b.score(func(n int) float64 {
+		if b.Matches[n-1] > 0 || b.Total[n-1] == 0 {
+			return b.Precision(n)
+		}
+		match /= 2
+		return match / float64(b.Total[n-1])
+	})
+}
+
+// score is BLEU by the precisions of 1- to 4-grams, which it asks for in this order.
+func (b BLEU) score(precision func(n int) float64) float64 {
 	sum := 0.0
 	for n := 1; n <= maxBLEU; n++ {
-		sum += exactmath.Log(b.Precision(n))
+		sum += exactmath.Log(precision(n))
 	}
 	return 100 * b.BrevityPenalty() * exactmath.Exp(sum/maxBLEU)
 }

@@ -68,6 +68,34 @@ func TestBLEUByHand(t *testing.T) {
 	}
 }
 
+// All values are computed by hand from sacrebleu's definition.
+func TestSmoothedBLEUByHand(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		pairs []string // translation, reference, ...
+		want  float64
+	}{
+		// Nothing to smooth: 5/6, 4/5, 3/4 and 2/3, as without.
+		{"all lengths match", []string{"a b c d e x", "a b c d e"}, 100 * math.Pow(1.0/3, 0.25)},
+		// 3 of 4 words, 2 of 3 pairs, 1 of 2 triples; half a match of one 4-gram.
+		{"no 4-gram", []string{"a b c x", "a b c d"}, 100 * math.Pow(3.0/4*2/3*1/2*1/2, 0.25)},
+		// 2 of 4 words, none of 3 pairs, 2 triples and one 4-gram: 1/2, 1/4 and 1/8 of a match.
+		{"words alone", []string{"a x b y", "a b c d"}, 100 * math.Pow(2.0/4*(1.0/2/3)*(1.0/4/2)*(1.0/8), 0.25)},
+		// The same, a word short of five: exp(1 - 5/4).
+		{"brevity", []string{"a x b y", "a b c d e"}, 100 * math.Exp(-0.25) * math.Pow(2.0/4*(1.0/2/3)*(1.0/4/2)*(1.0/8), 0.25)},
+		{"no word", []string{"x y z w", "a b c d"}, 0},
+		{"no translation of four words", []string{"a b c", "a b c"}, 0},
+		{"nothing translated", []string{"", "a b c d"}, 0},
+		{"nothing", nil, 0},
+		// Counts are added first: 5 of 8 words, 3 of 6 pairs, 2 of 4 triples, 1 of 2 4-grams.
+		{"corpus", []string{"a b c d", "a b c d", "p x y z", "p q r"}, 100 * math.Pow(5.0/8*3/6*2/4*1/2, 0.25)},
+	} {
+		if got := bleuOf(c.pairs...).Smoothed(); !(math.Abs(got-c.want) < 1e-9) { // also rejects NaN
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // bruteBLEU follows the paper literally: each n-gram of a translation counts as
 // often as in the translation or in its reference, whichever is less.
 func bruteBLEU(pairs []string) float64 {

@@ -19,7 +19,7 @@
 // shows, and stand in the key.
 //
 // What decides about claims is the spec's design (lab.Design), by the scores of arms: accuracy in
-// percent, held-out loss in nats (held-out) and, of translators, BLEU. Seeds are all that there will
+// percent, held-out loss in nats (held-out) and, of translators, BLEU, chrF and smoothed BLEU. Seeds are all that there will
 // be: none is added when results are known.
 //
 // An experiment that needs more stretches the kind in Go: fields of its own in the spec, samples,

@@ -82,7 +82,7 @@ func mustRead(t *testing.T, spec string, replaced ...string) *Experiment[struct{
 
 // trial is a made-up one.
 func trial(percent, loss, bleu float64) *Trial {
-	return &Trial{Accuracy: percent / 100, HeldOut: loss, Targets: 1000, Languages: []train.LanguageScore{{BLEU: bleu}}, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
+	return &Trial{Accuracy: percent / 100, HeldOut: loss, Targets: 1000, Languages: []train.LanguageScore{{BLEU: bleu, ChrF: new(bleu / 2), Smoothed: new(bleu + 1)}}, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{4}}
 }
 
 func add(t *testing.T, log *records.Log, name string, seed uint64, sample any) {
@@ -202,7 +202,7 @@ arms: [{name: one}, {name: other}]
 tables:
   - id: translators
     caption: ["{data}"]
-    columns: [label, rate, parameters-ratio, bleu, {is: difference, first: "-"}]
+    columns: [label, rate, parameters-ratio, bleu, chrf, bleu-smoothed, {is: difference, first: "-"}]
     notes: [seeds]
   - id: pilots
     title: "Pilots"
@@ -256,6 +256,13 @@ func TestPilots(t *testing.T) {
 	if of(0, "BLEU").Numbers[0] != 90 || of(1, "BLEU").Numbers[0] != 88 || of(1, "rate").Numbers[0] != 0.02 || table.Caption[0] != "200 pairs of the invented language" {
 		t.Errorf("rows %v", table.Rows)
 	}
+	if of(1, "chrF").Numbers[0] != 44 || of(1, "smoothed BLEU").Numbers[0] != 89 {
+		t.Errorf("rows %v", table.Rows)
+	}
+	scores, err := x.Scores(log)
+	if err != nil || !slices.Equal(scores["other"]["chrF"], []float64{44.5, 44, 43.5}) || !slices.Equal(scores["other"]["smoothed BLEU"], []float64{90, 89, 88}) {
+		t.Errorf("%v: scores %v", err, scores)
+	}
 	for i, row := range r.Tables[1].Rows {
 		if got, want := row[3].Text == "yes", i%3 == 1; got != want || (row[2].Text == "-") != (i%3 == 2) {
 			t.Errorf("pilot %d: %v", i, row)
@@ -270,6 +277,43 @@ func TestPilots(t *testing.T) {
 	}
 	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no pilot of one ends with a finite loss") {
 		t.Errorf("without a finite pilot: %v", err)
+	}
+}
+
+// Records from before there was a chrF have none in tables and scores, and cannot be compared by it.
+func TestWithoutChrF(t *testing.T) {
+	for metric, wants := range map[string]string{"BLEU": "", "chrF": "no chrF, which these records are from before"} {
+		x := mustRead(t, strings.Replace(translators, "metric: BLEU", "metric: "+metric, 1))
+		size := x.Spec.Profiles["smoke"]
+		log := records.New(x.Key("smoke"))
+		for _, a := range x.Spec.Arms {
+			for _, of := range x.Spec.grid(size, a) {
+				add(t, log, of.Sample(101), 101, pilot{Trial: trial(1, 2, 1)})
+			}
+			for _, seed := range size.Seeds {
+				old := trial(1, 1, 90)
+				old.Languages[0].ChrF, old.Languages[0].Smoothed = nil, nil
+				add(t, log, x.Spec.arm(size, a, 0.01).Sample(seed), seed, old)
+			}
+		}
+		r, err := x.Report(log, nil)
+		if wants != "" {
+			if err == nil || !strings.Contains(err.Error(), wants) {
+				t.Errorf("%s: %v, want %s", metric, err, wants)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := r.Tables[0]
+		if cell := table.Rows[0][table.Column("chrF")]; cell.Text != "-" {
+			t.Errorf("chrF %v, want none", cell)
+		}
+		scores, err := x.Scores(log)
+		if _, has := scores["one"]["chrF"]; err != nil || has || len(scores["one"]["BLEU"]) != 3 {
+			t.Errorf("%v: scores %v", err, scores)
+		}
 	}
 }
 

@@ -163,7 +163,8 @@ type Result struct {
 	whole  *wholeSample
 }
 
-// Scores are accuracy in percent, held-out loss in nats and, of translators, BLEU.
+// Scores are accuracy in percent, held-out loss in nats and, of translators, BLEU, chrF and smoothed
+// BLEU; the last two where records have them.
 func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 	size, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
@@ -180,6 +181,11 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		scores.Put(name, "held-out", r.heldOut())
 		if size.Data != nil && !x.Spec.Whole {
 			scores.Put(name, "BLEU", r.bleu())
+			for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {
+				if values != nil {
+					scores.Put(name, statistic, values)
+				}
+			}
 		}
 	}
 	return scores, nil
@@ -203,6 +209,9 @@ func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
 	for i, a := range f.Arms {
 		r := &Result{ArmSpec: a, Trials: trials[i], Setup: arms[i].Training(f.Seed).Setup}
 		r.Arm = arms[i]
+		if !f.Whole && metrics[f.Metric](r.Trials) == nil {
+			return nil, log.Strange(a.Name, fmt.Errorf("no %s, which these records are from before: want --fresh", f.Metric))
+		}
 		if f.Whole {
 			r.whole = &wholeSample{}
 			if err := log.Get(a.Name, r.whole); err != nil {

@@ -221,10 +221,15 @@ func (r *Reporting) compare(row Row) Comparison {
 
 // metrics are what arms are compared by, of each seed.
 var metrics = map[string]func(Trials) []float64{
-	"":         Trials.Accuracies,
-	"accuracy": Trials.Accuracies,
-	"BLEU":     Trials.bleu,
+	"":              Trials.Accuracies,
+	"accuracy":      Trials.Accuracies,
+	"BLEU":          Trials.bleu,
+	"chrF":          Trials.chrF,
+	"smoothed BLEU": Trials.smoothed,
 }
+
+// ofTranslators reports whether only translators have a metric.
+func ofTranslators(metric string) bool { return metric != "" && metric != "accuracy" }
 
 // filled is a text with figures for the words in its braces.
 func (r *Reporting) filled(text string) string {

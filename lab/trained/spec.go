@@ -320,7 +320,7 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 	if _, ok := metrics[f.Metric]; !ok {
 		return lab.At(fmt.Errorf("unknown %q: want %v", f.Metric, slices.Sorted(maps.Keys(metrics))), "metric")
 	}
-	if f.Metric == "BLEU" && !translated {
+	if ofTranslators(f.Metric) && !translated {
 		return lab.At(errNoData, "metric")
 	}
 	known := placeholders(&Reporting{Frame: f, Results: []*Result{{Trials: Trials{Runs: []*Trial{{}}}}}})
@@ -361,7 +361,7 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 			switch {
 			case !ok:
 				return lab.At(fmt.Errorf("unknown %q: want %v", c.Is, slices.Sorted(maps.Keys(words))), at...)
-			case !f.fits(c.Is, kind), c.Is == "bleu" && !translated:
+			case !f.fits(c.Is, kind), slices.Contains([]string{"bleu", "chrf", "bleu-smoothed"}, c.Is) && !translated:
 				return lab.At(fmt.Errorf("%q means nothing in rows of %s", c.Is, kind), at...)
 			case c.Of != "" && (kind != "languages" || f.Named(c.Of) < 0 || f.Arms[f.Named(c.Of)].Repeats != ""):
 				return lab.At(fmt.Errorf("%q: want an arm that repeats none, in rows of languages", c.Of), at...)

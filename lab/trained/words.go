@@ -44,7 +44,7 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":    {"accuracy", "sd", "held-out", "bleu", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable"},
+	"outcome":    {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable"},
 	"pilots":     {"pilot-rate", "pilot-held-out", "chosen"},
 	"whole":      {"task", "steps", "bits", "accuracy-at-end", "weights"},
 	"yardsticks": {"yardstick", "yardstick-bits", "over-yardstick"},
@@ -103,6 +103,10 @@ var words = map[string]Word{
 	"held-out":    {"held-out loss", false, ofRow(func(at Row) any { return lab.Mean(at.Own.heldOut(), 4) })},
 	"sd-held-out": {"sd of loss", false, ofRow(func(at Row) any { return lab.SD(at.Own.heldOut(), 4) })},
 	"bleu":        {"BLEU", false, ofRow(func(at Row) any { return lab.Mean(at.Own.bleu(), 2) })},
+	"chrf":        {"chrF", false, ofRow(func(at Row) any { return meanOrAbsent(at.Own.chrF()) })},
+	"bleu-smoothed": {"smoothed BLEU", false, ofRow(func(at Row) any {
+		return meanOrAbsent(at.Own.smoothed())
+	})},
 
 	"within": {"runs within [V1]", false, compared(func(r *Reporting, c Comparison) any {
 		return lab.Joined("%v of %v", c.Within, len(r.Size.Seeds))
@@ -177,6 +181,14 @@ var words = map[string]Word{
 	"language-nats":     {"nats per token", false, ofRow(func(at Row) any { return lab.Fixed(at.language().Loss, 4) })},
 	"language-accuracy": {"accuracy", false, ofRow(func(at Row) any { return lab.Percent(at.language().Accuracy, 1) })},
 	"curve-loss":        {"loss", false, ofRow(func(at Row) any { return lab.Fixed(at.Own.whole.curve()[at.Nth].Y, 4) })},
+}
+
+// meanOrAbsent is the mean of scores that records may lack.
+func meanOrAbsent(scores []float64) any {
+	if scores == nil {
+		return lab.Absent
+	}
+	return lab.Mean(scores, 2)
 }
 
 // params is the number of an arm's parameters.
