@@ -162,21 +162,26 @@ func drawnImages() train.Training {
 
 // named is one of the trainings that train has by name.
 func named(name string, base func() train.Training, change func(*train.Training)) Training {
-	return Training{name, func(ctx context.Context) (o Outcome, err error) {
+	return Training{name, func(ctx context.Context) (Outcome, error) {
 		t := base()
 		change(&t)
 		l, err := t.Open(ctx)
 		if err != nil {
-			return o, err
+			return Outcome{}, err
 		}
-		defer l.Close()
-		err = l.Run(ctx, train.Hooks{After: func(step *train.TrainStep) error {
-			o.Loss = step.Loss
-			return nil
-		}})
-		o.SHA256 = l.Trainer.Hash()
-		return o, err
+		return run(ctx, l)
 	}}
+}
+
+// run trains, and closes the loop.
+func run(ctx context.Context, l *train.Loop) (o Outcome, err error) {
+	defer l.Close()
+	err = l.Run(ctx, train.Hooks{After: func(step *train.TrainStep) error {
+		o.Loss = step.Loss
+		return nil
+	}})
+	o.SHA256 = l.Trainer.Hash()
+	return o, err
 }
 
 // fromGo is the program that README.md shows.
