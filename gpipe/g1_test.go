@@ -207,9 +207,9 @@ func byGroups(w *way) arithmetic { return arithmetic{variant: w.variant, groups:
 // of ways to run, at every M. Each run is checked for memory (G2) and work (G3) as
 // well.
 func TestG1(t *testing.T) {
-	checkG1(t, append(slices.Clone(factors), variants("tied", "true", "false")), small.batch, byVariant, func(t testing.TB, w way) outcome {
+	checkG1(t, append(slices.Clone(factors), variants("tied", "true", "false, final norm")), small.batch, byVariant, func(t testing.TB, w way) outcome {
 		l := small
-		l.model.Tied, l.model.Fine = w.variant == 0, w.fine
+		l.model.Tied, l.model.FinalNorm, l.model.Fine = w.variant == 0, w.variant == 1, w.fine
 		return l.train(t, w.of(l.pipeline(t)))
 	})
 }

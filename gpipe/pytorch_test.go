@@ -24,8 +24,12 @@ func TestPyTorchLoads(t *testing.T) {
 	}
 	gelu := small
 	gelu.model.Activation, gelu.model.Tied, gelu.model.ClipLogits = nn.GELU, false, 0
+	final := gelu
+	final.model.FinalNorm = true
 	two := smallTranslation
 	two.model.Tie, two.model.HeadDim, two.model.Heads, two.model.TargetVocab = transformer.TieSoftmax, 0, 2, 23
+	normed := smallTranslation
+	normed.model.FinalNorm = true
 	for _, c := range []struct {
 		name     string
 		pipeline Pipeline
@@ -36,6 +40,10 @@ func TestPyTorchLoads(t *testing.T) {
 			fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, small.model.Heads, small.model.ClipLogits)},
 		{"transformer-lm, gelu, a softmax of its own", gelu.pipeline(t), gelu.data,
 			fmt.Sprintf(`{"heads":%d,"activation":%q}`, gelu.model.Heads, gelu.model.Activation)},
+		{"transformer-lm, final norm", final.pipeline(t), final.data,
+			fmt.Sprintf(`{"heads":%d,"activation":%q}`, final.model.Heads, final.model.Activation)},
+		{"transformer, final norm", normed.pipeline(t), normed.data,
+			fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, normed.model.Heads, normed.model.ClipLogits)},
 		{"transformer", smallTranslation.pipeline(t), smallTranslation.data,
 			fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, smallTranslation.model.Heads, smallTranslation.model.ClipLogits)},
 		{"transformer, two vocabularies", two.pipeline(t), two.data,
@@ -102,7 +110,7 @@ func TestPyTorchReplicas(t *testing.T) {
 	}
 	for _, tied := range []bool{true, false} {
 		l := small
-		l.model.Dropout, l.model.Tied = 0, tied
+		l.model.Dropout, l.model.Tied, l.model.FinalNorm = 0, tied, !tied
 		p := l.pipeline(t)
 		p.Replicas, p.Partitions, p.MicroBatches = 3, 2, 2
 		tr, compare := againstPyTorch(t, l, p, fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, l.model.Heads, l.model.ClipLogits), nil)

@@ -94,10 +94,10 @@ func (m translation) data(i int) nn.Batch {
 // uses.
 func TestTranslationG1(t *testing.T) {
 	ties := []transformer.Tie{transformer.TieAll, transformer.TieSoftmax, transformer.TieNone}
-	all := append(slices.Clone(factors), variants("tied", ties[0].String(), ties[1].String(), ties[2].String()))
+	all := append(slices.Clone(factors), variants("tied", ties[0].String(), ties[1].String()+", final norm", ties[2].String()))
 	checkG1(t, all, smallTranslation.batch, byVariant, func(t testing.TB, w way) outcome {
 		m := smallTranslation
-		m.model.Tie, m.model.Fine = ties[w.variant], w.fine
+		m.model.Tie, m.model.FinalNorm, m.model.Fine = ties[w.variant], w.variant == 1, w.fine
 		return m.train(t, w.of(m.pipeline(t)))
 	})
 }

@@ -54,8 +54,9 @@ type Model struct {
 	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
 
 	Dropout    float64 `yaml:"dropout" json:"dropout"`
-	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"` // of gnmt: by its width
-	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"` // 0: not
+	FinalNorm  bool    `yaml:"final_norm" json:"final_norm,omitempty"` // of Transformers: a layer norm before the softmax
+	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"`         // of gnmt: by its width
+	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"`         // 0: not
 }
 
 // Tying says which vocabulary tables are one: none (also ""), softmax or all, as

@@ -43,8 +43,8 @@ type network struct {
 
 // networks is the table. A network is a folder under models/ and a row here.
 var networks = []network{
-	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied clip-logits scaled-init"},
-	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied clip-logits scaled-init", preset: translatorPreset},
+	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
+	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied final-norm clip-logits scaled-init", preset: translatorPreset},
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
 	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
@@ -119,7 +119,7 @@ func languageModel(m Model) ([]nn.Layer, error) {
 	}
 	return transformer.LM(transformer.Config{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
-		Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
 	})
 }
 
@@ -131,7 +131,7 @@ func translator(m Model) ([]nn.Layer, error) {
 	return transformer.Translation(transformer.TranslationConfig{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
 		SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
-		Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		Dropout: float32(m.Dropout), Tie: tie, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
 	})
 }
 
@@ -144,8 +144,8 @@ func recurrentTranslator(m Model) ([]nn.Layer, error) {
 		return nil, err
 	case tie == transformer.TieSoftmax:
 		return nil, fmt.Errorf("%s has a softmax of its own: want --tied none, or all for one table of both embeddings", m.Name)
-	case m.ClipLogits != 0:
-		return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	case m.plainSoftmax() != nil:
+		return nil, m.plainSoftmax()
 	case m.Fine:
 		return nil, fmt.Errorf("%s is cut at its recurrent layers: want a coarse split", m.Name)
 	}
@@ -155,14 +155,25 @@ func recurrentTranslator(m Model) ([]nn.Layer, error) {
 	})
 }
 
+// plainSoftmax refuses what only the softmax of a Transformer has.
+func (m Model) plainSoftmax() error {
+	switch {
+	case m.ClipLogits != 0:
+		return fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	case m.FinalNorm:
+		return fmt.Errorf("%s has no final norm before its softmax: want none, or %s or %s", m.Name, LanguageModel, Translator)
+	}
+	return nil
+}
+
 func amoebaNet(m Model) ([]nn.Layer, error) {
 	switch {
 	case !(m.Aux >= 0 && m.Aux <= 1e6):
 		return nil, fmt.Errorf("an auxiliary head's weight of %v: want a positive number, or 0 for no head", m.Aux)
 	case m.Fine:
 		return nil, fmt.Errorf("%s is cut at its cells: want a coarse split", m.Name)
-	case m.ClipLogits != 0:
-		return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	case m.plainSoftmax() != nil:
+		return nil, m.plainSoftmax()
 	case m.Name == AmoebaNetB && (m.Official || m.Delayed):
 		return nil, fmt.Errorf("%s always has the official stem, and no delayed reductions: want neither, or %s", m.Name, AmoebaNet)
 	}
@@ -191,10 +202,8 @@ func (m Model) residual() error {
 		return fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s or %s", m.Name, AmoebaNet, AmoebaNetB)
 	case m.Dropout != 0:
 		return fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
-	case m.ClipLogits != 0:
-		return fmt.Errorf("%s does not clip logits: want no limit", m.Name)
 	}
-	return nil
+	return m.plainSoftmax()
 }
 
 // resNet returns the builder of ResNets of a depth.

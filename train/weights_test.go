@@ -30,7 +30,7 @@ func TestModelFingerprint(t *testing.T) {
 	changed := reflect.ValueOf(train.Model{
 		Layers: 6, Dim: 32, FF: 48, Heads: 4, Vocab: 24, Seq: 12, Tied: "softmax", Fine: true, HeadDim: 16, SourceVocab: 30,
 		Filters: 32, Width: 8, Image: 33, Channels: 1, Classes: 5, Aux: 0.4, DropPath: 0.1, Official: true, Delayed: true, ZeroInit: true,
-		BNMomentum: 0.5, Dropout: 0.1, ScaledInit: true, ClipLogits: 30,
+		BNMomentum: 0.5, Dropout: 0.1, ScaledInit: true, ClipLogits: 30, FinalNorm: true,
 	})
 	for _, c := range []struct {
 		name   string
@@ -40,10 +40,10 @@ func TestModelFingerprint(t *testing.T) {
 		// does not have.
 		decide, not, none string
 	}{
-		{train.LanguageModel, text, "a29bf51087f421d17cf27ca87276588637edc284dca4bf01cbb246ff0444ca3d", "layers dim ff heads vocab tied clip_logits", "seq fine dropout scaled_init", "head_dim"},
-		{train.Translator, text, "fc234569d5e3bee17ee414fc8b6c032ceadeadab663422175b4abc300de9651c", "layers dim ff heads vocab tied head_dim source_vocab clip_logits", "seq fine dropout scaled_init", ""},
-		{train.AmoebaNet, images, "ff42374a3717f033287d91269f63ddbfecaccf35cc2f0e7c66662f1214de02e8", "layers filters image channels classes aux official delayed", "drop_path bn_momentum dropout", "fine clip_logits"},
-		{"resnet50", images, "befd456e9f211154e8a7ce3df7cb8efc65147800470bc00a9a2397dda8cbb8c8", "width channels classes", "image fine bn_momentum zero_init", "aux drop_path official delayed dropout clip_logits"},
+		{train.LanguageModel, text, "a29bf51087f421d17cf27ca87276588637edc284dca4bf01cbb246ff0444ca3d", "layers dim ff heads vocab tied final_norm clip_logits", "seq fine dropout scaled_init", "head_dim"},
+		{train.Translator, text, "fc234569d5e3bee17ee414fc8b6c032ceadeadab663422175b4abc300de9651c", "layers dim ff heads vocab tied head_dim source_vocab final_norm clip_logits", "seq fine dropout scaled_init", ""},
+		{train.AmoebaNet, images, "ff42374a3717f033287d91269f63ddbfecaccf35cc2f0e7c66662f1214de02e8", "layers filters image channels classes aux official delayed", "drop_path bn_momentum dropout", "fine clip_logits final_norm"},
+		{"resnet50", images, "befd456e9f211154e8a7ce3df7cb8efc65147800470bc00a9a2397dda8cbb8c8", "width channels classes", "image fine bn_momentum zero_init", "aux drop_path official delayed dropout clip_logits final_norm"},
 	} {
 		c.model.Name = c.name
 		base, err := c.model.Fingerprint()

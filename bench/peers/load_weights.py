@@ -134,8 +134,20 @@ def future(ids):
     return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
 
 
+class Softmax(nn.Linear):
+    """Logits, of normalised states where the file has a norm."""
+
+    def __init__(self, c):
+        super().__init__(c.dim, *c.shape("softmax/bias"))
+        self.norm = nn.LayerNorm(c.dim) if "softmax/norm/gamma" in c.tensors else nn.Identity()
+        self.clip = c.clip
+
+    def forward(self, x):
+        return self.clip(super().forward(self.norm(x)))
+
+
 class LanguageModel(nn.ModuleDict):
-    """Pre-norm, causal, no norm after the last layer."""
+    """Pre-norm, causal. Before the softmax stands a norm, where the file has one."""
 
     tied = {"softmax/weight": "embedding/table"}
 
@@ -147,18 +159,18 @@ class LanguageModel(nn.ModuleDict):
                 "norm1": nn.LayerNorm(c.dim), "attention": Attention(c, name + "/attention"),
                 "norm2": nn.LayerNorm(c.dim), "feedforward": FeedForward(c, name + "/feedforward"),
             })
-        self["softmax"], self.clip = nn.Linear(c.dim, *c.shape("softmax/bias")), c.clip
+        self["softmax"] = Softmax(c)
 
     def forward(self, ids):  # (n, t)
         x = embed(self["embedding"], ids)
         for layer in map(self.__getitem__, self.layers):
             x = x + layer["attention"](layer["norm1"](x), future(ids))
             x = x + layer["feedforward"](layer["norm2"](x))
-        return self.clip(self["softmax"](x))
+        return self["softmax"](x)
 
 
 class Translation(nn.ModuleDict):
-    """Encoder and decoder; pre-norm. Behind the encoder stands a norm, where the file has one."""
+    """Encoder and decoder; pre-norm. Behind the encoder, and before the softmax, stands a norm, where the file has one."""
 
     tied = {"embedding/target/table": "embedding/source/table", "softmax/weight": "embedding/target/table"}
 
@@ -183,7 +195,7 @@ class Translation(nn.ModuleDict):
         last = self.encoders[-1]
         if last + "/norm/gamma" in c.tensors:
             self[last]["norm"] = nn.LayerNorm(c.dim)
-        self["softmax"], self.clip = nn.Linear(c.dim, *c.shape("softmax/bias")), c.clip
+        self["softmax"] = Softmax(c)
 
     def forward(self, source, lengths, target):  # (n, s), (n), (n, t)
         padding = (torch.arange(source.shape[1])[None, :] >= lengths[:, None])[:, None, None, :]
@@ -201,7 +213,7 @@ class Translation(nn.ModuleDict):
             y = branch(layer["attention"], y, future(target))
             y = branch(layer["cross"], y, padding, x)
             y = branch(layer["feedforward"], y)
-        return self.clip(self["softmax"](y))
+        return self["softmax"](y)
 
 
 class Config:

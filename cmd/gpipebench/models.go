@@ -44,6 +44,7 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	}
 	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "tables that share weights; softmax: with the target's. all: the source's too, and for gnmt source and target. Without a value: softmax", train.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
+	fs.BoolVar(&m.FinalNorm, "final-norm", false, "normalise the input of a Transformer's softmax")
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of an AmoebaNet's auxiliary loss, such as 0.4; 0: no auxiliary head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that reduces images later: its first convolution's stride is moved to the last cell")

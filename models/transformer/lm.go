@@ -4,7 +4,7 @@
 // [LM] is the decoder-only language model whose parameters are exactly those of
 // GPipe's Table 1: pre-norm layers with biases everywhere, sinusoidal
 // positions, an embedding and a softmax that are not tied, and no norm after
-// the last layer.
+// the last layer unless FinalNorm asks for one.
 //
 // [Translation] is the encoder-decoder of GPipe's section 5. [LM] is its
 // decoder without cross-attention.
@@ -28,6 +28,12 @@ type Config struct {
 	Activation nn.Activation // of the feed-forward layers, ReLU or GELU; zero: ReLU
 	Dropout    float32       // rate after embedding, attention and feed-forward, in [0, 1); 0: none
 	Tied       bool          // the softmax uses the embedding's table; zero: it has its own weight
+
+	// FinalNorm normalises the input of the softmax, as most pre-norm Transformers do
+	// (Radford et al. 2019, section 2.3; of an encoder and a decoder Xiong et al. 2020,
+	// section 3.1): otherwise initial logits grow with depth.
+	// Its parameters are softmax/norm/gamma and softmax/norm/beta.
+	FinalNorm bool
 
 	// The two cures for unstable deep models (Huang et al. 2019, section 5).
 	ScaledInit bool    // feed-forward initialisation scaled down by Layers, see nn.DepthScaled; zero: not scaled
@@ -71,5 +77,14 @@ func LM(c Config) ([]nn.Layer, error) {
 	for i := range c.Layers {
 		layers = append(layers, newLayer(fmt.Sprintf("layer%d", i+1), c)...)
 	}
-	return append(layers, nn.Sequential("softmax", nn.NewSoftmax("", softmax))), nil
+	return append(layers, nn.Sequential("softmax", outputs(c.FinalNorm, softmax)...)), nil
+}
+
+// outputs are the softmax and, where there is one, the final norm before it.
+func outputs(norm bool, c nn.SoftmaxConfig) []nn.Layer {
+	softmax := nn.NewSoftmax("", c)
+	if !norm {
+		return []nn.Layer{softmax}
+	}
+	return []nn.Layer{nn.NewLayerNorm("norm", nn.LayerNormConfig{Dim: c.Dim}), softmax}
 }

@@ -24,7 +24,7 @@ import (
 const tolerance = 3e-6
 
 func TestAgainstPyTorch(t *testing.T) {
-	for _, file := range []string{"lm.json", "lm_tied.json"} {
+	for _, file := range []string{"lm.json", "lm_tied.json", "lm_norm.json"} {
 		for _, fine := range []bool{false, true} {
 			t.Run(fmt.Sprint(file, "/fine=", fine), func(t *testing.T) { lmRecording(t, file, fine).compare(t) })
 		}
@@ -36,10 +36,11 @@ func lmRecording(t *testing.T, file string, fine bool) recording {
 	var c struct {
 		Vocab, Dim, FF, Heads, Layers, Time int
 		Tied                                bool
+		FinalNorm                           bool `json:"final_norm"`
 	}
 	oracle.Config(&c)
 	layers := modeltest.Build(t, LM, Config{
-		Layers: c.Layers, Dim: c.Dim, FeedForward: c.FF, Heads: c.Heads, Vocab: c.Vocab, SeqLen: c.Time, Tied: c.Tied, Fine: fine,
+		Layers: c.Layers, Dim: c.Dim, FeedForward: c.FF, Heads: c.Heads, Vocab: c.Vocab, SeqLen: c.Time, Tied: c.Tied, FinalNorm: c.FinalNorm, Fine: fine,
 	})
 	return recording{oracle, layers, []string{"ids"}, c.Dim}
 }

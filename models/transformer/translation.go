@@ -23,6 +23,10 @@ type TranslationConfig struct {
 	Dropout    float32       // rate after embeddings, attentions and feed-forwards, in [0, 1); 0: none
 	Tie        Tie           // which of the three vocabulary tables are one; zero: none
 
+	// FinalNorm normalises the input of the softmax: see [Config]. The encoder's output is
+	// normalised with or without it.
+	FinalNorm bool
+
 	// The two cures for unstable deep models (Huang et al. 2019, section 5).
 	// The number of layers is 2*Layers: the paper calls its T(64, ...) a
 	// "128-layer Transformer".
@@ -90,8 +94,8 @@ func (c TranslationConfig) withDefaults() TranslationConfig {
 // Layers are pre-norm. The last encoder layer ends with a norm, so that every
 // input of a branch is normalised: without it every decoder layer would add
 // values of the encoder's magnitude, and deep models would start from a loss
-// that grows with depth. The input of the softmax is not normalised, as in the
-// [LM].
+// that grows with depth. The input of the softmax is normalised only with
+// FinalNorm, as in the [LM].
 //
 // The paper prints its family's parameters as 400M, 1.3B, 1.3B, 3B and 6B at
 // model dimension 1024 and a vocabulary of 64k. The closest convention is a
@@ -116,5 +120,6 @@ func Translation(c TranslationConfig) ([]nn.Layer, error) {
 	for i := range c.Layers {
 		layers = append(layers, decoderLayer(fmt.Sprintf("decoder%d", i+1), c)...)
 	}
-	return append(layers, nn.Sequential("softmax", pick(target), nn.NewSoftmax("", softmax))), nil
+	last := append([]nn.Layer{pick(target)}, outputs(c.FinalNorm, softmax)...)
+	return append(layers, nn.Sequential("softmax", last...)), nil
 }

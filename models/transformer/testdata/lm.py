@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes lm.json and lm_tied.json with PyTorch: a whole small transformer-lm, its gradients and ten Adam steps.
+"""Makes lm.json, lm_tied.json and lm_norm.json with PyTorch: a whole small transformer-lm, its gradients and ten Adam steps.
 
     python3 models/transformer/testdata/lm.py
 
-The model (pre-norm, no final norm):
+The model (pre-norm; a final norm only in lm_norm.json):
     x = table[ids] * sqrt(d) + PE,  PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same)
     each layer: x = x + Attention(LN1(x)), causal;  x = x + relu(LN2(x) W1 + b1) W2 + b2
-    logits = x W' + b, W being softmax/weight (vocab, d) or, tied, the embedding's table
+    logits = x W' + b, or LN(x) W' + b with a final norm, W being softmax/weight (vocab, d) or, tied, the embedding's table
     loss = mean over targets other than -1 of the cross-entropy with label smoothing
 
 Parameters start from multiples of 1/256, which nine digits and a float32 represent exactly; everything
@@ -37,6 +37,7 @@ LENGTHS = [6, 4, 5, 1]  # targets at and beyond a length are masked
 SMOOTHING, EPS, MASKED = 0.1, 1e-5, -1
 ADAM = dict(lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
 STEPS = 10
+NORM_SEED = 65  # of initial values with a final norm
 
 
 def grid(rng, *shape, std, mean=0.0):
@@ -45,9 +46,9 @@ def grid(rng, *shape, std, mean=0.0):
     return torch.tensor(data, dtype=torch.float64).reshape(shape)
 
 
-def initial(tied):
+def initial(tied, norm):
     """Every parameter by name, in the model's order. Biases and norms differ from their usual 0 and 1, so that they matter."""
-    rng = random.Random(13)  # a seed that keeps ReLU inputs and gradients clear of 0, see the end of run
+    rng = random.Random(NORM_SEED if norm else 13)  # seeds that keep ReLU inputs and gradients clear of 0, see the end of run
     p = {"embedding/table": grid(rng, VOCAB, DIM, std=0.35)}
     for layer in range(1, LAYERS + 1):
         def add(name, *shape, std, mean=0.0):
@@ -68,6 +69,9 @@ def initial(tied):
     if not tied:
         p["softmax/weight"] = grid(rng, VOCAB, DIM, std=0.35)
     p["softmax/bias"] = grid(rng, VOCAB, std=0.2)
+    if norm:
+        p["softmax/norm/gamma"] = grid(rng, DIM, std=0.2, mean=1)
+        p["softmax/norm/beta"] = grid(rng, DIM, std=0.2)
     return p
 
 
@@ -108,6 +112,8 @@ def logits_of(p, ids, softmax_weight, kinks=None):
         if kinks is not None:
             kinks.append(h.detach())
         x = x + F.relu(h) @ get("feedforward/out/weight") + get("feedforward/out/bias")
+    if "softmax/norm/gamma" in p:
+        x = F.layer_norm(x, (DIM,), p["softmax/norm/gamma"], p["softmax/norm/beta"], EPS)
     return x @ softmax_weight.t() + p["softmax/bias"]
 
 
@@ -121,10 +127,10 @@ def loss_by_hand(logits, targets):
     return -(goal * logits.log_softmax(2)).sum(2)[seen].sum() / seen.sum()
 
 
-def run(tied, dtype=torch.float64):
+def run(tied, norm, dtype=torch.float64):
     """All tensors of a file."""
     ids, targets = batch()
-    p = {name: t.to(dtype).requires_grad_() for name, t in initial(tied).items()}
+    p = {name: t.to(dtype).requires_grad_() for name, t in initial(tied, norm).items()}
     weight = "embedding/table" if tied else "softmax/weight"
     out = {"ids": ids, "targets": targets}
     out.update({"param/" + name: t.detach().clone() for name, t in p.items()})
@@ -171,12 +177,12 @@ def run(tied, dtype=torch.float64):
     return {name: t.detach() for name, t in out.items()}
 
 
-def write(name, tied):
+def write(name, tied, norm=False):
     def number(v):
         return 0.0 if abs(v) < NOISE else float("%.9g" % v)
 
     lines = []
-    for key, t in run(tied).items():
+    for key, t in run(tied, norm).items():
         data = [number(v) if t.dtype.is_floating_point else v for v in t.flatten().tolist()]
         value = json.dumps({"shape": list(t.shape), "data": data}, separators=(",", ":"), allow_nan=False)
         lines.append("%s: %s" % (json.dumps(key), value))
@@ -189,6 +195,8 @@ def write(name, tied):
         "exact_zero": "grad/layerN/attention/qkv/bias[dim:2*dim], the keys' bias: softmax does not see it. Exactly 0 here, so adam10 "
                       "leaves it alone; in float32 it is noise that Adam's small eps turns into steps of up to lr: leave it out of the comparison",
     }
+    if norm:
+        config["final_norm"] = True
     head = {"torch": torch.__version__, "script": SCRIPT, "config": config}
     path = os.path.join(HERE, name)
     with open(path, "w") as f:
@@ -196,9 +204,9 @@ def write(name, tied):
     print("%8d %s" % (os.path.getsize(path), name))
 
 
-def compare_float32(tied):
-    exact, single = run(tied), run(tied, torch.float32)
-    print("tied" if tied else "untied", "| largest difference, float32 against float64")
+def compare_float32(tied, norm):
+    exact, single = run(tied, norm), run(tied, norm, torch.float32)
+    print("tied" if tied else "untied", "final norm" if norm else "no final norm", "| largest difference, float32 against float64")
     for name, t in exact.items():
         if t.dtype.is_floating_point and not name.startswith("param/"):
             d = (single[name].double() - t).abs()
@@ -209,10 +217,11 @@ def compare_float32(tied):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if sys.argv[1:] == ["--float32"]:
-        for tied in (False, True):
-            compare_float32(tied)
+        for tied, norm in ((False, False), (True, False), (True, True)):
+            compare_float32(tied, norm)
     elif sys.argv[1:]:
         sys.exit("lm.py: unknown argument %r: none, or --float32" % sys.argv[1])
     else:
         write("lm.json", tied=False)
         write("lm_tied.json", tied=True)
+        write("lm_norm.json", tied=True, norm=True)
