@@ -13,7 +13,7 @@ import (
 
 // Random draws n trainings of two steps from a seed, smaller than Trainings: of every kind of
 // network, with random sizes, layouts, schedules and optimisers. A seed draws the same ones
-// everywhere, and the first of more trainings are those of fewer.
+// everywhere, and drawing more of them changes none of the first.
 func Random(seed uint64, n int) []Training {
 	trainings := make([]Training, n)
 	for i := range trainings {
