@@ -50,10 +50,12 @@ func drawOpen(ctx context.Context, s *philox.Stream) (t train.Training, l *train
 // drawSettings draws how a network is trained and run, which may be refused.
 func drawSettings(s *philox.Stream, t train.Training) train.Training {
 	t.Batch, t.Steps, t.Seed = 4+s.Intn(9), 2, s.Uint64()
-	rule := pick(s, optimizer{"sgd", 0.05}, optimizer{"momentum", 0.02}, optimizer{"nesterov", 0.02}, optimizer{"adam", 0.003},
-		optimizer{"adamw", 0.003}, optimizer{"rmsprop", 0.003}, optimizer{"lars", 1}, optimizer{"lars-unscaled", 1})
+	rule := pick(s, optimizer{"sgd", 0.05}, optimizer{"momentum", 0.02}, optimizer{"nesterov", 0.02},
+		optimizer{"adam", 0.003}, optimizer{"adamw", 0.003}, optimizer{"rmsprop", 0.003},
+		optimizer{"lars", 1}, optimizer{"lars-unscaled", 1})
 	t.Optimizer, t.LR = rule.name, rule.rate
-	t.LRSchedule = pick(s, "constant", "inverse-sqrt:2", "warmup:1,cosine:2:0.1", "exponential:0.9:2:smooth", "warmup:1,polynomial:1.5:2")
+	t.LRSchedule = pick(s, "constant", "inverse-sqrt:2", "warmup:1,cosine:2:0.1",
+		"exponential:0.9:2:smooth", "warmup:1,polynomial:1.5:2")
 	t.ClipNorm, t.L2, t.LabelSmoothing = pick(s, 0, 0.5), pick(s, 0, 1e-4), pick(s, 0, 0.1)
 
 	t.Setup = train.Setup{
@@ -94,20 +96,24 @@ func drawNetwork(s *philox.Stream) (t train.Training) {
 	case 0, 1, 2:
 		t = languageModel()
 		t.Model = train.Model{Name: train.LanguageModel, Layers: 1 + s.Intn(3), Dim: dim, FF: 1 + s.Intn(80), Heads: heads,
-			Vocab: 4 * (8 + s.Intn(20)), Seq: 4 + s.Intn(20), Dropout: dropout, Tied: pick[train.Tying](s, "none", "softmax"), Fine: s.Intn(2) == 0}
+			Vocab: 4 * (8 + s.Intn(20)), Seq: 4 + s.Intn(20), Dropout: dropout,
+			Tied: pick[train.Tying](s, "none", "softmax"), Fine: s.Intn(2) == 0}
 	case 3:
 		t = translation()
 		t.Model = train.Model{Name: train.Translator, Layers: 1 + s.Intn(2), Dim: dim, FF: 1 + s.Intn(80), Heads: heads,
 			Seq: 24, Dropout: dropout, Tied: pick[train.Tying](s, "none", "softmax", "all"), Fine: s.Intn(2) == 0}
 	case 4:
 		t = translation()
-		t.Model = train.Model{Name: train.GNMT, Layers: 2 + s.Intn(2), Dim: 4 + s.Intn(24), Seq: 24, Dropout: dropout, Tied: pick[train.Tying](s, "none", "all")}
+		t.Model = train.Model{Name: train.GNMT, Layers: 2 + s.Intn(2), Dim: 4 + s.Intn(24), Seq: 24, Dropout: dropout,
+			Tied: pick[train.Tying](s, "none", "all")}
 	case 5:
 		t = drawnImages()
-		t.Model = train.Model{Name: "resnet50", Width: 1 + s.Intn(6), Image: 20 + s.Intn(17), Fine: s.Intn(2) == 0, ZeroInit: s.Intn(2) == 0}
+		t.Model = train.Model{Name: "resnet50", Width: 1 + s.Intn(6), Image: 20 + s.Intn(17),
+			Fine: s.Intn(2) == 0, ZeroInit: s.Intn(2) == 0}
 	case 6:
 		t = drawnImages()
-		t.Model = train.Model{Name: train.AmoebaNet, Layers: 3, Filters: 8, Image: 33 + s.Intn(8), Dropout: dropout, DropPath: pick(s, 0, 0.3), Aux: pick(s, 0, 0.4)}
+		t.Model = train.Model{Name: train.AmoebaNet, Layers: 3, Filters: 8, Image: 33 + s.Intn(8),
+			Dropout: dropout, DropPath: pick(s, 0, 0.3), Aux: pick(s, 0, 0.4)}
 		if s.Intn(2) == 0 {
 			t.Model.Name, t.Model.Filters = train.AmoebaNetB, 16
 		}
