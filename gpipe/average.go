@@ -96,8 +96,12 @@ func restartAverages(t *Trainer) {
 	}
 }
 
-// trainable is an error while the averages are in the weights' places, else nil.
+// trainable is an error while the averages are in the weights' places, or recomputed statistics
+// in those of batch norm's, else nil.
 func (t *Trainer) trainable() error {
+	if t.recomputed {
+		return errors.New("batch norm's recomputed statistics are in place: want to train or load after Recomputed has returned")
+	}
 	if t.averaged {
 		return errors.New("the averages are in the weights' places: want to train or load after Averaged has returned")
 	}

@@ -32,6 +32,8 @@ type Trainer struct {
 	steps     int
 	compared  int  // the number of steps after which replicas were last compared; -1: not since their weights were set
 	averaged  bool // the weights and their averages are exchanged
+	// recomputed says that batch norm's recomputed statistics are in the averages' places.
+	recomputed bool
 	// differentiated says that the accumulators hold gradients of a whole mini-batch.
 	differentiated bool
 	profile        *Profile // that times the steps; nil: none
@@ -226,6 +228,9 @@ func (t *Trainer) Prepare(in Input) error {
 // begun leaves the trainer broken, since some stages may have updated their weights;
 // later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
+	if err := t.trainable(); err != nil {
+		return nil, err
+	}
 	r, err := t.train(ctx, b, false)
 	if r != nil {
 		t.steps++
@@ -237,14 +242,14 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 // the step that would come next, and changes neither a weight nor an average. Steps does
 // not count it, and the next Step draws the same random numbers.
 func (t *Trainer) Differentiate(ctx context.Context, b nn.Batch) (*Result, error) {
-	return t.train(ctx, b, true)
-}
-
-// train is Step or, if still, Differentiate.
-func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, error) {
 	if err := t.trainable(); err != nil {
 		return nil, err
 	}
+	return t.train(ctx, b, true)
+}
+
+// train is Step or, if still, Differentiate, with what is in the weights' places.
+func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, error) {
 	s, err := t.begin(b, plan.Training)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/failure"
 	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 )
@@ -24,7 +25,8 @@ type Evaluation struct {
 	BitsPerByte  float64 `json:"bits_per_byte,omitempty"` // of texts, whose tokens are bytes
 	Accuracy     float64 `json:"accuracy"`
 	Targets      int     `json:"targets"`
-	Averaged     bool    `json:"averaged,omitempty"` // of the weights' average
+	Averaged     bool    `json:"averaged,omitempty"`              // of the weights' average
+	Recomputed   int     `json:"recomputed_statistics,omitempty"` // training examples that batch norm's statistics are of; 0: its moving averages
 
 	// Of images, instead of perplexity and bits: the parts whose class was the
 	// network's first guess (which is the accuracy), or among its first five, where
@@ -55,6 +57,9 @@ func (e *Evaluation) String() string {
 	if e.Averaged {
 		text += " with the averaged weights"
 	}
+	if e.Recomputed > 0 {
+		text += fmt.Sprintf(" with batch norm's statistics of %d training examples", e.Recomputed)
+	}
 	if e.BLEU != nil {
 		text += fmt.Sprintf(", BLEU %.2f", *e.BLEU)
 	}
@@ -82,10 +87,10 @@ func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 }
 
 // untrained returns how much of their initial values batch norm's moving averages still
-// have, of a network that was not loaded.
+// have, of a network that was not loaded and is evaluated with them.
 func (l *Loop) untrained() float64 {
 	t := l.training
-	if t.Load != "" || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {
+	if t.Load != "" || t.RecomputeStatistics > 0 || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {
 		return 0
 	}
 	return exactmath.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.Trainer.Steps()))
@@ -98,20 +103,78 @@ func (t *Training) closing(what string) {
 }
 
 // Evaluate scores a network on all held-out batches, with the weights' average if
-// there is one.
+// there is one, and with batch norm's statistics recomputed if they are to be.
 func (l *Loop) Evaluate(ctx context.Context) (e *Evaluation, err error) {
 	t := l.training
 	if l.together() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	err = t.averaged(l.Trainer, func() error {
-		e, err = t.evaluate(ctx, l.Trainer, l.Source)
-		return err
+		return l.recomputed(ctx, func() error {
+			e, err = t.evaluate(ctx, l.Trainer, l.Source)
+			return err
+		})
 	})
 	if e != nil {
-		e.Averaged = t.EMA != 0
+		e.Averaged, e.Recomputed = t.EMA != 0, t.RecomputeStatistics
 	}
 	return e, err
+}
+
+// recomputed runs f with batch norm's statistics recomputed, if they are to be.
+func (l *Loop) recomputed(ctx context.Context, f func() error) error {
+	if l.training.RecomputeStatistics == 0 {
+		return f()
+	}
+	return l.Trainer.Recomputed(ctx, l.statistics, f)
+}
+
+// statistics yields the mini-batches over which batch norm's statistics are recomputed; the last
+// has the examples that are left.
+func (l *Loop) statistics(yield func(nn.Batch, error) bool) {
+	t := l.training
+	for done := 0; done < t.RecomputeStatistics; done += t.Batch {
+		b, err := l.batch(done / t.Batch)
+		switch {
+		case err != nil:
+		case done > 0 && l.Trainer.StopAsked():
+			err = errStop
+		default:
+			if left := t.RecomputeStatistics - done; left < b.Examples() {
+				b = b.Slice(0, left)
+				b.Count = left // of images, which are what networks with batch norm take
+			}
+		}
+		if !yield(b, err) || err != nil {
+			return
+		}
+	}
+}
+
+// prepareStatistics refuses, before the first step, to recompute statistics over more examples
+// than an epoch has, or with a last mini-batch that is too short for batch norm.
+func (l *Loop) prepareStatistics() error {
+	t := l.training
+	if t.RecomputeStatistics == 0 {
+		return nil
+	}
+	last := (t.RecomputeStatistics - 1) / t.Batch // the last mini-batch's number
+	if t.epochSteps > 0 {
+		last = min(last, t.epochSteps-1)
+	}
+	b, err := l.batch(last)
+	if err != nil {
+		return err
+	}
+	if most := last*t.Batch + b.Examples(); t.RecomputeStatistics > most {
+		return failure.Usagef("statistics recomputed over %d examples: want at most %d, those of an epoch", t.RecomputeStatistics, most)
+	}
+	b = b.Slice(0, t.RecomputeStatistics-last*t.Batch)
+	if err := l.Trainer.Prepare(gpipe.InputOf(b)); err != nil {
+		return failure.Usagef("statistics recomputed over %d examples, of which the last mini-batch has %d, with %d micro-batches: %w",
+			t.RecomputeStatistics, b.Examples(), t.Setup.MicroBatches, err)
+	}
+	return nil
 }
 
 // averaged runs f with the weights' average in their place, if there is one.

@@ -3,11 +3,14 @@ package train_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/internal/testkit"
+	"gpipebench/nn"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -69,4 +72,93 @@ func evaluated(t *testing.T, training train.Training) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// Recomputed statistics are of the first examples of the first epoch, 6 of which are a mini-batch
+// of 4 and one of 2; they decide the evaluation, whatever the layout, and neither the weights nor
+// what is saved of them. Saved weights are evaluated alike.
+func TestRecomputedStatistics(t *testing.T) {
+	base := traintest.TinyImages()
+	base.Setup.Partitions, base.Setup.MicroBatches = 1, 1
+	with := base
+	with.RecomputeStatistics = 6
+	with.Save = filepath.Join(t.TempDir(), "weights.safetensors")
+	plain, err := base.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := with.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.WeightsSHA256 != plain.WeightsSHA256 || got.Eval.Loss == plain.Eval.Loss || got.Eval.Recomputed != 6 || got.Untrained != 0 || plain.Untrained == 0 {
+		t.Errorf("%s, %v, untrained %v; want weights %s, another evaluation than %v", got.WeightsSHA256, got.Eval, got.Untrained, plain.WeightsSHA256, plain.Eval)
+	}
+	if text := got.Eval.String(); !strings.HasSuffix(text, " with batch norm's statistics of 6 training examples") {
+		t.Errorf("printed %q", text)
+	}
+
+	// Evaluated by hand.
+	l, err := base.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Run(t.Context(), train.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	first := func(yield func(nn.Batch, error) bool) {
+		for i, n := range []int{4, 2} {
+			b, err := l.Source.Batch(datasets.Train, i, base.Batch)
+			if b = b.Slice(0, n); !yield(nn.Batch{Inputs: b.Inputs, Targets: b.Targets, Count: n}, err) {
+				return
+			}
+		}
+	}
+	var want *train.Evaluation
+	err = l.Trainer.Recomputed(t.Context(), first, func() (err error) {
+		want, err = l.Evaluate(t.Context())
+		return err
+	})
+	if err != nil || want.Loss != got.Eval.Loss {
+		t.Errorf("%v: by hand %v, want %v", err, want, got.Eval)
+	}
+
+	for name, change := range map[string]func(*train.Training){
+		"K=3":            func(t *train.Training) { t.Setup.Partitions = 3 },
+		"emulated":       func(t *train.Training) { t.Setup.Device = gpipe.Emulated },
+		"saved weights":  func(t *train.Training) { t.Load, t.Steps, t.Epochs = with.Save, 0, 0 },
+		"on the way too": func(t *train.Training) { t.EvalEvery = 1 },
+	} {
+		other := with
+		other.Save = ""
+		change(&other)
+		r, err := other.Run(t.Context(), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if r.WeightsSHA256 != got.WeightsSHA256 || r.Eval.Loss != got.Eval.Loss {
+			t.Errorf("%s: %s, %v; want %s, %v", name, r.WeightsSHA256, r.Eval, got.WeightsSHA256, got.Eval)
+		}
+	}
+}
+
+// What statistics cannot be recomputed over is refused before the first step.
+func TestRecomputedStatisticsRefused(t *testing.T) {
+	for _, c := range []struct {
+		training train.Training
+		examples int
+		want     string
+	}{
+		{traintest.TinyTraining(), 4, "statistics recomputed over 4 examples for transformer-lm, which has no batch norm: want 0"},
+		{traintest.TinyImages(), -1, "statistics recomputed over -1 examples: want 0 or more"},
+		{traintest.TinyImages(), 9, "statistics recomputed over 9 examples: want at most 8, those of an epoch"},
+		{traintest.TinyImages(), 5, "statistics recomputed over 5 examples, of which the last mini-batch has 1, with 2 micro-batches: "},
+	} {
+		c.training.RecomputeStatistics = c.examples
+		if _, err := c.training.Open(t.Context()); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
 }

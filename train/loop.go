@@ -65,7 +65,7 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 		return nil, err
 	}
 	to := toEvaluate | toPredict
-	if steps > 0 {
+	if steps > 0 || t.RecomputeStatistics > 0 {
 		to |= toTrain
 	}
 	if t.Processes != nil {
@@ -90,7 +90,7 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 		}
 		return t.blind(b), nil
 	}
-	for _, prepare := range []func() error{l.prepareLast, l.load, l.loadPart, l.restore} {
+	for _, prepare := range []func() error{l.prepareLast, l.prepareStatistics, l.load, l.loadPart, l.restore} {
 		if err := prepare(); err != nil {
 			l.Close()
 			return nil, err
@@ -273,7 +273,8 @@ func (l *Loop) expect(ctx context.Context, steps int) (time.Duration, error) {
 	if t.EvalEvery > 0 {
 		evaluations = (steps + t.EvalEvery - 1) / t.EvalEvery
 	}
-	passes = passes*steps + evaluations*l.Source.Batches(datasets.HeldOut, t.Batch)
+	statistics := 3 * ((t.RecomputeStatistics + t.Batch - 1) / t.Batch)
+	passes = passes*steps + evaluations*(l.Source.Batches(datasets.HeldOut, t.Batch)+statistics)
 	return time.Duration(float64(passes) * float64(forward)), nil
 }
 

@@ -46,12 +46,12 @@ var networks = []network{
 	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied final-norm clip-logits scaled-init", preset: translatorPreset},
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
-	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
-	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
-	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
-	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum", preset: resNetPreset},
-	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum", preset: resNetPreset},
-	{name: Detector, kind: images{}, build: detector, flags: "width zero-init bn-momentum", preset: detectorPreset, image: ssd.DefaultImage, loss: detectorLoss},
+	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
+	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
+	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
+	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
+	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
+	{name: Detector, kind: images{}, build: detector, flags: "width zero-init bn-momentum recompute-statistics", preset: detectorPreset, image: ssd.DefaultImage, loss: detectorLoss},
 	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpipebench/datasets"
@@ -38,6 +39,12 @@ type Training struct {
 	// EMA is the decay of an average of the weights (see nn.EMA), with which the
 	// network is evaluated; 0: none.
 	EMA float64
+
+	// RecomputeStatistics is how many training examples, of the first epoch as it is trained on,
+	// batch norm's statistics are recomputed over for each evaluation, with the weights that are
+	// evaluated: see gpipe.Trainer.Recomputed. What is saved and hashed, and training itself, have
+	// the moving averages. 0: evaluations have these, too.
+	RecomputeStatistics int
 
 	EvalEvery int // steps between evaluations; 0: at the end only, of images after each epoch
 
@@ -173,6 +180,8 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, failure.Usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	case t.Steps < 0 || t.Epochs < 0 || t.Steps > MaxSteps || t.Epochs > MaxSteps:
 		return 0, failure.Usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
+	case t.RecomputeStatistics < 0:
+		return 0, failure.Usagef("statistics recomputed over %d examples: want 0 or more", t.RecomputeStatistics)
 	case t.EvalEvery < 0:
 		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.Load != "" && t.LoadPart != "":
@@ -386,6 +395,9 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	layers, err := t.model().Build()
 	if err != nil {
 		return p, in, err
+	}
+	if t.RecomputeStatistics > 0 && !slices.ContainsFunc(layers, hasMovingAverages) {
+		return p, in, failure.Usagef("statistics recomputed over %d examples for %s, which has no batch norm: want 0", t.RecomputeStatistics, t.Model.Name)
 	}
 	l, err := t.Model.Loss(t.LabelSmoothing)
 	if err != nil {

@@ -61,6 +61,7 @@ func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(train.Rises, "|"), "whether the drop-path rate rises with the cells, with the training steps or with both (default depth)", train.ParseRise)
 	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet or ssd-resnet34 begin as identities")
 	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share of batch norm's moving averages that each step keeps; 0: 0.9")
+	count(fs, &t.RecomputeStatistics, "recompute-statistics", 0, 0, datasets.MaxTrainImages, "training examples over which batch norm's statistics are recomputed for each evaluation; 0: it has the moving averages")
 	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
 	count(fs, &t.Config.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "largest shift of training images, in pixels")
 	count(fs, &t.Config.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "side of a square that is blanked in training images, in pixels")

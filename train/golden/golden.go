@@ -26,7 +26,7 @@ type Training struct {
 // Outcome is how a training ends.
 type Outcome struct {
 	SHA256 string  // of the weights, see gpipe.Trainer.Hash
-	Loss   float64 // of the last step
+	Loss   float64 // of the last step; with recomputed statistics, which no step has, on what is held out
 }
 
 func (o Outcome) String() string {
@@ -104,6 +104,9 @@ var Trainings = []Training{
 		t.Model.Name, t.Model.FF, t.Model.Heads, t.Model.Tied = train.Translator, 80, 4, "softmax"
 		t.LabelSmoothing = 0.1
 	}),
+	named("final-norm", translation, func(t *train.Training) {
+		t.Model.Name, t.Model.FF, t.Model.Heads, t.Model.Tied, t.Model.FinalNorm = train.Translator, 80, 4, "all", true
+	}),
 	named("gnmt", translation, func(t *train.Training) {
 		t.Model.Name, t.Model.Layers, t.Model.Tied = train.GNMT, 3, "all"
 		t.LRSchedule = "exponential:0.9:2:smooth"
@@ -111,6 +114,11 @@ var Trainings = []Training{
 	named("resnet", drawnImages, func(t *train.Training) {
 		t.Model = train.Model{Name: "resnet50", Width: 8, Image: 32, Classes: 8}
 		t.Optimizer, t.LR, t.LRSchedule, t.L2 = "nesterov", 0.02, "cosine:4", 1e-4
+	}),
+	named("statistics", drawnImages, func(t *train.Training) {
+		t.Model = train.Model{Name: "resnet50", Width: 4, Image: 32, Classes: 8}
+		t.Optimizer, t.LR, t.LRSchedule = "nesterov", 0.002, "constant"
+		t.RecomputeStatistics = 14 // a mini-batch of 8 and one of 6
 	}),
 	named("lars", drawnImages, func(t *train.Training) {
 		t.Model = train.Model{Name: "resnet50", Width: 4, Image: 32, Classes: 8, ZeroInit: true}
@@ -169,19 +177,27 @@ func named(name string, base func() train.Training, change func(*train.Training)
 		if err != nil {
 			return Outcome{}, err
 		}
-		return run(ctx, l)
+		return run(ctx, l, t.RecomputeStatistics > 0)
 	}}
 }
 
-// run trains, and closes the loop.
-func run(ctx context.Context, l *train.Loop) (o Outcome, err error) {
+// run trains, and closes the loop. The outcome's loss is the evaluation's if it is evaluated.
+func run(ctx context.Context, l *train.Loop, evaluated bool) (o Outcome, err error) {
 	defer l.Close()
 	err = l.Run(ctx, train.Hooks{After: func(step *train.TrainStep) error {
 		o.Loss = step.Loss
 		return nil
 	}})
 	o.SHA256 = l.Trainer.Hash()
-	return o, err
+	if err != nil || !evaluated {
+		return o, err
+	}
+	e, err := l.Evaluate(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.Loss = e.Loss
+	return o, nil
 }
 
 // fromGo is the program that README.md shows.

@@ -22,7 +22,7 @@ func Random(seed uint64, n int) []Training {
 			if err != nil {
 				return Outcome{}, err
 			}
-			o, err := run(ctx, l)
+			o, err := run(ctx, l, false)
 			if err != nil {
 				err = fmt.Errorf("%+v of %+v: %w", t.Setup, t.Model, err)
 			}
