@@ -105,7 +105,7 @@ func TestAxesRefused(t *testing.T) {
 	for want, r := range map[string]Reproducing{
 		"k in the spec of table1: want an experiment whose spec has such a field": {Only: []string{"table1"}, K: []int{2}},
 		"m in the spec of breakdown: want one number":                             {Only: []string{"breakdown"}, M: []int{2, 4}},
-		"base: K = 2, M = 1 is not among the cells":                               {Only: []string{"table2"}, K: []int{4}},
+		"base: no cell has K = 2, M = 1":                                          {Only: []string{"table2"}, K: []int{4}},
 		"64 micro-batches of 32 examples are not of one size":                     {Only: []string{"table2"}, M: []int{1, 64}},
 		"k.1: this entry is there already":                                        {Only: []string{"table3"}, K: []int{2, 2}},
 	} {

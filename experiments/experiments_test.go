@@ -40,7 +40,7 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		{"batch: 32", "batch: many", "batch: many", "many"},
 		{"batch: 32", "batch: 33", "batch: 33", "not of one size"},
 		{"schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
-		{"k: [2, 4, 8]", "k: [4, 8]", "base:", "K = 2, M = 1 is not among the cells"},
+		{"k: [2, 4, 8]", "k: [4, 8]", "base:", "no cell has K = 2, M = 1"},
 		{"rounds: 2", "rounds: 0", "rounds: 0", "want a whole number from 1 to 1000"},
 		{"expected: 10s", "expected: soon", "expected: soon", "want a duration"},
 		{"  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},

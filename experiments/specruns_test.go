@@ -20,7 +20,7 @@ func TestSpecsThatCannotRun(t *testing.T) {
 		of                     lab.Definition
 		old, replacement, want string
 	}{
-		{gpipe.Paper.Experiment("table2-amoebanet"), "k: [2, 4, 8]", "k: [4, 8]", "base: K = 2, M = 1 is not among the cells"},
+		{gpipe.Paper.Experiment("table2-amoebanet"), "k: [2, 4, 8]", "k: [4, 8]", "base: no cell has K = 2, M = 1"},
 		{gpipe.Paper.Experiment("table2-modelled"), "id: amoebanet\n", "id: ../../../../evil/x\n", `networks.0.id: "../../../../evil/x": want lower-case`},
 		{gpipe.Paper.Experiment("delayed-reduction"), "image: 17, classes: 5", "image: 17, classes: 0", "profiles.smoke.training.model: amoebanet: classes is 0"},
 		{gpipe.Paper.Experiment("figure3"), "{name: Pipeline-8, k: 8, paper: 3.442}", "{name: Pipeline-8, k: 800, paper: 3.442}", "800 partitions of"},

@@ -52,7 +52,7 @@ func (cells PaperCells) Of(c Cell) PaperCell {
 // The paper may have no value of any cell.
 func (g *Grid) CheckPaper(paper PaperCells) *Problem {
 	if !slices.Contains(g.Cells(), g.Base) {
-		return At(fmt.Errorf("K = %d, M = %d is not among the cells: want a cell of k and m", g.Base.K, g.Base.M), "base")
+		return At(fmt.Errorf("no cell has K = %d, M = %d: want a cell of k and m", g.Base.K, g.Base.M), "base")
 	}
 	if v := paper.Of(g.Base).Value; v.Text != "" && v.Value != 1 {
 		return At(errors.New("want the cell of k and m whose value in the paper is 1"), "base")
