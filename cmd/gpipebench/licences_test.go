@@ -23,6 +23,19 @@ var attributed = map[string]string{
 	"github.com/ajstarks/svgo": "SVGo, by Anthony Starks, https://github.com/ajstarks/svgo, licensed under CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/). Used without changes.",
 }
 
+// notices are of algorithms in this program's own code that came with one.
+const notices = `
+Log and Log1p of internal/kernel/exactmath have the method and coefficients of FreeBSD's msun:
+
+Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
+Developed at SunPro, a Sun Microsystems, Inc. business.
+Permission to use, copy, modify, and distribute this software is freely granted, provided that
+this notice is preserved.
+
+Sin and Cos have those of the Cephes Mathematical Library, release 2.8, copyright 1984 to 2000 by
+Stephen L. Moshier: "What you see here may be used freely but it comes with no support or guarantee."
+`
+
 // The list of licences has those of all modules that are in the program, on the systems that
 // it is built for, in the versions of go.mod.
 func TestLicences(t *testing.T) {
@@ -47,7 +60,7 @@ func TestLicences(t *testing.T) {
 	}
 	slices.Sort(modules)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "What is in gpipebench besides its own code, and under which licences.\n")
+	fmt.Fprintf(&b, "What is in gpipebench besides its own code, and under which licences.\n%s", notices)
 	add := func(what, dir string) {
 		fmt.Fprintf(&b, "\n%s\n\n%s\n", strings.Repeat("=", 80), what)
 		name, _, _ := strings.Cut(what, " ")

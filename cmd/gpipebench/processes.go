@@ -21,7 +21,6 @@ import (
 	"gpipebench/lab/exchange"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/nn"
 	"gpipebench/train"
 )
 
@@ -87,7 +86,6 @@ func facts(cmd *cobra.Command) []sockets.Fact {
 	commit, dirty := records.Commit()
 	all := []sockets.Fact{
 		{Name: "program", Value: fmt.Sprintf("engine %s, commit %s, changes %v, %s %s/%s", gpipebench.Engine(), commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
-		{Name: "kernel profile", Value: nn.KernelProfile()},
 		{Name: "command", Value: cmd.Name()},
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

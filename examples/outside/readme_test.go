@@ -51,7 +51,7 @@ func TestReadmeFromGo(t *testing.T) {
 		}
 	}
 	out := offline(t, dir, "run", ".")
-	if !regexp.MustCompile(`^step   0: loss 0\.\d+\nstep  50: loss 0\.\d+\nstep 100: loss 0\.00\d+\nweights [0-9a-f]{64}\n$`).MatchString(out) {
+	if !regexp.MustCompile(`^weights [0-9a-f]{64}\n$`).MatchString(out) {
 		t.Errorf("it prints %q", out)
 	}
 	if hash := regexp.MustCompile("[0-9a-f]{64}"); hash.FindString(out) != string(hash.Find(section)) {

@@ -303,7 +303,7 @@ func (t *table1) panels(r *table1Results) []plot.Axes {
 			name   string
 			of     int
 			dashed bool
-		}{{"paper", 0, false}, {"modelled", 1, false}, {"modelled, micro-batch held", 3, true}, {"measured", 2, false}} {
+		}{{"paper", 0, false}, {"modelled", 1, false}, {"modelled, micro-batch held", 3, true}, {"measured, devices of " + units.FormatBytes(int64(h.small.Capacity)), 2, false}} {
 			var line []plot.Point
 			for i, w := range h.rows {
 				if size := t.sizes(w)[s.of]; size > 0 {

@@ -3,8 +3,8 @@ package gpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -120,7 +120,7 @@ func TestQualityMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run.WeightsSHA256 != wide.SHA256 || fmt.Sprint(run.Eval.Languages) != fmt.Sprint(wide.Languages) {
+	if run.WeightsSHA256 != wide.SHA256 || !reflect.DeepEqual(run.Eval.Languages, wide.Languages) {
 		t.Errorf("train at K = 2: %s %v, the trial %s %v", run.WeightsSHA256, run.Eval.Languages, wide.SHA256, wide.Languages)
 	}
 	// A run that was interrupted measures what is missing, and only that.

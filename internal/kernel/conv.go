@@ -57,16 +57,16 @@ func ConvGradWeight(c Conv, dw, x, dy []float32, accumulate bool, part, parts in
 // ConvGradWeight computes, whatever the sizes of images.
 func ConvGradWeightPart(c Conv, part, parts int) (i0, i1, j0, j1 int) {
 	if c.pointwise() {
-		return gemm.cut(c.C, c.O, part, parts)
+		return cutProduct(c.C, c.O, part, parts)
 	}
-	return gemm.cutGradWeight(&c, part, parts)
+	return cutGradWeight(&c, part, parts)
 }
 
 // ConvForwardScratch returns the floats of scratch that each of parts threads
 // needs for ConvForward.
 func ConvForwardScratch(c Conv, parts int) int {
 	if c.pointwise() {
-		return gemm.partScratch(c.N*c.H*c.W, c.O, c.C, parts)
+		return partScratch(c.N*c.H*c.W, c.O, c.C, parts)
 	}
 	s := c.forward()
 	return s.scratch(parts)
@@ -75,7 +75,7 @@ func ConvForwardScratch(c Conv, parts int) int {
 // ConvGradInputScratch is ConvForwardScratch for ConvGradInput.
 func ConvGradInputScratch(c Conv, parts int) int {
 	if c.pointwise() {
-		return gemm.partScratch(c.N*c.H*c.W, c.C, c.O, parts)
+		return partScratch(c.N*c.H*c.W, c.C, c.O, parts)
 	}
 	floats := 0
 	for i := range min(c.StrideH, c.H) {
@@ -90,9 +90,9 @@ func ConvGradInputScratch(c Conv, parts int) int {
 // ConvGradWeightScratch is ConvForwardScratch for ConvGradWeight.
 func ConvGradWeightScratch(c Conv, parts int) int {
 	if c.pointwise() {
-		return gemm.partScratch(c.C, c.O, c.N*c.H*c.W, parts)
+		return partScratch(c.C, c.O, c.N*c.H*c.W, parts)
 	}
-	return gemm.convScratch(c.N*c.OH*c.OW, c.O, c.N*c.OH)
+	return planned.convScratch(c.N*c.OH*c.OW, c.O, c.N*c.OH)
 }
 
 // pointwise reports whether each pixel is multiplied separately: the
@@ -105,29 +105,29 @@ func (c Conv) pointwise() bool {
 // part computes a part of C = A·B or C += A·B, which is cut along its longer
 // side.
 func (g *gemmTable) part(m, n, k int, a, b lines, c []float32, accumulate bool, part, parts int, scratch []float32) {
-	i0, i1, j0, j1 := g.cut(m, n, part, parts)
+	i0, i1, j0, j1 := cutProduct(m, n, part, parts)
 	if i0 < i1 && j0 < j1 {
 		g.run(i1-i0, j1-j0, k, a.from(i0, 0), b.from(j0, 0), c[i0*n+j0:], n, accumulate, scratch, nil)
 	}
 }
 
-func (g *gemmTable) partScratch(m, n, k, parts int) int {
+func partScratch(m, n, k, parts int) int {
 	floats := 0
 	for part := range parts {
-		i0, i1, j0, j1 := g.cut(m, n, part, parts)
-		floats = max(floats, g.scratch(i1-i0, j1-j0, k))
+		i0, i1, j0, j1 := cutProduct(m, n, part, parts)
+		floats = max(floats, planned.scratch(i1-i0, j1-j0, k))
 	}
 	return floats
 }
 
-// cut returns the rows and columns of a part of C. Columns are cut at multiples
+// cutProduct returns the rows and columns of a part of C. Columns are cut at multiples
 // of a vector.
-func (g *gemmTable) cut(m, n, part, parts int) (i0, i1, j0, j1 int) {
+func cutProduct(m, n, part, parts int) (i0, i1, j0, j1 int) {
 	if m >= n {
 		i0, i1 = share(m, 1, part, parts)
 		return i0, i1, 0, n
 	}
-	j0, j1 = share(n, g.cols/2, part, parts)
+	j0, j1 = share(n, planned.cols/2, part, parts)
 	return 0, m, j0, j1
 }
 

@@ -63,7 +63,7 @@ type convBuffers struct {
 
 // convScratch returns the floats of scratch for a product of k steps and n
 // columns whose blocks have at most limit runs.
-func (g *gemmTable) convScratch(k, n, limit int) int {
+func (g *gemmBlocks) convScratch(k, n, limit int) int {
 	if k == 0 {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (g *gemmTable) convScratch(k, n, limit int) int {
 	return g.convFloats(kc, nc, limit)
 }
 
-func (g *gemmTable) convFloats(kc, nc, limit int) int {
+func (g *gemmBlocks) convFloats(kc, nc, limit int) int {
 	return cacheLine - 1 + tableFloats(min(limit, kc)) + kc*nc + packGrain*g.cols + (kc+packGrain)*g.lines
 }
 
@@ -97,6 +97,6 @@ func tableFloats(limit int) int { return roundUp(limit*runInts*2, cacheLine) }
 
 // convBlock returns the size of B's blocks for a product of k steps and n
 // columns.
-func (g *gemmTable) convBlock(k, n int) (kc, nc int) {
+func (g *gemmBlocks) convBlock(k, n int) (kc, nc int) {
 	return roundUp(evenly(k, g.kc), packGrain), roundUp(evenly(n, g.nc), g.cols)
 }

@@ -106,7 +106,7 @@ func (s *sweep) scratch(parts int) int {
 		j0, j1, _, _ := s.cut(part, parts)
 		columns = max(columns, j1-j0)
 	}
-	return gemm.convScratch(s.depth(), columns, s.down.taps)
+	return planned.convScratch(s.depth(), columns, s.down.taps)
 }
 
 // cut returns the columns and the rows (of all examples' images) of a part.
@@ -114,8 +114,8 @@ func (s *sweep) scratch(parts int) int {
 // columns may each pack all of A.
 func (s *sweep) cut(part, parts int) (j0, j1, r0, r1 int) {
 	pixels, rows := s.n*s.down.count*s.along.count, s.n*s.down.count
-	if s.j >= parts*gemm.cols && (pixels < s.j || rows < parts) {
-		j0, j1 = share(s.j, gemm.cols/2, part, parts)
+	if s.j >= parts*planned.cols && (pixels < s.j || rows < parts) {
+		j0, j1 = share(s.j, planned.cols/2, part, parts)
 		return j0, j1, 0, rows
 	}
 	r0, r1 = share(rows, 1, part, parts)

@@ -5,7 +5,7 @@ package kernel
 // row whose tap is inside the image form a run.
 func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
 	m, k := c.KH*c.KW*c.C, c.N*c.OH*c.OW
-	i0, i1, j0, j1 := g.cutGradWeight(c, part, parts)
+	i0, i1, j0, j1 := cutGradWeight(c, part, parts)
 	if i0 == i1 || j0 == j1 {
 		return
 	}
@@ -106,10 +106,10 @@ func (x axis) positions(t int) (from, to int) {
 }
 
 // cutGradWeight returns the rows (tap, channel) and the columns of a part.
-func (g *gemmTable) cutGradWeight(c *Conv, part, parts int) (i0, i1, j0, j1 int) {
+func cutGradWeight(c *Conv, part, parts int) (i0, i1, j0, j1 int) {
 	m := c.KH * c.KW * c.C
-	if c.O >= parts*g.cols {
-		j0, j1 = share(c.O, g.cols/2, part, parts)
+	if c.O >= parts*planned.cols {
+		j0, j1 = share(c.O, planned.cols/2, part, parts)
 		return 0, m, j0, j1
 	}
 	i0, i1 = share(m, 1, part, parts)

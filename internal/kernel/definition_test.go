@@ -196,10 +196,9 @@ var contract = vectorTable{
 
 // contractGemm and contractAttention have no tiles: each element is a chain.
 var contractGemm = gemmTable{
-	profile: "contract",
-	rows:    1, cols: 2, lines: 1,
-	kc: 256, nc: 256,
-	packRows: packRowsGeneric, packColumns: packColumnsGeneric,
+	profile:    "contract",
+	gemmBlocks: gemmBlocks{rows: 1, cols: 2, lines: 1, kc: 256, nc: 256},
+	packRows:   packRowsGeneric, packColumns: packColumnsGeneric,
 	panels: func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int) {
 		setMatrix(c, rows, n, ldc, func(at, j int) float32 {
 			a, b := a[at/ldc*aLine:], b[j/2*bPanel+j%2:]

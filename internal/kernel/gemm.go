@@ -13,8 +13,9 @@ func Gemm(m, n, k int, a []float32, ars, acs int, b []float32, brs, bcs int, c [
 }
 
 // GemmScratch returns the floats of scratch that Gemm needs. It is monotone in
-// m, n and k: the scratch for a product suffices for its parts.
-func GemmScratch(m, n, k int) int { return gemm.scratch(m, n, k) }
+// m, n and k: the scratch for a product suffices for its parts. Like that of convolutions
+// it is the same on every processor, enough for the profile that needs most.
+func GemmScratch(m, n, k int) int { return planned.scratch(m, n, k) }
 
 // A gemmTable is one implementation of Gemm.
 //
@@ -29,11 +30,9 @@ func GemmScratch(m, n, k int) int { return gemm.scratch(m, n, k) }
 // The blocks after the first along k start from C, which keeps every element
 // one chain.
 type gemmTable struct {
-	profile    string
-	rows, cols int // the largest tile of C; cols is the width of B's packed panels
-	lines      int // the width of A's panels, which contain as many tiles as fit
-	kc, nc     int // the largest block of B
-	strided    bool
+	profile string
+	gemmBlocks
+	strided bool
 
 	// panels computes rows x n elements of C from k > 0 products each. Element
 	// (i,p) of A is a[i*aLine+p*aStep], (p,j) of B is
@@ -53,6 +52,18 @@ type gemmTable struct {
 	packRows, packColumns func(width, count, k int, src []float32, stride int, dst []float32)
 }
 
+// gemmBlocks are the sizes that an implementation cuts a product into.
+type gemmBlocks struct {
+	rows, cols int // the largest tile of C; cols is the width of B's packed panels
+	lines      int // the width of A's panels, which contain as many tiles as fit
+	kc, nc     int // the largest block of B
+}
+
+// planned are AVX-512's blocks, the largest, which every profile's scratch and shares of a product
+// among threads are sized for: so a plan of a device's memory does not depend on the processor. A
+// block of B takes half a megabyte, which leaves space in the second-level cache of a server's core.
+var planned = gemmBlocks{rows: 14, cols: 32, lines: 16, kc: 256, nc: 512}
+
 // gemm is the table in use, the fastest that the processor has.
 var gemm = *gemmTables()[0]
 
@@ -63,7 +74,7 @@ const (
 	epilogues = 4096 // least number of elements of C per epilogue, if C has as many
 )
 
-func (g *gemmTable) scratch(m, n, k int) int {
+func (g *gemmBlocks) scratch(m, n, k int) int {
 	if m == 0 || n == 0 || k == 0 {
 		return 0
 	}

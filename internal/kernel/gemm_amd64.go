@@ -16,13 +16,9 @@ func gemmTables() []*gemmTable {
 	return append(t, &genericGemm)
 }
 
-// A block of B takes half a megabyte, which leaves space in the second-level
-// cache of a server's core.
-
 var avx512Gemm = gemmTable{
-	profile: "avx512",
-	rows:    14, cols: 32, lines: 16,
-	kc: 256, nc: 512,
+	profile:     "avx512",
+	gemmBlocks:  planned,
 	strided:     true,
 	panels:      gemmPanelsAVX512,
 	packRows:    gemmPackRowsAVX512,
@@ -30,9 +26,8 @@ var avx512Gemm = gemmTable{
 }
 
 var avx2Gemm = gemmTable{
-	profile: "avx2",
-	rows:    6, cols: 16, lines: 16,
-	kc: 256, nc: 512,
+	profile:     "avx2",
+	gemmBlocks:  gemmBlocks{rows: 6, cols: 16, lines: 16, kc: 256, nc: 512},
 	strided:     true,
 	panels:      gemmPanelsAVX2,
 	packRows:    gemmPackRowsAVX2,

@@ -16,9 +16,8 @@ func vectorTables() []*vectorTable { return []*vectorTable{&neonVector, &generic
 func attentionTables() []*attentionTable { return []*attentionTable{&neonAttention, &genericAttention} }
 
 var neonGemm = gemmTable{
-	profile: "neon",
-	rows:    6, cols: 16, lines: 16,
-	kc: 256, nc: 512,
+	profile:     "neon",
+	gemmBlocks:  gemmBlocks{rows: 6, cols: 16, lines: 16, kc: 256, nc: 512},
 	strided:     true,
 	panels:      gemmPanelsNEON,
 	packRows:    packRowsNEON,

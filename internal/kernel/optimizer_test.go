@@ -6,7 +6,7 @@ func optimizerKernels() []vectorKernel {
 	const (
 		lr, mu, s, l2                   = float32(0.1), float32(0.9), float32(0.5), float32(0.01)
 		beta1, beta2, eps, bias1, bias2 = float32(0.9), float32(0.98), float32(1e-6), float32(0.271), float32(0.0588)
-		decay                           = float32(0.05)
+		decay                           = float32(3) // large, so that a second rounding of its product shows
 	)
 	state, gradient := operand{role: updates}, operand{role: reads}
 	squares := operand{role: updates, positive: true}

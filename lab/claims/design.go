@@ -36,7 +36,7 @@ type Passed struct {
 }
 
 func (c *Compared) String() string {
-	return fmt.Sprintf("%+.3g [%+.3g, %+.3g] %s (%d seeds, level %.2g)", c.Mean, c.Low, c.High, c.Unit, c.Seeds, c.Level)
+	return fmt.Sprintf("%+.3g [%+.3g, %+.3g] %s (%d seeds, %.4g%% interval)", c.Mean, c.Low, c.High, c.Unit, c.Seeds, 100*(1-c.Level))
 }
 
 // judged is a family with its verdicts.

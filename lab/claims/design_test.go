@@ -35,15 +35,15 @@ func TestVerdictsByDesign(t *testing.T) {
 		why   string
 		shown string
 	}{
-		{"above", made("full", nil, 1), Agrees, "", "+1 [+0.258, +1.74] points (6 seeds, level 0.05)"},
+		{"above", made("full", nil, 1), Agrees, "", "+1 [+0.258, +1.74] points (6 seeds, 95% interval)"},
 		{"below", made("full", nil, -1), Disagrees, "", "-1 ["},
 		{"a point estimate above", made("full", nil, 0.7), Undecided, "an effect below ", "+0.7 [-0.0"},
 		{"alone", made("full", nil, 0.8), Agrees, "", "+0.8 ["},
 		{"among others", made("full", nil, 0.8, 0, 0), Undecided, "an effect below ", "+0.8 [-"},
-		{"a gate that fails", made("full", []lab.Gate{small}, 1), CannotTell, "not competent: it does not hold that small is better than a dictionary", "+1 ["},
-		{"a gate that is open", made("full", []lab.Gate{narrow}, 1), CannotTell, "not shown competent: it is not known whether the rate is at no edge", "+1 ["},
+		{"a gate that fails", made("full", []lab.Gate{small}, 1), CannotTell, "not competent: a condition is not met: small is better than a dictionary", "+1 ["},
+		{"a gate that is open", made("full", []lab.Gate{narrow}, 1), CannotTell, "not shown competent: a condition is not known to be met: the rate is at no edge", "+1 ["},
 		{"a gate without records", made("full", []lab.Gate{{That: "all is well", Holds: `cell("none", "speed") > 1`}}, 1), CannotTell, "not shown competent", "+1 ["},
-		{"a gate that is known to fail", made("full", []lab.Gate{{That: "all is well", Fails: "it is not"}}, 1), CannotTell, "not competent: it does not hold that all is well (it is not)", "+1 ["},
+		{"a gate that is known to fail", made("full", []lab.Gate{{That: "all is well", Fails: "it is not"}}, 1), CannotTell, "not competent: a condition is not met: all is well (it is not)", "+1 ["},
 		{"a gate of others", made("full", []lab.Gate{{That: "all is well", Fails: "it is not", For: []string{"b"}}}, 1, 1), Agrees, "", "+1 ["},
 		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "", "+1.00 [+0.26, +1.74] points (6 seeds)"},
 	} {

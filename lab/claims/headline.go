@@ -189,20 +189,29 @@ func (v *Verification) HeadlineTable() *lab.Table {
 				paper = append(paper, f.Of+": "+f.Paper)
 			}
 			if f.Over != "" {
-				f.Here += ", over what is unstated " + f.Over
+				f.Here += " (" + f.Over + " over settings that the paper does not state)"
 			}
 			here = append(here, f.Of+": "+f.Here)
 		}
 		outcome := string(o.Verdict)
 		switch {
 		case o.Verdict == RowInPart:
-			outcome += fmt.Sprintf(" (%d of %d claims)", len(o.For), len(o.For)+len(o.Against)+len(o.Open)+len(o.Beside))
+			outcome += fmt.Sprintf(" (%d of %d claims%s%s%s)", len(o.For), len(o.For)+len(o.Against)+len(o.Open)+len(o.Beside),
+				those("differs", o.Against), those("open", o.Open), those("depends on what the paper does not state", o.Beside))
 		case o.Why != "":
 			outcome += ": " + o.Why
 		}
 		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(o.records, ", "))
 	}
 	return t
+}
+
+// those names claims and what they have in common; "": there are none.
+func those(are string, ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; " + are + ": " + strings.Join(ids, ", ")
 }
 
 // refer refuses names that are no claims of the ledger, and claims that cannot decide.

@@ -82,7 +82,9 @@ func (r results) restore(name string) {
 }
 
 // examined is an experiment of a directory, with nothing beside.
-func examined(v Verifying, d lab.Definition) (*Examined, error) { return v.examine(d, v.log(d.ID), nil) }
+func examined(v Verifying, d lab.Definition) (*Examined, error) {
+	return v.examine(d, v.log(d.ID), nil)
+}
 
 // examine examines some experiments of the copy.
 func (r results) examine(ids ...string) (all []*Examined) {

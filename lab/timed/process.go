@@ -188,7 +188,8 @@ func AdoptAll(out io.Reader, names []string, log *records.Log) error {
 
 // RunRound is what a process that is started with RoundCommand does: it reads which
 // round to measure, loads that experiment, and writes records. It ends early when in ends,
-// since then no process takes them.
+// since then no process takes them, and not with the context: a terminal interrupts the process that
+// asks for the round as well, which is the one to say so and to end this one.
 func RunRound(ctx context.Context, in io.Reader, out io.Writer, load func(id string, spec ...lab.SpecFile) (lab.Experiment, error)) error {
 	lines := bufio.NewReader(in)
 	var request RoundRequest
@@ -199,7 +200,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer, load func(id str
 	if err != nil {
 		return failure.Usagef("no round is asked for on standard input (%v): it is reproduce that starts this", err)
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)

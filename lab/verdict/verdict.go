@@ -213,9 +213,9 @@ func incompetent(gates []Gate) string {
 	}
 	switch {
 	case failed != nil:
-		return "not competent: it does not hold that " + strings.Join(failed, ", nor that ")
+		return "not competent: a condition is not met: " + strings.Join(failed, ", and ")
 	case unknown != nil:
-		return "not shown competent: it is not known whether " + strings.Join(unknown, ", nor whether ")
+		return "not shown competent: a condition is not known to be met: " + strings.Join(unknown, ", and ")
 	}
 	return ""
 }

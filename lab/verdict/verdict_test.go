@@ -59,8 +59,8 @@ func TestJudge(t *testing.T) {
 		{"not less, within", NotLess, -0.1, 2, nil, Agrees, ""},
 		{"less", NotLess, -4, 2, nil, Disagrees, ""},
 		{"less or not", NotLess, -2, 2, nil, Open, "an effect below"},
-		{"incompetent", More, 4, 2, []Gate{yes, no}, CannotTell, "not competent: it does not hold that larger fits the training data"},
-		{"not known to be competent", More, 4, 2, []Gate{unknown}, CannotTell, "not shown competent: it is not known whether no rate at an edge"},
+		{"incompetent", More, 4, 2, []Gate{yes, no}, CannotTell, "not competent: a condition is not met: larger fits the training data"},
+		{"not known to be competent", More, 4, 2, []Gate{unknown}, CannotTell, "not shown competent: a condition is not known to be met: no rate at an edge"},
 	} {
 		got, err := Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Name: c.name, Claimed: c.claimed, Margin: c.margin, Differences: [][]float64{around(c.mean)}, Gates: c.gates}})
 		if err != nil || got[0].Verdict != c.want || !strings.HasPrefix(got[0].Why, c.why) || (c.why == "") != (got[0].Why == "") {

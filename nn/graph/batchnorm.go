@@ -63,14 +63,14 @@ func init() {
 			},
 			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
 				x, stats, gamma, beta, dy := c.In[0], c.In[1], c.In[2], c.In[3], dout[0]
-				sums := g.apply1(op.BatchNormGradSums{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
+				sums := g.apply1(op.BatchNormGradSums(o), dy, x, stats, gamma, beta)
 				totals := g.apply1(op.BatchNormGradTotals{}, sums)
 				pg := g.apply(op.BatchNormParamGrad{}, totals)
 				if g.OverReplicas { // the gradient is centred by the totals of all
 					all := g.apply1(op.BatchNormOverReplicas{}, totals)
 					totals = g.apply1(op.BatchNormWideTotals{}, all, stats)
 				}
-				return []*Node{g.apply1(op.BatchNormGrad{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
+				return []*Node{g.apply1(op.BatchNormGrad(o), dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
 			},
 			inPlace: first,
 		}

@@ -110,7 +110,7 @@ func init() {
 	define(func(op.GELU) rules { return unary("gelu", ofInput(op.GELUGrad{})) })
 	define(func(op.GELUGrad) rules { return gradientOf("gelu-grad") })
 	define(func(o op.Clip) rules {
-		r := unary("clip", ofInput(op.ClipGrad{Limit: o.Limit}))
+		r := unary("clip", ofInput(op.ClipGrad(o)))
 		r.infer = func(in []*Node) []Type {
 			if !(o.Limit > 0) {
 				misuse("clip", "limit %v is not positive", o.Limit)

@@ -48,7 +48,7 @@ func init() {
 				x, w, dy := c.In[0], c.In[1], dout[0]
 				return []*Node{
 					g.apply1(op.ConvInputGrad{Window: o.Window, H: x.Shape[1], W: x.Shape[2]}, dy, w),
-					g.apply1(op.ConvWeightGrad{Window: o.Window}, x, dy),
+					g.apply1(op.ConvWeightGrad(o), x, dy),
 				}
 			},
 			flops: func(c *Call) int64 { return convFLOPs(c.Out[0], c.In[1]) },
@@ -122,7 +122,7 @@ func init() {
 			name:  "max-pool",
 			infer: func(in []*Node) []Type { return pooled("max-pool", o.Window, in[0]) },
 			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
-				return []*Node{g.apply1(op.MaxPoolGrad{Window: o.Window}, dout[0], c.In[0], c.Out[0])}
+				return []*Node{g.apply1(op.MaxPoolGrad(o), dout[0], c.In[0], c.Out[0])}
 			},
 		}
 	})

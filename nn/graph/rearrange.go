@@ -182,7 +182,7 @@ func init() {
 				return []Type{{slices.Delete(slices.Clone(in[0].Shape), o.Axis, o.Axis+1), in[0].DType}}
 			},
 			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
-				return []*Node{g.apply1(op.MaxGrad{Axis: o.Axis}, dout[0], c.In[0], c.Out[0])}
+				return []*Node{g.apply1(op.MaxGrad(o), dout[0], c.In[0], c.Out[0])}
 			},
 		}
 	})

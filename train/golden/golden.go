@@ -170,29 +170,34 @@ func drawnImages() train.Training {
 
 // named is one of the trainings that train has by name.
 func named(name string, base func() train.Training, change func(*train.Training)) Training {
-	return Training{name, func(ctx context.Context) (o Outcome, err error) {
+	return Training{name, func(ctx context.Context) (Outcome, error) {
 		t := base()
 		change(&t)
 		l, err := t.Open(ctx)
 		if err != nil {
-			return o, err
+			return Outcome{}, err
 		}
-		defer l.Close()
-		err = l.Run(ctx, train.Hooks{After: func(step *train.TrainStep) error {
-			o.Loss = step.Loss
-			return nil
-		}})
-		o.SHA256 = l.Trainer.Hash()
-		if err != nil || t.RecomputeStatistics == 0 {
-			return o, err
-		}
-		e, err := l.Evaluate(ctx)
-		if err != nil {
-			return o, err
-		}
-		o.Loss = e.Loss
-		return o, nil
+		return run(ctx, l, t.RecomputeStatistics > 0)
 	}}
+}
+
+// run trains, evaluates if the loss is to be what is held out's, and closes the loop.
+func run(ctx context.Context, l *train.Loop, evaluates bool) (o Outcome, err error) {
+	defer l.Close()
+	err = l.Run(ctx, train.Hooks{After: func(step *train.TrainStep) error {
+		o.Loss = step.Loss
+		return nil
+	}})
+	o.SHA256 = l.Trainer.Hash()
+	if err != nil || !evaluates {
+		return o, err
+	}
+	e, err := l.Evaluate(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.Loss = e.Loss
+	return o, nil
 }
 
 // fromGo is the program that README.md shows.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -29,6 +30,40 @@ func TestGolden(t *testing.T) {
 	}
 	if *update && nn.KernelProfile() == "avx512" {
 		if err := os.WriteFile("testdata/published.txt", []byte(lines.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRandom trains small networks that are drawn, and compares as TestGolden does. The file has the
+// first half of each SHA-256. Emulators of other processors, which are slow, get each tenth.
+func TestRandom(t *testing.T) {
+	const file = "testdata/random.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(string(text), "\n")
+	var lines strings.Builder
+	for i, training := range Random(1, 200) {
+		if (testing.Short() || runtime.GOARCH != "amd64") && i%10 != 0 {
+			continue
+		}
+		t.Run(training.Name, func(t *testing.T) {
+			o, err := training.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.SHA256 = o.SHA256[:32]
+			line := fmt.Sprint(training.Name, " ", o)
+			fmt.Fprintln(&lines, line)
+			if !*update && line != want[i] {
+				t.Errorf("ends with %s on %s kernels, want %s", line, nn.KernelProfile(), want[i])
+			}
+		})
+	}
+	if *update && nn.KernelProfile() == "avx512" && !testing.Short() {
+		if err := os.WriteFile(file, []byte(lines.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

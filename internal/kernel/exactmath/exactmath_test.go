@@ -24,21 +24,21 @@ func one(f func(float64) float64) func(x, y float64) float64 {
 }
 
 var functions = []function{
-	{"Exp", one(Exp), one(math.Exp), -746, 711, "9e1098ae4c5a6354"},
-	{"Log", one(Log), one(math.Log), 0, 3, "54ba3dc107a7d86c"},
-	{"Log2", one(Log2), one(math.Log2), 0, 3, "122c0103b63e41d4"},
-	{"Log1p", one(Log1p), one(math.Log1p), -1, 3, "efc71b5e81ec9121"},
-	{"Pow", Pow, math.Pow, 0, 10000, "f5ce987ce48c4ad9"},
-	{"Sin", one(Sin), one(math.Sin), -1000, 1000, "1e05b310c4e93244"},
-	{"Cos", one(Cos), one(math.Cos), -1000, 1000, "bb7482707d825949"},
-	{"Erfinv", one(Erfinv), one(math.Erfinv), -1, 1, "3dc47c04c9fbf66d"},
+	{"Exp", one(Exp), one(math.Exp), -746, 711, "a68273534273bc2a"},
+	{"Log", one(Log), one(math.Log), 0, 3, "ec31ce33da208e04"},
+	{"Log2", one(Log2), one(math.Log2), 0, 3, "d1bea9985b3ada6e"},
+	{"Log1p", one(Log1p), one(math.Log1p), -1, 3, "ef8548dd69481d69"},
+	{"Pow", Pow, math.Pow, 0, 10000, "da64eb27a981f988"},
+	{"Sin", one(Sin), one(math.Sin), -1000, 1000, "df99a344f4c6efd6"},
+	{"Cos", one(Cos), one(math.Cos), -1000, 1000, "61b06aee1284649c"},
+	{"Erfinv", one(Erfinv), one(math.Erfinv), -1, 1, "22afc841fd2f06f5"},
 }
 
 // special are arguments at which a function changes its method, and those that are no ordinary
 // numbers.
 var special = []float64{
-	0, 1, 2, 0.5, 0.85, 1 - 2e-11, 1 - 0x1p-53, 1 + 0x1p-52, 3, 10000, 1 << 53, 1<<53 + 2, 1 << 62, 1 << 63, 1 << 64, 1e300,
-	math.Sqrt2 - 1, math.Sqrt2/2 - 1, math.Sqrt2 / 2, math.Nextafter(math.Sqrt2/2, 1), math.Nextafter(math.Sqrt2-1, 0),
+	0, 1, 2, 0.5, 1.5, 2.5, 0.85, 1 - 2e-11, 1 - 0x1p-53, 1 + 0x1p-52, 3, 10000, 1 << 53, 1<<53 + 2, 1 << 62, 1 << 63, 1 << 64, 1e300,
+	math.Sqrt2, math.Sqrt2 - 1, math.Sqrt2/2 - 1, 1 - 0x1p-52, 3 - 0x1p-51, math.Sqrt2 / 2, math.Nextafter(math.Sqrt2/2, 1), math.Nextafter(math.Sqrt2-1, 0),
 	0x1p-20, 0x1p-28, 0x1p-29, 0x1p-30, 0x1p-54, 0x1p-55, 0x1p-1022, 0x1p-1074, 0x1.8p-1060, math.MaxFloat64,
 	709, 709.4, 709.45, 709.78271289338397, 709.79, 745.1, 745.14, 745.2, 1 << 29, 1<<29 - 1, math.Pi, math.Pi / 4, math.Pi / 2,
 	math.Inf(1), math.NaN(),

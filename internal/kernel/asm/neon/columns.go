@@ -25,19 +25,21 @@ func columns() {
 			})
 		})
 	}
-	function("copyColumns", "func(dst, src []float32, rows, cols, ldd, lds int)", "copies rows of cols columns.", func() {
-		dst, src, n, cols := base("dst"), base("src"), integer("rows"), integer("cols")
-		rows(n, []stream{{dst, floats("ldd")}, {src, floats("lds")}}, func() {
-			blocks(cols, []int{4, 1}, func(b block) { b.stores(b.loads(src), dst) })
+	function("copyColumns", "func(dst, src []float32, rows, cols, ldd, lds int)",
+		"copies rows of cols columns.", func() {
+			dst, src, n, cols := base("dst"), base("src"), integer("rows"), integer("cols")
+			rows(n, []stream{{dst, floats("ldd")}, {src, floats("lds")}}, func() {
+				blocks(cols, []int{4, 1}, func(b block) { b.stores(b.loads(src), dst) })
+			})
 		})
-	})
-	function("colSum", "func(acc, x []float32, rows, cols, ld int)", "adds each column of x to acc, rows ascending.", func() {
-		acc, x := base("acc"), base("x")
-		panels([]stream{{x, floats("ld")}}, []int{8, 1}, 4, func(b block) (func(b block), func()) {
-			sum := b.loads(acc)
-			return func(b block) { b.addTo(sum, x) }, func() { b.stores(sum, acc) }
+	function("colSum", "func(acc, x []float32, rows, cols, ld int)",
+		"adds each column of x to acc, rows ascending.", func() {
+			acc, x := base("acc"), base("x")
+			panels([]stream{{x, floats("ld")}}, []int{8, 1}, 4, func(b block) (func(b block), func()) {
+				sum := b.loads(acc)
+				return func(b block) { b.addTo(sum, x) }, func() { b.stores(sum, acc) }
+			})
 		})
-	})
 	batchNorms()
 	pools()
 	depthwise()
@@ -245,22 +247,23 @@ func pools() {
 			b.stores(acc, y)
 		})
 	})
-	function("maxPoolGrad", "func(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)", "adds dy to dx at each window's first maximum.", func() {
-		dx, dy, x, y, ld := base("dx"), base("dy"), base("x"), base("y"), floats("ld")
-		windows(ld, []reg{x, dx}, []reg{y, dy}, func(b block) {
-			highest, gradient := b.loads(y), b.loads(dy)
-			todo := each(gradient, func(reg) reg { return bits(0xffffffff) })
-			b.window(ld, []reg{x, dx}, func(b block) {
-				for j, v := range b.vectors() {
-					x, d := v.load(x), v.load(dx)
-					differs := orr(fcmgt(x, highest[j]), fcmgt(highest[j], x)) // not if one is NaN
-					accumulate(d, and(gradient[j], bic(todo[j], differs)))
-					andTo(todo[j], differs)
-					v.store(d, dx)
-				}
+	function("maxPoolGrad", "func(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)",
+		"adds dy to dx at each window's first maximum.", func() {
+			dx, dy, x, y, ld := base("dx"), base("dy"), base("x"), base("y"), floats("ld")
+			windows(ld, []reg{x, dx}, []reg{y, dy}, func(b block) {
+				highest, gradient := b.loads(y), b.loads(dy)
+				todo := each(gradient, func(reg) reg { return bits(0xffffffff) })
+				b.window(ld, []reg{x, dx}, func(b block) {
+					for j, v := range b.vectors() {
+						x, d := v.load(x), v.load(dx)
+						differs := orr(fcmgt(x, highest[j]), fcmgt(highest[j], x)) // not if one is NaN
+						accumulate(d, and(gradient[j], bic(todo[j], differs)))
+						andTo(todo[j], differs)
+						v.store(d, dx)
+					}
+				})
 			})
 		})
-	})
 	function("avgPool", forward+", share float32)", "sets y to the windows' sums times share.", func() {
 		y, x, ld, share := base("y"), base("x"), floats("cols"), splat("share")
 		windows(ld, []reg{x}, []reg{y}, func(b block) {
@@ -269,17 +272,18 @@ func pools() {
 			b.stores(each(acc, func(v reg) reg { return fmul(v, share) }), y)
 		})
 	})
-	function("avgPoolGrad", "func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)", "adds dy times share to dx at each window's pixels.", func() {
-		dx, dy, ld, share := base("dx"), base("dy"), floats("ld"), splat("share")
-		windows(ld, []reg{dx}, []reg{dy}, func(b block) {
-			gradient := each(b.loads(dy), func(v reg) reg { return fmul(v, share) })
-			b.window(ld, []reg{dx}, func(b block) {
-				for j, v := range b.vectors() {
-					v.store(fadd(v.load(dx), gradient[j]), dx)
-				}
+	function("avgPoolGrad", "func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)",
+		"adds dy times share to dx at each window's pixels.", func() {
+			dx, dy, ld, share := base("dx"), base("dy"), floats("ld"), splat("share")
+			windows(ld, []reg{dx}, []reg{dy}, func(b block) {
+				gradient := each(b.loads(dy), func(v reg) reg { return fmul(v, share) })
+				b.window(ld, []reg{dx}, func(b block) {
+					for j, v := range b.vectors() {
+						v.store(fadd(v.load(dx), gradient[j]), dx)
+					}
+				})
 			})
 		})
-	})
 }
 
 // andTo clears the bits of d that a does not have.
@@ -289,56 +293,58 @@ func andTo(d, a reg) { word(0x4e201c00, "and v%d.16b, v%d.16b, v%d.16b", d, d, a
 // taps, and skip between the end of a row of taps and the next one; wtap and wskip are the same of w.
 func depthwise() {
 	// Four outputs side by side share the loads of the kernel.
-	function("depthwise", "func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)", "sets y to the windows' sums of x times w.", func() {
-		y, x, w := base("y"), base("x"), sum(base("w"), floats("first"))
-		left, from := integer("pixels"), floats("from")
-		row := func(tap, skip string) reg { // from a row of taps to the next, in bytes
-			return scaled(sum(product(integer("kw"), integer(tap)), integer(skip)), 2)
-		}
-		down := []stream{{x, row("tap", "skip")}, {w, row("wtap", "wskip")}}
-		along := []stream{{x, floats("tap")}, {w, floats("wtap")}}
-		groups(left, []int{4, 1}, func(n int) {
-			blocks(integer("cols"), []int{4, 1}, func(b block) {
-				acc := each(make([][]reg, n), func([]reg) []reg { return zeros(b.u) })
-				b.below(integer("kh"), down, func(b block) {
-					b.below(integer("kw"), along, func(b block) {
-						weights := b.loads(w)
-						b.apart(n, x, from, func(o int, b block) { b.multiplyAdd(acc[o], x, weights) })
-					})
-				})
-				b.apart(n, y, floats("to"), func(o int, b block) { b.stores(acc[o], y) })
-			})
-			for range n {
-				add(floats("to"), y)
-				add(from, x)
+	function("depthwise", "func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)",
+		"sets y to the windows' sums of x times w.", func() {
+			y, x, w := base("y"), base("x"), sum(base("w"), floats("first"))
+			left, from := integer("pixels"), floats("from")
+			row := func(tap, skip string) reg { // from a row of taps to the next, in bytes
+				return scaled(sum(product(integer("kw"), integer(tap)), integer(skip)), 2)
 			}
-		})
-	})
-	// Three taps share the loads of dy.
-	function("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)", "adds to rows of taps of dw the sums of x times dy.", func() {
-		dw, x, dy, kh := base("dw"), base("x"), base("dy"), integer("kh")
-		tap, wtap := floats("tap"), floats("wtap")
-		along := []stream{{x, floats("from")}, {dy, floats("to")}}
-		repeat(kh, func() {
-			groups(integer("kw"), []int{3, 1}, func(n int) {
+			down := []stream{{x, row("tap", "skip")}, {w, row("wtap", "wskip")}}
+			along := []stream{{x, floats("tap")}, {w, floats("wtap")}}
+			groups(left, []int{4, 1}, func(n int) {
 				blocks(integer("cols"), []int{4, 1}, func(b block) {
-					acc := make([][]reg, n)
-					b.apart(n, dw, wtap, func(t int, b block) { acc[t] = b.loads(dw) })
-					b.below(integer("pixels"), along, func(b block) {
-						gradient := b.loads(dy)
-						b.apart(n, x, tap, func(t int, b block) { b.multiplyAdd(acc[t], x, gradient) })
+					acc := each(make([][]reg, n), func([]reg) []reg { return zeros(b.u) })
+					b.below(integer("kh"), down, func(b block) {
+						b.below(integer("kw"), along, func(b block) {
+							weights := b.loads(w)
+							b.apart(n, x, from, func(o int, b block) { b.multiplyAdd(acc[o], x, weights) })
+						})
 					})
-					b.apart(n, dw, wtap, func(t int, b block) { b.stores(acc[t], dw) })
+					b.apart(n, y, floats("to"), func(o int, b block) { b.stores(acc[o], y) })
 				})
 				for range n {
-					add(tap, x)
-					add(wtap, dw)
+					add(floats("to"), y)
+					add(from, x)
 				}
 			})
-			add(floats("skip"), x)
-			add(floats("wskip"), dw)
 		})
-	})
+	// Three taps share the loads of dy.
+	function("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)",
+		"adds to rows of taps of dw the sums of x times dy.", func() {
+			dw, x, dy, kh := base("dw"), base("x"), base("dy"), integer("kh")
+			tap, wtap := floats("tap"), floats("wtap")
+			along := []stream{{x, floats("from")}, {dy, floats("to")}}
+			repeat(kh, func() {
+				groups(integer("kw"), []int{3, 1}, func(n int) {
+					blocks(integer("cols"), []int{4, 1}, func(b block) {
+						acc := make([][]reg, n)
+						b.apart(n, dw, wtap, func(t int, b block) { acc[t] = b.loads(dw) })
+						b.below(integer("pixels"), along, func(b block) {
+							gradient := b.loads(dy)
+							b.apart(n, x, tap, func(t int, b block) { b.multiplyAdd(acc[t], x, gradient) })
+						})
+						b.apart(n, dw, wtap, func(t int, b block) { b.stores(acc[t], dw) })
+					})
+					for range n {
+						add(tap, x)
+						add(wtap, dw)
+					}
+				})
+				add(floats("skip"), x)
+				add(floats("wskip"), dw)
+			})
+		})
 }
 
 // groups emits body for n of left things at a time, for the sizes n in turn, which descend to 1.

@@ -36,24 +36,27 @@ func elements() {
 			return v
 		}
 	})
-	flat("clip", "func(dst, x []float32, limit float32)", "sets dst to x cut to [-limit, limit].", 4, func() func(b block) reg {
-		x, upper := base("x"), splat("limit")
-		lower := fsub(zero(), upper)
-		return func(b block) reg { // by selection: FMAX orders zeros
-			v := b.load(x)
-			bit(v, lower, fcmgt(lower, v))
-			bit(v, upper, fcmgt(v, upper))
-			return v
-		}
-	})
-	flat("clipGrad", "func(dst, dy, x []float32, limit float32)", "sets dst to dy where |x| <= limit, else to 0.", 4, func() func(b block) reg {
-		dy, x, limit := base("dy"), base("x"), splat("limit")
-		return func(b block) reg { return and(b.load(dy), fcmge(limit, fabs(b.load(x)))) }
-	})
-	flat("attentionGradRow", "func(ds, p []float32, d, scale float32)", "is attentionTable.gradRow.", 4, func() func(b block) reg {
-		ds, p, d, scale := base("ds"), base("p"), splat("d"), splat("scale")
-		return func(b block) reg { return fmul(fmul(fsub(b.load(ds), d), b.load(p)), scale) }
-	})
+	flat("clip", "func(dst, x []float32, limit float32)",
+		"sets dst to x cut to [-limit, limit].", 4, func() func(b block) reg {
+			x, upper := base("x"), splat("limit")
+			lower := fsub(zero(), upper)
+			return func(b block) reg { // by selection: FMAX orders zeros
+				v := b.load(x)
+				bit(v, lower, fcmgt(lower, v))
+				bit(v, upper, fcmgt(v, upper))
+				return v
+			}
+		})
+	flat("clipGrad", "func(dst, dy, x []float32, limit float32)",
+		"sets dst to dy where |x| <= limit, else to 0.", 4, func() func(b block) reg {
+			dy, x, limit := base("dy"), base("x"), splat("limit")
+			return func(b block) reg { return and(b.load(dy), fcmge(limit, fabs(b.load(x)))) }
+		})
+	flat("attentionGradRow", "func(ds, p []float32, d, scale float32)",
+		"is attentionTable.gradRow.", 4, func() func(b block) reg {
+			ds, p, d, scale := base("ds"), base("p"), splat("d"), splat("scale")
+			return func(b block) reg { return fmul(fmul(fsub(b.load(ds), d), b.load(p)), scale) }
+		})
 	exponentials()
 	optimizers()
 	bfloat16()
@@ -109,7 +112,8 @@ func exponentials() {
 		x, e := base("x"), newExponential()
 		return func(b block) reg { return e.of(b.load(x)) }
 	})
-	flat("softmaxGrad", "func(dst, x []float32, lse, offset, scale float32)", "sets dst to scale * (exp(x - lse) - offset).", u,
+	flat("softmaxGrad", "func(dst, x []float32, lse, offset, scale float32)",
+		"sets dst to scale * (exp(x - lse) - offset).", u,
 		func() func(b block) reg {
 			x, e := base("x"), newExponential()
 			lse, offset, scale := splat("lse"), splat("offset"), splat("scale")
@@ -209,14 +213,15 @@ func optimizers() {
 		fmla(g, w, l2)
 		return g
 	}
-	flat("sgd", "func(w, g []float32, lr, s, l2 float32)", "takes a step down the gradient.", 4, func() func(b block) reg {
-		wp, gp, lr, s, l2 := base("w"), base("g"), splat("lr"), splat("s"), splat("l2")
-		return func(b block) reg {
-			w := b.load(wp)
-			fmls(w, gradient(b.load(gp), w, s, l2), lr)
-			return w
-		}
-	})
+	flat("sgd", "func(w, g []float32, lr, s, l2 float32)",
+		"takes a step down the gradient.", 4, func() func(b block) reg {
+			wp, gp, lr, s, l2 := base("w"), base("g"), splat("lr"), splat("s"), splat("l2")
+			return func(b block) reg {
+				w := b.load(wp)
+				fmls(w, gradient(b.load(gp), w, s, l2), lr)
+				return w
+			}
+		})
 	for _, nesterov := range []bool{false, true} {
 		name, doc := "momentum", "takes a step along the running sum of gradients."
 		if nesterov {
@@ -284,23 +289,25 @@ func optimizers() {
 
 // bfloat16 emits the conversions. Those with 16 bits in memory leave out the last length mod 4 elements.
 func bfloat16() {
-	function("widenFours", "func(dst []float32, src []uint16)", "sets dst to the bfloat16s of src, but for the last length mod 4.", func() {
-		dst, src, n := base("dst"), base("src"), length("dst")
-		fours(n, func() {
-			str(widen(ldrHalf(src)), dst, 0)
-			advance(src, 8)
-			advance(dst, 16)
+	function("widenFours", "func(dst []float32, src []uint16)",
+		"sets dst to the bfloat16s of src, but for the last length mod 4.", func() {
+			dst, src, n := base("dst"), base("src"), length("dst")
+			fours(n, func() {
+				str(widen(ldrHalf(src)), dst, 0)
+				advance(src, 8)
+				advance(dst, 16)
+			})
 		})
-	})
-	function("narrowFours", "func(dst []uint16, src []float32)", "sets dst to src rounded to bfloat16, but for the last length mod 4.", func() {
-		dst, src, n, c := base("dst"), base("src"), length("dst"), newRounding()
-		fours(n, func() {
-			v := c.nearest(ldr(src, 0))
-			strHalf(uzp2Half(v, v), dst)
-			advance(src, 16)
-			advance(dst, 8)
+	function("narrowFours", "func(dst []uint16, src []float32)",
+		"sets dst to src rounded to bfloat16, but for the last length mod 4.", func() {
+			dst, src, n, c := base("dst"), base("src"), length("dst"), newRounding()
+			fours(n, func() {
+				v := c.nearest(ldr(src, 0))
+				strHalf(uzp2Half(v, v), dst)
+				advance(src, 16)
+				advance(dst, 8)
+			})
 		})
-	})
 	flat("roundBF16", "func(dst, src []float32)", "sets dst to src rounded to bfloat16.", 4, func() func(b block) reg {
 		src, c, upper := base("src"), newRounding(), bits(0xffff0000)
 		return func(b block) reg { return and(c.nearest(b.load(src)), upper) }

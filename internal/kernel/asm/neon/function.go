@@ -140,8 +140,10 @@ func function(name, signature, doc string, body func()) {
 	body()
 	do("RET")
 	numbers := assign()
-	fmt.Fprintf(&stubs, "\n// %sNEON %s\n//\n//go:noescape\nfunc %sNEON%s\n", name, doc, name, strings.TrimPrefix(signature, "func"))
-	fmt.Fprintf(&assembly, "\n// func %sNEON%s\nTEXT ·%sNEON(SB), NOSPLIT, $0-%d\n", name, strings.TrimPrefix(signature, "func"), name, size)
+	name += "NEON"
+	declaration := "func " + name + strings.TrimPrefix(signature, "func")
+	fmt.Fprintf(&stubs, "\n// %s %s\n//\n//go:noescape\n%s\n", name, doc, declaration)
+	fmt.Fprintf(&assembly, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", declaration, name, size)
 	for _, i := range program {
 		text := fmt.Sprintf(i.text, each(i.regs, func(r reg) any { return numbers[r] })...)
 		switch {

@@ -155,52 +155,54 @@ func sumSquares() {
 
 // nonFinite compares the largest bits of four vectors, without their signs, with those of infinity.
 func nonFinite() {
-	function("nonFinite", "func(x []float32) int", "returns the start of the first block with a NaN or an infinity, or -1.", func() {
-		x, n, magnitude, infinity := base("x"), length("x"), bits(0x7fffffff), bits(0x7f800000)
-		at, found := gp(), gp()
-		blocks(n, []int{4, 1}, func(b block) {
-			v := b.loads(x)
-			most := and(v[0], magnitude)
-			for _, w := range v[1:] {
-				most = umax(most, and(w, magnitude))
-			}
-			reached := umaxAcross(cmhs(most, infinity))
-			do("MOVD R%d, R%d", b.i, at)
-			fmovTo(found, reached)
-			do("CBNZ R%d, found", found)
+	function("nonFinite", "func(x []float32) int",
+		"returns the start of the first block with a NaN or an infinity, or -1.", func() {
+			x, n, magnitude, infinity := base("x"), length("x"), bits(0x7fffffff), bits(0x7f800000)
+			at, found := gp(), gp()
+			blocks(n, []int{4, 1}, func(b block) {
+				v := b.loads(x)
+				most := and(v[0], magnitude)
+				for _, w := range v[1:] {
+					most = umax(most, and(w, magnitude))
+				}
+				reached := umaxAcross(cmhs(most, infinity))
+				do("MOVD R%d, R%d", b.i, at)
+				fmovTo(found, reached)
+				do("CBNZ R%d, found", found)
+			})
+			do("MOVD $-4, R%d", at)
+			place("found")
+			do("ASR $2, R%d, R%d", at, at)
+			returnInteger(at)
 		})
-		do("MOVD $-4, R%d", at)
-		place("found")
-		do("ASR $2, R%d, R%d", at, at)
-		returnInteger(at)
-	})
 }
 
 func layerNorms() {
-	function("layerNorm", "func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)", "normalises each row of x.", func() {
-		y, stats, x, gamma, beta := base("y"), base("stats"), base("x"), base("gamma"), base("beta")
-		n, cols, eps := integer("rows"), integer("cols"), splat("eps")
-		stride, count := scaled(cols, 2), splatCount(cols)
-		rows(n, []stream{{y, stride}, {x, stride}}, func() {
-			acc := zeros(lanes64)
-			reduce(cols, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
-			mean := fdiv(splatSum(acc), count)
-			acc = zeros(lanes64)
-			reduce(cols, lanes64, func(b block, j int) {
-				v := b.kill(fsub(b.load(x), mean))
-				fmla(acc[j], v, v)
-			}, acc)
-			scale := fdiv(all(1), fsqrt(fadd(fdiv(splatSum(acc), count), eps)))
-			strLane(mean, stats, 0)
-			strLane(scale, stats, 4)
-			advance(stats, 8)
-			blocks(cols, []int{4, 1}, func(b block) {
-				for _, v := range b.vectors() {
-					v.store(multiplyAdd(v.normalised(x, mean, scale), v.load(gamma), v.load(beta)), y)
-				}
+	function("layerNorm", "func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)",
+		"normalises each row of x.", func() {
+			y, stats, x, gamma, beta := base("y"), base("stats"), base("x"), base("gamma"), base("beta")
+			n, cols, eps := integer("rows"), integer("cols"), splat("eps")
+			stride, count := scaled(cols, 2), splatCount(cols)
+			rows(n, []stream{{y, stride}, {x, stride}}, func() {
+				acc := zeros(lanes64)
+				reduce(cols, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
+				mean := fdiv(splatSum(acc), count)
+				acc = zeros(lanes64)
+				reduce(cols, lanes64, func(b block, j int) {
+					v := b.kill(fsub(b.load(x), mean))
+					fmla(acc[j], v, v)
+				}, acc)
+				scale := fdiv(all(1), fsqrt(fadd(fdiv(splatSum(acc), count), eps)))
+				strLane(mean, stats, 0)
+				strLane(scale, stats, 4)
+				advance(stats, 8)
+				blocks(cols, []int{4, 1}, func(b block) {
+					for _, v := range b.vectors() {
+						v.store(multiplyAdd(v.normalised(x, mean, scale), v.load(gamma), v.load(beta)), y)
+					}
+				})
 			})
 		})
-	})
 	for _, withAdd := range []bool{false, true} {
 		name, more, doc := "layerNormGrad", "", "sets dx to the gradient of layerNorm's input."
 		if withAdd {
@@ -241,26 +243,27 @@ func layerNorms() {
 			})
 		})
 	}
-	function("layerNormParamGrad", "func(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)", "adds the gradients of gamma and beta, rows ascending.", func() {
-		dgamma, dbeta, dy, x, stats := base("dgamma"), base("dbeta"), base("dy"), base("x"), base("stats")
-		stride, eight := floats("ld"), gp()
-		do("MOVD $8, R%d", eight)
-		panels([]stream{{dy, stride}, {x, stride}, {stats, eight}}, []int{4, 1}, 4, func(b block) (func(b block), func()) {
-			b.places[stats] = stats
-			g, s := b.loads(dgamma), b.loads(dbeta)
-			return func(b block) {
-					mean, scale := statsOf(b.places[stats])
-					for j, v := range b.vectors() {
-						d := v.load(dy)
-						accumulate(s[j], d)
-						fmla(g[j], d, v.normalised(x, mean, scale))
+	function("layerNormParamGrad", "func(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)",
+		"adds the gradients of gamma and beta, rows ascending.", func() {
+			dgamma, dbeta, dy, x, stats := base("dgamma"), base("dbeta"), base("dy"), base("x"), base("stats")
+			stride, eight := floats("ld"), gp()
+			do("MOVD $8, R%d", eight)
+			panels([]stream{{dy, stride}, {x, stride}, {stats, eight}}, []int{4, 1}, 4, func(b block) (func(b block), func()) {
+				b.places[stats] = stats
+				g, s := b.loads(dgamma), b.loads(dbeta)
+				return func(b block) {
+						mean, scale := statsOf(b.places[stats])
+						for j, v := range b.vectors() {
+							d := v.load(dy)
+							accumulate(s[j], d)
+							fmla(g[j], d, v.normalised(x, mean, scale))
+						}
+					}, func() {
+						b.stores(g, dgamma)
+						b.stores(s, dbeta)
 					}
-				}, func() {
-					b.stores(g, dgamma)
-					b.stores(s, dbeta)
-				}
+			})
 		})
-	})
 }
 
 // statsOf returns a row's mean and scale in all lanes.
