@@ -101,9 +101,11 @@ func (l *Loop) prepareBest() (err error) {
 	}
 	switch {
 	case t.EvalEvery == 0 || t.EvalEvery >= l.Steps:
-		return failure.Usagef("the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights", l.Steps, t.EvalEvery)
+		return failure.Usagef("the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
+			l.Steps, t.EvalEvery)
 	case least < 2:
-		return failure.Usagef("the best weights by a development set, but %d mini-batch is held out, or %[1]d pair of a language: want 2 or more, half of which are the development set", least)
+		return failure.Usagef("the best weights by a development set, but %d mini-batch is held out, or %[1]d pair of a language: "+
+			"want 2 or more, half of which are the development set", least)
 	}
 	l.best = &best{dir: t.Snapshots.Dir}
 	if l.best.dir == "" {
@@ -148,6 +150,7 @@ func (l *Loop) takeBest() error {
 	case b.Step == 0:
 		return fmt.Errorf("no evaluation of %d steps has a finite loss, so no weights are the best", l.Steps)
 	default:
+		b.seen = nil // it is of the last weights
 		return l.Trainer.Load(b.file())
 	}
 }

@@ -102,6 +102,17 @@ func TestKeepBest(t *testing.T) {
 					t.Errorf("evaluation %d: %v, want the development set's %v", i, e, losses[i])
 				}
 			}
+			again, err := kept.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			if err := again.Run(t.Context(), train.Hooks{}); err != nil {
+				t.Fatal(err)
+			}
+			if e, err := again.Evaluate(t.Context()); err != nil || e.Loss != best.Loss {
+				t.Errorf("%v: afterwards %v, want the best weights' %v", err, e, best)
+			}
 			saved := plain
 			saved.Load, saved.Steps, saved.Epochs = kept.Save, 0, 0
 			if r, err := saved.Run(t.Context(), nil); err != nil || r.WeightsSHA256 != hash {
