@@ -181,15 +181,15 @@ func named(name string, base func() train.Training, change func(*train.Training)
 	}}
 }
 
-// run trains, evaluates if the loss is to be what is held out's, and closes the loop.
-func run(ctx context.Context, l *train.Loop, evaluates bool) (o Outcome, err error) {
+// run trains, and closes the loop. The outcome's loss is the evaluation's if it is evaluated.
+func run(ctx context.Context, l *train.Loop, evaluated bool) (o Outcome, err error) {
 	defer l.Close()
 	err = l.Run(ctx, train.Hooks{After: func(step *train.TrainStep) error {
 		o.Loss = step.Loss
 		return nil
 	}})
 	o.SHA256 = l.Trainer.Hash()
-	if err != nil || !evaluates {
+	if err != nil || !evaluated {
 		return o, err
 	}
 	e, err := l.Evaluate(ctx)
