@@ -23,8 +23,8 @@ import (
 //	variance = sum of n_i (v_i + (mu_i - mean)²) / n, or / (n-1) if the layer's is unbiased
 //
 // which is the mean and the variance of all values together, as the layer sees them in
-// training: micro-batches, dropout and drop-path are those of the step that would come
-// next. Tallies are combined in float64, in the order of the mini-batches.
+// training: in the same micro-batches, and with the dropout and drop-path that the next
+// step would have. Tallies are combined in float64, in the order of the mini-batches.
 //
 // Step, State, Restore and Load are errors meanwhile; after f the averages have the bits
 // that they had before. It is an error if there are no mini-batches, or if the pipeline was

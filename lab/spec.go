@@ -296,7 +296,9 @@ type TrainingSpec struct {
 	LabelSmoothing float64 `yaml:"label_smoothing"`
 	// RecomputeStatistics is train.Training's: how many training examples batch norm's statistics are
 	// of in evaluations.
-	RecomputeStatistics int `yaml:"recompute_statistics" want:"0.."`
+	RecomputeStatistics int        `yaml:"recompute_statistics" want:"0.."`
+	Keep                train.Keep `yaml:"keep" want:"optional"` // last; best wants eval_every
+	EvalEvery           int        `yaml:"eval_every" want:"0.."`
 }
 
 // PairsSpec is the data of trainings on synthetic-translation in a spec.
@@ -385,7 +387,7 @@ func (s TrainingSpec) Training(data string, setup train.Setup, seed uint64) trai
 		Config:    datasets.Config{Synthetic: s.Synthetic, Images: s.Images.ImageConfig, SyntheticImages: s.Images.SyntheticImagesConfig},
 		Optimizer: s.Optimizer, LR: s.LR, LRSchedule: s.LRSchedule,
 		ClipNorm: s.ClipNorm, L2: s.L2, LabelSmoothing: s.LabelSmoothing,
-		RecomputeStatistics: s.RecomputeStatistics,
+		RecomputeStatistics: s.RecomputeStatistics, Keep: s.Keep, EvalEvery: s.EvalEvery,
 	}
 	if t.LRSchedule == "" {
 		t.LRSchedule = "constant"

@@ -25,6 +25,7 @@ type Evaluation struct {
 	BitsPerByte  float64 `json:"bits_per_byte,omitempty"` // of texts, whose tokens are bytes
 	Accuracy     float64 `json:"accuracy"`
 	Targets      int     `json:"targets"`
+	Development  bool    `json:"development,omitempty"`           // of the development set
 	Averaged     bool    `json:"averaged,omitempty"`              // of the weights' average
 	Recomputed   int     `json:"recomputed_statistics,omitempty"` // training examples that batch norm's statistics are of; 0: its moving averages
 
@@ -54,6 +55,9 @@ func (e *Evaluation) String() string {
 	if e.Top5 != nil {
 		text += fmt.Sprintf(", top-5 %.2f%%", 100**e.Top5)
 	}
+	if e.Development {
+		text = "development" + strings.TrimPrefix(text, "held-out")
+	}
 	if e.Averaged {
 		text += " with the averaged weights"
 	}
@@ -75,7 +79,7 @@ func (e *Evaluation) String() string {
 func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 	t := l.training
 	t.closing("evaluating on what is held out")
-	e, err := l.Evaluate(ctx)
+	e, err := l.evaluate(ctx, t.final())
 	if err != nil {
 		return nil, err
 	}
@@ -103,20 +107,32 @@ func (t *Training) closing(what string) {
 }
 
 // Evaluate scores a network on all held-out batches, with the weights' average if
-// there is one, and with batch norm's statistics recomputed if they are to be.
-func (l *Loop) Evaluate(ctx context.Context) (e *Evaluation, err error) {
+// there is one, and with batch norm's statistics recomputed if they are to be. Where the best
+// weights are kept, it does so on the development set.
+func (l *Loop) Evaluate(ctx context.Context) (*Evaluation, error) {
+	if l.training.Keep != KeepBest {
+		return l.evaluate(ctx, whole)
+	}
+	if l.best != nil && l.best.seen != nil && l.best.seen.Step == l.Trainer.Steps() {
+		return l.best.seen, nil
+	}
+	return l.evaluate(ctx, development)
+}
+
+// evaluate scores a network on a part of what is held out.
+func (l *Loop) evaluate(ctx context.Context, of part) (e *Evaluation, err error) {
 	t := l.training
 	if l.together() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	err = t.averaged(l.Trainer, func() error {
 		return l.recomputed(ctx, func() error {
-			e, err = t.evaluate(ctx, l.Trainer, l.Source)
+			e, err = t.evaluate(ctx, l.Trainer, l.Source, of)
 			return err
 		})
 	})
 	if e != nil {
-		e.Averaged, e.Recomputed = t.EMA != 0, t.RecomputeStatistics
+		e.Averaged, e.Recomputed, e.Development = t.EMA != 0, t.RecomputeStatistics, of == development
 	}
 	return e, err
 }
@@ -186,12 +202,15 @@ func (t *Training) averaged(trainer *gpipe.Trainer, f func() error) error {
 }
 
 // evaluate scores the weights that are in place.
-func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source) (*Evaluation, error) {
+func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source, of part) (*Evaluation, error) {
 	if pairs, ok := s.(*datasets.Translation); ok {
-		return t.evaluatePairs(ctx, trainer, pairs)
+		return t.evaluatePairs(ctx, trainer, pairs, of)
 	}
 	sum := tally{classes: s.Vocab()}
 	for i := range s.Batches(datasets.HeldOut, t.Batch) {
+		if !of.has(i) {
+			continue
+		}
 		b, err := s.Batch(datasets.HeldOut, i, t.Batch)
 		if err != nil {
 			return nil, err

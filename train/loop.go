@@ -28,6 +28,7 @@ type Loop struct {
 	training *Training
 	batch    func(done int) (nn.Batch, error) // of the step at a position
 	keeper   *keeper                          // nil: no snapshots are written
+	best     *best                            // nil: the last weights are kept
 	report   []byte                           // of the snapshot, until Run has read it
 	forget   func() bool                      // ends the watch for an interrupt of this process; nil: there is none
 }
@@ -90,7 +91,7 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 		}
 		return t.blind(b), nil
 	}
-	for _, prepare := range []func() error{l.prepareLast, l.prepareStatistics, l.load, l.loadPart, l.restore} {
+	for _, prepare := range []func() error{l.prepareLast, l.prepareStatistics, l.prepareBest, l.load, l.loadPart, l.restore} {
 		if err := prepare(); err != nil {
 			l.Close()
 			return nil, err
@@ -105,6 +106,7 @@ func (l *Loop) Close() error {
 		l.forget()
 	}
 	l.keeper.close()
+	l.best.close()
 	return l.Trainer.Close()
 }
 
@@ -159,13 +161,16 @@ func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 				return err
 			}
 		}
+		if err := l.compareBest(ctx, done); err != nil {
+			return err
+		}
 		if h.At != nil {
 			if err := h.At(done); err != nil {
 				return err
 			}
 		}
 		if done >= l.Steps {
-			return nil
+			return l.takeBest()
 		}
 		step, err := l.Step(whole)
 		if err != nil {

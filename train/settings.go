@@ -36,10 +36,14 @@ func (t *Training) settings(s datasets.Source) (map[string]string, error) {
 		Optimizer, LRSchedule                 string
 		LR, ClipNorm, L2, LabelSmoothing, EMA float64
 		EmptySource                           bool
+		Keep                                  Keep
 	}{
 		t.Model.Name, kind, t.DataDigest(s), t.Batch, t.Seed, t.Optimizer, t.LRSchedule,
-		t.LR, t.ClipNorm, t.L2, t.LabelSmoothing, t.EMA, t.EmptySource,
+		t.LR, t.ClipNorm, t.L2, t.LabelSmoothing, t.EMA, t.EmptySource, t.Keep,
 	}))
+	if t.Keep == KeepBest {
+		all["eval-every"] = fmt.Sprint(t.EvalEvery)
+	}
 	return all, nil
 }
 

@@ -173,6 +173,9 @@ func (l *Loop) goOn(from *snapshot.Snapshot) error {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(from.Name))
 	}
+	if l.best != nil && stored.Best != nil {
+		l.best.Best = *stored.Best
+	}
 	l.keeper.seconds, l.report, l.Resumed = stored.Seconds, stored.Report, from.Step
 	if !l.keeper.Own {
 		l.training.notice(fmt.Sprintf("goes on after step %d of %d, from %s", from.Step, l.Steps, from.Name))
@@ -184,6 +187,7 @@ func (l *Loop) goOn(from *snapshot.Snapshot) error {
 type storedProgress struct {
 	Seconds float64         `json:"seconds"` // that the training has taken so far
 	Report  json.RawMessage `json:"report"`  // Hooks.Report
+	Best    *Best           `json:"best,omitempty"`
 }
 
 // keep writes a snapshot at a position, if one is due.
@@ -213,7 +217,7 @@ func (k *keeper) save(l *Loop, report any) error {
 		return err
 	}
 	c := k.contents
-	if c.Progress, err = json.Marshal(storedProgress{k.spent(), text}); err != nil {
+	if c.Progress, err = json.Marshal(storedProgress{k.spent(), text, l.Best()}); err != nil {
 		return err
 	}
 	k.last, k.at = step, time.Now()

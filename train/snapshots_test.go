@@ -28,8 +28,8 @@ type stoppable struct {
 }
 
 // stoppables are a language model with Adam, an average of the weights, dropout, a warm-up
-// and evaluations on the way, a ResNet with batch norm, RMSProp and epochs, and a
-// translator.
+// and evaluations on the way, a ResNet with batch norm, RMSProp and epochs, a
+// translator, and a language model whose best weights, which are not the last, are kept.
 func stoppables() []stoppable {
 	lm := traintest.TinyTraining()
 	lm.Steps, lm.Batch, lm.EvalEvery, lm.EMA, lm.LRSchedule, lm.ClipNorm = 6, 8, 2, 0.9, "warmup:2,cosine:5", 1
@@ -48,6 +48,8 @@ func stoppables() []stoppable {
 		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Groups: 2},
 	}
 	divided := func(s *train.Setup) { s.Partitions, s.Replicas, s.ShardUpdate = 3, 2, true }
+	best := worsening()
+	best.Setup.Groups = 2
 	return []stoppable{
 		{"transformer-lm", lm, []func(*train.Setup){
 			divided,
@@ -57,6 +59,7 @@ func stoppables() []stoppable {
 		}},
 		{"resnet50", images, []func(*train.Setup){divided, func(s *train.Setup) { s.Device, s.Threads = gpipe.Emulated, 2 }}},
 		{"transformer", pairs, []func(*train.Setup){divided, func(s *train.Setup) { s.Partitions, s.MicroBatches = 2, 4 }}},
+		{"best weights", best, []func(*train.Setup){divided}},
 	}
 }
 
@@ -64,6 +67,9 @@ func stoppables() []stoppable {
 func told(t *testing.T, r *train.Result, log string) string {
 	t.Helper()
 	text := fmt.Sprint(r.InitialSHA256, r.HashAfter, r.WeightsSHA256, r.EMASHA256, r.Losses, r.Untrained)
+	if r.Best != nil {
+		text += fmt.Sprint(*r.Best)
+	}
 	for _, e := range append(slices.Clone(r.Evals), *r.Eval) {
 		text += fmt.Sprint("\n", e.Step, e.Loss, e.Accuracy, e.Targets, e.Averaged)
 		if e.BLEU != nil {

@@ -46,6 +46,11 @@ type Training struct {
 	// the moving averages. 0: evaluations have these, too.
 	RecomputeStatistics int
 
+	// Keep says which weights a training ends with, which are hashed, saved and evaluated. The best
+	// are chosen among the evaluations' by a half of what is held out; the final evaluation is of the
+	// other half.
+	Keep Keep
+
 	EvalEvery int // steps between evaluations; 0: at the end only, of images after each epoch
 
 	EmptySource bool // a translator gets no source sentences
@@ -125,6 +130,7 @@ type Result struct {
 	Generated      *Generated           `json:"generated,omitempty"`
 	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
 	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
+	Best           *Best                `json:"best,omitempty"`      // the evaluation whose weights were kept; none: those after the last step
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64              `json:"high_water_bytes"`
 	Parts          *PartBytes           `json:"parts,omitempty"` // with images divided over parts
@@ -182,6 +188,8 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, failure.Usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
 	case t.RecomputeStatistics < 0:
 		return 0, failure.Usagef("statistics recomputed over %d examples: want 0 or more", t.RecomputeStatistics)
+	case t.Keep == KeepBest && t.Processes != nil:
+		return 0, failure.Usagef("the best weights of a training of several processes: want one process, or the last weights")
 	case t.EvalEvery < 0:
 		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.Load != "" && t.LoadPart != "":
@@ -341,7 +349,7 @@ type reported struct {
 // it may fail or be interrupted, so the weights come first.
 func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err error) {
 	t := l.training
-	r.WeightsSHA256 = l.Trainer.Hash()
+	r.WeightsSHA256, r.Best = l.Trainer.Hash(), l.Best()
 	if t.EMA != 0 {
 		if err := l.Trainer.Averaged(func() error { r.EMASHA256 = l.Trainer.Hash(); return nil }); err != nil {
 			return err

@@ -64,18 +64,18 @@ func (t *Training) blind(b nn.Batch) nn.Batch {
 }
 
 // evaluatePairs is evaluate by language.
-func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation) (*Evaluation, error) {
+func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, of part) (*Evaluation, error) {
 	var sum tally
 	var languages []LanguageScore
 	for i, l := range s.Languages() {
 		var own tally
-		pairs := s.Pairs(i, datasets.HeldOut)
+		pairs := of.pairs(s, i)
 		for _, places := range s.Groups(pairs, t.Batch) {
 			if err := own.add(ctx, trainer, t.Padded(t.blind(s.Collate(at(pairs, places))))); err != nil {
 				return nil, err
 			}
 		}
-		score := LanguageScore{Name: l.Name, Train: l.Train, HeldOut: l.HeldOut, Dropped: l.Dropped, Share: l.Share, Targets: own.targets}
+		score := LanguageScore{Name: l.Name, Train: l.Train, HeldOut: len(pairs), Dropped: l.Dropped, Share: l.Share, Targets: own.targets}
 		if own.targets > 0 {
 			e := own.evaluation(0)
 			score.Loss, score.Accuracy = e.Loss, e.Accuracy
@@ -119,7 +119,7 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 		l := &languages[i]
 		var own baseline.BLEU
 		var ownChrF baseline.ChrF
-		pairs := s.Pairs(i, datasets.HeldOut)
+		pairs := t.final().pairs(s, i)
 		translations[i] = make([]string, len(pairs))
 		for _, places := range s.Groups(pairs, t.Batch) {
 			b := s.Collate(at(pairs, places))
@@ -144,12 +144,12 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 	}
 	e.BLEU, e.ChrF, e.Smoothed = new(all.Score()), new(allChrF.Score()), new(all.Smoothed())
 	e.Languages = languages
-	return writeTranslations(t.Translations, s, translations)
+	return writeTranslations(t.Translations, s, t.final(), translations)
 }
 
 // writeTranslations writes translations of what is held out of each language, in the
 // order of its pairs, if there is a name of a file for them.
-func writeTranslations(name string, s *datasets.Translation, translations [][]string) error {
+func writeTranslations(name string, s *datasets.Translation, of part, translations [][]string) error {
 	if name == "" {
 		return nil
 	}
@@ -159,7 +159,7 @@ func writeTranslations(name string, s *datasets.Translation, translations [][]st
 			return err
 		}
 		for i, l := range s.Languages() {
-			for j, p := range s.Pairs(i, datasets.HeldOut) {
+			for j, p := range of.pairs(s, i) {
 				if err := rows.add(l.Name, p.SourceText, p.TargetText, translations[i][j]); err != nil {
 					return err
 				}

@@ -121,6 +121,7 @@ happened.
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that is spread over all tokens or classes in training, from 0 up to 1")
 	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation, this times the weight is added to the gradient")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of a moving average of the weights, used for evaluation, such as 0.9999; starts at (1+step)/(10+step). 0: no average")
+	value(fs, &t.Keep, "keep", "last", "last|best", "weights to end with; best: those whose evaluation on a half of what is held out, the development set, has the least loss. The final evaluation is of the other half", train.ParseKeep)
 	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: at the end alone, with images after each epoch")
 	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens that a language model generates at the end; once greedily and once sampled with the seed")
 	translationFlags(fs, &t)
@@ -215,6 +216,9 @@ func printTraining(o *output, r *train.Result) error {
 		fmt.Fprintf(&b, ", training loss %.4f to %.4f", r.Losses[0], r.Losses[n-1])
 	}
 	b.WriteString("\n")
+	if r.Best != nil {
+		fmt.Fprintf(&b, "kept the weights after step %d, which have the least development loss, %.4f\n", r.Best.Step, r.Best.Loss)
+	}
 	if r.Eval != nil {
 		fmt.Fprintf(&b, "%v\n", r.Eval)
 		if percent := int(100*r.Untrained + 0.5); percent > 0 {

@@ -90,8 +90,8 @@ func (b BLEU) Score() float64 {
 // Smoothed returns BLEU, 0 to 100, with the exponential smoothing of NIST's
 // mteval-v13a.pl, which is sacrebleu's default for a corpus: the k-th length n
 // that has n-grams but no match counts as 1/2^k of a match. Without a matching
-// word, or without a translation of four words or more, it is 0. Its words are
-// the receiver's, not sacrebleu's tokens.
+// word, or without a translation of four words or more, it is 0. Words are
+// separated by white space here, where sacrebleu has a tokenizer.
 func (b BLEU) Smoothed() float64 {
 	if b.Matches[0] == 0 {
 		return 0

@@ -57,3 +57,32 @@ func TestBlindArm(t *testing.T) {
 		t.Errorf("%v: want other weights where sources are seen", err)
 	}
 }
+
+// A spec's training keeps its best weights, normalises and recomputes, as train does; a spec that
+// says nothing of it is as before.
+func TestNewSettings(t *testing.T) {
+	x := mustRead(t, images, "steps: 3", "steps: 3\n      keep: best\n      eval_every: 1\n      recompute_statistics: 8")
+	f := &x.Spec.Frame
+	got := f.Training(x.Spec.Profiles["smoke"], f.Arms[0], 1)
+	if got.Keep != train.KeepBest || got.EvalEvery != 1 || got.RecomputeStatistics != 8 {
+		t.Errorf("%+v", got)
+	}
+	x = mustRead(t, translators, "name: transformer,", "name: transformer, final_norm: true,")
+	f = &x.Spec.Frame
+	if got := f.Training(x.Spec.Profiles["smoke"], f.Arms[0], 1); !got.Model.FinalNorm {
+		t.Errorf("%+v", got.Model)
+	}
+	training := traintest.TinyTraining()
+	training.Steps, training.EvalEvery, training.Keep, training.Config.Synthetic.HeldOut = 4, 2, train.KeepBest, 14
+	trial, err := Train(t.Context(), training)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := training.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trial.SHA256 != run.WeightsSHA256 || trial.HeldOut != run.Eval.Loss || *trial.Best != *run.Best {
+		t.Errorf("a trial ends with %+v, train with %s and %v", trial, run.WeightsSHA256, run.Eval)
+	}
+}

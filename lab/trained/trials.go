@@ -76,6 +76,7 @@ type Trial struct {
 	Targets   int                   `json:"targets"`  // their number
 	Languages []train.LanguageScore `json:"languages,omitempty"`
 	LastLoss  float64               `json:"last_loss"`
+	Best      *train.Best           `json:"best,omitempty"` // the evaluation whose weights were kept; nil: they are the last
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
 	Partition []int                 `json:"partition"`
@@ -238,6 +239,7 @@ func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 	}
 	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
 	t.SHA256 = l.Trainer.Hash()
+	t.Best = l.Best()
 	t.Params = nn.CountParams(l.Pipeline.Layers)
 	t.Partition, _ = l.Trainer.Sizes()
 	t.Data = l.DataDigest()

@@ -1,0 +1,163 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/datasets"
+	"gpipebench/internal/failure"
+)
+
+// Keep says with which weights a training ends.
+type Keep string
+
+const (
+	KeepLast Keep = ""     // those after the last step
+	KeepBest Keep = "best" // those with the least loss on the development set
+)
+
+// ParseKeep reads last (also "") and best.
+func ParseKeep(s string) (Keep, error) {
+	switch s {
+	case "", "last":
+		return KeepLast, nil
+	case string(KeepBest):
+		return KeepBest, nil
+	}
+	return "", fmt.Errorf("unknown weights to keep %q: want last or best", s)
+}
+
+func (k *Keep) UnmarshalYAML(n *yaml.Node) (err error) {
+	*k, err = ParseKeep(n.Value)
+	return err
+}
+
+// part is a part of what is held out. Where the best weights are kept, the development set, by
+// which they are chosen, has the mini-batches at even places, and of pairs those at even places of
+// each language; the final evaluation, and translations, are of the others.
+type part uint8
+
+const (
+	whole part = iota
+	development
+	test
+)
+
+// has reports whether what is at a place is of the part.
+func (p part) has(place int) bool { return p == whole || place%2 == int(p-development) }
+
+// pairs returns the part's held-out pairs of a language.
+func (p part) pairs(s *datasets.Translation, language int) (some []datasets.Pair) {
+	for i, pair := range s.Pairs(language, datasets.HeldOut) {
+		if p.has(i) {
+			some = append(some, pair)
+		}
+	}
+	return some
+}
+
+// final is the part that a training is evaluated on at its end.
+func (t *Training) final() part {
+	if t.Keep == KeepBest {
+		return test
+	}
+	return whole
+}
+
+// Best is the evaluation with the least loss so far.
+type Best struct {
+	Step int     `json:"step"` // after which it was made; 0: there was none with a finite loss
+	Loss float64 `json:"development_loss"`
+}
+
+// best keeps the weights with the least development loss in a file, which is in the directory of
+// snapshots, if there is one, and otherwise a temporary one. Nil: the last weights are kept.
+type best struct {
+	Best
+	dir       string
+	temporary bool
+	seen      *Evaluation // the newest
+}
+
+func (b *best) file() string { return filepath.Join(b.dir, "best.safetensors") }
+
+// prepareBest refuses what would only show at the first evaluation.
+func (l *Loop) prepareBest() (err error) {
+	t := l.training
+	if t.Keep != KeepBest {
+		return nil
+	}
+	least := l.Source.Batches(datasets.HeldOut, t.Batch)
+	if s, ok := l.Source.(*datasets.Translation); ok {
+		least = math.MaxInt
+		for _, language := range s.Languages() {
+			least = min(least, language.HeldOut)
+		}
+	}
+	switch {
+	case t.EvalEvery == 0 || t.EvalEvery >= l.Steps:
+		return failure.Usagef("the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
+			l.Steps, t.EvalEvery)
+	case least < 2:
+		return failure.Usagef("the best weights by a development set, but %d mini-batch is held out, or %[1]d pair of a language: "+
+			"want 2 or more, half of which are the development set", least)
+	}
+	l.best = &best{dir: t.Snapshots.Dir}
+	if l.best.dir == "" {
+		l.best.temporary = true
+		l.best.dir, err = os.MkdirTemp("", "best-weights-*")
+	}
+	return err
+}
+
+// Best is the evaluation whose weights are kept; nil: the last weights are.
+func (l *Loop) Best() *Best {
+	if l.best == nil {
+		return nil
+	}
+	return &l.best.Best
+}
+
+// compareBest evaluates at a position, if an evaluation is due, and keeps the weights if there were
+// none that were better. Equal ones stay.
+func (l *Loop) compareBest(ctx context.Context, done int) error {
+	b, t := l.best, l.training
+	if b == nil || done == 0 || done%t.EvalEvery != 0 && done < l.Steps {
+		return nil
+	}
+	e, err := l.Evaluate(ctx)
+	if err != nil {
+		return err
+	}
+	b.seen = e
+	if math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0) || b.Step > 0 && e.Loss >= b.Loss {
+		return nil
+	}
+	b.Best = Best{done, e.Loss}
+	return t.averaged(l.Trainer, func() error { return l.Trainer.Save(b.file(), nil) })
+}
+
+// takeBest puts the best weights in place after the last step.
+func (l *Loop) takeBest() error {
+	switch b := l.best; {
+	case b == nil:
+		return nil
+	case b.Step == 0:
+		return fmt.Errorf("no evaluation of %d steps has a finite loss, so no weights are the best", l.Steps)
+	default:
+		b.seen = nil // it is of the last weights
+		return l.Trainer.Load(b.file())
+	}
+}
+
+// close removes a temporary file.
+func (b *best) close() {
+	if b != nil && b.temporary {
+		os.RemoveAll(b.dir)
+	}
+}

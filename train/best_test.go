@@ -1,0 +1,186 @@
+package train_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/datasets"
+	"gpipebench/train"
+	"gpipebench/train/traintest"
+)
+
+// worsening is a training whose loss first falls and then rises, as its rate is too high.
+func worsening() train.Training {
+	t := traintest.TinyTraining()
+	t.Steps, t.EvalEvery, t.Keep = 12, 3, train.KeepBest
+	t.Optimizer, t.LR, t.LRSchedule, t.ClipNorm = "sgd", 4, "warmup:12", 1
+	t.Config.Synthetic.HeldOut = 14
+	return t
+}
+
+// scored is the loss on the held-out mini-batches at even or odd places, by hand.
+func scored(t *testing.T, l *train.Loop, batch, from int) float64 {
+	t.Helper()
+	sum, count := 0.0, 0
+	for i := from; i < l.Source.Batches(datasets.HeldOut, batch); i += 2 {
+		b, err := l.Source.Batch(datasets.HeldOut, i, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.Trainer.Evaluate(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += float64(r.Loss * float64(r.Count))
+		count += r.Count
+	}
+	return sum / float64(count)
+}
+
+// The weights with the least loss on the even mini-batches are hashed, saved, and evaluated on the
+// odd ones; what they are is computed beside it, by a training that keeps its last weights.
+func TestKeepBest(t *testing.T) {
+	images := traintest.TinyImages()
+	images.Epochs, images.Keep, images.Optimizer, images.LR, images.ClipNorm = 4, train.KeepBest, "sgd", 0.01, 1
+	images.Model.BNMomentum = 0.01
+	averaged := worsening()
+	averaged.EMA = 0.1
+	for name, kept := range map[string]train.Training{"language model": worsening(), "averaged": averaged, "images": images} {
+		t.Run(name, func(t *testing.T) {
+			kept.Save = filepath.Join(t.TempDir(), "weights.safetensors")
+			var losses []float64
+			r, err := kept.Run(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			plain := kept
+			plain.Keep, plain.Save = train.KeepLast, ""
+			every := kept.EvalEvery
+			if every == 0 {
+				every = 2 // mini-batches of an epoch
+			}
+			l, err := plain.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			var best train.Best
+			var hash string
+			var final float64
+			err = l.Run(t.Context(), train.Hooks{At: func(done int) error {
+				if done == 0 || done%every != 0 {
+					return nil
+				}
+				see := func() error {
+					loss := scored(t, l, kept.Batch, 0)
+					losses = append(losses, loss)
+					if best.Step == 0 || loss < best.Loss {
+						best, hash, final = train.Best{Step: done, Loss: loss}, l.Trainer.Hash(), scored(t, l, kept.Batch, 1)
+					}
+					return nil
+				}
+				if kept.EMA != 0 {
+					return l.Trainer.Averaged(see)
+				}
+				return see()
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if best.Step == l.Steps {
+				t.Fatalf("the last weights are the best: %v", losses)
+			}
+			if r.Best == nil || *r.Best != best || r.WeightsSHA256 != hash || r.Eval.Loss != final || r.Eval.Development {
+				t.Errorf("kept %v %s, evaluated %v; want %v %s, %v", r.Best, r.WeightsSHA256, r.Eval, best, hash, final)
+			}
+			for i, e := range r.Evals {
+				if e.Loss != losses[i] || !e.Development || !strings.HasPrefix(e.String(), "development loss ") {
+					t.Errorf("evaluation %d: %v, want the development set's %v", i, e, losses[i])
+				}
+			}
+			again, err := kept.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			if err := again.Run(t.Context(), train.Hooks{}); err != nil {
+				t.Fatal(err)
+			}
+			if e, err := again.Evaluate(t.Context()); err != nil || e.Loss != best.Loss {
+				t.Errorf("%v: afterwards %v, want the best weights' %v", err, e, best)
+			}
+			saved := plain
+			saved.Load, saved.Steps, saved.Epochs = kept.Save, 0, 0
+			if r, err := saved.Run(t.Context(), nil); err != nil || r.WeightsSHA256 != hash {
+				t.Errorf("%v: saved %v, want %s", err, r, hash)
+			}
+		})
+	}
+}
+
+// Of pairs, each language's are divided: those at even places choose, those at odd ones are
+// translated and scored.
+func TestKeepBestTranslator(t *testing.T) {
+	tr := stoppables()[2].Training
+	tr.Keep, tr.EvalEvery, tr.Translations = train.KeepBest, 2, filepath.Join(t.TempDir(), "translations.csv")
+	opened := tr
+	source, err := opened.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tr.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(tr.Translations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := rowsOf(t, ".csv", string(raw))
+	pairs := source.(*datasets.Translation)
+	for i, l := range pairs.Languages() {
+		held := pairs.Pairs(i, datasets.HeldOut)
+		if of := r.Eval.Languages[i]; of.HeldOut != len(held)/2 || r.Evals[0].Languages[i].HeldOut != (len(held)+1)/2 {
+			t.Errorf("%s: %d pairs in the end and %d before, of %d", l.Name, of.HeldOut, r.Evals[0].Languages[i].HeldOut, len(held))
+		}
+		for j := 1; j < len(held); j += 2 {
+			if len(rows) == 0 || rows[0]["source"] != held[j].SourceText {
+				t.Fatalf("translations %v, want that of %q", rows, held[j].SourceText)
+			}
+			rows = rows[1:]
+		}
+	}
+	if len(rows) > 0 {
+		t.Errorf("more translations: %v", rows)
+	}
+}
+
+// What cannot be kept is refused before the first step, and no file is left.
+func TestKeepBestRefused(t *testing.T) {
+	for want, change := range map[string]func(*train.Training){
+		"the best weights of 12 steps with an evaluation every 0":  func(t *train.Training) { t.EvalEvery = 0 },
+		"the best weights of 12 steps with an evaluation every 12": func(t *train.Training) { t.EvalEvery = 12 },
+		"the best weights by a development set, but 1 mini-batch":  func(t *train.Training) { t.Config.Synthetic.HeldOut = 4 },
+	} {
+		tr := worsening()
+		change(&tr)
+		if _, err := tr.Open(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	if _, err := worsening().Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("%v: left %v", err, left)
+	}
+	if _, err := train.ParseKeep("worst"); err == nil || fmt.Sprint(err) != `unknown weights to keep "worst": want last or best` {
+		t.Error(err)
+	}
+}
