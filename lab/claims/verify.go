@@ -115,6 +115,9 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 		}
 	}
 	r := &Reading{of: v, ledgers: ledgers}
+	if err := v.isThere(); err != nil { // the one that was asked for before what it rests on
+		return nil, err
+	}
 	for _, one := range v.directories() {
 		if err := one.isThere(); err != nil {
 			return nil, err
