@@ -1,6 +1,7 @@
 package golden
 
 import (
+	_ "embed"
 	"flag"
 	"fmt"
 	"os"
@@ -35,15 +36,16 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestRandom trains small networks that are drawn, and compares as TestGolden does. The file has the
-// first half of each SHA-256. Emulators of other processors, which are slow, get each tenth.
+// random has what the trainings of TestRandom end with, a line for each: the first half of the
+// SHA-256, and the loss. It is embedded, as WebAssembly's runtime has no working directory.
+//
+//go:embed testdata/random.txt
+var random string
+
+// TestRandom trains small networks that are drawn, and compares as TestGolden does. Emulators of
+// other processors, which are slow, get each tenth.
 func TestRandom(t *testing.T) {
-	const file = "testdata/random.txt"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(text), "\n")
+	want := strings.Split(random, "\n")
 	var lines strings.Builder
 	for i, training := range Random(1, 200) {
 		if (testing.Short() || runtime.GOARCH != "amd64") && i%10 != 0 {
@@ -63,7 +65,7 @@ func TestRandom(t *testing.T) {
 		})
 	}
 	if *update && nn.KernelProfile() == "avx512" && !testing.Short() {
-		if err := os.WriteFile(file, []byte(lines.String()), 0o644); err != nil {
+		if err := os.WriteFile("testdata/random.txt", []byte(lines.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
