@@ -39,8 +39,8 @@ golden: tools
 	bin/fused $(LIBRARY)
 	$(GO) test -vet=off $(HASHED)
 	GODEBUG=cpu.avx512f=off $(GO) test -vet=off $(HASHED)
-	$(GO) test -vet=off -tags purego $(HASHED)
-	GOAMD64=v3 $(GO) test -vet=off $(HASHED)
+	$(GO) test -vet=off -short -tags purego $(HASHED)
+	GOAMD64=v3 $(GO) test -vet=off -short $(HASHED)
 	GOOS=js GOARCH=wasm $(GO) build $(LIBRARY)
 	GOOS=wasip1 GOARCH=wasm $(GO) test -vet=off -exec "$(CURDIR)/bin/wazero run -mount=/:/" $(HASHED)
 	@if command -v qemu-aarch64 >/dev/null; then set -ex; $(ON_ARM64) $(HASHED); \
@@ -106,7 +106,7 @@ deep-faults-%: tools
 deep-trainings-%: tools
 	$(DEEPLY) $$(bin/longtests -deep train)
 # Full covers on the other profiles of kernels.
-COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel
+COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel ./train/golden
 deep-avx2-%:
 	GODEBUG=cpu.avx512f=off $(DEEPLY) -skip Mutants $(COVERED)
 deep-neon-%:
