@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
+	"sync"
 
 	"golang.org/x/sys/cpu"
 )
@@ -22,12 +23,11 @@ const (
 
 // factors move the first and the second half of 16 bytes on by a stride: x^(D+32) and x^(D-32)
 // modulo the polynomial, with bits in reverse order and one place on, as the product of two
-// numbers of which bit 63 is the lowest power has its own in bit 126. along moves a sum on by a
-// stream.
-var (
-	factors = [2]uint64{power(8*stride + 32), power(8*stride - 32)}
-	along   = power(8*stream - 32)
-)
+// numbers of which bit 63 is the lowest power has its own in bit 126.
+var factors = [2]uint64{power(8*stride + 32), power(8*stride - 32)}
+
+// along moves a sum on by a stream. It takes a while to find, so not when a program starts.
+var along = sync.OnceValue(func() uint64 { return power(8*stream - 32) })
 
 // power is x^n modulo the polynomial, as factors have it.
 func power(n int) uint64 {
@@ -44,10 +44,10 @@ func folded(sum uint32, b []byte) (uint32, []byte) {
 	for len(b) >= piece {
 		last := first(sum, b)
 		var sums [3]uint64
-		foldBeside(&last, b[stride:(1+steps)*stride], &factors, &sums, stream)
+		foldBeside(&last, b[stride:(1+steps)*stride], &factors, &sums)
 		rest := uint64(^crc32.Update(1<<32-1, table, last[:]))
 		for _, s := range sums {
-			rest = shift(rest, along) ^ s
+			rest = shift(rest, along()) ^ s
 		}
 		sum, b = ^uint32(rest), b[piece:]
 	}
@@ -72,10 +72,10 @@ func first(sum uint32, b []byte) (last [stride]byte) {
 //go:noescape
 func fold(last *[stride]byte, b []byte, factors *[2]uint64)
 
-// foldBeside is fold, and sums, from 0, of the three streams of each bytes that follow b.
+// foldBeside is fold, and sums, from 0, of the three streams that follow b.
 //
 //go:noescape
-func foldBeside(last *[stride]byte, b []byte, factors *[2]uint64, sums *[3]uint64, each int)
+func foldBeside(last *[stride]byte, b []byte, factors *[2]uint64, sums *[3]uint64)
 
 // shift is sum times factor and x^32 modulo the polynomial.
 func shift(sum, factor uint64) uint64

@@ -2,17 +2,27 @@
 
 #include "textflag.h"
 
+// The four blocks of a stride, at DI, and the factors, at BX.
+#define LOAD \
+	VBROADCASTI32X4 (BX), Z8; \
+	VMOVDQU64 (DI), Z0; \
+	VMOVDQU64 64(DI), Z1; \
+	VMOVDQU64 128(DI), Z2; \
+	VMOVDQU64 192(DI), Z3
+
+#define STORE \
+	VMOVDQU64 Z0, (DI); \
+	VMOVDQU64 Z1, 64(DI); \
+	VMOVDQU64 Z2, 128(DI); \
+	VMOVDQU64 Z3, 192(DI)
+
 // func fold(last *[256]byte, b []byte, factors *[2]uint64)
 TEXT ·fold(SB), NOSPLIT, $0-40
 	MOVQ last+0(FP), DI
 	MOVQ b_base+8(FP), SI
 	MOVQ b_len+16(FP), CX
 	MOVQ factors+32(FP), BX
-	VBROADCASTI32X4 (BX), Z8
-	VMOVDQU64 (DI), Z0
-	VMOVDQU64 64(DI), Z1
-	VMOVDQU64 128(DI), Z2
-	VMOVDQU64 192(DI), Z3
+	LOAD
 
 next:
 	// The products of both halves, and the input a stride on.
@@ -32,28 +42,22 @@ next:
 	SUBQ $256, CX
 	JNZ  next
 
-	VMOVDQU64 Z0, (DI)
-	VMOVDQU64 Z1, 64(DI)
-	VMOVDQU64 Z2, 128(DI)
-	VMOVDQU64 Z3, 192(DI)
+	STORE
 	VZEROUPPER
 	RET
 
-// func foldBeside(last *[256]byte, b []byte, factors *[2]uint64, sums *[3]uint64, each int)
+// func foldBeside(last *[256]byte, b []byte, factors *[2]uint64, sums *[3]uint64)
 //
 // Three streams of CRC32Q run beside the fold, in cycles that VPCLMULQDQ leaves idle: 40 bytes of
 // each for 256 bytes of b.
-TEXT ·foldBeside(SB), NOSPLIT, $0-56
+TEXT ·foldBeside(SB), NOSPLIT, $0-48
 	MOVQ last+0(FP), DI
 	MOVQ b_base+8(FP), SI
 	MOVQ b_len+16(FP), CX
 	MOVQ factors+32(FP), BX
-	MOVQ each+48(FP), R9
-	VBROADCASTI32X4 (BX), Z8
-	VMOVDQU64 (DI), Z0
-	VMOVDQU64 64(DI), Z1
-	VMOVDQU64 128(DI), Z2
-	VMOVDQU64 192(DI), Z3
+	LOAD
+	LEAQ (CX)(CX*4), R9 // a stream has 40 bytes for 256
+	SHRQ $5, R9
 	LEAQ (SI)(CX*1), R10
 	LEAQ (R10)(R9*1), R11
 	LEAQ (R11)(R9*1), R12
@@ -96,10 +100,7 @@ beside:
 	SUBQ $256, CX
 	JNZ  beside
 
-	VMOVDQU64 Z0, (DI)
-	VMOVDQU64 Z1, 64(DI)
-	VMOVDQU64 Z2, 128(DI)
-	VMOVDQU64 Z3, 192(DI)
+	STORE
 	MOVQ sums+40(FP), DI
 	MOVQ AX, (DI)
 	MOVQ DX, 8(DI)
