@@ -48,7 +48,7 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 			continue
 		}
 		g.Layer = c.Layer
-		gradient := rulesOf(c.Op).gradient
+		gradient := c.known().gradient
 		if gradient == nil {
 			panic(noSecondGradient)
 		}

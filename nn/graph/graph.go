@@ -111,6 +111,8 @@ type Call struct {
 	In    []*Node
 	Out   []*Node
 	Layer int // the pipeline layer it belongs to; nothing is fused across layers
+
+	rules *rules // see known
 }
 
 // Type is the shape and dtype of a value.
@@ -140,7 +142,7 @@ func (g *Graph) NewNode(role Role, name string, dt DType, shape ...int) *Node {
 
 // apply adds a call and returns its outputs.
 func (g *Graph) apply(o any, in ...*Node) []*Node {
-	c := &Call{Op: o, In: in, Layer: g.Layer}
+	c := &Call{Op: o, In: in, Layer: g.Layer, rules: rulesOf(o)}
 	for i, t := range c.Infer(in) {
 		n := g.NewNode(Computed, "", t.DType, t.Shape...)
 		n.Call, n.Index = c, i

@@ -34,14 +34,22 @@ type rules struct {
 
 type gradient = func(g *Graph, c *Call, dout []*Node) []*Node
 
-var defined = map[reflect.Type]func(any) rules{}
+var defined = map[reflect.Type]func(any) *rules{}
 
-// define adds the entry of a type of operation.
+// define adds the entry of a type of operation. One without attributes has the same rules always.
 func define[O any](of func(o O) rules) {
-	defined[reflect.TypeFor[O]()] = func(o any) rules { return of(o.(O)) }
+	entry := func(o any) *rules {
+		r := of(o.(O))
+		return &r
+	}
+	if reflect.TypeFor[O]().Size() == 0 {
+		same := entry(*new(O))
+		entry = func(any) *rules { return same }
+	}
+	defined[reflect.TypeFor[O]()] = entry
 }
 
-func rulesOf(o any) rules {
+func rulesOf(o any) *rules {
 	of := defined[reflect.TypeOf(o)]
 	if of == nil {
 		panic(fmt.Sprintf("graph: no rules for an operation of type %T", o))
@@ -49,34 +57,43 @@ func rulesOf(o any) rules {
 	return of(o)
 }
 
+// known is what is known of a call's operation: a graph has asked once for its own calls, and for a
+// copy of one whose operation is moved it is the same.
+func (c *Call) known() *rules {
+	if c.rules != nil {
+		return c.rules
+	}
+	return rulesOf(c.Op)
+}
+
 // Name is the operation's name in listings and errors.
-func (c *Call) Name() string { return rulesOf(c.Op).name }
+func (c *Call) Name() string { return c.known().name }
 
 // Infer returns the types of the outputs that the operation has for some inputs. It panics with
 // a [*Misuse] if these do not fit.
-func (c *Call) Infer(in []*Node) []Type { return rulesOf(c.Op).infer(in) }
+func (c *Call) Infer(in []*Node) []Type { return c.known().infer(in) }
 
 // FLOPs counts 2 x multiply-adds of matrix products, and nothing else but what a caller's
 // operation says of itself.
 func (c *Call) FLOPs() int64 {
-	if flops := rulesOf(c.Op).flops; flops != nil {
+	if flops := c.known().flops; flops != nil {
 		return flops(c)
 	}
 	return 0
 }
 
 // InPlace lists the inputs that the first output may overwrite.
-func (c *Call) InPlace() []int { return rulesOf(c.Op).inPlace }
+func (c *Call) InPlace() []int { return c.known().inPlace }
 
 // Accumulates reports whether the kernel adds to the contents of its outputs, as one chain over
 // the examples in ascending order. Gradients of parameters must come from such calls, since
 // micro-batches add to them one after another (the arithmetic contract, rule 2).
-func (c *Call) Accumulates() bool { return rulesOf(c.Op).accumulates }
+func (c *Call) Accumulates() bool { return c.known().accumulates }
 
 // EndsLoss reports whether the call ends a loss: its gradient needs none from outside. It is the
 // gradient of the sum of the first output, the losses of the rows, times the run's loss scale,
 // one over the mini-batch's count.
-func (c *Call) EndsLoss() bool { return rulesOf(c.Op).endsLoss }
+func (c *Call) EndsLoss() bool { return c.known().endsLoss }
 
 // Index describes the values that an int32 input which is used as an index may hold.
 type Index struct {
@@ -88,7 +105,7 @@ type Index struct {
 
 // Index describes the input that the call uses as an index; nil: there is none.
 func (c *Call) Index() *Index {
-	if index := rulesOf(c.Op).index; index != nil {
+	if index := c.known().index; index != nil {
 		i := index(c)
 		return &i
 	}
@@ -99,7 +116,7 @@ func (c *Call) Index() *Index {
 // may be larger than all of them, and the FLOPs per element; their product is the call's FLOPs
 // unless it overflows. A call without one has no shape.
 func (c *Call) Hidden() (s Shape, flopsEach float64) {
-	if hidden := rulesOf(c.Op).hidden; hidden != nil {
+	if hidden := c.known().hidden; hidden != nil {
 		return hidden(c)
 	}
 	return nil, 0
@@ -107,7 +124,7 @@ func (c *Call) Hidden() (s Shape, flopsEach float64) {
 
 func init() {
 	define(func(op.Exchange) rules { return rules{name: "exchange"} })
-	define(func(o op.Moved) rules { return rulesOf(o.Of) })
+	define(func(o op.Moved) rules { return *rulesOf(o.Of) })
 }
 
 // Parts of rules that several operations share.

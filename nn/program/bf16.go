@@ -85,12 +85,12 @@ type conversion struct{ in, out []form }
 // accumulates, or nil if there is nothing to convert.
 func (s *storage) convert(st *step, accumulates bool) *conversion {
 	k := &conversion{make([]form, len(st.in)), make([]form, len(st.out))}
-	product := traitsOf(st.call).product.ofWeight()
+	product := s.Rounded && traitsOf(st.call).product.ofWeight()
 	for i, n := range st.in {
 		switch {
 		case s.narrow(n):
 			k.in[i] = narrow
-		case s.Rounded && n.DType == graph.F32 && product:
+		case n.DType == graph.F32 && product:
 			k.in[i] = rounded
 		}
 	}
