@@ -77,27 +77,16 @@ func attentionMulNEON(m, n, k int, a []float32, ars, acs int, b []float32, brs i
 
 // sumSquaresNEON goes over a tile that fits in the first-level cache twice, for half of the 64 lanes each.
 func sumSquaresNEON(x []float32) float64 {
-	const tile = 32 // blocks of 64 elements
-	var lanes [2][32]float64
-	for blocks := len(x) / 64; blocks > 0; blocks = len(x) / 64 {
+	const tile = 32 // blocks of wideTree elements
+	var lanes [wideTree]float64
+	for blocks := len(x) / wideTree; blocks > 0; blocks = len(x) / wideTree {
 		n := min(blocks, tile)
-		squaresNEON(&lanes[0], &x[0], n)
-		squaresNEON(&lanes[1], &x[32], n)
-		x = x[64*n:]
+		squaresNEON((*[wideTree / 2]float64)(lanes[:]), &x[0], n)
+		squaresNEON((*[wideTree / 2]float64)(lanes[wideTree/2:]), &x[wideTree/2], n)
+		x = x[wideTree*n:]
 	}
-	for i, v := range x { // by sixteens to the first lanes
-		lanes[0][i%16] += float64(float64(v) * float64(v)) // the product is exact
-	}
-	all := lanes[0][:]
-	for i, v := range lanes[1] {
-		all[i] += v
-	}
-	for n := len(all) / 2; n > 0; n /= 2 {
-		for i := range n {
-			all[i] += all[n+i]
-		}
-	}
-	return all[0]
+	addSquares(lanes[:], x)
+	return foldLanes(lanes[:])
 }
 
 func widenNEON(dst []float32, src []uint16) {

@@ -68,16 +68,18 @@ func foldLanes[T float32 | float64](lanes []T) T {
 	return lanes[0]
 }
 
-func rowSumGeneric(x []float32) float32 {
-	var lanes [wideTree]float32
+// treeSum returns the sum of x in a tree whose lanes are zero.
+func treeSum(lanes, x []float32) float32 {
 	for n := 0; len(x) > 0; x = x[n:] {
-		n = laneGroup(len(x), wideTree)
+		n = laneGroup(len(x), len(lanes))
 		for l, v := range x[:n] {
 			lanes[l] += v
 		}
 	}
-	return foldLanes(lanes[:])
+	return foldLanes(lanes)
 }
+
+func rowSumGeneric(x []float32) float32 { return treeSum(make([]float32, wideTree), x) }
 
 func dotGeneric(a, b []float32) float32 {
 	var lanes [wideTree]float32
@@ -95,14 +97,7 @@ func expShiftGeneric(dst, x []float32, scale, shift float32) float32 {
 	for i := range dst {
 		dst[i] = exp32(fma32(x[i], scale, -shift))
 	}
-	var lanes [narrowTree]float32
-	for n := 0; len(dst) > 0; dst = dst[n:] {
-		n = laneGroup(len(dst), narrowTree)
-		for l, v := range dst[:n] {
-			lanes[l] += v
-		}
-	}
-	return foldLanes(lanes[:])
+	return treeSum(make([]float32, narrowTree), dst)
 }
 
 func expSumGeneric(x []float32, scale, shift float32) float32 {
@@ -118,13 +113,18 @@ func expSumGeneric(x []float32, scale, shift float32) float32 {
 
 func sumSquaresGeneric(x []float32) float64 {
 	var lanes [wideTree]float64
+	addSquares(lanes[:], x)
+	return foldLanes(lanes[:])
+}
+
+// addSquares adds the squares of x to a tree's lanes.
+func addSquares(lanes []float64, x []float32) {
 	for n := 0; len(x) > 0; x = x[n:] {
-		n = laneGroup(len(x), wideTree)
+		n = laneGroup(len(x), len(lanes))
 		for l, v := range x[:n] {
 			lanes[l] += float64(v) * float64(v) // exact, so that fusing changes nothing
 		}
 	}
-	return foldLanes(lanes[:])
 }
 
 func nonFiniteGeneric(x []float32) int {
