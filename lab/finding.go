@@ -146,15 +146,11 @@ func findingFunctions(tables []*Table) expr.Functions {
 	return expr.Functions{
 		"cell": func(args []any) (any, error) {
 			v, err := read(args)
-			switch {
-			case err != nil:
-				return nil, err
-			case len(v.Numbers) == 0:
-				return nil, &NoCell{fmt.Sprintf("%v: %q has no number", args, v.Text)}
-			case len(v.Interval) == 2:
-				return expr.Between(v.Numbers[0], v.Interval[0], v.Interval[1]), nil
+			n, is := v.Number()
+			if err == nil && !is {
+				err = &NoCell{fmt.Sprintf("%v: %q has no number", args, v.Text)}
 			}
-			return expr.Exact(v.Numbers[0]), nil
+			return n, err
 		},
 		"text": func(args []any) (any, error) {
 			v, err := read(args)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpipebench/internal/expr"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
 )
@@ -20,6 +21,17 @@ type Value struct {
 
 // String is a value as it is printed.
 func (v Value) String() string { return v.Text }
+
+// Number is the cell's number, with its interval if it has one; false: it has no number.
+func (v Value) Number() (expr.Number, bool) {
+	switch {
+	case len(v.Numbers) == 0:
+		return expr.Number{}, false
+	case len(v.Interval) == 2:
+		return expr.Between(v.Numbers[0], v.Interval[0], v.Interval[1]), true
+	}
+	return expr.Exact(v.Numbers[0]), true
+}
 
 // MarshalText is a value as tables in JSON have it.
 func (v Value) MarshalText() ([]byte, error) { return []byte(v.Text), nil }

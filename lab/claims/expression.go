@@ -62,16 +62,11 @@ func intervalOf(v lab.Value) []float64 { return v.Interval }
 
 func (e *evaluator) cell(args []any) (any, error) {
 	v, err := e.read(args)
-	if err != nil {
-		return nil, err
+	n, is := v.Number()
+	if err == nil && !is {
+		err = &missingEvidence{fmt.Sprintf("%v: %q has no number", args, v.Text)}
 	}
-	if len(v.Numbers) == 0 {
-		return nil, &missingEvidence{fmt.Sprintf("%v: %q has no number", args, v.Text)}
-	}
-	if len(v.Interval) == 2 {
-		return expr.Between(v.Numbers[0], v.Interval[0], v.Interval[1]), nil
-	}
-	return expr.Exact(v.Numbers[0]), nil
+	return n, err
 }
 
 func (e *evaluator) every(args []any) (any, error) {

@@ -114,14 +114,13 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 			}
 		}
 	}
-	r := &Reading{of: v, ledgers: ledgers}
-	if err := v.isThere(); err != nil { // the one that was asked for before what it rests on
-		return nil, err
-	}
-	for _, one := range v.directories() {
+	r, dirs := &Reading{of: v, ledgers: ledgers}, v.directories()
+	for _, one := range slices.Backward(dirs) { // the one that was asked for before what it rests on
 		if err := one.isThere(); err != nil {
 			return nil, err
 		}
+	}
+	for _, one := range dirs {
 		r.dirs = append(r.dirs, held{one, make([]*Examined, len(needed))})
 	}
 	group, ctx := errgroup.WithContext(ctx)
