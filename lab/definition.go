@@ -37,6 +37,9 @@ type Definition struct {
 	// TypedActivations says that its spec may have a dtype at its top, that of all trainings'
 	// activations.
 	TypedActivations bool
+	// Hashes says that its command, whose runs are of one machine, also compares the weights of
+	// train/golden's trainings with the published ones, of all machines.
+	Hashes bool
 }
 
 // Paper is a publication, or what no publication has: a folder with claims and a folder

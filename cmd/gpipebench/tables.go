@@ -212,7 +212,7 @@ func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *co
 			}
 			tables := verbose || paper == nil || r.Out == "" || r.Spec != ""
 			err := printReports(ctx, o, r, format, tables, func(*lab.Report) error { return nil })
-			if name == "consistency" && format == "text" { // of one machine; the hashes compare machines
+			if format == "text" && slices.ContainsFunc(parts, func(d lab.Definition) bool { return d.Hashes }) {
 				err = errors.Join(err, compareHashes(ctx, o))
 			}
 			if err != nil || paper == nil || r.Out == "" || format != "text" {

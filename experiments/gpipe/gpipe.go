@@ -24,7 +24,7 @@ var Paper = lab.Paper{
 		{ID: "figure3", New: newFigure3},
 		{ID: "breakdown", New: newBreakdown},
 		{ID: "table3", New: newTable3},
-		{ID: "consistency", Part: "The same updates", TypedActivations: true},
+		{ID: "consistency", Part: "The same updates", TypedActivations: true, Hashes: true},
 		{ID: "consistency-accuracy", Untimed: true, Command: "consistency"},
 		{ID: "consistency-scopes", Untimed: true, Command: "consistency"},
 		{ID: "precision", Untimed: true},
