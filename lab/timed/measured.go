@@ -187,7 +187,7 @@ func PartsTable(id, title string, names ...string) *lab.Table {
 	return t
 }
 
-const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation. Barrier cost: the waiting that the barrier before the update adds."
+const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is over the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation. Barrier cost: the waiting that the barrier before the update adds."
 
 // Cells are a run's cells in a PartsTable.
 func (m *Measured) Cells() []any {
