@@ -265,7 +265,8 @@ func placeholders(r *Reporting) map[string]string {
 		"checkpoint": say(t.Setup.Checkpoint), "device": say(t.Setup.Device),
 		"seeds": say(len(r.Size.Seeds)), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
 		"language": sentences(r.Size.Data), "rate": fmt.Sprintf("%g", t.LR), "examples": units.FormatCommas(int64(t.Steps * t.Batch)),
-		"margin": fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
+		"recomputed": units.FormatCommas(int64(t.RecomputeStatistics)),
+		"margin":     fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
 	}
 	if r.Size.Data != nil && r.Size.Data.Invented != nil {
 		figures["language"] = "one invented language"
