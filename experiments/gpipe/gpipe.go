@@ -31,7 +31,7 @@ var Paper = lab.Paper{
 		{ID: "delayed-reduction", Untimed: true},
 		{ID: "stability", Part: "What is learnt", New: lab.New[stability]},
 		{ID: "stability-threshold", New: lab.New[threshold], Untimed: true, Command: "stability"},
-		{ID: "transfer", New: lab.New[transfer], Untimed: true},
+		{ID: "transfer", Untimed: true},
 		{ID: "learning"},
 		{ID: "translation"},
 		{ID: "translation-quality", New: lab.New[quality], Untimed: true},

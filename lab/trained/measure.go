@@ -36,6 +36,9 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 		}
 		return nil
 	}
+	if err := f.readSets(ctx, size, log); err != nil {
+		return err
+	}
 	var grid []Arm
 	for _, a := range f.Arms {
 		grid = append(grid, f.grid(size, a)...)
@@ -47,7 +50,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return Run(ctx, x.ID(), arms, size.Seeds, log, p)
+	return f.trials(ctx, arms, size.Seeds, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if

@@ -20,10 +20,11 @@ var panels = map[string]Panel{
 	"bits":        drawBits,
 	"languages":   drawLanguages,
 	"losses":      drawLosses,
+	"transferred": drawTransferred,
 }
 
 // drawsWhole says which of these draw whole records, and which outcomes.
-var drawsWhole = map[string]bool{"each": false, "differences": false, "bits": true, "languages": true, "losses": true}
+var drawsWhole = map[string]bool{"each": false, "differences": false, "bits": true, "languages": true, "losses": true, "transferred": false}
 
 // axis is an arm's name in a plot.
 func (r *Result) axis() string { return cmp.Or(strings.Join(r.Axis, "\n"), r.ArmSpec.Name) }

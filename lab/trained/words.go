@@ -141,6 +141,14 @@ var words = map[string]Word{
 		return lab.Paired(stats.Pairs(at.Own.heldOut(), at.Base.heldOut()), 4)
 	}},
 
+	// Of sets of images, and of arms that see one.
+	"set":            {"images", true, ofSet(func(name string, _ *setContents) any { return name })},
+	"set-train":      {"training images", false, ofSet(func(_ string, c *setContents) any { return c.Train })},
+	"set-held-out":   {"test images", false, ofSet(func(_ string, c *setContents) any { return c.HeldOut })},
+	"set-classes":    {"classes", false, ofSet(func(_ string, c *setContents) any { return c.Classes })},
+	"majority":       {"most frequent class", false, ofSet(func(_ string, c *setContents) any { return lab.Percent(c.Majority, 2) })},
+	"beats-majority": {"better than that", true, beatsMajority},
+
 	// Of pilots.
 	"pilot-rate": {"rate", false, func(r *Reporting, at Row) any { return lab.Number("%g", r.Size.Pilots.Rates[at.Nth]) }},
 	"pilot-held-out": {"held-out nats", false, ofRow(func(at Row) any {
