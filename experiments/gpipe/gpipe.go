@@ -35,6 +35,7 @@ var Paper = lab.Paper{
 		{ID: "learning"},
 		{ID: "translation"},
 		{ID: "translation-quality", New: lab.New[quality], Untimed: true},
+		{ID: "translation-invented", Untimed: true, Command: "translation-quality"},
 		{ID: "ablation", Part: "The model behind it", New: ablation.New},
 		{ID: "validation", New: newValidation},
 		{ID: "efficiency", New: efficiency.New},

@@ -66,8 +66,6 @@ type qualityProfile struct {
 // qualityData are the languages of a profile: those of programs' catalogs, or invented ones.
 type qualityData struct {
 	lab.SentencesSpec `yaml:",inline"`
-	Temperature       float64 `yaml:"temperature" want:"1..1000"`
-	Shapes            int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
 	Ends              int     `yaml:"ends"`                // how many languages are high-resource, and how many low-resource
 }
 
@@ -168,9 +166,7 @@ func (d qualityData) check(seq int) *lab.Problem {
 func (d qualityData) place(name string) int { return slices.Index(d.Names(), name) }
 
 func (d qualityData) config() datasets.Config {
-	c := d.Config()
-	c.Translation.Temperature, c.Translation.Shapes = d.Temperature, d.Shapes
-	return c
+	return d.Config(0)
 }
 
 // network is a network's place in the spec, -1 if it is not there.
@@ -215,7 +211,9 @@ func (q *quality) bilingualArms(p qualityProfile) (arms []qualityArm) {
 
 func (q *quality) bilingualArm(p qualityProfile, language, name string, change func(*train.Training)) qualityArm {
 	a := q.arm(p, name, language, func(t *train.Training) {
-		if t.Data = p.Data.Source(language); p.Data.Invented != nil {
+		if p.Data.Invented == nil {
+			t.Data = lab.SentencesSpec{Catalogs: p.Data.Catalogs, Languages: []string{language}}.Source()
+		} else {
 			t.Config.Multilingual.Only = 1 + p.Data.place(language)
 		}
 		if p.Bilingual.SourceVocab > 0 {

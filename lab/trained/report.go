@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"gpipebench/internal/units"
@@ -16,8 +17,9 @@ import (
 type Reporting struct {
 	*Frame
 	Size    Size
-	Results []*Result // by arm
-	Samples any       // the experiment's own
+	Results []*Result       // by arm
+	Without withoutNetworks // if the spec asks for baselines
+	Samples any             // the experiment's own
 
 	name      string       // of the reference's columns; "": there is none
 	log       *records.Log // the reference's
@@ -72,6 +74,9 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 func (x *Experiment[Own]) open(size Size, log *records.Log) (*Reporting, error) {
 	r := &Reporting{Frame: &x.Spec.Frame, Size: size}
 	var err error
+	if r.Without, err = r.readBaselines(size, log); err != nil {
+		return nil, err
+	}
 	if r.Results, err = r.read(size, log); err == nil && x.Samples != nil {
 		r.Samples, err = x.Samples(size, log)
 	}
@@ -110,11 +115,17 @@ func each(count func(*Reporting, *Result) int) func(*Reporting) []Row {
 
 var rows = map[string]rowsOf{
 	"arms":       {false, each(func(*Reporting, *Result) int { return 1 })},
-	"pilots":     {false, each(func(r *Reporting, _ *Result) int { return len(r.Size.Pilots.Rates) })},
+	"pilots":     {false, each(func(_ *Reporting, a *Result) int { return len(a.Rates) })},
 	"yardsticks": {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.Yardsticks) })},
 	"curve":      {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.curve()) })},
 	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
 		for n := range r.Results[0].whole.languages() {
+			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
+		}
+		return all
+	}},
+	"by-language": {false, func(r *Reporting) (all []Row) {
+		for n := range r.Size.Data.Names() {
 			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
 		}
 		return all
@@ -226,10 +237,21 @@ var metrics = map[string]func(Trials) []float64{
 	"BLEU":          Trials.bleu,
 	"chrF":          Trials.chrF,
 	"smoothed BLEU": Trials.smoothed,
+	"nats":          Trials.heldOut,
+}
+
+// unit is that of differences of the metric.
+func (r *Reporting) unit() string {
+	if ofTranslators(r.Metric) || r.Metric == "nats" {
+		return r.Metric
+	}
+	return "points"
 }
 
 // ofTranslators reports whether only translators have a metric.
-func ofTranslators(metric string) bool { return metric != "" && metric != "accuracy" }
+func ofTranslators(metric string) bool {
+	return !slices.Contains([]string{"", "accuracy", "nats"}, metric)
+}
 
 // filled is a text with figures for the words in its braces.
 func (r *Reporting) filled(text string) string {

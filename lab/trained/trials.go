@@ -13,6 +13,7 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -76,6 +77,9 @@ type Trial struct {
 	Targets   int                   `json:"targets"`  // their number
 	Languages []train.LanguageScore `json:"languages,omitempty"`
 	LastLoss  float64               `json:"last_loss"`
+	Curve     []float64             `json:"curve,omitempty"`           // training losses, means of every hundredth of the steps
+	Learnt    int                   `json:"learnt_targets,omitempty"`  // that it was trained on
+	Ended     int                   `json:"ended_at_step,omitempty"`   // by its evaluations; 0: it made all steps
 	Best      *train.Best           `json:"best,omitempty"` // the evaluation whose weights were kept; nil: they are the last
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
@@ -91,8 +95,12 @@ func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name
 
 // Run makes the trials that the log lacks.
 func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+	return Pace{}.run(ctx, id, arms, seeds, log, p)
+}
+
+func (pace Pace) run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
 	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
-		r, err := Train(ctx, t)
+		r, err := pace.train(ctx, t)
 		if err != nil {
 			return nil, "", err
 		}
@@ -204,7 +212,10 @@ func Kept(t train.Training, log *records.Log, sample string) train.Training {
 
 // Train trains, saves the weights if they have a file, and evaluates, or also translates, once
 // at the end.
-func Train(ctx context.Context, t train.Training) (*Trial, error) {
+func Train(ctx context.Context, t train.Training) (*Trial, error) { return Pace{}.train(ctx, t) }
+
+// train is Train for a training that may end by its evaluations.
+func (pace Pace) train(ctx context.Context, t train.Training) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -212,12 +223,31 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	}
 	defer l.Close()
 	r := &Trial{}
-	err = l.Run(ctx, train.Hooks{Report: r, After: func(step *train.TrainStep) error {
-		r.LastLoss = step.Loss
-		return nil
-	}})
+	var soFar struct {
+		Losses  []float64 `json:"losses"`
+		Targets int       `json:"targets"`
+	}
+	steps := l.Steps
+	err = l.Run(ctx, train.Hooks{
+		Report: &soFar,
+		After: func(step *train.TrainStep) error {
+			soFar.Losses, soFar.Targets = append(soFar.Losses, step.Loss), soFar.Targets+step.Count
+			return nil
+		},
+		At: func(done int) error {
+			if pace.ends(l, t.EvalEvery, done) {
+				l.Steps = done // as if it had been its last step
+			}
+			return nil
+		},
+	})
 	if err != nil {
 		return nil, err
+	}
+	r.learnt(soFar.Losses)
+	r.Learnt = soFar.Targets
+	if l.Steps < steps {
+		r.Ended = l.Steps
 	}
 	if t.Save != "" {
 		if err := l.Save(); err != nil {
@@ -231,7 +261,18 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	return r, nil
 }
 
-// Fill sets everything but the time and the last loss, of a training that is at its end.
+// learnt sets what training losses came to.
+func (t *Trial) learnt(losses []float64) {
+	if len(losses) > 0 {
+		t.LastLoss = losses[len(losses)-1]
+	}
+	line, _ := plot.Binned(losses, plot.Curve)
+	for _, at := range line {
+		t.Curve = append(t.Curve, at.Y)
+	}
+}
+
+// Fill sets everything but the time and what came of the steps, of a training that is at its end.
 func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 	e, err := l.Score(ctx)
 	if err != nil {
@@ -255,6 +296,14 @@ func (t Trials) heldOut() (losses []float64) {
 		losses = append(losses, r.HeldOut)
 	}
 	return losses
+}
+
+// made are the steps that an arm's trainings made, by seed.
+func (t Trials) made() (all []float64) {
+	for i, r := range t.Runs {
+		all = append(all, float64(cmp.Or(r.Ended, t.Training(uint64(i+1)).Steps)))
+	}
+	return all
 }
 
 // bleu is the mean over languages, by seed.
