@@ -85,21 +85,21 @@ func TestPatience(t *testing.T) {
 	training.LR, training.Steps, training.Config.Synthetic.HeldOut = 0.5, 400, 14
 	pace := Pace{Evaluations: 100, Patience: 3}
 	pace.set(&training)
-	trial, err := pace.train(t.Context(), training)
+	trial, err := Train(t.Context(), training)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := trial.Best.Step + 3*4; trial.Ended != want || len(trial.Curve) == 0 || trial.Ended == 400 {
 		t.Fatalf("ended after %d steps, best after %d: want %d", trial.Ended, trial.Best.Step, want)
 	}
-	training.Steps = trial.Best.Step + 4
+	training.Steps, training.Patience = trial.Best.Step+4, 0
 	short, err := Train(t.Context(), training)
 	if err != nil || short.SHA256 != trial.SHA256 || short.Ended != 0 || short.HeldOut != trial.HeldOut {
 		t.Errorf("%+v, %v; want the weights of %+v", short, err, trial)
 	}
-	patient, err := Pace{Evaluations: 100}.train(t.Context(), training)
-	if err != nil || patient.Ended != 0 {
-		t.Errorf("without patience: %+v, %v", patient, err)
+	training.Patience, training.Keep = 3, train.KeepLast
+	if _, err := Train(t.Context(), training); err == nil || !strings.Contains(err.Error(), "a patience of 3 evaluations: want 0 or more, and the best weights") {
+		t.Errorf("patience without best weights: %v", err)
 	}
 }
 

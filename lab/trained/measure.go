@@ -42,7 +42,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return size.Pace.run(ctx, x.ID(), arms, size.Seeds, log, p)
+	return Run(ctx, x.ID(), arms, size.Seeds, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if

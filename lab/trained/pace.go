@@ -33,8 +33,16 @@ func (p Pace) set(t *train.Training) {
 		}
 	}
 	if p.Evaluations > 0 {
-		t.Keep, t.EvalEvery = train.KeepBest, max(1, t.Steps/p.Evaluations)
+		t.Keep, t.EvalEvery, t.Patience = train.KeepBest, max(1, t.Steps/p.Evaluations), p.Patience
 	}
+}
+
+// pace is an arm's own, or that of its profile.
+func (p Size) pace(a ArmSpec) Pace {
+	if a.Pace != nil {
+		return *a.Pace
+	}
+	return p.Pace
 }
 
 // check refuses what a training says itself, and patience without evaluations.
@@ -50,10 +58,4 @@ func (p Pace) check(t lab.TrainingSpec) *lab.Problem {
 		return lab.At(errors.New("want warm_up, after which the rate stays"), "pace", "constant")
 	}
 	return nil
-}
-
-// ends reports whether a training has had enough evaluations since its best one.
-func (p Pace) ends(l *train.Loop, every, done int) bool {
-	best := l.Best()
-	return p.Patience > 0 && best != nil && done%every == 0 && done-best.Step >= p.Patience*every
 }

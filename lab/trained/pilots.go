@@ -39,7 +39,7 @@ func (f *Frame) shortened(p Size, a ArmSpec, rate, share float64) Arm {
 		t := f.Training(p, a, seed)
 		if share > 0 {
 			t.Steps = max(2, int(share*float64(t.Steps)))
-			p.Pace.set(&t)
+			p.pace(a).set(&t)
 		}
 		if rate != 0 {
 			t.LR = rate
@@ -83,8 +83,8 @@ func (q *pilot) loss() float64 {
 	return q.HeldOut
 }
 
-func (p Size) makePilot(ctx context.Context, t train.Training) (any, string, error) {
-	trial, err := p.Pace.train(ctx, t)
+func makePilot(ctx context.Context, t train.Training) (any, string, error) {
+	trial, err := Train(ctx, t)
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
@@ -110,7 +110,7 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 		if !lacks {
 			return nil
 		}
-		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, size.makePilot); err != nil {
+		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, makePilot); err != nil {
 			return err
 		}
 	}

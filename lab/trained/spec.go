@@ -37,7 +37,7 @@ type Frame struct {
 	Whole bool `yaml:"whole"`
 	// Baselines says that what a copy of the source and a dictionary score is in the records, of
 	// each seed's sentences.
-	Baselines bool `yaml:"baselines"`
+	Baselines bool          `yaml:"baselines"`
 	Data      string        `yaml:"data" want:"data,optional"` // synthetic
 	Setup     lab.SetupSpec `yaml:"setup"`
 	Arms      []ArmSpec     `yaml:"arms"` // the first is the baseline
@@ -65,6 +65,7 @@ type ArmSpec struct {
 	NoSource bool             `yaml:"no_source"`                    // of translators: they see none
 	Only     int              `yaml:"only" want:"0..1000"`          // of translators: the one language that they see, from 1; 0: all
 	Repeats  string           `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
+	Pace     *Pace            `yaml:"pace"`                         // none: the profile's
 	Setup    lab.SetupSpec    `yaml:"setup"`
 	Training lab.TrainingSpec `yaml:"training" want:"partial"`
 }
@@ -165,7 +166,7 @@ func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
 	if p.Data != nil {
 		t.Data, t.Config = p.Data.Source(), p.Data.Config(a.Only)
 	}
-	p.Pace.set(&t)
+	p.pace(a).set(&t)
 	t.EmptySource = a.NoSource
 	for _, o := range f.repeating(a) {
 		t.HashAfter = f.Training(p, o, seed).Steps
@@ -251,8 +252,10 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			return lab.At(errors.New("no such arm"), "arms", name)
 		}
 	}
-	if problem := p.Pace.check(p.Training); problem != nil {
-		return problem
+	for _, a := range f.Arms {
+		if problem := p.pace(a).check(p.Training); problem != nil {
+			return problem
+		}
 	}
 	var all []train.Training
 	for _, a := range f.Arms {

@@ -77,10 +77,10 @@ type Trial struct {
 	Targets   int                   `json:"targets"`  // their number
 	Languages []train.LanguageScore `json:"languages,omitempty"`
 	LastLoss  float64               `json:"last_loss"`
-	Curve     []float64             `json:"curve,omitempty"`           // training losses, means of every hundredth of the steps
-	Learnt    int                   `json:"learnt_targets,omitempty"`  // that it was trained on
-	Ended     int                   `json:"ended_at_step,omitempty"`   // by its evaluations; 0: it made all steps
-	Best      *train.Best           `json:"best,omitempty"` // the evaluation whose weights were kept; nil: they are the last
+	Curve     []float64             `json:"curve,omitempty"`          // training losses, means of every hundredth of the steps
+	Learnt    int                   `json:"learnt_targets,omitempty"` // that it was trained on
+	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
+	Best      *train.Best           `json:"best,omitempty"`           // the evaluation whose weights were kept; nil: they are the last
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
 	Partition []int                 `json:"partition"`
@@ -95,12 +95,8 @@ func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name
 
 // Run makes the trials that the log lacks.
 func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
-	return Pace{}.run(ctx, id, arms, seeds, log, p)
-}
-
-func (pace Pace) run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
 	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
-		r, err := pace.train(ctx, t)
+		r, err := Train(ctx, t)
 		if err != nil {
 			return nil, "", err
 		}
@@ -212,10 +208,7 @@ func Kept(t train.Training, log *records.Log, sample string) train.Training {
 
 // Train trains, saves the weights if they have a file, and evaluates, or also translates, once
 // at the end.
-func Train(ctx context.Context, t train.Training) (*Trial, error) { return Pace{}.train(ctx, t) }
-
-// train is Train for a training that may end by its evaluations.
-func (pace Pace) train(ctx context.Context, t train.Training) (*Trial, error) {
+func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -228,19 +221,10 @@ func (pace Pace) train(ctx context.Context, t train.Training) (*Trial, error) {
 		Targets int       `json:"targets"`
 	}
 	steps := l.Steps
-	err = l.Run(ctx, train.Hooks{
-		Report: &soFar,
-		After: func(step *train.TrainStep) error {
-			soFar.Losses, soFar.Targets = append(soFar.Losses, step.Loss), soFar.Targets+step.Count
-			return nil
-		},
-		At: func(done int) error {
-			if pace.ends(l, t.EvalEvery, done) {
-				l.Steps = done // as if it had been its last step
-			}
-			return nil
-		},
-	})
+	err = l.Run(ctx, train.Hooks{Report: &soFar, After: func(step *train.TrainStep) error {
+		soFar.Losses, soFar.Targets = append(soFar.Losses, step.Loss), soFar.Targets+step.Count
+		return nil
+	}})
 	if err != nil {
 		return nil, err
 	}

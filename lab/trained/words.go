@@ -44,14 +44,14 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":    {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge"},
-	"pilots":     {"pilot-rate", "pilot-held-out", "chosen"},
-	"whole":      {"task", "steps", "bits", "accuracy-at-end", "weights"},
-	"yardsticks": {"yardstick", "yardstick-bits", "over-yardstick"},
-	"curve":      {"curve-step", "curve-loss"},
+	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge"},
+	"pilots":      {"pilot-rate", "pilot-held-out", "chosen"},
+	"whole":       {"task", "steps", "bits", "accuracy-at-end", "weights"},
+	"yardsticks":  {"yardstick", "yardstick-bits", "over-yardstick"},
+	"curve":       {"curve-step", "curve-loss"},
 	"by-language": {"of-language", "its-pairs", "its-share", "its-dictionary", "its-nats", "its-bleu", "own-nats", "own-bleu"},
 	"pairs":       {"pair", "difference-training"},
-	"languages":  {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
+	"languages":   {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
 }
 
 // ofSentences are the words of trials that need data of translators in every profile, and
@@ -162,7 +162,7 @@ var words = map[string]Word{
 		return lab.Paired(stats.Pairs(at.Own.bleu(), r.Without.bleu(at.Own.Only, dictionaryOf)), 2)
 	}},
 	"exposure": {"examples over the first", false, func(r *Reporting, at Row) any { return lab.Fixed(r.exposure(at.Own), 3) }},
-	"ended": {"steps made", false, ofRow(func(at Row) any { return lab.Mean(at.Own.made(), 0) })},
+	"ended":    {"steps made", false, ofRow(func(at Row) any { return lab.Mean(at.Own.made(), 0) })},
 
 	// Of pairs.
 	"pair": {"difference", true, ofRow(func(at Row) any { return at.Label })},
