@@ -231,7 +231,7 @@ func TestPilots(t *testing.T) {
 	log := records.New(x.Key("smoke"))
 	labtest.CheckLacking(t, x, log)
 	for i, a := range x.Spec.Arms {
-		for j, of := range x.Spec.grid(size, a) {
+		for j, of := range x.Spec.grid(size, a, size.Pilots.Rates) {
 			q := pilot{Trial: trial(1, 2+math.Abs(float64(j)-1), 1)}
 			if j == 2 {
 				q = pilot{NonFinite: "NaN"}
@@ -271,7 +271,7 @@ func TestPilots(t *testing.T) {
 		t.Errorf("a pilot without a trial: %v", err)
 	}
 	for i := range 3 {
-		of := x.Spec.grid(size, x.Spec.Arms[0])[i]
+		of := x.Spec.grid(size, x.Spec.Arms[0], size.Pilots.Rates)[i]
 		add(t, log, of.Sample(101), 101, pilot{NonFinite: "NaN"})
 	}
 	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no pilot of one ends with a finite loss") {
@@ -286,7 +286,7 @@ func TestWithoutChrF(t *testing.T) {
 		size := x.Spec.Profiles["smoke"]
 		log := records.New(x.Key("smoke"))
 		for _, a := range x.Spec.Arms {
-			for _, of := range x.Spec.grid(size, a) {
+			for _, of := range x.Spec.grid(size, a, size.Pilots.Rates) {
 				add(t, log, of.Sample(101), 101, pilot{Trial: trial(1, 2, 1)})
 			}
 			for _, seed := range size.Seeds {

@@ -17,8 +17,9 @@ import (
 type Reporting struct {
 	*Frame
 	Size    Size
-	Results []*Result // by arm
-	Samples any       // the experiment's own
+	Results []*Result       // by arm
+	Without withoutNetworks // if the spec asks for baselines
+	Samples any             // the experiment's own
 
 	sets map[string]*setContents
 
@@ -79,6 +80,9 @@ func (x *Experiment[Own]) open(size Size, log *records.Log) (*Reporting, error) 
 	if r.sets, err = r.contents(size, log); err != nil {
 		return nil, err
 	}
+	if r.Without, err = r.readBaselines(size, log); err != nil {
+		return nil, err
+	}
 	if r.Results, err = r.read(size, log); err == nil && x.Samples != nil {
 		r.Samples, err = x.Samples(size, log)
 	}
@@ -117,7 +121,7 @@ func each(count func(*Reporting, *Result) int) func(*Reporting) []Row {
 
 var rows = map[string]rowsOf{
 	"arms":       {false, each(func(*Reporting, *Result) int { return 1 })},
-	"pilots":     {false, each(func(r *Reporting, _ *Result) int { return len(r.Size.Pilots.Rates) })},
+	"pilots":     {false, each(func(_ *Reporting, a *Result) int { return len(a.Rates) })},
 	"yardsticks": {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.Yardsticks) })},
 	"curve":      {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.curve()) })},
 	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
@@ -129,6 +133,12 @@ var rows = map[string]rowsOf{
 	"sets": {false, func(r *Reporting) (all []Row) {
 		for _, name := range slices.Sorted(maps.Keys(r.sets)) {
 			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Set: name})
+		}
+		return all
+	}},
+	"by-language": {false, func(r *Reporting) (all []Row) {
+		for n := range r.Size.Data.Names() {
+			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
 		}
 		return all
 	}},
@@ -224,10 +234,21 @@ var metrics = map[string]func(Trials) []float64{
 	"BLEU":          Trials.bleu,
 	"chrF":          Trials.chrF,
 	"smoothed BLEU": Trials.smoothed,
+	"nats":          Trials.heldOut,
+}
+
+// unit is that of differences of the metric.
+func (r *Reporting) unit() string {
+	if ofTranslators(r.Metric) || r.Metric == "nats" {
+		return r.Metric
+	}
+	return "points"
 }
 
 // ofTranslators reports whether only translators have a metric.
-func ofTranslators(metric string) bool { return metric != "" && metric != "accuracy" }
+func ofTranslators(metric string) bool {
+	return !slices.Contains([]string{"", "accuracy", "nats"}, metric)
+}
 
 // filled is a text with figures for the words in its braces.
 func (r *Reporting) filled(text string) string {
