@@ -45,7 +45,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return f.trials(ctx, arms, size.Seeds, log, p)
+	return f.trials(ctx, arms, size, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if
@@ -111,6 +111,9 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		name := r.ArmSpec.Name
 		scores.Put(name, "accuracy", r.Accuracies())
 		scores.Put(name, "held-out", r.heldOut())
+		if epochs := r.epochs(); epochs != nil {
+			scores.Put(name, "epochs", epochs)
+		}
 		if size.Data == nil || f.Whole {
 			continue
 		}

@@ -235,11 +235,12 @@ var metrics = map[string]func(Trials) []float64{
 	"chrF":          Trials.chrF,
 	"smoothed BLEU": Trials.smoothed,
 	"nats":          Trials.heldOut,
+	"epochs":        Trials.epochs,
 }
 
 // unit is that of differences of the metric.
 func (r *Reporting) unit() string {
-	if ofTranslators(r.Metric) || r.Metric == "nats" {
+	if ofTranslators(r.Metric) || r.Metric == "nats" || r.Metric == "epochs" {
 		return r.Metric
 	}
 	return "points"
@@ -247,7 +248,7 @@ func (r *Reporting) unit() string {
 
 // ofTranslators reports whether only translators have a metric.
 func ofTranslators(metric string) bool {
-	return !slices.Contains([]string{"", "accuracy", "nats"}, metric)
+	return !slices.Contains([]string{"", "accuracy", "nats", "epochs"}, metric)
 }
 
 // filled is a text with figures for the words in its braces.
