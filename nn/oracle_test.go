@@ -102,7 +102,8 @@ func decode(t *testing.T, text []byte, into any) {
 }
 
 // TestLayersAgainstPyTorch: attention with all four masks; grouped-query attention with rotary
-// positions, of one head of keys, several and as many as queries; a gated feed-forward layer; layer norm of rows with a large
+// positions, of one head of keys, several and as many as queries; a gated feed-forward layer; RMS norm of
+// rows of zeros, too; layer norm of rows with a large
 // mean, where a variance from a sum of squares would be lost, of rows so small that
 // epsilon matters, and of constant ones; recurrent layers of one direction and both, with
 // and without lengths, hoisted and inside; convolutions with every kernel of the models at

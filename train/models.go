@@ -134,11 +134,12 @@ func llamaModel(m Model) ([]nn.Layer, error) {
 	case m.Dropout != 0:
 		return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
 	case m.ClipLogits != 0 || m.ScaledInit || m.FinalNorm:
-		return nil, fmt.Errorf("%s neither clips logits nor scales initial weights, and always has a final norm: want none of these, or %s", m.Name, LanguageModel)
+		return nil, fmt.Errorf("%s neither clips logits nor scales initial weights, and always has a final norm: "+
+			"want none of these, or %s", m.Name, LanguageModel)
 	}
 	return llama.New(llama.Config{
-		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Vocab: m.Vocab, SeqLen: m.Seq,
-		RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine,
+		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
+		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine,
 	})
 }
 
@@ -158,8 +159,8 @@ func PublishedModel(name string) (m Model, ok bool) {
 	}
 	c := n.Config
 	m = Model{
-		Name: Llama, Layers: c.Layers, Dim: c.Dim, FF: c.FeedForward, Heads: c.Heads, KVHeads: c.KVHeads, Vocab: c.Vocab, Seq: c.SeqLen,
-		RopeTheta: c.RopeTheta, Tied: Tying(transformer.TieNone.String()),
+		Name: Llama, Layers: c.Layers, Dim: c.Dim, FF: c.FeedForward, Heads: c.Heads, KVHeads: c.KVHeads,
+		Vocab: c.Vocab, Seq: c.SeqLen, RopeTheta: c.RopeTheta, Tied: Tying(transformer.TieNone.String()),
 	}
 	if c.Tied {
 		m.Tied = Tying(transformer.TieSoftmax.String())

@@ -32,7 +32,8 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", ")+"; or a published llama by its name, for its sizes: "+strings.Join(train.PublishedModels(), ", "))
+	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", ")+
+		"; or a published llama by its name, for its sizes: "+strings.Join(train.PublishedModels(), ", "))
 	zero := map[string]string{"image": "; 0: 224, for ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as in the data", "image": "; 0: as in the data", "classes": "; 0: as in the data"}

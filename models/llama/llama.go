@@ -5,26 +5,13 @@
 //
 // Each weight has the shape, layout and name under which such networks are published, as
 // safetensors files of Hugging Face's transformers have them: a file loads into the network and back
-// without any change of its values. Rotary positions are in halves, as there: element j of a head
-// and element j + HeadDim/2 are a pair. Meta's own files pair neighbours.
+// without any change of its values. docs/howto.md has a table of the names. Rotary positions are in
+// halves, as there: element j of a head and element j + HeadDim/2 are a pair. Meta's own files pair
+// neighbours.
 //
-// N counts from 1 in our paths and from 0 in published names:
-//
-//	embedding/table                  model.embed_tokens.weight
-//	layerN/norm1/gamma               model.layers.N.input_layernorm.weight
-//	layerN/attention/q/weight        model.layers.N.self_attn.q_proj.weight
-//	layerN/attention/k/weight        model.layers.N.self_attn.k_proj.weight
-//	layerN/attention/v/weight        model.layers.N.self_attn.v_proj.weight
-//	layerN/attention/out/weight      model.layers.N.self_attn.o_proj.weight
-//	layerN/norm2/gamma               model.layers.N.post_attention_layernorm.weight
-//	layerN/feedforward/gate/weight   model.layers.N.mlp.gate_proj.weight
-//	layerN/feedforward/up/weight     model.layers.N.mlp.up_proj.weight
-//	layerN/feedforward/down/weight   model.layers.N.mlp.down_proj.weight
-//	softmax/norm/gamma               model.norm.weight
-//	softmax/weight                   lm_head.weight, missing if it is tied
-//
-// The scaling of rotary angles by which Llama 3.1 was extended to 131,072 tokens is left out: up to
-// 8,192 tokens, with which it was trained, angles are unscaled.
+// Rotary angles are computed in float64 and rounded once; transformers computes them in float32,
+// which is off by up to 2e-4 at position 4,096. The scaling of angles by which Llama 3.1 was extended
+// to 131,072 tokens is left out.
 package llama
 
 import (
@@ -105,7 +92,9 @@ func New(c Config) ([]nn.Layer, error) {
 		return nil, err
 	}
 	c = c.WithDefaults()
-	table := &nn.Param{Name: "table", Shape: graph.Shape{c.Vocab, c.Dim}, Init: c.init(), Published: "model.embed_tokens.weight"}
+	table := &nn.Param{
+		Name: "table", Published: "model.embed_tokens.weight", Shape: graph.Shape{c.Vocab, c.Dim}, Init: c.init(),
+	}
 	layers := []nn.Layer{nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		nn.WantTuple("embedding", "", in, 1)
 		return []*graph.Node{t.Embed(t.Param(table), in[0], nil, 1)}

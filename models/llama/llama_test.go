@@ -2,6 +2,8 @@ package llama
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -101,6 +103,34 @@ func TestNames(t *testing.T) {
 				t.Errorf("tied %v, fine %v: %s", tied, fine, got)
 			}
 		}
+	}
+}
+
+// The table of docs/howto.md has the path and the published name of each weight, and its shape.
+func TestHowto(t *testing.T) {
+	howto, err := os.ReadFile("../../docs/howto.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([a-z_.N]+)`[^|]*\\| `([a-zN/0-9]+)` \\|").FindAllStringSubmatch(string(howto), -1)
+	names := map[string]string{}
+	for _, row := range rows {
+		names[strings.Replace(row[2], "layerN", "layer1", 1)] = strings.Replace(row[1], "layers.N", "layers.0", 1)
+	}
+	count := 0
+	for _, l := range modeltest.Build(t, New, Config{Layers: 1, Dim: 4, FeedForward: 5, Heads: 2, Vocab: 3, SeqLen: 2}) {
+		for _, p := range l.Params() {
+			if p.Frozen {
+				continue
+			}
+			count++
+			if path := l.Name() + "/" + p.Name; names[path] != p.Published {
+				t.Errorf("%s is %s, and %q in the table", path, p.Published, names[path])
+			}
+		}
+	}
+	if len(names) != count {
+		t.Errorf("%d rows of names: want %d", len(names), count)
 	}
 }
 

@@ -127,8 +127,8 @@ func attended(o op.Attention, in []*Node) []Type {
 		if o.Cross || o.Heads%o.KVHeads != 0 {
 			misuse(name, "%d heads of keys, want a divisor of %d heads, and no Cross", o.KVHeads, o.Heads)
 		}
-		if len(q.Shape) != 3 || q.Shape[2] != inner || len(kv.Shape) != 3 || kv.Shape[2] != width || q.Shape[0] != kv.Shape[0] ||
-			!slices.Equal(kv.Shape, v.Shape) {
+		if len(q.Shape) != 3 || q.Shape[2] != inner || len(kv.Shape) != 3 || kv.Shape[2] != width ||
+			q.Shape[0] != kv.Shape[0] || !slices.Equal(kv.Shape, v.Shape) {
 			misuse(name, "q %s, k %s and v %s do not hold %d and %d heads of %d", q, kv, v, o.Heads, o.KVHeads, o.HeadDim)
 		}
 		wantFloat(name, v)

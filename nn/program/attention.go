@@ -99,7 +99,10 @@ func (hs *heads) at(in [][]float32, b, h int) (q, k, v []float32) {
 // places returns where head h of example b begins: q in the first input, k and v in theirs.
 func (hs *heads) places(b, h int) (q, k, v int) {
 	s, shared := &hs.shape, h/hs.sharing*hs.dim
-	return b*s.Queries*s.QStride + h*hs.dim, b*s.Keys*s.KStride + hs.keysFrom + shared, b*s.Keys*s.VStride + hs.valuesFrom + shared
+	q = b*s.Queries*s.QStride + h*hs.dim
+	k = b*s.Keys*s.KStride + hs.keysFrom + shared
+	v = b*s.Keys*s.VStride + hs.valuesFrom + shared
+	return q, k, v
 }
 
 // eachSharing calls f for a thread's heads: all that share keys and values, in ascending order.

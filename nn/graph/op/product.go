@@ -1,5 +1,7 @@
 package op
 
+import "fmt"
+
 // MatMul is a product of two matrices, the second of which is a parameter. An operand with more
 // than two dimensions is taken as the matrix (product of all but the last, last).
 type MatMul struct {
@@ -73,6 +75,15 @@ type Attention struct {
 	Heads, HeadDim        int
 	Cross, Causal, Padded bool
 	KVHeads               int
+}
+
+// String lists the fields; KVHeads only if it is above 0.
+func (o Attention) String() string {
+	text := fmt.Sprint(o.Heads, o.HeadDim, o.Cross, o.Causal, o.Padded)
+	if o.KVHeads > 0 {
+		text += fmt.Sprintf(" over %d", o.KVHeads)
+	}
+	return text
 }
 
 // Keys returns the index of the input that has the keys: 0 in self-attention.
