@@ -87,7 +87,7 @@ constructs a schedule that fits in memory; --csv saves it. simulate shows a plan
 		if s.Chunks > 0 && !slices.Contains(s.Schedules, schedule.Interleaved) {
 			return fmt.Errorf("--chunks %d: want interleaved among --schedule, since the other schedules fix the number", s.Chunks)
 		}
-		return ownFlags(cmd, s.Model.Name)
+		return ownFlags(cmd, &s.Model)
 	}
 	return cmd
 }

@@ -13,13 +13,15 @@
 //   - Convolutions, depthwise ones as well: as Gemm, over the taps and channels
 //     (or the pixels) in the order that ConvForward, DepthwiseForward and their
 //     gradients say, without the taps that fall outside the image.
+//   - Attention's gradients of keys and values that several heads share: one chain over these heads
+//     in ascending order, within each over the queries.
 //   - Column reductions (bias, gamma and beta gradients, embedding rows): one
 //     chain over the rows in ascending order, starting from the accumulator.
 //   - Batch norm: one chain for each NormChunk rows and column in ascending
 //     order, then one in float64 over the chunks.
 //   - Pools: one chain over a window's pixels by rows, and for gradients over the
 //     outputs in ascending order.
-//   - Row reductions (softmax, layer norm, sums of squares): a tree of 64 lanes, or 32 for sums
+//   - Row reductions (softmax, layer norm, RMS norm, sums of squares): a tree of 64 lanes, or 32 for sums
 //     of exponentials and the gradient of layer norm. Element i of the whole blocks of that length
 //     goes to lane i modulo it, what is left to the first 16 lanes, 16 elements at a time; the last
 //     time, lanes without an element add +0. A lane is one chain from +0, of fused multiply-adds
