@@ -26,6 +26,7 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
+	Parallel
 }
 
 // Accounting is what counts as a device's peak.
@@ -63,6 +64,7 @@ type Simulation struct {
 	Devices []DeviceEstimate
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
+	Step                         StepParts // what Seconds consists of
 }
 
 // DeviceEstimate is one modelled device; of a stage in parts (Pipeline.Spatial), that of the
@@ -78,6 +80,8 @@ type DeviceEstimate struct {
 	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
 	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
 
+	Memory DeviceMemory `json:"memory,omitzero"` // what the peak consists of
+
 	// Footprints are what a micro-batch holds of each chunk, in bytes, if its F keeps its
 	// residuals and its B is in two; without the input, which has a slot throughout.
 	Footprints []schedule.Footprint `json:"-"`
@@ -91,6 +95,13 @@ func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d
 // Simulate plans the pipeline and runs one step on the virtual clock. A plan
 // that exceeds a capacity is not an error: see Fits.
 func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
+	if how.Parallel != (Parallel{}) {
+		c, err := p.cluster(in, how)
+		if err != nil {
+			return nil, err
+		}
+		return c.simulate()
+	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
@@ -277,6 +288,13 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 // ModelLayers times every layer on the first of the modelled devices, or, if its images are
 // divided over parts, on as many of them.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
+	if how.Parallel != (Parallel{}) {
+		c, err := p.cluster(in, how)
+		if err != nil {
+			return nil, err
+		}
+		return c.estimates(), nil
+	}
 	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
 		in.Examples = (in.Examples + parts - 1) / parts
 	}
@@ -361,6 +379,9 @@ func (p Pipeline) Variant() Variant {
 // SimulateVariants is Simulate for each variant of a pipeline, with programs that are
 // compiled once.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
+	if how.Parallel != (Parallel{}) {
+		return p.clusterVariants(in, how, variants)
+	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
