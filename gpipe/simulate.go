@@ -63,6 +63,9 @@ type Simulation struct {
 	Devices []DeviceEstimate
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
+	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
+	// run again.
+	Recomputed []int
 }
 
 // DeviceEstimate is one modelled device; of a stage in parts (Pipeline.Spatial), that of the
@@ -130,7 +133,7 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 		portions = append(portions, *of.Portions[plan.Training])
 	}
 	times := newTimes(n, portions, togetherOf(n, alike))
-	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note}
+	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note, Recomputed: recomputed(n, alike)}
 	for i, planned := range n.FullestPlans(alike) {
 		s.Devices = append(s.Devices, estimate(planned, n.Devices[planned.At.Stage].Capacity, how.Accounting))
 		for _, piece := range n.Pieces.On(planned.At.Stage) {
@@ -153,6 +156,24 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 		s.Devices[k].BusySeconds = s.Timeline.Busy(k)
 	}
 	return s, nil
+}
+
+// recomputed counts the examples of all replicas that each piece recomputes.
+func recomputed(n *plan.Network, alike []plan.Replicas) []int {
+	examples := make([]int, n.Pieces.Len())
+	before := 0
+	for _, of := range alike {
+		portion := of.Portions[plan.Training]
+		for k, list := range portion.Lists {
+			for _, t := range list {
+				if t.Kind == schedule.Recompute {
+					examples[n.Pieces.On(k)[t.Chunk]] += (of.To - before) * portion.Sizes[t.Micro]
+				}
+			}
+		}
+		before = of.To
+	}
+	return examples
 }
 
 // estimate is the estimate of a device with the given plan.

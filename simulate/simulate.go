@@ -34,6 +34,7 @@ type Simulating struct {
 	Change      func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
 	Fused       Switch                         // whether the accelerator's compiler fuses
 	Tiled       Switch                         // whether activations move padded to its lanes
+	Tokens      float64                        // to train on, of networks for images examples; 0: not known
 }
 
 // Switch is on, off, or what an accelerator's file says: the zero value.
@@ -64,6 +65,7 @@ type Simulation struct {
 	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
 	Devices           []SimulatedDevice `json:"devices"`
 
+	Metrics
 	Replicas      int         `json:"replicas"`
 	Groups        int         `json:"groups"`
 	Spatial       int         `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
@@ -177,7 +179,11 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.outcome(p, sim), nil
+	described, err := p.Describe(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.outcome(p, sim, described), nil
 }
 
 // atPeak reports whether neither shares of an accelerator's peaks nor times on it were measured.
@@ -186,7 +192,8 @@ func atPeak(a *accelerator.Accelerator) bool {
 }
 
 // outcome returns what is reported of a simulation.
-func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *gpipe.Description) *Simulation {
+	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1)
 	r := &Simulation{
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
@@ -198,9 +205,10 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
-		Peak: atPeak(p.Devices[0].Accelerator),
-		Fits: true,
-		Step: sim,
+		Peak:    atPeak(p.Devices[0].Accelerator),
+		Fits:    true,
+		Metrics: s.work(p, described).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
+		Step:    sim,
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial

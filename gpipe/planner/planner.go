@@ -70,6 +70,8 @@ type Plan struct {
 	Nearest   *Candidate `json:"nearest,omitempty"`
 	Simulated int        `json:"simulated"` // steps that were planned and timed
 	Dismissed int        `json:"dismissed"` // ways that could not be better than Plans
+
+	Described *gpipe.Description `json:"-"` // the network; nil: no devices hold its parameters
 }
 
 // Candidate is one way to train.
@@ -92,6 +94,8 @@ type Candidate struct {
 
 	// Lists are a searched schedule's; nil: the one of its name.
 	Lists [][]schedule.Task `json:"-"`
+	// Recomputed is that of the simulation.
+	Recomputed []int `json:"-"`
 }
 
 // Run searches. Each way has an upper bound of its throughput: at first a closed one, then
@@ -110,7 +114,7 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Params = described.Params
+	r.Params, r.Described = described.Params, described
 	search := &search{s, described}
 	cuts, err := search.cuts(ctx)
 	if err != nil {

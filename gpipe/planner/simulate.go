@@ -91,7 +91,7 @@ func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by strin
 		ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
 		Checkpoint: mode.String(), Partition: sim.Sizes, PartitionBy: by, BubbleFraction: sim.Parts.Bubble / sim.Seconds,
-		ReduceSeconds: sim.ReduceSeconds,
+		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed,
 	}
 	for _, d := range sim.Devices {
 		now.PeakBytes = max(now.PeakBytes, d.PeakBytes)
