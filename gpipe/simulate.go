@@ -26,6 +26,7 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
+	Parallel
 }
 
 // Accounting is what counts as a device's peak.
@@ -63,6 +64,7 @@ type Simulation struct {
 	Devices []DeviceEstimate
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
+	Step                         StepParts // what Seconds consists of
 	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
 	// run again.
 	Recomputed []int
@@ -80,6 +82,8 @@ type DeviceEstimate struct {
 	WorkspaceBytes  int64   `json:"workspace_bytes"`  // the third
 	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
 	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
+
+	Memory DeviceMemory `json:"memory,omitzero"` // what the peak consists of
 
 	// Footprints are what a micro-batch holds of each chunk, in bytes, if its F keeps its
 	// residuals and its B is in two; without the input, which has a slot throughout.
@@ -108,6 +112,9 @@ func (p Pipeline) modelled(in Input, how Modelling) (*plan.Network, error) {
 	}
 	if in.Examples == 0 {
 		return nil, errors.New("a simulation trains: want a mini-batch of examples")
+	}
+	if err := how.Parallel.built(); err != nil {
+		return nil, err
 	}
 	if p.TiedGradients == GatherTied {
 		return nil, errors.New("gathered gradients of tied tables on modelled devices: want devices that compute, or reduced ones")

@@ -20,21 +20,23 @@ import (
 
 // Simulating is one training step of a network on modelled accelerators.
 type Simulating struct {
-	Model       train.Model
-	Setup       train.Setup    // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
-	Accelerator string         // one of accelerator.All, or a file of one
-	AllReduce   reduction.Kind // of replicas' gradients
-	Torus       [2]int         // replicas' links, X x Y; zero: flat
-	Batch       int
-	Optimizer   string
-	DType       graph.DType // of activations
-	Accounting  gpipe.Accounting
-	KeepScores  bool                           // attention keeps its probabilities
-	Peak        bool                           // everything runs at its peak, whatever the accelerator's file has of efficiencies
-	Change      func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
-	Fused       Switch                         // whether the accelerator's compiler fuses
-	Tiled       Switch                         // whether activations move padded to its lanes
-	Tokens      float64                        // to train on, of networks for images examples; 0: not known
+	Model          train.Model
+	Setup          train.Setup    // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
+	Accelerator    string         // one of accelerator.All, or a file of one
+	AllReduce      reduction.Kind // of replicas' gradients
+	Torus          [2]int         // replicas' links, X x Y; zero: flat
+	Batch          int
+	Optimizer      string
+	DType          graph.DType // of activations
+	Accounting     gpipe.Accounting
+	KeepScores     bool                           // attention keeps its probabilities
+	Peak           bool                           // everything runs at its peak, whatever the accelerator's file has of efficiencies
+	Change         func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
+	Fused          Switch                         // whether the accelerator's compiler fuses
+	Tiled          Switch                         // whether activations move padded to its lanes
+	gpipe.Parallel                                // T, ZeRO, recomputation, precision, and the cluster; zero: GPipe's
+
+	Tokens float64 // to train on, of networks for images examples; 0: not known
 }
 
 // Switch is on, off, or what an accelerator's file says: the zero value.
@@ -86,6 +88,8 @@ type Simulation struct {
 	Peak          bool        `json:"peak"`  // everything runs at its peak
 	Fits          bool        `json:"fits"`  // every device's peak is within its capacity
 
+	Parts gpipe.StepParts `json:"parts,omitzero"` // what a step's seconds consist of
+
 	Step *gpipe.Simulation `json:"-"` // of which all that is
 }
 
@@ -101,7 +105,7 @@ type SimulatedDevice struct {
 
 // Modelling says how the simulation counts.
 func (s Simulating) Modelling() gpipe.Modelling {
-	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores}
+	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores, Parallel: s.Parallel}
 }
 
 // accelerator returns the one that Accelerator names, with the switches set.
@@ -205,10 +209,10 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
-		Peak:    atPeak(p.Devices[0].Accelerator),
-		Fits:    true,
+		Peak:  atPeak(p.Devices[0].Accelerator),
+		Fits:  true,
+		Parts: sim.Step, Step: sim,
 		Metrics: s.work(p, described).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
-		Step:    sim,
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial
