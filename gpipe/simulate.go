@@ -26,6 +26,8 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
+	// Brief leaves out the breakdown of the step, which takes four more replays: Parts.
+	Brief bool
 	Parallel
 }
 
@@ -155,8 +157,10 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
-	if s.Parts, err = times.Breakdown(); err != nil {
-		return nil, err
+	if !how.Brief {
+		if s.Parts, err = times.Breakdown(); err != nil {
+			return nil, err
+		}
 	}
 	s.Seconds = s.Timeline.Span()
 	for k := range s.Devices {
@@ -276,6 +280,15 @@ type LayerEstimate struct {
 
 // Seconds is the time that a layer adds to a stage with re-materialisation.
 func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
+
+// Together returns what consecutive layers cost as one stage.
+func Together(layers []LayerEstimate) (sum LayerEstimate) {
+	for _, l := range layers {
+		sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward
+		sum.Input, sum.Weights, sum.Residual = sum.Input+l.Input, sum.Weights+l.Weights, sum.Residual+l.Residual
+	}
+	return sum
+}
 
 // LayerSeconds are the times of layers, as costs to cut by.
 func LayerSeconds(layers []LayerEstimate) []float64 {
