@@ -32,7 +32,7 @@ var flagGroups = []flagGroup{
 	{"Data", "data batch",
 		"max-batch languages pairs temperature bucket-window input-hosts from-english target-noise " +
 			"flip crop cutout train-images held-out fresh noise"},
-	{"Training", "steps epochs seed optimizer lr dropout load eval-every",
+	{"Training", "steps epochs seed optimizer lr dropout load eval-every tokens",
 		"recipe warmup lr-schedule clip-norm label-smoothing l2 ema recompute-statistics keep dry load-part"},
 	{"Pipeline", "partitions micro-batches schedule checkpoint replicas",
 		"groups chunks late-recompute partitioner cost balance bn-scope shard-update spatial tied-gradients " +
