@@ -1,0 +1,183 @@
+package published
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn/graph"
+	"gpipebench/simulate"
+	"gpipebench/train"
+)
+
+// Predicted is what the model says of a row's training.
+type Predicted struct {
+	Seconds float64         `json:"seconds"`    // of a step
+	Bytes   int64           `json:"peak_bytes"` // of the fullest device
+	Parts   gpipe.StepParts `json:"parts"`      // of Seconds
+}
+
+// of is what a row's value is compared with.
+func (p Predicted) of(what string) float64 {
+	if what == peakBytes {
+		return float64(p.Bytes)
+	}
+	return p.Seconds
+}
+
+// later are the frameworks whose collectives run beside computing and whose attention is fused.
+var later = []string{"torchtitan", "Megatron-Bridge", "nanotron", "MegaScale", "NeMo"}
+
+// timetables are what the schedules of rows are called here. The schedules of the zero-bubble paper
+// within one and two times the memory of 1F1B come from its own scheduler; ZB-H1 and ZB-H2 are those
+// that it prints for these amounts.
+var timetables = map[string]string{"zb-1p": "zb-h1", "zb-2p": "zb-h2", "dualpipe": "dualpipe-v"}
+
+// simulating is a row's training as simulate runs it. Every choice is from the row, or from its
+// framework: none from what was measured.
+func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err error) {
+	r := table.assuming(*row)
+	pieces := r.Pipeline * r.Chunks
+	order, err := schedule.Parse(cmp.Or(timetables[r.Schedule], r.Schedule))
+	if err != nil {
+		return s, err
+	}
+	micro := max(1, (r.Batch+r.Replicas*r.Micro-1)/(r.Replicas*r.Micro))
+	s = simulate.Simulating{
+		Model: train.Model{
+			Name: "transformer-lm", Layers: r.Layers, Dim: r.Hidden, FF: r.FF, Heads: r.Heads, Seq: r.Seq,
+			Vocab: (r.Vocab + r.Tensor - 1) / r.Tensor * r.Tensor, FinalNorm: true,
+		},
+		Setup: train.Setup{
+			Partitions: r.Pipeline, Chunks: r.Chunks, MicroBatches: micro, Replicas: r.Replicas, Schedule: order,
+			Checkpoint: schedule.Never, Balance: balance(r.Layers, pieces),
+		},
+		Batch: micro * r.Replicas * r.Micro, Optimizer: "adam", DType: graph.BF16, Accounting: gpipe.FullAccounting,
+		Parallel: gpipe.Parallel{
+			Tensor: r.Tensor, SequenceParallel: *r.Sequence, Zero: *r.ZeRO, Precision: gpipe.BF16Weights,
+			WideGradients: strings.Contains(r.Optimizer, "fp32 gradients"),
+			Attention:     gpipe.UnfusedAttention, Scatter: r.Variant != "no scatter/gather", TensorOverNodes: true,
+		},
+	}
+	if *r.Tied {
+		s.Model.Tied = "softmax"
+	}
+	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated {
+		s.Model.FF = 3 * r.FF / 2 / r.Tensor * r.Tensor // two matrices with the weights of three
+	}
+	switch r.Precision {
+	case "fp16":
+		s.Parallel.Precision = gpipe.FP16Weights
+	case "fp32":
+		s.Parallel.Precision, s.DType = gpipe.F32Weights, graph.F32
+	}
+	s.Parallel.Recompute, err = gpipe.ParseRecompute(r.Recompute)
+	if err != nil {
+		return s, err
+	}
+	if slices.Contains(later, r.Framework) {
+		s.Parallel.Attention, s.Parallel.Overlap = gpipe.FlashAttention, true
+	}
+	device, node := t.device(r.Device), t.node(r.Node)
+	s.Accelerator = nearest(device)
+	s.Change = device.change
+	if node != nil {
+		s.Parallel.NodeDevices = node.Devices
+		if s.Parallel.Near, s.Parallel.Far, err = node.links(s.Accelerator); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// balance is how many layers, with embedding and softmax, each of some pieces has: as many layers in
+// each if they can be divided, otherwise if embedding and softmax count as layers, and otherwise as even
+// as may be, the fewest in the last.
+func balance(layers, pieces int) []int {
+	sizes := make([]int, pieces)
+	all := layers
+	ends := layers%pieces != 0 && (layers+2)%pieces == 0
+	if ends {
+		all += 2
+	}
+	for i := range sizes {
+		sizes[i] = (i+1)*all/pieces - i*all/pieces
+	}
+	slices.SortStableFunc(sizes, func(a, b int) int { return b - a })
+	if !ends {
+		sizes[0]++
+		sizes[pieces-1]++
+	}
+	return sizes
+}
+
+// nearest is the accelerator of the program with a device's name, or the one whose efficiencies stand
+// for it: of the same generation, as far as its peak says.
+func nearest(d *Device) string {
+	names := simulate.Accelerators()
+	if slices.Contains(names, d.ID) {
+		return d.ID
+	}
+	switch peak := d.peak("bf16"); {
+	case peak < 200:
+		return "v100"
+	case peak < 600:
+		return "a100-80g"
+	}
+	return "h100"
+}
+
+// peak is a device's, of a precision, in 1e12 FLOP/s. Types of 16 bits have one peak.
+func (d *Device) peak(precision string) float64 {
+	switch precision {
+	case "fp16":
+		return cmp.Or(d.PeakTFLOPS["fp16"], d.PeakTFLOPS["bf16"])
+	case "bf16":
+		return cmp.Or(d.PeakTFLOPS["bf16"], d.PeakTFLOPS["fp16"])
+	}
+	return d.PeakTFLOPS[precision]
+}
+
+// change gives an accelerator a device's own figures.
+func (d *Device) change(a *accelerator.Accelerator) {
+	const tera, giga = 1e12, 1e9
+	a.BF16, a.F32 = cmp.Or(tera*d.peak("bf16"), a.BF16), cmp.Or(tera*d.peak("fp32"), a.F32)
+	a.Bandwidth = cmp.Or(giga*d.MemoryGBs, a.Bandwidth)
+	a.Memory = cmp.Or(int64(giga*d.MemoryGB), a.Memory)
+}
+
+// links are a node's, with the latencies of an accelerator's own; what the file does not state is that
+// accelerator's as well.
+func (n *Node) links(of string) (near, far clock.Link, err error) {
+	a, err := accelerator.Named(of)
+	if err != nil {
+		return near, far, err
+	}
+	near, far = a.Link, a.Far.Link
+	near.Bandwidth = cmp.Or(1e9*n.LinkGB, near.Bandwidth)
+	far.Bandwidth = cmp.Or(1e9*n.FarGB, far.Bandwidth)
+	return near, far, nil
+}
+
+// predict models a row's training.
+func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change func(*accelerator.Accelerator)) (p Predicted, err error) {
+	s, err := t.simulating(table, row)
+	if err != nil {
+		return p, err
+	}
+	s.Change = accelerator.Then(s.Change, change)
+	r, err := s.Run(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.Seconds, p.Parts = r.StepSeconds, r.Parts
+	for _, d := range r.Devices {
+		p.Bytes = max(p.Bytes, d.PeakBytes)
+	}
+	return p, nil
+}
