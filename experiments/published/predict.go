@@ -3,13 +3,15 @@ package published
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/failure"
 	"gpipebench/nn/graph"
 	"gpipebench/simulate"
 	"gpipebench/train"
@@ -47,6 +49,8 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	if err != nil {
 		return s, err
 	}
+	// GPT's of Megatron-LM have dropouts by default, and what they are trained with later has none.
+	dropout := r.MLP == "gelu" && !slices.Contains(later, r.Framework)
 	micro := max(1, (r.Batch+r.Replicas*r.Micro-1)/(r.Replicas*r.Micro))
 	s = simulate.Simulating{
 		Model: train.Model{
@@ -59,16 +63,22 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 		},
 		Batch: micro * r.Replicas * r.Micro, Optimizer: "adam", DType: graph.BF16, Accounting: gpipe.FullAccounting,
 		Parallel: gpipe.Parallel{
-			Tensor: r.Tensor, SequenceParallel: *r.Sequence, Zero: *r.ZeRO, Precision: gpipe.BF16Weights,
+			Tensor: r.Tensor, SequenceParallel: *r.Sequence && r.Tensor > 1, Zero: *r.ZeRO, Precision: gpipe.BF16Weights,
 			WideGradients: strings.Contains(r.Optimizer, "fp32 gradients"),
-			Attention:     gpipe.UnfusedAttention, Scatter: r.Variant != "no scatter/gather", TensorOverNodes: true,
+			Attention:     gpipe.UnfusedAttention, DropScores: dropout, Scatter: r.Variant != "no scatter/gather", TensorOverNodes: true,
 		},
+	}
+	if dropout {
+		s.Model.Dropout = 0.1
 	}
 	if *r.Tied {
 		s.Model.Tied = "softmax"
 	}
 	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated {
 		s.Model.FF = 3 * r.FF / 2 / r.Tensor * r.Tensor // two matrices with the weights of three
+	}
+	if strings.Contains(r.Variant, "eager") { // each operation is a kernel
+		s.Fused = "off"
 	}
 	switch r.Precision {
 	case "fp16":
@@ -86,11 +96,9 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	device, node := t.device(r.Device), t.node(r.Node)
 	s.Accelerator = nearest(device)
 	s.Change = device.change
-	if node != nil {
+	if node != nil { // what the file does not state is the accelerator's own
 		s.Parallel.NodeDevices = node.Devices
-		if s.Parallel.Near, s.Parallel.Far, err = node.links(s.Accelerator); err != nil {
-			return s, err
-		}
+		s.Parallel.Near.Bandwidth, s.Parallel.Far.Bandwidth = giga*node.LinkGB, giga*node.FarGB
 	}
 	return s, nil
 }
@@ -143,41 +151,80 @@ func (d *Device) peak(precision string) float64 {
 	return d.PeakTFLOPS[precision]
 }
 
+const giga, tera = 1e9, 1e12
+
 // change gives an accelerator a device's own figures.
 func (d *Device) change(a *accelerator.Accelerator) {
-	const tera, giga = 1e12, 1e9
 	a.BF16, a.F32 = cmp.Or(tera*d.peak("bf16"), a.BF16), cmp.Or(tera*d.peak("fp32"), a.F32)
 	a.Bandwidth = cmp.Or(giga*d.MemoryGBs, a.Bandwidth)
 	a.Memory = cmp.Or(int64(giga*d.MemoryGB), a.Memory)
 }
 
-// links are a node's, with the latencies of an accelerator's own; what the file does not state is that
-// accelerator's as well.
-func (n *Node) links(of string) (near, far clock.Link, err error) {
-	a, err := accelerator.Named(of)
-	if err != nil {
-		return near, far, err
-	}
-	near, far = a.Link, a.Far.Link
-	near.Bandwidth = cmp.Or(1e9*n.LinkGB, near.Bandwidth)
-	far.Bandwidth = cmp.Or(1e9*n.FarGB, far.Bandwidth)
-	return near, far, nil
-}
-
-// predict models a row's training.
+// predict models a row's training, on its accelerator with a change; nil: none. A defect is an error of
+// this row alone.
 func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change func(*accelerator.Accelerator)) (p Predicted, err error) {
+	defer failure.Catch(&err)
 	s, err := t.simulating(table, row)
 	if err != nil {
 		return p, err
 	}
 	s.Change = accelerator.Then(s.Change, change)
+	if p, err = predicted(ctx, s); err != nil {
+		return p, err
+	}
+	if s.Parallel.Recompute == gpipe.RecomputeSelective && row.Framework == "torchtitan" {
+		// Its choice of operators computes every second product again, and no attention: half of all.
+		s.Parallel.Recompute = gpipe.RecomputeNone
+		none, err := predicted(ctx, s)
+		if err != nil {
+			return p, err
+		}
+		s.Parallel.Recompute = gpipe.RecomputeFull
+		full, err := predicted(ctx, s)
+		if err != nil {
+			return p, err
+		}
+		p.Seconds = (none.Seconds + full.Seconds) / 2
+	}
+	return p, nil
+}
+
+// predicted simulates a training.
+func predicted(ctx context.Context, s simulate.Simulating) (p Predicted, err error) {
 	r, err := s.Run(ctx)
 	if err != nil {
 		return p, err
 	}
 	p.Seconds, p.Parts = r.StepSeconds, r.Parts
+	if s.Setup.Schedule == schedule.ZBH1 || s.Setup.Schedule == schedule.ZBH2 {
+		saved := unsynchronised(r.Step.Timeline)
+		p.Seconds, p.Parts.Bubble = p.Seconds-saved, p.Parts.Bubble-saved
+	}
 	for _, d := range r.Devices {
 		p.Bytes = max(p.Bytes, d.PeakBytes)
 	}
 	return p, nil
+}
+
+// unsynchronised is by how much a step is shorter, in seconds, whose devices begin the next one without
+// waiting for the others: each repeats after the time from its own first task to the end of its last. The
+// zero-bubble schedules validate the update later for this (Qi et al., arXiv 2401.10241, section 4).
+func unsynchronised(tl *timeline.Timeline) float64 {
+	first, last := map[int]float64{}, map[int]float64{}
+	longest, begin, end := 0.0, math.Inf(1), 0.0
+	for _, e := range tl.Events {
+		if !e.Kind.Task() {
+			continue
+		}
+		device := tl.Device(e.At)
+		if from, ok := first[device]; !ok || e.Start < from {
+			first[device] = e.Start
+		}
+		last[device] = max(last[device], e.End)
+		begin, end = min(begin, e.Start), max(end, e.End)
+	}
+	for device, from := range first {
+		longest = max(longest, last[device]-from)
+	}
+	return end - begin - longest
 }

@@ -5,18 +5,16 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 
 	"gpipebench/internal/failure"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
+	"gpipebench/lab"
 )
 
 // Scored is a row beside what the model says of it: a line of `scoreboard --json`.
@@ -399,32 +397,22 @@ type outcome struct {
 	failed error
 }
 
-// simulate predicts trainings in parallel.
+// simulate predicts trainings.
 func (t *Tables) simulate(ctx context.Context, all []*training, p progress.Progress) (map[string]outcome, error) {
-	var one sync.Mutex
-	outcomes := map[string]outcome{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
 	p.Begin("scoreboard: trainings", len(all))
 	defer p.End()
-	for _, of := range all {
-		group.Go(func() (err error) {
-			defer failure.Catch(&err)
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			made := outcome{}
-			made.Predicted, made.failed = t.predict(ctx, of.table, of.rows[0], nil)
-			one.Lock()
-			defer one.Unlock()
-			for _, row := range of.rows {
-				outcomes[row.ID] = made
-			}
-			p.Advance(of.rows[0].ID)
-			return nil
-		})
+	made := make([]outcome, len(all))
+	err := lab.Parallel(ctx, p, len(all), func(ctx context.Context, i int) (string, error) {
+		made[i].Predicted, made[i].failed = t.predict(ctx, all[i].table, all[i].rows[0], nil)
+		return all[i].rows[0].ID, nil
+	})
+	outcomes := map[string]outcome{}
+	for i, of := range all {
+		for _, row := range of.rows {
+			outcomes[row.ID] = made[i]
+		}
 	}
-	return outcomes, group.Wait()
+	return outcomes, err
 }
 
 // Scoring scores tables.
