@@ -95,6 +95,13 @@ func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d
 // Simulate plans the pipeline and runs one step on the virtual clock. A plan
 // that exceeds a capacity is not an error: see Fits.
 func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
+	if how.Parallel != (Parallel{}) {
+		c, err := p.cluster(in, how)
+		if err != nil {
+			return nil, err
+		}
+		return c.simulate()
+	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
@@ -109,9 +116,6 @@ func (p Pipeline) modelled(in Input, how Modelling) (*plan.Network, error) {
 	}
 	if in.Examples == 0 {
 		return nil, errors.New("a simulation trains: want a mini-batch of examples")
-	}
-	if err := how.Parallel.built(); err != nil {
-		return nil, err
 	}
 	if p.TiedGradients == GatherTied {
 		return nil, errors.New("gathered gradients of tied tables on modelled devices: want devices that compute, or reduced ones")
@@ -284,6 +288,13 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 // ModelLayers times every layer on the first of the modelled devices, or, if its images are
 // divided over parts, on as many of them.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
+	if how.Parallel != (Parallel{}) {
+		c, err := p.cluster(in, how)
+		if err != nil {
+			return nil, err
+		}
+		return c.estimates(), nil
+	}
 	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
 		in.Examples = (in.Examples + parts - 1) / parts
 	}
@@ -368,6 +379,9 @@ func (p Pipeline) Variant() Variant {
 // SimulateVariants is Simulate for each variant of a pipeline, with programs that are
 // compiled once.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
+	if how.Parallel != (Parallel{}) {
+		return p.clusterVariants(in, how, variants)
+	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err

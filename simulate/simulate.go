@@ -127,6 +127,9 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 
 // Pipeline describes the run on the accelerator.
 func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
+	whole := in.Examples
+	on := s.Parallel != (gpipe.Parallel{})
+	s.Model.Parts = nn.Parts{Count: s.Tensor, Sequence: s.SequenceParallel}
 	layers, err := s.Model.Build()
 	if err != nil {
 		return p, err
@@ -143,9 +146,13 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if err != nil {
 		return p, err
 	}
-	modelled := s.Setup.Cost == train.Time
+	modelled, replicas := s.Setup.Cost == train.Time, s.Setup
 	if modelled {
 		s.Setup.Cost = train.FLOPs
+	}
+	if on { // one replica stands for all
+		s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate = 1, 1, false
+		in.Examples = max(in.Examples/max(replicas.Replicas, 1), 1)
 	}
 	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
 		return p, err
@@ -158,6 +165,10 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	}
 	if err := p.Validate(in); err != nil {
 		return p, failure.Usage(err)
+	}
+	if on {
+		p.Replicas, p.Groups, p.ShardUpdate = replicas.Replicas, replicas.Groups, replicas.ShardUpdate
+		in.Examples = whole
 	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())
@@ -183,6 +194,17 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	return s.outcome(p, sim), nil
 }
 
+// params counts the trained parameters of the whole network, of which layers may be one of T parts.
+func (s Simulating) params(layers []nn.Layer) int64 {
+	if s.Tensor > 1 {
+		s.Model.Parts = nn.Parts{}
+		if whole, err := s.Model.Build(); err == nil {
+			layers = whole
+		}
+	}
+	return nn.CountParams(layers)
+}
+
 // atPeak reports whether neither shares of an accelerator's peaks nor times on it were measured.
 func atPeak(a *accelerator.Accelerator) bool {
 	return len(a.Efficiencies) == 0 && len(a.Ops) == 0 && len(a.Shapes) == 0
@@ -197,7 +219,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Breakdown:      sim.Parts,
 		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
 		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
-		Params:    nn.CountParams(p.Layers),
+		Params:    s.params(p.Layers),
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
