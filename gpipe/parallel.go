@@ -41,6 +41,10 @@ type Parallel struct {
 	// where the parts gather them on the near link (Narayanan et al., arXiv 2104.04473, section
 	// 4.1); otherwise each sends all. With SequenceParallel each has its share only.
 	Scatter bool
+	// AwaitTransfers makes both devices of a transfer between stages wait for it, as the pipelines of
+	// Megatron-LM (megatron/p2p_communication.py waits for its requests) and DeepSpeed do.
+	// Otherwise they compute meanwhile.
+	AwaitTransfers bool
 	// Overlap runs sums of replicas' gradients beside the backward functions that follow, and
 	// those of T parts beside the products for weights, as later frameworks do; what does not fit
 	// beside them is exposed. Otherwise all is exposed.

@@ -65,7 +65,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 		Parallel: gpipe.Parallel{
 			Tensor: r.Tensor, SequenceParallel: *r.Sequence && r.Tensor > 1, Zero: *r.ZeRO, Precision: gpipe.BF16Weights,
 			WideGradients: strings.Contains(r.Optimizer, "fp32 gradients"),
-			Attention:     gpipe.UnfusedAttention, DropScores: dropout, Scatter: r.Variant != "no scatter/gather", TensorOverNodes: true,
+			Attention:     gpipe.UnfusedAttention, DropScores: dropout, Scatter: r.Variant != "no scatter/gather", AwaitTransfers: true, TensorOverNodes: true,
 		},
 	}
 	if dropout {
@@ -91,7 +91,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 		return s, err
 	}
 	if slices.Contains(later, r.Framework) {
-		s.Parallel.Attention, s.Parallel.Overlap = gpipe.FlashAttention, true
+		s.Parallel.Attention, s.Parallel.Overlap, s.Parallel.AwaitTransfers = gpipe.FlashAttention, true, false
 	}
 	device, node := t.device(r.Device), t.node(r.Node)
 	s.Accelerator = nearest(device)
@@ -133,7 +133,7 @@ func nearest(d *Device) string {
 	}
 	switch peak := d.peak("bf16"); {
 	case peak < 200:
-		return "v100"
+		return "v100-32g"
 	case peak < 600:
 		return "a100-80g"
 	}
