@@ -158,7 +158,7 @@ func (c *clusterStep) device() error {
 		c.node = total
 	}
 	a.Running.Parts = reduction.Groups{Size: c.node, Near: c.near, Far: c.far}
-	a.Running.Attention, a.Running.DropScores, a.Running.Overlap = c.Attention, c.DropScores, c.Overlap
+	a.Running.Attention, a.Running.DropScores, a.Running.Overlap, a.Running.Apart = c.Attention, c.DropScores, c.Overlap, c.GradientsApart
 	if a.Kernels == nil && c.Attention != OurAttention {
 		a.Running.Attention = OurAttention // its rates know of no kernels
 	}
@@ -184,8 +184,7 @@ func (c *clusterStep) order() (err error) {
 	return err
 }
 
-// weightBytes, gradientBytes and stateBytes are those of a parameter: in float32 gradients are
-// what the update reads, of two bytes it has a copy.
+// weightBytes, gradientBytes and stateBytes are those of a parameter.
 func (c *clusterStep) weightBytes() int64 {
 	if c.Precision == F32Weights {
 		return 4
@@ -211,10 +210,15 @@ func (c *clusterStep) stateBytes() int64 {
 	if c.weightBytes() < plan.FloatBytes {
 		bytes += plan.FloatBytes
 	}
-	if c.gradientBytes() < plan.FloatBytes {
-		bytes += plan.FloatBytes
-	}
 	return bytes
+}
+
+// copied are the bytes of a gradient's float32 copy, which only the update has.
+func (c *clusterStep) copied() int64 {
+	if c.gradientBytes() < plan.FloatBytes {
+		return plan.FloatBytes
+	}
+	return 0
 }
 
 // slots are the tensors of the optimiser's state.
@@ -659,6 +663,8 @@ func (c *clusterStep) estimate(list []schedule.Task, on []int, params int64) Dev
 	if c.Zero == 3 && c.replicas > 1 { // of a layer's weights and the next one's, and its gradients
 		d.Memory.Workspace += int64(2*weights+gradients) * largest
 	}
+	// The update runs when no activations are left.
+	d.Memory.Workspace = max(d.Memory.Workspace, int64(c.share(1)*float64(c.copied())*elements)-d.Memory.Activations)
 	d.ParamBytes, d.GradientBytes = d.Memory.Weights+d.Memory.State, d.Memory.Gradients
 	d.BoundaryBytes, d.ResidualBytes, d.WorkspaceBytes = edges, d.Memory.Activations-edges, d.Memory.Workspace
 	d.ActivationBytes = d.Memory.Activations + d.Memory.Workspace

@@ -45,6 +45,9 @@ type Parallel struct {
 	// Megatron-LM (megatron/p2p_communication.py waits for its requests) and DeepSpeed do.
 	// Otherwise they compute meanwhile.
 	AwaitTransfers bool
+	// GradientsApart makes a kernel of its own add the gradient of each weight to its accumulator, as
+	// frameworks did before products that accumulate (Megatron-LM until 2022, DeepSpeed).
+	GradientsApart bool
 	// Overlap runs sums of replicas' gradients beside the backward functions that follow, and
 	// those of T parts beside the products for weights, as later frameworks do; what does not fit
 	// beside them is exposed. Otherwise all is exposed.
@@ -90,8 +93,8 @@ func ParseRecompute(s string) (Recompute, error) {
 
 // Precision is the type of a modelled training's weights, products and gradients. Bytes a
 // parameter of weights, gradients, master copies and Adam's moments, as Megatron-LM counts them
-// (docs/source/api-guide/dist_optimizer.md): 16 in float32, 18 with BF16, 20 with FP16, whose
-// update has a float32 copy of the gradients; 20 with BF16 or FP16 and WideGradients.
+// (docs/source/api-guide/dist_optimizer.md): 16 in float32, 18 with BF16, and 20 with FP16, of
+// which a float32 copy of the gradients is there in the update alone; 20 with WideGradients.
 type Precision uint8
 
 const (

@@ -66,6 +66,8 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 			Tensor: r.Tensor, SequenceParallel: *r.Sequence && r.Tensor > 1, Zero: *r.ZeRO, Precision: gpipe.BF16Weights,
 			WideGradients: strings.Contains(r.Optimizer, "fp32 gradients"),
 			Attention:     gpipe.UnfusedAttention, DropScores: dropout, Scatter: r.Variant != "no scatter/gather", AwaitTransfers: true, TensorOverNodes: true,
+			// Products that accumulate came to Megatron-LM after the SC21 paper, and not to its offspring.
+			GradientsApart: strings.Contains(r.Framework, "DeepSpeed") || strings.HasPrefix(r.Source, "sc21:"),
 		},
 	}
 	if dropout {
