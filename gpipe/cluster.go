@@ -468,7 +468,7 @@ func sum[T any](of []T, value func(T) int64) (total int64) {
 }
 
 // pieceTimes are the times of a piece's tasks.
-func (c *clusterStep) pieceTimes(k int) (t StageTimes, parts, again float64) {
+func (c *clusterStep) pieceTimes(k int) (t StageTimes, parts, again, sent float64) {
 	m := max(c.MicroBatches, 1)
 	var f, b, in, w, r accelerator.Timing
 	for i := c.first[k]; i < c.first[k]+c.sizes[k]; i++ {
@@ -486,6 +486,11 @@ func (c *clusterStep) pieceTimes(k int) (t StageTimes, parts, again float64) {
 	if c.Zero == 3 {
 		forward, backward = c.gathered(k, forward, backward)
 	}
+	input := in.Seconds()
+	if c.AwaitTransfers {
+		next, before := c.transfer(k, k+1), c.transfer(k, k-1)
+		forward, backward, input, sent = forward+next, backward+before, input+before, next+before
+	}
 	t = *newStageTimes(m)
 	set := func(of []float64, seconds float64) {
 		for i := range of {
@@ -497,10 +502,21 @@ func (c *clusterStep) pieceTimes(k int) (t StageTimes, parts, again float64) {
 	set(t.R, r.Seconds())
 	if schedule.Splits(c.lists) {
 		t.inTwo()
-		set(t.I, in.Seconds())
+		set(t.I, input)
 		set(t.W, w.Seconds())
 	}
-	return t, f.Parts + b.Parts, again
+	return t, f.Parts + b.Parts, again, sent
+}
+
+// transfer is the time in which a piece's device sends to the device of the next piece or of the one
+// before; 0: it has none there, or has it itself.
+func (c *clusterStep) transfer(from, to int) float64 {
+	if to < 0 || to == len(c.first) || c.placed.Device[from] == c.placed.Device[to] {
+		return 0
+	}
+	lower := min(from, to)
+	link := c.hop(place.Place{Stage: c.placed.Device[from]}, place.Place{Stage: c.placed.Device[to]})
+	return link.Latency + float64(c.layers[c.first[lower]+c.sizes[lower]-1].out)/link.Bandwidth
 }
 
 // gathered adds to the time of a piece's tasks what FSDP exposes of gathering weights beside the
@@ -532,14 +548,18 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			return c.layers[c.first[k]+c.sizes[k]-1].out
 		},
 	}
-	var tensor, again, fsdp float64 // of all devices
+	if c.AwaitTransfers { // tasks have them
+		times.Hop = func(place.Place, place.Place) clock.Link { return clock.Link{} }
+	}
+	var tensor, again, fsdp, transfers float64 // of all devices
 	for device, list := range c.lists {
 		on := pieces.On(device)
 		ofDevice := make([]StageTimes, len(on))
 		var params int64
 		var backward float64
 		for chunk, piece := range on {
-			t, parts, recomputed := c.pieceTimes(piece)
+			t, parts, recomputed, sent := c.pieceTimes(piece)
+			transfers += sent * float64(m)
 			ofDevice[chunk] = t
 			tensor += parts * float64(m)
 			again += recomputed * float64(m)
@@ -564,8 +584,8 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 	k := float64(len(c.lists))
 	p := s.Parts
 	s.Step = StepParts{
-		Computing: p.Computation + p.Recompute - (tensor+fsdp)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
-		Pipeline: p.Communication, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + fsdp/k, Optimizer: p.Setup + p.Update,
+		Computing: p.Computation + p.Recompute - (tensor+fsdp+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
+		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + fsdp/k, Optimizer: p.Setup + p.Update,
 	}
 	for i := range s.Devices {
 		s.Devices[i].BusySeconds = s.Timeline.Busy(i)

@@ -41,6 +41,10 @@ type Parallel struct {
 	// where the parts gather them on the near link (Narayanan et al., arXiv 2104.04473, section
 	// 4.1); otherwise each sends all. With SequenceParallel each has its share only.
 	Scatter bool
+	// AwaitTransfers makes both devices of a transfer between stages wait for it, as the pipelines of
+	// Megatron-LM (megatron/p2p_communication.py waits for its requests) and DeepSpeed do.
+	// Otherwise they compute meanwhile.
+	AwaitTransfers bool
 	// GradientsApart makes a kernel of its own add the gradient of each weight to its accumulator, as
 	// frameworks did before products that accumulate (Megatron-LM until 2022, DeepSpeed).
 	GradientsApart bool

@@ -73,9 +73,9 @@ func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on synthetic pixels, up to 1; 0: 0.03")
 }
 
-// published gives a model that is named as a published network the name and the sizes of that
+// publishedSizes gives a model that is named as a published network the name and the sizes of that
 // network, unless their flags were given.
-func published(fs *pflag.FlagSet, m *train.Model) {
+func publishedSizes(fs *pflag.FlagSet, m *train.Model) {
 	sizes, ok := train.PublishedModel(m.Name)
 	if !ok {
 		return
@@ -97,7 +97,7 @@ func published(fs *pflag.FlagSet, m *train.Model) {
 // ownFlags refuses flags of other networks than the named one, which would have no
 // effect, after a published network has got its sizes. Model.Build refuses unknown names.
 func ownFlags(cmd *cobra.Command, m *train.Model) (err error) {
-	published(cmd.Flags(), m)
+	publishedSizes(cmd.Flags(), m)
 	model := m.Name
 	if !slices.Contains(train.Models(), model) {
 		return nil

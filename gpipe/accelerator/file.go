@@ -132,7 +132,7 @@ func (s *shapeTimes) UnmarshalYAML(n *yaml.Node) error {
 // vocabularies are the words of a file.
 var vocabularies = yamldoc.Vocabularies{
 	"accelerator": formed,
-	"efficiency":  yamldoc.OneOf(efficiencyKinds...),
+	"efficiency":  yamldoc.OneOf(slices.Concat(efficiencyKinds, ownBandwidth)...),
 	"kind":        yamldoc.OneOf(kinds...),
 	"dtype":       yamldoc.OneOf(graph.BF16.String(), graph.F32.String()),
 }
