@@ -39,7 +39,7 @@ type Row struct {
 // Report makes the tables and the plot that the spec describes.
 func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, error) {
 	f := &x.Spec.Frame
-	size, err := lab.ProfileOf(f.Profiles, log.Key.Profile)
+	size, err := f.atLook(log)
 	if err != nil {
 		return nil, err
 	}
