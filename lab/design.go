@@ -52,6 +52,8 @@ type Primary struct {
 	Of     several         `yaml:"of" json:"of"`
 	Claims verdict.Claimed `yaml:"claims" want:"claimed,optional" json:"claims,omitempty"` // more
 	Margin *Margin         `yaml:"margin" json:"margin,omitempty"`
+	// Test is sign where only the signs of the differences count; otherwise Student's t is of them.
+	Test string `yaml:"test" want:"test,optional" json:"test,omitempty"`
 }
 
 // Gate is a condition of competence, without which comparisons show nothing. One of Holds, Fails and
@@ -150,6 +152,9 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 		at := []string{"primaries", fmt.Sprint(i)}
 		if p.Claims != verdict.More && d.margin(p).Size == 0 {
 			return At(fmt.Errorf("%s: want a margin above 0", p.Claims), append(at, "claims")...)
+		}
+		if p.Test != "" && (p.Claims != verdict.More || d.margin(p).Size > 0 || len(p.Of) > 1) {
+			return At(errors.New("signs are tested of one difference, without a margin: want no more claimed"), append(at, "test")...)
 		}
 		for _, of := range p.Of {
 			if err := (Scores{}).functions(0).Check(of); err != nil {
@@ -277,7 +282,7 @@ func (r *Registration) family(s Scores) (*Family, error) {
 			return nil, fmt.Errorf("design: %w", err)
 		}
 		f.Comparisons = append(f.Comparisons, verdict.Comparison{
-			Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Differences: differences,
+			Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Differences: differences, Sign: p.Test == "sign",
 		})
 	}
 	return f, nil

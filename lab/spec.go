@@ -148,6 +148,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"network":     yamldoc.OneOf(cluster.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
+	"test":        yamldoc.OneOf("sign"),
 	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }

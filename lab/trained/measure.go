@@ -42,7 +42,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return Run(ctx, x.ID(), arms, size.Seeds, log, p)
+	return Each(ctx, x.ID(), arms, size.Seeds, log, p, f.makeTrial)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if
@@ -110,6 +110,11 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		scores.Put(name, "held-out", r.heldOut())
 		if size.Data == nil || f.Whole {
 			continue
+		}
+		for statistic, of := range watched {
+			if values := r.seen(of); values != nil {
+				scores.Put(name, statistic, values)
+			}
 		}
 		scores.Put(name, "BLEU", r.bleu())
 		for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {

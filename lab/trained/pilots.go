@@ -26,6 +26,12 @@ type Pilots struct {
 	Widen int `yaml:"widen" want:"0..16"`
 }
 
+// RateOf is a rate that pilots have chosen for another arm, times a number.
+type RateOf struct {
+	Of    string  `yaml:"of" want:"name"`
+	Times float64 `yaml:"times" want:">0..1e6"`
+}
+
 // arm is one that the profile trains, at a rate that pilots have chosen; 0: its own.
 func (f *Frame) arm(p Size, a ArmSpec, rate float64) Arm { return f.shortened(p, a, rate, 0) }
 
@@ -50,6 +56,9 @@ func (f *Frame) shortened(p Size, a ArmSpec, rate, share float64) Arm {
 
 // grid are an arm's pilots at some rates.
 func (f *Frame) grid(p Size, a ArmSpec, rates []float64) (all []Arm) {
+	if a.Rate != nil {
+		return nil
+	}
 	for _, rate := range rates {
 		all = append(all, f.shortened(p, a, rate, p.Pilots.Share))
 	}
@@ -83,8 +92,28 @@ func (q *pilot) loss() float64 {
 	return q.HeldOut
 }
 
-func makePilot(ctx context.Context, t train.Training) (any, string, error) {
-	trial, err := Train(ctx, t)
+// make trains as the spec's trials are trained.
+func (f *Frame) make(ctx context.Context, t train.Training) (*Trial, error) {
+	if f.Watch != nil {
+		return f.Watch.train(ctx, t)
+	}
+	return Train(ctx, t)
+}
+
+// makeTrial makes a trial.
+func (f *Frame) makeTrial(ctx context.Context, t train.Training) (any, string, error) {
+	r, err := f.make(ctx, t)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case r.Watched != nil && r.Collapsed > 0:
+		return r, fmt.Sprintf("collapsed at step %d", r.Collapsed), nil
+	}
+	return r, fmt.Sprintf("held-out loss %.4f", r.HeldOut), nil
+}
+
+func (f *Frame) makePilot(ctx context.Context, t train.Training) (any, string, error) {
+	trial, err := f.make(ctx, t)
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
@@ -110,7 +139,7 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 		if !lacks {
 			return nil
 		}
-		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, makePilot); err != nil {
+		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, f.makePilot); err != nil {
 			return err
 		}
 	}
@@ -120,6 +149,9 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 // each. An error is of a pilot that the log lacks, or that cannot be read; the rates are then those up to
 // it.
 func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses []float64, err error) {
+	if a.Rate != nil {
+		return nil, nil, nil
+	}
 	rates = slices.Clone(size.Pilots.Rates)
 	for added := 0; ; added++ {
 		losses = nil
@@ -150,20 +182,24 @@ func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses [
 }
 
 // chosen are the arms as they are trained: at the rate whose pilots have the least loss, the first of
-// equals; without pilots at their own.
+// equals, or a multiple of another arm's; without pilots at their own.
 func (f *Frame) chosen(size Size, log *records.Log) (arms []Arm, err error) {
 	for _, a := range f.Arms {
 		rate := 0.0
 		if len(size.Pilots.Rates) > 0 {
-			rates, losses, err := f.piloted(size, a, log)
+			of, times := a, 1.0
+			if a.Rate != nil {
+				of, times = f.Arms[f.Named(a.Rate.Of)], a.Rate.Times
+			}
+			rates, losses, err := f.piloted(size, of, log)
 			if err != nil {
 				return nil, err
 			}
 			least := slices.Min(losses)
 			if math.IsInf(least, 1) {
-				return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", f.Experiment, a.Name)
+				return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", f.Experiment, of.Name)
 			}
-			rate = rates[slices.Index(losses, least)]
+			rate = times * rates[slices.Index(losses, least)]
 		}
 		arms = append(arms, f.arm(size, a, rate))
 	}

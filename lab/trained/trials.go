@@ -81,6 +81,7 @@ type Trial struct {
 	Learnt    int                   `json:"learnt_targets,omitempty"` // that it was trained on
 	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
 	Best      *train.Best           `json:"best,omitempty"`           // the evaluation whose weights were kept; nil: they are the last
+	*Watched                        // nil: it was not
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
 	Partition []int                 `json:"partition"`
@@ -88,8 +89,15 @@ type Trial struct {
 	Data      string                `json:"data_sha256,omitempty"` // of the files that the examples are from; "": of none, or not recorded
 }
 
-// Check requires the weights' hash.
-func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA256) }
+// Check requires the weights' hash, and looks at predictions of a training that was watched.
+func (t *Trial) Check() error {
+	if t.Watched != nil {
+		if err := t.Watched.Check(); err != nil {
+			return err
+		}
+	}
+	return records.CheckHash("weights_sha256", t.SHA256)
+}
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
@@ -262,13 +270,18 @@ func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 	if err != nil {
 		return err
 	}
+	t.outcome(l, e)
+	return nil
+}
+
+// outcome is Fill with an evaluation.
+func (t *Trial) outcome(l *train.Loop, e *train.Evaluation) {
 	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
 	t.SHA256 = l.Trainer.Hash()
 	t.Best = l.Best()
 	t.Params = nn.CountParams(l.Pipeline.Layers)
 	t.Partition, _ = l.Trainer.Sizes()
 	t.Data = l.DataDigest()
-	return nil
 }
 
 // ErrOtherData is about a sample that cannot stand beside others.

@@ -74,6 +74,10 @@ type Comparison struct {
 	// by their number. It is 0 if all that could be drawn are in the test, or the records do not
 	// have it; a report then says that its intervals cover other seeds alone.
 	Items float64
+	// Sign says that only the signs of the differences count, in an exact test (of differences between
+	// outcomes that are 0 or 1 it is McNemar's); those that are 0 do not. The mean is then that of the signs: the
+	// share of seeds that go one way less that of the others. It wants one part, More, and no margin.
+	Sign  bool
 	Gates []Gate
 }
 
@@ -129,6 +133,9 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 		if len(c.Differences) == 0 {
 			return nil, fmt.Errorf("%s: no differences", c.Name)
 		}
+		if c.Sign && (c.Claimed != More || c.Margin > 0 || c.Items > 0 || len(c.Differences) > 1) {
+			return nil, fmt.Errorf("%s: signs are tested of one part, without a margin: want nothing else claimed", c.Name)
+		}
 		for _, part := range c.Differences {
 			if n := family[0].seeds(); len(part) != n {
 				return nil, fmt.Errorf("%s has %d seeds and %s %d: want one number in a family", family[0].Name, n, c.Name, len(part))
@@ -138,7 +145,9 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 	results := d.decide(family, d.levels())
 	for i, c := range family {
 		r := &results[i]
-		if r.Seeds > 0 {
+		if r.Seeds > 0 && c.Sign {
+			r.Detectable = detectableSigns(r.Seeds, r.Level)
+		} else if r.Seeds > 0 {
 			t, se := c.student(r.part, r.Seeds)
 			r.Detectable = se * noncentrality(t.Nu, t.Quantile(1-r.Level/2))
 			if c.Claimed == NotLess {
@@ -223,6 +232,9 @@ func incompetent(gates []Gate) string {
 // estimate summarises the first n differences of a comparison. Its p is the least level at which
 // an interval lies where one of the verdicts is.
 func (c Comparison) estimate(n int) Result {
+	if c.Sign {
+		return c.signs(n)
+	}
 	r := Result{Name: c.Name, Verdict: Open, Seeds: n}
 	agrees, disagrees, neither := 0.0, 1.0, 0.0
 	least := math.Inf(1)
@@ -284,6 +296,11 @@ func (c Comparison) student(part, n int) (distuv.StudentsT, float64) {
 
 // at sets the interval at a level.
 func (r *Result) at(level float64, c Comparison) {
+	if c.Sign {
+		r.Level = level
+		r.Low, r.High = signInterval(c.Differences[0][:r.Seeds], level)
+		return
+	}
 	t, se := c.student(r.part, r.Seeds)
 	half := 0.0
 	if se > 0 {
