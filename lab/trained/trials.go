@@ -19,33 +19,6 @@ import (
 	"gpipebench/train"
 )
 
-// Profile is the size of trials: a training, and the seeds over which it is
-// repeated.
-type Profile struct {
-	Expected lab.Span `yaml:"expected" want:"shown"`
-	Seeding  `yaml:",inline"`
-	Training lab.TrainingSpec `yaml:"training"`
-}
-
-func (p Profile) steps() int { return p.Training.Steps }
-
-// Check reports a profile whose training has no steps, or that has a seed twice. Every P
-// embeds Profile, or is one.
-func Check[P interface {
-	steps() int
-	CheckSeeds() *lab.Problem
-}](profiles map[string]P) *lab.Problem {
-	for _, name := range lab.Profiles {
-		if profiles[name].steps() < 1 {
-			return lab.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
-		}
-		if problem := profiles[name].CheckSeeds(); problem != nil {
-			return problem.In("profiles", name)
-		}
-	}
-	return nil
-}
-
 // CheckSetup refuses devices on which trainings cannot run beside one another.
 func CheckSetup(s train.Setup) error {
 	if s.Device != gpipe.Host {
@@ -89,11 +62,15 @@ type Trial struct {
 	Data      string                `json:"data_sha256,omitempty"` // of the files that the examples are from; "": of none, or not recorded
 }
 
-// Check requires the weights' hash, and looks at predictions of a training that was watched.
+// Check requires the weights' hash and, of a training that was watched, looks at predictions and what came
+// of its steps.
 func (t *Trial) Check() error {
 	if t.Watched != nil {
 		if err := t.Watched.Check(); err != nil {
 			return err
+		}
+		if t.Collapsed != 1 && (len(t.Curve) == 0 || t.Learnt == 0 || len(t.Languages) == 0) {
+			return errors.New("no losses, targets or languages of a training that was watched")
 		}
 	}
 	return records.CheckHash("weights_sha256", t.SHA256)
