@@ -148,8 +148,8 @@ var vocabularies = yamldoc.Vocabularies{
 	"network":     yamldoc.OneOf(cluster.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
-	"test":        yamldoc.OneOf("sign"),
 	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
+	"test":        yamldoc.OneOf(string(verdict.SignFlip), string(verdict.Sign)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }
 

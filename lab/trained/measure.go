@@ -32,6 +32,9 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 		}
 		return nil
 	}
+	if err := f.readSets(ctx, size, log); err != nil {
+		return err
+	}
 	if err := f.measureBaselines(ctx, size, log, p); err != nil {
 		return err
 	}
@@ -42,7 +45,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return Each(ctx, x.ID(), arms, size.Seeds, log, p, f.makeTrial)
+	return f.trials(ctx, arms, size.Seeds, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if

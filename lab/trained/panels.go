@@ -20,12 +20,16 @@ var panels = map[string]Panel{
 	"bits":        drawBits,
 	"languages":   drawLanguages,
 	"losses":      drawLosses,
+	"transferred": drawTransferred,
 	"curves":      drawCurves,
 	"bleu":        drawBLEU,
 }
 
 // drawsWhole says which of these draw whole records, and which outcomes.
-var drawsWhole = map[string]bool{"each": false, "differences": false, "bits": true, "languages": true, "losses": true, "curves": false, "bleu": false}
+var drawsWhole = map[string]bool{
+	"each": false, "differences": false, "transferred": false, "curves": false, "bleu": false,
+	"bits": true, "languages": true, "losses": true,
+}
 
 // axis is an arm's name in a plot.
 func (r *Result) axis() string { return cmp.Or(strings.Join(r.Axis, "\n"), r.ArmSpec.Name) }

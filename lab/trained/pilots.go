@@ -100,16 +100,18 @@ func (f *Frame) make(ctx context.Context, t train.Training) (*Trial, error) {
 	return Train(ctx, t)
 }
 
-// makeTrial makes a trial.
-func (f *Frame) makeTrial(ctx context.Context, t train.Training) (any, string, error) {
-	r, err := f.make(ctx, t)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case r.Watched != nil && r.Collapsed > 0:
-		return r, fmt.Sprintf("collapsed at step %d", r.Collapsed), nil
+// run makes the trials that the log lacks.
+func (f *Frame) run(ctx context.Context, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+	if f.Watch == nil {
+		return Run(ctx, f.Experiment, arms, seeds, log, p)
 	}
-	return r, fmt.Sprintf("held-out loss %.4f", r.HeldOut), nil
+	return Each(ctx, f.Experiment, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
+		r, err := f.Watch.train(ctx, t)
+		if err != nil {
+			return nil, "", err
+		}
+		return r, r.ended(), nil
+	})
 }
 
 func (f *Frame) makePilot(ctx context.Context, t train.Training) (any, string, error) {

@@ -21,6 +21,8 @@ type Reporting struct {
 	Without withoutNetworks // if the spec asks for baselines
 	Samples any             // the experiment's own
 
+	sets map[string]*setContents
+
 	name      string       // of the reference's columns; "": there is none
 	log       *records.Log // the reference's
 	reference *Reporting   // nil if it is of another spec
@@ -31,6 +33,7 @@ type Row struct {
 	Own, Base *Result // an arm, and what it is compared with; the baseline is its own base
 	Nth       int     // of the rows of its arm
 	Label     string  // of a pair
+	Set       string  // of a row of sets
 }
 
 // Report makes the tables and the plot that the spec describes.
@@ -74,6 +77,9 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 func (x *Experiment[Own]) open(size Size, log *records.Log) (*Reporting, error) {
 	r := &Reporting{Frame: &x.Spec.Frame, Size: size}
 	var err error
+	if r.sets, err = r.contents(size, log); err != nil {
+		return nil, err
+	}
 	if r.Without, err = r.readBaselines(size, log); err != nil {
 		return nil, err
 	}
@@ -121,6 +127,12 @@ var rows = map[string]rowsOf{
 	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
 		for n := range r.Results[0].whole.languages() {
 			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
+		}
+		return all
+	}},
+	"sets": {false, func(r *Reporting) (all []Row) {
+		for _, name := range slices.Sorted(maps.Keys(r.sets)) {
+			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Set: name})
 		}
 		return all
 	}},
@@ -201,27 +213,12 @@ var notes = map[string]func(*Reporting) []string{
 		notes, _ := r.repeated()
 		return notes
 	},
-	"verdict": func(r *Reporting) []string { return []string{r.verdict()} },
 	"reference": func(r *Reporting) []string {
 		if r.log == nil {
 			return nil
 		}
 		return []string{lab.ReferenceNote(r.log)}
 	},
-}
-
-// verdict says what the comparisons with the baseline show.
-func (r *Reporting) verdict() string {
-	if v := r.Verdict; v.Base == "" {
-		last := Row{Own: r.Results[len(r.Results)-1], Base: r.Results[0]}
-		return r.filled(map[int]string{1: v.Above, -1: v.Below, 0: v.Neither}[r.compare(last).Sign()])
-	}
-	says := map[string][]string{}
-	for _, row := range r.rows("arms")[1:] {
-		outcome := r.compare(row).Says(r.Level)
-		says[outcome] = append(says[outcome], cmp.Or(row.Own.Verdict, row.Own.label()))
-	}
-	return Verdict(says, r.Verdict.Base, r.Margin)
 }
 
 // compare compares an arm with its base.
@@ -287,7 +284,8 @@ func placeholders(r *Reporting) map[string]string {
 		"checkpoint": say(t.Setup.Checkpoint), "device": say(t.Setup.Device),
 		"seeds": say(len(r.Size.Seeds)), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
 		"language": sentences(r.Size.Data), "rate": fmt.Sprintf("%g", t.LR), "examples": units.FormatCommas(int64(t.Steps * t.Batch)),
-		"margin": fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
+		"recomputed": units.FormatCommas(int64(t.RecomputeStatistics)),
+		"margin":     fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
 	}
 	if r.Size.Data != nil && r.Size.Data.Invented != nil {
 		figures["language"] = "one invented language"

@@ -44,10 +44,9 @@ type Frame struct {
 	Setup lab.SetupSpec `yaml:"setup"`
 	Arms  []ArmSpec     `yaml:"arms"` // the first is the baseline
 
-	Pairs   []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
-	Verdict VerdictSpec `yaml:"verdict" want:"shown,optional"`
-	Tables  []TableSpec `yaml:"tables" want:"shown"`
-	Plot    []PanelSpec `yaml:"plot" want:"shown"`
+	Pairs  []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
+	Tables []TableSpec `yaml:"tables" want:"shown"`
+	Plot   []PanelSpec `yaml:"plot" want:"shown"`
 
 	Profiles map[string]Size `yaml:"profiles"`
 }
@@ -58,17 +57,20 @@ func init() {
 
 // ArmSpec is what an arm changes of the base: fields that are not 0.
 type ArmSpec struct {
-	Name     string           `yaml:"name" want:"name,key"`        // of its samples
-	Label    string           `yaml:"label" want:"shown,optional"` // in tables; none: its name
-	Axis     []string         `yaml:"axis" want:"shown,optional"`  // in plots, lines; none: its name
-	Verdict  string           `yaml:"verdict" want:"shown,optional"`
-	Paper    string           `yaml:"paper" want:"shown,optional"` // what the paper has in its place, as it is printed
-	Data     string           `yaml:"data" want:"data,optional"`
-	NoSource bool             `yaml:"no_source"`                    // of translators: they see none
-	Only     int              `yaml:"only" want:"0..1000"`          // of translators: the one language that they see, from 1; 0: all
-	Repeats  string           `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
-	Pace     *Pace            `yaml:"pace"`                         // none: the profile's
-	Rate     *RateOf          `yaml:"rate"`                         // none: by pilots of its own, if there are any
+	Name     string   `yaml:"name" want:"name,key"`        // of its samples
+	Label    string   `yaml:"label" want:"shown,optional"` // in tables; none: its name
+	Axis     []string `yaml:"axis" want:"shown,optional"`  // in plots, lines; none: its name
+	Paper    string   `yaml:"paper" want:"shown,optional"` // what the paper has in its place, as it is printed
+	Data     string   `yaml:"data" want:"data,optional"`
+	NoSource bool     `yaml:"no_source"`                    // of translators: they see none
+	Only     int      `yaml:"only" want:"0..1000"`          // of translators: the one language that they see, from 1; 0: all
+	Repeats  string   `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
+	Pace     *Pace    `yaml:"pace"`                         // none: the profile's
+	Rate     *RateOf  `yaml:"rate"`                         // none: by pilots of its own, if there are any
+	Set      string   `yaml:"set" want:"name,optional"`     // of the profile's sets: the images that it sees; none: the base's
+	// From is another arm, with whose weights of the same seed it begins, all but the last layer's. The
+	// network is that arm's.
+	From     string           `yaml:"from" want:"name,optional"`
 	Setup    lab.SetupSpec    `yaml:"setup"`
 	Training lab.TrainingSpec `yaml:"training" want:"partial"`
 }
@@ -78,15 +80,6 @@ type PairSpec struct {
 	Of    string `yaml:"of" want:"name"`
 	To    string `yaml:"to" want:"name"`
 	Label string `yaml:"label"`
-}
-
-// VerdictSpec says what a comparison with the baseline shows. With a base, it is the outcome of the
-// test for equivalence; otherwise a text by the interval of the difference of the last arm.
-type VerdictSpec struct {
-	Base    string `yaml:"base" want:"optional"` // the baseline's name
-	Above   string `yaml:"above" want:"optional"`
-	Below   string `yaml:"below" want:"optional"`
-	Neither string `yaml:"neither" want:"optional"` // 0 is in the interval
 }
 
 // TableSpec is a table: a row for each of what Rows says. Texts may have words in braces: see
@@ -145,6 +138,7 @@ type Size struct {
 	Seeding  `yaml:",inline"`
 	Pilots   Pilots                      `yaml:"pilots" want:"partial"`
 	Data     *lab.SentencesSpec          `yaml:"data"` // none: as the arms say
+	Sets     map[string]SetSpec          `yaml:"sets" want:"optional"`
 	Pace     Pace                        `yaml:"pace" want:"partial"`
 	Training lab.TrainingSpec            `yaml:"training" want:"partial"`
 	Arms     map[string]lab.TrainingSpec `yaml:"arms" want:"partial,optional"`
@@ -162,6 +156,10 @@ type Experiment[Own any] struct {
 // Training returns an arm's training: what it changes in the base, and what a profile changes in it.
 func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
 	spec, setup := p.Training, f.Setup
+	if of := f.Named(a.From); of >= 0 {
+		change(&spec.Model, f.Arms[of].Training.Model)
+		change(&spec.Model, p.Arms[a.From].Model)
+	}
 	change(&spec, a.Training)
 	change(&spec, p.Arms[a.Name])
 	change(&setup, a.Setup)
@@ -169,8 +167,12 @@ func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
 	if p.Data != nil {
 		t.Data, t.Config = p.Data.Source(), p.Data.Config(a.Only)
 	}
+	if set, ok := p.Sets[a.Set]; ok {
+		set.into(&t)
+	}
 	p.pace(a).set(&t)
 	t.EmptySource = a.NoSource
+	t.LoadPart, t.NewLast = a.From, a.From != "" // the file's name comes when there is one
 	for _, o := range f.repeating(a) {
 		t.HashAfter = f.Training(p, o, seed).Steps
 	}
@@ -218,6 +220,9 @@ func (f *Frame) checkArms() *lab.Problem {
 		if of := f.Named(a.Repeats); a.Repeats != "" && (of < 0 || f.Arms[of].Repeats != "" || !f.Whole) {
 			return lab.At(errors.New("want an arm that repeats none, and whole records"), "arms", fmt.Sprint(i), "repeats")
 		}
+		if err := f.checkFrom(a); err != nil {
+			return lab.At(err, "arms", fmt.Sprint(i), "from")
+		}
 	}
 	for i, a := range f.Arms {
 		if r := a.Rate; r != nil && (f.Named(r.Of) < 0 || f.Arms[f.Named(r.Of)].Rate != nil) {
@@ -262,6 +267,9 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 		if f.Named(name) < 0 {
 			return lab.At(errors.New("no such arm"), "arms", name)
 		}
+	}
+	if problem := f.checkSets(p); problem != nil {
+		return problem
 	}
 	for _, a := range f.Arms {
 		if problem := p.pace(a).check(p.Training); problem != nil {
@@ -335,18 +343,13 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 		}
 		return nil
 	}
-	for key, s := range map[string]string{"above": f.Verdict.Above, "below": f.Verdict.Below, "neither": f.Verdict.Neither} {
-		if p := text(s, "verdict", key); p != nil {
-			return p
-		}
-	}
 	for i, t := range f.Tables {
 		at := []string{"tables", fmt.Sprint(i)}
 		kind := cmp.Or(t.Rows, "arms")
 		switch of, ok := rows[kind]; {
 		case !ok:
 			return lab.At(fmt.Errorf("unknown %q: want %v", t.Rows, slices.Sorted(maps.Keys(rows))), append(at, "rows")...)
-		case f.Whole != of.whole:
+		case f.Whole != of.whole, kind == "sets" && !f.hasSets():
 			return lab.At(fmt.Errorf("%q: these records have none", kind), append(at, "rows")...)
 		case (kind == "languages" || kind == "by-language") && !translated:
 			return lab.At(errNoData, append(at, "rows")...)
@@ -401,8 +404,12 @@ func (x *Experiment[Own]) Planned(profile string) (list []lab.PlannedRun) {
 	f, p := &x.Spec.Frame, x.Spec.Profiles[profile]
 	for _, a := range f.Arms {
 		t := f.Training(p, a, x.Spec.Seed)
+		t.LoadPart, t.NewLast = "", false
 		if len(p.Pilots.Rates) > 0 {
 			t.LR = p.Pilots.Rates[0]
+		}
+		if a.Set != "" && t.Data != "synthetic" {
+			t.Data, t.Model.Classes = "", 10 // is not read
 		}
 		if t.Data == lab.DocumentationSource {
 			t.Data, t.Model.Vocab = "", cmp.Or(t.Model.Vocab, 256) // its tokens are bytes

@@ -43,6 +43,17 @@ type Arm struct {
 	Training func(seed uint64) train.Training
 }
 
+// with is the arm with changed trainings.
+func (a Arm) with(change func(t *train.Training, seed uint64)) Arm {
+	own := a.Training
+	a.Training = func(seed uint64) train.Training {
+		t := own(seed)
+		change(&t, seed)
+		return t
+	}
+	return a
+}
+
 // Trial is one training of an arm to its end.
 type Trial struct {
 	Accuracy  float64               `json:"accuracy"` // of held-out images, or tokens of translations

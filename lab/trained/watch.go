@@ -150,6 +150,14 @@ func shortened(t nn.Tensor, columns int) nn.Tensor {
 	return short
 }
 
+// ended says how a training that was watched ended.
+func (t *Trial) ended() string {
+	if t.Collapsed > 0 {
+		return fmt.Sprintf("collapsed at step %d", t.Collapsed)
+	}
+	return fmt.Sprintf("held-out loss %.4f", t.HeldOut)
+}
+
 // evaluate sets what is held out, without translations.
 func (w Watch) evaluate(ctx context.Context, l *train.Loop, r *Trial) error {
 	e, err := l.Evaluate(ctx)

@@ -157,6 +157,14 @@ var words = map[string]Word{
 		return lab.Paired(stats.Pairs(at.Own.heldOut(), at.Base.heldOut()), 4)
 	}},
 
+	// Of sets of images, and of arms that see one.
+	"set":            {"images", true, ofSet(func(name string, _ *setContents) any { return name })},
+	"set-train":      {"training images", false, ofSet(func(_ string, c *setContents) any { return c.Train })},
+	"set-held-out":   {"test images", false, ofSet(func(_ string, c *setContents) any { return c.HeldOut })},
+	"set-classes":    {"classes", false, ofSet(func(_ string, c *setContents) any { return c.Classes })},
+	"majority":       {"most frequent class", false, ofSet(func(_ string, c *setContents) any { return lab.Percent(c.Majority, 2) })},
+	"beats-majority": {"better than that", true, beatsMajority},
+
 	"training-loss": {"training loss at the end", false, ofRow(func(at Row) any { return meanOrAbsent(at.Own.endOf(), 4) })},
 	"over-dictionary": {"BLEU less dictionary", false, func(r *Reporting, at Row) any {
 		return lab.Paired(stats.Pairs(at.Own.bleu(), r.Without.bleu(at.Own.Only, dictionaryOf)), 2)

@@ -5,21 +5,52 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"gpipebench/internal/stats"
 )
 
-// counted are how many differences are above 0 and below it.
-func counted(differences []float64) (above, below int) {
+// Signs are the signs of differences: 1, 0 or -1 for each.
+func Signs(differences []float64) []float64 {
+	signs := make([]float64, len(differences))
+	for i, d := range differences {
+		if d != 0 {
+			signs[i] = math.Copysign(1, d)
+		}
+	}
+	return signs
+}
+
+// signs are how many of n differences are above 0 and below it.
+type signs struct{ plus, minus, n int }
+
+func newSigns(differences []float64) signs {
+	s := signs{n: len(differences)}
 	for _, d := range differences {
 		switch {
 		case d > 0:
-			above++
+			s.plus++
 		case d < 0:
-			below++
+			s.minus++
 		}
 	}
-	return above, below
+	return s
+}
+
+// above and below are by the exact test of whether both signs are equally likely, which is about 0, the
+// only margin that there is.
+func (s signs) above(float64) float64 { return min(1, 2*tail(s.plus, s.plus+s.minus, 0.5)) }
+func (s signs) below(float64) float64 { return min(1, 2*tail(s.minus, s.plus+s.minus, 0.5)) }
+
+// ends are of the mean sign, by those of the share above 0 among the differences that are not 0 (Clopper and
+// Pearson, Biometrika 26, 1934).
+func (s signs) ends(level float64) (low, high float64) {
+	least, most := 0.0, 1.0
+	if s.plus > 0 {
+		least = mathext.InvRegIncBeta(float64(s.plus), float64(s.minus+1), level/2)
+	}
+	if s.minus > 0 {
+		most = mathext.InvRegIncBeta(float64(s.plus+1), float64(s.minus), 1-level/2)
+	}
+	scale := float64(s.plus+s.minus) / float64(s.n)
+	return (2*least - 1) * scale, (2*most - 1) * scale
 }
 
 // tail is the probability of k or more of n, each with probability p.
@@ -28,41 +59,6 @@ func tail(k, n int, p float64) float64 {
 		return 1
 	}
 	return 1 - distuv.Binomial{N: float64(n), P: p}.CDF(float64(k-1))
-}
-
-// signs is estimate by signs alone: the p of a two-sided exact test.
-func (c Comparison) signs(n int) Result {
-	differences := c.Differences[0][:n]
-	above, below := counted(differences)
-	signs := make([]float64, n)
-	for i, d := range differences {
-		if d != 0 {
-			signs[i] = math.Copysign(1, d)
-		}
-	}
-	r := Result{Name: c.Name, Verdict: Open, Seeds: n, leans: Agrees}
-	r.Mean, r.SD = stats.MeanAndSD(signs)
-	r.P = min(1, 2*tail(max(above, below), above+below, 0.5))
-	if below > above {
-		r.leans = Disagrees
-	}
-	return r
-}
-
-// signInterval is the interval of the mean sign, by that of the share of those above 0 among those that are
-// not 0 (Clopper and Pearson, Biometrika 26, 1934).
-func signInterval(differences []float64, level float64) (lo, hi float64) {
-	above, below := counted(differences)
-	n := above + below
-	least, most := 0.0, 1.0
-	if above > 0 {
-		least = mathext.InvRegIncBeta(float64(above), float64(below+1), level/2)
-	}
-	if below > 0 {
-		most = mathext.InvRegIncBeta(float64(above+1), float64(below), 1-level/2)
-	}
-	scale := float64(n) / float64(len(differences))
-	return (2*least - 1) * scale, (2*most - 1) * scale
 }
 
 // detectableSigns is the mean sign, of n that are not 0, that is seen at a level in 80% of repetitions; 1 if

@@ -9,7 +9,7 @@ import (
 // pairsOf are differences of which some are above 0, some below and the rest 0.
 func pairsOf(n, above, below int) []float64 {
 	all := slices.Concat(slices.Repeat([]float64{0.5}, above), slices.Repeat([]float64{-7}, below))
-	return append(all, make([]float64, n-above-below)...)
+	return Signs(append(all, make([]float64, n-above-below)...))
 }
 
 // The exact test of signs decides with 6 of 6 (p = 2/64) and with 9 against 1 (22/1024), not with 5 of 5 (2/32)
@@ -24,7 +24,7 @@ func TestSigns(t *testing.T) {
 		{6, 0, 2.0 / 64, Agrees}, {9, 1, 22.0 / 1024, Agrees}, {5, 0, 2.0 / 32, Open}, {7, 1, 18.0 / 256, Open}, {8, 1, 20.0 / 512, Agrees},
 		{0, 6, 2.0 / 64, Disagrees}, {3, 3, 1, Open}, {0, 0, 1, Open},
 	} {
-		got, err := d.Judge([]Comparison{{Name: "c", Sign: true, Differences: [][]float64{pairsOf(12, c.above, c.below)}}})
+		got, err := d.Judge([]Comparison{{Name: "c", Test: Sign, Differences: [][]float64{pairsOf(12, c.above, c.below)}}})
 		if err != nil || got[0].Verdict != c.want || math.Abs(got[0].P-c.p) > 1e-9 || math.Abs(got[0].Mean-float64(c.above-c.below)/12) > 1e-12 {
 			t.Errorf("%d and %d: %+v, %v; want %s, p %v", c.above, c.below, got, err, c.want, c.p)
 		}
@@ -33,7 +33,7 @@ func TestSigns(t *testing.T) {
 		}
 	}
 	// 6 of 6: Clopper and Pearson's lower end is (level/2)^(1/6), of all 12 a half.
-	lo, hi := signInterval(pairsOf(12, 6, 0), 0.05)
+	lo, hi := newSigns(pairsOf(12, 6, 0)).ends(0.05)
 	if want := (2*math.Pow(0.025, 1.0/6) - 1) / 2; math.Abs(lo-want) > 1e-9 || math.Abs(hi-0.5) > 1e-9 {
 		t.Errorf("an interval from %v to %v, want from %v", lo, hi, want)
 	}
@@ -45,11 +45,8 @@ func TestSigns(t *testing.T) {
 	if one := detectableSigns(4, 0.05); one != 1 {
 		t.Errorf("of 4 signs, %v is seen", one)
 	}
-	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}, {Differences: [][]float64{{1}, {1}}}} {
-		c.Sign = true
-		if c.Differences == nil {
-			c.Differences = [][]float64{{1}}
-		}
+	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}, {Items: 1}} {
+		c.Test, c.Differences = Sign, [][]float64{{1}}
 		if _, err := (Design{Level: 0.05, Looks: []int{2}}).Judge([]Comparison{c}); err == nil {
 			t.Errorf("%+v: no error", c)
 		}
