@@ -1,10 +1,10 @@
 package gpipe
 
 import (
-	"fmt"
-
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/internal/named"
+	"gpipebench/gpipe/plan"
 )
 
 // Parallel says how a step of large networks is spread over the devices of a modelled cluster,
@@ -28,12 +28,14 @@ type Parallel struct {
 	// Recompute is what each backward computes again; see the constants.
 	Recompute Recompute
 	// Precision is the type of weights, beside which there are float32 master copies if it has
-	// two bytes; activations have Modelling.DType. WideGradients keeps gradients in four bytes
-	// where the precision's have two (FP16).
+	// two bytes; activations have Modelling.DType. WideGradients adds up gradients of two bytes in
+	// float32 accumulators beside them, as DeepSpeed's optimiser of bfloat16 does.
 	Precision     Precision
 	WideGradients bool
-	// Attention is how it is computed; see the constants.
-	Attention Attention
+	// Attention is how it is computed; see the constants. DropScores is a dropout of its
+	// probabilities, as most frameworks have beside that of the network's branches.
+	Attention  Attention
+	DropScores bool
 	// Order is the placement of the T parts, K stages and R replicas on the cluster's devices.
 	Order Order
 	// Scatter makes each of T parts send its share of a boundary's activations to another node,
@@ -86,7 +88,7 @@ func ParseRecompute(s string) (Recompute, error) {
 // Precision is the type of a modelled training's weights, products and gradients. Bytes a
 // parameter of weights, gradients, master copies and Adam's moments, as Megatron-LM counts them
 // (docs/source/api-guide/dist_optimizer.md): 16 in float32, 18 with BF16, 20 with FP16, whose
-// update has a float32 copy of the gradients; 18 with FP16 and WideGradients.
+// update has a float32 copy of the gradients; 20 with BF16 or FP16 and WideGradients.
 type Precision uint8
 
 const (
@@ -108,38 +110,27 @@ func ParsePrecision(s string) (Precision, error) {
 // PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
 // an optimiser's slots.
 func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	state = float64(4 * slots)
-	switch {
-	case p.Precision == F32Weights:
-		return 4, 4, state
-	case p.Precision == FP16Weights && !p.WideGradients:
-		return 2, 2, state + 8
+	w, g, own := p.weightBytes(), p.gradientBytes(), int64(plan.FloatBytes*slots)
+	if w < plan.FloatBytes {
+		own += plan.FloatBytes
 	}
-	return 2, 4, state + 4
+	if g < plan.FloatBytes {
+		own += plan.FloatBytes
+	}
+	return float64(w), float64(g), float64(own)
 }
 
-// Attention is how a modelled device computes it.
-type Attention uint8
+// Attention is how a modelled device computes it: see package accelerator.
+type Attention = accelerator.Attention
 
 const (
-	// OurAttention is this program's kernel: one operation that moves its operands once.
-	OurAttention Attention = iota
-	// UnfusedAttention has a kernel for each product, and one for scale, mask and softmax, between
-	// which the scores are in memory: Megatron-LM's until 2022. All of the scores are computed.
-	UnfusedAttention
-	// FlashAttention never has the scores in memory, and skips what a causal mask hides (Dao,
-	// arXiv 2307.08691).
-	FlashAttention
+	OurAttention     = accelerator.OurAttention
+	UnfusedAttention = accelerator.UnfusedAttention
+	FlashAttention   = accelerator.FlashAttention
 )
 
-var attentions = [...]string{"ours", "unfused", "flash"}
-
-func (a Attention) String() string { return named.String(a, attentions[:], "Attention") }
-
-// ParseAttention reads what String writes.
-func ParseAttention(s string) (Attention, error) {
-	return named.Parse[Attention](s, attentions[:], "attention")
-}
+// ParseAttention reads what Attention.String writes.
+func ParseAttention(s string) (Attention, error) { return accelerator.ParseAttention(s) }
 
 // Order says which of the T parts, K stages and R replicas are on neighbouring devices of the
 // cluster: the first changes fastest from one device to the next.
@@ -185,12 +176,4 @@ type DeviceMemory struct {
 // Sum adds up the kinds: the peak.
 func (m DeviceMemory) Sum() int64 {
 	return m.Weights + m.Gradients + m.State + m.Activations + m.Workspace
-}
-
-// built refuses what is declared here and not built yet.
-func (p Parallel) built() error {
-	if p != (Parallel{}) {
-		return fmt.Errorf("tensor parallelism, ZeRO and clusters of today are not built yet: want none of them")
-	}
-	return nil
 }

@@ -130,6 +130,9 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 
 // Pipeline describes the run on the accelerator.
 func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
+	whole := in.Examples
+	on := s.Parallel != (gpipe.Parallel{})
+	s.Model.Parts = nn.Parts{Count: s.Tensor, Sequence: s.SequenceParallel}
 	layers, err := s.Model.Build()
 	if err != nil {
 		return p, err
@@ -146,9 +149,13 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if err != nil {
 		return p, err
 	}
-	modelled := s.Setup.Cost == train.Time
+	modelled, replicas := s.Setup.Cost == train.Time, s.Setup
 	if modelled {
 		s.Setup.Cost = train.FLOPs
+	}
+	if on { // one replica stands for all
+		s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate = 1, 1, false
+		in.Examples = max(in.Examples/max(replicas.Replicas, 1), 1)
 	}
 	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
 		return p, err
@@ -161,6 +168,10 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	}
 	if err := p.Validate(in); err != nil {
 		return p, failure.Usage(err)
+	}
+	if on {
+		p.Replicas, p.Groups, p.ShardUpdate = replicas.Replicas, replicas.Groups, replicas.ShardUpdate
+		in.Examples = whole
 	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())
@@ -183,11 +194,21 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	described, err := p.Describe(in)
+	whole, err := s.whole(p, in)
 	if err != nil {
 		return nil, err
 	}
-	return s.outcome(p, sim, described), nil
+	return s.outcome(p, sim, whole), nil
+}
+
+// whole describes the whole network, of which a pipeline may have one of T parts.
+func (s Simulating) whole(p gpipe.Pipeline, in gpipe.Input) (*gpipe.Description, error) {
+	s.Model.Parts = nn.Parts{}
+	layers, err := s.Model.Build()
+	if err != nil {
+		return nil, err
+	}
+	return gpipe.Pipeline{Layers: layers, Loss: p.Loss}.Counted(in)
 }
 
 // atPeak reports whether neither shares of an accelerator's peaks nor times on it were measured.
@@ -196,8 +217,8 @@ func atPeak(a *accelerator.Accelerator) bool {
 }
 
 // outcome returns what is reported of a simulation.
-func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *gpipe.Description) *Simulation {
-	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1)
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpipe.Description) *Simulation {
+	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1) * max(s.Tensor, 1)
 	r := &Simulation{
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
@@ -205,14 +226,14 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *
 		Breakdown:      sim.Parts,
 		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
 		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
-		Params:    nn.CountParams(p.Layers),
+		Params:    whole.Params,
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
 		Peak:  atPeak(p.Devices[0].Accelerator),
 		Fits:  true,
 		Parts: sim.Step, Step: sim,
-		Metrics: s.work(p, described).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
+		Metrics: s.work(p, whole).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial
