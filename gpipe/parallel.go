@@ -41,6 +41,10 @@ type Parallel struct {
 	// where the parts gather them on the near link (Narayanan et al., arXiv 2104.04473, section
 	// 4.1); otherwise each sends all. With SequenceParallel each has its share only.
 	Scatter bool
+	// AwaitTransfers makes both devices of a transfer between stages wait for it, as the pipelines of
+	// Megatron-LM (megatron/p2p_communication.py waits for its requests) and DeepSpeed do.
+	// Otherwise they compute meanwhile.
+	AwaitTransfers bool
 	// GradientsApart makes a kernel of its own add the gradient of each weight to its accumulator, as
 	// frameworks did before products that accumulate (Megatron-LM until 2022, DeepSpeed).
 	GradientsApart bool
@@ -116,6 +120,19 @@ func (p Precision) String() string { return named.String(p, precisions[:], "Prec
 // ParsePrecision reads what String writes.
 func ParsePrecision(s string) (Precision, error) {
 	return named.Parse[Precision](s, precisions[:], "precision")
+}
+
+// PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
+// an optimiser's slots.
+func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
+	state = float64(4 * slots)
+	switch {
+	case p.Precision == F32Weights:
+		return 4, 4, state
+	case p.Precision == FP16Weights && !p.WideGradients:
+		return 2, 2, state + 8
+	}
+	return 2, 4, state + 4
 }
 
 // Attention is how a modelled device computes it: see package accelerator.
