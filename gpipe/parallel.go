@@ -66,6 +66,15 @@ type Parallel struct {
 	TensorOverNodes bool
 }
 
+// Used reports whether a step is modelled as Parallel says; otherwise it is GPipe's, as ever. One
+// part of each stage is the same as none.
+func (p Parallel) Used() bool {
+	if p.Tensor == 1 {
+		p.Tensor = 0
+	}
+	return p != Parallel{}
+}
+
 // Recompute is what a backward function computes again (re-materialises).
 type Recompute uint8
 
