@@ -113,6 +113,19 @@ func ParsePrecision(s string) (Precision, error) {
 	return named.Parse[Precision](s, precisions[:], "precision")
 }
 
+// PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
+// an optimiser's slots.
+func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
+	state = float64(4 * slots)
+	switch {
+	case p.Precision == F32Weights:
+		return 4, 4, state
+	case p.Precision == FP16Weights && !p.WideGradients:
+		return 2, 2, state + 8
+	}
+	return 2, 4, state + 4
+}
+
 // Attention is how a modelled device computes it: see package accelerator.
 type Attention = accelerator.Attention
 

@@ -26,6 +26,8 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
+	// Brief leaves out the breakdown of the step, which takes four more replays: Parts.
+	Brief bool
 	Parallel
 }
 
@@ -65,6 +67,9 @@ type Simulation struct {
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
 	Step                         StepParts // what Seconds consists of
+	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
+	// run again.
+	Recomputed []int
 }
 
 // DeviceEstimate is one modelled device; of a stage in parts (Pipeline.Spatial), that of the
@@ -141,7 +146,7 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 		portions = append(portions, *of.Portions[plan.Training])
 	}
 	times := newTimes(n, portions, togetherOf(n, alike))
-	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note}
+	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note, Recomputed: recomputed(n, alike)}
 	for i, planned := range n.FullestPlans(alike) {
 		s.Devices = append(s.Devices, estimate(planned, n.Devices[planned.At.Stage].Capacity, how.Accounting))
 		for _, piece := range n.Pieces.On(planned.At.Stage) {
@@ -156,14 +161,34 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
-	if s.Parts, err = times.Breakdown(); err != nil {
-		return nil, err
+	if !how.Brief {
+		if s.Parts, err = times.Breakdown(); err != nil {
+			return nil, err
+		}
 	}
 	s.Seconds = s.Timeline.Span()
 	for k := range s.Devices {
 		s.Devices[k].BusySeconds = s.Timeline.Busy(k)
 	}
 	return s, nil
+}
+
+// recomputed counts the examples of all replicas that each piece recomputes.
+func recomputed(n *plan.Network, alike []plan.Replicas) []int {
+	examples := make([]int, n.Pieces.Len())
+	before := 0
+	for _, of := range alike {
+		portion := of.Portions[plan.Training]
+		for k, list := range portion.Lists {
+			for _, t := range list {
+				if t.Kind == schedule.Recompute {
+					examples[n.Pieces.On(k)[t.Chunk]] += (of.To - before) * portion.Sizes[t.Micro]
+				}
+			}
+		}
+		before = of.To
+	}
+	return examples
 }
 
 // estimate is the estimate of a device with the given plan.
@@ -259,6 +284,15 @@ type LayerEstimate struct {
 
 // Seconds is the time that a layer adds to a stage with re-materialisation.
 func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
+
+// Together returns what consecutive layers cost as one stage.
+func Together(layers []LayerEstimate) (sum LayerEstimate) {
+	for _, l := range layers {
+		sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward
+		sum.Input, sum.Weights, sum.Residual = sum.Input+l.Input, sum.Weights+l.Weights, sum.Residual+l.Residual
+	}
+	return sum
+}
 
 // LayerSeconds are the times of layers, as costs to cut by.
 func LayerSeconds(layers []LayerEstimate) []float64 {

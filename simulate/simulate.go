@@ -35,6 +35,8 @@ type Simulating struct {
 	Fused          Switch                         // whether the accelerator's compiler fuses
 	Tiled          Switch                         // whether activations move padded to its lanes
 	gpipe.Parallel                                // T, ZeRO, recomputation, precision, and the cluster; zero: GPipe's
+
+	Tokens float64 // to train on, of networks for images examples; 0: not known
 }
 
 // Switch is on, off, or what an accelerator's file says: the zero value.
@@ -65,6 +67,7 @@ type Simulation struct {
 	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
 	Devices           []SimulatedDevice `json:"devices"`
 
+	Metrics
 	Replicas      int         `json:"replicas"`
 	Groups        int         `json:"groups"`
 	Spatial       int         `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
@@ -191,7 +194,11 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.outcome(p, sim), nil
+	described, err := p.Describe(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.outcome(p, sim, described), nil
 }
 
 // params counts the trained parameters of the whole network, of which layers may be one of T parts.
@@ -211,7 +218,8 @@ func atPeak(a *accelerator.Accelerator) bool {
 }
 
 // outcome returns what is reported of a simulation.
-func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *gpipe.Description) *Simulation {
+	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1)
 	r := &Simulation{
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
@@ -226,6 +234,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Peak:  atPeak(p.Devices[0].Accelerator),
 		Fits:  true,
 		Parts: sim.Step, Step: sim,
+		Metrics: s.work(p, described).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial

@@ -49,7 +49,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 			if format == "json" {
 				return o.json(r)
 			}
-			if err := printSimulation(o, r); err != nil || !shown {
+			if err := printSimulation(o, r, s.Tokens); err != nil || !shown {
 				return err
 			}
 			return draw.WriteText(o.out, r.Step.Timeline, o.width)
@@ -86,6 +86,7 @@ func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulate.ParseSwitch)
 	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulate.ParseSwitch)
 	fs.BoolVar(&s.Peak, "peak", false, "run everything at peak rates; otherwise at the measured shares of them that the device's file has")
+	value(fs, &s.Tokens, "tokens", "", "count", "tokens to train on, such as 300B or 2T, of networks for images examples; the days that this takes are printed", units.ParseCount)
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "keep attention's probabilities for the backward; otherwise they are computed again")
 	clusterFlags(fs, s)
 }
@@ -134,7 +135,7 @@ func optimizerName(s string) (string, error) {
 	return s, err
 }
 
-func printSimulation(o *output, r *simulate.Simulation) error {
+func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	var b strings.Builder
 	rates := "at measured rates"
 	if r.Peak {
@@ -152,6 +153,7 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 	}
 	fmt.Fprintf(&b, "%d parameters on %s x %s %s: step %s, %.4g examples/s\n",
 		r.Params, devices, r.Accelerator, rates, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
+	b.WriteString(metricsLines(r.Metrics, tokens))
 	p := r.Breakdown
 	var parts []string
 	for _, part := range []struct {
@@ -204,6 +206,22 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
 	return o.printf("%s", b.String())
+}
+
+// metricsLines are a step's metrics in words; tokens are those to train on, 0 if that is not known.
+func metricsLines(m simulate.Metrics, tokens float64) string {
+	of, rate := "examples", m.ExamplesPerSecondPerDevice
+	text := ""
+	if m.TokensPerSecond > 0 {
+		of, rate = "tokens", m.TokensPerSecondPerDevice
+		text = fmt.Sprintf(fourDigits(m.TokensPerSecond)+" tokens/s, ", m.TokensPerSecond)
+	}
+	text += fmt.Sprintf(fourDigits(rate)+" %s/s a device; model FLOPs %.4g of %.4g TFLOP/s a device: MFU %s, with causal attention halved %s; HFU %s\n",
+		rate, of, m.TFLOPsPerDevice, m.PeakTFLOPs, units.FormatShare(m.MFU, 1), units.FormatShare(m.CausalMFU, 1), units.FormatShare(m.HFU, 1))
+	if m.Days > 0 {
+		text += fmt.Sprintf("%s %s take %.3g days\n", units.FormatCount(int64(tokens)), of, m.Days)
+	}
+	return text
 }
 
 // negativeImbalance says why stages that are alike would wait longer than these.
