@@ -78,8 +78,10 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	if *r.Tied {
 		s.Model.Tied = "softmax"
 	}
-	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated {
-		s.Model.FF = multiple(3*r.FF/2, r.Tensor) // two matrices with the weights of three
+	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated && r.Tensor == 1 {
+		s.Model.Name, s.Model.FF, s.Model.KVHeads, s.Model.FinalNorm = "llama", r.FF, r.KVHeads, false // which it always has
+	} else if gated { // the parts of a stage have two matrices with the weights of three, and all keys
+		s.Model.FF = multiple(3*r.FF/2, r.Tensor)
 	}
 	if strings.Contains(r.Variant, "eager") { // each operation is a kernel
 		s.Fused = "off"
@@ -100,10 +102,19 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	device, node := t.device(r.Device), t.node(r.Node)
 	s.Accelerator = nearest(device)
 	s.Change = device.change
+	own, err := accelerator.Named(s.Accelerator)
+	if err != nil {
+		return s, err
+	}
+	inNode := own.Far.Devices
 	if node != nil { // what the file does not state is the accelerator's own
-		s.Parallel.NodeDevices = node.Devices
+		inNode = cmp.Or(node.Devices, inNode)
 		s.Parallel.Near.Bandwidth, s.Parallel.Far.Bandwidth = giga*node.LinkGB, giga*node.FarGB
 	}
+	for inNode > 1 && inNode%r.Tensor != 0 && r.Tensor%inNode != 0 { // of a node that parts do not fill, the rest is idle
+		inNode--
+	}
+	s.Parallel.NodeDevices = inNode
 	return s, nil
 }
 
