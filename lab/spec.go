@@ -149,7 +149,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
 	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
-	"test":        yamldoc.OneOf(string(verdict.SignFlip)),
+	"test":        yamldoc.OneOf(string(verdict.SignFlip), string(verdict.Sign)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }
 
