@@ -21,7 +21,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{"a loss scaled per micro-batch", "bind.go",
-		"LossScale: float32(1 / float64(r.batch.Count))",
+		"LossScale: float32(1 / float64(r.batches[mini].Count))",
 		"LossScale: float32(1 / float64(r.Sizes[m]*len(r.Sizes)))", "TestG1$"},
 	{"a dropout key that forgets the example", "bind.go",
 		"Example: uint64(r.Firsts[m])", "Example: uint64(0 * m)", "TestG1$"},
@@ -37,8 +37,8 @@ var mutants = []mutant{
 	{"tallies in the order of arrival", "reduce.go",
 		"	for _, groups := range all {\n", "	for i := range all {\n		groups := all[len(all)-1-i]\n", "TestG1ReplicasOfImages"},
 	{"a mean of losses within the replica", "bind.go",
-		"LossScale: float32(1 / float64(r.batch.Count))",
-		"LossScale: float32(1 / float64(r.batch.Count/len(r.portions))) / float32(len(r.portions))", "TestG1Replicas$"},
+		"LossScale: float32(1 / float64(r.batches[mini].Count))",
+		"LossScale: float32(1 / float64(r.batches[mini].Count/len(r.portions))) / float32(len(r.portions))", "TestG1Replicas$"},
 	{"norms from what a replica owns", "norm.go",
 		"			for replica := range n.Replicas {\n", "			for replica := r.at.Replica; replica <= r.at.Replica; replica++ {\n", "TestG1Replicas$"},
 	{"groups added one after another", "reduction/reduction.go",

@@ -115,7 +115,9 @@ func (n *Network) plan(at place.Place, shares [Predicting + 1]*Portion) *Plan {
 	in := newNeeds(n, at, shares)
 	for c, piece := range n.Pieces.On(k) {
 		st := n.Largest(piece)
-		in.chunks[c].hold(program.Params, 0, st.Span[program.Params])
+		for version := range n.versions(shares[Training], k) {
+			in.chunks[c].hold(program.Params, version, st.Span[program.Params])
+		}
 		in.chunks[c].hold(program.Grads, 0, st.Span[program.Grads])
 	}
 	in.findAhead()
@@ -141,6 +143,15 @@ func (n *Network) plan(at place.Place, shares [Predicting + 1]*Portion) *Plan {
 		p.Parts = append(p.Parts, planPart(n, at, part, shares))
 	}
 	return p
+}
+
+// versions is how many versions of the weights a device holds at once.
+func (n *Network) versions(training *Portion, device int) int {
+	if training == nil || !n.Asynchronous() {
+		return 1
+	}
+	_, versions := schedule.WeightSlots(training.Lists[device])
+	return versions
 }
 
 // findAhead finds how many inputs pieces must have room for where nothing is trained.
