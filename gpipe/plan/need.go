@@ -175,6 +175,9 @@ func (in *needs) train(s *Portion) {
 	n, k, train, list := in.net, in.at.Stage, s.Programs, s.Lists[in.at.Stage]
 	workspace := 0
 	for _, t := range list {
+		if t.Kind == schedule.Update { // which runs no program
+			continue
+		}
 		piece := n.Pieces.On(k)[t.Chunk]
 		st := train[t.Micro][piece]
 		prog := ProgramOf(st, t)
