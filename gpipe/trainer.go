@@ -221,6 +221,9 @@ func (t *Trainer) Prepare(in Input) error {
 		return err
 	}
 	_, err := t.net.Portions(in, plan.Training)
+	if err == nil && t.net.Window > 1 { // where it may lack micro-batches
+		_, err = t.net.WindowPortions([]Input{in, in})
+	}
 	return err
 }
 

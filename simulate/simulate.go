@@ -66,11 +66,12 @@ type Simulation struct {
 
 	Replicas      int         `json:"replicas"`
 	Groups        int         `json:"groups"`
+	Window        int         `json:"window,omitempty"`   // mini-batches between two drains; none: the pipeline drains after each
 	Spatial       int         `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
 	Scope         string      `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
 	ReduceSeconds float64     `json:"all_reduce_seconds"` // of the stage that takes longest
 	UpdateSeconds float64     `json:"update_seconds"`     // the same
-	ClassicBubble float64     `json:"classic_bubble"`     // (K-1)/(M+K-1)
+	ClassicBubble float64     `json:"classic_bubble"`     // (K-1)/(M+K-1), with M of all mini-batches between two drains
 	Breakdown     clock.Parts `json:"breakdown"`
 	Params        int64       `json:"params"`
 	Partition     []int       `json:"partition"`
@@ -187,11 +188,13 @@ func atPeak(a *accelerator.Accelerator) bool {
 
 // outcome returns what is reported of a simulation.
 func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
+	window := float64(sim.Window)
 	r := &Simulation{
-		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
+		StepSeconds: sim.Seconds / window, ExamplesPerSecond: float64(s.Batch) * window / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
-		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
-		Breakdown:      sim.Parts,
+		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches*sim.Window),
+		Breakdown:      sim.Parts.Over(window),
+		Window:         p.Window,
 		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
 		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
 		Params:    nn.CountParams(p.Layers),
@@ -221,7 +224,9 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 	for i, d := range sim.Devices { // of several kinds of replicas, one after another
 		pieces := placed.Chunks()[i%placed.Devices]
 		last := pieces[len(pieces)-1]
-		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first[pieces[0]]].Name(), p.Layers[first[last]+sim.Sizes[last]-1].Name(), idle[i]})
+		var own timeline.Idle
+		own.Add(idle[i], 1/window)
+		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first[pieces[0]]].Name(), p.Layers[first[last]+sim.Sizes[last]-1].Name(), own})
 		r.Fits = r.Fits && d.Fits()
 	}
 	return r

@@ -65,7 +65,8 @@ constructs a schedule that fits in memory; --csv saves it. simulate shows a plan
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "largest mini-batch, reached by doubling; 0: --batch")
 	var orders string
-	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; searched: one that is constructed for the tasks' times and the devices' memory")
+	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(scheduleNames(), ", ")+", all, which is those that update all stages together; searched: one that is constructed for the tasks' times and the devices' memory")
+	windowFlag(fs, &s.Window)
 	seedFlag(fs, &s.Seed, "seed of searched schedules")
 	fileFlag(fs, &csv, "csv", "file for the best plan's schedule in PyTorch's format; --schedule of other commands reads it", ".csv")
 	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V, for interleaved; 0: searched among 2, 4, ...")

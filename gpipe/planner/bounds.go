@@ -50,6 +50,7 @@ func (s *search) limit(c *cut) error {
 		c.stages = append(c.stages, sum)
 	}
 	c.bounds = map[schedule.Checkpoint]float64{}
+	micro := c.M * s.window(c.Way)
 	for _, mode := range c.modes() {
 		e := s.memory(*c, mode)
 		if mode == schedule.Never && e.capacity > 0 && e.params+float64(0.8*e.residuals) > e.capacity*float64(c.K) {
@@ -69,7 +70,7 @@ func (s *search) limit(c *cut) error {
 			if ends[d] == 0 {
 				ends[d], drains[d] = fill, drain
 			}
-			ends[d] += float64(float64(c.M)*(l.Forward+backward)) + float64(float64(mode.Recomputed(c.M))*l.Recompute)
+			ends[d] += float64(float64(micro)*(l.Forward+backward)) + float64(float64(mode.Recomputed(micro))*l.Recompute)
 			fill, drain = fill+l.Forward, drain+after
 		}
 		var span float64
@@ -100,7 +101,7 @@ func (s *search) replay(c *cut) error {
 		}
 		return nil
 	}
-	times := &gpipe.Times{}
+	times, micro := &gpipe.Times{}, c.M*s.window(c.Way)
 	if !c.pieces.IsStraight() {
 		times.Placement = c.pieces
 	}
@@ -108,13 +109,13 @@ func (s *search) replay(c *cut) error {
 		for _, stage := range chunks {
 			l := c.stages[stage]
 			times.Stages = append(times.Stages, gpipe.StageTimes{
-				F: slices.Repeat([]float64{l.Forward}, c.M), R: slices.Repeat([]float64{l.Recompute}, c.M), B: slices.Repeat([]float64{l.Backward}, c.M),
-				I: slices.Repeat([]float64{l.Input}, c.M), W: slices.Repeat([]float64{l.Weights}, c.M),
+				F: slices.Repeat([]float64{l.Forward}, micro), R: slices.Repeat([]float64{l.Recompute}, micro), B: slices.Repeat([]float64{l.Backward}, micro),
+				I: slices.Repeat([]float64{l.Input}, micro), W: slices.Repeat([]float64{l.Weights}, micro), U: make([]float64, micro),
 			})
 		}
 	}
 	for mode := range c.bounds {
-		lists, _, err := schedule.Lists(c.Schedule, c.K, c.Chunks, c.M, mode, false)
+		lists, err := s.lists(c.Way, mode)
 		if err != nil {
 			return err
 		}
@@ -144,5 +145,5 @@ func (s *search) throughput(c *cut, span, first float64) float64 {
 	if !s.Pipeline.ShardUpdate {
 		reduce, gather = reduce+gather, 0
 	}
-	return float64(c.Batch) / (max(span, first+reduce) + gather)
+	return float64(c.Batch*s.window(c.Way)) / (max(span, first+reduce) + gather)
 }

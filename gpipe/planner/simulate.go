@@ -81,6 +81,9 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 	q := s.Pipeline
 	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
 	q.Schedule, q.Chunks = c.Schedule, c.Chunks
+	if c.Schedule.Asynchronous() {
+		q.Window = s.Window
+	}
 	q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
 	return q
 }
@@ -88,12 +91,16 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 // candidate is a way as simulated.
 func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by string) Candidate {
 	now := Candidate{
-		ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, M: c.M, Batch: c.Batch,
+		ExamplesPerSecond: float64(c.Batch*sim.Window) / sim.Seconds, StepSeconds: sim.Seconds / float64(sim.Window), R: c.R, K: c.K, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
 		Checkpoint: mode.String(), Partition: sim.Sizes, PartitionBy: by, BubbleFraction: sim.Parts.Bubble / sim.Seconds,
 		ReduceSeconds: sim.ReduceSeconds,
 	}
+	if c.Schedule.Asynchronous() {
+		now.Window = sim.Window
+	}
 	for _, d := range sim.Devices {
+		now.Versions = max(now.Versions, d.Versions)
 		now.PeakBytes = max(now.PeakBytes, d.PeakBytes)
 		if !d.Fits() {
 			now.LacksBytes = max(now.LacksBytes, d.PeakBytes-d.Capacity)
@@ -106,9 +113,9 @@ func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by strin
 // never.
 func (c cut) modes() []schedule.Checkpoint {
 	switch {
-	case c.Searched:
+	case c.Searched || c.Schedule == schedule.PipeDreamNoStash:
 		return []schedule.Checkpoint{schedule.Never}
-	case c.M == 1:
+	case c.M == 1 || c.Schedule.Asynchronous():
 		return []schedule.Checkpoint{schedule.Always, schedule.Never}
 	}
 	return []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}

@@ -103,6 +103,12 @@ func VerifyWindow(s Schedule, lists [][]Task, ends []int) error {
 	if err := Verify(lists, Straight(stages), ends[len(ends)-1]); err != nil {
 		return err
 	}
+	var miniOf []int // of each micro-batch
+	for t, end := range ends {
+		for len(miniOf) < end {
+			miniOf = append(miniOf, t)
+		}
+	}
 	for k, list := range lists {
 		if held := Holds(list).Inputs; held > stages-k {
 			return fmt.Errorf("schedule: device %d holds %d micro-batches: want %d or fewer", k, held, stages-k)
@@ -115,7 +121,7 @@ func VerifyWindow(s Schedule, lists [][]Task, ends []int) error {
 		}
 		behind := map[Schedule]int{PipeDream: stages - 1 - k, PipeDreamVertical: stages - 1, PipeDreamNoStash: stages - 1 - k, PipeDream2BW: 1}[s]
 		for _, task := range list {
-			t := slices.IndexFunc(ends, func(end int) bool { return task.Micro < end })
+			t := miniOf[task.Micro]
 			want := max(0, t-behind)
 			switch {
 			case task.Kind == Update:
