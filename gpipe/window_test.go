@@ -86,7 +86,8 @@ func TestWindowsAgainstNumPy(t *testing.T) {
 		p := n.pipeline(t, &d)
 		tr := opened(t, p, Input{Examples: n.Batch, Inputs: []graph.Type{{Shape: graph.Shape{n.Widths[0]}}}, Targets: []graph.Type{{DType: graph.I32}}})
 		for range 20 / n.Window {
-			windowed(t, tr, func(int) nn.Batch { return n.batch(&d) })
+			all := windowed(t, tr, func(int) nn.Batch { return n.batch(&d) })
+			checkTraffic(t, all[0], []Load{BoundaryActivations, BoundaryGradients})
 		}
 		for j, w := range tr.Weights() {
 			largest, off := 0.0, 0.0
@@ -229,6 +230,47 @@ func TestWindowOfOneStageIsPlainTraining(t *testing.T) {
 	}
 	p.Schedule, p.Partitions, p.Window = schedule.PipeDream, 3, 1
 	compare("a window of one", p, 8)
+}
+
+// Moving averages move by the statistics of each mini-batch alone, though those behind it have begun, and
+// the mini-batches of a window may differ in size.
+func TestWindowsOfImages(t *testing.T) {
+	n := smallResNet
+	p := n.pipeline(t, false)
+	p.ClipNorm = 0
+	outcomeOf := func(p Pipeline) (o outcome) {
+		tr := opened(t, p, InputOf(n.data(0)))
+		for tr.Steps() < 6 {
+			for _, r := range windowed(t, tr, n.data) {
+				o.losses += fmt.Sprintf("%.17g %d ", r.Loss, r.Count)
+			}
+		}
+		checkMemory(t, tr)
+		o.hash = tr.Hash()
+		return o
+	}
+	tr := opened(t, p, InputOf(n.data(0)))
+	var want outcome
+	for i := range 6 {
+		r := stepped(t, tr, n.data(i))
+		want.losses += fmt.Sprintf("%.17g %d ", r.Loss, r.Count)
+	}
+	want.hash = tr.Hash()
+	p.Schedule, p.Window = schedule.PipeDream, 6
+	if got := outcomeOf(p); got != want {
+		t.Errorf("on one stage: got %v, want %v", got, want)
+	}
+	p.Partitions = 3
+	if got := outcomeOf(p); got.hash == want.hash {
+		t.Errorf("on three stages nothing is stale: %v", got)
+	}
+	p.Schedule, p.MicroBatches, p.Window, p.Partitions = schedule.PipeDream2BW, 3, 3, 1
+	want = outcomeOf(p)
+	for k := 2; k <= 3; k++ {
+		if p.Partitions = k; outcomeOf(p) != want {
+			t.Errorf("pipedream-2bw on %d stages differs", k)
+		}
+	}
 }
 
 // A drain resets the staleness, and the size of a window decides the bits.

@@ -82,7 +82,7 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
 	q.Schedule, q.Chunks = c.Schedule, c.Chunks
 	if c.Schedule.Asynchronous() {
-		q.Window = s.Window
+		q.Window, q.Checkpoint = s.Window, schedule.Never // a mode that all of them have; each variant has its own
 	}
 	q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
 	return q
