@@ -113,11 +113,7 @@ func windowed(t testing.TB, tr *Trainer, data func(i int) nn.Batch) []*Result {
 	}
 	all := must(tr.Window(t.Context(), batches))(t)
 	checkTimeline(t, all[0])
-	ends := make([]int, len(batches))
-	for m := range ends {
-		ends[m] = (m + 1) * tr.net.MicroBatches
-	}
-	if err := schedule.VerifyWindow(tr.net.Schedule, all[0].Times.Lists, ends); err != nil {
+	if err := schedule.VerifyWindow(tr.net.Schedule, all[0].Times.Lists, schedule.Ends(len(batches), tr.net.MicroBatches)); err != nil {
 		t.Error(err)
 	}
 	return all

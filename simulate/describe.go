@@ -94,11 +94,7 @@ func (r *Description) addVersions(s schedule.Schedule) error {
 	if s == schedule.PipeDream2BW {
 		micro = stages
 	}
-	ends := make([]int, 2*stages)
-	for t := range ends {
-		ends[t] = (t + 1) * micro
-	}
-	lists, err := schedule.Window(s, stages, ends, schedule.Never)
+	lists, err := schedule.Window(s, stages, schedule.Ends(2*stages, micro), schedule.Never)
 	if err != nil {
 		return err
 	}

@@ -131,10 +131,7 @@ func (s Scheduling) window(r *Scheduled, of schedule.Schedule) (err error) {
 	case s.Window > gpipe.MaxTasks/s.M/s.K:
 		return failure.Usagef("a window of %d mini-batches of %d micro-batches on %d devices: want a product of at most %d", s.Window, s.M, s.K, gpipe.MaxTasks)
 	}
-	ends := make([]int, s.Window)
-	for t := range ends {
-		ends[t] = (t + 1) * s.M
-	}
+	ends := schedule.Ends(s.Window, s.M)
 	r.Place, r.Micro = schedule.Straight(s.K), s.Window*s.M
 	if r.Lists, err = schedule.Window(of, s.K, ends, schedule.Never); err != nil {
 		return failure.Usagef("%s", strings.TrimPrefix(err.Error(), "schedule: "))

@@ -24,11 +24,7 @@ import (
 func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
 	switch {
 	case p.Asynchronous():
-		ends := make([]int, p.Window)
-		for t := range ends {
-			ends[t] = (t + 1) * p.MicroBatches
-		}
-		lists, err = schedule.Window(p.Schedule, p.Partitions, ends, p.Checkpoint)
+		lists, err = schedule.Window(p.Schedule, p.Partitions, schedule.Ends(p.Window, p.MicroBatches), p.Checkpoint)
 		return lists, schedule.Straight(p.Partitions), err
 	case p.Tasks == nil && p.Schedule.Straight() && p.Chunks <= 1:
 		lists, err = schedule.Build(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute)

@@ -36,11 +36,7 @@ func (s Search) lists(w Way, mode schedule.Checkpoint) (lists [][]schedule.Task,
 		lists, _, err = schedule.Lists(w.Schedule, w.K, w.Chunks, w.M, mode, false)
 		return lists, err
 	}
-	ends := make([]int, s.Window)
-	for t := range ends {
-		ends[t] = (t + 1) * w.M
-	}
-	return schedule.Window(w.Schedule, w.K, ends, mode)
+	return schedule.Window(w.Schedule, w.K, schedule.Ends(s.Window, w.M), mode)
 }
 
 // size is the number of examples of the largest micro-batch.

@@ -11,6 +11,16 @@ func (s Schedule) Asynchronous() bool { return s >= PipeDream && int(s) < len(sc
 // AsynchronousNames are the schedules that [Window] knows.
 func AsynchronousNames() []string { return slices.Clone(schedules[PipeDream:]) }
 
+// Ends are the ends of a window's mini-batches, as [Window] takes them, if all have the same number
+// of micro-batches.
+func Ends(batches, micro int) []int {
+	ends := make([]int, batches)
+	for t := range ends {
+		ends[t] = (t + 1) * micro
+	}
+	return ends
+}
+
 // Window returns the ordered task list of each device for a window of an asynchronous schedule:
 // the mini-batches between two drains. ends has, for each mini-batch, the number of micro-batches
 // up to its end.
