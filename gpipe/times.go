@@ -21,6 +21,7 @@ type Times struct {
 	Window   int                                   // mini-batches that the lists have; 0: one
 	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
 	Link     clock.Link
+	Hop      func(from, to place.Place) clock.Link // where links differ; nil: Link
 	// Placement is where the pieces of the network are; zero: one on each device, in order.
 	Placement schedule.Placement
 	// Exchanges are the gradients of weights that several stages share.
@@ -177,6 +178,7 @@ func (t *Times) Costs() clock.Costs {
 		Update:   update,
 		Boundary: t.Boundary,
 		Link:     t.Link,
+		Hop:      t.Hop,
 
 		Placement: t.Placement,
 		Group: func(at place.Place, micro int) float64 {
