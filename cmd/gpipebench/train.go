@@ -34,9 +34,11 @@ func newTrain() *cobra.Command {
 		Short: "Train a network through the pipeline",
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
 evaluates it on held-out data. The weights' SHA-256 that it prints at the end does
-not depend on -k, on how the pipeline is cut, scheduled and run, or, for networks
-without batch norm, on -m. With an asynchronous schedule (pipedream and others) it
-depends on that and on --window, and, but for pipedream-2bw, on -k.
+not depend on -k, on how the pipeline is cut, scheduled (but with pipedream) and run,
+or, for networks without batch norm, on -m.
+
+With pipedream and its kinds each stage updates its weights by itself: the SHA-256
+depends on the schedule and on --window, and, but with pipedream-2bw, on -k.
 
 With --snapshot-dir an interrupt (Ctrl-C, SIGTERM) finishes the step and writes a
 snapshot; a second one ends at once. The same command with --resume goes on from
