@@ -243,6 +243,7 @@ type SetupSpec struct {
 	K           int    `yaml:"k" json:"k" want:"0..1024"`  // 1
 	M           int    `yaml:"m" json:"m" want:"0..65536"` // 1
 	Schedule    string `yaml:"schedule" json:"schedule,omitempty" want:"schedule,optional"`
+	Window      int    `yaml:"window" json:"window,omitempty" want:"0..1048576"` // of an asynchronous schedule
 	Checkpoint  string `yaml:"checkpoint" json:"checkpoint,omitempty" want:"checkpoint,optional"`
 	Late        bool   `yaml:"late_recompute" json:"late_recompute,omitempty"`
 	Partitioner string `yaml:"partitioner" json:"partitioner,omitempty" want:"partitioner,optional"`
@@ -261,7 +262,7 @@ func (s SetupSpec) Setup() train.Setup {
 	return train.Setup{
 		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
 		Replicas: s.R, Groups: s.G, Spatial: s.Spatial, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(train.ParseDType, s.DType),
-		Schedule: Named(schedule.Parse, s.Schedule), Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
+		Schedule: Named(schedule.Parse, s.Schedule), Window: s.Window, Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
 		Partitioner: Named(partition.Parse, s.Partitioner), Device: Named(gpipe.ParseKind, s.Device),
 	}
 }
