@@ -180,7 +180,7 @@ func (d *delayedReduction) bill(m *delayedFootprint, title string) *plot.BarPane
 	return &plot.BarPanel{
 		Title: title, Y: "ratio", Names: []string{"parameters", "activations", "forward FLOPs"},
 		Series: []plot.BarSeries{
-			{Name: "paper", Values: []float64{1, d.Spec.Own.Paper.Value, none}},
+			{Name: "paper", Values: []float64{1, d.Spec.Own.Paper.Number(), none}},
 			{Name: "modelled from shapes, the paper's scale", Values: []float64{times(m.PaperParams), times(m.PaperSaved), times(m.PaperFLOPs)}},
 			{Name: "planned memory of what is trained here", Values: []float64{none, times(m.Kept), none}},
 		},

@@ -27,7 +27,7 @@ type qualitySpec struct {
 // are to the first of theirs.
 type qualityNetwork struct {
 	Name       string `yaml:"name" want:"name,key"`
-	Parameters string `yaml:"parameters"`
+	Parameters string `yaml:"parameters" want:"optional"`
 	Layers     int    `yaml:"layers"`
 	FF         int    `yaml:"ff"`
 	Heads      int    `yaml:"heads"`

@@ -193,7 +193,7 @@ func (e *epochs) table1(r *epochsResults) *lab.Table {
 		"mini-batch", "rate", "lower rates tried", "higher", "warm-up", "momentum", "schedule", "reached", "epochs", "sd", "difference", "ratio")
 	for i, w := range r.ways {
 		row := []any{w.Name, w.Paper.Rate, w.Paper.WarmUp, w.Paper.Momentum, w.Paper.Epochs,
-			lab.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
+			lab.Fixed(w.Paper.Epochs.Number()/e.Spec.Ways[0].Paper.Epochs.Number(), 3), w.batch}
 		lower, higher := w.rates()
 		row = append(row, lab.Number("%.3g", w.epochsSettings.Rate), lower, higher, lab.Fixed(w.WarmUp*float64(w.epochsSettings.Epochs), 1), lab.Number("%g", w.epochsSettings.Momentum), w.epochsSettings.Epochs,
 			w.share(), w.mean(), lab.SD(w.epochs(), 1))
@@ -268,7 +268,7 @@ func (e *epochs) figure8(r *epochsResults) *lab.Table {
 	}
 	for _, s := range e.published() {
 		smallest, largest := s.points[0], s.points[len(s.points)-1]
-		times, grown := float64(largest.Batch)/float64(smallest.Batch), largest.Epochs.Value/smallest.Epochs.Value
+		times, grown := float64(largest.Batch)/float64(smallest.Batch), largest.Epochs.Number()/smallest.Epochs.Number()
 		t.Add(s.name, len(s.points), smallest.Batch, largest.Batch, lab.Number("%.3g", times), lab.Fixed(grown, 2), lab.Fixed(math.Log(grown)/math.Log(times), 3))
 	}
 	return t
@@ -289,7 +289,9 @@ func (e *epochs) panel(r *epochsResults) *plot.LinePanel {
 	for _, s := range e.published() {
 		var line []plot.Point
 		for _, at := range s.points {
-			line = append(line, plot.Point{X: doublings(at.Batch, s.points[0].Batch), Y: at.Epochs.Value / s.points[0].Epochs.Value})
+			if grown := at.Epochs.Number() / s.points[0].Epochs.Number(); !math.IsNaN(grown) {
+				line = append(line, plot.Point{X: doublings(at.Batch, s.points[0].Batch), Y: grown})
+			}
 		}
 		p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}, Dashed: true})
 	}

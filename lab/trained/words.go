@@ -88,13 +88,8 @@ var words = map[string]Word{
 	"parameters-ratio": {"parameters / first", false, ofRow(func(at Row) any {
 		return lab.Fixed(float64(at.Own.params())/float64(at.Base.params()), 3)
 	})},
-	"rate": {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Arm.Training(1).LR) })},
-	"paper": {"paper", false, ofRow(func(at Row) any {
-		if at.Own.Paper == "" {
-			return lab.Absent
-		}
-		return lab.Figure(at.Own.Paper)
-	})},
+	"rate":           {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Arm.Training(1).LR) })},
+	"paper":          {"paper", false, ofRow(func(at Row) any { return lab.Figure(at.Own.Paper) })},
 	"batch":          {"mini-batch", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Batch })},
 	"training-steps": {"steps", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Steps })},
 
