@@ -131,7 +131,9 @@ func (w Watch) train(ctx context.Context, t train.Training) (*Trial, error) {
 // whose targets are no longer than those of training, for which a pipeline that translates is opened.
 func (w Watch) batch(pairs *datasets.Translation, most int) nn.Batch {
 	longest := pairs.LongestTarget()
-	held := slices.DeleteFunc(slices.Clone(pairs.Pairs(0, datasets.HeldOut)), func(p datasets.Pair) bool { return len(p.Target) > longest })
+	held := slices.DeleteFunc(slices.Clone(pairs.Pairs(0, datasets.HeldOut)), func(p datasets.Pair) bool {
+		return len(p.Target) > longest
+	})
 	b := pairs.Collate(held[:min(w.Examples, most, len(held))])
 	b.Inputs[2], b.Targets[0] = shortened(b.Inputs[2], longest), shortened(b.Targets[0], longest)
 	return b
@@ -283,7 +285,7 @@ func shareOf(share float64) lab.Value { return lab.Percent(share, 1) }
 // checkWatch wants translators, whose predictions are looked at.
 func (f *Frame) checkWatch(p Size) error {
 	if f.Watch != nil && (p.Data == nil || f.Whole || p.Pace.Evaluations > 0) {
-		return fmt.Errorf("want data of translators, records of outcomes, and no best weights, where trainings are watched")
+		return errors.New("want data of translators, records of outcomes, and no best weights, where trainings are watched")
 	}
 	return nil
 }
