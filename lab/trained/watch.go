@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/nn"
@@ -166,7 +167,7 @@ func (w Watch) evaluate(ctx context.Context, l *train.Loop, r *Trial) error {
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad) || err == nil && (math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0)):
-		e = &train.Evaluation{Loss: math.Log(float64(l.Source.Vocab()))}
+		e = &train.Evaluation{Loss: exactmath.Log(float64(l.Source.Vocab()))}
 		for _, language := range l.Source.(*datasets.Translation).Languages() {
 			e.Languages = append(e.Languages, train.LanguageScore{Name: language.Name, Loss: e.Loss})
 		}
@@ -193,7 +194,7 @@ func (w Watch) look(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch, cli
 		most := float64(slices.Max(logits))
 		sum := 0.0
 		for _, x := range logits {
-			sum += math.Exp(float64(x) - most)
+			sum += exactmath.Exp(float64(x) - most)
 			magnitude := math.Abs(float64(x))
 			at.Largest = max(at.Largest, magnitude)
 			if clip > 0 && magnitude >= clip {
