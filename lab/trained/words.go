@@ -175,8 +175,9 @@ var words = map[string]Word{
 	// Of trainings that are watched.
 	"collapses": {"runs that collapse", false, ofRow(collapses)},
 	"onset":     {"at step", false, ofRow(onset)},
-	"norm":      {"largest gradient norm over the median", false, medianSeen(largestNorm, func(x float64) lab.Value { return lab.Number("%.3g", x) })},
-	"peaky":     {"peaky predictions", false, medianSeen(most(peakiest), shareOf)},
+	"norm": {"largest gradient norm over the median", false, medianSeen(largestNorm,
+		func(x float64) lab.Value { return lab.Number("%.3g", x) })},
+	"peaky": {"peaky predictions", false, medianSeen(most(peakiest), shareOf)},
 	"clipped": {"clipped logits", false, ofRow(func(at Row) any {
 		if values := at.Own.seen(clippedBefore); values != nil {
 			return lab.Percent(slices.Max(values), 2)
