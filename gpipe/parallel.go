@@ -42,6 +42,9 @@ type Parallel struct {
 	// where the parts gather them on the near link (Narayanan et al., arXiv 2104.04473, section
 	// 4.1); otherwise each sends all. With SequenceParallel each has its share only.
 	Scatter bool
+	// GradientsApart makes a kernel of its own add the gradient of each weight to its accumulator, as
+	// frameworks did before products that accumulate (Megatron-LM until 2022, DeepSpeed).
+	GradientsApart bool
 	// Overlap runs sums of replicas' gradients beside the backward functions that follow, and
 	// those of T parts beside the products for weights, as later frameworks do; what does not fit
 	// beside them is exposed. Otherwise all is exposed.
@@ -57,6 +60,15 @@ type Parallel struct {
 	// TensorOverNodes allows the T parts of a stage to be in several nodes, which is refused
 	// otherwise: their link is then the far one.
 	TensorOverNodes bool
+}
+
+// Used reports whether a step is modelled as Parallel says; otherwise it is GPipe's, as ever. One
+// part of each stage is the same as none.
+func (p Parallel) Used() bool {
+	if p.Tensor == 1 {
+		p.Tensor = 0
+	}
+	return p != Parallel{}
 }
 
 // Recompute is what a backward function computes again (re-materialises).
@@ -87,8 +99,8 @@ func ParseRecompute(s string) (Recompute, error) {
 
 // Precision is the type of a modelled training's weights, products and gradients. Bytes a
 // parameter of weights, gradients, master copies and Adam's moments, as Megatron-LM counts them
-// (docs/source/api-guide/dist_optimizer.md): 16 in float32, 18 with BF16, 20 with FP16, whose
-// update has a float32 copy of the gradients; 20 with BF16 or FP16 and WideGradients.
+// (docs/source/api-guide/dist_optimizer.md): 16 in float32, 18 with BF16, and 20 with FP16, of
+// which a float32 copy of the gradients is there in the update alone; 20 with WideGradients.
 type Precision uint8
 
 const (
@@ -110,14 +122,11 @@ func ParsePrecision(s string) (Precision, error) {
 // PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
 // an optimiser's slots.
 func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	w, g, own := p.weightBytes(), p.gradientBytes(), int64(plan.FloatBytes*slots)
-	if w < plan.FloatBytes {
+	own := int64(plan.FloatBytes * slots)
+	if p.weightBytes() < plan.FloatBytes {
 		own += plan.FloatBytes
 	}
-	if g < plan.FloatBytes {
-		own += plan.FloatBytes
-	}
-	return float64(w), float64(g), float64(own)
+	return float64(p.weightBytes()), float64(p.gradientBytes()), float64(own)
 }
 
 // Attention is how a modelled device computes it: see package accelerator.

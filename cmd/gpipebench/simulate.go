@@ -101,6 +101,7 @@ func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what a backward computes again; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
 	value(fs, &p.Precision, "precision", "f32", "f32|bf16|fp16|fp8", "type of weights; of less than 32 bits, there are float32 copies. fp8: of the products alone, with bf16 weights", gpipe.ParsePrecision)
 	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with the scores in memory", gpipe.ParseAttention)
+	fs.BoolVar(&p.GradientsApart, "gradients-apart", false, "add gradients of weights to their accumulators in operations of their own")
 	fs.BoolVar(&p.Overlap, "overlap", false, "add up gradients beside the backward, as far as they fit there")
 	value(fs, &p.Order, "order", "tp-dp-pp", "tp-dp-pp|tp-pp-dp", "what is on neighbouring devices; tp-dp-pp, Megatron-LM's: the T devices of a stage, then replicas, then stages", gpipe.ParseOrder)
 	count(fs, &p.NodeDevices, "node-devices", 0, 0, gpipe.MaxTasks, "devices of a node, between which is the near link; 0: as the device's file says")

@@ -56,7 +56,9 @@ type Running struct {
 	Parts      reduction.Groups // the links of the T parts of a stage, as they are reached
 	Attention  Attention
 	DropScores bool // the softmax of unfused attention has a dropout
-	Overlap    bool // parts add up gradients of activations beside the products of weights
+	// Apart makes a kernel of its own add each gradient of a weight to its accumulator.
+	Apart   bool
+	Overlap bool // parts add up gradients of activations beside the products of weights
 	// Narrow is the factor of the products of weights' rate: above 1 in 8 bits; 0: 1.
 	Narrow float64
 }
@@ -92,6 +94,10 @@ func (a *Accelerator) Timing(p *program.Program, dt graph.DType, of func(layer i
 			return
 		}
 		kernels := 1
+		if a.Apart && in.Accumulates() && in.Dims().M > 0 {
+			seconds += a.added(in)
+			kernels++
+		}
 		what, _, _, besides := in.Collective()
 		switch {
 		case what != program.NoCollective || besides > 0:
@@ -117,6 +123,34 @@ func (a *Accelerator) Timing(p *program.Program, dt graph.DType, of func(layer i
 		}
 	})
 	return t
+}
+
+// added is the time in which a gradient of a weight is added to its accumulator, once it is in memory.
+func (a *Accelerator) added(in *program.Instr) (seconds float64) {
+	for m := range in.Moves() {
+		if m.Space == program.Grads && m.Written {
+			seconds += 3*float64(m.Elems*m.ElemBytes)/a.bandwidth() + a.Overhead
+		}
+	}
+	return seconds
+}
+
+// loss is the time in which a softmax over logits and its loss, or their gradient, run as frameworks
+// do it: in float32, one pass after another over all logits. Forward they are converted (2 and 4
+// bytes), and then go through a maximum (4), a difference, exponentials (8 each), a sum (4) and a
+// quotient (8); backward, through a product (8) and a conversion (6).
+func (a *Accelerator) loss(in *program.Instr) float64 {
+	var logits int64
+	for m := range in.Moves() {
+		if m.Activation {
+			logits = max(logits, m.Elems)
+		}
+	}
+	bytes, kernels := 38.0, 6.0
+	if opName(in.Op) == "cross-entropy-grad" {
+		bytes, kernels = 14, 2
+	}
+	return bytes*float64(logits)/a.bandwidth() + kernels*a.Overhead
 }
 
 // collective is the time of what T parts do together at an instruction.

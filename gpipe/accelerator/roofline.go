@@ -141,6 +141,9 @@ func (a *Accelerator) ofParts(in *program.Instr, dt graph.DType) (seconds float6
 	if op := opName(in.Op); a.Kernels != nil && a.Attention != OurAttention && (op == "attention" || op == "attention-grad") {
 		return a.attention(in, dt), true
 	}
+	if op := opName(in.Op); a.Kernels != nil && a.Attention != OurAttention && (op == "cross-entropy" || op == "cross-entropy-grad") {
+		return a.loss(in), true
+	}
 	return 0, false
 }
 
