@@ -508,6 +508,7 @@ type pieceTimes struct {
 	parts    float64 // exposed sums and gathers of the T parts
 	again    float64 // what is computed again, within B or I
 	gathered float64 // exposed gathers and sums of ZeRO 3
+	sent     float64 // transfers that tasks wait for (AwaitTransfers)
 }
 
 // times are those of piece k.
@@ -531,12 +532,28 @@ func (c *clusterStep) times(k int) (t pieceTimes) {
 		t.gathered = moreF + moreB
 		forward, backward, input = forward+moreF, backward+moreB, input+moreB
 	}
+	if c.AwaitTransfers {
+		next, before := c.transfer(k, k+1), c.transfer(k, k-1)
+		t.sent = next + before
+		forward, backward, input = forward+next, backward+before, input+before
+	}
 	m := max(c.MicroBatches, 1)
 	t.F, t.B, t.R = slices.Repeat([]float64{forward}, m), slices.Repeat([]float64{backward}, m), slices.Repeat([]float64{r.Seconds()}, m)
 	if schedule.Splits(c.lists) {
 		t.I, t.W = slices.Repeat([]float64{input}, m), slices.Repeat([]float64{w.Seconds()}, m)
 	}
 	return t
+}
+
+// transfer is the time in which a piece's device sends to the device of the next piece or of the one
+// before; 0: it has none there, or has it itself.
+func (c *clusterStep) transfer(from, to int) float64 {
+	if to < 0 || to == len(c.first) || c.placed.Device[from] == c.placed.Device[to] {
+		return 0
+	}
+	lower := min(from, to)
+	link := c.hop(place.Place{Stage: c.placed.Device[from]}, place.Place{Stage: c.placed.Device[to]})
+	return link.Latency + float64(c.layers[c.first[lower]+c.sizes[lower]-1].out)/link.Bandwidth
 }
 
 // gathered is what FSDP exposes of gathering a piece's weights beside the layer before, forward and
@@ -570,7 +587,10 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			return c.layers[c.first[k]+c.sizes[k]-1].out
 		},
 	}
-	var tensor, again, gathered float64 // of all devices
+	if c.AwaitTransfers { // tasks have them
+		times.Hop = func(place.Place, place.Place) clock.Link { return clock.Link{} }
+	}
+	var tensor, again, gathered, transfers float64 // of all devices
 	for device, list := range c.lists {
 		on := pieces.On(device)
 		ofDevice := make([]StageTimes, len(on))
@@ -582,6 +602,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			tensor += t.parts * float64(m)
 			again += t.again * float64(m)
 			gathered += t.gathered * float64(m)
+			transfers += t.sent * float64(m)
 			own, _ := c.params(piece)
 			params += own
 			backward += t.B[0]
@@ -614,8 +635,8 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 	k := float64(len(c.lists))
 	p := s.Parts
 	s.Step = StepParts{
-		Computing: p.Computation + p.Recompute - (tensor+gathered)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
-		Pipeline: p.Communication, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + gathered/k, Optimizer: p.Setup + p.Update,
+		Computing: p.Computation + p.Recompute - (tensor+gathered+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
+		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + gathered/k, Optimizer: p.Setup + p.Update,
 	}
 	for i := range s.Devices {
 		s.Devices[i].BusySeconds = s.Timeline.Busy(i)

@@ -60,6 +60,17 @@ func TestG1Replicas(t *testing.T) {
 	})
 }
 
+// TestG1Llama is TestG1Replicas for a llama.
+func TestG1Llama(t *testing.T) {
+	l := smallLlama
+	l.batch, l.steps = 13, 2
+	checkG1(t, append(groupsWays([]int{1, 2, 4}, l.batch), variants("tied", "true", "false")), l.batch, byGroups, func(t testing.TB, w way) outcome {
+		l := l
+		l.model.Tied, l.model.Fine = w.variant == 0, w.fine
+		return l.train(t, w.of(l.pipeline(t)))
+	})
+}
+
 // A group without examples, as at an epoch's end, adds nothing, wherever it is, and leaves no
 // gathered row of an earlier mini-batch.
 func TestShortMiniBatchOfGroups(t *testing.T) {

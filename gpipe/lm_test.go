@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/models/llama"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
@@ -17,6 +18,7 @@ import (
 // lm is a small language model and a way to run it.
 type lm struct {
 	model  transformer.Config
+	llama  *llama.Config // the network instead, of the model's vocabulary, length, tying and cut; nil: none
 	batch  int
 	ragged bool // sequences of different lengths, padded
 	smooth float32
@@ -30,8 +32,22 @@ var small = lm{
 	batch: 9, ragged: true, smooth: 0.1,
 }
 
+// smallLlama has heads of keys that several heads of queries share.
+var smallLlama = lm{
+	model: transformer.Config{Vocab: 19, SeqLen: 7, Tied: true},
+	llama: &llama.Config{Layers: 6, Dim: 16, FeedForward: 20, Heads: 6, KVHeads: 2, HeadDim: 4, RopeTheta: 50},
+	batch: 9, ragged: true, smooth: 0.1,
+}
+
 func (l lm) pipeline(t testing.TB) Pipeline {
-	layers := must(transformer.LM(l.model))(t)
+	var layers []nn.Layer
+	if l.llama != nil {
+		c := *l.llama
+		c.Vocab, c.SeqLen, c.Tied, c.Fine = l.model.Vocab, l.model.SeqLen, l.model.Tied, l.model.Fine
+		layers = must(llama.New(c))(t)
+	} else {
+		layers = must(transformer.LM(l.model))(t)
+	}
 	return Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{Smoothing: l.smooth},
 		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},

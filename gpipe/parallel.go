@@ -42,6 +42,10 @@ type Parallel struct {
 	// where the parts gather them on the near link (Narayanan et al., arXiv 2104.04473, section
 	// 4.1); otherwise each sends all. With SequenceParallel each has its share only.
 	Scatter bool
+	// AwaitTransfers makes both devices of a transfer between stages wait for it, as the pipelines of
+	// Megatron-LM (megatron/p2p_communication.py waits for its requests) and DeepSpeed do.
+	// Otherwise they compute meanwhile.
+	AwaitTransfers bool
 	// GradientsApart makes a kernel of its own add the gradient of each weight to its accumulator, as
 	// frameworks did before products that accumulate (Megatron-LM until 2022, DeepSpeed).
 	GradientsApart bool
@@ -119,14 +123,14 @@ func ParsePrecision(s string) (Precision, error) {
 	return named.Parse[Precision](s, precisions[:], "precision")
 }
 
-// PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
-// an optimiser's slots.
+// PerParameter returns the bytes of a parameter's weights, gradients, and state: a float32 copy of
+// narrow weights and an optimiser's slots.
 func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	own := int64(plan.FloatBytes * slots)
-	if p.weightBytes() < plan.FloatBytes {
+	w, own := p.weightBytes(), int64(plan.FloatBytes*slots)
+	if w < plan.FloatBytes {
 		own += plan.FloatBytes
 	}
-	return float64(p.weightBytes()), float64(p.gradientBytes()), float64(own)
+	return float64(w), float64(p.gradientBytes()), float64(own)
 }
 
 // Attention is how a modelled device computes it: see package accelerator.

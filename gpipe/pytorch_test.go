@@ -28,6 +28,9 @@ func TestPyTorchLoads(t *testing.T) {
 	final.model.FinalNorm = true
 	two := smallTranslation
 	two.model.Tie, two.model.HeadDim, two.model.Heads, two.model.TargetVocab = transformer.TieSoftmax, 0, 2, 23
+	untied := smallLlama
+	untied.model.Tied = false
+	llamaShape := fmt.Sprintf(`{"head_dim":%d,"rope_theta":%v}`, smallLlama.llama.HeadDim, smallLlama.llama.RopeTheta)
 	normed := smallTranslation
 	normed.model.FinalNorm = true
 	for _, c := range []struct {
@@ -44,6 +47,8 @@ func TestPyTorchLoads(t *testing.T) {
 			fmt.Sprintf(`{"heads":%d,"activation":%q}`, final.model.Heads, final.model.Activation)},
 		{"transformer, final norm", normed.pipeline(t), normed.data,
 			fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, normed.model.Heads, normed.model.ClipLogits)},
+		{"llama", smallLlama.pipeline(t), smallLlama.data, llamaShape},
+		{"llama, a softmax of its own", untied.pipeline(t), untied.data, llamaShape},
 		{"transformer", smallTranslation.pipeline(t), smallTranslation.data,
 			fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, smallTranslation.model.Heads, smallTranslation.model.ClipLogits)},
 		{"transformer, two vocabularies", two.pipeline(t), two.data,

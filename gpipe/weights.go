@@ -1,17 +1,14 @@
 package gpipe
 
 import (
+	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"math"
 	"slices"
 
-	"gpipebench/gpipe/plan"
 	"gpipebench/nn/safetensors"
 )
 
@@ -25,7 +22,8 @@ const hashKey = "weights_sha256"
 const FunctionKey = "function_sha256"
 
 // Save writes the weights to a file in the safetensors format: every parameter
-// by its path in layer order, tied ones once, then batch norm's moving averages.
+// by its path, or by its name in published files (nn.Param), in layer order, tied ones once, then
+// batch norm's moving averages.
 // metadata may be nil; it goes into the file with weights_sha256 and [FunctionKey], which
 // it must not have. The same weights and metadata make the same bytes, however the
 // network is cut. Constant tables and the optimiser's state are not saved.
@@ -56,7 +54,11 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 	if metadata, err = withOwn(metadata, weights, function); err != nil {
 		return fmt.Errorf("%s: not saved: %w", path, err)
 	}
-	return safetensors.WriteFile(path, tensorsOf(weights), metadata)
+	tensors := tensorsOf(weights)
+	for i := range t.net.Params {
+		tensors[i].Name = cmp.Or(t.net.Params[i].Published, tensors[i].Name)
+	}
+	return safetensors.WriteFile(path, tensors, metadata)
 }
 
 // withOwn returns metadata with those that every file of weights has.
@@ -87,8 +89,8 @@ func (t *Trainer) fingerprint() (function string, err error) {
 }
 
 // Load replaces the weights by those of a file, on every stage that uses them.
-// The file's tensors must be those that Save writes, by path and shape, all
-// and no others, in any order. If it has weights_sha256, its values must have that hash;
+// The file's tensors must be those that Save writes, by path (or published name) and shape, all
+// and no others, in any order, of float32 or bfloat16. If it has weights_sha256, its values must have that hash;
 // if it has [FunctionKey], this network must have that fingerprint. All of this is
 // checked, and the whole file read once, before any weight is changed, so a file that
 // is refused changes nothing.
@@ -130,7 +132,20 @@ func (t *Trainer) openWeights(path string) (*safetensors.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: not loaded: %w", path, err)
 	}
-	return safetensors.Open(path)
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]string{} // by published name
+	for i := range t.net.Params {
+		paths[t.net.Params[i].Published] = t.net.Params[i].Path
+	}
+	for i := range f.Tensors {
+		if name := &f.Tensors[i].Name; *name != "" {
+			*name = cmp.Or(paths[*name], *name)
+		}
+	}
+	return f, nil
 }
 
 // replace replaces the weights by tensors of a file that has been verified: index has the
@@ -188,21 +203,19 @@ func copies(t *Trainer, i int) (all [][]float32) {
 // file's metadata, if that has one.
 func verify(f *safetensors.File, index []int, nonFinite bool) error {
 	h := sha256.New()
-	buf := make([]byte, 1<<16)
+	var buf []byte
 	for _, at := range index {
-		data := f.Data(at)
-		for left := data.Size(); left > 0; {
-			part := buf[:min(left, int64(len(buf)))]
-			if _, err := io.ReadFull(data, part); err != nil {
-				return fmt.Errorf("tensor %q: %w", f.Tensors[at].Name, err)
-			}
-			for i := 0; i+plan.FloatBytes <= len(part) && !nonFinite; i += plan.FloatBytes {
-				if v := math.Float32frombits(binary.LittleEndian.Uint32(part[i:])); v-v != 0 {
+		if err := f.Values(at, func(values []float32) error {
+			for _, v := range values {
+				if v-v != 0 && !nonFinite {
 					return fmt.Errorf("tensor %q has a value that is %v: want finite weights", f.Tensors[at].Name, v)
 				}
 			}
-			h.Write(part)
-			left -= int64(len(part))
+			buf = safetensors.Append(buf[:0], values)
+			h.Write(buf)
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	want, ok := f.Metadata[hashKey]

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -25,7 +26,7 @@ type saving struct {
 	data func(i int) nn.Batch
 }
 
-// savings are two networks whose vocabulary tables are used on several stages.
+// savings are networks whose vocabulary tables are used on several stages.
 func savings() []saving {
 	opened := func(t *testing.T, p Pipeline, k, m int, b nn.Batch) *Trainer {
 		t.Helper()
@@ -43,6 +44,73 @@ func savings() []saving {
 			l.model.Fine = fine
 			return opened(t, l.pipeline(t), k, m, l.data(0))
 		}, smallTranslation.data},
+		{"llama", func(t *testing.T, k, m int, fine bool) *Trainer {
+			l := smallLlama
+			l.model.Fine = fine
+			return opened(t, l.pipeline(t), k, m, l.data(0))
+		}, smallLlama.data},
+	}
+}
+
+// TestPublishedWeights: a file as others publish it, with bfloat16 values under published names, is
+// loaded by a llama that is cut and by a part of it, and saved again under these names.
+func TestPublishedWeights(t *testing.T) {
+	l := smallLlama
+	p := l.pipeline(t)
+	p.Partitions = 3
+	tr := opened(t, p, InputOf(l.data(0)))
+	dir := t.TempDir()
+	own, published := filepath.Join(dir, "own"), filepath.Join(dir, "published")
+	noError(t, tr.Save(own, nil))
+	f := must(safetensors.Open(own))(t)
+	defer f.Close()
+
+	// The same names and shapes with other values, in another order.
+	var header, data []byte
+	want := map[string][]float32{}
+	for i, e := range slices.Backward(f.Tensors) {
+		from := len(data)
+		for j := range int(e.Elems()) {
+			v := math.Float32frombits(math.Float32bits(float32(i)+float32(j)/7) &^ 0xffff)
+			want[e.Name] = append(want[e.Name], v)
+			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(v)>>16))
+		}
+		header = fmt.Appendf(header, `,%q:{"dtype":"BF16","shape":%s,"data_offsets":[%d,%d]}`, e.Name, must(json.Marshal(e.Shape))(t), from, len(data))
+	}
+	if want["model.embed_tokens.weight"] == nil || want["model.layers.5.self_attn.k_proj.weight"] == nil || len(want) != 2+9*6 {
+		t.Fatalf("the tensors of a saved file: %q", slices.Collect(maps.Keys(want)))
+	}
+	header = append(append([]byte("{"), header[1:]...), '}')
+	file := slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header, data)
+	noError(t, os.WriteFile(published, file, 0o666))
+
+	noError(t, tr.Load(published))
+	again := filepath.Join(dir, "again")
+	noError(t, tr.Save(again, nil))
+	saved := must(safetensors.Open(again))(t)
+	defer saved.Close()
+	for i, e := range saved.Tensors {
+		got := make([]float32, e.Elems())
+		noError(t, saved.Floats(i, got))
+		if !slices.Equal(got, want[e.Name]) {
+			t.Errorf("%s: %v, want %v", e.Name, got[:3], want[e.Name][:3])
+		}
+	}
+	if w := tr.Weights()[0]; w.Path != "embedding/table" || w.Data[1] != want["model.embed_tokens.weight"][1] {
+		t.Errorf("%s begins with %v", w.Path, w.Data[:3])
+	}
+
+	shorter := l
+	c := *l.llama
+	c.Layers--
+	shorter.llama = &c
+	part := opened(t, shorter.pipeline(t), InputOf(l.data(0)))
+	left := must(part.LoadPart(published))(t)
+	if len(left.Network) > 0 || len(left.File) != 9 {
+		t.Errorf("of a file with a layer more: %+v", left)
+	}
+	if err := part.Load(published); err == nil || !strings.Contains(err.Error(), `"model.layers.5.`) {
+		t.Errorf("a file with a layer more is loaded: %v", err)
 	}
 }
 

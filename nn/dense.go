@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 )
 
 // DenseConfig describes a dense layer.
@@ -11,13 +12,14 @@ type DenseConfig struct {
 	In, Out    int         // widths, at least 1
 	Activation Activation  // applied after the bias; zero: none
 	NoBias     bool        // zero: there is one
-	Init       Initializer // of the weight; nil: GlorotUniform
+	Transposed bool        // the weight is (out, in), as in PyTorch and in published files; zero: (in, out)
+	Init       Initializer // of the weight, which takes the shape as (in, out); nil: GlorotUniform
 	BiasInit   Initializer // nil: Zeros
 }
 
 // Dense is y = activation(x·W + b) over the last dimension of x.
 type Dense struct {
-	Weight *Param // (in, out)
+	Weight *Param // (in, out), or (out, in) if Transposed
 	Bias   *Param // (out), or nil
 
 	named
@@ -37,10 +39,16 @@ func NewDense(name string, c DenseConfig) (l *Dense) {
 		misuse("dense", name, "BiasInit without a bias")
 	}
 	d := &Dense{named: named{name: name}, config: c}
+	shape, init := graph.Shape{c.In, c.Out}, orInit(c.Init, GlorotUniform())
+	if c.Transposed {
+		fans, untransposed := shape, init
+		shape = graph.Shape{c.Out, c.In}
+		init = func(r *philox.Stream, _ graph.Shape, dst []float32) { untransposed(r, fans, dst) }
+	}
 	d.Weight = &Param{
 		Name:  path.Join(name, "weight"),
-		Shape: graph.Shape{c.In, c.Out},
-		Init:  orInit(c.Init, GlorotUniform()),
+		Shape: shape,
+		Init:  init,
 	}
 	if !c.NoBias {
 		d.Bias = &Param{
@@ -65,7 +73,11 @@ func (d *Dense) Params() []*Param {
 func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("dense", d.name, in, 1)
 	wantWidth("dense", d.name, in[0], d.config.In)
-	y := t.MatMul(in[0], t.Param(d.Weight))
+	product := t.MatMul
+	if d.config.Transposed {
+		product = t.MatMulT
+	}
+	y := product(in[0], t.Param(d.Weight))
 	if d.Bias != nil {
 		y = t.AddBias(y, t.Param(d.Bias))
 	}

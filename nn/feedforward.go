@@ -39,3 +39,27 @@ func NewFeedForward(name string, c FeedForwardConfig) (l Layer) {
 		return second.Forward(t, first.Forward(t, in[0])...)
 	}, ParamsOf(first, second)...)
 }
+
+// GatedFeedForwardConfig describes a feed-forward layer with a gate.
+type GatedFeedForwardConfig struct {
+	Dim    int         // width of the model, at least 1
+	Hidden int         // width of the gate and of what it lets pass, at least 1
+	Init   Initializer // of the weights; nil: GlorotUniform
+}
+
+// NewGatedFeedForward returns the feed-forward layer down(x' σ(x') u) with x' = gate(x) and u = up(x),
+// called SwiGLU (Shazeer 2020, section 2), applied to every position of x (..., dim). Its parameters
+// are weights (out, in) without biases: name/gate/weight, name/up/weight and name/down/weight.
+func NewGatedFeedForward(name string, c GatedFeedForwardConfig) (l Layer) {
+	defer refused(&l, name)
+	wantPositive("gated feed-forward", name, "Dim", c.Dim)
+	wantPositive("gated feed-forward", name, "Hidden", c.Hidden)
+	dense := func(part string, in, out int) *Dense {
+		return NewDense(path.Join(name, part), DenseConfig{In: in, Out: out, Transposed: true, NoBias: true, Init: c.Init})
+	}
+	gate, up, down := dense("gate", c.Dim, c.Hidden), dense("up", c.Dim, c.Hidden), dense("down", c.Hidden, c.Dim)
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		WantTuple("gated feed-forward", name, in, 1)
+		return down.Forward(t, t.SwiGLU(gate.Forward(t, in[0])[0], up.Forward(t, in[0])[0]))
+	}, ParamsOf(gate, up, down)...)
+}

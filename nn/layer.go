@@ -54,10 +54,13 @@ type Loss interface {
 // shape and an initialiser and holds no data: the device that owns the layer
 // does.
 type Param struct {
-	Name   string // within its layer, such as "attention/qkv/weight"
-	Shape  graph.Shape
-	Init   Initializer
-	Frozen bool // a constant: not trained, not counted, not hashed
+	Name  string // within its layer, such as "attention/qkv/weight"
+	Shape graph.Shape
+	Init  Initializer
+	// Published is the name of the tensor in files of weights as others publish them, of the same
+	// shape and layout; files that a trainer saves have it too. "": the parameter's path.
+	Published string
+	Frozen    bool // a constant: not trained, not counted, not hashed
 	// State marks a moving average among the frozen ones: like weights it is
 	// hashed (after them), saved and loaded.
 	State bool

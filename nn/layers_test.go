@@ -110,6 +110,12 @@ func TestMisuse(t *testing.T) {
 		`attention "a": 1 tensors come in`:                        forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
 		`feed-forward "f": Hidden is 0`:                           forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8})),
 		`layers is -1`:                                            forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1})),
+		`RMS norm "n": Dim is 0`:                                  forward(x(2, 3), nn.NewRMSNorm("n", nn.RMSNormConfig{})),
+		`RMS norm "n": Eps is -1`:                                 forward(x(2, 3), nn.NewRMSNorm("n", nn.RMSNormConfig{Dim: 2, Eps: -1})),
+		`gated feed-forward "f": Hidden is 0`:                     forward(x(2, 3), nn.NewGatedFeedForward("f", nn.GatedFeedForwardConfig{Dim: 8})),
+		`KVHeads is 3, want a divisor of 4 heads`:                 forward(x(2, 3), nn.NewGroupedAttention("a", nn.GroupedAttentionConfig{Dim: 8, Heads: 4, KVHeads: 3})),
+		`grouped attention "a": 3 heads do not divide`:            forward(x(2, 3), nn.NewGroupedAttention("a", nn.GroupedAttentionConfig{Dim: 8, Heads: 3})),
+		`grouped attention "a": no Angles`:                        forward(x(2, 3), nn.NewGroupedAttention("a", nn.GroupedAttentionConfig{Dim: 8, Heads: 2})),
 		`softmax "s": ClipLogits is -1`:                           forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1})),
 		`tied to table of shape (5,4)`:                            forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table})),
 		`Init of a tied weight`:                                   forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()})),
@@ -150,6 +156,7 @@ func TestNoDecay(t *testing.T) {
 	layers := []nn.Layer{
 		nn.NewDense("dense", nn.DenseConfig{In: 2, Out: 2}),
 		nn.NewLayerNorm("norm", nn.LayerNormConfig{Dim: 2}),
+		nn.NewRMSNorm("rms", nn.RMSNormConfig{Dim: 2}),
 		nn.NewEmbedding("embedding", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 2}),
 		nn.NewSoftmax("softmax", nn.SoftmaxConfig{Vocab: 2, Dim: 2}),
 	}

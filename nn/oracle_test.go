@@ -67,6 +67,8 @@ func (c comparison) run(t *testing.T, oracle *programtest.Oracle) {
 // config is what the oracle's script writes of the cases of a file.
 type config struct {
 	Dim, Heads, Width, Hidden int
+	Time                      int
+	Theta                     float64
 	Eps                       float32
 	Channels                  json.RawMessage
 	Functions                 []string
@@ -99,7 +101,9 @@ func decode(t *testing.T, text []byte, into any) {
 	}
 }
 
-// TestLayersAgainstPyTorch: attention with all four masks; layer norm of rows with a large
+// TestLayersAgainstPyTorch: attention with all four masks; grouped-query attention with rotary
+// positions, of one head of keys, several and as many as queries; a gated feed-forward layer; RMS norm of
+// rows of zeros, too; layer norm of rows with a large
 // mean, where a variance from a sum of squares would be lost, of rows so small that
 // epsilon matters, and of constant ones; recurrent layers of one direction and both, with
 // and without lengths, hoisted and inside; convolutions with every kernel of the models at
@@ -108,7 +112,7 @@ func decode(t *testing.T, text []byte, into any) {
 // and the functions of rows.
 func TestLayersAgainstPyTorch(t *testing.T) {
 	for file, cases := range map[string]func(t *testing.T, c config) []comparison{
-		"attention": attentionCases, "layernorm": normCases, "lstm": lstmCases,
+		"attention": attentionCases, "grouped": groupedCases, "layernorm": normCases, "rmsnorm": rmsCases, "gated": gatedCases, "lstm": lstmCases,
 		"convolution": windowCases, "depthwise": windowCases, "pools": windowCases, "shaping": shapingCases,
 	} {
 		oracle := programtest.ReadOracle(t, "testdata/"+file+".json")
@@ -186,6 +190,46 @@ func normCases(t *testing.T, c config) (all []comparison) {
 			// A mean of a thousand is rounded by 3e-5, which the deviations around it
 			// (1 and more) inherit.
 			one.tolerance = 1e-4
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func rmsCases(t *testing.T, c config) (all []comparison) {
+	for _, name := range c.names(t) {
+		all = append(all, comparison{
+			name: name, layer: nn.NewRMSNorm("", nn.RMSNormConfig{Dim: 7, Eps: c.Eps}), in: []string{name + "/x"},
+			params: map[string][2]string{"gamma": {"gamma", name + "/dgamma"}},
+		})
+	}
+	return all
+}
+
+func gatedCases(_ *testing.T, c config) []comparison {
+	one := comparison{
+		name: "gated", layer: nn.NewGatedFeedForward("", nn.GatedFeedForwardConfig{Dim: c.Width, Hidden: c.Hidden}), in: []string{"x"},
+		params: map[string][2]string{},
+	}
+	for _, p := range []string{"gate/weight", "up/weight", "down/weight"} {
+		one.params[p] = [2]string{"param/" + p, "gated/grad/" + p}
+	}
+	return []comparison{one}
+}
+
+func groupedCases(t *testing.T, c config) (all []comparison) {
+	var cases map[string]int // heads of keys
+	decode(t, c.Cases, &cases)
+	for name, kvHeads := range cases {
+		one := comparison{
+			name: name, in: []string{"x"}, dy: "dy", params: map[string][2]string{}, tolerance: 2e-6, // both rotations round
+			layer: nn.NewGroupedAttention("", nn.GroupedAttentionConfig{
+				Dim: c.Dim, Heads: c.Heads, KVHeads: kvHeads, HeadDim: c.Width, Causal: strings.HasSuffix(name, "causal"),
+				Angles: nn.NewRotaryAngles("angles", c.Theta, c.Time, c.Width),
+			}),
+		}
+		for _, p := range []string{"q/weight", "k/weight", "v/weight", "out/weight"} {
+			one.params[p] = [2]string{name + "/param/" + p, name + "/grad/" + p}
 		}
 		all = append(all, one)
 	}

@@ -16,6 +16,7 @@ type SoftmaxConfig struct {
 	// ClipLogits limits logits to this magnitude, against the instability of
 	// deep Transformers (Huang et al. 2019, section 5); 0: no limit.
 	ClipLogits float32
+	NoBias     bool        // zero: there is one
 	Init       Initializer // of its own weight; nil: Normal(Dim^-0.5)
 }
 
@@ -23,7 +24,7 @@ type SoftmaxConfig struct {
 // them into probabilities, which is both cheaper and more exact.
 type Softmax struct {
 	Weight *Param // (vocab, dim)
-	Bias   *Param // (vocab)
+	Bias   *Param // (vocab), or nil
 
 	named
 	config SoftmaxConfig
@@ -51,12 +52,17 @@ func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
 	default:
 		s.Weight = c.Tied
 	}
-	s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true}
+	if !c.NoBias {
+		s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true}
+	}
 	return s
 }
 
 func (s *Softmax) Params() []*Param {
 	s.fit()
+	if s.Bias == nil {
+		return []*Param{s.Weight}
+	}
 	return []*Param{s.Weight, s.Bias}
 }
 
@@ -64,7 +70,10 @@ func (s *Softmax) Params() []*Param {
 func (s *Softmax) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("softmax", s.name, in, 1)
 	wantWidth("softmax", s.name, in[0], s.config.Dim)
-	logits := t.AddBias(t.MatMulT(in[0], t.Param(s.Weight)), t.Param(s.Bias))
+	logits := t.MatMulT(in[0], t.Param(s.Weight))
+	if s.Bias != nil {
+		logits = t.AddBias(logits, t.Param(s.Bias))
+	}
 	if s.config.ClipLogits > 0 {
 		logits = t.Clip(logits, s.config.ClipLogits)
 	}

@@ -30,7 +30,7 @@ func (t *Training) generating() error {
 	case t.Generate < 0 || t.Generate > MaxGenerate:
 		return failure.Usagef("%d tokens to generate: want 0 to %d", t.Generate, MaxGenerate)
 	case t.Generate > 0 && t.Model.network().kind != kind(tokens{}):
-		return failure.Usagef("%s generates no text: want %s", t.Model.Name, LanguageModel)
+		return failure.Usagef("%s generates no text: want %s or %s", t.Model.Name, LanguageModel, Llama)
 	case t.Generate > 0:
 		t.predicting = gpipe.Input{Examples: 2, Inputs: t.Model.Input(2).Inputs}
 	}

@@ -36,9 +36,10 @@ type Model struct {
 	// GELU is the activation of a language model's feed-forward layers, in place of ReLU.
 	GELU bool `yaml:"gelu" json:"gelu,omitempty"`
 
-	// Of transformer only.
-	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty" want:"0.."`         // 0: Dim/Heads
-	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty" want:"0.."` // 0: Vocab
+	HeadDim     int     `yaml:"head_dim" json:"head_dim,omitempty" want:"0.."`         // of transformer and llama; 0: Dim/Heads
+	SourceVocab int     `yaml:"source_vocab" json:"source_vocab,omitempty" want:"0.."` // of transformer; 0: Vocab
+	KVHeads     int     `yaml:"kv_heads" json:"kv_heads,omitempty" want:"0.."`         // of llama: of keys and values; 0: Heads
+	RopeTheta   float64 `yaml:"rope_theta" json:"rope_theta,omitempty"`                // of llama; 0: 10,000
 
 	// Of networks for images only.
 	Filters  int     `yaml:"filters" json:"filters,omitempty" want:"0.."`   // of AmoebaNets: D
@@ -104,7 +105,8 @@ var Sizes = []Size{
 	{"dim", "width of the model", 1 << 20, func(m *Model) *int { return &m.Dim }, "dimensions", "dimension"},
 	{"ff", "width inside the feed-forward layers", 1 << 22, func(m *Model) *int { return &m.FF }, "dimensions in feed-forward layers", "feed-forward"},
 	{"heads", "attention heads", 1 << 20, func(m *Model) *int { return &m.Heads }, "heads", "heads"},
-	{"head-dim", "width of an attention head of transformer; 0: dim/heads", 1 << 20, func(m *Model) *int { return &m.HeadDim }, "dimensions of a head", ""},
+	{"kv-heads", "heads of keys and values of llama, each shared by several heads; 0: as many as heads", 1 << 20, func(m *Model) *int { return &m.KVHeads }, "heads of keys and values", "heads of keys"},
+	{"head-dim", "width of an attention head of transformer and llama; 0: dim/heads", 1 << 20, func(m *Model) *int { return &m.HeadDim }, "dimensions of a head", ""},
 	{"vocab", "tokens of the vocabulary", 1 << 24, func(m *Model) *int { return &m.Vocab }, "tokens in the vocabulary", "vocabulary"},
 	{"", "", 1 << 24, func(m *Model) *int { return &m.SourceVocab }, "tokens in the source's vocabulary", ""},
 	{"seq", "tokens of an example, at most", 1 << 20, func(m *Model) *int { return &m.Seq }, "tokens in an example", "sequence"},
@@ -136,10 +138,10 @@ func (m Model) checkSizes() error {
 // differ.
 var flagNames = map[string]string{
 	"feed-forward": "ff", "seq-len": "seq", "source-len": "seq", "target-len": "seq", "target-vocab": "vocab",
-	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied",
+	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied", "k-v-heads": "kv-heads",
 }
 
-var fieldName = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
+var fieldName = regexp.MustCompile(`\b(?:KV)?[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
 
 // inFlags returns an error of a model's configuration with flags' names for its fields.
 func inFlags(err error) error {
@@ -229,6 +231,9 @@ func (m Model) Flags() []string {
 	}
 	if m.Tied != "" {
 		flags = append(flags, "--tied="+string(m.Tied))
+	}
+	if m.RopeTheta != 0 {
+		flags = append(flags, "--rope-theta", strconv.FormatFloat(m.RopeTheta, 'g', -1, 64))
 	}
 	return flags
 }

@@ -11,6 +11,7 @@ import (
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/convnet"
 	"gpipebench/models/gnmt"
+	"gpipebench/models/llama"
 	"gpipebench/models/resnet"
 	"gpipebench/models/ssd"
 	"gpipebench/models/transformer"
@@ -22,6 +23,7 @@ const (
 	LanguageModel = "transformer-lm"
 	Translator    = "transformer" // encoder and decoder
 	GNMT          = "gnmt"        // encoder and decoder, recurrent
+	Llama         = "llama"       // a language model, too
 	AmoebaNet     = "amoebanetd"
 	AmoebaNetB    = "amoebanetb"
 	Detector      = "ssd-resnet34"
@@ -45,6 +47,7 @@ type network struct {
 // networks is the table. A network is a folder under models/ and a row here.
 var networks = []network{
 	{name: LanguageModel, kind: tokens{}, parted: true, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
+	{name: Llama, kind: tokens{}, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied final-norm clip-logits scaled-init", preset: translatorPreset},
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
@@ -123,6 +126,48 @@ func languageModel(m Model) ([]nn.Layer, error) {
 		Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine, Parts: m.Parts,
 		Activation: m.activation(),
 	})
+}
+
+func llamaModel(m Model) ([]nn.Layer, error) {
+	tie, err := m.tie()
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Dropout != 0:
+		return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
+	case m.ClipLogits != 0 || m.ScaledInit || m.FinalNorm:
+		return nil, fmt.Errorf("%s neither clips logits nor scales initial weights, and always has a final norm: "+
+			"want none of these, or %s", m.Name, LanguageModel)
+	}
+	return llama.New(llama.Config{
+		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
+		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine,
+	})
+}
+
+// PublishedModels lists the names of networks whose weights have been published.
+func PublishedModels() (names []string) {
+	for _, n := range llama.Published {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// PublishedModel is a published network by its name, as a model of a name in Models with its sizes.
+func PublishedModel(name string) (m Model, ok bool) {
+	n, ok := llama.Named(name)
+	if !ok {
+		return m, false
+	}
+	c := n.Config
+	m = Model{
+		Name: Llama, Layers: c.Layers, Dim: c.Dim, FF: c.FeedForward, Heads: c.Heads, KVHeads: c.KVHeads,
+		Vocab: c.Vocab, Seq: c.SeqLen, RopeTheta: c.RopeTheta, Tied: Tying(transformer.TieNone.String()),
+	}
+	if c.Tied {
+		m.Tied = Tying(transformer.TieSoftmax.String())
+	}
+	return m, true
 }
 
 // activation is that of feed-forward layers.

@@ -2,11 +2,13 @@ package train
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
+	"gpipebench/models/llama"
 	"gpipebench/nn"
 )
 
@@ -61,10 +63,31 @@ func TestRecurrentTranslator(t *testing.T) {
 	}
 }
 
+// TestPublishedModels: each name gives a model of the published number of parameters, whose flags
+// give the same model again.
+func TestPublishedModels(t *testing.T) {
+	for _, name := range PublishedModels() {
+		m, ok := PublishedModel(name)
+		n, _ := llama.Named(name)
+		layers, err := m.Build()
+		if !ok || err != nil || nn.CountParams(layers) != n.Params {
+			t.Errorf("%s: %+v, %v", name, m, err)
+		}
+		if flags := strings.Join(m.Flags(), " "); !strings.Contains(flags, fmt.Sprint("--kv-heads ", n.Config.KVHeads)) ||
+			strings.Contains(flags, "--rope-theta") != (n.Config.RopeTheta != 0) {
+			t.Errorf("%s: %s", name, flags)
+		}
+	}
+	if _, ok := PublishedModel("llama"); ok {
+		t.Error("llama has no sizes")
+	}
+}
+
 // What does not belong to a model is refused, not ignored.
 func TestVisionModelsRefuse(t *testing.T) {
 	amoeba := Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 10}
 	resnet := Model{Name: "resnet50", Classes: 10}
+	grouped := Model{Name: "llama", Layers: 1, Dim: 8, FF: 8, Heads: 4, KVHeads: 2, Vocab: 5, Seq: 3}
 	recurrent := Model{Name: "gnmt", Layers: 2, Dim: 4, Vocab: 5, Seq: 3}
 	for _, c := range []struct {
 		model  Model
@@ -87,12 +110,19 @@ func TestVisionModelsRefuse(t *testing.T) {
 		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
 		{resnet, func(m *Model) { m.Name, m.Width = "ssd-resnet34", 5 }, "width is 5, want an even number"},
 		{resnet, func(m *Model) { m.Name, m.Dropout = "ssd-resnet34", 0.1 }, "no dropout"},
+		{grouped, func(m *Model) { m.KVHeads = 3 }, "kv-heads is 3, want a divisor of 4 heads"},
+		{grouped, func(m *Model) { m.HeadDim = 3 }, "head-dim is 3, want an even number"},
+		{grouped, func(m *Model) { m.RopeTheta = 0.5 }, "rope-theta is 0.5, want more than 1"},
+		{grouped, func(m *Model) { m.Dropout = 0.1 }, "no dropout"},
+		{grouped, func(m *Model) { m.ClipLogits = 1 }, "neither clips logits"},
+		{grouped, func(m *Model) { m.FinalNorm = true }, "always has a final norm"},
+		{grouped, func(m *Model) { m.KVHeads = 1 << 21 }, "heads of keys and values: want at most"},
 		{recurrent, func(m *Model) { m.Layers = 1 }, "layers is 1, want at least 2"},
 		{recurrent, func(m *Model) { m.Tied = "softmax" }, "a softmax of its own"},
 		{recurrent, func(m *Model) { m.Tied, m.SourceVocab = "all", 6 }, "want one vocabulary"},
 		{recurrent, func(m *Model) { m.Fine = true }, "coarse split"},
 		{recurrent, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
-		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, llama, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
 	} {
 		m := c.model
 		c.change(&m)

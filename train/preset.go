@@ -33,6 +33,13 @@ func Presets(ofImages bool) (all []*Preset) {
 	return all
 }
 
+// As a transformer-lm by default, but without dropout, and with the schedule of its papers.
+var llamaPreset = &Preset{
+	For:      Llama,
+	Flags:    "--steps 1500 --dropout 0",
+	Schedule: warmedCosine, Form: warmedCosineForm,
+}
+
 // For a BLEU above 90 where there is much to learn from.
 var translatorPreset = &Preset{
 	For:      Translator + " (a translator)",

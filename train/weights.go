@@ -24,6 +24,7 @@ const (
 	TargetKey = "target_vocabulary" // the same
 	ClassKey  = "classes"           // their names, of images
 	PixelKey  = "pixels"            // a datasets.PixelScale, of images
+	formatKey = "format"            // pt, of a llama: readers of published files ask whose layout weights have, PyTorch's
 	typeKey   = "activations"       // the type of activations with which they were trained; none: f32
 )
 
@@ -53,6 +54,9 @@ func (t *Training) metadata(s datasets.Source) (map[string]string, error) {
 	}
 	if dt := t.Setup.dtype(); dt != "" {
 		metadata[typeKey] = dt
+	}
+	if t.Model.Name == Llama {
+		metadata[formatKey] = "pt"
 	}
 	return metadata, nil
 }

@@ -8,7 +8,7 @@ what went into the same network and what came out:
 
     {"inputs": [{"shape": [n, t], "data": [...]}, ...], "logits": {"shape": [n, t, vocab], "data": [...]}}
 
-with inputs in the network's order: token ids for a transformer-lm; source ids, source lengths and target ids for a
+with inputs in the network's order: token ids for a transformer-lm and a llama; source ids, source lengths and target ids for a
 transformer (encoder-decoder). In place of logits there may be what came out of a training step without dropout:
 
     "targets": {"shape": [n, t], "data": [...]}, "count": targets that are not -1, "smoothing": of labels,
@@ -17,7 +17,7 @@ transformer (encoder-decoder). In place of logits there may be what came out of 
 PyTorch then computes those in float64, of the whole mini-batch at once, or with "autocast": true in float32 with its own
 autocast to bfloat16, for a step with activations in bfloat16. Sizes are those of the tensors. What they do not
 show comes from the file's metadata, whose "model" is JSON, or from the option of the same name: heads, and where they are
-not the defaults activation (relu) and clip_logits (0).
+not the defaults activation (relu) and clip_logits (0); of a llama head_dim and rope_theta.
 
 Prints the largest difference. Exit status: 0 if it is at most 1e-4 (of the loss and of each gradient as a whole: at most
 2e-6 of its norm, with autocast eight times bfloat16's resolution of 2^-8), 1 if not or if something does not fit, 2 for wrong usage, 3 where there is no PyTorch (on Debian: apt
@@ -216,6 +216,50 @@ class Translation(nn.ModuleDict):
         return self["softmax"](y)
 
 
+class Llama(nn.ModuleDict):
+    """A file with the published names: RMS norms, rotary positions in halves, grouped-query attention, SwiGLU."""
+
+    tied = {"lm_head.weight": "model.embed_tokens.weight"}
+
+    def __init__(self, c):
+        super().__init__()
+        self.width, self.theta = int(c.value("head_dim")), float(c.value("rope_theta"))
+        for name, t in c.tensors.items():
+            self.register_parameter(name.replace(".", "/"), nn.Parameter(torch.empty_like(t)))
+
+    def forward(self, ids):  # (n, t)
+        def get(name):
+            return getattr(self, name.replace(".", "/"))
+
+        def norm(name, x):
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * get(name)
+
+        def heads(name, x):
+            return F.linear(x, get(name)).unflatten(2, (-1, self.width)).transpose(1, 2)
+
+        angle = torch.arange(ids.shape[1], dtype=torch.float64)[:, None] / self.theta ** (
+            torch.arange(0, self.width, 2, dtype=torch.float64) / self.width)
+        angle = torch.cat((angle, angle), 1)
+
+        def rotated(x):
+            first, second = x.chunk(2, 3)
+            return x * angle.cos().to(x) + torch.cat((-second, first), 3) * angle.sin().to(x)
+
+        x = F.embedding(ids, get("model.embed_tokens.weight"))
+        layers = 1 + max(int(m[1]) for m in (re.match(r"model/layers/(\d+)/", name) for name, _ in self.named_parameters()) if m)
+        for at in ("model.layers.%d." % i for i in range(layers)):
+            h = norm(at + "input_layernorm.weight", x)
+            q, k, v = (heads(at + "self_attn.%s_proj.weight" % which, h) for which in "qkv")
+            q, k = rotated(q), rotated(k)
+            k, v = (y.repeat_interleave(q.shape[1] // y.shape[1], 1) for y in (k, v))
+            scores = (q @ k.transpose(2, 3) / math.sqrt(self.width)).masked_fill(future(ids), -math.inf)
+            x = x + F.linear((scores.softmax(3) @ v).transpose(1, 2).flatten(2), get(at + "self_attn.o_proj.weight"))
+            h = norm(at + "post_attention_layernorm.weight", x)
+            h = F.silu(F.linear(h, get(at + "mlp.gate_proj.weight"))) * F.linear(h, get(at + "mlp.up_proj.weight"))
+            x = x + F.linear(h, get(at + "mlp.down_proj.weight"))
+        return F.linear(norm("model.norm.weight", x), get("lm_head.weight"))
+
+
 class Config:
     """What a model is built from: the file's tensors and what they do not show."""
 
@@ -223,9 +267,13 @@ class Config:
         self.tensors = dict(tensors)
         self.values = {**json.loads(metadata.get("model", "{}")), **{k: v for k, v in vars(args).items() if v is not None}}
         self.model = Translation if "embedding/source/table" in tensors else LanguageModel
+        if "model.embed_tokens.weight" in tensors:
+            self.model = Llama
         for name, table in self.model.tied.items():
             if name not in tensors and table in self.tensors:
                 self.tensors[name] = self.tensors[table]
+        if self.model is Llama:
+            return
         _, self.dim = self.shape("softmax/weight")
         self.heads = int(self.value("heads"))
         activations = {"relu": F.relu, "gelu": lambda x: F.gelu(x, approximate="tanh")}
@@ -268,6 +316,8 @@ class Config:
 
 def place(path):
     """A tensor's name in the model, and whether it lies there transposed: ours are (in, out), PyTorch's (out, in)."""
+    if "/" not in path:  # a published name
+        return path.replace(".", "/"), False
     *at, name = path.split("/")
     names = {"gamma": "weight", "beta": "bias", "table": "weight"}  # ours, PyTorch's
     return ".".join(at + [names.get(name, name)]), name == "weight" and path != "softmax/weight"
@@ -358,4 +408,6 @@ if __name__ == "__main__":
     p.add_argument("--heads", type=int)
     p.add_argument("--activation", choices=["relu", "gelu"])
     p.add_argument("--clip_logits", type=float)
+    p.add_argument("--head_dim", type=int)
+    p.add_argument("--rope_theta", type=float)
     compare(p.parse_args())

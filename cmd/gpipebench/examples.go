@@ -24,6 +24,7 @@ var examples = map[string]string{
   gpipebench train --model amoebanetb --recipe imagenet --dry
   gpipebench train --model ssd-resnet34 --width 8 -k 2 -m 2 --epochs 2
   gpipebench train --model ssd-resnet34 --width 8 -k 1 -m 2 --spatial 2 --epochs 2
+  gpipebench train --model llama --heads 8 --kv-heads 2 -k 2 -m 4 --steps 500
   gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg
   gpipebench train --layers 6 -k 2 -m 8 --schedule interleaved --chunks 3 --timeline
   gpipebench train --steps 2000 --snapshot-dir snapshots --snapshot-every 200
@@ -48,9 +49,13 @@ var examples = map[string]string{
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
   gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 2048 --replicas 512
   gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 4 --spatial 4
+  gpipebench simulate --model llama3-8b --device h100 --optimizer adamw --accounting full -k 8 -m 32 --batch 32 --schedule 1f1b
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule 1f1b --checkpoint never --memory memory.svg --trace step.svg
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule zb-v --checkpoint never --trace step.svg
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
+	"scoreboard": `  gpipebench scoreboard
+  gpipebench scoreboard --only megatron-sc21-table1,zero-bubble-table4
+  gpipebench scoreboard --table mine.yaml --json`,
 	"table2": `  gpipebench table2
   gpipebench table2 --k 2,4,8,16 --profile smoke
   gpipebench table2 --print-spec table2-amoebanet > mine.yaml`,

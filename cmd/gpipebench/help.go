@@ -27,7 +27,7 @@ type flagGroup struct{ title, common, rare string }
 // flagGroups are the flags of commands that have many.
 var flagGroups = []flagGroup{
 	{"Network", "model layers dim ff heads seq filters width",
-		"vocab head-dim classes image tied aux official delayed split final-norm clip-logits scaled-init zero-init " +
+		"vocab kv-heads head-dim rope-theta classes image tied aux official delayed split final-norm clip-logits scaled-init zero-init " +
 			"drop-path drop-path-rise bn-momentum keep-scores"},
 	{"Data", "data batch",
 		"max-batch languages pairs temperature bucket-window input-hosts from-english target-noise " +

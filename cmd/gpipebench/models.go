@@ -29,10 +29,11 @@ func sizedModel() train.Model {
 // command refuse the flags of other networks than the named one. It returns the flags for
 // the command to add its own.
 func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag.FlagSet {
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m.Name) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", "))
+	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", ")+
+		"; or a published llama by its name, for its sizes: "+strings.Join(train.PublishedModels(), ", "))
 	zero := map[string]string{"image": "; 0: 224, for ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as in the data", "image": "; 0: as in the data", "classes": "; 0: as in the data"}
@@ -44,6 +45,7 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	}
 	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "tables that share weights; softmax: with the target's. all: the source's too, and for gnmt source and target. Without a value: softmax", train.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
+	number(fs, &m.RopeTheta, "rope-theta", 0, anything, "base of a llama's rotary positions; 0: 10000")
 	fs.BoolVar(&m.FinalNorm, "final-norm", false, "normalise the input of a Transformer's softmax")
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of an AmoebaNet's auxiliary loss, such as 0.4; 0: no auxiliary head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
@@ -71,9 +73,32 @@ func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on synthetic pixels, up to 1; 0: 0.03")
 }
 
+// publishedSizes gives a model that is named as a published network the name and the sizes of that
+// network, unless their flags were given.
+func publishedSizes(fs *pflag.FlagSet, m *train.Model) {
+	sizes, ok := train.PublishedModel(m.Name)
+	if !ok {
+		return
+	}
+	m.Name = sizes.Name
+	for _, s := range train.Sizes {
+		if n := *s.Of(&sizes); n != 0 && !fs.Changed(s.Flag) {
+			*s.Of(m) = n
+		}
+	}
+	if !fs.Changed("rope-theta") {
+		m.RopeTheta = sizes.RopeTheta
+	}
+	if !fs.Changed("tied") {
+		m.Tied = sizes.Tied
+	}
+}
+
 // ownFlags refuses flags of other networks than the named one, which would have no
-// effect. Model.Build refuses unknown names.
-func ownFlags(cmd *cobra.Command, model string) (err error) {
+// effect, after a published network has got its sizes. Model.Build refuses unknown names.
+func ownFlags(cmd *cobra.Command, m *train.Model) (err error) {
+	publishedSizes(cmd.Flags(), m)
+	model := m.Name
 	if !slices.Contains(train.Models(), model) {
 		return nil
 	}

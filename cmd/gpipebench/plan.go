@@ -94,7 +94,7 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 		if s.Chunks > 0 && !slices.Contains(s.Schedules, schedule.Interleaved) {
 			return fmt.Errorf("--chunks %d: want interleaved among --schedule, since the other schedules fix the number", s.Chunks)
 		}
-		return ownFlags(cmd, s.Model.Name)
+		return ownFlags(cmd, &s.Model)
 	}
 	return cmd
 }

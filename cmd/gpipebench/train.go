@@ -144,7 +144,7 @@ happened.
 			}
 			t.Steps = 0
 		}
-		if err := ownFlags(cmd, t.Model.Name); err != nil {
+		if err := ownFlags(cmd, &t.Model); err != nil {
 			return err
 		}
 		if err := checkSnapshotFlags(cmd, &t.Snapshots); err != nil {

@@ -44,7 +44,7 @@ type Point struct {
 	Share, Low, High float64
 }
 
-// What an Efficiency can be of, besides products.
+// What an Efficiency can be of, besides products and ownBandwidth.
 const (
 	Memory = "memory" // a share of the memory's bandwidth
 	Link   = "link"   // of the link's bandwidth
@@ -60,6 +60,9 @@ var efficiencyKinds = []string{
 	"depthwise", "depthwise-input-grad", "depthwise-weight-grad",
 	Memory, Link, Far,
 }
+
+// ownBandwidth are the operations that may have shares of their own of the memory's bandwidth.
+var ownBandwidth = []string{"layer-norm", "layer-norm-grad", "layer-norm-param-grad", "dropout"}
 
 // fallback is the kind whose efficiency a kind of product has if the file has none for
 // it: a gradient of a window that of any window, then that of the forward, and
@@ -121,6 +124,15 @@ func (e *Efficiency) at(size int) float64 {
 
 // bandwidth is the memory's bandwidth, as it is reached.
 func (a *Accelerator) bandwidth() float64 { return a.Bandwidth * a.share(Memory, graph.F32, 0) }
+
+// bandwidthOf is bandwidth for an operation, whose kernels may have been timed by themselves.
+func (a *Accelerator) bandwidthOf(op string) float64 {
+	i := slices.IndexFunc(a.Efficiencies, func(e Efficiency) bool { return e.Of == op })
+	if i >= 0 && slices.Contains(ownBandwidth, op) {
+		return a.Bandwidth * a.Efficiencies[i].at(0)
+	}
+	return a.bandwidth()
+}
 
 // Hop returns the link to the next device, as it is reached.
 func (a *Accelerator) Hop() clock.Link {

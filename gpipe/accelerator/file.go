@@ -132,7 +132,7 @@ func (s *shapeTimes) UnmarshalYAML(n *yaml.Node) error {
 // vocabularies are the words of a file.
 var vocabularies = yamldoc.Vocabularies{
 	"accelerator": formed,
-	"efficiency":  yamldoc.OneOf(efficiencyKinds...),
+	"efficiency":  yamldoc.OneOf(slices.Concat(efficiencyKinds, ownBandwidth)...),
 	"kind":        yamldoc.OneOf(kinds...),
 	"dtype":       yamldoc.OneOf(graph.BF16.String(), graph.F32.String()),
 }
@@ -286,7 +286,8 @@ var accelOps = []string{
 	"depthwise", "depthwise-input-grad", "depthwise-weight-grad", "drop-path", "dropout", "embed", "embed-grad", "gelu", "gelu-grad",
 	"global-avg-pool", "global-avg-pool-grad", "layer-norm",
 	"layer-norm-grad", "layer-norm-param-grad", "matmul", "matmul-at", "matmul-bt", "max-pool", "max-pool-grad", "mul", "pad",
-	"relu", "relu-grad", "scale", "slice", "task", "update",
+	"relu", "relu-grad", "rms-norm", "rms-norm-grad", "rms-norm-param-grad", "rotary", "scale", "slice", "swiglu", "swiglu-grad",
+	"task", "update",
 }
 
 // opName is an instruction's name in accelOps: that of its first operation, without a

@@ -231,11 +231,10 @@ func (a *Accelerator) attention(in *program.Instr, dt graph.DType) float64 {
 	if grad {
 		softmax = 3 * bytes
 	}
-	moved, kernels := softmax, 1.0
+	seconds := (scores*softmax+rearranged)/a.bandwidth() + 3*a.Overhead
 	if a.DropScores {
-		moved, kernels = softmax+dropout, 2
+		seconds += scores*dropout/a.bandwidthOf("dropout") + a.Overhead
 	}
-	seconds := (scores*moved+rearranged)/a.bandwidth() + (kernels+2)*a.Overhead
 	if grad { // of the values and of the probabilities, then of queries and keys
 		return seconds + products(values, queries, values, values)
 	}

@@ -52,7 +52,6 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 			each(first, max(arithmetic, traffic)+overhead)
 		}
 	}
-	bandwidth := a.bandwidth()
 	var before *program.Instr
 	var made []program.Move // what before writes
 	for i := range p.Instrs {
@@ -72,7 +71,7 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 			continue
 		}
 		own, measured := a.Ops[opName(in.Op)]
-		rate := OpRate{a.Rate(dt) * a.productShare(in, dt), bandwidth, math.Inf(1), a.Overhead}
+		rate := OpRate{a.Rate(dt) * a.productShare(in, dt), a.bandwidthOf(opName(in.Op)), math.Inf(1), a.Overhead}
 		if measured {
 			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Weights, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
 		}

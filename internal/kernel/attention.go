@@ -34,6 +34,11 @@ type AttentionShape struct {
 
 	// Scale multiplies the scores before the softmax. It is positive.
 	Scale float32
+
+	// AddKeys makes AttentionGrad add the gradients of k and v to what dk and dv hold, as further
+	// terms of the same chains, instead of overwriting it: for heads of queries that share a head
+	// of keys and values.
+	AddKeys bool
 }
 
 // attentionTile is the number of query rows that are handled at once, which

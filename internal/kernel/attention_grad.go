@@ -11,7 +11,7 @@ const (
 // AttentionGrad computes the gradients dq, dk and dv of a scalar whose gradient
 // by o is do, given the inputs and the results of Attention. It overwrites dq,
 // dk and dv: queries that see no key and keys that no query sees have zero
-// gradients. scratch has GradScratch floats.
+// gradients, unless AddKeys says that dk and dv are added to. scratch has GradScratch floats.
 //
 // The weights are not stored. They are computed again from the log-sum-exp, one
 // block at a time (Dao et al. 2022, section 3.1 and appendix B.4):
@@ -25,6 +25,9 @@ const (
 // or dv is one over the queries.
 func AttentionGrad(s AttentionShape, dq, dk, dv, do, q, k, v, o, lse, scratch []float32) {
 	for j := range s.Keys {
+		if s.AddKeys {
+			break
+		}
 		Zero(dk[j*s.KStride:][:s.HeadDim])
 		Zero(dv[j*s.VStride:][:s.HeadDim])
 	}

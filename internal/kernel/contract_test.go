@@ -74,6 +74,72 @@ func TestContract(t *testing.T) {
 			})
 		}
 	})
+	t.Run("attention with shared keys", func(t *testing.T) {
+		for _, s := range attentionShapes() {
+			if s.Queries > 70 || s.HeadDim != 5 {
+				continue // one head's are compared above
+			}
+			sameByDefinition(t, s.String(), func(fill func(x ...[]float32)) [][]float32 {
+				c := newAttentionCase(s)
+				fill(c.q, c.k, c.v, c.do, c.dk, c.dv)
+				c.AddKeys = true
+				c.run()
+				return [][]float32{c.dq, c.dk, c.dv}
+			})
+		}
+	})
+	// These consist of the table's kernels, but for plain loops, and have definitions of their own.
+	t.Run("RMS norm", func(t *testing.T) {
+		for cols := 1; cols < 300; cols++ {
+			sameByDefinition(t, fmt.Sprint(cols, " columns"), func(fill func(x ...[]float32)) [][]float32 {
+				const rows = 3
+				c := make([][]float32, 4)
+				for i := range c {
+					c[i] = make([]float32, rows*cols)
+				}
+				x, dy, y, dx := c[0], c[1], c[2], c[3]
+				gamma, dgamma, scale := make([]float32, cols), make([]float32, cols), make([]float32, rows)
+				fill(x, dy, gamma, dgamma)
+				if vector.profile == contract.profile {
+					defineRMSNorm(y, dx, dgamma, scale, x, dy, gamma, rows, cols, testEps)
+				} else {
+					RMSNorm(y, scale, x, gamma, rows, cols, testEps)
+					RMSNormGrad(dx, dy, x, gamma, scale, rows, cols)
+					RMSNormParamGrad(dgamma, dy, x, scale, rows, cols, cols)
+				}
+				return [][]float32{y, dx, dgamma, scale}
+			})
+		}
+	})
+	t.Run("SwiGLU", func(t *testing.T) {
+		for _, n := range []int{1, 15, 16, 33, gluBlock, 2*gluBlock + 7} {
+			sameByDefinition(t, fmt.Sprint(n), func(fill func(x ...[]float32)) [][]float32 {
+				x, u, dy := make([]float32, n), make([]float32, n), make([]float32, n)
+				y, dx, du := make([]float32, n), make([]float32, n), make([]float32, n)
+				fill(x, u, dy)
+				if vector.profile == contract.profile {
+					defineSwiGLU(y, dx, du, x, u, dy)
+				} else {
+					SwiGLU(y, x, u)
+					SwiGLUGrad(dx, du, dy, x, u)
+				}
+				return [][]float32{y, dx, du}
+			})
+		}
+	})
+	t.Run("rotary", func(t *testing.T) {
+		sameByDefinition(t, "rotary", func(fill func(x ...[]float32)) [][]float32 {
+			const rows, cols, headDim, first, period = 9, 30, 10, 3, 5
+			x, table, y := make([]float32, rows*cols), make([]float32, period*headDim), make([]float32, rows*cols)
+			fill(x, table)
+			if vector.profile == contract.profile {
+				defineRotary(y, x, table, rows, cols, headDim, first, period)
+			} else {
+				Rotary(y, x, table, rows, cols, headDim, first, period, 1)
+			}
+			return [][]float32{y}
+		})
+	})
 	t.Run("additive attention", func(t *testing.T) {
 		for _, s := range additiveShapes {
 			sameByDefinition(t, fmt.Sprintf("%+v", s), func(fill func(x ...[]float32)) [][]float32 {

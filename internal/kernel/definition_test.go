@@ -386,6 +386,49 @@ func defineLayerNormGrad(dx, dy, x, gamma, stats, add []float32, rows, cols int)
 	}
 }
 
+// defineRMSNorm defines RMSNorm and its gradients.
+func defineRMSNorm(y, dx, dgamma, scale, x, dy, gamma []float32, rows, cols int, eps float32) {
+	for r := range rows {
+		x, dy := x[r*cols:][:cols], dy[r*cols:][:cols]
+		squares := tree(cols, 64, func(sum float32, i int) float32 { return mulAdd(padded(x, i), padded(x, i), sum) })
+		s := 1 / squareRoot(squares/float32(cols)+eps)
+		scale[r] = s
+		set(y[r*cols:][:cols], func(j int) float32 { return float32(x[j]*s) * gamma[j] })
+
+		g := make([]float32, cols)
+		set(g, func(j int) float32 { return dy[j] * gamma[j] })
+		products := tree(cols, 64, func(sum float32, i int) float32 { return mulAdd(padded(g, i), padded(x, i), sum) })
+		mean := float32(products*s) / float32(cols)
+		set(dx[r*cols:][:cols], func(j int) float32 { return mulAdd(-float32(float32(mean*s)*s), x[j], float32(g[j]*s)) })
+		set(dgamma, func(j int) float32 { return dgamma[j] + float32(dy[j]*float32(x[j]*s)) })
+	}
+}
+
+// defineSwiGLU defines SwiGLU and its gradients.
+func defineSwiGLU(y, dx, du, x, u, dy []float32) {
+	for i := range y {
+		s := defineSigmoid(x[i])
+		y[i] = float32(s*x[i]) * u[i]
+		dx[i] = float32(float32(float32(x[i]*float32((1-s)*s))+s)*u[i]) * dy[i]
+		du[i] = float32(s*x[i]) * dy[i]
+	}
+}
+
+// defineRotary defines Rotary with the sign 1, element by element.
+func defineRotary(y, x, table []float32, rows, cols, headDim, first, period int) {
+	for i := range rows * cols {
+		within := i % cols % headDim
+		pair := within % (headDim / 2)
+		angles := table[(first+i/cols)%period*headDim:]
+		cosine, sine := angles[pair], angles[headDim/2+pair]
+		if within == pair { // the first of the pair
+			y[i] = float32(x[i]*cosine) - float32(x[i+headDim/2]*sine)
+		} else {
+			y[i] = float32(x[i]*cosine) + float32(x[i-headDim/2]*sine)
+		}
+	}
+}
+
 // defineStats is in float64. All chunks but the last have NormChunk rows. Without a
 // tally its slices are nil.
 func defineStats(count, tallyMean, tallySquares []float64, mean, scale, moments []float32, rows, cols, ld int, eps float32) {

@@ -13,13 +13,15 @@
 //   - Convolutions, depthwise ones as well: as Gemm, over the taps and channels
 //     (or the pixels) in the order that ConvForward, DepthwiseForward and their
 //     gradients say, without the taps that fall outside the image.
+//   - Attention's gradients of keys and values that several heads share: one chain over these heads
+//     in ascending order, within each over the queries.
 //   - Column reductions (bias, gamma and beta gradients, embedding rows): one
 //     chain over the rows in ascending order, starting from the accumulator.
 //   - Batch norm: one chain for each NormChunk rows and column in ascending
 //     order, then one in float64 over the chunks.
 //   - Pools: one chain over a window's pixels by rows, and for gradients over the
 //     outputs in ascending order.
-//   - Row reductions (softmax, layer norm, sums of squares): a tree of 64 lanes, or 32 for sums
+//   - Row reductions (softmax, layer norm, RMS norm, sums of squares): a tree of 64 lanes, or 32 for sums
 //     of exponentials and the gradient of layer norm. Element i of the whole blocks of that length
 //     goes to lane i modulo it, what is left to the first 16 lanes, 16 elements at a time; the last
 //     time, lanes without an element add +0. A lane is one chain from +0, of fused multiply-adds
@@ -31,7 +33,9 @@
 // The bits are the same on every profile and processor, but for the sign and payload of NaNs:
 // a multiply-add rounds once everywhere (portable Go has fma32), functions such as exp are the same
 // polynomials, and what Go computes has a conversion after each product that is added, so that no
-// compiler fuses them. definition_test.go defines every kernel, and TestContract compares.
+// compiler fuses them. definition_test.go defines every kernel, and TestContract compares. The price
+// is paid by portable Go, where an exact multiply-add takes 3.9 times as long as one that rounds
+// twice, and a step of the networks that are compared 2.0 to 2.4 times (2026-11, AMD Zen 5, 2 threads).
 //
 // Kernels start no goroutines, allocate nothing, write no element outside their
 // outputs and read none outside their inputs (a guard page may follow

@@ -46,7 +46,7 @@ func normKernels() []vectorKernel {
 				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], nil, c.rows, c.cols)
 			},
 			want: func(o [][]float32, c cut) [][]float64 {
-				return [][]float64{normGradReference(o[1], o[2], o[3], c), nil, nil, nil, nil}
+				return [][]float64{normGradReference(o[1], o[2], o[3], c, layerNormReference), nil, nil, nil, nil}
 			},
 			ulps: 1 << 10, floor: 4,
 		},
@@ -57,7 +57,7 @@ func normKernels() []vectorKernel {
 				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], o[5], c.rows, c.cols)
 			},
 			want: func(o [][]float32, c cut) [][]float64 {
-				want := normGradReference(o[1], o[2], o[3], c)
+				want := normGradReference(o[1], o[2], o[3], c, layerNormReference)
 				for i := range want {
 					want[i] += float64(o[5][i])
 				}
@@ -84,7 +84,69 @@ func normKernels() []vectorKernel {
 			},
 			ulps: 16, floor: 8,
 		},
+		{
+			name: "RMSNorm", byRow: true,
+			operands: []operand{{role: writes}, {role: writes, layout: perRow, width: 1}, {role: reads}, param},
+			call: func(o [][]float32, c cut) {
+				RMSNorm(o[0], o[1], o[2], o[3], c.rows, c.cols, testEps)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				y, scale := make([]float64, len(o[0])), make([]float64, len(o[1]))
+				for r := range c.rows {
+					row := float64s(o[2][r*c.cols : (r+1)*c.cols])
+					scale[r] = rmsReference(row)
+					for j, v := range row {
+						y[r*c.cols+j] = v * scale[r] * float64(o[3][j])
+					}
+				}
+				return [][]float64{y, scale, nil, nil}
+			},
+			ulps: 64, floor: 4,
+		},
+		{
+			name: "RMSNormGrad", byRow: true, aliases: []int{1},
+			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, {role: reads, layout: perRow, width: 1}},
+			prepare: func(o [][]float32, c cut) {
+				for r := range c.rows {
+					o[4][r] = float32(rmsReference(float64s(o[2][r*c.cols : (r+1)*c.cols])))
+				}
+			},
+			call: func(o [][]float32, c cut) {
+				RMSNormGrad(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				y := func(x []float64, j int) float64 { return x[j] * rmsReference(x) }
+				return [][]float64{normGradReference(o[1], o[2], o[3], c, y), nil, nil, nil, nil}
+			},
+			ulps: 1 << 10, floor: 4,
+		},
+		{
+			name: "RMSNormParamGrad", byRow: true, byColumn: true,
+			operands: []operand{paramSum, {role: reads}, {role: reads}, {role: reads, layout: perRow, width: 1}},
+			call: func(o [][]float32, c cut) {
+				RMSNormParamGrad(o[0], o[1], o[2], o[3], c.rows, c.cols, c.ld)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				dgamma := float64s(o[0])
+				for r := range c.rows {
+					for j := range c.cols {
+						dgamma[j] += float64(o[1][r*c.ld+j]) * float64(o[2][r*c.ld+j]) * float64(o[3][r])
+					}
+				}
+				return [][]float64{dgamma, nil, nil, nil}
+			},
+			ulps: 32, floor: 8,
+		},
 	}
+}
+
+// rmsReference returns the inverse of a row's root mean square.
+func rmsReference(x []float64) float64 {
+	var mean float64
+	for _, v := range x {
+		mean += v * v / float64(len(x))
+	}
+	return 1 / math.Sqrt(mean+testEps)
 }
 
 func float64s(x []float32) []float64 {
@@ -106,16 +168,22 @@ func normReference(x []float64) (mean, scale float64) {
 	return mean, 1 / math.Sqrt(variance+testEps)
 }
 
-// normGradReference computes the gradient of Σ dy y by central differences.
-func normGradReference(dy, x, gamma []float32, c cut) []float64 {
+// layerNormReference is element j of a normalised row.
+func layerNormReference(x []float64, j int) float64 {
+	mean, scale := normReference(x)
+	return (x[j] - mean) * scale
+}
+
+// normGradReference computes the gradient of Σ dy gamma y by central differences, where y is an
+// element of a normalised row.
+func normGradReference(dy, x, gamma []float32, c cut, y func(x []float64, j int) float64) []float64 {
 	want := make([]float64, len(x))
 	for r := range c.rows {
 		row := float64s(x[r*c.cols : (r+1)*c.cols])
 		loss := func() float64 {
-			mean, scale := normReference(row)
 			var sum float64
-			for j, v := range row {
-				sum += float64(dy[r*c.cols+j]) * float64(gamma[j]) * (v - mean) * scale
+			for j := range row {
+				sum += float64(dy[r*c.cols+j]) * float64(gamma[j]) * y(row, j)
 			}
 			return sum
 		}

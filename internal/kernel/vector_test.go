@@ -60,7 +60,7 @@ type vectorKernel struct {
 
 func vectorKernels() []vectorKernel {
 	return slices.Concat(elementwiseKernels(), columnKernels(), reduceKernels(), normKernels(),
-		batchNormKernels(), crossEntropyKernels(), dropoutKernels(), optimizerKernels())
+		batchNormKernels(), crossEntropyKernels(), dropoutKernels(), optimizerKernels(), gatedKernels())
 }
 
 // eachTable runs f with one implementation after the other.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
@@ -15,12 +16,12 @@ import (
 func TestTranslationAgainstPyTorch(t *testing.T) {
 	for _, fine := range []bool{false, true} {
 		t.Run(fmt.Sprint("fine=", fine), func(t *testing.T) {
-			translationRecording(t, TieAll, fine).compare(t)
+			translationRecording(t, TieAll, fine).Compare(t)
 		})
 	}
 }
 
-func translationRecording(t *testing.T, tie Tie, fine bool) recording {
+func translationRecording(t *testing.T, tie Tie, fine bool) modeltest.Recording {
 	t.Helper()
 	oracle := programtest.ReadOracle(t, "testdata/translation.json")
 	var c struct {
@@ -35,7 +36,7 @@ func translationRecording(t *testing.T, tie Tie, fine bool) recording {
 		Layers: c.Layers, Dim: c.Dim, FeedForward: c.FF, Heads: c.Heads, HeadDim: c.HeadDim, SourceVocab: c.Vocab,
 		SourceLen: c.SourceTime, TargetLen: c.TargetTime, ClipLogits: c.ClipLogits, Tie: tie, Fine: fine,
 	})
-	return recording{oracle, layers, []string{"source", "source_lengths", "shifted_targets"}, c.Heads * c.HeadDim}
+	return recording(oracle, layers, c.Heads*c.HeadDim, "source", "source_lengths", "shifted_targets")
 }
 
 // TestTranslationTying: with fewer tied tables, each table that starts from the
@@ -50,7 +51,7 @@ func TestTranslationTying(t *testing.T) {
 	for tie, tables := range uses {
 		t.Run(tie.String(), func(t *testing.T) {
 			rec := translationRecording(t, tie, false)
-			r, _ := rec.compile(t, true)
+			r, _ := rec.Compile(t, true)
 			for _, p := range r.Function.Params {
 				if _, table := tables[p.Name]; table {
 					copy(r.Param(p.Name), rec.Floats("param/"+shared))
@@ -58,7 +59,7 @@ func TestTranslationTying(t *testing.T) {
 					copy(r.Param(p.Name), rec.Floats("param/"+p.Name))
 				}
 			}
-			logits, _ := rec.compile(t, false)
+			logits, _ := rec.Compile(t, false)
 			copy(logits.Space(program.Params), r.Space(program.Params))
 			logits.Forward()
 			rec.Close(t, "logits", logits.Out(0), tolerance)

@@ -104,7 +104,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 	both.Layers, both.Activation, both.Dropout, both.ClipLogits = 1, nn.GELU, 0.25, 1.5
 	for _, fine := range []bool{false, true} {
 		lm.Fine, both.Fine = fine, fine
-		attention := "attention {Heads:2 HeadDim:2 Cross:false Causal:true Padded:false}"
+		attention := "attention 2 2 false true false"
 		want := []string{
 			"embedding/dropout 0.25",
 			attention, "layer1/attention/dropout 0.25", "gelu", "layer1/feedforward/dropout 0.25",
@@ -116,10 +116,10 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		}
 		want = []string{
 			"embedding/source/dropout 0.25", "embedding/target/dropout 0.25",
-			"attention {Heads:2 HeadDim:3 Cross:false Causal:false Padded:true}", "encoder1/attention/dropout 0.25",
+			"attention 2 3 false false true", "encoder1/attention/dropout 0.25",
 			"gelu", "encoder1/feedforward/dropout 0.25",
-			"attention {Heads:2 HeadDim:3 Cross:false Causal:true Padded:false}", "decoder1/attention/dropout 0.25",
-			"attention {Heads:2 HeadDim:3 Cross:true Causal:false Padded:true}", "decoder1/cross/dropout 0.25",
+			"attention 2 3 false true false", "decoder1/attention/dropout 0.25",
+			"attention 2 3 true false true", "decoder1/cross/dropout 0.25",
 			"gelu", "decoder1/feedforward/dropout 0.25",
 			"clip 1.5",
 		}

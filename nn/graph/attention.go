@@ -10,6 +10,13 @@ import (
 // lists.
 func (g *Graph) Attention(o op.Attention, in ...*Node) *Node { return g.apply1(o, in...) }
 
+// Rotary returns the rows of x (b, t, n*headDim), whose heads of headDim are side by side, with
+// pairs of elements rotated by angles of the row's position, which table (t', headDim) has: see
+// [op.Rotary].
+func (g *Graph) Rotary(x, table *Node, headDim int) *Node {
+	return g.apply1(op.Rotary{HeadDim: headDim}, x, table)
+}
+
 // AdditiveAttention returns the sums of the values v (b, tk, d) that the queries q (b, tq, h)
 // attend to by the keys k (b, tk, h) and the vector u (b, h): (b, tq, d). Lengths (b) int32, of
 // the keys, may be nil. The formulas are with [op.AdditiveAttention].
@@ -46,11 +53,30 @@ func init() {
 		return rules{
 			name: "attention-grad",
 			infer: func(in []*Node) []Type {
-				return typesOf(in[3 : 3+o.Keys()+1])
+				return typesOf(in[3 : 3+o.Values()+1])
 			},
 			// The four products of the gradient. The kernel's recomputation of the scores is
 			// not counted.
 			flops: func(c *Call) int64 { return 8 * attentionProducts(o.Attention, c.In[3:]) },
+		}
+	})
+
+	define(func(o op.Rotary) rules {
+		return rules{
+			name: "rotary",
+			infer: func(in []*Node) []Type {
+				x := in[0]
+				wantFloat("rotary", in...)
+				if len(x.Shape) != 3 || o.HeadDim < 2 || o.HeadDim%2 != 0 || x.Shape[2]%o.HeadDim != 0 {
+					misuse("rotary", "%s and heads of %d, want (b, t, n*heads) and an even head", x, o.HeadDim)
+				}
+				wantPositions("rotary", in[1], o.HeadDim, x)
+				return sameAs(x)
+			},
+			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
+				return []*Node{g.apply1(op.Rotary{HeadDim: o.HeadDim, Inverse: !o.Inverse}, dout[0], c.In[1]), nil}
+			},
+			inPlace: first,
 		}
 	})
 
@@ -86,7 +112,7 @@ func attentionProducts(o op.Attention, in []*Node) int64 {
 
 func attended(o op.Attention, in []*Node) []Type {
 	const name = "attention"
-	want := o.Keys() + 1
+	want := o.Values() + 1
 	if o.Padded {
 		want++
 	}
@@ -95,11 +121,22 @@ func attended(o op.Attention, in []*Node) []Type {
 	}
 	q, kv := in[0], in[o.Keys()]
 	inner := o.Heads * o.HeadDim
-	if o.Cross {
+	switch {
+	case o.KVHeads > 0:
+		v, width := in[o.Values()], o.KVHeads*o.HeadDim
+		if o.Cross || o.Heads%o.KVHeads != 0 {
+			misuse(name, "%d heads of keys, want a divisor of %d heads, and no Cross", o.KVHeads, o.Heads)
+		}
+		if len(q.Shape) != 3 || q.Shape[2] != inner || len(kv.Shape) != 3 || kv.Shape[2] != width ||
+			q.Shape[0] != kv.Shape[0] || !slices.Equal(kv.Shape, v.Shape) {
+			misuse(name, "q %s, k %s and v %s do not hold %d and %d heads of %d", q, kv, v, o.Heads, o.KVHeads, o.HeadDim)
+		}
+		wantFloat(name, v)
+	case o.Cross:
 		if len(q.Shape) != 3 || q.Shape[2] != inner || len(kv.Shape) != 3 || kv.Shape[2] != 2*inner || q.Shape[0] != kv.Shape[0] {
 			misuse(name, "q %s and kv %s do not hold %d heads of %d", q, kv, o.Heads, o.HeadDim)
 		}
-	} else if len(q.Shape) != 3 || q.Shape[2] != 3*inner {
+	case len(q.Shape) != 3 || q.Shape[2] != 3*inner:
 		misuse(name, "qkv %s does not hold 3 x %d heads of %d", q, o.Heads, o.HeadDim)
 	}
 	wantFloat(name, q, kv)

@@ -41,6 +41,9 @@ func (g *Graph) ReLU(x *Node) *Node { return g.apply1(op.ReLU{}, x) }
 // GELU returns 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 func (g *Graph) GELU(x *Node) *Node { return g.apply1(op.GELU{}, x) }
 
+// SwiGLU returns x σ(x) u with the logistic function σ, of equal shapes.
+func (g *Graph) SwiGLU(x, u *Node) *Node { return g.apply1(op.SwiGLU{}, x, u) }
+
 // Clip limits x to [-limit, limit].
 func (g *Graph) Clip(x *Node, limit float32) *Node { return g.apply1(op.Clip{Limit: limit}, x) }
 
@@ -109,6 +112,14 @@ func init() {
 	define(func(op.ReLUGrad) rules { return gradientOf("relu-grad") })
 	define(func(op.GELU) rules { return unary("gelu", ofInput(op.GELUGrad{})) })
 	define(func(op.GELUGrad) rules { return gradientOf("gelu-grad") })
+	define(func(op.SwiGLU) rules {
+		return rules{name: "swiglu", infer: alike("swiglu"), gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
+			return g.apply(op.SwiGLUGrad{}, dout[0], c.In[0], c.In[1])
+		}}
+	})
+	define(func(op.SwiGLUGrad) rules {
+		return rules{name: "swiglu-grad", infer: func(in []*Node) []Type { return typesOf(in[1:]) }}
+	})
 	define(func(o op.Clip) rules {
 		r := unary("clip", ofInput(op.ClipGrad(o)))
 		r.infer = func(in []*Node) []Type {

@@ -7,9 +7,13 @@ import (
 )
 
 // Embed returns the scaled embeddings of ids (b, t) int32 with the positions (t', d), t' >= t,
-// added: table (v, d) gives (b, t, d).
+// added: table (v, d) gives (b, t, d). Positions may be nil: there are none.
 func (g *Graph) Embed(table, ids, positions *Node, scale float32) *Node {
-	return g.apply1(op.Embed{Scale: scale}, table, ids, positions)
+	in := []*Node{table, ids}
+	if positions != nil {
+		in = append(in, positions)
+	}
+	return g.apply1(op.Embed{Scale: scale}, in...)
 }
 
 func init() {
@@ -18,17 +22,19 @@ func init() {
 			name:  "embed",
 			index: func(c *Call) Index { return Index{In: 1, What: "token", Limit: c.In[0].Shape[0]} },
 			infer: func(in []*Node) []Type {
-				table, ids, pos := in[0], in[1], in[2]
-				if len(table.Shape) != 2 || len(pos.Shape) != 2 || pos.Shape[1] != table.Shape[1] {
-					misuse("embed", "table %s and positions %s differ in width", table, pos)
+				table, ids := in[0], in[1]
+				if len(table.Shape) != 2 || ids.DType != I32 || len(ids.Shape) != 2 {
+					misuse("embed", "table %s and ids %s, want (v, d) and int32 sequences (b, t)", table, ids)
 				}
-				if ids.DType != I32 || len(ids.Shape) != 2 || ids.Shape[1] > pos.Shape[0] {
-					misuse("embed", "ids %s are not int32 sequences of at most %d tokens", ids, pos.Shape[0])
+				if len(in) > 2 {
+					wantPositions("embed", in[2], table.Shape[1], ids)
 				}
 				return []Type{{append(slices.Clone(ids.Shape), table.Shape[1]), table.DType}}
 			},
 			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
-				return []*Node{g.apply1(op.EmbedGrad{Vocab: c.In[0].Shape[0], Scale: o.Scale}, dout[0], c.In[1]), nil, nil}
+				grads := make([]*Node, len(c.In))
+				grads[0] = g.apply1(op.EmbedGrad{Vocab: c.In[0].Shape[0], Scale: o.Scale}, dout[0], c.In[1])
+				return grads
 			},
 		}
 	})
@@ -37,4 +43,14 @@ func init() {
 			return []Type{{Shape{o.Vocab, in[0].Shape.Last()}, in[0].DType}}
 		}}
 	})
+}
+
+// wantPositions checks a table (t', width) for sequences x (b, t, ...) of at most t' tokens.
+func wantPositions(name string, table *Node, width int, x *Node) {
+	if len(table.Shape) != 2 || table.Shape[1] != width {
+		misuse(name, "positions %s, want rows of %d", table, width)
+	}
+	if x.Shape[1] > table.Shape[0] {
+		misuse(name, "%s has sequences of more than %d tokens", x, table.Shape[0])
+	}
 }

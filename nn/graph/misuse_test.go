@@ -65,6 +65,36 @@ func TestOpsOfExamplesAreRefused(t *testing.T) {
 	}
 }
 
+// What a LLaMA consists of names the value or the sizes that do not fit.
+func TestGroupedOpsAreRefused(t *testing.T) {
+	g := &graph.Graph{}
+	x := g.NewNode(graph.Input, "x", graph.F32, 2, 3, 12)
+	k := g.NewNode(graph.Input, "k", graph.F32, 2, 3, 6)
+	long := g.NewNode(graph.Input, "long", graph.F32, 2, 9, 6)
+	ids := g.NewNode(graph.Input, "ids", graph.I32, 2, 3)
+	angles := g.NewNode(graph.Const, "angles", graph.F32, 5, 6)
+	gamma := g.NewNode(graph.Param, "gamma", graph.F32, 5)
+	grouped := func(heads int) op.Attention { return op.Attention{Heads: 4, HeadDim: 3, KVHeads: heads} }
+	for want, f := range map[string]func(){
+		"attention: 2 inputs where 3 are needed":                            func() { g.Attention(grouped(2), x, k) },
+		"attention: 3 heads of keys, want a divisor of 4":                   func() { g.Attention(grouped(3), x, k, k) },
+		"attention: q x f32(2,3,12), k k f32(2,3,6) and v x f32(2,3,12) do": func() { g.Attention(grouped(2), x, k, x) },
+		"attention: q x f32(2,3,12), k k f32(2,3,6) and v k f32(2,3,6) do":  func() { g.Attention(grouped(4), x, k, k) },
+		"rotary: x f32(2,3,12) and heads of 5":                              func() { g.Rotary(x, angles, 5) },
+		"rotary: x f32(2,3,12) and heads of 8":                              func() { g.Rotary(x, angles, 8) },
+		"rotary: positions angles f32(5,6), want rows of 4":                 func() { g.Rotary(x, angles, 4) },
+		"rotary: long f32(2,9,6) has sequences of more than 5 tokens":       func() { g.Rotary(long, angles, 6) },
+		"rms-norm: gamma f32(5) does not fit the rows of x":                 func() { g.RMSNorm(x, gamma, 1) },
+		"swiglu: inputs x f32(2,3,12) and k f32(2,3,6) differ":              func() { g.SwiGLU(x, k) },
+		"embed: ids i32(2,3) has sequences of more than 2 tokens":           func() { g.Embed(angles, ids, g.NewNode(graph.Const, "", graph.F32, 2, 6), 1) },
+		"embed: positions angles f32(5,6), want rows of 5":                  func() { g.Embed(g.NewNode(graph.Param, "", graph.F32, 2, 5), ids, angles, 1) },
+	} {
+		if got := refused(t, f); !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
+
 // A depthwise convolution names the weight or the window that does not fit.
 func TestDepthwiseIsRefused(t *testing.T) {
 	g := &graph.Graph{}

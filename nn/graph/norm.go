@@ -8,18 +8,19 @@ func (g *Graph) LayerNorm(x, gamma, beta *Node, eps float32) *Node {
 	return g.apply1(op.LayerNorm{Eps: eps}, x, gamma, beta)
 }
 
+// RMSNorm returns the rows of x (..., d), each divided by its root mean square (Zhang and Sennrich
+// 2019), with gamma (d) applied.
+func (g *Graph) RMSNorm(x, gamma *Node, eps float32) *Node {
+	return g.apply1(op.RMSNorm{Eps: eps}, x, gamma)
+}
+
 func init() {
 	define(func(op.LayerNorm) rules {
 		return rules{
 			name: "layer-norm",
 			infer: func(in []*Node) []Type {
-				wantFloat("layer-norm", in...)
 				x := in[0]
-				for _, p := range in[1:] {
-					if len(p.Shape) != 1 || p.Shape[0] != x.Shape.Last() {
-						misuse("layer-norm", "%s does not fit the rows of %s", p, x)
-					}
-				}
+				wantRows("layer-norm", x, in[1:]...)
 				return []Type{{x.Shape, x.DType}, {Shape{x.Shape.Rows(), 2}, F32}}
 			},
 			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
@@ -37,4 +38,36 @@ func init() {
 			return []Type{t, t}
 		}}
 	})
+	define(func(op.RMSNorm) rules {
+		return rules{
+			name: "rms-norm",
+			infer: func(in []*Node) []Type {
+				x := in[0]
+				wantRows("rms-norm", x, in[1])
+				return []Type{{x.Shape, x.DType}, {Shape{x.Shape.Rows()}, F32}}
+			},
+			gradient: func(g *Graph, c *Call, dout []*Node) []*Node {
+				x, gamma, scale, dy := c.In[0], c.In[1], c.Out[1], dout[0]
+				dgamma := g.apply1(op.RMSNormParamGrad{}, dy, x, scale)
+				return []*Node{g.apply1(op.RMSNormGrad{}, dy, x, gamma, scale), dgamma}
+			},
+		}
+	})
+	define(func(op.RMSNormGrad) rules { return rules{name: "rms-norm-grad", infer: sameAsFirst, inPlace: first} })
+	define(func(op.RMSNormParamGrad) rules {
+		return rules{name: "rms-norm-param-grad", accumulates: true, infer: func(in []*Node) []Type {
+			return []Type{{Shape{in[0].Shape.Last()}, in[0].DType}}
+		}}
+	})
+}
+
+// wantRows checks a norm's input and its parameters, one for each element of a row.
+func wantRows(name string, x *Node, params ...*Node) {
+	wantFloat(name, x)
+	wantFloat(name, params...)
+	for _, p := range params {
+		if len(p.Shape) != 1 || p.Shape[0] != x.Shape.Last() {
+			misuse(name, "%s does not fit the rows of %s", p, x)
+		}
+	}
 }

@@ -50,6 +50,15 @@ var largeCases = []opCase{
 	{name: "large/attention", trace: func(b *builder) []*graph.Node {
 		return one(b.Attention(op.Attention{Heads: 2, HeadDim: 17, Causal: true}, b.x("qkv", 301, 2*3*17)))
 	}},
+	{name: "large/attention grouped", trace: func(b *builder) []*graph.Node {
+		o := op.Attention{Heads: 6, HeadDim: 18, KVHeads: 2, Causal: true}
+		angles := b.constant("angles", 301, 18)
+		return one(b.Attention(o, b.Rotary(b.x("q", 301, 6*18), angles, 18), b.Rotary(b.x("k", 301, 2*18), angles, 18), b.x("v", 301, 2*18)))
+	}},
+	{name: "large/gated rows", trace: func(b *builder) []*graph.Node {
+		x := b.RMSNorm(b.x("x", 41, 1031), b.w("gamma", 1031), 1e-5)
+		return one(b.SwiGLU(x, b.x("u", 41, 1031)))
+	}},
 	{name: "large/rows", trace: func(b *builder) []*graph.Node {
 		x := b.LayerNorm(b.x("x", 41, 1031), b.w("gamma", 1031), b.w("beta", 1031), 1e-5)
 		x = b.GELU(b.AddBias(x, b.w("bias", 1031)))

@@ -64,6 +64,12 @@ func init() {
 	register(func(_ op.ReLUGrad, c *graph.Call) traits { return binary(c, kernel.ReluGrad) })
 	register(func(_ op.GELU, c *graph.Call) traits { return unary(c, kernel.Gelu) })
 	register(func(_ op.GELUGrad, c *graph.Call) traits { return binary(c, kernel.GeluGrad) })
+	register(func(_ op.SwiGLU, c *graph.Call) traits { return binary(c, kernel.SwiGLU) })
+	register(func(_ op.SwiGLUGrad, c *graph.Call) traits {
+		t := pointwise(c, func(b stretch) { kernel.SwiGLUGrad(b.out[0], b.out[1], b.in[0], b.in[1], b.in[2]) })
+		t.rows.out = []int{1, 1}
+		return t
+	})
 	register(func(o op.Clip, c *graph.Call) traits {
 		return unary(c, func(dst, x []float32) { kernel.Clip(dst, x, o.Limit) })
 	})

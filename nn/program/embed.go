@@ -12,11 +12,15 @@ func init() {
 	register(func(o op.Embed, c *graph.Call) traits {
 		time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
 		t := traits{gathers: true}
-		t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}, out: []int{dim}, unit: time, run: func(b stretch) {
+		t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, unit: time, run: func(b stretch) {
 			for i := 0; i < b.n; {
 				at := (b.first + i) % time
 				end := min(b.n, i+time-at)
-				kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, o.Scale, b.in[2][at*dim:], time)
+				var positions []float32
+				if len(b.in) > 2 {
+					positions = b.in[2][at*dim:]
+				}
+				kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, o.Scale, positions, time)
 				i = end
 			}
 		}}

@@ -31,6 +31,26 @@ func init() {
 		}}}
 	})
 
+	register(func(o op.RMSNorm, c *graph.Call) traits {
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols, 1}, run: func(b stretch) {
+			kernel.RMSNorm(b.out[0], b.out[1], b.in[0], b.in[1], b.n, cols, o.Eps)
+		}}}
+	})
+	register(func(_ op.RMSNormGrad, c *graph.Call) traits {
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, cols, 0, 1}, out: []int{cols}, run: func(b stretch) {
+			kernel.RMSNormGrad(b.out[0], b.in[0], b.in[1], b.in[2], b.in[3], b.n, cols)
+		}}}
+	})
+	register(func(_ op.RMSNormParamGrad, c *graph.Call) traits {
+		rows, cols := matrix(c.In[0])
+		return traits{rows: &byRow{rows: rows, in: []int{cols, cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
+			from, to := shareColumns(cols, b.part, b.parts)
+			kernel.RMSNormParamGrad(b.out[0][from:to], b.in[0][from:], b.in[1][from:], b.in[2], b.n, to-from, cols)
+		}}}
+	})
+
 	register(func(_ op.Softmax, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{rows: &byRow{rows: rows, in: []int{cols}, out: []int{cols}, run: func(b stretch) {

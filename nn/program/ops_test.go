@@ -228,6 +228,19 @@ func attend(cross, causal, padded bool) opCase {
 	}}
 }
 
+// grouped is an attention with 4 heads of 3 over 5 queries, and kvHeads heads of keys and values
+// over 6 keys.
+func grouped(kvHeads int, causal, padded bool) opCase {
+	o := op.Attention{Heads: 4, HeadDim: 3, KVHeads: kvHeads, Causal: causal, Padded: padded}
+	return opCase{name: fmt.Sprintf("attention/grouped by %d/causal=%v/padded=%v", kvHeads, causal, padded), trace: func(b *builder) []*graph.Node {
+		in := []*graph.Node{b.x("q", 5, 12), b.x("k", 6, 3*kvHeads), b.x("v", 6, 3*kvHeads)}
+		if padded {
+			in = append(in, b.ids("lengths", 1, 6))
+		}
+		return one(b.Attention(o, in...))
+	}}
+}
+
 // scanned is a scan of 5 steps with 3 units over inputs of 2 columns.
 func scanned(reverse, padded, inside bool) opCase {
 	name := "lstm"
@@ -391,6 +404,25 @@ var opCases = []opCase{
 	}},
 	attend(false, false, false), attend(false, true, false), attend(false, false, true), attend(false, true, true),
 	attend(true, false, false), attend(true, true, false), attend(true, false, true), attend(true, true, true),
+	grouped(1, false, false), grouped(2, true, false), grouped(2, false, true), grouped(4, true, true),
+	{name: "attention/grouped/large", exact: true, trace: func(b *builder) []*graph.Node {
+		o := op.Attention{Heads: 6, HeadDim: 20, KVHeads: 2, Causal: true}
+		return one(b.Attention(o, b.x("q", 70, 120), b.x("k", 70, 40), b.x("v", 70, 40)))
+	}},
+	{name: "rotary", trace: func(b *builder) []*graph.Node {
+		return one(b.Rotary(b.x("x", 3, 12), b.constant("angles", 5, 6), 6))
+	}},
+	{name: "swiglu", trace: func(b *builder) []*graph.Node { return one(b.SwiGLU(b.x("x", 3, 19), b.x("u", 3, 19))) }},
+	{name: "swiglu/square", trace: func(b *builder) []*graph.Node { x := b.x("x", 19); return one(b.SwiGLU(x, x)) }},
+	{name: "rms-norm", trace: func(b *builder) []*graph.Node {
+		return one(b.RMSNorm(b.x("x", 2, 19), b.w("gamma", 19), 1e-5))
+	}},
+	{name: "rms-norm/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.RMSNorm(b.x("x", 2, 19), b.common("gamma", 19), 1e-5))
+	}},
+	{name: "embed/no positions", trace: func(b *builder) []*graph.Node {
+		return one(b.Embed(b.w("table", 5, 19), b.ids("ids", 0, 4, 3), nil, 1))
+	}},
 	{name: "additive-attention", trace: func(b *builder) []*graph.Node {
 		return one(b.AdditiveAttention(b.x("q", 3, 5), b.x("k", 4, 5), b.x("u", 5), b.x("v", 4, 2), nil))
 	}},
@@ -677,6 +709,8 @@ var opCases = []opCase{
 		loss, correct := b.CrossEntropy(logits, b.targets(19, 3), 0.1)
 		return []*graph.Node{loss, correct}
 	}},
+	{name: "llama block", trace: func(b *builder) []*graph.Node { return one(llamaLayer(b, 5, 2, 11)) }},
+	{name: "llama block/large", exact: true, trace: func(b *builder) []*graph.Node { return one(llamaLayer(b, 80, 12, 130)) }},
 	{name: "block", trace: func(b *builder) []*graph.Node { return one(transformerLayer(b, 5, 3, 11)) }},
 	// Gradients of weights with more rows than a cache block of the product.
 	{name: "block/large", exact: true, trace: func(b *builder) []*graph.Node { return one(transformerLayer(b, 80, 24, 130)) }},
@@ -695,4 +729,19 @@ func transformerLayer(b *builder, time, headDim, hidden int) *graph.Node {
 	h = b.GELU(b.AddBias(b.MatMul(h, b.w("in", dim, hidden)), b.w("in-bias", hidden)))
 	h = b.AddBias(b.MatMul(h, b.w("back", hidden, dim)), b.w("back-bias", dim))
 	return b.Add(x, b.Dropout(h, 0.2, "a/drop2"))
+}
+
+// llamaLayer has four heads of queries, two of keys, and a sequence of the given length.
+func llamaLayer(b *builder, time, headDim, hidden int) *graph.Node {
+	dim, angles := 4*headDim, b.constant("angles", time, headDim)
+	x := b.x("x", time, dim)
+	h := b.RMSNorm(x, b.w("gamma1", dim), 1e-5)
+	q, k := b.MatMulT(h, b.w("q", dim, dim)), b.MatMulT(h, b.w("k", dim/2, dim))
+	v := b.MatMulT(h, b.w("v", dim/2, dim))
+	o := op.Attention{Heads: 4, HeadDim: headDim, KVHeads: 2, Causal: true}
+	h = b.Attention(o, b.Rotary(q, angles, headDim), b.Rotary(k, angles, headDim), v)
+	x = b.Add(x, b.MatMulT(h, b.w("out", dim, dim)))
+	h = b.RMSNorm(x, b.w("gamma2", dim), 1e-5)
+	h = b.SwiGLU(b.MatMulT(h, b.w("gate", hidden, dim)), b.MatMulT(h, b.w("up", hidden, dim)))
+	return b.Add(x, b.MatMulT(h, b.w("down", dim, hidden)))
 }

@@ -1,7 +1,6 @@
 package safetensors
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/binary"
@@ -30,11 +29,12 @@ type Entry struct {
 	Name  string
 	Shape []int
 
+	dtype    string
 	from, to int64 // bytes of the data
 }
 
 // Elems returns the number of the tensor's elements.
-func (e *Entry) Elems() int64 { return (e.to - e.from) / elemBytes }
+func (e *Entry) Elems() int64 { return (e.to - e.from) / bytesOf[e.dtype] }
 
 // Read reads the header of a file of the given size and checks all of it; r is
 // kept for reading the tensors. Errors are one line that starts with the file's
@@ -47,10 +47,31 @@ func Read(r io.ReaderAt, size int64, name string) (*File, error) {
 	return f, nil
 }
 
-// Data returns a reader of the bytes of tensor i.
-func (f *File) Data(i int) *io.SectionReader {
+// Values calls each with the values of tensor i, some at a time, in order. They are valid until
+// each returns, whose first error ends it. Errors do not name the file.
+func (f *File) Values(i int, each func(values []float32) error) error {
 	t := &f.Tensors[i]
-	return io.NewSectionReader(f.data, t.from, t.to-t.from)
+	size := bytesOf[t.dtype]
+	r := io.NewSectionReader(f.data, t.from, t.to-t.from)
+	data, values := make([]byte, part*size), make([]float32, part)
+	for left := t.Elems(); left > 0; left -= int64(len(values)) {
+		values = values[:min(left, part)]
+		data := data[:int64(len(values))*size]
+		if _, err := io.ReadFull(r, data); err != nil {
+			return fmt.Errorf("tensor %s: %w", quoted(t.Name), cut(err))
+		}
+		for j := range values {
+			if size == elemBytes {
+				values[j] = math.Float32frombits(binary.LittleEndian.Uint32(data[j*elemBytes:]))
+			} else {
+				values[j] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[2*j:])) << 16)
+			}
+		}
+		if err := each(values); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Floats reads tensor i into dst, which must have its length.
@@ -58,18 +79,11 @@ func (f *File) Floats(i int, dst []float32) error {
 	if t := &f.Tensors[i]; int64(len(dst)) != t.Elems() {
 		panic(fmt.Sprintf("safetensors: tensor %s of %d elements into %d", t.Name, t.Elems(), len(dst)))
 	}
-	r := bufio.NewReaderSize(f.Data(i), chunk)
-	for len(dst) > 0 {
-		buf, err := r.Peek(min(chunk, len(dst)*elemBytes))
-		if err != nil {
-			return f.wrap(fmt.Errorf("tensor %s: %w", quoted(f.Tensors[i].Name), cut(err)))
-		}
-		n := len(buf) / elemBytes
-		for j := range n {
-			dst[j] = math.Float32frombits(binary.LittleEndian.Uint32(buf[j*elemBytes:]))
-		}
-		dst = dst[n:]
-		r.Discard(len(buf))
+	if err := f.Values(i, func(values []float32) error {
+		dst = dst[copy(dst, values):]
+		return nil
+	}); err != nil {
+		return f.wrap(err)
 	}
 	return nil
 }
@@ -259,8 +273,8 @@ func (p parser) entry(name string) (Entry, error) {
 		case "dtype":
 			have.dtype = true
 			s, err := p.text()
-			if err == nil && s != dtype {
-				err = fmt.Errorf("dtype %s: want %q", quoted(s), dtype)
+			if e.dtype = s; err == nil && bytesOf[s] == 0 {
+				err = fmt.Errorf("dtype %s: want %q or %q", quoted(s), dtype, "BF16")
 			}
 			return err
 		case "shape":
@@ -294,8 +308,8 @@ func (p parser) entry(name string) (Entry, error) {
 	case !have.offsets:
 		return e, errors.New("no data_offsets")
 	}
-	if bytes := e.to - e.from; bytes%elemBytes != 0 || !holds(e.Shape, bytes/elemBytes) {
-		return e, fmt.Errorf("%d bytes of data: shape %s of %s needs a different number", bytes, shown(e.Shape), dtype)
+	if bytes, size := e.to-e.from, bytesOf[e.dtype]; bytes%size != 0 || !holds(e.Shape, bytes/size) {
+		return e, fmt.Errorf("%d bytes of data: shape %s of %s needs a different number", bytes, shown(e.Shape), e.dtype)
 	}
 	return e, nil
 }

@@ -1,4 +1,4 @@
-// Package safetensors reads and writes float32 tensors in the safetensors
+// Package safetensors reads tensors of float32 and bfloat16, and writes float32, in the safetensors
 // format, version of 2023 (https://github.com/huggingface/safetensors#format):
 //
 //	8 bytes   N, little-endian: the header's length, at most 100,000,000
@@ -15,10 +15,10 @@
 // or an overlap, and no name occurs twice. A shape may be empty (one number) or
 // contain a 0 (none).
 //
-// [Read] accepts exactly such files, as long as every tensor is float32. It
-// rejects other element types, fields that the format does not have, numbers
-// that are not plain decimals and more than 64 dimensions. It does not look at
-// the values: a NaN is valid.
+// [Read] accepts exactly such files, as long as every tensor is float32 ("F32") or bfloat16 ("BF16"),
+// as many published weights are, whose values are widened. It rejects other element types, fields
+// that the format does not have, numbers that are not plain decimals and more than 64 dimensions. It
+// does not look at the values: a NaN is valid.
 package safetensors
 
 // Tensor is a named array to be written by [Write].
@@ -28,13 +28,19 @@ type Tensor struct {
 	Data  []float32
 }
 
+// bytesOf are the sizes of an element of each type that is read.
+var bytesOf = map[string]int64{dtype: elemBytes, "BF16": 2}
+
 const (
 	metadataKey = "__metadata__"
-	dtype       = "F32"
+	dtype       = "F32" // as it is written
 	elemBytes   = 4
 	lengthBytes = 8
 	maxHeader   = 100_000_000
 	maxDims     = 64
+
+	// part is the number of values that are read at a time.
+	part = 1 << 14
 
 	// chunk is the number of bytes converted between floats and bytes at a
 	// time.

@@ -165,7 +165,9 @@ func TestRefused(t *testing.T) {
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4],"dtype":"F32"`), four), `tensor "w": its entry: "dtype" comes twice`},
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4],"offset":1`), four), `tensor "w": unknown field "offset"`},
 		{file(entry(`"DType":"F32","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": unknown field "DType"`},
-		{file(entry(`"dtype":"BF16","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": dtype "BF16": want "F32"`},
+		{file(entry(`"dtype":"F16","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": dtype "F16": want "F32" or "BF16"`},
+		{file(entry(`"dtype":"BF16","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [1] of BF16`},
+		{file(entry(`"dtype":"BF16","shape":[1],"data_offsets":[0,3]`), four), `tensor "w": 3 bytes of data: shape [1] of BF16`},
 		{file(entry(`"dtype":"f32","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": dtype "f32": want "F32"`},
 		{file(entry(`"dtype":32,"shape":[1],"data_offsets":[0,4]`), four), `tensor "w": 32 where a string should be`},
 		{file(entry(`"dtype":"F32","shape":1,"data_offsets":[0,4]`), four), `tensor "w": shape: 1 where "[" should be`},
@@ -244,6 +246,30 @@ func TestWriteRefuses(t *testing.T) {
 		if err := Write(&w, c.tensors, c.metadata); err == nil || !strings.Contains(err.Error(), c.want) || w.Len() > 0 {
 			t.Errorf("%v, %v: error %v and %d bytes, want %s and none", c.tensors, c.metadata, err, w.Len(), c.want)
 		}
+	}
+}
+
+// TestBFloat16: values of bfloat16 are widened, beside others of float32.
+func TestBFloat16(t *testing.T) {
+	var data []byte
+	want := []float32{1, -2.5, 0, float32(math.Inf(1)), 0x1p-133, 3.140625}
+	for len(want) < part+3 {
+		want = append(want, float32(len(want)%256))
+	}
+	for _, v := range want {
+		data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(v)>>16))
+	}
+	bytes := len(data)
+	data = binary.LittleEndian.AppendUint32(data, math.Float32bits(0.1))
+	header := fmt.Sprintf(`{"narrow":{"dtype":"BF16","shape":[%d],"data_offsets":[0,%d]},"wide":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}}`,
+		len(want), bytes, bytes, bytes+4)
+	f, err := readBytes(file(header, string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tensors(t, f)
+	if !slices.Equal(got[0].Data, want) || got[1].Data[0] != 0.1 || got[0].Name != "narrow" {
+		t.Errorf("read %v and %v", got[0].Data[:8], got[1])
 	}
 }
 
@@ -371,13 +397,13 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("accepted a header that is no JSON: %q", data[8:8+n])
 		}
 		all := tensors(t, got)
-		var sum int
+		var sum int64
 		names := map[string]bool{}
-		for _, w := range all {
-			sum += len(w.Data)
+		for i, w := range all {
+			sum += int64(len(w.Data)) * bytesOf[got.Tensors[i].dtype]
 			names[w.Name] = true
 		}
-		if sum*4 != len(data)-8-int(n) || len(names) != len(all) {
+		if int(sum) != len(data)-8-int(n) || len(names) != len(all) {
 			t.Fatalf("%d numbers of %d tensors in %d bytes", sum, len(names), len(data)-8-int(n))
 		}
 		var b bytes.Buffer

@@ -137,6 +137,72 @@ def layer_norm():
     }, tensors)
 
 
+def rms_norm():
+    rng = random.Random(14)
+    rows, columns, eps = 3, 7, 1e-5
+    gamma = grid(rng, columns, mean=1, std=0.5)
+    tensors = {"gamma": gamma}
+    inputs = {
+        "plain": grid(rng, rows, columns),
+        "large-mean": grid(rng, rows, columns, mean=1000, per_unit=32),
+        "small": grid(rng, rows, columns, std=0.01),
+        "zero": torch.zeros(rows, columns, dtype=torch.float64),
+    }
+    for case, x in inputs.items():
+        dy = grid(rng, rows, columns)
+        p = leaves(x=x, gamma=gamma)
+        y = p["x"] * torch.rsqrt(p["x"].pow(2).mean(-1, keepdim=True) + eps) * p["gamma"]
+        dx, dgamma = torch.autograd.grad(y, list(p.values()), dy)
+        tensors.update({case + "/" + n: t for n, t in dict(x=x, dy=dy, y=y, dx=dx, dgamma=dgamma).items()})
+    write("rmsnorm.json", {"eps": eps, "cases": list(inputs)}, tensors)
+
+
+def gated():
+    """A gated feed-forward layer, down(silu(gate(x)) * up(x))."""
+    rng = random.Random(15)
+    rows, dim, hidden = 4, 6, 9
+    x, dy = grid(rng, rows, dim, std=2), grid(rng, rows, dim)
+    weights = {"gate__weight": grid(rng, hidden, dim), "up__weight": grid(rng, hidden, dim), "down__weight": grid(rng, dim, hidden)}
+    p = leaves(x=x, **weights)
+    y = F.linear(F.silu(F.linear(p["x"], p["gate/weight"])) * F.linear(p["x"], p["up/weight"]), p["down/weight"])
+    grads = torch.autograd.grad(y, list(p.values()), dy)
+    tensors = {"x": x, "gated/dy": dy, "gated/y": y}
+    tensors.update({"param/" + n.replace("__", "/"): w for n, w in weights.items()})
+    tensors.update({"gated/dx" if n == "x" else "gated/grad/" + n: g for n, g in zip(p, grads)})
+    write("gated.json", {"width": dim, "hidden": hidden}, tensors)
+
+
+def grouped():
+    """Grouped-query attention with rotary positions in halves, as in published LLaMA code."""
+    rng = random.Random(16)
+    batch, time, dim, heads, width, theta = 2, 4, 6, 4, 4, 100.0
+    x, dy = grid(rng, batch, time, dim), grid(rng, batch, time, dim)
+    angle = torch.arange(time, dtype=torch.float64)[:, None] * theta ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
+    cos, sin = torch.cat([angle, angle], 1).cos(), torch.cat([angle, angle], 1).sin()
+
+    def rotated(t):
+        return t * cos + torch.cat([-t[..., width // 2:], t[..., :width // 2]], -1) * sin
+
+    tensors = {"x": x, "dy": dy}
+    cases = {"1": 1, "2": 2, "4": 4, "2/causal": 2}
+    for case, kv in cases.items():
+        weights = {"q__weight": grid(rng, heads * width, dim, std=0.5), "k__weight": grid(rng, kv * width, dim, std=0.5),
+                   "v__weight": grid(rng, kv * width, dim, std=0.5), "out__weight": grid(rng, dim, heads * width, std=0.5)}
+        p = leaves(x=x, **weights)
+        q, k, v = [F.linear(p["x"], p[n + "/weight"]).reshape(batch, time, -1, width).transpose(1, 2) for n in "qkv"]
+        q, k = rotated(q), rotated(k)
+        k, v = [t.repeat_interleave(heads // kv, 1) for t in (k, v)]
+        scores = q @ k.transpose(2, 3) / width ** 0.5
+        if "causal" in case:
+            scores = scores.masked_fill(torch.ones(time, time, dtype=torch.bool).triu(1), float("-inf"))
+        y = F.linear((scores.softmax(3) @ v).transpose(1, 2).reshape(batch, time, -1), p["out/weight"])
+        grads = torch.autograd.grad(y, list(p.values()), dy)
+        tensors.update({case + "/param/" + n.replace("__", "/"): w for n, w in weights.items()})
+        tensors[case + "/y"] = y
+        tensors.update({case + ("/dx" if n == "x" else "/grad/" + n): g for n, g in zip(p, grads)})
+    write("grouped.json", {"time": time, "dim": dim, "heads": heads, "width": width, "theta": theta, "cases": cases}, tensors)
+
+
 def cross_entropy():
     rng = random.Random(3)
     rows, classes, ignored = 5, 11, -1
@@ -576,5 +642,5 @@ def batch_norm():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for make in (attention, layer_norm, cross_entropy, activation, shaping, optimizers, lars, convolution, depthwise, lstm, pools, batch_norm):
+    for make in (attention, layer_norm, rms_norm, gated, grouped, cross_entropy, activation, shaping, optimizers, lars, convolution, depthwise, lstm, pools, batch_norm):
         make()

@@ -100,6 +100,14 @@ var Trainings = []Training{
 		t.Optimizer, t.LR, t.LRSchedule = "momentum", 0.02, "warmup:1,cosine:2:0.1"
 		t.Batch, t.Steps, t.Setup.MicroBatches = 2, 2, 2
 	}),
+	named("llama", languageModel, func(t *train.Training) {
+		t.Model = train.Model{Name: train.Llama, Layers: 2, Dim: 48, FF: 130, Heads: 6, KVHeads: 2, HeadDim: 10, Vocab: 96, Seq: 20, Tied: "softmax"}
+		t.Optimizer, t.LRSchedule = "adamw", "warmup:1,cosine:4:0.1"
+	}),
+	named("llama-bf16", languageModel, func(t *train.Training) {
+		t.Model = train.Model{Name: train.Llama, Layers: 2, Dim: 48, FF: 130, Heads: 4, KVHeads: 1, Vocab: 96, Seq: 20, RopeTheta: 500_000}
+		t.Setup.DType = graph.BF16
+	}),
 	named("translator", translation, func(t *train.Training) {
 		t.Model.Name, t.Model.FF, t.Model.Heads, t.Model.Tied = train.Translator, 80, 4, "softmax"
 		t.LabelSmoothing = 0.1

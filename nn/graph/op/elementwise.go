@@ -62,6 +62,13 @@ type Tanh struct{}
 // TanhGrad takes dy, y.
 type TanhGrad struct{}
 
+// SwiGLU is y = x σ(x) u with the logistic function σ, element by element: a gate x and what it
+// lets pass, u (Shazeer 2020, section 2).
+type SwiGLU struct{}
+
+// SwiGLUGrad takes dy, x, u and returns the gradients of x and u.
+type SwiGLUGrad struct{}
+
 // Dropout zeroes elements with probability Rate and scales the others by
 // 1/(1-Rate). The mask is a function of only (seed, step, Path, example,
 // element), so the backward function and every recomputation draw it again

@@ -11,6 +11,17 @@ type LayerNormGrad struct{}
 // LayerNormParamGrad adds to dgamma and dbeta (d) from dy, x, stats.
 type LayerNormParamGrad struct{}
 
+// RMSNorm divides each row of x (..., d) by its root mean square and applies gamma (d) (Zhang and
+// Sennrich 2019). Outputs: y, and scale (rows) = 1/sqrt(mean of the squares + Eps), which the
+// backward needs.
+type RMSNorm struct{ Eps float32 }
+
+// RMSNormGrad returns dx from dy, x, gamma, scale.
+type RMSNormGrad struct{}
+
+// RMSNormParamGrad adds to dgamma (d) from dy, x, scale.
+type RMSNormParamGrad struct{}
+
 // NormChunk is the number of rows whose moments a batch norm computes together.
 // Chunks are combined in ascending order, so the bits depend only on the rows,
 // and threads can share the chunks.

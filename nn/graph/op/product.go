@@ -1,5 +1,7 @@
 package op
 
+import "fmt"
+
 // MatMul is a product of two matrices, the second of which is a parameter. An operand with more
 // than two dimensions is taken as the matrix (product of all but the last, last).
 type MatMul struct {
@@ -60,22 +62,68 @@ func matrix(shape []int) (rows, cols int) {
 // (b, Heads, tq), the log-sum-exp of each row of scores, from which the
 // backward computes the probabilities again instead of storing them (Dao et al.
 // 2022, section 3.1).
+//
+// With KVHeads above 0, a divisor of Heads, there are as many heads of keys and of values, each for
+// Heads/KVHeads consecutive heads of queries (Ainslie et al. 2023, GQA). Cross is false then, and
+// the inputs are three:
+//
+//	grouped: q (b, tq, Heads*HeadDim), k and v (b, tk, KVHeads*HeadDim)
+//
+// A gradient of k or v is one chain over the heads that share it in ascending order, within each
+// over the queries.
 type Attention struct {
 	Heads, HeadDim        int
 	Cross, Causal, Padded bool
+	KVHeads               int
+}
+
+// String lists the fields; KVHeads only if it is above 0.
+func (o Attention) String() string {
+	text := fmt.Sprint(o.Heads, o.HeadDim, o.Cross, o.Causal, o.Padded)
+	if o.KVHeads > 0 {
+		text += fmt.Sprintf(" over %d", o.KVHeads)
+	}
+	return text
 }
 
 // Keys returns the index of the input that has the keys: 0 in self-attention.
 func (o Attention) Keys() int {
-	if o.Cross {
+	if o.Cross || o.KVHeads > 0 {
 		return 1
 	}
 	return 0
 }
 
+// Values returns the index of the input that has the values, the last but for lengths.
+func (o Attention) Values() int {
+	if o.KVHeads > 0 {
+		return 2
+	}
+	return o.Keys()
+}
+
+// Sharing returns the number of heads of queries for each head of keys and values.
+func (o Attention) Sharing() int {
+	if o.KVHeads > 0 {
+		return o.Heads / o.KVHeads
+	}
+	return 1
+}
+
 // AttentionGrad takes do, o, lse and the inputs of the attention, and returns
 // the gradients of its floating-point inputs.
 type AttentionGrad struct{ Attention }
+
+// Rotary rotates pairs of elements by angles that grow with a row's position (Su et al. 2021,
+// section 3.2): of x (b, t, n*HeadDim), whose rows have heads side by side, and a table (t', HeadDim),
+// t' >= t, each row of which has the cosines of the pairs' angles, then their sines. A pair is an
+// element of the first half of a head and that of the second half at the same place, as weights of
+// LLaMA are published; the paper pairs neighbours, which is the same up to the order of the columns
+// of projections. Inverse rotates back, which is the gradient.
+type Rotary struct {
+	HeadDim int
+	Inverse bool
+}
 
 // AdditiveAttention is attention whose scores are sums (Bahdanau et al. 2015, section
 // 3.1 and appendix A.1.2): with queries q (b, tq, h), keys k (b, tk, h), a vector u (b, h)

@@ -69,7 +69,7 @@ type Transpose struct{ A, B int }
 // the id; rows of negative ids have none.
 type OneHot struct{ Classes int }
 
-// Embed looks tokens up: from table (v, d), ids (b, t) int32 and positions
+// Embed looks tokens up: from table (v, d), ids (b, t) int32 and, if it has them, positions
 // (t', d) with t' >= t it computes y (b, t, d) = table[id]*Scale +
 // positions[i], where i is the token's index in its sequence.
 type Embed struct{ Scale float32 }

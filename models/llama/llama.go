@@ -1,0 +1,169 @@
+// Package llama builds language models of the LLaMA family (Touvron et al. 2023, arXiv 2302.13971
+// and 2307.09288; Dubey et al. 2024, arXiv 2407.21783) of any size as lists of pipeline layers:
+// RMS norms before attention and feed-forward layer and after the last one, SwiGLU, rotary
+// positions, grouped-query attention, no biases and no dropout.
+//
+// Each weight has the shape, layout and name under which such networks are published, as
+// safetensors files of Hugging Face's transformers have them: a file loads into the network and back
+// without any change of its values. docs/howto.md has a table of the names. Rotary positions are in
+// halves, as there: element j of a head and element j + HeadDim/2 are a pair. Meta's own files pair
+// neighbours.
+//
+// Rotary angles are computed in float64 and rounded once; transformers computes them in float32,
+// which is off by up to 2e-4 at position 4,096. The scaling of angles by which Llama 3.1 was extended
+// to 131,072 tokens is left out.
+package llama
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Config describes a network. Heads, KVHeads, FeedForward and Vocab are independent of Dim if
+// HeadDim is given, so that one of T parts of a network that is cut across its matrices (tensor
+// parallelism) is a network, too, with a T-th of each.
+type Config struct {
+	Layers      int // at least 1
+	Dim         int // width of the model, at least 1
+	FeedForward int // width inside the feed-forward layers, at least 1
+	Heads       int // of queries, at least 1
+	KVHeads     int // of keys and of values, a divisor of Heads; 0: Heads
+	HeadDim     int // width of a head, even; 0: Dim/Heads, which must then divide
+	Vocab       int // tokens, at least 1
+	SeqLen      int // longest sequence, at least 1
+
+	RopeTheta float64 // base of the rotary angles' wavelengths, more than 1; 0: 10,000
+	Eps       float64 // of the norms, more than 0; 0: 1e-5
+	Tied      bool    // the softmax uses the embedding's table; zero: it has its own weight
+
+	// Fine splits each layer into two pipeline layers, attention and feed-forward. Parameters,
+	// their paths and so every bit stay the same.
+	Fine bool
+}
+
+// WithDefaults fills in what a zero value stands for.
+func (c Config) WithDefaults() Config {
+	c.KVHeads = cmp.Or(c.KVHeads, c.Heads)
+	if c.HeadDim == 0 && c.Heads > 0 && c.Dim%c.Heads == 0 {
+		c.HeadDim = c.Dim / c.Heads
+	}
+	c.RopeTheta, c.Eps = cmp.Or(c.RopeTheta, 10_000), cmp.Or(c.Eps, 1e-5)
+	return c
+}
+
+// Validate reports the first field that is out of range.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"Layers", c.Layers}, {"Dim", c.Dim}, {"FeedForward", c.FeedForward}, {"Heads", c.Heads}, {"KVHeads", c.KVHeads},
+		{"Vocab", c.Vocab}, {"SeqLen", c.SeqLen},
+	} {
+		if f.value < 1 {
+			return fmt.Errorf("llama: %s is %d, want at least 1", f.name, f.value)
+		}
+	}
+	switch {
+	case c.HeadDim == 0:
+		return fmt.Errorf("llama: %d heads do not divide Dim %d: want a divisor of Dim, or HeadDim", c.Heads, c.Dim)
+	case c.HeadDim < 2 || c.HeadDim%2 != 0:
+		return fmt.Errorf("llama: HeadDim is %d, want an even number of at least 2, for rotary positions", c.HeadDim)
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("llama: KVHeads is %d, want a divisor of %d heads", c.KVHeads, c.Heads)
+	case !(c.RopeTheta > 1) || math.IsInf(c.RopeTheta, 1):
+		return fmt.Errorf("llama: RopeTheta is %v, want more than 1 (0: 10000)", c.RopeTheta)
+	case !(c.Eps > 0 && c.Eps < 1):
+		return fmt.Errorf("llama: Eps is %v, want more than 0 and less than 1 (0: 1e-5)", c.Eps)
+	}
+	return nil
+}
+
+// New builds a network: layers "embedding", "layer1", "layer2", ... and "softmax". Its inputs are
+// token ids (n, t) int32; its outputs are the logits (n, t, vocab) of each position's next token.
+// Matrices start from normal numbers of deviation Dim^-0.5.
+func New(c Config) ([]nn.Layer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.WithDefaults()
+	table := &nn.Param{
+		Name: "table", Published: "model.embed_tokens.weight", Shape: graph.Shape{c.Vocab, c.Dim}, Init: c.init(),
+	}
+	layers := []nn.Layer{nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		nn.WantTuple("embedding", "", in, 1)
+		return []*graph.Node{t.Embed(t.Param(table), in[0], nil, 1)}
+	}, table)}
+	angles := nn.NewRotaryAngles("angles", c.RopeTheta, c.SeqLen, c.HeadDim)
+	for i := range c.Layers {
+		layers = append(layers, newLayer(i, c, angles)...)
+	}
+	softmax := nn.SoftmaxConfig{Vocab: c.Vocab, Dim: c.Dim, NoBias: true}
+	if c.Tied {
+		softmax.Tied = table
+	}
+	norm, weight := c.norm("norm"), nn.NewSoftmax("", softmax)
+	norm.Gamma.Published = "model.norm.weight"
+	if !c.Tied {
+		weight.Weight.Published = "lm_head.weight"
+	}
+	return append(layers, nn.Sequential("softmax", norm, weight)), nil
+}
+
+// published are the names of a layer's parameters in published files, after the layer's own.
+var published = map[string]string{
+	"norm1/gamma":             "input_layernorm.weight",
+	"attention/q/weight":      "self_attn.q_proj.weight",
+	"attention/k/weight":      "self_attn.k_proj.weight",
+	"attention/v/weight":      "self_attn.v_proj.weight",
+	"attention/out/weight":    "self_attn.o_proj.weight",
+	"norm2/gamma":             "post_attention_layernorm.weight",
+	"feedforward/gate/weight": "mlp.gate_proj.weight",
+	"feedforward/up/weight":   "mlp.up_proj.weight",
+	"feedforward/down/weight": "mlp.down_proj.weight",
+}
+
+// newLayer makes layer i, which counts from 0,
+//
+//	x = x + attention(norm1(x))
+//	x = x + feedforward(norm2(x))
+//
+// as one pipeline layer or, if fine, as two.
+func newLayer(i int, c Config, angles *nn.Param) []nn.Layer {
+	name := fmt.Sprintf("layer%d", i+1)
+	attention := residual(c.norm("norm1"), nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
+		Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true, Angles: angles, Init: c.init(),
+	}))
+	feedForward := residual(c.norm("norm2"), nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
+		Dim: c.Dim, Hidden: c.FeedForward, Init: c.init(),
+	}))
+	for _, p := range nn.ParamsOf(attention, feedForward) {
+		if !p.Frozen {
+			p.Published = fmt.Sprintf("model.layers.%d.%s", i, published[p.Name])
+		}
+	}
+	if c.Fine {
+		return []nn.Layer{nn.Part(name, name+"/attention", attention), nn.Part(name, name+"/feedforward", feedForward)}
+	}
+	return []nn.Layer{nn.Sequential(name, attention, feedForward)}
+}
+
+// residual makes one residual branch, x + branch(norm(x)).
+func residual(norm *nn.RMSNorm, branch nn.Layer) nn.Layer {
+	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+		nn.WantTuple("residual", "", in, 1)
+		h := branch.Forward(t, norm.Forward(t, in[0])...)
+		return []*graph.Node{t.Add(in[0], h[0])}
+	}, nn.ParamsOf(norm, branch)...)
+}
+
+func (c Config) norm(name string) *nn.RMSNorm {
+	return nn.NewRMSNorm(name, nn.RMSNormConfig{Dim: c.Dim, Eps: float32(c.Eps)})
+}
+
+func (c Config) init() nn.Initializer { return nn.Normal(1 / math.Sqrt(float64(c.Dim))) }
