@@ -203,32 +203,22 @@ func (c *clusterStep) order() (err error) {
 
 // weightBytes, gradientBytes and stateBytes are those of a parameter.
 func (c *clusterStep) weightBytes() int64 {
-	if c.Precision == F32Weights {
-		return 4
-	}
-	return 2
+	weights, _, _ := c.PerParameter(c.slots())
+	return int64(weights)
 }
 
 func (c *clusterStep) gradientBytes() int64 {
-	switch {
-	case c.WideGradients && c.Precision != F32Weights:
-		return 2 + plan.FloatBytes
-	case c.Precision == FP16Weights:
-		return 2
-	}
-	return plan.FloatBytes
+	_, gradients, _ := c.PerParameter(c.slots())
+	return int64(gradients)
+}
+
+func (c *clusterStep) stateBytes() int64 {
+	_, _, state := c.PerParameter(c.slots())
+	return int64(state)
 }
 
 // summedBytes are those of a gradient as replicas add them up.
 func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
-
-func (c *clusterStep) stateBytes() int64 {
-	bytes := int64(plan.FloatBytes * c.slots())
-	if c.weightBytes() < plan.FloatBytes {
-		bytes += plan.FloatBytes
-	}
-	return bytes
-}
 
 // copied are the bytes of a gradient's float32 copy, which only the update has.
 func (c *clusterStep) copied() int64 {

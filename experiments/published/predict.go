@@ -55,7 +55,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	s = simulate.Simulating{
 		Model: train.Model{
 			Name: "transformer-lm", Layers: r.Layers, Dim: r.Hidden, FF: r.FF, Heads: r.Heads, Seq: r.Seq,
-			Vocab: (r.Vocab + r.Tensor - 1) / r.Tensor * r.Tensor, FinalNorm: true,
+			Vocab: (r.Vocab + r.Tensor - 1) / r.Tensor * r.Tensor, FinalNorm: true, GELU: r.MLP == "gelu",
 		},
 		Setup: train.Setup{
 			Partitions: r.Pipeline, Chunks: r.Chunks, MicroBatches: micro, Replicas: r.Replicas, Schedule: order,
