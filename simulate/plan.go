@@ -56,7 +56,7 @@ func ParseSearch(text string) (s Search, err error) {
 
 // OnCluster reports whether ways are modelled as on a cluster.
 func (s Planning) OnCluster() bool {
-	return s.Parallel != gpipe.Parallel{} || s.Search.Tensor || s.Search.Zero || s.Search.Recompute
+	return s.Used() || s.Search.Tensor || s.Search.Zero || s.Search.Recompute
 }
 
 // Plan is the outcome of the search: the planner's, with each plan's metrics.

@@ -55,7 +55,7 @@ var networks = []network{
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: Detector, kind: images{}, build: detector, flags: "width zero-init bn-momentum recompute-statistics", preset: detectorPreset, image: ssd.DefaultImage, loss: detectorLoss},
-	{name: Llama, kind: tokens{}, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
+	{name: Llama, kind: tokens{}, parted: true, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
 	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 
@@ -143,7 +143,7 @@ func llamaModel(m Model) ([]nn.Layer, error) {
 	}
 	return llama.New(llama.Config{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
-		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine,
+		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine, Parts: m.Parts,
 	})
 }
 

@@ -57,7 +57,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	s = simulate.Simulating{
 		Model: train.Model{
 			Name: "transformer-lm", Layers: r.Layers, Dim: r.Hidden, FF: multiple(r.FF, r.Tensor), Heads: r.heads(), Seq: seq,
-			Vocab: multiple(r.Vocab, r.Tensor), FinalNorm: true,
+			Vocab: multiple(r.Vocab, r.Tensor), FinalNorm: true, GELU: r.MLP == "gelu",
 		},
 		Setup: train.Setup{
 			Partitions: r.Pipeline, Chunks: chunks, MicroBatches: micro, Replicas: replicas, Schedule: order,

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -261,6 +262,8 @@ func (s *Search) complete() error {
 		return fmt.Errorf("schedules %v: want those of package schedule", s.Schedules)
 	case slices.ContainsFunc(s.Chunks, func(v int) bool { return v < 1 }):
 		return fmt.Errorf("chunks %v: want 1 or more", s.Chunks)
+	case s.onCluster() && slices.Contains(s.recomputes(), gpipe.RecomputeStage) && !s.alone().Used():
+		return errors.New("a search of T or ZeRO's stages, some of whose ways are not on a cluster: want weights of another precision than f32, or recomputation none, selective or full")
 	case s.Devices < 1:
 		return fmt.Errorf("at most %d devices: want %d or more", all, parts)
 	case parts > 1 && splits:
