@@ -16,8 +16,8 @@ import (
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, data, setup, arms, pairs, verdict, tables, plot, profiles, paper, paper_model"},
-		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:55:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, training, arms"},
+		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, baselines, watch, data, setup, arms, pairs, verdict, tables, plot, profiles, paper, paper_model"},
+		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:55:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, pace, training, arms"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
 		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:55:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
 		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:55:12: profiles.smoke.seeds: \"1\": want a list"},

@@ -145,6 +145,20 @@ func TestWidenedPilots(t *testing.T) {
 func TestMultilingual(t *testing.T) {
 	x := mustRead(t, multilingual)
 	log := records.New(x.Key("smoke"))
+	if left, all := x.Left(log); left != 6 || all != 6 {
+		t.Errorf("%d of %d trainings are left, want 6 of 6", left, all)
+	}
+	labtest.MeasureTwice(t, x, log)
+	if left, all := x.Left(log); left != 0 || all != 6 {
+		t.Errorf("%d of %d trainings are left, want none", left, all)
+	}
+	delete(log.Samples, slices.DeleteFunc(slices.Clone(log.Names), func(name string) bool {
+		return !strings.HasPrefix(name, "alone/") || !strings.HasSuffix(name, "/seed3")
+	})[0])
+	if left, all := x.Left(log); left != 1 || all != 6 {
+		t.Errorf("%d of %d trainings are left, want 1", left, all)
+	}
+	log = records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
 	r, err := x.Report(log, nil)
 	if err != nil {
