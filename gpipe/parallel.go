@@ -4,6 +4,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/internal/named"
+	"gpipebench/gpipe/plan"
 )
 
 // Parallel says how a step of large networks is spread over the devices of a modelled cluster,
@@ -65,6 +66,15 @@ type Parallel struct {
 	TensorOverNodes bool
 }
 
+// Used reports whether a step is modelled as Parallel says; otherwise it is GPipe's, as ever. One
+// part of each stage is the same as none.
+func (p Parallel) Used() bool {
+	if p.Tensor == 1 {
+		p.Tensor = 0
+	}
+	return p != Parallel{}
+}
+
 // Recompute is what a backward function computes again (re-materialises).
 type Recompute uint8
 
@@ -114,16 +124,19 @@ func ParsePrecision(s string) (Precision, error) {
 }
 
 // PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
-// an optimiser's slots.
+// an optimiser's slots. What the update alone has is not among them.
 func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	state = float64(4 * slots)
-	switch {
-	case p.Precision == F32Weights:
-		return 4, 4, state
-	case p.Precision == FP16Weights && !p.WideGradients:
-		return 2, 2, state + 8
+	weights, gradients, state = plan.FloatBytes, plan.FloatBytes, float64(plan.FloatBytes*slots)
+	if p.Precision == F32Weights {
+		return weights, gradients, state
 	}
-	return 2, 4, state + 4
+	switch {
+	case p.WideGradients:
+		gradients += 2
+	case p.Precision == FP16Weights:
+		gradients = 2
+	}
+	return 2, gradients, state + plan.FloatBytes
 }
 
 // Attention is how a modelled device computes it: see package accelerator.

@@ -100,7 +100,7 @@ func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d
 // Simulate plans the pipeline and runs one step on the virtual clock. A plan
 // that exceeds a capacity is not an error: see Fits.
 func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
-	if how.Parallel != (Parallel{}) {
+	if how.Parallel.Used() {
 		c, err := p.cluster(in, how)
 		if err != nil {
 			return nil, err
@@ -322,7 +322,7 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 // ModelLayers times every layer on the first of the modelled devices, or, if its images are
 // divided over parts, on as many of them.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
-	if how.Parallel != (Parallel{}) {
+	if how.Parallel.Used() {
 		c, err := p.cluster(in, how)
 		if err != nil {
 			return nil, err
@@ -413,7 +413,7 @@ func (p Pipeline) Variant() Variant {
 // SimulateVariants is Simulate for each variant of a pipeline, with programs that are
 // compiled once.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
-	if how.Parallel != (Parallel{}) {
+	if how.Parallel.Used() {
 		return p.clusterVariants(in, how, variants)
 	}
 	n, err := p.modelled(in, how)

@@ -130,8 +130,6 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 
 // Pipeline describes the run on the accelerator.
 func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
-	whole := in.Examples
-	on := s.Parallel != (gpipe.Parallel{})
 	s.Model.Parts = nn.Parts{Count: s.Tensor, Sequence: s.SequenceParallel}
 	layers, err := s.Model.Build()
 	if err != nil {
@@ -149,15 +147,16 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if err != nil {
 		return p, err
 	}
-	modelled, replicas := s.Setup.Cost == train.Time, s.Setup
+	setup, share := s.Setup, in
+	modelled := setup.Cost == train.Time
 	if modelled {
-		s.Setup.Cost = train.FLOPs
+		setup.Cost = train.FLOPs
 	}
-	if on { // one replica stands for all
-		s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate = 1, 1, false
-		in.Examples = max(in.Examples/max(replicas.Replicas, 1), 1)
+	if s.Parallel.Used() { // one replica stands for all
+		setup.Replicas, setup.Groups, setup.ShardUpdate = 1, 1, false
+		share.Examples = max(in.Examples/max(s.Setup.Replicas, 1), 1)
 	}
-	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
+	if p, err = setup.Pipeline(ctx, layers, loss, share); err != nil {
 		return p, err
 	}
 	p.Devices = []gpipe.Device{gpipe.DeviceOf(accelerator)}
@@ -166,12 +165,12 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if accelerator.Far.Devices > 0 {
 		p.AllReduce.Link = accelerator.Far.Link
 	}
-	if err := p.Validate(in); err != nil {
+	if err := p.Validate(share); err != nil {
 		return p, failure.Usage(err)
 	}
-	if on {
-		p.Replicas, p.Groups, p.ShardUpdate = replicas.Replicas, replicas.Groups, replicas.ShardUpdate
-		in.Examples = whole
+	p.Replicas, p.Groups, p.ShardUpdate = s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate
+	if err := p.CheckParallel(in, s.Modelling()); err != nil {
+		return p, failure.Usage(err)
 	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())

@@ -47,7 +47,7 @@ type network struct {
 // networks is the table. A network is a folder under models/ and a row here.
 var networks = []network{
 	{name: LanguageModel, kind: tokens{}, parted: true, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
-	{name: Llama, kind: tokens{}, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
+	{name: Llama, kind: tokens{}, parted: true, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied final-norm clip-logits scaled-init", preset: translatorPreset},
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
@@ -141,7 +141,7 @@ func llamaModel(m Model) ([]nn.Layer, error) {
 	}
 	return llama.New(llama.Config{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
-		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine,
+		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine, Parts: m.Parts,
 	})
 }
 

@@ -57,7 +57,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	s = simulate.Simulating{
 		Model: train.Model{
 			Name: "transformer-lm", Layers: r.Layers, Dim: r.Hidden, FF: multiple(r.FF, r.Tensor), Heads: r.heads(), Seq: seq,
-			Vocab: multiple(r.Vocab, r.Tensor), FinalNorm: true,
+			Vocab: multiple(r.Vocab, r.Tensor), FinalNorm: true, GELU: r.MLP == "gelu",
 		},
 		Setup: train.Setup{
 			Partitions: r.Pipeline, Chunks: chunks, MicroBatches: micro, Replicas: replicas, Schedule: order,
@@ -78,10 +78,8 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	if *r.Tied {
 		s.Model.Tied = "softmax"
 	}
-	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated && r.Tensor == 1 {
-		s.Model.Name, s.Model.FF, s.Model.KVHeads, s.Model.FinalNorm = "llama", r.FF, r.KVHeads, false // which it always has
-	} else if gated { // the parts of a stage have two matrices with the weights of three, and all keys
-		s.Model.FF = multiple(3*r.FF/2, r.Tensor)
+	if r.MLP == "swiglu" || r.MLP == "geglu" {
+		s.Model.Name, s.Model.KVHeads, s.Model.FinalNorm = "llama", r.KVHeads, false // which it always has
 	}
 	if strings.Contains(r.Variant, "eager") { // each operation is a kernel
 		s.Fused = "off"

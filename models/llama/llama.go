@@ -43,6 +43,11 @@ type Config struct {
 	// Fine splits each layer into two pipeline layers, attention and feed-forward. Parameters,
 	// their paths and so every bit stay the same.
 	Fine bool
+
+	// Parts makes the layers those of one of T devices that divide each: heads of queries, the
+	// feed-forward's width and the vocabulary are a T-th, and heads of keys, of which each has at
+	// least one. Such a network is planned and costed, and not run.
+	Parts nn.Parts
 }
 
 // WithDefaults fills in what a zero value stands for.
@@ -69,6 +74,22 @@ func (c Config) Validate() error {
 			return fmt.Errorf("llama: %s is %d, want at least 1", f.name, f.value)
 		}
 	}
+	if t := c.Parts.Count; t > 1 {
+		for _, f := range []struct {
+			name  string
+			value int
+		}{{"Heads", c.Heads}, {"FeedForward", c.FeedForward}, {"Vocab", c.Vocab}} {
+			if f.value%t != 0 {
+				return fmt.Errorf("llama: %d parts do not divide %s %d: want a divisor", t, f.name, f.value)
+			}
+		}
+		if c.KVHeads > 0 && c.KVHeads%t != 0 && t%c.KVHeads != 0 {
+			return fmt.Errorf("llama: %d parts and KVHeads %d: want a divisor or a multiple", t, c.KVHeads)
+		}
+		if c.Parts.Sequence && c.SeqLen%t != 0 {
+			return fmt.Errorf("llama: %d parts do not divide SeqLen %d: want a divisor", t, c.SeqLen)
+		}
+	}
 	switch {
 	case c.HeadDim == 0:
 		return fmt.Errorf("llama: %d heads do not divide Dim %d: want a divisor of Dim, or HeadDim", c.Heads, c.Dim)
@@ -91,14 +112,15 @@ func New(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.WithDefaults()
+	c = c.WithDefaults().part()
 	table := &nn.Param{
 		Name: "table", Published: "model.embed_tokens.weight", Shape: graph.Shape{c.Vocab, c.Dim}, Init: c.init(),
 	}
-	layers := []nn.Layer{nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	embedding := nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		nn.WantTuple("embedding", "", in, 1)
 		return []*graph.Node{t.Embed(t.Param(table), in[0], nil, 1)}
-	}, table)}
+	}, table)
+	layers := []nn.Layer{nn.DividedEmbedding(c.Parts, embedding)}
 	angles := nn.NewRotaryAngles("angles", c.RopeTheta, c.SeqLen, c.HeadDim)
 	for i := range c.Layers {
 		layers = append(layers, newLayer(i, c, angles)...)
@@ -112,7 +134,15 @@ func New(c Config) ([]nn.Layer, error) {
 	if !c.Tied {
 		weight.Weight.Published = "lm_head.weight"
 	}
-	return append(layers, nn.Sequential("softmax", norm, weight)), nil
+	return append(layers, nn.Sequential("softmax", norm, nn.DividedSoftmax(c.Parts, weight))), nil
+}
+
+// part is the configuration of one of T parts, with defaults filled in.
+func (c Config) part() Config {
+	if t := c.Parts.Count; t > 1 {
+		c.Heads, c.KVHeads, c.FeedForward, c.Vocab = c.Heads/t, max(c.KVHeads/t, 1), c.FeedForward/t, c.Vocab/t
+	}
+	return c
 }
 
 // published are the names of a layer's parameters in published files, after the layer's own.
@@ -136,12 +166,12 @@ var published = map[string]string{
 // as one pipeline layer or, if fine, as two.
 func newLayer(i int, c Config, angles *nn.Param) []nn.Layer {
 	name := fmt.Sprintf("layer%d", i+1)
-	attention := residual(c.norm("norm1"), nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
+	attention := residual(c.norm("norm1"), nn.Divided(c.Parts, nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
 		Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true, Angles: angles, Init: c.init(),
-	}))
-	feedForward := residual(c.norm("norm2"), nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
+	})))
+	feedForward := residual(c.norm("norm2"), nn.Divided(c.Parts, nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
 		Dim: c.Dim, Hidden: c.FeedForward, Init: c.init(),
-	}))
+	})))
 	for _, p := range nn.ParamsOf(attention, feedForward) {
 		if !p.Frozen {
 			p.Published = fmt.Sprintf("model.layers.%d.%s", i, published[p.Name])

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 func ExampleNew() {
@@ -151,4 +155,40 @@ func TestValidate(t *testing.T) {
 		"RopeTheta is 1, want more than 1":            func(c *Config) { c.RopeTheta = 1 },
 		"Eps is -1, want more than 0 and less than 1": func(c *Config) { c.Eps = -1 },
 	})
+}
+
+// The products of T parts are the whole's, with grouped heads of keys, of which a part has at least one.
+func TestPartsAreTheWhole(t *testing.T) {
+	whole := Config{Layers: 1, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, Vocab: 48, SeqLen: 16}
+	flops := func(c Config) (forward, backward int64) {
+		layers := testkit.Must(New(c))(t)
+		shape := graph.Shape{2, c.SeqLen, c.Dim}
+		if c.Parts.Sequence {
+			shape[1] /= c.Parts.Count
+		}
+		traced := trace.Layers(layers[1:2], 1, nil, []graph.Type{{Shape: shape, DType: graph.F32}}, nil, true)
+		st := program.Compile(traced.Function, []bool{true}, true, 1)
+		return st.Forward.Cost().FLOPs, st.Backward.Cost().FLOPs
+	}
+	wantForward, wantBackward := flops(whole)
+	for _, parts := range []nn.Parts{{Count: 2}, {Count: 4, Sequence: true}} {
+		c := whole
+		c.Parts = parts
+		if forward, backward := flops(c); int64(parts.Count)*forward != wantForward || int64(parts.Count)*backward != wantBackward {
+			t.Errorf("%+v: %d and %d FLOPs of each, want a part of %d and %d", parts, forward, backward, wantForward, wantBackward)
+		}
+	}
+	// Of 8 parts each has a head of keys, of which there are 4.
+	eight := whole
+	eight.Parts = nn.Parts{Count: 8}
+	if got, want := eight.WithDefaults().part().KVHeads, 1; got != want {
+		t.Errorf("a part of 8 has %d heads of keys, want %d", got, want)
+	}
+	for change, want := range map[nn.Parts]string{{Count: 3}: "3 parts do not divide Heads 8", {Count: 16}: "16 parts do not divide Heads 8"} {
+		c := whole
+		c.Parts = change
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", change, err, want)
+		}
+	}
 }
