@@ -202,23 +202,30 @@ func (c *clusterStep) order() (err error) {
 }
 
 // weightBytes, gradientBytes and stateBytes are those of a parameter.
-func (c *clusterStep) weightBytes() int64 {
-	weights, _, _ := c.PerParameter(c.slots())
-	return int64(weights)
+func (p Parallel) weightBytes() int64 {
+	if p.Precision == F32Weights {
+		return 4
+	}
+	return 2
 }
 
-func (c *clusterStep) gradientBytes() int64 {
-	_, gradients, _ := c.PerParameter(c.slots())
-	return int64(gradients)
+func (p Parallel) gradientBytes() int64 {
+	switch {
+	case p.WideGradients && p.Precision != F32Weights:
+		return 2 + plan.FloatBytes
+	case p.Precision == FP16Weights:
+		return 2
+	}
+	return plan.FloatBytes
 }
+
+// summedBytes are those of a gradient as replicas add them up.
+func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
 
 func (c *clusterStep) stateBytes() int64 {
 	_, _, state := c.PerParameter(c.slots())
 	return int64(state)
 }
-
-// summedBytes are those of a gradient as replicas add them up.
-func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
 
 // copied are the bytes of a gradient's float32 copy, which only the update has.
 func (c *clusterStep) copied() int64 {
@@ -236,17 +243,44 @@ func (c *clusterStep) slots() int {
 	return len(c.Optimizer.Slots())
 }
 
-// cost traces every layer and compiles each distinct one.
-func (c *clusterStep) cost(in Input) (err error) {
-	defer plan.Misfit(&err)
+// Costs keeps what layers cost, for other simulations of the same layers on the same devices that
+// differ in the pipeline, replicas, ZeRO and recomputation. One is for one goroutine.
+type Costs struct{ known map[costKey][]*layerCost }
+
+// costKey is what costs depend on.
+type costKey struct {
+	first         nn.Layer
+	micro         int
+	splits, keeps bool
+}
+
+// cost sets the layers' costs.
+func (c *clusterStep) cost(in Input) error {
 	keeps := c.Attention == UnfusedAttention && c.Recompute != RecomputeSelective || c.how.KeepScores
+	key := costKey{c.Layers[0], c.micro, schedule.Splits(c.lists), keeps}
+	if of := c.how.Costs; of != nil && of.known[key] != nil {
+		c.layers = of.known[key]
+		return nil
+	}
+	if err := c.compile(in, key); err != nil || c.how.Costs == nil {
+		return err
+	}
+	if c.how.Costs.known == nil {
+		c.how.Costs.known = map[costKey][]*layerCost{}
+	}
+	c.how.Costs.known[key] = c.layers
+	return nil
+}
+
+// compile traces every layer and compiles each distinct one.
+func (c *clusterStep) compile(in Input, of costKey) (err error) {
+	defer plan.Misfit(&err)
 	storage := program.Storage{
-		DType: c.how.DType, NoPacking: !c.a.Packing, KeepScores: keeps, DropScores: c.DropScores,
+		DType: c.how.DType, NoPacking: !c.a.Packing, KeepScores: of.keeps, DropScores: c.DropScores,
 		Weights: c.weightBytes(), Gradients: c.summedBytes(),
 	}
 	seen := map[string]*layerCost{}
 	flow := plan.BatchOf(in.Inputs, c.micro)
-	splits := schedule.Splits(c.lists)
 	last := len(c.Layers) - 1
 	for i := range c.Layers {
 		var loss nn.Loss
@@ -258,7 +292,7 @@ func (c *clusterStep) cost(in Input) (err error) {
 		flow = traced.Out
 		key := signature(traced)
 		if seen[key] == nil {
-			traced.Function.Split = splits
+			traced.Function.Split = of.splits
 			seen[key] = c.layer(traced, i, storage)
 		}
 		c.layers = append(c.layers, seen[key])
@@ -344,18 +378,18 @@ func (c *clusterStep) keeps(i int) int64 {
 	return c.layers[i].in + c.layers[i].kept
 }
 
-// estimates are the layers' costs to cut by.
+// estimates are the layers' costs to cut by. What GPipe's recomputation of stages does in tasks of
+// its own is in the backward otherwise.
 func (c *clusterStep) estimates() []LayerEstimate {
 	all := make([]LayerEstimate, len(c.layers))
 	for i, l := range c.layers {
-		again := c.recomputed(i)
+		of := layerTimings{forward: l.forward, backward: l.backward, input: l.input, weights: l.weights}
+		of.backward.Add(c.recomputed(i))
+		of.input.Add(c.recomputed(i))
 		if c.Recompute == RecomputeStage && c.Checkpoint != schedule.Never {
-			again = l.again
+			of.recompute = l.again
 		}
-		all[i] = LayerEstimate{
-			Forward: l.forward.Seconds(), Recompute: again.Seconds(), Backward: l.backward.Seconds(),
-			Input: l.input.Seconds(), Weights: l.weights.Seconds(), Residual: l.kept,
-		}
+		all[i] = of.estimate(c.keeps(i))
 	}
 	return all
 }
@@ -539,7 +573,7 @@ func (c *clusterStep) gathered(k int, forward, backward float64) (f, b float64) 
 
 // simulate replays the step.
 func (c *clusterStep) simulate() (*Simulation, error) {
-	s := &Simulation{Sizes: c.sizes, Note: c.note}
+	s := &Simulation{Sizes: c.sizes, Note: c.note, Recomputed: make([]int, len(c.sizes))}
 	if !c.placed.IsStraight() {
 		s.Placement = c.placed
 	}
@@ -578,15 +612,26 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		s.UpdateSeconds = max(s.UpdateSeconds, ofDevice[0].Update)
 		times.Stages = append(times.Stages, ofDevice...)
 		s.Devices = append(s.Devices, c.estimate(list, on, params))
+		for _, t := range list {
+			if t.Kind == schedule.Recompute {
+				s.Recomputed[on[t.Chunk]] += c.replicas * c.micro
+			}
+		}
+	}
+	if c.how.Brief && slices.ContainsFunc(s.Devices, func(d DeviceEstimate) bool { return !d.Fits() }) {
+		return s, nil
 	}
 	var err error
 	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
+	s.Seconds = s.Timeline.Span()
+	if c.how.Brief {
+		return s, nil
+	}
 	if s.Parts, err = times.Breakdown(); err != nil {
 		return nil, err
 	}
-	s.Seconds = s.Timeline.Span()
 	k := float64(len(c.lists))
 	p := s.Parts
 	s.Step = StepParts{

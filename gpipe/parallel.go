@@ -123,20 +123,14 @@ func ParsePrecision(s string) (Precision, error) {
 	return named.Parse[Precision](s, precisions[:], "precision")
 }
 
-// PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
-// an optimiser's slots. What the update alone has is not among them.
+// PerParameter returns the bytes of a parameter's weights, gradients, and state: a float32 copy of
+// narrow weights and an optimiser's slots.
 func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	weights, gradients, state = plan.FloatBytes, plan.FloatBytes, float64(plan.FloatBytes*slots)
-	if p.Precision == F32Weights {
-		return weights, gradients, state
+	w, own := p.weightBytes(), int64(plan.FloatBytes*slots)
+	if w < plan.FloatBytes {
+		own += plan.FloatBytes
 	}
-	switch {
-	case p.WideGradients:
-		gradients += 2
-	case p.Precision == FP16Weights:
-		gradients = 2
-	}
-	return 2, gradients, state + plan.FloatBytes
+	return float64(w), float64(p.gradientBytes()), float64(own)
 }
 
 // Attention is how a modelled device computes it: see package accelerator.
