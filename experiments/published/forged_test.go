@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
+	"gpipebench/lab/records"
 )
 
 // A figure of the summary that was changed by hand is found, and so is a prediction.
@@ -64,6 +65,25 @@ func TestForgedSummaryIsFound(t *testing.T) {
 		}
 		if err := os.WriteFile(name, text, 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// The committed predictions are of the accelerators' figures of today. While a file is being worked on they are
+// not, which is said here; `gpipebench published --fresh --out results/reference` makes them anew.
+func TestPredictionsAreOfTodaysFigures(t *testing.T) {
+	log, err := records.Load(records.File("../../results/reference", id), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range Committed().trainings() {
+		var made Predicted
+		if err := log.Get(of.rows[0].ID, &made); err != nil {
+			t.Fatal(err)
+		}
+		name := nearest(Committed().device(of.rows[0].Device))
+		if now, err := figures(name); err != nil || now != made.Figures {
+			t.Skipf("%s was predicted with other figures of %s than today's (%v): gpipebench published --fresh --out results/reference, make reference", of.rows[0].ID, name, err)
 		}
 	}
 }

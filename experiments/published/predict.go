@@ -22,6 +22,7 @@ type Predicted struct {
 	Seconds float64         `json:"seconds"`    // of a step
 	Bytes   int64           `json:"peak_bytes"` // of the fullest device
 	Parts   gpipe.StepParts `json:"parts"`      // of Seconds
+	Figures string          `json:"figures"`    // digest of the accelerator's
 }
 
 // of is what a row's value is compared with.
@@ -213,6 +214,9 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 	}
 	s.Change = accelerator.Then(s.Change, change)
 	if p, err = predicted(ctx, s); err != nil {
+		return p, err
+	}
+	if p.Figures, err = figures(s.Accelerator); err != nil {
 		return p, err
 	}
 	if s.Parallel.Recompute == gpipe.RecomputeSelective && row.Framework == "torchtitan" {
