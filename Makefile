@@ -189,8 +189,9 @@ THEMES ?= gnome-icon-theme mate-icon-theme oxygen-icon-theme elementary-xfce-ico
 icons:
 	datasets/icons.sh corpus $(THEMES)
 
-# Emoji in the drawings of two vendors, from npm packages, for the same.
-VENDORS ?= google twitter
+# Emoji from npm packages, for the same: what a network is transferred to, in the drawings of the first
+# vendor, and what it is pretrained on, in the others'.
+VENDORS ?= twitter google apple facebook
 emoji:
 	datasets/emoji.sh corpus $(VENDORS)
 

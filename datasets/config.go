@@ -115,6 +115,10 @@ type TranslationConfig struct {
 	// language is translated into English.
 	FromEnglish bool `yaml:"-"`
 
+	// Only leaves out the sentences of all languages of gettext but this one. Vocabularies, and
+	// what is held out, are those of all, so that losses per token can be compared. "" means all.
+	Only string `yaml:"-"`
+
 	// Noise is the probability that a token of a training target is replaced by
 	// a random one, uniformly distributed; 0 to 1.
 	Noise float64 `yaml:"noise"`

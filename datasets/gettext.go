@@ -79,6 +79,12 @@ func OpenGettext(argument string, c Config) (*Translation, error) {
 	if len(corpora) == 0 {
 		return nil, fmt.Errorf("%s: no language has sentences of up to %d tokens to train on and others to hold out, want more catalogs", name, c.SeqLen)
 	}
+	if only := c.Translation.Only; only != "" {
+		corpora = slices.DeleteFunc(corpora, func(from corpus) bool { return from.name != only })
+		if len(corpora) == 0 {
+			return nil, fmt.Errorf("%s: %s alone: want one of its languages", name, printable(only))
+		}
+	}
 	t, err := newTranslation(name, source, target, corpora, c)
 	if err != nil {
 		return nil, err

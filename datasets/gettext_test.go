@@ -58,6 +58,11 @@ func TestGettext(t *testing.T) {
 	if l := capped.Languages()[0]; l.HeldOut != 5 || l.Train != s.Languages()[0].Train || !reflect.DeepEqual(textsOf(capped.Pairs(0, HeldOut)), textsOf(s.Pairs(0, HeldOut))[:5]) {
 		t.Errorf("at most 5 held out: %+v", l)
 	}
+	// One language alone has the same sentences, in the same tokens.
+	alone := mustGettext(t, dir, Config{Translation: TranslationConfig{Only: "pt_BR"}})
+	if len(alone.Languages()) != 1 || !reflect.DeepEqual(alone.Pairs(0, HeldOut), s.Pairs(1, HeldOut)) || !reflect.DeepEqual(alone.Pairs(0, Train), s.Pairs(1, Train)) || alone.Vocab() != s.Vocab() {
+		t.Errorf("one language alone: %+v", alone.Languages())
+	}
 	// The part of an example in a mini-batch does not depend on the seed.
 	other := mustGettext(t, dir, Config{Seed: 7})
 	if !reflect.DeepEqual(other.pairs, s.pairs) {
@@ -199,6 +204,7 @@ func TestGettextErrors(t *testing.T) {
 		{dir, Config{SeqLen: 2}, "gettext:" + dir + ": no language has sentences of up to 2 tokens to train on and others to hold out, want more catalogs"},
 		{dir + ",xx", Config{}, "gettext:" + dir + ",xx: xx has no sentence of up to 64 tokens to train on, or none to hold out, want more catalogs"},
 		{dir + ",de,xx", Config{}, "gettext:" + dir + ",de,xx: xx has no sentence of up to 64 tokens to train on, or none to hold out, want more catalogs"},
+		{dir, Config{Translation: TranslationConfig{Only: "fr"}}, "gettext:" + dir + ": fr alone: want one of its languages"},
 		{dir, Config{SeqLen: 1}, "sequence length 1, want 2 to 4096 for translation"},
 		{dir, Config{Translation: TranslationConfig{Vocab: 5}}, "translation: vocabulary 5, want 6 to 65536"},
 		{"", Config{}, `gettext:"": no directory, want gettext:DIR[,LANG...]`},

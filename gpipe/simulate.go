@@ -26,6 +26,9 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
+	// Brief leaves out the breakdown of the step, which takes four more replays: Parts.
+	Brief bool
+	Parallel
 }
 
 // Accounting is what counts as a device's peak.
@@ -63,6 +66,10 @@ type Simulation struct {
 	Devices []DeviceEstimate
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
+	Step                         StepParts // what Seconds consists of
+	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
+	// run again.
+	Recomputed []int
 }
 
 // DeviceEstimate is one modelled device; of a stage in parts (Pipeline.Spatial), that of the
@@ -78,6 +85,8 @@ type DeviceEstimate struct {
 	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
 	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
 
+	Memory DeviceMemory `json:"memory,omitzero"` // what the peak consists of
+
 	// Footprints are what a micro-batch holds of each chunk, in bytes, if its F keeps its
 	// residuals and its B is in two; without the input, which has a slot throughout.
 	Footprints []schedule.Footprint `json:"-"`
@@ -91,6 +100,13 @@ func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d
 // Simulate plans the pipeline and runs one step on the virtual clock. A plan
 // that exceeds a capacity is not an error: see Fits.
 func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
+	if how.Parallel != (Parallel{}) {
+		c, err := p.cluster(in, how)
+		if err != nil {
+			return nil, err
+		}
+		return c.simulate()
+	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
@@ -130,7 +146,7 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 		portions = append(portions, *of.Portions[plan.Training])
 	}
 	times := newTimes(n, portions, togetherOf(n, alike))
-	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note}
+	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note, Recomputed: recomputed(n, alike)}
 	for i, planned := range n.FullestPlans(alike) {
 		s.Devices = append(s.Devices, estimate(planned, n.Devices[planned.At.Stage].Capacity, how.Accounting))
 		for _, piece := range n.Pieces.On(planned.At.Stage) {
@@ -145,14 +161,34 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
-	if s.Parts, err = times.Breakdown(); err != nil {
-		return nil, err
+	if !how.Brief {
+		if s.Parts, err = times.Breakdown(); err != nil {
+			return nil, err
+		}
 	}
 	s.Seconds = s.Timeline.Span()
 	for k := range s.Devices {
 		s.Devices[k].BusySeconds = s.Timeline.Busy(k)
 	}
 	return s, nil
+}
+
+// recomputed counts the examples of all replicas that each piece recomputes.
+func recomputed(n *plan.Network, alike []plan.Replicas) []int {
+	examples := make([]int, n.Pieces.Len())
+	before := 0
+	for _, of := range alike {
+		portion := of.Portions[plan.Training]
+		for k, list := range portion.Lists {
+			for _, t := range list {
+				if t.Kind == schedule.Recompute {
+					examples[n.Pieces.On(k)[t.Chunk]] += (of.To - before) * portion.Sizes[t.Micro]
+				}
+			}
+		}
+		before = of.To
+	}
+	return examples
 }
 
 // estimate is the estimate of a device with the given plan.
@@ -249,6 +285,15 @@ type LayerEstimate struct {
 // Seconds is the time that a layer adds to a stage with re-materialisation.
 func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
 
+// Together returns what consecutive layers cost as one stage.
+func Together(layers []LayerEstimate) (sum LayerEstimate) {
+	for _, l := range layers {
+		sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward
+		sum.Input, sum.Weights, sum.Residual = sum.Input+l.Input, sum.Weights+l.Weights, sum.Residual+l.Residual
+	}
+	return sum
+}
+
 // LayerSeconds are the times of layers, as costs to cut by.
 func LayerSeconds(layers []LayerEstimate) []float64 {
 	costs := make([]float64, len(layers))
@@ -277,6 +322,13 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 // ModelLayers times every layer on the first of the modelled devices, or, if its images are
 // divided over parts, on as many of them.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
+	if how.Parallel != (Parallel{}) {
+		c, err := p.cluster(in, how)
+		if err != nil {
+			return nil, err
+		}
+		return c.estimates(), nil
+	}
 	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
 		in.Examples = (in.Examples + parts - 1) / parts
 	}
@@ -361,6 +413,9 @@ func (p Pipeline) Variant() Variant {
 // SimulateVariants is Simulate for each variant of a pipeline, with programs that are
 // compiled once.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
+	if how.Parallel != (Parallel{}) {
+		return p.clusterVariants(in, how, variants)
+	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ type Times struct {
 	Examples [][]int                               // of each micro-batch, by replica
 	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
 	Link     clock.Link
+	Hop      func(from, to place.Place) clock.Link // where links differ; nil: Link
 	// Placement is where the pieces of the network are; zero: one on each device, in order.
 	Placement schedule.Placement
 	// Exchanges are the gradients of weights that several stages share.
@@ -160,6 +161,7 @@ func (t *Times) Costs() clock.Costs {
 		Update:   func(at place.Place) float64 { return of(at).Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
+		Hop:      t.Hop,
 
 		Placement: t.Placement,
 		Group: func(at place.Place, micro int) float64 {

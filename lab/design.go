@@ -47,10 +47,11 @@ type Margin struct {
 // Primary is a comparison that claims name.
 type Primary struct {
 	Name string `yaml:"name" want:"name,key" json:"name"`
-	// Of are the differences of each seed: an expression with score(arm, statistic), positive where
-	// the claim says so. Of several the claim says that each is.
+	// Of are the differences of each seed: an expression with score(arm, statistic) and the like (see
+	// functions), positive where the claim says so. Of several the claim says that each is.
 	Of     several         `yaml:"of" json:"of"`
 	Claims verdict.Claimed `yaml:"claims" want:"claimed,optional" json:"claims,omitempty"` // more
+	Test   verdict.Test    `yaml:"test" want:"test,optional" json:"test,omitempty"`        // Student's t
 	Margin *Margin         `yaml:"margin" json:"margin,omitempty"`
 }
 
@@ -151,6 +152,12 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 		if p.Claims != verdict.More && d.margin(p).Size == 0 {
 			return At(fmt.Errorf("%s: want a margin above 0", p.Claims), append(at, "claims")...)
 		}
+		for profile, looks := range d.Looks {
+			of := verdict.Design{Level: d.Level, Looks: looks}
+			if err := of.CheckFlips(len(d.Primaries)); err != nil && p.Test == verdict.SignFlip {
+				return At(fmt.Errorf("%s: %w", profile, err), append(at, "test")...)
+			}
+		}
 		for _, of := range p.Of {
 			if err := (Scores{}).functions(0).Check(of); err != nil {
 				return At(err, append(at, "of")...)
@@ -172,23 +179,54 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 	return nil
 }
 
-// functions are what a difference may call, of one seed.
+// functions are what a difference may call, of one seed:
+//
+//	score(arm, statistic)
+//	ranks(statistic, arm, ..., arm)   Spearman's correlation between a half of the arms and the other half,
+//	                                  as many, in their order; 0 if all of one half have the same score
 func (s Scores) functions(seed int) expr.Functions {
-	return expr.Functions{"score": func(args []any) (any, error) {
-		of, err := expr.Texts(args, 2)
-		if err != nil {
-			return nil, err
-		}
-		arm, ok := s[of[0]]
-		if !ok {
-			return nil, fmt.Errorf("no arm %q: want one of %s", of[0], strings.Join(slices.Sorted(maps.Keys(s)), " | "))
-		}
-		values, ok := arm[of[1]]
-		if !ok || seed >= len(values) {
-			return nil, fmt.Errorf("%s has no %q: want one of %s", of[0], of[1], strings.Join(slices.Sorted(maps.Keys(arm)), " | "))
-		}
-		return expr.Exact(values[seed]), nil
-	}}
+	return expr.Functions{
+		"score": func(args []any) (any, error) {
+			of, err := expr.Texts(args, 2)
+			if err != nil {
+				return nil, err
+			}
+			x, err := s.score(of[0], of[1], seed)
+			return expr.Exact(x), err
+		},
+		"ranks": func(args []any) (any, error) {
+			of, err := expr.Texts(args, len(args))
+			if err != nil {
+				return nil, err
+			}
+			if len(of) < 5 || len(of)%2 == 0 {
+				return nil, fmt.Errorf("ranks of %d: want a statistic and an even number of arms, 4 or more", len(of))
+			}
+			var scores []float64
+			for _, arm := range of[1:] {
+				x, err := s.score(arm, of[0], seed)
+				if err != nil {
+					return nil, err
+				}
+				scores = append(scores, x)
+			}
+			half := len(scores) / 2
+			return expr.Exact(stats.RankCorrelation(scores[:half], scores[half:])), nil
+		},
+	}
+}
+
+// score is a statistic of an arm with one of the seeds.
+func (s Scores) score(of, statistic string, seed int) (float64, error) {
+	arm, ok := s[of]
+	if !ok {
+		return 0, fmt.Errorf("no arm %q: want one of %s", of, strings.Join(slices.Sorted(maps.Keys(s)), " | "))
+	}
+	values, ok := arm[statistic]
+	if !ok || seed >= len(values) {
+		return 0, fmt.Errorf("%s has no %q: want one of %s", of, statistic, strings.Join(slices.Sorted(maps.Keys(arm)), " | "))
+	}
+	return values[seed], nil
 }
 
 // differences are a primary's, part by part and seed by seed.
@@ -277,7 +315,7 @@ func (r *Registration) family(s Scores) (*Family, error) {
 			return nil, fmt.Errorf("design: %w", err)
 		}
 		f.Comparisons = append(f.Comparisons, verdict.Comparison{
-			Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Differences: differences,
+			Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Test: p.Test, Differences: differences,
 		})
 	}
 	return f, nil

@@ -66,20 +66,38 @@ func MakeMissing(ctx context.Context, id string, log *records.Log, p progress.Pr
 // Beside makes the samples of jobs, as many at a time as there are cores, and adds them
 // to a log. The samples do not depend on how many are made at a time.
 func Beside(ctx context.Context, log *records.Log, p progress.Progress, jobs []Job) error {
-	var one sync.Mutex // for log and progress
+	var adding sync.Mutex
+	return Parallel(ctx, p, len(jobs), func(ctx context.Context, i int) (string, error) {
+		sample, made, err := jobs[i].Make(ctx)
+		if err != nil {
+			return "", err
+		}
+		adding.Lock()
+		defer adding.Unlock()
+		return made, log.Add(jobs[i].Sample, jobs[i].Seed, sample)
+	})
+}
+
+// Parallel calls f for each number below n, as many at a time as there are cores. F returns in a few words
+// what it has made, for the progress. The first error, or a panic as one, ends the others.
+func Parallel(ctx context.Context, p progress.Progress, n int, f func(ctx context.Context, i int) (made string, err error)) error {
+	var advancing sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, j := range jobs {
+	for i := range n {
 		group.Go(func() (err error) {
 			defer failure.Catch(&err)
-			sample, made, err := j.Make(ctx)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			made, err := f(ctx, i)
 			if err != nil {
 				return err
 			}
-			one.Lock()
-			defer one.Unlock()
+			advancing.Lock()
+			defer advancing.Unlock()
 			p.Advance(made)
-			return log.Add(j.Sample, j.Seed, sample)
+			return nil
 		})
 	}
 	return group.Wait()

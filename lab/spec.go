@@ -149,6 +149,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
 	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
+	"test":        yamldoc.OneOf(string(verdict.SignFlip)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }
 
@@ -319,6 +320,11 @@ type SentencesSpec struct {
 	Languages []string                     `yaml:"languages" want:"optional"`      // of the catalogs
 	Invented  *datasets.MultilingualConfig `yaml:"invented"`
 	HeldOut   int                          `yaml:"held_out"` // pairs of each language, at most
+
+	// As datasets.TranslationConfig has them; 0: its defaults.
+	Temperature float64 `yaml:"temperature" want:"0..1000"`
+	Shapes      int     `yaml:"shapes" want:"0..64"`
+	Noise       float64 `yaml:"noise" want:"0..1"`
 }
 
 // Check refuses languages that cannot be, for sequences of a length in tokens.
@@ -329,7 +335,7 @@ func (s SentencesSpec) Check(seq int) *Problem {
 	case (s.Catalogs != "") != (len(s.Languages) > 0):
 		return At(errors.New("want a directory, and languages of it"), "catalogs")
 	case s.Invented != nil:
-		c := s.Config()
+		c := s.Config(0)
 		c.SeqLen = seq
 		return At(c.Validate())
 	}
@@ -349,22 +355,23 @@ func (s SentencesSpec) Names() []string {
 	return names
 }
 
-// Source is what a training reads, of all languages or of some.
-func (s SentencesSpec) Source(only ...string) string {
+// Source is what a training reads.
+func (s SentencesSpec) Source() string {
 	if s.Invented != nil {
 		return "synthetic-translation"
 	}
-	if len(only) == 0 {
-		only = s.Languages
-	}
-	return "gettext:" + strings.Join(append([]string{s.Catalogs}, only...), ",")
+	return "gettext:" + strings.Join(append([]string{s.Catalogs}, s.Languages...), ",")
 }
 
-// Config says how the sentences are read.
-func (s SentencesSpec) Config() (c datasets.Config) {
-	c.Translation.HeldOut = s.HeldOut
+// Config says how the sentences are read: of all languages (0), or of one alone, which it counts from 1.
+func (s SentencesSpec) Config(only int) (c datasets.Config) {
+	c.Translation.HeldOut, c.Translation.Temperature = s.HeldOut, s.Temperature
+	c.Translation.Shapes, c.Translation.Noise = s.Shapes, s.Noise
 	if s.Invented != nil {
 		c.Multilingual = *s.Invented
+		c.Multilingual.Only = only
+	} else if only > 0 {
+		c.Translation.Only = s.Languages[only-1]
 	}
 	return c
 }

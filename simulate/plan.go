@@ -27,11 +27,23 @@ type Planning struct {
 	Keep       int    // how many plans to return
 }
 
+// Plan is the outcome of the search: the planner's, with each plan's metrics.
+type Plan struct {
+	*planner.Plan
+	Plans []Planned `json:"plans"` // those that fit, best first
+}
+
+// Planned is one way to train.
+type Planned struct {
+	planner.Candidate
+	Metrics
+}
+
 // planQuiet is how long a search runs before it reports its progress.
 const planQuiet = 2 * time.Second
 
 // Run searches.
-func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, error) {
+func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 	switch {
 	case s.Devices < 1:
 		return nil, failure.Usagef("%d devices: want 1 or more", s.Devices)
@@ -72,5 +84,14 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, 
 	if err := search.Validate(); err != nil {
 		return nil, failure.Usage(err)
 	}
-	return search.Run(ctx)
+	found, err := search.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Plan{Plan: found}
+	for _, c := range found.Plans {
+		of := s.work(pipeline, found.Described)
+		r.Plans = append(r.Plans, Planned{c, of.metrics(c.StepSeconds, c.Batch, c.R*c.K*max(pipeline.Spatial, 1), c.Partition, c.Recomputed)})
+	}
+	return r, nil
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
@@ -71,6 +70,9 @@ func TestPlanIsTheBest(t *testing.T) {
 					t.Errorf("plan %d is better than the one before", i)
 				}
 				r := planned(t, s, c)
+				if r.Metrics != c.Metrics {
+					t.Errorf("metrics %+v, simulated %+v", c.Metrics, r.Metrics)
+				}
 				if !r.Fits || math.Abs(r.ExamplesPerSecond-c.ExamplesPerSecond) > 1e-9*r.ExamplesPerSecond {
 					t.Errorf("plan %+v, simulated %v examples/s, fits: %v", c, r.ExamplesPerSecond, r.Fits)
 				}
@@ -121,7 +123,7 @@ func TestPlanIsTheBest(t *testing.T) {
 }
 
 // planned simulates a plan.
-func planned(t *testing.T, s Simulating, c planner.Candidate) *Simulation {
+func planned(t *testing.T, s Simulating, c Planned) *Simulation {
 	t.Helper()
 	s.Setup.Replicas, s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance = c.R, c.K, c.M, c.Partition
 	var err error

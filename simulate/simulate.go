@@ -20,20 +20,23 @@ import (
 
 // Simulating is one training step of a network on modelled accelerators.
 type Simulating struct {
-	Model       train.Model
-	Setup       train.Setup    // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
-	Accelerator string         // one of accelerator.All, or a file of one
-	AllReduce   reduction.Kind // of replicas' gradients
-	Torus       [2]int         // replicas' links, X x Y; zero: flat
-	Batch       int
-	Optimizer   string
-	DType       graph.DType // of activations
-	Accounting  gpipe.Accounting
-	KeepScores  bool                           // attention keeps its probabilities
-	Peak        bool                           // everything runs at its peak, whatever the accelerator's file has of efficiencies
-	Change      func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
-	Fused       Switch                         // whether the accelerator's compiler fuses
-	Tiled       Switch                         // whether activations move padded to its lanes
+	Model          train.Model
+	Setup          train.Setup    // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
+	Accelerator    string         // one of accelerator.All, or a file of one
+	AllReduce      reduction.Kind // of replicas' gradients
+	Torus          [2]int         // replicas' links, X x Y; zero: flat
+	Batch          int
+	Optimizer      string
+	DType          graph.DType // of activations
+	Accounting     gpipe.Accounting
+	KeepScores     bool                           // attention keeps its probabilities
+	Peak           bool                           // everything runs at its peak, whatever the accelerator's file has of efficiencies
+	Change         func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
+	Fused          Switch                         // whether the accelerator's compiler fuses
+	Tiled          Switch                         // whether activations move padded to its lanes
+	gpipe.Parallel                                // T, ZeRO, recomputation, precision, and the cluster; zero: GPipe's
+
+	Tokens float64 // to train on, of networks for images examples; 0: not known
 }
 
 // Switch is on, off, or what an accelerator's file says: the zero value.
@@ -64,6 +67,7 @@ type Simulation struct {
 	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
 	Devices           []SimulatedDevice `json:"devices"`
 
+	Metrics
 	Replicas      int         `json:"replicas"`
 	Groups        int         `json:"groups"`
 	Spatial       int         `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
@@ -84,6 +88,8 @@ type Simulation struct {
 	Peak          bool        `json:"peak"`  // everything runs at its peak
 	Fits          bool        `json:"fits"`  // every device's peak is within its capacity
 
+	Parts gpipe.StepParts `json:"parts,omitzero"` // what a step's seconds consist of
+
 	Step *gpipe.Simulation `json:"-"` // of which all that is
 }
 
@@ -99,7 +105,7 @@ type SimulatedDevice struct {
 
 // Modelling says how the simulation counts.
 func (s Simulating) Modelling() gpipe.Modelling {
-	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores}
+	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores, Parallel: s.Parallel}
 }
 
 // accelerator returns the one that Accelerator names, with the switches set.
@@ -124,6 +130,9 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 
 // Pipeline describes the run on the accelerator.
 func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
+	whole := in.Examples
+	on := s.Parallel != (gpipe.Parallel{})
+	s.Model.Parts = nn.Parts{Count: s.Tensor, Sequence: s.SequenceParallel}
 	layers, err := s.Model.Build()
 	if err != nil {
 		return p, err
@@ -140,9 +149,13 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if err != nil {
 		return p, err
 	}
-	modelled := s.Setup.Cost == train.Time
+	modelled, replicas := s.Setup.Cost == train.Time, s.Setup
 	if modelled {
 		s.Setup.Cost = train.FLOPs
+	}
+	if on { // one replica stands for all
+		s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate = 1, 1, false
+		in.Examples = max(in.Examples/max(replicas.Replicas, 1), 1)
 	}
 	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
 		return p, err
@@ -155,6 +168,10 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	}
 	if err := p.Validate(in); err != nil {
 		return p, failure.Usage(err)
+	}
+	if on {
+		p.Replicas, p.Groups, p.ShardUpdate = replicas.Replicas, replicas.Groups, replicas.ShardUpdate
+		in.Examples = whole
 	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())
@@ -177,7 +194,22 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.outcome(p, sim), nil
+	described, err := p.Describe(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.outcome(p, sim, described), nil
+}
+
+// params counts the trained parameters of the whole network, of which layers may be one of T parts.
+func (s Simulating) params(layers []nn.Layer) int64 {
+	if s.Tensor > 1 {
+		s.Model.Parts = nn.Parts{}
+		if whole, err := s.Model.Build(); err == nil {
+			layers = whole
+		}
+	}
+	return nn.CountParams(layers)
 }
 
 // atPeak reports whether neither shares of an accelerator's peaks nor times on it were measured.
@@ -186,7 +218,8 @@ func atPeak(a *accelerator.Accelerator) bool {
 }
 
 // outcome returns what is reported of a simulation.
-func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *gpipe.Description) *Simulation {
+	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1)
 	r := &Simulation{
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
@@ -194,13 +227,14 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Breakdown:      sim.Parts,
 		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
 		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
-		Params:    nn.CountParams(p.Layers),
+		Params:    s.params(p.Layers),
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
-		Peak: atPeak(p.Devices[0].Accelerator),
-		Fits: true,
-		Step: sim,
+		Peak:  atPeak(p.Devices[0].Accelerator),
+		Fits:  true,
+		Parts: sim.Step, Step: sim,
+		Metrics: s.work(p, described).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial

@@ -142,6 +142,15 @@ func (l *Loop) compareBest(ctx context.Context, done int) error {
 	return t.averaged(l.Trainer, func() error { return l.Trainer.Save(b.file(), nil) })
 }
 
+// endEarly makes a position the last if as many evaluations as the training has patience for were not
+// better than the best.
+func (l *Loop) endEarly(done int) {
+	t := l.training
+	if t.Patience > 0 && done > 0 && done%t.EvalEvery == 0 && done-l.best.Step >= t.Patience*t.EvalEvery {
+		l.Steps = min(l.Steps, done)
+	}
+}
+
 // takeBest puts the best weights in place after the last step.
 func (l *Loop) takeBest() error {
 	switch b := l.best; {

@@ -164,6 +164,7 @@ func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 		if err := l.compareBest(ctx, done); err != nil {
 			return err
 		}
+		l.endEarly(done)
 		if h.At != nil {
 			if err := h.At(done); err != nil {
 				return err

@@ -28,7 +28,13 @@ type Model struct {
 	Vocab  int    `yaml:"vocab" json:"vocab" want:"0.."` // of transformer: of the target
 	Seq    int    `yaml:"seq" json:"seq" want:"0.."`     // tokens of an example, of either side of a pair
 	Tied   Tying  `yaml:"tied" json:"tied" want:"optional"`
-	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets and ssd-resnet34: of blocks
+	// Parts makes the layers those of one of T devices that divide each, for planning and costs
+	// alone; of language models only.
+	Parts nn.Parts `yaml:"-" json:",omitzero"`
+	Fine  bool     `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets and ssd-resnet34: of blocks
+
+	// GELU is the activation of a language model's feed-forward layers, in place of ReLU.
+	GELU bool `yaml:"gelu" json:"gelu,omitempty"`
 
 	HeadDim     int     `yaml:"head_dim" json:"head_dim,omitempty" want:"0.."`         // of transformer and llama; 0: Dim/Heads
 	SourceVocab int     `yaml:"source_vocab" json:"source_vocab,omitempty" want:"0.."` // of transformer; 0: Vocab
@@ -161,6 +167,9 @@ func (m Model) Build() ([]nn.Layer, error) {
 	}
 	if err := CheckModelName(m.Name); err != nil {
 		return nil, failure.Usage(err)
+	}
+	if m.Parts.Count > 1 && !m.network().parted {
+		return nil, failure.Usagef("%s in %d parts: want a network whose layers are divided, %s", m.Name, m.Parts.Count, strings.Join(namesOf(func(n network) bool { return n.parted }), " or "))
 	}
 	layers, err := m.network().build(m)
 	return layers, failure.Usage(inFlags(err))

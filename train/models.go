@@ -38,6 +38,7 @@ type network struct {
 	flags  string  // the command's that not all networks have, besides its kind's
 	preset *Preset // nil: none
 	hidden bool    // not listed among the names
+	parted bool    // T devices may divide each of its layers (Model.Parts)
 	image  int     // height and width in pixels if none are given, of networks for images; 0: 224
 	// loss makes the network's loss of the one that all networks for images have; nil: that one.
 	loss func(nn.CrossEntropy) nn.Loss
@@ -45,7 +46,7 @@ type network struct {
 
 // networks is the table. A network is a folder under models/ and a row here.
 var networks = []network{
-	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
+	{name: LanguageModel, kind: tokens{}, parted: true, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied final-norm clip-logits scaled-init", preset: translatorPreset},
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
@@ -54,7 +55,7 @@ var networks = []network{
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: Detector, kind: images{}, build: detector, flags: "width zero-init bn-momentum recompute-statistics", preset: detectorPreset, image: ssd.DefaultImage, loss: detectorLoss},
-	{name: Llama, kind: tokens{}, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
+	{name: Llama, kind: tokens{}, parted: true, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
 	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 
@@ -122,7 +123,8 @@ func languageModel(m Model) ([]nn.Layer, error) {
 	}
 	return transformer.LM(transformer.Config{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
-		Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine, Parts: m.Parts,
+		Activation: m.activation(),
 	})
 }
 
@@ -139,7 +141,7 @@ func llamaModel(m Model) ([]nn.Layer, error) {
 	}
 	return llama.New(llama.Config{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
-		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine,
+		Vocab: m.Vocab, SeqLen: m.Seq, RopeTheta: m.RopeTheta, Tied: tie != transformer.TieNone, Fine: m.Fine, Parts: m.Parts,
 	})
 }
 
@@ -166,6 +168,14 @@ func PublishedModel(name string) (m Model, ok bool) {
 		m.Tied = Tying(transformer.TieSoftmax.String())
 	}
 	return m, true
+}
+
+// activation is that of feed-forward layers.
+func (m Model) activation() nn.Activation {
+	if m.GELU {
+		return nn.GELU
+	}
+	return nn.ReLU
 }
 
 func translator(m Model) ([]nn.Layer, error) {

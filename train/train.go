@@ -51,6 +51,10 @@ type Training struct {
 	// other half.
 	Keep Keep
 
+	// Patience ends a training, as if it had no more steps, at an evaluation that many after the best
+	// one. It wants the best weights to be kept; 0: all steps are made.
+	Patience int
+
 	EvalEvery int // steps between evaluations; 0: at the end only, of images after each epoch
 
 	EmptySource bool // a translator gets no source sentences
@@ -190,6 +194,8 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, failure.Usagef("statistics recomputed over %d examples: want 0 or more", t.RecomputeStatistics)
 	case t.Keep == KeepBest && t.Processes != nil:
 		return 0, failure.Usagef("the best weights of a training of several processes: want one process, or the last weights")
+	case t.Patience < 0 || t.Patience > 0 && t.Keep != KeepBest:
+		return 0, failure.Usagef("a patience of %d evaluations: want 0 or more, and the best weights to be kept if there is any", t.Patience)
 	case t.EvalEvery < 0:
 		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.Load != "" && t.LoadPart != "":

@@ -53,6 +53,9 @@ var examples = map[string]string{
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule 1f1b --checkpoint never --memory memory.svg --trace step.svg
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule zb-v --checkpoint never --trace step.svg
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
+	"scoreboard": `  gpipebench scoreboard
+  gpipebench scoreboard --only megatron-sc21-table1,zero-bubble-table4
+  gpipebench scoreboard --table mine.yaml --json`,
 	"table2": `  gpipebench table2
   gpipebench table2 --k 2,4,8,16 --profile smoke
   gpipebench table2 --print-spec table2-amoebanet > mine.yaml`,

@@ -32,13 +32,15 @@ var flagGroups = []flagGroup{
 	{"Data", "data batch",
 		"max-batch languages pairs temperature bucket-window input-hosts from-english target-noise " +
 			"flip crop cutout train-images held-out fresh noise"},
-	{"Training", "steps epochs seed optimizer lr dropout load eval-every",
+	{"Training", "steps epochs seed optimizer lr dropout load eval-every tokens",
 		"recipe warmup lr-schedule clip-norm label-smoothing l2 ema recompute-statistics keep dry load-part"},
 	{"Pipeline", "partitions micro-batches schedule checkpoint replicas",
 		"groups chunks late-recompute partitioner cost balance bn-scope shard-update spatial tied-gradients " +
 			"all-reduce topology"},
 	{"Devices", "device devices threads dtype memory-cap accounting",
 		"link-bandwidth link-latency fused tiled peak spread transport"},
+	{"Cluster", "tensor zero recompute precision",
+		"sequence-parallel attention gradients-apart overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes gelu"},
 	{"Output", "generate save snapshot-dir resume log curve timeline trace memory by-op top csv name out json",
 		"beam translations save-ema snapshot-every snapshot-keep cpuprofile format help help-all"},
 }

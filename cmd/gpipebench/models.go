@@ -73,9 +73,9 @@ func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on synthetic pixels, up to 1; 0: 0.03")
 }
 
-// published gives a model that is named as a published network the name and the sizes of that
+// publishedSizes gives a model that is named as a published network the name and the sizes of that
 // network, unless their flags were given.
-func published(fs *pflag.FlagSet, m *train.Model) error {
+func publishedSizes(fs *pflag.FlagSet, m *train.Model) error {
 	sizes, ok := train.PublishedModel(m.Name)
 	if !ok {
 		return nil
@@ -97,7 +97,7 @@ func published(fs *pflag.FlagSet, m *train.Model) error {
 // ownFlags refuses flags of other networks than the named one, which would have no
 // effect, after a published network has got its sizes. Model.Build refuses unknown names.
 func ownFlags(cmd *cobra.Command, m *train.Model) (err error) {
-	if err := published(cmd.Flags(), m); err != nil {
+	if err := publishedSizes(cmd.Flags(), m); err != nil {
 		return err
 	}
 	model := m.Name

@@ -28,7 +28,8 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 		want := decoded(t, name, string(text))
 		run := func(flags ...string) any {
 			// On a busy machine a search reports its progress on standard error.
-			status, out, errs := execute(t, append(append(strings.Fields(command), "--json"), flags...)...)
+			args := strings.Fields(command)
+			status, out, errs := execute(t, append(append([]string{args[0], "--accounting", "paper"}, append(args[1:], "--json")...), flags...)...)
 			if status != 0 {
 				t.Fatalf("%s: status %d, %s", name, status, errs)
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
@@ -113,7 +112,7 @@ func parseSchedules(p *simulate.Planning, names string) error {
 }
 
 // nothingFits returns an error that says by how much.
-func nothingFits(r *planner.Plan, devices int) error {
+func nothingFits(r *simulate.Plan, devices int) error {
 	if r.Nearest == nil {
 		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
 	}
@@ -125,7 +124,7 @@ func nothingFits(r *planner.Plan, devices int) error {
 		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Schedule, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
-func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) error {
+func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string) error {
 	replicas, schedules, ways := s.Replicas != 1, !slices.Equal(s.Schedules, []schedule.Schedule{schedule.GPipe}) || s.Searched, "K, M and mini-batch"
 	if schedules {
 		ways = "K, M, mini-batch and schedule"
@@ -135,9 +134,18 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 	}
 	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s); the others cannot beat these.", r.Simulated, r.Simulated+r.Dismissed, ways)},
+		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s); the others cannot beat these.", r.Simulated, r.Simulated+r.Dismissed, ways),
+			"A device: its part of the rate, and its model FLOPs in TFLOP/s. MFU: their share of the peak; causal: with half of causal attention; HFU: with what is recomputed."},
 	}
-	t.Numbers("examples/s", "step")
+	of := "examples"
+	if r.Plans[0].TokensPerSecond > 0 {
+		of = "tokens"
+	}
+	t.Numbers(of+"/s", "a device", "TFLOP/s", "MFU", "causal", "HFU")
+	if s.Tokens > 0 {
+		t.Numbers("days")
+	}
+	t.Numbers("step")
 	if replicas {
 		t.Numbers("all-reduce", "R")
 	}
@@ -150,7 +158,19 @@ func printPlan(o *output, s *simulate.Planning, r *planner.Plan, format string) 
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
-		row := []any{lab.Number(fourDigits(c.ExamplesPerSecond), c.ExamplesPerSecond), lab.Seconds(c.StepSeconds)}
+		rate := c.ExamplesPerSecondPerDevice
+		if of == "tokens" {
+			rate = c.TokensPerSecondPerDevice
+		}
+		var row []any
+		for _, v := range []float64{rate * float64(c.Accelerators), rate, c.TFLOPsPerDevice} {
+			row = append(row, lab.Number(fourDigits(v), v))
+		}
+		row = append(row, lab.Share(c.MFU, 1), lab.Share(c.CausalMFU, 1), lab.Share(c.HFU, 1))
+		if s.Tokens > 0 {
+			row = append(row, lab.Number("%.3g", c.Days))
+		}
+		row = append(row, lab.Seconds(c.StepSeconds))
 		if replicas {
 			row = append(row, lab.Seconds(c.ReduceSeconds), c.R)
 		}

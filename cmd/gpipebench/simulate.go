@@ -49,7 +49,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 			if format == "json" {
 				return o.json(r)
 			}
-			if err := printSimulation(o, r); err != nil || !shown {
+			if err := printSimulation(o, r, s.Tokens); err != nil || !shown {
 				return err
 			}
 			return draw.WriteText(o.out, r.Step.Timeline, o.width)
@@ -82,11 +82,33 @@ func allReduceFlags(fs *pflag.FlagSet, s *simulate.Simulating, topology string) 
 func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulate.Accelerators(), ", ")+", or a YAML file of one")
 	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "type of activations", train.ParseDType)
-	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations. full: gradients too", gpipe.ParseAccounting)
+	value(fs, &s.Accounting, "accounting", "full", "full|paper", "what counts as peak memory; full: all. paper, as GPipe's Table 1: parameters, optimizer state and activations, without gradients", gpipe.ParseAccounting)
 	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulate.ParseSwitch)
 	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulate.ParseSwitch)
 	fs.BoolVar(&s.Peak, "peak", false, "run everything at peak rates; otherwise at the measured shares of them that the device's file has")
+	value(fs, &s.Tokens, "tokens", "", "count", "tokens to train on, such as 300B or 2T, of networks for images examples; the days that this takes are printed", units.ParseCount)
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "keep attention's probabilities for the backward; otherwise they are computed again")
+	clusterFlags(fs, s)
+}
+
+// clusterFlags adds the flags of what today's frameworks have beside K and M, and of the cluster.
+// Any of them makes replicas alike, and what a device holds that of its precision.
+func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
+	p := &s.Parallel
+	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "devices that divide the operations of each stage, T; 0: one. As Megatron-LM does it; of transformer-lm and llama")
+	fs.BoolVar(&p.SequenceParallel, "sequence-parallel", false, "divide by tokens what the T devices do not divide otherwise")
+	count(fs, &p.Zero, "zero", 0, 0, 3, "what replicas divide; 1: the optimiser's state, 2: gradients too, 3: weights too (FSDP)")
+	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what a backward computes again; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
+	value(fs, &p.Precision, "precision", "f32", "f32|bf16|fp16|fp8", "type of weights; of less than 32 bits, there are float32 copies. fp8: of the products alone, with bf16 weights", gpipe.ParsePrecision)
+	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with the scores in memory", gpipe.ParseAttention)
+	fs.BoolVar(&p.GradientsApart, "gradients-apart", false, "add gradients of weights to their accumulators in operations of their own")
+	fs.BoolVar(&p.Overlap, "overlap", false, "add up gradients beside the backward, as far as they fit there")
+	value(fs, &p.Order, "order", "tp-dp-pp", "tp-dp-pp|tp-pp-dp", "what is on neighbouring devices; tp-dp-pp, Megatron-LM's: the T devices of a stage, then replicas, then stages", gpipe.ParseOrder)
+	count(fs, &p.NodeDevices, "node-devices", 0, 0, gpipe.MaxTasks, "devices of a node, between which is the near link; 0: as the device's file says")
+	fs.Float64Var(&p.Near.Bandwidth, "near-bandwidth", 0, "bytes a second of a device's link within its node; 0: as the device's file says")
+	fs.Float64Var(&p.Far.Bandwidth, "far-bandwidth", 0, "bytes a second of a device's link to other nodes; 0: as the device's file says")
+	fs.BoolVar(&p.TensorOverNodes, "tensor-over-nodes", false, "allow the T devices of a stage to be in several nodes")
+	fs.BoolVar(&s.Model.GELU, "gelu", false, "GELU in feed-forward layers, in place of ReLU; of transformer-lm")
 }
 
 // parseTopology reads flat, the zero value, or torus:XxY.
@@ -113,7 +135,7 @@ func optimizerName(s string) (string, error) {
 	return s, err
 }
 
-func printSimulation(o *output, r *simulate.Simulation) error {
+func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	var b strings.Builder
 	rates := "at measured rates"
 	if r.Peak {
@@ -131,6 +153,7 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 	}
 	fmt.Fprintf(&b, "%d parameters on %s x %s %s: step %s, %.4g examples/s\n",
 		r.Params, devices, r.Accelerator, rates, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
+	b.WriteString(metricsLines(r.Metrics, tokens))
 	p := r.Breakdown
 	var parts []string
 	for _, part := range []struct {
@@ -183,6 +206,22 @@ func printSimulation(o *output, r *simulate.Simulation) error {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
 	return o.printf("%s", b.String())
+}
+
+// metricsLines are a step's metrics in words; tokens are those to train on, 0 if that is not known.
+func metricsLines(m simulate.Metrics, tokens float64) string {
+	of, rate := "examples", m.ExamplesPerSecondPerDevice
+	text := ""
+	if m.TokensPerSecond > 0 {
+		of, rate = "tokens", m.TokensPerSecondPerDevice
+		text = fmt.Sprintf(fourDigits(m.TokensPerSecond)+" tokens/s, ", m.TokensPerSecond)
+	}
+	text += fmt.Sprintf(fourDigits(rate)+" %s/s a device; model FLOPs %.4g of %.4g TFLOP/s a device: MFU %s, with causal attention halved %s; HFU %s\n",
+		rate, of, m.TFLOPsPerDevice, m.PeakTFLOPs, units.FormatShare(m.MFU, 1), units.FormatShare(m.CausalMFU, 1), units.FormatShare(m.HFU, 1))
+	if m.Days > 0 {
+		text += fmt.Sprintf("%s %s take %.3g days\n", units.FormatCount(int64(tokens)), of, m.Days)
+	}
+	return text
 }
 
 // negativeImbalance says why stages that are alike would wait longer than these.

@@ -3,10 +3,8 @@ package gpipe
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
-	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
@@ -29,9 +27,12 @@ type countsSpec struct {
 type countedNetwork struct {
 	Name   string        `yaml:"name" want:"name,key"`
 	Model  train.Model   `yaml:"model"`
-	Layers []string      `yaml:"layers" want:"name,optional"` // that are counted by themselves
+	Layers []string      `yaml:"layers" want:"name,optional"` // that are counted by themselves, or allLayers
 	Steps  []plannedStep `yaml:"steps" want:"optional"`
 }
+
+// allLayers names all layers of a network together.
+const allLayers = "all"
 
 type plannedStep struct {
 	Accelerator string `yaml:"accelerator" want:"accelerator"`
@@ -122,12 +123,16 @@ func (n countedNetwork) layer(name string) cells.Cell[counted] {
 			if err != nil {
 				return counted{}, err
 			}
-			i := slices.IndexFunc(d.Layers, func(l gpipe.LayerInfo) bool { return l.Name == name })
-			if i < 0 {
-				return counted{}, fmt.Errorf("no layer %q", name)
+			var sum counted
+			for _, l := range d.Layers {
+				if name == allLayers || name == l.Name {
+					sum = counted{Parameters: sum.Parameters + l.Params, Saved: sum.Saved + l.SavedBytes, FLOPs: sum.FLOPs + l.FLOPs}
+				}
 			}
-			l := d.Layers[i]
-			return counted{Parameters: l.Params, Saved: l.SavedBytes, FLOPs: l.FLOPs}, nil
+			if sum == (counted{}) {
+				return sum, fmt.Errorf("no layer %q", name)
+			}
+			return sum, nil
 		},
 		Values: func(c counted) cells.Values {
 			return cells.Values{"parameters": c.Parameters, "saved": c.Saved, "flops": c.FLOPs}

@@ -29,6 +29,17 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", what, got, err, c.want)
 		}
 	}
+	// "The activation memory footprint increased four times but the model size stayed the same" (first
+	// version, section 5).
+	early, late := train.Model{Name: "amoebanetd", Layers: 6, Filters: 256, Classes: 1000}, train.Model{Name: "amoebanetd", Layers: 6, Filters: 256, Classes: 1000, Delayed: true}
+	a, err := countedNetwork{Model: early}.layer(allLayers).Make(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := countedNetwork{Model: late}.layer(allLayers).Make(t.Context())
+	if ratio := float64(b.Saved) / float64(a.Saved); err != nil || ratio < 3.8 || ratio > 4.2 || a.Parameters != b.Parameters || a.Parameters != 46_654_184 {
+		t.Errorf("reduced late: %v, %+v after %+v", err, b, a)
+	}
 	if _, err := wide.layer("none").Make(t.Context()); err == nil {
 		t.Error("a layer that is not there is counted")
 	}

@@ -50,14 +50,23 @@ type Accelerator struct {
 
 	// Efficiencies say which share of the peaks is reached; none: all of it.
 	Efficiencies []Efficiency
-	// Far is a second, slower link, which connects replicas if there is one.
+	// Far is a second, slower link, which connects groups of devices if there is one.
 	Far FarLink
+	// Kernels is how a GPU runs operations; nil: products are timed by their FLOPs alone.
+	Kernels *Kernels
+	// Kinds says for each field what its figures are: datasheet, microbenchmark (of single
+	// products, copies or collectives), assumed, or training (of a whole one).
+	Kinds map[string]string
+	// FP16 and FP8 are the peak rates of products in these types; 0: not stated.
+	FP16, FP8 float64
+
+	Running
 }
 
 // FarLink is the link between devices of different groups: boards, sockets or
 // machines.
 type FarLink struct {
-	Devices int // of a group: consecutive ones; 0: there is no such link
+	Devices int // of a group, such as a node: consecutive ones; 0: there is no such link
 	clock.Link
 }
 

@@ -22,14 +22,26 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 		figures := map[string]bool{
 			"flops": true, "memory": true, "bandwidth": true, "overhead": true, "link": true,
 			"lanes": a.Lanes > 1, "tiled": a.Tiled, "fused": a.Fused, "packing": a.Packing,
-			"far_link": a.Far != FarLink{},
+			"far_link": a.Far != FarLink{}, "link.latency": a.Kernels != nil, "far_link.latency": a.Kernels != nil,
+		}
+		for _, field := range []string{"processors", "tiles", "cache", "start", "issue"} {
+			figures["kernels."+field] = a.Kernels != nil
 		}
 		for field, has := range figures {
+			if _, kind := a.Kinds[field]; kind != has {
+				t.Errorf("%s: %s: has figures: %v; kind %q: want one of %v", a.Name, field, has, a.Kinds[field], kinds)
+			}
+			if kind := a.Kinds[field]; a.Kernels != nil && kind == "training" {
+				t.Errorf("%s: %s: of a training: want figures of single products, copies or collectives", a.Name, field)
+			}
 			if has != marked(a.Sources[field]) {
 				t.Errorf("%s: %s: has figures: %v; source %q: want one that begins with verified, excerpt or assumed", a.Name, field, has, a.Sources[field])
 			}
 		}
 		for _, e := range a.Efficiencies {
+			if e.Kind == "" || a.Kernels != nil && e.Kind == "training" {
+				t.Errorf("%s: efficiency of %s: kind %q: want one of %v, of a GPU timed by its kernels not training", a.Name, e.Of, e.Kind, kinds)
+			}
 			if !marked(e.Source) && !strings.HasPrefix(e.Source, "calibrated: ") {
 				t.Errorf("%s: efficiency of %s: source %q: want one that begins with verified, excerpt, assumed or calibrated", a.Name, e.Of, e.Source)
 			}
@@ -41,7 +53,7 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 			t.Errorf("%s: times by operation, which no source has", a.Name)
 		}
 	}
-	for _, name := range []string{"tpuv2", "tpuv3", "p100", "p100-sxm2", "v100", "a100", "h100", "zenith", "stampede2"} {
+	for _, name := range []string{"tpuv2", "tpuv3", "p100", "p100-sxm2", "v100", "v100-16g", "v100-32g", "a100-40g", "a100-80g", "h100", "h100-96g-500w", "h200", "zenith", "stampede2"} {
 		if !names[name] {
 			t.Errorf("no %s", name)
 		}
@@ -112,7 +124,7 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		{"{flops: 1e12}", "1e12", `own.yaml:12:14: ops.attention: "1e12": want keys and values: flops, bandwidth, weights, overhead`},
 		{"bandwidth: 5e8", "bandwidth: 5e9", "own.yaml:7:24: far_link.bandwidth: 5e+09: want at most link's, 1e+09"},
 		{"devices: 4, ", "", "own.yaml:7:11: far_link: no devices: want"},
-		{"of: dense", "of: dens", `own.yaml:9:10: efficiencies.0.of: unknown "dens": want dense, attention, conv,`},
+		{"of: dense", "of: dens", `own.yaml:9:10: efficiencies.0.of: unknown "dens": want dense, dense-fp8, attention,`},
 		{"of: dense", "of: dense, dtype: fp8", `own.yaml:9:24: efficiencies.0.dtype: unknown "fp8": want bf16, f32`},
 		{", source: mine}\n  - {of: memory", "}\n  - {of: memory", "own.yaml:9:5: efficiencies.0: no source"},
 		{"sizes: [{size: 16, share: 0.2}, ", "share: 1, sizes: [", "own.yaml:9:5: efficiencies.0: want either share, perhaps with a band, or sizes"},
@@ -125,6 +137,10 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		{"of: memory", "of: memory, dtype: f32", "own.yaml:10:5: efficiencies.1: an efficiency of memory: want a share for all dtypes and sizes"},
 		{"of: memory", "of: dense, dtype: f32", "own.yaml:10:5: efficiencies.1: a second efficiency of dense: want one for each kind and dtype"},
 		{"share: 0.5, source: mine}", "share: 0.5, source: mine}\nsources: {lane: x}", "own.yaml:11:11: sources.lane: unknown: want name, description"},
+		{"share: 0.5, source: mine}", "share: 0.5, source: mine}\nkinds: {memory: measured}", `own.yaml:11:9: kinds.memory: unknown "measured": want datasheet,`},
+		{"share: 0.5, source: mine}", "share: 0.5, source: mine}\nkinds: {memroy: datasheet}", "own.yaml:11:9: kinds.memroy: unknown: want name,"},
+		{"share: 0.5, source: mine}", "kind: guessed, share: 0.5, source: mine}", `own.yaml:10:24: efficiencies.1.kind: unknown "guessed": want datasheet,`},
+		{"share: 0.5, source: mine}", "share: 0.5, source: mine}\nkernels: {processors: 4, tiles: [[0, 8]], cache: 1, start: 0, issue: 0}", `own.yaml:11:35: kernels.tiles.0.0: "0": want a whole number from 1`},
 		{ownChip, "", "own.yaml:1:1: no name: want lower-case"},
 		{ownChip, "- 1\n", "own.yaml:1:1: a list: want keys and values: name"},
 	} {

@@ -27,6 +27,8 @@ type Efficiency struct {
 	// source), excerpt (only a quotation was at hand), assumed, or calibrated (fitted here to
 	// a throughput that was published).
 	Source string
+	// Kind is datasheet, microbenchmark, assumed or training, as of [Accelerator.Kinds].
+	Kind string
 }
 
 // Calibrated reports whether some share was fitted to a published throughput.
@@ -42,29 +44,33 @@ type Point struct {
 	Share, Low, High float64
 }
 
-// What an Efficiency can be of, besides products.
+// What an Efficiency can be of, besides products and ownBandwidth.
 const (
 	Memory = "memory" // a share of the memory's bandwidth
 	Link   = "link"   // of the link's bandwidth
+	Far    = "far"    // of the far link's bandwidth
 )
 
 // efficiencyKinds are what a file may have efficiencies of.
 var efficiencyKinds = []string{
-	"dense", "attention",
+	"dense", "dense-fp8", "attention", "attention-grad",
 	"conv", "conv-input-grad", "conv-weight-grad",
 	"conv-1x1", "conv-1x1-input-grad", "conv-1x1-weight-grad",
 	"conv-3x3", "conv-3x3-input-grad", "conv-3x3-weight-grad",
 	"depthwise", "depthwise-input-grad", "depthwise-weight-grad",
-	Memory, Link,
+	Memory, Link, Far,
 }
+
+// ownBandwidth are the operations that may have shares of their own of the memory's bandwidth.
+var ownBandwidth = []string{"layer-norm", "layer-norm-grad", "layer-norm-param-grad", "dropout"}
 
 // fallback is the kind whose efficiency a kind of product has if the file has none for
 // it: a gradient of a window that of any window, then that of the forward, and
 // everything that of dense products. Depthwise convolutions do not fall back on these:
 // they are products of vectors, not of matrices, and their traffic bounds them.
 var fallback = map[string]string{
-	"attention": "dense",
-	"conv":      "dense", "conv-input-grad": "conv", "conv-weight-grad": "conv",
+	"attention": "dense", "attention-grad": "attention", "dense-fp8": "dense",
+	"conv": "dense", "conv-input-grad": "conv", "conv-weight-grad": "conv",
 	"conv-1x1": "conv", "conv-1x1-input-grad": "conv-input-grad", "conv-1x1-weight-grad": "conv-weight-grad",
 	"conv-3x3": "conv", "conv-3x3-input-grad": "conv-input-grad", "conv-3x3-weight-grad": "conv-weight-grad",
 	"depthwise-input-grad": "depthwise", "depthwise-weight-grad": "depthwise",
@@ -89,6 +95,9 @@ func (a *Accelerator) share(kind string, dt graph.DType, size int) float64 {
 	}
 	return 1
 }
+
+// Share is the share of its peak that a kind of work of any size reaches; 1: it is not known.
+func (a *Accelerator) Share(kind string) float64 { return a.share(kind, graph.BF16, 1<<20) }
 
 // productShare is the share of the peak that an instruction reaches; 1 if it is not a product.
 func (a *Accelerator) productShare(in *program.Instr, dt graph.DType) float64 {
@@ -116,11 +125,43 @@ func (e *Efficiency) at(size int) float64 {
 // bandwidth is the memory's bandwidth, as it is reached.
 func (a *Accelerator) bandwidth() float64 { return a.Bandwidth * a.share(Memory, graph.F32, 0) }
 
+// bandwidthOf is bandwidth for an operation, whose kernels may have been timed by themselves.
+func (a *Accelerator) bandwidthOf(op string) float64 {
+	i := slices.IndexFunc(a.Efficiencies, func(e Efficiency) bool { return e.Of == op })
+	if i >= 0 && slices.Contains(ownBandwidth, op) {
+		return a.Bandwidth * a.Efficiencies[i].at(0)
+	}
+	return a.bandwidth()
+}
+
 // Hop returns the link to the next device, as it is reached.
 func (a *Accelerator) Hop() clock.Link {
 	l := a.Link
 	l.Bandwidth *= a.share(Link, graph.F32, 0)
 	return l
+}
+
+// Near is the link between devices of a group, as it is reached, in place of which a link with a
+// bandwidth may be given; and FarHop that between groups: the near one if there is no other.
+func (a *Accelerator) Near(given clock.Link) clock.Link { return a.reached(given, a.Link, Link) }
+
+// FarHop: see Near.
+func (a *Accelerator) FarHop(given clock.Link) clock.Link {
+	if given.Bandwidth == 0 && a.Far.Bandwidth == 0 {
+		return a.Near(given)
+	}
+	return a.reached(given, a.Far.Link, Far)
+}
+
+func (a *Accelerator) reached(given, own clock.Link, kind string) clock.Link {
+	if given.Bandwidth > 0 {
+		own.Bandwidth = given.Bandwidth
+	}
+	if given.Latency > 0 {
+		own.Latency = given.Latency
+	}
+	own.Bandwidth *= a.share(kind, graph.F32, 0)
+	return own
 }
 
 // Efficient names the efficiencies' shares in 8 letters: accelerators of the same peaks

@@ -24,6 +24,8 @@ type document struct {
 	FLOPs       struct {
 		BF16 float64 `yaml:"bf16" want:"optional,1..1e21"`
 		F32  float64 `yaml:"f32" want:"optional,1..1e21"`
+		FP16 float64 `yaml:"fp16" want:"optional,1..1e21"`
+		FP8  float64 `yaml:"fp8" want:"optional,1..1e21"`
 	} `yaml:"flops"`
 	Memory       size               `yaml:"memory"`
 	Bandwidth    float64            `yaml:"bandwidth" want:"1..1e18"`
@@ -34,11 +36,25 @@ type document struct {
 	Overhead     float64            `yaml:"overhead" want:"0..1"`
 	Link         *linkFields        `yaml:"link" want:"none"`
 	Far          *farFields         `yaml:"far_link"`
+	Kernels      *kernelFields      `yaml:"kernels"`
 	Efficiencies []efficiencyFields `yaml:"efficiencies" want:"optional"`
 	Ops          map[string]OpRate  `yaml:"ops" want:"optional"`
 	Shapes       shapeTimes         `yaml:"shapes" want:"optional"`
 	Sources      map[string]string  `yaml:"sources" want:"optional"`
+	Kinds        map[string]string  `yaml:"kinds" want:"optional"`
 }
+
+// kernelFields are the fields of Kernels.
+type kernelFields struct {
+	Processors int      `yaml:"processors" want:"1..65536"`
+	Tiles      [][2]int `yaml:"tiles"`
+	Cache      float64  `yaml:"cache" want:"1..1e18"`
+	Start      float64  `yaml:"start" want:"0..1"`
+	Issue      float64  `yaml:"issue" want:"0..1"`
+}
+
+// kinds are what figures may be: see [Accelerator.Kinds].
+var kinds = []string{"datasheet", "microbenchmark", "assumed", "training"}
 
 type linkFields struct {
 	Bandwidth   float64 `yaml:"bandwidth" want:"1..1e18"`
@@ -58,6 +74,7 @@ type efficiencyFields struct {
 	shareFields `yaml:",inline"`
 	Sizes       []sizeFields `yaml:"sizes" want:"optional"`
 	Source      string       `yaml:"source"`
+	Kind        string       `yaml:"kind" want:"optional,kind"`
 }
 
 type sizeFields struct {
@@ -115,7 +132,8 @@ func (s *shapeTimes) UnmarshalYAML(n *yaml.Node) error {
 // vocabularies are the words of a file.
 var vocabularies = yamldoc.Vocabularies{
 	"accelerator": formed,
-	"efficiency":  yamldoc.OneOf(efficiencyKinds...),
+	"efficiency":  yamldoc.OneOf(slices.Concat(efficiencyKinds, ownBandwidth)...),
+	"kind":        yamldoc.OneOf(kinds...),
 	"dtype":       yamldoc.OneOf(graph.BF16.String(), graph.F32.String()),
 }
 
@@ -147,7 +165,10 @@ func Read(file string, text []byte) (*Accelerator, error) {
 	a := &Accelerator{
 		Name: d.Name, Description: d.Description, BF16: d.FLOPs.BF16, F32: d.FLOPs.F32, Memory: int64(d.Memory), Bandwidth: d.Bandwidth,
 		Lanes: max(d.Lanes, 1), Tiled: d.Tiled, Fused: d.Fused, Packing: d.Packing, Overhead: d.Overhead,
-		Ops: d.Ops, Shapes: d.Shapes, Sources: d.Sources,
+		Ops: d.Ops, Shapes: d.Shapes, Sources: d.Sources, Kinds: d.Kinds, FP16: d.FLOPs.FP16, FP8: d.FLOPs.FP8,
+	}
+	if d.Kernels != nil {
+		a.Kernels = (*Kernels)(d.Kernels)
 	}
 	if d.Link != nil {
 		a.Link = clock.Link(*d.Link)
@@ -156,7 +177,7 @@ func Read(file string, text []byte) (*Accelerator, error) {
 		a.Far = FarLink{d.Far.Devices, clock.Link(d.Far.linkFields)}
 	}
 	for _, e := range d.Efficiencies {
-		of := Efficiency{Of: e.Of, DType: e.DType, Source: e.Source}
+		of := Efficiency{Of: e.Of, DType: e.DType, Source: e.Source, Kind: e.Kind}
 		for _, s := range e.points() {
 			p := Point{s.Size, s.Share, s.Share, s.Share}
 			if s.Band != nil {
@@ -205,18 +226,35 @@ func (d *document) check() *yamldoc.Problem {
 		fields = append(fields, reflect.TypeFor[document]().Field(i).Tag.Get("yaml"))
 	}
 	for name := range d.Sources {
-		if !slices.Contains(fields, name) {
+		if !slices.Contains(fields, fieldOf(name)) {
 			return yamldoc.At(fmt.Errorf("unknown: want %s", strings.Join(fields, ", ")), "sources", name)
 		}
 	}
+	for name, kind := range d.Kinds {
+		switch {
+		case !slices.Contains(fields, fieldOf(name)):
+			return yamldoc.At(fmt.Errorf("unknown: want %s", strings.Join(fields, ", ")), "kinds", name)
+		case !slices.Contains(kinds, kind):
+			return yamldoc.At(fmt.Errorf("unknown %q: want %s", kind, strings.Join(kinds, ", ")), "kinds", name)
+		}
+	}
+	if d.Kernels != nil && len(d.Kernels.Tiles) == 0 {
+		return yamldoc.At(errors.New("none: want one or more, such as [128, 256]"), "kernels", "tiles")
+	}
 	return nil
+}
+
+// fieldOf is the field that an entry of sources or kinds is of: link, of link.latency.
+func fieldOf(name string) string {
+	field, _, _ := strings.Cut(name, ".")
+	return field
 }
 
 func (e *efficiencyFields) check(before []efficiencyFields) error {
 	switch {
 	case (e.Share > 0) == (len(e.Sizes) > 0) || e.Share == 0 && e.Band != nil:
 		return errors.New("want either share, perhaps with a band, or sizes")
-	case (e.Of == Memory || e.Of == Link) && (e.DType != "" || len(e.Sizes) > 0):
+	case (e.Of == Memory || e.Of == Link || e.Of == Far) && (e.DType != "" || len(e.Sizes) > 0):
 		return fmt.Errorf("an efficiency of %s: want a share for all dtypes and sizes", e.Of)
 	case slices.ContainsFunc(before, func(o efficiencyFields) bool {
 		return o.Of == e.Of && (o.DType == "" || e.DType == "" || o.DType == e.DType)

@@ -52,7 +52,6 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 			each(first, max(arithmetic, traffic)+overhead)
 		}
 	}
-	bandwidth := a.bandwidth()
 	var before *program.Instr
 	var made []program.Move // what before writes
 	for i := range p.Instrs {
@@ -65,8 +64,14 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 				continue
 			}
 		}
+		if seconds, together := a.ofParts(in, dt); together {
+			end()
+			first, before, made = -1, nil, nil
+			each(i, seconds)
+			continue
+		}
 		own, measured := a.Ops[opName(in.Op)]
-		rate := OpRate{a.Rate(dt) * a.productShare(in, dt), bandwidth, math.Inf(1), a.Overhead}
+		rate := OpRate{a.Rate(dt) * a.productShare(in, dt), a.bandwidthOf(opName(in.Op)), math.Inf(1), a.Overhead}
 		if measured {
 			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Weights, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
 		}
@@ -84,7 +89,7 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 				writes = append(writes, m)
 				continue
 			}
-			if before != nil && a.Fused && in.Elementwise() && wrote(made, m.Operand) {
+			if before != nil && a.Fused && in.Elementwise() && wrote(made, m.Operand) && !a.apart(before) {
 				fused = true
 				if in.Ends(m.Operand) {
 					joined += seconds // what before has been charged for writing
@@ -99,7 +104,7 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 			end()
 			arithmetic, traffic, overhead, first = 0, 0, rate.Overhead, i
 		}
-		arithmetic += a.arithmetic(in) / rate.FLOPs
+		arithmetic += a.seconds(in, dt, rate.FLOPs)
 		if measured {
 			arithmetic += reads
 		} else {
@@ -108,6 +113,37 @@ func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first
 		before, made = in, writes
 	}
 	end()
+}
+
+// seconds is the time of what an instruction computes at a rate in floating-point operations per
+// second.
+func (a *Accelerator) seconds(in *program.Instr, dt graph.DType, rate float64) float64 {
+	d := in.Dims()
+	if a.Kernels == nil || d.M == 0 {
+		return a.arithmetic(in) / rate
+	}
+	if kind, _ := in.Product(); kind == "dense" && a.Narrow > 0 {
+		rate *= a.Narrow
+	}
+	return a.Kernels.product(d, rate, float64(dt.Bytes()))
+}
+
+// apart reports whether a kernel of its own runs an instruction, with which no other is fused.
+func (a *Accelerator) apart(in *program.Instr) bool { return a.Kernels != nil && in.Dims().M > 0 }
+
+// ofParts is the time of an instruction that has none of a roofline: what parts of a stage do
+// together, and attention as a simulation asks for it.
+func (a *Accelerator) ofParts(in *program.Instr, dt graph.DType) (seconds float64, is bool) {
+	if in.IsCollective() {
+		return a.collective(in), true
+	}
+	if op := opName(in.Op); a.Kernels != nil && a.Attention != OurAttention && (op == "attention" || op == "attention-grad") {
+		return a.attention(in, dt), true
+	}
+	if op := opName(in.Op); a.Kernels != nil && a.Attention != OurAttention && (op == "cross-entropy" || op == "cross-entropy-grad") {
+		return a.loss(in), true
+	}
+	return 0, false
 }
 
 // arithmetic is what an instruction computes on this accelerator, in

@@ -20,11 +20,11 @@ func (a *Accelerator) Text() string {
 	}
 	var rates []string
 	for _, r := range []struct {
-		dtype graph.DType
+		dtype string
 		rate  float64
-	}{{graph.BF16, a.BF16}, {graph.F32, a.F32}} {
+	}{{graph.BF16.String(), a.BF16}, {graph.F32.String(), a.F32}, {"fp16", a.FP16}, {"fp8", a.FP8}} {
 		if r.rate > 0 {
-			rates = append(rates, fmt.Sprintf("%v: %.6g", r.dtype, r.rate))
+			rates = append(rates, fmt.Sprintf("%s: %.6g", r.dtype, r.rate))
 		}
 	}
 	line("flops: {%s}", strings.Join(rates, ", "))
@@ -45,6 +45,13 @@ func (a *Accelerator) Text() string {
 	}
 	if a.Far.Devices > 0 {
 		line("far_link: {devices: %d, %s}", a.Far.Devices, link(a.Far.Link))
+	}
+	if k := a.Kernels; k != nil {
+		var tiles []string
+		for _, t := range k.Tiles {
+			tiles = append(tiles, fmt.Sprintf("[%d, %d]", t[0], t[1]))
+		}
+		line("kernels: {processors: %d, tiles: [%s], cache: %.6g, start: %.6g, issue: %.6g}", k.Processors, strings.Join(tiles, ", "), k.Cache, k.Start, k.Issue)
 	}
 	if len(a.Efficiencies) > 0 {
 		line("efficiencies:")
@@ -80,6 +87,12 @@ func (a *Accelerator) Text() string {
 	for _, name := range slices.Sorted(maps.Keys(a.Sources)) {
 		line("  %s: %q", name, a.Sources[name])
 	}
+	if len(a.Kinds) > 0 {
+		line("kinds:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Kinds)) {
+		line("  %s: %s", name, a.Kinds[name])
+	}
 	return b.String()
 }
 
@@ -88,6 +101,9 @@ func (e Efficiency) text() string {
 	of := "of: " + e.Of
 	if e.DType != "" {
 		of += ", dtype: " + e.DType
+	}
+	if e.Kind != "" {
+		of += ", kind: " + e.Kind
 	}
 	var points []string
 	for _, p := range e.Points {

@@ -77,7 +77,7 @@ func Breakdown(tasks [][]schedule.Task, c Costs) (Parts, error) {
 		return Parts{}, err
 	}
 	free := c
-	free.Boundary, free.Link = nil, Link{ThroughHost: c.Link.ThroughHost}
+	free.Boundary, free.Hop, free.Link = nil, nil, Link{ThroughHost: c.Link.ThroughHost}
 
 	p := work(full)
 	p.Step = full.Span()

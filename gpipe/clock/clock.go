@@ -19,6 +19,8 @@ type Costs struct {
 	Update   func(at place.Place) float64                  // after a barrier over all stages; nil: neither update nor barrier
 	Boundary func(at place.Place, micro int) int64         // bytes that the place sends forward; the gradient that comes back has as many; nil: 0
 	Link     Link
+	// Hop is the link of one place to another of its replica, where not all are alike; nil: Link.
+	Hop func(from, to place.Place) Link
 	// Group is the time for adding up groups after the B of a micro-batch that ends one,
 	// during which the device is occupied; nil: none. Where it is not 0 on one stage of a
 	// replica, all of its stages exchange (see Exchanges) before they add up.
@@ -72,6 +74,14 @@ type Link struct {
 	// direct transfer and each occupying its device, which computes nothing
 	// meanwhile.
 	ThroughHost bool
+}
+
+// seconds is the time of a transfer, or of a leg through the host.
+func (c Costs) seconds(from, to place.Place, bytes int64) float64 {
+	if c.Hop != nil {
+		return c.Hop(from, to).seconds(bytes)
+	}
+	return c.Link.seconds(bytes)
 }
 
 func (l Link) seconds(bytes int64) float64 {

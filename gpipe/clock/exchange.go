@@ -70,7 +70,7 @@ func (r *replica) endGroup(k int) error {
 			continue
 		}
 		x := uses.all[i]
-		seconds, to := r.costs.Link.seconds(x.Bytes), x.To.Stage
+		seconds, to := r.costs.seconds(x.From, x.To, x.Bytes), x.To.Stage
 		if host {
 			return r.occupy(r.crossed(timeline.ToHost, x), seconds, func() {
 				uses.inHost[i]++
@@ -96,7 +96,7 @@ func (r *replica) endGroup(k int) error {
 		case uses.arrived[i] > before || i >= uses.repeated && !last:
 		case host && uses.inHost[i] > before:
 			x := uses.all[i]
-			return r.occupy(r.crossed(timeline.FromHost, x), r.costs.Link.seconds(x.Bytes), func() { uses.arrived[i]++ })
+			return r.occupy(r.crossed(timeline.FromHost, x), r.costs.seconds(x.From, x.To, x.Bytes), func() { uses.arrived[i]++ })
 		default:
 			return nil // it waits
 		}

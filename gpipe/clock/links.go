@@ -80,7 +80,7 @@ func (r *replica) carry(l *link) error {
 	of.queue = of.queue[1:]
 	l.busy = true
 	of.slots--
-	return r.start(e, r.costs.Link.seconds(e.Bytes), func() {
+	return r.start(e, r.costs.seconds(of.from, of.to, e.Bytes), func() {
 		l.busy = false
 		of.outbox--
 		of.arrived[e.Micro] = true
@@ -106,7 +106,7 @@ func (r *replica) handOver(l *link) error {
 // toHost starts the leg of a transfer that occupies its sender.
 func (r *replica) toHost(l *edge, micro int) error {
 	e := r.crossing(l, timeline.ToHost, l.from, l.to, micro)
-	return r.occupy(e, r.costs.Link.seconds(e.Bytes), func() {
+	return r.occupy(e, r.costs.seconds(l.from, l.to, e.Bytes), func() {
 		l.outbox--
 		r.enqueue(l, micro)
 		r.wakeDevices = append(r.wakeDevices, l.to.Stage)
@@ -118,7 +118,7 @@ func (r *replica) fromHost(l *edge) error {
 	e := r.crossing(l, timeline.FromHost, l.to, l.from, l.queue[0].micro)
 	l.queue = l.queue[1:]
 	l.slots--
-	return r.occupy(e, r.costs.Link.seconds(e.Bytes), func() { l.arrived[e.Micro] = true })
+	return r.occupy(e, r.costs.seconds(l.from, l.to, e.Bytes), func() { l.arrived[e.Micro] = true })
 }
 
 func (r *replica) crossing(l *edge, kind timeline.Kind, at, peer place.Place, micro int) timeline.Event {

@@ -3,6 +3,7 @@ package plan
 import (
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
 	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
 )
@@ -10,8 +11,9 @@ import (
 // LayerInfo describes one layer by its shapes, per example.
 type LayerInfo struct {
 	Name       string        `json:"name"`
-	Params     int64         `json:"params"` // trained ones; a tied one counts in the first layer that lists it
-	FLOPs      int64         `json:"flops"`  // forward, 2 x multiply-adds of matrix products and convolutions
+	Params     int64         `json:"params"`                 // trained ones; a tied one counts in the first layer that lists it
+	FLOPs      int64         `json:"flops"`                  // forward, 2 x multiply-adds of matrix products and convolutions
+	Masked     int64         `json:"masked_flops,omitempty"` // of these, half of the products of causal attention
 	OutShape   []graph.Shape `json:"out_shape"`
 	SavedBytes int64         `json:"saved_bytes"` // residuals that its backward needs
 
@@ -83,10 +85,14 @@ func (p Config) describe(in Input, examples int) (d *Description, err error) {
 	for _, c := range st.Function.Graph.Calls {
 		if c.Layer < len(d.Layers) {
 			d.Layers[c.Layer].FLOPs += c.FLOPs()
+			if attention, ok := c.Op.(op.Attention); ok && attention.Causal {
+				d.Layers[c.Layer].Masked += c.FLOPs() / 2
+			}
 		}
 	}
 	for i, l := range p.Layers {
 		d.Layers[i].FLOPs /= int64(examples)
+		d.Layers[i].Masked /= int64(examples)
 		d.Layers[i].cost = float64(d.Layers[i].FLOPs)
 		if c, ok := l.(nn.Coster); ok {
 			d.Layers[i].cost = c.Cost()

@@ -9,77 +9,123 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
+// mode is one of the ways in which a way is tried.
+type mode struct {
+	schedule.Checkpoint
+	zero int // stage of ZeRO
+}
+
 // cut is a way and an upper bound of its throughput.
 type cut struct {
 	Way
 	layers   []gpipe.LayerEstimate
 	pieces   schedule.Placement
-	sizes    []int                           // layers of the pieces, in the best cut by time
-	stages   []gpipe.LayerEstimate           // of these pieces
-	bounds   map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
-	replayed bool                            // the bounds come from a replay
+	sizes    []int                 // layers of the pieces, in the best cut by time
+	stages   []gpipe.LayerEstimate // of these pieces
+	tried    []mode                // that may fit
+	bounds   map[mode]float64      // examples per second of those
+	bound    float64               // of the best mode
+	replayed bool                  // the bounds come from a replay
 }
 
-// bound is the bound of the best mode.
-func (c cut) bound() (most float64) {
-	for _, b := range c.bounds {
-		most = max(most, b)
+// set sets the bounds of the modes that are tried.
+func (c *cut) set(of func(mode) float64) {
+	bounds := map[mode]float64{}
+	c.bound = 0
+	for _, m := range c.tried {
+		bounds[m] = of(m)
+		c.bound = max(c.bound, bounds[m])
 	}
-	return most
+	c.bounds = bounds
+}
+
+// split is the best cut by time of layers into a number of pieces, and the pieces' costs.
+type split struct {
+	sizes  []int
+	stages []gpipe.LayerEstimate
+}
+
+// splitKey is what a cut by time depends on.
+type splitKey struct {
+	layers *gpipe.LayerEstimate // the first of those that ways share
+	pieces int
+}
+
+// cutByTime cuts a way's layers; ways with the same costs share the cut.
+func (s *search) cutByTime(c *cut) error {
+	of := splitKey{&c.layers[0], c.pieces.Stages()}
+	known, ok := s.splits[of]
+	if !ok {
+		cut, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), of.pieces)
+		if err != nil {
+			return err
+		}
+		known.sizes = cut.Sizes
+		next := 0
+		for _, n := range cut.Sizes {
+			known.stages = append(known.stages, gpipe.Together(c.layers[next:next+n]))
+			next += n
+		}
+		s.splits[of] = known
+	}
+	c.sizes, c.stages = known.sizes, known.stages
+	return nil
 }
 
 // limit sets the stages, and the bounds without a replay: a device begins when the first
 // micro-batch has passed all stages before its first one, computes all micro-batches of its
-// stages, and then the last gradient passes those before the first. Mode never has no bound
-// if its residuals and the parameters would not fit a replica's devices together even if
-// spread evenly; a fifth of the residuals is not counted, since a cut saves some.
+// stages, and then the last gradient passes those before the first. Modes that do not fit,
+// however layers are cut, are no longer tried.
 func (s *search) limit(c *cut) error {
-	sizes, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.pieces.Stages())
-	if err != nil {
+	if err := s.cutByTime(c); err != nil {
 		return err
 	}
-	c.sizes = sizes.Sizes
-	next := 0
-	for _, n := range c.sizes {
-		var sum gpipe.LayerEstimate
-		for _, l := range c.layers[next : next+n] {
-			sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward
-			sum.Input, sum.Weights = sum.Input+l.Input, sum.Weights+l.Weights
+	c.tried = slices.DeleteFunc(c.tried, func(m mode) bool {
+		lacks := s.lacks(*c, m)
+		if lacks > 0 && (s.nearest == nil || lacks < s.least) {
+			near := *c
+			near.tried = []mode{m}
+			s.nearest, s.least = &near, lacks
 		}
-		next += n
-		c.stages = append(c.stages, sum)
-	}
-	c.bounds = map[schedule.Checkpoint]float64{}
-	for _, mode := range c.modes() {
-		e := s.memory(*c, mode)
-		if mode == schedule.Never && e.capacity > 0 && e.params+float64(0.8*e.residuals) > e.capacity*float64(c.K) {
-			continue
+		return lacks > 0
+	})
+	spans := map[schedule.Checkpoint][2]float64{} // and the first device's end
+	c.set(func(m mode) float64 {
+		span, ok := spans[m.Checkpoint]
+		if !ok {
+			span = c.span(m.Checkpoint)
+			spans[m.Checkpoint] = span
 		}
-		ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
-		var fill, drain float64
-		for stage, l := range c.stages {
-			backward, after := l.Backward, l.Backward
-			if parts := l.Input + l.Weights; parts > 0 { // the stage before may end while W runs
-				backward, after = parts, 0
-				if c.Schedule == schedule.DualPipeV { // which has both
-					backward = min(backward, l.Backward)
-				}
-			}
-			d := c.pieces.Device[stage]
-			if ends[d] == 0 {
-				ends[d], drains[d] = fill, drain
-			}
-			ends[d] += float64(float64(c.M)*(l.Forward+backward)) + float64(float64(mode.Recomputed(c.M))*l.Recompute)
-			fill, drain = fill+l.Forward, drain+after
-		}
-		var span float64
-		for d, end := range ends {
-			span = max(span, end+drains[d])
-		}
-		const rounding = 1 - 1e-9 // no more than the sums of a replay
-		c.bounds[mode] = s.throughput(c, rounding*span, rounding*slices.Min(ends))
-	}
+		return s.throughput(c, span[0], span[1])
+	})
 	return nil
+}
+
+// span is a lower bound of the seconds of all tasks, and of the first device's end.
+func (c *cut) span(mode schedule.Checkpoint) [2]float64 {
+	ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
+	var fill, drain float64
+	for stage, l := range c.stages {
+		backward, after := l.Backward, l.Backward
+		if parts := l.Input + l.Weights; parts > 0 { // the stage before may end while W runs
+			backward, after = parts, 0
+			if c.Schedule == schedule.DualPipeV { // which has both
+				backward = min(backward, l.Backward)
+			}
+		}
+		d := c.pieces.Device[stage]
+		if ends[d] == 0 {
+			ends[d], drains[d] = fill, drain
+		}
+		ends[d] += float64(float64(c.M)*(l.Forward+backward)) + float64(float64(mode.Recomputed(c.M))*l.Recompute)
+		fill, drain = fill+l.Forward, drain+after
+	}
+	var span float64
+	for d, end := range ends {
+		span = max(span, end+drains[d])
+	}
+	const rounding = 1 - 1e-9 // no more than the sums of a replay
+	return [2]float64{rounding * span, rounding * slices.Min(ends)}
 }
 
 // replay sets the bounds by the step of the cut's stages; of a schedule that is yet to be
@@ -94,10 +140,8 @@ func (s *search) replay(c *cut) error {
 			w.Times.Stages = append(w.Times.Stages, d)
 			first = min(first, float64(c.M)*(d.F+d.I+d.W))
 		}
-		for mode, bound := range c.bounds {
-			const rounding = 1 - 1e-9
-			c.bounds[mode] = min(bound, s.throughput(c, rounding*w.Least(), rounding*first))
-		}
+		const rounding = 1 - 1e-9
+		c.set(func(m mode) float64 { return min(c.bounds[m], s.throughput(c, rounding*w.Least(), rounding*first)) })
 		return nil
 	}
 	times := &gpipe.Times{}
@@ -113,8 +157,9 @@ func (s *search) replay(c *cut) error {
 			})
 		}
 	}
-	for mode := range c.bounds {
-		lists, _, err := schedule.Lists(c.Schedule, c.K, c.Chunks, c.M, mode, false)
+	bounds := map[mode]float64{}
+	for _, m := range c.tried {
+		lists, _, err := schedule.Lists(c.Schedule, c.K, c.Chunks, c.M, m.Checkpoint, false)
 		if err != nil {
 			return err
 		}
@@ -129,8 +174,9 @@ func (s *search) replay(c *cut) error {
 				ends[e.At.Stage] = max(ends[e.At.Stage], e.End)
 			}
 		}
-		c.bounds[mode] = s.throughput(c, tl.Span(), slices.Min(ends))
+		bounds[m] = s.throughput(c, tl.Span(), slices.Min(ends))
 	}
+	c.set(func(m mode) float64 { return bounds[m] })
 	c.replayed = true
 	return nil
 }
@@ -138,8 +184,11 @@ func (s *search) replay(c *cut) error {
 // throughput is an upper bound in examples per second, if tasks take span seconds and no
 // stage ends before first: without updates and the links between stages. The stage with
 // most parameters has at least an even part of them, and adds up its gradients when it
-// has ended.
+// has ended. On a cluster, parts of the sums may run beside tasks, on several links.
 func (s *search) throughput(c *cut, span, first float64) float64 {
+	if s.onCluster() {
+		return float64(c.Batch) / span
+	}
 	reduce, gather := s.links(c.R).Seconds(c.R, 4*float64(s.described.Params)/float64(c.K))
 	if !s.Pipeline.ShardUpdate {
 		reduce, gather = reduce+gather, 0

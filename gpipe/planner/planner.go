@@ -34,7 +34,15 @@ type Search struct {
 	// any number of them; nil: 2, 4, ... as far as there are layers.
 	Chunks []int
 
-	Devices  int // at most, 1 or more; R K S may be less
+	// Zeros and Recomputes are tried in place of How's; nil: those of How alone. Parts are the
+	// numbers T of devices that divide each stage, with the layers of one of them; nil: How's, whose
+	// layers Pipeline has. A way with any of them is modelled as on a cluster ([gpipe.Parallel]), where
+	// micro-batches are of one size, and otherwise as GPipe's.
+	Zeros      []int
+	Recomputes []gpipe.Recompute
+	Parts      map[int][]nn.Layer
+
+	Devices  int // at most, 1 or more; T R K S may be less
 	Replicas int // R, each with one group of every mini-batch; 0: searched, as K is
 	MaxBatch int // examples of the largest mini-batch, as it grows by doubling; 0: those of Input
 	Keep     int // how many plans to return; 0: 1
@@ -43,14 +51,15 @@ type Search struct {
 	Looked func(at Way, looked, left int)
 }
 
-// Way is what the search begins with: replicas, devices of each, micro-batches of a
-// replica's part of the mini-batch, examples of all of it, and a schedule with pieces of the
-// network on each device.
+// Way is what the search begins with: replicas, stages of each, devices of each stage,
+// micro-batches of a replica's part of the mini-batch, examples of all of it, and a schedule with
+// pieces of the network on each stage's devices.
 type Way struct {
-	R, K, M, Batch int
-	Schedule       schedule.Schedule // if it is searched: that which it is searched from
-	Chunks         int
-	Searched       bool
+	R, K, T, M, Batch int
+	Schedule          schedule.Schedule // if it is searched: that which it is searched from
+	Chunks            int
+	Searched          bool
+	Recompute         gpipe.Recompute
 }
 
 // Order names the schedule.
@@ -69,7 +78,10 @@ type Plan struct {
 	// Nearest is the candidate that lacks the least memory, if none fits.
 	Nearest   *Candidate `json:"nearest,omitempty"`
 	Simulated int        `json:"simulated"` // steps that were planned and timed
-	Dismissed int        `json:"dismissed"` // ways that could not be better than Plans
+	Dismissed int        `json:"dismissed"` // candidates whose bounds say that they are no better than Plans
+	Unfit     int        `json:"unfit"`     // candidates that would not fit however they were cut
+
+	Described *gpipe.Description `json:"-"` // the network; nil: no devices hold its parameters
 }
 
 // Candidate is one way to train.
@@ -78,20 +90,29 @@ type Candidate struct {
 	StepSeconds       float64 `json:"step_seconds"`
 	R                 int     `json:"replicas"`
 	K                 int     `json:"k"`
+	T                 int     `json:"tensor"` // devices of each stage
 	M                 int     `json:"m"`
 	Batch             int     `json:"batch"`
 	Schedule          string  `json:"schedule"`
 	Chunks            int     `json:"chunks"`
 	Checkpoint        string  `json:"checkpoint"`
+	Recompute         string  `json:"recompute"` // stage: as Checkpoint says
+	Zero              int     `json:"zero"`
 	Partition         []int   `json:"partition"`
 	PartitionBy       string  `json:"partition_by"` // time, time within memory, or memory
 	PeakBytes         int64   `json:"peak_bytes"`   // of the fullest device
-	LacksBytes        int64   `json:"lacks_bytes,omitempty"`
-	BubbleFraction    float64 `json:"bubble_fraction"`
-	ReduceSeconds     float64 `json:"all_reduce_seconds"` // of the stage that takes longest
+
+	Memory         gpipe.DeviceMemory `json:"memory"` // of the same
+	LacksBytes     int64              `json:"lacks_bytes,omitempty"`
+	BubbleFraction float64            `json:"bubble_fraction"`
+	ReduceSeconds  float64            `json:"all_reduce_seconds"` // of the stage that takes longest
 
 	// Lists are a searched schedule's; nil: the one of its name.
 	Lists [][]schedule.Task `json:"-"`
+	// Recomputed is that of the simulation.
+	Recomputed []int `json:"-"`
+
+	whole func() (*gpipe.Simulation, error) // the step, with its breakdown
 }
 
 // Run searches. Each way has an upper bound of its throughput: at first a closed one, then
@@ -103,19 +124,20 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	r := &Plan{Accelerator: s.device().Accelerator.Name, Params: nn.CountParams(s.Pipeline.Layers)}
-	if least := max(s.Replicas, 1); !s.holdsParams(r.Params, least, s.Devices/least) {
+	if least := max(s.Replicas, 1); !s.holdsParams(r.Params, least, s.Devices/least, slices.Max(s.zeros(least))) {
 		return r, nil
 	}
 	described, err := s.Pipeline.Describe(s.Input)
 	if err != nil {
 		return nil, err
 	}
-	r.Params = described.Params
-	search := &search{s, described}
-	cuts, err := search.cuts(ctx)
+	r.Params, r.Described = described.Params, described
+	search := s.of(described)
+	cuts, unfit, err := search.cuts(ctx)
 	if err != nil {
 		return nil, err
 	}
+	r.Unfit = unfit
 	for looked := 0; len(cuts) > 0; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -126,16 +148,18 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		}
 		best := 0
 		for i := range cuts {
-			if cuts[i].bound() > cuts[best].bound() {
+			if cuts[i].bound > cuts[best].bound {
 				best = i
 			}
 		}
 		c := &cuts[best]
-		if enough > c.bound() { // what is as good may still come first
-			r.Dismissed = len(cuts)
+		if enough > c.bound { // what is as good may still come first
+			for _, c := range cuts {
+				r.Dismissed += len(c.tried)
+			}
 			break
 		}
-		if !c.replayed {
+		if !c.replayed && !s.onCluster() { // whose steps are as fast to simulate
 			if err := search.replay(c); err != nil {
 				return nil, err
 			}
@@ -145,7 +169,7 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Simulated += len(found)
+		r.Simulated, r.Dismissed = r.Simulated+len(found), r.Dismissed+len(c.tried)-len(found)
 		for _, f := range found {
 			if f.LacksBytes == 0 {
 				r.Plans = append(r.Plans, f)
@@ -158,13 +182,38 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		if s.Looked != nil {
 			s.Looked(c.Way, looked, len(cuts)-1)
 		}
-		cuts = slices.Delete(cuts, best, best+1)
+		cuts[best] = cuts[len(cuts)-1]
+		cuts = cuts[:len(cuts)-1]
 	}
-	if len(r.Plans) > 0 {
+	switch {
+	case len(r.Plans) > 0:
 		r.Nearest = nil
+	case r.Nearest == nil && search.nearest != nil:
+		found, err := search.simulate(*search.nearest, 0)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 { // a schedule that is searched for may be none
+			r.Nearest = &found[0]
+		}
 	}
 	r.Plans = r.Plans[:min(len(r.Plans), s.Keep)]
-	return r, nil
+	return r, r.complete()
+}
+
+// complete finds the bubbles, which are not simulated of candidates that are not kept.
+func (r *Plan) complete() error {
+	for i := range r.Plans {
+		sim, err := r.Plans[i].whole()
+		if err != nil {
+			return err
+		}
+		r.Plans[i].BubbleFraction, r.Plans[i].whole = sim.Parts.Bubble/sim.Seconds, nil
+	}
+	if r.Nearest != nil {
+		r.Nearest.whole = nil
+	}
+	return nil
 }
 
 // Validate reports what cannot be searched, and what would be accepted.
@@ -255,15 +304,25 @@ func (s Search) input(examples int) gpipe.Input {
 // chunks and less memory. No two candidates are the same, so that the order of what is as
 // good does not depend on when it was found.
 func better(a, b Candidate) int {
-	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.R*a.K, b.R*b.K), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M),
+	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.R*a.K*a.T, b.R*b.K*b.T), cmp.Compare(a.T, b.T), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M),
 		cmp.Compare(a.Chunks, b.Chunks), cmp.Compare(a.PeakBytes, b.PeakBytes), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Schedule, b.Schedule),
-		cmp.Compare(a.Checkpoint, b.Checkpoint))
+		cmp.Compare(a.Checkpoint, b.Checkpoint), cmp.Compare(a.Zero, b.Zero), cmp.Compare(a.Recompute, b.Recompute))
 }
 
-// search is a Search and the description of its network.
+// search is a Search, the description of its network, and what ways share.
 type search struct {
 	Search
 	described *gpipe.Description
+	layers    map[estimated][]gpipe.LayerEstimate
+	splits    map[splitKey]split
+
+	nearest *cut    // of those that do not fit however they are cut, the one that lacks
+	least   float64 // least; nil: all may fit
+}
+
+// of begins a search with a network's description.
+func (s Search) of(described *gpipe.Description) *search {
+	return &search{Search: s, described: described, layers: map[estimated][]gpipe.LayerEstimate{}, splits: map[splitKey]split{}}
 }
 
 func (s Search) device() gpipe.Device { return s.Pipeline.Devices[0] }

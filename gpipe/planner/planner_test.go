@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -98,12 +97,13 @@ func TestClosedBounds(t *testing.T) {
 		s.Pipeline.AllReduce = gpipe.AllReduce{Link: clock.Link{Bandwidth: 1e9}}
 		testkit.NoError(t, s.complete())
 		described := testkit.Must(s.Pipeline.Describe(s.Input))(t)
-		search := &search{s, described}
-		cuts := testkit.Must(search.cuts(t.Context()))(t)
+		search := s.of(described)
+		cuts, _, err := search.cuts(t.Context())
+		testkit.NoError(t, err)
 		stages := 0
 		for _, c := range cuts {
 			stages = max(stages, c.K)
-			closed := maps.Clone(c.bounds)
+			closed := c.bounds
 			testkit.NoError(t, search.replay(&c))
 			for mode, bound := range c.bounds {
 				if closed[mode] < bound || c.K == 1 && sched != schedule.DualPipeV && closed[mode] > bound*(1+1e-8) {

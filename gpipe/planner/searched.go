@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -33,7 +34,8 @@ func (c *Candidate) CSV(w io.Writer) error {
 func (s *search) searched(c cut) ([]Candidate, error) {
 	p := s.pipeline(c, c.sizes)
 	p.Checkpoint = schedule.Never
-	base, err := p.Simulate(s.input(c.Batch), s.How)
+	how := s.how(c.Way, c.tried[0].zero)
+	base, err := p.Simulate(s.input(c.Batch), how)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +65,18 @@ func (s *search) searched(c cut) ([]Candidate, error) {
 			return nil, nil // none fits
 		}
 		p.Tasks = func(int, int) [][]schedule.Task { return found.Lists }
-		sim, err := p.Simulate(s.input(c.Batch), s.How)
+		sim, err := p.Simulate(s.input(c.Batch), how)
 		if err != nil {
 			return nil, err
 		}
-		now := c.candidate(sim, schedule.Never, "time")
+		now := s.candidate(c, sim, c.tried[0], "time")
 		if now.LacksBytes == 0 {
 			now.Lists = found.Lists
+			now.whole = func() (*gpipe.Simulation, error) {
+				whole := how
+				whole.Brief = false
+				return p.Simulate(s.input(c.Batch), whole)
+			}
 			return []Candidate{now}, nil
 		}
 		w.Limit -= float64(now.LacksBytes)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,68 +18,87 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		return s.searched(c)
 	}
 	costs := gpipe.LayerSeconds(c.layers)
-	found := map[schedule.Checkpoint]Candidate{}
+	found := map[mode]Candidate{}
 	tried := map[string]bool{}
-	try := func(by string, sizes []int, modes []schedule.Checkpoint) error {
+	try := func(by string, sizes []int, modes []mode) error {
 		key := fmt.Sprint(sizes, modes)
 		if tried[key] {
 			return nil
 		}
 		tried[key] = true
-		q := s.pipeline(c, sizes)
-		var variants []gpipe.Variant
-		for _, mode := range modes {
-			v := q.Variant()
-			v.Checkpoint = mode
-			variants = append(variants, v)
-		}
-		sims, err := q.SimulateVariants(s.input(c.Batch), s.How, variants...)
+		sims, err := s.step(c, sizes, modes)
 		if err != nil {
 			return err
 		}
 		for i, sim := range sims {
-			now := c.candidate(sim, modes[i], by)
+			now := s.candidate(c, sim, modes[i], by)
 			if before, ok := found[modes[i]]; !ok || before.LacksBytes > now.LacksBytes {
 				found[modes[i]] = now
 			}
 		}
 		return nil
 	}
-	modes := slices.DeleteFunc(c.modes(), func(mode schedule.Checkpoint) bool { return c.bounds[mode] < enough })
+	modes := slices.DeleteFunc(slices.Clone(c.tried), func(m mode) bool { return c.bounds[m] < enough })
 	if err := try("time", c.sizes, modes); err != nil {
 		return nil, err
 	}
-	for _, mode := range modes {
-		if found[mode].LacksBytes == 0 {
+	for _, m := range modes {
+		if found[m].LacksBytes == 0 {
 			continue
 		}
-		memory := s.memory(c, mode)
+		memory := s.memory(c, m)
 		if within, err := partition.MinMaxUnderCapacity(costs, c.pieces.Stages(), memory.fits); err == nil {
-			if err := try("time within memory", within.Sizes, []schedule.Checkpoint{mode}); err != nil {
+			if err := try("time within memory", within.Sizes, []mode{m}); err != nil {
 				return nil, err
 			}
 		}
-		if found[mode].LacksBytes == 0 {
+		if found[m].LacksBytes == 0 {
 			continue
 		}
 		byMemory, err := partition.Split(partition.MinMax, memory.perLayer, c.pieces.Stages())
 		if err != nil {
 			return nil, err
 		}
-		if err := try("memory", byMemory.Sizes, []schedule.Checkpoint{mode}); err != nil {
+		if err := try("memory", byMemory.Sizes, []mode{m}); err != nil {
 			return nil, err
 		}
 	}
 	var all []Candidate
-	for _, mode := range modes {
-		all = append(all, found[mode])
+	for _, m := range modes {
+		all = append(all, found[m])
 	}
 	return all, nil
+}
+
+// step simulates a cut into pieces of sizes layers, in some modes.
+func (s *search) step(c cut, sizes []int, modes []mode) (sims []*gpipe.Simulation, err error) {
+	p, in := s.pipeline(c, sizes), s.input(c.Batch)
+	if !s.onCluster() {
+		var variants []gpipe.Variant
+		for _, m := range modes {
+			v := p.Variant()
+			v.Checkpoint = m.Checkpoint
+			variants = append(variants, v)
+		}
+		return p.SimulateVariants(in, s.how(c.Way, 0), variants...)
+	}
+	for _, m := range modes {
+		p.Checkpoint = m.Checkpoint
+		sim, err := p.Simulate(in, s.how(c.Way, m.zero))
+		if err != nil {
+			return nil, err
+		}
+		sims = append(sims, sim)
+	}
+	return sims, nil
 }
 
 // pipeline returns the pipeline of a cut whose pieces have sizes layers.
 func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 	q := s.Pipeline
+	if s.Parts != nil {
+		q.Layers = s.Parts[c.T]
+	}
 	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
 	q.Schedule, q.Chunks = c.Schedule, c.Chunks
 	q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
@@ -86,15 +106,21 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 }
 
 // candidate is a way as simulated.
-func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by string) Candidate {
+func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Candidate {
 	now := Candidate{
-		ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, M: c.M, Batch: c.Batch,
+		ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
-		Checkpoint: mode.String(), Partition: sim.Sizes, PartitionBy: by, BubbleFraction: sim.Parts.Bubble / sim.Seconds,
-		ReduceSeconds: sim.ReduceSeconds,
+		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sim.Sizes, PartitionBy: by,
+		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed,
+		whole: func() (*gpipe.Simulation, error) {
+			p, how := s.pipeline(c, sim.Sizes), s.how(c.Way, m.zero)
+			p.Checkpoint, how.Brief = m.Checkpoint, false
+			return p.Simulate(s.input(c.Batch), how)
+		},
 	}
+	fullest := slices.MaxFunc(sim.Devices, func(a, b gpipe.DeviceEstimate) int { return cmp.Compare(a.PeakBytes, b.PeakBytes) })
+	now.PeakBytes, now.Memory = fullest.PeakBytes, fullest.Memory
 	for _, d := range sim.Devices {
-		now.PeakBytes = max(now.PeakBytes, d.PeakBytes)
 		if !d.Fits() {
 			now.LacksBytes = max(now.LacksBytes, d.PeakBytes-d.Capacity)
 		}
@@ -103,15 +129,21 @@ func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by strin
 }
 
 // modes are those in which a way is tried; for one micro-batch, except-last is the same as
-// never.
-func (c cut) modes() []schedule.Checkpoint {
+// never, and only GPipe's recomputation of stages has any.
+func (s *search) modes(c cut) (all []mode) {
+	checkpoints := []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}
 	switch {
-	case c.Searched:
-		return []schedule.Checkpoint{schedule.Never}
-	case c.M == 1:
-		return []schedule.Checkpoint{schedule.Always, schedule.Never}
+	case c.Searched || c.Recompute != gpipe.RecomputeStage:
+		checkpoints = checkpoints[2:]
+	case c.M == 1 || s.onCluster():
+		checkpoints = []schedule.Checkpoint{schedule.Always, schedule.Never}
 	}
-	return []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}
+	for _, checkpoint := range checkpoints {
+		for _, zero := range s.zeros(c.R) {
+			all = append(all, mode{checkpoint, zero})
+		}
+	}
+	return all
 }
 
 // planMemory estimates a stage's memory in bytes without a plan: parameters, residuals,
@@ -121,22 +153,18 @@ type planMemory struct {
 	stash    []float64 // by layer: of a stage that begins with it
 	capacity float64
 	chunks   float64 // of each device, which have the same part of its memory here
-
-	params, residuals float64 // of all layers
 }
 
-func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
+func (s *search) memory(c cut, m mode) planMemory {
 	held := 1 // sets of residuals; a lower limit if the schedule is not fill-drain
-	if mode == schedule.Never && c.Schedule == schedule.GPipe {
+	if m.Checkpoint == schedule.Never && c.Schedule == schedule.GPipe {
 		held = c.M
 	}
-	size, state := float64(c.size()), s.stateBytes(c.R)
+	size, state := float64(c.size()), s.stateBytes(c.R, m.zero)/float64(c.T)
 	e := planMemory{capacity: float64(s.device().Capacity), chunks: float64(c.pieces.Stages() / c.K)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {
 		params, residuals := float64(state*float64(l.Params)), float64(float64(held)*float64(c.layers[i].Residual))
-		e.params += params
-		e.residuals += residuals
 		e.perLayer = append(e.perLayer, params+residuals)
 		e.stash = append(e.stash, incoming*size*float64(c.M))
 		incoming = 0
@@ -145,6 +173,48 @@ func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 		}
 	}
 	return e
+}
+
+// lacks returns the bytes that a way's devices lack at least, however the layers are cut; 0: they
+// may fit. Stages take as many layers as they have room for, one after another, with what they are
+// sure to hold: what is left for the next ones is then the least. Of several pieces a device, all
+// devices have room together.
+func (s *search) lacks(c cut, m mode) (lacks float64) {
+	capacity := float64(s.device().Capacity)
+	if capacity == 0 {
+		return 0
+	}
+	state, residual := s.stateBytes(c.R, m.zero)/float64(c.T), 0.0
+	if m.Checkpoint == schedule.Never {
+		residual = 0.8 // a cut saves some
+	}
+	bytes := func(layer, held int) float64 {
+		return float64(state*float64(s.described.Layers[layer].Params)) + float64(residual*float64(held)*float64(c.layers[layer].Residual))
+	}
+	if !c.pieces.IsStraight() || c.Searched {
+		for i := range c.layers {
+			lacks += bytes(i, 1)
+		}
+		return max(0, lacks-capacity*float64(c.K))
+	}
+	next := 0
+	for stage := range c.K {
+		held := 1 // micro-batches
+		switch even := c.Batch%(c.R*c.M) == 0; {
+		case even && c.Schedule == schedule.GPipe:
+			held = c.M
+		case even && c.Schedule == schedule.OneFOneB:
+			held = min(c.M, c.K-stage)
+		}
+		free := capacity
+		for ; next < len(c.layers) && bytes(next, held) <= free; next++ {
+			free -= bytes(next, held)
+		}
+	}
+	for ; next < len(c.layers); next++ {
+		lacks += bytes(next, 1)
+	}
+	return lacks
 }
 
 // fits reports whether layers from to to-1 fit a device with a twentieth left

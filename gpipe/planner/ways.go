@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -33,29 +34,77 @@ func (s Search) links(r int) gpipe.AllReduce {
 	return a
 }
 
+// onCluster reports whether ways are modelled as on a cluster.
+func (s Search) onCluster() bool {
+	return s.Zeros != nil || s.Recomputes != nil || s.Parts != nil || s.How.Parallel != gpipe.Parallel{}
+}
+
+// how is how a way is modelled, with a stage of ZeRO.
+func (s Search) how(w Way, zero int) gpipe.Modelling {
+	how := s.How
+	if s.onCluster() {
+		how.Tensor, how.Zero, how.Recompute = w.T, zero, w.Recompute
+		how.SequenceParallel = how.SequenceParallel && w.T > 1
+	}
+	how.Brief = true
+	return how
+}
+
+// tensors are the numbers of devices of each stage that are tried, ascending.
+func (s Search) tensors() []int {
+	if s.Parts == nil {
+		return []int{max(s.How.Tensor, 1)}
+	}
+	return slices.Sorted(maps.Keys(s.Parts))
+}
+
+// recomputes are what ways may recompute.
+func (s Search) recomputes() []gpipe.Recompute {
+	if s.Recomputes == nil {
+		return []gpipe.Recompute{s.How.Recompute}
+	}
+	return s.Recomputes
+}
+
+// zeros are the stages of ZeRO that are tried with r replicas; with one, all are alike.
+func (s Search) zeros(r int) []int {
+	switch {
+	case s.Zeros == nil:
+		return []int{s.How.Zero}
+	case r == 1:
+		return s.Zeros[:1]
+	}
+	return s.Zeros
+}
+
 // stateBytes is the memory of a parameter and of all that one of r replicas keeps for it,
-// in bytes, on average.
-func (s Search) stateBytes(r int) float64 {
-	state := 4 * float64(len(s.Pipeline.Optimizer.Slots()))
+// in bytes, on average, with a stage of ZeRO.
+func (s Search) stateBytes(r, zero int) float64 {
+	weights, gradients, state := s.How.PerParameter(len(s.Pipeline.Optimizer.Slots()))
 	if s.Pipeline.ShardUpdate {
-		state /= float64(r)
+		zero = max(zero, 1)
 	}
-	if s.How.Accounting == gpipe.FullAccounting {
-		state += 4
+	if s.How.Accounting != gpipe.FullAccounting {
+		gradients = 0
 	}
-	return state + 4
+	for stage, divided := range []*float64{&state, &gradients, &weights} {
+		if zero > stage {
+			*divided /= float64(r)
+		}
+	}
+	return weights + gradients + state
 }
 
-// holdsParams reports whether the k devices of one of r replicas can hold the parameters,
+// holdsParams reports whether the devices of one of r replicas can hold the parameters,
 // with nothing else.
-func (s Search) holdsParams(params int64, r, k int) bool {
+func (s Search) holdsParams(params int64, r, devices, zero int) bool {
 	capacity := s.device().Capacity
-	return capacity == 0 || s.stateBytes(r)*float64(params)/float64(k) <= float64(capacity)
+	return capacity == 0 || s.stateBytes(r, zero)*float64(params)/float64(devices) <= float64(capacity)
 }
 
-// replicas are the numbers of replicas of k devices that take part in a mini-batch.
-func (s Search) replicas(k, batch int) []int {
-	most := min(s.Devices/k, batch, gpipe.MaxReplicas)
+// replicas are the numbers of replicas of a number of devices that take part in a mini-batch.
+func (s Search) replicas(devices, batch int) []int {
+	most := min(s.Devices/devices, batch, gpipe.MaxReplicas)
 	switch {
 	case s.Replicas == 0:
 		return slices.DeleteFunc(doublings(most), func(r int) bool { return !s.meets(r) })
@@ -87,62 +136,94 @@ func doublings(most int) (ns []int) {
 	return append(ns, most)
 }
 
-// cuts lists every way that may be worth simulating. Those whose devices do not hold the
-// parameters alone are left out.
-func (s *search) cuts(ctx context.Context) ([]cut, error) {
-	type estimated struct {
-		size  int // of a micro-batch
-		split bool
+// estimated is what layers' estimates depend on.
+type estimated struct {
+	size      int // of a micro-batch
+	split     bool
+	parts     int // T
+	recompute gpipe.Recompute
+}
+
+// estimates returns the layers' costs in a way, which many ways share.
+func (s *search) estimates(w Way) ([]gpipe.LayerEstimate, error) {
+	of := estimated{w.size(), w.Schedule.Splits(), w.T, w.Recompute}
+	if known, ok := s.layers[of]; ok {
+		return known, nil
 	}
-	estimates := map[estimated][]gpipe.LayerEstimate{}
-	var cuts []cut
+	p := s.Pipeline
+	p.Schedule = w.Schedule
+	if s.Parts != nil {
+		p.Layers = s.Parts[w.T]
+	}
+	layers, err := p.ModelLayers(s.input(of.size), s.how(w, 0))
+	s.layers[of] = layers
+	return layers, err
+}
+
+// cuts lists every way that may be worth simulating. Modes whose devices do not hold what they
+// keep, however layers are cut, are left out and counted.
+func (s *search) cuts(ctx context.Context) (cuts []cut, unfit int, err error) {
+	layers := len(s.Pipeline.Layers)
 	add := func(w Way) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		pieces, err := w.place()
-		if err != nil || pieces.Stages() > len(s.Pipeline.Layers) || w.R*pieces.Stages()*w.M > gpipe.MaxTasks {
+		if err != nil || pieces.Stages() > layers || w.R*pieces.Stages()*w.M > gpipe.MaxTasks || s.onCluster() && w.Batch%(w.R*w.M) != 0 {
 			return nil
 		}
-		of := estimated{w.size(), w.Schedule.Splits()}
-		if estimates[of] == nil {
-			p := s.Pipeline
-			p.Schedule = w.Schedule
-			if estimates[of], err = p.ModelLayers(s.input(of.size), s.How); err != nil {
+		c := cut{Way: w, pieces: pieces}
+		modes := s.modes(c)
+		c.tried = slices.DeleteFunc(slices.Clone(modes), func(m mode) bool { return !s.holdsParams(s.described.Params, w.R, w.K*w.T, m.zero) })
+		if len(c.tried) > 0 {
+			if c.layers, err = s.estimates(w); err != nil {
+				return err
+			}
+			if err := s.limit(&c); err != nil {
 				return err
 			}
 		}
-		c := cut{Way: w, layers: estimates[of], pieces: pieces}
-		if err := s.limit(&c); err != nil {
-			return err
-		}
-		if len(c.bounds) > 0 {
+		unfit += len(modes) - len(c.tried)
+		if len(c.tried) > 0 {
 			cuts = append(cuts, c)
 		}
 		return nil
 	}
-	for batch := s.Input.Examples; batch <= s.MaxBatch; batch *= 2 {
-		for _, k := range doublings(min(s.Devices/max(s.Replicas, 1), len(s.Pipeline.Layers))) {
-			for _, r := range s.replicas(k, batch) {
-				if !s.holdsParams(s.described.Params, r, k) {
-					continue
-				}
-				for _, m := range doublings(batch / r) {
-					for _, sched := range s.Schedules {
-						for _, v := range s.chunks(sched, k) {
-							if err := add(Way{r, k, m, batch, sched, v, false}); err != nil {
-								return nil, err
-							}
-						}
+	of := func(w Way) error { // of every schedule
+		for _, w.Recompute = range s.recomputes() {
+			for _, w.Schedule = range s.Schedules {
+				for _, w.Chunks = range s.chunks(w.Schedule, w.K) {
+					if err := add(w); err != nil {
+						return err
 					}
-					if s.Searched {
-						if err := add(Way{r, k, m, batch, schedule.ZBH1, 0, true}); err != nil {
-							return nil, err
+				}
+			}
+			if s.Searched {
+				w.Schedule, w.Chunks, w.Searched = schedule.ZBH1, 0, true
+				if err := add(w); err != nil {
+					return err
+				}
+				w.Searched = false
+			}
+		}
+		return nil
+	}
+	for batch := s.Input.Examples; batch <= s.MaxBatch; batch *= 2 {
+		for _, t := range s.tensors() {
+			most := min(s.Devices/t/max(s.Replicas, 1), layers)
+			if most == 0 {
+				continue
+			}
+			for _, k := range doublings(most) {
+				for _, r := range s.replicas(k*t, batch) {
+					for _, m := range doublings(batch / r) {
+						if err := of(Way{R: r, K: k, T: t, M: m, Batch: batch}); err != nil {
+							return nil, 0, err
 						}
 					}
 				}
 			}
 		}
 	}
-	return cuts, nil
+	return cuts, unfit, nil
 }

@@ -59,3 +59,25 @@ func Cost(k Kind, x, y int, bytes float64, link clock.Link) (reduce, gather floa
 	}
 	return half, half
 }
+
+// Groups are ranks in groups of neighbours, such as the devices of nodes, with a near link in each
+// group and a far one of each rank between them.
+type Groups struct {
+	Size      int // ranks of a group, consecutive ones; 0: all are in one
+	Near, Far clock.Link
+}
+
+// Cost is that of a ring all-reduce of bytes over n ranks, in whole groups: each group adds up by
+// itself, then each rank its share of the data with those of its share in the other groups.
+func (g Groups) Cost(n int, bytes float64) (reduce, gather float64) {
+	size := n
+	if g.Size > 0 {
+		size = min(n, g.Size)
+	}
+	reduce, gather = Cost(Ring, size, 1, bytes, g.Near)
+	if groups := (n + size - 1) / size; groups > 1 {
+		r, g := Cost(Ring, groups, 1, bytes/float64(size), g.Far)
+		reduce, gather = reduce+r, gather+g
+	}
+	return reduce, gather
+}

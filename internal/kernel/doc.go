@@ -33,7 +33,9 @@
 // The bits are the same on every profile and processor, but for the sign and payload of NaNs:
 // a multiply-add rounds once everywhere (portable Go has fma32), functions such as exp are the same
 // polynomials, and what Go computes has a conversion after each product that is added, so that no
-// compiler fuses them. definition_test.go defines every kernel, and TestContract compares.
+// compiler fuses them. definition_test.go defines every kernel, and TestContract compares. The price
+// is paid by portable Go, where an exact multiply-add takes 3.9 times as long as one that rounds
+// twice, and a step of the networks that are compared 2.0 to 2.4 times (2026-11, AMD Zen 5, 2 threads).
 //
 // Kernels start no goroutines, allocate nothing, write no element outside their
 // outputs and read none outside their inputs (a guard page may follow

@@ -40,9 +40,26 @@ func FormatCommas(n int64) string {
 	return s
 }
 
-// FormatCount formats a number of 0 or more in millions or billions, in three digits.
+// ParseCount reads a number above 0 of things that there are many of: 20000, 300M, 1.5B, 2T.
+func ParseCount(s string) (float64, error) {
+	number, unit := s, 1.0
+	for name, of := range map[string]float64{"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12} {
+		if rest, ok := strings.CutSuffix(s, name); ok {
+			number, unit = rest, of
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if v *= unit; err != nil || !(v > 0) || v > math.MaxInt64 {
+		return 0, fmt.Errorf("want a number above 0, or one with k, M, B or T, such as 300B or 2T")
+	}
+	return v, nil
+}
+
+// FormatCount formats a number of 0 or more in millions, billions or trillions, in three digits.
 func FormatCount(n int64) string {
 	switch v := float64(n); {
+	case v >= 1e12:
+		return fmt.Sprintf("%.3gT", v/1e12)
 	case v >= 1e9:
 		return fmt.Sprintf("%.3gB", v/1e9)
 	case v >= 1e8:

@@ -18,10 +18,23 @@ func TestReadFigure(t *testing.T) {
 
 func TestFormatCount(t *testing.T) {
 	for n, want := range map[int64][2]string{
-		7: {"7", "7e-06M"}, 81505540: {"81,505,540", "81.5M"}, 282_200_000: {"282,200,000", "282M"}, 83_876_910_336: {"83,876,910,336", "83.9B"},
+		7: {"7", "7e-06M"}, 81505540: {"81,505,540", "81.5M"}, 282_200_000: {"282,200,000", "282M"}, 83_876_910_336: {"83,876,910,336", "83.9B"}, 15e12: {"15,000,000,000,000", "15T"},
 	} {
 		if commas, count := FormatCommas(n), FormatCount(n); commas != want[0] || count != want[1] {
 			t.Errorf("%d: %s, %s; want %s", n, commas, count, want)
+		}
+	}
+}
+
+func TestParseCount(t *testing.T) {
+	for text, want := range map[string]float64{"7": 7, "20k": 2e4, "1.5M": 1.5e6, "300B": 3e11, "2T": 2e12} {
+		if got, err := ParseCount(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "T", "0", "-2T", "2P", "2TT", "NaN", "inf", "1e30"} {
+		if got, err := ParseCount(text); err == nil {
+			t.Errorf("%q is %v", text, got)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"gpipebench/internal/printable"
 )
 
-// The maximum numbers of values and of list entries in a document, and the maximum
-// length of a text in bytes.
+// The maximum numbers of values in a document and of entries in a list whose tag says nothing
+// else, and the maximum length of a text in bytes.
 const (
 	maxValues  = 100_000
 	maxEntries = 1000
@@ -61,6 +61,9 @@ func (r *fieldReader) value(n *yaml.Node, t reflect.Type, rule rule, path []stri
 		return wrong(printable.Quoted(n.Value))
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		if rule.null {
+			return nil
+		}
 		return wrong("nothing")
 	}
 	into := reflect.New(t)
@@ -163,12 +166,12 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		return problem(n, path, "%d entries: want %d", len(n.Content), t.Len())
 	case len(n.Content) == 0 && !rule.optional:
 		return problem(n, path, "an empty list: want at least one entry")
-	case len(n.Content) > maxEntries:
-		return problem(n, path, "%d entries: want at most %d", len(n.Content), maxEntries)
+	case len(n.Content) > rule.entries:
+		return problem(n, path, "%d entries: want at most %d", len(n.Content), rule.entries)
 	case rule.first != "" && len(n.Content) > 0 && n.Content[0].Value != rule.first:
 		return problem(n.Content[0], below(path, "0"), "%s: want %s first", printable.Quoted(n.Content[0].Value), rule.first)
 	}
-	rule.optional = false
+	rule.optional, rule.null = false, false
 	element := t.Elem()
 	for element.Kind() == reflect.Pointer {
 		element = element.Elem()
@@ -230,7 +233,7 @@ func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []st
 	case len(n.Content) > 2*maxEntries:
 		return problem(n, path, "%d entries: want at most %d", len(n.Content)/2, maxEntries)
 	}
-	rule.optional = false
+	rule.optional, rule.null = false, false
 	keys := ruleOf("", t.Key())
 	if t.Key().Kind() == reflect.String {
 		keys.word = "name"

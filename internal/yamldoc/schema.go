@@ -36,7 +36,7 @@ func schemaOf(t reflect.Type, rule rule) map[string]any {
 	if own, ok := reflect.New(t).Interface().(Schemed); ok {
 		return own.Schema()
 	}
-	if _, own := reflect.New(t).Interface().(yaml.Unmarshaler); own || rule.none || rule.partial || t.Kind() == reflect.Array {
+	if _, own := reflect.New(t).Interface().(yaml.Unmarshaler); own || rule.none || rule.null || rule.partial || t.Kind() == reflect.Array {
 		panic(fmt.Sprintf("yamldoc: %v: no schema", t))
 	}
 	least := 1 // of entries
@@ -55,7 +55,7 @@ func schemaOf(t reflect.Type, rule rule) map[string]any {
 		return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	case reflect.Slice:
 		rule.optional = false
-		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), rule), "minItems": least, "maxItems": maxEntries, "uniqueItems": true}
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), rule), "minItems": least, "maxItems": rule.entries, "uniqueItems": true}
 	case reflect.Map:
 		rule.optional = false
 		return map[string]any{

@@ -20,6 +20,8 @@ import (
 //	               Whole numbers are 1..16777216 unless a tag says otherwise,
 //	               others 0..1e9.
 //	optional       may be missing, or an empty list
+//	null           may be missing or null, which says the same
+//	entries=9000   the most entries of a list, in place of 1000
 //	ascending      numbers of a list that are each larger than the one before
 //	first=1        a list of numbers that begins with this one
 //	key            entries of a list differ in this field, or in the fields that
@@ -32,7 +34,7 @@ import (
 //	id             a text that may be a file's name: see idForm
 //	another word   a text of that vocabulary: see Vocabularies
 //
-// The words of a list or a map apply to its entries, except optional. Every
+// The words of a list or a map apply to its entries, except optional and null. Every
 // field must be present unless it is optional, a pointer or a truth value. No
 // list may contain an entry twice, unless it has a fixed length.
 
@@ -81,6 +83,8 @@ type rule struct {
 	least, most float64 // range of numbers
 	above       bool    // least itself is not allowed
 	optional    bool
+	null        bool
+	entries     int // of a list, at most
 	ascending   bool
 	first       string // of a list; "": any
 	key         bool
@@ -103,15 +107,22 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 	case reflect.Uint64:
 		r.most = math.MaxUint64
 	}
-	flags := map[string]*bool{"optional": &r.optional, "ascending": &r.ascending, "key": &r.key, "none": &r.none, "shown": &r.shown, "partial": &r.partial}
+	r.entries = maxEntries
+	flags := map[string]*bool{"optional": &r.optional, "null": &r.null, "ascending": &r.ascending, "key": &r.key, "none": &r.none, "shown": &r.shown, "partial": &r.partial}
 	for word := range strings.SplitSeq(tag.Get("want"), ",") {
 		first, begins := strings.CutPrefix(word, "first=")
+		most, limited := strings.CutPrefix(word, "entries=")
 		m := rangeForm.FindStringSubmatch(word)
 		switch {
 		case flags[word] != nil:
 			*flags[word] = true
 		case begins:
 			r.first = first
+		case limited:
+			var err error
+			if r.entries, err = strconv.Atoi(most); err != nil {
+				panic("yamldoc: tag " + word)
+			}
 		case m != nil:
 			var err error
 			if r.least, err = strconv.ParseFloat(m[2], 64); err == nil && m[3] != "" {
@@ -125,6 +136,7 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 			r.word = word
 		}
 	}
+	r.optional = r.optional || r.null
 	return r
 }
 

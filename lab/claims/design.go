@@ -118,6 +118,8 @@ func (v *Judgement) compare(e *evaluator) error {
 		v.Verdict = JudgedAtFull
 		if at := f.JudgedAt(); at != "full" {
 			v.Why = "judged at " + at
+		} else if f.Registered != "none" {
+			v.Why = "registered on " + f.Registered + ", not run"
 		}
 		if figure := f.Figure(primary); figure != "" {
 			v.Shown = slices.Insert(v.Shown, 0, figure)

@@ -21,6 +21,9 @@ type LinePanel struct {
 	Logarithmic bool // the y axis; what is not above 0 is left out
 	FromZero    bool // the y axis
 	Counts      bool // the y axis counts things, in millions and billions
+	// Against says that both axes have one quantity, on one logarithmic scale, and draws the diagonal
+	// on which they agree.
+	Against bool
 	// Names name the places 0, 1 ... on the x axis; nil: it has numbers.
 	Names  []string
 	Series []Series
@@ -106,6 +109,7 @@ func (p LinePanel) seriesNames() (names []string) {
 }
 
 func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
+	p.Logarithmic = p.Logarithmic || p.Against
 	title, y := axisTitles(p.Title, p.Y, p.Logarithmic)
 	out := newPlot(title, p.X, y)
 	grid := &endingGrid{plotter.NewGrid(), math.Inf(1)}
@@ -153,6 +157,10 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 				l.Dashes = []vg.Length{vg.Points(3), vg.Points(2)}
 			}
 			dots.GlyphStyle = draw.GlyphStyle{Color: inks[s.Name], Radius: vg.Points(3), Shape: shapes[i%len(shapes)]}
+			if p.Against {
+				dots.Radius = vg.Points(2)
+				lowest, highest = min(lowest, least(xys)), max(highest, end)
+			}
 			var thumb plot.Thumbnailer = l
 			switch {
 			case len(xys) == 1 || s.Dots:
@@ -196,6 +204,11 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		out.Y.Scale = plot.LogScale{}
 		out.Y.Tick.Marker = powers{counts: p.Counts}
 	}
+	if p.Against {
+		out.X.Min, out.X.Max, out.X.Scale, out.X.Tick.Marker = out.Y.Min, out.Y.Max, out.Y.Scale, out.Y.Tick.Marker
+		diagonal := &plotter.Line{XYs: plotter.XYs{{X: out.X.Min, Y: out.Y.Min}, {X: out.X.Max, Y: out.Y.Max}}, LineStyle: plotter.DefaultLineStyle}
+		out.Add(diagonal)
+	}
 	if p.Names != nil {
 		nominal(out, p.Names, panel)
 	}
@@ -211,6 +224,12 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		out.Add(levels{p.Levels, end})
 	}
 	return out, keys, nil
+}
+
+// least is the smallest X of points.
+func least(xys plotter.XYs) float64 {
+	x, _, _, _ := plotter.XYRange(xys)
+	return x
 }
 
 // axisTitles returns a panel's title and the name of its y axis. gonum/plot keeps room for

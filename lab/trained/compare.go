@@ -1,9 +1,7 @@
 package trained
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"gpipebench/internal/stats"
 )
@@ -33,7 +31,7 @@ func Compare(own, base []float64, margin float64) Comparison {
 	return c
 }
 
-// Outcomes of a comparison, in the order in which Verdict lists them.
+// Outcomes of a comparison.
 const (
 	equivalent   = "equivalent"
 	notEqual     = "equivalent, though not equal"
@@ -54,21 +52,4 @@ func (c Comparison) Says(level float64) string {
 		return different
 	}
 	return inconclusive
-}
-
-// Verdict lists arms by the outcome of their comparison with a base.
-func Verdict(by map[string][]string, base string, margin float64) string {
-	within := fmt.Sprintf(" within %g points", margin)
-	var parts []string
-	for _, o := range []struct{ outcome, means string }{
-		{equivalent, "equivalent to " + base + within},
-		{notEqual, "equivalent to " + base + within + ", though the difference is not 0"},
-		{inconclusive, "inconclusive, since neither a difference nor equivalence" + within + " was shown"},
-		{different, fmt.Sprintf("different from %s, maybe by more than %g points", base, margin)},
-	} {
-		if arms := by[o.outcome]; len(arms) > 0 {
-			parts = append(parts, strings.Join(arms, ", ")+": "+o.means)
-		}
-	}
-	return "Verdict: " + strings.Join(parts, "; ") + "."
 }

@@ -13,9 +13,13 @@
 // are no others'. The rate with the least held-out loss is the arm's. They are in the records, as
 // ARM/lr=RATE/seedN.
 //
-// What is shown decides no sample: tables (rows of arms, pairs, pilots, yardsticks, languages or a
+// Profiles may have sets of images, which arms name; what they are found to be, and how frequent the
+// most frequent class is, is a sample before anything is trained. An arm may begin with another's
+// weights of the same seed and a new last layer (from).
+//
+// What is shown decides no sample: tables (rows of arms, pairs, sets, pilots, yardsticks, languages or a
 // curve; columns are words, see words), captions and notes as text in which words in braces stand for
-// figures, panels, and the text of the verdict. Margin and level belong to the tests that a table
+// figures, and panels. Margin and level belong to the tests that a table
 // shows, and stand in the key.
 //
 // What decides about claims is the spec's design (lab.Design), by the scores of arms: accuracy in

@@ -3,15 +3,11 @@ package trained
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"gpipebench/datasets"
-	"gpipebench/gpipe"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
@@ -36,18 +32,20 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 		}
 		return nil
 	}
-	var grid []Arm
-	for _, a := range f.Arms {
-		grid = append(grid, f.grid(size, a)...)
+	if err := f.readSets(ctx, size, log); err != nil {
+		return err
 	}
-	if err := Each(ctx, x.ID(), grid, size.Pilots.Seeds, log, p, makePilot); err != nil {
+	if err := f.measureBaselines(ctx, size, log, p); err != nil {
+		return err
+	}
+	if err := f.measurePilots(ctx, size, log, p); err != nil {
 		return err
 	}
 	arms, err := f.chosen(size, log)
 	if err != nil {
 		return err
 	}
-	return Run(ctx, x.ID(), arms, size.Seeds, log, p)
+	return f.trials(ctx, arms, size.Seeds, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if
@@ -81,96 +79,30 @@ func (f *Frame) measureWhole(ctx context.Context, size Size, a ArmSpec, log *rec
 	return log.Add(a.Name, f.Seed, s)
 }
 
-// pilot is a trial that may also end with a loss that is not finite.
-type pilot struct {
-	*Trial
-	NonFinite string `json:"non_finite,omitempty"`
-}
-
-func (q *pilot) Check() error {
-	if q.NonFinite != "" {
-		return nil
-	}
-	if q.Trial == nil {
-		return errors.New("no trial")
-	}
-	return q.Trial.Check()
-}
-
-// loss is the loss on what is held out.
-func (q *pilot) loss() float64 {
-	if q.NonFinite != "" {
-		return math.Inf(1)
-	}
-	return q.HeldOut
-}
-
-func makePilot(ctx context.Context, t train.Training) (any, string, error) {
-	trial, err := Train(ctx, t)
-	var bad *gpipe.NonFiniteError
-	switch {
-	case errors.As(err, &bad):
-		return &pilot{NonFinite: bad.Error()}, bad.Error(), nil
-	case err != nil:
-		return nil, "", err
-	}
-	return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil
-}
-
-// piloted are the mean held-out losses of an arm's pilots, by rate.
-func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (losses []float64, err error) {
-	for _, of := range f.grid(size, a) {
-		sum := 0.0
-		for _, seed := range size.Pilots.Seeds {
-			var q pilot
-			if err := log.Get(of.Sample(seed), &q); err != nil {
-				return nil, err
-			}
-			sum += q.loss()
-		}
-		losses = append(losses, sum/float64(len(size.Pilots.Seeds)))
-	}
-	return losses, nil
-}
-
-// chosen are the arms as they are trained: at the rate whose pilots have the least held-out loss,
-// the first of equals; without pilots at their own.
-func (f *Frame) chosen(size Size, log *records.Log) (arms []Arm, err error) {
-	for _, a := range f.Arms {
-		rate := 0.0
-		if len(size.Pilots.Rates) > 0 {
-			losses, err := f.piloted(size, a, log)
-			if err != nil {
-				return nil, err
-			}
-			least := slices.Min(losses)
-			if math.IsInf(least, 1) {
-				return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", f.Experiment, a.Name)
-			}
-			rate = size.Pilots.Rates[slices.Index(losses, least)]
-		}
-		arms = append(arms, f.arm(size, a, rate))
-	}
-	return arms, nil
-}
-
 // Result is what came of an arm's trainings.
 type Result struct {
 	ArmSpec
 	Trials // by seed; of whole records the arm alone
 	Setup  train.Setup
-	Pilots []float64 // mean held-out losses, by rate
+	Rates  []float64 // of pilots
+	Pilots []float64 // mean losses, by rate
 	whole  *wholeSample
 }
 
 // Scores are accuracy in percent, held-out loss in nats and, of translators, BLEU, chrF and smoothed
-// BLEU; the last two where records have them.
+// BLEU; the last two where records have them. Of those that see several languages there are also the
+// nats and the BLEU of each, by its number from 1; of a dictionary and of copies, BLEU.
 func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 	size, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	all, err := x.Spec.Frame.read(size, log)
+	f := &x.Spec.Frame
+	all, err := f.read(size, log)
+	if err != nil {
+		return nil, err
+	}
+	without, err := f.readBaselines(size, log)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +111,25 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		name := r.ArmSpec.Name
 		scores.Put(name, "accuracy", r.Accuracies())
 		scores.Put(name, "held-out", r.heldOut())
-		if size.Data != nil && !x.Spec.Whole {
-			scores.Put(name, "BLEU", r.bleu())
-			for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {
-				if values != nil {
-					scores.Put(name, statistic, values)
-				}
+		if size.Data == nil || f.Whole {
+			continue
+		}
+		scores.Put(name, "BLEU", r.bleu())
+		for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {
+			if values != nil {
+				scores.Put(name, statistic, values)
 			}
 		}
+		for i := range size.Data.Names() {
+			if r.Only == 0 {
+				scores.Put(name, fmt.Sprintf("nats, %d", i+1), r.ofLanguage(i, nats))
+				scores.Put(name, fmt.Sprintf("BLEU, %d", i+1), r.ofLanguage(i, bleu))
+			}
+		}
+	}
+	if f.Baselines {
+		scores.Put("dictionary", "BLEU", without.bleu(0, dictionaryOf))
+		scores.Put("copy", "BLEU", without.bleu(0, copyOf))
 	}
 	return scores, nil
 }
@@ -209,6 +152,11 @@ func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
 	for i, a := range f.Arms {
 		r := &Result{ArmSpec: a, Trials: trials[i], Setup: arms[i].Training(f.Seed).Setup}
 		r.Arm = arms[i]
+		if !f.Whole && size.Data != nil {
+			if err := r.checkLanguages(size); err != nil {
+				return nil, log.Strange(a.Name, err)
+			}
+		}
 		if !f.Whole && metrics[f.Metric](r.Trials) == nil {
 			return nil, log.Strange(a.Name, fmt.Errorf("no %s, which these records are from before: want --fresh", f.Metric))
 		}
@@ -220,7 +168,7 @@ func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
 			if err := f.checkTranslated(size, r, i == 0); err != nil {
 				return nil, log.Strange(a.Name, err)
 			}
-		} else if r.Pilots, err = f.piloted(size, a, log); err != nil {
+		} else if r.Rates, r.Pilots, err = f.piloted(size, a, log); err != nil {
 			return nil, err
 		}
 		all = append(all, r)

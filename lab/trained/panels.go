@@ -20,10 +20,16 @@ var panels = map[string]Panel{
 	"bits":        drawBits,
 	"languages":   drawLanguages,
 	"losses":      drawLosses,
+	"transferred": drawTransferred,
+	"curves":      drawCurves,
+	"bleu":        drawBLEU,
 }
 
 // drawsWhole says which of these draw whole records, and which outcomes.
-var drawsWhole = map[string]bool{"each": false, "differences": false, "bits": true, "languages": true, "losses": true}
+var drawsWhole = map[string]bool{
+	"each": false, "differences": false, "transferred": false, "curves": false, "bleu": false,
+	"bits": true, "languages": true, "losses": true,
+}
 
 // axis is an arm's name in a plot.
 func (r *Result) axis() string { return cmp.Or(strings.Join(r.Axis, "\n"), r.ArmSpec.Name) }
@@ -41,6 +47,21 @@ func drawEach(r *Reporting, p PanelSpec) []plot.Axes {
 	return []plot.Axes{out}
 }
 
+// drawBLEU draws the BLEU of each training of the arms that see all languages, beside that of a
+// dictionary, which is the floor of competence.
+func drawBLEU(r *Reporting, p PanelSpec) []plot.Axes {
+	out := &plot.DotPanel{Title: p.Title, Y: "BLEU", Zero: p.Zero}
+	if r.Without != nil {
+		out.Add("dictionary", r.Without.bleu(0, dictionaryOf))
+	}
+	for _, a := range r.Results {
+		if a.Only == 0 {
+			out.Add(a.axis(), a.bleu())
+		}
+	}
+	return []plot.Axes{out}
+}
+
 // drawDifferences draws the differences of comparisons, of each seed.
 func drawDifferences(r *Reporting, p PanelSpec) []plot.Axes {
 	out := &plot.DotPanel{Title: p.Title, Y: p.Y, Zero: p.Zero}
@@ -51,7 +72,7 @@ func drawDifferences(r *Reporting, p PanelSpec) []plot.Axes {
 		}
 	}
 	if p.Margin {
-		out.Band = &plot.Band{Name: fmt.Sprintf("margin: ± %g points", r.Margin), Lo: -r.Margin, Hi: r.Margin}
+		out.Band = &plot.Band{Name: fmt.Sprintf("margin: ± %g %s", r.Margin, r.unit()), Lo: -r.Margin, Hi: r.Margin}
 	}
 	return []plot.Axes{out}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"gpipebench/internal/units"
@@ -16,8 +17,11 @@ import (
 type Reporting struct {
 	*Frame
 	Size    Size
-	Results []*Result // by arm
-	Samples any       // the experiment's own
+	Results []*Result       // by arm
+	Without withoutNetworks // if the spec asks for baselines
+	Samples any             // the experiment's own
+
+	sets map[string]*setContents
 
 	name      string       // of the reference's columns; "": there is none
 	log       *records.Log // the reference's
@@ -29,6 +33,7 @@ type Row struct {
 	Own, Base *Result // an arm, and what it is compared with; the baseline is its own base
 	Nth       int     // of the rows of its arm
 	Label     string  // of a pair
+	Set       string  // of a row of sets
 }
 
 // Report makes the tables and the plot that the spec describes.
@@ -72,6 +77,12 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 func (x *Experiment[Own]) open(size Size, log *records.Log) (*Reporting, error) {
 	r := &Reporting{Frame: &x.Spec.Frame, Size: size}
 	var err error
+	if r.sets, err = r.contents(size, log); err != nil {
+		return nil, err
+	}
+	if r.Without, err = r.readBaselines(size, log); err != nil {
+		return nil, err
+	}
 	if r.Results, err = r.read(size, log); err == nil && x.Samples != nil {
 		r.Samples, err = x.Samples(size, log)
 	}
@@ -110,11 +121,23 @@ func each(count func(*Reporting, *Result) int) func(*Reporting) []Row {
 
 var rows = map[string]rowsOf{
 	"arms":       {false, each(func(*Reporting, *Result) int { return 1 })},
-	"pilots":     {false, each(func(r *Reporting, _ *Result) int { return len(r.Size.Pilots.Rates) })},
+	"pilots":     {false, each(func(_ *Reporting, a *Result) int { return len(a.Rates) })},
 	"yardsticks": {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.Yardsticks) })},
 	"curve":      {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.curve()) })},
 	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
 		for n := range r.Results[0].whole.languages() {
+			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
+		}
+		return all
+	}},
+	"sets": {false, func(r *Reporting) (all []Row) {
+		for _, name := range slices.Sorted(maps.Keys(r.sets)) {
+			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Set: name})
+		}
+		return all
+	}},
+	"by-language": {false, func(r *Reporting) (all []Row) {
+		for n := range r.Size.Data.Names() {
 			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
 		}
 		return all
@@ -190,27 +213,12 @@ var notes = map[string]func(*Reporting) []string{
 		notes, _ := r.repeated()
 		return notes
 	},
-	"verdict": func(r *Reporting) []string { return []string{r.verdict()} },
 	"reference": func(r *Reporting) []string {
 		if r.log == nil {
 			return nil
 		}
 		return []string{lab.ReferenceNote(r.log)}
 	},
-}
-
-// verdict says what the comparisons with the baseline show.
-func (r *Reporting) verdict() string {
-	if v := r.Verdict; v.Base == "" {
-		last := Row{Own: r.Results[len(r.Results)-1], Base: r.Results[0]}
-		return r.filled(map[int]string{1: v.Above, -1: v.Below, 0: v.Neither}[r.compare(last).Sign()])
-	}
-	says := map[string][]string{}
-	for _, row := range r.rows("arms")[1:] {
-		outcome := r.compare(row).Says(r.Level)
-		says[outcome] = append(says[outcome], cmp.Or(row.Own.Verdict, row.Own.label()))
-	}
-	return Verdict(says, r.Verdict.Base, r.Margin)
 }
 
 // compare compares an arm with its base.
@@ -226,10 +234,21 @@ var metrics = map[string]func(Trials) []float64{
 	"BLEU":          Trials.bleu,
 	"chrF":          Trials.chrF,
 	"smoothed BLEU": Trials.smoothed,
+	"nats":          Trials.heldOut,
+}
+
+// unit is that of differences of the metric.
+func (r *Reporting) unit() string {
+	if ofTranslators(r.Metric) || r.Metric == "nats" {
+		return r.Metric
+	}
+	return "points"
 }
 
 // ofTranslators reports whether only translators have a metric.
-func ofTranslators(metric string) bool { return metric != "" && metric != "accuracy" }
+func ofTranslators(metric string) bool {
+	return !slices.Contains([]string{"", "accuracy", "nats"}, metric)
+}
 
 // filled is a text with figures for the words in its braces.
 func (r *Reporting) filled(text string) string {
@@ -265,7 +284,8 @@ func placeholders(r *Reporting) map[string]string {
 		"checkpoint": say(t.Setup.Checkpoint), "device": say(t.Setup.Device),
 		"seeds": say(len(r.Size.Seeds)), "pilots": say(r.Size.Pilots.Seeds), "held out": say(targets), "data": sentences(r.Size.Data),
 		"language": sentences(r.Size.Data), "rate": fmt.Sprintf("%g", t.LR), "examples": units.FormatCommas(int64(t.Steps * t.Batch)),
-		"margin": fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
+		"recomputed": units.FormatCommas(int64(t.RecomputeStatistics)),
+		"margin":     fmt.Sprintf("%g", r.Margin), "level": fmt.Sprintf("%g%%", 100*r.Level), "reference": r.name, "held-out pairs": say(heldOut),
 	}
 	if r.Size.Data != nil && r.Size.Data.Invented != nil {
 		figures["language"] = "one invented language"

@@ -34,15 +34,17 @@ type Frame struct {
 	Metric string  `yaml:"metric" want:"optional,shown"` // accuracy
 	// Whole says that a training leaves all that train reports, losses included, and is made
 	// with the spec's seed alone. Otherwise its outcome is kept, of each seed.
-	Whole bool          `yaml:"whole"`
-	Data  string        `yaml:"data" want:"data,optional"` // synthetic
-	Setup lab.SetupSpec `yaml:"setup"`
-	Arms  []ArmSpec     `yaml:"arms"` // the first is the baseline
+	Whole bool `yaml:"whole"`
+	// Baselines says that what a copy of the source and a dictionary score is in the records, of
+	// each seed's sentences.
+	Baselines bool          `yaml:"baselines"`
+	Data      string        `yaml:"data" want:"data,optional"` // synthetic
+	Setup     lab.SetupSpec `yaml:"setup"`
+	Arms      []ArmSpec     `yaml:"arms"` // the first is the baseline
 
-	Pairs   []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
-	Verdict VerdictSpec `yaml:"verdict" want:"shown,optional"`
-	Tables  []TableSpec `yaml:"tables" want:"shown"`
-	Plot    []PanelSpec `yaml:"plot" want:"shown"`
+	Pairs  []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
+	Tables []TableSpec `yaml:"tables" want:"shown"`
+	Plot   []PanelSpec `yaml:"plot" want:"shown"`
 
 	Profiles map[string]Size `yaml:"profiles"`
 }
@@ -53,14 +55,19 @@ func init() {
 
 // ArmSpec is what an arm changes of the base: fields that are not 0.
 type ArmSpec struct {
-	Name     string           `yaml:"name" want:"name,key"`        // of its samples
-	Label    string           `yaml:"label" want:"shown,optional"` // in tables; none: its name
-	Axis     []string         `yaml:"axis" want:"shown,optional"`  // in plots, lines; none: its name
-	Verdict  string           `yaml:"verdict" want:"shown,optional"`
-	Paper    string           `yaml:"paper" want:"shown,optional"` // what the paper has in its place, as it is printed
-	Data     string           `yaml:"data" want:"data,optional"`
-	NoSource bool             `yaml:"no_source"`                    // of translators: they see none
-	Repeats  string           `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
+	Name     string   `yaml:"name" want:"name,key"`        // of its samples
+	Label    string   `yaml:"label" want:"shown,optional"` // in tables; none: its name
+	Axis     []string `yaml:"axis" want:"shown,optional"`  // in plots, lines; none: its name
+	Paper    string   `yaml:"paper" want:"shown,optional"` // what the paper has in its place, as it is printed
+	Data     string   `yaml:"data" want:"data,optional"`
+	NoSource bool     `yaml:"no_source"`                    // of translators: they see none
+	Only     int      `yaml:"only" want:"0..1000"`          // of translators: the one language that they see, from 1; 0: all
+	Repeats  string   `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
+	Pace     *Pace    `yaml:"pace"`                         // none: the profile's
+	Set      string   `yaml:"set" want:"name,optional"`     // of the profile's sets: the images that it sees; none: the base's
+	// From is another arm, with whose weights of the same seed it begins, all but the last layer's. The
+	// network is that arm's.
+	From     string           `yaml:"from" want:"name,optional"`
 	Setup    lab.SetupSpec    `yaml:"setup"`
 	Training lab.TrainingSpec `yaml:"training" want:"partial"`
 }
@@ -70,15 +77,6 @@ type PairSpec struct {
 	Of    string `yaml:"of" want:"name"`
 	To    string `yaml:"to" want:"name"`
 	Label string `yaml:"label"`
-}
-
-// VerdictSpec says what a comparison with the baseline shows. With a base, it is the outcome of the
-// test for equivalence; otherwise a text by the interval of the difference of the last arm.
-type VerdictSpec struct {
-	Base    string `yaml:"base" want:"optional"` // the baseline's name
-	Above   string `yaml:"above" want:"optional"`
-	Below   string `yaml:"below" want:"optional"`
-	Neither string `yaml:"neither" want:"optional"` // 0 is in the interval
 }
 
 // TableSpec is a table: a row for each of what Rows says. Texts may have words in braces: see
@@ -137,15 +135,10 @@ type Size struct {
 	Seeding  `yaml:",inline"`
 	Pilots   Pilots                      `yaml:"pilots" want:"partial"`
 	Data     *lab.SentencesSpec          `yaml:"data"` // none: as the arms say
+	Sets     map[string]SetSpec          `yaml:"sets" want:"optional"`
+	Pace     Pace                        `yaml:"pace" want:"partial"`
 	Training lab.TrainingSpec            `yaml:"training" want:"partial"`
 	Arms     map[string]lab.TrainingSpec `yaml:"arms" want:"partial,optional"`
-}
-
-// Pilots choose the learning rate of each arm: the one with the least held-out loss, on average
-// over seeds that are no others'.
-type Pilots struct {
-	Seeds []uint64  `yaml:"seeds"`
-	Rates []float64 `yaml:"rates" want:">0..1000"`
 }
 
 // Experiment is one of this kind. One that stretches it has samples, words and panels of its own.
@@ -160,14 +153,23 @@ type Experiment[Own any] struct {
 // Training returns an arm's training: what it changes in the base, and what a profile changes in it.
 func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
 	spec, setup := p.Training, f.Setup
+	if of := f.Named(a.From); of >= 0 {
+		change(&spec.Model, f.Arms[of].Training.Model)
+		change(&spec.Model, p.Arms[a.From].Model)
+	}
 	change(&spec, a.Training)
 	change(&spec, p.Arms[a.Name])
 	change(&setup, a.Setup)
 	t := spec.Training(cmp.Or(a.Data, f.Data, "synthetic"), setup.Setup(), seed)
 	if p.Data != nil {
-		t.Data, t.Config = p.Data.Source(), p.Data.Config()
+		t.Data, t.Config = p.Data.Source(), p.Data.Config(a.Only)
 	}
+	if set, ok := p.Sets[a.Set]; ok {
+		set.into(&t)
+	}
+	p.pace(a).set(&t)
 	t.EmptySource = a.NoSource
+	t.LoadPart, t.NewLast = a.From, a.From != "" // the file's name comes when there is one
 	for _, o := range f.repeating(a) {
 		t.HashAfter = f.Training(p, o, seed).Steps
 	}
@@ -187,27 +189,6 @@ func changeValue(base, by reflect.Value) {
 	default:
 		base.Set(by)
 	}
-}
-
-// arm is one that the profile trains, at a rate that pilots have chosen; 0: its own.
-func (f *Frame) arm(p Size, a ArmSpec, rate float64) Arm {
-	name := a.Name
-	if rate != 0 {
-		name += fmt.Sprintf("/lr=%g", rate)
-	}
-	return Arm{Name: name, Training: func(seed uint64) train.Training {
-		t := f.Training(p, a, seed)
-		t.LR = cmp.Or(rate, t.LR)
-		return t
-	}}
-}
-
-// grid are an arm's pilots.
-func (f *Frame) grid(p Size, a ArmSpec) (all []Arm) {
-	for _, rate := range p.Pilots.Rates {
-		all = append(all, f.arm(p, a, rate))
-	}
-	return all
 }
 
 func (x *Experiment[Own]) Resolve() *lab.Problem {
@@ -236,6 +217,9 @@ func (f *Frame) checkArms() *lab.Problem {
 		if of := f.Named(a.Repeats); a.Repeats != "" && (of < 0 || f.Arms[of].Repeats != "" || !f.Whole) {
 			return lab.At(errors.New("want an arm that repeats none, and whole records"), "arms", fmt.Sprint(i), "repeats")
 		}
+		if err := f.checkFrom(a); err != nil {
+			return lab.At(err, "arms", fmt.Sprint(i), "from")
+		}
 	}
 	for i, p := range f.Pairs {
 		for key, name := range map[string]string{"of": p.Of, "to": p.To} {
@@ -263,10 +247,22 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 		return lab.At(errors.New("want seeds and rates, or neither"), "pilots")
 	case slices.ContainsFunc(p.Seeds, isPilot):
 		return lab.At(errors.New("want other seeds than the pilots'"), "seeds")
+	case p.Pilots.Widen > 0 && (len(p.Pilots.Rates) < 2 || !slices.IsSorted(p.Pilots.Rates)):
+		return lab.At(errors.New("want two rates or more to widen, in ascending order"), "pilots", "rates")
+	case f.Baselines && (p.Data == nil || f.Whole):
+		return lab.At(errors.New("baselines: want data of translators, and records of outcomes"), "data")
 	}
 	for name := range p.Arms {
 		if f.Named(name) < 0 {
 			return lab.At(errors.New("no such arm"), "arms", name)
+		}
+	}
+	if problem := f.checkSets(p); problem != nil {
+		return problem
+	}
+	for _, a := range f.Arms {
+		if problem := p.pace(a).check(p.Training); problem != nil {
+			return problem
 		}
 	}
 	var all []train.Training
@@ -284,6 +280,8 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			lacks = errors.New("no optimizer")
 		case t.LR == 0 && len(p.Pilots.Rates) == 0:
 			lacks = errors.New("no lr")
+		case a.Only > 0 && (p.Data == nil || a.Only > len(p.Data.Names())):
+			lacks = fmt.Errorf("arm %s sees language %d alone, which is not among the data", a.Name, a.Only)
 		case a.Repeats != "" && t.Steps > f.Training(p, f.Arms[f.Named(a.Repeats)], 1).Steps:
 			lacks = fmt.Errorf("arm %s has more steps than %s, which it repeats", a.Name, a.Repeats)
 		case slices.ContainsFunc(all, func(o train.Training) bool { return reflect.DeepEqual(o, t) }):
@@ -332,20 +330,15 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 		}
 		return nil
 	}
-	for key, s := range map[string]string{"above": f.Verdict.Above, "below": f.Verdict.Below, "neither": f.Verdict.Neither} {
-		if p := text(s, "verdict", key); p != nil {
-			return p
-		}
-	}
 	for i, t := range f.Tables {
 		at := []string{"tables", fmt.Sprint(i)}
 		kind := cmp.Or(t.Rows, "arms")
 		switch of, ok := rows[kind]; {
 		case !ok:
 			return lab.At(fmt.Errorf("unknown %q: want %v", t.Rows, slices.Sorted(maps.Keys(rows))), append(at, "rows")...)
-		case f.Whole != of.whole:
+		case f.Whole != of.whole, kind == "sets" && !f.hasSets():
 			return lab.At(fmt.Errorf("%q: these records have none", kind), append(at, "rows")...)
-		case kind == "languages" && !translated:
+		case (kind == "languages" || kind == "by-language") && !translated:
 			return lab.At(errNoData, append(at, "rows")...)
 		}
 		for _, s := range t.Caption {
@@ -361,9 +354,9 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 			switch {
 			case !ok:
 				return lab.At(fmt.Errorf("unknown %q: want %v", c.Is, slices.Sorted(maps.Keys(words))), at...)
-			case !f.fits(c.Is, kind), slices.Contains([]string{"bleu", "chrf", "bleu-smoothed"}, c.Is) && !translated:
+			case !f.fits(c.Is, kind, translated):
 				return lab.At(fmt.Errorf("%q means nothing in rows of %s", c.Is, kind), at...)
-			case c.Of != "" && (kind != "languages" || f.Named(c.Of) < 0 || f.Arms[f.Named(c.Of)].Repeats != ""):
+			case c.Of != "" && (kind != "languages" && kind != "by-language" || f.Named(c.Of) < 0 || f.Arms[f.Named(c.Of)].Repeats != ""):
 				return lab.At(fmt.Errorf("%q: want an arm that repeats none, in rows of languages", c.Of), at...)
 			case heads[lab.Slug(head)]:
 				return lab.At(fmt.Errorf("two columns %q", head), at...)
@@ -384,7 +377,7 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 		switch wants, own := drawsWhole[d.Draw]; {
 		case !known:
 			return lab.At(fmt.Errorf("unknown %q: want %v", d.Draw, slices.Sorted(maps.Keys(panels))), "plot", fmt.Sprint(i), "draw")
-		case own && wants != f.Whole, d.Draw == "languages" && !translated:
+		case own && wants != f.Whole, slices.Contains([]string{"languages", "bleu", "curves"}, d.Draw) && !translated:
 			return lab.At(fmt.Errorf("%q: these records have none", d.Draw), "plot", fmt.Sprint(i), "draw")
 		case d.Rows != "" && d.Rows != "arms" && d.Rows != "pairs":
 			return lab.At(errors.New("want arms or pairs"), "plot", fmt.Sprint(i), "rows")
@@ -398,8 +391,12 @@ func (x *Experiment[Own]) Planned(profile string) (list []lab.PlannedRun) {
 	f, p := &x.Spec.Frame, x.Spec.Profiles[profile]
 	for _, a := range f.Arms {
 		t := f.Training(p, a, x.Spec.Seed)
+		t.LoadPart, t.NewLast = "", false
 		if len(p.Pilots.Rates) > 0 {
 			t.LR = p.Pilots.Rates[0]
+		}
+		if a.Set != "" && t.Data != "synthetic" {
+			t.Data, t.Model.Classes = "", 10 // is not read
 		}
 		if t.Data == lab.DocumentationSource {
 			t.Data, t.Model.Vocab = "", cmp.Or(t.Model.Vocab, 256) // its tokens are bytes

@@ -13,6 +13,7 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -69,6 +70,17 @@ type Arm struct {
 	Training func(seed uint64) train.Training
 }
 
+// with is the arm with changed trainings.
+func (a Arm) with(change func(t *train.Training, seed uint64)) Arm {
+	own := a.Training
+	a.Training = func(seed uint64) train.Training {
+		t := own(seed)
+		change(&t, seed)
+		return t
+	}
+	return a
+}
+
 // Trial is one training of an arm to its end.
 type Trial struct {
 	Accuracy  float64               `json:"accuracy"` // of held-out images, or tokens of translations
@@ -76,7 +88,10 @@ type Trial struct {
 	Targets   int                   `json:"targets"`  // their number
 	Languages []train.LanguageScore `json:"languages,omitempty"`
 	LastLoss  float64               `json:"last_loss"`
-	Best      *train.Best           `json:"best,omitempty"` // the evaluation whose weights were kept; nil: they are the last
+	Curve     []float64             `json:"curve,omitempty"`          // training losses, means of every hundredth of the steps
+	Learnt    int                   `json:"learnt_targets,omitempty"` // that it was trained on
+	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
+	Best      *train.Best           `json:"best,omitempty"`           // the evaluation whose weights were kept; nil: they are the last
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
 	Partition []int                 `json:"partition"`
@@ -212,12 +227,22 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	}
 	defer l.Close()
 	r := &Trial{}
-	err = l.Run(ctx, train.Hooks{Report: r, After: func(step *train.TrainStep) error {
-		r.LastLoss = step.Loss
+	var soFar struct {
+		Losses  []float64 `json:"losses"`
+		Targets int       `json:"targets"`
+	}
+	steps := l.Steps
+	err = l.Run(ctx, train.Hooks{Report: &soFar, After: func(step *train.TrainStep) error {
+		soFar.Losses, soFar.Targets = append(soFar.Losses, step.Loss), soFar.Targets+step.Count
 		return nil
 	}})
 	if err != nil {
 		return nil, err
+	}
+	r.learnt(soFar.Losses)
+	r.Learnt = soFar.Targets
+	if l.Steps < steps {
+		r.Ended = l.Steps
 	}
 	if t.Save != "" {
 		if err := l.Save(); err != nil {
@@ -231,7 +256,18 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	return r, nil
 }
 
-// Fill sets everything but the time and the last loss, of a training that is at its end.
+// learnt sets what training losses came to.
+func (t *Trial) learnt(losses []float64) {
+	if len(losses) > 0 {
+		t.LastLoss = losses[len(losses)-1]
+	}
+	line, _ := plot.Binned(losses, plot.Curve)
+	for _, at := range line {
+		t.Curve = append(t.Curve, at.Y)
+	}
+}
+
+// Fill sets everything but the time and what came of the steps, of a training that is at its end.
 func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 	e, err := l.Score(ctx)
 	if err != nil {
@@ -255,6 +291,14 @@ func (t Trials) heldOut() (losses []float64) {
 		losses = append(losses, r.HeldOut)
 	}
 	return losses
+}
+
+// made are the steps that an arm's trainings made, by seed.
+func (t Trials) made() (all []float64) {
+	for i, r := range t.Runs {
+		all = append(all, float64(cmp.Or(r.Ended, t.Training(uint64(i+1)).Steps)))
+	}
+	return all
 }
 
 // bleu is the mean over languages, by seed.

@@ -44,16 +44,28 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":    {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable"},
-	"pilots":     {"pilot-rate", "pilot-held-out", "chosen"},
-	"whole":      {"task", "steps", "bits", "accuracy-at-end", "weights"},
-	"yardsticks": {"yardstick", "yardstick-bits", "over-yardstick"},
-	"curve":      {"curve-step", "curve-loss"},
-	"languages":  {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
+	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge"},
+	"pilots":      {"pilot-rate", "pilot-held-out", "chosen"},
+	"whole":       {"task", "steps", "bits", "accuracy-at-end", "weights"},
+	"yardsticks":  {"yardstick", "yardstick-bits", "over-yardstick"},
+	"curve":       {"curve-step", "curve-loss"},
+	"by-language": {"of-language", "its-pairs", "its-share", "its-dictionary", "its-nats", "its-bleu", "own-nats", "own-bleu"},
+	"pairs":       {"pair", "difference-training"},
+	"languages":   {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
 }
 
+// ofSentences are the words of trials that need data of translators in every profile, and
+// withBaselines those that need the spec's baselines.
+var (
+	ofSentences   = []string{"bleu", "chrf", "bleu-smoothed", "exposure", "over-dictionary"}
+	withBaselines = []string{"over-dictionary", "its-dictionary"}
+)
+
 // fits reports whether a word means something in rows of some kind.
-func (f *Frame) fits(word, rows string) bool {
+func (f *Frame) fits(word, rows string, translated bool) bool {
+	if slices.Contains(ofSentences, word) && !translated || slices.Contains(withBaselines, word) && !f.Baselines {
+		return false
+	}
 	for needs, words := range needed {
 		if slices.Contains(words, word) {
 			return needs == rows || needs == "whole" && f.Whole || needs == "outcome" && !f.Whole
@@ -89,6 +101,10 @@ var words = map[string]Word{
 		return lab.Fixed(float64(at.Own.params())/float64(at.Base.params()), 3)
 	})},
 	"rate": {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Arm.Training(1).LR) })},
+	"shape": {"T(layers, ff, heads)", false, ofRow(func(at Row) any {
+		m := at.Own.Arm.Training(1).Model
+		return fmt.Sprintf("T(%d, %d, %d)", m.Layers, m.FF, m.Heads)
+	})},
 	"paper": {"paper", false, ofRow(func(at Row) any {
 		if at.Own.Paper == "" {
 			return lab.Absent
@@ -103,9 +119,9 @@ var words = map[string]Word{
 	"held-out":    {"held-out loss", false, ofRow(func(at Row) any { return lab.Mean(at.Own.heldOut(), 4) })},
 	"sd-held-out": {"sd of loss", false, ofRow(func(at Row) any { return lab.SD(at.Own.heldOut(), 4) })},
 	"bleu":        {"BLEU", false, ofRow(func(at Row) any { return lab.Mean(at.Own.bleu(), 2) })},
-	"chrf":        {"chrF", false, ofRow(func(at Row) any { return meanOrAbsent(at.Own.chrF()) })},
+	"chrf":        {"chrF", false, ofRow(func(at Row) any { return meanOrAbsent(at.Own.chrF(), 2) })},
 	"bleu-smoothed": {"smoothed BLEU", false, ofRow(func(at Row) any {
-		return meanOrAbsent(at.Own.smoothed())
+		return meanOrAbsent(at.Own.smoothed(), 2)
 	})},
 
 	"within": {"runs within [V1]", false, compared(func(r *Reporting, c Comparison) any {
@@ -141,17 +157,58 @@ var words = map[string]Word{
 		return lab.Paired(stats.Pairs(at.Own.heldOut(), at.Base.heldOut()), 4)
 	}},
 
+	// Of sets of images, and of arms that see one.
+	"set":            {"images", true, ofSet(func(name string, _ *setContents) any { return name })},
+	"set-train":      {"training images", false, ofSet(func(_ string, c *setContents) any { return c.Train })},
+	"set-held-out":   {"test images", false, ofSet(func(_ string, c *setContents) any { return c.HeldOut })},
+	"set-classes":    {"classes", false, ofSet(func(_ string, c *setContents) any { return c.Classes })},
+	"majority":       {"most frequent class", false, ofSet(func(_ string, c *setContents) any { return lab.Percent(c.Majority, 2) })},
+	"beats-majority": {"better than that", true, beatsMajority},
+
+	"training-loss": {"training loss at the end", false, ofRow(func(at Row) any { return meanOrAbsent(at.Own.endOf(), 4) })},
+	"over-dictionary": {"BLEU less dictionary", false, func(r *Reporting, at Row) any {
+		return lab.Paired(stats.Pairs(at.Own.bleu(), r.Without.bleu(at.Own.Only, dictionaryOf)), 2)
+	}},
+	"exposure": {"examples over the first", false, func(r *Reporting, at Row) any { return lab.Fixed(r.exposure(at.Own), 3) }},
+	"ended":    {"steps made", false, ofRow(func(at Row) any { return lab.Mean(at.Own.made(), 0) })},
+
+	// Of pairs.
+	"pair": {"difference", true, ofRow(func(at Row) any { return at.Label })},
+	"difference-training": {"training loss (nats)", false, ofRow(func(at Row) any {
+		own, base := at.Own.endOf(), at.Base.endOf()
+		if own == nil || base == nil {
+			return lab.Absent
+		}
+		return lab.Paired(stats.Pairs(own, base), 4)
+	})},
+
+	// Of trials of translators, by language.
+	"of-language": {"language", true, func(r *Reporting, at Row) any { return r.Size.Data.Names()[at.Nth] }},
+	"its-pairs":   {"training pairs", false, ofRow(func(at Row) any { return at.Own.Runs[0].Languages[at.Nth].Train })},
+	"its-share":   {"share of a batch", false, ofRow(func(at Row) any { return lab.Share(at.Own.Runs[0].Languages[at.Nth].Share, 1) })},
+	"its-dictionary": {"BLEU of a dictionary", false, func(r *Reporting, at Row) any {
+		return lab.Mean(r.Without.bleu(at.Nth+1, dictionaryOf), 2)
+	}},
+	"its-nats": {"nats per token", false, inLanguage(nats, 4)},
+	"its-bleu": {"BLEU", false, inLanguage(bleu, 2)},
+	"own-nats": {"nats of a translator of its own", false, alone(nats, 4)},
+	"own-bleu": {"BLEU of a translator of its own", false, alone(bleu, 2)},
+
 	// Of pilots.
-	"pilot-rate": {"rate", false, func(r *Reporting, at Row) any { return lab.Number("%g", r.Size.Pilots.Rates[at.Nth]) }},
+	"pilot-rate": {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Rates[at.Nth]) })},
 	"pilot-held-out": {"held-out nats", false, ofRow(func(at Row) any {
 		if loss := at.Own.Pilots[at.Nth]; !math.IsInf(loss, 1) {
 			return lab.Fixed(loss, 4)
 		}
 		return lab.Absent
 	})},
-	"chosen": {"chosen", true, func(r *Reporting, at Row) any {
-		return lab.YesOrNo(at.Own.Arm.Training(1).LR == r.Size.Pilots.Rates[at.Nth])
-	}},
+	"chosen": {"chosen", true, ofRow(func(at Row) any {
+		return lab.YesOrNo(at.Own.Arm.Training(1).LR == at.Own.Rates[at.Nth])
+	})},
+	"at-edge": {"rate at an end", true, ofRow(func(at Row) any {
+		rate, tried := at.Own.Arm.Training(1).LR, at.Own.Rates
+		return lab.YesOrNo(rate == tried[0] || rate == tried[len(tried)-1])
+	})},
 
 	// Of whole records.
 	"task": {"task", true, ofRow(func(at Row) any {
@@ -184,11 +241,11 @@ var words = map[string]Word{
 }
 
 // meanOrAbsent is the mean of scores that records may lack.
-func meanOrAbsent(scores []float64) any {
+func meanOrAbsent(scores []float64, digits int) any {
 	if scores == nil {
 		return lab.Absent
 	}
-	return lab.Mean(scores, 2)
+	return lab.Mean(scores, digits)
 }
 
 // params is the number of an arm's parameters.

@@ -11,7 +11,8 @@
 //	anything else                  Open          an effect below Detectable could not be seen
 //
 // Where it says that they are the same, an interval within both agrees, and one beyond either
-// disagrees; where it says that one is not less, one above minus the margin agrees.
+// disagrees; where it says that one is not less, one above minus the margin agrees. Intervals are
+// by Student's t, or of what is far from normal by flips of signs.
 //
 // A point estimate never decides. The comparisons of a design are one family: the level of each
 // interval is Holm's (1979), so that the probability of one false verdict or more is at most the
@@ -69,10 +70,11 @@ type Comparison struct {
 	// refutes it, at its share of the level (Bonferroni).
 	Differences [][]float64
 	Margin      float64 // in the unit of the differences: less does not matter; 0: any difference does
+	Test        Test
 	// Items is the variance of a part's mean difference that comes from the choice of test items, as
 	// sentences or images: the variance of their differences, each averaged over seeds, divided
 	// by their number. It is 0 if all that could be drawn are in the test, or the records do not
-	// have it; a report then says that its intervals cover other seeds alone.
+	// have it; a report then says that its intervals cover other seeds alone. SignFlip has none.
 	Items float64
 	Gates []Gate
 }
@@ -105,7 +107,7 @@ type Result struct {
 	P         float64 // the least level at which it would be decided
 	// Detectable is the least difference that this look at this level shows to be beyond the
 	// margin (of NotLess: above minus the margin) in 80% of repetitions, if the standard error is
-	// as estimated.
+	// as estimated, by Student's t, which is near enough for the other test.
 	Detectable float64
 
 	part  int     // that Mean is of
@@ -129,6 +131,14 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 		if len(c.Differences) == 0 {
 			return nil, fmt.Errorf("%s: no differences", c.Name)
 		}
+		if c.Test == SignFlip {
+			if c.Items > 0 {
+				return nil, fmt.Errorf("%s: sign flips of seeds and a variance of items: want one of them", c.Name)
+			}
+			if err := d.CheckFlips(len(family)); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Name, err)
+			}
+		}
 		for _, part := range c.Differences {
 			if n := family[0].seeds(); len(part) != n {
 				return nil, fmt.Errorf("%s has %d seeds and %s %d: want one number in a family", family[0].Name, n, c.Name, len(part))
@@ -139,7 +149,7 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 	for i, c := range family {
 		r := &results[i]
 		if r.Seeds > 0 {
-			t, se := c.student(r.part, r.Seeds)
+			_, t, se := c.student(r.part, r.Seeds)
 			r.Detectable = se * noncentrality(t.Nu, t.Quantile(1-r.Level/2))
 			if c.Claimed == NotLess {
 				r.Detectable -= c.Margin
@@ -228,24 +238,16 @@ func (c Comparison) estimate(n int) Result {
 	least := math.Inf(1)
 	for i, differences := range c.Differences {
 		mean, sd := stats.MeanAndSD(differences[:n])
-		t, se := c.student(i, n)
-		outside := func(by float64) float64 { // p of an interval that ends this far from the mean
-			switch {
-			case se > 0:
-				return min(1, 2*t.Survival(by/se))
-			case se == 0 && by > 0:
-				return 0
-			}
-			return 1
-		}
-		within, above, below := outside(c.Margin-math.Abs(mean)), outside(mean-c.Margin), outside(-c.Margin-mean)
+		in := c.interval(i, n)
+		notLess, notMore := in.above(-c.Margin), in.below(c.Margin)
+		within, above, below := max(notLess, notMore), in.above(c.Margin), in.below(-c.Margin)
 		claimed := mean
 		switch c.Claimed {
 		case Same:
 			agrees, disagrees, neither = max(agrees, within), min(disagrees, above, below), 1
 			claimed = -math.Abs(mean)
 		case NotLess:
-			agrees, disagrees, neither = max(agrees, outside(mean+c.Margin)), min(disagrees, below), 1
+			agrees, disagrees, neither = max(agrees, notLess), min(disagrees, below), 1
 		default:
 			agrees, disagrees, neither = max(agrees, above), min(disagrees, below), max(neither, within)
 		}
@@ -266,11 +268,11 @@ func (c Comparison) estimate(n int) Result {
 	return r
 }
 
-// student returns the distribution of the mean of a part's first n differences in units of its
+// student returns the mean of a part's first n differences, its distribution in units of its
 // standard error, and this. The variance of items has no error here, so that both together have
 // more degrees of freedom than seeds alone (Satterthwaite 1946).
-func (c Comparison) student(part, n int) (distuv.StudentsT, float64) {
-	_, sd := stats.MeanAndSD(c.Differences[part][:n])
+func (c Comparison) student(part, n int) (mean float64, t distuv.StudentsT, se float64) {
+	mean, sd := stats.MeanAndSD(c.Differences[part][:n])
 	seeds := sd * sd / float64(n)
 	variance := seeds + c.Items
 	degrees := float64(n - 1)
@@ -279,17 +281,13 @@ func (c Comparison) student(part, n int) (distuv.StudentsT, float64) {
 	} else if c.Items > 0 {
 		degrees = 1e6
 	}
-	return distuv.StudentsT{Sigma: 1, Nu: degrees}, math.Sqrt(variance)
+	return mean, distuv.StudentsT{Sigma: 1, Nu: degrees}, math.Sqrt(variance)
 }
 
 // at sets the interval at a level.
 func (r *Result) at(level float64, c Comparison) {
-	t, se := c.student(r.part, r.Seeds)
-	half := 0.0
-	if se > 0 {
-		half = t.Quantile(1-level/2) * se
-	}
-	r.Level, r.Low, r.High = level, r.Mean-half, r.Mean+half
+	r.Level = level
+	r.Low, r.High = c.interval(r.part, r.Seeds).ends(level)
 }
 
 // noncentrality is how many standard errors an effect must have to exceed a critical value with

@@ -231,3 +231,61 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+// Flips by hand: of two differences, three means of subsets divide the line into four parts.
+func TestFlips(t *testing.T) {
+	f := newFlips([]float64{1, 3})
+	if !slices.Equal(f, flips{1, 2, 3}) {
+		t.Fatalf("%v, want the means of {1}, {1, 3} and {3}", f)
+	}
+	for x, want := range map[float64][2]float64{0: {0.5, 1}, 1: {1, 1}, 1.5: {1, 1}, 2.5: {1, 1}, 3: {1, 1}, 4: {1, 0.5}} {
+		if f.above(x) != want[0] || f.below(x) != want[1] {
+			t.Errorf("%v: above at %v, below at %v, want %v", x, f.above(x), f.below(x), want)
+		}
+	}
+	if lo, hi := f.ends(0.5); lo != 1 || hi != 3 {
+		t.Errorf("half of the intervals: %v to %v, want 1 to 3", lo, hi)
+	}
+	if lo, hi := f.ends(0.4); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
+		t.Errorf("less than two parts: %v to %v", lo, hi)
+	}
+	// Ten differences of one sign: one of 1,024 ways to flip them is as far from 0 on that side.
+	same := newFlips([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+	if same.above(0) != 2./1024 || same.below(0) != 1 || len(same) != 1023 {
+		t.Errorf("ten of one sign: %v, %v", same.above(0), same.below(0))
+	}
+}
+
+// Eight correlations of one sign agree, which mixed ones do not; intervals at a level are those that
+// decide at it; and designs whose seeds cannot decide anything are refused.
+func TestSignFlipVerdicts(t *testing.T) {
+	d := Design{Level: 0.05, Looks: []int{8}}
+	positive := []float64{0.9, 0.2, 0.6, 0.7, 0.1, 0.8, 0.5, 0.3}
+	mixed := []float64{0.9, -0.8, 0.6, -0.7, 0.1, -0.8, 0.5, -0.3}
+	got, err := d.Judge([]Comparison{{Name: "a", Test: SignFlip, Differences: [][]float64{positive}}, {Name: "b", Test: SignFlip, Differences: [][]float64{mixed}}})
+	if err != nil || got[0].Verdict != Agrees || got[0].P != 2./256 || got[0].Low <= 0 || got[1].Verdict != Open || got[1].Low >= 0 || got[1].High <= 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		var xs []float64
+		for range 8 {
+			xs = append(xs, random.NormFloat64())
+		}
+		for _, level := range []float64{0.01, 0.025, 0.05} {
+			f := newFlips(xs)
+			lo, hi := f.ends(level)
+			if f.above(math.Nextafter(lo, -1e9)) > level || f.above(lo) <= level || f.below(math.Nextafter(hi, 1e9)) > level || f.below(hi) <= level {
+				t.Errorf("%v at %v: %v to %v", xs, level, lo, hi)
+			}
+		}
+	}
+	for _, d := range []Design{{Level: 0.05, Looks: []int{5}}, {Level: 0.05, Looks: []int{4, 8}}, {Level: 0.05, Looks: []int{30}}} {
+		if _, err := d.Judge([]Comparison{{Test: SignFlip, Differences: [][]float64{make([]float64, 30)}}}); err == nil {
+			t.Errorf("%+v: no error", d)
+		}
+	}
+	if _, err := d.Judge([]Comparison{{Test: SignFlip, Items: 1, Differences: [][]float64{positive}}}); err == nil {
+		t.Error("flips with a variance of items")
+	}
+}

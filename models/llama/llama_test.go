@@ -64,11 +64,11 @@ func countByHand(c Config) int64 {
 	return tables + int64(c.Layers)*(attention+3*d*f+2*d) + d
 }
 
-// A part of a network that is cut across its matrices has a share of each, but for the norms.
+// One of the devices that divide each layer has a share of each matrix, and whole norms.
 func TestPart(t *testing.T) {
-	whole := Config{Layers: 3, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, HeadDim: 8, Vocab: 40, SeqLen: 4}
+	whole := Config{Layers: 3, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, Vocab: 40, SeqLen: 4}
 	part := whole
-	part.FeedForward, part.Heads, part.KVHeads, part.Vocab = 48, 4, 2, 20
+	part.Parts = nn.Parts{Count: 2, Sequence: true}
 	const norms = (2*3 + 1) * 64
 	all, half := nn.CountParams(modeltest.Build(t, New, whole)), nn.CountParams(modeltest.Build(t, New, part))
 	if half-norms != (all-norms)/2 {
@@ -149,6 +149,10 @@ func TestValidate(t *testing.T) {
 		"HeadDim is 1, want an even number":           func(c *Config) { c.Heads = 8 },
 		"HeadDim is 3, want an even number":           func(c *Config) { c.HeadDim = 3 },
 		"RopeTheta is 1, want more than 1":            func(c *Config) { c.RopeTheta = 1 },
+		"-2 parts of each layer":                      func(c *Config) { c.Parts.Count = -2 },
+		"4 parts do not divide KVHeads 2":             func(c *Config) { c.Parts.Count = 4 },
+		"2 parts do not divide Vocab 5":               func(c *Config) { c.Parts.Count = 2 },
+		"2 parts do not divide SeqLen 3":              func(c *Config) { c.Vocab, c.Parts = 6, nn.Parts{Count: 2, Sequence: true} },
 		"Eps is -1, want more than 0 and less than 1": func(c *Config) { c.Eps = -1 },
 	})
 }

@@ -9,14 +9,15 @@ import "gpipebench/nn"
 //
 // as one pipeline layer or, if fine, as two.
 func newLayer(name string, c Config) []nn.Layer {
-	f := nn.FeedForwardConfig{Dim: c.Dim, Hidden: c.FeedForward, Activation: c.Activation}
+	parts := max(c.Parts.Count, 1)
+	f := nn.FeedForwardConfig{Dim: c.Dim, Hidden: c.FeedForward / parts, Activation: c.Activation}
 	if c.ScaledInit {
 		f.ScaleLayers = c.Layers
 	}
 	half := func(norm, branch string, l nn.Layer) nn.Layer {
-		return residual(0, nn.NewLayerNorm(norm, nn.LayerNormConfig{Dim: c.Dim}), l, nn.NewDropout(branch+"/dropout", c.Dropout))
+		return residual(0, nn.NewLayerNorm(norm, nn.LayerNormConfig{Dim: c.Dim}), nn.Divided(c.Parts, l), nn.NewDropout(branch+"/dropout", c.Dropout))
 	}
-	attention := half("norm1", "attention", nn.NewAttention("attention", nn.AttentionConfig{Dim: c.Dim, Heads: c.Heads, Causal: true}))
+	attention := half("norm1", "attention", nn.NewAttention("attention", nn.AttentionConfig{Dim: c.Dim, Heads: c.Heads / parts, HeadDim: c.Dim / c.Heads, Causal: true}))
 	feedForward := half("norm2", "feedforward", nn.NewFeedForward("feedforward", f))
 	if c.Fine {
 		return []nn.Layer{nn.Part(name, name+"/attention", attention), nn.Part(name, name+"/feedforward", feedForward)}

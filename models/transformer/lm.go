@@ -43,6 +43,10 @@ type Config struct {
 	// and feed-forward, for more even partitions than layers allow. Parameters,
 	// their paths, random numbers and so every bit stay the same.
 	Fine bool
+
+	// Parts makes the layers those of one of T devices that divide each: heads, the feed-forward's
+	// width and the vocabulary are a T-th. Such a network is planned and costed, and not run.
+	Parts nn.Parts
 }
 
 // Validate reports the first field that is out of range.
@@ -56,6 +60,9 @@ func (c Config) Validate() error {
 	if c.Dim%c.Heads != 0 {
 		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a divisor of Dim", c.Heads, c.Dim)
 	}
+	if err := divides(c.Parts, field{"Heads", c.Heads}, field{"FeedForward", c.FeedForward}, field{"Vocab", c.Vocab}, field{"SeqLen", c.SeqLen}); err != nil {
+		return err
+	}
 	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
 }
 
@@ -67,22 +74,22 @@ func LM(c Config) ([]nn.Layer, error) {
 		return nil, err
 	}
 	embedding := nn.NewEmbedding("", nn.EmbeddingConfig{
-		Vocab: c.Vocab, Dim: c.Dim, SeqLen: c.SeqLen, Dropout: c.Dropout,
+		Vocab: c.Vocab / max(c.Parts.Count, 1), Dim: c.Dim, SeqLen: c.SeqLen, Dropout: c.Dropout,
 	})
-	softmax := nn.SoftmaxConfig{Vocab: c.Vocab, Dim: c.Dim, ClipLogits: c.ClipLogits}
+	softmax := nn.SoftmaxConfig{Vocab: c.Vocab / max(c.Parts.Count, 1), Dim: c.Dim, ClipLogits: c.ClipLogits}
 	if c.Tied {
 		softmax.Tied = embedding.Table
 	}
-	layers := []nn.Layer{nn.Sequential("embedding", embedding)}
+	layers := []nn.Layer{nn.Sequential("embedding", nn.DividedEmbedding(c.Parts, embedding))}
 	for i := range c.Layers {
 		layers = append(layers, newLayer(fmt.Sprintf("layer%d", i+1), c)...)
 	}
-	return append(layers, nn.Sequential("softmax", outputs(c.FinalNorm, softmax)...)), nil
+	return append(layers, nn.Sequential("softmax", outputs(c.FinalNorm, softmax, c.Parts)...)), nil
 }
 
 // outputs are the softmax and, where there is one, the final norm before it.
-func outputs(norm bool, c nn.SoftmaxConfig) []nn.Layer {
-	softmax := nn.NewSoftmax("", c)
+func outputs(norm bool, c nn.SoftmaxConfig, parts nn.Parts) []nn.Layer {
+	softmax := nn.DividedSoftmax(parts, nn.NewSoftmax("", c))
 	if !norm {
 		return []nn.Layer{softmax}
 	}

@@ -120,6 +120,6 @@ func Translation(c TranslationConfig) ([]nn.Layer, error) {
 	for i := range c.Layers {
 		layers = append(layers, decoderLayer(fmt.Sprintf("decoder%d", i+1), c)...)
 	}
-	last := append([]nn.Layer{pick(target)}, outputs(c.FinalNorm, softmax)...)
+	last := append([]nn.Layer{pick(target)}, outputs(c.FinalNorm, softmax, nn.Parts{})...)
 	return append(layers, nn.Sequential("softmax", last...)), nil
 }

@@ -6,6 +6,23 @@ import (
 	"gpipebench/nn"
 )
 
+// divides reports the first size that parts do not divide; the last is the tokens, which they
+// divide in sequence parallelism alone.
+func divides(p nn.Parts, sizes ...field) error {
+	if p.Count < 0 {
+		return fmt.Errorf("transformer: %d parts of each layer: want 1 or more", p.Count)
+	}
+	if !p.Sequence {
+		sizes = sizes[:len(sizes)-1]
+	}
+	for _, f := range sizes {
+		if p.Count > 1 && f.value%p.Count != 0 {
+			return fmt.Errorf("transformer: %d parts do not divide %s %d: want a divisor", p.Count, f.name, f.value)
+		}
+	}
+	return nil
+}
+
 // field is one of a configuration's sizes.
 type field struct {
 	name  string

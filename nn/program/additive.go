@@ -9,7 +9,7 @@ import (
 func init() {
 	of := func(in []*graph.Node) product {
 		s := additiveShape(in)
-		return product{"attention", min(s.Hidden, s.Values, s.Queries, s.Keys), []int{s.Hidden + s.Values, s.Keys}}
+		return product{"attention", min(s.Hidden, s.Values, s.Queries, s.Keys), []int{s.Hidden + s.Values, s.Keys}, Dims{}}
 	}
 	register(func(o op.AdditiveAttention, c *graph.Call) traits {
 		return traits{

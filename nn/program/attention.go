@@ -11,7 +11,8 @@ import (
 func init() {
 	of := func(o op.Attention, in []*graph.Node) product {
 		queries, keys := in[0].Shape[1], in[o.Keys()].Shape[1]
-		return product{"attention", min(o.HeadDim, queries, keys), []int{o.HeadDim, keys}}
+		return product{"attention", min(o.HeadDim, queries, keys), []int{o.HeadDim, keys},
+			Dims{Count: in[0].Shape[0] * o.Heads, M: queries, N: keys, K: o.HeadDim, Causal: o.Causal}}
 	}
 	register(func(o op.Attention, c *graph.Call) traits {
 		return traits{

@@ -364,7 +364,7 @@ func (c *compiler) residuals(forward, backward []*graph.Call, last map[*graph.No
 func (c *compiler) save(s *Stage, space Space, kept []*graph.Node, places map[*graph.Node]Operand, of func(*graph.Node) int) {
 	sizes := make([]int, len(kept))
 	for i, n := range kept {
-		sizes[i] = c.store.floats(n)
+		sizes[i] = ownPart(n, c.store.floats(n))
 	}
 	offsets, total := Layout(sizes)
 	s.Span[space] = total

@@ -149,12 +149,12 @@ func convProduct(win op.Window, gradient string, y, w graph.Shape) product {
 	case win.KH == 3 && win.KW == 3 && win.SH == 1 && win.SW == 1:
 		kind = "conv-3x3"
 	}
-	return product{kind + gradient, min(y.Rows(), w[3], w[0]*w[1]*w[2]), []int{w[2], w[3]}}
+	return product{kind + gradient, min(y.Rows(), w[3], w[0]*w[1]*w[2]), []int{w[2], w[3]}, Dims{}}
 }
 
 // depthwiseProduct is one product of vectors of the channels for each tap.
 func depthwiseProduct(gradient string, w *graph.Node) product {
-	return product{"depthwise" + gradient, w.Shape.Last(), []int{w.Shape.Last()}}
+	return product{"depthwise" + gradient, w.Shape.Last(), []int{w.Shape.Last()}, Dims{}}
 }
 
 func convReach(v kernel.Conv) reach { return reach{v.H, v.OH, v.KH, v.StrideH, v.Top} }

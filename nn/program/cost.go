@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"regexp"
@@ -71,7 +72,7 @@ func (in *Instr) Work() (flops, bytes int64) {
 // its parameters in every step.
 func (in *Instr) Moves() iter.Seq[Move] {
 	return func(yield func(Move) bool) {
-		if in.idle() {
+		if in.idle() || in.traits.collective != nil {
 			return
 		}
 		s := in.step
@@ -94,7 +95,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 				m.Elems = min(m.Elems, int64(s.in[0].Elems()))
 			}
 			if m.Space == Grads {
-				m.Activation, m.ElemBytes = false, 4
+				m.Activation, m.ElemBytes = false, cmp.Or(in.store.Gradients, 4)
 				m.Elems *= steps
 				again := m
 				again.Written = false
@@ -131,6 +132,10 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 func (in *Instr) Product() (kind string, least int) {
 	return in.traits.product.kind, in.traits.product.least
 }
+
+// Dims returns the sizes of the matrix product that the instruction is, of attention those of its
+// scores; zero: neither is known of it, as of a convolution.
+func (in *Instr) Dims() Dims { return in.traits.product.dims }
 
 // VectorFLOPs is Cost.FLOPs with the last dimension of the output padded to a
 // multiple of lanes, as this package's kernels compute: neighbours of a row are

@@ -12,7 +12,7 @@ func init() {
 	// of are the traits of a scan, or of its gradient, with these sizes of a step's product.
 	of := func(c *graph.Call, examples, width, hidden int, kernel func(s *step, accumulates bool, threads int) (kernelFunc, int)) traits {
 		return traits{
-			product: product{"dense", min(examples, width+hidden), []int{4 * hidden, width + hidden}},
+			product: product{"dense", min(examples, width+hidden), []int{4 * hidden, width + hidden}, Dims{}},
 			scan:    c.In[0].Shape[1], kernel: kernel,
 		}
 	}

@@ -10,7 +10,7 @@ func init() {
 	register(func(o op.MatMul, c *graph.Call) traits {
 		m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
 		t := traits{
-			product: product{"dense", min(m, n, k), []int{n, k}},
+			product: product{"dense", min(m, n, k), []int{n, k}, Dims{Count: 1, M: m, N: n, K: k}},
 			kernel: func(s *step, accumulates bool, threads int) (kernelFunc, int) {
 				return lowerMatMul(s, o, accumulates, threads)
 			},
@@ -24,9 +24,9 @@ func init() {
 		return t
 	})
 	register(func(o op.BatchMatMul, c *graph.Call) traits {
-		_, m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
+		count, m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
 		return traits{
-			product: product{"attention", min(m, n, k), []int{n, k}},
+			product: product{"attention", min(m, n, k), []int{n, k}, Dims{Count: count, M: m, N: n, K: k}},
 			kernel:  func(*step, bool, int) (kernelFunc, int) { return lowerBatchMatMul(o, c) },
 		}
 	})

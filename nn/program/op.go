@@ -49,6 +49,8 @@ type traits struct {
 	// gathers: of its inputs, but for the second, it reads as much as it writes. scatters: of
 	// its result it writes as much as it reads.
 	gathers, scatters bool
+	// collective is what parts of a stage do together (parts.go): it moves nothing in memory.
+	collective *collective
 }
 
 // product says which kind of matrix product an op is, how large the smallest of its
@@ -57,6 +59,15 @@ type product struct {
 	kind   string
 	least  int
 	widths []int
+	dims   Dims
+}
+
+// Dims are the sizes of a product: Count products of (M, K) and (K, N). Those of attention are of
+// the product of queries and keys, M queries and N keys of K dimensions; Causal: of the scores,
+// those of keys after their query are not seen.
+type Dims struct {
+	Count, M, N, K int
+	Causal         bool
 }
 
 // ofWeight reports whether one of the operands is a weight, or its gradient.

@@ -22,6 +22,12 @@ type Storage struct {
 	// was the custom; our kernel stores their log-sum-exp and computes them
 	// again.
 	KeepScores bool
+	// DropScores makes what KeepScores stores what a dropout of the probabilities keeps as well:
+	// with two bytes an element a mask of one and their product of two.
+	DropScores bool
+	// Weights and Gradients are the bytes of an element of parameters and of accumulators as they
+	// move; 0: 4. Their places in memory have four bytes an element in any case.
+	Weights, Gradients int64
 }
 
 // BF16 stores activations as bfloat16 where programs run.
@@ -48,6 +54,9 @@ func newStorage(s Storage) *storage {
 // elems returns the number of elements stored for a value.
 func (s *storage) elems(n *graph.Node) int {
 	if keys, ok := s.scores(n); ok {
+		if s.DropScores {
+			return n.Elems() * keys * 5 / 2
+		}
 		return n.Elems() * keys
 	}
 	return n.Elems()
@@ -124,6 +133,9 @@ func (s *storage) move(n *graph.Node, o Operand, written bool) Move {
 	}
 	if m.Activation && s.DType == graph.BF16 {
 		m.ElemBytes = 2
+	}
+	if s.Weights > 0 && inParams(n) {
+		m.ElemBytes = s.Weights
 	}
 	return m
 }

@@ -1,0 +1,163 @@
+package published
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/lab"
+	"gpipebench/lab/plot"
+)
+
+// Shown are the tables of a scoreboard, as its command and the report print them.
+func (b *Scoreboard) Shown() []*lab.Table {
+	return []*lab.Table{b.summaryTable(id, "Scoreboard"), b.reasonTable()}
+}
+
+// id is the experiment's, which begins the names of its tables.
+const id = "predictions"
+
+// names are what values of each kind are called.
+var names = map[string]string{"": "all", stepSeconds: "step", peakBytes: "memory"}
+
+func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
+	o := b.Overall
+	t := &lab.Table{ID: id, Title: title, Caption: []string{
+		"What a roofline of each accelerator predicts of trainings that others measured and published, beside what they measured. Nothing is fitted: every figure of an accelerator has a source, or is listed as assumed. Error: predicted over measured, less 1; absolute: the mean of its absolute values, in which a row that could be modelled and is not counts as 100%. Spread: the standard deviation. Rank: Spearman's correlation of predicted and measured values.",
+		"Regret: how much longer a sequence takes in the configuration that the model would choose than in the fastest that was measured, of rows of one network, number of devices and mini-batch; the mean over such groups, and the largest.",
+		fmt.Sprintf("Beside the model: %.0f%% of the peak for the FLOPs of model, with nothing recomputed; and the model's seconds times one factor for the device, the median of measured over predicted seconds in another table than the judged one.", 100*ConstantShare),
+	}}
+	t.Texts("table", "of")
+	t.Numbers("rows", "can be modelled", "predicted", "absolute", "error", "spread")
+	t.Texts("worst row")
+	t.Numbers("its error", "rank", "regret", "largest regret", "groups", "constant share", "one factor", "factor")
+	t.Texts("factor from", "same machine")
+	for _, s := range b.Tables {
+		if s.Can == 0 || s.What != "" && s.Can == b.can(s.Table) {
+			continue // nothing, or the same as all of the table
+		}
+		share, factor := []any{lab.Absent}, []any{lab.Absent, lab.Absent, "-", "-"}
+		if s.Share != nil {
+			share = []any{lab.Percent(s.Share.MAE, 1)}
+		}
+		if f := s.Factored; f != nil {
+			factor = []any{lab.Percent(f.MAE, 1), lab.Fixed(f.Factor, 3), f.From, lab.YesOrNo(f.Same)}
+		}
+		regret := []any{lab.Absent, lab.Absent, lab.Absent}
+		if s.Groups > 0 {
+			regret = []any{lab.Percent(s.Regret, 1), lab.Percent(s.WorstRegret, 1), s.Groups}
+		}
+		rank := lab.Absent
+		if !math.IsNaN(s.Rank) {
+			rank = lab.Fixed(s.Rank, 3)
+		}
+		t.Add(s.Table, names[s.What], s.Rows, s.Can, s.Predicted, lab.Percent(s.MAE, 1), signed(s.Signed), lab.Percent(s.Spread, 1),
+			s.Worst, signed(s.WorstError), rank, regret, share, factor)
+	}
+	if o.Tables > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Mean of %d tables: %s absolute; of seconds %s, of memory %s.", o.Tables, percent(o.MAE), percent(o.Seconds), percent(o.Bytes)))
+	}
+	if !math.IsNaN(o.Apart) {
+		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, stands apart: %s.", Apart, percent(o.Apart)))
+	}
+	return t
+}
+
+// can is how many rows of a table can be modelled.
+func (b *Scoreboard) can(table string) int {
+	i := slices.IndexFunc(b.Tables, func(s Summary) bool { return s.Table == table && s.What == "" })
+	return b.Tables[i].Can
+}
+
+// signed is an error in percent, with a digit.
+func signed(x float64) lab.Value { return lab.Number("%+.1f%%", 100*x) }
+
+func percent(x float64) string { return lab.Percent(x, 1).Text }
+
+// reasonTable says why rows are not modelled.
+func (b *Scoreboard) reasonTable() *lab.Table {
+	t := &lab.Table{ID: id + "-reasons", Title: "Rows that are not modelled, by reason"}
+	t.Texts("reason")
+	t.Numbers("rows")
+	t.Texts("tables")
+	var all []Reason
+	in := map[string][]string{}
+	for _, s := range b.Tables {
+		if s.What != "" {
+			continue
+		}
+		for _, r := range s.Reasons {
+			in[r.Why] = append(in[r.Why], s.Table)
+			i := slices.IndexFunc(all, func(known Reason) bool { return known.Why == r.Why })
+			if i < 0 {
+				all = append(all, r)
+				continue
+			}
+			all[i].Rows += r.Rows
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Reason) int { return b.Rows - a.Rows })
+	for _, r := range all {
+		t.Add(r.Why, r.Rows, strings.Join(in[r.Why], ", "))
+	}
+	return t
+}
+
+// partsTable says what the predicted steps of each table consist of.
+func (b *Scoreboard) partsTable(predictions map[string]outcome) *lab.Table {
+	t := &lab.Table{ID: id + "-parts", Title: "What the predicted steps consist of", Caption: []string{
+		"Means over the steps of a table, in percent of the predicted step. Computed again: the part of computing that is recomputation. Tensor, pipeline, replicas: what is exposed of sums and gathers of tensor parts, of transfers between stages, and of sums of gradients and gathers of weights. Bubble: waiting that the schedule and unequal stages cause.",
+	}}
+	t.Texts("table")
+	t.Numbers("steps", "error", "computing", "computed again", "tensor", "pipeline", "bubble", "replicas", "optimiser")
+	for _, s := range b.Tables {
+		if s.What != stepSeconds || s.Predicted == 0 {
+			continue
+		}
+		var sums [7]float64
+		n := 0.0
+		for _, r := range b.Rows {
+			if r.Table != s.Table || r.What != stepSeconds || !r.Modelled {
+				continue
+			}
+			p := predictions[r.ID]
+			for i, part := range []float64{p.Parts.Computing, p.Parts.Recomputed, p.Parts.Tensor, p.Parts.Pipeline, p.Parts.Bubble, p.Parts.Replicas, p.Parts.Optimizer} {
+				sums[i] += part / p.Seconds
+			}
+			n++
+		}
+		row := []any{s.Table, s.Predicted, signed(s.Signed)}
+		for _, sum := range sums {
+			row = append(row, lab.Percent(sum/n, 1))
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// panels are predicted against measured values, a colour for each table.
+func (b *Scoreboard) panels() (panels []plot.Axes) {
+	for _, of := range []struct {
+		what, quantity string
+		unit           float64
+	}{{stepSeconds, "seconds of a step", 1}, {peakBytes, "memory of the fullest device, GB", 1e9}} {
+		p := &plot.LinePanel{Title: of.quantity, X: "measured", Y: "predicted", Against: true}
+		for _, s := range b.Tables {
+			if s.What != of.what || s.Predicted == 0 {
+				continue
+			}
+			var dots []plot.Point
+			for _, r := range b.Rows {
+				if r.Table == s.Table && r.What == of.what && r.Modelled {
+					dots = append(dots, plot.Point{X: *r.Measured / of.unit, Y: *r.Predicted / of.unit})
+				}
+			}
+			p.Series = append(p.Series, plot.Series{Name: s.Table, Lines: [][]plot.Point{dots}, Dots: true})
+		}
+		if len(p.Series) > 0 {
+			panels = append(panels, p)
+		}
+	}
+	return panels
+}

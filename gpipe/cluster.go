@@ -1,0 +1,677 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
+	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
+)
+
+// clusterStep is a step on a cluster as Parallel describes it. Its layers are those of one of T parts,
+// each distinct one is compiled once by itself, and stages are sums of layers. One replica stands
+// for all, which have equal shares of the mini-batch.
+type clusterStep struct {
+	Pipeline
+	Parallel
+	how      Modelling
+	a        *accelerator.Accelerator
+	replicas int
+	micro    int // examples of a micro-batch
+	node     int // devices of a node
+	parts    int // T
+	near     clock.Link
+	far      clock.Link
+
+	layers []*layerCost // those that are alike are one
+	lists  [][]schedule.Task
+	placed schedule.Placement
+	sizes  []int // layers of each piece
+	first  []int // its first layer
+	note   string
+}
+
+// layerCost is what a layer takes and keeps of one micro-batch. Bytes are as stored.
+type layerCost struct {
+	forward, backward accelerator.Timing // without what is computed again
+	input, weights    accelerator.Timing // the parts of backward, of split schedules
+	again, scores     accelerator.Timing // the forward again, and the core of attention
+	in, out           int64              // what crosses its edges
+	kept              int64              // residuals, without in
+	lasting, between  int64              // the part of kept that W reads, and what I keeps for W
+	workspace         int64
+}
+
+// cluster plans a step; an error says what cannot be modelled, and what would be.
+func (p Pipeline) cluster(in Input, how Modelling) (*clusterStep, error) {
+	c := &clusterStep{Pipeline: p, Parallel: how.Parallel, how: how, replicas: max(p.Replicas, 1), parts: max(how.Tensor, 1)}
+	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled || p.Devices[0].Accelerator == nil {
+		return nil, fmt.Errorf("simulation runs on modelled devices only")
+	}
+	if err := c.refuse(); err != nil {
+		return nil, err
+	}
+	if err := c.divide(in); err != nil {
+		return nil, err
+	}
+	if c.ShardUpdate { // with whose name it came first
+		c.Zero = max(c.Zero, 1)
+	}
+	c.Pipeline.Replicas, c.Groups, c.ShardUpdate = 1, 1, false
+	in.Examples /= c.replicas
+	if err := c.Validate(in); err != nil {
+		return nil, err
+	}
+	if err := c.device(); err != nil {
+		return nil, err
+	}
+	if err := c.order(); err != nil {
+		return nil, err
+	}
+	if err := c.cost(in); err != nil {
+		return nil, err
+	}
+	return c, c.cut()
+}
+
+// clusterVariants is SimulateVariants on a cluster, whose links are not the variants'.
+func (p Pipeline) clusterVariants(in Input, how Modelling, variants []Variant) (all []*Simulation, err error) {
+	for _, v := range variants {
+		p.Schedule, p.Checkpoint, p.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
+		s, err := p.Simulate(in, how)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// refuse refuses what no simulation of a cluster has.
+func (c *clusterStep) refuse() error {
+	switch {
+	case c.Tensor < 0 || c.Tensor > MaxParts:
+		return fmt.Errorf("%d parts of each stage: want 1 to %d", c.Tensor, MaxParts)
+	case c.Zero < 0 || c.Zero > 3:
+		return fmt.Errorf("ZeRO %d: want 0, 1, 2 or 3", c.Zero)
+	case !(c.Near.Bandwidth >= 0 && c.Far.Bandwidth >= 0) || math.IsInf(c.Near.Bandwidth+c.Far.Bandwidth, 1):
+		return fmt.Errorf("links of %g and %g bytes a second: want positive ones, or 0 for the accelerator's", c.Near.Bandwidth, c.Far.Bandwidth)
+	case c.NodeDevices < 0:
+		return fmt.Errorf("nodes of %d devices: want 1 or more, or 0 for the accelerator's", c.NodeDevices)
+	case c.SequenceParallel && c.parts == 1:
+		return fmt.Errorf("sequence parallelism of 1 part: want tensor parallelism of 2 or more")
+	case c.Spatial > 1 || c.BatchNormScope != ReplicaScope || c.TiedGradients != ReduceTied:
+		return fmt.Errorf("parts of images, statistics over replicas and gathered tables on a cluster: want none of them with tensor parallelism, ZeRO, recomputation or a precision")
+	case c.Groups > 1 && c.Groups != c.replicas:
+		return fmt.Errorf("%d groups of a mini-batch on %d replicas of a cluster: want one for each", c.Groups, c.replicas)
+	case c.Recompute == RecomputeStage && c.Checkpoint == schedule.ExceptLast:
+		return fmt.Errorf("checkpoint except-last on a cluster: want always, never, or recomputation none, selective or full")
+	}
+	return nil
+}
+
+// divide finds the size of all micro-batches.
+func (c *clusterStep) divide(in Input) error {
+	all := c.replicas * max(c.MicroBatches, 1)
+	if in.Examples < 1 || in.Examples%all != 0 {
+		return fmt.Errorf("a mini-batch of %d examples for %d replicas of %d micro-batches: want a multiple of %d", in.Examples, c.replicas, max(c.MicroBatches, 1), all)
+	}
+	c.micro = in.Examples / all
+	return nil
+}
+
+// device sets the accelerator's rates and links.
+func (c *clusterStep) device() error {
+	a := *c.Devices[0].Accelerator
+	switch c.Precision {
+	case FP16Weights:
+		if a.FP16 > 0 {
+			a.BF16 = a.FP16
+		}
+	case FP8Products:
+		if a.FP8 == 0 {
+			return fmt.Errorf("%s has no rate for products in 8 bits: want another precision", a.Name)
+		}
+		a.Narrow = a.FP8 * a.Share("dense-fp8") / (a.BF16 * a.Share("dense"))
+	}
+	if a.Rate(c.how.DType) == 0 {
+		return fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, c.how.DType)
+	}
+	c.near, c.far = a.Near(c.Near), a.FarHop(c.Far)
+	total := c.parts * max(c.Partitions, 1) * c.replicas
+	if c.node = c.NodeDevices; c.node == 0 {
+		c.node = a.Far.Devices
+	}
+	if c.node == 0 {
+		c.node = total
+	}
+	a.Running.Parts = reduction.Groups{Size: c.node, Near: c.near, Far: c.far}
+	a.Running.Attention, a.Running.DropScores, a.Running.Overlap, a.Running.Apart = c.Attention, c.DropScores, c.Overlap, c.GradientsApart
+	if a.Kernels == nil && c.Attention != OurAttention {
+		a.Running.Attention = OurAttention // its rates know of no kernels
+	}
+	if c.parts > 1 && c.node%c.parts != 0 && (!c.TensorOverNodes || c.parts%c.node != 0) {
+		return fmt.Errorf("%d parts of each stage on nodes of %d devices: want a divisor of %d, or a multiple if parts in several nodes are allowed", c.parts, c.node, c.node)
+	}
+	c.a = &a
+	return nil
+}
+
+// order makes the task lists.
+func (c *clusterStep) order() (err error) {
+	k, m := max(c.Partitions, 1), max(c.MicroBatches, 1)
+	if c.Tasks != nil {
+		c.lists, c.placed = c.Tasks(k, m), c.Placement.Or(k)
+		return nil
+	}
+	mode := schedule.Never
+	if c.Recompute == RecomputeStage {
+		mode = c.Checkpoint
+	}
+	c.lists, c.placed, err = schedule.Lists(c.Schedule, k, c.Chunks, m, mode, c.LateRecompute)
+	return err
+}
+
+// weightBytes, gradientBytes and stateBytes are those of a parameter.
+func (c *clusterStep) weightBytes() int64 {
+	if c.Precision == F32Weights {
+		return 4
+	}
+	return 2
+}
+
+func (c *clusterStep) gradientBytes() int64 {
+	switch {
+	case c.WideGradients && c.Precision != F32Weights:
+		return 2 + plan.FloatBytes
+	case c.Precision == FP16Weights:
+		return 2
+	}
+	return plan.FloatBytes
+}
+
+// summedBytes are those of a gradient as replicas add them up.
+func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
+
+func (c *clusterStep) stateBytes() int64 {
+	bytes := int64(plan.FloatBytes * c.slots())
+	if c.weightBytes() < plan.FloatBytes {
+		bytes += plan.FloatBytes
+	}
+	return bytes
+}
+
+// copied are the bytes of a gradient's float32 copy, which only the update has.
+func (c *clusterStep) copied() int64 {
+	if c.gradientBytes() < plan.FloatBytes {
+		return plan.FloatBytes
+	}
+	return 0
+}
+
+// slots are the tensors of the optimiser's state.
+func (c *clusterStep) slots() int {
+	if c.Optimizer == nil {
+		return 0
+	}
+	return len(c.Optimizer.Slots())
+}
+
+// cost traces every layer and compiles each distinct one.
+func (c *clusterStep) cost(in Input) (err error) {
+	defer plan.Misfit(&err)
+	keeps := c.Attention == UnfusedAttention && c.Recompute != RecomputeSelective || c.how.KeepScores
+	storage := program.Storage{
+		DType: c.how.DType, NoPacking: !c.a.Packing, KeepScores: keeps, DropScores: c.DropScores,
+		Weights: c.weightBytes(), Gradients: c.summedBytes(),
+	}
+	seen := map[string]*layerCost{}
+	flow := plan.BatchOf(in.Inputs, c.micro)
+	splits := schedule.Splits(c.lists)
+	last := len(c.Layers) - 1
+	for i := range c.Layers {
+		var loss nn.Loss
+		var targets []graph.Type
+		if i == last {
+			loss, targets = c.Loss, plan.BatchOf(in.Targets, c.micro)
+		}
+		traced := trace.Layers(c.Layers[i:i+1], i, loss, flow, targets, true)
+		flow = traced.Out
+		key := signature(traced)
+		if seen[key] == nil {
+			traced.Function.Split = splits
+			seen[key] = c.layer(traced, i, storage)
+		}
+		c.layers = append(c.layers, seen[key])
+	}
+	return nil
+}
+
+// signature has everything that decides the cost of a layer.
+func signature(traced *trace.Stage) string {
+	var b strings.Builder
+	write := func(n *graph.Node) { fmt.Fprint(&b, n.Role, n.DType, n.Shape) }
+	for _, call := range traced.Function.Graph.Calls {
+		fmt.Fprint(&b, call.Name(), " ")
+		if _, keyed := call.Op.(op.Dropout); !keyed { // by its path, which costs nothing
+			fmt.Fprint(&b, call.Op)
+		}
+		for _, n := range call.In {
+			write(n)
+		}
+		b.WriteString("->")
+		for _, n := range call.Out {
+			write(n)
+		}
+		b.WriteString(";")
+	}
+	return b.String()
+}
+
+// layer compiles layer i of the network.
+func (c *clusterStep) layer(traced *trace.Stage, i int, storage program.Storage) *layerCost {
+	var gradOut []bool
+	if i < len(c.Layers)-1 {
+		for _, t := range traced.Out {
+			gradOut = append(gradOut, t.DType != graph.I32)
+		}
+	}
+	st := program.CompileStored(traced.Function, gradOut, i > 0, 1, storage)
+	all := func(int) bool { return true }
+	time := func(p *program.Program) accelerator.Timing { return c.a.Timing(p, c.how.DType, all) }
+	bytes := func(s program.Space) int64 { return plan.FloatBytes * int64(st.Span[s]) }
+	l := &layerCost{
+		forward: time(st.Forward), backward: time(st.Backward), again: time(st.Keep.Again()),
+		in: bytes(program.In), out: bytes(program.Out),
+		kept: bytes(program.Residual) + bytes(program.Lasting) + masks(st.Keep), lasting: bytes(program.Lasting), between: bytes(program.Between),
+		workspace: bytes(program.Workspace),
+	}
+	l.scores = accelerator.Timing{Operations: l.again.Scores, Scores: l.again.Scores}
+	if st.Input != nil {
+		l.input, l.weights = time(st.Input), time(st.Weights)
+	}
+	if i == len(c.Layers)-1 {
+		l.out = 0
+	}
+	return l
+}
+
+// masks are what frameworks keep of dropouts: a byte for each element.
+func masks(p *program.Program) (bytes int64) {
+	for i := range p.Instrs {
+		if strings.HasPrefix(p.Instrs[i].Op, "dropout") {
+			bytes += p.Instrs[i].Cost.Elems
+		}
+	}
+	return bytes
+}
+
+// recomputed is what the backward of layer i computes again.
+func (c *clusterStep) recomputed(i int) accelerator.Timing {
+	switch {
+	case c.Recompute == RecomputeFull && 0 < i && i < len(c.layers)-1:
+		return c.layers[i].again
+	case c.Recompute == RecomputeSelective:
+		return c.layers[i].scores
+	}
+	return accelerator.Timing{}
+}
+
+// keeps is what a micro-batch holds of layer i from its F to its B, in bytes.
+func (c *clusterStep) keeps(i int) int64 {
+	if c.Recompute == RecomputeFull && 0 < i && i < len(c.layers)-1 {
+		return c.layers[i].in
+	}
+	return c.layers[i].in + c.layers[i].kept
+}
+
+// estimates are the layers' costs to cut by.
+func (c *clusterStep) estimates() []LayerEstimate {
+	all := make([]LayerEstimate, len(c.layers))
+	for i, l := range c.layers {
+		again := c.recomputed(i)
+		if c.Recompute == RecomputeStage && c.Checkpoint != schedule.Never {
+			again = l.again
+		}
+		all[i] = LayerEstimate{
+			Forward: l.forward.Seconds(), Recompute: again.Seconds(), Backward: l.backward.Seconds(),
+			Input: l.input.Seconds(), Weights: l.weights.Seconds(), Residual: l.kept,
+		}
+	}
+	return all
+}
+
+// cut cuts the layers into pieces, by their modelled times if nothing else is said.
+func (c *clusterStep) cut() error {
+	if c.sizes = c.Balance; c.sizes == nil {
+		costs := c.Costs
+		if costs == nil {
+			costs = LayerSeconds(c.estimates())
+		}
+		split, err := partition.Split(c.Partitioner, costs, c.placed.Stages())
+		if err != nil {
+			return err
+		}
+		c.sizes, c.note = split.Sizes, split.Moved
+	}
+	next := 0
+	for _, n := range c.sizes {
+		c.first = append(c.first, next)
+		next += n
+	}
+	return nil
+}
+
+// rank is the number of a device on the cluster.
+func (c *clusterStep) rank(part, replica, stage int) int {
+	if c.Order == TensorPipelineData {
+		return part + c.parts*(stage+max(c.Partitions, 1)*replica)
+	}
+	return part + c.parts*(replica+c.replicas*stage)
+}
+
+// hop is the link between two stages: the far one if some replica's are in different nodes.
+func (c *clusterStep) hop(from, to place.Place) clock.Link {
+	far := false
+	for r := range c.replicas {
+		far = far || c.rank(0, r, from.Stage)/c.node != c.rank(0, r, to.Stage)/c.node
+	}
+	link := c.near
+	if far {
+		link = c.far
+	}
+	if far && c.Scatter && c.parts > 1 && !c.SequenceParallel { // shares, which the parts gather
+		t := float64(c.parts)
+		link.Bandwidth = 1 / (1/(t*c.far.Bandwidth) + (t-1)/t/c.near.Bandwidth)
+		link.Latency += (t - 1) * c.near.Latency
+	}
+	return link
+}
+
+// among is the time in which the replicas of a stage add up bytes: until each has its share of the
+// sums, and until all have all. Within a node they do that first, each then with its share of the
+// data between nodes, on its own adapter.
+func (c *clusterStep) among(stage int, bytes float64) (reduce, gather float64) {
+	inNode := map[int]int{}
+	for r := range c.replicas {
+		inNode[c.rank(0, r, stage)/c.node]++
+	}
+	most := 0
+	for _, n := range inNode {
+		most = max(most, n)
+	}
+	return reduction.Groups{Size: most, Near: c.near, Far: c.far}.Cost(most*len(inNode), bytes)
+}
+
+// params are the trained elements of piece k, each once, and of its layers.
+func (c *clusterStep) params(k int) (all int64, byLayer []int64) {
+	seen := map[*nn.Param]bool{}
+	for _, l := range c.Layers[c.first[k] : c.first[k]+c.sizes[k]] {
+		var own int64
+		for _, q := range l.Params() {
+			if !q.Frozen && !seen[q] {
+				seen[q] = true
+				own += int64(q.Shape.Elems())
+			}
+		}
+		all += own
+		byLayer = append(byLayer, own)
+	}
+	return all, byLayer
+}
+
+// exchanges are the gradients of tables that the first and another stage have, which both send.
+func (c *clusterStep) exchanges() (all []clock.Exchange) {
+	owner := map[*nn.Param]int{}
+	for piece, first := range c.first {
+		device := c.placed.Device[piece]
+		for _, l := range c.Layers[first : first+c.sizes[piece]] {
+			for _, q := range l.Params() {
+				if at, ok := owner[q]; !ok {
+					owner[q] = device
+				} else if at != device && !q.Frozen {
+					bytes := c.summedBytes() * int64(q.Shape.Elems())
+					a, b := place.Place{Stage: at}, place.Place{Stage: device}
+					all = append(all, clock.Exchange{From: a, To: b, Bytes: bytes}, clock.Exchange{From: b, To: a, Bytes: bytes})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// zeroCopies: of what replicas divide, each has this share.
+func (c *clusterStep) share(from int) float64 {
+	if c.Zero >= from {
+		return 1 / float64(c.replicas)
+	}
+	return 1
+}
+
+func sum[T any](of []T, value func(T) int64) (total int64) {
+	for _, v := range of {
+		total += value(v)
+	}
+	return total
+}
+
+// pieceTimes are the times of a piece's tasks.
+func (c *clusterStep) pieceTimes(k int) (t StageTimes, parts, again, sent float64) {
+	m := max(c.MicroBatches, 1)
+	var f, b, in, w, r accelerator.Timing
+	for i := c.first[k]; i < c.first[k]+c.sizes[k]; i++ {
+		l := c.layers[i]
+		f.Add(l.forward)
+		b.Add(l.backward)
+		in.Add(l.input)
+		w.Add(l.weights)
+		b.Add(c.recomputed(i))
+		in.Add(c.recomputed(i))
+		r.Add(l.again)
+		again += c.recomputed(i).Computing()
+	}
+	forward, backward := f.Seconds(), b.Seconds()
+	if c.Zero == 3 {
+		forward, backward = c.gathered(k, forward, backward)
+	}
+	input := in.Seconds()
+	if c.AwaitTransfers {
+		next, before := c.transfer(k, k+1), c.transfer(k, k-1)
+		forward, backward, input, sent = forward+next, backward+before, input+before, next+before
+	}
+	t = *newStageTimes(m)
+	set := func(of []float64, seconds float64) {
+		for i := range of {
+			of[i] = seconds
+		}
+	}
+	set(t.F, forward)
+	set(t.B, backward)
+	set(t.R, r.Seconds())
+	if schedule.Splits(c.lists) {
+		t.inTwo()
+		set(t.I, input)
+		set(t.W, w.Seconds())
+	}
+	return t, f.Parts + b.Parts, again, sent
+}
+
+// transfer is the time in which a piece's device sends to the device of the next piece or of the one
+// before; 0: it has none there, or has it itself.
+func (c *clusterStep) transfer(from, to int) float64 {
+	if to < 0 || to == len(c.first) || c.placed.Device[from] == c.placed.Device[to] {
+		return 0
+	}
+	lower := min(from, to)
+	link := c.hop(place.Place{Stage: c.placed.Device[from]}, place.Place{Stage: c.placed.Device[to]})
+	return link.Latency + float64(c.layers[c.first[lower]+c.sizes[lower]-1].out)/link.Bandwidth
+}
+
+// gathered adds to the time of a piece's tasks what FSDP exposes of gathering weights beside the
+// layer before, forward and backward, and of adding up gradients beside the layer after.
+func (c *clusterStep) gathered(k int, forward, backward float64) (f, b float64) {
+	params, byLayer := c.params(k)
+	weights := float64(c.weightBytes())
+	stage := c.placed.Device[k]
+	_, all := c.among(stage, weights*float64(params))
+	_, first := c.among(stage, weights*float64(slices.Max(byLayer)))
+	sums, _ := c.among(stage, float64(c.summedBytes())*float64(params))
+	_, lastOne := c.among(stage, float64(c.summedBytes())*float64(slices.Max(byLayer)))
+	return max(forward, all-first) + first, max(backward, all+sums-first-lastOne) + first + lastOne
+}
+
+// simulate replays the step.
+func (c *clusterStep) simulate() (*Simulation, error) {
+	s := &Simulation{Sizes: c.sizes, Note: c.note}
+	if !c.placed.IsStraight() {
+		s.Placement = c.placed
+	}
+	m := max(c.MicroBatches, 1)
+	pieces := c.placed.Pieces()
+	times := &Times{
+		Replicas: 1, Together: 1, Lists: c.lists, Examples: [][]int{slices.Repeat([]int{c.micro}, m)}, Placement: s.Placement,
+		Link: c.near, Hop: c.hop, Exchanges: c.exchanges(),
+		Boundary: func(at place.Place, _ int) int64 {
+			k := pieces.Piece(at)
+			return c.layers[c.first[k]+c.sizes[k]-1].out
+		},
+	}
+	if c.AwaitTransfers { // tasks have them
+		times.Hop = func(place.Place, place.Place) clock.Link { return clock.Link{} }
+	}
+	var tensor, again, fsdp, transfers float64 // of all devices
+	for device, list := range c.lists {
+		on := pieces.On(device)
+		ofDevice := make([]StageTimes, len(on))
+		var params int64
+		var backward float64
+		for chunk, piece := range on {
+			t, parts, recomputed, sent := c.pieceTimes(piece)
+			transfers += sent * float64(m)
+			ofDevice[chunk] = t
+			tensor += parts * float64(m)
+			again += recomputed * float64(m)
+			own, _ := c.params(piece)
+			params += own
+			backward += t.B[0]
+		}
+		c.update(&ofDevice[0], device, params, backward)
+		s.ReduceSeconds = max(s.ReduceSeconds, ofDevice[0].Reduce+ofDevice[0].Gather)
+		s.UpdateSeconds = max(s.UpdateSeconds, ofDevice[0].Update)
+		times.Stages = append(times.Stages, ofDevice...)
+		s.Devices = append(s.Devices, c.estimate(list, on, params))
+	}
+	var err error
+	if s.Timeline, err = times.Replay(); err != nil {
+		return nil, err
+	}
+	if s.Parts, err = times.Breakdown(); err != nil {
+		return nil, err
+	}
+	s.Seconds = s.Timeline.Span()
+	k := float64(len(c.lists))
+	p := s.Parts
+	s.Step = StepParts{
+		Computing: p.Computation + p.Recompute - (tensor+fsdp+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
+		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + fsdp/k, Optimizer: p.Setup + p.Update,
+	}
+	for i := range s.Devices {
+		s.Devices[i].BusySeconds = s.Timeline.Busy(i)
+	}
+	return s, nil
+}
+
+// update sets what a device does at a step's ends.
+func (c *clusterStep) update(t *StageTimes, device int, params int64, backward float64) {
+	elements := float64(params)
+	weights, gradients := float64(c.weightBytes()), float64(c.gradientBytes())
+	own := c.share(1) * elements
+	t.Setup = c.a.Moving(accelerator.Clear, c.share(2)*gradients*elements)
+	// The norm reads gradients, which are scaled and copied in float32, and the update reads them;
+	// it reads and writes float32 weights and state, and writes weights of two bytes.
+	moved := gradients + (gradients + 4) + 4 + 8 + 8*float64(c.slots())
+	if weights < plan.FloatBytes {
+		moved += weights
+	}
+	t.Update = c.a.Moving(accelerator.Update, moved*own)
+	if c.replicas == 1 || c.Zero == 3 {
+		return
+	}
+	reduce, gather := c.among(device, float64(c.summedBytes())*elements)
+	if c.Zero > 0 {
+		_, t.Gather = c.among(device, weights*elements)
+		gather = 0
+	}
+	t.Reduce = reduce + gather
+	if c.Overlap {
+		t.Reduce = max(t.Reduce-backward, t.Reduce/float64(len(c.layers)))
+	}
+}
+
+// estimate is the memory of a device that runs the list and has some pieces.
+func (c *clusterStep) estimate(list []schedule.Task, on []int, params int64) DeviceEstimate {
+	var d DeviceEstimate
+	var footprints []schedule.Footprint
+	var workspace, edges, largest int64
+	for _, piece := range on {
+		var kept, lasting, between, again int64
+		_, byLayer := c.params(piece)
+		largest = max(largest, slices.Max(byLayer))
+		for i := c.first[piece]; i < c.first[piece]+c.sizes[piece]; i++ {
+			l := c.layers[i]
+			kept += c.keeps(i)
+			lasting += l.lasting
+			between += l.between
+			needs := l.workspace
+			if c.keeps(i) < l.in+l.kept {
+				needs += l.kept
+			}
+			workspace = max(workspace, needs)
+			again += l.in + l.kept
+		}
+		input := int64(0)
+		if c.Recompute == RecomputeStage && c.Checkpoint != schedule.Never {
+			input = c.layers[c.first[piece]].in
+			kept = again - input
+		}
+		footprints = append(footprints, schedule.Footprint{Input: float64(input), Residuals: float64(kept), Weights: float64(lasting + between)})
+		last := c.layers[c.first[piece]+c.sizes[piece]-1]
+		if len(c.first) > 1 {
+			edges = max(edges, c.layers[c.first[piece]].in+2*last.out)
+		}
+		d.kept = append(d.kept, micro{residual: max(kept-lasting, 0) / plan.FloatBytes, lasting: lasting / plan.FloatBytes, between: between / plan.FloatBytes})
+	}
+	elements := float64(params)
+	weights, gradients := float64(c.weightBytes()), float64(c.gradientBytes())
+	d.Memory = DeviceMemory{
+		Weights: int64(c.share(3) * weights * elements), Gradients: int64(c.share(2) * gradients * elements),
+		State:       int64(c.share(1) * float64(c.stateBytes()) * elements),
+		Activations: int64(schedule.Peak(list, footprints)) + edges, Workspace: workspace,
+	}
+	if c.Zero == 3 && c.replicas > 1 { // of a layer's weights and the next one's, and its gradients
+		d.Memory.Workspace += int64(2*weights+gradients) * largest
+	}
+	// The update runs when no activations are left.
+	d.Memory.Workspace = max(d.Memory.Workspace, int64(c.share(1)*float64(c.copied())*elements)-d.Memory.Activations)
+	d.ParamBytes, d.GradientBytes = d.Memory.Weights+d.Memory.State, d.Memory.Gradients
+	d.BoundaryBytes, d.ResidualBytes, d.WorkspaceBytes = edges, d.Memory.Activations-edges, d.Memory.Workspace
+	d.ActivationBytes = d.Memory.Activations + d.Memory.Workspace
+	d.Capacity, d.Footprints = c.Devices[0].Capacity, footprints
+	d.PeakBytes = d.Memory.Sum()
+	if c.how.Accounting == PaperAccounting {
+		d.PeakBytes -= d.Memory.Gradients
+	}
+	return d
+}

@@ -1,0 +1,312 @@
+package gpipe
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
+)
+
+// The language model of these tests, of one of T parts.
+const (
+	clusterLayers, clusterDim, clusterHeads, clusterSeq, clusterVocab = 4, 64, 8, 32, 96
+)
+
+func clusterLM(t *testing.T, p nn.Parts) []nn.Layer {
+	t.Helper()
+	return must(transformer.LM(transformer.Config{
+		Layers: clusterLayers, Dim: clusterDim, FeedForward: 4 * clusterDim, Heads: clusterHeads, Vocab: clusterVocab, SeqLen: clusterSeq,
+		Activation: nn.GELU, Dropout: 0.1, FinalNorm: true, Parts: p,
+	}))(t)
+}
+
+func clusterInput(examples int) Input {
+	ids := []graph.Type{{Shape: graph.Shape{clusterSeq}, DType: graph.I32}}
+	return Input{Examples: examples, Inputs: ids, Targets: ids}
+}
+
+// onCluster simulates the model on an accelerator that comes with the program.
+func onCluster(t *testing.T, device string, p Pipeline, examples int, how Parallel) (*Simulation, error) {
+	t.Helper()
+	a := must(accelerator.Named(device))(t)
+	p.Layers, p.Loss, p.Optimizer = clusterLM(t, nn.Parts{Count: how.Tensor, Sequence: how.SequenceParallel}), nn.CrossEntropy{}, nn.Adam{}
+	p.Devices = []Device{DeviceOf(a)}
+	return p.Simulate(clusterInput(examples), Modelling{DType: graph.BF16, Accounting: FullAccounting, Parallel: how})
+}
+
+// partLayer compiles one Transformer layer of a part.
+func partLayer(t *testing.T, p nn.Parts, storage program.Storage) *program.Stage {
+	t.Helper()
+	layers := clusterLM(t, p)
+	shape := graph.Shape{2, clusterSeq, clusterDim}
+	if p.Sequence {
+		shape[1] /= p.Count
+	}
+	tr := trace.Layers(layers[1:2], 1, nil, []graph.Type{{Shape: shape, DType: graph.F32}}, nil, true)
+	return program.CompileStored(tr.Function, []bool{true}, true, 1, storage)
+}
+
+// All products of T parts together are those of the whole layer, and so are the parameters that
+// they divide; each part has the norms and the biases of results.
+func TestPartsAreTheWhole(t *testing.T) {
+	whole := partLayer(t, nn.Parts{}, program.Storage{})
+	divided := func(layers []nn.Layer) (own, alike int64) {
+		for _, p := range layers[1].Params() {
+			if strings.Contains(p.Name, "norm") || strings.HasSuffix(p.Name, "out/bias") {
+				alike += int64(p.Shape.Elems())
+			} else {
+				own += int64(p.Shape.Elems())
+			}
+		}
+		return own, alike
+	}
+	ownWhole, alikeWhole := divided(clusterLM(t, nn.Parts{}))
+	for _, parts := range []nn.Parts{{Count: 2}, {Count: 8}, {Count: 4, Sequence: true}} {
+		part, n := partLayer(t, parts, program.Storage{}), int64(parts.Count)
+		for _, of := range [][2]*program.Program{{whole.Forward, part.Forward}, {whole.Backward, part.Backward}} {
+			if got, want := n*of[1].Cost().FLOPs, of[0].Cost().FLOPs; got != want {
+				t.Errorf("%+v, %s: %d FLOPs of all parts, want the whole's, %d", parts, of[0].Name, got, want)
+			}
+		}
+		if own, alike := divided(clusterLM(t, parts)); n*own != ownWhole || alike != alikeWhole {
+			t.Errorf("%+v: %d parameters divided, %d alike: want %d/T and %d", parts, own, alike, ownWhole, alikeWhole)
+		}
+	}
+}
+
+// A layer has two all-reduces of its activations forward, and two backward (Shoeybi et al., section
+// 3); with sequence parallelism each is a gather and a scatter of the same bytes (Korthikanti et
+// al., section 4.2.2), and the backward gathers two inputs again.
+func TestPartsExchangeActivations(t *testing.T) {
+	const bytes = 2 * 2 * clusterSeq * clusterDim // of two examples
+	count := func(p *program.Program) map[program.Collective]int {
+		all := map[program.Collective]int{}
+		for i := range p.Instrs {
+			what, parts, moved, _ := p.Instrs[i].Collective()
+			if what == program.NoCollective {
+				continue
+			}
+			if all[what]++; moved != bytes || parts != 4 {
+				t.Errorf("%s, %s: %d bytes in %d parts, want %d in 4", p.Name, p.Instrs[i].Op, moved, parts, bytes)
+			}
+		}
+		return all
+	}
+	for _, test := range []struct {
+		parts             nn.Parts
+		forward, backward map[program.Collective]int
+	}{
+		{nn.Parts{Count: 4}, map[program.Collective]int{program.AllReduce: 2}, map[program.Collective]int{program.AllReduce: 2}},
+		{nn.Parts{Count: 4, Sequence: true}, map[program.Collective]int{program.AllGather: 2, program.ReduceScatter: 2},
+			map[program.Collective]int{program.AllGather: 2, program.ReduceScatterAndGather: 2}},
+	} {
+		st := partLayer(t, test.parts, program.Storage{DType: graph.BF16, NoPacking: true})
+		for _, of := range []struct {
+			p    *program.Program
+			want map[program.Collective]int
+		}{{st.Forward, test.forward}, {st.Keep, test.forward}, {st.Backward, test.backward}} {
+			got := count(of.p)
+			for what, n := range of.want {
+				if got[what] != n || len(got) != len(of.want) {
+					t.Errorf("%+v, %s: %v, want %v", test.parts, of.p.Name, got, of.want)
+				}
+			}
+		}
+	}
+}
+
+// What a layer keeps of a micro-batch is what Korthikanti et al. count (Table 2), in bytes of two an
+// element: with s tokens, b examples, width h and a heads, sbh (10 + 24/t + 5 a s/(h t)) of T parts,
+// and sbh/t (34 + 5 a s/h) with sequence parallelism; without the scores, selective recomputation.
+// Beside that are float32 statistics: two of each norm's rows, and one of each row of scores.
+func TestLayersKeepWhatIsPublished(t *testing.T) {
+	const sbh = clusterSeq * clusterDim // of one example
+	const scores = 5 * clusterHeads * clusterSeq * clusterSeq
+	for _, test := range []struct {
+		how  Parallel
+		want float64
+	}{
+		{Parallel{Tensor: 1, Recompute: RecomputeNone}, 34*sbh + scores},
+		{Parallel{Tensor: 1, Recompute: RecomputeSelective}, 34 * sbh},
+		{Parallel{Tensor: 4, Recompute: RecomputeNone}, 10*sbh + (24*sbh+scores)/4},
+		{Parallel{Tensor: 4, SequenceParallel: true, Recompute: RecomputeNone}, (34*sbh + scores) / 4},
+		{Parallel{Tensor: 4, SequenceParallel: true, Recompute: RecomputeSelective}, 34 * sbh / 4},
+		{Parallel{Tensor: 4, SequenceParallel: true, Recompute: RecomputeFull}, 2 * sbh / 4},
+	} {
+		test.how.Attention, test.how.DropScores = UnfusedAttention, true
+		a := must(accelerator.Named("a100-80g"))(t)
+		p := Pipeline{Layers: clusterLM(t, nn.Parts{Count: test.how.Tensor, Sequence: test.how.SequenceParallel}), Loss: nn.CrossEntropy{}, Devices: []Device{DeviceOf(a)}}
+		c := must(p.cluster(clusterInput(1), Modelling{DType: graph.BF16, Parallel: test.how}))(t)
+		got := float64(c.keeps(2))
+		most := test.want + 2*2*4*clusterSeq + 64*8 // statistics of two norms, and alignment
+		if test.how.Recompute == RecomputeSelective {
+			most += 4 * clusterHeads * clusterSeq / float64(test.how.Tensor)
+		}
+		if got < test.want || got > most {
+			t.Errorf("%+v keeps %v bytes, want %v, and statistics up to %v", test.how, got, test.want, most)
+		}
+	}
+}
+
+// Bytes of a parameter, as Megatron-LM's manual counts them: with d replicas 16, 18 and 16, and
+// where they divide the optimiser's state 8+8/d, 6+12/d and 4+12/d, beside 4 in the update alone; ZeRO 2 and 3 divide gradients and
+// weights as well (Rajbhandari et al., section 3).
+func TestZeroDividesMemory(t *testing.T) {
+	const d = 4
+	var params int64
+	for _, test := range []struct {
+		precision            Precision
+		weights, grads, rest float64
+	}{{F32Weights, 4, 4, 8}, {BF16Weights, 2, 4, 12}, {FP16Weights, 2, 2, 12}} {
+		for zero := range 4 {
+			s := must(onCluster(t, "a100-80g", Pipeline{Replication: Replication{Replicas: d}}, 8, Parallel{Tensor: 1, Zero: zero, Precision: test.precision}))(t)
+			if params == 0 {
+				params = s.Devices[0].Memory.Weights / 4
+				if want := nn.CountParams(clusterLM(t, nn.Parts{})); params != want {
+					t.Fatalf("%d parameters, want %d", params, want)
+				}
+			}
+			share := func(from int) float64 {
+				if zero >= from {
+					return 1. / d
+				}
+				return 1
+			}
+			m, n := s.Devices[0].Memory, float64(params)
+			for what, of := range map[string][2]float64{
+				"weights": {float64(m.Weights), test.weights * share(3)}, "gradients": {float64(m.Gradients), test.grads * share(2)}, "state": {float64(m.State), test.rest * share(1)},
+			} {
+				if math.Abs(of[0]-of[1]*n) > 1 {
+					t.Errorf("%v, ZeRO %d: %v bytes of %s, want %v a parameter", test.precision, zero, of[0], what, of[1])
+				}
+			}
+			if s.Devices[0].PeakBytes != m.Sum() {
+				t.Errorf("a peak of %d, and its kinds are %d", s.Devices[0].PeakBytes, m.Sum())
+			}
+		}
+	}
+}
+
+// A cluster without any of its axes computes as a pipeline does: what is left out of a layer by
+// compiling it alone (what is fused over its edges, a share of this small network) is all that differs.
+func TestClusterComputesAsAPipeline(t *testing.T) {
+	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Interleaved, schedule.ZBH1} {
+		p := Pipeline{Partitions: 2, MicroBatches: 4, Schedule: s, Checkpoint: schedule.Never}
+		p.Balance = []int{3, 3}
+		if s == schedule.Interleaved {
+			p.Balance = []int{2, 1, 1, 2}
+		}
+		whole := must(onCluster(t, "tpuv3", p, 8, Parallel{}))(t)
+		cluster := must(onCluster(t, "tpuv3", p, 8, Parallel{Recompute: RecomputeNone}))(t)
+		if got, want := cluster.Parts.Computation, whole.Parts.Computation; math.Abs(got/want-1) > 0.05 {
+			t.Errorf("%v: computes %v, as a pipeline %v", s, got, want)
+		}
+		if sum := cluster.Step.Sum(); math.Abs(sum/cluster.Seconds-1) > 1e-9 {
+			t.Errorf("%v: parts of a step are %v, and the step %v", s, sum, cluster.Seconds)
+		}
+	}
+}
+
+// Full recomputation runs each layer but the first and the last once more, in its backward.
+func TestFullRecomputationRunsLayersAgain(t *testing.T) {
+	p := Pipeline{MicroBatches: 2}
+	none := must(onCluster(t, "a100-80g", p, 4, Parallel{Recompute: RecomputeNone, Attention: FlashAttention}))(t)
+	full := must(onCluster(t, "a100-80g", p, 4, Parallel{Recompute: RecomputeFull, Attention: FlashAttention}))(t)
+	if got, want := full.Step.Computing-none.Step.Computing, full.Step.Recomputed; want <= 0 || math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("%v more to compute, want what is computed again, %v", got, want)
+	}
+	if got, none := full.Devices[0].Memory.Activations, none.Devices[0].Memory.Activations; got >= none {
+		t.Errorf("keeps %d bytes, without recomputation %d: want less", got, none)
+	}
+}
+
+// A transfer or a sum takes the link that its ends have: near in a node, far between nodes.
+func TestPlacementDecidesLinks(t *testing.T) {
+	near, far := clock.Link{Bandwidth: 1e9}, clock.Link{Bandwidth: 1e8}
+	for _, test := range []struct {
+		order   Order
+		node    int
+		nearHop bool // between stages
+		sum     float64
+	}{
+		// T 2, R 2, K 2: replicas of a stage are 2 apart and stages 4, or stages 2 and replicas 4.
+		{TensorDataPipeline, 8, true, 1},
+		{TensorDataPipeline, 4, false, 1},
+		{TensorDataPipeline, 2, false, 10},
+		{TensorPipelineData, 4, true, 10},
+		{TensorPipelineData, 8, true, 1},
+	} {
+		c := &clusterStep{Pipeline: Pipeline{Partitions: 2}, Parallel: Parallel{Order: test.order}, replicas: 2, parts: 2, node: test.node, near: near, far: far}
+		want := far
+		if test.nearHop {
+			want = near
+		}
+		if got := c.hop(place.Place{Stage: 0}, place.Place{Stage: 1}); got != want {
+			t.Errorf("%v in nodes of %d: stages have %+v, want %+v", test.order, test.node, got, want)
+		}
+		reduce, gather := c.among(1, 1e9)
+		if got := reduce + gather; math.Abs(got-test.sum) > 1e-9 {
+			t.Errorf("%v in nodes of %d: replicas add up in %v s, want %v", test.order, test.node, got, test.sum)
+		}
+	}
+	// 4 replicas in two nodes: 3/4... of the data within the node, then half of it between nodes.
+	c := &clusterStep{Pipeline: Pipeline{Partitions: 1}, replicas: 4, parts: 1, node: 2, near: near, far: far}
+	reduce, _ := c.among(0, 1e9)
+	if want := 0.5 + 0.5*0.5e9/1e8; math.Abs(reduce-want) > 1e-9 {
+		t.Errorf("a reduction takes %v s, want %v: near, and half of the data far", reduce, want)
+	}
+	// Each of T parts sends its share, and they gather it near.
+	c = &clusterStep{Pipeline: Pipeline{Partitions: 2}, Parallel: Parallel{Scatter: true}, replicas: 1, parts: 2, node: 2, near: near, far: far}
+	if got, want := 1e9/c.hop(place.Place{}, place.Place{Stage: 1}).Bandwidth, 0.5e9/1e8+0.5; math.Abs(got-want) > 1e-9 {
+		t.Errorf("a boundary of 1 GB takes %v s in shares, want %v", got, want)
+	}
+}
+
+// What no cluster has is refused in one line.
+func TestClusterRefuses(t *testing.T) {
+	for _, test := range []struct {
+		p    Pipeline
+		how  Parallel
+		want string
+	}{
+		{Pipeline{}, Parallel{Tensor: 3}, "3 parts do not divide Heads 8: want a divisor"},
+		{Pipeline{}, Parallel{Tensor: 8, NodeDevices: 4}, "8 parts of each stage on nodes of 4 devices: want a divisor of 4"},
+		{Pipeline{}, Parallel{SequenceParallel: true}, "sequence parallelism of 1 part: want tensor parallelism of 2 or more"},
+		{Pipeline{}, Parallel{Zero: 4}, "ZeRO 4: want 0, 1, 2 or 3"},
+		{Pipeline{MicroBatches: 3}, Parallel{Zero: 1}, "a mini-batch of 8 examples for 1 replicas of 3 micro-batches: want a multiple of 3"},
+		{Pipeline{}, Parallel{Precision: FP8Products}, "a100-80g has no rate for products in 8 bits"},
+		{Pipeline{Checkpoint: schedule.ExceptLast}, Parallel{Zero: 1}, "checkpoint except-last on a cluster"},
+	} {
+		var err error
+		if test.how.Tensor == 3 {
+			_, err = transformer.LM(transformer.Config{Layers: 1, Dim: 64, FeedForward: 64, Heads: 8, Vocab: 96, SeqLen: 8, Parts: nn.Parts{Count: 3}})
+		} else {
+			_, err = onCluster(t, "a100-80g", test.p, 8, test.how)
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %s", test.how, err, test.want)
+		}
+	}
+}
+
+// A tied table's gradients cross between the first and the last stage, in both directions.
+func TestTiedTablesExchangeOnClusters(t *testing.T) {
+	layers := must(transformer.LM(transformer.Config{Layers: 2, Dim: 64, FeedForward: 64, Heads: 8, Vocab: 96, SeqLen: 32, Tied: true}))(t)
+	a := must(accelerator.Named("a100-80g"))(t)
+	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, Devices: []Device{DeviceOf(a)}}
+	c := must(p.cluster(clusterInput(2), Modelling{DType: graph.BF16, Parallel: Parallel{Precision: BF16Weights}}))(t)
+	all := c.exchanges()
+	if len(all) != 2 || all[0].Bytes != plan.FloatBytes*96*64 || all[0].From.Stage != all[1].To.Stage || all[0].From.Stage == all[1].From.Stage {
+		t.Errorf("%+v, want the table's gradient each way", all)
+	}
+}

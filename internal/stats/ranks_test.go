@@ -1,0 +1,22 @@
+package stats
+
+import "testing"
+
+// Rank correlations that can be had by hand, 1 - 6 sum(d^2) / (n (n^2 - 1)) without ties.
+func TestRankCorrelation(t *testing.T) {
+	for _, c := range []struct {
+		xs, ys []float64
+		want   float64
+	}{
+		{[]float64{1, 2, 30}, []float64{5, 6, 7}, 1},
+		{[]float64{1, 2, 30}, []float64{7, 6, 5}, -1},
+		{[]float64{1, 2, 3, 4}, []float64{2, 1, 4, 3}, 1 - 6*4./60},
+		{[]float64{1, 1, 2}, []float64{1, 2, 3}, 0.8660254037844387}, // ranks 1.5, 1.5, 3
+		{[]float64{4, 4, 4}, []float64{1, 2, 3}, 0},
+		{[]float64{1, 2, 3}, []float64{4, 4, 4}, 0},
+	} {
+		if got := RankCorrelation(c.xs, c.ys); !near(got, c.want, 1e-12) {
+			t.Errorf("%v, %v: %v, want %v", c.xs, c.ys, got, c.want)
+		}
+	}
+}

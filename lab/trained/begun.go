@@ -1,0 +1,118 @@
+package trained
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gpipebench/internal/files"
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// checkFrom refuses arms that begin with the weights of what has none to give.
+func (f *Frame) checkFrom(a ArmSpec) error {
+	of := f.Named(a.From)
+	switch {
+	case a.From == "":
+	case f.Whole, of < 0, f.Arms[of].From != "":
+		return errors.New("want an arm that begins with none's weights, of records by seed")
+	case slices.ContainsFunc(lab.Profiles, func(p string) bool { return len(f.Profiles[p].Pilots.Rates) > 0 }):
+		return errors.New("want none where rates are chosen by pilots, which have no weights to begin with")
+	}
+	return nil
+}
+
+// trials makes the trials that the log lacks: those that begin with another arm's weights after that
+// arm's, so that all cores have work meanwhile. Weights are kept until all are made.
+func (f *Frame) trials(ctx context.Context, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+	const kept = "weights"
+	dir := log.Unfinished(kept)
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "weights-*"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+	}
+	given := map[string]Arm{} // that others begin with
+	var first, then []Arm
+	for i, spec := range f.Arms {
+		a := arms[i]
+		if of := f.Named(spec.From); of >= 0 {
+			then = append(then, a.with(func(t *train.Training, seed uint64) { t.LoadPart = weightsOf(dir, of, seed) }))
+			continue
+		}
+		if slices.ContainsFunc(f.Arms, func(o ArmSpec) bool { return o.From == spec.Name }) {
+			a = a.with(func(t *train.Training, seed uint64) { t.Save = weightsOf(dir, i, seed) })
+			given[spec.Name] = a
+		}
+		first = append(first, a)
+	}
+	if then == nil {
+		return Run(ctx, f.Experiment, first, seeds, log, p)
+	}
+	if len(lacking(log, slices.Concat(first, then), seeds)) == 0 {
+		return nil
+	}
+	if err := files.MakeDir(dir); err != nil {
+		return err
+	}
+	if err := Run(ctx, f.Experiment, first, seeds, log, p); err != nil {
+		return err
+	}
+	for _, spec := range f.Arms {
+		if spec.From == "" {
+			continue
+		}
+		for _, seed := range lacking(log, []Arm{arms[f.Named(spec.Name)]}, seeds) {
+			if err := given[spec.From].again(ctx, f.Experiment, seed, log); err != nil {
+				return err
+			}
+		}
+	}
+	if err := Run(ctx, f.Experiment, then, seeds, log, p); err != nil {
+		return err
+	}
+	return log.Finished(kept)
+}
+
+func weightsOf(dir string, arm int, seed uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%d-%d.safetensors", arm, seed))
+}
+
+// lacking returns the seeds for which the log lacks a training of some arms.
+func lacking(log *records.Log, arms []Arm, seeds []uint64) (some []uint64) {
+	for _, seed := range seeds {
+		if slices.ContainsFunc(arms, func(a Arm) bool { return !log.Has(a.Sample(seed)) }) {
+			some = append(some, seed)
+		}
+	}
+	return some
+}
+
+// again makes sure that the weights of a trial that has a record are there: its bits are the same if it is made
+// again.
+func (a Arm) again(ctx context.Context, id string, seed uint64, log *records.Log) error {
+	t := a.Training(seed)
+	if _, err := os.Stat(t.Save); err == nil {
+		return nil
+	}
+	var was Trial
+	if err := log.Get(a.Sample(seed), &was); err != nil {
+		return err
+	}
+	now, err := Train(ctx, t)
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", id, a.Sample(seed), err)
+	}
+	if now.SHA256 != was.SHA256 {
+		return errors.Join(fmt.Errorf("%s, %s: it ends with other weights than its record's: want --fresh, which measures anew", id, a.Sample(seed)), os.Remove(t.Save))
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package trained
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gpipebench/gpipe"
+	"gpipebench/internal/progress"
+	"gpipebench/lab/records"
+	"gpipebench/train"
+)
+
+// Pilots choose the learning rate of each arm: the one with the least loss, on average over seeds
+// that are no others'. The loss is that of the development set, where the best weights are kept,
+// and otherwise of what is held out.
+type Pilots struct {
+	Seeds []uint64  `yaml:"seeds"`
+	Rates []float64 `yaml:"rates" want:">0..1000"`
+	// Share is the part of an arm's steps that its pilots make; 0: all.
+	Share float64 `yaml:"share" want:"0..1"`
+	// Widen is how many rates may be added to an arm's: while the best of them is at an end, the next
+	// one beyond it, by the same factor.
+	Widen int `yaml:"widen" want:"0..16"`
+}
+
+// arm is one that the profile trains, at a rate that pilots have chosen; 0: its own.
+func (f *Frame) arm(p Size, a ArmSpec, rate float64) Arm { return f.shortened(p, a, rate, 0) }
+
+// shortened is an arm that makes a share of its steps; 0: all.
+func (f *Frame) shortened(p Size, a ArmSpec, rate, share float64) Arm {
+	name := a.Name
+	if rate != 0 {
+		name += fmt.Sprintf("/lr=%g", rate)
+	}
+	return Arm{Name: name, Training: func(seed uint64) train.Training {
+		t := f.Training(p, a, seed)
+		if share > 0 {
+			t.Steps = max(2, int(share*float64(t.Steps)))
+			p.pace(a).set(&t)
+		}
+		if rate != 0 {
+			t.LR = rate
+		}
+		return t
+	}}
+}
+
+// grid are an arm's pilots at some rates.
+func (f *Frame) grid(p Size, a ArmSpec, rates []float64) (all []Arm) {
+	for _, rate := range rates {
+		all = append(all, f.shortened(p, a, rate, p.Pilots.Share))
+	}
+	return all
+}
+
+// pilot is a trial that may also end with a loss that is not finite.
+type pilot struct {
+	*Trial
+	NonFinite string `json:"non_finite,omitempty"`
+}
+
+func (q *pilot) Check() error {
+	if q.NonFinite != "" {
+		return nil
+	}
+	if q.Trial == nil {
+		return errors.New("no trial")
+	}
+	return q.Trial.Check()
+}
+
+// loss is the one by which a rate is chosen.
+func (q *pilot) loss() float64 {
+	switch {
+	case q.NonFinite != "":
+		return math.Inf(1)
+	case q.Best != nil:
+		return q.Best.Loss
+	}
+	return q.HeldOut
+}
+
+func makePilot(ctx context.Context, t train.Training) (any, string, error) {
+	trial, err := Train(ctx, t)
+	var bad *gpipe.NonFiniteError
+	switch {
+	case errors.As(err, &bad):
+		return &pilot{NonFinite: bad.Error()}, bad.Error(), nil
+	case err != nil:
+		return nil, "", err
+	}
+	return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil
+}
+
+// measurePilots makes the pilots that a log lacks, and those of rates that they add.
+func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, p progress.Progress) error {
+	for {
+		var grid []Arm
+		lacks := false
+		for _, a := range f.Arms {
+			rates, _, _ := f.piloted(size, a, log)
+			for _, of := range f.grid(size, a, rates) {
+				grid = append(grid, of)
+				lacks = lacks || slices.ContainsFunc(size.Pilots.Seeds, func(seed uint64) bool { return !log.Has(of.Sample(seed)) })
+			}
+		}
+		if !lacks {
+			return nil
+		}
+		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, makePilot); err != nil {
+			return err
+		}
+	}
+}
+
+// piloted are the rates of an arm's pilots, ascending where they are widened, and the mean losses at
+// each. An error is of a pilot that the log lacks, or that cannot be read; the rates are then those up to
+// it.
+func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses []float64, err error) {
+	rates = slices.Clone(size.Pilots.Rates)
+	for added := 0; ; added++ {
+		losses = nil
+		for _, of := range f.grid(size, a, rates) {
+			sum := 0.0
+			for _, seed := range size.Pilots.Seeds {
+				var q pilot
+				if err := log.Get(of.Sample(seed), &q); err != nil {
+					return rates, nil, err
+				}
+				sum += q.loss()
+			}
+			losses = append(losses, sum/float64(len(size.Pilots.Seeds)))
+		}
+		if added == size.Pilots.Widen {
+			return rates, losses, nil
+		}
+		factor := rates[1] / rates[0]
+		switch slices.Index(losses, slices.Min(losses)) {
+		case 0:
+			rates = slices.Insert(rates, 0, rates[0]/factor)
+		case len(rates) - 1:
+			rates = append(rates, rates[len(rates)-1]*factor)
+		default:
+			return rates, losses, nil
+		}
+	}
+}
+
+// chosen are the arms as they are trained: at the rate whose pilots have the least loss, the first of
+// equals; without pilots at their own.
+func (f *Frame) chosen(size Size, log *records.Log) (arms []Arm, err error) {
+	for _, a := range f.Arms {
+		rate := 0.0
+		if len(size.Pilots.Rates) > 0 {
+			rates, losses, err := f.piloted(size, a, log)
+			if err != nil {
+				return nil, err
+			}
+			least := slices.Min(losses)
+			if math.IsInf(least, 1) {
+				return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", f.Experiment, a.Name)
+			}
+			rate = rates[slices.Index(losses, least)]
+		}
+		arms = append(arms, f.arm(size, a, rate))
+	}
+	return arms, nil
+}
