@@ -95,7 +95,7 @@ func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 // Any of them makes replicas alike, and what a device holds that of its precision.
 func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	p := &s.Parallel
-	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "devices that divide the operations of each stage, T; 0: one. As Megatron-LM does it; of transformer-lm")
+	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "devices that divide the operations of each stage, T; 0: one. As Megatron-LM does it; of transformer-lm and llama")
 	fs.BoolVar(&p.SequenceParallel, "sequence-parallel", false, "divide by tokens what the T devices do not divide otherwise")
 	count(fs, &p.Zero, "zero", 0, 0, 3, "what replicas divide; 1: the optimiser's state, 2: gradients too, 3: weights too (FSDP)")
 	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what a backward computes again; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
