@@ -197,6 +197,18 @@ func TestZeroDividesMemory(t *testing.T) {
 	}
 }
 
+// Scores that are computed again are in the workspace of one layer, with their dropout.
+func TestScoresAreComputedInTheWorkspace(t *testing.T) {
+	how := Parallel{Recompute: RecomputeSelective, Attention: UnfusedAttention, DropScores: true}
+	unfused := must(onCluster(t, "a100-80g", Pipeline{}, 2, how))(t)
+	how.Attention = FlashAttention
+	flash := must(onCluster(t, "a100-80g", Pipeline{}, 2, how))(t)
+	got := unfused.Devices[0].Memory.Workspace - flash.Devices[0].Memory.Workspace
+	if want := int64(2 * 5 * clusterHeads * clusterSeq * clusterSeq); got > want || got < want/2 { // the fullest layer may be another
+		t.Errorf("%d bytes more of workspace than flash attention, want up to %d", got, want)
+	}
+}
+
 // A cluster without any of its axes computes as a pipeline does: what is left out of a layer by
 // compiling it alone (what is fused over its edges, a share of this small network) is all that differs.
 func TestClusterComputesAsAPipeline(t *testing.T) {
@@ -306,6 +318,22 @@ func TestPlacementDecidesLinks(t *testing.T) {
 	c = &clusterStep{Pipeline: Pipeline{Partitions: 2}, Parallel: Parallel{Scatter: true}, replicas: 1, parts: 2, node: 2, near: near, far: far}
 	if got, want := 1e9/c.hop(place.Place{}, place.Place{Stage: 1}).Bandwidth, 0.5e9/1e8+0.5; math.Abs(got-want) > 1e-9 {
 		t.Errorf("a boundary of 1 GB takes %v s in shares, want %v", got, want)
+	}
+}
+
+// Devices that wait for transfers lose what the others hide, and nothing where nothing can be hidden.
+func TestAwaitedTransfers(t *testing.T) {
+	step := func(micro int, await bool) *Simulation {
+		p := Pipeline{Partitions: 2, MicroBatches: micro, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never}
+		how := Parallel{Precision: BF16Weights, AwaitTransfers: await, Near: clock.Link{Bandwidth: 1e8}}
+		return must(onCluster(t, "a100-80g", p, 2*micro, how))(t)
+	}
+	if one, same := step(1, true), step(1, false); math.Abs(one.Seconds/same.Seconds-1) > 1e-9 {
+		t.Errorf("one micro-batch: %v s, and %v s without waiting", one.Seconds, same.Seconds)
+	}
+	waits, hides := step(8, true), step(8, false)
+	if waits.Seconds <= hides.Seconds || waits.Step.Pipeline <= hides.Step.Pipeline || math.Abs(waits.Step.Computing/hides.Step.Computing-1) > 1e-9 {
+		t.Errorf("eight: %v s of %+v, and %v s of %+v without waiting", waits.Seconds, waits.Step, hides.Seconds, hides.Step)
 	}
 }
 

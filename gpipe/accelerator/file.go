@@ -50,6 +50,7 @@ type kernelFields struct {
 	Tiles      [][2]int `yaml:"tiles"`
 	Cache      float64  `yaml:"cache" want:"1..1e18"`
 	Start      float64  `yaml:"start" want:"0..1"`
+	Unaligned  float64  `yaml:"unaligned" want:"optional,1..1e21"`
 	Issue      float64  `yaml:"issue" want:"0..1"`
 }
 
@@ -254,7 +255,7 @@ func (e *efficiencyFields) check(before []efficiencyFields) error {
 	switch {
 	case (e.Share > 0) == (len(e.Sizes) > 0) || e.Share == 0 && e.Band != nil:
 		return errors.New("want either share, perhaps with a band, or sizes")
-	case (e.Of == Memory || e.Of == Link || e.Of == Far) && (e.DType != "" || len(e.Sizes) > 0):
+	case (e.Of == Memory || e.Of == Link || e.Of == Far || slices.Contains(ownBandwidth, e.Of)) && (e.DType != "" || len(e.Sizes) > 0):
 		return fmt.Errorf("an efficiency of %s: want a share for all dtypes and sizes", e.Of)
 	case slices.ContainsFunc(before, func(o efficiencyFields) bool {
 		return o.Of == e.Of && (o.DType == "" || e.DType == "" || o.DType == e.DType)

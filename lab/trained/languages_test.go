@@ -152,9 +152,11 @@ func TestMultilingual(t *testing.T) {
 	if left, all := x.Left(log); left != 0 || all != 6 {
 		t.Errorf("%d of %d trainings are left, want none", left, all)
 	}
-	delete(log.Samples, slices.DeleteFunc(slices.Clone(log.Names), func(name string) bool {
-		return !strings.HasPrefix(name, "alone/") || !strings.HasSuffix(name, "/seed3")
-	})[0])
+	arms, err := x.Spec.chosen(x.Spec.Profiles["smoke"], log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(log.Samples, arms[1].Sample(3))
 	if left, all := x.Left(log); left != 1 || all != 6 {
 		t.Errorf("%d of %d trainings are left, want 1", left, all)
 	}

@@ -3,13 +3,13 @@ package trained
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/nn"
@@ -131,7 +131,9 @@ func (w Watch) train(ctx context.Context, t train.Training) (*Trial, error) {
 // whose targets are no longer than those of training, for which a pipeline that translates is opened.
 func (w Watch) batch(pairs *datasets.Translation, most int) nn.Batch {
 	longest := pairs.LongestTarget()
-	held := slices.DeleteFunc(slices.Clone(pairs.Pairs(0, datasets.HeldOut)), func(p datasets.Pair) bool { return len(p.Target) > longest })
+	held := slices.DeleteFunc(slices.Clone(pairs.Pairs(0, datasets.HeldOut)), func(p datasets.Pair) bool {
+		return len(p.Target) > longest
+	})
 	b := pairs.Collate(held[:min(w.Examples, most, len(held))])
 	b.Inputs[2], b.Targets[0] = shortened(b.Inputs[2], longest), shortened(b.Targets[0], longest)
 	return b
@@ -156,7 +158,7 @@ func (w Watch) evaluate(ctx context.Context, l *train.Loop, r *Trial) error {
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad) || err == nil && (math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0)):
-		e = &train.Evaluation{Loss: math.Log(float64(l.Source.Vocab()))}
+		e = &train.Evaluation{Loss: exactmath.Log(float64(l.Source.Vocab()))}
 		for _, language := range l.Source.(*datasets.Translation).Languages() {
 			e.Languages = append(e.Languages, train.LanguageScore{Name: language.Name, Loss: e.Loss})
 		}
@@ -183,7 +185,7 @@ func (w Watch) look(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch, cli
 		most := float64(slices.Max(logits))
 		sum := 0.0
 		for _, x := range logits {
-			sum += math.Exp(float64(x) - most)
+			sum += exactmath.Exp(float64(x) - most)
 			magnitude := math.Abs(float64(x))
 			at.Largest = max(at.Largest, magnitude)
 			if clip > 0 && magnitude >= clip {
@@ -275,7 +277,7 @@ func shareOf(share float64) lab.Value { return lab.Percent(share, 1) }
 // checkWatch wants translators, whose predictions are looked at.
 func (f *Frame) checkWatch(p Size) error {
 	if f.Watch != nil && (p.Data == nil || f.Whole || p.Pace.Evaluations > 0) {
-		return fmt.Errorf("want data of translators, records of outcomes, and no best weights, where trainings are watched")
+		return errors.New("want data of translators, records of outcomes, and no best weights, where trainings are watched")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/datasets"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 )
@@ -121,6 +122,37 @@ func TestWatch(t *testing.T) {
 	broken.Watched = &Watched{EndedBy: "NaN", Looks: broken.Looks}
 	if err := broken.Check(); err == nil {
 		t.Error("a value that is not finite at no step is no error")
+	}
+}
+
+// A soft clip makes logits limit·tanh(x/limit), where a hard one cuts them off, and gradients
+// pass.
+func TestSoftClip(t *testing.T) {
+	x := mustRead(t, deep)
+	f, size := &x.Spec.Frame, x.Spec.Profiles["smoke"]
+	logits := func(limit float64, soft bool) []float32 {
+		training := f.Training(size, f.Arms[0], 1)
+		training.LR, training.Model.ClipLogits, training.Model.SoftClip = 0.01, limit, soft
+		l, err := training.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		out, err := l.Trainer.Predict(t.Context(), f.Watch.batch(l.Source.(*datasets.Translation), 4).Inputs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step, err := l.Step(t.Context()); err != nil || soft && step.GradNorm == 0 {
+			t.Errorf("a step %+v, %v", step, err)
+		}
+		return out[0].F32
+	}
+	free, soft, hard := logits(0, false), logits(0.5, true), logits(0.5, false)
+	for i, x := range free {
+		want := 0.5 * math.Tanh(float64(x)/0.5)
+		if math.Abs(float64(soft[i])-want) > 1e-6 || math.Abs(float64(hard[i])-max(-0.5, min(0.5, float64(x)))) > 1e-6 {
+			t.Fatalf("logit %v becomes %v and %v, want %v", x, soft[i], hard[i], want)
+		}
 	}
 }
 

@@ -105,12 +105,7 @@ var words = map[string]Word{
 		m := at.Own.Arm.Training(1).Model
 		return fmt.Sprintf("T(%d, %d, %d)", m.Layers, m.FF, m.Heads)
 	})},
-	"paper": {"paper", false, ofRow(func(at Row) any {
-		if at.Own.Paper == "" {
-			return lab.Absent
-		}
-		return lab.Figure(at.Own.Paper)
-	})},
+	"paper":          {"paper", false, ofRow(func(at Row) any { return lab.Figure(at.Own.Paper) })},
 	"batch":          {"mini-batch", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Batch })},
 	"training-steps": {"steps", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Steps })},
 
@@ -180,8 +175,9 @@ var words = map[string]Word{
 	// Of trainings that are watched.
 	"collapses": {"runs that collapse", false, ofRow(collapses)},
 	"onset":     {"at step", false, ofRow(onset)},
-	"norm":      {"largest gradient norm over the median", false, medianSeen(largestNorm, func(x float64) lab.Value { return lab.Number("%.3g", x) })},
-	"peaky":     {"peaky predictions", false, medianSeen(most(peakiest), shareOf)},
+	"norm": {"largest gradient norm over the median", false, medianSeen(largestNorm,
+		func(x float64) lab.Value { return lab.Number("%.3g", x) })},
+	"peaky": {"peaky predictions", false, medianSeen(most(peakiest), shareOf)},
 	"clipped": {"clipped logits", false, ofRow(func(at Row) any {
 		if values := at.Own.seen(clippedBefore); values != nil {
 			return lab.Percent(slices.Max(values), 2)
