@@ -22,6 +22,9 @@
 // column exposure shows whether it saw that language as often as the baseline did. With baselines the records
 // also have what a copy of the source and a dictionary score, of each seed's sentences.
 //
+// Trainings may end at a held-out accuracy (until), and are then compared by epochs, by which pilots
+// also choose.
+//
 // Profiles may have sets of images, which arms name; what they are found to be, and how frequent the
 // most frequent class is, is a sample before anything is trained. An arm may begin with another's
 // weights of the same seed and a new last layer (from).

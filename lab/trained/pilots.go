@@ -15,7 +15,8 @@ import (
 
 // Pilots choose the learning rate of each arm: the one with the least loss, on average over seeds
 // that are no others'. The loss is that of the development set, where the best weights are kept,
-// and otherwise of what is held out.
+// and otherwise of what is held out. Where trainings end at an accuracy, the rate with the fewest epochs
+// is chosen.
 type Pilots struct {
 	Seeds []uint64  `yaml:"seeds"`
 	Rates []float64 `yaml:"rates" want:">0..1000"`
@@ -86,42 +87,36 @@ func (q *pilot) loss() float64 {
 	switch {
 	case q.NonFinite != "":
 		return math.Inf(1)
+	case q.Reached != nil:
+		return q.Reached.cost()
 	case q.Best != nil:
 		return q.Best.Loss
 	}
 	return q.HeldOut
 }
 
-// make trains as the spec's trials are trained.
-func (f *Frame) make(ctx context.Context, t train.Training) (*Trial, error) {
-	if f.Watch != nil {
-		return f.Watch.train(ctx, t)
+// making is how the spec's trials are made: watched, until an accuracy, or to the end.
+func (f *Frame) making(size Size) func(context.Context, train.Training) (*Trial, error) {
+	switch {
+	case f.Watch != nil:
+		return f.Watch.train
+	case size.Until > 0:
+		return func(ctx context.Context, t train.Training) (*Trial, error) { return Until(ctx, t, size.Until) }
 	}
-	return Train(ctx, t)
+	return Train
 }
 
-// run makes the trials that the log lacks.
-func (f *Frame) run(ctx context.Context, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
-	if f.Watch == nil {
-		return Run(ctx, f.Experiment, arms, seeds, log, p)
-	}
-	return Each(ctx, f.Experiment, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
-		r, err := f.Watch.train(ctx, t)
-		if err != nil {
-			return nil, "", err
-		}
-		return r, r.ended(), nil
-	})
-}
-
-func (f *Frame) makePilot(ctx context.Context, t train.Training) (any, string, error) {
-	trial, err := f.make(ctx, t)
+func (f *Frame) makePilot(ctx context.Context, size Size, t train.Training) (any, string, error) {
+	trial, err := f.making(size)(ctx, t)
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
 		return &pilot{NonFinite: bad.Error()}, bad.Error(), nil
 	case err != nil:
 		return nil, "", err
+	}
+	if trial.Reached != nil {
+		return &pilot{Trial: trial}, trial.ended(), nil
 	}
 	return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil
 }
@@ -141,7 +136,8 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 		if !lacks {
 			return nil
 		}
-		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, f.makePilot); err != nil {
+		make := func(ctx context.Context, t train.Training) (any, string, error) { return f.makePilot(ctx, size, t) }
+		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, make); err != nil {
 			return err
 		}
 	}

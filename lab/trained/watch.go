@@ -3,7 +3,6 @@ package trained
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -151,14 +150,6 @@ func shortened(t nn.Tensor, columns int) nn.Tensor {
 		short.I32 = append(short.I32, t.I32[i*width:i*width+columns]...)
 	}
 	return short
-}
-
-// ended says how a training that was watched ended.
-func (t *Trial) ended() string {
-	if t.Collapsed > 0 {
-		return fmt.Sprintf("collapsed at step %d", t.Collapsed)
-	}
-	return fmt.Sprintf("held-out loss %.4f", t.HeldOut)
 }
 
 // evaluate sets what is held out, without translations.
