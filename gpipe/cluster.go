@@ -131,6 +131,8 @@ func (c *clusterStep) refuse() error {
 		return fmt.Errorf("sequence parallelism of 1 part: want tensor parallelism of 2 or more")
 	case c.Spatial > 1 || c.BatchNormScope != ReplicaScope || c.TiedGradients != ReduceTied:
 		return fmt.Errorf("parts of images, statistics over replicas and gathered tables on a cluster: want none of them with tensor parallelism, ZeRO, recomputation or a precision")
+	case c.Schedule.Asynchronous():
+		return fmt.Errorf("%v on a cluster: want a synchronous schedule with tensor parallelism, ZeRO, recomputation or a precision", c.Schedule)
 	case c.Groups > 1 && c.Groups != c.replicas:
 		return fmt.Errorf("%d groups of a mini-batch on %d replicas of a cluster: want one for each", c.Groups, c.replicas)
 	case c.Recompute == RecomputeStage && c.Checkpoint == schedule.ExceptLast:

@@ -309,6 +309,22 @@ func TestPlacementDecidesLinks(t *testing.T) {
 	}
 }
 
+// Devices that wait for transfers lose what the others hide, and nothing where nothing can be hidden.
+func TestAwaitedTransfers(t *testing.T) {
+	step := func(micro int, await bool) *Simulation {
+		p := Pipeline{Partitions: 2, MicroBatches: micro, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never}
+		how := Parallel{Precision: BF16Weights, AwaitTransfers: await, Near: clock.Link{Bandwidth: 1e8}}
+		return must(onCluster(t, "a100-80g", p, 2*micro, how))(t)
+	}
+	if one, same := step(1, true), step(1, false); math.Abs(one.Seconds/same.Seconds-1) > 1e-9 {
+		t.Errorf("one micro-batch: %v s, and %v s without waiting", one.Seconds, same.Seconds)
+	}
+	waits, hides := step(8, true), step(8, false)
+	if waits.Seconds <= hides.Seconds || waits.Step.Pipeline <= hides.Step.Pipeline || math.Abs(waits.Step.Computing/hides.Step.Computing-1) > 1e-9 {
+		t.Errorf("eight: %v s of %+v, and %v s of %+v without waiting", waits.Seconds, waits.Step, hides.Seconds, hides.Step)
+	}
+}
+
 // What no cluster has is refused in one line.
 func TestClusterRefuses(t *testing.T) {
 	for _, test := range []struct {

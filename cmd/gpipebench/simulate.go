@@ -202,6 +202,13 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 			b.WriteString("\n")
 		}
 	}
+	if r.Window > 0 {
+		var versions, stale []string
+		for _, d := range r.Devices {
+			versions, stale = append(versions, strconv.Itoa(d.Versions)), append(stale, strconv.Itoa(d.Staleness))
+		}
+		fmt.Fprintf(&b, "in windows of %d mini-batches; versions of the weights on each device: %s; staleness, in updates: %s\n", r.Window, strings.Join(versions, " "), strings.Join(stale, " "))
+	}
 	fmt.Fprintf(&b, "partition %s\n", short(r.Partition))
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)

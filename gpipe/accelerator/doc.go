@@ -21,6 +21,7 @@
 //     logarithm. A kind without one takes that of a more general kind, at last that of dense
 //     products, and else runs at its peak. Those of GPUs are medians of DeepBench's points
 //     (../accelerators/deepbench.py). `--peak` ignores all of them.
+//   - Layer norms, their gradients and dropouts may have shares of the memory's bandwidth of their own.
 //   - FLOPs have the widths of products padded to the lanes. Rows are not padded.
 //   - Traffic counts every operand once, an accumulator twice, of an embedding's table the
 //     rows that are looked up. Activations and their gradients count in the chosen dtype, all

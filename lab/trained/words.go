@@ -105,12 +105,7 @@ var words = map[string]Word{
 		m := at.Own.Arm.Training(1).Model
 		return fmt.Sprintf("T(%d, %d, %d)", m.Layers, m.FF, m.Heads)
 	})},
-	"paper": {"paper", false, ofRow(func(at Row) any {
-		if at.Own.Paper == "" {
-			return lab.Absent
-		}
-		return lab.Figure(at.Own.Paper)
-	})},
+	"paper":          {"paper", false, ofRow(func(at Row) any { return lab.Figure(at.Own.Paper) })},
 	"batch":          {"mini-batch", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Batch })},
 	"training-steps": {"steps", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Steps })},
 
