@@ -10,6 +10,7 @@ import (
 	"gpipebench/experiments/densify"
 	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/mlperf"
+	"gpipebench/experiments/published"
 	"gpipebench/internal/failure"
 	"gpipebench/lab"
 	"gpipebench/train"
@@ -22,6 +23,7 @@ var Papers = []lab.Paper{
 	densify.Paper,
 	bubbles.Paper,
 	mlperf.Paper,
+	published.Paper,
 	beyond.Paper,
 }
 

@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -54,11 +55,21 @@ type layerCost struct {
 	workspace         int64
 }
 
-// cluster plans a step; an error says what cannot be modelled, and what would be.
-func (p Pipeline) cluster(in Input, how Modelling) (*clusterStep, error) {
+// CheckParallel reports what of Modelling.Parallel cannot be modelled for mini-batches like in, and
+// what would be accepted. It builds nothing.
+func (p Pipeline) CheckParallel(in Input, how Modelling) error {
+	if !how.Parallel.Used() {
+		return nil
+	}
+	_, err := p.onCluster(in, how)
+	return err
+}
+
+// onCluster finds the devices of a step, and what each has of the mini-batch.
+func (p Pipeline) onCluster(in Input, how Modelling) (*clusterStep, error) {
 	c := &clusterStep{Pipeline: p, Parallel: how.Parallel, how: how, replicas: max(p.Replicas, 1), parts: max(how.Tensor, 1)}
 	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled || p.Devices[0].Accelerator == nil {
-		return nil, fmt.Errorf("simulation runs on modelled devices only")
+		return nil, errors.New("simulation runs on modelled devices only")
 	}
 	if err := c.refuse(); err != nil {
 		return nil, err
@@ -66,15 +77,21 @@ func (p Pipeline) cluster(in Input, how Modelling) (*clusterStep, error) {
 	if err := c.divide(in); err != nil {
 		return nil, err
 	}
-	if c.ShardUpdate { // with whose name it came first
+	if c.ShardUpdate { // ZeRO 1 by its older name
 		c.Zero = max(c.Zero, 1)
 	}
 	c.Pipeline.Replicas, c.Groups, c.ShardUpdate = 1, 1, false
-	in.Examples /= c.replicas
-	if err := c.Validate(in); err != nil {
+	return c, c.device()
+}
+
+// cluster plans a step; an error says what cannot be modelled, and what would be.
+func (p Pipeline) cluster(in Input, how Modelling) (*clusterStep, error) {
+	c, err := p.onCluster(in, how)
+	if err != nil {
 		return nil, err
 	}
-	if err := c.device(); err != nil {
+	in.Examples /= c.replicas
+	if err := c.Validate(in); err != nil {
 		return nil, err
 	}
 	if err := c.order(); err != nil {
@@ -187,18 +204,18 @@ func (c *clusterStep) order() (err error) {
 }
 
 // weightBytes, gradientBytes and stateBytes are those of a parameter.
-func (c *clusterStep) weightBytes() int64 {
-	if c.Precision == F32Weights {
+func (p Parallel) weightBytes() int64 {
+	if p.Precision == F32Weights {
 		return 4
 	}
 	return 2
 }
 
-func (c *clusterStep) gradientBytes() int64 {
+func (p Parallel) gradientBytes() int64 {
 	switch {
-	case c.WideGradients && c.Precision != F32Weights:
+	case p.WideGradients && p.Precision != F32Weights:
 		return 2 + plan.FloatBytes
-	case c.Precision == FP16Weights:
+	case p.Precision == FP16Weights:
 		return 2
 	}
 	return plan.FloatBytes
@@ -208,11 +225,8 @@ func (c *clusterStep) gradientBytes() int64 {
 func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
 
 func (c *clusterStep) stateBytes() int64 {
-	bytes := int64(plan.FloatBytes * c.slots())
-	if c.weightBytes() < plan.FloatBytes {
-		bytes += plan.FloatBytes
-	}
-	return bytes
+	_, _, state := c.PerParameter(c.slots())
+	return int64(state)
 }
 
 // copied are the bytes of a gradient's float32 copy, which only the update has.
@@ -231,17 +245,44 @@ func (c *clusterStep) slots() int {
 	return len(c.Optimizer.Slots())
 }
 
-// cost traces every layer and compiles each distinct one.
-func (c *clusterStep) cost(in Input) (err error) {
-	defer plan.Misfit(&err)
+// Costs keeps what layers cost, for other simulations of the same layers on the same devices that
+// differ in the pipeline, replicas, ZeRO and recomputation. One is for one goroutine.
+type Costs struct{ known map[costKey][]*layerCost }
+
+// costKey is what costs depend on.
+type costKey struct {
+	first         nn.Layer
+	micro         int
+	splits, keeps bool
+}
+
+// cost sets the layers' costs.
+func (c *clusterStep) cost(in Input) error {
 	keeps := c.Attention == UnfusedAttention && c.Recompute != RecomputeSelective || c.how.KeepScores
+	key := costKey{c.Layers[0], c.micro, schedule.Splits(c.lists), keeps}
+	if of := c.how.Costs; of != nil && of.known[key] != nil {
+		c.layers = of.known[key]
+		return nil
+	}
+	if err := c.compile(in, key); err != nil || c.how.Costs == nil {
+		return err
+	}
+	if c.how.Costs.known == nil {
+		c.how.Costs.known = map[costKey][]*layerCost{}
+	}
+	c.how.Costs.known[key] = c.layers
+	return nil
+}
+
+// compile traces every layer and compiles each distinct one.
+func (c *clusterStep) compile(in Input, of costKey) (err error) {
+	defer plan.Misfit(&err)
 	storage := program.Storage{
-		DType: c.how.DType, NoPacking: !c.a.Packing, KeepScores: keeps, DropScores: c.DropScores,
+		DType: c.how.DType, NoPacking: !c.a.Packing, KeepScores: of.keeps, DropScores: c.DropScores,
 		Weights: c.weightBytes(), Gradients: c.summedBytes(),
 	}
 	seen := map[string]*layerCost{}
 	flow := plan.BatchOf(in.Inputs, c.micro)
-	splits := schedule.Splits(c.lists)
 	last := len(c.Layers) - 1
 	for i := range c.Layers {
 		var loss nn.Loss
@@ -253,7 +294,7 @@ func (c *clusterStep) cost(in Input) (err error) {
 		flow = traced.Out
 		key := signature(traced)
 		if seen[key] == nil {
-			traced.Function.Split = splits
+			traced.Function.Split = of.splits
 			seen[key] = c.layer(traced, i, storage)
 		}
 		c.layers = append(c.layers, seen[key])
@@ -339,18 +380,18 @@ func (c *clusterStep) keeps(i int) int64 {
 	return c.layers[i].in + c.layers[i].kept
 }
 
-// estimates are the layers' costs to cut by.
+// estimates are the layers' costs to cut by. What GPipe's recomputation of stages does in tasks of
+// its own is in the backward otherwise.
 func (c *clusterStep) estimates() []LayerEstimate {
 	all := make([]LayerEstimate, len(c.layers))
 	for i, l := range c.layers {
-		again := c.recomputed(i)
+		of := layerTimings{forward: l.forward, backward: l.backward, input: l.input, weights: l.weights}
+		of.backward.Add(c.recomputed(i))
+		of.input.Add(c.recomputed(i))
 		if c.Recompute == RecomputeStage && c.Checkpoint != schedule.Never {
-			again = l.again
+			of.recompute = l.again
 		}
-		all[i] = LayerEstimate{
-			Forward: l.forward.Seconds(), Recompute: again.Seconds(), Backward: l.backward.Seconds(),
-			Input: l.input.Seconds(), Weights: l.weights.Seconds(), Residual: l.kept,
-		}
+		all[i] = of.estimate(c.keeps(i))
 	}
 	return all
 }
@@ -454,7 +495,7 @@ func (c *clusterStep) exchanges() (all []clock.Exchange) {
 	return all
 }
 
-// zeroCopies: of what replicas divide, each has this share.
+// share is the part of what replicas divide from a stage of ZeRO on that each of them has.
 func (c *clusterStep) share(from int) float64 {
 	if c.Zero >= from {
 		return 1 / float64(c.replicas)
@@ -462,52 +503,48 @@ func (c *clusterStep) share(from int) float64 {
 	return 1
 }
 
-func sum[T any](of []T, value func(T) int64) (total int64) {
-	for _, v := range of {
-		total += value(v)
-	}
-	return total
+// pieceTimes are the times of a piece's tasks, and what they have of a micro-batch by cause, in
+// seconds.
+type pieceTimes struct {
+	StageTimes
+	parts    float64 // exposed sums and gathers of the T parts
+	again    float64 // what is computed again, within B or I
+	gathered float64 // exposed gathers and sums of ZeRO 3
+	sent     float64 // transfers that tasks wait for (AwaitTransfers)
 }
 
-// pieceTimes are the times of a piece's tasks.
-func (c *clusterStep) pieceTimes(k int) (t StageTimes, parts, again, sent float64) {
-	m := max(c.MicroBatches, 1)
+// times are those of piece k.
+func (c *clusterStep) times(k int) (t pieceTimes) {
 	var f, b, in, w, r accelerator.Timing
 	for i := c.first[k]; i < c.first[k]+c.sizes[k]; i++ {
-		l := c.layers[i]
+		l, again := c.layers[i], c.recomputed(i)
 		f.Add(l.forward)
 		b.Add(l.backward)
+		b.Add(again)
 		in.Add(l.input)
+		in.Add(again)
 		w.Add(l.weights)
-		b.Add(c.recomputed(i))
-		in.Add(c.recomputed(i))
 		r.Add(l.again)
-		again += c.recomputed(i).Computing()
+		t.again += again.Computing()
 	}
-	forward, backward := f.Seconds(), b.Seconds()
-	if c.Zero == 3 {
-		forward, backward = c.gathered(k, forward, backward)
+	t.parts = f.Parts + b.Parts
+	forward, backward, input := f.Seconds(), b.Seconds(), in.Seconds()
+	if c.Zero == 3 && c.replicas > 1 {
+		moreF, moreB := c.gathered(k, forward, backward)
+		t.gathered = moreF + moreB
+		forward, backward, input = forward+moreF, backward+moreB, input+moreB
 	}
-	input := in.Seconds()
 	if c.AwaitTransfers {
 		next, before := c.transfer(k, k+1), c.transfer(k, k-1)
-		forward, backward, input, sent = forward+next, backward+before, input+before, next+before
+		t.sent = next + before
+		forward, backward, input = forward+next, backward+before, input+before
 	}
-	t = *newStageTimes(m)
-	set := func(of []float64, seconds float64) {
-		for i := range of {
-			of[i] = seconds
-		}
-	}
-	set(t.F, forward)
-	set(t.B, backward)
-	set(t.R, r.Seconds())
+	m := max(c.MicroBatches, 1)
+	t.F, t.B, t.R = slices.Repeat([]float64{forward}, m), slices.Repeat([]float64{backward}, m), slices.Repeat([]float64{r.Seconds()}, m)
 	if schedule.Splits(c.lists) {
-		t.inTwo()
-		set(t.I, input)
-		set(t.W, w.Seconds())
+		t.I, t.W = slices.Repeat([]float64{input}, m), slices.Repeat([]float64{w.Seconds()}, m)
 	}
-	return t, f.Parts + b.Parts, again, sent
+	return t
 }
 
 // transfer is the time in which a piece's device sends to the device of the next piece or of the one
@@ -521,22 +558,24 @@ func (c *clusterStep) transfer(from, to int) float64 {
 	return link.Latency + float64(c.layers[c.first[lower]+c.sizes[lower]-1].out)/link.Bandwidth
 }
 
-// gathered adds to the time of a piece's tasks what FSDP exposes of gathering weights beside the
-// layer before, forward and backward, and of adding up gradients beside the layer after.
+// gathered is what FSDP exposes of gathering a piece's weights beside the layer before, forward and
+// backward, and of adding up gradients beside the layer after: the first gather, the last sum, and
+// what does not fit beside the tasks' own time.
 func (c *clusterStep) gathered(k int, forward, backward float64) (f, b float64) {
 	params, byLayer := c.params(k)
-	weights := float64(c.weightBytes())
+	weights, gradients := float64(c.weightBytes()), float64(c.summedBytes())
+	all, largest := float64(params), float64(slices.Max(byLayer))
 	stage := c.placed.Device[k]
-	_, all := c.among(stage, weights*float64(params))
-	_, first := c.among(stage, weights*float64(slices.Max(byLayer)))
-	sums, _ := c.among(stage, float64(c.summedBytes())*float64(params))
-	_, lastOne := c.among(stage, float64(c.summedBytes())*float64(slices.Max(byLayer)))
-	return max(forward, all-first) + first, max(backward, all+sums-first-lastOne) + first + lastOne
+	_, gather := c.among(stage, weights*all)
+	_, first := c.among(stage, weights*largest)
+	sums, _ := c.among(stage, gradients*all)
+	last, _ := c.among(stage, gradients*largest)
+	return max(0, gather-first-forward) + first, max(0, gather+sums-first-last-backward) + first + last
 }
 
 // simulate replays the step.
 func (c *clusterStep) simulate() (*Simulation, error) {
-	s := &Simulation{Sizes: c.sizes, Note: c.note}
+	s := &Simulation{Sizes: c.sizes, Note: c.note, Recomputed: make([]int, len(c.sizes))}
 	if !c.placed.IsStraight() {
 		s.Placement = c.placed
 	}
@@ -553,18 +592,19 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 	if c.AwaitTransfers { // tasks have them
 		times.Hop = func(place.Place, place.Place) clock.Link { return clock.Link{} }
 	}
-	var tensor, again, fsdp, transfers float64 // of all devices
+	var tensor, again, gathered, transfers float64 // of all devices
 	for device, list := range c.lists {
 		on := pieces.On(device)
 		ofDevice := make([]StageTimes, len(on))
 		var params int64
 		var backward float64
 		for chunk, piece := range on {
-			t, parts, recomputed, sent := c.pieceTimes(piece)
-			transfers += sent * float64(m)
-			ofDevice[chunk] = t
-			tensor += parts * float64(m)
-			again += recomputed * float64(m)
+			t := c.times(piece)
+			ofDevice[chunk] = t.StageTimes
+			tensor += t.parts * float64(m)
+			again += t.again * float64(m)
+			gathered += t.gathered * float64(m)
+			transfers += t.sent * float64(m)
 			own, _ := c.params(piece)
 			params += own
 			backward += t.B[0]
@@ -574,20 +614,31 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		s.UpdateSeconds = max(s.UpdateSeconds, ofDevice[0].Update)
 		times.Stages = append(times.Stages, ofDevice...)
 		s.Devices = append(s.Devices, c.estimate(list, on, params))
+		for _, t := range list {
+			if t.Kind == schedule.Recompute {
+				s.Recomputed[on[t.Chunk]] += c.replicas * c.micro
+			}
+		}
+	}
+	if c.how.Brief && slices.ContainsFunc(s.Devices, func(d DeviceEstimate) bool { return !d.Fits() }) {
+		return s, nil
 	}
 	var err error
 	if s.Timeline, err = times.Replay(); err != nil {
 		return nil, err
 	}
+	s.Seconds = s.Timeline.Span()
+	if c.how.Brief {
+		return s, nil
+	}
 	if s.Parts, err = times.Breakdown(); err != nil {
 		return nil, err
 	}
-	s.Seconds = s.Timeline.Span()
 	k := float64(len(c.lists))
 	p := s.Parts
 	s.Step = StepParts{
-		Computing: p.Computation + p.Recompute - (tensor+fsdp+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
-		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + fsdp/k, Optimizer: p.Setup + p.Update,
+		Computing: p.Computation + p.Recompute - (tensor+gathered+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
+		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + gathered/k, Optimizer: p.Setup + p.Update,
 	}
 	for i := range s.Devices {
 		s.Devices[i].BusySeconds = s.Timeline.Busy(i)

@@ -169,7 +169,7 @@ func TestZeroDividesMemory(t *testing.T) {
 		weights, grads, rest float64
 	}{{F32Weights, 4, 4, 8}, {BF16Weights, 2, 4, 12}, {FP16Weights, 2, 2, 12}} {
 		for zero := range 4 {
-			s := must(onCluster(t, "a100-80g", Pipeline{Replication: Replication{Replicas: d}}, 8, Parallel{Tensor: 1, Zero: zero, Precision: test.precision}))(t)
+			s := must(onCluster(t, "a100-80g", Pipeline{Replication: Replication{Replicas: d}}, 8, Parallel{Recompute: RecomputeNone, Zero: zero, Precision: test.precision}))(t)
 			if params == 0 {
 				params = s.Devices[0].Memory.Weights / 4
 				if want := nn.CountParams(clusterLM(t, nn.Parts{})); params != want {
@@ -217,6 +217,35 @@ func TestClusterComputesAsAPipeline(t *testing.T) {
 	}
 }
 
+// One part of each stage is none, to the digit.
+func TestOnePartIsNone(t *testing.T) {
+	p := Pipeline{Partitions: 2, MicroBatches: 4, Schedule: schedule.OneFOneB}
+	none := must(onCluster(t, "a100-80g", p, 8, Parallel{}))(t)
+	one := must(onCluster(t, "a100-80g", p, 8, Parallel{Tensor: 1}))(t)
+	if none.Seconds != one.Seconds || none.Parts != one.Parts || none.Devices[0].PeakBytes != one.Devices[0].PeakBytes {
+		t.Errorf("%v s and %d bytes, without %v and %d", one.Seconds, one.Devices[0].PeakBytes, none.Seconds, none.Devices[0].PeakBytes)
+	}
+}
+
+// ZeRO 3 exposes the first gather, the last sum, and what does not fit beside computing.
+func TestGathersRunBesideComputing(t *testing.T) {
+	near := clock.Link{Bandwidth: 1e12}
+	how := Parallel{Recompute: RecomputeNone, Zero: 3, Near: near, NodeDevices: 2}
+	p := Pipeline{Replication: Replication{Replicas: 2}}
+	fast := must(onCluster(t, "a100-80g", p, 8, how))(t)
+	how.Near.Bandwidth = 1e8
+	slow := must(onCluster(t, "a100-80g", p, 8, how))(t)
+	if fast.Step.Replicas >= slow.Step.Replicas/100 {
+		t.Errorf("exposes %v s with a fast link, %v with a slow one", fast.Step.Replicas, slow.Step.Replicas)
+	}
+	bytes := float64(4 * nn.CountParams(clusterLM(t, nn.Parts{})))
+	link := 1e8 * must(accelerator.Named("a100-80g"))(t).Share("link")
+	// Two gathers of all weights and a sum of all gradients, half of each from the other replica.
+	if most := 3 * bytes / 2 / link; slow.Step.Replicas > most+1e-3 || slow.Step.Replicas < most-slow.Step.Computing {
+		t.Errorf("exposes %v s, want %v without what fits beside %v of computing", slow.Step.Replicas, most, slow.Step.Computing)
+	}
+}
+
 // Full recomputation runs each layer but the first and the last once more, in its backward.
 func TestFullRecomputationRunsLayersAgain(t *testing.T) {
 	p := Pipeline{MicroBatches: 2}
@@ -224,6 +253,14 @@ func TestFullRecomputationRunsLayersAgain(t *testing.T) {
 	full := must(onCluster(t, "a100-80g", p, 4, Parallel{Recompute: RecomputeFull, Attention: FlashAttention}))(t)
 	if got, want := full.Step.Computing-none.Step.Computing, full.Step.Recomputed; want <= 0 || math.Abs(got/want-1) > 1e-6 {
 		t.Errorf("%v more to compute, want what is computed again, %v", got, want)
+	}
+	a := must(accelerator.Named("a100-80g"))(t)
+	p = Pipeline{Layers: clusterLM(t, nn.Parts{}), Loss: nn.CrossEntropy{}, Devices: []Device{DeviceOf(a)}}
+	c := must(p.cluster(clusterInput(2), Modelling{DType: graph.BF16, Parallel: Parallel{Recompute: RecomputeFull}}))(t)
+	for i := range c.layers {
+		if again := c.recomputed(i).Seconds() > 0; again != (i > 0 && i < len(c.layers)-1) {
+			t.Errorf("layer %d of %d is computed again: %v", i, len(c.layers), again)
+		}
 	}
 	if got, none := full.Devices[0].Memory.Activations, none.Devices[0].Memory.Activations; got >= none {
 		t.Errorf("keeps %d bytes, without recomputation %d: want less", got, none)
@@ -269,6 +306,22 @@ func TestPlacementDecidesLinks(t *testing.T) {
 	c = &clusterStep{Pipeline: Pipeline{Partitions: 2}, Parallel: Parallel{Scatter: true}, replicas: 1, parts: 2, node: 2, near: near, far: far}
 	if got, want := 1e9/c.hop(place.Place{}, place.Place{Stage: 1}).Bandwidth, 0.5e9/1e8+0.5; math.Abs(got-want) > 1e-9 {
 		t.Errorf("a boundary of 1 GB takes %v s in shares, want %v", got, want)
+	}
+}
+
+// Devices that wait for transfers lose what the others hide, and nothing where nothing can be hidden.
+func TestAwaitedTransfers(t *testing.T) {
+	step := func(micro int, await bool) *Simulation {
+		p := Pipeline{Partitions: 2, MicroBatches: micro, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never}
+		how := Parallel{Precision: BF16Weights, AwaitTransfers: await, Near: clock.Link{Bandwidth: 1e8}}
+		return must(onCluster(t, "a100-80g", p, 2*micro, how))(t)
+	}
+	if one, same := step(1, true), step(1, false); math.Abs(one.Seconds/same.Seconds-1) > 1e-9 {
+		t.Errorf("one micro-batch: %v s, and %v s without waiting", one.Seconds, same.Seconds)
+	}
+	waits, hides := step(8, true), step(8, false)
+	if waits.Seconds <= hides.Seconds || waits.Step.Pipeline <= hides.Step.Pipeline || math.Abs(waits.Step.Computing/hides.Step.Computing-1) > 1e-9 {
+		t.Errorf("eight: %v s of %+v, and %v s of %+v without waiting", waits.Seconds, waits.Step, hides.Seconds, hides.Step)
 	}
 }
 

@@ -107,6 +107,15 @@
 // with partial sums and with turns. bfloat16, batch norm over replicas, schedules with W, and
 // overcommitted devices are refused beside parts.
 //
+// # Clusters of today
+//
+// [Parallel], a part of [Modelling], says how large networks are trained now: T parts of each
+// stage (the pipeline's layers are then those of one part), ZeRO, what is computed again, precisions,
+// and where parts, replicas and stages are on nodes. [Pipeline.Simulate] then takes one replica for
+// all. Its tasks are F and B, or I and W; what is computed again is in B. After its list a stage adds
+// up its gradients with its replicas, updates, and hands on weights. What that leaves out: data,
+// evaluations, the time between steps, and whatever a framework does besides.
+//
 // # Gradients and frozen parameters
 //
 // [Trainer.Gradients] shows the sums that the update reads: means over the mini-batch's count,

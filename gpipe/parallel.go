@@ -4,6 +4,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/internal/named"
+	"gpipebench/gpipe/plan"
 )
 
 // Parallel says how a step of large networks is spread over the devices of a modelled cluster,
@@ -65,6 +66,15 @@ type Parallel struct {
 	TensorOverNodes bool
 }
 
+// Used reports whether a step is modelled as Parallel says; otherwise it is GPipe's, as ever. One
+// part of each stage is the same as none.
+func (p Parallel) Used() bool {
+	if p.Tensor == 1 {
+		p.Tensor = 0
+	}
+	return p != Parallel{}
+}
+
 // Recompute is what a backward function computes again (re-materialises).
 type Recompute uint8
 
@@ -113,17 +123,14 @@ func ParsePrecision(s string) (Precision, error) {
 	return named.Parse[Precision](s, precisions[:], "precision")
 }
 
-// PerParameter returns the bytes of a parameter's weights, gradients, and state: float32 copies and
-// an optimiser's slots.
+// PerParameter returns the bytes of a parameter's weights, gradients, and state: a float32 copy of
+// narrow weights and an optimiser's slots.
 func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	state = float64(4 * slots)
-	switch {
-	case p.Precision == F32Weights:
-		return 4, 4, state
-	case p.Precision == FP16Weights && !p.WideGradients:
-		return 2, 2, state + 8
+	w, own := p.weightBytes(), int64(plan.FloatBytes*slots)
+	if w < plan.FloatBytes {
+		own += plan.FloatBytes
 	}
-	return 2, 4, state + 4
+	return float64(w), float64(p.gradientBytes()), float64(own)
 }
 
 // Attention is how a modelled device computes it: see package accelerator.

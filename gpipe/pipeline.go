@@ -86,6 +86,9 @@ func (p Pipeline) network(in Input) (*plan.Network, error) {
 // two examples and every figure is halved, including that of its statistics.
 func (p Pipeline) Describe(in Input) (*Description, error) { return p.config().Describe(in) }
 
+// Counted is Describe without SavedBytes, which take compiling the network.
+func (p Pipeline) Counted(in Input) (*Description, error) { return p.config().Counted(in) }
+
 // Fingerprint returns the SHA-256 of the function that the layers compute from their
 // inputs and weights in evaluation: of every operation with its arguments, down to the
 // inputs, and of all parameters by path and shape. in describes the mini-batches.

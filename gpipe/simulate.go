@@ -26,8 +26,11 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
-	// Brief leaves out the breakdown of the step, which takes four more replays: Parts.
+	// Brief leaves out the breakdown of the step (Parts and Step), which takes four more replays, and
+	// on a cluster all times of a step that does not fit.
 	Brief bool
+	// Costs keeps what layers cost on a cluster for other simulations; nil: it is not kept.
+	Costs *Costs
 	Parallel
 }
 
@@ -106,7 +109,7 @@ func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d
 // Simulate plans the pipeline and runs one step on the virtual clock. A plan
 // that exceeds a capacity is not an error: see Fits.
 func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
-	if how.Parallel != (Parallel{}) {
+	if how.Parallel.Used() {
 		c, err := p.cluster(in, how)
 		if err != nil {
 			return nil, err
@@ -210,6 +213,10 @@ func estimate(planned *Plan, capacity int64, how Accounting) DeviceEstimate {
 		GradientBytes: planned.Bytes[Gradients],
 		BoundaryBytes: planned.Bytes[Boundary], ResidualBytes: planned.Bytes[Residuals], WorkspaceBytes: planned.Bytes[Workspace],
 		Capacity: capacity,
+		Memory: DeviceMemory{
+			Weights: planned.Bytes[Parameters], Gradients: planned.Bytes[Gradients], State: planned.Bytes[OptimizerState],
+			Activations: planned.Bytes[Boundary] + planned.Bytes[Residuals], Workspace: planned.Bytes[Workspace],
+		},
 	}
 	for _, slots := range planned.Chunks {
 		var of micro
@@ -317,6 +324,26 @@ type LayerEstimate struct {
 	Forward, Recompute, Backward float64 // seconds; the last layer includes the loss
 	Input, Weights               float64 // the parts of Backward, if the schedule has it in two
 	Residual                     int64   // bytes that its backward needs
+
+	timings layerTimings // on a cluster, where the seconds of layers do not add up to those of a stage
+}
+
+// layerTimings are what the seconds of a layer, or of several, come from.
+type layerTimings struct{ forward, recompute, backward, input, weights accelerator.Timing }
+
+func (t layerTimings) estimate(residual int64) LayerEstimate {
+	return LayerEstimate{
+		Forward: t.forward.Seconds(), Recompute: t.recompute.Seconds(), Backward: t.backward.Seconds(),
+		Input: t.input.Seconds(), Weights: t.weights.Seconds(), Residual: residual, timings: t,
+	}
+}
+
+func (t *layerTimings) add(o layerTimings) {
+	t.forward.Add(o.forward)
+	t.recompute.Add(o.recompute)
+	t.backward.Add(o.backward)
+	t.input.Add(o.input)
+	t.weights.Add(o.weights)
 }
 
 // Seconds is the time that a layer adds to a stage with re-materialisation.
@@ -327,6 +354,10 @@ func Together(layers []LayerEstimate) (sum LayerEstimate) {
 	for _, l := range layers {
 		sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward
 		sum.Input, sum.Weights, sum.Residual = sum.Input+l.Input, sum.Weights+l.Weights, sum.Residual+l.Residual
+		sum.timings.add(l.timings)
+	}
+	if sum.timings != (layerTimings{}) {
+		return sum.timings.estimate(sum.Residual)
 	}
 	return sum
 }
@@ -360,7 +391,7 @@ func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 // ModelLayers times every layer on the first of the modelled devices, or, if its images are
 // divided over parts, on as many of them.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
-	if how.Parallel != (Parallel{}) {
+	if how.Parallel.Used() {
 		c, err := p.cluster(in, how)
 		if err != nil {
 			return nil, err
@@ -451,7 +482,7 @@ func (p Pipeline) Variant() Variant {
 // SimulateVariants is Simulate for each variant of a pipeline, with programs that are
 // compiled once.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
-	if how.Parallel != (Parallel{}) {
+	if how.Parallel.Used() {
 		return p.clusterVariants(in, how, variants)
 	}
 	n, err := p.modelled(in, how)

@@ -102,6 +102,16 @@ type Scored interface {
 // Scores are by arm and statistic, a value for each seed of the profile, in its order.
 type Scores map[string]map[string][]float64
 
+// seeds is how many all statistics have a value of, at most those of the design.
+func (s Scores) seeds(most int) int {
+	for _, arm := range s {
+		for _, values := range arm {
+			most = min(most, len(values))
+		}
+	}
+	return most
+}
+
 // Put sets a statistic of an arm.
 func (s Scores) Put(arm, statistic string, values []float64) {
 	if s[arm] == nil {
@@ -301,13 +311,14 @@ func (r *Registration) Holds(log *records.Log) error {
 type Family struct {
 	*Registration
 	Comparisons []verdict.Comparison // without gates
+	read        int                  // seeds, of the last look that is complete
 }
 
 // family compares what trainings came to. A profile that is not judged may lack some.
 func (r *Registration) family(s Scores) (*Family, error) {
-	f := &Family{Registration: r}
+	f := &Family{Registration: r, read: s.seeds(len(r.Seeds))}
 	for _, p := range r.Primaries {
-		differences, err := p.differences(s, len(r.Seeds))
+		differences, err := p.differences(s, f.read)
 		if err != nil && r.Looks[r.Profile] == nil {
 			continue
 		}
@@ -383,7 +394,7 @@ func (f *Family) Sees() (string, error) {
 		corrected = fmt.Sprintf(", corrected for %d comparisons", n)
 	}
 	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.",
-		len(f.Seeds), corrected, strings.Join(parts, ", ")), nil
+		f.read, corrected, strings.Join(parts, ", ")), nil
 }
 
 // status says whether the design was registered.
@@ -431,5 +442,5 @@ func (f *Family) Figure(primary string) string {
 	for _, part := range f.Comparisons[i].Differences {
 		parts = append(parts, Paired(stats.Sampled(part), 2).Text)
 	}
-	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), len(f.Seeds))
+	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), f.read)
 }

@@ -2,13 +2,15 @@ package simulate
 
 import (
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 )
 
 // Metrics are what practitioners compare trainings by. With F the floating-point operations of
 // the forward pass of a mini-batch, D the devices and t the seconds of a step:
 //
 //	model FLOPs     3 F, since the backward pass has two products for each of the forward pass
-//	hardware FLOPs  3 F, and the forward pass of what is recomputed once more
+//	hardware FLOPs  3 F, and the forward pass of what is recomputed once more: of stages (GPipe's
+//	                recomputation), of all layers but the first and the last (full), or of attention (selective)
 //	MFU             model FLOPs / (t D peak)
 //	causal MFU      the same with half of the products of causal attention
 //	HFU             hardware FLOPs / (t D peak)
@@ -17,11 +19,11 @@ import (
 // embeddings and element-wise operations are not, and attention counts in full, as in PaLM
 // (Chowdhery et al. 2022, appendix B) and Megatron (Narayanan et al. 2021, section 5.1; Korthikanti
 // et al. 2022, appendix A). The mask of causal attention hides about half of its products. The peak
-// is the accelerator's for dense products of the activations' type, without sparsity, whatever
+// is the accelerator's for dense products in the training's precision, without sparsity, whatever
 // share of it is reached. A step is computing, communication that nothing hides and the update;
 // loading data and evaluation are not in it.
 type Metrics struct {
-	Accelerators int `json:"accelerators"` // D: R x K, each of S parts
+	Accelerators int `json:"accelerators"` // D: T R K, or R K with S parts of images each
 	// Tokens are those that the network predicts; 0: its examples are images.
 	TokensPerSecond            float64 `json:"tokens_per_second,omitempty"`
 	TokensPerSecondPerDevice   float64 `json:"tokens_per_second_per_device,omitempty"`
@@ -39,33 +41,54 @@ type Metrics struct {
 
 // work is what metrics depend on besides the step.
 type work struct {
-	layers []gpipe.LayerInfo
-	tokens int     // of an example; 0: an image
-	peak   float64 // of a device, FLOP/s
-	until  float64 // tokens, or images, after which a training ends; 0: not known
+	layers    []gpipe.LayerInfo
+	recompute gpipe.Recompute
+	tokens    int     // of an example; 0: an image
+	peak      float64 // of a device, FLOP/s
+	until     float64 // tokens, or images, after which a training ends; 0: not known
 }
 
-// work describes the network on its devices.
-func (s Simulating) work(p gpipe.Pipeline, described *gpipe.Description) work {
-	w := work{layers: described.Layers, peak: p.Devices[0].Accelerator.Rate(s.DType), until: s.Tokens}
+// work describes the whole network, which its devices may have in parts.
+func (s Simulating) work(p gpipe.Pipeline, whole *gpipe.Description) work {
+	w := work{layers: whole.Layers, recompute: s.Recompute, peak: s.rate(p.Devices[0].Accelerator), until: s.Tokens}
 	if !s.Model.Images() {
 		w.tokens = s.Model.Seq
 	}
 	return w
 }
 
+// rate is the peak of products in the training's precision.
+func (s Simulating) rate(a *accelerator.Accelerator) float64 {
+	switch {
+	case s.Precision == gpipe.FP8Products:
+		return a.FP8
+	case s.Precision == gpipe.FP16Weights && a.FP16 > 0:
+		return a.FP16
+	}
+	return a.Rate(s.DType)
+}
+
 // metrics are those of a step of a mini-batch on a number of devices. Sizes are the layers of each
-// piece of the network, and recomputed the examples whose forward function it runs again.
+// piece of the network, and recomputed the examples whose forward function the piece runs again.
 func (w work) metrics(seconds float64, batch, devices int, sizes, recomputed []int) Metrics {
-	var forward, masked, again float64
+	var forward, masked, again float64 // FLOPs
+	count := func(sum *float64, flops int64, examples int) { *sum += float64(float64(flops) * float64(examples)) }
 	next := 0
 	for piece, size := range sizes {
 		for _, l := range w.layers[next : next+size] {
-			forward += float64(float64(l.FLOPs) * float64(batch))
-			masked += float64(float64(l.Masked) * float64(batch))
-			again += float64(float64(l.FLOPs) * float64(recomputed[piece]))
+			count(&forward, l.FLOPs, batch)
+			count(&masked, l.Masked, batch)
+			count(&again, l.FLOPs, recomputed[piece])
 		}
 		next += size
+	}
+	for i, l := range w.layers {
+		switch {
+		case w.recompute == gpipe.RecomputeFull && 0 < i && i < len(w.layers)-1:
+			count(&again, l.FLOPs, batch)
+		case w.recompute == gpipe.RecomputeSelective:
+			count(&again, l.Attention, batch)
+		}
 	}
 	d := float64(devices)
 	examples := float64(batch) / seconds

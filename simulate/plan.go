@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"gpipebench/gpipe"
@@ -10,22 +12,51 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
+	"gpipebench/nn"
 	"gpipebench/train"
 )
 
 // Planning is the search for the best way to train a network on some modelled
-// accelerators: over replicas, K, M, schedule, chunks, partition and checkpoint mode.
+// accelerators: over replicas, K, M, schedule, chunks, partition and checkpoint mode, and of
+// clusters also over T, ZeRO's stages and recomputation.
 type Planning struct {
 	Simulating // its Setup has BNScope, ShardUpdate and Spatial only; Batch is the mini-batch, or the smallest
-	Schedules  []schedule.Schedule
-	Searched   bool   // schedules that are looked for within the devices' memory, too
-	Seed       uint64 // of that search
-	Window     int    // mini-batches between two drains, of the asynchronous schedules among them; 0: there are none
-	Chunks     int    // V, pieces on each device, where a schedule has any number; 0: searched
-	Devices    int    // at most; R K S may be less
-	Replicas   int    // R; 0: searched
-	MaxBatch   int    // the largest mini-batch, if it may grow by doubling; 0: Batch
-	Keep       int    // how many plans to return
+	Search     Search
+
+	Schedules []schedule.Schedule
+	Searched  bool   // schedules that are looked for within the devices' memory, too
+	Seed      uint64 // of that search
+	Window    int    // mini-batches between two drains, of the asynchronous schedules among them; 0: there are none
+	Chunks    int    // V, pieces on each device, where a schedule has any number; 0: searched
+	Devices   int    // at most; R K S may be less
+	Replicas  int    // R; 0: searched
+	MaxBatch  int    // the largest mini-batch, if it may grow by doubling; 0: Batch
+	Keep      int    // how many plans to return
+}
+
+// Search is what is searched besides K and M. Tensor tries every T that is a power of two within a
+// node, or with TensorOverNodes within all devices, and divides the network's layers; Zero every stage
+// of ZeRO; Recompute recomputation none, selective and full. They take the place of what Parallel says.
+type Search struct {
+	Tensor, Zero, Recompute bool
+	Replicas, All           bool // asked for by name: Replicas 0, and everything
+}
+
+// ParseSearch reads names of what is searched.
+func ParseSearch(text string) (s Search, err error) {
+	of := map[string]*bool{"tensor": &s.Tensor, "replicas": &s.Replicas, "zero": &s.Zero, "recompute": &s.Recompute, "all": &s.All}
+	for _, name := range strings.Split(text, ",") {
+		if of[name] == nil || *of[name] {
+			return Search{}, fmt.Errorf("want tensor, replicas, zero, recompute or all, or several of them, each once")
+		}
+		*of[name] = true
+	}
+	return s, nil
+}
+
+// OnCluster reports whether ways are modelled as on a cluster.
+func (s Planning) OnCluster() bool {
+	return s.Parallel != gpipe.Parallel{} || s.Search.Tensor || s.Search.Zero || s.Search.Recompute
 }
 
 // Plan is the outcome of the search: the planner's, with each plan's metrics.
@@ -56,7 +87,13 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 	s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance, s.Setup.Cost = 1, 1, nil, train.FLOPs
 	scope := s.Setup.BNScope
 	s.Setup.Replicas, s.Setup.Groups, s.Setup.BNScope = 1, 1, gpipe.ReplicaScope
-	pipeline, err := s.Pipeline(ctx, s.Model.Input(s.Batch))
+	base := s.Simulating
+	base.Parallel = gpipe.Parallel{} // the whole network
+	pipeline, err := base.Pipeline(ctx, s.Model.Input(s.Batch))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := s.parts(pipeline)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +119,13 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 	if s.Chunks > 0 {
 		search.Chunks = []int{s.Chunks}
 	}
+	search.Parts = parts
+	if s.Search.Zero {
+		search.Zeros = []int{0, 1, 2, 3}
+	}
+	if s.Search.Recompute {
+		search.Recomputes = []gpipe.Recompute{gpipe.RecomputeNone, gpipe.RecomputeSelective, gpipe.RecomputeFull}
+	}
 	if err := search.Validate(); err != nil {
 		return nil, failure.Usage(err)
 	}
@@ -90,9 +134,50 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 		return nil, err
 	}
 	r := &Plan{Plan: found}
+	if len(found.Plans) == 0 {
+		return r, nil
+	}
+	whole, err := s.whole(pipeline, s.Model.Input(s.Batch))
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range found.Plans {
-		of := s.work(pipeline, found.Described)
-		r.Plans = append(r.Plans, Planned{c, of.metrics(c.StepSeconds, c.Batch, c.R*c.K*max(pipeline.Spatial, 1), c.Partition, c.Recomputed)})
+		if s.Recompute, err = gpipe.ParseRecompute(c.Recompute); err != nil {
+			return nil, err
+		}
+		devices := c.R * c.K * c.T * max(pipeline.Spatial, 1)
+		r.Plans = append(r.Plans, Planned{c, s.work(pipeline, whole).metrics(c.StepSeconds, c.Batch, devices, c.Partition, c.Recomputed)})
 	}
 	return r, nil
+}
+
+// parts are the numbers T of devices of a stage that are tried, with the layers of one of them; nil
+// if ways are not those of a cluster.
+func (s Planning) parts(p gpipe.Pipeline) (map[int][]nn.Layer, error) {
+	if !s.OnCluster() {
+		return nil, nil
+	}
+	least := max(s.Tensor, 1)
+	most := least
+	if s.Search.Tensor {
+		node := cmp.Or(s.NodeDevices, p.Devices[0].Accelerator.Far.Devices, s.Devices)
+		if least, most = 1, min(node, s.Devices); s.TensorOverNodes {
+			most = s.Devices
+		}
+	}
+	all := map[int][]nn.Layer{}
+	for t := least; t <= min(most, gpipe.MaxParts); t *= 2 {
+		s.Model.Parts = nn.Parts{}
+		if t > 1 {
+			s.Model.Parts = nn.Parts{Count: t, Sequence: s.SequenceParallel}
+		}
+		layers, err := s.Model.Build()
+		if err != nil && (t == 1 || !s.Search.Tensor) {
+			return nil, err
+		}
+		if err == nil {
+			all[t] = layers
+		}
+	}
+	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
@@ -135,6 +136,68 @@ func planned(t *testing.T, s Simulating, c Planned) *Simulation {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// A search over T, K, V, M, R, ZeRO and recomputation together finds what simulating all of them
+// finds, and its plans are what simulate says: with enough memory and with little.
+func TestPlanOfAClusterIsTheBest(t *testing.T) {
+	const keep = 8
+	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 512, Seq: 32}
+	for memory, within := range map[string]bool{"1GiB": false, "3MiB": true} {
+		s := Simulating{Model: model, Accelerator: smallChip(t, memory), Batch: 8, Optimizer: "adam", DType: graph.F32, Accounting: gpipe.FullAccounting}
+		s.Precision, s.SequenceParallel = gpipe.BF16Weights, true
+		plan := testkit.Must(Planning{
+			Simulating: s, Devices: 4, Keep: keep, Schedules: []schedule.Schedule{schedule.OneFOneB, schedule.Interleaved},
+			Search: Search{Tensor: true, Zero: true, Recompute: true},
+		}.Run(t.Context(), progress.Silent{}))(t)
+		if len(plan.Plans) != keep || plan.Dismissed == 0 || (plan.Unfit > 0) != within {
+			t.Fatalf("%s: %d plans, %d dismissed, %d do not fit: the test is no test", memory, len(plan.Plans), plan.Dismissed, plan.Unfit)
+		}
+		one := func(c planner.Candidate) *Simulation {
+			of := s
+			of.Tensor, of.Zero, of.Recompute, of.SequenceParallel = c.T, c.Zero, testkit.Must(gpipe.ParseRecompute(c.Recompute))(t), c.T > 1
+			of.Setup = train.Setup{
+				Replicas: c.R, Partitions: c.K, MicroBatches: c.M, Schedule: testkit.Must(schedule.Parse(c.Schedule))(t), Chunks: c.Chunks,
+				Cost: train.Time, Balance: c.Partition,
+			}
+			return testkit.Must(of.Run(t.Context()))(t)
+		}
+		for i, c := range plan.Plans {
+			if r := one(c.Candidate); !r.Fits || !near(r.StepSeconds, c.StepSeconds) || r.Metrics != c.Metrics {
+				t.Errorf("%s: plan %d: %+v, simulated %v s, fits: %v, metrics %+v", memory, i, c, r.StepSeconds, r.Fits, r.Metrics)
+			}
+		}
+		var fit []float64 // examples a second of all ways that do
+		for _, way := range [][3]int{{1, 1, 1}, {1, 1, 2}, {1, 1, 4}, {1, 2, 1}, {1, 2, 2}, {1, 4, 1}, {2, 1, 1}, {2, 1, 2}, {2, 2, 1}, {4, 1, 1}} {
+			c := planner.Candidate{T: way[0], R: way[1], K: way[2]}
+			for c.M = 1; c.M <= s.Batch/c.R; c.M *= 2 {
+				for _, c.Recompute = range []string{"none", "selective", "full"} {
+					for c.Zero = range 4 {
+						for c.Chunks = 1; c.Chunks*c.K <= 8; c.Chunks *= 2 {
+							c.Schedule = "1f1b"
+							if c.Chunks > 1 {
+								c.Schedule = "interleaved"
+							}
+							_, none := schedule.Place(c.Schedule, c.K, c.Chunks, c.M)
+							if c.Zero > 0 && c.R == 1 || none != nil {
+								continue // the same as ZeRO 0, or there is no such schedule
+							}
+							if r := one(c); r.Fits {
+								fit = append(fit, r.ExamplesPerSecond)
+							}
+						}
+					}
+				}
+			}
+		}
+		slices.Sort(fit)
+		slices.Reverse(fit)
+		for i, c := range plan.Plans {
+			if fit[i] > c.ExamplesPerSecond*(1+1e-9) {
+				t.Errorf("%s: plan %d makes %v examples/s, simulate finds %v", memory, i, c.ExamplesPerSecond, fit[i])
+			}
+		}
+	}
 }
 
 // A search over 1,024 devices simulates one replica of those that are alike, and its best

@@ -131,8 +131,6 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 
 // Pipeline describes the run on the accelerator.
 func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
-	whole := in.Examples
-	on := s.Parallel != (gpipe.Parallel{})
 	s.Model.Parts = nn.Parts{Count: s.Tensor, Sequence: s.SequenceParallel}
 	layers, err := s.Model.Build()
 	if err != nil {
@@ -150,15 +148,16 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if err != nil {
 		return p, err
 	}
-	modelled, replicas := s.Setup.Cost == train.Time, s.Setup
+	setup, share := s.Setup, in
+	modelled := setup.Cost == train.Time
 	if modelled {
-		s.Setup.Cost = train.FLOPs
+		setup.Cost = train.FLOPs
 	}
-	if on { // one replica stands for all
-		s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate = 1, 1, false
-		in.Examples = max(in.Examples/max(replicas.Replicas, 1), 1)
+	if s.Parallel.Used() { // one replica stands for all
+		setup.Replicas, setup.Groups, setup.ShardUpdate = 1, 1, false
+		share.Examples = max(in.Examples/max(s.Setup.Replicas, 1), 1)
 	}
-	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
+	if p, err = setup.Pipeline(ctx, layers, loss, share); err != nil {
 		return p, err
 	}
 	p.Devices = []gpipe.Device{gpipe.DeviceOf(accelerator)}
@@ -167,12 +166,12 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if accelerator.Far.Devices > 0 {
 		p.AllReduce.Link = accelerator.Far.Link
 	}
-	if err := p.Validate(in); err != nil {
+	if err := p.Validate(share); err != nil {
 		return p, failure.Usage(err)
 	}
-	if on {
-		p.Replicas, p.Groups, p.ShardUpdate = replicas.Replicas, replicas.Groups, replicas.ShardUpdate
-		in.Examples = whole
+	p.Replicas, p.Groups, p.ShardUpdate = s.Setup.Replicas, s.Setup.Groups, s.Setup.ShardUpdate
+	if err := p.CheckParallel(in, s.Modelling()); err != nil {
+		return p, failure.Usage(err)
 	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())
@@ -195,22 +194,21 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	described, err := p.Describe(in)
+	whole, err := s.whole(p, in)
 	if err != nil {
 		return nil, err
 	}
-	return s.outcome(p, sim, described), nil
+	return s.outcome(p, sim, whole), nil
 }
 
-// params counts the trained parameters of the whole network, of which layers may be one of T parts.
-func (s Simulating) params(layers []nn.Layer) int64 {
-	if s.Tensor > 1 {
-		s.Model.Parts = nn.Parts{}
-		if whole, err := s.Model.Build(); err == nil {
-			layers = whole
-		}
+// whole describes the whole network, of which a pipeline may have one of T parts.
+func (s Simulating) whole(p gpipe.Pipeline, in gpipe.Input) (*gpipe.Description, error) {
+	s.Model.Parts = nn.Parts{}
+	layers, err := s.Model.Build()
+	if err != nil {
+		return nil, err
 	}
-	return nn.CountParams(layers)
+	return gpipe.Pipeline{Layers: layers, Loss: p.Loss}.Counted(in)
 }
 
 // atPeak reports whether neither shares of an accelerator's peaks nor times on it were measured.
@@ -219,8 +217,8 @@ func atPeak(a *accelerator.Accelerator) bool {
 }
 
 // outcome returns what is reported of a simulation.
-func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *gpipe.Description) *Simulation {
-	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1)
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpipe.Description) *Simulation {
+	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1) * max(s.Tensor, 1)
 	window := max(sim.Window, 1)
 	r := &Simulation{
 		StepSeconds: sim.Seconds / float64(window), ExamplesPerSecond: float64(s.Batch*window) / sim.Seconds,
@@ -230,14 +228,14 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, described *
 		Window:         p.Window,
 		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
 		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
-		Params:    s.params(p.Layers),
+		Params:    whole.Params,
 		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
 		Peak:  atPeak(p.Devices[0].Accelerator),
 		Fits:  true,
 		Parts: sim.Step, Step: sim,
-		Metrics: s.work(p, described).metrics(sim.Seconds/float64(window), s.Batch, devices, sim.Sizes, sim.Recomputed),
+		Metrics: s.work(p, whole).metrics(sim.Seconds/float64(window), s.Batch, devices, sim.Sizes, sim.Recomputed),
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial

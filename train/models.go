@@ -47,7 +47,6 @@ type network struct {
 // networks is the table. A network is a folder under models/ and a row here.
 var networks = []network{
 	{name: LanguageModel, kind: tokens{}, parted: true, build: languageModel, flags: "layers dim ff heads tied final-norm clip-logits scaled-init"},
-	{name: Llama, kind: tokens{}, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied final-norm clip-logits scaled-init", preset: translatorPreset},
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
@@ -56,6 +55,7 @@ var networks = []network{
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: Detector, kind: images{}, build: detector, flags: "width zero-init bn-momentum recompute-statistics", preset: detectorPreset, image: ssd.DefaultImage, loss: detectorLoss},
+	{name: Llama, kind: tokens{}, build: llamaModel, flags: "layers dim ff heads kv-heads head-dim rope-theta tied", preset: llamaPreset},
 	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 

@@ -122,7 +122,7 @@ func TestVisionModelsRefuse(t *testing.T) {
 		{recurrent, func(m *Model) { m.Tied, m.SourceVocab = "all", 6 }, "want one vocabulary"},
 		{recurrent, func(m *Model) { m.Fine = true }, "coarse split"},
 		{recurrent, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
-		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, llama, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34, llama"},
 	} {
 		m := c.model
 		c.change(&m)

@@ -32,8 +32,8 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(train.Models(), ", ")+
-		"; or a published llama by its name, for its sizes: "+strings.Join(train.PublishedModels(), ", "))
+	fs.StringVar(&m.Name, "model", standard.Name, strings.Join(train.Models(), ", ")+
+		"; or a llama with the sizes of a published one: "+strings.Join(train.PublishedModels(), ", "))
 	zero := map[string]string{"image": "; 0: 224, for ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as in the data", "image": "; 0: as in the data", "classes": "; 0: as in the data"}
@@ -75,29 +75,31 @@ func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 
 // publishedSizes gives a model that is named as a published network the name and the sizes of that
 // network, unless their flags were given.
-func publishedSizes(fs *pflag.FlagSet, m *train.Model) {
+func publishedSizes(fs *pflag.FlagSet, m *train.Model) error {
 	sizes, ok := train.PublishedModel(m.Name)
 	if !ok {
-		return
+		return nil
 	}
-	m.Name = sizes.Name
-	for _, s := range train.Sizes {
-		if n := *s.Of(&sizes); n != 0 && !fs.Changed(s.Flag) {
-			*s.Of(m) = n
+	for words := sizes.Flags(); len(words) > 0; {
+		name, v, joined := strings.Cut(strings.TrimPrefix(words[0], "--"), "=")
+		if words = words[1:]; !joined {
+			v, words = words[0], words[1:]
+		}
+		if f := fs.Lookup(name); name == "model" || !f.Changed {
+			if err := f.Value.Set(v); err != nil {
+				return fmt.Errorf("--%s %s: %w", name, v, err)
+			}
 		}
 	}
-	if !fs.Changed("rope-theta") {
-		m.RopeTheta = sizes.RopeTheta
-	}
-	if !fs.Changed("tied") {
-		m.Tied = sizes.Tied
-	}
+	return nil
 }
 
 // ownFlags refuses flags of other networks than the named one, which would have no
 // effect, after a published network has got its sizes. Model.Build refuses unknown names.
 func ownFlags(cmd *cobra.Command, m *train.Model) (err error) {
-	publishedSizes(cmd.Flags(), m)
+	if err := publishedSizes(cmd.Flags(), m); err != nil {
+		return err
+	}
 	model := m.Name
 	if !slices.Contains(train.Models(), model) {
 		return nil

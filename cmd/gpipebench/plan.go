@@ -30,7 +30,11 @@ with R x K up to the devices. Layers are cut by modelled time, within the device
 memory. Each replica has one group of every mini-batch, and M counts its
 micro-batches. With --schedule all, or several, it searches schedules as well, and with
 several pieces on each device the numbers of pieces (--chunks). With --schedule searched it
-constructs a schedule that fits in memory; --csv saves it. simulate shows a plan in detail.`,
+constructs a schedule that fits in memory; --csv saves it. simulate shows a plan in detail.
+
+With --search all it searches what today's clusters have together: T, K, V, M, R, stages of
+ZeRO and recomputation, with weights in bf16, flash attention and sequence parallelism, if
+nothing else is said. The T devices of a stage are in one node, and micro-batches of one size.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"csv", csv}); err != nil {
 				return err
@@ -63,6 +67,7 @@ constructs a schedule that fits in memory; --csv saves it. simulate shows a plan
 	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "largest mini-batch, reached by doubling; 0: --batch")
+	value(fs, &s.Search, "search", "", "NAME,NAME...", "what is searched besides K and M: tensor, replicas, zero, recompute; all: these and 1f1b and interleaved, for today's clusters", simulate.ParseSearch)
 	var orders string
 	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(scheduleNames(), ", ")+", all, which is those that update all stages together; searched: one that is constructed for the tasks' times and the devices' memory")
 	windowFlag(fs, &s.Window)
@@ -78,6 +83,9 @@ constructs a schedule that fits in memory; --csv saves it. simulate shows a plan
 		if s.MaxBatch > 0 && s.MaxBatch < s.Batch {
 			return fmt.Errorf("--max-batch %d: want %d, the mini-batch, or more", s.MaxBatch, s.Batch)
 		}
+		if err := forClusters(cmd, &s, &orders); err != nil {
+			return err
+		}
 		if err := parseSchedules(&s, orders); err != nil {
 			return fmt.Errorf("--schedule %s: %w", orders, err)
 		}
@@ -90,6 +98,39 @@ constructs a schedule that fits in memory; --csv saves it. simulate shows a plan
 		return ownFlags(cmd, &s.Model)
 	}
 	return cmd
+}
+
+// forClusters sets what is not said of a search for today's clusters.
+func forClusters(cmd *cobra.Command, s *simulate.Planning, orders *string) error {
+	fs := cmd.Flags()
+	for name, of := range map[string]bool{"tensor": s.Search.Tensor, "zero": s.Search.Zero, "recompute": s.Search.Recompute} {
+		if of && !s.Search.All && fs.Changed(name) {
+			return fmt.Errorf("--%s, and --search %s: want one of them", name, name)
+		}
+	}
+	if s.Search.Replicas {
+		s.Replicas = 0
+	}
+	if !s.Search.All {
+		return nil
+	}
+	s.Search.Tensor, s.Search.Zero, s.Search.Recompute = !fs.Changed("tensor"), !fs.Changed("zero"), !fs.Changed("recompute")
+	if !fs.Changed("replicas") {
+		s.Replicas = 0
+	}
+	if !fs.Changed("precision") {
+		s.Precision = gpipe.BF16Weights
+	}
+	if !fs.Changed("attention") {
+		s.Attention = gpipe.FlashAttention
+	}
+	if !fs.Changed("sequence-parallel") {
+		s.SequenceParallel = true
+	}
+	if !fs.Changed("schedule") {
+		*orders = "1f1b,interleaved"
+	}
+	return nil
 }
 
 // parseSchedules sets what to search among: schedules by name, all of them, and searched.
@@ -121,22 +162,29 @@ func nothingFits(r *simulate.Plan, devices int) error {
 	if n.R > 1 {
 		replicas = fmt.Sprintf("replicas %d, ", n.R)
 	}
+	if n.T > 1 {
+		replicas += fmt.Sprintf("tensor %d, ", n.T)
+	}
 	return fmt.Errorf("nothing fits %d x %s: the nearest (%sk %d, m %d, batch %d, %s, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
 		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Schedule, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
 func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string) error {
 	replicas, schedules, ways := s.Replicas != 1, !slices.Equal(s.Schedules, []schedule.Schedule{schedule.GPipe}) || s.Searched, "K, M and mini-batch"
+	cluster := s.OnCluster()
 	if schedules {
 		ways = "K, M, mini-batch and schedule"
 	}
 	if replicas {
 		ways = "R, " + ways
 	}
+	if cluster {
+		ways = "T, ZeRO, recomputation, " + ways
+	}
 	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s); the others cannot beat these.", r.Simulated, r.Simulated+r.Dismissed, ways),
-			"A device: its part of the rate, and its model FLOPs in TFLOP/s. MFU: their share of the peak; causal: with half of causal attention; HFU: with what is recomputed."},
+		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d more do not fit however they are cut, and %d have layers' times too long to beat these.",
+			r.Simulated, r.Simulated+r.Dismissed+r.Unfit, ways, r.Unfit, r.Dismissed)},
 	}
 	of := "examples"
 	if r.Plans[0].TokensPerSecond > 0 {
@@ -150,12 +198,20 @@ func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string)
 	if replicas {
 		t.Numbers("all-reduce", "R")
 	}
+	if cluster {
+		t.Numbers("T")
+	}
 	t.Numbers("K", "M", "batch")
 	if schedules {
 		t.Texts("schedule")
 		t.Numbers("V")
 	}
-	t.Texts("checkpoint")
+	if cluster {
+		t.Numbers("ZeRO")
+		t.Texts("recompute")
+	} else {
+		t.Texts("checkpoint")
+	}
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
@@ -175,12 +231,24 @@ func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string)
 		if replicas {
 			row = append(row, lab.Seconds(c.ReduceSeconds), c.R)
 		}
+		if cluster {
+			row = append(row, c.T)
+		}
 		row = append(row, c.K, c.M, c.Batch)
 		if schedules {
 			row = append(row, c.Schedule, c.Chunks)
 		}
-		t.Add(append(row, c.Checkpoint, lab.Bytes(c.PeakBytes), lab.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
+		recomputes := c.Checkpoint
+		if cluster {
+			row = append(row, c.Zero)
+			if c.Recompute != gpipe.RecomputeStage.String() {
+				recomputes = c.Recompute
+			}
+		}
+		t.Add(append(row, recomputes, lab.Bytes(c.PeakBytes), lab.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
+	t.Notes = append(t.Notes, "The best one's fullest device: "+memoryByKind(r.Plans[0].Memory)+".",
+		"A device: its part of the rate, and its model FLOPs in TFLOP/s. MFU: their share of the peak; causal: with half of causal attention; HFU: with what is recomputed.")
 	return t.Write(o.out, format)
 }
 

@@ -190,6 +190,7 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	}
 	fmt.Fprintf(&b, "%s: the fullest device takes %s of %s (all devices: weights and optimizer state %s, %s activations %s%s)\n",
 		fits, units.FormatBytes(most.PeakBytes), units.FormatBytes(most.Capacity), units.FormatBytes(params), r.DType, units.FormatBytes(activations), but)
+	fmt.Fprintf(&b, "  of the fullest: %s\n", memoryByKind(most.Memory))
 	for k, d := range r.Devices {
 		if !d.Fits {
 			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s",
@@ -229,6 +230,12 @@ func metricsLines(m simulate.Metrics, tokens float64) string {
 		text += fmt.Sprintf("%s %s take %.3g days\n", units.FormatCount(int64(tokens)), of, m.Days)
 	}
 	return text
+}
+
+// memoryByKind is what a device holds, in words.
+func memoryByKind(m gpipe.DeviceMemory) string {
+	return fmt.Sprintf("weights %s, gradients %s, optimizer state %s, activations %s, workspace %s", units.FormatBytes(m.Weights), units.FormatBytes(m.Gradients),
+		units.FormatBytes(m.State), units.FormatBytes(m.Activations), units.FormatBytes(m.Workspace))
 }
 
 // negativeImbalance says why stages that are alike would wait longer than these.

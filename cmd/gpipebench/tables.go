@@ -60,8 +60,9 @@ as well, as it does for a single experiment.
 
 The experiments are the GPipe paper's. With --paper densify they are about gathered and
 reduced gradients (Cavdar et al. 2019), with bubbles about later schedules (Qi et al.
-2024), with mlperf about large batches on pods of TPUs (Kumar et al. 2019), with beyond
-about what no paper has, such as replicas of pipelines; all makes everything.
+2024), with mlperf about large batches on pods of TPUs (Kumar et al. 2019), with published
+about steps of large trainings that others measured, with beyond about what no paper has,
+such as replicas of pipelines; all makes everything.
 
 Samples that the directory has already for the same spec and machine are not measured
 again, so a run that was stopped goes on where it was; a line says so if another

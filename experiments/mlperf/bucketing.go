@@ -242,8 +242,26 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 		if err != nil {
 			return nil, "", err
 		}
-		return r, r.String(), nil
+		how := r.Reached
+		return &bucketingTrained{how.Epochs, how.Accuracies, r.LastLoss, how.NonFinite, r.SHA256, r.Params, r.Seconds}, how.String(), nil
 	})
+}
+
+// bucketingTrained is how a training ended, as these records have it.
+type bucketingTrained struct {
+	Epochs     int       `json:"epochs,omitempty"` // to the accuracy; 0: it was not reached
+	Accuracies []float64 `json:"accuracies"`       // on what is held out, after each epoch
+	LastLoss   float64   `json:"last_loss"`
+	NonFinite  string    `json:"non_finite,omitempty"`
+	SHA256     string    `json:"weights_sha256"`
+	Params     int64     `json:"params"`
+	Seconds    float64   `json:"seconds"`
+}
+
+// Check requires an evaluation for each epoch and the weights' hash.
+func (r *bucketingTrained) Check() error {
+	how := trained.Reached{Epochs: r.Epochs, Accuracies: r.Accuracies, NonFinite: r.NonFinite}
+	return errors.Join(how.Check(), records.CheckHash("weights_sha256", r.SHA256))
 }
 
 func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
@@ -334,7 +352,7 @@ func (b *bucketing) read(log *records.Log, p bucketingProfile, a trained.Arm) (*
 		return nil, err
 	}
 	for _, seed := range p.Seeds {
-		var r trained.Reached
+		var r bucketingTrained
 		if err := log.Get(a.Sample(seed), &r); err != nil {
 			return nil, err
 		}

@@ -9,7 +9,6 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
-	"gpipebench/lab/trained"
 	"gpipebench/nn"
 )
 
@@ -123,7 +122,7 @@ func TestBucketingReport(t *testing.T) {
 			if i == 1 { // an epoch more, and one that does not end
 				epochs = []int{5, 9, 0}[j]
 			}
-			add(a.Sample(seed), trained.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7})
+			add(a.Sample(seed), bucketingTrained{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7})
 		}
 	}
 	r, err := b.Report(log, nil)

@@ -20,7 +20,7 @@ var Paper = lab.Paper{
 		{ID: "update-measured", New: newUpdateMeasured, Command: "update-sharding"},
 		{ID: "gradient-summation", New: gradientSummation.New, Untimed: true},
 		{ID: "summation-measured", New: newSummationMeasured, Command: "gradient-summation"},
-		{ID: "lars-epochs", Part: "Large batches", New: lab.New[epochs], Untimed: true},
+		{ID: "lars-epochs", Part: "Large batches", Untimed: true},
 		{ID: "distributed-evaluation", Part: "Evaluation and precision", New: distributedEvaluation.New, Untimed: true},
 		{ID: "evaluation-measured", New: newEvaluationMeasured, Command: "distributed-evaluation"},
 		{ID: "bfloat16-rules", New: bfloat16Rules.New, Untimed: true},

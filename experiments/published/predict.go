@@ -44,24 +44,26 @@ var timetables = map[string]string{"zb-1p": "zb-h1", "zb-2p": "zb-h2", "dualpipe
 // framework: none from what was measured.
 func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err error) {
 	r := table.assuming(*row)
-	pieces := r.Pipeline * r.Chunks
-	order, err := schedule.Parse(cmp.Or(timetables[r.Schedule], r.Schedule))
+	order, chunks, err := r.order()
 	if err != nil {
 		return s, err
 	}
 	// GPT's of Megatron-LM have dropouts by default, and what they are trained with later has none.
 	dropout := r.MLP == "gelu" && !slices.Contains(later, r.Framework)
 	micro := max(1, (r.Batch+r.Replicas*r.Micro-1)/(r.Replicas*r.Micro))
+	// Devices that divide the tokens of a sequence hold and add up weights as replicas do. Their attention
+	// is that of their own tokens alone, which is too short.
+	seq, replicas := max(1, r.Seq/r.Context), r.Replicas*r.Context
 	s = simulate.Simulating{
 		Model: train.Model{
-			Name: "transformer-lm", Layers: r.Layers, Dim: r.Hidden, FF: r.FF, Heads: r.Heads, Seq: r.Seq,
-			Vocab: (r.Vocab + r.Tensor - 1) / r.Tensor * r.Tensor, FinalNorm: true,
+			Name: "transformer-lm", Layers: r.Layers, Dim: r.Hidden, FF: multiple(r.FF, r.Tensor), Heads: r.heads(), Seq: seq,
+			Vocab: multiple(r.Vocab, r.Tensor), FinalNorm: true,
 		},
 		Setup: train.Setup{
-			Partitions: r.Pipeline, Chunks: r.Chunks, MicroBatches: micro, Replicas: r.Replicas, Schedule: order,
-			Checkpoint: schedule.Never, Balance: balance(r.Layers, pieces),
+			Partitions: r.Pipeline, Chunks: chunks, MicroBatches: micro, Replicas: replicas, Schedule: order,
+			Checkpoint: schedule.Never, Balance: balance(r.Layers, r.Pipeline*chunks),
 		},
-		Batch: micro * r.Replicas * r.Micro, Optimizer: "adam", DType: graph.BF16, Accounting: gpipe.FullAccounting,
+		Batch: micro * replicas * r.Micro, Optimizer: "adam", DType: graph.BF16, Accounting: gpipe.FullAccounting,
 		Parallel: gpipe.Parallel{
 			Tensor: r.Tensor, SequenceParallel: *r.Sequence && r.Tensor > 1, Zero: *r.ZeRO, Precision: gpipe.BF16Weights,
 			WideGradients: strings.Contains(r.Optimizer, "fp32 gradients"),
@@ -76,8 +78,10 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	if *r.Tied {
 		s.Model.Tied = "softmax"
 	}
-	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated {
-		s.Model.FF = 3 * r.FF / 2 / r.Tensor * r.Tensor // two matrices with the weights of three
+	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated && r.Tensor == 1 {
+		s.Model.Name, s.Model.FF, s.Model.KVHeads, s.Model.FinalNorm = "llama", r.FF, r.KVHeads, false // which it always has
+	} else if gated { // the parts of a stage have two matrices with the weights of three, and all keys
+		s.Model.FF = multiple(3*r.FF/2, r.Tensor)
 	}
 	if strings.Contains(r.Variant, "eager") { // each operation is a kernel
 		s.Fused = "off"
@@ -98,12 +102,51 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	device, node := t.device(r.Device), t.node(r.Node)
 	s.Accelerator = nearest(device)
 	s.Change = device.change
+	own, err := accelerator.Named(s.Accelerator)
+	if err != nil {
+		return s, err
+	}
+	inNode := own.Far.Devices
 	if node != nil { // what the file does not state is the accelerator's own
-		s.Parallel.NodeDevices = node.Devices
+		inNode = cmp.Or(node.Devices, inNode)
 		s.Parallel.Near.Bandwidth, s.Parallel.Far.Bandwidth = giga*node.LinkGB, giga*node.FarGB
 	}
+	for inNode > 1 && inNode%r.Tensor != 0 && r.Tensor%inNode != 0 { // of a node that parts do not fill, the rest is idle
+		inNode--
+	}
+	s.Parallel.NodeDevices = inNode
 	return s, nil
 }
+
+// order is the schedule, and how many chunks each stage has of it.
+func (r Row) order() (schedule.Schedule, int, error) {
+	name, chunks := cmp.Or(timetables[r.Schedule], r.Schedule), r.Chunks
+	switch {
+	case r.Pipeline == 1:
+		name, chunks = "1f1b", 1
+	case name == "dualpipe-v" || name == "zb-v" || name == "v-half" || name == "v-min":
+		chunks = 2
+	case chunks > 1:
+		name = "interleaved"
+	case name == "interleaved":
+		name = "1f1b"
+	}
+	order, err := schedule.Parse(name)
+	return order, chunks, err
+}
+
+// heads is the number of heads, or the next one that the tensor parts can divide.
+func (r Row) heads() int {
+	for n := r.Heads; n <= r.Hidden; n++ {
+		if n%r.Tensor == 0 && r.Hidden%n == 0 {
+			return n
+		}
+	}
+	return r.Heads
+}
+
+// multiple is the least multiple of parts that is not below n.
+func multiple(n, parts int) int { return (n + parts - 1) / parts * parts }
 
 // balance is how many layers, with embedding and softmax, each of some pieces has: as many layers in
 // each if they can be divided, otherwise if embedding and softmax count as layers, and otherwise as even
@@ -194,6 +237,11 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 // predicted simulates a training.
 func predicted(ctx context.Context, s simulate.Simulating) (p Predicted, err error) {
 	r, err := s.Run(ctx)
+	if err != nil && s.Setup.Schedule == schedule.Interleaved { // which some numbers of micro-batches have not
+		layers := s.Model.Layers
+		s.Setup.Schedule, s.Setup.Chunks, s.Setup.Balance = schedule.OneFOneB, 1, balance(layers, s.Setup.Partitions)
+		r, err = s.Run(ctx)
+	}
 	if err != nil {
 		return p, err
 	}

@@ -89,3 +89,13 @@ func TestMovesAtMeasuredRates(t *testing.T) {
 		t.Errorf("at the peak: link %+v, clear %v s", a.Hop(), a.Moving(Clear, 732e9))
 	}
 }
+
+// Operations whose kernels were timed move data at their own share, and all others at the memory's.
+func TestOwnBandwidth(t *testing.T) {
+	a := testkit.Must(Named("a100-80g"))(t)
+	for op, share := range map[string]float64{"layer-norm": 0.466, "dropout": 0.635, "gelu": 0.849, "attention": 0.849} {
+		if got := a.bandwidthOf(op); math.Abs(got/(2039e9*share)-1) > 1e-12 {
+			t.Errorf("%s at %v bytes/s, want %v of 2,039e9", op, got, share)
+		}
+	}
+}

@@ -254,7 +254,7 @@ func (e *efficiencyFields) check(before []efficiencyFields) error {
 	switch {
 	case (e.Share > 0) == (len(e.Sizes) > 0) || e.Share == 0 && e.Band != nil:
 		return errors.New("want either share, perhaps with a band, or sizes")
-	case (e.Of == Memory || e.Of == Link || e.Of == Far) && (e.DType != "" || len(e.Sizes) > 0):
+	case (e.Of == Memory || e.Of == Link || e.Of == Far || slices.Contains(ownBandwidth, e.Of)) && (e.DType != "" || len(e.Sizes) > 0):
 		return fmt.Errorf("an efficiency of %s: want a share for all dtypes and sizes", e.Of)
 	case slices.ContainsFunc(before, func(o efficiencyFields) bool {
 		return o.Of == e.Of && (o.DType == "" || e.DType == "" || o.DType == e.DType)

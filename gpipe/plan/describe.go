@@ -11,9 +11,10 @@ import (
 // LayerInfo describes one layer by its shapes, per example.
 type LayerInfo struct {
 	Name       string        `json:"name"`
-	Params     int64         `json:"params"`                 // trained ones; a tied one counts in the first layer that lists it
-	FLOPs      int64         `json:"flops"`                  // forward, 2 x multiply-adds of matrix products and convolutions
-	Masked     int64         `json:"masked_flops,omitempty"` // of these, half of the products of causal attention
+	Params     int64         `json:"params"`                    // trained ones; a tied one counts in the first layer that lists it
+	FLOPs      int64         `json:"flops"`                     // forward, 2 x multiply-adds of matrix products and convolutions
+	Attention  int64         `json:"attention_flops,omitempty"` // of these, of attention's two products
+	Masked     int64         `json:"masked_flops,omitempty"`    // of these, half of the products under a causal mask
 	OutShape   []graph.Shape `json:"out_shape"`
 	SavedBytes int64         `json:"saved_bytes"` // residuals that its backward needs
 
@@ -51,19 +52,24 @@ func (d *Description) Memory() []float64 {
 }
 
 // Describe is gpipe.Pipeline.Describe.
-func (p Config) Describe(in Input) (*Description, error) {
-	d, err := p.describe(in, 1)
+func (p Config) Describe(in Input) (*Description, error) { return p.describe(in, true) }
+
+// Counted is gpipe.Pipeline.Counted.
+func (p Config) Counted(in Input) (*Description, error) { return p.describe(in, false) }
+
+func (p Config) describe(in Input, compiled bool) (*Description, error) {
+	d, err := p.describeFor(in, 1, compiled)
 	if err != nil {
-		if two, e := p.describe(in, 2); e == nil {
+		if two, e := p.describeFor(in, 2, compiled); e == nil {
 			return two, nil
 		}
 	}
 	return d, err
 }
 
-// describe traces the network for the given number of examples; its figures are per
-// example.
-func (p Config) describe(in Input, examples int) (d *Description, err error) {
+// describeFor traces the network for the given number of examples, and compiles it for what it
+// saves; its figures are per example.
+func (p Config) describeFor(in Input, examples int, compiled bool) (d *Description, err error) {
 	defer Misfit(&err)
 	st := trace.Layers(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
 	if err := countable(p.Layers, program.Storage{}, []*trace.Stage{st}, 1); err != nil {
@@ -85,18 +91,25 @@ func (p Config) describe(in Input, examples int) (d *Description, err error) {
 	for _, c := range st.Function.Graph.Calls {
 		if c.Layer < len(d.Layers) {
 			d.Layers[c.Layer].FLOPs += c.FLOPs()
-			if attention, ok := c.Op.(op.Attention); ok && attention.Causal {
-				d.Layers[c.Layer].Masked += c.FLOPs() / 2
+			if attention, ok := c.Op.(op.Attention); ok {
+				d.Layers[c.Layer].Attention += c.FLOPs()
+				if attention.Causal {
+					d.Layers[c.Layer].Masked += c.FLOPs() / 2
+				}
 			}
 		}
 	}
 	for i, l := range p.Layers {
 		d.Layers[i].FLOPs /= int64(examples)
+		d.Layers[i].Attention /= int64(examples)
 		d.Layers[i].Masked /= int64(examples)
 		d.Layers[i].cost = float64(d.Layers[i].FLOPs)
 		if c, ok := l.(nn.Coster); ok {
 			d.Layers[i].cost = c.Cost()
 		}
+	}
+	if !compiled {
+		return d, nil
 	}
 	var gradOut []bool
 	if p.Loss == nil {

@@ -36,5 +36,12 @@
 // stash, residuals, workspace). Full adds the gradients' accumulators and is what a host
 // device allocates, to the byte. Every value has the size of its own dtype. Nothing is padded
 // in memory. Without re-materialisation the residuals of the whole mini-batch are kept, with
-// it those of one micro-batch; `--keep-scores` makes attention keep its probabilities.
+// it those of one micro-batch; `--keep-scores` makes attention keep its probabilities. Full is
+// the default of simulate and plan.
+//
+// On a cluster of today (gpipe.Parallel) layers are planned one by one and stages are their sums:
+// weights of their precision, float32 copies, and gradients as replicas divide them; of each
+// micro-batch in flight, at most as many as the schedule has, what its layers keep; and the largest
+// workspace of a layer, with what is computed again for it. A dropout keeps a mask of one byte an
+// element, as frameworks do. Fragmentation and the framework's own memory are not counted.
 package plan

@@ -84,8 +84,6 @@ type Plan struct {
 	Simulated int        `json:"simulated"` // steps that were planned and timed
 	Dismissed int        `json:"dismissed"` // candidates whose bounds say that they are no better than Plans
 	Unfit     int        `json:"unfit"`     // candidates that would not fit however they were cut
-
-	Described *gpipe.Description `json:"-"` // the network; nil: no devices hold its parameters
 }
 
 // Candidate is one way to train.
@@ -133,11 +131,11 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	if least := max(s.Replicas, 1); !s.holdsParams(r.Params, least, s.Devices/least, slices.Max(s.zeros(least))) {
 		return r, nil
 	}
-	described, err := s.Pipeline.Describe(s.Input)
+	described, err := s.Pipeline.Counted(s.Input)
 	if err != nil {
 		return nil, err
 	}
-	r.Params, r.Described = described.Params, described
+	r.Params = described.Params
 	search := s.of(described)
 	cuts, unfit, err := search.cuts(ctx)
 	if err != nil {
@@ -323,6 +321,7 @@ func better(a, b Candidate) int {
 type search struct {
 	Search
 	described *gpipe.Description
+	costs     *gpipe.Costs
 	layers    map[estimated][]gpipe.LayerEstimate
 	splits    map[splitKey]split
 
@@ -332,7 +331,7 @@ type search struct {
 
 // of begins a search with a network's description.
 func (s Search) of(described *gpipe.Description) *search {
-	return &search{Search: s, described: described, layers: map[estimated][]gpipe.LayerEstimate{}, splits: map[splitKey]split{}}
+	return &search{Search: s, described: described, costs: &gpipe.Costs{}, layers: map[estimated][]gpipe.LayerEstimate{}, splits: map[splitKey]split{}}
 }
 
 func (s Search) device() gpipe.Device { return s.Pipeline.Devices[0] }

@@ -100,7 +100,7 @@ func TestClosedBounds(t *testing.T) {
 		}
 		s.Pipeline.AllReduce = gpipe.AllReduce{Link: clock.Link{Bandwidth: 1e9}}
 		testkit.NoError(t, s.complete())
-		described := testkit.Must(s.Pipeline.Describe(s.Input))(t)
+		described := testkit.Must(s.Pipeline.Counted(s.Input))(t)
 		search := s.of(described)
 		cuts, _, err := search.cuts(t.Context())
 		testkit.NoError(t, err)

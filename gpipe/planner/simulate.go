@@ -188,12 +188,15 @@ func (s *search) memory(c cut, m mode) planMemory {
 // sure to hold: what is left for the next ones is then the least. Of several pieces a device, all
 // devices have room together.
 func (s *search) lacks(c cut, m mode) (lacks float64) {
-	capacity := float64(s.device().Capacity)
+	capacity := float64(s.device().Capacity) * (1 + 1e-9)
 	if capacity == 0 {
 		return 0
 	}
 	state, residual := s.stateBytes(c.R, m.zero)/float64(c.T), 0.0
-	if m.Checkpoint == schedule.Never {
+	switch {
+	case m.Checkpoint == schedule.Never && s.onCluster(): // whose stages keep what their layers do
+		residual = 1 - 1e-9
+	case m.Checkpoint == schedule.Never:
 		residual = 0.8 // a cut saves some
 	}
 	bytes := func(layer, held int) float64 {

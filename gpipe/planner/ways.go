@@ -64,13 +64,13 @@ func (s Search) onCluster() bool {
 }
 
 // how is how a way is modelled, with a stage of ZeRO.
-func (s Search) how(w Way, zero int) gpipe.Modelling {
+func (s *search) how(w Way, zero int) gpipe.Modelling {
 	how := s.How
+	how.Brief, how.Costs = true, s.costs
 	if s.onCluster() {
 		how.Tensor, how.Zero, how.Recompute = w.T, zero, w.Recompute
 		how.SequenceParallel = how.SequenceParallel && w.T > 1
 	}
-	how.Brief = true
 	return how
 }
 
@@ -176,6 +176,12 @@ func (s *search) estimates(w Way) ([]gpipe.LayerEstimate, error) {
 	}
 	p := s.Pipeline
 	p.Schedule = w.Schedule
+	if s.onCluster() { // which takes any that is defined for one stage
+		p.Schedule = schedule.OneFOneB
+		if of.split {
+			p.Schedule = schedule.ZBH1
+		}
+	}
 	if s.Parts != nil {
 		p.Layers = s.Parts[w.T]
 	}

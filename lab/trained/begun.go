@@ -30,7 +30,8 @@ func (f *Frame) checkFrom(a ArmSpec) error {
 
 // trials makes the trials that the log lacks: those that begin with another arm's weights after that
 // arm's, so that all cores have work meanwhile. Weights are kept until all are made.
-func (f *Frame) trials(ctx context.Context, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.Log, p progress.Progress) error {
+	seeds := size.Seeds
 	const kept = "weights"
 	dir := log.Unfinished(kept)
 	if dir == "" {
@@ -55,7 +56,7 @@ func (f *Frame) trials(ctx context.Context, arms []Arm, seeds []uint64, log *rec
 		first = append(first, a)
 	}
 	if then == nil {
-		return Run(ctx, f.Experiment, first, seeds, log, p)
+		return run(ctx, f.Experiment, first, seeds, log, p, size.train)
 	}
 	if len(lacking(log, slices.Concat(first, then), seeds)) == 0 {
 		return nil

@@ -13,6 +13,9 @@
 // are no others'. The rate with the least held-out loss is the arm's. They are in the records, as
 // ARM/lr=RATE/seedN.
 //
+// Trainings may end at a held-out accuracy (until), and are then compared by epochs, by which pilots
+// also choose.
+//
 // Profiles may have sets of images, which arms name; what they are found to be, and how frequent the
 // most frequent class is, is a sample before anything is trained. An arm may begin with another's
 // weights of the same seed and a new last layer (from).

@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -464,6 +465,38 @@ func TestRefused(t *testing.T) {
 		_, err := read(t, strings.Replace(c.spec, c.old, c.replacement, 1))
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
+		}
+	}
+}
+
+// With seeds of a look and not of the next one, those of the look are read; with fewer there is nothing to
+// read.
+func TestReadsTheLastCompleteLook(t *testing.T) {
+	design := "design:\n  registered: 2026-12-01\n  looks: {quick: [2, 4]}\n  level: 0.05\n  margin: {size: 3, unit: points, because: x}\n" +
+		"  primaries: [{name: two, of: 'score(\"M=2 all\", \"accuracy\") - score(\"M=1\", \"accuracy\")', claims: same}]\n"
+	x := mustRead(t, images, "seeds: [1, 2]", "seeds: [1, 2, 3, 4]", "margin: 3\n", design+"margin: 3\n")
+	for complete, want := range map[int]int{1: 0, 2: 2, 3: 2, 4: 4} {
+		log := records.New(x.Key("quick"))
+		for i, a := range x.Spec.Arms {
+			for seed := range uint64(complete) {
+				add(t, log, Arm{Name: a.Name}.Sample(seed+1), seed+1, trial(60+float64(i)+float64(seed)/2, 1, 0))
+			}
+		}
+		r, err := lab.Reported(x, log, nil)
+		if want == 0 {
+			if err == nil {
+				t.Errorf("%d seeds: a report", complete)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if caption := r.Tables[0].Caption; !strings.Contains(caption[0], fmt.Sprintf("n = %d seeds", want)) || !strings.Contains(caption[1], fmt.Sprintf("; %d seeds", want)) {
+			t.Errorf("%d seeds: %q", complete, caption)
+		}
+		if got := len(r.Family.Comparisons[0].Differences[0]); got != want {
+			t.Errorf("%d seeds: %d differences", complete, got)
 		}
 	}
 }

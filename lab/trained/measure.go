@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gpipebench/datasets"
 	"gpipebench/internal/machine"
@@ -45,7 +46,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	if err != nil {
 		return err
 	}
-	return f.trials(ctx, arms, size.Seeds, log, p)
+	return f.trials(ctx, arms, size, log, p)
 }
 
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if
@@ -93,11 +94,11 @@ type Result struct {
 // BLEU; the last two where records have them. Of those that see several languages there are also the
 // nats and the BLEU of each, by its number from 1; of a dictionary and of copies, BLEU.
 func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
-	size, err := lab.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	f := &x.Spec.Frame
+	size, err := f.atLook(log)
 	if err != nil {
 		return nil, err
 	}
-	f := &x.Spec.Frame
 	all, err := f.read(size, log)
 	if err != nil {
 		return nil, err
@@ -111,6 +112,9 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		name := r.ArmSpec.Name
 		scores.Put(name, "accuracy", r.Accuracies())
 		scores.Put(name, "held-out", r.heldOut())
+		if epochs := r.epochs(); epochs != nil {
+			scores.Put(name, "epochs", epochs)
+		}
 		if size.Data == nil || f.Whole {
 			continue
 		}
@@ -132,6 +136,26 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		scores.Put("copy", "BLEU", without.bleu(0, copyOf))
 	}
 	return scores, nil
+}
+
+// atLook is a log's profile with the seeds at which its trainings are read: if the log lacks some, those
+// of the last look of the design that is complete.
+func (f *Frame) atLook(log *records.Log) (Size, error) {
+	size, err := lab.ProfileOf(f.Profiles, log.Key.Profile)
+	if err != nil || f.Design == nil {
+		return size, err
+	}
+	arms, err := f.chosen(size, log)
+	if err != nil {
+		return size, err
+	}
+	for _, seeds := range slices.Backward(f.Design.Looks[log.Key.Profile]) {
+		if len(lacking(log, arms, size.Seeds[:seeds])) == 0 {
+			size.Seeds = size.Seeds[:seeds]
+			break
+		}
+	}
+	return size, nil
 }
 
 // label is the arm's name in tables.

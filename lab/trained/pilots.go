@@ -15,7 +15,8 @@ import (
 
 // Pilots choose the learning rate of each arm: the one with the least loss, on average over seeds
 // that are no others'. The loss is that of the development set, where the best weights are kept,
-// and otherwise of what is held out.
+// and otherwise of what is held out. Where trainings end at an accuracy, the rate with the fewest epochs
+// is chosen.
 type Pilots struct {
 	Seeds []uint64  `yaml:"seeds"`
 	Rates []float64 `yaml:"rates" want:">0..1000"`
@@ -77,20 +78,25 @@ func (q *pilot) loss() float64 {
 	switch {
 	case q.NonFinite != "":
 		return math.Inf(1)
+	case q.Reached != nil:
+		return q.Reached.cost()
 	case q.Best != nil:
 		return q.Best.Loss
 	}
 	return q.HeldOut
 }
 
-func makePilot(ctx context.Context, t train.Training) (any, string, error) {
-	trial, err := Train(ctx, t)
+func (p Size) pilot(ctx context.Context, t train.Training) (any, string, error) {
+	trial, err := p.train(ctx, t)
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
 		return &pilot{NonFinite: bad.Error()}, bad.Error(), nil
 	case err != nil:
 		return nil, "", err
+	}
+	if trial.Reached != nil {
+		return &pilot{Trial: trial}, trial.end(), nil
 	}
 	return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil
 }
@@ -110,7 +116,7 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 		if !lacks {
 			return nil
 		}
-		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, makePilot); err != nil {
+		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, size.pilot); err != nil {
 			return err
 		}
 	}

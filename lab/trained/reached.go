@@ -4,28 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
-	"gpipebench/lab/records"
+	"gpipebench/lab"
 	"gpipebench/nn"
 	"gpipebench/train"
 )
 
-// Reached is a training that ends with the epoch after which it has reached a held-out
+// Reached is how a training ended that ends with the epoch after which it has reached a held-out
 // accuracy, or with its schedule.
 type Reached struct {
 	Epochs     int       `json:"epochs,omitempty"` // to the accuracy; 0: it was not reached
+	Of         int       `json:"of"`               // epochs of the schedule
 	Accuracies []float64 `json:"accuracies"`       // on what is held out, after each epoch
-	LastLoss   float64   `json:"last_loss"`
-	NonFinite  string    `json:"non_finite,omitempty"` // what ended it before
-	SHA256     string    `json:"weights_sha256"`
-	Params     int64     `json:"params"`
-	Seconds    float64   `json:"seconds"`
+	NonFinite  string    `json:"non_finite,omitempty"`
 }
 
-// Check requires an evaluation for each epoch and the weights' hash.
+// Check requires an evaluation for each epoch.
 func (r *Reached) Check() error {
 	if r.Epochs != 0 && r.Epochs != len(r.Accuracies) {
 		return fmt.Errorf("%d epochs and %d evaluations", r.Epochs, len(r.Accuracies))
@@ -33,7 +31,7 @@ func (r *Reached) Check() error {
 	if r.NonFinite == "" && len(r.Accuracies) == 0 {
 		return errors.New("no evaluations")
 	}
-	return records.CheckHash("weights_sha256", r.SHA256)
+	return nil
 }
 
 func (r *Reached) String() string {
@@ -46,11 +44,20 @@ func (r *Reached) String() string {
 	return fmt.Sprintf("not reached, %.1f%% at the end", 100*r.Accuracies[len(r.Accuracies)-1])
 }
 
+// cost is what pilots are compared by: the epochs, or else more than any training has that reaches
+// the accuracy, and less the nearer it came.
+func (r *Reached) cost() float64 {
+	if r.Epochs > 0 {
+		return float64(r.Epochs)
+	}
+	return 10*float64(r.Of) - slices.Max(append([]float64{0}, r.Accuracies...))
+}
+
 // errReached ends a training.
 var errReached = errors.New("the accuracy is reached")
 
 // Until trains up to an accuracy, in percent, which is looked for after every epoch.
-func Until(ctx context.Context, t train.Training, accuracy float64) (*Reached, error) {
+func Until(ctx context.Context, t train.Training, accuracy float64) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -58,7 +65,7 @@ func Until(ctx context.Context, t train.Training, accuracy float64) (*Reached, e
 	}
 	defer l.Close()
 	every := l.Source.Batches(datasets.Train, t.Batch)
-	r := &Reached{Params: nn.CountParams(l.Pipeline.Layers)}
+	r := &Trial{Reached: &Reached{}}
 	err = l.Run(ctx, train.Hooks{
 		Report: r,
 		After: func(step *train.TrainStep) error {
@@ -73,22 +80,77 @@ func Until(ctx context.Context, t train.Training, accuracy float64) (*Reached, e
 			if err != nil {
 				return err
 			}
-			r.Accuracies = append(r.Accuracies, score.Accuracy)
+			r.Reached.Accuracies = append(r.Reached.Accuracies, score.Accuracy)
+			r.Accuracy, r.HeldOut, r.Targets = score.Accuracy, score.Loss, score.Targets
 			if 100*score.Accuracy < accuracy {
 				return nil
 			}
-			r.Epochs = done / every
+			r.Reached.Epochs = done / every
 			return errReached
 		},
 	})
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
-		r.NonFinite = bad.Error()
+		r.Reached.NonFinite = bad.Error()
 	case err != nil && !errors.Is(err, errReached):
 		return nil, err
 	}
-	r.SHA256 = l.Trainer.Hash()
+	r.Reached.Of = l.Steps / every
+	r.SHA256, r.Params = l.Trainer.Hash(), nn.CountParams(l.Pipeline.Layers)
+	r.Partition, _ = l.Trainer.Sizes()
+	r.Data = l.DataDigest()
 	r.Seconds = l.Earlier() + time.Since(start).Seconds()
 	return r, nil
+}
+
+// train makes a trial of the profile: to the end, or until an accuracy.
+func (p Size) train(ctx context.Context, t train.Training) (*Trial, error) {
+	if p.Until > 0 {
+		return Until(ctx, t, p.Until)
+	}
+	return Train(ctx, t)
+}
+
+// epochs are those to the accuracy, by seed; of a training that has not reached it those of its schedule,
+// which are too few. Nil: a record has none.
+func (t Trials) epochs() (all []float64) {
+	for _, r := range t.Runs {
+		switch {
+		case r.Reached == nil:
+			return nil
+		case r.Reached.Epochs > 0:
+			all = append(all, float64(r.Reached.Epochs))
+		default:
+			all = append(all, float64(r.Reached.Of))
+		}
+	}
+	return all
+}
+
+// reached counts the trainings that have reached the accuracy.
+func (t Trials) reached() (n int) {
+	for _, r := range t.Runs {
+		if r.Reached != nil && r.Reached.Epochs > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// epochsCell is the mean, with a sign where it is a lower bound.
+func epochsCell(at Row) any {
+	v := lab.Mean(at.Own.epochs(), 1)
+	if at.Own.reached() < len(at.Own.Runs) {
+		v.Text = "> " + v.Text
+	}
+	return v
+}
+
+// pilotEpochs is the mean of pilots that all reach the accuracy.
+func pilotEpochs(at Row) any {
+	if cost := at.Own.Pilots[at.Nth]; cost <= float64(at.Own.Runs[0].Reached.Of) {
+		return lab.Fixed(cost, 1)
+	}
+	return lab.Absent
 }

@@ -39,7 +39,7 @@ type Row struct {
 // Report makes the tables and the plot that the spec describes.
 func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, error) {
 	f := &x.Spec.Frame
-	size, err := lab.ProfileOf(f.Profiles, log.Key.Profile)
+	size, err := f.atLook(log)
 	if err != nil {
 		return nil, err
 	}
@@ -235,11 +235,12 @@ var metrics = map[string]func(Trials) []float64{
 	"chrF":          Trials.chrF,
 	"smoothed BLEU": Trials.smoothed,
 	"nats":          Trials.heldOut,
+	"epochs":        Trials.epochs,
 }
 
 // unit is that of differences of the metric.
 func (r *Reporting) unit() string {
-	if ofTranslators(r.Metric) || r.Metric == "nats" {
+	if ofTranslators(r.Metric) || r.Metric == "nats" || r.Metric == "epochs" {
 		return r.Metric
 	}
 	return "points"
@@ -247,7 +248,7 @@ func (r *Reporting) unit() string {
 
 // ofTranslators reports whether only translators have a metric.
 func ofTranslators(metric string) bool {
-	return !slices.Contains([]string{"", "accuracy", "nats"}, metric)
+	return !slices.Contains([]string{"", "accuracy", "nats", "epochs"}, metric)
 }
 
 // filled is a text with figures for the words in its braces.

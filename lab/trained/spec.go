@@ -37,10 +37,13 @@ type Frame struct {
 	Whole bool `yaml:"whole"`
 	// Baselines says that what a copy of the source and a dictionary score is in the records, of
 	// each seed's sentences.
-	Baselines bool          `yaml:"baselines"`
-	Data      string        `yaml:"data" want:"data,optional"` // synthetic
-	Setup     lab.SetupSpec `yaml:"setup"`
-	Arms      []ArmSpec     `yaml:"arms"` // the first is the baseline
+	Baselines bool `yaml:"baselines"`
+	// MicroBatch is how many examples every micro-batch has, over which batch norm takes its
+	// statistics, whatever the mini-batch; 0: as many as the setup's M makes.
+	MicroBatch int           `yaml:"micro_batch" want:"0..65536"`
+	Data       string        `yaml:"data" want:"data,optional"` // synthetic
+	Setup      lab.SetupSpec `yaml:"setup"`
+	Arms       []ArmSpec     `yaml:"arms"` // the first is the baseline
 
 	Pairs  []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
 	Tables []TableSpec `yaml:"tables" want:"shown"`
@@ -133,10 +136,13 @@ type PanelSpec struct {
 type Size struct {
 	Expected lab.Span `yaml:"expected" want:"shown"`
 	Seeding  `yaml:",inline"`
-	Pilots   Pilots                      `yaml:"pilots" want:"partial"`
-	Data     *lab.SentencesSpec          `yaml:"data"` // none: as the arms say
-	Sets     map[string]SetSpec          `yaml:"sets" want:"optional"`
-	Pace     Pace                        `yaml:"pace" want:"partial"`
+	Pilots   Pilots             `yaml:"pilots" want:"partial"`
+	Data     *lab.SentencesSpec `yaml:"data"` // none: as the arms say
+	Sets     map[string]SetSpec `yaml:"sets" want:"optional"`
+	Pace     Pace               `yaml:"pace" want:"partial"`
+	// Until is a held-out accuracy in percent; trainings end with the first epoch that reaches it. 0:
+	// they go on to their end.
+	Until    float64                     `yaml:"until" want:"0..100"`
 	Training lab.TrainingSpec            `yaml:"training" want:"partial"`
 	Arms     map[string]lab.TrainingSpec `yaml:"arms" want:"partial,optional"`
 }
@@ -168,6 +174,9 @@ func (f *Frame) Training(p Size, a ArmSpec, seed uint64) train.Training {
 		set.into(&t)
 	}
 	p.pace(a).set(&t)
+	if f.MicroBatch > 0 {
+		t.Setup.MicroBatches = max(1, t.Batch/f.MicroBatch)
+	}
 	t.EmptySource = a.NoSource
 	t.LoadPart, t.NewLast = a.From, a.From != "" // the file's name comes when there is one
 	for _, o := range f.repeating(a) {
@@ -274,6 +283,8 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			lacks = errors.New("no model")
 		case t.Batch < 1:
 			lacks = errors.New("no batch")
+		case f.MicroBatch > 0 && t.Batch%f.MicroBatch != 0:
+			lacks = fmt.Errorf("mini-batches of %d in micro-batches of %d", t.Batch, f.MicroBatch)
 		case t.Steps < 1:
 			lacks = errors.New("no steps")
 		case t.Optimizer == "":
@@ -317,6 +328,11 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 	}
 	if _, ok := metrics[f.Metric]; !ok {
 		return lab.At(fmt.Errorf("unknown %q: want %v", f.Metric, slices.Sorted(maps.Keys(metrics))), "metric")
+	}
+	for name, size := range f.Profiles {
+		if f.Metric == "epochs" && size.Until == 0 {
+			return lab.At(errors.New("want an accuracy, until which trainings count their epochs"), "profiles", name, "until")
+		}
 	}
 	if ofTranslators(f.Metric) && !translated {
 		return lab.At(errNoData, "metric")

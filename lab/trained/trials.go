@@ -91,6 +91,7 @@ type Trial struct {
 	Curve     []float64             `json:"curve,omitempty"`          // training losses, means of every hundredth of the steps
 	Learnt    int                   `json:"learnt_targets,omitempty"` // that it was trained on
 	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
+	Reached   *Reached              `json:"reached,omitempty"`        // of a training until an accuracy
 	Best      *train.Best           `json:"best,omitempty"`           // the evaluation whose weights were kept; nil: they are the last
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
@@ -99,19 +100,38 @@ type Trial struct {
 	Data      string                `json:"data_sha256,omitempty"` // of the files that the examples are from; "": of none, or not recorded
 }
 
-// Check requires the weights' hash.
-func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA256) }
+// Check requires the weights' hash, and of a training until an accuracy how it ended.
+func (t *Trial) Check() error {
+	if err := records.CheckHash("weights_sha256", t.SHA256); err != nil || t.Reached == nil {
+		return err
+	}
+	return t.Reached.Check()
+}
+
+// end says in a few words how a training ended.
+func (t *Trial) end() string {
+	if t.Reached != nil {
+		return t.Reached.String()
+	}
+	return fmt.Sprintf("accuracy %.1f%%", 100*t.Accuracy)
+}
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
 // Run makes the trials that the log lacks.
 func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+	return run(ctx, id, arms, seeds, log, p, Train)
+}
+
+// run is Run, with trials that make makes.
+func run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
+	make func(context.Context, train.Training) (*Trial, error)) error {
 	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
-		r, err := Train(ctx, t)
+		r, err := make(ctx, t)
 		if err != nil {
 			return nil, "", err
 		}
-		return r, fmt.Sprintf("accuracy %.1f%%", 100*r.Accuracy), nil
+		return r, r.end(), nil
 	})
 }
 
