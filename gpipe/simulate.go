@@ -73,7 +73,7 @@ type Simulation struct {
 	ReduceSeconds, UpdateSeconds float64
 	Step                         StepParts // what Seconds consists of
 	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
-	// run again.
+	// run again; of a window, of one of its mini-batches, rounded down.
 	Recomputed []int
 }
 
@@ -202,6 +202,9 @@ func recomputed(n *plan.Network, alike []plan.Replicas) []int {
 			}
 		}
 		before = of.To
+	}
+	for i := range examples {
+		examples[i] /= max(n.Window, 1)
 	}
 	return examples
 }
