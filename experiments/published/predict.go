@@ -231,7 +231,7 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 		if err != nil {
 			return p, err
 		}
-		p.Seconds = (none.Seconds + full.Seconds) / 2
+		p.Seconds, p.Bytes = (none.Seconds+full.Seconds)/2, (none.Bytes+full.Bytes)/2
 	}
 	return p, nil
 }

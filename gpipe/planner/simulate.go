@@ -101,14 +101,18 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 	}
 	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
 	q.Schedule, q.Chunks = c.Schedule, c.Chunks
+	if c.Schedule.Asynchronous() {
+		q.Window, q.Checkpoint = s.Window, schedule.Never // a mode that all of them have; each variant has its own
+	}
 	q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
 	return q
 }
 
 // candidate is a way as simulated.
 func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Candidate {
+	window := s.window(c.Way)
 	now := Candidate{
-		ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
+		ExamplesPerSecond: float64(c.Batch*window) / sim.Seconds, StepSeconds: sim.Seconds / float64(window), R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
 		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sim.Sizes, PartitionBy: by,
 		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed,
@@ -118,9 +122,13 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 			return p.Simulate(s.input(c.Batch), how)
 		},
 	}
+	if c.Schedule.Asynchronous() {
+		now.Window = window
+	}
 	fullest := slices.MaxFunc(sim.Devices, func(a, b gpipe.DeviceEstimate) int { return cmp.Compare(a.PeakBytes, b.PeakBytes) })
 	now.PeakBytes, now.Memory = fullest.PeakBytes, fullest.Memory
 	for _, d := range sim.Devices {
+		now.Versions = max(now.Versions, d.Versions)
 		if !d.Fits() {
 			now.LacksBytes = max(now.LacksBytes, d.PeakBytes-d.Capacity)
 		}
@@ -133,9 +141,9 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 func (s *search) modes(c cut) (all []mode) {
 	checkpoints := []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}
 	switch {
-	case c.Searched || c.Recompute != gpipe.RecomputeStage:
+	case c.Searched || c.Recompute != gpipe.RecomputeStage || c.Schedule == schedule.PipeDreamNoStash:
 		checkpoints = checkpoints[2:]
-	case c.M == 1 || s.onCluster():
+	case c.M == 1 || s.onCluster() || c.Schedule.Asynchronous():
 		checkpoints = []schedule.Checkpoint{schedule.Always, schedule.Never}
 	}
 	for _, checkpoint := range checkpoints {
