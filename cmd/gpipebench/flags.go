@@ -173,7 +173,7 @@ func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 	})
 	windowFlag(fs, &s.Window)
 	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
-	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last, torchgpipe's name: all but micro-batch 0, whose backward comes first here", schedule.ParseCheckpoint)
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "recomputed micro-batches; except-last, torchgpipe's name: all but micro-batch 0, whose backward comes first here", schedule.ParseCheckpoint)
 	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute only when the gradient has arrived; otherwise one micro-batch ahead")
 	cutFlags(fs, s)
 }
