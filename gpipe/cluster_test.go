@@ -56,8 +56,8 @@ func partLayer(t *testing.T, p nn.Parts, storage program.Storage) *program.Stage
 	return program.CompileStored(tr.Function, []bool{true}, true, 1, storage)
 }
 
-// All products of T parts together are those of the whole layer, and so are the parameters that
-// they divide; each part has the norms and the biases of results.
+// T parts together make the products of the whole layer, and have its parameters, as far as
+// they divide them; each part has the norms and the biases of results.
 func TestPartsAreTheWhole(t *testing.T) {
 	whole := partLayer(t, nn.Parts{}, program.Storage{})
 	divided := func(layers []nn.Layer) (own, alike int64) {
@@ -194,6 +194,18 @@ func TestZeroDividesMemory(t *testing.T) {
 				t.Errorf("a peak of %d, and its kinds are %d", s.Devices[0].PeakBytes, m.Sum())
 			}
 		}
+	}
+}
+
+// Scores that are computed again are in the workspace of one layer, with their dropout.
+func TestScoresAreComputedInTheWorkspace(t *testing.T) {
+	how := Parallel{Recompute: RecomputeSelective, Attention: UnfusedAttention, DropScores: true}
+	unfused := must(onCluster(t, "a100-80g", Pipeline{}, 2, how))(t)
+	how.Attention = FlashAttention
+	flash := must(onCluster(t, "a100-80g", Pipeline{}, 2, how))(t)
+	got := unfused.Devices[0].Memory.Workspace - flash.Devices[0].Memory.Workspace
+	if want := int64(2 * 5 * clusterHeads * clusterSeq * clusterSeq); got > want || got < want/2 { // the fullest layer may be another
+		t.Errorf("%d bytes more of workspace than flash attention, want up to %d", got, want)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestPlanOfAClusterIsTheBest(t *testing.T) {
 	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 512, Seq: 32}
 	for memory, within := range map[string]bool{"1GiB": false, "3MiB": true} {
 		s := Simulating{Model: model, Accelerator: smallChip(t, memory), Batch: 8, Optimizer: "adam", DType: graph.F32, Accounting: gpipe.FullAccounting}
-		s.Precision, s.SequenceParallel = gpipe.BF16Weights, true
+		s.Precision, s.SequenceParallel, s.KeepScores = gpipe.BF16Weights, true, true // which selective recomputation does not keep
 		plan := testkit.Must(Planning{
 			Simulating: s, Devices: 4, Keep: keep, Schedules: []schedule.Schedule{schedule.OneFOneB, schedule.Interleaved},
 			Search: Search{Tensor: true, Zero: true, Recompute: true},

@@ -40,7 +40,7 @@ var flagGroups = []flagGroup{
 	{"Devices", "device devices threads dtype memory-cap accounting",
 		"link-bandwidth link-latency fused tiled peak spread transport"},
 	{"Cluster", "search tensor zero recompute precision",
-		"sequence-parallel attention gradients-apart overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes gelu"},
+		"sequence-parallel attention gradients-apart drop-scores scatter await-transfers overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes gelu"},
 	{"Output", "generate save snapshot-dir resume log curve timeline trace memory by-op top csv name out json",
 		"beam translations save-ema snapshot-every snapshot-keep cpuprofile format help help-all"},
 }

@@ -36,7 +36,7 @@ type predictions struct {
 
 func newPredictions() (lab.Experiment, error) {
 	e := &predictions{}
-	e.Others = func(string) string { return machine.Digest(string(committed)) + figures() }
+	e.Others = func(string) string { return machine.Digest(string(committed)) }
 	return e, nil
 }
 
@@ -96,7 +96,7 @@ func absolute(all []*training, predicted map[string]outcome) map[string]float64 
 	return errors
 }
 
-// variations are those of a profile.
+// variations lists what a profile varies.
 func (e *predictions) variations(p profile) (list []varied, err error) {
 	t := Committed()
 	all := some(t.trainings(), min(p.Varied, p.Most))

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ type Candidate struct {
 
 	// Lists are a searched schedule's; nil: the one of its name.
 	Lists [][]schedule.Task `json:"-"`
-	// Recomputed is that of the simulation.
+	// Recomputed is the simulation's.
 	Recomputed []int `json:"-"`
 
 	whole func() (*gpipe.Simulation, error) // the step, with its breakdown
@@ -205,17 +206,22 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	return r, r.complete()
 }
 
-// complete finds the bubbles, which are not simulated of candidates that are not kept.
+// complete finds what is not simulated of candidates that are not kept.
 func (r *Plan) complete() error {
+	kept := []*Candidate{}
 	for i := range r.Plans {
-		sim, err := r.Plans[i].whole()
+		kept = append(kept, &r.Plans[i])
+	}
+	if r.Nearest != nil {
+		kept = append(kept, r.Nearest)
+	}
+	for _, c := range kept {
+		sim, err := c.whole()
 		if err != nil {
 			return err
 		}
-		r.Plans[i].BubbleFraction, r.Plans[i].whole = sim.Parts.Bubble/sim.Seconds, nil
-	}
-	if r.Nearest != nil {
-		r.Nearest.whole = nil
+		c.timed(sim)
+		c.whole = nil
 	}
 	return nil
 }
@@ -261,6 +267,8 @@ func (s *Search) complete() error {
 		return fmt.Errorf("schedules %v: want those of package schedule", s.Schedules)
 	case slices.ContainsFunc(s.Chunks, func(v int) bool { return v < 1 }):
 		return fmt.Errorf("chunks %v: want 1 or more", s.Chunks)
+	case s.onCluster() && slices.Contains(s.recomputes(), gpipe.RecomputeStage) && !s.alone().Used():
+		return errors.New("a search of T or ZeRO's stages, some of whose ways are not on a cluster: want weights of another precision than f32, or recomputation none, selective or full")
 	case s.Devices < 1:
 		return fmt.Errorf("at most %d devices: want %d or more", all, parts)
 	case parts > 1 && splits:

@@ -60,7 +60,14 @@ func (s Search) links(r int) gpipe.AllReduce {
 
 // onCluster reports whether ways are modelled as on a cluster.
 func (s Search) onCluster() bool {
-	return s.Zeros != nil || s.Recomputes != nil || s.Parts != nil || s.How.Parallel != gpipe.Parallel{}
+	return s.Zeros != nil || s.Recomputes != nil || s.Parts != nil || s.How.Used()
+}
+
+// alone is what a way has of Parallel besides T, ZeRO and recomputation.
+func (s Search) alone() gpipe.Parallel {
+	p := s.How.Parallel
+	p.Tensor, p.Zero, p.Recompute, p.SequenceParallel = 0, 0, gpipe.RecomputeStage, false
+	return p
 }
 
 // how is how a way is modelled, with a stage of ZeRO.
@@ -143,6 +150,8 @@ func (s Search) chunks(of schedule.Schedule, k int) (all []int) {
 	switch {
 	case of != schedule.Interleaved:
 		return []int{0} // as many as it has
+	case k == 1 && slices.Contains(s.Schedules, schedule.OneFOneB):
+		return nil // which is then the same
 	case s.Chunks != nil:
 		return s.Chunks
 	}

@@ -23,9 +23,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Config describes a network. Heads, KVHeads, FeedForward and Vocab are independent of Dim if
-// HeadDim is given, so that one of T parts of a network that is cut across its matrices (tensor
-// parallelism) is a network, too, with a T-th of each.
+// Config describes a network.
 type Config struct {
 	Layers      int // at least 1
 	Dim         int // width of the model, at least 1
@@ -43,6 +41,11 @@ type Config struct {
 	// Fine splits each layer into two pipeline layers, attention and feed-forward. Parameters,
 	// their paths and so every bit stay the same.
 	Fine bool
+
+	// Parts makes the layers those of one of T devices that divide each: both kinds of heads (of keys
+	// each has at least one), the feed-forward's width and the vocabulary. Such layers can be modelled
+	// and not run.
+	Parts nn.Parts
 }
 
 // WithDefaults fills in what a zero value stands for.
@@ -58,10 +61,7 @@ func (c Config) WithDefaults() Config {
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
+	for _, f := range []field{
 		{"Layers", c.Layers}, {"Dim", c.Dim}, {"FeedForward", c.FeedForward}, {"Heads", c.Heads}, {"KVHeads", c.KVHeads},
 		{"Vocab", c.Vocab}, {"SeqLen", c.SeqLen},
 	} {
@@ -80,8 +80,36 @@ func (c Config) Validate() error {
 		return fmt.Errorf("llama: RopeTheta is %v, want more than 1 (0: 10000)", c.RopeTheta)
 	case !(c.Eps > 0 && c.Eps < 1):
 		return fmt.Errorf("llama: Eps is %v, want more than 0 and less than 1 (0: 1e-5)", c.Eps)
+	case c.Parts.Count < 0:
+		return fmt.Errorf("llama: %d parts of each layer: want 1 or more", c.Parts.Count)
+	}
+	whole := []field{{"Heads", c.Heads}, {"FeedForward", c.FeedForward}, {"Vocab", c.Vocab}}
+	if c.Parts.Sequence {
+		whole = append(whole, field{"SeqLen", c.SeqLen})
+	}
+	for _, f := range whole {
+		if f.value%max(c.Parts.Count, 1) != 0 {
+			return fmt.Errorf("llama: %d parts do not divide %s %d: want a divisor", c.Parts.Count, f.name, f.value)
+		}
+	}
+	if t := max(c.Parts.Count, 1); c.KVHeads%t != 0 && t%c.KVHeads != 0 {
+		return fmt.Errorf("llama: %d parts and KVHeads %d: want a divisor or a multiple", t, c.KVHeads)
 	}
 	return nil
+}
+
+// field is one of a configuration's sizes.
+type field struct {
+	name  string
+	value int
+}
+
+// part returns the sizes of one of the devices that divide each layer, of which each has at least
+// one head of keys.
+func (c Config) part() Config {
+	parts := max(c.Parts.Count, 1)
+	c.Heads, c.KVHeads, c.FeedForward, c.Vocab = c.Heads/parts, max(c.KVHeads/parts, 1), c.FeedForward/parts, c.Vocab/parts
+	return c
 }
 
 // New builds a network: layers "embedding", "layer1", "layer2", ... and "softmax". Its inputs are
@@ -91,14 +119,15 @@ func New(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.WithDefaults()
+	c = c.WithDefaults().part()
 	table := &nn.Param{
 		Name: "table", Published: "model.embed_tokens.weight", Shape: graph.Shape{c.Vocab, c.Dim}, Init: c.init(),
 	}
-	layers := []nn.Layer{nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	embedding := nn.Func("embedding", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		nn.WantTuple("embedding", "", in, 1)
 		return []*graph.Node{t.Embed(t.Param(table), in[0], nil, 1)}
-	}, table)}
+	}, table)
+	layers := []nn.Layer{nn.DividedEmbedding(c.Parts, embedding)}
 	angles := nn.NewRotaryAngles("angles", c.RopeTheta, c.SeqLen, c.HeadDim)
 	for i := range c.Layers {
 		layers = append(layers, newLayer(i, c, angles)...)
@@ -112,7 +141,7 @@ func New(c Config) ([]nn.Layer, error) {
 	if !c.Tied {
 		weight.Weight.Published = "lm_head.weight"
 	}
-	return append(layers, nn.Sequential("softmax", norm, weight)), nil
+	return append(layers, nn.Sequential("softmax", norm, nn.DividedSoftmax(c.Parts, weight))), nil
 }
 
 // published are the names of a layer's parameters in published files, after the layer's own.
@@ -136,10 +165,11 @@ var published = map[string]string{
 // as one pipeline layer or, if fine, as two.
 func newLayer(i int, c Config, angles *nn.Param) []nn.Layer {
 	name := fmt.Sprintf("layer%d", i+1)
-	attention := residual(c.norm("norm1"), nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
+	half := func(norm string, l nn.Layer) nn.Layer { return residual(c.norm(norm), nn.Divided(c.Parts, l)) }
+	attention := half("norm1", nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
 		Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true, Angles: angles, Init: c.init(),
 	}))
-	feedForward := residual(c.norm("norm2"), nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
+	feedForward := half("norm2", nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
 		Dim: c.Dim, Hidden: c.FeedForward, Init: c.init(),
 	}))
 	for _, p := range nn.ParamsOf(attention, feedForward) {

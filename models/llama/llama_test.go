@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/trace"
 )
 
 func ExampleNew() {
@@ -32,7 +36,7 @@ func ExampleNew() {
 // TestPublished counts the parameters of published networks, by their shapes alone. The counts are
 // what the pages of meta-llama/Llama-2-7b-hf, Llama-2-13b-hf, Llama-2-70b-hf, Meta-Llama-3-8B,
 // Meta-Llama-3-70B and Llama-3.1-405B, and of HuggingFaceTB/SmolLM2-135M, on huggingface.co state as
-// the elements of their safetensors files; sizes are those of their config.json, and of Table 1 of
+// the elements of their safetensors files; sizes are from their config.json, and from Table 1 of
 // arXiv 2307.09288 and Table 3 of arXiv 2407.21783.
 func TestPublished(t *testing.T) {
 	want := map[string]int64{
@@ -64,11 +68,11 @@ func countByHand(c Config) int64 {
 	return tables + int64(c.Layers)*(attention+3*d*f+2*d) + d
 }
 
-// A part of a network that is cut across its matrices has a share of each, but for the norms.
+// One of the devices that divide each layer has a share of each matrix, and whole norms.
 func TestPart(t *testing.T) {
-	whole := Config{Layers: 3, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, HeadDim: 8, Vocab: 40, SeqLen: 4}
+	whole := Config{Layers: 3, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, Vocab: 40, SeqLen: 4}
 	part := whole
-	part.FeedForward, part.Heads, part.KVHeads, part.Vocab = 48, 4, 2, 20
+	part.Parts = nn.Parts{Count: 2, Sequence: true}
 	const norms = (2*3 + 1) * 64
 	all, half := nn.CountParams(modeltest.Build(t, New, whole)), nn.CountParams(modeltest.Build(t, New, part))
 	if half-norms != (all-norms)/2 {
@@ -137,18 +141,60 @@ func TestHowto(t *testing.T) {
 func TestValidate(t *testing.T) {
 	good := Config{Layers: 1, Dim: 8, FeedForward: 8, Heads: 4, KVHeads: 2, Vocab: 5, SeqLen: 3}
 	modeltest.Refuses(t, good, New, map[string]func(c *Config){
-		"Layers is 0, want at least 1":                func(c *Config) { c.Layers = 0 },
-		"Dim is -4":                                   func(c *Config) { c.Dim = -4 },
-		"FeedForward is 0":                            func(c *Config) { c.FeedForward = 0 },
-		"Heads is 0":                                  func(c *Config) { c.Heads, c.KVHeads = 0, 1 },
-		"KVHeads is -1":                               func(c *Config) { c.KVHeads = -1 },
-		"KVHeads is 3, want a divisor of 4":           func(c *Config) { c.KVHeads = 3 },
-		"Vocab is 0":                                  func(c *Config) { c.Vocab = 0 },
-		"SeqLen is 0":                                 func(c *Config) { c.SeqLen = 0 },
-		"3 heads do not divide Dim 8":                 func(c *Config) { c.Heads, c.KVHeads = 3, 3 },
-		"HeadDim is 1, want an even number":           func(c *Config) { c.Heads = 8 },
-		"HeadDim is 3, want an even number":           func(c *Config) { c.HeadDim = 3 },
-		"RopeTheta is 1, want more than 1":            func(c *Config) { c.RopeTheta = 1 },
+		"Layers is 0, want at least 1":      func(c *Config) { c.Layers = 0 },
+		"Dim is -4":                         func(c *Config) { c.Dim = -4 },
+		"FeedForward is 0":                  func(c *Config) { c.FeedForward = 0 },
+		"Heads is 0":                        func(c *Config) { c.Heads, c.KVHeads = 0, 1 },
+		"KVHeads is -1":                     func(c *Config) { c.KVHeads = -1 },
+		"KVHeads is 3, want a divisor of 4": func(c *Config) { c.KVHeads = 3 },
+		"Vocab is 0":                        func(c *Config) { c.Vocab = 0 },
+		"SeqLen is 0":                       func(c *Config) { c.SeqLen = 0 },
+		"3 heads do not divide Dim 8":       func(c *Config) { c.Heads, c.KVHeads = 3, 3 },
+		"HeadDim is 1, want an even number": func(c *Config) { c.Heads = 8 },
+		"HeadDim is 3, want an even number": func(c *Config) { c.HeadDim = 3 },
+		"RopeTheta is 1, want more than 1":  func(c *Config) { c.RopeTheta = 1 },
+		"-2 parts of each layer":            func(c *Config) { c.Parts.Count = -2 },
+		"4 parts and KVHeads 6": func(c *Config) {
+			c.HeadDim, c.Heads, c.KVHeads, c.Vocab, c.Parts.Count = 2, 12, 6, 8, 4
+		},
+		"2 parts do not divide Vocab 5":               func(c *Config) { c.Parts.Count = 2 },
+		"2 parts do not divide SeqLen 3":              func(c *Config) { c.Vocab, c.Parts = 6, nn.Parts{Count: 2, Sequence: true} },
 		"Eps is -1, want more than 0 and less than 1": func(c *Config) { c.Eps = -1 },
 	})
+}
+
+// The products of T parts are the whole's, with grouped heads of keys, of which a part has at least one.
+func TestPartsAreTheWhole(t *testing.T) {
+	whole := Config{Layers: 1, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, Vocab: 48, SeqLen: 16}
+	flops := func(c Config) (forward, backward int64) {
+		layers := testkit.Must(New(c))(t)
+		shape := graph.Shape{2, c.SeqLen, c.Dim}
+		if c.Parts.Sequence {
+			shape[1] /= c.Parts.Count
+		}
+		traced := trace.Layers(layers[1:2], 1, nil, []graph.Type{{Shape: shape, DType: graph.F32}}, nil, true)
+		st := program.Compile(traced.Function, []bool{true}, true, 1)
+		return st.Forward.Cost().FLOPs, st.Backward.Cost().FLOPs
+	}
+	wantForward, wantBackward := flops(whole)
+	for _, parts := range []nn.Parts{{Count: 2}, {Count: 4, Sequence: true}} {
+		c := whole
+		c.Parts = parts
+		if forward, backward := flops(c); int64(parts.Count)*forward != wantForward || int64(parts.Count)*backward != wantBackward {
+			t.Errorf("%+v: %d and %d FLOPs of each, want a part of %d and %d", parts, forward, backward, wantForward, wantBackward)
+		}
+	}
+	// Of 8 parts each has a head of keys, of which there are 4.
+	eight := whole
+	eight.Parts = nn.Parts{Count: 8}
+	if got, want := eight.WithDefaults().part().KVHeads, 1; got != want {
+		t.Errorf("a part of 8 has %d heads of keys, want %d", got, want)
+	}
+	for change, want := range map[nn.Parts]string{{Count: 3}: "3 parts do not divide Heads 8", {Count: 16}: "16 parts do not divide Heads 8"} {
+		c := whole
+		c.Parts = change
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", change, err, want)
+		}
+	}
 }
