@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,46 +19,79 @@ import (
 	"gpipebench/lab/timed/timedtest"
 )
 
-// axes are the experiments whose commands have --k or --m, each with numbers that its spec lacks.
-var axes = map[string]map[string][]int{
-	"ablation":             {"k": {2, 4, 8, 16}, "m": {16}},
-	"breakdown":            {"k": {2, 4, 8}, "m": {32}},
-	"bubbles-emulated":     {"k": {2}},
-	"calibrated":           {"k": {2, 4, 8, 16}, "m": {1, 4, 8, 32}},
-	"densify-weak":         {"m": {2}},
-	"figure3":              {"m": {16}},
-	"processes-throughput": {"m": {2}},
-	"replicas-scaling":     {"m": {4}},
-	"table2":               {"k": {2, 4, 8, 16}, "m": {1, 4, 8, 32}},
-	"table2-amoebanet":     {"k": {2, 4, 8, 16}, "m": {1, 4, 8, 32}},
-	"table2-modelled":      {"k": {2, 4, 8, 16}, "m": {1, 4, 8, 32}},
-	"table3":               {"k": {2, 4, 8, 16}, "m": {8, 32}},
-	"unstated":             {"m": {4, 8}},
-	"validation":           {"k": {2, 3, 4, 8}},
+// asked is an experiment whose command has --k or --m, with numbers there that its spec lacks.
+type asked struct {
+	k, m []int
+	// edits are of the spec's text: figure3's K are in its scenarios.
+	edits  []string
+	row    string // what a row is named by that the edits make
+	partly bool   // the reference is shown where it has a cell
+	plain  bool   // it draws no figure
+}
+
+var axes = map[string]asked{
+	"ablation":             {k: []int{2, 4, 8, 16}, m: []int{16}},
+	"breakdown":            {k: []int{2, 4, 8}, m: []int{32}},
+	"bubbles-emulated":     {k: []int{2}},
+	"calibrated":           {k: []int{2, 4, 8, 16}, m: []int{1, 4, 8, 32}, plain: true},
+	"densify-weak":         {m: []int{2}},
+	"figure3":              {m: []int{16}, edits: []string{"      - {name: Pipeline-8,", "      - {name: Pipeline-16, k: 16}\n      - {name: Pipeline-8,"}, row: "Pipeline-16"},
+	"processes-throughput": {m: []int{2}},
+	"replicas-scaling":     {m: []int{4}},
+	"table2":               {k: []int{2, 4, 8, 16}, m: []int{1, 4, 8, 32}, partly: true},
+	"table2-amoebanet":     {k: []int{2, 4, 8, 16}, m: []int{1, 4, 8, 32}, partly: true},
+	"table2-modelled":      {k: []int{8, 2, 16, 4}, m: []int{32, 1, 8, 4}}, // in any order
+	"table3":               {k: []int{2, 4, 8, 16}, m: []int{8, 32}},
+	"unstated":             {m: []int{4, 8, 16, 32, 64}, plain: true},
+	"validation":           {k: []int{2, 3, 4, 8}},
+}
+
+// withoutAxes are the timed experiments whose specs have neither K nor M at the top, and what they have instead.
+var withoutAxes = map[string]string{
+	"accumulation-measured": "numbers of processes that add up one table",
+	"densify-timeline":      "one step of ranks, drawn",
+	"evaluation-measured":   "numbers of replicas that evaluate",
+	"hoisting":              "layers on one device",
+	"input-throughput":      "one host that makes mini-batches",
+	"spatial-emulated":      "numbers of parts of an image",
+	"summation-measured":    "networks that gradients are sent over",
+	"update-measured":       "numbers of replicas that update",
+}
+
+// by are the numbers by the axes' names.
+func (a asked) by() map[string][]int {
+	by := map[string][]int{"k": a.k, "m": a.m}
+	maps.DeleteFunc(by, func(_ string, numbers []int) bool { return numbers == nil })
+	return by
 }
 
 // Every spec with k or m at its top takes other numbers there, and nothing else in it changes. Where
-// samples' names have them, the conditions are the same.
+// samples' names have them, the conditions are the same. What comes out is reported.
 func TestAxes(t *testing.T) {
 	var found []string
 	for _, d := range List() {
-		if !d.HasAxis("k") && !d.HasAxis("m") {
-			continue
-		}
-		found = append(found, d.ID)
 		own, err := d.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !d.HasAxis("k") && !d.HasAxis("m") {
+			if _, isTimed := own.(timed.Experiment); isTimed != (withoutAxes[d.ID] != "") {
+				t.Errorf("%s has no axis: it is timed: %v, known: %q", d.ID, isTimed, withoutAxes[d.ID])
+			}
+			continue
+		}
+		found = append(found, d.ID)
+		ask := axes[d.ID]
 		spec := d.SpecFile()
-		for axis, numbers := range axes[d.ID] {
+		spec.Text = []byte(strings.NewReplacer(ask.edits...).Replace(d.Spec()))
+		for axis, numbers := range ask.by() {
 			if spec, err = spec.With(axis, numbers); err != nil {
 				t.Fatal(err)
 			}
 		}
 		edited, err := d.Load(spec)
 		if err != nil {
-			t.Errorf("%v: %v", axes[d.ID], err)
+			t.Errorf("%v: %v", ask, err)
 			continue
 		}
 		if n := strings.Count(string(spec.Text), "#"); n != strings.Count(d.Spec(), "#") {
@@ -66,8 +101,12 @@ func TestAxes(t *testing.T) {
 		if own.Key("quick") == edited.Key("quick") || (own.Conditions("quick") == edited.Conditions("quick")) != grid {
 			t.Errorf("%s: other K or M have the same key, or conditions that are not those of a grid", d.ID)
 		}
+		t.Run(d.ID, func(t *testing.T) { ask.check(t, d, ask.madeUp(t, edited)) })
 		again := lab.SpecFile{Name: "again.yaml", Experiment: d.ID, Text: spec.Text}
-		for axis := range axes[d.ID] {
+		if ask.edits != nil {
+			continue
+		}
+		for axis := range ask.by() {
 			if again, err = again.With(axis, topNumbers(t, d, axis)); err != nil {
 				t.Fatal(err)
 			}
@@ -79,6 +118,136 @@ func TestAxes(t *testing.T) {
 	slices.Sort(found)
 	if want := slices.Sorted(maps.Keys(axes)); !slices.Equal(found, want) {
 		t.Errorf("experiments with k or m: %v, tried %v", found, want)
+	}
+}
+
+var (
+	noSample = regexp.MustCompile(`no sample (.+)$`)
+	digits   = regexp.MustCompile(`[0-9]+`)
+	kInName  = regexp.MustCompile(`\bK=[0-9]+`)
+	mInName  = regexp.MustCompile(`\bM( ?= ?)[0-9]+`)
+)
+
+// madeUp is an experiment's report, beside the reference, of samples that are made up: rounds of even stages, and in
+// place of any other the reference's sample whose name has other numbers.
+func (a asked) madeUp(t *testing.T, e lab.Experiment) *lab.Report {
+	t.Helper()
+	reference := references(e.ID())
+	log := records.New(e.Key(reference.Key.Profile))
+	if x, is := e.(timed.Experiment); is {
+		repeated, err := x.Repeated(log.Key.Profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rounds, is := repeated.(*timed.Rounds); is {
+			timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
+		}
+	}
+	put := func(name, as string) {
+		if !log.Has(name) {
+			log.Put(&records.Record{Sample: name, Data: reference.Samples[as].Data})
+		}
+	}
+	for _, as := range reference.Names {
+		put(as, as)
+		for _, k := range append([]int{0}, a.k...) {
+			name := as
+			if k > 0 {
+				name = kInName.ReplaceAllString(name, fmt.Sprintf("K=%d", k))
+			}
+			for _, m := range a.m {
+				put(mInName.ReplaceAllString(name, fmt.Sprintf("M${1}%d", m)), as)
+			}
+			put(name, as)
+		}
+	}
+	for { // what has numbers elsewhere in its name
+		r, err := e.Report(log, reference)
+		missing := noSample.FindStringSubmatch(fmt.Sprint(err))
+		if missing == nil {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		alike := regexp.MustCompile("^" + digits.ReplaceAllString(regexp.QuoteMeta(missing[1]), "[0-9]+") + "$")
+		i := slices.IndexFunc(reference.Names, alike.MatchString)
+		if i < 0 {
+			t.Fatal(err)
+		}
+		put(missing[1], reference.Names[i])
+	}
+}
+
+// ofPaper are columns that have nothing where the paper has nothing.
+var ofPaper = regexp.MustCompile(`^(paper|torchgpipe|error)|/paper`)
+
+// check checks a report: it says every number that was asked for, and not the spec's in place of one; its tables have
+// every figure of the rows that the paper lacks, but for the paper's and a reference's; it is drawn.
+func (a asked) check(t *testing.T, d lab.Definition, r *lab.Report) {
+	if r.Verdict != nil {
+		t.Error(r.Verdict)
+	}
+	own := map[string][]int{}
+	for axis := range a.by() {
+		own[axis] = topNumbers(t, d, axis)
+	}
+	var said []string // captions, columns and rows
+	for _, table := range r.Tables {
+		said = append(said, table.Caption...)
+		for _, c := range table.Columns {
+			said = append(said, c.Name)
+			if k, is := strings.CutPrefix(c.Name, "over K = "); is && k != strconv.Itoa(slices.Min(a.k)) {
+				t.Errorf("%s has %s, not the smallest", table.ID, c.Name)
+			}
+		}
+		for _, row := range table.Printed() {
+			said = append(said, row...)
+			isMore := a.row != "" && slices.Contains(row, a.row)
+			for axis, numbers := range a.by() {
+				if at := table.Column(axis); at >= 0 {
+					said = append(said, fmt.Sprintf("%s = %s", strings.ToUpper(axis), row[at]))
+					isMore = isMore || len(numbers) > 1 && !slices.ContainsFunc(own[axis], func(n int) bool { return strconv.Itoa(n) == row[at] })
+				}
+			}
+			for i, c := range table.Columns {
+				absent, beside := row[i] == lab.Absent.Text, a.partly && strings.HasPrefix(c.Name, "reference")
+				switch {
+				case strings.HasPrefix(c.Name, "95%"): // a base has none
+				case isMore && absent != (beside || ofPaper.MatchString(c.Name)), !isMore && absent && (beside || c.Name == "paper"):
+					t.Errorf("%s, %q: %s is %s", table.ID, row[:3], c.Name, row[i])
+				}
+			}
+		}
+	}
+	for axis, numbers := range a.by() {
+		says := func(n int) bool {
+			one := regexp.MustCompile(fmt.Sprintf(`\b%s (=|of) ([0-9]+, )*%d\b`, strings.ToUpper(axis), n))
+			return slices.ContainsFunc(said, one.MatchString)
+		}
+		for _, n := range numbers {
+			if !says(n) {
+				t.Errorf("nothing says %s = %d", axis, n)
+			}
+		}
+		if len(numbers) == 1 && says(own[axis][0]) {
+			t.Errorf("it says the spec's %s = %d", axis, own[axis][0])
+		}
+	}
+	if a.row != "" && !slices.Contains(said, a.row) {
+		t.Errorf("no row %s", a.row)
+	}
+	if a.partly && !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "reference") }) {
+		t.Error("the reference is not shown")
+	}
+	for _, f := range r.Rendered() {
+		if strings.Contains(f.Text, "NaN") || strings.Contains(f.Text, "Inf") {
+			t.Errorf("%s has a figure that is none", f.Name)
+		}
+	}
+	drawn := slices.ContainsFunc(r.Files, func(f lab.File) bool { return f.Name == d.ID+".svg" })
+	if drawn == a.plain {
+		t.Errorf("%d files: drawn %v", len(r.Files), drawn)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestSeedsNote(t *testing.T) {
 	}{
 		{gpipe.Paper.Experiment("table2"), "\nseed: 1\n", "\nseed: 0\n", "x.yaml:7:7: seed: \"0\": want a whole number of 1 or more"},
 		{gpipe.Paper.Experiment("delayed-reduction"), "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
-		{gpipe.Paper.Experiment("stability"), "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
+		{gpipe.Paper.Experiment("stability"), "seeds: [1, 2]\n", "seeds: [1, 0]\n", "profiles.smoke.seeds."},
 	} {
 		err := labtest.Refused(t, c.of, c.old, c.seed)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -234,6 +234,12 @@ func (r Reproducing) one(ctx context.Context, e running, p progress.Progress, ne
 		log.Design, log.Admits = design.Digest(), design.Admits
 	}
 	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, units.FormatWait(e.Expected(r.Profile)))
+	if of, ok := e.Experiment.(lab.Lasting); ok && log.Reused > 0 {
+		if left, all := of.Left(log); left > 0 && left < all {
+			wait := time.Duration(float64(e.Expected(r.Profile)) * float64(left) / float64(all))
+			measuring += fmt.Sprintf(", of which %s for %d of %d trainings that are left", units.FormatWait(wait), left, all)
+		}
+	}
 	if log.Reused > 0 {
 		measuring = fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time)
 	}

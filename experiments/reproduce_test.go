@@ -1,9 +1,15 @@
 package experiments
 
 import (
+	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/progress"
+	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 // What runs is the first paper's, unless other experiments are asked for.
@@ -30,5 +36,39 @@ func TestReproducingChooses(t *testing.T) {
 		if !slices.Equal(got, c.want) || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, %v; want %v, %s", c.r, got, err, c.want, c.says)
 		}
+	}
+}
+
+// saying keeps what is said.
+type saying struct {
+	progress.Silent
+	lines []string
+}
+
+func (s *saying) Say(line string) { s.lines = append(s.lines, line) }
+
+// What is left of trainings that were begun is said in hours, by their number.
+func TestReproduceSaysWhatIsLeft(t *testing.T) {
+	out := t.TempDir()
+	r := Reproducing{Profile: "smoke", Only: []string{"densify-accuracy"}, Out: out}
+	show := func(lab.Experiment, *lab.Report) error { return nil }
+	if err := r.Run(t.Context(), progress.Silent{}, show); err != nil {
+		t.Fatal(err)
+	}
+	name := records.File(out, "densify-accuracy")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1] // without the last of 8 trainings
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := &saying{}
+	if err := r.Run(t.Context(), said, show); err != nil {
+		t.Fatal(err)
+	}
+	if want := "about 5 s on two cores, of which 1 s for 1 of 8 trainings that are left, less 9 samples"; !strings.Contains(said.lines[0], want) {
+		t.Errorf("%q, want %q", said.lines, want)
 	}
 }

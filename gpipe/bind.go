@@ -100,9 +100,10 @@ const (
 // exec runs a task's program on the bound slots.
 func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task, what pass) error {
 	m := t.Micro
+	mini := r.mini(m)
 	env := program.Env{
-		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
-		Example: uint64(r.Firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
+		Seed: r.trainer.net.Seed, Step: uint64(r.number(mini)),
+		Example: uint64(r.Firsts[m]), LossScale: float32(1 / float64(r.batches[mini].Count)),
 		Again: what != firstTime,
 	}
 	o := program.Options{

@@ -53,6 +53,7 @@ type layerCost struct {
 	kept              int64              // residuals, without in
 	lasting, between  int64              // the part of kept that W reads, and what I keeps for W
 	workspace         int64
+	scored            int64 // the scores of attention, where they are in memory and not kept
 }
 
 // CheckParallel reports what of Modelling.Parallel cannot be modelled for mini-batches like in, and
@@ -131,6 +132,8 @@ func (c *clusterStep) refuse() error {
 		return fmt.Errorf("sequence parallelism of 1 part: want tensor parallelism of 2 or more")
 	case c.Spatial > 1 || c.BatchNormScope != ReplicaScope || c.TiedGradients != ReduceTied:
 		return fmt.Errorf("parts of images, statistics over replicas and gathered tables on a cluster: want none of them with tensor parallelism, ZeRO, recomputation or a precision")
+	case c.Schedule.Asynchronous():
+		return fmt.Errorf("%v on a cluster: want a synchronous schedule with tensor parallelism, ZeRO, recomputation or a precision", c.Schedule)
 	case c.Groups > 1 && c.Groups != c.replicas:
 		return fmt.Errorf("%d groups of a mini-batch on %d replicas of a cluster: want one for each", c.Groups, c.replicas)
 	case c.Recompute == RecomputeStage && c.Checkpoint == schedule.ExceptLast:
@@ -339,6 +342,9 @@ func (c *clusterStep) layer(traced *trace.Stage, i int, storage program.Storage)
 		kept: bytes(program.Residual) + bytes(program.Lasting) + masks(st.Keep), lasting: bytes(program.Lasting), between: bytes(program.Between),
 		workspace: bytes(program.Workspace),
 	}
+	if c.Attention == UnfusedAttention && !storage.KeepScores {
+		l.scored = scored(st.Keep, c.how.DType.Bytes(), c.DropScores)
+	}
 	l.scores = accelerator.Timing{Operations: l.again.Scores, Scores: l.again.Scores}
 	if st.Input != nil {
 		l.input, l.weights = time(st.Input), time(st.Weights)
@@ -347,6 +353,20 @@ func (c *clusterStep) layer(traced *trace.Stage, i int, storage program.Storage)
 		l.out = 0
 	}
 	return l
+}
+
+// scored are the bytes of all scores of attention, with those after a dropout and its mask.
+func scored(p *program.Program, each int64, dropped bool) (bytes int64) {
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Op == "attention" {
+			d := in.Dims()
+			scores := int64(d.Count) * int64(d.M) * int64(d.N)
+			if bytes += scores * each; dropped {
+				bytes += scores * (each + 1)
+			}
+		}
+	}
+	return bytes
 }
 
 // masks are what frameworks keep of dropouts: a byte for each element.
@@ -426,8 +446,8 @@ func (c *clusterStep) rank(part, replica, stage int) int {
 // hop is the link between two stages: the far one if some replica's are in different nodes.
 func (c *clusterStep) hop(from, to place.Place) clock.Link {
 	far := false
-	for r := range c.replicas {
-		far = far || c.rank(0, r, from.Stage)/c.node != c.rank(0, r, to.Stage)/c.node
+	for r := 0; r < c.replicas && !far; r++ {
+		far = c.rank(0, r, from.Stage)/c.node != c.rank(0, r, to.Stage)/c.node
 	}
 	link := c.near
 	if far {
@@ -710,7 +730,7 @@ func (c *clusterStep) estimate(list []schedule.Task, on []int, params int64) Dev
 			kept += c.keeps(i)
 			lasting += l.lasting
 			between += l.between
-			needs := l.workspace
+			needs := l.workspace + l.scored
 			if c.keeps(i) < l.in+l.kept {
 				needs += l.kept
 			}

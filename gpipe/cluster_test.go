@@ -197,6 +197,18 @@ func TestZeroDividesMemory(t *testing.T) {
 	}
 }
 
+// Scores that are computed again are in the workspace of one layer, with their dropout.
+func TestScoresAreComputedInTheWorkspace(t *testing.T) {
+	how := Parallel{Recompute: RecomputeSelective, Attention: UnfusedAttention, DropScores: true}
+	unfused := must(onCluster(t, "a100-80g", Pipeline{}, 2, how))(t)
+	how.Attention = FlashAttention
+	flash := must(onCluster(t, "a100-80g", Pipeline{}, 2, how))(t)
+	got := unfused.Devices[0].Memory.Workspace - flash.Devices[0].Memory.Workspace
+	if want := int64(2 * 5 * clusterHeads * clusterSeq * clusterSeq); got > want || got < want/2 { // the fullest layer may be another
+		t.Errorf("%d bytes more of workspace than flash attention, want up to %d", got, want)
+	}
+}
+
 // A cluster without any of its axes computes as a pipeline does: what is left out of a layer by
 // compiling it alone (what is fused over its edges, a share of this small network) is all that differs.
 func TestClusterComputesAsAPipeline(t *testing.T) {

@@ -5,7 +5,7 @@
 // is applied per mini-batch.
 //
 // The result does not depend on how the network is run: after n steps the weights
-// have the same bits for every K, partition, schedule, checkpoint mode, device
+// have the same bits for every K, partition, synchronous schedule, checkpoint mode, device
 // kind and number of threads, and, for networks without statistics across
 // examples, for every M.
 //
@@ -79,6 +79,24 @@
 //
 // Opening a pipeline writes to every page of its memory, so that the first step takes as long
 // as the second.
+//
+// # Windows of asynchronous schedules
+//
+// With an asynchronous schedule ([schedule.Window]) a step is a window of mini-batches,
+// [Trainer.Window]: they follow one another through the pipeline, every stage updates its
+// weights by itself after each (task U), and at the window's end the pipeline drains, so that all
+// stages have made the same number of updates. Only then can a trainer evaluate, save or stop.
+// Slot 0 of the parameters' memory always has the newest version. U copies the one that it
+// replaces to another slot if a mini-batch in flight still reads it, so a device has as many
+// slots as its list needs at once, planned to the byte. State, files and hashes are of the newest
+// version; there is one copy of the optimiser's state.
+//
+// The window is a setting like G: it decides the bits, and so do, but for pipedream-2bw, K and,
+// for pipedream and pipedream-nostash, the cut. Kinds of devices, threads and processes do not.
+// On one stage pipedream is plain training, to the bit. A global norm, replicas and groups, parts
+// of images, a weight on several stages, late recomputation and several chunks are refused.
+// Result.GradNorm is the norm of the stages' gradients, which are of different versions, and no
+// update depends on it.
 //
 // # Parts of images
 //

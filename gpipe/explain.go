@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
+	"gpipebench/nn"
 	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
 )
@@ -94,11 +95,20 @@ func (s *step) nonFinite(nf *program.NonFiniteError) error {
 	return &NonFiniteError{"output", s.trainer.net.LayerName(nf.Layer), nf.Op, nf.Value}
 }
 
-// outside returns an error that names the first token of the batch that has no row in
+// outside returns an error that names the first token of the batches that has no row in
 // its table, or the first target that is not a class; nil if there is none. The batch
 // must fit the network.
 func (s *step) outside() error {
-	n, in := s.trainer.net, InputOf(s.batch)
+	for _, b := range s.batches {
+		if err := s.outsideOf(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *step) outsideOf(b nn.Batch) error {
+	n, in := s.trainer.net, InputOf(b)
 	loss := n.Loss
 	if s.purpose == plan.Predicting {
 		loss = nil
@@ -109,16 +119,16 @@ func (s *step) outside() error {
 		if index == nil {
 			continue
 		}
-		values, at := s.batch.Inputs, slices.Index(whole.Function.In, c.In[index.In])
+		values, at := b.Inputs, slices.Index(whole.Function.In, c.In[index.In])
 		if at < 0 {
-			values, at = s.batch.Targets, slices.Index(whole.Function.Feeds, c.In[index.In])
+			values, at = b.Targets, slices.Index(whole.Function.Feeds, c.In[index.In])
 		}
 		if at < 0 || at >= len(values) {
 			continue
 		}
 		ids := values[at].I32
 		if i := slices.IndexFunc(ids, func(id int32) bool { return id < index.Least || int(id) >= index.Limit }); i >= 0 {
-			row := len(ids) / s.batch.Examples()
+			row := len(ids) / b.Examples()
 			return fmt.Errorf("example %d, position %d: %s %d: want 0 to %d", i/row, i%row, index.What, ids[i], index.Limit-1)
 		}
 	}

@@ -15,7 +15,7 @@ func TestProgramsAreLookedUpOnceASize(t *testing.T) {
 		tr := opened(t, p, InputOf(small.data(0)))
 		b := small.data(0)
 		return testing.AllocsPerRun(20, func() {
-			must(tr.begin(b, plan.Training))(t)
+			must(tr.begin(plan.Training, b))(t)
 		})
 	}
 	if few, many := allocations(3), allocations(9); many-few > 3 {

@@ -20,7 +20,9 @@ type moving struct {
 	chunk          int
 	mean, variance []float32
 	tally          []float64
-	groups         [][]float64 // the tallies of this replica's groups; nil if there is one group in all
+	// groups are the tallies of this replica's groups, or of a window's mini-batches in flight, by
+	// turns; nil if there is one group in all.
+	groups [][]float64
 }
 
 // findMoving finds a piece's averages and tallies in the arena.
@@ -43,8 +45,13 @@ func (d *device) findMoving(chunk, piece int, values map[*nn.Param][]float32) {
 // groups in ascending order.
 func (d *device) moveStatistics() {
 	for _, m := range d.moving {
-		kernel.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)
+		m.move(m.tally)
 	}
+}
+
+// move moves a pair of averages by the statistics of a mini-batch.
+func (m *moving) move(tally []float64) {
+	kernel.MoveStatistics(m.mean, m.variance, tally, m.Momentum, m.Unbiased)
 }
 
 // findSums finds the sums of groups, the groups' tallies and the places of gathered rows in

@@ -21,7 +21,14 @@ import (
 // norms returns the sums of squares of all the network's parameters, in layer order: of
 // its gradient, then of its values if the optimiser reads their norm; 0 for those that
 // other devices compute, and for frozen ones.
-func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
+func (r *stageRun) norms(ctx context.Context) (sums []float64, err error) {
+	err = r.timedWork(ctx, timeline.Update, func() { sums = r.squares() })
+	return sums, err
+}
+
+// squares adds up the uses of the device's weights, if that has not been done, and returns what
+// norms does.
+func (r *stageRun) squares() []float64 {
 	n := r.trainer.net
 	first := make([]int, len(n.Params))
 	cells := 0
@@ -47,27 +54,25 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 			sums[cell+p.Cells] = kernel.SumSquares(w.w[from:to])
 		}
 	}
-	err := r.timedWork(ctx, timeline.Update, func() {
+	if n.Groups == 1 {
+		r.addUses() // otherwise they were before the groups
+	}
+	r.dev.pool.Do(func(part int) {
 		if n.Groups == 1 {
-			r.addUses() // otherwise they were before the groups
+			for _, w := range r.dev.weightsFor(part) {
+				square(&w, 0, len(w.w))
+			}
+			return
 		}
-		r.dev.pool.Do(func(part int) {
-			if n.Groups == 1 {
-				for _, w := range r.dev.weightsFor(part) {
-					square(&w, 0, len(w.w))
-				}
-				return
+		from, to := r.dev.layout.Owned(n.Replicas, r.at.Replica)
+		parts := r.dev.pool.Threads()
+		for chunk := from + (to-from)*part/parts; chunk < from+(to-from)*(part+1)/parts; chunk++ {
+			for _, b := range r.dev.layout.Blocks(chunk) {
+				square(&r.dev.weights[b.Tensor], b.From, b.To)
 			}
-			from, to := r.dev.layout.Owned(n.Replicas, r.at.Replica)
-			parts := r.dev.pool.Threads()
-			for chunk := from + (to-from)*part/parts; chunk < from+(to-from)*(part+1)/parts; chunk++ {
-				for _, b := range r.dev.layout.Blocks(chunk) {
-					square(&r.dev.weights[b.Tensor], b.From, b.To)
-				}
-			}
-		})
+		}
 	})
-	return sums, err
+	return sums
 }
 
 // globalNorm adds the sums of squares, those of tied weights once, and returns the

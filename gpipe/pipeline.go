@@ -18,7 +18,11 @@ type Pipeline struct {
 	Partitions   int // K; 0 means 1
 	MicroBatches int // M, of each group; 0 means 1. It need not divide the group: sizes differ by at most one
 
-	Schedule   schedule.Schedule   // gpipe (fill-drain) or another
+	Schedule schedule.Schedule // gpipe (fill-drain) or another
+	// Window is the number of mini-batches between two drains with an asynchronous schedule, 1 or
+	// more: after a drain all stages have the same weights, and nothing is stale. It decides the
+	// bits, as Groups does. 0 with all other schedules, which drain after every mini-batch.
+	Window     int
 	Checkpoint schedule.Checkpoint // always, except-last or never
 	// LateRecompute makes recomputation wait for the output gradient. By
 	// default it starts earlier (section 2.3), one micro-batch ahead.
@@ -60,7 +64,7 @@ type Pipeline struct {
 func (p Pipeline) config() plan.Config {
 	return plan.Config{
 		Layers: p.Layers, Loss: p.Loss, Partitions: p.Partitions, MicroBatches: p.MicroBatches,
-		Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute,
+		Schedule: p.Schedule, Window: p.Window, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute,
 		Devices: p.Devices, Evaluating: p.Evaluating, Predicting: p.Predicting,
 		Cut: p.Cut, Replication: p.Replication, Numerics: p.Numerics,
 		InProcess: p.Transport == nil,

@@ -88,8 +88,9 @@ func (p *Profile) Stop() {
 
 // add counts a step that is done.
 func (p *Profile) add(r *Result) {
-	p.steps++
-	p.seconds += r.Seconds
+	window := max(r.Times.Window, 1)
+	p.steps += window
+	p.seconds += float64(r.Seconds * float64(window))
 	for _, d := range p.trainer.devices {
 		p.parts.add(r, d.at)
 	}
@@ -105,6 +106,7 @@ func (s *stepParts) add(r *Result, at place.Place) {
 		for _, all := range [][]float64{of.F, of.R, of.B, of.I, of.W} {
 			own.tasks += floats.Sum(all)
 		}
+		own.update += floats.Sum(of.U)
 		forward, backward := of.meetingSeconds()
 		own.reduce += forward + backward
 	}

@@ -42,15 +42,21 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 			},
 			func(i int) { add(place(i), gradientsOf) },
 			func(i int) { add(place(i), place(i+1)) })
-		r.eachPart(func(w *weight, at, end int) { // but not the tallies, which are of a later group already
-			for _, g := range w.grads {
-				kernel.Zero(g[at:end])
-			}
-		})
+		r.clearGradients()
 		return nil
 	})
 	r.group++
 	return err
+}
+
+// clearGradients clears the accumulators after a group, but not the tallies, which are of a later
+// one already.
+func (r *stageRun) clearGradients() {
+	r.eachPart(func(w *weight, at, end int) {
+		for _, g := range w.grads {
+			kernel.Zero(g[at:end])
+		}
+	})
 }
 
 // sumGroups makes the first accumulator of every weight the sum of all groups: of all
@@ -239,7 +245,7 @@ func (r *stageRun) touchSums(place int) {
 // keepTallies stores a group's tallies once its last forward function has run, and
 // begins those of the next.
 func (r *chunkRun) keepTallies(micro int) {
-	if r.purpose != plan.Training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
+	if r.purpose != plan.Training || r.trainer.net.Tallies() == 0 || len(r.dev.moving) == 0 {
 		return
 	}
 	group := r.GroupOf(micro)
@@ -248,7 +254,7 @@ func (r *chunkRun) keepTallies(micro int) {
 	}
 	for _, m := range r.dev.moving {
 		if m.chunk == r.at.Chunk {
-			copy(m.groups[group], m.tally)
+			copy(m.groups[group%len(m.groups)], m.tally)
 			clear(m.tally)
 		}
 	}

@@ -34,10 +34,9 @@ type report struct {
 	Traffic []Traffic // that the stage received, in plan.SortTraffic's order
 
 	Norm    float64
-	Losses  []float64 // sums by group; of the last stages only, as are the next three
+	Norms   []float64 // of the device's own gradients, by mini-batch of a window
+	Scores  []score   // by group; of the last stages only, as are the next two
 	Rows    []float32
-	Correct float64
-	Ranks   []float32
 	Outputs [][]nn.Tensor // by micro-batch, of a prediction in several processes
 }
 
@@ -58,9 +57,10 @@ func (r *stageRun) reports() (all []report) {
 		}
 		if i == 0 {
 			of.Events, of.Traffic, of.Reductions = slices.Concat(r.events, of.Events), r.received.all, r.recorded.reductions
+			of.Norms = r.ownNorms
 		}
 		if c.isLast() {
-			of.Losses, of.Rows, of.Correct, of.Ranks, of.Outputs = r.losses, r.rows, r.correct, r.ranks, r.outputs
+			of.Scores, of.Rows, of.Outputs = r.scores, r.rows, r.outputs
 		}
 		all = append(all, of)
 	}

@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"gpipebench/gpipe/plan"
@@ -10,8 +11,8 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// result makes the step's Result from the reports of all stages.
-func (s *step) result(reports []report) (*Result, error) {
+// results makes the Result of each of the step's mini-batches from the reports of all stages.
+func (s *step) results(reports []report) ([]*Result, error) {
 	n := s.trainer.net
 	s.trainer.note(reports)
 	s.trainer.stopAsked = slices.ContainsFunc(reports, func(r report) bool { return r.Stop })
@@ -19,33 +20,11 @@ func (s *step) result(reports []report) (*Result, error) {
 		onOneClock(reports)
 	}
 	slices.SortFunc(reports, func(a, b report) int { return a.At.Compare(b.At) })
-	r := &Result{
-		Count: s.batch.Count, GradNorm: reports[0].Norm,
-		Times: newTimes(n, s.portions, n.Together()),
-	}
+	r := Result{Times: newTimes(n, s.portions, n.Together())}
 	r.Times.Last = func(replica int) []clock.Exchange { return n.RowExchanges(s.tables, replica) }
-	ofLast := func(replica int) *report { return &reports[n.Pieces.Index(n.Pieces.At(replica, n.Pieces.Len()-1))] }
-	var loss float64
-	for replica := range s.portions {
-		last := ofLast(replica)
-		switch {
-		case len(last.Rows) > 0:
-			for _, v := range last.Rows {
-				loss += float64(v)
-			}
-		default:
-			for _, group := range last.Losses {
-				loss += group
-			}
-		}
-		r.Correct += int(last.Correct)
-		r.Ranks = append(r.Ranks, last.Ranks...)
-	}
-	r.Loss = loss / float64(s.batch.Count)
+	r.Times.Window = len(s.batches)
 	if s.purpose == plan.Training {
 		r.planTraffic = func() []Traffic { return n.PlanTraffic(s.portions) }
-		r.LR = n.LR.Rate(s.trainer.steps + 1)
-		r.Clipping = float64(clipping(n.ClipNorm, r.GradNorm))
 	}
 	wall := &timeline.Timeline{Devices: n.Replicas * n.Partitions, Replicas: n.Replicas, Placement: n.OwnPlacement()}
 	for _, of := range reports {
@@ -64,13 +43,61 @@ func (s *step) result(reports []report) (*Result, error) {
 		}
 		r.Timeline = virtual
 	}
-	r.Seconds = r.Timeline.Span()
+	r.Seconds = r.Timeline.Span() / float64(len(s.batches))
 	for replica, p := range s.portions { // of several processes
-		for m, outputs := range ofLast(replica).Outputs {
+		for m, outputs := range s.ofLast(reports, replica).Outputs {
 			if err := s.each(p.Firsts[m], outputs); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return r, nil
+	var all []*Result
+	for mini := range s.batches {
+		of := r
+		s.scored(&of, reports, mini)
+		all = append(all, &of)
+	}
+	return all, nil
+}
+
+// ofLast is the report of a replica's last stage.
+func (s *step) ofLast(reports []report, replica int) *report {
+	n := s.trainer.net
+	return &reports[n.Pieces.Index(n.Pieces.At(replica, n.Pieces.Len()-1))]
+}
+
+// scored sets what a result says of its mini-batch alone, which has a place in the step.
+func (s *step) scored(r *Result, reports []report, mini int) {
+	n, count := s.trainer.net, s.batches[mini].Count
+	var loss float64
+	for replica := range s.portions {
+		last := s.ofLast(reports, replica)
+		groups := last.Scores
+		if len(s.batches) > 1 {
+			groups = groups[mini : mini+1]
+		}
+		for _, group := range groups {
+			if len(last.Rows) == 0 {
+				loss += group.Loss
+			}
+			r.Correct += int(group.Correct)
+			r.Ranks = append(r.Ranks, group.Ranks...)
+		}
+		for _, v := range last.Rows {
+			loss += float64(v)
+		}
+	}
+	r.Count, r.Loss, r.GradNorm = count, loss/float64(count), reports[0].Norm
+	if s.purpose != plan.Training {
+		return
+	}
+	if n.Asynchronous() {
+		var squares float64
+		for _, of := range reports {
+			squares += float64(of.Norms[mini] * of.Norms[mini])
+		}
+		r.GradNorm = math.Sqrt(squares)
+	}
+	r.LR = n.LR.Rate(s.number(mini))
+	r.Clipping = float64(clipping(n.ClipNorm, r.GradNorm))
 }

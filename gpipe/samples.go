@@ -57,6 +57,7 @@ func (s *Samples) Median() *Times {
 			B:         pick(func(t *StageTimes) []float64 { return t.B }),
 			I:         pick(func(t *StageTimes) []float64 { return t.I }),
 			W:         pick(func(t *StageTimes) []float64 { return t.W }),
+			U:         pick(func(t *StageTimes) []float64 { return t.U }),
 			FMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.FMeetings }),
 			BMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.BMeetings }),
 			Setup:     one(func(t *StageTimes) float64 { return t.Setup }),
@@ -112,9 +113,9 @@ func (t *Times) Breakdown() (clock.Parts, error) { return clock.Breakdown(t.List
 // are the mean over devices of the tasks' mean times, links are free, and setup,
 // update and the time for adding up groups and replicas are the slowest
 // device's. Meetings of replicas are part of f and b, without waiting. Of a schedule with I
-// and W, or several chunks on a device, it is [Times.EvenStep].
+// and W, with U, or with several chunks on a device, it is [Times.EvenStep].
 func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool) (float64, error) {
-	if !s.Straight() || schedule.Splits(t.Lists) {
+	if !s.Straight() || schedule.Splits(t.Lists) || schedule.Updates(t.Lists) {
 		return t.EvenStep()
 	}
 	d, rest := t.even()
@@ -123,7 +124,8 @@ func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool
 }
 
 // EvenStep is the time of the step's own lists, where no formula is known: a run in which
-// every piece of the network takes the mean times of all, and links are free.
+// every piece of the network takes the mean times of all, and links are free. Of a window it is
+// an even part.
 func (t *Times) EvenStep() (float64, error) {
 	d, rest := t.even()
 	lists := t.Lists[:len(t.Lists)/max(t.Replicas, 1)]
@@ -131,7 +133,7 @@ func (t *Times) EvenStep() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return rest.setup + run.Makespan() + rest.reduce + rest.update, nil
+	return (rest.setup + run.Makespan() + rest.reduce + rest.update) / float64(max(t.Window, 1)), nil
 }
 
 // besides is what a step takes besides its tasks.
@@ -141,7 +143,7 @@ type besides struct{ setup, reduce, update float64 }
 // is reported as I.
 func (t *Times) even() (d schedule.Duration, rest besides) {
 	split := schedule.Splits(t.Lists)
-	var f, r, b, i, w, halved float64
+	var f, r, b, i, w, u, halved float64
 	devices := float64(len(t.Stages))
 	micro := len(t.Stages[0].F)
 	tasks := float64(max(micro, 1))
@@ -151,6 +153,7 @@ func (t *Times) even() (d schedule.Duration, rest besides) {
 		f += (mean(st.F) + forward/tasks) / devices
 		r += meanNonZero(st.R) / devices
 		b += (mean(st.B) + backward/tasks) / devices
+		u += meanNonZero(st.U) / devices
 		if one := meanNonZero(st.I); one > 0 { // a piece may have whole B only
 			i, w, halved = i+one+backward/tasks, w+meanNonZero(st.W), halved+1
 		}
@@ -160,7 +163,7 @@ func (t *Times) even() (d schedule.Duration, rest besides) {
 	if i, w = i/max(halved, 1), w/max(halved, 1); !split {
 		i, w = b, 0
 	}
-	return schedule.Duration{F: f, R: r, I: i, W: w}, rest
+	return schedule.Duration{F: f, R: r, I: i, W: w, U: u}, rest
 }
 
 // CutClosedForm returns the closed form of a step of the stages as they are cut, each

@@ -62,9 +62,11 @@ type Simulation struct {
 	Sizes     []int              // layers of each partition, or of each piece of the network
 	Placement schedule.Placement // where these are; zero: one on each device, in order
 	Note      string
-	Seconds   float64
-	Timeline  *timeline.Timeline
-	Parts     clock.Parts // the step's breakdown
+	// Seconds, Timeline and Parts, the breakdown, are of a step, or of a window of several mini-batches.
+	Seconds  float64
+	Timeline *timeline.Timeline
+	Parts    clock.Parts
+	Window   int // the number of mini-batches: 1, but with asynchronous schedules
 	// Devices lists the devices of one replica, or, if replicas have micro-batches of different
 	// sizes, of one of each kind; so are the timeline's. Of a divided update, each stage is
 	// from the replica that updates most of it.
@@ -73,7 +75,7 @@ type Simulation struct {
 	ReduceSeconds, UpdateSeconds float64
 	Step                         StepParts // what Seconds consists of
 	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
-	// run again.
+	// run again; of a window, of one of its mini-batches, rounded down.
 	Recomputed []int
 }
 
@@ -88,7 +90,11 @@ type DeviceEstimate struct {
 	ResidualBytes   int64   `json:"residual_bytes"`   // the second: of the micro-batches in flight without recomputation, or of the one that is recomputed
 	WorkspaceBytes  int64   `json:"workspace_bytes"`  // the third
 	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
-	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
+	// Versions of the weights that an asynchronous schedule keeps, in ParamBytes, and by how many
+	// updates the oldest is behind when its gradient is applied. 0: all updates are synchronous.
+	Versions  int   `json:"versions,omitempty"`
+	Staleness int   `json:"staleness,omitempty"`
+	Capacity  int64 `json:"capacity_bytes"` // of the accelerator
 
 	Memory DeviceMemory `json:"memory,omitzero"` // what the peak consists of
 
@@ -151,14 +157,20 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 		portions = append(portions, *of.Portions[plan.Training])
 	}
 	times := newTimes(n, portions, togetherOf(n, alike))
-	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note, Recomputed: recomputed(n, alike)}
+	s := &Simulation{Sizes: n.Sizes, Placement: n.OwnPlacement(), Note: n.Note, Window: max(n.Window, 1), Recomputed: recomputed(n, alike)}
 	for i, planned := range n.FullestPlans(alike) {
 		s.Devices = append(s.Devices, estimate(planned, n.Devices[planned.At.Stage].Capacity, how.Accounting))
+		if n.Asynchronous() {
+			s.Devices[i].Versions, s.Devices[i].Staleness = planned.Versions(), schedule.Staleness(portions[0].Lists[planned.At.Stage])
+		}
 		for _, piece := range n.Pieces.On(planned.At.Stage) {
 			at := n.Pieces.At(planned.At.Replica, piece)
 			t := model(n, planned, at, &portions[i/n.Partitions], how.DType)
 			addLinks(n, &t, at, nil)
 			s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
+			for _, u := range t.U {
+				s.UpdateSeconds = max(s.UpdateSeconds, u)
+			}
 			times.Stages = append(times.Stages, t)
 		}
 	}
@@ -192,6 +204,9 @@ func recomputed(n *plan.Network, alike []plan.Replicas) []int {
 			}
 		}
 		before = of.To
+	}
+	for i := range examples {
+		examples[i] /= max(n.Window, 1)
 	}
 	return examples
 }
@@ -272,6 +287,10 @@ func model(n *plan.Network, plan *Plan, at place.Place, of *plan.Portion, dt gra
 	// Setup clears the gradients. The update reads everything and writes all but them.
 	t.Setup = a.Moving(accelerator.Clear, plan.ClearBytes())
 	t.Update = a.Moving(accelerator.Update, plan.UpdateBytes())
+	if n.Asynchronous() {
+		t.modelUpdates(a, plan, of.Lists[k])
+		return *t
+	}
 	if last := len(of.Ends) - 1; last > 0 {
 		t.Groups = make([]float64, len(of.Sizes))
 		for g, end := range of.Ends[:last] {
@@ -281,6 +300,27 @@ func model(n *plan.Network, plan *Plan, at place.Place, of *plan.Portion, dt gra
 		}
 	}
 	return *t
+}
+
+// modelUpdates times the updates within a list, in place of the one after it. Those that stash the
+// version that they replace copy it, and all but the last clear the gradients.
+func (t *StageTimes) modelUpdates(a *accelerator.Accelerator, plan *Plan, list []schedule.Task) {
+	t.U = make([]float64, len(t.F))
+	slots, _ := schedule.WeightSlots(list)
+	for i, task := range list {
+		if task.Kind != schedule.Update {
+			continue
+		}
+		u := &t.U[task.Micro]
+		*u = t.Update
+		if slots[i] > 0 {
+			*u += a.Moving(accelerator.Update, plan.StashBytes())
+		}
+		if i < len(list)-1 {
+			*u += a.Moving(accelerator.Clear, plan.ClearBytes())
+		}
+	}
+	t.Update = 0
 }
 
 // LayerEstimate is the cost of one layer on a modelled device, for the largest
@@ -341,8 +381,9 @@ func LayerSeconds(layers []LayerEstimate) []float64 {
 func (p Pipeline) onOne(in Input, how Modelling) (*plan.Network, error) {
 	p.Partitions, p.Chunks, p.Balance, p.Costs = 1, 1, []int{len(p.Layers)}, nil
 	p.Tasks, p.Placement = nil, schedule.Placement{} // which has one piece of the network
+	p.Window = 0
 	switch {
-	case p.Schedule == schedule.Interleaved:
+	case p.Schedule == schedule.Interleaved || p.Schedule.Asynchronous():
 		p.Schedule = schedule.OneFOneB
 	case p.Schedule >= schedule.ZBV:
 		p.Schedule = schedule.ZBH1

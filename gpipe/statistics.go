@@ -50,7 +50,7 @@ func (t *Trainer) Recomputed(ctx context.Context, batches iter.Seq2[nn.Batch, er
 		if err != nil {
 			return err
 		}
-		if _, err := t.train(ctx, b, true); err != nil {
+		if _, err := t.train(ctx, true, b); err != nil {
 			return fmt.Errorf("batch norm's statistics: %w", err)
 		}
 		seen = true

@@ -21,10 +21,10 @@ import (
 	"gpipebench/nn/program"
 )
 
-// step is one mini-batch on its way through the pipeline.
+// step is one mini-batch on its way through the pipeline, or a window of an asynchronous schedule.
 type step struct {
 	trainer   *Trainer
-	batch     nn.Batch
+	batches   []nn.Batch // one, or the window's
 	purpose   plan.Purpose
 	each      func(first int, outputs []nn.Tensor) error // called with a prediction's outputs
 	predicted *sync.Mutex                                // held while each runs
@@ -63,11 +63,10 @@ type stageRun struct {
 	meetings []clock.Meeting
 	met      int
 
-	losses      []float64 // their sum in each group
+	scores      []score   // of each group
 	rows        []float32 // the losses themselves, of an evaluation by several replicas
-	correct     float64
-	ranks       []float32
 	norm        float64
+	ownNorms    []float64     // of the device's gradients alone, by mini-batch of a window
 	tensorNorms []nn.Norms    // of each parameter whose norms the optimiser reads
 	outputs     [][]nn.Tensor // by micro-batch, for other processes
 }
@@ -96,8 +95,9 @@ type chunkRun struct {
 	times   *StageTimes
 }
 
-// run executes the step on all stages and waits until no goroutine is left.
-func (s *step) run(parent context.Context) (*Result, error) {
+// run executes the step on all stages and waits until no goroutine is left. It returns a result
+// for each mini-batch.
+func (s *step) run(parent context.Context) ([]*Result, error) {
 	t := s.trainer
 	session := t.transport.Begin()
 	defer session.End()
@@ -136,7 +136,7 @@ func (s *step) run(parent context.Context) (*Result, error) {
 	if ctx.Err() == nil {
 		reports, err := share(ctx, t, session, own)
 		if err == nil {
-			return s.result(slices.Concat(reports...))
+			return s.results(slices.Concat(reports...))
 		}
 		s.fail(err)
 	}
@@ -144,9 +144,20 @@ func (s *step) run(parent context.Context) (*Result, error) {
 	return nil, s.explain(parent, context.Cause(ctx))
 }
 
+// mini is the place, among the step's mini-batches, of the one that a micro-batch is part of.
+func (r *stageRun) mini(micro int) int {
+	if len(r.batches) == 1 {
+		return 0
+	}
+	return r.GroupOf(micro)
+}
+
+// number is the number of a mini-batch's update, from 1; mini is its place in the step.
+func (s *step) number(mini int) int { return s.trainer.steps + 1 + mini }
+
 func newStageRun(s *step, d *device) *stageRun {
 	of := &s.portions[d.at.Replica]
-	r := &stageRun{step: s, Portion: of, at: d.at, k: d.k, dev: d, losses: make([]float64, len(of.Ends))}
+	r := &stageRun{step: s, Portion: of, at: d.at, k: d.k, dev: d, scores: make([]score, len(of.Ends))}
 	for c, piece := range s.trainer.net.Pieces.On(d.k) {
 		r.chunks = append(r.chunks, newChunkRun(r, c, piece))
 	}
@@ -243,6 +254,9 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		}
 	} else {
 		r.dev.handOut()
+	}
+	if r.updates() {
+		return r.workThrough(ctx, &task)
 	}
 	for _, tk := range r.Lists[r.k] {
 		task, at = schedule.Task{Kind: tk.Kind, Micro: tk.Micro}.String(), r.chunks[tk.Chunk].at

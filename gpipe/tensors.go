@@ -15,7 +15,7 @@ import (
 
 // load copies micro-batch m's part of the mini-batch into the bound input slot.
 func (r *chunkRun) load(st *program.Stage, m int) {
-	b := r.batch.Slice(r.Firsts[m], r.Firsts[m]+r.Sizes[m])
+	b := r.batches[r.mini(m)].Slice(r.Firsts[m], r.Firsts[m]+r.Sizes[m])
 	if r.k == 0 {
 		r.fill(st.In, b.Inputs)
 	}
@@ -32,6 +32,13 @@ func (r *chunkRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 			p.Fill(r.bind[program.In], tensors[i].F32)
 		}
 	}
+}
+
+// score is what the last stage's outputs say of a group's examples.
+type score struct {
+	Loss    float64 // the sum
+	Correct float64
+	Ranks   []float32
 }
 
 // collect takes the last stage's outputs for micro-batch m: predictions, or losses,
@@ -52,24 +59,24 @@ func (r *chunkRun) collect(st *program.Stage, m int) error {
 		return nil
 	}
 	rows := st.Out[0].Floats(out)
-	sum := &r.losses[r.GroupOf(m)]
-	before := *sum
+	score := &r.scores[r.GroupOf(m)]
+	before := score.Loss
 	for _, v := range rows {
-		*sum += float64(v)
+		score.Loss += float64(v)
 	}
 	if r.purpose == plan.Evaluating && r.trainer.net.Replicas > 1 {
 		r.rows = append(r.rows, rows...) // to be added up in example order over all replicas
 	}
 	if len(st.Out) > 1 {
 		for _, v := range st.Out[1].Floats(out) {
-			r.correct += float64(v)
+			score.Correct += float64(v)
 		}
 	}
 	if len(st.Out) > 2 {
-		r.ranks = append(r.ranks, st.Out[2].Floats(out)...)
+		score.Ranks = append(score.Ranks, st.Out[2].Floats(out)...)
 	}
-	if !r.trainer.net.AllowNonFinite && (math.IsNaN(*sum) || math.IsInf(*sum, 0)) {
-		return &lossError{r.at.Replica, m, float32(*sum - before)}
+	if !r.trainer.net.AllowNonFinite && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
+		return &lossError{r.at.Replica, m, float32(score.Loss - before)}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ type Times struct {
 	Stages   []StageTimes                          // of all chunks of all replicas, in the order of their places
 	Lists    [][]schedule.Task                     // of all devices
 	Examples [][]int                               // of each micro-batch, by replica
+	Window   int                                   // mini-batches that the lists have; 0: one
 	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
 	Link     clock.Link
 	Hop      func(from, to place.Place) clock.Link // where links differ; nil: Link
@@ -34,6 +35,9 @@ type Times struct {
 // what is the device's is in the first's.
 type StageTimes struct {
 	F, R, B, I, W []float64
+	// U are the times of updates within the list, by the last micro-batch of each mini-batch; nil
+	// if there are none.
+	U             []float64
 	Setup, Update float64
 	// FMeetings and BMeetings are the meetings of replicas within each F and each B or I,
 	// which their times are without; nil: none.
@@ -86,7 +90,14 @@ func (t *StageTimes) add(kind timeline.Kind, micro int, seconds float64) {
 	case timeline.Setup:
 		t.Setup += seconds
 	case timeline.Update:
-		t.Update += seconds
+		if micro < 0 {
+			t.Update += seconds
+			return
+		}
+		if t.U == nil {
+			t.U = make([]float64, len(t.F))
+		}
+		t.U[micro] += seconds
 	case timeline.Reduce:
 		if micro < 0 {
 			t.Reduce += seconds
@@ -119,6 +130,8 @@ func (t *StageTimes) Task(task schedule.Task) float64 {
 		return t.I[task.Micro]
 	case schedule.BackwardWeights:
 		return t.W[task.Micro]
+	case schedule.Update:
+		return t.U[task.Micro]
 	}
 	return t.B[task.Micro]
 }
@@ -144,10 +157,10 @@ func (t *Times) placed() schedule.Placement {
 	return t.Placement.Or(len(t.Stages) / max(t.Replicas, 1))
 }
 
-// Tasks returns the times of all F, R, B, I and W.
+// Tasks returns the times of all F, R, B, I, W and U.
 func (t *Times) Tasks() (all []float64) {
 	for _, st := range t.Stages {
-		all = slices.Concat(all, st.F, st.R, st.B, st.I, st.W)
+		all = slices.Concat(all, st.F, st.R, st.B, st.I, st.W, st.U)
 	}
 	return all
 }
@@ -155,10 +168,14 @@ func (t *Times) Tasks() (all []float64) {
 // Costs returns the times in the form that the virtual clock takes.
 func (t *Times) Costs() clock.Costs {
 	of := t.places()
+	update := func(at place.Place) float64 { return of(at).Update }
+	if schedule.Updates(t.Lists) {
+		update = nil
+	}
 	return clock.Costs{
 		Task:     func(at place.Place, task schedule.Task) float64 { return of(at).Task(task) },
 		Setup:    func(at place.Place) float64 { return of(at).Setup },
-		Update:   func(at place.Place) float64 { return of(at).Update },
+		Update:   update,
 		Boundary: t.Boundary,
 		Link:     t.Link,
 		Hop:      t.Hop,

@@ -221,6 +221,9 @@ func (t *Trainer) Prepare(in Input) error {
 		return err
 	}
 	_, err := t.net.Portions(in, plan.Training)
+	if err == nil && t.net.Window > 1 { // where it may lack micro-batches
+		_, err = t.net.WindowPortions([]Input{in, in})
+	}
 	return err
 }
 
@@ -228,14 +231,18 @@ func (t *Trainer) Prepare(in Input) error {
 // begun leaves the trainer broken, since some stages may have updated their weights;
 // later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
+	if t.net.Asynchronous() {
+		return nil, fmt.Errorf("a step of one mini-batch with the schedule %v: want Window, or a synchronous schedule", t.net.Schedule)
+	}
 	if err := t.trainable(); err != nil {
 		return nil, err
 	}
-	r, err := t.train(ctx, b, false)
-	if r != nil {
-		t.steps++
+	all, err := t.train(ctx, false, b)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	t.steps++
+	return all[0], nil
 }
 
 // Differentiate is Step without the update: it computes the loss and the gradients of
@@ -245,44 +252,51 @@ func (t *Trainer) Differentiate(ctx context.Context, b nn.Batch) (*Result, error
 	if err := t.trainable(); err != nil {
 		return nil, err
 	}
-	return t.train(ctx, b, true)
+	all, err := t.train(ctx, true, b)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
 }
 
-// train is Step or, if still, Differentiate, with what is in the weights' places.
-func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, error) {
-	s, err := t.begin(b, plan.Training)
+// train is Step or Window or, if still, Differentiate, with what is in the weights' places.
+func (t *Trainer) train(ctx context.Context, still bool, batches ...nn.Batch) ([]*Result, error) {
+	s, err := t.begin(plan.Training, batches...)
 	if err != nil {
 		return nil, err
 	}
 	s.still = still
 	t.differentiated = false
-	r, err := s.run(ctx)
+	all, err := s.run(ctx)
 	switch {
 	case err != nil && still:
 		return nil, fmt.Errorf("gradients: %w", err)
+	case err != nil && len(batches) > 1:
+		t.broken = fmt.Errorf("steps %d to %d: %w", t.steps+1, t.steps+len(batches), err)
+		return nil, t.broken
 	case err != nil:
 		t.broken = fmt.Errorf("step %d: %w", t.steps+1, err)
 		return nil, t.broken
 	}
 	t.differentiated = true
 	if t.profile != nil {
-		t.profile.add(r)
+		t.profile.add(all[0])
 	}
-	return r, nil
+	return all, nil
 }
 
 // Evaluate runs the forward functions in evaluation mode (no dropout, no label
 // smoothing) on one batch, no larger than Pipeline.Evaluating.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
-	s, err := t.begin(b, plan.Evaluating)
+	s, err := t.begin(plan.Evaluating, b)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.run(ctx)
+	all, err := s.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("evaluation: %w", err)
 	}
-	return r, nil
+	return all[0], nil
 }
 
 // Predict runs the forward functions in evaluation mode, on inputs no larger than
@@ -314,7 +328,7 @@ func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor
 // the prediction. If several processes run the pipeline, all of them get copies of all
 // outputs at the end.
 func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error {
-	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, plan.Predicting)
+	s, err := t.begin(plan.Predicting, nn.Batch{Inputs: inputs, Count: 1})
 	if err != nil {
 		return err
 	}
@@ -325,28 +339,37 @@ func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs 
 	return nil
 }
 
-// begin checks a batch against what the trainer was opened for and prepares
-// the lists and programs.
-func (t *Trainer) begin(b nn.Batch, what plan.Purpose) (*step, error) {
+// begin checks batches, one or those of a window, against what the trainer was opened for and
+// prepares the lists and programs.
+func (t *Trainer) begin(what plan.Purpose, batches ...nn.Batch) (*step, error) {
 	n := t.net
 	if t.broken != nil {
 		return nil, t.broken
 	}
-	if err := b.Check(); err != nil {
-		return nil, err
-	}
-	got := InputOf(b)
-	if err := n.Accepts(got, what); err != nil {
-		return nil, err
+	var got []Input
+	for _, b := range batches {
+		if err := b.Check(); err != nil {
+			return nil, err
+		}
+		in := InputOf(b)
+		if err := n.Accepts(in, what); err != nil {
+			return nil, err
+		}
+		got = append(got, in)
 	}
 	if what != plan.Training || t.compared < 0 {
 		if t.broken = t.compareReplicas(); t.broken != nil {
 			return nil, t.broken
 		}
 	}
-	s := &step{trainer: t, batch: b, purpose: what, predicted: new(sync.Mutex)}
+	s := &step{trainer: t, batches: batches, purpose: what, predicted: new(sync.Mutex)}
 	var err error
-	if s.portions, err = n.Portions(got, what); err != nil {
+	if len(batches) > 1 {
+		s.portions, err = n.WindowPortions(got)
+	} else {
+		s.portions, err = n.Portions(got[0], what)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if what == plan.Training {

@@ -81,7 +81,7 @@ func (r *stageRun) update(ctx context.Context) error {
 		if r.still {
 			return nil
 		}
-		r.move(scale)
+		r.move(r.number(0), scale)
 		r.dev.moveStatistics()
 		return nil
 	})
@@ -263,10 +263,10 @@ func (r *stageRun) accumulators(param int) (all [][]float32) {
 	return all
 }
 
-// move updates every parameter of the stage, divided over the device's threads.
-func (r *stageRun) move(scale float32) {
+// move updates every parameter of the stage by a mini-batch's gradient, divided over the device's
+// threads. The step is the update's number.
+func (r *stageRun) move(step int, scale float32) {
 	n, mem := r.trainer.net, r.dev.mem
-	step := r.trainer.steps + 1
 	lr := n.LR.Rate(step)
 	parts := r.dev.pool.Threads()
 	r.dev.pool.Do(func(part int) {

@@ -162,6 +162,9 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 		if p.Claims != verdict.More && d.margin(p).Size == 0 {
 			return At(fmt.Errorf("%s: want a margin above 0", p.Claims), append(at, "claims")...)
 		}
+		if p.Test == verdict.Sign && (p.Claims != verdict.More || d.margin(p).Size > 0) {
+			return At(errors.New("signs are counted without a margin: want no more claimed"), append(at, "test")...)
+		}
 		for profile, looks := range d.Looks {
 			of := verdict.Design{Level: d.Level, Looks: looks}
 			if err := of.CheckFlips(len(d.Primaries)); err != nil && p.Test == verdict.SignFlip {
@@ -324,6 +327,11 @@ func (r *Registration) family(s Scores) (*Family, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("design: %w", err)
+		}
+		for i := range differences {
+			if p.Test == verdict.Sign {
+				differences[i] = verdict.Signs(differences[i])
+			}
 		}
 		f.Comparisons = append(f.Comparisons, verdict.Comparison{
 			Name: p.Name, Claimed: p.Claims, Margin: r.margin(p).Size, Test: p.Test, Differences: differences,

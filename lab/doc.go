@@ -19,6 +19,9 @@
 // One thing may be other: the K and M of a [Grid], which are in the samples' names. A run then
 // takes samples of another (records.Log.Take), but timed ones only if it takes all of them.
 //
+// A number of a paper is a [Verbatim], which every spec may lack: what follows from it is NaN, which
+// tables show as "-" and plots leave out.
+//
 // # Designs
 //
 // What trainings over seeds show is judged by the design of the spec ([Design]), which is committed

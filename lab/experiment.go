@@ -15,6 +15,12 @@ import (
 	"gpipebench/lab/records"
 )
 
+// Lasting is an experiment whose samples can be counted before they are made.
+type Lasting interface {
+	// Left is how many trainings of a log's profile it still lacks, of how many.
+	Left(log *records.Log) (left, all int)
+}
+
 // Experiment is one of the suite: it measures into a log, and reports from one.
 // Every one embeds Base.
 type Experiment interface {

@@ -3,8 +3,53 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/units"
+	"gpipebench/internal/yamldoc"
 )
+
+// Verbatim is a number as a paper prints it. Every spec may lack it: "" is no number, from which NaN
+// follows, and "-" in tables.
+type Verbatim string
+
+var verbatimForm = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
+
+func (v *Verbatim) UnmarshalYAML(n *yaml.Node) error {
+	if *v = Verbatim(n.Value); !verbatimForm.MatchString(n.Value) || !(v.Number() > 0) {
+		return yamldoc.WantError("a number above 0 in digits, such as 1.13")
+	}
+	return nil
+}
+
+// IsZero reports whether there is no number.
+func (v Verbatim) IsZero() bool { return v == "" }
+
+// Number is the number, in the unit that it is printed with if it has one; NaN if there is none.
+func (v Verbatim) Number() float64 {
+	if x, _, ok := units.ReadFigure(string(v)); ok {
+		return x
+	}
+	return math.NaN()
+}
+
+// Printed is the number as a table has it, with its unit; Absent if there is none.
+func (v Verbatim) Printed(unit string) Value {
+	if v == "" {
+		return Absent
+	}
+	return Value{Text: string(v) + unit, Numbers: []float64{v.Number()}}
+}
+
+// Under is a figure of ours over the number; Absent if there is none.
+func (v Verbatim) Under(ours float64) Value { return Fixed(ours/v.Number(), 2) }
+
+// Off is how far a figure of ours is from the number, in percent of it; Absent if there is none.
+func (v Verbatim) Off(ours float64) Value { return Signed(ours/v.Number() - 1) }
 
 // Cell is one of the table's.
 type Cell struct {
@@ -33,12 +78,12 @@ func (g *Grid) Cells() (cells []Cell) {
 type PaperCell struct {
 	Cell       `yaml:",inline"`
 	Value      Verbatim `yaml:"value"`
-	Torchgpipe Verbatim `yaml:"torchgpipe" want:"optional"`
+	Torchgpipe Verbatim `yaml:"torchgpipe"`
 }
 
 type PaperCells []PaperCell
 
-// Of returns what is printed for a cell; its value is 0 if nothing is.
+// Of returns what is printed for a cell.
 func (cells PaperCells) Of(c Cell) PaperCell {
 	for _, p := range cells {
 		if p.Cell == c {
@@ -54,7 +99,7 @@ func (g *Grid) CheckPaper(paper PaperCells) *Problem {
 	if !slices.Contains(g.Cells(), g.Base) {
 		return At(fmt.Errorf("no cell has K = %d, M = %d: want a cell of k and m", g.Base.K, g.Base.M), "base")
 	}
-	if v := paper.Of(g.Base).Value; v.Text != "" && v.Value != 1 {
+	if v := paper.Of(g.Base).Value; v != "" && v.Number() != 1 {
 		return At(errors.New("want the cell of k and m whose value in the paper is 1"), "base")
 	}
 	return nil

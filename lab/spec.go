@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,7 +148,7 @@ var vocabularies = yamldoc.Vocabularies{
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 	"switch":      yamldoc.OneOf("on", "off", "file"),
 	"claimed":     yamldoc.OneOf(string(verdict.Same), string(verdict.NotLess)),
-	"test":        yamldoc.OneOf(string(verdict.SignFlip)),
+	"test":        yamldoc.OneOf(string(verdict.SignFlip), string(verdict.Sign)),
 	"bars":        yamldoc.OneOf("mark", "across"),
 }
 
@@ -175,57 +174,6 @@ func Decode(name string, text []byte, into any, check func() *Problem) error {
 	return yamldoc.Decode(name, text, into, vocabularies, check)
 }
 
-// Verbatim is a number as the paper prints it.
-type Verbatim struct {
-	Text  string
-	Value float64
-}
-
-var verbatimForm = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
-
-func (v *Verbatim) UnmarshalYAML(n *yaml.Node) (err error) {
-	v.Text = n.Value
-	if verbatimForm.MatchString(n.Value) {
-		v.Value, err = strconv.ParseFloat(n.Value, 64)
-	}
-	if err != nil || !(v.Value > 0) {
-		return yamldoc.WantError("a number above 0 in digits, such as 1.13")
-	}
-	return nil
-}
-
-// String is the number as it is printed, "-" if there is none.
-func (v *Verbatim) String() string {
-	if v == nil {
-		return "-"
-	}
-	return v.Text
-}
-
-// Printed is the number as a table has it, with its unit; Absent if there is none.
-func (v Verbatim) Printed(unit string) Value {
-	if v.Text == "" {
-		return Absent
-	}
-	return Value{Text: v.Text + unit, Numbers: []float64{v.Value}}
-}
-
-// Under is a figure of ours over the number; Absent if there is none.
-func (v Verbatim) Under(ours float64) Value {
-	if v.Text == "" {
-		return Absent
-	}
-	return Fixed(ours/v.Value, 2)
-}
-
-// Off is how far a figure of ours is from the number, in percent of it; Absent if there is none.
-func (v Verbatim) Off(ours float64) Value {
-	if v.Text == "" {
-		return Absent
-	}
-	return Signed(ours/v.Value - 1)
-}
-
 // Span is a duration such as 90s or 3m.
 type Span time.Duration
 
@@ -243,6 +191,7 @@ type SetupSpec struct {
 	K           int    `yaml:"k" json:"k" want:"0..1024"`  // 1
 	M           int    `yaml:"m" json:"m" want:"0..65536"` // 1
 	Schedule    string `yaml:"schedule" json:"schedule,omitempty" want:"schedule,optional"`
+	Window      int    `yaml:"window" json:"window,omitempty" want:"0..1048576"` // of an asynchronous schedule
 	Checkpoint  string `yaml:"checkpoint" json:"checkpoint,omitempty" want:"checkpoint,optional"`
 	Late        bool   `yaml:"late_recompute" json:"late_recompute,omitempty"`
 	Partitioner string `yaml:"partitioner" json:"partitioner,omitempty" want:"partitioner,optional"`
@@ -261,7 +210,7 @@ func (s SetupSpec) Setup() train.Setup {
 	return train.Setup{
 		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
 		Replicas: s.R, Groups: s.G, Spatial: s.Spatial, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(train.ParseDType, s.DType),
-		Schedule: Named(schedule.Parse, s.Schedule), Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
+		Schedule: Named(schedule.Parse, s.Schedule), Window: s.Window, Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
 		Partitioner: Named(partition.Parse, s.Partitioner), Device: Named(gpipe.ParseKind, s.Device),
 	}
 }

@@ -61,6 +61,16 @@ func TestValues(t *testing.T) {
 		{lab.Fixed(third, 2), "0.33", []float64{third}, nil},
 		{lab.Percent(third, 1), "33.3%", []float64{100 * third}, nil},
 		{lab.Percent(math.NaN(), 1), "-", nil, nil},
+		{lab.Signed(math.NaN()), "-", nil, nil},
+		{lab.Interval(lab.Fixed(math.NaN(), 1), lab.Fixed(1, 1)), "-", nil, nil},
+		{lab.Joined("(%v%%)", lab.Absent), "-", nil, nil},
+		{lab.Joined("%v (%v)", 2, lab.Absent), "2 (-)", []float64{2}, nil},
+		{lab.Verbatim("65.60").Printed("%"), "65.60%", []float64{65.6}, nil},
+		{lab.Verbatim("").Printed("%"), "-", nil, nil},
+		{lab.Verbatim("2.5").Under(5), "2.00", []float64{2}, nil},
+		{lab.Verbatim("").Under(5), "-", nil, nil},
+		{lab.Verbatim("2.5").Off(5), "+100%", []float64{100}, nil},
+		{lab.Verbatim("").Off(5), "-", nil, nil},
 		{lab.Share(1, 3), "33.3%", []float64{100. / 3}, nil},
 		{lab.Signed(-0.001), "+0%", []float64{-0.1}, nil},
 		{lab.Seconds(0.9 / 1024), "878.9 us", []float64{0.9 / 1024}, nil},
@@ -77,6 +87,7 @@ func TestValues(t *testing.T) {
 		{lab.Figure("3.5 KiB"), "3.5 KiB", []float64{3584}, nil},
 		{lab.Figure("63.4%"), "63.4%", []float64{63.4}, nil},
 		{lab.Figure("out of memory"), "out of memory", nil, nil},
+		{lab.Figure(""), "-", nil, nil},
 	} {
 		if v := c.value; v.Text != c.text || !slices.Equal(v.Numbers, c.numbers) || !slices.Equal(v.Interval, c.interval) {
 			t.Errorf("%+v, want %s, %v, %v", v, c.text, c.numbers, c.interval)

@@ -52,8 +52,11 @@ func Starred(v Value, fits bool) Value {
 // IsStarred reports whether Starred has added an asterisk.
 func (v Value) IsStarred() bool { return strings.HasSuffix(v.Text, star) }
 
-// Number returns x, printed with format.
+// Number returns x, printed with format; NaN, which follows from what is missing, is Absent.
 func Number(format string, x float64) Value {
+	if math.IsNaN(x) {
+		return Absent
+	}
 	return Value{Text: fmt.Sprintf(format, x), Numbers: []float64{x}}
 }
 
@@ -63,11 +66,8 @@ func Fixed(x float64, digits int) Value { return Number("%."+strconv.Itoa(digits
 // Difference is Fixed with a sign.
 func Difference(x float64, digits int) Value { return Number("%+."+strconv.Itoa(digits)+"f", x) }
 
-// Percent prints a share in percent with digits decimals; NaN is Absent.
+// Percent prints a share in percent with digits decimals.
 func Percent(share float64, digits int) Value {
-	if math.IsNaN(share) {
-		return Absent
-	}
 	return Number("%."+strconv.Itoa(digits)+"f%%", 100*share)
 }
 
@@ -76,8 +76,11 @@ func Share(part, whole float64) Value {
 	return Value{Text: units.FormatShare(part, whole), Numbers: []float64{100 * part / whole}}
 }
 
-// Signed is a relative difference in whole percent; one that rounds to 0 is +0%.
+// Signed is a relative difference in whole percent; one that rounds to 0 is +0%, NaN is Absent.
 func Signed(x float64) Value {
+	if math.IsNaN(x) {
+		return Absent
+	}
 	return Value{Text: fmt.Sprintf("%+.0f%%", math.Round(100*x)+0), Numbers: []float64{100 * x}}
 }
 
@@ -92,8 +95,11 @@ func Bytes(n int64) Value {
 // Whole is a number without a fraction, as text prints it.
 func Whole(n int64, text string) Value { return Value{Text: text, Numbers: []float64{float64(n)}} }
 
-// Interval is an interval without a value of its own: [lo, hi].
+// Interval is an interval without a value of its own: [lo, hi]; Absent if it lacks an end.
 func Interval(lo, hi Value) Value {
+	if len(lo.Numbers) == 0 || len(hi.Numbers) == 0 {
+		return Absent
+	}
 	return Value{Text: fmt.Sprintf("[%v, %v]", lo, hi), Interval: []float64{lo.Numbers[0], hi.Numbers[0]}}
 }
 
@@ -150,11 +156,15 @@ func Paired(p stats.Paired, digits int) Value {
 
 // Joined returns one cell of several values. Format has a %v for the text of each. The
 // numbers are in the order of the values; the interval belongs to the first value that
-// has one.
+// has one. A single value that is Absent stays so.
 func Joined(format string, cells ...any) Value {
 	var joined Value
 	var texts []any
-	for _, v := range valuesOf(cells) {
+	values := valuesOf(cells)
+	if len(values) == 1 && values[0].Text == Absent.Text {
+		return Absent
+	}
+	for _, v := range values {
 		texts = append(texts, v.Text)
 		joined.Numbers = append(joined.Numbers, v.Numbers...)
 		if joined.Interval == nil {
@@ -180,8 +190,11 @@ func Ints(between string, ns []int) Value {
 }
 
 // Figure reads a figure as a paper prints it, such as 81,505, 1.8B, 3.15 GiB or 63.4%;
-// a text that does not begin with a number stays a text.
+// a text that does not begin with a number stays a text, and "" is Absent.
 func Figure(text string) Value {
+	if text == "" {
+		return Absent
+	}
 	v := Value{Text: text}
 	if x, _, ok := units.ReadFigure(text); ok {
 		v.Numbers = []float64{x}
@@ -211,11 +224,6 @@ func valuesOf(cells []any) (all []Value) {
 			all = append(all, Ints(",", c))
 		case Verbatim:
 			all = append(all, c.Printed(""))
-		case *Verbatim:
-			if c == nil {
-				c = &Verbatim{}
-			}
-			all = append(all, valuesOf([]any{*c})...)
 		case fmt.Stringer:
 			all = append(all, Value{Text: c.String()})
 		default:

@@ -117,6 +117,7 @@ func TestMisuse(t *testing.T) {
 		`grouped attention "a": 3 heads do not divide`:            forward(x(2, 3), nn.NewGroupedAttention("a", nn.GroupedAttentionConfig{Dim: 8, Heads: 3})),
 		`grouped attention "a": no Angles`:                        forward(x(2, 3), nn.NewGroupedAttention("a", nn.GroupedAttentionConfig{Dim: 8, Heads: 2})),
 		`softmax "s": ClipLogits is -1`:                           forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1})),
+		`softmax "s": SoftClip without a limit`:                   forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, SoftClip: true})),
 		`tied to table of shape (5,4)`:                            forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table})),
 		`Init of a tied weight`:                                   forward(x(2, 3), nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()})),
 		`conv2d "c": Kernel is 0`:                                 forward(x(2, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1})),

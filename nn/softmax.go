@@ -16,8 +16,10 @@ type SoftmaxConfig struct {
 	// ClipLogits limits logits to this magnitude, against the instability of
 	// deep Transformers (Huang et al. 2019, section 5); 0: no limit.
 	ClipLogits float32
-	NoBias     bool        // zero: there is one
-	Init       Initializer // of its own weight; nil: Normal(Dim^-0.5)
+	// SoftClip limits them by limit·tanh(x/limit), which lets gradients pass, in place of a clip.
+	SoftClip bool
+	NoBias   bool        // zero: there is one
+	Init     Initializer // of its own weight; nil: Normal(Dim^-0.5)
 }
 
 // Softmax is the layer of softmax pre-activations, x·Wᵀ + b. The loss turns
@@ -39,6 +41,9 @@ func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
 	wantPositive("softmax", name, "Dim", c.Dim)
 	if !(c.ClipLogits >= 0) {
 		misuse("softmax", name, "ClipLogits is %v, want at least 0", c.ClipLogits)
+	}
+	if c.SoftClip && c.ClipLogits == 0 {
+		misuse("softmax", name, "SoftClip without a limit, want ClipLogits above 0")
 	}
 	s := &Softmax{named: named{name: name}, config: c}
 	shape := graph.Shape{c.Vocab, c.Dim}
@@ -74,8 +79,11 @@ func (s *Softmax) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	if s.Bias != nil {
 		logits = t.AddBias(logits, t.Param(s.Bias))
 	}
-	if s.config.ClipLogits > 0 {
-		logits = t.Clip(logits, s.config.ClipLogits)
+	switch limit := s.config.ClipLogits; {
+	case s.config.SoftClip:
+		logits = t.Scale(t.Tanh(t.Scale(logits, 1/limit)), limit)
+	case limit > 0:
+		logits = t.Clip(logits, limit)
 	}
 	return []*graph.Node{logits}
 }

@@ -5,6 +5,8 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/plan"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/train"
 )
 
@@ -14,6 +16,8 @@ type Describing struct {
 	Setup train.Setup
 	Batch int // examples of a mini-batch, for costs that depend on it
 	Seed  uint64
+	// Asynchronous is a schedule whose versions of the weights are described; GPipe: none.
+	Asynchronous schedule.Schedule
 }
 
 // Description is a network layer by layer, and its partition.
@@ -21,6 +25,16 @@ type Description struct {
 	Params    int64             `json:"params"`
 	Layers    []gpipe.LayerInfo `json:"layers"`
 	Partition Partition         `json:"partition"`
+	Versions  []StageVersions   `json:"versions,omitempty"` // of an asynchronous schedule
+}
+
+// StageVersions are the versions of the weights that a stage keeps with an asynchronous schedule,
+// in a window that is long enough for all of them, 2K mini-batches.
+type StageVersions struct {
+	Versions     int   `json:"versions"`
+	Staleness    int   `json:"staleness"`     // updates between the weights that a mini-batch's F reads and its own update, at most
+	WeightBytes  int64 `json:"weight_bytes"`  // float32, of one version
+	StashedBytes int64 `json:"stashed_bytes"` // of all but the newest
 }
 
 // Partition is a cut of a network and its efficiency.
@@ -68,5 +82,32 @@ func (d Describing) Run(ctx context.Context) (*Description, error) {
 		r.Partition.Sizes, r.Partition.Note = cut.Sizes, cut.Moved
 	}
 	r.Partition.Costs, r.Partition.Efficiency = partition.StageCosts(costs, r.Partition.Sizes), partition.Efficiency(costs, r.Partition.Sizes)
+	if d.Asynchronous.Asynchronous() {
+		return r, r.addVersions(d.Asynchronous)
+	}
 	return r, nil
+}
+
+// addVersions describes what an asynchronous schedule keeps on each stage of the partition.
+func (r *Description) addVersions(s schedule.Schedule) error {
+	stages, micro := len(r.Partition.Sizes), 1
+	if s == schedule.PipeDream2BW {
+		micro = stages
+	}
+	lists, err := schedule.Window(s, stages, schedule.Ends(2*stages, micro), schedule.Never)
+	if err != nil {
+		return err
+	}
+	layers := r.Layers
+	for k, list := range lists {
+		of := StageVersions{Staleness: schedule.Staleness(list)}
+		_, of.Versions = schedule.WeightSlots(list)
+		for _, l := range layers[:r.Partition.Sizes[k]] {
+			of.WeightBytes += l.Params * plan.FloatBytes
+		}
+		of.StashedBytes = int64(of.Versions-1) * of.WeightBytes
+		layers = layers[r.Partition.Sizes[k]:]
+		r.Versions = append(r.Versions, of)
+	}
+	return nil
 }

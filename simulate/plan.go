@@ -26,6 +26,7 @@ type Planning struct {
 	Schedules []schedule.Schedule
 	Searched  bool   // schedules that are looked for within the devices' memory, too
 	Seed      uint64 // of that search
+	Window    int    // mini-batches between two drains, of the asynchronous schedules among them; 0: there are none
 	Chunks    int    // V, pieces on each device, where a schedule has any number; 0: searched
 	Devices   int    // at most; R K S may be less
 	Replicas  int    // R; 0: searched
@@ -106,7 +107,7 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 	}()
 	search := planner.Search{
 		Pipeline: pipeline, Input: s.Model.Input(s.Batch), How: s.Modelling(),
-		Schedules: s.Schedules, Searched: s.Searched, Seed: s.Seed, Devices: s.Devices, Replicas: s.Replicas, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
+		Schedules: s.Schedules, Searched: s.Searched, Seed: s.Seed, Window: s.Window, Devices: s.Devices, Replicas: s.Replicas, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
 		Looked: func(at planner.Way, looked, left int) {
 			if shown {
 				p.Advance(fmt.Sprintf("R=%d K=%d M=%d, mini-batch %d, %v", at.R, at.K, at.M, at.Batch, at.Order()))

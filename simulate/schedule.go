@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
@@ -22,6 +23,7 @@ import (
 type Scheduling struct {
 	Schedule string // a name, or a file of PyTorch's format (.csv), which has its own K, chunks and M
 	K, M     int
+	Window   int // mini-batches of M micro-batches between two drains, of asynchronous schedules; 0 with others
 	Chunks   int // of each device; 0: as the schedule has
 	Times    TaskTimes
 	// Activations are what a device has of a micro-batch, all chunks together: until its
@@ -41,13 +43,13 @@ type TaskTimes struct {
 	File string
 }
 
-// ParseTaskTimes reads pairs such as f=1.5,b=2,w=1,comm=.5, each of which is optional, or the name of
+// ParseTaskTimes reads pairs such as f=1.5,b=2,w=1,u=.1,comm=.5, each of which is optional, or the name of
 // a file that ends in .csv, with comm=N, before it or not.
 func ParseTaskTimes(text string) (t TaskTimes, err error) {
 	t.Duration = schedule.Duration{F: 1, I: 1, W: 1}
-	into := map[string]*float64{"f": &t.F, "b": &t.I, "w": &t.W, "comm": &t.Comm}
+	into := map[string]*float64{"f": &t.F, "b": &t.I, "w": &t.W, "u": &t.U, "comm": &t.Comm}
 	if !strings.HasSuffix(text, ".csv") {
-		return t, ParseNumbers(text, into, "f,b,w,comm")
+		return t, ParseNumbers(text, into, "f,b,w,u,comm")
 	}
 	if comm, file, ok := strings.Cut(text, ","); ok && strings.HasPrefix(comm, "comm=") {
 		text, err = file, ParseNumbers(comm, into, "comm")
@@ -83,7 +85,11 @@ type ScheduledDevice struct {
 	Start float64 `json:"start"`
 	End   float64 `json:"end"`
 	Busy  float64 `json:"busy"`
-	Peak  float64 `json:"peak_memory"` // in the unit of Activations
+	// Versions of the weights that an asynchronous schedule keeps here, and by how many updates the
+	// oldest is behind when its gradient is applied. 0: it is a synchronous one.
+	Versions  int     `json:"versions,omitempty"`
+	Staleness int     `json:"staleness,omitempty"`
+	Peak      float64 `json:"peak_memory"` // in the unit of Activations
 	// Idle is the rest of Makespan, by cause, in milliseconds.
 	Idle timeline.Idle `json:"idle"`
 }
@@ -96,6 +102,8 @@ func (s Scheduling) Run() (*Scheduled, error) {
 		err = s.search(r)
 	} else if train.NamesScheduleFile(s.Schedule) {
 		err = s.read(r)
+	} else if of, unknown := schedule.Parse(s.Schedule); s.Window > 0 || unknown == nil && of.Asynchronous() {
+		err = s.window(r, of)
 	} else if r.Lists, r.Place, err = schedule.Generate(s.Schedule, s.K, s.Chunks, s.M); err != nil {
 		err = failure.Usagef("%s", strings.TrimPrefix(err.Error(), "schedule: "))
 	} else {
@@ -108,6 +116,27 @@ func (s Scheduling) Run() (*Scheduled, error) {
 		return nil, fmt.Errorf("%s: %w", files.Printable(s.Schedule), err)
 	}
 	return s.outcome(r)
+}
+
+// window makes the lists of a window of an asynchronous schedule, and verifies them by its
+// definition.
+func (s Scheduling) window(r *Scheduled, of schedule.Schedule) (err error) {
+	switch {
+	case !of.Asynchronous():
+		return failure.Usagef("a window of %d mini-batches with %s: want one of %s", s.Window, files.Printable(s.Schedule), strings.Join(schedule.AsynchronousNames(), ", "))
+	case s.Window < 1:
+		return failure.Usagef("%s with a window of %d mini-batches: want 1 or more between two drains", s.Schedule, s.Window)
+	case s.Chunks > 1:
+		return failure.Usagef("%d chunks on each device with %s: want 1", s.Chunks, s.Schedule)
+	case s.Window > gpipe.MaxTasks/s.M/s.K:
+		return failure.Usagef("a window of %d mini-batches of %d micro-batches on %d devices: want a product of at most %d", s.Window, s.M, s.K, gpipe.MaxTasks)
+	}
+	ends := schedule.Ends(s.Window, s.M)
+	r.Place, r.Micro = schedule.Straight(s.K), s.Window*s.M
+	if r.Lists, err = schedule.Window(of, s.K, ends, schedule.Never); err != nil {
+		return failure.Usagef("%s", strings.TrimPrefix(err.Error(), "schedule: "))
+	}
+	return schedule.VerifyWindow(of, r.Lists, ends)
 }
 
 // durations are the times of the stages that a placement has, v on each device.
@@ -158,6 +187,10 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 			of[c] = schedule.Footprint{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}
 		}
 		one.Peak = schedule.Peak(list, of)
+		if s.Window > 0 {
+			_, one.Versions = schedule.WeightSlots(list)
+			one.Staleness = schedule.Staleness(list)
+		}
 		r.Devices = append(r.Devices, one)
 	}
 	return r, nil
@@ -165,7 +198,7 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 
 // chunk has the times of one of v chunks of a device.
 func (s Scheduling) chunk(v float64) schedule.Duration {
-	return schedule.Duration{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v}
+	return schedule.Duration{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v, U: s.Times.U / v}
 }
 
 // search looks for a schedule; of two chunks on each device, there and back and in turns.
@@ -233,7 +266,7 @@ func (r *Scheduled) HTML(w io.Writer, s Scheduling) error {
 	}
 	g := schedulepage.Given{
 		Schedule: s.Schedule, K: r.Place.Devices, M: r.Micro, V: most,
-		F: s.Times.F, B: s.Times.I, W: s.Times.W, Comm: s.Times.Comm, Whole: s.Activations.Whole, Limit: s.Limit,
+		F: s.Times.F, B: s.Times.I, W: s.Times.W, U: s.Times.U, Comm: s.Times.Comm, Whole: s.Activations.Whole, Limit: s.Limit,
 	}
 	if g.Whole > 0 {
 		g.Weights = s.Activations.Weights / g.Whole

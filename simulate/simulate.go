@@ -70,11 +70,12 @@ type Simulation struct {
 	Metrics
 	Replicas      int         `json:"replicas"`
 	Groups        int         `json:"groups"`
+	Window        int         `json:"window,omitempty"`   // mini-batches between two drains; none: the pipeline drains after each
 	Spatial       int         `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
 	Scope         string      `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
 	ReduceSeconds float64     `json:"all_reduce_seconds"` // of the stage that takes longest
 	UpdateSeconds float64     `json:"update_seconds"`     // the same
-	ClassicBubble float64     `json:"classic_bubble"`     // (K-1)/(M+K-1)
+	ClassicBubble float64     `json:"classic_bubble"`     // (K-1)/(M+K-1), with M of all mini-batches between two drains
 	Breakdown     clock.Parts `json:"breakdown"`
 	Params        int64       `json:"params"`
 	Partition     []int       `json:"partition"`
@@ -218,11 +219,13 @@ func atPeak(a *accelerator.Accelerator) bool {
 // outcome returns what is reported of a simulation.
 func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpipe.Description) *Simulation {
 	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1) * max(s.Tensor, 1)
+	window := max(sim.Window, 1)
 	r := &Simulation{
-		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
+		StepSeconds: sim.Seconds / float64(window), ExamplesPerSecond: float64(s.Batch*window) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
-		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
-		Breakdown:      sim.Parts,
+		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches*window),
+		Breakdown:      sim.Parts.Over(float64(window)),
+		Window:         p.Window,
 		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
 		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
 		Params:    whole.Params,
@@ -232,7 +235,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpip
 		Peak:  atPeak(p.Devices[0].Accelerator),
 		Fits:  true,
 		Parts: sim.Step, Step: sim,
-		Metrics: s.work(p, whole).metrics(sim.Seconds, s.Batch, devices, sim.Sizes, sim.Recomputed),
+		Metrics: s.work(p, whole).metrics(sim.Seconds/float64(window), s.Batch, devices, sim.Sizes, sim.Recomputed),
 	}
 	if p.Spatial > 1 {
 		r.Spatial = p.Spatial
@@ -253,7 +256,9 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpip
 	for i, d := range sim.Devices { // of several kinds of replicas, one after another
 		pieces := placed.Chunks()[i%placed.Devices]
 		last := pieces[len(pieces)-1]
-		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first[pieces[0]]].Name(), p.Layers[first[last]+sim.Sizes[last]-1].Name(), idle[i]})
+		var own timeline.Idle
+		own.Add(idle[i], 1/float64(window))
+		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first[pieces[0]]].Name(), p.Layers[first[last]+sim.Sizes[last]-1].Name(), own})
 		r.Fits = r.Fits && d.Fits()
 	}
 	return r

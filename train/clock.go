@@ -61,23 +61,24 @@ func (c *stepClock) read(s Setup) (t stepTime, err error) {
 		steps = append(steps, r.Timeline)
 	}
 	times := samples.Median()
+	window := max(times.Window, 1)
 	t.seconds = stats.Median(wall)
 	if s.Device == gpipe.Emulated {
 		tl, err := times.Replay()
 		if err != nil {
 			return t, err
 		}
-		t.seconds, steps = tl.Span(), []*timeline.Timeline{tl}
+		t.seconds, steps = tl.Span()/float64(window), []*timeline.Timeline{tl}
 	}
-	t.devices = deviceTimes(steps)
+	t.devices = deviceTimes(steps, window)
 	t.closedForm, err = s.closedForm(times)
 	return t, err
 }
 
-// deviceTimes are the means over steps.
-func deviceTimes(steps []*timeline.Timeline) []DeviceTime {
+// deviceTimes are the means over steps, each of which has a window of mini-batches.
+func deviceTimes(steps []*timeline.Timeline, window int) []DeviceTime {
 	all := make([]DeviceTime, steps[0].Devices)
-	of := 1 / float64(len(steps))
+	of := 1 / float64(len(steps)*window)
 	for _, tl := range steps {
 		span := tl.Span()
 		for d, idle := range tl.Causes() {

@@ -36,7 +36,7 @@ type Loop struct {
 // Hooks are called while a Loop runs, on its goroutine. An error of one ends the
 // run, which returns it. Nil: there is none.
 type Hooks struct {
-	// At is called at every position: before each step, and after the last. If it fails, it
+	// At is called at every position: before each step or window, and after the last. If it fails, it
 	// leaves Report as it was. A training that goes on from a snapshot begins with it.
 	At func(done int) error
 	// After is called with every step that is done.
@@ -111,7 +111,7 @@ func (l *Loop) Close() error {
 }
 
 // Run makes the steps that are not done yet. If there are snapshots and ctx is done, it
-// finishes the step, writes a snapshot and returns an *[Interrupted]; otherwise the step is
+// finishes the step, or the window, writes a snapshot and returns an *[Interrupted]; otherwise the step is
 // cut off. Several processes do so together, after the same step, when ctx of one is done.
 func (l *Loop) Run(ctx context.Context, h Hooks) error {
 	if l.report != nil && h.Report != nil {
@@ -173,11 +173,14 @@ func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 		if done >= l.Steps {
 			return l.takeBest()
 		}
-		step, err := l.Step(whole)
+		steps, err := l.next(whole)
 		if err != nil {
 			return err
 		}
-		if h.After != nil {
+		for _, step := range steps {
+			if h.After == nil {
+				break
+			}
 			if err := h.After(step); err != nil {
 				return err
 			}
@@ -185,17 +188,38 @@ func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 	}
 }
 
-// Step makes the step at the position, also beyond the training's last.
+// Step makes the step at the position, also beyond the training's last. With an asynchronous
+// schedule it makes a window of them, and returns the last.
 func (l *Loop) Step(ctx context.Context) (*TrainStep, error) {
-	b, err := l.batch(l.Trainer.Steps())
+	steps, err := l.next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.Trainer.Step(ctx, b)
+	return steps[len(steps)-1], nil
+}
+
+// next makes the step at the position, or the window of steps that begins there.
+func (l *Loop) next(ctx context.Context) (steps []*TrainStep, err error) {
+	done := l.Trainer.Steps()
+	batches := make([]nn.Batch, max(1, l.Pipeline.Window))
+	for i := range batches {
+		if batches[i], err = l.batch(done + i); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]*gpipe.Result, 1)
+	if l.Pipeline.Window > 0 {
+		results, err = l.Trainer.Window(ctx, batches)
+	} else {
+		results[0], err = l.Trainer.Step(ctx, batches[0])
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &TrainStep{Step: l.Trainer.Steps(), Steps: l.Steps, Result: r, Examples: b.Examples()}, nil
+	for i, r := range results {
+		steps = append(steps, &TrainStep{Step: done + i + 1, Steps: l.Steps, Result: r, Examples: batches[i].Examples()})
+	}
+	return steps, nil
 }
 
 // Memory returns each device's planned peak and what has been used of it, in bytes.

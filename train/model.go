@@ -64,6 +64,7 @@ type Model struct {
 	FinalNorm  bool    `yaml:"final_norm" json:"final_norm,omitempty"` // of Transformers: a layer norm before the softmax
 	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"`         // of gnmt: by its width
 	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"`         // 0: not
+	SoftClip   bool    `yaml:"soft_clip" json:"soft_clip,omitempty"`   // of transformer: the clip is soft, see nn.SoftmaxConfig
 }
 
 // Tying says which vocabulary tables are one: none (also ""), softmax or all, as

@@ -118,6 +118,8 @@ func languageModel(m Model) ([]nn.Layer, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case m.SoftClip:
+		return nil, fmt.Errorf("%s clips logits: want a soft clip only of %s", m.Name, Translator)
 	case m.HeadDim != 0 && m.HeadDim*m.Heads != m.Dim:
 		return nil, fmt.Errorf("%d heads of %d at width %d: want a head size only of %s, or one that is width/heads", m.Heads, m.HeadDim, m.Dim, Translator)
 	}
@@ -135,7 +137,7 @@ func llamaModel(m Model) ([]nn.Layer, error) {
 		return nil, err
 	case m.Dropout != 0:
 		return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
-	case m.ClipLogits != 0 || m.ScaledInit || m.FinalNorm:
+	case m.ClipLogits != 0 || m.SoftClip || m.ScaledInit || m.FinalNorm:
 		return nil, fmt.Errorf("%s neither clips logits nor scales initial weights, and always has a final norm: "+
 			"want none of these, or %s", m.Name, LanguageModel)
 	}
@@ -186,7 +188,7 @@ func translator(m Model) ([]nn.Layer, error) {
 	return transformer.Translation(transformer.TranslationConfig{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
 		SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
-		Dropout: float32(m.Dropout), Tie: tie, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		Dropout: float32(m.Dropout), Tie: tie, FinalNorm: m.FinalNorm, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), SoftClip: m.SoftClip, Fine: m.Fine,
 	})
 }
 
@@ -213,7 +215,7 @@ func recurrentTranslator(m Model) ([]nn.Layer, error) {
 // plainSoftmax refuses what only the softmax of a Transformer has.
 func (m Model) plainSoftmax() error {
 	switch {
-	case m.ClipLogits != 0:
+	case m.ClipLogits != 0 || m.SoftClip:
 		return fmt.Errorf("%s does not clip logits: want no limit", m.Name)
 	case m.FinalNorm:
 		return fmt.Errorf("%s has no final norm before its softmax: want none, or %s or %s", m.Name, LanguageModel, Translator)

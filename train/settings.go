@@ -10,6 +10,7 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
 )
 
@@ -57,15 +58,25 @@ func (t *Training) DataDigest(s datasets.Source) string {
 }
 
 // deciding returns the setup without what decides no bits, of a network with or without
-// batch norm. A new field decides until it is named here.
+// batch norm. A new field decides until it is named here. Of asynchronous schedules, the schedule
+// and the window decide; K as well, but with pipedream-2bw; and the cut, if stages read versions
+// of their own.
 func (s Setup) deciding(batchNorm bool) Setup {
 	s.Groups = max(s.Groups, s.Replicas, 1)
 	if !batchNorm {
 		s.MicroBatches = 0
 	}
-	s.Partitions, s.Replicas, s.Spatial, s.ShardUpdate, s.TiedGradients = 0, 0, 0, false, gpipe.ReduceTied
-	s.Schedule, s.Chunks, s.ScheduleFile, s.Checkpoint, s.LateRecompute = 0, 0, "", 0, false
-	s.Balance, s.Partitioner, s.Cost = nil, 0, 0
+	if !s.cutDecides() {
+		s.Balance, s.Partitioner, s.Cost = nil, 0, 0
+		if s.Schedule != schedule.PipeDreamVertical {
+			s.Partitions = 0
+		}
+	}
+	if !s.Schedule.Asynchronous() {
+		s.Schedule = 0
+	}
+	s.Replicas, s.Spatial, s.ShardUpdate, s.TiedGradients = 0, 0, false, gpipe.ReduceTied
+	s.Chunks, s.ScheduleFile, s.Checkpoint, s.LateRecompute = 0, "", 0, false
 	s.Device, s.Threads, s.MemoryCap, s.Link = 0, 0, 0, clock.Link{}
 	return s
 }

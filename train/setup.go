@@ -16,7 +16,7 @@ import (
 )
 
 // Setup is how a network is run: what must not change a bit of the result, and Groups,
-// BNScope and DType, which do.
+// BNScope and DType, which do, as asynchronous schedules do (see deciding).
 type Setup struct {
 	Partitions    int // K
 	MicroBatches  int // M, of each group
@@ -28,6 +28,7 @@ type Setup struct {
 	BNScope       gpipe.Scope          // of batch norm's statistics
 	DType         graph.DType          `json:"dtype"` // of activations and their gradients
 	Schedule      schedule.Schedule
+	Window        int    `json:",omitzero"` // mini-batches between two drains, of asynchronous schedules, whose bits it decides; 0 with others
 	Chunks        int    `json:",omitzero"` // V, pieces of the network on each device; 0: as many as the schedule has
 	ScheduleFile  string `json:",omitzero"` // a file that has the schedule, in place of Schedule
 	Checkpoint    schedule.Checkpoint
@@ -99,7 +100,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
 		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
-		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
+		Schedule: s.Schedule, Window: s.Window, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
 		Cut: gpipe.Cut{Chunks: s.Chunks, Balance: s.Balance, Partitioner: s.Partitioner},
 		Replication: gpipe.Replication{
 			Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial,
@@ -115,11 +116,18 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 		return p, failure.Usagef("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
 	case s.Device == gpipe.Host && s.Link != clock.Link{}:
 		return p, failure.Usagef("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
+	case s.Cost == Time && s.Balance == nil && s.cutDecides():
+		return p, failure.Usagef("a cut by measured times with %v, whose weights depend on the cut: want flops or memory, or the layers of each partition", s.Schedule)
 	}
 	if err := s.readSchedule(&p); err != nil {
 		return p, err
 	}
 	return p, failure.Usage(p.Validate(in))
+}
+
+// cutDecides reports whether the bits depend on where the network is cut.
+func (s Setup) cutDecides() bool {
+	return s.Schedule == schedule.PipeDream || s.Schedule == schedule.PipeDreamNoStash
 }
 
 // dtype names the activations' type where it is not float32.

@@ -18,7 +18,7 @@ type Travelled struct {
 }
 
 // traffic is what steps on mini-batches of one size sent from process to process, the
-// bytes those of the last; nil if there is one process or no step.
+// bytes those of the last, of a window an even part; nil if there is one process or no step.
 func (p *Processes) traffic(steps []*gpipe.Result, over transport.Transport) []Travelled {
 	if p == nil || len(steps) == 0 {
 		return nil
@@ -39,7 +39,8 @@ func (p *Processes) traffic(steps []*gpipe.Result, over transport.Transport) []T
 		for _, step := range steps {
 			seconds = append(seconds, crossing(step.Traffic, what).Seconds)
 		}
-		all = append(all, Travelled{what.String(), sent.Messages, sent.Bytes, planned.Bytes, stats.Median(seconds)})
+		window := int64(max(last.Times.Window, 1))
+		all = append(all, Travelled{what.String(), sent.Messages / window, sent.Bytes / window, planned.Bytes / window, stats.Median(seconds) / float64(window)})
 	}
 	return slices.DeleteFunc(all, func(t Travelled) bool { return t.Messages == 0 && t.PlannedBytes == 0 })
 }

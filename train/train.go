@@ -170,11 +170,34 @@ func (t *Training) Source() (datasets.Source, error) { return t.Model.network().
 // none yet, the schedule of the learning rate.
 func (t *Training) steps(s datasets.Source) (int, error) {
 	steps, err := t.count(s)
+	if err == nil {
+		err = t.inWindows(steps)
+	}
 	t.planned = steps
 	if t.LRSchedule == "" {
 		t.LRSchedule = fmt.Sprintf("inverse-sqrt:%d", WarmUp(steps))
 	}
 	return steps, err
+}
+
+// inWindows refuses what happens between two steps of one window: with an asynchronous schedule,
+// stages have different weights there.
+func (t *Training) inWindows(steps int) error {
+	window := t.Setup.Window
+	if window < 2 {
+		return nil
+	}
+	for _, at := range []struct {
+		what string
+		step int
+	}{
+		{"%d steps", steps}, {"an evaluation every %d steps", t.EvalEvery}, {"a snapshot every %d steps", t.Snapshots.Every}, {"a hash after %d steps", t.HashAfter},
+	} {
+		if at.step%window != 0 {
+			return failure.Usagef(at.what+" in windows of %d: want a multiple, since the pipeline drains at a window's end", at.step, window)
+		}
+	}
+	return nil
 }
 
 // WarmUp is how many of a training's steps the learning rate rises where its user does

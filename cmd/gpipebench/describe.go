@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/simulate"
 )
@@ -33,6 +34,12 @@ func newDescribe() *cobra.Command {
 	d.Setup.MicroBatches = 1
 	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
+	value(fs, &d.Asynchronous, "schedule", "gpipe", "gpipe|"+strings.Join(schedule.AsynchronousNames(), "|"), "an asynchronous schedule, whose versions of the weights are shown for each partition", func(name string) (schedule.Schedule, error) {
+		if _, err := oneOf(append(schedule.AsynchronousNames(), "gpipe")...)(name); err != nil {
+			return 0, err
+		}
+		return schedule.Parse(name)
+	})
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
 	outcomeFlags(fs, &format, lab.Formats...)
 	return cmd
@@ -64,5 +71,19 @@ func printDescription(o *output, d *simulate.Describing, r *simulate.Description
 	if r.Partition.Note != "" {
 		t.Notes = append(t.Notes, r.Partition.Note)
 	}
-	return t.Write(o.out, format)
+	if err := t.Write(o.out, format); err != nil || r.Versions == nil {
+		return err
+	}
+	of := lab.Table{
+		Title:   fmt.Sprintf("Versions of the weights with %v", d.Asynchronous),
+		Caption: []string{"In windows of twice as many mini-batches as partitions, or more. Staleness: the most updates between the weights that a mini-batch's F reads and the update by its gradient. Bytes: float32."},
+	}
+	of.Numbers("partition", "versions", "staleness", "weights", "stashed")
+	for k, v := range r.Versions {
+		of.Add(k, v.Versions, v.Staleness, lab.Bytes(v.WeightBytes), lab.Bytes(v.StashedBytes))
+	}
+	if err := o.printf("\n"); err != nil {
+		return err
+	}
+	return of.Write(o.out, format)
 }

@@ -164,17 +164,26 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
 	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M; 1 to its examples")
-	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(schedule.Names(), "|")+"|FILE.csv", "order of the tasks; a file as the command schedule writes it", func(name string) (schedule.Schedule, error) {
+	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(scheduleNames(), "|")+"|FILE.csv", "order of the tasks; a file as the command schedule writes it", func(name string) (schedule.Schedule, error) {
 		if s.ScheduleFile = ""; train.NamesScheduleFile(name) {
 			s.ScheduleFile = name
 			return schedule.GPipe, nil
 		}
 		return schedule.Parse(name)
 	})
+	windowFlag(fs, &s.Window)
 	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
-	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last, torchgpipe's name: all but micro-batch 0, whose backward comes first here", schedule.ParseCheckpoint)
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "recomputed micro-batches; except-last, torchgpipe's name: all but micro-batch 0, whose backward comes first here", schedule.ParseCheckpoint)
 	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute only when the gradient has arrived; otherwise one micro-batch ahead")
 	cutFlags(fs, s)
+}
+
+// scheduleNames are all schedules, the asynchronous ones last.
+func scheduleNames() []string { return slices.Concat(schedule.Names(), schedule.AsynchronousNames()) }
+
+// windowFlag adds the window of asynchronous schedules.
+func windowFlag(fs *pflag.FlagSet, to *int) {
+	count(fs, to, "window", 0, 0, gpipe.MaxTasks, "mini-batches in flight before a drain, with "+strings.Join(schedule.AsynchronousNames(), ", ")+", whose bits it decides; 0 with other schedules")
 }
 
 // replicaFlags adds the flags of data parallelism.

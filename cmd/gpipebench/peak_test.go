@@ -33,21 +33,20 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("%s: status %d, %s", name, status, errs)
 			}
-			return decoded(t, name, out)
+			return asOf(any(want), any(decoded(t, name, out)))
 		}
-		if diff := cmp.Diff(want, run("--peak")); diff != "" {
+		if diff := cmp.Diff(any(want), run("--peak")); diff != "" {
 			t.Errorf("%s: (-as it was +got)\n%s", name, diff)
 		}
 		// TPUs have none for convolutions, and what else these networks do waits for memory.
 		atPeak := !strings.Contains(name, "p100") && !strings.Contains(name, "v100") && name != "transformer-tpuv3"
-		if same := cmp.Equal(want, run()); same != atPeak {
+		if same := cmp.Equal(any(want), run()); same != atPeak {
 			t.Errorf("%s: the same as at the peak: %v, want %v", name, same, atPeak)
 		}
 	}
 }
 
-// decoded reads a command's JSON, without the fields that have come since then: which
-// rates it is at, what replicas add, the causes of a device's idle time, and a plan's schedule.
+// decoded reads a command's JSON. A plan is of GPipe's schedule: no other is searched if none is asked for.
 func decoded(t *testing.T, name, text string) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -56,23 +55,42 @@ func decoded(t *testing.T, name, text string) map[string]any {
 	if err := d.Decode(&v); err != nil {
 		t.Fatal(name, err)
 	}
-	parts := []map[string]any{v}
+	delete(v, "dismissed") // how many ways a search rejects without simulating them is its own affair
 	plans, _ := v["plans"].([]any)
 	for _, plan := range plans {
 		p := plan.(map[string]any)
 		if _, now := p["schedule"]; now && (p["schedule"] != "gpipe" || p["chunks"] != json.Number("1")) {
 			t.Errorf("%s: %v in %v pieces of each device: only GPipe's is searched if no other is asked for", name, p["schedule"], p["chunks"])
 		}
-		parts = append(parts, p)
-	}
-	devices, _ := v["devices"].([]any)
-	for _, device := range devices {
-		parts = append(parts, device.(map[string]any))
-	}
-	for _, part := range parts {
-		for _, since := range []string{"peak", "replicas", "groups", "all_reduce_seconds", "update_seconds", "idle", "schedule", "chunks"} {
-			delete(part, since)
-		}
 	}
 	return v
+}
+
+// asOf leaves out the fields of got that have come since want was written.
+func asOf(want, got any) any {
+	switch old := want.(type) {
+	case map[string]any:
+		now, ok := got.(map[string]any)
+		if !ok {
+			return got
+		}
+		kept := map[string]any{}
+		for key := range old {
+			if value, ok := now[key]; ok {
+				kept[key] = asOf(old[key], value)
+			}
+		}
+		return kept
+	case []any:
+		now, ok := got.([]any)
+		if !ok || len(now) != len(old) {
+			return got
+		}
+		kept := make([]any, len(now))
+		for i := range now {
+			kept[i] = asOf(old[i], now[i])
+		}
+		return kept
+	}
+	return got
 }

@@ -69,7 +69,8 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "largest mini-batch, reached by doubling; 0: --batch")
 	value(fs, &s.Search, "search", "", "NAME,NAME...", "what is searched besides K and M: tensor, replicas, zero, recompute; all: these and 1f1b and interleaved, for today's clusters", simulate.ParseSearch)
 	var orders string
-	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; searched: one that is constructed for the tasks' times and the devices' memory")
+	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; also "+strings.Join(schedule.AsynchronousNames(), ", ")+", with --window; searched: one that is constructed for the tasks' times and the devices' memory")
+	windowFlag(fs, &s.Window)
 	seedFlag(fs, &s.Seed, "seed of searched schedules")
 	fileFlag(fs, &csv, "csv", "file for the best plan's schedule in PyTorch's format; --schedule of other commands reads it", ".csv")
 	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V, for interleaved; 0: searched among 2, 4, ...")

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/lab"
@@ -59,16 +58,17 @@ moving tasks: the same flags and seed find the same one.`,
 		}),
 	}
 	fs := cmd.Flags()
-	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(schedule.Names(), "|")+"|FILE.csv", "order of the tasks", func(name string) (string, error) {
+	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(scheduleNames(), "|")+"|FILE.csv", "order of the tasks", func(name string) (string, error) {
 		if strings.HasSuffix(name, ".csv") {
 			return name, nil
 		}
-		return oneOf(schedule.Names()...)(name)
+		return oneOf(scheduleNames()...)(name)
 	})
+	windowFlag(fs, &s.Window)
 	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; a file of --schedule has its own")
 	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; a file of --schedule has its own")
 	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
-	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,comm=..|FILE.csv", "milliseconds of F, B (the gradient of inputs), W (of weights), and from one device to another; or a file with a row for each stage, with columns name, f, b, w (as cut --out writes it), and comm=N, before its name", simulate.ParseTaskTimes)
+	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,u=..,comm=..|FILE.csv", "milliseconds of F, B (the gradient of inputs), W (of weights), U (an update within the lists), and from one device to another; or a file with a row for each stage, with columns name, f, b, w (as cut --out writes it), and comm=N, before its name", simulate.ParseTaskTimes)
 	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what F stores, and how much of it B (the gradient of inputs) and W (of weights) free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
 		p.f, p.b, p.w = math.NaN(), math.NaN(), math.NaN()
 		if err = simulate.ParseNumbers(text, map[string]*float64{"f": &p.f, "b": &p.b, "w": &p.w}, "f,b,w"); err != nil {
@@ -91,6 +91,8 @@ moving tasks: the same flags and seed find the same one.`,
 			return failure.Usagef("--search without --memory-limit: want the most that a device may hold, such as --memory-limit 8")
 		case s.Times.File != "" && html != "":
 			return failure.Usagef("--html with a file of --times: want the same times for all devices, such as --times f=2,b=2,w=1")
+		case s.Search && fs.Changed("window"):
+			return failure.Usagef("--search and --window: want one of them, since updates within the lists are not searched")
 		case s.Search && fs.Changed("schedule"):
 			return failure.Usagef("--search and --schedule: want one of them")
 		case !s.Search && fs.Changed("seed"):
@@ -120,9 +122,17 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 	t.Numbers("device")
 	t.Texts("stages")
 	t.Numbers("start, ms", "end, ms", "busy, ms", "peak memory")
+	if s.Window > 0 {
+		t.Numbers("versions", "staleness")
+		t.Caption = []string{"Versions: of the weights, at once. Staleness: the most updates that a device makes between the weights that a mini-batch's F reads and the update by its gradient."}
+	}
 	chunks := r.Place.Chunks()
 	for i, d := range r.Devices {
-		t.Add(i, strings.Trim(fmt.Sprint(chunks[i]), "[]"), lab.Number("%.6g", d.Start), lab.Number("%.6g", d.End), lab.Number("%.6g", d.Busy), lab.Number("%.4g", d.Peak))
+		row := []any{i, strings.Trim(fmt.Sprint(chunks[i]), "[]"), lab.Number("%.6g", d.Start), lab.Number("%.6g", d.End), lab.Number("%.6g", d.Busy), lab.Number("%.4g", d.Peak)}
+		if s.Window > 0 {
+			row = append(row, d.Versions, d.Staleness)
+		}
+		t.Add(row...)
 	}
 	if err := t.Write(o.out, format); err != nil {
 		return err
@@ -150,5 +160,9 @@ func heading(s *simulate.Scheduling, r *simulate.Scheduled) string {
 	if s.Search {
 		name = "searched"
 	}
-	return fmt.Sprintf("%s: %d devices, %d stages, %d micro-batches", name, r.Place.Devices, r.Place.Stages(), r.Micro)
+	text := fmt.Sprintf("%s: %d devices, %d stages, %d micro-batches", name, r.Place.Devices, r.Place.Stages(), r.Micro)
+	if s.Window > 0 {
+		text += fmt.Sprintf(" in a window of %d mini-batches", s.Window)
+	}
+	return text
 }

@@ -95,12 +95,15 @@ func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 // Any of them makes replicas alike, and what a device holds that of its precision.
 func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	p := &s.Parallel
-	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "devices that divide the operations of each stage, T; 0: one. As Megatron-LM does it; of transformer-lm")
+	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "devices that divide the operations of each stage, T; 0: one. As Megatron-LM does it; of transformer-lm and llama")
 	fs.BoolVar(&p.SequenceParallel, "sequence-parallel", false, "divide by tokens what the T devices do not divide otherwise")
 	count(fs, &p.Zero, "zero", 0, 0, 3, "what replicas divide; 1: the optimiser's state, 2: gradients too, 3: weights too (FSDP)")
 	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what a backward computes again; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
 	value(fs, &p.Precision, "precision", "f32", "f32|bf16|fp16|fp8", "type of weights; of less than 32 bits, there are float32 copies. fp8: of the products alone, with bf16 weights", gpipe.ParsePrecision)
 	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with the scores in memory", gpipe.ParseAttention)
+	fs.BoolVar(&p.DropScores, "drop-scores", false, "a dropout of attention's probabilities, of unfused attention")
+	fs.BoolVar(&p.Scatter, "scatter", false, "send boundaries to other nodes in shares of the T devices, which gather them there")
+	fs.BoolVar(&p.AwaitTransfers, "await-transfers", false, "devices wait for transfers between stages; otherwise they compute meanwhile")
 	fs.BoolVar(&p.GradientsApart, "gradients-apart", false, "add gradients of weights to their accumulators in operations of their own")
 	fs.BoolVar(&p.Overlap, "overlap", false, "add up gradients beside the backward, as far as they fit there")
 	value(fs, &p.Order, "order", "tp-dp-pp", "tp-dp-pp|tp-pp-dp", "what is on neighbouring devices; tp-dp-pp, Megatron-LM's: the T devices of a stage, then replicas, then stages", gpipe.ParseOrder)
@@ -201,6 +204,13 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 			}
 			b.WriteString("\n")
 		}
+	}
+	if r.Window > 0 {
+		var versions, stale []string
+		for _, d := range r.Devices {
+			versions, stale = append(versions, strconv.Itoa(d.Versions)), append(stale, strconv.Itoa(d.Staleness))
+		}
+		fmt.Fprintf(&b, "in windows of %d mini-batches; versions of the weights on each device: %s; staleness, in updates: %s\n", r.Window, strings.Join(versions, " "), strings.Join(stale, " "))
 	}
 	fmt.Fprintf(&b, "partition %s\n", short(r.Partition))
 	if r.Note != "" {

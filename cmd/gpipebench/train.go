@@ -34,8 +34,11 @@ func newTrain() *cobra.Command {
 		Short: "Train a network through the pipeline",
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
 evaluates it on held-out data. The weights' SHA-256 that it prints at the end does
-not depend on -k, on how the pipeline is cut, scheduled and run, or, for networks
-without batch norm, on -m.
+not depend on -k, on how the pipeline is cut, scheduled (but with pipedream) and run,
+or, for networks without batch norm, on -m.
+
+With pipedream and its kinds each stage updates its weights by itself: the SHA-256
+depends on the schedule and on --window, and, but with pipedream-2bw, on -k.
 
 With --snapshot-dir an interrupt (Ctrl-C, SIGTERM) finishes the step and writes a
 snapshot; a second one ends at once. The same command with --resume goes on from
@@ -87,7 +90,7 @@ happened.
 				o.progress.Say("no step was left to train, so there is no timeline")
 				trace, shown = "", false
 			}
-			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, shown && format == "text"))
+			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, &t, r.LastStep, trace, shown && format == "text"))
 		})),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
@@ -175,7 +178,7 @@ func snapshotFlags(fs *pflag.FlagSet, s *train.Snapshots) {
 	fs.StringVar(&s.Dir, "snapshot-dir", "", "directory for snapshots, from which --resume continues")
 	count(fs, &s.Every, "snapshot-every", 100, 1, train.MaxSteps, "steps between snapshots; another is written after the last step")
 	count(fs, &s.Keep, "snapshot-keep", 2, 1, train.MaxSteps, "how many of the newest snapshots to keep")
-	fs.BoolVar(&s.Resume, "resume", false, "continue from the newest undamaged snapshot, if there is one; -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas with the same --groups may differ, and the bits are the same")
+	fs.BoolVar(&s.Resume, "resume", false, "continue from the newest undamaged snapshot, if there is one; -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas with the same --groups may differ, and the bits are the same; of asynchronous schedules those that decide the bits must not")
 }
 
 // checkSnapshotFlags refuses flags of snapshots without a directory for them.
@@ -193,14 +196,18 @@ func checkSnapshotFlags(cmd *cobra.Command, s *train.Snapshots) error {
 }
 
 // lastStep writes and draws the last step's timeline.
-func lastStep(o *output, t *timeline.Timeline, trace string, shown bool) error {
+func lastStep(o *output, of *train.Training, t *timeline.Timeline, trace string, shown bool) error {
 	if t == nil && (shown || trace != "") {
 		return errors.New("no step, so no timeline")
 	}
 	if err := writeTimeline(trace, t); err != nil || !shown {
 		return err
 	}
-	return cmp.Or(o.printf("\nthe last step:\n"), draw.WriteText(o.out, t, o.width))
+	what := "step"
+	if of.Setup.Window > 0 {
+		what = "window"
+	}
+	return cmp.Or(o.printf("\nthe last %s:\n", what), draw.WriteText(o.out, t, o.width))
 }
 
 func printTraining(o *output, r *train.Result) error {

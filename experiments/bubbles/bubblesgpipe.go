@@ -74,7 +74,7 @@ func gpipeTables(decides func(profile string) string, tables ...gpipeTable) cell
 func (s *gpipeTablesSpec) row(t gpipeTable, n *cells.Network, at lab.Cell) cells.Row[filledModes] {
 	row := cells.Row[filledModes]{
 		Has: cells.Values{
-			"table": t.name, "network": n.Name, "K": at.K, "M": at.M, "paper": n.Paper.Of(at).Value.Value,
+			"table": t.name, "network": n.Name, "K": at.K, "M": at.M, "paper": n.Paper.Of(at).Value.Number(),
 			"group": fmt.Sprintf("K = %d", at.K), "largest": at.M == t.M[len(t.M)-1],
 		},
 		Reads: []cells.Cell[filledModes]{s.cell("base", tableCell{t, n, t.Base, s.Schedules[0]})},

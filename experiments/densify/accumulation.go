@@ -25,7 +25,7 @@ type accumulationSpec struct {
 		Reduced  lab.Verbatim `yaml:"reduced"`  // MB
 		Gather   lab.Verbatim `yaml:"gather"`   // milliseconds
 		Reduce   lab.Verbatim `yaml:"reduce"`   // milliseconds
-	} `yaml:"paper"`
+	} `yaml:"paper" want:"optional"`
 	Limits []gatherLimit `yaml:"limits"`
 	First  string        `yaml:"first" want:"name"` // of the limits: the one that stops a gather
 
@@ -63,7 +63,7 @@ func (a accumulated) values() cells.Values {
 // accumulation is arithmetic on sizes and rates, which is why it needs code.
 var accumulation = cells.Kind[accumulationSpec, accumulated]{
 	Check: func(s *accumulationSpec) *lab.Problem {
-		if !slices.Contains(s.Ranks, s.Paper.Ranks) {
+		if s.Paper.Ranks > 0 && !slices.Contains(s.Ranks, s.Paper.Ranks) {
 			return lab.At(errors.New("want one of ranks"), "paper", "ranks")
 		}
 		for i, l := range s.Limits {
@@ -90,7 +90,7 @@ var accumulation = cells.Kind[accumulationSpec, accumulated]{
 			rows = append(rows, cells.Row[accumulated]{
 				Has: cells.Values{
 					"ranks": n, "several": n > 1, "printed": n == p.Ranks, "table": s.Table.Rows(), "rate": fmt.Sprintf("%.1f", on.Link.Bandwidth/1e9), "on": on.Name,
-					"paper_gathered": p.Gathered.Value, "paper_reduced": p.Reduced.Value, "paper_gather": p.Gather.Value / 1e3, "paper_reduce": p.Reduce.Value / 1e3,
+					"paper_gathered": p.Gathered.Number(), "paper_reduced": p.Reduced.Number(), "paper_gather": p.Gather.Number() / 1e3, "paper_reduce": p.Reduce.Number() / 1e3,
 				},
 				Reads: []cells.Cell[accumulated]{{Sample: fmt.Sprintf("ranks=%d", n), Values: accumulated.values, Make: func(context.Context) (accumulated, error) {
 					return accumulated{

@@ -32,7 +32,7 @@ type accumulationMeasuredSpec struct {
 		Ranks  int          `yaml:"ranks" want:"2..65536"`
 		Gather lab.Verbatim `yaml:"gather"` // milliseconds
 		Reduce lab.Verbatim `yaml:"reduce"` // milliseconds
-	} `yaml:"paper" want:"shown"`
+	} `yaml:"paper" want:"shown,optional"`
 }
 
 type accumulationMeasuredProfile struct {
@@ -84,7 +84,7 @@ func (x *accumulationMeasured) Resolve() *lab.Problem {
 	switch {
 	case s.Modelled[0] <= slices.Max(s.Processes):
 		return lab.At(errors.New("want more than are measured"), "modelled")
-	case !slices.Contains(s.Modelled, s.Paper.Ranks):
+	case s.Paper.Ranks > 0 && !slices.Contains(s.Modelled, s.Paper.Ranks):
 		return lab.At(errors.New("want one of those that are modelled"), "paper", "ranks")
 	}
 	for _, name := range lab.Profiles {
@@ -323,7 +323,7 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 			if n != x.Spec.Paper.Ranks {
 				return lab.Absent
 			}
-			return lab.Fixed(x.Spec.Paper.Gather.Value/x.Spec.Paper.Reduce.Value, 1)
+			return lab.Fixed(x.Spec.Paper.Gather.Number()/x.Spec.Paper.Reduce.Number(), 1)
 		}))
 	if c.Before != nil {
 		columns = append(columns, timed.Number("gather / reduce, "+c.Beside, func(n int) any {

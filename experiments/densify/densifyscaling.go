@@ -37,7 +37,7 @@ type scalingSpec struct {
 		Way        string       `yaml:"way" want:"id,key"`
 		Nodes      int          `yaml:"nodes" want:"1..65536,key"`
 		Efficiency lab.Verbatim `yaml:"efficiency"` // percent
-	} `yaml:"paper"`
+	} `yaml:"paper" want:"optional"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }

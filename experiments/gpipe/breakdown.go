@@ -18,13 +18,13 @@ import (
 // breakdownSpec is the spec of breakdown.
 type breakdownSpec struct {
 	timed.Spec[breakdownProfile] `yaml:",inline"`
-	K                            []int            `yaml:"k" want:"1..1024"`
-	M                            int              `yaml:"m" want:"1..65536"`
-	Paper                        *breakdownShares `yaml:"paper"`
-	Picture                      lab.Cell         `yaml:"picture"`
+	K                            []int           `yaml:"k" want:"1..1024"`
+	M                            int             `yaml:"m" want:"1..65536"`
+	Paper                        breakdownShares `yaml:"paper" want:"optional"`
+	Picture                      lab.Cell        `yaml:"picture"`
 }
 
-// breakdownShares is the paper's breakdown, in percent.
+// breakdownShares is the paper's breakdown for a K, in percent.
 type breakdownShares struct {
 	K           int          `yaml:"k" want:"1..1024"`
 	Computation lab.Verbatim `yaml:"computation"`
@@ -82,18 +82,18 @@ func (b *breakdownSpec) runs(p breakdownProfile) (runs []timed.Run) {
 type stepPart struct {
 	name  string
 	of    func(*clock.Parts) float64
-	paper func(*breakdownShares) *lab.Verbatim // nil: the paper has no name for it
-	grey  string                               // of what is idle; "": it has a colour
+	paper func(breakdownShares) lab.Verbatim // nil: the paper has no name for it
+	grey  string                             // of what is idle; "": it has a colour
 }
 
 // stepParts are from the bottom of a bar up.
 var stepParts = []stepPart{
-	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p *breakdownShares) *lab.Verbatim { return &p.Computation }, ""},
-	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p *breakdownShares) *lab.Verbatim { return &p.Recompute }, ""},
-	{"bubble", func(p *clock.Parts) float64 { return p.Bubble }, func(p *breakdownShares) *lab.Verbatim { return &p.Bubble }, "#e3e3e3"},
-	{"load imbalance", func(p *clock.Parts) float64 { return p.Imbalance }, func(p *breakdownShares) *lab.Verbatim { return &p.Imbalance }, "#8f8f8f"},
-	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p *breakdownShares) *lab.Verbatim { return &p.Setup }, ""},
-	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p *breakdownShares) *lab.Verbatim { return &p.Update }, ""},
+	{"computation", func(p *clock.Parts) float64 { return p.Computation }, func(p breakdownShares) lab.Verbatim { return p.Computation }, ""},
+	{"recompute", func(p *clock.Parts) float64 { return p.Recompute }, func(p breakdownShares) lab.Verbatim { return p.Recompute }, ""},
+	{"bubble", func(p *clock.Parts) float64 { return p.Bubble }, func(p breakdownShares) lab.Verbatim { return p.Bubble }, "#e3e3e3"},
+	{"load imbalance", func(p *clock.Parts) float64 { return p.Imbalance }, func(p breakdownShares) lab.Verbatim { return p.Imbalance }, "#8f8f8f"},
+	{"setup", func(p *clock.Parts) float64 { return p.Setup }, func(p breakdownShares) lab.Verbatim { return p.Setup }, ""},
+	{"weight update", func(p *clock.Parts) float64 { return p.Update }, func(p breakdownShares) lab.Verbatim { return p.Update }, ""},
 	{"communication", func(p *clock.Parts) float64 { return p.Communication }, nil, ""},
 	{"barrier cost", func(p *clock.Parts) float64 { return p.Barrier }, nil, ""},
 }
@@ -115,7 +115,7 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 		shares := func(of clock.Parts) func(stepPart) lab.Value {
 			return func(p stepPart) lab.Value { return lab.Share(p.of(&of), of.Step) }
 		}
-		if b.Paper != nil && k == b.Paper.K {
+		if k == b.Paper.K {
 			add("paper", true, func(p stepPart) lab.Value {
 				if p.paper == nil {
 					return lab.Absent
@@ -123,7 +123,7 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 				if p.name == "weight update" {
 					return lab.Joined("(%v%%)", p.paper(b.Paper))
 				}
-				return lab.Joined("%v%%", p.paper(b.Paper))
+				return p.paper(b.Paper).Printed("%")
 			})
 		}
 		theory, err := timed.EvenParts(breakdownSetup(k, b.M))
@@ -152,7 +152,7 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 		"Parts of the step, averaged over devices. They come from replays of the schedule. Each replay adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update (barrier cost: what waiting there adds, not all that devices wait there). They add up to the step; none is a remainder.",
 		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
 	}
-	if b.Paper != nil {
+	if b.Paper.K > 0 {
 		r.Table.Caption = append(r.Table.Caption, "Source of the paper's values: "+b.Source+". The paper has no part for the last two. Its weight update, in brackets, is not printed: it is what remains to 100%.")
 	}
 	r.Table.Texts("part")

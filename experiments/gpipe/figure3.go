@@ -39,8 +39,8 @@ type figure3Network struct {
 type scenario struct {
 	Name          string `yaml:"name" want:"name,key"`
 	lab.SetupSpec `yaml:",inline"`
-	Paper         lab.Verbatim  `yaml:"paper" want:"optional"`
-	Torchgpipe    *lab.Verbatim `yaml:"torchgpipe"`
+	Paper         lab.Verbatim `yaml:"paper"`
+	Torchgpipe    lab.Verbatim `yaml:"torchgpipe"`
 
 	of      *figure3Network
 	network int // its place
@@ -92,7 +92,7 @@ func (f *figure3) Resolve() *lab.Problem {
 			}
 			s.setup.Device, s.setup.Threads = gpipe.Emulated, 1
 		}
-		if base := n.base(); base == nil || base.Paper.Text != "" && base.Paper.Value != 1 {
+		if base := n.base(); base == nil || base.Paper != "" && base.Paper.Number() != 1 {
 			return lab.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
 		}
 	}
@@ -150,8 +150,8 @@ func (f *figure3) also() (list []lab.PlannedRun) {
 // paper is the scenario's value, marked as read off a plot; the baseline's is 1 by
 // definition.
 func (s *scenario) paper() lab.Value {
-	if s.Paper.Text == "" || s.Paper.Value == 1 {
-		return lab.Joined("%v", s.Paper)
+	if s.Paper.Number() == 1 {
+		return s.Paper.Printed("")
 	}
 	return lab.Joined("≈%v", s.Paper)
 }
@@ -240,7 +240,7 @@ func (m figure3Modelled) caption() string {
 }
 
 func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
-	cut := f.Spec.Networks[0].Scenarios[1].setup
+	cut := f.Spec.Networks[0].Scenarios[0].setup
 	table := r.Table
 	table.Caption = []string{
 		fmt.Sprintf("Throughput relative to naive-k: the network over k accelerators, one at a time, M = 1, nothing recomputed. Pipeline-k: GPipe over k accelerators, M = %d, everything recomputed, early; whole layers cut by %v over %v. Mini-batch %d throughout (the paper adjusted it to maximise throughput), free links, one thread a device, %s.",

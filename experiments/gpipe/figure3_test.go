@@ -19,13 +19,6 @@ import (
 func loadedFigure3(t *testing.T) (*figure3, *timed.Rounds, *records.Log) {
 	t.Helper()
 	f := labtest.Loaded[*figure3](t, Paper.Experiment("figure3").Load)
-	r, log := filledFigure3(t, f)
-	return f, r, log
-}
-
-// filledFigure3 are an experiment's rounds, and a log of what is modelled.
-func filledFigure3(t *testing.T, f *figure3) (*timed.Rounds, *records.Log) {
-	t.Helper()
 	r, log := timedtest.Start(t, f)
 	for _, run := range r.Runs {
 		for _, change := range []accelerator.Variation{measuredRates, peakRates} {
@@ -34,7 +27,7 @@ func filledFigure3(t *testing.T, f *figure3) (*timed.Rounds, *records.Log) {
 			}
 		}
 	}
-	return r, log
+	return f, r, log
 }
 
 // On even stages theory, closed form and measurement are one.

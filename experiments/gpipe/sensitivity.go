@@ -106,7 +106,7 @@ func scalePart(table string, scale *cells.Scale, n *cells.Network) part {
 	for _, c := range alone.Cells() {
 		if c != alone.Base {
 			at = append(at, c)
-			p.cells = append(p.cells, partCell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Value, c.M == alone.M[len(alone.M)-1]})
+			p.cells = append(p.cells, partCell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Number(), c.M == alone.M[len(alone.M)-1]})
 		}
 	}
 	p.jobs = func(v accelerator.Variation) []lab.Job { return alone.Varied(v).OwnJobs() }
@@ -132,7 +132,7 @@ func (s *sensitivity) figureParts() (parts []part) {
 		var others []*scenario
 		for j := range n.Scenarios {
 			if c := &n.Scenarios[j]; c.Name != n.Base {
-				p.cells, others = append(p.cells, partCell{c.Name, c.Paper.Value, true}), append(others, c)
+				p.cells, others = append(p.cells, partCell{c.Name, c.Paper.Number(), true}), append(others, c)
 			}
 		}
 		p.values = func(log *records.Log, v accelerator.Variation) (values []cells.Figure, err error) {
@@ -359,7 +359,7 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 					continue
 				}
 				if most == "-" {
-					most, low, high = m.name, fixedOrAbsent(valueAt(m.to[0], i)), fixedOrAbsent(valueAt(m.to[1], i))
+					most, low, high = m.name, lab.Fixed(valueAt(m.to[0], i), 2), lab.Fixed(valueAt(m.to[1], i), 2)
 				}
 				for e, name := range []string{"low", "high"} {
 					if v := valueAt(m.to[e], i); math.Abs(v-c.paper) < math.Abs(nearest-c.paper) {
@@ -373,14 +373,6 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 	}
 	t.Notes = lab.StarNote(t)
 	return t
-}
-
-// fixedOrAbsent is a value with two decimals, absent if it is NaN.
-func fixedOrAbsent(x float64) lab.Value {
-	if math.IsNaN(x) {
-		return lab.Absent
-	}
-	return lab.Fixed(x, 2)
 }
 
 // goalTable has what each end makes of the mean errors that have a goal.

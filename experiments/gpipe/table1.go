@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +91,8 @@ type table1Network struct {
 
 // growthClaim is by how much the paper says that networks may grow.
 type growthClaim struct {
-	Columns [2]string `yaml:"columns" want:"name"`
-	Times   float64   `yaml:"times" want:">0.."`
+	Columns [2]string    `yaml:"columns" want:"name"`
+	Times   lab.Verbatim `yaml:"times"`
 }
 
 // way is how a network is trained: naively, that is in one piece, with every
@@ -153,30 +154,34 @@ type miniature struct {
 	Grid     grid        `yaml:"grid"`
 }
 
-// amount is a number with a unit, as the paper prints it: 318M, 3.8GB,
-// 6.4G. Value is without the unit's size where that is of bytes.
-type amount struct {
-	Text  string
-	Value float64
-}
+// amount is a number with a unit, as the paper prints it: 318M, 3.8GB, 6.4G; "" if it prints none.
+type amount string
 
 func (a *amount) UnmarshalYAML(n *yaml.Node) error {
-	a.Text = n.Value
-	number, scale := strings.TrimSuffix(n.Value, "GB"), 1.0
+	if *a = amount(n.Value); !(a.number() > 0) {
+		return yamldoc.WantError("an amount such as 318M, 3.8GB or 6.4G")
+	}
+	return nil
+}
+
+func (a amount) IsZero() bool { return a == "" }
+
+// number is without the unit's size where that is of bytes; NaN if the paper prints none.
+func (a amount) number() float64 {
+	number, scale := strings.TrimSuffix(string(a), "GB"), 1.0
 	if s, ok := strings.CutSuffix(number, "M"); ok {
 		number, scale = s, 1e6
 	} else if s, ok := strings.CutSuffix(number, "B"); ok {
 		number, scale = s, 1e9
 	}
 	v, err := strconv.ParseFloat(strings.TrimSuffix(number, "G"), 64)
-	if err != nil || !(v > 0 && v < 1e9) {
-		return yamldoc.WantError("an amount such as 318M, 3.8GB or 6.4G")
+	if err != nil || !(v < 1e9) {
+		return math.NaN()
 	}
-	a.Value = v * scale
-	return nil
+	return v * scale
 }
 
-func (a amount) cell() lab.Value { return lab.Value{Text: a.Text, Numbers: []float64{a.Value}} }
+func (a amount) cell() lab.Value { return lab.Figure(string(a)) }
 
 // amountUnit is GB or GiB, in bytes.
 type amountUnit float64
@@ -261,8 +266,11 @@ func (n *table1Network) check() *lab.Problem {
 			return lab.At(fmt.Errorf("no column %q", name), "claim")
 		}
 	}
-	if !n.Columns[0].Naive {
+	switch {
+	case !n.Columns[0].Naive:
 		return lab.At(errNaive, "columns")
+	case len(n.Columns) < 2:
+		return lab.At(errors.New("want a pipeline after the naive way"), "columns")
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ func (t *table1) activationsTable(h *table1Half) (*lab.Table, error) {
 	var paper []float64
 	for _, c := range n.Columns {
 		_, a := c.memory()
-		paper = append(paper, a.Value*float64(n.Unit))
+		paper = append(paper, a.number()*float64(n.Unit))
 		table.Numbers(c.Name)
-		cells = append(cells, lab.Fixed(a.Value, 2))
+		cells = append(cells, lab.Fixed(a.number(), 2))
 	}
 	table.Numbers("error", "with Naive-1", "no workspace")
 	table.Add(cells, "-", "-", "-")

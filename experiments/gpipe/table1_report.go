@@ -207,9 +207,10 @@ func gridText(m train.Model, g grid) string {
 func (t *table1) footnotes(r *table1Results) (notes []string) {
 	for _, h := range r.halves {
 		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
-		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
-			h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params.Text, from.column.Params.Text,
-			to.column.Params.Value/from.column.Params.Value, float64(to.modelled.Params)/float64(from.modelled.Params)))
+		if printed := to.column.Params.number() / from.column.Params.number(); h.Claim.Times != "" && !math.IsNaN(printed) {
+			notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %s times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
+				h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params, from.column.Params, printed, float64(to.modelled.Params)/float64(from.modelled.Params)))
+		}
 		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
 			notes = append(notes, fmt.Sprintf("%s: the paper's %v is not on the grid, because %d filters are not a multiple of %d.", h.Name, first, first.Filters, h.Grid.Filters.Step))
 		}
@@ -222,13 +223,13 @@ func (h *table1Half) amountNotes() (notes []string) {
 	var off []string
 	for _, w := range h.printed {
 		c, bytes := w.column, 12*w.modelled.Params
-		if c.Swapped {
+		if c.Swapped && c.ParamMemory != "" && c.Activations != "" {
 			notes = append(notes, fmt.Sprintf("%s, %s: the paper prints %s for parameters and %s for activations. 12 bytes per parameter are %s %v, so the two figures are interchanged in print. Here they are in the right order.",
-				h.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, h.Unit.of(bytes), h.Unit))
+				h.Name, c.Name, c.ParamMemory, c.Activations, h.Unit.of(bytes), h.Unit))
 		}
 		got, _ := c.memory()
-		if ratio := got.Value * float64(h.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
-			off = append(off, fmt.Sprintf("%s, %s printed and %s computed", c.Name, got.Text, h.Unit.of(bytes)))
+		if ratio := got.number() * float64(h.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
+			off = append(off, fmt.Sprintf("%s, %s printed and %s computed", c.Name, got, h.Unit.of(bytes)))
 		}
 	}
 	other := amountUnit(1 << 30)
@@ -236,9 +237,12 @@ func (h *table1Half) amountNotes() (notes []string) {
 		other = 1e9
 	}
 	middle := h.printed[1]
+	if middle.column.ParamMemory == "" {
+		return notes
+	}
 	bytes := 12 * middle.modelled.Params
 	unit := fmt.Sprintf("%s: the paper's memory figures are in %v: 12 bytes per parameter of %s are %s %v or %s %v, and the paper prints %s.",
-		h.Name, h.Unit, middle.Name, h.Unit.of(bytes), h.Unit, other.of(bytes), other, middle.column.ParamMemory.Text)
+		h.Name, h.Unit, middle.Name, h.Unit.of(bytes), h.Unit, other.of(bytes), other, middle.column.ParamMemory)
 	if len(off) > 0 {
 		unit += " Figures that are more than 5% off: " + strings.Join(off, "; ") + "."
 	}
@@ -338,7 +342,7 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < h.Batch {
 				activations = lab.Joined("(%v)", activations)
 			}
-			other := otherFigures{"-", "-", "-"}
+			var other otherFigures
 			if c.Torchgpipe != nil {
 				other = *c.Torchgpipe
 			}

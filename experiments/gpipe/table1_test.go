@@ -83,13 +83,13 @@ func TestTable1Prints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ratio := c.Params.Value / float64(exact); math.Abs(ratio-1) > 0.026 {
-				t.Errorf("%s, %s: printed %s for %d parameters", n.Name, c.Name, c.Params.Text, exact)
+			if ratio := c.Params.number() / float64(exact); math.Abs(ratio-1) > 0.026 {
+				t.Errorf("%s, %s: printed %s for %d parameters", n.Name, c.Name, c.Params, exact)
 			}
-			off := func(a amount) float64 { return math.Abs(a.Value*float64(n.Unit)/float64(12*exact) - 1) }
+			off := func(a amount) float64 { return math.Abs(a.number()*float64(n.Unit)/float64(12*exact) - 1) }
 			memory, activations := c.memory()
 			if off(memory) > 0.125 || off(memory) > off(activations) {
-				t.Errorf("%s, %s: %s for parameters, %s for activations", n.Name, c.Name, memory.Text, activations.Text)
+				t.Errorf("%s, %s: %s for parameters, %s for activations", n.Name, c.Name, memory, activations)
 			}
 		}
 	}
@@ -240,8 +240,8 @@ func TestTable1TransformersActivations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ratio := float64(m.activations()) / (c.Activations.Value * float64(n.Unit)); math.Abs(ratio-1) > 0.05 {
-			t.Errorf("%s: %s GiB, %.3f of the printed %s", c.Name, n.Unit.of(m.activations()), ratio, c.Activations.Text)
+		if ratio := float64(m.activations()) / (c.Activations.number() * float64(n.Unit)); math.Abs(ratio-1) > 0.05 {
+			t.Errorf("%s: %s GiB, %.3f of the printed %s", c.Name, n.Unit.of(m.activations()), ratio, c.Activations)
 		}
 		if got, want := m.Params, float64(12*(m.Gradients/4)); math.Abs(float64(got)/want-1) > 1e-3 { // and constants
 			t.Errorf("%s: %d bytes of parameters beside %d of gradients", c.Name, got, m.Gradients)

@@ -147,7 +147,7 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 // imbalanceNote says what the cuts come to where there are the most
 // micro-batches, and so the least bubble.
 func (a *table2Amoebanet) imbalanceNote(runs map[string]*timed.Measured) string {
-	m := a.Spec.M[len(a.Spec.M)-1]
+	m := slices.Max(a.Spec.M)
 	var each []string
 	for _, cost := range a.costs {
 		var balances, losses []string

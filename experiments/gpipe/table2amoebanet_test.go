@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"gpipebench/lab"
+	"gpipebench/lab/cells"
+	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -18,7 +20,10 @@ func loadedAmoebanet(t *testing.T) (*table2Amoebanet, *timed.Rounds, *records.Lo
 	t.Helper()
 	a := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
 	r, log := timedtest.Start(t, a)
-	fillBeside(t, log, a.beside())
+	beside := a.beside() // what is modelled is what the paper has
+	cellstest.FillScale(t, log, beside.Scale, func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
+		return beside.Networks[0].Paper.Of(c).Value.Number() / float64(c.K)
+	})
 	return a, r, log
 }
 

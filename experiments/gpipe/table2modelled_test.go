@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 )
 
 // A what-if is the default convention at peak rates, with samples of its own.
@@ -74,13 +72,4 @@ func TestTable2ModelledVariations(t *testing.T) {
 	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !measured.Fits {
 		t.Error("a memory of one byte suffices")
 	}
-}
-
-// fillBeside makes every modelled cell what the paper has.
-func fillBeside(t *testing.T, log *records.Log, m modelledBeside) {
-	t.Helper()
-	n := m.Networks[0]
-	cellstest.FillScale(t, log, m.Scale, func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
-		return cmp.Or(n.Paper.Of(c).Value.Value, 2) / float64(c.K)
-	})
 }

@@ -56,12 +56,6 @@ func TestTable3Crossing(t *testing.T) {
 func loadedTable3(t *testing.T) (*table3, *records.Log) {
 	t.Helper()
 	t3 := labtest.Loaded[*table3](t, Paper.Experiment("table3").Load)
-	return t3, filledTable3(t, t3)
-}
-
-// filledTable3 are records of even stages in the smoke profile.
-func filledTable3(t *testing.T, t3 *table3) *records.Log {
-	t.Helper()
 	log := records.New(t3.Key("smoke"))
 	r, p, err := t3.Rounds("smoke")
 	if err != nil {
@@ -74,7 +68,7 @@ func filledTable3(t *testing.T, t3 *table3) *records.Log {
 			t.Fatal(err)
 		}
 	}
-	return log
+	return t3, log
 }
 
 // On even stages a fast link leaves theory, PCI-E costs something, and more if

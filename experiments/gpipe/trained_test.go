@@ -1,9 +1,9 @@
 package gpipe
 
 import (
+	"math"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
@@ -85,14 +85,84 @@ func TestTranslatorLearns(t *testing.T) {
 
 // The networks that are trained in bfloat16 and in float32 differ in nothing else.
 func TestPrecisionArms(t *testing.T) {
-	x := labtest.Loaded[*trained.Experiment[struct{}]](t, Paper.Experiment("precision").Load)
+	x := labtest.Loaded[*precision](t, Paper.Experiment("precision").Load)
+	if len(x.Spec.Pairs) != 2 {
+		t.Errorf("%d pairs", len(x.Spec.Pairs))
+	}
 	for _, name := range lab.Profiles {
-		a, b := x.Spec.Training(x.Spec.Profiles[name], x.Spec.Arms[0], 1), x.Spec.Training(x.Spec.Profiles[name], x.Spec.Arms[1], 1)
-		if a.Setup.DType.String() != "f32" || b.Setup.DType.String() != "bf16" || !strings.HasPrefix(x.Spec.Arms[1].Label, "bfloat") {
-			t.Errorf("%v and %v", a.Setup.DType, b.Setup.DType)
+		for _, pair := range x.Spec.Pairs {
+			of := func(arm string) train.Training {
+				return x.Spec.Training(x.Spec.Profiles[name], x.Spec.Arms[x.Spec.Named(arm)], 1)
+			}
+			a, b := of(pair.To), of(pair.Of)
+			if a.Setup.DType.String() != "f32" || b.Setup.DType.String() != "bf16" {
+				t.Errorf("%v and %v", a.Setup.DType, b.Setup.DType)
+			}
+			if b.Setup.DType = a.Setup.DType; !reflect.DeepEqual(a, b) {
+				t.Errorf("%s: %+v and %+v", name, a, b)
+			}
 		}
-		if b.Setup.DType = a.Setup.DType; !reflect.DeepEqual(a.Setup, b.Setup) || a.Model != b.Model || a.LR != b.LR {
-			t.Errorf("%s: %+v and %+v", name, a, b)
+	}
+	labtest.CheckRefused(t, Paper.Experiment("precision"), [][3]string{
+		{"{of: language bf16, to: language f32", "{of: images f32, to: language f32", "want two arms with activations of different types"},
+		{"smaller: 65536", "smaller: 1", "2"},
+	})
+}
+
+// Elements are counted as they would be by hand, one by one.
+func TestLostGradients(t *testing.T) {
+	var c lostCounts
+	infinite := float32(math.Inf(1))
+	for _, e := range [][2]float32{{0, 0}, {0, 1}, {1, 1}, {1, 0}, {1e-3, 0}, {1, infinite}, {1, -infinite}, {1, float32(math.NaN())}, {1e-8, 1e-8}, {1e5, 1e5}, {1e-8, 0}} {
+		c.add(e[0], e[1])
+	}
+	if want := (lostCounts{Zero: 3, Infinite: 3, Float16: 3}); c != want {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
+// A training against itself loses nothing, whatever the loss is divided by; of a smaller loss float16
+// would lose more.
+func TestComparedGradients(t *testing.T) {
+	x := labtest.Loaded[*precision](t, Paper.Experiment("precision").Load)
+	of := func(arm string) train.Training {
+		return x.Spec.Training(x.Spec.Profiles["smoke"], x.Spec.Arms[x.Spec.Named(arm)], 1)
+	}
+	wide := of("language f32")
+	same, err := x.Spec.Own.compare(t.Context(), wide, wide)
+	if err != nil || same.Elements == 0 || same.AsIs.Zero+same.AsIs.Infinite+same.Smaller.Zero+same.Smaller.Infinite != 0 {
+		t.Errorf("with itself: %v, %+v", err, same)
+	}
+	if same.Smaller.Float16 <= same.AsIs.Float16 || same.Smaller.Float16 == same.Elements {
+		t.Errorf("float16 would lose %d, and of the smaller loss %d, of %d", same.AsIs.Float16, same.Smaller.Float16, same.Elements)
+	}
+}
+
+// From scratch a network is trained for as many steps as it is pretrained and fine-tuned together, on
+// the same set; fine-tuned ones see every set that is not the pretraining's once.
+func TestTransferArms(t *testing.T) {
+	x := labtest.Loaded[*trained.Experiment[struct{}]](t, Paper.Experiment("transfer").Load)
+	for _, name := range lab.Profiles {
+		size := x.Spec.Profiles[name]
+		of := func(arm string) train.Training { return x.Spec.Training(size, x.Spec.Arms[x.Spec.Named(arm)], 1) }
+		for _, pair := range x.Spec.Pairs {
+			tuned, scratch := of(pair.Of), of(pair.To)
+			before := of(x.Spec.Arms[x.Spec.Named(pair.Of)].From)
+			if scratch.Steps != before.Steps+tuned.Steps || scratch.Data != tuned.Data || scratch.Model != tuned.Model || !reflect.DeepEqual(scratch.Config, tuned.Config) {
+				t.Errorf("%s, %s: %+v and %+v", name, pair.Of, tuned, scratch)
+			}
+		}
+		seen := map[[2]string]int{}
+		for _, a := range x.Spec.Arms {
+			if a.From != "" {
+				seen[[2]string{a.From, a.Set}]++
+				if own, before := of(a.Name).Model, of(a.From).Model; own.Filters != before.Filters || a.Set == "pretraining" {
+					t.Errorf("%s: %v after %v", a.Name, own, before)
+				}
+			}
+		}
+		if len(seen) != 6*3 {
+			t.Errorf("%d networks on sets: %v", len(seen), seen)
 		}
 	}
 }

@@ -208,7 +208,7 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		add("Figure 3", s.of.Name, s.Name, s.Paper.Value, s.paper(), e)
+		add("Figure 3", s.of.Name, s.Name, s.Paper.Number(), s.paper(), e)
 	}
 	three := &u.table3.Spec.Scale
 	var read []*cells.Modelled
@@ -230,7 +230,7 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 					e.add(m.Relative(m.Networks[i], v, c), fmt.Sprintf("%v, %s", v, variationName(u.links[j])))
 				}
 			}
-			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Value, n.Paper.Of(c).Value, e)
+			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Number(), n.Paper.Of(c).Value, e)
 		}
 	}
 	within := 0

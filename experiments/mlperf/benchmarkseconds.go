@@ -120,7 +120,7 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 				rows = append(rows, cells.Row[podStep]{
 					Has: cells.Values{
 						"network": n.Name, "cores": r.Torus.cores(), "spatial": r.spatial(), "batch": r.Batch,
-						"epochs": r.Epochs.Printed(""), "steps": r.Epochs.Value * epoch, "logged": r.Seconds.Value,
+						"epochs": r.Epochs.Printed(""), "steps": r.Epochs.Number() * epoch, "logged": r.Seconds.Number(),
 					},
 					Reads: []cells.Cell[podStep]{{
 						Sample: lab.AtRates(fmt.Sprintf("%s/cores=%d", n.ID, r.Torus.cores()), s.Accelerator, nil),

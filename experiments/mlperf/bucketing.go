@@ -324,8 +324,8 @@ func (b *bucketing) epochTable(log *records.Log, p bucketingProfile) (*lab.Table
 			if w.Hosts > 1 {
 				against = over(one)
 			}
-			if w.Apart {
-				paper = lab.Value{Text: "+" + b.Spec.Paper.Text + "%", Numbers: []float64{1 + b.Spec.Paper.Value/100}}
+			if w.Apart && b.Spec.Paper != "" {
+				paper = lab.Value{Text: fmt.Sprintf("+%s%%", b.Spec.Paper), Numbers: []float64{1 + b.Spec.Paper.Number()/100}}
 			}
 			waste := bucketingPart(f.Tokens, f.Slowest[r])
 			t.Add(w.Name, window, max(w.Hosts, 1), r, lab.Percent(bucketingPart(f.Tokens, f.Parts[r]), 1), lab.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),

@@ -23,7 +23,7 @@ type inputSpec struct {
 	Seq                          int          `yaml:"seq" want:"2..4096"`
 	Pairs                        int          `yaml:"pairs" want:"1..1000000000"` // of an epoch that was logged
 	Logged                       []loggedRate `yaml:"logged"`
-	Paper                        lab.Verbatim `yaml:"paper" want:"optional"`
+	Paper                        lab.Verbatim `yaml:"paper"`
 }
 
 // loggedRate is what a number of cores took.
@@ -131,7 +131,7 @@ func (x *inputSpec) measure(ctx context.Context, p inputProfile, _ struct{}) (*m
 
 // taken is how many pairs a second cores took.
 func (x *inputSpec) taken(l loggedRate) float64 {
-	return float64(x.Pairs) / l.Seconds.Value
+	return float64(x.Pairs) / l.Seconds.Number()
 }
 
 func (x *inputSpec) show(c *inputRuns) error {
@@ -158,7 +158,7 @@ func (x *inputSpec) show(c *inputRuns) error {
 		timed.Number("from texts", func(loggedRate) any { return lab.Median(texts, thousands)[0] }),
 		timed.Number("texts / taken", func(l loggedRate) any { return over(texts, l) }),
 		timed.Number("paper, too many for one", func(l loggedRate) any {
-			if float64(l.Cores) != x.Paper.Value {
+			if float64(l.Cores) != x.Paper.Number() {
 				return lab.Absent
 			}
 			return x.Paper

@@ -46,7 +46,7 @@ type maskRCNNRun struct {
 func (r maskRCNNRun) examples() int { return r.Batch * r.Spatial / r.Torus.cores() }
 
 // steps of the whole training.
-func (r maskRCNNRun) steps() float64 { return r.Epochs.Value * float64(r.Steps) }
+func (r maskRCNNRun) steps() float64 { return r.Epochs.Number() * float64(r.Steps) }
 
 // maskRCNNStep is of a number of images on a number of cores, in seconds of F and B.
 type maskRCNNStep struct {
@@ -133,8 +133,8 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 		for _, r := range s.Runs {
 			rows = append(rows, cells.Row[maskRCNNStep]{Of: "logged",
 				Has: cells.Values{
-					"cores": r.Torus.cores(), "spatial": r.Spatial, "images": r.examples(), "epochs": r.Epochs.Printed(""), "steps": r.steps(), "logged": r.Seconds.Value,
-					"base_steps": base.steps(), "base_logged": base.Seconds.Value,
+					"cores": r.Torus.cores(), "spatial": r.Spatial, "images": r.examples(), "epochs": r.Epochs.Printed(""), "steps": r.steps(), "logged": r.Seconds.Number(),
+					"base_steps": base.steps(), "base_logged": base.Seconds.Number(),
 				},
 				Reads: []cells.Cell[maskRCNNStep]{s.cell(a, "base", base.examples(), base.Spatial, base.Torus), s.cell(a, "of", r.examples(), r.Spatial, r.Torus)},
 			})

@@ -23,7 +23,7 @@ type spatialEmulatedSpec struct {
 	Optimizer                              string       `yaml:"optimizer" want:"optimizer"`
 	LR                                     float64      `yaml:"lr" want:">0.."`
 	Parts                                  []int        `yaml:"parts" want:"1..64,first=1,ascending"`
-	Paper                                  lab.Verbatim `yaml:"paper" want:"optional"` // speedup on the most parts
+	Paper                                  lab.Verbatim `yaml:"paper"` // speedup on the most parts
 }
 
 type spatialEmulatedProfile struct {

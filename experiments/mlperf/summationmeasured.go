@@ -22,7 +22,7 @@ type summationMeasuredSpec struct {
 	Model                                    train.Model  `yaml:"model"`
 	Processes                                int          `yaml:"processes" want:"2..64"`
 	Networks                                 []string     `yaml:"networks" want:"network"`
-	Paper                                    lab.Verbatim `yaml:"paper" want:"optional"`
+	Paper                                    lab.Verbatim `yaml:"paper"`
 }
 
 type summationMeasuredProfile struct {

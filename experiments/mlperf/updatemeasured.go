@@ -28,7 +28,7 @@ type updateMeasuredNetwork struct {
 	Optimizer string       `yaml:"optimizer" want:"optimizer"`
 	Of        train.Model  `yaml:"of"` // of which a small one has the proportion of parameters to operations; a test compares them
 	Examples  int          `yaml:"examples" want:"1..65536"`
-	Paper     lab.Verbatim `yaml:"paper" want:"optional"` // percent of a step
+	Paper     lab.Verbatim `yaml:"paper"` // percent of a step
 }
 
 type updateMeasuredProfile struct {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/simulate"
+	"gpipebench/internal/machine"
 )
 
 // assumption is a number of an accelerator's file that has no better source than an assumption.
@@ -78,14 +78,11 @@ func (t *Tables) used(all []*training) (names []string) {
 	return names
 }
 
-// figures are those of all accelerators, and the shares that they reach: what else decides predictions.
-func figures() (text string) {
-	for _, name := range simulate.Accelerators() {
-		a, err := accelerator.Named(name)
-		if err != nil {
-			panic(err) // it is part of the program
-		}
-		text += fmt.Sprint(a.Figures(), a.Efficient(), a.FP16, a.FP8, a.Far, a.Kernels)
+// figures is a digest of an accelerator's, which says whether a prediction was made with those of today.
+func figures(name string) (string, error) {
+	a, err := accelerator.Named(name)
+	if err != nil {
+		return "", err
 	}
-	return text
+	return machine.Digest(fmt.Sprint(a.Figures(), a.Efficient(), a.FP16, a.FP8, a.Far, a.Kernels))[:8], nil
 }

@@ -22,6 +22,7 @@ type Predicted struct {
 	Seconds float64         `json:"seconds"`    // of a step
 	Bytes   int64           `json:"peak_bytes"` // of the fullest device
 	Parts   gpipe.StepParts `json:"parts"`      // of Seconds
+	Figures string          `json:"figures"`    // digest of the accelerator's
 }
 
 // of is what a row's value is compared with.
@@ -78,10 +79,8 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	if *r.Tied {
 		s.Model.Tied = "softmax"
 	}
-	if gated := r.MLP == "swiglu" || r.MLP == "geglu"; gated && r.Tensor == 1 {
-		s.Model.Name, s.Model.FF, s.Model.KVHeads, s.Model.FinalNorm = "llama", r.FF, r.KVHeads, false // which it always has
-	} else if gated { // the parts of a stage have two matrices with the weights of three, and all keys
-		s.Model.FF = multiple(3*r.FF/2, r.Tensor)
+	if r.MLP == "swiglu" || r.MLP == "geglu" {
+		s.Model.Name, s.Model.KVHeads, s.Model.FinalNorm = "llama", r.KVHeads, false // which it always has
 	}
 	if strings.Contains(r.Variant, "eager") { // each operation is a kernel
 		s.Fused = "off"
@@ -217,6 +216,9 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 	if p, err = predicted(ctx, s); err != nil {
 		return p, err
 	}
+	if p.Figures, err = figures(s.Accelerator); err != nil {
+		return p, err
+	}
 	if s.Parallel.Recompute == gpipe.RecomputeSelective && row.Framework == "torchtitan" {
 		// Its choice of operators computes every second product again, and no attention: half of all.
 		s.Parallel.Recompute = gpipe.RecomputeNone
@@ -229,7 +231,7 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 		if err != nil {
 			return p, err
 		}
-		p.Seconds = (none.Seconds + full.Seconds) / 2
+		p.Seconds, p.Bytes = (none.Seconds+full.Seconds)/2, (none.Bytes+full.Bytes)/2
 	}
 	return p, nil
 }

@@ -372,7 +372,7 @@ func (t *Tables) trainings() (all []*training) {
 			if t.reason(table, row) != "" {
 				continue
 			}
-			of := table.assuming(*row).setting()
+			of := table.ID + table.assuming(*row).setting()
 			if known[of] == nil {
 				known[of] = &training{table: table}
 				all = append(all, known[of])

@@ -24,7 +24,7 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 			"lanes": a.Lanes > 1, "tiled": a.Tiled, "fused": a.Fused, "packing": a.Packing,
 			"far_link": a.Far != FarLink{}, "link.latency": a.Kernels != nil, "far_link.latency": a.Kernels != nil,
 		}
-		for _, field := range []string{"processors", "tiles", "cache", "start", "issue"} {
+		for _, field := range []string{"processors", "tiles", "cache", "start", "unaligned", "issue"} {
 			figures["kernels."+field] = a.Kernels != nil
 		}
 		for field, has := range figures {

@@ -50,6 +50,7 @@ type kernelFields struct {
 	Tiles      [][2]int `yaml:"tiles"`
 	Cache      float64  `yaml:"cache" want:"1..1e18"`
 	Start      float64  `yaml:"start" want:"0..1"`
+	Unaligned  float64  `yaml:"unaligned" want:"optional,1..1e21"`
 	Issue      float64  `yaml:"issue" want:"0..1"`
 }
 

@@ -23,6 +23,9 @@ type Kernels struct {
 	Tiles      [][2]int // rows and columns of the tiles that products may be cut into
 	Cache      float64  // bytes per second from the second-level cache to all processors
 	Start      float64  // seconds of a tile before and after its loop over terms
+	// Unaligned is the peak of products in 16 bits without matrix units, in floating-point operations
+	// per second, at which those with a width that is no multiple of the lanes run; 0: as all others.
+	Unaligned float64
 	// Issue is the seconds in which the host starts an operation. It runs ahead of the device, so
 	// that a task takes at least as long as all of its operations' starts.
 	Issue float64
@@ -196,6 +199,14 @@ func (k *Kernels) product(d program.Dims, rate float64, elemBytes float64) float
 	return best
 }
 
+// aligned is the rate of a product, of those whose widths are multiples of the lanes.
+func (a *Accelerator) aligned(in *program.Instr, rate float64) float64 {
+	if a.Kernels.Unaligned > 0 && in.PaddedFLOPs(a.Lanes) != in.Cost.FLOPs {
+		return min(rate, a.Kernels.Unaligned*a.Share("dense"))
+	}
+	return rate
+}
+
 // attention is the time in seconds of the core of attention, or of its gradient.
 func (a *Accelerator) attention(in *program.Instr, dt graph.DType) float64 {
 	d, grad := in.Dims(), opName(in.Op) == "attention-grad"
@@ -217,7 +228,7 @@ func (a *Accelerator) attention(in *program.Instr, dt graph.DType) float64 {
 		}
 		return max(flops/(a.Rate(dt)*a.share(kind, dt, d.K)), moved/a.bandwidth()) + a.Overhead
 	}
-	rate := a.Rate(dt) * a.share("dense", dt, min(d.K, d.M))
+	rate := a.aligned(in, a.Rate(dt)*a.share("dense", dt, min(d.K, d.M)))
 	queries, values := d, program.Dims{Count: d.Count, M: d.M, N: d.K, K: d.N}
 	products := func(list ...program.Dims) (seconds float64) {
 		for _, d := range list {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
+	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
@@ -36,5 +38,20 @@ func TestProductTakesWholeWaves(t *testing.T) {
 	d := program.Dims{Count: 1, M: 320, N: 256, K: 4096}
 	if one, best := k.product(d, rate, 2), small.product(d, rate, 2); best >= one {
 		t.Errorf("with smaller tiles %v, without %v: want less", best, one)
+	}
+}
+
+// Products with a width that is no multiple of the lanes run without the matrix units.
+func TestUnalignedProductsAreSlow(t *testing.T) {
+	a := *testkit.Must(Named("a100-80g"))(t)
+	seconds := func(width int) float64 {
+		g := &graph.Graph{}
+		x, w := g.NewNode(graph.Input, "x", graph.F32, 4096, 4096), g.NewNode(graph.Param, "w", graph.F32, 4096, width)
+		f := program.Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{g.MatMul(x, w)}, Params: []*graph.Node{w}}
+		return a.Seconds(program.CompileEvaluateStored(f, 1, program.Storage{DType: graph.BF16, NoPacking: true}).Forward, graph.BF16)
+	}
+	ratio := seconds(4095) / seconds(4096)
+	if want := a.BF16 / a.Kernels.Unaligned; ratio < 0.9*want || ratio > 1.1*want {
+		t.Errorf("takes %v times as long, want about %v", ratio, want)
 	}
 }

@@ -125,7 +125,7 @@ func (a *Accelerator) seconds(in *program.Instr, dt graph.DType, rate float64) f
 	if kind, _ := in.Product(); kind == "dense" && a.Narrow > 0 {
 		rate *= a.Narrow
 	}
-	return a.Kernels.product(d, rate, float64(dt.Bytes()))
+	return a.Kernels.product(d, a.aligned(in, rate), float64(dt.Bytes()))
 }
 
 // apart reports whether a kernel of its own runs an instruction, with which no other is fused.

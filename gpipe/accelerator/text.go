@@ -51,7 +51,11 @@ func (a *Accelerator) Text() string {
 		for _, t := range k.Tiles {
 			tiles = append(tiles, fmt.Sprintf("[%d, %d]", t[0], t[1]))
 		}
-		line("kernels: {processors: %d, tiles: [%s], cache: %.6g, start: %.6g, issue: %.6g}", k.Processors, strings.Join(tiles, ", "), k.Cache, k.Start, k.Issue)
+		unaligned := ""
+		if k.Unaligned > 0 {
+			unaligned = fmt.Sprintf("unaligned: %.6g, ", k.Unaligned)
+		}
+		line("kernels: {processors: %d, tiles: [%s], cache: %.6g, start: %.6g, %sissue: %.6g}", k.Processors, strings.Join(tiles, ", "), k.Cache, k.Start, unaligned, k.Issue)
 	}
 	if len(a.Efficiencies) > 0 {
 		line("efficiencies:")

@@ -102,6 +102,15 @@ func Breakdown(tasks [][]schedule.Task, c Costs) (Parts, error) {
 	return p, nil
 }
 
+// Over divides the parts by a number, such as the mini-batches that they are of.
+func (p Parts) Over(n float64) Parts {
+	return Parts{
+		Computation: p.Computation / n, Recompute: p.Recompute / n, Bubble: p.Bubble / n, Imbalance: p.Imbalance / n,
+		Communication: p.Communication / n, Setup: p.Setup / n, Barrier: p.Barrier / n, Update: p.Update / n,
+		Reduction: p.Reduction / n, Rows: p.Rows / n, Step: p.Step / n,
+	}
+}
+
 // of is the part that an event of the kind is counted in, or nil.
 func (p *Parts) of(kind timeline.Kind) *float64 {
 	switch kind {
@@ -144,16 +153,16 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 	sums := map[schedule.Task]sum{}
 	for k, list := range tasks {
 		for _, t := range list {
-			at, of := c.at(k, len(tasks)), t
-			at.Chunk, of.Chunk = t.Chunk, 0
+			at, of := c.at(k, len(tasks)), alike(t)
+			at.Chunk = t.Chunk
 			s := sums[of]
 			sums[of] = sum{s.seconds + c.Task(at, t), s.stages + 1}
 		}
 	}
 	e := c
 	e.Task = func(_ place.Place, t schedule.Task) float64 {
-		t.Chunk = 0
-		return sums[t].seconds / float64(sums[t].stages)
+		sum := sums[alike(t)]
+		return sum.seconds / float64(sum.stages)
 	}
 	mean := func(seconds func(place.Place) float64) func(place.Place) float64 {
 		if seconds == nil {
@@ -167,6 +176,12 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 	}
 	e.Setup, e.Update, e.Reduce, e.Gather, e.Rows = mean(c.Setup), mean(c.Update), mean(c.Reduce), mean(c.Gather), mean(c.Rows)
 	return e
+}
+
+// alike is a task without what differs between stages that do the same.
+func alike(t schedule.Task) schedule.Task {
+	t.Chunk, t.Version = 0, 0
+	return t
 }
 
 // at is the place of the i-th of all devices.

@@ -16,7 +16,7 @@ import (
 type Costs struct {
 	Task     func(at place.Place, t schedule.Task) float64 // required
 	Setup    func(at place.Place) float64                  // before the stage's first task; nil: none
-	Update   func(at place.Place) float64                  // after a barrier over all stages; nil: neither update nor barrier
+	Update   func(at place.Place) float64                  // after a barrier over all stages; nil: neither update nor barrier, as with U in the lists
 	Boundary func(at place.Place, micro int) int64         // bytes that the place sends forward; the gradient that comes back has as many; nil: 0
 	Link     Link
 	// Hop is the link of one place to another of its replica, where not all are alike; nil: Link.
@@ -98,7 +98,7 @@ func (l Link) seconds(bytes int64) float64 {
 //   - A device does one thing at a time, Setup first, then its list in order.
 //   - F(k,m) waits for its input from stage k-1, B(k,m) or I(k,m) for its output gradient
 //     from stage k+1, and R(k,m) for that gradient only if AwaitGrad says so.
-//     The last stage's gradient is made by its own F, where the loss is. W waits for
+//     The last stage's gradient is made by its own F, where the loss is. W and U wait for
 //     nothing. With several chunks on a device, stages are the pieces of the network.
 //   - A transfer waits until its data is produced, its link has carried all that
 //     was produced before it, and the receiver has a slot free: one per

@@ -307,7 +307,7 @@ func (d *device) waitsFor(t schedule.Task) string {
 	switch {
 	case t.Kind == schedule.Forward:
 		needs, what = d.chunks[t.Chunk].inputs, "input"
-	case t.Kind == schedule.Recompute && !t.AwaitGrad, t.Kind == schedule.BackwardWeights:
+	case t.Kind == schedule.Recompute && !t.AwaitGrad, t.Kind == schedule.BackwardWeights, t.Kind == schedule.Update:
 		needs = nil
 	}
 	if needs != nil && !needs.arrived[t.Micro] {

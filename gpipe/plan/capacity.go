@@ -38,7 +38,8 @@ func (n *Network) CheckCapacity(p *Plan) error {
 		free -= bytes
 		return nil
 	}
-	per, perState := int64(1+n.Sums()), int64(FloatBytes)
+	versions := int64(p.Versions())
+	per, perState, perFrozen := versions+int64(n.Sums()), versions*FloatBytes, versions*FloatBytes
 	updated := n.Updated(p.At) // in the order of the stage's trained parameters
 	if n.Trains() {
 		per++                                             // the gradient
@@ -53,7 +54,7 @@ func (n *Network) CheckCapacity(p *Plan) error {
 			case q.State:
 				bytes[layer] += elems * perState
 			case q.Frozen:
-				bytes[layer] += elems * FloatBytes
+				bytes[layer] += elems * perFrozen
 			default:
 				if gathers(n, q) { // the sums of groups take the place of rows
 					bytes[layer] -= elems * int64(n.Sums()) * FloatBytes

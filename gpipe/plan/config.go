@@ -22,6 +22,7 @@ type Config struct {
 
 	Partitions, MicroBatches int
 	Schedule                 schedule.Schedule
+	Window                   int
 	Checkpoint               schedule.Checkpoint
 	LateRecompute            bool
 	Devices                  []Device
@@ -157,6 +158,9 @@ func (p Config) WithDefaults() Config {
 	}
 	return p
 }
+
+// Asynchronous reports whether stages update within their lists.
+func (p Config) Asynchronous() bool { return p.Tasks == nil && p.Schedule.Asynchronous() }
 
 // WithoutState replaces the optimiser by one without state if nothing is trained.
 func (p Config) WithoutState(in Input) Config {

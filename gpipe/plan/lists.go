@@ -23,6 +23,9 @@ import (
 // of the network are. Those of a schedule with chunks keep no residuals so far.
 func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement, err error) {
 	switch {
+	case p.Asynchronous():
+		lists, err = schedule.Window(p.Schedule, p.Partitions, schedule.Ends(p.Window, p.MicroBatches), p.Checkpoint)
+		return lists, schedule.Straight(p.Partitions), err
 	case p.Tasks == nil && p.Schedule.Straight() && p.Chunks <= 1:
 		lists, err = schedule.Build(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute)
 		return lists, schedule.Straight(p.Partitions), err
@@ -93,6 +96,8 @@ func (n *Network) taskLists(s *Portion) ([][]schedule.Task, error) {
 func straightLists(n *Network, s *Portion) ([][]schedule.Task, error) {
 	micro := len(s.Sizes)
 	switch {
+	case n.Asynchronous():
+		return schedule.Window(n.Schedule, n.Partitions, s.Ends, n.Checkpoint)
 	case n.Tasks == nil:
 		return schedule.Build(n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute)
 	case n.lists[micro] != nil:
@@ -165,10 +170,11 @@ func forwardLists(n *Network, micro int) [][]schedule.Task {
 }
 
 // Portion is a replica's part of a mini-batch: consecutive groups of examples, cut into
-// micro-batches, which are numbered from 0 over all of the replica's groups.
+// micro-batches, which are numbered from 0 over all of the replica's groups. Of a window (see
+// [Network.WindowPortions]) a group is a mini-batch.
 type Portion struct {
 	Sizes  []int // examples of each micro-batch
-	Firsts []int // index, in the mini-batch, of its first example
+	Firsts []int // index, in its mini-batch, of its first example
 	Ends   []int // of each group: the number of micro-batches up to its end
 
 	Programs []Compiled        // of each micro-batch
@@ -275,10 +281,43 @@ func (n *Network) Portions(in Input, what Purpose) ([]Portion, error) {
 	return all, validateMeetings(n, in.Examples, all)
 }
 
-// LargestPortions are the portions of a purpose's largest mini-batch, whose programs have
-// been compiled.
+// WindowPortions are Portions for a window of an asynchronous schedule, whose mini-batches are
+// described in their order. Each is a group, and groups follow one another: where a synchronous
+// step adds a group to the sums of those before it, a window updates the weights by it.
+func (n *Network) WindowPortions(batches []Input) ([]Portion, error) {
+	var all Portion
+	for _, in := range batches {
+		one, err := n.Portions(in, Training)
+		if err != nil {
+			return nil, err
+		}
+		before := len(all.Sizes)
+		for _, end := range one[0].Ends {
+			all.Ends = append(all.Ends, before+end)
+		}
+		all.Sizes = append(all.Sizes, one[0].Sizes...)
+		all.Firsts = append(all.Firsts, one[0].Firsts...)
+		all.Programs = append(all.Programs, one[0].Programs...)
+	}
+	var err error
+	all.Lists, err = n.taskLists(&all)
+	return []Portion{all}, err
+}
+
+// largestPortions are the portions of a purpose's largest mini-batch, or of a window of as many
+// of them.
+func (n *Network) largestPortions(what Purpose) ([]Portion, error) {
+	in := n.largestInput(what)
+	if what == Training && n.Asynchronous() && n.Trains() {
+		return n.WindowPortions(slices.Repeat([]Input{in}, n.Window))
+	}
+	return n.Portions(in, what)
+}
+
+// LargestPortions are the portions of a purpose's largest mini-batch, or window, whose programs
+// have been compiled.
 func (n *Network) LargestPortions(what Purpose) []Portion {
-	all, err := n.Portions(n.largestInput(what), what)
+	all, err := n.largestPortions(what)
 	if err != nil {
 		panic(err)
 	}

@@ -12,7 +12,7 @@ import (
 type Category uint8
 
 const (
-	Parameters     Category = iota // parameters and constant tables
+	Parameters     Category = iota // parameters and constant tables, with asynchronous schedules in several versions
 	Gradients                      // one accumulator for each use of a parameter, and the sums of groups
 	OptimizerState                 // the optimiser's slots, and the weights' average
 	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, outputs not yet sent
@@ -82,9 +82,23 @@ func (p *Plan) ClearBytes() (bytes float64) {
 // not touched. For a layer-wise optimiser parameters and gradients are read once more
 // before, for their norms: with one group all of them, else what the replica owns.
 func (p *Plan) UpdateBytes() float64 {
-	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes() +
+	params := p.Bytes[Parameters]
+	if p.Versions() > 1 {
+		params = p.versionBytes()
+	}
+	return float64(2*(params+p.Bytes[OptimizerState])) + p.ClearBytes() +
 		float64(float64(2*p.Normed-3*p.Elsewhere)*FloatBytes)
 }
+
+// Versions is how many versions of the weights the device holds at once: one, but with
+// asynchronous schedules.
+func (p *Plan) Versions() int { return len(p.Chunks[0][program.Params]) }
+
+// versionBytes is the size of one of several versions.
+func (p *Plan) versionBytes() int64 { return int64(p.Chunks[0][program.Params][0].Span) * FloatBytes }
+
+// StashBytes is how many bytes U moves to keep the version that it replaces.
+func (p *Plan) StashBytes() float64 { return float64(2 * p.versionBytes()) }
 
 // Spaces are the slots of programs' spaces. All chunks of a device share the workspace,
 // which is the first one's, as are the sums of groups.

@@ -115,7 +115,9 @@ func (n *Network) plan(at place.Place, shares [Predicting + 1]*Portion) *Plan {
 	in := newNeeds(n, at, shares)
 	for c, piece := range n.Pieces.On(k) {
 		st := n.Largest(piece)
-		in.chunks[c].hold(program.Params, 0, st.Span[program.Params])
+		for version := range n.versions(shares[Training], k) {
+			in.chunks[c].hold(program.Params, version, st.Span[program.Params])
+		}
 		in.chunks[c].hold(program.Grads, 0, st.Span[program.Grads])
 	}
 	in.findAhead()
@@ -143,6 +145,15 @@ func (n *Network) plan(at place.Place, shares [Predicting + 1]*Portion) *Plan {
 	return p
 }
 
+// versions is how many versions of the weights a device holds at once.
+func (n *Network) versions(training *Portion, device int) int {
+	if training == nil || !n.Asynchronous() {
+		return 1
+	}
+	_, versions := schedule.WeightSlots(training.Lists[device])
+	return versions
+}
+
 // findAhead finds how many inputs pieces must have room for where nothing is trained.
 func (in *needs) findAhead() {
 	n := in.net
@@ -164,6 +175,9 @@ func (in *needs) train(s *Portion) {
 	n, k, train, list := in.net, in.at.Stage, s.Programs, s.Lists[in.at.Stage]
 	workspace := 0
 	for _, t := range list {
+		if t.Kind == schedule.Update { // which runs no program
+			continue
+		}
 		piece := n.Pieces.On(k)[t.Chunk]
 		st := train[t.Micro][piece]
 		prog := ProgramOf(st, t)

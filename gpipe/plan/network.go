@@ -119,9 +119,12 @@ func New(p Config, in Input, storage program.Storage) (*Network, error) {
 		}
 	}
 	for what := Training; what <= Predicting; what++ {
-		if _, err := n.Portions(n.largestInput(what), what); err != nil {
+		if _, err := n.largestPortions(what); err != nil {
 			return nil, err
 		}
+	}
+	if err := n.validateTies(); err != nil {
+		return nil, err
 	}
 	return n, gatherTied(n)
 }

@@ -55,7 +55,12 @@ func (n *Network) Sums() int {
 }
 
 func (n *Network) Tallies() int {
-	if n.Groups == 1 || !n.Trains() {
+	switch {
+	case !n.Trains():
+		return 0
+	case n.Asynchronous(): // of the mini-batches in flight
+		return min(n.Window, n.Partitions)
+	case n.Groups == 1:
 		return 0
 	}
 	return n.Groups / n.Replicas

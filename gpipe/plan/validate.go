@@ -64,8 +64,11 @@ func (p Config) Validate(in Input) (err error) {
 	if err := p.validateScope(); err != nil {
 		return err
 	}
+	if err := p.validateWindow(); err != nil {
+		return err
+	}
 	pieces := max(p.Partitions, p.Partitions*p.Chunks)
-	if tasks := p.MicroBatches * p.Groups; tasks > MaxTasks/pieces {
+	if tasks := p.MicroBatches * p.Groups * max(p.Window, 1); tasks > MaxTasks/pieces {
 		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", tasks, pieces, MaxTasks)
 	}
 	if err := schedule.Check(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint); err != nil {
@@ -181,6 +184,54 @@ func (p Config) validateScope() error {
 	case p.Groups != p.Replicas:
 		return fmt.Errorf("batch norm over %s replicas with %d groups on %d replicas: want one group on each, that is %d groups or %d replicas, or the scope replica",
 			over, p.Groups, p.Replicas, p.Replicas, p.Groups)
+	}
+	return nil
+}
+
+// validateWindow checks what asynchronous schedules need of a pipeline that has its defaults.
+func (p Config) validateWindow() error {
+	s := p.Schedule
+	if !p.Asynchronous() {
+		if p.Window != 0 {
+			return fmt.Errorf("a window of %d mini-batches with updates by all stages together: want 0, or one of the schedules %s", p.Window, strings.Join(schedule.AsynchronousNames(), ", "))
+		}
+		return nil
+	}
+	switch {
+	case p.Window < 1 || p.Window > MaxTasks:
+		return fmt.Errorf("%v with a window of %d mini-batches: want 1 or more between two drains", s, p.Window)
+	case p.ClipNorm > 0:
+		return fmt.Errorf("%v with clipping at a global norm, which no stage knows when it updates: want 0", s)
+	case p.Replicas > 1 || p.Groups > 1:
+		return fmt.Errorf("%v with %d replicas and %d groups: want one of each, since each mini-batch has an update of its own", s, p.Replicas, p.Groups)
+	case p.Spatial > 1:
+		return fmt.Errorf("%v with %d parts of images: want 1", s, p.Spatial)
+	case p.LateRecompute:
+		return fmt.Errorf("%v with late recomputation: want early, or checkpoint mode never", s)
+	case p.Chunks > 1:
+		return fmt.Errorf("%v with %d chunks on each device: want 1", s, p.Chunks)
+	case p.TiedGradients == GatherTied:
+		return fmt.Errorf("%v with gathered gradients of tied tables: want reduced ones", s)
+	case s == schedule.PipeDream2BW && p.MicroBatches < p.Partitions:
+		return fmt.Errorf("%v with %d micro-batches on %d partitions: want as many micro-batches as partitions, or more", s, p.MicroBatches, p.Partitions)
+	case s != schedule.PipeDream2BW && p.MicroBatches > 1:
+		return fmt.Errorf("%v with %d micro-batches: want 1, since each mini-batch goes through the pipeline as a whole, or pipedream-2bw", s, p.MicroBatches)
+	case s == schedule.PipeDreamNoStash && p.Checkpoint != schedule.Never:
+		return fmt.Errorf("%v with checkpoint mode %v: want never, since B reads the residuals of the weights that F has read", s, p.Checkpoint)
+	}
+	return nil
+}
+
+// validateTies refuses a weight that stages update by themselves and share.
+func (n *Network) validateTies() error {
+	if !n.Asynchronous() {
+		return nil
+	}
+	for i := range n.Params {
+		if p := &n.Params[i]; p.Shared() {
+			return fmt.Errorf("%v with %s on partitions %d and %d, which would update it at different times: want each weight on one partition, by another cut or a network that does not tie it",
+				n.Schedule, p.Path, p.Uses[0].Stage, p.Uses[len(p.Uses)-1].Stage)
+		}
 	}
 	return nil
 }

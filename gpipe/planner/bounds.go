@@ -93,7 +93,7 @@ func (s *search) limit(c *cut) error {
 	c.set(func(m mode) float64 {
 		span, ok := spans[m.Checkpoint]
 		if !ok {
-			span = c.span(m.Checkpoint)
+			span = c.span(m.Checkpoint, c.M*s.window(c.Way))
 			spans[m.Checkpoint] = span
 		}
 		return s.throughput(c, span[0], span[1])
@@ -101,8 +101,9 @@ func (s *search) limit(c *cut) error {
 	return nil
 }
 
-// span is a lower bound of the seconds of all tasks, and of the first device's end.
-func (c *cut) span(mode schedule.Checkpoint) [2]float64 {
+// span is a lower bound of the seconds of all tasks of a number of micro-batches, and of the first
+// device's end.
+func (c *cut) span(mode schedule.Checkpoint, micro int) [2]float64 {
 	ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
 	var fill, drain float64
 	for stage, l := range c.stages {
@@ -117,7 +118,7 @@ func (c *cut) span(mode schedule.Checkpoint) [2]float64 {
 		if ends[d] == 0 {
 			ends[d], drains[d] = fill, drain
 		}
-		ends[d] += float64(float64(c.M)*(l.Forward+backward)) + float64(float64(mode.Recomputed(c.M))*l.Recompute)
+		ends[d] += float64(float64(micro)*(l.Forward+backward)) + float64(float64(mode.Recomputed(micro))*l.Recompute)
 		fill, drain = fill+l.Forward, drain+after
 	}
 	var span float64
@@ -144,7 +145,7 @@ func (s *search) replay(c *cut) error {
 		c.set(func(m mode) float64 { return min(c.bounds[m], s.throughput(c, rounding*w.Least(), rounding*first)) })
 		return nil
 	}
-	times := &gpipe.Times{}
+	times, micro := &gpipe.Times{}, c.M*s.window(c.Way)
 	if !c.pieces.IsStraight() {
 		times.Placement = c.pieces
 	}
@@ -152,14 +153,14 @@ func (s *search) replay(c *cut) error {
 		for _, stage := range chunks {
 			l := c.stages[stage]
 			times.Stages = append(times.Stages, gpipe.StageTimes{
-				F: slices.Repeat([]float64{l.Forward}, c.M), R: slices.Repeat([]float64{l.Recompute}, c.M), B: slices.Repeat([]float64{l.Backward}, c.M),
-				I: slices.Repeat([]float64{l.Input}, c.M), W: slices.Repeat([]float64{l.Weights}, c.M),
+				F: slices.Repeat([]float64{l.Forward}, micro), R: slices.Repeat([]float64{l.Recompute}, micro), B: slices.Repeat([]float64{l.Backward}, micro),
+				I: slices.Repeat([]float64{l.Input}, micro), W: slices.Repeat([]float64{l.Weights}, micro), U: make([]float64, micro),
 			})
 		}
 	}
 	bounds := map[mode]float64{}
 	for _, m := range c.tried {
-		lists, _, err := schedule.Lists(c.Schedule, c.K, c.Chunks, c.M, m.Checkpoint, false)
+		lists, err := s.lists(c.Way, m.Checkpoint)
 		if err != nil {
 			return err
 		}
@@ -193,5 +194,5 @@ func (s *search) throughput(c *cut, span, first float64) float64 {
 	if !s.Pipeline.ShardUpdate {
 		reduce, gather = reduce+gather, 0
 	}
-	return float64(c.Batch) / (max(span, first+reduce) + gather)
+	return float64(c.Batch*s.window(c.Way)) / (max(span, first+reduce) + gather)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
@@ -31,6 +32,9 @@ type Search struct {
 	// is of that search.
 	Searched bool
 	Seed     uint64
+	// Window is the number of mini-batches between two drains of the asynchronous schedules that are
+	// tried; 0: there are none.
+	Window int
 	// Chunks are the numbers of pieces of each device, V, that are tried where a schedule has
 	// any number of them; nil: 2, 4, ... as far as there are layers.
 	Chunks []int
@@ -94,6 +98,8 @@ type Candidate struct {
 	Batch             int     `json:"batch"`
 	Schedule          string  `json:"schedule"`
 	Chunks            int     `json:"chunks"`
+	Window            int     `json:"window,omitempty"`   // mini-batches between two drains; none: all stages update together
+	Versions          int     `json:"versions,omitempty"` // of the weights, on the device that has most; none: one
 	Checkpoint        string  `json:"checkpoint"`
 	Recompute         string  `json:"recompute"` // stage: as Checkpoint says
 	Zero              int     `json:"zero"`
@@ -229,8 +235,12 @@ func (s *Search) complete() error {
 	if s.Schedules == nil && !s.Searched {
 		s.Schedules = []schedule.Schedule{p.Schedule}
 	}
+	asynchronous := slices.ContainsFunc(s.Schedules, schedule.Schedule.Asynchronous)
+	if names := strings.Join(schedule.AsynchronousNames(), ", "); asynchronous != (s.Window > 0) {
+		return fmt.Errorf("the schedules %s with a window of %d mini-batches: want a window of 1 or more with %s, and 0 with others", strings.Join(s.names(), ", "), s.Window, names)
+	}
 	p.Partitions, p.MicroBatches, p.Balance, p.Costs, p.Tasks = 1, 1, nil, nil, nil
-	p.Schedule, p.Chunks, p.Placement = schedule.GPipe, 0, schedule.Placement{} // each way has its own
+	p.Schedule, p.Window, p.Chunks, p.Placement = schedule.GPipe, 0, 0, schedule.Placement{} // each way has its own
 	p.Replicas, p.Groups = 1, 1
 	torus := p.AllReduce.Torus
 	if p.AllReduce.Kind != reduction.Torus {

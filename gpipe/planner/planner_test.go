@@ -41,6 +41,7 @@ func simulated(t *testing.T, s Search, c Candidate) *gpipe.Simulation {
 	p := s.Pipeline
 	p.Partitions, p.MicroBatches, p.Balance, p.Replicas, p.Chunks = c.K, c.M, c.Partition, c.R, c.Chunks
 	p.Checkpoint = testkit.Must(schedule.ParseCheckpoint(c.Checkpoint))(t)
+	p.Window = c.Window
 	if c.Lists != nil {
 		p.Tasks = func(int, int) [][]schedule.Task { return c.Lists }
 	} else {
@@ -50,7 +51,7 @@ func simulated(t *testing.T, s Search, c Candidate) *gpipe.Simulation {
 		p.AllReduce.Torus = map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 1}, 4: {2, 2}}[c.R]
 	}
 	sim := testkit.Must(p.Simulate(s.input(c.Batch), s.How))(t)
-	if sim.Seconds != c.StepSeconds {
+	if sim.Seconds/float64(max(sim.Window, 1)) != c.StepSeconds {
 		t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
 	}
 	return sim
@@ -66,7 +67,7 @@ func TestPlansAreSimulated(t *testing.T) {
 		case 3:
 			s.Pipeline.Schedule = schedule.ZBH1
 		case 4:
-			s.Schedules = everySchedule(t)
+			s.Schedules, s.Window = everySchedule(t), 3
 		case 5:
 			s.Schedules = []schedule.Schedule{schedule.Interleaved}
 		}
@@ -94,6 +95,9 @@ func TestClosedBounds(t *testing.T) {
 	for _, sched := range everySchedule(t) {
 		s := small(t, 1<<30, 64, 256, 128, 256, 64, 128, 64, 256, 10)
 		s.Pipeline.Schedule = sched
+		if sched.Asynchronous() {
+			s.Window = 3
+		}
 		s.Pipeline.AllReduce = gpipe.AllReduce{Link: clock.Link{Bandwidth: 1e9}}
 		testkit.NoError(t, s.complete())
 		described := testkit.Must(s.Pipeline.Counted(s.Input))(t)
@@ -120,7 +124,7 @@ func TestClosedBounds(t *testing.T) {
 // everySchedule has those of all names.
 func everySchedule(t *testing.T) (all []schedule.Schedule) {
 	t.Helper()
-	for _, name := range schedule.Names() {
+	for _, name := range slices.Concat(schedule.Names(), schedule.AsynchronousNames()) {
 		s := testkit.Must(schedule.Parse(name))(t)
 		all = append(all, s)
 	}
@@ -133,7 +137,7 @@ func everySchedule(t *testing.T) (all []schedule.Schedule) {
 func TestSearchIsExhaustive(t *testing.T) {
 	for _, memory := range []int64{1 << 30, 700 << 10} {
 		s := small(t, memory, 64, 128, 256, 128, 192, 128, 64, 256, 10)
-		s.Schedules, s.Input.Examples, s.MaxBatch, s.Keep = everySchedule(t), 16, 16, 1<<20
+		s.Schedules, s.Window, s.Input.Examples, s.MaxBatch, s.Keep = everySchedule(t), 3, 16, 16, 1<<20
 		all := testkit.Must(s.Run(t.Context()))(t)
 		if len(all.Plans) == 0 || all.Dismissed > 0 {
 			t.Fatalf("%d bytes: %d plans, %d dismissed", memory, len(all.Plans), all.Dismissed)

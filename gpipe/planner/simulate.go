@@ -108,6 +108,9 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 	}
 	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
 	q.Schedule, q.Chunks = c.Schedule, c.Chunks
+	if c.Schedule.Asynchronous() {
+		q.Window, q.Checkpoint = s.Window, schedule.Never // a mode that all of them have; each variant has its own
+	}
 	q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
 	return q
 }
@@ -125,10 +128,14 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 			return p.Simulate(s.input(c.Batch), how)
 		},
 	}
+	if c.Schedule.Asynchronous() {
+		now.Window = s.window(c.Way)
+	}
 	now.timed(sim)
 	fullest := slices.MaxFunc(sim.Devices, func(a, b gpipe.DeviceEstimate) int { return cmp.Compare(a.PeakBytes, b.PeakBytes) })
 	now.PeakBytes, now.Memory = fullest.PeakBytes, fullest.Memory
 	for _, d := range sim.Devices {
+		now.Versions = max(now.Versions, d.Versions)
 		if !d.Fits() {
 			now.LacksBytes = max(now.LacksBytes, d.PeakBytes-d.Capacity)
 		}
@@ -139,7 +146,8 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 // timed sets what a candidate has of a step's time, if that was simulated.
 func (c *Candidate) timed(sim *gpipe.Simulation) {
 	if sim.Seconds > 0 {
-		c.StepSeconds, c.ExamplesPerSecond = sim.Seconds, float64(c.Batch)/sim.Seconds
+		c.StepSeconds = sim.Seconds / float64(max(c.Window, 1))
+		c.ExamplesPerSecond = float64(c.Batch) / c.StepSeconds
 		c.BubbleFraction = sim.Parts.Bubble / sim.Seconds
 	}
 }
@@ -149,9 +157,9 @@ func (c *Candidate) timed(sim *gpipe.Simulation) {
 func (s *search) modes(c cut) (all []mode) {
 	checkpoints := []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}
 	switch {
-	case c.Searched || c.Recompute != gpipe.RecomputeStage:
+	case c.Searched || c.Recompute != gpipe.RecomputeStage || c.Schedule == schedule.PipeDreamNoStash:
 		checkpoints = checkpoints[2:]
-	case c.M == 1 || s.onCluster():
+	case c.M == 1 || s.onCluster() || c.Schedule.Asynchronous():
 		checkpoints = []schedule.Checkpoint{schedule.Always, schedule.Never}
 	}
 	for _, checkpoint := range checkpoints {

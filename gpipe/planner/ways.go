@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -13,7 +14,30 @@ import (
 
 // place is where the pieces are; an error: there is no such schedule.
 func (w Way) place() (schedule.Placement, error) {
+	if s := w.Schedule; s.Asynchronous() {
+		if least := w.K; w.R > 1 || s == schedule.PipeDream2BW && w.M < least || s != schedule.PipeDream2BW && w.M > 1 {
+			return schedule.Placement{}, fmt.Errorf("%v with R=%d K=%d M=%d: want one replica, and the schedule's own micro-batches", s, w.R, w.K, w.M)
+		}
+		return schedule.Straight(w.K), nil
+	}
 	return schedule.Place(w.Schedule.String(), w.K, w.Chunks, w.M)
+}
+
+// window is the number of mini-batches that a way's lists have.
+func (s Search) window(w Way) int {
+	if w.Schedule.Asynchronous() {
+		return s.Window
+	}
+	return 1
+}
+
+// lists are the task lists of a way's step or window.
+func (s Search) lists(w Way, mode schedule.Checkpoint) (lists [][]schedule.Task, err error) {
+	if !w.Schedule.Asynchronous() {
+		lists, _, err = schedule.Lists(w.Schedule, w.K, w.Chunks, w.M, mode, false)
+		return lists, err
+	}
+	return schedule.Window(w.Schedule, w.K, schedule.Ends(s.Window, w.M), mode)
 }
 
 // size is the number of examples of the largest micro-batch.
@@ -184,7 +208,7 @@ func (s *search) cuts(ctx context.Context) (cuts []cut, unfit int, err error) {
 			return err
 		}
 		pieces, err := w.place()
-		if err != nil || pieces.Stages() > layers || w.R*pieces.Stages()*w.M > gpipe.MaxTasks || s.onCluster() && w.Batch%(w.R*w.M) != 0 {
+		if err != nil || pieces.Stages() > layers || w.R*pieces.Stages()*w.M*s.window(w) > gpipe.MaxTasks || s.onCluster() && w.Batch%(w.R*w.M) != 0 {
 			return nil
 		}
 		c := cut{Way: w, pieces: pieces}

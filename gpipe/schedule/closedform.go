@@ -57,7 +57,7 @@ func StepTime(s Schedule, c Checkpoint, late bool, stages, micro int, f, r, b fl
 	if err := Check(s, stages, micro, c); err != nil {
 		return 0, err
 	}
-	if !s.Straight() {
+	if !s.Straight() || s.Asynchronous() {
 		return 0, fmt.Errorf("schedule: a closed form of %v: want gpipe, naive or 1f1b", s)
 	}
 	n := c.Recomputed(micro)

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -107,6 +108,9 @@ func ReadCSV(r io.Reader) (lists [][]Task, p Placement, micro int, err error) {
 // steps that a unit of time, which each task takes, would have; an empty one where a
 // device waits.
 func WriteCSV(w io.Writer, lists [][]Task, p Placement, micro int) error {
+	if Updates(lists) {
+		return errors.New("schedule: updates within the lists have no place in PyTorch's files: want a schedule without U")
+	}
 	all := make([][]Task, len(lists))
 	for d, list := range lists {
 		for _, t := range list {

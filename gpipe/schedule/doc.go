@@ -36,6 +36,26 @@
 //
 // ZB-H1 holds the activations of 1f1b, and beside them what its W still need.
 //
+// # Asynchronous schedules
+//
+// PipeDream's schedules (Harlap et al., arXiv 1806.03377; Narayanan et al., SOSP 2019, and arXiv
+// 2006.09503 for pipedream-2bw) do not drain the pipeline after each mini-batch. A stage updates
+// its weights by itself, with a task U after the B that completes a mini-batch's gradient, and
+// the mini-batches in flight go on with older weights. [Window] makes the lists of the
+// mini-batches between two drains, and says which version of the weights each F and B reads;
+// [VerifyWindow] knows the definitions and no generator; [WeightSlots] finds places for the
+// versions, and [Staleness] says how old they are. On K stages, stage k from 0:
+//
+//	                    versions on stage k  staleness, in updates  bits depend on
+//	pipedream           K-k                  K-1-k                  the window, K and the cut
+//	pipedream-vertical  K                    K-1                    the window and K
+//	pipedream-nostash   1                    K-1-k in F, 0 in B     the window, K and the cut
+//	pipedream-2bw       2                    1                      the window
+//
+// Windows of fewer than 2(K-1) mini-batches need fewer versions, and in one of a single
+// mini-batch nothing is stale. With more mini-batches in a window less time is lost in filling
+// and draining, and more updates are stale.
+//
 // # Search
 //
 // [Search] looks for a schedule within a limit of memory, given the times of tasks. It builds

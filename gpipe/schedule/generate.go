@@ -58,6 +58,9 @@ func Generate(name string, devices, chunks, micro int) (lists [][]Task, p Placem
 // its arguments; it makes no lists.
 func Place(name string, devices, chunks, micro int) (p Placement, err error) {
 	i := slices.Index(Names(), name)
+	if slices.Contains(AsynchronousNames(), name) {
+		return p, fmt.Errorf("schedule: %s updates within its lists: want one of %s", name, strings.Join(Names(), ", "))
+	}
 	if i < 0 {
 		return p, fmt.Errorf("schedule: unknown schedule %q: want %s", name, strings.Join(Names(), ", "))
 	}

@@ -25,6 +25,10 @@ func Verify(lists [][]Task, p Placement, micro int) error {
 //
 // and of every stage, F in ascending order, the I or B too, and the W or B, so that each
 // sum over micro-batches has one order. A task that is missing is an error, which names it.
+//
+// Lists with U have it directly after B, on all devices at the same micro-batches, the last
+// among them. It makes the version after the newest; F reads one that is made, R and B that of their F
+// or the newest. [VerifyWindow] knows which.
 // On devices with several chunks, tasks have the stage before their names, as in files: 2F0.
 func Complete(lists [][]Task, p Placement, micro int) error {
 	if err := p.Check(); err != nil {
@@ -33,12 +37,26 @@ func Complete(lists [][]Task, p Placement, micro int) error {
 	if len(lists) != p.Devices {
 		return fmt.Errorf("schedule: lists of %d devices: want %d", len(lists), p.Devices)
 	}
+	first := updated(lists[0])
 	for d, chunks := range p.Chunks() {
 		if err := complete(lists[d], chunks, micro); err != nil {
 			return fmt.Errorf("schedule: device %d: %w", d, err)
 		}
+		if own := updated(lists[d]); !slices.Equal(first, own) {
+			return fmt.Errorf("schedule: device %d updates after the micro-batches %v, and device 0 after %v: want the same", d, own, first)
+		}
 	}
 	return nil
+}
+
+// updated are the micro-batches after whose B a list has U.
+func updated(list []Task) (after []int) {
+	for _, t := range list {
+		if t.Kind == Update {
+			after = append(after, t.Micro)
+		}
+	}
+	return after
 }
 
 // progress is how far a list is with a chunk: the micro-batch that is due of each.
@@ -46,6 +64,7 @@ type progress struct {
 	forward, input, weights int
 	keeps                   []bool
 	split                   []bool
+	read                    []int // the version of the weights that F has read
 }
 
 // inWords is a task of a device that has these stages: F0, or 2F0 if it has several.
@@ -62,8 +81,9 @@ func complete(list []Task, stages []int, micro int) error {
 	chunks := len(stages)
 	at := make([]progress, chunks)
 	for i := range at {
-		at[i] = progress{keeps: make([]bool, micro), split: make([]bool, micro)}
+		at[i] = progress{keeps: make([]bool, micro), split: make([]bool, micro), read: make([]int, micro)}
 	}
+	newest := 0 // version of the weights
 	var before Task
 	for i, t := range list {
 		if t.Chunk < 0 || t.Chunk >= chunks {
@@ -82,11 +102,13 @@ func complete(list []Task, stages []int, micro int) error {
 		var err error
 		switch t.Kind {
 		case Forward:
-			err = due(c.forward)
-			c.keeps[t.Micro] = t.Keep
+			if err = due(c.forward); err == nil && (t.Version < 0 || t.Version > newest) {
+				err = fmt.Errorf("%s reads version %d of the weights: want 0 to %d, those that are made", name, t.Version, newest)
+			}
+			c.keeps[t.Micro], c.read[t.Micro] = t.Keep, t.Version
 			c.forward++
 		case Recompute:
-			next := Task{Kind: BackwardInput, Micro: t.Micro, Chunk: t.Chunk}
+			next := Task{Kind: BackwardInput, Micro: t.Micro, Chunk: t.Chunk, Version: t.Version}
 			whole := next
 			whole.Kind = Backward
 			switch {
@@ -102,6 +124,8 @@ func complete(list []Task, stages []int, micro int) error {
 				err = fmt.Errorf("%s comes before its F", name)
 			case !c.keeps[t.Micro] && !kept:
 				err = fmt.Errorf("%s lacks residuals: want an F that keeps them, or an R directly before it", name)
+			case t.Version != c.read[t.Micro] && t.Version != newest:
+				err = fmt.Errorf("%s reads version %d of the weights: want %d, as its F, or %d, the newest", name, t.Version, c.read[t.Micro], newest)
 			default:
 				err = due(c.input)
 			}
@@ -120,13 +144,26 @@ func complete(list []Task, stages []int, micro int) error {
 				err = due(c.weights)
 			}
 			c.weights++
+		case Update:
+			switch {
+			case chunks > 1:
+				err = fmt.Errorf("%s on a device of %d chunks: want one", name, chunks)
+			case before.Kind != Backward || before.Micro != t.Micro:
+				err = fmt.Errorf("%s is out of place: want it directly after %s", name, Task{Kind: Backward, Micro: t.Micro}.inWords(stages))
+			case t.Version != newest+1:
+				err = fmt.Errorf("%s makes version %d of the weights: want %d, the one after the newest", name, t.Version, newest+1)
+			}
+			newest++
 		default:
-			err = fmt.Errorf("task %v of unknown kind: want F, R, B, I or W", t)
+			err = fmt.Errorf("task %v of unknown kind: want F, R, B, I, W or U", t)
 		}
 		if err != nil {
 			return err
 		}
 		before = t
+	}
+	if newest > 0 && before.Kind != Update {
+		return fmt.Errorf("%s is the last task: want U after it, since lists that update end with an update", before.inWords(stages))
 	}
 	for i, c := range at {
 		missing := func(kind Kind, micro int) string { return Task{Kind: kind, Micro: micro, Chunk: i}.inWords(stages) }
@@ -149,7 +186,7 @@ type Durations struct {
 }
 
 // Duration is how long a stage's tasks take; B takes I and W together.
-type Duration struct{ F, R, I, W float64 }
+type Duration struct{ F, R, I, W, U float64 }
 
 // Alike are the durations of stages that are alike.
 func Alike(d Duration, comm float64) Durations { return Durations{[]Duration{d}, comm} }
@@ -176,6 +213,8 @@ func (d Duration) Of(k Kind) float64 {
 		return d.I + d.W
 	case BackwardInput:
 		return d.I
+	case Update:
+		return d.U
 	}
 	return d.W
 }
@@ -354,7 +393,7 @@ func Checkpointed(lists [][]Task, c Checkpoint, late bool) [][]Task {
 				t.Keep = c.Keeps(t.Micro)
 			case Backward, BackwardInput:
 				if !c.Keeps(t.Micro) {
-					all[d] = append(all[d], Task{Kind: Recompute, Micro: t.Micro, Chunk: t.Chunk, AwaitGrad: late})
+					all[d] = append(all[d], Task{Kind: Recompute, Micro: t.Micro, Chunk: t.Chunk, AwaitGrad: late, Version: t.Version})
 				}
 			}
 			all[d] = append(all[d], t)

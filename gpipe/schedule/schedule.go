@@ -17,11 +17,12 @@ const (
 	Backward                    // B: residuals + output gradient -> input gradient and parameter gradients
 	BackwardInput               // I: the part of B that makes the input gradient
 	BackwardWeights             // W: the part of B that makes the parameter gradients, after I
+	Update                      // U: the stage's own update by a mini-batch's gradient, of asynchronous schedules
 )
 
-var letters = [...]string{"F", "R", "B", "I", "W"}
+var letters = [...]string{"F", "R", "B", "I", "W", "U"}
 
-// String is F, R, B, I or W.
+// String is F, R, B, I, W or U.
 func (k Kind) String() string { return named.String(k, letters[:], "Kind") }
 
 // Task is one entry of a device's list.
@@ -31,6 +32,9 @@ type Task struct {
 	Keep      bool // a Forward that keeps the residuals, so that B needs no R
 	AwaitGrad bool // a Recompute that waits for the output gradient (late recomputation); on the last stage there is none to wait for
 	Chunk     int  // of the device, if it has several
+	// Version is the number of updates, since the lists began, of the weights that F, R or B reads,
+	// or that U makes. Lists without U have version 0 alone.
+	Version int
 }
 
 // String is the kind and the micro-batch: F0, R12, and the chunk but for the first: F0/1.
@@ -76,7 +80,8 @@ func (c Checkpoint) Recomputed(micro int) int {
 }
 
 // Schedule is the order in which a stage takes up F and B: GPipe (the zero value), Naive, OneFOneB,
-// Interleaved, ZBH1, ZBH2, ZBV, VHalf, VMin or DualPipeV. "go doc schedule GPipe" describes each.
+// Interleaved, ZBH1, ZBH2, ZBV, VHalf, VMin or DualPipeV, or, with updates in between, PipeDream,
+// PipeDreamVertical, PipeDreamNoStash or PipeDream2BW. "go doc schedule GPipe" describes each.
 type Schedule uint8
 
 const (
@@ -94,11 +99,20 @@ const (
 	VHalf     // half of these activations
 	VMin      // a third of them, the least there is
 	DualPipeV // DeepSeek's DualPipe cut in half, see dualPipeV
+
+	// Asynchronous ones, see [Window]: mini-batches follow one another without a drain, and each
+	// stage updates its weights by itself.
+	PipeDream         // B reads the version that its F has read, which is stashed (Narayanan et al., SOSP 2019)
+	PipeDreamVertical // and every stage reads the version that the first has read (vertical sync)
+	PipeDreamNoStash  // F and B read the newest version, each at its time
+	PipeDream2BW      // mini-batches of M micro-batches, and two versions (Narayanan et al., arXiv 2006.09503)
 )
 
-// schedules names the generators of a step's lists: the first of [Names].
+// schedules names the schedules: the generators of a step's lists, as [Names] has them, then the
+// asynchronous ones.
 var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", Interleaved: "interleaved", ZBH1: "zb-h1", ZBH2: "zb-h2",
-	ZBV: "zb-v", VHalf: "v-half", VMin: "v-min", DualPipeV: "dualpipe-v"}
+	ZBV: "zb-v", VHalf: "v-half", VMin: "v-min", DualPipeV: "dualpipe-v",
+	PipeDream: "pipedream", PipeDreamVertical: "pipedream-vertical", PipeDreamNoStash: "pipedream-nostash", PipeDream2BW: "pipedream-2bw"}
 
 func (s Schedule) String() string { return named.String(s, schedules[:], "Schedule") }
 
@@ -131,6 +145,9 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 	if err := Check(s, stages, micro, c); err != nil {
 		return nil, err
 	}
+	if s.Asynchronous() {
+		return nil, fmt.Errorf("schedule: %v updates within its lists: want Window", s)
+	}
 	if !s.Straight() {
 		return nil, fmt.Errorf("schedule: %v has several chunks on a device, or splits B: want Lists", s)
 	}
@@ -156,11 +173,11 @@ func (s Schedule) ordered(devices, micro int) [][]Task {
 	return lists
 }
 
-// Straight reports whether the schedule has one stage on each device, and F, R and B only.
-func (s Schedule) Straight() bool { return s <= OneFOneB }
+// Straight reports whether the schedule has one stage on each device, and no I and W.
+func (s Schedule) Straight() bool { return s <= OneFOneB || s.Asynchronous() }
 
 // Splits reports whether the schedule has I and W in place of some B, or of all.
-func (s Schedule) Splits() bool { return s >= ZBH1 }
+func (s Schedule) Splits() bool { return s >= ZBH1 && !s.Asynchronous() }
 
 // Lists returns the ordered task list of each device for one step, and which of the
 // network's stages it has: those of [Generate], with residuals kept and made as c and late say

@@ -111,7 +111,7 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		{GPipe, 0, 1, Always, "schedule: 0 stages: want 1 or more"},
 		{GPipe, 1, -3, Always, "schedule: -3 micro-batches: want 1 or more"},
-		{99, 1, 1, Always, "schedule: unknown schedule 99: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
+		{99, 1, 1, Always, "schedule: unknown schedule 99: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, pipedream, pipedream-vertical, pipedream-nostash or pipedream-2bw"},
 		{GPipe, 1, 1, 9, "schedule: unknown checkpoint mode 9: want always, except-last or never"},
 	} {
 		_, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, false)

@@ -20,7 +20,7 @@ const (
 	Transfer              // a boundary tensor or its gradient on a link; occupies no device
 	Setup                 // dividing and reshaping the inputs, before a device's first task
 	Barrier               // waiting until every device's gradients are complete (global norms)
-	Update                // applying the gradients
+	Update                // applying the gradients: after the last task, or U, a task of the list
 	ToHost                // the first leg of a transfer that goes through the host; occupies the sender
 	FromHost              // its second leg; occupies the receiver
 	Gather                // handing updated weights to the other replicas
@@ -45,7 +45,7 @@ func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 func KindOf(t schedule.Task) Kind {
 	return [...]Kind{
 		schedule.Forward: Forward, schedule.Recompute: Recompute, schedule.Backward: Backward,
-		schedule.BackwardInput: BackwardInput, schedule.BackwardWeights: BackwardWeights,
+		schedule.BackwardInput: BackwardInput, schedule.BackwardWeights: BackwardWeights, schedule.Update: Update,
 	}[t.Kind]
 }
 
@@ -83,6 +83,9 @@ type Event struct {
 	Away float64
 }
 
+// Listed reports whether the event is a task of the schedule's lists: F, R, B, I, W or U.
+func (e Event) Listed() bool { return e.Kind.Task() || e.Kind == Update && e.Micro >= 0 }
+
 // Seconds is the event's length.
 func (e Event) Seconds() float64 { return e.End - e.Start }
 
@@ -90,6 +93,8 @@ func (e Event) Seconds() float64 { return e.End - e.Start }
 // for the transfer of micro-batch 3 (its track says between which devices).
 func (e Event) Label() string {
 	switch {
+	case e.Kind == Update && e.Micro >= 0:
+		return schedule.Update.String() + strconv.Itoa(e.Micro)
 	case e.Kind.Task():
 		label := e.Kind.String() + strconv.Itoa(e.Micro)
 		if e.At.Chunk > 0 {

@@ -19,6 +19,18 @@ func (e *even) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+// printed is a text with a sign, with its own UnmarshalYAML, which may be missing.
+type printed string
+
+func (p *printed) UnmarshalYAML(n *yaml.Node) error {
+	if *p = printed(n.Value); !strings.HasPrefix(n.Value, "+") {
+		return WantError("a number with a sign")
+	}
+	return nil
+}
+
+func (p printed) IsZero() bool { return p == "" }
+
 type item struct {
 	Name string `yaml:"name" want:"name,key"`
 	Of   string `yaml:"of" want:"colour,optional"`
@@ -30,6 +42,7 @@ type document struct {
 	Rate  float64        `yaml:"rate" want:">0..1"`
 	Two   [2]int         `yaml:"two"`
 	Even  even           `yaml:"even"`
+	Paper printed        `yaml:"paper"`
 	Items []*item        `yaml:"items" want:"optional"`
 	By    map[string]int `yaml:"by"`
 }
@@ -48,6 +61,9 @@ func TestDecode(t *testing.T) {
 		{"[1, 2]", "[1, 2, 3]", "x.yaml:3:6: two: 3 entries: want 2"},
 		{"[1, 2]", "[1, 1.5]", `x.yaml:3:10: two.1: "1.5": want a whole number from 1`},
 		{"even: 4", "even: 5", `x.yaml:4:7: even: "5": want an even number`},
+		{"even: 4\n", "", "x.yaml:1:1: no even: want an even number"},
+		{"even: 4", "even: 4\npaper: 4", `x.yaml:5:8: paper: "4": want a number with a sign`},
+		{"even: 4", "even: 4\npaper: ''", `x.yaml:5:8: paper: "": want a number with a sign`},
 		{"of: red", "of: green", `x.yaml:5:23: items.0.of: unknown "green": want red, blue`},
 		{"n: 3", "n: 10", `items.0.n: "10": want a whole number from 0 to 9`},
 		{"name: y", "name: x", "items.1: an entry of this name is there already, as entry 0"},

@@ -143,8 +143,10 @@ func (f field) needed() bool {
 	if f.optional || f.partial {
 		return false
 	}
-	if _, ok := reflect.New(f.of).Interface().(yaml.Unmarshaler); ok {
-		return f.of.Kind() != reflect.Pointer
+	own := reflect.New(f.of).Interface()
+	if _, ok := own.(yaml.Unmarshaler); ok {
+		_, optional := own.(yaml.IsZeroer)
+		return !optional && f.of.Kind() != reflect.Pointer
 	}
 	switch f.of.Kind() {
 	case reflect.Bool, reflect.Pointer:

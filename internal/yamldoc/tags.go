@@ -35,7 +35,8 @@ import (
 //	another word   a text of that vocabulary: see Vocabularies
 //
 // The words of a list or a map apply to its entries, except optional and null. Every
-// field must be present unless it is optional, a pointer or a truth value. No
+// field must be present unless it is optional, a pointer, a truth value, or of a
+// type with a syntax of its own that has a method IsZero. No
 // list may contain an entry twice, unless it has a fixed length.
 
 var (

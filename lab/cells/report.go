@@ -27,7 +27,7 @@ func (m *Modelled) Errors(n *Network, v Convention) Errors {
 	mean := func(v Convention, cells []lab.Cell, of func(lab.PaperCell) lab.Verbatim) float64 {
 		var off []float64
 		for _, c := range cells {
-			if want := of(n.Paper.Of(c)).Value; want > 0 && c != m.Base {
+			if want := of(n.Paper.Of(c)).Number(); want > 0 && c != m.Base {
 				off = append(off, math.Abs(m.Throughput(n, v, c)/want-1))
 			}
 		}
@@ -53,7 +53,7 @@ func (s *Scale) last() lab.Cell {
 	m := 0
 	for _, c := range s.Cells() {
 		for _, n := range s.Networks {
-			if c != s.Base && n.Paper.Of(c).Value.Value > 0 {
+			if c != s.Base && n.Paper.Of(c).Value != "" {
 				m = max(m, c.M)
 			}
 		}
@@ -80,7 +80,7 @@ func (m *Modelled) Relative(n *Network, v Convention, c lab.Cell) Figure {
 
 // overFirst is a cell's throughput relative to the smallest K's at the same M.
 func (m *Modelled) overFirst(n *Network, v Convention, c lab.Cell) Figure {
-	return m.over(n, v, c, lab.Cell{K: m.K[0], M: c.M})
+	return m.over(n, v, c, lab.Cell{K: slices.Min(m.K), M: c.M})
 }
 
 func (m *Modelled) over(n *Network, v Convention, c, base lab.Cell) Figure {
@@ -151,7 +151,7 @@ func (s *Scale) StandardCaption() string {
 }
 
 func (n *Network) hasTorchgpipe() bool {
-	return slices.ContainsFunc(n.Paper, func(c lab.PaperCell) bool { return c.Torchgpipe.Value > 0 })
+	return slices.ContainsFunc(n.Paper, func(c lab.PaperCell) bool { return c.Torchgpipe != "" })
 }
 
 // shares says where the shares of the peaks are from.
@@ -178,7 +178,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 		Caption: append([]string{
 			fmt.Sprintf("The paper's own network, %v, %s activations, %s, everything re-materialised; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml): peaks, and %s", n.Model, n.DType, n.Optimizer, n.Accelerator, n.shares()),
 			fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example. Fixed: %d examples. Shrunk: the same number, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
-			fmt.Sprintf("Lowest, highest: over %d conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all), m.K[0]),
+			fmt.Sprintf("Lowest, highest: over %d conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all), slices.Min(m.K)),
 		}, sources...),
 	}
 	t.Numbers("K", "M", "paper")
@@ -187,7 +187,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 	t.Numbers(when(torch, "error to torchgpipe")...)
 	t.Numbers("lowest", "highest", "free links", "mini-batch", "fullest device", "bubble", "imbalance", "communication", "update")
 	t.Texts("partition")
-	several, first := len(m.M) > 1, fmt.Sprintf("over K = %d", m.K[0])
+	several, first := len(m.M) > 1, fmt.Sprintf("over K = %d", slices.Min(m.K))
 	t.Numbers(when(several, first, "lowest "+first, "highest "+first)...)
 	t.Texts("command")
 	atPeak, peak := m.Peak(n)
@@ -315,22 +315,16 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 				Series:   []plot.BarSeries{{Name: "paper", As: plot.Across}, {Name: "modelled", As: plot.Range}, {Name: "torchgpipe"}, {Name: "modelled, at peak", As: plot.Mark}},
 				Whiskers: "modelled, all conventions",
 			}
-			value := func(v lab.Verbatim) float64 {
-				if v.Value == 0 {
-					return math.NaN() // not printed
-				}
-				return v.Value
-			}
 			for _, k := range m.K {
 				c := lab.Cell{K: k, M: micro}
 				p.Names = append(p.Names, fmt.Sprintf("K = %d", k))
-				p.Series[0].Add(value(n.Paper.Of(c).Value))
+				p.Series[0].Add(n.Paper.Of(c).Value.Number())
 				got := lab.Value{Numbers: []float64{m.Throughput(n, m.ConventionsOf(n)[0], c)}}
 				if lo, hi := m.span(n, func(v Convention) Figure { return m.Relative(n, v, c) }); lo.X < hi.X {
 					got.Interval = []float64{lo.X, hi.X}
 				}
 				p.Series[1].AddValue(got)
-				p.Series[2].Add(value(n.Paper.Of(c).Torchgpipe))
+				p.Series[2].Add(n.Paper.Of(c).Torchgpipe.Number())
 				atPeak, peak := m.Peak(n)
 				p.Series[3].Add(atPeak.Throughput(peak, m.ConventionsOf(n)[0], c))
 			}

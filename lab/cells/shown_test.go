@@ -39,7 +39,7 @@ var sides = Kind[sideSpec, area]{
 			}
 			paper := lab.Absent
 			if i > 0 {
-				paper = lab.Verbatim{Text: "2.50", Value: 2.5}.Printed("%")
+				paper = lab.Verbatim("2.50").Printed("%")
 			}
 			rows = append(rows, Row[area]{Has: Values{"side": side, "name": name, "big": side > 2, "paper": paper}, Reads: []Cell[area]{{
 				As: "of", Sample: name + string(rune('a'+i)), Make: func(context.Context) (a area, err error) {

@@ -31,7 +31,7 @@ func (f *Frame) checkFrom(a ArmSpec) error {
 // trials makes the trials that the log lacks: those that begin with another arm's weights after that
 // arm's, so that all cores have work meanwhile. Weights are kept until all are made.
 func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.Log, p progress.Progress) error {
-	seeds := size.Seeds
+	seeds, make := size.Seeds, f.making(size)
 	const kept = "weights"
 	dir := log.Unfinished(kept)
 	if dir == "" {
@@ -56,7 +56,7 @@ func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.
 		first = append(first, a)
 	}
 	if then == nil {
-		return run(ctx, f.Experiment, first, seeds, log, p, size.train)
+		return run(ctx, f.Experiment, first, seeds, log, p, make)
 	}
 	if len(lacking(log, slices.Concat(first, then), seeds)) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.
 	if err := files.MakeDir(dir); err != nil {
 		return err
 	}
-	if err := Run(ctx, f.Experiment, first, seeds, log, p); err != nil {
+	if err := run(ctx, f.Experiment, first, seeds, log, p, make); err != nil {
 		return err
 	}
 	for _, spec := range f.Arms {
@@ -77,7 +77,7 @@ func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.
 			}
 		}
 	}
-	if err := Run(ctx, f.Experiment, then, seeds, log, p); err != nil {
+	if err := run(ctx, f.Experiment, then, seeds, log, p, make); err != nil {
 		return err
 	}
 	return log.Finished(kept)

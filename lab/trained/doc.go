@@ -10,8 +10,17 @@
 // included, under its own name; another arm may repeat its first steps, to the same bits.
 //
 // Pilots (profiles.NAME.pilots) are trainings of every arm at each of some rates, with seeds that
-// are no others'. The rate with the least held-out loss is the arm's. They are in the records, as
-// ARM/lr=RATE/seedN.
+// are no others', of all or a share of its steps. The rate with the least loss is the arm's; while it is at
+// an end of those that were tried, the next one beyond it may be tried (widen). They are in the records, as
+// ARM/lr=RATE/seedN. An arm may instead have a multiple of another's rate.
+//
+// A pace (profiles.NAME.pace, or an arm's own) sets schedules and evaluations by the number of steps of each
+// training, so that arms of other lengths and pilots are alike, and may end a training that no longer
+// improves. Trainings that are watched (watch) end where they collapse, which is their outcome.
+//
+// Translators may see one language alone (only), in the vocabularies of all. Its steps are in the spec, and the
+// column exposure shows whether it saw that language as often as the baseline did. With baselines the records
+// also have what a copy of the source and a dictionary score, of each seed's sentences.
 //
 // Trainings may end at a held-out accuracy (until), and are then compared by epochs, by which pilots
 // also choose.

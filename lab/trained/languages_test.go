@@ -145,6 +145,22 @@ func TestWidenedPilots(t *testing.T) {
 func TestMultilingual(t *testing.T) {
 	x := mustRead(t, multilingual)
 	log := records.New(x.Key("smoke"))
+	if left, all := x.Left(log); left != 6 || all != 6 {
+		t.Errorf("%d of %d trainings are left, want 6 of 6", left, all)
+	}
+	labtest.MeasureTwice(t, x, log)
+	if left, all := x.Left(log); left != 0 || all != 6 {
+		t.Errorf("%d of %d trainings are left, want none", left, all)
+	}
+	arms, err := x.Spec.chosen(x.Spec.Profiles["smoke"], log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(log.Samples, arms[1].Sample(3))
+	if left, all := x.Left(log); left != 1 || all != 6 {
+		t.Errorf("%d of %d trainings are left, want 1", left, all)
+	}
+	log = records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
 	r, err := x.Report(log, nil)
 	if err != nil {

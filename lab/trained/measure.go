@@ -49,6 +49,28 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 	return f.trials(ctx, arms, size, log, p)
 }
 
+// Left counts trainings of arms and seeds, without pilots. Until these are there, all are lacking.
+func (x *Experiment[Own]) Left(log *records.Log) (left, all int) {
+	f := &x.Spec.Frame
+	size := f.Profiles[log.Key.Profile]
+	all = len(f.Arms) * max(1, len(size.Seeds))
+	arms, err := f.chosen(size, log)
+	if err != nil {
+		return all, all
+	}
+	for _, a := range arms {
+		for _, seed := range size.Seeds {
+			if !log.Has(a.Sample(seed)) {
+				left++
+			}
+		}
+		if f.Whole && !log.Has(a.Name) {
+			left++
+		}
+	}
+	return left, all
+}
+
 // wholeSample is a training with all that train reports of it, and the text that it learnt, if
 // that was made for it.
 type wholeSample struct {
@@ -117,6 +139,11 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		}
 		if size.Data == nil || f.Whole {
 			continue
+		}
+		for statistic, of := range watched {
+			if values := r.seen(of); values != nil {
+				scores.Put(name, statistic, values)
+			}
 		}
 		scores.Put(name, "BLEU", r.bleu())
 		for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {

@@ -27,6 +27,12 @@ type Pilots struct {
 	Widen int `yaml:"widen" want:"0..16"`
 }
 
+// RateOf is a rate that pilots have chosen for another arm, times a number.
+type RateOf struct {
+	Of    string  `yaml:"of" want:"name"`
+	Times float64 `yaml:"times" want:">0..1e6"`
+}
+
 // arm is one that the profile trains, at a rate that pilots have chosen; 0: its own.
 func (f *Frame) arm(p Size, a ArmSpec, rate float64) Arm { return f.shortened(p, a, rate, 0) }
 
@@ -51,6 +57,9 @@ func (f *Frame) shortened(p Size, a ArmSpec, rate, share float64) Arm {
 
 // grid are an arm's pilots at some rates.
 func (f *Frame) grid(p Size, a ArmSpec, rates []float64) (all []Arm) {
+	if a.Rate != nil {
+		return nil
+	}
 	for _, rate := range rates {
 		all = append(all, f.shortened(p, a, rate, p.Pilots.Share))
 	}
@@ -86,8 +95,19 @@ func (q *pilot) loss() float64 {
 	return q.HeldOut
 }
 
-func (p Size) pilot(ctx context.Context, t train.Training) (any, string, error) {
-	trial, err := p.train(ctx, t)
+// making is how the spec's trials are made: watched, until an accuracy, or to the end.
+func (f *Frame) making(size Size) func(context.Context, train.Training) (*Trial, error) {
+	switch {
+	case f.Watch != nil:
+		return f.Watch.train
+	case size.Until > 0:
+		return func(ctx context.Context, t train.Training) (*Trial, error) { return Until(ctx, t, size.Until) }
+	}
+	return Train
+}
+
+func (f *Frame) makePilot(ctx context.Context, size Size, t train.Training) (any, string, error) {
+	trial, err := f.making(size)(ctx, t)
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
@@ -96,7 +116,7 @@ func (p Size) pilot(ctx context.Context, t train.Training) (any, string, error) 
 		return nil, "", err
 	}
 	if trial.Reached != nil {
-		return &pilot{Trial: trial}, trial.end(), nil
+		return &pilot{Trial: trial}, trial.ended(), nil
 	}
 	return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil
 }
@@ -116,7 +136,8 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 		if !lacks {
 			return nil
 		}
-		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, size.pilot); err != nil {
+		make := func(ctx context.Context, t train.Training) (any, string, error) { return f.makePilot(ctx, size, t) }
+		if err := Each(ctx, f.Experiment, grid, size.Pilots.Seeds, log, p, make); err != nil {
 			return err
 		}
 	}
@@ -126,6 +147,9 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 // each. An error is of a pilot that the log lacks, or that cannot be read; the rates are then those up to
 // it.
 func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses []float64, err error) {
+	if a.Rate != nil {
+		return nil, nil, nil
+	}
 	rates = slices.Clone(size.Pilots.Rates)
 	for added := 0; ; added++ {
 		losses = nil
@@ -156,20 +180,24 @@ func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses [
 }
 
 // chosen are the arms as they are trained: at the rate whose pilots have the least loss, the first of
-// equals; without pilots at their own.
+// equals, or a multiple of another arm's; without pilots at their own.
 func (f *Frame) chosen(size Size, log *records.Log) (arms []Arm, err error) {
 	for _, a := range f.Arms {
 		rate := 0.0
 		if len(size.Pilots.Rates) > 0 {
-			rates, losses, err := f.piloted(size, a, log)
+			of, times := a, 1.0
+			if a.Rate != nil {
+				of, times = f.Arms[f.Named(a.Rate.Of)], a.Rate.Times
+			}
+			rates, losses, err := f.piloted(size, of, log)
 			if err != nil {
 				return nil, err
 			}
 			least := slices.Min(losses)
 			if math.IsInf(least, 1) {
-				return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", f.Experiment, a.Name)
+				return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", f.Experiment, of.Name)
 			}
-			rate = rates[slices.Index(losses, least)]
+			rate = times * rates[slices.Index(losses, least)]
 		}
 		arms = append(arms, f.arm(size, a, rate))
 	}

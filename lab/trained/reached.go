@@ -104,14 +104,6 @@ func Until(ctx context.Context, t train.Training, accuracy float64) (*Trial, err
 	return r, nil
 }
 
-// train makes a trial of the profile: to the end, or until an accuracy.
-func (p Size) train(ctx context.Context, t train.Training) (*Trial, error) {
-	if p.Until > 0 {
-		return Until(ctx, t, p.Until)
-	}
-	return Train(ctx, t)
-}
-
 // epochs are those to the accuracy, by seed; of a training that has not reached it those of its schedule,
 // which are too few. Nil: a record has none.
 func (t Trials) epochs() (all []float64) {

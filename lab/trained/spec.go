@@ -38,6 +38,8 @@ type Frame struct {
 	// Baselines says that what a copy of the source and a dictionary score is in the records, of
 	// each seed's sentences.
 	Baselines bool `yaml:"baselines"`
+	// Watch ends trainings that collapse; none: they make all their steps.
+	Watch *Watch `yaml:"watch"`
 	// MicroBatch is how many examples every micro-batch has, over which batch norm takes its
 	// statistics, whatever the mini-batch; 0: as many as the setup's M makes.
 	MicroBatch int           `yaml:"micro_batch" want:"0..65536"`
@@ -67,6 +69,7 @@ type ArmSpec struct {
 	Only     int      `yaml:"only" want:"0..1000"`          // of translators: the one language that they see, from 1; 0: all
 	Repeats  string   `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
 	Pace     *Pace    `yaml:"pace"`                         // none: the profile's
+	Rate     *RateOf  `yaml:"rate"`                         // none: by pilots of its own, if there are any
 	Set      string   `yaml:"set" want:"name,optional"`     // of the profile's sets: the images that it sees; none: the base's
 	// From is another arm, with whose weights of the same seed it begins, all but the last layer's. The
 	// network is that arm's.
@@ -230,6 +233,11 @@ func (f *Frame) checkArms() *lab.Problem {
 			return lab.At(err, "arms", fmt.Sprint(i), "from")
 		}
 	}
+	for i, a := range f.Arms {
+		if r := a.Rate; r != nil && (f.Named(r.Of) < 0 || f.Arms[f.Named(r.Of)].Rate != nil) {
+			return lab.At(errors.New("want an arm that has a rate of its own"), "arms", fmt.Sprint(i), "rate", "of")
+		}
+	}
 	for i, p := range f.Pairs {
 		for key, name := range map[string]string{"of": p.Of, "to": p.To} {
 			if f.Named(name) < 0 {
@@ -261,6 +269,9 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 	case f.Baselines && (p.Data == nil || f.Whole):
 		return lab.At(errors.New("baselines: want data of translators, and records of outcomes"), "data")
 	}
+	if err := f.checkWatch(p); err != nil {
+		return lab.At(err, "data")
+	}
 	for name := range p.Arms {
 		if f.Named(name) < 0 {
 			return lab.At(errors.New("no such arm"), "arms", name)
@@ -291,11 +302,13 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			lacks = errors.New("no optimizer")
 		case t.LR == 0 && len(p.Pilots.Rates) == 0:
 			lacks = errors.New("no lr")
+		case a.Rate != nil && len(p.Pilots.Rates) == 0:
+			lacks = fmt.Errorf("no pilots, whose rate arm %s has a multiple of", a.Name)
 		case a.Only > 0 && (p.Data == nil || a.Only > len(p.Data.Names())):
 			lacks = fmt.Errorf("arm %s sees language %d alone, which is not among the data", a.Name, a.Only)
 		case a.Repeats != "" && t.Steps > f.Training(p, f.Arms[f.Named(a.Repeats)], 1).Steps:
 			lacks = fmt.Errorf("arm %s has more steps than %s, which it repeats", a.Name, a.Repeats)
-		case slices.ContainsFunc(all, func(o train.Training) bool { return reflect.DeepEqual(o, t) }):
+		case a.Rate == nil && slices.ContainsFunc(all, func(o train.Training) bool { return reflect.DeepEqual(o, t) }):
 			lacks = fmt.Errorf("arm %s is the same training as another one", a.Name)
 		}
 		if lacks != nil {

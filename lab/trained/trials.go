@@ -19,33 +19,6 @@ import (
 	"gpipebench/train"
 )
 
-// Profile is the size of trials: a training, and the seeds over which it is
-// repeated.
-type Profile struct {
-	Expected lab.Span `yaml:"expected" want:"shown"`
-	Seeding  `yaml:",inline"`
-	Training lab.TrainingSpec `yaml:"training"`
-}
-
-func (p Profile) steps() int { return p.Training.Steps }
-
-// Check reports a profile whose training has no steps, or that has a seed twice. Every P
-// embeds Profile, or is one.
-func Check[P interface {
-	steps() int
-	CheckSeeds() *lab.Problem
-}](profiles map[string]P) *lab.Problem {
-	for _, name := range lab.Profiles {
-		if profiles[name].steps() < 1 {
-			return lab.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
-		}
-		if problem := profiles[name].CheckSeeds(); problem != nil {
-			return problem.In("profiles", name)
-		}
-	}
-	return nil
-}
-
 // CheckSetup refuses devices on which trainings cannot run beside one another.
 func CheckSetup(s train.Setup) error {
 	if s.Device != gpipe.Host {
@@ -93,6 +66,7 @@ type Trial struct {
 	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
 	Reached   *Reached              `json:"reached,omitempty"`        // of a training until an accuracy
 	Best      *train.Best           `json:"best,omitempty"`           // the evaluation whose weights were kept; nil: they are the last
+	*Watched                        // nil: it was not
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
 	Partition []int                 `json:"partition"`
@@ -100,18 +74,32 @@ type Trial struct {
 	Data      string                `json:"data_sha256,omitempty"` // of the files that the examples are from; "": of none, or not recorded
 }
 
-// Check requires the weights' hash, and of a training until an accuracy how it ended.
+// Check requires the weights' hash; of a training that was watched, looks at predictions and what came
+// of its steps; and of one until an accuracy how it ended.
 func (t *Trial) Check() error {
+	if t.Watched != nil {
+		if err := t.Watched.Check(); err != nil {
+			return err
+		}
+		if t.Collapsed != 1 && (len(t.Curve) == 0 || t.Learnt == 0 || len(t.Languages) == 0) {
+			return errors.New("no losses, targets or languages of a training that was watched")
+		}
+	}
 	if err := records.CheckHash("weights_sha256", t.SHA256); err != nil || t.Reached == nil {
 		return err
 	}
 	return t.Reached.Check()
 }
 
-// end says in a few words how a training ended.
-func (t *Trial) end() string {
-	if t.Reached != nil {
+// ended says in a few words how a training ended.
+func (t *Trial) ended() string {
+	switch {
+	case t.Reached != nil:
 		return t.Reached.String()
+	case t.Watched != nil && t.Collapsed > 0:
+		return fmt.Sprintf("collapsed at step %d", t.Collapsed)
+	case t.Watched != nil:
+		return fmt.Sprintf("held-out loss %.4f", t.HeldOut)
 	}
 	return fmt.Sprintf("accuracy %.1f%%", 100*t.Accuracy)
 }
@@ -131,7 +119,7 @@ func run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *record
 		if err != nil {
 			return nil, "", err
 		}
-		return r, r.end(), nil
+		return r, r.ended(), nil
 	})
 }
 
@@ -293,13 +281,18 @@ func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 	if err != nil {
 		return err
 	}
+	t.outcome(l, e)
+	return nil
+}
+
+// outcome is Fill with an evaluation.
+func (t *Trial) outcome(l *train.Loop, e *train.Evaluation) {
 	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
 	t.SHA256 = l.Trainer.Hash()
 	t.Best = l.Best()
 	t.Params = nn.CountParams(l.Pipeline.Layers)
 	t.Partition, _ = l.Trainer.Sizes()
 	t.Data = l.DataDigest()
-	return nil
 }
 
 // ErrOtherData is about a sample that cannot stand beside others.

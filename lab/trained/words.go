@@ -44,7 +44,7 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge", "epochs", "reached"},
+	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge", "epochs", "reached", "collapses", "onset", "norm", "peaky", "clipped", "first-logit"},
 	"pilots":      {"pilot-rate", "pilot-held-out", "pilot-epochs", "chosen"},
 	"whole":       {"task", "steps", "bits", "accuracy-at-end", "weights"},
 	"yardsticks":  {"yardstick", "yardstick-bits", "over-yardstick"},
@@ -105,12 +105,7 @@ var words = map[string]Word{
 		m := at.Own.Arm.Training(1).Model
 		return fmt.Sprintf("T(%d, %d, %d)", m.Layers, m.FF, m.Heads)
 	})},
-	"paper": {"paper", false, ofRow(func(at Row) any {
-		if at.Own.Paper == "" {
-			return lab.Absent
-		}
-		return lab.Figure(at.Own.Paper)
-	})},
+	"paper":          {"paper", false, ofRow(func(at Row) any { return lab.Figure(at.Own.Paper) })},
 	"batch":          {"mini-batch", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Batch })},
 	"training-steps": {"steps", false, ofRow(func(at Row) any { return at.Own.Arm.Training(1).Steps })},
 
@@ -177,6 +172,21 @@ var words = map[string]Word{
 	"exposure": {"examples over the first", false, func(r *Reporting, at Row) any { return lab.Fixed(r.exposure(at.Own), 3) }},
 	"ended":    {"steps made", false, ofRow(func(at Row) any { return lab.Mean(at.Own.made(), 0) })},
 
+	// Of trainings that are watched.
+	"collapses": {"runs that collapse", false, ofRow(collapses)},
+	"onset":     {"at step", false, ofRow(onset)},
+	"norm": {"largest gradient norm over the median", false, medianSeen(largestNorm,
+		func(x float64) lab.Value { return lab.Number("%.3g", x) })},
+	"peaky": {"peaky predictions", false, medianSeen(most(peakiest), shareOf)},
+	"clipped": {"clipped logits", false, ofRow(func(at Row) any {
+		if values := at.Own.seen(clippedBefore); values != nil {
+			return lab.Percent(slices.Max(values), 2)
+		}
+		return lab.Absent
+	})},
+	"first-logit": {"largest logit at the start", false, medianSeen(func(w *Watched) float64 { return w.Looks[0].Largest },
+		func(x float64) lab.Value { return lab.Fixed(x, 2) })},
+
 	// Of pairs.
 	"pair": {"difference", true, ofRow(func(at Row) any { return at.Label })},
 	"difference-training": {"training loss (nats)", false, ofRow(func(at Row) any {
@@ -212,6 +222,9 @@ var words = map[string]Word{
 	})},
 	"at-edge": {"rate at an end", true, ofRow(func(at Row) any {
 		rate, tried := at.Own.Arm.Training(1).LR, at.Own.Rates
+		if tried == nil {
+			return lab.Absent
+		}
 		return lab.YesOrNo(rate == tried[0] || rate == tried[len(tried)-1])
 	})},
 

@@ -19,6 +19,10 @@ const (
 	// the means of all subsets of the differences divide the line into 2^n equally likely parts
 	// (Hartigan, JASA 64, 1969). It counts seeds alone, up to mostFlipped.
 	SignFlip Test = "sign-flip"
+	// Sign counts only which differences are above 0 and which below it, exactly; those that are 0 do not
+	// count. Of differences between outcomes that are 0 or 1 it is McNemar's test. The differences are 1, 0 and -1:
+	// see Signs.
+	Sign Test = "sign"
 )
 
 // mostFlipped bounds the seeds whose subsets are listed.
@@ -36,8 +40,11 @@ type interval interface {
 
 // interval is that of the mean of a part's first n differences.
 func (c Comparison) interval(part, n int) interval {
-	if c.Test == SignFlip {
+	switch c.Test {
+	case SignFlip:
 		return newFlips(c.Differences[part][:n])
+	case Sign:
+		return newSigns(c.Differences[part][:n])
 	}
 	mean, t, se := c.student(part, n)
 	return student{t, mean, se}

@@ -107,7 +107,7 @@ type Result struct {
 	P         float64 // the least level at which it would be decided
 	// Detectable is the least difference that this look at this level shows to be beyond the
 	// margin (of NotLess: above minus the margin) in 80% of repetitions, if the standard error is
-	// as estimated, by Student's t, which is near enough for the other test.
+	// as estimated, by Student's t, which is near enough for SignFlip; of Sign it is exact, if no difference is 0.
 	Detectable float64
 
 	part  int     // that Mean is of
@@ -131,6 +131,9 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 		if len(c.Differences) == 0 {
 			return nil, fmt.Errorf("%s: no differences", c.Name)
 		}
+		if c.Test == Sign && (c.Claimed != More || c.Margin > 0 || c.Items > 0) {
+			return nil, fmt.Errorf("%s: signs are counted without a margin: want nothing else claimed", c.Name)
+		}
 		if c.Test == SignFlip {
 			if c.Items > 0 {
 				return nil, fmt.Errorf("%s: sign flips of seeds and a variance of items: want one of them", c.Name)
@@ -148,7 +151,9 @@ func (d Design) Judge(family []Comparison) ([]Result, error) {
 	results := d.decide(family, d.levels())
 	for i, c := range family {
 		r := &results[i]
-		if r.Seeds > 0 {
+		if r.Seeds > 0 && c.Test == Sign {
+			r.Detectable = detectableSigns(r.Seeds, r.Level)
+		} else if r.Seeds > 0 {
 			_, t, se := c.student(r.part, r.Seeds)
 			r.Detectable = se * noncentrality(t.Nu, t.Quantile(1-r.Level/2))
 			if c.Claimed == NotLess {

@@ -23,9 +23,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Config describes a network. Heads, KVHeads, FeedForward and Vocab are independent of Dim if
-// HeadDim is given, so that one of T parts of a network that is cut across its matrices (tensor
-// parallelism) is a network, too, with a T-th of each.
+// Config describes a network.
 type Config struct {
 	Layers      int // at least 1
 	Dim         int // width of the model, at least 1
@@ -44,9 +42,9 @@ type Config struct {
 	// their paths and so every bit stay the same.
 	Fine bool
 
-	// Parts makes the layers those of one of T devices that divide each: heads of queries, the
-	// feed-forward's width and the vocabulary are a T-th, and heads of keys, of which each has at
-	// least one. Such a network is planned and costed, and not run.
+	// Parts makes the layers those of one of T devices that divide each: both kinds of heads (of keys
+	// each has at least one), the feed-forward's width and the vocabulary. Such layers can be modelled
+	// and not run.
 	Parts nn.Parts
 }
 
@@ -63,31 +61,12 @@ func (c Config) WithDefaults() Config {
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
+	for _, f := range []field{
 		{"Layers", c.Layers}, {"Dim", c.Dim}, {"FeedForward", c.FeedForward}, {"Heads", c.Heads}, {"KVHeads", c.KVHeads},
 		{"Vocab", c.Vocab}, {"SeqLen", c.SeqLen},
 	} {
 		if f.value < 1 {
 			return fmt.Errorf("llama: %s is %d, want at least 1", f.name, f.value)
-		}
-	}
-	if t := c.Parts.Count; t > 1 {
-		for _, f := range []struct {
-			name  string
-			value int
-		}{{"Heads", c.Heads}, {"FeedForward", c.FeedForward}, {"Vocab", c.Vocab}} {
-			if f.value%t != 0 {
-				return fmt.Errorf("llama: %d parts do not divide %s %d: want a divisor", t, f.name, f.value)
-			}
-		}
-		if c.KVHeads > 0 && c.KVHeads%t != 0 && t%c.KVHeads != 0 {
-			return fmt.Errorf("llama: %d parts and KVHeads %d: want a divisor or a multiple", t, c.KVHeads)
-		}
-		if c.Parts.Sequence && c.SeqLen%t != 0 {
-			return fmt.Errorf("llama: %d parts do not divide SeqLen %d: want a divisor", t, c.SeqLen)
 		}
 	}
 	switch {
@@ -101,8 +80,36 @@ func (c Config) Validate() error {
 		return fmt.Errorf("llama: RopeTheta is %v, want more than 1 (0: 10000)", c.RopeTheta)
 	case !(c.Eps > 0 && c.Eps < 1):
 		return fmt.Errorf("llama: Eps is %v, want more than 0 and less than 1 (0: 1e-5)", c.Eps)
+	case c.Parts.Count < 0:
+		return fmt.Errorf("llama: %d parts of each layer: want 1 or more", c.Parts.Count)
+	}
+	whole := []field{{"Heads", c.Heads}, {"FeedForward", c.FeedForward}, {"Vocab", c.Vocab}}
+	if c.Parts.Sequence {
+		whole = append(whole, field{"SeqLen", c.SeqLen})
+	}
+	for _, f := range whole {
+		if f.value%max(c.Parts.Count, 1) != 0 {
+			return fmt.Errorf("llama: %d parts do not divide %s %d: want a divisor", c.Parts.Count, f.name, f.value)
+		}
+	}
+	if t := max(c.Parts.Count, 1); c.KVHeads%t != 0 && t%c.KVHeads != 0 {
+		return fmt.Errorf("llama: %d parts and KVHeads %d: want a divisor or a multiple", t, c.KVHeads)
 	}
 	return nil
+}
+
+// field is one of a configuration's sizes.
+type field struct {
+	name  string
+	value int
+}
+
+// part returns the sizes of one of the devices that divide each layer, of which each has at least
+// one head of keys.
+func (c Config) part() Config {
+	parts := max(c.Parts.Count, 1)
+	c.Heads, c.KVHeads, c.FeedForward, c.Vocab = c.Heads/parts, max(c.KVHeads/parts, 1), c.FeedForward/parts, c.Vocab/parts
+	return c
 }
 
 // New builds a network: layers "embedding", "layer1", "layer2", ... and "softmax". Its inputs are
@@ -137,14 +144,6 @@ func New(c Config) ([]nn.Layer, error) {
 	return append(layers, nn.Sequential("softmax", norm, nn.DividedSoftmax(c.Parts, weight))), nil
 }
 
-// part is the configuration of one of T parts, with defaults filled in.
-func (c Config) part() Config {
-	if t := c.Parts.Count; t > 1 {
-		c.Heads, c.KVHeads, c.FeedForward, c.Vocab = c.Heads/t, max(c.KVHeads/t, 1), c.FeedForward/t, c.Vocab/t
-	}
-	return c
-}
-
 // published are the names of a layer's parameters in published files, after the layer's own.
 var published = map[string]string{
 	"norm1/gamma":             "input_layernorm.weight",
@@ -166,12 +165,13 @@ var published = map[string]string{
 // as one pipeline layer or, if fine, as two.
 func newLayer(i int, c Config, angles *nn.Param) []nn.Layer {
 	name := fmt.Sprintf("layer%d", i+1)
-	attention := residual(c.norm("norm1"), nn.Divided(c.Parts, nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
+	half := func(norm string, l nn.Layer) nn.Layer { return residual(c.norm(norm), nn.Divided(c.Parts, l)) }
+	attention := half("norm1", nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
 		Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true, Angles: angles, Init: c.init(),
-	})))
-	feedForward := residual(c.norm("norm2"), nn.Divided(c.Parts, nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
+	}))
+	feedForward := half("norm2", nn.NewGatedFeedForward("feedforward", nn.GatedFeedForwardConfig{
 		Dim: c.Dim, Hidden: c.FeedForward, Init: c.init(),
-	})))
+	}))
 	for _, p := range nn.ParamsOf(attention, feedForward) {
 		if !p.Frozen {
 			p.Published = fmt.Sprintf("model.layers.%d.%s", i, published[p.Name])

@@ -68,11 +68,11 @@ func countByHand(c Config) int64 {
 	return tables + int64(c.Layers)*(attention+3*d*f+2*d) + d
 }
 
-// A part of a network that is cut across its matrices has a share of each, but for the norms.
+// One of the devices that divide each layer has a share of each matrix, and whole norms.
 func TestPart(t *testing.T) {
-	whole := Config{Layers: 3, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, HeadDim: 8, Vocab: 40, SeqLen: 4}
+	whole := Config{Layers: 3, Dim: 64, FeedForward: 96, Heads: 8, KVHeads: 4, Vocab: 40, SeqLen: 4}
 	part := whole
-	part.FeedForward, part.Heads, part.KVHeads, part.Vocab = 48, 4, 2, 20
+	part.Parts = nn.Parts{Count: 2, Sequence: true}
 	const norms = (2*3 + 1) * 64
 	all, half := nn.CountParams(modeltest.Build(t, New, whole)), nn.CountParams(modeltest.Build(t, New, part))
 	if half-norms != (all-norms)/2 {
@@ -141,18 +141,24 @@ func TestHowto(t *testing.T) {
 func TestValidate(t *testing.T) {
 	good := Config{Layers: 1, Dim: 8, FeedForward: 8, Heads: 4, KVHeads: 2, Vocab: 5, SeqLen: 3}
 	modeltest.Refuses(t, good, New, map[string]func(c *Config){
-		"Layers is 0, want at least 1":                func(c *Config) { c.Layers = 0 },
-		"Dim is -4":                                   func(c *Config) { c.Dim = -4 },
-		"FeedForward is 0":                            func(c *Config) { c.FeedForward = 0 },
-		"Heads is 0":                                  func(c *Config) { c.Heads, c.KVHeads = 0, 1 },
-		"KVHeads is -1":                               func(c *Config) { c.KVHeads = -1 },
-		"KVHeads is 3, want a divisor of 4":           func(c *Config) { c.KVHeads = 3 },
-		"Vocab is 0":                                  func(c *Config) { c.Vocab = 0 },
-		"SeqLen is 0":                                 func(c *Config) { c.SeqLen = 0 },
-		"3 heads do not divide Dim 8":                 func(c *Config) { c.Heads, c.KVHeads = 3, 3 },
-		"HeadDim is 1, want an even number":           func(c *Config) { c.Heads = 8 },
-		"HeadDim is 3, want an even number":           func(c *Config) { c.HeadDim = 3 },
-		"RopeTheta is 1, want more than 1":            func(c *Config) { c.RopeTheta = 1 },
+		"Layers is 0, want at least 1":      func(c *Config) { c.Layers = 0 },
+		"Dim is -4":                         func(c *Config) { c.Dim = -4 },
+		"FeedForward is 0":                  func(c *Config) { c.FeedForward = 0 },
+		"Heads is 0":                        func(c *Config) { c.Heads, c.KVHeads = 0, 1 },
+		"KVHeads is -1":                     func(c *Config) { c.KVHeads = -1 },
+		"KVHeads is 3, want a divisor of 4": func(c *Config) { c.KVHeads = 3 },
+		"Vocab is 0":                        func(c *Config) { c.Vocab = 0 },
+		"SeqLen is 0":                       func(c *Config) { c.SeqLen = 0 },
+		"3 heads do not divide Dim 8":       func(c *Config) { c.Heads, c.KVHeads = 3, 3 },
+		"HeadDim is 1, want an even number": func(c *Config) { c.Heads = 8 },
+		"HeadDim is 3, want an even number": func(c *Config) { c.HeadDim = 3 },
+		"RopeTheta is 1, want more than 1":  func(c *Config) { c.RopeTheta = 1 },
+		"-2 parts of each layer":            func(c *Config) { c.Parts.Count = -2 },
+		"4 parts and KVHeads 6": func(c *Config) {
+			c.HeadDim, c.Heads, c.KVHeads, c.Vocab, c.Parts.Count = 2, 12, 6, 8, 4
+		},
+		"2 parts do not divide Vocab 5":               func(c *Config) { c.Parts.Count = 2 },
+		"2 parts do not divide SeqLen 3":              func(c *Config) { c.Vocab, c.Parts = 6, nn.Parts{Count: 2, Sequence: true} },
 		"Eps is -1, want more than 0 and less than 1": func(c *Config) { c.Eps = -1 },
 	})
 }

@@ -1,6 +1,7 @@
 package transformer
 
 import (
+	"errors"
 	"fmt"
 
 	"gpipebench/nn"
@@ -32,6 +33,7 @@ type TranslationConfig struct {
 	// "128-layer Transformer".
 	ScaledInit bool    // feed-forward initialisation scaled down by that number, see nn.DepthScaled; zero: not scaled
 	ClipLogits float32 // largest magnitude of a logit; 0: no limit
+	SoftClip   bool    // the limit is soft: see nn.SoftmaxConfig
 
 	// Fine makes each sub-layer a pipeline layer: two of an encoder layer,
 	// attention and feed-forward, and three of a decoder layer, which has the
@@ -59,6 +61,9 @@ func (c TranslationConfig) Validate() error {
 		return fmt.Errorf("transformer: Tie is %s, want %s", c.Tie, tieNames)
 	case c.Tie == TieAll && c.SourceVocab != c.TargetVocab:
 		return fmt.Errorf("transformer: Tie is all, but SourceVocab is %d and TargetVocab %d: want one vocabulary", c.SourceVocab, c.TargetVocab)
+	}
+	if c.SoftClip && c.ClipLogits == 0 {
+		return errors.New("transformer: SoftClip without a limit, want ClipLogits above 0")
 	}
 	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
 }
@@ -109,7 +114,7 @@ func Translation(c TranslationConfig) ([]nn.Layer, error) {
 	}
 	c = c.withDefaults()
 	embedding, table := translationEmbedding(c)
-	softmax := nn.SoftmaxConfig{Vocab: c.TargetVocab, Dim: c.Dim, ClipLogits: c.ClipLogits}
+	softmax := nn.SoftmaxConfig{Vocab: c.TargetVocab, Dim: c.Dim, ClipLogits: c.ClipLogits, SoftClip: c.SoftClip}
 	if c.Tie != TieNone {
 		softmax.Tied = table
 	}

@@ -28,6 +28,7 @@ type Given struct {
 	F        float64 `json:"f"`
 	B        float64 `json:"b"`
 	W        float64 `json:"w"`
+	U        float64 `json:"u"` // of an update within the lists
 	Comm     float64 `json:"comm"`
 	Whole    float64 `json:"whole"`   // activations of a device and micro-batch
 	Weights  float64 `json:"weights"` // the part of them that stays until W is over

@@ -1,6 +1,6 @@
 "use strict"
 // Schedules as package schedule generates and runs them (a test compares every list). A task
-// is {kind, micro, chunk}; kinds are F, B, I and W. A place is the device of each stage.
+// is {kind, micro, chunk}; kinds are F, B, I, W and U. A place is the device of each stage.
 const loop = (devices, chunks) => Array.from({length: devices * chunks}, (_, s) => s % devices)
 const vee = devices => Array.from({length: 2 * devices}, (_, s) => s < devices ? s : 2 * devices - 1 - s)
 const task = (kind, micro, chunk = 0) => ({kind, micro, chunk})
@@ -206,7 +206,7 @@ function generate(name, devices, micro, chunks) {
 // wait for each other.
 function runTimes(lists, place, devices, t) {
 	const stages = place.length, chunks = chunksOf(place, devices)
-	const duration = {F: t.f, I: t.b, B: t.b + t.w, W: t.w}
+	const duration = {F: t.f, I: t.b, B: t.b + t.w, W: t.w, U: t.u || 0}
 	const table = () => Array.from({length: stages}, () => [])
 	const forward = table(), backward = table(), start = lists.map(() => []), end = lists.map(() => [])
 	const next = d => {
@@ -215,7 +215,7 @@ function runTimes(lists, place, devices, t) {
 		const a = lists[d][at], s = chunks[d][a.chunk]
 		let begin = at ? end[d][at - 1] : 0, from = -1, of
 		if (a.kind === "F") [from, of] = [s - 1, forward]
-		else if (a.kind !== "W" && s < stages - 1) [from, of] = [s + 1, backward]
+		else if (a.kind !== "W" && a.kind !== "U" && s < stages - 1) [from, of] = [s + 1, backward]
 		if (from >= 0) {
 			const ready = of[from][a.micro]
 			if (ready === undefined) return false
@@ -225,7 +225,7 @@ function runTimes(lists, place, devices, t) {
 		start[d].push(begin)
 		end[d].push(over)
 		if (a.kind === "F") forward[s][a.micro] = over
-		else if (a.kind !== "W") backward[s][a.micro] = over
+		else if (a.kind !== "W" && a.kind !== "U") backward[s][a.micro] = over
 		return true
 	}
 	for (let moved = true; moved;) {

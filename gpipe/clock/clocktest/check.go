@@ -17,6 +17,7 @@ import (
 //   - each replica's lists are a schedule;
 //   - each device does one thing at a time: Setup, then its list in order, with Reduce right after
 //     the task that ends a group, then the barrier and the update;
+//   - with U in the lists, the update is that task, and there is no barrier;
 //   - F, B, I, and R if it waits for the gradient, begin after what they need was made, and after
 //     it has crossed between devices, once, if the timeline has crossings;
 //   - after a barrier no device updates before the last gradient of all is complete ("gradients are
@@ -76,13 +77,13 @@ func checkDevice(events []timeline.Event, list []schedule.Task) error {
 		switch {
 		case e.Kind == timeline.Setup && i > 0:
 			return fmt.Errorf("%v is not the first event", e)
-		case e.Kind == timeline.Barrier, e.Kind == timeline.Update:
+		case e.Kind == timeline.Barrier, e.Kind == timeline.Update && e.Micro < 0:
 			over = true
 		case e.Kind == timeline.Reduce && e.Micro >= 0:
 			if next == 0 || !list[next-1].Accumulates() || list[next-1].Micro != e.Micro {
 				return fmt.Errorf("%v does not follow the end of its group", e)
 			}
-		case e.Kind.Task():
+		case e.Listed():
 			if over || next == len(list) || timeline.KindOf(list[next]) != e.Kind || list[next].Micro != e.Micro || list[next].Chunk != e.At.Chunk {
 				return fmt.Errorf("%v, after %d of the tasks %v", e, next, list)
 			}

@@ -31,7 +31,7 @@ func inverse[T interface {
 
 // Every type with names reads what it writes, and names what it would accept.
 func TestNames(t *testing.T) {
-	inverse(t, 10, schedule.Parse, "unknown schedule %q: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v")
+	inverse(t, 14, schedule.Parse, "unknown schedule %q: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, pipedream, pipedream-vertical, pipedream-nostash or pipedream-2bw")
 	inverse(t, 3, schedule.ParseCheckpoint, "unknown checkpoint mode %q: want always, except-last or never")
 	inverse(t, 4, partition.Parse, "unknown partitioner %q: want min-max, min-variance, lingvo or block")
 	inverse(t, 3, reduction.ParseKind, "unknown all-reduce %q: want tree, ring or 2d")

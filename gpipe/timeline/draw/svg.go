@@ -203,7 +203,7 @@ func (p *picture) box(e timeline.Event, y, height float64) {
 	}
 	middle, base := x+(width-seam)/2, y+height/2
 	index := ""
-	if e.Kind.Task() {
+	if e.Listed() {
 		index = fmt.Sprintf("%d,%d", e.At.Stage, e.Micro)
 	}
 	// A sans-serif font's capitals are about 0.7 of its size wide, its digits 0.56.

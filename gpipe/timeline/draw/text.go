@@ -62,7 +62,7 @@ func cell(e timeline.Event, n int) string {
 	switch {
 	case look.letter == "":
 		return strings.Repeat(letter, n)
-	case !e.Kind.Task():
+	case !e.Listed():
 		return letter + strings.Repeat(" ", max(0, n-1))
 	}
 	text := e.Label()

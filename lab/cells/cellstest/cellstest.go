@@ -39,7 +39,7 @@ func SmallScale(t *testing.T) *cells.Scale {
 	}
 	n := &cells.Network{ID: "small", Name: "Small", Model: SmallLM, Accelerator: SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Batch: 16, Splits: []string{"coarse", "fine"}, Reach: 10}
 	for i, c := range s.Cells() {
-		n.Paper = append(n.Paper, lab.PaperCell{Cell: c, Value: lab.Verbatim{Text: fmt.Sprint(i + 1), Value: float64(i + 1)}})
+		n.Paper = append(n.Paper, lab.PaperCell{Cell: c, Value: lab.Verbatim(fmt.Sprint(i + 1))})
 	}
 	s.Networks = []*cells.Network{n}
 	if p := s.Check(); p != nil {

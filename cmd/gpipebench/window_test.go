@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/simulate"
+	"gpipebench/train"
+)
+
+// A training in windows goes on from a snapshot at a window's end with the same bits, on another
+// kind of device, and not on another number of stages.
+func TestTrainInWindows(t *testing.T) {
+	args := []string{"train", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "4", "--clip-norm", "0", "--layers", "2", "--dim", "8",
+		"--heads", "1", "--seq", "4", "--batch", "4", "--eval-every", "4", "--lr-schedule", "constant", "--json"}
+	run := func(more ...string) (r train.Result) {
+		t.Helper()
+		out, _ := succeeds(t, append(args, more...)...)
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want := run("--steps", "12")
+	if len(want.Losses) != 12 || len(want.Evals) != 2 || want.StepSeconds <= 0 {
+		t.Errorf("%d losses, %d evaluations, step %v s", len(want.Losses), len(want.Evals), want.StepSeconds)
+	}
+	snapshots := []string{"--snapshot-dir", filepath.Join(t.TempDir(), "s"), "--snapshot-every", "4"}
+	run(append(snapshots, "--steps", "8")...)
+	got := run(append(snapshots, "--steps", "12", "--resume", "--device", "emulated", "--checkpoint", "never")...)
+	if got.WeightsSHA256 != want.WeightsSHA256 || got.ResumedAt != 8 {
+		t.Errorf("resumed after step %d: %s, want %s", got.ResumedAt, got.WeightsSHA256, want.WeightsSHA256)
+	}
+	for what, other := range map[string][]string{
+		"partitions": {"-k", "2"}, "window": {"--window", "2"}, "schedule": {"--schedule", "pipedream-vertical"}, "balance": {"--balance", "2,1,1"},
+	} {
+		status, _, errs := execute(t, append(append(append(args, snapshots...), "--steps", "16", "--resume"), other...)...)
+		if status != 1 || !strings.Contains(errs, "a snapshot of a training with "+what) {
+			t.Errorf("%v: exit status %d, %s", other, status, errs)
+		}
+	}
+}
+
+// What versions of the weights cost is shown by each command that plans.
+func TestVersionsAreShown(t *testing.T) {
+	network := []string{"--layers", "4", "--dim", "64", "--batch", "8"}
+	out, _ := succeeds(t, append([]string{"simulate", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--json"}, network...)...)
+	var s simulate.Simulation
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		t.Fatal(err)
+	}
+	out, _ = succeeds(t, append([]string{"describe", "--schedule", "pipedream", "-k", "3", "--json"}, network...)...)
+	var d simulate.Description
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	r := scheduled(t, "schedule", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--times", "f=1,b=1,w=1,u=.5", "--json")
+	for k, want := range []int{3, 2, 1} {
+		if got := s.Devices[k]; got.Versions != want || got.Staleness != want-1 {
+			t.Errorf("simulate, device %d: %d versions, staleness %d: want %d, %d", k, got.Versions, got.Staleness, want, want-1)
+		}
+		if got := d.Versions[k]; got.Versions != want || got.Staleness != want-1 || got.StashedBytes != int64(want-1)*got.WeightBytes || got.WeightBytes == 0 {
+			t.Errorf("describe, stage %d: %+v: want %d versions", k, got, want)
+		}
+		if got := r.Devices[k]; got.Versions != want || got.Staleness != want-1 || got.Busy != 8*3.5 {
+			t.Errorf("schedule, device %d: %+v: want %d versions, busy for 28 ms", k, got, want)
+		}
+	}
+	text, _ := succeeds(t, append([]string{"simulate", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--timeline"}, network...)...)
+	if !strings.Contains(text, "versions of the weights on each device: 3 2 1; staleness, in updates: 2 1 0") || !strings.Contains(text, "U update") {
+		t.Error(text)
+	}
+	plan, _ := succeeds(t, append([]string{"plan", "--schedule", "pipedream", "--window", "8", "--devices", "2"}, network...)...)
+	if !strings.Contains(plan, "pipedream") {
+		t.Error(plan)
+	}
+}

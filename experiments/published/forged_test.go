@@ -1,0 +1,89 @@
+package published
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/lab"
+	"gpipebench/lab/claims"
+	"gpipebench/lab/records"
+)
+
+// A figure of the summary that was changed by hand is found, and so is a prediction.
+func TestForgedSummaryIsFound(t *testing.T) {
+	const reference = "../../results/reference"
+	dir := t.TempDir()
+	files, err := filepath.Glob(reference + "/*/predictions*")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no results of predictions", err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, strings.TrimPrefix(filepath.ToSlash(name), reference))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
+			err = os.WriteFile(to, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong := func() []string {
+		v, err := claims.Verifying{All: []lab.Paper{Paper}, Results: dir, Paper: Paper.Name}.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Wrong
+	}
+	if w := wrong(); len(w) > 0 {
+		t.Fatalf("the reference: %v", w)
+	}
+	for _, forged := range []struct{ file, old, replacement string }{
+		{"tables/predictions.md", "megatron-sc21-table1 ", "megatron-sc21-table2 "},
+		{"tables/predictions.csv", "%,", "0%,"},
+		{"records/predictions.jsonl", `"seconds":`, `"seconds":1`},
+	} {
+		name := filepath.Join(dir, forged.file)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.Replace(string(text), forged.old, forged.replacement, 1)
+		if changed == string(text) {
+			t.Fatalf("%s has no %q", forged.file, forged.old)
+		}
+		if err := os.WriteFile(name, []byte(changed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if w := wrong(); !slices.ContainsFunc(w, func(s string) bool { return strings.Contains(s, "predictions") }) {
+			t.Errorf("%s was changed: %v", forged.file, w)
+		}
+		if err := os.WriteFile(name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The committed predictions are of the accelerators' figures of today. While a file is being worked on they are
+// not, which is said here; `gpipebench published --fresh --out results/reference` makes them anew.
+func TestPredictionsAreOfTodaysFigures(t *testing.T) {
+	log, err := records.Load(records.File("../../results/reference", id), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range Committed().trainings() {
+		var made Predicted
+		if err := log.Get(of.rows[0].ID, &made); err != nil {
+			t.Fatal(err)
+		}
+		name := nearest(Committed().device(of.rows[0].Device))
+		if now, err := figures(name); err != nil || now != made.Figures {
+			t.Skipf("%s was predicted with other figures of %s than today's (%v): gpipebench published --fresh --out results/reference, make reference", of.rows[0].ID, name, err)
+		}
+	}
+}

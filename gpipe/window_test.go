@@ -1,0 +1,440 @@
+package gpipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+)
+
+// asyncNet is a network of testdata/pipedream.json and what it ends with.
+type asyncNet struct {
+	Seed           uint32
+	Schedule       string
+	Window         int
+	Cut            []int
+	Widths         []int
+	Batch, Micro   int
+	Rate, Momentum float32
+	Weights        [][]float64
+}
+
+// draw is the generator of testdata/pipedream.py.
+type draw uint32
+
+func (d *draw) next() uint32 {
+	*d = *d*1664525 + 1013904223
+	return uint32(*d >> 16)
+}
+
+func (d *draw) grid(into []float32) {
+	for i := range into {
+		into[i] = float32(int(d.next()%2048)-1024) / 1024
+	}
+}
+
+// pipeline returns the network with the weights that d draws.
+func (n *asyncNet) pipeline(t *testing.T, d *draw) Pipeline {
+	initial := func(_ *philox.Stream, _ graph.Shape, into []float32) { d.grid(into) }
+	p := Pipeline{
+		Loss: nn.CrossEntropy{}, Partitions: len(n.Cut), MicroBatches: n.Micro, Window: n.Window, Checkpoint: schedule.Never,
+		Schedule: must(schedule.Parse(n.Schedule))(t),
+		Cut:      Cut{Balance: n.Cut},
+		Numerics: Numerics{Optimizer: nn.SGD{Momentum: n.Momentum}, LR: nn.ConstantLR(float64(n.Rate))},
+	}
+	for i := range len(n.Widths) - 1 {
+		c := nn.DenseConfig{In: n.Widths[i], Out: n.Widths[i+1], Init: initial, BiasInit: initial, Activation: nn.Tanh}
+		if i == len(n.Widths)-2 {
+			c.Activation = nn.Linear
+		}
+		p.Layers = append(p.Layers, nn.NewDense(fmt.Sprintf("layer%d", i), c))
+	}
+	return p
+}
+
+func (n *asyncNet) batch(d *draw) nn.Batch {
+	inputs, targets := make([]float32, n.Batch*n.Widths[0]), make([]int32, n.Batch)
+	d.grid(inputs)
+	for i := range targets {
+		targets[i] = int32(d.next() % 5)
+	}
+	return nn.Batch{
+		Inputs: []nn.Tensor{{Shape: []int{n.Batch, n.Widths[0]}, F32: inputs}}, Targets: []nn.Tensor{{Shape: []int{n.Batch}, I32: targets}},
+		Count: n.Batch,
+	}
+}
+
+// After 20 updates the weights are those of an independent simulation of the definitions in
+// float64, of which a version that is off by one would change 1e-2 (testdata/pipedream.py).
+func TestWindowsAgainstNumPy(t *testing.T) {
+	var nets []asyncNet
+	noError(t, json.Unmarshal(must(os.ReadFile("testdata/pipedream.json"))(t), &nets))
+	if len(nets) != 20 {
+		t.Fatalf("%d networks, want 20", len(nets))
+	}
+	worst := 0.0
+	for i, n := range nets {
+		d := draw(n.Seed)
+		p := n.pipeline(t, &d)
+		tr := opened(t, p, Input{Examples: n.Batch, Inputs: []graph.Type{{Shape: graph.Shape{n.Widths[0]}}}, Targets: []graph.Type{{DType: graph.I32}}})
+		for range 20 / n.Window {
+			all := windowed(t, tr, func(int) nn.Batch { return n.batch(&d) })
+			checkTraffic(t, all[0], []Load{BoundaryActivations, BoundaryGradients})
+		}
+		for j, w := range tr.Weights() {
+			largest, off := 0.0, 0.0
+			for e, v := range w.Data {
+				largest, off = max(largest, math.Abs(n.Weights[j][e])), max(off, math.Abs(float64(v)-n.Weights[j][e]))
+			}
+			worst = max(worst, off/largest)
+			if !(off <= 2e-5*largest) {
+				t.Errorf("network %d, %s K=%d, window %d: %s is off by %.3g of its largest value", i, n.Schedule, len(n.Cut), n.Window, w.Path, off/largest)
+			}
+		}
+		checkMemory(t, tr)
+	}
+	t.Logf("at most %.3g off", worst)
+}
+
+// windowed trains on a window of the trainer's next mini-batches, and checks what holds of any.
+func windowed(t testing.TB, tr *Trainer, data func(i int) nn.Batch) []*Result {
+	t.Helper()
+	var batches []nn.Batch
+	for i := range tr.net.Window {
+		batches = append(batches, data(tr.Steps()+i))
+	}
+	all := must(tr.Window(t.Context(), batches))(t)
+	checkTimeline(t, all[0])
+	if err := schedule.VerifyWindow(tr.net.Schedule, all[0].Times.Lists, schedule.Ends(len(batches), tr.net.MicroBatches)); err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// untied is small without what asynchronous schedules refuse.
+func untied(t testing.TB) (lm, Pipeline) {
+	l := small
+	l.model.Tied, l.model.FinalNorm = false, true
+	p := l.pipeline(t)
+	p.ClipNorm, p.Partitions, p.MicroBatches, p.Window = 0, 3, 1, 4
+	p.EMA, p.Schedule = nn.EMA{Decay: 0.9}, schedule.PipeDream
+	return l, p
+}
+
+// windows is the outcome of two windows; losses and norms are in losses.
+func windows(t testing.TB, p Pipeline, data func(i int) nn.Batch) outcome {
+	t.Helper()
+	tr := opened(t, p, InputOf(data(0)))
+	o := outcome{initial: tr.Hash()}
+	for range 2 {
+		o.before = tr.Hash()
+		for _, r := range windowed(t, tr, data) {
+			o.losses += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
+		}
+	}
+	o.hash, o.tallies = tr.Hash(), talliesOf(tr)
+	checkMemory(t, tr)
+	noError(t, tr.Averaged(func() error { o.averages = tr.Hash(); return nil }))
+	return o
+}
+
+// The bits of an asynchronous schedule are the same on all kinds of devices, with all numbers of
+// threads and in all checkpoint modes that it has. Those of pipedream-2bw depend on neither K, the cut nor M.
+func TestWindowsG1(t *testing.T) {
+	hashes := map[string]string{}
+	for _, s := range []schedule.Schedule{schedule.PipeDream, schedule.PipeDreamVertical, schedule.PipeDreamNoStash, schedule.PipeDream2BW} {
+		t.Run(s.String(), func(t *testing.T) {
+			l, p := untied(t)
+			p.Schedule, p.Checkpoint = s, schedule.Never
+			if s == schedule.PipeDream2BW {
+				p.MicroBatches = 3
+			}
+			want := windows(t, p, l.data)
+			want.changes(t)
+			if other, ok := hashes[want.hash]; ok {
+				t.Errorf("%v and %s have one hash", s, other)
+			}
+			hashes[want.hash] = s.String()
+			same := func(name string, change func(p *Pipeline)) {
+				q := p
+				q.Devices = []Device{{Threads: 1}}
+				change(&q)
+				if got := windows(t, q, l.data); got != want {
+					t.Errorf("%s: got %v\nwant %v", name, got, want)
+				}
+			}
+			same("emulated", func(p *Pipeline) { p.Devices[0].Kind = Emulated })
+			same("two threads, free memory poisoned", func(p *Pipeline) { p.Devices[0].Threads, p.testing.poison = 2, true })
+			if s != schedule.PipeDreamNoStash {
+				same("recomputed", func(p *Pipeline) { p.Checkpoint = schedule.Always })
+				same("the first kept", func(p *Pipeline) { p.Checkpoint = schedule.ExceptLast })
+			}
+			if s == schedule.PipeDream2BW {
+				for k := 1; k <= 5; k++ {
+					same(fmt.Sprint("K=", k), func(p *Pipeline) { p.Partitions, p.MicroBatches = k, 5 })
+				}
+			}
+			if s == schedule.PipeDreamVertical { // which depends on K, and not on the cut
+				same("another cut", func(p *Pipeline) { p.Balance = []int{1, 1, len(p.Layers) - 2} })
+			}
+		})
+	}
+}
+
+// On one stage nothing is stale: pipedream is plain training, to the bit. So is a window of one
+// mini-batch on any number of stages.
+func TestWindowOfOneStageIsPlainTraining(t *testing.T) {
+	l, p := untied(t)
+	p.Partitions = 1
+	plain := p
+	plain.Schedule, plain.Window = schedule.GPipe, 0
+	tr := opened(t, plain, InputOf(l.data(0)))
+	want := []string{""}
+	for i := range 8 {
+		r := stepped(t, tr, l.data(i))
+		want[0] += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
+	}
+	want = append(want, tr.Hash())
+	noError(t, tr.Averaged(func() error { want = append(want, tr.Hash()); return nil }))
+	compare := func(name string, p Pipeline, times int) {
+		tr := opened(t, p, InputOf(l.data(0)))
+		got := []string{""}
+		for range times {
+			for _, r := range windowed(t, tr, l.data) {
+				got[0] += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
+			}
+		}
+		got = append(got, tr.Hash())
+		noError(t, tr.Averaged(func() error { got = append(got, tr.Hash()); return nil }))
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s: got %s, want %s", name, got[i], want[i])
+			}
+		}
+	}
+	for _, s := range []schedule.Schedule{schedule.PipeDream, schedule.PipeDreamVertical, schedule.PipeDreamNoStash} {
+		p.Schedule, p.Checkpoint = s, schedule.Never
+		compare(s.String(), p, 2)
+	}
+	p.Schedule, p.Partitions, p.Window = schedule.PipeDream, 3, 1
+	compare("a window of one", p, 8)
+}
+
+// Moving averages move by the statistics of each mini-batch alone, though those behind it have begun, and
+// the mini-batches of a window may differ in size.
+func TestWindowsOfImages(t *testing.T) {
+	n := smallResNet
+	p := n.pipeline(t, false)
+	p.ClipNorm = 0
+	outcomeOf := func(p Pipeline) (o outcome) {
+		tr := opened(t, p, InputOf(n.data(0)))
+		for tr.Steps() < 6 {
+			for _, r := range windowed(t, tr, n.data) {
+				o.losses += fmt.Sprintf("%.17g %d ", r.Loss, r.Count)
+			}
+		}
+		checkMemory(t, tr)
+		o.hash = tr.Hash()
+		return o
+	}
+	tr := opened(t, p, InputOf(n.data(0)))
+	var want outcome
+	for i := range 6 {
+		r := stepped(t, tr, n.data(i))
+		want.losses += fmt.Sprintf("%.17g %d ", r.Loss, r.Count)
+	}
+	want.hash = tr.Hash()
+	p.Schedule, p.Window = schedule.PipeDream, 6
+	if got := outcomeOf(p); got != want {
+		t.Errorf("on one stage: got %v, want %v", got, want)
+	}
+	p.Partitions = 3
+	if got := outcomeOf(p); got.hash == want.hash {
+		t.Errorf("on three stages nothing is stale: %v", got)
+	}
+	p.Schedule, p.MicroBatches, p.Window, p.Partitions = schedule.PipeDream2BW, 3, 3, 1
+	want = outcomeOf(p)
+	for k := 2; k <= 3; k++ {
+		if p.Partitions = k; outcomeOf(p) != want {
+			t.Errorf("pipedream-2bw on %d stages differs", k)
+		}
+	}
+}
+
+// A drain resets the staleness, and the size of a window decides the bits.
+func TestWindowDecidesBits(t *testing.T) {
+	hashes := map[string]int{}
+	for _, window := range []int{1, 2, 4, 8} {
+		l, p := untied(t)
+		p.Window = window
+		tr := opened(t, p, InputOf(l.data(0)))
+		for range 8 / window {
+			windowed(t, tr, l.data)
+		}
+		if other, ok := hashes[tr.Hash()]; ok {
+			t.Errorf("windows of %d and %d have one hash", window, other)
+		}
+		hashes[tr.Hash()] = window
+	}
+}
+
+// The device's plan has as many versions of its weights as the definition says, and no more.
+func TestVersionsArePlanned(t *testing.T) {
+	for s, want := range map[schedule.Schedule][]int{
+		schedule.GPipe: {1, 1, 1}, schedule.PipeDream: {3, 2, 1}, schedule.PipeDreamVertical: {3, 3, 3},
+		schedule.PipeDreamNoStash: {1, 1, 1}, schedule.PipeDream2BW: {2, 2, 2},
+	} {
+		l, p := untied(t)
+		p.Schedule, p.Checkpoint = s, schedule.Never
+		switch s {
+		case schedule.GPipe:
+			p.Window = 0
+		case schedule.PipeDream2BW:
+			p.MicroBatches = 3
+		}
+		planned := must(p.Plans(InputOf(l.data(0))))(t)
+		for k, plan := range planned.Plans {
+			if got := plan.Versions(); got != want[k] {
+				t.Errorf("%v: stage %d has %d versions of its weights, want %d", s, k, got, want[k])
+			}
+		}
+	}
+}
+
+// A modelled window has the versions, the updates and the recomputation of its lists, and an update
+// that keeps the version before takes longer than one in place.
+func TestModelledWindow(t *testing.T) {
+	l, p := untied(t)
+	p.Devices = []Device{DeviceOf(must(accelerator.Named("p100"))(t))}
+	sim := must(p.Simulate(InputOf(l.data(0)), Modelling{}))(t)
+	updates := map[int][]float64{} // of each device, their seconds
+	for _, e := range sim.Timeline.Events {
+		if e.Kind == timeline.Update {
+			updates[e.At.Stage] = append(updates[e.At.Stage], e.Seconds())
+		}
+	}
+	for k, d := range sim.Devices {
+		if d.Versions != 3-k || d.Staleness != 2-k || sim.Recomputed[k] != l.batch || len(updates[k]) != p.Window {
+			t.Errorf("device %d: %d versions, staleness %d, %d examples recomputed, updates %v", k, d.Versions, d.Staleness, sim.Recomputed[k], updates[k])
+		}
+	}
+	if first := updates[0]; sim.Window != p.Window || !(first[0] > first[p.Window-1]) {
+		t.Errorf("a window of %d; on device 0, updates of %v s: want the first, which copies the weights, longer than the last", sim.Window, first)
+	}
+}
+
+// Between two windows a training can be evaluated, copied and gone on with: also from the state
+// of another cut, where the bits do not depend on that.
+func TestWindowsResume(t *testing.T) {
+	l, p := untied(t)
+	p.Schedule, p.MicroBatches = schedule.PipeDream2BW, 3
+	want := windows(t, p, l.data)
+	p.Evaluating = InputOf(l.data(0))
+	tr := opened(t, p, InputOf(l.data(0)))
+	windowed(t, tr, l.data)
+	must(tr.Evaluate(t.Context(), l.data(9)))(t)
+	state := must(tr.State(nil))(t)
+	if state.Steps != p.Window {
+		t.Errorf("a state after %d steps, want %d", state.Steps, p.Window)
+	}
+	p.Partitions = 2
+	other := opened(t, p, InputOf(l.data(0)))
+	noError(t, other.Restore(state))
+	must(other.Differentiate(t.Context(), l.data(7)))(t)
+	windowed(t, other, l.data)
+	if got := other.Hash(); got != want.hash {
+		t.Errorf("resumed: %s, want %s", got, want.hash)
+	}
+}
+
+// Without its update, a step of an asynchronous schedule has the gradients of a synchronous one.
+func TestDifferentiateWithoutWindow(t *testing.T) {
+	l, p := untied(t)
+	tr := opened(t, p, InputOf(l.data(0)))
+	r := must(tr.Differentiate(t.Context(), l.data(0)))(t)
+	before := tr.Hash()
+	p.Schedule, p.Window = schedule.OneFOneB, 0
+	plain := opened(t, p, InputOf(l.data(0)))
+	want := must(plain.Differentiate(t.Context(), l.data(0)))(t)
+	if before != plain.Hash() || r.Loss != want.Loss {
+		t.Errorf("weights %s, loss %v: want %s, %v", before, r.Loss, plain.Hash(), want.Loss)
+	}
+	wants := plain.Gradients()
+	for i, g := range tr.Gradients() {
+		for j, v := range g.Data {
+			if v != wants[i].Data[j] {
+				t.Fatalf("%s[%d]: %v, want %v", g.Path, j, v, wants[i].Data[j])
+			}
+		}
+	}
+}
+
+// Processes have the bits of one.
+func TestWindowsInProcesses(t *testing.T) {
+	l, p := untied(t)
+	want := windows(t, p, l.data)
+	ps := apart(t, []int{0, 1, 0}, InputOf(l.data(0)), func() Pipeline { _, p := untied(t); return p })
+	losses := make([]string, len(ps.trainers))
+	ps.all(func(rank int, tr *Trainer) {
+		for range 2 {
+			for _, r := range windowed(t, tr, l.data) {
+				losses[rank] += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
+			}
+		}
+	})
+	hash := said(t, ps, "hash", func(tr *Trainer) string { return tr.Hash() })
+	if hash != want.hash || losses[0] != want.losses || losses[1] != want.losses {
+		t.Errorf("got  %s %q\nwant %s %q", hash, losses, want.hash, want.losses)
+	}
+}
+
+// What would be wrong, or has no meaning, is refused in one line.
+func TestWindowsRefuse(t *testing.T) {
+	for want, change := range map[string]func(p *Pipeline){
+		"pipedream with a window of 0 mini-batches: want 1 or more":        func(p *Pipeline) { p.Window = 0 },
+		"want 0, or one of the schedules pipedream,":                       func(p *Pipeline) { p.Schedule = schedule.GPipe },
+		"pipedream with clipping at a global norm":                         func(p *Pipeline) { p.ClipNorm = 1 },
+		"pipedream with 2 replicas and 2 groups: want one of each":         func(p *Pipeline) { p.Replicas = 2 },
+		"pipedream with 1 replicas and 2 groups: want one of each":         func(p *Pipeline) { p.Groups = 2 },
+		"pipedream with late recomputation: want early":                    func(p *Pipeline) { p.LateRecompute = true },
+		"pipedream with 2 chunks on each device: want 1":                   func(p *Pipeline) { p.Chunks = 2 },
+		"pipedream with 3 micro-batches: want 1":                           func(p *Pipeline) { p.MicroBatches = 3 },
+		"pipedream-2bw with 2 micro-batches on 3 partitions: want as many": func(p *Pipeline) { p.Schedule, p.MicroBatches = schedule.PipeDream2BW, 2 },
+		"pipedream-nostash with checkpoint mode always: want never":        func(p *Pipeline) { p.Schedule = schedule.PipeDreamNoStash },
+		"pipedream with embedding/table on partitions 0 and 2, which would update": func(p *Pipeline) {
+			l := small
+			l.model = transformer.Config{Layers: 2, Dim: 8, FeedForward: 8, Heads: 2, Vocab: 19, SeqLen: 7, Tied: true}
+			p.Layers = l.pipeline(t).Layers
+		},
+	} {
+		l, p := untied(t)
+		change(&p)
+		_, err := p.Open(InputOf(l.data(0)))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("want an error with %q: %v", want, err)
+		}
+	}
+	l, p := untied(t)
+	tr := opened(t, p, InputOf(l.data(0)))
+	_, err := tr.Step(t.Context(), l.data(0))
+	if err == nil || !strings.Contains(err.Error(), "want Window") {
+		t.Errorf("a step: %v", err)
+	}
+	if _, err = tr.Window(t.Context(), []nn.Batch{l.data(0)}); err == nil || !strings.Contains(err.Error(), "a window of 1 mini-batches: want 4") {
+		t.Errorf("a short window: %v", err)
+	}
+	p.Schedule, p.Window = schedule.OneFOneB, 0
+	if _, err = opened(t, p, InputOf(l.data(0))).Window(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want Step") {
+		t.Errorf("a window of 1f1b: %v", err)
+	}
+}

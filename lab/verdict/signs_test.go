@@ -1,0 +1,54 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// pairsOf are differences of which some are above 0, some below and the rest 0.
+func pairsOf(n, above, below int) []float64 {
+	all := slices.Concat(slices.Repeat([]float64{0.5}, above), slices.Repeat([]float64{-7}, below))
+	return Signs(append(all, make([]float64, n-above-below)...))
+}
+
+// The exact test of signs decides with 6 of 6 (p = 2/64) and with 9 against 1 (22/1024), not with 5 of 5 (2/32)
+// nor 8 against 1 (20/512), however large the differences are, and however many are 0.
+func TestSigns(t *testing.T) {
+	d := Design{Level: 0.05, Looks: []int{12}}
+	for _, c := range []struct {
+		above, below int
+		p            float64
+		want         Verdict
+	}{
+		{6, 0, 2.0 / 64, Agrees}, {9, 1, 22.0 / 1024, Agrees}, {5, 0, 2.0 / 32, Open}, {7, 1, 18.0 / 256, Open}, {8, 1, 20.0 / 512, Agrees},
+		{0, 6, 2.0 / 64, Disagrees}, {3, 3, 1, Open}, {0, 0, 1, Open},
+	} {
+		got, err := d.Judge([]Comparison{{Name: "c", Test: Sign, Differences: [][]float64{pairsOf(12, c.above, c.below)}}})
+		if err != nil || got[0].Verdict != c.want || math.Abs(got[0].P-c.p) > 1e-9 || math.Abs(got[0].Mean-float64(c.above-c.below)/12) > 1e-12 {
+			t.Errorf("%d and %d: %+v, %v; want %s, p %v", c.above, c.below, got, err, c.want, c.p)
+		}
+		if r := got[0]; (r.Low > 0) != (c.want == Agrees) || (r.High < 0) != (c.want == Disagrees) {
+			t.Errorf("%d and %d: an interval from %v to %v", c.above, c.below, r.Low, r.High)
+		}
+	}
+	// 6 of 6: Clopper and Pearson's lower end is (level/2)^(1/6), of all 12 a half.
+	lo, hi := newSigns(pairsOf(12, 6, 0)).ends(0.05)
+	if want := (2*math.Pow(0.025, 1.0/6) - 1) / 2; math.Abs(lo-want) > 1e-9 || math.Abs(hi-0.5) > 1e-9 {
+		t.Errorf("an interval from %v to %v, want from %v", lo, hi, want)
+	}
+	// Of 12 signs 10 must be equal (p = 158/4096): at 80% power 10 or more with probability pi.
+	seen := detectableSigns(12, 0.05)
+	if power := tail(10, 12, (1+seen)/2); math.Abs(power-0.8) > 1e-6 {
+		t.Errorf("%v is seen in %v of repetitions", seen, power)
+	}
+	if one := detectableSigns(4, 0.05); one != 1 {
+		t.Errorf("of 4 signs, %v is seen", one)
+	}
+	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}, {Items: 1}} {
+		c.Test, c.Differences = Sign, [][]float64{{1}}
+		if _, err := (Design{Level: 0.05, Looks: []int{2}}).Judge([]Comparison{c}); err == nil {
+			t.Errorf("%+v: no error", c)
+		}
+	}
+}
