@@ -447,8 +447,10 @@ func (f *Family) Figure(primary string) string {
 		return ""
 	}
 	var parts []string
+	seeds := 0
 	for _, part := range f.Comparisons[i].Differences {
 		parts = append(parts, Paired(stats.Sampled(part), 2).Text)
+		seeds = len(part)
 	}
-	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), f.read)
+	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), seeds)
 }

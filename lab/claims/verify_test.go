@@ -161,7 +161,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		{"nothing", func(results) {}, ""},
 		{"a digit", func(r results) {
 			r.change(recordsDir, func(s string) string { return strings.Replace(s, `"accuracy":0.`, `"accuracy":0.9`, 1) })
-		}, recordsDir + ":3; remove these lines, and reproduce measures their samples again"},
+		}, recordsDir + ":2; remove these lines, and reproduce measures their samples again"},
 		{"a sum", func(r results) {
 			r.change(recordsDir, func(s string) string { return s[:len(s)-10] + "00000" + s[len(s)-5:] })
 		}, "changed or damaged records"},
