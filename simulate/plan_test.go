@@ -179,8 +179,8 @@ func TestPlanOfAClusterIsTheBest(t *testing.T) {
 								c.Schedule = "interleaved"
 							}
 							_, none := schedule.Place(c.Schedule, c.K, c.Chunks, c.M)
-							if c.Zero > 0 && c.R == 1 || none != nil {
-								continue // the same as ZeRO 0, or there is no such schedule
+							if c.Zero > 0 && c.R == 1 || c.Chunks > 1 && c.K == 1 || none != nil {
+								continue // the same as ZeRO 0 or as 1f1b, or there is no such schedule
 							}
 							if r := one(c); r.Fits {
 								fit = append(fit, r.ExamplesPerSecond)
