@@ -27,8 +27,10 @@ type Modelling struct {
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
 	// Brief leaves out the breakdown of the step (Parts and Step), which takes four more replays, and
-	// on a cluster all times of a step that does not fit.
-	Brief bool
+	// on a cluster all times of a step that does not fit, or that is sure to take longer than Enough
+	// seconds (0: any): its Seconds are 0.
+	Brief  bool
+	Enough float64
 	// Costs keeps what layers cost on a cluster for other simulations; nil: it is not kept.
 	Costs *Costs
 	Parallel
@@ -73,7 +75,7 @@ type Simulation struct {
 	ReduceSeconds, UpdateSeconds float64
 	Step                         StepParts // what Seconds consists of
 	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
-	// run again.
+	// run again; of a window, of one of its mini-batches, rounded down.
 	Recomputed []int
 }
 
@@ -202,6 +204,9 @@ func recomputed(n *plan.Network, alike []plan.Replicas) []int {
 			}
 		}
 		before = of.To
+	}
+	for i := range examples {
+		examples[i] /= max(n.Window, 1)
 	}
 	return examples
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -72,7 +74,7 @@ func (n *asyncNet) batch(d *draw) nn.Batch {
 	}
 }
 
-// After 20 updates the weights are those of an independent simulation of the definitions in
+// After 20 updates the weights are what an independent simulation of the definitions ends with, in
 // float64, of which a version that is off by one would change 1e-2 (testdata/pipedream.py).
 func TestWindowsAgainstNumPy(t *testing.T) {
 	var nets []asyncNet
@@ -306,6 +308,28 @@ func TestVersionsArePlanned(t *testing.T) {
 				t.Errorf("%v: stage %d has %d versions of its weights, want %d", s, k, got, want[k])
 			}
 		}
+	}
+}
+
+// A modelled window has the versions, the updates and the recomputation of its lists, and an update
+// that keeps the version before takes longer than one in place.
+func TestModelledWindow(t *testing.T) {
+	l, p := untied(t)
+	p.Devices = []Device{DeviceOf(must(accelerator.Named("p100"))(t))}
+	sim := must(p.Simulate(InputOf(l.data(0)), Modelling{}))(t)
+	updates := map[int][]float64{} // of each device, their seconds
+	for _, e := range sim.Timeline.Events {
+		if e.Kind == timeline.Update {
+			updates[e.At.Stage] = append(updates[e.At.Stage], e.Seconds())
+		}
+	}
+	for k, d := range sim.Devices {
+		if d.Versions != 3-k || d.Staleness != 2-k || sim.Recomputed[k] != l.batch || len(updates[k]) != p.Window {
+			t.Errorf("device %d: %d versions, staleness %d, %d examples recomputed, updates %v", k, d.Versions, d.Staleness, sim.Recomputed[k], updates[k])
+		}
+	}
+	if first := updates[0]; sim.Window != p.Window || !(first[0] > first[p.Window-1]) {
+		t.Errorf("a window of %d; on device 0, updates of %v s: want the first, which copies the weights, longer than the last", sim.Window, first)
 	}
 }
 

@@ -69,7 +69,7 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "largest mini-batch, reached by doubling; 0: --batch")
 	value(fs, &s.Search, "search", "", "NAME,NAME...", "what is searched besides K and M: tensor, replicas, zero, recompute; all: these and 1f1b and interleaved, for today's clusters", simulate.ParseSearch)
 	var orders string
-	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(scheduleNames(), ", ")+", all, which is those that update all stages together; searched: one that is constructed for the tasks' times and the devices' memory")
+	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; also "+strings.Join(schedule.AsynchronousNames(), ", ")+", with --window; searched: one that is constructed for the tasks' times and the devices' memory")
 	windowFlag(fs, &s.Window)
 	seedFlag(fs, &s.Seed, "seed of searched schedules")
 	fileFlag(fs, &csv, "csv", "file for the best plan's schedule in PyTorch's format; --schedule of other commands reads it", ".csv")
@@ -183,7 +183,7 @@ func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string)
 	}
 	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d more do not fit however they are cut, and %d have layers' times too long to beat these.",
+		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d of them do not fit however they are cut, and %d cannot beat these by a bound of their tasks' times.",
 			r.Simulated, r.Simulated+r.Dismissed+r.Unfit, ways, r.Unfit, r.Dismissed)},
 	}
 	of := "examples"
