@@ -151,6 +151,14 @@ func TestBegunWithOthersWeights(t *testing.T) {
 			t.Errorf("%s begins with other values", path)
 		}
 	}
+	// And what is measured began with these.
+	tuned := x.Spec.Training(size, x.Spec.Arms[1], 1)
+	tuned.LoadPart = filepath.Join(weights, "before")
+	run, err := tuned.Run(t.Context(), nil)
+	var was Trial
+	if e := log.Get(after.Sample(1), &was); err != nil || e != nil || run.WeightsSHA256 != was.SHA256 {
+		t.Errorf("%v, %v, %s, want %s", err, e, was.SHA256, run.WeightsSHA256)
+	}
 }
 
 // valuesOf returns the tensors of a file, by path, as text.
