@@ -21,7 +21,7 @@ import (
 	"gpipebench/nn/trace"
 )
 
-// clusterStep is a step on a cluster as Parallel describes it. Its layers are those of one of T parts,
+// clusterStep is a step on a cluster as Parallel describes it. Its layers are one of T parts' own,
 // each distinct one is compiled once by itself, and stages are sums of layers. One replica stands
 // for all, which have equal shares of the mini-batch.
 type clusterStep struct {
@@ -204,7 +204,7 @@ func (c *clusterStep) order() (err error) {
 	return err
 }
 
-// weightBytes, gradientBytes and stateBytes are those of a parameter.
+// weightBytes, gradientBytes and stateBytes are the bytes of one parameter.
 func (p Parallel) weightBytes() int64 {
 	if p.Precision == F32Weights {
 		return 4
@@ -222,7 +222,7 @@ func (p Parallel) gradientBytes() int64 {
 	return plan.FloatBytes
 }
 
-// summedBytes are those of a gradient as replicas add them up.
+// summedBytes are the bytes of one parameter's gradient as replicas add them up.
 func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
 
 func (c *clusterStep) stateBytes() int64 {
@@ -531,7 +531,7 @@ type pieceTimes struct {
 	sent     float64 // transfers that tasks wait for (AwaitTransfers)
 }
 
-// times are those of piece k.
+// times returns how long piece k computes and communicates.
 func (c *clusterStep) times(k int) (t pieceTimes) {
 	var f, b, in, w, r accelerator.Timing
 	for i := c.first[k]; i < c.first[k]+c.sizes[k]; i++ {
@@ -638,8 +638,11 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			}
 		}
 	}
-	if c.how.Brief && slices.ContainsFunc(s.Devices, func(d DeviceEstimate) bool { return !d.Fits() }) {
-		return s, nil
+	if c.how.Brief {
+		unfit := slices.ContainsFunc(s.Devices, func(d DeviceEstimate) bool { return !d.Fits() })
+		if unfit || c.how.Enough > 0 && c.least(times) > c.how.Enough {
+			return s, nil
+		}
 	}
 	var err error
 	if s.Timeline, err = times.Replay(); err != nil {
@@ -662,6 +665,28 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		s.Devices[i].BusySeconds = s.Timeline.Busy(i)
 	}
 	return s, nil
+}
+
+// least is less than a step takes, in seconds: a device begins when the first micro-batch has passed the
+// pieces before its first one, and after its last backward function the gradient passes these.
+func (c *clusterStep) least(t *Times) (seconds float64) {
+	pieces, of := c.placed.Pieces(), t.places()
+	fill, drain := make([]float64, len(c.sizes)+1), make([]float64, len(c.sizes)+1)
+	for k := range c.sizes {
+		fill[k+1], drain[k+1] = fill[k]+of(pieces.At(0, k)).F[0], drain[k]+of(pieces.At(0, k)).B[0]
+	}
+	for device, list := range c.lists {
+		first, own := pieces.On(device)[0], of(place.Place{Stage: device})
+		busy, end := max(own.Setup, fill[first]), own.Reduce+own.Update+own.Gather
+		for _, task := range list {
+			busy += of(place.Place{Stage: device, Chunk: task.Chunk}).Task(task)
+		}
+		if last := list[len(list)-1]; last.Kind == schedule.Backward && last.Chunk == 0 {
+			end = max(end, drain[first])
+		}
+		seconds = max(seconds, busy+end)
+	}
+	return seconds * (1 - 1e-9) // no more than the sums of a replay
 }
 
 // update sets what a device does at a step's ends.

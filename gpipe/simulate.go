@@ -27,8 +27,10 @@ type Modelling struct {
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
 	// Brief leaves out the breakdown of the step (Parts and Step), which takes four more replays, and
-	// on a cluster all times of a step that does not fit.
-	Brief bool
+	// on a cluster all times of a step that does not fit, or that is sure to take longer than Enough
+	// seconds (0: any): its Seconds are 0.
+	Brief  bool
+	Enough float64
 	// Costs keeps what layers cost on a cluster for other simulations; nil: it is not kept.
 	Costs *Costs
 	Parallel

@@ -36,7 +36,8 @@ type Planning struct {
 
 // Search is what is searched besides K and M. Tensor tries every T that is a power of two within a
 // node, or with TensorOverNodes within all devices, and divides the network's layers; Zero every stage
-// of ZeRO; Recompute recomputation none, selective and full. They take the place of what Parallel says.
+// of ZeRO; Recompute recomputation none, full, and of
+// attention with its scores in memory selective. They take the place of what Parallel says.
 type Search struct {
 	Tensor, Zero, Recompute bool
 	Replicas, All           bool // asked for by name: Replicas 0, and everything
@@ -124,7 +125,10 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 		search.Zeros = []int{0, 1, 2, 3}
 	}
 	if s.Search.Recompute {
-		search.Recomputes = []gpipe.Recompute{gpipe.RecomputeNone, gpipe.RecomputeSelective, gpipe.RecomputeFull}
+		search.Recomputes = []gpipe.Recompute{gpipe.RecomputeNone, gpipe.RecomputeFull}
+		if s.Attention == gpipe.UnfusedAttention || s.KeepScores { // others keep no scores
+			search.Recomputes = append(search.Recomputes, gpipe.RecomputeSelective)
+		}
 	}
 	if err := search.Validate(); err != nil {
 		return nil, failure.Usage(err)

@@ -31,7 +31,7 @@ var numbers = []struct {
 	{"kernels.issue", func(a *accelerator.Accelerator) *float64 { return &a.Kernels.Issue }},
 }
 
-// assumptions are those of the accelerator with a name.
+// assumptions lists what is assumed of the accelerator with a name.
 func assumptions(name string) (all []assumption, err error) {
 	a, err := accelerator.Named(name)
 	if err != nil {

@@ -97,7 +97,7 @@ func absolute(all []*training, predicted map[string]outcome) map[string]float64 
 	return errors
 }
 
-// variations are those of a profile.
+// variations lists what a profile varies.
 func (e *predictions) variations(p profile) (list []varied, err error) {
 	t := Committed()
 	all := some(t.trainings(), min(p.Varied, p.Most))

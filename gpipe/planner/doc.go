@@ -1,6 +1,6 @@
 // Package planner searches for the best way to train a network on modelled
 // accelerators: over replicas, K, M, mini-batch, schedule, chunks, partition and checkpoint
-// mode.
+// mode, and on clusters over T, ZeRO's stages and recomputation.
 //
 // # The search
 //
@@ -16,4 +16,10 @@
 // replays it or, if it has been replayed, simulates it, and stops when no other can enter the
 // list. A test compares the list with that of a search that simulates everything. One replica
 // is simulated for all that are alike, so a search over 1,024 devices takes seconds.
+//
+// Candidates that do not fit however their layers are cut are left out before: stages take as many
+// layers, one after another, as they have room for with what their schedule is sure to hold. On a cluster
+// ([gpipe.Parallel]) layers are costed once for all ways with the same T and micro-batches, the cut of
+// equal costs is shared, and a step is replayed only if it fits and the sums of its devices' tasks do not
+// say that it is too long. There a test compares with simulating every way, for few devices.
 package planner

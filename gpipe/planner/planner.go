@@ -114,7 +114,7 @@ type Candidate struct {
 
 	// Lists are a searched schedule's; nil: the one of its name.
 	Lists [][]schedule.Task `json:"-"`
-	// Recomputed is that of the simulation.
+	// Recomputed is the simulation's.
 	Recomputed []int `json:"-"`
 
 	whole func() (*gpipe.Simulation, error) // the step, with its breakdown
@@ -206,17 +206,22 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	return r, r.complete()
 }
 
-// complete finds the bubbles, which are not simulated of candidates that are not kept.
+// complete finds what is not simulated of candidates that are not kept.
 func (r *Plan) complete() error {
+	kept := []*Candidate{}
 	for i := range r.Plans {
-		sim, err := r.Plans[i].whole()
+		kept = append(kept, &r.Plans[i])
+	}
+	if r.Nearest != nil {
+		kept = append(kept, r.Nearest)
+	}
+	for _, c := range kept {
+		sim, err := c.whole()
 		if err != nil {
 			return err
 		}
-		r.Plans[i].BubbleFraction, r.Plans[i].whole = sim.Parts.Bubble/sim.Seconds, nil
-	}
-	if r.Nearest != nil {
-		r.Nearest.whole = nil
+		c.timed(sim)
+		c.whole = nil
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			return nil
 		}
 		tried[key] = true
-		sims, err := s.step(c, sizes, modes)
+		sims, err := s.step(c, sizes, modes, enough)
 		if err != nil {
 			return err
 		}
@@ -65,13 +65,16 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 	}
 	var all []Candidate
 	for _, m := range modes {
-		all = append(all, found[m])
+		if now := found[m]; now.StepSeconds > 0 || now.LacksBytes > 0 {
+			all = append(all, now)
+		}
 	}
 	return all, nil
 }
 
-// step simulates a cut into pieces of sizes layers, in some modes.
-func (s *search) step(c cut, sizes []int, modes []mode) (sims []*gpipe.Simulation, err error) {
+// step simulates a cut into pieces of sizes layers, in some modes; on a cluster without the times of
+// what fits no device or is sure to be worse than enough.
+func (s *search) step(c cut, sizes []int, modes []mode, enough float64) (sims []*gpipe.Simulation, err error) {
 	p, in := s.pipeline(c, sizes), s.input(c.Batch)
 	if !s.onCluster() {
 		var variants []gpipe.Variant
@@ -84,7 +87,11 @@ func (s *search) step(c cut, sizes []int, modes []mode) (sims []*gpipe.Simulatio
 	}
 	for _, m := range modes {
 		p.Checkpoint = m.Checkpoint
-		sim, err := p.Simulate(in, s.how(c.Way, m.zero))
+		how := s.how(c.Way, m.zero)
+		if enough > 0 {
+			how.Enough = float64(c.Batch) / enough
+		}
+		sim, err := p.Simulate(in, how)
 		if err != nil {
 			return nil, err
 		}
@@ -110,9 +117,8 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 
 // candidate is a way as simulated.
 func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Candidate {
-	window := s.window(c.Way)
 	now := Candidate{
-		ExamplesPerSecond: float64(c.Batch*window) / sim.Seconds, StepSeconds: sim.Seconds / float64(window), R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
+		R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
 		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sim.Sizes, PartitionBy: by,
 		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed,
@@ -123,8 +129,9 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 		},
 	}
 	if c.Schedule.Asynchronous() {
-		now.Window = window
+		now.Window = s.window(c.Way)
 	}
+	now.timed(sim)
 	fullest := slices.MaxFunc(sim.Devices, func(a, b gpipe.DeviceEstimate) int { return cmp.Compare(a.PeakBytes, b.PeakBytes) })
 	now.PeakBytes, now.Memory = fullest.PeakBytes, fullest.Memory
 	for _, d := range sim.Devices {
@@ -134,6 +141,15 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 		}
 	}
 	return now
+}
+
+// timed sets what a candidate has of a step's time, if that was simulated.
+func (c *Candidate) timed(sim *gpipe.Simulation) {
+	if sim.Seconds > 0 {
+		c.StepSeconds = sim.Seconds / float64(max(c.Window, 1))
+		c.ExamplesPerSecond = float64(c.Batch) / c.StepSeconds
+		c.BubbleFraction = sim.Parts.Bubble / sim.Seconds
+	}
 }
 
 // modes are those in which a way is tried; for one micro-batch, except-last is the same as

@@ -150,6 +150,8 @@ func (s Search) chunks(of schedule.Schedule, k int) (all []int) {
 	switch {
 	case of != schedule.Interleaved:
 		return []int{0} // as many as it has
+	case k == 1 && slices.Contains(s.Schedules, schedule.OneFOneB):
+		return nil // which is then the same
 	case s.Chunks != nil:
 		return s.Chunks
 	}
