@@ -116,7 +116,7 @@ type TranslationConfig struct {
 	FromEnglish bool `yaml:"-"`
 
 	// Only leaves out the sentences of all languages of gettext but this one. Vocabularies, and
-	// what is held out, are those of all, so that losses per token can be compared. "" means all.
+	// what is held out, stay as with all languages, so that losses per token can be compared. "" means all.
 	Only string `yaml:"-"`
 
 	// Noise is the probability that a token of a training target is replaced by

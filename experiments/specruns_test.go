@@ -24,6 +24,7 @@ func TestSpecsThatCannotRun(t *testing.T) {
 		{gpipe.Paper.Experiment("table2-modelled"), "id: amoebanet\n", "id: ../../../../evil/x\n", `networks.0.id: "../../../../evil/x": want lower-case`},
 		{gpipe.Paper.Experiment("delayed-reduction"), "image: 17, classes: 5", "image: 16, classes: 5", "profiles.smoke.training: amoebanet: images of 16 pixels are too small"},
 		{gpipe.Paper.Experiment("figure3"), "{name: Pipeline-8, k: 8, paper: 3.442}", "{name: Pipeline-8, k: 800, paper: 3.442}", "800 partitions of"},
+		{gpipe.Paper.Experiment("figure3"), "{name: Pipeline-8, k: 8, paper: 3.442}", "{name: Pipeline-8, k: 8, paper: four}", "want a number above 0 in digits"},
 		{gpipe.Paper.Experiment("table1"), "layers_up_to: 512", "layers_up_to: 2", "no network of the grid has layers for 8 partitions"},
 		{beyond.Paper.Experiment("replicas-scaling"), "replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "profiles.smoke: 6 groups on 2 replicas"},
 		{beyond.Paper.Experiment("processes"), "{k: 1, r: 4}", "{k: 1, r: 3}", "4 groups on 3 replicas"},

@@ -21,7 +21,7 @@ import (
 	"gpipebench/nn/trace"
 )
 
-// clusterStep is a step on a cluster as Parallel describes it. Its layers are those of one of T parts,
+// clusterStep is a step on a cluster as Parallel describes it. Its layers are one of T parts' own,
 // each distinct one is compiled once by itself, and stages are sums of layers. One replica stands
 // for all, which have equal shares of the mini-batch.
 type clusterStep struct {
@@ -204,7 +204,7 @@ func (c *clusterStep) order() (err error) {
 	return err
 }
 
-// weightBytes, gradientBytes and stateBytes are those of a parameter.
+// weightBytes, gradientBytes and stateBytes are the bytes of one parameter.
 func (p Parallel) weightBytes() int64 {
 	if p.Precision == F32Weights {
 		return 4
@@ -222,7 +222,7 @@ func (p Parallel) gradientBytes() int64 {
 	return plan.FloatBytes
 }
 
-// summedBytes are those of a gradient as replicas add them up.
+// summedBytes are the bytes of one parameter's gradient as replicas add them up.
 func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
 
 func (c *clusterStep) stateBytes() int64 {
@@ -531,7 +531,7 @@ type pieceTimes struct {
 	sent     float64 // transfers that tasks wait for (AwaitTransfers)
 }
 
-// times are those of piece k.
+// times returns how long piece k computes and communicates.
 func (c *clusterStep) times(k int) (t pieceTimes) {
 	var f, b, in, w, r accelerator.Timing
 	for i := c.first[k]; i < c.first[k]+c.sizes[k]; i++ {

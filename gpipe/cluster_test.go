@@ -56,8 +56,8 @@ func partLayer(t *testing.T, p nn.Parts, storage program.Storage) *program.Stage
 	return program.CompileStored(tr.Function, []bool{true}, true, 1, storage)
 }
 
-// All products of T parts together are those of the whole layer, and so are the parameters that
-// they divide; each part has the norms and the biases of results.
+// T parts together make the products of the whole layer, and have its parameters, as far as
+// they divide them; each part has the norms and the biases of results.
 func TestPartsAreTheWhole(t *testing.T) {
 	whole := partLayer(t, nn.Parts{}, program.Storage{})
 	divided := func(layers []nn.Layer) (own, alike int64) {

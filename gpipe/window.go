@@ -93,7 +93,7 @@ func (r *stageRun) updateBy(ctx context.Context, t schedule.Task, stash int, las
 	})
 }
 
-// tallies are those of a mini-batch, by pair of averages.
+// tallies returns a mini-batch's sums for the moving averages, by pair of averages.
 func (r *stageRun) tallies(mini int) (all [][]float64) {
 	n, mem := r.trainer.net, r.dev.mem
 	at := mini % n.Tallies()

@@ -74,7 +74,7 @@ func (n *asyncNet) batch(d *draw) nn.Batch {
 	}
 }
 
-// After 20 updates the weights are those of an independent simulation of the definitions in
+// After 20 updates the weights are what an independent simulation of the definitions ends with, in
 // float64, of which a version that is off by one would change 1e-2 (testdata/pipedream.py).
 func TestWindowsAgainstNumPy(t *testing.T) {
 	var nets []asyncNet

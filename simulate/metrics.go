@@ -68,7 +68,7 @@ func (s Simulating) rate(a *accelerator.Accelerator) float64 {
 	return a.Rate(s.DType)
 }
 
-// metrics are those of a step of a mini-batch on a number of devices. Sizes are the layers of each
+// metrics returns the rates of a step of a mini-batch on a number of devices. Sizes are the layers of each
 // piece of the network, and recomputed the examples whose forward function the piece runs again.
 func (w work) metrics(seconds float64, batch, devices int, sizes, recomputed []int) Metrics {
 	var forward, masked, again float64 // FLOPs

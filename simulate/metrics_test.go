@@ -22,9 +22,9 @@ func measured(t *testing.T, setup train.Setup, batch int) *Simulation {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
 
-// Metrics are those of the closed forms that others print.
+// Metrics equal the closed forms that others print.
 //
-// Megatron's count of a step's operations (Narayanan et al. 2021, equation 3) is that of hardware
+// Megatron's count of a step's operations (Narayanan et al. 2021, equation 3) is of hardware
 // FLOPs, but that here the softmax is recomputed with the last piece: 2 B s H V operations more.
 // Without recomputation it is 72 B s L H^2 (1 + s/6H + V/12LH) (Korthikanti et al. 2022, equation 7).
 // MFU is PaLM's (Chowdhery et al. 2022, appendix B): tokens/s (6 N + 12 L H s) / peak, with the N

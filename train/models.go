@@ -172,7 +172,7 @@ func PublishedModel(name string) (m Model, ok bool) {
 	return m, true
 }
 
-// activation is that of feed-forward layers.
+// activation returns what feed-forward layers apply.
 func (m Model) activation() nn.Activation {
 	if m.GELU {
 		return nn.GELU

@@ -144,6 +144,17 @@ func number(fs *pflag.FlagSet, to *float64, name string, standard float64, in sp
 	})
 }
 
+// bandwidth adds a flag of bytes a second.
+func bandwidth(fs *pflag.FlagSet, to *float64, name, usage string) {
+	value(fs, to, name, "", "bytes", usage, func(text string) (float64, error) {
+		n, err := units.ParseBytes(text)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("want more than 0")
+		}
+		return float64(n), err
+	})
+}
+
 // seedFlag adds --seed.
 func seedFlag(fs *pflag.FlagSet, to *uint64, usage string) {
 	value(fs, to, "seed", "1", "n", usage, func(s string) (uint64, error) {
@@ -242,13 +253,7 @@ func deviceFlags(fs *pflag.FlagSet, s *train.Setup, device string) {
 	value(fs, &s.Device, "device", device, "host|emulated", "kind of devices; host: threads and the wall clock. emulated: one task at a time and a virtual clock", parseDevice)
 	threadsFlag(fs, &s.Threads)
 	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; a plan that needs more is refused (default: no limit)", units.ParseBytes)
-	value(fs, &s.Link.Bandwidth, "link-bandwidth", "", "bytes", "bytes a second between emulated devices, such as 16GB (default: no limit)", func(text string) (float64, error) {
-		n, err := units.ParseBytes(text)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("want more than 0")
-		}
-		return float64(n), err
-	})
+	bandwidth(fs, &s.Link.Bandwidth, "link-bandwidth", "bytes a second between emulated devices, such as 16GB (default: no limit)")
 	value(fs, &s.Link.Latency, "link-latency", "", "duration", "time of every transfer between emulated devices, such as 10us (default: none)", func(text string) (float64, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {

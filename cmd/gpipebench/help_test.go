@@ -61,7 +61,7 @@ func TestMisspelt(t *testing.T) {
 		"train --lyers 2":           "did you mean --layers?",
 		"train --microbatch":        "did you mean --micro-batches?",
 		"train --checkpt":           "unknown flag: --checkpt (see",
-		"plan --tensor 8":           "unknown flag: --tensor (see",
+		"plan --timeline":           "unknown flag: --timeline (see",
 		"train --schedule dualpipe": "did you mean dualpipe-v?",
 		"simulate --dtype BF16":     "did you mean bf16?",
 	} {

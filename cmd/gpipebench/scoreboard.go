@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ import (
 func newScoreboard() *cobra.Command {
 	var s published.Scoring
 	var asJSON bool
-	format := ""
+	only, format := "", ""
 	cmd := &cobra.Command{
 		Use:   "scoreboard",
 		Short: "Predict published measurements of large trainings, and say how far off",
@@ -30,6 +31,9 @@ one factor for the device, which comes from another table than the one that is j
 its line and column. --json prints each row with what was measured and predicted, and why
 others are not modelled.`,
 		RunE: does(func(ctx context.Context, o *output) error {
+			if only != "" {
+				s.Only = strings.Split(only, ",")
+			}
 			b, err := s.Run(ctx, o.progress)
 			if err != nil {
 				return err
@@ -47,7 +51,7 @@ others are not modelled.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&s.File, "table", "", "file of tables: .yaml (default: the ones that come with the program)")
-	fs.StringSliceVar(&s.Only, "only", nil, "only these tables, by id")
+	fs.StringVar(&only, "only", "", "only these tables, by id: `ID,...`")
 	fs.BoolVar(&asJSON, "json", false, "print rows and summaries as JSON")
 	formatFlag(fs, &format, "tables", lab.Formats...)
 	return cmd

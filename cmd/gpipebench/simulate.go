@@ -108,8 +108,8 @@ func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	fs.BoolVar(&p.Overlap, "overlap", false, "add up gradients beside the backward, as far as they fit there")
 	value(fs, &p.Order, "order", "tp-dp-pp", "tp-dp-pp|tp-pp-dp", "what is on neighbouring devices; tp-dp-pp, Megatron-LM's: the T devices of a stage, then replicas, then stages", gpipe.ParseOrder)
 	count(fs, &p.NodeDevices, "node-devices", 0, 0, gpipe.MaxTasks, "devices of a node, between which is the near link; 0: as the device's file says")
-	fs.Float64Var(&p.Near.Bandwidth, "near-bandwidth", 0, "bytes a second of a device's link within its node; 0: as the device's file says")
-	fs.Float64Var(&p.Far.Bandwidth, "far-bandwidth", 0, "bytes a second of a device's link to other nodes; 0: as the device's file says")
+	bandwidth(fs, &p.Near.Bandwidth, "near-bandwidth", "bytes a second of a device's link within its node, such as 300GB (default: as the device's file says)")
+	bandwidth(fs, &p.Far.Bandwidth, "far-bandwidth", "bytes a second of a device's link to other nodes, such as 25GB (default: as the device's file says)")
 	fs.BoolVar(&p.TensorOverNodes, "tensor-over-nodes", false, "allow the T devices of a stage to be in several nodes")
 	fs.BoolVar(&s.Model.GELU, "gelu", false, "GELU in feed-forward layers, in place of ReLU; of transformer-lm")
 }

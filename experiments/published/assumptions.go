@@ -12,8 +12,6 @@ import (
 type assumption struct {
 	accelerator string
 	name        string // of the field
-	value       float64
-	source      string
 	scale       func(*accelerator.Accelerator, float64)
 }
 
@@ -33,7 +31,7 @@ var numbers = []struct {
 	{"kernels.issue", func(a *accelerator.Accelerator) *float64 { return &a.Kernels.Issue }},
 }
 
-// assumptions are those of the accelerator with a name.
+// assumptions lists what is assumed of the accelerator with a name.
 func assumptions(name string) (all []assumption, err error) {
 	a, err := accelerator.Named(name)
 	if err != nil {
@@ -42,7 +40,7 @@ func assumptions(name string) (all []assumption, err error) {
 	const assumed = "assumed"
 	for _, n := range numbers {
 		if a.Kinds[n.name] == assumed {
-			all = append(all, assumption{name, n.name, *n.of(a), a.Sources[n.name], func(a *accelerator.Accelerator, by float64) {
+			all = append(all, assumption{name, n.name, func(a *accelerator.Accelerator, by float64) {
 				if a.Kernels != nil { // which copies of the accelerator share
 					own := *a.Kernels
 					a.Kernels = &own
@@ -55,7 +53,7 @@ func assumptions(name string) (all []assumption, err error) {
 		if e.Kind != assumed {
 			continue
 		}
-		all = append(all, assumption{name, "efficiency of " + e.Of, e.Points[0].Share, e.Source, func(a *accelerator.Accelerator, by float64) {
+		all = append(all, assumption{name, "efficiency of " + e.Of, func(a *accelerator.Accelerator, by float64) {
 			a.Efficiencies = slices.Clone(a.Efficiencies)
 			of := &a.Efficiencies[i]
 			of.Points = slices.Clone(of.Points)

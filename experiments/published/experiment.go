@@ -2,12 +2,13 @@ package published
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/machine"
@@ -96,7 +97,7 @@ func absolute(all []*training, predicted map[string]outcome) map[string]float64 
 	return errors
 }
 
-// variations are those of a profile.
+// variations lists what a profile varies.
 func (e *predictions) variations(p profile) (list []varied, err error) {
 	t := Committed()
 	all := some(t.trainings(), min(p.Varied, p.Most))
@@ -178,32 +179,32 @@ func (t *Tables) with(known map[string]outcome) *Tables {
 	return &some
 }
 
-// assumedTable says what each assumed number does to the errors.
+// assumedTable says what each number does to the errors that was assumed when it was changed.
 func (e *predictions) assumedTable(log *records.Log, p profile, known map[string]outcome) (*lab.Table, error) {
-	list, err := e.variations(p)
-	if err != nil {
-		return nil, err
-	}
 	t := &lab.Table{ID: id + "-assumed", Title: "What is assumed, and what it decides", Caption: []string{
-		fmt.Sprintf("Every number of an accelerator without a measurement or a data sheet. The mean absolute error of a table, as it is, and with the number %.0f%% lower and higher; of a table with more than %d trainings, of as many at even distances.", e.Spec.Vary, p.Varied),
+		fmt.Sprintf("Every number of an accelerator without a measurement or a data sheet; the accelerators' files have them, with the reason. The mean absolute error of a table, as it is, and with the number %.0f%% lower and higher; of a table with more than %d trainings, of as many at even distances.", e.Spec.Vary, p.Varied),
 	}}
 	t.Texts("accelerator", "number", "table")
-	t.Numbers("value", "error", "lower", "higher")
-	t.Texts("source")
-	for i := 0; i+1 < len(list); i += 2 {
-		lower, higher := map[string]float64{}, map[string]float64{}
-		for v, into := range map[*varied]*map[string]float64{&list[i]: &lower, &list[i+1]: &higher} {
-			if err := log.Get(v.sample(), into); err != nil {
-				return nil, err
-			}
+	t.Numbers("error", "lower", "higher")
+	of := Committed()
+	all := some(of.trainings(), min(p.Varied, p.Most))
+	less, more := fmt.Sprintf("/%+.0f%%", -e.Spec.Vary), fmt.Sprintf("/%+.0f%%", e.Spec.Vary)
+	for _, sample := range slices.Sorted(maps.Keys(log.Samples)) {
+		name, isLower := strings.CutSuffix(sample, less)
+		parts := strings.Split(name, "/")
+		if !isLower || len(parts) != 3 {
+			continue
 		}
-		v := list[i]
-		as := absolute(v.all, known)
+		lower, higher := map[string]float64{}, map[string]float64{}
+		if err := errors.Join(log.Get(sample, &lower), log.Get(name+more, &higher)); err != nil {
+			return nil, err
+		}
+		as := absolute(slices.DeleteFunc(slices.Clone(all), func(a *training) bool { return nearest(of.device(a.rows[0].Device)) != parts[1] }), known)
 		for _, table := range slices.Sorted(maps.Keys(as)) {
-			if math.IsNaN(lower[table]) || lower[table]*higher[table] == 0 {
-				return nil, log.Strange(v.sample(), fmt.Errorf("no error of %s: want one", table))
+			if !(lower[table]*higher[table] > 0) {
+				return nil, log.Strange(sample, fmt.Errorf("no error of %s: want one", table))
 			}
-			t.Add(v.accelerator, v.name, table, lab.Number("%.3g", v.value), lab.Percent(as[table], 1), lab.Percent(lower[table], 1), lab.Percent(higher[table], 1), v.source)
+			t.Add(parts[1], parts[2], table, lab.Percent(as[table], 1), lab.Percent(lower[table], 1), lab.Percent(higher[table], 1))
 		}
 	}
 	return t, nil

@@ -53,7 +53,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	dropout := r.MLP == "gelu" && !slices.Contains(later, r.Framework)
 	micro := max(1, (r.Batch+r.Replicas*r.Micro-1)/(r.Replicas*r.Micro))
 	// Devices that divide the tokens of a sequence hold and add up weights as replicas do. Their attention
-	// is that of their own tokens alone, which is too short.
+	// sees their own tokens alone, which is too short.
 	seq, replicas := max(1, r.Seq/r.Context), r.Replicas*r.Context
 	s = simulate.Simulating{
 		Model: train.Model{

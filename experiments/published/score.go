@@ -362,7 +362,7 @@ type training struct {
 	rows  []*Row // the first names it
 }
 
-// trainings are those of the rows that can be modelled, in order.
+// trainings lists what the rows that can be modelled measure, in order.
 func (t *Tables) trainings() (all []*training) {
 	known := map[string]*training{}
 	for i := range t.Tables {

@@ -114,7 +114,7 @@ type Candidate struct {
 
 	// Lists are a searched schedule's; nil: the one of its name.
 	Lists [][]schedule.Task `json:"-"`
-	// Recomputed is that of the simulation.
+	// Recomputed is the simulation's.
 	Recomputed []int `json:"-"`
 
 	whole func() (*gpipe.Simulation, error) // the step, with its breakdown

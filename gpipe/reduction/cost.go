@@ -67,7 +67,7 @@ type Groups struct {
 	Near, Far clock.Link
 }
 
-// Cost is that of a ring all-reduce of bytes over n ranks, in whole groups: each group adds up by
+// Cost prices a ring all-reduce of bytes over n ranks, in whole groups: each group adds up by
 // itself, then each rank its share of the data with those of its share in the other groups.
 func (g Groups) Cost(n int, bytes float64) (reduce, gather float64) {
 	size := n

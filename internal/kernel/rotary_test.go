@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A rotation is that of complex numbers, whatever rows are rotated at once, in place and with
+// A rotation multiplies complex numbers, whatever rows are rotated at once, in place and with
 // heads beside each other; back again, it gives the input.
 func TestRotary(t *testing.T) {
 	const rows, heads, headDim, period = 7, 3, 6, 4

@@ -226,7 +226,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *la
 func (n *Network) simulated(v Convention, c lab.Cell, step *Step) []string {
 	return slices.Concat([]string{"simulate"}, n.Model.Flags(), when(v.Split == "fine", "--split", "fine"), []string{
 		"--device", n.Accelerator, "--dtype", n.DType, "--optimizer", n.Optimizer, "-k", fmt.Sprint(c.K), "-m", fmt.Sprint(c.M),
-		"--batch", fmt.Sprint(step.Micro * c.M), "--balance", lab.JoinWith(step.Partition, ","),
+		"--batch", fmt.Sprint(step.Micro * c.M), "--balance", lab.JoinWith(step.Partition, ","), "--accounting", "paper",
 	}, when(v.Recompute == "late", "--late-recompute"))
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Pilots choose the learning rate of each arm: the one with the least loss, on average over seeds
-// that are no others'. The loss is that of the development set, where the best weights are kept,
-// and otherwise of what is held out. Where trainings end at an accuracy, the rate with the fewest epochs
+// that are no others'. The loss is taken on the development set, where the best weights are kept,
+// and otherwise on what is held out. Where trainings end at an accuracy, the rate with the fewest epochs
 // is chosen.
 type Pilots struct {
 	Seeds []uint64  `yaml:"seeds"`

@@ -238,7 +238,7 @@ var metrics = map[string]func(Trials) []float64{
 	"epochs":        Trials.epochs,
 }
 
-// unit is that of differences of the metric.
+// unit returns the unit of the metric's differences.
 func (r *Reporting) unit() string {
 	if ofTranslators(r.Metric) || r.Metric == "nats" || r.Metric == "epochs" {
 		return r.Metric

@@ -69,7 +69,7 @@ func (w Watch) collapse(losses []float64) int {
 var errCollapsed = errors.New("the training has collapsed")
 
 // train trains to the end or the collapse, and evaluates the weights that there are then. After a value
-// that is not finite the held-out loss is that of guessing.
+// that is not finite the held-out loss is a guesser's.
 func (w Watch) train(ctx context.Context, t train.Training) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)

@@ -68,8 +68,8 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// A training that is watched is that of train until it collapses, where it ends; its rate is that of
-// another's pilots times a number; a clip is seen in the logits.
+// A training that is watched goes as train's until it collapses, where it ends; its rate is what
+// another's pilots chose times a number; a clip is seen in the logits.
 func TestWatch(t *testing.T) {
 	x := mustRead(t, deep)
 	f, size := &x.Spec.Frame, x.Spec.Profiles["smoke"]

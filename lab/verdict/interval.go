@@ -38,7 +38,7 @@ type interval interface {
 	ends(level float64) (low, high float64)
 }
 
-// interval is that of the mean of a part's first n differences.
+// interval estimates the mean of a part's first n differences.
 func (c Comparison) interval(part, n int) interval {
 	switch c.Test {
 	case SignFlip:

@@ -36,7 +36,7 @@ func ExampleNew() {
 // TestPublished counts the parameters of published networks, by their shapes alone. The counts are
 // what the pages of meta-llama/Llama-2-7b-hf, Llama-2-13b-hf, Llama-2-70b-hf, Meta-Llama-3-8B,
 // Meta-Llama-3-70B and Llama-3.1-405B, and of HuggingFaceTB/SmolLM2-135M, on huggingface.co state as
-// the elements of their safetensors files; sizes are those of their config.json, and of Table 1 of
+// the elements of their safetensors files; sizes are from their config.json, and from Table 1 of
 // arXiv 2307.09288 and Table 3 of arXiv 2407.21783.
 func TestPublished(t *testing.T) {
 	want := map[string]int64{

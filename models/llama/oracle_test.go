@@ -10,7 +10,7 @@ import (
 )
 
 // Whole networks against PyTorch in float64 (testdata/llama.py), whose tensors have their published
-// names: logits, loss, every gradient, and ten steps of Adam. The tolerance is that of package
+// names: logits, loss, every gradient, and ten steps of Adam. The tolerance is package
 // transformer's.
 func TestAgainstPyTorch(t *testing.T) {
 	for _, file := range []string{"llama.json", "llama_tied.json"} {

@@ -10,7 +10,7 @@ type Network struct {
 	Params int64 // as published: the test of the package has the sources
 }
 
-// Published lists published networks. The sizes of Llama 3 are those of Llama 3.1 as well.
+// Published lists published networks. Llama 3.1 has the sizes of Llama 3.
 var Published = []Network{
 	{"llama2-7b", llama2(32, 4096, 11008, 32, 32), 6_738_415_616},
 	{"llama2-13b", llama2(40, 5120, 13824, 40, 40), 13_015_864_320},
