@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
@@ -62,6 +63,28 @@ func TestMetricsAreThoseOfClosedForms(t *testing.T) {
 			if !near(of[0], of[1]) {
 				t.Errorf("%+v: %s %v, want %v", test.setup, what, of[0], of[1])
 			}
+		}
+	}
+}
+
+// On a cluster full recomputation is of all layers but embedding and softmax, as Megatron counts it, and
+// selective of the core of attention: 4 B s^2 H operations a layer. T devices divide the work.
+func TestMetricsOfClusters(t *testing.T) {
+	const (
+		L, H, s, V, B = 6, 64, 32, 512, 16
+		model         = 72. * B * s * L * H * H * (1 + s/(6.*H) + V/(12.*L*H))
+	)
+	for recompute, want := range map[gpipe.Recompute]float64{
+		gpipe.RecomputeNone: model, gpipe.RecomputeSelective: model + 4*B*s*s*H*L, gpipe.RecomputeFull: 96. * B * s * L * H * H * (1 + s/(6.*H) + V/(16.*L*H)),
+	} {
+		of := Simulating{
+			Model:       train.Model{Name: train.LanguageModel, Layers: L, Dim: H, FF: 4 * H, Heads: 4, Vocab: V, Seq: s},
+			Accelerator: "tpuv3", Batch: B, Optimizer: "adam", DType: graph.BF16, Setup: train.Setup{Partitions: 2, MicroBatches: 4, Replicas: 2},
+		}
+		of.Precision, of.Tensor, of.Recompute = gpipe.BF16Weights, 2, recompute
+		r := testkit.Must(of.Run(t.Context()))(t)
+		if r.Accelerators != 8 || !near(r.ModelFLOPs, model) || !near(r.HardwareFLOPs, want) || !near(r.TokensPerSecondPerDevice, B*s/r.StepSeconds/8) {
+			t.Errorf("%v: %+v; want model FLOPs %v, hardware FLOPs %v", recompute, r.Metrics, model, want)
 		}
 	}
 }
