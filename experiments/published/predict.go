@@ -36,6 +36,15 @@ func (p Predicted) of(what string) float64 {
 // later are the frameworks whose collectives run beside computing and whose attention is fused.
 var later = []string{"torchtitan", "Megatron-Bridge", "nanotron", "MegaScale", "NeMo"}
 
+// isLater reports whether a row's framework is one of later, or must be as new, since it trains with
+// SwiGLU or on devices that came after fused attention (Hopper and newer, by their peak).
+func (t *Tables) isLater(r *Row) bool {
+	return slices.Contains(later, r.Framework) || r.MLP == "swiglu" || t.device(r.Device).peak("bf16") > hopper
+}
+
+// hopper is a peak in 1e12 FLOP/s of 16 bits that only devices of that generation and newer have.
+const hopper = 600
+
 // timetables are what the schedules of rows are called here. The schedules of the zero-bubble paper
 // within one and two times the memory of 1F1B come from its own scheduler; ZB-H1 and ZB-H2 are those
 // that it prints for these amounts.
@@ -50,7 +59,8 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 		return s, err
 	}
 	// GPT's of Megatron-LM have dropouts by default, and what they are trained with later has none.
-	dropout := r.MLP == "gelu" && !slices.Contains(later, r.Framework)
+	isLater := t.isLater(&r)
+	dropout := r.MLP == "gelu" && !isLater
 	micro := max(1, (r.Batch+r.Replicas*r.Micro-1)/(r.Replicas*r.Micro))
 	// Devices that divide the tokens of a sequence hold and add up weights as replicas do. Their attention
 	// sees their own tokens alone, which is too short.
@@ -95,7 +105,7 @@ func (t *Tables) simulating(table *Table, row *Row) (s simulate.Simulating, err 
 	if err != nil {
 		return s, err
 	}
-	if slices.Contains(later, r.Framework) {
+	if isLater {
 		s.Parallel.Attention, s.Parallel.Overlap, s.Parallel.AwaitTransfers = gpipe.FlashAttention, true, false
 	}
 	device, node := t.device(r.Device), t.node(r.Node)
@@ -178,7 +188,7 @@ func nearest(d *Device) string {
 	switch peak := d.peak("bf16"); {
 	case peak < 200:
 		return "v100-32g"
-	case peak < 600:
+	case peak < hopper:
 		return "a100-80g"
 	}
 	return "h100"
