@@ -26,10 +26,10 @@ func TestForgedSummaryIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := filepath.Join(dir, strings.TrimPrefix(filepath.ToSlash(name), reference))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
-			err = os.WriteFile(to, text, 0o644)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		if err != nil {
+		if err := os.WriteFile(to, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ func init() {
 			if !o.Sequence { // each part has the gradient
 				return dout
 			}
-			return []*Node{g.apply1(op.LeaveGrad{Parts: o.Parts}, dout[0])}
+			return []*Node{g.apply1(op.LeaveGrad(o), dout[0])}
 		}}
 	})
 	define(func(o op.LeaveGrad) rules { return rules{name: "leave-grad", infer: gathered("leave-grad", o.Parts)} })
