@@ -104,7 +104,7 @@ deep-forgeries-%: tools
 deep-faults-%: tools
 	$(DEEPLY) $$(bin/longtests -deep cmd)
 deep-trainings-%: tools
-	$(DEEPLY) $$(bin/longtests -deep train)
+	$(DEEPLY) $$(bin/longtests -deep train simulate)
 # Full covers on the other profiles of kernels.
 COVERED := ./gpipe ./gpipe/reduction ./nn/... ./models/... ./internal/kernel ./train/golden
 deep-avx2-%:

@@ -139,65 +139,89 @@ func planned(t *testing.T, s Simulating, c Planned) *Simulation {
 }
 
 // A search over T, K, V, M, R, ZeRO and recomputation together finds what simulating all of them
-// finds, and its plans are what simulate says: with enough memory and with little.
+// finds, and its plans are what simulate says: with enough memory and with little, within a node and
+// over eight of them.
 func TestPlanOfAClusterIsTheBest(t *testing.T) {
+	small := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 512, Seq: 32}
+	planOfACluster(t, small, smallChip(t, "1GiB"), 4, 8, false)
+	planOfACluster(t, small, smallChip(t, "3MiB"), 4, 8, true)
+}
+
+func TestPlanOfManyNodesIsTheBest(t *testing.T) {
+	testkit.Deep(t)
+	file := smallChip(t, "4MiB")
+	text := string(testkit.Must(os.ReadFile(file))(t)) + "far_link: {devices: 8, bandwidth: 1e9}\n"
+	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	model := train.Model{Name: train.LanguageModel, Layers: 14, Dim: 64, FF: 256, Heads: 8, Vocab: 512, Seq: 32}
+	planOfACluster(t, model, file, 64, 64, true)
+}
+
+// planOfACluster compares a search with all ways on devices that are modelled by a file. Within says
+// that some ways do not fit.
+func planOfACluster(t *testing.T, model train.Model, file string, devices, batch int, within bool) {
 	const keep = 8
-	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 512, Seq: 32}
-	for memory, within := range map[string]bool{"1GiB": false, "3MiB": true} {
-		s := Simulating{Model: model, Accelerator: smallChip(t, memory), Batch: 8, Optimizer: "adam", DType: graph.F32, Accounting: gpipe.FullAccounting}
-		s.Precision, s.SequenceParallel, s.KeepScores = gpipe.BF16Weights, true, true // which selective recomputation does not keep
-		plan := testkit.Must(Planning{
-			Simulating: s, Devices: 4, Keep: keep, Schedules: []schedule.Schedule{schedule.OneFOneB, schedule.Interleaved},
-			Search: Search{Tensor: true, Zero: true, Recompute: true},
-		}.Run(t.Context(), progress.Silent{}))(t)
-		if len(plan.Plans) != keep || plan.Dismissed == 0 || (plan.Unfit > 0) != within {
-			t.Fatalf("%s: %d plans, %d dismissed, %d do not fit: the test is no test", memory, len(plan.Plans), plan.Dismissed, plan.Unfit)
+	s := Simulating{Model: model, Accelerator: file, Batch: batch, Optimizer: "adam", DType: graph.F32, Accounting: gpipe.FullAccounting}
+	s.Precision, s.SequenceParallel, s.KeepScores = gpipe.BF16Weights, true, true // which selective recomputation does not keep
+	plan := testkit.Must(Planning{
+		Simulating: s, Devices: devices, Keep: keep, Schedules: []schedule.Schedule{schedule.OneFOneB, schedule.Interleaved},
+		Search: Search{Tensor: true, Zero: true, Recompute: true},
+	}.Run(t.Context(), progress.Silent{}))(t)
+	if len(plan.Plans) != keep || plan.Dismissed == 0 || (plan.Unfit > 0) != within {
+		t.Fatalf("%d plans, %d dismissed, %d do not fit: the test is no test", len(plan.Plans), plan.Dismissed, plan.Unfit)
+	}
+	one := func(c planner.Candidate) *Simulation {
+		of := s
+		of.Tensor, of.Zero, of.Recompute, of.SequenceParallel = c.T, c.Zero, testkit.Must(gpipe.ParseRecompute(c.Recompute))(t), c.T > 1
+		of.Setup = train.Setup{
+			Replicas: c.R, Partitions: c.K, MicroBatches: c.M, Schedule: testkit.Must(schedule.Parse(c.Schedule))(t), Chunks: c.Chunks,
+			Cost: train.Time, Balance: c.Partition,
 		}
-		one := func(c planner.Candidate) *Simulation {
-			of := s
-			of.Tensor, of.Zero, of.Recompute, of.SequenceParallel = c.T, c.Zero, testkit.Must(gpipe.ParseRecompute(c.Recompute))(t), c.T > 1
-			of.Setup = train.Setup{
-				Replicas: c.R, Partitions: c.K, MicroBatches: c.M, Schedule: testkit.Must(schedule.Parse(c.Schedule))(t), Chunks: c.Chunks,
-				Cost: train.Time, Balance: c.Partition,
+		return testkit.Must(of.Run(t.Context()))(t)
+	}
+	for i, c := range plan.Plans {
+		if r := one(c.Candidate); !r.Fits || !near(r.StepSeconds, c.StepSeconds) || r.Metrics != c.Metrics {
+			t.Errorf("plan %d: %+v, simulated %v s, fits: %v, metrics %+v", i, c, r.StepSeconds, r.Fits, r.Metrics)
+		}
+	}
+	var fit []float64 // examples a second of all ways that do
+	for t := 1; t <= min(devices, 8, model.Heads); t *= 2 {
+		for r := 1; r*t <= devices; r *= 2 {
+			for k := 1; r*t*k <= devices && k <= model.Layers+2; k *= 2 {
+				fit = append(fit, fitting(one, planner.Candidate{T: t, R: r, K: k}, batch, model.Layers+2)...)
 			}
-			return testkit.Must(of.Run(t.Context()))(t)
 		}
-		for i, c := range plan.Plans {
-			if r := one(c.Candidate); !r.Fits || !near(r.StepSeconds, c.StepSeconds) || r.Metrics != c.Metrics {
-				t.Errorf("%s: plan %d: %+v, simulated %v s, fits: %v, metrics %+v", memory, i, c, r.StepSeconds, r.Fits, r.Metrics)
-			}
+	}
+	slices.Sort(fit)
+	slices.Reverse(fit)
+	for i, c := range plan.Plans {
+		if fit[i] > c.ExamplesPerSecond*(1+1e-9) {
+			t.Errorf("plan %d makes %v examples/s, simulate finds %v", i, c.ExamplesPerSecond, fit[i])
 		}
-		var fit []float64 // examples a second of all ways that do
-		for _, way := range [][3]int{{1, 1, 1}, {1, 1, 2}, {1, 1, 4}, {1, 2, 1}, {1, 2, 2}, {1, 4, 1}, {2, 1, 1}, {2, 1, 2}, {2, 2, 1}, {4, 1, 1}} {
-			c := planner.Candidate{T: way[0], R: way[1], K: way[2]}
-			for c.M = 1; c.M <= s.Batch/c.R; c.M *= 2 {
-				for _, c.Recompute = range []string{"none", "selective", "full"} {
-					for c.Zero = range 4 {
-						for c.Chunks = 1; c.Chunks*c.K <= 8; c.Chunks *= 2 {
-							c.Schedule = "1f1b"
-							if c.Chunks > 1 {
-								c.Schedule = "interleaved"
-							}
-							_, none := schedule.Place(c.Schedule, c.K, c.Chunks, c.M)
-							if c.Zero > 0 && c.R == 1 || c.Chunks > 1 && c.K == 1 || none != nil {
-								continue // the same as ZeRO 0 or as 1f1b, or there is no such schedule
-							}
-							if r := one(c); r.Fits {
-								fit = append(fit, r.ExamplesPerSecond)
-							}
-						}
+	}
+}
+
+// fitting returns the examples a second of every way that fits with a way's T, R and K.
+func fitting(one func(planner.Candidate) *Simulation, c planner.Candidate, batch, layers int) (fit []float64) {
+	for c.M = 1; c.M <= batch/c.R; c.M *= 2 {
+		for _, c.Recompute = range []string{"none", "selective", "full"} {
+			for c.Zero = range 4 {
+				for c.Chunks = 1; c.Chunks*c.K <= layers; c.Chunks *= 2 {
+					c.Schedule = "1f1b"
+					if c.Chunks > 1 {
+						c.Schedule = "interleaved"
+					}
+					_, none := schedule.Place(c.Schedule, c.K, c.Chunks, c.M)
+					if c.Zero > 0 && c.R == 1 || c.Chunks > 1 && c.K == 1 || none != nil {
+						continue // the same as ZeRO 0 or as 1f1b, or there is no such schedule
+					}
+					if r := one(c); r.Fits {
+						fit = append(fit, r.ExamplesPerSecond)
 					}
 				}
 			}
 		}
-		slices.Sort(fit)
-		slices.Reverse(fit)
-		for i, c := range plan.Plans {
-			if fit[i] > c.ExamplesPerSecond*(1+1e-9) {
-				t.Errorf("%s: plan %d makes %v examples/s, simulate finds %v", memory, i, c.ExamplesPerSecond, fit[i])
-			}
-		}
 	}
+	return fit
 }
 
 // A search over 1,024 devices simulates one replica of those that are alike, and its best
