@@ -262,6 +262,9 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 	if t.Processes.follows() {
 		t.Log, t.Translations, written = "", "", nil
 	}
+	if err := t.inWindows(0); err != nil { // before anything is made
+		return nil, err
+	}
 	for _, name := range written {
 		if err := files.CheckWritable(name); err != nil {
 			return nil, err
