@@ -228,7 +228,7 @@ func (c *clusterStep) hop(from, to place.Place) clock.Link {
 	if far && c.Scatter && c.parts > 1 && !c.SequenceParallel { // shares, which the parts gather
 		t := float64(c.parts)
 		link.Bandwidth = 1 / (1/(t*c.far.Bandwidth) + (t-1)/t/c.near.Bandwidth)
-		link.Latency += (t - 1) * c.near.Latency
+		link.Latency += float64((t - 1) * c.near.Latency)
 	}
 	return link
 }

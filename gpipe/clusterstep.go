@@ -80,10 +80,10 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		for chunk, piece := range on {
 			t := c.times(piece)
 			ofDevice[chunk] = t.StageTimes
-			tensor += t.parts * float64(m)
-			again += t.again * float64(m)
-			gathered += t.gathered * float64(m)
-			transfers += t.sent * float64(m)
+			tensor += float64(t.parts * float64(m))
+			again += float64(t.again * float64(m))
+			gathered += float64(t.gathered * float64(m))
+			transfers += float64(t.sent * float64(m))
 			own, _ := c.params(piece)
 			params += own
 			backward += t.B[0]
@@ -158,7 +158,7 @@ func (c *clusterStep) update(t *StageTimes, device int, params int64, backward f
 	t.Setup = c.a.Moving(accelerator.Clear, c.share(2)*gradients*elements)
 	// The norm reads gradients, which are scaled and copied in float32, and the update reads them;
 	// it reads and writes float32 weights and state, and writes weights of two bytes.
-	moved := gradients + (gradients + 4) + 4 + 8 + 8*float64(c.slots())
+	moved := gradients + (gradients + 4) + 4 + 8 + float64(8*float64(c.slots()))
 	if weights < plan.FloatBytes {
 		moved += weights
 	}

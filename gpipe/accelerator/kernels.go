@@ -122,7 +122,7 @@ func (a *Accelerator) Timing(p *program.Program, dt graph.DType, of func(layer i
 			weights = seconds
 		}
 		if a.Kernels != nil {
-			t.Issue += float64(kernels) * a.Kernels.Issue
+			t.Issue += float64(float64(kernels) * a.Kernels.Issue)
 		}
 	})
 	return t
@@ -153,7 +153,7 @@ func (a *Accelerator) loss(in *program.Instr) float64 {
 	if opName(in.Op) == "cross-entropy-grad" {
 		bytes, kernels = 14, 2
 	}
-	return bytes*float64(logits)/a.bandwidth() + kernels*a.Overhead
+	return bytes*float64(logits)/a.bandwidth() + float64(kernels*a.Overhead)
 }
 
 // collective is the time of what T parts do together at an instruction.
@@ -189,7 +189,7 @@ func (k *Kernels) product(d program.Dims, rate float64, elemBytes float64) float
 		tiles := d.Count * ((d.M + tile[0] - 1) / tile[0]) * ((d.N + tile[1] - 1) / tile[1])
 		for split := 1; split == 1 || split <= 16 && d.K/split >= 128 && tiles*split/2 < k.Processors; split *= 2 {
 			waves := (tiles*split + k.Processors - 1) / k.Processors
-			seconds := float64(waves) * (term*float64((d.K+split-1)/split) + k.Start)
+			seconds := float64(float64(waves) * (float64(term*float64((d.K+split-1)/split)) + k.Start))
 			if split > 1 { // sums of parts in float32, written, and read by who adds them up
 				seconds += 2 * 4 * float64(split*d.Count*d.M*d.N) / k.Cache
 			}
@@ -211,8 +211,8 @@ func (a *Accelerator) aligned(in *program.Instr, rate float64) float64 {
 func (a *Accelerator) attention(in *program.Instr, dt graph.DType) float64 {
 	d, grad := in.Dims(), opName(in.Op) == "attention-grad"
 	bytes := float64(dt.Bytes())
-	scores := float64(d.Count) * float64(d.M) * float64(d.N)
-	heads := float64(d.Count) * float64(d.K) * float64(d.M+d.N)
+	scores := float64(float64(d.Count) * float64(d.M) * float64(d.N))
+	heads := float64(float64(d.Count) * float64(d.K) * float64(d.M+d.N))
 	if a.Attention == FlashAttention {
 		flops := 4 * scores * float64(d.K) // two products, and five of the gradient
 		kind := "attention"
@@ -222,7 +222,7 @@ func (a *Accelerator) attention(in *program.Instr, dt graph.DType) float64 {
 		if d.Causal {
 			flops /= 2
 		}
-		moved := 2 * heads * bytes
+		moved := float64(2 * heads * bytes)
 		if grad {
 			moved *= 2
 		}
@@ -232,17 +232,17 @@ func (a *Accelerator) attention(in *program.Instr, dt graph.DType) float64 {
 	queries, values := d, program.Dims{Count: d.Count, M: d.M, N: d.K, K: d.N}
 	products := func(list ...program.Dims) (seconds float64) {
 		for _, d := range list {
-			seconds += max(a.Kernels.product(d, rate, bytes), (scores+heads)*bytes/a.bandwidth()) + a.Overhead
+			seconds += max(a.Kernels.product(d, rate, bytes), float64((scores+heads)*bytes)/a.bandwidth()) + a.Overhead
 		}
 		return seconds
 	}
 	// Frameworks add the bias to queries, keys and values, and copy the result into rows.
-	rearranged := 4 * heads * bytes
+	rearranged := float64(4 * heads * bytes)
 	softmax, dropout := 2*bytes, 2*bytes+1
 	if grad {
 		softmax = 3 * bytes
 	}
-	seconds := (scores*softmax+rearranged)/a.bandwidth() + 3*a.Overhead
+	seconds := (float64(scores*softmax)+rearranged)/a.bandwidth() + float64(3*a.Overhead)
 	if a.DropScores {
 		seconds += scores*dropout/a.bandwidthOf("dropout") + a.Overhead
 	}

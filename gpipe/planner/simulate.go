@@ -222,7 +222,7 @@ func (s *search) lacks(c cut, m mode) (lacks float64) {
 		for i := range c.layers {
 			lacks += bytes(i, 1)
 		}
-		return max(0, lacks-capacity*float64(c.K))
+		return max(0, lacks-float64(capacity*float64(c.K)))
 	}
 	next := 0
 	for stage := range c.K {

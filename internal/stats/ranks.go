@@ -27,7 +27,7 @@ func ranks(xs []float64) (all []float64) {
 				same++
 			}
 		}
-		all = append(all, float64(less)+float64(same+1)/2)
+		all = append(all, float64(less)+float64(float64(same+1)/2))
 	}
 	return all
 }
