@@ -35,6 +35,7 @@ type clusterStep struct {
 	placed schedule.Placement
 	sizes  []int // layers of each piece
 	first  []int // its first layer
+	params []pieceParams
 	note   string
 }
 
@@ -202,6 +203,7 @@ func (c *clusterStep) cut() error {
 	next := 0
 	for _, n := range c.sizes {
 		c.first = append(c.first, next)
+		c.params = append(c.params, paramsOf(c.Layers[next:next+n]))
 		next += n
 	}
 	return nil
@@ -248,10 +250,12 @@ func (c *clusterStep) among(stage int, bytes float64) (reduce, gather float64) {
 	return reduction.Groups{Size: most, Near: c.near, Far: c.far}.Cost(most*len(inNode), bytes)
 }
 
-// params are the trained elements of piece k, each once, and of its layers.
-func (c *clusterStep) params(k int) (all int64, byLayer []int64) {
+// pieceParams counts the trained elements of a piece, each once: all, and the most of a layer.
+type pieceParams struct{ all, largest int64 }
+
+func paramsOf(layers []nn.Layer) (p pieceParams) {
 	seen := map[*nn.Param]bool{}
-	for _, l := range c.Layers[c.first[k] : c.first[k]+c.sizes[k]] {
+	for _, l := range layers {
 		var own int64
 		for _, q := range l.Params() {
 			if !q.Frozen && !seen[q] {
@@ -259,10 +263,9 @@ func (c *clusterStep) params(k int) (all int64, byLayer []int64) {
 				own += int64(q.Shape.Elems())
 			}
 		}
-		all += own
-		byLayer = append(byLayer, own)
+		p.all, p.largest = p.all+own, max(p.largest, own)
 	}
-	return all, byLayer
+	return p
 }
 
 // exchanges are the gradients of tables that the first and another stage have, which both send.
@@ -352,9 +355,9 @@ func (c *clusterStep) transfer(from, to int) float64 {
 // backward, and of adding up gradients beside the layer after: the first gather, the last sum, and
 // what does not fit beside the tasks' own time.
 func (c *clusterStep) gathered(k int, forward, backward float64) (f, b float64) {
-	params, byLayer := c.params(k)
+	params := c.params[k]
 	weights, gradients := float64(c.weightBytes()), float64(c.summedBytes())
-	all, largest := float64(params), float64(slices.Max(byLayer))
+	all, largest := float64(params.all), float64(params.largest)
 	stage := c.placed.Device[k]
 	_, gather := c.among(stage, weights*all)
 	_, first := c.among(stage, weights*largest)

@@ -33,7 +33,7 @@ func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.F
 
 func (c *clusterStep) stateBytes() int64 {
 	_, _, state := c.PerParameter(c.slots())
-	return int64(state)
+	return state
 }
 
 // copied are the bytes of a gradient's float32 copy, which only the update has.
@@ -54,7 +54,7 @@ func (c *clusterStep) slots() int {
 
 // simulate replays the step.
 func (c *clusterStep) simulate() (*Simulation, error) {
-	s := &Simulation{Sizes: c.sizes, Note: c.note, Recomputed: make([]int, len(c.sizes))}
+	s := &Simulation{Sizes: c.sizes, Note: c.note, Window: 1, Recomputed: make([]int, len(c.sizes))}
 	if !c.placed.IsStraight() {
 		s.Placement = c.placed
 	}
@@ -84,8 +84,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			again += float64(t.again * float64(m))
 			gathered += float64(t.gathered * float64(m))
 			transfers += float64(t.sent * float64(m))
-			own, _ := c.params(piece)
-			params += own
+			params += c.params[piece].all
 			backward += t.B[0]
 		}
 		c.update(&ofDevice[0], device, params, backward)
@@ -184,8 +183,7 @@ func (c *clusterStep) estimate(list []schedule.Task, on []int, params int64) Dev
 	var workspace, edges, largest int64
 	for _, piece := range on {
 		var kept, lasting, between, again int64
-		_, byLayer := c.params(piece)
-		largest = max(largest, slices.Max(byLayer))
+		largest = max(largest, c.params[piece].largest)
 		for i := c.first[piece]; i < c.first[piece]+c.sizes[piece]; i++ {
 			l := c.layers[i]
 			kept += c.keeps(i)

@@ -125,12 +125,12 @@ func ParsePrecision(s string) (Precision, error) {
 
 // PerParameter returns the bytes of a parameter's weights, gradients, and state: a float32 copy of
 // narrow weights and an optimiser's slots.
-func (p Parallel) PerParameter(slots int) (weights, gradients, state float64) {
-	w, own := p.weightBytes(), int64(plan.FloatBytes*slots)
-	if w < plan.FloatBytes {
-		own += plan.FloatBytes
+func (p Parallel) PerParameter(slots int) (weights, gradients, state int64) {
+	weights, gradients, state = p.weightBytes(), p.gradientBytes(), int64(plan.FloatBytes*slots)
+	if weights < plan.FloatBytes {
+		state += plan.FloatBytes
 	}
-	return float64(w), float64(p.gradientBytes()), float64(own)
+	return weights, gradients, state
 }
 
 // Attention is how a modelled device computes it: see package accelerator.

@@ -219,7 +219,7 @@ func atPeak(a *accelerator.Accelerator) bool {
 // outcome returns what is reported of a simulation.
 func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpipe.Description) *Simulation {
 	devices := max(p.Replicas, 1) * p.Partitions * max(p.Spatial, 1) * max(s.Tensor, 1)
-	window := max(sim.Window, 1)
+	window := sim.Window
 	r := &Simulation{
 		StepSeconds: sim.Seconds / float64(window), ExamplesPerSecond: float64(s.Batch*window) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,

@@ -28,8 +28,8 @@ type Model struct {
 	Vocab  int    `yaml:"vocab" json:"vocab" want:"0.."` // of transformer: of the target
 	Seq    int    `yaml:"seq" json:"seq" want:"0.."`     // tokens of an example, of either side of a pair
 	Tied   Tying  `yaml:"tied" json:"tied" want:"optional"`
-	// Parts makes the layers those of one of T devices that divide each, for planning and costs
-	// alone; of language models only.
+	// Parts divides each layer over T devices, and makes the layers that one of them has, for planning
+	// and costs alone; of transformer-lm and llama.
 	Parts nn.Parts `yaml:"-" json:",omitzero"`
 	Fine  bool     `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets and ssd-resnet34: of blocks
 

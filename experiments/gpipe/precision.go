@@ -28,7 +28,7 @@ type precision struct {
 type precisionSpec struct {
 	// At are the parts of a float32 training after which its weights are differentiated in both types.
 	At []float64 `yaml:"gradients_at" want:"0..1"`
-	// Smaller is how many times smaller the loss also is, of which the loss as it is is the scaled one.
+	// Smaller divides the loss a second time: the loss as it is then counts as the scaled one.
 	Smaller int `yaml:"smaller" want:"2..1048576"`
 }
 

@@ -24,7 +24,7 @@ type Kernels struct {
 	Cache      float64  // bytes per second from the second-level cache to all processors
 	Start      float64  // seconds of a tile before and after its loop over terms
 	// Unaligned is the peak of products in 16 bits without matrix units, in floating-point operations
-	// per second, at which those with a width that is no multiple of the lanes run; 0: as all others.
+	// per second, at which they run if the lanes do not divide a width; 0: as all others.
 	Unaligned float64
 	// Issue is the seconds in which the host starts an operation. It runs ahead of the device, so
 	// that a task takes at least as long as all of its operations' starts.

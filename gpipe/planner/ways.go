@@ -111,7 +111,8 @@ func (s Search) zeros(r int) []int {
 // stateBytes is the memory of a parameter and of all that one of r replicas keeps for it,
 // in bytes, on average, with a stage of ZeRO.
 func (s Search) stateBytes(r, zero int) float64 {
-	weights, gradients, state := s.How.PerParameter(len(s.Pipeline.Optimizer.Slots()))
+	w, g, o := s.How.PerParameter(len(s.Pipeline.Optimizer.Slots()))
+	weights, gradients, state := float64(w), float64(g), float64(o)
 	if s.Pipeline.ShardUpdate {
 		zero = max(zero, 1)
 	}

@@ -129,8 +129,8 @@ func (r *Reporting) bilingual(language int) *Result {
 	return r.Results[i]
 }
 
-// exposure is how many training examples an arm has, over those of the same languages that the
-// baseline has: 1 if a translator of one language sees it as often as that of all does.
+// exposure divides how many training examples an arm sees by how many of the same languages the
+// baseline sees: 1 if a translator of one language sees it as often as the one of all does.
 func (r *Reporting) exposure(a *Result) float64 {
 	base := r.Results[0]
 	t, of := a.Arm.Training(r.Size.Seeds[0]), base.Arm.Training(r.Size.Seeds[0])

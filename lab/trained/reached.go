@@ -10,7 +10,6 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/lab"
-	"gpipebench/nn"
 	"gpipebench/train"
 )
 
@@ -97,9 +96,7 @@ func Until(ctx context.Context, t train.Training, accuracy float64) (*Trial, err
 		return nil, err
 	}
 	r.Reached.Of = l.Steps / every
-	r.SHA256, r.Params = l.Trainer.Hash(), nn.CountParams(l.Pipeline.Layers)
-	r.Partition, _ = l.Trainer.Sizes()
-	r.Data = l.DataDigest()
+	r.network(l)
 	r.Seconds = l.Earlier() + time.Since(start).Seconds()
 	return r, nil
 }

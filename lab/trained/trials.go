@@ -288,11 +288,14 @@ func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
 // outcome is Fill with an evaluation.
 func (t *Trial) outcome(l *train.Loop, e *train.Evaluation) {
 	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
-	t.SHA256 = l.Trainer.Hash()
 	t.Best = l.Best()
-	t.Params = nn.CountParams(l.Pipeline.Layers)
+	t.network(l)
+}
+
+// network sets what is of the network and its data, whatever it scores.
+func (t *Trial) network(l *train.Loop) {
+	t.SHA256, t.Params, t.Data = l.Trainer.Hash(), nn.CountParams(l.Pipeline.Layers), l.DataDigest()
 	t.Partition, _ = l.Trainer.Sizes()
-	t.Data = l.DataDigest()
 }
 
 // ErrOtherData is about a sample that cannot stand beside others.

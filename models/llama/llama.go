@@ -42,9 +42,9 @@ type Config struct {
 	// their paths and so every bit stay the same.
 	Fine bool
 
-	// Parts makes the layers those of one of T devices that divide each: both kinds of heads (of keys
-	// each has at least one), the feed-forward's width and the vocabulary. Such layers can be modelled
-	// and not run.
+	// Parts divides each layer over T devices, and makes the layers that one of them has: a T-th of both
+	// kinds of heads (of keys at least one), of the feed-forward's width and of the vocabulary. Such
+	// layers can be modelled and not run.
 	Parts nn.Parts
 }
 

@@ -44,8 +44,8 @@ type Config struct {
 	// their paths, random numbers and so every bit stay the same.
 	Fine bool
 
-	// Parts makes the layers those of one of T devices that divide each: heads, the feed-forward's
-	// width and the vocabulary are a T-th. Such a network is planned and costed, and not run.
+	// Parts divides each layer over T devices, and makes the layers that one of them has: a T-th of the
+	// heads, of the feed-forward's width and of the vocabulary. They can be modelled and not run.
 	Parts nn.Parts
 }
 
