@@ -145,7 +145,7 @@ func (b *batchNormCase) run() {
 	})
 }
 
-// cutEvery cuts the calls into ranges of one chunk, and of so many columns or rows.
+// cutEvery cuts the calls into ranges of one chunk, and of every columns or rows.
 func (b *batchNormCase) cutEvery(every int) {
 	cuts := func(n, every int) (c []int) {
 		for i := 0; i < n; i += every {
