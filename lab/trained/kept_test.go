@@ -52,7 +52,7 @@ func TestInterruptedTrial(t *testing.T) {
 			time.Sleep(wait)
 			stop()
 		}()
-		err := Run(ctx, "e", arms, []uint64{3}, log, progress.Silent{})
+		err := run(ctx, "e", arms, []uint64{3}, log, progress.Silent{}, Train)
 		stop()
 		if err == nil {
 			t.Skip("too fast to be interrupted here")
