@@ -36,6 +36,7 @@ var Paper = lab.Paper{
 		{ID: "translation-quality", Untimed: true},
 		{ID: "translation-invented", Untimed: true, Command: "translation-quality"},
 		{ID: "large-batches", Untimed: true, Command: "translation-quality"},
+		{ID: "section6-staleness", Part: "Section 6", Untimed: true, Apart: true},
 		{ID: "ablation", Part: "The model behind it", New: ablation.New},
 		{ID: "validation", New: newValidation},
 		{ID: "efficiency", New: efficiency.New},
