@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"

@@ -78,7 +78,7 @@ func TestInterruptedTrial(t *testing.T) {
 	if err := resumed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}); err != nil {
+	if err := run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}, Train); err != nil {
 		t.Fatal(err)
 	}
 	all, err := Read(log, arms, []uint64{3})
