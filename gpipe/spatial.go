@@ -35,8 +35,9 @@ type SpatialEstimate struct {
 	// hand on at each example.
 	Turns float64
 
-	// Copied are the bytes that parts get from each other, but for what Sums adds up, which are Summed on each.
-	Copied, Summed int64
+	// Copied are the bytes that parts get from each other, but for what Sums adds up, which are Summed on each. Records of
+	// the seconds lack them.
+	Copied, Summed int64 `json:"-"`
 }
 
 // Seconds is the sum of all but Turns.
