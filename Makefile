@@ -122,7 +122,7 @@ deep-purego-2of2:
 deep-race-1of2:
 	CGO_ENABLED=1 $(DEEPLY) -race -skip Mutants -tags purego -short ./gpipe ./gpipe/transport/... ./nn/program
 deep-race-2of2:
-	CGO_ENABLED=1 $(GO) test -vet=off -race -tags purego -short -timeout 60m ./train
+	CGO_ENABLED=1 $(GO) test -vet=off -race -tags purego -short -timeout 60m ./train ./lab/trained
 # Every fuzz target for some seconds. On a busy machine go test may say of the end of these that a
 # deadline was exceeded, as a failure without an input.
 deep-fuzz-%:
