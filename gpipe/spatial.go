@@ -36,7 +36,7 @@ type SpatialEstimate struct {
 	Turns float64
 
 	// Copied are the bytes that parts get from each other, but for what Sums adds up, which are Summed on each.
-	Copied, Summed int64
+	Copied, Summed int64 `json:"-"`
 }
 
 // Seconds is the sum of all but Turns.

@@ -53,7 +53,7 @@ func TestInterruptedTrial(t *testing.T) {
 			time.Sleep(wait)
 			stop()
 		}()
-		err := Run(ctx, "e", arms, []uint64{3}, log, progress.Silent{})
+		err := run(ctx, "e", arms, []uint64{3}, log, progress.Silent{}, Train)
 		stop()
 		if err == nil {
 			t.Skip("too fast to be interrupted here")
@@ -78,7 +78,7 @@ func TestInterruptedTrial(t *testing.T) {
 	if err := resumed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}); err != nil {
+	if err := run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}, Train); err != nil {
 		t.Fatal(err)
 	}
 	all, err := Read(log, arms, []uint64{3})

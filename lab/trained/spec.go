@@ -293,6 +293,9 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 		if problem := p.pace(a).check(p.Training); problem != nil {
 			return problem
 		}
+		if a.Only > 0 && (p.Data == nil || a.Only > len(p.Data.Names())) {
+			return lab.At(fmt.Errorf("arm %s sees language %d alone, which is not among the data: want the data of as many languages", a.Name, a.Only), "data")
+		}
 	}
 	var all []train.Training
 	for _, a := range f.Arms {
@@ -313,8 +316,6 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			lacks = errors.New("no lr")
 		case a.Rate != nil && len(p.Pilots.Rates) == 0:
 			lacks = fmt.Errorf("no pilots, whose rate arm %s has a multiple of", a.Name)
-		case a.Only > 0 && (p.Data == nil || a.Only > len(p.Data.Names())):
-			lacks = fmt.Errorf("arm %s sees language %d alone, which is not among the data", a.Name, a.Only)
 		case a.Target != "" && (t.EvalEvery == 0 || t.Keep != train.KeepLast):
 			lacks = fmt.Errorf("no eval_every, or other weights than the last, for arm %s, whose evaluations are held against a target", a.Name)
 		case a.Repeats != "" && t.Steps > f.Training(p, f.Arms[f.Named(a.Repeats)], 1).Steps:

@@ -107,12 +107,7 @@ func (t *Trial) ended() string {
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
-// Run makes the trials that the log lacks.
-func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
-	return run(ctx, id, arms, seeds, log, p, Train)
-}
-
-// run is Run, with trials that make makes.
+// run makes the trials that the log lacks.
 func run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
 	make func(context.Context, train.Training) (*Trial, error)) error {
 	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
