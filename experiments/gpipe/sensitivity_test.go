@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"

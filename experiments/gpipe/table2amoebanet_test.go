@@ -5,12 +5,8 @@ import (
 	"testing"
 
 	"gpipebench/lab"
-	"gpipebench/lab/cells"
-	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/lab/timed/timedtest"
 	"gpipebench/train"
 )
 

@@ -1,18 +1,12 @@
 package gpipe
 
 import (
-	"math"
 	"testing"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
-	"gpipebench/lab"
-	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
-	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/lab/timed/timedtest"
 	"gpipebench/train"
 )
 
