@@ -78,7 +78,9 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 	forward, backward := d.kept(st)
 	e.add(forward.all())
 	e.add(backward.all())
-	e.Summed = forward.summed + backward.summed
+	if parts > 1 { // one part's gradients are whole
+		e.Summed = forward.summed + backward.summed
+	}
 	reduce, gather := reduction.Cost(reduction.Ring, parts, 1, float64(e.Summed), a.Hop())
 	e.Sums = reduce + gather
 	e.Turns -= e.Sums

@@ -122,4 +122,3 @@ func ReferenceName(log, reference *records.Log) string {
 func ReferenceNote(reference *records.Log) string {
 	return fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time)
 }
-
