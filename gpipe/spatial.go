@@ -35,7 +35,8 @@ type SpatialEstimate struct {
 	// hand on at each example.
 	Turns float64
 
-	// Copied are the bytes that parts get from each other, but for what Sums adds up, which are Summed on each.
+	// Copied are the bytes that parts get from each other, but for what Sums adds up, which are Summed on each. Records of
+	// the seconds lack them.
 	Copied, Summed int64 `json:"-"`
 }
 
