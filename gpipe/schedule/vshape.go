@@ -72,7 +72,13 @@ func (b *block) life() (longest int) {
 func vees(devices, micro int, shape Schedule) [][]Task {
 	size := vSizeOf(devices, micro, shape)
 	found := vShapes.of(size)
-	lists, _ := found.repeat(micro, size.limit, found.eager, math.MaxInt)
+	lists := make([][]Task, devices)
+	for d := range lists {
+		lists[d] = make([]Task, 0, interval*micro)
+	}
+	if found.repeat(micro, size.limit, found.eager, math.MaxInt, func(d int, t Task) { lists[d] = append(lists[d], t) }) == 0 {
+		return nil
+	}
 	return lists
 }
 
@@ -133,7 +139,7 @@ func (v vSize) search() *vBlock {
 			}
 			alike[life]++
 			for _, eager := range []bool{false, true} {
-				if lists, span := b.repeat(v.few, v.limit, eager, least); lists != nil {
+				if span := b.repeat(v.few, v.limit, eager, least, nil); span > 0 {
 					*best, least = vBlock{b.clone(), eager}, span
 				}
 			}
@@ -167,10 +173,13 @@ func each(n, most int, f func([]int)) {
 	}
 }
 
+// due is a pass of a micro-batch.
+type due struct{ pass, micro int32 }
+
 // inOrder are the F and I of a device, of all micro-batches, in the order in which the repeated
 // block begins them.
-func (b *block) inOrder(device, micro int) []Task {
-	all := make([]Task, 0, len(passes)*micro)
+func (b *block) inOrder(device, micro int) []due {
+	all := make([]due, 0, len(passes)*micro)
 	var next [len(passes)]int // micro-batch of each pass
 	for range cap(all) {
 		first, least := 0, math.MaxInt
@@ -179,49 +188,47 @@ func (b *block) inOrder(device, micro int) []Task {
 				first, least = pass, at
 			}
 		}
-		t := passes[first]
-		t.Micro = next[first]
+		all = append(all, due{int32(first), int32(next[first])})
 		next[first]++
-		all = append(all, t)
 	}
 	return all
 }
 
-// repeat makes lists of the block, repeated, in units of time: every device does the F and
+// repeat runs the block, repeated, in units of time: every device does the F and
 // I of the block in its order as soon as it can, and W when there is nothing else to do or
-// when it holds as many activations as it may. Span is the longest time from the beginning of a
-// device's first task to the end of its last; nil: it cannot, or span would be least or more.
-func (b *block) repeat(micro, limit int, eager bool, least int) (lists [][]Task, span int) {
+// when it holds as many activations as it may. Runs, which may be nil, is called with each task. It
+// returns the longest time from the beginning of a device's first task to the end of its last; 0: it
+// cannot, or the time would be least or more.
+func (b *block) repeat(micro, limit int, eager bool, least int, runs func(device int, t Task)) (span int) {
 	devices := len(b[0])
 	place := Vee(devices)
-	chunks := place.Chunks()
-	order := make([][]Task, devices) // that are left
+	chunks, stages := place.Chunks(), place.Stages()
+	order, weights := make([][]due, devices), make([][]due, devices) // that are left
 	for d := range order {
-		order[d] = b.inOrder(d, micro)
+		order[d], weights[d] = b.inOrder(d, micro), make([]due, 0, 2*micro)
 	}
-	stages := place.Stages()
-	var done [2][][]int // by kind: when the F and I of each stage and micro-batch end; 0: not yet
+	var done [2][]int // by kind: when the F and I of each stage and micro-batch end; 0: not yet
 	for k := range done {
-		done[k] = make([][]int, stages)
-		for s := range done[k] {
-			done[k][s] = make([]int, micro)
-		}
+		done[k] = make([]int, stages*micro)
 	}
-	lists = make([][]Task, devices)
-	weights, held := make([][]Task, devices), make([]int, devices)
+	held, tasks := make([]int, devices), make([]int, devices)
 	idles := slices.Repeat([]int{-1}, devices) // since the first task; -1: it has not begun
 	left := 3 * stages * micro
 	for now, idle := 0, 0; left > 0 && idle <= devices*interval; now++ {
 		idle++
-		for d := range lists {
-			run := func(t Task) {
-				lists[d] = append(lists[d], t)
+		for d := range order {
+			run := func(kind Kind, of due) {
+				if runs != nil {
+					runs(d, Task{Kind: kind, Chunk: passes[of.pass].Chunk, Micro: int(of.micro)})
+				}
 				left--
+				tasks[d]++
 				idle, idles[d] = 0, max(idles[d], 0)
 			}
 			// take runs a task of the order if it can.
 			take := func(i, limit int) bool {
-				t := order[d][i]
+				at := order[d][i]
+				t := passes[at.pass]
 				s := chunks[d][t.Chunk]
 				of, from := 0, s-1
 				if t.Kind == BackwardInput {
@@ -230,42 +237,44 @@ func (b *block) repeat(micro, limit int, eager bool, least int) (lists [][]Task,
 				if t.Kind == Forward && held[d] >= limit {
 					return false
 				}
-				if from >= 0 && from < stages && (done[of][from][t.Micro] == 0 || done[of][from][t.Micro] > now) {
-					return false
+				if from >= 0 && from < stages {
+					if end := done[of][from*micro+int(at.micro)]; end == 0 || end > now {
+						return false
+					}
 				}
 				copy(order[d][1:], order[d][:i])
 				order[d] = order[d][1:]
-				done[of][s][t.Micro] = now + 1
+				done[of][s*micro+int(at.micro)] = now + 1
 				if t.Kind == Forward {
 					held[d]++
 				} else {
-					weights[d] = append(weights[d], Task{Kind: BackwardWeights, Chunk: t.Chunk, Micro: t.Micro})
+					weights[d] = append(weights[d], at)
 				}
-				run(t)
+				run(t.Kind, at)
 				return true
 			}
 			ready := len(order[d]) > 0 && take(0, limit)
 			if !ready && eager && len(weights[d]) == 0 {
-				if i := slices.IndexFunc(order[d], func(t Task) bool { return t.Kind == Forward && t.Chunk == 0 }); i > 0 {
+				if i := slices.IndexFunc(order[d], func(t due) bool { return t.pass == 0 }); i > 0 {
 					ready = take(i, limit-1)
 				}
 			}
 			if !ready && len(weights[d]) > 0 {
-				run(weights[d][0])
+				run(BackwardWeights, weights[d][0])
 				weights[d] = weights[d][1:]
 				held[d]--
 				ready = true
 			}
-			if !ready && idles[d] >= 0 && len(lists[d]) < interval*micro {
+			if !ready && idles[d] >= 0 && tasks[d] < interval*micro {
 				idles[d]++
 			}
 			if span = max(span, interval*micro+idles[d]); span >= least {
-				return nil, 0
+				return 0
 			}
 		}
 	}
 	if left > 0 {
-		return nil, 0
+		return 0
 	}
-	return lists, span
+	return span
 }
