@@ -100,6 +100,7 @@ happened.
 	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
+	zeroFlag(fs, &t.Setup)
 	spatialFlag(fs, &t.Setup, threadsOfParts)
 	tiedFlag(fs, &t.Setup)
 	dtypeFlag(fs, &t.Setup)
