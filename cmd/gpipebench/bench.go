@@ -60,6 +60,7 @@ then what devices do besides kernels. The rows add up to the step.`,
 	replicaFlags(fs, &b.Setup)
 	zeroFlag(fs, &b.Setup)
 	spatialFlag(fs, &b.Setup, threadsOfParts)
+	tensorFlags(fs, &b.Setup, partsOfOperations)
 	tiedFlag(fs, &b.Setup)
 	dtypeFlag(fs, &b.Setup)
 	processFlags(fs, &in)

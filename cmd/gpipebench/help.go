@@ -35,7 +35,7 @@ var flagGroups = []flagGroup{
 	{"Training", "steps epochs seed optimizer lr dropout load eval-every tokens",
 		"recipe warmup lr-schedule clip-norm label-smoothing l2 ema recompute-statistics keep dry load-part"},
 	{"Pipeline", "partitions micro-batches schedule checkpoint replicas zero",
-		"window groups chunks late-recompute partitioner cost balance bn-scope spatial tied-gradients " +
+		"window groups blocks chunks late-recompute partitioner cost balance bn-scope spatial tied-gradients " +
 			"all-reduce topology"},
 	{"Devices", "device devices threads dtype memory-cap accounting",
 		"link-bandwidth link-latency fused tiled peak spread transport"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -102,6 +103,7 @@ happened.
 	replicaFlags(fs, &t.Setup)
 	zeroFlag(fs, &t.Setup)
 	spatialFlag(fs, &t.Setup, threadsOfParts)
+	tensorFlags(fs, &t.Setup, partsOfOperations)
 	tiedFlag(fs, &t.Setup)
 	dtypeFlag(fs, &t.Setup)
 	processFlags(fs, &in)
@@ -338,11 +340,19 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 		fmt.Fprintf(b, "  device %d: %s, %s\n", k, units.Counted(partition[k%len(partition)], "layer"), planned(peak[k], high[k]))
 		if parts != nil {
 			for i := range parts.Peak[k] {
-				fmt.Fprintf(b, "    part %d of its images: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
+				fmt.Fprintf(b, "    part %d: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
 			}
 		}
 	}
 	if parts != nil && parts.Exchanged > 0 {
-		fmt.Fprintf(b, "  in a step, parts of images copy %s from each other\n", units.FormatBytes(parts.Exchanged))
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(parts.ByKind)) {
+			kinds = append(kinds, fmt.Sprintf("%s %s", kind, units.FormatBytes(parts.ByKind[kind])))
+		}
+		by := ""
+		if kinds != nil {
+			by = ": " + strings.Join(kinds, ", ")
+		}
+		fmt.Fprintf(b, "  in a step, parts copy %s from each other%s\n", units.FormatBytes(parts.Exchanged), by)
 	}
 }

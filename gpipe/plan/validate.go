@@ -148,7 +148,7 @@ func (p Config) Validate(in Input) (err error) {
 			return fmt.Errorf("devices with different links: want one kind of link")
 		}
 	}
-	return nil
+	return p.validateTensor()
 }
 
 // validateGroups checks replicas and groups of a pipeline that has its defaults.
@@ -230,11 +230,16 @@ func (p Config) validateWindow() error {
 
 // validateTies refuses a weight that stages update by themselves and share.
 func (n *Network) validateTies() error {
-	if !n.Asynchronous() {
-		return nil
-	}
 	for i := range n.Params {
-		if p := &n.Params[i]; p.Shared() {
+		p := &n.Params[i]
+		if !p.Shared() {
+			continue
+		}
+		if n.Divides() {
+			return fmt.Errorf("%d parts and %d blocks of operations with %s on partitions %d and %d: want each weight on one partition, by another cut or a network that does not tie it",
+				n.Tensor, n.Blocks, p.Path, p.Uses[0].Stage, p.Uses[len(p.Uses)-1].Stage)
+		}
+		if n.Asynchronous() {
 			return fmt.Errorf("%v with %s on partitions %d and %d, which would update it at different times: want each weight on one partition, by another cut or a network that does not tie it",
 				n.Schedule, p.Path, p.Uses[0].Stage, p.Uses[len(p.Uses)-1].Stage)
 		}
@@ -250,6 +255,9 @@ func (p Config) validateParts(in Input, splits bool) error {
 	}
 	if p.Spatial == 1 {
 		return nil
+	}
+	if p.Divides() {
+		return fmt.Errorf("%d parts of images with %d parts and %d blocks of operations: want 1 of either", p.Spatial, p.Tensor, p.Blocks)
 	}
 	in = p.OpensFor(in)
 	i := slices.IndexFunc(in.Inputs, func(t graph.Type) bool { return len(t.Shape) == 3 && t.DType == graph.F32 })
