@@ -52,12 +52,15 @@ then what devices do besides kernels. The rows add up to the step.`,
 		}),
 	}
 	fs := modelFlags(cmd, &b.Model, sizedModel())
+	geluFlag(fs, &b.Model)
 	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
 	count(fs, &b.Steps, "steps", 10, 1, train.MaxBenchSteps, "steps that are timed")
 	count(fs, &b.WarmUp, "warmup", 2, 0, train.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	replicaFlags(fs, &b.Setup)
+	zeroFlag(fs, &b.Setup)
 	spatialFlag(fs, &b.Setup, threadsOfParts)
+	tensorFlags(fs, &b.Setup, partsOfOperations)
 	tiedFlag(fs, &b.Setup)
 	dtypeFlag(fs, &b.Setup)
 	processFlags(fs, &in)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -21,7 +22,7 @@ func TestFigure3Modelled(t *testing.T) {
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates)}); err != nil {
+			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates, m.modellers([]accelerator.Variation{measuredRates}))}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -56,7 +56,7 @@ func TestSensitivityScalePart(t *testing.T) {
 	log := records.New(records.Key{})
 	var values [2][]cells.Figure
 	for i, v := range []accelerator.Variation{{}, link} {
-		if err := lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs(v)); err != nil {
+		if err := lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs([]accelerator.Variation{v})); err != nil {
 			t.Fatal(err)
 		}
 		var err error
