@@ -90,7 +90,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 					return err
 				}
 			}
-			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, units.FormatWait(total), r.Out))
+			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s, into %s", r.Profile, units.FormatWait(total), r.Out))
 			shown, tables := 0, verbose || len(each) == 1
 			err = printReports(ctx, o, r, format, tables, func(report *lab.Report) error {
 				shown++
