@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -94,13 +95,15 @@ happened.
 		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
+	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
 	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
+	zeroFlag(fs, &t.Setup)
 	spatialFlag(fs, &t.Setup, threadsOfParts)
+	tensorFlags(fs, &t.Setup, partsOfOperations)
 	tiedFlag(fs, &t.Setup)
 	dtypeFlag(fs, &t.Setup)
 	processFlags(fs, &in)
@@ -337,11 +340,19 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 		fmt.Fprintf(b, "  device %d: %s, %s\n", k, units.Counted(partition[k%len(partition)], "layer"), planned(peak[k], high[k]))
 		if parts != nil {
 			for i := range parts.Peak[k] {
-				fmt.Fprintf(b, "    part %d of its images: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
+				fmt.Fprintf(b, "    part %d: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
 			}
 		}
 	}
 	if parts != nil && parts.Exchanged > 0 {
-		fmt.Fprintf(b, "  in a step, parts of images copy %s from each other\n", units.FormatBytes(parts.Exchanged))
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(parts.ByKind)) {
+			kinds = append(kinds, fmt.Sprintf("%s %s", kind, units.FormatBytes(parts.ByKind[kind])))
+		}
+		by := ""
+		if kinds != nil {
+			by = ": " + strings.Join(kinds, ", ")
+		}
+		fmt.Fprintf(b, "  in a step, parts copy %s from each other%s\n", units.FormatBytes(parts.Exchanged), by)
 	}
 }

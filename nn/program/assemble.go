@@ -101,6 +101,10 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if _, ok := place[n]; ok {
 				continue
 			}
+			if b := held[n]; b != nil { // the step goes on with it
+				b.last = t
+				continue
+			}
 			if c.like != nil {
 				place[n] = c.like.Instrs[t].placeOf(s, j, c.store.floats(n), place)
 				continue
