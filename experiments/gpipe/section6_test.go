@@ -12,7 +12,7 @@ import (
 // What is counted is what runs on emulated devices send, to the byte: between stages, whatever the schedule and M, and
 // as sums of what T parts have of an operation.
 func TestSection6Counts(t *testing.T) {
-	lm := train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 4, Vocab: 128, Seq: 16}
+	lm := train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}
 	images := train.Model{Name: "resnet50", Width: 4, Image: 32, Classes: 10, ZeroInit: true}
 	for name, c := range map[string]struct {
 		model train.Model

@@ -76,7 +76,7 @@ func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err err
 	return sent, nil
 }
 
-// dividedShare is that of eight parts that run, which have no rule for convolutions.
+// dividedShare is the share of the multiply-adds that eight parts divide when they run. They have no rule for convolutions.
 func dividedShare(m train.Model) (float64, error) {
 	if m.Images() {
 		return 0, nil
