@@ -274,7 +274,7 @@ func (s *search) short(c cut, m mode, sizes []int) (lacks float64) {
 }
 
 // capacity is what a device may hold, but for rounding; 0: anything.
-func (s *search) capacity() float64 { return float64(s.device().Capacity) * (1 + 1e-9) }
+func (s *search) capacity() float64 { return float64(float64(s.device().Capacity) * (1 + 1e-9)) }
 
 // bytes returns what a layer is sure to take of a device's memory, in a mode, for what is held of
 // micro-batches at once.
