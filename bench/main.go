@@ -63,7 +63,7 @@ func measureRows(command string, rounds int, out string, chosen []string) error 
 // runs measure each row.
 var runs = map[string]func(*bench) error{
 	"sgemm": (*bench).sgemm, "step": (*bench).steps, "resnet": (*bench).steps, "amoebanet": (*bench).steps,
-	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,
+	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate, "simulate-scale": (*bench).simulateScale,
 	"replicas": (*bench).replicas, "reduction": (*bench).reduction, "emulated-replicas": (*bench).emulatedReplicas,
 }
 

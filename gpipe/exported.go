@@ -45,7 +45,7 @@ const (
 
 	ReduceTied, GatherTied, ReplicaScope, AllScope = plan.ReduceTied, plan.GatherTied, plan.ReplicaScope, plan.AllScope
 
-	MaxThreads, MaxReplicas, MaxParts, MaxExamples, MaxTasks = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts, plan.MaxExamples, plan.MaxTasks
+	MaxThreads, MaxReplicas, MaxParts, MaxExamples, MaxTasks, MaxCells = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts, plan.MaxExamples, plan.MaxTasks, plan.MaxCells
 )
 
 // InputOf describes a batch, and others no larger than it.
