@@ -74,12 +74,12 @@ func difference(n *plan.Network, got, want digest) string {
 		return "number of steps"
 	}
 	var trained, moving []string
+	for _, s := range n.Slices(got.At.Stage) {
+		trained = append(trained, n.Paths[s.Param])
+	}
 	for _, p := range n.DeviceParams(got.At.Stage) {
-		switch {
-		case p.State:
+		if p.State {
 			moving = append(moving, n.Paths[p])
-		case !p.Frozen:
-			trained = append(trained, n.Paths[p])
 		}
 	}
 	for i, path := range slices.Concat(trained, moving) {

@@ -43,8 +43,8 @@ func (r *chunkRun) use(s program.Space, slot int) {
 		chunk = 0
 	}
 	r.bound.use(chunk, s, slot)
-	if s == program.Params || s == program.Residual || s == program.Workspace {
-		for i := range r.parts {
+	for i := range r.parts {
+		if slot < len(r.parts[i].mem.plan.Chunks[chunk][s]) {
 			r.parts[i].use(chunk, s, slot)
 		}
 	}
@@ -114,13 +114,12 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	}
 	var each []time.Duration // of the parts, for the last instruction
 	if len(r.parts) > 0 {
-		sent := Traffic{From: r.at, To: r.at, What: PartRows}
-		o.Parts.Sent = func(_, _ int, bytes int64) { sent.Messages, sent.Bytes = sent.Messages+1, sent.Bytes+bytes }
-		defer func() {
-			if sent.Messages > 0 {
-				r.received.add(sent)
-			}
-		}()
+		sent := partTraffic{at: r.at}
+		o.Parts.Sent = sent.sent
+		defer sent.add(&r.received)
+		if r.trainer.net.Tensor > 1 {
+			o.Parts.Hop = r.hop
+		}
 		o.Parts.Touch = func(part int, s program.Space, end int) { r.parts[part-1].touch(s, end) }
 		for i := range r.parts {
 			o.Parts.Memory = append(o.Parts.Memory, &r.parts[i].bind)

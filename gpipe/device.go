@@ -24,7 +24,7 @@ type device struct {
 	pool    *program.Pool // for the update
 	tasks   *program.Pool // for tasks: the same, unless there are parts, with as many threads for each
 	weights []weight
-	index   map[int][]int // from a parameter of the network to its weights here, one in each piece that has it
+	index   map[int][]int // from a parameter of the network to its weights here, one in each piece that has it, or for each part its slice
 	moving  []moving
 	states  [][]float32       // the moving averages, in layer order
 	layout  *reduction.Layout // of the weights, for norms and replicas
@@ -35,7 +35,9 @@ type device struct {
 type weight struct {
 	param int // index into plan.Network.Params
 	chunk int
-	twin  bool // another piece of the device, before this one, has the parameter too
+	twin  bool          // another piece of the device, before this one, has the parameter too
+	part  int           // of the stage, whose memory has it
+	runs  []program.Run // of the parameter's elements, that the weight is; nil: all of them
 	w     []float32
 	own   reduction.Block // the part that this replica updates: all of it, unless updates are divided
 	state [][]float32     // of that part: the optimiser's slots, then the average, if one is kept
@@ -63,7 +65,7 @@ func newDevice(n *plan.Network, plan *Plan, h hooks) (*device, error) {
 	}
 	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.Workers()), index: map[int][]int{}}
 	if d.tasks = d.pool; len(plan.Parts) > 0 {
-		d.tasks = program.NewPool(n.Spatial * described.Workers())
+		d.tasks = program.NewPool((1 + len(plan.Parts)) * described.Workers())
 	}
 	for i, plan := range plan.Parts {
 		part, err := allocate(plan, h)
@@ -103,7 +105,12 @@ func (d *device) initialise() (err error) {
 			w := params[o.Off:o.End():o.End()]
 			path := n.Paths[p]
 			where = path
-			p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
+			draw := philox.NewStream(philox.KeyOf(n.Seed, path), 0)
+			if n.Tensor > 1 && p.Split.Units > 0 {
+				d.initialiseSlices(p, draw, global[p], c, j)
+				continue
+			}
+			p.Init(draw, p.Shape, w)
 			mem.touch(c, program.Params, 0, o.End())
 			if p.State {
 				values[p] = w
@@ -124,6 +131,7 @@ func (d *device) initialise() (err error) {
 	}
 	for i := range d.weights {
 		w := &d.weights[i]
+		mem := d.memory(w.part)
 		for _, offsets := range mem.plan.State {
 			off := offsets[i]
 			w.state = append(w.state, mem.parts[OptimizerState][off:off+w.own.Len():off+w.own.Len()])
@@ -131,7 +139,7 @@ func (d *device) initialise() (err error) {
 		startState(n, w)
 		for _, u := range n.Params[w.param].Uses {
 			if u.Stage == n.Pieces.On(d.k)[w.chunk] && n.Trains() {
-				o := n.Largest(u.Stage).Uses[u.Index].Operand
+				o := partOf(n.Largest(u.Stage), w.part).Uses[u.Index].Operand
 				w.grads = append(w.grads, mem.slot(w.chunk, program.Grads, 0)[o.Off:o.End():o.End()])
 			}
 		}

@@ -107,6 +107,23 @@
 // with partial sums and with turns. bfloat16, batch norm over replicas, schedules with W, and
 // overcommitted devices are refused beside parts.
 //
+// # Parts of operations
+//
+// With Pipeline.Tensor each stage runs on T parts that divide its operations, and Pipeline.Blocks says
+// in which blocks sums are made; package program has the rules, and which bits they keep. A part has its
+// slices of weights, gradients and optimiser state, and updates them; what all parts have alike (norms,
+// biases after a sum, recurrent layers) they compute alike, and the first part updates and hands out.
+// Initial weights are drawn by slice. [State], hashes and files have whole tensors, so a training goes on
+// with another T. The parts of a stage are in one process; replicas and stages may be in others. On
+// emulated devices parts work one after another, each timed alone, and Device.Link carries what they send
+// each other. Result.Traffic has that by kind (PartEdges, PartReduces, PartGathers, PartTurns, PartSlices).
+// [Pipeline.DividedShare] is how much of a network parts divide. Modelled clusters have a T of their
+// own, in [Parallel].
+//
+// Refused are parts of images beside them, asynchronous schedules, bfloat16, divided updates, gathered
+// gradients of tied tables, batch norm over replicas, a weight on several stages, and axes with fewer
+// units than parts or blocks.
+//
 // # Clusters of today
 //
 // [Parallel], a part of [Modelling], says how large networks are trained now: T parts of each

@@ -41,11 +41,13 @@ const (
 	BoundaryActivations, BoundaryGradients       = plan.BoundaryActivations, plan.BoundaryGradients
 	TiedGradients, SharedStatistics, Summands    = plan.TiedGradients, plan.SharedStatistics, plan.Summands
 	Sums, UpdatedWeights, GatheredRows, PartRows = plan.Sums, plan.UpdatedWeights, plan.GatheredRows, plan.PartRows
-	Loads                                        = plan.Loads
+	PartEdges, PartReduces, PartGathers          = plan.PartEdges, plan.PartReduces, plan.PartGathers
+	PartTurns, PartSlices, Loads                 = plan.PartTurns, plan.PartSlices, plan.Loads
 
 	ReduceTied, GatherTied, ReplicaScope, AllScope = plan.ReduceTied, plan.GatherTied, plan.ReplicaScope, plan.AllScope
 
-	MaxThreads, MaxReplicas, MaxParts, MaxExamples, MaxTasks, MaxCells = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts, plan.MaxExamples, plan.MaxTasks, plan.MaxCells
+	MaxThreads, MaxReplicas, MaxParts, MaxBlocks = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts, plan.MaxBlocks
+	MaxExamples, MaxTasks, MaxCells              = plan.MaxExamples, plan.MaxTasks, plan.MaxCells
 )
 
 // InputOf describes a batch, and others no larger than it.

@@ -73,7 +73,7 @@ func (w way) of(p Pipeline) Pipeline {
 	p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint = w.Partitions, w.MicroBatches, w.Partitioner, w.Schedule, w.Checkpoint
 	p.LateRecompute, p.Devices, p.testing = w.LateRecompute, w.Devices, w.testing
 	p.Replicas, p.Groups, p.ShardUpdate, p.BatchNormScope = w.Replicas, w.Groups, w.ShardUpdate, w.BatchNormScope
-	p.Spatial, p.TiedGradients = w.Spatial, w.TiedGradients
+	p.Spatial, p.TiedGradients, p.Tensor, p.Blocks = w.Spatial, w.TiedGradients, w.Tensor, w.Blocks
 	// As many chunks, or devices with two, as there are layers for.
 	p.Chunks = min(w.Chunks, max(1, len(p.Layers)/max(w.Partitions, 1)))
 	if p.Schedule >= schedule.ZBV {
@@ -151,12 +151,13 @@ func everyWay(factors []factor, examples int) iter.Seq2[string, way] {
 // arithmetic is all of a way that may decide bits. Micro is 0 where the micro-batches do not.
 type arithmetic struct {
 	variant, groups, micro int
+	blocks                 int
 	scope                  Scope
 }
 
 // plain is the way that has one of everything else.
 func (a arithmetic) plain(examples int) way {
-	w := way{Pipeline: Pipeline{Replication: Replication{Groups: a.groups, BatchNormScope: a.scope}, MicroBatches: a.micro}, examples: examples, variant: a.variant}
+	w := way{Pipeline: Pipeline{Replication: Replication{Groups: a.groups, BatchNormScope: a.scope, Blocks: a.blocks}, MicroBatches: a.micro}, examples: examples, variant: a.variant}
 	if a.scope != ReplicaScope {
 		w.Replicas = a.groups
 	}

@@ -58,7 +58,7 @@ func (t *Trainer) Gradients() []NamedWeights {
 		p := &t.net.Params[i]
 		g := NamedWeights{Path: p.Path, Shape: p.Shape}
 		if d := t.device(t.net.Device(p.Home())); d != nil {
-			g.Data = d.weights[d.index[i][0]].grads[0]
+			g.Data = d.whole(i, gradientsOf)
 		}
 		own = append(own, g)
 	}
@@ -119,7 +119,7 @@ func (t *Trainer) ownWeights() (all []NamedWeights) {
 		p := &n.Params[i]
 		w := NamedWeights{Path: p.Path, Shape: p.Shape}
 		if d := t.device(n.Device(p.Home())); d != nil {
-			w.Data = d.weights[d.index[i][0]].w
+			w.Data = d.whole(i, weightsOf)
 		}
 		all = append(all, w)
 	}

@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"slices"
 	"unsafe"
 
 	"gpipebench/internal/kernel"
@@ -58,12 +59,21 @@ func (m *moving) move(tally []float64) {
 // the arena.
 func (d *device) findSums() {
 	n := d.net
-	offsets, _ := program.Layout(n.Reduced[d.k])
-	for place := range n.Sums() {
-		slot := d.mem.slot(0, program.Grads, 1+place)
-		for i := range d.weights {
-			w := &d.weights[i]
-			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+n.Reduced[d.k][i]])
+	for part := range 1 + len(d.parts) {
+		sizes := slices.Clone(n.Reduced[d.k])
+		for i := range sizes {
+			if d.weights[i].part != part {
+				sizes[i] = 0
+			}
+		}
+		offsets, _ := program.Layout(sizes)
+		for place := range n.Sums() {
+			for i := range d.weights {
+				if w := &d.weights[i]; w.part == part {
+					slot := d.memory(part).slot(0, program.Grads, 1+place)
+					w.sums = append(w.sums, slot[offsets[i]:offsets[i]+sizes[i]])
+				}
+			}
 		}
 	}
 	for g := range n.Tallies() {

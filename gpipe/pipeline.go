@@ -86,6 +86,12 @@ func (p Pipeline) network(in Input) (*plan.Network, error) {
 // two examples and every figure is halved, including that of its statistics.
 func (p Pipeline) Describe(in Input) (*Description, error) { return p.config().Describe(in) }
 
+// DividedShare is the share of the multiply-adds of a forward function that the parts of a pipeline
+// divide (Tensor, Blocks); what is left all parts do alike.
+func (p Pipeline) DividedShare(in Input) (float64, error) {
+	return p.config().DividedShare(in, p.Tensor, p.Blocks)
+}
+
 // Counted is Describe without SavedBytes, which take compiling the network.
 func (p Pipeline) Counted(in Input) (*Description, error) { return p.config().Counted(in) }
 

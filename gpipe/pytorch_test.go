@@ -137,6 +137,25 @@ func TestPyTorchReplicas(t *testing.T) {
 	}
 }
 
+// Four parts that divide operations in four blocks have PyTorch's gradients as well.
+func TestPyTorchTensor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts PyTorch, which takes seconds")
+	}
+	for _, of := range [][2]int{{4, 4}, {3, 1}} {
+		l := uneven
+		l.model.Dropout = 0
+		p := l.pipeline(t)
+		p.Tensor, p.Blocks, p.Partitions, p.MicroBatches = of[0], of[1], 2, 2
+		_, compare := againstPyTorch(t, l, p, fmt.Sprintf(`{"heads":%d}`, l.model.Heads), nil)
+		said, err := compare()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", of, err, said)
+		}
+		t.Log(of, said)
+	}
+}
+
 // TestPyTorchAutocast: a step with activations in bfloat16 has the loss and the gradients of
 // PyTorch's own autocast, within eight times bfloat16's resolution (2^-8) of each gradient's
 // norm: both round about thirty results one after another, not all at the same places.

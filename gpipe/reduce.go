@@ -218,11 +218,11 @@ func (p peers) addUp(sums, summands [][]float32) {
 
 // eachPart calls f for a part of every weight on each of the device's threads.
 func (r *stageRun) eachPart(f func(w *weight, from, to int)) {
-	parts := r.dev.pool.Threads()
-	r.dev.pool.Do(func(part int) {
+	r.onThreads(func(part, thread, threads int) {
 		for i := range r.dev.weights {
-			w := &r.dev.weights[i]
-			f(w, len(w.w)*part/parts, len(w.w)*(part+1)/parts)
+			if w := &r.dev.weights[i]; w.part == part {
+				f(w, len(w.w)*thread/threads, len(w.w)*(thread+1)/threads)
+			}
 		}
 	})
 }
@@ -238,8 +238,10 @@ func (r *stageRun) eachReduced(f func(w *weight, from, to int)) {
 
 // touchSums records that a place for sums of groups is used.
 func (r *stageRun) touchSums(place int) {
-	mem := r.dev.mem
-	mem.touch(0, program.Grads, 1+place, mem.plan.Chunks[0][program.Grads][1+place].Span)
+	for part := range r.trainer.net.Tensor {
+		mem := r.dev.memory(part)
+		mem.touch(0, program.Grads, 1+place, mem.plan.Chunks[0][program.Grads][1+place].Span)
+	}
 }
 
 // keepTallies stores a group's tallies once its last forward function has run, and

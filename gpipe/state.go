@@ -123,7 +123,16 @@ func copySlots(t *Trainer, s *State) error {
 				continue
 			}
 			for slot, values := range w.state {
-				copy(all[slot][w.param].Data[w.own.From:w.own.To], values)
+				whole := all[slot][w.param].Data
+				if w.runs != nil {
+					slice{values, w.runs}.gather(whole)
+					if w.part < t.net.Tensor-1 {
+						continue
+					}
+					values = whole
+				} else {
+					copy(whole[w.own.From:w.own.To], values)
+				}
 				if len(t.peers) > 1 {
 					own = append(own, statePart{slot, w.param, w.own.From, safetensors.Append(nil, values)})
 				}
@@ -164,15 +173,15 @@ func (t *Trainer) Restore(s *State) error {
 		return err
 	}
 	for i, at := range order.weights {
-		for _, w := range copies(t, i) {
-			copy(w, s.Weights[at].Data)
+		for _, c := range copies(t, i) {
+			c.set(s.Weights[at].Data)
 		}
 	}
 	for _, d := range t.devices {
 		for i := range d.weights {
 			w := &d.weights[i]
 			for slot, values := range s.tensors() {
-				copy(w.state[slot], values[order.slots[slot][w.param]].Data[w.own.From:w.own.To])
+				slice{w.state[slot], w.runs}.set(values[order.slots[slot][w.param]].Data[w.own.From:])
 			}
 		}
 	}

@@ -71,6 +71,18 @@ func resumables() []resumable {
 			p.Groups = 4
 			return p
 		}, small.data, []func(*Pipeline){one, divided}},
+		{"operations in parts", func(t testing.TB) Pipeline {
+			p := uneven.layerWise(t, nn.LARS{Unscaled: true, Trust: 0.1})
+			p.EMA, p.Groups, p.Blocks = nn.EMA{Decay: 0.9}, 2, 4
+			return p
+		}, uneven.data, []func(*Pipeline){
+			one,
+			func(p *Pipeline) { p.Tensor, p.Partitions, p.Schedule = 4, 2, schedule.ZBH1 },
+			func(p *Pipeline) { p.Tensor, p.Replicas, p.Devices = 2, 2, []Device{{Kind: Emulated}} },
+		}},
+		{"operations in parts, one block", func(t testing.TB) Pipeline { return uneven.pipeline(t) }, uneven.data, []func(*Pipeline){
+			one, func(p *Pipeline) { p.Tensor = 4 }, func(p *Pipeline) { p.Tensor, p.Partitions = 3, 4 },
+		}},
 	}
 }
 

@@ -100,6 +100,13 @@ func TestTraffic(t *testing.T) {
 		p.Partitions, p.MicroBatches, p.Spatial, p.Schedule, p.Chunks = 2, 2, 3, schedule.Interleaved, 2
 		return p
 	}
+	operations := func(parts, blocks int) func() Pipeline {
+		return func() Pipeline {
+			p := uneven.layerWise(t, nn.LARS{Unscaled: true, Trust: 0.1})
+			p.Tensor, p.Blocks, p.Partitions, p.MicroBatches, p.Replicas = parts, blocks, 2, 2, 2
+			return p
+		}
+	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
 	// Whose replicas own more chunks than a message has.
 	const width = 900
@@ -131,6 +138,8 @@ func TestTraffic(t *testing.T) {
 		{"chunks", chunks(ReduceTied), smallTranslation.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, Sums}},
 		{"chunks, gathered", chunks(GatherTied), smallTranslation.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
 		{"images in parts", divided, images, nil, []Load{BoundaryActivations, BoundaryGradients, PartRows}},
+		{"operations in parts", operations(3, 1), uneven.data, nil, []Load{BoundaryActivations, BoundaryGradients, Summands, Sums, PartEdges, PartReduces, PartGathers, PartTurns, PartSlices}},
+		{"operations in blocks", operations(4, 4), uneven.data, nil, []Load{BoundaryActivations, BoundaryGradients, Summands, Sums, PartEdges, PartReduces, PartGathers}},
 		{"several messages", large, vectors, nil, []Load{Summands, Sums}},
 		{"processes", language(2, 2, 2, true), small.data, func(p place.Place) int { return p.Stage }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, UpdatedWeights}},
 		{"batch norm over replicas", wide(schedule.Always), images, nil, []Load{BoundaryActivations, BoundaryGradients, SharedStatistics, Summands, Sums}},
@@ -162,7 +171,7 @@ func TestTraffic(t *testing.T) {
 					}
 					sent := map[transport.Route]Traffic{}
 					for _, of := range r.Traffic {
-						if of.What == PartRows { // which never leave a stage
+						if of.From == of.To { // parts', which never leave a stage
 							continue
 						}
 						line := transport.Route{From: of.From, To: of.To, What: payloadOf(of.What)}

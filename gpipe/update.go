@@ -32,6 +32,19 @@ func (r *stageRun) zeroGradients() error {
 		r.dev.pool.Do(func(part int) { kernel.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
 		r.dev.mem.touch(c, program.Grads, 0, len(grads))
 	}
+	if r.trainer.net.Tensor > 1 {
+		r.onThreads(func(part, thread, threads int) {
+			for c := range r.chunks {
+				if mem := r.dev.memory(part); part > 0 {
+					grads := mem.slot(c, program.Grads, 0)
+					kernel.Zero(grads[len(grads)*thread/threads : len(grads)*(thread+1)/threads])
+					if thread == 0 {
+						mem.touch(c, program.Grads, 0, len(grads))
+					}
+				}
+			}
+		})
+	}
 	return nil
 }
 
@@ -266,18 +279,17 @@ func (r *stageRun) accumulators(param int) (all [][]float32) {
 // move updates every parameter of the stage by a mini-batch's gradient, divided over the device's
 // threads. The step is the update's number.
 func (r *stageRun) move(step int, scale float32) {
-	n, mem := r.trainer.net, r.dev.mem
+	n := r.trainer.net
 	lr := n.LR.Rate(step)
-	parts := r.dev.pool.Threads()
-	r.dev.pool.Do(func(part int) {
+	r.onThreads(func(part, thread, threads int) {
 		state := make([][]float32, len(n.Optimizer.Slots()))
 		for i := range r.dev.weights {
 			w := &r.dev.weights[i]
 			rate := n.Params[w.param].Rate
-			if rate == 0 {
+			if rate == 0 || w.part != part {
 				continue
 			}
-			at, end := w.own.Len()*part/parts, w.own.Len()*(part+1)/parts
+			at, end := w.own.Len()*thread/threads, w.own.Len()*(thread+1)/threads
 			for j := range state {
 				state[j] = w.state[j][at:end]
 			}
@@ -297,6 +309,7 @@ func (r *stageRun) move(step int, scale float32) {
 		}
 	})
 	for i, w := range r.dev.weights {
+		mem := r.dev.memory(w.part)
 		for _, offsets := range mem.plan.State {
 			mem.high[OptimizerState] = max(mem.high[OptimizerState], offsets[i]+w.own.Len())
 		}

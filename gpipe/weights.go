@@ -157,13 +157,17 @@ func replace(t *Trainer, f *safetensors.File, index []int) error {
 		if at < 0 || len(copies) == 0 { // left out, or another process's
 			continue
 		}
-		if err := f.Floats(at, copies[0]); err != nil {
+		values := copies[0].values
+		if copies[0].runs != nil {
+			values = make([]float32, t.net.Params[i].Shape.Elems())
+		}
+		if err := f.Floats(at, values); err != nil {
 			// It has just been read without an error.
 			t.broken = fmt.Errorf("weights half replaced: %w", err)
 			return t.broken
 		}
-		for _, w := range copies[1:] {
-			copy(w, copies[0])
+		for _, c := range copies {
+			c.set(values)
 		}
 	}
 	restartAverages(t)
@@ -171,12 +175,12 @@ func replace(t *Trainer, f *safetensors.File, index []int) error {
 }
 
 // copies are all places where this process's devices have a tensor of [Trainer.Weights]:
-// one in each replica, and of a tied parameter one in each piece that uses it.
-func copies(t *Trainer, i int) (all [][]float32) {
+// one in each replica, and of a tied parameter one in each piece that uses it; or the slices of it.
+func copies(t *Trainer, i int) (all []slice) {
 	n := t.net
 	for _, d := range t.devices {
 		for _, j := range d.index[i] {
-			all = append(all, d.weights[j].w)
+			all = append(all, slice{d.weights[j].w, d.weights[j].runs})
 		}
 	}
 	i -= len(n.Params)
@@ -190,7 +194,7 @@ func copies(t *Trainer, i int) (all [][]float32) {
 		}
 		for _, d := range t.devices {
 			if d.k == on && i < states {
-				all = append(all, d.states[before[on]+i])
+				all = append(all, slice{values: d.states[before[on]+i]})
 			}
 		}
 		before[on] += states

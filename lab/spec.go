@@ -201,6 +201,8 @@ type SetupSpec struct {
 	G           int    `yaml:"g" json:"g,omitempty" want:"0..65536"` // one for each replica
 	Shard       bool   `yaml:"shard_update" json:"shard_update,omitempty"`
 	Spatial     int    `yaml:"spatial" json:"spatial,omitempty" want:"0..64"`            // 1
+	Tensor      int    `yaml:"tensor" json:"tensor,omitempty" want:"0..64"`              // 1
+	Blocks      int    `yaml:"blocks" json:"blocks,omitempty" want:"0..4096"`            // 1
 	Scope       string `yaml:"bn_scope" json:"bn_scope,omitempty" want:"scope,optional"` // of batch norm
 	DType       string `yaml:"dtype" json:"dtype,omitempty" want:"dtype,optional"`       // of activations; f32
 }
@@ -209,7 +211,7 @@ type SetupSpec struct {
 func (s SetupSpec) Setup() train.Setup {
 	return train.Setup{
 		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
-		Replicas: s.R, Groups: s.G, Spatial: s.Spatial, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(train.ParseDType, s.DType),
+		Replicas: s.R, Groups: s.G, Spatial: s.Spatial, Tensor: s.Tensor, Blocks: s.Blocks, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(train.ParseDType, s.DType),
 		Schedule: Named(schedule.Parse, s.Schedule), Window: s.Window, Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
 		Partitioner: Named(partition.Parse, s.Partitioner), Device: Named(gpipe.ParseKind, s.Device),
 	}

@@ -47,13 +47,13 @@ func NewAttention(name string, c AttentionConfig) (l Layer) {
 				uniform(r, glorotLimit(c.Dim, inner), dst)
 			}
 		}
-		return NewDense(path.Join(name, which), DenseConfig{In: c.Dim, Out: count * inner, Init: init})
+		return NewDense(path.Join(name, which), DenseConfig{In: c.Dim, Out: count * inner, Init: init}).byColumns(count, c.Heads)
 	}
 	projections := []*Dense{project("qkv", 3)} // of the tensors that come in
 	if c.Cross {
 		projections = []*Dense{project("q", 1), project("kv", 2)}
 	}
-	out := NewDense(path.Join(name, "out"), DenseConfig{In: inner, Out: c.Dim, Init: c.Init})
+	out := NewDense(path.Join(name, "out"), DenseConfig{In: inner, Out: c.Dim, Init: c.Init}).byRows(c.Heads)
 	attention := op.Attention{Heads: c.Heads, HeadDim: c.HeadDim, Cross: c.Cross, Causal: c.Causal, Padded: c.Padded}
 	var params []*Param
 	for _, p := range append(projections, out) {

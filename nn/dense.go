@@ -61,6 +61,29 @@ func NewDense(name string, c DenseConfig) (l *Dense) {
 	return d
 }
 
+// byColumns says that parts can divide the results by units, of which each of the sections has as
+// many; and byRows that they can divide the inputs, whose results are then summands.
+func (d *Dense) byColumns(sections, units int) *Dense {
+	d.Weight.Split = graph.Split{Axis: d.axis(1), Sections: sections, Units: units}
+	if d.Bias != nil {
+		d.Bias.Split = graph.Split{Sections: sections, Units: units}
+	}
+	return d
+}
+
+func (d *Dense) byRows(units int) *Dense {
+	d.Weight.Split = graph.Split{Axis: d.axis(0), Sections: 1, Units: units}
+	return d
+}
+
+// axis is the weight's axis of the inputs, 0, or of the results, 1.
+func (d *Dense) axis(of int) int {
+	if d.config.Transposed {
+		return 1 - of
+	}
+	return of
+}
+
 func (d *Dense) Params() []*Param {
 	d.fit()
 	if d.Bias == nil {

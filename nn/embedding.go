@@ -46,7 +46,7 @@ func NewEmbedding(name string, c EmbeddingConfig) (l *Embedding) {
 	table := c.Tied
 	switch {
 	case table == nil:
-		table = &Param{Name: path.Join(name, "table"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim))}
+		table = &Param{Name: path.Join(name, "table"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)}
 	case c.Init != nil:
 		misuse("embedding", name, "Init of a tied table")
 	case !slices.Equal(table.Shape, shape):
@@ -73,6 +73,11 @@ func NewEmbedding(name string, c EmbeddingConfig) (l *Embedding) {
 // vocabularyInit is the default for a (vocab, dim) matrix: an embedding's table
 // or a softmax's weight.
 func vocabularyInit(dim int) Initializer { return Normal(1 / math.Sqrt(float64(dim))) }
+
+// byVocabulary divides a table, or a bias, by its rows of tokens.
+func byVocabulary(tokens int) graph.Split {
+	return graph.Split{Sections: 1, Units: tokens, Summed: true}
+}
 
 func (e *Embedding) Params() []*Param {
 	e.fit()

@@ -32,8 +32,8 @@ func NewFeedForward(name string, c FeedForwardConfig) (l Layer) {
 	if c.ScaleLayers != 0 {
 		init = DepthScaled(init, c.ScaleLayers)
 	}
-	first := NewDense(path.Join(name, "in"), DenseConfig{In: c.Dim, Out: c.Hidden, Activation: c.Activation, Init: init})
-	second := NewDense(path.Join(name, "out"), DenseConfig{In: c.Hidden, Out: c.Dim, Init: init})
+	first := NewDense(path.Join(name, "in"), DenseConfig{In: c.Dim, Out: c.Hidden, Activation: c.Activation, Init: init}).byColumns(1, c.Hidden)
+	second := NewDense(path.Join(name, "out"), DenseConfig{In: c.Hidden, Out: c.Dim, Init: init}).byRows(c.Hidden)
 	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
 		WantTuple("feed-forward", name, in, 1)
 		return second.Forward(t, first.Forward(t, in[0])...)
@@ -57,7 +57,7 @@ func NewGatedFeedForward(name string, c GatedFeedForwardConfig) (l Layer) {
 	dense := func(part string, in, out int) *Dense {
 		return NewDense(path.Join(name, part), DenseConfig{In: in, Out: out, Transposed: true, NoBias: true, Init: c.Init})
 	}
-	gate, up, down := dense("gate", c.Dim, c.Hidden), dense("up", c.Dim, c.Hidden), dense("down", c.Hidden, c.Dim)
+	gate, up, down := dense("gate", c.Dim, c.Hidden).byColumns(1, c.Hidden), dense("up", c.Dim, c.Hidden).byColumns(1, c.Hidden), dense("down", c.Hidden, c.Dim).byRows(c.Hidden)
 	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
 		WantTuple("gated feed-forward", name, in, 1)
 		return down.Forward(t, t.SwiGLU(gate.Forward(t, in[0])[0], up.Forward(t, in[0])[0]))

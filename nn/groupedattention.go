@@ -57,8 +57,9 @@ func NewGroupedAttention(name string, c GroupedAttentionConfig) (l Layer) {
 		return NewDense(path.Join(name, part), DenseConfig{In: in, Out: out, Transposed: true, NoBias: true, Init: c.Init})
 	}
 	inner, shared := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	q, k, v := dense("q", c.Dim, inner), dense("k", c.Dim, shared), dense("v", c.Dim, shared)
-	out := dense("out", inner, c.Dim)
+	columns := func(part string, width int) *Dense { return dense(part, c.Dim, width).byColumns(1, c.KVHeads) }
+	q, k, v := columns("q", inner), columns("k", shared), columns("v", shared)
+	out := dense("out", inner, c.Dim).byRows(c.KVHeads)
 	attention := op.Attention{Heads: c.Heads, HeadDim: c.HeadDim, KVHeads: c.KVHeads, Causal: c.Causal}
 	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
 		WantTuple(kind, name, in, 1)

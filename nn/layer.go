@@ -67,6 +67,9 @@ type Param struct {
 	// NoDecay marks biases and the gains and offsets of norms: neither L2 nor
 	// decoupled weight decay is for them, and LARS gives them no ratio of their own.
 	NoDecay bool
+	// Split says how parts of a stage can divide it (program.Stage.Split); zero: all have all of it.
+	// Init is then called for consecutive elements, some at a time, with the whole shape.
+	Split graph.Split
 }
 
 // Initializer fills a parameter. It draws from r only, which is keyed by the

@@ -49,7 +49,7 @@ func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
 	shape := graph.Shape{c.Vocab, c.Dim}
 	switch {
 	case c.Tied == nil:
-		s.Weight = &Param{Name: path.Join(name, "weight"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim))}
+		s.Weight = &Param{Name: path.Join(name, "weight"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)}
 	case c.Init != nil:
 		misuse("softmax", name, "Init of a tied weight")
 	case len(c.Tied.Shape) != 2 || c.Tied.Shape[0] != c.Vocab || c.Tied.Shape[1] != c.Dim:
@@ -58,7 +58,7 @@ func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
 		s.Weight = c.Tied
 	}
 	if !c.NoBias {
-		s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true}
+		s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true, Split: byVocabulary(c.Vocab)}
 	}
 	return s
 }

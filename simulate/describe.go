@@ -26,6 +26,8 @@ type Description struct {
 	Layers    []gpipe.LayerInfo `json:"layers"`
 	Partition Partition         `json:"partition"`
 	Versions  []StageVersions   `json:"versions,omitempty"` // of an asynchronous schedule
+	// Divided is the share of the multiply-adds that parts of operations divide; 0: there are none.
+	Divided float64 `json:"divided,omitempty"`
 }
 
 // StageVersions are the versions of the weights that a stage keeps with an asynchronous schedule,
@@ -82,6 +84,11 @@ func (d Describing) Run(ctx context.Context) (*Description, error) {
 		r.Partition.Sizes, r.Partition.Note = cut.Sizes, cut.Moved
 	}
 	r.Partition.Costs, r.Partition.Efficiency = partition.StageCosts(costs, r.Partition.Sizes), partition.Efficiency(costs, r.Partition.Sizes)
+	if p.Tensor > 1 || p.Blocks > 1 {
+		if r.Divided, err = p.DividedShare(in); err != nil {
+			return nil, err
+		}
+	}
 	if d.Asynchronous.Asynchronous() {
 		return r, r.addVersions(d.Asynchronous)
 	}

@@ -45,7 +45,7 @@ type Bench struct {
 	KernelProfile     string     `json:"kernel_profile"`
 	DType             string     `json:"dtype,omitempty"` // of activations; none: f32
 	HighWaterBytes    []int64    `json:"high_water_bytes"`
-	Parts             *PartBytes `json:"parts,omitempty"` // with images divided over parts
+	Parts             *PartBytes `json:"parts,omitempty"` // with images or operations divided over parts
 	// Devices say where each one's time goes in a step.
 	Devices []DeviceTime `json:"devices"`
 

@@ -10,7 +10,7 @@ import (
 // ByOp is where the time of steps goes, by operation.
 type ByOp struct {
 	StepSeconds float64          `json:"step_seconds"` // mean of the steps
-	Roof        accelerator.Roof `json:"roof"`         // of one device with all its parts of images, measured after them
+	Roof        accelerator.Roof `json:"roof"`         // of one device with all its parts, measured after them
 	Rows        []OpRow          `json:"rows"`         // their seconds add up to the step's, times the devices
 }
 
@@ -22,12 +22,12 @@ type OpRow struct {
 	OfRoof float64 `json:"of_roof"`
 }
 
-// byOp reads a profile, and measures the roofline of a device: parts of images compute beside
+// byOp reads a profile, and measures the roofline of a device: parts compute beside
 // each other on the host, and as if they did on emulated devices.
 func byOp(ctx context.Context, p *gpipe.Profile, s Setup) (*ByOp, error) {
-	threads, alone := max(s.Threads, 1)*max(s.Spatial, 1), 1
+	threads, alone := max(s.Threads, 1)*s.parts(), 1
 	if s.Device == gpipe.Emulated {
-		threads, alone = max(s.Threads, 1), max(s.Spatial, 1)
+		threads, alone = max(s.Threads, 1), s.parts()
 	}
 	roof, err := accelerator.MeasureRoof(ctx, threads)
 	if err != nil {

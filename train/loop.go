@@ -231,7 +231,7 @@ func (l *Loop) Memory() (peak, high []int64) {
 	return peak, high
 }
 
-// Parts is the memory of the parts over which stages divide images, after each stage's first,
+// Parts is the memory of the parts over which stages divide images or operations, after each stage's first,
 // and what they copied from each other in the last step, if there was one; nil: there are none.
 func (l *Loop) Parts(last *gpipe.Result) *PartBytes {
 	var all PartBytes
@@ -248,8 +248,15 @@ func (l *Loop) Parts(last *gpipe.Result) *PartBytes {
 	}
 	if last != nil {
 		for _, t := range last.Traffic {
-			if t.What == gpipe.PartRows {
-				all.Exchanged += t.Bytes
+			if t.From != t.To {
+				continue
+			}
+			all.Exchanged += t.Bytes
+			if t.What != gpipe.PartRows {
+				if all.ByKind == nil {
+					all.ByKind = map[string]int64{}
+				}
+				all.ByKind[t.What.String()] += t.Bytes
 			}
 		}
 	}
@@ -262,6 +269,8 @@ type PartBytes struct {
 	Peak      [][]int64 `json:"peak_bytes"`
 	HighWater [][]int64 `json:"high_water_bytes"`
 	Exchanged int64     `json:"exchanged_bytes,omitempty"` // 0: there was no step
+	// ByKind is the same by kind of load, of parts of operations.
+	ByKind map[string]int64 `json:"by_kind,omitempty"`
 }
 
 // Earlier is how long the training had taken, in seconds, up to the snapshot from which it

@@ -43,7 +43,7 @@ func (l *Loop) full() (int, error) {
 // Crowded says why the setup's threads cannot all run at a time on this machine; "": they
 // can, or its devices are emulated with no more threads each than there are cores.
 func (s Setup) Crowded() string {
-	cores, threads, parts := runtime.GOMAXPROCS(0), max(s.Threads, 1), max(s.Spatial, 1)
+	cores, threads, parts := runtime.GOMAXPROCS(0), max(s.Threads, 1), s.parts()
 	const same = "; results are the same"
 	switch {
 	case threads > cores:
@@ -51,12 +51,22 @@ func (s Setup) Crowded() string {
 	case s.Device == gpipe.Host && s.Partitions*parts*threads > cores && s.Partitions*parts > 1:
 		what := plural(s.Partitions, "host device")
 		if parts > 1 {
-			what = plural(s.Partitions*parts, "part") + " of images on " + what
+			what = plural(s.Partitions*parts, "part") + " of " + s.divides() + " on " + what
 		}
 		return fmt.Sprintf("%s of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
 			what, plural(threads, "thread"), cores, same)
 	}
 	return ""
+}
+
+// parts is the number of each stage's parts, and divides what they divide.
+func (s Setup) parts() int { return max(s.Spatial, s.Tensor, 1) }
+
+func (s Setup) divides() string {
+	if s.Tensor > 1 {
+		return "operations"
+	}
+	return "images"
 }
 
 // found says what a source has read from files; "": it reads none.

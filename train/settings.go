@@ -75,7 +75,10 @@ func (s Setup) deciding(batchNorm bool) Setup {
 	if !s.Schedule.Asynchronous() {
 		s.Schedule = 0
 	}
-	s.Replicas, s.Spatial, s.ShardUpdate, s.TiedGradients = 0, 0, false, gpipe.ReduceTied
+	if s.Blocks == 1 {
+		s.Blocks = 0
+	}
+	s.Replicas, s.Spatial, s.Tensor, s.ShardUpdate, s.TiedGradients = 0, 0, 0, false, gpipe.ReduceTied
 	s.Chunks, s.ScheduleFile, s.Checkpoint, s.LateRecompute = 0, "", 0, false
 	s.Device, s.Threads, s.MemoryCap, s.Link = 0, 0, 0, clock.Link{}
 	return s

@@ -15,7 +15,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Setup is how a network is run: what must not change a bit of the result, and Groups,
+// Setup is how a network is run: what must not change a bit of the result, and Groups, Blocks,
 // BNScope and DType, which do, as asynchronous schedules do (see deciding).
 type Setup struct {
 	Partitions    int // K
@@ -23,6 +23,8 @@ type Setup struct {
 	Replicas      int // R; 0: one
 	Groups        int // G; 0: one for each replica
 	Spatial       int `json:",omitzero"` // S, parts over which stages divide images by their rows; 0: one
+	Tensor        int `json:",omitzero"` // T, parts that divide each stage's operations; 0: one
+	Blocks        int `json:",omitzero"` // B, blocks of each divided axis, which decide bits; 0: one
 	ShardUpdate   bool
 	TiedGradients gpipe.TableGradients `json:",omitzero"` // of tables that embeddings share with a softmax
 	BNScope       gpipe.Scope          // of batch norm's statistics
@@ -86,12 +88,15 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 		return nil
 	}
 	var d *gpipe.Description
-	if s.Cost != Time {
-		if d, err = p.Describe(in); err != nil {
-			return err
-		}
+	switch s.Cost {
+	case FLOPs:
+		d, err = p.Counted(in)
+	case Memory:
+		d, err = p.Describe(in)
 	}
-	p.Costs, err = s.Cost.Of(ctx, *p, in, d)
+	if err == nil {
+		p.Costs, err = s.Cost.Of(ctx, *p, in, d)
+	}
 	return err
 }
 
@@ -103,7 +108,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 		Schedule: s.Schedule, Window: s.Window, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
 		Cut: gpipe.Cut{Chunks: s.Chunks, Balance: s.Balance, Partitioner: s.Partitioner},
 		Replication: gpipe.Replication{
-			Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial,
+			Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial, Tensor: s.Tensor, Blocks: s.Blocks,
 			ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope,
 		},
 		Numerics: gpipe.Numerics{DType: s.DType},

@@ -40,6 +40,7 @@ func newDescribe() *cobra.Command {
 		}
 		return schedule.Parse(name)
 	})
+	tensorFlags(fs, &d.Setup, "parts that divide each stage's operations, T; what share of the multiply-adds is divided is shown. 0: one")
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
 	outcomeFlags(fs, &format, lab.Formats...)
 	return cmd
@@ -70,6 +71,9 @@ func printDescription(o *output, d *simulate.Describing, r *simulate.Description
 	t.Notes = []string{fmt.Sprintf("Partition %v by %s, efficiency %.3f.", r.Partition.Sizes, r.Partition.Cost, r.Partition.Efficiency)}
 	if r.Partition.Note != "" {
 		t.Notes = append(t.Notes, r.Partition.Note)
+	}
+	if r.Divided > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Parts of operations divide %.4g%% of the multiply-adds; each does the rest.", 100*r.Divided))
 	}
 	if err := t.Write(o.out, format); err != nil || r.Versions == nil {
 		return err

@@ -15,6 +15,8 @@ import (
 // examples are for subcommands that have none of their own. Tables have the same
 // ones.
 var examples = map[string]string{
+	"playground": `  gpipebench playground
+  gpipebench playground --port 8080 --open=false`,
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
   gpipebench train --layers 2 --steps 300 --eval-every 50 --log losses.csv --curve losses.svg
   gpipebench train --model transformer --data gettext:,fr,de,cy --steps 500 --translations fr.csv
@@ -106,7 +108,7 @@ var (
 		"recipe":      func() []string { return strings.Fields(recipeNames()) },
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec costs load load-part hosts save log curve translations trace memory out cpuprofile svg html")
+	flagFiles       = strings.Fields("device spec costs load load-part hosts save log curve translations trace memory out svg html")
 	flagDirectories = strings.Fields("results reference snapshot-dir")
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ import (
 
 func newTrain() *cobra.Command {
 	var t train.Training
-	var trace, curve, profile string
+	var trace, curve string
 	var format, recipe, command string
 	var in train.Processes
 	var shown, dry bool
@@ -48,10 +49,10 @@ happened.
 ` + presetUsage() + `
 
 ` + recipeUsage(),
-		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
+		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs(
 				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
-				[2]string{"translations", t.Translations}, [2]string{"cpuprofile", profile},
+				[2]string{"translations", t.Translations},
 			); err != nil && !follows() {
 				return err
 			}
@@ -91,16 +92,18 @@ happened.
 				trace, shown = "", false
 			}
 			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, &t, r.LastStep, trace, shown && format == "text"))
-		})),
+		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
+	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
 	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
+	zeroFlag(fs, &t.Setup)
 	spatialFlag(fs, &t.Setup, threadsOfParts)
+	tensorFlags(fs, &t.Setup, partsOfOperations)
 	tiedFlag(fs, &t.Setup)
 	dtypeFlag(fs, &t.Setup)
 	processFlags(fs, &in)
@@ -134,11 +137,10 @@ happened.
 	fs.StringVar(&t.Save, "save", "", "file for the trained weights (safetensors); with --steps 0 the initial weights, or the loaded ones")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	snapshotFlags(fs, &t.Snapshots)
-	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv or .jsonl; a line for each, kept when a run is interrupted and continued when it is resumed", train.RowEndings...)
+	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv; a line for each, kept when a run is interrupted and continued when it is resumed", ".csv")
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&shown, "timeline", false, "draw the last step's timeline")
-	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("epochs") {
@@ -338,11 +340,19 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 		fmt.Fprintf(b, "  device %d: %s, %s\n", k, units.Counted(partition[k%len(partition)], "layer"), planned(peak[k], high[k]))
 		if parts != nil {
 			for i := range parts.Peak[k] {
-				fmt.Fprintf(b, "    part %d of its images: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
+				fmt.Fprintf(b, "    part %d: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
 			}
 		}
 	}
 	if parts != nil && parts.Exchanged > 0 {
-		fmt.Fprintf(b, "  in a step, parts of images copy %s from each other\n", units.FormatBytes(parts.Exchanged))
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(parts.ByKind)) {
+			kinds = append(kinds, fmt.Sprintf("%s %s", kind, units.FormatBytes(parts.ByKind[kind])))
+		}
+		by := ""
+		if kinds != nil {
+			by = ": " + strings.Join(kinds, ", ")
+		}
+		fmt.Fprintf(b, "  in a step, parts copy %s from each other%s\n", units.FormatBytes(parts.Exchanged), by)
 	}
 }

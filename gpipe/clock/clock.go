@@ -84,6 +84,14 @@ func (c *Costs) seconds(from, to place.Place, bytes int64) float64 {
 	return c.Link.seconds(bytes)
 }
 
+// Seconds is the time of a transfer; through the host it is that of both legs.
+func (l Link) Seconds(bytes int64) float64 {
+	if l.ThroughHost {
+		return 2 * l.seconds(bytes)
+	}
+	return l.seconds(bytes)
+}
+
 func (l Link) seconds(bytes int64) float64 {
 	if l.Bandwidth == 0 {
 		return l.Latency

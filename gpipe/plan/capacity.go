@@ -40,7 +40,8 @@ func (n *Network) CheckCapacity(p *Plan) error {
 	}
 	versions := int64(p.Versions())
 	per, perState, perFrozen := versions+int64(n.Sums()), versions*FloatBytes, versions*FloatBytes
-	updated := n.Updated(p.At) // in the order of the stage's trained parameters
+	own := n.Slices(k)         // in the order of the stage's trained parameters
+	updated := n.Updated(p.At) // of these
 	if n.Trains() {
 		per++                                             // the gradient
 		perState += int64(1+n.Tallies()) * tallyBytes / 2 // a moving average's half of a tally
@@ -56,11 +57,16 @@ func (n *Network) CheckCapacity(p *Plan) error {
 			case q.Frozen:
 				bytes[layer] += elems * perFrozen
 			default:
+				elems = int64(own[0].Elems)
 				if gathers(n, q) { // the sums of groups take the place of rows
 					bytes[layer] -= elems * int64(n.Sums()) * FloatBytes
 				}
 				bytes[layer] += elems*FloatBytes*per + int64(updated[0].Len()*n.stateSlots())*FloatBytes
-				updated = updated[1:]
+				more := 1
+				for more < len(own) && own[more].Part > 0 && own[more].Param == q {
+					more++
+				}
+				own, updated = own[more:], updated[more:]
 			}
 		})
 		for i, l := range layers {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -103,6 +102,9 @@ func (n *Network) compile(traced []*trace.Stage, what Purpose, room Compiled) (c
 		if room != nil {
 			within = room[k]
 		}
+		if n.Divides() {
+			c[k] = c[k].Split(n.Tensor, n.Blocks, within)
+		}
 		if n.Spatial > 1 {
 			var err error
 			if c[k], err = c[k].Divide(n.Spatial, within); err != nil {
@@ -177,9 +179,9 @@ func listParams(n *Network, traced []*trace.Stage, stages Compiled) {
 	_, layerWise := n.Optimizer.(nn.LayerWise)
 	for i := range n.Params {
 		p := &n.Params[i]
-		p.Adapts, p.Cells = layerWise && !p.NoDecay && p.Rate > 0, 1
-		if n.Groups > 1 {
-			p.Cells = (p.Shape.Elems() + reduction.BlockFloats - 1) / reduction.BlockFloats
+		p.Adapts, p.Cells, p.Blocks = layerWise && !p.NoDecay && p.Rate > 0, 0, n.cells(p.Param)
+		for _, cells := range p.Blocks {
+			p.Cells += cells
 		}
 		if len(p.Uses) == 0 {
 			graph.Refuse("gpipe", "parameter %s gets no gradient: its layer lists it and does not use it, or an operation after it has no gradient", p.Path)

@@ -136,7 +136,7 @@ func BatchOf(types []graph.Type, n int) []graph.Type {
 
 // WithDefaults fills in what a zero value stands for.
 func (p Config) WithDefaults() Config {
-	for _, n := range []*int{&p.Partitions, &p.MicroBatches, &p.Replicas, &p.Spatial} {
+	for _, n := range []*int{&p.Partitions, &p.MicroBatches, &p.Replicas, &p.Spatial, &p.Tensor, &p.Blocks} {
 		if *n == 0 {
 			*n = 1
 		}

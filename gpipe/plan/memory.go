@@ -150,6 +150,20 @@ func (in *chunkInput) holdAlong(list []schedule.Task, s program.Space, count int
 	}
 }
 
+// keep makes room for what a list's micro-batches keep for their backward functions.
+func (in *chunkInput) keep(list []schedule.Task, of func(micro int) *program.Stage) {
+	held := schedule.Holds(list)
+	in.holdAlong(list, program.Residual, held.Residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals, of)
+	if of(0).Input == nil {
+		return
+	}
+	in.holdAlong(list, program.Lasting, held.Lasting, schedule.Task.MakesResiduals, schedule.Task.Accumulates, of)
+	is := func(kind schedule.Kind) func(schedule.Task) bool {
+		return func(t schedule.Task) bool { return t.Kind == kind }
+	}
+	in.holdAlong(list, program.Between, held.Between, is(schedule.BackwardInput), is(schedule.BackwardWeights), of)
+}
+
 func newPlan(in planInput) *Plan {
 	p := &Plan{widest: in.widest, widestFor: in.widestFor, Chunks: make([]Spaces, len(in.chunks))}
 	workspace := &in.chunks[0].slots[program.Workspace][0]

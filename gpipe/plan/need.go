@@ -137,9 +137,10 @@ func (n *Network) plan(at place.Place, shares [Predicting + 1]*Portion) *Plan {
 		in.params = append(in.params, part.Len())
 		elsewhere += n.trained[k][i] - part.Len()
 	}
+	in.params = on(0, n.Slices(k), in.params)
 	p := newPlan(in.planInput)
 	p.At, p.Elsewhere, p.Normed = at, elsewhere, normed(n, at)
-	for part := range n.Spatial - 1 {
+	for part := range n.parts() - 1 {
 		p.Parts = append(p.Parts, planPart(n, at, part, shares))
 	}
 	return p
@@ -198,7 +199,7 @@ func (in *needs) train(s *Portion) {
 		}
 		in.trainChunk(piece, s, ofChunk(list, c), &in.chunks[c], s.gradients[piece])
 	}
-	in.sums()
+	in.sums(0)
 }
 
 // trainChunk adds what the device needs for one of its pieces of the network, whose tasks are
@@ -222,17 +223,7 @@ func (in *needs) trainChunk(k int, s *Portion, list []schedule.Task, of *chunkIn
 	if train[0][k].Span[program.Statistics] > 0 {
 		slots(program.Statistics, own.Inputs)
 	}
-	holders := func(s program.Space, count int, takes, frees func(schedule.Task) bool) {
-		of.holdAlong(list, s, count, takes, frees, func(m int) *program.Stage { return train[m][k] })
-	}
-	holders(program.Residual, own.Residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals)
-	if train[0][k].Input != nil {
-		holders(program.Lasting, own.Lasting, schedule.Task.MakesResiduals, schedule.Task.Accumulates)
-		is := func(kind schedule.Kind) func(schedule.Task) bool {
-			return func(t schedule.Task) bool { return t.Kind == kind }
-		}
-		holders(program.Between, own.Between, is(schedule.BackwardInput), is(schedule.BackwardWeights))
-	}
+	of.keep(list, func(m int) *program.Stage { return train[m][k] })
 	pair := min(2, len(train))
 	if k < n.Pieces.Len()-1 {
 		slots(program.Out, pair)
@@ -286,12 +277,15 @@ func (in *needs) forward(k int, what Purpose, of *chunkInput) {
 // sums adds what the device needs to add up a replica's groups: besides the running
 // group's accumulators and tallies, which are the programs', the sums of groups before
 // it, each group's tallies, and the rows of gathered gradients.
-func (in *needs) sums() {
+func (in *needs) sums(part int) {
 	n, k := in.net, in.at.Stage
-	_, span := program.Layout(n.Reduced[k])
+	_, span := program.Layout(on(part, n.Slices(k), n.Reduced[k]))
 	grads := &in.chunks[0].slots[program.Grads]
 	for range n.Sums() {
 		*grads = append(*grads, span)
+	}
+	if part > 0 {
+		return
 	}
 	for range n.Tallies() {
 		*grads = append(*grads, tallyFloats(n, k))
@@ -303,8 +297,9 @@ func (in *needs) sums() {
 	}
 }
 
-// planPart makes the memory plan of a part of a stage after the first: its weights, its rows
-// of residuals, and a workspace. Part counts from 0.
+// planPart makes the memory plan of a part of a stage after the first: its weights, its part
+// of residuals, and a workspace; where operations are divided, also gradients and the optimiser's state
+// of its slices. Part counts from 0.
 func planPart(n *Network, at place.Place, part int, shares [Predicting + 1]*Portion) *Plan {
 	pieces := n.Pieces.On(at.Stage)
 	in := newNeeds(n, at, shares)
@@ -329,9 +324,16 @@ func planPart(n *Network, at place.Place, part int, shares [Predicting + 1]*Port
 				for _, t := range list {
 					uses(ProgramOf(of(t.Micro), t), Training)
 				}
-				in.chunks[c].holdAlong(list, program.Residual, schedule.Holds(list).Residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals, of)
+				in.chunks[c].keep(list, of)
 			}
 		}
+	}
+	if n.Tensor > 1 && n.Trains() {
+		for c, piece := range pieces {
+			in.chunks[c].hold(program.Grads, 0, n.Largest(piece).Parts[part].Span[program.Grads])
+		}
+		in.sums(part + 1)
+		in.params, in.state = on(part+1, n.Slices(at.Stage), n.trained[at.Stage]), n.stateSlots()
 	}
 	p := newPlan(in.planInput)
 	p.At = at

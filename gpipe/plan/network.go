@@ -55,6 +55,7 @@ type Parameter struct {
 	Rate   float64 // factor of the learning rate; 0: frozen
 	Adapts bool    // the optimiser reads its norms
 	Cells  int     // how many sums of squares make the norm of its gradient, or of its values
+	Blocks []int   // how many of these each of its blocks has
 	Uses   []Use   // in layer order
 	// Gathered: its gradient goes as rows (see GatherTied).
 	Gathered bool
@@ -93,7 +94,7 @@ func New(p Config, in Input, storage program.Storage) (*Network, error) {
 			if of.Targets == nil {
 				like.Loss = nil
 			}
-			d, err := like.Describe(of)
+			d, err := like.Counted(of)
 			if err != nil {
 				return nil, err
 			}
@@ -112,10 +113,8 @@ func New(p Config, in Input, storage program.Storage) (*Network, error) {
 	}
 	n.trained, n.layouts = make([][]int, n.Partitions), make([]*reduction.Layout, n.Partitions)
 	for k := range n.trained {
-		for _, q := range n.DeviceParams(k) {
-			if !q.Frozen {
-				n.trained[k] = append(n.trained[k], q.Shape.Elems())
-			}
+		for _, s := range n.Slices(k) {
+			n.trained[k] = append(n.trained[k], s.Elems)
 		}
 	}
 	for what := Training; what <= Predicting; what++ {

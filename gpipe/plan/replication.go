@@ -35,6 +35,14 @@ type Replication struct {
 	// own, in which are its rows, and all weights; the first has also everything else that the
 	// stage has, and runs alone what cannot be divided. The bits do not depend on it. 0 means 1.
 	Spatial int
+	// Tensor is T, the number of parts that divide the operations of each stage (see
+	// program.Stage.Split): each has threads and memory of its own, with its slices of the parameters
+	// that can be divided, their gradients and their optimiser state, and a copy of the others, which the
+	// first part updates. Blocks is B, in how many blocks the units of each divided axis are (heads,
+	// columns, a vocabulary); sums over the axis are made of a sum for each, so the bits depend on B and
+	// not on T. T divides B, and B/T is a power of two; or B is 1, with the bits of one device. 0
+	// means 1.
+	Tensor, Blocks int
 	// BatchNormScope is whose examples batch norm takes its statistics from.
 	BatchNormScope Scope
 	// AllReduce is how replicas' links are modelled, on emulated and modelled devices.
@@ -44,8 +52,12 @@ type Replication struct {
 // MaxReplicas is the most replicas that a pipeline may have.
 const MaxReplicas = 1 << 16
 
-// MaxParts is the most parts over which a stage may divide images.
-const MaxParts = 64
+// MaxParts is the most parts over which a stage may divide images or operations, and MaxBlocks the most
+// blocks of these.
+const (
+	MaxParts  = 64
+	MaxBlocks = 4096
+)
 
 // AllReduce describes how the gradients of replicas are added up, for its time alone:
 // real ones are added up as package reduction says. The zero value takes no time for

@@ -126,11 +126,9 @@ func normed(n *Network, at place.Place) (elems int) {
 		adapts[n.Params[i].Param] = n.Params[i].Adapts
 	}
 	var tensors []bool // the stage's trained ones
-	for _, p := range n.DeviceParams(at.Stage) {
-		if !p.Frozen {
-			tensors = append(tensors, adapts[p])
-			adapts[p] = false // a second copy's are not summed
-		}
+	for _, s := range n.Slices(at.Stage) {
+		tensors = append(tensors, adapts[s.Param])
+		adapts[s.Param] = adapts[s.Param] && s.Runs != nil // a second copy's are not summed
 	}
 	layout := n.Layout(at.Stage)
 	from, to := 0, layout.Chunks()

@@ -7,6 +7,7 @@ import (
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/internal/named"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/nn/program"
 )
 
@@ -32,6 +33,11 @@ const (
 	Sums                            // of gradients, from the replica that has added them up to the others
 	UpdatedWeights                  // after divided updates, from the replica that has updated them to the others
 	GatheredRows                    // of the gradients of tied tables, with their indices
+	PartEdges                       // what has come over a stage's edge, from the first of the parts of its operations to the others
+	PartReduces                     // results of which each of these parts has a summand, and their sums
+	PartGathers                     // parts of values that all of these parts get whole
+	PartTurns                       // sums that go from part to part of these
+	PartSlices                      // of gradients and weights, for their norms
 	PartRows                        // that parts of a stage's images copy from each other, with accumulators that go around; new weights are not counted
 	Loads                           // is how many kinds there are
 )
@@ -40,6 +46,7 @@ var loads = [...]string{
 	BoundaryActivations: "activations", BoundaryGradients: "gradients", TiedGradients: "tied gradients", SharedStatistics: "statistics",
 	Summands: "gradients to add up", Sums: "sums of gradients", UpdatedWeights: "updated weights",
 	GatheredRows: "gathered rows", PartRows: "rows of parts",
+	PartEdges: "edges of parts", PartReduces: "sums of parts", PartGathers: "gathers of parts", PartTurns: "turns of parts", PartSlices: "slices of parts",
 }
 
 func (l Load) String() string { return named.String(l, loads[:], "Load") }
@@ -101,6 +108,7 @@ func (n *Network) PlanTraffic(portions []Portion) []Traffic {
 				t.parts(&p, n.Pieces.At(replica, piece))
 			}
 			t.reduction(at)
+			t.gathers(at)
 		}
 	}
 	SortTraffic(t.all)
@@ -129,12 +137,23 @@ func (n *trafficPlan) meetings(p *Portion, at place.Place) {
 
 // parts adds what the parts of a stage's images copy from each other.
 func (n *trafficPlan) parts(p *Portion, at place.Place) {
-	messages, bytes := 0, int64(0)
-	for _, t := range ofChunk(p.Lists[at.Stage], at.Chunk) {
-		m, b := ProgramOf(p.Programs[t.Micro][n.Pieces.Piece(at)], t).Exchanged()
-		messages, bytes = messages+m, bytes+b
+	for what, load := range OfKind {
+		messages, bytes := 0, int64(0)
+		for _, t := range ofChunk(p.Lists[at.Stage], at.Chunk) {
+			if t.Kind == schedule.Update {
+				continue
+			}
+			m, b := ProgramOf(p.Programs[t.Micro][n.Pieces.Piece(at)], t).Exchanged(program.Kind(what))
+			messages, bytes = messages+m, bytes+b
+		}
+		n.add(at, at, load, messages, bytes)
 	}
-	n.add(at, at, PartRows, messages, bytes)
+}
+
+// OfKind are the kinds of load of what parts send each other.
+var OfKind = [program.Kinds]Load{
+	program.RowsOfImages: PartRows, program.EdgeValues: PartEdges, program.AllReduced: PartReduces,
+	program.AllGathered: PartGathers, program.TakenInTurns: PartTurns,
 }
 
 // reduction adds what a stage sends the same one of other replicas.

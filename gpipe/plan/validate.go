@@ -80,11 +80,17 @@ func (p Config) Validate(in Input) (err error) {
 	if pieces > len(p.Layers) {
 		return tooMany()
 	}
-	lists, placed, err := p.wholeLists()
+	splits := p.Schedule.Splits()
+	placed, err := schedule.Place(p.Schedule.String(), p.Partitions, p.Chunks, p.MicroBatches)
+	if p.Tasks != nil || p.Asynchronous() { // of others the name says all that is asked here
+		var lists [][]schedule.Task
+		lists, placed, err = p.wholeLists()
+		splits = schedule.Splits(lists)
+	}
 	if err != nil {
 		return err
 	}
-	if err := p.validateParts(in, lists); err != nil {
+	if err := p.validateParts(in, splits); err != nil {
 		return err
 	}
 	if pieces = placed.Stages(); pieces > len(p.Layers) {
@@ -142,7 +148,7 @@ func (p Config) Validate(in Input) (err error) {
 			return fmt.Errorf("devices with different links: want one kind of link")
 		}
 	}
-	return nil
+	return p.validateTensor()
 }
 
 // validateGroups checks replicas and groups of a pipeline that has its defaults.
@@ -224,11 +230,16 @@ func (p Config) validateWindow() error {
 
 // validateTies refuses a weight that stages update by themselves and share.
 func (n *Network) validateTies() error {
-	if !n.Asynchronous() {
-		return nil
-	}
 	for i := range n.Params {
-		if p := &n.Params[i]; p.Shared() {
+		p := &n.Params[i]
+		if !p.Shared() {
+			continue
+		}
+		if n.Divides() {
+			return fmt.Errorf("%d parts and %d blocks of operations with %s on partitions %d and %d: want each weight on one partition, by another cut or a network that does not tie it",
+				n.Tensor, n.Blocks, p.Path, p.Uses[0].Stage, p.Uses[len(p.Uses)-1].Stage)
+		}
+		if n.Asynchronous() {
 			return fmt.Errorf("%v with %s on partitions %d and %d, which would update it at different times: want each weight on one partition, by another cut or a network that does not tie it",
 				n.Schedule, p.Path, p.Uses[0].Stage, p.Uses[len(p.Uses)-1].Stage)
 		}
@@ -238,12 +249,15 @@ func (n *Network) validateTies() error {
 
 // validateParts checks the number of parts of a pipeline that has its defaults, whose lists
 // are given.
-func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
+func (p Config) validateParts(in Input, splits bool) error {
 	if p.Spatial < 1 || p.Spatial > MaxParts {
 		return fmt.Errorf("%d parts of images: want 1 to %d", p.Spatial, MaxParts)
 	}
 	if p.Spatial == 1 {
 		return nil
+	}
+	if p.Divides() {
+		return fmt.Errorf("%d parts of images with %d parts and %d blocks of operations: want 1 of either", p.Spatial, p.Tensor, p.Blocks)
 	}
 	in = p.OpensFor(in)
 	i := slices.IndexFunc(in.Inputs, func(t graph.Type) bool { return len(t.Shape) == 3 && t.DType == graph.F32 })
@@ -256,7 +270,7 @@ func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
 		return fmt.Errorf("%d parts of images with activations of type %v: want f32, or 1", p.Spatial, p.DType)
 	case p.wide():
 		return fmt.Errorf("%d parts of images with batch norm over replicas: want the scope replica, or 1", p.Spatial)
-	case schedule.Splits(lists):
+	case splits:
 		return fmt.Errorf("%d parts of images with a backward function in two: want a schedule without W, or 1", p.Spatial)
 	case slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Overcommit }):
 		return fmt.Errorf("%d parts of images on overcommitted devices: want others, or 1", p.Spatial)

@@ -37,6 +37,15 @@ func Sum(groups [][]float32) []float32 {
 	return sum
 }
 
+// SumOf is the tree's sum of numbers, at least one.
+func SumOf(numbers []float64) float64 {
+	if len(numbers) == 1 {
+		return numbers[0]
+	}
+	p := Split(len(numbers))
+	return SumOf(numbers[:p]) + SumOf(numbers[p:])
+}
+
 // Stack adds up groups that come in ascending order in one place. It holds the sums of
 // whole subtrees, the largest at the bottom, as a binary counter holds its digits: the
 // bits of the number of groups taken are the subtrees' sizes. It does no arithmetic

@@ -17,18 +17,17 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 	for r := range rows {
 		z := logits[r*vocab : (r+1)*vocab]
 		largest := rowMax(z)
-		logSum := float64(largest) + exactmath.Log(float64(expSum(z, 1, largest)))
+		logSum := LogSum(largest, expSum(z, 1, largest))
 		lse[r], loss[r], correct[r] = float32(logSum), 0, 0
 		t := targets[r]
 		if t < 0 {
 			continue
 		}
-		entropy := logSum - float64(z[t])
+		var sum float32
 		if smoothing != 0 {
-			uniform := logSum - float64(rowSum(z))/float64(vocab)
-			entropy += float64(float64(smoothing) * (uniform - entropy))
+			sum = rowSum(z)
 		}
-		loss[r] = float32(entropy)
+		loss[r] = Entropy(logSum, z[t], sum, vocab, smoothing)
 		if z[t] == largest && rowMax(z[:t]) < largest {
 			correct[r] = 1
 		}
@@ -71,12 +70,22 @@ func TargetRanks(ranks, logits []float32, targets []int32, rows, vocab int) {
 //
 // Rows with t < 0 are set to zero. dlogits may be logits.
 func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale float32, rows, vocab int, smoothing float32) {
+	CrossEntropyGradOf(dlogits, logits, lse, targets, scale, rows, vocab, 0, vocab, smoothing)
+}
+
+// CrossEntropyGradOf is CrossEntropyGrad for the cols columns of each row from first on, which are what
+// logits and dlogits have.
+func CrossEntropyGradOf(dlogits, logits, lse []float32, targets []int32, scale float32, rows, cols, first, vocab int, smoothing float32) {
 	spread := smoothing / float32(vocab)
 	for r := range rows {
-		z, dz := logits[r*vocab:(r+1)*vocab], dlogits[r*vocab:(r+1)*vocab]
-		t := targets[r]
-		if t < 0 {
+		z, dz := logits[r*cols:(r+1)*cols], dlogits[r*cols:(r+1)*cols]
+		if targets[r] < 0 {
 			clear(dz)
+			continue
+		}
+		t := int(targets[r]) - first
+		if t < 0 || t >= cols {
+			vector.softmaxGrad(dz, z, lse[r], spread, scale)
 			continue
 		}
 		// Compute the target's own element before its logit is overwritten:
@@ -86,6 +95,23 @@ func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale flo
 		vector.softmaxGrad(dz, z, lse[r], spread, scale)
 		dz[t] = atTarget * scale
 	}
+}
+
+// LogSum is the logarithm of the sum of a row's exponentials, from its largest logit and the sum of
+// exponentials less that.
+func LogSum(largest, sum float32) float64 {
+	return float64(largest) + exactmath.Log(float64(sum))
+}
+
+// Entropy is the loss of a row of vocab logits whose target's is given, from its [LogSum] and, with
+// smoothing, from the sum of the logits.
+func Entropy(logSum float64, target, sum float32, vocab int, smoothing float32) float32 {
+	entropy := logSum - float64(target)
+	if smoothing != 0 {
+		uniform := logSum - float64(sum)/float64(vocab)
+		entropy += float64(float64(smoothing) * (uniform - entropy))
+	}
+	return float32(entropy)
 }
 
 func softmaxGradGeneric(dst, x []float32, lse, offset, scale float32) {

@@ -70,13 +70,18 @@ func foldLanes[T float32 | float64](lanes []T) T {
 
 // treeSum returns the sum of x in a tree whose lanes are zero.
 func treeSum(lanes, x []float32) float32 {
+	addLanes(lanes, x)
+	return foldLanes(lanes)
+}
+
+// addLanes adds x to a tree's lanes.
+func addLanes(lanes, x []float32) {
 	for n := 0; len(x) > 0; x = x[n:] {
 		n = laneGroup(len(x), len(lanes))
 		for l, v := range x[:n] {
 			lanes[l] += v
 		}
 	}
-	return foldLanes(lanes)
 }
 
 func rowSumGeneric(x []float32) float32 { return treeSum(make([]float32, wideTree), x) }

@@ -89,6 +89,7 @@ type Node struct {
 	DType DType
 	Call  *Call // what computes it; nil unless Computed
 	Index int   // which of the call's outputs
+	Split Split // of a parameter
 }
 
 // Elems returns the number of the value's elements.

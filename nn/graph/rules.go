@@ -125,6 +125,9 @@ func (c *Call) Hidden() (s Shape, flopsEach float64) {
 func init() {
 	define(func(op.Exchange) rules { return rules{name: "exchange"} })
 	define(func(o op.Moved) rules { return *rulesOf(o.Of) })
+	define(func(o op.Local) rules {
+		return rules{name: o.Name, inPlace: o.InPlace, flops: func(*Call) int64 { return o.FLOPs }}
+	})
 }
 
 // Parts of rules that several operations share.

@@ -101,6 +101,10 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if _, ok := place[n]; ok {
 				continue
 			}
+			if b := held[n]; b != nil { // the step goes on with it
+				b.last = t
+				continue
+			}
 			if c.like != nil {
 				place[n] = c.like.Instrs[t].placeOf(s, j, c.store.floats(n), place)
 				continue
@@ -149,7 +153,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		p.Span = c.like.Span
 	}
 	for t, s := range steps {
-		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: traitsOf(s.call), store: c.store}
+		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: s.traits(), store: c.store}
 		if in.idle() {
 			in.Cost = Cost{}
 		}

@@ -84,8 +84,9 @@ type Stage struct {
 
 	// Parts are the others of a stage that is divided, each with programs that the first
 	// part's run, parameters, residuals and a workspace; see Divide.
-	Parts []*Stage
-	whole *Stage // that was divided into this one and others; nil: it was not
+	Parts  []*Stage
+	whole  *Stage // that was divided into this one and others; nil: it was not
+	params []*graph.Node
 
 	// Span is the extent of each space in floats; Workspace is the extent for the
 	// largest program.
@@ -279,7 +280,7 @@ func (c *compiler) place(s *Stage) {
 		sizes[i] = p.Elems()
 	}
 	offsets, span := Layout(sizes)
-	s.Span[Params] = span
+	s.Span[Params], s.params = span, c.f.Params
 	for i, p := range c.f.Params {
 		o := Operand{Params, offsets[i], sizes[i]}
 		s.Params = append(s.Params, o)

@@ -89,28 +89,34 @@ func (s *Stage) store() (of Storage) {
 	return of
 }
 
-// divider makes the programs of parts, one program after another: Backward after the Keep
+// partwise makes the programs of parts, one program after another: Backward after the Keep
 // whose residuals it reads.
-type divider struct {
-	*spatial
+type partwise struct {
+	count   int // of the parts
 	threads int
 	store   *storage
-	// Of each part: its rows of the values that are divided, and the places that are known
-	// before liveness is.
-	rows     []map[*graph.Node]*graph.Node
-	fixed    []map[*graph.Node]Operand
-	residual []int         // the spans of residuals
-	saved    []map[int]int // by layer
+	// Of each part: the places that are known before liveness is.
+	fixed []map[*graph.Node]Operand
 
 	// Of the program that is divided now.
 	whole *Program
 	steps [][]*step // of each part
 	ticks []tick
+
+	done []*Program // of all parts
+}
+
+// divider makes those of parts that divide images.
+type divider struct {
+	*partwise
+	*spatial
+	rows     []map[*graph.Node]*graph.Node // of each part: its rows of the values that are divided
+	residual []int                         // the spans of residuals
+	saved    []map[int]int                 // by layer
+
 	// Of each part: what it needs of a value beyond its own rows, and copies of other rows.
 	reached []map[*graph.Node]*extent
 	cut     []map[cutting]*graph.Node
-
-	done []*Program // of all parts
 }
 
 // extent is the rows of a value that a part needs during a program, if some of them are not
@@ -128,13 +134,26 @@ type cutting struct {
 
 func newDivider(parts int, store Storage, threads int) *divider {
 	d := &divider{
-		spatial: &spatial{parts: parts, layout: map[*graph.Node]layout{}}, threads: threads, store: newStorage(store),
-		rows: nodeMaps(parts), fixed: make([]map[*graph.Node]Operand, parts), residual: make([]int, parts), saved: make([]map[int]int, parts),
+		partwise: newPartwise(parts, store, threads), spatial: &spatial{parts: parts, layout: map[*graph.Node]layout{}},
+		rows: nodeMaps(parts), residual: make([]int, parts), saved: make([]map[int]int, parts),
 	}
-	for i := range d.fixed {
-		d.fixed[i], d.saved[i] = map[*graph.Node]Operand{}, map[int]int{}
+	for i := range d.saved {
+		d.saved[i] = map[int]int{}
 	}
 	return d
+}
+
+func newPartwise(parts int, store Storage, threads int) *partwise {
+	p := &partwise{count: parts, threads: threads, store: newStorage(store), fixed: make([]map[*graph.Node]Operand, parts)}
+	for i := range p.fixed {
+		p.fixed[i] = map[*graph.Node]Operand{}
+	}
+	return p
+}
+
+// begin starts the parts' programs of a program.
+func (d *partwise) begin(p *Program) {
+	d.whole, d.ticks, d.done, d.steps = p, nil, nil, make([][]*step, d.count)
 }
 
 func nodeMaps(parts int) []map[*graph.Node]*graph.Node {
@@ -149,21 +168,22 @@ func nodeMaps(parts int) []map[*graph.Node]*graph.Node {
 type tick struct {
 	Division
 	copies   []transfer // of an Exchange, by receiver
-	examples int        // of Partial, at which the parts take turns
+	kind     Kind       // of what is copied or goes around
+	examples int        // at which the parts take turns
+	from     bool       // their result starts from zero
 	flops    []int64    // of each part, of what is divided by rows; nil: of nothing
 }
 
 // program divides a program, and leaves the parts' in done. Like, if not nil, is the first
 // part's of a larger micro-batch.
 func (d *divider) program(p *Program, like *Program) {
-	d.whole, d.ticks = p, nil
-	d.steps = make([][]*step, d.parts)
+	d.partwise.begin(p)
 	d.reached, d.cut = make([]map[*graph.Node]*extent, d.parts), make([]map[cutting]*graph.Node, d.parts)
 	for i := range d.reached {
 		d.reached[i], d.cut[i] = map[*graph.Node]*extent{}, map[cutting]*graph.Node{}
 	}
 	d.had = map[*graph.Node][][]bool{}
-	d.begin()
+	d.find()
 	pieces, got := d.survey()
 	for i := range p.Instrs {
 		d.instruction(&p.Instrs[i], pieces[i], got[i])
@@ -172,8 +192,8 @@ func (d *divider) program(p *Program, like *Program) {
 	d.assemble(like)
 }
 
-// begin notes where the values are that the program finds.
-func (d *divider) begin() {
+// find notes where the values are that the program finds.
+func (d *divider) find() {
 	for i := range d.whole.Instrs {
 		in := &d.whole.Instrs[i]
 		for j, n := range in.step.in {
@@ -336,7 +356,7 @@ func (d *divider) operand(x *exchange, r rule, p Piece, part, i int, n *graph.No
 }
 
 // tick adds one instruction to each part's program; nil: the part has nothing to do.
-func (d *divider) tick(steps []*step, t tick) {
+func (d *partwise) tick(steps []*step, t tick) {
 	for part, s := range steps {
 		if s == nil {
 			s = &step{call: &graph.Call{Op: op.Exchange{}}}
@@ -393,13 +413,13 @@ func (d *divider) places() {
 }
 
 // assemble makes the programs of all parts, and finds the places of what is copied.
-func (d *divider) assemble(like *Program) {
-	d.done = nil
-	for part := range d.parts {
+func (d *partwise) assemble(like *Program) {
+	for part := range d.count {
 		c := &compiler{threads: d.threads, fixed: d.fixed[part], inner: map[*graph.Node]bool{}, store: d.store}
-		c.consumable[Residual] = d.whole.Name == backward
+		c.consumable[Residual] = d.whole.Name == backward || d.whole.Name == backwardInput
+		c.consumable[Lasting] = d.whole.Name == backward
 		if like != nil {
-			c.like = like.lock.programs[part]
+			c.like = like.ofPart(part)
 		}
 		var span [Spaces]int
 		p := c.assemble(d.whole.Name, d.steps[part], nil, Out, nil, &span)
@@ -422,7 +442,17 @@ func (d *divider) assemble(like *Program) {
 			first.copied += c.size()
 		}
 	}
-	d.done[0].lock = &lockstep{d.done, d.ticks}
+	if d.count > 1 {
+		d.done[0].lock = &lockstep{d.done, d.ticks}
+	}
+}
+
+// ofPart is one part's of a program that parts run together, or the program of one that is alone.
+func (p *Program) ofPart(part int) *Program {
+	if p.lock == nil {
+		return p
+	}
+	return p.lock.programs[part]
 }
 
 // operandOf is the place of one of the instruction's operands.

@@ -213,7 +213,7 @@ func TestDividedTraffic(t *testing.T) {
 	conv := nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{3, 3}, Padding: nn.Same})
 	r := programtest.CompileLayers(t, programtest.Network{Layers: []nn.Layer{conv}, In: []graph.Type{programtest.Floats(n, h, w, in)}}).Divide(parts)
 	var sent [parts][parts]int64
-	r.Options.Parts.Sent = func(to, from int, bytes int64) { sent[to][from] += bytes }
+	r.Options.Parts.Sent = func(_ program.Kind, to, from int, bytes int64) { sent[to][from] += bytes }
 	planned := func(p *program.Program) {
 		t.Helper()
 		var all int64
@@ -222,7 +222,7 @@ func TestDividedTraffic(t *testing.T) {
 				all += bytes
 			}
 		}
-		if _, bytes := p.Exchanged(); bytes != all {
+		if _, bytes := p.Exchanged(program.RowsOfImages); bytes != all {
 			t.Errorf("%s: %d bytes sent, %d planned", p.Name, all, bytes)
 		}
 	}
@@ -252,7 +252,9 @@ func TestDividedTraffic(t *testing.T) {
 func TestPassedOn(t *testing.T) {
 	pass := nn.Func("pass", func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return in })
 	r := programtest.CompileLayers(t, programtest.Network{Layers: []nn.Layer{pass}, In: []graph.Type{programtest.Floats(2, 9, 4, 3)}}).Divide(3)
-	r.Options.Parts.Sent = func(to, from int, bytes int64) { t.Errorf("%d bytes from part %d to %d", bytes, from, to) }
+	r.Options.Parts.Sent = func(_ program.Kind, to, from int, bytes int64) {
+		t.Errorf("%d bytes from part %d to %d", bytes, from, to)
+	}
 	fillBatch(r, 0, []int32{0})
 	r.Keep()
 	r.Backward()

@@ -80,4 +80,25 @@
 //
 // So bits are as in the uncut network for every S. Each part has programs of its own, whose
 // instructions all parts run in lock step, and memory planned with its own liveness.
+//
+// # Parts of operations
+//
+// [Stage.Split] compiles a stage for T parts that divide its operations (Mesh-TensorFlow, Megatron-LM):
+// attention by heads, feed-forward layers by columns and then rows, embedding and softmax by the
+// vocabulary. Which of a network's parameters can be divided, and into which units, layers say
+// (graph.Split); from there on a few rules carry the division from value to value (tensorrules.go), and
+// what has no rule all parts compute alike, from whole values. Unlike parts of images each part has its
+// slices of the weights, with their accumulators, and no others.
+//
+// A product whose terms are divided is the only place where bits could change. With one block (B = 1)
+// its chain goes through the parts in turns, over blocks of rows or columns of the result, so bits are
+// those of the undivided network for every T; the sums of a softmax hand on the 64 lanes of their trees, so
+// its vocabulary is divided at multiples of 64. With B blocks a sum has a chain from zero for each block of
+// units, and the blocks are added by the tree of package reduction: every part adds up its own, and then
+// some rows of all parts' sums, which it hands to the others (an all-reduce). Bits depend on B, and T = 1
+// computes the same chains. A row of an embedding is copied from the part that has it, since adding
+// zeros would turn -0 into 0.
+//
+// What crosses the stage's edge is the first part's, and it hands the others what they read of it.
+// bfloat16 and statistics over replicas are refused.
 package program

@@ -7,6 +7,18 @@ import (
 	"gpipebench/nn/graph/op"
 )
 
+// Kind is why parts of a stage send each other something.
+type Kind uint8
+
+const (
+	RowsOfImages Kind = iota // of images, with accumulators that go around: see [Stage.Divide]
+	EdgeValues               // what has come over the stage's edge, from the first part to the others
+	AllReduced               // summands of a result, and their sums
+	AllGathered              // parts of a value that all get whole, from each to all others
+	TakenInTurns             // sums that go from part to part
+	Kinds                    // is their number
+)
+
 // transfer copies equal runs of floats, from one part's memory to another's, or
 // within one.
 type transfer struct {
@@ -31,16 +43,17 @@ func (t *transfer) size() int64 { return 4 * int64(t.floats) * int64(t.times) }
 
 // exchange is copies that the parts make at one place of their programs.
 type exchange struct {
-	d      *divider
+	d      *partwise
+	kind   Kind
 	layer  int
 	copies []transfer
 	nodes  [][]*graph.Node        // of each part: what is read or made there
 	made   []map[*graph.Node]bool // of each part: what is new
 }
 
-func (d *divider) exchange(layer int) *exchange {
-	x := &exchange{d: d, layer: layer, nodes: make([][]*graph.Node, d.parts)}
-	for range d.parts {
+func (d *partwise) exchange(layer int) *exchange {
+	x := &exchange{d: d, layer: layer, nodes: make([][]*graph.Node, d.count)}
+	for range d.count {
 		x.made = append(x.made, map[*graph.Node]bool{})
 	}
 	return x
@@ -83,7 +96,7 @@ func (x *exchange) end() {
 	if len(x.copies) == 0 {
 		return
 	}
-	steps := make([]*step, x.d.parts)
+	steps := make([]*step, x.d.count)
 	for part := range steps {
 		call := &graph.Call{Op: op.Exchange{}, Layer: x.layer}
 		for _, n := range x.nodes[part] {
@@ -95,7 +108,7 @@ func (x *exchange) end() {
 		}
 		steps[part] = &step{call: call, in: call.In, out: call.Out}
 	}
-	x.d.tick(steps, tick{Division: Exchange, copies: x.copies})
+	x.d.tick(steps, tick{Division: Exchange, copies: x.copies, kind: x.kind})
 }
 
 func init() {

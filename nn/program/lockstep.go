@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,7 +13,10 @@ type PartOptions struct {
 	// Touch, if not nil, is Options.Touch for these, the first of which is part 1.
 	Touch func(part int, s Space, end int)
 	// Sent, if not nil, is called with the bytes that went from one part to another.
-	Sent func(to, from int, bytes int64)
+	Sent func(what Kind, to, from int, bytes int64)
+	// Hop, if not nil, is called whenever parts have sent each other something at once, with the most
+	// bytes that one of them has sent or got.
+	Hop func(most int64)
 	// Alone, if not nil, makes the parts work one after another, so that each is timed
 	// alone, and is called after every instruction, before Options.Ran, with the time of each
 	// part, in a slice that is used again, and by how much longer this took than beside each
@@ -38,23 +42,28 @@ type lockstepRun struct {
 	each    []time.Duration // see PartOptions.Alone, of the tick
 	longer  time.Duration
 
+	into, outOf []int64 // bytes that each part has got and sent since the last hop
+
 	instr   []*Instr
 	in, out [][maxOperands][]float32
 }
 
 // Exchanged returns how often a run of the program makes parts of a divided stage copy from
 // each other, and how many bytes: of a stage that is not divided, none.
-func (p *Program) Exchanged() (copies int, bytes int64) {
+func (p *Program) Exchanged(what Kind) (copies int, bytes int64) {
 	if p.lock == nil {
 		return 0, 0
 	}
 	for at, t := range p.lock.ticks {
+		if t.kind != what {
+			continue
+		}
 		for i := range t.copies {
 			if c := &t.copies[i]; c.to != c.from {
 				copies, bytes = copies+1, bytes+c.bytes()
 			}
 		}
-		if t.Division == Partial { // an accumulator goes around once an example, in blocks
+		if t.goesAround() { // an accumulator goes around once an example, in blocks
 			parts, in := len(p.lock.programs), &p.Instrs[at]
 			for block := range parts {
 				if in.block(block, parts, p.threads) > 0 {
@@ -78,7 +87,7 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 	}
 	r := &lockstepRun{
 		lockstep: l, pool: pool, threads: first.threads, binds: append([]*Binding{b}, o.Parts.Memory...), envs: make([]Env, parts), o: o,
-		each: make([]time.Duration, parts), instr: make([]*Instr, parts), in: make([][maxOperands][]float32, parts), out: make([][maxOperands][]float32, parts),
+		each: make([]time.Duration, parts), into: make([]int64, parts), outOf: make([]int64, parts), instr: make([]*Instr, parts), in: make([][maxOperands][]float32, parts), out: make([][maxOperands][]float32, parts),
 	}
 	for part, p := range l.programs {
 		if r.envs[part] = *env; part > 0 {
@@ -101,6 +110,22 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 	}
 	pool.run.instr = nil
 	return nil
+}
+
+// sent notes what goes from one part to another, and hop that all that goes at once has.
+func (r *lockstepRun) sent(what Kind, to, from int, bytes int64) {
+	if r.o.Parts.Sent != nil {
+		r.o.Parts.Sent(what, to, from, bytes)
+	}
+	r.into[to], r.outOf[from] = r.into[to]+bytes, r.outOf[from]+bytes
+}
+
+func (r *lockstepRun) hop() {
+	if most := max(slices.Max(r.into), slices.Max(r.outOf)); most > 0 && r.o.Parts.Hop != nil {
+		r.o.Parts.Hop(most)
+	}
+	clear(r.into)
+	clear(r.outOf)
 }
 
 // touch records the use of a part's memory.
@@ -129,19 +154,18 @@ func (r *lockstepRun) tick(t *tick) error {
 				}
 			}
 		})
-		if r.o.Parts.Sent != nil {
-			for i := range t.copies {
-				if c := &t.copies[i]; c.to != c.from {
-					r.o.Parts.Sent(c.to, c.from, c.bytes())
-				}
+		for i := range t.copies {
+			if c := &t.copies[i]; c.to != c.from {
+				r.sent(t.kind, c.to, c.from, c.bytes())
 			}
 		}
+		r.hop()
 	default:
 		for part, in := range r.instr {
 			r.bind(part, in)
 		}
-		if t.Division == Partial {
-			r.turns(t.examples)
+		if t.goesAround() {
+			r.turns(t)
 		} else if taken := r.o.offered(r.instr[0], r.in[0][:len(r.instr[0].in)]); !taken {
 			r.all(func(part, thread int) { r.kernel(part, thread, thread, r.threads) })
 		}

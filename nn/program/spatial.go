@@ -47,13 +47,18 @@ const (
 	// Exchange: each part copies what it lacks from the others. Only divided programs have
 	// such instructions (Stage.Divide), no Piece.
 	Exchange
+	// Divided: each part computes its units of the result, or the summand of its units. It and
+	// InTurns are of [Stage.Split] alone.
+	Divided
+	// InTurns: each part goes on from the sums of the part before.
+	InTurns
 
 	// Divisions is their number.
-	Divisions = int(Exchange) + 1
+	Divisions = int(InTurns) + 1
 )
 
 func (d Division) String() string {
-	return [...]string{"alone", "by rows", "partial", "chunked", "everywhere", "exchange"}[d]
+	return [...]string{"alone", "by rows", "partial", "chunked", "everywhere", "exchange", "divided", "in turns"}[d]
 }
 
 // Traffic has the bytes that parts get from each other, [to][from]. It is nil if there are
@@ -473,7 +478,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 		call.Op = op.Moved{Of: call.Op, By: r.moved(own)}
 	}
 	local := *in
-	local.step, local.kernel, local.traits = &s, nil, traitsOf(&call)
+	local.step, local.kernel, local.traits = &s, nil, s.traits()
 	local.Cost = in.store.cost(&s, p.Division == Partial)
 	local.Cost.FLOPs = in.share(r, p, part)
 	return &local

@@ -1,5 +1,7 @@
 package program
 
+import "gpipebench/internal/kernel"
+
 // Gradients of weights are sums over all rows of all examples in one order, that of the
 // undivided stage: examples ascending, and within an example parts ascending. So each number of
 // an accumulator is added to by one part after another. But different numbers need not wait
@@ -10,8 +12,18 @@ package program
 // with its first block, which is when it has nothing else to do. So of examples x parts
 // + parts - 1 beats a part idles at parts - 1.
 
-// turns adds up the gradient of a weight, in beats. In the end the first part has all of it.
-func (r *lockstepRun) turns(examples int) {
+// A product whose terms are divided (see [Stage.Split]) goes the same way, once, from zero.
+
+// goesAround reports whether the parts take turns at a result.
+func (t *tick) goesAround() bool { return t.Division == Partial || t.Division == InTurns }
+
+// turns adds up the gradient of a weight, or a result, in beats. In the end the first part has all
+// of it.
+func (r *lockstepRun) turns(t *tick) {
+	examples := t.examples
+	if t.from {
+		kernel.Zero(r.out[0][0])
+	}
 	parts := len(r.instr)
 	items := examples * parts // blocks of examples, for each part
 	whole := make([][maxOperands][]float32, parts)
@@ -29,12 +41,13 @@ func (r *lockstepRun) turns(examples int) {
 					r.in[part][j] = whole[part][j][e*each : (e+1)*each : (e+1)*each]
 				}
 			}
-			if from := before(part, parts); (part > 0 || e > 0) && r.o.Parts.Sent != nil {
+			if from := before(part, parts); part > 0 || e > 0 {
 				if floats := in.block(block, parts, r.threads); floats > 0 {
-					r.o.Parts.Sent(part, from, 4*int64(floats))
+					r.sent(t.kind, part, from, 4*int64(floats))
 				}
 			}
 		}
+		r.hop()
 		r.all(func(part, thread int) {
 			item := beat - part
 			if item < 0 || item >= items {
@@ -48,9 +61,8 @@ func (r *lockstepRun) turns(examples int) {
 		})
 	}
 	last := parts - 1
-	if r.o.Parts.Sent != nil {
-		r.o.Parts.Sent(0, last, 4*int64(len(r.out[0][0])))
-	}
+	r.sent(t.kind, 0, last, 4*int64(len(r.out[0][0])))
+	r.hop()
 	r.all(func(part, thread int) {
 		if part == 0 && thread == 0 {
 			copy(r.out[0][0], r.out[last][0])

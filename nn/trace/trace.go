@@ -53,6 +53,7 @@ func Into(g *graph.Graph, layers []nn.Layer, first int, loss nn.Loss, in, target
 				role = graph.Const
 			}
 			n := g.NewNode(role, nn.ScopeOf(l)+"/"+p.Name, graph.F32, p.Shape...)
+			n.Split = p.Split
 			st.Params[p] = n
 			s.Params = append(s.Params, p)
 			f.Params = append(f.Params, n)

@@ -12,6 +12,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -100,6 +101,13 @@ var Trainings = []Training{
 		t.Optimizer, t.LR, t.LRSchedule = "momentum", 0.02, "warmup:1,cosine:2:0.1"
 		t.Batch, t.Steps, t.Setup.MicroBatches = 2, 2, 2
 	}),
+	// Operations in parts: with one block the hash of lm, and with four another, whatever the parts are.
+	named("lm-parts", languageModel, func(t *train.Training) { t.Setup.Tensor = 2 }),
+	named("lm-blocks", languageModel, func(t *train.Training) { t.Setup.Tensor, t.Setup.Blocks = 2, 4 }),
+	asynchronous(schedule.PipeDream, 1),
+	asynchronous(schedule.PipeDreamVertical, 1),
+	asynchronous(schedule.PipeDreamNoStash, 1),
+	asynchronous(schedule.PipeDream2BW, 3),
 	named("llama", languageModel, func(t *train.Training) {
 		t.Model = train.Model{Name: train.Llama, Layers: 2, Dim: 48, FF: 130, Heads: 6, KVHeads: 2, HeadDim: 10, Vocab: 96, Seq: 20, Tied: "softmax"}
 		t.Optimizer, t.LRSchedule = "adamw", "warmup:1,cosine:4:0.1"
@@ -187,6 +195,17 @@ func named(name string, base func() train.Training, change func(*train.Training)
 		}
 		return run(ctx, l, t.RecomputeStatistics > 0)
 	}}
+}
+
+// asynchronous is a training in a window of all its mini-batches, with a schedule that updates within it.
+func asynchronous(s schedule.Schedule, micro int) Training {
+	return named(s.String(), languageModel, func(t *train.Training) {
+		t.ClipNorm = 0
+		t.Setup.Schedule, t.Setup.Window, t.Setup.MicroBatches = s, t.Steps, micro
+		if s == schedule.PipeDreamNoStash {
+			t.Setup.Checkpoint = schedule.Never
+		}
+	})
 }
 
 // run trains, and closes the loop. The outcome's loss is the evaluation's if it is evaluated.

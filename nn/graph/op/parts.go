@@ -27,3 +27,12 @@ type Leave struct{ Parts }
 
 // LeaveGrad gathers the gradients of all tokens, with Sequence.
 type LeaveGrad struct{ Parts }
+
+// Local is what a part of a stage does in place of an operation, or beside it: Of is known to package
+// program alone. FLOPs are 2 x multiply-adds, InPlace as of the operation. No graph has it.
+type Local struct {
+	Name    string
+	Of      any
+	FLOPs   int64
+	InPlace []int
+}

@@ -1,0 +1,240 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/models/gnmt"
+	"gpipebench/models/llama"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+)
+
+// uneven has 6 heads, 98 columns and a vocabulary of 213, which 4 parts do not divide evenly.
+var uneven = lm{
+	model: transformer.Config{Layers: 2, Dim: 24, FeedForward: 98, Heads: 6, Vocab: 213, SeqLen: 7, Dropout: 0.1, FinalNorm: true},
+	batch: 6, ragged: true, smooth: 0.1, steps: 2,
+}
+
+// unevenTranslation is the same for an encoder-decoder.
+var unevenTranslation = translation{
+	model: transformer.TranslationConfig{
+		Layers: 2, Dim: 24, FeedForward: 98, Heads: 6, HeadDim: 4, SourceVocab: 213, SourceLen: 5, TargetLen: 4, Dropout: 0.1, FinalNorm: true,
+	},
+	batch: 6, steps: 2,
+}
+
+// unevens are networks whose operations parts divide, with their mini-batches.
+var unevens = []struct {
+	name     string
+	pipeline func(t testing.TB, fine bool) Pipeline
+	data     func(i int) nn.Batch
+	tied     bool // on one partition
+}{
+	{"transformer-lm", func(t testing.TB, fine bool) Pipeline {
+		l := uneven
+		l.model.Fine = fine
+		return l.pipeline(t)
+	}, uneven.data, false},
+	{"tied", func(t testing.TB, fine bool) Pipeline {
+		l := uneven
+		l.model.Fine, l.model.Tied, l.model.ClipLogits, l.model.Activation = fine, true, 4, nn.GELU
+		return l.pipeline(t)
+	}, uneven.data, true},
+	{"llama", func(t testing.TB, fine bool) Pipeline {
+		l := uneven
+		l.llama = &llama.Config{Layers: 2, Dim: 16, FeedForward: 98, Heads: 12, KVHeads: 6, HeadDim: 4, RopeTheta: 50}
+		l.model.Fine = fine
+		return l.pipeline(t)
+	}, uneven.data, false},
+	{"transformer", func(t testing.TB, _ bool) Pipeline { return unevenTranslation.pipeline(t) }, unevenTranslation.data, false},
+	{"gnmt", func(t testing.TB, _ bool) Pipeline {
+		p := unevenTranslation.pipeline(t)
+		m := unevenTranslation.model
+		p.Layers = must(gnmt.New(gnmt.Config{Layers: 3, Dim: 10, SourceVocab: m.SourceVocab, SourceLen: m.SourceLen, TargetLen: m.TargetLen, Dropout: 0.2}))(t)
+		return p
+	}, unevenTranslation.data, false},
+	{"lars", func(t testing.TB, fine bool) Pipeline {
+		l := uneven
+		l.model.Fine = fine
+		p := l.layerWise(t, nn.LARS{Unscaled: true, Trust: 0.1})
+		p.EMA = nn.EMA{Decay: 0.5}
+		return p
+	}, uneven.data, false},
+}
+
+// divisions are parts and blocks.
+var divisions = [][2]int{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 4}, {2, 4}, {4, 4}}
+
+func unevenNames() (names []string) {
+	for _, n := range unevens {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// TestG1Tensor: parts that divide operations change no bit. With one block there is one hash for any
+// number of parts, that of the undivided network; with four blocks another, for 1, 2 and 4 parts.
+func TestG1Tensor(t *testing.T) {
+	var levels []string
+	for _, d := range divisions {
+		levels = append(levels, fmt.Sprintf("T=%d B=%d", d[0], d[1]))
+	}
+	all := append(slices.Clone(factors), factor{"parts", levels, func(w *way, i int) { w.Tensor, w.Blocks = divisions[i][0], divisions[i][1] }},
+		factor{"replicas", []string{"R=1 G=1", "R=1 G=2", "R=2 G=2"}, func(w *way, i int) {
+			w.Replicas, w.Groups = []int{1, 1, 2}[i], []int{1, 2, 2}[i]
+		}}, variants("network", unevenNames()...))
+	all[0] = factor{"K", []string{"1", "2", "3", "4"}, func(w *way, i int) { w.Partitions = i + 1 }}
+	all[1] = factor{"M", []string{"1", "2", "3"}, func(w *way, i int) { w.MicroBatches = i + 1 }}
+	checkG1(t, all, uneven.batch, func(w *way) arithmetic {
+		if unevens[w.variant].tied {
+			w.Partitions = 1
+		}
+		return arithmetic{variant: w.variant, groups: w.Groups, blocks: w.Blocks}
+	}, func(t testing.TB, w way) outcome {
+		n := unevens[w.variant]
+		p := w.of(n.pipeline(t, w.fine))
+		if n.tied { // where no schedule with several pieces on a device can share a weight
+			p.Schedule, p.Chunks = min(p.Schedule, schedule.OneFOneB), 0
+		}
+		return train(t, p, uneven.steps, n.data)
+	})
+}
+
+// The gradient of a network in blocks is that of its loss: by central differences along it, and close
+// to the undivided network's.
+func TestTensorGradient(t *testing.T) {
+	l := uneven
+	l.model.Dropout = 0
+	p := l.pipeline(t)
+	p.Tensor, p.Blocks, p.ClipNorm = 2, 4, 0
+	tr := openedForAll(t, p, InputOf(l.data(0)))
+	whole := l.pipeline(t)
+	plain := opened(t, whole, InputOf(l.data(0)))
+	r := must(tr.Differentiate(t.Context(), l.data(0)))(t)
+	must(plain.Differentiate(t.Context(), l.data(0)))(t)
+	var squares float64
+	var gradients []NamedWeights
+	for i, g := range tr.Gradients() {
+		g.Data = slices.Clone(g.Data)
+		gradients = append(gradients, g)
+		var own, off float64
+		for j, v := range g.Data {
+			own += float64(v) * float64(v)
+			off += math.Pow(float64(v)-float64(plain.Gradients()[i].Data[j]), 2)
+		}
+		if off > 1e-10*own {
+			t.Errorf("%s: off by %.2g of its norm", g.Path, math.Sqrt(off/own))
+		}
+		squares += own
+	}
+	norm := math.Sqrt(squares)
+	if off := math.Abs(norm/r.GradNorm - 1); off > 1e-9 {
+		t.Errorf("the norm is %v, want %v", r.GradNorm, norm)
+	}
+	state := stateOf(t, tr)
+	at := func(step float64) float64 {
+		moved := stateOf(t, tr)
+		for i := range moved.Weights {
+			for j, g := range gradients[i].Data {
+				moved.Weights[i].Data[j] = state.Weights[i].Data[j] + float32(step*float64(g)/norm)
+			}
+		}
+		noError(t, tr.Restore(moved))
+		return must(tr.Differentiate(t.Context(), l.data(0)))(t).Loss
+	}
+	const h = 1e-3
+	if slope := (at(h) - at(-h)) / (2 * h); math.Abs(slope/norm-1) > 1e-3 {
+		t.Errorf("slope %v along the gradient, whose norm is %v", slope, norm)
+	}
+}
+
+// What parts and blocks of operations cannot be is refused in one line.
+func TestTensorRefusals(t *testing.T) {
+	in := InputOf(uneven.data(0))
+	for want, change := range map[string]func(p *Pipeline){
+		"4 blocks over 3 parts: want a number of parts that divides them": func(p *Pipeline) { p.Tensor, p.Blocks = 3, 4 },
+		"6 blocks over 2 parts":                                     func(p *Pipeline) { p.Tensor, p.Blocks = 2, 6 },
+		"65 parts of each operation: want 1 to 64":                  func(p *Pipeline) { p.Tensor = 65 },
+		"-1 blocks of each divided axis":                            func(p *Pipeline) { p.Blocks = -1 },
+		"layer1/attention/qkv/weight has 6 units to divide":         func(p *Pipeline) { p.Tensor, p.Blocks = 8, 8 },
+		"embedding/table has 4 units, groups of 64, to divide":      func(p *Pipeline) { p.Tensor = 5 },
+		"2 parts of images with 2 parts and 1 blocks of operations": func(p *Pipeline) { p.Tensor, p.Spatial = 2, 2 },
+		"pipedream with 2 parts and 1 blocks of operations":         func(p *Pipeline) { p.Tensor, p.Schedule, p.Window, p.ClipNorm = 2, schedule.PipeDream, 2, 0 },
+		"activations of type bf16: want f32, or 1":                  func(p *Pipeline) { p.Tensor, p.DType = 2, 1 },
+		"updates divided over replicas":                             func(p *Pipeline) { p.Tensor, p.Replicas, p.ShardUpdate = 2, 2, true },
+		"on overcommitted devices":                                  func(p *Pipeline) { p.Tensor, p.Devices = 2, []Device{{Overcommit: true, Capacity: 1 << 20}} },
+		"with embedding/table on partitions 0 and 1: want each weight": func(p *Pipeline) {
+			l := uneven
+			l.model.Tied = true
+			*p = l.pipeline(t)
+			p.Tensor, p.Partitions = 2, 2
+		},
+		"no layer can be divided": func(p *Pipeline) {
+			p.Layers, p.Tensor = []nn.Layer{nn.NewDense("dense", nn.DenseConfig{In: 7, Out: 213})}, 2
+		},
+	} {
+		p := uneven.pipeline(t)
+		change(&p)
+		if _, err := p.Plans(in); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// One feed-forward layer larger than a device's memory is refused on K devices alone, whatever K is: the
+// paper assumes that a single layer fits a device (Huang et al. 2019, section 6). Divided over parts it
+// trains, with one block and with as many as parts, and a part's memory falls with their number. The
+// paper's own remedy, a layer cut into two, is there as well, and goes no further.
+func TestLayerLargerThanADevice(t *testing.T) {
+	l := uneven
+	l.model.Layers, l.model.FeedForward, l.model.Heads, l.model.Vocab = 1, 8192, 8, 512
+	in := InputOf(l.data(0))
+	largest := func(p Pipeline) (peak int64) {
+		for _, plan := range must(p.Plans(in))(t).Plans {
+			peak = max(peak, plan.Peak)
+			for _, part := range plan.Parts {
+				peak = max(peak, part.Peak)
+			}
+		}
+		return peak
+	}
+	whole := l.pipeline(t)
+	whole.Partitions, whole.MicroBatches = 3, 6
+	fine := l
+	fine.model.Fine = true
+	remedy := fine.pipeline(t)
+	remedy.Partitions, remedy.MicroBatches = 4, 6
+	capacity := largest(remedy) * 3 / 5
+	for name, p := range map[string]Pipeline{"K": whole, "K, the layer in two": remedy} {
+		p.Devices = []Device{{Capacity: capacity}}
+		if _, err := p.Open(in); err == nil || !strings.Contains(err.Error(), "out of memory at layer layer1") {
+			t.Errorf("%s: got %v, want an error of layer1", name, err)
+		}
+	}
+	before := largest(whole)
+	t.Logf("capacity %d; K = 3: %d bytes, the layer in two: %d", capacity, before, largest(remedy))
+	for parts := 2; parts <= 8; parts++ {
+		p := whole
+		p.Tensor = parts
+		peak := largest(p)
+		t.Logf("T = %d: %d bytes, %.3f of one device's, over 1/T: %.3f", parts, peak, float64(peak)/float64(largest(whole)), float64(peak)/float64(largest(whole))*float64(parts))
+		if peak >= before {
+			t.Errorf("%d parts need %d bytes, one fewer %d", parts, peak, before)
+		}
+		before = peak
+	}
+	for _, blocks := range []int{1, 4} {
+		p := whole
+		p.Tensor, p.Blocks, p.Devices = 4, blocks, []Device{{Capacity: capacity}}
+		got := l.train(t, p)
+		p.Tensor, p.Devices, p.Partitions = 1, nil, 1
+		if want := l.train(t, p); got != want {
+			t.Errorf("%d blocks: got %v, want %v", blocks, got, want)
+		}
+	}
+}

@@ -1,0 +1,333 @@
+package program
+
+import (
+	"slices"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
+)
+
+// The rules by which slicings go from values to the results of operations. What has no rule is computed
+// by all parts alike, from whole values.
+
+// instruction adds what the parts do at an instruction of the whole program.
+func (d *splitter) instruction(in *Instr) {
+	s := in.step
+	for _, n := range s.in {
+		d.bring(n, in.Layer)
+	}
+	if o, ok := s.call.Op.(op.EmbedGrad); ok && d.count > 1 && d.sums[in.out[0]].divided() {
+		at := d.sums[in.out[0]]
+		d.divided(s, func(part int) any {
+			return op.Local{Name: s.call.Name(), Of: partEmbedGrad{o.Scale, at.edge(part, d.count), at.edge(part+1, d.count)}}
+		}, at)
+	} else if !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n].divided() }) || !d.rule(s) {
+		d.everywhere(in)
+	}
+}
+
+// rule applies a rule of the step's operation, if it has one for its inputs' slicings.
+func (d *splitter) rule(s *step) bool {
+	at := make([]slicing, len(s.in))
+	for i, n := range s.in {
+		at[i] = d.layout[n]
+	}
+	last := func(i int) bool { return at[i].divided() && at[i].axis == len(s.in[i].Shape)-1 }
+	switch o := s.call.Op.(type) {
+	case op.MatMul:
+		return d.product(s, o, at)
+	case op.AddBias:
+		if last(0) && at[0].on(0) == at[1] {
+			return d.divided(s, nil, at[0])
+		}
+	case op.ColumnSum:
+		if last(0) {
+			return d.divided(s, nil, at[0].on(0))
+		}
+	case op.Rotary:
+		if last(0) && !at[1].divided() {
+			return d.divided(s, nil, at[0])
+		}
+	case op.Attention:
+		if slices.Equal(at, d.ofHeads(o, at, s.in)) {
+			return d.divided(s, func(part int) any { return d.heads(o, at[0], part) }, ofAttention(o, at[0].units)...)
+		}
+	case op.AttentionGrad:
+		inputs := at[3:]
+		if inputs[0].units == 0 {
+			return false
+		}
+		results := ofAttention(o.Attention, inputs[0].units)
+		if slices.Equal(inputs, d.ofHeads(o.Attention, inputs, s.in[3:])) && at[0] == results[0] && at[1] == results[0] && at[2] == results[1] {
+			return d.divided(s, func(part int) any { return op.AttentionGrad{Attention: d.heads(o.Attention, inputs[0], part)} }, inputs[:len(s.out)]...)
+		}
+	case op.Embed:
+		if at[0].divided() && at[0].axis == 0 {
+			return d.embed(s, o, at[0])
+		}
+	case op.CrossEntropy:
+		if last(0) && at[0].sections == 1 {
+			return d.crossEntropy(s, o, at[0])
+		}
+	case op.CrossEntropyGrad:
+		if last(0) && at[0].sections == 1 {
+			return d.divided(s, func(part int) any {
+				of := lossGrad{o.Smoothing, at[0].edge(part, d.count), at[0].length}
+				return op.Local{Name: s.call.Name(), Of: of, InPlace: s.call.InPlace()}
+			}, at[0])
+		}
+	case op.Dropout, op.DropPath:
+	default:
+		alike := func(i slicing) bool { return i == at[0] }
+		if traitsOf(s.call).elementwise && !slices.ContainsFunc(at, func(i slicing) bool { return !alike(i) }) {
+			return d.divided(s, nil, slices.Repeat(at[:1], len(s.out))...)
+		}
+	}
+	return false
+}
+
+// divided adds a step that each part does to its slices: with an operation of its own, or, if of is nil,
+// the same. Results are those of the step.
+func (d *splitter) divided(s *step, of func(part int) any, results ...slicing) bool {
+	for i, n := range s.out {
+		d.layout[n] = results[i]
+	}
+	steps := make([]*step, d.count)
+	for part := range steps {
+		own := *s
+		o := s.call.Op
+		if of != nil {
+			o = of(part)
+		}
+		own.in, own.out = d.slices(s.in, part), d.slices(s.out, part)
+		own.call = d.call(s.call.Layer, o, own.in[:len(s.call.In)], own.out)
+		steps[part] = &own
+	}
+	d.tick(steps, tick{Division: Divided})
+	return true
+}
+
+// everywhere adds what all parts do alike. Accumulators are the first part's alone.
+func (d *splitter) everywhere(in *Instr) {
+	s := *in.step
+	s.in = d.all(s.in, in.Layer)
+	s.call = d.call(in.Layer, s.call.Op, s.in[:len(s.call.In)], s.call.Out)
+	steps := make([]*step, d.count)
+	for part := range steps {
+		own := s
+		if part > 0 && slices.ContainsFunc(in.out, func(o Operand) bool { return o.Space == Grads }) {
+			own.out = slices.Clone(s.out)
+			left := false
+			for i, n := range s.out {
+				if in.out[i].Space == Grads {
+					none := *n
+					own.out[i] = &none
+					d.fixed[part][&none] = Operand{Space: Grads}
+				} else {
+					left = true
+				}
+			}
+			if !left {
+				continue
+			}
+		}
+		steps[part] = &own
+	}
+	d.tick(steps, tick{Division: Everywhere})
+}
+
+// product is the rule of a matrix product.
+func (d *splitter) product(s *step, o op.MatMul, at []slicing) bool {
+	a, b := at[0], at[1]
+	if a.divided() && a.axis != len(s.in[0].Shape)-1 {
+		return false
+	}
+	of := 0 // the axis of the second operand along which terms are
+	if o.TransB {
+		of = 1
+	}
+	switch {
+	case o.TransA && a.divided() && !b.divided():
+		return d.divided(s, nil, a.on(0))
+	case o.TransA && b.divided() && !a.divided() && b.axis == len(s.in[1].Shape)-1:
+		return d.divided(s, nil, b.on(1))
+	case o.TransA:
+		return false
+	case a.divided() && b.divided() && b.axis == of && a.on(of) == b:
+		d.contract(s, o, a)
+		return true
+	case !a.divided() && b.divided() && b.axis == 1-of:
+		return d.divided(s, nil, b.on(len(s.call.Out[0].Shape)-1))
+	}
+	return false
+}
+
+// contract adds a product whose terms are divided, like the columns of its first operand, and then what
+// the step does to it.
+func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
+	product := s.call.Out[0]
+	terms := func(part, i, from, to int) [2]int { // of section i, from share from of all blocks
+		begin, width := a.edge(part, d.count), a.edge(part+1, d.count)-a.edge(part, d.count)
+		return [2]int{i*width + a.edge(from, d.blocks) - begin, i*width + a.edge(to, d.blocks) - begin}
+	}
+	part := func(part int, out *graph.Node, blocks [][][2]int) *step {
+		in := d.slices(s.in[:2], part)
+		of := partProduct{of: o, blocks: blocks}
+		return &step{call: d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: of, FLOPs: of.flops(in)}, in, []*graph.Node{out}), in: in, out: []*graph.Node{out}}
+	}
+	if d.blocks == 1 {
+		for i := range a.sections { // each goes around
+			steps := make([]*step, d.count)
+			for p := range steps {
+				width := a.edge(p+1, d.count) - a.edge(p, d.count)
+				steps[p] = part(p, product, [][][2]int{{{i * width, (i + 1) * width}}})
+				steps[p].adds, steps[p].blocks = true, d.count
+			}
+			d.tick(steps, tick{Division: InTurns, kind: TakenInTurns, examples: 1, from: i == 0})
+		}
+		d.handBack(s.call.Layer, product)
+	} else {
+		summand := product
+		if d.count > 1 {
+			own := *product
+			summand = &own
+		}
+		steps := make([]*step, d.count)
+		each := d.blocks / d.count
+		for p := range steps {
+			var blocks [][][2]int
+			for b := p * each; b < (p+1)*each; b++ {
+				var chain [][2]int
+				for i := range a.sections {
+					chain = append(chain, terms(p, i, b, b+1))
+				}
+				blocks = append(blocks, chain)
+			}
+			steps[p] = part(p, summand, blocks)
+		}
+		d.tick(steps, tick{Division: Divided})
+		if d.count > 1 {
+			d.combine(s.call.Layer, summand, product, nil, func(rows Rows) op.Local {
+				return op.Local{Name: "sum of parts", Of: treeSum{d.count}}
+			})
+		}
+	}
+	in := product
+	for _, c := range []*graph.Call{s.bias, s.act} {
+		if c != nil {
+			call := d.call(c.Layer, c.Op, append([]*graph.Node{in}, c.In[1:]...), c.Out)
+			d.tickAll(&step{call: call, in: call.In, out: call.Out})
+			in = c.Out[0]
+		}
+	}
+}
+
+// tickAll adds a step that all parts do alike.
+func (d *splitter) tickAll(s *step) {
+	d.tick(slices.Repeat([]*step{s}, d.count), tick{Division: Everywhere})
+}
+
+// handBack copies a result that has gone through all parts, and then to the first, from the last one to
+// those between.
+func (d *splitter) handBack(layer int, result *graph.Node) {
+	x := d.exchange(layer)
+	x.kind = AllGathered
+	for part := 1; part < d.count-1; part++ {
+		x.move(transfer{to: part, from: d.count - 1, dst: result, src: result, floats: result.Elems(), times: 1})
+	}
+	x.end()
+}
+
+// combine makes a result of which every part has a summand: each computes some rows of all summands, and
+// hands them to the others. How says with what; its inputs are the rows of all parts, one part's after another's, and
+// more, of which it sees all.
+func (d *splitter) combine(layer int, summand, result *graph.Node, more []*graph.Node, how func(rows Rows) op.Local) {
+	height, cols := matrix(result)
+	rows := make([]Rows, d.count)
+	before, after := d.exchange(layer), d.exchange(layer)
+	before.kind, after.kind = AllReduced, AllReduced
+	steps := make([]*step, d.count)
+	for to := range d.count {
+		rows[to] = RowsOf(height, to, d.count)
+		if rows[to].Len() == 0 {
+			continue
+		}
+		all, own := *summand, *result
+		all.Shape, own.Shape = graph.Shape{d.count * rows[to].Len(), cols}, graph.Shape{rows[to].Len(), cols}
+		before.makes(&all, to)
+		for from := range d.count {
+			floats := rows[to].Len() * cols
+			before.move(transfer{to: to, from: from, dst: &all, src: summand, floats: floats, times: 1, first: from * floats, start: rows[to].From * cols})
+		}
+		in := append([]*graph.Node{&all}, more...)
+		steps[to] = &step{call: d.call(layer, how(rows[to]), in, []*graph.Node{&own}), in: in, out: []*graph.Node{&own}}
+	}
+	before.end()
+	d.tick(steps, tick{Division: Divided})
+	for to := range d.count {
+		after.makes(result, to)
+		for from, r := range rows {
+			if r.Len() > 0 {
+				after.move(transfer{to: to, from: from, dst: result, src: steps[from].out[0], floats: r.Len() * cols, times: 1, first: r.From * cols})
+			}
+		}
+	}
+	after.end()
+}
+
+// embed is the rule of a table whose rows are divided: each part looks up the tokens that it has, and
+// every row of the result comes from the part that has its token.
+func (d *splitter) embed(s *step, o op.Embed, at slicing) bool {
+	if d.count == 1 {
+		return d.divided(s, nil, slicing{})
+	}
+	own := *s.out[0]
+	steps, edges := make([]*step, d.count), make([]int, d.count+1)
+	for part := range steps {
+		edges[part+1] = at.edge(part+1, d.count)
+		in := d.slices(s.in, part)
+		steps[part] = &step{call: d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: partEmbed{o.Scale, edges[part], edges[part+1]}}, in, []*graph.Node{&own}), in: in, out: []*graph.Node{&own}}
+	}
+	d.tick(steps, tick{Division: Divided})
+	d.combine(s.call.Layer, &own, s.out[0], s.in[1:2], func(rows Rows) op.Local {
+		return op.Local{Name: "rows of parts", Of: selectRows{rows, edges}}
+	})
+	return true
+}
+
+// ofHeads is how the inputs of an attention are divided, if the first is.
+func (d *splitter) ofHeads(o op.Attention, at []slicing, in []*graph.Node) []slicing {
+	want := make([]slicing, len(at))
+	units := at[0].units
+	if units == 0 || o.Heads%units != 0 || o.KVHeads%units != 0 {
+		return nil
+	}
+	of := func(i, sections, heads int) {
+		want[i] = slicing{2, sections, units, heads / units * o.HeadDim, heads * o.HeadDim}
+	}
+	switch {
+	case o.KVHeads > 0:
+		of(0, 1, o.Heads)
+		of(1, 1, o.KVHeads)
+		of(2, 1, o.KVHeads)
+	case o.Cross:
+		of(0, 1, o.Heads)
+		of(1, 2, o.Heads)
+	default:
+		of(0, 3, o.Heads)
+	}
+	return want
+}
+
+// ofAttention is how the results of an attention are divided into units of heads.
+func ofAttention(o op.Attention, units int) []slicing {
+	each := o.Heads / units
+	return []slicing{{2, 1, units, each * o.HeadDim, o.Heads * o.HeadDim}, {1, 1, units, each, o.Heads}}
+}
+
+// heads is the attention of a part's heads.
+func (d *splitter) heads(o op.Attention, at slicing, part int) op.Attention {
+	own := at.units*(part+1)/d.count - at.units*part/d.count
+	o.Heads, o.KVHeads = o.Heads/at.units*own, o.KVHeads/at.units*own
+	return o
+}
