@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpipebench/bench/rows"
@@ -20,6 +21,7 @@ func main() {
 	only := flag.String("only", "", "comma-separated rows: "+strings.Join(names(), ", "))
 	out := flag.String("out", filepath.Join("results", "local"), "directory of results; its records/bench.jsonl gets the samples")
 	rounds := flag.Int("rounds", 7, "measurements of each side, taken in turns")
+	threads := flag.String("threads", "1,2", "comma-separated threads of rows of training steps")
 	flag.Parse()
 	if flag.NArg() > 0 || *rounds < 1 {
 		flag.Usage()
@@ -35,34 +37,41 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	if err := measureRows(*command, *rounds, *out, chosen); err != nil {
+	b := bench{command: *command, rounds: *rounds, threads: strings.Split(*threads, ",")}
+	for _, n := range b.threads {
+		if i, err := strconv.Atoi(n); err != nil || i < 1 {
+			fmt.Fprintf(os.Stderr, "bench: -threads %s: want numbers such as 1,2\n", *threads)
+			os.Exit(2)
+		}
+	}
+	if err := b.measureRows(*out, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
 // measureRows measures the chosen rows, and prints why a row cannot be measured.
-func measureRows(command string, rounds int, out string, chosen []string) error {
-	log, err := records.Open(records.File(out, rows.Key().Experiment), rows.Key(), true)
-	if err != nil {
+func (b *bench) measureRows(out string, chosen []string) (err error) {
+	if b.log, err = records.Open(records.File(out, rows.Key().Experiment), rows.Key(), true); err != nil {
 		return err
 	}
-	b := bench{command: command, rounds: rounds, log: log}
 	for _, b.row = range rows.List {
 		if !slices.Contains(chosen, b.row.Name) {
 			continue
 		}
 		fmt.Printf("\n%s (reach: %s)\n", b.row.Title, b.row.Reach)
-		if err := runs[b.row.Name](&b); err != nil {
+		if err := runs[b.row.Name](b); err != nil {
 			fmt.Printf("  not measured: %v\n", err)
 		}
 	}
-	return log.Close()
+	return b.log.Close()
 }
 
 // runs measure each row.
 var runs = map[string]func(*bench) error{
-	"sgemm": (*bench).sgemm, "step": (*bench).steps, "resnet": (*bench).steps, "amoebanet": (*bench).steps,
+	"roof": (*bench).roof, "sgemm": (*bench).sgemm, "kernels": (*bench).kernels,
+	"step": (*bench).steps, "gpt2": (*bench).steps, "gpt2-512": (*bench).steps, "smollm2": (*bench).steps,
+	"resnet": (*bench).steps, "resnet50": (*bench).steps, "amoebanet": (*bench).steps, "translator": (*bench).steps,
 	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,
 	"replicas": (*bench).replicas, "reduction": (*bench).reduction, "emulated-replicas": (*bench).emulatedReplicas,
 }
@@ -77,6 +86,7 @@ func names() (all []string) {
 type bench struct {
 	command string
 	rounds  int
+	threads []string // of rows of training steps
 	row     rows.Row // the one that is measured
 	log     *records.Log
 }

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -15,8 +11,8 @@ import (
 
 // sgemm compares square matrix products with OpenBLAS, in turns.
 func (b *bench) sgemm() error {
-	peer, cleanup, missing := buildOpenBLAS()
-	defer cleanup()
+	peer, remove, missing := buildPeer("openblas.c", "-lopenblas", "-lm")
+	defer remove()
 	for _, n := range []int{256, 512, 768, 1024} {
 		product := program.NewProduct(n)
 		defer product.Close()
@@ -24,6 +20,7 @@ func (b *bench) sgemm() error {
 			return err
 		}
 		var ours, theirs []float64
+		var config string
 		for range b.rounds {
 			rate, err := product.Rate(100 * time.Millisecond)
 			if err != nil {
@@ -31,7 +28,7 @@ func (b *bench) sgemm() error {
 			}
 			ours = append(ours, rate/1e9)
 			if missing == nil {
-				rate, missing = peer.rate(n)
+				rate, config, missing = rateOf(peer, n)
 				theirs = append(theirs, rate)
 			}
 		}
@@ -40,7 +37,7 @@ func (b *bench) sgemm() error {
 		if missing == nil {
 			s.Add("OpenBLAS", "GFLOP/s", theirs...)
 			s.Add("ratio", "", ratios(ours, theirs)...)
-			s.Note = peer.config
+			s.Note = config
 		} else {
 			s.Note = "no OpenBLAS"
 		}
@@ -54,40 +51,12 @@ func (b *bench) sgemm() error {
 	return nil
 }
 
-type openBLAS struct {
-	path   string
-	config string
-}
-
-func buildOpenBLAS() (*openBLAS, func(), error) {
-	dir, err := os.MkdirTemp("", "openblas")
-	cleanup := func() { _ = os.RemoveAll(dir) }
-	if err != nil {
-		return nil, cleanup, err
-	}
-	path := filepath.Join(dir, "openblas")
-	cmd := exec.Command("gcc", "-O2", "-o", path, "bench/peers/openblas.c", "-lopenblas", "-lm")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, cleanup, fmt.Errorf("bench/peers/openblas.c does not build (%v): %.200s", err, out)
-	}
-	return &openBLAS{path: path}, cleanup, nil
-}
-
-func (o *openBLAS) rate(n int) (float64, error) {
-	cmd := exec.Command(o.path, strconv.Itoa(n))
-	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return 0, err
-	}
+// rateOf returns OpenBLAS' GFLOP/s, and how it was built.
+func rateOf(peer string, n int) (rate float64, config string, err error) {
 	var line struct {
 		GFLOPS float64 `json:"gflops"`
 		Config string  `json:"config"`
 	}
-	if err := json.Unmarshal(out, &line); err != nil {
-		return 0, fmt.Errorf("%w in %.100q", err, out)
-	}
-	o.config = line.Config
-	return line.GFLOPS, nil
+	err = runPeer(&line, peer, strconv.Itoa(n))
+	return line.GFLOPS, line.Config, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,25 +10,7 @@ import (
 	"time"
 
 	"gpipebench/bench/rows"
-	"gpipebench/train"
 )
-
-// network is what a row of training steps is of.
-type network struct {
-	flags         string // of both programs
-	steps, warmUp int
-	// The same as flags, of a network whose first step is compared with PyTorch's.
-	model train.Model
-	batch int
-}
-
-var networks = map[string]network{
-	"step": {flags: "--model transformer-lm --layers 6 --dim 256 --ff 1024 --heads 8 --seq 128 --vocab 8192 --batch 16", steps: 8, warmUp: 2},
-	"resnet": {flags: "--model resnet101 --image 64 --classes 1000 --batch 16", steps: 4, warmUp: 1,
-		model: train.Model{Name: "resnet101", Image: 64, Classes: 1000}, batch: 16},
-	"amoebanet": {flags: "--model amoebanetd --layers 6 --filters 64 --image 224 --classes 1000 --batch 4", steps: 4, warmUp: 1,
-		model: train.Model{Name: train.AmoebaNet, Layers: 6, Filters: 64, Image: 224, Classes: 1000}, batch: 4},
-}
 
 type timed struct {
 	Step struct {
@@ -55,19 +38,20 @@ func runJSON(name string, args ...string) (t timed, err error) {
 
 // pytorch runs the peer on a network.
 func (n network) pytorch(steps, warmUp int, threads, variant string, more ...string) (timed, error) {
-	return runJSON("/usr/bin/python3", slices.Concat([]string{"bench/peers/pytorch.py"}, strings.Fields(n.flags),
-		[]string{"--steps", strconv.Itoa(steps), "--warmup", strconv.Itoa(warmUp), "--threads", threads, "--variant", variant}, more)...)
+	return runJSON("/usr/bin/python3", slices.Concat([]string{"bench/peers/pytorch.py"}, n.flags(), []string{
+		"--steps", strconv.Itoa(steps), "--warmup", strconv.Itoa(warmUp), "--threads", threads,
+		"--variant", variant, "--trial-steps", strconv.Itoa(cmp.Or(n.trial, 4)),
+	}, more)...)
 }
 
 // steps times whole training steps of the row's network, each side in a process of
-// its own, in turns, with one thread and with two. It checks that both compute the
-// same where the network has a model to compare.
+// its own, in turns, with each number of threads. It checks that both compute the same.
 func (b *bench) steps() error {
 	n := networks[b.row.Name]
 	ours := append([]string{"bench", "-k", "1", "-m", "1", "--checkpoint", "never", "--json",
-		"--steps", strconv.Itoa(n.steps), "--warmup", strconv.Itoa(n.warmUp)}, strings.Fields(n.flags)...)
+		"--steps", strconv.Itoa(n.steps), "--warmup", strconv.Itoa(n.warmUp)}, n.flags()...)
 	var missing error
-	for _, threads := range []string{"1", "2"} {
+	for i, threads := range b.threads {
 		var us, them timed
 		var ourTimes, theirTimes []float64
 		variant := "best"
@@ -94,7 +78,7 @@ func (b *bench) steps() error {
 			s.Add("resident", "MiB", float64(them.RSS>>20))
 			s.Add("ratio", "", ratios(ourTimes, theirTimes)...)
 			s.Note = fmt.Sprintf("PyTorch %s, %s, %s", them.Version, them.BLAS, them.Variant)
-			if threads == "1" && n.batch > 0 {
+			if i == 0 && n.like == "" {
 				note, err := n.compare(variant)
 				if err != nil {
 					return err

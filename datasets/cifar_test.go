@@ -125,30 +125,6 @@ func TestCIFAR100(t *testing.T) {
 	checkCIFAR(t, s, HeldOut, 0, 5, 77)
 }
 
-// Without names the classes are numbers; images are scaled to a size other than
-// CIFAR's.
-func TestCIFARScaled(t *testing.T) {
-	files := cifar10Files()
-	files["batches.meta.txt"] = nil
-	for _, f := range append(slices.Clone(cifar10.train), cifar10.test...) {
-		grey := slices.Repeat([]byte{120}, 3072)
-		files[f] = append([]byte{1}, grey...)
-		copy(files[f][1:1025], slices.Repeat([]byte{200}, 1024)) // red
-	}
-	s, err := OpenCIFAR10(writeFiles(t, files), Config{Images: ImageConfig{Size: 20}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Classes()[9] != "9" || !slices.Equal(s.Shape(), []int{20, 20, 3}) {
-		t.Errorf("classes %v, shape %v", s.Classes(), s.Shape())
-	}
-	pixels := make([]byte, 1200)
-	s.pixels.read(Train, 4, pixels)
-	if want := slices.Repeat([]byte{200, 120, 120}, 400); !bytes.Equal(pixels, want) {
-		t.Errorf("scaled to %v", pixels[:30])
-	}
-}
-
 func TestCIFARErrors(t *testing.T) {
 	two := cifar10Files()["data_batch_1.bin"]
 	with := func(at int, value byte, data []byte) []byte {

@@ -19,30 +19,6 @@ func testLanguage(c SyntheticConfig, seed uint64) *language {
 	return newLanguage(Config{Synthetic: c}.withDefaults().Synthetic, seed)
 }
 
-// The two properties of the table on which the entropies depend.
-func TestLanguageTable(t *testing.T) {
-	for _, c := range languages {
-		l := testLanguage(c, 3)
-		predecessors := map[[2]int32]int{} // by (symbol, class of the predecessor)
-		for a := range int32(l.vocab) {
-			for class := range int32(l.succ) {
-				next := l.next[int(a)*l.succ+int(class)]
-				if l.class[next] != class {
-					t.Errorf("%+v: successor %d of %d is of class %d, not %d", c, next, a, l.class[next], class)
-				}
-				predecessors[[2]int32{next, l.class[a]}]++
-			}
-		}
-		for symbol := range int32(l.vocab) {
-			for class := range int32(l.succ) {
-				if n := predecessors[[2]int32{symbol, class}]; n != 1 {
-					t.Errorf("%+v: symbol %d has %d predecessors of class %d, want 1", c, symbol, n, class)
-				}
-			}
-		}
-	}
-}
-
 // The exact entropy of every position given the m tokens before it, computed by
 // carrying the distribution of whole sequences forward with prob.
 func TestEntropiesByEnumeration(t *testing.T) {
@@ -124,29 +100,6 @@ func TestFloorIsTheEntropyOfTheTargets(t *testing.T) {
 		if got := l.floor(n); math.Abs(got-want) > 1e-12 {
 			t.Errorf("floor(%d) = %v, want %v", n, got, want)
 		}
-	}
-}
-
-// Probabilities, entropy and draws must agree on one distribution.
-func TestRanksFollowZipf(t *testing.T) {
-	l := testLanguage(SyntheticConfig{Skew: 2}, 1)
-	sum := 1 + 1/4.0 + 1/9.0 + 1/16.0
-	drawn := make([]float64, l.succ)
-	const steps = 1 << 16
-	for u := range steps {
-		drawn[l.rank(uint32(u)<<16)] += 1.0 / steps
-	}
-	for r, p := range l.p {
-		want := 1 / float64((r+1)*(r+1)) / sum
-		if math.Abs(p-want) > 1e-9 {
-			t.Errorf("p[%d] = %v, want %v", r, p, want)
-		}
-		if math.Abs(drawn[r]-p) > 2.0/steps {
-			t.Errorf("rank %d is drawn with %v, want %v", r, drawn[r], p)
-		}
-	}
-	if l.rank(0) != 0 || l.rank(math.MaxUint32) != l.succ-1 {
-		t.Error("the ends of the range are not the first and the last rank")
 	}
 }
 

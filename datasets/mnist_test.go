@@ -71,20 +71,6 @@ func TestMNIST(t *testing.T) {
 	}
 }
 
-func TestMNISTScaled(t *testing.T) {
-	files := mnistFiles()
-	files["train-images-idx3-ubyte"] = idx(slices.Repeat([]byte{77}, 4*81), 4, 9, 9)
-	s, err := OpenMNIST(writeFiles(t, files), Config{Images: ImageConfig{Size: 32}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pixels := make([]byte, 32*32)
-	s.pixels.read(Train, 3, pixels)
-	if !slices.Equal(s.Shape(), []int{32, 32, 1}) || !bytes.Equal(pixels, slices.Repeat([]byte{77}, 32*32)) {
-		t.Errorf("shape %v, pixels %v", s.Shape(), pixels[:40])
-	}
-}
-
 func TestMNISTErrors(t *testing.T) {
 	images, labels := "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 	good := mnistFiles()

@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"testing"
 
@@ -111,53 +110,6 @@ func TestMultilingualSharedVocabulary(t *testing.T) {
 				t.Fatalf("%q became %q", q.SourceText, p.SourceText)
 			}
 		}
-	}
-}
-
-// Copying and looking words up score far lower, for every grammar and several
-// seeds.
-func TestBaselinesStayFarBelow(t *testing.T) {
-	highest := map[string]float64{}
-	seeds, sentences := uint64(2), 3000
-	if testing.Short() {
-		seeds, sentences = 1, 1000
-	}
-	for seed := range seeds {
-		c := Config{Seed: seed, Multilingual: MultilingualConfig{Languages: MaxLanguages, Pairs: sentences, Skew: 0.1}}
-		s := mustMultilingual(t, c)
-		for _, b := range s.Baselines() {
-			for l, score := range b.BLEU {
-				highest[b.Name] = max(highest[b.Name], score.Score())
-				if score.Score() > 25 {
-					t.Errorf("seed %d, %s: %s has %v", seed, s.Languages()[l].Name, b.Name, score)
-				}
-				if b.Name == "word-by-word dictionary" && score.Precision(1) < 0.4 {
-					t.Errorf("seed %d, %s: the dictionary knows few words: %v", seed, s.Languages()[l].Name, score)
-				}
-			}
-		}
-	}
-	t.Logf("highest: %v", highest)
-}
-
-// The best loss without the source.
-func TestTargetIsNotGuessable(t *testing.T) {
-	s := mustMultilingual(t, Config{})
-	y, err := s.Yardsticks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", y)
-	if len(y) != 3 || y[0].Loss != math.Log(float64(s.Vocab())) {
-		t.Errorf("yardsticks %+v", y)
-	}
-	for i := 1; i < len(y); i++ {
-		if y[i].Loss >= y[i-1].Loss {
-			t.Errorf("%s is no better than %s", y[i].Name, y[i-1].Name)
-		}
-	}
-	if y[2].Loss < 2 {
-		t.Errorf("%v: a perplexity of %v without the source", y[2], math.Exp(y[2].Loss))
 	}
 }
 

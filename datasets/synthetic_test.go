@@ -1,11 +1,11 @@
 package datasets
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
-
-	"gpipebench/nn"
 )
 
 // A golden sequence: changing the generator changes every recorded run, so it
@@ -15,6 +15,13 @@ func TestSyntheticGolden(t *testing.T) {
 	want := []int32{43, 54, 31, 8, 59, 52, 47, 18, 12, 50, 40, 61}
 	if got := b.Inputs[0].I32; !slices.Equal(got, want) {
 		t.Errorf("first sequence = %v, want %v", got, want)
+	}
+	sum := sha256.New()
+	for _, c := range languages {
+		fmt.Fprintln(sum, mustBatch(t, mustSynthetic(t, Config{SeqLen: 20, Seed: 2, Synthetic: c}), Train, 0, 200).Inputs[0].I32)
+	}
+	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != "863c742df4ee8b85" {
+		t.Errorf("digest %s", got)
 	}
 }
 
@@ -82,46 +89,4 @@ func TestRaggedSequencesArePaddedPrefixes(t *testing.T) {
 	if len(lengths) < 10 {
 		t.Errorf("only %d different lengths of 12 in %d sequences", len(lengths), n)
 	}
-}
-
-// The ideal model's loss varies around the floor within its standard deviation.
-func TestIdealLossMeetsTheFloor(t *testing.T) {
-	for _, c := range languages {
-		s := mustSynthetic(t, Config{SeqLen: 20, Seed: 2, Synthetic: c})
-		const n = 4000
-		b := mustBatch(t, s, Train, 0, n)
-		square := 0.0
-		for r := range s.lang.p {
-			square += s.lang.p[r] * math.Pow(math.Log(s.lang.p[r]), 2)
-		}
-		sigma := math.Sqrt((square - s.lang.entropy*s.lang.entropy) / (n * 20))
-		if d := ideal(s, b) - s.Floor(20); math.Abs(d) > 4*sigma {
-			t.Errorf("%+v: ideal loss is %v from the floor, %.1f standard deviations", c, d, d/sigma)
-		}
-	}
-}
-
-// ideal returns the mean loss of the ideal model on the tokens of a batch.
-func ideal(s *Synthetic, b nn.Batch) float64 {
-	sum := 0.0
-	for i := range b.Examples() {
-		tokens := sequence(b, i)
-		for t := 1; t < len(tokens); t++ {
-			sum -= math.Log(s.lang.prob(tokens[:t], tokens[t]))
-		}
-	}
-	return sum / float64(b.Count)
-}
-
-// sequence returns example i as it was generated, without the padding.
-func sequence(b nn.Batch, i int) []int32 {
-	row := b.Slice(i, i+1)
-	tokens := []int32{row.Inputs[0].I32[0]}
-	for _, next := range row.Targets[0].I32 {
-		if next < 0 {
-			break
-		}
-		tokens = append(tokens, next)
-	}
-	return tokens
 }

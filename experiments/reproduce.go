@@ -28,7 +28,7 @@ import (
 type Reproducing struct {
 	Profile   string
 	Only      []string // ids, each once; nil: all of Paper
-	Paper     string   // one of PaperNames; "": the first, or, with Only or Spec, any
+	Paper     string   // one of PaperNames; "": the first, without what is apart, or, with Only or Spec, any
 	Out       string   // directory; "": nothing is written, and nothing reused
 	Reference string   // directory with a run to compare with; "" or missing: none
 	Fresh     bool     // measure again what there are records of
@@ -186,7 +186,8 @@ func (r Reproducing) chosen() ([]string, error) {
 	switch {
 	case paper != "":
 	case r.Only == nil && r.Spec == "":
-		paper = Papers[0].Name
+		first := slices.DeleteFunc(slices.Clone(Papers[0].Experiments), func(d lab.Definition) bool { return d.Apart })
+		return idsOf(first), nil
 	default:
 		paper = AllPapers
 	}

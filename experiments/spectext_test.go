@@ -16,7 +16,7 @@ import (
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, baselines, watch, micro_batch, data, setup, arms, pairs, tables, plot, profiles"},
+		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, baselines, watch, micro_batch, within, data, setup, arms, pairs, tables, plot, profiles"},
 		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:43:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, sets, pace, until, training, arms"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
 		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:43:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},

@@ -410,27 +410,11 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 	if err != nil {
 		return nil, err
 	}
-	a, st := n.Devices[0].Accelerator, n.ProgramsFor(in.Examples, plan.Training)[0]
-	layers := make([]LayerEstimate, len(n.Layers))
 	if p.Spatial > 1 {
-		return layers, p.modelParts(st, in.Examples, how.DType, layers)
+		layers := make([]LayerEstimate, len(n.Layers))
+		return layers, p.modelParts(n.ProgramsFor(in.Examples, plan.Training)[0], in.Examples, how.DType, layers)
 	}
-	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
-		a.Operations(p, how.DType, func(layer int, seconds float64) {
-			*to(&layers[min(layer, len(layers)-1)]) += seconds
-		})
-	}
-	add(st.Forward, func(l *LayerEstimate) *float64 { return &l.Forward })
-	add(st.Keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
-	add(st.Backward, func(l *LayerEstimate) *float64 { return &l.Backward })
-	if st.Input != nil {
-		add(st.Input, func(l *LayerEstimate) *float64 { return &l.Input })
-		add(st.Weights, func(l *LayerEstimate) *float64 { return &l.Weights })
-	}
-	for layer, floats := range st.Saved {
-		layers[min(layer, len(layers)-1)].Residual += int64(floats) * plan.FloatBytes
-	}
-	return layers, nil
+	return (&Compiled{n, in, how}).Layers(n.Devices[0].Accelerator), nil
 }
 
 // modelParts is ModelLayers for a stage whose images are divided over the pipeline's parts.
@@ -465,53 +449,4 @@ func togetherOf(n *plan.Network, alike []plan.Replicas) int {
 		}
 	}
 	return 1
-}
-
-// Variant has the settings on which programs and partitions do not depend.
-type Variant struct {
-	Schedule      schedule.Schedule
-	Checkpoint    schedule.Checkpoint
-	LateRecompute bool
-	Link          clock.Link // of all devices
-}
-
-// Variant returns the pipeline's own settings.
-func (p Pipeline) Variant() Variant {
-	v := Variant{Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute}
-	if len(p.Devices) > 0 {
-		v.Link = p.Devices[0].Link
-	}
-	return v
-}
-
-// SimulateVariants is Simulate for each variant of a pipeline, with programs that are
-// compiled once.
-func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
-	if how.Parallel.Used() {
-		return p.clusterVariants(in, how, variants)
-	}
-	n, err := p.modelled(in, how)
-	if err != nil {
-		return nil, err
-	}
-	var all []*Simulation
-	n.Devices = slices.Clone(n.Devices)
-	for _, v := range variants {
-		n.Schedule, n.Checkpoint, n.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
-		for i := range n.Devices {
-			n.Devices[i].Link = v.Link
-		}
-		if err := n.Validate(in); err != nil {
-			return nil, err
-		}
-		if err := n.Place(); err != nil {
-			return nil, err
-		}
-		s, err := simulated(n, how)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
 }

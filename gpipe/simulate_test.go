@@ -342,14 +342,14 @@ func TestSimulateVariants(t *testing.T) {
 	in, own := InputOf(even.data(0)), p.Variant()
 	variants := []Variant{own, own, own, own, own, own} // the last one checks that nothing is left of those before
 	variants[1].LateRecompute = true
-	variants[2].Link = clock.Link{}
+	variants[2].Device.Link = clock.Link{}
 	variants[3].Checkpoint = schedule.Never
 	variants[4].Schedule = schedule.OneFOneB
 	seconds := map[float64]bool{}
 	for i, got := range must(p.SimulateVariants(in, Modelling{}, variants...))(t) {
 		v, q := variants[i], p
 		q.Devices = slices.Clone(p.Devices)
-		q.Schedule, q.Checkpoint, q.LateRecompute, q.Devices[0].Link = v.Schedule, v.Checkpoint, v.LateRecompute, v.Link
+		q.Schedule, q.Checkpoint, q.LateRecompute, q.Devices[0] = v.Schedule, v.Checkpoint, v.LateRecompute, v.Device
 		want := must(q.Simulate(in, Modelling{}))(t)
 		if got.Seconds != want.Seconds || got.Devices[1].PeakBytes != want.Devices[1].PeakBytes {
 			t.Errorf("variant %d: %v s, %d bytes; want %v s, %d bytes", i, got.Seconds, got.Devices[1].PeakBytes, want.Seconds, want.Devices[1].PeakBytes)

@@ -34,6 +34,10 @@ type SpatialEstimate struct {
 	// package program): they follow one another over blocks of the accumulators, which they
 	// hand on at each example.
 	Turns float64
+
+	// Copied are the bytes that parts get from each other, but for what Sums adds up, which are Summed on each. Records of
+	// the seconds lack them.
+	Copied, Summed int64 `json:"-"`
 }
 
 // Seconds is the sum of all but Turns.
@@ -54,6 +58,7 @@ func (e *SpatialEstimate) add(o SpatialEstimate) {
 	for i, seconds := range o.causes() {
 		*e.causes()[i] += *seconds
 	}
+	e.Copied += o.Copied
 }
 
 // ModelSpatial is for experiments: it models one micro-batch of all examples on parts accelerators, at least 1, of
@@ -74,8 +79,10 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 	forward, backward := d.kept(st)
 	e.add(forward.all())
 	e.add(backward.all())
-	summed := forward.summed + backward.summed
-	reduce, gather := reduction.Cost(reduction.Ring, parts, 1, float64(summed), a.Hop())
+	if parts > 1 { // one part's gradients are whole
+		e.Summed = forward.summed + backward.summed
+	}
+	reduce, gather := reduction.Cost(reduction.Ring, parts, 1, float64(e.Summed), a.Hop())
 	e.Sums = reduce + gather
 	e.Turns -= e.Sums
 	return e, nil
@@ -139,7 +146,7 @@ func (d divided) program(one, divided *program.Spatial) (p dividedProgram) {
 		return seconds
 	}
 	for i, piece := range divided.Pieces {
-		var e SpatialEstimate
+		e := SpatialEstimate{Copied: piece.Before.Total() + piece.Handed.Total() + piece.After.Total()}
 		even := whole[i] / float64(parts)
 		e.Even += even
 		alone := &e.Alone

@@ -31,6 +31,8 @@ type Definition struct {
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
+	// Apart says that it runs only if it or its paper is asked for by name.
+	Apart bool
 	// Untimed says that nothing of its samples is timed: they are the same on all machines, so
 	// that what one has begun goes on on another.
 	Untimed bool

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gpipebench/internal/stats"
-	"gpipebench/internal/units"
 	"gpipebench/lab/records"
 )
 
@@ -122,17 +121,4 @@ func ReferenceName(log, reference *records.Log) string {
 
 func ReferenceNote(reference *records.Log) string {
 	return fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time)
-}
-
-// FewRunsNote warns of rates and medians over so few seeds that the medians have
-// no interval.
-func FewRunsNote(n int) []string {
-	least := stats.LeastForInterval(0.95)
-	if n >= least {
-		return nil
-	}
-	_, none := stats.RateInterval(0, n)
-	all, _ := stats.RateInterval(n, n)
-	return []string{fmt.Sprintf("Warning: n = %d runs. If none of them diverges, the rate of divergence may still be up to %s; if all of them diverge, it may be as low as %s (95%% intervals of Clopper and Pearson). Medians are printed with the range of the runs, because a 95%% interval of a median needs at least %d runs.",
-		n, units.FormatShare(none, 1), units.FormatShare(all, 1), least)}
 }

@@ -24,9 +24,6 @@ func TestLeastForInterval(t *testing.T) {
 		if seeds := FewSeedsNote(n); (len(seeds) == 0) != (n >= least) || len(seeds) > 0 && !strings.Contains(seeds[0], fmt.Sprintf("n = %d seed", n)) {
 			t.Errorf("%d seeds: %q", n, seeds)
 		}
-		if runs := FewRunsNote(n); (len(runs) == 0) != (n >= least) {
-			t.Errorf("%d runs: %q", n, runs)
-		}
 	}
 	if got := Bracketed([]float64{3, 1, 2, 6, 5, 4}, func(x float64) Value { return Fixed(x, 0) }); got.Text != "[1, 6]" {
 		t.Errorf("%s, want [1, 6]", got)

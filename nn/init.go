@@ -40,21 +40,6 @@ func Normal(stddev float64) Initializer {
 	}
 }
 
-// TruncatedNormal draws normal numbers of mean 0 and draws again those beyond
-// two standard deviations, as TensorFlow's initialiser of that name does. The
-// standard deviation of the result is 0.8796 of the given one.
-func TruncatedNormal(stddev float64) Initializer {
-	return func(r *philox.Stream, _ graph.Shape, dst []float32) {
-		for i := range dst {
-			z := r.Normal()
-			for math.Abs(z) > 2 {
-				z = r.Normal()
-			}
-			dst[i] = float32(stddev * z)
-		}
-	}
-}
-
 // GlorotUniform keeps the variance of activations and of gradients alike
 // (Glorot and Bengio 2010, equation 16): uniform on ±sqrt(6/(fan in + fan
 // out)).
@@ -64,28 +49,12 @@ func GlorotUniform() Initializer {
 	}
 }
 
-// GlorotNormal is [GlorotUniform] with normal numbers of the same variance.
-func GlorotNormal() Initializer {
-	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
-		in, out := fans(shape)
-		normal(r, math.Sqrt(2/float64(in+out)), dst)
-	}
-}
-
 // HeNormal keeps the variance through ReLU (He et al. 2015, equation 10):
 // normal numbers of variance 2/fan in.
 func HeNormal() Initializer {
 	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
 		in, _ := fans(shape)
 		normal(r, math.Sqrt(2/float64(in)), dst)
-	}
-}
-
-// HeUniform is [HeNormal] with uniform numbers of the same variance.
-func HeUniform() Initializer {
-	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
-		in, _ := fans(shape)
-		uniform(r, math.Sqrt(6/float64(in)), dst)
 	}
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -182,10 +183,18 @@ func (k *calibrator) Close() {
 
 // Probe is a probe's training, and what has been timed of it.
 type Probe struct {
-	*train.Loop
-	Shape   ProbeShape
-	watched *accelerator.Calibration
-	Times   []*gpipe.Times // of steps that were not watched
+	*train.Loop // nil: it is not open
+	Shape       ProbeShape
+	way         Calibrating
+	watched     *accelerator.Calibration
+	Times       []*gpipe.Times // of steps that were not watched
+	made        Compared       // what is known of it without a model
+	pipeline    gpipe.Pipeline
+}
+
+// Closed is a probe that is opened for each of its turns.
+func (c Calibrating) Closed(probe ProbeShape) *Probe {
+	return &Probe{Shape: probe, way: c, watched: &accelerator.Calibration{}}
 }
 
 // Training returns that of a probe.
@@ -200,11 +209,43 @@ func (c Calibrating) Training(probe ProbeShape) train.Training {
 
 // OpenProbe opens one.
 func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, error) {
-	l, err := new(train.Timing).Open(ctx, c.Training(probe))
-	if err != nil {
-		return nil, err
+	p := c.Closed(probe)
+	return p, p.open(ctx)
+}
+
+func (o *Probe) open(ctx context.Context) (err error) {
+	o.Loop, err = new(train.Timing).Open(ctx, o.way.Training(o.Shape))
+	return err
+}
+
+// Turn opens the probe for a step that warms it up and one that is timed, and watched if the network is on one device.
+// So several that take turns never need the memory of more than one.
+func (o *Probe) Turn(ctx context.Context) (err error) {
+	defer func() {
+		if o.Loop != nil {
+			err = errors.Join(err, o.Close())
+			o.Loop = nil
+		}
+		if err != nil {
+			err = fmt.Errorf("%s, %v, K=%d: %w", o.Shape.Model.Name, o.way.Order.Schedule, o.Shape.K, err)
+		}
+	}()
+	if err := o.open(ctx); err != nil {
+		return err
 	}
-	return &Probe{Loop: l, Shape: probe, watched: &accelerator.Calibration{}}, nil
+	step := o.Unwatched
+	if o.Shape.K == 1 {
+		step = o.Watched
+	}
+	for _, timed := range []bool{false, true} {
+		if err := step(ctx, timed); err != nil {
+			return err
+		}
+	}
+	o.pipeline = o.Pipeline
+	o.made.Partition, _ = o.Trainer.Sizes()
+	o.made.Peak, o.made.HighWater = o.Memory()
+	return nil
 }
 
 // Watched makes a step and, if it is timed, records the time of every instruction.
@@ -257,9 +298,9 @@ func (c *Compared) SameMemory() bool {
 	return slices.Equal(c.Peak, c.HighWater) && slices.Equal(c.Peak, c.ModelledPeak)
 }
 
-// Compare reduces what was timed of the probe, which rates and own then model.
+// Compare reduces what was timed of the probe in its turns, which rates and own then model.
 func (o *Probe) Compare(rates, own *accelerator.Accelerator) (*Compared, error) {
-	c := &Compared{}
+	c := o.made
 	var samples gpipe.Samples
 	for _, t := range o.Times {
 		samples.Add(t)
@@ -269,15 +310,15 @@ func (o *Probe) Compare(rates, own *accelerator.Accelerator) (*Compared, error) 
 		return nil, err
 	}
 	c.Seconds = tl.Span()
-	c.Partition, _ = o.Trainer.Sizes()
-	c.Peak, c.HighWater = o.Memory()
-	modelled := func(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
-		on := o.Pipeline
-		on.Balance = c.Partition
-		on.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}
-		return on.Simulate(o.Shape.Model.Input(o.Shape.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})
+	on := o.pipeline
+	on.Balance = c.Partition
+	on.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: rates, Capacity: rates.Memory, Link: rates.Link}}
+	compiled, err := on.Compiled(o.Shape.Model.Input(o.Shape.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})
+	if err != nil {
+		return nil, err
 	}
-	sim, err := modelled(rates)
+	of := on.Variant()
+	sim, err := compiled.Simulate(of, true)
 	if err != nil {
 		return nil, err
 	}
@@ -285,11 +326,12 @@ func (o *Probe) Compare(rates, own *accelerator.Accelerator) (*Compared, error) 
 	for _, d := range sim.Devices {
 		c.ModelledPeak = append(c.ModelledPeak, d.PeakBytes)
 	}
-	if sim, err = modelled(own); err != nil {
+	of.Device.Accelerator = own
+	if sim, err = compiled.Simulate(of, true); err != nil {
 		return nil, err
 	}
 	c.Own = sim.Seconds
-	return c, nil
+	return &c, nil
 }
 
 // Unwatched makes a step and, if it is timed, records the times of its tasks.

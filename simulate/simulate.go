@@ -129,6 +129,15 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 	return a, nil
 }
 
+// Device is one of the accelerator's kind.
+func (s Simulating) Device() (gpipe.Device, error) {
+	a, err := s.accelerator()
+	if err != nil {
+		return gpipe.Device{}, err
+	}
+	return gpipe.DeviceOf(a), nil
+}
+
 // Pipeline describes the run on the accelerator.
 func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
 	s.Model.Parts = nn.Parts{Count: s.Tensor, Sequence: s.SequenceParallel}

@@ -136,11 +136,7 @@ func TestKeepBestTranslator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(tr.Translations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := rowsOf(t, ".csv", string(raw))
+	rows := rowsOf(t, tr.Translations)
 	pairs := source.(*datasets.Translation)
 	for i, l := range pairs.Languages() {
 		held := pairs.Pairs(i, datasets.HeldOut)

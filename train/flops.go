@@ -18,7 +18,7 @@ func (t Training) FLOPs() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	d, err := p.Describe(in)
+	d, err := p.Counted(in)
 	if err != nil {
 		return 0, err
 	}

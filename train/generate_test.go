@@ -79,39 +79,33 @@ func TestTranslations(t *testing.T) {
 		t.Fatal(err)
 	}
 	pairs := source.(*datasets.Translation)
-	for _, ending := range train.RowEndings {
-		tr.Translations = filepath.Join(t.TempDir(), "translations"+ending)
-		r, err := tr.Run(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := os.ReadFile(tr.Translations)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var bleu baseline.BLEU
-		var chrF baseline.ChrF
-		rows := rowsOf(t, ending, string(raw))
-		for i, l := range pairs.Languages() {
-			for _, p := range pairs.Pairs(i, datasets.HeldOut) {
-				row := rows[0]
-				rows = rows[1:]
-				want := map[string]string{"language": l.Name, "source": p.SourceText, "reference": p.TargetText, "translation": row["translation"]}
-				if !reflect.DeepEqual(row, want) {
-					t.Fatalf("%s: %q, want %q", ending, row, want)
-				}
-				bleu.Add(row["translation"], row["reference"])
-				chrF.Add(row["translation"], row["reference"])
+	tr.Translations = filepath.Join(t.TempDir(), "translations.csv")
+	r, err := tr.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bleu baseline.BLEU
+	var chrF baseline.ChrF
+	rows := rowsOf(t, tr.Translations)
+	for i, l := range pairs.Languages() {
+		for _, p := range pairs.Pairs(i, datasets.HeldOut) {
+			row := rows[0]
+			rows = rows[1:]
+			want := map[string]string{"language": l.Name, "source": p.SourceText, "reference": p.TargetText, "translation": row["translation"]}
+			if !reflect.DeepEqual(row, want) {
+				t.Fatalf("%q, want %q", row, want)
 			}
+			bleu.Add(row["translation"], row["reference"])
+			chrF.Add(row["translation"], row["reference"])
 		}
-		if chrF.Score() != *r.Eval.ChrF || bleu.Smoothed() != *r.Eval.Smoothed {
-			t.Errorf("%s: chrF %v, smoothed BLEU %v, want %v and %v", ending, chrF.Score(), bleu.Smoothed(), *r.Eval.ChrF, *r.Eval.Smoothed)
-		}
-		if len(rows) > 0 || bleu.Score() != *r.Eval.BLEU {
-			t.Errorf("%s: %d rows too many, BLEU %v, want %v", ending, len(rows), bleu.Score(), *r.Eval.BLEU)
-		}
-		if *r.Eval.BLEU == 0 {
-			t.Skipf("%s kernels: no translation is right, so their order is not seen", nn.KernelProfile())
-		}
+	}
+	if chrF.Score() != *r.Eval.ChrF || bleu.Smoothed() != *r.Eval.Smoothed {
+		t.Errorf("chrF %v, smoothed BLEU %v, want %v and %v", chrF.Score(), bleu.Smoothed(), *r.Eval.ChrF, *r.Eval.Smoothed)
+	}
+	if len(rows) > 0 || bleu.Score() != *r.Eval.BLEU {
+		t.Errorf("%d rows too many, BLEU %v, want %v", len(rows), bleu.Score(), *r.Eval.BLEU)
+	}
+	if *r.Eval.BLEU == 0 {
+		t.Skipf("%s kernels: no translation is right, so their order is not seen", nn.KernelProfile())
 	}
 }

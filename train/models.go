@@ -314,5 +314,5 @@ func Described(m Model) (*gpipe.Description, error) {
 	if of := m.network().loss; of != nil {
 		loss = of(nn.CrossEntropy{})
 	}
-	return gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(m.Input(1))
+	return gpipe.Pipeline{Layers: layers, Loss: loss}.Counted(m.Input(1))
 }

@@ -88,12 +88,15 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 		return nil
 	}
 	var d *gpipe.Description
-	if s.Cost != Time {
-		if d, err = p.Describe(in); err != nil {
-			return err
-		}
+	switch s.Cost {
+	case FLOPs:
+		d, err = p.Counted(in)
+	case Memory:
+		d, err = p.Describe(in)
 	}
-	p.Costs, err = s.Cost.Of(ctx, *p, in, d)
+	if err == nil {
+		p.Costs, err = s.Cost.Of(ctx, *p, in, d)
+	}
 	return err
 }
 

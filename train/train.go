@@ -65,10 +65,10 @@ type Training struct {
 	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
 	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
-	// Translations is a file for a translator's translations of what is held out, whose
-	// ending is one of RowEndings; "": none.
+	// Translations is a file of comma-separated values for a translator's translations of what is
+	// held out; "": none.
 	Translations string
-	Log          string // file for the losses, a line for each step and evaluation, whose ending is one of RowEndings; "": none
+	Log          string // file of comma-separated values for the losses, a line for each step and evaluation; "": none
 	HashAfter    int    // a step to take a hash after; 0: none
 
 	Snapshots Snapshots // of the training's state, to go on from after an interrupt

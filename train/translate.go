@@ -154,13 +154,12 @@ func writeTranslations(name string, s *datasets.Translation, of part, translatio
 		return nil
 	}
 	return files.Write(name, func(w io.Writer) error {
-		rows := newRowWriter(w, name, "language", "source", "reference", "translation")
-		if err := rows.begin(); err != nil {
+		if err := writeRow(w, "language", "source", "reference", "translation"); err != nil {
 			return err
 		}
 		for i, l := range s.Languages() {
 			for j, p := range of.pairs(s, i) {
-				if err := rows.add(l.Name, p.SourceText, p.TargetText, translations[i][j]); err != nil {
+				if err := writeRow(w, l.Name, p.SourceText, p.TargetText, translations[i][j]); err != nil {
 					return err
 				}
 			}

@@ -17,6 +17,7 @@ Of these, a variable that the caller's environment sets is left alone.
 
 import argparse
 import ctypes
+import importlib
 import json
 import math
 import os
@@ -27,71 +28,22 @@ import sys
 import time
 
 NAME = "pytorch.py"
-TRIAL_STEPS = 4
 
 
-# Models. Each takes the flags and returns the module and a function from nothing to the loss of one forward pass.
-
-def transformer_lm(args):
-    """Pre-norm, ReLU, sinusoidal positions, causal, no final norm, softmax with a weight of its own."""
-    import torch
-    import torch.nn.functional as F
-    from torch import nn
-
-    batch, time, dim, heads = args.batch, args.seq, args.dim, args.heads
-    tokens, head_dim = batch * time, dim // heads
-    unseen = torch.full((time, time), float("-inf")).triu(1)
-
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
-            self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-            self.inner, self.outer = nn.Linear(dim, args.ff), nn.Linear(args.ff, dim)
-
-        def forward(self, x):  # x is (N*T, d)
-            # One copy puts q, k and v in (N*heads, T, d/heads); scale and mask ride on the product. Adding the
-            # residual and ReLU in place is safe: no backward reads what they overwrite.
-            q, k, v = (self.qkv(self.norm1(x)).view(batch, time, 3, heads, head_dim).permute(2, 0, 3, 1, 4)
-                       .reshape(3, batch * heads, time, head_dim).unbind(0))
-            p = torch.baddbmm(unseen, q, k.transpose(1, 2), alpha=1 / math.sqrt(head_dim)).softmax(2)
-            h = torch.bmm(p, v).view(batch, heads, time, head_dim).transpose(1, 2).reshape(tokens, dim)
-            x = self.out(h).add_(x)
-            h = F.relu(self.inner(self.norm2(x)), inplace=True)
-            return self.outer(h).add_(x)
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(args.vocab, dim)
-            nn.init.normal_(self.embedding.weight, std=dim ** -0.5)
-            self.layers = nn.ModuleList(Layer() for _ in range(args.layers))
-            self.softmax = nn.Linear(dim, args.vocab)
-            angle = (torch.arange(time, dtype=torch.float64)[:, None]
-                     / 10000 ** (torch.arange(0, dim, 2, dtype=torch.float64) / dim))
-            positions = torch.stack((angle.sin(), angle.cos()), 2).reshape(time, dim)
-            self.register_buffer("positions", positions.float().repeat(batch, 1))  # (N*T, d)
-
-        def forward(self, ids):  # ids is (N*T)
-            x = torch.add(self.positions, self.embedding(ids), alpha=math.sqrt(dim))
-            for layer in self.layers:
-                x = layer(x)
-            return self.softmax(x)
-
-    model = Model()
-    ids, targets = torch.randint(args.vocab, (2, tokens)).unbind(0)
-    return model, lambda: F.cross_entropy(model(ids), targets, label_smoothing=args.label_smoothing)
+# Models, by the file that has them; each file imports PyTorch.
+MODELS = {
+    "transformer-lm": "pytorch_text", "llama": "pytorch_text", "gnmt": "pytorch_text",
+    "resnet50": "pytorch_images", "resnet101": "pytorch_images", "amoebanetd": "pytorch_images",
+}
 
 
-def images(name):
-    """A model of pytorch_images.py, which imports PyTorch."""
-    def build(args):
-        import pytorch_images
-        return getattr(pytorch_images, name)(args)
-    return build
+def built(args):
+    """The module, and a function from nothing to the loss of one forward pass."""
+    return getattr(importlib.import_module(MODELS[args.model]), args.model.replace("-", "_"))(args)
 
 
-MODELS = {"transformer-lm": transformer_lm, "resnet101": images("resnet101"), "amoebanetd": images("amoebanetd")}
+def of_images(args):
+    return MODELS[args.model] == "pytorch_images"
 
 
 def arguments():
@@ -106,7 +58,14 @@ def arguments():
     p.add_argument("--filters", type=int, default=64, help="of amoebanetd")
     p.add_argument("--image", type=int, default=224, help="height and width of images")
     p.add_argument("--classes", type=int, default=1000)
-    p.add_argument("--weights", help="safetensors file to start from, as `train --save` writes it; images only")
+    p.add_argument("--kv-heads", type=int, default=0, help="of llama; 0: as many as heads")
+    p.add_argument("--head-dim", type=int, default=0, help="of llama; 0: dim/heads")
+    p.add_argument("--rope-theta", type=float, default=0, help="of llama; 0: 10000")
+    p.add_argument("--tied", choices=["none", "softmax", "all"], nargs="?", const="softmax", default="none")
+    p.add_argument("--gelu", action="store_true", help="of transformer-lm")
+    p.add_argument("--final-norm", action="store_true", help="of transformer-lm")
+    p.add_argument("--weights", help="safetensors file to start from, as `train --save` writes it")
+    p.add_argument("--trial-steps", type=int, default=4, help="steps of each variant's trial")
     p.add_argument("--batch", type=int, default=16, help="examples in a mini-batch")
     p.add_argument("--label-smoothing", type=float, default=0.0)
     p.add_argument("--lr", type=float, default=0.01)
@@ -116,11 +75,9 @@ def arguments():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--variant", choices=["best"] + list(variants(2, True)), default="best")
     args = p.parse_args()
-    if args.variant != "best" and args.variant not in variants(2, args.model != "transformer-lm"):
+    if args.variant != "best" and args.variant not in variants(2, of_images(args)):
         p.error("--variant %s is not for %s" % (args.variant, args.model))
-    if args.weights and args.model == "transformer-lm":
-        p.error("--weights is for images; load_weights.py is for a Transformer")
-    for name in ("layers", "dim", "ff", "heads", "seq", "vocab", "filters", "image", "classes", "batch", "threads", "steps"):
+    for name in ("layers", "dim", "ff", "heads", "seq", "vocab", "filters", "image", "classes", "batch", "threads", "steps", "trial_steps"):
         if getattr(args, name) < 1:
             p.error("--%s must be at least 1" % name)
     if args.warmup < 0:
@@ -209,8 +166,8 @@ def choose(args):
     """Runs the variant asked for, or tries all and runs the fastest."""
     env, trials = environment(args), {}
     if args.variant == "best":
-        for name in variants(args.threads, args.model != "transformer-lm"):
-            trial = run_variant(name, env, "--steps", str(TRIAL_STEPS), "--warmup", "1")
+        for name in variants(args.threads, of_images(args)):
+            trial = run_variant(name, env, "--steps", str(args.trial_steps), "--warmup", str(min(args.warmup, 1)))
             trials[name] = trial["step_seconds"]["min"]
         args.variant = min(trials, key=trials.get)
     line = run_variant(args.variant, env)
@@ -256,7 +213,7 @@ def measure(args):
     torch.ones(2, 2) @ torch.ones(2, 2)  # the BLAS is loaded by now
     blas = blas_in_use(torch, args.threads)
 
-    model, loss_of = MODELS[args.model](args)
+    model, loss_of = built(args)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     losses = []
 

@@ -1,4 +1,4 @@
-"""ResNet-101 and AmoebaNet-D in PyTorch, for pytorch.py: the same networks as ours, parameter by parameter.
+"""ResNets and AmoebaNet-D in PyTorch, for pytorch.py: the same networks as ours, parameter by parameter.
 
 Each function takes the flags and returns the module and a function from nothing to the loss of one forward pass. Modules
 and parameters have the names of our weights' paths, so that saved weights can be loaded.
@@ -49,7 +49,7 @@ class Unit(Norm):
         return y.relu_() if self.relu else y
 
 
-# ResNet-101, as torchvision's "v1.5": the stride of a block is in its 3x3 convolution.
+# ResNets, as torchvision's "v1.5": the stride of a block is in its 3x3 convolution.
 
 class Bottleneck(nn.Module):
     def __init__(self, inputs, width, stride):
@@ -66,10 +66,10 @@ class Bottleneck(nn.Module):
         return y.relu_()
 
 
-def resnet101(args):
+def resnet(args, counts):
     layers = nn.ModuleDict({"stem": nn.ModuleDict({"conv": Unit(3, 64, (7, 7), 2, relu=True)})})
     channels = 64
-    for stage, blocks in enumerate((3, 4, 23, 3)):
+    for stage, blocks in enumerate(counts):
         for i in range(blocks):
             width = 64 << stage
             layers["stage%d/block%d" % (stage + 1, i + 1)] = Bottleneck(channels, width, 2 if stage and not i else 1)
@@ -84,6 +84,14 @@ def resnet101(args):
         return layers["classifier"](x.mean((2, 3)))
 
     return with_images(args, layers, forward, mirrored=False)
+
+
+def resnet50(args):
+    return resnet(args, (3, 4, 6, 3))
+
+
+def resnet101(args):
+    return resnet(args, (3, 4, 23, 3))
 
 
 # AmoebaNet-D(L, D), with the cells as TensorFlow's official code and torchgpipe have them.
@@ -226,7 +234,7 @@ def amoebanetd(args):
 # What both have.
 
 def with_images(args, model, forward, mirrored):
-    """Images and targets are functions of their places, the same as in bench/vision.go. The model and the images get the
+    """Images and targets are functions of their places, the same as in bench/networks.go. The model and the images get the
     memory format that the variant names."""
     shape = (args.batch, args.image, args.image, 3)
     place = torch.arange(args.batch * args.image * args.image * 3, dtype=torch.int64)

@@ -16,7 +16,7 @@ import (
 
 func newBench() *cobra.Command {
 	var b train.Benching
-	var format, profile string
+	var format string
 	var in train.Processes
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
@@ -28,7 +28,7 @@ The first steps (--warmup) are discarded.
 With --by-op it also says where the steps' time goes: for each kernel its calls,
 time, FLOPs and bytes in a step, and how near that is to this machine's roofline;
 then what devices do besides kernels. The rows add up to the step.`,
-		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
+		RunE: does(func(ctx context.Context, o *output) error {
 			b.Notice = o.progress.Say
 			var err error
 			if b.Processes, err = together(cmd, in, &b.Setup); err != nil {
@@ -49,9 +49,10 @@ then what devices do besides kernels. The rows add up to the step.`,
 				return o.json(r)
 			}
 			return printBench(o, r)
-		})),
+		}),
 	}
 	fs := modelFlags(cmd, &b.Model, sizedModel())
+	geluFlag(fs, &b.Model)
 	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
 	count(fs, &b.Steps, "steps", 10, 1, train.MaxBenchSteps, "steps that are timed")
 	count(fs, &b.WarmUp, "warmup", 2, 0, train.MaxBenchSteps, "steps before them, discarded")
@@ -65,7 +66,6 @@ then what devices do besides kernels. The rows add up to the step.`,
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "seed of weights and data")
 	fs.BoolVar(&b.ByOp, "by-op", false, "time every kernel, and compare it with this machine's roofline")
-	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd
 }

@@ -106,7 +106,7 @@ var (
 		"recipe":      func() []string { return strings.Fields(recipeNames()) },
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec costs load load-part hosts save log curve translations trace memory out cpuprofile svg html")
+	flagFiles       = strings.Fields("device spec costs load load-part hosts save log curve translations trace memory out svg html")
 	flagDirectories = strings.Fields("results reference snapshot-dir")
 )
 

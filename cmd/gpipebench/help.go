@@ -27,7 +27,7 @@ type flagGroup struct{ title, common, rare string }
 // flagGroups are the flags of commands that have many.
 var flagGroups = []flagGroup{
 	{"Network", "model layers dim ff heads seq filters",
-		"width vocab kv-heads head-dim rope-theta classes image tied aux official delayed split final-norm clip-logits scaled-init zero-init " +
+		"width vocab kv-heads head-dim rope-theta classes image tied aux official delayed split final-norm gelu clip-logits scaled-init zero-init " +
 			"drop-path drop-path-rise bn-momentum keep-scores"},
 	{"Data", "data batch",
 		"max-batch languages pairs temperature bucket-window input-hosts from-english target-noise " +
@@ -40,9 +40,9 @@ var flagGroups = []flagGroup{
 	{"Devices", "device devices threads dtype memory-cap accounting",
 		"link-bandwidth link-latency fused tiled peak spread transport"},
 	{"Cluster", "search tensor zero recompute",
-		"precision sequence-parallel attention gradients-apart drop-scores scatter await-transfers overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes gelu"},
+		"precision sequence-parallel attention gradients-apart drop-scores scatter await-transfers overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes"},
 	{"Output", "generate save snapshot-dir resume log curve timeline trace memory by-op top csv name out json",
-		"beam translations save-ema snapshot-every snapshot-keep cpuprofile format help help-all"},
+		"beam translations save-ema snapshot-every snapshot-keep format help help-all"},
 }
 
 // addHelp makes every command without subcommands print its help in this form.

@@ -285,8 +285,7 @@ func TestOtherCommands(t *testing.T) {
 		t.Error("bench: a profile that was not asked for")
 	}
 
-	profile := filepath.Join(t.TempDir(), "profile")
-	stdout, _ = succeeds(t, append(strings.Fields("bench --by-op --steps 2 --vocab 16 -k 2 --cpuprofile "+profile), tiny...)...)
+	stdout, _ = succeeds(t, append(strings.Fields("bench --by-op --steps 2 --vocab 16 -k 2"), tiny...)...)
 	for _, row := range []string{"backward   matmul-at ", "forward    cross-entropy ", "clear gradients", "update", "besides kernels", "copies between stages", "waiting", "all", "GFLOP/s in a matrix product"} {
 		if !strings.Contains(stdout, row) {
 			t.Errorf("bench --by-op has no %q:\n%s", row, stdout)
@@ -294,9 +293,6 @@ func TestOtherCommands(t *testing.T) {
 	}
 	if strings.Contains(stdout, "NaN") || strings.Contains(stdout, "Inf") {
 		t.Errorf("bench --by-op:\n%s", stdout)
-	}
-	if raw, err := os.ReadFile(profile); err != nil || !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) { // gzip, as pprof's format says
-		t.Errorf("a profile of %d bytes, %v", len(raw), err)
 	}
 
 	stdout, _ = succeeds(t, strings.Fields("describe --json --layers 1 --dim 2048 --ff 8192 --heads 32 --vocab 32000 --seq 1024 -k 3")...)

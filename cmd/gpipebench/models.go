@@ -57,6 +57,11 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	return fs
 }
 
+// geluFlag is of commands that make no file of weights: what is trained has ReLU.
+func geluFlag(fs *pflag.FlagSet, m *train.Model) {
+	fs.BoolVar(&m.GELU, "gelu", false, "GELU in feed-forward layers, in place of ReLU; of transformer-lm")
+}
+
 // imageFlags adds the flags of training on images.
 func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are dropped, from 0 up to 1")

@@ -111,7 +111,7 @@ func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	bandwidth(fs, &p.Near.Bandwidth, "near-bandwidth", "bytes a second of a device's link within its node, such as 300GB (default: as the device's file says)")
 	bandwidth(fs, &p.Far.Bandwidth, "far-bandwidth", "bytes a second of a device's link to other nodes, such as 25GB (default: as the device's file says)")
 	fs.BoolVar(&p.TensorOverNodes, "tensor-over-nodes", false, "allow the T devices of a stage to be in several nodes")
-	fs.BoolVar(&s.Model.GELU, "gelu", false, "GELU in feed-forward layers, in place of ReLU; of transformer-lm")
+	geluFlag(fs, &s.Model)
 }
 
 // parseTopology reads flat, the zero value, or torus:XxY.

@@ -25,7 +25,7 @@ import (
 
 func newTrain() *cobra.Command {
 	var t train.Training
-	var trace, curve, profile string
+	var trace, curve string
 	var format, recipe, command string
 	var in train.Processes
 	var shown, dry bool
@@ -49,10 +49,10 @@ happened.
 ` + presetUsage() + `
 
 ` + recipeUsage(),
-		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
+		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs(
 				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
-				[2]string{"translations", t.Translations}, [2]string{"cpuprofile", profile},
+				[2]string{"translations", t.Translations},
 			); err != nil && !follows() {
 				return err
 			}
@@ -92,7 +92,7 @@ happened.
 				trace, shown = "", false
 			}
 			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, &t, r.LastStep, trace, shown && format == "text"))
-		})),
+		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
@@ -136,11 +136,10 @@ happened.
 	fs.StringVar(&t.Save, "save", "", "file for the trained weights (safetensors); with --steps 0 the initial weights, or the loaded ones")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	snapshotFlags(fs, &t.Snapshots)
-	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv or .jsonl; a line for each, kept when a run is interrupted and continued when it is resumed", train.RowEndings...)
+	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv; a line for each, kept when a run is interrupted and continued when it is resumed", ".csv")
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&shown, "timeline", false, "draw the last step's timeline")
-	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("epochs") {

@@ -14,7 +14,7 @@ import (
 // translationFlags adds the flags that only translations have.
 func translationFlags(fs *pflag.FlagSet, t *train.Training) {
 	count(fs, &t.Beam, "beam", 1, 1, train.MaxBeam, "hypotheses of the beam search for translations; 1: greedy. None is longer than the longest training target")
-	fileFlag(fs, &t.Translations, "translations", "file for held-out sources, references and translations: .csv or .jsonl", train.RowEndings...)
+	fileFlag(fs, &t.Translations, "translations", "file for held-out sources, references and translations, .csv", ".csv")
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "temperature by which languages share an epoch; 1: in proportion to their sizes")

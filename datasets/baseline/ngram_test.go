@@ -140,41 +140,6 @@ func contexts(text string) []string {
 	return out
 }
 
-// "abab", order 2. Bigrams: ab twice and ba once, so Y = 1/3 and D1 = 1/3; for
-// D2 there are too few, so it is 1. Order 1 counts different predecessors: a
-// has the start and b, b has a; the discounts are the same. So p(a) = (2-1)/3 +
-// (1+1/3)/3/256, p(a|b) = (1-1/3)/1 + 1/3 p(a), and p(a|a) = 1/2 p(a).
-func TestNGramByHand(t *testing.T) {
-	m, err := TrainNGram(2, []byte("abab"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pa := 1.0/3 + 4.0/9/256
-	for _, c := range []struct {
-		context string
-		b       byte
-		want    float64
-	}{{"", 'a', pa}, {"b", 'a', 2.0/3 + pa/3}, {"a", 'a', pa / 2}, {"z", 'a', pa}, {"", 'z', 4.0 / 9 / 256}} {
-		if got := m.Prob([]byte(c.context), c.b); math.Abs(got-c.want) > 1e-15 {
-			t.Errorf("p(%q|%q) = %v, want %v", c.b, c.context, got, c.want)
-		}
-	}
-}
-
-func TestDiscountsAreEstimated(t *testing.T) {
-	counts := map[gram]uint32{}
-	for c, n := range map[uint32]int{1: 100, 2: 40, 3: 20, 4: 10, 9: 5} {
-		for range n {
-			counts[gram(len(counts))] = c
-		}
-	}
-	y := 100.0 / 180
-	want := [4]float64{0, 1 - 2*y*40/100, 2 - 3*y*20/40, 3 - 4*y*10/20}
-	if got := discounts(counts); got != want {
-		t.Errorf("discounts %v, want %v", got, want)
-	}
-}
-
 func TestBitsIsTheMeanOfProb(t *testing.T) {
 	text := words(3000)
 	train, held := text[:2700], text[2700:]
@@ -223,24 +188,6 @@ func TestBitsBeginWithoutContext(t *testing.T) {
 	want = -math.Log2(m.Prob(nil, 0))/2 - math.Log2(m.Prob([]byte{0}, 'b'))/2
 	if got := m.Bits(nil, []byte("\x00b")); math.Abs(got-want) > 1e-12 {
 		t.Errorf("%v bits, want %v", got, want)
-	}
-}
-
-// Bytes that no model can predict: the model's loss shows that.
-func TestNGramOfNoise(t *testing.T) {
-	random := philox.NewStream(philox.KeyOf(1, "noise"), 0)
-	text := make([]byte, 80000)
-	for i := range text {
-		text[i] = byte(random.Intn(256))
-	}
-	for _, n := range []int{1, 3, 5} {
-		m, err := TrainNGram(n, text[:70000])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bits := m.Bits(nil, text[70000:]); bits < 7.95 || bits > 8.1 {
-			t.Errorf("%d-gram of noise: %v bits per byte, want about 8", n, bits)
-		}
 	}
 }
 

@@ -146,16 +146,15 @@ func (s *gpipeTablesSpec) simulate(ctx context.Context, c tableCell) (filledMode
 	}
 	made := filledModes{}
 	for _, mode := range s.Checkpoints {
-		m, err := cells.NewModeller(c.network, false)
+		m, err := cells.NewModeller(c.network, false, &train.Setup{
+			Schedule: lab.Named(schedule.Parse, c.schedule), Chunks: place.Stages() / place.Devices,
+			Checkpoint: lab.Named(schedule.ParseCheckpoint, mode),
+		})
 		if err != nil {
 			return nil, err
 		}
-		m.Order = train.Setup{
-			Schedule: lab.Named(schedule.Parse, c.schedule), Chunks: place.Stages() / place.Devices,
-			Checkpoint: lab.Named(schedule.ParseCheckpoint, mode),
-		}
 		known := c.network.Batch / c.M
-		sizes, err := m.Cut(ctx, c.Conventions.Cuts[0], place.Stages(), known)
+		sizes, err := m.Cut(ctx, c.Conventions.Cuts[0].Setup(train.Setup{}), place.Stages(), known)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
@@ -109,7 +110,9 @@ var ablation = cells.Kind[ablationSpec, cutSample]{
 }
 
 func (n ablatedNetwork) modeller() func() (*cells.Modeller, error) {
-	return cells.ModellerOf(&cells.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false)
+	return sync.OnceValues(func() (*cells.Modeller, error) {
+		return cells.NewModeller(&cells.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false, nil)
+	})
 }
 
 func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablatedNetwork, k int) (made cutSample, err error) {
@@ -125,7 +128,7 @@ func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablated
 		return made, err
 	}
 	for _, how := range s.cuts() {
-		sizes, err := m.Cut(ctx, how, k, n.Micro)
+		sizes, err := m.Cut(ctx, how.Setup(train.Setup{}), k, n.Micro)
 		if err != nil {
 			return made, err
 		}

@@ -40,7 +40,7 @@ func TestCalibratedBaseFits(t *testing.T) {
 		one := c.Spec.Standard()
 		one.Networks = []*cells.Network{n}
 		one.K, one.M = []int{one.Base.K}, []int{one.Base.M}
-		for _, j := range one.OwnJobs() {
+		for _, j := range cells.JobsOf(one) {
 			made, _, err := j.Make(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -5,14 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
+	"gpipebench/lab/cells"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
@@ -74,7 +76,7 @@ type figure3 struct {
 func newFigure3() (lab.Experiment, error) {
 	f := &figure3{}
 	f.Runs, f.Show, f.Also = f.runs, f.show, f.also
-	f.Beside = func() []lab.Job { return append(f.jobs(measuredRates), f.jobs(peakRates)...) }
+	f.Beside = func() []lab.Job { return f.jobs([]accelerator.Variation{measuredRates, peakRates}) }
 	return f, nil
 }
 
@@ -178,45 +180,87 @@ func (m figure3Modelled) name(run string, v accelerator.Variation) string {
 	return lab.AtRates(name, m.Accelerator, v.Change)
 }
 
-// jobs make the samples of all scenarios, with a variation.
-func (f *figure3) jobs(v accelerator.Variation) (jobs []lab.Job) {
-	for _, s := range f.scenarios() {
-		jobs = append(jobs, f.Spec.Modelled.job(s.run(), s.of.Model, s.setup, v))
+// jobs make the samples of all scenarios, with variations.
+func (f *figure3) jobs(varied []accelerator.Variation) (jobs []lab.Job) {
+	modellers := f.Spec.Modelled.modellers(varied)
+	for _, v := range varied {
+		for _, s := range f.scenarios() {
+			jobs = append(jobs, f.Spec.Modelled.job(s.run(), s.of.Model, s.setup, v, modellers))
+		}
 	}
 	return jobs
 }
 
-// job makes the sample of a run.
-func (m figure3Modelled) job(run string, model train.Model, s train.Setup, v accelerator.Variation) lab.Job {
-	return lab.Making(m.name(run, v), 0, func(ctx context.Context) (*figure3Step, error) { return m.model(ctx, model, s, v) })
-}
+// figure3Modellers returns the Modeller of a network in an order, with a variation of those that it is for.
+type figure3Modellers func(model train.Model, order train.Setup, v accelerator.Variation) (*cells.Modeller, error)
 
-// model simulates a run with both mini-batches.
-func (m figure3Modelled) model(ctx context.Context, model train.Model, s train.Setup, v accelerator.Variation) (*figure3Step, error) {
-	simulated := func(batch int) (*simulate.Simulation, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+func (m figure3Modelled) modellers(varied []accelerator.Variation) figure3Modellers {
+	var lock sync.Mutex
+	made := map[string]func() ([]*cells.Modeller, error){}
+	return func(model train.Model, order train.Setup, v accelerator.Variation) (*cells.Modeller, error) {
+		lock.Lock()
+		key := fmt.Sprint(model, order.Schedule, order.Checkpoint)
+		of := made[key]
+		if of == nil {
+			var networks []*cells.Network
+			for _, v := range varied {
+				networks = append(networks, &cells.Network{Model: model, Accelerator: m.Accelerator, DType: m.DType, Optimizer: m.Optimizer, Change: v.Change})
+			}
+			of = cells.ModellersOf(false, &order, networks...)
+			made[key] = of
 		}
-		return simulate.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: lab.Named(train.ParseDType, m.DType)}.Run(ctx)
-	}
-	fixed, err := simulated(m.Batch)
-	if err != nil {
-		return nil, err
-	}
-	out := &figure3Step{Batch: m.Batch, Seconds: fixed.StepSeconds}
-	for fits, not := 0, m.Most/m.Batch+1; fits+1 < not; { // multiples of Batch
-		n := (fits + not) / 2
-		r, err := simulated(n * m.Batch)
+		lock.Unlock()
+		all, err := of()
 		if err != nil {
 			return nil, err
 		}
-		if !r.Fits {
-			not = n
-			continue
-		}
-		fits, out.Filled, out.FilledSeconds = n, n*m.Batch, r.StepSeconds
+		return all[slices.IndexFunc(varied, func(o accelerator.Variation) bool { return m.name("", o) == m.name("", v) })], nil
 	}
-	return out, nil
+}
+
+// job makes the sample of a run.
+func (m figure3Modelled) job(run string, model train.Model, s train.Setup, v accelerator.Variation, modellers figure3Modellers) lab.Job {
+	return lab.Making(m.name(run, v), 0, func(ctx context.Context) (*figure3Step, error) {
+		on, err := modellers(model, train.Setup{Schedule: s.Schedule, Checkpoint: s.Checkpoint}, v)
+		if err != nil {
+			return nil, err
+		}
+		return m.model(ctx, on, s)
+	})
+}
+
+// model simulates a run with both mini-batches.
+func (m figure3Modelled) model(ctx context.Context, on *cells.Modeller, s train.Setup) (*figure3Step, error) {
+	simulated := func(batch int) (*cells.Step, float64, error) {
+		micro := batch / s.MicroBatches
+		sizes, err := on.Cut(ctx, s, s.Partitions, micro)
+		if err != nil {
+			return nil, 0, err
+		}
+		return on.Guess(ctx, sizes, micro, s.MicroBatches)
+	}
+	fixed, fill, err := simulated(m.Batch)
+	if err != nil {
+		return nil, err
+	}
+	out := &figure3Step{Batch: m.Batch, Seconds: fixed.Early}
+	multiples := make([]int, m.Most/m.Batch)
+	for i := range multiples {
+		multiples[i] = (i + 1) * m.Batch
+	}
+	guess := min(max(int(fill*float64(s.MicroBatches))/m.Batch, 1), len(multiples)) - 1
+	largest, err := searchBorder(multiples, guess, func(batch int) (bool, error) {
+		step, _, err := simulated(batch)
+		return err == nil && step.Fits, err
+	})
+	if err != nil || largest.Fits == 0 {
+		return out, err
+	}
+	filled, _, err := simulated(largest.Fits)
+	if err == nil {
+		out.Filled, out.FilledSeconds = largest.Fits, filled.Early
+	}
+	return out, err
 }
 
 // relative are a run's modelled throughputs relative to a base's, with a variation: with the

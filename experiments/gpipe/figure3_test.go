@@ -9,37 +9,8 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
-	"gpipebench/lab/timed"
-	"gpipebench/lab/timed/timedtest"
 	"gpipebench/train"
 )
-
-// loadedFigure3 is the experiment, its rounds, and a log of what is modelled, all in the
-// smoke profile.
-func loadedFigure3(t *testing.T) (*figure3, *timed.Rounds, *records.Log) {
-	t.Helper()
-	f := labtest.Loaded[*figure3](t, Paper.Experiment("figure3").Load)
-	r, log := timedtest.Start(t, f)
-	for _, run := range r.Runs {
-		for _, change := range []accelerator.Variation{measuredRates, peakRates} {
-			if err := log.Add(f.Spec.Modelled.name(run.Name, change), 0, figure3Step{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return f, r, log
-}
-
-// On even stages theory, closed form and measurement are one.
-func TestFigure3ReportOnEvenStages(t *testing.T) {
-	f, rounds, log := loadedFigure3(t)
-	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
-	r, err := f.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	timedtest.CheckSame(t, r.Tables[0], "theory, even", "closed form", "measured", "reference")
-}
 
 // Modelled steps: a larger mini-batch pays where it fits, and none fits a
 // network that is too large.
@@ -51,7 +22,7 @@ func TestFigure3Modelled(t *testing.T) {
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates)}); err != nil {
+			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates, m.modellers([]accelerator.Variation{measuredRates}))}); err != nil {
 				t.Fatal(err)
 			}
 		}

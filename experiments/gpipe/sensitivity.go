@@ -68,7 +68,7 @@ type part struct {
 	reach                       float64 // of the mean absolute error over the judged cells, percent; 0: no goal
 	goal                        string  // what it has together with other parts of the same goal
 
-	jobs   func(accelerator.Variation) []lab.Job                             // that make what values reads
+	jobs   func([]accelerator.Variation) []lab.Job                           // that make what values reads
 	values func(*records.Log, accelerator.Variation) ([]cells.Figure, error) // of the cells
 }
 
@@ -109,7 +109,13 @@ func scalePart(table string, scale *cells.Scale, n *cells.Network) part {
 			p.cells = append(p.cells, partCell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Number(), c.M == alone.M[len(alone.M)-1]})
 		}
 	}
-	p.jobs = func(v accelerator.Variation) []lab.Job { return alone.Varied(v).OwnJobs() }
+	p.jobs = func(vs []accelerator.Variation) []lab.Job {
+		var scales []*cells.Scale
+		for _, v := range vs {
+			scales = append(scales, alone.Varied(v))
+		}
+		return cells.JobsOf(scales...)
+	}
 	p.values = func(log *records.Log, v accelerator.Variation) (values []cells.Figure, err error) {
 		m, err := alone.Varied(v).ReadOwn(log)
 		if err != nil {
@@ -176,14 +182,15 @@ func (s *sensitivity) assumptions(on string) (all []assumption) {
 func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	var jobs []lab.Job
 	for _, part := range s.parts() {
-		jobs = append(jobs, part.jobs(accelerator.Variation{})...)
+		varied := []accelerator.Variation{{}}
 		for _, a := range s.assumptions(part.accelerator) {
 			for _, v := range a.ends {
 				if v != nil {
-					jobs = append(jobs, part.jobs(*v)...)
+					varied = append(varied, *v)
 				}
 			}
 		}
+		jobs = append(jobs, part.jobs(varied)...)
 	}
 	return lab.MakeMissing(ctx, s.ID(), log, p, jobs)
 }

@@ -244,7 +244,7 @@ func (c *cuts) flops(m train.Model) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.Describe(m.Input(1))
+	d, err := p.Counted(m.Input(1))
 	if err != nil {
 		return nil, err
 	}

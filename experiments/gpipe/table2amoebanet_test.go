@@ -5,38 +5,10 @@ import (
 	"testing"
 
 	"gpipebench/lab"
-	"gpipebench/lab/cells"
-	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
-	"gpipebench/lab/timed/timedtest"
 	"gpipebench/train"
 )
-
-// loadedAmoebanet is the experiment, its rounds, and a log of what is modelled, all in the
-// smoke profile.
-func loadedAmoebanet(t *testing.T) (*table2Amoebanet, *timed.Rounds, *records.Log) {
-	t.Helper()
-	a := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
-	r, log := timedtest.Start(t, a)
-	beside := a.beside() // what is modelled is what the paper has
-	cellstest.FillScale(t, log, beside.Scale, func(c lab.Cell, _ cells.CutSpec, _, _ string) float64 {
-		return beside.Networks[0].Paper.Of(c).Value.Number() / float64(c.K)
-	})
-	return a, r, log
-}
-
-// On even stages theory and measurement are one.
-func TestAmoebanetReportOnEvenStages(t *testing.T) {
-	a, rounds, log := loadedAmoebanet(t)
-	timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
-	r, err := a.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	timedtest.CheckSame(t, r.Tables[0], "theory, even", "measured, cut by flops", "measured, cut by time", "reference, flops", "reference, time")
-}
 
 // The theory of Table 2's AmoebaNet at the paper's scale is what its
 // multiply-adds alone give: far above what the paper measured.

@@ -79,10 +79,11 @@ func (t *table2Modelled) Planned(string) []lab.PlannedRun { return t.Spec.Scale.
 func (t *table2Modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	var jobs []lab.Job
 	for _, s := range []*cells.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
-		jobs = append(jobs, s.Jobs()...)
+		var whatIfs []*cells.Scale // of fewer cells
 		for _, v := range t.whatIfs {
-			jobs = append(jobs, s.WhatIf(v).OwnJobs()...)
+			whatIfs = append(whatIfs, s.WhatIf(v))
 		}
+		jobs = slices.Concat(jobs, s.Jobs(), cells.JobsOf(whatIfs...))
 	}
 	return lab.MakeMissing(ctx, t.ID(), log, p, jobs)
 }

@@ -43,7 +43,7 @@ func TestTable2ModelledVariations(t *testing.T) {
 	n := &cells.Network{ID: "small", Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
 	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
-		m, err := cells.NewModeller(n, false)
+		m, err := cells.NewModeller(n, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -126,14 +126,17 @@ func variationName(v accelerator.Variation) string { return cmp.Or(v.Name, asPub
 
 func (u *unstated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	var jobs []lab.Job
+	modellers := u.figure3.Spec.Modelled.modellers(u.paddings)
 	for _, s := range u.figure3.scenarios() {
 		for _, one := range u.sweep(s) {
-			jobs = append(jobs, one.modelled.job(one.run(), s.of.Model, one.setup, one.padding))
+			jobs = append(jobs, one.modelled.job(one.run(), s.of.Model, one.setup, one.padding, modellers))
 		}
 	}
+	var scales []*cells.Scale
 	for _, v := range u.links {
-		jobs = append(jobs, u.table3.Spec.Varied(v).OwnJobs()...)
+		scales = append(scales, u.table3.Spec.Varied(v))
 	}
+	jobs = append(jobs, cells.JobsOf(scales...)...)
 	return lab.MakeMissing(ctx, u.ID(), log, p, jobs)
 }
 

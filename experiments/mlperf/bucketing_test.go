@@ -3,7 +3,6 @@ package mlperf
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/datasets"
@@ -93,53 +92,6 @@ func TestBucketingFigures(t *testing.T) {
 	}
 	if r := longest("hosts apart") / longest("windows of 4"); r < 1.1 {
 		t.Errorf("hosts apart: %v of the positions of one host", r)
-	}
-}
-
-// The report is the arithmetic of given samples, and measuring twice measures once.
-func TestBucketingReport(t *testing.T) {
-	b := labtest.Loaded[*bucketing](t, Paper.Experiment("bucketing").Load)
-	p := b.Spec.Profiles["quick"]
-	log := records.New(b.Key("quick"))
-	labtest.CheckLacking(t, b, log)
-	add := func(name string, sample any) {
-		t.Helper()
-		if err := log.Add(name, 1, sample); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, w := range b.Spec.Ways {
-		f := bucketingFigures{Batches: 1, Tokens: 100, Longest: 400, Shaped: 500, Parts: map[int]int64{}, Slowest: map[int]int64{}}
-		for _, r := range b.Spec.Replicas {
-			f.Parts[r], f.Slowest[r] = 160, 320-int64(20*i)
-		}
-		add(bucketingEpochOf(w), f)
-	}
-	for i, a := range b.arms(p) {
-		add(bucketingTrainedOn(*b.way(a.Name)), bucketingFigures{Batches: 1, Tokens: 100, Longest: 200 - int64(50*min(i, 1)), Shaped: 500})
-		for j, seed := range p.Seeds {
-			epochs := 4 * (j + 1)
-			if i == 1 { // an epoch more, and one that does not end
-				epochs = []int{5, 9, 0}[j]
-			}
-			add(a.Sample(seed), bucketingTrained{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7})
-		}
-	}
-	r, err := b.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	labtest.CheckPlots(t, r)
-	counted, trained := r.Tables[0], r.Tables[1]
-	labtest.CheckCells(t, counted, counted.Rows[0], map[string]float64{"padding": 37.5, "imbalance": 2, "padding and waiting": 68.75, "padding, shape": 80})
-	labtest.CheckCells(t, counted, counted.Rows[3], map[string]float64{"steps": 300. / 320})
-	apart := counted.Rows[len(b.Spec.Replicas)*(len(b.Spec.Ways)-1)]
-	labtest.CheckCells(t, counted, apart, map[string]float64{"against one host": 180. / 280, "paper, up to": 1.5})
-	labtest.CheckCells(t, trained, trained.Rows[0], map[string]float64{"epochs": 8, "positions, millions": 8 * 200e-6})
-	more := math.Cbrt(5. / 4 * 9 / 8 * float64(p.Epochs) / 12)
-	labtest.CheckCells(t, trained, trained.Rows[1], map[string]float64{"epochs / first": more, "positions / first": more * 150 / 200})
-	if v := trained.Rows[1][trained.Column("reached")]; v.Text != "2 of 3" || len(trained.Notes) == 0 {
-		t.Errorf("reached: %v, notes %v", v, trained.Notes)
 	}
 }
 

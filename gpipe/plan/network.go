@@ -94,7 +94,7 @@ func New(p Config, in Input, storage program.Storage) (*Network, error) {
 			if of.Targets == nil {
 				like.Loss = nil
 			}
-			d, err := like.Describe(of)
+			d, err := like.Counted(of)
 			if err != nil {
 				return nil, err
 			}

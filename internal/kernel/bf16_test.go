@@ -128,24 +128,3 @@ func TestFirstNonFiniteBF16(t *testing.T) {
 		t.Errorf("finite: %d, want -1", got)
 	}
 }
-
-func BenchmarkConversions(b *testing.B) {
-	x, h := make([]float32, 1<<13), make([]uint16, 1<<13)
-	for _, table := range vectorTables() {
-		before := vector
-		vector = *table
-		b.Run(table.profile+"/widen", func(b *testing.B) {
-			b.SetBytes(1 << 13)
-			for b.Loop() {
-				Widen(x, h)
-			}
-		})
-		b.Run(table.profile+"/narrow", func(b *testing.B) {
-			b.SetBytes(1 << 13)
-			for b.Loop() {
-				Narrow(h, x)
-			}
-		})
-		vector = before
-	}
-}

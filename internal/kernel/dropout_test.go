@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"gpipebench/nn/philox"
@@ -18,37 +19,20 @@ const (
 var testKey = philox.KeyOf(1, "layer/dropout")
 
 func dropoutKernels() []vectorKernel {
-	kernels := []vectorKernel{
+	return []vectorKernel{
 		{
-			name: "Dropout", operands: []operand{{role: writes}, {role: reads}}, aliases: []int{1},
+			name: "Dropout", flat: true, operands: []operand{{role: writes}, {role: reads}}, aliases: []int{1},
 			call: func(o [][]float32, c cut) {
 				Dropout(o[0], o[1], nil, testRate, testKey, testStep, testExample, testFirst+c.row)
 			},
 		},
 		{
-			name: "DropoutAdd", operands: []operand{{role: writes}, {role: reads}, {role: reads}}, aliases: []int{1, 2},
+			name: "DropoutAdd", flat: true, operands: []operand{{role: writes}, {role: reads}, {role: reads}}, aliases: []int{1, 2},
 			call: func(o [][]float32, c cut) {
 				Dropout(o[0], o[1], o[2], testRate, testKey, testStep, testExample, testFirst+c.row)
 			},
 		},
 	}
-	for i := range kernels {
-		k := &kernels[i]
-		k.flat = true
-		k.want = func(o [][]float32, c cut) [][]float64 {
-			want := make([][]float64, len(o))
-			want[0] = make([]float64, len(o[0]))
-			for e, x := range o[1] {
-				var add float32
-				if len(o) > 2 {
-					add = o[2][e]
-				}
-				want[0][e] = float64(dropoutReference(x, add, testRate, testStep, testExample, testFirst+e))
-			}
-			return want
-		}
-	}
-	return kernels
 }
 
 // dropoutReference computes the definition for one element.
@@ -74,12 +58,14 @@ func TestDropoutIsItsDefinition(t *testing.T) {
 						x[i] = float32(i) - 20.5
 					}
 					x[0] = float32(math.Inf(1))
-					Dropout(dst, x, nil, rate, testKey, testStep, testExample, first)
-					for i := range dst {
-						// Adding -0 changes nothing, not even a zero's sign.
-						want := dropoutReference(x[i], float32(math.Copysign(0, -1)), rate, testStep, testExample, first+i)
-						if math.Float32bits(dst[i]) != math.Float32bits(want) && (dst[i] == dst[i] || want == want) {
-							t.Fatalf("%s: element %d is %v, want %v", name, i, dst[i], want)
+					minusZero := float32(math.Copysign(0, -1)) // which changes nothing, not even a zero's sign
+					for _, add := range [][]float32{nil, slices.Repeat([]float32{0.3}, n)} {
+						Dropout(dst, x, add, rate, testKey, testStep, testExample, first)
+						for i := range dst {
+							want := dropoutReference(x[i], append(add, minusZero)[min(i, len(add))], rate, testStep, testExample, first+i)
+							if math.Float32bits(dst[i]) != math.Float32bits(want) && (dst[i] == dst[i] || want == want) {
+								t.Fatalf("%s: element %d is %v, want %v", name, i, dst[i], want)
+							}
 						}
 					}
 				}

@@ -110,12 +110,6 @@ func (c *gemmCase) run() {
 	Gemm(c.m, c.n, c.k, c.a, c.ars, c.acs, c.b, c.brs, c.bcs, c.c, c.ldc, c.accumulate, c.scratch, c.epilogue)
 }
 
-// part computes a block of C from a range of the products.
-func (c *gemmCase) part(i0, i1, j0, j1, p0, p1 int, accumulate bool) {
-	Gemm(i1-i0, j1-j0, p1-p0, c.a[i0*c.ars+p0*c.acs:], c.ars, c.acs, c.b[p0*c.brs+j0*c.bcs:], c.brs, c.bcs,
-		c.c[i0*c.ldc+j0:], c.ldc, accumulate, make([]float32, GemmScratch(i1-i0, j1-j0, p1-p0)), nil)
-}
-
 // want returns C by the contract: each element one chain, and the elements
 // between the rows unchanged.
 func (c *gemmCase) want() []float32 {
@@ -225,37 +219,6 @@ func TestGemmSpecialValues(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestGemmSplits(t *testing.T) {
-	parts := []int{1, 7, 100, 333, 559}
-	for _, s := range []gemmShape{
-		{m: 1000, n: 37, k: 19}, {m: 37, n: 1000, k: 19}, {m: 37, n: 70, k: 1000},
-		{m: 1000, n: 70, k: 300, transposeA: true}, {m: 70, n: 1000, k: 70, transposeB: true}, {m: 70, n: 37, k: 1000, transposeA: true, align: cacheWay},
-	} {
-		for _, accumulate := range []bool{false, true} {
-			s.accumulate = accumulate
-			eachGemm(t, func(t *testing.T) {
-				whole := newGemmCase(s)
-				whole.run()
-				c := newGemmCase(s)
-				from := 0
-				for _, part := range parts {
-					to := from + part
-					switch 1000 {
-					case s.m:
-						c.part(from, to, 0, s.n, 0, s.k, accumulate)
-					case s.n:
-						c.part(0, s.m, from, to, 0, s.k, accumulate)
-					case s.k:
-						c.part(0, s.m, 0, s.n, from, to, accumulate || from > 0)
-					}
-					from = to
-				}
-				c.same(t, whole.c)
-			})
-		}
-	}
 }
 
 func TestGemmEmpty(t *testing.T) {

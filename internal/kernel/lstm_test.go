@@ -112,67 +112,6 @@ func eachLSTM(f func(c *lstmCase)) {
 	}
 }
 
-// reference computes gates, y and c in float64, one example and one unit at a time.
-func (c *lstmCase) reference() (gates, y, cells []float64) {
-	h, g, d := c.Hidden, 4*c.Hidden, c.Input
-	gates, y, cells = make([]float64, len(c.gates)), make([]float64, len(c.y)), make([]float64, len(c.cells))
-	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	for e := range c.Examples {
-		n := c.length(c.lengths, e)
-		state, cell := make([]float64, h), make([]float64, h)
-		for k := range n {
-			t := k
-			if c.Reverse {
-				t = n - 1 - k
-			}
-			at := e*c.Time + t
-			z := gates[at*g : (at+1)*g]
-			for j := range z {
-				if d > 0 {
-					for i := range d {
-						z[j] += float64(c.x[at*d+i]) * float64(c.wx[i*g+j])
-					}
-					z[j] += float64(c.bias[j])
-				} else {
-					z[j] = float64(c.z[at*g+j])
-				}
-				for i := range h {
-					z[j] += state[i] * float64(c.w[i*g+j])
-				}
-			}
-			for j := range h {
-				z[j], z[h+j], z[2*h+j], z[3*h+j] = sigmoid(z[j]), sigmoid(z[h+j]), math.Tanh(z[2*h+j]), sigmoid(z[3*h+j])
-				cell[j] = z[h+j]*cell[j] + z[j]*z[2*h+j]
-				state[j] = z[3*h+j] * math.Tanh(cell[j])
-			}
-			copy(y[at*h:], state)
-			copy(cells[at*h:], cell)
-		}
-	}
-	return gates, y, cells
-}
-
-// The forward scan against the formulas. The gradients have finite differences (package
-// program) and PyTorch (package nn).
-func TestLSTMAgainstFormulas(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
-		eachLSTM(func(c *lstmCase) {
-			gates, y, cells := c.reference()
-			c.run()
-			for name, pair := range map[string]struct {
-				got  []float32
-				want []float64
-			}{"gates": {c.gates, gates}, "y": {c.y, y}, "cells": {c.cells, cells}} {
-				for i, want := range pair.want {
-					if !(math.Abs(float64(pair.got[i])-want) <= 5e-6*max(1, math.Abs(want))) {
-						t.Fatalf("%v: %s[%d] is %v, want %v", c, name, i, pair.got[i], want)
-					}
-				}
-			}
-		})
-	})
-}
-
 // One example gives the bits that it has among others, and with another padding.
 func TestLSTMOfEachExample(t *testing.T) {
 	lstmProfiles(t, func(t *testing.T) {

@@ -11,12 +11,6 @@ func normKernels() []vectorKernel {
 	stats := operand{role: reads, layout: perRow, width: 2}
 	param := operand{role: reads, layout: perColumn}
 	statsOut, paramSum := stats, param
-	normStats := func(o [][]float32, c cut) {
-		for r := range c.rows {
-			mean, scale := normReference(float64s(o[2][r*c.cols : (r+1)*c.cols]))
-			o[4][2*r], o[4][2*r+1] = float32(mean), float32(scale)
-		}
-	}
 	statsOut.role, paramSum.role = writes, updates
 	return []vectorKernel{
 		{
@@ -25,45 +19,20 @@ func normKernels() []vectorKernel {
 			call: func(o [][]float32, c cut) {
 				LayerNorm(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols, testEps)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				y, stats := make([]float64, len(o[0])), make([]float64, len(o[1]))
-				for r := range c.rows {
-					row := float64s(o[2][r*c.cols : (r+1)*c.cols])
-					stats[2*r], stats[2*r+1] = normReference(row)
-					for j, v := range row {
-						y[r*c.cols+j] = (v-stats[2*r])*stats[2*r+1]*float64(o[3][j]) + float64(o[4][j])
-					}
-				}
-				return [][]float64{y, stats, nil, nil, nil}
-			},
-			// A row of one column divides its rounding errors by √eps.
-			ulps: 256, floor: 4,
 		},
 		{
 			name: "LayerNormGrad", byRow: true, aliases: []int{1, 2},
-			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, stats}, prepare: normStats,
+			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, stats},
 			call: func(o [][]float32, c cut) {
 				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], nil, c.rows, c.cols)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				return [][]float64{normGradReference(o[1], o[2], o[3], c, layerNormReference), nil, nil, nil, nil}
-			},
-			ulps: 1 << 10, floor: 4,
 		},
 		{
 			name: "LayerNormGradAdd", byRow: true, aliases: []int{1, 2, 5},
-			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, stats, {role: reads}}, prepare: normStats,
+			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, stats, {role: reads}},
 			call: func(o [][]float32, c cut) {
 				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], o[5], c.rows, c.cols)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				want := normGradReference(o[1], o[2], o[3], c, layerNormReference)
-				for i := range want {
-					want[i] += float64(o[5][i])
-				}
-				return [][]float64{want, nil, nil, nil, nil, nil}
-			},
-			ulps: 1 << 10, floor: 4,
 		},
 		{
 			name: "LayerNormParamGrad", byRow: true, byColumn: true,
@@ -71,18 +40,6 @@ func normKernels() []vectorKernel {
 			call: func(o [][]float32, c cut) {
 				LayerNormParamGrad(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols, c.ld)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				dgamma, dbeta := float64s(o[0]), float64s(o[1])
-				for r := range c.rows {
-					for j := range c.cols {
-						dy, x := float64(o[2][r*c.ld+j]), float64(o[3][r*c.ld+j])
-						dgamma[j] += dy * (x - float64(o[4][2*r])) * float64(o[4][2*r+1])
-						dbeta[j] += dy
-					}
-				}
-				return [][]float64{dgamma, dbeta, nil, nil, nil}
-			},
-			ulps: 16, floor: 8,
 		},
 		{
 			name: "RMSNorm", byRow: true,
@@ -90,35 +47,13 @@ func normKernels() []vectorKernel {
 			call: func(o [][]float32, c cut) {
 				RMSNorm(o[0], o[1], o[2], o[3], c.rows, c.cols, testEps)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				y, scale := make([]float64, len(o[0])), make([]float64, len(o[1]))
-				for r := range c.rows {
-					row := float64s(o[2][r*c.cols : (r+1)*c.cols])
-					scale[r] = rmsReference(row)
-					for j, v := range row {
-						y[r*c.cols+j] = v * scale[r] * float64(o[3][j])
-					}
-				}
-				return [][]float64{y, scale, nil, nil}
-			},
-			ulps: 64, floor: 4,
 		},
 		{
 			name: "RMSNormGrad", byRow: true, aliases: []int{1},
 			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, {role: reads, layout: perRow, width: 1}},
-			prepare: func(o [][]float32, c cut) {
-				for r := range c.rows {
-					o[4][r] = float32(rmsReference(float64s(o[2][r*c.cols : (r+1)*c.cols])))
-				}
-			},
 			call: func(o [][]float32, c cut) {
 				RMSNormGrad(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				y := func(x []float64, j int) float64 { return x[j] * rmsReference(x) }
-				return [][]float64{normGradReference(o[1], o[2], o[3], c, y), nil, nil, nil, nil}
-			},
-			ulps: 1 << 10, floor: 4,
 		},
 		{
 			name: "RMSNormParamGrad", byRow: true, byColumn: true,
@@ -126,27 +61,8 @@ func normKernels() []vectorKernel {
 			call: func(o [][]float32, c cut) {
 				RMSNormParamGrad(o[0], o[1], o[2], o[3], c.rows, c.cols, c.ld)
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				dgamma := float64s(o[0])
-				for r := range c.rows {
-					for j := range c.cols {
-						dgamma[j] += float64(o[1][r*c.ld+j]) * float64(o[2][r*c.ld+j]) * float64(o[3][r])
-					}
-				}
-				return [][]float64{dgamma, nil, nil, nil}
-			},
-			ulps: 32, floor: 8,
 		},
 	}
-}
-
-// rmsReference returns the inverse of a row's root mean square.
-func rmsReference(x []float64) float64 {
-	var mean float64
-	for _, v := range x {
-		mean += v * v / float64(len(x))
-	}
-	return 1 / math.Sqrt(mean+testEps)
 }
 
 func float64s(x []float32) []float64 {
@@ -166,37 +82,6 @@ func normReference(x []float64) (mean, scale float64) {
 		variance += (v - mean) * (v - mean) / float64(len(x))
 	}
 	return mean, 1 / math.Sqrt(variance+testEps)
-}
-
-// layerNormReference is element j of a normalised row.
-func layerNormReference(x []float64, j int) float64 {
-	mean, scale := normReference(x)
-	return (x[j] - mean) * scale
-}
-
-// normGradReference computes the gradient of Σ dy gamma y by central differences, where y is an
-// element of a normalised row.
-func normGradReference(dy, x, gamma []float32, c cut, y func(x []float64, j int) float64) []float64 {
-	want := make([]float64, len(x))
-	for r := range c.rows {
-		row := float64s(x[r*c.cols : (r+1)*c.cols])
-		loss := func() float64 {
-			var sum float64
-			for j := range row {
-				sum += float64(dy[r*c.cols+j]) * float64(gamma[j]) * y(row, j)
-			}
-			return sum
-		}
-		for j, v := range row {
-			const h = 1e-5
-			row[j] = v + h
-			up := loss()
-			row[j] = v - h
-			want[r*c.cols+j] = (up - loss()) / (2 * h)
-			row[j] = v
-		}
-	}
-	return want
 }
 
 // With a single pass, float32 would lose the variance of such a row altogether.

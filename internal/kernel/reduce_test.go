@@ -8,20 +8,6 @@ import (
 // reduceKernels writes each row's result into an output.
 func reduceKernels() []vectorKernel {
 	result := operand{role: writes, layout: perRow}
-	perRowOf := func(f func(rows [][]float64) float64, inputs ...int) func(o [][]float32, c cut) [][]float64 {
-		return func(o [][]float32, c cut) [][]float64 {
-			want := make([][]float64, len(o))
-			want[0] = make([]float64, c.rows)
-			for r := range c.rows {
-				var rows [][]float64
-				for _, i := range inputs {
-					rows = append(rows, float64s(o[i][r*c.cols:(r+1)*c.cols]))
-				}
-				want[0][r] = f(rows)
-			}
-			return want
-		}
-	}
 	eachRow := func(o [][]float32, c cut, f func(r, from, to int)) {
 		for r := range c.rows {
 			f(r, r*c.cols, (r+1)*c.cols)
@@ -34,120 +20,50 @@ func reduceKernels() []vectorKernel {
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = rowMax(o[1][from:to]) })
 			},
-			want: perRowOf(func(x [][]float64) float64 {
-				largest := math.Inf(-1)
-				for _, v := range x[0] {
-					largest = max(largest, v)
-				}
-				return largest
-			}, 1),
 		},
 		{
 			name: "rowSum", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = rowSum(o[1][from:to]) })
 			},
-			want: perRowOf(func(x [][]float64) float64 {
-				var sum float64
-				for _, v := range x[0] {
-					sum += v
-				}
-				return sum
-			}, 1),
-			ulps: 16, floor: 16,
 		},
 		{
 			name: "dot", operands: []operand{result, {role: reads}, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = dot(o[1][from:to], o[2][from:to]) })
 			},
-			want: perRowOf(func(x [][]float64) float64 {
-				var sum float64
-				for i, v := range x[0] {
-					sum += v * x[1][i]
-				}
-				return sum
-			}, 1, 2),
-			ulps: 16, floor: 32,
 		},
 		{
 			name: "SumSquares", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(SumSquares(o[1][from:to])) })
 			},
-			want: perRowOf(func(x [][]float64) float64 {
-				var sum float64
-				for _, v := range x[0] {
-					sum += v * v
-				}
-				return sum
-			}, 1),
-			ulps: 1,
 		},
 		{
 			name: "FirstNonFinite", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(FirstNonFinite(o[1][from:to])) })
 			},
-			want: perRowOf(func([][]float64) float64 { return -1 }, 1),
 		},
 		{
 			name: "Softmax", operands: []operand{{role: writes}, {role: reads}}, byRow: true, aliases: []int{1},
 			call: func(o [][]float32, c cut) { Softmax(o[0], o[1], c.rows, c.cols) },
-			want: func(o [][]float32, c cut) [][]float64 { return [][]float64{softmaxReference(o[1], c.cols), nil} },
-			ulps: 32,
 		},
 		{
 			name: "SoftmaxGrad", operands: []operand{{role: writes}, {role: reads}, {role: reads, positive: true}}, byRow: true, aliases: []int{1},
 			call: func(o [][]float32, c cut) { SoftmaxGrad(o[0], o[1], o[2], c.rows, c.cols) },
-			want: func(o [][]float32, c cut) [][]float64 {
-				dx := make([]float64, len(o[1]))
-				for r := range c.rows {
-					row, sum := r*c.cols, 0.0
-					for i := row; i < row+c.cols; i++ {
-						sum += float64(o[1][i]) * float64(o[2][i])
-					}
-					for i := row; i < row+c.cols; i++ {
-						dx[i] = float64(o[2][i]) * (float64(o[1][i]) - sum)
-					}
-				}
-				return [][]float64{dx, nil, nil}
-			},
-			prepare: func(o [][]float32, c cut) { // probabilities
-				for i, p := range softmaxReference(o[2], c.cols) {
-					o[2][i] = float32(p)
-				}
-			},
-			ulps: 8, floor: 1,
 		},
 		{
 			name: "expShift", operands: []operand{{role: writes}, {role: reads}, result}, byRow: true, aliases: []int{1},
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift) })
 			},
-			want: func(o [][]float32, c cut) [][]float64 {
-				dst, sums := make([]float64, len(o[1])), make([]float64, c.rows)
-				for i, v := range o[1] {
-					dst[i] = math.Exp(float64(v)*scale - shift)
-					sums[i/c.cols] += dst[i]
-				}
-				return [][]float64{dst, nil, sums}
-			},
-			ulps: 16,
 		},
 		{
 			name: "expSum", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = expSum(o[1][from:to], scale, shift) })
 			},
-			want: perRowOf(func(x [][]float64) float64 {
-				var sum float64
-				for _, v := range x[0] {
-					sum += math.Exp(v*scale - shift)
-				}
-				return sum
-			}, 1),
-			ulps: 16,
 		},
 	}
 }
@@ -189,7 +105,7 @@ func TestFirstNonFinite(t *testing.T) {
 }
 
 // Over the whole range of float32, one in 997 numbers (or 9973): functions are as they
-// are defined, and the exponential is within 1 ulp.
+// are defined, and near those of mathematics; the exponential is within 1 ulp.
 func TestFunctionsOverTheWholeRange(t *testing.T) {
 	step := uint64(997)
 	if testing.Short() {
@@ -206,13 +122,23 @@ func TestFunctionsOverTheWholeRange(t *testing.T) {
 				name   string
 				kernel func(dst, x []float32)
 				define func(x float32) float32
+				exact  func(x float64) float64 // for x from -10 to 10
+				ulps   float64
 			}{
-				{"tanh", Tanh, defineTanh}, {"sigmoid", Sigmoid, defineSigmoid}, {"gelu", Gelu, defineGelu}, {"exp", Exp, defineExp},
+				{"tanh", Tanh, defineTanh, math.Tanh, 6},
+				{"sigmoid", Sigmoid, defineSigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 8},
+				{"gelu", Gelu, defineGelu, func(x float64) float64 {
+					return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+				}, 256}, // the exponential's argument is off by 1.5 ulp of up to 88
+				{"exp", Exp, defineExp, math.Exp, 16},
 			} {
 				f.kernel(y, x)
 				for i, v := range x {
 					if want := f.define(v); math.Float32bits(y[i]) != math.Float32bits(want) && (y[i] == y[i] || want == want) {
 						t.Fatalf("%s(%v) is %v, by definition %v", f.name, v, y[i], want)
+					}
+					if exact := f.exact(float64(v)); -10 <= v && v <= 10 && !closeTo(y[i], exact, f.ulps, 0) {
+						t.Fatalf("%s(%v) is %v, want %v", f.name, v, y[i], exact)
 					}
 				}
 			}
@@ -249,20 +175,4 @@ func TestExpAtItsEdges(t *testing.T) {
 			t.Errorf("exp(NaN) is %v", nan)
 		}
 	})
-}
-
-// softmaxReference returns the softmax of each row of cols numbers.
-func softmaxReference(x []float32, cols int) []float64 {
-	y := make([]float64, len(x))
-	for row := 0; row < len(x); row += cols {
-		sum := 0.0
-		for i := row; i < row+cols; i++ {
-			y[i] = math.Exp(float64(x[i]))
-			sum += y[i]
-		}
-		for i := row; i < row+cols; i++ {
-			y[i] /= sum
-		}
-	}
-	return y
 }

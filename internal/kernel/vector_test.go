@@ -13,8 +13,8 @@ import (
 
 // Every vector kernel is described once, by a vectorKernel, and every
 // implementation that the processor supports goes through the same tests: the
-// values against float64, and the bits against those of other places of the
-// operands and other cuts of the work.
+// bits against its definition (TestContract), and against those of other places of
+// the operands and other cuts of the work.
 
 type layout int
 
@@ -45,17 +45,11 @@ type cut struct{ row, col, rows, cols, ld int }
 type vectorKernel struct {
 	name     string
 	operands []operand
-	flat     bool                       // any cut of the elements, which are the rows of a problem with one column
-	byRow    bool                       // may be cut between rows
-	byColumn bool                       // and between columns; ld may be larger than cols
-	aliases  []int                      // inputs that operand 0 may be
-	prepare  func(o [][]float32, c cut) // overwrites random values that must agree
+	flat     bool  // any cut of the elements, which are the rows of a problem with one column
+	byRow    bool  // may be cut between rows
+	byColumn bool  // and between columns; ld may be larger than cols
+	aliases  []int // inputs that operand 0 may be
 	call     func(o [][]float32, c cut)
-	// want returns the expected outputs, by operand, from all operands' values
-	// before the call. It is nil if their definition (see contract) says it all.
-	want func(o [][]float32, c cut) [][]float64
-	// Tolerance in 2^-24 of max(|want|, floor).
-	ulps, floor float64
 }
 
 func vectorKernels() []vectorKernel {
@@ -151,9 +145,6 @@ func (k vectorKernel) fill(c cut) [][]float32 {
 			values[i][e] = v
 		}
 	}
-	if k.prepare != nil {
-		k.prepare(values, c)
-	}
 	return values
 }
 
@@ -201,58 +192,11 @@ func closeTo(got float32, want, ulps, floor float64) bool {
 	return math.Abs(float64(got)-want) <= ulps*0x1p-24*max(math.Abs(want), floor)+0x1p-149
 }
 
-func (k vectorKernel) check(t *testing.T, values [][]float32, c cut) {
-	t.Helper()
-	got, want := k.run(values, onHeap, c), k.want(values, c)
-	for i, o := range k.operands {
-		if o.role == reads {
-			continue
-		}
-		for e, w := range want[i] {
-			if o.layout == asMatrix && e%c.ld >= c.cols {
-				continue
-			}
-			if g := got[i][e]; !closeTo(g, w, k.ulps, k.floor) {
-				t.Fatalf("%d rows, %d cols, ld %d: operand %d element %d is %v, want %v", c.rows, c.cols, c.ld, i, e, g, float32(w))
-			}
-		}
-	}
-}
-
-func TestVectorKernelsAgainstFloat64(t *testing.T) {
-	eachKernel(t, func(t *testing.T, k vectorKernel) {
-		for _, c := range k.shapes() {
-			if k.want != nil {
-				k.check(t, k.fill(c), c)
-			}
-		}
-	})
-}
-
 // specialValues are the special values of float32 and their neighbours.
 var specialValues = []float32{
 	float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1.fffffep-127, -0x1.8p-128,
 	math.MaxFloat32, -math.MaxFloat32, 1, -1, 2.5, -2.5, 30, -30, 100, -100,
-}
-
-func TestElementwiseOnSpecialValues(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
-		for _, k := range elementwiseKernels() {
-			t.Run(k.name, func(t *testing.T) {
-				// All pairs of two inputs.
-				c := cut{rows: len(specialValues) * len(specialValues), cols: 1, ld: 1}
-				values := k.fill(c)
-				for e := range c.rows {
-					values[1][e] = specialValues[e/len(specialValues)]
-					if len(values) > 2 {
-						values[2][e] = specialValues[e%len(specialValues)]
-					}
-				}
-				k.check(t, values, c)
-			})
-		}
-	})
 }
 
 func TestVectorBitsWhereverOperandsLie(t *testing.T) {
@@ -372,39 +316,6 @@ func TestVectorTablesHoldTheirProfile(t *testing.T) {
 			}
 		}
 	}
-}
-
-// elementWise sets a kernel's want to a function that maps the operands' values
-// at an element to the outputs there, for operands in order.
-func elementWise(k *vectorKernel, f func(v []float64) []float64) {
-	k.want = func(o [][]float32, c cut) [][]float64 {
-		want := make([][]float64, len(o))
-		for i := range o {
-			want[i] = make([]float64, len(o[i]))
-		}
-		v := make([]float64, len(o))
-		for row := range c.rows {
-			for col := range c.cols {
-				for i, operand := range k.operands {
-					v[i] = float64(o[i][operand.index(row, col, c.ld)])
-				}
-				for i, w := range f(v) {
-					want[i][k.operands[i].index(row, col, c.ld)] = w
-				}
-			}
-		}
-		return want
-	}
-}
-
-func (o operand) index(row, col, ld int) int {
-	switch o.layout {
-	case perColumn:
-		return col
-	case perRow:
-		return row * max(o.width, 1)
-	}
-	return row*ld + col
 }
 
 func BenchmarkVector(b *testing.B) {

@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"math"
 	"testing"
 )
 
@@ -19,19 +18,3 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// If all or none of n trials succeed, the interval has a closed form; that of
-// one in ten is in printed tables.
-func TestRateInterval(t *testing.T) {
-	for n := 1; n < 10; n++ {
-		end := 1 - math.Pow(0.025, 1/float64(n))
-		if lo, hi := RateInterval(0, n); lo != 0 || !near(hi, end, 1e-9) {
-			t.Errorf("0 of %d: [%v, %v], want [0, %v]", n, lo, hi, end)
-		}
-		if lo, hi := RateInterval(n, n); !near(lo, 1-end, 1e-9) || hi != 1 {
-			t.Errorf("%d of %d: [%v, %v], want [%v, 1]", n, n, lo, hi, 1-end)
-		}
-	}
-	if lo, hi := RateInterval(1, 10); !near(lo, 0.0025, 1e-4) || !near(hi, 0.4450, 1e-4) {
-		t.Errorf("1 of 10: [%v, %v], want [0.0025, 0.4450]", lo, hi)
-	}
-}

@@ -79,20 +79,6 @@ func (p Paired) SmallestMargin(level float64) (margin float64, ok bool) {
 	return max(-lo, hi), ok
 }
 
-// RateInterval returns the 95% confidence interval of a probability, given the
-// number of successes in n trials (Clopper and Pearson 1934).
-func RateInterval(successes, n int) (lo, hi float64) {
-	lo, hi = 0, 1
-	k := float64(successes)
-	if successes > 0 {
-		lo = distuv.Beta{Alpha: k, Beta: float64(n) - k + 1}.Quantile(0.025)
-	}
-	if successes < n {
-		hi = distuv.Beta{Alpha: k + 1, Beta: float64(n) - k}.Quantile(0.975)
-	}
-	return lo, hi
-}
-
 func student(degrees int) distuv.StudentsT {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}
 }

@@ -6,7 +6,6 @@ package cells
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -185,27 +184,35 @@ func (s *Scale) Points() (all []Point) {
 }
 
 // Jobs make the samples at measured rates and at peak rates.
-func (s *Scale) Jobs() []lab.Job { return append(s.OwnJobs(), s.Varied(atPeak).OwnJobs()...) }
+func (s *Scale) Jobs() []lab.Job { return JobsOf(s, s.Varied(atPeak)) }
 
-// OwnJobs make those at the networks' own rates: measured ones, unless they were varied.
-func (s *Scale) OwnJobs() (jobs []lab.Job) {
+// JobsOf make the samples of scales at the networks' own rates: measured ones, unless they were varied. All
+// scales have the same networks, on accelerators of which something else is assumed, so that each network is
+// compiled once for all of them.
+func JobsOf(scales ...*Scale) (jobs []lab.Job) {
 	type split struct {
-		of   *Network
-		name string
+		network int
+		fine    bool
 	}
-	modellers := map[split]func() (*Modeller, error){}
-	for _, at := range s.Points() {
-		n, key := at.Network, split{at.Network, at.Split}
-		if modellers[key] == nil {
-			modellers[key] = ModellerOf(n, key.name == "fine")
-		}
-		jobs = append(jobs, lab.Making(at.String(), 0, func(ctx context.Context) (*Sample, error) {
-			m, err := modellers[key]()
-			if err != nil {
-				return nil, err
+	shared := map[split]func() ([]*Modeller, error){}
+	for i, s := range scales {
+		for _, at := range s.Points() {
+			n, key := at.Network, split{slices.Index(s.Networks, at.Network), at.Split == "fine"}
+			if shared[key] == nil {
+				var varied []*Network
+				for _, of := range scales {
+					varied = append(varied, of.Networks[key.network])
+				}
+				shared[key] = ModellersOf(key.fine, nil, varied...)
 			}
-			return m.cell(ctx, at.Cut, at.Cell, n.Batch, s.Conventions.Most)
-		}))
+			jobs = append(jobs, lab.Making(at.String(), 0, func(ctx context.Context) (*Sample, error) {
+				m, err := shared[key]()
+				if err != nil {
+					return nil, err
+				}
+				return m[i].cell(ctx, at.Cut, at.Cell, n.Batch, s.Conventions.Most)
+			}))
+		}
 	}
 	return jobs
 }
@@ -259,17 +266,23 @@ func (m *Modelled) Throughput(n *Network, v Convention, c lab.Cell) float64 {
 }
 
 // Modeller simulates one network on its accelerators. It remembers what it has
-// simulated, since different cuts often come to the same stages. Any number of goroutines may
-// ask it at once.
+// simulated, since different cuts often come to the same stages, and shares with the Modellers of other
+// variations what does not depend on them. Any number of goroutines may ask it at once.
 type Modeller struct {
-	// Order has the schedule, the chunks of each device and the checkpoint mode of steps. Zero:
-	// GPipe's, everything re-materialised. Steps in another order are early ones only.
-	Order train.Setup
+	*modelled
+	variation int // of the shared ones
+}
 
-	sim   simulate.Simulating
+// modelled is a network that is simulated on variations of its accelerator, on all of them when one is asked for:
+// compiling it takes longer.
+type modelled struct {
 	Flops []float64
-	times once[int, []gpipe.LayerEstimate] // of the layers, by size of micro-batch
-	steps once[string, guessed]
+
+	order   *train.Setup
+	sim     simulate.Simulating
+	devices []gpipe.Device                     // by variation
+	times   once[int, [][]gpipe.LayerEstimate] // of the layers by variation, by size of micro-batch
+	steps   once[string, []guessed]            // by variation
 }
 
 // guessed is a step, and how large a micro-batch should fill memory.
@@ -278,23 +291,41 @@ type guessed struct {
 	fill float64
 }
 
-// ModellerOf makes one when it is first asked.
-func ModellerOf(n *Network, fine bool) func() (*Modeller, error) {
-	return sync.OnceValues(func() (*Modeller, error) { return NewModeller(n, fine) })
+// ModellersOf makes Modellers of a network and of its variations when they are first asked for. Order has the schedule,
+// the chunks of each device and the checkpoint mode of steps, which are early ones only and have no breakdown. Nil:
+// GPipe's, everything re-materialised.
+func ModellersOf(fine bool, order *train.Setup, varied ...*Network) func() ([]*Modeller, error) {
+	return sync.OnceValues(func() ([]*Modeller, error) {
+		n := varied[0]
+		m := &modelled{order: order, sim: simulate.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType)}}
+		m.sim.Model.Fine = fine
+		var all []*Modeller
+		for i, v := range varied {
+			own := m.sim
+			own.Change = v.Change
+			device, err := own.Device()
+			if err != nil {
+				return nil, err
+			}
+			m.devices, all = append(m.devices, device), append(all, &Modeller{m, i})
+		}
+		var err error
+		m.Flops, err = train.FlopsOf(m.sim.Model)
+		return all, err
+	})
 }
 
-func NewModeller(n *Network, fine bool) (*Modeller, error) {
-	m := &Modeller{
-		sim: simulate.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Change: n.Change, DType: lab.Named(train.ParseDType, n.DType)},
+// NewModeller makes the Modeller of a network.
+func NewModeller(n *Network, fine bool, order *train.Setup) (*Modeller, error) {
+	all, err := ModellersOf(fine, order, n)()
+	if err != nil {
+		return nil, err
 	}
-	m.sim.Model.Fine = fine
-	var err error
-	m.Flops, err = train.FlopsOf(m.sim.Model)
-	return m, err
+	return all[0], nil
 }
 
 // pipeline is stages as given, in an order, or the whole on one device, on count micro-batches.
-func (m *Modeller) pipeline(ctx context.Context, order train.Setup, sizes []int, micro, count int) (gpipe.Pipeline, gpipe.Input, error) {
+func (m *modelled) pipeline(ctx context.Context, order train.Setup, sizes []int, micro, count int) (gpipe.Pipeline, gpipe.Input, error) {
 	in := m.sim.Model.Input(micro * count)
 	sim := m.sim
 	sim.Setup = order
@@ -325,18 +356,28 @@ func (m *Modeller) Costs(ctx context.Context, cost train.Cost, micro int) ([]flo
 
 // Layers times the layers, each by itself.
 func (m *Modeller) Layers(ctx context.Context, micro int) ([]gpipe.LayerEstimate, error) {
-	return m.times.of(micro, func() ([]gpipe.LayerEstimate, error) {
+	all, err := m.times.of(micro, func() (all [][]gpipe.LayerEstimate, err error) {
 		p, in, err := m.pipeline(ctx, train.Setup{}, []int{len(m.Flops)}, micro, 1)
 		if err != nil {
 			return nil, err
 		}
-		return p.ModelLayers(in, m.sim.Modelling())
+		compiled, err := p.Compiled(in, m.sim.Modelling())
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range m.devices {
+			all = append(all, compiled.Layers(d.Accelerator))
+		}
+		return all, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return all[m.variation], nil
 }
 
-// Cut returns the sizes of the stages of the network, cut by a rule.
-func (m *Modeller) Cut(ctx context.Context, how CutSpec, stages, micro int) ([]int, error) {
-	s := how.Setup(train.Setup{})
+// Cut returns the sizes of the stages of the network, cut by the rule of a setup.
+func (m *Modeller) Cut(ctx context.Context, s train.Setup, stages, micro int) ([]int, error) {
 	costs, err := m.Costs(ctx, s.Cost, micro)
 	if err != nil {
 		return nil, err
@@ -349,7 +390,7 @@ func (m *Modeller) Cut(ctx context.Context, how CutSpec, stages, micro int) ([]i
 // it does not fit, and with one that fills memory. All are cut alike, by what layers
 // cost at the fixed mini-batch.
 func (m *Modeller) cell(ctx context.Context, how CutSpec, c lab.Cell, batch, most int) (*Sample, error) {
-	sizes, err := m.Cut(ctx, how, c.K, batch/c.M)
+	sizes, err := m.Cut(ctx, how.Setup(train.Setup{}), c.K, batch/c.M)
 	if err != nil {
 		return nil, err
 	}
@@ -384,11 +425,11 @@ func RoundSizes(most int) (sizes []int) {
 // fits; the smallest if none does. Memory grows with the micro-batch nearly in
 // proportion, so the size is guessed from one that is known and then checked.
 func (m *Modeller) Filled(ctx context.Context, sizes []int, count, known, most int) (*Step, error) {
-	at, err := m.simulated(ctx, sizes, known, count)
+	_, fill, err := m.Guess(ctx, sizes, known, count)
 	if err != nil {
 		return nil, err
 	}
-	return m.filledFrom(ctx, sizes, count, at.fill, most)
+	return m.filledFrom(ctx, sizes, count, fill, most)
 }
 
 // filledFrom is Filled with a guess.
@@ -422,47 +463,68 @@ func (m *Modeller) filledFrom(ctx context.Context, sizes []int, count int, guess
 
 // Step simulates a step of count micro-batches.
 func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*Step, error) {
-	s, err := m.simulated(ctx, sizes, micro, count)
-	return s.Step, err
+	s, _, err := m.Guess(ctx, sizes, micro, count)
+	return s, err
 }
 
-func (m *Modeller) simulated(ctx context.Context, sizes []int, micro, count int) (guessed, error) {
-	return m.steps.of(fmt.Sprint(sizes, micro, count), func() (guessed, error) { return m.simulate(ctx, sizes, micro, count) })
+// Guess is Step, and how large a micro-batch should fill memory: nearly what does.
+func (m *Modeller) Guess(ctx context.Context, sizes []int, micro, count int) (*Step, float64, error) {
+	all, err := m.steps.of(fmt.Sprint(sizes, micro, count), func() ([]guessed, error) { return m.simulate(ctx, sizes, micro, count) })
+	if err != nil {
+		return nil, 0, err
+	}
+	return all[m.variation].Step, all[m.variation].fill, nil
 }
 
-func (m *Modeller) simulate(ctx context.Context, sizes []int, micro, count int) (guessed, error) {
+// simulate makes the step of every variation.
+func (m *modelled) simulate(ctx context.Context, sizes []int, micro, count int) (all []guessed, err error) {
 	if err := ctx.Err(); err != nil {
-		return guessed{}, err
+		return nil, err
 	}
-	p, in, err := m.pipeline(ctx, m.Order, sizes, micro, count)
+	order, early := train.Setup{}, m.order != nil
+	if early {
+		order = *m.order
+	}
+	p, in, err := m.pipeline(ctx, order, sizes, micro, count)
 	if err != nil {
-		return guessed{}, err
+		return nil, err
 	}
-	early := p.Variant()
-	late, free := early, early
-	late.LateRecompute, free.Link = true, clock.Link{}
-	variants := []gpipe.Variant{early, late, free}
-	if !reflect.DeepEqual(m.Order, train.Setup{}) {
-		variants = variants[:1]
-	}
-	sims, err := p.SimulateVariants(in, m.sim.Modelling(), variants...)
+	compiled, err := p.Compiled(in, m.sim.Modelling())
 	if err != nil {
-		return guessed{}, err
+		return nil, err
 	}
-	s := &Step{Partition: sims[0].Sizes, Micro: micro, Fits: true, Early: sims[0].Seconds, Breakdown: sims[0].Parts}
-	if len(sims) > 1 {
-		s.Late, s.Free = sims[1].Seconds, sims[2].Seconds
+	for _, device := range m.devices {
+		of := p.Variant()
+		of.Device = device
+		sim, err := compiled.Simulate(of, early)
+		if err != nil {
+			return nil, err
+		}
+		s := &Step{Partition: sim.Sizes, Micro: micro, Fits: true, Early: sim.Seconds, Breakdown: sim.Parts}
+		for _, idle := range sim.Timeline.Causes() {
+			s.Idle.Add(idle, 1/float64(sim.Timeline.Devices))
+		}
+		fill := float64(1 << 30)
+		for _, d := range sim.Devices {
+			s.Peak = max(s.Peak, d.PeakBytes)
+			s.Fits = s.Fits && d.Fits()
+			fill = min(fill, float64(micro)*float64(d.Capacity-(d.PeakBytes-d.ActivationBytes))/float64(d.ActivationBytes))
+		}
+		if !early {
+			of.LateRecompute = true
+			if sim, err = compiled.Simulate(of, true); err != nil {
+				return nil, err
+			}
+			s.Late = sim.Seconds
+			of.LateRecompute, of.Device.Link = false, clock.Link{}
+			if sim, err = compiled.Simulate(of, true); err != nil {
+				return nil, err
+			}
+			s.Free = sim.Seconds
+		}
+		all = append(all, guessed{s, fill})
 	}
-	for _, idle := range sims[0].Timeline.Causes() {
-		s.Idle.Add(idle, 1/float64(sims[0].Timeline.Devices))
-	}
-	fill := float64(1 << 30)
-	for _, d := range sims[0].Devices {
-		s.Peak = max(s.Peak, d.PeakBytes)
-		s.Fits = s.Fits && d.Fits()
-		fill = min(fill, float64(micro)*float64(d.Capacity-(d.PeakBytes-d.ActivationBytes))/float64(d.ActivationBytes))
-	}
-	return guessed{s, fill}, nil
+	return all, nil
 }
 
 // Planned are the networks in their splits, on as many devices as any cell has.

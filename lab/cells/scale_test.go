@@ -32,7 +32,7 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 		n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, kib), DType: "f32", Optimizer: "adam"}
 		sizes := []int{3, 3}
 		const most = 48
-		m, err := cells.NewModeller(n, false)
+		m, err := cells.NewModeller(n, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 			}
 		}
 		for _, known := range []int{1, 7, 48} {
-			if m, err = cells.NewModeller(n, false); err != nil {
+			if m, err = cells.NewModeller(n, false, nil); err != nil {
 				t.Fatal(err)
 			}
 			got, err := m.Filled(ctx, sizes, 4, known, most)
@@ -73,7 +73,7 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 // What is cut by time is cut by the time of the micro-batch at hand.
 func TestModellerCosts(t *testing.T) {
 	ctx := context.Background()
-	m, err := cells.NewModeller(&cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false)
+	m, err := cells.NewModeller(&cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestModellerCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Change: half.Change}
-	if m, err = cells.NewModeller(n, false); err != nil {
+	if m, err = cells.NewModeller(n, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := at(train.Time, 16); !(got > 1.2*published && got < 2*published) {

@@ -28,8 +28,8 @@ type Pipeline struct {
 type Network struct{ Alone, Pipelines []Pipeline }
 
 // BesideModel times the pipelines of networks, in their order, beside a model of this machine.
-// All are open at once and take turns, so that a change of the machine's speed affects the
-// calibration and what it is compared with alike.
+// All take turns with the calibration, so that a change of the machine's speed affects it and
+// what it is compared with alike.
 func BesideModel(ctx context.Context, networks []Network, round, turns int) (all []*ModelledStep, err error) {
 	host, err := networks[0].Alone[0].Open(ctx, simulate.ProbeShapes)
 	if err != nil {
@@ -37,33 +37,22 @@ func BesideModel(ctx context.Context, networks []Network, round, turns int) (all
 	}
 	defer host.Close()
 	var probes []*simulate.Probe // of each network those on one device, and then the pipelines
-	defer func() {
-		for _, p := range probes {
-			p.Close()
-		}
-	}()
 	for _, n := range networks {
 		for _, of := range append(n.Alone[:len(n.Alone):len(n.Alone)], n.Pipelines...) {
-			p, err := of.OpenProbe(ctx, of.ProbeShape)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %v, K=%d: %w", of.Model.Name, of.Order.Schedule, of.K, err)
-			}
-			probes = append(probes, p)
+			probes = append(probes, of.Closed(of.ProbeShape))
 		}
 	}
 	meter := machine.StartMeter()
-	for turn := range turns + 1 {
-		timed := turn > 0 // the first warms up
-		if err := host.Turn(ctx, timed); err != nil {
+	if err := host.Turn(ctx, false); err != nil { // which warms up
+		return nil, err
+	}
+	for range turns {
+		if err := host.Turn(ctx, true); err != nil {
 			return nil, err
 		}
 		for i := range probes {
 			p := probes[(i+round)%len(probes)]
-			step := p.Unwatched
-			if p.Shape.K == 1 {
-				step = p.Watched
-			}
-			if err := step(ctx, timed); err != nil {
+			if err := p.Turn(ctx); err != nil {
 				return nil, err
 			}
 		}

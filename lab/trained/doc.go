@@ -12,11 +12,15 @@
 // Pilots (profiles.NAME.pilots) are trainings of every arm at each of some rates, with seeds that
 // are no others', of all or a share of its steps. The rate with the least loss is the arm's; while it is at
 // an end of those that were tried, the next one beyond it may be tried (widen). They are in the records, as
-// ARM/lr=RATE/seedN. An arm may instead have a multiple of another's rate.
+// ARM/lr=RATE/seedN. An arm's optimiser may want a multiple of these rates (pilots_times). An arm may instead have a multiple of another's rate.
 //
 // A pace (profiles.NAME.pace, or an arm's own) sets schedules and evaluations by the number of steps of each
 // training, so that arms of other lengths and pilots are alike, and may end a training that no longer
 // improves. Trainings that are watched (watch) end where they collapse, which is their outcome.
+//
+// Where a training says eval_every and keeps its last weights, its held-out losses on the way are in the
+// record. An arm with a target, another or itself, has the steps to the target's loss at the end, or within
+// some nats of it (within).
 //
 // Translators may see one language alone (only), in the vocabularies of all. Its steps are in the spec, and the
 // column exposure shows whether it saw that language as often as the baseline did. With baselines the records

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 func TestInterruptedTrial(t *testing.T) {
 	arms := []Arm{{"an arm", func(seed uint64) train.Training {
 		tr := traintest.TinyTraining()
-		tr.Steps, tr.Seed = 2000, seed
+		tr.Steps, tr.Seed, tr.EvalEvery = 2000, seed, 500
 		return tr
 	}}}
 	want, err := Train(t.Context(), arms[0].Training(3))
@@ -52,7 +53,7 @@ func TestInterruptedTrial(t *testing.T) {
 			time.Sleep(wait)
 			stop()
 		}()
-		err := Run(ctx, "e", arms, []uint64{3}, log, progress.Silent{})
+		err := run(ctx, "e", arms, []uint64{3}, log, progress.Silent{}, Train)
 		stop()
 		if err == nil {
 			t.Skip("too fast to be interrupted here")
@@ -77,7 +78,7 @@ func TestInterruptedTrial(t *testing.T) {
 	if err := resumed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}); err != nil {
+	if err := run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}, Train); err != nil {
 		t.Fatal(err)
 	}
 	all, err := Read(log, arms, []uint64{3})
@@ -85,7 +86,7 @@ func TestInterruptedTrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := all[0].Runs[0]
-	if got.Seconds <= 0 || got.SHA256 != want.SHA256 || got.LastLoss != want.LastLoss || got.HeldOut != want.HeldOut || got.Params != want.Params {
+	if got.Seconds <= 0 || got.SHA256 != want.SHA256 || got.LastLoss != want.LastLoss || got.HeldOut != want.HeldOut || !slices.Equal(got.Along, want.Along) || got.Params != want.Params {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "snapshots")); !errors.Is(err, os.ErrNotExist) {

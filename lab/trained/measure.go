@@ -112,7 +112,8 @@ type Result struct {
 	whole  *wholeSample
 }
 
-// Scores are accuracy in percent, held-out loss in nats and, of translators, BLEU, chrF and smoothed
+// Scores are accuracy in percent, held-out loss in nats, of arms with a target the steps to its loss (updates)
+// and, of translators, BLEU, chrF and smoothed
 // BLEU; the last two where records have them. Of those that see several languages there are also the
 // nats and the BLEU of each, by its number from 1; of a dictionary and of copies, BLEU.
 func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
@@ -136,6 +137,9 @@ func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 		scores.Put(name, "held-out", r.heldOut())
 		if epochs := r.epochs(); epochs != nil {
 			scores.Put(name, "epochs", epochs)
+		}
+		if updates := f.updates(r, all); updates != nil {
+			scores.Put(name, "updates", updates)
 		}
 		if size.Data == nil || f.Whole {
 			continue

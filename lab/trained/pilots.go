@@ -1,6 +1,7 @@
 package trained
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,9 @@ func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses [
 	if a.Rate != nil {
 		return nil, nil, nil
 	}
-	rates = slices.Clone(size.Pilots.Rates)
+	for _, rate := range size.Pilots.Rates {
+		rates = append(rates, rate*cmp.Or(a.PilotsTimes, 1))
+	}
 	for added := 0; ; added++ {
 		losses = nil
 		for _, of := range f.grid(size, a, rates) {

@@ -42,10 +42,13 @@ type Frame struct {
 	Watch *Watch `yaml:"watch"`
 	// MicroBatch is how many examples every micro-batch has, over which batch norm takes its
 	// statistics, whatever the mini-batch; 0: as many as the setup's M makes.
-	MicroBatch int           `yaml:"micro_batch" want:"0..65536"`
-	Data       string        `yaml:"data" want:"data,optional"` // synthetic
-	Setup      lab.SetupSpec `yaml:"setup"`
-	Arms       []ArmSpec     `yaml:"arms"` // the first is the baseline
+	MicroBatch int `yaml:"micro_batch" want:"0..65536"`
+	// Within is how many nats above the held-out loss at the end of an arm's target count as having
+	// reached it.
+	Within float64       `yaml:"within" want:">0..100,optional"`
+	Data   string        `yaml:"data" want:"data,optional"` // synthetic
+	Setup  lab.SetupSpec `yaml:"setup"`
+	Arms   []ArmSpec     `yaml:"arms"` // the first is the baseline
 
 	Pairs  []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
 	Tables []TableSpec `yaml:"tables" want:"shown"`
@@ -70,7 +73,10 @@ type ArmSpec struct {
 	Repeats  string   `yaml:"repeats" want:"name,optional"` // another arm, whose first steps it makes: it must end with the same weights
 	Pace     *Pace    `yaml:"pace"`                         // none: the profile's
 	Rate     *RateOf  `yaml:"rate"`                         // none: by pilots of its own, if there are any
-	Set      string   `yaml:"set" want:"name,optional"`     // of the profile's sets: the images that it sees; none: the base's
+	// PilotsTimes multiplies the rates of its pilots, of an optimiser that wants others; 0: 1.
+	PilotsTimes float64 `yaml:"pilots_times" want:"0..1e6"`
+	Target      string  `yaml:"target" want:"name,optional"` // an arm, it may be itself, whose loss its evaluations are held against; none: they are not
+	Set         string  `yaml:"set" want:"name,optional"`    // of the profile's sets: the images that it sees; none: the base's
 	// From is another arm, with whose weights of the same seed it begins, all but the last layer's. The
 	// network is that arm's.
 	From     string           `yaml:"from" want:"name,optional"`
@@ -229,6 +235,9 @@ func (f *Frame) checkArms() *lab.Problem {
 		if of := f.Named(a.Repeats); a.Repeats != "" && (of < 0 || f.Arms[of].Repeats != "" || !f.Whole) {
 			return lab.At(errors.New("want an arm that repeats none, and whole records"), "arms", fmt.Sprint(i), "repeats")
 		}
+		if a.Target != "" && (f.Named(a.Target) < 0 || f.Within == 0 || f.Whole) {
+			return lab.At(errors.New("want an arm, outcomes, and within"), "arms", fmt.Sprint(i), "target")
+		}
 		if err := f.checkFrom(a); err != nil {
 			return lab.At(err, "arms", fmt.Sprint(i), "from")
 		}
@@ -284,6 +293,9 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 		if problem := p.pace(a).check(p.Training); problem != nil {
 			return problem
 		}
+		if a.Only > 0 && (p.Data == nil || a.Only > len(p.Data.Names())) {
+			return lab.At(fmt.Errorf("arm %s sees language %d alone, which is not among the data: want the data of as many languages", a.Name, a.Only), "data")
+		}
 	}
 	var all []train.Training
 	for _, a := range f.Arms {
@@ -304,8 +316,8 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			lacks = errors.New("no lr")
 		case a.Rate != nil && len(p.Pilots.Rates) == 0:
 			lacks = fmt.Errorf("no pilots, whose rate arm %s has a multiple of", a.Name)
-		case a.Only > 0 && (p.Data == nil || a.Only > len(p.Data.Names())):
-			lacks = fmt.Errorf("arm %s sees language %d alone, which is not among the data", a.Name, a.Only)
+		case a.Target != "" && (t.EvalEvery == 0 || t.Keep != train.KeepLast):
+			lacks = fmt.Errorf("no eval_every, or other weights than the last, for arm %s, whose evaluations are held against a target", a.Name)
 		case a.Repeats != "" && t.Steps > f.Training(p, f.Arms[f.Named(a.Repeats)], 1).Steps:
 			lacks = fmt.Errorf("arm %s has more steps than %s, which it repeats", a.Name, a.Repeats)
 		case a.Rate == nil && slices.ContainsFunc(all, func(o train.Training) bool { return reflect.DeepEqual(o, t) }):

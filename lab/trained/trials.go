@@ -62,6 +62,7 @@ type Trial struct {
 	Languages []train.LanguageScore `json:"languages,omitempty"`
 	LastLoss  float64               `json:"last_loss"`
 	Curve     []float64             `json:"curve,omitempty"`          // training losses, means of every hundredth of the steps
+	Along     []float64             `json:"held_out_along,omitempty"` // held-out losses at the training's evaluations, where the last weights are kept
 	Learnt    int                   `json:"learnt_targets,omitempty"` // that it was trained on
 	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
 	Reached   *Reached              `json:"reached,omitempty"`        // of a training until an accuracy
@@ -106,12 +107,7 @@ func (t *Trial) ended() string {
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
-// Run makes the trials that the log lacks.
-func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
-	return run(ctx, id, arms, seeds, log, p, Train)
-}
-
-// run is Run, with trials that make makes.
+// run makes the trials that the log lacks.
 func run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
 	make func(context.Context, train.Training) (*Trial, error)) error {
 	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t train.Training) (any, string, error) {
@@ -238,17 +234,30 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	var soFar struct {
 		Losses  []float64 `json:"losses"`
 		Targets int       `json:"targets"`
+		Along   []float64 `json:"along,omitempty"`
 	}
 	steps := l.Steps
-	err = l.Run(ctx, train.Hooks{Report: &soFar, After: func(step *train.TrainStep) error {
+	hooks := train.Hooks{Report: &soFar, After: func(step *train.TrainStep) error {
 		soFar.Losses, soFar.Targets = append(soFar.Losses, step.Loss), soFar.Targets+step.Count
 		return nil
-	}})
-	if err != nil {
+	}}
+	if every := t.EvalEvery; every > 0 && t.Keep == train.KeepLast {
+		hooks.At = func(done int) error {
+			if done%every != 0 || done/every == len(soFar.Along) {
+				return nil
+			}
+			e, err := l.Evaluate(ctx)
+			if err == nil {
+				soFar.Along = append(soFar.Along, e.Loss)
+			}
+			return err
+		}
+	}
+	if err := l.Run(ctx, hooks); err != nil {
 		return nil, err
 	}
 	r.learnt(soFar.Losses)
-	r.Learnt = soFar.Targets
+	r.Learnt, r.Along = soFar.Targets, soFar.Along
 	if l.Steps < steps {
 		r.Ended = l.Steps
 	}

@@ -45,14 +45,14 @@ func TestTrialsAnnounceTheirWork(t *testing.T) {
 		{[]Arm{tiny(1)}, []uint64{3}, "e: 1 trainings, " + units.FormatFLOPs(one)},
 		{[]Arm{tiny(1), tiny(5)}, []uint64{3, 4}, "e: 3 trainings, " + units.FormatFLOPs((1+5+5)*one)}, // less the one that is there
 	} {
-		if err := Run(t.Context(), "e", c.arms, c.seeds, log, said); err != nil {
+		if err := run(t.Context(), "e", c.arms, c.seeds, log, said, Train); err != nil {
 			t.Fatal(err)
 		}
 		if got := said.what[len(said.what)-1]; got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
-	if err := Run(t.Context(), "e", []Arm{tiny(0)}, []uint64{9}, log, said); err == nil {
+	if err := run(t.Context(), "e", []Arm{tiny(0)}, []uint64{9}, log, said, Train); err == nil {
 		t.Error("no error of a training without steps")
 	}
 }
@@ -70,7 +70,7 @@ func TestTrialsHaveTheSameData(t *testing.T) {
 		if err := os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return Run(t.Context(), "e", []Arm{arm}, seeds, log, progress.Silent{})
+		return run(t.Context(), "e", []Arm{arm}, seeds, log, progress.Silent{}, Train)
 	}
 	if err := errors.Join(train("some text that is ", 1), train("some text that is ", 1, 2)); err != nil {
 		t.Fatal(err)

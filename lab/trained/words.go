@@ -44,7 +44,7 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge", "epochs", "reached", "collapses", "onset", "norm", "peaky", "clipped", "first-logit"},
+	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge", "epochs", "reached", "collapses", "onset", "norm", "peaky", "clipped", "first-logit", "updates", "arrived"},
 	"pilots":      {"pilot-rate", "pilot-held-out", "pilot-epochs", "chosen"},
 	"whole":       {"task", "steps", "bits", "accuracy-at-end", "weights"},
 	"yardsticks":  {"yardstick", "yardstick-bits", "over-yardstick"},
@@ -156,6 +156,10 @@ var words = map[string]Word{
 	"epochs":       {"epochs", false, ofRow(epochsCell)},
 	"reached":      {"reached", false, ofRow(func(at Row) any { return lab.Joined("%v of %v", at.Own.reached(), len(at.Own.Runs)) })},
 	"pilot-epochs": {"epochs", false, ofRow(pilotEpochs)},
+
+	// Of arms with a target.
+	"updates": {"steps to the target's loss", false, updatesCell},
+	"arrived": {"runs that come there", false, arrived},
 
 	// Of sets of images, and of arms that see one.
 	"set":            {"images", true, ofSet(func(name string, _ *setContents) any { return name })},

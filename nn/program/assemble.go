@@ -153,7 +153,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		p.Span = c.like.Span
 	}
 	for t, s := range steps {
-		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: traitsOf(s.call), store: c.store}
+		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: s.traits(), store: c.store}
 		if in.idle() {
 			in.Cost = Cost{}
 		}

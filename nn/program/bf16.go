@@ -85,7 +85,7 @@ type conversion struct{ in, out []form }
 // accumulates, or nil if there is nothing to convert.
 func (s *storage) convert(st *step, accumulates bool) *conversion {
 	k := &conversion{make([]form, len(st.in)), make([]form, len(st.out))}
-	product := s.Rounded && traitsOf(st.call).product.ofWeight()
+	product := s.Rounded && st.traits().product.ofWeight()
 	for i, n := range st.in {
 		switch {
 		case s.narrow(n):
@@ -107,7 +107,7 @@ func (s *storage) convert(st *step, accumulates bool) *conversion {
 
 // lower is the function of the same name for a step with conversions.
 func (k *conversion) lower(s *step, accumulates bool, threads int) (kernelFunc, int) {
-	t := traitsOf(s.call)
+	t := s.traits()
 	if t.blocks != nil {
 		if fn, scratch := t.blocks(k, accumulates, threads); fn != nil {
 			return fn, scratch

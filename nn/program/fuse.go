@@ -20,6 +20,7 @@ type step struct {
 	act *graph.Call
 
 	in, out []*graph.Node
+	known   *traits // of the call: see traits
 
 	// Of a part of images (see divider): how many elements of each example are before its
 	// rows, and how many rows of values the whole has; 0: the step is of the whole.
@@ -78,7 +79,7 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 			continue
 		}
 		s := &step{call: c}
-		if f := traitsOf(c).fuse; f != nil {
+		if f := s.traits().fuse; f != nil {
 			f(s, next)
 		}
 		for _, t := range []*graph.Call{s.bias, s.add, s.act} {

@@ -21,6 +21,7 @@ type kernelFunc func(w *worker, in, out [][]float32, part, parts int)
 // traits is what is known of a call of an op. It needs kernel or rows; whatever else is
 // missing, the call is not, or does not do.
 type traits struct {
+	call *graph.Call
 	// kernel returns the kernel and the scratch that a thread needs, in floats. It adds to
 	// its outputs if accumulates is true, and starts from zero otherwise.
 	kernel func(s *step, accumulates bool, threads int) (kernelFunc, int)
@@ -91,12 +92,21 @@ func traitsOf(c *graph.Call) *traits {
 		panic(fmt.Sprintf("program: no kernel for op %s", c.Name()))
 	}
 	t := of(o, c)
+	t.call = c
 	return &t
+}
+
+// traits are those of the step's call, found once: each of the programs that have the step asks several times.
+func (s *step) traits() *traits {
+	if s.known == nil || s.known.call != s.call {
+		s.known = traitsOf(s.call)
+	}
+	return s.known
 }
 
 // lower returns the kernel of a step and the scratch that a thread needs, in floats.
 func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
-	t := traitsOf(s.call)
+	t := s.traits()
 	if t.kernel == nil {
 		return t.rows.kernel(s, accumulates), 0
 	}

@@ -478,7 +478,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 		call.Op = op.Moved{Of: call.Op, By: r.moved(own)}
 	}
 	local := *in
-	local.step, local.kernel, local.traits = &s, nil, traitsOf(&call)
+	local.step, local.kernel, local.traits = &s, nil, s.traits()
 	local.Cost = in.store.cost(&s, p.Division == Partial)
 	local.Cost.FLOPs = in.share(r, p, part)
 	return &local

@@ -45,10 +45,6 @@ func lookOf(k timeline.Kind) look {
 	return looks[slices.IndexFunc(looks, func(l look) bool { return l.kind == k })]
 }
 
-// Ink returns the colour of a kind that occupies a device, as #rrggbb; "": it is drawn as
-// idle time is.
-func Ink(k timeline.Kind) string { return lookOf(k).ink }
-
 // timeUnits from the largest.
 var timeUnits = []struct {
 	name string

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/labtest"
@@ -46,29 +45,6 @@ func SmallScale(t *testing.T) *cells.Scale {
 		t.Fatal(p.Path, p.Err)
 	}
 	return s
-}
-
-// FillScale gives a log steps by which a cell's throughput is K times what of
-// says for its convention, at measured rates and at peak.
-func FillScale(t *testing.T, log *records.Log, s *cells.Scale, of func(c lab.Cell, cut cells.CutSpec, batch, recompute string) float64) {
-	t.Helper()
-	points := append(s.Points(), s.Varied(accelerator.Variation{Change: accelerator.AtPeak}).Points()...)
-	for _, p := range points {
-		if log.Has(p.String()) {
-			continue // an accelerator without efficiencies
-		}
-		c := p.Cell
-		step := func(batch string) cells.Step {
-			micro := len(batch) + c.K
-			seconds := func(recompute string) float64 {
-				return float64(micro*c.M) / (float64(c.K) * of(c, p.Cut, batch, recompute))
-			}
-			return cells.Step{Partition: make([]int, c.K), Micro: micro, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
-		}
-		if err := log.Add(p.String(), 0, cells.Sample{Filled: step("filled"), Shrunk: step("shrunk"), Fixed: step("fixed")}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // Report is an experiment's report of samples at quick that of makes, by what their values

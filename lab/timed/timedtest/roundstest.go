@@ -106,19 +106,3 @@ func FillRounds(t *testing.T, log *records.Log, r *timed.Rounds, ends int64, of 
 }
 
 func Even(*timed.Run, int) float64 { return 1 }
-
-// CheckSame checks that columns hold the same in every row.
-func CheckSame(t *testing.T, table *lab.Table, columns ...string) {
-	t.Helper()
-	for _, name := range columns {
-		at := table.Column(name)
-		if at < 0 {
-			t.Fatalf("%s has no column %s", table.ID, name)
-		}
-		for _, row := range table.Printed() {
-			if want := row[table.Column(columns[0])]; row[at] != want {
-				t.Errorf("%s, row %q: %s %s, want %s", table.ID, row[0], name, row[at], want)
-			}
-		}
-	}
-}

@@ -1,0 +1,156 @@
+package gpipe
+
+import (
+	"context"
+	"slices"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/plan"
+	"gpipebench/lab/timed"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/graph/op"
+	"gpipebench/nn/trace"
+	"gpipebench/train"
+)
+
+// sentBytes is what all devices receive from each other for an update, in float32, by kind. Sums go around a
+// ring: each of T devices sends a T-th 2(T-1) times, gathers half as often.
+type sentBytes struct {
+	Boundary int64 `json:"boundary"` // activations between stages, and their gradients
+	Reduced  int64 `json:"reduced"`  // all-reduces of activations and their gradients
+	Gathered int64 `json:"gathered"` // all-gathers of convolutions' inputs, and sums of their gradients, a part for each device
+	Halo     int64 `json:"halo"`     // of images: rows of neighbours, and what one part does for all
+	Weights  int64 `json:"weights"`  // sums of weights' gradients
+	Messages int64 `json:"messages"` // but of images
+	// MACs are multiply-adds of a forward function, and Ruled those that have a rule by which T devices divide
+	// them: products by columns and rows, attention by heads, convolutions by channels, but no layer with a scan.
+	MACs  int64 `json:"macs"`
+	Ruled int64 `json:"ruled"`
+}
+
+func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err error) {
+	in := n.Model.Input(n.batch(w))
+	if err := sent.count(n.Model, in, max(w.T, 1)); err != nil {
+		return sent, err
+	}
+	if w.S > 1 {
+		s := w.step(n, 1, "never", false)
+		s.Setup.Spatial = 1
+		p, err := s.Pipeline(context.Background(), in)
+		if err != nil {
+			return sent, err
+		}
+		of, err := p.ModelSpatial(in, w.S, s.Modelling())
+		sent.Halo, sent.Weights = of.Copied, 2*int64(w.S-1)*of.Summed
+		return sent, err
+	}
+	if w.K > 1 {
+		out, _, err := timed.HandedOn(n.Model)
+		if err != nil {
+			return sent, err
+		}
+		costs, err := train.FlopsOf(n.Model)
+		if err != nil {
+			return sent, err
+		}
+		cut, err := partition.Split(partition.MinMax, costs, w.K)
+		if err != nil {
+			return sent, err
+		}
+		last := -1
+		for _, layers := range cut.Sizes[:w.K-1] {
+			last += layers
+			sent.Boundary += 2 * out[last] * int64(n.batch(w))
+		}
+		sent.Messages += 2 * int64(w.K-1) * int64(w.M[len(w.M)-1])
+	}
+	return sent, nil
+}
+
+// count counts multiply-adds of the whole network, and what its T parts send.
+func (s *sentBytes) count(m train.Model, in gpipe.Input, parts int) error {
+	whole, err := traced(m, in)
+	if err != nil {
+		return err
+	}
+	scans := map[int]bool{}
+	for _, c := range whole {
+		_, is := c.Op.(op.LSTM)
+		scans[c.Layer] = scans[c.Layer] || is
+	}
+	for _, c := range whole {
+		macs := multiplyAdds(c)
+		if s.MACs += macs; !scans[c.Layer] {
+			s.Ruled += macs
+		}
+		if _, is := c.Op.(op.Conv2D); is && parts > 1 {
+			s.gather(c.In[0], parts)
+		}
+	}
+	if m.Images() || parts == 1 {
+		return nil
+	}
+	m.Parts = nn.Parts{Count: parts}
+	divided, err := traced(m, in)
+	for _, c := range divided {
+		switch o := c.Op.(type) {
+		case op.Leave:
+			s.reduce(int64(c.Out[0].Elems()), parts)
+		case op.Enter: // in its gradient, and in the forward what a softmax adds up
+			s.reduce(int64(c.In[0].Elems()), parts)
+			if o.Rows > 0 {
+				s.reduce(int64(o.Rows*c.In[0].Shape.Rows()), parts)
+			}
+		}
+	}
+	return err
+}
+
+// gather is an all-gather of x in the forward, and in the backward its gradient is summed to the part that has it.
+func (s *sentBytes) gather(x *graph.Node, parts int) {
+	s.Gathered += 2 * int64(parts-1) * plan.FloatBytes * int64(x.Elems())
+	s.Messages += 2 * int64(parts*(parts-1))
+}
+
+func (s *sentBytes) reduce(elements int64, parts int) {
+	s.Reduced += 2 * int64(parts-1) * plan.FloatBytes * elements
+	s.Messages += 2 * int64(parts*(parts-1))
+}
+
+// traced are the calls of a network's forward function.
+func traced(m train.Model, in gpipe.Input) (calls []*graph.Call, err error) {
+	layers, err := m.Build()
+	if err != nil {
+		return nil, err
+	}
+	defer plan.Misfit(&err)
+	of := trace.Layers(layers, 0, nil, plan.BatchOf(in.Inputs, in.Examples), nil, true)
+	return slices.Clone(of.Function.Graph.Calls), nil
+}
+
+// multiplyAdds of a product, a convolution, attention, whose scores count in full, or a scan.
+func multiplyAdds(c *graph.Call) int64 {
+	switch o := c.Op.(type) {
+	case op.MatMul:
+		m, n, k := o.Dims(c.In[0].Shape, c.In[1].Shape)
+		return int64(m) * int64(n) * int64(k)
+	case op.Conv2D:
+		w := c.In[1].Shape
+		return int64(c.Out[0].Elems()) * int64(w[0]*w[1]*w[2])
+	case op.Attention:
+		keys := c.In[0].Shape[1]
+		if o.Cross {
+			keys = c.In[1].Shape[1]
+		}
+		return 2 * int64(c.Out[1].Elems()) * int64(keys) * int64(o.HeadDim)
+	case op.LSTM:
+		examples, time, width, hidden := o.Dims(c.In[0].Shape, c.In[o.Weight()].Shape)
+		return int64(examples*time) * int64(4*hidden) * int64(width+hidden)
+	}
+	return 0
+}
+
+// section6Traffic counts; T's rules for convolutions are not run here.
+var section6Traffic = section6Kind(heldNetwork.traffic, false)

@@ -1,0 +1,110 @@
+package gpipe
+
+import (
+	"errors"
+	"slices"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/plan"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn/program"
+)
+
+// Variant has the settings on which programs and partitions do not depend.
+type Variant struct {
+	Schedule      schedule.Schedule
+	Checkpoint    schedule.Checkpoint
+	LateRecompute bool
+	Device        Device // all of them; whether kernels pack (accelerator.Accelerator.Packing) is as in the pipeline
+}
+
+// Variant returns the pipeline's own settings.
+func (p Pipeline) Variant() Variant {
+	v := Variant{Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute}
+	if len(p.Devices) > 0 {
+		v.Device = p.Devices[0]
+	}
+	return v
+}
+
+// Compiled is a pipeline on modelled devices, cut and compiled, for any number of simulations, one at a time.
+type Compiled struct {
+	net *plan.Network
+	in  Input
+	how Modelling
+}
+
+// Compiled compiles the pipeline for simulations on one modelled device a stage.
+func (p Pipeline) Compiled(in Input, how Modelling) (*Compiled, error) {
+	if how.Parallel.Used() {
+		return nil, errors.New("a cluster is not compiled as a whole: want Simulate")
+	}
+	n, err := p.modelled(in, how)
+	if err != nil {
+		return nil, err
+	}
+	n.Devices = slices.Clone(n.Devices)
+	return &Compiled{n, in, how}, nil
+}
+
+// Simulate is Pipeline.Simulate of a variant; brief as in Modelling.
+func (c *Compiled) Simulate(v Variant, brief bool) (*Simulation, error) {
+	n, how := c.net, c.how
+	how.Brief = brief
+	if a := v.Device.Accelerator; a == nil || a.Packing != n.Devices[0].Accelerator.Packing {
+		return nil, errors.New("a variant with other packing of kernels, or on no modelled device: want it compiled by itself")
+	}
+	n.Schedule, n.Checkpoint, n.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
+	for i := range n.Devices {
+		n.Devices[i] = v.Device
+	}
+	if err := n.Validate(c.in); err != nil {
+		return nil, err
+	}
+	if err := n.Place(); err != nil {
+		return nil, err
+	}
+	return simulated(n, how)
+}
+
+// Layers times every layer of a pipeline with one stage and one micro-batch on an accelerator.
+func (c *Compiled) Layers(a *accelerator.Accelerator) []LayerEstimate {
+	st := c.net.ProgramsFor(c.in.Examples, plan.Training)[0]
+	layers := make([]LayerEstimate, len(c.net.Layers))
+	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
+		a.Operations(p, c.how.DType, func(layer int, seconds float64) {
+			*to(&layers[min(layer, len(layers)-1)]) += seconds
+		})
+	}
+	add(st.Forward, func(l *LayerEstimate) *float64 { return &l.Forward })
+	add(st.Keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
+	add(st.Backward, func(l *LayerEstimate) *float64 { return &l.Backward })
+	if st.Input != nil {
+		add(st.Input, func(l *LayerEstimate) *float64 { return &l.Input })
+		add(st.Weights, func(l *LayerEstimate) *float64 { return &l.Weights })
+	}
+	for layer, floats := range st.Saved {
+		layers[min(layer, len(layers)-1)].Residual += int64(floats) * plan.FloatBytes
+	}
+	return layers
+}
+
+// SimulateVariants is Simulate for each variant of a pipeline, with programs that are
+// compiled once.
+func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) (all []*Simulation, err error) {
+	if how.Parallel.Used() {
+		return p.clusterVariants(in, how, variants)
+	}
+	c, err := p.Compiled(in, how)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range variants {
+		s, err := c.Simulate(v, how.Brief)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
