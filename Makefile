@@ -9,10 +9,25 @@ EXPERIMENTS := $(filter-out $(shell sed -nE 's/.*\{ID: "([^"]+)".* Command: .*/\
 # The papers whose experiments are not those of reproduce.
 PAPERS := $(filter-out gpipe,$(patsubst experiments/%/claims.yaml,%,$(wildcard experiments/*/claims.yaml)))
 
-.PHONY: build corpus icons emoji test ci long golden race mpi mpi-ompi mpi-mpich tools lint deep deep-shard test-times check bench reproduce report check-report reference verify clean $(EXPERIMENTS) $(PAPERS)
+.PHONY: build playground corpus icons emoji test ci long golden race mpi mpi-ompi mpi-mpich tools lint deep deep-shard test-times check bench reproduce report check-report check-playground playground-speed reference verify clean $(EXPERIMENTS) $(PAPERS)
 
 build:
 	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
+
+# The page in which networks train, as files that any server of files serves, and the program with
+# these in it, which gpipebench playground serves.
+SITE := playground/site
+playground:
+	rm -rf $(SITE)
+	mkdir -p $(SITE)
+	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags "-s -w" -o $(SITE)/engine.wasm ./playground/engine
+	install -m 644 playground/page/* $(addprefix simulate/schedulepage/,schedules.js pictures.js explorer.js schedules.css) "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(SITE)
+	@size=$$(cat $(SITE)/* | wc -c); zipped=$$(for f in $(SITE)/*; do gzip -9 -c $$f; done | wc -c); \
+		echo "$(SITE): $$size bytes, $$zipped by gzip -9"; \
+		test $$size -le 15000000 -a $$zipped -le 5000000 || { echo "playground: want at most 15000000 bytes, 5000000 by gzip -9"; exit 1; }
+	@! GOOS=js GOARCH=wasm $(GO) list -deps ./playground/engine | grep -E '^gpipebench/(experiments|lab|train|simulate|cmd)|plot|font' || \
+		{ echo "playground: want none of these in the engine"; exit 1; }
+	$(GO) build -buildvcs=auto -tags playground -o $(BIN) ./cmd/gpipebench
 
 # Tests in three tiers; docs/CONTRIBUTING.md says what is in which. The short tests, on this
 # machine's best kernels, are what a person waits for.
@@ -21,7 +36,7 @@ test:
 	$(GO) vet ./...
 	$(GO) test -vet=off -short -timeout 30m ./...
 
-ci: lint long golden race mpi check-report
+ci: lint long golden race mpi check-report check-playground
 
 # What the short tests leave out.
 long: tools
@@ -41,7 +56,8 @@ golden: tools
 	GODEBUG=cpu.avx512f=off $(GO) test -vet=off $(HASHED)
 	$(GO) test -vet=off -short -tags purego $(HASHED)
 	GOAMD64=v3 $(GO) test -vet=off -short $(HASHED)
-	GOOS=js GOARCH=wasm $(GO) build $(LIBRARY)
+	GOOS=js GOARCH=wasm $(GO) vet ./playground/engine
+	GOOS=js GOARCH=wasm $(GO) build $(LIBRARY) ./playground/...
 	GOOS=wasip1 GOARCH=wasm $(GO) test -vet=off -exec "$(CURDIR)/bin/wazero run -mount=/:/" $(HASHED)
 	@if command -v qemu-aarch64 >/dev/null; then set -ex; $(ON_ARM64) $(HASHED); \
 		$(ON_ARM64) -tags purego -run 'Everywhere|Golden/(from-go|lm|gnmt|resnet|ssd)$$' $(HASHED); \
@@ -81,6 +97,8 @@ tools:
 lint: tools
 	$(GO) vet -tags purego ./internal/kernel
 	bin/staticcheck ./...
+	GOOS=js GOARCH=wasm bin/staticcheck ./playground/engine
+	cd playground/browser && $(GO) vet ./... && ../../bin/staticcheck ./...
 	cd examples/outside && export GOPROXY=off && $(GO) vet ./... && $(GO) test -vet=off ./... && ../../bin/staticcheck ./...
 	$(GO) generate ./internal/kernel
 	git diff --exit-code -- internal/kernel
@@ -88,7 +106,7 @@ lint: tools
 # What takes minutes, in shards of at most four; deep-shard runs the one that the commit's tree
 # chooses. A shard 2of4 of mutants has every fourth mutant, from the second.
 DEEP := $(foreach i,1 2 3 4,mutants-$(i)of4) $(foreach i,1 2 3 4,forgeries-$(i)of4) $(foreach i,1 2 3 4,specs-$(i)of4) \
-	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 neon-1of2 neon-2of2 purego-1of2 purego-2of2 race-1of2 race-2of2 $(foreach i,1 2 3 4,fuzz-$(i)of4) systems-1of2 systems-2of2
+	$(foreach i,1 2 3 4,faults-$(i)of4) trainings-1of1 avx2-1of1 neon-1of2 neon-2of2 purego-1of2 purego-2of2 race-1of2 race-2of2 $(foreach i,1 2 3 4,fuzz-$(i)of4) systems-1of2 systems-2of2 firefox-1of1
 deep: $(DEEP:%=deep-%)
 deep-shard:
 	@set -- $(DEEP); shift $$((0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-8) % $$#)); \
@@ -122,7 +140,7 @@ deep-purego-2of2:
 deep-race-1of2:
 	CGO_ENABLED=1 $(DEEPLY) -race -skip Mutants -tags purego -short ./gpipe ./gpipe/transport/... ./nn/program
 deep-race-2of2:
-	CGO_ENABLED=1 $(GO) test -vet=off -race -tags purego -short -timeout 60m ./train
+	CGO_ENABLED=1 $(GO) test -vet=off -race -tags purego -short -timeout 60m ./train ./lab/trained
 # Every fuzz target for some seconds. On a busy machine go test may say of the end of these that a
 # deadline was exceeded, as a failure without an input.
 deep-fuzz-%:
@@ -140,6 +158,10 @@ deep-systems-%:
 	each() { for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} "$$@" || { echo "$$s: failed"; exit 1; }; done; }; \
 	each $(GO) build -o /dev/null ./cmd/gpipebench; \
 	each $(GO) vet $$(each $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./... | sort -u)
+
+# The playground in Firefox.
+deep-firefox-%: playground
+	GPIPEBENCH_DEEP=1 $(GO) test -C playground/browser -count=1 -run Firefox ./...
 
 # Where the time of tests goes: make test-times ARGS="-short ./gpipe/...".
 ARGS ?= -short ./...
@@ -171,6 +193,16 @@ report: build
 # skipped where there is no browser.
 check-report: report
 	bench/check_report.sh $(RESULTS)
+
+# The playground in headless Chromium: every control, and trainings at three settings of each network, whose
+# hashes must be those of the native program. With PLAYGROUND_SHOTS=DIR it leaves pictures there.
+check-playground: playground
+	$(GO) test -C playground/browser -count=1 -run Chromium ./...
+
+# How long a step takes in the page, beside the same portable kernels natively: in turns, on a quiet machine.
+playground-speed: playground
+	$(GO) test -tags purego -c -o bin/playground.test ./playground
+	$(GO) test -C playground/browser -count=1 -v -run Speed ./... -args -speed
 
 $(EXPERIMENTS) $(PAPERS): build
 	$(BIN) $@

@@ -27,33 +27,6 @@ func shown(v Vocabulary, text string) string {
 	return strings.Join(out, " ")
 }
 
-// The dictionary of Sennrich et al., algorithm 1. Pairs, by hand: e r 9, r </w>
-// 9, w e 8 (newer 6, lowest 2), l o 7, o w 7, n e 6, e w 6, w i, i d, d e 3,
-// ... "e r" is before "r </w>" in byte order; then er </w> 9, l o 7 before o w
-// 7, lo w 7 (w e is now 2, in lowest; w er 6), and of those with 6, e w before
-// n e before w er</w>: ew, then ew er</w> before n ew; newer</w>.
-//
-// Characters are e 17 times, w 16, r 9, l 7, o 7, n 6, d 3, i 3, s 2, t 2.
-func TestBPEByHand(t *testing.T) {
-	b := LearnBPE(map[string]int{"low": 5, "lowest": 2, "newer": 6, "wider": 3}, 4+1+10+7)
-	want := []string{"</w>", "e", "w", "r", "l", "o", "n", "d", "i", "s", "t",
-		"er", "er</w>", "lo", "low", "ew", "ewer</w>", "newer</w>"}
-	if got := pieces(b); !slices.Equal(got, want) {
-		t.Fatalf("pieces %q, want %q", got, want)
-	}
-	for text, want := range map[string]string{
-		"newer lower": "newer</w> low er</w>", // the paper's "lower", which is not in the dictionary
-		"wide":        "w i d e </w>",
-		"er":          "er</w>",
-		"erect":       "er e <unk> t </w>",
-		"":            "",
-	} {
-		if got := shown(b, text); got != want {
-			t.Errorf("%q is cut %q, want %q", text, got, want)
-		}
-	}
-}
-
 // The mark and a limited number of characters, and then no joins.
 func TestBPEAlphabet(t *testing.T) {
 	words := map[string]int{"aab": 3, "cb": 1, "dd": 0, "ee": -1}

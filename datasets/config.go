@@ -153,7 +153,8 @@ type MultilingualConfig struct {
 type ImageConfig struct {
 	// Size is the height and width in pixels, 8 to 1024, for synthetic-images
 	// at least 16. Images of another size are scaled, see OpenImages. Zero
-	// means the size of CIFAR's or MNIST's images, and 32 for other sources.
+	// means the size of CIFAR's or MNIST's images, 8 for synthetic-digits, and 32 for
+	// other sources.
 	Size int `yaml:"-"`
 
 	// Flip mirrors an image horizontally with a probability of one half.
@@ -174,7 +175,8 @@ type ImageConfig struct {
 	HeldOutOf int `yaml:"-"`
 }
 
-// SyntheticImagesConfig describes the task of a synthetic-images source.
+// SyntheticImagesConfig describes the task of a synthetic-images source, and, without classes, of
+// synthetic-digits.
 type SyntheticImagesConfig struct {
 	// Classes is the number of classes, each a shape with a texture, 2 to 20:
 	// five shapes, with another texture for every five classes. Zero means 10.

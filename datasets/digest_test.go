@@ -41,7 +41,7 @@ func TestDigest(t *testing.T) {
 	if digest("t3", text, "") != digest("t1", text, "") || digest("p4", lines, others) != digest("p1", lines, others) {
 		t.Error("other names make another digest")
 	}
-	for _, spec := range []string{"synthetic", "synthetic-images"} {
+	for _, spec := range []string{"synthetic", "synthetic-images", "synthetic-digits"} {
 		s, err := Open(spec, Config{SyntheticImages: SyntheticImagesConfig{Train: 4, HeldOut: 4}})
 		if err != nil {
 			t.Fatal(err)

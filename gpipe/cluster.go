@@ -32,6 +32,7 @@ type clusterStep struct {
 
 	layers []*layerCost // those that are alike are one
 	lists  [][]schedule.Task
+	splits bool // some B are in two
 	placed schedule.Placement
 	sizes  []int // layers of each piece
 	first  []int // its first layer
@@ -81,6 +82,7 @@ func (p Pipeline) cluster(in Input, how Modelling) (*clusterStep, error) {
 	if err := c.order(); err != nil {
 		return nil, err
 	}
+	c.splits = schedule.Splits(c.lists)
 	if err := c.cost(in); err != nil {
 		return nil, err
 	}
@@ -288,14 +290,6 @@ func (c *clusterStep) exchanges() (all []clock.Exchange) {
 	return all
 }
 
-// share is the part of what replicas divide from a stage of ZeRO on that each of them has.
-func (c *clusterStep) share(from int) float64 {
-	if c.Zero >= from {
-		return 1 / float64(c.replicas)
-	}
-	return 1
-}
-
 // pieceTimes are the times of a piece's tasks, and what they have of a micro-batch by cause, in
 // seconds.
 type pieceTimes struct {
@@ -334,7 +328,7 @@ func (c *clusterStep) times(k int) (t pieceTimes) {
 	}
 	m := max(c.MicroBatches, 1)
 	t.F, t.B, t.R = slices.Repeat([]float64{forward}, m), slices.Repeat([]float64{backward}, m), slices.Repeat([]float64{r.Seconds()}, m)
-	if schedule.Splits(c.lists) {
+	if c.splits {
 		t.I, t.W = slices.Repeat([]float64{input}, m), slices.Repeat([]float64{w.Seconds()}, m)
 	}
 	return t

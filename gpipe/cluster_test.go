@@ -348,9 +348,9 @@ func TestClusterRefuses(t *testing.T) {
 		{Pipeline{}, Parallel{Tensor: 8, NodeDevices: 4}, "8 parts of each stage on nodes of 4 devices: want a divisor of 4"},
 		{Pipeline{}, Parallel{SequenceParallel: true}, "sequence parallelism of 1 part: want tensor parallelism of 2 or more"},
 		{Pipeline{}, Parallel{Zero: 4}, "ZeRO 4: want 0, 1, 2 or 3"},
-		{Pipeline{MicroBatches: 3}, Parallel{Zero: 1}, "a mini-batch of 8 examples for 1 replicas of 3 micro-batches: want a multiple of 3"},
+		{Pipeline{MicroBatches: 3}, Parallel{Zero: 2}, "a mini-batch of 8 examples for 1 replicas of 3 micro-batches: want a multiple of 3"},
 		{Pipeline{}, Parallel{Precision: FP8Products}, "a100-80g has no rate for products in 8 bits"},
-		{Pipeline{Checkpoint: schedule.ExceptLast}, Parallel{Zero: 1}, "checkpoint except-last on a cluster"},
+		{Pipeline{Checkpoint: schedule.ExceptLast}, Parallel{Zero: 2}, "checkpoint except-last on a cluster"},
 	} {
 		var err error
 		if test.how.Tensor == 3 {

@@ -31,11 +31,6 @@ func (p Parallel) gradientBytes() int64 {
 // summedBytes are the bytes of one parameter's gradient as replicas add them up.
 func (c *clusterStep) summedBytes() int64 { return min(c.gradientBytes(), plan.FloatBytes) }
 
-func (c *clusterStep) stateBytes() int64 {
-	_, _, state := c.PerParameter(c.slots())
-	return state
-}
-
 // copied are the bytes of a gradient's float32 copy, which only the update has.
 func (c *clusterStep) copied() int64 {
 	if c.gradientBytes() < plan.FloatBytes {
@@ -153,8 +148,8 @@ func (c *clusterStep) least(t *Times) (seconds float64) {
 func (c *clusterStep) update(t *StageTimes, device int, params int64, backward float64) {
 	elements := float64(params)
 	weights, gradients := float64(c.weightBytes()), float64(c.gradientBytes())
-	own := c.share(1) * elements
-	t.Setup = c.a.Moving(accelerator.Clear, c.share(2)*gradients*elements)
+	own := c.share(1, c.replicas) * elements
+	t.Setup = c.a.Moving(accelerator.Clear, c.share(2, c.replicas)*gradients*elements)
 	// The norm reads gradients, which are scaled and copied in float32, and the update reads them;
 	// it reads and writes float32 weights and state, and writes weights of two bytes.
 	moved := gradients + (gradients + 4) + 4 + 8 + float64(8*float64(c.slots()))
@@ -209,17 +204,16 @@ func (c *clusterStep) estimate(list []schedule.Task, on []int, params int64) Dev
 		d.kept = append(d.kept, micro{residual: max(kept-lasting, 0) / plan.FloatBytes, lasting: lasting / plan.FloatBytes, between: between / plan.FloatBytes})
 	}
 	elements := float64(params)
-	weights, gradients := float64(c.weightBytes()), float64(c.gradientBytes())
+	weights, gradients, state := c.PerReplica(c.slots(), c.replicas)
 	d.Memory = DeviceMemory{
-		Weights: int64(c.share(3) * weights * elements), Gradients: int64(c.share(2) * gradients * elements),
-		State:       int64(c.share(1) * float64(c.stateBytes()) * elements),
+		Weights: int64(weights * elements), Gradients: int64(gradients * elements), State: int64(state * elements),
 		Activations: int64(schedule.Peak(list, footprints)) + edges, Workspace: workspace,
 	}
 	if c.Zero == 3 && c.replicas > 1 { // of a layer's weights and the next one's, and its gradients
-		d.Memory.Workspace += int64(2*weights+gradients) * largest
+		d.Memory.Workspace += (2*c.weightBytes() + c.gradientBytes()) * largest
 	}
 	// The update runs when no activations are left.
-	d.Memory.Workspace = max(d.Memory.Workspace, int64(c.share(1)*float64(c.copied())*elements)-d.Memory.Activations)
+	d.Memory.Workspace = max(d.Memory.Workspace, int64(c.share(1, c.replicas)*float64(c.copied())*elements)-d.Memory.Activations)
 	d.ParamBytes, d.GradientBytes = d.Memory.Weights+d.Memory.State, d.Memory.Gradients
 	d.BoundaryBytes, d.ResidualBytes, d.WorkspaceBytes = edges, d.Memory.Activations-edges, d.Memory.Workspace
 	d.ActivationBytes = d.Memory.Activations + d.Memory.Workspace

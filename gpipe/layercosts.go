@@ -40,7 +40,7 @@ type costKey struct {
 // cost sets the layers' costs.
 func (c *clusterStep) cost(in Input) error {
 	keeps := c.Attention == UnfusedAttention && c.Recompute != RecomputeSelective || c.how.KeepScores
-	key := costKey{c.Layers[0], c.micro, schedule.Splits(c.lists), keeps}
+	key := costKey{c.Layers[0], c.micro, c.splits, keeps}
 	if of := c.how.Costs; of != nil && of.known[key] != nil {
 		c.layers = of.known[key]
 		return nil
@@ -185,7 +185,9 @@ func (c *clusterStep) estimates() []LayerEstimate {
 	for i, l := range c.layers {
 		of := layerTimings{forward: l.forward, backward: l.backward, input: l.input, weights: l.weights}
 		of.backward.Add(c.recomputed(i))
-		of.input.Add(c.recomputed(i))
+		if c.splits {
+			of.input.Add(c.recomputed(i))
+		}
 		if c.Recompute == RecomputeStage && c.Checkpoint != schedule.Never {
 			of.recompute = l.again
 		}

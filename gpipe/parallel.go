@@ -23,7 +23,8 @@ type Parallel struct {
 	SequenceParallel bool
 	// Zero is what replicas divide (Rajbhandari et al., arXiv 1910.02054): 0 nothing, 1 the
 	// optimiser's state and the update, 2 gradients too, 3 weights too, which are gathered for
-	// each layer's forward and backward beside the layer before (FSDP). Replication.ShardUpdate is 1.
+	// each layer's forward and backward beside the layer before (FSDP). 1 is what
+	// Replication.ShardUpdate makes of devices that compute, and alone is modelled as that.
 	Zero int
 	// Recompute is what each backward computes again; see the constants.
 	Recompute Recompute
@@ -67,10 +68,13 @@ type Parallel struct {
 }
 
 // Used reports whether a step is modelled as Parallel says; otherwise it is GPipe's, as ever. One
-// part of each stage is the same as none.
+// part of each stage is the same as none, and GPipe's replicas can divide the update (ZeRO 1).
 func (p Parallel) Used() bool {
 	if p.Tensor == 1 {
 		p.Tensor = 0
+	}
+	if p.Zero == 1 {
+		p.Zero = 0
 	}
 	return p != Parallel{}
 }
@@ -131,6 +135,20 @@ func (p Parallel) PerParameter(slots int) (weights, gradients, state int64) {
 		state += plan.FloatBytes
 	}
 	return weights, gradients, state
+}
+
+// share is the part that each of a number of replicas has of what is divided from a stage of ZeRO on.
+func (p Parallel) share(from, replicas int) float64 {
+	if p.Zero >= from {
+		return 1 / float64(replicas)
+	}
+	return 1
+}
+
+// PerReplica returns PerParameter's bytes without what others of a number of replicas keep.
+func (p Parallel) PerReplica(slots, replicas int) (weights, gradients, state float64) {
+	w, g, s := p.PerParameter(slots)
+	return p.share(3, replicas) * float64(w), p.share(2, replicas) * float64(g), p.share(1, replicas) * float64(s)
 }
 
 // Attention is how a modelled device computes it: see package accelerator.

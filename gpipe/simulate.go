@@ -141,6 +141,7 @@ func (p Pipeline) modelled(in Input, how Modelling) (*plan.Network, error) {
 			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
 		}
 	}
+	p.ShardUpdate = p.ShardUpdate || how.Zero == 1
 	return plan.New(p.config(), in, how.storage(p.Devices[0].Accelerator))
 }
 

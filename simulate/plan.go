@@ -20,7 +20,7 @@ import (
 // accelerators: over replicas, K, M, schedule, chunks, partition and checkpoint mode, and of
 // clusters also over T, ZeRO's stages and recomputation.
 type Planning struct {
-	Simulating // its Setup has BNScope, ShardUpdate and Spatial only; Batch is the mini-batch, or the smallest
+	Simulating // its Setup has BNScope and Spatial only; Batch is the mini-batch, or the smallest
 	Search     Search
 
 	Schedules []schedule.Schedule

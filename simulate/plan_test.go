@@ -58,7 +58,10 @@ func TestPlanIsTheBest(t *testing.T) {
 				testkit.CI(t) // a network of fifty layers once in make test
 			}
 			s := Simulating{Model: test.model, Accelerator: smallChip(t, test.memory), Batch: 16, Optimizer: "adam", DType: graph.F32}
-			s.Setup.ShardUpdate, s.Setup.BNScope = test.divided, test.scope
+			s.Setup.BNScope = test.scope
+			if test.divided {
+				s.Zero = 1
+			}
 			plan, err := Planning{Simulating: s, Devices: 4, Replicas: test.replicas, Keep: keep}.Run(t.Context(), progress.Silent{})
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +95,7 @@ func TestPlanIsTheBest(t *testing.T) {
 						one := s
 						one.Setup = train.Setup{
 							Replicas: way[0], Partitions: way[1], MicroBatches: m,
-							Checkpoint: c, Cost: train.Time, ShardUpdate: test.divided, BNScope: test.scope,
+							Checkpoint: c, Cost: train.Time, BNScope: test.scope,
 						}
 						r, err := one.Run(t.Context())
 						if err != nil {
@@ -138,7 +141,7 @@ func planned(t *testing.T, s Simulating, c Planned) *Simulation {
 	return r
 }
 
-// A search over T, K, V, M, R, ZeRO and recomputation together finds what simulating all of them
+// A search over T, K, V, M, R, ZeRO, recomputation and all schedules together finds what simulating all of them
 // finds, and its plans are what simulate says: with enough memory and with little, within a node and
 // over eight of them.
 func TestPlanOfAClusterIsTheBest(t *testing.T) {
@@ -163,7 +166,7 @@ func planOfACluster(t *testing.T, model train.Model, file string, devices, batch
 	s := Simulating{Model: model, Accelerator: file, Batch: batch, Optimizer: "adam", DType: graph.F32, Accounting: gpipe.FullAccounting}
 	s.Precision, s.SequenceParallel, s.KeepScores = gpipe.BF16Weights, true, true // which selective recomputation does not keep
 	plan := testkit.Must(Planning{
-		Simulating: s, Devices: devices, Keep: keep, Schedules: []schedule.Schedule{schedule.OneFOneB, schedule.Interleaved},
+		Simulating: s, Devices: devices, Keep: keep, Schedules: synchronous(t),
 		Search: Search{Tensor: true, Zero: true, Recompute: true},
 	}.Run(t.Context(), progress.Silent{}))(t)
 	if len(plan.Plans) != keep || plan.Dismissed == 0 || (plan.Unfit > 0) != within {
@@ -200,22 +203,29 @@ func planOfACluster(t *testing.T, model train.Model, file string, devices, batch
 	}
 }
 
+// synchronous are the schedules that a cluster may have.
+func synchronous(t *testing.T) (all []schedule.Schedule) {
+	for _, name := range schedule.Names() {
+		all = append(all, testkit.Must(schedule.Parse(name))(t))
+	}
+	return all
+}
+
 // fitting returns the examples a second of every way that fits with a way's T, R and K.
 func fitting(one func(planner.Candidate) *Simulation, c planner.Candidate, batch, layers int) (fit []float64) {
 	for c.M = 1; c.M <= batch/c.R; c.M *= 2 {
 		for _, c.Recompute = range []string{"none", "selective", "full"} {
 			for c.Zero = range 4 {
-				for c.Chunks = 1; c.Chunks*c.K <= layers; c.Chunks *= 2 {
-					c.Schedule = "1f1b"
-					if c.Chunks > 1 {
-						c.Schedule = "interleaved"
-					}
-					_, none := schedule.Place(c.Schedule, c.K, c.Chunks, c.M)
-					if c.Zero > 0 && c.R == 1 || c.Chunks > 1 && c.K == 1 || none != nil {
-						continue // the same as ZeRO 0 or as 1f1b, or there is no such schedule
-					}
-					if r := one(c); r.Fits {
-						fit = append(fit, r.ExamplesPerSecond)
+				for _, c.Schedule = range schedule.Names() {
+					for c.Chunks = 1; c.Chunks*c.K <= layers; c.Chunks *= 2 {
+						_, none := schedule.Place(c.Schedule, c.K, c.Chunks, c.M)
+						of1F1B := c.Schedule == schedule.Interleaved.String() && (c.Chunks == 1 || c.K == 1)
+						if c.Zero > 0 && c.R == 1 || of1F1B || none != nil {
+							continue // the same as ZeRO 0 or as 1f1b, or there is no such schedule
+						}
+						if r := one(c); r.Fits {
+							fit = append(fit, r.ExamplesPerSecond)
+						}
 					}
 				}
 			}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,7 @@ type Scheduling struct {
 	Schedule string // a name, or a file of PyTorch's format (.csv), which has its own K, chunks and M
 	K, M     int
 	Window   int // mini-batches of M micro-batches between two drains, of asynchronous schedules; 0 with others
-	Chunks   int // of each device; 0: as the schedule has
+	Chunks   int // of each device; 0: as the schedule has, and one or two where it is searched
 	Times    TaskTimes
 	// Activations are what a device has of a micro-batch, all chunks together: until its
 	// backward function is over, and of that, from I to the end of W.
@@ -77,7 +78,7 @@ type Scheduled struct {
 type Searched struct {
 	From  string  `json:"from"`            // what the search began with: a generator, or greedy
 	Tried int     `json:"tried"`           // schedules
-	Least float64 `json:"least,omitempty"` // a span that none can be below, with one chunk a device
+	Least float64 `json:"least,omitempty"` // a span that none can be below, with stages in these places
 }
 
 // ScheduledDevice is one of its devices.
@@ -201,42 +202,56 @@ func (s Scheduling) chunk(v float64) schedule.Duration {
 	return schedule.Duration{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v, U: s.Times.U / v}
 }
 
-// search looks for a schedule; of two chunks on each device, there and back and in turns.
-func (s Scheduling) search(r *Scheduled) error {
-	v := float64(max(1, s.Chunks))
-	places := []schedule.Placement{schedule.Loop(s.K, max(1, s.Chunks))}
-	if s.Chunks == 2 {
-		places = append(places, schedule.Vee(s.K))
+// places are those of the stages that are searched: without a number of chunks, one on each device and
+// two; two lie there and back, and in turns.
+func (s Scheduling) places() (all []schedule.Placement) {
+	if s.Chunks < 2 || s.K == 1 {
+		all = append(all, schedule.Loop(s.K, max(1, s.Chunks)))
 	}
+	if s.Chunks != 1 && s.K > 1 {
+		all = append(all, schedule.Loop(s.K, max(2, s.Chunks)))
+	}
+	if (s.Chunks == 0 || s.Chunks == 2) && s.K > 1 {
+		all = append(all, schedule.Vee(s.K))
+	}
+	return all
+}
+
+// search looks for a schedule in every place, unless a bound says that it is no shorter there.
+func (s Scheduling) search(r *Scheduled) error {
 	var best *schedule.Found
 	var failed error
-	for _, place := range places {
+	tried := 0
+	for _, place := range s.places() {
+		v := float64(place.Stages() / place.Devices)
 		times, err := s.durations(place, v)
-		if err != nil {
-			return err
+		if err != nil { // a file has rows for some places only
+			failed = cmp.Or(failed, err)
+			continue
 		}
 		w := schedule.Wanted{
 			Place: place, Micro: s.M, Seed: s.Seed, Limit: s.Limit,
 			Times:  times,
 			Memory: []schedule.Footprint{{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}},
 		}
-		found, err := schedule.Search(w)
-		if err != nil {
-			failed = err // the other place may do with less
+		if best != nil && best.Times.Longest() <= w.Least() {
 			continue
 		}
-		if best == nil || found.Times.Longest() < best.Times.Longest() {
+		found, err := schedule.Search(w)
+		if err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), "schedule: "))
+		}
+		tried += found.Tried
+		if best == nil || found.Times.Longest() < best.Times.Longest()*(1-1e-12) {
 			best = found
 			r.Lists, r.Place = found.Lists, place
-			r.Searched = &Searched{From: found.From, Tried: found.Tried}
-			if place.Stages() == place.Devices {
-				r.Searched.Least = w.Least()
-			}
+			r.Searched = &Searched{From: found.From, Least: w.Least()}
 		}
 	}
 	if best == nil {
-		return errors.New(strings.TrimPrefix(failed.Error(), "schedule: "))
+		return failed
 	}
+	r.Searched.Tried = tried
 	return nil
 }
 

@@ -2,7 +2,6 @@ package train
 
 import (
 	"cmp"
-	"strings"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
@@ -55,9 +54,9 @@ func (images) open(t *Training) (datasets.Source, error) {
 		spec = "synthetic-images"
 	}
 	config.Seed, config.Images.Size = t.Seed, t.Model.Image
-	if strings.HasPrefix(spec, "synthetic") {
+	if spec == "synthetic-images" {
 		config.SyntheticImages.Classes = t.Model.Classes
-	} else if t.Config.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
+	} else if spec != "synthetic-digits" && t.Config.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
 		return nil, failure.Usagef("data %q with a number of images, noise or fresh ones, which are settings of synthetic: want synthetic, or none of them", t.Data)
 	}
 	if err := config.Validate(); err != nil {
@@ -69,7 +68,7 @@ func (images) open(t *Training) (datasets.Source, error) {
 	}
 	labelled, ok := s.(datasets.Images)
 	if !ok {
-		return nil, failure.Usagef("%s has no images, which %s takes: want synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
+		return nil, failure.Usagef("%s has no images, which %s takes: want synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
 	}
 	shape := labelled.Shape()
 	t.Model.Image, t.Model.Channels = shape[0], shape[2]

@@ -51,6 +51,7 @@ var networks = []network{
 	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
 	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recompute-statistics recipe", preset: amoebaPreset},
+	{name: "resnet20", kind: images{}, build: resNet(20), flags: "width zero-init bn-momentum recompute-statistics", preset: smallResNetPreset, image: 32},
 	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum recompute-statistics", preset: resNetPreset},

@@ -125,7 +125,7 @@ func TestVisionModelsRefuse(t *testing.T) {
 		{recurrent, func(m *Model) { m.SoftClip = true }, "does not clip"},
 		{recurrent, func(m *Model) { m.Name, m.FF, m.Heads, m.SoftClip = Translator, 4, 1, true }, "soft-clip without a limit"},
 		{grouped, func(m *Model) { m.SoftClip = true }, "neither clips logits"},
-		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34, llama"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, gnmt, amoebanetd, amoebanetb, resnet20, resnet50, resnet101, resnet152, ssd-resnet34, llama"},
 	} {
 		m := c.model
 		c.change(&m)

@@ -75,8 +75,13 @@ var (
 		Flags:    "--layers 3 --filters 32 --batch 64 --epochs 10 --optimizer nesterov --lr 0.05 --l2 0.0001 --clip-norm 0 --dropout 0 --threads 2",
 		Schedule: cosine, Form: cosineForm,
 	}
+	smallResNetPreset = &Preset{
+		For:      "resnet20",
+		Flags:    "--width 16 --batch 64 --epochs 4 --optimizer adam --lr 0.005 --l2 0.0001 --clip-norm 0 --dropout 0 --threads 2",
+		Schedule: cosine, Form: cosineForm,
+	}
 	resNetPreset = &Preset{
-		For:       "the ResNets, with synthetic images of 64 pixels a side",
+		For:       "the larger ResNets, with synthetic images of 64 pixels a side",
 		Flags:     "--width 16 --zero-init --batch 64 --epochs 4 --optimizer adam --lr 0.002 --l2 0.0001 --clip-norm 0 --dropout 0 --threads 2",
 		Synthetic: "--image 64",
 		Schedule:  cosine, Form: cosineForm,

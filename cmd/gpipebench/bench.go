@@ -58,6 +58,7 @@ then what devices do besides kernels. The rows add up to the step.`,
 	count(fs, &b.WarmUp, "warmup", 2, 0, train.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	replicaFlags(fs, &b.Setup)
+	zeroFlag(fs, &b.Setup)
 	spatialFlag(fs, &b.Setup, threadsOfParts)
 	tensorFlags(fs, &b.Setup, partsOfOperations)
 	tiedFlag(fs, &b.Setup)

@@ -15,6 +15,8 @@ import (
 // examples are for subcommands that have none of their own. Tables have the same
 // ones.
 var examples = map[string]string{
+	"playground": `  gpipebench playground
+  gpipebench playground --port 8080 --open=false`,
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
   gpipebench train --layers 2 --steps 300 --eval-every 50 --log losses.csv --curve losses.svg
   gpipebench train --model transformer --data gettext:,fr,de,cy --steps 500 --translations fr.csv

@@ -4,12 +4,9 @@ package main
 
 import (
 	"bytes"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/experiments/beyond"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
@@ -79,56 +76,6 @@ func checkProcesses(t *testing.T, dir string) {
 	}
 	if several < 16 {
 		t.Errorf("%d processes are recorded", several)
-	}
-}
-
-// An experiment that is killed or interrupted, or loses one of the processes that it has
-// started, leaves no process and no file.
-func TestProcessesExperimentFails(t *testing.T) {
-	testkit.CI(t)
-	t.Parallel()
-	spec := changed(t, "processes", "steps: 2\n", "steps: 200\n", "networks: [unix, tcp, mpi]", "networks: [unix]", "processes: [2, 4]", "processes: [2]",
-		"      - {k: 2, r: 1}\n      - {k: 2, r: 2}\n      - {k: 2, r: 2, shard_update: true}\n      - {k: 1, r: 4}\n      - {k: 4, r: 1}\n", "")
-	for _, c := range []struct {
-		name   string
-		rank   int // that gets the signal; -1: the experiment
-		signal syscall.Signal
-		status int
-		says   string
-	}{
-		{"kill the experiment", -1, syscall.SIGKILL, -1, ""},
-		{"interrupt the experiment", -1, syscall.SIGINT, 1, "gpipebench: interrupted"},
-		{"kill rank 0", 0, syscall.SIGKILL, 1, "rank 0 was ended by a signal (9, killed)"},
-		{"kill rank 1", 1, syscall.SIGKILL, 1, "rank 1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			temporary := t.TempDir()
-			r := start(t, command(temporary, "processes --profile smoke --spec "+spec+" --out "+filepath.Join(t.TempDir(), "out")))
-			var ranks []int
-			sent := false
-			until(t, "end", func() bool {
-				now := faultstest.Children(r.cmd.Process.Pid)
-				if len(now) < 2 || sent {
-					return r.over()
-				}
-				ranks = now
-				if c.rank < 0 {
-					sent = syscall.Kill(r.cmd.Process.Pid, c.signal) == nil
-				} else { // it may just have done its part, and then the next two are as good
-					_ = syscall.Kill(ranks[c.rank], c.signal)
-				}
-				return false
-			})
-			if got := r.status(); got != c.status || !strings.Contains(r.said.String(), c.says) {
-				t.Errorf("status %d, want %d and %q:\n%s", got, c.status, c.says, r.said)
-			}
-			if c.status > 0 {
-				r.reason() // one line
-			}
-			allEnd(t, ranks)
-			nothingLeft(t, temporary)
-		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -208,7 +209,6 @@ func replicaFlags(fs *pflag.FlagSet, s *train.Setup) {
 		return n, nil
 	})
 	scopeFlag(fs, s, ". all and N want as many groups as replicas")
-	shardFlag(fs, s)
 }
 
 // spatialFlag adds the parts of images; what says what they are.
@@ -244,8 +244,14 @@ func dtypeFlag(fs *pflag.FlagSet, s *train.Setup) {
 	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "type of activations and their gradients; bf16: every operation rounds, in half of the memory. Weights, losses and the update stay float32", train.ParseDType)
 }
 
-func shardFlag(fs *pflag.FlagSet, s *train.Setup) {
-	fs.BoolVar(&s.ShardUpdate, "shard-update", false, "divide the optimiser's state and the update over the replicas (ZeRO stage 1)")
+// zeroFlag adds --zero of devices that compute, which divide no gradients and no weights.
+func zeroFlag(fs *pflag.FlagSet, s *train.Setup) {
+	value(fs, &s.ShardUpdate, "zero", "0", "0|1", "what replicas divide; 1: the optimiser's state and the update, the first stage of ZeRO. The bits are the same", func(stage string) (bool, error) {
+		if stage != "0" && stage != "1" {
+			return false, errors.New("want 0 or 1, since devices that compute have whole gradients and weights")
+		}
+		return stage == "1", nil
+	})
 }
 
 // cutFlags adds the flags that choose a partition.

@@ -25,15 +25,15 @@ import (
 var survivors = []survivor{
 	{"transformer-lm", "--layers 2 --dim 32 --ff 64 --heads 2 --seq 16 --batch 16 --groups 4 --steps 60 --optimizer adam --ema 0.9 --dropout 0.1 --eval-every 20", []string{
 		"-m 1", "-k 2 -m 4", "-k 4 -m 2 --schedule 1f1b --checkpoint never", "--threads 2 --replicas 2 -m 1",
-		"--replicas 4 -m 2 --shard-update", "-k 2 --replicas 2 -m 4 --shard-update --schedule 1f1b", "-k 3 -m 3 --device emulated",
-		"2 processes: --replicas 2 -m 1", "4 processes: --replicas 4 -m 2 --shard-update", "2 processes: -k 2 -m 4",
+		"--replicas 4 -m 2 --zero 1", "-k 2 --replicas 2 -m 4 --zero 1 --schedule 1f1b", "-k 3 -m 3 --device emulated",
+		"2 processes: --replicas 2 -m 1", "4 processes: --replicas 4 -m 2 --zero 1", "2 processes: -k 2 -m 4",
 	}},
 	{"resnet50", "--model resnet50 --width 4 --image 32 --train-images 48 --held-out 16 --batch 16 --groups 4 -m 2 --epochs 5 --optimizer rmsprop --ema 0.9 --lr-schedule exponential:0.9:1epochs", []string{
-		"-k 1", "-k 3", "-k 2 --schedule 1f1b --checkpoint never", "--replicas 2", "--replicas 4 --shard-update", "-k 2 --replicas 2 --threads 2 --shard-update",
-		"4 processes: -k 2 --replicas 2", "2 processes: --replicas 2 --shard-update",
+		"-k 1", "-k 3", "-k 2 --schedule 1f1b --checkpoint never", "--replicas 2", "--replicas 4 --zero 1", "-k 2 --replicas 2 --threads 2 --zero 1",
+		"4 processes: -k 2 --replicas 2", "2 processes: --replicas 2 --zero 1",
 	}},
 	{"transformer", "--model transformer --layers 1 --dim 16 --ff 32 --heads 2 --seq 48 --languages 1 --pairs 200 --batch 16 --groups 4 --steps 40 --optimizer momentum --label-smoothing 0.1 --tied all", []string{
-		"-m 1", "-k 2 -m 4", "--replicas 2 -m 2", "--replicas 4 -m 1 --shard-update", "-k 3 -m 2 --schedule 1f1b", "-k 2 --replicas 2 -m 1 --checkpoint never",
+		"-m 1", "-k 2 -m 4", "--replicas 2 -m 2", "--replicas 4 -m 1 --zero 1", "-k 3 -m 2 --schedule 1f1b", "-k 2 --replicas 2 -m 1 --checkpoint never",
 		"2 processes: -k 2 -m 2", "4 processes: --replicas 4 -m 1",
 	}},
 }

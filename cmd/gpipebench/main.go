@@ -218,7 +218,7 @@ Begin with: gpipebench reproduce`,
 		PersistentPreRunE: onlyAlone,
 	}
 	root.AddCommand(
-		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSchedule(), newCut(), newSimulate(), newPlan(), newScoreboard(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRecords(), newRound(), newLaunch(), newRank(), newExchange(), newLicences(), newVersion(),
+		newReproduce(), newReport(), newPlayground(), newTrain(), newBench(), newDescribe(), newSchedule(), newCut(), newSimulate(), newPlan(), newScoreboard(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRecords(), newRound(), newLaunch(), newRank(), newExchange(), newLicences(), newVersion(),
 	)
 	addPapers(root)
 	for _, c := range root.Commands() {

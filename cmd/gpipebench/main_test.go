@@ -235,27 +235,6 @@ func TestTrainInitialWeights(t *testing.T) {
 	}
 }
 
-// TestTrainEMA: the average of the weights is evaluated and can be saved, and leaves the training
-// as it is.
-func TestTrainEMA(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "average.safetensors")
-	train := func(how string) (m, eval map[string]any) {
-		t.Helper()
-		stdout, _ := succeeds(t, append(strings.Fields("train --json --steps 5 "+how), tiny...)...)
-		m = keys(t, stdout, "weights_sha256", "eval")
-		return m, m["eval"].(map[string]any)
-	}
-	plain, plainEval := train("-k 1")
-	averaged, eval := train("-k 4 -m 3 --ema 0.99 --save-ema --save " + file)
-	loaded, loadedEval := train("--steps 0 -k 2 --load " + file)
-	if plain["ema_sha256"] != nil || plainEval["averaged"] != nil || averaged["ema_sha256"] == nil || eval["averaged"] != true || plainEval["loss"] == eval["loss"] {
-		t.Errorf("without an average %v, %v; with one %v, %v", plain["ema_sha256"], plainEval, averaged["ema_sha256"], eval)
-	}
-	if averaged["weights_sha256"] != plain["weights_sha256"] || loaded["weights_sha256"] != averaged["ema_sha256"] || loadedEval["loss"] != eval["loss"] {
-		t.Errorf("weights %v and %v; average %v, loaded %v with the losses %v and %v", plain["weights_sha256"], averaged["weights_sha256"], averaged["ema_sha256"], loaded["weights_sha256"], eval["loss"], loadedEval["loss"])
-	}
-}
-
 func TestTrainText(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "text.txt")
 	if err := os.WriteFile(name, []byte(strings.Repeat("the quick brown fox jumps over the lazy dog. ", 40)), 0o600); err != nil {

@@ -42,7 +42,7 @@ func TestTransportMPI(t *testing.T) {
 		{2, "-k 2 -m 2"},
 		{2, "-k 2 -m 3 --schedule zb-v"},
 		{2, "--replicas 2 -m 2 --ema 0.9"},
-		{4, "--replicas 2 -k 2 -m 2 --shard-update --schedule interleaved"},
+		{4, "--replicas 2 -k 2 -m 2 --zero 1 --schedule interleaved"},
 		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b"},
 		{4, "--replicas 4 -m 1 --groups 4"},
 	} {

@@ -62,7 +62,6 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "largest number of devices")
 	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "copies of the pipeline, R; each has K devices. 0: searched")
 	scopeFlag(fs, &s.Setup, "")
-	shardFlag(fs, &s.Setup)
 	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
 	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")

@@ -45,7 +45,7 @@ func TestLaunch(t *testing.T) {
 	}{
 		{2, "--replicas 2 -m 2 --ema 0.9", "gradients to add up, sums of gradients"},
 		{2, "-k 2 -m 4 --schedule dualpipe-v", "activations, gradients"},
-		{4, "--replicas 2 -k 2 -m 2 --shard-update --schedule interleaved", "activations, gradients, gradients to add up, updated weights"},
+		{4, "--replicas 2 -k 2 -m 2 --zero 1 --schedule interleaved", "activations, gradients, gradients to add up, updated weights"},
 		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b", "activations, gradients, gradients to add up, sums of gradients"},
 	} {
 		t.Run(c.flags, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestInterruptTogether(t *testing.T) {
 			}
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "snapshots")
-			r := launchThree(t, c.launcher, "--ema=0.9", "--shard-update", "--snapshot-dir="+dir, "--snapshot-every=1000000")
+			r := launchThree(t, c.launcher, "--ema=0.9", "--zero=1", "--snapshot-dir="+dir, "--snapshot-every=1000000")
 			r.await("step 2/")
 			r.kill(c.rank, c.signal)
 			step := interruptedAfter(t, r.ends(1), dir)

@@ -3,8 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"gpipebench/train"
 )
 
 // TestRecipe: a recipe has precedence over the network's preset, flags over both,
@@ -49,23 +47,6 @@ func TestRecipe(t *testing.T) {
 		_, json, _ := execute(t, append(strings.Fields(stdout)[1:], "--dry", "--json")...)
 		if got := keys(t, json, "command")["command"]; again != stdout || got != strings.TrimSpace(stdout) {
 			t.Errorf("the printed command prints %s and %v, not itself: %s", again, got, stdout)
-		}
-	}
-}
-
-// TestRecipeTrains: with the auxiliary head, averages and drop-path rising, to the
-// same bits however the network is cut and scheduled at one M.
-func TestRecipeTrains(t *testing.T) {
-	for _, r := range train.Recipes {
-		hashes := map[string]bool{}
-		for _, how := range []string{"-k 1", "-k 4 --schedule 1f1b --device emulated --threads 1", "-k 3 --checkpoint never"} {
-			args := strings.Fields("train --json --model amoebanetb --filters 16 --recipe " + r.Name + " --train-images 32 --held-out 16 --batch 16 --epochs 3 -m 2 " + how)
-			stdout, _ := succeeds(t, args...)
-			m := keys(t, stdout, "weights_sha256", "ema_sha256")
-			hashes[m["weights_sha256"].(string)+m["ema_sha256"].(string)] = true
-		}
-		if len(hashes) != 1 {
-			t.Errorf("%s: weights and averages %v", r.Name, hashes)
 		}
 	}
 }

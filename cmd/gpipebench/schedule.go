@@ -30,8 +30,9 @@ writes an interactive page: move sliders for times, sizes and memory and watch t
 timeline. Times and activations are a device's for one micro-batch; each of V chunks
 takes a V-th of them. A file of --times has a row for each stage instead.
 
-With --search it looks for a schedule within a limit of memory, greedily and then by
-moving tasks: the same flags and seed find the same one.`,
+With --search it looks for a schedule within a limit of memory, of one chunk a device
+and of two unless --chunks says how many, greedily and then by moving tasks: the same
+flags and seed find the same one.`,
 		RunE: does(func(_ context.Context, o *output) error {
 			if err := checkOutputs([2]string{"svg", svg}, [2]string{"html", html}); err != nil {
 				return err
@@ -67,7 +68,7 @@ moving tasks: the same flags and seed find the same one.`,
 	windowFlag(fs, &s.Window)
 	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; a file of --schedule has its own")
 	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; a file of --schedule has its own")
-	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
+	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2, and with --search 1 or 2")
 	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,u=..,comm=..|FILE.csv", "milliseconds of F, B (the gradient of inputs), W (of weights), U (an update within the lists), and from one device to another; or a file with a row for each stage, with columns name, f, b, w (as cut --out writes it), and comm=N, before its name", simulate.ParseTaskTimes)
 	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what F stores, and how much of it B (the gradient of inputs) and W (of weights) free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
 		p.f, p.b, p.w = math.NaN(), math.NaN(), math.NaN()
@@ -116,7 +117,7 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 	if f := r.Searched; f != nil {
 		t.Notes = append(t.Notes, fmt.Sprintf("Found among %d schedules, from %s, within a limit of %g.", f.Tried, f.From, s.Limit))
 		if f.Least > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("No schedule of one chunk a device is shorter than %.6g ms, whatever its memory.", f.Least))
+			t.Notes = append(t.Notes, fmt.Sprintf("No schedule with its stages in these places is shorter than %.6g ms, whatever its memory.", f.Least))
 		}
 	}
 	t.Numbers("device")

@@ -107,7 +107,7 @@ func TestScheduleSearch(t *testing.T) {
 		}
 	}
 	_, text, _ := execute(t, append([]string{"schedule", "--search", "--memory-limit", "6", "-k", "3", "-m", "7"}, times...)...)
-	if !strings.Contains(text, "searched: 3 devices") || !strings.Contains(text, "No schedule of one chunk") {
+	if !strings.Contains(text, "searched: 3 devices") || !strings.Contains(text, "No schedule with its stages") {
 		t.Error(text)
 	}
 }

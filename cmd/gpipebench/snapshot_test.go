@@ -70,7 +70,7 @@ func TestSnapshotsOfProcesses(t *testing.T) {
 	s := survivor{training: strings.Join(tiny, " ") + " --batch 8 --groups 4 --ema 0.9 --lr-schedule constant"}
 	want := finished(t, command(temporary, s.line("-m 1", " --steps 8")))
 	keeping := " --snapshot-every 2 --snapshot-dir " + dir
-	finished(t, command(temporary, s.line("2 processes: --replicas 2 -m 1 --shard-update", keeping+" --steps 4")))
+	finished(t, command(temporary, s.line("2 processes: --replicas 2 -m 1 --zero 1", keeping+" --steps 4")))
 	if got := finished(t, command(temporary, s.line("-k 2 -m 2 --schedule zb-v", keeping+" --resume --steps 6"))); got.ResumedAt != 4 {
 		t.Errorf("one process goes on after step %d, want 4", got.ResumedAt)
 	}

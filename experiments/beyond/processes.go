@@ -158,7 +158,7 @@ func (t *dividedTraining) arguments(w dividedWay, steps int, seed uint64) []stri
 		args = append(args, "--bn-scope", t.Scope)
 	}
 	if w.Shard {
-		args = append(args, "--shard-update")
+		args = append(args, "--zero=1")
 	}
 	if w.Processes > 1 {
 		args = append(args, "--spread", w.Spread)

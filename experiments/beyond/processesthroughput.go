@@ -66,7 +66,7 @@ func newProcessesThroughput() (lab.Experiment, error) {
 			processes = 2
 		}
 		if r.Shard {
-			args = append(args, "--shard-update")
+			args = append(args, "--zero=1")
 		}
 		return timed.StartBench(ctx, &x.Program, processes, r.network, args)
 	}

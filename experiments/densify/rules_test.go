@@ -3,7 +3,6 @@ package densify
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -123,33 +122,6 @@ func TestRules(t *testing.T) {
 	}
 	if tried != len(want) {
 		t.Errorf("%d combinations, want %d", tried, len(want))
-	}
-}
-
-// What holds for any number of gradients: their order does not matter, the algorithms
-// differ exactly where both forms occur, and a result never aliases the input.
-func TestRulesOfMany(t *testing.T) {
-	for n := 2; n <= 8; n++ {
-		for _, text := range combinations(n) {
-			in := formsOf(text)
-			one, two := byTensorFlow(in), byProposal(in)
-			mixed := strings.Contains(text, "D") && strings.Contains(text, "S")
-			if same := one.Way == two.Way; same == mixed {
-				t.Errorf("%s: %v and %v", text, one, two)
-			}
-			if mixed && one.Converted+two.Converted != n {
-				t.Errorf("%s: %d and %d converted, want every gradient by one of the two", text, one.Converted, two.Converted)
-			}
-			sorted := slices.Sorted(slices.Values(in))
-			if a, b := fmt.Sprint(byTensorFlow(sorted), byProposal(sorted)), fmt.Sprint(one, two); a != b {
-				t.Errorf("%s: %s, sorted %s", text, b, a)
-			}
-		}
-	}
-	in := []gradientForm{sparse}
-	byTensorFlow(in).Out[0] = dense
-	if in[0] != sparse {
-		t.Error("the result is the input")
 	}
 }
 

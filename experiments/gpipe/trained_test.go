@@ -3,43 +3,11 @@ package gpipe
 import (
 	"math"
 	"path/filepath"
-	"reflect"
 	"testing"
 
-	"gpipebench/gpipe"
-	"gpipebench/lab"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/trained"
 	"gpipebench/train"
 )
-
-// What captions say of the arms holds: the baseline of consistency-accuracy has one partition and
-// one micro-batch, and of consistency-scopes pairs differ in the scope alone, over micro-batches of
-// one size.
-func TestConsistencyArms(t *testing.T) {
-	of := func(id string) *trained.Experiment[struct{}] {
-		return labtest.Loaded[*trained.Experiment[struct{}]](t, Paper.Experiment(id).Load)
-	}
-	accuracy, scopes := of("consistency-accuracy"), of("consistency-scopes")
-	for _, name := range lab.Profiles {
-		base := accuracy.Spec.Training(accuracy.Spec.Profiles[name], accuracy.Spec.Arms[0], 1).Setup
-		if base.Partitions != 1 || base.MicroBatches != 1 {
-			t.Errorf("the baseline has K = %d, M = %d", base.Partitions, base.MicroBatches)
-		}
-		setup := func(arm string) train.Training {
-			return scopes.Spec.Training(scopes.Spec.Profiles[name], scopes.Spec.Arms[scopes.Spec.Named(arm)], 1)
-		}
-		for _, p := range scopes.Spec.Pairs {
-			all, each := setup(p.Of), setup(p.To)
-			if n := all.Setup.Replicas * all.Setup.MicroBatches; all.Setup.BNScope != gpipe.AllScope || all.Setup.Replicas < 2 || all.Batch%n != 0 {
-				t.Errorf("%s, %s: %+v of %d", name, p.Of, all.Setup, all.Batch)
-			}
-			if all.Setup.BNScope = gpipe.ReplicaScope; !reflect.DeepEqual(all.Setup, each.Setup) {
-				t.Errorf("%s: %+v and %+v, want the same but for the scope", p.Label, all.Setup, each.Setup)
-			}
-		}
-	}
-}
 
 // A translator learns a tiny language: it beats a network that sees no source, and what is saved
 // is what is loaded.
@@ -83,32 +51,6 @@ func TestTranslatorLearns(t *testing.T) {
 	}
 }
 
-// The networks that are trained in bfloat16 and in float32 differ in nothing else.
-func TestPrecisionArms(t *testing.T) {
-	x := labtest.Loaded[*precision](t, Paper.Experiment("precision").Load)
-	if len(x.Spec.Pairs) != 2 {
-		t.Errorf("%d pairs", len(x.Spec.Pairs))
-	}
-	for _, name := range lab.Profiles {
-		for _, pair := range x.Spec.Pairs {
-			of := func(arm string) train.Training {
-				return x.Spec.Training(x.Spec.Profiles[name], x.Spec.Arms[x.Spec.Named(arm)], 1)
-			}
-			a, b := of(pair.To), of(pair.Of)
-			if a.Setup.DType.String() != "f32" || b.Setup.DType.String() != "bf16" {
-				t.Errorf("%v and %v", a.Setup.DType, b.Setup.DType)
-			}
-			if b.Setup.DType = a.Setup.DType; !reflect.DeepEqual(a, b) {
-				t.Errorf("%s: %+v and %+v", name, a, b)
-			}
-		}
-	}
-	labtest.CheckRefused(t, Paper.Experiment("precision"), [][3]string{
-		{"{of: language bf16, to: language f32", "{of: images f32, to: language f32", "want two arms with activations of different types"},
-		{"smaller: 65536", "smaller: 1", "2"},
-	})
-}
-
 // Elements are counted as they would be by hand, one by one.
 func TestLostGradients(t *testing.T) {
 	var c lostCounts
@@ -135,34 +77,5 @@ func TestComparedGradients(t *testing.T) {
 	}
 	if same.Smaller.Float16 <= same.AsIs.Float16 || same.Smaller.Float16 == same.Elements {
 		t.Errorf("float16 would lose %d, and of the smaller loss %d, of %d", same.AsIs.Float16, same.Smaller.Float16, same.Elements)
-	}
-}
-
-// From scratch a network is trained for as many steps as it is pretrained and fine-tuned together, on
-// the same set; fine-tuned ones see every set that is not the pretraining's once.
-func TestTransferArms(t *testing.T) {
-	x := labtest.Loaded[*trained.Experiment[struct{}]](t, Paper.Experiment("transfer").Load)
-	for _, name := range lab.Profiles {
-		size := x.Spec.Profiles[name]
-		of := func(arm string) train.Training { return x.Spec.Training(size, x.Spec.Arms[x.Spec.Named(arm)], 1) }
-		for _, pair := range x.Spec.Pairs {
-			tuned, scratch := of(pair.Of), of(pair.To)
-			before := of(x.Spec.Arms[x.Spec.Named(pair.Of)].From)
-			if scratch.Steps != before.Steps+tuned.Steps || scratch.Data != tuned.Data || scratch.Model != tuned.Model || !reflect.DeepEqual(scratch.Config, tuned.Config) {
-				t.Errorf("%s, %s: %+v and %+v", name, pair.Of, tuned, scratch)
-			}
-		}
-		seen := map[[2]string]int{}
-		for _, a := range x.Spec.Arms {
-			if a.From != "" {
-				seen[[2]string{a.From, a.Set}]++
-				if own, before := of(a.Name).Model, of(a.From).Model; own.Filters != before.Filters || a.Set == "pretraining" {
-					t.Errorf("%s: %v after %v", a.Name, own, before)
-				}
-			}
-		}
-		if len(seen) != 6*3 {
-			t.Errorf("%d networks on sets: %v", len(seen), seen)
-		}
 	}
 }

@@ -80,11 +80,17 @@ func (p Config) Validate(in Input) (err error) {
 	if pieces > len(p.Layers) {
 		return tooMany()
 	}
-	lists, placed, err := p.wholeLists()
+	splits := p.Schedule.Splits()
+	placed, err := schedule.Place(p.Schedule.String(), p.Partitions, p.Chunks, p.MicroBatches)
+	if p.Tasks != nil || p.Asynchronous() { // of others the name says all that is asked here
+		var lists [][]schedule.Task
+		lists, placed, err = p.wholeLists()
+		splits = schedule.Splits(lists)
+	}
 	if err != nil {
 		return err
 	}
-	if err := p.validateParts(in, lists); err != nil {
+	if err := p.validateParts(in, splits); err != nil {
 		return err
 	}
 	if pieces = placed.Stages(); pieces > len(p.Layers) {
@@ -243,7 +249,7 @@ func (n *Network) validateTies() error {
 
 // validateParts checks the number of parts of a pipeline that has its defaults, whose lists
 // are given.
-func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
+func (p Config) validateParts(in Input, splits bool) error {
 	if p.Spatial < 1 || p.Spatial > MaxParts {
 		return fmt.Errorf("%d parts of images: want 1 to %d", p.Spatial, MaxParts)
 	}
@@ -264,7 +270,7 @@ func (p Config) validateParts(in Input, lists [][]schedule.Task) error {
 		return fmt.Errorf("%d parts of images with activations of type %v: want f32, or 1", p.Spatial, p.DType)
 	case p.wide():
 		return fmt.Errorf("%d parts of images with batch norm over replicas: want the scope replica, or 1", p.Spatial)
-	case schedule.Splits(lists):
+	case splits:
 		return fmt.Errorf("%d parts of images with a backward function in two: want a schedule without W, or 1", p.Spatial)
 	case slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Overcommit }):
 		return fmt.Errorf("%d parts of images on overcommitted devices: want others, or 1", p.Spatial)

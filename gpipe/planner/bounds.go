@@ -82,10 +82,8 @@ func (s *search) limit(c *cut) error {
 	}
 	c.tried = slices.DeleteFunc(c.tried, func(m mode) bool {
 		lacks := s.lacks(*c, m)
-		if lacks > 0 && (s.nearest == nil || lacks < s.least) {
-			near := *c
-			near.tried = []mode{m}
-			s.nearest, s.least = &near, lacks
+		if lacks > 0 {
+			s.near(*c, m, lacks)
 		}
 		return lacks > 0
 	})
@@ -105,7 +103,7 @@ func (s *search) limit(c *cut) error {
 // device's end.
 func (c *cut) span(mode schedule.Checkpoint, micro int) [2]float64 {
 	ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
-	var fill, drain float64
+	var fill, drain, turns float64
 	for stage, l := range c.stages {
 		backward, after := l.Backward, l.Backward
 		if parts := l.Input + l.Weights; parts > 0 { // the stage before may end while W runs
@@ -118,10 +116,14 @@ func (c *cut) span(mode schedule.Checkpoint, micro int) [2]float64 {
 		if ends[d] == 0 {
 			ends[d], drains[d] = fill, drain
 		}
-		ends[d] += float64(float64(micro)*(l.Forward+backward)) + float64(float64(mode.Recomputed(micro))*l.Recompute)
+		own := float64(float64(micro)*(l.Forward+backward)) + float64(float64(mode.Recomputed(micro))*l.Recompute)
+		ends[d], turns = ends[d]+own, turns+own
 		fill, drain = fill+l.Forward, drain+after
 	}
 	var span float64
+	if c.Schedule == schedule.Naive { // one device at a time
+		span = turns
+	}
 	for d, end := range ends {
 		span = max(span, end+drains[d])
 	}
@@ -191,7 +193,7 @@ func (s *search) throughput(c *cut, span, first float64) float64 {
 		return float64(c.Batch) / span
 	}
 	reduce, gather := s.links(c.R).Seconds(c.R, 4*float64(s.described.Params)/float64(c.K))
-	if !s.Pipeline.ShardUpdate {
+	if s.How.Zero == 0 {
 		reduce, gather = reduce+gather, 0
 	}
 	return float64(c.Batch*s.window(c.Way)) / (max(span, first+reduce) + gather)

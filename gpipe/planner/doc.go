@@ -21,5 +21,8 @@
 // layers, one after another, as they have room for with what their schedule is sure to hold. On a cluster
 // ([gpipe.Parallel]) layers are costed once for all ways with the same T and micro-batches, the cut of
 // equal costs is shared, and a step is replayed only if it fits and the sums of its devices' tasks do not
-// say that it is too long. There a test compares with simulating every way, for few devices.
+// say that it is too long. There a test compares with simulating every way, of all schedules, for few devices.
+//
+// What a cut needs at least is known before there are lists: parameters, and the micro-batches that a
+// schedule begins before its first backward ([schedule.Ahead]). A candidate is simulated only if that fits.
 package planner

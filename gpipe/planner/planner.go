@@ -170,11 +170,11 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 			}
 			continue
 		}
-		found, err := search.simulate(*c, enough)
+		found, unfit, err := search.simulate(*c, enough)
 		if err != nil {
 			return nil, err
 		}
-		r.Simulated, r.Dismissed = r.Simulated+len(found), r.Dismissed+len(c.tried)-len(found)
+		r.Simulated, r.Unfit, r.Dismissed = r.Simulated+len(found), r.Unfit+unfit, r.Dismissed+len(c.tried)-len(found)-unfit
 		for _, f := range found {
 			if f.LacksBytes == 0 {
 				r.Plans = append(r.Plans, f)
@@ -194,7 +194,8 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	case len(r.Plans) > 0:
 		r.Nearest = nil
 	case r.Nearest == nil && search.nearest != nil:
-		found, err := search.simulate(*search.nearest, 0)
+		search.exact = true
+		found, _, err := search.simulate(*search.nearest, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -242,6 +243,9 @@ func (s *Search) complete() error {
 	p.Partitions, p.MicroBatches, p.Balance, p.Costs, p.Tasks = 1, 1, nil, nil, nil
 	p.Schedule, p.Window, p.Chunks, p.Placement = schedule.GPipe, 0, 0, schedule.Placement{} // each way has its own
 	p.Replicas, p.Groups = 1, 1
+	if p.ShardUpdate { // ZeRO 1 of devices that compute
+		s.How.Zero, p.ShardUpdate = max(s.How.Zero, 1), false
+	}
 	torus := p.AllReduce.Torus
 	if p.AllReduce.Kind != reduction.Torus {
 		torus = [2]int{}
@@ -335,6 +339,7 @@ type search struct {
 
 	nearest *cut    // of those that do not fit however they are cut, the one that lacks
 	least   float64 // least; nil: all may fit
+	exact   bool    // what does not fit is simulated, too
 }
 
 // of begins a search with a network's description.

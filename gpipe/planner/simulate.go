@@ -12,10 +12,11 @@ import (
 
 // simulate simulates the cut by time; for the modes in which that does not fit, also
 // the cut by time among those whose estimated memory fits, and the cut by memory. Modes
-// whose bound is no higher than enough are left out.
-func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
+// whose bound is no higher than enough are left out, and those that are sure to fit in no cut are counted.
+func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, err error) {
 	if c.Searched {
-		return s.searched(c)
+		all, err = s.searched(c)
+		return all, 0, err
 	}
 	costs := gpipe.LayerSeconds(c.layers)
 	found := map[mode]Candidate{}
@@ -26,13 +27,23 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			return nil
 		}
 		tried[key] = true
+		modes = slices.DeleteFunc(slices.Clone(modes), func(m mode) bool {
+			lacks := s.short(c, m, sizes)
+			if _, ok := found[m]; lacks > 0 && !ok {
+				found[m] = Candidate{LacksBytes: int64(lacks) + 1}
+			}
+			return lacks > 0
+		})
+		if len(modes) == 0 {
+			return nil
+		}
 		sims, err := s.step(c, sizes, modes, enough)
 		if err != nil {
 			return err
 		}
 		for i, sim := range sims {
 			now := s.candidate(c, sim, modes[i], by)
-			if before, ok := found[modes[i]]; !ok || before.LacksBytes > now.LacksBytes {
+			if before := found[modes[i]]; before.whole == nil || before.LacksBytes > now.LacksBytes {
 				found[modes[i]] = now
 			}
 		}
@@ -40,7 +51,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 	}
 	modes := slices.DeleteFunc(slices.Clone(c.tried), func(m mode) bool { return c.bounds[m] < enough })
 	if err := try("time", c.sizes, modes); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, m := range modes {
 		if found[m].LacksBytes == 0 {
@@ -49,7 +60,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		memory := s.memory(c, m)
 		if within, err := partition.MinMaxUnderCapacity(costs, c.pieces.Stages(), memory.fits); err == nil {
 			if err := try("time within memory", within.Sizes, []mode{m}); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		}
 		if found[m].LacksBytes == 0 {
@@ -57,19 +68,30 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		}
 		byMemory, err := partition.Split(partition.MinMax, memory.perLayer, c.pieces.Stages())
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if err := try("memory", byMemory.Sizes, []mode{m}); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	var all []Candidate
 	for _, m := range modes {
-		if now := found[m]; now.StepSeconds > 0 || now.LacksBytes > 0 {
+		switch now := found[m]; {
+		case now.whole == nil:
+			unfit++
+			s.near(c, m, float64(now.LacksBytes))
+		case now.StepSeconds > 0 || now.LacksBytes > 0:
 			all = append(all, now)
 		}
 	}
-	return all, nil
+	return all, unfit, nil
+}
+
+// near remembers, of candidates that do not fit and are not simulated, the one that lacks least.
+func (s *search) near(c cut, m mode, lacks float64) {
+	if s.nearest == nil || lacks < s.least {
+		c.tried = []mode{m}
+		s.nearest, s.least = &c, lacks
+	}
 }
 
 // step simulates a cut into pieces of sizes layers, in some modes; on a cluster without the times of
@@ -204,19 +226,9 @@ func (s *search) memory(c cut, m mode) planMemory {
 // sure to hold: what is left for the next ones is then the least. Of several pieces a device, all
 // devices have room together.
 func (s *search) lacks(c cut, m mode) (lacks float64) {
-	capacity := float64(s.device().Capacity) * (1 + 1e-9)
+	capacity, bytes := s.capacity(), s.bytes(c, m)
 	if capacity == 0 {
 		return 0
-	}
-	state, residual := s.stateBytes(c.R, m.zero)/float64(c.T), 0.0
-	switch {
-	case m.Checkpoint == schedule.Never && s.onCluster(): // whose stages keep what their layers do
-		residual = 1 - 1e-9
-	case m.Checkpoint == schedule.Never:
-		residual = 0.8 // a cut saves some
-	}
-	bytes := func(layer, held int) float64 {
-		return float64(state*float64(s.described.Layers[layer].Params)) + float64(residual*float64(held)*float64(c.layers[layer].Residual))
 	}
 	if !c.pieces.IsStraight() || c.Searched {
 		for i := range c.layers {
@@ -226,13 +238,7 @@ func (s *search) lacks(c cut, m mode) (lacks float64) {
 	}
 	next := 0
 	for stage := range c.K {
-		held := 1 // micro-batches
-		switch even := c.Batch%(c.R*c.M) == 0; {
-		case even && c.Schedule == schedule.GPipe:
-			held = c.M
-		case even && c.Schedule == schedule.OneFOneB:
-			held = min(c.M, c.K-stage)
-		}
+		held := s.held(c, stage)[0]
 		free := capacity
 		for ; next < len(c.layers) && bytes(next, held) <= free; next++ {
 			free -= bytes(next, held)
@@ -242,6 +248,54 @@ func (s *search) lacks(c cut, m mode) (lacks float64) {
 		lacks += bytes(next, 1)
 	}
 	return lacks
+}
+
+// short returns the bytes that a way's devices lack at least, if pieces have sizes layers.
+func (s *search) short(c cut, m mode, sizes []int) (lacks float64) {
+	capacity, bytes := s.capacity(), s.bytes(c, m)
+	if capacity == 0 || s.exact {
+		return 0
+	}
+	first := make([]int, len(sizes)+1)
+	for piece, n := range sizes {
+		first[piece+1] = first[piece] + n
+	}
+	for device, pieces := range c.pieces.Chunks() {
+		held, sum := s.held(c, device), 0.0
+		for chunk, piece := range pieces {
+			for layer := first[piece]; layer < first[piece+1]; layer++ {
+				sum += bytes(layer, held[chunk])
+			}
+		}
+		lacks = max(lacks, sum-capacity)
+	}
+	return lacks
+}
+
+// capacity is what a device may hold, but for rounding; 0: anything.
+func (s *search) capacity() float64 { return float64(s.device().Capacity) * (1 + 1e-9) }
+
+// bytes returns what a layer is sure to take of a device's memory, in a mode, for what is held of
+// micro-batches at once.
+func (s *search) bytes(c cut, m mode) func(layer, held int) float64 {
+	state, residual := s.stateBytes(c.R, m.zero)/float64(c.T), 0.0
+	switch {
+	case m.Checkpoint == schedule.Never && s.onCluster(): // whose stages keep what their layers do
+		residual = 1 - 1e-9
+	case m.Checkpoint == schedule.Never:
+		residual = 0.8 // a cut saves some
+	}
+	return func(layer, held int) float64 {
+		return float64(state*float64(s.described.Layers[layer].Params)) + float64(residual*float64(held)*float64(c.layers[layer].Residual))
+	}
+}
+
+// held is how many of the largest micro-batches a device holds of each chunk at once, at least.
+func (s *search) held(c cut, device int) []int {
+	if c.Batch%(c.R*c.M) != 0 || c.Searched || c.Schedule.Asynchronous() {
+		return slices.Repeat([]int{1}, c.pieces.Stages()/c.K)
+	}
+	return schedule.Ahead(c.Schedule, c.K, c.pieces.Stages()/c.K, c.M, device)
 }
 
 // fits reports whether layers from to to-1 fit a device with a twentieth left

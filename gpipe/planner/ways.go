@@ -111,18 +111,11 @@ func (s Search) zeros(r int) []int {
 // stateBytes is the memory of a parameter and of all that one of r replicas keeps for it,
 // in bytes, on average, with a stage of ZeRO.
 func (s Search) stateBytes(r, zero int) float64 {
-	w, g, o := s.How.PerParameter(len(s.Pipeline.Optimizer.Slots()))
-	weights, gradients, state := float64(w), float64(g), float64(o)
-	if s.Pipeline.ShardUpdate {
-		zero = max(zero, 1)
-	}
+	p := s.How.Parallel
+	p.Zero = zero
+	weights, gradients, state := p.PerReplica(len(s.Pipeline.Optimizer.Slots()), r)
 	if s.How.Accounting != gpipe.FullAccounting {
 		gradients = 0
-	}
-	for stage, divided := range []*float64{&state, &gradients, &weights} {
-		if zero > stage {
-			*divided /= float64(r)
-		}
 	}
 	return weights + gradients + state
 }

@@ -58,11 +58,13 @@
 //
 // # Search
 //
-// [Search] looks for a schedule within a limit of memory, given the times of tasks. It builds
-// schedules greedily on a virtual clock under some nine hundred rules, then under the best
-// rule changed for single devices, then moves single tasks within lists. Everything is checked
-// by Verify, [Run] and [Peak], and a seed gives the same schedule again. [Wanted.Least] is a
-// lower bound that needs no search.
+// [Search] looks for a schedule within a limit of memory, given the times of tasks and the places of
+// stages. It builds schedules greedily on a virtual clock under some nine hundred rules, then under the
+// best rule changed for single devices, then moves single tasks within lists. A device of several chunks
+// takes an F only if what it has begun can still end within its memory, so there is a schedule whenever
+// one micro-batch fits. Everything is checked by Verify, [Run] and [Peak], and a seed gives the same
+// schedule again. [Wanted.Least] is a lower bound that needs no search. For few micro-batches
+// a test compares with all schedules that there are.
 //
 // # Closed forms
 //

@@ -11,13 +11,11 @@ package schedule
 // opposite one. It is ahead by the F of all chunks but the last of a round, and by two for
 // each device after it; then it takes one F and one B in turn.
 func interleaved(devices, chunks, micro int) [][]Task {
-	rounds := max(1, micro/devices)
 	lists := make([][]Task, devices)
 	for d := range lists {
 		var forward, backward []Task
 		from := 0
-		for r := range rounds {
-			to := (micro*(r+1) + rounds - 1) / rounds // larger rounds come first
+		for _, to := range rounds(devices, micro) {
 			for c := range chunks {
 				for m := from; m < to; m++ {
 					forward = append(forward, Task{Kind: Forward, Chunk: c, Micro: m})
@@ -26,10 +24,7 @@ func interleaved(devices, chunks, micro int) [][]Task {
 			}
 			from = to
 		}
-		ahead := min(len(forward), (chunks-1)*((micro+rounds-1)/rounds)+2*(devices-1-d))
-		if chunks == 1 {
-			ahead = min(len(forward), devices-1-d)
-		}
+		ahead := min(len(forward), interleavedAhead(devices, chunks, micro, d))
 		list := append([]Task{}, forward[:ahead]...)
 		for i, t := range forward[ahead:] {
 			list = append(list, t, backward[i])
@@ -37,4 +32,21 @@ func interleaved(devices, chunks, micro int) [][]Task {
 		lists[d] = append(list, backward[len(forward)-ahead:]...)
 	}
 	return lists
+}
+
+// rounds are the ends of the rounds of interleaved, larger ones first.
+func rounds(devices, micro int) []int {
+	ends := make([]int, max(1, micro/devices))
+	for r := range ends {
+		ends[r] = (micro*(r+1) + len(ends) - 1) / len(ends)
+	}
+	return ends
+}
+
+// interleavedAhead is how many F a device has before it takes one F and one B in turn, if there are so many.
+func interleavedAhead(devices, chunks, micro, device int) int {
+	if chunks == 1 {
+		return devices - 1 - device
+	}
+	return (chunks-1)*rounds(devices, micro)[0] + 2*(devices-1-device)
 }

@@ -12,9 +12,7 @@ func (s *searching) patience() int {
 }
 
 // perfect reports whether no schedule can be shorter.
-func (s *searching) perfect() bool {
-	return s.Place.Devices == s.Place.Stages() && s.cost.longest <= s.Least()*(1+1e-12)
-}
+func (s *searching) perfect() bool { return s.cost.longest <= s.bound*(1+1e-12) }
 
 // local moves single tasks within the list of a device, and keeps what is no worse, until
 // that has not helped for long or nothing can be better.

@@ -41,7 +41,8 @@ const tasksTried = 12e6
 const mostPatience = 5000
 
 // Search looks for the schedule with the shortest time whose [Peak] is within
-// the limit on every device. It builds schedules greedily under many rules, takes those
+// the limit on every device; there is one if each device has room for a micro-batch of all its
+// stages, and otherwise an error. It builds schedules greedily under many rules, takes those
 // of the generators that are placed the same way and fit (those that do not split B with B
 // split), and improves the best of all by moving tasks within lists as long as they are
 // legal. It finds a good schedule and proves nothing about better ones but
@@ -52,7 +53,7 @@ func Search(w Wanted) (*Found, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	s := &searching{Wanted: w, chunks: w.Place.Chunks()}
+	s := &searching{Wanted: w, chunks: w.Place.Chunks(), bound: w.Least()}
 	for d := range s.chunks {
 		of := make([]Footprint, len(s.chunks[d]))
 		for c := range of {
@@ -60,13 +61,19 @@ func Search(w Wanted) (*Found, error) {
 		}
 		s.footprints = append(s.footprints, of)
 	}
+	least := 0.0 // of one micro-batch at a time: the last F of a device comes before its first I
+	for d, of := range s.footprints {
+		held := w.always(d)
+		for _, f := range of {
+			held += f.Input + f.Residuals
+		}
+		least = max(least, held)
+	}
+	if least > w.Limit*(1+1e-9) {
+		return nil, fmt.Errorf("schedule: no schedule of %d micro-batches on %d devices within a limit of %g: want %g or more", w.Micro, w.Place.Devices, w.Limit, least)
+	}
 	s.generators()
-	if w.Place.Stages() == w.Place.Devices {
-		s.greedy()
-	}
-	if s.best.Lists == nil {
-		return nil, fmt.Errorf("schedule: no schedule of %d micro-batches on %d devices within a limit of %g: want %g or more", w.Micro, w.Place.Devices, w.Limit, s.least)
-	}
+	s.greedy()
 	s.local()
 	if err := Verify(s.best.Lists, w.Place, w.Micro); err != nil {
 		return nil, err
@@ -118,23 +125,38 @@ func (w Wanted) memory(stage int) Footprint {
 }
 
 // room is what a device may hold of micro-batches, but for rounding.
-func (w Wanted) room(device int) float64 {
-	room := float64(w.Limit * (1 + 1e-9))
-	if w.Always != nil {
-		room -= w.Always[device]
+func (w Wanted) room(device int) float64 { return float64(w.Limit*(1+1e-9)) - w.always(device) }
+
+// always is what a device holds besides.
+func (w Wanted) always(device int) float64 {
+	if w.Always == nil {
+		return 0
 	}
-	return room
+	return w.Always[device]
 }
 
-// Least is a time that no schedule with one stage on each device can be below, whatever
-// its memory: the work of a device; and all F and I of one, after the first F has come
-// there and before the last I has come back to the first device, which has a W then.
+// Least is a time that no schedule with stages in these places can be below, whatever its memory:
+// the work of a device; and all F and I of one, after the first F has come to its first stage and
+// before the last I has come from there to the first device, which has a W then.
 func (w Wanted) Least() (least float64) {
 	way, first, m := 0.0, w.Times.Of(0), float64(w.Micro)
-	for k := range w.Place.Devices {
-		d := w.Times.Of(k)
-		least = max(least, m*(d.F+d.I+d.W), float64(m*(d.F+d.I))+way+first.W)
-		way += d.F + d.I + 2*w.Times.Comm
+	ways := make([]float64, w.Place.Stages()) // to each stage and back
+	for s := range ways {
+		ways[s] = way
+		d := w.Times.Of(s)
+		hop := d.F + d.I
+		if s+1 < len(ways) && w.Place.Device[s] != w.Place.Device[s+1] {
+			hop += 2 * w.Times.Comm
+		}
+		way += hop
+	}
+	for _, stages := range w.Place.Chunks() {
+		var passes, weights float64
+		for _, s := range stages {
+			d := w.Times.Of(s)
+			passes, weights = passes+(d.F+d.I), weights+d.W
+		}
+		least = max(least, m*(passes+weights), float64(m*passes)+ways[stages[0]]+first.W)
 	}
 	return least
 }
@@ -146,7 +168,7 @@ type searching struct {
 	footprints [][]Footprint
 	best       Found
 	cost       cost    // of best
-	least      float64 // memory of a schedule that did not fit
+	bound      float64 // Least
 }
 
 // cost orders schedules: by the longest span or the makespan, then by that of all devices together, which
@@ -175,22 +197,12 @@ func (s *searching) run(lists [][]Task) (*Times, cost, bool) {
 
 // fits reports whether every device is within the limit, but for rounding.
 func (s *searching) fits(lists [][]Task) bool {
-	most, fits := 0.0, true
 	for d, list := range lists {
-		peak := Peak(list, s.footprints[d])
-		fits = fits && peak <= s.room(d)
-		if s.Always != nil {
-			peak += s.Always[d]
+		if Peak(list, s.footprints[d]) > s.room(d) {
+			return false
 		}
-		most = max(most, peak)
 	}
-	if fits {
-		return true
-	}
-	if s.least == 0 || most < s.least {
-		s.least = most
-	}
-	return false
+	return true
 }
 
 // offer takes a schedule if it fits and is better than the best.

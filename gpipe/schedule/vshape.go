@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -71,76 +70,89 @@ func (b *block) life() (longest int) {
 // vees is the V-shaped schedule of a shape on [Vee]. Among building blocks that fit, it
 // is one with the shortest step if F, I and W take the same time.
 func vees(devices, micro int, shape Schedule) [][]Task {
-	// Memory in chunks' activations: those of 1f1b's first device are two for each device.
-	return vShapes.of(vSize{devices, micro, map[Schedule]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape]})
+	size := vSizeOf(devices, micro, shape)
+	found := vShapes.of(size)
+	lists := make([][]Task, devices)
+	for d := range lists {
+		lists[d] = make([]Task, 0, interval*micro)
+	}
+	if found.repeat(micro, size.limit, found.eager, math.MaxInt, func(d int, t Task) { lists[d] = append(lists[d], t) }) == 0 {
+		return nil
+	}
+	return lists
 }
 
-// vSize is what a V-shaped schedule depends on.
-type vSize struct{ devices, micro, limit int }
+// vSize is what a V-shaped schedule's building block depends on.
+type vSize struct {
+	devices, few int // micro-batches that show how long it takes
+	limit        int // memory in chunks' activations: those of 1f1b's first device are two for each device
+}
 
-// vFound remembers schedules, since looking for one takes a tenth of a second and programs
-// that plan ask for the same ones again and again.
+func vSizeOf(devices, micro int, shape Schedule) vSize {
+	return vSize{devices, min(micro, 3*devices), map[Schedule]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape]}
+}
+
+// vBlock is a building block that was chosen, and how it is repeated.
+type vBlock struct {
+	block
+	eager bool
+}
+
+// vFound remembers blocks, since programs that plan ask for the same ones again and again.
 type vFound struct {
 	sync.Mutex
-	lists map[vSize][][]Task
+	blocks map[vSize]*vBlock
 }
 
-var vShapes vFound
+var vShapes = vFound{blocks: map[vSize]*vBlock{}}
 
-// of returns lists that are the caller's own.
-func (f *vFound) of(size vSize) [][]Task {
+func (f *vFound) of(size vSize) *vBlock {
 	f.Lock()
-	lists := f.lists[size]
-	f.Unlock()
-	if lists == nil {
-		lists = vShaped(size.devices, size.micro, size.limit)
-		f.Lock()
-		if f.lists == nil || len(f.lists) == 64 {
-			f.lists = map[vSize][][]Task{}
-		}
-		f.lists[size] = lists
-		f.Unlock()
+	defer f.Unlock()
+	if f.blocks[size] == nil {
+		f.blocks[size] = size.search()
 	}
-	own := make([][]Task, len(lists))
-	for d := range lists {
-		own[d] = slices.Clone(lists[d])
-	}
-	return own
+	return f.blocks[size]
 }
 
-func vShaped(devices, micro, limit int) (best [][]Task) {
-	alike := map[int]int{} // how many blocks of each life have been tried
-	least := math.Inf(1)
-	few := min(micro, 3*devices) // which show how long it takes
-	var b block                  // one after the other of all that there are
+// search takes the first block with the shortest step, and none after one that leaves no device idle.
+func (v vSize) search() *vBlock {
+	best, alike := &vBlock{}, map[int]int{} // how many blocks of each life have been tried
+	least := math.MaxInt
+	var b block // one after the other of all that there are
 	for pass := range b {
-		b[pass] = make([]int, devices)
+		b[pass] = make([]int, v.devices)
 	}
 	each(4*2, 3, func(step []int) {
 		each(3, 3, func(turn []int) {
+			if least == interval*v.few {
+				return
+			}
 			steps := [4][2]int{}
 			for i, n := range step {
 				steps[i/2][i%2] = 1 + n
 			}
 			b.set(&steps, turn)
 			life := b.life()
-			if life > limit*interval || alike[life] == 16 || !b.fits() {
+			if life > v.limit*interval || alike[life] == 16 || !b.fits() {
 				return
 			}
 			alike[life]++
 			for _, eager := range []bool{false, true} {
-				lists := b.repeat(few, limit, eager)
-				if lists == nil {
-					continue
-				}
-				times, err := Run(lists, Vee(devices), few, Alike(Duration{F: 1, I: 1, W: 1}, 0))
-				if err == nil && times.Longest() < least {
-					best, least = b.repeat(micro, limit, eager), times.Longest()
+				if span := b.repeat(v.few, v.limit, eager, least, nil); span > 0 {
+					*best, least = vBlock{b.clone(), eager}, span
 				}
 			}
 		})
 	})
 	return best
+}
+
+func (b *block) clone() (c block) {
+	for pass := range b {
+		c[pass] = slices.Clone(b[pass])
+	}
+	return c
 }
 
 // each calls f with all of n numbers from 0 up to most.
@@ -161,49 +173,62 @@ func each(n, most int, f func([]int)) {
 	}
 }
 
-// repeat makes lists of the block, repeated, in units of time: every device does the F and
-// I of the block in its order as soon as it can, and W when there is nothing else to do or
-// when it holds as many activations as it may; nil: it cannot.
-func (b *block) repeat(micro, limit int, eager bool) [][]Task {
-	devices := len(b[0])
-	type due struct {
-		at int
-		Task
-	}
-	place := Vee(devices)
-	chunks := place.Chunks()
-	order := make([][]due, devices)
-	for d := range order {
-		for m := range micro {
-			for pass, t := range passes {
-				t.Micro = m
-				order[d] = append(order[d], due{b[pass][d] + interval*m, t})
+// due is a pass of a micro-batch.
+type due struct{ pass, micro int32 }
+
+// inOrder are the F and I of a device, of all micro-batches, in the order in which the repeated
+// block begins them.
+func (b *block) inOrder(device, micro int) []due {
+	all := make([]due, 0, len(passes)*micro)
+	var next [len(passes)]int // micro-batch of each pass
+	for range cap(all) {
+		first, least := 0, math.MaxInt
+		for pass, m := range next {
+			if at := b[pass][device] + interval*m; m < micro && at < least {
+				first, least = pass, at
 			}
 		}
-		slices.SortStableFunc(order[d], func(x, y due) int { return cmp.Compare(x.at, y.at) })
+		all = append(all, due{int32(first), int32(next[first])})
+		next[first]++
 	}
-	stages := place.Stages()
-	var done [2][][]int // by kind: when the F and I of each stage and micro-batch end; 0: not yet
+	return all
+}
+
+// repeat runs the block, repeated, in units of time: every device does the F and
+// I of the block in its order as soon as it can, and W when there is nothing else to do or
+// when it holds as many activations as it may. Runs, which may be nil, is called with each task. It
+// returns the longest time from the beginning of a device's first task to the end of its last; 0: it
+// cannot, or the time would be least or more.
+func (b *block) repeat(micro, limit int, eager bool, least int, runs func(device int, t Task)) (span int) {
+	devices := len(b[0])
+	place := Vee(devices)
+	chunks, stages := place.Chunks(), place.Stages()
+	order, weights := make([][]due, devices), make([][]due, devices) // that are left
+	for d := range order {
+		order[d], weights[d] = b.inOrder(d, micro), make([]due, 0, 2*micro)
+	}
+	var done [2][]int // by kind: when the F and I of each stage and micro-batch end; 0: not yet
 	for k := range done {
-		done[k] = make([][]int, stages)
-		for s := range done[k] {
-			done[k][s] = make([]int, micro)
-		}
+		done[k] = make([]int, stages*micro)
 	}
-	lists := make([][]Task, devices)
-	weights, held := make([][]Task, devices), make([]int, devices)
+	held, tasks := make([]int, devices), make([]int, devices)
+	idles := slices.Repeat([]int{-1}, devices) // since the first task; -1: it has not begun
 	left := 3 * stages * micro
 	for now, idle := 0, 0; left > 0 && idle <= devices*interval; now++ {
 		idle++
-		for d := range lists {
-			run := func(t Task) {
-				lists[d] = append(lists[d], t)
+		for d := range order {
+			run := func(kind Kind, of due) {
+				if runs != nil {
+					runs(d, Task{Kind: kind, Chunk: passes[of.pass].Chunk, Micro: int(of.micro)})
+				}
 				left--
-				idle = 0
+				tasks[d]++
+				idle, idles[d] = 0, max(idles[d], 0)
 			}
 			// take runs a task of the order if it can.
 			take := func(i, limit int) bool {
-				t := order[d][i].Task
+				at := order[d][i]
+				t := passes[at.pass]
 				s := chunks[d][t.Chunk]
 				of, from := 0, s-1
 				if t.Kind == BackwardInput {
@@ -212,34 +237,44 @@ func (b *block) repeat(micro, limit int, eager bool) [][]Task {
 				if t.Kind == Forward && held[d] >= limit {
 					return false
 				}
-				if from >= 0 && from < stages && (done[of][from][t.Micro] == 0 || done[of][from][t.Micro] > now) {
-					return false
+				if from >= 0 && from < stages {
+					if end := done[of][from*micro+int(at.micro)]; end == 0 || end > now {
+						return false
+					}
 				}
-				order[d] = slices.Delete(order[d], i, i+1)
-				done[of][s][t.Micro] = now + 1
+				copy(order[d][1:], order[d][:i])
+				order[d] = order[d][1:]
+				done[of][s*micro+int(at.micro)] = now + 1
 				if t.Kind == Forward {
 					held[d]++
 				} else {
-					weights[d] = append(weights[d], Task{Kind: BackwardWeights, Chunk: t.Chunk, Micro: t.Micro})
+					weights[d] = append(weights[d], at)
 				}
-				run(t)
+				run(t.Kind, at)
 				return true
 			}
 			ready := len(order[d]) > 0 && take(0, limit)
 			if !ready && eager && len(weights[d]) == 0 {
-				if i := slices.IndexFunc(order[d], func(x due) bool { return x.Kind == Forward && x.Chunk == 0 }); i > 0 {
+				if i := slices.IndexFunc(order[d], func(t due) bool { return t.pass == 0 }); i > 0 {
 					ready = take(i, limit-1)
 				}
 			}
 			if !ready && len(weights[d]) > 0 {
-				run(weights[d][0])
+				run(BackwardWeights, weights[d][0])
 				weights[d] = weights[d][1:]
 				held[d]--
+				ready = true
+			}
+			if !ready && idles[d] >= 0 && tasks[d] < interval*micro {
+				idles[d]++
+			}
+			if span = max(span, interval*micro+idles[d]); span >= least {
+				return 0
 			}
 		}
 	}
 	if left > 0 {
-		return nil
+		return 0
 	}
-	return lists
+	return span
 }

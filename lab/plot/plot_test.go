@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image/color"
 	"image/png"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,40 +129,6 @@ func TestMeasuredWidths(t *testing.T) {
 	}
 }
 
-// Panels of which one has names that would stand aslant are one below the other, and wide.
-func TestLayout(t *testing.T) {
-	names := func(word string) *DotPanel { return &DotPanel{Names: slices.Repeat([]string{word}, 8)} }
-	few := &DotPanel{Names: slices.Repeat([]string{"elementary"}, 6)}
-	for _, test := range []struct {
-		panels  []Axes
-		columns int
-	}{
-		{[]Axes{names("a")}, 1}, {[]Axes{names("a"), names("b")}, 2}, {slices.Repeat([]Axes{names("a")}, 4), 2}, {slices.Repeat([]Axes{names("a")}, 5), 3},
-		{[]Axes{names("a"), names("elementary")}, 1}, {[]Axes{OneScale([]Axes{names("elementary")})[0], few}, 1}, {[]Axes{few, few}, 2}, {[]Axes{names("a"), names(strings.Repeat("long", 20))}, 2},
-	} {
-		if columns, width := layoutOf(test.panels); columns != test.columns || (columns == 1) == (width == panelWidth) {
-			t.Errorf("%d panels in %d columns of %v, want %d", len(test.panels), columns, width, test.columns)
-		}
-	}
-}
-
-// Intervals of a line's points are drawn, within the axes, and named.
-func TestLineWhiskers(t *testing.T) {
-	table := &lab.Table{ID: "t"}
-	table.Texts("batch")
-	table.Numbers("time")
-	table.Add("1", lab.Value{Text: "2", Numbers: []float64{2}, Interval: []float64{1, 9}})
-	table.Add("2", lab.Fixed(3, 0))
-	p := TableLines{Over: "batch", Lines: []TableLine{{Name: "measured", Column: "time"}}}.Panel(table)
-	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if drawn.Y.Max < 9 || len(keys) != 2 || keys[1].name != interval95 {
-		t.Errorf("y to %v, legend %v", drawn.Y.Max, keys)
-	}
-}
-
 // Ticks are few and round, and on the axis.
 func TestTicks(t *testing.T) {
 	for _, test := range []struct {
@@ -193,52 +158,5 @@ func TestTicks(t *testing.T) {
 		if got := strings.Join(labels, " "); got != test.want {
 			t.Errorf("%T from %v to %v: %s, want %s", test.marker, test.lo, test.hi, got, test.want)
 		}
-	}
-}
-
-// A long name that stands aslant ends within the panel.
-func TestNominalAslant(t *testing.T) {
-	p := newPlot("", "", "")
-	long := strings.Repeat("agglutinating", 2)
-	nominal(p, []string{long, "b", "c", "d", "e", "f"}, panelWidth)
-	label := p.X.Tick.Label
-	if reach := float64(label.Width(long)) * math.Cos(label.Rotation); reach > float64(0.1*panelWidth+0.5*groupRoom(6, panelWidth))+1e-9 {
-		t.Errorf("at an angle of %v it reaches %v to the left", label.Rotation, reach)
-	}
-}
-
-// What a line is held against is within the axes, its name too.
-func TestLevels(t *testing.T) {
-	p := LinePanel{FromZero: true, Series: []Series{{Name: "loss", Lines: [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
-	drawn, _, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if drawn.Y.Min > 1.5 || drawn.Y.Max < 6 || drawn.X.Max <= 110 {
-		t.Errorf("x to %v, y from %v to %v", drawn.X.Max, drawn.Y.Min, drawn.Y.Max)
-	}
-	for _, tick := range drawn.X.Tick.Marker.Ticks(drawn.X.Min, drawn.X.Max) {
-		if tick.Value > 100 {
-			t.Errorf("a tick at step %v of 100", tick.Value)
-		}
-	}
-}
-
-// The interval of a bar that stands upon another begins where that ends, and the
-// legend says what it is.
-func TestStackedIntervals(t *testing.T) {
-	p := &BarPanel{Stacked: true, Names: []string{"K = 2"}, Series: []BarSeries{{Name: "a", Values: []float64{60}}, {Name: "b", Values: []float64{40}, Spread: []Spread{{0, 35, 55}}}}}
-	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := 1.05 * (60 + 55); drawn.Y.Max != want {
-		t.Errorf("y up to %v, want %v", drawn.Y.Max, want)
-	}
-	if p.Series[1].Spread[0] != (Spread{0, 35, 55}) {
-		t.Errorf("the interval itself is now %v", p.Series[1].Spread[0])
-	}
-	if len(keys) != 3 || keys[2].name != "95% interval" {
-		t.Errorf("legend %v", keys)
 	}
 }

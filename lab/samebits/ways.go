@@ -224,28 +224,26 @@ func (x *Experiment) Measure(ctx context.Context, log *records.Log, p progress.P
 	}
 	for i := range x.Spec.Groups {
 		g := &x.Spec.Groups[i]
-		runs := g.Ways()
-		var missing []int
-		for j := range runs {
-			if !log.Has(SampleName(g.Name, j)) {
-				missing = append(missing, j)
-			}
+		var jobs []lab.Job
+		for j, run := range g.Ways() {
+			jobs = append(jobs, lab.Job{Sample: SampleName(g.Name, j), Seed: x.Spec.Seed, Make: func(ctx context.Context) (any, string, error) {
+				s, err := g.measure(ctx, run, profile.Steps[g.Name], x.Spec.Seed)
+				if err != nil {
+					return nil, "", fmt.Errorf("%s, %s, %v: %w", x.ID(), g.Name, run, err)
+				}
+				return s, fmt.Sprintf("%.10s  %v", s.SHA256, run), nil
+			}})
 		}
-		if len(missing) == 0 {
+		ways := len(jobs)
+		if jobs = lab.Missing(log, jobs); len(jobs) == 0 {
 			continue
 		}
-		p.Begin(fmt.Sprintf("%s, %s: %d steps in each of %d ways", x.ID(), g.Name, profile.Steps[g.Name], len(runs)), len(missing))
-		for _, j := range missing {
-			s, err := g.measure(ctx, runs[j], profile.Steps[g.Name], x.Spec.Seed)
-			if err != nil {
-				return fmt.Errorf("%s, %s, %v: %w", x.ID(), g.Name, runs[j], err)
-			}
-			if err := log.Add(SampleName(g.Name, j), x.Spec.Seed, s); err != nil {
-				return err
-			}
-			p.Advance(fmt.Sprintf("%.10s  %v", s.SHA256, runs[j]))
-		}
+		p.Begin(fmt.Sprintf("%s, %s: %d steps in each of %d ways", x.ID(), g.Name, profile.Steps[g.Name], ways), len(jobs))
+		err := lab.Beside(ctx, log, p, jobs)
 		p.End()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

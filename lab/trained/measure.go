@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"gpipebench/datasets"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -24,14 +26,7 @@ func (x *Experiment[Own]) Measure(ctx context.Context, log *records.Log, p progr
 		return err
 	}
 	if f.Whole {
-		for _, a := range f.Arms {
-			if !log.Has(a.Name) {
-				if err := f.measureWhole(ctx, size, a, log, p); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return f.measureWhole(ctx, size, log, p)
 	}
 	if err := f.readSets(ctx, size, log); err != nil {
 		return err
@@ -80,26 +75,56 @@ type wholeSample struct {
 	Whole
 }
 
-func (f *Frame) measureWhole(ctx context.Context, size Size, a ArmSpec, log *records.Log, p progress.Progress) error {
+// measureWhole makes the trainings of arms that the log lacks, beside one another: their outcome alone counts.
+func (f *Frame) measureWhole(ctx context.Context, size Size, log *records.Log, p progress.Progress) error {
+	var jobs []lab.Job
+	var lock sync.Mutex
+	steps := 0
+	advance := func(detail string) {
+		lock.Lock()
+		defer lock.Unlock()
+		p.Advance(detail)
+	}
+	for _, a := range f.Arms {
+		if log.Has(a.Name) {
+			continue
+		}
+		steps += f.Training(size, a, f.Seed).Steps
+		jobs = append(jobs, lab.Job{Sample: a.Name, Seed: f.Seed, Make: func(ctx context.Context) (any, string, error) {
+			s, err := f.trainWhole(ctx, size, a, log, advance)
+			if err != nil {
+				return nil, "", fmt.Errorf("%s, %s: %w", f.Experiment, a.Name, err)
+			}
+			return s, "", nil
+		}})
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	p.Begin(fmt.Sprintf("%s: %s", f.Experiment, units.Counted(len(jobs), "training")), steps)
+	defer p.End()
+	return lab.Beside(ctx, log, progress.Silent{}, jobs)
+}
+
+func (f *Frame) trainWhole(ctx context.Context, size Size, a ArmSpec, log *records.Log, advance func(string)) (*wholeSample, error) {
 	t, s := f.Training(size, a, f.Seed), &wholeSample{}
 	if t.Data == lab.DocumentationSource {
 		dir, err := os.MkdirTemp("", "corpus-*")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer os.RemoveAll(dir)
 		name := filepath.Join(dir, "go-documentation.txt")
 		text, version, err := datasets.WriteGoDocumentation(name)
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", f.Experiment, a.Name, err)
+			return nil, err
 		}
 		t.Data = "text:" + name
 		s.Bytes, s.Text, s.GoVersion = len(text), machine.Digest(string(text)), version
 	}
-	if err := s.Train(ctx, f.Experiment, a.Name, t, log, p); err != nil {
-		return err
-	}
-	return log.Add(a.Name, f.Seed, s)
+	return s, s.train(ctx, Kept(t, log, a.Name), func(step train.TrainStep) {
+		advance(fmt.Sprintf("%s, loss %.4f", a.Name, step.Loss))
+	})
 }
 
 // Result is what came of an arm's trainings.

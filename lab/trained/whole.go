@@ -3,10 +3,8 @@ package trained
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"gpipebench/internal/progress"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 )
@@ -31,14 +29,11 @@ func (w *Whole) Check() error {
 	return records.CheckHash("weights_sha256", w.WeightsSHA256)
 }
 
-// Train trains to the end, and goes on where it was stopped before: see Kept. Id and sample
-// name the training in progress and errors.
-func (w *Whole) Train(ctx context.Context, id, sample string, t train.Training, log *records.Log, p progress.Progress) (err error) {
-	p.Begin(id+", "+sample, t.Steps)
-	defer p.End()
+// train trains to the end, and goes on where it was stopped before.
+func (w *Whole) train(ctx context.Context, t train.Training, onStep func(train.TrainStep)) (err error) {
 	start := time.Now()
-	if w.Result, err = Kept(t, log, sample).Run(ctx, func(step train.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
-		return fmt.Errorf("%s, %s: %w", id, sample, err)
+	if w.Result, err = t.Run(ctx, onStep); err != nil {
+		return err
 	}
 	w.Seconds = w.Earlier + time.Since(start).Seconds()
 	return nil

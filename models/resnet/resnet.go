@@ -2,7 +2,9 @@
 // layers: the bottleneck networks of 50, 101 and 152 layers that the first
 // version of the GPipe paper measures, in torchvision's form ("v1.5": the
 // stride of a block is in its 3x3 convolution), and the basic one of 34 layers,
-// whose beginning detectors use (package ssd).
+// whose beginning detectors use (package ssd). The one of 20 layers is the paper's for small
+// images (section 4.2, CIFAR-10): a 3x3 stem without a stride or a pool, and three stages of basic blocks. Shortcuts
+// of another shape are 1x1 convolutions there, too, where the paper pads with zeros.
 package resnet
 
 import (
@@ -14,10 +16,10 @@ import (
 
 // Config describes a model.
 type Config struct {
-	Depth   int    // 34, 50, 101 or 152; 0: Blocks
+	Depth   int    // 20, 34, 50, 101 or 152; 0: Blocks
 	Blocks  [4]int // blocks of each stage, at least 1, instead of a Depth
 	Basic   bool   // Blocks are basic ones of two 3x3 convolutions, as those of 34 layers; zero: bottlenecks
-	Width   int    // channels of the stem and of the first stage's 3x3 convolutions; 0: 64
+	Width   int    // channels of the stem and of the first stage's 3x3 convolutions; 0: 64, of 20 layers 16
 	Classes int    // at least 1
 
 	Image    int // height and width in pixels; 0: 224
@@ -39,7 +41,7 @@ type Config struct {
 	Fine bool
 }
 
-var depths = map[int][4]int{34: {3, 4, 6, 3}, 50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
+var depths = map[int][4]int{20: {3, 3, 3, 0}, 34: {3, 4, 6, 3}, 50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
 
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
@@ -50,8 +52,8 @@ func (c Config) Validate() error {
 	case c.Depth != 0 && c.Basic:
 		return fmt.Errorf("resnet: Depth and Basic: want Basic with Blocks only")
 	case c.Depth != 0 && d.Blocks == [4]int{}:
-		return fmt.Errorf("resnet: Depth is %d, want 34, 50, 101 or 152, or Blocks", c.Depth)
-	case min(d.Blocks[0], d.Blocks[1], d.Blocks[2], d.Blocks[3]) < 1:
+		return fmt.Errorf("resnet: Depth is %d, want 20, 34, 50, 101 or 152, or Blocks", c.Depth)
+	case !c.small() && min(d.Blocks[0], d.Blocks[1], d.Blocks[2], d.Blocks[3]) < 1:
 		return fmt.Errorf("resnet: Blocks is %v, want at least 1 in each stage", c.Blocks)
 	case d.Width < 1:
 		return fmt.Errorf("resnet: Width is %d, want at least 1 (0: 64)", c.Width)
@@ -71,7 +73,10 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	if c.Depth != 0 {
-		c.Blocks, c.Basic = depths[c.Depth], c.Depth == 34
+		c.Blocks, c.Basic = depths[c.Depth], c.Depth < 50
+	}
+	if c.Width == 0 && c.small() {
+		c.Width = 16
 	}
 	if c.Width == 0 {
 		c.Width = 64
@@ -84,6 +89,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// small reports whether the network is that for small images.
+func (c Config) small() bool { return c.Depth == 20 }
 
 // Input returns the type of one image, without the leading dimension.
 func (c Config) Input() graph.Type {
@@ -112,10 +120,16 @@ func New(c Config) ([]nn.Layer, error) {
 func (c Config) Backbone(strides [4]int) (layers []nn.Layer, channels int) {
 	c = c.withDefaults()
 	layers = []nn.Layer{nn.Sequential("stem",
-		nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Padding: nn.Pad(3)}),
+		nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{3, 3}, Padding: nn.Pad(1)}),
 		c.norm("conv", c.Width, true),
-		nn.NewMaxPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)}),
 	)}
+	if !c.small() {
+		layers[0] = nn.Sequential("stem",
+			nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Padding: nn.Pad(3)}),
+			c.norm("conv", c.Width, true),
+			nn.NewMaxPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)}),
+		)
+	}
 	channels = c.Width
 	for stage, blocks := range c.Blocks {
 		for i := range blocks {

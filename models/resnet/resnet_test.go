@@ -56,6 +56,27 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// The network of 20 layers for CIFAR-10 has 269,722 parameters with shortcuts that pad (He et al. 2016,
+// Table 6: 0.27M), and 2,752 more in the two that are 1x1 convolutions with a norm; its stages end with
+// 32, 16 and 8 pixels a side.
+func TestSmall(t *testing.T) {
+	for fine, layers := range map[bool]int{false: 11, true: 20} {
+		c := Config{Depth: 20, Classes: 10, Image: 32, Fine: fine}
+		all := build(t, c)
+		if got := nn.CountParams(all); got != 269_722+2_752 || len(all) != layers {
+			t.Errorf("fine %v: %d parameters in %d layers", fine, got, len(all))
+		}
+	}
+	c := Config{Depth: 20, Width: 4, Classes: 10, Image: 32}
+	if diff := cmp.Diff([]string{
+		"stem (2,32,32,4)", "stage1/block1 (2,32,32,4)", "stage1/block2 (2,32,32,4)", "stage1/block3 (2,32,32,4)",
+		"stage2/block1 (2,16,16,8)", "stage2/block2 (2,16,16,8)", "stage2/block3 (2,16,16,8)",
+		"stage3/block1 (2,8,8,16)", "stage3/block2 (2,8,8,16)", "stage3/block3 (2,8,8,16)", "classifier (2,10)",
+	}, modeltest.Flow(build(t, c), traced(t, c))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // TestMultiplyAdds: 7.80 G per image for ResNet-101 at 224x224.
 func TestMultiplyAdds(t *testing.T) {
 	flops := modeltest.FLOPs(traced(t, Config{Depth: 101, Classes: 1000}))
@@ -118,7 +139,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 func TestValidate(t *testing.T) {
 	good := Config{Depth: 50, Classes: 5}
 	modeltest.Refuses(t, good, New, map[string]func(c *Config){
-		"Depth is 18, want 34, 50, 101 or 152":    func(c *Config) { c.Depth = 18 },
+		"Depth is 18, want 20, 34, 50, 101 or 152":    func(c *Config) { c.Depth = 18 },
 		"Depth and Blocks: want one of them":      func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
 		"Depth and Basic: want Basic with Blocks": func(c *Config) { c.Basic = true },
 		"Blocks is [1 0 1 1], want at least 1":    func(c *Config) { c.Depth, c.Blocks = 0, [4]int{1, 0, 1, 1} },

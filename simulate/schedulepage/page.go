@@ -3,7 +3,7 @@
 package schedulepage
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"io"
 	"strings"
@@ -14,8 +14,11 @@ import (
 var (
 	//go:embed page.html
 	page string
-	//go:embed schedules.js
-	schedules string
+	// Files are the page's parts, which other pages may have, too: schedules.js generates
+	// schedules and runs them, pictures.js draws, explorer.js is the page's sliders and pictures.
+	//
+	//go:embed schedules.js pictures.js explorer.js schedules.css
+	Files embed.FS
 )
 
 // Given is what the page shows when it is opened. Times are milliseconds of a device for
@@ -66,6 +69,14 @@ func Write(w io.Writer, g Given) error {
 	if err != nil {
 		return err
 	}
-	_, err = strings.NewReplacer("/*schedules.js*/", schedules, "/*given*/", string(text)).WriteString(w, page)
+	parts := []string{"/*given*/", string(text)}
+	for _, name := range []string{"schedules.js", "pictures.js", "explorer.js", "schedules.css"} {
+		part, err := Files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, "/*"+name+"*/", string(part))
+	}
+	_, err = strings.NewReplacer(parts...).WriteString(w, page)
 	return err
 }

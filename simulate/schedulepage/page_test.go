@@ -43,7 +43,11 @@ func TestGeneratorsAreGos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := schedules + `
+	generators, err := Files.ReadFile("schedules.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := string(generators) + `
 console.log(JSON.stringify(` + string(asked) + `.map(c => {
 	const s = generate(c.Name, c.K, c.M, c.V), times = runTimes(s.lists, s.place, c.K, {f: 2, b: 3, w: 1.5, comm: .25})
 	return {Names: Object.keys(schedules), Lists: s.lists, Place: s.place, Longest: longest(times), Makespan: makespan(times), Peaks: s.lists.map(l => peak(memory(l, 1, .25)))}
@@ -99,7 +103,7 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 // probe moves every control of the page, and reports what is wrong: errors, a page wider
 // than its window, pictures that stay as they are or are empty, files that are asked for.
 const probe = `<script>
-const wrong = []
+const wrong = [], $ = id => document.getElementById(id)
 addEventListener("error", e => wrong.push(e.message))
 const blank = document.createElement("canvas")
 function painted(id) {

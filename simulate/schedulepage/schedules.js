@@ -234,6 +234,8 @@ function runTimes(lists, place, devices, t) {
 	}
 	return lists.every((list, d) => end[d].length === list.length) ? {start, end} : null
 }
+// timed are the tasks of the lists with their times.
+const timed = (lists, times) => lists.map((list, d) => list.map((t, i) => ({...t, start: times.start[d][i], end: times.end[d][i]})))
 const longest = times => Math.max(...times.end.map((e, d) => e[e.length - 1] - times.start[d][0]))
 const makespan = times => Math.max(...times.end.map(e => e[e.length - 1]))
 

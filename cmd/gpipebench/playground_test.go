@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"gpipebench/internal/testkit"
+	"gpipebench/playground"
+)
+
+// README shows the commands of the playground's networks with their hashes, and the commands
+// end with them; so do those that the page shows for other settings.
+func TestPlaygroundCommands(t *testing.T) {
+	testkit.NotRaced(t)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, net := range playground.Nets() {
+		one, two := playground.Defaults(net), playground.Defaults(net)
+		two.K, two.M, two.Schedule, two.Checkpoint, two.Cut, two.Seed = 2, 2, "zb-h1", "never", []int{3, 5}, 2
+		if net == "digits" {
+			two.Cut[1] = 8
+		}
+		for _, s := range []playground.Settings{one, two} {
+			command, err := s.Command()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Function() == one.Function() && (!strings.Contains(string(readme), "\n"+command+"\n") || !strings.Contains(string(readme), "`"+s.Published()+"`")) {
+				t.Errorf("README.md has no %q, or not its hash %s", command, s.Published())
+			}
+			out, _ := succeeds(t, strings.Fields(command)[1:]...)
+			if want := "\nweights SHA-256 " + s.Published() + "\n"; s.Published() == "" || !strings.HasSuffix(out, want) {
+				t.Errorf("%s prints\n%s, want %s", command, out, want)
+			}
+		}
+	}
+}
+
+// A program without the page says how to get one that has it.
+func TestPlaygroundNotBuilt(t *testing.T) {
+	if playground.Site() != nil {
+		t.Skip("built with the page")
+	}
+	if status, out, errs := execute(t, "playground"); status != 1 || out != "" || errs != "gpipebench: this program was built without the playground's page: want one that make playground builds\n" {
+		t.Errorf("status %d, %q, %q", status, out, errs)
+	}
+}

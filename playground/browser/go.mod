@@ -1,0 +1,15 @@
+// The playground's tests in browsers, in a module of their own: nothing of theirs is in the program.
+module gpipebench/playground/browser
+
+go 1.26.0
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+	github.com/gobwas/ws v1.5.0
+)
+
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/gobwas/httphead v0.1.0 // indirect
+)

@@ -1,0 +1,138 @@
+package playground
+
+import (
+	"bytes"
+	"encoding/csv"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"gpipebench/internal/testkit"
+)
+
+var update = flag.Bool("update", false, "write the published hashes anew: only after a change that should move them, which says so")
+
+// settings are three of each network; the tests in browsers train the same.
+func settings() (all []Settings) {
+	for _, net := range Nets() {
+		one, two, three := Defaults(net), Defaults(net), Defaults(net)
+		two.K, two.M, two.Schedule, two.Checkpoint = 2, 8, "1f1b", "never"
+		three.K, three.M, three.Schedule, three.Checkpoint, three.Seed = 3, 2, "zb-h1", "never", 2
+		all = append(all, one, two, three)
+	}
+	return all
+}
+
+// Trainings end with the published weights, within 20 GFLOP, and use the memory that was
+// planned.
+func TestPublished(t *testing.T) {
+	testkit.NotRaced(t)
+	var lines []string
+	for _, s := range settings() {
+		steps := 0
+		out, err := Run(t.Context(), s, 0, func(Step) { steps++ })
+		if err != nil {
+			t.Fatalf("%+v: %v", s, err)
+		}
+		if line := s.Function() + "\t" + out.SHA256 + "\n"; !strings.Contains(strings.Join(lines, ""), line) {
+			lines = append(lines, line)
+		}
+		if !*update && (out.SHA256 != out.Published || out.Published == "") {
+			t.Errorf("%+v: ends with %s, want %q", s, out.SHA256, out.Published)
+		}
+		p := out.Planned
+		if steps != p.Steps || p.GFLOP > 20 || len(p.Devices) != s.K || p.Formula.Bubble != float64(s.K-1)/float64(s.M+s.K-1) {
+			t.Errorf("%+v: %d steps of %+v", s, steps, p)
+		}
+		for k, d := range p.Devices {
+			if d.High > d.Peak || d.High == 0 || s.Schedule == "gpipe" && d.High != d.Peak {
+				t.Errorf("%+v: device %d uses %d bytes of %d", s, k, d.High, d.Peak)
+			}
+		}
+		if timed := out.Timed; timed.Repetitions != steps-1 || len(timed.Tasks) != s.K || !(timed.Span > 0 && timed.Tick > 0) || !strings.Contains(out.Trace, "traceEvents") {
+			t.Errorf("%+v: %+v", s, timed)
+		}
+		// Better than guessing: ten digits, and the uniform baseline of 16 tokens.
+		if out.Accuracy < 0.3 {
+			t.Errorf("%+v: accuracy %v", s, out.Accuracy)
+		}
+	}
+	if *update {
+		if err := os.WriteFile("testdata/published.txt", []byte(strings.Join(lines, "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkStep is a step of README's settings with these kernels, beside which TestSpeed of the browsers'
+// tests has the page's.
+func BenchmarkStep(b *testing.B) {
+	for _, net := range Nets() {
+		b.Run(net, func(b *testing.B) {
+			out, err := Run(b.Context(), Defaults(net), b.N, func(Step) {})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(out.Seconds/float64(b.N)*1e3, "ms/step")
+		})
+	}
+}
+
+// What cannot be run is an error that says what would be.
+func TestRefused(t *testing.T) {
+	for want, change := range map[string]func(*Settings){
+		"unknown network":                    func(s *Settings) { s.Net = "vision" },
+		"at most one partition a layer":      func(s *Settings) { s.K = 9 },
+		"schedule":                           func(s *Settings) { s.Schedule = "none" },
+		"checkpoint":                         func(s *Settings) { s.Checkpoint = "some" },
+		"[2 2 2 3]":                          func(s *Settings) { s.Cut = []int{2, 2, 2, 3} },
+		"at most one micro-batch an example": func(s *Settings) { s.M = 17 },
+	} {
+		s := Defaults("lm")
+		change(&s)
+		if _, err := Plan(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", s, err, want)
+		}
+	}
+}
+
+// The search finds what the experiment table1 found, whose table is committed, and more memory
+// never holds less.
+func TestSearchIsTable1(t *testing.T) {
+	raw, err := os.ReadFile("../results/reference/tables/table1.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	if err != nil || rows[0][5] != "modelled" {
+		t.Fatal(err, rows[0])
+	}
+	table := map[string]string{}
+	for _, row := range rows {
+		if row[0] == "Transformer" {
+			table[row[1]] = row[2] + " in the paper, " + row[5]
+		}
+	}
+	var s Searching
+	for _, w := range Ways {
+		at := map[int64]int{}
+		for _, gib := range []int64{1, 16, 40} {
+			found, err := s.Search(w, gib<<30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at[gib] = found.Layers
+			if found.Layers > 0 && (found.Peak > gib<<30 || found.Peak < gib<<29) {
+				t.Errorf("%+v in %d GiB", found, gib)
+			}
+		}
+		if got := fmt.Sprint(w.Paper, " in the paper, ", at[16]); got != table[w.Name] {
+			t.Errorf("%s: %s, in the table %s", w.Name, got, table[w.Name])
+		}
+		if w.K == 1 && at[1] != 0 || at[40] <= 2*at[16] {
+			t.Errorf("%s: %v layers by GiB", w.Name, at)
+		}
+	}
+}
