@@ -59,7 +59,7 @@ type gemmTable struct {
 	profile string
 	gemmBlocks
 	strided bool
-	farRows bool // rows of B that are far apart are read quickly, too: see readB
+	far     bool // lines that are far apart are read quickly, too: see readA and readB
 
 	// panels computes rows x n elements of C from k > 0 products each. Element
 	// (i,p) of A is a[i*aLine+p*aStep], (p,j) of B is

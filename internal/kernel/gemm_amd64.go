@@ -23,7 +23,7 @@ var avx512Gemm = gemmTable{
 	profile:     "avx512",
 	gemmBlocks:  planned,
 	strided:     true,
-	farRows:     vendor() == amd, // measured on Zen 5; on Intel's, packing is faster
+	far:         vendor() == amd, // measured on Zen 5; on Intel's, packing is faster
 	panels:      gemmPanelsAVX512,
 	packRows:    gemmPackRowsAVX512,
 	packColumns: gemmPackColumns,

@@ -32,7 +32,7 @@ func eachGemm(t *testing.T, test func(t *testing.T)) {
 		t.Run(table.profile, test)
 		if gemm.strided { // as on another vendor's processors
 			gemm = *table
-			gemm.farRows = !gemm.farRows
+			gemm.far = !gemm.far
 			t.Run(table.profile+"/other", test)
 		}
 	}

@@ -48,7 +48,7 @@ func (g *gemmTable) readA(n int, a lines) bool {
 	switch {
 	case !g.strided:
 		return false
-	case n <= 2*g.cols:
+	case n <= 2*g.cols || g.far:
 		return true
 	case a.line == 1:
 		// Each step is in another cache line. A tile should use most of it.
@@ -67,7 +67,7 @@ func (g *gemmTable) readB(m int, b lines) bool {
 		return false
 	case m <= g.rows:
 		return true
-	case g.farRows:
+	case g.far:
 		return m <= 1024 || b.step%cacheWay != 0
 	}
 	return m <= 128 && b.step < cacheWay

@@ -201,8 +201,8 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	return s
 }
 
-// unstarted returns what is left of the accumulators, which have so many floats, without those that
-// the program's kernels start themselves.
+// unstarted returns what is left of the accumulators, whose length is given in floats, without those
+// that the program's kernels start themselves.
 func (p *Program) unstarted(floats int) (left []Operand) {
 	started := []Operand{{Space: Grads, Off: floats}}
 	for _, in := range p.Instrs {
