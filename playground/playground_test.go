@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/gpipe"
 	"gpipebench/internal/testkit"
 )
 
@@ -63,6 +66,20 @@ func TestPublished(t *testing.T) {
 		if err := os.WriteFile("testdata/published.txt", []byte(strings.Join(lines, "")), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The mean of steps is one of each task, also of tasks that a coarse clock saw take no time, and what did not happen stays so.
+func TestMeanOf(t *testing.T) {
+	step := func(f, r, update float64) *gpipe.Times {
+		return &gpipe.Times{Stages: []gpipe.StageTimes{{F: []float64{f, 1}, R: []float64{0, r}, B: []float64{2, 2}, Update: update}, {F: []float64{1, 1}, B: []float64{f, 3}}}}
+	}
+	steps := []*gpipe.Times{step(0, 4, 1), step(1, 0, 2), step(2, 2, 3), step(1, 2, 2)}
+	if diff := cmp.Diff(step(1, 2, 2).Stages, meanOf(steps).Stages); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if steps[0].Stages[0].F[0] != 0 {
+		t.Error("the first step is changed")
 	}
 }
 

@@ -235,17 +235,13 @@ func meanOf(steps []*gpipe.Times) *gpipe.Times {
 	mean := *steps[0]
 	mean.Stages = make([]gpipe.StageTimes, len(mean.Stages))
 	for k := range mean.Stages {
-		lists, single := fields(&steps[0].Stages[k])
 		into, one := fields(&mean.Stages[k])
-		for i := range lists {
-			*into[i] = make([]float64, len(*lists[i]))
-			if *lists[i] == nil {
-				*into[i] = nil
-			}
-		}
-		for _, step := range steps {
-			lists, single = fields(&step.Stages[k])
+		for n, step := range steps {
+			lists, single := fields(&step.Stages[k])
 			for i, list := range lists {
+				if n == 0 && *list != nil {
+					*into[i] = make([]float64, len(*list))
+				}
 				for j, seconds := range *list {
 					(*into[i])[j] += seconds / float64(len(steps))
 				}

@@ -91,7 +91,7 @@ type ended struct {
 
 // checkNet trains a network at three settings, the first from the address, and compares with what a
 // native build ends with.
-func checkNet(t *testing.T, page tab, address, net string) {
+func checkNet(t *testing.T, page tab, address, name, net string) {
 	all, first := settings[net], settings[net][0]
 	if err := page.open(fmt.Sprintf("%s#net=%s&k=%v&m=%v&run=1", address, net, first["k"], first["m"])); err != nil {
 		t.Fatal(err)
@@ -119,10 +119,10 @@ func checkNet(t *testing.T, page tab, address, net string) {
 			t.Errorf("%v: the page says %q", of, got.Says)
 		}
 	}
+	look(t, page, name+"-"+net)
 }
 
-// checkPage moves every slider and looks at the page in widths and colours. With PLAYGROUND_SHOTS it leaves
-// pictures there.
+// checkPage moves every slider, looks at the page, and does what a reader may do besides training.
 func checkPage(t *testing.T, page tab, address, name string) {
 	must(t, page.open(address))
 	must(t, page.eval(check+"; 0", nil))
@@ -147,6 +147,24 @@ func checkPage(t *testing.T, page tab, address, name string) {
 	if sliders.Moved != 14 || len(sliders.Wrong) > 0 {
 		t.Errorf("%d sliders, want 14; wrong: %q", sliders.Moved, sliders.Wrong)
 	}
+	look(t, page, name)
+	var stopped, impossible string
+	must(t, page.eval("test.stop()", &stopped))
+	must(t, page.eval("test.impossible()", &impossible))
+	if stopped != "Stopped." || !strings.HasPrefix(impossible, "Not possible: ") {
+		t.Errorf("stopped: %q; impossible settings: %q", stopped, impossible)
+	}
+	if said := page.console(); len(said) > 0 {
+		t.Errorf("on the console: %q", said)
+	}
+	var refused bool // which is said on the console
+	if must(t, page.eval("test.policy()", &refused)); !refused {
+		t.Error("a script from elsewhere runs: the page has no policy")
+	}
+}
+
+// look looks at the page as wide as a phone and a desk, light and dark.
+func look(t *testing.T, page tab, name string) {
 	for _, width := range []int{390, 1280} {
 		for _, dark := range []bool{false, true} {
 			must(t, page.resize(width, 900, dark))
@@ -162,13 +180,6 @@ func checkPage(t *testing.T, page tab, address, name string) {
 				must(t, os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%d-dark-%v.png", name, width, dark)), png, 0o644))
 			}
 		}
-	}
-	if said := page.console(); len(said) > 0 {
-		t.Errorf("on the console: %q", said)
-	}
-	var refused bool // which is said on the console
-	if must(t, page.eval("test.policy()", &refused)); !refused {
-		t.Error("a script from elsewhere runs: the page has no policy")
 	}
 }
 
@@ -203,7 +214,7 @@ func checkAll(t *testing.T, name string, open func(t *testing.T) tab) {
 			t.Run(net, func(t *testing.T) {
 				t.Parallel()
 				page := open(t)
-				checkNet(t, page, address, net)
+				checkNet(t, page, address, name, net)
 				if said := page.console(); len(said) > 0 {
 					t.Errorf("on the console: %q", said)
 				}
