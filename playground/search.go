@@ -14,7 +14,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Ways are those of the Transformer's half of Table 1: K accelerators, and one that trains naively.
+// Ways has the columns of the Transformer's half of Table 1: K accelerators, and one that trains naively.
 var Ways = []Way{
 	{Name: "Naive-1", K: 1, Naive: true, Paper: 3}, {Name: "Pipeline-1", K: 1, Paper: 13}, {Name: "Pipeline-8", K: 8, Paper: 103},
 	{Name: "Pipeline-32", K: 32, Paper: 415}, {Name: "Pipeline-128", K: 128, Paper: 1663},

@@ -1,6 +1,6 @@
 // What the tests do with the page, in the page.
 const test = {
-	wait: async (what, done, ms = 300000) => {
+	wait: async (what, done, ms = 600000) => {
 		for (const end = Date.now() + ms; !done(); await new Promise(r => setTimeout(r, 30)))
 			if (Date.now() > end) throw new Error(what + ": waited in vain; the page says: " + $("says").textContent + " " + $("lacks").textContent)
 	},
