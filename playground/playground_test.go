@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the published hashes anew: only after a change that should move them, which says so")
 
-// settings are three of each network; the tests in browsers train the same.
+// settings are three of each network; the tests in folder browser train the same.
 func settings() (all []Settings) {
 	for _, net := range Nets() {
 		one, two, three := Defaults(net), Defaults(net), Defaults(net)
@@ -83,8 +83,8 @@ func TestMeanOf(t *testing.T) {
 	}
 }
 
-// BenchmarkStep is a step of README's settings with these kernels, beside which TestSpeed of the browsers'
-// tests has the page's.
+// BenchmarkStep is a step of README's settings with these kernels, beside which TestSpeed of folder browser has the
+// page's.
 func BenchmarkStep(b *testing.B) {
 	for _, net := range Nets() {
 		b.Run(net, func(b *testing.B) {

@@ -1,5 +1,3 @@
-// Package browser has the playground's tests in browsers: in Chromium by its own protocol, and in Firefox
-// by WebDriver BiDi. They need the program that make playground builds.
 package browser
 
 import (
@@ -15,20 +13,10 @@ import (
 	"time"
 )
 
-//go:embed check.js
-var check string
+//go:embed playground.js
+var playgroundScript string
 
-// tab is a page of a browser.
-type tab interface {
-	open(address string) error
-	// eval runs an expression of the page, waits for its promise, and reads its value into a pointer; nil: nothing is read.
-	eval(expression string, into any) error
-	resize(width, height int, dark bool) error
-	screenshot() ([]byte, error)
-	console() []string // what the page has said there
-}
-
-// settings are three of each network; playground_test.go trains the same natively.
+// settings are three of each network; the tests of package playground train the same natively.
 var settings = map[string][]map[string]any{}
 
 func init() {
@@ -43,7 +31,7 @@ func init() {
 
 // published are the hashes of trainings natively, by function.
 func published(t *testing.T) map[string]string {
-	raw, err := os.ReadFile("../testdata/published.txt")
+	raw, err := os.ReadFile("../playground/testdata/published.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +45,7 @@ func published(t *testing.T) map[string]string {
 
 // serve runs gpipebench playground, and returns its address.
 func serve(t *testing.T) string {
-	program, err := filepath.Abs("../../bin/gpipebench")
+	program, err := filepath.Abs("../bin/gpipebench")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +84,7 @@ func checkNet(t *testing.T, page tab, address, name, net string) {
 	if err := page.open(fmt.Sprintf("%s#net=%s&k=%v&m=%v&run=1", address, net, first["k"], first["m"])); err != nil {
 		t.Fatal(err)
 	}
-	must(t, page.eval(check+"; 0", nil))
+	must(t, page.eval(playgroundScript+"; 0", nil))
 	native := published(t)
 	for i, of := range all {
 		expression := "test.finished(1)"
@@ -125,7 +113,7 @@ func checkNet(t *testing.T, page tab, address, name, net string) {
 // checkPage moves every slider, looks at the page, and does what a reader may do besides training.
 func checkPage(t *testing.T, page tab, address, name string) {
 	must(t, page.open(address))
-	must(t, page.eval(check+"; 0", nil))
+	must(t, page.eval(playgroundScript+"; 0", nil))
 	var picture, ready float64
 	must(t, page.eval(`performance.getEntriesByName("first picture")[0].startTime`, &picture))
 	must(t, page.eval(`test.wait("the engine", () => planned).then(() => performance.now())`, &ready))
@@ -174,33 +162,8 @@ func look(t *testing.T, page tab, name string) {
 			if len(wrong) > 0 {
 				t.Errorf("%d wide, dark %v: %q", width, dark, wrong)
 			}
-			if shots := os.Getenv("PLAYGROUND_SHOTS"); shots != "" {
-				png, err := page.screenshot()
-				must(t, err)
-				must(t, os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%d-dark-%v.png", name, width, dark)), png, 0o644))
-			}
+			shoot(t, page, fmt.Sprintf("%s-%d-dark-%v", name, width, dark))
 		}
-	}
-}
-
-// find is a browser's path; without one the test is skipped, or fails where CI is set.
-func find(t *testing.T, names ...string) string {
-	for _, name := range names {
-		if at, err := exec.LookPath(name); err == nil {
-			return at
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("want %s", names[0])
-	}
-	t.Skipf("there is no %s here", names[0])
-	return ""
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
