@@ -245,4 +245,4 @@ verify: build
 	$(BIN) verify
 
 clean:
-	rm -rf bin results/local
+	rm -rf bin results/local $(SITE)

@@ -69,7 +69,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// The mean of steps is one of each task, also of tasks that a coarse clock saw take no time, and what did not happen stays so.
+// The mean of steps is one of each task, also of tasks that a coarse clock saw take no time, and
+// what did not happen stays so.
 func TestMeanOf(t *testing.T) {
 	step := func(f, r, update float64) *gpipe.Times {
 		return &gpipe.Times{Stages: []gpipe.StageTimes{{F: []float64{f, 1}, R: []float64{0, r}, B: []float64{2, 2}, Update: update}, {F: []float64{1, 1}, B: []float64{f, 3}}}}

@@ -288,8 +288,10 @@ redrawn(drawFigure)
 const searcher = new Engine()
 let memoryOf = 16
 const search = after(400, async () => {
-	searcher.busy ? (searcher.again = true) : null
-	if (searcher.busy) return
+	if (searcher.busy) {
+		searcher.again = true
+		return
+	}
 	searcher.busy = true
 	const found = [], gib = memoryOf
 	$("table1-says").textContent = `Searching for ${gib} GiB.`
