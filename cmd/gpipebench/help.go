@@ -32,17 +32,17 @@ var flagGroups = []flagGroup{
 	{"Data", "data batch",
 		"max-batch languages pairs temperature bucket-window input-hosts from-english target-noise " +
 			"flip crop cutout train-images held-out fresh noise"},
-	{"Training", "steps epochs seed optimizer lr dropout load eval-every tokens",
-		"recipe warmup lr-schedule clip-norm label-smoothing l2 ema recompute-statistics keep dry load-part"},
-	{"Pipeline", "partitions micro-batches schedule checkpoint replicas zero",
-		"window groups blocks chunks late-recompute partitioner cost balance bn-scope spatial tied-gradients " +
+	{"Training", "steps seed optimizer lr dropout eval-every tokens",
+		"epochs load recipe warmup lr-schedule clip-norm label-smoothing l2 ema recompute-statistics keep dry load-part"},
+	{"Pipeline", "partitions micro-batches schedule checkpoint replicas",
+		"window zero groups blocks chunks late-recompute partitioner cost balance bn-scope spatial tied-gradients " +
 			"all-reduce topology"},
 	{"Devices", "device devices threads dtype memory-cap accounting",
 		"link-bandwidth link-latency fused tiled peak spread transport"},
 	{"Cluster", "search tensor recompute",
 		"precision sequence-parallel attention gradients-apart drop-scores scatter await-transfers overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes"},
-	{"Output", "generate save snapshot-dir resume log curve timeline trace memory by-op top csv name out json",
-		"beam translations save-ema snapshot-every snapshot-keep format help help-all"},
+	{"Output", "generate save snapshot-dir resume log curve timeline memory by-op top csv name out json",
+		"trace beam translations save-ema snapshot-every snapshot-keep format help help-all"},
 }
 
 // addHelp makes every command without subcommands print its help in this form.
