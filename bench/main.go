@@ -73,7 +73,8 @@ var runs = map[string]func(*bench) error{
 	"step": (*bench).steps, "gpt2": (*bench).steps, "gpt2-512": (*bench).steps, "smollm2": (*bench).steps,
 	"resnet": (*bench).steps, "resnet50": (*bench).steps, "amoebanet": (*bench).steps, "translator": (*bench).steps,
 	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,
-	"replicas": (*bench).replicas, "reduction": (*bench).reduction, "emulated-replicas": (*bench).emulatedReplicas,
+	"simulate-scale": (*bench).simulateScale,
+	"replicas":       (*bench).replicas, "reduction": (*bench).reduction, "emulated-replicas": (*bench).emulatedReplicas,
 }
 
 func names() (all []string) {

@@ -101,8 +101,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if _, ok := place[n]; ok {
 				continue
 			}
-			if b := held[n]; b != nil { // the step goes on with it
-				b.last = t
+			if held[n] != nil { // the step goes on with it
+				held[n].last = t
 				continue
 			}
 			if c.like != nil {
