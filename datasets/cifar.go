@@ -88,7 +88,7 @@ func (d cifar) open(dir string, c Config) (*ImageSet, error) {
 	if err != nil {
 		return nil, inFile(d.kind, filepath.Join(dir, d.names), err)
 	}
-	if err := images.scale(cifarSide, size); err != nil {
+	if err := images.scale(cifarSide, size, 3); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return newStoredSet(name, names, size, 3, &images, c), nil

@@ -153,7 +153,7 @@ type MultilingualConfig struct {
 type ImageConfig struct {
 	// Size is the height and width in pixels, 8 to 1024, for synthetic-images
 	// at least 16. Images of another size are scaled, see OpenImages. Zero
-	// means the size of CIFAR's images, 8 for synthetic-digits, and 32 for
+	// means the size of CIFAR's or MNIST's images, 8 for synthetic-digits, and 32 for
 	// other sources.
 	Size int `yaml:"-"`
 

@@ -1,10 +1,12 @@
 package datasets
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"gpipebench/internal/files"
 	"image"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,6 +59,30 @@ func exists(file string) bool {
 	return err == nil
 }
 
+// gunzip decompresses data that begins as gzip does, to at most limit bytes.
+// The offset in an error is one in the compressed file.
+func gunzip(data []byte, limit int64) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	in := bytes.NewReader(data)
+	z, err := files.Gunzip(in)
+	var out []byte
+	if err == nil {
+		out, err = files.ReadAll(io.LimitReader(z, limit+1), 0)
+	}
+	at := len(data) - in.Len()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &byteError{at, fmt.Errorf("%w, after %d decompressed bytes", errCutShort, len(out))}
+	case err != nil:
+		return nil, &byteError{at, err}
+	case int64(len(out)) > limit:
+		return nil, atByte(at, "more than %d decompressed bytes", limit)
+	}
+	return out, nil
+}
+
 // scaleSquare scales the largest square in the middle of an image to size
 // pixels a side and writes its red, green and blue. The filter is a tent
 // (bilinear interpolation), widened in proportion if the image shrinks, so that
@@ -83,27 +109,36 @@ func checkImages(n, size, channels int) error {
 	return nil
 }
 
-// scale scales all images, of 3 channels.
-func (s *storedImages) scale(from, to int) error {
+// scale scales all images, of 1 or 3 channels.
+func (s *storedImages) scale(from, to, channels int) error {
 	if from == to {
 		return nil
 	}
-	if err := checkImages(len(s[Train].classes)+len(s[HeldOut].classes), to, 3); err != nil {
+	if err := checkImages(len(s[Train].classes)+len(s[HeldOut].classes), to, channels); err != nil {
 		return err
 	}
+	scaled := make([]byte, 3*to*to)
 	for split := range s {
 		old := s[split].pixels
 		n := len(s[split].classes)
-		s[split].pixels = make([]byte, n*to*to*3)
+		s[split].pixels = make([]byte, n*to*to*channels)
 		for i := range n {
-			scaleSquare(stored(old[i*from*from*3:][:from*from*3], from), to, s[split].pixels[i*to*to*3:][:to*to*3])
+			in := old[i*from*from*channels:][:from*from*channels]
+			out := s[split].pixels[i*to*to*channels:][:to*to*channels]
+			scaleSquare(stored(in, from, channels), to, scaled)
+			for p := range to * to {
+				copy(out[p*channels:(p+1)*channels], scaled[3*p:])
+			}
 		}
 	}
 	return nil
 }
 
 // stored returns an image in memory, channels last, as an image.Image.
-func stored(pixels []byte, size int) image.Image {
+func stored(pixels []byte, size, channels int) image.Image {
+	if channels == 1 {
+		return &image.Gray{Pix: pixels, Stride: size, Rect: image.Rect(0, 0, size, size)}
+	}
 	out := image.NewRGBA(image.Rect(0, 0, size, size))
 	for i := range size * size {
 		copy(out.Pix[4*i:], pixels[3*i:3*i+3])

@@ -379,10 +379,3 @@ func FuzzImageFile(f *testing.F) {
 		}
 	})
 }
-
-// flipped returns data with one byte changed.
-func flipped(data []byte, at int) []byte {
-	data = slices.Clone(data)
-	data[at] ^= 0xff
-	return data
-}

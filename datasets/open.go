@@ -16,7 +16,7 @@ const MaxText = 1 << 30
 // "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language, or
 // "gettext:DIR[,LANG...]", where DIR is SystemCatalogs if it is empty; these
 // names cannot contain commas. For images (the source is then an Images) it is
-// "synthetic-images", "synthetic-digits", "cifar10:DIR", "cifar100:DIR" or
+// "synthetic-images", "synthetic-digits", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or
 // "images:DIR". An error is one line.
 func Open(spec string, c Config) (Source, error) {
 	kind, argument, err := parse(spec)
@@ -47,6 +47,7 @@ var kinds = map[string]struct {
 	"synthetic-digits":      {"", source(func(_ string, c Config) (*ImageSet, error) { return NewSyntheticDigits(c) })},
 	"cifar10":               {"DIR", source(OpenCIFAR10)},
 	"cifar100":              {"DIR", source(OpenCIFAR100)},
+	"mnist":                 {"DIR", source(OpenMNIST)},
 	"images":                {"DIR", source(OpenImages)},
 }
 
@@ -64,7 +65,7 @@ func source[S Source](open func(string, Config) (S, error)) func(string, Config)
 
 // accepted describes what Open accepts.
 const accepted = "want synthetic or text:FILE, for translation synthetic-translation, parallel:SRC,TGT or gettext:DIR, " +
-	"or for images synthetic-images, synthetic-digits, cifar10:DIR, cifar100:DIR or images:DIR"
+	"or for images synthetic-images, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR"
 
 // parse splits a specification into its kind and the text after the first
 // colon.

@@ -30,10 +30,12 @@ func TestOpenErrors(t *testing.T) {
 		"a\nb":                    `data source "a\nb": unknown, ` + accepted,
 		"cifar10":                 `data source cifar10: no directory, want cifar10:DIR`,
 		"cifar100:":               `data source cifar100:: no directory, want cifar100:DIR`,
+		"mnist:":                  `data source mnist:: no directory, want mnist:DIR`,
 		"images":                  `data source images: no directory, want images:DIR`,
 		"synthetic-images:x":      `data source synthetic-images:x: synthetic-images takes no argument`,
 		"cifar10:/nowhere":        `cifar10: /nowhere/data_batch_1.bin: no such file or directory`,
 		"cifar100:/nowhere":       `cifar100: /nowhere/train.bin: no such file or directory`,
+		"mnist:/nowhere":          `mnist: /nowhere/train-images-idx3-ubyte: no such file or directory`,
 		"images:/no\nwhere":       `images: "/no\nwhere": no such file or directory`,
 		"parallel":                `data source parallel: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:":               `data source parallel:: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
@@ -71,7 +73,7 @@ func TestOpenErrors(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "images:d:e", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c", "gettext", "gettext:", "gettext:,fr", "gettext:d,fr,de", "gettext:d,.."} {
+	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "mnist:", "images:d:e", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c", "gettext", "gettext:", "gettext:,fr", "gettext:d,fr,de", "gettext:d,.."} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {

@@ -17,7 +17,7 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 		"parallel": files[0] + "," + files[1],
 		"cifar10":  writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
 		"gettext": gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),
-		"images":  writeFiles(t, folderFiles(t)),
+		"mnist":   writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
 	}
 	small := smallTask()
 	small.SeqLen = 16

@@ -155,10 +155,10 @@ var vocabularies = yamldoc.Vocabularies{
 // checkImages refuses what is not data of images.
 func checkImages(s string) error {
 	kind, dir, _ := strings.Cut(s, ":")
-	if s == "synthetic" || dir != "" && slices.Contains([]string{"images", "cifar10", "cifar100"}, kind) {
+	if s == "synthetic" || dir != "" && slices.Contains([]string{"images", "cifar10", "cifar100", "mnist"}, kind) {
 		return nil
 	}
-	return fmt.Errorf("unknown %s: want synthetic, images:DIR, cifar10:DIR or cifar100:DIR", printable.Quoted(s))
+	return fmt.Errorf("unknown %s: want synthetic, images:DIR, cifar10:DIR, cifar100:DIR or mnist:DIR", printable.Quoted(s))
 }
 
 // parsed is the vocabulary of what parse takes.

@@ -68,7 +68,7 @@ func (images) open(t *Training) (datasets.Source, error) {
 	}
 	labelled, ok := s.(datasets.Images)
 	if !ok {
-		return nil, failure.Usagef("%s has no images, which %s takes: want synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR or images:DIR", s.Name(), t.Model.Name)
+		return nil, failure.Usagef("%s has no images, which %s takes: want synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
 	}
 	shape := labelled.Shape()
 	t.Model.Image, t.Model.Channels = shape[0], shape[2]

@@ -103,7 +103,7 @@ var (
 		"only":   experiments.IDs,
 		"device": simulate.Accelerators, // or a file of one
 		"data": func() []string {
-			return strings.Fields("synthetic synthetic-translation text: parallel: gettext: cifar10: cifar100: images:")
+			return strings.Fields("synthetic synthetic-translation text: parallel: gettext: cifar10: cifar100: mnist: images:")
 		},
 		"recipe":      func() []string { return strings.Fields(recipeNames()) },
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },

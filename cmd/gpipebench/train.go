@@ -95,7 +95,7 @@ happened.
 		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, images:DIR (a folder for each class)")
+	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
 	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")

@@ -22,7 +22,7 @@
 //	a file of tables                            16 MiB
 //	text: and each file of parallel:            1 GiB, plain or decompressed; lines of 64 KiB, 5,000,000 of them
 //	gettext:, a catalog; all of them            64 MiB; 1 GiB and 5,000,000 pairs
-//	cifar10:, cifar100:, each file              1 GiB
+//	mnist:, cifar10:, cifar100:, each file      1 GiB
 //	an image of images:                         256 MiB, 2^26 pixels; in memory 4 GiB in all
 //	what gzip makes of n bytes                  16 MiB + 100 n
 //	headers of weights                          100 MB
