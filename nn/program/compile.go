@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 	"sync"
@@ -85,6 +86,10 @@ type Stage struct {
 	Params    []Operand
 	Uses      []Use
 	Tallies   []Operand // of Function.Tallies, after the uses in Grads
+	// Clear lists what must be zero in Grads before Backward, or Input and Weights, run with
+	// Env.Fresh: all but the accumulators of products, which then start from zero themselves, with
+	// the same bits as from a cleared accumulator and without its way through memory.
+	Clear []Operand
 
 	// Parts are the others of a stage that is divided, each with programs that the first
 	// part's run, parameters, residuals and a workspace; see Divide.
@@ -252,7 +257,28 @@ func (d *derived) compile(threads int, storage Storage) *Stage {
 	if f.Split {
 		c.assembleParts(s, parts, dins, accumulators)
 	}
+	s.Clear = s.Backward.unstarted(s.Span[Grads])
 	return s
+}
+
+// unstarted returns what is left of the accumulators, whose length is given in floats, without those
+// that the program's kernels start themselves.
+func (p *Program) unstarted(floats int) (left []Operand) {
+	started := []Operand{{Space: Grads, Off: floats}}
+	for _, in := range p.Instrs {
+		if in.starts {
+			started = append(started, in.out[0])
+		}
+	}
+	slices.SortFunc(started, func(a, b Operand) int { return cmp.Compare(a.Off, b.Off) })
+	end := 0
+	for _, o := range started {
+		if o.Off > end {
+			left = append(left, Operand{Grads, end, o.Off - end})
+		}
+		end = o.End()
+	}
+	return left
 }
 
 // CompileEvaluate compiles only the forward function, without residuals.
