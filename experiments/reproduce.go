@@ -134,8 +134,11 @@ func (r Reproducing) load() (list []running, err error) {
 // or else how long its spec says that it takes, and which of both. Records that this run goes on with say nothing of it.
 func (r Reproducing) expect(e running) (time.Duration, string) {
 	for _, dir := range []string{r.Out, r.Reference} {
+		if dir == "" {
+			continue
+		}
 		log, err := records.LoadLast(records.File(dir, e.ID()), func(k records.Key) bool { return k.Profile == r.Profile })
-		if dir == "" || err != nil || log == nil || log.Session.Machine.Key() != machine.This().Key() || dir == r.Out && !r.Fresh && log.Key == e.Key(r.Profile) {
+		if err != nil || log == nil || log.Session.Machine.Key() != machine.This().Key() || dir == r.Out && !r.Fresh && log.Key == e.Key(r.Profile) {
 			continue
 		}
 		if c := log.Cost(); c.Processor > 0 { // not of a version that did not record all of its time

@@ -1,9 +1,11 @@
 package cells_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
@@ -146,5 +148,39 @@ func TestPaperScaleMeasures(t *testing.T) {
 	stop()
 	if err := lab.MakeMissing(ctx, "scale", records.New(records.Key{}), progress.Silent{}, s.Jobs()); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Scales whose networks are compiled once have the samples that each has alone.
+func TestJobsOfVariedScales(t *testing.T) {
+	s := cellstest.SmallScale(t)
+	half, err := accelerator.ParseVariation("half the arithmetic rate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	varied := s.Varied(half)
+	made := func(jobs []lab.Job) map[string]string {
+		log := records.New(records.Key{})
+		if err := lab.MakeMissing(t.Context(), "scale", log, progress.Silent{}, jobs); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]string{}
+		for name, r := range log.Samples {
+			all[name] = string(r.Data)
+		}
+		return all
+	}
+	own, other := made(cells.JobsOf(s)), made(cells.JobsOf(varied))
+	different := 0
+	for name, got := range made(cells.JobsOf(s, varied)) {
+		if want := cmp.Or(own[name], other[name]); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		if own[name] == "" && got != own[strings.Replace(name, "/"+half.Name, "", 1)] {
+			different++
+		}
+	}
+	if different < len(other)/2 {
+		t.Errorf("%d of %d samples are others at half the rate", different, len(other))
 	}
 }
