@@ -120,7 +120,7 @@
 // [Pipeline.DividedShare] is how much of a network parts divide. Modelled clusters have a T of their
 // own, in [Parallel].
 //
-// Refused are parts of images beside them, asynchronous schedules, bfloat16, divided updates, gathered
+// Refused are parts of images beside them, asynchronous schedules, divided updates, gathered
 // gradients of tied tables, batch norm over replicas, a weight on several stages, and axes with fewer
 // units than parts or blocks.
 //

@@ -181,7 +181,7 @@ var mutants = []mutant{
 	{"values of bfloat16 in the places of results that others still read", "../nn/program/assemble.go",
 		"	c.computeInPlace(steps, place)\n", "	for _, s := range steps {\n		for _, n := range s.out {\n			c.inner[n] = true\n		}\n	}\n	c.computeInPlace(steps, place)\n", "TestG1BF16$"},
 	{"slots of the optimiser in another order", "state.go",
-		"copy(all[slot][w.param].Data", "copy(all[len(w.state)-1-slot][w.param].Data", "TestResume$"},
+		"whole := all[slot][w.param].Data", "whole := all[len(w.state)-1-slot][w.param].Data", "TestResume$"},
 	{"a restored state that is a step ahead", "state.go",
 		"t.steps, t.differentiated, t.compared = s.Steps, false", "t.steps, t.differentiated, t.compared = s.Steps+1, false", "TestResume$"},
 	{"a restored state without the average", "state.go",

@@ -6,7 +6,6 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
 )
@@ -112,8 +111,6 @@ func (p Config) validateTensor() error {
 		return fmt.Errorf("%d blocks over %d parts: want a number of parts that divides them, with a power of two for each, or 1 block", b, t)
 	case p.Asynchronous():
 		return fmt.Errorf("%v with %d parts and %d blocks of operations: want a synchronous schedule, or 1", p.Schedule, t, b)
-	case p.DType != graph.F32:
-		return fmt.Errorf("%d parts and %d blocks of operations with activations of type %v: want f32, or 1", t, b, p.DType)
 	case p.wide():
 		return fmt.Errorf("%d parts and %d blocks of operations with batch norm over replicas: want the scope replica, or 1", t, b)
 	case p.ShardUpdate || p.TiedGradients == GatherTied:

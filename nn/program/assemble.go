@@ -101,8 +101,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if _, ok := place[n]; ok {
 				continue
 			}
-			if b := held[n]; b != nil { // the step goes on with it
-				b.last = t
+			if held[n] != nil { // the step goes on with it
+				held[n].last = t
 				continue
 			}
 			if c.like != nil {
@@ -154,6 +154,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	}
 	for t, s := range steps {
 		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: s.traits(), store: c.store}
+		in.starts = in.traits.starts && in.Accumulates() && c.store.convert(s, true) == nil
 		if in.idle() {
 			in.Cost = Cost{}
 		}

@@ -99,6 +99,7 @@
 // computes the same chains. A row of an embedding is copied from the part that has it, since adding
 // zeros would turn -0 into 0.
 //
-// What crosses the stage's edge is the first part's, and it hands the others what they read of it.
-// bfloat16 and statistics over replicas are refused.
+// What crosses the stage's edge is the first part's, and it hands the others what they read of it. With
+// bfloat16 sums stay float32 from part to part and block to block, and are rounded once. Statistics over
+// replicas are refused.
 package program

@@ -19,8 +19,8 @@ const (
 	Kinds                    // is their number
 )
 
-// transfer copies equal runs of floats, from one part's memory to another's, or
-// within one.
+// transfer copies equal runs of floats, or of bfloat16 values, from one part's memory to
+// another's, or within one.
 type transfer struct {
 	to, from         int
 	dst, src         *graph.Node
@@ -28,6 +28,7 @@ type transfer struct {
 	first, start     int     // floats within them
 	floats, times    int
 	stride, distance int // between the times, in into and in of
+	narrow           bool
 }
 
 // bytes is what goes between the parts.
@@ -39,7 +40,12 @@ func (t *transfer) bytes() int64 {
 }
 
 // size is what is copied, in bytes.
-func (t *transfer) size() int64 { return 4 * int64(t.floats) * int64(t.times) }
+func (t *transfer) size() int64 {
+	if t.narrow {
+		return 2 * int64(t.floats) * int64(t.times)
+	}
+	return 4 * int64(t.floats) * int64(t.times)
+}
 
 // exchange is copies that the parts make at one place of their programs.
 type exchange struct {
@@ -74,6 +80,7 @@ func (x *exchange) uses(n *graph.Node, part int) {
 // move adds a transfer. It must not read what another part gets in this exchange.
 func (x *exchange) move(t transfer) {
 	if t.floats*t.times > 0 {
+		t.narrow = x.d.store.narrow(t.src)
 		x.uses(t.src, t.from)
 		x.uses(t.dst, t.to)
 		x.copies = append(x.copies, t)

@@ -246,6 +246,14 @@ func (r *lockstepRun) kernel(part, thread, share, shares int) {
 // copy makes a transfer.
 func (r *lockstepRun) copy(t *transfer) {
 	into, of := r.binds[t.to][t.into.Space][t.into.Off:t.into.End()], r.binds[t.from][t.of.Space][t.of.Off:t.of.End()]
+	if t.narrow {
+		copyRuns(t, halves(into), halves(of))
+	} else {
+		copyRuns(t, into, of)
+	}
+}
+
+func copyRuns[T float32 | uint16](t *transfer, into, of []T) {
 	for i := range t.times {
 		copy(into[t.first+i*t.stride:][:t.floats], of[t.start+i*t.distance:])
 	}

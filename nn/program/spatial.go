@@ -53,8 +53,8 @@ const (
 	// InTurns: each part goes on from the sums of the part before.
 	InTurns
 
-	// Divisions is their number.
-	Divisions = int(InTurns) + 1
+	// Divisions is the number of those of parts of images.
+	Divisions = int(Exchange) + 1
 )
 
 func (d Division) String() string {

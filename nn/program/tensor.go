@@ -135,8 +135,8 @@ func (s *Stage) Split(parts, blocks int, room *Stage) *Stage {
 		partwise: newPartwise(parts, s.store(), s.Forward.threads), blocks: blocks, layout: map[*graph.Node]slicing{}, local: nodeMaps(parts),
 		placed: make([]map[Operand]Operand, parts), sums: map[Operand]slicing{},
 	}
-	if d.store.Rounded || s.Span[Statistics] > 0 {
-		graph.Refuse("program", "parts of operations with activations of type %v, or statistics over replicas: want f32, and those of each replica", d.store.DType)
+	if s.Span[Statistics] > 0 {
+		graph.Refuse("program", "parts of operations with statistics over replicas: want those of each replica")
 	}
 	d.stage(s, all)
 	for _, of := range []func(*Stage) **Program{
@@ -273,6 +273,12 @@ func (d *splitter) find(n *graph.Node, at Operand) {
 func (d *splitter) results(all []*Stage) {
 	x := d.exchange(0)
 	x.kind = AllGathered
+	last := map[Operand]*graph.Node{} // in each place: a result may have been computed in place
+	for i := range d.whole.Instrs {
+		for j, n := range d.whole.Instrs[i].step.out {
+			last[d.whole.Instrs[i].out[j]] = n
+		}
+	}
 	kept := make([][Spaces][]*graph.Node, d.count)
 	places := make([][Spaces][]Operand, d.count)
 	for i := range d.whole.Instrs {
@@ -281,6 +287,7 @@ func (d *splitter) results(all []*Stage) {
 			at := in.out[j]
 			keeps := d.whole.Name == keep && (at.Space == Residual || at.Space == Lasting) || at.Space == Between
 			switch {
+			case last[at] != n:
 			case at.Space == Grads:
 				for part := range d.fixed {
 					own, place := d.slice(n, part), d.placed[part][at]
@@ -364,7 +371,7 @@ func (d *splitter) bring(n *graph.Node, layer int) {
 	x.kind = EdgeValues
 	for part := 1; part < d.count; part++ {
 		x.makes(n, part)
-		x.move(transfer{to: part, from: 0, dst: n, src: n, floats: d.store.floats(n), times: 1})
+		x.move(transfer{to: part, from: 0, dst: n, src: n, floats: n.Elems(), times: 1})
 	}
 	x.end()
 }

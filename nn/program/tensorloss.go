@@ -112,20 +112,28 @@ func (l *partLoss) mine() (from, to int) {
 	return l.at.edge(l.part, l.parts), l.at.edge(l.part+1, l.parts)
 }
 
-// each is a kernel that computes rows by themselves.
-func (l *partLoss) each(width int, f func(row int, in, out [][]float32)) traits {
-	return traits{
-		kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
-			from, to := share(l.rows, part, parts, 1)
-			for row := from; row < to; row++ {
-				f(row, in, out)
+// each is computed row by row, given the elements of a row of each operand; 0: it is whole for every row.
+func (l *partLoss) each(in, out []int, f func(row int, in, out [][]float32)) traits {
+	r := &byRow{rows: l.rows, in: in, out: out, run: func(b stretch) {
+		var x, y [maxOperands][]float32
+		cut := func(to, of [][]float32, sizes []int, i int) {
+			for j, size := range sizes {
+				to[j] = of[j]
+				if size > 0 {
+					to[j] = of[j][i*size : (i+1)*size]
+				}
 			}
-		}),
-		area: func(n, of int) area {
-			from, to := share(l.rows, n, of, 1)
-			return areaOf(from, to, 0, width, width)
-		},
-	}
+		}
+		for i := range b.n {
+			cut(x[:], b.in, in, i)
+			cut(y[:], b.out, out, i)
+			f(b.first+i, x[:len(in)], y[:len(out)])
+		}
+	}}
+	return traits{rows: r, area: func(n, of int) area {
+		from, to := share(l.rows, n, of, 1)
+		return areaOf(from, to, 0, out[0], out[0])
+	}}
 }
 
 // lossNumbers are of the part's logits of each row the largest, the target's, and the largest before it.
@@ -133,10 +141,10 @@ type lossNumbers struct{ partLoss }
 
 func (l lossNumbers) traits(*graph.Call) traits {
 	first, end := l.mine()
-	return l.each(lossStats, func(row int, in, out [][]float32) {
-		z, n := in[0][row*(end-first):(row+1)*(end-first)], out[0][row*lossStats:(row+1)*lossStats]
+	return l.each([]int{end - first, 1}, []int{lossStats}, func(_ int, in, out [][]float32) {
+		z, n := in[0], out[0]
 		n[0], n[1], n[2] = kernel.RowMax(z), 0, 0
-		if t := int(ints(in[1])[row]); t >= first && t < end {
+		if t := int(ints(in[1])[0]); t >= first && t < end {
 			n[1], n[2] = z[t-first], kernel.RowMax(z[:t-first])
 		}
 	})
@@ -150,8 +158,8 @@ func (l lossSums) traits(*graph.Call) traits {
 	first, end := l.mine()
 	each := l.blocks / l.parts
 	width := l.numbers * max(each, 1)
-	return l.each(width, func(row int, in, out [][]float32) {
-		z, sums, largest := in[0][row*(end-first):(row+1)*(end-first)], out[0][row*width:(row+1)*width], l.largest(in[2], row)
+	return l.each([]int{end - first, 1, 0}, []int{width}, func(row int, in, out [][]float32) {
+		z, sums, largest := in[0], out[0], l.largest(in[2], row)
 		if l.blocks == 1 {
 			kernel.AddExps(sums[:l.lanes], z, largest)
 			if l.uniform > 0 {
@@ -179,7 +187,7 @@ func (l lossSums) traits(*graph.Call) traits {
 // before counts, of a row's logits z from class first on, those that come before the target's: as
 // kernel.TargetRanks does.
 func (l *partLoss) before(z []float32, first, row int, in [][]float32) (count float32) {
-	t := int(ints(in[1])[row])
+	t := int(ints(in[1])[0])
 	if t < 0 {
 		return 0
 	}
@@ -196,30 +204,34 @@ func (l *partLoss) before(z []float32, first, row int, in [][]float32) (count fl
 type lossOf struct{ partLoss }
 
 func (l lossOf) traits(*graph.Call) traits {
-	return l.each(1, func(row int, in, out [][]float32) {
+	results := []int{1, 1, 1}
+	if l.Ranks {
+		results = append(results, 1)
+	}
+	return l.each([]int{1, 0, 0}, results, func(row int, in, out [][]float32) {
 		exps, sum, before := l.sums(in[2], row)
 		largest := l.largest(in[1], row)
 		logSum := kernel.LogSum(largest, exps)
-		out[2][row], out[0][row], out[1][row] = float32(logSum), 0, 0
-		t := int(ints(in[0])[row])
+		out[2][0], out[0][0], out[1][0] = float32(logSum), 0, 0
+		t := int(ints(in[0])[0])
 		if l.Ranks {
-			out[3][row] = -1
+			out[3][0] = -1
 		}
 		if t < 0 {
 			return
 		}
 		owner := l.owner(t)
 		numbers := in[1][(owner*l.rows+row)*lossStats:][:lossStats]
-		out[0][row] = kernel.Entropy(logSum, numbers[1], sum, l.at.length, l.Smoothing)
+		out[0][0] = kernel.Entropy(logSum, numbers[1], sum, l.at.length, l.Smoothing)
 		first := numbers[1] == largest && numbers[2] < largest
 		for part := range owner {
 			first = first && in[1][(part*l.rows+row)*lossStats] < largest
 		}
 		if first {
-			out[1][row] = 1
+			out[1][0] = 1
 		}
 		if l.Ranks {
-			out[3][row] = before
+			out[3][0] = before
 		}
 	})
 }

@@ -40,7 +40,9 @@ func (o partProduct) traits(c *graph.Call) traits {
 	m, n, k := o.of.Dims(c.In[0].Shape, c.In[1].Shape)
 	ars, acs, brs, bcs := strides(o.of, m, n, k)
 	return traits{
-		product: product{"dense", min(m, n, k), []int{n, k}, Dims{Count: 1, M: m, N: n, K: k}},
+		product:    product{"dense", min(m, n, k), []int{n, k}, Dims{Count: 1, M: m, N: n, K: k}},
+		activation: func(*storage) (is, known bool) { return false, true },
+		blocks:     func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.partProduct(o, c, adds) },
 		area: func(share, shares int) area {
 			i0, i1, j0, j1 := shareProduct(m, n, share, shares)
 			return areaOf(i0, i1, j0, j1, n)
@@ -95,6 +97,62 @@ func (o partProduct) traits(c *graph.Call) traits {
 			}, own + levels(len(o.blocks))*rows*columns
 		},
 	}
+}
+
+// partProduct lowers such a product by blocks of C, as [conversion.product] does.
+func (k *conversion) partProduct(o partProduct, c *graph.Call, accumulates bool) (kernelFunc, int) {
+	m, n, terms := o.of.Dims(c.In[0].Shape, c.In[1].Shape)
+	mb, nb, kb := min(m, productRows), min(n, productCols), min(terms, productTerms)
+	own := kernel.GemmScratch(mb, nb, kb)
+	depth := levels(len(o.blocks))
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		i0, i1, j0, j1 := shareProduct(m, n, part, parts)
+		x := cutFloats(w.scratch[own:], mb*kb, kb*nb, mb*nb, depth*mb*nb)
+		for j := j0; j < j1; j += nb {
+			cols := min(nb, j1-j)
+			for i := i0; i < i1; i += mb {
+				rows := min(mb, i1-i)
+				chain := func(block int, into []float32, ld int) {
+					adds := accumulates
+					for _, r := range o.blocks[block] {
+						for p := r[0]; p < r[1]; p += kb {
+							depth := min(kb, r[1]-p)
+							ars, acs := k.in[0].factor(x[0], in[0], i, rows, m, p, depth, terms, o.of.TransA)
+							bcs, brs := k.in[1].factor(x[1], in[1], j, cols, n, p, depth, terms, !o.of.TransB)
+							kernel.Gemm(rows, cols, depth, x[0], ars, acs, x[1], brs, bcs, into, ld, adds, w.scratch[:own], nil)
+							adds = true
+						}
+					}
+				}
+				var sum func(lo, hi int, into []float32, ld int, free []float32)
+				sum = func(lo, hi int, into []float32, ld int, free []float32) {
+					if hi-lo == 1 {
+						chain(lo, into, ld)
+						return
+					}
+					middle := lo + split(hi-lo)
+					sum(lo, middle, into, ld, free)
+					sum(middle, hi, free, cols, free[mb*nb:])
+					for row := range rows {
+						kernel.Add(into[row*ld:][:cols], into[row*ld:][:cols], free[row*cols:][:cols])
+					}
+				}
+				if k.out[0] == wide {
+					sum(0, len(o.blocks), out[0][i*n+j:], n, x[3])
+					continue
+				}
+				sum(0, len(o.blocks), x[2], cols, x[3])
+				k.out[0].storeRows(out[0], i*n+j, x[2], rows, cols, n)
+			}
+		}
+	}, own + mb*kb + kb*nb + (1+depth)*mb*nb
+}
+
+// roundSum rounds sums where activations are bfloat16.
+type roundSum struct{}
+
+func (roundSum) traits(c *graph.Call) traits {
+	return unary(c, func(dst, x []float32) { copy(dst, x) })
 }
 
 // treeSum adds up the summands of parts by the tree, in the place of the first: its input has count of

@@ -173,25 +173,33 @@ func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
 	part := func(part int, out *graph.Node, blocks [][][2]int) *step {
 		in := d.slices(s.in[:2], part)
 		of := partProduct{of: o, blocks: blocks}
-		return &step{call: d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: of, FLOPs: of.flops(in)}, in, []*graph.Node{out}), in: in, out: []*graph.Node{out}}
+		call := d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: of, FLOPs: of.flops(in)}, in, []*graph.Node{out})
+		if out != product { // a sum that is not rounded
+			out.Call, out.Index = call, 0
+		}
+		return &step{call: call, in: in, out: call.Out}
+	}
+	sum := product
+	if d.blocks > 1 && d.count > 1 || d.blocks == 1 && d.store.Rounded {
+		own := *product
+		sum = &own
 	}
 	if d.blocks == 1 {
 		for i := range a.sections { // each goes around
 			steps := make([]*step, d.count)
 			for p := range steps {
 				width := a.edge(p+1, d.count) - a.edge(p, d.count)
-				steps[p] = part(p, product, [][][2]int{{{i * width, (i + 1) * width}}})
+				steps[p] = part(p, sum, [][][2]int{{{i * width, (i + 1) * width}}})
 				steps[p].adds, steps[p].blocks = true, d.count
 			}
 			d.tick(steps, tick{Division: InTurns, kind: TakenInTurns, examples: 1, from: i == 0})
 		}
-		d.handBack(s.call.Layer, product)
-	} else {
-		summand := product
-		if d.count > 1 {
-			own := *product
-			summand = &own
+		d.handBack(s.call.Layer, sum)
+		if sum != product {
+			call := d.call(s.call.Layer, op.Local{Name: "round", Of: roundSum{}}, []*graph.Node{sum}, []*graph.Node{product})
+			d.tickAll(&step{call: call, in: call.In, out: call.Out})
 		}
+	} else {
 		steps := make([]*step, d.count)
 		each := d.blocks / d.count
 		for p := range steps {
@@ -203,11 +211,11 @@ func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
 				}
 				blocks = append(blocks, chain)
 			}
-			steps[p] = part(p, summand, blocks)
+			steps[p] = part(p, sum, blocks)
 		}
 		d.tick(steps, tick{Division: Divided})
 		if d.count > 1 {
-			d.combine(s.call.Layer, summand, product, nil, func(rows Rows) op.Local {
+			d.combine(s.call.Layer, sum, product, nil, func(rows Rows) op.Local {
 				return op.Local{Name: "sum of parts", Of: treeSum{d.count}}
 			})
 		}
