@@ -98,7 +98,7 @@ lint: tools
 	$(GO) vet -tags purego ./internal/kernel
 	bin/staticcheck ./...
 	GOOS=js GOARCH=wasm bin/staticcheck ./playground/engine
-	cd playground/browser && $(GO) vet ./... && ../../bin/staticcheck ./...
+	cd browser && $(GO) vet ./... && ../bin/staticcheck ./...
 	cd examples/outside && export GOPROXY=off && $(GO) vet ./... && $(GO) test -vet=off ./... && ../../bin/staticcheck ./...
 	$(GO) generate ./internal/kernel
 	git diff --exit-code -- internal/kernel
@@ -161,7 +161,7 @@ deep-systems-%:
 
 # The playground in Firefox.
 deep-firefox-%: playground
-	GPIPEBENCH_DEEP=1 $(GO) test -C playground/browser -count=1 -run Firefox ./...
+	GPIPEBENCH_DEEP=1 $(GO) test -C browser -count=1 -run Firefox ./...
 
 # Where the time of tests goes: make test-times ARGS="-short ./gpipe/...".
 ARGS ?= -short ./...
@@ -190,19 +190,19 @@ report: build
 
 # Opens the pages and the pictures in a headless browser: of a phone, a desk and a large
 # screen, light and dark, with and without the font of the pictures. A minute; it is
-# skipped where there is no browser.
+# skipped where there is no browser. With SHOTS=DIR these tests leave pictures there.
 check-report: report
-	bench/check_report.sh $(RESULTS)
+	$(GO) test -C browser -count=1 -run Report ./... -args -results $(abspath $(RESULTS))
 
 # The playground in headless Chromium: every control, and trainings at three settings of each network, whose
-# hashes must be those of the native program. With PLAYGROUND_SHOTS=DIR it leaves pictures there.
+# hashes must be those of the native program; and the page of gpipebench schedule.
 check-playground: playground
-	$(GO) test -C playground/browser -count=1 -run Chromium ./...
+	$(GO) test -C browser -count=1 -run Chromium ./...
 
 # How long a step takes in the page, beside the same portable kernels natively: in turns, on a quiet machine.
 playground-speed: playground
 	$(GO) test -tags purego -c -o bin/playground.test ./playground
-	$(GO) test -C playground/browser -count=1 -v -run Speed ./... -args -speed
+	$(GO) test -C browser -count=1 -v -run Speed ./... -args -speed
 
 $(EXPERIMENTS) $(PAPERS): build
 	$(BIN) $@
@@ -245,4 +245,4 @@ verify: build
 	$(BIN) verify
 
 clean:
-	rm -rf bin results/local
+	rm -rf bin results/local $(SITE)

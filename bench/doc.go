@@ -32,6 +32,8 @@
 //	modelled host against emulated runs, K = 2, 4, 8        step within 10%, memory to the byte
 //	(gpipebench validation)
 //	simulate Transformer-1663, K=128, M=32                  less than 5 s and 1 GiB
+//	simulate a step of 3 K M tasks, K=64 M=512 to           as long a task at each size; K=512 M=4096,
+//	K=512 M=4096                                            10.5 million events: at most 10 s and 1.5 GB
 //
 // The last measurement is shown in results/reference/README.md. `make bench
 // OUT=results/reference reference`, on a machine that does nothing else, measures anew and

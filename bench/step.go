@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpipebench/bench/rows"
+	"gpipebench/internal/stats"
 )
 
 type timed struct {
@@ -99,19 +100,44 @@ func (b *bench) steps() error {
 // simulate times the paper's largest model on modelled devices.
 func (b *bench) simulate() error {
 	const args = "simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 32 --vocab 32000 --seq 1024 --batch 32 -k 128 -m 32 --device tpuv3 --json"
+	s, err := b.process("the process", args)
+	if err != nil {
+		return err
+	}
+	return b.add(s)
+}
+
+// simulateScale quadruples the tasks of a step, of small layers, one a device.
+func (b *bench) simulateScale() error {
+	for k := 64; k <= 512; k *= 2 {
+		m := 8 * k
+		s, err := b.process(fmt.Sprintf("K = %d, M = %d", k, m), fmt.Sprintf("simulate --model transformer-lm --layers %d --device v100 -k %[1]d -m %d --batch %[2]d --json", k, m))
+		if err != nil {
+			return err
+		}
+		s.Add("a task", "ns", 1e9*stats.Median(s.Figures[0].Values)/float64(3*k*m))
+		if err := b.add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// process measures the time and memory of a command.
+func (b *bench) process(what, args string) (*rows.Sample, error) {
 	var seconds []float64
 	var rss int64
 	for range min(b.rounds, 3) {
 		start := time.Now()
 		_, most, err := measured(b.command, strings.Fields(args)...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		seconds = append(seconds, time.Since(start).Seconds())
 		rss = max(rss, most)
 	}
-	s := &rows.Sample{What: "the process"}
+	s := &rows.Sample{What: what}
 	s.Add("ours", "s", seconds...)
 	s.Add("resident", "MiB", float64(rss>>20))
-	return b.add(s)
+	return s, nil
 }

@@ -15,6 +15,7 @@ import (
 	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
+	"gpipebench/internal/machine"
 	"gpipebench/internal/printable"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
@@ -99,6 +100,9 @@ type running struct {
 	lab.Experiment
 	spec lab.SpecFile
 	from []lab.SpecFile // the spec, unless it is the program's
+
+	expected time.Duration
+	as       string // whose time that is, in words
 }
 
 // load loads the experiments that are to run.
@@ -120,9 +124,25 @@ func (r Reproducing) load() (list []running, err error) {
 		if err != nil {
 			return nil, err
 		}
+		e.expected, e.as = r.expect(e)
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// expect is how long an experiment took when it was measured here last, by the records of Out or of the reference,
+// or else how long its spec says that it takes, and which of both. Records that this run goes on with say nothing of it.
+func (r Reproducing) expect(e running) (time.Duration, string) {
+	for _, dir := range []string{r.Out, r.Reference} {
+		log, err := records.LoadLast(records.File(dir, e.ID()), func(k records.Key) bool { return k.Profile == r.Profile })
+		if dir == "" || err != nil || log == nil || log.Session.Machine.Key() != machine.This().Key() || dir == r.Out && !r.Fresh && log.Key == e.Key(r.Profile) {
+			continue
+		}
+		if c := log.Cost(); c.Processor > 0 { // not of a version that did not record all of its time
+			return time.Duration(c.Seconds * float64(time.Second)), "as the last time on this machine"
+		}
+	}
+	return e.Expected(r.Profile), "on two cores"
 }
 
 // Specs are those by which experiments would run, if all can.
@@ -234,10 +254,10 @@ func (r Reproducing) one(ctx context.Context, e running, p progress.Progress, ne
 		}
 		log.Design, log.Admits = design.Digest(), design.Admits
 	}
-	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, units.FormatWait(e.Expected(r.Profile)))
+	measuring := fmt.Sprintf("%s, profile %s: about %s %s", e.ID(), r.Profile, units.FormatWait(e.expected), e.as)
 	if of, ok := e.Experiment.(lab.Lasting); ok && log.Reused > 0 {
 		if left, all := of.Left(log); left > 0 && left < all {
-			wait := time.Duration(float64(e.Expected(r.Profile)) * float64(left) / float64(all))
+			wait := time.Duration(float64(e.expected) * float64(left) / float64(all))
 			measuring += fmt.Sprintf(", of which %s for %d of %d trainings that are left", units.FormatWait(wait), left, all)
 		}
 	}
@@ -362,7 +382,7 @@ func (r Reproducing) Expected() ([]time.Duration, error) {
 
 func (r Reproducing) expected(list []running) (each []time.Duration) {
 	for _, e := range list {
-		each = append(each, e.Expected(r.Profile))
+		each = append(each, e.expected)
 	}
 	return each
 }

@@ -3,10 +3,13 @@ package experiments
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
@@ -71,5 +74,55 @@ func TestReproduceSaysWhatIsLeft(t *testing.T) {
 	}
 	if want := "about 5 s on two cores, of which 1 s for 1 of 8 trainings that are left, less 9 samples"; !strings.Contains(said.lines[0], want) {
 		t.Errorf("%q, want %q", said.lines, want)
+	}
+}
+
+// An experiment is expected to take what it took when it was measured last on this machine, if that is known whole
+// and this run does not go on with it.
+func TestExpectedIsTheLastTime(t *testing.T) {
+	own, err := Load("counts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := own.Expected("quick")
+	here, elsewhere := machine.This(), machine.This()
+	elsewhere.CPU += " of another kind"
+	for name, c := range map[string]struct {
+		on                 machine.Machine
+		spec               string
+		elapsed, processor float64
+		fresh              bool
+		want               time.Duration
+	}{
+		"another spec":     {here, "other", 100, 150, false, 100 * time.Second},
+		"this one anew":    {here, own.Key("quick").Spec, 100, 150, true, 100 * time.Second},
+		"this one goes on": {here, own.Key("quick").Spec, 100, 150, false, spec},
+		"another machine":  {elsewhere, "other", 100, 150, false, spec},
+		"not recorded":     {here, "other", 0, 0, false, spec},
+	} {
+		r := Reproducing{Profile: "quick", Only: []string{"counts"}, Out: t.TempDir(), Fresh: c.fresh}
+		key := own.Key("quick")
+		key.Spec = c.spec
+		var text []byte
+		for _, record := range []records.Record{
+			{Session: "s", Key: key, Provenance: &records.Provenance{Machine: c.on}},
+			{Session: "s", Key: key, Sample: "one", Data: []byte("1"), Time: "2026-01-01T00:00:00Z", Elapsed: c.elapsed, Processor: c.processor},
+		} {
+			line, err := record.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(append(text, line...), '\n')
+		}
+		file := records.File(r.Out, "counts")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if each, err := r.Expected(); err != nil || len(each) != 1 || each[0] != c.want {
+			t.Errorf("%s: %v, %v; want %v", name, each, err, c.want)
+		}
 	}
 }

@@ -104,8 +104,9 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.number(mini)),
 		Example: uint64(r.Firsts[m]), LossScale: float32(1 / float64(r.batches[mini].Count)),
-		Again: what != firstTime,
+		Again: what != firstTime, Fresh: r.fresh && t.Accumulates(),
 	}
+	r.fresh = r.fresh && !t.Accumulates()
 	o := program.Options{
 		Touch:  r.touch,
 		Poison: r.trainer.testing.poison,

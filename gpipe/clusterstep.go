@@ -99,25 +99,14 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			return s, nil
 		}
 	}
-	var err error
-	if s.Timeline, err = times.Replay(); err != nil {
-		return nil, err
-	}
-	s.Seconds = s.Timeline.Span()
-	if c.how.Brief {
-		return s, nil
-	}
-	if s.Parts, err = times.Breakdown(); err != nil {
-		return nil, err
+	if err := s.replay(times, c.how); err != nil || c.how.Brief {
+		return s, err
 	}
 	k := float64(len(c.lists))
 	p := s.Parts
 	s.Step = StepParts{
 		Computing: p.Computation + p.Recompute - (tensor+gathered+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
 		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + gathered/k, Optimizer: p.Setup + p.Update,
-	}
-	for i := range s.Devices {
-		s.Devices[i].BusySeconds = s.Timeline.Busy(i)
 	}
 	return s, nil
 }

@@ -47,7 +47,7 @@ const (
 	ReduceTied, GatherTied, ReplicaScope, AllScope = plan.ReduceTied, plan.GatherTied, plan.ReplicaScope, plan.AllScope
 
 	MaxThreads, MaxReplicas, MaxParts, MaxBlocks = plan.MaxThreads, plan.MaxReplicas, plan.MaxParts, plan.MaxBlocks
-	MaxExamples, MaxTasks                        = plan.MaxExamples, plan.MaxTasks
+	MaxExamples, MaxTasks, MaxCells              = plan.MaxExamples, plan.MaxTasks, plan.MaxCells
 )
 
 // InputOf describes a batch, and others no larger than it.

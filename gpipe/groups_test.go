@@ -240,9 +240,14 @@ func TestDividedUpdateMoves(t *testing.T) {
 				t.Errorf("divided: %v, %v: %v bytes, want %v", p.ShardUpdate, plan.At, got, want)
 			}
 		}
-		s := must(p.Simulate(in, Modelling{}))(t)
-		if got, want := s.UpdateSeconds, a.Moving(accelerator.Update, want); got != want {
-			t.Errorf("divided: %v: an update of %v s, want %v", p.ShardUpdate, got, want)
+		zero, whole := Parallel{}, p // what is modelled has it by ZeRO's name as well
+		if whole.ShardUpdate = false; p.ShardUpdate {
+			zero.Zero = 1
+		}
+		for _, s := range []*Simulation{must(p.Simulate(in, Modelling{}))(t), must(whole.Simulate(in, Modelling{Parallel: zero}))(t)} {
+			if got, want := s.UpdateSeconds, a.Moving(accelerator.Update, want); got != want {
+				t.Errorf("divided: %v: an update of %v s, want %v", p.ShardUpdate, got, want)
+			}
 		}
 	}
 }

@@ -23,9 +23,7 @@ func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 	type of struct{ device, chunk, micro int }
 	changes := make([][]change, len(s.Devices))
 	kept := map[of]float64{} // the time at which a residual set began
-	events := slices.Clone(s.Timeline.Events)
-	slices.SortStableFunc(events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
-	for _, e := range events {
+	for e := range s.Timeline.OnDevices() {
 		if !e.Kind.Task() && e.Kind != timeline.Update {
 			continue
 		}

@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 			{"does not fit its input", func(_ *Pipeline, in *Input) { in.Inputs[0].Shape = graph.Shape{99} }},
 			{"a mini-batch of 0 examples", func(_ *Pipeline, in *Input) { *in = Input{} }},
 			{"a mini-batch of 1000000000000 examples: want 1 to", func(_ *Pipeline, in *Input) { in.Examples = 1e12 }},
-			{"on 8 partitions: want a product of at most", func(p *Pipeline, in *Input) { p.Partitions, p.MicroBatches, in.Examples = 8, 1e6, 1e6 }},
+			{"on 8 partitions: want a product of at most", func(p *Pipeline, in *Input) { p.Partitions, p.MicroBatches, in.Examples = 8, 4e6, 4e6 }},
 			{"wide: a result of matmul has shape (16777216,7,1000000)", func(p *Pipeline, in *Input) {
 				in.Examples = MaxExamples
 				p.Layers = append(p.Layers, nn.Sequential("wide", nn.NewDense("", nn.DenseConfig{In: small.model.Vocab, Out: 1e6})))

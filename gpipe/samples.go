@@ -103,6 +103,9 @@ func medianMeetings(repeats [][]clock.Meeting) []clock.Meeting {
 	return all
 }
 
+// Run runs the lists on the virtual clock with these times, without a list of events.
+func (t *Times) Run() (*clock.Step, error) { return clock.Run(t.Lists, t.Costs()) }
+
 // Replay runs the lists on the virtual clock with these times.
 func (t *Times) Replay() (*timeline.Timeline, error) { return clock.Replay(t.Lists, t.Costs()) }
 

@@ -302,7 +302,7 @@ func TestMeetingsAreModelled(t *testing.T) {
 		s := must(p.Simulate(in, Modelling{DType: graph.F32}))(t)
 		list := must(schedule.Build(schedule.GPipe, 1, 1, schedule.Always, false))(t)
 		noError(t, clocktest.Check(s.Timeline, slices.Repeat(list, len(s.Devices))))
-		for _, e := range s.Timeline.Events {
+		for e := range s.Timeline.All() {
 			if e.Kind == timeline.Meet {
 				if met++; first[e.At.Replica] == 0 {
 					first[e.At.Replica] = e.Start

@@ -175,20 +175,23 @@ func simulated(n *plan.Network, how Modelling) (*Simulation, error) {
 			times.Stages = append(times.Stages, t)
 		}
 	}
-	var err error
-	if s.Timeline, err = times.Replay(); err != nil {
-		return nil, err
+	return s, s.replay(times, how)
+}
+
+// replay sets all that comes from the virtual clock.
+func (s *Simulation) replay(times *Times, how Modelling) error {
+	step, err := times.Run()
+	if err != nil {
+		return err
+	}
+	s.Timeline, s.Seconds = step.Timeline(), step.Span()
+	for k, busy := range step.Busy() {
+		s.Devices[k].BusySeconds = busy
 	}
 	if !how.Brief {
-		if s.Parts, err = times.Breakdown(); err != nil {
-			return nil, err
-		}
+		s.Parts, err = step.Breakdown()
 	}
-	s.Seconds = s.Timeline.Span()
-	for k := range s.Devices {
-		s.Devices[k].BusySeconds = s.Timeline.Busy(k)
-	}
-	return s, nil
+	return err
 }
 
 // recomputed counts the examples of all replicas that each piece recomputes.

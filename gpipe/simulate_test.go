@@ -259,7 +259,7 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 	s := simulate(t, tied, tied.modelled(t, a, 2, 2), Modelling{})
 	var lastB float64
 	exchanged := map[int]timeline.Event{}
-	for _, e := range s.Timeline.Events {
+	for e := range s.Timeline.All() {
 		if e.Kind == timeline.Backward {
 			lastB = max(lastB, e.End)
 		}
@@ -291,7 +291,7 @@ func TestTiedExchangeOfGroups(t *testing.T) {
 		p.Groups = 4
 		s := simulate(t, tied, p, Modelling{})
 		exchanged := 0
-		for _, e := range s.Timeline.Events {
+		for e := range s.Timeline.All() {
 			if e.Kind == timeline.Transfer && e.Micro == -1 {
 				exchanged++
 			}

@@ -90,6 +90,7 @@ type chunkRun struct {
 	// haveGradient is the last micro-batch whose output gradient the list has waited
 	// for, or -1. It only ascends, and the gradient's slot is occupied until B's end.
 	haveGradient int
+	fresh        bool // nothing has been added to the accumulators yet: see program.Env.Fresh
 
 	crossed [2][]timeline.Event
 	times   *StageTimes

@@ -168,33 +168,40 @@ func (t *Times) Tasks() (all []float64) {
 // Costs returns the times in the form that the virtual clock takes.
 func (t *Times) Costs() clock.Costs {
 	of := t.places()
-	update := func(at place.Place) float64 { return of(at).Update }
-	if schedule.Updates(t.Lists) {
-		update = nil
-	}
-	return clock.Costs{
+	c := clock.Costs{
 		Task:     func(at place.Place, task schedule.Task) float64 { return of(at).Task(task) },
 		Setup:    func(at place.Place) float64 { return of(at).Setup },
-		Update:   update,
+		Update:   func(at place.Place) float64 { return of(at).Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
 		Hop:      t.Hop,
 
 		Placement: t.Placement,
-		Group: func(at place.Place, micro int) float64 {
-			if groups := of(at).Groups; groups != nil {
-				return groups[micro]
-			}
-			return 0
-		},
-		Meetings: func(at place.Place, task schedule.Task) []clock.Meeting { return of(at).Meetings(task) },
-		Replicas: t.Replicas,
-		Together: t.Together,
-		Reduce:   func(at place.Place) float64 { return of(at).Reduce },
-		Gather:   func(at place.Place) float64 { return of(at).Gather },
+		Replicas:  t.Replicas,
+		Together:  t.Together,
+		Reduce:    func(at place.Place) float64 { return of(at).Reduce },
+		Gather:    func(at place.Place) float64 { return of(at).Gather },
 
 		Rows: func(at place.Place) float64 { return of(at).Rows },
 
 		Exchanges: t.Exchanges, Last: t.Last,
 	}
+	if schedule.Updates(t.Lists) {
+		c.Update = nil
+	}
+	for i := range t.Stages {
+		st := &t.Stages[i]
+		if st.Groups != nil {
+			c.Group = func(at place.Place, micro int) float64 {
+				if groups := of(at).Groups; groups != nil {
+					return groups[micro]
+				}
+				return 0
+			}
+		}
+		if st.FMeetings != nil || st.BMeetings != nil {
+			c.Meetings = func(at place.Place, task schedule.Task) []clock.Meeting { return of(at).Meetings(task) }
+		}
+	}
+	return c
 }

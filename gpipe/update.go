@@ -23,13 +23,23 @@ import (
 // device updates its own parameters. A parameter that is tied across stages is updated
 // in the same way by each of them.
 
-// zeroGradients is the setup of a step.
+// zeroGradients is the setup of a step. What the first backward function starts from zero itself
+// is not cleared.
 func (r *stageRun) zeroGradients() error {
 	r.dev.handOut()
 	parts := r.dev.pool.Threads()
-	for c := range r.chunks {
+	for c, chunk := range r.chunks {
 		grads := r.dev.mem.slot(c, program.Grads, 0)
-		r.dev.pool.Do(func(part int) { kernel.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
+		clear := []program.Operand{{Space: program.Grads, Len: len(grads)}}
+		if chunk.fresh = len(chunk.parts) == 0 && !r.updates() && r.Ends[0] > 0; chunk.fresh {
+			chunk.poison(program.Grads)
+			clear = chunk.stage(0).Clear
+		}
+		r.dev.pool.Do(func(part int) {
+			for _, o := range clear {
+				kernel.Zero(grads[o.Off+o.Len*part/parts : o.Off+o.Len*(part+1)/parts])
+			}
+		})
 		r.dev.mem.touch(c, program.Grads, 0, len(grads))
 	}
 	if r.trainer.net.Tensor > 1 {

@@ -318,7 +318,7 @@ func TestModelledWindow(t *testing.T) {
 	p.Devices = []Device{DeviceOf(must(accelerator.Named("p100"))(t))}
 	sim := must(p.Simulate(InputOf(l.data(0)), Modelling{}))(t)
 	updates := map[int][]float64{} // of each device, their seconds
-	for _, e := range sim.Timeline.Events {
+	for e := range sim.Timeline.All() {
 		if e.Kind == timeline.Update {
 			updates[e.At.Stage] = append(updates[e.At.Stage], e.Seconds())
 		}

@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/gpipe"
 	"gpipebench/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the published hashes anew: only after a change that should move them, which says so")
 
-// settings are three of each network; the tests in browsers train the same.
+// settings are three of each network; the tests in folder browser train the same.
 func settings() (all []Settings) {
 	for _, net := range Nets() {
 		one, two, three := Defaults(net), Defaults(net), Defaults(net)
@@ -66,8 +69,23 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// BenchmarkStep is a step of README's settings with these kernels, beside which TestSpeed of the browsers'
-// tests has the page's.
+// The mean of steps is one of each task, also of tasks that a coarse clock saw take no time, and
+// what did not happen stays so.
+func TestMeanOf(t *testing.T) {
+	step := func(f, r, update float64) *gpipe.Times {
+		return &gpipe.Times{Stages: []gpipe.StageTimes{{F: []float64{f, 1}, R: []float64{0, r}, B: []float64{2, 2}, Update: update}, {F: []float64{1, 1}, B: []float64{f, 3}}}}
+	}
+	steps := []*gpipe.Times{step(0, 4, 1), step(1, 0, 2), step(2, 2, 3), step(1, 2, 2)}
+	if diff := cmp.Diff(step(1, 2, 2).Stages, meanOf(steps).Stages); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if steps[0].Stages[0].F[0] != 0 {
+		t.Error("the first step is changed")
+	}
+}
+
+// BenchmarkStep is a step of README's settings with these kernels, beside which TestSpeed of folder browser has the
+// page's.
 func BenchmarkStep(b *testing.B) {
 	for _, net := range Nets() {
 		b.Run(net, func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Ways are those of the Transformer's half of Table 1: K accelerators, and one that trains naively.
+// Ways has the columns of the Transformer's half of Table 1: K accelerators, and one that trains naively.
 var Ways = []Way{
 	{Name: "Naive-1", K: 1, Naive: true, Paper: 3}, {Name: "Pipeline-1", K: 1, Paper: 13}, {Name: "Pipeline-8", K: 8, Paper: 103},
 	{Name: "Pipeline-32", K: 32, Paper: 415}, {Name: "Pipeline-128", K: 128, Paper: 1663},
@@ -36,11 +36,11 @@ type Largest struct {
 	Peak   int64 `json:"peak"` // bytes of the fullest device
 }
 
-// Searching finds the largest Transformer of Table 1 that fits devices of some memory, as
-// the experiment table1 does by its first convention: activations of two bytes, attention
-// keeps its probabilities, 12 bytes a parameter, micro-batches of one example, cut by minimum variance of FLOPs.
-// The stages between the first and the last are alike, so one of each size is planned. It keeps
-// what it has planned, for the next search.
+// Searching finds the largest Transformer of Table 1 that fits devices of some memory, as the
+// experiment table1 does by its first convention: activations of two bytes, attention keeps its
+// probabilities, 12 bytes a parameter, micro-batches of one example, cut by minimum variance of
+// FLOPs (section 2.2 of the paper). The stages between the first and the last are alike, so one of
+// each size is planned. It keeps what it has planned, for the next search. The zero value is ready.
 type Searching struct {
 	stages map[string][]int64
 	costs  []float64 // of the first layer, one of those between, and the last

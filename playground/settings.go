@@ -1,8 +1,8 @@
 // Package playground is a page on which networks train in a browser, cut into pipelines: the
 // engine compiled to WebAssembly (folder engine, of js/wasm alone) in a worker of the page
 // (folder page), with the schedules' page of simulate/schedulepage. `make playground` builds
-// its files, which any server of files can serve; with the build tag playground they are in the program, as
-// Site.
+// its files, which any server of files can serve; with the build tag playground they are in the
+// program, as Site.
 //
 // What is in WebAssembly is nn, gpipe, models and datasets, and this package: no experiment, plot,
 // font or command, so that the files stay below the sizes that make checks. That is why the
@@ -136,8 +136,8 @@ func (s Settings) Function() string {
 	return function
 }
 
-// published has a line for each function whose hash is known: its name, a tab, and the hash. The
-// program that this machine runs makes it (go test ./playground -update).
+// published has a line for each function whose hash is known: its name, a tab, and the hash. A
+// native build makes it (go test ./playground -run Published -update).
 //
 //go:embed testdata/published.txt
 var published string

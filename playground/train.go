@@ -8,6 +8,7 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/plan"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
 )
@@ -110,8 +111,8 @@ func Plan(s Settings) (*Planned, error) {
 		saved += float64(l.SavedBytes)
 	}
 	passes := 3.
-	if !strings.HasPrefix(s.Checkpoint, "never") {
-		passes = 4
+	if p.Checkpoint != schedule.Never {
+		passes = 4 // at most
 	}
 	out.GFLOP = passes * forward * float64(n.batch*n.steps) / 1e9
 	for c := range gpipe.Categories {
@@ -126,8 +127,8 @@ func Plan(s Settings) (*Planned, error) {
 	return out, nil
 }
 
-// Run trains, calling say after each step. It makes the given number of steps, to measure them, or with 0
-// the whole training, whose weights are then hashed and scored.
+// Run trains, calling say after each step. It makes the given number of steps, to measure them,
+// or with 0 the whole training, whose weights are then hashed and scored.
 func Run(ctx context.Context, s Settings, steps int, say func(Step)) (out *Trained, err error) {
 	planned, err := Plan(s)
 	if err != nil {
@@ -235,17 +236,13 @@ func meanOf(steps []*gpipe.Times) *gpipe.Times {
 	mean := *steps[0]
 	mean.Stages = make([]gpipe.StageTimes, len(mean.Stages))
 	for k := range mean.Stages {
-		lists, single := fields(&steps[0].Stages[k])
 		into, one := fields(&mean.Stages[k])
-		for i := range lists {
-			*into[i] = make([]float64, len(*lists[i]))
-			if *lists[i] == nil {
-				*into[i] = nil
-			}
-		}
-		for _, step := range steps {
-			lists, single = fields(&step.Stages[k])
+		for n, step := range steps {
+			lists, single := fields(&step.Stages[k])
 			for i, list := range lists {
+				if n == 0 && *list != nil {
+					*into[i] = make([]float64, len(*list))
+				}
 				for j, seconds := range *list {
 					(*into[i])[j] += seconds / float64(len(steps))
 				}

@@ -129,8 +129,8 @@ func (s Scheduling) window(r *Scheduled, of schedule.Schedule) (err error) {
 		return failure.Usagef("%s with a window of %d mini-batches: want 1 or more between two drains", s.Schedule, s.Window)
 	case s.Chunks > 1:
 		return failure.Usagef("%d chunks on each device with %s: want 1", s.Chunks, s.Schedule)
-	case s.Window > gpipe.MaxTasks/s.M/s.K:
-		return failure.Usagef("a window of %d mini-batches of %d micro-batches on %d devices: want a product of at most %d", s.Window, s.M, s.K, gpipe.MaxTasks)
+	case s.Window > gpipe.MaxCells/s.M/s.K:
+		return failure.Usagef("a window of %d mini-batches of %d micro-batches on %d devices: want a product of at most %d", s.Window, s.M, s.K, gpipe.MaxCells)
 	}
 	ends := schedule.Ends(s.Window, s.M)
 	r.Place, r.Micro = schedule.Straight(s.K), s.Window*s.M

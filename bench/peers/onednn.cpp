@@ -228,7 +228,7 @@ static int run() {
 		}
 		if (!checked[text]) {
 			double one = check(all.back());
-			if (!(one <= 1e-5)) {
+			if (!(one <= 1e-4)) { /* a chain of n terms is off by 6e-8 times the root of n or more; a wrong term by its share */
 				std::cerr << "onednn: " << text << " differs from its definition by " << one << std::endl;
 				return 1;
 			}

@@ -182,7 +182,7 @@ func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string)
 	}
 	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d of them do not fit however they are cut, and %d cannot beat these by a bound of their tasks' times.",
+		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d of them are sure not to fit, and %d cannot beat these by a bound of their tasks' times.",
 			r.Simulated, r.Simulated+r.Dismissed+r.Unfit, ways, r.Unfit, r.Dismissed)},
 	}
 	of := "examples"

@@ -32,11 +32,11 @@ func TestSimulateSaysWhatDoesNotFit(t *testing.T) {
 }
 
 // Plan takes the networks and devices that simulate and describe take: all of their flags
-// but those of what it searches itself or what follows from that, and those of pictures of
+// but those of what it searches itself or what follows from that, of bits alone, and of pictures of
 // one step.
 func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 	plan := newPlan().Flags()
-	searched := strings.Fields("partitions micro-batches chunks checkpoint balance partitioner cost trace memory timeline groups")
+	searched := strings.Fields("partitions micro-batches chunks checkpoint balance partitioner cost trace memory timeline groups blocks")
 	for _, c := range []*cobra.Command{newSimulate(), newDescribe()} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if plan.Lookup(f.Name) == nil && !slices.Contains(searched, f.Name) {

@@ -58,9 +58,9 @@ joins all of it. It ends with what the paper's main sentences come to, and with 
 many verdicts are as in the reference. With -v it prints each experiment's tables
 as well, as it does for a single experiment.
 
-The experiments are the GPipe paper's. With --paper densify they are about gathered and
-reduced gradients (Cavdar et al. 2019), with bubbles about later schedules (Qi et al.
-2024), with mlperf about large batches on pods of TPUs (Kumar et al. 2019), with published
+The experiments are the GPipe paper's, but for those on its section 6 (gpipebench section6).
+With --paper densify they are about gathered and reduced gradients (Cavdar et al. 2019),
+with bubbles about later schedules (Qi et al. 2024), with mlperf about large batches on pods of TPUs (Kumar et al. 2019), with published
 about steps of large trainings that others measured, with beyond about what no paper has,
 such as replicas of pipelines; all makes everything.
 
@@ -90,7 +90,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 					return err
 				}
 			}
-			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, units.FormatWait(total), r.Out))
+			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s, into %s", r.Profile, units.FormatWait(total), r.Out))
 			shown, tables := 0, verbose || len(each) == 1
 			err = printReports(ctx, o, r, format, tables, func(report *lab.Report) error {
 				shown++

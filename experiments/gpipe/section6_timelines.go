@@ -13,13 +13,15 @@ import (
 	"gpipebench/lab/records"
 )
 
+// drawnUpdates is how many updates are drawn, with PipeDream as a window.
+const drawnUpdates = 4
+
 // drawnStep is a step with what it sends, and its timeline.
 type drawnStep struct {
 	heldStep
 	Bytes   int64            `json:"bytes"` // sent, of an update
-	Params  int64            `json:"params"`
 	Devices int              `json:"devices"`
-	Updates int              `json:"updates"` // of the timeline
+	Updates int              `json:"updates"` // of the events
 	Events  []timeline.Event `json:"events"`
 }
 
@@ -44,7 +46,15 @@ func (n heldNetwork) drawn(ctx context.Context, w way6) (d drawnStep, err error)
 	if err != nil {
 		return d, err
 	}
-	d.Bytes, d.Params, d.Devices, d.Updates = sent.Boundary+sent.Reduced, d.of.Params, w.devices(), max(w.Window, 1)
+	d.Bytes, d.Devices, d.Updates = sent.Boundary+sent.Reduced, w.devices(), 1
+	if w.Window > 0 {
+		w.Window, d.Updates = drawnUpdates, drawnUpdates
+		short, err := n.fastest(ctx, w)
+		if err != nil {
+			return d, err
+		}
+		d.of = short.of
+	}
 	for _, e := range d.of.Step.Timeline.Events {
 		if !e.Kind.OnDevice() {
 			continue
@@ -65,12 +75,12 @@ func (n heldNetwork) drawn(ctx context.Context, w way6) (d drawnStep, err error)
 	return d, nil
 }
 
-// timeline has a number of updates: a window, or one after another.
-func (d drawnStep) timeline(updates int) *timeline.Timeline {
+// timeline has drawnUpdates: a window, or one after another.
+func (d drawnStep) timeline() *timeline.Timeline {
 	tl := &timeline.Timeline{Devices: d.Devices}
-	for i := range max(updates/d.Updates, 1) {
+	for i := range drawnUpdates / d.Updates {
 		for _, e := range d.Events {
-			shift := float64(i*d.Updates) * d.Seconds
+			shift := float64(i) * d.Seconds
 			e.Start, e.End = e.Start+shift, e.End+shift
 			tl.Events = append(tl.Events, e)
 		}
@@ -89,8 +99,6 @@ func (s section6) Report(log, reference *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	var drawings []draw.Drawing
-	updates := 1
-	var all []drawnStep
 	for _, row := range rows {
 		if row.Of != "" {
 			continue
@@ -99,12 +107,7 @@ func (s section6) Report(log, reference *records.Log) (*lab.Report, error) {
 		if err := log.Get(row.Reads[0].Sample, &d); err != nil {
 			return nil, err
 		}
-		all, updates = append(all, d), max(updates, d.Updates)
-		drawings = append(drawings, draw.Drawing{Caption: fmt.Sprint(row.Has["way"])})
-	}
-	for i := range drawings {
-		drawings[i].Timeline = all[i].timeline(updates)
-		drawings[i].Caption += fmt.Sprintf(": %d updates", updates)
+		drawings = append(drawings, draw.Drawing{Caption: fmt.Sprintf("%v: %d updates", row.Has["way"], drawnUpdates), Timeline: d.timeline()})
 	}
 	var picture strings.Builder
 	if err := draw.WriteSVG(&picture, drawings...); err != nil {

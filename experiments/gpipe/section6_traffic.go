@@ -20,7 +20,7 @@ import (
 type sentBytes struct {
 	Boundary int64 `json:"boundary"` // activations between stages, and their gradients
 	Reduced  int64 `json:"reduced"`  // all-reduces of activations and their gradients
-	Gathered int64 `json:"gathered"` // all-gathers of convolutions' inputs, and sums of their gradients, a part for each device
+	Gathered int64 `json:"gathered"` // all-gathers of convolutions' inputs, and sums of their gradients, a part for each device; a softmax's three numbers a token
 	Halo     int64 `json:"halo"`     // of images: rows of neighbours, and what one part does for all
 	Weights  int64 `json:"weights"`  // sums of weights' gradients
 	Messages int64 `json:"messages"` // but of images
@@ -28,12 +28,19 @@ type sentBytes struct {
 	// them: products by columns and rows, attention by heads, convolutions by channels, but no layer with a scan.
 	MACs  int64 `json:"macs"`
 	Ruled int64 `json:"ruled"`
+	// Divided is the share of multiply-adds that eight parts divide as they run here.
+	Divided float64 `json:"divided"`
 }
 
 func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err error) {
 	in := n.Model.Input(n.batch(w))
 	if err := sent.count(n.Model, in, max(w.T, 1)); err != nil {
 		return sent, err
+	}
+	if w.Base == "" {
+		if sent.Divided, err = dividedShare(n.Model); err != nil {
+			return sent, err
+		}
 	}
 	if w.S > 1 {
 		s := w.step(n, 1, "never", false)
@@ -69,6 +76,27 @@ func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err err
 	return sent, nil
 }
 
+// dividedShare is the share of the multiply-adds that eight parts divide when they run. They have no rule for convolutions.
+func dividedShare(m train.Model) (float64, error) {
+	if m.Images() {
+		return 0, nil
+	}
+	layers, err := m.Build()
+	if err != nil {
+		return 0, err
+	}
+	loss, err := m.Loss(0)
+	if err != nil {
+		return 0, err
+	}
+	in := m.Input(1)
+	p, err := train.Setup{Partitions: 1, MicroBatches: 1, Tensor: 8}.Uncut(layers, loss, in)
+	if err != nil {
+		return 0, err
+	}
+	return p.DividedShare(in)
+}
+
 // count counts multiply-adds of the whole network, and what its T parts send.
 func (s *sentBytes) count(m train.Model, in gpipe.Input, parts int) error {
 	whole, err := traced(m, in)
@@ -98,10 +126,11 @@ func (s *sentBytes) count(m train.Model, in gpipe.Input, parts int) error {
 		switch o := c.Op.(type) {
 		case op.Leave:
 			s.reduce(int64(c.Out[0].Elems()), parts)
-		case op.Enter: // in its gradient, and in the forward what a softmax adds up
+		case op.Enter: // in its gradient
 			s.reduce(int64(c.In[0].Elems()), parts)
 			if o.Rows > 0 {
-				s.reduce(int64(o.Rows*c.In[0].Shape.Rows()), parts)
+				s.Gathered += 2 * int64(parts-1) * plan.FloatBytes * int64(o.Rows*c.In[0].Shape.Rows())
+				s.Messages += 2 * int64(parts*(parts-1))
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func (s *evaluationSpec) alone(as string, images int) cells.Cell[passes] {
 func forwards(as, name string, sim simulate.Simulating) cells.Cell[passes] {
 	return cells.Simulated(as, name, sim, func(r *simulate.Simulation) passes {
 		made := passes{Seconds: r.StepSeconds}
-		for _, event := range r.Step.Timeline.Events {
+		for event := range r.Step.Timeline.All() {
 			if event.Kind == timeline.Forward && event.At.Replica == 0 {
 				made.Forward += event.End - event.Start
 			}

@@ -274,7 +274,7 @@ func predicted(ctx context.Context, s simulate.Simulating) (p Predicted, err err
 func unsynchronised(tl *timeline.Timeline) float64 {
 	first, last := map[int]float64{}, map[int]float64{}
 	longest, begin, end := 0.0, math.Inf(1), 0.0
-	for _, e := range tl.Events {
+	for e := range tl.OnDevices() {
 		if !e.Kind.Task() {
 			continue
 		}

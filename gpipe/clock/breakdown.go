@@ -1,6 +1,8 @@
 package clock
 
 import (
+	"slices"
+
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -72,33 +74,42 @@ func (p Parts) Sum() float64 {
 //     micro-batches of one size: the step is then the sum of all stages' f+b plus
 //     M-1 times the longest f and the longest b, and no maximum is below its mean.
 func Breakdown(tasks [][]schedule.Task, c Costs) (Parts, error) {
-	full, err := Replay(tasks, c)
+	s, err := Run(tasks, c)
 	if err != nil {
 		return Parts{}, err
 	}
-	free := c
-	free.Boundary, free.Hop, free.Link = nil, nil, Link{ThroughHost: c.Link.ThroughHost}
+	return s.Breakdown()
+}
 
-	p := work(full)
-	p.Step = full.Span()
-
-	var waited float64
+// Breakdown is [Breakdown] of the step.
+func (s *Step) Breakdown() (Parts, error) {
+	full := s.work(s.tail)
+	free := s.costs
+	free.Boundary, free.Hop, free.Link = nil, nil, Link{ThroughHost: s.costs.Link.ThroughHost}
+	p, waited := full, 0.0
 	for _, step := range []struct {
 		adds  *float64
-		costs Costs
+		costs *Costs // nil: this step's
 	}{
-		{&p.Bubble, even(tasks, free)},
-		{&p.Imbalance, free},
-		{&p.Communication, c},
+		{&p.Bubble, even(s.tasks, free)},
+		{&p.Imbalance, &free},
+		{&p.Communication, nil},
 	} {
-		tl, err := replay(tasks, step.costs, false)
+		of := s
+		if step.costs != nil {
+			var err error
+			if of, err = run(s.tasks, s.micro, *step.costs); err != nil {
+				return Parts{}, err
+			}
+		}
+		tail, err := of.costs.finish(slices.Clone(of.free), false)
 		if err != nil {
 			return Parts{}, err
 		}
-		w := waiting(tl)
+		w := of.work(tail).waiting()
 		*step.adds, waited = w-waited, w
 	}
-	p.Barrier = waiting(full) - waited
+	p.Barrier = full.waiting() - waited
 	return p, nil
 }
 
@@ -130,39 +141,51 @@ func (p *Parts) of(kind timeline.Kind) *float64 {
 	return nil
 }
 
-// waiting is the time, averaged over devices, in which they do not work.
-func waiting(tl *timeline.Timeline) float64 { return tl.Span() - work(tl).Sum() }
+// waiting is the time, averaged over devices, in which they do not work, of parts that have no
+// other yet.
+func (p Parts) waiting() float64 { return p.Step - p.Sum() }
 
-// work is the time that the devices work, by part, averaged over them.
-func work(tl *timeline.Timeline) Parts {
-	var p Parts
-	for _, e := range tl.Events {
+// work is the time that the devices work, by part, averaged over them, and the step's length.
+func (s *Step) work(tail [][]timeline.Event) (p Parts) {
+	p.Step = s.span(tail)
+	for e := range s.stream(tail, false) {
 		if of := p.of(e.Kind); of != nil {
-			*of += (e.Seconds() - e.Away) / float64(tl.Devices)
+			*of += (e.Seconds() - e.Away) / float64(len(s.tasks))
 		}
 	}
 	return p
 }
 
 // even gives every stage the mean time of all.
-func even(tasks [][]schedule.Task, c Costs) Costs {
-	type sum struct {
-		seconds float64
-		stages  int
+func even(tasks [][]schedule.Task, c Costs) *Costs {
+	type sum struct{ seconds, stages float64 }
+	var sums [6 * 4][]sum // by what tasks are alike in, and their micro-batch
+	of := func(t *schedule.Task) *sum {
+		i := 4 * int(t.Kind)
+		if t.Keep {
+			i++
+		}
+		if t.AwaitGrad {
+			i += 2
+		}
+		if more := t.Micro + 1 - len(sums[i]); more > 0 {
+			sums[i] = append(sums[i], make([]sum, more)...)
+		}
+		return &sums[i][t.Micro]
 	}
-	sums := map[schedule.Task]sum{}
 	for k, list := range tasks {
-		for _, t := range list {
-			at, of := c.at(k, len(tasks)), alike(t)
-			at.Chunk = t.Chunk
-			s := sums[of]
-			sums[of] = sum{s.seconds + c.Task(at, t), s.stages + 1}
+		at := c.at(k, len(tasks))
+		for i := range list {
+			at.Chunk = list[i].Chunk
+			s := of(&list[i])
+			s.seconds += c.Task(at, list[i])
+			s.stages++
 		}
 	}
 	e := c
 	e.Task = func(_ place.Place, t schedule.Task) float64 {
-		sum := sums[alike(t)]
-		return sum.seconds / float64(sum.stages)
+		sum := of(&t)
+		return sum.seconds / sum.stages
 	}
 	mean := func(seconds func(place.Place) float64) func(place.Place) float64 {
 		if seconds == nil {
@@ -175,13 +198,7 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 		return func(place.Place) float64 { return mean }
 	}
 	e.Setup, e.Update, e.Reduce, e.Gather, e.Rows = mean(c.Setup), mean(c.Update), mean(c.Reduce), mean(c.Gather), mean(c.Rows)
-	return e
-}
-
-// alike is a task without what differs between stages that do the same.
-func alike(t schedule.Task) schedule.Task {
-	t.Chunk, t.Version = 0, 0
-	return t
+	return &e
 }
 
 // at is the place of the i-th of all devices.

@@ -77,7 +77,7 @@ type Link struct {
 }
 
 // seconds is the time of a transfer, or of a leg through the host.
-func (c Costs) seconds(from, to place.Place, bytes int64) float64 {
+func (c *Costs) seconds(from, to place.Place, bytes int64) float64 {
 	if c.Hop != nil {
 		return c.Hop(from, to).seconds(bytes)
 	}
@@ -141,11 +141,19 @@ func (l Link) seconds(bytes int64) float64 {
 // micro-batches as the first device has F of its first chunk. If stages wait for each other
 // in a circle, the error names the first of them and its task.
 func Replay(tasks [][]schedule.Task, c Costs) (*timeline.Timeline, error) {
-	return replay(tasks, c, true)
+	s, err := Run(tasks, c)
+	if err != nil {
+		return nil, err
+	}
+	tl := s.Timeline()
+	if tl.Stream != nil {
+		tl.Events, tl.Stream = slices.Collect(tl.Stream(true)), nil
+	}
+	return tl, nil
 }
 
-// replay is Replay, with or without the barrier before the updates.
-func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*timeline.Timeline, error) {
+// Run is [Replay] without a list of all events.
+func Run(tasks [][]schedule.Task, c Costs) (*Step, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -154,50 +162,22 @@ func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*timeline.Timeline,
 		return nil, fmt.Errorf("clock: lists of %d stages for %d replicas: want one or more, and as many for each", len(tasks), replicas)
 	}
 	stages := len(tasks) / replicas
-	together := cmp.Or(c.Together, replicas)
-	if together < 1 || replicas%together != 0 {
+	if together := cmp.Or(c.Together, replicas); together < 1 || replicas%together != 0 {
 		return nil, fmt.Errorf("clock: %d of %d replicas meet together: want a number that divides theirs, or 0 for all", together, replicas)
 	}
-	var all []*replica
-	var meetings []meeting
-	for i := range replicas {
-		if i%together == 0 {
-			meetings = make([]meeting, stages)
-			for k := range meetings {
-				meetings[k].replicas = together
-			}
-		}
+	micro := make([]int, replicas)
+	for i := range micro {
 		lists := tasks[i*stages : (i+1)*stages]
-		micro := 0
 		for _, t := range lists[0] {
 			if t.Kind == schedule.Forward && t.Chunk == 0 {
-				micro++
+				micro[i]++
 			}
 		}
-		if err := schedule.Complete(lists, c.Placement.Or(stages), micro); err != nil {
+		if err := schedule.Complete(lists, c.Placement.Or(stages), micro[i]); err != nil {
 			return nil, fmt.Errorf("clock: %w", err)
 		}
-		r, err := newReplica(i, lists, micro, c)
-		if err != nil {
-			return nil, err
-		}
-		r.meetings = meetings
-		all = append(all, r)
 	}
-	if err := run(all); err != nil {
-		return nil, err
-	}
-	if err := finish(all, barrier); err != nil {
-		return nil, err
-	}
-	tl := &timeline.Timeline{Devices: len(tasks), Replicas: c.Replicas, Placement: c.Placement}
-	for _, r := range all {
-		tl.Events = append(tl.Events, r.events...)
-	}
-	slices.SortStableFunc(tl.Events, func(a, b timeline.Event) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.At.Replica, b.At.Replica), cmp.Compare(a.At.Stage, b.At.Stage))
-	})
-	return tl, nil
+	return run(tasks, micro, c)
 }
 
 func (c Costs) check() error {

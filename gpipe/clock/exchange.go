@@ -47,9 +47,21 @@ func newExchanges(c Costs, replica, stages int) (*exchanges, error) {
 	return e, nil
 }
 
-// crossed is the event of an exchange's crossing, or of a leg of it.
-func (r *replica) crossed(kind timeline.Kind, x Exchange) timeline.Event {
-	e := timeline.Event{At: r.at(x.From.Stage), Peer: r.at(x.To.Stage), Kind: kind, Micro: -1, Bytes: x.Bytes, Backward: true}
+// ends says of each micro-batch whether a group of the replica ends with it on any stage.
+func (c Costs) ends(replica, stages, micro int) []bool {
+	all := make([]bool, micro)
+	for k := range stages {
+		for m := 0; c.Group != nil && m < micro; m++ {
+			all[m] = all[m] || c.Group(place.Place{Replica: replica, Stage: k}, m) > 0
+		}
+	}
+	return all
+}
+
+// crossed is the event of an exchange's crossing in a replica, or of a leg of it.
+func crossed(replica int, kind timeline.Kind, x Exchange) timeline.Event {
+	at := func(stage int) place.Place { return place.Place{Replica: replica, Stage: stage} }
+	e := timeline.Event{At: at(x.From.Stage), Peer: at(x.To.Stage), Kind: kind, Micro: -1, Bytes: x.Bytes, Backward: true}
 	if kind == timeline.FromHost {
 		e.At, e.Peer = e.Peer, e.At
 	}
@@ -72,7 +84,7 @@ func (r *replica) endGroup(k int) error {
 		x := uses.all[i]
 		seconds, to := r.costs.seconds(x.From, x.To, x.Bytes), x.To.Stage
 		if host {
-			return r.occupy(r.crossed(timeline.ToHost, x), seconds, func() {
+			return r.occupy(crossed(r.number, timeline.ToHost, x), seconds, func() {
 				uses.inHost[i]++
 				r.wakeDevices = append(r.wakeDevices, to)
 			})
@@ -80,7 +92,7 @@ func (r *replica) endGroup(k int) error {
 		pair := ends{k, to}
 		start := max(r.now, uses.free[pair])
 		uses.free[pair] = start + seconds
-		if err := r.startAt(start, r.crossed(timeline.Transfer, x), seconds, func() {
+		if err := r.startAt(start, crossed(r.number, timeline.Transfer, x), seconds, func() {
 			uses.arrived[i]++
 			r.wakeDevices = append(r.wakeDevices, to)
 		}); err != nil {
@@ -96,7 +108,7 @@ func (r *replica) endGroup(k int) error {
 		case uses.arrived[i] > before || i >= uses.repeated && !last:
 		case host && uses.inHost[i] > before:
 			x := uses.all[i]
-			return r.occupy(r.crossed(timeline.FromHost, x), r.costs.seconds(x.From, x.To, x.Bytes), func() { uses.arrived[i]++ })
+			return r.occupy(crossed(r.number, timeline.FromHost, x), r.costs.seconds(x.From, x.To, x.Bytes), func() { uses.arrived[i]++ })
 		default:
 			return nil // it waits
 		}

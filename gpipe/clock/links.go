@@ -28,16 +28,38 @@ func GradientSlots(tasks [][]schedule.Task, p schedule.Placement, micro int) []i
 	return slots
 }
 
-// edge is what one piece of the network sends a neighbour, and its slots there.
-type edge struct {
+// hop is one direction between neighbouring pieces of the network.
+type hop struct {
 	from, to place.Place
 	boundary place.Place // that of the first of both in the order of layers
 	backward bool
-	link     *link
-	queue    []output // ready to go (through the host: in its memory) and not gone yet, oldest first
-	arrived  []bool   // by micro-batch
-	outbox   int      // sender's slots that are occupied
-	slots    int      // receiver's slots that are free
+}
+
+// bytes are what a micro-batch sends.
+func (c *Costs) bytes(h *hop, micro int) int64 {
+	if c.Boundary == nil {
+		return 0
+	}
+	return c.Boundary(h.boundary, micro)
+}
+
+// crossing is the event of a transfer, or of a leg of it.
+func (c *Costs) crossing(h *hop, kind timeline.Kind, micro int) timeline.Event {
+	e := timeline.Event{At: h.from, Peer: h.to, Kind: kind, Micro: micro, Bytes: c.bytes(h, micro), Backward: h.backward}
+	if kind == timeline.FromHost {
+		e.At, e.Peer = e.Peer, e.At
+	}
+	return e
+}
+
+// edge is what one piece of the network sends a neighbour, and its slots there.
+type edge struct {
+	hop
+	link    *link
+	queue   []output // ready to go (through the host: in its memory) and not gone yet, oldest first
+	arrived []bool   // by micro-batch
+	outbox  int      // sender's slots that are occupied
+	slots   int      // receiver's slots that are free
 }
 
 // output is what a task has made, in the order of their making.
@@ -76,7 +98,7 @@ func (r *replica) carry(l *link) error {
 	if of == nil {
 		return nil
 	}
-	e := r.crossing(of, timeline.Transfer, of.from, of.to, of.queue[0].micro)
+	e := r.costs.crossing(&of.hop, timeline.Transfer, of.queue[0].micro)
 	of.queue = of.queue[1:]
 	l.busy = true
 	of.slots--
@@ -105,7 +127,7 @@ func (r *replica) handOver(l *link) error {
 
 // toHost starts the leg of a transfer that occupies its sender.
 func (r *replica) toHost(l *edge, micro int) error {
-	e := r.crossing(l, timeline.ToHost, l.from, l.to, micro)
+	e := r.costs.crossing(&l.hop, timeline.ToHost, micro)
 	return r.occupy(e, r.costs.seconds(l.from, l.to, e.Bytes), func() {
 		l.outbox--
 		r.enqueue(l, micro)
@@ -115,16 +137,8 @@ func (r *replica) toHost(l *edge, micro int) error {
 
 // fromHost starts the leg that occupies the receiver.
 func (r *replica) fromHost(l *edge) error {
-	e := r.crossing(l, timeline.FromHost, l.to, l.from, l.queue[0].micro)
+	e := r.costs.crossing(&l.hop, timeline.FromHost, l.queue[0].micro)
 	l.queue = l.queue[1:]
 	l.slots--
 	return r.occupy(e, r.costs.seconds(l.from, l.to, e.Bytes), func() { l.arrived[e.Micro] = true })
-}
-
-func (r *replica) crossing(l *edge, kind timeline.Kind, at, peer place.Place, micro int) timeline.Event {
-	e := timeline.Event{At: at, Peer: peer, Kind: kind, Micro: micro, Backward: l.backward}
-	if r.costs.Boundary != nil {
-		e.Bytes = r.costs.Boundary(l.boundary, micro)
-	}
-	return e
 }

@@ -1,9 +1,12 @@
 package clock_test
 
 import (
+	ordered "cmp"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,139 +21,126 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-// criticalPath is an independent clock for links that do not go through the
-// host: the longest path to each event in the graph of what it waits for.
-type criticalPath struct {
-	in    clocktest.Instance
-	start map[string]float64
-	end   map[string]float64
-	// Where a task stands in its stage's list.
-	place []map[string]int
-}
-
-// node is a task of a stage (link "") or the transfer of a micro-batch's output
-// from a stage over its link to the next (">") or the one before ("<").
-func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
-	name := fmt.Sprint(stage, link, task)
-	if end, ok := c.end[name]; ok {
-		return end
-	}
-	var before []float64
-	var length float64
-	in, k := c.in, stage
-	if link == "" {
-		length = in.Costs.Task(place.Stage(k), task)
-		i := c.place[k][task.String()]
-		if i > 0 {
-			before = append(before, c.at(k, "", in.Tasks[k][i-1]))
-		} else if in.Costs.Setup != nil {
-			before = append(before, in.Costs.Setup(place.Stage(k)))
-		}
-		last := in.Stages - 1
-		switch {
-		case task.Kind == schedule.Forward && k > 0:
-			before = append(before, c.at(k-1, ">", c.task(k-1, "F", task.Micro)))
-		case k < last && (task.Kind == schedule.Backward || task.AwaitGrad):
-			before = append(before, c.at(k+1, "<", c.task(k+1, "B", task.Micro)))
-		}
-		// The outbox: the transfer before the last one is over.
-		switch {
-		case task.Kind == schedule.Forward && k < last && task.Micro >= 2:
-			before = append(before, c.at(k, ">", c.task(k, "F", task.Micro-2)))
-		case task.Kind == schedule.Backward && k > 0 && task.Micro >= 2:
-			before = append(before, c.at(k, "<", c.task(k, "B", task.Micro-2)))
-		}
-	} else {
-		before = append(before, c.at(k, "", task))
-		if task.Micro > 0 { // the link
-			before = append(before, c.at(k, link, c.task(k, task.Kind.String(), task.Micro-1)))
-		}
-		from := k
-		if link == "<" {
-			from = k - 1
-			if task.Micro >= 2 { // the receiver's slot
-				before = append(before, c.at(k-1, "", c.task(k-1, "B", task.Micro-2)))
-			}
-		}
-		var bytes int64
-		if in.Costs.Boundary != nil {
-			bytes = in.Costs.Boundary(place.Stage(from), task.Micro)
-		}
-		length = in.Costs.Link.Latency
-		if in.Costs.Link.Bandwidth > 0 {
-			length += float64(bytes) / in.Costs.Link.Bandwidth
-		}
-	}
-	start := 0.0
-	for _, b := range before {
-		start = math.Max(start, b)
-	}
-	c.start[name], c.end[name] = start, start+length
-	return start + length
-}
-
-func (c *criticalPath) task(stage int, kind string, micro int) schedule.Task {
-	return c.in.Tasks[stage][c.place[stage][fmt.Sprint(kind, micro)]]
-}
-
-func TestReplayIsTheCriticalPath(t *testing.T) {
+// The two clocks, by longest paths and by events, are the same to the bit: on links that differ,
+// with outboxes and slots of gradients that fill up, groups, exchanges, replicas and split
+// backward functions. Costs with meetings, of which there are none, go to the latter.
+func TestClocksAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 600 {
+	deadlocks := 0
+	for range 1000 {
 		in := clocktest.Random(t, rng, 0)
-		in.Costs.Link.ThroughHost = false
-		c := criticalPath{in: in, start: map[string]float64{}, end: map[string]float64{}}
-		for _, list := range in.Tasks {
-			place := map[string]int{}
-			for i, task := range list {
-				place[task.String()] = i
-			}
-			c.place = append(c.place, place)
+		decorate(t, rng, &in)
+		fast, err := clock.Run(in.Tasks, in.Costs)
+		events := in.Costs
+		events.Meetings = func(place.Place, schedule.Task) []clock.Meeting { return nil }
+		slow, want := clock.Run(in.Tasks, events)
+		if fmt.Sprint(err) != fmt.Sprint(want) {
+			t.Fatalf("%v: error %v, by events %v", in, err, want)
 		}
-		tl := in.Replay(t)
-		var last float64
-		for _, e := range tl.Events {
-			var name string
-			switch e.Kind {
-			case timeline.Forward, timeline.Recompute, timeline.Backward:
-				task := c.task(e.At.Stage, e.Kind.String(), e.Micro)
-				c.at(e.At.Stage, "", task)
-				name = fmt.Sprint(e.At.Stage, "", task)
-				last = max(last, e.End)
-			case timeline.Transfer:
-				link, kind := ">", "F"
-				if e.Backward {
-					link, kind = "<", "B"
-				}
-				task := c.task(e.At.Stage, kind, e.Micro)
-				c.at(e.At.Stage, link, task)
-				name = fmt.Sprint(e.At.Stage, link, task)
-			default:
-				continue
-			}
-			if e.Start != c.start[name] || e.End != c.end[name] {
-				t.Fatalf("%v: %v, longest path gives %v to %v", in, e, c.start[name], c.end[name])
-			}
+		if err != nil {
+			deadlocks++
+			continue
 		}
-		if in.Costs.Update != nil {
-			for k := range in.Stages {
-				last = max(last, setupOf(in.Costs, k))
-			}
-			var longest float64
-			for k := range in.Stages {
-				longest = max(longest, in.Costs.Update(place.Stage(k)))
-			}
-			if got := tl.Span(); got != last+longest {
-				t.Fatalf("%v: span %v, want the last task's end %v and the longest update %v", in, got, last, longest)
-			}
+		if fast.Timeline().Stream == nil || slow.Timeline().Stream != nil {
+			t.Fatalf("%v: not on both clocks", in)
 		}
+		if !slices.IsSortedFunc(slices.Collect(fast.Timeline().All()), byStart) {
+			t.Fatalf("%v: events out of order", in)
+		}
+		if diff := cmp.Diff(all(slow.Timeline().All()), all(fast.Timeline().All())); diff != "" {
+			t.Fatalf("%v (-by events +by paths)\n%s", in, diff)
+		}
+		if diff := cmp.Diff(all(slow.Timeline().OnDevices()), all(fast.Timeline().OnDevices())); diff != "" {
+			t.Fatalf("%v, on devices (-by events +by paths)\n%s", in, diff)
+		}
+		if diff := cmp.Diff(slow.Timeline().Causes(), fast.Timeline().Causes()); diff != "" {
+			t.Fatalf("%v: causes of idle time (-by events +by paths)\n%s", in, diff)
+		}
+		if fast.Span() != slow.Span() || fast.Span() != fast.Timeline().Span() || !slices.Equal(fast.Busy(), slow.Busy()) {
+			t.Fatalf("%v: span %v and %v, busy %v and %v", in, fast.Span(), slow.Span(), fast.Busy(), slow.Busy())
+		}
+		if parts, want := testkit.Must(fast.Breakdown())(t), testkit.Must(slow.Breakdown())(t); parts != want {
+			t.Fatalf("%v: parts %+v, by events %+v", in, parts, want)
+		}
+	}
+	if deadlocks > 200 {
+		t.Errorf("%d of 1000 cases are deadlocks", deadlocks)
 	}
 }
 
-func setupOf(c clock.Costs, k int) float64 {
-	if c.Setup == nil {
-		return 0
+func byStart(a, b timeline.Event) int {
+	return ordered.Or(ordered.Compare(a.Start, b.Start), ordered.Compare(a.At.Replica, b.At.Replica), ordered.Compare(a.At.Stage, b.At.Stage))
+}
+
+// all sorts events of which none are alike.
+func all(events iter.Seq[timeline.Event]) []timeline.Event {
+	return slices.SortedFunc(events, func(a, b timeline.Event) int {
+		return ordered.Or(byStart(a, b), ordered.Compare(a.Kind, b.Kind), ordered.Compare(a.Micro, b.Micro), a.Peer.Compare(b.Peer), ordered.Compare(a.Bytes, b.Bytes), ordered.Compare(a.End, b.End))
+	})
+}
+
+// decorate gives an instance replicas, stages of which some are far slower than others, and half
+// of the time each of: split backward functions, links that differ, and groups with exchanges.
+func decorate(t *testing.T, rng *rand.Rand, in *clocktest.Instance) {
+	c := &in.Costs
+	c.Link.ThroughHost = false
+	if rng.IntN(2) == 0 {
+		lists, _, err := schedule.Generate([]string{"zb-h1", "zb-h2"}[rng.IntN(2)], in.Stages, 0, in.Micro)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Tasks = schedule.Checkpointed(lists, in.Checkpoint, in.Late)
 	}
-	return c.Setup(place.Stage(k))
+	c.Replicas = 1 + rng.IntN(3)
+	in.Tasks = slices.Concat(slices.Repeat([][][]schedule.Task{in.Tasks}, c.Replicas)...)
+	random := func(least, most float64) func(...int) float64 {
+		seed := rng.Uint64()
+		return func(of ...int) float64 {
+			h := seed
+			for _, n := range of {
+				h = (h ^ uint64(n+1)) * 0x9e3779b97f4a7c15
+				h ^= h >> 29
+			}
+			return least + (most-least)*float64(h>>11)/(1<<53)
+		}
+	}
+	slow := make([]float64, in.Stages)
+	for k := range slow {
+		slow[k] = []float64{1, 1, 10}[rng.IntN(3)]
+	}
+	task := random(0, 1)
+	c.Task = func(at place.Place, of schedule.Task) float64 {
+		return slow[at.Stage] * max(0, task(at.Replica, at.Stage, int(of.Kind), of.Micro)-0.1)
+	}
+	c.Reduce = func(at place.Place) float64 { return slow[at.Stage] }
+	if rng.IntN(2) == 0 {
+		link := random(0, 3)
+		c.Hop = func(from, to place.Place) clock.Link {
+			return clock.Link{Bandwidth: 30, Latency: max(0, link(from.Stage, to.Stage)-1)}
+		}
+		c.Boundary = func(at place.Place, micro int) int64 { return int64(10 * (at.Stage + micro)) }
+	}
+	if in.Stages == 1 || rng.IntN(2) == 0 {
+		return
+	}
+	between, group := rng.IntN(in.Micro), random(-0.5, 1)
+	c.Group = func(at place.Place, micro int) float64 {
+		if micro != between {
+			return 0
+		}
+		return max(0, group(at.Stage))
+	}
+	exchange := func(bytes int64) clock.Exchange {
+		from := rng.IntN(in.Stages)
+		return clock.Exchange{From: place.Stage(from), To: place.Stage((from + 1 + rng.IntN(in.Stages-1)) % in.Stages), Bytes: bytes}
+	}
+	for i := range rng.IntN(4) {
+		c.Exchanges = append(c.Exchanges, exchange(int64(10*i)))
+	}
+	if rng.IntN(2) == 0 {
+		last := []clock.Exchange{exchange(100), exchange(200)}
+		c.Last = func(int) []clock.Exchange { return last }
+	}
 }
 
 // Through the host there is no fixed graph, since legs take turns. Instead, every

@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"math"
@@ -10,8 +11,8 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// replica is a discrete-event simulation of one replica. At each instant it first takes in
-// all that ends, then lets links and devices start what they can.
+// replica is a discrete-event simulation of one replica, for all that direct leaves. At each
+// instant it first takes in all that ends, then lets links and devices start what they can.
 type replica struct {
 	number   int
 	meetings []meeting // by stage; replicas that meet share them
@@ -82,7 +83,7 @@ func newReplica(number int, tasks [][]schedule.Task, micro int, c Costs) (*repli
 	pieces := placed.Pieces()
 	stages := pieces.Len()
 	r := &replica{
-		number: number, costs: c, pieces: pieces, ends: make([]bool, micro),
+		number: number, costs: c, pieces: pieces, ends: c.ends(number, devices, micro),
 		devices: make([]device, devices), edges: make([]edge, 2*(stages-1)),
 	}
 	var err error
@@ -94,7 +95,6 @@ func newReplica(number int, tasks [][]schedule.Task, micro int, c Costs) (*repli
 		d.tasks, d.ended, d.chunks, d.left = tasks[k], -1, make([]chunk, len(pieces.On(k))), make([]int, micro)
 		for m := range r.ends {
 			d.left[m] = len(d.chunks)
-			r.ends[m] = r.ends[m] || c.Group != nil && c.Group(r.at(k), m) > 0
 		}
 	}
 	room := GradientSlots(tasks, placed, micro)
@@ -102,8 +102,8 @@ func newReplica(number int, tasks [][]schedule.Task, micro int, c Costs) (*repli
 		at, after := pieces.At(number, s), pieces.At(number, s+1)
 		a, b := &r.devices[at.Stage].chunks[at.Chunk], &r.devices[after.Stage].chunks[after.Chunk]
 		there, back := &r.edges[s], &r.edges[stages-1+s]
-		*there = edge{from: at, to: after, boundary: at, slots: micro}
-		*back = edge{from: after, to: at, boundary: at, slots: room[s], backward: true}
+		*there = edge{hop: hop{from: at, to: after, boundary: at}, slots: micro}
+		*back = edge{hop: hop{from: after, to: at, boundary: at, backward: true}, slots: room[s]}
 		there.arrived, back.arrived = make([]bool, micro), make([]bool, micro)
 		a.forward, b.inputs = there, there
 		b.backward, a.gradients = back, back
@@ -126,12 +126,26 @@ func newReplica(number int, tasks [][]schedule.Task, micro int, c Costs) (*repli
 	return r, nil
 }
 
-// run runs the lists of all replicas on one time.
-func run(all []*replica) error {
-	for _, r := range all {
+// runReplicas runs the lists of all replicas on one time.
+func runReplicas(tasks [][]schedule.Task, micro []int, c Costs) (all []*replica, err error) {
+	stages, together := len(tasks)/len(micro), cmp.Or(c.Together, len(micro))
+	var meetings []meeting
+	for i, m := range micro {
+		if i%together == 0 {
+			meetings = make([]meeting, stages)
+			for k := range meetings {
+				meetings[k].replicas = together
+			}
+		}
+		r, err := newReplica(i, tasks[i*stages:(i+1)*stages], m, c)
+		if err != nil {
+			return nil, err
+		}
+		r.meetings = meetings
+		all = append(all, r)
 		for k := range r.devices {
 			if err := r.setup(k); err != nil {
-				return err
+				return nil, err
 			}
 			r.wakeDevices = append(r.wakeDevices, k)
 		}
@@ -140,14 +154,14 @@ func run(all []*replica) error {
 		next := math.Inf(1)
 		for _, r := range all {
 			if err := r.startAll(); err != nil {
-				return err
+				return nil, err
 			}
 			if len(r.pending) > 0 {
 				next = min(next, r.pending[0].at)
 			}
 		}
 		if math.IsInf(next, 1) {
-			return stuck(all)
+			return all, stuck(all)
 		}
 		for _, r := range all {
 			r.now = next
@@ -244,6 +258,9 @@ func (r *replica) work(k int) error {
 	if d.ended >= 0 {
 		if err := r.endGroup(k); err != nil || d.busy {
 			return err
+		}
+		if d.ended < 0 { // the step may have ended as well
+			return r.work(k)
 		}
 	}
 	if r.costs.Link.ThroughHost {

@@ -130,22 +130,16 @@ func (c Compiled) fits(room Compiled) bool {
 	return true
 }
 
-// compileTraining goes from the last stage to the first, since the later stage
-// determines which boundary tensors have gradients.
+// compileTraining compiles the stages for training.
 func compileTraining(n *Network, traced []*trace.Stage) Compiled {
-	c := make(Compiled, len(traced))
-	var gradOut []bool
 	lists, err := n.taskLists(&n.Divide(n.Input.Examples, Training)[0])
 	splits := err == nil && schedule.Splits(lists)
-	for k := len(c) - 1; k >= 0; k-- {
-		traced[k].Function.Split = splits
-		c[k] = program.CompileStored(traced[k].Function, gradOut, k > 0, n.Devices[n.Device(k)].Workers(), n.storage)
-		gradOut = make([]bool, len(c[k].DIn))
-		for i, d := range c[k].DIn {
-			gradOut[i] = d.Len > 0
-		}
+	chain, threads := make([]program.Function, len(traced)), make([]int, len(traced))
+	for k, t := range traced {
+		t.Function.Split = splits
+		chain[k], threads[k] = t.Function, n.Devices[n.Device(k)].Workers()
 	}
-	return c
+	return program.CompileChain(chain, threads, n.storage)
 }
 
 // listParams finds every parameter's uses over all stages. If nothing is trained, a

@@ -179,6 +179,8 @@ type Portion struct {
 
 	Programs []Compiled        // of each micro-batch
 	Lists    [][]schedule.Task // of each device
+
+	gradients []int // of Lists, what clock.GradientSlots says; nil: nobody has asked
 }
 
 // Divide cuts a mini-batch into the replicas' portions, without programs and lists.

@@ -190,12 +190,14 @@ func (in *needs) train(s *Portion) {
 	}
 	in.workspace(workspace)
 	in.exchange = max(exchangeFloats(n, k), n.RowFloats(k), reduceFloats(n, in.at))
-	gradients := clock.GradientSlots(s.Lists, n.placed, len(train))
+	if s.gradients == nil {
+		s.gradients = clock.GradientSlots(s.Lists, n.placed, len(train))
+	}
 	for c, piece := range n.Pieces.On(k) {
 		if of := train[0][piece].Backward; in.widest == nil || of.Span > in.widest.Span {
 			in.widest = of
 		}
-		in.trainChunk(piece, s, ofChunk(list, c), &in.chunks[c], gradients[piece])
+		in.trainChunk(piece, s, ofChunk(list, c), &in.chunks[c], s.gradients[piece])
 	}
 	in.sums(0)
 }

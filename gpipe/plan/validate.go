@@ -68,8 +68,8 @@ func (p Config) Validate(in Input) (err error) {
 		return err
 	}
 	pieces := max(p.Partitions, p.Partitions*p.Chunks)
-	if tasks := p.MicroBatches * p.Groups * max(p.Window, 1); tasks > MaxTasks/pieces {
-		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", tasks, pieces, MaxTasks)
+	if tasks := p.MicroBatches * p.Groups * max(p.Window, 1); tasks > MaxCells/pieces {
+		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", tasks, pieces, MaxCells)
 	}
 	if err := schedule.Check(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint); err != nil {
 		return err
@@ -366,7 +366,8 @@ func (p Config) shares() bool {
 // elements, bytes and FLOPs within 63 bits for any input.
 const (
 	MaxExamples = 1 << 24 // N, of a mini-batch
-	MaxTasks    = 1 << 20 // K*M: each takes memory and time to schedule
+	MaxTasks    = 1 << 20 // K, V, or mini-batches of a window
+	MaxCells    = 1 << 24 // K*M: each takes about 500 bytes to simulate
 
 	maxTensor = 1 << 40 // elements of one tensor
 	maxTotal  = 1 << 52 // elements of all tensors of a step

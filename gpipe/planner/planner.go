@@ -183,6 +183,7 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 			}
 		}
 		slices.SortStableFunc(r.Plans, better)
+		r.Plans = r.Plans[:min(len(r.Plans), s.Keep)]
 		looked++
 		if s.Looked != nil {
 			s.Looked(c.Way, looked, len(cuts)-1)
@@ -203,7 +204,6 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 			r.Nearest = &found[0]
 		}
 	}
-	r.Plans = r.Plans[:min(len(r.Plans), s.Keep)]
 	return r, r.complete()
 }
 

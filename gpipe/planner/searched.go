@@ -89,7 +89,7 @@ func durations(tl *timeline.Timeline, k int) schedule.Durations {
 	d := schedule.Durations{Stages: make([]schedule.Duration, k)}
 	counts := make([][3]float64, k)
 	transfers := 0.0
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		if e.At.Replica > 0 {
 			continue
 		}

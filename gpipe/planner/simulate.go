@@ -139,13 +139,14 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 
 // candidate is a way as simulated.
 func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Candidate {
+	sizes := sim.Sizes // all of the simulation that is kept
 	now := Candidate{
 		R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
-		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sim.Sizes, PartitionBy: by,
+		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sizes, PartitionBy: by,
 		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed,
 		whole: func() (*gpipe.Simulation, error) {
-			p, how := s.pipeline(c, sim.Sizes), s.how(c.Way, m.zero)
+			p, how := s.pipeline(c, sizes), s.how(c.Way, m.zero)
 			p.Checkpoint, how.Brief = m.Checkpoint, false
 			return p.Simulate(s.input(c.Batch), how)
 		},
@@ -273,7 +274,7 @@ func (s *search) short(c cut, m mode, sizes []int) (lacks float64) {
 }
 
 // capacity is what a device may hold, but for rounding; 0: anything.
-func (s *search) capacity() float64 { return float64(s.device().Capacity) * (1 + 1e-9) }
+func (s *search) capacity() float64 { return float64(float64(s.device().Capacity) * (1 + 1e-9)) }
 
 // bytes returns what a layer is sure to take of a device's memory, in a mode, for what is held of
 // micro-batches at once.

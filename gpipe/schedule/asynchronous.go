@@ -148,11 +148,7 @@ func VerifyWindow(s Schedule, lists [][]Task, ends []int) error {
 }
 
 // Updates reports whether lists have U.
-func Updates(lists [][]Task) bool {
-	return slices.ContainsFunc(lists, func(list []Task) bool {
-		return slices.ContainsFunc(list, func(t Task) bool { return t.Kind == Update })
-	})
-}
+func Updates(lists [][]Task) bool { return have(lists, Update) }
 
 // WeightSlots says where the tasks of a device's list find the weights, and how many versions
 // of them the device must hold at once. Slot 0 has the newest. U copies the version that it replaces to

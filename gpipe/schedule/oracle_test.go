@@ -114,11 +114,15 @@ func (e *exhaustive) explore() {
 // Of few devices and micro-batches the search finds a schedule that is as short as the shortest of
 // all, with one chunk and with two, and none exactly where there is none.
 func TestSearchIsTheShortest(t *testing.T) {
+	durations := []Duration{{F: 2, I: 3, W: 1}, {F: 1, I: 1, W: 3}, {F: 1, I: 1, W: 1}}
+	if testing.Short() {
+		durations = durations[:1]
+	}
 	for _, c := range []struct {
 		place Placement
 		micro int
 	}{{Straight(1), 3}, {Straight(2), 1}, {Straight(2), 3}, {Straight(3), 2}, {Straight(3), 3}, {Loop(2, 2), 1}, {Loop(2, 2), 2}, {Vee(2), 2}, {Vee(3), 1}} {
-		for _, d := range []Duration{{F: 1, I: 1, W: 1}, {F: 2, I: 3, W: 1}, {F: 1, I: 1, W: 3}} {
+		for _, d := range durations {
 			v := float64(c.place.Stages() / c.place.Devices)
 			for limit := .5; limit <= float64(c.micro); limit += .5 {
 				w := wanted(c.place.Devices, c.micro, Duration{F: d.F / v, I: d.I / v, W: d.W / v}, .25, .5/v, limit)

@@ -92,18 +92,19 @@ func complete(list []Task, stages []int, micro int) error {
 		if t.Micro < 0 || t.Micro >= micro {
 			return fmt.Errorf("%v is of micro-batch %d: want 0 to %d", t, t.Micro, micro-1)
 		}
-		c, name := &at[t.Chunk], t.inWords(stages)
+		c := &at[t.Chunk]
+		name := func() string { return t.inWords(stages) }
 		due := func(next int) error {
 			if t.Micro == next {
 				return nil
 			}
-			return fmt.Errorf("%s is out of order: want each micro-batch once, in ascending order, and %d is due", name, next)
+			return fmt.Errorf("%s is out of order: want each micro-batch once, in ascending order, and %d is due", name(), next)
 		}
 		var err error
 		switch t.Kind {
 		case Forward:
 			if err = due(c.forward); err == nil && (t.Version < 0 || t.Version > newest) {
-				err = fmt.Errorf("%s reads version %d of the weights: want 0 to %d, those that are made", name, t.Version, newest)
+				err = fmt.Errorf("%s reads version %d of the weights: want 0 to %d, those that are made", name(), t.Version, newest)
 			}
 			c.keeps[t.Micro], c.read[t.Micro] = t.Keep, t.Version
 			c.forward++
@@ -113,19 +114,19 @@ func complete(list []Task, stages []int, micro int) error {
 			whole.Kind = Backward
 			switch {
 			case i+1 == len(list) || list[i+1] != next && list[i+1] != whole:
-				err = fmt.Errorf("%s is out of place: want it directly before %s or %s", name, whole.inWords(stages), next.inWords(stages))
+				err = fmt.Errorf("%s is out of place: want it directly before %s or %s", name(), whole.inWords(stages), next.inWords(stages))
 			case t.Micro < c.forward && c.keeps[t.Micro]:
-				err = fmt.Errorf("%s is not needed: its F keeps the residuals", name)
+				err = fmt.Errorf("%s is not needed: its F keeps the residuals", name())
 			}
 		case Backward, BackwardInput:
 			kept := before.Kind == Recompute && before.Micro == t.Micro && before.Chunk == t.Chunk
 			switch {
 			case t.Micro >= c.forward:
-				err = fmt.Errorf("%s comes before its F", name)
+				err = fmt.Errorf("%s comes before its F", name())
 			case !c.keeps[t.Micro] && !kept:
-				err = fmt.Errorf("%s lacks residuals: want an F that keeps them, or an R directly before it", name)
+				err = fmt.Errorf("%s lacks residuals: want an F that keeps them, or an R directly before it", name())
 			case t.Version != c.read[t.Micro] && t.Version != newest:
-				err = fmt.Errorf("%s reads version %d of the weights: want %d, as its F, or %d, the newest", name, t.Version, c.read[t.Micro], newest)
+				err = fmt.Errorf("%s reads version %d of the weights: want %d, as its F, or %d, the newest", name(), t.Version, c.read[t.Micro], newest)
 			default:
 				err = due(c.input)
 			}
@@ -133,13 +134,13 @@ func complete(list []Task, stages []int, micro int) error {
 			if c.split[t.Micro] = t.Kind == BackwardInput; !c.split[t.Micro] && err == nil {
 				if err = due(c.weights); err != nil {
 					w := Task{Kind: BackwardWeights, Micro: c.weights, Chunk: t.Chunk}
-					err = fmt.Errorf("%s comes before %s", name, w.inWords(stages))
+					err = fmt.Errorf("%s comes before %s", name(), w.inWords(stages))
 				}
 				c.weights++
 			}
 		case BackwardWeights:
 			if t.Micro >= c.input || !c.split[t.Micro] {
-				err = fmt.Errorf("%s has no I before it", name)
+				err = fmt.Errorf("%s has no I before it", name())
 			} else {
 				err = due(c.weights)
 			}
@@ -147,11 +148,11 @@ func complete(list []Task, stages []int, micro int) error {
 		case Update:
 			switch {
 			case chunks > 1:
-				err = fmt.Errorf("%s on a device of %d chunks: want one", name, chunks)
+				err = fmt.Errorf("%s on a device of %d chunks: want one", name(), chunks)
 			case before.Kind != Backward || before.Micro != t.Micro:
-				err = fmt.Errorf("%s is out of place: want it directly after %s", name, Task{Kind: Backward, Micro: t.Micro}.inWords(stages))
+				err = fmt.Errorf("%s is out of place: want it directly after %s", name(), Task{Kind: Backward, Micro: t.Micro}.inWords(stages))
 			case t.Version != newest+1:
-				err = fmt.Errorf("%s makes version %d of the weights: want %d, the one after the newest", name, t.Version, newest+1)
+				err = fmt.Errorf("%s makes version %d of the weights: want %d, the one after the newest", name(), t.Version, newest+1)
 			}
 			newest++
 		default:

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"gpipebench/gpipe/internal/named"
@@ -28,9 +27,9 @@ func (k Kind) String() string { return named.String(k, letters[:], "Kind") }
 // Task is one entry of a device's list.
 type Task struct {
 	Kind      Kind
-	Micro     int  // the micro-batch, from 0
 	Keep      bool // a Forward that keeps the residuals, so that B needs no R
 	AwaitGrad bool // a Recompute that waits for the output gradient (late recomputation); on the last stage there is none to wait for
+	Micro     int  // the micro-batch, from 0
 	Chunk     int  // of the device, if it has several
 	// Version is the number of updates, since the lists began, of the weights that F, R or B reads,
 	// or that U makes. Lists without U have version 0 alone.
@@ -244,10 +243,18 @@ func Holds(tasks []Task) (most Held) {
 }
 
 // Splits reports whether lists have a backward function in two, I and W.
-func Splits(lists [][]Task) bool {
-	return slices.ContainsFunc(lists, func(list []Task) bool {
-		return slices.ContainsFunc(list, func(t Task) bool { return t.Kind == BackwardInput })
-	})
+func Splits(lists [][]Task) bool { return have(lists, BackwardInput) }
+
+// have reports whether lists have a task of a kind.
+func have(lists [][]Task, kind Kind) bool {
+	for _, list := range lists {
+		for i := range list {
+			if list[i].Kind == kind {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // MakesResiduals reports whether the residuals of its micro-batch are held from the start

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"gpipebench/gpipe/place"
@@ -47,116 +48,129 @@ func (i *Idle) Add(o Idle, weight float64) {
 // device but barriers. A task needs the F of the piece before its own, or the B or I of the
 // piece after it; a device that is idle before an R waits for the gradient, as before a B.
 func (tl *Timeline) Causes() []Idle {
-	span := tl.Span()
 	pieces := tl.Pieces()
-	type made struct {
-		place.Place
-		back  bool
-		micro int
+	type task struct {
+		start, end float64
+		kind       Kind
+		made       bool
 	}
-	by := map[made]Event{} // what makes outputs and gradients
+	made := make([][2][]task, max(tl.Replicas, 1)*pieces.Len()) // by place, whether it is a gradient, and micro-batch
 	var mean [len(kinds)]struct{ seconds, tasks float64 }
-	on := make([][]Event, tl.Devices)
-	barriers := make([][]Event, tl.Devices)
-	for _, e := range tl.Events {
-		if !e.Kind.OnDevice() || e.Kind == Meet { // within a task
-			continue
-		}
+	type device struct {
+		firstBack, lastForward float64
+		barriers               []Event
+		at                     float64 // until here its time has been divided
+	}
+	devices := make([]device, tl.Devices)
+	for d := range devices {
+		devices[d].firstBack = math.Inf(1)
+	}
+	var span float64
+	for e := range tl.All() {
+		span = max(span, e.End)
+		d := &devices[tl.Device(e.At)]
 		if e.Kind == Barrier {
-			barriers[tl.Device(e.At)] = append(barriers[tl.Device(e.At)], e)
+			d.barriers = append(d.barriers, e)
+		}
+		if !e.Kind.Task() {
 			continue
 		}
-		on[tl.Device(e.At)] = append(on[tl.Device(e.At)], e)
-		if e.Kind.Task() {
-			mean[e.Kind].seconds += e.Seconds()
-			mean[e.Kind].tasks++
-		}
+		mean[e.Kind].seconds += e.Seconds()
+		mean[e.Kind].tasks++
 		switch e.Kind {
 		case Forward:
-			by[made{e.At, false, e.Micro}] = e
-		case Backward, BackwardInput:
-			by[made{e.At, true, e.Micro}] = e
+			d.lastForward = max(d.lastForward, e.End)
+		case Backward, BackwardInput, Recompute:
+			d.firstBack = min(d.firstBack, e.Start)
+		}
+		if e.Kind == Forward || e.Kind.SendsGradient() {
+			back := 1
+			if e.Kind == Forward {
+				back = 0
+			}
+			of := &made[pieces.Index(e.At)][back]
+			if more := e.Micro + 1 - len(*of); more > 0 {
+				*of = append(*of, make([]task, more)...)
+			}
+			(*of)[e.Micro] = task{e.Start, e.End, e.Kind, true}
 		}
 	}
 	// needed is the task of another device that a task needs.
-	needed := func(e Event) (from Event, ok bool) {
+	needed := func(e Event) (from task) {
 		if !e.Kind.Task() || e.Kind == BackwardWeights {
-			return from, false
+			return from
 		}
-		back, piece := e.Kind != Forward, pieces.Piece(e.At)
-		next := piece - 1
-		if back {
-			next = piece + 1
+		next, back := pieces.Piece(e.At)+1, 1
+		if e.Kind == Forward {
+			next, back = next-2, 0
 		}
 		if next < 0 || next >= pieces.Len() {
-			return from, false
+			return from
 		}
 		at := pieces.At(e.At.Replica, next)
-		if at.Stage == e.At.Stage {
-			return from, false
+		if of := made[pieces.Index(at)][back]; at.Stage != e.At.Stage && e.Micro < len(of) {
+			from = of[e.Micro]
 		}
-		from, ok = by[made{at, back, e.Micro}]
-		return from, ok
+		return from
 	}
 	idle := make([]Idle, tl.Devices)
-	for d, events := range on {
-		slices.SortFunc(events, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
-		firstBack, lastForward := span, 0.0
-		for _, e := range events {
-			switch e.Kind {
-			case Forward:
-				lastForward = max(lastForward, e.End)
-			case Backward, BackwardInput, Recompute:
-				firstBack = min(firstBack, e.Start)
-			}
-		}
-		// gap divides idle time from a to b, after which next begins, if anything does.
-		gap := func(a, b float64, next *Event) {
-			// take gives what of a to b is from one time to another to a cause, and returns what
-			// is left on either side.
-			type part struct{ a, b float64 }
-			left := []part{{a, b}}
-			take := func(to *float64, from, until float64) {
-				var rest []part
-				for _, p := range left {
-					lo, hi := max(p.a, from), min(p.b, until)
-					if lo >= hi {
-						rest = append(rest, p)
-						continue
-					}
-					*to += hi - lo
-					if p.a < lo {
-						rest = append(rest, part{p.a, lo})
-					}
-					if hi < p.b {
-						rest = append(rest, part{hi, p.b})
-					}
+	type part struct{ a, b float64 }
+	var left, rest []part
+	// gap divides a device's idle time up to b, at which next begins, if anything does.
+	gap := func(d int, b float64, next *Event) {
+		of, to := &devices[d], &idle[d]
+		left = append(left[:0], part{of.at, b})
+		// take gives what of that is from one time to another to a cause, and leaves what is on
+		// either side.
+		take := func(to *float64, from, until float64) {
+			rest = rest[:0]
+			for _, p := range left {
+				lo, hi := max(p.a, from), min(p.b, until)
+				if lo >= hi {
+					rest = append(rest, p)
+					continue
 				}
-				left = rest
-			}
-			for _, e := range barriers[d] {
-				take(&idle[d].Barrier, e.Start, e.End)
-			}
-			if next != nil {
-				if from, ok := needed(*next); ok {
-					take(&idle[d].Link, from.End, b)
-					of := mean[from.Kind]
-					take(&idle[d].Imbalance, from.Start+of.seconds/of.tasks, from.End)
+				*to += hi - lo
+				if p.a < lo {
+					rest = append(rest, part{p.a, lo})
+				}
+				if hi < p.b {
+					rest = append(rest, part{hi, p.b})
 				}
 			}
-			take(&idle[d].WarmUp, a, firstBack)
-			take(&idle[d].Drain, lastForward, b)
-			take(&idle[d].Neighbour, a, b)
+			left, rest = rest, left
 		}
-		at := 0.0
-		for i, e := range events {
-			if e.Start > at {
-				gap(at, e.Start, &events[i])
+		for _, e := range of.barriers {
+			take(&to.Barrier, e.Start, e.End)
+		}
+		if next != nil {
+			if from := needed(*next); from.made {
+				take(&to.Link, from.end, b)
+				mean := mean[from.kind]
+				take(&to.Imbalance, from.start+mean.seconds/mean.tasks, from.end)
 			}
-			at = max(at, e.End)
 		}
-		if at < span {
-			gap(at, span, nil)
+		take(&to.WarmUp, of.at, min(of.firstBack, span))
+		take(&to.Drain, of.lastForward, b)
+		take(&to.Neighbour, of.at, b)
+	}
+	ordered := tl.OnDevices()
+	if tl.Stream == nil {
+		ordered = slices.Values(slices.SortedStableFunc(ordered, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) }))
+	}
+	for e := range ordered {
+		if e.Kind == Meet || e.Kind == Barrier { // within a task, or idle
+			continue
+		}
+		d := tl.Device(e.At)
+		if e.Start > devices[d].at {
+			gap(d, e.Start, &e)
+		}
+		devices[d].at = max(devices[d].at, e.End)
+	}
+	for d := range devices {
+		if devices[d].at < span {
+			gap(d, span, nil)
 		}
 	}
 	return idle

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -42,11 +43,11 @@ var kinds = [...]string{
 func (k Kind) String() string { return named.String(k, kinds[:], "Kind") }
 
 // KindOf is the kind of a task's event.
-func KindOf(t schedule.Task) Kind {
-	return [...]Kind{
-		schedule.Forward: Forward, schedule.Recompute: Recompute, schedule.Backward: Backward,
-		schedule.BackwardInput: BackwardInput, schedule.BackwardWeights: BackwardWeights, schedule.Update: Update,
-	}[t.Kind]
+func KindOf(t schedule.Task) Kind { return ofTasks[t.Kind] }
+
+var ofTasks = [...]Kind{
+	schedule.Forward: Forward, schedule.Recompute: Recompute, schedule.Backward: Backward,
+	schedule.BackwardInput: BackwardInput, schedule.BackwardWeights: BackwardWeights, schedule.Update: Update,
 }
 
 // Task reports whether the kind is one of the schedule's: F, R, B, I or W.
@@ -131,6 +132,9 @@ type Timeline struct {
 	Devices  int     // how many, one a stage of each replica
 	Replicas int     // 0: one
 	Events   []Event // in no order that matters
+	// Stream makes the events of a step on the virtual clock as they are asked for, in order of
+	// start and device, with those on links or without; nil: Events has them.
+	Stream func(links bool) iter.Seq[Event]
 	// Reductions are how tensors are added up over replicas; nil: there is one replica, or they
 	// were not recorded.
 	Reductions []Reduction
@@ -148,10 +152,32 @@ func (tl *Timeline) Device(at place.Place) int { return at.Replica*tl.Stages() +
 // Stages is the number of devices of a replica.
 func (tl *Timeline) Stages() int { return tl.Devices / max(tl.Replicas, 1) }
 
+// All are the events.
+func (tl *Timeline) All() iter.Seq[Event] {
+	if tl.Stream != nil {
+		return tl.Stream(true)
+	}
+	return slices.Values(tl.Events)
+}
+
+// OnDevices are the events that occupy devices.
+func (tl *Timeline) OnDevices() iter.Seq[Event] {
+	if tl.Stream != nil {
+		return tl.Stream(false)
+	}
+	return func(yield func(Event) bool) {
+		for _, e := range tl.Events {
+			if e.Kind.OnDevice() && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
 // Span is the step's length: from 0 to the end of its last event.
 func (tl *Timeline) Span() float64 {
 	var end float64
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		end = max(end, e.End)
 	}
 	return end
@@ -164,7 +190,7 @@ func (tl *Timeline) Busy(device int, kinds ...Kind) float64 {
 		kinds = tasks
 	}
 	var sum float64
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		if tl.Device(e.At) == device && slices.Contains(kinds, e.Kind) {
 			sum += e.Seconds() - e.Away
 		}

@@ -107,7 +107,7 @@ func (c Conv) pointwise() bool {
 func (g *gemmTable) part(m, n, k int, a, b lines, c []float32, accumulate bool, part, parts int, scratch []float32) {
 	i0, i1, j0, j1 := cutProduct(m, n, part, parts)
 	if i0 < i1 && j0 < j1 {
-		g.run(i1-i0, j1-j0, k, a.from(i0, 0), b.from(j0, 0), c[i0*n+j0:], n, accumulate, scratch, nil)
+		g.run(i1-i0, j1-j0, k, a.from(i0, 0), b.from(j0, 0), nil, c[i0*n+j0:], n, accumulate, scratch, nil)
 	}
 }
 

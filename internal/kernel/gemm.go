@@ -9,7 +9,33 @@ package kernel
 // is called once for each of the blocks [i0,i1)x[j0,j1) that tile C, when the
 // block's values are final and still in cache.
 func Gemm(m, n, k int, a []float32, ars, acs int, b []float32, brs, bcs int, c []float32, ldc int, accumulate bool, scratch []float32, epilogue func(i0, i1, j0, j1 int)) {
-	gemm.run(m, n, k, lines{a, ars, acs}, lines{b, bcs, brs}, c, ldc, accumulate, scratch, epilogue)
+	gemm.run(m, n, k, lines{a, ars, acs}, lines{b, bcs, brs}, nil, c, ldc, accumulate, scratch, epilogue)
+}
+
+// packedFloats returns the length of a B (k,n) that is packed ahead, for several products of few
+// rows. It is the same on every processor.
+func packedFloats(n, k int) int {
+	return cacheLine - 1 + roundUp(n, planned.cols)*roundUp(k, packGrain)
+}
+
+// packAhead packs B (k,n), whose rows are a stride apart, into dst, and returns it for multiply.
+func packAhead(n, k int, b []float32, stride int, dst []float32) []float32 {
+	dst = fromCacheLine(dst)
+	kc, nc := gemm.block(n, k)
+	at := 0
+	for j0 := 0; j0 < n; j0 += nc {
+		for p0 := 0; p0 < k; p0 += kc {
+			nb, kb := min(nc, n-j0), min(kc, k-p0)
+			gemm.packBlock(nb, kb, lines{b, 1, stride}.from(j0, p0), dst[at:])
+			at += roundUp(nb, gemm.cols) * roundUp(kb, packGrain)
+		}
+	}
+	return dst
+}
+
+// multiply is Gemm with rows of A a stride apart and a B that packAhead has returned.
+func multiply(m, n, k int, a []float32, ars int, packed, c []float32, ldc int, accumulate bool, scratch []float32) {
+	gemm.run(m, n, k, lines{a, ars, 1}, lines{}, packed, c, ldc, accumulate, scratch, nil)
 }
 
 // GemmScratch returns the floats of scratch that Gemm needs. It is monotone in
@@ -33,6 +59,7 @@ type gemmTable struct {
 	profile string
 	gemmBlocks
 	strided bool
+	far     bool // lines that are far apart are read quickly, too: see readA and readB
 
 	// panels computes rows x n elements of C from k > 0 products each. Element
 	// (i,p) of A is a[i*aLine+p*aStep], (p,j) of B is
@@ -82,7 +109,13 @@ func (g *gemmBlocks) scratch(m, n, k int) int {
 	return cacheLine - 1 + kc*(nc+g.lines)
 }
 
-func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulate bool, scratch []float32, epilogue func(i0, i1, j0, j1 int)) {
+// block returns the sizes of the blocks that B (k,n) is cut into.
+func (g *gemmTable) block(n, k int) (kc, nc int) {
+	return roundUp(evenly(k, g.kc), packGrain), roundUp(evenly(n, g.nc), g.cols)
+}
+
+// run is Gemm; packed is B if it is packed already, else nil.
+func (g *gemmTable) run(m, n, k int, a, b lines, packed, c []float32, ldc int, accumulate bool, scratch []float32, epilogue func(i0, i1, j0, j1 int)) {
 	if m == 0 || n == 0 {
 		return
 	}
@@ -98,10 +131,9 @@ func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulat
 		return
 	}
 	a, b = a.normal(m), b.normal(n)
-	readA, readB := g.readA(n, a), g.readB(m, b)
+	readA, readB := g.readA(n, a), packed == nil && g.readB(m, b)
 	rows := evenly(m, g.rows)
-	kc := roundUp(evenly(k, g.kc), packGrain)
-	nc := roundUp(evenly(n, g.nc), g.cols)
+	kc, nc := g.block(n, k)
 	bPacked := fromCacheLine(scratch)
 	aPacked := bPacked[kc*nc:]
 	for j0 := 0; j0 < n; j0 += nc {
@@ -113,8 +145,10 @@ func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulat
 		for p0 := 0; p0 < k; p0 += kc {
 			kb := min(kc, k-p0)
 			load, last := accumulate || p0 > 0, p0+kb == k
-			for j := whole; j < nb; j += g.cols {
-				g.pack(g.cols, min(g.cols, nb-j), kb, b.from(j0+j, p0), bPacked[(j-whole)*kb:])
+			if packed == nil {
+				g.packBlock(nb-whole, kb, b.from(j0+whole, p0), bPacked)
+			} else {
+				bPacked, packed = packed, packed[roundUp(nb, g.cols)*roundUp(kb, packGrain):]
 			}
 			final := 0
 			for i := 0; i < m; i += rows {

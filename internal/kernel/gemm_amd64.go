@@ -16,10 +16,14 @@ func gemmTables() []*gemmTable {
 	return append(t, &genericGemm)
 }
 
+// amd is how the vendor's name of AMD's processors begins.
+const amd = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24
+
 var avx512Gemm = gemmTable{
 	profile:     "avx512",
 	gemmBlocks:  planned,
 	strided:     true,
+	far:         vendor() == amd, // measured on Zen 5; on Intel's, packing is faster
 	panels:      gemmPanelsAVX512,
 	packRows:    gemmPackRowsAVX512,
 	packColumns: gemmPackColumns,

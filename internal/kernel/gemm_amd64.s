@@ -9467,3 +9467,11 @@ next:
 	JG    sixteen
 	VZEROUPPER
 	RET
+
+// func vendor() uint32
+// Requires: CPUID
+TEXT ·vendor(SB), NOSPLIT, $0-4
+	XORL AX, AX
+	CPUID
+	MOVL BX, ret+0(FP)
+	RET

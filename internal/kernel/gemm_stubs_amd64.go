@@ -40,3 +40,6 @@ func gemmPackRowsAVX2(width int, count int, k int, src []float32, stride int, ds
 //
 //go:noescape
 func gemmPackColumns(width int, count int, k int, src []float32, stride int, dst []float32)
+
+// vendor returns the first four letters of the name of the processor's vendor, the first in the lowest byte.
+func vendor() uint32

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,11 @@ func eachGemm(t *testing.T, test func(t *testing.T)) {
 	for _, table := range gemmTables() {
 		gemm = *table
 		t.Run(table.profile, test)
+		if gemm.strided { // as on another vendor's processors
+			gemm = *table
+			gemm.far = !gemm.far
+			t.Run(table.profile+"/other", test)
+		}
 	}
 }
 
@@ -293,6 +299,32 @@ func TestGemmAllocatesNothing(t *testing.T) {
 		c.epilogue = func(i0, i1, j0, j1 int) { calls++ }
 		if n := testing.AllocsPerRun(10, c.run); n != 0 {
 			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
+// TestPackedAhead: a B that is packed ahead gives the bits of Gemm, whatever its blocks are.
+func TestPackedAhead(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, s := range []struct{ m, n, k int }{{1, 33, 5}, {20, 40, 600}, {3, 1030, 257}, {16, 1200, 300}} {
+			random := rand.New(rand.NewPCG(1, 2))
+			matrix := func(n int) []float32 {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = random.Float32() - 0.5
+				}
+				return x
+			}
+			a, b, c := matrix(s.m*s.k), matrix(s.k*s.n), matrix(s.m*s.n)
+			want, scratch := slices.Clone(c), make([]float32, GemmScratch(s.m, s.n, s.k))
+			Gemm(s.m, s.n, s.k, a, s.k, 1, b, s.n, 1, want, s.n, true, scratch, nil)
+			packed := packAhead(s.n, s.k, b, s.n, make([]float32, packedFloats(s.n, s.k)))
+			multiply(s.m, s.n, s.k, a, s.k, packed, c, s.n, true, scratch)
+			for i := range want {
+				if math.Float32bits(c[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%v: element %d is %v, want %v", s, i, c[i], want[i])
+				}
+			}
 		}
 	})
 }

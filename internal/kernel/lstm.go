@@ -28,6 +28,9 @@ func LSTM(s LSTMShape, gates, y, cells []float32, in LSTMInput, w []float32, len
 	h, g := s.Hidden, 4*s.Hidden
 	zeros, scratch := scratch[:g], scratch[g:]
 	clear(zeros)
+	// Every step multiplies few rows by the whole weight, which a product would pack each time.
+	packed, scratch := scratch[:packedFloats(g, h)], scratch[packedFloats(g, h):]
+	packed = packAhead(g, h, w, g, packed)
 	s.clearPadding(gates, g, lengths)
 	s.clearPadding(y, h, lengths)
 	s.clearPadding(cells, h, lengths)
@@ -51,7 +54,7 @@ func LSTM(s LSTMShape, gates, y, cells []float32, in LSTMInput, w []float32, len
 		}
 		before := s.at(k-1, steps)
 		if k > 0 {
-			Gemm(s.Examples, g, h, y[before*h:], s.Time*h, 1, w, g, 1, gates[t*g:], s.Time*g, true, scratch, nil)
+			multiply(s.Examples, g, h, y[before*h:], s.Time*h, packed, gates[t*g:], s.Time*g, true, scratch)
 		}
 		for e := range s.Examples {
 			row := s.row(gates, g, e, t)
@@ -79,7 +82,7 @@ func LSTM(s LSTMShape, gates, y, cells []float32, in LSTMInput, w []float32, len
 // Scratch returns the length of LSTM's scratch. It does not depend on Time or Reverse,
 // and is monotone in the sizes.
 func (s LSTMShape) Scratch() int {
-	return 4*s.Hidden + max(GemmScratch(s.Examples, 4*s.Hidden, s.Hidden), GemmScratch(s.Examples, 4*s.Hidden, s.Input))
+	return 4*s.Hidden + packedFloats(4*s.Hidden, s.Hidden) + max(GemmScratch(s.Examples, 4*s.Hidden, s.Hidden), GemmScratch(s.Examples, 4*s.Hidden, s.Input))
 }
 
 // LSTMGrad computes dz, the gradients of the gates' sums, from dy and the results of

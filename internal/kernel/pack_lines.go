@@ -33,6 +33,13 @@ func (g *gemmTable) pack(width, count, k int, o lines, dst []float32) {
 	}
 }
 
+// packBlock packs count lines of B into panels, k elements of each.
+func (g *gemmTable) packBlock(count, k int, o lines, dst []float32) {
+	for j := 0; j < count; j += g.cols {
+		g.pack(g.cols, min(g.cols, count-j), k, o.from(j, 0), dst[j*k:])
+	}
+}
+
 // readA reports whether to multiply A in place. For few columns of B packing
 // costs more than it can save. Otherwise A must have a layout such that the
 // rows of a tile stay in the first-level cache from panel to panel, or are read
@@ -41,7 +48,7 @@ func (g *gemmTable) readA(n int, a lines) bool {
 	switch {
 	case !g.strided:
 		return false
-	case n <= 2*g.cols:
+	case n <= 2*g.cols || g.far:
 		return true
 	case a.line == 1:
 		// Each step is in another cache line. A tile should use most of it.
@@ -52,9 +59,18 @@ func (g *gemmTable) readA(n int, a lines) bool {
 
 // readB reports whether to multiply B in place, up to its last panel. That pays
 // if only few rows of A share the cost of packing; but with more than one tile
-// the panels should not fall on the same few sets of the caches.
+// the panels should not fall on the same few sets of the caches. How much these
+// matter depends on the processor.
 func (g *gemmTable) readB(m int, b lines) bool {
-	return g.strided && b.line == 1 && (m <= g.rows || m <= 128 && b.step < cacheWay)
+	switch {
+	case !g.strided || b.line != 1:
+		return false
+	case m <= g.rows:
+		return true
+	case g.far:
+		return m <= 1024 || b.step%cacheWay != 0
+	}
+	return m <= 128 && b.step < cacheWay
 }
 
 // fromCacheLine returns x from the start of a cache line, so that no packed

@@ -18,7 +18,7 @@ type Meter struct {
 }
 
 // StartMeter starts a meter.
-func StartMeter() Meter { return Meter{time.Now(), machineCPU(), processCPU()} }
+func StartMeter() Meter { return Meter{time.Now(), machineCPU(), ProcessorSeconds()} }
 
 // Others returns how many cores other processes, and other guests of the same host,
 // took on average since the start; -1 if unknown.
@@ -29,7 +29,7 @@ func (m Meter) Others() float64 {
 		return -1
 	}
 	const grain = 0.02 // that both clocks may be off
-	return max(0, (all-m.all-(processCPU()-m.own)-grain)/wall)
+	return max(0, (all-m.all-(ProcessorSeconds()-m.own)-grain)/wall)
 }
 
 // Crowded reports whether others left fewer cores than were needed. A tenth of a core

@@ -10,5 +10,5 @@ func MaxRSS() int64 { return 0 }
 // MaxRSSOf is not known here.
 func MaxRSSOf(*os.ProcessState) int64 { return 0 }
 
-// processCPU is not known here.
-func processCPU() float64 { return -1 }
+// ProcessorSeconds is not known here.
+func ProcessorSeconds() float64 { return -1 }

@@ -9,6 +9,7 @@ import (
 	"gpipebench/internal/printable"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/records"
 )
 
 // experiments has a section for each experiment of the directory: what it is, its plots,
@@ -59,27 +60,31 @@ func (d directory) experiment(of lab.Definition) (string, error) {
 }
 
 // durations has a row for each experiment of the directory: what it was said to take,
-// and what its samples took.
+// and what its samples took, with processor seconds and memory.
 func (d directory) durations() (string, error) {
 	table := &lab.Table{}
 	table.Texts("experiment")
-	table.Numbers("samples", "processes", "expected", "took")
+	table.Numbers("samples", "processes", "expected", "took", "processor", "memory")
 	table.Texts("begun", "machine")
-	var all time.Duration
+	var all records.Cost
 	for _, of := range experiments.List() {
 		x := d.reading.Experiment(of.ID)
 		if x == nil || x.Results != d.results {
 			continue
 		}
 		log := x.Log
-		took := time.Duration(log.Cost().Seconds * float64(time.Second))
-		all += took
+		cost := log.Cost()
+		all = all.Plus(cost)
 		sessions := log.Measuring()
-		table.Add(of.ID, len(log.Names), len(sessions), units.FormatWait(x.Of.Expected(log.Key.Profile)), units.FormatWait(took), sessions[0].Time, log.Session.Machine.String())
+		processor := lab.Absent // of records of earlier versions
+		if cost.Processor > 0 {
+			processor = lab.Whole(int64(cost.Processor), units.FormatWait(time.Duration(cost.Processor*float64(time.Second))))
+		}
+		table.Add(of.ID, len(log.Names), len(sessions), units.FormatWait(x.Of.Expected(log.Key.Profile)), took(cost), processor, units.FormatBytes(cost.Bytes), sessions[0].Time, log.Session.Machine.String())
 	}
 	var b strings.Builder
 	err := table.Draw(&b, true)
-	return fmt.Sprintf("%s\n\nTogether: %s, between the first sample of each experiment and its last, without pauses.", strings.TrimSpace(b.String()), units.FormatWait(all)), err
+	return fmt.Sprintf("%s\n\nTogether: %s, without pauses, and at most %s of memory in one process. Processor: the time of both cores together.", strings.TrimSpace(b.String()), units.FormatWait(time.Duration(all.Seconds*float64(time.Second))), units.FormatBytes(all.Bytes)), err
 }
 
 // plotOf is a link to an experiment's or a table's plot, after a comma, or nothing.

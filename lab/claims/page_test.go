@@ -14,7 +14,7 @@ import (
 )
 
 // mostBytes is how large the page that a reader opens first may be, and every other.
-const mostBytes = 1_000_000
+const mostBytes = 1_200_000
 
 // The pages are the same bytes each time, and none is large. Each experiment that has records has a
 // section on the page of its paper and nowhere else, with its tables and plots; they need nothing

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type Log struct {
 	file     *os.File
 	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
 	process  Process                        // this one, as a session's line names it
+	begun    time.Time                      // with the experiment
+	spent    float64                        // processor seconds of this process until then
 	session  string                         // this process's; "" until something is added
 	sessions map[string]*Provenance         // by id
 	Names    []string                       // of the samples, in the order in which they came
@@ -49,7 +52,7 @@ type Log struct {
 
 // New returns a log without a file.
 func New(k Key) *Log {
-	return &Log{Key: k, process: Process{ID: os.Getpid()}, sessions: map[string]*Provenance{}, Samples: map[string]*Record{}}
+	return &Log{Key: k, process: Process{ID: os.Getpid()}, begun: time.Now(), spent: machine.ProcessorSeconds(), sessions: map[string]*Provenance{}, Samples: map[string]*Record{}}
 }
 
 // Take takes a sample in which nothing is timed from Earlier, if the log lacks it and they have it.
@@ -135,12 +138,16 @@ func (l *Log) Add(name string, seed uint64, data any) error {
 	r := &Record{
 		Session: l.session, Key: l.Key, Sample: name, Seed: seed,
 		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, RSS: machine.MaxRSS(), Data: raw, Design: l.Design,
+		Elapsed: rounded(time.Since(l.begun).Seconds()), Processor: max(0, rounded(machine.ProcessorSeconds()-l.spent)),
 	}
 	if err := l.write(r); err != nil {
 		return err
 	}
 	return l.Finished(name)
 }
+
+// rounded is a time in seconds as records have it, to a hundredth.
+func rounded(seconds float64) float64 { return math.Round(100*seconds) / 100 }
 
 // write writes a record's line in one piece, and takes the record in.
 func (l *Log) write(r *Record) error {
@@ -193,7 +200,7 @@ func (l *Log) Restore(samples map[string]json.RawMessage) {
 
 // PrintTo makes the log write new lines to the process that asked this one to measure a
 // round.
-func (l *Log) PrintTo(w io.Writer, round int) { l.out, l.process.Round = w, &round }
+func (l *Log) PrintTo(w io.Writer, round int) { l.out, l.process.Round, l.spent = w, &round, 0 }
 
 // Origin returns the session that a sample is from, nil if there is none.
 func (l *Log) Origin(name string) *Provenance {

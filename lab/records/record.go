@@ -21,12 +21,17 @@ type Record struct {
 
 	Provenance *Provenance `json:"provenance,omitempty"` // of a session
 
-	Sample string          `json:"sample,omitempty"` // name of a sample
-	Seed   uint64          `json:"seed,omitempty"`
-	Time   string          `json:"time,omitempty"`
-	Load   *float64        `json:"load,omitempty"`
-	RSS    int64           `json:"rss,omitempty"` // the most memory that the process had had resident by then, in bytes
-	Data   json.RawMessage `json:"data,omitempty"`
+	Sample string   `json:"sample,omitempty"` // name of a sample
+	Seed   uint64   `json:"seed,omitempty"`
+	Time   string   `json:"time,omitempty"`
+	Load   *float64 `json:"load,omitempty"`
+	RSS    int64    `json:"rss,omitempty"` // the most memory that the process had had resident by then, in bytes
+	// Elapsed and Processor are the seconds, and the processor seconds of the process, since it began with the
+	// experiment; of a round's process, since it was started. 0: not recorded, as in records of earlier versions.
+	Elapsed   float64 `json:"elapsed,omitempty"`
+	Processor float64 `json:"processor,omitempty"`
+
+	Data json.RawMessage `json:"data,omitempty"`
 	// Design is the digest of the design by which the sample is judged; "": none was registered.
 	Design string `json:"design,omitempty"`
 }

@@ -139,17 +139,17 @@ func TestOptionsReachTheLayers(t *testing.T) {
 func TestValidate(t *testing.T) {
 	good := Config{Depth: 50, Classes: 5}
 	modeltest.Refuses(t, good, New, map[string]func(c *Config){
-		"Depth is 18, want 20, 34, 50, 101 or 152":    func(c *Config) { c.Depth = 18 },
-		"Depth and Blocks: want one of them":      func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
-		"Depth and Basic: want Basic with Blocks": func(c *Config) { c.Basic = true },
-		"Blocks is [1 0 1 1], want at least 1":    func(c *Config) { c.Depth, c.Blocks = 0, [4]int{1, 0, 1, 1} },
-		"Blocks is [0 0 0 0], want at least 1":    func(c *Config) { c.Depth = 0 },
-		"Width is -1":                             func(c *Config) { c.Width = -1 },
-		"Classes is 0":                            func(c *Config) { c.Classes = 0 },
-		"Image is -1":                             func(c *Config) { c.Image = -1 },
-		"Channels is -1":                          func(c *Config) { c.Channels = -1 },
-		"Momentum is -0.5, want at least 0":       func(c *Config) { c.Momentum = -0.5 },
-		"Eps is -1, want more than 0 (0: 1e-5)":   func(c *Config) { c.Eps = -1 },
+		"Depth is 18, want 20, 34, 50, 101 or 152": func(c *Config) { c.Depth = 18 },
+		"Depth and Blocks: want one of them":       func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
+		"Depth and Basic: want Basic with Blocks":  func(c *Config) { c.Basic = true },
+		"Blocks is [1 0 1 1], want at least 1":     func(c *Config) { c.Depth, c.Blocks = 0, [4]int{1, 0, 1, 1} },
+		"Blocks is [0 0 0 0], want at least 1":     func(c *Config) { c.Depth = 0 },
+		"Width is -1":                              func(c *Config) { c.Width = -1 },
+		"Classes is 0":                             func(c *Config) { c.Classes = 0 },
+		"Image is -1":                              func(c *Config) { c.Image = -1 },
+		"Channels is -1":                           func(c *Config) { c.Channels = -1 },
+		"Momentum is -0.5, want at least 0":        func(c *Config) { c.Momentum = -0.5 },
+		"Eps is -1, want more than 0 (0: 1e-5)":    func(c *Config) { c.Eps = -1 },
 	})
 }
 

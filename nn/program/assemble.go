@@ -154,6 +154,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	}
 	for t, s := range steps {
 		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: s.traits(), store: c.store}
+		in.starts = in.traits.starts && in.Accumulates() && c.store.convert(s, true) == nil
 		if in.idle() {
 			in.Cost = Cost{}
 		}

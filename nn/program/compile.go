@@ -1,8 +1,13 @@
 package program
 
 import (
+	"cmp"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
+	"gpipebench/internal/failure"
 	"gpipebench/nn/graph"
 )
 
@@ -81,6 +86,10 @@ type Stage struct {
 	Params    []Operand
 	Uses      []Use
 	Tallies   []Operand // of Function.Tallies, after the uses in Grads
+	// Clear lists what must be zero in Grads before Backward, or Input and Weights, run with
+	// Env.Fresh: all but the accumulators of products, which then start from zero themselves, with
+	// the same bits as from a cleared accumulator and without its way through memory.
+	Clear []Operand
 
 	// Parts are the others of a stage that is divided, each with programs that the first
 	// part's run, parameters, residuals and a workspace; see Divide.
@@ -112,22 +121,78 @@ func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 // CompileStored is Compile for a device that stores values as storage
 // describes.
 func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage Storage) *Stage {
-	g := f.Graph
-	s := &Stage{graph: g}
-	calls := g.Calls
+	return derive(f, gradOut, gradIn).compile(threads, storage)
+}
 
-	douts := make([]*graph.Node, len(f.Out))
-	for i, o := range f.Out {
-		if gradOut != nil && gradOut[i] {
-			douts[i] = g.NewNode(graph.Input, "d"+o.Name, o.DType, o.Shape...)
+// CompileChain is CompileStored for functions of which each takes the results of the one before, and the last is a
+// loss: only the first does without gradients of its inputs. Threads has each one's. They are derived from the last to
+// the first, and then compiled beside one another; what fails in the last of those that fail is the panic.
+func CompileChain(chain []Function, threads []int, storage Storage) []*Stage {
+	all := make([]*derived, len(chain))
+	var gradOut []bool
+	for i, f := range slices.Backward(chain) {
+		all[i] = derive(f, gradOut, i > 0)
+		gradOut = make([]bool, len(all[i].dins))
+		for j, d := range all[i].dins {
+			gradOut[j] = d != nil
 		}
 	}
-	dins, grads := g.Gradients(f.Out, douts, f.In)
-	if !gradIn {
-		clear(dins)
+	stages, failed := make([]*Stage, len(chain)), make([]any, len(chain))
+	var next atomic.Int32
+	var done sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(chain)) {
+		done.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(chain); i = int(next.Add(1)) - 1 {
+				func() {
+					defer func() {
+						v := recover()
+						if _, misuse := v.(*graph.Misuse); v != nil && !misuse {
+							v = failure.Recovered(v)
+						}
+						failed[i] = v
+					}()
+					stages[i] = all[i].compile(threads[i], storage)
+				}()
+			}
+		})
 	}
-	derived := live(g.Calls[len(calls):], dins, grads)
+	done.Wait()
+	for _, v := range slices.Backward(failed) {
+		if v != nil {
+			panic(v)
+		}
+	}
+	return stages
+}
 
+// derived is a function and its backward function.
+type derived struct {
+	Function
+	forward, backward []*graph.Call
+	douts, dins       []*graph.Node // nil: there is no gradient
+	grads             []graph.ParamGrad
+}
+
+// derive derives the backward function; see Compile.
+func derive(f Function, gradOut []bool, gradIn bool) *derived {
+	g := f.Graph
+	d := &derived{Function: f, forward: g.Calls, douts: make([]*graph.Node, len(f.Out))}
+	for i, o := range f.Out {
+		if gradOut != nil && gradOut[i] {
+			d.douts[i] = g.NewNode(graph.Input, "d"+o.Name, o.DType, o.Shape...)
+		}
+	}
+	d.dins, d.grads = g.Gradients(f.Out, d.douts, f.In)
+	if !gradIn {
+		clear(d.dins)
+	}
+	d.backward = live(g.Calls[len(d.forward):], d.dins, d.grads)
+	return d
+}
+
+func (d *derived) compile(threads int, storage Storage) *Stage {
+	f, calls, derived, douts, dins, grads := d.Function, d.forward, d.backward, d.douts, d.dins, d.grads
+	s := &Stage{graph: f.Graph}
 	c := newCompiler(f, threads)
 	c.store = newStorage(storage)
 	c.place(s)
@@ -192,7 +257,28 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	if f.Split {
 		c.assembleParts(s, parts, dins, accumulators)
 	}
+	s.Clear = s.Backward.unstarted(s.Span[Grads])
 	return s
+}
+
+// unstarted returns what is left of the accumulators, whose length is given in floats, without those
+// that the program's kernels start themselves.
+func (p *Program) unstarted(floats int) (left []Operand) {
+	started := []Operand{{Space: Grads, Off: floats}}
+	for _, in := range p.Instrs {
+		if in.starts {
+			started = append(started, in.out[0])
+		}
+	}
+	slices.SortFunc(started, func(a, b Operand) int { return cmp.Compare(a.Off, b.Off) })
+	end := 0
+	for _, o := range started {
+		if o.Off > end {
+			left = append(left, Operand{Grads, end, o.Off - end})
+		}
+		end = o.End()
+	}
+	return left
 }
 
 // CompileEvaluate compiles only the forward function, without residuals.

@@ -42,6 +42,7 @@ func init() {
 		v := convOf(o.Window, x, dw, dy)
 		return traits{
 			product: convProduct(o.Window, "-weight-grad", dy, dw),
+			starts:  true,
 			rule:    sumOverWindows(c, convReach(v), func(before int) any { o.Top = before; return o }),
 			area: func(n, of int) area {
 				i0, i1, j0, j1 := kernel.ConvGradWeightPart(v, n, of)
@@ -55,6 +56,7 @@ func init() {
 			},
 			kernel: func(_ *step, accumulates bool, threads int) (kernelFunc, int) {
 				return func(w *worker, in, out [][]float32, part, parts int) {
+					accumulates := accumulates && !w.env.Fresh
 					kernel.ConvGradWeight(v, out[0], in[0], in[1], accumulates, part, parts, w.scratch)
 				}, kernel.ConvGradWeightScratch(v, threads)
 			},

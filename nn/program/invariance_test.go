@@ -77,6 +77,33 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
+// TestFresh: neither does starting products in their accumulators from zero, whatever these contain,
+// with the backward whole and in two.
+func TestFresh(t *testing.T) {
+	started := 0
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		for _, threads := range []int{1, 3} {
+			r := c.runner(t, 0, miniBatch, threads)
+			grads := r.Space(program.Grads)
+			for i := range grads {
+				grads[i] = float32(math.NaN())
+			}
+			started += len(grads)
+			for _, o := range r.Stage.Clear {
+				clear(grads[o.Off:o.End()])
+				started -= o.Len
+			}
+			r.Env.Fresh = true
+			got := programtest.Results{}
+			got.Step(r, 0)
+			want.Same(t, got, fmt.Sprint("fresh, ", threads, " threads"))
+		}
+	})
+	if started == 0 {
+		t.Error("no accumulator is started: want those of products")
+	}
+}
+
 // TestForwardIsKeep: storing residuals changes no value, and neither does
 // running Forward first, as re-materialisation does; a second run adds nothing
 // to the tallies.

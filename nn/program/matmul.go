@@ -16,6 +16,7 @@ func init() {
 			},
 			blocks: func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.product(o, c, adds) },
 		}
+		t.starts = true
 		if o.TransA { // k is the number of rows
 			t.product.widths = []int{m, n}
 		} else {
@@ -80,6 +81,7 @@ func lowerMatMul(s *step, o op.MatMul, accumulate bool, threads int) (kernelFunc
 		if i0 == i1 || j0 == j1 {
 			return
 		}
+		accumulate := accumulate && !w.env.Fresh
 		c := out[0][i0*n+j0:]
 		var block func(i0, i1, j0, j1 int)
 		if fused {

@@ -45,6 +45,8 @@ type traits struct {
 	scan    int     // the steps in which a scan reads its parameters and adds to its accumulators
 	// elementwise: see Instr.Elementwise.
 	elementwise bool
+	// starts: where it adds to accumulators, its kernel starts from zero if they are fresh.
+	starts bool
 	// reshapes: it leaves everything in its place, where that is the result's, too.
 	reshapes bool
 	// gathers: of its inputs, but for the second, it reads as much as it writes. scatters: of

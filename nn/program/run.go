@@ -32,6 +32,7 @@ type Instr struct {
 	frees   []Operand // workspace that is dead after the instruction
 	kernel  kernelFunc
 	add     func(sum, summand []float32) // adds up the result over replicas; nil: it does not
+	starts  bool                         // its accumulator need not be cleared: see Env.Fresh
 
 	step   *step // from which it was made, for its costs
 	traits *traits
@@ -63,6 +64,9 @@ type Env struct {
 	Step      uint64
 	Example   uint64  // index within the mini-batch of the micro-batch's first example
 	LossScale float32 // one over the mini-batch's count: the gradient of each row's loss
+	// Fresh says that nothing has been added to the accumulators since what Stage.Clear lists was
+	// cleared: whatever is in the others is overwritten. Not of a divided stage.
+	Fresh bool
 	// Again says that the forward function of this micro-batch has run before
 	// in this step: its statistics are not counted twice.
 	Again bool

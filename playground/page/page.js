@@ -79,7 +79,9 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw)
 // Train. The address has the settings: #net=lm&k=2&m=4&run=1.
 const state = {net: "digits", k: 4, m: 4, schedule: "gpipe", checkpoint: "always", cut: "", seed: 1}
 const address = new URLSearchParams(location.hash.slice(1))
-for (const name of Object.keys(state)) if (address.has(name)) state[name] = typeof state[name] === "number" ? Number(address.get(name)) || state[name] : address.get(name)
+for (const name of Object.keys(state)) if (address.has(name)) state[name] = typeof state[name] === "number" ? Math.floor(Number(address.get(name))) || state[name] : address.get(name)
+for (const name of ["k", "m"]) state[name] = Math.max(1, Math.min(state[name], 32))
+addEventListener("hashchange", () => location.reload())
 const link = () => location.href.split("#")[0] + "#" + new URLSearchParams(Object.entries(state).filter(([, v]) => v !== "")) + "&run=1"
 const settings = () => ({...state, cut: state.cut.trim() === "" ? [] : state.cut.split(",").map(Number)})
 const trainer = new Engine(), runs = []
@@ -171,7 +173,7 @@ async function plan() {
 }
 function judge(t) {
 	const before = runs.filter(r => r.function === t.function), same = [], differs = []
-	if (t.published) (t.published === t.sha256 ? same : differs).push(t.readme ? "README's" : "the program's elsewhere")
+	if (t.published) (t.published === t.sha256 ? same : differs).push(t.readme ? "README's" : "the native program's")
 	if (before.length) (before.every(r => r.sha256 === t.sha256) ? same : differs).push("before")
 	const as = of => of.map(x => x === "before" ? "as before" : "the same as " + x).join(", and ")
 	let text = differs.length ? `Not ${as(differs)}: this must not happen, please report it.` : same.length ? as(same) + "." : "A new function, so there is nothing to compare with yet: change anything but the seed" + (t.batch_norm ? " and M" : "") + " and train again."
@@ -188,6 +190,7 @@ async function train() {
 	for (const e of form.elements) e.disabled = true
 	losses = []
 	trace = ""
+	$("progress").value = 0
 	$("sha256").textContent = "training"
 	$("verdict").textContent = ""
 	$("verdict").className = ""
@@ -285,8 +288,10 @@ redrawn(drawFigure)
 const searcher = new Engine()
 let memoryOf = 16
 const search = after(400, async () => {
-	searcher.busy ? (searcher.again = true) : null
-	if (searcher.busy) return
+	if (searcher.busy) {
+		searcher.again = true
+		return
+	}
 	searcher.busy = true
 	const found = [], gib = memoryOf
 	$("table1-says").textContent = `Searching for ${gib} GiB.`

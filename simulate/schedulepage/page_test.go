@@ -1,15 +1,10 @@
 package schedulepage
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -96,101 +91,6 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 			if want := schedule.Peak(list, of); math.Abs(want-got[i].Peaks[d]) > 1e-9 {
 				t.Errorf("%+v, device %d: peak %v, want %v", c, d, got[i].Peaks[d], want)
 			}
-		}
-	}
-}
-
-// probe moves every control of the page, and reports what is wrong: errors, a page wider
-// than its window, pictures that stay as they are or are empty, files that are asked for.
-const probe = `<script>
-const wrong = [], $ = id => document.getElementById(id)
-addEventListener("error", e => wrong.push(e.message))
-const blank = document.createElement("canvas")
-function painted(id) {
-	const c = $(id)
-	blank.width = c.width
-	blank.height = c.height
-	const seen = c.toDataURL()
-	return seen === blank.toDataURL() ? "" : seen
-}
-const looks = () => painted("timeline") + "," + painted("memory")
-try {
-	for (const name of Object.keys(schedules)) {
-		$("schedule").value = name
-		$("schedule").onchange()
-		if (!/is idle/.test($("says").textContent)) wrong.push(name + ": " + $("says").textContent)
-		if (!painted("timeline") || !painted("memory")) wrong.push(name + ": nothing is drawn")
-	}
-	for (const [id] of knobs) {
-		$("schedule").value = state.schedule = id === "v" ? "interleaved" : "zb-h1"
-		draw()
-		const before = looks(), [range] = inputs[id]
-		range.value = Number(range.value) > Number(range.max) / 2 ? Number(range.max) / 4 : Number(range.max) * .75
-		range.oninput()
-		if (looks() === before) wrong.push(id + ": the picture stays as it is")
-	}
-	$("schedule").value = "dualpipe-v"
-	$("schedule").onchange()
-	state.m = 2
-	draw()
-	if (!/or more/.test($("says").textContent)) wrong.push("too few micro-batches: " + $("says").textContent)
-	if (document.scrollingElement.scrollWidth > innerWidth) wrong.push("wider than the window: " + document.scrollingElement.scrollWidth)
-	wrong.push(...performance.getEntriesByType("resource").map(r => r.name))
-} catch (e) { wrong.push(String(e)) }
-parent.postMessage(wrong.join("; ") || "all is well", "*")
-</script>`
-
-var checked = regexp.MustCompile(`data-checked="([^"]*)"`)
-
-// In a browser the page is usable as wide as a phone and a desk, in light and dark.
-func TestPageInBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
-	var browser string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if at, err := exec.LookPath(name); err == nil {
-			browser = at
-			break
-		}
-	}
-	if browser == "" {
-		t.Skip("there is no Chromium here")
-	}
-	dir := t.TempDir()
-	var page bytes.Buffer
-	if err := Write(&page, Given{Schedule: "1f1b", K: 4, M: 8, V: 2, F: 3, B: 3, W: 2, Comm: .5, Whole: 1, Weights: .4, Limit: 3}); err != nil {
-		t.Fatal(err)
-	}
-	page.WriteString(probe)
-	frames := `<!DOCTYPE html><meta name="color-scheme" content="light dark"><body><script>
-const seen = {}
-onmessage = m => {
-	seen[[...document.querySelectorAll("iframe")].find(f => f.contentWindow === m.source).name] = m.data
-	document.documentElement.dataset.checked = Object.entries(seen).map(([at, says]) => at + ": " + says).sort().join("; ")
-}
-</script>`
-	for _, width := range []int{400, 1280} {
-		frames += fmt.Sprintf(`<iframe name="%d" src="page.html" width="%[1]d" height="1400"></iframe>`, width)
-	}
-	for name, text := range map[string]string{"page.html": page.String(), "frames.html": frames} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, scheme := range []string{"0", "1"} { // dark and light
-		run := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+filepath.Join(dir, "profile"),
-			"--window-size=1920,1500", "--blink-settings=preferredColorScheme="+scheme, "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom",
-			"file://"+filepath.Join(dir, "frames.html"))
-		var log bytes.Buffer
-		run.Stderr = &log
-		out, err := run.Output()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, log.String())
-		}
-		got := checked.FindSubmatch(out)
-		if got == nil || string(got[1]) != "1280: all is well; 400: all is well" || strings.Contains(log.String(), "CONSOLE") {
-			t.Errorf("scheme %s: %s\n%s", scheme, got, log.String())
 		}
 	}
 }

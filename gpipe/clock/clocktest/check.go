@@ -39,7 +39,7 @@ func Check(tl *timeline.Timeline, lists [][]schedule.Task) error {
 		}
 	}
 	on, meetings := make([][]timeline.Event, tl.Devices), make([][]timeline.Event, tl.Devices)
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		switch d := tl.Device(e.At); {
 		case e.Kind == timeline.Meet:
 			meetings[d] = append(meetings[d], e)
@@ -133,7 +133,7 @@ func checkData(tl *timeline.Timeline, lists [][]schedule.Task) error {
 	}
 	made, host, got := map[output]float64{}, map[output]float64{}, map[output]float64{}
 	complete, barrier := 0.0, false
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		switch {
 		case e.Kind == timeline.Forward || e.Kind.SendsGradient():
 			made[of(e.At, e, e.Kind != timeline.Forward)] = e.End
@@ -156,7 +156,7 @@ func checkData(tl *timeline.Timeline, lists [][]schedule.Task) error {
 			complete = max(complete, e.End)
 		}
 	}
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		after := func(ends map[output]float64, what output) error {
 			if end, ok := ends[what]; !ok || e.Start < end {
 				return fmt.Errorf("%v begins before %+v, at %v s", e, what, end)

@@ -102,14 +102,16 @@ func WriteChrome(w io.Writer, tl *timeline.Timeline, names []string) error {
 	if len(tracks) > 0 {
 		t.process(linkProcess, "links")
 	}
+	threads := map[track]int{}
 	for i, l := range tracks {
+		threads[l] = i
 		what := "activations"
 		if l.backward {
 			what = "gradients"
 		}
 		t.row(linkProcess, i, fmt.Sprintf("%s to %s, %s", t.name(l.from), t.name(l.to), what))
 	}
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		entry := traceEvent{Name: e.Label(), Category: e.Kind.String(), Process: deviceProcess, Thread: tl.Device(e.At), Args: map[string]any{}}
 		if e.Micro >= 0 {
 			entry.Args["micro"] = e.Micro
@@ -122,7 +124,7 @@ func WriteChrome(w io.Writer, tl *timeline.Timeline, names []string) error {
 		}
 		if e.Kind == timeline.Transfer {
 			entry.Process = linkProcess
-			entry.Thread = slices.Index(tracks, track{tl.Device(e.At), tl.Device(e.Peer), e.Backward})
+			entry.Thread = threads[track{tl.Device(e.At), tl.Device(e.Peer), e.Backward}]
 		}
 		t.interval(entry, e.Start, e.End)
 	}
@@ -157,11 +159,11 @@ func arrows(tl *timeline.Timeline) (all []arrow) {
 		micro int
 	}
 	tasks := map[task]timeline.Event{}
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		tasks[task{e.At, e.Kind, e.Micro}] = e
 	}
 	pieces := tl.Pieces()
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		to, carries, kinds := 0, "activations", []timeline.Kind{e.Kind}
 		switch {
 		case e.Kind == timeline.Forward:
@@ -192,7 +194,7 @@ func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 func linkTracks(tl *timeline.Timeline) []track {
 	seen := map[track]bool{}
 	var tracks []track
-	for _, e := range tl.Events {
+	for e := range tl.All() {
 		t := track{tl.Device(e.At), tl.Device(e.Peer), e.Backward}
 		if e.Kind == timeline.Transfer && !seen[t] {
 			seen[t] = true

@@ -24,7 +24,7 @@ type look struct {
 
 // looks are in the order of a picture's legend. The colours are Okabe and Ito's, which
 // colour-blind readers can distinguish, and dark text is legible on all of them.
-var looks = []look{
+var looks = [...]look{
 	{timeline.Setup, "setup", "S", 'S', "setup", "#b3b3b3"},
 	{timeline.Forward, "forward", "F", 'F', "forward", "#56b4e9"},
 	{timeline.Recompute, "recompute", "R", 'R', "recompute", "#e69f00"},
@@ -42,7 +42,7 @@ var looks = []look{
 }
 
 func lookOf(k timeline.Kind) look {
-	return looks[slices.IndexFunc(looks, func(l look) bool { return l.kind == k })]
+	return looks[slices.IndexFunc(looks[:], func(l look) bool { return l.kind == k })]
 }
 
 // timeUnits from the largest.

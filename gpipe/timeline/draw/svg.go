@@ -27,6 +27,8 @@ const (
 	svgLane  = 32 // the height of a lane, at most
 	svgText  = 13 // size of a font
 	svgIndex = 9  // that of an index
+
+	maxBoxes = 1 << 14 // of a timeline's events, or else cells
 )
 
 // WriteSVG draws timelines under one another, each with its caption, over one
@@ -35,7 +37,8 @@ const (
 // a (stage, micro-batch), the updates at the end. Colours distinguish kinds,
 // the later chunks of a device are paler, hatching is idle time, and a box too narrow for its label has only its letter or
 // nothing; its title, which browsers show under the pointer, says what it is.
-// Transfers on links are not drawn.
+// Transfers on links are not drawn. Of more than maxBoxes events, each device's time is cut
+// into cells, in which every kind has as much of the height as it has of the time.
 //
 // The picture needs no other file, follows its reader's light or dark colour
 // scheme, and is the same bytes for the same events in whatever order.
@@ -116,6 +119,7 @@ type picture struct {
 	scale float64 // pixels a second
 	seen  map[timeline.Kind]bool
 	paler bool // chunks after the first of a device are drawn
+	dense bool // too many events are
 }
 
 func (p *picture) x(t float64) float64 { return svgLeft + t*p.scale }
@@ -139,10 +143,6 @@ func (p *picture) draw(d Drawing) {
 	lane := min(svgLane, max(6, 8*svgLane/float64(max(tl.Devices, 1))))
 	gap := lane / 8
 	every := int(math.Ceil((svgText + 1) / (lane + gap)))
-	events := slices.Clone(tl.Events)
-	slices.SortFunc(events, func(a, b timeline.Event) int {
-		return cmp.Or(-cmp.Compare(tl.Device(a.At), tl.Device(b.At)), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
-	})
 	top := p.y
 	at := func(device int) float64 { return top + float64(tl.Devices-1-device)*(lane+gap) }
 	for k := tl.Devices - 1; k >= 0; k-- {
@@ -153,6 +153,21 @@ func (p *picture) draw(d Drawing) {
 			fmt.Fprintf(&p.body, `<rect fill="url(#idle)" x="%d" y="%s" width="%s" height="%s"/>`+"\n", svgLeft, pixels(at(k)), pixels(span*p.scale), pixels(lane))
 		}
 	}
+	p.y = top + float64(tl.Devices)*(lane+gap) + 6
+	boxes := 0
+	for e := range tl.OnDevices() {
+		if e.Start < e.End {
+			boxes++
+		}
+	}
+	if boxes > maxBoxes {
+		p.density(tl, span, at, lane)
+		return
+	}
+	events := slices.Collect(tl.OnDevices())
+	slices.SortFunc(events, func(a, b timeline.Event) int {
+		return cmp.Or(-cmp.Compare(tl.Device(a.At), tl.Device(b.At)), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
+	})
 	var idle timeline.Event // the longest
 	busy := make([]float64, tl.Devices)
 	wait := func(device int, until float64) {
@@ -161,7 +176,7 @@ func (p *picture) draw(d Drawing) {
 		}
 	}
 	for _, e := range events {
-		if e.Kind.OnDevice() && e.Start < e.End {
+		if e.Start < e.End {
 			p.seen[e.Kind] = true
 			p.box(e, at(tl.Device(e.At)), lane)
 			if e.Kind == timeline.Barrier {
@@ -177,7 +192,57 @@ func (p *picture) draw(d Drawing) {
 	if lane >= svgText && idle.Seconds()*p.scale >= 56 {
 		p.text("bubble", p.x((idle.Start+idle.End)/2), at(tl.Device(idle.At))+lane/2+4.5, "bubble")
 	}
-	p.y = top + float64(tl.Devices)*(lane+gap) + 6
+}
+
+// density draws what kinds' shares of the time are, in cells of each device's lane. Neighbouring
+// cells with the same shares are one.
+func (p *picture) density(tl *timeline.Timeline, span float64, at func(device int) float64, lane float64) {
+	const levels = 8 // of shares
+	p.dense = true
+	cells := max(1, min(svgRight-svgLeft, maxBoxes/tl.Devices))
+	width := span / float64(cells)
+	shares := make([][len(looks)]float64, tl.Devices*cells)
+	for e := range tl.OnDevices() {
+		if e.Kind == timeline.Barrier || e.Kind == timeline.Meet || !(e.Start < e.End) { // idle, or within a task
+			continue
+		}
+		p.seen[e.Kind] = true
+		look := slices.IndexFunc(looks[:], func(l look) bool { return l.kind == e.Kind })
+		for cell := min(cells-1, int(e.Start/width)); cell < cells && float64(cell)*width < e.End; cell++ {
+			shares[tl.Device(e.At)*cells+cell][look] += max(0, min(e.End, float64(cell+1)*width)-max(e.Start, float64(cell)*width)) / width
+		}
+	}
+	for d := range tl.Devices {
+		own := shares[d*cells : (d+1)*cells]
+		tops := func(cell int) (tops [len(looks)]int) { // of the kinds' boxes, over one another
+			sum := 0.0
+			for i, share := range own[cell] {
+				sum += share
+				tops[i] = min(levels, int(math.Round(levels*sum)))
+			}
+			return tops
+		}
+		for cell := 0; cell < cells; {
+			same, from := tops(cell), cell
+			for cell < cells && tops(cell) == same {
+				cell++
+			}
+			if same[len(looks)-1] == 0 {
+				continue
+			}
+			start, end := float64(from)*width, float64(cell)*width
+			fmt.Fprintf(&p.body, "<g><title>device %d, %s to %s</title>", d%tl.Stages(), seconds(start), seconds(end))
+			below := 0
+			for i, top := range same {
+				if top > below {
+					fmt.Fprintf(&p.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, looks[i].class, pixels(p.x(start)),
+						pixels(at(d)+lane*float64(levels-top)/levels), pixels((end-start)*p.scale), pixels(lane*float64(top-below)/levels))
+				}
+				below = top
+			}
+			p.body.WriteString("</g>\n")
+		}
+	}
 }
 
 // box draws one event as a box, with as much of its label as it can hold.
@@ -283,6 +348,9 @@ func (p *picture) legend() {
 	text := "F k,m is the forward of micro-batch m on device k; R and B likewise"
 	if p.paler {
 		text += "; paler: its later chunks"
+	}
+	if p.dense {
+		text = "too many tasks to tell apart: a colour's height is its share of the time"
 	}
 	p.text("name", svgLeft, p.y, text)
 	p.y += 12

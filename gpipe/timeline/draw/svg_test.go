@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,5 +190,33 @@ func TestEveryKindIsDrawn(t *testing.T) {
 		if err := WriteText(&text, tl, 80); err != nil || !strings.Contains(text.String(), lookOf(kind).name) {
 			t.Errorf("%v: %v\n%s", kind, err, text.String())
 		}
+	}
+}
+
+// A million events are a picture of bounded size, in which each kind has its share of the area.
+func TestSVGOfMany(t *testing.T) {
+	const stages, micro = 64, 5000
+	lists := testkit.Must(schedule.Build(schedule.OneFOneB, stages, micro, schedule.Always, false))(t)
+	step := testkit.Must(clock.Run(lists, clock.Costs{Task: clocktest.Each(1, 1, 2), Link: clock.Link{Latency: 0.5}}))(t)
+	tl := step.Timeline()
+	text := svg(t, Drawing{"many", tl})
+	if s := parseSVG(t, text); !s.inside || len(text) > 2<<20 {
+		t.Errorf("a picture of %d bytes, all inside: %v", len(text), s.inside)
+	}
+	area := map[string]float64{}
+	for _, box := range regexp.MustCompile(`<rect class="(\w+)" x="[^"]*" y="[^"]*" width="([^"]*)" height="([^"]*)"/>`).FindAllStringSubmatch(text, -1) {
+		width, height := testkit.Must(strconv.ParseFloat(box[2], 64))(t), testkit.Must(strconv.ParseFloat(box[3], 64))(t)
+		area[box[1]] += width * height
+	}
+	const lane = 6.0
+	for class, seconds := range map[string]float64{"forward": 1, "recompute": 1, "backward": 2} {
+		if want := seconds * stages * micro / step.Span() * (svgRight - svgLeft) * lane; math.Abs(area[class]/want-1) > 0.03 {
+			t.Errorf("%s has an area of %.0f, want %.0f", class, area[class], want)
+		}
+	}
+	var lines strings.Builder
+	testkit.NoError(t, WriteText(&lines, tl, 120))
+	if lines.Len() > 121*(stages+1) {
+		t.Errorf("a text of %d bytes", lines.Len())
 	}
 }

@@ -36,8 +36,8 @@ func WriteText(w io.Writer, tl *timeline.Timeline, width int) error {
 		rows[k] = []byte(strings.Repeat(".", columns))
 	}
 	seen := map[timeline.Kind]bool{}
-	for _, e := range tl.Events {
-		if !e.Kind.OnDevice() || !(e.Start < e.End) {
+	for e := range tl.OnDevices() {
+		if !(e.Start < e.End) {
 			continue
 		}
 		seen[e.Kind] = true
@@ -85,10 +85,13 @@ func legend(span float64, seen map[timeline.Kind]bool) string {
 // events begin and end on multiples of one time that is then a whole number of
 // columns wide.
 func columnsFor(tl *timeline.Timeline, columns int) int {
-	times := []float64{0}
-	for _, e := range tl.Events {
-		if e.Kind.OnDevice() {
+	times, most := []float64{0}, 2*columns*(tl.Devices+1) // of events that are a column or more each
+	for e := range tl.OnDevices() {
+		if e.Start < e.End {
 			times = append(times, e.Start, e.End)
+		}
+		if len(times) > most {
+			return columns
 		}
 	}
 	slices.Sort(times)

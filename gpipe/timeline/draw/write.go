@@ -21,7 +21,7 @@ func Write(w io.Writer, name string, tl *timeline.Timeline) error {
 		return WriteChrome(w, tl, nil)
 	case ".svg":
 		micro := 0
-		for _, e := range tl.Events {
+		for e := range tl.OnDevices() {
 			micro = max(micro, e.Micro+1)
 		}
 		return WriteSVG(w, Drawing{Caption: fmt.Sprintf("K = %d, M = %d", tl.Devices, micro), Timeline: tl})

@@ -1,6 +1,6 @@
 // What the tests do with the page, in the page.
 const test = {
-	wait: async (what, done, ms = 300000) => {
+	wait: async (what, done, ms = 600000) => {
 		for (const end = Date.now() + ms; !done(); await new Promise(r => setTimeout(r, 30)))
 			if (Date.now() > end) throw new Error(what + ": waited in vain; the page says: " + $("says").textContent + " " + $("lacks").textContent)
 	},
@@ -43,6 +43,22 @@ const test = {
 		await test.wait("figure 2", () => /^Measured/.test($("figure2-says").textContent))
 		await test.wait("table 1", () => /^The largest/.test($("table1-says").textContent))
 		return {moved: ranges.length, wrong}
+	},
+	// stop begins a training, stops it after a step, and returns what the page says then.
+	stop: async () => {
+		await test.wait("planning", () => planned && !$("run").disabled)
+		$("run").click()
+		await test.wait("a step", () => losses.length)
+		$("stop").click()
+		await test.wait("the end", () => !running)
+		return $("says").textContent
+	},
+	// impossible asks for more pieces than there are layers, and returns what the page says.
+	impossible: async () => {
+		test.set("schedule", "interleaved")
+		test.set("k", 8)
+		await test.wait("a refusal", () => $("run").disabled)
+		return $("says").textContent
 	},
 	// looks is what is wrong with the page as wide as it is: beyond the window, without a name.
 	looks: () => {

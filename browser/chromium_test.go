@@ -17,11 +17,12 @@ type chromium struct {
 	said []string
 }
 
-func TestChromium(t *testing.T) { checkAll(t, "chromium", startChromium(t)) }
+func TestChromiumPlayground(t *testing.T) { checkAll(t, "chromium", startChromium(t)) }
 
-// startChromium starts Chromium, until the test ends, and returns what opens a tab.
-func startChromium(t *testing.T) func(t *testing.T) tab {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(find(t, "chromium", "chromium-browser", "google-chrome")), chromedp.NoSandbox)
+// startChromium starts Chromium, with variables of the environment, until the test ends, and returns what
+// opens a tab.
+func startChromium(t *testing.T, env ...string) func(t *testing.T) tab {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(find(t, "chromium", "chromium-browser", "google-chrome")), chromedp.NoSandbox, chromedp.Env(env...))
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	browser, cancel := chromedp.NewContext(allocator)

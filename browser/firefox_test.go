@@ -133,7 +133,7 @@ type firefox struct {
 	context string
 }
 
-func TestFirefox(t *testing.T) {
+func TestFirefoxPlayground(t *testing.T) {
 	if os.Getenv("GPIPEBENCH_DEEP") == "" {
 		t.Skip("a part of make deep")
 	}

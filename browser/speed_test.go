@@ -20,12 +20,12 @@ func TestSpeed(t *testing.T) {
 	}
 	page, address := startChromium(t)(t), serve(t)
 	must(t, page.open(address))
-	must(t, page.eval(check+"; 0", nil))
+	must(t, page.eval(playgroundScript+"; 0", nil))
 	const rounds, steps = 6, 10
 	for _, net := range []string{"digits", "lm"} {
 		var ratios []float64
 		for range rounds {
-			out, err := exec.Command("../../bin/playground.test", "-test.run", "^$", "-test.bench", "Step/"+net+"$", "-test.benchtime", fmt.Sprint(steps, "x")).Output()
+			out, err := exec.Command("../bin/playground.test", "-test.run", "^$", "-test.bench", "Step/"+net+"$", "-test.benchtime", fmt.Sprint(steps, "x")).Output()
 			must(t, err)
 			found := regexp.MustCompile(`([0-9.]+) ms/step`).FindSubmatch(out)
 			if found == nil {

@@ -1,5 +1,5 @@
-// The playground's tests in browsers, in a module of their own: nothing of theirs is in the program.
-module gpipebench/playground/browser
+// The tests of pages in browsers, in a module of their own: nothing of theirs is in the program.
+module gpipebench/browser
 
 go 1.26.0
 

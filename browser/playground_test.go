@@ -1,5 +1,3 @@
-// Package browser has the playground's tests in browsers: in Chromium by its own protocol, and in Firefox
-// by WebDriver BiDi. They need the program that make playground builds.
 package browser
 
 import (
@@ -15,20 +13,10 @@ import (
 	"time"
 )
 
-//go:embed check.js
-var check string
+//go:embed playground.js
+var playgroundScript string
 
-// tab is a page of a browser.
-type tab interface {
-	open(address string) error
-	// eval runs an expression of the page, waits for its promise, and reads its value into a pointer; nil: nothing is read.
-	eval(expression string, into any) error
-	resize(width, height int, dark bool) error
-	screenshot() ([]byte, error)
-	console() []string // what the page has said there
-}
-
-// settings are three of each network; playground_test.go trains the same natively.
+// settings are three of each network; the tests of package playground train the same natively.
 var settings = map[string][]map[string]any{}
 
 func init() {
@@ -43,7 +31,7 @@ func init() {
 
 // published are the hashes of trainings natively, by function.
 func published(t *testing.T) map[string]string {
-	raw, err := os.ReadFile("../testdata/published.txt")
+	raw, err := os.ReadFile("../playground/testdata/published.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +45,7 @@ func published(t *testing.T) map[string]string {
 
 // serve runs gpipebench playground, and returns its address.
 func serve(t *testing.T) string {
-	program, err := filepath.Abs("../../bin/gpipebench")
+	program, err := filepath.Abs("../bin/gpipebench")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +79,12 @@ type ended struct {
 
 // checkNet trains a network at three settings, the first from the address, and compares with what a
 // native build ends with.
-func checkNet(t *testing.T, page tab, address, net string) {
+func checkNet(t *testing.T, page tab, address, name, net string) {
 	all, first := settings[net], settings[net][0]
 	if err := page.open(fmt.Sprintf("%s#net=%s&k=%v&m=%v&run=1", address, net, first["k"], first["m"])); err != nil {
 		t.Fatal(err)
 	}
-	must(t, page.eval(check+"; 0", nil))
+	must(t, page.eval(playgroundScript+"; 0", nil))
 	native := published(t)
 	for i, of := range all {
 		expression := "test.finished(1)"
@@ -119,13 +107,13 @@ func checkNet(t *testing.T, page tab, address, net string) {
 			t.Errorf("%v: the page says %q", of, got.Says)
 		}
 	}
+	look(t, page, name+"-"+net)
 }
 
-// checkPage moves every slider and looks at the page in widths and colours. With PLAYGROUND_SHOTS it leaves
-// pictures there.
+// checkPage moves every slider, looks at the page, and does what a reader may do besides training.
 func checkPage(t *testing.T, page tab, address, name string) {
 	must(t, page.open(address))
-	must(t, page.eval(check+"; 0", nil))
+	must(t, page.eval(playgroundScript+"; 0", nil))
 	var picture, ready float64
 	must(t, page.eval(`performance.getEntriesByName("first picture")[0].startTime`, &picture))
 	must(t, page.eval(`test.wait("the engine", () => planned).then(() => performance.now())`, &ready))
@@ -147,21 +135,12 @@ func checkPage(t *testing.T, page tab, address, name string) {
 	if sliders.Moved != 14 || len(sliders.Wrong) > 0 {
 		t.Errorf("%d sliders, want 14; wrong: %q", sliders.Moved, sliders.Wrong)
 	}
-	for _, width := range []int{390, 1280} {
-		for _, dark := range []bool{false, true} {
-			must(t, page.resize(width, 900, dark))
-			must(t, page.eval("scrollTo(0, 0), 0", nil))
-			var wrong []string
-			must(t, page.eval("new Promise(r => setTimeout(() => r(test.looks()), 200))", &wrong))
-			if len(wrong) > 0 {
-				t.Errorf("%d wide, dark %v: %q", width, dark, wrong)
-			}
-			if shots := os.Getenv("PLAYGROUND_SHOTS"); shots != "" {
-				png, err := page.screenshot()
-				must(t, err)
-				must(t, os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%d-dark-%v.png", name, width, dark)), png, 0o644))
-			}
-		}
+	look(t, page, name)
+	var stopped, impossible string
+	must(t, page.eval("test.stop()", &stopped))
+	must(t, page.eval("test.impossible()", &impossible))
+	if stopped != "Stopped." || !strings.HasPrefix(impossible, "Not possible: ") {
+		t.Errorf("stopped: %q; impossible settings: %q", stopped, impossible)
 	}
 	if said := page.console(); len(said) > 0 {
 		t.Errorf("on the console: %q", said)
@@ -172,24 +151,19 @@ func checkPage(t *testing.T, page tab, address, name string) {
 	}
 }
 
-// find is a browser's path; without one the test is skipped, or fails where CI is set.
-func find(t *testing.T, names ...string) string {
-	for _, name := range names {
-		if at, err := exec.LookPath(name); err == nil {
-			return at
+// look looks at the page as wide as a phone and a desk, light and dark.
+func look(t *testing.T, page tab, name string) {
+	for _, width := range []int{390, 1280} {
+		for _, dark := range []bool{false, true} {
+			must(t, page.resize(width, 900, dark))
+			must(t, page.eval("scrollTo(0, 0), 0", nil))
+			var wrong []string
+			must(t, page.eval("new Promise(r => setTimeout(() => r(test.looks()), 200))", &wrong))
+			if len(wrong) > 0 {
+				t.Errorf("%d wide, dark %v: %q", width, dark, wrong)
+			}
+			shoot(t, page, fmt.Sprintf("%s-%d-dark-%v", name, width, dark))
 		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("want %s", names[0])
-	}
-	t.Skipf("there is no %s here", names[0])
-	return ""
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -203,7 +177,7 @@ func checkAll(t *testing.T, name string, open func(t *testing.T) tab) {
 			t.Run(net, func(t *testing.T) {
 				t.Parallel()
 				page := open(t)
-				checkNet(t, page, address, net)
+				checkNet(t, page, address, name, net)
 				if said := page.console(); len(said) > 0 {
 					t.Errorf("on the console: %q", said)
 				}

@@ -1,0 +1,70 @@
+package gpipe
+
+import (
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/lab/labtest"
+	"gpipebench/train"
+)
+
+// What is counted is what runs on emulated devices send, to the byte: between stages, whatever the schedule and M, and
+// as sums of what T parts have of an operation.
+func TestSection6Counts(t *testing.T) {
+	lm := train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}
+	images := train.Model{Name: "resnet50", Width: 4, Image: 32, Classes: 10, ZeroInit: true}
+	for name, c := range map[string]struct {
+		model train.Model
+		way   way6
+	}{
+		"GPipe":     {lm, way6{K: 3, M: []int{4}}},
+		"one batch": {lm, way6{K: 2, M: []int{1}}},
+		"PipeDream": {lm, way6{K: 3, M: []int{1}, Schedule: schedule.PipeDream.String(), Window: 4}},
+		"images":    {images, way6{K: 4, M: []int{2}}},
+		"T = 2":     {lm, way6{T: 2, M: []int{1}}},
+		"T = 4":     {lm, way6{T: 4, M: []int{2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := heldNetwork{Model: c.model, Batch: 8}
+			counted, err := n.traffic(t.Context(), c.way)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := c.way.step(heldNetwork{Accelerator: "p100", DType: "f32", Optimizer: "sgd"}, c.way.M[0], "never", false).Setup
+			s.Device, s.Cost, s.Threads, s.Tensor, s.Blocks = gpipe.Emulated, train.FLOPs, 1, c.way.T, c.way.T
+			l, err := train.Training{Model: c.model, Data: "synthetic", Setup: s, Batch: 8, Steps: max(1, c.way.Window), Optimizer: "sgd", LR: 0.01, Seed: 1}.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			step, err := l.Step(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var between, sums, rest int64
+			for _, of := range step.Traffic {
+				switch of.What {
+				case gpipe.BoundaryActivations, gpipe.BoundaryGradients:
+					between += of.Bytes
+				case gpipe.PartReduces:
+					sums += of.Bytes
+				default:
+					rest += of.Bytes
+				}
+			}
+			if window := int64(max(1, c.way.Window)); between != window*counted.Boundary || sums != counted.Reduced {
+				t.Errorf("%d between stages and %d in sums: counted %d and %d", between, sums, window*counted.Boundary, counted.Reduced)
+			}
+			if rest > sums/50 { // tokens, and what parts of a softmax tell each other
+				t.Errorf("%d of other kinds beside %d in sums", rest, sums)
+			}
+		})
+	}
+	labtest.CheckRefused(t, Paper.Experiment("section6-links"), [][3]string{
+		{`"SPMD, T = 8", "PipeDream`, `"SPMD, T = 9", "PipeDream`, `no way "SPMD, T = 9"`},
+		{`m: [1, 4, 8, 32]`, `m: [3]`, "32 examples in 3 micro-batches: want a multiple"},
+		{`ways: ["GPipe, K = 8", `, `ways: [`, "want GPipe, K = 8, its base, as well"},
+		{`t: 8, m: [1, 4, 8, 32], checkpoints: [always, never]`, `t: 8, m: [1, 4, 8, 32], checkpoints: [except-last]`, "always or never"},
+	})
+}
