@@ -126,7 +126,7 @@ func TestTensorBF16(t *testing.T) {
 	}
 }
 
-// The gradient of a network in blocks is that of its loss: by central differences along it, and close
+// The gradient of a network in blocks agrees with central differences of its loss along it, and is close
 // to the undivided network's.
 func TestTensorGradient(t *testing.T) {
 	l := uneven

@@ -202,7 +202,7 @@ func (s Scheduling) chunk(v float64) schedule.Duration {
 	return schedule.Duration{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v, U: s.Times.U / v}
 }
 
-// places are those of the stages that are searched: without a number of chunks, one on each device and
+// places returns where the stages lie in the schedules that are searched: without a number of chunks, one on each device and
 // two; two lie there and back, and in turns.
 func (s Scheduling) places() (all []schedule.Placement) {
 	if s.Chunks < 2 || s.K == 1 {

@@ -84,7 +84,7 @@ func (c *Costs) seconds(from, to place.Place, bytes int64) float64 {
 	return c.Link.seconds(bytes)
 }
 
-// Seconds is the time of a transfer; through the host it is that of both legs.
+// Seconds is the time of a transfer; through the host, both legs together.
 func (l Link) Seconds(bytes int64) float64 {
 	if l.ThroughHost {
 		return 2 * l.seconds(bytes)

@@ -77,8 +77,8 @@ func (p Config) cells(q *nn.Param) (all []int) {
 	return all
 }
 
-// DividedShare is the share of the multiply-adds of a forward function that so many parts divide, with
-// so many blocks: all parts do the rest alike.
+// DividedShare is the share of the multiply-adds of a forward function that the given parts divide, with
+// that number of blocks: all parts do the rest alike.
 func (p Config) DividedShare(in Input, parts, blocks int) (share float64, err error) {
 	if err := p.Validate(in); err != nil {
 		return 0, err

@@ -1,8 +1,8 @@
 package schedule
 
 // Ahead is how many F of each chunk a device runs before its first B or I: what it holds of
-// micro-batches at once, at least. It makes no lists. The arguments are those of [Place], which must
-// accept them, and chunks is not 0.
+// micro-batches at once, at least. It makes no lists. The arguments must be such as [Place]
+// accepts, and chunks is not 0.
 func Ahead(s Schedule, devices, chunks, micro, device int) []int {
 	after := devices - 1 - device
 	switch s {

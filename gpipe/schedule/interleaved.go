@@ -43,7 +43,7 @@ func rounds(devices, micro int) []int {
 	return ends
 }
 
-// interleavedAhead is how many F a device has before it takes one F and one B in turn, if there are so many.
+// interleavedAhead is how many F a device has before it takes one F and one B in turn, if there are enough.
 func interleavedAhead(devices, chunks, micro, device int) int {
 	if chunks == 1 {
 		return devices - 1 - device

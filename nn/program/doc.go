@@ -91,8 +91,8 @@
 // slices of the weights, with their accumulators, and no others.
 //
 // A product whose terms are divided is the only place where bits could change. With one block (B = 1)
-// its chain goes through the parts in turns, over blocks of rows or columns of the result, so bits are
-// those of the undivided network for every T; the sums of a softmax hand on the 64 lanes of their trees, so
+// its chain goes through the parts in turns, over blocks of rows or columns of the result, so every T has
+// the bits of the undivided network; the sums of a softmax hand on the 64 lanes of their trees, so
 // its vocabulary is divided at multiples of 64. With B blocks a sum has a chain from zero for each block of
 // units, and the blocks are added by the tree of package reduction: every part adds up its own, and then
 // some rows of all parts' sums, which it hands to the others (an all-reduce). Bits depend on B, and T = 1

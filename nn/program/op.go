@@ -98,7 +98,7 @@ func traitsOf(c *graph.Call) *traits {
 	return &t
 }
 
-// traits are those of the step's call, found once: each of the programs that have the step asks several times.
+// traits returns what is known of the step's call, found once: each of the programs that have the step asks several times.
 func (s *step) traits() *traits {
 	if s.known == nil || s.known.call != s.call {
 		s.known = traitsOf(s.call)

@@ -115,7 +115,7 @@ func (s slicing) runs(shape graph.Shape, part, parts int) (all []Run) {
 // with their accumulators ([SlicesOf]), and all others, whose accumulators are the first part's alone,
 // as is what crosses the stage's edge; Parts has what the other parts need.
 //
-// With one block the bits are those of the undivided stage: a product whose terms are divided goes
+// With one block the stage has the bits of the undivided one: a product whose terms are divided goes
 // through the parts in turns, over blocks of its result, each part going on from the sums of the part
 // before, and so do the sums of a softmax. Otherwise the units of every divided axis are in blocks, of
 // which each part has as many (parts divides blocks, and the quotient is a power of two), with edges at

@@ -87,7 +87,7 @@ func (d *splitter) rule(s *step) bool {
 }
 
 // divided adds a step that each part does to its slices: with an operation of its own, or, if of is nil,
-// the same. Results are those of the step.
+// the same. It has the step's results.
 func (d *splitter) divided(s *step, of func(part int) any, results ...slicing) bool {
 	for i, n := range s.out {
 		d.layout[n] = results[i]
