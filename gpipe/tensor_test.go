@@ -259,3 +259,16 @@ func TestLayerLargerThanADevice(t *testing.T) {
 		}
 	}
 }
+
+// On emulated devices the links of parts count: every exchange, and every beat of turns, takes a link's latency.
+func TestTensorLinks(t *testing.T) {
+	p := uneven.pipeline(t)
+	p.Tensor, p.Devices = 2, []Device{{Kind: Emulated}}
+	seconds := func(latency float64) float64 {
+		p.Devices[0].Link.Latency = latency
+		return stepped(t, opened(t, p, InputOf(uneven.data(0))), uneven.data(0)).Seconds
+	}
+	if none, some := seconds(0), seconds(1000); some < none+50*1000 {
+		t.Errorf("a step of %v s, with links of 1000 s %v s", none, some)
+	}
+}

@@ -187,10 +187,25 @@ func planOfACluster(t *testing.T, model train.Model, file string, devices, batch
 		}
 	}
 	var fit []float64 // examples a second of all ways that do
-	for t := 1; t <= min(devices, 8, model.Heads); t *= 2 {
-		for r := 1; r*t <= devices; r *= 2 {
-			for k := 1; r*t*k <= devices && k <= model.Layers+2; k *= 2 {
-				fit = append(fit, fitting(one, planner.Candidate{T: t, R: r, K: k}, batch, model.Layers+2)...)
+	in := model.Input(batch)
+	for tensor := 1; tensor <= min(devices, 8, model.Heads); tensor *= 2 {
+		of := s
+		of.Tensor, of.SequenceParallel, of.Setup = tensor, tensor > 1, train.Setup{Replicas: 1, Partitions: 1, MicroBatches: 1}
+		p := testkit.Must(of.Pipeline(t.Context(), in))(t)
+		how := of.Modelling()
+		how.Brief, how.Costs = true, &gpipe.Costs{}
+		step := func(c planner.Candidate) float64 { // in seconds; 0: it does not fit
+			p, how := p, how
+			p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.Chunks = c.R, c.R, c.K, c.M, c.Chunks
+			p.Schedule = testkit.Must(schedule.Parse(c.Schedule))(t)
+			how.Zero, how.Recompute = c.Zero, testkit.Must(gpipe.ParseRecompute(c.Recompute))(t)
+			return testkit.Must(p.Simulate(in, how))(t).Seconds
+		}
+		for r := 1; r*tensor <= devices; r *= 2 {
+			for k := 1; r*tensor*k <= devices && k <= model.Layers+2; k *= 2 {
+				for _, seconds := range fitting(step, planner.Candidate{R: r, K: k}, batch, model.Layers+2) {
+					fit = append(fit, float64(batch)/seconds)
+				}
 			}
 		}
 	}
@@ -211,8 +226,8 @@ func synchronous(t *testing.T) (all []schedule.Schedule) {
 	return all
 }
 
-// fitting returns the examples a second of every way that fits with a way's T, R and K.
-func fitting(one func(planner.Candidate) *Simulation, c planner.Candidate, batch, layers int) (fit []float64) {
+// fitting returns the seconds of every way that fits with a way's R and K.
+func fitting(step func(planner.Candidate) float64, c planner.Candidate, batch, layers int) (fit []float64) {
 	for c.M = 1; c.M <= batch/c.R; c.M *= 2 {
 		for _, c.Recompute = range []string{"none", "selective", "full"} {
 			for c.Zero = range 4 {
@@ -223,8 +238,8 @@ func fitting(one func(planner.Candidate) *Simulation, c planner.Candidate, batch
 						if c.Zero > 0 && c.R == 1 || of1F1B || none != nil {
 							continue // the same as ZeRO 0 or as 1f1b, or there is no such schedule
 						}
-						if r := one(c); r.Fits {
-							fit = append(fit, r.ExamplesPerSecond)
+						if seconds := step(c); seconds > 0 {
+							fit = append(fit, seconds)
 						}
 					}
 				}

@@ -147,7 +147,7 @@ func Replay(tasks [][]schedule.Task, c Costs) (*timeline.Timeline, error) {
 	}
 	tl := s.Timeline()
 	if tl.Stream != nil {
-		tl.Events, tl.Stream = slices.Collect(tl.Stream(true)), nil
+		tl.Events, tl.Stream, tl.Length = slices.Collect(tl.Stream(true)), nil, 0
 	}
 	return tl, nil
 }

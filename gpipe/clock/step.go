@@ -59,6 +59,7 @@ func (s *Step) Timeline() *timeline.Timeline {
 		tl.Events = s.list(s.tail)
 		return tl
 	}
+	tl.Length = s.Span()
 	tl.Stream = func(links bool) iter.Seq[timeline.Event] { return s.stream(s.tail, links) }
 	return tl
 }

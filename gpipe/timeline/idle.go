@@ -65,9 +65,8 @@ func (tl *Timeline) Causes() []Idle {
 	for d := range devices {
 		devices[d].firstBack = math.Inf(1)
 	}
-	var span float64
-	for e := range tl.All() {
-		span = max(span, e.End)
+	span := tl.Span()
+	for e := range tl.OnDevices() {
 		d := &devices[tl.Device(e.At)]
 		if e.Kind == Barrier {
 			d.barriers = append(d.barriers, e)

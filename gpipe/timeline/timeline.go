@@ -135,6 +135,7 @@ type Timeline struct {
 	// Stream makes the events of a step on the virtual clock as they are asked for, in order of
 	// start and device, with those on links or without; nil: Events has them.
 	Stream func(links bool) iter.Seq[Event]
+	Length float64 // of a step with a Stream, its span in seconds
 	// Reductions are how tensors are added up over replicas; nil: there is one replica, or they
 	// were not recorded.
 	Reductions []Reduction
@@ -176,8 +177,8 @@ func (tl *Timeline) OnDevices() iter.Seq[Event] {
 
 // Span is the step's length: from 0 to the end of its last event.
 func (tl *Timeline) Span() float64 {
-	var end float64
-	for e := range tl.All() {
+	end := tl.Length
+	for _, e := range tl.Events {
 		end = max(end, e.End)
 	}
 	return end

@@ -17,4 +17,3 @@ func TestInterval(t *testing.T) {
 		}
 	}
 }
-

@@ -11,7 +11,9 @@ import (
 // What parts that divide operations do in place of these: see [Stage.Split].
 
 // split is the number of summands on the left of a balanced tree's root, as package reduction has it.
-func split(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
+func split(n int) int {
+	return 1 << (bits.Len(uint(n-1)) - 1)
+}
 
 // levels is how many sums of a tree of n summands are unfinished at once, besides the one in the result.
 func levels(n int) int { return bits.Len(uint(n - 1)) }
