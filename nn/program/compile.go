@@ -353,12 +353,6 @@ func (c *compiler) larger(name string) *Program {
 	return c.f.Room.Forward
 }
 
-// The programs' names.
-const (
-	forward, keep, evaluate                  = "forward", "forward-keep", "evaluate"
-	backward, backwardInput, backwardWeights = "backward", "backward-input", "backward-weights"
-)
-
 // place lays out the tensors that exist before any program runs.
 func (c *compiler) place(s *Stage) {
 	sizes := make([]int, len(c.f.Params))

@@ -20,6 +20,12 @@ type Program struct {
 	lock    *lockstep // of the first of several parts of a stage; else nil
 }
 
+// The programs' names.
+const (
+	forward, keep, evaluate                  = "forward", "forward-keep", "evaluate"
+	backward, backwardInput, backwardWeights = "backward", "backward-input", "backward-weights"
+)
+
 // Instr is one kernel call.
 type Instr struct {
 	Op    string
