@@ -18,15 +18,6 @@ func pieces(v Vocabulary) []string {
 	return out
 }
 
-// shown returns the pieces of a text.
-func shown(v Vocabulary, text string) string {
-	var out []string
-	for _, id := range v.Encode(text) {
-		out = append(out, v.Piece(id))
-	}
-	return strings.Join(out, " ")
-}
-
 // The mark and a limited number of characters, and then no joins.
 func TestBPEAlphabet(t *testing.T) {
 	words := map[string]int{"aab": 3, "cb": 1, "dd": 0, "ee": -1}
