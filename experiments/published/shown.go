@@ -12,7 +12,11 @@ import (
 
 // Shown are the tables of a scoreboard, as its command and the report print them.
 func (b *Scoreboard) Shown() []*lab.Table {
-	return []*lab.Table{b.summaryTable(id, "Scoreboard"), b.reasonTable()}
+	shown := []*lab.Table{b.summaryTable(id, "Scoreboard")}
+	if reasons := b.reasonTable(); len(reasons.Rows) > 0 {
+		shown = append(shown, reasons)
+	}
+	return shown
 }
 
 // id is the experiment's, which begins the names of its tables.
@@ -55,7 +59,7 @@ func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 		t.Add(s.Table, names[s.What], s.Rows, s.Can, s.Predicted, lab.Percent(s.MAE, 1), signed(s.Signed), lab.Percent(s.Spread, 1),
 			s.Worst, signed(s.WorstError), rank, regret, share, factor)
 	}
-	if o.Tables > 0 {
+	if o.Tables > 1 { // of one, its row says it
 		t.Notes = append(t.Notes, fmt.Sprintf("Mean of %d tables: %s absolute; of seconds %s, of memory %s.", o.Tables, percent(o.MAE), percent(o.Seconds), percent(o.Bytes)))
 	}
 	if !math.IsNaN(o.Apart) {
