@@ -83,10 +83,10 @@ func (s *Step) span(tail [][]timeline.Event) (span float64) {
 // Busy is how many seconds each device spends on its tasks, as [timeline.Timeline.Busy] counts them.
 func (s *Step) Busy() []float64 {
 	busy := make([]float64, len(s.tasks))
-	if s.lanes == nil {
-		tl := s.Timeline()
-		for k := range busy {
-			busy[k] = tl.Busy(k)
+	stages := len(s.tasks) / len(s.micro)
+	for i := range s.events { // a device's in the order of its tasks, as in the timeline, so that sums have the same bits
+		if e := &s.events[i]; e.Kind.Task() {
+			busy[e.At.Replica*stages+e.At.Stage] += e.Seconds() - e.Away
 		}
 	}
 	for k := range s.lanes {
