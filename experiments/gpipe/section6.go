@@ -252,6 +252,9 @@ func (s *section6Spec) check(searched bool) *lab.Problem {
 			if searched && (len(w.M) == 0 || len(w.Checkpoints) == 0) {
 				return lab.At(fmt.Errorf("%s: want m and checkpoints, which are searched", name), at...)
 			}
+			if w.K > 1 && len(w.M) == 0 {
+				return lab.At(fmt.Errorf("%s: want m, the micro-batches of its stages", name), at...)
+			}
 			for _, m := range w.M {
 				if n.batch(w)%m != 0 {
 					return lab.At(fmt.Errorf("%s: %d examples in %d micro-batches: want a multiple", name, n.batch(w), m), at...)
