@@ -68,3 +68,30 @@ func TestSection6Counts(t *testing.T) {
 		{`t: 8, m: [1, 4, 8, 32], checkpoints: [always, never]`, `t: 8, m: [1, 4, 8, 32], checkpoints: [except-last]`, "always or never"},
 	})
 }
+
+// A step is drawn whether its links go through the host, where the clock has a list of events, or are direct, where it
+// makes them as they are asked for.
+func TestSection6Draws(t *testing.T) {
+	n := heldNetwork{Model: train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}, DType: "f32", Optimizer: "sgd", Batch: 8}
+	for _, n.Accelerator = range []string{"p100", "tpuv3"} {
+		for _, w := range []way6{
+			{K: 2, M: []int{4}, Checkpoints: []string{"never"}},
+			{K: 2, M: []int{1}, Checkpoints: []string{"never"}, Schedule: schedule.PipeDream.String(), Window: 8},
+			{T: 2, M: []int{1}, Checkpoints: []string{"never"}},
+		} {
+			d, err := n.drawn(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks := 0
+			for _, e := range d.Events {
+				if e.Kind.Task() {
+					tasks++
+				}
+			}
+			if want := 4 * w.M[0] * d.Updates; tasks != want { // F and B of each on two devices
+				t.Errorf("%s, %+v: %d tasks drawn, want %d", n.Accelerator, w, tasks, want)
+			}
+		}
+	}
+}

@@ -55,10 +55,7 @@ func (n heldNetwork) drawn(ctx context.Context, w way6) (d drawnStep, err error)
 		}
 		d.of = short.of
 	}
-	for _, e := range d.of.Step.Timeline.Events {
-		if !e.Kind.OnDevice() {
-			continue
-		}
+	for e := range d.of.Step.Timeline.OnDevices() {
 		e.Peer = place.Place{}
 		if w.T < 2 {
 			d.Events = append(d.Events, e)
