@@ -167,17 +167,17 @@ func (s *search) replay(c *cut) error {
 			return err
 		}
 		times.Lists = lists
-		tl, err := times.Replay()
+		step, err := times.Run()
 		if err != nil {
 			return err
 		}
 		ends := make([]float64, c.K)
-		for _, e := range tl.Events {
+		for e := range step.Timeline().OnDevices() {
 			if e.Kind.Task() {
 				ends[e.At.Stage] = max(ends[e.At.Stage], e.End)
 			}
 		}
-		bounds[m] = s.throughput(c, tl.Span(), slices.Min(ends))
+		bounds[m] = s.throughput(c, step.Span(), slices.Min(ends))
 	}
 	c.set(func(m mode) float64 { return bounds[m] })
 	c.replayed = true
