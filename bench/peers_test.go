@@ -73,7 +73,7 @@ func TestOneDNNAgrees(t *testing.T) {
 			t.Errorf("%s: %v", name, s)
 		}
 	}
-	// What it does not compute as it is defined, or what is no operation, is an error.
+	// A line without an operation that it knows, and all its sizes, is an error.
 	for _, list := range []string{"product forward 4 4\n", "pool forward 1 2 3\n"} {
 		cmd := exec.Command(peer)
 		cmd.Stdin = strings.NewReader(list)

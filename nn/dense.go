@@ -61,8 +61,8 @@ func NewDense(name string, c DenseConfig) (l *Dense) {
 	return d
 }
 
-// byColumns says that parts can divide the results by units, of which each of the sections has as
-// many; and byRows that they can divide the inputs, whose results are then summands.
+// byColumns says that parts can divide the results by units, whose number is given for one section;
+// and byRows that they can divide the inputs, whose results are then summands.
 func (d *Dense) byColumns(sections, units int) *Dense {
 	d.Weight.Split = graph.Split{Axis: d.axis(1), Sections: sections, Units: units}
 	if d.Bias != nil {

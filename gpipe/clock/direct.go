@@ -43,7 +43,7 @@ type lane struct {
 	over   bool
 }
 
-// other is an event that is no task of a list, and the number of the task that it comes before.
+// other is an event beside the tasks of a list, and the number of the task before which it comes.
 type other struct {
 	before int
 	event  timeline.Event
@@ -113,7 +113,7 @@ func (d *direct) seconds(seconds float64) float64 {
 	return seconds
 }
 
-// occupy adds an event that is no task of the list.
+// occupy adds an event beside the tasks of the list.
 func (d *direct) occupy(l *lane, kind timeline.Kind, micro int, seconds float64) {
 	start := l.free
 	l.free += d.seconds(seconds)

@@ -40,8 +40,7 @@ func rssBytes(n int64) int64 {
 	return n
 }
 
-// ProcessorSeconds is the processor time of this process so far, without that of processes that it has started; -1 if
-// unknown.
+// ProcessorSeconds is the processor time of this process so far, its children not counted; -1 if unknown.
 func ProcessorSeconds() float64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -20,7 +20,7 @@ type partLoss struct {
 	part, parts    int
 	blocks         int
 	rows, numbers  int // rows of logits; numbers of a row that a part has, for one block or for all of its own
-	lanes, uniform int // of these: those of exponentials, and those of the logits themselves, if there is smoothing
+	lanes, uniform int // of these: for exponentials, and for the logits themselves, if there is smoothing
 }
 
 const lossStats = 3
