@@ -96,6 +96,13 @@ var unevens = []struct {
 	}, uneven.data, false, false},
 	{"resnet", unevenResNet.pipeline, unevenResNet.data, false, true},
 	{"small resnet", unevenSmallResNet.layerWise, unevenSmallResNet.data, false, true},
+	// Concatenations, drop-paths and separable convolutions all parts compute alike, and the first layer, whose
+	// channels are fewer than parts.
+	{"convolutions", func(t testing.TB, fine bool) Pipeline {
+		p := smallConvolutions.pipeline(t, fine)
+		p.Layers = slices.Insert(p.Layers, 0, nn.Layer(nn.NewConv2D("layer0", nn.Conv2DConfig{In: 3, Out: 3, Kernel: [2]int{3, 3}, Padding: nn.Same})))
+		return p
+	}, smallConvolutions.data, false, false},
 	// Whose heads all parts compute alike.
 	{"ssd", smallSSD.pipeline, smallSSD.data, false, true},
 }

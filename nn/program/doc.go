@@ -102,9 +102,8 @@
 // some rows of all parts' sums, which it hands to the others (an all-reduce). The chain of a convolution's
 // gradient of its images alternates taps and channels, so that it cannot go from part to part: with one block
 // a part computes its channels of it, for which it gathers their weights. With several, blocks are added, and
-// each part gets the sums of its channels. Bits depend on B, and T = 1
-// computes the same chains. A row of an embedding is copied from the part that has it, since adding
-// zeros would turn -0 into 0.
+// each part gets the sums of its channels. Bits depend on B, and T = 1 computes the same chains. A row of an
+// embedding is copied from the part that has it, since adding zeros would turn -0 into 0.
 //
 // What crosses the stage's edge is the first part's, and it hands the others what they read of it. With
 // bfloat16 sums stay float32 from part to part and block to block, and are rounded once. Statistics over
