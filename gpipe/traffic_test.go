@@ -191,13 +191,9 @@ func TestTraffic(t *testing.T) {
 					count.mu.Lock()
 					defer count.mu.Unlock()
 					for line, want := range count.lines {
-						if got := sent[line]; got != want {
-							t.Errorf("step %d, %v: %+v, sent %+v", i, line, got, want)
-						}
+						testkit.Equal(t, sent[line], want, "step %d, %v", i, line)
 					}
-					if len(sent) != len(count.lines) {
-						t.Errorf("step %d: %d lines, %d were used", i, len(sent), len(count.lines))
-					}
+					testkit.Equal(t, len(sent), len(count.lines), "step %d", i)
 				})
 			}
 			p := c.pipeline() // whose replicas read each other's gradients in place
@@ -226,15 +222,11 @@ func checkTraffic(t *testing.T, r *Result, loads []Load) {
 		got[i].Seconds = 0
 		there[got[i].What] = true
 	}
-	if want := r.PlannedTraffic(); !slices.Equal(got, want) {
-		t.Errorf("traffic\n%+v\nplanned\n%+v", got, want)
-	}
+	testkit.EqualAll(t, r.PlannedTraffic(), got, "traffic\n%+v\nplanned\n", got)
 	for _, l := range loads {
 		if !there[l] {
 			t.Errorf("no %v", l)
 		}
 	}
-	if len(there) != len(loads) {
-		t.Errorf("%d kinds, want %d", len(there), len(loads))
-	}
+	testkit.Equal(t, len(there), len(loads), "kinds")
 }
