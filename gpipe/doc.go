@@ -62,6 +62,9 @@
 //
 // # A step
 //
+// Read its code in this order: trainer.go, step.go, tasks.go, bind.go, links.go, tensors.go; update.go,
+// reduce.go, norm.go; report.go, result.go.
+//
 // Each stage has a goroutine for its list and, for each neighbour, one that receives and one
 // that sends. They are connected only by a session of package transport, a new one for each
 // step, so that nothing of a failed step remains for the next. Each process of a run opens the

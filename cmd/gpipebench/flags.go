@@ -321,3 +321,9 @@ func profileFlag(cmd *cobra.Command, to *string) {
 func formatFlag(fs *pflag.FlagSet, to *string, what string, formats ...string) {
 	value(fs, to, "format", "text", strings.Join(formats, "|"), "how to print "+what, oneOf(formats...))
 }
+
+// optimizerName reads the name of an optimiser, with its settings.
+func optimizerName(s string) (string, error) {
+	_, err := train.ParseOptimizer(s)
+	return s, err
+}

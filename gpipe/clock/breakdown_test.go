@@ -33,6 +33,9 @@ func TestBreakdownAddsUp(t *testing.T) {
 		if p.Step != span {
 			t.Fatalf("%v: step %v, replay %v", in, p.Step, span)
 		}
+		if alone := testkit.Must(clock.Bubble(in.Tasks, in.Costs))(t); alone != p.Bubble {
+			t.Fatalf("%v: a bubble of %v, alone %v", in, p.Bubble, alone)
+		}
 		if math.Abs(p.Sum()-p.Step) > 1e-9*p.Step {
 			t.Fatalf("%v: parts add up to %v, step %v", in, p.Sum(), p.Step)
 		}
