@@ -52,7 +52,7 @@ func (r *chunkRun) addOver(ctx context.Context, m program.Meeting, seconds *floa
 	first, end := r.trainer.net.ScopeOf(self)
 	route := func(from, to int) transport.Route {
 		return transport.Route{
-			From: r.trainer.net.Pieces.At(from, r.k), To: r.trainer.net.Pieces.At(to, r.k),
+			From: r.trainer.net.Pieces.At(from, r.piece), To: r.trainer.net.Pieces.At(to, r.piece),
 			What: transport.Statistics, Index: r.met,
 		}
 	}

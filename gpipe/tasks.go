@@ -24,14 +24,14 @@ func (r *chunkRun) task(ctx context.Context, t schedule.Task) error {
 	return r.backward(ctx, t)
 }
 
-func (r *chunkRun) isLast() bool { return r.k == r.trainer.net.Pieces.Len()-1 }
+func (r *chunkRun) isLast() bool { return r.piece == r.trainer.net.Pieces.Len()-1 }
 
 // forward is F(m): input from the previous stage or the batch, output to the
 // next stage, or the loss.
 func (r *chunkRun) forward(ctx context.Context, t schedule.Task) error {
 	m := t.Micro
 	st := r.stage(m)
-	if r.k > 0 {
+	if r.piece > 0 {
 		if err := await(ctx, r.input.arrived, m); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (r *chunkRun) backward(ctx context.Context, t schedule.Task) error {
 		r.use(program.DOut, m%r.gradient.slots)
 		r.touchAll(r.stage(m).DOut)
 	}
-	if r.k > 0 {
+	if r.piece > 0 {
 		if err := take(ctx, r.back.free); err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (r *chunkRun) backward(ctx context.Context, t schedule.Task) error {
 	if !r.isLast() {
 		r.release(program.DOut, m%r.gradient.slots, &r.gradient)
 	}
-	if r.k > 0 {
+	if r.piece > 0 {
 		r.back.ready <- m
 	}
 	return nil
@@ -171,4 +171,4 @@ func (r *chunkRun) awaitGradient(ctx context.Context, m int) error {
 }
 
 // stage returns the stage's programs for micro-batch m.
-func (r *chunkRun) stage(m int) *program.Stage { return r.Programs[m][r.k] }
+func (r *chunkRun) stage(m int) *program.Stage { return r.Programs[m][r.piece] }

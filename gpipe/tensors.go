@@ -16,7 +16,7 @@ import (
 // load copies micro-batch m's part of the mini-batch into the bound input slot.
 func (r *chunkRun) load(st *program.Stage, m int) {
 	b := r.batches[r.mini(m)].Slice(r.Firsts[m], r.Firsts[m]+r.Sizes[m])
-	if r.k == 0 {
+	if r.piece == 0 {
 		r.fill(st.In, b.Inputs)
 	}
 	r.fill(st.Feeds, b.Targets)

@@ -69,7 +69,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if t.transport = p.Transport; t.transport == nil {
 		t.transport = transport.InProcess()
 	}
-	if err := t.meet(); err != nil {
+	if err := t.findPeers(); err != nil {
 		return nil, err
 	}
 	if n.Devices[0].Kind == Emulated {
@@ -97,8 +97,8 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	return t, nil
 }
 
-// meet finds the processes that take part, and this one among them.
-func (t *Trainer) meet() error {
+// findPeers finds the processes that take part, and this one among them.
+func (t *Trainer) findPeers() error {
 	t.self = -1
 	seen := map[int]bool{}
 	for _, p := range place.Of(t.net.Replicas, t.net.Partitions) {

@@ -36,8 +36,10 @@ func (t *Trainer) Window(ctx context.Context, batches []nn.Batch) ([]*Result, er
 	return all, err
 }
 
-// updates reports whether the step's lists have U.
-func (r *stageRun) updates() bool { return r.purpose == plan.Training && r.trainer.net.Asynchronous() }
+// hasUpdates reports whether the step's lists have U.
+func (r *stageRun) hasUpdates() bool {
+	return r.purpose == plan.Training && r.trainer.net.Asynchronous()
+}
 
 // workThrough runs a list with U, on the versions of the weights that its tasks name. task is set
 // to the name of the one that runs.

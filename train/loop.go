@@ -349,7 +349,7 @@ func (t *Training) open(ctx context.Context, to uses, measured []float64) (*Loop
 	if err := t.Processes.connect(ctx, t.Setup, &p, t.data); err != nil {
 		return nil, err
 	}
-	if err := t.Setup.cut(ctx, &p, in, measured); err != nil {
+	if err := t.Setup.setCosts(ctx, &p, in, measured); err != nil {
 		return nil, err
 	}
 	// Opening takes seconds where weights are many, and several pipelines may follow.

@@ -92,9 +92,7 @@ func TestBreakdownByHand(t *testing.T) {
 		Update:        2,
 		Step:          22,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, got), "", "(-want +got)\n")
 }
 
 // Even stages and free links leave the bubble alone: (K-1)(f+b) with early
@@ -150,9 +148,7 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 		return 1
 	}}))(t)
 	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
-	if diff := cmp.Diff(want, p); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, p), "", "(-want +got)\n")
 }
 
 // Without recomputation, setup and update it is never negative if a stage's

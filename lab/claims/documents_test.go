@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
@@ -64,10 +65,7 @@ func TestDocuments(t *testing.T) {
 	const quick, full = "results/reference", "results/reference-full"
 	figure := claims.Committed(t, claims.FullDir).Figures()
 	for _, name := range append(documents, root+"/README.md", root+"/ARTIFACT.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		base, _ := filepath.Rel(root, name)
 		d := document{name: base, figure: figure, verdicts: claims.VerdictsOf(t, claims.FullDir), drawn: map[string]string{}}
 		dirs := []string{full, quick}
@@ -75,10 +73,7 @@ func TestDocuments(t *testing.T) {
 			dirs, d.verdicts = []string{quick}, claims.VerdictsOf(t, claims.QuickDir)
 		}
 		for _, dir := range dirs {
-			tables, err := filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tables := testkit.Must(filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables")))(t)
 			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/", claims.Committed(t, filepath.Join(root, dir))})
 		}
 		got, err := d.regenerate(string(text))
@@ -102,9 +97,7 @@ func TestDocuments(t *testing.T) {
 			continue
 		}
 		if *labtest.Update {
-			if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 			continue
 		}
 		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
@@ -445,9 +438,7 @@ func TestExcerpt(t *testing.T) {
 	table.Numbers("measured", "95%", "modelled")
 	table.Add("a|b", 1, "x", 2)
 	var b strings.Builder
-	if err := table.Write(&b, "markdown"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, table.Write(&b, "markdown"))
 	got, err := excerpt(b.String(), "what; modelled; 95%", "[notes](there.md)")
 	want := `**A sample** ([notes](there.md))
 
@@ -456,9 +447,7 @@ func TestExcerpt(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if _, err := excerpt(b.String(), "what; meant", "[notes](there.md)"); err == nil || !strings.Contains(err.Error(), `no column "meant"`) {
-		t.Errorf("a column that is not there: %v", err)
-	}
+	testkit.Refused(excerpt(b.String(), "what; meant", "[notes](there.md)"))(t, `no column "meant"`)
 	for text, want := range map[string]string{
 		"<!-- claims -->\n": "README.md:1: no <!-- end -->",
 		"a\n<!-- end -->":   "README.md:2: an end without",
@@ -469,9 +458,7 @@ func TestExcerpt(t *testing.T) {
 		}
 	}
 	there := "<!-- table: none -->\n\n" + notThere + "\n\n<!-- end -->\nend"
-	if got, err := (document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"); err != nil || got != there {
-		t.Errorf("%v\n%s", err, got)
-	}
+	testkit.Equal(t, testkit.Must((document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"))(t), there)
 }
 
 func TestValuesInProse(t *testing.T) {
@@ -502,17 +489,11 @@ func TestValuesInProse(t *testing.T) {
 
 // What README.md, ARTIFACT.md and docs refer to within the project is there.
 func TestLinks(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	found := 0
 	for _, name := range append(files, "../../README.md", "../../ARTIFACT.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
