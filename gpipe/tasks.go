@@ -9,10 +9,9 @@ import (
 	"unsafe"
 
 	"gpipebench/gpipe/plan"
-	"gpipebench/nn"
-
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
