@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"

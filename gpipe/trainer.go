@@ -245,6 +245,18 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 	return all[0], nil
 }
 
+// trainable is an error while the averages are in the weights' places, or recomputed statistics
+// in those of batch norm's, else nil.
+func (t *Trainer) trainable() error {
+	if t.recomputed {
+		return errors.New("batch norm's recomputed statistics are in place: want to train or load after Recomputed has returned")
+	}
+	if t.averaged {
+		return errors.New("the averages are in the weights' places: want to train or load after Averaged has returned")
+	}
+	return nil
+}
+
 // Differentiate is Step without the update: it computes the loss and the gradients of
 // the step that would come next, and changes neither a weight nor an average. Steps does
 // not count it, and the next Step draws the same random numbers.

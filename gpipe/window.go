@@ -95,18 +95,6 @@ func (r *stageRun) updateBy(ctx context.Context, t schedule.Task, stash int, las
 	})
 }
 
-// tallies returns a mini-batch's sums for the moving averages, by pair of averages.
-func (r *stageRun) tallies(mini int) (all [][]float64) {
-	n, mem := r.trainer.net, r.dev.mem
-	at := mini % n.Tallies()
-	slot := 1 + n.Sums() + at
-	mem.touch(0, program.Grads, slot, mem.plan.Chunks[0][program.Grads][slot].Span)
-	for _, m := range r.dev.moving {
-		all = append(all, m.groups[at])
-	}
-	return all
-}
-
 // stash copies the newest weights, with the constants beside them, to another slot.
 func (r *stageRun) stash(slot int) {
 	newest, kept := r.dev.mem.slot(0, program.Params, 0), r.dev.mem.slot(0, program.Params, slot)
