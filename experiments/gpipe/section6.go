@@ -121,8 +121,6 @@ type heldStep struct {
 	Bubble float64 `json:"bubble"`
 	// Versions of the weights, on the device that has most; 1 if updates are synchronous.
 	Versions int `json:"versions"`
-
-	of *simulate.Simulation
 }
 
 func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err error) {
@@ -136,7 +134,7 @@ func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err er
 		}
 		of := heldStep{
 			Fits: r.Fits, M: s.Setup.MicroBatches, Checkpoint: s.Setup.Checkpoint.String(), Sequence: s.SequenceParallel, Peak: fullest(r),
-			of: r, Versions: versions(r), Seconds: r.StepSeconds, Rate: r.ExamplesPerSecond, Sent: r.Breakdown.Communication / r.StepSeconds, Bubble: (r.Breakdown.Bubble + r.Breakdown.Imbalance) / r.StepSeconds,
+			Versions: versions(r), Seconds: r.StepSeconds, Rate: r.ExamplesPerSecond, Sent: r.Breakdown.Communication / r.StepSeconds, Bubble: (r.Breakdown.Bubble + r.Breakdown.Imbalance) / r.StepSeconds,
 		}
 		if w.T > 1 {
 			of.Sent, of.Bubble = (r.Parts.Tensor+r.Parts.Pipeline)/r.StepSeconds, r.Parts.Bubble/r.StepSeconds
