@@ -39,6 +39,7 @@ type section6Profile struct {
 type heldNetwork struct {
 	Name        string      `yaml:"name" want:"name,key"`
 	Of          string      `yaml:"of" want:"name,optional"` // what several rows are of; none: its name
+	Rows        string      `yaml:"rows" want:"id,optional"` // of the tables that have it; none: of the first
 	Model       train.Model `yaml:"model"`
 	Accelerator string      `yaml:"accelerator" want:"accelerator"`
 	DType       string      `yaml:"dtype" want:"dtype"`
@@ -215,6 +216,7 @@ func section6Kind[V any](make func(heldNetwork, context.Context, way6) (V, error
 				for i, name := range n.Ways {
 					w := s.Ways[s.way(name)]
 					r := cells.Row[V]{
+						Of: n.Rows,
 						Has: cells.Values{
 							"network": n.Name, "of": cmp.Or(n.Of, n.Name), "way": w.Name, "accelerator": n.Accelerator, "devices": w.devices(), "batch": n.batch(w),
 							"K": max(w.K, 1), "T": max(w.T, 1), "S": max(w.S, 1), "layers": n.Model.Layers,
