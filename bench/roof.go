@@ -103,8 +103,8 @@ func (n network) held(name string, rounds int, roof roofline) (*rows.Sample, err
 	for _, row := range profile.Rows() {
 		k := rows.Kind{Name: variety.ReplaceAllString(row.Op, ""), Seconds: row.Seconds}
 		if row.Calls > 0 {
-			of := func(flops, bytes float64) float64 {
-				return row.Calls * roof.seconds(int64(flops/row.Calls), int64(bytes/row.Calls))
+			of := func(flops, bytes float64) float64 { // no more than it took, with operands from a larger cache
+				return min(row.Seconds, row.Calls*roof.seconds(int64(flops/row.Calls), int64(bytes/row.Calls)))
 			}
 			k.Least = of(row.FLOPs, row.Bytes)
 			k.Arithmetic = of(row.FLOPs, 0)
@@ -119,4 +119,4 @@ func (n network) held(name string, rounds int, roof roofline) (*rows.Sample, err
 }
 
 // variety is what follows a kind of layer in the names of its operations.
-var variety = regexp.MustCompile(`(-(grad|input|weight|param|moments|stats|tally|totals|wide|over|nt|tn|tt)\b|\+).*`)
+var variety = regexp.MustCompile(`(-(grad|input|weight|param|moments|stats|tally|totals|wide|over|at|bt)\b|\+).*`)
