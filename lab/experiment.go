@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"gpipebench/internal/failure"
+	"gpipebench/internal/files"
 	"gpipebench/internal/progress"
 	"gpipebench/lab/records"
 )
@@ -55,6 +57,26 @@ type Report struct {
 	Verdict error
 	// Family are the comparisons that claims name; nil: there is no design. Reported sets it.
 	Family *Family
+}
+
+// ReferenceOf loads an experiment's records in a directory with a reference, which is shown beside those
+// of another directory; nil if there are none, or if the two are the same. What is wrong with them is said.
+func ReferenceOf(reference, results string, e Experiment, p progress.Progress) *records.Log {
+	if reference == "" {
+		return nil
+	}
+	if results != "" && files.SameDir(results, reference) {
+		return nil // it is the reference that is being made
+	}
+	log, err := records.Load(records.File(reference, e.ID()), e.ID())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		p.Say(fmt.Sprintf("%s: no reference: %v", e.ID(), err))
+		return nil
+	}
+	return log
 }
 
 // File is a file of a report.
