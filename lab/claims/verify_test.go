@@ -100,7 +100,7 @@ func (r results) examine(ids ...string) (all []*Examined) {
 // err is what verify says, but for claims, in one line.
 func (r results) err(all []*Examined) string {
 	r.t.Helper()
-	v, err := Verifying{Results: r.dir}.hold(all)
+	v, err := Verifying{Results: r.dir}.compareTables(all)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestVerifyWithoutReference(t *testing.T) {
 	hold := func(reference string) string {
 		v := Verifying{Results: made, Reference: reference}
 		x := testkit.Must(examined(v, definition(id)))(t)
-		r := testkit.Must(v.hold([]*Examined{x}))(t)
+		r := testkit.Must(v.compareTables([]*Examined{x}))(t)
 		return strings.Join(r.Wrong, "; ")
 	}
 	testkit.Equal(t, hold(reference), "", "with the reference")

@@ -75,7 +75,7 @@ func TestBriefly(t *testing.T) {
 
 // pagesOf returns the pages of a directory of results, by file.
 func pagesOf(t *testing.T, dir string) (map[string]string, error) {
-	r := Reporting{Results: dir}
+	r := Reporting{Papers: experiments.Papers, Results: dir}
 	reading, err := r.Read(t.Context())
 	if err != nil {
 		return nil, err
