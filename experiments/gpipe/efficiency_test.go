@@ -43,7 +43,7 @@ func TestModelledKeys(t *testing.T) {
 		accelerator *string
 	}{
 		{two, &two.Modelled.Networks[0].Accelerator}, {amoebanet, &amoebanet.Modelled.Networks[0].Accelerator},
-		{modelled, &modelled.table3.Spec.Networks[1].Accelerator}, {three, &three.Spec.Networks[1].Accelerator}, {figure, &figure.Spec.Modelled.Accelerator},
+		{modelled, &modelled.Spec.Networks[1].Accelerator}, {three, &three.Spec.Networks[1].Accelerator}, {figure, &figure.Spec.Modelled.Accelerator},
 	} {
 		labtest.CheckKey(t, func(file string) lab.Experiment {
 			*c.accelerator = file

@@ -2,39 +2,20 @@ package gpipe
 
 import (
 	"context"
-	"strings"
+	"reflect"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
-	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
-	"gpipebench/lab/labtest"
 )
 
-// A what-if is the default convention at peak rates, with samples of its own.
-func TestTable2ModelledWhatIfs(t *testing.T) {
-	m := labtest.Loaded[*table2Modelled](t, Paper.Experiment("table2-modelled").Load)
-	s := cellstest.SmallScale(t)
-	s.Networks[0].Accelerator = "p100"
-	sample := func(s *cells.Scale) string {
-		return cells.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String()
-	}
-	names := map[string]bool{sample(s): true, sample(s.Varied(accelerator.Variation{Change: accelerator.AtPeak})): true}
-	for _, v := range m.whatIfs {
-		w := s.WhatIf(v)
-		all := w.ConventionsOf(w.Networks[0])
-		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || lab.JoinWith(w.M, " ") != "1 4" {
-			t.Errorf("%s: conventions %v, M = %v", v.Name, all, w.M)
-		}
-		if name := sample(w); names[name] || strings.Contains(name, "efficiencies") {
-			t.Errorf("%s: sample %s, which is another's or not at the peak", v.Name, name)
-		}
-		names[sample(w)] = true
-	}
-	if len(names) != 2+7 {
-		t.Errorf("%d names, want one for each what-if, for measured rates and for the peak", len(names))
+// The conventions of Table 2 are Table 3's: both are read under the same.
+func TestTable2ModelledConventions(t *testing.T) {
+	two, three, err := modelledTables()
+	if err != nil || !reflect.DeepEqual(two.Spec.Conventions, three.Spec.Conventions) {
+		t.Errorf("%+v and %+v, %v", two.Spec.Conventions, three.Spec.Conventions, err)
 	}
 }
 
