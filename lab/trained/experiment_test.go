@@ -271,9 +271,7 @@ func TestWithoutChrF(t *testing.T) {
 			testkit.Fails(t, err, wants)
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		table := r.Tables[0]
 		if cell := table.Rows[0][table.Column("chrF")]; cell.Text != "-" {
 			t.Errorf("chrF %v, want none", cell)
@@ -451,9 +449,7 @@ func TestReadsTheLastCompleteLook(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if caption := r.Tables[0].Caption; !strings.Contains(caption[0], fmt.Sprintf("n = %d seeds", want)) || !strings.Contains(caption[1], fmt.Sprintf("; %d seeds", want)) {
 			t.Errorf("%d seeds: %q", complete, caption)
 		}
