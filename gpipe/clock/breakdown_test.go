@@ -16,10 +16,7 @@ import (
 
 func breakdown(t *testing.T, in clocktest.Instance) clock.Parts {
 	t.Helper()
-	p, err := clock.Breakdown(in.Tasks, in.Costs)
-	if err != nil {
-		t.Fatalf("%v: %v", in, err)
-	}
+	p := testkit.Must(clock.Breakdown(in.Tasks, in.Costs))(t, "%v", in)
 	return p
 }
 
@@ -30,9 +27,7 @@ func TestBreakdownAddsUp(t *testing.T) {
 		in := clocktest.Random(t, rng, 0)
 		p := breakdown(t, in)
 		span := in.Replay(t).Span()
-		if p.Step != span {
-			t.Fatalf("%v: step %v, replay %v", in, p.Step, span)
-		}
+		testkit.Equal(t, p.Step, span, "%v: step", in)
 		if math.Abs(p.Sum()-p.Step) > 1e-9*p.Step {
 			t.Fatalf("%v: parts add up to %v, step %v", in, p.Sum(), p.Step)
 		}
@@ -89,7 +84,7 @@ func TestBreakdownByHand(t *testing.T) {
 		Update:        2,
 		Step:          22,
 	}
-	testkit.Equal(t, cmp.Diff(want, got), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, got), "", "-want +got")
 }
 
 // Even stages and free links leave the bubble alone: (K-1)(f+b) with early
@@ -145,7 +140,7 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 		return 1
 	}}))(t)
 	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
-	testkit.Equal(t, cmp.Diff(want, p), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, p), "", "-want +got")
 }
 
 // Without recomputation, setup and update it is never negative if a stage's
