@@ -102,7 +102,7 @@ var factors = []factor{
 			w.Schedule = max(schedule.Interleaved, schedule.Schedule(i-2))
 		}
 		if w.Schedule == schedule.Interleaved {
-			w.Chunks = i - 2
+			w.Chunks = i - int(schedule.Interleaved) + 1
 		}
 	}},
 	{"checkpoint", []string{"always", "except-last", "never"}, func(w *way, i int) {

@@ -76,7 +76,7 @@ var smallConvolutions = images{
 
 func convolutions() []nn.Layer {
 	conv := func(in, out, kh, kw, stride int, p nn.Padding) nn.Layer {
-		return nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kh, kw}, Stride: [2]int{stride, stride}, Padding: p, Bias: true})
+		return nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kh, kw}, Stride: [2]int{stride, stride}, Padding: p, Bias: true, ByChannels: true})
 	}
 	layer := func(i int, f func(t *nn.Trace, x, y *graph.Node) *graph.Node, l nn.Layer) nn.Layer {
 		return nn.Sequential(fmt.Sprint("layer", i), residual{l, f})

@@ -83,6 +83,18 @@ func resumables() []resumable {
 		{"operations in parts, one block", func(t testing.TB) Pipeline { return uneven.pipeline(t) }, uneven.data, []func(*Pipeline){
 			one, func(p *Pipeline) { p.Tensor = 4 }, func(p *Pipeline) { p.Tensor, p.Partitions = 3, 4 },
 		}},
+		{"resnet in parts", func(t testing.TB) Pipeline {
+			p := unevenSmallResNet.layerWise(t, false)
+			p.Groups = 2
+			return p
+		}, unevenSmallResNet.data, []func(*Pipeline){
+			one, func(p *Pipeline) { p.Tensor = 4 }, func(p *Pipeline) { p.Tensor, p.Partitions, p.Replicas = 3, 2, 2 },
+		}},
+		{"resnet in blocks", func(t testing.TB) Pipeline {
+			p := unevenResNet.pipeline(t, false)
+			p.Blocks = 4
+			return p
+		}, unevenResNet.data, []func(*Pipeline){one, func(p *Pipeline) { p.Tensor, p.Partitions = 4, 3 }}},
 	}
 }
 

@@ -152,6 +152,7 @@ func TestRecomputedOfEveryWay(t *testing.T) {
 			{Partitions: 3, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never},
 			{Partitions: 2, Devices: []Device{{Threads: 3}}},
 			{Partitions: 4, Devices: []Device{{Kind: Emulated}}},
+			{Partitions: 2, Replication: Replication{Tensor: 3}},
 		},
 		2: {
 			{Partitions: 1, Replication: Replication{Replicas: 1}},

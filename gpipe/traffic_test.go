@@ -107,6 +107,13 @@ func TestTraffic(t *testing.T) {
 			return p
 		}
 	}
+	channels := func(parts, blocks int) func() Pipeline {
+		return func() Pipeline {
+			p := unevenSmallResNet.layerWise(t, false)
+			p.Tensor, p.Blocks, p.Partitions, p.MicroBatches = parts, blocks, 2, 2
+			return p
+		}
+	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
 	// Whose replicas own more chunks than a message has.
 	const width = 900
@@ -140,6 +147,8 @@ func TestTraffic(t *testing.T) {
 		{"images in parts", divided, images, nil, []Load{BoundaryActivations, BoundaryGradients, PartRows}},
 		{"operations in parts", operations(3, 1), uneven.data, nil, []Load{BoundaryActivations, BoundaryGradients, Summands, Sums, PartEdges, PartReduces, PartGathers, PartTurns, PartSlices}},
 		{"operations in blocks", operations(4, 4), uneven.data, nil, []Load{BoundaryActivations, BoundaryGradients, Summands, Sums, PartEdges, PartReduces, PartGathers}},
+		{"channels in parts", channels(3, 1), unevenSmallResNet.data, nil, []Load{BoundaryActivations, BoundaryGradients, PartEdges, PartGathers, PartTurns, PartSlices}},
+		{"channels in blocks", channels(4, 4), unevenSmallResNet.data, nil, []Load{BoundaryActivations, BoundaryGradients, PartEdges, PartReduces, PartGathers}},
 		{"several messages", large, vectors, nil, []Load{Summands, Sums}},
 		{"processes", language(2, 2, 2, true), small.data, func(p place.Place) int { return p.Stage }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, UpdatedWeights}},
 		{"batch norm over replicas", wide(schedule.Always), images, nil, []Load{BoundaryActivations, BoundaryGradients, SharedStatistics, Summands, Sums}},

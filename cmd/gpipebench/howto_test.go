@@ -13,7 +13,7 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-// What docs/howto.md adds from end to end, a model and two experiments, one with a plot,
+// What docs/howto.md adds from end to end, a model and an experiment of each kind,
 // works when it is copied literally: new files as they stand there, and its lines in the
 // lists, over the files of this repository.
 func TestHowtoWorksAsWritten(t *testing.T) {
@@ -47,10 +47,13 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 			files[name] = m[2]
 		}
 	}
-	files["experiments/gpipe/schedules/about.md"] = files["experiments/gpipe/accelerators/about.md"] // "as above"
+	for _, id := range []string{"schedules", "clipping", "hashes"} { // "as above"
+		files["experiments/gpipe/"+id+"/about.md"] = files["experiments/gpipe/accelerators/about.md"]
+	}
 	for _, name := range []string{
 		"models/cnn/cnn.go", "experiments/gpipe/accelerators/spec.yaml", "experiments/gpipe/accelerators/about.md", "experiments/gpipe/accelerators.go",
 		"experiments/gpipe/schedules/spec.yaml", "experiments/gpipe/schedules/about.md", "experiments/gpipe/schedules.go",
+		"experiments/gpipe/clipping/spec.yaml", "experiments/gpipe/hashes/spec.yaml",
 	} {
 		if files[name] == "" {
 			t.Fatalf("docs/howto.md does not have the file %s", name)
@@ -74,7 +77,7 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 		t.Fatal("docs/howto.md has no row for the model")
 	}
 	insert("train/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
-	insert("experiments/gpipe/gpipe.go", "\t\t{ID: \"validation\", New: newValidation},\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\t{ID: \"schedules\", New: newSchedules},\n", "")
+	insert("experiments/gpipe/gpipe.go", "\t\t{ID: \"validation\", New: newValidation},\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\t{ID: \"schedules\", New: newSchedules},\n\t\t{ID: \"clipping\"},\n\t\t{ID: \"hashes\"},\n", "")
 
 	raw := testkit.Must(json.Marshal(overlay))(t)
 	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "gpipebench")
@@ -104,9 +107,12 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 	if one == "" || one != three {
 		t.Errorf("in one piece %s, in three %s", one, three)
 	}
-	for _, name := range []string{"accelerators", "schedules"} {
+	for _, name := range []string{"accelerators", "schedules", "clipping", "hashes"} {
 		testkit.Has(t, gpipebench(name+" --profile smoke --format markdown --out "+name+" --reference="), "|")
 		for _, file := range []string{name + ".md", name + ".svg"} {
+			if file == "hashes.svg" { // bits have no plot
+				continue
+			}
 			if _, err := os.Stat(filepath.Join(dir, name, "tables", file)); err != nil {
 				t.Error(err)
 			}

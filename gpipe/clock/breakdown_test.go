@@ -28,6 +28,7 @@ func TestBreakdownAddsUp(t *testing.T) {
 		p := breakdown(t, in)
 		span := in.Replay(t).Span()
 		testkit.Equal(t, p.Step, span, "%v: step", in)
+		testkit.Equal(t, testkit.Must(clock.Bubble(in.Tasks, in.Costs))(t), p.Bubble, "%v: a bubble alone", in)
 		if math.Abs(p.Sum()-p.Step) > 1e-9*p.Step {
 			t.Fatalf("%v: parts add up to %v, step %v", in, p.Sum(), p.Step)
 		}

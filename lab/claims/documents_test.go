@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/bench/rows"
 	"gpipebench/experiments"
 	"gpipebench/internal/testkit"
 	"gpipebench/internal/units"
@@ -41,6 +40,8 @@ import (
 //	<!-- durations -->                    how long each experiment's samples took
 //	<!-- artefact -->                     each row of the first paper's headline: what comes out, by which commands, in which time
 //	<!-- bench -->                        what make bench has measured
+//	<!-- bench: roofline -->              where the time of steps goes, by that
+//	<!-- bench: scale -->                 the plot of simulate over the tasks of a step, which is written beside tables
 //
 // and within a line
 //
@@ -66,7 +67,7 @@ func TestDocuments(t *testing.T) {
 	for _, name := range append(documents, root+"/README.md", root+"/ARTIFACT.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
 		text := testkit.Must(os.ReadFile(name))(t)
 		base, _ := filepath.Rel(root, name)
-		d := document{name: base, figure: figure, verdicts: claims.VerdictsOf(t, claims.FullDir)}
+		d := document{name: base, figure: figure, verdicts: claims.VerdictsOf(t, claims.FullDir), drawn: map[string]string{}}
 		dirs := []string{full, quick}
 		if base == quick+"/README.md" {
 			dirs, d.verdicts = []string{quick}, claims.VerdictsOf(t, claims.QuickDir)
@@ -82,6 +83,15 @@ func TestDocuments(t *testing.T) {
 		}
 		if lines := strings.Count(got, "\n"); base == "ARTIFACT.md" && lines > 120 {
 			t.Errorf("%s: %d lines, want 120 at most", base, lines)
+		}
+		for file, text := range d.drawn {
+			if was, err := os.ReadFile(file); string(was) == text {
+				continue
+			} else if !*labtest.Update {
+				t.Errorf("%s is not what the reference gives (%v); write it anew: make reference", file, err)
+			} else if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if got == string(text) {
 			continue
@@ -110,6 +120,7 @@ type document struct {
 	figure func(expression string) (float64, error)
 	// verdicts are those on the claims of all papers.
 	verdicts *claims.Verification
+	drawn    map[string]string // texts of pictures that are of no experiment, by file
 }
 
 // directory is one of results.
@@ -195,21 +206,8 @@ func (d document) values(text string) (string, error) {
 // generated is the text that belongs after one marker.
 func (d document) generated(kind, id, more string) (string, error) {
 	switch kind {
-	case "bench": // the last directory has it: it has no profiles
-		log, err := records.Load(filepath.Join(d.from[len(d.from)-1].results, "records", "bench.jsonl"), rows.Key().Experiment)
-		if errors.Is(err, fs.ErrNotExist) {
-			return notThere, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		t, err := rows.Table(log)
-		if err != nil {
-			return "", err
-		}
-		var b strings.Builder
-		err = t.Draw(&b, true)
-		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
+	case "bench":
+		return d.bench(id)
 	case "claims", "says", "in-small", "headline":
 		v := d.verdicts.Of(cmp.Or(id, experiments.Papers[0].Name))
 		switch kind {
@@ -487,32 +485,6 @@ func TestValuesInProse(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-}
-
-// What make bench has measured is a table; a row that it lacks says so.
-func TestBenchTable(t *testing.T) {
-	dir := t.TempDir()
-	d := document{from: []directory{{results: dir}}}
-	const marker = "<!-- bench -->\n\n%s\n\n<!-- end -->"
-	testkit.Equal(t, testkit.Must(d.regenerate(fmt.Sprintf(marker, "old")))(t), fmt.Sprintf(marker, notThere))
-	log := testkit.Must(records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true))(t)
-	s := &rows.Sample{What: "1 thread", Note: "PyTorch 2, a|b"}
-	s.Add("ours", "s", 0.25, 4, 0.5)
-	s.Add("resident", "MiB", 100)
-	s.Add("ratio", "", 0.7, 0.8, 0.9)
-	testkit.NoError(t, log.Add(rows.List[1].SampleName(s), 0, s))
-	testkit.NoError(t, log.Close())
-	got := testkit.Must(d.regenerate(fmt.Sprintf(marker, "old")))(t)
-	lines := strings.Split(got, "\n")
-	for i, r := range rows.List {
-		line := strings.Join(cellsOf(lines[4+i]), " ; ")
-		want := r.Title + " ;  ; not measured ; " + r.Reach
-		if i == 1 {
-			want = r.Title + ` ; 1 thread ; ours 0.5 s, resident 100 MiB, ratio 0.800, (PyTorch 2, a\|b) ; ` + r.Reach
-		}
-		testkit.Equal(t, line, want)
-	}
-	testkit.Has(t, got, "<sub>Measured ")
 }
 
 // What README.md, ARTIFACT.md and docs refer to within the project is there.
