@@ -31,7 +31,8 @@ type Definition struct {
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
-	// Apart says that it runs only if it or its paper is asked for by name.
+	// Apart says that it runs only if it or its paper is asked for by name, and that it is on a page of
+	// the paper's experiments that are apart, whose name is the first one's ID, its title that one's Part.
 	Apart bool
 	// Untimed says that nothing of its samples is timed: they are the same on all machines, so
 	// that what one has begun goes on on another.

@@ -23,8 +23,8 @@ func newReport() *cobra.Command {
 		Short: "Make HTML pages of tables, plots, claims and provenance",
 		Long: `Report computes every table and plot from the records of a directory of results,
 with the verdicts on the papers' claims, and writes them as HTML: index.html about
-GPipe, a page for every other paper with records, and beside each a page of its
-claims. They need no other file, network or script; schedule.html, on which
+GPipe, section6.html about its section 6, a page for every other paper with
+records, and beside each a page of its claims. They need no other file, network or script; schedule.html, on which
 schedules are moved, has one. Experiments of profile full are shown with the
 figures of profile quick beside. The same records give the same bytes. Nothing is
 measured; it takes some seconds.`,

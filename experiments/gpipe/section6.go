@@ -39,6 +39,7 @@ type section6Profile struct {
 type heldNetwork struct {
 	Name        string      `yaml:"name" want:"name,key"`
 	Of          string      `yaml:"of" want:"name,optional"` // what several rows are of; none: its name
+	Rows        string      `yaml:"rows" want:"id,optional"` // of the tables that have it; none: of the first
 	Model       train.Model `yaml:"model"`
 	Accelerator string      `yaml:"accelerator" want:"accelerator"`
 	DType       string      `yaml:"dtype" want:"dtype"`
@@ -121,8 +122,6 @@ type heldStep struct {
 	Bubble float64 `json:"bubble"`
 	// Versions of the weights, on the device that has most; 1 if updates are synchronous.
 	Versions int `json:"versions"`
-
-	of *simulate.Simulation
 }
 
 func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err error) {
@@ -136,7 +135,7 @@ func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err er
 		}
 		of := heldStep{
 			Fits: r.Fits, M: s.Setup.MicroBatches, Checkpoint: s.Setup.Checkpoint.String(), Sequence: s.SequenceParallel, Peak: fullest(r),
-			of: r, Versions: versions(r), Seconds: r.StepSeconds, Rate: r.ExamplesPerSecond, Sent: r.Breakdown.Communication / r.StepSeconds, Bubble: (r.Breakdown.Bubble + r.Breakdown.Imbalance) / r.StepSeconds,
+			Versions: versions(r), Seconds: r.StepSeconds, Rate: r.ExamplesPerSecond, Sent: r.Breakdown.Communication / r.StepSeconds, Bubble: (r.Breakdown.Bubble + r.Breakdown.Imbalance) / r.StepSeconds,
 		}
 		if w.T > 1 {
 			of.Sent, of.Bubble = (r.Parts.Tensor+r.Parts.Pipeline)/r.StepSeconds, r.Parts.Bubble/r.StepSeconds
@@ -217,6 +216,7 @@ func section6Kind[V any](make func(heldNetwork, context.Context, way6) (V, error
 				for i, name := range n.Ways {
 					w := s.Ways[s.way(name)]
 					r := cells.Row[V]{
+						Of: n.Rows,
 						Has: cells.Values{
 							"network": n.Name, "of": cmp.Or(n.Of, n.Name), "way": w.Name, "accelerator": n.Accelerator, "devices": w.devices(), "batch": n.batch(w),
 							"K": max(w.K, 1), "T": max(w.T, 1), "S": max(w.S, 1), "layers": n.Model.Layers,

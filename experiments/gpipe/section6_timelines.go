@@ -49,13 +49,12 @@ func (n heldNetwork) drawn(ctx context.Context, w way6) (d drawnStep, err error)
 	d.Bytes, d.Devices, d.Updates = sent.Boundary+sent.Reduced, w.devices(), 1
 	if w.Window > 0 {
 		w.Window, d.Updates = drawnUpdates, drawnUpdates
-		short, err := n.fastest(ctx, w)
-		if err != nil {
-			return d, err
-		}
-		d.of = short.of
 	}
-	for e := range d.of.Step.Timeline.OnDevices() {
+	r, err := w.step(n, d.M, d.Checkpoint, d.Sequence).Run(ctx)
+	if err != nil {
+		return d, err
+	}
+	for e := range r.Step.Timeline.OnDevices() {
 		e.Peer = place.Place{}
 		if w.T < 2 {
 			d.Events = append(d.Events, e)

@@ -47,8 +47,8 @@ func (r Reporting) Read(ctx context.Context) (*claims.Reading, error) {
 }
 
 // Pages returns the pages of what was read, as files of one directory. The first paper has a page,
-// Index, and so has every other paper with records; each has another page with its claims; and
-// there is the page on which schedules are moved. They need no file but each other, no network
+// Index, and so has every other paper with records; each has another page with its claims, and one
+// with its experiments that are apart; and there is the page on which schedules are moved. They need no file but each other, no network
 // and, except for the last, no script.
 func (r Reporting) Pages(ctx context.Context, reading *claims.Reading) (files []lab.File, err error) {
 	v, err := reading.Judge()
@@ -58,20 +58,31 @@ func (r Reporting) Pages(ctx context.Context, reading *claims.Reading) (files []
 	var all []*paperPage
 	sections := 0
 	for i, paper := range experiments.Papers {
-		p, err := r.paper(ctx, paper, reading)
+		p, err := r.paper(ctx, paper, reading, false)
 		if err != nil {
 			return nil, err
 		}
-		if sections += len(p.sections); i > 0 && len(p.sections) == 0 {
-			continue
-		}
-		if i > 0 {
-			p.File = paper.Name + ".html"
-		}
-		if p.Claims, err = newPageClaims(v.Of(paper.Name)); err != nil {
+		apart, err := r.paper(ctx, paper, reading, true)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, p)
+		own := v.Of(paper.Name)
+		if p.Claims, err = newPageClaims(own); err != nil {
+			return nil, err
+		}
+		if sections += len(p.sections) + len(apart.sections); i > 0 {
+			p.File = paper.Name + ".html"
+		}
+		if i == 0 || len(p.sections) > 0 {
+			all = append(all, p)
+		}
+		if len(apart.sections) > 0 {
+			apart.Apart, apart.File = apart.Parts[0].Title, apart.sections[0].ID+".html"
+			own.Claims = slices.DeleteFunc(slices.Clone(own.Claims), func(c claims.Judgement) bool { return c.Command != "gpipebench "+apart.sections[0].ID })
+			apart.Sentences = newPageTable(own.InSmall(), "ledger")
+			apart.Sentences.Title, apart.Sentences.Fold = "What came of each sentence", true
+			all = append(all, apart)
+		}
 	}
 	if sections == 0 {
 		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
@@ -80,6 +91,9 @@ func (r Reporting) Pages(ctx context.Context, reading *claims.Reading) (files []
 	for _, p := range all {
 		p.Papers = all
 		for _, one := range []struct{ file, template string }{{p.File, "paper"}, {p.ClaimsFile(), "claims"}} {
+			if one.template == "claims" && p.Claims == nil {
+				continue
+			}
 			var text bytes.Buffer
 			if err := pageTemplate.ExecuteTemplate(&text, one.template, p); err != nil {
 				return nil, err
@@ -108,6 +122,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 type paperPage struct {
 	Of       lab.Paper
 	File     string
+	Apart    string       // its name, of experiments that are apart
 	Papers   []*paperPage // all that have a page
 	Machines []string     // that the records are from, in words
 	Kernels  []string
@@ -115,11 +130,13 @@ type paperPage struct {
 	From, To string // first and last session
 	Profiles []string
 	Parts    []pagePart
-	Picture  *pagePlot // that says most; nil: there is none, or its experiment has no records
-	Missing  []string  // experiments without records
-	Claims   *pageClaims
-	Wrong    []string   // with these results; of the first paper, for all
-	Origins  *pageTable // a row for each experiment
+	Picture  *pagePlot   // that says most; nil: there is none, or its experiment has no records
+	Missing  []string    // experiments without records
+	Claims   *pageClaims // nil: of what is apart, which has Sentences
+	Wrong    []string    // with these results; of the first paper, for all
+	Origins  *pageTable  // a row for each experiment
+
+	Sentences *pageTable // what the experiments that are apart show
 
 	sections []*pageSection
 }
@@ -133,7 +150,7 @@ func (p *paperPage) ClaimsFile() string { return p.Of.Name + "-claims.html" }
 // Name is the paper in a word or a few.
 func (p *paperPage) Name() string {
 	name, _, _ := strings.Cut(p.Of.Title, ":")
-	return name
+	return cmp.Or(p.Apart, name)
 }
 
 // pagePart is experiments that have a heading of their own in the contents.
@@ -150,12 +167,16 @@ func (p *paperPage) Styles() template.CSS {
 			b.WriteString(t.styles())
 		}
 	}
-	b.WriteString(p.Origins.styles())
+	for _, t := range []*pageTable{p.Origins, p.Sentences} {
+		if t != nil {
+			b.WriteString(t.styles())
+		}
+	}
 	return template.CSS(b.String())
 }
 
-// paper is the page of a paper, without verdicts.
-func (r Reporting) paper(ctx context.Context, paper lab.Paper, reading *claims.Reading) (*paperPage, error) {
+// paper is the page of a paper, of its experiments that are apart or of the others, without verdicts.
+func (r Reporting) paper(ctx context.Context, paper lab.Paper, reading *claims.Reading, apart bool) (*paperPage, error) {
 	p := &paperPage{Of: paper, File: Index}
 	origins := &lab.Table{
 		ID:    "origins",
@@ -170,6 +191,9 @@ func (r Reporting) paper(ctx context.Context, paper lab.Paper, reading *claims.R
 	for _, d := range paper.Experiments {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if d.Apart != apart {
+			continue
 		}
 		if d.Part != "" || len(p.Parts) == 0 {
 			p.Parts = append(p.Parts, pagePart{Title: d.Part})

@@ -87,7 +87,8 @@ func testReport(t *testing.T, e *samebits.Experiment) {
 		if (r.Verdict == nil) != (c.want == "") || r.Verdict != nil && !strings.Contains(r.Verdict.Error(), c.want) {
 			t.Errorf("%s: verdict %v, want %q", c.name, r.Verdict, c.want)
 		}
-		if table := r.Tables[0]; len(table.Rows) != len(e.Spec.Groups) || strings.HasSuffix(c.want, " of") != slices.ContainsFunc(table.Rows, func(row []lab.Value) bool {
+		networks := len(e.Spec.Groups) // and a row of all
+		if table := r.Tables[0]; len(table.Rows) != networks+1 || strings.HasSuffix(c.want, " of") != slices.ContainsFunc(table.Rows[:networks], func(row []lab.Value) bool {
 			return row[table.Column("that differ")].Text == "1"
 		}) {
 			t.Errorf("%s: networks %v", c.name, table.Printed())

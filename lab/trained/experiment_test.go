@@ -179,13 +179,8 @@ arms: [{name: one}, {name: other}]
 tables:
   - id: translators
     caption: ["{data}"]
-    columns: [label, rate, parameters-ratio, bleu, chrf, bleu-smoothed, {is: difference, first: "-"}]
+    columns: [label, rate, parameters-ratio, bleu, chrf, bleu-smoothed, {is: difference, first: "-"}, pilots]
     notes: [seeds]
-  - id: pilots
-    title: "Pilots"
-    caption: ["Seeds {pilots}."]
-    rows: pilots
-    columns: [label, pilot-rate, pilot-held-out, chosen]
 plot: [{draw: each, y: BLEU}]
 profiles:
   smoke: &smoke
@@ -237,9 +232,9 @@ func TestPilots(t *testing.T) {
 	if err != nil || !slices.Equal(scores["other"]["chrF"], []float64{44.5, 44, 43.5}) || !slices.Equal(scores["other"]["smoothed BLEU"], []float64{90, 89, 88}) {
 		t.Errorf("%v: scores %v", err, scores)
 	}
-	for i, row := range r.Tables[1].Rows {
-		if got, want := row[3].Text == "yes", i%3 == 1; got != want || (row[2].Text == "-") != (i%3 == 2) {
-			t.Errorf("pilot %d: %v", i, row)
+	for row := range 2 {
+		if got := of(row, "pilots: loss by rate").Text; got != "0.01: 3.0000, 0.02: 2.0000, 0.04: -" {
+			t.Errorf("pilots %q", got)
 		}
 	}
 	testkit.Equal(t, fmt.Sprint((&pilot{}).Check()), "no trial")
@@ -321,10 +316,6 @@ tables:
     caption: ["."]
     rows: yardsticks
     columns: [{is: task, once: true}, {is: steps, once: true}, yardstick, over-yardstick]
-  - id: whole-curve
-    caption: ["."]
-    rows: curve
-    columns: [arm, curve-step, curve-loss]
 plot: [{draw: languages}, {draw: losses}]
 profiles:
   smoke: &smoke
@@ -353,10 +344,6 @@ func TestWhole(t *testing.T) {
 	rows := r.Tables[0].Printed()
 	if len(rows) != 3 || rows[2][0] != "all" || r.Tables[0].Caption[0] != "6 and 4 steps, 8 pairs." || !strings.Contains(r.Tables[0].Notes[0], "After 3 steps the weights' SHA-256 is the same at K = 1") {
 		t.Errorf("rows %v, %q, %q", rows, r.Tables[0].Caption, r.Tables[0].Notes)
-	}
-	curve := r.Tables[2].Printed()
-	if len(curve) != 6+4+3 || curve[0][0] != "network" || curve[5][1] != "6" {
-		t.Errorf("curve %v", curve)
 	}
 	var blind, alone wholeSample
 	for name, into := range map[string]*wholeSample{"blind": &blind, "alone": &alone} {
@@ -393,16 +380,16 @@ func TestRefused(t *testing.T) {
 		{images, "statistics, ", "statistic, ", `unknown "statistic"`},
 		{images, "rows: pairs\n", "rows: couples\n", `unknown "couples"`},
 		{images, "statistics, ", "bits, ", `"bits" means nothing in rows of arms`},
-		{images, "statistics, ", "chosen, ", `"chosen" means nothing in rows of arms`},
+		{images, "statistics, ", "yardstick, ", `"yardstick" means nothing in rows of arms`},
 		{images, "statistics, ", "bleu, ", `"bleu" means nothing in rows of arms`},
 		{images, "statistics, ", "{is: K, of: M=1}, ", "in rows of languages"},
 		{images, "draw: each", "draw: losses", "these records have none"},
 		{images, "differences, rows: pairs", "differences, rows: pilots", "want arms or pairs"},
 		{images, "discard: nothing", "discard: nothing\nmetric: BLEU", "want data of translators"},
-		{whole, "[arm, curve-step", "[arm, yardstick, curve-step", `"yardstick" means nothing in rows of curve`},
+		{whole, "yardstick, over-yardstick", "language, over-yardstick", `"language" means nothing in rows of yardsticks`},
 		{whole, "of: blind", "of: alone", "an arm that repeats none"},
 		{whole, "    data: {invented: {languages: 2, pairs: 200}, held_out: 8}\n", "", "want data of translators"},
-		{images, "rows: pairs\n", "rows: curve\n", "these records have none"},
+		{images, "rows: pairs\n", "rows: yardsticks\n", "these records have none"},
 		{images, "{margin}, level", "{edge}, level", "{edge} stands for nothing"},
 		{images, "notes: [seeds, ", "notes: [judgement, ", `unknown "judgement"`},
 		{images, "draw: each", "draw: some", `unknown "some"`},

@@ -31,7 +31,7 @@ pairs: [{of: alone, to: all, label: alone - all}]
 tables:
   - id: multilingual
     caption: ["{data}"]
-    columns: [label, shape, rate, at-edge, exposure, training-loss, ended, held-out, bleu, over-dictionary]
+    columns: [label, shape, rate, at-edge, exposure, training-loss, ended, held-out, bleu, over-dictionary, pilots]
   - id: multilingual-pairs
     caption: ["."]
     rows: pairs
@@ -40,10 +40,6 @@ tables:
     caption: ["."]
     rows: by-language
     columns: [of-language, its-pairs, its-share, its-nats, own-nats, {is: its-nats, of: alone, head: the other}, own-bleu, its-bleu, its-dictionary]
-  - id: multilingual-pilots
-    caption: ["."]
-    rows: pilots
-    columns: [label, pilot-rate, pilot-held-out, chosen]
 plot: [{draw: bleu}, {draw: differences, rows: pairs, margin: true}, {draw: curves}]
 profiles:
   smoke: &smoke

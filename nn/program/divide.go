@@ -437,9 +437,7 @@ func (d *partwise) assemble(like *Program) {
 			first.beside = append(first.beside, &p.Instrs[t])
 		}
 		for i := range d.ticks[t].copies {
-			c := &d.ticks[t].copies[i]
-			c.into, c.of = d.done[c.to].Instrs[t].operandOf(c.dst), d.done[c.from].Instrs[t].operandOf(c.src)
-			first.copied += c.size()
+			first.copied += d.ticks[t].copies[i].size()
 		}
 	}
 	if d.count > 1 {

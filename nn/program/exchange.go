@@ -24,10 +24,10 @@ const (
 type transfer struct {
 	to, from         int
 	dst, src         *graph.Node
-	into, of         Operand // of these, once they have places
-	first, start     int     // floats within them
+	first, start     int // floats within them
 	floats, times    int
-	stride, distance int // between the times, in into and in of
+	stride, distance int // between the times, in dst and in src
+	runs             int // that were moved one by one, and count as so many
 	narrow           bool
 }
 
@@ -37,6 +37,23 @@ func (t *transfer) bytes() int64 {
 		return 0
 	}
 	return t.size()
+}
+
+// goesOn makes the transfer do what another does as well, and reports whether it can: one of as much between
+// the same values, as far from the last.
+func (t *transfer) goesOn(o *transfer) bool {
+	if o.times != 1 || o.floats != t.floats || o.to != t.to || o.from != t.from || o.dst != t.dst || o.src != t.src {
+		return false
+	}
+	if t.times == 1 {
+		t.stride, t.distance = o.first-t.first, o.start-t.start
+	}
+	if o.first != t.first+t.times*t.stride || o.start != t.start+t.times*t.distance {
+		return false
+	}
+	t.times++
+	t.runs++
+	return true
 }
 
 // size is what is copied, in bytes.
@@ -53,12 +70,13 @@ type exchange struct {
 	kind   Kind
 	layer  int
 	copies []transfer
+	last   map[[2]int]int         // the last of the copies between two parts
 	nodes  [][]*graph.Node        // of each part: what is read or made there
 	made   []map[*graph.Node]bool // of each part: what is new
 }
 
 func (d *partwise) exchange(layer int) *exchange {
-	x := &exchange{d: d, layer: layer, nodes: make([][]*graph.Node, d.count)}
+	x := &exchange{d: d, layer: layer, last: map[[2]int]int{}, nodes: make([][]*graph.Node, d.count)}
 	for range d.count {
 		x.made = append(x.made, map[*graph.Node]bool{})
 	}
@@ -77,14 +95,21 @@ func (x *exchange) uses(n *graph.Node, part int) {
 	}
 }
 
-// move adds a transfer. It must not read what another part gets in this exchange.
+// move adds a transfer, to the last between its parts if that goes on: images by the hundred have millions
+// of runs. It must not read what another part gets in this exchange.
 func (x *exchange) move(t transfer) {
-	if t.floats*t.times > 0 {
-		t.narrow = x.d.store.narrow(t.src)
-		x.uses(t.src, t.from)
-		x.uses(t.dst, t.to)
-		x.copies = append(x.copies, t)
+	if t.floats*t.times == 0 {
+		return
 	}
+	between := [2]int{t.to, t.from}
+	if last, has := x.last[between]; has && x.copies[last].goesOn(&t) {
+		return
+	}
+	t.narrow, t.runs = x.d.store.narrow(t.src), 1
+	x.uses(t.src, t.from)
+	x.uses(t.dst, t.to)
+	x.last[between] = len(x.copies)
+	x.copies = append(x.copies, t)
 }
 
 // rows copies rows of a value: from src on a part, which begins with row start, to dst on

@@ -60,7 +60,7 @@ func (p *Program) Exchanged(what Kind) (copies int, bytes int64) {
 		}
 		for i := range t.copies {
 			if c := &t.copies[i]; c.to != c.from {
-				copies, bytes = copies+1, bytes+c.bytes()
+				copies, bytes = copies+c.runs, bytes+c.bytes()
 			}
 		}
 		if t.goesAround() { // an accumulator goes around once an example, in blocks
@@ -156,7 +156,9 @@ func (r *lockstepRun) tick(t *tick) error {
 		})
 		for i := range t.copies {
 			if c := &t.copies[i]; c.to != c.from {
-				r.sent(t.kind, c.to, c.from, c.bytes())
+				for range c.runs {
+					r.sent(t.kind, c.to, c.from, c.bytes()/int64(c.runs))
+				}
 			}
 		}
 		r.hop()
@@ -245,7 +247,8 @@ func (r *lockstepRun) kernel(part, thread, share, shares int) {
 
 // copy makes a transfer.
 func (r *lockstepRun) copy(t *transfer) {
-	into, of := r.binds[t.to][t.into.Space][t.into.Off:t.into.End()], r.binds[t.from][t.of.Space][t.of.Off:t.of.End()]
+	dst, src := r.instr[t.to].operandOf(t.dst), r.instr[t.from].operandOf(t.src)
+	into, of := r.binds[t.to][dst.Space][dst.Off:dst.End()], r.binds[t.from][src.Space][src.Off:src.End()]
 	if t.narrow {
 		copyRuns(t, halves(into), halves(of))
 	} else {
