@@ -233,9 +233,7 @@ func TestPilots(t *testing.T) {
 		t.Errorf("%v: scores %v", err, scores)
 	}
 	for row := range 2 {
-		if got := of(row, "pilots: loss by rate").Text; got != "0.01: 3.0000, 0.02: 2.0000, 0.04: -" {
-			t.Errorf("pilots %q", got)
-		}
+		testkit.Equal(t, of(row, "pilots: loss by rate").Text, "0.01: 3.0000, 0.02: 2.0000, 0.04: -", "pilots")
 	}
 	testkit.Equal(t, fmt.Sprint((&pilot{}).Check()), "no trial")
 	for i := range 3 {
