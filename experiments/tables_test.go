@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // mostTables is how many there may be: a new one replaces one, or is columns of one.
@@ -25,10 +27,7 @@ func TestTablesAreRead(t *testing.T) {
 	}
 	generated := regexp.MustCompile(`(?ms)^(<!-- [a-z-]+(?:: [^\n]*)? -->)\n.*?^<!-- end -->$`)
 	for _, name := range append(documents, "../README.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		named.Write(generated.ReplaceAll(text, []byte("$1")))
 	}
 	tables, err := filepath.Glob("../results/reference*/tables/*.csv")

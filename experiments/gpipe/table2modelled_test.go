@@ -7,6 +7,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
 )
@@ -24,14 +25,8 @@ func TestTable2ModelledVariations(t *testing.T) {
 	n := &cells.Network{ID: "small", Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
 	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
-		m, err := cells.NewModeller(n, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := m.Step(context.Background(), []int{2, 2, 2}, 2, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testkit.Must(cells.NewModeller(n, false, nil))(t)
+		s := testkit.Must(m.Step(context.Background(), []int{2, 2, 2}, 2, 4))(t)
 		return s
 	}
 	measured, peak := step(nil), step(accelerator.AtPeak)
@@ -39,10 +34,7 @@ func TestTable2ModelledVariations(t *testing.T) {
 		t.Errorf("at measured rates %v s, at peak rates %v", measured.Early, peak.Early)
 	}
 	for _, name := range []string{"half the memory bandwidth", "element-wise operations fused", "transfers beside computation"} {
-		v, err := accelerator.ParseVariation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := testkit.Must(accelerator.ParseVariation(name))(t)
 		if changed := step(v.Change); changed.Early == measured.Early {
 			t.Errorf("%s: the step is as long as before", name)
 		}
