@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Every source in the engine's folders is in its digest, except what only tests use.
@@ -40,7 +42,5 @@ func TestEngineIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(Engine()) != 16 {
-		t.Errorf("engine %q", Engine())
-	}
+	testkit.Equal(t, len(Engine()), 16, "engine %q", Engine())
 }

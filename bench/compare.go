@@ -69,6 +69,6 @@ func (n network) open() (*gpipe.Trainer, nn.Batch, error) {
 		return nil, nn.Batch{}, err
 	}
 	batch := n.examples()
-	t, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Checkpoint: schedule.Never, Numerics: gpipe.Numerics{Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.01), Seed: 1}}.Open(gpipe.InputOf(batch))
+	t, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Checkpoint: schedule.Never, Numerics: gpipe.Numerics{Optimizer: nn.SGD{Momentum: 0.9}, LR: nn.ConstantLR(0.01), Seed: 1}}.Open(gpipe.InputOf(batch))
 	return t, batch, err
 }

@@ -20,8 +20,10 @@
 //	AmoebaNet-D (6, 64) (224x224 batch 4), SmolLM2-135M's
 //	shape (4 x 64 tokens), GNMT (d512, 16 x 32 tokens)
 //	the same of GPT-2 124M (4 x 64 and 4 x 512 tokens)      0.75 of PyTorch's time
-//	a step's convolutions and products, one core: six       not slower than oneDNN with its reorders
+//	a step's convolutions and products, one core: seven     not slower than oneDNN with its reorders
 //	networks, forward and both gradients                    of weights, or within 1.15 of the roofline
+//	all of a step by kind of layer, one core                where a reach above is missed: within 1.15 of
+//	                                                        the roofline
 //	K=2 on two cores against K=1 on one, even               0.95 of the closed form or more
 //	transformer, M=16
 //	emulated K=2 against real K=2, and R=2                  within 5%
@@ -32,10 +34,10 @@
 //	modelled host against emulated runs, K = 2, 4, 8        step within 10%, memory to the byte
 //	(gpipebench validation)
 //	simulate Transformer-1663, K=128, M=32                  less than 5 s and 1 GiB
-//	simulate a step of 3 K M tasks, K=64 M=512 to           as long a task at each size; K=512 M=4096,
-//	K=512 M=4096                                            10.5 million events: at most 10 s and 1.5 GB
+//	simulate a step of 3 K M tasks, K=128 and 512,          as long a task at each size; K=512 M=4096,
+//	M=512 to 4096                                           10.5 million events: at most 10 s and 1.5 GB
 //
-// The last measurement is shown in results/reference/README.md. `make bench
+// The last measurement is shown in results/reference/README.md, with a plot of the last row. `make bench
 // OUT=results/reference reference`, on a machine that does nothing else, measures anew and
 // writes that table; `go run -buildvcs=true ./bench -only step,remat -out results/reference` replaces only
 // some rows, and -threads 1 leaves out steps on two threads.

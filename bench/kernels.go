@@ -14,46 +14,6 @@ import (
 	"gpipebench/nn/program"
 )
 
-// roofline is what a core can do at most, as bench/peers/roof.c measures it.
-type roofline struct {
-	GFLOPS float64 `json:"gflops"`    // of multiply-adds in registers
-	L2     float64 `json:"l2_gb"`     // GB/s read from the second-level cache
-	Memory float64 `json:"memory_gb"` // GB/s read from memory
-	Lanes  int     `json:"lanes"`
-}
-
-// seconds is the least time for arithmetic and traffic to and from memory.
-func (r roofline) seconds(flops, bytes int64) float64 {
-	return max(1e-9*float64(flops)/r.GFLOPS, 1e-9*float64(bytes)/r.Memory)
-}
-
-func measureRoof() (r roofline, err error) {
-	path, remove, err := buildPeer("roof.c", "-march=native")
-	defer remove()
-	if err != nil {
-		return r, err
-	}
-	return r, runPeer(&r, path)
-}
-
-// roof measures what the other rows are held against.
-func (b *bench) roof() error {
-	var flops, l2, memory []float64
-	var r roofline
-	for range b.rounds {
-		var err error
-		if r, err = measureRoof(); err != nil {
-			return err
-		}
-		flops, l2, memory = append(flops, r.GFLOPS), append(l2, r.L2), append(memory, r.Memory)
-	}
-	s := &rows.Sample{What: "one core", Note: fmt.Sprintf("vectors of %d floats", r.Lanes)}
-	s.Add("multiply-adds", "GFLOP/s", flops...)
-	s.Add("second-level cache", "GB/s", l2...)
-	s.Add("memory", "GB/s", memory...)
-	return b.add(s)
-}
-
 // kernels compares the convolutions and matrix products of whole steps with oneDNN's. Ours are timed
 // within steps of the network, with the biases, activations and additions that are fused with
 // them; theirs one after another in the same order, in buffers of their own. Sides take turns.
@@ -64,7 +24,7 @@ func (b *bench) kernels() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"step", "gpt2", "smollm2", "resnet50", "amoebanet", "translator"} {
+	for _, name := range []string{"step", "gpt2", "gpt2-512", "smollm2", "resnet50", "amoebanet", "translator"} {
 		s, err := networks[name].products(name, peer, b.rounds, roof)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -52,7 +52,7 @@ func main() {
 }
 
 // unhindered unsets what a shell may say of OpenBLAS, such as kernels of an older processor: the peers
-// choose the best themselves.
+// choose the best themselves, and the notes of their rows have the name.
 func unhindered() {
 	for _, name := range []string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} {
 		_ = os.Unsetenv(name)
@@ -78,7 +78,7 @@ func (b *bench) measureRows(out string, chosen []string) (err error) {
 
 // runs measure each row.
 var runs = map[string]func(*bench) error{
-	"roof": (*bench).roof, "sgemm": (*bench).sgemm, "kernels": (*bench).kernels,
+	"roof": (*bench).roof, "sgemm": (*bench).sgemm, "kernels": (*bench).kernels, "roofline": (*bench).rooflines,
 	"step": (*bench).steps, "gpt2": (*bench).steps, "gpt2-512": (*bench).steps, "smollm2": (*bench).steps,
 	"resnet": (*bench).steps, "resnet50": (*bench).steps, "amoebanet": (*bench).steps, "translator": (*bench).steps,
 	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"math"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/cpu"
+
 	"gpipebench/bench/rows"
+	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 	"gpipebench/train"
 )
 
@@ -57,7 +63,7 @@ func TestOneDNNAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, n := range small {
-		s, err := n.products(name, peer, 1, roofline{GFLOPS: 1, Memory: 1})
+		s, err := n.products(name, peer, 1, roofline{GFLOPS: 1, L2: 1, Memory: 1})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -80,6 +86,62 @@ func TestOneDNNAgrees(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no operation") {
 			t.Errorf("%q: %v, %s", list, err, out)
 		}
+	}
+}
+
+// TestPeersUseAllLanes: OpenBLAS takes kernels for the processor's longest vectors, whatever it takes by
+// itself, and both peers' notes say which.
+func TestPeersUseAllLanes(t *testing.T) {
+	if testing.Short() || !cpu.X86.HasAVX512BW {
+		t.Skip("starts PyTorch, and is for processors with AVX-512")
+	}
+	for _, name := range []string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} {
+		t.Setenv(name, "") // so that the test puts back what unhindered unsets
+	}
+	unhindered()
+	t.Chdir("..")
+	wide := regexp.MustCompile("SkylakeX|Cooperlake|SapphireRapids")
+	peer, remove, err := buildPeer("openblas.c", "-lopenblas", "-lm")
+	defer remove()
+	if err != nil {
+		t.Skip(err)
+	}
+	if _, config, err := rateOf(peer, 64); err != nil || !wide.MatchString(config) {
+		t.Errorf("%s, %v", config, err)
+	}
+	if exec.Command("/usr/bin/python3", "-c", "import torch").Run() != nil {
+		t.Skip("no PyTorch")
+	}
+	if them, err := small["lm"].pytorch(1, 0, "1", "avx2"); err != nil || !wide.MatchString(them.BLAS) {
+		t.Errorf("%s, %v", them.BLAS, err)
+	}
+}
+
+// TestHeld: what the kinds of layers take is the step, none is named after a gradient or a fusion, and
+// nothing is to take longer than it took.
+func TestHeld(t *testing.T) {
+	high, low := roofline{GFLOPS: 1e6, L2: 2e6, Memory: 1e6}, roofline{GFLOPS: 1, L2: 1e-3, Memory: 1e-3}
+	for name, roof := range map[string]roofline{"lm": high, "gpt2": low, "llama": low, "gnmt": high} {
+		s, err := small[name].held(name, 2, roof)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var seconds, least float64
+		for _, k := range s.Kinds {
+			seconds, least = seconds+k.Seconds, least+k.Least
+			if strings.ContainsAny(k.Name, "+") || strings.Contains(k.Name, "grad") && k.Name != gpipe.ClearRow || strings.Contains(k.Name, "matmul-") || k.Arithmetic > k.Least || k.Least > max(0, k.Seconds)*(1+1e-9) {
+				t.Errorf("%s: %+v", name, k)
+			}
+		}
+		step, atLeast := s.Figures[0].Values, s.Figures[1].Values[0]
+		if mean := stats.Mean(step); len(step) != 2 || math.Abs(seconds/mean-1) > 1e-6 || math.Abs(least/atLeast-1) > 1e-6 || least == 0 {
+			t.Errorf("%s: kinds take %v s and at least %v; %v", name, seconds, least, s)
+		}
+	}
+	// 1e6 bytes stay in no second-level cache, 1e5 do.
+	of := roofline{GFLOPS: 1, L2: 2, Memory: 1}
+	if large, small, computing := of.seconds(0, 1e6), of.seconds(0, 1e5), of.seconds(1e9, 1e6); large != 1e-3 || small != 5e-5 || computing != 1 {
+		t.Errorf("%v, %v and %v s", large, small, computing)
 	}
 }
 

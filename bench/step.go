@@ -107,17 +107,20 @@ func (b *bench) simulate() error {
 	return b.add(s)
 }
 
-// simulateScale quadruples the tasks of a step, of small layers, one a device.
+// simulateScale doubles the tasks of a step again and again, of small layers, one a device.
 func (b *bench) simulateScale() error {
-	for k := 64; k <= 512; k *= 2 {
-		m := 8 * k
-		s, err := b.process(fmt.Sprintf("K = %d, M = %d", k, m), fmt.Sprintf("simulate --model transformer-lm --layers %d --device v100 -k %[1]d -m %d --batch %[2]d --json", k, m))
-		if err != nil {
-			return err
-		}
-		s.Add("a task", "ns", 1e9*stats.Median(s.Figures[0].Values)/float64(3*k*m))
-		if err := b.add(s); err != nil {
-			return err
+	for _, k := range []int{128, 512} {
+		for m := 512; m <= 4096; m *= 2 {
+			s, err := b.process(fmt.Sprintf("K = %d, M = %d", k, m), fmt.Sprintf("simulate --model transformer-lm --layers %d --device v100 -k %[1]d -m %d --batch %[2]d --json", k, m))
+			if err != nil {
+				return err
+			}
+			tasks := float64(3 * k * m)
+			s.Add("a task", "ns", 1e9*stats.Median(s.Figures[0].Values)/tasks)
+			s.Add("tasks", "million", tasks/1e6)
+			if err := b.add(s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,8 +1,9 @@
 package datasets
 
 import (
-	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 func TestApplyChange(t *testing.T) {
@@ -57,9 +58,7 @@ func TestApplyChange(t *testing.T) {
 				}
 			}
 			c.change.apply(image, make([]float32, len(image)), 4, channels)
-			if !slices.Equal(image, want) {
-				t.Errorf("%s, %d channels: %v, want %v", name, channels, image, want)
-			}
+			testkit.EqualAll(t, image, want, "%s, %d channels", name, channels)
 		}
 	}
 }
@@ -95,9 +94,7 @@ func TestChangesAreUniform(t *testing.T) {
 				t.Errorf("%s: %d times at %v, want about %d", name, count, place, mean)
 			}
 		}
-		if len(places.counts) != side*side {
-			t.Errorf("%s: %d places, want %d", name, len(places.counts), side*side)
-		}
+		testkit.Equal(t, len(places.counts), side*side, "%s: places", name)
 	}
 }
 

@@ -1,24 +1,20 @@
 package datasets
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
 // Batches of sources must be such that the pipeline can slice them.
 func TestSlicesAreViewsAndKeepTheCount(t *testing.T) {
-	s := mustSynthetic(t, Config{SeqLen: 8, Synthetic: SyntheticConfig{MinLen: 3}})
+	s := testkit.Must(NewSynthetic(Config{SeqLen: 8, Synthetic: SyntheticConfig{MinLen: 3}}))(t)
 	b := mustBatch(t, s, Train, 0, 5)
-	if err := b.Check(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, b.Check())
 	micro := b.Slice(3, 5)
-	if err := micro.Check(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, micro.Check())
 	if micro.Examples() != 2 || micro.Count != b.Count {
 		t.Errorf("slice has %d examples and count %d, want 2 and the batch's %d", micro.Examples(), micro.Count, b.Count)
 	}
@@ -27,9 +23,7 @@ func TestSlicesAreViewsAndKeepTheCount(t *testing.T) {
 	}
 	last := b.Targets[0].I32[2*8]
 	_ = append(b.Slice(0, 2).Targets[0].I32, 99)
-	if b.Targets[0].I32[2*8] != last {
-		t.Error("an append to a slice reached the next example")
-	}
+	testkit.Equal(t, b.Targets[0].I32[2*8], last, "an append to a slice reached the next example")
 	f := nn.Batch{Inputs: []nn.Tensor{{Shape: []int{3, 2}, F32: []float32{0, 1, 2, 3, 4, 5}}}, Count: 3}
 	if got := f.Slice(1, 2).Inputs[0]; got.F32[0] != 2 || len(got.F32) != 2 || got.I32 != nil {
 		t.Errorf("slice of floats = %+v", got)
@@ -37,16 +31,9 @@ func TestSlicesAreViewsAndKeepTheCount(t *testing.T) {
 }
 
 func TestSliceOutOfRangePanics(t *testing.T) {
-	b := mustBatch(t, mustSynthetic(t, Config{}), Train, 0, 2)
+	b := mustBatch(t, testkit.Must(NewSynthetic(Config{}))(t), Train, 0, 2)
 	for _, r := range [][2]int{{-1, 1}, {0, 3}, {1, 1}, {2, 1}} {
-		func() {
-			defer func() {
-				if e, _ := recover().(string); !strings.HasPrefix(e, "nn: Batch.Slice: ") {
-					t.Errorf("Slice%v: recovered %q", r, e)
-				}
-			}()
-			b.Slice(r[0], r[1])
-		}()
+		testkit.Panics(t, func() { b.Slice(r[0], r[1]) }, "nn: Batch.Slice: ")
 	}
 }
 
@@ -80,15 +67,6 @@ func TestBatchCheck(t *testing.T) {
 	}
 }
 
-func mustSynthetic(t testing.TB, c Config) *Synthetic {
-	t.Helper()
-	s, err := NewSynthetic(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // mustBatch returns a batch that has passed its check.
 func mustBatch(t testing.TB, s Source, split Split, index, examples int) nn.Batch {
 	t.Helper()
@@ -105,7 +83,7 @@ func mustBatch(t testing.TB, s Source, split Split, index, examples int) nn.Batc
 // A padded batch has the examples of the batch, then zeros with masked targets, and its
 // count.
 func TestPad(t *testing.T) {
-	b := mustBatch(t, mustSynthetic(t, Config{SeqLen: 4}), Train, 0, 2)
+	b := mustBatch(t, testkit.Must(NewSynthetic(Config{SeqLen: 4}))(t), Train, 0, 2)
 	f := nn.Batch{Inputs: []nn.Tensor{{Shape: []int{2, 2}, F32: []float32{1, 2, 3, 4}}}, Targets: []nn.Tensor{{Shape: []int{2}, I32: []int32{5, 6}}}, Count: 2}
 	for _, b := range []nn.Batch{b, f} {
 		p := b.Pad(5)
@@ -113,36 +91,19 @@ func TestPad(t *testing.T) {
 			t.Errorf("%v: %d examples, count %d", err, p.Examples(), p.Count)
 		}
 		own, rest := p.Slice(0, 2), p.Slice(2, 5)
-		if !reflect.DeepEqual(own, b) {
-			t.Errorf("the first examples are %v, want %v", own, b)
-		}
+		testkit.EqualDeep(t, own, b, "the first examples are")
 		for _, x := range append(rest.Inputs[0].F32, floats(rest.Inputs[0].I32)...) {
-			if x != 0 {
-				t.Errorf("padded with %v", rest.Inputs)
-			}
+			testkit.Equal(t, x, 0, "padded with %v", rest.Inputs)
 		}
 		for _, target := range rest.Targets[0].I32 {
-			if target != -1 {
-				t.Errorf("targets padded with %v", rest.Targets)
-			}
+			testkit.Equal(t, target, -1, "targets padded with %v", rest.Targets)
 		}
 	}
 	if same := f.Pad(2); &same.Inputs[0].F32[0] != &f.Inputs[0].F32[0] {
 		t.Error("nothing to pad, and a copy")
 	}
-	for name, of := range map[string]func(){
-		"fewer":           func() { f.Pad(1) },
-		"float32 targets": func() { nn.Batch{Inputs: f.Inputs, Targets: f.Inputs, Count: 2}.Pad(3) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			of()
-		}()
-	}
+	testkit.Panics(t, func() { f.Pad(1) }, "Batch.Pad: 2 examples to 1")
+	testkit.Panics(t, func() { nn.Batch{Inputs: f.Inputs, Targets: f.Inputs, Count: 2}.Pad(3) }, "float32 targets")
 }
 
 func floats(ids []int32) (all []float32) {

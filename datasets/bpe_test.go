@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -32,16 +33,10 @@ func TestBPEAlphabet(t *testing.T) {
 		100: {"</w>", "a", "b", "c", "b</w>", "aa", "aab</w>"}, // no remaining pair occurs twice
 	} {
 		b := LearnBPE(words, size)
-		if got := pieces(b); !slices.Equal(got, want) {
-			t.Errorf("size %d: pieces %q, want %q", size, got, want)
-		}
-		if b.Size() != len(want)+4 {
-			t.Errorf("size %d: size %d", size, b.Size())
-		}
+		testkit.EqualAll(t, pieces(b), want, "size %d: pieces", size)
+		testkit.Equal(t, b.Size(), len(want)+4, "size %d: size", size)
 	}
-	if got := LearnBPE(nil, 100).Encode("x"); !slices.Equal(got, []int32{Unknown, firstPiece}) {
-		t.Errorf("learned of nothing: %v", got)
-	}
+	testkit.EqualAll(t, LearnBPE(nil, 100).Encode("x"), []int32{Unknown, firstPiece}, "learned of nothing")
 }
 
 // slowBPE is the algorithm as printed in the paper: count everything, join,
@@ -167,9 +162,7 @@ func TestBPEDecode(t *testing.T) {
 		"b</w>b":     "b</w>b", // these are characters of the text
 		"":           "",
 	} {
-		if got := b.Decode(b.Encode(text)); got != want {
-			t.Errorf("%q comes back as %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, b.Decode(b.Encode(text)), want, "%q comes back as", text)
 	}
 	mark := firstPiece
 	ab := b.Encode("ab")
@@ -185,18 +178,14 @@ func TestBPEDecode(t *testing.T) {
 		{slices.Concat([]int32{Begin}, ab, []int32{Pad}, ab, []int32{End}, ab), "ab ab"},
 		{[]int32{Unknown, mark, -7, 1000}, "\uFFFD \uFFFD\uFFFD"},
 	} {
-		if got := b.Decode(c.ids); got != c.want {
-			t.Errorf("%v reads %q, want %q", c.ids, got, c.want)
-		}
+		testkit.Equal(t, b.Decode(c.ids), c.want, "%v reads", c.ids)
 	}
 }
 
 func TestBPEPiecesOfSpecialTokens(t *testing.T) {
 	for _, v := range []Vocabulary{LearnBPE(nil, 0), &morphemes{}} {
 		for id, want := range map[int32]string{Pad: "<pad>", Begin: "<s>", End: "</s>", Unknown: "<unk>", 77: "<77>", -1: "<-1>"} {
-			if got := v.Piece(id); got != want {
-				t.Errorf("piece %d is %q, want %q", id, got, want)
-			}
+			testkit.Equal(t, v.Piece(id), want, "piece %d", id)
 		}
 	}
 }
@@ -205,9 +194,7 @@ func TestBPEPiecesOfSpecialTokens(t *testing.T) {
 func TestBPELongWord(t *testing.T) {
 	long := strings.Repeat("abracadabra", MaxLine/11)
 	b := LearnBPE(map[string]int{long: 1, "abra": 3}, 60)
-	if got := b.Decode(b.Encode(long)); got != long {
-		t.Error("a long word does not come back")
-	}
+	testkit.Equal(t, b.Decode(b.Encode(long)), long, "a long word does not come back")
 }
 
 func FuzzBPE(f *testing.F) {

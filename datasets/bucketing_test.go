@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -109,9 +110,9 @@ func checkWindow(t *testing.T, window, from [][]pick) {
 // one window come in no order of length.
 func TestWindows(t *testing.T) {
 	c := Config{Seed: 3, Multilingual: MultilingualConfig{Languages: 3, Pairs: 2000}}
-	plain := mustMultilingual(t, c)
+	plain := testkit.Must(NewMultilingual(c))(t)
 	c.Translation.Window = 16
-	s := mustMultilingual(t, c)
+	s := testkit.Must(NewMultilingual(c))(t)
 	positions := func(s *Translation) (n int) {
 		for i := range s.Batches(Train, 32) {
 			most := Shape{}
@@ -124,13 +125,11 @@ func TestWindows(t *testing.T) {
 		return n
 	}
 	c.Translation.Window = 1
-	none := positions(mustMultilingual(t, c))
+	none := positions(testkit.Must(NewMultilingual(c))(t))
 	if got := positions(s); got > none*4/5 {
 		t.Errorf("%d positions with windows of 16, %d without", got, none)
 	}
-	if want := mustBatch(t, plain, HeldOut, 1, 32); !reflect.DeepEqual(mustBatch(t, s, HeldOut, 1, 32), want) {
-		t.Error("windows change what is held out")
-	}
+	testkit.EqualDeep(t, mustBatch(t, s, HeldOut, 1, 32), mustBatch(t, plain, HeldOut, 1, 32), "windows change what is held out")
 	rises := 0
 	for i := 1; i < 64; i++ {
 		if mustBatch(t, s, Train, i, 32).Targets[0].Shape[1] > mustBatch(t, s, Train, i-1, 32).Targets[0].Shape[1] {

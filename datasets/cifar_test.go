@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // cifarRecord is a record in the real format, with the given bytes before the
@@ -35,12 +37,8 @@ func writeFiles(t testing.TB, files map[string][]byte) string {
 			continue
 		}
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		testkit.NoError(t, os.WriteFile(file, data, 0o600))
 	}
 	return dir
 }
@@ -92,10 +90,7 @@ func TestCIFAR10(t *testing.T) {
 	}
 	for _, files := range []map[string][]byte{cifar10Files(), inside} {
 		dir := writeFiles(t, files)
-		source, err := Open("cifar10:"+dir, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testkit.Must(Open("cifar10:"+dir, Config{}))(t)
 		s := source.(*ImageSet)
 		if s.Vocab() != 10 || s.Classes()[3] != "cat" || !slices.Equal(s.Shape(), []int{32, 32, 3}) {
 			t.Errorf("%s with %d classes %v and shape %v", s.Name(), s.Vocab(), s.Classes(), s.Shape())
@@ -113,10 +108,7 @@ func TestCIFAR10(t *testing.T) {
 }
 
 func TestCIFAR100(t *testing.T) {
-	s, err := OpenCIFAR100(writeFiles(t, cifar100Files()), Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(OpenCIFAR100(writeFiles(t, cifar100Files()), Config{}))(t)
 	if s.Vocab() != 100 || s.Classes()[99] != "class99" || s.Examples(Train) != 3 || s.Examples(HeldOut) != 1 {
 		t.Errorf("%d classes, %d and %d images", s.Vocab(), s.Examples(Train), s.Examples(HeldOut))
 	}
@@ -173,9 +165,7 @@ func TestCIFARErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", c.file, err, want)
 		}
 	}
-	if _, err := OpenCIFAR10(t.TempDir(), Config{Images: ImageConfig{Cutout: 33}}); err == nil || !strings.Contains(err.Error(), "cutout of 33") {
-		t.Errorf("a bad configuration: error %v", err)
-	}
+	testkit.Refused(OpenCIFAR10(t.TempDir(), Config{Images: ImageConfig{Cutout: 33}}))(t, "cutout of 33")
 }
 
 func FuzzCIFAR(f *testing.F) {
@@ -215,8 +205,6 @@ func FuzzCIFAR(f *testing.F) {
 				sum[1] += int(p)
 			}
 		}
-		if sum[0] != sum[1] {
-			t.Error("pixels are lost")
-		}
+		testkit.Equal(t, sum[0], sum[1], "pixels are lost")
 	})
 }

@@ -1,9 +1,12 @@
 package datasets
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Each row is a configuration of the source that opens it, and what is wrong with it: a source
@@ -151,9 +154,7 @@ func TestValidate(t *testing.T) {
 		"translation": {Config{SeqLen: 1}, "sequence length 1, want 2 to 4096 for translation"},
 		"parallel":    {Config{SeqLen: 4097}, "sequence length 4097, want 2 to 4096 for translation"},
 	} {
-		if err := openers[source](of.c); err == nil || err.Error() != of.want {
-			t.Errorf("%s: error %v, want %s", source, err, of.want)
-		}
+		testkit.Equal(t, fmt.Sprint(openers[source](of.c)), of.want)
 	}
 	all := `synthetic-translation: agglutinating SOV: all 1 training pairs are longer than 3 tokens, want a longer sequence`
 	if s, err := NewMultilingual(Config{SeqLen: 3, Multilingual: mul{Languages: 1, Pairs: 1}, Seed: 1}); s != nil || err == nil || err.Error() != all {

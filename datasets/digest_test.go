@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A digest depends on the content of files, and not on their names.
@@ -13,18 +15,13 @@ func TestDigest(t *testing.T) {
 		t.Helper()
 		one, two := filepath.Join(dir, "one-"+kind), filepath.Join(dir, "two-"+kind)
 		for name, text := range map[string]string{one: content, two: other} {
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		spec := "text:" + one
 		if kind[0] == 'p' {
 			spec = "parallel:" + one + "," + two
 		}
-		s, err := Open(spec, Config{SeqLen: 12})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(Open(spec, Config{SeqLen: 12}))(t)
 		return Digest(s)
 	}
 	const text, lines, others = "a text that is long enough to be cut into windows, some of them held out, and some for training: so it goes on for a while, until there is enough of it in any case", "a b\nc d\ne f\ng h\n", "1 2\n3 4\n5 6\n7 8\n"
@@ -42,12 +39,7 @@ func TestDigest(t *testing.T) {
 		t.Error("other names make another digest")
 	}
 	for _, spec := range []string{"synthetic", "synthetic-images", "synthetic-digits"} {
-		s, err := Open(spec, Config{SyntheticImages: SyntheticImagesConfig{Train: 4, HeldOut: 4}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := Digest(s); d != "" {
-			t.Errorf("%s: digest %q of what reads no file", spec, d)
-		}
+		s := testkit.Must(Open(spec, Config{SyntheticImages: SyntheticImagesConfig{Train: 4, HeldOut: 4}}))(t)
+		testkit.Equal(t, Digest(s), "", "%s: digest", spec)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Digits stay as they are drawn, on every processor, at the size for which they are made and a
@@ -17,34 +19,21 @@ func TestDigitsStay(t *testing.T) {
 	}{
 		{1, 0, "b8f2ec36ac3100c4"}, {2, 0, "f1094e181d637827"}, {1, 20, "8404fc05bff00aac"},
 	} {
-		s, err := NewSyntheticDigits(Config{Seed: c.seed, Images: ImageConfig{Size: c.size}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(NewSyntheticDigits(Config{Seed: c.seed, Images: ImageConfig{Size: c.size}}))(t)
 		pixels, h := make([]byte, s.elements()), sha256.New()
 		for i := range 200 {
-			if class := s.pixels.read(Train, i, pixels); class != int32(i%10) {
-				t.Errorf("image %d is of class %d", i, class)
-			}
+			testkit.Equal(t, s.pixels.read(Train, i, pixels), int32(i%10), "image %d is of class", i)
 			h.Write(pixels)
 		}
-		if got := fmt.Sprintf("%x", h.Sum(nil)[:8]); got != c.want {
-			t.Errorf("seed %d, size %d: %s, want %s", c.seed, c.size, got, c.want)
-		}
+		testkit.Equal(t, fmt.Sprintf("%x", h.Sum(nil)[:8]), c.want, "seed %d, size %d", c.seed, c.size)
 	}
 }
 
 // Pixels have about mean 0 and deviation 1, and a glyph is what it says: an 8 has more ink than
 // a 1, and a 4 is not a mirrored one.
 func TestDigitsAreDrawn(t *testing.T) {
-	s, err := NewSyntheticDigits(Config{Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := s.Batch(Train, 0, 2000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(NewSyntheticDigits(Config{Seed: 3}))(t)
+	b := testkit.Must(s.Batch(Train, 0, 2000))(t)
 	sum, squares, ink, count := 0., 0., [10]float64{}, [10]float64{}
 	values := b.Inputs[0].F32
 	for i, class := range b.Targets[0].I32 {

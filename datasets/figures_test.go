@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestFreshImages(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		c := Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 40, Fresh: fresh}}
-		s, err := NewSyntheticImages(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(NewSyntheticImages(c))(t)
 		seen := map[float32]int{} // sums, which are distinct in practice
 		for epoch := range 3 {
 			b := mustBatch(t, s, Train, epoch, 40)
@@ -28,9 +26,7 @@ func TestFreshImages(t *testing.T) {
 				seen[sum]++
 			}
 		}
-		if want := map[bool]int{false: 40, true: 120}[fresh]; len(seen) != want {
-			t.Errorf("fresh %v: %d different images in 3 epochs of 40, want %d", fresh, len(seen), want)
-		}
+		testkit.Equal(t, len(seen), map[bool]int{false: 40, true: 120}[fresh], "fresh %v: different images in 3 epochs of 40", fresh)
 	}
 }
 
@@ -65,7 +61,5 @@ func TestFiguresStay(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != "77b3f1ecccbd1fd5" {
-		t.Errorf("digest %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", sum.Sum(nil)[:8]), "77b3f1ecccbd1fd5", "digest")
 }

@@ -10,16 +10,8 @@ import (
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
+	"gpipebench/internal/testkit"
 )
-
-func mustGettext(t *testing.T, argument string, c Config) *Translation {
-	t.Helper()
-	s, err := OpenGettext(argument, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // sizes are languages from high to low resource.
 var sizes = map[string]int{"fr": 800, "pt_BR": 300, "sr@latin": 90, "zh_TW": 40}
@@ -28,7 +20,7 @@ var sizes = map[string]int{"fr": 800, "pt_BR": 300, "sr@latin": 90, "zh_TW": 40}
 // one language and trained on in another; a later file changes no other part.
 func TestGettext(t *testing.T) {
 	dir := gettexttest.Folder(t, sizes)
-	s := mustGettext(t, dir, Config{})
+	s := testkit.Must(OpenGettext(dir, Config{}))(t)
 	side := map[string]Split{}
 	var names []string
 	for l, language := range s.Languages() {
@@ -48,26 +40,22 @@ func TestGettext(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"fr", "pt_BR", "sr@latin", "zh_TW"}; !slices.Equal(names, want) {
-		t.Errorf("languages %v, want %v", names, want)
-	}
-	if some := mustGettext(t, dir+",zh_TW,fr", Config{}); some.Languages()[0].Name != "zh_TW" || !reflect.DeepEqual(textsOf(some.Pairs(1, HeldOut)), textsOf(s.Pairs(0, HeldOut))) {
+	testkit.EqualAll(t, names, []string{"fr", "pt_BR", "sr@latin", "zh_TW"}, "languages")
+	if some := testkit.Must(OpenGettext(dir+",zh_TW,fr", Config{}))(t); some.Languages()[0].Name != "zh_TW" || !reflect.DeepEqual(textsOf(some.Pairs(1, HeldOut)), textsOf(s.Pairs(0, HeldOut))) {
 		t.Errorf("named languages: %+v", some.Languages())
 	}
-	capped := mustGettext(t, dir, Config{Translation: TranslationConfig{HeldOut: 5}})
+	capped := testkit.Must(OpenGettext(dir, Config{Translation: TranslationConfig{HeldOut: 5}}))(t)
 	if l := capped.Languages()[0]; l.HeldOut != 5 || l.Train != s.Languages()[0].Train || !reflect.DeepEqual(textsOf(capped.Pairs(0, HeldOut)), textsOf(s.Pairs(0, HeldOut))[:5]) {
 		t.Errorf("at most 5 held out: %+v", l)
 	}
 	// One language alone has the same sentences, in the same tokens.
-	alone := mustGettext(t, dir, Config{Translation: TranslationConfig{Only: "pt_BR"}})
+	alone := testkit.Must(OpenGettext(dir, Config{Translation: TranslationConfig{Only: "pt_BR"}}))(t)
 	if len(alone.Languages()) != 1 || !reflect.DeepEqual(alone.Pairs(0, HeldOut), s.Pairs(1, HeldOut)) || !reflect.DeepEqual(alone.Pairs(0, Train), s.Pairs(1, Train)) || alone.Vocab() != s.Vocab() {
 		t.Errorf("one language alone: %+v", alone.Languages())
 	}
 	// The part of an example in a mini-batch does not depend on the seed.
-	other := mustGettext(t, dir, Config{Seed: 7})
-	if !reflect.DeepEqual(other.pairs, s.pairs) {
-		t.Error("another seed has other pairs")
-	}
+	other := testkit.Must(OpenGettext(dir, Config{Seed: 7}))(t)
+	testkit.EqualDeep(t, other.pairs, s.pairs, "another seed has other pairs")
 }
 
 func textsOf(pairs []Pair) (out [][2]string) {
@@ -81,9 +69,9 @@ func textsOf(pairs []Pair) (out [][2]string) {
 // no part of a text.
 func TestGettextFromEnglish(t *testing.T) {
 	dir := gettexttest.Folder(t, sizes)
-	into := mustGettext(t, dir, Config{})
+	into := testkit.Must(OpenGettext(dir, Config{}))(t)
 	for _, shared := range []bool{false, true} {
-		s := mustGettext(t, dir, Config{Translation: TranslationConfig{FromEnglish: true, Shared: shared}})
+		s := testkit.Must(OpenGettext(dir, Config{Translation: TranslationConfig{FromEnglish: true, Shared: shared}}))(t)
 		if shared != (s.Source() == s.Target()) || shared != (s.Vocab() == s.SourceVocab()) {
 			t.Errorf("shared %v: vocabularies of %d and %d", shared, s.SourceVocab(), s.Vocab())
 		}
@@ -123,16 +111,10 @@ func TestTaggedVocabulary(t *testing.T) {
 		{[]int32{v.ids[bpePiece{text: "a"}], two}, "a <2two>"}, // no end of a word
 		{[]int32{two + 1, Begin, Pad}, "\uFFFD"},
 	} {
-		if got := v.Decode(test.ids); got != test.want {
-			t.Errorf("%v reads %q, want %q", test.ids, got, test.want)
-		}
+		testkit.Equal(t, v.Decode(test.ids), test.want, "%v reads", test.ids)
 	}
-	if got := v.Encode(" <2two> c ab"); !slices.Equal(got, slices.Concat([]int32{two}, c, ab)) {
-		t.Errorf("encoded %v", got)
-	}
-	if got := v.Encode("c <2two>"); !slices.Equal(got, untagged) {
-		t.Errorf("a tag that is not first: %v, want %v", got, untagged)
-	}
+	testkit.EqualAll(t, v.Encode(" <2two> c ab"), slices.Concat([]int32{two}, c, ab), "encoded")
+	testkit.EqualAll(t, v.Encode("c <2two>"), untagged, "a tag that is not first")
 	if v.Piece(two) != "<2two>" || v.Piece(two+1) != fmt.Sprintf("<%d>", two+1) {
 		t.Errorf("pieces %s, %s", v.Piece(two), v.Piece(two+1))
 	}
@@ -144,7 +126,7 @@ func TestGettextVocabulary(t *testing.T) {
 	dir := gettexttest.Folder(t, map[string]int{"fr": 900, "small": 60})
 	var joins []int
 	for _, temperature := range []float64{1, math.Inf(1)} {
-		s := mustGettext(t, dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 90, Temperature: temperature}})
+		s := testkit.Must(OpenGettext(dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 90, Temperature: temperature}}))(t)
 		if s.Vocab() > 90 || s.SourceVocab() != 90 {
 			t.Errorf("vocabularies of %d and %d, asked for 90", s.SourceVocab(), s.Vocab())
 		}
@@ -159,13 +141,9 @@ func TestGettextVocabulary(t *testing.T) {
 	if joins[0] >= joins[1] {
 		t.Errorf("%d pieces of the small language by size, %d with equal shares: want more", joins[0], joins[1])
 	}
-	few := mustGettext(t, dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 20}})
-	if n := len(slices.DeleteFunc(pieces(few.Source()), func(p string) bool { return len(p) != 1 })); n != 20/2-int(firstPiece) {
-		t.Errorf("%d characters in a vocabulary of 20, want half of it with special tokens", n)
-	}
-	if !strings.Contains(few.Source().Decode(few.Pairs(0, Train)[0].Source), unknownText) {
-		t.Error("every character has a piece")
-	}
+	few := testkit.Must(OpenGettext(dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 20}}))(t)
+	testkit.Equal(t, len(slices.DeleteFunc(pieces(few.Source()), func(p string) bool { return len(p) != 1 })), 20/2-int(firstPiece), "characters in a vocabulary of 20")
+	testkit.Has(t, few.Source().Decode(few.Pairs(0, Train)[0].Source), unknownText)
 }
 
 // The words of a text are bounded, and independent of a map's order.
@@ -193,7 +171,7 @@ func TestCatalogWords(t *testing.T) {
 
 func TestGettextErrors(t *testing.T) {
 	dir := gettexttest.Folder(t, map[string]int{"de": 200, "xx": 1})
-	if s := mustGettext(t, dir, Config{}); len(s.Languages()) != 1 || !slices.Equal(s.LeftOut(), []string{"xx"}) {
+	if s := testkit.Must(OpenGettext(dir, Config{}))(t); len(s.Languages()) != 1 || !slices.Equal(s.LeftOut(), []string{"xx"}) {
 		t.Errorf("%+v, left out %v; want a language with one sentence among these", s.Languages(), s.LeftOut())
 	}
 	for _, c := range []struct {
@@ -239,7 +217,7 @@ func TestGettextLongSentences(t *testing.T) {
 		messages = append(messages, gettexttest.Message{gettexttest.Sentence(i), strings.Repeat(fmt.Sprintf("%dx ", i), 100)})
 	}
 	gettexttest.Write(t, dir, "long", "a.mo", gettexttest.Catalog(binary.LittleEndian, messages...))
-	if s := mustGettext(t, dir, Config{}); len(s.Languages()) != 1 || s.Languages()[0].Name != "de" {
+	if s := testkit.Must(OpenGettext(dir, Config{}))(t); len(s.Languages()) != 1 || s.Languages()[0].Name != "de" {
 		t.Errorf("%+v", s.Languages())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/failure"
+	"gpipebench/internal/testkit"
 )
 
 // uniform is an image of one colour.
@@ -33,18 +34,14 @@ func uniform(w, h int, c color.Color) image.Image {
 func pngOf(t testing.TB, m image.Image) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := png.Encode(&out, m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, png.Encode(&out, m))
 	return out.Bytes()
 }
 
 func jpegOf(t testing.TB, m image.Image) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := jpeg.Encode(&out, m, &jpeg.Options{Quality: 100}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, jpeg.Encode(&out, m, &jpeg.Options{Quality: 100}))
 	return out.Bytes()
 }
 
@@ -73,10 +70,7 @@ func TestImageFolder(t *testing.T) {
 	}
 	for _, files := range []map[string][]byte{folderFiles(t), tested} {
 		dir := writeFiles(t, files)
-		source, err := Open("images:"+dir, Config{Images: ImageConfig{Size: 12}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testkit.Must(Open("images:"+dir, Config{Images: ImageConfig{Size: 12}}))(t)
 		s := source.(*ImageSet)
 		if !slices.Equal(s.Classes(), []string{"blue", "red"}) || !slices.Equal(s.Shape(), []int{12, 12, 3}) {
 			t.Errorf("%s with classes %v and shape %v", s.Name(), s.Classes(), s.Shape())
@@ -151,10 +145,7 @@ func TestImageFolderHoldsOut(t *testing.T) {
 		}
 		before = held
 		for seed := range uint64(2) {
-			s, err := OpenImages(dir, Config{Seed: seed, Images: ImageConfig{Size: 8}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := testkit.Must(OpenImages(dir, Config{Seed: seed, Images: ImageConfig{Size: 8}}))(t)
 			pixels := make([]byte, 3*64)
 			for i := range s.Examples(HeldOut) {
 				s.pixels.read(HeldOut, i, pixels)
@@ -188,9 +179,7 @@ func TestImageFolderLinks(t *testing.T) {
 		dir := writeFiles(t, files)
 		link := func(to, from string) {
 			t.Helper()
-			if err := os.Symlink(to, filepath.Join(dir, part, from)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Symlink(to, filepath.Join(dir, part, from)))
 		}
 		before, _, err := listClasses(filepath.Join(dir, part))
 		if err != nil {
@@ -205,9 +194,7 @@ func TestImageFolderLinks(t *testing.T) {
 			t.Errorf("%s: %d images of %v, %v; want 5", name, len(listed), classes, err)
 		}
 		link("nowhere", "red/d.png")
-		if _, err := OpenImages(dir, Config{}); err == nil || !strings.Contains(err.Error(), "red/d.png: no such file") {
-			t.Errorf("%s: a link to nothing: %v", name, err)
-		}
+		testkit.Refused(OpenImages(dir, Config{}))(t, "red/d.png: no such file")
 	}
 }
 
@@ -259,9 +246,7 @@ func TestImageFolderErrors(t *testing.T) {
 	}
 	long, photo := pngOf(t, noise), jpegOf(t, noise)
 	var animation bytes.Buffer
-	if err := gif.Encode(&animation, uniform(8, 8, red), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, gif.Encode(&animation, uniform(8, 8, red), nil))
 	huge := slices.Clone(good)
 	copy(huge[16:24], []byte{0, 1, 0, 0, 0, 1, 0, 0}) // 65536x65536; its checksum is then wrong
 	for _, c := range []struct {
@@ -299,9 +284,7 @@ func TestImageFolderErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want %s... %s", c.name, err, want, c.want)
 		}
 	}
-	if _, err := OpenImages(t.TempDir(), Config{}); err == nil || !strings.Contains(err.Error(), "0 classes, want 2") {
-		t.Errorf("an empty folder: error %v", err)
-	}
+	testkit.Refused(OpenImages(t.TempDir(), Config{}))(t, "0 classes, want 2")
 }
 
 // The error is about the first bad file in order, whichever a goroutine reads

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -62,9 +63,7 @@ func TestEpochVisitsEveryImageOnce(t *testing.T) {
 					t.Fatalf("epoch %d visits %v", epoch, order)
 				}
 			}
-			if held := visited(HeldOut, 0, s.Batches(HeldOut, examples)); !slices.Equal(held, upTo(20)) {
-				t.Errorf("held-out images %v", held)
-			}
+			testkit.EqualAll(t, visited(HeldOut, 0, s.Batches(HeldOut, examples)), upTo(20), "held-out images")
 		}
 	}
 }
@@ -81,15 +80,9 @@ var augmented = ImageConfig{Size: 16, Flip: true, Crop: 2, Cutout: 4}
 
 func imageSets(t *testing.T, c Config) map[string]*ImageSet {
 	c.SyntheticImages.Train, c.SyntheticImages.HeldOut = 50, 30
-	synthetic, err := NewSyntheticImages(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	synthetic := testkit.Must(NewSyntheticImages(c))(t)
 	c.SyntheticImages.Fresh = true
-	fresh, err := NewSyntheticImages(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := testkit.Must(NewSyntheticImages(c))(t)
 	return map[string]*ImageSet{"stored": numberedImages(50, 30, 3, c), "synthetic": synthetic, "fresh": fresh}
 }
 
@@ -116,9 +109,7 @@ func TestAugmentationDependsOnTheEpoch(t *testing.T) {
 func TestHeldOutIsNotAugmented(t *testing.T) {
 	plain := imageSets(t, Config{Images: ImageConfig{Size: 16}})
 	for name, s := range imageSets(t, Config{Images: augmented}) {
-		if !reflect.DeepEqual(mustBatch(t, s, HeldOut, 0, 30), mustBatch(t, plain[name], HeldOut, 0, 30)) {
-			t.Errorf("%s: held-out images are augmented", name)
-		}
+		testkit.EqualDeep(t, mustBatch(t, s, HeldOut, 0, 30), mustBatch(t, plain[name], HeldOut, 0, 30), "%s: held-out images are augmented", name)
 		a, b := mustBatch(t, s, Train, 0, 30), mustBatch(t, plain[name], Train, 0, 30)
 		if reflect.DeepEqual(a.Inputs, b.Inputs) || !reflect.DeepEqual(a.Targets, b.Targets) {
 			t.Errorf("%s: training images are not augmented, or are others", name)
@@ -164,14 +155,8 @@ func TestImagesOfOneColour(t *testing.T) {
 
 // A linear model does not solve the procedural task.
 func TestLinearModelFailsAtFigures(t *testing.T) {
-	s, err := NewSyntheticImages(Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 2000}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := s.Yardsticks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(NewSyntheticImages(Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 2000}}))(t)
+	y := testkit.Must(s.Yardsticks())(t)
 	if len(y) != 2 || y[0].Loss != math.Log(10) || y[0].Accuracy != 0.1 || y[0].Floor || y[1].Floor {
 		t.Errorf("yardsticks %+v", y)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // idx returns a file in the real format: bytes in the given dimensions.
@@ -48,10 +50,7 @@ func TestMNIST(t *testing.T) {
 	}
 	for _, files := range []map[string][]byte{mnistFiles(), compressed, dotted} {
 		dir := writeFiles(t, files)
-		source, err := Open("mnist:"+dir, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testkit.Must(Open("mnist:"+dir, Config{}))(t)
 		s := source.(*ImageSet)
 		if s.Vocab() != 10 || !slices.Equal(s.Shape(), []int{9, 9, 1}) {
 			t.Errorf("%s with %d classes and shape %v", s.Name(), s.Vocab(), s.Shape())
@@ -63,9 +62,7 @@ func TestMNIST(t *testing.T) {
 					t.Errorf("%v image %d has class %d, want %d, or other pixels", Split(split), i, got, want)
 				}
 			}
-			if s.Examples(Split(split)) != len(classes) {
-				t.Errorf("%d images", s.Examples(Split(split)))
-			}
+			testkit.Equal(t, s.Examples(Split(split)), len(classes), "images")
 		}
 		mustBatch(t, s, HeldOut, 0, 4)
 	}
@@ -120,10 +117,7 @@ func TestMNISTErrors(t *testing.T) {
 	} {
 		files := mnistFiles()
 		files[images] = c.data
-		_, err := OpenMNIST(writeFiles(t, files), Config{})
-		if err == nil || !strings.Contains(err.Error(), images+": byte ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want %q", err, c.want)
-		}
+		testkit.Refused(OpenMNIST(writeFiles(t, files), Config{}))(t, images+": byte ", c.want)
 	}
 	for size, want := range map[int]string{7: "images: 7 pixels a side", 0: "images: 3 pixels a side, want 8 to 1024"} {
 		files := mnistFiles()
@@ -145,12 +139,8 @@ func flipped(data []byte, at int) []byte {
 // memory.
 func TestGunzipLimit(t *testing.T) {
 	z := gzipped(t, make([]byte, 1000))
-	if out, err := gunzip(z, 1000); err != nil || len(out) != 1000 {
-		t.Errorf("at the limit: %d bytes, %v", len(out), err)
-	}
-	if _, err := gunzip(z, 999); err == nil || !strings.Contains(err.Error(), "more than 999 decompressed bytes") {
-		t.Errorf("above the limit: error %v", err)
-	}
+	testkit.Equal(t, len(testkit.Must(gunzip(z, 1000))(t)), 1000)
+	testkit.Refused(gunzip(z, 999))(t, "more than 999 decompressed bytes")
 }
 
 func FuzzIDX(f *testing.F) {
@@ -198,7 +188,5 @@ func TestMNISTIsBounded(t *testing.T) {
 	}
 	files = mnistFiles()
 	files[images] = gzipped(t, make([]byte, 40<<20))
-	if _, err := OpenMNIST(writeFiles(t, files), Config{}); err == nil || !strings.Contains(err.Error(), "gzip: ") || !strings.Contains(err.Error(), "times as many") {
-		t.Errorf("%d bytes of gzip: error %v", len(files[images]), err)
-	}
+	testkit.Refused(OpenMNIST(writeFiles(t, files), Config{}))(t, "gzip: ", "times as many")
 }

@@ -6,16 +6,8 @@ import (
 	"testing"
 
 	"gpipebench/datasets/baseline"
+	"gpipebench/internal/testkit"
 )
-
-func mustMultilingual(t testing.TB, c Config) *Translation {
-	t.Helper()
-	s, err := NewMultilingual(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // smallTask is a task that takes almost no time.
 func smallTask() Config {
@@ -25,31 +17,23 @@ func smallTask() Config {
 // A golden pair: changing the generator changes every recorded run, so it must
 // be deliberate.
 func TestMultilingualGolden(t *testing.T) {
-	s := mustMultilingual(t, Config{Seed: 1})
+	s := testkit.Must(NewMultilingual(Config{Seed: 1}))(t)
 	p := s.Pairs(0, Train)[0]
 	const want = "agglutinating SOV: bezus fojidufew tuned sulujun | wul giwow notujig zamigal lumajiv [100 18 174 178 41 81 176 2] [173 41 81 189 100 181 18 182 2]"
-	if got := s.Languages()[0].HeldOut; got != 200 {
-		t.Errorf("%d held-out pairs by default", got)
-	}
-	if got := fmt.Sprint(s.Languages()[0].Name, ": ", p.SourceText, " | ", p.TargetText, " ", p.Source, p.Target); got != want {
-		t.Errorf("first pair %q, want %q", got, want)
-	}
+	testkit.Equal(t, s.Languages()[0].HeldOut, 200, "held-out pairs by default")
+	testkit.Equal(t, fmt.Sprint(s.Languages()[0].Name, ": ", p.SourceText, " | ", p.TargetText, " ", p.Source, p.Target), want, "first pair")
 }
 
 func TestHeldOutSentencesAreNew(t *testing.T) {
-	s := mustMultilingual(t, smallTask())
+	s := testkit.Must(NewMultilingual(smallTask()))(t)
 	held := map[string]bool{}
 	for l := range s.Languages() {
 		for i, p := range s.Pairs(l, HeldOut) {
 			held[p.TargetText] = true
-			if p.TargetText != s.Pairs(0, HeldOut)[i].TargetText {
-				t.Errorf("language %d says something else in held-out pair %d", l, i)
-			}
+			testkit.Equal(t, p.TargetText, s.Pairs(0, HeldOut)[i].TargetText, "language %d says something else in held-out pair %d", l, i)
 		}
 	}
-	if len(held) != 20 {
-		t.Errorf("%d different held-out sentences, want 20", len(held))
-	}
+	testkit.Equal(t, len(held), 20, "different held-out sentences")
 	firsts := map[string]bool{}
 	for l := range s.Languages() {
 		for _, p := range s.Pairs(l, Train) {
@@ -59,20 +43,18 @@ func TestHeldOutSentencesAreNew(t *testing.T) {
 		}
 		firsts[s.Pairs(l, Train)[0].TargetText] = true
 	}
-	if len(firsts) != 4 {
-		t.Error("languages begin with the same sentence")
-	}
+	testkit.Equal(t, len(firsts), 4, "languages begin with the same sentence")
 }
 
 // A larger corpus begins like a smaller one, and more languages leave the
 // others as they are.
 func TestMultilingualGrows(t *testing.T) {
 	c := smallTask()
-	small := mustMultilingual(t, c)
+	small := testkit.Must(NewMultilingual(c))(t)
 	c.Multilingual.Pairs = 600
-	more := mustMultilingual(t, c)
+	more := testkit.Must(NewMultilingual(c))(t)
 	c.Multilingual.Languages = 5
-	wider := mustMultilingual(t, c)
+	wider := testkit.Must(NewMultilingual(c))(t)
 	for l := range small.Languages() {
 		a, b := small.Pairs(l, Train), more.Pairs(l, Train)
 		if len(b) < 2*len(a)-1 || !reflect.DeepEqual(a, b[:len(a)]) {
@@ -86,7 +68,7 @@ func TestMultilingualGrows(t *testing.T) {
 	}
 	// Neither sizes nor their number determine which languages they are.
 	c.Seed++
-	other := mustMultilingual(t, c)
+	other := testkit.Must(NewMultilingual(c))(t)
 	if reflect.DeepEqual(other.Pairs(0, Train)[0].TargetText, more.Pairs(0, Train)[0].TargetText) {
 		t.Error("another seed begins alike")
 	}
@@ -94,9 +76,9 @@ func TestMultilingualGrows(t *testing.T) {
 
 func TestMultilingualSharedVocabulary(t *testing.T) {
 	c := smallTask()
-	apart := mustMultilingual(t, c)
+	apart := testkit.Must(NewMultilingual(c))(t)
 	c.Translation.Shared = true
-	s := mustMultilingual(t, c)
+	s := testkit.Must(NewMultilingual(c))(t)
 	if s.Source() != s.Target() || s.SourceVocab() != s.Vocab() {
 		t.Error("shared vocabularies differ")
 	}

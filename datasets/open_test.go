@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 func TestOpenErrors(t *testing.T) {
@@ -16,9 +18,7 @@ func TestOpenErrors(t *testing.T) {
 	empty := filepath.Join(dir, "empty")
 	short := filepath.Join(dir, "short")
 	for file, text := range map[string]string{empty: "", short: "too short"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	for spec, want := range map[string]string{
 		"":                        `data source "": unknown, ` + accepted,
@@ -57,9 +57,7 @@ func TestOpenErrors(t *testing.T) {
 		"text:" + short:           `text:` + short + `: 9 bytes, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
 	} {
 		s, err := Open(spec, Config{})
-		if err == nil || err.Error() != want {
-			t.Errorf("Open(%q): error %q, want %q", spec, fmt.Sprint(err), want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), want)
 		if s != nil {
 			t.Errorf("Open(%q): a source that is not nil beside an error", spec)
 		}
@@ -67,9 +65,7 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open("text:/nowhere/b", Config{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file's error %v is not fs.ErrNotExist", err)
 	}
-	if _, err := Open("synthetic", Config{SeqLen: -1}); err == nil {
-		t.Error("a bad configuration was accepted")
-	}
+	testkit.Refused(Open("synthetic", Config{SeqLen: -1}))(t)
 }
 
 func FuzzOpen(f *testing.F) {

@@ -9,11 +9,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // textFiles writes texts and returns their paths, in order.
@@ -23,9 +24,7 @@ func textFiles(t testing.TB, texts ...string) []string {
 	var paths []string
 	for i, text := range texts {
 		path := filepath.Join(dir, string(rune('a'+i)))
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		paths = append(paths, path)
 	}
 	return paths
@@ -35,12 +34,8 @@ func zipped(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(w.Write([]byte(text)))(t)
+	testkit.NoError(t, w.Close())
 	return b.String()
 }
 
@@ -54,21 +49,10 @@ func lines(n int, word string) string {
 	return out.String()
 }
 
-func mustParallel(t testing.TB, paths []string, c Config) *Translation {
-	t.Helper()
-	s, err := OpenParallel(paths, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestParallel(t *testing.T) {
 	paths := textFiles(t, lines(40, "uno"), lines(40, "one"))
-	s := mustParallel(t, paths, Config{})
-	if got, want := s.Languages(), []Language{{Name: "a", Train: 36, HeldOut: 4, Share: 1}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("languages %+v, want %+v", got, want)
-	}
+	s := testkit.Must(OpenParallel(paths, Config{}))(t)
+	testkit.EqualDeep(t, s.Languages(), []Language{{Name: "a", Train: 36, HeldOut: 4, Share: 1}}, "languages")
 	for i, p := range append(slices.Clone(s.Pairs(0, Train)), s.Pairs(0, HeldOut)...) {
 		want := strings.Split(lines(40, "uno"), "\n")[i]
 		if p.SourceText != want || s.Source().Decode(p.Source) != want || p.Source[len(p.Source)-1] != End {
@@ -90,7 +74,7 @@ func TestParallel(t *testing.T) {
 // A byte order mark, carriage returns, other white space, a last line without
 // an end and compression change nothing.
 func TestParallelWritings(t *testing.T) {
-	want := mustParallel(t, textFiles(t, lines(40, "uno"), lines(40, "one")), Config{})
+	want := testkit.Must(OpenParallel(textFiles(t, lines(40, "uno"), lines(40, "one")), Config{}))(t)
 	for name, change := range map[string]func(string) string{
 		"byte order mark": func(s string) string { return "\uFEFF" + s },
 		"CRLF":            func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
@@ -100,17 +84,13 @@ func TestParallelWritings(t *testing.T) {
 		"two in gzip":     func(s string) string { return zipped(t, s[:50]) + zipped(t, s[50:]) },
 		"empty lines":     func(s string) string { return strings.Replace(s, "\n", "\n\n \n", 1) + "\n" },
 	} {
-		got := mustParallel(t, textFiles(t, change(lines(40, "uno")), change(lines(40, "one"))), Config{})
-		if !reflect.DeepEqual(got.pairs, want.pairs) {
-			t.Errorf("%s: other pairs", name)
-		}
+		got := testkit.Must(OpenParallel(textFiles(t, change(lines(40, "uno")), change(lines(40, "one"))), Config{}))(t)
+		testkit.EqualDeep(t, got.pairs, want.pairs, "%s: other pairs", name)
 		empty := 0
 		if name == "empty lines" {
 			empty = 3
 		}
-		if got.Languages()[0].Empty != empty {
-			t.Errorf("%s: %d empty lines, want %d", name, got.Languages()[0].Empty, empty)
-		}
+		testkit.Equal(t, got.Languages()[0].Empty, empty, "%s: empty lines", name)
 	}
 }
 
@@ -119,28 +99,21 @@ func TestParallelLanguages(t *testing.T) {
 	texts := []string{lines(100, "uno"), lines(100, "one"), zipped(t, lines(30, "eins")), lines(30, "one")}
 	paths := textFiles(t, texts...)
 	c := Config{Translation: TranslationConfig{HeldOut: 7, Temperature: math.Inf(1)}}
-	s := mustParallel(t, paths, c)
+	s := testkit.Must(OpenParallel(paths, c))(t)
 	want := []Language{{Name: "a", Train: 93, HeldOut: 7, Share: 58. / 116}, {Name: "c", Train: 23, HeldOut: 7, Share: 58. / 116}}
-	if got := s.Languages(); !reflect.DeepEqual(got, want) {
-		t.Errorf("languages %+v, want %+v", got, want)
-	}
+	testkit.EqualDeep(t, s.Languages(), want, "languages")
 	for _, text := range []string{"uno1 eins", "uno4"} {
-		if got := s.Source().Decode(s.Source().Encode(text)); got != text {
-			t.Errorf("the source vocabulary has %q for %q", got, text)
-		}
+		testkit.Equal(t, s.Source().Decode(s.Source().Encode(text)), text, "through the source vocabulary")
 	}
 	if got := s.Target().Decode(s.Target().Encode("uno")); got == "uno" {
 		t.Error("the target's vocabulary has a source's letters")
 	}
 	c.Translation.Shared = true
-	if s := mustParallel(t, paths, c); s.Source() != s.Target() || s.Vocab() != s.SourceVocab() || s.Target().Decode(s.Target().Encode("uno")) != "uno" {
+	if s := testkit.Must(OpenParallel(paths, c))(t); s.Source() != s.Target() || s.Vocab() != s.SourceVocab() || s.Target().Decode(s.Target().Encode("uno")) != "uno" {
 		t.Error("vocabularies are not shared")
 	}
 	// The same through Open, where the separator is a comma.
-	opened, err := Open("parallel:"+strings.Join(paths, ","), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := testkit.Must(Open("parallel:"+strings.Join(paths, ","), c))(t)
 	if opened.Name() != s.Name() || opened.(Shaped).Shapes() == nil {
 		t.Errorf("opened %s", opened.Name())
 	}
@@ -167,7 +140,7 @@ func TestLanguageNames(t *testing.T) {
 // that are unknown to it.
 func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
 	text := lines(30, "uno") + strings.Repeat("żółw\n", 3)
-	s := mustParallel(t, textFiles(t, text, text), Config{Translation: TranslationConfig{HeldOut: 3, Vocab: 30}})
+	s := testkit.Must(OpenParallel(textFiles(t, text, text), Config{Translation: TranslationConfig{HeldOut: 3, Vocab: 30}}))(t)
 	if s.Vocab() > 30 || s.SourceVocab() > 30 {
 		t.Errorf("vocabularies of %d and %d, asked for 30", s.SourceVocab(), s.Vocab())
 	}
@@ -180,7 +153,7 @@ func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
 func TestParallelDefaultHeldOut(t *testing.T) {
 	for n, want := range map[int]int{2: 1, 19: 1, 20: 2, 12000: 1000} {
 		text := strings.Repeat("a b\n", n)
-		if got := mustParallel(t, textFiles(t, text, text), Config{}).Languages()[0]; got.HeldOut != want || got.Train != n-want {
+		if got := testkit.Must(OpenParallel(textFiles(t, text, text), Config{}))(t).Languages()[0]; got.HeldOut != want || got.Train != n-want {
 			t.Errorf("%d lines: %+v, want %d held out", n, got, want)
 		}
 	}
@@ -302,9 +275,7 @@ func FuzzLines(f *testing.F) {
 		// A mark that was second may now be first; the last line may now have
 		// an end.
 		if len(got) > 0 && !strings.HasPrefix(again, byteOrderMark) {
-			if second, err := parseLines(strings.NewReader(again), textLimits{limit + 1, longest, limit}); err != nil || !slices.Equal(second, got) {
-				t.Fatalf("%q, then %q: %v", got, second, err)
-			}
+			testkit.EqualAll(t, testkit.Must(parseLines(strings.NewReader(again), textLimits{limit + 1, longest, limit}))(t), got, "%q, then", got)
 		}
 	})
 }
@@ -369,9 +340,7 @@ func TestParallelIsBounded(t *testing.T) {
 	}
 	// Empty members of gzip, one after another, end with their file.
 	empty := textFiles(t, strings.Repeat(zipped(t, ""), 1000), "a\n")
-	if _, err := OpenParallel(empty, Config{}); err == nil || !strings.Contains(err.Error(), "empty") {
-		t.Errorf("nothing a thousand times: %v", err)
-	}
+	testkit.Refused(OpenParallel(empty, Config{}))(t, "empty")
 }
 
 // For any two files, the result is an error of one line, or all their pairs: in
@@ -386,9 +355,7 @@ func FuzzParallel(f *testing.F) {
 	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
 	f.Fuzz(func(t *testing.T, source, target []byte, heldOut uint8) {
 		for i, text := range [][]byte{source, target} {
-			if err := os.WriteFile(paths[i], text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(paths[i], text, 0o600))
 		}
 		s, err := OpenParallel(paths, Config{SeqLen: 16, Translation: TranslationConfig{Vocab: 300, HeldOut: int(heldOut)}})
 		if err != nil {
@@ -397,10 +364,7 @@ func FuzzParallel(f *testing.F) {
 			}
 			return
 		}
-		lines, err := readLines(paths[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := testkit.Must(readLines(paths[0]))(t)
 		l := s.Languages()[0]
 		if sum := l.Train + l.HeldOut + l.Dropped + l.Empty; sum != len(lines) || heldOut > 0 && l.HeldOut != int(heldOut) {
 			t.Errorf("%+v of %d lines", l, len(lines))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -36,9 +37,7 @@ func TestBoundsByHand(t *testing.T) {
 		{[]int{0, 1, 1, 1}, 2, []int{1, 3}},
 		{nil, 3, nil},
 	} {
-		if got := bounds(c.counts, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%v in %d: %v, want %v", c.counts, c.n, got, c.want)
-		}
+		testkit.EqualAll(t, bounds(c.counts, c.n), c.want, "%v in %d", c.counts, c.n)
 	}
 }
 

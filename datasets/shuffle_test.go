@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -25,9 +26,7 @@ func TestShuffleIsAnOrder(t *testing.T) {
 			fmt.Fprintln(sum, x)
 		}
 	}
-	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != "11cc0266d32e22c0" {
-		t.Errorf("digest %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", sum.Sum(nil)[:8]), "11cc0266d32e22c0", "digest")
 	if x := newShuffle(math.MaxInt32, key, 9).at(math.MaxInt32 - 1); x < 0 || x >= math.MaxInt32 {
 		t.Errorf("largest shuffle holds %d", x)
 	}

@@ -6,36 +6,28 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A golden sequence: changing the generator changes every recorded run, so it
 // must be deliberate.
 func TestSyntheticGolden(t *testing.T) {
-	b := mustBatch(t, mustSynthetic(t, Config{SeqLen: 12, Seed: 1}), Train, 0, 1)
+	b := mustBatch(t, testkit.Must(NewSynthetic(Config{SeqLen: 12, Seed: 1}))(t), Train, 0, 1)
 	want := []int32{43, 54, 31, 8, 59, 52, 47, 18, 12, 50, 40, 61}
-	if got := b.Inputs[0].I32; !slices.Equal(got, want) {
-		t.Errorf("first sequence = %v, want %v", got, want)
-	}
+	testkit.EqualAll(t, b.Inputs[0].I32, want, "first sequence")
 	sum := sha256.New()
 	for _, c := range languages {
-		fmt.Fprintln(sum, mustBatch(t, mustSynthetic(t, Config{SeqLen: 20, Seed: 2, Synthetic: c}), Train, 0, 200).Inputs[0].I32)
+		fmt.Fprintln(sum, mustBatch(t, testkit.Must(NewSynthetic(Config{SeqLen: 20, Seed: 2, Synthetic: c}))(t), Train, 0, 200).Inputs[0].I32)
 	}
-	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != "863c742df4ee8b85" {
-		t.Errorf("digest %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", sum.Sum(nil)[:8]), "863c742df4ee8b85", "digest")
 }
 
 func TestSyntheticHeldOutEnds(t *testing.T) {
-	s := mustSynthetic(t, Config{Synthetic: SyntheticConfig{HeldOut: 10}})
-	if got := s.Batches(HeldOut, 4); got != 3 {
-		t.Errorf("%d held-out batches, want 3", got)
-	}
-	if got := s.Batches(Train, 4); got != 0 {
-		t.Errorf("%d training batches, want 0: no end", got)
-	}
-	if got := mustBatch(t, s, HeldOut, 2, 4).Examples(); got != 2 {
-		t.Errorf("last held-out batch has %d examples, want 2", got)
-	}
+	s := testkit.Must(NewSynthetic(Config{Synthetic: SyntheticConfig{HeldOut: 10}}))(t)
+	testkit.Equal(t, s.Batches(HeldOut, 4), 3, "held-out batches")
+	testkit.Equal(t, s.Batches(Train, 4), 0, "training batches, want 0: no end")
+	testkit.Equal(t, mustBatch(t, s, HeldOut, 2, 4).Examples(), 2, "examples of the last held-out batch")
 	for _, c := range []struct {
 		split           Split
 		index, examples int
@@ -56,8 +48,8 @@ func TestSyntheticHeldOutEnds(t *testing.T) {
 
 func TestRaggedSequencesArePaddedPrefixes(t *testing.T) {
 	const seqLen, n = 16, 64
-	whole := mustBatch(t, mustSynthetic(t, Config{SeqLen: seqLen}), Train, 3, n)
-	s := mustSynthetic(t, Config{SeqLen: seqLen, Synthetic: SyntheticConfig{MinLen: 5}})
+	whole := mustBatch(t, testkit.Must(NewSynthetic(Config{SeqLen: seqLen}))(t), Train, 3, n)
+	s := testkit.Must(NewSynthetic(Config{SeqLen: seqLen, Synthetic: SyntheticConfig{MinLen: 5}}))(t)
 	ragged := mustBatch(t, s, Train, 3, n)
 	lengths, count := map[int]int{}, 0
 	for i := range n {
@@ -78,9 +70,7 @@ func TestRaggedSequencesArePaddedPrefixes(t *testing.T) {
 			}
 		}
 	}
-	if ragged.Count != count {
-		t.Errorf("count %d, want the %d targets", ragged.Count, count)
-	}
+	testkit.Equal(t, ragged.Count, count, "count")
 	for length := range lengths {
 		if length < 5 || length > seqLen {
 			t.Errorf("a sequence of %d targets, want 5 to %d", length, seqLen)

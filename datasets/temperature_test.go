@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 func TestQuotasByHand(t *testing.T) {
@@ -26,9 +28,7 @@ func TestQuotasByHand(t *testing.T) {
 		{[]int{1000000, 1}, 1, 10, []int{9, 1}},
 	} {
 		got := quotas(c.pairs, c.temperature, c.total)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v at temperature %v of %d: %v, want %v", c.pairs, c.temperature, c.total, got, c.want)
-		}
+		testkit.EqualAll(t, got, c.want, "%v at temperature %v of %d", c.pairs, c.temperature, c.total)
 	}
 }
 
@@ -58,7 +58,5 @@ func TestQuotasAddUp(t *testing.T) {
 			}
 		}
 	}
-	if got := quotas([]int{20000, 5000, 2222, 1250, 800, 556}, 1/0.7, 29828); !slices.Equal(got, []int{15505, 5875, 3330, 2226, 1629, 1263}) {
-		t.Errorf("the default task's languages have %v examples", got)
-	}
+	testkit.EqualAll(t, quotas([]int{20000, 5000, 2222, 1250, 800, 556}, 1/0.7, 29828), []int{15505, 5875, 3330, 2226, 1629, 1263}, "the default task's languages")
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -17,15 +17,6 @@ func numbered(n int) []byte {
 		text = append(text, byte(i>>16), byte(i>>8), byte(i), 0xff)
 	}
 	return text[:n]
-}
-
-func mustText(t testing.TB, text []byte, c Config) *Text {
-	t.Helper()
-	s, err := NewText("text:test", text, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // window returns example i of a batch as bytes: its inputs and the last target.
@@ -55,7 +46,7 @@ func TestEpochVisitsEveryWindowOnce(t *testing.T) {
 	for _, c := range []struct{ size, seqLen, examples int }{
 		{1000, 16, 7}, {1000, 16, 1}, {1000, 16, 1000}, {160, 16, 2}, {171, 16, 4}, {10, 1, 3}, {20, 2, 2}, {333, 7, 8},
 	} {
-		s := mustText(t, numbered(c.size), Config{SeqLen: c.seqLen, Seed: 4})
+		s := testkit.Must(NewText("text:test", numbered(c.size), Config{SeqLen: c.seqLen, Seed: 4}))(t)
 		train := s.Bytes(Train)
 		batches := s.Batches(Train, c.examples)
 		for epoch := range 3 {
@@ -101,7 +92,7 @@ func TestEpochVisitsEveryWindowOnce(t *testing.T) {
 // Over the epochs the cut begins at every position, and the first window is
 // another one each time, not the same one with another cut.
 func TestEpochsDiffer(t *testing.T) {
-	s := mustText(t, numbered(2000), Config{SeqLen: 8})
+	s := testkit.Must(NewText("text:test", numbered(2000), Config{SeqLen: 8}))(t)
 	phases, firsts := map[int]bool{}, map[int]bool{}
 	for epoch := range 100 {
 		b := mustBatch(t, s, Train, epoch*s.Batches(Train, 1), 1)
@@ -109,9 +100,7 @@ func TestEpochsDiffer(t *testing.T) {
 		phases[at%8] = true
 		firsts[at/8] = true
 	}
-	if len(phases) != 8 {
-		t.Errorf("%d phases of 8 in 100 epochs", len(phases))
-	}
+	testkit.Equal(t, len(phases), 8, "phases of 8 in 100 epochs")
 	if len(firsts) < 50 {
 		t.Errorf("%d different windows came first in 100 epochs", len(firsts))
 	}
@@ -121,7 +110,7 @@ func TestHeldOutCoversEveryByteOnce(t *testing.T) {
 	for _, size := range []int{160, 169, 1000, 1001, 4096} {
 		for _, n := range []int{1, 3, 100} {
 			text := numbered(size)
-			s := mustText(t, text, Config{SeqLen: 16})
+			s := testkit.Must(NewText("text:test", text, Config{SeqLen: 16}))(t)
 			if got := len(s.Bytes(HeldOut)); got != size/10 || len(s.Bytes(Train)) != size-got {
 				t.Fatalf("%d bytes are split in %d and %d", size, len(s.Bytes(Train)), got)
 			}
@@ -151,25 +140,18 @@ func TestTextTooShort(t *testing.T) {
 		80: "<nil>",
 	} {
 		_, err := NewText("text:test", make([]byte, size), Config{SeqLen: 8})
-		if got := fmt.Sprint(err); got != want {
-			t.Errorf("%d bytes: error %q, want %q", size, got, want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), want, "%d bytes: error", size)
 	}
-	if _, err := NewText("text:test", nil, Config{SeqLen: -8}); err == nil || !strings.Contains(err.Error(), "sequence length -8") {
-		t.Errorf("negative length: error %v", err)
-	}
+	testkit.Refused(NewText("text:test", nil, Config{SeqLen: -8}))(t, "sequence length -8")
 }
 
 func TestTextYardsticks(t *testing.T) {
 	var text []byte
-	for _, p := range mustMultilingual(t, smallTask()).Pairs(0, Train) {
+	for _, p := range testkit.Must(NewMultilingual(smallTask()))(t).Pairs(0, Train) {
 		text = append(append(text, p.TargetText...), '\n')
 	}
-	s := mustText(t, text, Config{SeqLen: 16})
-	y, err := s.Yardsticks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(NewText("text:test", text, Config{SeqLen: 16}))(t)
+	y := testkit.Must(s.Yardsticks())(t)
 	if len(y) != 3 || y[0].Bits != 8 || !(y[1].Bits < 4) || !(y[2].Bits < y[1].Bits) {
 		t.Errorf("yardsticks %+v, want 8 bits, fewer than 4, and fewer still", y)
 	}

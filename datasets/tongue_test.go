@@ -3,9 +3,10 @@ package datasets
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Records of trainings rest on these languages: every sentence, in each of their grammars, stays the
@@ -13,17 +14,15 @@ import (
 func TestLanguagesStay(t *testing.T) {
 	sum := sha256.New()
 	for _, shared := range []bool{false, true} {
-		s := mustMultilingual(t, Config{
+		s := testkit.Must(NewMultilingual(Config{
 			Seed: 3, Translation: TranslationConfig{HeldOut: 50, Shared: shared},
 			Multilingual: MultilingualConfig{Languages: MaxLanguages, Pairs: 2000, Skew: 0.1},
-		})
+		}))(t)
 		for l, language := range s.Languages() {
 			fmt.Fprintln(sum, language.Name, s.Pairs(l, Train), s.Pairs(l, HeldOut))
 		}
 	}
-	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != "617ac362406de162" {
-		t.Errorf("digest %s", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%x", sum.Sum(nil)[:8]), "617ac362406de162", "digest")
 }
 
 func TestMorphemesDecode(t *testing.T) {
@@ -40,9 +39,7 @@ func TestMorphemesDecode(t *testing.T) {
 		"a ob é tanakaté": {Unknown, Unknown, Unknown, Unknown},
 		"":                nil,
 	} {
-		if got := m.Encode(text); !slices.Equal(got, want) {
-			t.Errorf("%q is %v, want %v", text, got, want)
-		}
+		testkit.EqualAll(t, m.Encode(text), want, "%q", text)
 	}
 	for _, c := range []struct {
 		ids  []int32
@@ -53,9 +50,7 @@ func TestMorphemesDecode(t *testing.T) {
 		{[]int32{stem, Unknown, 99, pre, -1}, "tanak \uFFFD \uFFFD ob\uFFFD"},
 		{nil, ""},
 	} {
-		if got := m.Decode(c.ids); got != c.want {
-			t.Errorf("%v reads %q, want %q", c.ids, got, c.want)
-		}
+		testkit.Equal(t, m.Decode(c.ids), c.want, "%v reads", c.ids)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -77,7 +78,7 @@ func keys(pairs []Pair) map[string]int {
 }
 
 func TestTranslationHeldOutPass(t *testing.T) {
-	s := mustMultilingual(t, smallTask())
+	s := testkit.Must(NewMultilingual(smallTask()))(t)
 	want := map[string]int{}
 	for l := range s.Languages() {
 		for k, n := range keys(s.Pairs(l, HeldOut)) {
@@ -89,9 +90,7 @@ func TestTranslationHeldOutPass(t *testing.T) {
 		if n != ceilDiv(80, examples) {
 			t.Fatalf("%d held-out batches of %d", n, examples)
 		}
-		if got := pass(t, s, HeldOut, 0, n, examples); !reflect.DeepEqual(got, want) {
-			t.Errorf("batches of %d: another set of held-out pairs", examples)
-		}
+		testkit.EqualDeep(t, pass(t, s, HeldOut, 0, n, examples), want, "batches of %d: another set of held-out pairs", examples)
 	}
 }
 
@@ -101,7 +100,7 @@ func TestTranslationEpochs(t *testing.T) {
 	for _, temperature := range []float64{1, 0, math.Inf(1)} {
 		c := smallTask()
 		c.Translation.Temperature = temperature
-		s := mustMultilingual(t, c)
+		s := testkit.Must(NewMultilingual(c))(t)
 		orders := map[string]bool{}
 		total := map[string]int{}
 		const epochs = 4
@@ -118,9 +117,7 @@ func TestTranslationEpochs(t *testing.T) {
 			}
 			orders[fmt.Sprint(mustBatch(t, s, Train, e*n, 32))] = true
 		}
-		if len(orders) != epochs {
-			t.Error("two epochs begin alike")
-		}
+		testkit.Equal(t, len(orders), epochs, "two epochs begin alike")
 		for l := range s.Languages() {
 			pairs := keys(s.Pairs(l, Train))
 			drawn := 0
@@ -134,9 +131,7 @@ func TestTranslationEpochs(t *testing.T) {
 					t.Errorf("temperature %v, language %d: a pair came %d times, want %d to %d", temperature, l, total[k], least, least+times)
 				}
 			}
-			if drawn != part {
-				t.Errorf("temperature %v, language %d: %d examples, want %d", temperature, l, drawn, part)
-			}
+			testkit.Equal(t, drawn, part, "temperature %v, language %d: examples", temperature, l)
 		}
 	}
 }
@@ -144,7 +139,7 @@ func TestTranslationEpochs(t *testing.T) {
 // Batches consist of pairs of similar length, are in no order of length, and
 // mix languages.
 func TestTranslationPadsLittle(t *testing.T) {
-	s := mustMultilingual(t, Config{})
+	s := testkit.Must(NewMultilingual(Config{}))(t)
 	places, targets, alone, rises := 0, 0, 0, 0
 	last := 0
 	batches := s.Batches(Train, 128)
@@ -178,7 +173,7 @@ func TestTranslationPadsLittle(t *testing.T) {
 	}
 	c := Config{}
 	c.Translation.Shapes = 1
-	if got := mustMultilingual(t, c).Shapes(); !slices.Equal(got, s.Shapes()[len(s.Shapes())-1:]) {
+	if got := testkit.Must(NewMultilingual(c))(t).Shapes(); !slices.Equal(got, s.Shapes()[len(s.Shapes())-1:]) {
 		t.Errorf("one shape %v, want the largest of %v", got, s.Shapes())
 	}
 }
@@ -187,9 +182,9 @@ func TestTranslationPadsLittle(t *testing.T) {
 // split; the reference stays whole.
 func TestTranslationLimit(t *testing.T) {
 	c := smallTask()
-	all := mustMultilingual(t, c)
+	all := testkit.Must(NewMultilingual(c))(t)
 	c.SeqLen = 9
-	s := mustMultilingual(t, c)
+	s := testkit.Must(NewMultilingual(c))(t)
 	dropped, cut := 0, 0
 	for l, x := range s.Languages() {
 		if whole := all.Languages()[l]; x.Train+x.Dropped != whole.Train || x.HeldOut != whole.HeldOut {
@@ -221,9 +216,7 @@ func TestTranslationLimit(t *testing.T) {
 	if dropped == 0 || cut != 0 {
 		t.Errorf("%d dropped, %d too many cut", dropped, cut)
 	}
-	if l := s.Shapes()[len(s.Shapes())-1]; l != (Shape{9, 9}) {
-		t.Errorf("largest shape %v", l)
-	}
+	testkit.Equal(t, s.Shapes()[len(s.Shapes())-1], (Shape{9, 9}), "largest shape")
 	pass(t, s, Train, 0, s.Batches(Train, 16), 16)
 	pass(t, s, HeldOut, 0, s.Batches(HeldOut, 16), 16)
 
@@ -233,13 +226,11 @@ func TestTranslationLimit(t *testing.T) {
 		t.Errorf("encoded %v", p)
 	}
 	p = s.Encode(s.Pairs(0, Train)[1].SourceText, s.Pairs(0, Train)[1].TargetText)
-	if !reflect.DeepEqual(p, s.Pairs(0, Train)[1]) {
-		t.Errorf("encoded %v, want %v", p, s.Pairs(0, Train)[1])
-	}
+	testkit.EqualDeep(t, p, s.Pairs(0, Train)[1], "encoded")
 }
 
 func TestGroupsAndCollate(t *testing.T) {
-	s := mustMultilingual(t, smallTask())
+	s := testkit.Must(NewMultilingual(smallTask()))(t)
 	pairs := s.Pairs(1, HeldOut)
 	groups := s.Groups(pairs, 8)
 	var places []int
@@ -253,9 +244,7 @@ func TestGroupsAndCollate(t *testing.T) {
 			members = append(members, pairs[k])
 		}
 		b := s.Collate(members)
-		if err := b.Check(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, b.Check())
 		for k := range members {
 			if source, target := pairIn(t, b, k); key(source, target) != key(members[k].Source, members[k].Target) {
 				t.Errorf("group %d: example %d is another", i, k)
@@ -274,22 +263,15 @@ func TestGroupsAndCollate(t *testing.T) {
 		}
 	}
 	for _, bad := range [][]Pair{nil, {{Source: make([]int32, 100), Target: []int32{End}}}} {
-		func() {
-			defer func() {
-				if e, _ := recover().(string); !strings.HasPrefix(e, "datasets: Collate: ") {
-					t.Errorf("recovered %q", e)
-				}
-			}()
-			s.Collate(bad)
-		}()
+		testkit.Panics(t, func() { s.Collate(bad) }, "datasets: Collate: ")
 	}
 }
 
 func TestNoise(t *testing.T) {
 	c := Config{Seed: 1, Multilingual: MultilingualConfig{Languages: 2, Pairs: 2000, Skew: 0.5}}
-	clean := mustMultilingual(t, c)
+	clean := testkit.Must(NewMultilingual(c))(t)
 	c.Translation.Noise = 0.25
-	noisy := mustMultilingual(t, c)
+	noisy := testkit.Must(NewMultilingual(c))(t)
 	tokens, other := 0, 0
 	ids := map[int32]bool{}
 	for l := range clean.Languages() {
@@ -306,9 +288,7 @@ func TestNoise(t *testing.T) {
 				}
 			}
 		}
-		if !reflect.DeepEqual(clean.Pairs(l, HeldOut), noisy.Pairs(l, HeldOut)) {
-			t.Error("held-out pairs are noisy")
-		}
+		testkit.EqualDeep(t, clean.Pairs(l, HeldOut), noisy.Pairs(l, HeldOut), "held-out pairs are noisy")
 	}
 	if share := float64(other) / float64(tokens); math.Abs(share-0.25) > 0.01 {
 		t.Errorf("%v of the tokens replaced, want 0.25", share)
@@ -316,7 +296,5 @@ func TestNoise(t *testing.T) {
 	if len(ids) != noisy.Vocab()-int(firstPiece) || slices.ContainsFunc([]int32{Pad, Begin, End, Unknown}, func(id int32) bool { return ids[id] }) {
 		t.Errorf("replaced by %d different tokens", len(ids))
 	}
-	if !reflect.DeepEqual(mustMultilingual(t, c).pairs, noisy.pairs) {
-		t.Error("noise differs from run to run")
-	}
+	testkit.EqualDeep(t, testkit.Must(NewMultilingual(c))(t).pairs, noisy.pairs, "noise differs from run to run")
 }

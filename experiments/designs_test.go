@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
+
+// shown are a spec's tables, which are no part of its design.
+var shown = regexp.MustCompile(`(?ms)^tables:.*?^plot:`)
 
 // committedFirst reports a sample of a log whose session's commit has another design than now, or
 // none: the design was committed later, or changed. Commits that a checkout lacks say nothing.
@@ -28,6 +32,7 @@ func committedFirst(root, spec string, d lab.Definition, log *records.Log, now *
 			continue
 		}
 		was := ""
+		text = shown.ReplaceAllLiteral(text, shown.Find([]byte(d.Spec()))) // in words that there may have been
 		if then, err := d.Load(lab.SpecFile{Name: s.Commit, Experiment: d.ID, Text: text}); err == nil {
 			if r := then.Registration(log.Key.Profile); r != nil {
 				was = r.Digest()

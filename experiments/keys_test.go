@@ -28,7 +28,7 @@ func TestKeysSeeWhatDecides(t *testing.T) {
 	for what, same := range map[string]string{
 		"a comment": "# another\n" + text,
 		"the title": changed(`title: "`, `title: "Another `),
-		"the time":  changed("expected: 135s", "expected: 9m"),
+		"the time":  changed("expected: 65s", "expected: 9m"),
 	} {
 		if key(same, "quick") != quick {
 			t.Errorf("%s decides samples", what)

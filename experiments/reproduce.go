@@ -131,14 +131,16 @@ func (r Reproducing) load() (list []running, err error) {
 }
 
 // expect is how long an experiment took when it was measured here last, by the records of Out or of the reference,
-// or else how long its spec says that it takes, and which of both. Records that this run goes on with say nothing of it.
+// or else how long its spec says that it takes, and which of both. Records that this run goes on with do not count.
 func (r Reproducing) expect(e running) (time.Duration, string) {
 	for _, dir := range []string{r.Out, r.Reference} {
 		if dir == "" {
 			continue
 		}
-		log, err := records.LoadLast(records.File(dir, e.ID()), func(k records.Key) bool { return k.Profile == r.Profile })
-		if err != nil || log == nil || log.Session.Machine.Key() != machine.This().Key() || dir == r.Out && !r.Fresh && log.Key == e.Key(r.Profile) {
+		log, err := records.LoadLast(records.File(dir, e.ID()), func(k records.Key) bool {
+			return k.Profile == r.Profile && (dir != r.Out || r.Fresh || k != e.Key(r.Profile))
+		})
+		if err != nil || log == nil || log.Session.Machine.Key() != machine.This().Key() {
 			continue
 		}
 		if c := log.Cost(); c.Processor > 0 { // not of a version that did not record all of its time

@@ -84,35 +84,38 @@ func TestExpectedIsTheLastTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := own.Expected("quick")
+	spec, this := own.Expected("quick"), own.Key("quick").Spec
 	here, elsewhere := machine.This(), machine.This()
 	elsewhere.CPU += " of another kind"
 	for name, c := range map[string]struct {
 		on                 machine.Machine
-		spec               string
+		specs              []string // of records, each a second shorter than the last
 		elapsed, processor float64
 		fresh              bool
 		want               time.Duration
 	}{
-		"another spec":     {here, "other", 100, 150, false, 100 * time.Second},
-		"this one anew":    {here, own.Key("quick").Spec, 100, 150, true, 100 * time.Second},
-		"this one goes on": {here, own.Key("quick").Spec, 100, 150, false, spec},
-		"another machine":  {elsewhere, "other", 100, 150, false, spec},
-		"not recorded":     {here, "other", 0, 0, false, spec},
+		"another spec":              {here, []string{"other"}, 100, 150, false, 100 * time.Second},
+		"this one anew":             {here, []string{"other", this}, 100, 150, true, 99 * time.Second},
+		"this one goes on":          {here, []string{this}, 100, 150, false, spec},
+		"another's, and it goes on": {here, []string{"other", this}, 100, 150, false, 100 * time.Second},
+		"another machine":           {elsewhere, []string{"other"}, 100, 150, false, spec},
+		"not recorded":              {here, []string{"other"}, 0, 0, false, spec},
 	} {
 		r := Reproducing{Profile: "quick", Only: []string{"counts"}, Out: t.TempDir(), Fresh: c.fresh}
-		key := own.Key("quick")
-		key.Spec = c.spec
 		var text []byte
-		for _, record := range []records.Record{
-			{Session: "s", Key: key, Provenance: &records.Provenance{Machine: c.on}},
-			{Session: "s", Key: key, Sample: "one", Data: []byte("1"), Time: "2026-01-01T00:00:00Z", Elapsed: c.elapsed, Processor: c.processor},
-		} {
-			line, err := record.Encode()
-			if err != nil {
-				t.Fatal(err)
+		for i, of := range c.specs {
+			key := own.Key("quick")
+			key.Spec = of
+			for _, record := range []records.Record{
+				{Session: of, Key: key, Provenance: &records.Provenance{Machine: c.on}},
+				{Session: of, Key: key, Sample: "one", Data: []byte("1"), Time: "2026-01-01T00:00:00Z", Elapsed: c.elapsed - float64(i), Processor: c.processor},
+			} {
+				line, err := record.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = append(append(text, line...), '\n')
 			}
-			text = append(append(text, line...), '\n')
 		}
 		file := records.File(r.Out, "counts")
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

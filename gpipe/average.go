@@ -3,31 +3,11 @@ package gpipe
 import (
 	"errors"
 	"fmt"
-
-	"gpipebench/gpipe/plan"
-
-	"gpipebench/nn"
 )
 
 // The average of the weights (Pipeline.EMA) is one more tensor of a parameter's
 // optimiser state. It moves after every update, on the device that owns the
 // weight; stages that share a weight move their copies alike.
-
-// startState sets a weight's state, all zeros so far, to its first values.
-func startState(n *plan.Network, w *weight) {
-	if o, ok := n.Optimizer.(nn.StateInitializer); ok {
-		for i, state := range w.state[:len(n.Optimizer.Slots())] {
-			if v := o.InitState(i); v != 0 { // otherwise its pages stay untouched
-				for j := range state {
-					state[j] = v
-				}
-			}
-		}
-	}
-	if n.EMA.Kept() {
-		copy(w.average(), w.w[w.own.From:])
-	}
-}
 
 // average is the average of the part that the replica updates. Averages must be kept.
 func (w *weight) average() []float32 { return w.state[len(w.state)-1] }
@@ -94,16 +74,4 @@ func restartAverages(t *Trainer) {
 			copy(w.average(), w.w[w.own.From:])
 		}
 	}
-}
-
-// trainable is an error while the averages are in the weights' places, or recomputed statistics
-// in those of batch norm's, else nil.
-func (t *Trainer) trainable() error {
-	if t.recomputed {
-		return errors.New("batch norm's recomputed statistics are in place: want to train or load after Recomputed has returned")
-	}
-	if t.averaged {
-		return errors.New("the averages are in the weights' places: want to train or load after Averaged has returned")
-	}
-	return nil
 }

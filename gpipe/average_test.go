@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/amoebanet"
 	"gpipebench/nn"
 )
@@ -136,18 +137,11 @@ func TestAveragedRestores(t *testing.T) {
 	var averageLoss float64
 	err := tr.Averaged(func() error {
 		averageHash, averageLoss = tr.Hash(), evaluate()
-		if err := tr.Save(averagesFile, nil); err != nil {
-			t.Error(err)
-		}
-		for what, err := range map[string]error{
-			"Step":     func() error { _, err := tr.Step(t.Context(), small.data(2)); return err }(),
-			"Load":     tr.Load(averagesFile),
-			"Averaged": tr.Averaged(func() error { return nil }),
-		} {
-			if err == nil || !strings.Contains(err.Error(), "averages are in the weights' places") {
-				t.Errorf("%s within Averaged: %v", what, err)
-			}
-		}
+		noError(t, tr.Save(averagesFile, nil))
+		const inPlace = "averages are in the weights' places"
+		testkit.Refused(tr.Step(t.Context(), small.data(2)))(t, inPlace)
+		testkit.Fails(t, tr.Load(averagesFile), inPlace)
+		testkit.Fails(t, tr.Averaged(func() error { return nil }), inPlace)
 		return wrong
 	})
 	if err != wrong {
@@ -156,27 +150,16 @@ func TestAveragedRestores(t *testing.T) {
 	if averageHash == hash || averageLoss == loss {
 		t.Errorf("hash %s and loss %v within, %s and %v outside", averageHash, averageLoss, hash, loss)
 	}
-	if got := tr.Hash(); got != hash {
-		t.Errorf("weights %s after it, %s before", got, hash)
-	}
-	if got := evaluate(); got != loss {
-		t.Errorf("loss %v after it, %v before", got, loss)
-	}
-	func() {
-		defer func() { _ = recover() }()
-		_ = tr.Averaged(func() error { panic("in f") })
-	}()
-	if got := tr.Hash(); got != hash {
-		t.Errorf("weights %s after a panic, %s before", got, hash)
-	}
+	testkit.Equal(t, tr.Hash(), hash, "weights")
+	testkit.Equal(t, evaluate(), loss, "loss")
+	testkit.Panics(t, func() { _ = tr.Averaged(func() error { panic("in f") }) }, "in f")
+	testkit.Equal(t, tr.Hash(), hash, "weights")
 	stepSmall(t, tr, 2) // training goes on as if nothing had happened
 	other := openSmall(t, p)
 	for i := range 3 {
 		stepSmall(t, other, i)
 	}
-	if tr.Hash() != other.Hash() {
-		t.Error("the evaluations change the training")
-	}
+	testkit.Equal(t, tr.Hash(), other.Hash(), "the evaluations change the training")
 
 	// Once loaded, the averages are the weights, and the new averages start from them.
 	noError(t, tr.Load(averagesFile))
@@ -185,9 +168,7 @@ func TestAveragedRestores(t *testing.T) {
 		t.Errorf("loaded %s, average %s, want %s of both", tr.Hash(), hash, averageHash)
 	}
 
-	if err := openSmall(t, small.pipeline(t)).Averaged(func() error { return nil }); err == nil {
-		t.Error("averages that are not kept: no error")
-	}
+	testkit.Fails(t, openSmall(t, small.pipeline(t)).Averaged(func() error { return nil }))
 }
 
 // Batch norm's moving averages are not weights: they stay in place while the

@@ -19,23 +19,15 @@ func BenchmarkStep(b *testing.B) {
 			p.Optimizer, p.LR = nn.SGD{Momentum: 0.9}, nn.ConstantLR(0.01)
 			p.Devices = []Device{{Threads: threads}}
 			data := l.data(0)
-			tr, err := p.Open(InputOf(data))
-			if err != nil {
-				b.Fatal(err)
-			}
+			tr := must(p.Open(InputOf(data)))(b)
 			defer tr.Close()
-			d, err := p.Describe(InputOf(data))
-			if err != nil {
-				b.Fatal(err)
-			}
+			d := must(p.Describe(InputOf(data)))(b)
 			var flops int64
 			for _, l := range d.Layers {
 				flops += l.FLOPs
 			}
 			for b.Loop() {
-				if _, err := tr.Step(b.Context(), data); err != nil {
-					b.Fatal(err)
-				}
+				must(tr.Step(b.Context(), data))(b)
 			}
 			b.ReportMetric(3*float64(flops)*float64(l.batch)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -75,7 +76,5 @@ func TestCalibrationIsAFile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, a.Text())
 	}
-	if diff := cmp.Diff(a, again, cmpopts.EquateApprox(1e-5, 0)); diff != "" {
-		t.Errorf("read again (-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(a, again, cmpopts.EquateApprox(1e-5, 0)), "", "read again (-want +got)\n")
 }

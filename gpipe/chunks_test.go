@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 )
 
@@ -29,9 +30,7 @@ func TestChunksShareAWeight(t *testing.T) {
 	for _, placed := range []schedule.Placement{schedule.Vee(2), schedule.Loop(1, 3), schedule.Vee(3)} {
 		p := l.pipeline(t)
 		p.Partitions, p.MicroBatches, p.Placement, p.Tasks = placed.Devices, 4, placed, through(placed)
-		if got := l.train(t, p); got != want {
-			t.Errorf("%v: got %v, want %v", placed, got, want)
-		}
+		testkit.Equal(t, l.train(t, p), want, "%v: got", placed)
 	}
 	// Also with groups and replicas.
 	for _, r := range []int{1, 2} {
@@ -39,9 +38,7 @@ func TestChunksShareAWeight(t *testing.T) {
 		p.Groups = 2
 		want := l.train(t, p)
 		p.Partitions, p.MicroBatches, p.Placement, p.Tasks, p.Replicas = 2, 3, schedule.Vee(2), through(schedule.Vee(2)), r
-		if got := l.train(t, p); got != want {
-			t.Errorf("R=%d: got %v, want %v", r, got, want)
-		}
+		testkit.Equal(t, l.train(t, p), want, "R=%d: got", r)
 	}
 }
 
@@ -55,9 +52,7 @@ func TestChunksShareALargeWeight(t *testing.T) {
 	want := l.train(t, p)
 	want.changes(t)
 	p.Partitions, p.MicroBatches, p.Placement, p.Tasks, p.Replicas = 2, 3, schedule.Vee(2), through(schedule.Vee(2)), 2
-	if got := l.train(t, p); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	testkit.Equal(t, l.train(t, p), want, "got")
 }
 
 // through has the lists of one micro-batch after the other, with R.
@@ -130,9 +125,7 @@ func TestG1Schedules(t *testing.T) {
 						}
 						p := l.pipeline(t)
 						p.Schedule, p.Partitions, p.Chunks, p.MicroBatches, p.Checkpoint = s, k, v, m, schedule.Checkpoint((k+v+m)%3)
-						if got := l.train(t, p); got != want {
-							t.Errorf("K=%d V=%d M=%d %v: got %v, want %v", k, v, m, p.Checkpoint, got, want)
-						}
+						testkit.Equal(t, l.train(t, p), want, "K=%d V=%d M=%d %v: got", k, v, m, p.Checkpoint)
 					}
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -74,9 +75,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	for _, parts := range []nn.Parts{{Count: 2}, {Count: 8}, {Count: 4, Sequence: true}} {
 		part, n := partLayer(t, parts, program.Storage{}), int64(parts.Count)
 		for _, of := range [][2]*program.Program{{whole.Forward, part.Forward}, {whole.Backward, part.Backward}} {
-			if got, want := n*of[1].Cost().FLOPs, of[0].Cost().FLOPs; got != want {
-				t.Errorf("%+v, %s: %d FLOPs of all parts, want the whole's, %d", parts, of[0].Name, got, want)
-			}
+			testkit.Equal(t, n*of[1].Cost().FLOPs, of[0].Cost().FLOPs, "%+v, %s", parts, of[0].Name)
 		}
 		if own, alike := divided(clusterLM(t, parts)); n*own != ownWhole || alike != alikeWhole {
 			t.Errorf("%+v: %d parameters divided, %d alike: want %d/T and %d", parts, own, alike, ownWhole, alikeWhole)
@@ -190,9 +189,7 @@ func TestZeroDividesMemory(t *testing.T) {
 					t.Errorf("%v, ZeRO %d: %v bytes of %s, want %v a parameter", test.precision, zero, of[0], what, of[1])
 				}
 			}
-			if s.Devices[0].PeakBytes != m.Sum() {
-				t.Errorf("a peak of %d, and its kinds are %d", s.Devices[0].PeakBytes, m.Sum())
-			}
+			testkit.Equal(t, m.Sum(), s.Devices[0].PeakBytes, "a peak of %d, and its kinds are", s.Devices[0].PeakBytes)
 		}
 	}
 }
@@ -270,9 +267,7 @@ func TestFullRecomputationRunsLayersAgain(t *testing.T) {
 	p = Pipeline{Layers: clusterLM(t, nn.Parts{}), Loss: nn.CrossEntropy{}, Devices: []Device{DeviceOf(a)}}
 	c := must(p.cluster(clusterInput(2), Modelling{DType: graph.BF16, Parallel: Parallel{Recompute: RecomputeFull}}))(t)
 	for i := range c.layers {
-		if again := c.recomputed(i).Seconds() > 0; again != (i > 0 && i < len(c.layers)-1) {
-			t.Errorf("layer %d of %d is computed again: %v", i, len(c.layers), again)
-		}
+		testkit.Equal(t, c.recomputed(i).Seconds() > 0, (i > 0 && i < len(c.layers)-1), "layer %d of %d is computed again", i, len(c.layers))
 	}
 	if got, none := full.Devices[0].Memory.Activations, none.Devices[0].Memory.Activations; got >= none {
 		t.Errorf("keeps %d bytes, without recomputation %d: want less", got, none)
@@ -300,9 +295,7 @@ func TestPlacementDecidesLinks(t *testing.T) {
 		if test.nearHop {
 			want = near
 		}
-		if got := c.hop(place.Place{Stage: 0}, place.Place{Stage: 1}); got != want {
-			t.Errorf("%v in nodes of %d: stages have %+v, want %+v", test.order, test.node, got, want)
-		}
+		testkit.Equal(t, c.hop(place.Place{Stage: 0}, place.Place{Stage: 1}), want, "%v in nodes of %d: stages have", test.order, test.node)
 		reduce, gather := c.among(1, 1e9)
 		if got := reduce + gather; math.Abs(got-test.sum) > 1e-9 {
 			t.Errorf("%v in nodes of %d: replicas add up in %v s, want %v", test.order, test.node, got, test.sum)
@@ -358,9 +351,7 @@ func TestClusterRefuses(t *testing.T) {
 		} else {
 			_, err = onCluster(t, "a100-80g", test.p, 8, test.how)
 		}
-		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%+v: %v, want %s", test.how, err, test.want)
-		}
+		testkit.Fails(t, err, test.want)
 	}
 }
 

@@ -94,6 +94,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		}
 	}
 	if c.how.Brief {
+		s.times = times
 		unfit := slices.ContainsFunc(s.Devices, func(d DeviceEstimate) bool { return !d.Fits() })
 		if unfit || c.how.Enough > 0 && c.least(times) > c.how.Enough {
 			return s, nil

@@ -70,9 +70,7 @@ func TestDecode(t *testing.T) {
 			for _, penalty := range []float64{0, 0.6} {
 				want := decode(one, beam, penalty)
 				for name, other := range map[string]*Trainer{"K = 3": three, "R = 3, K = 2": replicas} {
-					if diff := cmp.Diff(want, decode(other, beam, penalty)); diff != "" {
-						t.Errorf("step %d, beam %d, penalty %v (-K = 1 +%s)\n%s", step, beam, penalty, name, diff)
-					}
+					testkit.Equal(t, cmp.Diff(want, decode(other, beam, penalty)), "", "step %d, beam %d, penalty %v (-K = 1 +%s)\n", step, beam, penalty, name)
 				}
 				for i, h := range want {
 					if step == 79 && (!slices.Equal(h.Tokens, translations[i]) || !h.Ended) {
@@ -108,9 +106,7 @@ func chain(t *testing.T, tr *Trainer, b nn.Batch, found []transformer.Hypothesis
 			if j < len(h.Tokens) {
 				got = h.Tokens[j]
 			}
-			if got != want {
-				t.Errorf("phrase %d, token %d of %v: want %d", i, j, h.Tokens, want)
-			}
+			testkit.Equal(t, got, want, "phrase %d, token %d of %v", i, j, h.Tokens)
 		}
 	}
 }

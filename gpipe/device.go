@@ -168,3 +168,19 @@ func (d *device) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// startState sets a weight's state, all zeros so far, to its first values.
+func startState(n *plan.Network, w *weight) {
+	if o, ok := n.Optimizer.(nn.StateInitializer); ok {
+		for i, state := range w.state[:len(n.Optimizer.Slots())] {
+			if v := o.InitState(i); v != 0 { // otherwise its pages stay untouched
+				for j := range state {
+					state[j] = v
+				}
+			}
+		}
+	}
+	if n.EMA.Kept() {
+		copy(w.average(), w.w[w.own.From:])
+	}
+}

@@ -62,6 +62,9 @@
 //
 // # A step
 //
+// Read its code in this order: trainer.go, step.go, tasks.go, links.go; update.go, reduce.go, norm.go;
+// report.go, result.go.
+//
 // Each stage has a goroutine for its list and, for each neighbour, one that receives and one
 // that sends. They are connected only by a session of package transport, a new one for each
 // step, so that nothing of a failed step remains for the next. Each process of a run opens the
@@ -112,7 +115,7 @@
 // With Pipeline.Tensor each stage runs on T parts that divide its operations, and Pipeline.Blocks says
 // in which blocks sums are made; package program has the rules, and which bits they keep. A part has its
 // slices of weights, gradients and optimiser state, and updates them; what all parts have alike (norms,
-// biases after a sum, recurrent layers) they compute alike, and the first part updates and hands out.
+// batch norm's averages, biases after a sum, recurrent layers) the first part updates and hands out.
 // Initial weights are drawn by slice. [State], hashes and files have whole tensors, so a training goes on
 // with another T. The parts of a stage are in one process; replicas and stages may be in others. On
 // emulated devices parts work one after another, each timed alone, and Device.Link carries what they send

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -31,8 +32,6 @@ func TestSameValueTwice(t *testing.T) {
 	want := small.train(t, p)
 	for _, balance := range [][]int{{3, 5}, {2, 6}, {4, 4}, {1, 1, 1, 1, 1, 1, 1, 1}} {
 		p.Partitions, p.Balance = len(balance), balance
-		if got := small.train(t, p); got != want {
-			t.Errorf("balance %v: got %v, want %v", balance, got, want)
-		}
+		testkit.Equal(t, small.train(t, p), want, "balance %v: got", balance)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -39,9 +40,7 @@ func TestEvaluationLoss(t *testing.T) {
 			p := n.plain
 			p.Loss, p.ClipNorm, p.L2 = loss, 0.5, 0.01
 			e, s := losses(p, n.batch)
-			if e != evaluated {
-				t.Errorf("%s with %+v: evaluates to %s, want %s as without", n.name, loss, e, evaluated)
-			}
+			testkit.Equal(t, e, evaluated, "%s with %+v: evaluates to", n.name, loss)
 			if s == trained {
 				t.Errorf("%s with %+v: a step's loss is %s, as without", n.name, loss, s)
 			}

@@ -70,7 +70,7 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 			chunks = append(chunks, newStageRun(s, d).chunks...)
 		}
 	}
-	slices.SortFunc(chunks, func(a, b *chunkRun) int { return a.k - b.k })
+	slices.SortFunc(chunks, func(a, b *chunkRun) int { return a.piece - b.piece })
 	for _, r := range chunks {
 		r.use(program.In, bad.Micro%r.input.slots)
 		r.use(program.Out, 0)

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/machine"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -57,13 +58,9 @@ func TestCollectorResumes(t *testing.T) {
 	second := pauseCollector()
 	first()
 	first() // has no effect
-	if percent() != -1 {
-		t.Error("on again while the second pause lasts")
-	}
+	testkit.Equal(t, percent(), -1, "on again while the second pause lasts")
 	second()
-	if got := percent(); got != before {
-		t.Errorf("%d after both pauses, want %d", got, before)
-	}
+	testkit.Equal(t, percent(), before, "after both pauses")
 	p := small.pipeline(t)
 	p.Partitions, p.MicroBatches, p.Devices = 2, 2, []Device{{Kind: Emulated}}
 	during := 0
@@ -104,7 +101,5 @@ func TestMoreThanTheMachineHas(t *testing.T) {
 	if err == nil {
 		tr.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("this machine has %d", has)) {
-		t.Errorf("%v: want the machine's memory", err)
-	}
+	testkit.Fails(t, err, fmt.Sprintf("this machine has %d", has))
 }

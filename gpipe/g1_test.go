@@ -104,7 +104,7 @@ var factors = []factor{
 			w.Schedule = max(schedule.Interleaved, schedule.Schedule(i-2))
 		}
 		if w.Schedule == schedule.Interleaved {
-			w.Chunks = i - 2
+			w.Chunks = i - int(schedule.Interleaved) + 1
 		}
 	}},
 	{"checkpoint", []string{"always", "except-last", "never"}, func(w *way, i int) {
@@ -188,9 +188,7 @@ func checkG1(t *testing.T, factors []factor, examples int, of func(w *way) arith
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := of(&w)
-			if got, want := run(t, w), want(t, a); got != want {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
+			testkit.Equal(t, run(t, w), want(t, a))
 		})
 	}
 }
@@ -240,9 +238,7 @@ func TestG1Large(t *testing.T) {
 			p := large.pipeline(t)
 			p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = c.k, c.m, c.s, c.c
 			p.Devices = []Device{{Kind: c.kind, Threads: c.threads}}
-			if got := large.train(t, p); got != want {
-				t.Errorf("got %v, want %v", got, want)
-			}
+			testkit.Equal(t, large.train(t, p), want, "got")
 		})
 	}
 }

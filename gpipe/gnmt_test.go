@@ -3,6 +3,7 @@ package gpipe
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/gnmt"
 )
 
@@ -18,9 +19,7 @@ func TestGNMTG1(t *testing.T) {
 	// What sources have beyond their lengths, and targets beyond the last one that counts, changes nothing.
 	padded := m
 	padded.padding = 5
-	if got, want := padded.train(t, recurrentTranslator(t)), m.train(t, recurrentTranslator(t)); got != want {
-		t.Errorf("other padding: got  %v\nwant %v", got, want)
-	}
+	testkit.Equal(t, padded.train(t, recurrentTranslator(t)), m.train(t, recurrentTranslator(t)), "other padding")
 }
 
 // recurrentTranslator is GNMT for the data of smallTranslation.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -28,9 +29,7 @@ func TestGradientsOfEveryWay(t *testing.T) {
 	r := must(reference.Differentiate(t.Context(), small.data(0)))(t)
 	want := flat(reference.Gradients())
 	paths := fmt.Sprint(reference.Weights()[0].Path, len(reference.Weights()), len(want))
-	if got := fmt.Sprint(reference.Gradients()[0].Path, len(reference.Gradients()), len(want)); got != paths {
-		t.Errorf("gradients %s, weights %s", got, paths)
-	}
+	testkit.Equal(t, fmt.Sprint(reference.Gradients()[0].Path, len(reference.Gradients()), len(want)), paths, "gradients")
 	var squares float64
 	for _, g := range want {
 		squares += float64(g) * float64(g)
@@ -55,9 +54,7 @@ func TestGradientsOfEveryWay(t *testing.T) {
 			if tr.Hash() != before || tr.Steps() != 0 || got.Loss != r.Loss || got.GradNorm != r.GradNorm || got.Clipping != r.Clipping {
 				t.Errorf("K=%d: %d steps, loss %v, norm %v, clipping %v", w.Partitions, tr.Steps(), got.Loss, got.GradNorm, got.Clipping)
 			}
-			if !slices.Equal(flat(tr.Gradients()), want) {
-				t.Errorf("K=%d M=%d: other gradients", w.Partitions, w.MicroBatches)
-			}
+			testkit.EqualAll(t, flat(tr.Gradients()), want, "K=%d M=%d: other gradients", w.Partitions, w.MicroBatches)
 		}
 		stepSmall(t, tr, 0)
 		if !slices.Equal(flat(tr.Gradients()), want) || tr.Hash() != hash {
@@ -69,9 +66,7 @@ func TestGradientsOfEveryWay(t *testing.T) {
 		if _, err := tr.Differentiate(t.Context(), small.data(0)); err != nil {
 			t.Error(err)
 		}
-		if !slices.Equal(flat(tr.Gradients()), want) {
-			t.Errorf("rank %d: other gradients", rank)
-		}
+		testkit.EqualAll(t, flat(tr.Gradients()), want, "rank %d: other gradients", rank)
 	})
 }
 

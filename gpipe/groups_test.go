@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -95,9 +96,7 @@ func TestShortMiniBatchOfGroups(t *testing.T) {
 		}
 		want := hash(1, ReduceTied)
 		for _, r := range []int{1, 2, 4, 8} {
-			if got := hash(r, c.how); got != want {
-				t.Errorf("R = %d: %s, want %s", r, got, want)
-			}
+			testkit.Equal(t, hash(r, c.how), want, "R = %d", r)
 		}
 	}
 }
@@ -163,9 +162,7 @@ func TestEvaluateReplicas(t *testing.T) {
 	want := run(1, Host)
 	for _, r := range []int{2, 3, 8} {
 		for _, kind := range []Kind{Host, Emulated} {
-			if got := run(r, kind); got != want {
-				t.Errorf("R = %d, %v: got %v, want %v", r, kind, got, want)
-			}
+			testkit.Equal(t, run(r, kind), want, "R = %d, %v: got", r, kind)
 		}
 	}
 }
@@ -191,9 +188,7 @@ func TestShardUpdate(t *testing.T) {
 			_, err := tr.Evaluate(t.Context(), l.data(9))
 			return err
 		}))
-		if again := tr.Hash(); again != got.hash {
-			t.Errorf("R = %d: after Averaged the weights are %s, before %s", r, again, got.hash)
-		}
+		testkit.Equal(t, tr.Hash(), got.hash, "R = %d: after Averaged the weights are", r)
 		stepped(t, tr, l.data(7))
 		got.hash += tr.Hash()
 		checkMemory(t, tr)
@@ -202,9 +197,7 @@ func TestShardUpdate(t *testing.T) {
 	want, whole := run(1, false)
 	for _, r := range []int{2, 4} {
 		got, plans := run(r, true)
-		if got != want {
-			t.Errorf("R = %d: got %v, want %v", r, got, want)
-		}
+		testkit.Equal(t, got, want, "R = %d: got", r)
 		for k := range 2 {
 			var sum int64
 			for replica := range r {
@@ -236,18 +229,14 @@ func TestDividedUpdateMoves(t *testing.T) {
 		}
 		planned := must(p.Plans(in))(t)
 		for _, plan := range planned.Plans {
-			if got := plan.UpdateBytes(); got != want {
-				t.Errorf("divided: %v, %v: %v bytes, want %v", p.ShardUpdate, plan.At, got, want)
-			}
+			testkit.Equal(t, plan.UpdateBytes(), want, "divided: %v, %v: bytes", p.ShardUpdate, plan.At)
 		}
 		zero, whole := Parallel{}, p // what is modelled has it by ZeRO's name as well
 		if whole.ShardUpdate = false; p.ShardUpdate {
 			zero.Zero = 1
 		}
 		for _, s := range []*Simulation{must(p.Simulate(in, Modelling{}))(t), must(whole.Simulate(in, Modelling{Parallel: zero}))(t)} {
-			if got, want := s.UpdateSeconds, a.Moving(accelerator.Update, want); got != want {
-				t.Errorf("divided: %v: an update of %v s, want %v", p.ShardUpdate, got, want)
-			}
+			testkit.Equal(t, s.UpdateSeconds, a.Moving(accelerator.Update, want), "divided: %v: an update", p.ShardUpdate)
 		}
 	}
 }

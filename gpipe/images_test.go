@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/resnet"
 	"gpipebench/nn"
@@ -75,7 +76,7 @@ var smallConvolutions = images{
 
 func convolutions() []nn.Layer {
 	conv := func(in, out, kh, kw, stride int, p nn.Padding) nn.Layer {
-		return nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kh, kw}, Stride: [2]int{stride, stride}, Padding: p, Bias: true})
+		return nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kh, kw}, Stride: [2]int{stride, stride}, Padding: p, Bias: true, ByChannels: true})
 	}
 	layer := func(i int, f func(t *nn.Trace, x, y *graph.Node) *graph.Node, l nn.Layer) nn.Layer {
 		return nn.Sequential(fmt.Sprint("layer", i), residual{l, f})
@@ -313,16 +314,10 @@ func TestEvaluateImages(t *testing.T) {
 				if want == nil {
 					want = got
 				}
-				if !slices.Equal(got, want) {
-					t.Errorf("K=%d, %d examples at a time: other logits", c.k, c.evaluated)
-				}
-				if tr.Hash() != before {
-					t.Error("predictions change the network")
-				}
+				testkit.EqualAll(t, got, want, "K=%d, %d examples at a time: other logits", c.k, c.evaluated)
+				testkit.Equal(t, tr.Hash(), before, "predictions change the network")
 				must(tr.Evaluate(t.Context(), n.data(1)))(t)
-				if tr.Hash() != before {
-					t.Error("an evaluation changes the network")
-				}
+				testkit.Equal(t, tr.Hash(), before, "an evaluation changes the network")
 			}
 		})
 	}
@@ -350,9 +345,7 @@ func TestDelayedReduction(t *testing.T) {
 	plain := describeAmoebaNet(t, c)
 	c.Delayed = true
 	delayed := describeAmoebaNet(t, c)
-	if plain.Params != delayed.Params {
-		t.Errorf("%d parameters, delayed %d", plain.Params, delayed.Params)
-	}
+	testkit.Equal(t, delayed.Params, plain.Params, "%d parameters, delayed", plain.Params)
 	saved := func(d *Description) (n int64) {
 		for _, l := range d.Layers {
 			n += l.SavedBytes
@@ -379,9 +372,7 @@ func TestDescribeSmallImages(t *testing.T) {
 			t.Errorf("%s: %d FLOPs and %d bytes at 32 pixels, %d and %d at 64", l.Name, l.FLOPs, l.SavedBytes, four.FLOPs, four.SavedBytes)
 		}
 	}
-	if got := small.Layers[len(small.Layers)-1].FLOPs; got != 2*128*10 {
-		t.Errorf("%d FLOPs of the classifier, want %d", got, 2*128*10)
-	}
+	testkit.Equal(t, small.Layers[len(small.Layers)-1].FLOPs, 2*128*10)
 }
 
 func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {

@@ -126,8 +126,6 @@ func TestLARSUpdateBytes(t *testing.T) {
 		divided  bool
 	}{{1, false}, {4, false}, {4, true}} {
 		more := bytes(nn.LARS{}, c.replicas, c.divided) - bytes(nn.SGD{Momentum: 0.9}, c.replicas, c.divided)
-		if want := float64(2 * 2 * width * width * plan.FloatBytes / c.replicas); more != want {
-			t.Errorf("%+v: %v bytes more, want %v", c, more, want)
-		}
+		testkit.Equal(t, more, float64(2*2*width*width*plan.FloatBytes/c.replicas), "%+v: bytes more", c)
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/nn/program"
@@ -71,8 +72,8 @@ func (r *stageRun) neighbour(k int) place.Place {
 	return place.Place{Replica: r.at.Replica, Stage: k}
 }
 
-// piece is where the replica has a piece of the network.
-func (r *stageRun) piece(k int) place.Place { return r.trainer.net.Pieces.At(r.at.Replica, k) }
+// pieceAt is where the replica has a piece of the network.
+func (r *stageRun) pieceAt(k int) place.Place { return r.trainer.net.Pieces.At(r.at.Replica, k) }
 
 // receive receives a neighbour's tensors for every micro-batch, in order.
 func (r *chunkRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
@@ -85,12 +86,12 @@ func (r *chunkRun) receive(ctx context.Context, what transport.Payload, in *inbo
 			space, places, log, load = program.DOut, r.stage(m).DOut, &r.crossed[1], BoundaryGradients
 		}
 		dst := crossing(r.dev.mem.slot(r.at.Chunk, space, m%in.slots), places)
-		began, err := r.takeIn(ctx, transport.Route{From: r.piece(from), To: r.at, What: what, Index: m}, load, dst)
+		began, err := r.takeIn(ctx, transport.Route{From: r.pieceAt(from), To: r.at, What: what, Index: m}, load, dst)
 		if err != nil {
 			return err
 		}
 		*log = append(*log, timeline.Event{
-			At: r.piece(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
+			At: r.pieceAt(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
 			Start: began.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
 			Bytes: bytesOf(dst), Backward: what == transport.Gradient,
 		})
@@ -128,7 +129,7 @@ func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox
 			space, places = program.DIn, r.stage(m).DIn
 		}
 		slot := r.dev.mem.slot(r.at.Chunk, space, m%out.slots)
-		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.piece(to), What: what, Index: m}, crossing(slot, places)); err != nil {
+		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.pieceAt(to), What: what, Index: m}, crossing(slot, places)); err != nil {
 			return err
 		}
 		if r.trainer.testing.poison {
@@ -169,4 +170,22 @@ func await(ctx context.Context, c chan int, m int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// traffic counts what a stage receives. Several goroutines do that.
+type traffic struct {
+	mu  sync.Mutex
+	all []Traffic
+}
+
+func (t *traffic) add(of Traffic) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.all, func(a Traffic) bool { return a.From == of.From && a.What == of.What })
+	if i < 0 {
+		t.all = append(t.all, of)
+		return
+	}
+	a := &t.all[i]
+	a.Messages, a.Bytes, a.Seconds = a.Messages+of.Messages, a.Bytes+of.Bytes, a.Seconds+of.Seconds
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 )
 
 // eager is 1F1B with twice the lead, which hides slow links.
@@ -34,9 +35,7 @@ func TestOwnLists(t *testing.T) {
 		for i := range 2 {
 			r := stepped(t, tr, small.data(i))
 			if p.Tasks != nil {
-				if d := len(r.Times.Lists[0]); d != 3*p.MicroBatches {
-					t.Errorf("K=%d: %d tasks", p.Partitions, d)
-				}
+				testkit.Equal(t, len(r.Times.Lists[0]), 3*p.MicroBatches, "K=%d: tasks", p.Partitions)
 			}
 		}
 		checkMemory(t, tr)
@@ -49,9 +48,7 @@ func TestOwnLists(t *testing.T) {
 			p := small.pipeline(t)
 			p.Partitions, p.MicroBatches, p.Tasks, p.Devices = k, 6, eager, []Device{{Kind: kind}}
 			p.Checkpoint = schedule.Never // of no effect
-			if got := step(p); got != want {
-				t.Errorf("K=%d: %s, want %s", k, got, want)
-			}
+			testkit.Equal(t, step(p), want, "K=%d", k)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/safetensors"
 )
 
@@ -45,9 +46,7 @@ func TestLoadPart(t *testing.T) {
 			before[w.Path] = slices.Clone(w.Data)
 		}
 		out := must(tr.LoadPart(file))(t)
-		if got := fmt.Sprint(out.File); got != "[embedding/table [19 16] softmax/weight [19 16] softmax/bias [19]]" {
-			t.Errorf("left out of the file: %s", got)
-		}
+		testkit.Equal(t, fmt.Sprint(out.File), "[embedding/table [19 16] softmax/weight [19 16] softmax/bias [19]]", "left out of the file")
 		left := map[string]bool{}
 		for _, s := range out.Network {
 			left[s.Path] = true
@@ -61,9 +60,7 @@ func TestLoadPart(t *testing.T) {
 				if left[w.Path] {
 					want = before[w.Path]
 				}
-				if !slices.Equal(w.Data, want) {
-					t.Errorf("K=%d: %s has neither its own values nor the file's", k, w.Path)
-				}
+				testkit.EqualAll(t, w.Data, want, "K=%d: %s has neither its own values nor the file's", k, w.Path)
 			}
 			return nil
 		}
@@ -89,9 +86,7 @@ func TestLoadPartRefuses(t *testing.T) {
 		if _, err := tr.LoadPart(file); err == nil || !strings.HasPrefix(err.Error(), file+": "+want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if tr.Hash() != before {
-			t.Error("the weights were changed")
-		}
+		testkit.Equal(t, tr.Hash(), before, "the weights were changed")
 	}
 	bias := safetensors.Tensor{Name: "softmax/bias", Shape: []int{19}, Data: slices.Repeat([]float32{1}, 19)}
 	other := safetensors.Tensor{Name: "other", Shape: []int{1}, Data: []float32{float32(math.NaN())}}
@@ -103,7 +98,5 @@ func TestLoadPartRefuses(t *testing.T) {
 		t.Errorf("%v, %v", out, err)
 	}
 	tr.Close()
-	if _, err := tr.LoadPart(file); err == nil || !strings.Contains(err.Error(), "not loaded: the trainer is closed") {
-		t.Errorf("a closed trainer loads: %v", err)
-	}
+	testkit.Refused(tr.LoadPart(file))(t, "not loaded: the trainer is closed")
 }

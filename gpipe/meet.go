@@ -4,15 +4,10 @@ import (
 	"context"
 	"time"
 
-	"gpipebench/gpipe/plan"
-
-	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
-	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
@@ -52,7 +47,7 @@ func (r *chunkRun) addOver(ctx context.Context, m program.Meeting, seconds *floa
 	first, end := r.trainer.net.ScopeOf(self)
 	route := func(from, to int) transport.Route {
 		return transport.Route{
-			From: r.trainer.net.Pieces.At(from, r.k), To: r.trainer.net.Pieces.At(to, r.k),
+			From: r.trainer.net.Pieces.At(from, r.piece), To: r.trainer.net.Pieces.At(to, r.piece),
 			What: transport.Statistics, Index: r.met,
 		}
 	}
@@ -101,102 +96,5 @@ func (r *stageRun) aloneFor(f func()) float64 {
 func (r *chunkRun) useStatistics(m int) {
 	if slots := len(r.dev.mem.plan.Chunks[r.at.Chunk][program.Statistics]); slots > 0 {
 		r.use(program.Statistics, m%slots)
-	}
-}
-
-// meet stores the meetings of a task whose own work took a number of seconds.
-func (t *StageTimes) meet(kind timeline.Kind, micro int, all []clock.Meeting, seconds float64) {
-	if len(all) == 0 {
-		return
-	}
-	of := &t.FMeetings
-	if kind == timeline.Backward || kind == timeline.BackwardInput {
-		of = &t.BMeetings
-	}
-	if *of == nil {
-		*of = make([][]clock.Meeting, len(t.F))
-	}
-	for i := range all {
-		if seconds > 0 {
-			all[i].At /= seconds
-		}
-	}
-	(*of)[micro] = all
-}
-
-// Meetings returns a task's meetings.
-func (t *StageTimes) Meetings(task schedule.Task) []clock.Meeting {
-	of := t.FMeetings
-	switch task.Kind {
-	case schedule.Recompute, schedule.BackwardWeights:
-		of = nil
-	case schedule.Backward, schedule.BackwardInput:
-		of = t.BMeetings
-	}
-	if of == nil {
-		return nil
-	}
-	return of[task.Micro]
-}
-
-// meetingSeconds is the time of the meetings of all F and B, without waiting.
-func (t *StageTimes) meetingSeconds() (forward, backward float64) {
-	add := func(of [][]clock.Meeting) (sum float64) {
-		for _, all := range of {
-			for _, m := range all {
-				sum += m.Seconds
-			}
-		}
-		return sum
-	}
-	return add(t.FMeetings), add(t.BMeetings)
-}
-
-// addMeetingLinks adds the time that meetings take on the replicas' links.
-func (t *StageTimes) addMeetingLinks(a AllReduce, replicas int) {
-	for _, of := range [][][]clock.Meeting{t.FMeetings, t.BMeetings} {
-		for _, all := range of {
-			for i := range all {
-				reduce, gather := a.Seconds(replicas, float64(all[i].Bytes))
-				all[i].Seconds += reduce + gather
-			}
-		}
-	}
-}
-
-// modelMeetings are the meetings of a program on an accelerator, without links.
-func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DType) (all []clock.Meeting) {
-	before, bytes := p.Meetings()
-	if len(before) == 0 {
-		return nil
-	}
-	seconds := a.Seconds(p, dt)
-	for i := range before {
-		all = append(all, clock.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
-	}
-	return all
-}
-
-// addLinks adds the time that adding up a device's gradients and statistics takes on the
-// replicas' links, and gathering rows. If updates are divided, weights are gathered after
-// them instead of gradients before.
-func addLinks(n *plan.Network, t *StageTimes, at place.Place, rows []plan.TableRows) {
-	t.addMeetingLinks(n.AllReduce.Among(n.Together()), n.Together())
-	stage := at.Stage
-	if at.Chunk > 0 { // what is the device's is counted with its first chunk
-		return
-	}
-	reduce, gather := n.AllReduce.Seconds(n.Replicas, n.GradientBytes(stage))
-	t.Reduce += reduce
-	for i := range rows {
-		if rows[i].On(stage) {
-			_, gather := n.AllReduce.Seconds(n.Replicas, float64(rows[i].Bytes(0, rows[i].Rows)))
-			t.Rows += gather
-		}
-	}
-	if n.ShardUpdate {
-		t.Gather += gather
-	} else {
-		t.Reduce += gather
 	}
 }

@@ -1,9 +1,12 @@
 package gpipe
 
 import (
+	"context"
 	"slices"
 	"unsafe"
 
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
@@ -86,4 +89,77 @@ func (d *device) findSums() {
 		}
 	}
 	d.findRows(1 + n.Sums() + n.Tallies())
+}
+
+// keepTallies stores a group's tallies once its last forward function has run, and
+// begins those of the next.
+func (r *chunkRun) keepTallies(micro int) {
+	if r.purpose != plan.Training || r.trainer.net.Tallies() == 0 || len(r.dev.moving) == 0 {
+		return
+	}
+	group := r.GroupOf(micro)
+	if micro+1 != r.Ends[group] {
+		return
+	}
+	for _, m := range r.dev.moving {
+		if m.chunk == r.at.Chunk {
+			copy(m.groups[group%len(m.groups)], m.tally)
+			clear(m.tally)
+		}
+	}
+}
+
+// gatherTallies makes the tallies those of the whole mini-batch: one chain over all
+// groups in ascending order, those of other replicas included.
+func (r *stageRun) gatherTallies(ctx context.Context) error {
+	n := r.trainer.net
+	if n.Groups == 1 || len(r.dev.moving) == 0 {
+		return nil
+	}
+	var own []float64
+	for g := range n.Tallies() {
+		slot := 1 + n.Sums() + g
+		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.Chunks[0][program.Grads][slot].Span)
+		for _, m := range r.dev.moving {
+			if r.GroupIsEmpty(g) {
+				clear(m.groups[g])
+			}
+			own = append(own, m.groups[g]...)
+		}
+	}
+	all := [][]float64{own}
+	if n.Replicas > 1 {
+		var among []place.Place
+		for replica := range n.Replicas {
+			among = append(among, place.Place{Replica: replica, Stage: r.k})
+		}
+		var err error
+		if all, err = r.gather(ctx, among, own); err != nil {
+			return err
+		}
+	}
+	for _, m := range r.dev.moving {
+		clear(m.tally)
+	}
+	for _, groups := range all {
+		for len(groups) > 0 {
+			for _, m := range r.dev.moving {
+				kernel.CombineTallies(m.tally, groups[:len(m.tally)])
+				groups = groups[len(m.tally):]
+			}
+		}
+	}
+	return nil
+}
+
+// tallies returns a mini-batch's sums for the moving averages, by pair of averages.
+func (r *stageRun) tallies(mini int) (all [][]float64) {
+	n, mem := r.trainer.net, r.dev.mem
+	at := mini % n.Tallies()
+	slot := 1 + n.Sums() + at
+	mem.touch(0, program.Grads, slot, mem.plan.Chunks[0][program.Grads][slot].Span)
+	for _, m := range r.dev.moving {
+		all = append(all, m.groups[at])
+	}
+	return all
 }

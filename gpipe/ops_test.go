@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -134,9 +135,7 @@ func TestOutsideTheContract(t *testing.T) {
 		p.MicroBatches = m
 		hashes[train(t, p, 1, ownData).hash] = true
 	}
-	if len(hashes) != 2 {
-		t.Error("the weights do not depend on M: the test proves nothing")
-	}
+	testkit.Equal(t, len(hashes), 2, "the weights do not depend on M: the test proves nothing")
 }
 
 // A label that is no class is named by its example.
@@ -145,9 +144,7 @@ func TestOneHotNamesTheLabel(t *testing.T) {
 	tr := opened(t, p, InputOf(ownData(0)))
 	b := ownData(0)
 	b.Targets[0].I32[5] = 3
-	if _, err := tr.Step(t.Context(), b); err == nil || !strings.Contains(err.Error(), "example 5, position 0: target 3: want 0 to 2") {
-		t.Errorf("%v, want the label by its example", err)
-	}
+	testkit.Refused(tr.Step(t.Context(), b))(t, "example 5, position 0: target 3: want 0 to 2")
 }
 
 // Own operations are planned, costed and timed on modelled accelerators, also in
@@ -172,9 +169,7 @@ func TestOwnOpsAreModelled(t *testing.T) {
 		case "out":
 			want = 2 * 24 * 3
 		}
-		if l.FLOPs != want {
-			t.Errorf("layer %s has %d FLOPs, want %d", l.Name, l.FLOPs, want)
-		}
+		testkit.Equal(t, l.FLOPs, want, "layer %s: FLOPs", l.Name)
 	}
 }
 

@@ -84,9 +84,7 @@ func TestRecomputationIsTheForwardAgain(t *testing.T) {
 			}
 			return s
 		}
-		if f, r := ops(st.Forward), ops(st.Keep); f != r {
-			t.Errorf("stage %d: F runs %s, R runs %s", k, f, r)
-		}
+		testkit.Equal(t, ops(st.Forward), ops(st.Keep), "stage %d: F runs", k)
 	}
 }
 
@@ -104,9 +102,7 @@ func TestOnlyBoundaryTensorsTravel(t *testing.T) {
 		}
 	}
 	c := deep.model
-	if want := int64(2 * 3 * deep.batch * c.SeqLen * c.Dim * plan.FloatBytes); bytes != want {
-		t.Errorf("%d bytes travelled, want %d", bytes, want)
-	}
+	testkit.Equal(t, bytes, int64(2*3*deep.batch*c.SeqLen*c.Dim*plan.FloatBytes), "bytes travelled")
 }
 
 // Table 1's model parameter memory is 12 bytes for each parameter (section 3:

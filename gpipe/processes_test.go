@@ -57,9 +57,7 @@ func said[T comparable](t *testing.T, ps *processes, what string, f func(tr *Tra
 	all := make([]T, len(ps.trainers))
 	ps.all(func(rank int, tr *Trainer) { all[rank] = f(tr) })
 	for rank, got := range all {
-		if got != all[0] {
-			t.Errorf("%s: rank %d says %v, rank 0 %v", what, rank, got, all[0])
-		}
+		testkit.Equal(t, all[0], got, "%s: rank %d says %v, rank 0", what, rank, got)
 	}
 	return all[0]
 }
@@ -163,9 +161,7 @@ func TestProcesses(t *testing.T) {
 			want := history(t, tr, c.data, t.TempDir())
 			ps := apart(t, c.owners, InputOf(c.data(0)), c.pipeline)
 			dir := t.TempDir()
-			if got := said(t, ps, "history", func(tr *Trainer) string { return history(t, tr, c.data, dir) }); got != want {
-				t.Errorf("in processes\n%q\nin one\n%q", got, want)
-			}
+			testkit.Equal(t, said(t, ps, "history", func(tr *Trainer) string { return history(t, tr, c.data, dir) }), want, "in processes")
 		})
 	}
 }
@@ -273,11 +269,7 @@ func TestProcessesAreNotEmulated(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions, p.Devices = 2, []Device{{Kind: Emulated}}
 	p.Transport = transport.Ends(2, func(at place.Place) int { return at.Stage })[0]
-	if _, err := p.Open(InputOf(small.data(0))); err == nil {
-		t.Error("opened")
-	}
+	testkit.Refused(p.Open(InputOf(small.data(0))))(t)
 	p.Devices, p.Transport = nil, transport.Ends(2, func(place.Place) int { return 0 })[1]
-	if _, err := p.Open(InputOf(small.data(0))); err == nil {
-		t.Error("opened with no stage to run")
-	}
+	testkit.Refused(p.Open(InputOf(small.data(0))))(t)
 }

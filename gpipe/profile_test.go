@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/program"
 )
 
@@ -102,9 +103,7 @@ func TestProfileOfCopies(t *testing.T) {
 	var got stepParts
 	got.add(r, place.Stage(0))
 	want := stepParts{tasks: 5, update: 1.5, crossing: 2, waiting: 3.5}
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	testkit.Equal(t, got, want)
 }
 
 // Replicas have devices and goroutines of their own, and an F that keeps its residuals counts as
@@ -149,14 +148,10 @@ func TestProfileOfParts(t *testing.T) {
 		if len(run.Parts) != p.Spatial || !(run.Seconds >= slices.Max(run.Parts)-1e-9) {
 			t.Errorf("%v %v, %v: %v s, of the parts %v", run.Task, run.Instr.Op, run.Instr.Division, run.Seconds, run.Parts)
 		}
-		if (run.Instr.Op == "exchange") != (run.Instr.Division == program.Exchange) {
-			t.Errorf("%v is %v", run.Instr.Op, run.Instr.Division)
-		}
+		testkit.Equal(t, run.Instr.Op == "exchange", run.Instr.Division == program.Exchange, "%v is %v", run.Instr.Op, run.Instr.Division)
 	})
 	r := stepped(t, tr, smallSSD.data(0))
-	if len(divisions) != program.Divisions {
-		t.Errorf("kernels %v, want some of each division", divisions)
-	}
+	testkit.Equal(t, len(divisions), program.Divisions, "kernels %v, want some of each division", divisions)
 	var rows, beside float64
 	for _, row := range profile.Rows() {
 		rows += row.Seconds

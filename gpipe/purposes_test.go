@@ -139,9 +139,7 @@ func TestSmallerFits(t *testing.T) {
 				return fmt.Sprint(e.Loss, out[0].F32, s.Loss, s.GradNorm)
 			}
 			fresh := must(openForAll(p, whole))(t)
-			if got, want := run(fresh), run(exact); got != want {
-				t.Errorf("%d of %d examples of %v in a pipeline for %v: other results", less.batch, large.batch, b.Inputs[2].Shape, whole.Inputs)
-			}
+			testkit.Equal(t, run(fresh), run(exact), "%d of %d examples of %v in a pipeline for %v: other results", less.batch, large.batch, b.Inputs[2].Shape, whole.Inputs)
 			fresh.Close()
 			stepped(t, tr, b)
 		}

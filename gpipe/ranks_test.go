@@ -1,9 +1,9 @@
 package gpipe
 
 import (
-	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -39,9 +39,7 @@ func TestRanks(t *testing.T) {
 			}
 			want = append(want, rank)
 		}
-		if !slices.Equal(r.Ranks, want) {
-			t.Errorf("K=%d M=%d: ranks %v, want %v", c.k, c.m, r.Ranks, want)
-		}
+		testkit.EqualAll(t, r.Ranks, want, "K=%d M=%d: ranks", c.k, c.m)
 		if r.Within(1) != r.Correct || r.Within(classes) != r.Count || r.Within(5) <= r.Within(1) || r.Within(5) >= r.Count {
 			t.Errorf("K=%d M=%d: %d of %d first, %d among five; correct %d", c.k, c.m, r.Within(1), r.Count, r.Within(5), r.Correct)
 		}
@@ -49,9 +47,7 @@ func TestRanks(t *testing.T) {
 			t.Errorf("K=%d M=%d: loss %v, %d correct; without ranks %v, %d", c.k, c.m, r.Loss, r.Correct, without.Loss, without.Correct)
 		}
 		step := stepped(t, tr, b)
-		if len(step.Ranks) != len(want) {
-			t.Errorf("K=%d M=%d: %d ranks of a step, want %d", c.k, c.m, len(step.Ranks), len(want))
-		}
+		testkit.Equal(t, len(step.Ranks), len(want), "K=%d M=%d: ranks of a step", c.k, c.m)
 		stepped(t, plain, b)
 		if c.k == 1 && tr.Hash() != plain.Hash() {
 			t.Error("ranks change the training")

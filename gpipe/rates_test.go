@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -66,9 +67,7 @@ func TestFrozenParametersKeepTheirBits(t *testing.T) {
 		}
 		hashes[tr.Hash()] = true
 	}
-	if len(hashes) != 1 {
-		t.Errorf("%d different outcomes", len(hashes))
-	}
+	testkit.Equal(t, len(hashes), 1, "different outcomes")
 }
 
 // A factor multiplies the rate, the first that matches counts, and 1 changes nothing.
@@ -90,8 +89,6 @@ func TestRatesAreFactors(t *testing.T) {
 		if strings.HasPrefix(path, "layer1/") {
 			want = doubled
 		}
-		if !slices.Equal(w, want[path]) {
-			t.Errorf("%s has other bits", path)
-		}
+		testkit.EqualAll(t, w, want[path], "%s has other bits", path)
 	}
 }

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -54,9 +55,7 @@ func TestRecurrentInside(t *testing.T) {
 	}
 	loss, want := gradients(hoisted)
 	other, got := gradients(inside)
-	if loss != other {
-		t.Errorf("loss %v inside, %v hoisted", other, loss)
-	}
+	testkit.Equal(t, loss, other, "loss")
 	same := 0
 	for i := range want {
 		if d := got[i] - want[i]; d > 1e-6 || d < -1e-6 {
@@ -77,8 +76,6 @@ func TestRecurrentInside(t *testing.T) {
 	one := m.train(t, inside)
 	for _, k := range []int{2, 5} {
 		inside.Partitions, inside.Devices = k, []Device{{Threads: 2}}
-		if got := m.train(t, inside); got != one {
-			t.Errorf("K=%d: got  %v\nwant %v", k, got, one)
-		}
+		testkit.Equal(t, m.train(t, inside), one, "K=%d", k)
 	}
 }

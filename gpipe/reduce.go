@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
@@ -216,6 +214,48 @@ func (p peers) addUp(sums, summands [][]float32) {
 	})
 }
 
+// recorded is how a stage's tensors are added up over replicas, for a trace like Horovod's.
+// The zero value records nothing. Only the goroutine of the stage's list uses it.
+type recorded struct {
+	reductions []timeline.Reduction // by weight; nil: nothing is recorded
+	begin      time.Time            // of the step
+	weights    []int                // of the last message
+}
+
+// recordReductions begins the record: the stage's own gradients are complete.
+func (r *stageRun) recordReductions() {
+	n := r.trainer.net
+	if !r.trainer.records || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
+		return
+	}
+	for i := range r.dev.weights {
+		w := &r.dev.weights[i]
+		r.recorded.reductions = append(r.recorded.reductions, timeline.Reduction{
+			At: r.at, Tensor: n.Params[w.param].Path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
+		})
+	}
+	r.recorded.begin = r.start
+}
+
+// add adds an activity of some weights.
+func (c *recorded) add(weights []int, kind timeline.ActivityKind, peer int, start, end time.Time, bytes int64) {
+	if c.reductions == nil {
+		return
+	}
+	a := timeline.Activity{Kind: kind, Peer: peer, Start: start.Sub(c.begin).Seconds(), End: end.Sub(c.begin).Seconds(), Bytes: bytes}
+	for _, w := range weights {
+		of := &c.reductions[w].Activities
+		*of = append(*of, a)
+	}
+}
+
+// message adds what taking in a peer's message was: the wait for it, from start, and, from
+// began, the copy or the addition.
+func (c *recorded) message(weights []int, peer int, start, began time.Time, bytes int64) {
+	c.add(weights, timeline.WaitForData, peer, start, began, bytes)
+	c.add(weights, timeline.Carry, peer, began, time.Now(), bytes)
+}
+
 // eachPart calls f for a part of every weight on each of the device's threads.
 func (r *stageRun) eachPart(f func(w *weight, from, to int)) {
 	r.onThreads(func(part, thread, threads int) {
@@ -236,71 +276,32 @@ func (r *stageRun) eachReduced(f func(w *weight, from, to int)) {
 	})
 }
 
+// onThreads calls f on each of the device's threads, and where parts divide operations on those of all
+// parts: with the number of the part, and of the thread and the threads of each. On emulated devices
+// parts work one after another, and count as if they worked beside each other.
+func (r *stageRun) onThreads(f func(part, thread, threads int)) {
+	threads := r.dev.pool.Threads()
+	switch n := r.trainer.net; {
+	case n.Tensor == 1:
+		r.dev.pool.Do(func(i int) { f(0, i, threads) })
+	case r.trainer.alone == nil:
+		r.dev.tasks.Do(func(i int) { f(i/threads, i%threads, threads) })
+	default:
+		var sum, most time.Duration
+		for part := range n.Tensor {
+			start := time.Now()
+			r.dev.pool.Do(func(i int) { f(part, i, threads) })
+			took := time.Since(start)
+			sum, most = sum+took, max(most, took)
+		}
+		r.turns += sum - most
+	}
+}
+
 // touchSums records that a place for sums of groups is used.
 func (r *stageRun) touchSums(place int) {
 	for part := range r.trainer.net.Tensor {
 		mem := r.dev.memory(part)
 		mem.touch(0, program.Grads, 1+place, mem.plan.Chunks[0][program.Grads][1+place].Span)
 	}
-}
-
-// keepTallies stores a group's tallies once its last forward function has run, and
-// begins those of the next.
-func (r *chunkRun) keepTallies(micro int) {
-	if r.purpose != plan.Training || r.trainer.net.Tallies() == 0 || len(r.dev.moving) == 0 {
-		return
-	}
-	group := r.GroupOf(micro)
-	if micro+1 != r.Ends[group] {
-		return
-	}
-	for _, m := range r.dev.moving {
-		if m.chunk == r.at.Chunk {
-			copy(m.groups[group%len(m.groups)], m.tally)
-			clear(m.tally)
-		}
-	}
-}
-
-// gatherTallies makes the tallies those of the whole mini-batch: one chain over all
-// groups in ascending order, those of other replicas included.
-func (r *stageRun) gatherTallies(ctx context.Context) error {
-	n := r.trainer.net
-	if n.Groups == 1 || len(r.dev.moving) == 0 {
-		return nil
-	}
-	var own []float64
-	for g := range n.Tallies() {
-		slot := 1 + n.Sums() + g
-		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.Chunks[0][program.Grads][slot].Span)
-		for _, m := range r.dev.moving {
-			if r.GroupIsEmpty(g) {
-				clear(m.groups[g])
-			}
-			own = append(own, m.groups[g]...)
-		}
-	}
-	all := [][]float64{own}
-	if n.Replicas > 1 {
-		var among []place.Place
-		for replica := range n.Replicas {
-			among = append(among, place.Place{Replica: replica, Stage: r.k})
-		}
-		var err error
-		if all, err = r.gather(ctx, among, own); err != nil {
-			return err
-		}
-	}
-	for _, m := range r.dev.moving {
-		clear(m.tally)
-	}
-	for _, groups := range all {
-		for len(groups) > 0 {
-			for _, m := range r.dev.moving {
-				kernel.CombineTallies(m.tally, groups[:len(m.tally)])
-				groups = groups[len(m.tally):]
-			}
-		}
-	}
-	return nil
 }

@@ -112,6 +112,9 @@ func (t *Times) Replay() (*timeline.Timeline, error) { return clock.Replay(t.Lis
 // Breakdown splits the step of Replay into its parts.
 func (t *Times) Breakdown() (clock.Parts, error) { return clock.Breakdown(t.Lists, t.Costs()) }
 
+// Bubble is Breakdown's Bubble alone.
+func (t *Times) Bubble() (float64, error) { return clock.Bubble(t.Lists, t.Costs()) }
+
 // ClosedForm is the theory's time for the same step on even stages: f, r and b
 // are the mean over devices of the tasks' mean times, links are free, and setup,
 // update and the time for adding up groups and replicas are the slowest

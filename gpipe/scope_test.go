@@ -122,9 +122,7 @@ func batchNormByDefinition(t *testing.T, scope Scope) {
 		for _, runner := range runners {
 			groups = append(groups, runner.Grad(g.Path))
 		}
-		if !slices.Equal(g.Data, reduction.Sum(groups)) {
-			t.Errorf("the gradient of %s has other bits", g.Path)
-		}
+		testkit.EqualAll(t, g.Data, reduction.Sum(groups), "the gradient of %s has other bits", g.Path)
 	}
 }
 
@@ -203,9 +201,7 @@ func TestWideBatchNormInProcesses(t *testing.T) {
 			p := pipeline()
 			p.Transport = end
 			done.Go(func() {
-				if got := hash(p); got != want {
-					t.Errorf("scope %v, rank %d: %s, want %s", scope, rank, got, want)
-				}
+				testkit.Equal(t, hash(p), want, "scope %v, rank %d", scope, rank)
 			})
 		}
 		done.Wait()
@@ -246,10 +242,7 @@ func TestWideBatchNormNotFinite(t *testing.T) {
 	tr := n.open(t, p)
 	b := n.data(0)
 	b.Inputs[0].F32[len(b.Inputs[0].F32)-1] = float32(math.Inf(1))
-	_, err := tr.Step(t.Context(), b)
-	if err == nil || !strings.Contains(err.Error(), "stem") {
-		t.Errorf("%v: want the stem's layer named", err)
-	}
+	testkit.Refused(tr.Step(t.Context(), b))(t, "stem")
 }
 
 // Replicas that meet want as many micro-batches each.
@@ -321,9 +314,7 @@ func TestMeetingsAreModelled(t *testing.T) {
 		for _, examples := range []int{3 * replicas, 3*replicas + 4, 3*replicas + 5} {
 			free, all := step(scope, examples, 0)
 			slow, _ := step(scope, examples, latency)
-			if want := met * min(2, 1+examples%replicas); all != want {
-				t.Errorf("scope %v, %d examples: %d meetings, want %d", scope, examples, all, want)
-			}
+			testkit.Equal(t, all, met*min(2, 1+examples%replicas), "scope %v, %d examples: meetings", scope, examples)
 			if want := (float64(met*messages) + 6) * latency; math.Abs(slow-free-want) > 1e-9 {
 				t.Errorf("scope %v, %d examples: latencies add %v s: want %v", scope, examples, slow-free, want)
 			}
@@ -333,9 +324,7 @@ func TestMeetingsAreModelled(t *testing.T) {
 	// of 8 replicas 5 have 4 examples, so one pair has both.
 	for examples, together := range map[int]bool{3*replicas + 4: false, 3*replicas + 5: true} {
 		step(2, examples, 0)
-		if (first[0] == first[1]) != together {
-			t.Errorf("%d examples: the first meetings at %v s", examples, first)
-		}
+		testkit.Equal(t, first[0] == first[1], together, "%d examples: the first meetings at %v s", examples, first)
 	}
 }
 

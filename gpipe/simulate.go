@@ -26,9 +26,9 @@ type Modelling struct {
 	// KeepScores makes attention write its probabilities and keep them for the
 	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
-	// Brief leaves out the breakdown of the step (Parts and Step), which takes four more replays, and
-	// on a cluster all times of a step that does not fit, or that is sure to take longer than Enough
-	// seconds (0: any): its Seconds are 0.
+	// Brief leaves out the breakdown of the step (Parts and Step), which takes four more replays
+	// ([Simulation.Bubble] takes one), and on a cluster all times of a step that does not fit, or that is
+	// sure to take longer than Enough seconds (0: any): its Seconds are 0.
 	Brief  bool
 	Enough float64
 	// Costs keeps what layers cost on a cluster for other simulations; nil: it is not kept.
@@ -77,6 +77,8 @@ type Simulation struct {
 	// Recomputed is, of each piece, how many of the mini-batch's examples have their forward function
 	// run again; of a window, of one of its mini-batches, rounded down.
 	Recomputed []int
+
+	times *Times // of a brief simulation
 }
 
 // DeviceEstimate is one modelled device; of a stage in parts (Pipeline.Spatial), that of the
@@ -188,10 +190,26 @@ func (s *Simulation) replay(times *Times, how Modelling) error {
 	for k, busy := range step.Busy() {
 		s.Devices[k].BusySeconds = busy
 	}
-	if !how.Brief {
-		s.Parts, err = step.Breakdown()
+	if how.Brief {
+		s.times = times
+		return nil
 	}
+	s.Parts, err = step.Breakdown()
 	return err
+}
+
+// Bubble is Parts.Bubble in seconds, also of a brief simulation. One that has left out the times of a
+// step gets its Seconds and Timeline first.
+func (s *Simulation) Bubble() (float64, error) {
+	if s.times == nil {
+		return s.Parts.Bubble, nil
+	}
+	if s.Seconds == 0 {
+		if err := s.replay(s.times, Modelling{Brief: true}); err != nil {
+			return 0, err
+		}
+	}
+	return s.times.Bubble()
 }
 
 // recomputed counts the examples of all replicas that each piece recomputes.

@@ -82,9 +82,7 @@ func TestSimulateReplicas(t *testing.T) {
 		if math.Abs(s.Parts.Sum()-s.Seconds) > 1e-9*s.Seconds || s.Parts.Reduction <= 0 {
 			t.Errorf("R = %d: parts %+v of %v s", c.replicas, s.Parts, s.Seconds)
 		}
-		if len(s.Devices) != 1 {
-			t.Errorf("R = %d: %d devices, want that of one replica", c.replicas, len(s.Devices))
-		}
+		testkit.Equal(t, len(s.Devices), 1, "R = %d: devices", c.replicas)
 	}
 }
 
@@ -222,9 +220,7 @@ func TestKeptScores(t *testing.T) {
 	without := simulate(t, even, p, Modelling{DType: graph.BF16}).Devices[0].ResidualBytes
 	with := simulate(t, even, p, Modelling{DType: graph.BF16, KeepScores: true}).Devices[0].ResidualBytes
 	rows := int64(c.Layers * even.batch * c.Heads * c.SeqLen)
-	if want := without + rows*int64(2*c.SeqLen-plan.FloatBytes); with != want {
-		t.Errorf("%d bytes with probabilities, %d without: want %d", with, without, want)
-	}
+	testkit.Equal(t, with, without+rows*int64(2*c.SeqLen-plan.FloatBytes), "bytes with probabilities, %d without", without)
 }
 
 // In float32, with packing buffers and full accounting, a modelled device plans the
@@ -240,9 +236,7 @@ func TestModelledMemoryIsEmulated(t *testing.T) {
 			p.Devices = []Device{{Kind: Emulated}}
 			tr := must(p.Open(InputOf(small.data(0))))(t)
 			for i, plan := range tr.Plans() {
-				if got := s.Devices[i].PeakBytes; got != plan.Peak {
-					t.Errorf("K=%d %v device %d: modelled %d bytes, emulated %d", k, c, i, got, plan.Peak)
-				}
+				testkit.Equal(t, s.Devices[i].PeakBytes, plan.Peak, "K=%d %v device %d: modelled", k, c, i)
 			}
 			tr.Close()
 		}
@@ -296,9 +290,7 @@ func TestTiedExchangeOfGroups(t *testing.T) {
 				exchanged++
 			}
 		}
-		if exchanged != 2*4 {
-			t.Errorf("%d exchanges, want 2 for each of 4 groups", exchanged)
-		}
+		testkit.Equal(t, exchanged, 2*4, "exchanges")
 		return s.Seconds
 	}
 	// The first F and each B cross the link, and then each group's gradient.
@@ -360,7 +352,5 @@ func TestSimulateVariants(t *testing.T) {
 		t.Errorf("the variants take %v", seconds)
 	}
 	own.Schedule = 99
-	if _, err := p.SimulateVariants(in, Modelling{}, own); err == nil {
-		t.Error("no error for a schedule that is not there")
-	}
+	testkit.Refused(p.SimulateVariants(in, Modelling{}, own))(t)
 }

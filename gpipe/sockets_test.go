@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/sockets"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -103,9 +104,7 @@ func TestReplicasInProcesses(t *testing.T) {
 				ps.trainers = append(ps.trainers, open(p))
 			}
 			dir := t.TempDir()
-			if got := said(t, ps, "history", func(tr *Trainer) string { return history(t, tr, c.data, dir) }); got != want {
-				t.Errorf("in processes\n%q\nin one\n%q", got, want)
-			}
+			testkit.Equal(t, said(t, ps, "history", func(tr *Trainer) string { return history(t, tr, c.data, dir) }), want, "in processes")
 		})
 	}
 }
@@ -137,9 +136,7 @@ func TestTimelineOfProcesses(t *testing.T) {
 			if e.Kind == timeline.Transfer { // as its receiver has it
 				of = e.Peer.Stage
 			}
-			if later := e.Start > 1800; later != (of == 1) {
-				t.Errorf("rank %d: %v of stage %d begins after %v s", rank, e.Kind, of, e.Start)
-			}
+			testkit.Equal(t, e.Start > 1800, of == 1, "rank %d: %v of stage %d begins after %v s", rank, e.Kind, of, e.Start)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/ssd"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -37,9 +38,7 @@ func spatialSSD(t *testing.T, parts int, change func(*accelerator.Accelerator)) 
 // leave no transfers, and without starts of operations only rows that some part has more.
 func TestModelSpatial(t *testing.T) {
 	one := spatialSSD(t, 1, nil)
-	if one != (SpatialEstimate{Even: one.Even}) {
-		t.Errorf("one part: %+v", one)
-	}
+	testkit.Equal(t, one, (SpatialEstimate{Even: one.Even}), "one part")
 	for _, parts := range []int{2, 3, 4} {
 		e := spatialSSD(t, parts, nil)
 		if got := e.Even * float64(parts); math.Abs(got/one.Even-1) > 1e-12 {
@@ -65,9 +64,7 @@ func TestModelSpatial(t *testing.T) {
 	if e := spatialSSD(t, 4, func(a *accelerator.Accelerator) { a.Link = clock.Link{} }); e.Turns <= 0 || e.Turns >= 3./16*one.Even {
 		t.Errorf("turns: %+v", e)
 	}
-	if _, err := (Pipeline{}).ModelSpatial(Input{}, 0, Modelling{}); err == nil {
-		t.Error("no parts: no error")
-	}
+	testkit.Refused((Pipeline{}).ModelSpatial(Input{}, 0, Modelling{}))(t)
 }
 
 // TestSimulatedParts: a simulated step of stages in parts takes what the model of a micro-batch
@@ -110,8 +107,6 @@ func TestSimulatedParts(t *testing.T) {
 		for _, part := range plan.Parts {
 			most = max(most, part.Peak)
 		}
-		if got := s.Devices[k].PeakBytes; got != most {
-			t.Errorf("device %d: simulated with %d bytes, planned with %d", k, got, most)
-		}
+		testkit.Equal(t, s.Devices[k].PeakBytes, most, "device %d: simulated with", k)
 	}
 }

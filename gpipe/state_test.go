@@ -83,6 +83,18 @@ func resumables() []resumable {
 		{"operations in parts, one block", func(t testing.TB) Pipeline { return uneven.pipeline(t) }, uneven.data, []func(*Pipeline){
 			one, func(p *Pipeline) { p.Tensor = 4 }, func(p *Pipeline) { p.Tensor, p.Partitions = 3, 4 },
 		}},
+		{"resnet in parts", func(t testing.TB) Pipeline {
+			p := unevenSmallResNet.layerWise(t, false)
+			p.Groups = 2
+			return p
+		}, unevenSmallResNet.data, []func(*Pipeline){
+			one, func(p *Pipeline) { p.Tensor = 4 }, func(p *Pipeline) { p.Tensor, p.Partitions, p.Replicas = 3, 2, 2 },
+		}},
+		{"resnet in blocks", func(t testing.TB) Pipeline {
+			p := unevenResNet.pipeline(t, false)
+			p.Blocks = 4
+			return p
+		}, unevenResNet.data, []func(*Pipeline){one, func(p *Pipeline) { p.Tensor, p.Partitions = 4, 3 }}},
 	}
 }
 
@@ -158,17 +170,11 @@ func TestResume(t *testing.T) {
 					}
 					tr := r.open(t, way)
 					noError(t, tr.Restore(from))
-					if got := sumOfState(stateOf(t, tr)); got != sum {
-						t.Errorf("way %d has another state at once after step %d", way, at)
-					}
+					testkit.Equal(t, sumOfState(stateOf(t, tr)), sum, "way %d has another state at once after step %d", way, at)
 					for tr.Steps() < steps {
-						if got := r.step(t, tr); got != losses[tr.Steps()] {
-							t.Errorf("way %d, resumed after step %d: %s, want %s", way, at, got, losses[tr.Steps()])
-						}
+						testkit.Equal(t, r.step(t, tr), losses[tr.Steps()], "way %d, resumed after step %d", way, at)
 					}
-					if got := r.ends(t, tr); got != want {
-						t.Errorf("way %d, resumed after step %d, ends with\n%s, want\n%s", way, at, got, want)
-					}
+					testkit.Equal(t, r.ends(t, tr), want, "way %d, resumed after step %d, ends with", way, at)
 					tr.Close()
 				}
 			}
@@ -197,16 +203,10 @@ func TestResumeUnderAnySchedule(t *testing.T) {
 			r.ways = []func(*Pipeline){func(p *Pipeline) { *p = w.of(*p) }}
 			tr := r.open(t, 0)
 			noError(t, tr.Restore(state))
-			if got, want := sumOfState(stateOf(t, tr)), sumOfState(stateOf(t, whole)); got != want {
-				t.Error("another state at once")
-			}
-			if got, want := r.step(t, tr), r.step(t, whole); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			testkit.Equal(t, sumOfState(stateOf(t, tr)), sumOfState(stateOf(t, whole)), "another state at once")
+			testkit.Equal(t, r.step(t, tr), r.step(t, whole))
 			state = stateOf(t, tr)
-			if got, want := r.ends(t, tr), r.ends(t, whole); got != want {
-				t.Errorf("after step %d\n%s, want\n%s", tr.Steps(), got, want)
-			}
+			testkit.Equal(t, r.ends(t, tr), r.ends(t, whole), "after step %d", tr.Steps())
 		})
 	}
 }
@@ -219,14 +219,10 @@ func TestStateIsACopy(t *testing.T) {
 	first := stateOf(t, tr)
 	sum := sumOfState(first)
 	r.step(t, tr)
-	if sumOfState(first) != sum {
-		t.Error("a step has changed the state before it")
-	}
+	testkit.Equal(t, sumOfState(first), sum, "a step has changed the state before it")
 	want := sumOfState(stateOf(t, tr))
 	again := must(tr.State(first))(t)
-	if sumOfState(again) != want {
-		t.Error("a state in used memory is another one")
-	}
+	testkit.Equal(t, sumOfState(again), want, "a state in used memory is another one")
 	if &again.Weights[0].Data[0] != &first.Weights[0].Data[0] || &again.Slots[1].Values[0].Data[0] != &first.Slots[1].Values[0].Data[0] {
 		t.Error("the memory is not used again")
 	}
@@ -319,9 +315,7 @@ func TestRestoreRefuses(t *testing.T) {
 	} {
 		s := stateOf(t, tr)
 		change(s)
-		if err := tr.Restore(s); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %s", err, says)
-		}
+		testkit.Fails(t, tr.Restore(s), says)
 		if sumOfState(stateOf(t, tr)) != before {
 			t.Fatalf("%s: refused, and the state has changed", says)
 		}
@@ -331,9 +325,7 @@ func TestRestoreRefuses(t *testing.T) {
 		if tr.Restore(s) == nil {
 			t.Error("restored below the averages")
 		}
-		if _, err := tr.State(nil); err == nil {
-			t.Error("a state with averages for weights")
-		}
+		testkit.Refused(tr.State(nil))(t)
 		return nil
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -151,6 +152,7 @@ func TestRecomputedOfEveryWay(t *testing.T) {
 			{Partitions: 3, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never},
 			{Partitions: 2, Devices: []Device{{Threads: 3}}},
 			{Partitions: 4, Devices: []Device{{Kind: Emulated}}},
+			{Partitions: 2, Replication: Replication{Tensor: 3}},
 		},
 		2: {
 			{Partitions: 1, Replication: Replication{Replicas: 1}},
@@ -177,15 +179,9 @@ func TestRecomputedOfEveryWay(t *testing.T) {
 			noError(t, tr.Recomputed(t.Context(), data, func() error {
 				r := must(tr.Evaluate(t.Context(), n.data(2)))(t)
 				got.loss = strconv.FormatFloat(r.Loss, 'g', -1, 64)
-				for what, err := range map[string]error{
-					"step":   errOf(tr.Step(t.Context(), n.data(1))),
-					"state":  errOf(tr.State(nil)),
-					"itself": tr.Recomputed(t.Context(), data, func() error { return nil }),
-				} {
-					if err == nil || !strings.Contains(err.Error(), "recomputed") {
-						t.Errorf("%s while they are in place: %v", what, err)
-					}
-				}
+				testkit.Refused(tr.Step(t.Context(), n.data(1)))(t, "recomputed")
+				testkit.Refused(tr.State(nil))(t, "recomputed")
+				testkit.Fails(t, tr.Recomputed(t.Context(), data, func() error { return nil }), "recomputed")
 				return inside(&got.inside)()
 			}))
 			noError(t, tr.Averaged(func() error { return tr.Recomputed(t.Context(), data, inside(&got.averaged)) }))
@@ -200,14 +196,10 @@ func TestRecomputedOfEveryWay(t *testing.T) {
 					t.Error("training goes on with other averages, or the averaged weights have the same statistics")
 				}
 			}
-			if got != *want {
-				t.Errorf("%d groups, K=%d R=%d: %v, want %v", groups, w.Partitions, w.Replicas, got, *want)
-			}
+			testkit.Equal(t, got, *want, "%d groups, K=%d R=%d", groups, w.Partitions, w.Replicas)
 		}
 	}
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // An error of a mini-batch, or none at all, leaves the averages as they are.
 func TestRecomputedRefuses(t *testing.T) {

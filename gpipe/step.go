@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -75,8 +74,8 @@ type stageRun struct {
 // a goroutine that receives and one that sends; its tasks run on the device's.
 type chunkRun struct {
 	*stageRun
-	at place.Place
-	k  int // the piece
+	at    place.Place
+	piece int // of the network, from 0
 	bound
 	parts []bound // of the stage after the first
 
@@ -170,7 +169,7 @@ func newChunkRun(s *stageRun, chunk, piece int) *chunkRun {
 	micro := len(s.Sizes)
 	slots := func(sp program.Space) int { return len(s.dev.mem.plan.Chunks[chunk][sp]) }
 	r := &chunkRun{
-		stageRun: s, at: s.piece(piece), k: piece,
+		stageRun: s, at: s.pieceAt(piece), piece: piece,
 		input:    newInbox(slots(program.In), micro),
 		gradient: newInbox(slots(program.DOut), micro),
 		output:   newOutbox(slots(program.Out), micro),
@@ -209,16 +208,16 @@ func (r *chunkRun) connect(ctx context.Context, all *sync.WaitGroup) {
 			}
 		})
 	}
-	if r.k > 0 {
-		run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Activation, &r.input, r.k-1) })
+	if r.piece > 0 {
+		run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Activation, &r.input, r.piece-1) })
 		if r.purpose == plan.Training {
-			run("send", func(ctx context.Context) error { return r.send(ctx, transport.Gradient, &r.back, r.k-1) })
+			run("send", func(ctx context.Context) error { return r.send(ctx, transport.Gradient, &r.back, r.piece-1) })
 		}
 	}
 	if !r.isLast() {
-		run("send", func(ctx context.Context) error { return r.send(ctx, transport.Activation, &r.output, r.k+1) })
+		run("send", func(ctx context.Context) error { return r.send(ctx, transport.Activation, &r.output, r.piece+1) })
 		if r.purpose == plan.Training {
-			run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Gradient, &r.gradient, r.k+1) })
+			run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Gradient, &r.gradient, r.piece+1) })
 		}
 	}
 }
@@ -256,7 +255,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	} else {
 		r.dev.handOut()
 	}
-	if r.updates() {
+	if r.hasUpdates() {
 		return r.workThrough(ctx, &task)
 	}
 	for _, tk := range r.Lists[r.k] {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -34,9 +35,7 @@ func TestAskToStop(t *testing.T) {
 				if err := said(t, ps, what, func(tr *Trainer) string { return fmt.Sprint(run(tr)) }); err != "<nil>" {
 					t.Error(err)
 				}
-				if got := asked("asked"); got != (what != "nothing") {
-					t.Errorf("%s: rank %d has asked, and all know: %v", what, asking, got)
-				}
+				testkit.Equal(t, asked("asked"), what != "nothing", "%s: rank %d has asked, and all know", what, asking)
 				hash := said(t, ps, "hash", (*Trainer).Hash)
 				if what == "step" && want == "" {
 					want = hash

@@ -80,7 +80,7 @@ func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 	uses := r.stage(m).Uses
 	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
 		for i, u := range t.Uses {
-			if u.Stage != r.k || !u.Sparse || uses[u.Index].Operand != g.Use {
+			if u.Stage != r.piece || !u.Sparse || uses[u.Index].Operand != g.Use {
 				continue
 			}
 			group, begin := r.GroupOf(m), 0

@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/plan"
@@ -13,6 +12,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn/graph"
 )
@@ -67,9 +67,7 @@ func TestGatheredBytes(t *testing.T) {
 				n := must(p.network(c.in))(t)
 				plans := must(affordable(n, p.KeepsState, func(place.Place) bool { return true }))(t)
 				for _, plan := range plans {
-					if plan.Bytes[Gradients] != plans[0].Bytes[Gradients] {
-						t.Errorf("%v: %d bytes, the first has %d", plan.At, plan.Bytes[Gradients], plans[0].Bytes[Gradients])
-					}
+					testkit.Equal(t, plans[0].Bytes[Gradients], plan.Bytes[Gradients], "%v: %d bytes, the first", plan.At, plan.Bytes[Gradients])
 				}
 				return plans[0].Bytes[Gradients]
 			}
@@ -92,9 +90,7 @@ func TestGatheredRowsDoNotFit(t *testing.T) {
 	planned := must(p.Plans(InputOf(smallTranslation.data(0))))(t)
 	plan := planned.Plans[0]
 	p.Devices = []Device{{Capacity: plan.Bytes[Parameters] + plan.Bytes[OptimizerState] + plan.Bytes[Gradients] - 9000}}
-	if _, err := p.Open(InputOf(smallTranslation.data(0))); err == nil || !strings.Contains(err.Error(), "source/table") || !strings.Contains(err.Error(), "gradients") {
-		t.Errorf("%v, want the gradient of source/table", err)
-	}
+	testkit.Refused(p.Open(InputOf(smallTranslation.data(0))))(t, "source/table", "gradients")
 }
 
 // The time of gathering and adding up rows is an event of its own and a part of the
@@ -136,9 +132,7 @@ func TestRowsOnTheTimeline(t *testing.T) {
 			} else if parts.Rows != 0 {
 				t.Errorf("%v: reduced gradients spend %v s on rows", kind, parts.Rows)
 			}
-			if events != want {
-				t.Errorf("%v, %v: %d events of rows, want %d", kind, how, events, want)
-			}
+			testkit.Equal(t, events, want, "%v, %v: events of rows", kind, how)
 			if sum := parts.Sum(); sum < parts.Step*(1-1e-9) || sum > parts.Step*(1+1e-9) {
 				t.Errorf("%v, %v: parts of %v s, the step takes %v", kind, how, sum, parts.Step)
 			}
@@ -153,9 +147,7 @@ func TestGatherTiedBF16(t *testing.T) {
 		p.DType, p.Replicas, p.Partitions, p.TiedGradients = graph.BF16, 3, 2, how
 		return smallTranslation.train(t, p)
 	}
-	if got, want := hash(GatherTied), hash(ReduceTied); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	testkit.Equal(t, hash(GatherTied), hash(ReduceTied), "got")
 }
 
 // A recorded step shows how each tensor is added up over replicas: the table gathered or

@@ -107,6 +107,13 @@ func TestTraffic(t *testing.T) {
 			return p
 		}
 	}
+	channels := func(parts, blocks int) func() Pipeline {
+		return func() Pipeline {
+			p := unevenSmallResNet.layerWise(t, false)
+			p.Tensor, p.Blocks, p.Partitions, p.MicroBatches = parts, blocks, 2, 2
+			return p
+		}
+	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
 	// Whose replicas own more chunks than a message has.
 	const width = 900
@@ -140,6 +147,8 @@ func TestTraffic(t *testing.T) {
 		{"images in parts", divided, images, nil, []Load{BoundaryActivations, BoundaryGradients, PartRows}},
 		{"operations in parts", operations(3, 1), uneven.data, nil, []Load{BoundaryActivations, BoundaryGradients, Summands, Sums, PartEdges, PartReduces, PartGathers, PartTurns, PartSlices}},
 		{"operations in blocks", operations(4, 4), uneven.data, nil, []Load{BoundaryActivations, BoundaryGradients, Summands, Sums, PartEdges, PartReduces, PartGathers}},
+		{"channels in parts", channels(3, 1), unevenSmallResNet.data, nil, []Load{BoundaryActivations, BoundaryGradients, PartEdges, PartGathers, PartTurns, PartSlices}},
+		{"channels in blocks", channels(4, 4), unevenSmallResNet.data, nil, []Load{BoundaryActivations, BoundaryGradients, PartEdges, PartReduces, PartGathers}},
 		{"several messages", large, vectors, nil, []Load{Summands, Sums}},
 		{"processes", language(2, 2, 2, true), small.data, func(p place.Place) int { return p.Stage }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, UpdatedWeights}},
 		{"batch norm over replicas", wide(schedule.Always), images, nil, []Load{BoundaryActivations, BoundaryGradients, SharedStatistics, Summands, Sums}},
@@ -182,13 +191,9 @@ func TestTraffic(t *testing.T) {
 					count.mu.Lock()
 					defer count.mu.Unlock()
 					for line, want := range count.lines {
-						if got := sent[line]; got != want {
-							t.Errorf("step %d, %v: %+v, sent %+v", i, line, got, want)
-						}
+						testkit.Equal(t, sent[line], want, "step %d, %v", i, line)
 					}
-					if len(sent) != len(count.lines) {
-						t.Errorf("step %d: %d lines, %d were used", i, len(sent), len(count.lines))
-					}
+					testkit.Equal(t, len(sent), len(count.lines), "step %d", i)
 				})
 			}
 			p := c.pipeline() // whose replicas read each other's gradients in place
@@ -217,15 +222,11 @@ func checkTraffic(t *testing.T, r *Result, loads []Load) {
 		got[i].Seconds = 0
 		there[got[i].What] = true
 	}
-	if want := r.PlannedTraffic(); !slices.Equal(got, want) {
-		t.Errorf("traffic\n%+v\nplanned\n%+v", got, want)
-	}
+	testkit.EqualAll(t, r.PlannedTraffic(), got, "traffic\n%+v\nplanned\n", got)
 	for _, l := range loads {
 		if !there[l] {
 			t.Errorf("no %v", l)
 		}
 	}
-	if len(there) != len(loads) {
-		t.Errorf("%d kinds, want %d", len(there), len(loads))
-	}
+	testkit.Equal(t, len(there), len(loads), "kinds")
 }

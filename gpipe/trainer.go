@@ -69,7 +69,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if t.transport = p.Transport; t.transport == nil {
 		t.transport = transport.InProcess()
 	}
-	if err := t.meet(); err != nil {
+	if err := t.findPeers(); err != nil {
 		return nil, err
 	}
 	if n.Devices[0].Kind == Emulated {
@@ -97,8 +97,8 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	return t, nil
 }
 
-// meet finds the processes that take part, and this one among them.
-func (t *Trainer) meet() error {
+// findPeers finds the processes that take part, and this one among them.
+func (t *Trainer) findPeers() error {
 	t.self = -1
 	seen := map[int]bool{}
 	for _, p := range place.Of(t.net.Replicas, t.net.Partitions) {
@@ -243,6 +243,18 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 	}
 	t.steps++
 	return all[0], nil
+}
+
+// trainable is an error while the averages are in the weights' places, or recomputed statistics
+// in those of batch norm's, else nil.
+func (t *Trainer) trainable() error {
+	if t.recomputed {
+		return errors.New("batch norm's recomputed statistics are in place: want to train or load after Recomputed has returned")
+	}
+	if t.averaged {
+		return errors.New("the averages are in the weights' places: want to train or load after Averaged has returned")
+	}
+	return nil
 }
 
 // Differentiate is Step without the update: it computes the loss and the gradients of

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
@@ -119,9 +120,7 @@ func TestPaddingIsNotSeen(t *testing.T) {
 				slices.Equal(m.data(0).Inputs[2].I32, smallTranslation.data(0).Inputs[2].I32) {
 				t.Fatal("no source or no target has padding")
 			}
-			if got := run(m); got != want {
-				t.Errorf("K=%d, other padding:\ngot  %v\nwant %v", k, got, want)
-			}
+			testkit.Equal(t, run(m), want, "K=%d, other padding", k)
 		}
 	}
 }
@@ -171,7 +170,5 @@ func TestEmptySource(t *testing.T) {
 	}
 	want := run(1, 1)
 	want.changes(t)
-	if got := run(4, 2); got != want {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	testkit.Equal(t, run(4, 2), want)
 }

@@ -31,7 +31,7 @@ func (r *stageRun) zeroGradients() error {
 	for c, chunk := range r.chunks {
 		grads := r.dev.mem.slot(c, program.Grads, 0)
 		clear := []program.Operand{{Space: program.Grads, Len: len(grads)}}
-		if chunk.fresh = len(chunk.parts) == 0 && !r.updates() && r.Ends[0] > 0; chunk.fresh {
+		if chunk.fresh = len(chunk.parts) == 0 && !r.hasUpdates() && r.Ends[0] > 0; chunk.fresh {
 			chunk.poison(program.Grads)
 			clear = chunk.stage(0).Clear
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/program"
 )
 
@@ -29,9 +30,7 @@ func TestWeightsOf(t *testing.T) {
 					t.Errorf("%v: thread %d of %d has %d elements of %d", sizes, part, threads, elems, total)
 				}
 			}
-			if !slices.Equal(got, sizes) {
-				t.Errorf("%v: %d threads have %v", sizes, threads, got)
-			}
+			testkit.EqualAll(t, got, sizes, "%v: %d threads have", sizes, threads)
 			d.pool.Close()
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/safetensors"
 )
@@ -92,9 +93,7 @@ func TestPublishedWeights(t *testing.T) {
 	for i, e := range saved.Tensors {
 		got := make([]float32, e.Elems())
 		noError(t, saved.Floats(i, got))
-		if !slices.Equal(got, want[e.Name]) {
-			t.Errorf("%s: %v, want %v", e.Name, got[:3], want[e.Name][:3])
-		}
+		testkit.EqualAll(t, got, want[e.Name], "%s", e.Name)
 	}
 	if w := tr.Weights()[0]; w.Path != "embedding/table" || w.Data[1] != want["model.embed_tokens.weight"][1] {
 		t.Errorf("%s begins with %v", w.Path, w.Data[:3])
@@ -109,9 +108,7 @@ func TestPublishedWeights(t *testing.T) {
 	if len(left.Network) > 0 || len(left.File) != 9 {
 		t.Errorf("of a file with a layer more: %+v", left)
 	}
-	if err := part.Load(published); err == nil || !strings.Contains(err.Error(), `"model.layers.5.`) {
-		t.Errorf("a file with a layer more is loaded: %v", err)
-	}
+	testkit.Fails(t, part.Load(published), `"model.layers.5.`)
 }
 
 // trained takes a few steps.
@@ -156,12 +153,8 @@ func TestSaveAndLoad(t *testing.T) {
 					t.Fatal("the weights are the same before they are loaded")
 				}
 				noError(t, other.Load(file))
-				if got := other.Hash(); got != one.Hash() {
-					t.Errorf("K=%d: hash %s, want %s", c.k, got, one.Hash())
-				}
-				if got, want := evaluated(t, other, s.data(9)), evaluated(t, one, s.data(9)); got != want {
-					t.Errorf("K=%d: evaluation loss %s, want %s", c.k, got, want)
-				}
+				testkit.Equal(t, other.Hash(), one.Hash(), "K=%d: hash", c.k)
+				testkit.Equal(t, evaluated(t, other, s.data(9)), evaluated(t, one, s.data(9)), "K=%d: evaluation loss", c.k)
 				sameCopies(t, other, c.k > 1)
 
 				again := filepath.Join(dir, fmt.Sprint("again", c.k))
@@ -188,16 +181,12 @@ func sameCopies(t *testing.T, tr *Trainer, shared bool) {
 		for k, d := range tr.devices {
 			for _, j := range d.index[i] {
 				n++
-				if !slices.Equal(d.weights[j].w, w.Data) {
-					t.Errorf("stage %d has other values of %s", k, w.Path)
-				}
+				testkit.EqualAll(t, d.weights[j].w, w.Data, "stage %d has other values of %s", k, w.Path)
 			}
 		}
 		found = found || n > 1
 	}
-	if found != shared {
-		t.Errorf("some weight is on several stages: %v, want %v", found, shared)
-	}
+	testkit.Equal(t, found, shared, "some weight is on several stages")
 }
 
 // TestSavedFile: names are the layers' paths in layer order, tied tables come
@@ -338,9 +327,7 @@ func TestLoadRefuses(t *testing.T) {
 		return all
 	}, nil, fmt.Sprintf("tensor %q has a value that is +Inf: want finite weights", source.Weights()[1].Path))
 
-	if got := evaluated(t, tr, s.data(9)); got != loss {
-		t.Errorf("evaluation loss %s, before %s", got, loss)
-	}
+	testkit.Equal(t, evaluated(t, tr, s.data(9)), loss, "evaluation loss")
 	// Another order, and no hash: the same weights.
 	var all []safetensors.Tensor
 	for _, w := range source.Weights() {
@@ -380,18 +367,14 @@ func TestSaveFails(t *testing.T) {
 		fails(file, nil, "permission denied")
 		noError(t, os.Chmod(dir, 0o755))
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	testkit.Equal(t, len(must(os.ReadDir(dir))(t)), 1, "left behind")
 	if !bytes.Equal(read(t, file), good) {
 		t.Error("a failure changed the file")
 	}
 
 	tr.Close()
 	fails(file, nil, "not saved: the trainer is closed")
-	if err := tr.Load(file); err == nil || !strings.Contains(err.Error(), "not loaded: the trainer is closed") {
-		t.Errorf("a closed trainer loads: %v", err)
-	}
+	testkit.Fails(t, tr.Load(file), "not loaded: the trainer is closed")
 }
 
 func read(t *testing.T, file string) []byte {

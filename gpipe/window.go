@@ -36,8 +36,10 @@ func (t *Trainer) Window(ctx context.Context, batches []nn.Batch) ([]*Result, er
 	return all, err
 }
 
-// updates reports whether the step's lists have U.
-func (r *stageRun) updates() bool { return r.purpose == plan.Training && r.trainer.net.Asynchronous() }
+// hasUpdates reports whether the step's lists have U.
+func (r *stageRun) hasUpdates() bool {
+	return r.purpose == plan.Training && r.trainer.net.Asynchronous()
+}
 
 // workThrough runs a list with U, on the versions of the weights that its tasks name. task is set
 // to the name of the one that runs.
@@ -91,18 +93,6 @@ func (r *stageRun) updateBy(ctx context.Context, t schedule.Task, stash int, las
 		}
 		return nil
 	})
-}
-
-// tallies returns a mini-batch's sums for the moving averages, by pair of averages.
-func (r *stageRun) tallies(mini int) (all [][]float64) {
-	n, mem := r.trainer.net, r.dev.mem
-	at := mini % n.Tallies()
-	slot := 1 + n.Sums() + at
-	mem.touch(0, program.Grads, slot, mem.plan.Chunks[0][program.Grads][slot].Span)
-	for _, m := range r.dev.moving {
-		all = append(all, m.groups[at])
-	}
-	return all
 }
 
 // stash copies the newest weights, with the constants beside them, to another slot.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -169,9 +169,7 @@ func TestWindowsG1(t *testing.T) {
 				q := p
 				q.Devices = []Device{{Threads: 1}}
 				change(&q)
-				if got := windows(t, q, l.data); got != want {
-					t.Errorf("%s: got %v\nwant %v", name, got, want)
-				}
+				testkit.Equal(t, windows(t, q, l.data), want, "%s", name)
 			}
 			same("emulated", func(p *Pipeline) { p.Devices[0].Kind = Emulated })
 			same("two threads, free memory poisoned", func(p *Pipeline) { p.Devices[0].Threads, p.testing.poison = 2, true })
@@ -217,9 +215,7 @@ func TestWindowOfOneStageIsPlainTraining(t *testing.T) {
 		got = append(got, tr.Hash())
 		noError(t, tr.Averaged(func() error { got = append(got, tr.Hash()); return nil }))
 		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("%s: got %s, want %s", name, got[i], want[i])
-			}
+			testkit.Equal(t, got[i], want[i], "%s: got", name)
 		}
 	}
 	for _, s := range []schedule.Schedule{schedule.PipeDream, schedule.PipeDreamVertical, schedule.PipeDreamNoStash} {
@@ -255,9 +251,7 @@ func TestWindowsOfImages(t *testing.T) {
 	}
 	want.hash = tr.Hash()
 	p.Schedule, p.Window = schedule.PipeDream, 6
-	if got := outcomeOf(p); got != want {
-		t.Errorf("on one stage: got %v, want %v", got, want)
-	}
+	testkit.Equal(t, outcomeOf(p), want, "on one stage: got")
 	p.Partitions = 3
 	if got := outcomeOf(p); got.hash == want.hash {
 		t.Errorf("on three stages nothing is stale: %v", got)
@@ -304,9 +298,7 @@ func TestVersionsArePlanned(t *testing.T) {
 		}
 		planned := must(p.Plans(InputOf(l.data(0))))(t)
 		for k, plan := range planned.Plans {
-			if got := plan.Versions(); got != want[k] {
-				t.Errorf("%v: stage %d has %d versions of its weights, want %d", s, k, got, want[k])
-			}
+			testkit.Equal(t, plan.Versions(), want[k], "%v, stage %d: versions of its weights", s, k)
 		}
 	}
 }
@@ -344,17 +336,13 @@ func TestWindowsResume(t *testing.T) {
 	windowed(t, tr, l.data)
 	must(tr.Evaluate(t.Context(), l.data(9)))(t)
 	state := must(tr.State(nil))(t)
-	if state.Steps != p.Window {
-		t.Errorf("a state after %d steps, want %d", state.Steps, p.Window)
-	}
+	testkit.Equal(t, state.Steps, p.Window, "steps of a state")
 	p.Partitions = 2
 	other := opened(t, p, InputOf(l.data(0)))
 	noError(t, other.Restore(state))
 	must(other.Differentiate(t.Context(), l.data(7)))(t)
 	windowed(t, other, l.data)
-	if got := other.Hash(); got != want.hash {
-		t.Errorf("resumed: %s, want %s", got, want.hash)
-	}
+	testkit.Equal(t, other.Hash(), want.hash, "resumed")
 }
 
 // Without its update, a step of an asynchronous schedule has the gradients of a synchronous one.
@@ -419,22 +407,12 @@ func TestWindowsRefuse(t *testing.T) {
 	} {
 		l, p := untied(t)
 		change(&p)
-		_, err := p.Open(InputOf(l.data(0)))
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("want an error with %q: %v", want, err)
-		}
+		testkit.Refused(p.Open(InputOf(l.data(0))))(t, want)
 	}
 	l, p := untied(t)
 	tr := opened(t, p, InputOf(l.data(0)))
-	_, err := tr.Step(t.Context(), l.data(0))
-	if err == nil || !strings.Contains(err.Error(), "want Window") {
-		t.Errorf("a step: %v", err)
-	}
-	if _, err = tr.Window(t.Context(), []nn.Batch{l.data(0)}); err == nil || !strings.Contains(err.Error(), "a window of 1 mini-batches: want 4") {
-		t.Errorf("a short window: %v", err)
-	}
+	testkit.Refused(tr.Step(t.Context(), l.data(0)))(t, "want Window")
+	testkit.Refused(tr.Window(t.Context(), []nn.Batch{l.data(0)}))(t, "a window of 1 mini-batches: want 4")
 	p.Schedule, p.Window = schedule.OneFOneB, 0
-	if _, err = opened(t, p, InputOf(l.data(0))).Window(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want Step") {
-		t.Errorf("a window of 1f1b: %v", err)
-	}
+	testkit.Refused(opened(t, p, InputOf(l.data(0))).Window(t.Context(), nil))(t, "want Step")
 }

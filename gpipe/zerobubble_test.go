@@ -10,6 +10,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 
@@ -105,9 +106,7 @@ func TestOwnListsInTwo(t *testing.T) {
 		for _, kind := range []Kind{Host, Emulated} {
 			p := small.pipeline(t)
 			p.Partitions, p.MicroBatches, p.Tasks, p.Devices = 2, 3, mixed, []Device{{Kind: kind}}
-			if got := step(p); got != want {
-				t.Errorf("%d groups on %v devices: %s, want %s", groups, kind, got, want)
-			}
+			testkit.Equal(t, step(p), want, "%d groups on %v devices", groups, kind)
 		}
 	}
 }
@@ -135,9 +134,7 @@ func TestZeroBubbleSimulated(t *testing.T) {
 			for _, at := range sim.MemoryOverTime()[k] {
 				highest = max(highest, at.Bytes)
 			}
-			if highest != d.PeakBytes {
-				t.Errorf("%v, device %d: highest %d bytes, peak %d", s, k, highest, d.PeakBytes)
-			}
+			testkit.Equal(t, d.PeakBytes, highest, "%v, device %d: highest %d bytes, peak", s, k, highest)
 		}
 	}
 }

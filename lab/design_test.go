@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 	"gpipebench/lab/verdict"
 )
@@ -38,9 +39,7 @@ func TestDesignDigest(t *testing.T) {
 	}
 	r := registered(someDesign())
 	r.Margin.Because, r.Looks["quick"] = "as small", []int{4}
-	if r.Digest() != was {
-		t.Error("a reason and another profile make another digest")
-	}
+	testkit.Equal(t, r.Digest(), was, "a reason and another profile make another digest")
 }
 
 // Samples are of the design's seeds, made under it, and not before it was registered.
@@ -120,9 +119,7 @@ func TestFamily(t *testing.T) {
 	if err != nil || sees != "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3)." {
 		t.Errorf("%q, %v", sees, err)
 	}
-	if got := f.Figure("late"); got != "+2.50 [+0.45, +4.55] points (4 seeds)" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, f.Figure("late"), "+2.50 [+0.45, +4.55] points (4 seeds)")
 	f.Profile = "quick"
 	if sees, err = f.Sees(); err != nil || !strings.Contains(sees, "claims are judged at full") {
 		t.Errorf("%q, %v", sees, err)

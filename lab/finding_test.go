@@ -1,8 +1,9 @@
 package lab
 
 import (
-	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A finding has the figures of its tables; one that a table lacks leaves none, and what is no
@@ -26,9 +27,7 @@ func TestFilled(t *testing.T) {
 		`{cell("other", "K")}`:                                                       "",
 		`{text("t", "columns", "K", 2)}`:                                             "",
 	} {
-		if got, err := Filled(finding, table); err != nil || got != want {
-			t.Errorf("%s: %q, %v; want %q", finding, got, err, want)
-		}
+		testkit.Equal(t, testkit.Must(Filled(finding, table))(t), want, "%s", finding)
 	}
 	for _, finding := range []string{`{text("t")}`, `{choose(1, "a", "b", "c")}`, `{1 / "a"}`} {
 		if got, err := Filled(finding, table); err == nil {
@@ -36,8 +35,6 @@ func TestFilled(t *testing.T) {
 		}
 	}
 	for finding, want := range map[string]string{`{cells("t")}`: "cells is no function", `{1 +}`: "expected"} {
-		if err := checkFinding(finding); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", finding, err)
-		}
+		testkit.Fails(t, checkFinding(finding), want)
 	}
 }

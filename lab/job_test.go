@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
 
 // Of jobs with one sample one is done, and none whose sample the log has.
 func TestMakeMissing(t *testing.T) {
 	log := records.New(records.Key{Experiment: "x"})
-	if err := log.Add("there", 0, "earlier"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add("there", 0, "earlier"))
 	var made atomic.Int32
 	job := func(sample string) Job {
 		return Making(sample, 0, func(context.Context) (string, error) {
@@ -24,9 +23,7 @@ func TestMakeMissing(t *testing.T) {
 		})
 	}
 	jobs := []Job{job("there"), job("a"), job("b"), job("a")}
-	if err := MakeMissing(t.Context(), "x", log, progress.Silent{}, jobs); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, MakeMissing(t.Context(), "x", log, progress.Silent{}, jobs))
 	if made.Load() != 2 || !log.Has("a") || !log.Has("b") {
 		t.Errorf("%d made, a %v, b %v", made.Load(), log.Has("a"), log.Has("b"))
 	}

@@ -3,7 +3,6 @@ package lab_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/stats"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 )
@@ -27,26 +27,17 @@ func TestTableFormats(t *testing.T) {
 	table.Add("some_longer name", 128, lab.Interval(lab.Fixed(0.99, 2), lab.Fixed(1.01, 2)))
 	for _, format := range lab.Formats {
 		var b strings.Builder
-		if err := table.Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, table.Write(&b, format))
 		labtest.Golden(t, "table."+format, b.String())
 	}
-	if err := table.Write(io.Discard, "pdf"); err == nil || !strings.Contains(err.Error(), "want text") {
-		t.Errorf("format pdf: %v", err)
-	}
+	testkit.Fails(t, table.Write(io.Discard, "pdf"), "want text")
 }
 
 // TestColumnsAreUnique: a name says which column is meant.
 func TestColumnsAreUnique(t *testing.T) {
-	defer func() {
-		if p := fmt.Sprint(recover()); !strings.Contains(p, `table sample has two columns "95"`) {
-			t.Errorf("a second column of a name: %s", p)
-		}
-	}()
 	table := &lab.Table{ID: "sample"}
 	table.Texts("what")
-	table.Numbers("measured", "95%", "modelled", "95%")
+	testkit.Panics(t, func() { table.Numbers("measured", "95%", "modelled", "95%") }, `table sample has two columns "95"`)
 }
 
 // TestValues: numbers are what was given, not what is printed.
@@ -103,9 +94,7 @@ func TestTablesArePlain(t *testing.T) {
 	table.Add(raw)
 	for _, format := range lab.Formats {
 		var b bytes.Buffer
-		if err := table.Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, table.Write(&b, format))
 		if format != "json" && strings.ContainsAny(b.String(), "\x1b\u202e") || strings.Contains(b.String(), "\x1b") || !strings.Contains(b.String(), "cleared") {
 			t.Errorf("%s: %q", format, b.String())
 		}
@@ -119,9 +108,7 @@ func TestHead(t *testing.T) {
 	table.Head("95-slow", "95% interval of the slow ones (s)")
 	table.Add(1)
 	var csv, text strings.Builder
-	if err := errors.Join(table.Write(&csv, "csv"), table.Write(&text, "text")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(table.Write(&csv, "csv"), table.Write(&text, "text")))
 	if table.Column("95-slow") != 0 || table.Column("95%, slow") != 0 || csv.String() != "95-slow\n1\n" || !strings.Contains(text.String(), "interval of the slow ones (s)") {
 		t.Errorf("%q\n%s", csv.String(), text.String())
 	}

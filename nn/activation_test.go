@@ -2,9 +2,9 @@ package nn_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
@@ -62,15 +62,11 @@ func TestMaxOfEquals(t *testing.T) {
 	if y := r.Out(0); y[0] != 1 || y[1] != 3 || y[2] == y[2] {
 		t.Errorf("maxima %v", y)
 	}
-	if dx := r.DIn(0); !slices.Equal(dx, []float32{5, 0, 0, 0, 7, 0, 0, 0, 0}) {
-		t.Errorf("gradients %v", dx)
-	}
+	testkit.EqualAll(t, r.DIn(0), []float32{5, 0, 0, 0, 7, 0, 0, 0, 0}, "gradients")
 }
 
 func TestActivationString(t *testing.T) {
 	for a, want := range map[nn.Activation]string{nn.Linear: "linear", nn.ReLU: "relu", nn.GELU: "gelu", nn.Softplus: "softplus", 9: "Activation(9)"} {
-		if a.String() != want {
-			t.Errorf("%d is %s, want %s", uint8(a), a, want)
-		}
+		testkit.Equal(t, a.String(), want, "%d", uint8(a))
 	}
 }

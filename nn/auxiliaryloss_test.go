@@ -3,6 +3,7 @@ package nn_test
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -42,27 +43,19 @@ func TestAuxiliaryLoss(t *testing.T) {
 	for _, c := range []struct{ given, want float32 }{{0, 0.4}, {0.75, 0.75}} {
 		both := run(nn.AuxiliaryLoss{CrossEntropy: plain, Weight: c.given}, logits[0], logits[1])
 		for i := range rows {
-			if got, want := both.Out(0)[i], main.Out(0)[i]+float32(c.want*second.Out(0)[i]); got != want {
-				t.Errorf("weight %v: the loss of row %d is %v, want %v", c.given, i, got, want)
-			}
+			testkit.Equal(t, both.Out(0)[i], main.Out(0)[i]+float32(c.want*second.Out(0)[i]), "weight %v: the loss of row %d", c.given, i)
 			if both.Out(1)[i] != main.Out(1)[i] || both.Out(2)[i] != main.Out(2)[i] {
 				t.Errorf("row %d: right %v, rank %v, want those of the first head, %v and %v", i, both.Out(1)[i], both.Out(2)[i], main.Out(1)[i], main.Out(2)[i])
 			}
 		}
 		for i := range rows * classes {
-			if got, want := both.DIn(0)[i], main.DIn(0)[i]; got != want {
-				t.Errorf("gradient %d of the first head is %v, want %v", i, got, want)
-			}
-			if got, want := both.DIn(1)[i], c.want*second.DIn(0)[i]; got != want {
-				t.Errorf("weight %v: gradient %d of the second head is %v, want %v", c.given, i, got, want)
-			}
+			testkit.Equal(t, both.DIn(0)[i], main.DIn(0)[i], "gradient %d of the first head", i)
+			testkit.Equal(t, both.DIn(1)[i], c.want*second.DIn(0)[i], "weight %v: gradient %d of the second head", c.given, i)
 		}
 	}
 	// An evaluation has only the first head.
 	alone := run(nn.AuxiliaryLoss{CrossEntropy: plain}, logits[0])
 	for i, got := range alone.Out(0) {
-		if want := main.Out(0)[i]; got != want {
-			t.Errorf("without a second head: the loss of row %d is %v, want %v", i, got, want)
-		}
+		testkit.Equal(t, got, main.Out(0)[i], "without a second head: the loss of row %d", i)
 	}
 }

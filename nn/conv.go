@@ -46,6 +46,9 @@ type Conv2DConfig struct {
 	Padding Padding     // zero: Valid
 	Bias    bool        // zero: none, as a batch norm follows
 	Init    Initializer // of the weight; nil: HeNormal
+	// ByChannels says that parts of a stage can divide the channels of the results, for which each needs all
+	// channels of the images (program.Stage.Split).
+	ByChannels bool
 }
 
 // Conv2D is a two-dimensional convolution of images (N, H, W, C).
@@ -73,6 +76,12 @@ func NewConv2D(name string, c Conv2DConfig) (l *Conv2D) {
 	}
 	if c.Bias {
 		v.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Out}, Init: Zeros(), NoDecay: true}
+	}
+	if c.ByChannels {
+		v.Weight.Split = graph.Split{Axis: 3, Sections: 1, Units: c.Out}
+		if c.Bias {
+			v.Bias.Split = graph.Split{Sections: 1, Units: c.Out}
+		}
 	}
 	return v
 }

@@ -12,6 +12,7 @@ type DenseConfig struct {
 	In, Out    int         // widths, at least 1
 	Activation Activation  // applied after the bias; zero: none
 	NoBias     bool        // zero: there is one
+	ByInputs   bool        // parts of a stage can divide the inputs, whose products are then summands (program.Stage.Split)
 	Transposed bool        // the weight is (out, in), as in PyTorch and in published files; zero: (in, out)
 	Init       Initializer // of the weight, which takes the shape as (in, out); nil: GlorotUniform
 	BiasInit   Initializer // nil: Zeros
@@ -57,6 +58,9 @@ func NewDense(name string, c DenseConfig) (l *Dense) {
 			Init:    orInit(c.BiasInit, Zeros()),
 			NoDecay: true,
 		}
+	}
+	if c.ByInputs {
+		d.byRows(c.In)
 	}
 	return d
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/program/programtest"
 )
@@ -67,9 +68,7 @@ func TestDropout(t *testing.T) {
 	// The mask belongs to the example's index in the mini-batch, not to its row
 	// in the micro-batch.
 	moved := dropped(t, rate, false, func(r *programtest.Runner) { r.Env.Example = 1 })
-	if !slices.Equal(out[5000:], moved[:15000]) {
-		t.Error("an example's mask depends on its place in the micro-batch")
-	}
+	testkit.EqualAll(t, out[5000:], moved[:15000], "an example's mask depends on its place in the micro-batch")
 }
 
 // TestDropoutDoesNothing in an evaluation, or with a rate of 0.

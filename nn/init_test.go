@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -96,9 +97,7 @@ func TestInitIsKeyed(t *testing.T) {
 
 func exactly(t *testing.T, what string, got []float32, want ...float32) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s is %v, want %v", what, got, want)
-	}
+	testkit.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s", what)
 }
 
 // TestAttentionInit: computing the projections as one product does not change

@@ -1,11 +1,10 @@
 package nn_test
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -137,18 +136,7 @@ func TestMisuse(t *testing.T) {
 		`flatten "x": 2 tensors`:                                  forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
 		`has no fan in and out`:                                   func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
 	} {
-		func() {
-			defer func() {
-				got := fmt.Sprint(recover())
-				if _, after, ok := strings.Cut(got, ": "); ok && strings.HasPrefix(got, "layer ") {
-					got = after
-				}
-				if !strings.HasPrefix(got, "nn: ") || !strings.Contains(got, want) {
-					t.Errorf("panic %q, want %q after the prefix nn:", got, want)
-				}
-			}()
-			f()
-		}()
+		testkit.Panics(t, f, "nn: ", want)
 	}
 }
 

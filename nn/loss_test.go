@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
@@ -59,9 +60,7 @@ func TestCrossEntropyAgainstPyTorch(t *testing.T) {
 					if int(target) == best {
 						want = 1
 					}
-					if got := r.Out(1)[row]; got != want {
-						t.Errorf("row %d: correct is %v, want %v", row, got, want)
-					}
+					testkit.Equal(t, r.Out(1)[row], want, "row %d: correct", row)
 					if target < 0 && (r.Out(0)[row] != 0 || math.Signbit(float64(r.Out(0)[row]))) {
 						t.Errorf("the masked row %d has the loss %v", row, r.Out(0)[row])
 					}

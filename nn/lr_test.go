@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -55,9 +56,7 @@ func TestLRSchedules(t *testing.T) {
 			}
 		}
 	}
-	if got := (nn.WarmUpLR{Then: nn.ConstantLR(2)}).Rate(1); got != 2 {
-		t.Errorf("a warm-up of no steps starts at %v, want 2", got)
-	}
+	testkit.Equal(t, (nn.WarmUpLR{Then: nn.ConstantLR(2)}).Rate(1), 2, "a warm-up of no steps starts at")
 }
 
 // TestLRUnits: AmoebaNet's schedule, and its parts, for mini-batches of 512 and
@@ -107,10 +106,7 @@ func TestLRUnits(t *testing.T) {
 		{units, "cosine:1e300epochs", "of 10 steps each is not 1 to"},
 		{units, "exponential:0.5epochs:10", `"0.5epochs" is not a number`},
 	} {
-		_, err := c.units.Parse(c.text, 0.5)
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want %s", c.text, err, c.want)
-		}
+		testkit.Refused(c.units.Parse(c.text, 0.5))(t, c.want)
 	}
 }
 

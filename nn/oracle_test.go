@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -96,9 +97,7 @@ func (c windowCase) padding(t *testing.T) nn.Padding {
 
 func decode(t *testing.T, text []byte, into any) {
 	t.Helper()
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(text, into))
 }
 
 // TestLayersAgainstPyTorch: attention with all four masks; grouped-query attention with rotary

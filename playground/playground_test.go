@@ -63,9 +63,7 @@ func TestPublished(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("testdata/published.txt", []byte(strings.Join(lines, "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile("testdata/published.txt", []byte(strings.Join(lines, "")), 0o644))
 	}
 }
 
@@ -76,12 +74,8 @@ func TestMeanOf(t *testing.T) {
 		return &gpipe.Times{Stages: []gpipe.StageTimes{{F: []float64{f, 1}, R: []float64{0, r}, B: []float64{2, 2}, Update: update}, {F: []float64{1, 1}, B: []float64{f, 3}}}}
 	}
 	steps := []*gpipe.Times{step(0, 4, 1), step(1, 0, 2), step(2, 2, 3), step(1, 2, 2)}
-	if diff := cmp.Diff(step(1, 2, 2).Stages, meanOf(steps).Stages); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if steps[0].Stages[0].F[0] != 0 {
-		t.Error("the first step is changed")
-	}
+	testkit.Equal(t, cmp.Diff(step(1, 2, 2).Stages, meanOf(steps).Stages), "", "(-want +got)\n")
+	testkit.Equal(t, steps[0].Stages[0].F[0], 0, "the first step is changed")
 }
 
 // BenchmarkStep is a step of README's settings with these kernels, beside which TestSpeed of folder browser has the
@@ -89,10 +83,7 @@ func TestMeanOf(t *testing.T) {
 func BenchmarkStep(b *testing.B) {
 	for _, net := range Nets() {
 		b.Run(net, func(b *testing.B) {
-			out, err := Run(b.Context(), Defaults(net), b.N, func(Step) {})
-			if err != nil {
-				b.Fatal(err)
-			}
+			out := testkit.Must(Run(b.Context(), Defaults(net), b.N, func(Step) {}))(b)
 			b.ReportMetric(out.Seconds/float64(b.N)*1e3, "ms/step")
 		})
 	}
@@ -110,19 +101,14 @@ func TestRefused(t *testing.T) {
 	} {
 		s := Defaults("lm")
 		change(&s)
-		if _, err := Plan(s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", s, err, want)
-		}
+		testkit.Refused(Plan(s))(t, want)
 	}
 }
 
 // The search finds what the experiment table1 found, whose table is committed, and more memory
 // never holds less.
 func TestSearchIsTable1(t *testing.T) {
-	raw, err := os.ReadFile("../results/reference/tables/table1.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Must(os.ReadFile("../results/reference/tables/table1.csv"))(t)
 	rows, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
 	if err != nil || rows[0][5] != "modelled" {
 		t.Fatal(err, rows[0])
@@ -137,18 +123,13 @@ func TestSearchIsTable1(t *testing.T) {
 	for _, w := range Ways {
 		at := map[int64]int{}
 		for _, gib := range []int64{1, 16, 40} {
-			found, err := s.Search(w, gib<<30)
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := testkit.Must(s.Search(w, gib<<30))(t)
 			at[gib] = found.Layers
 			if found.Layers > 0 && (found.Peak > gib<<30 || found.Peak < gib<<29) {
 				t.Errorf("%+v in %d GiB", found, gib)
 			}
 		}
-		if got := fmt.Sprint(w.Paper, " in the paper, ", at[16]); got != table[w.Name] {
-			t.Errorf("%s: %s, in the table %s", w.Name, got, table[w.Name])
-		}
+		testkit.Equal(t, fmt.Sprint(w.Paper, " in the paper, ", at[16]), table[w.Name], "%s", w.Name)
 		if w.K == 1 && at[1] != 0 || at[40] <= 2*at[16] {
 			t.Errorf("%s: %v layers by GiB", w.Name, at)
 		}

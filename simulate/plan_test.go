@@ -182,7 +182,7 @@ func planOfACluster(t *testing.T, model train.Model, file string, devices, batch
 		return testkit.Must(of.Run(t.Context()))(t)
 	}
 	for i, c := range plan.Plans {
-		if r := one(c.Candidate); !r.Fits || !near(r.StepSeconds, c.StepSeconds) || r.Metrics != c.Metrics {
+		if r := one(c.Candidate); !r.Fits || !near(r.StepSeconds, c.StepSeconds) || !near(r.BubbleFraction, c.BubbleFraction) || r.Metrics != c.Metrics {
 			t.Errorf("plan %d: %+v, simulated %v s, fits: %v, metrics %+v", i, c, r.StepSeconds, r.Fits, r.Metrics)
 		}
 	}
@@ -282,6 +282,16 @@ func TestPlanNothingFits(t *testing.T) {
 	plan, err = Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
 	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
 		t.Errorf("activations that do not fit: %+v, %v", plan, err)
+	}
+	cluster := s // whose search times no step that does not fit, but for the nearest
+	cluster.Accelerator = smallChip(t, "3800KiB")
+	cluster.Precision, cluster.Recompute, cluster.Accounting = gpipe.BF16Weights, gpipe.RecomputeNone, gpipe.FullAccounting
+	plan, err = Planning{Simulating: cluster, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
+	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil {
+		t.Fatalf("on a cluster: %+v, %v", plan, err)
+	}
+	if r := planned(t, cluster, Planned{Candidate: *plan.Nearest}); r.Fits || r.StepSeconds != plan.Nearest.StepSeconds || r.BubbleFraction != plan.Nearest.BubbleFraction {
+		t.Errorf("on a cluster the nearest is %+v, simulated %v s, bubble %v, fits: %v", *plan.Nearest, r.StepSeconds, r.BubbleFraction, r.Fits)
 	}
 	var wrong *failure.UsageError
 	if _, err := (Planning{Simulating: s, Keep: 3}).Run(t.Context(), progress.Silent{}); !errors.As(err, &wrong) {

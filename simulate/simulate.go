@@ -194,12 +194,17 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 
 // Run simulates.
 func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
-	in := s.Model.Input(s.Batch)
-	p, err := s.Pipeline(ctx, in)
+	all, err := s.Each(ctx, s.Recompute)
 	if err != nil {
 		return nil, err
 	}
-	sim, err := p.Simulate(in, s.Modelling())
+	return all[0], nil
+}
+
+// Each simulates with each recomputation in place of Recompute; on a cluster layers are compiled once.
+func (s Simulating) Each(ctx context.Context, of ...gpipe.Recompute) (all []*Simulation, err error) {
+	in := s.Model.Input(s.Batch)
+	p, err := s.Pipeline(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +212,17 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.outcome(p, sim, whole), nil
+	costs := &gpipe.Costs{}
+	for _, s.Recompute = range of {
+		how := s.Modelling()
+		how.Costs = costs
+		sim, err := p.Simulate(in, how)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s.outcome(p, sim, whole))
+	}
+	return all, nil
 }
 
 // whole describes the whole network, of which a pipeline may have one of T parts.

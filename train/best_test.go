@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -26,14 +27,8 @@ func scored(t *testing.T, l *train.Loop, batch, from int) float64 {
 	t.Helper()
 	sum, count := 0.0, 0
 	for i := from; i < l.Source.Batches(datasets.HeldOut, batch); i += 2 {
-		b, err := l.Source.Batch(datasets.HeldOut, i, batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := l.Trainer.Evaluate(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := testkit.Must(l.Source.Batch(datasets.HeldOut, i, batch))(t)
+		r := testkit.Must(l.Trainer.Evaluate(t.Context(), b))(t)
 		sum += float64(r.Loss * float64(r.Count))
 		count += r.Count
 	}
@@ -52,10 +47,7 @@ func TestKeepBest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kept.Save = filepath.Join(t.TempDir(), "weights.safetensors")
 			var losses []float64
-			r, err := kept.Run(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testkit.Must(kept.Run(t.Context(), nil))(t)
 
 			plain := kept
 			plain.Keep, plain.Save = train.KeepLast, ""
@@ -63,15 +55,12 @@ func TestKeepBest(t *testing.T) {
 			if every == 0 {
 				every = 2 // mini-batches of an epoch
 			}
-			l, err := plain.Open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testkit.Must(plain.Open(t.Context()))(t)
 			defer l.Close()
 			var best train.Best
 			var hash string
 			var final float64
-			err = l.Run(t.Context(), train.Hooks{At: func(done int) error {
+			testkit.NoError(t, l.Run(t.Context(), train.Hooks{At: func(done int) error {
 				if done == 0 || done%every != 0 {
 					return nil
 				}
@@ -87,10 +76,7 @@ func TestKeepBest(t *testing.T) {
 					return l.Trainer.Averaged(see)
 				}
 				return see()
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}}))
 			if best.Step == l.Steps {
 				t.Fatalf("the last weights are the best: %v", losses)
 			}
@@ -102,22 +88,15 @@ func TestKeepBest(t *testing.T) {
 					t.Errorf("evaluation %d: %v, want the development set's %v", i, e, losses[i])
 				}
 			}
-			again, err := kept.Open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := testkit.Must(kept.Open(t.Context()))(t)
 			defer again.Close()
-			if err := again.Run(t.Context(), train.Hooks{}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, again.Run(t.Context(), train.Hooks{}))
 			if e, err := again.Evaluate(t.Context()); err != nil || e.Loss != best.Loss {
 				t.Errorf("%v: afterwards %v, want the best weights' %v", err, e, best)
 			}
 			saved := plain
 			saved.Load, saved.Steps, saved.Epochs = kept.Save, 0, 0
-			if r, err := saved.Run(t.Context(), nil); err != nil || r.WeightsSHA256 != hash {
-				t.Errorf("%v: saved %v, want %s", err, r, hash)
-			}
+			testkit.Equal(t, testkit.Must(saved.Run(t.Context(), nil))(t).WeightsSHA256, hash, "saved")
 		})
 	}
 }
@@ -128,14 +107,8 @@ func TestKeepBestTranslator(t *testing.T) {
 	tr := stoppables()[2].Training
 	tr.Keep, tr.EvalEvery, tr.Translations = train.KeepBest, 2, filepath.Join(t.TempDir(), "translations.csv")
 	opened := tr
-	source, err := opened.Source()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(opened.Source())(t)
+	r := testkit.Must(tr.Run(t.Context(), nil))(t)
 	rows := rowsOf(t, tr.Translations)
 	pairs := source.(*datasets.Translation)
 	for i, l := range pairs.Languages() {
@@ -170,9 +143,7 @@ func TestKeepBestRefused(t *testing.T) {
 	}
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	if _, err := worsening().Run(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(worsening().Run(t.Context(), nil))(t)
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("%v: left %v", err, left)
 	}

@@ -28,10 +28,7 @@ func TestByOpAddsUp(t *testing.T) {
 			if setup.Spatial > 1 && model.Name == train.LanguageModel {
 				continue
 			}
-			r, err := train.Benching{Model: model, Setup: setup, Batch: 8, Steps: 2, WarmUp: 1, Seed: 1, ByOp: true}.Run(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testkit.Must(train.Benching{Model: model, Setup: setup, Batch: 8, Steps: 2, WarmUp: 1, Seed: 1, ByOp: true}.Run(t.Context(), nil))(t)
 			var sum, kernels float64
 			for _, row := range r.ByOp.Rows {
 				sum += row.Seconds

@@ -89,3 +89,11 @@ func deviceTimes(steps []*timeline.Timeline, window int) []DeviceTime {
 	}
 	return all
 }
+
+// closedForm is the closed form of the setup's step.
+func (s Setup) closedForm(t *gpipe.Times) (float64, error) {
+	if s.ScheduleFile != "" {
+		return t.EvenStep()
+	}
+	return t.ClosedForm(s.Schedule, s.Checkpoint, s.LateRecompute)
+}

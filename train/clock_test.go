@@ -7,6 +7,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 // After a training every device's time is divided: what it does and the causes for which
@@ -24,10 +25,7 @@ func TestDeviceTimes(t *testing.T) {
 				Model: Model{Name: LanguageModel, Layers: 4, Dim: 16, FF: 32, Heads: 2, Vocab: 16, Seq: 8}, Data: "synthetic",
 				Batch: 8, Steps: 1, Optimizer: "adam", LR: 0.001, ClipNorm: 1, Setup: s,
 			}
-			r, err := training.Run(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testkit.Must(training.Run(t.Context(), nil))(t)
 			if len(r.Devices) != 2 {
 				t.Fatalf("%v, %v: %d devices", device, s.Schedule, len(r.Devices))
 			}

@@ -45,9 +45,7 @@ func TestEvaluationOverReplicas(t *testing.T) {
 						if want == "" {
 							want = got
 						}
-						if got != want {
-							t.Errorf("R = %d, %v: %s, want %s", r, kind, got, want)
-						}
+						testkit.Equal(t, got, want, "R = %d, %v", r, kind)
 					}
 				}
 			})
@@ -58,19 +56,10 @@ func TestEvaluationOverReplicas(t *testing.T) {
 // evaluated is an evaluation of the initial weights.
 func evaluated(t *testing.T, training train.Training) string {
 	t.Helper()
-	l, err := training.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(training.Open(t.Context()))(t)
 	defer l.Close()
-	e, err := l.Evaluate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(l.Evaluate(t.Context()))(t)
+	text := testkit.Must(json.Marshal(e))(t)
 	return string(text)
 }
 
@@ -83,14 +72,8 @@ func TestRecomputedStatistics(t *testing.T) {
 	with := base
 	with.RecomputeStatistics = 6
 	with.Save = filepath.Join(t.TempDir(), "weights.safetensors")
-	plain, err := base.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := with.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := testkit.Must(base.Run(t.Context(), nil))(t)
+	got := testkit.Must(with.Run(t.Context(), nil))(t)
 	if got.WeightsSHA256 != plain.WeightsSHA256 || got.Eval.Loss == plain.Eval.Loss || got.Eval.Recomputed != 6 || got.Untrained != 0 || plain.Untrained == 0 {
 		t.Errorf("%s, %v, untrained %v; want weights %s, another evaluation than %v", got.WeightsSHA256, got.Eval, got.Untrained, plain.WeightsSHA256, plain.Eval)
 	}
@@ -99,14 +82,9 @@ func TestRecomputedStatistics(t *testing.T) {
 	}
 
 	// Evaluated by hand.
-	l, err := base.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(base.Open(t.Context()))(t)
 	defer l.Close()
-	if err := l.Run(t.Context(), train.Hooks{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, l.Run(t.Context(), train.Hooks{}))
 	first := func(yield func(nn.Batch, error) bool) {
 		for i, n := range []int{4, 2} {
 			b, err := l.Source.Batch(datasets.Train, i, base.Batch)
@@ -116,7 +94,7 @@ func TestRecomputedStatistics(t *testing.T) {
 		}
 	}
 	var want *train.Evaluation
-	err = l.Trainer.Recomputed(t.Context(), first, func() (err error) {
+	err := l.Trainer.Recomputed(t.Context(), first, func() (err error) {
 		want, err = l.Evaluate(t.Context())
 		return err
 	})

@@ -6,20 +6,15 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/testkit"
 )
 
 // Whatever a file of weights says of them, its weights are taken, or refused in one
 // line that does not repeat all of it.
 func FuzzWeightsMetadata(f *testing.F) {
 	network := Training{Model: Model{Name: LanguageModel, Layers: 2, Dim: 16, FF: 32, Heads: 2, Seq: 8, Vocab: 64}}
-	pairs, err := datasets.Open("synthetic-translation", datasets.Config{SeqLen: 24, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 10, Nouns: 4}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	images, err := datasets.NewSyntheticImages(datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Classes: 2}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	pairs := testkit.Must(datasets.Open("synthetic-translation", datasets.Config{SeqLen: 24, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 10, Nouns: 4}}))(f)
+	images := testkit.Must(datasets.NewSyntheticImages(datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Classes: 2}}))(f)
 	said := map[string]any{modelKey: network.Model}
 	for _, s := range []datasets.Source{pairs, images} {
 		for key, v := range meaning(s) {
@@ -27,10 +22,7 @@ func FuzzWeightsMetadata(f *testing.F) {
 		}
 	}
 	for key, v := range said {
-		text, err := json.Marshal(v)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := testkit.Must(json.Marshal(v))(f)
 		f.Add(key, string(text))
 	}
 	f.Add(modelKey, `{"name":"resnet50","width":-1,"image":1,"classes":1}`)

@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/datasets/baseline"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
@@ -20,19 +21,14 @@ import (
 func TestGenerate(t *testing.T) {
 	const line = "the quick brown fox jumps over the lazy dog. "
 	name := filepath.Join(t.TempDir(), "text.txt")
-	if err := os.WriteFile(name, []byte(strings.Repeat(line, 60)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(strings.Repeat(line, 60)), 0o600))
 	generated := func(change func(*train.Training)) *train.Generated {
 		t.Helper()
 		tr := traintest.TinyTraining()
 		tr.Model.Dim, tr.Model.FF, tr.Model.Seq = 32, 64, 12
 		tr.Data, tr.Batch, tr.Steps, tr.Generate = "text:"+name, 8, 400, 60
 		change(&tr)
-		r, err := tr.Run(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(tr.Run(t.Context(), nil))(t)
 		return r.Generated
 	}
 	one := generated(func(tr *train.Training) { tr.Setup.Partitions, tr.Setup.MicroBatches = 1, 1 })
@@ -58,9 +54,7 @@ func TestGenerate(t *testing.T) {
 	}
 	images := traintest.TinyImages()
 	images.Generate = 3
-	if _, err := images.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "resnet50 generates no text: want transformer-lm") {
-		t.Errorf("%v: want a network that has text", err)
-	}
+	testkit.Refused(images.Run(t.Context(), nil))(t, "resnet50 generates no text: want transformer-lm")
 }
 
 // The file of translations has every held-out pair of each language, in order, and is
@@ -74,16 +68,10 @@ func TestTranslations(t *testing.T) {
 	tr.Config.Multilingual.Languages, tr.Config.Multilingual.Pairs = 2, 300
 	tr.Model.Seq = 24
 	opened := tr
-	source, err := opened.Source()
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(opened.Source())(t)
 	pairs := source.(*datasets.Translation)
 	tr.Translations = filepath.Join(t.TempDir(), "translations.csv")
-	r, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(tr.Run(t.Context(), nil))(t)
 	var bleu baseline.BLEU
 	var chrF baseline.ChrF
 	rows := rowsOf(t, tr.Translations)

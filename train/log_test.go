@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/train/traintest"
 )
 
@@ -16,16 +17,10 @@ import (
 func TestLog(t *testing.T) {
 	tr := traintest.TinyTraining()
 	tr.Steps, tr.EvalEvery, tr.Log = 4, 2, filepath.Join(t.TempDir(), "losses.csv")
-	r, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(tr.Run(t.Context(), nil))(t)
 	losses, held := map[int]float64{}, map[int]float64{}
 	for _, row := range rowsOf(t, tr.Log) {
-		step, err := strconv.Atoi(row["step"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		step := testkit.Must(strconv.Atoi(row["step"]))(t)
 		if row["loss"] != "" {
 			losses[step] = number(t, row["loss"])
 			if number(t, row["examples_per_second"]) <= 0 || number(t, row["step_seconds"]) <= 0 || number(t, row["lr"]) <= 0 {
@@ -36,9 +31,7 @@ func TestLog(t *testing.T) {
 		}
 	}
 	for i, loss := range r.Losses {
-		if losses[i+1] != loss {
-			t.Errorf("step %d has %v, want %v", i+1, losses[i+1], loss)
-		}
+		testkit.Equal(t, losses[i+1], loss, "step %d", i+1)
 	}
 	if len(losses) != 4 || len(held) != 2 || held[2] != r.Evals[0].Loss || held[4] != r.Eval.Loss {
 		t.Errorf("losses %v, held out %v; want %v, %v and %v", losses, held, r.Losses, r.Evals[0].Loss, r.Eval.Loss)
@@ -48,14 +41,8 @@ func TestLog(t *testing.T) {
 // rowsOf reads a file of comma-separated values.
 func rowsOf(t *testing.T, name string) (rows []map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(name))(t)
+	lines := testkit.Must(csv.NewReader(bytes.NewReader(text)).ReadAll())(t)
 	for _, line := range lines[1:] {
 		row := map[string]string{}
 		for i, v := range line {

@@ -47,59 +47,6 @@ type Hooks struct {
 	Report any
 }
 
-// Open opens the training's data and pipeline, and loads the weights of a file, or the
-// state of a snapshot, if it is to. It refuses what would only fail later.
-func (t Training) Open(ctx context.Context) (l *Loop, err error) {
-	source, err := t.Source()
-	if err != nil {
-		return nil, err
-	}
-	steps, err := t.steps(source)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.generating(); err != nil {
-		return nil, err
-	}
-	keeper, err := t.newKeeper(source)
-	if err != nil {
-		return nil, err
-	}
-	to := toEvaluate | toPredict
-	if steps > 0 || t.RecomputeStatistics > 0 {
-		to |= toTrain
-	}
-	if t.Processes != nil {
-		if t.data, err = t.digest(source); err != nil {
-			keeper.close()
-			return nil, err
-		}
-		t.data += keeper.digest()
-	}
-	if l, err = t.open(ctx, to, nil); err != nil {
-		keeper.close()
-		return nil, err
-	}
-	l.Source, l.Steps, l.keeper = source, steps, keeper
-	if l.together() {
-		l.forget = context.AfterFunc(ctx, l.Trainer.AskToStop)
-	}
-	l.batch = func(done int) (nn.Batch, error) {
-		b, err := source.Batch(datasets.Train, done, t.Batch)
-		if err != nil {
-			return b, err
-		}
-		return t.blind(b), nil
-	}
-	for _, prepare := range []func() error{l.prepareLast, l.prepareStatistics, l.prepareBest, l.load, l.loadPart, l.restore} {
-		if err := prepare(); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
-	return l, nil
-}
-
 // Close frees the pipeline's devices, and waits for a snapshot that is being written.
 func (l *Loop) Close() error {
 	if l.forget != nil {
@@ -315,50 +262,4 @@ func (l *Loop) expect(ctx context.Context, steps int) (time.Duration, error) {
 	statistics := 3 * ((t.RecomputeStatistics + t.Batch - 1) / t.Batch)
 	passes = passes*steps + evaluations*(l.Source.Batches(datasets.HeldOut, t.Batch)+statistics)
 	return time.Duration(float64(passes) * float64(forward)), nil
-}
-
-// uses are what a pipeline is opened for, as its devices' memory depends on it.
-type uses uint8
-
-const (
-	toTrain uses = 1 << iota
-	toEvaluate
-	toPredict // translations, or text of a language model; of other networks: nothing
-)
-
-// open builds the model and opens its pipeline. Layers whose times are measured
-// already are not timed again.
-func (t *Training) open(ctx context.Context, to uses, measured []float64) (*Loop, error) {
-	p, in, err := t.pipeline()
-	if err != nil {
-		return nil, err
-	}
-	if to&toEvaluate != 0 {
-		p.Evaluating = in
-	}
-	if to&toPredict != 0 {
-		p.Predicting = t.predicting
-	}
-	trained := in
-	if to&toTrain == 0 {
-		trained = gpipe.Input{}
-	}
-	if err := p.CheckMemory(trained); err != nil { // before anything is measured
-		return nil, err
-	}
-	if err := t.Processes.connect(ctx, t.Setup, &p, t.data); err != nil {
-		return nil, err
-	}
-	if err := t.Setup.cut(ctx, &p, in, measured); err != nil {
-		return nil, err
-	}
-	// Opening takes seconds where weights are many, and several pipelines may follow.
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	trainer, err := p.Open(trained)
-	if err != nil {
-		return nil, err
-	}
-	return &Loop{Trainer: trainer, Pipeline: p, training: t}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -15,10 +16,7 @@ import (
 func TestLoop(t *testing.T) {
 	training := traintest.TinyTraining()
 	training.Steps = 4
-	l, err := training.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(training.Open(t.Context()))(t)
 	defer l.Close()
 	enough := errors.New("enough")
 	var calls []string
@@ -34,20 +32,11 @@ func TestLoop(t *testing.T) {
 			return nil
 		},
 	}
-	if err := l.Run(t.Context(), hooks); !errors.Is(err, enough) {
-		t.Errorf("%v, want what the hook returned", err)
-	}
-	if err := l.Run(t.Context(), hooks); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Is(t, l.Run(t.Context(), hooks), enough)
+	testkit.NoError(t, l.Run(t.Context(), hooks))
 	want := []string{"at 0", "after 1/4", "at 1", "after 2/4", "at 2", "after 3/4", "at 3", "after 4/4", "at 4"}
-	if !slices.Equal(calls, want) {
-		t.Errorf("%q, want %q", calls, want)
-	}
-	whole, err := training.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.EqualAll(t, calls, want)
+	whole := testkit.Must(training.Run(t.Context(), nil))(t)
 	if whole.WeightsSHA256 != l.Trainer.Hash() || !slices.Equal(whole.Losses, losses) {
 		t.Errorf("losses %v, %s; in one run %v, %s", losses, l.Trainer.Hash(), whole.Losses, whole.WeightsSHA256)
 	}

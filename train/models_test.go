@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/llama"
 	"gpipebench/nn"
 )
@@ -33,13 +34,8 @@ func TestVisionModels(t *testing.T) {
 			t.Errorf("%+v: %v", c.model, err)
 			continue
 		}
-		loss, err := c.model.Loss(0.1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := nn.CountParams(layers); got != c.want {
-			t.Errorf("%s: %d parameters, want %d", c.model.Name, got, c.want)
-		}
+		loss := testkit.Must(c.model.Loss(0.1))(t)
+		testkit.Equal(t, nn.CountParams(layers), c.want, "%s: parameters", c.model.Name)
 		d, err := gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(c.model.Input(2))
 		if err != nil {
 			t.Errorf("%s: %v", c.model.Name, err)

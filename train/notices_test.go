@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -18,9 +19,7 @@ import (
 // are said before the first step; ordinary trainings say nothing.
 func TestNotices(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "text.txt")
-	if err := os.WriteFile(name, []byte(strings.Repeat("0123456789", 40)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(strings.Repeat("0123456789", 40)), 0o600))
 	cores := runtime.GOMAXPROCS(0)
 	many := cores + 1
 	for _, c := range []struct {
@@ -39,10 +38,7 @@ func TestNotices(t *testing.T) {
 		tr := traintest.TinyTraining()
 		tr.Notice = func(line string) { said = append(said, line) }
 		c.change(&tr)
-		r, err := tr.Run(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(tr.Run(t.Context(), nil))(t)
 		if !slices.EqualFunc(said, c.want, strings.HasPrefix) {
 			t.Errorf("said %q, want %q", said, c.want)
 		}

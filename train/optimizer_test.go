@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -16,9 +17,7 @@ func TestParseOptimizer(t *testing.T) {
 		"lars-unscaled:momentum=0.929":         nn.LARS{Unscaled: true, Momentum: 0.929},
 		"lars:trust=0.01:eps=1e-9:momentum=.5": nn.LARS{Trust: 0.01, Eps: 1e-9, Momentum: 0.5},
 	} {
-		if got, err := ParseOptimizer(text); err != nil || got != want {
-			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Must(ParseOptimizer(text))(t), want, "%s", text)
 	}
 	for text, want := range map[string]string{
 		"newton":           "want sgd, momentum,",

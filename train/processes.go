@@ -152,8 +152,8 @@ type Process struct {
 // follows reports whether another process writes the files.
 func (p *Processes) follows() bool { return p != nil && p.own.Rank > 0 }
 
-// connect connects the pipeline with other processes, if there are any.
-func (p *Processes) connect(ctx context.Context, s Setup, to *gpipe.Pipeline, data string) (err error) {
+// join connects the pipeline with other processes, if there are any.
+func (p *Processes) join(ctx context.Context, s Setup, to *gpipe.Pipeline, data string) (err error) {
 	if p == nil {
 		return nil
 	}

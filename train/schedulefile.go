@@ -74,14 +74,6 @@ func (s Setup) readSchedule(p *gpipe.Pipeline) error {
 	return nil
 }
 
-// closedForm is the closed form of the setup's step.
-func (s Setup) closedForm(t *gpipe.Times) (float64, error) {
-	if s.ScheduleFile != "" {
-		return t.EvenStep()
-	}
-	return t.ClosedForm(s.Schedule, s.Checkpoint, s.LateRecompute)
-}
-
 // scheduleDigest is a digest of the setup's file of a schedule, which must be the same in
 // all processes; "": it has none.
 func (s Setup) scheduleDigest() (string, error) {

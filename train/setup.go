@@ -74,12 +74,12 @@ func (s Setup) Pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gp
 	if err != nil {
 		return p, err
 	}
-	return p, s.cut(ctx, &p, in, nil)
+	return p, s.setCosts(ctx, &p, in, nil)
 }
 
-// cut sets the layers' costs, if something is to be cut by them. Measured are the
+// setCosts sets the layers' costs, if something is to be cut by them. Measured are the
 // layers' times, nil if they are not known yet.
-func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measured []float64) (err error) {
+func (s Setup) setCosts(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measured []float64) (err error) {
 	if s.Balance != nil || s.Partitions == 1 && s.Schedule.Straight() && s.ScheduleFile == "" {
 		return nil
 	}

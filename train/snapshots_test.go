@@ -106,10 +106,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s.Log = filepath.Join(dir, "whole.csv")
-			whole, err := s.Run(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := testkit.Must(s.Run(t.Context(), nil))(t)
 			want, steps := told(t, whole, s.Log), len(whole.Losses)
 			for after := 1; after < steps; after++ {
 				for way, change := range s.others {
@@ -128,17 +125,12 @@ func TestInterruptedAndResumed(t *testing.T) {
 					change(&tr.Setup)
 					tr.Snapshots.Resume = true
 					var first int
-					r, err := tr.Run(t.Context(), func(s train.TrainStep) {
+					r := testkit.Must(tr.Run(t.Context(), func(s train.TrainStep) {
 						if first == 0 {
 							first = s.Step
 						}
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got := told(t, r, tr.Log); got != want {
-						t.Errorf("stopped after step %d, resumed in way %d:\n%s\nwant\n%s", at, way, got, want)
-					}
+					}))(t)
+					testkit.Equal(t, told(t, r, tr.Log), want, "stopped after step %d, resumed in way %d", at, way)
 					if r.ResumedAt != at || at < steps && first != at+1 {
 						t.Errorf("resumed at %d with step %d, want %d", r.ResumedAt, first, at)
 					}
@@ -156,10 +148,7 @@ func TestSnapshotsOfATraining(t *testing.T) {
 	tr := traintest.TinyTraining()
 	tr.Steps = 5
 	tr.Snapshots = train.Snapshots{Dir: dir, Every: 2, Keep: 2}
-	short, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	short := testkit.Must(tr.Run(t.Context(), nil))(t)
 	steps, err := snapshot.Steps(dir)
 	if err != nil || len(steps) != 2 || steps[1] != 5 { // the one of step 4 is late if that of step 2 takes long
 		t.Errorf("steps %v, %v, want some and 5", steps, err)
@@ -170,10 +159,7 @@ func TestSnapshotsOfATraining(t *testing.T) {
 		t.Errorf("resumed after its last step: %+v, %v, want %+v", again, err, short)
 	}
 	tr.Steps = 8
-	longer, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	longer := testkit.Must(tr.Run(t.Context(), nil))(t)
 	tr.Snapshots = train.Snapshots{}
 	whole, err := tr.Run(t.Context(), nil)
 	if err != nil || longer.WeightsSHA256 != whole.WeightsSHA256 || !slices.Equal(longer.Losses, whole.Losses) {
@@ -186,15 +172,11 @@ func TestResumeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text, other := filepath.Join(dir, "one.txt"), filepath.Join(dir, "two.txt")
 	for name, content := range map[string]string{text: "some text that is ", other: "another text that is "} {
-		if err := os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600))
 	}
 	begin := func(tr train.Training, name string) train.Training {
 		tr.Snapshots = train.Snapshots{Dir: filepath.Join(dir, name), Every: 1}
-		if _, err := tr.Run(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(tr.Run(t.Context(), nil))(t)
 		tr.Snapshots.Resume = true
 		return tr
 	}
@@ -241,9 +223,7 @@ func TestResumeRefuses(t *testing.T) {
 	} {
 		tr := lm
 		if _, err := os.Stat(filepath.Join(dir, "moved.txt")); err != nil {
-			if err := os.Link(text, filepath.Join(dir, "moved.txt")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Link(text, filepath.Join(dir, "moved.txt")))
 		}
 		change(&tr)
 		if _, err := tr.Run(t.Context(), nil); err != nil {
@@ -256,10 +236,7 @@ func TestResumeRefuses(t *testing.T) {
 func TestSnapshotsThatFail(t *testing.T) {
 	tr := traintest.TinyTraining()
 	tr.Steps = 6
-	whole, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := testkit.Must(tr.Run(t.Context(), nil))(t)
 	dir := filepath.Join(t.TempDir(), "d")
 	var notices []string
 	tr.Notice = func(what string) { notices = append(notices, what) }
@@ -292,9 +269,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 	if r, err = tr.Run(t.Context(), nil); err != nil || r.ResumedAt != 2 || r.WeightsSHA256 != whole.WeightsSHA256 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := os.Truncate(filepath.Join(snapshot.Name(dir+"-moved", 6), "weights.safetensors"), 100); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Truncate(filepath.Join(snapshot.Name(dir+"-moved", 6), "weights.safetensors"), 100))
 	notices = nil
 	if r, err = tr.Run(t.Context(), nil); err != nil || r.ResumedAt != 2 || r.WeightsSHA256 != whole.WeightsSHA256 {
 		t.Errorf("%+v, %v", r, err)
@@ -310,9 +285,7 @@ func TestOwnSnapshots(t *testing.T) {
 	tr := traintest.TinyTraining()
 	tr.Steps = 3
 	tr.Snapshots = train.Snapshots{Dir: t.TempDir(), Every: 1, Resume: true, Own: true}
-	if _, err := tr.Run(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(tr.Run(t.Context(), nil))(t)
 	tr.Seed = 2
 	r, err := tr.Run(t.Context(), nil)
 	if err != nil || r.ResumedAt != 0 {

@@ -2,11 +2,11 @@ package train
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -18,23 +18,15 @@ func TestTiming(t *testing.T) {
 		Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
 		Setup: Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1, Cost: Time},
 	}
-	layers, err := training.Model.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := testkit.Must(training.Model.Build())(t)
 	costs := slices.Repeat([]float64{1}, len(layers))
 	costs[len(layers)-1] = 9
 	known := layerCostsKey{training.Model, 2, 1, 1}
 	g := &Timing{costs: map[layerCostsKey][]float64{known: costs}, batches: map[timingBatchKey]nn.Batch{}}
 	for _, m := range []int{1, 2} {
 		training.Setup.MicroBatches = m
-		l, err := g.Open(t.Context(), training)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if step, err := l.Step(t.Context()); err != nil || step.Examples != 2 {
-			t.Errorf("M=%d: %+v, %v", m, step, err)
-		}
+		l := testkit.Must(g.Open(t.Context(), training))(t)
+		testkit.Equal(t, testkit.Must(l.Step(t.Context()))(t).Examples, 2, "M=%d", m)
 		if sizes, _ := l.Trainer.Sizes(); m == 1 && !slices.Equal(sizes, []int{len(layers) - 1, 1}) {
 			t.Errorf("cut %v, want the last layer by itself", sizes)
 		}
@@ -56,7 +48,5 @@ func TestInterruptedOpen(t *testing.T) {
 		Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
 		Setup: Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1},
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want %v", err, context.Canceled)
-	}
+	testkit.Is(t, err, context.Canceled)
 }

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
 	"gpipebench/nn"
@@ -161,97 +159,6 @@ type Result struct {
 	LastStep *timeline.Timeline `json:"-"` // nil: this process made none
 	Earlier  float64            `json:"-"` // seconds that the training had taken before it was stopped
 }
-
-// Source opens the data of the training, and sets the model's vocabulary, or its images
-// and classes, where the data decide them.
-func (t *Training) Source() (datasets.Source, error) { return t.Model.network().kind.open(t) }
-
-// steps returns the number of steps, and sets how often to evaluate and, where there is
-// none yet, the schedule of the learning rate.
-func (t *Training) steps(s datasets.Source) (int, error) {
-	steps, err := t.count(s)
-	if err == nil {
-		err = t.inWindows(steps)
-	}
-	t.planned = steps
-	if t.LRSchedule == "" {
-		t.LRSchedule = fmt.Sprintf("inverse-sqrt:%d", WarmUp(steps))
-	}
-	return steps, err
-}
-
-// inWindows refuses what happens between two steps of one window: with an asynchronous schedule,
-// stages have different weights there.
-func (t *Training) inWindows(steps int) error {
-	window := t.Setup.Window
-	if window < 2 {
-		return nil
-	}
-	for _, at := range []struct {
-		what string
-		step int
-	}{
-		{"%d steps", steps}, {"an evaluation every %d steps", t.EvalEvery}, {"a snapshot every %d steps", t.Snapshots.Every}, {"a hash after %d steps", t.HashAfter},
-	} {
-		if at.step%window != 0 {
-			return failure.Usagef(at.what+" in windows of %d: want a multiple, since the pipeline drains at a window's end", at.step, window)
-		}
-	}
-	return nil
-}
-
-// WarmUp is how many of a training's steps the learning rate rises where its user does
-// not say: 200, or a quarter of the steps if that is less.
-func WarmUp(steps int) int { return max(1, min(200, steps/4)) }
-
-// count returns the number of steps, and sets how often to evaluate.
-func (t *Training) count(s datasets.Source) (int, error) {
-	switch {
-	case t.Beam < 0 || t.Beam > MaxBeam:
-		return 0, failure.Usagef("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
-	case t.Batch < 1:
-		return 0, failure.Usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
-	case t.Steps < 0 || t.Epochs < 0 || t.Steps > MaxSteps || t.Epochs > MaxSteps:
-		return 0, failure.Usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
-	case t.RecomputeStatistics < 0:
-		return 0, failure.Usagef("statistics recomputed over %d examples: want 0 or more", t.RecomputeStatistics)
-	case t.Keep == KeepBest && t.Processes != nil:
-		return 0, failure.Usagef("the best weights of a training of several processes: want one process, or the last weights")
-	case t.Patience < 0 || t.Patience > 0 && t.Keep != KeepBest:
-		return 0, failure.Usagef("a patience of %d evaluations: want 0 or more, and the best weights to be kept if there is any", t.Patience)
-	case t.EvalEvery < 0:
-		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
-	case t.Load != "" && t.LoadPart != "":
-		return 0, failure.Usagef("a file of weights to load and one to load a part of: want one of them")
-	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
-		return 0, failure.Usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
-	}
-	t.epochSteps = s.Batches(datasets.Train, t.Batch)
-	if t.EvalEvery == 0 && t.Model.Images() {
-		t.EvalEvery = t.epochSteps
-	}
-	switch {
-	case t.Steps > 0:
-		return t.Steps, nil
-	case t.Epochs == 0 && (t.Load != "" || t.LoadPart != "" || t.Save != ""):
-		return 0, nil // only to be evaluated, or initial weights to be saved
-	case t.Epochs == 0:
-		return 0, failure.Usagef("neither steps nor epochs: want one of them, or a file of weights to load or to save")
-	}
-	if t.epochSteps == 0 {
-		return 0, failure.Usagef("%s has no end and so no epochs: want a number of steps", s.Name())
-	}
-	if t.Epochs > MaxSteps/t.epochSteps {
-		return 0, failure.Usagef("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, MaxSteps)
-	}
-	return t.epochSteps * t.Epochs, nil
-}
-
-// The largest numbers of steps and of hypotheses of a search.
-const (
-	MaxSteps = 1<<31 - 1
-	MaxBeam  = 256
-)
 
 // Run trains, and evaluates at the end. It calls onStep after every step. When all
 // steps are done it returns a result even with an error, which is then of what comes
@@ -419,47 +326,6 @@ func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err e
 	r.Traffic = t.Processes.traffic(clock.last, l.Pipeline.Transport)
 	r.Yardsticks, err = l.Source.Yardsticks()
 	return err
-}
-
-// model returns the model with what depends on the training's steps.
-func (t *Training) model() Model {
-	m := t.Model
-	if m.DropPathRise != "" && m.DropPathRise != RiseDepth {
-		m.DropPathSteps = t.planned
-	}
-	return m
-}
-
-// pipeline builds the model and returns its pipeline, not yet cut, and its input.
-func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
-	layers, err := t.model().Build()
-	if err != nil {
-		return p, in, err
-	}
-	if t.RecomputeStatistics > 0 && !slices.ContainsFunc(layers, hasMovingAverages) {
-		return p, in, failure.Usagef("statistics recomputed over %d examples for %s, which has no batch norm: want 0", t.RecomputeStatistics, t.Model.Name)
-	}
-	l, err := t.Model.Loss(t.LabelSmoothing)
-	if err != nil {
-		return p, in, err
-	}
-	optimizer, err := ParseOptimizer(t.Optimizer)
-	if err != nil {
-		return p, in, failure.Usage(err)
-	}
-	rate, err := (nn.LRUnits{Batch: t.Batch, EpochSteps: t.epochSteps}).Parse(t.LRSchedule, t.LR)
-	if err != nil {
-		return p, in, failure.Usage(err)
-	}
-	if in = t.input; in.Examples == 0 {
-		in = t.Model.Input(t.Batch)
-	}
-	if p, err = t.Setup.Uncut(layers, l, in); err != nil {
-		return p, in, err
-	}
-	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
-	p.EMA, p.KeepsState, p.RecordsReductions = nn.EMA{Decay: t.EMA}, t.Snapshots.Dir != "", t.Reductions
-	return p, in, failure.Usage(p.Validate(in))
 }
 
 // Plans plans the memory of the training's devices for steps alone, without its data: those

@@ -3,6 +3,7 @@ package train_test
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -18,13 +19,9 @@ func TestWarmUp(t *testing.T) {
 	tr := traintest.TinyTraining()
 	tr.Steps, tr.LRSchedule = 12, ""
 	var rates []float64
-	if _, err := tr.Run(t.Context(), func(s train.TrainStep) { rates = append(rates, s.LR) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(tr.Run(t.Context(), func(s train.TrainStep) { rates = append(rates, s.LR) }))(t)
 	for i := 1; i < len(rates); i++ {
-		if rises := rates[i] > rates[i-1]; rises != (i < 3) {
-			t.Errorf("the rates of 12 steps are %v: want them to rise for 3", rates)
-		}
+		testkit.Equal(t, rates[i] > rates[i-1], i < 3, "the rates of 12 steps are %v: want them to rise for 3", rates)
 	}
 }
 
@@ -36,10 +33,7 @@ func TestFewStepsLearn(t *testing.T) {
 	tr := traintest.TinyTraining()
 	tr.Model.Layers, tr.Model.Dim, tr.Model.FF, tr.Model.Heads, tr.Model.Seq = 6, 64, 256, 4, 64
 	tr.Batch, tr.Steps, tr.LR, tr.LRSchedule, tr.ClipNorm = 32, 20, 0.003, "", 1
-	r, err := tr.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(tr.Run(t.Context(), nil))(t)
 	if uniform := r.Yardsticks[0]; uniform.Name != "uniform" || r.Eval.Loss > 0.6*uniform.Loss {
 		t.Errorf("held-out loss %.4f after 20 steps: want much less than guessing's %.4f", r.Eval.Loss, uniform.Loss)
 	}

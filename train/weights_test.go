@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/safetensors"
 	"gpipebench/train"
@@ -46,13 +47,8 @@ func TestModelFingerprint(t *testing.T) {
 		{"resnet50", images, "befd456e9f211154e8a7ce3df7cb8efc65147800470bc00a9a2397dda8cbb8c8", "width channels classes", "image fine bn_momentum zero_init", "aux drop_path official delayed dropout clip_logits final_norm"},
 	} {
 		c.model.Name = c.name
-		base, err := c.model.Fingerprint()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if base != c.sha256 {
-			t.Errorf("%s: fingerprint %s, want %s", c.name, base, c.sha256)
-		}
+		base := testkit.Must(c.model.Fingerprint())(t)
+		testkit.Equal(t, base, c.sha256, "%s: fingerprint", c.name)
 		settings := map[string]string{}
 		for i := range changed.NumField() {
 			m := c.model
@@ -73,16 +69,12 @@ func TestModelFingerprint(t *testing.T) {
 		}
 		for how, names := range map[string]string{"decides": c.decide, "does not decide": c.not, "is none": c.none} {
 			for _, setting := range strings.Fields(names) {
-				if settings[setting] != how {
-					t.Errorf("%s: %s %s, want that it %s", c.name, setting, settings[setting], how)
-				}
+				testkit.Equal(t, how, settings[setting], "%s: %s %s, want that it", c.name, setting, settings[setting])
 				delete(settings, setting)
 			}
 		}
 		for setting, how := range settings { // of other networks
-			if how != "does not decide" {
-				t.Errorf("%s: %s %s, want that it has no effect", c.name, setting, how)
-			}
+			testkit.Equal(t, how, "does not decide", "%s: %s", c.name, setting)
 		}
 	}
 }
@@ -90,25 +82,18 @@ func TestModelFingerprint(t *testing.T) {
 // withMetadata copies a file of weights with other metadata.
 func withMetadata(t *testing.T, file string, change func(map[string]string)) string {
 	t.Helper()
-	f, err := safetensors.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(safetensors.Open(file))(t)
 	defer f.Close()
 	var tensors []safetensors.Tensor
 	for i, e := range f.Tensors {
 		data := make([]float32, e.Elems())
-		if err := f.Floats(i, data); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, f.Floats(i, data))
 		tensors = append(tensors, safetensors.Tensor{Name: e.Name, Shape: e.Shape, Data: data})
 	}
 	metadata := maps.Clone(f.Metadata)
 	change(metadata)
 	other := filepath.Join(t.TempDir(), "changed.safetensors")
-	if err := safetensors.WriteFile(other, tensors, metadata); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, safetensors.WriteFile(other, tensors, metadata))
 	return other
 }
 
@@ -116,10 +101,7 @@ func withMetadata(t *testing.T, file string, change func(map[string]string)) str
 func saved(t *testing.T, training train.Training) (file string, e *train.Evaluation) {
 	t.Helper()
 	training.Save = filepath.Join(t.TempDir(), "weights.safetensors")
-	r, err := training.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(training.Run(t.Context(), nil))(t)
 	return training.Save, r.Eval
 }
 
@@ -184,9 +166,7 @@ func TestLoadVocabulary(t *testing.T) {
 				fmt.Fprintln(&text, strings.Join(strings.Fields(words)[(i+side)%4:], " "))
 			}
 			files = append(files, filepath.Join(dir, name))
-			if err := os.WriteFile(files[side], []byte(text.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(files[side], []byte(text.String()), 0o600))
 		}
 		return "parallel:" + strings.Join(files, ",")
 	}
@@ -227,9 +207,7 @@ func TestLoadClassesAndPixels(t *testing.T) {
 	folder := func(shade int, classes ...string) string {
 		dir := t.TempDir()
 		for c, class := range classes {
-			if err := os.Mkdir(filepath.Join(dir, class), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Mkdir(filepath.Join(dir, class), 0o700))
 			for i := range 7 {
 				m := image.NewGray(image.Rect(0, 0, 16, 16))
 				for p := range m.Pix {
@@ -285,10 +263,7 @@ func TestLoadClassesAndPixels(t *testing.T) {
 		}
 	}
 
-	f, err := safetensors.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(safetensors.Open(file))(t)
 	defer f.Close()
 	var classes []string
 	if err := json.Unmarshal([]byte(f.Metadata[train.ClassKey]), &classes); err != nil || !slices.Equal(classes, []string{"cat", "dog"}) {
@@ -305,9 +280,7 @@ func TestLoadPart(t *testing.T) {
 	larger.Model.Layers, larger.LoadPart = 3, file
 	var notices []string
 	larger.Notice = func(what string) { notices = append(notices, what) }
-	if _, err := larger.Run(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(larger.Run(t.Context(), nil))(t)
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+`: not loaded: 12 tensors that the file lacks, which keep their initial values: "layer3/`) || !strings.HasSuffix(notices[0], ", ...") {
 		t.Errorf("%q", notices)
 	}
@@ -315,25 +288,19 @@ func TestLoadPart(t *testing.T) {
 	fresh := training
 	fresh.LoadPart, fresh.NewLast, notices = file, true, nil
 	fresh.Notice = larger.Notice
-	if _, err := fresh.Run(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(fresh.Run(t.Context(), nil))(t)
 	if len(notices) != 2 || !strings.Contains(notices[0], " or that are of the last layer, which keep their initial values: \"softmax/") {
 		t.Errorf("%q", notices)
 	}
 	larger.Load = file
-	if _, err := larger.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want one of them") {
-		t.Errorf("both: %v", err)
-	}
+	testkit.Refused(larger.Run(t.Context(), nil))(t, "want one of them")
 	// Images of other classes: the pixels are scaled as in the file, and the classes are said.
 	images := traintest.TinyImages()
 	file, _ = saved(t, images)
 	file = withMetadata(t, file, func(m map[string]string) { m[train.ClassKey] = `["a","b"]` })
 	images.LoadPart, notices = file, nil
 	images.Notice = func(what string) { notices = append(notices, what) }
-	if _, err := images.Run(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(images.Run(t.Context(), nil))(t)
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+": its classes: not that of ") {
 		t.Errorf("%q", notices)
 	}
@@ -351,18 +318,12 @@ func TestWeightsOfBF16(t *testing.T) {
 	}
 	saving := training(graph.BF16, nil)
 	saving.Save = file
-	if _, err := saving.Run(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(saving.Run(t.Context(), nil))(t)
 	for dt, want := range map[graph.DType]bool{graph.F32: true, graph.BF16: false} {
 		said := ""
 		loading := training(dt, func(what string) { said += what })
 		loading.Load = file
-		if _, err := loading.Run(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(said, "trained with bf16 activations, and this network computes with f32"); got != want {
-			t.Errorf("loaded for %v: %q", dt, said)
-		}
+		testkit.Must(loading.Run(t.Context(), nil))(t)
+		testkit.Equal(t, strings.Contains(said, "trained with bf16 activations, and this network computes with f32"), want, "loaded for %v: %q", dt, said)
 	}
 }

@@ -13,6 +13,7 @@
  * openblas_get_config, checks what that returns, and the thread count. And it
  * is fair to an OpenBLAS that is older than the processor, see know_processor.
  */
+#define _GNU_SOURCE /* strcasestr */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,14 +76,18 @@ static int ascending(const void *x, const void *y) {
 
 /*
  * An OpenBLAS that does not know the processor takes its oldest kernels, which
- * reach a fifth of what the best do (0.3.21 on Emerald Rapids). What it takes is
- * settled when it is loaded, so name the best and start again.
+ * reach a fifth of what the best do (0.3.21 on Emerald Rapids), or some
+ * with shorter vectors. What it takes is settled when it is loaded, so name the
+ * best and start again.
  */
 static void know_processor(char **argv) {
 #ifdef __x86_64__
-	if (strcmp(openblas_get_corename(), "Prescott") != 0 || getenv("OPENBLAS_CORETYPE") || !__builtin_cpu_supports("avx2"))
+	int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+	const char *good = wide ? "SkylakeX Cooperlake SapphireRapids" : "Haswell Zen Excavator";
+	if (getenv("OPENBLAS_CORETYPE") || !__builtin_cpu_supports("avx2") || strcasestr(good, openblas_get_corename()))
 		return;
-	setenv("OPENBLAS_CORETYPE", __builtin_cpu_supports("avx512bw") ? "SkylakeX" : "Haswell", 1);
+	setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : "Haswell", 1);
 	execv("/proc/self/exe", argv);
 	perror("openblas");
 	exit(1);
@@ -125,9 +130,10 @@ int main(int argc, char **argv) {
 	for (int i = 0; i < count; i++) {
 		struct size *s = &sizes[i];
 		qsort(s->gflops, ROUNDS, sizeof s->gflops[0], ascending);
-		printf("{\"size\":\"%s\",\"m\":%d,\"n\":%d,\"k\":%d,\"gflops\":%.2f,\"threads\":%d,\"core\":\"%s\",\"config\":\"%s\"}\n",
+		const char *named = getenv("OPENBLAS_CORETYPE");
+		printf("{\"size\":\"%s\",\"m\":%d,\"n\":%d,\"k\":%d,\"gflops\":%.2f,\"threads\":%d,\"core\":\"%s\",\"config\":\"%s%s%s\"}\n",
 		       s->name, s->m, s->n, s->k, s->gflops[ROUNDS / 2], openblas_get_num_threads(), openblas_get_corename(),
-		       config);
+		       config, named ? " OPENBLAS_CORETYPE=" : "", named ? named : "");
 	}
 	return 0;
 }

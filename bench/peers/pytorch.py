@@ -9,7 +9,8 @@ backward and update, and ends with the loss read. Linux only; on Debian: apt ins
 The peer gets every advantage that its environment offers, and the line says which:
   - A real BLAS. Without OpenBLAS (or MKL, in PyTorch's own wheels) in the process no time is printed.
   - OpenBLAS' kernels for this processor. A release older than the processor may take it for one without AVX
-    ("Prescott": a quarter of the speed); then OPENBLAS_CORETYPE names the best that the processor's flags allow.
+    ("Prescott": a quarter of the speed) or with shorter vectors; then OPENBLAS_CORETYPE names the best that the
+    processor's flags allow, and the line has it.
   - A malloc that keeps what is freed; tensors as large as the logits are otherwise mapped and zeroed anew each step.
   - The fastest of the variants below, found by a short trial of each; --variant names one instead.
 Of these, a variable that the caller's environment sets is left alone.
@@ -128,19 +129,21 @@ def openblas():
 
 
 def better_core():
-    """The OPENBLAS_CORETYPE to ask for where OpenBLAS does not know the processor, else None."""
+    """The OPENBLAS_CORETYPE to ask for where OpenBLAS takes kernels with shorter vectors than the processor has, else None."""
     try:
         ctypes.CDLL("libblas.so.3")  # what Debian's PyTorch loads
     except OSError:
         return None
     library = openblas()
-    with_avx = ("sandybridge", "haswell", "skylakex", "cooperlake", "sapphirerapids",
-                "bulldozer", "piledriver", "steamroller", "excavator", "zen")
-    if library is None or library.openblas_get_corename().decode().lower() in with_avx:
+    if library is None:
         return None
     if has_avx512():
-        return "SKYLAKEX"
-    return "HASWELL" if {"avx2", "fma"} <= processor_flags() else None
+        best, as_good = "SkylakeX", ("cooperlake", "sapphirerapids")
+    elif {"avx2", "fma"} <= processor_flags():
+        best, as_good = "Haswell", ("zen", "excavator")
+    else:
+        return None
+    return None if library.openblas_get_corename().decode().lower() in (best.lower(), *as_good) else best
 
 
 def environment(args):
@@ -189,7 +192,8 @@ def blas_in_use(torch, threads):
         sys.exit("%s: OpenBLAS runs %d threads, not %d" % (NAME, library.openblas_get_num_threads(), threads))
     words = library.openblas_get_config().decode().split()
     kind = {0: "sequential", 1: "pthreads", 2: "openmp"}[library.openblas_get_parallel()]
-    return " ".join([*words[:2], library.openblas_get_corename().decode(), kind])
+    named = ["OPENBLAS_CORETYPE=" + os.environ["OPENBLAS_CORETYPE"]] if "OPENBLAS_CORETYPE" in os.environ else []
+    return " ".join([*words[:2], library.openblas_get_corename().decode(), kind, *named])
 
 
 def machine_busy_seconds():

@@ -17,6 +17,9 @@ type Row struct{ Name, Title, Reach string }
 
 const aim = "not slower than PyTorch, aim for 0.8 of its time"
 
+// scale is the row that Scale draws.
+const scale = "simulate-scale"
+
 // List is all rows, in the order in which they are measured.
 var List = []Row{
 	{"roof", "what one core can do at most, in C: multiply-adds in registers, reads of 256 KiB and of 256 MiB", "none: what the other rows are held against"},
@@ -30,6 +33,7 @@ var List = []Row{
 	{"resnet50", "training step of ResNet-50, 224x224 batch 4, SGD momentum", aim},
 	{"translator", "training step of GNMT (4 + 4 layers, d512, vocab 32000), 16 x 32 tokens, SGD momentum", aim},
 	{"kernels", "convolutions and matrix products of a training step, one core", "not slower than oneDNN, or within 1.15 of the roofline"},
+	{"roofline", "a training step by kind of layer (below), one core", "within 1.15 of the roofline if a reach above is missed"},
 	{"pipeline", "K = 2 on two cores against K = 1 on one, even transformer, M = 16", "0.95 of the closed form or more"},
 	{"emulated", "emulated K = 2 against real K = 2", "within 5%"},
 	{"replicas", "R = 2 on two cores against R = 1 on one, even transformer, 16 micro-batches in all", "0.95 of twice the throughput or more"},
@@ -37,14 +41,15 @@ var List = []Row{
 	{"emulated-replicas", "emulated R = 2 against real R = 2", "within 5%"},
 	{"remat", "re-materialisation, K = 1, checkpoint always against never", "1.34 or less"},
 	{"simulate", "simulate Transformer-1663, K = 128, M = 32", "less than 5 s and 1 GiB"},
-	{"simulate-scale", "simulate a step of 3 K M tasks, each size four times the last", "linear; the last at most 10 s and 1.5 GB"},
+	{scale, "simulate a step of 3 K M tasks, a layer a device", "linear; the last at most 10 s and 1.5 GB"},
 }
 
 // Sample is what was measured for one line of a row, side by side.
 type Sample struct {
 	What    string   `json:"what"`
 	Figures []Figure `json:"figures"`
-	Note    string   `json:"note,omitempty"` // on the peer, or why it is missing
+	Note    string   `json:"note,omitempty"`  // on the peer, or why it is missing
+	Kinds   []Kind   `json:"kinds,omitempty"` // of the row roofline: what the step consists of
 }
 
 // Figure is a measurement's turns, or what was computed of them.

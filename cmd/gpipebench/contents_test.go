@@ -4,9 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Long documents begin with their contents: a link to each section, in order.
@@ -14,17 +15,12 @@ func TestContents(t *testing.T) {
 	link := regexp.MustCompile(`\[([^\]]+)\]\(#([a-z0-9-]+)\)`)
 	notInAnchor := regexp.MustCompile(`[^a-z0-9 -]`)
 	for _, name := range []string{"README.md", "docs/design.md", "docs/howto.md", "docs/tutorial.md"} {
-		raw, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Must(os.ReadFile(filepath.Join("..", "..", name)))(t)
 		before, _, _ := strings.Cut(string(raw), "\n## ")
 		var listed, sections []string
 		for _, m := range link.FindAllStringSubmatch(before, -1) {
 			listed = append(listed, m[1])
-			if anchor := strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"); m[2] != anchor {
-				t.Errorf("%s: the link to %s leads to #%s, want #%s", name, m[1], m[2], anchor)
-			}
+			testkit.Equal(t, m[2], strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"), "%s: the link to %s leads to", name, m[1])
 		}
 		code := false
 		for line := range strings.Lines(string(raw)) {
@@ -35,9 +31,7 @@ func TestContents(t *testing.T) {
 				sections = append(sections, strings.TrimSpace(heading))
 			}
 		}
-		if !slices.Equal(listed, sections) {
-			t.Errorf("%s: contents %q, sections %q", name, listed, sections)
-		}
+		testkit.EqualAll(t, sections, listed, "%s: contents %q, sections", name, listed)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // The curve of a training names what it is of, its series, and the losses to compare
@@ -17,19 +19,9 @@ func TestCurve(t *testing.T) {
 	for _, name := range []string{svg, pixels} {
 		succeeds(t, append(strings.Fields("train --steps 4 --eval-every 2 --curve "+name), tiny...)...)
 	}
-	text, err := os.ReadFile(svg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"transformer-lm on synthetic, mini-batches of 4", ">training<", ">held out<", ">loss (nats)<", ">uniform<", ">entropy<"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("no %q in the curve", want)
-		}
-	}
-	raw, err := os.ReadFile(pixels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(svg))(t)
+	testkit.Has(t, string(text), "transformer-lm on synthetic, mini-batches of 4", ">training<", ">held out<", ">loss (nats)<", ">uniform<", ">entropy<")
+	raw := testkit.Must(os.ReadFile(pixels))(t)
 	if _, err := png.Decode(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}

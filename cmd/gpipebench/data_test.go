@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
+	"gpipebench/internal/testkit"
 )
 
 // TestData: what the rules leave out, what is kept and how it is split add up, in
@@ -21,10 +22,7 @@ func TestData(t *testing.T) {
 	if status != 0 || stderr != "" {
 		t.Fatalf("exit status %d, %s", status, stderr)
 	}
-	rows, err := csv.NewReader(strings.NewReader(stdout)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testkit.Must(csv.NewReader(strings.NewReader(stdout)).ReadAll())(t)
 	var names []string
 	for _, row := range rows[1:] {
 		names = append(names, row[0])
@@ -42,13 +40,9 @@ func TestData(t *testing.T) {
 		if cell("sentences") != left+cell("pairs") || cell("pairs") != cell("to-train-on")+cell("held-out")+cell("spare") || cell("messages") < cell("sentences") {
 			t.Errorf("%v does not add up", row)
 		}
-		if want := map[string]int{"fr": 300, "sr@latin": 90, "xx": 1, "all": 391}[row[0]]; cell("pairs") != want {
-			t.Errorf("%s: %d pairs, want %d", row[0], cell("pairs"), want)
-		}
+		testkit.Equal(t, cell("pairs"), map[string]int{"fr": 300, "sr@latin": 90, "xx": 1, "all": 391}[row[0]], "%s: pairs", row[0])
 	}
-	if want := []string{"fr", "sr@latin", "xx", "all"}; !slices.Equal(names, want) {
-		t.Errorf("languages %q, want %q", names, want)
-	}
+	testkit.EqualAll(t, names, []string{"fr", "sr@latin", "xx", "all"}, "languages")
 	status, stdout, _ = execute(t, args...)
 	for _, want := range []string{"3 languages with 300 different English sentences", "nothing on one side of the split: xx.", "as they are English: en_GB."} {
 		if status != 0 || !strings.Contains(stdout, want) {
@@ -82,10 +76,7 @@ func TestTrainGettext(t *testing.T) {
 		for _, l := range languages {
 			heldOut += l.(map[string]any)["held_out"].(float64)
 		}
-		raw, err := os.ReadFile(translations)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Must(os.ReadFile(translations))(t)
 		rows, err := csv.NewReader(strings.NewReader(string(raw))).ReadAll()
 		if err != nil || len(rows) != 1+int(heldOut) || !strings.Contains(rows[1][1], map[bool]string{false: "fr", true: " "}[strings.Contains(more, "from-english")]) {
 			t.Errorf("%s: %d lines of translations for %v held out, %v, %q", more, len(rows), heldOut, err, rows[1])
@@ -95,9 +86,7 @@ func TestTrainGettext(t *testing.T) {
 			t.Errorf("%s, loaded: exit status %d, %s%s", more, status, stdout, stderr)
 		}
 		fewer := slices.Concat([]string{"train", "--data", "gettext:" + dir + ",sr@latin", "--load", weights}, tinyTranslator, strings.Fields(more), []string{"--steps", "0"})
-		if status, _, stderr := execute(t, fewer...); status != 1 || !strings.Contains(stderr, "vocabulary") {
-			t.Errorf("%s, loaded for other languages: exit status %d, %s", more, status, stderr)
-		}
+		fails(t, 1, "vocabulary", fewer...)
 	}
 }
 

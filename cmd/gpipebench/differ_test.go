@@ -26,13 +26,9 @@ func TestRanksThatDiffer(t *testing.T) {
 	for i, dir := range dirs {
 		text := bytes.Repeat([]byte("all work and no play "), 1000)
 		text[len(text)/2] += byte(i)
-		if err := os.WriteFile(filepath.Join(dir, "text"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "text"), text, 0o600))
 		tasks := []string{"0F0,0B0\n", "0F0,0I0,0W0\n"}[i]
-		if err := os.WriteFile(filepath.Join(dir, "tasks.csv"), []byte(tasks), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "tasks.csv"), []byte(tasks), 0o600))
 		finished(t, command(dir, fmt.Sprintf("train --json --steps=0 --save=%s --seed=%d", filepath.Join(dir, "weights"), 1+i), tiny...))
 	}
 	own := func(rank int, temporary string) []string {

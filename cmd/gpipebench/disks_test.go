@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/cmd/gpipebench/faultstest"
+	"gpipebench/internal/testkit"
 )
 
 // A disk that is read-only from the beginning is refused before anything is computed.
@@ -33,17 +33,13 @@ const filler = "filler"
 // fill fills a disk.
 func fill(t *testing.T, disk string) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(disk, filler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(os.Create(filepath.Join(disk, filler)))(t)
 	defer f.Close()
+	var err error
 	for size := 1 << 20; size > 0; {
 		if _, err = f.Write(make([]byte, size)); err != nil {
 			size /= 2
 		}
 	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("%v, want a full disk", err)
-	}
+	testkit.Is(t, err, syscall.ENOSPC)
 }

@@ -17,10 +17,7 @@ func TestDocumentedCommands(t *testing.T) {
 	testkit.NotRaced(t)
 	shown := 0
 	for _, name := range []string{"README.md", "ARTIFACT.md", "docs/CONTRIBUTING.md", "docs/howto.md", "docs/design.md", "docs/tutorial.md", "docs/cluster.md"} {
-		f, err := os.Open(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Must(os.Open(filepath.Join("..", "..", name)))(t)
 		defer f.Close()
 		scanner := bufio.NewScanner(f)
 		code, line, n := false, "", 0

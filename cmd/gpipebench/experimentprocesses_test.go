@@ -55,18 +55,13 @@ func TestProcessesExperiment(t *testing.T) {
 // checkProcesses checks what the records of processes say of them.
 func checkProcesses(t *testing.T, dir string) {
 	t.Helper()
-	log, err := records.Load(records.File(dir, "processes"), "processes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(records.Load(records.File(dir, "processes"), "processes"))(t)
 	several := 0
 	for _, name := range log.Names {
 		var r struct {
 			Processes []train.Process `json:"processes,omitempty"`
 		}
-		if err := log.Get(name, &r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, &r))
 		for rank, p := range r.Processes {
 			several++
 			if p.Rank != rank || p.Host == "" || p.Places == "" || p.MaxRSSBytes == 0 {
@@ -98,10 +93,7 @@ func TestAccumulationMeasured(t *testing.T) {
 		t.Fatalf("status %d\n%s\n%s", status, &out, r.said)
 	}
 	nothingLeft(t, temporary)
-	log, err := records.Load(records.File(dir, "accumulation-measured"), "accumulation-measured")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(records.Load(records.File(dir, "accumulation-measured"), "accumulation-measured"))(t)
 	sums := map[int]string{}
 	for _, name := range log.Names {
 		var r struct {
@@ -112,9 +104,7 @@ func TestAccumulationMeasured(t *testing.T) {
 				SHA256   string `json:"sha256"`
 			} `json:"ranks"`
 		}
-		if err := log.Get(name, &r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, &r))
 		for _, o := range r.Ranks {
 			if o.Program == 0 || o.Resident == 0 { // the system may have taken back pages of the program's
 				t.Errorf("%s: %+v", name, o)
@@ -126,14 +116,10 @@ func TestAccumulationMeasured(t *testing.T) {
 			if sums[n] == "" {
 				sums[n] = o.SHA256
 			}
-			if o.SHA256 != sums[n] {
-				t.Errorf("%s, rank %d: another sum than before", name, o.Rank)
-			}
+			testkit.Equal(t, o.SHA256, sums[n], "%s, rank %d: another sum than before", name, o.Rank)
 		}
 	}
-	if len(sums) != kinds {
-		t.Errorf("sums of %d kinds of runs, want %d", len(sums), kinds)
-	}
+	testkit.Equal(t, len(sums), kinds, "kinds of runs with sums")
 	r = start(t, command(temporary, line))
 	if status := r.status(); status != 0 || strings.Count(r.said.String(), "complete records of ") != 1 {
 		t.Errorf("once more: status %d, %s", status, r.said)
@@ -146,8 +132,6 @@ func TestExchangeRefuses(t *testing.T) {
 		"exchange": "want accumulate or sum", "exchange --of sum --job {": "unexpected EOF", `exchange --of sum --job {"Sise":1}`: "unknown field",
 		`exchange --of accumulate --job {"Way":1}`: "want 1 or more of each",
 	} {
-		if status, _, said := execute(t, strings.Fields(args)...); status != 2 || strings.Count(said, "\n") != 1 || !strings.Contains(said, says) {
-			t.Errorf("%s: status %d, %s", args, status, said)
-		}
+		fails(t, 2, says, strings.Fields(args)...)
 	}
 }

@@ -7,13 +7,11 @@ import (
 	"testing"
 
 	"gpipebench/cmd/gpipebench/faultstest"
+	"gpipebench/internal/testkit"
 )
 
 // The program on bad inputs and faults: faultstest has the cases.
 func TestFaults(t *testing.T) {
-	repository, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := testkit.Must(filepath.Abs("../.."))(t)
 	faultstest.Test(t, faultstest.Program{Run: run, Executable: program, Env: []string{asCommand + "=1"}, Repository: repository, Spec: specOf}, testing.Short())
 }

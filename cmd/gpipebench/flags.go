@@ -219,13 +219,13 @@ func spatialFlag(fs *pflag.FlagSet, s *train.Setup, what string) {
 // tensorFlags adds the parts and blocks of operations; what says what the parts are.
 func tensorFlags(fs *pflag.FlagSet, s *train.Setup, what string) {
 	count(fs, &s.Tensor, "tensor", 0, 0, gpipe.MaxParts, what)
-	count(fs, &s.Blocks, "blocks", 0, 0, gpipe.MaxBlocks, "blocks of heads, feed-forward columns and vocabulary, B, whose sums are added by a tree: runs with equal --blocks end with equal bits, whatever --tensor is. 0: one, with the bits of undivided operations. Must be --tensor times a power of two, or one")
+	count(fs, &s.Blocks, "blocks", 0, 0, gpipe.MaxBlocks, "blocks of heads, feed-forward columns, vocabulary and channels, B, whose sums are added by a tree: runs with equal --blocks end with equal bits, whatever --tensor is. 0: one, with the bits of undivided operations. Must be --tensor times a power of two, or one")
 }
 
 // What the parts of images are where they are computed, and where they are modelled.
 const (
 	threadsOfParts      = "parts into which each stage divides images by rows, S; each has --threads threads and its own memory. The bits are the same"
-	partsOfOperations   = "parts that divide each stage's operations, T, by heads, feed-forward columns and vocabulary; each has --threads threads and its own memory. 0: one. The bits are the same"
+	partsOfOperations   = "parts that divide each stage's operations, T, by heads, feed-forward columns, vocabulary and channels of resnet's convolutions; each has --threads threads and its own memory. 0: one. The bits are the same"
 	acceleratorsOfParts = "accelerators of each stage, S, which divide images by rows"
 )
 
@@ -320,4 +320,10 @@ func profileFlag(cmd *cobra.Command, to *string) {
 // formatFlag adds --format.
 func formatFlag(fs *pflag.FlagSet, to *string, what string, formats ...string) {
 	value(fs, to, "format", "text", strings.Join(formats, "|"), "how to print "+what, oneOf(formats...))
+}
+
+// optimizerName reads the name of an optimiser, with its settings.
+func optimizerName(s string) (string, error) {
+	_, err := train.ParseOptimizer(s)
+	return s, err
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"gpipebench/internal/testkit"
 )
 
 // A command's help fits a screen or two and the terminal, and every flag is in --help-all: of
@@ -65,9 +67,7 @@ func TestMisspelt(t *testing.T) {
 		"train --schedule dualpipe": "did you mean dualpipe-v?",
 		"simulate --dtype BF16":     "did you mean bf16?",
 	} {
-		if status, _, said := execute(t, strings.Fields(line)...); status != 2 || !strings.Contains(said, want) {
-			t.Errorf("%s: exit status %d, %q, want %s", line, status, said, want)
-		}
+		fails(t, 2, want, strings.Fields(line)...)
 	}
 }
 
@@ -99,10 +99,7 @@ func TestSentences(t *testing.T) {
 		t.Fatal("no documents", err)
 	}
 	for _, name := range append(documents, root+"/README.md", root+"/ARTIFACT.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		own := generated.ReplaceAllStringFunc(string(text), blank)
 		own, _, _ = strings.Cut(own, "\n## Sentences\n") // which lists them
 		look(name, own, unsaid)

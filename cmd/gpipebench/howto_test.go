@@ -13,22 +13,16 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-// What docs/howto.md adds from end to end, a model and two experiments, one with a plot,
+// What docs/howto.md adds from end to end, a model and an experiment of each kind,
 // works when it is copied literally: new files as they stand there, and its lines in the
 // lists, over the files of this repository.
 func TestHowtoWorksAsWritten(t *testing.T) {
 	testkit.CI(t)
 	t.Parallel()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Must(filepath.Abs(filepath.Join("..", "..")))(t)
 	read := func(name string) string {
 		t.Helper()
-		raw, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Must(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(raw)
 	}
 	howto, dir := read("docs/howto.md"), t.TempDir()
@@ -36,9 +30,7 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		copied := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(copied, []byte(text), 0o600))
 		overlay.Replace[filepath.Join(root, name)] = copied
 	}
 
@@ -55,10 +47,13 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 			files[name] = m[2]
 		}
 	}
-	files["experiments/gpipe/schedules/about.md"] = files["experiments/gpipe/accelerators/about.md"] // "as above"
+	for _, id := range []string{"schedules", "clipping", "hashes"} { // "as above"
+		files["experiments/gpipe/"+id+"/about.md"] = files["experiments/gpipe/accelerators/about.md"]
+	}
 	for _, name := range []string{
 		"models/cnn/cnn.go", "experiments/gpipe/accelerators/spec.yaml", "experiments/gpipe/accelerators/about.md", "experiments/gpipe/accelerators.go",
 		"experiments/gpipe/schedules/spec.yaml", "experiments/gpipe/schedules/about.md", "experiments/gpipe/schedules.go",
+		"experiments/gpipe/clipping/spec.yaml", "experiments/gpipe/hashes/spec.yaml",
 	} {
 		if files[name] == "" {
 			t.Fatalf("docs/howto.md does not have the file %s", name)
@@ -82,19 +77,14 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 		t.Fatal("docs/howto.md has no row for the model")
 	}
 	insert("train/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
-	insert("experiments/gpipe/gpipe.go", "\t\t{ID: \"validation\", New: newValidation},\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\t{ID: \"schedules\", New: newSchedules},\n", "")
+	insert("experiments/gpipe/gpipe.go", "\t\t{ID: \"validation\", New: newValidation},\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\t{ID: \"schedules\", New: newSchedules},\n\t\t{ID: \"clipping\"},\n\t\t{ID: \"hashes\"},\n", "")
 
-	raw, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Must(json.Marshal(overlay))(t)
 	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "gpipebench")
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	if err := os.WriteFile(list, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(list, raw, 0o600))
 	build := exec.Command("go", "build", "-buildvcs=false", "-overlay", list, "-o", program, "./cmd/gpipebench")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
@@ -113,20 +103,19 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 		return string(out)
 	}
 
-	if out := gpipebench("describe --model cnn --layers 6 --image 32 --classes 10 -k 3"); !strings.Contains(out, "(32,32,64)") {
-		t.Errorf("without a width the model does not have 64 channels:\n%s", out)
-	}
+	testkit.Has(t, gpipebench("describe --model cnn --layers 6 --image 32 --classes 10 -k 3"), "(32,32,64)")
 	hash := regexp.MustCompile(`weights SHA-256 [0-9a-f]{64}`)
 	one := hash.FindString(gpipebench("train --model cnn --layers 6 --width 16 --image 32 --steps 5 -k 1 -m 8"))
 	three := hash.FindString(gpipebench("train --model cnn --layers 6 --width 16 --image 32 --steps 5 -k 3 -m 2 --schedule 1f1b"))
 	if one == "" || one != three {
 		t.Errorf("in one piece %s, in three %s", one, three)
 	}
-	for _, name := range []string{"accelerators", "schedules"} {
-		if out := gpipebench(name + " --profile smoke --format markdown --out " + name + " --reference="); !strings.Contains(out, "|") {
-			t.Errorf("%s prints\n%s", name, out)
-		}
+	for _, name := range []string{"accelerators", "schedules", "clipping", "hashes"} {
+		testkit.Has(t, gpipebench(name+" --profile smoke --format markdown --out "+name+" --reference="), "|")
 		for _, file := range []string{name + ".md", name + ".svg"} {
+			if file == "hashes.svg" { // bits have no plot
+				continue
+			}
 			if _, err := os.Stat(filepath.Join(dir, name, "tables", file)); err != nil {
 				t.Error(err)
 			}

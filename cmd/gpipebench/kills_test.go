@@ -168,10 +168,7 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 	}
 	status, said := r.status(), r.said.String()
 	allEnd(t, all)
-	steps, err := snapshot.Steps(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := testkit.Must(snapshot.Steps(dir))(t)
 	for _, step := range steps {
 		if _, err := snapshot.Open(snapshot.Name(dir, step)); err != nil {
 			t.Errorf("%v: half-written: %v", o, err)
@@ -181,9 +178,7 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 		if len(steps) == 0 {
 			t.Errorf("%v: a full disk has lost the snapshot that was there", o)
 		}
-		if err := os.Remove(filepath.Join(disk, filler)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Remove(filepath.Join(disk, filler)))
 	}
 	switch {
 	case status == 0 || o.full && strings.Contains(said, "snapshots failed"):
@@ -192,12 +187,8 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 		t.Errorf("%v: status %d after\n%s", o, status, said)
 	}
 	got, want := finished(t, command(temporary, o.line(o.other, flags+" --resume"))), k.alone[o.name]
-	if got.said() != want.said() {
-		t.Errorf("%v, from step %d:\n%v\nwant\n%v", o, got.ResumedAt, got.said(), want.said())
-	}
-	if got := rowsIn(log); got != want.rows {
-		t.Errorf("%v: the log has %d rows, want %d", o, got, want.rows)
-	}
+	testkit.Equal(t, got.said(), want.said(), "%v, from step %d", o, got.ResumedAt)
+	testkit.Equal(t, rowsIn(log), want.rows, "%v: the log", o)
 	onlySnapshots(t, dir)
 	nothingLeft(t, temporary)
 	k.mu.Lock()
@@ -218,10 +209,7 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 // onlySnapshots fails if a directory of snapshots has something else.
 func onlySnapshots(t *testing.T, dir string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testkit.Must(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), "step-") {
 			t.Errorf("%s is left", e.Name())

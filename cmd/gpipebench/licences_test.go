@@ -44,10 +44,7 @@ func TestLicences(t *testing.T) {
 	for _, system := range []string{"linux", "windows", "darwin", "freebsd"} {
 		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", ".")
 		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
-		out, err := list.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := testkit.Must(list.Output())(t)
 		for line := range strings.Lines(string(out)) {
 			if module, dir, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
 				dirs[module] = dir
@@ -69,19 +66,13 @@ func TestLicences(t *testing.T) {
 		}
 		found := 0
 		for _, pattern := range []string{"*", "licenses/*"} {
-			files, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil {
-				t.Fatal(err)
-			}
+			files := testkit.Must(filepath.Glob(filepath.Join(dir, pattern)))(t)
 			for _, file := range files {
 				st, err := os.Stat(file)
 				if err != nil || st.IsDir() || !licenceFile.MatchString(filepath.Base(file)) || strings.HasSuffix(file, ".go") {
 					continue
 				}
-				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := testkit.Must(os.ReadFile(file))(t)
 				found++
 				var lines []string
 				for line := range strings.Lines(string(text)) {
@@ -94,26 +85,15 @@ func TestLicences(t *testing.T) {
 			t.Errorf("%s has no licence", what)
 		}
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Must(exec.Command("go", "env", "GOROOT").Output())(t)
 	add("Go's library", strings.TrimSpace(string(root)))
 	for _, module := range modules {
 		add(module, dirs[module])
 	}
 	if *update {
-		if err := os.WriteFile("licences.txt", b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile("licences.txt", b.Bytes(), 0o666))
 		return
 	}
-	if b.String() != licences {
-		t.Error("licences.txt is not what go.mod and the modules say: want go test ./cmd/gpipebench -run TestLicences -update")
-	}
-	for _, want := range []string{"Anthony Starks", "The FreeType Project LICENSE", "gonum.org/v1/gonum v"} {
-		if !strings.Contains(licences, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+	testkit.Equal(t, b.String(), licences, "licences.txt is not what go.mod and the modules say: want go test ./cmd/gpipebench -run TestLicences -update")
+	testkit.Has(t, licences, "Anthony Starks", "The FreeType Project LICENSE", "gonum.org/v1/gonum v")
 }

@@ -90,6 +90,16 @@ func succeeds(t *testing.T, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
+// fails runs a command line in this process, which ends with the exit status and says why;
+// of a mistake in the line itself in one line.
+func fails(t *testing.T, status int, why string, args ...string) {
+	t.Helper()
+	got, _, stderr := execute(t, args...)
+	if got != status || !strings.Contains(stderr, why) || status == 2 && strings.Count(stderr, "\n") != 1 {
+		t.Errorf("%.300q: exit status %d, %s\nwant %d and %s", args, got, stderr, status, why)
+	}
+}
+
 // tiny makes a network that trains in milliseconds.
 var tiny = strings.Fields("--layers 2 --dim 16 --ff 32 --heads 2 --seq 8 --batch 4")
 
@@ -191,13 +201,8 @@ func TestTrainJSON(t *testing.T) {
 		if got != hash || len(hash) != 64 {
 			t.Errorf("%v: weights %s, want %s", args, got, hash)
 		}
-		if n := len(m["losses"].([]any)); n != 3 {
-			t.Errorf("%d losses of 3 steps", n)
-		}
-		raw, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Equal(t, len(m["losses"].([]any)), 3, "losses of 3 steps")
+		raw := testkit.Must(os.ReadFile(trace))(t)
 		keys(t, string(raw), "traceEvents")
 	}
 }
@@ -237,20 +242,10 @@ func TestTrainInitialWeights(t *testing.T) {
 
 func TestTrainText(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "text.txt")
-	if err := os.WriteFile(name, []byte(strings.Repeat("the quick brown fox jumps over the lazy dog. ", 40)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(strings.Repeat("the quick brown fox jumps over the lazy dog. ", 40)), 0o600))
 	stdout, stderr := succeeds(t, append([]string{"train", "--data", "text:" + name, "--epochs", "1", "--timeline", "-k", "2"}, tiny...)...)
-	for _, want := range []string{"bits per byte", "baseline 3-gram", "= high-water mark", "closed form", "weights SHA-256", "examples/s", "F forward"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in\n%s", want, stdout)
-		}
-	}
-	for _, want := range []string{"step 1/", "loss", "lr ", "closed form"} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("no %q in\n%s", want, stderr)
-		}
-	}
+	testkit.Has(t, stdout, "bits per byte", "baseline 3-gram", "= high-water mark", "closed form", "weights SHA-256", "examples/s", "F forward")
+	testkit.Has(t, stderr, "step 1/", "loss", "lr ", "closed form")
 }
 
 func TestOtherCommands(t *testing.T) {
@@ -265,11 +260,7 @@ func TestOtherCommands(t *testing.T) {
 	}
 
 	stdout, _ = succeeds(t, append(strings.Fields("bench --by-op --steps 2 --vocab 16 -k 2"), tiny...)...)
-	for _, row := range []string{"backward   matmul-at ", "forward    cross-entropy ", "clear gradients", "update", "besides kernels", "copies between stages", "waiting", "all", "GFLOP/s in a matrix product"} {
-		if !strings.Contains(stdout, row) {
-			t.Errorf("bench --by-op has no %q:\n%s", row, stdout)
-		}
-	}
+	testkit.Has(t, stdout, "backward   matmul-at ", "forward    cross-entropy ", "clear gradients", "update", "besides kernels", "copies between stages", "waiting", "all", "GFLOP/s in a matrix product")
 	if strings.Contains(stdout, "NaN") || strings.Contains(stdout, "Inf") {
 		t.Errorf("bench --by-op:\n%s", stdout)
 	}
@@ -283,9 +274,7 @@ func TestOtherCommands(t *testing.T) {
 		}
 	}
 	// A Transformer layer of the paper's Table 1.
-	if layer["params"].(float64) != 50358272 {
-		t.Errorf("describe: a layer of %v parameters, want 50358272", layer["params"])
-	}
+	testkit.Equal(t, layer["params"].(float64), 50358272, "describe: parameters of a layer")
 	if p := m["partition"].(map[string]any); len(p["sizes"].([]any)) != 3 || p["efficiency"].(float64) > 1 {
 		t.Errorf("describe: partition %v", p)
 	}

@@ -49,12 +49,8 @@ func TestTransportMPI(t *testing.T) {
 		training := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
 		cmd, _ := overMPI(t, c.processes, append(training, "--transport", "mpi")...)
 		several := trained(t, cmd)
-		if got, want := same(several), same(outcomeOf(t, training...)); got != want {
-			t.Errorf("%s: %d processes have\n%s\none\n%s", c.flags, c.processes, got, want)
-		}
-		if len(several.Processes) != c.processes {
-			t.Errorf("%s: processes %+v", c.flags, several.Processes)
-		}
+		testkit.Equal(t, same(several), same(outcomeOf(t, training...)), "%s: %d processes have", c.flags, c.processes)
+		testkit.Equal(t, len(several.Processes), c.processes, "%s: processes %+v", c.flags, several.Processes)
 	}
 }
 
@@ -97,9 +93,7 @@ func TestTransportMPIFails(t *testing.T) {
 			if victim == 0 {
 				t.Fatalf("no rank %d among %v", f.rank, marked(mark))
 			}
-			if err := syscall.Kill(victim, f.signal); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, syscall.Kill(victim, f.signal))
 			if r.status() == 0 {
 				t.Error("no error")
 			}
@@ -125,19 +119,12 @@ func TestTransportMPIFails(t *testing.T) {
 // A program that this MPI's mpirun has not started says so.
 func TestTransportMPIStarts(t *testing.T) {
 	if mpi.Built() != nil {
-		status, _, said := execute(t, "train", "--transport", "mpi")
-		if status != 2 || strings.Count(said, "\n") != 1 || !strings.Contains(said, "go build -tags mpi") {
-			t.Errorf("status %d, %q", status, said)
-		}
+		fails(t, 2, "go build -tags mpi", "train", "--transport", "mpi")
 		return
 	}
-	if status, _, said := execute(t, "train", "--transport", "mpi"); status != 2 || !strings.Contains(said, "want mpirun -n P gpipebench") {
-		t.Errorf("status %d, %q", status, said)
-	}
+	fails(t, 2, "want mpirun -n P gpipebench", "train", "--transport", "mpi")
 	args := slices.Concat(strings.Fields("launch -n 2 -- train --transport mpi --replicas 2 -m 2"), tiny)
-	if status, _, said := execute(t, args...); status != 2 || !strings.Contains(said, "gpipebench has started rank 0 of 2, and for "+mpi.Implementation+" it is rank 0 of 1") {
-		t.Errorf("status %d, %q", status, said)
-	}
+	fails(t, 2, "gpipebench has started rank 0 of 2, and for "+mpi.Implementation+" it is rank 0 of 1", args...)
 }
 
 // marked are the processes with a variable, by the rank that mpirun has given them.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/internal/testkit"
 )
 
 // With --peak, steps and plans are what they were before accelerators had efficiencies,
@@ -15,16 +17,10 @@ import (
 // testdata/peak were written then, and are never written anew.
 func TestPeakIsTheOldRoofline(t *testing.T) {
 	const dir = "testdata/peak"
-	commands, err := os.ReadFile(filepath.Join(dir, "commands"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	commands := testkit.Must(os.ReadFile(filepath.Join(dir, "commands")))(t)
 	for line := range strings.Lines(string(commands)) {
 		name, command, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		text, err := os.ReadFile(filepath.Join(dir, name+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(filepath.Join(dir, name+".json")))(t)
 		want := decoded(t, name, string(text))
 		run := func(flags ...string) any {
 			// On a busy machine a search reports its progress on standard error.
@@ -35,14 +31,10 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 			}
 			return asOf(any(want), any(decoded(t, name, out)))
 		}
-		if diff := cmp.Diff(any(want), run("--peak")); diff != "" {
-			t.Errorf("%s: (-as it was +got)\n%s", name, diff)
-		}
+		testkit.Equal(t, cmp.Diff(any(want), run("--peak")), "", "%s: (-as it was +got)\n", name)
 		// TPUs have none for convolutions, and what else these networks do waits for memory.
 		atPeak := !strings.Contains(name, "p100") && !strings.Contains(name, "v100") && name != "transformer-tpuv3"
-		if same := cmp.Equal(any(want), run()); same != atPeak {
-			t.Errorf("%s: the same as at the peak: %v, want %v", name, same, atPeak)
-		}
+		testkit.Equal(t, cmp.Equal(any(want), run()), atPeak, "%s: the same as at the peak", name)
 	}
 }
 

@@ -82,9 +82,7 @@ func (p phase) aimAt(t *testing.T) (*aim, []string) {
 	dir := t.TempDir()
 	a := &aim{T: t, log: filepath.Join(dir, "log.csv"), snapshots: filepath.Join(dir, "snapshots")}
 	text := filepath.Join(dir, "text")
-	if err := os.WriteFile(text, bytes.Repeat([]byte("all work and no play "), 20_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(text, bytes.Repeat([]byte("all work and no play "), 20_000), 0o600))
 	flags := strings.Fields(strings.ReplaceAll(p.flags, "{text}", text) + " --log=" + a.log)
 	if strings.Contains(p.flags, "--snapshot") {
 		flags = append(flags, "--snapshot-dir="+a.snapshots)
@@ -237,9 +235,7 @@ func TestCutInPhases(t *testing.T) {
 					if p.name == "rendezvous" {
 						want = []string{fmt.Sprintf("rank %d", other), "within 5 s"}
 					}
-					if status := r.status(); status != 1 {
-						t.Errorf("rank %d: status %d", rank, status)
-					}
+					testkit.Equal(t, r.status(), 1, "rank %d: status", rank)
 					matches(t, r.reason(), want)
 				}
 				nothingLeft(t, temporary)
@@ -262,10 +258,7 @@ func matches(t *testing.T, line string, patterns []string) {
 // noneHalf fails if a directory of snapshots has a damaged one.
 func noneHalf(t *testing.T, dir string) {
 	t.Helper()
-	steps, err := snapshot.Steps(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := testkit.Must(snapshot.Steps(dir))(t)
 	for _, step := range steps {
 		if _, err := snapshot.Open(snapshot.Name(dir, step)); err != nil {
 			t.Error(err)
@@ -290,10 +283,7 @@ type proxy struct {
 }
 
 func newProxy(t *testing.T, to string) *proxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{Listener: l}
 	t.Cleanup(func() {
 		l.Close()

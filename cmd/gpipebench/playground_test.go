@@ -13,10 +13,7 @@ import (
 // end with them; so do those that the page shows for other settings.
 func TestPlaygroundCommands(t *testing.T) {
 	testkit.NotRaced(t)
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := testkit.Must(os.ReadFile("../../README.md"))(t)
 	for _, net := range playground.Nets() {
 		one, two := playground.Defaults(net), playground.Defaults(net)
 		two.K, two.M, two.Schedule, two.Checkpoint, two.Cut, two.Seed = 2, 2, "zb-h1", "never", []int{3, 5}, 2
@@ -24,10 +21,7 @@ func TestPlaygroundCommands(t *testing.T) {
 			two.Cut[1] = 8
 		}
 		for _, s := range []playground.Settings{one, two} {
-			command, err := s.Command()
-			if err != nil {
-				t.Fatal(err)
-			}
+			command := testkit.Must(s.Command())(t)
 			if s.Function() == one.Function() && (!strings.Contains(string(readme), "\n"+command+"\n") || !strings.Contains(string(readme), "`"+s.Published()+"`")) {
 				t.Errorf("README.md has no %q, or not its hash %s", command, s.Published())
 			}

@@ -85,9 +85,7 @@ func TestLaunch(t *testing.T) {
 					t.Errorf("device %d has planned %d bytes and used %d, in one process %d and %d", i, peak, several.HighWaterBytes[i], one.PeakBytes[i], one.HighWaterBytes[i])
 				}
 			}
-			if got, want := same(several), same(one); got != want {
-				t.Errorf("%d processes have\n%s\none\n%s", c.processes, got, want)
-			}
+			testkit.Equal(t, same(several), same(one), "%d processes have", c.processes)
 			written := func(name string) string {
 				text, err := os.ReadFile(filepath.Join(dir, name))
 				if err != nil {
@@ -95,15 +93,11 @@ func TestLaunch(t *testing.T) {
 				}
 				return string(text)
 			}
-			if written("one.safetensors") != written("several.safetensors") {
-				t.Error("other weights are saved")
-			}
+			testkit.Equal(t, written("one.safetensors"), written("several.safetensors"), "other weights are saved")
 			if one, several := written("one.csv"), written("several.csv"); strings.Count(one, "\n") != strings.Count(several, "\n") {
 				t.Errorf("logs\n%s\n%s", one, several)
 			}
-			if !strings.Contains(written("several.json"), "traceEvents") {
-				t.Error("no trace")
-			}
+			testkit.Has(t, written("several.json"), "traceEvents")
 			nothingLeft(t, temporary)
 		})
 	}
@@ -172,9 +166,7 @@ func (r *launchedRun) kill(rank int, signal syscall.Signal) {
 	if rank >= 0 {
 		pid = r.ranks[rank]
 	}
-	if err := syscall.Kill(pid, signal); err != nil {
-		r.Fatal(err)
-	}
+	testkit.NoError(r, syscall.Kill(pid, signal))
 }
 
 // ends waits for the end, which must leave no process and no file, and returns the one
@@ -216,11 +208,7 @@ func TestLaunchFails(t *testing.T) {
 			r.await(c.behind)
 			r.kill(c.rank, c.signal)
 			said := r.ends(c.status)
-			for _, part := range c.says {
-				if !strings.Contains(said, part) {
-					t.Errorf("says %q, want %q", said, part)
-				}
-			}
+			testkit.Has(t, said, c.says...)
 		})
 	}
 }
@@ -232,13 +220,9 @@ func TestInterruptTogether(t *testing.T) {
 	t.Parallel()
 	// This ssh's own end does not end what it has started, and it hands on no signal.
 	ssh := filepath.Join(t.TempDir(), "ssh")
-	if err := os.WriteFile(ssh, []byte("#!/bin/sh\nshift 3\nsh -c \"$*\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(ssh, []byte("#!/bin/sh\nshift 3\nsh -c \"$*\"\n"), 0o700))
 	hosts := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(hosts, []byte("127.0.0.1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(hosts, []byte("127.0.0.1\n"), 0o600))
 	for _, c := range []struct {
 		name     string
 		signal   syscall.Signal
@@ -303,20 +287,12 @@ func TestEngineStartsOthers(t *testing.T) {
 		t.Errorf("version of rank 1: status %d, %q, %q", status, out, said)
 	}
 	t.Setenv(cluster.RankVariable, "0")
-	if status, _, said := execute(t, "table2"); status != 2 || !strings.Contains(said, "table2 runs in one process, and gpipebench has started 2: want train or bench there") {
-		t.Errorf("table2: status %d, %q", status, said)
-	}
+	fails(t, 2, "table2 runs in one process, and gpipebench has started 2: want train or bench there", "table2")
 	t.Setenv(cluster.TimeoutVariable, "1s") // the limit is what is tested
-	if status, _, said := execute(t, append([]string{"train", "--replicas", "2", "-m", "2"}, tiny...)...); status != 1 || !strings.Contains(said, "rank 1 of 2 did not come to ") {
-		t.Errorf("alone: status %d, %q", status, said)
-	}
-	if status, _, said := execute(t, append([]string{"train"}, tiny...)...); status != 2 || !strings.Contains(said, "2 processes for a pipeline of 1 replicas x 1 partitions") {
-		t.Errorf("one device: status %d, %q", status, said)
-	}
+	fails(t, 1, "rank 1 of 2 did not come to ", append([]string{"train", "--replicas", "2", "-m", "2"}, tiny...)...)
+	fails(t, 2, "2 processes for a pipeline of 1 replicas x 1 partitions", append([]string{"train"}, tiny...)...)
 	t.Setenv(cluster.RankVariable, "2")
-	if status, _, said := execute(t, "train"); status != 2 || !strings.Contains(said, `GPIPEBENCH_RANK="2" in the environment`) {
-		t.Errorf("a rank of none: status %d, %q", status, said)
-	}
+	fails(t, 2, `GPIPEBENCH_RANK="2" in the environment`, "train")
 }
 
 // With hosts, processes are started by ssh: here by a program in its place, which runs
@@ -327,9 +303,7 @@ func TestLaunchOnHosts(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(text), mode))
 		return name
 	}
 	ssh := write("ssh", "#!/bin/sh\necho \"$@\" >>"+dir+"/calls\ncase \"$*\" in *localhost*) export GODEBUG=cpu.avx512f=off,cpu.avx2=off;; esac\nshift 3\nexec sh -c \"$*\"\n", 0o700)
@@ -344,9 +318,7 @@ func TestLaunchOnHosts(t *testing.T) {
 	if err != nil || strings.Count(string(calls), "BatchMode=yes 127.0.0.1 cd ") != 1 || strings.Count(string(calls), "BatchMode=yes localhost cd ") != 1 {
 		t.Errorf("%s, %v", calls, err)
 	}
-	if status, _, said := execute(t, slices.Concat([]string{"launch", "-n", "2", "--ssh", filepath.Join(dir, "none"), "--hosts", hosts, "--"}, training)...); status != 1 || !strings.Contains(said, "rank 0 on 127.0.0.1 does not start: ") {
-		t.Errorf("without ssh: status %d, %q", status, said)
-	}
+	fails(t, 1, "rank 0 on 127.0.0.1 does not start: ", slices.Concat([]string{"launch", "-n", "2", "--ssh", filepath.Join(dir, "none"), "--hosts", hosts, "--"}, training)...)
 	for text, says := range map[string]string{
 		"":                 "no hosts",
 		"a b c\n":          `hosts:1: "a b c": want a host`,
@@ -354,9 +326,7 @@ func TestLaunchOnHosts(t *testing.T) {
 		"-oProxyCommand\n": "want a host",
 		"a slots=1\n":      "2 processes on hosts with 1 slots",
 	} {
-		if status, _, said := execute(t, slices.Concat([]string{"launch", "-n", "2", "--hosts", write("hosts", text, 0o600), "--"}, training)...); status != 2 || !strings.Contains(said, says) {
-			t.Errorf("%q: status %d, %q, want %q", text, status, said, says)
-		}
+		fails(t, 2, says, slices.Concat([]string{"launch", "-n", "2", "--hosts", write("hosts", text, 0o600), "--"}, training)...)
 	}
 }
 

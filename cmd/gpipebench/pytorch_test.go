@@ -18,10 +18,7 @@ func TestPyTorchLayers(t *testing.T) {
 	if exec.Command(python, "-c", "import torch").Run() != nil {
 		t.Skip("no PyTorch for " + python)
 	}
-	howto, err := os.ReadFile("../../docs/howto.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	howto := testkit.Must(os.ReadFile("../../docs/howto.md"))(t)
 	section := regexp.MustCompile("(?s)\n## A PyTorch model\n.*?```python\n(.*?)```\n\n```\n(.*?)```\n").FindStringSubmatch(string(howto))
 	if section == nil {
 		t.Fatal("docs/howto.md has no lines that measure a model")

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // TestRecipe: a recipe has precedence over the network's preset, flags over both,
@@ -30,11 +32,7 @@ func TestRecipe(t *testing.T) {
 		if status != 0 || stderr != "" {
 			t.Fatalf("%s: exit status %d, %s", c.args, status, stderr)
 		}
-		for _, want := range c.has {
-			if !strings.Contains(stdout, want) {
-				t.Errorf("%s: no %q in %s", c.args, want, stdout)
-			}
-		}
+		testkit.Has(t, stdout, c.has...)
 		for _, not := range c.hasNot {
 			if strings.Contains(stdout, not) {
 				t.Errorf("%s: %q in %s", c.args, not, stdout)

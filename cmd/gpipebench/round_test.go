@@ -21,9 +21,7 @@ func TestRoundsAreProcesses(t *testing.T) {
 	if status != 0 || !strings.Contains(stdout, "Processes: a fresh one for each of the 2 rounds.") || !strings.Contains(stdout, "Seeds: 1.") {
 		t.Errorf("exit status %d, %s\n%s", status, stdout, stderr)
 	}
-	if status, _, stderr := execute(t, "round"); status != 2 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "it is reproduce that starts this") {
-		t.Errorf("round by hand: exit status %d, %s", status, stderr)
-	}
+	fails(t, 2, "it is reproduce that starts this", "round")
 }
 
 // Ctrl-C, which a terminal sends to a command and its round's process at once,

@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 )
 
@@ -55,9 +56,7 @@ func start(t *testing.T, cmd *exec.Cmd) *running {
 	if cmd.Stdout == nil {
 		cmd.Stdout = r.said
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	go func() {
 		defer close(r.ended)
 		_ = cmd.Wait() // its state is looked at
@@ -133,25 +132,18 @@ func changed(t *testing.T, id string, changes ...string) (file string) {
 	t.Helper()
 	spec := specOf(id)
 	for i := 0; i < len(changes); i += 2 {
-		if !strings.Contains(spec, changes[i]) {
-			t.Fatalf("the spec of %s has no %q", id, changes[i])
-		}
+		testkit.Has(t, spec, changes[i])
 		spec = strings.Replace(spec, changes[i], changes[i+1], 1) // that of smoke comes first
 	}
 	file = filepath.Join(t.TempDir(), "spec.yaml")
-	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(spec), 0o600))
 	return file
 }
 
 // nothingLeft fails if a directory is not empty.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
-	left, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := testkit.Must(os.ReadDir(dir))(t)
 	for _, f := range left {
 		t.Errorf("%s is left", f.Name())
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/simulate"
 )
 
@@ -16,9 +17,7 @@ import (
 func scheduled(t *testing.T, args ...string) (r simulate.Scheduled) {
 	t.Helper()
 	out, _ := succeeds(t, args...)
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(out), &r))
 	return r
 }
 
@@ -38,18 +37,14 @@ func TestScheduleFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.csv")
 	times := []string{"--times", "f=2,b=3,w=1,comm=.5", "--activations", "f=4,b=1,w=3", "--json"}
 	_, csv, _ := execute(t, "schedule", "--schedule", "zb-v", "-k", "3", "-m", "7", "--format", "csv")
-	if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(csv), 0o600))
 	_, want, _ := execute(t, append([]string{"schedule", "--schedule", "zb-v", "-k", "3", "-m", "7"}, times...)...)
 	status, got, errs := execute(t, append([]string{"schedule", "--schedule", file}, times...)...)
 	if status != 0 || got != want || !strings.Contains(got, "peak_memory") {
 		t.Errorf("exit status %d, %s\n%s, want\n%s", status, errs, got, want)
 	}
 	_, text, _ := execute(t, "schedule", "--schedule", file)
-	if !strings.Contains(text, "3 devices, 6 stages, 7 micro-batches") {
-		t.Error(text)
-	}
+	testkit.Has(t, text, "3 devices, 6 stages, 7 micro-batches")
 }
 
 // A file that is no schedule is refused in one line that names the file, the task and what
@@ -64,9 +59,7 @@ func TestScheduleFileRefused(t *testing.T) {
 		"0F0,0B0\n1F0,1F1,1B0,1B1\n":         "device 0: F1 is missing",
 		"0F0,0B0\n1F0,what\n":                `row 2, cell 2: "what": want a stage`,
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		for _, command := range []string{"schedule", "train", "simulate"} {
 			status, out, said := execute(t, command, "--schedule", file, "-k", "2", "-m", "1")
 			if status != 1 || out != "" || !strings.HasPrefix(said, "gpipebench: ") || !strings.Contains(said, file+": ") || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
@@ -98,18 +91,14 @@ func TestScheduleSearch(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "s.csv")
 		_, csv, _ := execute(t, append(search, "--format", "csv")...)
-		if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(csv), 0o600))
 		read := scheduled(t, append([]string{"schedule", "--schedule", file, "--json"}, times...)...)
 		if read.Span != r.Span || r.Searched == nil || read.Searched != nil {
 			t.Errorf("%s chunks: searched %+v, read %+v", chunks, r, read)
 		}
 	}
 	_, text, _ := execute(t, append([]string{"schedule", "--search", "--memory-limit", "6", "-k", "3", "-m", "7"}, times...)...)
-	if !strings.Contains(text, "searched: 3 devices") || !strings.Contains(text, "No schedule with its stages") {
-		t.Error(text)
-	}
+	testkit.Has(t, text, "searched: 3 devices", "No schedule with its stages")
 }
 
 // The idle time of each device is divided, and what is left of it by no cause is nothing;
@@ -119,9 +108,7 @@ func TestScheduleDrawn(t *testing.T) {
 	svg, html := filepath.Join(dir, "s.svg"), filepath.Join(dir, "s.html")
 	file := filepath.Join(dir, "s.csv")
 	_, csv, _ := execute(t, "schedule", "--schedule", "zb-v", "-k", "3", "-m", "7", "--format", "csv")
-	if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(csv), 0o600))
 	for _, c := range []struct{ name, page string }{{"1f1b", `"schedule":"1f1b","k":3,"m":7`}, {file, `"place":[0,1,2,2,1,0]`}} {
 		r := scheduled(t, "schedule", "--schedule", c.name, "-k", "3", "-m", "7", "--times", "f=2,b=3,w=1,comm=.5", "--svg", svg, "--html", html, "--memory-limit", "2.5", "--json")
 		for i, d := range r.Devices {
@@ -140,7 +127,5 @@ func TestScheduleDrawn(t *testing.T) {
 		}
 	}
 	_, text, _ := execute(t, "schedule", "--schedule", "1f1b")
-	if !strings.Contains(text, "Whose bubble it is") {
-		t.Error(text)
-	}
+	testkit.Has(t, text, "Whose bubble it is")
 }

@@ -41,12 +41,7 @@ others are not modelled.`,
 			if asJSON {
 				return o.json(b)
 			}
-			for _, t := range b.Shown() {
-				if err := t.Write(o.out, format); err != nil {
-					return err
-				}
-			}
-			return nil
+			return b.Shown().Write(o.out, format)
 		}),
 	}
 	fs := cmd.Flags()

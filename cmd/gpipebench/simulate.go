@@ -132,12 +132,6 @@ func optimizerFlag(fs *pflag.FlagSet, to *string) {
 	value(fs, to, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "optimiser, whose state counts as parameter memory", optimizerName)
 }
 
-// optimizerName reads the name of an optimiser, with its settings.
-func optimizerName(s string) (string, error) {
-	_, err := train.ParseOptimizer(s)
-	return s, err
-}
-
 func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	var b strings.Builder
 	rates := "at measured rates"

@@ -55,9 +55,7 @@ func finished(t *testing.T, cmd *exec.Cmd) outcome {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 	var o outcome
-	if err := json.Unmarshal(stdout.Bytes(), &o); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(stdout.Bytes(), &o))
 	return o
 }
 
@@ -95,9 +93,7 @@ func TestInterruptKeeps(t *testing.T) {
 			if err := r.cmd.Process.Signal(sig); err != nil {
 				t.Error(err)
 			}
-			if status := r.status(); status != 1 {
-				t.Errorf("exit status %d", status)
-			}
+			testkit.Equal(t, r.status(), 1, "exit status")
 			step := interruptedAfter(t, r.reason(), dir)
 			status, out, stderr := execute(t, append([]string{"train", "--json", "--steps", fmt.Sprint(step + 2), "--lr-schedule", "inverse-sqrt:200", "--snapshot-dir", dir, "--resume"}, tiny...)...)
 			var o outcome
@@ -137,9 +133,7 @@ func TestSnapshotCommand(t *testing.T) {
 	if status, out, stderr = execute(t, "snapshot", dir, "--json"); status != 0 || json.Unmarshal([]byte(out), &all) != nil || !all[len(all)-1].Whole || all[0].Settings["optimizer"] != "adam" {
 		t.Errorf("exit status %d\n%s%s", status, out, stderr)
 	}
-	if err := os.Remove(filepath.Join(snapshot.Name(dir, 3), "optimizer-mean.safetensors")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(filepath.Join(snapshot.Name(dir, 3), "optimizer-mean.safetensors")))
 	status, out, stderr = execute(t, "snapshot", dir)
 	if status != 1 || !strings.Contains(out, "step 3: "+snapshot.Name(dir, 3)+": optimizer-mean.safetensors: no such file") || !strings.HasPrefix(stderr, "gpipebench: 1 of ") {
 		t.Errorf("exit status %d\n%s%s", status, out, stderr)
@@ -150,11 +144,7 @@ func TestSnapshotCommand(t *testing.T) {
 	for args, want := range map[string]string{
 		"snapshot": "0 arguments: want one", "snapshot a b": "2 arguments: want one",
 	} {
-		if status, _, stderr := execute(t, strings.Fields(args)...); status != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d, %s", args, status, stderr)
-		}
+		fails(t, 2, want, strings.Fields(args)...)
 	}
-	if status, _, stderr := execute(t, "snapshot", t.TempDir()); status != 1 || !strings.Contains(stderr, "has no snapshots") {
-		t.Errorf("exit status %d, %s", status, stderr)
-	}
+	fails(t, 1, "has no snapshots", "snapshot", t.TempDir())
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // tinyTranslator is tiny for a translator.
@@ -26,9 +28,7 @@ func parallelFiles(t *testing.T) string {
 	}
 	files := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
 	for i, text := range []string{source.String(), target.String()} {
-		if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(files[i], []byte(text), 0o600))
 	}
 	return strings.Join(files, ",")
 }
@@ -74,9 +74,7 @@ func TestTiedApart(t *testing.T) {
 		stdout, _ := succeeds(t, args...)
 		// Embedding and weight of the softmax, beside what all have.
 		got := keys(t, stdout, "params")["params"].(float64)
-		if rest := got - map[string]float64{"1024": 1024, "512": 512}[params]; rest != 16*16*4+4*16+2*16*16+32+4*16+32 {
-			t.Errorf("%s: %v parameters, %v beside the tables", tied, got, rest)
-		}
+		testkit.Equal(t, got-map[string]float64{"1024": 1024, "512": 512}[params], 16*16*4+4*16+2*16*16+32+4*16+32, "%s: %v parameters", tied, got)
 	}
 }
 

@@ -32,14 +32,8 @@ func TestTutorial(t *testing.T) {
 	if nn.KernelProfile() == "generic" {
 		t.Skip("takes minutes on portable kernels")
 	}
-	name, err := filepath.Abs(filepath.Join("..", "..", "docs", "tutorial.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := testkit.Must(filepath.Abs(filepath.Join("..", "..", "docs", "tutorial.md")))(t)
+	raw := testkit.Must(os.ReadFile(name))(t)
 	t.Chdir(t.TempDir())
 	commands := 0
 	text := consoleBlock.ReplaceAllStringFunc(string(raw), func(block string) string {
@@ -72,9 +66,7 @@ func TestTutorial(t *testing.T) {
 		t.Errorf("%d commands in the tutorial, want 8 or more", commands)
 	}
 	if *update && !t.Failed() {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 }
 

@@ -23,10 +23,7 @@ func TestVerifyHashes(t *testing.T) {
 	if n := strings.Count(said, "  as published\n"); n != len(golden.Trainings) || n != strings.Count(said, "\n") {
 		t.Errorf("%d trainings of %d:\n%s", n, len(golden.Trainings), said)
 	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := testkit.Must(os.ReadFile("../../README.md"))(t)
 	hash, _, _ := strings.Cut(golden.Trainings[0].Published(), " ")
 	if len(hash) != 64 || !strings.Contains(string(readme), hash) {
 		t.Errorf("README.md has no %q, which its program ends with", hash)
@@ -59,9 +56,7 @@ func TestVerifyCommand(t *testing.T) {
 	if text := out.String(); strings.Contains(text, "AmoebaNet-D") || !strings.Contains(text, "All tables and plots: "+filepath.Join(dir, "report", "index.html")) {
 		t.Errorf("reproduce of two experiments prints\n%s", text)
 	}
-	if text := errs.String(); !strings.Contains(text, " left\n") {
-		t.Errorf("no time left of the whole in\n%s", text)
-	}
+	testkit.Has(t, errs.String(), " left\n")
 	status, text, said := verify("-v")
 	if status != 0 || !strings.Contains(text, "reproduced        AmoebaNet-D (18, 208)") || !strings.Contains(text, "no record") || said != "" {
 		t.Errorf("status %d: %s", status, said)
@@ -95,9 +90,7 @@ func TestVerifyCommand(t *testing.T) {
 		t.Errorf("against itself: status %d: %s\n%s", status, said, text)
 	}
 	other := t.TempDir()
-	if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(other, os.DirFS(dir)))
 	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "efficiency", "--out", other}, &out, &errs); status != 0 {
 		t.Fatal(errs.String())
 	}
@@ -107,9 +100,7 @@ func TestVerifyCommand(t *testing.T) {
 	if status, text, _ = verify("--against", other, "--format", "json", "--only", "efficiency-resnet50-p100"); status != 1 || !strings.Contains(text, `"id": "efficiency-resnet50-p100"`) || !strings.Contains(text, `"against": "holds"`) {
 		t.Errorf("against others, JSON: status %d: %s", status, text)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "records", "table2.jsonl"), []byte(`{"session":"x","sha256":"0123456789abcdef"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "records", "table2.jsonl"), []byte(`{"session":"x","sha256":"0123456789abcdef"}`+"\n"), 0o600))
 	if status, _, said = verify(); status != 1 || !strings.Contains(said, "table2.jsonl") {
 		t.Errorf("a changed record: status %d: %s", status, said)
 	}
@@ -135,11 +126,7 @@ func TestVerifyLedgerAlone(t *testing.T) {
 		"--only none": `--only: "none" is no claim and no verdict: want`, "--paper all": "judges by the tables there: want no --paper", "--results x": "want no --results",
 		"more": `unexpected argument "more": want a directory with claims.yaml, or flags only (see gpipebench verify --help)`,
 	} {
-		if status, _, said := execute(t, append([]string{"verify", dir}, strings.Fields(line)...)...); status != 2 || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d: %s", line, status, said)
-		}
+		fails(t, 2, want, append([]string{"verify", dir}, strings.Fields(line)...)...)
 	}
-	if status, _, said := execute(t, "verify", t.TempDir()); status != 2 || !strings.Contains(said, "want a directory with claims.yaml") {
-		t.Errorf("an empty directory: status %d: %s", status, said)
-	}
+	fails(t, 2, "want a directory with claims.yaml", "verify", t.TempDir())
 }

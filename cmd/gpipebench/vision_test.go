@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // TestTrainImages: networks for images are trained and scored by top-1 and
@@ -38,9 +40,7 @@ func TestTrainImages(t *testing.T) {
 				t.Errorf("%v: yardsticks %v", args, y)
 			}
 		}
-		if len(hashes) != 1 {
-			t.Errorf("%s: weights %v", model, hashes)
-		}
+		testkit.Equal(t, len(hashes), 1, "%s: weights %v", model, hashes)
 	}
 }
 
@@ -48,9 +48,7 @@ func TestTrainImages(t *testing.T) {
 func TestTrainImageFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, class := range []string{"bright", "dark"} {
-		if err := os.Mkdir(filepath.Join(dir, class), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Mkdir(filepath.Join(dir, class), 0o700))
 		for i := range 10 {
 			picture := image.NewGray(image.Rect(0, 0, 32, 32))
 			for p := range picture.Pix {
@@ -61,30 +59,17 @@ func TestTrainImageFolder(t *testing.T) {
 					picture.SetGray(x, 16, color.Gray{255})
 				}
 			}
-			f, err := os.Create(filepath.Join(dir, class, string(rune('a'+i))+".png"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := png.Encode(f, picture); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			f := testkit.Must(os.Create(filepath.Join(dir, class, string(rune('a'+i))+".png")))(t)
+			testkit.NoError(t, png.Encode(f, picture))
+			testkit.NoError(t, f.Close())
 		}
 	}
 	stdout, stderr := succeeds(t, strings.Fields("train --model resnet50 --width 2 --batch 6 -m 2 --steps 4 --data images:"+dir)...)
-	for _, want := range []string{"top-1 ", "after 4 steps batch norm's moving averages, which the evaluation uses, are still 66% initial values", "baseline linear model of the pixels", "baseline chance: 0.6931 nats, top-1 50.00%"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in\n%s", want, stdout)
-		}
-	}
+	testkit.Has(t, stdout, "top-1 ", "after 4 steps batch norm's moving averages, which the evaluation uses, are still 66% initial values", "baseline linear model of the pixels", "baseline chance: 0.6931 nats, top-1 50.00%")
 	if strings.Contains(stdout, "top-5") {
 		t.Errorf("the first five of two classes are no measure:\n%s", stdout)
 	}
-	if !strings.Contains(stderr, "images:"+dir+": 18 images to train on, 2 held out, of 2 classes (bright, dark), at 32 x 32 pixels\n") {
-		t.Errorf("what was found is not said:\n%s", stderr)
-	}
+	testkit.Has(t, stderr, "images:"+dir+": 18 images to train on, 2 held out, of 2 classes (bright, dark), at 32 x 32 pixels\n")
 	if !strings.Contains(stderr, "step 3/4  ") { // an epoch
 		t.Errorf("no evaluation behind the epoch in\n%s", stderr)
 	}

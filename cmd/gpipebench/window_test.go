@@ -3,9 +3,9 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
@@ -18,9 +18,7 @@ func TestTrainInWindows(t *testing.T) {
 	run := func(more ...string) (r train.Result) {
 		t.Helper()
 		out, _ := succeeds(t, append(args, more...)...)
-		if err := json.Unmarshal([]byte(out), &r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal([]byte(out), &r))
 		return r
 	}
 	want := run("--steps", "12")
@@ -36,10 +34,7 @@ func TestTrainInWindows(t *testing.T) {
 	for what, other := range map[string][]string{
 		"partitions": {"-k", "2"}, "window": {"--window", "2"}, "schedule": {"--schedule", "pipedream-vertical"}, "balance": {"--balance", "2,1,1"},
 	} {
-		status, _, errs := execute(t, append(append(append(args, snapshots...), "--steps", "16", "--resume"), other...)...)
-		if status != 1 || !strings.Contains(errs, "a snapshot of a training with "+what) {
-			t.Errorf("%v: exit status %d, %s", other, status, errs)
-		}
+		fails(t, 1, "a snapshot of a training with "+what, append(append(append(args, snapshots...), "--steps", "16", "--resume"), other...)...)
 	}
 }
 
@@ -48,14 +43,10 @@ func TestVersionsAreShown(t *testing.T) {
 	network := []string{"--layers", "4", "--dim", "64", "--batch", "8"}
 	out, _ := succeeds(t, append([]string{"simulate", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--json"}, network...)...)
 	var s simulate.Simulation
-	if err := json.Unmarshal([]byte(out), &s); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(out), &s))
 	out, _ = succeeds(t, append([]string{"describe", "--schedule", "pipedream", "-k", "3", "--json"}, network...)...)
 	var d simulate.Description
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(out), &d))
 	r := scheduled(t, "schedule", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--times", "f=1,b=1,w=1,u=.5", "--json")
 	for k, want := range []int{3, 2, 1} {
 		if got := s.Devices[k]; got.Versions != want || got.Staleness != want-1 {
@@ -69,11 +60,7 @@ func TestVersionsAreShown(t *testing.T) {
 		}
 	}
 	text, _ := succeeds(t, append([]string{"simulate", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--timeline"}, network...)...)
-	if !strings.Contains(text, "versions of the weights on each device: 3 2 1; staleness, in updates: 2 1 0") || !strings.Contains(text, "U update") {
-		t.Error(text)
-	}
+	testkit.Has(t, text, "versions of the weights on each device: 3 2 1; staleness, in updates: 2 1 0", "U update")
 	plan, _ := succeeds(t, append([]string{"plan", "--schedule", "pipedream", "--window", "8", "--devices", "2"}, network...)...)
-	if !strings.Contains(plan, "pipedream") {
-		t.Error(plan)
-	}
+	testkit.Has(t, plan, "pipedream")
 }

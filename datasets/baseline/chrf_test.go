@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // f2 is chrF of the means of precision and recall, in percent.
@@ -57,9 +59,7 @@ func TestChrFByHand(t *testing.T) {
 		if got := all.Score(); !(math.Abs(got-c.want) < 1e-9) { // also rejects NaN
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
-		if parts != all {
-			t.Errorf("%s: sentences give %v, want %v", c.name, parts, all)
-		}
+		testkit.Equal(t, parts, all, "%s: sentences give", c.name)
 	}
 }
 

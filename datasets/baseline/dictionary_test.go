@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // texts are pairs, one after another.
@@ -74,9 +76,7 @@ func TestDictionary(t *testing.T) {
 		"uh":            "",
 		"":              "",
 	} {
-		if got := d.Translate(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, d.Translate(text), want, "%q", text)
 	}
 }
 
@@ -94,9 +94,7 @@ func TestDictionaryLimits(t *testing.T) {
 	if len(m.sentences) != dictionaryPairs || len(m.source.words) != 2 {
 		t.Errorf("%d pairs with %d words, want %d with 2", len(m.sentences), len(m.source.words), dictionaryPairs)
 	}
-	if got := LearnDictionary(texts()).Translate("a b"); got != "a b" {
-		t.Errorf("learned of nothing: %q", got)
-	}
+	testkit.Equal(t, LearnDictionary(texts()).Translate("a b"), "a b", "learned of nothing")
 }
 
 func ExampleDictionary() {

@@ -3,6 +3,8 @@ package baseline
 import (
 	"reflect"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A linear model learns a linear task, also from large images, whose blocks it averages.
@@ -11,9 +13,7 @@ func TestLinear(t *testing.T) {
 		read := brightRow(size)
 		images := Images{Side: size, Channels: 3, Classes: 3, Train: 300, HeldOut: 100, ReadTrain: read, ReadHeldOut: func(i int, values []float32) int32 { return read(1000+i, values) }}
 		m := TrainLinear(images)
-		if m.side != side {
-			t.Errorf("size %d is reduced to %d, want %d", size, m.side, side)
-		}
+		testkit.Equal(t, m.side, side, "size %d is reduced to", size)
 		if loss, accuracy := m.Score(); accuracy < 0.95 || loss > 0.5 {
 			t.Errorf("size %d: accuracy %.3f, loss %.3f", size, accuracy, loss)
 		}

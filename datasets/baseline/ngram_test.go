@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -110,10 +111,7 @@ func words(n int) []byte {
 func TestNGramMatchesItsDefinition(t *testing.T) {
 	for _, text := range tinyTexts {
 		for n := 1; n <= min(5, len(text)); n++ {
-			m, err := TrainNGram(n, []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := testkit.Must(TrainNGram(n, []byte(text)))(t)
 			for _, context := range contexts(text) {
 				for _, b := range []byte("at \xffz") {
 					got, want := m.Prob([]byte(context), b), bruteProb(text, context, n, b)
@@ -145,13 +143,8 @@ func TestBitsIsTheMeanOfProb(t *testing.T) {
 	train, held := text[:2700], text[2700:]
 	last := 8.0
 	for n := 1; n <= 5; n++ {
-		m, err := TrainNGram(n, train)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.Order() != n {
-			t.Errorf("order %d, want %d", m.Order(), n)
-		}
+		m := testkit.Must(TrainNGram(n, train))(t)
+		testkit.Equal(t, m.Order(), n, "order")
 		for _, known := range []int{0, 2, 2700} {
 			context := train[2700-known:]
 			sum := 0.0
@@ -168,19 +161,14 @@ func TestBitsIsTheMeanOfProb(t *testing.T) {
 			t.Errorf("%d-gram: %v bits per byte, not below %v of the order before", n, bits, last)
 		}
 		last = bits
-		if m.Bits(train, nil) != 0 {
-			t.Error("an empty text has bits")
-		}
+		testkit.Equal(t, m.Bits(train, nil), 0, "an empty text has bits")
 	}
 }
 
 // A context that is too short differs from one that begins with zeros.
 func TestBitsBeginWithoutContext(t *testing.T) {
 	text := []byte("\x00\x00b\x00\x00b\x00\x00b")
-	m, err := TrainNGram(3, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(TrainNGram(3, text))(t)
 	want := -math.Log2(m.Prob(nil, 'a'))/2 - math.Log2(m.Prob([]byte("a"), 'b'))/2
 	if got := m.Bits(nil, []byte("ab")); math.Abs(got-want) > 1e-12 {
 		t.Errorf("%v bits, want %v", got, want)
@@ -201,9 +189,7 @@ func TestTrainNGramErrors(t *testing.T) {
 		{6, "abcdefgh", "n-gram model of order 6, want 1 to 5"},
 		{4, "abc", "text is shorter"},
 	} {
-		if _, err := TrainNGram(c.n, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("TrainNGram(%d, %q): error %v, want %q in it", c.n, c.text, err, c.want)
-		}
+		testkit.Refused(TrainNGram(c.n, []byte(c.text)))(t, c.want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
+	"gpipebench/internal/testkit"
 )
 
 type entry = gettexttest.Message
@@ -56,10 +57,7 @@ func TestParse(t *testing.T) {
 func TestParseGolden(t *testing.T) {
 	want := []entry{{"One file was copied.", "Eine Datei wurde kopiert."}, {"The file was not found.", "Die Datei wurde nicht gefunden."}, {"_Close the window", "Fenster _schließen"}}
 	for _, name := range []string{"little", "big"} {
-		file, err := os.ReadFile("testdata/small-" + name + ".mo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testkit.Must(os.ReadFile("testdata/small-" + name + ".mo"))(t)
 		got, charset := parsed(t, file)
 		slices.SortFunc(got, func(a, b entry) int { return strings.Compare(a[0], b[0]) })
 		if !slices.Equal(got, want) || charset != "UTF-8" {
@@ -134,10 +132,7 @@ func FuzzCatalog(f *testing.F) {
 		f.Add(gettexttest.Catalog(order, entry{"", "charset=CHARSET"}, entry{"\x04", "\x00"}, entry{"", ""}))
 	}
 	for _, name := range []string{"little", "big"} {
-		file, err := os.ReadFile("testdata/small-" + name + ".mo")
-		if err != nil {
-			f.Fatal(err)
-		}
+		file := testkit.Must(os.ReadFile("testdata/small-" + name + ".mo"))(f)
 		f.Add(file)
 	}
 	f.Add([]byte("GIF89a"))

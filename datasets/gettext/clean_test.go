@@ -1,6 +1,10 @@
 package gettext
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/internal/testkit"
+)
 
 func TestClean(t *testing.T) {
 	for text, want := range map[string]string{
@@ -64,9 +68,7 @@ func TestClean(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "- 1 -": 0, "one": 1, " one, two - 3": 2, "C'est ça ici": 3} {
-		if got := words(text); got != want {
-			t.Errorf("%q has %d words, want %d", text, got, want)
-		}
+		testkit.Equal(t, words(text), want, "%q", text)
 	}
 }
 
@@ -74,8 +76,6 @@ func TestFold(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "...": "", "Open the File...": "open the file", "open, the  file": "open the file", "(Ünïcode) 3.5": "ünïcode 3 5", "日本": "日本",
 	} {
-		if got := fold(text); got != want {
-			t.Errorf("%q is folded to %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, fold(text), want, "%q is folded to", text)
 	}
 }

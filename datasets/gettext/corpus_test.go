@@ -12,14 +12,12 @@ import (
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
+	"gpipebench/internal/testkit"
 )
 
 func mustRead(t *testing.T, dir string, languages ...string) *Corpus {
 	t.Helper()
-	c, err := Read(dir, languages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(Read(dir, languages))(t)
 	return c
 }
 
@@ -51,16 +49,10 @@ func TestRead(t *testing.T) {
 	gettexttest.Write(t, dir, "fr", "a.mo", gettexttest.Catalog(binary.LittleEndian, entry{"", "charset=ISO-8859-1"}, entry{"It is here already", "C'est d\xe9j\xe0 l\xe0"}))
 	for _, other := range []string{"locale.alias", "empty/LC_MESSAGES/x", "times/LC_TIME/x.mo", ".hidden/LC_MESSAGES/x.mo"} {
 		path := filepath.Join(dir, other)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
 	}
-	if err := os.Symlink("nowhere", filepath.Join(dir, "xx")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "xx")))
 
 	c := mustRead(t, dir)
 	var texts []string
@@ -77,9 +69,7 @@ func TestRead(t *testing.T) {
 		{Name: "ka"},
 		{Name: "sr@latin", Catalogs: 1, Messages: 1, Sentences: 1, Pairs: []Pair{{0, "Otvori datoteku"}}},
 	}
-	if !reflect.DeepEqual(c.Languages, want) {
-		t.Errorf("languages %+v,\nwant %+v", c.Languages, want)
-	}
+	testkit.EqualDeep(t, c.Languages, want, "languages")
 	if !slices.Equal(c.Left, []string{"en_GB"}) || !reflect.DeepEqual(c.Charsets, map[string]int{"GEORGIAN-PS": 1}) {
 		t.Errorf("left out %v, charsets %v", c.Left, c.Charsets)
 	}
@@ -177,9 +167,7 @@ func TestSplitIsStable(t *testing.T) {
 func TestReadFollowsLinks(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	write(t, elsewhere, "de", "a.mo", entry{"Open the file", "Datei öffnen"})
-	if err := os.Symlink(filepath.Join(elsewhere, "de"), filepath.Join(dir, "de_AT")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(filepath.Join(elsewhere, "de"), filepath.Join(dir, "de_AT")))
 	if c := mustRead(t, dir); len(c.Languages) != 1 || c.Languages[0].Name != "de_AT" || len(c.Languages[0].Pairs) != 1 {
 		t.Errorf("%+v", c.Languages)
 	}
@@ -187,8 +175,6 @@ func TestReadFollowsLinks(t *testing.T) {
 
 func TestIsEnglish(t *testing.T) {
 	for language, want := range map[string]bool{"en": true, "en_GB": true, "en@boldquot": true, "en.UTF-8": true, "ang": false, "enm": false, "de": false, "": false} {
-		if IsEnglish(language) != want {
-			t.Errorf("%s: %v", language, !want)
-		}
+		testkit.Equal(t, IsEnglish(language), want, "%s is English", language)
 	}
 }

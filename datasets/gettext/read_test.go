@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
+	"gpipebench/internal/testkit"
 )
 
 func TestReadErrors(t *testing.T) {
@@ -22,16 +23,12 @@ func TestReadErrors(t *testing.T) {
 	cut := put("cut", "a.mo", good[:len(good)-1])
 	text := put("text", "a.mo", []byte("hello, world"))
 	large := put("large", "a.mo", good)
-	if err := os.Truncate(large, MaxCatalog+1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Truncate(large, MaxCatalog+1))
 	put("loop", "b.mo", good)
 	loop := filepath.Join(folder("loop"), "a.mo")
 	circle := filepath.Join(dir, "circle")
 	for link, to := range map[string]string{loop: "a.mo", circle: "circle"} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Symlink(to, link))
 	}
 	put("none", "a.txt", good)
 	for language, want := range map[string]string{

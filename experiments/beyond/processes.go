@@ -275,45 +275,34 @@ func (x *processes) read(t *dividedTraining, log *records.Log) (all []*dividedRu
 	return all, nil
 }
 
-// Report compares weights, and bytes with the plan.
+// Report compares weights, and bytes with the plan. A row of the table is one division of a training, over
+// every network.
 func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
-	table := &lab.Table{ID: x.ID(), Title: "Processes: each run"}
-	table.Texts("training", "network", "order of devices", "update")
-	table.Numbers("processes", "K", "R", "final loss")
-	table.Texts("SHA-256 of the weights", "equal")
-	traffic := &lab.Table{ID: x.ID() + "-traffic", Title: "Processes: bytes that a step sends from process to process", Caption: []string{
-		"As the receivers count them, of all processes together; planned: what follows from shapes, layouts and the division alone. The same over each network.",
-	}}
-	traffic.Texts("training", "order of devices", "update")
-	traffic.Numbers("processes", "K", "R")
+	table := &lab.Table{ID: x.ID(), Title: x.Spec.Title}
+	table.Texts("training", "order of devices", "update")
+	table.Numbers("processes", "K", "R", "runs")
+	table.Texts("equal")
 	for l := range loads {
-		traffic.Numbers(l.String())
+		table.Numbers(l.String())
 	}
-	traffic.Numbers("all", "planned")
-	traffic.Texts("as planned")
+	table.Numbers("all", "planned")
+	table.Texts("as planned")
 	var panels []plot.Axes
 	var runs, different, inexact int
 	still, wasted := false, false // nothing was trained, other memory was used than was planned
 	for i := range x.Spec.Trainings {
 		t := &x.Spec.Trainings[i]
-		table.Caption = append(table.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches.", t.Name, t.Title, t.Batch, t.G, t.M))
 		all, err := x.read(t, log)
 		if err != nil {
 			return nil, err
 		}
-		for i, r := range all {
-			equal := "yes"
-			switch {
-			case i == 0:
-				equal = "is compared with"
-			case r.SHA256 != all[0].SHA256 || !slices.Equal(r.Losses, all[0].Losses):
+		table.Caption = append(table.Caption, fmt.Sprintf("%s: %s, mini-batches of %d in %d groups of %d micro-batches; SHA-256 of the weights in one process: %s.", t.Name, t.Title, t.Batch, t.G, t.M, all[0].SHA256[:16]))
+		for _, r := range all {
+			if !r.equals(all[0]) {
 				different++
-				equal = "NO"
 			}
 			still = still || r.SHA256 == r.Initial
 			wasted = wasted || !slices.Equal(r.Peak, r.HighWater)
-			w := r.Run
-			table.Add(t.Name, networkName(w.Network), cmp.Or(w.Spread, "-"), w.update(), w.Processes, w.K, w.R, lab.Fixed(r.Losses[len(r.Losses)-1], 6), r.SHA256[:16], equal)
 		}
 		runs += len(all)
 		for _, network := range x.Spec.Networks {
@@ -322,7 +311,7 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 				table.Notes = append(table.Notes, says)
 			}
 		}
-		panel, others := x.addTraffic(traffic, t, all)
+		panel, others := x.addDivisions(table, t, all)
 		panels, inexact = append(panels, panel), inexact+others
 		if reference != nil {
 			var ref dividedRun
@@ -336,7 +325,10 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 			}
 		}
 	}
-	r := &lab.Report{Tables: []*lab.Table{table, traffic}}
+	table.Caption = append(table.Caption,
+		"Equal: every run of this division, one over each network, ends with the same weights and has the same losses as the first run of its training.",
+		"Bytes that a step sends from process to process, as the receivers count them, of all processes together; planned: what follows from shapes, layouts and the division alone. The same over each network.")
+	r := &lab.Report{Tables: []*lab.Table{table}}
 	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", runs)
 	for _, c := range []struct {
 		is   bool
@@ -358,6 +350,11 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 	return r, err
 }
 
+// equals reports whether two runs have the same weights and losses.
+func (r *dividedRun) equals(other *dividedRun) bool {
+	return r.SHA256 == other.SHA256 && slices.Equal(r.Losses, other.Losses)
+}
+
 // networkName is a network's in tables.
 func networkName(network string) string {
 	switch network {
@@ -369,9 +366,9 @@ func networkName(network string) string {
 	return strings.ToUpper(network)
 }
 
-// addTraffic adds what a training's processes sent, once for all networks, and draws it. It also
+// addDivisions adds a row for each division of a training, and draws what several processes sent. It also
 // counts the runs in which that is not what was planned.
-func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, all []*dividedRun) (panel *plot.BarPanel, inexact int) {
+func (x *processes) addDivisions(table *lab.Table, t *dividedTraining, all []*dividedRun) (panel *plot.BarPanel, inexact int) {
 	panel = &plot.BarPanel{Title: t.Name, Y: "KiB in a step", Stacked: true}
 	kinds := make([]plot.BarSeries, loads)
 	for _, w := range x.Spec.ways(t) {
@@ -381,23 +378,32 @@ func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, all []*divi
 				same = append(same, r)
 			}
 		}
-		if w.Network != x.Spec.Networks[0] || len(same) == 0 {
+		if w.Processes > 1 && w.Network != x.Spec.Networks[0] || len(same) == 0 {
 			continue
 		}
-		exact := "yes"
+		equal, exact := "yes", "yes"
 		for _, r := range same {
+			if !r.equals(all[0]) {
+				equal = "NO"
+			}
 			if !r.exact() || !samePlan(r, same[0]) {
 				exact = "NO"
 				inexact++
 			}
 		}
-		cells := []any{t.Name, w.Spread, w.update(), w.Processes, w.K, w.R}
+		cells := []any{t.Name, cmp.Or(w.Spread, "-"), w.update(), w.Processes, w.K, w.R, len(same), equal}
 		var sent, planned int64
 		for l := range loads {
 			of := travelled(same[0], l)
 			sent, planned = sent+of.Bytes, planned+of.PlannedBytes
 			cells = append(cells, lab.Bytes(of.Bytes))
-			kinds[l].Add(float64(of.Bytes) / 1024)
+			if w.Processes > 1 {
+				kinds[l].Add(float64(of.Bytes) / 1024)
+			}
+		}
+		table.Add(append(cells, timed.Whole(sent), timed.Whole(planned), exact)...)
+		if w.Processes == 1 {
+			continue
 		}
 		label := fmt.Sprintf("P%d K%d R%d", w.Processes, w.K, w.R)
 		if w.Spread == "stage" {
@@ -407,7 +413,6 @@ func (x *processes) addTraffic(table *lab.Table, t *dividedTraining, all []*divi
 			label += " d"
 		}
 		panel.Names = append(panel.Names, label)
-		table.Add(append(cells, timed.Whole(sent), timed.Whole(planned), exact)...)
 	}
 	for l := range loads {
 		if kinds[l].Name = l.String(); slices.ContainsFunc(kinds[l].Values, func(kib float64) bool { return kib > 0 }) {

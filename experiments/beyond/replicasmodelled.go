@@ -122,16 +122,14 @@ var replicasModelled = cells.Kind[podsSpec, podStep]{
 				share = c.replicas()
 			}
 			one := podCell{c.of, c.kind, 1, c.micro * share}
-			r := cells.Row[podStep]{
-				Has: cells.Values{
-					"network": c.of.Name, "scaling": c.kind, "R": c.replicas(), "accelerators": c.replicas() * c.of.K, "batch": c.batch(), "M": c.micro, "share": share, "fits": true,
-				},
-				Reads: []cells.Cell[podStep]{s.cell("one", one, s.Ways[0])},
-			}
 			for _, w := range s.Ways {
-				r.Reads = append(r.Reads, s.cell("in_"+cells.Word(w.Name), c, w))
+				rows = append(rows, cells.Row[podStep]{
+					Has: cells.Values{
+						"network": c.of.Name, "scaling": c.kind, "R": c.replicas(), "accelerators": c.replicas() * c.of.K, "batch": c.batch(), "M": c.micro, "share": share, "way": w.Name,
+					},
+					Reads: []cells.Cell[podStep]{s.cell("one", one, s.Ways[0]), s.cell("", c, w)},
+				})
 			}
-			rows = append(rows, r)
 		}
 		return rows, nil
 	},

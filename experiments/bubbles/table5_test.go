@@ -38,7 +38,7 @@ func TestTable5Report(t *testing.T) {
 	if got := rates.Printed()[0][6]; got != "0.1090" {
 		t.Errorf("interleaved, run: %s", got)
 	}
-	if row := strings.Join(r.Tables[1].Printed()[2], " "); !strings.HasPrefix(row, "6.2B 8 24 0.2347 0.0827 0.1323 0.1003 ") {
+	if row := strings.Join(r.Tables[1].Printed()[2], " "); !strings.HasPrefix(row, "6.2B 8 24 29.718 29.444 19.927 0.527 0.991 0.671 0.2347 0.0827 0.1323 0.1003 ") {
 		t.Errorf("over makespans: %s", row)
 	}
 }

@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"context"
-	"slices"
 
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
@@ -66,9 +65,8 @@ func (c *calibrated) Report(log, _ *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	printed, conventions := m.Tables(c.ID(), "Table 2, calibrated", []string{
-		"Source of the paper's values: " + c.Spec.Source + ".",
-		"The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there.",
-	})
-	return &lab.Report{Tables: slices.Concat([]*lab.Table{elsewhere}, printed, conventions)}, nil
+	printed, conventions := m.Tables(c.ID()+"-table2", "Table 2, calibrated",
+		"Source of the paper's values: "+c.Spec.Source+".",
+		"The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there.")
+	return &lab.Report{Tables: []*lab.Table{elsewhere, printed, conventions}}, nil
 }

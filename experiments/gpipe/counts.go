@@ -3,6 +3,7 @@ package gpipe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gpipebench/gpipe/schedule"
@@ -82,9 +83,11 @@ var counts = cells.Kind[countsSpec, counted]{
 			rows = append(rows, cells.Row[counted]{Of: of, Has: has, Reads: []cells.Cell[counted]{c}})
 		}
 		for _, n := range s.Networks {
-			row("", cells.Values{"network": n.Name}, n.parameters())
+			if !slices.Contains(n.Layers, allLayers) {
+				row("", cells.Values{"network": n.Name, "layer": allLayers, "one": false, "saved": 0, "flops": 0}, n.parameters())
+			}
 			for _, name := range n.Layers {
-				row("layers", cells.Values{"network": n.Name, "layer": name}, n.layer(name))
+				row("", cells.Values{"network": n.Name, "layer": name, "one": true}, n.layer(name))
 			}
 			for _, p := range n.Steps {
 				row("steps", cells.Values{

@@ -7,6 +7,7 @@ import (
 
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
+	_ "gpipebench/lab/trained"  // a kind
 )
 
 //go:embed claims.yaml */spec.yaml */about.md

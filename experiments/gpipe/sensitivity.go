@@ -3,13 +3,10 @@ package gpipe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/gonum/stat"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
@@ -52,21 +49,14 @@ func newSensitivity() (lab.Experiment, error) {
 }
 
 func (s *sensitivity) Resolve() (p *lab.Problem) {
-	if s.others, p = variations("others", s.Spec.Others); p != nil {
-		return p
-	}
-	if three := &s.tables.table3.Spec.Scale; slices.ContainsFunc(three.Networks, func(n *cells.Network) bool { return n.Accelerator != three.Networks[0].Accelerator }) {
-		return lab.At(errors.New("want one accelerator for Table 3, which has one goal"), "others")
-	}
-	return nil
+	s.others, p = variations("others", s.Spec.Others)
+	return p
 }
 
 // part is one network's cells in one table.
 type part struct {
 	table, network, accelerator string
 	cells                       []partCell
-	reach                       float64 // of the mean absolute error over the judged cells, percent; 0: no goal
-	goal                        string  // what it has together with other parts of the same goal
 
 	jobs   func([]accelerator.Variation) []lab.Job                           // that make what values reads
 	values func(*records.Log, accelerator.Variation) ([]cells.Figure, error) // of the cells
@@ -74,24 +64,18 @@ type part struct {
 
 // partCell is a value of the paper; the cells that are 1 by definition are left out.
 type partCell struct {
-	name   string
-	paper  float64
-	judged bool // by the goal: it is of the largest M
+	name  string
+	paper float64
 }
 
 // parts are all networks of all tables.
 func (s *sensitivity) parts() (parts []part) {
-	two, three := &s.tables.Spec.Scale, &s.tables.table3.Spec.Scale
 	for _, of := range []struct {
 		name  string
 		scale *cells.Scale
-	}{{"Table 2", two}, {"Table 3", three}} {
+	}{{"Table 2", &s.tables.Spec.Scale}, {"Table 3", &s.tables.table3.Spec.Scale}} {
 		for _, n := range of.scale.Networks {
-			p := scalePart(of.name, of.scale, n)
-			if p.goal = of.name; of.scale == two {
-				p.goal += ", " + n.Name
-			}
-			parts = append(parts, p)
+			parts = append(parts, scalePart(of.name, of.scale, n))
 		}
 	}
 	return append(parts, s.figureParts()...)
@@ -101,12 +85,12 @@ func (s *sensitivity) parts() (parts []part) {
 func scalePart(table string, scale *cells.Scale, n *cells.Network) part {
 	alone := scale.Standard()
 	alone.Networks = slices.DeleteFunc(alone.Networks, func(other *cells.Network) bool { return other.ID != n.ID })
-	p := part{table: table, network: n.Name, accelerator: n.Accelerator, reach: n.Reach}
+	p := part{table: table, network: n.Name, accelerator: n.Accelerator}
 	var at []lab.Cell
 	for _, c := range alone.Cells() {
 		if c != alone.Base {
 			at = append(at, c)
-			p.cells = append(p.cells, partCell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Number(), c.M == alone.M[len(alone.M)-1]})
+			p.cells = append(p.cells, partCell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Number()})
 		}
 	}
 	p.jobs = func(vs []accelerator.Variation) []lab.Job {
@@ -138,7 +122,7 @@ func (s *sensitivity) figureParts() (parts []part) {
 		var others []*scenario
 		for j := range n.Scenarios {
 			if c := &n.Scenarios[j]; c.Name != n.Base {
-				p.cells, others = append(p.cells, partCell{c.Name, c.Paper.Number(), true}), append(others, c)
+				p.cells, others = append(p.cells, partCell{c.Name, c.Paper.Number()}), append(others, c)
 			}
 		}
 		p.values = func(log *records.Log, v accelerator.Variation) (values []cells.Figure, err error) {
@@ -281,17 +265,6 @@ func (r *readPart) widest(cell int) []movedBy {
 	return slices.DeleteFunc(all, func(m movedBy) bool { return r.swing(m, cell) == 0 })
 }
 
-// error is the mean absolute error of the judged cells.
-func (r *readPart) error(values []float64) float64 {
-	var off []float64
-	for i, c := range r.cells {
-		if c.judged {
-			off = append(off, math.Abs(values[i]/c.paper-1))
-		}
-	}
-	return stat.Mean(off, nil)
-}
-
 func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 	var parts []readPart
 	for _, p := range s.parts() {
@@ -301,7 +274,7 @@ func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 		}
 		parts = append(parts, r)
 	}
-	report := &lab.Report{Tables: []*lab.Table{s.mostTable(parts), s.goalTable(parts)}}
+	report := &lab.Report{Tables: []*lab.Table{s.mostTable(parts)}}
 	for _, r := range parts {
 		panels := s.tornados(&r)
 		if len(panels) == 0 {
@@ -379,58 +352,6 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 		}
 	}
 	t.Notes = lab.StarNote(t)
-	return t
-}
-
-// goalTable has what each end makes of the mean errors that have a goal.
-func (s *sensitivity) goalTable(parts []readPart) *lab.Table {
-	t := &lab.Table{
-		ID: s.ID() + "-goals", Title: "Mean absolute error at the largest M if one assumption is at an end of its band",
-		Caption: []string{"Only assumptions that move a cell are listed. Published: the assumption has a published band. Of the others the high end is the other convention. Within the goal: either end is."},
-	}
-	t.Texts("goal", "assumption", "published")
-	t.Numbers("low end", "high end", "goal, percent")
-	t.Texts("within the goal")
-	var goals []string
-	for _, r := range parts {
-		if r.goal != "" && !slices.Contains(goals, r.goal) {
-			goals = append(goals, r.goal)
-		}
-	}
-	for _, goal := range goals {
-		of := slices.DeleteFunc(slices.Clone(parts), func(r readPart) bool { return r.goal != goal })
-		mean := func(values func(*readPart) []float64) float64 {
-			sum := 0.0
-			for i := range of {
-				sum += of[i].error(values(&of[i])) / float64(len(of))
-			}
-			return sum
-		}
-		own := mean(func(r *readPart) []float64 { return r.own })
-		within := func(x float64) bool { return 100*x <= of[0].reach }
-		t.Add(goal, "as it is", "", lab.Percent(own, 1), lab.Percent(own, 1), lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(own)))
-		for _, a := range s.assumptions(of[0].accelerator) {
-			moves, at := false, [2]float64{math.NaN(), math.NaN()}
-			for i, v := range a.ends {
-				if v == nil {
-					continue
-				}
-				at[i] = mean(func(r *readPart) []float64 {
-					for _, m := range r.moves {
-						if m.name == a.name {
-							moves = true
-							return m.to[i]
-						}
-					}
-					return r.own
-				})
-			}
-			if !moves {
-				continue
-			}
-			t.Add(goal, a.name, lab.YesOrNo(a.published), lab.Percent(at[0], 1), lab.Percent(at[1], 1), lab.Fixed(of[0].reach, 0), lab.YesOrNo(within(at[0]) || within(at[1])))
-		}
-	}
 	return t
 }
 

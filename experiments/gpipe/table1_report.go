@@ -93,14 +93,11 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	case ref != nil:
 		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
 	}
-	report := &lab.Report{Tables: []*lab.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r)}}
-	for _, h := range r.halves {
-		activations, err := t.activationsTable(h)
-		if err != nil {
-			return nil, err
-		}
-		report.Tables = append(report.Tables, activations)
+	activations, err := t.activationsTable(r)
+	if err != nil {
+		return nil, err
 	}
+	report := &lab.Report{Tables: []*lab.Table{main, t.memoryTable(r), t.fitsTable(r), activations}}
 	if report.Files, err = plot.Figure(t, "", report.Tables, t.panels(r)); err != nil {
 		return nil, err
 	}
@@ -133,11 +130,13 @@ func (t *table1) mainTable(r, ref *table1Results, beside string) *lab.Table {
 			"The largest network that fits on K accelerators. Naive-1: the whole network on one accelerator, M = 1; every activation of the mini-batch is kept. Pipeline-K: GPipe over K accelerators; everything is recomputed, M is the smallest power of two with which the network fits, and cuts are at whole layers, by " + t.Spec.Partitioner + " over FLOPs.",
 			fmt.Sprintf("Modelled: the paper's networks on the paper's accelerators, planned from shapes: %s. Convention: %s.", t.modelledCaption(), conventionCaption(t.convention())),
 			"Measured: smaller networks on devices of this host. The memory of a device, gradients included, is a mapping of exactly the capacity, and the next page cannot be accessed. The largest network of each line of the grid and the smallest that does not fit then run for one step without a check of the plan.",
+			"Over Naive-1 and over Pipeline-1: by how much networks may grow, in parameters; the paper's are computed from its networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe trained the same networks: " + t.Spec.Torchgpipe + ".",
 		},
 	}
 	table.Texts("network", "way")
-	table.Numbers("paper", "paper: parameters", "torchgpipe", "modelled", "modelled: parameters", "modelled: M", "measured", "measured: parameters", "measured: M")
+	table.Numbers("paper", "paper: parameters", "torchgpipe", "modelled", "modelled: parameters", "modelled: M", "measured", "measured: parameters", "measured: M",
+		"paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
 	if ref != nil {
 		table.Numbers("measured, " + beside)
 	}
@@ -154,6 +153,11 @@ func (t *table1) mainTable(r, ref *table1Results, beside string) *lab.Table {
 				measured = largestCells(w.measured.Candidate, w.measured.Params, w.measured.M)
 			}
 			cells := []any{h.Name, w.Name, printed, modelled, measured}
+			for _, base := range h.rows[:2] {
+				for k, size := range t.sizes(w)[:3] {
+					cells = append(cells, timesAs(size, t.sizes(base)[k]))
+				}
+			}
 			if ref != nil {
 				if w.measured != nil {
 					referred = ref.halves[i].rows[j].measured.Candidate.value()
@@ -269,28 +273,6 @@ func (t *table1) sizes(w *table1Row) []int64 {
 	return s
 }
 
-// growthTable is parameters relative to the first and to the second way.
-func (t *table1) growthTable(r *table1Results) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
-		Caption: []string{"The number of parameters of the largest network that fits, relative to Naive-1 and to Pipeline-1. Paper: computed from the paper's networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect."},
-	}
-	table.Texts("network", "way")
-	table.Numbers("paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
-	for _, h := range r.halves {
-		for _, w := range h.rows {
-			cells := []any{h.Name, w.Name}
-			for _, base := range h.rows[:2] {
-				for i, size := range t.sizes(w)[:3] {
-					cells = append(cells, timesAs(size, t.sizes(base)[i]))
-				}
-			}
-			table.Add(cells...)
-		}
-	}
-	return table
-}
-
 // panels draw the networks' parameters, from the naive way to the largest K.
 func (t *table1) panels(r *table1Results) []plot.Axes {
 	var out []plot.Axes
@@ -356,71 +338,77 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 	return table
 }
 
-// byConvention adds a column for each convention, and a row for each of the paper's
-// networks: its lead, and what cell makes of the largest network, which also reports
-// whether that is as the paper says. A note counts those.
-func (r *table1Results) byConvention(table *lab.Table, note string, lead func(*table1Half, *table1Row) []any,
-	cell func(h *table1Half, w *table1Row, c counting, l largest) (v any, found bool)) {
-	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
-	for _, c := range r.conventions {
-		table.Numbers(c.String())
-	}
-	for _, h := range r.halves {
-		for _, w := range h.printed {
-			cells := []any{h.Name, w.Name, lead(h, w)}
-			for k, c := range r.conventions {
-				l, ok := w.modelled.Largest[c.String()]
-				if !ok {
-					cells = append(cells, "-")
-					continue
-				}
-				all[k]++
-				v, yes := cell(h, w, c, l)
-				if yes {
-					found[k]++
-				}
-				cells = append(cells, v)
-			}
-			table.Add(cells...)
-		}
-	}
-	var parts []string
-	for k, c := range r.conventions {
-		parts = append(parts, fmt.Sprintf("%d of %d (%v)", found[k], all[k], c))
-	}
-	table.Notes = append(table.Notes, note+strings.Join(parts, ", ")+".")
-}
-
-// fitsTable shows under which conventions the paper's networks fit, as the paper
-// found.
+// fitsTable shows under which conventions the paper's networks fit, as the paper found, and the largest network
+// that fits under each.
 func (t *table1) fitsTable(r *table1Results) *lab.Table {
 	table := &lab.Table{
-		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"For each convention the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is the smallest micro-batch's. Naive-1, no: the mini-batch does not fit; then the number says how many examples would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ". " + conventionsSay},
+		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit, and the largest network under each",
+		Caption: []string{
+			"Fits: the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is the smallest micro-batch's. Naive-1, no: the mini-batch does not fit; then the number says how many examples would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ".",
+			"Largest, by convention: the modelled column of table1, and after the network M. " + conventionsSay,
+		},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity", "least micro-batch", "largest micro-batch")
-	lead := func(h *table1Half, w *table1Row) []any {
-		least := 1
-		if w.Naive {
-			least = h.Batch
+	for _, what := range []string{"fits", "largest"} {
+		for _, c := range r.conventions {
+			table.Numbers(what + ", " + c.String())
 		}
-		return []any{w.column.value(), lab.Bytes(w.modelled.Capacity), least, t.defaultOf(w.modelled).PrintedMicro}
 	}
-	r.byConvention(table, "The paper's networks that fit: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
-		peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
-		switch {
-		case w.Naive && l.PrintedMicro < h.Batch:
-			return lab.Joined("no: %v examples", l.PrintedMicro), false
-		case l.PrintedMicro == 0:
-			return lab.Joined("no: %v", peak), false
+	n := len(r.conventions)
+	fitting, same, all := make([]int, n), make([]int, n), make([]int, n)
+	for _, h := range r.halves {
+		for _, w := range h.printed {
+			fits, found := make([]any, n), make([]any, n)
+			for k, c := range r.conventions {
+				l, ok := w.modelled.Largest[c.String()]
+				if !ok {
+					fits[k], found[k] = lab.Absent, lab.Absent
+					continue
+				}
+				all[k]++
+				var is bool
+				if fits[k], is = h.fits(w, c, l); is {
+					fitting[k]++
+				}
+				if found[k] = l.Candidate.value(); !l.Candidate.none() {
+					found[k] = lab.Joined("%v, %v", l.Candidate.value(), l.Memory.M)
+				}
+				if !l.Candidate.none() && l.Candidate == w.column.candidate {
+					same[k]++
+				}
+			}
+			least := 1
+			if w.Naive {
+				least = h.Batch
+			}
+			table.Add(h.Name, w.Name, w.column.value(), lab.Bytes(w.modelled.Capacity), least, t.defaultOf(w.modelled).PrintedMicro, fits, found)
 		}
-		return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
-	})
+	}
+	counted := func(counts []int) string {
+		var parts []string
+		for k, c := range r.conventions {
+			parts = append(parts, fmt.Sprintf("%d of %d (%v)", counts[k], all[k], c))
+		}
+		return strings.Join(parts, ", ") + "."
+	}
+	table.Notes = []string{"The paper's networks that fit: " + counted(fitting), "How often the largest network is the paper's: " + counted(same)}
 	for _, h := range r.halves {
 		table.Notes = append(table.Notes, r.smallestNote(h))
 	}
 	return table
+}
+
+// fits is with which M one of the paper's networks fits, and whether it does.
+func (h *table1Half) fits(w *table1Row, c counting, l largest) (lab.Value, bool) {
+	peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
+	switch {
+	case w.Naive && l.PrintedMicro < h.Batch:
+		return lab.Joined("no: %v examples", l.PrintedMicro), false
+	case l.PrintedMicro == 0:
+		return lab.Joined("no: %v", peak), false
+	}
+	return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
 }
 
 // smallestNote is what the fullest device of a network's last column takes with
@@ -444,21 +432,3 @@ func (r *table1Results) smallestNote(h *table1Half) string {
 
 // conventionsSay explains the names of conventions.
 const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."
-
-// conventionsTable is what fits by convention.
-func (t *table1) conventionsTable(r *table1Results) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
-		Caption: []string{"The modelled column of table1 under other conventions. " + conventionsSay + " Each cell is a network and, after it, M."},
-	}
-	table.Texts("network", "way")
-	table.Numbers("paper")
-	lead := func(_ *table1Half, w *table1Row) []any { return []any{w.column.value()} }
-	r.byConvention(table, "How often the largest network is the paper's: ", lead, func(h *table1Half, w *table1Row, c counting, l largest) (any, bool) {
-		if l.Candidate.none() {
-			return l.Candidate.value(), false
-		}
-		return lab.Joined("%v, %v", l.Candidate.value(), l.Memory.M), l.Candidate == w.column.candidate
-	})
-	return table
-}

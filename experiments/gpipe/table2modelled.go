@@ -97,9 +97,7 @@ func (t *table2Modelled) Report(log, _ *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	printed, conventions := two.Tables(t.ID(), "Table 2", []string{
-		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
-	})
+	printed, conventions := two.Tables(t.ID(), "Table 2", "Source of the paper's values: "+t.Spec.Source+". torchgpipe: "+t.Spec.Torchgpipe+".")
 	// What both tables were to reach.
 	var goals []cells.Goal
 	for _, n := range two.Networks {
@@ -110,7 +108,7 @@ func (t *table2Modelled) Report(log, _ *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &lab.Report{Tables: slices.Concat(printed, []*lab.Table{whatIf}, conventions)}
+	report := &lab.Report{Tables: []*lab.Table{printed, whatIf, conventions}}
 	report.Files, err = plot.Figure(t, "", report.Tables, two.Panels())
 	return report, err
 }
@@ -175,5 +173,5 @@ func (b modelledBeside) cells(log *records.Log) (func(lab.Cell) []lab.Value, err
 }
 
 func (b modelledBeside) caption() string {
-	return fmt.Sprintf("Modelled on %s: %s. More in table2-modelled-%s.", b.Networks[0].Accelerator, b.StandardCaption(), b.Networks[0].ID)
+	return fmt.Sprintf("Modelled on %s: %s. More in table2-modelled.", b.Networks[0].Accelerator, b.StandardCaption())
 }

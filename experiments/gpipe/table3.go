@@ -281,7 +281,7 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 		Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled"),
 		Names: map[string]string{"measured, PCI-E, bytes per FLOP": "measured, PCI-E with the paper's ratio of bytes to FLOPs"},
 	}.Panels(&drawn)
-	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", []string{"Source of the paper's values: " + t.Spec.Source + "."})
-	r.Tables = slices.Concat(cells, conventions)
+	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", "Source of the paper's values: "+t.Spec.Source+".")
+	r.Tables = []*lab.Table{cells, conventions}
 	return nil
 }

@@ -160,7 +160,7 @@ func (e *predictions) Report(log, _ *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	b := Committed().with(known).score(known, known)
-	r := &lab.Report{Tables: []*lab.Table{b.summaryTable(e.ID(), e.Title()), b.reasonTable(), b.partsTable(known), assumed, printedTable()}}
+	r := &lab.Report{Tables: []*lab.Table{b.summaryTable(e.ID(), e.Title()), b.partsTable(known), assumed, printedTable()}}
 	r.Files, err = plot.Figure(e, "", r.Tables, b.panels())
 	return r, err
 }

@@ -223,49 +223,42 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 		return p, err
 	}
 	s.Change = accelerator.Then(s.Change, change)
-	if p, err = predicted(ctx, s); err != nil {
-		return p, err
+	again := []gpipe.Recompute{s.Parallel.Recompute}
+	halved := again[0] == gpipe.RecomputeSelective && row.Framework == "torchtitan"
+	if halved {
+		again = append(again, gpipe.RecomputeNone, gpipe.RecomputeFull)
 	}
-	if p.Figures, err = figures(s.Accelerator); err != nil {
-		return p, err
-	}
-	if s.Parallel.Recompute == gpipe.RecomputeSelective && row.Framework == "torchtitan" {
-		// Its choice of operators computes every second product again, and no attention: half of all.
-		s.Parallel.Recompute = gpipe.RecomputeNone
-		none, err := predicted(ctx, s)
-		if err != nil {
-			return p, err
-		}
-		s.Parallel.Recompute = gpipe.RecomputeFull
-		full, err := predicted(ctx, s)
-		if err != nil {
-			return p, err
-		}
-		p.Seconds, p.Bytes = (none.Seconds+full.Seconds)/2, (none.Bytes+full.Bytes)/2
-	}
-	return p, nil
-}
-
-// predicted simulates a training.
-func predicted(ctx context.Context, s simulate.Simulating) (p Predicted, err error) {
-	r, err := s.Run(ctx)
-	if err != nil && s.Setup.Schedule == schedule.Interleaved { // which some numbers of micro-batches have not
-		layers := s.Model.Layers
-		s.Setup.Schedule, s.Setup.Chunks, s.Setup.Balance = schedule.OneFOneB, 1, balance(layers, s.Setup.Partitions)
-		r, err = s.Run(ctx)
-	}
+	all, err := predicted(ctx, s, again...)
 	if err != nil {
 		return p, err
 	}
-	p.Seconds, p.Parts = r.StepSeconds, r.Parts
-	if s.Setup.Schedule == schedule.ZBH1 || s.Setup.Schedule == schedule.ZBH2 {
-		saved := unsynchronised(r.Step.Timeline)
-		p.Seconds, p.Parts.Bubble = p.Seconds-saved, p.Parts.Bubble-saved
+	p = all[0]
+	if halved { // its choice of operators computes every second product again, and no attention: half of all
+		p.Seconds, p.Bytes = (all[1].Seconds+all[2].Seconds)/2, (all[1].Bytes+all[2].Bytes)/2
 	}
-	for _, d := range r.Devices {
-		p.Bytes = max(p.Bytes, d.PeakBytes)
+	p.Figures, err = figures(s.Accelerator)
+	return p, err
+}
+
+// predicted simulates a training with each recomputation.
+func predicted(ctx context.Context, s simulate.Simulating, again ...gpipe.Recompute) (all []Predicted, err error) {
+	runs, err := s.Each(ctx, again...)
+	if err != nil && s.Setup.Schedule == schedule.Interleaved { // which some numbers of micro-batches have not
+		s.Setup.Schedule, s.Setup.Chunks, s.Setup.Balance = schedule.OneFOneB, 1, balance(s.Model.Layers, s.Setup.Partitions)
+		runs, err = s.Each(ctx, again...)
 	}
-	return p, nil
+	for _, r := range runs {
+		p := Predicted{Seconds: r.StepSeconds, Parts: r.Parts}
+		if s.Setup.Schedule == schedule.ZBH1 || s.Setup.Schedule == schedule.ZBH2 {
+			saved := unsynchronised(r.Step.Timeline)
+			p.Seconds, p.Parts.Bubble = p.Seconds-saved, p.Parts.Bubble-saved
+		}
+		for _, d := range r.Devices {
+			p.Bytes = max(p.Bytes, d.PeakBytes)
+		}
+		all = append(all, p)
+	}
+	return all, err
 }
 
 // unsynchronised is by how much a step is shorter, in seconds, whose devices begin the next one without

@@ -6,18 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 )
 
-// Shown are the tables of a scoreboard, as its command and the report print them.
-func (b *Scoreboard) Shown() []*lab.Table {
-	shown := []*lab.Table{b.summaryTable(id, "Scoreboard")}
-	if reasons := b.reasonTable(); len(reasons.Rows) > 0 {
-		shown = append(shown, reasons)
-	}
-	return shown
-}
+// Shown is the table of a scoreboard, as its command prints it.
+func (b *Scoreboard) Shown() *lab.Table { return b.summaryTable(id, "Scoreboard") }
 
 // id is the experiment's, which begins the names of its tables.
 const id = "predictions"
@@ -65,6 +60,7 @@ func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 	if !math.IsNaN(o.Apart) {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, stands apart: %s.", Apart, percent(o.Apart)))
 	}
+	t.Notes = append(t.Notes, b.reasonNotes()...)
 	return t
 }
 
@@ -79,12 +75,8 @@ func signed(x float64) lab.Value { return lab.Number("%+.1f%%", 100*x) }
 
 func percent(x float64) string { return lab.Percent(x, 1).Text }
 
-// reasonTable says why rows are not modelled.
-func (b *Scoreboard) reasonTable() *lab.Table {
-	t := &lab.Table{ID: id + "-reasons", Title: "Rows that are not modelled, by reason"}
-	t.Texts("reason")
-	t.Numbers("rows")
-	t.Texts("tables")
+// reasonNotes say why rows are not modelled, the reason of most rows first.
+func (b *Scoreboard) reasonNotes() (notes []string) {
 	var all []Reason
 	in := map[string][]string{}
 	for _, s := range b.Tables {
@@ -103,9 +95,9 @@ func (b *Scoreboard) reasonTable() *lab.Table {
 	}
 	slices.SortStableFunc(all, func(a, b Reason) int { return b.Rows - a.Rows })
 	for _, r := range all {
-		t.Add(r.Why, r.Rows, strings.Join(in[r.Why], ", "))
+		notes = append(notes, fmt.Sprintf("Not modelled, %s: %s (%s).", units.Counted(r.Rows, "row"), r.Why, strings.Join(in[r.Why], ", ")))
 	}
-	return t
+	return notes
 }
 
 // partsTable says what the predicted steps of each table consist of.

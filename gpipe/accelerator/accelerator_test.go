@@ -46,9 +46,7 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 				t.Errorf("%s: efficiency of %s: source %q: want one that begins with verified, excerpt, assumed or calibrated", a.Name, e.Of, e.Source)
 			}
 		}
-		if a.Calibrated() != strings.HasSuffix(a.Name, "-calibrated") {
-			t.Errorf("%s: calibrated: %v: want that in its name", a.Name, a.Calibrated())
-		}
+		testkit.Equal(t, a.Calibrated(), strings.HasSuffix(a.Name, "-calibrated"), "%s: calibrated", a.Name)
 		if a.Ops != nil || a.Shapes != nil {
 			t.Errorf("%s: times by operation, which no source has", a.Name)
 		}
@@ -158,15 +156,9 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(ownChip)
 	f.Add("a: &a [*a]")
-	list, err := accelerators.Files.ReadDir(".")
-	if err != nil {
-		f.Fatal(err)
-	}
+	list := testkit.Must(accelerators.Files.ReadDir("."))(f)
 	for _, file := range list {
-		text, err := accelerators.Files.ReadFile(file.Name())
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := testkit.Must(accelerators.Files.ReadFile(file.Name()))(f)
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -82,8 +82,6 @@ func TestTextIsAFile(t *testing.T) {
 	list := testkit.Must(All())(t)
 	for _, a := range list {
 		again := testkit.Must(Read("again.yaml", []byte(a.Text())))(t)
-		if diff := cmp.Diff(&a, again); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", a.Name, diff)
-		}
+		testkit.Equal(t, cmp.Diff(&a, again), "", "%s (-want +got)\n", a.Name)
 	}
 }

@@ -36,9 +36,7 @@ func TestShares(t *testing.T) {
 		}
 		peak := *a
 		AtPeak(&peak)
-		if got := peak.share(test.kind, test.dtype, test.size); got != 1 {
-			t.Errorf("%s, %v, %d: %v of the peak at the peak", test.kind, test.dtype, test.size, got)
-		}
+		testkit.Equal(t, peak.share(test.kind, test.dtype, test.size), 1, "%s, %v, %d", test.kind, test.dtype, test.size)
 	}
 }
 
@@ -63,9 +61,7 @@ func TestEfficientNames(t *testing.T) {
 	if of() != "" || len(one) != 8 {
 		t.Errorf("%q and %q", of(), one)
 	}
-	if of(Efficiency{Of: "dense", Points: []Point{{Share: 0.5, Low: 0.1}}, Source: "another"}) != one {
-		t.Error("a source changes the name")
-	}
+	testkit.Equal(t, of(Efficiency{Of: "dense", Points: []Point{{Share: 0.5, Low: 0.1}}, Source: "another"}), one, "a source changes the name")
 	for _, other := range []Efficiency{
 		{Of: "dense", Points: []Point{{Share: 0.6}}}, {Of: "conv", Points: []Point{{Share: 0.5}}},
 		{Of: "dense", DType: "f32", Points: []Point{{Share: 0.5}}}, {Of: "dense", Points: []Point{{Size: 1, Share: 0.5}}},

@@ -1,8 +1,6 @@
 package accelerator
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -39,9 +37,7 @@ func TestBands(t *testing.T) {
 		{bands[0].Low, []float64{0.1, 0.5, 0.5, 0.5}}, {bands[0].High, []float64{0.2, 0.9, 0.5, 0.5}},
 		{bands[1].Low, []float64{0.2, 0.5, 0.5, 0.4}}, {nil, []float64{0.2, 0.5, 0.5, 0.5}},
 	} {
-		if got := shares(test.v); !slices.Equal(got, test.want) {
-			t.Errorf("%+v: shares %v, want %v", test.v, got, test.want)
-		}
+		testkit.EqualAll(t, shares(test.v), test.want, "%+v: shares", test.v)
 	}
 	if bands[0].Low.Name != "dense, f32, low" || bands[0].High.Name != "dense, f32, high" {
 		t.Errorf("names %q and %q", bands[0].Low.Name, bands[0].High.Name)
@@ -69,7 +65,5 @@ func TestParseVariation(t *testing.T) {
 	if v.Change(a); a.Link.ThroughHost || a.Link.Bandwidth != 8e9 || a.Link.Latency != 20e-6 {
 		t.Errorf("link %+v", a.Link)
 	}
-	if _, err := ParseVariation("luck"); err == nil || !strings.Contains(err.Error(), `unknown "luck": want activations not`) {
-		t.Errorf("luck: %v", err)
-	}
+	testkit.Refused(ParseVariation("luck"))(t, `unknown "luck": want activations not`)
 }

@@ -81,11 +81,23 @@ func Breakdown(tasks [][]schedule.Task, c Costs) (Parts, error) {
 	return s.Breakdown()
 }
 
+// Bubble is [Breakdown]'s Bubble alone, of one replay in place of four.
+func Bubble(tasks [][]schedule.Task, c Costs) (float64, error) {
+	micro, err := c.micro(tasks)
+	if err != nil {
+		return 0, err
+	}
+	s, err := run(tasks, micro, *even(tasks, c.free()))
+	if err != nil {
+		return 0, err
+	}
+	return s.idle()
+}
+
 // Breakdown is [Breakdown] of the step.
 func (s *Step) Breakdown() (Parts, error) {
 	full := s.work(s.tail)
-	free := s.costs
-	free.Boundary, free.Hop, free.Link = nil, nil, Link{ThroughHost: s.costs.Link.ThroughHost}
+	free := s.costs.free()
 	p, waited := full, 0.0
 	for _, step := range []struct {
 		adds  *float64
@@ -102,15 +114,29 @@ func (s *Step) Breakdown() (Parts, error) {
 				return Parts{}, err
 			}
 		}
-		tail, err := of.costs.finish(slices.Clone(of.free), false)
+		w, err := of.idle()
 		if err != nil {
 			return Parts{}, err
 		}
-		w := of.work(tail).waiting()
 		*step.adds, waited = w-waited, w
 	}
 	p.Barrier = full.waiting() - waited
 	return p, nil
+}
+
+// free are the costs with links that take no time.
+func (c Costs) free() Costs {
+	c.Boundary, c.Hop, c.Link = nil, nil, Link{ThroughHost: c.Link.ThroughHost}
+	return c
+}
+
+// idle is the devices' mean waiting time without the barrier before the update.
+func (s *Step) idle() (float64, error) {
+	tail, err := s.costs.finish(slices.Clone(s.free), false)
+	if err != nil {
+		return 0, err
+	}
+	return s.work(tail).waiting(), nil
 }
 
 // Over divides the parts by a number, such as the mini-batches that they are of.

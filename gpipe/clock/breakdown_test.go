@@ -33,6 +33,9 @@ func TestBreakdownAddsUp(t *testing.T) {
 		if p.Step != span {
 			t.Fatalf("%v: step %v, replay %v", in, p.Step, span)
 		}
+		if alone := testkit.Must(clock.Bubble(in.Tasks, in.Costs))(t); alone != p.Bubble {
+			t.Fatalf("%v: a bubble of %v, alone %v", in, p.Bubble, alone)
+		}
 		if math.Abs(p.Sum()-p.Step) > 1e-9*p.Step {
 			t.Fatalf("%v: parts add up to %v, step %v", in, p.Sum(), p.Step)
 		}
@@ -89,9 +92,7 @@ func TestBreakdownByHand(t *testing.T) {
 		Update:        2,
 		Step:          22,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, got), "", "(-want +got)\n")
 }
 
 // Even stages and free links leave the bubble alone: (K-1)(f+b) with early
@@ -147,9 +148,7 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 		return 1
 	}}))(t)
 	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
-	if diff := cmp.Diff(want, p); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, p), "", "(-want +got)\n")
 }
 
 // Without recomputation, setup and update it is never negative if a stage's

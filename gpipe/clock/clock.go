@@ -154,6 +154,15 @@ func Replay(tasks [][]schedule.Task, c Costs) (*timeline.Timeline, error) {
 
 // Run is [Replay] without a list of all events.
 func Run(tasks [][]schedule.Task, c Costs) (*Step, error) {
+	micro, err := c.micro(tasks)
+	if err != nil {
+		return nil, err
+	}
+	return run(tasks, micro, c)
+}
+
+// micro counts the micro-batches of each replica, and refuses costs and lists that cannot be replayed.
+func (c Costs) micro(tasks [][]schedule.Task) ([]int, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -177,7 +186,7 @@ func Run(tasks [][]schedule.Task, c Costs) (*Step, error) {
 			return nil, fmt.Errorf("clock: %w", err)
 		}
 	}
-	return run(tasks, micro, c)
+	return micro, nil
 }
 
 func (c Costs) check() error {

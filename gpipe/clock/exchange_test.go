@@ -49,9 +49,7 @@ func TestExchange(t *testing.T) {
 11-12 1 update
 11-12 2 update
 `
-	if diff := cmp.Diff(want, exchanged(tl)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "(-want +got)\n")
 
 	costs.Link.ThroughHost = true
 	tl = clocktest.Build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
@@ -66,15 +64,11 @@ func TestExchange(t *testing.T) {
 16-17 1 update
 16-17 2 update
 `
-	if diff := cmp.Diff(want, exchanged(tl)); diff != "" {
-		t.Errorf("through the host (-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "through the host (-want +got)\n")
 
 	costs.Exchanges = []clock.Exchange{{From: place.Stage(1), To: place.Stage(3)}}
 	lists := testkit.Must(schedule.Build(schedule.GPipe, 3, 1, schedule.Never, false))(t)
-	if _, err := clock.Replay(lists, costs); err == nil || !strings.Contains(err.Error(), "between stages 1 and 3 of 3") {
-		t.Errorf("an exchange with a stage that is not there: %v", err)
-	}
+	testkit.Refused(clock.Replay(lists, costs))(t, "between stages 1 and 3 of 3")
 }
 
 // Two stages that share a weight, two groups of one micro-batch: stage 1 ends the first
@@ -95,9 +89,7 @@ func TestExchangeOfGroups(t *testing.T) {
 	check := func(name, want string) {
 		t.Helper()
 		tl := clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Never, false, costs)
-		if diff := cmp.Diff(want, exchanged(tl)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", name, diff)
-		}
+		testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "%s (-want +got)\n", name)
 	}
 	check("direct", `4-5 1 transfer with 0
 5-6 0 transfer with 1

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/clock"
@@ -49,9 +48,7 @@ func TestReplicasMeetInTwos(t *testing.T) {
 		}
 	}
 	c.Together = 3
-	if _, err := clock.Replay(append(lists, lists...), c); err == nil || !strings.Contains(err.Error(), "3 of 4 replicas meet together") {
-		t.Errorf("%v", err)
-	}
+	testkit.Refused(clock.Replay(append(lists, lists...), c))(t, "3 of 4 replicas meet together")
 }
 
 // Replicas wait for the last at a meeting, and go on together.
@@ -74,9 +71,7 @@ func TestReplicasMeet(t *testing.T) {
 			continue
 		}
 		name := e.Label() + " " + string(rune('0'+e.At.Replica))
-		if got := [3]float64{e.Start, e.End, e.Away}; got != want[name] {
-			t.Errorf("%s: start, end, away %v, want %v", name, got, want[name])
-		}
+		testkit.Equal(t, [3]float64{e.Start, e.End, e.Away}, want[name], "%s: start, end, away", name)
 		delete(want, name)
 	}
 	if len(meets) > 0 || len(want) > 0 {
@@ -140,8 +135,6 @@ func TestMeetingsRefused(t *testing.T) {
 	} {
 		lists, c := twoReplicas(t)
 		change(&c)
-		if _, err := clock.Replay(lists, c); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v: want %s", err, name)
-		}
+		testkit.Refused(clock.Replay(lists, c))(t, name)
 	}
 }

@@ -192,21 +192,15 @@ func TestReplayGradientSlots(t *testing.T) {
 			return 1
 		},
 	})
-	if diff := cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, timeline.Backward)); diff != "" {
-		t.Errorf("B on stage 1 (-want +got)\n%s", diff)
-	}
-	if diff := cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, timeline.Backward)); diff != "" {
-		t.Errorf("B on stage 0 (-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, timeline.Backward)), "", "B on stage 1 (-want +got)\n")
+	testkit.Equal(t, cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, timeline.Backward)), "", "B on stage 0 (-want +got)\n")
 	var gradients []float64
 	for _, e := range tl.Events {
 		if e.Kind == timeline.Transfer && e.Backward {
 			gradients = append(gradients, e.Start)
 		}
 	}
-	if diff := cmp.Diff([]float64{8, 9, 18, 28, 38, 48}, gradients); diff != "" {
-		t.Errorf("gradients' transfers (-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff([]float64{8, 9, 18, 28, 38, 48}, gradients), "", "gradients' transfers (-want +got)\n")
 }
 
 // A transfer takes two seconds, F and B one. F2 waits for room in the outbox until
@@ -244,15 +238,9 @@ func TestReplayLink(t *testing.T) {
 13-15 1 2 to 0, 150 bytes
 15-16 0 B2
 `
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if got := tl.Busy(1); got != 6 {
-		t.Errorf("stage 1 busy for %v s, want 6", got)
-	}
-	if got := tl.Busy(1, timeline.Transfer); got != 6 {
-		t.Errorf("stage 1 sends for %v s, want 6", got)
-	}
+	testkit.Equal(t, cmp.Diff(want, got.String()), "", "(-want +got)\n")
+	testkit.Equal(t, tl.Busy(1), 6, "stage 1 busy for")
+	testkit.Equal(t, tl.Busy(1, timeline.Transfer), 6, "stage 1 sends for")
 }
 
 // Through the host a leg takes half a second here, of the sender's time and then
@@ -268,9 +256,7 @@ func TestReplayThroughHostText(t *testing.T) {
 `
 	var text strings.Builder
 	testkit.NoError(t, draw.WriteText(&text, tl, 44))
-	if diff := cmp.Diff(want, text.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, text.String()), "", "(-want +got)\n")
 }
 
 // A free link's crossings are there, with their bytes and no length.
@@ -285,12 +271,8 @@ func TestReplayFreeLink(t *testing.T) {
 		if e.Kind != timeline.Transfer {
 			continue
 		}
-		if e.Seconds() != 0 {
-			t.Errorf("%v takes time", e)
-		}
-		if want := int64(1000*min(e.At.Stage, e.Peer.Stage) + e.Micro); e.Bytes != want {
-			t.Errorf("%v carries %d bytes, want %d", e, e.Bytes, want)
-		}
+		testkit.Equal(t, e.Seconds(), 0, "%v takes time", e)
+		testkit.Equal(t, e.Bytes, int64(1000*min(e.At.Stage, e.Peer.Stage)+e.Micro), "%v: bytes", e)
 		bytes += e.Bytes
 		count++
 	}
@@ -333,8 +315,6 @@ func TestReplayRefuses(t *testing.T) {
 			"clock: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
 	} {
 		_, err := clock.Replay(test.tasks, test.costs)
-		if err == nil || err.Error() != test.want {
-			t.Errorf("error %v\n want %s", err, test.want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), test.want)
 	}
 }

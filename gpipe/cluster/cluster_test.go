@@ -75,9 +75,7 @@ func TestFromEnvironment(t *testing.T) {
 		if strings.Contains(says, "SECRET") && got.Rank != 2 {
 			t.Errorf("%s: rank %d, which others say this for", says, got.Rank)
 		}
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%+v, %v, want %s", got, err, says)
-		}
+		testkit.Fails(t, err, says)
 	}
 }
 
@@ -104,9 +102,7 @@ func TestFirstHost(t *testing.T) {
 	for list, want := range map[string]string{
 		"a": "a", "a,b": "a", "node[1-4]": "node1", "node[003-007,9]-ib,x": "node003-ib", "n[7]": "n7", "r[1-2]n[05-06]": "r1n05", "10.0.0.1,10.0.0.2": "10.0.0.1",
 	} {
-		if got, err := firstHost(list); err != nil || got != want {
-			t.Errorf("%s: %q, %v, want %q", list, got, err, want)
-		}
+		testkit.Equal(t, testkit.Must(firstHost(list))(t), want, "%s", list)
 	}
 	for _, list := range []string{"", ",a", "n[", "n[]", "n[1", "n[,2]"} {
 		if got, err := firstHost(list); err == nil {
@@ -133,9 +129,7 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%+v: %v", c.s, err)
 		}
 		for rank, want := range c.want {
-			if got := c.s.Of(rank); got != want {
-				t.Errorf("%+v: rank %d has %q, want %q", c.s, rank, got, want)
-			}
+			testkit.Equal(t, c.s.Of(rank), want, "%+v: rank %d", c.s, rank)
 		}
 	}
 	for processes := 1; processes <= 12; processes++ {
@@ -152,12 +146,8 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	}
-	if err := (Spread{Replicas: 2, Stages: 2, Processes: 5}).Validate(); err == nil || !strings.Contains(err.Error(), "5 processes for a pipeline of 2 replicas x 2 partitions") {
-		t.Error(err)
-	}
-	if sockets.MinSecret != len(long) {
-		t.Error("the secret of these tests is not the shortest")
-	}
+	testkit.Fails(t, (Spread{Replicas: 2, Stages: 2, Processes: 5}).Validate(), "5 processes for a pipeline of 2 replicas x 2 partitions")
+	testkit.Equal(t, sockets.MinSecret, len(long), "the secret of these tests is not the shortest")
 }
 
 // Over TCP on one machine somebody listens before a process has started, and rank 0 takes on
@@ -168,29 +158,21 @@ func TestListensFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	early, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	early := testkit.Must(net.Dial("tcp", address))(t)
 	defer early.Close()
 	t.Setenv(ListenerVariable, fmt.Sprint(l.listens.Fd()))
 	t.Setenv(RankVariable, "0")
 	t.Setenv(SizeVariable, "2")
 	t.Setenv(AddressVariable, address)
 	t.Setenv(SecretVariable, long)
-	w, err := FromEnvironment()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(FromEnvironment())(t)
 	defer w.Listener.Close()
 	late, err := w.Listener.Accept()
 	if err != nil || late.RemoteAddr().String() != early.LocalAddr().String() {
 		t.Errorf("%v, %v", late, err)
 	}
 	for _, number := range []string{"x", "-1", "9999", fmt.Sprint(os.Stdin.Fd())} {
-		if _, err := inherited(number); err == nil || !strings.Contains(err.Error(), "want the number of a socket") {
-			t.Errorf("%s: %v", number, err)
-		}
+		testkit.Refused(inherited(number))(t, "want the number of a socket")
 	}
 }
 

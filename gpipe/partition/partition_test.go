@@ -230,9 +230,7 @@ func TestRules(t *testing.T) {
 		{Block, []float64{0, 0, 0, 2, 1}, 4, Result{Sizes: []int{2, 1, 1, 1}, Moved: "block left stage 1 empty: it takes layer 2 from stage 0"}},
 	} {
 		got := testkit.Must(Split(test.partitioner, test.cost, test.stages))(t)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%v of %v in %d stages (-want +got)\n%s", test.partitioner, test.cost, test.stages, diff)
-		}
+		testkit.Equal(t, cmp.Diff(test.want, got), "", "%v of %v in %d stages (-want +got)\n", test.partitioner, test.cost, test.stages)
 	}
 	_, err := Split(Lingvo, []float64{0, 0}, 2)
 	if want := "partition: lingvo's rule divides by the layers' total cost, which is 0: want a layer that costs something, or another partitioner"; err == nil || err.Error() != want {
@@ -333,14 +331,7 @@ func TestEfficiency(t *testing.T) {
 		{[]float64{1, 1, 1, 1}, []int{1, 3}, 2. / 3},
 		{[]float64{0, 0}, []int{1, 1}, 1},
 	} {
-		if got := Efficiency(test.cost, test.sizes); got != test.want {
-			t.Errorf("Efficiency(%v, %v) = %v, want %v", test.cost, test.sizes, got, test.want)
-		}
+		testkit.Equal(t, Efficiency(test.cost, test.sizes), test.want, "Efficiency(%v, %v)", test.cost, test.sizes)
 	}
-	defer func() {
-		if got, want := recover(), "partition: sizes [1 1] for 3 layers"; got != want {
-			t.Errorf("panic %v, want %s", got, want)
-		}
-	}()
-	Efficiency([]float64{1, 2, 3}, []int{1, 1})
+	testkit.Panics(t, func() { Efficiency([]float64{1, 2, 3}, []int{1, 1}) }, "partition: sizes [1 1] for 3 layers")
 }

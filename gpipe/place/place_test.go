@@ -3,6 +3,8 @@ package place
 import (
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // The first replica and the first chunk are not named.
@@ -11,9 +13,7 @@ func TestString(t *testing.T) {
 		"stage 0": {}, "stage 2": Stage(2), "replica 1, stage 2": {Replica: 1, Stage: 2},
 		"stage 2, chunk 1": {Stage: 2, Chunk: 1}, "replica 3, stage 0, chunk 1": {Replica: 3, Chunk: 1},
 	} {
-		if got := p.String(); got != want {
-			t.Errorf("%+v is %q, want %q", p, got, want)
-		}
+		testkit.Equal(t, p.String(), want, "%+v", p)
 	}
 }
 
@@ -22,10 +22,6 @@ func TestOrder(t *testing.T) {
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, Place.Compare)
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if !slices.Equal(Stages(2), []Place{Stage(0), Stage(1)}) {
-		t.Errorf("the stages are %v", Stages(2))
-	}
+	testkit.EqualAll(t, got, want)
+	testkit.EqualAll(t, Stages(2), []Place{Stage(0), Stage(1)}, "the stages are")
 }

@@ -39,7 +39,7 @@ type Replication struct {
 	// program.Stage.Split): each has threads and memory of its own, with its slices of the parameters
 	// that can be divided, their gradients and their optimiser state, and a copy of the others, which the
 	// first part updates. Blocks is B, in how many blocks the units of each divided axis are (heads,
-	// columns, a vocabulary); sums over the axis are made of a sum for each, so the bits depend on B and
+	// columns, a vocabulary, channels); sums over the axis are made of a sum for each, so the bits depend on B and
 	// not on T. T divides B, and B/T is a power of two; or B is 1, with the bits of one device. 0
 	// means 1.
 	Tensor, Blocks int

@@ -139,7 +139,7 @@ func (p Config) validateTensor() error {
 		}
 	})
 	if err == nil && !any {
-		err = fmt.Errorf("%d parts and %d blocks of operations, and no layer can be divided: want 1, or a network with attention, feed-forward layers, an embedding or a softmax", t, b)
+		err = fmt.Errorf("%d parts and %d blocks of operations, and no layer can be divided: want 1, or a network with attention, feed-forward layers, an embedding, a softmax or resnet's convolutions", t, b)
 	}
 	return err
 }

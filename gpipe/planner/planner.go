@@ -117,7 +117,7 @@ type Candidate struct {
 	// Recomputed is the simulation's.
 	Recomputed []int `json:"-"`
 
-	whole func() (*gpipe.Simulation, error) // the step, with its breakdown
+	sim *gpipe.Simulation // until it is complete
 }
 
 // Run searches. Each way has an upper bound of its throughput: at first a closed one, then
@@ -184,6 +184,11 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		}
 		slices.SortStableFunc(r.Plans, better)
 		r.Plans = r.Plans[:min(len(r.Plans), s.Keep)]
+		for i := range r.Plans {
+			if err := r.Plans[i].complete(); err != nil {
+				return nil, err
+			}
+		}
 		looked++
 		if s.Looked != nil {
 			s.Looked(c.Way, looked, len(cuts)-1)
@@ -204,26 +209,22 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 			r.Nearest = &found[0]
 		}
 	}
-	return r, r.complete()
+	return r, r.Nearest.complete()
 }
 
-// complete finds what is not simulated of candidates that are not kept.
-func (r *Plan) complete() error {
-	kept := []*Candidate{}
-	for i := range r.Plans {
-		kept = append(kept, &r.Plans[i])
+// complete finds what is not simulated of candidates that are not kept. It is called at once, since a
+// simulation is much larger than what is kept of it.
+func (c *Candidate) complete() error {
+	if c == nil || c.sim == nil {
+		return nil
 	}
-	if r.Nearest != nil {
-		kept = append(kept, r.Nearest)
+	bubble, err := c.sim.Bubble()
+	if err != nil {
+		return err
 	}
-	for _, c := range kept {
-		sim, err := c.whole()
-		if err != nil {
-			return err
-		}
-		c.timed(sim)
-		c.whole = nil
-	}
+	c.timed()
+	c.BubbleFraction = bubble / c.sim.Seconds
+	c.sim = nil
 	return nil
 }
 

@@ -54,6 +54,9 @@ func simulated(t *testing.T, s Search, c Candidate) *gpipe.Simulation {
 	if sim.Seconds/float64(max(sim.Window, 1)) != c.StepSeconds {
 		t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
 	}
+	if bubble := sim.Parts.Bubble / sim.Seconds; bubble != c.BubbleFraction {
+		t.Errorf("%+v, simulated with a bubble of %v", c, bubble)
+	}
 	return sim
 }
 

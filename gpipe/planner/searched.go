@@ -4,7 +4,6 @@ import (
 	"io"
 	"math"
 
-	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -72,11 +71,6 @@ func (s *search) searched(c cut) ([]Candidate, error) {
 		now := s.candidate(c, sim, c.tried[0], "time")
 		if now.LacksBytes == 0 {
 			now.Lists = found.Lists
-			now.whole = func() (*gpipe.Simulation, error) {
-				whole := how
-				whole.Brief = false
-				return p.Simulate(s.input(c.Batch), whole)
-			}
 			return []Candidate{now}, nil
 		}
 		w.Limit -= float64(now.LacksBytes)

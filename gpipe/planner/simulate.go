@@ -43,7 +43,7 @@ func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, er
 		}
 		for i, sim := range sims {
 			now := s.candidate(c, sim, modes[i], by)
-			if before := found[modes[i]]; before.whole == nil || before.LacksBytes > now.LacksBytes {
+			if before := found[modes[i]]; before.sim == nil || before.LacksBytes > now.LacksBytes {
 				found[modes[i]] = now
 			}
 		}
@@ -76,7 +76,7 @@ func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, er
 	}
 	for _, m := range modes {
 		switch now := found[m]; {
-		case now.whole == nil:
+		case now.sim == nil:
 			unfit++
 			s.near(c, m, float64(now.LacksBytes))
 		case now.StepSeconds > 0 || now.LacksBytes > 0:
@@ -139,22 +139,17 @@ func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
 
 // candidate is a way as simulated.
 func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Candidate {
-	sizes := sim.Sizes // all of the simulation that is kept
+	sim.Timeline = nil // larger than the rest
 	now := Candidate{
 		R: c.R, K: c.K, T: c.T, M: c.M, Batch: c.Batch,
 		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
-		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sizes, PartitionBy: by,
-		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed,
-		whole: func() (*gpipe.Simulation, error) {
-			p, how := s.pipeline(c, sizes), s.how(c.Way, m.zero)
-			p.Checkpoint, how.Brief = m.Checkpoint, false
-			return p.Simulate(s.input(c.Batch), how)
-		},
+		Checkpoint: m.Checkpoint.String(), Recompute: c.Recompute.String(), Zero: m.zero, Partition: sim.Sizes, PartitionBy: by,
+		ReduceSeconds: sim.ReduceSeconds, Recomputed: sim.Recomputed, sim: sim,
 	}
 	if c.Schedule.Asynchronous() {
 		now.Window = s.window(c.Way)
 	}
-	now.timed(sim)
+	now.timed()
 	fullest := slices.MaxFunc(sim.Devices, func(a, b gpipe.DeviceEstimate) int { return cmp.Compare(a.PeakBytes, b.PeakBytes) })
 	now.PeakBytes, now.Memory = fullest.PeakBytes, fullest.Memory
 	for _, d := range sim.Devices {
@@ -167,11 +162,10 @@ func (s *search) candidate(c cut, sim *gpipe.Simulation, m mode, by string) Cand
 }
 
 // timed sets what a candidate has of a step's time, if that was simulated.
-func (c *Candidate) timed(sim *gpipe.Simulation) {
-	if sim.Seconds > 0 {
-		c.StepSeconds = sim.Seconds / float64(max(c.Window, 1))
+func (c *Candidate) timed() {
+	if c.sim.Seconds > 0 {
+		c.StepSeconds = c.sim.Seconds / float64(max(c.Window, 1))
 		c.ExamplesPerSecond = float64(c.Batch) / c.StepSeconds
-		c.BubbleFraction = sim.Parts.Bubble / sim.Seconds
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"gpipebench/internal/kernel"
+	"gpipebench/internal/testkit"
 )
 
 // random are tensors whose sums depend on the order of additions.
@@ -48,14 +49,10 @@ func same(a, b []float32) bool {
 func TestSum(t *testing.T) {
 	g := random(1, []int{7, 7, 7, 7, 7})
 	for i, got := range Sum(g) {
-		if want := ((g[0][i] + g[1][i]) + (g[2][i] + g[3][i])) + g[4][i]; got != want {
-			t.Errorf("element %d: %v, want %v", i, got, want)
-		}
+		testkit.Equal(t, got, ((g[0][i]+g[1][i])+(g[2][i]+g[3][i]))+g[4][i], "element %d", i)
 	}
 	for n, want := range map[int]int{2: 1, 3: 2, 4: 2, 5: 4, 8: 4, 9: 8} {
-		if got := Split(n); got != want {
-			t.Errorf("Split(%d) = %d, want %d", n, got, want)
-		}
+		testkit.Equal(t, Split(n), want, "Split(%d)", n)
 	}
 }
 
@@ -123,9 +120,7 @@ func TestLayout(t *testing.T) {
 			}
 			all += n
 		}
-		if !slices.Equal(at, sizes) {
-			t.Errorf("%v: blocks cover %v", sizes, at)
-		}
+		testkit.EqualAll(t, at, sizes, "%v: blocks cover", sizes)
 		for ranks := 1; ranks <= 9; ranks++ {
 			next := 0
 			for r := range ranks {
@@ -142,9 +137,7 @@ func TestLayout(t *testing.T) {
 				}
 				next = to
 			}
-			if next != l.Chunks() {
-				t.Errorf("%v: %d ranks own %d of %d chunks", sizes, ranks, next, l.Chunks())
-			}
+			testkit.Equal(t, next, l.Chunks(), "%v: %d ranks own", sizes, ranks)
 		}
 	}
 }

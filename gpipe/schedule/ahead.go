@@ -6,9 +6,7 @@ package schedule
 func Ahead(s Schedule, devices, chunks, micro, device int) []int {
 	after := devices - 1 - device
 	switch s {
-	case Naive:
-		return []int{1}
-	case OneFOneB, ZBH1:
+	case ZBH1:
 		return []int{min(micro, after+1)}
 	case ZBH2:
 		return []int{min(micro, 2*after+1)}
@@ -38,5 +36,5 @@ func Ahead(s Schedule, devices, chunks, micro, device int) []int {
 		}
 		return all
 	}
-	return []int{micro}
+	return []int{min(micro, s.warmUp(device, devices, micro)+1)}
 }

@@ -44,23 +44,17 @@ func TestWindows(t *testing.T) {
 		}
 		for k, list := range lists {
 			behind := map[schedule.Schedule]int{schedule.PipeDream: stages - 1 - k, schedule.PipeDreamVertical: stages - 1, schedule.PipeDreamNoStash: stages - 1 - k, schedule.PipeDream2BW: 1}[s]
-			if got, want := schedule.Staleness(list), min(behind, window-1); got != want {
-				t.Errorf("%v K=%d, window %d, stage %d: stale by %d, want %d", s, stages, window, k, got, want)
-			}
+			testkit.Equal(t, schedule.Staleness(list), min(behind, window-1), "%v K=%d, window %d, stage %d: stale by", s, stages, window, k)
 			slots, versions := schedule.WeightSlots(list)
 			want := 1
 			if s != schedule.PipeDreamNoStash && min(behind, window-1) > 0 { // window-behind versions are read, all but the newest late
 				want += min(behind, max(1, window-behind))
 			}
-			if versions != want {
-				t.Errorf("%v K=%d, window %d, stage %d: %d versions, want %d", s, stages, window, k, versions, want)
-			}
+			testkit.Equal(t, versions, want, "%v K=%d, window %d, stage %d: versions", s, stages, window, k)
 			holds := make([]int, versions)
 			for i, task := range list {
 				if task.Kind != schedule.Update {
-					if holds[slots[i]] != task.Version {
-						t.Errorf("%v K=%d, window %d, stage %d: %v reads version %d, where %d is", s, stages, window, k, task, task.Version, holds[slots[i]])
-					}
+					testkit.Equal(t, holds[slots[i]], task.Version, "%v K=%d, window %d, stage %d: %v reads version", s, stages, window, k, task)
 					continue
 				}
 				if slots[i] > 0 {
@@ -160,9 +154,7 @@ func TestWindowRefuses(t *testing.T) {
 			return err
 		},
 	} {
-		if err := try(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q: %v", want, err)
-		}
+		testkit.Fails(t, try(), want)
 	}
 	for _, name := range schedule.AsynchronousNames() {
 		if s := testkit.Must(schedule.Parse(name))(t); !s.Asynchronous() || s.Splits() || !s.Straight() {

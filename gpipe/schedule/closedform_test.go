@@ -99,9 +99,7 @@ func TestBubbleIsReplay(t *testing.T) {
 			seconds := func(schedule.Kind) float64 { return 1 }
 			span := replay(t, schedule.GPipe, stages, micro, schedule.Never, false, seconds)
 			idle := span - 2*float64(micro)
-			if got, want := schedule.Bubble(stages, micro), idle/span; got != want {
-				t.Errorf("K=%d M=%d: %v, replay %v", stages, micro, got, want)
-			}
+			testkit.Equal(t, schedule.Bubble(stages, micro), idle/span, "K=%d M=%d", stages, micro)
 		}
 	}
 }

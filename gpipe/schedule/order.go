@@ -382,27 +382,6 @@ func unknown(stages, micro int) [][]float64 {
 	return all
 }
 
-// Checkpointed are lists that keep no residuals, with those that c keeps kept and R
-// directly before the backward functions of the others; see [Build] for late.
-func Checkpointed(lists [][]Task, c Checkpoint, late bool) [][]Task {
-	all := make([][]Task, len(lists))
-	for d, list := range lists {
-		all[d] = make([]Task, 0, 2*len(list))
-		for _, t := range list {
-			switch t.Kind {
-			case Forward:
-				t.Keep = c.Keeps(t.Micro)
-			case Backward, BackwardInput:
-				if !c.Keeps(t.Micro) {
-					all[d] = append(all[d], Task{Kind: Recompute, Micro: t.Micro, Chunk: t.Chunk, AwaitGrad: late, Version: t.Version})
-				}
-			}
-			all[d] = append(all[d], t)
-		}
-	}
-	return all
-}
-
 // Footprint is the memory that a micro-batch occupies on a device for a chunk, in any
 // unit: Input from its F, Residuals from the F that keeps them or from R, both until its B
 // or I is over; and Weights from the end of I until W is over.

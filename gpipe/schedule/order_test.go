@@ -111,16 +111,12 @@ func TestZeroBubbleTable5(t *testing.T) {
 			{"zb-h1", ZeroBubble(row.devices, row.micro, false), row.h1},
 			{"zb-h2", ZeroBubble(row.devices, row.micro, true), row.h2},
 		} {
-			if got, want := rate(c.lists, Straight(row.devices), d), fmt.Sprintf("%.4f", c.want); got != want {
-				t.Errorf("%s, K=%d, M=%d: bubble rate %s, printed %s", c.name, row.devices, row.micro, got, want)
-			}
+			testkit.Equal(t, rate(c.lists, Straight(row.devices), d), fmt.Sprintf("%.4f", c.want), "%s, K=%d, M=%d: bubble rate", c.name, row.devices, row.micro)
 		}
 		// The printed column of interleaved 1f1b is a closed form with the number of layers of a
 		// device as that of chunks, see InterleavedBubble.
 		bubble := InterleavedBubble(row.devices, row.chunks, d.Stages[0], row.comm)
-		if got, want := fmt.Sprintf("%.4f", bubble/(work+bubble)), fmt.Sprintf("%.4f", row.interleaved); got != want {
-			t.Errorf("interleaved, K=%d, M=%d: closed form %s, printed %s", row.devices, row.micro, got, want)
-		}
+		testkit.Equal(t, fmt.Sprintf("%.4f", bubble/(work+bubble)), fmt.Sprintf("%.4f", row.interleaved), "interleaved, K=%d, M=%d: closed form", row.devices, row.micro)
 	}
 }
 
@@ -145,9 +141,7 @@ func TestPyTorchFiles(t *testing.T) {
 			t.Errorf("%s: %v", c.file, err)
 		}
 		for d := range c.lists {
-			if !slices.Equal(lists[d], c.lists[d]) {
-				t.Errorf("%s, device %d: %v, generated %v", c.file, d, lists[d], c.lists[d])
-			}
+			testkit.EqualAll(t, c.lists[d], lists[d], "%s, device %d: %v, generated", c.file, d, lists[d])
 		}
 	}
 }
@@ -275,16 +269,10 @@ func TestVerifyRefuses(t *testing.T) {
 		"is of chunk 1":      {kept, b, {Chunk: 1}},
 		"of micro-batch 1":   {kept, b, {Micro: 1}},
 	} {
-		if err := Verify([][]Task{list}, Straight(1), 1); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", list, err, want)
-		}
+		testkit.Fails(t, Verify([][]Task{list}, Straight(1), 1), want)
 	}
-	if err := Verify(nil, Straight(1), 1); err == nil {
-		t.Error("no lists are no error")
-	}
-	if err := Verify([][]Task{nil, nil}, Placement{Devices: 2, Device: []int{0}}, 1); err == nil || !strings.Contains(err.Error(), "device 1 has no stage") {
-		t.Error(err)
-	}
+	testkit.Fails(t, Verify(nil, Straight(1), 1))
+	testkit.Fails(t, Verify([][]Task{nil, nil}, Placement{Devices: 2, Device: []int{0}}, 1), "device 1 has no stage")
 }
 
 func TestReadCSVRefuses(t *testing.T) {

@@ -192,6 +192,27 @@ func Lists(s Schedule, devices, chunks, micro int, c Checkpoint, late bool) ([][
 	return Checkpointed(lists, c, late || s == Naive), p, nil
 }
 
+// Checkpointed are lists that keep no residuals, with those that c keeps kept and R
+// directly before the backward functions of the others; see [Build] for late.
+func Checkpointed(lists [][]Task, c Checkpoint, late bool) [][]Task {
+	all := make([][]Task, len(lists))
+	for d, list := range lists {
+		all[d] = make([]Task, 0, 2*len(list))
+		for _, t := range list {
+			switch t.Kind {
+			case Forward:
+				t.Keep = c.Keeps(t.Micro)
+			case Backward, BackwardInput:
+				if !c.Keeps(t.Micro) {
+					all[d] = append(all[d], Task{Kind: Recompute, Micro: t.Micro, Chunk: t.Chunk, AwaitGrad: late, Version: t.Version})
+				}
+			}
+			all[d] = append(all[d], t)
+		}
+	}
+	return all
+}
+
 // Check returns an error if Build cannot build a schedule from the arguments.
 func Check(s Schedule, stages, micro int, c Checkpoint) error {
 	switch {

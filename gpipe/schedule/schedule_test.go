@@ -95,9 +95,7 @@ func TestBuild(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := testkit.Must(Build(test.schedule, test.stages, test.micro, test.checkpoint, test.late))(t)
-			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), lists(got)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), lists(got)), "", "(-want +got)\n")
 		})
 	}
 }
@@ -115,9 +113,7 @@ func TestBuildRefuses(t *testing.T) {
 		{GPipe, 1, 1, 9, "schedule: unknown checkpoint mode 9: want always, except-last or never"},
 	} {
 		_, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, false)
-		if err == nil || err.Error() != test.want {
-			t.Errorf("Build: error %v, want %s", err, test.want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), test.want)
 		if _, err := StepTime(test.schedule, test.checkpoint, false, test.stages, test.micro, 1, 1, 1); err == nil || err.Error() != test.want {
 			t.Errorf("StepTime: error %v, want %s", err, test.want)
 		}
@@ -139,9 +135,7 @@ func TestHolds(t *testing.T) {
 							residual = boundary
 						}
 						want := Held{Inputs: boundary, Residuals: residual, Lasting: residual}
-						if got := Holds(list); got != want {
-							t.Errorf("%v %v K=%d M=%d stage %d: %+v, want %+v", s, c, stages, micro, k, got, want)
-						}
+						testkit.Equal(t, Holds(list), want, "%v %v K=%d M=%d stage %d", s, c, stages, micro, k)
 					}
 				}
 			}

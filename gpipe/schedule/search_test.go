@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -82,9 +81,7 @@ func TestSearchReachesBound(t *testing.T) {
 func TestSearchIsDeterministic(t *testing.T) {
 	w := wanted(4, 10, Duration{F: 3, I: 4, W: 2}, .5, 0.5, 5)
 	one, again := found(t, w), found(t, w)
-	if !reflect.DeepEqual(one, again) {
-		t.Errorf("%v, then %v", one, again)
-	}
+	testkit.EqualDeep(t, one, again)
 	w.Seed = 2
 	found(t, w)
 }

@@ -80,16 +80,12 @@ func TestRoundTrip(t *testing.T) {
 		for tr.Steps() < 4 {
 			step(t, tr, data)
 		}
-		if got := tr.Hash(); got != want {
-			t.Errorf("from step %d: %s, want %s", from, got, want)
-		}
+		testkit.Equal(t, tr.Hash(), want, "from step %d", from)
 		again := testkit.Must(tr.State(nil))(t)
 		last := testkit.Must(Open(Name(dir, 4)))(t)
 		state = testkit.Must(last.State())(t)
 		for i, v := range state.Average {
-			if !slices.Equal(v.Data, again.Average[i].Data) {
-				t.Errorf("from step %d: another average of %s", from, v.Path)
-			}
+			testkit.EqualAll(t, v.Data, again.Average[i].Data, "from step %d: another average of %s", from, v.Path)
 		}
 		progress, err := s.Progress()
 		if err != nil || string(progress) != `{"losses":[1,2]}` {
@@ -271,9 +267,7 @@ func TestPrune(t *testing.T) {
 		want []int
 	}{{5, []int{1, 2, 3, 4}}, {2, []int{3, 4}}, {1, []int{4}}} {
 		testkit.NoError(t, Prune(dir, c.keep))
-		if got, err := Steps(dir); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("of %d: %v, %v, want %v", c.keep, got, err, c.want)
-		}
+		testkit.EqualAll(t, testkit.Must(Steps(dir))(t), c.want, "of %d", c.keep)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
 		t.Errorf("%v", entries)
@@ -307,9 +301,7 @@ func TestWriter(t *testing.T) {
 		}
 	}
 	w := testkit.Must(NewWriter(dir, 2, ended))(t)
-	if _, err := NewWriter(dir, 2, ended); err == nil || !strings.Contains(err.Error(), "another process adds to it: wait for it") {
-		t.Errorf("a second writer: %v", err)
-	}
+	testkit.Refused(NewWriter(dir, 2, ended))(t, "another process adds to it: wait for it")
 	tr, data := training(t, plainly)
 	var hashes []string
 	for range 4 {
@@ -324,9 +316,7 @@ func TestWriter(t *testing.T) {
 	if !w.Idle() || len(failed) > 0 || !slices.Equal(written, []int{1, 3, 5, 7}) {
 		t.Errorf("idle %v, %v, %v", w.Idle(), failed, written)
 	}
-	if steps, err := Steps(dir); err != nil || !slices.Equal(steps, []int{5, 7}) {
-		t.Errorf("%v, %v", steps, err)
-	}
+	testkit.EqualAll(t, testkit.Must(Steps(dir))(t), []int{5, 7})
 	s, damaged, err := Newest(dir)
 	if err != nil || len(damaged) > 0 {
 		t.Fatal(damaged, err)
@@ -370,10 +360,7 @@ func FuzzManifest(f *testing.F) {
 		Step: 5, Settings: map[string]string{"lr": "0.1"}, Slots: []SlotFile{{"mean", "optimizer-mean.safetensors"}},
 		Files: []File{{weightsFile, 10, strings.Repeat("a", 64)}, {"optimizer-mean.safetensors", 10, strings.Repeat("b", 64)}},
 	}
-	text, err := m.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := testkit.Must(m.encode())(f)
 	f.Add(text)
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"format":"gpipebench snapshot","version":1,"step":1,"files":null,"sha256":""}`))

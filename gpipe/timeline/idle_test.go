@@ -32,9 +32,7 @@ func TestCauses(t *testing.T) {
 		{WarmUp: 2, Link: 1, Barrier: 4},
 	}
 	for d, got := range tl.Causes() {
-		if got != want[d] {
-			t.Errorf("device %d: %+v, want %+v", d, got, want[d])
-		}
+		testkit.Equal(t, got, want[d], "device %d", d)
 	}
 }
 

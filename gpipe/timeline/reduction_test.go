@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/internal/testkit"
 )
 
 // two are the reductions of two replicas: the first waits for the second, whose gradients
@@ -37,8 +38,6 @@ func TestPhases(t *testing.T) {
 		for _, p := range all {
 			names = append(names, text(p))
 		}
-		if got := text(negotiate) + ", " + text(operation) + ": " + strings.Join(names, ", "); got != want {
-			t.Errorf("%d:\n%s\nwant\n%s", i, got, want)
-		}
+		testkit.Equal(t, text(negotiate)+", "+text(operation)+": "+strings.Join(names, ", "), want, "%d", i)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/transporttest"
+	"gpipebench/internal/testkit"
 )
 
 var _ transport.Transport = (*transport.Channels)(nil)
@@ -31,7 +32,5 @@ func open(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cl
 // The text of a route names its places.
 func TestRouteString(t *testing.T) {
 	r := transport.Route{From: place.Stage(1), To: place.Stage(0), What: transport.Gradient, Index: 3}
-	if got, want := r.String(), "gradient 3 from stage 1 to stage 0"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.Equal(t, r.String(), "gradient 3 from stage 1 to stage 0")
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Operators and functions compute; a meaningless operation is an error, and a
@@ -31,19 +33,13 @@ func TestExpressions(t *testing.T) {
 	for text, want := range map[string]string{
 		`1 +`: "expected operand", `os.Exit(1)`: "want abs, fails, length, max, min, rising, span", `none(1)`: "none is no function", `func() {}()`: "is no function", `a[1]`: `"a[1]": want numbers`,
 	} {
-		if err := own.Check(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		testkit.Fails(t, own.Check(text), want)
 	}
 	if err := own.Check(`length("a") > fails()`); err != nil {
 		t.Error(err)
 	}
-	if _, err := own.Number("1 < 2"); err == nil || !strings.Contains(err.Error(), "is true: want a number") {
-		t.Error(err)
-	}
-	if _, err := own.Truth("1"); err == nil || !strings.Contains(err.Error(), "is 1: want true or false") {
-		t.Error(err)
-	}
+	testkit.Refused(own.Number("1 < 2"))(t, "is true: want a number")
+	testkit.Refused(own.Truth("1"))(t, "is 1: want true or false")
 }
 
 // numbers are functions that return numbers with intervals.
@@ -73,9 +69,7 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 	for n, want := range map[Number]string{{2, 1, 3}: "2 [1, 3]", Exact(1.5): "1.5", Between(1, 2, 3): "1 [1, 3]"} {
-		if n.String() != want {
-			t.Errorf("%v, want %s", n, want)
-		}
+		testkit.Equal(t, n.String(), want)
 	}
 }
 

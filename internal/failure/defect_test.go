@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // recovered returns the error of a function that panics.
@@ -48,7 +50,5 @@ func TestWhere(t *testing.T) {
 	if _, _, ok := Report(errors.New("boom")); ok {
 		t.Error("an error became a defect")
 	}
-	if err := recovered(func() { panic(os.ErrExist) }); !errors.Is(err, os.ErrExist) {
-		t.Errorf("%v is not what it panicked with", err)
-	}
+	testkit.Is(t, recovered(func() { panic(os.ErrExist) }), os.ErrExist)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // filled returns a function that fills a directory with a file.
@@ -17,15 +19,11 @@ func filled(content string) func(dir string) error {
 
 func TestRemoveDir(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "dir")
-	if err := errors.Join(WriteDir(name, filled("x")), RemoveDir(name)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(WriteDir(name, filled("x")), RemoveDir(name)))
 	if left, err := os.ReadDir(filepath.Dir(name)); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-	if err := RemoveDir(name); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("removed twice: %v", err)
-	}
+	testkit.Is(t, RemoveDir(name), fs.ErrNotExist)
 }
 
 // What killed writers have left goes at the next writing, and nothing else: neither what is being
@@ -39,12 +37,8 @@ func TestSweep(t *testing.T) {
 	for _, name := range append(other, newName()) {
 		write(t, filepath.Join(dir, name), "")
 	}
-	if err := os.Symlink(other[0], filepath.Join(dir, ".unfinished-00000000000000ff")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, newName(), "below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(other[0], filepath.Join(dir, ".unfinished-00000000000000ff")))
+	testkit.NoError(t, os.MkdirAll(filepath.Join(dir, newName(), "below"), 0o700))
 	err := WriteDir(filepath.Join(dir, "outer"), func(own string) error {
 		err := Write(filepath.Join(dir, "between"), func(io.Writer) error {
 			return WriteDir(filepath.Join(dir, "inner"), filled("inner"))
@@ -79,10 +73,7 @@ func TestLocks(t *testing.T) {
 		},
 	} {
 		for range 2 {
-			unlock, err := lock(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			unlock := testkit.Must(lock(name))(t)
 			if _, err := lock(name); !errors.Is(err, ErrInUse) || err.Error() != name+": another process adds to it" {
 				t.Errorf("locked twice: %v", err)
 			}
@@ -114,11 +105,7 @@ func TestMakeDirBesideRemoval(t *testing.T) {
 	defer close(stop)
 	for range 300 {
 		name := filepath.Join(parent, "one", "two")
-		if err := MakeDir(name); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(filepath.Dir(name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, MakeDir(name))
+		testkit.NoError(t, os.RemoveAll(filepath.Dir(name)))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A growing file has every piece as soon as it is written, and an interrupted
@@ -13,23 +15,17 @@ func TestGrow(t *testing.T) {
 	dir := t.TempDir()
 	name, link := filepath.Join(dir, "log"), filepath.Join(dir, "link")
 	write(t, name, "of an earlier run, and longer")
-	if err := os.Symlink("log", link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink("log", link))
 	g, _, err := Grow(link, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	has(t, name, "")
 	for _, piece := range []struct{ add, want string }{{"one\n", "one\n"}, {"two\n", "one\ntwo\n"}} {
-		if _, err := g.Write([]byte(piece.add)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(g.Write([]byte(piece.add)))(t)
 		has(t, name, piece.want)
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, g.Close())
 	if _, err := g.Write(nil); err == nil || err.Error() != link+": file already closed" {
 		t.Errorf("after Close: %v", err)
 	}
@@ -71,19 +67,13 @@ func TestGrowOn(t *testing.T) {
 		if err != nil || kept != c.kept {
 			t.Fatalf("%.40q: kept %v, %v", c.before, kept, err)
 		}
-		if _, err := g.Write([]byte("new\n")); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(g.Write([]byte("new\n")))(t)
+		testkit.NoError(t, g.Close())
 		has(t, name, c.want+"new\n")
 	}
 	g, kept, err := Grow(filepath.Join(filepath.Dir(name), "new"), func(int64, []byte) bool { return true })
 	if err != nil || kept {
 		t.Fatal(kept, err)
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, g.Close())
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"gpipebench/internal/testkit"
 )
 
 var ten = Kind{"a spec", 10}
@@ -22,9 +24,7 @@ func TestReadLimits(t *testing.T) {
 	write(t, at, "0123456789")
 	write(t, above, "0123456789a")
 	write(t, sparse, "")
-	if err := os.Truncate(sparse, 1<<42); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Truncate(sparse, 1<<42))
 	if got, err := Read(at, ten); string(got) != "0123456789" || err != nil {
 		t.Errorf("at the limit: %q, %v", got, err)
 	}

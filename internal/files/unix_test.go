@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A pipe may wait for ever, and a device may never end: each is refused in one line, neither
@@ -18,9 +20,7 @@ import (
 func TestOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink("pipe", link)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink("pipe", link)))
 	descriptor := fmt.Sprintf("/dev/fd/%d", os.Stdout.Fd())
 	for name, is := range map[string]string{pipe: "is a pipe", link: "is a pipe", os.DevNull: "is a device", "/dev/stdout": "is a ", descriptor: "is a "} {
 		before, err := os.Lstat(name)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // text returns a write function for s.
@@ -21,9 +23,7 @@ func text(s string) func(io.Writer) error {
 // has checks a file's content, and that there is no unfinished file beside it.
 func has(t *testing.T, name, want string) {
 	t.Helper()
-	if got, err := os.ReadFile(name); err != nil || string(got) != want {
-		t.Errorf("%s has %q, %v, want %q", name, got, err, want)
-	}
+	testkit.Equal(t, string(testkit.Must(os.ReadFile(name))(t)), want, "%s", name)
 	nothingLeft(t, filepath.Dir(name))
 }
 
@@ -36,9 +36,7 @@ func nothingLeft(t *testing.T, dir string) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 }
 
 // A file, and a directory of one, is replaced whole or not at all.
@@ -55,9 +53,7 @@ func TestAllOrNothing(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "it")
 		file, before := filepath.Join(name, below), strings.Repeat("a second, longer ", 10000)
 		for _, content := range []string{"one", before} {
-			if err := put(name, content, func() error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, put(name, content, func() error { return nil }))
 			has(t, file, content)
 			nothingLeft(t, filepath.Dir(name))
 		}
@@ -80,9 +76,7 @@ func TestWriteFailures(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	write(t, file, "here")
 	loop := filepath.Join(dir, "loop")
-	if err := os.Symlink("loop", loop); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink("loop", loop))
 	for name, want := range map[string]string{
 		dir:                                "is a directory, want the name of a file",
 		dir + "/":                          "is a directory, want the name of a file",
@@ -121,9 +115,7 @@ func TestWriteFailures(t *testing.T) {
 func TestWriteFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real")
-	if err := os.MkdirAll(filepath.Join(real, "deeper"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.MkdirAll(filepath.Join(real, "deeper"), 0o755))
 	links := map[string]string{ // name: target as the link stores it
 		"absolute":      filepath.Join(real, "one"),
 		"relative":      "real/two",
@@ -134,9 +126,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 		"folder/onward": "../../chain",
 	}
 	for _, name := range []string{"absolute", "relative", "dangling", "chain", "folder", "folder/up", "folder/onward"} {
-		if err := os.Symlink(links[name], filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.Symlink(links[name], filepath.Join(dir, name)))
 	}
 	write(t, filepath.Join(real, "one"), "before")
 	write(t, filepath.Join(real, "two"), "before")
@@ -157,12 +147,8 @@ func TestWriteFollowsLinks(t *testing.T) {
 			t.Errorf("link %s is now %q, %v", name, said, err)
 		}
 	}
-	if err := os.Symlink("nowhere/file", filepath.Join(dir, "lost")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(filepath.Join(dir, "lost"), text("")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a link into no directory: %v", err)
-	}
+	testkit.NoError(t, os.Symlink("nowhere/file", filepath.Join(dir, "lost")))
+	testkit.Is(t, Write(filepath.Join(dir, "lost"), text("")), fs.ErrNotExist)
 }
 
 func TestSame(t *testing.T) {
@@ -175,10 +161,7 @@ func TestSame(t *testing.T) {
 			t.Skip(err) // a system without links
 		}
 	}
-	abs, err := filepath.Abs("one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	abs := testkit.Must(filepath.Abs("one"))(t)
 	for _, c := range []struct {
 		a, b string
 		want bool
@@ -188,8 +171,6 @@ func TestSame(t *testing.T) {
 		{"one", "two", false}, {"one", "dir/one", false}, {"there", "other", false}, {"there", "one", false},
 		{"loop", "loop", false}, {"", "", false}, {"no/x", "no/x", false}, // cannot be written in any case
 	} {
-		if got := Same(c.a, c.b); got != c.want {
-			t.Errorf("%q and %q: %v", c.a, c.b, got)
-		}
+		testkit.Equal(t, Same(c.a, c.b), c.want, "%q and %q", c.a, c.b)
 	}
 }

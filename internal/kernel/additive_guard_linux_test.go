@@ -9,7 +9,7 @@ import (
 // Rows of padding are never read, and every operand ends right before an inaccessible
 // page, or begins right after one: with the bits that it has on the heap.
 func TestAdditiveAttentionBesideGuardPages(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, s := range additiveShapes {
 			c := newAdditiveCase(s)
 			want := c.run(func(x []float32) []float32 { return append([]float32(nil), x...) })

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 )
 
@@ -28,19 +27,10 @@ func (s AttentionShape) benchName() string {
 	return fmt.Sprintf("T=%d/dh=%d/stride=%d/causal=%t", s.Queries, s.HeadDim, s.QStride, s.Causal)
 }
 
-func attentionBenchValues(n int) []float32 {
-	r := rand.New(rand.NewPCG(1, uint64(n)))
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	return x
-}
-
 func BenchmarkAttention(b *testing.B) {
 	for _, s := range attentionBenchShapes {
 		b.Run(s.benchName(), func(b *testing.B) {
-			q, k, v := attentionBenchValues(s.Queries*s.QStride), attentionBenchValues(s.Keys*s.KStride), attentionBenchValues(s.Keys*s.VStride)
+			q, k, v := randomFloats(1, s.Queries*s.QStride), randomFloats(1, s.Keys*s.KStride), randomFloats(1, s.Keys*s.VStride)
 			o, lse := make([]float32, s.Queries*s.OStride), make([]float32, s.Queries)
 			scratch := make([]float32, s.Scratch())
 			for b.Loop() {
@@ -54,9 +44,9 @@ func BenchmarkAttention(b *testing.B) {
 func BenchmarkAttentionGrad(b *testing.B) {
 	for _, s := range attentionBenchShapes {
 		b.Run(s.benchName(), func(b *testing.B) {
-			q, k, v := attentionBenchValues(s.Queries*s.QStride), attentionBenchValues(s.Keys*s.KStride), attentionBenchValues(s.Keys*s.VStride)
-			dq, dk, dv := attentionBenchValues(s.Queries*s.QStride), attentionBenchValues(s.Keys*s.KStride), attentionBenchValues(s.Keys*s.VStride)
-			o, do, lse := make([]float32, s.Queries*s.OStride), attentionBenchValues(s.Queries*s.OStride), make([]float32, s.Queries)
+			q, k, v := randomFloats(1, s.Queries*s.QStride), randomFloats(1, s.Keys*s.KStride), randomFloats(1, s.Keys*s.VStride)
+			dq, dk, dv := randomFloats(1, s.Queries*s.QStride), randomFloats(1, s.Keys*s.KStride), randomFloats(1, s.Keys*s.VStride)
+			o, do, lse := make([]float32, s.Queries*s.OStride), randomFloats(1, s.Queries*s.OStride), make([]float32, s.Queries)
 			scratch := make([]float32, max(s.GradScratch(), s.Scratch()))
 			Attention(s, o, lse, q, k, v, scratch)
 			for b.Loop() {

@@ -16,7 +16,7 @@ func besideGuard(t *testing.T, x []float32, atEnd bool) []float32 {
 
 // Nothing outside the rows is touched, not even by a vector's dead lanes.
 func TestAttentionGuardPages(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
 			if s.Queries == 128 || s.Keys == 128 {
 				continue // like 64

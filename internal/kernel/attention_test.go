@@ -4,22 +4,12 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
-// attentionProfiles runs a test with every profile that the processor supports.
-func attentionProfiles(t *testing.T, test func(t *testing.T)) {
-	a, v := attention, vector
-	defer func() { attention, vector = a, v }()
-	for i, table := range attentionTables() {
-		attention, vector = *table, *vectorTables()[i]
-		t.Run(table.profile, test)
-	}
-}
-
 func TestAttentionProfile(t *testing.T) {
-	if attention.profile != Profile() {
-		t.Errorf("%s kernels in profile %s", attention.profile, Profile())
-	}
+	testkit.Equal(t, Profile(), attention.profile, "%s kernels in profile", attention.profile)
 }
 
 // An attentionCase is a shape with its tensors in the layout of its strides.
@@ -94,7 +84,7 @@ func (c *attentionCase) results(t *testing.T) map[string][]float32 {
 // element of its tensor, or 4e-6 if none is above one: the inputs have variance
 // one.
 func TestAttention(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		worst := map[string]float64{}
 		for _, s := range attentionShapes() {
 			c := newAttentionCase(s)
@@ -141,7 +131,7 @@ func largestError(got []float32, want []float64) (off float64, at int) {
 
 // Queries that see nothing, and keys that no query sees, give exact zeros.
 func TestAttentionSeesNothing(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
 			c := newAttentionCase(s)
 			c.run()
@@ -177,17 +167,13 @@ func TestAttentionSeesNothing(t *testing.T) {
 func sameResults(t *testing.T, what fmt.Stringer, got, want map[string][]float32) {
 	t.Helper()
 	for name := range want {
-		for i := range want[name] {
-			if math.Float32bits(got[name][i]) != math.Float32bits(want[name][i]) {
-				t.Fatalf("%v: %s[%d] is %g, was %g", what, name, i, got[name][i], want[name][i])
-			}
-		}
+		sameBits(t, fmt.Sprint(what, " ", name), [][]float32{got[name]}, [][]float32{want[name]})
 	}
 }
 
 // The contents of padding rows of k and v change no bit.
 func TestAttentionPadding(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
 			if s.Valid == s.Keys {
 				continue
@@ -208,7 +194,7 @@ func TestAttentionPadding(t *testing.T) {
 
 // Strides, places in a buffer and the contents of scratch change no bit.
 func TestAttentionStrides(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
 			c := newAttentionCase(s)
 			c.run()
@@ -229,7 +215,7 @@ func TestAttentionStrides(t *testing.T) {
 
 // A NaN in a row of q reaches the results of that row and of no other query.
 func TestAttentionKeepsNaN(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		s := AttentionShape{Queries: 20, Keys: 20, HeadDim: 5, QStride: 5, KStride: 5, VStride: 5, OStride: 5, Causal: true, Valid: 20, Scale: 1}
 		c, d := newAttentionCase(s), newAttentionCase(s)
 		d.q[9*5+2] = float32(math.NaN())
@@ -254,7 +240,7 @@ func TestAttentionKeepsNaN(t *testing.T) {
 
 // Scores of hundreds, for which a softmax without its shift would overflow.
 func TestAttentionLargeScores(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		s := AttentionShape{Queries: 33, Keys: 33, HeadDim: 16, QStride: 16, KStride: 16, VStride: 16, OStride: 16, Valid: 33, Scale: 60}
 		c := newAttentionCase(s)
 		c.run()
@@ -278,11 +264,9 @@ func TestAttentionLargeScores(t *testing.T) {
 }
 
 func TestAttentionAllocatesNothing(t *testing.T) {
-	attentionProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		c := newAttentionCase(attentionShapes()[30])
-		if n := testing.AllocsPerRun(10, c.run); n != 0 {
-			t.Errorf("%v: %g allocations", c, n)
-		}
+		testkit.Equal(t, testing.AllocsPerRun(10, c.run), 0, "%v", c)
 	})
 }
 

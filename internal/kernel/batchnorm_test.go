@@ -26,13 +26,7 @@ func batchNormKernels() []vectorKernel {
 	positive.positive, statistic.role = true, writes
 
 	kernels := []vectorKernel{
-		{
-			name: "columnMoments", byColumn: true,
-			operands: []operand{statistic, statistic, in},
-			call: func(o [][]float32, c cut) {
-				vector.columnMoments(o[0], o[1], o[2], c.rows, c.cols, c.ld)
-			},
-		},
+		{name: "columnMoments", byColumn: true, operands: []operand{statistic, statistic, in}, call: func(o [][]float32, c cut) { vector.columnMoments(o[0], o[1], o[2], c.rows, c.cols, c.ld) }},
 		{
 			name: "copyColumns", byRow: true, byColumn: true, operands: []operand{out, in},
 			call: func(o [][]float32, c cut) { vector.copyColumns(o[0], o[1], c.rows, c.cols, c.ld, c.ld) },
@@ -99,13 +93,7 @@ type batchNormCase struct {
 
 func newBatchNormCase(rows, cols int, relu bool) *batchNormCase {
 	random := rand.New(rand.NewPCG(uint64(rows), uint64(cols)))
-	normal := func(n int, mean, deviation float64) []float32 {
-		v := make([]float32, n)
-		for i := range v {
-			v[i] = float32(mean + deviation*random.NormFloat64())
-		}
-		return v
-	}
+	normal := func(n int, mean, deviation float64) []float32 { return normals(random, n, mean, deviation) }
 	chunks := NormChunks(rows)
 	return &batchNormCase{
 		rows: rows, cols: cols, relu: relu,

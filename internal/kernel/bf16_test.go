@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // nearestByDefinition is the bfloat16 next to x by distance, of two neighbours at the
@@ -120,11 +122,7 @@ func TestConversionLengths(t *testing.T) {
 
 func TestFirstNonFiniteBF16(t *testing.T) {
 	for _, b := range []uint16{0x7f80, 0xff80, 0x7fc0, 0x7f81} {
-		if got := FirstNonFiniteBF16([]uint16{0, 0x7f7f, b, b}); got != 2 {
-			t.Errorf("%x: %d, want 2", b, got)
-		}
+		testkit.Equal(t, FirstNonFiniteBF16([]uint16{0, 0x7f7f, b, b}), 2, "%x", b)
 	}
-	if got := FirstNonFiniteBF16([]uint16{0, 0x7f7f, 0x8000, 1}); got != -1 {
-		t.Errorf("finite: %d, want -1", got)
-	}
+	testkit.Equal(t, FirstNonFiniteBF16([]uint16{0, 0x7f7f, 0x8000, 1}), -1, "finite")
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"gpipebench/internal/testkit"
 )
 
 // convShapes are geometries of every kind: kernels of one, two, three and seven
@@ -72,12 +74,7 @@ func (c Conv) sizes() (x, y, w int) {
 }
 
 func randomFloats(seed uint64, n int) []float32 {
-	random := rand.New(rand.NewPCG(seed, uint64(n)))
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(random.NormFloat64())
-	}
-	return x
+	return normals(rand.New(rand.NewPCG(seed, uint64(n))), n, 0, 1)
 }
 
 // A convCase is one of a convolution's three products.
@@ -181,11 +178,7 @@ func (c Conv) eachProduct(f func(x, y, w int)) {
 
 func (c *convCase) same(t *testing.T, what string, got, want []float32) {
 	t.Helper()
-	for i := range want {
-		if g, w := math.Float32bits(got[i]), math.Float32bits(want[i]); g != w {
-			t.Fatalf("%s %+v, %s: element %d is %v (%#x), want %v (%#x)", c.kind, c.Conv, what, i, got[i], g, want[i], w)
-		}
-	}
+	sameBits(t, fmt.Sprintf("%s %+v, %s", c.kind, c.Conv, what), [][]float32{got}, [][]float32{want})
 }
 
 func TestConv(t *testing.T) {
@@ -230,9 +223,7 @@ func TestConvProfile(t *testing.T) {
 			for _, c := range convCases(shape) {
 				products = 0
 				c.run(1)
-				if products != want {
-					t.Errorf("%s %+v: %d products in panels, want %d", c.kind, c.Conv, products, want)
-				}
+				testkit.Equal(t, products, want, "%s %+v: products in panels", c.kind, c.Conv)
 			}
 		}
 	})
@@ -277,9 +268,7 @@ func TestConvAllocatesNothing(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for _, c := range convCases(Conv{N: 2, H: 9, W: 9, C: 32, KH: 3, KW: 3, StrideH: 2, StrideW: 2, Top: 1, Left: 1, OH: 5, OW: 5, O: 40}) {
 			scratch := make([]float32, c.scratch(2))
-			if n := testing.AllocsPerRun(5, func() { c.part(c.out, 1, 2, scratch) }); n != 0 {
-				t.Errorf("%s: %v allocations", c.kind, n)
-			}
+			testkit.Equal(t, testing.AllocsPerRun(5, func() { c.part(c.out, 1, 2, scratch) }), 0, "%s: allocations", c.kind)
 		}
 	})
 }

@@ -2,8 +2,9 @@ package kernel
 
 import (
 	"math"
-	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 const testSmoothing = 0.1
@@ -30,40 +31,38 @@ func crossEntropyKernels() []vectorKernel {
 	row := operand{role: writes, layout: perRow}
 	given := row
 	given.role = reads
-	targets := func(c cut) []int32 { t := targetsOf(c.cols); return t[c.row%len(t):] }
 	const scale = 0.125
+	// byEight calls f for every eight rows: there are targets for 16.
+	byEight := func(c cut, f func(r, n int, targets []int32)) {
+		for r := 0; r < c.rows; r += 8 {
+			targets := targetsOf(c.cols)
+			f(r, min(8, c.rows-r), targets[(c.row+r)%len(targets):])
+		}
+	}
 	return []vectorKernel{
 		{
 			name: "CrossEntropy", byRow: true,
 			operands: []operand{row, row, row, {role: reads}},
 			call: func(o [][]float32, c cut) {
-				for r := 0; r < c.rows; r += 8 { // the benchmark's rows need targets
-					n := min(8, c.rows-r)
-					part := cut{c.row + r, 0, n, c.cols, c.ld}
-					CrossEntropy(o[0][r:], o[1][r:], o[2][r:], o[3][r*c.cols:], targets(part), n, c.cols, testSmoothing)
-				}
+				byEight(c, func(r, n int, targets []int32) {
+					CrossEntropy(o[0][r:], o[1][r:], o[2][r:], o[3][r*c.cols:], targets, n, c.cols, testSmoothing)
+				})
 			},
 		},
 		{
 			name: "TargetRanks", byRow: true,
 			operands: []operand{row, {role: reads}},
 			call: func(o [][]float32, c cut) {
-				for r := 0; r < c.rows; r += 8 {
-					n := min(8, c.rows-r)
-					part := cut{c.row + r, 0, n, c.cols, c.ld}
-					TargetRanks(o[0][r:], o[1][r*c.cols:], targets(part), n, c.cols)
-				}
+				byEight(c, func(r, n int, targets []int32) { TargetRanks(o[0][r:], o[1][r*c.cols:], targets, n, c.cols) })
 			},
 		},
 		{
 			name: "CrossEntropyGrad", byRow: true, aliases: []int{1},
 			operands: []operand{{role: writes}, {role: reads}, given},
 			call: func(o [][]float32, c cut) {
-				for r := 0; r < c.rows; r += 8 {
-					n := min(8, c.rows-r)
-					part := cut{c.row + r, 0, n, c.cols, c.ld}
-					CrossEntropyGrad(o[0][r*c.cols:], o[1][r*c.cols:], o[2][r:], targets(part), scale, n, c.cols, testSmoothing)
-				}
+				byEight(c, func(r, n int, targets []int32) {
+					CrossEntropyGrad(o[0][r*c.cols:], o[1][r*c.cols:], o[2][r:], targets, scale, n, c.cols, testSmoothing)
+				})
 			},
 		},
 	}
@@ -91,9 +90,7 @@ func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
 			}
 			rank := []float32{0}
 			TargetRanks(rank, c.z, []int32{c.target}, 1, len(c.z))
-			if (rank[0] == 0) != (c.correct == 1) {
-				t.Errorf("%s: rank %v, correct %v", c.name, rank[0], correct[0])
-			}
+			testkit.Equal(t, rank[0] == 0, c.correct == 1, "%s: rank %v is the first", c.name, rank[0])
 		}
 		loss, correct, lse := []float32{0}, []float32{0}, []float32{0}
 		CrossEntropy(loss, correct, lse, []float32{1, float32(math.NaN()), 2}, []int32{2}, 1, 3, 0)
@@ -108,9 +105,7 @@ func TestCrossEntropyGradOfPadding(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		z := []float32{1, float32(math.NaN()), 2}
 		CrossEntropyGrad(z, z, []float32{0}, []int32{-1}, 1, 1, 3, testSmoothing)
-		if !slices.Equal(z, []float32{0, 0, 0}) {
-			t.Errorf("got %v, want zeros", z)
-		}
+		testkit.EqualAll(t, z, []float32{0, 0, 0}, "got")
 	})
 }
 
@@ -124,8 +119,6 @@ func TestTargetRanksOfNaN(t *testing.T) {
 	}{{[]float32{1, nan, 2}, 2, 1}, {[]float32{nan, 1, nan}, 1, 2}, {[]float32{1, nan, 2}, 1, 2}, {[]float32{1, 2, nan}, -1, -1}} {
 		rank := []float32{0}
 		TargetRanks(rank, c.z, []int32{c.target}, 1, len(c.z))
-		if rank[0] != c.want {
-			t.Errorf("%v, target %d: rank %v, want %v", c.z, c.target, rank[0], c.want)
-		}
+		testkit.Equal(t, rank[0], c.want, "%v, target %d: rank", c.z, c.target)
 	}
 }

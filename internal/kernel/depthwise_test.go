@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // depthwiseShapes are geometries of every kind: kernels of several sizes,
@@ -73,11 +75,7 @@ func newDepthwiseCase(d Depthwise) depthwiseCase {
 // run returns y, dx, dw and the continued dw, computed by calls for every rows,
 // or rows of the kernel and channels.
 func (d depthwiseCase) run(place func(n int) []float32, every int) [][]float32 {
-	put := func(v []float32) []float32 {
-		at := place(len(v))
-		copy(at, v)
-		return at
-	}
+	put := copiesAt(place)
 	x, w, dy := put(d.x), put(d.w), put(d.dy)
 	y, dx := put(filled(len(d.dy))), put(filled(len(d.x)))
 	dw, more := put(filled(len(d.w))), put(d.dw)
@@ -165,9 +163,7 @@ func TestDepthwiseProfile(t *testing.T) {
 		want := 0
 		d.eachProduct(func(_, _, _ int) { want += 4 }) // of three products, one of them twice
 		newDepthwiseCase(d).run(onHeap, 1<<20)
-		if products != want {
-			t.Errorf("%d products, want %d", products, want)
-		}
+		testkit.Equal(t, products, want, "products")
 	})
 }
 
@@ -189,8 +185,6 @@ func TestDepthwiseAllocatesNothing(t *testing.T) {
 			DepthwiseGradInput(d, dx, c.dy, c.w, 0, d.N*d.H)
 			DepthwiseGradWeight(d, dw, c.x, c.dy, true, 0, d.KH, 0, d.C)
 		}
-		if n := testing.AllocsPerRun(5, calls); n != 0 {
-			t.Errorf("%v allocations", n)
-		}
+		testkit.Equal(t, testing.AllocsPerRun(5, calls), 0, "allocations")
 	})
 }

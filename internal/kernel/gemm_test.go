@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // some draws a fifth of a test's cases under -short, the same ones in every run.
@@ -39,9 +41,7 @@ func eachGemm(t *testing.T, test func(t *testing.T)) {
 }
 
 func TestGemmProfile(t *testing.T) {
-	if gemm.profile != Profile() {
-		t.Errorf("%s Gemm in profile %s", gemm.profile, Profile())
-	}
+	testkit.Equal(t, Profile(), gemm.profile, "%s Gemm in profile", gemm.profile)
 	eachGemm(t, func(t *testing.T) {
 		called, panels := "", gemm.panels
 		name := runtime.FuncForPC(reflect.ValueOf(panels).Pointer()).Name()
@@ -91,10 +91,7 @@ func newGemmCase(s gemmShape) *gemmCase {
 		}
 		ld := roundUp(contiguous+s.gap, max(s.align, 1))
 		if rows*cols > 0 {
-			x = make([]float32, (others-1)*ld+contiguous)
-		}
-		for i := range x {
-			x[i] = float32(random.NormFloat64())
+			x = normals(random, (others-1)*ld+contiguous, 0, 1)
 		}
 		if transpose {
 			return x, 1, ld
@@ -238,9 +235,7 @@ func TestGemmEmpty(t *testing.T) {
 				c.epilogue = func(i0, i1, j0, j1 int) { blocks += (i1 - i0) * (j1 - j0) }
 				c.run()
 				c.same(t, want)
-				if blocks != s.m*s.n {
-					t.Errorf("%v: the epilogue saw %d elements", s, blocks)
-				}
+				testkit.Equal(t, blocks, s.m*s.n, "%v: the epilogue saw", s)
 			}
 		}
 	})
@@ -297,9 +292,7 @@ func TestGemmAllocatesNothing(t *testing.T) {
 		c := newGemmCase(gemmShape{m: 70, n: 70, k: 70, transposeB: true})
 		calls := 0
 		c.epilogue = func(i0, i1, j0, j1 int) { calls++ }
-		if n := testing.AllocsPerRun(10, c.run); n != 0 {
-			t.Errorf("%v allocations", n)
-		}
+		testkit.Equal(t, testing.AllocsPerRun(10, c.run), 0, "allocations")
 	})
 }
 
@@ -307,24 +300,12 @@ func TestGemmAllocatesNothing(t *testing.T) {
 func TestPackedAhead(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for _, s := range []struct{ m, n, k int }{{1, 33, 5}, {20, 40, 600}, {3, 1030, 257}, {16, 1200, 300}} {
-			random := rand.New(rand.NewPCG(1, 2))
-			matrix := func(n int) []float32 {
-				x := make([]float32, n)
-				for i := range x {
-					x[i] = random.Float32() - 0.5
-				}
-				return x
-			}
-			a, b, c := matrix(s.m*s.k), matrix(s.k*s.n), matrix(s.m*s.n)
+			a, b, c := randomFloats(1, s.m*s.k), randomFloats(2, s.k*s.n), randomFloats(3, s.m*s.n)
 			want, scratch := slices.Clone(c), make([]float32, GemmScratch(s.m, s.n, s.k))
 			Gemm(s.m, s.n, s.k, a, s.k, 1, b, s.n, 1, want, s.n, true, scratch, nil)
 			packed := packAhead(s.n, s.k, b, s.n, make([]float32, packedFloats(s.n, s.k)))
 			multiply(s.m, s.n, s.k, a, s.k, packed, c, s.n, true, scratch)
-			for i := range want {
-				if math.Float32bits(c[i]) != math.Float32bits(want[i]) {
-					t.Fatalf("%v: element %d is %v, want %v", s, i, c[i], want[i])
-				}
-			}
+			sameBits(t, fmt.Sprint(s), [][]float32{c}, [][]float32{want})
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"gpipebench/internal/testkit"
 )
 
 // guardedMemory maps usable pages between inaccessible ones, and returns the
@@ -13,19 +15,14 @@ func guardedMemory(t *testing.T, bytes int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()
 	inner := (bytes + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	t.Cleanup(func() {
 		if err := syscall.Munmap(m); err != nil {
 			t.Error(err)
 		}
 	})
 	for _, guard := range [][]byte{m[:page], m[page+inner:]} {
-		if err := syscall.Mprotect(guard, syscall.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, syscall.Mprotect(guard, syscall.PROT_NONE))
 	}
 	return m[page : page+inner]
 }
@@ -38,23 +35,12 @@ func float32s(b []byte) []float32 {
 // fault kills the test.
 func TestVectorKernelsBesideGuardPages(t *testing.T) {
 	eachKernel(t, func(t *testing.T, k vectorKernel) {
-		memory := make([][]float32, len(k.operands))
-		for i := range memory {
-			memory[i] = float32s(guardedMemory(t, 1<<14))
-		}
+		places := besideGuards(t, len(k.operands), 1<<12)
 		for _, c := range k.shapes() {
 			values := k.fill(c)
 			want := k.run(values, onHeap, c)
-			for _, atEnd := range []bool{false, true} {
-				i := -1
-				got := k.run(values, func(n int) []float32 {
-					i++
-					if atEnd {
-						return memory[i][len(memory[i])-n:]
-					}
-					return memory[i][:n:n]
-				}, c)
-				sameBits(t, fmt.Sprintf("%+v beside guard pages", c), got, want)
+			for _, place := range places {
+				sameBits(t, fmt.Sprintf("%+v beside guard pages", c), k.run(values, place(), c), want)
 			}
 		}
 	})

@@ -1,13 +1,12 @@
 package kernel
 
 import (
-	"math"
 	"testing"
 )
 
 // Every operand ends right before an inaccessible page, or begins right after one.
 func TestLSTMBesideGuardPages(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		eachLSTM(func(c *lstmCase) {
 			if c.Hidden < 16 || c.Hidden == 33 || c.Input == 1 {
 				return // mapping takes long
@@ -23,13 +22,7 @@ func TestLSTMBesideGuardPages(t *testing.T) {
 						}
 					}
 					o.run()
-					for name, x := range want.results() {
-						for i, v := range x {
-							if got := o.results()[name][i]; math.Float32bits(got) != math.Float32bits(v) {
-								t.Fatalf("%s[%d] is %v beside guards, %v on the heap", name, i, got, v)
-							}
-						}
-					}
+					sameBits(t, "beside guards", o.results(), want.results())
 				})
 			}
 		})

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
-// lstmProfiles runs a test with each implementation that the processor has.
-func lstmProfiles(t *testing.T, test func(t *testing.T)) {
+// eachProfile runs a test with each implementation that the processor has.
+func eachProfile(t *testing.T, test func(t *testing.T)) {
 	g, a, v := gemm, attention, vector
 	defer func() { gemm, attention, vector = g, a, v }()
 	for i, table := range gemmTables() {
@@ -35,20 +36,14 @@ func (c *lstmCase) operands() []*[]float32 {
 		&c.dwx, &c.dbias, &c.dw, &c.scratch, &c.gradScratch, &c.wScratch}
 }
 
-func (c *lstmCase) results() map[string][]float32 {
-	return map[string][]float32{"gates": c.gates, "y": c.y, "cells": c.cells, "dz": c.dz, "dx": c.dx, "previous": c.previous,
-		"dwx": c.dwx, "dbias": c.dbias, "dw": c.dw}
+// results are the states and their gradients, and then the gradients of the weights.
+func (c *lstmCase) results() [][]float32 {
+	return [][]float32{c.gates, c.y, c.cells, c.dz, c.dx, c.previous, c.dwx, c.dbias, c.dw}
 }
 
 func newLSTMCase(s LSTMShape, lengths []int32) *lstmCase {
 	r := rand.New(rand.NewPCG(7, 9))
-	fill := func(n int, size float64) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(size * r.NormFloat64())
-		}
-		return x
-	}
+	fill := func(n int, size float64) []float32 { return normals(r, n, 0, size) }
 	h, g, d := s.Hidden, 4*s.Hidden, s.Input
 	rows := s.Examples * s.Time
 	c := &lstmCase{
@@ -114,7 +109,7 @@ func eachLSTM(f func(c *lstmCase)) {
 
 // One example gives the bits that it has among others, and with another padding.
 func TestLSTMOfEachExample(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		eachLSTM(func(c *lstmCase) {
 			c.run()
 			for e := range c.Examples {
@@ -130,16 +125,9 @@ func TestLSTMOfEachExample(t *testing.T) {
 				copy(o.dy, part(c.dy, s.Hidden))
 				o.wx, o.bias, o.w = c.wx, c.bias, c.w
 				o.run()
-				for name, pair := range map[string][2][]float32{
-					"gates": {o.gates, part(c.gates, 4*s.Hidden)}, "y": {o.y, part(c.y, s.Hidden)}, "cells": {o.cells, part(c.cells, s.Hidden)},
-					"dz": {o.dz, part(c.dz, 4*s.Hidden)}, "dx": {o.dx, part(c.dx, s.Input)},
-				} {
-					for i := range pair[0] {
-						if math.Float32bits(pair[0][i]) != math.Float32bits(pair[1][i]) {
-							t.Fatalf("%v: %s[%d] of example %d is %v, alone %v", c, name, i, e, pair[1][i], pair[0][i])
-						}
-					}
-				}
+				sameBits(t, fmt.Sprintf("%v, example %d", c, e), [][]float32{
+					part(c.gates, 4*s.Hidden), part(c.y, s.Hidden), part(c.cells, s.Hidden), part(c.dz, 4*s.Hidden), part(c.dx, s.Input),
+				}, o.results()[:5])
 			}
 		})
 	})
@@ -148,7 +136,7 @@ func TestLSTMOfEachExample(t *testing.T) {
 // Projecting inside the loop gives the bits of projecting before it, where the sums have
 // the same order: the states, and the gradients of the projections and of the input.
 func TestLSTMInsideHasTheBits(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		eachLSTM(func(c *lstmCase) {
 			if c.Input == 0 || c.lengths != nil {
 				return
@@ -165,23 +153,14 @@ func TestLSTMInsideHasTheBits(t *testing.T) {
 			o.run()
 			o.dx = make([]float32, len(c.dx))
 			Gemm(rows, c.Input, g, o.dz, g, 1, c.wx, 1, g, o.dx, c.Input, false, scratch, nil)
-			for name, got := range o.results() {
-				if slices.Contains([]string{"dwx", "dbias", "dw"}, name) {
-					continue
-				}
-				for i, v := range c.results()[name] {
-					if math.Float32bits(v) != math.Float32bits(got[i]) {
-						t.Fatalf("%v: %s[%d] is %v inside, %v hoisted", c, name, i, v, got[i])
-					}
-				}
-			}
+			sameBits(t, c.String(), o.results()[:6], c.results()[:6])
 		})
 	})
 }
 
 // The columns of the weights' gradients may be cut anywhere.
 func TestLSTMWeightGradByColumns(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		c := newLSTMCase(LSTMShape{Examples: 5, Time: 6, Hidden: 19, Input: 7, Reverse: true}, nil)
 		o := newLSTMCase(c.LSTMShape, nil)
 		c.run()
@@ -190,21 +169,13 @@ func TestLSTMWeightGradByColumns(t *testing.T) {
 		for _, cut := range [][2]int{{0, 5}, {5, 64}, {64, 76}} {
 			LSTMWeightGrad(o.LSTMShape, o.dwx, o.dbias, o.dw, o.x, o.y, o.dz, cut[0], cut[1], o.wScratch)
 		}
-		for _, name := range []string{"dwx", "dbias", "dw"} {
-			for i, want := range c.results()[name] {
-				if got := o.results()[name][i]; math.Float32bits(got) != math.Float32bits(want) {
-					t.Fatalf("%s[%d] is %v, by columns %v", name, i, want, got)
-				}
-			}
-		}
+		sameBits(t, "by columns", o.results()[6:], c.results()[6:])
 	})
 }
 
 func TestLSTMAllocatesNothing(t *testing.T) {
-	lstmProfiles(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		c := newLSTMCase(LSTMShape{Examples: 5, Time: 6, Hidden: 19, Input: 7}, nil)
-		if n := testing.AllocsPerRun(5, c.run); n != 0 {
-			t.Errorf("%g allocations", n)
-		}
+		testkit.Equal(t, testing.AllocsPerRun(5, c.run), 0, "allocations")
 	})
 }

@@ -11,18 +11,9 @@ func optimizerKernels() []vectorKernel {
 	state, gradient := operand{role: updates}, operand{role: reads}
 	squares := operand{role: updates, positive: true}
 	return []vectorKernel{
-		{
-			name: "SGD", flat: true, operands: []operand{state, gradient},
-			call: func(o [][]float32, _ cut) { SGD(o[0], o[1], lr, s, l2) },
-		},
-		{
-			name: "Momentum", flat: true, operands: []operand{state, state, gradient},
-			call: func(o [][]float32, _ cut) { Momentum(o[0], o[1], o[2], lr, mu, s, l2, false) },
-		},
-		{
-			name: "Nesterov", flat: true, operands: []operand{state, state, gradient},
-			call: func(o [][]float32, _ cut) { Momentum(o[0], o[1], o[2], lr, mu, s, l2, true) },
-		},
+		{name: "SGD", flat: true, operands: []operand{state, gradient}, call: func(o [][]float32, _ cut) { SGD(o[0], o[1], lr, s, l2) }},
+		{name: "Momentum", flat: true, operands: []operand{state, state, gradient}, call: func(o [][]float32, _ cut) { Momentum(o[0], o[1], o[2], lr, mu, s, l2, false) }},
+		{name: "Nesterov", flat: true, operands: []operand{state, state, gradient}, call: func(o [][]float32, _ cut) { Momentum(o[0], o[1], o[2], lr, mu, s, l2, true) }},
 		{
 			name: "Adam", flat: true, operands: []operand{state, state, squares, gradient},
 			call: func(o [][]float32, _ cut) {
@@ -33,9 +24,6 @@ func optimizerKernels() []vectorKernel {
 			name: "RMSProp", flat: true, operands: []operand{state, squares, state, gradient},
 			call: func(o [][]float32, _ cut) { RMSProp(o[0], o[1], o[2], o[3], lr, beta1, mu, eps, s, l2) },
 		},
-		{
-			name: "Average", flat: true, operands: []operand{state, gradient},
-			call: func(o [][]float32, _ cut) { Average(o[0], o[1], decay) },
-		},
+		{name: "Average", flat: true, operands: []operand{state, gradient}, call: func(o [][]float32, _ cut) { Average(o[0], o[1], decay) }},
 	}
 }

@@ -68,11 +68,9 @@ func TestBatchNormStatsBesideGuardPages(t *testing.T) {
 				b.run()
 				want := b.outputs()
 				for _, place := range places {
-					at := place()
+					put := copiesAt(place())
 					for _, operand := range []*[]float32{&b.moments, &b.stats, &b.sums, &b.totals} {
-						v := at(len(*operand))
-						copy(v, *operand)
-						*operand = v
+						*operand = put(*operand)
 					}
 					clear(b.tally)
 					b.run()

@@ -2,70 +2,52 @@ package kernel
 
 import (
 	"math"
+	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // reduceKernels writes each row's result into an output.
 func reduceKernels() []vectorKernel {
-	result := operand{role: writes, layout: perRow}
-	eachRow := func(o [][]float32, c cut, f func(r, from, to int)) {
-		for r := range c.rows {
-			f(r, r*c.cols, (r+1)*c.cols)
-		}
+	in, result := operand{role: reads}, operand{role: writes, layout: perRow}
+	var kernels []vectorKernel
+	reduction := func(name string, inputs int, of func(x [][]float32) float32) {
+		row := make([][]float32, inputs)
+		kernels = append(kernels, vectorKernel{
+			name: name, byRow: true, operands: append([]operand{result}, slices.Repeat([]operand{in}, inputs)...),
+			call: func(o [][]float32, c cut) {
+				for r := range c.rows {
+					for i := range row {
+						row[i] = o[1+i][r*c.cols : (r+1)*c.cols]
+					}
+					o[0][r] = of(row)
+				}
+			},
+		})
 	}
 	const scale, shift = 0.5, 1.25
-	return []vectorKernel{
-		{
-			name: "rowMax", operands: []operand{result, {role: reads}}, byRow: true,
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = rowMax(o[1][from:to]) })
-			},
+	reduction("rowMax", 1, func(x [][]float32) float32 { return rowMax(x[0]) })
+	reduction("rowSum", 1, func(x [][]float32) float32 { return rowSum(x[0]) })
+	reduction("dot", 2, func(x [][]float32) float32 { return dot(x[0], x[1]) })
+	reduction("SumSquares", 1, func(x [][]float32) float32 { return float32(SumSquares(x[0])) })
+	reduction("FirstNonFinite", 1, func(x [][]float32) float32 { return float32(FirstNonFinite(x[0])) })
+	reduction("expSum", 1, func(x [][]float32) float32 { return expSum(x[0], scale, shift) })
+	return append(kernels, vectorKernel{
+		name: "Softmax", operands: []operand{{role: writes}, in}, byRow: true, aliases: []int{1},
+		call: func(o [][]float32, c cut) { Softmax(o[0], o[1], c.rows, c.cols) },
+	}, vectorKernel{
+		name: "SoftmaxGrad", operands: []operand{{role: writes}, in, {role: reads, positive: true}}, byRow: true, aliases: []int{1},
+		call: func(o [][]float32, c cut) { SoftmaxGrad(o[0], o[1], o[2], c.rows, c.cols) },
+	}, vectorKernel{
+		name: "expShift", operands: []operand{{role: writes}, in, result}, byRow: true, aliases: []int{1},
+		call: func(o [][]float32, c cut) {
+			for r := range c.rows {
+				from, to := r*c.cols, (r+1)*c.cols
+				o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift)
+			}
 		},
-		{
-			name: "rowSum", operands: []operand{result, {role: reads}}, byRow: true,
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = rowSum(o[1][from:to]) })
-			},
-		},
-		{
-			name: "dot", operands: []operand{result, {role: reads}, {role: reads}}, byRow: true,
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = dot(o[1][from:to], o[2][from:to]) })
-			},
-		},
-		{
-			name: "SumSquares", operands: []operand{result, {role: reads}}, byRow: true,
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(SumSquares(o[1][from:to])) })
-			},
-		},
-		{
-			name: "FirstNonFinite", operands: []operand{result, {role: reads}}, byRow: true,
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(FirstNonFinite(o[1][from:to])) })
-			},
-		},
-		{
-			name: "Softmax", operands: []operand{{role: writes}, {role: reads}}, byRow: true, aliases: []int{1},
-			call: func(o [][]float32, c cut) { Softmax(o[0], o[1], c.rows, c.cols) },
-		},
-		{
-			name: "SoftmaxGrad", operands: []operand{{role: writes}, {role: reads}, {role: reads, positive: true}}, byRow: true, aliases: []int{1},
-			call: func(o [][]float32, c cut) { SoftmaxGrad(o[0], o[1], o[2], c.rows, c.cols) },
-		},
-		{
-			name: "expShift", operands: []operand{{role: writes}, {role: reads}, result}, byRow: true, aliases: []int{1},
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift) })
-			},
-		},
-		{
-			name: "expSum", operands: []operand{result, {role: reads}}, byRow: true,
-			call: func(o [][]float32, c cut) {
-				eachRow(o, c, func(r, from, to int) { o[0][r] = expSum(o[1][from:to], scale, shift) })
-			},
-		},
-	}
+	})
 }
 
 func TestRowReductionsOfNothing(t *testing.T) {
@@ -77,9 +59,7 @@ func TestRowReductionsOfNothing(t *testing.T) {
 			"rowSum": float64(rowSum(nil)), "dot": float64(dot(nil, nil)), "SumSquares": SumSquares(nil),
 			"expSum": float64(expSum(nil, 1, 0)), "expShift": float64(expShift(nil, nil, 1, 0)),
 		} {
-			if got != 0 {
-				t.Errorf("%s is %v, want 0", name, got)
-			}
+			testkit.Equal(t, got, 0, "%s", name)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Every vector kernel is described once, by a vectorKernel, and every
@@ -286,18 +288,14 @@ func TestVectorKernelsAllocateNothing(t *testing.T) {
 			c.cols, c.ld = 1, 1
 		}
 		values := k.fill(c)
-		if n := testing.AllocsPerRun(10, func() { k.call(values, c) }); n != 0 {
-			t.Errorf("%v allocations", n)
-		}
+		testkit.Equal(t, testing.AllocsPerRun(10, func() { k.call(values, c) }), 0, "allocations")
 	})
 }
 
 // The table in use is the profile's, and each entry of each table is the
 // function of that name and profile. Three kernels have no NEON.
 func TestVectorTablesHoldTheirProfile(t *testing.T) {
-	if vector.profile != Profile() {
-		t.Errorf("kernels of %s in use, the profile is %s", vector.profile, Profile())
-	}
+	testkit.Equal(t, Profile(), vector.profile, "kernels of %s in use, the profile", vector.profile)
 	suffix := map[string]string{"avx512": "AVX512", "avx2": "AVX2", "neon": "NEON", "generic": "Generic"}
 	for _, table := range vectorTables() {
 		v := reflect.ValueOf(*table)

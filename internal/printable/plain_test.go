@@ -3,6 +3,8 @@ package printable
 import (
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 func TestText(t *testing.T) {
@@ -15,19 +17,13 @@ func TestText(t *testing.T) {
 		"turned \u202e round":      `turned \u202e round`,
 		"over\rwritten":            `over\rwritten`,
 	} {
-		if got := Text(s); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
+		testkit.Equal(t, Text(s), want, "%q", s)
 	}
-	if got, want := Line("one\ntwo\r\nthree\tfour\x07"), `one; two; three four\a`; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.Equal(t, Line("one\ntwo\r\nthree\tfour\x07"), `one; two; three four\a`)
 }
 
 func TestShort(t *testing.T) {
-	if got := Short("short", 5); got != "short" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, Short("short", 5), "short")
 	got := Short("begin "+strings.Repeat("é", 100_000)+" end", 100)
 	if !strings.HasPrefix(got, "begin ") || !strings.HasSuffix(got, " end") || len([]rune(got)) > 130 || !strings.Contains(got, "characters") {
 		t.Errorf("%q", got)
@@ -37,9 +33,7 @@ func TestShort(t *testing.T) {
 func TestFold(t *testing.T) {
 	const text = "Delayed reduction: the same parameters, more activations"
 	lines := Fold(text, func(line string) bool { return len(line) <= 16 })
-	if got := strings.Join(lines, "|"); got != "Delayed|reduction: the|same parameters,|more activations" {
-		t.Errorf("%q", lines)
-	}
+	testkit.Equal(t, strings.Join(lines, "|"), "Delayed|reduction: the|same parameters,|more activations", "%q", lines)
 	if got := Fold("activations", func(string) bool { return false }); len(got) != 1 || got[0] != "activations" {
 		t.Errorf("one word: %q", got)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gpipebench/internal/testkit"
 )
 
 // Plain progress shows the remaining time in both kinds of line, except in the
@@ -77,9 +79,7 @@ func TestFirstWord(t *testing.T) {
 			}
 			f.stop()
 			time.Sleep(5 * time.Second)
-			if got := text.String(); got != c.want {
-				t.Errorf("%v, %v: %q, want %q", c.after, c.say, got, c.want)
-			}
+			testkit.Equal(t, text.String(), c.want, "%v, %v", c.after, c.say)
 		}
 	})
 }

@@ -3,6 +3,8 @@ package stats
 import (
 	"fmt"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 func TestCoverPairs(t *testing.T) {
@@ -14,17 +16,13 @@ func TestCoverPairs(t *testing.T) {
 			for _, row := range rows {
 				seen[[2]int{row[i], row[j]}] = true
 			}
-			if len(seen) != levels[i]*levels[j] {
-				t.Errorf("factors %d and %d: %d pairs of %d", i, j, len(seen), levels[i]*levels[j])
-			}
+			testkit.Equal(t, levels[i]*levels[j], len(seen), "factors %d and %d: %d pairs", i, j, len(seen))
 		}
 	}
 	if len(rows) > 2*4*4 {
 		t.Errorf("%d rows", len(rows))
 	}
-	if a, b := fmt.Sprint(rows), fmt.Sprint(CoverPairs(levels)); a != b {
-		t.Errorf("two calls differ: %s and %s", a, b)
-	}
+	testkit.Equal(t, fmt.Sprint(rows), fmt.Sprint(CoverPairs(levels)), "two calls differ")
 }
 
 func TestCoverEach(t *testing.T) {
@@ -35,9 +33,7 @@ func TestCoverEach(t *testing.T) {
 		for _, row := range rows {
 			seen[row[i]] = true
 		}
-		if len(seen) != n {
-			t.Errorf("factor %d: %d levels of %d", i, len(seen), n)
-		}
+		testkit.Equal(t, n, len(seen), "factor %d: %d levels", i, len(seen))
 	}
 	if len(rows) > 12+2 {
 		t.Errorf("%d rows", len(rows))

@@ -1,6 +1,13 @@
 package testkit
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // Must ends a test at the error of a call, and otherwise returns the call's value:
 // value := testkit.Must(call())(t).
@@ -17,5 +24,100 @@ func NoError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Refused checks that a call fails, and how, as Fails does:
+// testkit.Refused(call())(t, "want 1 to 3").
+func Refused[T any](_ T, err error) func(t testing.TB, says ...string) {
+	return func(t testing.TB, says ...string) {
+		t.Helper()
+		Fails(t, err, says...)
+	}
+}
+
+// Fails checks that there is an error, that it is one line, and that all of says is in it.
+func Fails(t testing.TB, err error, says ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one with %q", says)
+	} else if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v\nwant one line", err)
+	} else {
+		Has(t, err.Error(), says...)
+	}
+}
+
+// Panics checks that a call panics, and that all of says is in what it panics with.
+func Panics(t testing.TB, call func(), says ...string) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if got := recover(); got == nil {
+			t.Errorf("no panic, want one with %q", says)
+		} else {
+			Has(t, fmt.Sprint(got), says...)
+		}
+	}()
+	call()
+}
+
+// Has checks that all of wants is in a text.
+func Has(t testing.TB, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+}
+
+// Equal checks a value; what says which, in the form of fmt.Sprintf.
+func Equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	if got != want {
+		differ(t, got, want, what)
+	}
+}
+
+// EqualAll is Equal for slices.
+func EqualAll[S ~[]E, E comparable](t testing.TB, got, want S, what ...any) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		differ(t, got, want, what)
+	}
+}
+
+// EqualDeep is Equal by reflect.DeepEqual.
+func EqualDeep(t testing.TB, got, want any, what ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		differ(t, got, want, what)
+	}
+}
+
+func differ(t testing.TB, got, want any, what []any) {
+	t.Helper()
+	name := "got"
+	if len(what) > 0 {
+		name = fmt.Sprintf(what[0].(string), what[1:]...)
+	}
+	t.Errorf("%s: %s, want %s", name, shown(got), shown(want))
+}
+
+// shown is the beginning of a value.
+func shown(v any) string {
+	form := "%+v"
+	if _, ok := v.(string); ok {
+		form = "%q"
+	}
+	return fmt.Sprintf("%.2000s", fmt.Sprintf(form, v))
+}
+
+// Is checks an error as errors.Is does.
+func Is(t testing.TB, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("error %v, want %v", err, target)
 	}
 }

@@ -1,6 +1,10 @@
 package units
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/internal/testkit"
+)
 
 func TestReadFigure(t *testing.T) {
 	for text, want := range map[string][2]float64{
@@ -28,9 +32,7 @@ func TestFormatCount(t *testing.T) {
 
 func TestParseCount(t *testing.T) {
 	for text, want := range map[string]float64{"7": 7, "20k": 2e4, "1.5M": 1.5e6, "300B": 3e11, "2T": 2e12} {
-		if got, err := ParseCount(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Must(ParseCount(text))(t), want, "%s", text)
 	}
 	for _, text := range []string{"", "T", "0", "-2T", "2P", "2TT", "NaN", "inf", "1e30"} {
 		if got, err := ParseCount(text); err == nil {

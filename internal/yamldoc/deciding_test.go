@@ -1,6 +1,10 @@
 package yamldoc
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/internal/testkit"
+)
 
 // The form of a document does not matter, nor what is shown or skipped; each value and
 // the order of a list do.
@@ -24,9 +28,7 @@ func TestDeciding(t *testing.T) {
 		"# a comment\nseed: '7'\ntitle: b\nof:\n  full: {size: 8}\n  quick: {note: n, size: 3}\nparts:\n  - {size: 1, note: m}\n  - size: 2\n",
 		"seed: 7\ntitle: a\nparts: [&x {size: 1}, {size: 2}]\nof: {quick: {size: 3}, full: *x}\n",
 	} {
-		if got := read(same); got != want {
-			t.Errorf("%q: %q, want %q", same, got, want)
-		}
+		testkit.Equal(t, read(same), want, "%q", same)
 	}
 	for _, other := range []string{
 		"title: a\nseed: 8\nparts: [{size: 1}, {size: 2}]\nof: {quick: {size: 3}}\n",

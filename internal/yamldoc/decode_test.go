@@ -2,11 +2,12 @@ package yamldoc
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/testkit"
 )
 
 // even is an even number, with its own UnmarshalYAML.
@@ -86,22 +87,15 @@ func TestDecode(t *testing.T) {
 		case c.want == "" && (d.Two != [2]int{1, 2} || len(d.Items) != 2 || *d.Items[0] != item{"x", "red", 3}):
 			t.Errorf("decoded %+v", d)
 		case c.want == "":
-			if got := Words(&d, "colour"); !slices.Equal(got, []string{"red"}) {
-				t.Errorf("colours %v", got)
-			}
+			testkit.EqualAll(t, Words(&d, "colour"), []string{"red"}, "colours")
 		}
 	}
 }
 
 // A tag with an unknown vocabulary is a defect of the program.
 func TestUnknownVocabulary(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("want a panic")
-		}
-	}()
 	var d struct {
 		Of string `yaml:"of" want:"flavour"`
 	}
-	_ = Decode("x.yaml", []byte("of: red"), &d, nil, nil)
+	testkit.Panics(t, func() { _ = Decode("x.yaml", []byte("of: red"), &d, nil, nil) }, "flavour")
 }

@@ -104,14 +104,10 @@ func (m *Modelled) span(n *Network, of func(Convention) Figure) (lo, hi Figure) 
 	return lo, hi
 }
 
-// Tables are, for each network, its cells under the default convention and then
-// the errors under each.
-func (m *Modelled) Tables(id, title string, sources []string) (cells, conventions []*lab.Table) {
-	for _, n := range m.Networks {
-		cells = append(cells, m.cellTable(n, id, title, sources))
-		conventions = append(conventions, m.conventionTable(n, id, title))
-	}
-	return cells, conventions
+// Tables are the cells of all networks under the default convention, and their errors under each. Sources
+// are sentences on where figures are from.
+func (m *Modelled) Tables(id, title string, sources ...string) (cells, conventions *lab.Table) {
+	return m.cellTable(id, title, sources), m.conventionTable(id+"-conventions", title)
 }
 
 // Goal is what was to be reached: a mean absolute error over some networks
@@ -170,55 +166,70 @@ func when[T any](so bool, xs ...T) []T {
 	return nil
 }
 
-func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *lab.Table {
-	all, torch := m.ConventionsOf(n), n.hasTorchgpipe()
-	standard := all[0]
-	t := &lab.Table{
-		ID: id + "-" + n.ID, Title: fmt.Sprintf("%s, modelled: %s on %s, relative to K = %d, M = %d", title, n.Name, n.Accelerator, m.Base.K, m.Base.M),
-		Caption: append([]string{
-			fmt.Sprintf("The paper's own network, %v, %s activations, %s, everything re-materialised; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml): peaks, and %s", n.Model, n.DType, n.Optimizer, n.Accelerator, n.shares()),
-			fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example. Fixed: %d examples. Shrunk: the same number, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
-			fmt.Sprintf("Lowest, highest: over %d conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all), slices.Min(m.K)),
-		}, sources...),
+// torchgpipe reports whether torchgpipe has figures of any network.
+func (s *Scale) torchgpipe() bool { return slices.ContainsFunc(s.Networks, (*Network).hasTorchgpipe) }
+
+func (m *Modelled) cellTable(id, title string, sources []string) *lab.Table {
+	torch, several := m.torchgpipe(), len(m.M) > 1
+	standard, leastK := m.ConventionsOf(m.Networks[0])[0], slices.Min(m.K)
+	t := &lab.Table{ID: id, Title: fmt.Sprintf("%s, modelled: relative to K = %d, M = %d", title, m.Base.K, m.Base.M)}
+	for _, n := range m.Networks {
+		t.Caption = append(t.Caption, fmt.Sprintf("%s: the paper's own network, %v, on %s, %s activations, %s, mini-batches of %d examples, everything re-materialised, under %d conventions; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml): peaks, and %s",
+			n.Name, n.Model, n.Accelerator, n.DType, n.Optimizer, n.Batch, len(m.ConventionsOf(n)), n.Accelerator, n.shares()))
 	}
+	t.Caption = append(t.Caption,
+		fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example. Fixed: the network's mini-batch. Shrunk: the same, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most),
+		fmt.Sprintf("Lowest, highest: over all conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", leastK))
+	t.Caption = append(t.Caption, sources...)
+	t.Texts("network")
 	t.Numbers("K", "M", "paper")
 	t.Numbers(when(torch, "torchgpipe")...)
 	t.Numbers("modelled", "error", "at peak", "error at peak")
 	t.Numbers(when(torch, "error to torchgpipe")...)
 	t.Numbers("lowest", "highest", "free links", "mini-batch", "fullest device", "bubble", "imbalance", "communication", "update")
 	t.Texts("partition")
-	several, first := len(m.M) > 1, fmt.Sprintf("over K = %d", slices.Min(m.K))
+	first := fmt.Sprintf("over K = %d", leastK)
 	t.Numbers(when(several, first, "lowest "+first, "highest "+first)...)
 	t.Texts("command")
-	atPeak, peak := m.Peak(n)
-	for _, c := range m.Cells() {
-		paper, got, plain := n.Paper.Of(c), m.Relative(n, standard, c), atPeak.Relative(peak, standard, c)
-		lowest, highest := m.span(n, func(v Convention) Figure { return m.Relative(n, v, c) })
-		step, seconds := m.Step(n, standard, c)
-		against := func(got Figure, value lab.Verbatim) lab.Value {
-			if c == m.Base {
-				return lab.Absent
+	for _, n := range m.Networks {
+		atPeak, peak := m.Peak(n)
+		for _, c := range m.Cells() {
+			paper, got, plain := n.Paper.Of(c), m.Relative(n, standard, c), atPeak.Relative(peak, standard, c)
+			lowest, highest := m.span(n, func(v Convention) Figure { return m.Relative(n, v, c) })
+			step, seconds := m.Step(n, standard, c)
+			against := func(got Figure, value lab.Verbatim) lab.Value {
+				if c == m.Base {
+					return lab.Absent
+				}
+				return value.Off(got.X)
 			}
-			return value.Off(got.X)
+			share := func(x float64) lab.Value { return lab.Share(x, seconds) }
+			b := step.Breakdown
+			t.Add(n.Name, c.K, c.M, paper.Value, when[any](torch, paper.Torchgpipe), got.Value(), against(got, paper.Value), plain.Value(), against(plain, paper.Value), when(torch, against(got, paper.Torchgpipe)),
+				lowest.Value(), highest.Value(), m.Relative(n, standard.Free(), c).Value(), step.Micro*c.M, step.Fullest(),
+				share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition, when[any](several, m.firstCells(n, standard, c)...),
+				"gpipebench "+strings.Join(n.simulated(standard, c, step), " "))
 		}
-		share := func(x float64) lab.Value { return lab.Share(x, seconds) }
-		b := step.Breakdown
-		t.Add(c.K, c.M, paper.Value, when[any](torch, paper.Torchgpipe), got.Value(), against(got, paper.Value), plain.Value(), against(plain, paper.Value), when(torch, against(got, paper.Torchgpipe)),
-			lowest.Value(), highest.Value(), m.Relative(n, standard.Free(), c).Value(), step.Micro*c.M, step.Fullest(),
-			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition, when[any](several, m.firstCells(n, standard, c)...),
-			"gpipebench "+strings.Join(n.simulated(standard, c, step), " "))
 	}
+	t.Notes = lab.StarNote(t)
+	for _, n := range m.Networks {
+		t.Notes = append(t.Notes, n.Name+". "+m.ReachNote(n)+m.nearestNote(n))
+	}
+	return t
+}
+
+// nearestNote is which convention comes nearest to the paper; "" if the paper has no values.
+func (m *Modelled) nearestNote(n *Network) string {
 	nearest, least := Convention{}, math.Inf(1)
-	for _, v := range all {
+	for _, v := range m.ConventionsOf(n) {
 		if off := m.Errors(n, v).Last; off < least {
 			nearest, least = v, off
 		}
 	}
-	t.Notes = append(lab.StarNote(t), m.ReachNote(n))
-	if least < math.Inf(1) {
-		t.Notes = append(t.Notes, fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by trying all conventions, so it predicts nothing.", nearest, m.last().M, lab.Percent(least, 1)))
+	if math.IsInf(least, 1) {
+		return ""
 	}
-	return t
+	return fmt.Sprintf(" Of all conventions, %v comes nearest at M = %d: %s. It was found by trying all conventions, so it predicts nothing.", nearest, m.last().M, lab.Percent(least, 1))
 }
 
 // simulated is the command line of a cell's step. Its stages are given, since a cut may balance what layers
@@ -262,41 +273,47 @@ func (m *Modelled) ReachNote(n *Network) string {
 	return text
 }
 
-func (m *Modelled) conventionTable(n *Network, id, title string) *lab.Table {
-	last, several, torch := m.last().M, len(m.M) > 1, n.hasTorchgpipe()
+func (m *Modelled) conventionTable(id, title string) *lab.Table {
+	last, several, torch := m.last().M, len(m.M) > 1, m.torchgpipe()
 	t := &lab.Table{
-		ID: id + "-" + n.ID + "-conventions", Title: fmt.Sprintf("%s, modelled: %s under every convention", title, n.Name),
+		ID: id, Title: title + ", modelled under every convention",
 		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute errors over the cells that are not 1 by definition.", m.Base.K, m.Base.M)},
 	}
-	t.Texts("cut by", "at", "recomputation", "batch")
-	papers, torches := []any{"the paper", "", "", ""}, []any{"torchgpipe", "", "", ""}
+	t.Texts("network", "cut by", "at", "recomputation", "batch")
 	for _, c := range m.Cells() {
 		name := fmt.Sprintf("K=%d", c.K)
 		if several {
 			name += fmt.Sprintf(", M=%d", c.M)
 		}
 		t.Numbers(name)
-		papers, torches = append(papers, n.Paper.Of(c).Value), append(torches, n.Paper.Of(c).Torchgpipe)
 	}
 	t.Numbers(fmt.Sprintf("error, M=%d", last))
 	t.Numbers(when(several, "error, all")...)
 	t.Numbers(when(torch, fmt.Sprintf("to torchgpipe, M=%d", last), "to torchgpipe, all")...)
-	without := make([]lab.Value, len(t.Columns)-len(papers)) // errors
-	t.Add(papers, without)
-	if torch {
-		t.Add(torches, without)
-	}
-	for i, v := range m.ConventionsOf(n) {
-		cut := v.Cut.String()
-		if i == 0 {
-			cut += " (default)"
+	for _, n := range m.Networks {
+		printed := func(by string, of func(lab.PaperCell) lab.Verbatim) {
+			row := []any{n.Name, by, "", "", ""}
+			for _, c := range m.Cells() {
+				row = append(row, of(n.Paper.Of(c)))
+			}
+			t.Add(row, make([]lab.Value, len(t.Columns)-len(row))) // without errors
 		}
-		row := []any{cut, map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
-		for _, c := range m.Cells() {
-			row = append(row, m.Relative(n, v, c).Value())
+		printed("the paper", func(p lab.PaperCell) lab.Verbatim { return p.Value })
+		if n.hasTorchgpipe() {
+			printed("torchgpipe", func(p lab.PaperCell) lab.Verbatim { return p.Torchgpipe })
 		}
-		e := m.Errors(n, v)
-		t.Add(row, lab.Percent(e.Last, 1), when(several, lab.Percent(e.All, 1)), when(torch, lab.Percent(e.TorchLast, 1), lab.Percent(e.TorchAll, 1)))
+		for i, v := range m.ConventionsOf(n) {
+			cut := v.Cut.String()
+			if i == 0 {
+				cut += " (default)"
+			}
+			row := []any{n.Name, cut, map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
+			for _, c := range m.Cells() {
+				row = append(row, m.Relative(n, v, c).Value())
+			}
+			e := m.Errors(n, v)
+			t.Add(row, lab.Percent(e.Last, 1), when(several, lab.Percent(e.All, 1)), when(torch, lab.Percent(e.TorchLast, 1), lab.Percent(e.TorchAll, 1)))
+		}
 	}
 	t.Notes = lab.StarNote(t)
 	return t

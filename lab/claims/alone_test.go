@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A folder with a ledger and tables is judged without records: figures as they are printed, with
 // their intervals.
 func TestLedgerAlone(t *testing.T) {
-	v, err := Alone{Dir: filepath.Join("..", "..", "examples", "ledger")}.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := testkit.Must(Alone{Dir: filepath.Join("..", "..", "examples", "ledger")}.Run(t.Context()))(t)
 	if n := v.Counts[Reproduced]; n != len(v.Claims)-2 || n < 10 || v.Counts[Follows] != 1 || v.Counts[NotAttempted] != 1 || v.Err(true) != nil {
 		t.Errorf("%v, %v", v.Counts, v.Err(true))
 	}
@@ -56,9 +55,7 @@ func TestLedgerAloneByItsTables(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, content := range map[string]string{"claims.yaml": strings.Replace(aloneLedger, c.old, c.replacement, 1), "t.csv": c.table, "notes.txt": "of no table"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		}
 		v, err := Alone{Dir: dir}.Run(t.Context())
 		if c.says != "" || err != nil {
@@ -68,12 +65,8 @@ func TestLedgerAloneByItsTables(t *testing.T) {
 			continue
 		}
 		for i, want := range c.want {
-			if v.Claims[i].Verdict != want {
-				t.Errorf("%q: %s %s, want %s", c.table, v.Claims[i].ID, v.Claims[i].Verdict, want)
-			}
+			testkit.Equal(t, v.Claims[i].Verdict, want, "%q: %s", c.table, v.Claims[i].ID)
 		}
 	}
-	if _, err := (Alone{Dir: filepath.Join("..", "..", "examples", "ledger"), Only: []string{"none"}}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), `--only: "none" is no claim`) {
-		t.Errorf("a claim that is not there: %v", err)
-	}
+	testkit.Refused((Alone{Dir: filepath.Join("..", "..", "examples", "ledger"), Only: []string{"none"}}).Run(t.Context()))(t, `--only: "none" is no claim`)
 }

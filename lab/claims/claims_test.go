@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/internal/expr"
 	"gpipebench/internal/stats"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -17,10 +18,7 @@ import (
 // allClaims are all papers' claims.
 func allClaims(t *testing.T) []Claim {
 	t.Helper()
-	ledgers, err := loadLedgers(experiments.Papers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledgers := testkit.Must(loadLedgers(experiments.Papers))(t)
 	return claimsOf(ledgers)
 }
 
@@ -154,9 +152,7 @@ func TestFormatsDoNotMatter(t *testing.T) {
 		for text, want := range map[string]float64{
 			`cell("a", "speed", "K", 2)`: third.Median, `low("a", "95%", "K", 2)`: third.Lo, `high("a", "95%", "K", 2)`: third.Hi, `cell("a", "share", "K", 2)`: 100 * third.Median,
 		} {
-			if got, err := e.Number(text); err != nil || got.X != want {
-				t.Errorf("%d digits: %s is %v, %v; want %v", digits, text, got, err, want)
-			}
+			testkit.Equal(t, testkit.Must(e.Number(text))(t).X, want, "%d digits: %s", digits, text)
 		}
 	}
 }
@@ -190,9 +186,7 @@ func TestExpressions(t *testing.T) {
 			continue
 		}
 		e := newEvaluator(claimTables())
-		if got, err := e.Evaluate(c.text); err != nil || got != c.want {
-			t.Errorf("%s is %v, %v; want %v", c.text, got, err, c.want)
-		}
+		testkit.Equal(t, testkit.Must(e.Evaluate(c.text))(t), c.want, "%s", c.text)
 	}
 	for _, text := range []string{
 		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`, `nth(3, "a", "memory", "network", "small", "K", 4)`,
@@ -245,9 +239,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%s, %s, %v", got.here(), got.Verdict, err)
 	}
 	v := &Verification{Claims: []Judgement{got}}
-	if notes := strings.Join(v.Tables()[0].Notes, " "); !strings.Contains(notes, "An asterisk:") {
-		t.Errorf("notes %q", notes)
-	}
+	testkit.Has(t, strings.Join(v.Tables()[0].Notes, " "), "An asterisk:")
 }
 
 func FuzzExpression(f *testing.F) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/verdict"
@@ -48,9 +49,7 @@ func TestVerdictsByDesign(t *testing.T) {
 		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "registered on 2026-12-01, not run", "+1.00 [+0.26, +1.74] points (6 seeds)"},
 	} {
 		tables := claimTables()
-		if err := c.is.judge(tables); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.is.judge(tables))
 		e := newEvaluator(tables)
 		e.families = map[string]*judged{"x": c.is}
 		got, err := Claim{Kind: StandIn, Design: "x/a"}.judge(e)
@@ -62,18 +61,12 @@ func TestVerdictsByDesign(t *testing.T) {
 		}
 	}
 	e := newEvaluator(claimTables())
-	if got, err := (Claim{Kind: StandIn, Design: "x/a"}).judge(e); err != nil || got.Verdict != NoRecord {
-		t.Errorf("without records: %s, %v", got.Verdict, err)
-	}
+	testkit.Equal(t, testkit.Must((Claim{Kind: StandIn, Design: "x/a"}).judge(e))(t).Verdict, NoRecord, "without records")
 	e.families = map[string]*judged{"x": made("quick", nil, 1)}
-	if _, err := (Claim{Kind: StandIn, Design: "x/z"}).judge(e); err == nil || !strings.Contains(err.Error(), `no primary "z": want one of a`) {
-		t.Errorf("a primary that is not there: %v", err)
-	}
+	testkit.Refused((Claim{Kind: StandIn, Design: "x/z"}).judge(e))(t, `no primary "z": want one of a`)
 	// A check on the same experiment would decide by another rule, or by a point estimate.
 	check := Claim{Kind: StandIn, Basis: Measured, check: `cell("a", "speed", "K", 2) > 1`}
-	if _, err := check.judge(e); err == nil || !strings.Contains(err.Error(), "want design: x/PRIMARY in place of check") {
-		t.Errorf("a check beside the design: %v", err)
-	}
+	testkit.Refused(check.judge(e))(t, "want design: x/PRIMARY in place of check")
 }
 
 // Every primary is claimed, and its claim agrees, disagrees or is open, by the differences alone, if
@@ -81,10 +74,7 @@ func TestVerdictsByDesign(t *testing.T) {
 func TestDesignedClaimsCanTurn(t *testing.T) {
 	ledger := allClaims(t)
 	reading := Committed(t, FullDir)
-	all, err := families(reading.deciding(), reading.tables())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := testkit.Must(families(reading.deciding(), reading.tables()))(t)
 	tried := 0
 	for id, f := range all {
 		for i, p := range f.Primaries {

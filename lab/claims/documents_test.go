@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/bench/rows"
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
@@ -40,6 +40,8 @@ import (
 //	<!-- durations -->                    how long each experiment's samples took
 //	<!-- artefact -->                     each row of the first paper's headline: what comes out, by which commands, in which time
 //	<!-- bench -->                        what make bench has measured
+//	<!-- bench: roofline -->              where the time of steps goes, by that
+//	<!-- bench: scale -->                 the plot of simulate over the tasks of a step, which is written beside tables
 //
 // and within a line
 //
@@ -63,21 +65,15 @@ func TestDocuments(t *testing.T) {
 	const quick, full = "results/reference", "results/reference-full"
 	figure := claims.Committed(t, claims.FullDir).Figures()
 	for _, name := range append(documents, root+"/README.md", root+"/ARTIFACT.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		base, _ := filepath.Rel(root, name)
-		d := document{name: base, figure: figure, verdicts: claims.VerdictsOf(t, claims.FullDir)}
+		d := document{name: base, figure: figure, verdicts: claims.VerdictsOf(t, claims.FullDir), drawn: map[string]string{}}
 		dirs := []string{full, quick}
 		if base == quick+"/README.md" {
 			dirs, d.verdicts = []string{quick}, claims.VerdictsOf(t, claims.QuickDir)
 		}
 		for _, dir := range dirs {
-			tables, err := filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tables := testkit.Must(filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables")))(t)
 			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/", claims.Committed(t, filepath.Join(root, dir))})
 		}
 		got, err := d.regenerate(string(text))
@@ -88,13 +84,20 @@ func TestDocuments(t *testing.T) {
 		if lines := strings.Count(got, "\n"); base == "ARTIFACT.md" && lines > 120 {
 			t.Errorf("%s: %d lines, want 120 at most", base, lines)
 		}
+		for file, text := range d.drawn {
+			if was, err := os.ReadFile(file); string(was) == text {
+				continue
+			} else if !*labtest.Update {
+				t.Errorf("%s is not what the reference gives (%v); write it anew: make reference", file, err)
+			} else if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if got == string(text) {
 			continue
 		}
 		if *labtest.Update {
-			if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 			continue
 		}
 		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
@@ -117,6 +120,7 @@ type document struct {
 	figure func(expression string) (float64, error)
 	// verdicts are those on the claims of all papers.
 	verdicts *claims.Verification
+	drawn    map[string]string // texts of pictures that are of no experiment, by file
 }
 
 // directory is one of results.
@@ -202,21 +206,8 @@ func (d document) values(text string) (string, error) {
 // generated is the text that belongs after one marker.
 func (d document) generated(kind, id, more string) (string, error) {
 	switch kind {
-	case "bench": // the last directory has it: it has no profiles
-		log, err := records.Load(filepath.Join(d.from[len(d.from)-1].results, "records", "bench.jsonl"), rows.Key().Experiment)
-		if errors.Is(err, fs.ErrNotExist) {
-			return notThere, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		t, err := rows.Table(log)
-		if err != nil {
-			return "", err
-		}
-		var b strings.Builder
-		err = t.Draw(&b, true)
-		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
+	case "bench":
+		return d.bench(id)
 	case "claims", "says", "in-small", "headline":
 		v := d.verdicts.Of(cmp.Or(id, experiments.Papers[0].Name))
 		switch kind {
@@ -447,9 +438,7 @@ func TestExcerpt(t *testing.T) {
 	table.Numbers("measured", "95%", "modelled")
 	table.Add("a|b", 1, "x", 2)
 	var b strings.Builder
-	if err := table.Write(&b, "markdown"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, table.Write(&b, "markdown"))
 	got, err := excerpt(b.String(), "what; modelled; 95%", "[notes](there.md)")
 	want := `**A sample** ([notes](there.md))
 
@@ -458,9 +447,7 @@ func TestExcerpt(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if _, err := excerpt(b.String(), "what; meant", "[notes](there.md)"); err == nil || !strings.Contains(err.Error(), `no column "meant"`) {
-		t.Errorf("a column that is not there: %v", err)
-	}
+	testkit.Refused(excerpt(b.String(), "what; meant", "[notes](there.md)"))(t, `no column "meant"`)
 	for text, want := range map[string]string{
 		"<!-- claims -->\n": "README.md:1: no <!-- end -->",
 		"a\n<!-- end -->":   "README.md:2: an end without",
@@ -471,9 +458,7 @@ func TestExcerpt(t *testing.T) {
 		}
 	}
 	there := "<!-- table: none -->\n\n" + notThere + "\n\n<!-- end -->\nend"
-	if got, err := (document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"); err != nil || got != there {
-		t.Errorf("%v\n%s", err, got)
-	}
+	testkit.Equal(t, testkit.Must((document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"))(t), there)
 }
 
 func TestValuesInProse(t *testing.T) {
@@ -502,61 +487,13 @@ func TestValuesInProse(t *testing.T) {
 	}
 }
 
-// What make bench has measured is a table; a row that it lacks says so.
-func TestBenchTable(t *testing.T) {
-	dir := t.TempDir()
-	d := document{from: []directory{{results: dir}}}
-	const marker = "<!-- bench -->\n\n%s\n\n<!-- end -->"
-	if got, err := d.regenerate(fmt.Sprintf(marker, "old")); err != nil || got != fmt.Sprintf(marker, notThere) {
-		t.Errorf("%v\n%s", err, got)
-	}
-	log, err := records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &rows.Sample{What: "1 thread", Note: "PyTorch 2, a|b"}
-	s.Add("ours", "s", 0.25, 4, 0.5)
-	s.Add("resident", "MiB", 100)
-	s.Add("ratio", "", 0.7, 0.8, 0.9)
-	if err := log.Add(rows.List[1].SampleName(s), 0, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := d.regenerate(fmt.Sprintf(marker, "old"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(got, "\n")
-	for i, r := range rows.List {
-		line := strings.Join(cellsOf(lines[4+i]), " ; ")
-		want := r.Title + " ;  ; not measured ; " + r.Reach
-		if i == 1 {
-			want = r.Title + ` ; 1 thread ; ours 0.5 s, resident 100 MiB, ratio 0.800, (PyTorch 2, a\|b) ; ` + r.Reach
-		}
-		if line != want {
-			t.Errorf("%s, want\n%s", line, want)
-		}
-	}
-	if !strings.Contains(got, "<sub>Measured ") {
-		t.Errorf("no origin:\n%s", got)
-	}
-}
-
 // What README.md, ARTIFACT.md and docs refer to within the project is there.
 func TestLinks(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	found := 0
 	for _, name := range append(files, "../../README.md", "../../ARTIFACT.md") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {

@@ -258,10 +258,7 @@ func figureFalsified(t *testing.T, c Claim, tables tablesOf, now Judgement, r *r
 
 // borders returns where the numbers stand in a claim's check that are not what it reads.
 func borders(t *testing.T, c Claim) (spans [][2]int) {
-	x, err := parser.ParseExpr(c.check)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := testkit.Must(parser.ParseExpr(c.check))(t)
 	ast.Inspect(x, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -294,10 +291,7 @@ func referenceTables(t *testing.T) tablesOf {
 		if log == nil {
 			continue
 		}
-		report, err := e.Report(log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		report := testkit.Must(e.Report(log, nil))(t)
 		for _, table := range report.Tables {
 			tables[table.ID] = claimTable{table, x.Experiment, "quick", log.Cost()}
 		}
@@ -308,10 +302,7 @@ func referenceTables(t *testing.T) tablesOf {
 // evenSteps are steps of devices on which an example takes the same time in every run.
 // Nil: the experiment's rounds are not of steps.
 func evenSteps(t *testing.T, e timed.Experiment) *records.Log {
-	repeated, err := e.Repeated("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	repeated := testkit.Must(e.Repeated("quick"))(t)
 	steps, ok := repeated.(*timed.Rounds)
 	if !ok {
 		return nil
@@ -359,22 +350,14 @@ func TestTestedClaimsNameTests(t *testing.T) {
 			t.Errorf("%s: %s", c.ID, c.Command)
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join("..", "..", m[1], "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testkit.Must(filepath.Glob(filepath.Join("..", "..", m[1], "*_test.go")))(t)
 		var all strings.Builder
 		for _, name := range files {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testkit.Must(os.ReadFile(name))(t)
 			all.Write(text)
 		}
 		for name := range strings.SplitSeq(m[2], "|") {
-			if !strings.Contains(all.String(), "\nfunc "+name+"(") {
-				t.Errorf("%s: no %s in %s", c.ID, name, m[1])
-			}
+			testkit.Has(t, all.String(), "\nfunc "+name+"(")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(refused)) {

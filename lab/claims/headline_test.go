@@ -1,11 +1,13 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 )
 
 // A row holds only if no claim is against it or open, and a claim against it is never
@@ -95,9 +97,7 @@ func TestReferences(t *testing.T) {
 		}
 		return refer([]*Ledger{l})
 	}
-	if err := check(goodHeadline); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, check(goodHeadline))
 	for _, c := range []struct{ old, replacement, want string }{
 		{"claims: [a]", "claims: [c]", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
 		{"so: b", "so: c", `claims.yaml:3: row: "c": want the ID of a claim of this paper`},
@@ -106,8 +106,6 @@ func TestReferences(t *testing.T) {
 		{"same_as: a", "same_as: b", `/claims.yaml:6: b: same as "b": want the ID of a claim that is not the same as another`},
 		{"same_as: a", "same_as: {measured: a}", `claims.yaml:6:75: claims.1.same_as: "measured": want the basis of a check`},
 	} {
-		if err := check(strings.Replace(goodHeadline, c.old, c.replacement, 1)); err == nil || err.Error() != c.want {
-			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
-		}
+		testkit.Equal(t, fmt.Sprint(check(strings.Replace(goodHeadline, c.old, c.replacement, 1))), c.want)
 	}
 }

@@ -7,23 +7,19 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Claims are judged by tables alone: nothing here can train, simulate or count a network.
 func TestClaimsRunNoEngine(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(filepath.Glob("*.go"))(t)
 	seen := 0
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly))(t)
 		for _, i := range f.Imports {
 			path, _ := strconv.Unquote(i.Path.Value)
 			own, ok := strings.CutPrefix(path, "gpipebench/")

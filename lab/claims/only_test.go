@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 )
 
 // Verdicts on some claims take the records of the experiments that these read, and no others.
@@ -21,10 +22,7 @@ func TestOnlyReadsWhatClaimsRead(t *testing.T) {
 		}
 	}
 	v := Verifying{All: experiments.Papers, Results: FullDir, Rest: QuickDir, Only: []string{"table1-25x"}}
-	r, err := v.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(v.Read(t.Context()))(t)
 	for _, d := range r.dirs {
 		if len(d.all) != 1 || d.all[0].Experiment != "counts" {
 			t.Errorf("%s: %d experiments are read, want counts alone", d.in.Results, len(d.all))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
@@ -22,32 +23,23 @@ const mostBytes = 1_000_000
 func TestHTMLReport(t *testing.T) {
 	reading := claims.Committed(t, claims.FullDir)
 	made := func() []lab.File {
-		files, err := page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}.Pages(t.Context(), reading)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testkit.Must(page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}.Pages(t.Context(), reading))(t)
 		return files
 	}
 	pages, again := made(), made()
 	ids, text := map[string]map[string]int{}, map[string]string{} // by page
 	for i, p := range pages {
-		if p != again[i] {
-			t.Errorf("two pages %s of the same records differ", p.Name)
-		}
+		testkit.Equal(t, p, again[i], "two pages %s of the same records differ", p.Name)
 		if len(p.Text) >= mostBytes {
 			t.Errorf("%s has %d bytes, want less than %d", p.Name, len(p.Text), mostBytes)
 		}
 		t.Logf("%s: %d bytes", p.Name, len(p.Text))
 		ids[p.Name], text[p.Name] = map[string]int{}, p.Text
 		if strings.Contains(p.Text, "<script") { // the one on which schedules are moved
-			if p.Name != "schedule.html" {
-				t.Errorf("%s has a script", p.Name)
-			}
+			testkit.Equal(t, p.Name, "schedule.html", "the page with a script")
 			continue
 		}
-		if !strings.Contains(p.Text, `http-equiv="Content-Security-Policy" content="default-src 'none'`) {
-			t.Errorf("%s has no content security policy", p.Name)
-		}
+		testkit.Has(t, p.Text, `http-equiv="Content-Security-Policy" content="default-src 'none'`)
 		for _, loads := range []string{"<link rel=\"stylesheet", " src=", "@import", "url(http"} {
 			if strings.Contains(p.Text, loads) {
 				t.Errorf("%s has %s", p.Name, loads)
@@ -94,10 +86,7 @@ func TestHTMLReport(t *testing.T) {
 			want := []string{}
 			if err == nil {
 				want = append(want, d.ID)
-				report, err := reading.Experiment(d.ID).Report(reading.Experiment(d.ID).Rest)
-				if err != nil {
-					t.Fatal(err)
-				}
+				report := testkit.Must(reading.Experiment(d.ID).Report(reading.Experiment(d.ID).Rest))(t)
 				for i, table := range report.Tables {
 					want = append(want, "t-"+table.ID)
 					before, _, _ := strings.Cut(text[own], `id="t-`+table.ID+`"`)
@@ -113,9 +102,7 @@ func TestHTMLReport(t *testing.T) {
 			}
 			for _, id := range want {
 				for _, p := range pages {
-					if has := ids[p.Name][id] > 0; has != (p.Name == own) {
-						t.Errorf("%s has %s: %v", p.Name, id, has)
-					}
+					testkit.Equal(t, ids[p.Name][id] > 0, p.Name == own, "%s has %s", p.Name, id)
 				}
 			}
 		}
@@ -130,10 +117,7 @@ func TestFindings(t *testing.T) {
 		if x == nil || !x.Usable {
 			continue
 		}
-		report, err := x.Report(x.Rest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		report := testkit.Must(x.Report(x.Rest))(t)
 		for _, f := range report.Files {
 			if !strings.Contains(f.Text, `<svg class="panel"`) {
 				continue // a timeline

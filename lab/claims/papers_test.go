@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/testkit"
 )
 
 // The first paper is always judged, another if there are records of it or if it is asked
@@ -34,13 +35,9 @@ func TestPapersOfAVerification(t *testing.T) {
 		{Verifying{Paper: experiments.AllPapers}, nil, all},
 	} {
 		c.v.All = experiments.Papers
-		if got, err := c.v.papers(c.states, ledger); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%+v, %+v: %v, %v; want %v", c.v, c.states, got, err, c.want)
-		}
+		testkit.EqualAll(t, testkit.Must(c.v.papers(c.states, ledger))(t), c.want, "%+v, %+v", c.v, c.states)
 	}
-	if _, err := (Verifying{All: experiments.Papers, Paper: "none"}).papers(nil, ledger); err == nil || !strings.Contains(err.Error(), "want "+first) {
-		t.Errorf("no such paper: %v", err)
-	}
+	testkit.Refused((Verifying{All: experiments.Papers, Paper: "none"}).papers(nil, ledger))(t, "want "+first)
 }
 
 // A part of a verification counts its own claims and records, and is printed under its own
@@ -63,13 +60,9 @@ func TestVerificationOfAPaper(t *testing.T) {
 	if v.Counts[Holds] != 2 || len(v.Claims) != 3 {
 		t.Errorf("the whole is changed: %+v", v)
 	}
-	if got := part.Subjects(); got != other.Of {
-		t.Errorf("about %q", got)
-	}
+	testkit.Equal(t, part.Subjects(), other.Of, "about")
 	var b strings.Builder
-	if err := v.WriteText(&b, true); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, v.WriteText(&b, true))
 	text := b.String()
 	at := 0
 	for _, want := range []string{"Claims of " + first.Of + ", and", "first", "Claims of " + other.Of + ", and", "second", "third", "3 claims: 2 holds, 1 fails."} {

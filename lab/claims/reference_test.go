@@ -51,10 +51,7 @@ var verdicts = map[string]*Verification{}
 func VerdictsOf(t *testing.T, dir string) *Verification {
 	t.Helper()
 	if verdicts[dir] == nil {
-		v, err := Committed(t, dir).Judge()
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := testkit.Must(Committed(t, dir).Judge())(t)
 		verdicts[dir] = v
 	}
 	return verdicts[dir]
@@ -78,29 +75,19 @@ func TestReferenceTables(t *testing.T) {
 				t.Errorf("%s: %s", x.file(), x.State)
 			}
 			if *labtest.Update && x.Usable {
-				if err := experiments.WriteReport(filepath.Join(x.Results, "tables"), x.report.Noted(x.Log)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, experiments.WriteReport(filepath.Join(x.Results, "tables"), x.report.Noted(x.Log)))
 			}
 			for _, f := range x.files {
 				made[f.Name] = true
 			}
 		}
-		names, err := os.ReadDir(filepath.Join(d.in.Results, "tables"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := testkit.Must(os.ReadDir(filepath.Join(d.in.Results, "tables")))(t)
 		for _, f := range names {
 			if *labtest.Update && !made[f.Name()] {
-				if err := os.Remove(filepath.Join(d.in.Results, "tables", f.Name())); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.Remove(filepath.Join(d.in.Results, "tables", f.Name())))
 			}
 		}
-		held, err := d.in.hold(d.all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := testkit.Must(d.in.hold(d.all))(t)
 		for _, wrong := range held.Wrong {
 			t.Error(wrong)
 		}
@@ -122,14 +109,9 @@ func checkLedger(t *testing.T, dir string) {
 			t.Errorf("%s fails: %s", c.ID, c.here())
 		}
 	}
-	is, err := v.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := testkit.Must(v.File())(t)
 	if *labtest.Update {
-		if err := os.WriteFile(name, is, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, is, 0o644))
 	}
 	was, err := os.ReadFile(name)
 	if err != nil || string(was) != string(is) {
@@ -158,10 +140,7 @@ func checkLedger(t *testing.T, dir string) {
 func lasts(t *testing.T, ids []string) bool {
 	t.Helper()
 	return slices.ContainsFunc(ids, func(id string) bool {
-		e, err := experiments.Load(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Must(experiments.Load(id))(t)
 		return e.Expected("quick") > time.Second
 	})
 }

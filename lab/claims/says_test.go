@@ -1,9 +1,9 @@
 package claims
 
 import (
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 )
 
@@ -24,18 +24,11 @@ func TestSays(t *testing.T) {
 	}}
 	v.count()
 	says := v.Says()
-	for _, want := range []string{
+	testkit.Has(t, says,
 		"The paper prints 4 ratios that were measured on other machines. Ours are within the stated tolerance in 1 cases (1 of 1 measured, 0 of 3 modelled) and outside it in 1; 1 are within what the paper leaves unstated, and 1 are not decided",
 		"Counts come out in 1 of 2 cases, trends hold in all 1.", "Of 6 claims that can only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 are left open by their intervals, and 1 cannot be told", "1 more are trained",
-		`these do not hold here: "deep is better" (measured, modelled).`, "1 places", "1 claims follow from the paper's own figures", "1 are properties", "1 are ours", "1 we could not test", "1 further claims judge a cell or a fact again",
-	} {
-		if !strings.Contains(says, want) {
-			t.Errorf("no %q in %s", want, says)
-		}
-	}
-	if n := len(v.InSmall().Rows); n != 8 {
-		t.Errorf("%d in small", n)
-	}
+		`these do not hold here: "deep is better" (measured, modelled).`, "1 places", "1 claims follow from the paper's own figures", "1 are properties", "1 are ours", "1 we could not test", "1 further claims judge a cell or a fact again")
+	testkit.Equal(t, len(v.InSmall().Rows), 8, "in small")
 	if v.Counts[Disagrees] != 3 || v.Facts[Disagrees] != 2 {
 		t.Errorf("%d claims disagree, %d facts", v.Counts[Disagrees], v.Facts[Disagrees])
 	}
@@ -49,13 +42,9 @@ func TestSays(t *testing.T) {
 					all += cell.Numbers[0]
 				}
 			}
-			if row[1].Numbers[0] != all {
-				t.Errorf("%s: %v", table.ID, row)
-			}
+			testkit.Equal(t, row[1].Numbers[0], all, "%s: %v", table.ID, row)
 			sum += all
 		}
-		if int(sum) != len(v.Claims)-1 {
-			t.Errorf("%s counts %v of %d facts", table.ID, sum, len(v.Claims)-1)
-		}
+		testkit.Equal(t, int(sum), len(v.Claims)-1, "%s counts %v", table.ID, sum)
 	}
 }

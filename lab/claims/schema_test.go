@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 )
 
@@ -13,15 +14,10 @@ import (
 // says of them stays as it was when ledgers, good and bad, were held against it.
 func TestSchemaStays(t *testing.T) {
 	const name = "testdata/schema.json"
-	is, err := json.MarshalIndent(Schema(), "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := testkit.Must(json.MarshalIndent(Schema(), "", "\t"))(t)
 	is = append(is, '\n')
 	if *labtest.Update {
-		if err := os.WriteFile(name, is, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, is, 0o644))
 	}
 	if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, is) {
 		t.Errorf("the schema is not that of %s, %v: -update writes it anew; then validate a ledger with it", name, err)

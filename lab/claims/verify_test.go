@@ -29,9 +29,7 @@ type results struct {
 func copyOf(t *testing.T, dir string) results {
 	t.Helper()
 	r := results{t, t.TempDir(), os.DirFS(dir)}
-	if err := os.CopyFS(r.dir, r.was); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(r.dir, r.was))
 	return r
 }
 
@@ -122,16 +120,10 @@ func resealed(t *testing.T, text string, edit func(n int, r *records.Record)) st
 	var b strings.Builder
 	n := 0
 	for line := range strings.Lines(text) {
-		r, err := records.DecodeRecord([]byte(strings.TrimSpace(line)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(records.DecodeRecord([]byte(strings.TrimSpace(line))))(t)
 		edit(n, r)
 		n++
-		again, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Must(r.Encode())(t)
 		b.Write(append(again, '\n'))
 	}
 	return b.String()
@@ -143,9 +135,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	made := t.TempDir()
 	const id = "delayed-reduction"
 	reproduce := experiments.Reproducing{Profile: "smoke", Only: []string{id}, Out: made}
-	if err := reproduce.Run(context.Background(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, reproduce.Run(context.Background(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }))
 	recordsDir, table := "records/"+id+".jsonl", "tables/"+id+".csv"
 	without := func(from, to int) func(string) string {
 		return func(s string) string {
@@ -179,9 +169,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		{"a table more", func(r results) { r.write("tables/"+id+"-more.csv", "x") }, "-more.csv: in no report"},
 		{"a directory for a table", func(r results) {
 			r.remove(table)
-			if err := os.Mkdir(r.path(table), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Mkdir(r.path(table), 0o755))
 		}, "is a directory"},
 		{"what a kill left", func(r results) { r.write("tables/.unfinished-0123456789abcdef", "x") }, ""},
 		{"another spec", func(r results) {
@@ -218,16 +206,12 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}, `it was made under design "0123456789abcdef", which is now `},
 		{"nothing but a directory", func(r results) {
 			for _, name := range []string{"records", "tables"} {
-				if err := os.RemoveAll(r.path(name)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.RemoveAll(r.path(name)))
 			}
 		}, "has no records of any experiment"},
 		{"interrupted before the tables", func(r results) {
 			r.change(recordsDir, without(4, 6))
-			if err := os.RemoveAll(r.path("tables")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.RemoveAll(r.path("tables")))
 		}, ""},
 	} {
 		r := copyOf(t, made)
@@ -237,24 +221,17 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}
 	}
 
-	v, err := Verifying{All: experiments.Papers, Results: made}.Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := testkit.Must(Verifying{All: experiments.Papers, Results: made}.Run(context.Background()))(t)
 	if err := v.Err(false); err != nil {
 		t.Error(err)
 	}
 	others := fmt.Sprintf("%d experiments have no usable records: table1 (not there), ", len(experiments.Papers[0].Experiments)-1)
-	if err := v.Err(true); err == nil || !strings.Contains(err.Error(), "claims have no record") || !strings.Contains(err.Error(), others) {
-		t.Errorf("strict: %v", err)
-	}
+	testkit.Fails(t, v.Err(true), "claims have no record", others)
 	var text strings.Builder
 	if err := v.WriteText(&text, true); err != nil || !strings.Contains(text.String(), "claims: ") {
 		t.Error(err)
 	}
-	if _, err := (Verifying{All: experiments.Papers, Results: filepath.Join(made, "none")}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "none is not there: want a directory that reproduce has written") {
-		t.Errorf("no directory: %v", err)
-	}
+	testkit.Refused((Verifying{All: experiments.Papers, Results: filepath.Join(made, "none")}).Run(context.Background()))(t, "none is not there: want a directory that reproduce has written")
 }
 
 // Tables that show a reference beside are right with that reference; without it
@@ -265,29 +242,17 @@ func TestVerifyWithoutReference(t *testing.T) {
 	reference, made := t.TempDir(), t.TempDir()
 	for _, r := range []experiments.Reproducing{{Out: reference}, {Out: made, Reference: reference}} {
 		r.Profile, r.Only = "smoke", []string{id}
-		if err := r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }))
 	}
 	hold := func(reference string) string {
 		v := Verifying{Results: made, Reference: reference}
-		x, err := examined(v, definition(id))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := v.hold([]*Examined{x})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := testkit.Must(examined(v, definition(id)))(t)
+		r := testkit.Must(v.hold([]*Examined{x}))(t)
 		return strings.Join(r.Wrong, "; ")
 	}
-	if wrong := hold(reference); wrong != "" {
-		t.Errorf("with the reference: %s", wrong)
-	}
+	testkit.Equal(t, hold(reference), "", "with the reference")
 	none := filepath.Join(reference, "none")
-	if wrong := hold(none); !strings.Contains(wrong, "/learning.") || !strings.Contains(wrong, "cannot be read (--reference "+none+"): no such file or directory") {
-		t.Errorf("without: %q", wrong)
-	}
+	testkit.Has(t, hold(none), "/learning.", "cannot be read (--reference "+none+"): no such file or directory")
 }
 
 // Of the committed reference, every file of records and tables is deleted,
@@ -304,19 +269,14 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 		if testkit.IsDeep() && !testkit.InShard(i) || !testkit.IsDeep() && !ofKind {
 			continue
 		}
-		whole, err := examined(Verifying{Results: QuickDir}, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := testkit.Must(examined(Verifying{Results: QuickDir}, d))(t)
 		if whole.State == "none" { // not measured yet
 			continue
 		}
 		name := "records/" + id + ".jsonl"
 		r := results{t, t.TempDir(), os.DirFS(QuickDir)}
 		for _, folder := range []string{"records", "tables"} {
-			if err := os.Mkdir(r.path(folder), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.Mkdir(r.path(folder), 0o755))
 		}
 		r.restore(name)
 		for _, f := range whole.files {
@@ -352,10 +312,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 		again("deleted")
 		r.write(name, "")
 		again("emptied")
-		text, err := fs.ReadFile(r.was, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(fs.ReadFile(r.was, name))(t)
 		for n, seen := 0, false; !seen; n++ {
 			forged := forgedRecord(t, string(text), n)
 			if forged == string(text) {

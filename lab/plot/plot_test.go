@@ -12,6 +12,7 @@ import (
 
 	"gonum.org/v1/plot"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 )
 
@@ -30,9 +31,7 @@ func TestInks(t *testing.T) {
 		}
 		seen[c] = name
 	}
-	if len(seen) != 8 {
-		t.Errorf("%d colours of 8 names", len(seen))
-	}
+	testkit.Equal(t, len(seen), 8, "colours of 8 names")
 	var others []string
 	for i := range 20 {
 		others = append(others, fmt.Sprint("variant ", i))
@@ -54,10 +53,7 @@ func TestFigure(t *testing.T) {
 		Series: []BarSeries{{Name: "paper", Values: []float64{1, 2}}, {Name: "measured", Values: []float64{1, 3}, Spread: []Spread{{1, 2.5, 4}}}},
 	}
 	lines := LinePanel{Title: "another", X: "K", Y: "throughput", Series: []Series{{Name: "paper", Lines: [][]Point{{{1, 2}, {2, 3}}}}, {Name: "a <name> & " + strings.Repeat("more ", 15), Lines: [][]Point{{{1, 1}, {2, 7}}}}}}
-	f, err := newFigure(lab.Heading{Finding: strings.Repeat("A long finding ", 20), Subject: "of this"}, []Axes{bars, lines, bars})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(newFigure(lab.Heading{Finding: strings.Repeat("A long finding ", 20), Subject: "of this"}, []Axes{bars, lines, bars}))(t)
 	count := map[string]int{}
 	for i, p := range f.pieces {
 		count[p.class]++
@@ -75,10 +71,7 @@ func TestFigure(t *testing.T) {
 	if count["panel"] != 3 || count["sign"] != 4 || count["name"] != 4 || count["finding"] < 2 || count["subject"] != 1 {
 		t.Errorf("pieces: %v", count)
 	}
-	text, err := f.svg()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(f.svg())(t)
 	if err := xml.Unmarshal([]byte(text), new(struct{})); err != nil {
 		t.Error(err)
 	}
@@ -94,14 +87,8 @@ func TestFigure(t *testing.T) {
 			t.Errorf("%d more of %s than the page finds", n, class)
 		}
 	}
-	pixels, err := f.png()
-	if err != nil {
-		t.Fatal(err)
-	}
-	picture, err := png.Decode(strings.NewReader(pixels))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pixels := testkit.Must(f.png())(t)
+	picture := testkit.Must(png.Decode(strings.NewReader(pixels)))(t)
 	if w, h := picture.Bounds().Dx(), picture.Bounds().Dy(); w < 1200 || h < 450 {
 		t.Errorf("%d x %d pixels", w, h)
 	}
@@ -110,10 +97,7 @@ func TestFigure(t *testing.T) {
 // Every text of an SVG has its width in it, so that another font takes no more room.
 func TestMeasuredWidths(t *testing.T) {
 	bars := &BarPanel{Title: "a < b", Y: "throughput", Names: []string{"K = 2"}, Series: []BarSeries{{Name: "paper & theory", Values: []float64{1}}}}
-	files, err := Files("p", lab.Heading{Subject: "A title"}, []Axes{bars})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(Files("p", lab.Heading{Subject: "A title"}, []Axes{bars}))(t)
 	texts := regexp.MustCompile(`<text [^>]*>`).FindAllString(files[0].Text, -1)
 	if len(texts) < 6 {
 		t.Fatalf("%d texts", len(texts))
@@ -155,8 +139,6 @@ func TestTicks(t *testing.T) {
 				labels = append(labels, tick.Label)
 			}
 		}
-		if got := strings.Join(labels, " "); got != test.want {
-			t.Errorf("%T from %v to %v: %s, want %s", test.marker, test.lo, test.hi, got, test.want)
-		}
+		testkit.Equal(t, strings.Join(labels, " "), test.want, "%T from %v to %v", test.marker, test.lo, test.hi)
 	}
 }

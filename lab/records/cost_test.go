@@ -1,6 +1,10 @@
 package records
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/internal/testkit"
+)
 
 // Seconds are those between samples less long pauses, memory that of the process, or of
 // all devices where the process's is not recorded.
@@ -15,27 +19,17 @@ func TestCost(t *testing.T) {
 	sample("2", "a", "2026-01-01T00:00:05Z", `{"high_water_bytes":[5,1]}`, 0)
 	session("b", "2026-01-02T00:00:00Z")
 	sample("3", "b", "2026-01-02T00:01:00Z", `0.5`, 0)
-	if got, want := l.Cost(), (Cost{Seconds: 5, Bytes: 7}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	testkit.Equal(t, l.Cost(), (Cost{Seconds: 5, Bytes: 7}))
 	sample("4", "b", "2026-01-02T00:01:01Z", `[]`, 99)
-	if got, want := l.Cost().Plus(Cost{9, 3, 100}), (Cost{15, 3, 100}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	testkit.Equal(t, l.Cost().Plus(Cost{9, 3, 100}), (Cost{15, 3, 100}))
 	// Its process ran while nothing ended for an hour.
 	sample("5", "b", "2026-01-02T01:01:01Z", `[]`, 99)
-	if got, want := l.Cost(), (Cost{Seconds: 3606, Bytes: 99}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	testkit.Equal(t, l.Cost(), (Cost{Seconds: 3606, Bytes: 99}))
 	// Sessions that say how long they took until a sample: all of it, the first sample's too.
 	for _, r := range []Record{{Session: "c", Sample: "6", Elapsed: 20, Processor: 30}, {Session: "c", Sample: "7", Elapsed: 25, Processor: 41}, {Session: "d", Sample: "8", Elapsed: 2, Processor: 2}} {
 		r.Data = []byte(`[]`)
 		l.Put(&r)
 	}
-	if got, want := l.Cost(), (Cost{3606 + 27, 43, 99}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got := New(Key{}).Cost(); got != (Cost{}) {
-		t.Errorf("of nothing: %+v", got)
-	}
+	testkit.Equal(t, l.Cost(), (Cost{3606 + 27, 43, 99}))
+	testkit.Equal(t, New(Key{}).Cost(), (Cost{}), "of nothing")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/machine"
+	"gpipebench/internal/testkit"
 )
 
 func TestRecords(t *testing.T) {
@@ -19,29 +20,18 @@ func TestRecords(t *testing.T) {
 	type sample struct{ X []float64 }
 	add := func(k Key, names ...string) {
 		t.Helper()
-		l, err := Open(name, k, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(Open(name, k, false))(t)
 		defer l.Close()
 		for i, n := range names {
-			if err := l.Add(n, 7, sample{[]float64{float64(i), 1.0 / 3}}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, l.Add(n, 7, sample{[]float64{float64(i), 1.0 / 3}}))
 		}
 	}
 	add(k, "a", "b")
-	first, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Must(os.ReadFile(name))(t)
 	add(other, "a")
 	add(k, "c")
 
-	l, err := Open(name, k, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(Open(name, k, false))(t)
 	l.Close()
 	var s sample
 	if l.Reused != 3 || !l.Has("a") || !l.Has("c") || l.Has("d") || l.Damaged != "" {
@@ -50,9 +40,7 @@ func TestRecords(t *testing.T) {
 	if err := l.Get("b", &s); err != nil || len(s.X) != 2 || s.X[0] != 1 || s.X[1] != 1.0/3 {
 		t.Errorf("sample b is %v, %v", s, err)
 	}
-	if err := l.Get("d", &s); err == nil || !strings.Contains(err.Error(), "no sample d") {
-		t.Errorf("sample d: %v", err)
-	}
+	testkit.Fails(t, l.Get("d", &s), "no sample d")
 	if p := l.Session; p.Time == "" || p.Go == "" || p.Machine != machine.This() {
 		t.Errorf("provenance %+v", p)
 	}
@@ -64,49 +52,31 @@ func TestRecords(t *testing.T) {
 	if err != nil || fresh.Has("a") {
 		t.Errorf("fresh: %v, has a", err)
 	}
-	if _, err := Open(name, k, false); err == nil || !strings.Contains(err.Error(), "another process") {
-		t.Errorf("opened twice: %v", err)
-	}
+	testkit.Refused(Open(name, k, false))(t, "another process")
 	fresh.Close()
 
 	// Whichever key was written last is the one that LoadLog takes.
 	if l, err := Load(name, "e"); err != nil || l.Key != k || !l.Has("a") || !l.Has("c") {
 		t.Errorf("LoadLog: %v", err)
 	}
-	if _, err := Load(name, "f"); err == nil {
-		t.Error("LoadLog of an experiment that is not there: no error")
-	}
+	testkit.Refused(Load(name, "f"))(t)
 
 	// A line with one changed digit is passed over and reported; a last line that was
 	// torn off is set aside and reported once.
 	damaged := strings.Replace(string(all), `{"X":[1,`, `{"X":[2,`, 1) + `{"session":"x","exper`
-	if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err = Open(name, k, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(damaged), 0o600))
+	l = testkit.Must(Open(name, k, false))(t)
 	if l.Has("b") || !l.Has("a") || !strings.HasSuffix(l.Damaged, "records.jsonl:3") || !strings.Contains(l.Torn, fmt.Sprintf("records.jsonl:%d, set aside", 1+strings.Count(string(all), "\n"))) {
 		t.Errorf("has b: %v; damaged %q; torn %q", l.Has("b"), l.Damaged, l.Torn)
 	}
-	if aside, err := os.ReadFile(name + ".torn"); err != nil || string(aside) != `{"session":"x","exper`+"\n" {
-		t.Errorf("set aside: %q, %v", aside, err)
-	}
-	if err := l.Add("d", 0, sample{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Equal(t, string(testkit.Must(os.ReadFile(name+".torn"))(t)), `{"session":"x","exper`+"\n", "set aside")
+	testkit.NoError(t, l.Add("d", 0, sample{}))
 	l.Close()
 	l.Close()
 	// Text after the last newline that cannot begin a record is damage, set
 	// aside as well.
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, append(whole, "rubbish"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	whole := testkit.Must(os.ReadFile(name))(t)
+	testkit.NoError(t, os.WriteFile(name, append(whole, "rubbish"...), 0o600))
 	if l, err = Open(name, k, false); err != nil || l.Torn != "" || !strings.Contains(l.Damaged, fmt.Sprintf("records.jsonl:%d, set aside in", 1+strings.Count(string(whole), "\n"))) {
 		t.Errorf("rubbish behind the last newline: %v, torn %q, damaged %q", err, l.Torn, l.Damaged)
 	}
@@ -120,10 +90,7 @@ func TestRecords(t *testing.T) {
 // What a record says is what was written, or it is refused.
 func FuzzDecodeRecord(f *testing.F) {
 	r := &Record{Session: "s", Key: Key{Experiment: "e", Profile: "smoke"}, Sample: "a", Data: []byte(`{"x":[1,2.5]}`)}
-	line, err := r.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	line := testkit.Must(r.Encode())(f)
 	f.Add(line)
 	f.Add(line[:len(line)-3])
 	f.Add([]byte(`{"sample":"a","sha256":"0000000000000000"}`))
@@ -133,10 +100,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Must(r.Encode())(t)
 		if s, err := DecodeRecord(again); err != nil || s.Sample != r.Sample || s.Key != r.Key {
 			t.Errorf("%q comes back as %+v, %v", line, s, err)
 		}

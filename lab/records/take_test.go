@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
 
@@ -16,9 +17,7 @@ func TestTake(t *testing.T) {
 	earlier := func(machine string, names ...string) *records.Log {
 		l := records.New(records.Key{Experiment: "e", Spec: "other cells", Machine: machine})
 		for _, name := range names {
-			if err := l.Add(name, 7, name); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, l.Add(name, 7, name))
 		}
 		return l
 	}
@@ -37,37 +36,23 @@ func TestTake(t *testing.T) {
 	} {
 		name := filepath.Join(t.TempDir(), "e.jsonl")
 		key := records.Key{Experiment: "e", Spec: "mine", Machine: "here"}
-		l, err := records.Open(name, key, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(records.Open(name, key, false))(t)
 		for _, has := range c.has {
-			if err := l.Add(has, 7, has); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, l.Add(has, 7, has))
 		}
 		l.Earlier = c.earlier
 		for range 2 { // once is enough
-			if err := l.Take("modelled/1"); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.TakeTimed(timed); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, l.Take("modelled/1"))
+			testkit.NoError(t, l.TakeTimed(timed))
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, l.Close())
 		if !slices.Equal(l.Names, c.want) || l.Taken != len(c.want)-len(c.has) {
 			t.Errorf("%s: %d taken, %v; want %v", what, l.Taken, l.Names, c.want)
 		}
 		if c.want == nil {
 			continue
 		}
-		again, err := records.Load(name, "e")
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Must(records.Load(name, "e"))(t)
 		if !slices.Equal(again.Names, c.want) || again.Key != key || again.Damaged != "" {
 			t.Errorf("%s: the file has %v of %+v, damaged %q", what, again.Names, again.Key, again.Damaged)
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // What is kept of a sample stays until the sample is there, whatever else of its key
@@ -14,10 +16,7 @@ func TestUnfinished(t *testing.T) {
 	k := Key{Experiment: "e", Profile: "smoke", Spec: "s", Machine: "m"}
 	open := func(k Key, fresh bool) *Log {
 		t.Helper()
-		l, err := Open(File(dir, k.Experiment), k, fresh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(Open(File(dir, k.Experiment), k, fresh))(t)
 		return l
 	}
 	begin := func(k Key, sample string) string {
@@ -25,9 +24,7 @@ func TestUnfinished(t *testing.T) {
 		l := open(k, false)
 		defer l.Close()
 		kept := l.Unfinished(sample)
-		if err := os.MkdirAll(kept, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(kept, 0o700))
 		if rel, err := filepath.Rel(filepath.Join(dir, "snapshots"), kept); err != nil || filepath.Dir(filepath.Dir(rel)) != "." {
 			t.Errorf("%s is not two below snapshots", kept)
 		}
@@ -46,9 +43,7 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("%s, %s, %s, %s", one, two, stale, other)
 	}
 	l := open(k, false)
-	if err := l.Add("an arm/seed1", 1, 5); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, l.Add("an arm/seed1", 1, 5))
 	l.Close()
 	is(one, false)
 	is(stale, false)
@@ -58,12 +53,8 @@ func TestUnfinished(t *testing.T) {
 	is(two, false)
 	is(other, true)
 	l = open(full, false)
-	if err := l.Add("an arm/seed1", 1, 5); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, l.Add("an arm/seed1", 1, 5))
 	l.Close()
 	is(filepath.Join(dir, "snapshots"), false)
-	if kept := New(k).Unfinished("x"); kept != "" {
-		t.Errorf("%q without a file", kept)
-	}
+	testkit.Equal(t, New(k).Unfinished("x"), "", "without a file")
 }

@@ -51,9 +51,14 @@ func (x *Experiment) grouped() bool { return x.ever(Way.grouped) }
 // divided reports whether a network is run with its images in parts.
 func (x *Experiment) divided() bool { return x.ever(func(w Way) bool { return w.Spatial > 1 }) }
 
-// networksTable has a line for each network.
+// evaluates reports whether a network is evaluated when it is trained.
+func (x *Experiment) evaluates() bool {
+	return slices.ContainsFunc(x.Spec.Groups, func(n network) bool { return n.Evaluate })
+}
+
+// networksTable has a line for each network; what each run ended with is in the records.
 func (x *Experiment) networksTable() *lab.Table {
-	t := &lab.Table{ID: x.ID() + "-networks", Title: x.Title()}
+	t := &lab.Table{ID: x.ID(), Title: x.Title()}
 	t.Texts("network")
 	t.Numbers("runs", "that differ", "SHA-256 values")
 	if x.grouped() {
@@ -66,23 +71,40 @@ func (x *Experiment) networksTable() *lab.Table {
 	if x.grouped() {
 		t.Texts("updates")
 	}
+	if x.evaluates() {
+		t.Numbers("first loss", "last loss", "held-out loss", "floor", "above the floor")
+		t.Notes = append(t.Notes, "Losses are in nats per token, and the same in all runs of a network. The floor is the entropy of the synthetic language; no model is expected to reach a lower loss.")
+	}
 	t.Texts("SHA-256 of the weights")
 	return t
 }
 
-func (c *covered) addTo(t *lab.Table, network string, grouped, divided bool) {
+// row is the network's in the table of an experiment.
+func (c *covered) row(x *Experiment, network string) []any {
 	cells := []any{network, len(c.runs), c.different, len(c.hashes())}
-	if grouped {
+	if x.grouped() {
 		cells = append(cells, c.numbers(func(w Way) int { return w.R }), c.numbers(func(w Way) int { return max(w.G, w.R) }))
 	}
-	if divided {
+	if x.divided() {
 		cells = append(cells, slices.Max(tried(c, func(w Way) int { return max(w.Spatial, 1) })))
 	}
 	cells = append(cells, c.numbers(func(w Way) int { return w.K }), c.numbers(func(w Way) int { return w.M }),
 		c.names(func(w Way) string { return w.Setup().Schedule.String() }), c.names(func(w Way) string { return w.Setup().Checkpoint.String() }),
 		c.names(func(w Way) string { return w.Setup().Device.String() }), c.numbers(func(w Way) int { return w.Threads }))
-	if grouped {
+	if x.grouped() {
 		cells = append(cells, c.names(func(w Way) string { return map[bool]string{false: "whole", true: "divided"}[w.Shard] }))
 	}
-	t.Add(append(cells, strings.Join(c.hashes(), ", "))...)
+	if x.evaluates() {
+		cells = append(cells, c.runs[0].losses())
+	}
+	return append(cells, strings.Join(c.hashes(), ", "))
+}
+
+// losses are the first, the last and the held-out loss of a run that was evaluated, beside the floor.
+func (s *Record) losses() []lab.Value {
+	if s.Eval == nil {
+		return slices.Repeat([]lab.Value{lab.Absent}, 5)
+	}
+	return []lab.Value{lab.Fixed(s.Losses[0], 4), lab.Fixed(s.Losses[len(s.Losses)-1], 4), lab.Fixed(s.Eval.Loss, 4), lab.Fixed(s.Floor, 4),
+		lab.Number("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1))}
 }

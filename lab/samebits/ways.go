@@ -283,14 +283,6 @@ func (g *network) measure(ctx context.Context, r Way, steps int, seed uint64) (*
 func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 	id := x.ID()
 	networks := x.networksTable()
-	runs := &lab.Table{ID: id, Title: strings.ToUpper(id[:1]) + id[1:] + ": each run"}
-	runs.Texts("network", "configuration", "partition")
-	runs.Numbers("steps", "final loss")
-	runs.Texts("SHA-256 of the weights", "equal")
-	ends := &lab.Table{ID: id + "-trained", Title: "Where the longer training ends"}
-	ends.Texts("configuration")
-	ends.Numbers("first loss", "last loss", "held-out loss", "floor", "above the floor")
-	ends.Texts("SHA-256 of the weights")
 	total, different, moved := 0, 0, true
 	var planned, used int64
 	exact, unexpected := true, false
@@ -309,14 +301,12 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 			if g.EachM {
 				m = s.Run.M
 			}
-			equal := "yes"
 			switch other := firsts[m]; {
 			case other == nil:
-				firsts[m], equal = s, "is compared with"
+				firsts[m] = s
 			case s.SHA256 != other.SHA256 || !slices.Equal(s.Losses, other.Losses):
 				different++
 				tried.different++
-				equal = "NO"
 			}
 			tried.runs = append(tried.runs, s)
 			first = cmp.Or(first, s)
@@ -326,13 +316,8 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 			}
 			exact = exact && slices.Equal(s.Peak, s.HighWater)
 			total++
-			last := s.Losses[len(s.Losses)-1]
-			runs.Add(g.Name, s.Run, s.Partition, s.Steps, lab.Fixed(last, 6), s.SHA256[:16], equal)
-			if s.Eval != nil {
-				ends.Add(s.Run, lab.Fixed(s.Losses[0], 4), lab.Fixed(last, 4), lab.Fixed(s.Eval.Loss, 4), lab.Fixed(s.Floor, 4), lab.Number("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
-			}
 		}
-		tried.addTo(networks, g.Name, x.grouped(), x.divided())
+		networks.Add(tried.row(x, g.Name)...)
 		if g.EachM {
 			note, apart := apart(g.Name, firsts)
 			networks.Notes = append(networks.Notes, note)
@@ -350,10 +335,9 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 			}
 		}
 	}
-	r := &lab.Report{Tables: []*lab.Table{networks, runs}}
-	if len(ends.Rows) > 0 {
-		r.Tables = append(r.Tables, ends)
-	}
+	all := make([]lab.Value, len(networks.Columns)-3) // of ways
+	networks.Add("all", total, different, all)
+	r := &lab.Report{Tables: []*lab.Table{networks}}
 	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their network (with batch norm: of their network and M).", total)
 	fails := func(reason, says string) {
 		verdict, r.Verdict = says, errors.New(id+": "+reason)
@@ -376,7 +360,6 @@ func (x *Experiment) Report(log, reference *records.Log) (*lab.Report, error) {
 		"Verdict: " + verdict,
 		fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; %s", units.FormatBytes(used), units.FormatBytes(planned), equal),
 	}, networks.Notes...)
-	ends.Notes = []string{"All losses are in nats per token. The floor is the entropy of the synthetic language; no model is expected to reach a lower loss."}
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"gpipebench/experiments/beyond"
 	"gpipebench/experiments/gpipe"
 	"gpipebench/experiments/mlperf"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -37,9 +38,7 @@ func testReport(t *testing.T, e *samebits.Experiment) {
 					s.SHA256 = fmt.Sprintf("%02x", run.M) + s.SHA256[2:]
 				}
 				change(i, j, &s)
-				if err := log.Add(samebits.SampleName(g.Name, j), 0, s); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, log.Add(samebits.SampleName(g.Name, j), 0, s))
 			}
 		}
 		return log
@@ -84,20 +83,16 @@ func testReport(t *testing.T, e *samebits.Experiment) {
 			}
 		}, "planned memory", "DIFFER"},
 	} {
-		r, err := e.Report(fill(c.change), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(e.Report(fill(c.change), nil))(t)
 		if (r.Verdict == nil) != (c.want == "") || r.Verdict != nil && !strings.Contains(r.Verdict.Error(), c.want) {
 			t.Errorf("%s: verdict %v, want %q", c.name, r.Verdict, c.want)
 		}
-		if table := r.Tables[0]; len(table.Rows) != len(e.Spec.Groups) || strings.HasSuffix(c.want, " of") != slices.ContainsFunc(table.Rows, func(row []lab.Value) bool {
+		networks := len(e.Spec.Groups) // and a row of all
+		if table := r.Tables[0]; len(table.Rows) != networks+1 || strings.HasSuffix(c.want, " of") != slices.ContainsFunc(table.Rows[:networks], func(row []lab.Value) bool {
 			return row[table.Column("that differ")].Text == "1"
 		}) {
 			t.Errorf("%s: networks %v", c.name, table.Printed())
 		}
-		if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, c.note) {
-			t.Errorf("%s: notes %s", c.name, notes)
-		}
+		testkit.Has(t, strings.Join(r.Tables[0].Notes, "\n"), c.note)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/stats"
+	"gpipebench/internal/testkit"
 )
 
 // What is further off than the tolerance fails, unless both the ratio's interval
@@ -31,8 +32,6 @@ func TestNearOne(t *testing.T) {
 		for i := range c.modelled {
 			times = append(times, c.modelled[i]*c.emulated[i])
 		}
-		if got := NearOne(stats.RatioOf(times, c.emulated), Repetition(c.emulated), 10); got != c.want {
-			t.Errorf("%s: %s, want %s", c.what, got, c.want)
-		}
+		testkit.Equal(t, NearOne(stats.RatioOf(times, c.emulated), Repetition(c.emulated), 10), c.want, "%s", c.what)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
 )
@@ -17,9 +18,7 @@ func FuzzAdoptAll(f *testing.F) {
 	var lines bytes.Buffer
 	other := records.New(own)
 	other.PrintTo(&lines, 0)
-	if err := errors.Join(other.Add("a", 3, 1), other.Add("b", 4, []int{1})); err != nil {
-		f.Fatal(err)
-	}
+	testkit.NoError(f, errors.Join(other.Add("a", 3, 1), other.Add("b", 4, []int{1})))
 	for _, text := range []string{"", "\n", "rubbish\n", lines.String(), lines.String() + lines.String(), lines.String()[:lines.Len()-1]} {
 		f.Add([]byte(text))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -24,12 +25,8 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	}}
 	r := &timed.Rounds{ID: "e", Count: 2, Seed: 1, Runs: []timed.Run{run}}
 	log := records.New(records.Key{Experiment: "e"})
-	if err := log.Add(run.Sample(0, 0), 1, &timed.Sample{Partition: []int{1, 8}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := timed.InThisProcess(context.Background(), r, log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add(run.Sample(0, 0), 1, &timed.Sample{Partition: []int{1, 8}}))
+	testkit.NoError(t, timed.InThisProcess(context.Background(), r, log, progress.Silent{}))
 	var s timed.Sample
 	if err := log.Get(run.Sample(1, 0), &s); err != nil || lab.JoinWith(s.Partition, ",") != "1,8" {
 		t.Errorf("partition %v, %v; want that of the first sample", s.Partition, err)
@@ -37,9 +34,7 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	// A run may be cut by time.
 	r.Runs[0].Training.Setup.Cost = train.Time
 	log = records.New(records.Key{Experiment: "e"})
-	if err := timed.InThisProcess(context.Background(), r, log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, timed.InThisProcess(context.Background(), r, log, progress.Silent{}))
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	if err := timed.InThisProcess(ctx, r, records.New(records.Key{Experiment: "e"}), progress.Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
@@ -61,38 +56,21 @@ func TestSamplesOfReplicas(t *testing.T) {
 		}}
 		r := &timed.Rounds{ID: "e", Count: 1, Seed: 1, Runs: []timed.Run{run}}
 		log := records.New(records.Key{Experiment: "e"})
-		if err := timed.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, timed.InThisProcess(t.Context(), r, log, progress.Silent{}))
 		var s timed.Sample
-		if err := log.Get(run.Sample(0, 0), &s); err != nil {
-			t.Fatal(err)
-		}
-		times, err := s.Times(&run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl, err := times.Replay()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(run.Sample(0, 0), &s))
+		times := testkit.Must(s.Times(&run))(t)
+		tl := testkit.Must(times.Replay())(t)
 		if got := tl.Span(); math.Abs(got-s.Seconds) > 1e-6 { // nanoseconds of a few tasks on a path
 			t.Errorf("%+v: %v s, the step took %v", setup, got, s.Seconds)
 		}
-		by, err := r.All(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		by := testkit.Must(r.All(log))(t)
 		if m := by["run"]; !(m.Parts.Reduction > 0) || len(m.Peak) != setup.Partitions*max(setup.Replicas, 1) {
 			t.Errorf("%+v: sums take %v s, memory of %d devices", setup, m.Parts.Reduction, len(m.Peak))
 		}
 		s.Reduce = s.Reduce[1:]
 		short := records.New(records.Key{Experiment: "e"})
-		if err := short.Add(run.Sample(0, 0), 1, s); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.All(short); err == nil || !strings.Contains(err.Error(), `"reduce" is of`) {
-			t.Errorf("%+v: a time less: %v", setup, err)
-		}
+		testkit.NoError(t, short.Add(run.Sample(0, 0), 1, s))
+		testkit.Refused(r.All(short))(t, `"reduce" is of`)
 	}
 }

@@ -2,10 +2,10 @@ package trained
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
 
@@ -46,9 +46,7 @@ profiles:
 func TestAiming(t *testing.T) {
 	x := mustRead(t, aiming)
 	log := records.New(x.Key("smoke"))
-	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, x.Measure(t.Context(), log, progress.Silent{}))
 	var made Trial
 	if err := log.Get("stale/lr=0.004/seed2", &made); err != nil || len(made.Along) != 2 || made.Along[1] != made.HeldOut {
 		t.Fatalf("%+v, %v", made, err)
@@ -79,22 +77,15 @@ func TestAiming(t *testing.T) {
 	if err != nil || !slices.Equal(scores["goal"]["updates"], []float64{8, 4, 8}) || !slices.Equal(scores["stale"]["updates"], []float64{4, 8, 80}) || scores["apart"]["updates"] != nil {
 		t.Errorf("%v, %v", scores, err)
 	}
-	r, err := x.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(x.Report(log, log))(t)
 	for row, want := range [][]string{{"goal", "0.001", "8", "3 of 3"}, {"stale", "0.004", "8", "2 of 3"}, {"apart", "0.001", "", ""}} {
-		if got := r.Tables[0].Printed()[row]; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		testkit.EqualAll(t, r.Tables[0].Printed()[row], want)
 	}
 	for _, broken := range [][3]string{
 		{"within: 0.02\n", "", "want an arm, outcomes, and within"},
 		{"target: goal, pilots", "target: none, pilots", "want an arm, outcomes, and within"},
 		{"steps: 8, eval_every: 4", "steps: 8", "no eval_every"},
 	} {
-		if _, err := read(t, aiming, broken[0], broken[1]); err == nil || !strings.Contains(err.Error(), broken[2]) {
-			t.Errorf("%q: %v", broken[1], err)
-		}
+		testkit.Refused(read(t, aiming, broken[0], broken[1]))(t, broken[2])
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/nn/safetensors"
@@ -34,12 +35,7 @@ pairs: [{of: after, to: scratch, label: gain}]
 tables:
   - id: begun
     caption: ["{seeds} seeds"]
-    columns: [label, set, accuracy, majority, beats-majority]
-  - id: begun-sets
-    title: "Sets"
-    caption: ["What they are."]
-    rows: sets
-    columns: [set, set-train, set-held-out, set-classes, majority]
+    columns: [label, set, accuracy, majority, beats-majority, set-train, set-held-out, set-classes, paired]
 plot: [{draw: transferred, title: before and after, y: "%"}]
 profiles:
   smoke: &smoke
@@ -65,17 +61,12 @@ func TestBegunWithOthersWeights(t *testing.T) {
 	size := x.Spec.Profiles["smoke"]
 	dir := t.TempDir()
 	open := func(dir string) *records.Log {
-		log, err := records.Open(records.File(dir, x.ID()), x.Key("smoke"), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := testkit.Must(records.Open(records.File(dir, x.ID()), x.Key("smoke"), false))(t)
 		t.Cleanup(func() { log.Close() })
 		return log
 	}
 	log := open(dir)
-	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, x.Measure(t.Context(), log, progress.Silent{}))
 	if _, err := os.Stat(filepath.Join(dir, "snapshots")); !os.IsNotExist(err) {
 		t.Errorf("weights or snapshots are left: %v", err)
 	}
@@ -83,12 +74,9 @@ func TestBegunWithOthersWeights(t *testing.T) {
 	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil || len(log.Names) != n || n != 2+2*3 {
 		t.Errorf("measured again: %v, %d samples, had %d", err, len(log.Names), n)
 	}
-	r, err := x.Report(log, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(x.Report(log, log))(t)
 	labtest.CheckPlots(t, r)
-	if got := r.Tables[1].Printed(); !slices.Equal(got[0][:4], []string{"one", "32", "8", "4"}) || !slices.Equal(got[1][:4], []string{"other", "32", "12", "3"}) {
+	if got := r.Tables[0].Printed(); !slices.Equal(got[0][5:8], []string{"32", "8", "4"}) || !slices.Equal(got[1][5:8], []string{"32", "12", "3"}) || got[0][8] != "" || got[1][8] == "" {
 		t.Errorf("sets %q", got)
 	}
 
@@ -104,14 +92,10 @@ func TestBegunWithOthersWeights(t *testing.T) {
 		return other
 	}
 	again := some(func(_ string, data []byte) []byte { return data })
-	if err := x.Measure(t.Context(), again, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, x.Measure(t.Context(), again, progress.Silent{}))
 	for _, seed := range size.Seeds {
 		var first, second Trial
-		if err := log.Get(after.Sample(seed), &first); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(after.Sample(seed), &first))
 		if err := again.Get(after.Sample(seed), &second); err != nil || second.SHA256 != first.SHA256 {
 			t.Errorf("seed %d: %v, %s, want %s", seed, err, second.SHA256, first.SHA256)
 		}
@@ -123,9 +107,7 @@ func TestBegunWithOthersWeights(t *testing.T) {
 		}
 		return data
 	})
-	if err := x.Measure(t.Context(), changed, progress.Silent{}); err == nil || !strings.Contains(err.Error(), "other weights than its record's: want --fresh") {
-		t.Errorf("%v", err)
-	}
+	testkit.Fails(t, x.Measure(t.Context(), changed, progress.Silent{}), "other weights than its record's: want --fresh")
 
 	// What the first step begins with.
 	weights := t.TempDir()
@@ -135,9 +117,7 @@ func TestBegunWithOthersWeights(t *testing.T) {
 		if arm != "before" {
 			tr.Steps = 0
 		}
-		if _, err := tr.Run(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(tr.Run(t.Context(), nil))(t)
 		return valuesOf(t, tr.Save)
 	}
 	from := of("before", "before", "")
@@ -147,9 +127,7 @@ func TestBegunWithOthersWeights(t *testing.T) {
 		if strings.HasPrefix(path, "classifier/") {
 			want = random[path]
 		}
-		if got != want {
-			t.Errorf("%s begins with other values", path)
-		}
+		testkit.Equal(t, got, want, "%s begins with other values", path)
 	}
 	// And what is measured began with these.
 	tuned := x.Spec.Training(size, x.Spec.Arms[1], 1)
@@ -164,17 +142,12 @@ func TestBegunWithOthersWeights(t *testing.T) {
 // valuesOf returns the tensors of a file, by path, as text.
 func valuesOf(t *testing.T, file string) map[string]string {
 	t.Helper()
-	f, err := safetensors.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(safetensors.Open(file))(t)
 	defer f.Close()
 	all := map[string]string{}
 	for i, e := range f.Tensors {
 		data := make([]float32, e.Elems())
-		if err := f.Floats(i, data); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, f.Floats(i, data))
 		all[e.Name] = fmt.Sprint(data)
 	}
 	return all
@@ -184,21 +157,14 @@ func valuesOf(t *testing.T, file string) map[string]string {
 func draw(t *testing.T, dir string, shade uint8) {
 	t.Helper()
 	for class, images := range map[string]int{"a": 20, "b": 60} {
-		if err := os.MkdirAll(filepath.Join(dir, class), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(filepath.Join(dir, class), 0o700))
 		for i := range images {
-			f, err := os.Create(filepath.Join(dir, class, fmt.Sprint(i, ".png")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := testkit.Must(os.Create(filepath.Join(dir, class, fmt.Sprint(i, ".png"))))(t)
 			m := image.NewRGBA(image.Rect(0, 0, 20, 20))
 			for at := range 400 {
 				m.Set(at%20, at/20, color.RGBA{uint8(images), uint8(i + at), shade, 255})
 			}
-			if err := png.Encode(f, m); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, png.Encode(f, m))
 			f.Close()
 		}
 	}
@@ -220,17 +186,12 @@ func TestSetsOfFiles(t *testing.T) {
 	log := records.New(x.Key("smoke"))
 	refused(log, "want `make icons` first")
 	draw(t, dir, 0)
-	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, x.Measure(t.Context(), log, progress.Silent{}))
 	var c setContents
 	if err := log.Get(setSample("other"), &c); err != nil || c.Train != 40 || c.HeldOut != 40 || c.Classes != 2 || c.Majority != 0.75 || len(c.SHA256) != 64 {
 		t.Errorf("%v, %+v", err, c)
 	}
-	r, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(x.Report(log, nil))(t)
 	if got := r.Tables[0].Printed()[1]; got[1] != "other" || got[3] != "75.00%" {
 		t.Errorf("%q", got)
 	}
@@ -255,11 +216,6 @@ func TestBegunErrors(t *testing.T) {
 		{"data: synthetic, classes: 3,", `data: "text:x",`, "want synthetic, images:DIR"},
 		{"seeds: [1, 2]", "pilots: {seeds: [9], rates: [0.1]}\n    seeds: [1, 2]", "which have no weights to begin with"},
 	} {
-		if _, err := read(t, begun, c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {
-			t.Errorf("%s: %v, want %s", c[1], err, c[2])
-		}
-	}
-	if _, err := read(t, images, "rows: pairs\n    columns: [M, difference, outcome]", "rows: sets\n    columns: [set]"); err == nil || !strings.Contains(err.Error(), `"sets": these records have none`) {
-		t.Errorf("rows of sets that are not there: %v", err)
+		testkit.Refused(read(t, begun, c[0], c[1]))(t, c[2])
 	}
 }

@@ -33,8 +33,8 @@
 // most frequent class is, is a sample before anything is trained. An arm may begin with another's
 // weights of the same seed and a new last layer (from).
 //
-// What is shown decides no sample: tables (rows of arms, pairs, sets, pilots, yardsticks, languages or a
-// curve; columns are words, see words), captions and notes as text in which words in braces stand for
+// What is shown decides no sample: tables (rows of arms, pairs, yardsticks or languages;
+// columns are words, see words), captions and notes as text in which words in braces stand for
 // figures, and panels. Margin and level belong to the tests that a table
 // shows, and stand in the key.
 //

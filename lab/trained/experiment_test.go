@@ -2,7 +2,6 @@ package trained
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -73,10 +73,7 @@ func read(t *testing.T, spec string, replaced ...string) (*Experiment[struct{}],
 
 func mustRead(t *testing.T, spec string, replaced ...string) *Experiment[struct{}] {
 	t.Helper()
-	x, err := read(t, spec, replaced...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := testkit.Must(read(t, spec, replaced...))(t)
 	return x
 }
 
@@ -87,9 +84,7 @@ func trial(percent, loss, bleu float64) *Trial {
 
 func add(t *testing.T, log *records.Log, name string, seed uint64, sample any) {
 	t.Helper()
-	if err := log.Add(name, seed, sample); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add(name, seed, sample))
 }
 
 // The outcome of differences whose interval can be had by hand: with five seeds that alternate by d
@@ -118,10 +113,7 @@ func TestOutcomes(t *testing.T) {
 				add(t, log, Arm{Name: a.Name}.Sample(seed), seed, trial(own, 1+float64(i)/8, 0))
 			}
 		}
-		r, err := x.Report(log, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(x.Report(log, log))(t)
 		labtest.CheckPlots(t, r)
 		table := r.Tables[0]
 		of := func(row int, column string) string { return table.Rows[row][table.Column(column)].Text }
@@ -135,17 +127,13 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("difference of loss %s", got)
 		}
 		for row, want := range [][]string{{"whole", "1", "all", "16", "32", "0.02"}, {"M=2 all", "2", "all", "8", "16", "0.02"}, {"M=2 replica", "2", "replica", "8", "8", "0.03"}} {
-			if got := table.Printed()[row][:6]; !slices.Equal(got, want) {
-				t.Errorf("row %d: %q, want %q", row, got, want)
-			}
+			testkit.EqualAll(t, table.Printed()[row][:6], want, "row %d", row)
 		}
 		pair := r.Tables[1].Printed()
 		if shift, _, _ := strings.Cut(pair[0][1], " "); len(pair) != 1 || pair[0][0] != "2" || shift != lab.Difference(c.shift, 2).Text {
 			t.Errorf("pairs %q, want all less replica, %v", pair, c.shift)
 		}
-		if want := "3 steps of 32 images, R = 2; 5 seeds, 1000 held out, margin 3, level 5%."; table.Caption[0] != want {
-			t.Errorf("caption %q, want %q", table.Caption[0], want)
-		}
+		testkit.Equal(t, table.Caption[0], "3 steps of 32 images, R = 2; 5 seeds, 1000 held out, margin 3, level 5%.", "caption")
 	}
 }
 
@@ -155,20 +143,13 @@ func TestMeasures(t *testing.T) {
 	x := mustRead(t, images)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	r, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, "Warning: n = 2 seeds") {
-		t.Errorf("notes %s", notes)
-	}
+	r := testkit.Must(x.Report(log, nil))(t)
+	testkit.Has(t, strings.Join(r.Tables[0].Notes, "\n"), "Warning: n = 2 seeds")
 	hashes := map[string]bool{}
 	for _, a := range x.Spec.Arms {
 		arm := x.Spec.arm(x.Spec.Profiles["smoke"], a, 0)
 		var was Trial
-		if err := log.Get(arm.Sample(1), &was); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(arm.Sample(1), &was))
 		hashes[was.SHA256] = true
 		training := arm.Training(1)
 		training.Setup.Partitions = 3
@@ -176,14 +157,10 @@ func TestMeasures(t *testing.T) {
 			t.Errorf("%s: with K = 3 train ends with other weights: %v", a.Name, err)
 		}
 	}
-	if len(hashes) != len(x.Spec.Arms) {
-		t.Errorf("%d hashes of %d arms", len(hashes), len(x.Spec.Arms))
-	}
+	testkit.Equal(t, len(hashes), len(x.Spec.Arms), "hashes")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := x.Measure(cancelled, records.New(x.Key("smoke")), progress.Silent{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	testkit.Is(t, x.Measure(cancelled, records.New(x.Key("smoke")), progress.Silent{}), context.Canceled)
 }
 
 // translators are two networks, whose rates pilots choose.
@@ -202,13 +179,8 @@ arms: [{name: one}, {name: other}]
 tables:
   - id: translators
     caption: ["{data}"]
-    columns: [label, rate, parameters-ratio, bleu, chrf, bleu-smoothed, {is: difference, first: "-"}]
+    columns: [label, rate, parameters-ratio, bleu, chrf, bleu-smoothed, {is: difference, first: "-"}, pilots]
     notes: [seeds]
-  - id: pilots
-    title: "Pilots"
-    caption: ["Seeds {pilots}."]
-    rows: pilots
-    columns: [label, pilot-rate, pilot-held-out, chosen]
 plot: [{draw: each, y: BLEU}]
 profiles:
   smoke: &smoke
@@ -243,10 +215,7 @@ func TestPilots(t *testing.T) {
 			add(t, log, x.Spec.arm(size, a, 0.02).Sample(seed), seed, trial(1, 1, 90-float64(i*(k+1))))
 		}
 	}
-	r, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(x.Report(log, nil))(t)
 	table := r.Tables[0]
 	of := func(row int, column string) lab.Value { return table.Rows[row][table.Column(column)] }
 	d, half := of(1, "difference (points)"), 4.302653/math.Sqrt(3)
@@ -263,21 +232,17 @@ func TestPilots(t *testing.T) {
 	if err != nil || !slices.Equal(scores["other"]["chrF"], []float64{44.5, 44, 43.5}) || !slices.Equal(scores["other"]["smoothed BLEU"], []float64{90, 89, 88}) {
 		t.Errorf("%v: scores %v", err, scores)
 	}
-	for i, row := range r.Tables[1].Rows {
-		if got, want := row[3].Text == "yes", i%3 == 1; got != want || (row[2].Text == "-") != (i%3 == 2) {
-			t.Errorf("pilot %d: %v", i, row)
+	for row := range 2 {
+		if got := of(row, "pilots: loss by rate").Text; got != "0.01: 3.0000, 0.02: 2.0000, 0.04: -" {
+			t.Errorf("pilots %q", got)
 		}
 	}
-	if err := (&pilot{}).Check(); err == nil || err.Error() != "no trial" {
-		t.Errorf("a pilot without a trial: %v", err)
-	}
+	testkit.Equal(t, fmt.Sprint((&pilot{}).Check()), "no trial")
 	for i := range 3 {
 		of := x.Spec.grid(size, x.Spec.Arms[0], size.Pilots.Rates)[i]
 		add(t, log, of.Sample(101), 101, pilot{NonFinite: "NaN"})
 	}
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no pilot of one ends with a finite loss") {
-		t.Errorf("without a finite pilot: %v", err)
-	}
+	testkit.Refused(x.Report(log, nil))(t, "no pilot of one ends with a finite loss")
 }
 
 // Records from before there was a chrF have none in tables and scores, and cannot be compared by it.
@@ -298,9 +263,7 @@ func TestWithoutChrF(t *testing.T) {
 		}
 		r, err := x.Report(log, nil)
 		if wants != "" {
-			if err == nil || !strings.Contains(err.Error(), wants) {
-				t.Errorf("%s: %v, want %s", metric, err, wants)
-			}
+			testkit.Fails(t, err, wants)
 			continue
 		}
 		if err != nil {
@@ -325,9 +288,7 @@ func TestPilotsAreMeasured(t *testing.T) {
 	x := mustRead(t, translators)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	if n := 2*3 + 2*3; len(log.Names) != n {
-		t.Errorf("%d samples, want %d", len(log.Names), n)
-	}
+	testkit.Equal(t, len(log.Names), 2*3+2*3, "samples")
 	if _, err := x.Report(log, nil); err != nil {
 		t.Error(err)
 	}
@@ -357,10 +318,6 @@ tables:
     caption: ["."]
     rows: yardsticks
     columns: [{is: task, once: true}, {is: steps, once: true}, yardstick, over-yardstick]
-  - id: whole-curve
-    caption: ["."]
-    rows: curve
-    columns: [arm, curve-step, curve-loss]
 plot: [{draw: languages}, {draw: losses}]
 profiles:
   smoke: &smoke
@@ -390,15 +347,9 @@ func TestWhole(t *testing.T) {
 	if len(rows) != 3 || rows[2][0] != "all" || r.Tables[0].Caption[0] != "6 and 4 steps, 8 pairs." || !strings.Contains(r.Tables[0].Notes[0], "After 3 steps the weights' SHA-256 is the same at K = 1") {
 		t.Errorf("rows %v, %q, %q", rows, r.Tables[0].Caption, r.Tables[0].Notes)
 	}
-	curve := r.Tables[2].Printed()
-	if len(curve) != 6+4+3 || curve[0][0] != "network" || curve[5][1] != "6" {
-		t.Errorf("curve %v", curve)
-	}
 	var blind, alone wholeSample
 	for name, into := range map[string]*wholeSample{"blind": &blind, "alone": &alone} {
-		if err := log.Get(name, into); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, into))
 	}
 	if own, of := rows[2][3], lab.Fixed(blind.Eval.Loss, 4).Text; own == of || rows[2][4] != of {
 		t.Errorf("nats of all: %s, without sources %s, want those of the record, %s", own, rows[2][4], of)
@@ -431,16 +382,16 @@ func TestRefused(t *testing.T) {
 		{images, "statistics, ", "statistic, ", `unknown "statistic"`},
 		{images, "rows: pairs\n", "rows: couples\n", `unknown "couples"`},
 		{images, "statistics, ", "bits, ", `"bits" means nothing in rows of arms`},
-		{images, "statistics, ", "chosen, ", `"chosen" means nothing in rows of arms`},
+		{images, "statistics, ", "yardstick, ", `"yardstick" means nothing in rows of arms`},
 		{images, "statistics, ", "bleu, ", `"bleu" means nothing in rows of arms`},
 		{images, "statistics, ", "{is: K, of: M=1}, ", "in rows of languages"},
 		{images, "draw: each", "draw: losses", "these records have none"},
 		{images, "differences, rows: pairs", "differences, rows: pilots", "want arms or pairs"},
 		{images, "discard: nothing", "discard: nothing\nmetric: BLEU", "want data of translators"},
-		{whole, "[arm, curve-step", "[arm, yardstick, curve-step", `"yardstick" means nothing in rows of curve`},
+		{whole, "yardstick, over-yardstick", "language, over-yardstick", `"language" means nothing in rows of yardsticks`},
 		{whole, "of: blind", "of: alone", "an arm that repeats none"},
 		{whole, "    data: {invented: {languages: 2, pairs: 200}, held_out: 8}\n", "", "want data of translators"},
-		{images, "rows: pairs\n", "rows: curve\n", "these records have none"},
+		{images, "rows: pairs\n", "rows: yardsticks\n", "these records have none"},
 		{images, "{margin}, level", "{edge}, level", "{edge} stands for nothing"},
 		{images, "notes: [seeds, ", "notes: [judgement, ", `unknown "judgement"`},
 		{images, "draw: each", "draw: some", `unknown "some"`},
@@ -459,9 +410,7 @@ func TestRefused(t *testing.T) {
 		{whole, "repeats: network", "repeats: alone", "want an arm that repeats none"},
 		{whole, "training: {steps: 3}", "training: {steps: 7}", "more steps than network"},
 	} {
-		if !strings.Contains(c.spec, c.old) {
-			t.Fatalf("the spec has no %q", c.old)
-		}
+		testkit.Has(t, c.spec, c.old)
 		_, err := read(t, strings.Replace(c.spec, c.old, c.replacement, 1))
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
@@ -495,8 +444,6 @@ func TestReadsTheLastCompleteLook(t *testing.T) {
 		if caption := r.Tables[0].Caption; !strings.Contains(caption[0], fmt.Sprintf("n = %d seeds", want)) || !strings.Contains(caption[1], fmt.Sprintf("; %d seeds", want)) {
 			t.Errorf("%d seeds: %q", complete, caption)
 		}
-		if got := len(r.Family.Comparisons[0].Differences[0]); got != want {
-			t.Errorf("%d seeds: %d differences", complete, got)
-		}
+		testkit.Equal(t, len(r.Family.Comparisons[0].Differences[0]), want, "differences of %d seeds", complete)
 	}
 }

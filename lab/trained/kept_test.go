@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
@@ -23,16 +24,10 @@ func TestInterruptedTrial(t *testing.T) {
 		tr.Steps, tr.Seed, tr.EvalEvery = 2000, seed, 500
 		return tr
 	}}}
-	want, err := Train(t.Context(), arms[0].Training(3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Must(Train(t.Context(), arms[0].Training(3)))(t)
 	dir := t.TempDir()
 	open := func() *records.Log {
-		log, err := records.Open(records.File(dir, "e"), records.Key{Experiment: "e", Profile: "smoke"}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := testkit.Must(records.Open(records.File(dir, "e"), records.Key{Experiment: "e", Profile: "smoke"}, false))(t)
 		return log
 	}
 	log := open()
@@ -65,9 +60,7 @@ func TestInterruptedTrial(t *testing.T) {
 	if interrupted.Step >= interrupted.Steps || !interrupted.Own || interrupted.Dir != kept {
 		t.Errorf("%+v", interrupted)
 	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Close())
 
 	log = open()
 	defer log.Close()
@@ -75,16 +68,9 @@ func TestInterruptedTrial(t *testing.T) {
 	if err != nil || resumed.Resumed != interrupted.Step || resumed.Earlier() <= 0 {
 		t.Fatalf("%v, %+v, want it to go on after step %d", err, resumed, interrupted.Step)
 	}
-	if err := resumed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}, Train); err != nil {
-		t.Fatal(err)
-	}
-	all, err := Read(log, arms, []uint64{3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, resumed.Close())
+	testkit.NoError(t, run(t.Context(), "e", arms, []uint64{3}, log, progress.Silent{}, Train))
+	all := testkit.Must(Read(log, arms, []uint64{3}))(t)
 	got := all[0].Runs[0]
 	if got.Seconds <= 0 || got.SHA256 != want.SHA256 || got.LastLoss != want.LastLoss || got.HeldOut != want.HeldOut || !slices.Equal(got.Along, want.Along) || got.Params != want.Params {
 		t.Errorf("%+v, want %+v", got, want)

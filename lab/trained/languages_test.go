@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -30,7 +31,7 @@ pairs: [{of: alone, to: all, label: alone - all}]
 tables:
   - id: multilingual
     caption: ["{data}"]
-    columns: [label, shape, rate, at-edge, exposure, training-loss, ended, held-out, bleu, over-dictionary]
+    columns: [label, shape, rate, at-edge, exposure, training-loss, ended, held-out, bleu, over-dictionary, pilots]
   - id: multilingual-pairs
     caption: ["."]
     rows: pairs
@@ -39,10 +40,6 @@ tables:
     caption: ["."]
     rows: by-language
     columns: [of-language, its-pairs, its-share, its-nats, own-nats, {is: its-nats, of: alone, head: the other}, own-bleu, its-bleu, its-dictionary]
-  - id: multilingual-pilots
-    caption: ["."]
-    rows: pilots
-    columns: [label, pilot-rate, pilot-held-out, chosen]
 plot: [{draw: bleu}, {draw: differences, rows: pairs, margin: true}, {draw: curves}]
 profiles:
   smoke: &smoke
@@ -85,10 +82,7 @@ func TestPatience(t *testing.T) {
 	training.LR, training.Steps, training.Config.Synthetic.HeldOut = 0.5, 400, 14
 	pace := Pace{Evaluations: 100, Patience: 3}
 	pace.set(&training)
-	trial, err := Train(t.Context(), training)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trial := testkit.Must(Train(t.Context(), training))(t)
 	if want := trial.Best.Step + 3*4; trial.Ended != want || len(trial.Curve) == 0 || trial.Ended == 400 {
 		t.Fatalf("ended after %d steps, best after %d: want %d", trial.Ended, trial.Best.Step, want)
 	}
@@ -98,9 +92,7 @@ func TestPatience(t *testing.T) {
 		t.Errorf("%+v, %v; want the weights of %+v", short, err, trial)
 	}
 	training.Patience, training.Keep = 3, train.KeepLast
-	if _, err := Train(t.Context(), training); err == nil || !strings.Contains(err.Error(), "a patience of 3 evaluations: want 0 or more, and the best weights") {
-		t.Errorf("patience without best weights: %v", err)
-	}
+	testkit.Refused(Train(t.Context(), training))(t, "a patience of 3 evaluations: want 0 or more, and the best weights")
 }
 
 // While the best rate is at an end, the next one beyond it is tried, as often as is allowed.
@@ -152,29 +144,18 @@ func TestMultilingual(t *testing.T) {
 	if left, all := x.Left(log); left != 0 || all != 6 {
 		t.Errorf("%d of %d trainings are left, want none", left, all)
 	}
-	arms, err := x.Spec.chosen(x.Spec.Profiles["smoke"], log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	arms := testkit.Must(x.Spec.chosen(x.Spec.Profiles["smoke"], log))(t)
 	delete(log.Samples, arms[1].Sample(3))
 	if left, all := x.Left(log); left != 1 || all != 6 {
 		t.Errorf("%d of %d trainings are left, want 1", left, all)
 	}
 	log = records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	r, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(x.Report(log, nil))(t)
 	labtest.CheckPlots(t, r)
-	scores, err := x.Scores(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scores := testkit.Must(x.Scores(log))(t)
 	for _, of := range [][]string{{"all", "nats, 2"}, {"all", "BLEU, 3"}, {"alone", "held-out"}, {"dictionary", "BLEU"}, {"copy", "BLEU"}} {
-		if len(scores[of[0]][of[1]]) != 3 {
-			t.Errorf("scores %v: %v", of, scores[of[0]][of[1]])
-		}
+		testkit.Equal(t, len(scores[of[0]][of[1]]), 3, "scores %v: %v", of, scores[of[0]][of[1]])
 	}
 	if _, has := scores["alone"]["nats, 2"]; has {
 		t.Error("a translator of one language has scores of several")
@@ -206,15 +187,8 @@ func TestMultilingualRefused(t *testing.T) {
 		{"rates: [0.01, 0.02]", "rates: [0.01]", "want two rates or more"},
 		{"baselines: true\n", "", `"over-dictionary" means nothing`},
 	} {
-		if !strings.Contains(multilingual, c.old) {
-			t.Fatalf("the spec has no %q", c.old)
-		}
-		_, err := read(t, strings.Replace(multilingual, c.old, c.replacement, 1))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
-		}
+		testkit.Has(t, multilingual, c.old)
+		testkit.Refused(read(t, strings.Replace(multilingual, c.old, c.replacement, 1)))(t, c.want)
 	}
-	if _, err := read(t, images, "discard: nothing", "discard: nothing\nbaselines: true"); err == nil || !strings.Contains(err.Error(), "want data of translators") {
-		t.Errorf("baselines of images: %v", err)
-	}
+	testkit.Refused(read(t, images, "discard: nothing", "discard: nothing\nbaselines: true"))(t, "want data of translators")
 }

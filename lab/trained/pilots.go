@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/internal/progress"
+	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 )
@@ -205,4 +206,24 @@ func (f *Frame) chosen(size Size, log *records.Log) (arms []Arm, err error) {
 		arms = append(arms, f.arm(size, a, rate))
 	}
 	return arms, nil
+}
+
+// pilotsCell has each rate that an arm's pilots tried, with their mean loss; where trainings end at an
+// accuracy, with their epochs. Absent: a loss is not finite, or not all pilots reach the accuracy.
+func pilotsCell(r *Reporting, at Row) any {
+	var tried []any
+	for i, cost := range at.Own.Pilots {
+		outcome := lab.Fixed(cost, 4)
+		switch {
+		case r.Size.Until > 0 && cost <= float64(at.Own.Runs[0].Reached.Of):
+			outcome = lab.Fixed(cost, 1)
+		case r.Size.Until > 0, math.IsInf(cost, 1):
+			outcome = lab.Absent
+		}
+		tried = append(tried, lab.Joined("%v: %v", lab.Number("%g", at.Own.Rates[i]), outcome))
+	}
+	if tried == nil {
+		return lab.Absent
+	}
+	return lab.List(", ", tried...)
 }

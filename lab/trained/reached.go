@@ -135,11 +135,3 @@ func epochsCell(at Row) any {
 	}
 	return v
 }
-
-// pilotEpochs is the mean of pilots that all reach the accuracy.
-func pilotEpochs(at Row) any {
-	if cost := at.Own.Pilots[at.Nth]; cost <= float64(at.Own.Runs[0].Reached.Of) {
-		return lab.Fixed(cost, 1)
-	}
-	return lab.Absent
-}

@@ -33,7 +33,6 @@ type Row struct {
 	Own, Base *Result // an arm, and what it is compared with; the baseline is its own base
 	Nth       int     // of the rows of its arm
 	Label     string  // of a pair
-	Set       string  // of a row of sets
 }
 
 // Report makes the tables and the plot that the spec describes.
@@ -121,18 +120,10 @@ func each(count func(*Reporting, *Result) int) func(*Reporting) []Row {
 
 var rows = map[string]rowsOf{
 	"arms":       {false, each(func(*Reporting, *Result) int { return 1 })},
-	"pilots":     {false, each(func(_ *Reporting, a *Result) int { return len(a.Rates) })},
 	"yardsticks": {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.Yardsticks) })},
-	"curve":      {true, each(func(_ *Reporting, a *Result) int { return len(a.whole.curve()) })},
 	"languages": {true, func(r *Reporting) (all []Row) { // of the baseline
 		for n := range r.Results[0].whole.languages() {
 			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Nth: n})
-		}
-		return all
-	}},
-	"sets": {false, func(r *Reporting) (all []Row) {
-		for _, name := range slices.Sorted(maps.Keys(r.sets)) {
-			all = append(all, Row{Own: r.Results[0], Base: r.Results[0], Set: name})
 		}
 		return all
 	}},
@@ -148,12 +139,6 @@ var rows = map[string]rowsOf{
 		}
 		return all
 	}},
-}
-
-// curve is the training loss, averaged over twenty parts of the steps.
-func (w *wholeSample) curve() []plot.Point {
-	line, _ := plot.Binned(w.Losses, 20)
-	return line
 }
 
 func (r *Reporting) rows(kind string) []Row { return rows[cmp.Or(kind, "arms")].of(r) }

@@ -73,16 +73,6 @@ func (c *setContents) Check() error {
 	return nil
 }
 
-// hasSets reports whether every profile has sets of images.
-func (f *Frame) hasSets() bool {
-	for _, p := range f.Profiles {
-		if len(p.Sets) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func setSample(name string) string { return "set, " + name }
 
 // readSets reads every set before anything is trained, and records what it is. A set that differs from
@@ -149,12 +139,11 @@ func (f *Frame) contents(size Size, log *records.Log) (map[string]*setContents, 
 	return all, nil
 }
 
-// ofSet is the cell of a row's set: in rows of sets that one, otherwise the arm's.
+// ofSet is the cell of the set that an arm sees.
 func ofSet(cell func(name string, c *setContents) any) func(*Reporting, Row) any {
 	return func(r *Reporting, at Row) any {
-		name := cmp.Or(at.Set, at.Own.Set)
-		if c := r.sets[name]; c != nil {
-			return cell(name, c)
+		if c := r.sets[at.Own.Set]; c != nil {
+			return cell(at.Own.Set, c)
 		}
 		return nil
 	}

@@ -377,7 +377,7 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 		switch of, ok := rows[kind]; {
 		case !ok:
 			return lab.At(fmt.Errorf("unknown %q: want %v", t.Rows, slices.Sorted(maps.Keys(rows))), append(at, "rows")...)
-		case f.Whole != of.whole, kind == "sets" && !f.hasSets():
+		case f.Whole != of.whole:
 			return lab.At(fmt.Errorf("%q: these records have none", kind), append(at, "rows")...)
 		case (kind == "languages" || kind == "by-language") && !translated:
 			return lab.At(errNoData, append(at, "rows")...)

@@ -7,6 +7,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
 )
@@ -42,18 +43,12 @@ func TestBlindArm(t *testing.T) {
 	}
 	seeing := blind
 	blind.EmptySource = true
-	trial, err := Train(t.Context(), blind)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := blind.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trial := testkit.Must(Train(t.Context(), blind))(t)
+	run := testkit.Must(blind.Run(t.Context(), nil))(t)
 	if trial.SHA256 != run.WeightsSHA256 || trial.HeldOut != run.Eval.Loss {
 		t.Errorf("a trial ends with %s and a held-out loss of %v, train with %s and %v", trial.SHA256, trial.HeldOut, run.WeightsSHA256, run.Eval.Loss)
 	}
-	if trial, err = Train(t.Context(), seeing); err != nil || trial.SHA256 == run.WeightsSHA256 {
+	if trial, err := Train(t.Context(), seeing); err != nil || trial.SHA256 == run.WeightsSHA256 {
 		t.Errorf("%v: want other weights where sources are seen", err)
 	}
 }
@@ -74,14 +69,8 @@ func TestNewSettings(t *testing.T) {
 	}
 	training := traintest.TinyTraining()
 	training.Steps, training.EvalEvery, training.Keep, training.Config.Synthetic.HeldOut = 4, 2, train.KeepBest, 14
-	trial, err := Train(t.Context(), training)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := training.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trial := testkit.Must(Train(t.Context(), training))(t)
+	run := testkit.Must(training.Run(t.Context(), nil))(t)
 	if trial.SHA256 != run.WeightsSHA256 || trial.HeldOut != run.Eval.Loss || *trial.Best != *run.Best {
 		t.Errorf("a trial ends with %+v, train with %s and %v", trial, run.WeightsSHA256, run.Eval)
 	}

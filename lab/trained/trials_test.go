@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/internal/units"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -32,10 +33,7 @@ func TestTrialsAnnounceTheirWork(t *testing.T) {
 			return tr
 		}}
 	}
-	one, err := tiny(1).Training(1).FLOPs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := testkit.Must(tiny(1).Training(1).FLOPs())(t)
 	log, said := records.New(records.Key{Experiment: "e", Profile: "smoke"}), &beginning{}
 	for _, c := range []struct {
 		arms  []Arm
@@ -45,16 +43,10 @@ func TestTrialsAnnounceTheirWork(t *testing.T) {
 		{[]Arm{tiny(1)}, []uint64{3}, "e: 1 trainings, " + units.FormatFLOPs(one)},
 		{[]Arm{tiny(1), tiny(5)}, []uint64{3, 4}, "e: 3 trainings, " + units.FormatFLOPs((1+5+5)*one)}, // less the one that is there
 	} {
-		if err := run(t.Context(), "e", c.arms, c.seeds, log, said, Train); err != nil {
-			t.Fatal(err)
-		}
-		if got := said.what[len(said.what)-1]; got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		testkit.NoError(t, run(t.Context(), "e", c.arms, c.seeds, log, said, Train))
+		testkit.Equal(t, said.what[len(said.what)-1], c.want)
 	}
-	if err := run(t.Context(), "e", []Arm{tiny(0)}, []uint64{9}, log, said, Train); err == nil {
-		t.Error("no error of a training without steps")
-	}
+	testkit.Fails(t, run(t.Context(), "e", []Arm{tiny(0)}, []uint64{9}, log, said, Train))
 }
 
 // Trials of one arm have the same files of data: others are neither trained nor read.
@@ -67,14 +59,10 @@ func TestTrialsHaveTheSameData(t *testing.T) {
 	}}
 	log := records.New(records.Key{Experiment: "e", Profile: "smoke"})
 	train := func(content string, seeds ...uint64) error {
-		if err := os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600))
 		return run(t.Context(), "e", []Arm{arm}, seeds, log, progress.Silent{}, Train)
 	}
-	if err := errors.Join(train("some text that is ", 1), train("some text that is ", 1, 2)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(train("some text that is ", 1), train("some text that is ", 1, 2)))
 	all, err := Read(log, []Arm{arm}, []uint64{1, 2})
 	if err != nil || len(all[0].Runs[0].Data) != 64 || all[0].Runs[0].Data != all[0].Runs[1].Data {
 		t.Errorf("%v, %v", all, err)
@@ -84,9 +72,7 @@ func TestTrialsHaveTheSameData(t *testing.T) {
 	}
 	other := *all[0].Runs[0]
 	other.Data = strings.Repeat("ab", 32)
-	if err := log.Add(arm.Sample(3), 3, other); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add(arm.Sample(3), 3, other))
 	if _, err := Read(log, []Arm{arm}, []uint64{1, 2, 3}); !errors.Is(err, ErrOtherData) {
 		t.Errorf("records of other data: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 )
@@ -29,11 +30,7 @@ arms:
 tables:
   - id: deep
     caption: ["."]
-    columns: [label, rate, at-edge, collapses, onset, norm, peaky, first-logit, clipped, held-out]
-  - id: deep-pilots
-    caption: ["."]
-    rows: pilots
-    columns: [label, pilot-rate, chosen]
+    columns: [label, rate, at-edge, collapses, onset, norm, peaky, first-logit, clipped, held-out, pilots]
 plot: [{draw: each, y: nats}]
 profiles:
   smoke: &smoke
@@ -62,9 +59,7 @@ func TestCollapse(t *testing.T) {
 		{[]float64{5, 4, 3}, 0},
 		{nil, 0},
 	} {
-		if got := w.collapse(c.losses); got != c.at {
-			t.Errorf("%v: collapsed at step %d, want %d", c.losses, got, c.at)
-		}
+		testkit.Equal(t, w.collapse(c.losses), c.at, "%v: collapsed at step", c.losses)
 	}
 }
 
@@ -75,14 +70,8 @@ func TestWatch(t *testing.T) {
 	f, size := &x.Spec.Frame, x.Spec.Profiles["smoke"]
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	arms, err := f.chosen(size, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trials, err := Read(log, arms, size.Seeds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	arms := testkit.Must(f.chosen(size, log))(t)
+	trials := testkit.Must(Read(log, arms, size.Seeds))(t)
 	slow, fast, clipped := trials[0], trials[1], trials[2]
 	if base := slow.Training(1).LR; fast.Training(1).LR != 100*base || clipped.Training(1).LR != base {
 		t.Errorf("rates %g, %g and %g", base, fast.Training(1).LR, clipped.Training(1).LR)
@@ -106,12 +95,9 @@ func TestWatch(t *testing.T) {
 	if at := clipped.Runs[0].Looks[0]; at.Largest != 0.5 || at.Clipped <= 0 || at.Clipped >= 1 {
 		t.Errorf("a clip of 0.5: %+v", at)
 	}
-	r, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(x.Report(log, nil))(t)
 	rows := r.Tables[0].Printed()
-	if rows[0][3] != "0 of 2" || rows[1][3] != "2 of 2" || rows[0][4] != "-" || rows[1][2] != "-" || len(r.Tables[1].Rows) != 2 {
+	if rows[0][3] != "0 of 2" || rows[1][3] != "2 of 2" || rows[0][4] != "-" || rows[1][2] != "-" || !strings.HasPrefix(rows[0][10], "0.01: ") || rows[1][10] != "-" {
 		t.Errorf("rows %v", rows)
 	}
 	scores, err := x.Scores(log)
@@ -120,9 +106,7 @@ func TestWatch(t *testing.T) {
 	}
 	broken := *fast.Runs[0]
 	broken.Watched = &Watched{EndedBy: "NaN", Looks: broken.Looks}
-	if err := broken.Check(); err == nil {
-		t.Error("a value that is not finite at no step is no error")
-	}
+	testkit.Fails(t, broken.Check())
 }
 
 // A soft clip makes logits limit·tanh(x/limit), where a hard one cuts them off, and gradients
@@ -133,15 +117,9 @@ func TestSoftClip(t *testing.T) {
 	logits := func(limit float64, soft bool) []float32 {
 		training := f.Training(size, f.Arms[0], 1)
 		training.LR, training.Model.ClipLogits, training.Model.SoftClip = 0.01, limit, soft
-		l, err := training.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(training.Open(t.Context()))(t)
 		defer l.Close()
-		out, err := l.Trainer.Predict(t.Context(), f.Watch.batch(l.Source.(*datasets.Translation), 4).Inputs...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := testkit.Must(l.Trainer.Predict(t.Context(), f.Watch.batch(l.Source.(*datasets.Translation), 4).Inputs...))(t)
 		if step, err := l.Step(t.Context()); err != nil || soft && step.GradNorm == 0 {
 			t.Errorf("a step %+v, %v", step, err)
 		}
@@ -164,11 +142,7 @@ func TestWatchRefused(t *testing.T) {
 		{"rate: {of: slow, times: 100}", "rate: {of: clipped, times: 100}", "want an arm that has a rate of its own"},
 		{"    pilots: {seeds: [101], rates: [0.01, 0.02], share: 0.5}\n", "", "no"},
 	} {
-		if !strings.Contains(deep, c.old) {
-			t.Fatalf("the spec has no %q", c.old)
-		}
-		if _, err := read(t, strings.Replace(deep, c.old, c.replacement, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
-		}
+		testkit.Has(t, deep, c.old)
+		testkit.Refused(read(t, strings.Replace(deep, c.old, c.replacement, 1)))(t, c.want)
 	}
 }

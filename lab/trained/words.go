@@ -2,7 +2,6 @@ package trained
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"gpipebench/gpipe"
@@ -44,11 +43,9 @@ func (at Row) micro(r *Reporting) int {
 
 // needed are the words that mean something only of outcomes, of whole records, or in some rows.
 var needed = map[string][]string{
-	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge", "epochs", "reached", "collapses", "onset", "norm", "peaky", "clipped", "first-logit", "updates", "arrived"},
-	"pilots":      {"pilot-rate", "pilot-held-out", "pilot-epochs", "chosen"},
+	"outcome":     {"accuracy", "sd", "held-out", "bleu", "chrf", "bleu-smoothed", "within", "mean-within", "difference", "paired", "p", "margin", "outcome", "difference-held-out", "sd-held-out", "comparable", "training-loss", "over-dictionary", "exposure", "ended", "at-edge", "epochs", "reached", "collapses", "onset", "norm", "peaky", "clipped", "first-logit", "updates", "arrived", "pilots"},
 	"whole":       {"task", "steps", "bits", "accuracy-at-end", "weights"},
 	"yardsticks":  {"yardstick", "yardstick-bits", "over-yardstick"},
-	"curve":       {"curve-step", "curve-loss"},
 	"by-language": {"of-language", "its-pairs", "its-share", "its-dictionary", "its-nats", "its-bleu", "own-nats", "own-bleu"},
 	"pairs":       {"pair", "difference-training"},
 	"languages":   {"language", "pairs", "share", "copy", "dictionary", "language-bleu", "language-nats", "language-accuracy"},
@@ -77,7 +74,6 @@ func (f *Frame) fits(word, rows string, translated bool) bool {
 // words are the columns of this kind.
 var words = map[string]Word{
 	"label":       {"training", true, ofRow(func(at Row) any { return at.Own.label() })},
-	"arm":         {"task", true, ofRow(func(at Row) any { return at.Own.ArmSpec.Name })},
 	"K":           {"K", false, ofRow(func(at Row) any { return at.Own.Setup.Partitions })},
 	"M":           {"M", false, ofRow(func(at Row) any { return at.Own.Setup.MicroBatches })},
 	"bn-scope":    {"scope", true, ofRow(func(at Row) any { return at.Own.Setup.BNScope })},
@@ -155,13 +151,12 @@ var words = map[string]Word{
 	// Of trainings until an accuracy.
 	"epochs":       {"epochs", false, ofRow(epochsCell)},
 	"reached":      {"reached", false, ofRow(func(at Row) any { return lab.Joined("%v of %v", at.Own.reached(), len(at.Own.Runs)) })},
-	"pilot-epochs": {"epochs", false, ofRow(pilotEpochs)},
 
 	// Of arms with a target.
 	"updates": {"steps to the target's loss", false, updatesCell},
 	"arrived": {"runs that come there", false, arrived},
 
-	// Of sets of images, and of arms that see one.
+	// Of the set of images that an arm sees.
 	"set":            {"images", true, ofSet(func(name string, _ *setContents) any { return name })},
 	"set-train":      {"training images", false, ofSet(func(_ string, c *setContents) any { return c.Train })},
 	"set-held-out":   {"test images", false, ofSet(func(_ string, c *setContents) any { return c.HeldOut })},
@@ -191,7 +186,14 @@ var words = map[string]Word{
 	"first-logit": {"largest logit at the start", false, medianSeen(func(w *Watched) float64 { return w.Looks[0].Largest },
 		func(x float64) lab.Value { return lab.Fixed(x, 2) })},
 
-	// Of pairs.
+	// Of pairs: of the one whose first arm a row has, and of rows of pairs.
+	"paired": {"difference in its pair", false, func(r *Reporting, at Row) any {
+		i := slices.IndexFunc(r.Pairs, func(p PairSpec) bool { return p.Of == at.Own.ArmSpec.Name })
+		if i < 0 {
+			return nil
+		}
+		return lab.Paired(r.compare(Row{Own: at.Own, Base: r.Results[r.Named(r.Pairs[i].To)]}).Paired, 2)
+	}},
 	"pair": {"difference", true, ofRow(func(at Row) any { return at.Label })},
 	"difference-training": {"training loss (nats)", false, ofRow(func(at Row) any {
 		own, base := at.Own.endOf(), at.Base.endOf()
@@ -214,16 +216,7 @@ var words = map[string]Word{
 	"own-bleu": {"BLEU of a translator of its own", false, alone(bleu, 2)},
 
 	// Of pilots.
-	"pilot-rate": {"rate", false, ofRow(func(at Row) any { return lab.Number("%g", at.Own.Rates[at.Nth]) })},
-	"pilot-held-out": {"held-out nats", false, ofRow(func(at Row) any {
-		if loss := at.Own.Pilots[at.Nth]; !math.IsInf(loss, 1) {
-			return lab.Fixed(loss, 4)
-		}
-		return lab.Absent
-	})},
-	"chosen": {"chosen", true, ofRow(func(at Row) any {
-		return lab.YesOrNo(at.Own.Arm.Training(1).LR == at.Own.Rates[at.Nth])
-	})},
+	"pilots": {"pilots: loss by rate", true, pilotsCell},
 	"at-edge": {"rate at an end", true, ofRow(func(at Row) any {
 		rate, tried := at.Own.Arm.Training(1).LR, at.Own.Rates
 		if tried == nil {
@@ -248,7 +241,6 @@ var words = map[string]Word{
 	"over-yardstick": {"loss/that", false, ofRow(func(at Row) any {
 		return lab.Fixed(at.Own.whole.Eval.BitsPerToken/at.Own.whole.Yardsticks[at.Nth].Bits, 3)
 	})},
-	"curve-step": {"step", false, ofRow(func(at Row) any { return int(at.Own.whole.curve()[at.Nth].X) })},
 
 	// Of whole records of translators, by language.
 	"language":          {"language", true, ofRow(func(at Row) any { return at.language().Name })},
@@ -259,7 +251,6 @@ var words = map[string]Word{
 	"language-bleu":     {"BLEU", false, ofRow(func(at Row) any { return lab.Fixed(at.language().BLEU, 2) })},
 	"language-nats":     {"nats per token", false, ofRow(func(at Row) any { return lab.Fixed(at.language().Loss, 4) })},
 	"language-accuracy": {"accuracy", false, ofRow(func(at Row) any { return lab.Percent(at.language().Accuracy, 1) })},
-	"curve-loss":        {"loss", false, ofRow(func(at Row) any { return lab.Fixed(at.Own.whole.curve()[at.Nth].Y, 4) })},
 }
 
 // meanOrAbsent is the mean of scores that records may lack.

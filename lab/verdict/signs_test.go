@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // pairsOf are differences of which some are above 0, some below and the rest 0.
@@ -42,9 +44,7 @@ func TestSigns(t *testing.T) {
 	if power := tail(10, 12, (1+seen)/2); math.Abs(power-0.8) > 1e-6 {
 		t.Errorf("%v is seen in %v of repetitions", seen, power)
 	}
-	if one := detectableSigns(4, 0.05); one != 1 {
-		t.Errorf("of 4 signs, %v is seen", one)
-	}
+	testkit.Equal(t, detectableSigns(4, 0.05), 1, "of 4 signs")
 	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}, {Items: 1}} {
 		c.Test, c.Differences = Sign, [][]float64{{1}}
 		if _, err := (Design{Level: 0.05, Looks: []int{2}}).Judge([]Comparison{c}); err == nil {

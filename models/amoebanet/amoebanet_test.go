@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph/op"
@@ -74,9 +75,7 @@ func TestParameters(t *testing.T) {
 func TestMultiplyAdds(t *testing.T) {
 	c := Config{Layers: 18, Filters: 256, Classes: 1000}
 	flops := modeltest.FLOPs(traced(t, c, 1, true))
-	if got := fmt.Sprintf("%.2f", float64(flops)/2e9); got != "15.17" {
-		t.Errorf("%s G multiply-adds, want 15.17", got)
-	}
+	testkit.Equal(t, fmt.Sprintf("%.2f", float64(flops)/2e9), "15.17")
 }
 
 // TestOfficial: [A]'s stem and auxiliary head, counted by hand. The parameters
@@ -84,13 +83,9 @@ func TestMultiplyAdds(t *testing.T) {
 func TestOfficial(t *testing.T) {
 	c := Config{Layers: 18, Filters: 208, Classes: 1000, Official: true, Aux: true}
 	got := nn.CountParams(build(t, c))
-	if want := int64(81_781_529); got != want {
-		t.Errorf("%d parameters, want %d", got, want)
-	}
+	testkit.Equal(t, got, int64(81_781_529), "parameters")
 	c.Aux = false
-	if got, want := nn.CountParams(build(t, c)), int64(81_137_437); got != want {
-		t.Errorf("%d parameters without the auxiliary head, want %d", got, want)
-	}
+	testkit.Equal(t, nn.CountParams(build(t, c)), int64(81_137_437), "parameters without the auxiliary head")
 }
 
 // TestAmoebaNetB: the 557M parameters of GPipe's section 4, and others counted by
@@ -158,9 +153,7 @@ func TestFlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
 			c.change(&config)
-			if diff := cmp.Diff(c.want, modeltest.Flow(build(t, config), traced(t, config, 2, c.train))); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			testkit.Equal(t, cmp.Diff(c.want, modeltest.Flow(build(t, config), traced(t, config, 2, c.train))), "", "(-want +got)\n")
 		})
 	}
 }
@@ -193,9 +186,7 @@ func TestDropPathRises(t *testing.T) {
 					t.Errorf("cells %d, even %v: %s has rate %v over %d steps, want %v over %d", kind, c.even, o.Path, o.Rate, o.Over, want, c.steps)
 				}
 			}
-			if len(branches) != 7*8 {
-				t.Errorf("cells %d: %d branches are dropped, want 8 in each of 7 cells", kind, len(branches))
-			}
+			testkit.Equal(t, len(branches), 7*8, "cells %d: dropped branches", kind)
 		}
 	}
 }
@@ -210,22 +201,16 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		case op.Dropout:
 			dropped += fmt.Sprint(o.Path, " ", o.Rate)
 		case op.BatchNormStats:
-			if o.Eps != 0.5 {
-				t.Errorf("eps %v", o.Eps)
-			}
+			testkit.Equal(t, o.Eps, 0.5, "eps")
 		}
 	}
-	if dropped != "classifier/dropout 0.5" {
-		t.Errorf("dropouts: %s", dropped)
-	}
+	testkit.Equal(t, dropped, "classifier/dropout 0.5", "dropouts")
 	for _, m := range s.Moving {
 		if m.Momentum != 0.75 || !m.Unbiased {
 			t.Errorf("%s: momentum %v, unbiased %v", m.Mean.Name, m.Momentum, m.Unbiased)
 		}
 	}
-	if n := len(traced(t, c, 2, false).Moving); n != 0 {
-		t.Errorf("an evaluation moves %d averages", n)
-	}
+	testkit.Equal(t, len(traced(t, c, 2, false).Moving), 0, "averages that an evaluation moves")
 }
 
 func TestValidate(t *testing.T) {

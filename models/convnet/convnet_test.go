@@ -1,9 +1,9 @@
 package convnet
 
 import (
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -15,12 +15,8 @@ func TestNew(t *testing.T) {
 		t.Fatalf("%d layers, %v", len(layers), err)
 	}
 	block := 8*8*(9+7+7+2) + 4*8
-	if got, want := nn.CountParams(layers), int64(8*3*9+8+4*block+8*10+10); got != want {
-		t.Errorf("%d parameters, want %d", got, want)
-	}
+	testkit.Equal(t, nn.CountParams(layers), int64(8*3*9+8+4*block+8*10+10), "parameters")
 	for _, c := range []Config{{Filters: 8, Channels: 3, Classes: 10}, {Layers: 1, Channels: 3, Classes: 10}, {Layers: 1, Filters: 8, Classes: 10}, {Layers: 1, Filters: 8, Channels: 3}} {
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "want 1 or more") {
-			t.Errorf("%+v: %v", c, err)
-		}
+		testkit.Refused(New(c))(t, "want 1 or more")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -80,9 +81,7 @@ func TestAgainstPyTorch(t *testing.T) {
 				have++
 			}
 		}
-		if params != have {
-			t.Errorf("%d parameters, PyTorch's network has %d", params, have)
-		}
+		testkit.Equal(t, have, params, "%d parameters, PyTorch's network", params)
 	}
 }
 

@@ -53,9 +53,7 @@ func TestPublished(t *testing.T) {
 			}
 		}
 	}
-	if len(Published) != len(want) {
-		t.Errorf("%d published networks, want %d", len(Published), len(want))
-	}
+	testkit.Equal(t, len(Published), len(want), "published networks")
 }
 
 func countByHand(c Config) int64 {
@@ -75,9 +73,7 @@ func TestPart(t *testing.T) {
 	part.Parts = nn.Parts{Count: 2, Sequence: true}
 	const norms = (2*3 + 1) * 64
 	all, half := nn.CountParams(modeltest.Build(t, New, whole)), nn.CountParams(modeltest.Build(t, New, part))
-	if half-norms != (all-norms)/2 {
-		t.Errorf("a half has %d parameters of %d", half, all)
-	}
+	testkit.Equal(t, half-norms, (all-norms)/2, "a half has %d parameters of %d", half, all)
 }
 
 // Every weight has a name of its own in published files.
@@ -103,19 +99,14 @@ func TestNames(t *testing.T) {
 			if tied {
 				want = want[:len(want)-1]
 			}
-			if got := strings.Join(names, " "); got != strings.Join(want, " ") {
-				t.Errorf("tied %v, fine %v: %s", tied, fine, got)
-			}
+			testkit.Equal(t, strings.Join(names, " "), strings.Join(want, " "), "tied %v, fine %v", tied, fine)
 		}
 	}
 }
 
 // The table of docs/howto.md has the path and the published name of each weight, and its shape.
 func TestHowto(t *testing.T) {
-	howto, err := os.ReadFile("../../docs/howto.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	howto := testkit.Must(os.ReadFile("../../docs/howto.md"))(t)
 	rows := regexp.MustCompile("(?m)^\\| `([a-z_.N]+)`[^|]*\\| `([a-zN/0-9]+)` \\|").FindAllStringSubmatch(string(howto), -1)
 	names := map[string]string{}
 	for _, row := range rows {
@@ -133,9 +124,7 @@ func TestHowto(t *testing.T) {
 			}
 		}
 	}
-	if len(names) != count {
-		t.Errorf("%d rows of names: want %d", len(names), count)
-	}
+	testkit.Equal(t, len(names), count, "rows of names")
 }
 
 func TestValidate(t *testing.T) {
@@ -187,14 +176,10 @@ func TestPartsAreTheWhole(t *testing.T) {
 	// Of 8 parts each has a head of keys, of which there are 4.
 	eight := whole
 	eight.Parts = nn.Parts{Count: 8}
-	if got, want := eight.WithDefaults().part().KVHeads, 1; got != want {
-		t.Errorf("a part of 8 has %d heads of keys, want %d", got, want)
-	}
+	testkit.Equal(t, eight.WithDefaults().part().KVHeads, 1, "heads of keys in a part of 8")
 	for change, want := range map[nn.Parts]string{{Count: 3}: "3 parts do not divide Heads 8", {Count: 16}: "16 parts do not divide Heads 8"} {
 		c := whole
 		c.Parts = change
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", change, err, want)
-		}
+		testkit.Fails(t, c.Validate(), want)
 	}
 }

@@ -51,10 +51,10 @@ func (c Config) block(b block) []nn.Layer {
 	for i, kernel := range kernels[:len(kernels)-1] {
 		// The block's input is passed along with the branch's values.
 		name := fmt.Sprintf("conv%d", i+1)
-		conv := nn.Sequential(name, nn.NewConv2D(name, kernel), c.norm(name, b.width, true))
+		layer := nn.Sequential(name, conv(name, kernel), c.norm(name, b.width, true))
 		parts = append(parts, nn.Func(name, func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-			return append(conv.Forward(t, in[0]), in[len(in)-1])
-		}, conv.Params()...))
+			return append(layer.Forward(t, in[0]), in[len(in)-1])
+		}, layer.Params()...))
 	}
 	parts = append(parts, c.merge(fmt.Sprintf("conv%d", len(kernels)), kernels[len(kernels)-1], b))
 	if !c.Fine {
@@ -73,10 +73,10 @@ func (c Config) merge(name string, kernel nn.Conv2DConfig, b block) nn.Layer {
 	if c.ZeroInit {
 		last = nn.NewBatchNorm(name, c.batchNorm(kernel.Out, false, nn.Zeros()))
 	}
-	end, shortcut := nn.Sequential(name, nn.NewConv2D(name, kernel), last), nn.Sequential("shortcut") // the identity
+	end, shortcut := nn.Sequential(name, conv(name, kernel), last), nn.Sequential("shortcut") // the identity
 	if b.stride > 1 || b.in != kernel.Out {
 		shortcut = nn.Sequential("shortcut",
-			nn.NewConv2D("shortcut", nn.Conv2DConfig{In: b.in, Out: kernel.Out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
+			conv("shortcut", nn.Conv2DConfig{In: b.in, Out: kernel.Out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
 			c.norm("shortcut", kernel.Out, false),
 		)
 	}
@@ -84,6 +84,12 @@ func (c Config) merge(name string, kernel nn.Conv2DConfig, b block) nn.Layer {
 		h := end.Forward(t, in[0])[0]
 		return []*graph.Node{t.ReLU(t.Add(h, shortcut.Forward(t, in[1])[0]))}
 	}, nn.ParamsOf(end, shortcut)...)
+}
+
+// conv builds a convolution, which parts of a stage can divide.
+func conv(name string, c nn.Conv2DConfig) nn.Layer {
+	c.ByChannels = true
+	return nn.NewConv2D(name, c)
 }
 
 // norm builds the batch norm after the convolution of that name.

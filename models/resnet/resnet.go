@@ -5,6 +5,8 @@
 // whose beginning detectors use (package ssd). The one of 20 layers is the paper's for small
 // images (section 4.2, CIFAR-10): a 3x3 stem without a stride or a pool, and three stages of basic blocks. Shortcuts
 // of another shape are 1x1 convolutions there, too, where the paper pads with zeros.
+//
+// Parts of a stage can divide all convolutions by channels, and the classifier by its inputs.
 package resnet
 
 import (
@@ -109,7 +111,7 @@ func New(c Config) ([]nn.Layer, error) {
 	layers, channels := c.Backbone([4]int{1, 2, 2, 2})
 	return append(layers, nn.Sequential("classifier",
 		nn.NewGlobalAvgPool("pool"),
-		nn.NewDense("", nn.DenseConfig{In: channels, Out: c.Classes}),
+		nn.NewDense("", nn.DenseConfig{In: channels, Out: c.Classes, ByInputs: true}),
 	)), nil
 }
 
@@ -120,12 +122,12 @@ func New(c Config) ([]nn.Layer, error) {
 func (c Config) Backbone(strides [4]int) (layers []nn.Layer, channels int) {
 	c = c.withDefaults()
 	layers = []nn.Layer{nn.Sequential("stem",
-		nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{3, 3}, Padding: nn.Pad(1)}),
+		conv("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{3, 3}, Padding: nn.Pad(1)}),
 		c.norm("conv", c.Width, true),
 	)}
 	if !c.small() {
 		layers[0] = nn.Sequential("stem",
-			nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Padding: nn.Pad(3)}),
+			conv("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Padding: nn.Pad(3)}),
 			c.norm("conv", c.Width, true),
 			nn.NewMaxPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)}),
 		)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/trace"
@@ -80,15 +81,9 @@ func TestCounts(t *testing.T) {
 	}
 	for _, fine := range []bool{false, true} {
 		c := Config{Classes: 81, Fine: fine}
-		if got := c.Boxes(); got != 8732 {
-			t.Errorf("%d default boxes, want 8732", got)
-		}
-		if got := nn.CountParams(build(t, c)); got != params {
-			t.Errorf("fine %v: %d parameters, want %d", fine, got, params)
-		}
-		if flops := modeltest.FLOPs(traced(t, c, 1)); flops != 2*adds {
-			t.Errorf("fine %v: %d floating-point operations, want %d", fine, flops, 2*adds)
-		}
+		testkit.Equal(t, c.Boxes(), 8732, "default boxes")
+		testkit.Equal(t, nn.CountParams(build(t, c)), params, "fine %v: parameters", fine)
+		testkit.Equal(t, modeltest.FLOPs(traced(t, c, 1)), 2*adds, "fine %v: floating-point operations", fine)
 	}
 	t.Logf("%d parameters, %d multiply-adds", params, adds)
 }
@@ -115,9 +110,7 @@ func TestFlow(t *testing.T) {
 			name, _, _ := strings.Cut(line, " ")
 			return !slices.Contains(shown, name)
 		})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("images of %d (-want +got)\n%s", image, diff)
-		}
+		testkit.Equal(t, cmp.Diff(want, got), "", "images of %d (-want +got)\n", image)
 	}
 }
 
@@ -132,9 +125,7 @@ func TestMapsEnd(t *testing.T) {
 			}
 		}
 		traced(t, c, 2) // panics if a map and what it is made of do not fit
-		if whole := len(maps) == 6; whole != (image > 256) {
-			t.Errorf("images of %d: %d maps", image, len(maps))
-		}
+		testkit.Equal(t, len(maps) == 6, image > 256, "images of %d: %d maps", image, len(maps))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -134,10 +135,7 @@ func (m *toy) decode(t *testing.T, d Decoding, sources ...[]int32) []Hypothesis 
 	t.Helper()
 	m.t, m.rows = t, d.Rows
 	ids, lengths := padded(sources)
-	found, err := d.Decode(t.Context(), inTwos(m.predict), ids, lengths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testkit.Must(d.Decode(t.Context(), inTwos(m.predict), ids, lengths))(t)
 	if len(found) != len(sources) {
 		t.Fatalf("%d hypotheses for %d sentences", len(found), len(sources))
 	}
@@ -379,17 +377,11 @@ func TestBeams(t *testing.T) {
 				}
 				for _, rows := range []int{1, 2, 3, 4, 7, 11} {
 					d.Rows = rows
-					if diff := gocmp.Diff(want, m.decode(t, d, sources...)); diff != "" {
-						t.Errorf("beam %d, %d rows (-1000 +%d)\n%s", beam, rows, rows, diff)
-					}
+					testkit.Equal(t, gocmp.Diff(want, m.decode(t, d, sources...)), "", "beam %d, %d rows (-1000 +%d)\n", beam, rows, rows)
 				}
-				if diff := gocmp.Diff(want[4:5], m.decode(t, d, sources[4])); diff != "" {
-					t.Errorf("beam %d, alone (-among others +alone)\n%s", beam, diff)
-				}
+				testkit.Equal(t, gocmp.Diff(want[4:5], m.decode(t, d, sources[4])), "", "beam %d, alone (-among others +alone)\n", beam)
 				if d.Beam = 0; beam == 1 {
-					if diff := gocmp.Diff(want, m.decode(t, d, sources...)); diff != "" {
-						t.Errorf("the zero value is not greedy (-1 +0)\n%s", diff)
-					}
+					testkit.Equal(t, gocmp.Diff(want, m.decode(t, d, sources...)), "", "the zero value is not greedy (-1 +0)\n")
 				}
 			}
 		}
@@ -409,15 +401,11 @@ func TestRowsAreUsed(t *testing.T) {
 	// Two sentences at a time, with one row each in the first round and three
 	// afterwards.
 	want := []int{2, 6, 6, 6, 2, 6, 6, 6, 1, 3, 3, 3}
-	if !slices.Equal(m.calls, want) {
-		t.Errorf("rows of the predictions %v, want %v", m.calls, want)
-	}
+	testkit.EqualAll(t, m.calls, want, "rows of the predictions")
 	m.calls, d.Rows = nil, 2 // a beam does not fit
 	m.decode(t, d, sentences(2)...)
 	want = []int{1, 2, 1, 2, 1, 2, 1, 1, 2, 1, 2, 1, 2, 1}
-	if !slices.Equal(m.calls, want) {
-		t.Errorf("rows of the predictions %v, want %v", m.calls, want)
-	}
+	testkit.EqualAll(t, m.calls, want, "rows of the predictions")
 	m.calls, d.Rows, m.end = nil, 6, 20 // ends at once
 	m.decode(t, d, sentences(4)...)
 	if want = []int{2, 2}; !slices.Equal(m.calls, want) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -63,13 +64,10 @@ func TestFamilyConvention(t *testing.T) {
 func countFamily(t *testing.T, vocab, headDim int, tie Tie) (params []int64) {
 	t.Helper()
 	for _, f := range family {
-		layers, err := Translation(TranslationConfig{
+		layers := testkit.Must(Translation(TranslationConfig{
 			Layers: f.layers, Dim: 1024, FeedForward: f.feedForward, Heads: f.heads, HeadDim: headDim,
 			SourceVocab: vocab, SourceLen: 1024, Tie: tie,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		params = append(params, nn.CountParams(layers))
 	}
 	return params

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 )
@@ -44,10 +45,7 @@ func TestContinue(t *testing.T) {
 	texts := [][]int32{{1, 2, 3, 4}, {2}, {0}}
 	stream := func() *philox.Stream { return philox.NewStream(philox.KeyOf(1, "test"), 0) }
 	const tokens = 4000
-	found, err := g.Continue(t.Context(), chain(), texts, tokens, []*philox.Stream{nil, nil, stream()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testkit.Must(g.Continue(t.Context(), chain(), texts, tokens, []*philox.Stream{nil, nil, stream()}))(t)
 	if !slices.Equal(found[0][:6], []int32{0, 1, 2, 3, 4, 0}) || !slices.Equal(found[1][:4], []int32{3, 4, 0, 1}) || len(found[0]) != tokens {
 		t.Errorf("greedy: %v and %v, %d tokens", found[0][:6], found[1][:4], len(found[0]))
 	}
@@ -93,9 +91,6 @@ func TestContinueRefuses(t *testing.T) {
 		if strings.Contains(c.want, "7") {
 			vocab = 7
 		}
-		_, err := Generation{SeqLen: 2, Vocab: vocab}.Continue(t.Context(), c.predict, [][]int32{c.text}, 1, []*philox.Stream{nil})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: want %s", err, c.want)
-		}
+		testkit.Refused(Generation{SeqLen: 2, Vocab: vocab}.Continue(t.Context(), c.predict, [][]int32{c.text}, 1, []*philox.Stream{nil}))(t, c.want)
 	}
 }

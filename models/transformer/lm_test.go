@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 )
@@ -36,9 +37,7 @@ func TestTable1(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			model := modeltest.Build(t, LM, Config{Layers: layers, Dim: 2048, FeedForward: 8192, Heads: 32, Vocab: 32000, SeqLen: 1024, Fine: fine})
-			if got := nn.CountParams(model); got != want {
-				t.Errorf("%d layers, fine %v: %d parameters, want %d", layers, fine, got, want)
-			}
+			testkit.Equal(t, nn.CountParams(model), want, "%d layers, fine %v: parameters", layers, fine)
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
 				t.Errorf("%d layers: %d bytes to build", layers, used)

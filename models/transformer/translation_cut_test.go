@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
@@ -52,7 +53,5 @@ func TestTranslationBoundary(t *testing.T) {
 	for _, l := range layers[:len(layers)-3] {
 		want[l.Name()] = all
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, got), "", "(-want +got)\n")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -61,15 +62,11 @@ func TestLayerNames(t *testing.T) {
 		}
 		return all
 	}
-	if got, want := names(), "embedding layer1 layer2 softmax embedding encoder1 decoder1 softmax "; got != want {
-		t.Errorf("layers %s, want %s", got, want)
-	}
+	testkit.Equal(t, names(), "embedding layer1 layer2 softmax embedding encoder1 decoder1 softmax ", "layers")
 	lm.Fine, both.Fine = true, true
 	want := "embedding layer1/attention layer1/feedforward layer2/attention layer2/feedforward softmax " +
 		"embedding encoder1/attention encoder1/feedforward encoder1/norm decoder1/attention decoder1/cross decoder1/feedforward softmax "
-	if got := names(); got != want {
-		t.Errorf("fine layers %s, want %s", got, want)
-	}
+	testkit.Equal(t, names(), want, "fine layers")
 }
 
 // TestScaledInit: the cure of section 5 affects the feed-forward layers and
@@ -111,9 +108,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 			attention, "layer2/attention/dropout 0.25", "gelu", "layer2/feedforward/dropout 0.25",
 			"clip 1.5",
 		}
-		if diff := cmp.Diff(want, optionCalls(t, modeltest.Build(t, LM, lm), "(1,3,5)", programtest.Integers(1, 3))); diff != "" {
-			t.Errorf("fine %v: (-want +got)\n%s", fine, diff)
-		}
+		testkit.Equal(t, cmp.Diff(want, optionCalls(t, modeltest.Build(t, LM, lm), "(1,3,5)", programtest.Integers(1, 3))), "", "fine %v: (-want +got)\n", fine)
 		want = []string{
 			"embedding/source/dropout 0.25", "embedding/target/dropout 0.25",
 			"attention 2 3 false false true", "encoder1/attention/dropout 0.25",
@@ -124,9 +119,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 			"clip 1.5",
 		}
 		in := []graph.Type{programtest.Integers(1, 6), programtest.Integers(1), programtest.Integers(1, 9)}
-		if diff := cmp.Diff(want, optionCalls(t, build(t, both), "(1,9,7)", in...)); diff != "" {
-			t.Errorf("fine %v: (-want +got)\n%s", fine, diff)
-		}
+		testkit.Equal(t, cmp.Diff(want, optionCalls(t, build(t, both), "(1,9,7)", in...)), "", "fine %v: (-want +got)\n", fine)
 	}
 }
 
@@ -134,9 +127,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 func optionCalls(t *testing.T, layers []nn.Layer, logits string, in ...graph.Type) (all []string) {
 	t.Helper()
 	s := trace.Layers(layers, 0, nil, in, nil, true)
-	if got := s.Out[0].Shape.String(); got != logits {
-		t.Errorf("logits %s, want %s", got, logits)
-	}
+	testkit.Equal(t, s.Out[0].Shape.String(), logits, "logits")
 	for _, call := range s.Function.Graph.Calls {
 		switch o := call.Op.(type) {
 		case op.Dropout:
@@ -178,9 +169,7 @@ func TestParseTie(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", tie, got, err)
 		}
 	}
-	if _, err := ParseTie("both"); err == nil || !strings.Contains(err.Error(), "want none, softmax or all") {
-		t.Errorf("error %v", err)
-	}
+	testkit.Refused(ParseTie("both"))(t, "want none, softmax or all")
 }
 
 // values returns all parameters by path, tied ones once, as seed 1 initialises

@@ -2,7 +2,7 @@ package graph
 
 // Split says how the parts of a stage can divide a parameter: along Axis, which has Sections equal
 // sections one after another (the columns of queries, of keys and of values), each of Units units of
-// one width (heads, columns, rows of a vocabulary), by these units, every section alike. Zero: each
+// one width (heads, columns, rows of a vocabulary, channels), by these units, every section alike. Zero: each
 // part has all of it.
 type Split struct {
 	Axis, Sections, Units int

@@ -2,6 +2,8 @@ package philox
 
 import (
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Known answers of the Random123 distribution (kat_vectors, philox4x32-10).
@@ -15,9 +17,7 @@ func TestBlockKnownAnswers(t *testing.T) {
 		{Key{^uint32(0), ^uint32(0)}, [4]uint32{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
 		{Key{0xa4093822, 0x299f31d0}, [4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 	} {
-		if got := Block(c.key, c.ctr); got != c.want {
-			t.Errorf("Block(%x, %x) = %x, want %x", c.key, c.ctr, got, c.want)
-		}
+		testkit.Equal(t, Block(c.key, c.ctr), c.want, "Block(%x, %x)", c.key, c.ctr)
 	}
 }
 
@@ -80,9 +80,7 @@ func TestFillIsSoManyDraws(t *testing.T) {
 					t.Fatalf("%s, %d of %d: %v, want %v", name, i, n, got[i], want)
 				}
 			}
-			if got, want := filled.Uint32(), drawn.Uint32(); got != want {
-				t.Errorf("%s: the word after %d is %x, want %x", name, n, got, want)
-			}
+			testkit.Equal(t, filled.Uint32(), drawn.Uint32(), "%s: the word after %d", name, n)
 		}
 	}
 }

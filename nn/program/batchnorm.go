@@ -20,7 +20,8 @@ func init() {
 	register(func(_ op.BatchNormMoments, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{
-			rule: rule{Division: Chunked, needs: sameRows, over: c.In[0]},
+			columns: true,
+			rule:    rule{Division: Chunked, needs: sameRows, over: c.In[0]},
 			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 				chunk0, chunk1, col0, col1 := shareChunks(rows, cols, part, parts)
 				kernel.BatchNormMoments(out[0], in[0], rows, cols, chunk0, chunk1, col0, col1)
@@ -45,7 +46,7 @@ func init() {
 	})
 	register(func(o op.BatchNorm, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, rule: ownRows(c)}
+		t := traits{elementwise: true, columns: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
 			relu := o.ReLU || b.step.act != nil
 			kernel.BatchNorm(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.n, cols, relu)
@@ -57,7 +58,7 @@ func init() {
 	})
 	register(func(o op.BatchNormEval, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, rule: ownRows(c)}
+		t := traits{elementwise: true, columns: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
 			relu := o.ReLU || b.step.act != nil
 			kernel.BatchNormEval(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.in[4], b.n, cols, o.Eps, relu)
@@ -70,7 +71,8 @@ func init() {
 	register(func(o op.BatchNormGradSums, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		return traits{
-			rule: rule{Division: Chunked, needs: sameRows, over: c.In[0]},
+			columns: true,
+			rule:    rule{Division: Chunked, needs: sameRows, over: c.In[0]},
 			kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 				chunk0, chunk1, col0, col1 := shareChunks(rows, cols, part, parts)
 				kernel.BatchNormGradSums(out[0], in[0], in[1], in[2], in[3], in[4], o.ReLU, rows, cols, chunk0, chunk1, col0, col1)
@@ -85,14 +87,14 @@ func init() {
 	register(func(_ op.BatchNormGradTotals, c *graph.Call) traits {
 		sums := c.In[0].Shape
 		rows, cols := sums[0]*kernel.NormChunk, sums.Last() // an upper bound: only the number of chunks matters
-		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+		return traits{columns: true, kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			col0, col1 := share(cols, part, parts, align)
 			kernel.BatchNormGradTotals(out[0], in[0], rows, cols, col0, col1)
 		})}
 	})
 	register(func(o op.BatchNormGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, rule: ownRows(c), fuse: fuseAdd}
+		t := traits{elementwise: true, columns: true, rule: ownRows(c), fuse: fuseAdd}
 		t.rows = &byRow{rows: rows, in: []int{cols, cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
 			all := max(rows, b.step.total)
 			kernel.BatchNormGrad(b.out[0], b.in[0], b.in[1], b.addend(), b.in[2], b.in[3], b.in[4], b.in[5], o.ReLU, b.n, cols, all)

@@ -69,7 +69,7 @@ func pointwise(c *graph.Call, run func(b stretch)) traits {
 	for range c.In {
 		r.in = append(r.in, 1)
 	}
-	return traits{elementwise: true, rule: ownRows(c), rows: r}
+	return traits{elementwise: true, columns: true, rule: ownRows(c), rows: r}
 }
 
 func unary(c *graph.Call, f func(dst, x []float32)) traits {

@@ -85,19 +85,25 @@
 //
 // [Stage.Split] compiles a stage for T parts that divide its operations (Mesh-TensorFlow, Megatron-LM):
 // attention by heads, feed-forward layers by columns and then rows, embedding and softmax by the
-// vocabulary. Which of a network's parameters can be divided, and into which units, layers say
-// (graph.Split); from there on a few rules carry the division from value to value (tensorrules.go), and
-// what has no rule all parts compute alike, from whole values. Unlike parts of images each part has its
-// slices of the weights, with their accumulators, and no others.
+// vocabulary, convolutions and what is between them by channels. Which of a network's parameters can be
+// divided, and into which units, layers say (graph.Split); from there on a few rules carry the division
+// from value to value (tensorrules.go), and what has no rule all parts compute alike, from whole values.
+// Unlike parts of images each part has its slices of the weights, with their accumulators, and no others.
+//
+// Channels are independent of each other in batch norm, pools and additions, but not in a convolution, for
+// which parts gather all channels of its images: forward, and once more for the weight's gradient, since each
+// keeps its own channels alone. Batch norm's parameters, statistics and tallies all parts have alike.
 //
 // A product whose terms are divided is the only place where bits could change. With one block (B = 1)
 // its chain goes through the parts in turns, over blocks of rows or columns of the result, so every T has
 // the bits of the undivided network; the sums of a softmax hand on the 64 lanes of their trees, so
 // its vocabulary is divided at multiples of 64. With B blocks a sum has a chain from zero for each block of
 // units, and the blocks are added by the tree of package reduction: every part adds up its own, and then
-// some rows of all parts' sums, which it hands to the others (an all-reduce). Bits depend on B, and T = 1
-// computes the same chains. A row of an embedding is copied from the part that has it, since adding
-// zeros would turn -0 into 0.
+// some rows of all parts' sums, which it hands to the others (an all-reduce). The chain of a convolution's
+// gradient of its images alternates taps and channels, so that it cannot go from part to part: with one block
+// a part computes its channels of it, for which it gathers their weights. With several, blocks are added, and
+// each part gets the sums of its channels. Bits depend on B, and T = 1 computes the same chains. A row of an
+// embedding is copied from the part that has it, since adding zeros would turn -0 into 0.
 //
 // What crosses the stage's edge is the first part's, and it hands the others what they read of it. With
 // bfloat16 sums stay float32 from part to part and block to block, and are rounded once. Statistics over

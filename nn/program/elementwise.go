@@ -95,7 +95,7 @@ func init() {
 
 	register(func(_ op.AddBias, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, rule: ownRows(c)}
+		t := traits{elementwise: true, columns: true, rule: ownRows(c)}
 		t.rows = &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
 			kernel.AddBias(b.out[0], b.in[0], b.in[1], b.n, cols, cols)
 		}}
@@ -104,8 +104,9 @@ func init() {
 	register(func(_ op.ColumnSum, c *graph.Call) traits {
 		_, cols := matrix(c.In[0])
 		return traits{
-			rows: sumOfRows(c.In[0].Shape.Rows(), cols),
-			rule: rule{Division: Partial, needs: sameRows, over: c.In[0]},
+			columns: true,
+			rows:    sumOfRows(c.In[0].Shape.Rows(), cols),
+			rule:    rule{Division: Partial, needs: sameRows, over: c.In[0]},
 			area: func(n, of int) area {
 				from, to := shareColumns(cols, n, of)
 				return areaOf(0, 1, from, to, cols)

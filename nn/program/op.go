@@ -43,8 +43,9 @@ type traits struct {
 
 	product product // the matrix product that it is
 	scan    int     // the steps in which a scan reads its parameters and adds to its accumulators
-	// elementwise: see Instr.Elementwise.
-	elementwise bool
+	// elementwise: see Instr.Elementwise. columns: a column of a result, which is along the last axis as
+	// channels are, depends on that column of its inputs alone.
+	elementwise, columns bool
 	// starts: where it adds to accumulators, its kernel starts from zero if they are fresh.
 	starts bool
 	// reshapes: it leaves everything in its place, where that is the result's, too.

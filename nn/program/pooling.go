@@ -32,7 +32,8 @@ func init() {
 		x := c.In[0].Shape
 		pixels, ch := x[1]*x[2], x[3]
 		return traits{
-			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPool(x) },
+			columns: true,
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPool(x) },
 			rows: &byRow{rows: x[0], in: []int{pixels * ch}, out: []int{ch}, run: func(b stretch) {
 				kernel.GlobalAvgPool(b.out[0], b.in[0], b.n, pixels, ch)
 			}},
@@ -42,7 +43,8 @@ func init() {
 		dx := c.Out[0].Shape
 		pixels, ch := dx[1]*dx[2], dx[3]
 		return traits{
-			blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPoolGrad(dx) },
+			columns: true,
+			blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.globalAvgPoolGrad(dx) },
 			rows: &byRow{rows: dx[0], in: []int{ch}, out: []int{pixels * ch}, run: func(b stretch) {
 				kernel.GlobalAvgPoolGrad(b.out[0], b.in[0], b.n, pixels, ch)
 			}},
@@ -53,8 +55,9 @@ func init() {
 func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel.Pool, from, to int), moved func(before int) any) traits {
 	p := poolOf(win, c.In[0].Shape, c.Out[0].Shape)
 	return traits{
-		rule:   windows(c, poolReach(p), moved),
-		blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.pool(p, pool) },
+		columns: true,
+		rule:    windows(c, poolReach(p), moved),
+		blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.pool(p, pool) },
 		kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(p.N*p.OH, part, parts, 1)
 			pool(out[0], in[0], p, from, to)
@@ -65,7 +68,8 @@ func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel
 // poolGradTraits are the traits of a gradient of images, for some of the examples and channels.
 func poolGradTraits(c *graph.Call, p kernel.Pool, moved func(before int) any, run func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int)) traits {
 	return traits{
-		rule: wholeWindows(c, poolReach(p), moved),
+		columns: true,
+		rule:    wholeWindows(c, poolReach(p), moved),
 		blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) {
 			return k.poolGrad(p, func(dx []float32, in [][]float32, p kernel.Pool) { run(dx, in, p, 0, 1, 0, p.C) })
 		},

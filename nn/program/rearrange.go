@@ -104,7 +104,7 @@ func init() {
 	})
 	register(func(_ op.Reshape, c *graph.Call) traits {
 		t := unary(c, move)
-		t.rule, t.blocks, t.reshapes = rule{}, asItIs, true
+		t.rule, t.blocks, t.reshapes, t.columns = rule{}, asItIs, true, false
 		return t
 	})
 	register(func(o op.OneHot, c *graph.Call) traits {

@@ -227,12 +227,19 @@ type splitter struct {
 	// Of the program that is divided now.
 	edge   map[*graph.Node]bool        // values that the first part alone has so far
 	wholes map[*graph.Node]*graph.Node // values that have been gathered
+	others map[sliced]*graph.Node      // values that have been divided otherwise
+}
+
+// sliced is a value divided in a way.
+type sliced struct {
+	*graph.Node
+	slicing
 }
 
 // program divides a program, and leaves the parts' in done.
 func (d *splitter) program(p, like *Program, all []*Stage) {
 	d.begin(p)
-	d.edge, d.wholes = map[*graph.Node]bool{}, map[*graph.Node]*graph.Node{}
+	d.edge, d.wholes, d.others = map[*graph.Node]bool{}, map[*graph.Node]*graph.Node{}, map[sliced]*graph.Node{}
 	for part := range d.fixed {
 		d.fixed[part] = map[*graph.Node]Operand{}
 	}
@@ -296,7 +303,7 @@ func (d *splitter) results(all []*Stage) {
 					}
 					d.fixed[part][own] = place
 				}
-			case (at.Space == Out || at.Space == DIn) && d.layout[n].divided():
+			case (at.Space == Out || at.Space == DIn) && d.count > 1 && d.layout[n].divided():
 				x.layer = in.Layer
 				whole := *n
 				d.fixed[0][&whole] = at
@@ -406,6 +413,72 @@ func (d *splitter) all(nodes []*graph.Node, layer int) []*graph.Node {
 	}
 	x.end()
 	return got
+}
+
+// with is the step with its first inputs divided in the given ways, or whole.
+func (d *splitter) with(s *step, wants ...slicing) *step {
+	own := *s
+	own.in = slices.Clone(s.in)
+	for i, want := range wants {
+		if want.divided() {
+			own.in[i] = d.sliced(s.in[i], want, s.call.Layer)
+		} else {
+			own.in[i] = d.all(s.in[i:i+1], s.call.Layer)[0]
+		}
+	}
+	return &own
+}
+
+// sliced returns the value divided in a way: each part cuts its slice out of what it has whole, or gets
+// the pieces of it that others have. Of a value that is divided along another axis these are rectangles.
+func (d *splitter) sliced(n *graph.Node, want slicing, layer int) *graph.Node {
+	have := d.layout[n]
+	if d.count == 1 || have == want {
+		return n
+	}
+	key := sliced{n, want}
+	if d.others[key] != nil {
+		return d.others[key]
+	}
+	cut := *n
+	d.others[key], d.layout[&cut] = &cut, want
+	x := d.exchange(layer)
+	x.kind = AllGathered
+	for to := range d.count {
+		own := d.slice(&cut, to)
+		x.makes(own, to)
+		if !have.divided() {
+			for _, r := range want.runs(n.Shape, to, d.count) {
+				x.move(transfer{to: to, from: to, dst: own, src: n, floats: r.Floats, times: r.Times, first: r.Start, stride: r.Distance, start: r.First, distance: r.Stride})
+			}
+			continue
+		}
+		for from := range d.count {
+			d.rectangles(x, n, own, want, to, from)
+		}
+	}
+	x.end()
+	return &cut
+}
+
+// rectangles copies what a part's slice along one axis has of another part's slice along a later one; both
+// have one section.
+func (d *splitter) rectangles(x *exchange, n, own *graph.Node, want slicing, to, from int) {
+	have := d.layout[n]
+	if have.axis <= want.axis || have.sections*want.sections > 1 {
+		graph.Refuse("program", "%s divided along axis %d: want it along %d", n, have.axis, want.axis)
+	}
+	first, begin := want.edge(to, d.count), have.edge(from, d.count)
+	between, inner := n.Shape[want.axis+1:have.axis].Elems(), n.Shape[have.axis+1:].Elems()
+	rows, columns := want.edge(to+1, d.count)-first, (have.edge(from+1, d.count)-begin)*inner
+	width := n.Shape[have.axis] * inner
+	for i := range n.Shape[:want.axis].Elems() {
+		x.move(transfer{
+			to: to, from: from, dst: own, src: d.slice(n, from), floats: columns, times: rows * between,
+			first: i*rows*between*width + begin*inner, stride: width,
+			start: (i*n.Shape[want.axis] + first) * between * columns, distance: columns,
+		})
+	}
 }
 
 // call is a call of an operation on a part.

@@ -16,18 +16,20 @@ func (d *splitter) instruction(in *Instr) {
 	for _, n := range s.in {
 		d.bring(n, in.Layer)
 	}
-	if o, ok := s.call.Op.(op.EmbedGrad); ok && d.count > 1 && d.sums[in.out[0]].divided() {
-		at := d.sums[in.out[0]]
-		d.divided(s, func(part int) any {
-			return op.Local{Name: s.call.Name(), Of: partEmbedGrad{o.Scale, at.edge(part, d.count), at.edge(part+1, d.count)}}
-		}, at)
-	} else if !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n].divided() }) || !d.rule(s) {
+	var to slicing
+	divided := slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n].divided() })
+	if in.Accumulates() {
+		to = d.sums[in.out[0]]
+		divided = to.divided()
+	}
+	if !divided || !d.rule(s, to) {
 		d.everywhere(in)
 	}
 }
 
-// rule applies a rule of the step's operation, if it has one for its inputs' slicings.
-func (d *splitter) rule(s *step) bool {
+// rule applies a rule of the step's operation, if it has one for its inputs' slicings, and for that of the
+// accumulator to which it adds.
+func (d *splitter) rule(s *step, to slicing) bool {
 	at := make([]slicing, len(s.in))
 	for i, n := range s.in {
 		at[i] = d.layout[n]
@@ -35,15 +37,17 @@ func (d *splitter) rule(s *step) bool {
 	last := func(i int) bool { return at[i].divided() && at[i].axis == len(s.in[i].Shape)-1 }
 	switch o := s.call.Op.(type) {
 	case op.MatMul:
-		return d.product(s, o, at)
-	case op.AddBias:
-		if last(0) && at[0].on(0) == at[1] {
-			return d.divided(s, nil, at[0])
+		return d.product(s, o, at, to)
+	case op.Conv2D:
+		if at[1].divided() && at[1].axis == 3 {
+			return d.divided(d.with(s, slicing{}, at[1]), nil, at[1])
 		}
-	case op.ColumnSum:
-		if last(0) {
-			return d.divided(s, nil, at[0].on(0))
+	case op.ConvInputGrad:
+		if at[1].divided() && at[1].axis == 3 {
+			return d.convInput(s, o, at[1])
 		}
+	case op.ConvWeightGrad:
+		return d.divided(d.with(s, slicing{}, to), nil, to)
 	case op.Rotary:
 		if last(0) && !at[1].divided() {
 			return d.divided(s, nil, at[0])
@@ -65,6 +69,10 @@ func (d *splitter) rule(s *step) bool {
 		if at[0].divided() && at[0].axis == 0 {
 			return d.embed(s, o, at[0])
 		}
+	case op.EmbedGrad:
+		return d.count > 1 && d.divided(s, func(part int) any {
+			return op.Local{Name: s.call.Name(), Of: partEmbedGrad{o.Scale, to.edge(part, d.count), to.edge(part+1, d.count)}}
+		}, to)
 	case op.CrossEntropy:
 		if last(0) && at[0].sections == 1 {
 			return d.crossEntropy(s, o, at[0])
@@ -78,12 +86,33 @@ func (d *splitter) rule(s *step) bool {
 		}
 	case op.Dropout, op.DropPath:
 	default:
-		alike := func(i slicing) bool { return i == at[0] }
-		if traitsOf(s.call).elementwise && !slices.ContainsFunc(at, func(i slicing) bool { return !alike(i) }) {
-			return d.divided(s, nil, slices.Repeat(at[:1], len(s.out))...)
+		if !s.traits().columns {
+			return false
 		}
+		for i := range at {
+			if last(i) && !to.divided() {
+				to = at[i]
+			}
+		}
+		return to.divided() && d.columns(s, at, to)
 	}
 	return false
+}
+
+// columns is the rule of an operation that does to each column what it does to the others.
+func (d *splitter) columns(s *step, at []slicing, to slicing) bool {
+	along := func(n *graph.Node) slicing { return to.on(len(n.Shape) - 1) }
+	var in, results []slicing
+	for i, n := range s.in {
+		if own := along(n); at[i].divided() && at[i] != own || n.Shape.Last() != to.sections*to.length {
+			return false
+		}
+		in = append(in, along(n))
+	}
+	for _, n := range s.out {
+		results = append(results, along(n))
+	}
+	return d.divided(d.with(s, in...), nil, results...)
 }
 
 // divided adds a step that each part does to its slices: with an operation of its own, or, if of is nil,
@@ -136,28 +165,27 @@ func (d *splitter) everywhere(in *Instr) {
 	d.tick(steps, tick{Division: Everywhere})
 }
 
-// product is the rule of a matrix product.
-func (d *splitter) product(s *step, o op.MatMul, at []slicing) bool {
-	a, b := at[0], at[1]
-	if a.divided() && a.axis != len(s.in[0].Shape)-1 {
-		return false
-	}
+// product is the rule of a matrix product, whose second operand is a weight, or which is the gradient of
+// one: how that is divided decides, and its other operands are brought to it.
+func (d *splitter) product(s *step, o op.MatMul, at []slicing, to slicing) bool {
+	a, b := s.in[0], at[1]
 	of := 0 // the axis of the second operand along which terms are
 	if o.TransB {
 		of = 1
 	}
 	switch {
-	case o.TransA && a.divided() && !b.divided():
-		return d.divided(s, nil, a.on(0))
-	case o.TransA && b.divided() && !a.divided() && b.axis == len(s.in[1].Shape)-1:
-		return d.divided(s, nil, b.on(1))
-	case o.TransA:
+	case o.TransA && !to.divided():
 		return false
-	case a.divided() && b.divided() && b.axis == of && a.on(of) == b:
-		d.contract(s, o, a)
+	case o.TransA && to.axis == 0:
+		return d.divided(d.with(s, to.on(len(a.Shape)-1), slicing{}), nil, to)
+	case o.TransA:
+		return d.divided(d.with(s, slicing{}, to.on(len(s.in[1].Shape)-1)), nil, to)
+	case b.divided() && b.axis == of:
+		terms := b.on(len(a.Shape) - 1)
+		d.contract(d.with(s, terms), o, terms)
 		return true
-	case !a.divided() && b.divided() && b.axis == 1-of:
-		return d.divided(s, nil, b.on(len(s.call.Out[0].Shape)-1))
+	case b.divided():
+		return d.divided(d.with(s, slicing{}), nil, b.on(len(s.call.Out[0].Shape)-1))
 	}
 	return false
 }
@@ -215,9 +243,7 @@ func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
 		}
 		d.tick(steps, tick{Division: Divided})
 		if d.count > 1 {
-			d.combine(s.call.Layer, sum, product, nil, func(rows Rows) op.Local {
-				return op.Local{Name: "sum of parts", Of: treeSum{d.count}}
-			})
+			d.combine(s.call.Layer, sum, product, nil, d.treeOfParts)
 		}
 	}
 	in := product

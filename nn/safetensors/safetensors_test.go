@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/internal/testkit"
 )
 
 // byHand is a whole file, byte by byte: a (2,3) tensor, an empty one, a single
@@ -50,10 +52,7 @@ func byHand(t testing.TB) []byte {
 	if len(byHandHeader) != 233 {
 		t.Fatalf("the header by hand has %d bytes", len(byHandHeader))
 	}
-	data, err := hex.DecodeString(byHandData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Must(hex.DecodeString(byHandData))(t)
 	f := []byte{0xf8, 0, 0, 0, 0, 0, 0, 0} // 248
 	f = append(f, byHandHeader...)
 	f = append(f, strings.Repeat(" ", 15)...)
@@ -63,9 +62,7 @@ func byHand(t testing.TB) []byte {
 func TestWriteByHand(t *testing.T) {
 	for range 3 { // the same bytes, although maps have no order
 		var got bytes.Buffer
-		if err := Write(&got, byHandTensors, byHandMetadata); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, Write(&got, byHandTensors, byHandMetadata))
 		if want := byHand(t); !bytes.Equal(got.Bytes(), want) {
 			t.Fatalf("got\n%s\nwant\n%s", hex.Dump(got.Bytes()), hex.Dump(want))
 		}
@@ -73,13 +70,8 @@ func TestWriteByHand(t *testing.T) {
 }
 
 func TestReadByHand(t *testing.T) {
-	f, err := readBytes(byHand(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(byHandMetadata, f.Metadata); diff != "" {
-		t.Error(diff)
-	}
+	f := testkit.Must(readBytes(byHand(t)))(t)
+	testkit.Equal(t, cmp.Diff(byHandMetadata, f.Metadata), "")
 	same(t, byHandTensors, tensors(t, f))
 }
 
@@ -103,10 +95,7 @@ func TestReadOthers(t *testing.T) {
 		"a product beyond int64": {file(`{"z":{"dtype":"F32","shape":[2147483647,2147483647,2147483647,0],"data_offsets":[0,0]}}`, ""), []Tensor{{"z", []int{2147483647, 2147483647, 2147483647, 0}, nil}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := readBytes(c.file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := testkit.Must(readBytes(c.file))(t)
 			same(t, c.want, tensors(t, f))
 		})
 	}
@@ -117,9 +106,7 @@ func TestRefused(t *testing.T) {
 	entry := func(fields string) string { return `{"w":{` + fields + `}}` }
 	four := "\x00\x00\x80\x3f"
 	good := file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4]`), four)
-	if _, err := readBytes(good); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(readBytes(good))(t)
 	two := func(first, second string) string {
 		return `{"a":{"dtype":"F32","shape":[2],"data_offsets":[` + first + `]},"b":{"dtype":"F32","shape":[2],"data_offsets":[` + second + `]}}`
 	}
@@ -263,10 +250,7 @@ func TestBFloat16(t *testing.T) {
 	data = binary.LittleEndian.AppendUint32(data, math.Float32bits(0.1))
 	header := fmt.Sprintf(`{"narrow":{"dtype":"BF16","shape":[%d],"data_offsets":[0,%d]},"wide":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}}`,
 		len(want), bytes, bytes, bytes+4)
-	f, err := readBytes(file(header, string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(readBytes(file(header, string(data))))(t)
 	got := tensors(t, f)
 	if !slices.Equal(got[0].Data, want) || got[1].Data[0] != 0.1 || got[0].Name != "narrow" {
 		t.Errorf("read %v and %v", got[0].Data[:8], got[1])
@@ -284,13 +268,8 @@ func TestChunks(t *testing.T) {
 		want = append(want, w)
 	}
 	var b bytes.Buffer
-	if err := Write(&b, want, nil); err != nil {
-		t.Fatal(err)
-	}
-	f, err := readBytes(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, Write(&b, want, nil))
+	f := testkit.Must(readBytes(b.Bytes()))(t)
 	same(t, want, tensors(t, f))
 	if start := b.Len() - int(f.data.Size()); start%64 != 0 {
 		t.Errorf("data starts at byte %d", start)
@@ -306,30 +285,21 @@ func TestFailingReader(t *testing.T) {
 		for i := 0; err == nil && i < len(f.Tensors); i++ {
 			err = f.Floats(i, make([]float32, f.Tensors[i].Elems()))
 		}
-		if err == nil || !strings.Contains(err.Error(), "the file became shorter") {
-			t.Fatalf("%d of %d bytes: %v", n, size, err)
-		}
+		testkit.Fails(t, err, "the file became shorter")
 	}
 }
 
 // A sparse file that claims the longest header is rejected without allocating it.
 func TestHugeFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "weights")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(os.Create(name))(t)
 	defer f.Close()
-	if err := errors.Join(binary.Write(f, binary.LittleEndian, uint64(maxHeader)), f.Truncate(1<<40)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(binary.Write(f, binary.LittleEndian, uint64(maxHeader)), f.Truncate(1<<40)))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = Open(name)
+	_, err := Open(name)
 	runtime.ReadMemStats(&after)
-	if err == nil || !strings.Contains(err.Error(), "does not start with '{'") {
-		t.Errorf("error %v", err)
-	}
+	testkit.Fails(t, err, "does not start with '{'")
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
 		t.Errorf("it took %d bytes", took)
 	}
@@ -340,22 +310,14 @@ func TestFiles(t *testing.T) {
 	name := filepath.Join(dir, "weights")
 	want := []Tensor{{"w", []int{2}, []float32{1, 2}}}
 	for _, tensors := range [][]Tensor{byHandTensors, want} { // the second replaces the first
-		if err := WriteFile(name, tensors, nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, WriteFile(name, tensors, nil))
 	}
-	f, err := Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(Open(name))(t)
 	same(t, want, tensors(t, f))
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
-	before, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Must(os.ReadFile(name))(t)
 
 	// After a failure the old file is intact (see internal/files for others).
 	if err := WriteFile(name, append(want, want...), nil); err == nil || !strings.HasPrefix(err.Error(), name+": two tensors") {
@@ -407,13 +369,8 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%d numbers of %d tensors in %d bytes", sum, len(names), len(data)-8-int(n))
 		}
 		var b bytes.Buffer
-		if err := Write(&b, all, got.Metadata); err != nil {
-			t.Fatal(err)
-		}
-		again, err := readBytes(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, Write(&b, all, got.Metadata))
+		again := testkit.Must(readBytes(b.Bytes()))(t)
 		same(t, all, tensors(t, again))
 		if len(got.Metadata)+len(again.Metadata) > 0 && !cmp.Equal(got.Metadata, again.Metadata) {
 			t.Fatal(cmp.Diff(got.Metadata, again.Metadata))
@@ -431,9 +388,7 @@ func tensors(t testing.TB, f *File) []Tensor {
 	var all []Tensor
 	for i, e := range f.Tensors {
 		w := Tensor{e.Name, e.Shape, make([]float32, e.Elems())}
-		if err := f.Floats(i, w.Data); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, f.Floats(i, w.Data))
 		all = append(all, w)
 	}
 	return all

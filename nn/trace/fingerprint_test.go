@@ -3,6 +3,7 @@ package trace_test
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/trace"
@@ -24,9 +25,7 @@ func TestFingerprintOfOwnOps(t *testing.T) {
 		return trace.Fingerprint([]nn.Layer{layer}, []graph.Type{{Shape: graph.Shape{2, 3, 4}, DType: graph.F32}})
 	}
 	want := of("double", "same", 6, 2)
-	if got := of("double", "same", 6, 2); got != want {
-		t.Error("the same network has another fingerprint")
-	}
+	testkit.Equal(t, of("double", "same", 6, 2), want, "the same network has another fingerprint")
 	for what, got := range map[string]string{
 		"another function":       of("double it", "same", 6, 2),
 		"another general op":     of("double", "the same", 6, 2),

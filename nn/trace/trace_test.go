@@ -1,10 +1,9 @@
 package trace_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/trace"
@@ -37,14 +36,7 @@ func TestMisuseNamesTheLayer(t *testing.T) {
 		"nn: layer own lists a parameter that is nil":                                            {nn.Func("own", same, nil)},
 		"nn: the loss trace_test.unended starts no gradient: want its first result from EndLoss": {nn.Func("own", same)},
 	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, want) {
-					t.Errorf("refused with %q, want %q", got, want)
-				}
-			}()
-			trace.Layers(layers, 0, unended{}, in, nil, true)
-		}()
+		testkit.Panics(t, func() { trace.Layers(layers, 0, unended{}, in, nil, true) }, want)
 	}
 }
 

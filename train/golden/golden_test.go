@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -19,10 +20,7 @@ func TestGolden(t *testing.T) {
 	var lines strings.Builder
 	for _, training := range Trainings {
 		t.Run(training.Name, func(t *testing.T) {
-			o, err := training.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := testkit.Must(training.Run(t.Context()))(t)
 			fmt.Fprintln(&lines, training.Name, o)
 			if want := training.Published(); o.String() != want && !*update {
 				t.Errorf("ends with %v on %s kernels, want %s", o, nn.KernelProfile(), want)
@@ -30,9 +28,7 @@ func TestGolden(t *testing.T) {
 		})
 	}
 	if *update && nn.KernelProfile() == "avx512" {
-		if err := os.WriteFile("testdata/published.txt", []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile("testdata/published.txt", []byte(lines.String()), 0o644))
 	}
 }
 
@@ -52,10 +48,7 @@ func TestRandom(t *testing.T) {
 			continue
 		}
 		t.Run(training.Name, func(t *testing.T) {
-			o, err := training.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := testkit.Must(training.Run(t.Context()))(t)
 			o.SHA256 = o.SHA256[:32]
 			line := fmt.Sprint(training.Name, " ", o)
 			fmt.Fprintln(&lines, line)
@@ -65,9 +58,7 @@ func TestRandom(t *testing.T) {
 		})
 	}
 	if *update && nn.KernelProfile() == "avx512" && !testing.Short() {
-		if err := os.WriteFile("testdata/random.txt", []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile("testdata/random.txt", []byte(lines.String()), 0o644))
 	}
 }
 

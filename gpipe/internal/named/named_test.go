@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 )
 
 // inverse checks that parse reads the names of the constants 0 to n-1, and refuses others.
@@ -38,10 +39,6 @@ func TestNames(t *testing.T) {
 	inverse(t, 3, gpipe.ParseKind, "unknown device %q: want host, emulated or modelled")
 	inverse(t, 2, gpipe.ParseTableGradients, "unknown way of tied gradients %q: want reduce or gather")
 	inverse(t, 2, gpipe.ParseAccounting, "unknown accounting %q: want paper or full")
-	if got := fmt.Sprint(schedule.Kind(7), schedule.Schedule(70), schedule.GPipe, schedule.Always); got != "Kind(7) Schedule(70) gpipe always" {
-		t.Error(got)
-	}
-	if got := named.Any(nil) + named.Any([]string{"a"}); got != "a" {
-		t.Error(got)
-	}
+	testkit.Equal(t, fmt.Sprint(schedule.Kind(7), schedule.Schedule(70), schedule.GPipe, schedule.Always), "Kind(7) Schedule(70) gpipe always")
+	testkit.Equal(t, named.Any(nil)+named.Any([]string{"a"}), "a")
 }

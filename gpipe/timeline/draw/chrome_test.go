@@ -72,9 +72,7 @@ func TestWriteChrome(t *testing.T) {
 {"name":"gradients","cat":"boundary","ph":"f","ts":8000.001,"pid":1,"tid":0,"id":2,"bp":"e"}
 ]}
 `
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, out.String()), "", "(-want +got)\n")
 }
 
 // Arrows have two ends within an F or B each, of neighbouring stages and the same
@@ -146,10 +144,6 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestWritersReportErrors(t *testing.T) {
 	tl := clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Never, false, clock.Costs{Task: clocktest.Each(1, 1, 1)})
-	if err := WriteChrome(broken{}, tl, nil); err == nil {
-		t.Error("WriteChrome")
-	}
-	if err := WriteText(broken{}, tl, 80); err == nil {
-		t.Error("WriteText")
-	}
+	testkit.Fails(t, WriteChrome(broken{}, tl, nil))
+	testkit.Fails(t, WriteText(broken{}, tl, 80))
 }

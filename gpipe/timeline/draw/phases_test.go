@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,12 +54,8 @@ func TestReductionsInTrace(t *testing.T) {
 	if len(processes) != 2 || processes[3] != "table" || processes[4] != "bias" {
 		t.Errorf("processes %v", processes)
 	}
-	if got, want := strings.Join(table, " "), "NEGOTIATE_ALLGATHER 0 1 ALLGATHER QUEUE MEMCPY_IN_FUSION_BUFFER WAIT_FOR_DATA SUM_ROWS"; got != want {
-		t.Errorf("intervals %s, want %s", got, want)
-	}
-	if got, want := ticks[[2]int{3, 0}], []string{"0@1e+06", "1@3e+06"}; !slices.Equal(got, want) {
-		t.Errorf("ticks %v, want %v", got, want)
-	}
+	testkit.Equal(t, strings.Join(table, " "), "NEGOTIATE_ALLGATHER 0 1 ALLGATHER QUEUE MEMCPY_IN_FUSION_BUFFER WAIT_FOR_DATA SUM_ROWS", "intervals")
+	testkit.EqualAll(t, ticks[[2]int{3, 0}], []string{"0@1e+06", "1@3e+06"}, "ticks")
 }
 
 // Phases are drawn over one axis, each with its name; times that cannot be are refused.
@@ -70,13 +65,7 @@ func TestWritePhases(t *testing.T) {
 	}}}
 	var out strings.Builder
 	testkit.NoError(t, WritePhases(&out, PhaseDrawing{"first", lanes}, PhaseDrawing{"second", nil}))
-	for _, want := range []string{"a&lt;b", ">first<", ">second<", `<title>MPI_ALLREDUCE, 1 s to 2 s, 64 bytes</title>`, `<rect class="whole" x="378"`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s", want)
-		}
-	}
+	testkit.Has(t, out.String(), "a&lt;b", ">first<", ">second<", `<title>MPI_ALLREDUCE, 1 s to 2 s, 64 bytes</title>`, `<rect class="whole" x="378"`)
 	lanes[0].Phases[2].End = 0.5
-	if err := WritePhases(&out, PhaseDrawing{"first", lanes}); err == nil || !strings.Contains(err.Error(), "want 0 <= start <= end") {
-		t.Errorf("%v", err)
-	}
+	testkit.Fails(t, WritePhases(&out, PhaseDrawing{"first", lanes}), "want 0 <= start <= end")
 }

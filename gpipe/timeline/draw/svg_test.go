@@ -46,9 +46,7 @@ func TestWriteSVG(t *testing.T) {
 		testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 	}
 	want := testkit.Must(os.ReadFile(name))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(string(want), got), "", "(-want +got)\n")
 }
 
 // svgShape is what a picture is made of, as an XML parser sees it.
@@ -142,9 +140,7 @@ func TestSVGHoldsEverything(t *testing.T) {
 		rng.Shuffle(len(shuffled.Events), func(i, j int) {
 			shuffled.Events[i], shuffled.Events[j] = shuffled.Events[j], shuffled.Events[i]
 		})
-		if svg(t, Drawing{"a", shuffled}) != text {
-			t.Errorf("%v: the order of events shows", in)
-		}
+		testkit.Equal(t, svg(t, Drawing{"a", shuffled}), text, "%v: the order of events shows", in)
 	}
 }
 
@@ -152,9 +148,7 @@ func TestSVGEdges(t *testing.T) {
 	// A caption is text, whatever is in it.
 	caption := "</text><script>\"&\x00 µ\xff"
 	s := parseSVG(t, svg(t, Drawing{caption, &timeline.Timeline{}}))
-	if got := strings.Join(s.texts, "|"); !strings.Contains(got, "</text><script>\"&\uFFFD µ\uFFFD") {
-		t.Errorf("texts %q", got)
-	}
+	testkit.Has(t, strings.Join(s.texts, "|"), "</text><script>\"&\uFFFD µ\uFFFD")
 	// Nothing, nothing happening, and many devices.
 	many := clocktest.Build(t, schedule.GPipe, 128, 2, schedule.Always, false, clock.Costs{Task: clocktest.Each(1, 1, 2)})
 	for _, drawings := range [][]Drawing{nil, {{"", &timeline.Timeline{Devices: 3}}}, {{"", many}, {"", &timeline.Timeline{Devices: 1}}}} {
@@ -163,9 +157,7 @@ func TestSVGEdges(t *testing.T) {
 		}
 	}
 	endless := &timeline.Timeline{Devices: 1, Events: []timeline.Event{{End: math.Inf(1)}}}
-	if err := WriteSVG(io.Discard, Drawing{"", endless}); err == nil || !strings.Contains(err.Error(), "cannot be drawn") {
-		t.Error(err)
-	}
+	testkit.Fails(t, WriteSVG(io.Discard, Drawing{"", endless}), "cannot be drawn")
 }
 
 func TestNiceStep(t *testing.T) {

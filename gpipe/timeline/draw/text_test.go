@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,9 +91,7 @@ func TestTriangles(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tl := clocktest.Build(t, test.schedule, test.stages, test.micro, test.checkpoint, test.late, clock.Costs{Task: clocktest.Each(1, 1, 1)})
-			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, tl, test.width)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, tl, test.width)), "", "(-want +got)\n")
 		})
 	}
 }
@@ -143,14 +142,10 @@ func TestWriteText(t *testing.T) {
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, test.tl, test.width)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, test.tl, test.width)), "", "(-want +got)\n")
 		})
 	}
-	if err := WriteText(nil, &timeline.Timeline{}, 19); err == nil || err.Error() != "draw: a drawing 19 characters wide: want 20 or more" {
-		t.Error(err)
-	}
+	testkit.Equal(t, fmt.Sprint(WriteText(nil, &timeline.Timeline{}, 19)), "draw: a drawing 19 characters wide: want 20 or more")
 }
 
 func TestSeconds(t *testing.T) {
@@ -158,9 +153,7 @@ func TestSeconds(t *testing.T) {
 		t    float64
 		want string
 	}{{0, "0 s"}, {1, "1 s"}, {12.3456, "12.35 s"}, {0.5, "500 ms"}, {2.5e-5, "25 us"}, {3e-9, "3 ns"}} {
-		if got := seconds(test.t); got != test.want {
-			t.Errorf("seconds(%v) = %q, want %q", test.t, got, test.want)
-		}
+		testkit.Equal(t, seconds(test.t), test.want, "seconds(%v)", test.t)
 	}
 }
 
@@ -178,8 +171,6 @@ func TestChunksAreDrawn(t *testing.T) {
 		}
 	}
 	for in, want := range map[*strings.Builder]string{&text: "F0/1", &svg: `fill-opacity="0.6"`, &chrome: `"chunk":1`} {
-		if !strings.Contains(in.String(), want) {
-			t.Errorf("no %s in\n%s", want, in)
-		}
+		testkit.Has(t, in.String(), want)
 	}
 }

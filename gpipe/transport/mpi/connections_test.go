@@ -19,6 +19,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/gpipe/transport/transporttest"
+	"gpipebench/internal/testkit"
 )
 
 // mail carries messages between processes that are all simulated in this one.
@@ -121,9 +122,7 @@ func TestSimulated(t *testing.T) {
 				all.Go(func() { errs[rank] = do(rank) })
 			}
 			all.Wait()
-			if err := errors.Join(errs...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, errors.Join(errs...))
 		}
 		each(func(rank int) (err error) {
 			ends[rank], err = sockets.Connect(t.Context(), sockets.Config{Rank: rank, Size: ranks, Network: networks[rank], Address: Address, Owner: owner})
@@ -152,17 +151,9 @@ func pair(t *testing.T) (dialed, accepted net.Conn, of []*connections) {
 	t.Helper()
 	of, stop := simulated(2)
 	t.Cleanup(stop)
-	l, err := of[1].Listen(t.Context(), "mpi", "mpi:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if dialed, err = of[0].DialContext(t.Context(), "mpi", "mpi:1"); err != nil {
-		t.Fatal(err)
-	}
-	if accepted, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	return dialed, accepted, of
+	l := testkit.Must(of[1].Listen(t.Context(), "mpi", "mpi:1"))(t)
+	dialed = testkit.Must(of[0].DialContext(t.Context(), "mpi", "mpi:1"))(t)
+	return dialed, testkit.Must(l.Accept())(t), of
 }
 
 // Bytes arrive in order in both directions, whatever the sizes of writes and reads.
@@ -212,9 +203,7 @@ func TestWindow(t *testing.T) {
 		if n != window || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%d bytes were written, %v, want %d and the deadline", n, err, window)
 		}
-		if _, err := io.ReadFull(b, make([]byte, n)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(io.ReadFull(b, make([]byte, n)))(t)
 		b.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 		if n, err := b.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%d, %v", n, err)
@@ -231,9 +220,7 @@ func TestWindow(t *testing.T) {
 		}()
 		synctest.Wait()
 		a.SetDeadline(time.Unix(1, 0))
-		if err := <-waits; !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error(err)
-		}
+		testkit.Is(t, <-waits, os.ErrDeadlineExceeded)
 	})
 }
 
@@ -253,9 +240,7 @@ func TestCloseOneSide(t *testing.T) {
 		t.Error(err)
 	}
 	for _, err := range []error{a.Close(), a.SetDeadline(time.Time{})} {
-		if !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		testkit.Is(t, err, net.ErrClosed)
 	}
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
@@ -268,26 +253,15 @@ func TestNobodyListens(t *testing.T) {
 		of, stop := simulated(2)
 		defer stop()
 		refused := func() {
-			c, err := of[0].DialContext(t.Context(), "mpi", "mpi:1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := testkit.Must(of[0].DialContext(t.Context(), "mpi", "mpi:1"))(t)
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Error(err)
 			}
 		}
 		refused()
-		l, err := of[1].Listen(t.Context(), "mpi", "mpi:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := of[1].Listen(t.Context(), "mpi", "mpi:1"); err == nil {
-			t.Error("listens twice")
-		}
-		c, err := of[0].DialContext(t.Context(), "mpi", "mpi:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(of[1].Listen(t.Context(), "mpi", "mpi:1"))(t)
+		testkit.Refused(of[1].Listen(t.Context(), "mpi", "mpi:1"))(t)
+		c := testkit.Must(of[0].DialContext(t.Context(), "mpi", "mpi:1"))(t)
 		synctest.Wait()
 		l.Close() // with a connection that was not accepted
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -305,23 +279,16 @@ func TestAddresses(t *testing.T) {
 	of, stop := simulated(2)
 	defer stop()
 	for _, to := range []string{"", "mpi:", "mpi:0", "mpi:2", "mpi:-1", "mpi:1x", "1", "localhost:1"} {
-		if _, err := of[0].DialContext(t.Context(), "mpi", to); err == nil || !strings.Contains(err.Error(), "want mpi:RANK") {
-			t.Errorf("%q: %v", to, err)
-		}
+		testkit.Refused(of[0].DialContext(t.Context(), "mpi", to))(t, "want mpi:RANK")
 	}
-	if _, err := of[0].Listen(t.Context(), "mpi", "mpi:1"); err == nil || !strings.Contains(err.Error(), "want this process's address, mpi:0") {
-		t.Error(err)
-	}
+	testkit.Refused(of[0].Listen(t.Context(), "mpi", "mpi:1"))(t, "want this process's address, mpi:0")
 }
 
 // When MPI fails, so do all connections, for its reason.
 func TestLibraryFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, of := pair(t)
-		l, err := of[0].Listen(t.Context(), "mpi", "mpi:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(of[0].Listen(t.Context(), "mpi", "mpi:0"))(t)
 		broken := errors.New("MPI_Isend: MPI_ERR_PROC_FAILED")
 		var all sync.WaitGroup
 		for _, wait := range []func() error{
@@ -331,9 +298,7 @@ func TestLibraryFails(t *testing.T) {
 			func() error { return of[0].part(context.Background()) },
 		} {
 			all.Go(func() {
-				if err := wait(); !errors.Is(err, broken) {
-					t.Error(err)
-				}
+				testkit.Is(t, wait(), broken)
 			})
 		}
 		synctest.Wait()
@@ -372,9 +337,7 @@ func TestNotBuilt(t *testing.T) {
 	if Implementation != "" {
 		t.Skip("built with " + Implementation)
 	}
-	if _, err := Join(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "go build -tags mpi ./cmd/gpipebench") {
-		t.Error(err)
-	}
+	testkit.Refused(Join(t.Context(), 0))(t, "go build -tags mpi ./cmd/gpipebench")
 }
 
 // No message makes a process panic; one that cannot be ends its connections.
@@ -386,12 +349,8 @@ func FuzzMessage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		n := newConnections(0, 2, box{&mail{changed: sync.NewCond(&sync.Mutex{})}, 0})
-		if _, err := n.Listen(t.Context(), "mpi", "mpi:0"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.DialContext(t.Context(), "mpi", "mpi:1"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(n.Listen(t.Context(), "mpi", "mpi:0"))(t)
+		testkit.Must(n.DialContext(t.Context(), "mpi", "mpi:1"))(t)
 		for _, m := range [][]byte{first, second} {
 			_, _, _, err := parse(1, m)
 			n.receive(1, slices.Clone(m))

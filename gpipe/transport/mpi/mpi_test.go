@@ -18,6 +18,7 @@ import (
 	"gpipebench/gpipe/transport/mpi/mpitest"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/gpipe/transport/transporttest"
+	"gpipebench/internal/testkit"
 )
 
 // inside is the variable of the processes that mpirun starts.
@@ -30,10 +31,7 @@ func TestMPI(t *testing.T) {
 		takePart(t)
 		return
 	}
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	executable := testkit.Must(os.Executable())(t)
 	c := mpitest.Command(t, 4, executable, "-test.run", "^TestMPI$", "-test.v", "-test.timeout", "5m")
 	c.Env = append(c.Env, inside+"=1")
 	said, err := c.CombinedOutput()
@@ -44,10 +42,7 @@ func TestMPI(t *testing.T) {
 }
 
 func takePart(t *testing.T) {
-	w, err := mpi.Join(t.Context(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(mpi.Join(t.Context(), time.Minute))(t)
 	defer func() {
 		if t.Failed() {
 			w.Leave()
@@ -57,10 +52,7 @@ func takePart(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	l, err := w.Listen(t.Context(), "mpi", fmt.Sprintf("mpi:%d", w.Rank()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(w.Listen(t.Context(), "mpi", fmt.Sprintf("mpi:%d", w.Rank())))(t)
 	if w.Rank() > 0 {
 		passOn(t, w, l)
 		return
@@ -161,9 +153,7 @@ func (n *detour) open(t *testing.T, ranks int, owner func(place.Place) int) tran
 			all.Go(func() { errs[rank] = do(rank) })
 		}
 		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(errs...))
 	}
 	n.mu.Lock()
 	for rank := range ranks {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/transporttest"
+	"gpipebench/internal/testkit"
 )
 
 // errHang is how an operation ends here that would never end.
@@ -215,10 +217,7 @@ func TestWhatLivesIsNotReplaced(t *testing.T) {
 			{Rank: 1, Host: "stranger", Line: &transport.Route{From: place.Stage(1), To: place.Stage(0)}},
 			{Rank: 1, Host: "stranger", Address: "10.0.0.9:1"},
 		} {
-			conn, err := m.Host("10.0.0.9").DialContext(t.Context(), "tcp", hostOf(0)+":61000")
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Must(m.Host("10.0.0.9").DialContext(t.Context(), "tcp", hostOf(0)+":61000"))(t)
 			var no *Refusal
 			if err := newReader(t.Context(), conn, time.Minute).introduce(secret, say); !errors.As(err, &no) {
 				t.Errorf("%+v: %v, want to be refused", say, err)
@@ -366,9 +365,7 @@ func TestOldestIsDropped(t *testing.T) {
 		t.Errorf("first dropped: %v, last dropped: %v, %d are left, want %d", first.closed, last.closed, len(e.knocking), places)
 	}
 	for i, c := range crowd {
-		if want := i < 22; c.closed != want {
-			t.Errorf("number %d dropped: %v, want %v", i, c.closed, want)
-		}
+		testkit.Equal(t, c.closed, i < 22, "number %d dropped", i)
 	}
 	if e.proved(k); len(e.knocking) != places-1 || slices.Contains(e.knocking, k) {
 		t.Error("who has proved himself holds a place")
@@ -386,23 +383,13 @@ func TestHandshakeLimits(t *testing.T) {
 		go func() { _, err := Connect(context.Background(), c); failed <- err }()
 		synctest.Wait()
 		for says, want := range map[string]time.Duration{"": openingLimit, magic + strings.Repeat("n", nonceBytes): handshakeLimit} {
-			conn, err := m.Host("10.1.0.1").DialContext(t.Context(), "tcp", c.Address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Must(m.Host("10.1.0.1").DialContext(t.Context(), "tcp", c.Address))(t)
 			start := time.Now()
 			conn.Write([]byte(says))
-			buf := make([]byte, 1000)
-			for err == nil {
-				_, err = conn.Read(buf)
-			}
-			if took := time.Since(start); took != want {
-				t.Errorf("%q is dropped after %v, want %v", says, took, want)
-			}
+			_, _ = io.Copy(io.Discard, conn)
+			testkit.Equal(t, time.Since(start), want, "%q is dropped after", says)
 			conn.Close()
 		}
-		if err := <-failed; err == nil {
-			t.Error("rank 0 has met nobody")
-		}
+		testkit.Fails(t, <-failed)
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/testkit"
 )
 
 // encoded is what is written for a frame.
@@ -100,9 +101,7 @@ func TestFlippedBits(t *testing.T) {
 	for bit := 8 * len(first); bit < 8*len(b); bit++ {
 		b[bit/8] ^= 1 << (bit % 8)
 		r := readerOf(b)
-		if f, err := r.frame(); err != nil || f.Text != "fine" {
-			t.Fatalf("before: %v, %v", f, err)
-		}
+		testkit.Equal(t, testkit.Must(r.frame())(t).Text, "fine", "before")
 		if _, err := r.frame(); err == nil || err.Error() != "message 2 is damaged" {
 			t.Errorf("bit %d: %v", bit, err)
 		}
@@ -118,9 +117,7 @@ func TestFrameBounds(t *testing.T) {
 		with(0, 0), with(lastKind+1, 0), with(255, 8), with(beat, maxNews+1), with(message, maxMessage+1), with(table, 1<<63), with(tensors, maxTensors+1),
 		with(tensors, 8), header{kind: noted, length: 8, sizes: 9}.encode(), encoded(header{kind: over, length: 7, sizes: 7}, []byte("no JSON")),
 	} {
-		if _, err := readerOf(append(b, make([]byte, 100)...)).frame(); err == nil || !strings.Contains(err.Error(), "a frame of kind") {
-			t.Errorf("%v: %v", b, err)
-		}
+		testkit.Refused(readerOf(append(b, make([]byte, 100)...)).frame())(t, "a frame of kind")
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -156,9 +153,7 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 	due.Index = -1
-	if err := h.fits(due, tensors(3, 0, 4)); err == nil || !strings.Contains(err.Error(), "activation 5 from stage 0 to stage 1 arrived where activation -1") {
-		t.Error(err)
-	}
+	testkit.Fails(t, h.fits(due, tensors(3, 0, 4)), "activation 5 from stage 0 to stage 1 arrived where activation -1")
 }
 
 // narrow takes some bytes, and then fails until there is more room.
@@ -189,18 +184,14 @@ func TestGivenUp(t *testing.T) {
 			if err := w.write(h, [][]byte{own}); err == nil {
 				t.Fatalf("%d bytes: written", at)
 			}
-			if n := w.begun.Load(); n != uint64(at) {
-				t.Errorf("%d bytes: begun %d", at, n)
-			}
+			testkit.Equal(t, w.begun.Load(), uint64(at), "%d bytes: begun", at)
 			clear(own) // its memory is the caller's again
 			conn.room = 7
 			if err := w.write(header{kind: tensors, session: 2}, nil); err == nil {
 				t.Fatalf("%d bytes: what was owed is written", at) // not at once
 			}
 			conn.room = 1 << 10
-			if err := w.write(header{kind: tensors, session: 2}, nil); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, w.write(header{kind: tensors, session: 2}, nil))
 			r := readerOf(conn.took)
 			if at > 0 { // otherwise nothing has come of the first
 				got := make([]byte, len(body))
@@ -214,15 +205,11 @@ func TestGivenUp(t *testing.T) {
 					t.Errorf("%d bytes: %v, %q, given up %v, %v, %v", at, first, got, givenUp, err, wrong)
 				}
 			}
-			if second, err := r.next(); err != nil || second.session != 2 {
-				t.Errorf("%d bytes: then %v, %v", at, second, err)
-			}
+			testkit.Equal(t, testkit.Must(r.next())(t).session, 2, "%d bytes: then", at)
 			if r = readerOf(conn.took); at > 0 { // passing over the first
 				r.next()
 			}
-			if second, err := r.next(); err != nil || second.session != 2 {
-				t.Errorf("%d bytes: then %v, %v", at, second, err)
-			}
+			testkit.Equal(t, testkit.Must(r.next())(t).session, 2, "%d bytes: then", at)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
 	"gpipebench/gpipe/transport/transporttest"
+	"gpipebench/internal/testkit"
 )
 
 var (
@@ -40,20 +41,14 @@ func freeAddress(t testing.TB) string {
 		host[1] |= 1
 		host[3] = host[3]%254 + 1
 	}
-	l, err := net.Listen("tcp", netip.AddrPortFrom(netip.AddrFrom4(host), 0).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", netip.AddrPortFrom(netip.AddrFrom4(host), 0).String()))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
 
 // unixAddress is in a directory of a short name, as names of sockets are bounded.
 func unixAddress(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "sockets")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(os.MkdirTemp("", "sockets"))(t)
 	t.Cleanup(func() {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%v is left in the directory", left)
@@ -88,9 +83,7 @@ func stages(ranks int) func(place.Place) int {
 func opens(address func(testing.TB) string, secret []byte) func(*testing.T, int, func(place.Place) int) transporttest.Cluster {
 	return func(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cluster {
 		ends, errs := connect(Config{Size: ranks, Address: address(t), Secret: secret, Owner: owner}, nil)
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(errs...))
 		c := transporttest.Cluster{Kill: func(rank int) { ends[rank].shut() }}
 		for _, e := range ends {
 			c.Ends = append(c.Ends, e)
@@ -125,9 +118,7 @@ func TestNameless(t *testing.T) {
 	}
 	name := func(testing.TB) string { return "unix:@gpipebench-test-" + rand.Text() }
 	transporttest.Run(t, transporttest.Suite{Real: true, Open: opens(name, secret)})
-	if _, err := Connect(t.Context(), Config{Size: 2, Address: name(t), Owner: stages(2)}); err == nil || !strings.Contains(err.Error(), "a secret of 0 bytes") {
-		t.Errorf("without a secret: %v", err)
-	}
+	testkit.Refused(Connect(t.Context(), Config{Size: 2, Address: name(t), Owner: stages(2)}))(t, "a secret of 0 bytes")
 	if left, err := filepath.Glob("@gpipebench-test-*"); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -180,9 +171,7 @@ func TestSomeDoNotCome(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(start); took != c.Limit {
-			t.Errorf("ended after %v, want %v", took, c.Limit)
-		}
+		testkit.Equal(t, time.Since(start), c.Limit, "ended after")
 		for _, alone := range []struct{ address, says string }{
 			{c.Address, " within 2 s: connection refused"},
 			{"unix:/nowhere/at/all", " within 2 s: no such file or directory"},
@@ -275,10 +264,7 @@ func TestRankComesTwice(t *testing.T) {
 		t.Error(err)
 	}
 	c.Rank = 2
-	e, err := Connect(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(Connect(t.Context(), c))(t)
 	ends[2] = e
 	all.Wait()
 	for _, e := range ends {
@@ -302,15 +288,10 @@ func TestConfigRefused(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := Connect(t.Context(), c); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
+		testkit.Refused(Connect(t.Context(), c))(t, says)
 	}
 	good.Size = 1
-	e, err := Connect(t.Context(), good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(Connect(t.Context(), good))(t)
 	e.Close()
 }
 
@@ -409,10 +390,7 @@ func TestStrangers(t *testing.T) {
 	come(address, before)
 	second := c
 	second.Rank = 1
-	e, err := Connect(t.Context(), second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(Connect(t.Context(), second))(t)
 	ends := []*End{<-first, e}
 	works(t, ends)
 	for _, e := range ends {
@@ -463,9 +441,7 @@ func TestSilence(t *testing.T) {
 func TestFail(t *testing.T) {
 	defer transporttest.NoneLeft(t)()
 	ends, errs := connect(Config{Size: 3, Address: unixAddress(t), Owner: stages(3)}, nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(errs...))
 	works(t, ends)
 	ends[1].Fail(errors.New("no space left"))
 	for _, e := range []*End{ends[0], ends[2]} {
@@ -486,9 +462,7 @@ func TestFail(t *testing.T) {
 func TestLeaveEarly(t *testing.T) {
 	defer transporttest.NoneLeft(t)()
 	ends, errs := connect(Config{Size: 2, Address: freeAddress(t), Secret: secret, Owner: stages(2)}, nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(errs...))
 	r := transport.Route{From: place.Stage(1), To: place.Stage(0)}
 	own, their := ends[0].Begin(), ends[1].Begin()
 	var all sync.WaitGroup
@@ -502,9 +476,7 @@ func TestLeaveEarly(t *testing.T) {
 		their.End()
 		ends[1].Close()
 	})
-	if got, err := own.Gather(t.Context(), place.Stage(0), place.Stages(2), nil); err != nil || string(got[1]) != "bye" {
-		t.Errorf("%q, %v", got, err)
-	}
+	testkit.Equal(t, string(testkit.Must(own.Gather(t.Context(), place.Stage(0), place.Stages(2), nil))(t)[1]), "bye")
 	all.Wait()
 	x := make([]float32, 1)
 	if err := own.Receive(t.Context(), r, [][]float32{x}, func() {}); err != nil || x[0] != 7 {
@@ -512,9 +484,7 @@ func TestLeaveEarly(t *testing.T) {
 	}
 	own.End()
 	s := ends[0].Begin()
-	if _, err := s.Gather(t.Context(), place.Stage(0), place.Stages(2), nil); err == nil || !strings.Contains(err.Error(), "it has ended its part of the run") {
-		t.Error(err)
-	}
+	testkit.Refused(s.Gather(t.Context(), place.Stage(0), place.Stages(2), nil))(t, "it has ended its part of the run")
 	s.End()
 	ends[0].Close()
 }

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // function is one of the package's, what it replaces, and the range of the arguments that are
@@ -109,9 +111,7 @@ func TestEverywhere(t *testing.T) {
 				}
 				results = binary.LittleEndian.AppendUint64(results, math.Float64bits(result))
 			})
-			if got := fmt.Sprintf("%x", sha256.Sum256(results))[:16]; got != f.hash {
-				t.Errorf("results %s, want %s", got, f.hash)
-			}
+			testkit.Equal(t, fmt.Sprintf("%x", sha256.Sum256(results))[:16], f.hash, "results")
 		})
 	}
 }

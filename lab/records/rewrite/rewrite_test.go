@@ -3,9 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
 
@@ -14,10 +14,7 @@ import (
 func TestRewritten(t *testing.T) {
 	var text bytes.Buffer
 	add := func(k records.Key, sample string) []byte {
-		line, err := (&records.Record{Session: "s", Key: k, Sample: sample, Seed: 7, Data: json.RawMessage(`{"loss":0.10000000000000001,"note":"old"}`)}).Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := testkit.Must((&records.Record{Session: "s", Key: k, Sample: sample, Seed: 7, Data: json.RawMessage(`{"loss":0.10000000000000001,"note":"old"}`)}).Encode())(t)
 		text.Write(append(line, '\n'))
 		return line
 	}
@@ -30,10 +27,7 @@ func TestRewritten(t *testing.T) {
 	}
 	text.Write(append(others[3], '\n'))
 	add(records.Key{Experiment: "e", Profile: "quick", Spec: "old", Machine: onAVX512}, "b")
-	to, err := rewritten(text.Bytes(), []step{{"e", "quick", "old", "new"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := testkit.Must(rewritten(text.Bytes(), []step{{"e", "quick", "old", "new"}}))(t)
 	lines := bytes.Split(to, []byte("\n"))
 	if len(lines) != 7 {
 		t.Fatalf("%d lines, want 7 with the empty one", len(lines))
@@ -71,7 +65,5 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v: want the digest that it has in the end", s)
 		}
 	}
-	if _, err := steps("a quick 12\n"); err == nil || !strings.Contains(err.Error(), "want experiment") {
-		t.Errorf("a line without a digest: %v", err)
-	}
+	testkit.Refused(steps("a quick 12\n"))(t, "want experiment")
 }

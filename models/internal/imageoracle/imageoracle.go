@@ -30,6 +30,8 @@ type Oracle struct {
 	Prefix string
 	// Seed is the seed of the formula.
 	Seed int
+	// Blocks in which sums are made that parts of a stage could divide; 0: one.
+	Blocks int
 	// Tolerance of values, and of gradients.
 	Tolerance, Gradient float64
 }
@@ -63,18 +65,21 @@ func Layers[M any](t *testing.T, file string, build func(M) []nn.Layer) {
 	}
 }
 
-// InBothCuts compares a training of the model that a file describes, as an M, in either cut.
-func InBothCuts[M any](t *testing.T, file string, build func(m M, fine bool) []nn.Layer, loss func(nn.CrossEntropy) nn.Loss) {
+// InBothCuts compares a training of the model that a file describes, as an M, in either cut, and with sums in each
+// of these numbers of blocks as well.
+func InBothCuts[M any](t *testing.T, file string, build func(m M, fine bool) []nn.Layer, loss func(nn.CrossEntropy) nn.Loss, blocks ...int) {
 	oracle := programtest.ReadOracle(t, file)
 	var m M
 	var c Training
 	oracle.Config(&m)
 	oracle.Config(&c)
 	for _, fine := range []bool{false, true} {
-		t.Run(fmt.Sprint("fine=", fine), func(t *testing.T) {
-			o := Oracle{Oracle: oracle, Seed: c.Seed, Tolerance: 5e-6, Gradient: 1e-5}
-			o.Training(t, c, build(m, fine), loss(nn.CrossEntropy{Smoothing: c.Smoothing}))
-		})
+		for _, blocks := range append([]int{1}, blocks...) {
+			t.Run(fmt.Sprintf("fine=%v, %d blocks", fine, blocks), func(t *testing.T) {
+				o := Oracle{Oracle: oracle, Seed: c.Seed, Blocks: blocks, Tolerance: 5e-6, Gradient: 1e-5}
+				o.Training(t, c, build(m, fine), loss(nn.CrossEntropy{Smoothing: c.Smoothing}))
+			})
+		}
 	}
 }
 
@@ -200,6 +205,9 @@ func (o Oracle) compile(t *testing.T, layers []nn.Layer, loss nn.Loss, in, targe
 	r := programtest.Compile(t, s.Function, gradOut, 1)
 	for _, p := range s.Function.Params {
 		copy(r.Param(p.Name), parameter(o.seeded(p.Name), p.Shape))
+	}
+	if o.Blocks > 1 {
+		r = r.InBlocks(o.Blocks)
 	}
 	return s, r
 }

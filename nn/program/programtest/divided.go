@@ -48,6 +48,15 @@ func (r *Runner) DivideWithin(parts int, room *program.Stage) *Runner {
 	return divided
 }
 
+// InBlocks returns a runner of the stage on one part, whose sums that parts could divide are made of a sum for each
+// of a number of blocks, with memory of its own and the same parameters.
+func (r *Runner) InBlocks(blocks int) *Runner {
+	split := bind(r.t, r.Function, r.Stage.Split(1, blocks, nil), r.pool.Threads())
+	copy(split.memory[program.Params], r.memory[program.Params])
+	split.Env, split.Options = r.Env, r.Options
+	return split
+}
+
 // guarded makes the memory of a stage, with guards around each space.
 func guarded(s *program.Stage) (memory program.Binding, guards [program.Spaces][]float32) {
 	for space, span := range s.Span {
