@@ -27,7 +27,7 @@ type transfer struct {
 	first, start     int // floats within them
 	floats, times    int
 	stride, distance int // between the times, in dst and in src
-	runs             int // that were moved one by one, and count as so many
+	runs             int // how many transfers, moved one by one, this stands for
 	narrow           bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Runs that go on in equal strides are one transfer, which copies what they copy one by one and counts as
-// so many; nothing else is.
+// Runs that go on in equal strides are one transfer, which copies what they copy one by one and counts
+// as their number; nothing else is.
 func TestTransfersGoOn(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	nodes := []*graph.Node{{}, {}}
