@@ -181,6 +181,13 @@ func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run,
 	each := func(r emulatedRow) []float64 {
 		return c.Each(r.emulated6Run, func(u *emulatedUpdate) float64 { return u.Seconds[r.link] })
 	}
+	for _, run := range x.tried() {
+		for round, u := range c.Of[run] {
+			if len(u.Seconds) != len(x.Links) {
+				return c.Log.Strange(c.Sample(run, round), fmt.Errorf("times over %d links: want %d", len(u.Seconds), len(x.Links)))
+			}
+		}
+	}
 	var fastest []emulatedRow // of each link and way the one with the least median
 	for i := range x.Links {
 		for _, run := range x.tried() {
