@@ -54,6 +54,7 @@ var withoutAxes = map[string]string{
 	"evaluation-measured":   "numbers of replicas that evaluate",
 	"hoisting":              "layers on one device",
 	"input-throughput":      "one host that makes mini-batches",
+	"section6-emulated":     "ways, with K, T and M of their own",
 	"spatial-emulated":      "numbers of parts of an image",
 	"summation-measured":    "networks that gradients are sent over",
 	"update-measured":       "numbers of replicas that update",
