@@ -35,7 +35,7 @@ pairs: [{of: M=2 all, to: M=2 replica, label: all - replica}]
 tables:
   - id: images
     caption: ["{steps} steps of {batch} images, R = {R}; {seeds} seeds, {held out} held out, margin {margin}, level {level}."]
-    columns: [label, M, bn-scope, micro-batch, statistics, rate, accuracy, sd, held-out, within, mean-within, {is: difference, first: baseline}, p, margin, outcome, difference-held-out, {is: accuracy, reference: true, head: "{reference} accuracy"}]
+    columns: [label, M, bn-scope, micro-batch, statistics, rate, accuracy, sd, held-out, within, mean-within, {is: difference, first: baseline}, p, margin, outcome, difference-held-out, paired, {is: accuracy, reference: true, head: "{reference} accuracy"}]
     notes: [seeds, reference]
   - id: images-pairs
     title: "In pairs"
@@ -132,6 +132,9 @@ func TestOutcomes(t *testing.T) {
 		pair := r.Tables[1].Printed()
 		if shift, _, _ := strings.Cut(pair[0][1], " "); len(pair) != 1 || pair[0][0] != "2" || shift != lab.Difference(c.shift, 2).Text {
 			t.Errorf("pairs %q, want all less replica, %v", pair, c.shift)
+		}
+		if got := of(1, "difference in its pair"); got != pair[0][1] || of(2, "difference in its pair") != "" {
+			t.Errorf("its pair's difference %q, want %q", got, pair[0][1])
 		}
 		testkit.Equal(t, table.Caption[0], "3 steps of 32 images, R = 2; 5 seeds, 1000 held out, margin 3, level 5%.", "caption")
 	}
