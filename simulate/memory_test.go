@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
 )
@@ -26,10 +27,7 @@ func TestMemoryOverTime(t *testing.T) {
 			Setup:      train.Setup{Partitions: 2, MicroBatches: 4, Schedule: test.schedule, Checkpoint: test.checkpoint},
 			Accounting: gpipe.PaperAccounting,
 		}
-		r, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(s.Run(t.Context()))(t)
 		for k, corners := range r.Step.MemoryOverTime() {
 			d := r.Devices[k]
 			always := d.PeakBytes - d.ResidualBytes - d.WorkspaceBytes
@@ -42,9 +40,7 @@ func TestMemoryOverTime(t *testing.T) {
 				}
 				levels[c.Bytes] = true
 			}
-			if peak != d.PeakBytes {
-				t.Errorf("%v %v, device %d: highest %d, planned peak %d", test.schedule, test.checkpoint, k, peak, d.PeakBytes)
-			}
+			testkit.Equal(t, d.PeakBytes, peak, "%v %v, device %d: highest %d, planned peak", test.schedule, test.checkpoint, k, peak)
 			full := always + d.WorkspaceBytes + d.ResidualBytes
 			for sets := 1; sets <= test.levels[k]; sets++ {
 				want := full - d.ResidualBytes + d.ResidualBytes*int64(sets)/int64(test.levels[k])

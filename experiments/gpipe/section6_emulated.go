@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
@@ -180,11 +181,17 @@ func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run,
 	each := func(r emulatedRow) []float64 {
 		return c.Each(r.emulated6Run, func(u *emulatedUpdate) float64 { return u.Seconds[r.link] })
 	}
-	var tried, fastest []emulatedRow // of each link and way the one with the least median
+	for _, run := range x.tried() {
+		for round, u := range c.Of[run] {
+			if len(u.Seconds) != len(x.Links) {
+				return c.Log.Strange(c.Sample(run, round), fmt.Errorf("times over %d links: want %d", len(u.Seconds), len(x.Links)))
+			}
+		}
+	}
+	var fastest []emulatedRow // of each link and way the one with the least median
 	for i := range x.Links {
 		for _, run := range x.tried() {
 			r, last := emulatedRow{run, i}, len(fastest)-1
-			tried = append(tried, r)
 			switch {
 			case last < 0 || fastest[last].way != r.way || fastest[last].link != i:
 				fastest = append(fastest, r)
@@ -198,18 +205,18 @@ func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run,
 	which := func(r emulatedRow) int {
 		return slices.IndexFunc(x.Ways, func(w emulatedWay) bool { return w.Name == r.way })
 	}
-	link := timed.Text("link", func(r emulatedRow) any { return x.Links[r.link].Name })
-	way := timed.Text("way", func(r emulatedRow) any { return r.way })
-	m := timed.Number("M", func(r emulatedRow) any { return r.m })
 	update := timed.Times("measured update", each)
 	over := func(head string, first func(emulatedRow) emulatedRow) timed.Column[emulatedRow] {
 		return timed.Ratios(head, func(r emulatedRow) (over, under []float64) { return each(first(r)), each(r) })
 	}
-	timed.Fill(c.Table, fastest, link, way, m, update,
+	timed.Fill(c.Table, fastest,
+		timed.Text("link", func(r emulatedRow) any { return x.Links[r.link].Name }),
+		timed.Text("way", func(r emulatedRow) any { return r.way }),
+		timed.Number("M", func(r emulatedRow) any { return r.m }),
+		timed.Text("of M", func(r emulatedRow) any { return strings.Trim(fmt.Sprint(x.Ways[which(r)].M), "[]") }),
+		update,
 		over("over GPipe", func(r emulatedRow) emulatedRow { return of(r.link, 0) }),
 		over("of fast links", func(r emulatedRow) emulatedRow { return of(0, which(r)) }))
-	all := &lab.Table{ID: "section6-emulated-tried", Title: "Every M that was tried on 8 emulated devices"}
-	timed.Fill(all, tried, link, way, m, update)
 	layer := &lab.Table{
 		ID: "section6-emulated-layer", Title: "One layer on T emulated devices",
 		Caption: []string{fmt.Sprintf("%s, mini-batches of %d, on T devices that divide its operations in as many blocks, over links that take no time. Over one device: one device's time over theirs, within a round.", c.Profile.Layer, c.Profile.LayerBatch)},
@@ -220,7 +227,7 @@ func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run,
 	}
 	timed.Fill(layer, divided, timed.Number("T", func(r emulatedRow) any { return r.parts }), update,
 		over("over one device", func(emulatedRow) emulatedRow { return divided[0] }))
-	c.Tables = []*lab.Table{all, layer}
+	c.Tables = []*lab.Table{layer}
 	c.Panels = append(
 		plot.TableBars{Panel: "link", Group: "way", Y: "updates a second, over GPipe's", Bars: []string{"over GPipe"}}.Panels(c.Table),
 		plot.TableBars{Group: "T", Title: "one layer", Y: "updates a second, over one device's", Bars: []string{"over one device"}}.Panels(layer)...,

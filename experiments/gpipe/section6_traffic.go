@@ -76,9 +76,9 @@ func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err err
 	return sent, nil
 }
 
-// dividedShare is the share of the multiply-adds that eight parts divide when they run. They have no rule for convolutions.
+// dividedShare is the share of the multiply-adds that eight parts divide when they run. AmoebaNet-D's cells have no rule that runs.
 func dividedShare(m train.Model) (float64, error) {
-	if m.Images() {
+	if m.Name == train.AmoebaNet {
 		return 0, nil
 	}
 	layers, err := m.Build()
@@ -181,5 +181,5 @@ func multiplyAdds(c *graph.Call) int64 {
 	return 0
 }
 
-// section6Traffic counts; T's rules for convolutions are not run here.
+// section6Traffic counts. Of convolutions that T devices divide ResNet's run here, and send more than is counted.
 var section6Traffic = section6Kind(heldNetwork.traffic, false)

@@ -222,9 +222,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	}
 
 	v := testkit.Must(Verifying{All: experiments.Papers, Results: made}.Run(context.Background()))(t)
-	if err := v.Err(false); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, v.Err(false), nil)
 	others := fmt.Sprintf("%d experiments have no usable records: table1 (not there), ", len(experiments.Papers[0].Experiments)-1)
 	testkit.Fails(t, v.Err(true), "claims have no record", others)
 	var text strings.Builder

@@ -233,9 +233,7 @@ func TestPilots(t *testing.T) {
 		t.Errorf("%v: scores %v", err, scores)
 	}
 	for row := range 2 {
-		if got := of(row, "pilots: loss by rate").Text; got != "0.01: 3.0000, 0.02: 2.0000, 0.04: -" {
-			t.Errorf("pilots %q", got)
-		}
+		testkit.Equal(t, of(row, "pilots: loss by rate").Text, "0.01: 3.0000, 0.02: 2.0000, 0.04: -", "pilots")
 	}
 	testkit.Equal(t, fmt.Sprint((&pilot{}).Check()), "no trial")
 	for i := range 3 {
@@ -266,9 +264,7 @@ func TestWithoutChrF(t *testing.T) {
 			testkit.Fails(t, err, wants)
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		table := r.Tables[0]
 		if cell := table.Rows[0][table.Column("chrF")]; cell.Text != "-" {
 			t.Errorf("chrF %v, want none", cell)
@@ -438,9 +434,7 @@ func TestReadsTheLastCompleteLook(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if caption := r.Tables[0].Caption; !strings.Contains(caption[0], fmt.Sprintf("n = %d seeds", want)) || !strings.Contains(caption[1], fmt.Sprintf("; %d seeds", want)) {
 			t.Errorf("%d seeds: %q", complete, caption)
 		}
