@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // asChild has the test's binary print a line, on some memory.
@@ -51,9 +53,7 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("%s: %d MiB resident, want %d or more, and less than the %d held here", what, rss>>20, least>>20, most>>20)
 		}
 	}
-	if held[1024] != 1 {
-		t.Error("the memory is gone")
-	}
+	testkit.Equal(t, held[1024], 1, "the memory is gone")
 	if _, _, err := measured(os.Args[0], asChild, "fails"); err == nil || !strings.HasSuffix(err.Error(), "out of paper") {
 		t.Errorf("a program that fails: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"gpipebench/bench/rows"
 	"gpipebench/gpipe"
 	"gpipebench/internal/stats"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 )
 
@@ -40,9 +41,7 @@ func TestPyTorchAgrees(t *testing.T) {
 	t.Chdir("..")
 	for name, n := range small {
 		note, err := n.compare("avx2" + map[bool]string{true: "-channels_last"}[n.model.Images()])
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Equal(t, err, nil, "%s", name)
 		t.Log(name, note)
 	}
 }
@@ -59,9 +58,7 @@ func TestOneDNNAgrees(t *testing.T) {
 	t.Chdir("..")
 	peer, remove, err := buildPeer("onednn.cpp", "-ldnnl")
 	defer remove()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for name, n := range small {
 		s, err := n.products(name, peer, 1, roofline{GFLOPS: 1, L2: 1, Memory: 1})
 		if err != nil {

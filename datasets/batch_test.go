@@ -74,9 +74,7 @@ func mustBatch(t testing.TB, s Source, split Split, index, examples int) nn.Batc
 	if err == nil {
 		err = b.Check()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return b
 }
 

@@ -137,16 +137,12 @@ func TestBPEAgainstCountingAllOver(t *testing.T) {
 		words := randomWords(random, 1+random.Intn(40), 1+i%4)
 		size := 10 + random.Intn(120)
 		b := LearnBPE(words, size)
-		if got, want := joins(b), slowBPE(words, size); !slices.Equal(got, want) {
-			t.Fatalf("%v, size %d: joins %q, want %q", words, size, got, want)
-		}
+		testkit.EqualAll(t, joins(b), slowBPE(words, size), "%v, size %d: joins", words, size)
 		if b.Size() > max(size, minBPE) {
 			t.Fatalf("size %d, asked for %d", b.Size(), size)
 		}
 		for w := range randomWords(random, 20, 5) {
-			if got, want := b.Encode(w), slowEncode(b, w); !slices.Equal(got, want) {
-				t.Fatalf("%q is cut %v, want %v", w, got, want)
-			}
+			testkit.EqualAll(t, b.Encode(w), slowEncode(b, w), "%q is cut", w)
 		}
 	}
 }
@@ -224,9 +220,7 @@ func FuzzBPE(f *testing.F) {
 				}
 				want.WriteRune(c)
 			}
-			if got, slow := b.encodeWord(w), slowEncode(b, w); !slices.Equal(got, slow) {
-				t.Fatalf("%q is cut %v, want %v", w, got, slow)
-			}
+			testkit.EqualAll(t, b.encodeWord(w), slowEncode(b, w), "%q is cut", w)
 		}
 		ids := b.Encode(text)
 		for _, id := range ids {
@@ -234,12 +228,8 @@ func FuzzBPE(f *testing.F) {
 				t.Fatalf("id %d of %d", id, b.Size())
 			}
 		}
-		if got := b.Decode(ids); got != want.String() {
-			t.Fatalf("%q comes back as %q, want %q", text, got, want.String())
-		}
-		if got := b.encodeAll([]string{text, text})[1]; !slices.Equal(got, ids) {
-			t.Fatalf("encodeAll: %v, want %v", got, ids)
-		}
+		testkit.Equal(t, b.Decode(ids), want.String(), "%q comes back as", text)
+		testkit.EqualAll(t, b.encodeAll([]string{text, text})[1], ids, "encodeAll")
 	})
 }
 

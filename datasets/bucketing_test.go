@@ -46,20 +46,14 @@ func TestBucketing(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			b := bucketing{window: c.window, hosts: c.hosts, apart: c.apart, key: philox.KeyOf(1, "test")}
 			made := b.batches(epochOf(c.n), 3, c.examples, lengths)
-			if again := b.batches(epochOf(c.n), 3, c.examples, lengths); !reflect.DeepEqual(made, again) {
-				t.Fatal("two calls differ")
-			}
+			testkit.EqualDeep(t, made, b.batches(epochOf(c.n), 3, c.examples, lengths), "two calls differ")
 			if c.n > 8 && reflect.DeepEqual(made, b.batches(epochOf(c.n), 4, c.examples, lengths)) {
 				t.Error("two epochs have the same mini-batches")
 			}
 			for i, batch := range made {
-				if want := min(c.examples, c.n-i*c.examples); len(batch) != want {
-					t.Fatalf("mini-batch %d has %d pairs, want %d", i, len(batch), want)
-				}
+				testkit.Equal(t, len(batch), min(c.examples, c.n-i*c.examples), "mini-batch %d", i)
 			}
-			if !slices.Equal(sorted(made...), sorted(epochOf(c.n))) {
-				t.Fatal("an epoch has other pairs")
-			}
+			testkit.EqualAll(t, sorted(made...), sorted(epochOf(c.n)), "an epoch has other pairs")
 			drawn := epochOf(c.n)
 			mix(philox.NewStream(b.key, 3), drawn)
 			blocks := slices.Collect(slices.Chunk(drawn, c.examples))
@@ -84,9 +78,7 @@ func TestBucketing(t *testing.T) {
 // checkWindow requires the pairs of from, in ranges of length.
 func checkWindow(t *testing.T, window, from [][]pick) {
 	t.Helper()
-	if !slices.Equal(sorted(window...), sorted(from...)) {
-		t.Fatal("a window has other pairs than the host has read for it")
-	}
+	testkit.EqualAll(t, sorted(window...), sorted(from...), "a window has other pairs than the host has read for it")
 	type span struct{ shortest, longest int }
 	var spans []span
 	for _, batch := range window {

@@ -156,9 +156,7 @@ func TestCIFARErrors(t *testing.T) {
 		dir := writeFiles(t, files)
 		s, err := Open(c.set+":"+dir, Config{})
 		if c.want == "" {
-			if err != nil {
-				t.Errorf("%s: %v", c.file, err)
-			}
+			testkit.Equal(t, err, nil, "%s", c.file)
 			continue
 		}
 		if want := c.set + ": " + filepath.Join(dir, c.file) + ": " + c.want; err == nil || err.Error() != want || s != nil {

@@ -141,9 +141,7 @@ func TestValidate(t *testing.T) {
 	} {
 		c := bad
 		own(&c)
-		if err := openers[source](c); err != nil {
-			t.Errorf("%s: %v", source, err)
-		}
+		testkit.Equal(t, openers[source](c), nil, "%s", source)
 	}
 	// What one source accepts another does not.
 	for source, of := range map[string]struct {

@@ -163,9 +163,7 @@ func TestCatalogWords(t *testing.T) {
 		t.Errorf("%v", c.words)
 	}
 	for range 10 {
-		if !reflect.DeepEqual(of(), c) {
-			t.Fatal("other words")
-		}
+		testkit.EqualDeep(t, of(), c, "other words")
 	}
 }
 

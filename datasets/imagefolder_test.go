@@ -108,9 +108,7 @@ func TestImageFolderHoldsOut(t *testing.T) {
 		}
 		dir := writeFiles(t, files)
 		classes, parts, err := listImages(dir, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		held := map[string]bool{}
 		counts := [2][2]int{}
 		all := map[string]bool{}
@@ -182,9 +180,7 @@ func TestImageFolderLinks(t *testing.T) {
 			testkit.NoError(t, os.Symlink(to, filepath.Join(dir, part, from)))
 		}
 		before, _, err := listClasses(filepath.Join(dir, part))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		link("a.png", "red/same.png")
 		link("../red/a.png", "blue/other.png")
 		link("same.png", "red/twice.png")
@@ -300,9 +296,7 @@ func TestFirstBadImageIsTold(t *testing.T) {
 	dir := writeFiles(t, files)
 	for range 10 {
 		_, parts, err := listImages(dir, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, part := range parts {
 			want := ""
 			for _, f := range part {

@@ -99,9 +99,7 @@ func TestShapesAreNestedAndFit(t *testing.T) {
 				t.Fatalf("%v does not fit %v", s, shapes)
 			}
 		}
-		if shapeFor(shapes, largest.Source+1, 1) != len(shapes) {
-			t.Fatal("too long a source fits")
-		}
+		testkit.Equal(t, shapeFor(shapes, largest.Source+1, 1), len(shapes), "too long a source fits")
 	}
 }
 

@@ -3,7 +3,6 @@ package datasets
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +18,7 @@ func pairIn(t *testing.T, b nn.Batch, i int) (source, target []int32) {
 	one := b.Slice(i, i+1)
 	ids, length, in, out := one.Inputs[0].I32, int(one.Inputs[1].I32[0]), one.Inputs[2].I32, one.Targets[0].I32
 	for k, id := range ids {
-		if (id == Pad) != (k >= length) {
-			t.Fatalf("source %v of length %d", ids, length)
-		}
+		testkit.Equal(t, id == Pad, k >= length, "source %v of length %d", ids, length)
 	}
 	target = out
 	if n := slices.Index(out, -1); n >= 0 {
@@ -58,9 +55,7 @@ func pass(t *testing.T, s *Translation, split Split, from, to, examples int) map
 			seen[key(source, target)]++
 			count += len(target)
 		}
-		if b.Count != count {
-			t.Fatalf("count %d, want %d", b.Count, count)
-		}
+		testkit.Equal(t, b.Count, count, "count")
 		if n := b.Examples(); n != examples && (i != to-1 || n != s.examples(split)%examples) {
 			t.Fatalf("batch %d of %d has %d examples of %d", i, to, n, examples)
 		}
@@ -112,9 +107,7 @@ func TestTranslationEpochs(t *testing.T) {
 				total[k] += times
 				size += times
 			}
-			if size != s.epoch {
-				t.Fatalf("epoch of %d examples, want %d", size, s.epoch)
-			}
+			testkit.Equal(t, size, s.epoch, "epoch")
 			orders[fmt.Sprint(mustBatch(t, s, Train, e*n, 32))] = true
 		}
 		testkit.Equal(t, len(orders), epochs, "two epochs begin alike")
@@ -196,9 +189,7 @@ func TestTranslationLimit(t *testing.T) {
 			if max(len(p.Source), len(p.Target)) > 9 {
 				continue
 			}
-			if q := s.Pairs(l, Train)[kept]; !reflect.DeepEqual(p, q) {
-				t.Fatalf("pair %d is %v, want %v", kept, q, p)
-			}
+			testkit.EqualDeep(t, p, s.Pairs(l, Train)[kept], "pair %d", kept)
 			kept++
 		}
 		for i, p := range all.Pairs(l, HeldOut) {
@@ -258,9 +249,7 @@ func TestGroupsAndCollate(t *testing.T) {
 	}
 	slices.Sort(places)
 	for i, p := range places {
-		if i != p {
-			t.Fatalf("groups have places %v", places)
-		}
+		testkit.Equal(t, i, p, "groups have places %v", places)
 	}
 	for _, bad := range [][]Pair{nil, {{Source: make([]int32, 100), Target: []int32{End}}}} {
 		testkit.Panics(t, func() { s.Collate(bad) }, "datasets: Collate: ")

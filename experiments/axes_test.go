@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -71,10 +72,7 @@ func (a asked) by() map[string][]int {
 func TestAxes(t *testing.T) {
 	var found []string
 	for _, d := range List() {
-		own, err := d.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		own := testkit.Must(d.Load())(t)
 		if !d.HasAxis("k") && !d.HasAxis("m") {
 			if _, isTimed := own.(timed.Experiment); isTimed != (withoutAxes[d.ID] != "") {
 				t.Errorf("%s has no axis: it is timed: %v, known: %q", d.ID, isTimed, withoutAxes[d.ID])
@@ -86,18 +84,14 @@ func TestAxes(t *testing.T) {
 		spec := d.SpecFile()
 		spec.Text = []byte(strings.NewReplacer(ask.edits...).Replace(d.Spec()))
 		for axis, numbers := range ask.by() {
-			if spec, err = spec.With(axis, numbers); err != nil {
-				t.Fatal(err)
-			}
+			spec = testkit.Must(spec.With(axis, numbers))(t)
 		}
 		edited, err := d.Load(spec)
 		if err != nil {
 			t.Errorf("%v: %v", ask, err)
 			continue
 		}
-		if n := strings.Count(string(spec.Text), "#"); n != strings.Count(d.Spec(), "#") {
-			t.Errorf("%s: %d comments are left of %d", d.ID, n, strings.Count(d.Spec(), "#"))
-		}
+		testkit.Equal(t, strings.Count(string(spec.Text), "#"), strings.Count(d.Spec(), "#"), "%s", d.ID)
 		grid := slices.Contains([]string{"calibrated", "table2", "table2-amoebanet", "table2-modelled", "table3"}, d.ID)
 		if own.Key("quick") == edited.Key("quick") || (own.Conditions("quick") == edited.Conditions("quick")) != grid {
 			t.Errorf("%s: other K or M have the same key, or conditions that are not those of a grid", d.ID)
@@ -117,9 +111,7 @@ func TestAxes(t *testing.T) {
 		}
 	}
 	slices.Sort(found)
-	if want := slices.Sorted(maps.Keys(axes)); !slices.Equal(found, want) {
-		t.Errorf("experiments with k or m: %v, tried %v", found, want)
-	}
+	testkit.EqualAll(t, slices.Sorted(maps.Keys(axes)), found, "experiments with k or m: %v, tried", found)
 }
 
 var (
@@ -136,10 +128,7 @@ func (a asked) madeUp(t *testing.T, e lab.Experiment) *lab.Report {
 	reference := references(e.ID())
 	log := records.New(e.Key(reference.Key.Profile))
 	if x, is := e.(timed.Experiment); is {
-		repeated, err := x.Repeated(log.Key.Profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		repeated := testkit.Must(x.Repeated(log.Key.Profile))(t)
 		if rounds, is := repeated.(*timed.Rounds); is {
 			timedtest.FillRounds(t, log, rounds, 0, timedtest.Even)
 		}
@@ -166,9 +155,7 @@ func (a asked) madeUp(t *testing.T, e lab.Experiment) *lab.Report {
 		r, err := e.Report(log, reference)
 		missing := noSample.FindStringSubmatch(fmt.Sprint(err))
 		if missing == nil {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return r
 		}
 		alike := regexp.MustCompile("^" + digits.ReplaceAllString(regexp.QuoteMeta(missing[1]), "[0-9]+") + "$")
@@ -256,17 +243,13 @@ func (a asked) check(t *testing.T, d lab.Definition, r *lab.Report) {
 func topNumbers(t *testing.T, d lab.Definition, axis string) []int {
 	t.Helper()
 	var top map[string]yaml.Node
-	if err := yaml.Unmarshal([]byte(d.Spec()), &top); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, yaml.Unmarshal([]byte(d.Spec()), &top))
 	of, list := top[axis], []int{0}
 	into := any(&list[0])
 	if of.Kind == yaml.SequenceNode {
 		into = &list
 	}
-	if err := of.Decode(into); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, of.Decode(into))
 	return list
 }
 
@@ -279,9 +262,7 @@ func TestAxesRefused(t *testing.T) {
 		"64 micro-batches of 32 examples are not of one size":                     {Only: []string{"table2"}, M: []int{1, 64}},
 		"k.1: this entry is there already":                                        {Only: []string{"table3"}, K: []int{2, 2}},
 	} {
-		if _, err := r.Specs(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want %s", err, want)
-		}
+		testkit.Refused(r.Specs())(t, want)
 	}
 }
 
@@ -292,38 +273,18 @@ func TestCellsAreUsedAgain(t *testing.T) {
 		t.Skip("models Table 2")
 	}
 	dir, reference := t.TempDir(), t.TempDir()
-	e, err := Load("table2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := records.Open(records.File(reference, "table2"), e.Key("smoke"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	repeated, err := e.(timed.Experiment).Repeated("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(Load("table2"))(t)
+	log := testkit.Must(records.Open(records.File(reference, "table2"), e.Key("smoke"), false))(t)
+	repeated := testkit.Must(e.(timed.Experiment).Repeated("smoke"))(t)
 	timedtest.FillRounds(t, log, repeated.(*timed.Rounds), 0, timedtest.Even)
-	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := e.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, e.Measure(t.Context(), log, progress.Silent{}))
+	whole := testkit.Must(e.Report(log, nil))(t)
+	testkit.NoError(t, log.Close())
 	r := Reproducing{Profile: "smoke", Only: []string{"table2"}, Out: dir, Reference: reference, K: []int{2, 8}}
 	p := &said{}
 	var part *lab.Report
-	if err := r.Run(t.Context(), p, func(_ lab.Experiment, made *lab.Report) error { part = made; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(fmt.Sprint(p.lines), "24 of 24 samples are from runs with other K or M") {
-		t.Errorf("it said %q", p.lines)
-	}
+	testkit.NoError(t, r.Run(t.Context(), p, func(_ lab.Experiment, made *lab.Report) error { part = made; return nil }))
+	testkit.Has(t, fmt.Sprint(p.lines), "24 of 24 samples are from runs with other K or M")
 	column := part.Tables[0].Column("measured")
 	for _, row := range part.Tables[0].Printed() {
 		same := slices.ContainsFunc(whole.Tables[0].Printed(), func(of []string) bool { return slices.Equal(of[:column+1], row[:column+1]) })
@@ -332,17 +293,12 @@ func TestCellsAreUsedAgain(t *testing.T) {
 		}
 	}
 
-	list, err := Reproducing{Profile: "smoke", Only: []string{"table2"}, K: []int{2, 4, 8, 16}}.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(Reproducing{Profile: "smoke", Only: []string{"table2"}, K: []int{2, 4, 8, 16}}.load())(t)
 	log = records.New(list[0].Key("smoke"))
 	if err := r.earlier(list[0], log); err != nil || len(log.Earlier) != 1 {
 		t.Fatal(log.Earlier, err)
 	}
-	if repeated, err = list[0].Experiment.(timed.Experiment).Repeated("smoke"); err != nil {
-		t.Fatal(err)
-	}
+	repeated = testkit.Must(list[0].Experiment.(timed.Experiment).Repeated("smoke"))(t)
 	if err := log.TakeTimed(slices.Concat(repeated.Samples()...)); err != nil || log.Taken != 0 {
 		t.Errorf("%d timed samples of a run without K = 16 are used again, %v", log.Taken, err)
 	}

@@ -3,6 +3,7 @@ package experiments
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -48,12 +50,8 @@ func TestEndlessInput(t *testing.T) {
 	dir := t.TempDir()
 	recordsDir := filepath.Join(dir, "table2.jsonl")
 	long := filepath.Join(dir, "long.jsonl")
-	if err := os.Symlink("/dev/zero", recordsDir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(long, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink("/dev/zero", recordsDir))
+	testkit.NoError(t, os.WriteFile(long, nil, 0o600))
 	if err := os.Truncate(long, records.MaxRecord+1); err != nil { // one line, of holes
 		t.Fatal(err)
 	}
@@ -71,9 +69,7 @@ func TestEndlessInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			frugal(t, func() {
-				if err := c.run(); err == nil || err.Error() != c.want {
-					t.Errorf("error %v, want %s", err, c.want)
-				}
+				testkit.Equal(t, fmt.Sprint(c.run()), c.want)
 			})
 		})
 	}
@@ -93,9 +89,7 @@ func TestYAMLBombs(t *testing.T) {
 	for name, text := range map[string]string{"anchors": bomb, "keys": keys, "brackets": "experiment: table2\nk: " + strings.Repeat("[", 50_000), "items": "experiment: table2\nk: [" + strings.Repeat("[],", 20_000) + "]"} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "spec.yaml")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			frugal(t, func() {
 				spec, err := lab.ReadSpec(file, IDs())
 				if err == nil {
@@ -113,14 +107,9 @@ func TestYAMLBombs(t *testing.T) {
 // the first are named.
 func TestManyDamagedLines(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "e.jsonl")
-	if err := os.WriteFile(name, bytes.Repeat([]byte("x\n"), 100_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, bytes.Repeat([]byte("x\n"), 100_000), 0o600))
 	frugal(t, func() {
-		l, err := records.Open(name, records.Key{}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(records.Open(name, records.Key{}, false))(t)
 		l.Close()
 		if !strings.HasPrefix(l.Damaged, name+":1, ") || len(l.Damaged) > 10*len(name)+100 {
 			t.Errorf("%.2000s", l.Damaged)

@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/experiments/gpipe"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -54,16 +55,9 @@ func TestDesignsWereCommittedBeforeTheirRecords(t *testing.T) {
 				if errors.Is(err, fs.ErrNotExist) {
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				e, err := d.Load()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := committedFirst("..", "experiments/"+p.Name+"/"+d.ID+"/spec.yaml", d, log, e.Registration(log.Key.Profile)); err != nil {
-					t.Error(err)
-				}
+				testkit.NoError(t, err)
+				e := testkit.Must(d.Load())(t)
+				testkit.Equal(t, committedFirst("..", "experiments/"+p.Name+"/"+d.ID+"/spec.yaml", d, log, e.Registration(log.Key.Profile)), nil)
 			}
 		}
 	}
@@ -86,17 +80,12 @@ func TestChangedDesignIsFoundByCommit(t *testing.T) {
 	}
 	commit := func(text string) string {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(root, "spec.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(root, "spec.yaml"), []byte(text), 0o600))
 		git("add", "spec.yaml")
 		git("commit", "-q", "-m", "x")
 		return git("rev-parse", "HEAD")
 	}
-	e, err := d.Load(lab.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: []byte(spec("0"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(d.Load(lab.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: []byte(spec("0"))}))(t)
 	for _, c := range []struct{ text, want string }{
 		{spec("0"), ""},
 		{strings.Replace(spec("0"), "because: \"", "because: \"as was said, ", 1), ""},
@@ -120,23 +109,12 @@ func TestReproduceKeepsToTheDesign(t *testing.T) {
 	d, out := gpipe.Paper.Experiment("delayed-reduction"), t.TempDir()
 	r := Reproducing{Profile: "smoke", Only: []string{d.ID}, Out: out}
 	show := func(lab.Experiment, *lab.Report) error { return nil }
-	if err := r.Run(t.Context(), progress.Silent{}, show); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, r.Run(t.Context(), progress.Silent{}, show))
 	r.Spec = filepath.Join(out, "mine.yaml")
-	if err := os.WriteFile(r.Spec, []byte(strings.Replace(d.Spec(), "margin: {size: 0,", "margin: {size: 5,", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Run(t.Context(), progress.Silent{}, show); err == nil || !strings.Contains(err.Error(), "a design does not change after its first record; --fresh measures anew") {
-		t.Errorf("another margin: %v", err)
-	}
-	e, err := d.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(r.Spec, []byte(strings.Replace(d.Spec(), "margin: {size: 0,", "margin: {size: 5,", 1)), 0o600))
+	testkit.Fails(t, r.Run(t.Context(), progress.Silent{}, show), "a design does not change after its first record; --fresh measures anew")
+	e := testkit.Must(d.Load())(t)
 	log := records.New(e.Key("smoke"))
 	log.Admits = e.Registration("smoke").Admits
-	if err := log.Add("reduced late/seed7", 7, 1); err == nil || !strings.Contains(err.Error(), "delayed-reduction, sample reduced late/seed7: seed 7 is not of the design") {
-		t.Errorf("another seed: %v", err)
-	}
+	testkit.Fails(t, log.Add("reduced late/seed7", 7, 1), "delayed-reduction, sample reduced late/seed7: seed 7 is not of the design")
 }

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"gpipebench/experiments/gpipe"
 	"gpipebench/internal/printable"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -22,9 +22,7 @@ func TestMarkdownHasNoHTML(t *testing.T) {
 	table := &lab.Table{ID: "sample", Title: "<b>title</b>", Caption: []string{"<script>"}, Columns: []lab.Column{{Name: "<i>", Left: true}}, Notes: []string{"p < 0.05 <!-- -->"}}
 	table.Add("<img src=x>|1 < 2")
 	var b strings.Builder
-	if err := table.Write(&b, "markdown"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, table.Write(&b, "markdown"))
 	if text := b.String(); printable.Tag.MatchString(text) || !strings.Contains(text, "p < 0.05 &lt;!-- -->") || !strings.Contains(text, `&lt;img src=x>\|1 < 2`) {
 		t.Errorf("%s", text)
 	}
@@ -82,13 +80,9 @@ func TestReproduceGoesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	p := &said{advanced: func(string) { stop() }} // after the first of six trainings
-	if err := r.Run(ctx, p, nil); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a stopped run: %v", err)
-	}
+	testkit.Is(t, r.Run(ctx, p, nil), context.Canceled)
 	second, table, err := once(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var left int
 	if len(second.begun) == 1 {
 		fmt.Sscanf(second.begun[0], "consistency-accuracy: %d training", &left)
@@ -133,10 +127,7 @@ func (s *said) Advance(detail string) {
 
 // A defect of a report is no fault of its records.
 func TestReportWithADefect(t *testing.T) {
-	e, err := Load("table1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(Load("table1"))(t)
 	defer func() {
 		if _, ok := recover().(runtime.Error); !ok {
 			t.Error("the defect was taken for something else")

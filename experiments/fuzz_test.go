@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
 
@@ -16,10 +17,7 @@ func FuzzOpenLog(f *testing.F) {
 	k := records.Key{Experiment: "e", Profile: "smoke"}
 	whole := ""
 	for _, r := range []*records.Record{{Session: "s", Key: k, Provenance: &records.Provenance{}}, {Session: "s", Key: k, Sample: "a", Data: []byte(`{"x":1}`)}} {
-		line, err := r.Encode()
-		if err != nil {
-			f.Fatal(err)
-		}
+		line := testkit.Must(r.Encode())(f)
 		whole += string(line) + "\n"
 	}
 	for _, text := range []string{"", whole, whole + whole, whole[:len(whole)-1], whole + whole[:40], "x\n" + whole, "\n\n\x00\n", strings.Repeat("x\n", 100), whole + "rubbish"} {
@@ -28,13 +26,8 @@ func FuzzOpenLog(f *testing.F) {
 	name := filepath.Join(f.TempDir(), "e.jsonl")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		os.Remove(name + ".torn")
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		l, err := records.Open(name, k, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, text, 0o600))
+		l := testkit.Must(records.Open(name, k, false))(t)
 		defer l.Close()
 		if said := l.Damaged + l.Torn; strings.ContainsAny(said, "\n\r") || len(said) > 2000 {
 			t.Errorf("said: %q", said)

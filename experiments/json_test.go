@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/floatjson"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 	"gpipebench/train"
 )
@@ -26,49 +27,29 @@ func TestJSON(t *testing.T) {
 	inf := math.Inf(1)
 	v := numbers{A: inf, B: []float64{1, math.Inf(-1), 2.5e-300}, C: &inf, D: map[string]float64{"x": -inf}}
 	var b bytes.Buffer
-	if err := floatjson.Write(&b, v); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := strings.Join(strings.Fields(b.String()), ""), `{"a":"Infinity","b":[1,"-Infinity",2.5e-300],"c":"Infinity","d":{"x":"-Infinity"}}`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	testkit.NoError(t, floatjson.Write(&b, v))
+	testkit.Equal(t, strings.Join(strings.Fields(b.String()), ""), `{"a":"Infinity","b":[1,"-Infinity",2.5e-300],"c":"Infinity","d":{"x":"-Infinity"}}`)
 	log := records.New(records.Key{})
-	if err := log.Add("sample", 1, v); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add("sample", 1, v))
 	var back numbers
 	if err := log.Get("sample", &back); err != nil || !reflect.DeepEqual(back, v) {
 		t.Errorf("%+v, %v: want %+v", back, err, v)
 	}
-	if err := log.Add("nan", 1, []float64{math.NaN()}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add("nan", 1, []float64{math.NaN()}))
 	var nan []float64
 	if err := log.Get("nan", &nan); err != nil || !math.IsNaN(nan[0]) {
 		t.Errorf("%v, %v: want NaN", nan, err)
 	}
-	if err := floatjson.Unmarshal([]byte(`["1"]`), &nan); err == nil || !strings.Contains(err.Error(), "want a number") {
-		t.Errorf("a string for a number: %v", err)
-	}
+	testkit.Fails(t, floatjson.Unmarshal([]byte(`["1"]`), &nan), "want a number")
 
 	top := 0.5
 	r := train.Result{Losses: []float64{}, Eval: &train.Evaluation{Loss: 1e21, Top1: &top}, PeakBytes: []int64{1}, Note: "<&>\u2028", KernelProfile: "x"}
-	want, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Must(json.MarshalIndent(r, "", "  "))(t)
+	line := testkit.Must(json.Marshal(r))(t)
 	if got, err := floatjson.Marshal(r); err != nil || !bytes.Equal(got, line) {
 		t.Errorf("%s, %v\nwant %s", got, err, line)
 	}
 	b.Reset()
-	if err := floatjson.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := b.String(), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(want))+"\n"; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	testkit.NoError(t, floatjson.Write(&b, r))
+	testkit.Equal(t, b.String(), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(want))+"\n")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 )
 
@@ -12,10 +13,7 @@ import (
 func TestKeysSeeWhatDecides(t *testing.T) {
 	text := gpipe.Paper.Experiment("table2").Spec()
 	key := func(text, profile string) string {
-		e, err := Load("table2", lab.SpecFile{Name: "changed.yaml", Experiment: "table2", Text: []byte(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Must(Load("table2", lab.SpecFile{Name: "changed.yaml", Experiment: "table2", Text: []byte(text)}))(t)
 		return e.Key(profile).Spec
 	}
 	changed := func(from, to string) string {
@@ -30,9 +28,7 @@ func TestKeysSeeWhatDecides(t *testing.T) {
 		"the title": changed(`title: "`, `title: "Another `),
 		"the time":  changed("expected: 65s", "expected: 9m"),
 	} {
-		if key(same, "quick") != quick {
-			t.Errorf("%s decides samples", what)
-		}
+		testkit.Equal(t, key(same, "quick"), quick, "%s decides samples", what)
 	}
 	rounds := changed("rounds: 9", "rounds: 26")
 	if key(rounds, "quick") != quick || key(rounds, "full") == full {

@@ -31,9 +31,7 @@ func TestKilledChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs only as the child of another test")
 	}
-	if err := killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(lab.Experiment, *lab.Report) error { return nil }))
 }
 
 // killedRun runs by the spec in dir.
@@ -75,9 +73,7 @@ func startKilled(t *testing.T, dir string, inProcesses bool) *killed {
 	}
 	in, inErr := c.StdinPipe()
 	out, outErr := c.StdoutPipe()
-	if err := errors.Join(inErr, outErr, c.Start()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(inErr, outErr, c.Start()))
 	return &killed{c, in, bufio.NewScanner(out)}
 }
 
@@ -146,35 +142,23 @@ func killRuns(t *testing.T, inProcesses bool) {
 
 	p := &said{}
 	var complete *lab.Report
-	if err := killedRun(dir, inProcesses).Run(context.Background(), p, func(_ lab.Experiment, r *lab.Report) error { complete = r; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(recordsDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, killedRun(dir, inProcesses).Run(context.Background(), p, func(_ lab.Experiment, r *lab.Report) error { complete = r; return nil }))
+	text := testkit.Must(os.ReadFile(recordsDir))(t)
 	times := map[string]int{}
 	for line := range bytes.Lines(text) {
-		r, err := records.DecodeRecord(bytes.TrimSpace(line))
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
+		r := testkit.Must(records.DecodeRecord(bytes.TrimSpace(line)))(t, "%q", line)
 		if r.Sample != "" {
 			times[r.Sample]++
 		}
 	}
 	for name, n := range times {
-		if n != 1 {
-			t.Errorf("%s is there %d times", name, n)
-		}
+		testkit.Equal(t, n, 1, "%s is there", name)
 	}
 	// As many as an undisturbed run has.
 	whole := &said{}
 	e := smallSpec(t, "breakdown", dir)
 	log := records.New(e.Key("smoke"))
-	if err := e.Measure(context.Background(), log, whole); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, e.Measure(context.Background(), log, whole))
 	for _, name := range log.Names {
 		if times[name] == 0 {
 			t.Errorf("no %s", name)

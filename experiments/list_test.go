@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -27,19 +28,14 @@ func TestEveryExperimentIsListed(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(folders) != len(List()) {
-		t.Errorf("%d folders have a spec, and %d experiments are in the list", len(folders), len(List()))
-	}
+	testkit.Equal(t, len(folders), len(List()), "folders have a spec")
 	of := map[string]string{}
 	for _, p := range Papers {
 		if text, err := os.ReadFile(filepath.Join(p.Name, "claims.yaml")); err != nil || string(text) != string(p.Claims) || p.Title == "" || p.Of == "" || p.Name == AllPapers {
 			t.Errorf("paper %q, of %q, titled %q: its claims are not those in its folder: %v", p.Name, p.Of, p.Title, err)
 		}
 		for _, d := range p.Experiments {
-			e, err := d.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testkit.Must(d.Load())(t)
 			about, folder := d.About(), folders[d.Spec()]
 			if e.ID() != d.ID || of[d.ID] != "" || e.Title() == "" || e.Title() != d.Title() || about.Place == "" || about.Text == "" || about.Makes == "" {
 				t.Errorf("%s: its spec is of %s, its title %q, about.md %+v, and %q has the same id", d.ID, e.ID(), e.Title(), about, of[d.ID])
@@ -59,9 +55,7 @@ func TestEveryExperimentIsListed(t *testing.T) {
 	}
 	var commands []string
 	for _, p := range Papers[1:] {
-		if of[p.Name] != "" {
-			t.Errorf("%s is a paper and an experiment", p.Name)
-		}
+		testkit.Equal(t, of[p.Name], "", "%s is a paper and an experiment", p.Name)
 		commands = append(commands, p.Name)
 	}
 	for _, parts := range Commands(List()) {
@@ -79,14 +73,9 @@ func TestEveryExperimentIsListed(t *testing.T) {
 	}
 	plan := exec.Command("make", append([]string{"-n"}, commands...)...)
 	plan.Dir = ".."
-	out, err := plan.Output()
-	if err != nil {
-		t.Fatalf("make %s: %v", strings.Join(commands, " "), err)
-	}
+	out := testkit.Must(plan.Output())(t, "make %s", strings.Join(commands, " "))
 	for _, c := range commands {
-		if !strings.Contains(string(out), "bin/gpipebench "+c+"\n") {
-			t.Errorf("make %s does not run it:\n%s", c, out)
-		}
+		testkit.Has(t, string(out), "bin/gpipebench "+c+"\n")
 	}
 }
 
@@ -99,13 +88,8 @@ func TestKeysAreTheReferences(t *testing.T) {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := Load(id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
+			e := testkit.Must(Load(id))(t)
 			if own := e.Key(log.Key.Profile); own.Spec != log.Key.Spec {
 				t.Errorf("%s: spec %s, that of %s is %s", id, own.Spec, dir, log.Key.Spec)
 			}

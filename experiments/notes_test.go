@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -13,17 +14,11 @@ import (
 
 func TestSeedsNote(t *testing.T) {
 	log := records.New(records.Key{Experiment: "e"})
-	if got := lab.SeedsNote(log); !strings.Contains(got, "none") {
-		t.Error(got)
-	}
+	testkit.Has(t, lab.SeedsNote(log), "none")
 	for i, seed := range []uint64{12, 3, 0, 12} {
-		if err := log.Add(fmt.Sprint(i), seed, i); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Add(fmt.Sprint(i), seed, i))
 	}
-	if got := lab.SeedsNote(log); got != "Seeds: 3, 12." {
-		t.Error(got)
-	}
+	testkit.Equal(t, lab.SeedsNote(log), "Seeds: 3, 12.")
 	// 0 is none, so that no spec may have it.
 	for _, c := range []struct {
 		of              lab.Definition
@@ -33,10 +28,7 @@ func TestSeedsNote(t *testing.T) {
 		{gpipe.Paper.Experiment("delayed-reduction"), "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
 		{gpipe.Paper.Experiment("stability"), "seeds: [1, 2]\n", "seeds: [1, 0]\n", "profiles.smoke.seeds."},
 	} {
-		err := labtest.Refused(t, c.of, c.old, c.seed)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.of.ID, err, c.want)
-		}
+		testkit.Fails(t, labtest.Refused(t, c.of, c.old, c.seed), c.want)
 	}
 }
 

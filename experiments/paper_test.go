@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 )
 
@@ -22,35 +23,22 @@ func TestWithoutThePaper(t *testing.T) {
 				return key == "paper" && of.Kind() != reflect.Int // of bfloat16-rules, which says "not stated"
 			},
 		} {
-			own, err := d.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			own := testkit.Must(d.Load())(t)
 			reference := references(d.ID)
 			var root yaml.Node
-			if err := yaml.Unmarshal([]byte(d.Spec()), &root); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, yaml.Unmarshal([]byte(d.Spec()), &root))
 			if without(root.Content[0], reflect.Indirect(reflect.ValueOf(own)).FieldByName("Spec").Type(), drop) == 0 {
 				continue
 			}
 			t.Run(d.ID+", "+what, func(t *testing.T) {
-				text, err := yaml.Marshal(&root)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e, err := d.Load(lab.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: text})
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := testkit.Must(yaml.Marshal(&root))(t)
+				e := testkit.Must(d.Load(lab.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: text}))(t)
 				if own.Key(reference.Key.Profile).Spec != reference.Key.Spec {
 					t.Skip("the reference is of another spec, as TestKeysAreTheReferences says")
 				}
 				r, err := e.Report(reference, nil)
 				whole, e2 := own.Report(reference, nil)
-				if err := errors.Join(err, e2); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, errors.Join(err, e2))
 				if len(r.Tables) != len(whole.Tables) {
 					t.Fatalf("%d tables, want %d", len(r.Tables), len(whole.Tables))
 				}
@@ -122,11 +110,11 @@ func lacks(t *testing.T, table, whole *lab.Table) (absent int) {
 	t.Helper()
 	got, want := table.Printed(), whole.Printed()
 	ours := func(rows [][]string) int {
-		return len(slices.DeleteFunc(slices.Clone(rows), func(row []string) bool { return strings.HasPrefix(row[0], "torchgpipe") || strings.HasPrefix(row[1], "torchgpipe") }))
+		return len(slices.DeleteFunc(slices.Clone(rows), func(row []string) bool {
+			return strings.HasPrefix(row[0], "torchgpipe") || strings.HasPrefix(row[1], "torchgpipe")
+		}))
 	}
-	if ours(got) != ours(want) {
-		t.Errorf("%s: %d rows, want %d", table.ID, len(got), len(want))
-	}
+	testkit.Equal(t, ours(got), ours(want), "%s: %d rows, want %d", table.ID, len(got), len(want))
 	at := make([]int, len(table.Columns))
 	for i, c := range table.Columns {
 		if at[i] = whole.Column(c.ID); at[i] < 0 {

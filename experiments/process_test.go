@@ -73,17 +73,9 @@ func smallSpec(t *testing.T, id, dir string) lab.Experiment {
 	own := list[slices.IndexFunc(list, func(d lab.Definition) bool { return d.ID == id })].Spec()
 	small := convolutional.ReplaceAllString(own, "{name: transformer-lm, layers: 6, dim: 16, ff: 64, heads: 1, vocab: 250, seq: 8}")
 	name := filepath.Join(dir, "spec.yaml")
-	if err := os.WriteFile(name, []byte(small), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := lab.ReadSpec(name, IDs())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Load(id, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(small), 0o600))
+	spec := testkit.Must(lab.ReadSpec(name, IDs()))(t)
+	e := testkit.Must(Load(id, spec))(t)
 	return e
 }
 
@@ -105,16 +97,10 @@ func runQuietly(ctx context.Context, r Reproducing) (report *lab.Report, err err
 // recordsOf reads a records file of one key, in the order of its lines.
 func recordsOf(t *testing.T, dir, id string) (all []*records.Record, sessions map[string]records.Provenance) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "records", id+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(filepath.Join(dir, "records", id+".jsonl")))(t)
 	sessions = map[string]records.Provenance{}
 	for line := range bytes.Lines(text) {
-		r, err := records.DecodeRecord(bytes.TrimSpace(line))
-		if err != nil {
-			t.Fatalf("%.80q: %v", line, err)
-		}
+		r := testkit.Must(records.DecodeRecord(bytes.TrimSpace(line)))(t, "%.80q", line)
 		if r.Provenance != nil {
 			sessions[r.Session] = *r.Provenance
 		} else {
@@ -142,16 +128,10 @@ func TestRoundsInProcesses(t *testing.T) {
 	}
 	for _, id := range ids {
 		dir, whole := t.TempDir(), t.TempDir()
-		fresh, err := runQuietly(t.Context(), inFreshProcesses(t, id, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := testkit.Must(runQuietly(t.Context(), inFreshProcesses(t, id, dir)))(t)
 		here := inFreshProcesses(t, id, whole)
 		here.Executable = ""
-		shared, err := runQuietly(t.Context(), here)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shared := testkit.Must(runQuietly(t.Context(), here))(t)
 		got, sessions := recordsOf(t, dir, id)
 		want, _ := recordsOf(t, whole, id)
 		byName := map[string]*records.Record{}
@@ -178,9 +158,7 @@ func TestRoundsInProcesses(t *testing.T) {
 			if rounds[round] == "" {
 				rounds[round] = r.Session
 			}
-			if rounds[round] != r.Session {
-				t.Errorf("%s, round %d ran in two processes", id, round)
-			}
+			testkit.Equal(t, rounds[round], r.Session, "%s, round %d ran in two processes", id, round)
 		}
 		if len(byName) > 0 || len(rounds) != 2 || rounds[0] == rounds[1] {
 			t.Errorf("%s: %d samples are missing, processes %v", id, len(byName), rounds)
@@ -189,9 +167,7 @@ func TestRoundsInProcesses(t *testing.T) {
 			report *lab.Report
 			want   string
 		}{{fresh, "Processes: a fresh one for each of the 2 rounds."}, {shared, "Processes: 1 for 2 rounds"}} {
-			if notes := strings.Join(c.report.Tables[0].Notes, "\n"); !strings.Contains(notes, c.want) {
-				t.Errorf("%s: notes %q, want %q", id, notes, c.want)
-			}
+			testkit.Has(t, strings.Join(c.report.Tables[0].Notes, "\n"), c.want)
 		}
 	}
 }
@@ -211,14 +187,10 @@ func TestRoundsRotate(t *testing.T) {
 		}
 		got = append(got, order)
 	}
-	if want := []string{"abc", "bca", "cab", "abc"}; !slices.Equal(got, want) {
-		t.Errorf("orders %v, want %v", got, want)
-	}
+	testkit.EqualAll(t, got, []string{"abc", "bca", "cab", "abc"}, "orders")
 	for round, names := range r.Samples() {
 		for i, run := range r.Order(round) {
-			if names[i] != run.Sample(round, 0) {
-				t.Errorf("round %d: %s is named where %s is measured", round, names[i], run.Sample(round, 0))
-			}
+			testkit.Equal(t, names[i], run.Sample(round, 0), "round %d", round)
 		}
 	}
 }
@@ -245,19 +217,14 @@ func TestRoundProcessErrors(t *testing.T) {
 	t.Setenv(asRound, "")
 	r := inFreshProcesses(t, "breakdown", t.TempDir())
 	r.Executable = filepath.Join(t.TempDir(), "none")
-	if _, err := runQuietly(t.Context(), r); err == nil || !strings.Contains(err.Error(), "its process does not start") {
-		t.Errorf("no such program: %v", err)
-	}
+	testkit.Refused(runQuietly(t.Context(), r))(t, "its process does not start")
 }
 
 // A record that a process prints must be one that was asked for, whole, and of
 // this log's key.
 func TestAdopt(t *testing.T) {
 	line := func(r records.Record) []byte {
-		text, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(r.Encode())(t)
 		return text
 	}
 	own := records.Key{Experiment: "e", Profile: "smoke"}
@@ -272,16 +239,12 @@ func TestAdopt(t *testing.T) {
 		{line(records.Record{Key: own, Sample: "c", Data: []byte("1")}), "was not asked for"},
 		{line(records.Record{Key: records.Key{Experiment: "e", Profile: "full"}, Sample: "a", Data: []byte("1")}), "profile full"},
 	} {
-		if err := log.Adopt(c.line, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.line, err, c.want)
-		}
+		testkit.Fails(t, log.Adopt(c.line, []string{"a", "b"}), c.want)
 	}
 	if err := log.Adopt(good, []string{"a", "b"}); err != nil || !log.Has("a") || !slices.Equal(log.Seeds(), []uint64{3}) {
 		t.Errorf("a good one: %v, seeds %v", err, log.Seeds())
 	}
-	if err := log.Adopt(good, []string{"a", "b"}); err == nil {
-		t.Error("the same sample twice")
-	}
+	testkit.Fails(t, log.Adopt(good, []string{"a", "b"}))
 }
 
 // A round that was interrupted goes on in another process with what it lacks, by
@@ -291,21 +254,13 @@ func TestRoundGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	e := smallSpec(t, "breakdown", dir)
 	name := filepath.Join(dir, "records", "breakdown.jsonl")
-	log, err := records.Open(name, e.Key("smoke"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(records.Open(name, e.Key("smoke"), false))(t)
 	first := &timed.Sample{
 		Seconds: 1, F: [][]int64{make([]int64, 16), make([]int64, 16)}, R: [][]int64{make([]int64, 16), make([]int64, 16)}, B: [][]int64{make([]int64, 16), make([]int64, 16)},
 		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 7}, Peak: []int64{1, 1}, HighWater: []int64{1, 1},
 	}
-	if err := errors.Join(log.Add("K=2/round=0/step=0", 1, first), log.Close()); err != nil {
-		t.Fatal(err)
-	}
-	report, err := runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(log.Add("K=2/round=0/step=0", 1, first), log.Close()))
+	report := testkit.Must(runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)))(t)
 	all, _ := recordsOf(t, dir, "breakdown")
 	times := map[string]int{}
 	for _, r := range all {
@@ -320,47 +275,30 @@ func TestRoundGoesOn(t *testing.T) {
 	if len(times) != 8 || len(all) != 8 {
 		t.Errorf("%d samples in %d records, want 8", len(times), len(all))
 	}
-	if notes := strings.Join(report.Tables[0].Notes, "\n"); !strings.Contains(notes, "Processes: 3 for 2 rounds") {
-		t.Errorf("notes %q; want three processes, of which one is this", notes)
-	}
+	testkit.Has(t, strings.Join(report.Tables[0].Notes, "\n"), "Processes: 3 for 2 rounds")
 
 	// The same with a round's own process cut short.
 	dir = t.TempDir()
-	if _, err := runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)))(t)
 	name = filepath.Join(dir, "records", "breakdown.jsonl")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(name))(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	if err := os.WriteFile(name, bytes.Join(lines[:len(lines)-3], nil), 0o600); err != nil { // two samples less
 		t.Fatal(err)
 	}
-	if report, err = runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)); err != nil {
-		t.Fatal(err)
-	}
-	if notes := strings.Join(report.Tables[0].Notes, "\n"); !strings.Contains(notes, "a fresh one for each of the 2 rounds. Interrupted rounds that continued in another process: 1.") {
-		t.Errorf("notes %q; want that one round continued in another process", notes)
-	}
+	report = testkit.Must(runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)))(t)
+	testkit.Has(t, strings.Join(report.Tables[0].Notes, "\n"), "a fresh one for each of the 2 rounds. Interrupted rounds that continued in another process: 1.")
 }
 
 // request is what a process for a round of an experiment's smoke profile reads.
 func request(t testing.TB, id string, change func(*timed.RoundRequest)) string {
 	t.Helper()
-	e, err := Load(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(Load(id))(t)
 	r := &timed.RoundRequest{Key: e.Key("smoke"), Engine: gpipebench.Engine()}
 	if change != nil {
 		change(r)
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(json.Marshal(r))(t)
 	return string(text) + "\n"
 }
 
@@ -380,10 +318,7 @@ func TestRunRoundErrors(t *testing.T) {
 		{request(t, "breakdown", nil), "context canceled"}, // the input ends after the request
 	} {
 		var out bytes.Buffer
-		err := timed.RunRound(t.Context(), strings.NewReader(c.in), &out, Load)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.60q: %v, want %q", c.in, err, c.want)
-		}
+		testkit.Fails(t, timed.RunRound(t.Context(), strings.NewReader(c.in), &out, Load), c.want)
 	}
 }
 
@@ -419,9 +354,7 @@ func TestInterruptedRound(t *testing.T) {
 	defer stop()
 	dir := t.TempDir()
 	err := inFreshProcesses(t, "breakdown", dir).Run(ctx, stopAtFirst{progress.Silent{}, stop}, func(lab.Experiment, *lab.Report) error { return nil })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that it was cancelled", err)
-	}
+	testkit.Is(t, err, context.Canceled)
 	all, sessions := recordsOf(t, dir, "breakdown")
 	if len(all) == 0 || len(all) == 8 {
 		t.Errorf("%d records", len(all))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -297,7 +296,7 @@ func (r Reproducing) one(ctx context.Context, e running, p progress.Progress, ne
 	} else {
 		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), units.FormatWait(time.Since(start))))
 	}
-	if report, err = lab.ReportOf(e.Experiment, log, r.ReferenceOf(e.Experiment, p)); err != nil {
+	if report, err = lab.ReportOf(e.Experiment, log, lab.ReferenceOf(r.Reference, r.Out, e.Experiment, p)); err != nil {
 		return nil, err
 	}
 	if r.Out == "" {
@@ -330,25 +329,6 @@ func (r Reproducing) earlier(e running, log *records.Log) error {
 		}
 	}
 	return nil
-}
-
-// ReferenceOf loads the run to compare an experiment with, nil if there is none.
-func (r Reproducing) ReferenceOf(e lab.Experiment, p progress.Progress) *records.Log {
-	if r.Reference == "" {
-		return nil
-	}
-	if r.Out != "" && files.SameDir(r.Out, r.Reference) {
-		return nil // it is the reference that is being made
-	}
-	log, err := records.Load(records.File(r.Reference, e.ID()), e.ID())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		p.Say(fmt.Sprintf("%s: no reference: %v", e.ID(), err))
-		return nil
-	}
-	return log
 }
 
 // engineNote returns a note if samples in the log were measured by another engine than

@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -56,22 +57,13 @@ func TestReproduceSaysWhatIsLeft(t *testing.T) {
 	out := t.TempDir()
 	r := Reproducing{Profile: "smoke", Only: []string{"densify-accuracy"}, Out: out}
 	show := func(lab.Experiment, *lab.Report) error { return nil }
-	if err := r.Run(t.Context(), progress.Silent{}, show); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, r.Run(t.Context(), progress.Silent{}, show))
 	name := records.File(out, "densify-accuracy")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(name))(t)
 	text = text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1] // without the last of 8 trainings
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, text, 0o600))
 	said := &saying{}
-	if err := r.Run(t.Context(), said, show); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, r.Run(t.Context(), said, show))
 	if want := "about 5 s on two cores, of which 1 s for 1 of 8 trainings that are left, less 9 samples"; !strings.Contains(said.lines[0], want) {
 		t.Errorf("%q, want %q", said.lines, want)
 	}
@@ -80,10 +72,7 @@ func TestReproduceSaysWhatIsLeft(t *testing.T) {
 // An experiment is expected to take what it took when it was measured last on this machine, if that is known whole
 // and this run does not go on with it.
 func TestExpectedIsTheLastTime(t *testing.T) {
-	own, err := Load("counts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := testkit.Must(Load("counts"))(t)
 	spec, this := own.Expected("quick"), own.Key("quick").Spec
 	here, elsewhere := machine.This(), machine.This()
 	elsewhere.CPU += " of another kind"
@@ -110,20 +99,13 @@ func TestExpectedIsTheLastTime(t *testing.T) {
 				{Session: of, Key: key, Provenance: &records.Provenance{Machine: c.on}},
 				{Session: of, Key: key, Sample: "one", Data: []byte("1"), Time: "2026-01-01T00:00:00Z", Elapsed: c.elapsed - float64(i), Processor: c.processor},
 			} {
-				line, err := record.Encode()
-				if err != nil {
-					t.Fatal(err)
-				}
+				line := testkit.Must(record.Encode())(t)
 				text = append(append(text, line...), '\n')
 			}
 		}
 		file := records.File(r.Out, "counts")
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		testkit.NoError(t, os.WriteFile(file, text, 0o600))
 		if each, err := r.Expected(); err != nil || len(each) != 1 || each[0] != c.want {
 			t.Errorf("%s: %v, %v; want %v", name, each, err, c.want)
 		}

@@ -175,9 +175,7 @@ func tryMutant(t *testing.T, id, text string, report bool, measured time.Duratio
 	if err == nil {
 		stage = "reporting"
 		_, err := e.Report(log, references(id))
-		if err != nil {
-			t.Errorf("reporting: %v\n%s", err, text)
-		}
+		testkit.Equal(t, err, nil, "reporting, %s", text)
 	}
 }
 

@@ -45,13 +45,8 @@ func TestOwnSpecsCanRun(t *testing.T) {
 	testkit.CI(t)
 	for _, d := range List() {
 		t.Run(d.ID, func(t *testing.T) {
-			loaded, err := d.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := lab.CheckRuns(loaded, lab.SpecFile{Name: d.ID}, traced); err != nil {
-				t.Error(err)
-			}
+			loaded := testkit.Must(d.Load())(t)
+			testkit.Equal(t, lab.CheckRuns(loaded, lab.SpecFile{Name: d.ID}, traced), nil)
 		})
 	}
 }

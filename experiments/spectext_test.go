@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/experiments/gpipe"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -59,9 +60,7 @@ func TestSpecFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "mine.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	run := func(only ...string) (ids []string, key records.Key, err error) {
 		r := Reproducing{Profile: "smoke", Only: only, Spec: name}

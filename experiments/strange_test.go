@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
 
@@ -18,27 +19,19 @@ func TestStrangeRecordsAreAnError(t *testing.T) {
 		"ablation": "", "breakdown": "", "consistency": "", "learning": "", "stability": "", "translation": "network",
 	} {
 		t.Run(id, func(t *testing.T) {
-			e, err := Load(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			log, err := records.Load(records.File(filepath.Join("..", "results", "reference"), id), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testkit.Must(Load(id))(t)
+			log := testkit.Must(records.Load(records.File(filepath.Join("..", "results", "reference"), id), id))(t)
 			if name == "" {
 				name = log.Names[0]
 			}
 			whole := log.Samples[name]
-			if _, err := e.Report(log, nil); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(e.Report(log, nil))(t)
 			for what, text := range mutants(t, whole.Data) {
 				strange := *whole
 				strange.Data = text
 				log.Samples[name] = &strange
 				if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
-					t.Errorf("%s, %s: error %v", name, what, err)
+					t.Errorf("%s: %v, want one line with %s", what, err, name)
 				}
 			}
 		})
@@ -49,9 +42,7 @@ func TestStrangeRecordsAreAnError(t *testing.T) {
 // there on some samples only, and what is only shown, may be missing.
 func mutants(t *testing.T, text []byte) map[string][]byte {
 	var all map[string]any
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(text, &all))
 	out := map[string][]byte{}
 	for name, member := range all {
 		if slices.Contains([]string{"text", "go_version", "bytes", "floor", "partition_note", "eval", "groups", "replicas", "devices"}, name) {
@@ -69,9 +60,6 @@ func mutants(t *testing.T, text []byte) map[string][]byte {
 }
 
 func encoded(t *testing.T, v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(json.Marshal(v))(t)
 	return text
 }

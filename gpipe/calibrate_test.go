@@ -72,9 +72,6 @@ func TestCalibrationIsAFile(t *testing.T) {
 	if a.Ops["matmul"] == (accelerator.OpRate{}) || a.Ops["layer-norm"] == (accelerator.OpRate{}) || a.Ops["update"] == (accelerator.OpRate{}) || a.Ops["clear"] == (accelerator.OpRate{}) {
 		t.Errorf("rates of %+v", a.Ops)
 	}
-	again, err := accelerator.Read("host.yaml", []byte(a.Text()))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, a.Text())
-	}
-	testkit.Equal(t, cmp.Diff(a, again, cmpopts.EquateApprox(1e-5, 0)), "", "read again (-want +got)\n")
+	again := testkit.Must(accelerator.Read("host.yaml", []byte(a.Text())))(t, "in\n%s", a.Text())
+	testkit.Equal(t, cmp.Diff(a, again, cmpopts.EquateApprox(1e-5, 0)), "", "read again (-want +got)")
 }

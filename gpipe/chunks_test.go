@@ -30,7 +30,7 @@ func TestChunksShareAWeight(t *testing.T) {
 	for _, placed := range []schedule.Placement{schedule.Vee(2), schedule.Loop(1, 3), schedule.Vee(3)} {
 		p := l.pipeline(t)
 		p.Partitions, p.MicroBatches, p.Placement, p.Tasks = placed.Devices, 4, placed, through(placed)
-		testkit.Equal(t, l.train(t, p), want, "%v: got", placed)
+		testkit.Equal(t, l.train(t, p), want, "%v", placed)
 	}
 	// Also with groups and replicas.
 	for _, r := range []int{1, 2} {
@@ -38,7 +38,7 @@ func TestChunksShareAWeight(t *testing.T) {
 		p.Groups = 2
 		want := l.train(t, p)
 		p.Partitions, p.MicroBatches, p.Placement, p.Tasks, p.Replicas = 2, 3, schedule.Vee(2), through(schedule.Vee(2)), r
-		testkit.Equal(t, l.train(t, p), want, "R=%d: got", r)
+		testkit.Equal(t, l.train(t, p), want, "R=%d", r)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestChunksShareALargeWeight(t *testing.T) {
 	want := l.train(t, p)
 	want.changes(t)
 	p.Partitions, p.MicroBatches, p.Placement, p.Tasks, p.Replicas = 2, 3, schedule.Vee(2), through(schedule.Vee(2)), 2
-	testkit.Equal(t, l.train(t, p), want, "got")
+	testkit.Equal(t, l.train(t, p), want)
 }
 
 // through has the lists of one micro-batch after the other, with R.
@@ -125,7 +125,7 @@ func TestG1Schedules(t *testing.T) {
 						}
 						p := l.pipeline(t)
 						p.Schedule, p.Partitions, p.Chunks, p.MicroBatches, p.Checkpoint = s, k, v, m, schedule.Checkpoint((k+v+m)%3)
-						testkit.Equal(t, l.train(t, p), want, "K=%d V=%d M=%d %v: got", k, v, m, p.Checkpoint)
+						testkit.Equal(t, l.train(t, p), want, "K=%d V=%d M=%d %v", k, v, m, p.Checkpoint)
 					}
 				}
 			}

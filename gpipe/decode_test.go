@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 			for _, penalty := range []float64{0, 0.6} {
 				want := decode(one, beam, penalty)
 				for name, other := range map[string]*Trainer{"K = 3": three, "R = 3, K = 2": replicas} {
-					testkit.Equal(t, cmp.Diff(want, decode(other, beam, penalty)), "", "step %d, beam %d, penalty %v (-K = 1 +%s)\n", step, beam, penalty, name)
+					testkit.Equal(t, cmp.Diff(want, decode(other, beam, penalty)), "", "step %d, beam %d, penalty %v (-K = 1 +%s)", step, beam, penalty, name)
 				}
 				for i, h := range want {
 					if step == 79 && (!slices.Equal(h.Tokens, translations[i]) || !h.Ended) {

@@ -63,7 +63,7 @@
 // # A step
 //
 // Read its code in this order: trainer.go, step.go, tasks.go, links.go; update.go, reduce.go, norm.go;
-// report.go, result.go.
+// report.go.
 //
 // Each stage has a goroutine for its list and, for each neighbour, one that receives and one
 // that sends. They are connected only by a session of package transport, a new one for each

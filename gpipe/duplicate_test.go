@@ -32,6 +32,6 @@ func TestSameValueTwice(t *testing.T) {
 	want := small.train(t, p)
 	for _, balance := range [][]int{{3, 5}, {2, 6}, {4, 4}, {1, 1, 1, 1, 1, 1, 1, 1}} {
 		p.Partitions, p.Balance = len(balance), balance
-		testkit.Equal(t, small.train(t, p), want, "balance %v: got", balance)
+		testkit.Equal(t, small.train(t, p), want, "balance %v", balance)
 	}
 }

@@ -207,9 +207,7 @@ func TestOutOfMemory(t *testing.T) {
 		return err
 	}
 	for k, peak := range peaks {
-		if err := open(k, peak); err != nil {
-			t.Errorf("device %d with exactly its peak: %v", k, err)
-		}
+		testkit.Equal(t, open(k, peak), nil, "device %d with exactly its peak", k)
 		for _, capacity := range []int64{peak - 1, peak / 2, peak / 10, 1} {
 			err := open(k, capacity)
 			var oom *OutOfMemoryError

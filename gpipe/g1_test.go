@@ -21,9 +21,7 @@ import (
 // checkTimeline is guarantee G3 on one step.
 func checkTimeline(t testing.TB, r *Result) {
 	t.Helper()
-	if err := clocktest.Check(r.Timeline, r.Times.Lists); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, clocktest.Check(r.Timeline, r.Times.Lists), nil)
 	// The idle time of every device has causes, which add up to it.
 	for d, idle := range r.Timeline.Causes() {
 		var busy []timeline.Event
@@ -238,7 +236,7 @@ func TestG1Large(t *testing.T) {
 			p := large.pipeline(t)
 			p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = c.k, c.m, c.s, c.c
 			p.Devices = []Device{{Kind: c.kind, Threads: c.threads}}
-			testkit.Equal(t, large.train(t, p), want, "got")
+			testkit.Equal(t, large.train(t, p), want)
 		})
 	}
 }

@@ -162,7 +162,7 @@ func TestEvaluateReplicas(t *testing.T) {
 	want := run(1, Host)
 	for _, r := range []int{2, 3, 8} {
 		for _, kind := range []Kind{Host, Emulated} {
-			testkit.Equal(t, run(r, kind), want, "R = %d, %v: got", r, kind)
+			testkit.Equal(t, run(r, kind), want, "R = %d, %v", r, kind)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestShardUpdate(t *testing.T) {
 	want, whole := run(1, false)
 	for _, r := range []int{2, 4} {
 		got, plans := run(r, true)
-		testkit.Equal(t, got, want, "R = %d: got", r)
+		testkit.Equal(t, got, want, "R = %d", r)
 		for k := range 2 {
 			var sum int64
 			for replica := range r {

@@ -144,9 +144,7 @@ func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
 					_, err = tr.Step(t.Context(), b)
 					return err
 				}
-				if err := run(-1); err != nil {
-					t.Fatalf("%d parts: %v", parts, err)
-				}
+				testkit.NoError(t, run(-1), "%d parts", parts)
 				for i := range pieces {
 					if err := run(i); err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
 						t.Errorf("%d parts: piece %d one float short: %v, want a memory fault", parts, i, err)
@@ -161,9 +159,7 @@ func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
 func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch, partitions, micro, threads int) {
 	t.Helper()
 	p.Partitions, p.MicroBatches, p.Devices = partitions, micro, []Device{{Threads: threads}}
-	if err := guardedRun(t, p, b, Categories, 0); err != nil {
-		t.Fatalf("%d threads: %v", threads, err)
-	}
+	testkit.NoError(t, guardedRun(t, p, b, Categories, 0), "%d threads", threads)
 	for c := range Categories {
 		err := guardedRun(t, p, b, c, 1)
 		if err == nil && c == Workspace && endsInScratch(t, p, b) {

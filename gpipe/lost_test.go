@@ -10,6 +10,7 @@ import (
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -105,9 +106,7 @@ func TestLostInEachPhase(t *testing.T) {
 					})
 				}
 				ps.all(func(rank int, tr *Trainer) {
-					if err := step(tr); err != nil {
-						t.Errorf("before: rank %d: %v", rank, err)
-					}
+					testkit.Equal(t, step(tr), nil, "before: rank %d", rank)
 				})
 				armed = true
 				named("then", c.run)

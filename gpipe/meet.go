@@ -90,11 +90,3 @@ func (r *stageRun) aloneFor(f func()) float64 {
 	f()
 	return time.Since(start).Seconds()
 }
-
-// useStatistics binds the place where a micro-batch keeps the statistics of all replicas
-// from its F to its B or I.
-func (r *chunkRun) useStatistics(m int) {
-	if slots := len(r.dev.mem.plan.Chunks[r.at.Chunk][program.Statistics]); slots > 0 {
-		r.use(program.Statistics, m%slots)
-	}
-}

@@ -32,7 +32,7 @@ var mutants = []mutant{
 		"Example: uint64(r.Firsts[m])", "Example: uint64(r.Firsts[m] - r.Firsts[0])", "TestG1Replicas$"},
 	{"a ring's order of additions", "reduction/allreduce.go",
 		"	middle := lo + Split(hi-lo)\n", "	middle := lo + 1\n", "TestG1Replicas$"},
-	{"ranks in the order of replicas' ends", "result.go",
+	{"ranks in the order of replicas' ends", "report.go",
 		"	for replica := range s.portions {\n		last :=", "	for replica := range s.portions {\n		replica = len(s.portions) - 1 - replica\n		last :=", "TestEvaluateReplicas"},
 	{"tallies in the order of arrival", "moving.go",
 		"	for _, groups := range all {\n", "	for i := range all {\n		groups := all[len(all)-1-i]\n", "TestG1ReplicasOfImages"},

@@ -102,9 +102,7 @@ func TestOnlyTheWallIsOutOfMemory(t *testing.T) {
 	d := tr.devices[0]
 	begin := d.mem.walled
 	for _, v := range []any{"boom", errors.New("boom"), addressed{0}, addressed{addressOf(&begin[0])}, addressed{addressOf(&begin[1<<22-1])}} {
-		if err := d.overrun(v, "here"); err != nil {
-			t.Errorf("%v became %v", v, err)
-		}
+		testkit.Equal(t, d.overrun(v, "here"), nil, "%v became", v)
 	}
 }
 

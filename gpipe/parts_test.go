@@ -3,10 +3,10 @@ package gpipe
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/ssd"
 	"gpipebench/nn"
 )
@@ -74,9 +74,7 @@ func TestSpatialPurposes(t *testing.T) {
 		}
 		want := outcomes(1)
 		for _, parts := range []int{2, 3} {
-			if got := outcomes(parts); !slices.Equal(got, want) {
-				t.Errorf("%s in %d parts: other outcomes", name, parts)
-			}
+			testkit.EqualAll(t, outcomes(parts), want, "%s in %d parts: other outcomes", name, parts)
 		}
 	}
 }
@@ -88,9 +86,7 @@ func TestPartsOfAnotherSize(t *testing.T) {
 	tr := smallResNet.open(t, p)
 	smaller := smallResNet
 	smaller.size--
-	if _, err := tr.Step(t.Context(), smaller.data(0)); err == nil || !strings.Contains(err.Error(), "in parts: want") {
-		t.Error(err)
-	}
+	testkit.Refused(tr.Step(t.Context(), smaller.data(0)))(t, "in parts: want")
 }
 
 // A capacity that the stage's device keeps, and another part does not, is refused; the

@@ -57,7 +57,7 @@ func said[T comparable](t *testing.T, ps *processes, what string, f func(tr *Tra
 	all := make([]T, len(ps.trainers))
 	ps.all(func(rank int, tr *Trainer) { all[rank] = f(tr) })
 	for rank, got := range all {
-		testkit.Equal(t, all[0], got, "%s: rank %d says %v, rank 0", what, rank, got)
+		testkit.Equal(t, got, all[0], "%s: rank %d", what, rank)
 	}
 	return all[0]
 }
@@ -66,9 +66,7 @@ func said[T comparable](t *testing.T, ps *processes, what string, f func(tr *Tra
 func history(t *testing.T, tr *Trainer, data func(i int) nn.Batch, dir string) string {
 	var b bytes.Buffer
 	say := func(what string, value any, err error) {
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, err, nil)
 		fmt.Fprintln(&b, what, value)
 	}
 	say("initial", tr.Hash(), nil)

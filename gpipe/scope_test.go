@@ -264,9 +264,7 @@ func TestMeetingsOfAShortMiniBatch(t *testing.T) {
 	q.Replicas, q.BatchNormScope, q.MicroBatches = 3, AllScope, 2
 	lm := opened(t, q, InputOf(l.data(0)))
 	l.batch = 5
-	if err := lm.Prepare(InputOf(l.data(0))); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, lm.Prepare(InputOf(l.data(0))), nil)
 	for _, text := range []string{"1", "0", "-1", "x", "", "65537", "2.0"} {
 		if s, err := ParseScope(text); err == nil || !strings.Contains(err.Error(), "want replica, all or a number of replicas") {
 			t.Errorf("scope %q: %v, %v", text, s, err)

@@ -192,6 +192,7 @@ func (s *Simulation) replay(times *Times, how Modelling) error {
 	}
 	if how.Brief {
 		s.times = times
+		times.Boundary = nil // which holds all programs, and a bubble has free links
 		return nil
 	}
 	s.Parts, err = step.Breakdown()

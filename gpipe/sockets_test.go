@@ -26,9 +26,7 @@ func connected(t *testing.T, s cluster.Spread) []*sockets.End {
 			e, err := sockets.Connect(t.Context(), sockets.Config{
 				Rank: rank, Size: s.Processes, Address: "unix:" + dir + "/run", Owner: s.Owner, Where: s.Of,
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Equal(t, err, nil)
 			ends[rank] = e
 		})
 	}
@@ -39,9 +37,7 @@ func connected(t *testing.T, s cluster.Spread) []*sockets.End {
 	t.Cleanup(func() {
 		for _, e := range ends {
 			all.Go(func() {
-				if err := e.Close(); err != nil {
-					t.Error(err)
-				}
+				testkit.Equal(t, e.Close(), nil)
 			})
 		}
 		all.Wait()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -57,9 +58,7 @@ func TestSplitMatrixProduct(t *testing.T) {
 		return tr, err
 	}
 	train := func(tr *Trainer, err error) (weights []NamedWeights) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for range 3 {
 			stepped(t, tr, batch)
 		}

@@ -328,7 +328,5 @@ func TestRestoreRefuses(t *testing.T) {
 		testkit.Refused(tr.State(nil))(t)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }

@@ -165,6 +165,11 @@ func newStageRun(s *step, d *device) *stageRun {
 	return r
 }
 
+// hasUpdates reports whether the step's lists have U.
+func (r *stageRun) hasUpdates() bool {
+	return r.purpose == plan.Training && r.trainer.net.Asynchronous()
+}
+
 func newChunkRun(s *stageRun, chunk, piece int) *chunkRun {
 	micro := len(s.Sizes)
 	slots := func(sp program.Space) int { return len(s.dev.mem.plan.Chunks[chunk][sp]) }

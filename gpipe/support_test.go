@@ -7,7 +7,9 @@ import (
 	"gpipebench/nn"
 )
 
-func must[T any](value T, err error) func(t testing.TB) T { return testkit.Must(value, err) }
+func must[T any](value T, err error) func(t testing.TB, what ...any) T {
+	return testkit.Must(value, err)
+}
 
 func noError(t testing.TB, err error) {
 	t.Helper()

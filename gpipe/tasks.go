@@ -225,6 +225,14 @@ func (r *chunkRun) useWorkspace(s program.Space, off, span int) {
 	r.origins[s] = origin{Workspace, r.dev.mem.plan.Chunks[0][program.Workspace][0].Off + off, -1}
 }
 
+// useStatistics binds the place where a micro-batch keeps the statistics of all replicas
+// from its F to its B or I.
+func (r *chunkRun) useStatistics(m int) {
+	if slots := len(r.dev.mem.plan.Chunks[r.at.Chunk][program.Statistics]); slots > 0 {
+		r.use(program.Statistics, m%slots)
+	}
+}
+
 // hold takes free residual slots for micro-batch m and binds them.
 func (r *chunkRun) hold(m int) {
 	r.use(program.Residual, r.residual.Take(m))

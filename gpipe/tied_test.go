@@ -147,7 +147,7 @@ func TestGatherTiedBF16(t *testing.T) {
 		p.DType, p.Replicas, p.Partitions, p.TiedGradients = graph.BF16, 3, 2, how
 		return smallTranslation.train(t, p)
 	}
-	testkit.Equal(t, hash(GatherTied), hash(ReduceTied), "got")
+	testkit.Equal(t, hash(GatherTied), hash(ReduceTied))
 }
 
 // A recorded step shows how each tensor is added up over replicas: the table gathered or

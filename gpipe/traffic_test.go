@@ -222,7 +222,7 @@ func checkTraffic(t *testing.T, r *Result, loads []Load) {
 		got[i].Seconds = 0
 		there[got[i].What] = true
 	}
-	testkit.EqualAll(t, r.PlannedTraffic(), got, "traffic\n%+v\nplanned\n", got)
+	testkit.EqualAll(t, got, r.PlannedTraffic(), "traffic")
 	for _, l := range loads {
 		if !there[l] {
 			t.Errorf("no %v", l)

@@ -238,9 +238,7 @@ func TestLoadOfAnotherFunction(t *testing.T) {
 			t.Errorf("%s: %v: want it refused, and nothing changed", name, err)
 		}
 	}
-	if err := open(func(l *lm) { l.model.Dropout, l.model.ScaledInit, l.smooth = 0, true, 0 }).Load(file); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, open(func(l *lm) { l.model.Dropout, l.model.ScaledInit, l.smooth = 0, true, 0 }).Load(file), nil)
 }
 
 // TestLoadRefuses: a file that is not this network's is refused with a reason in one
@@ -265,9 +263,7 @@ func TestLoadRefuses(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got the error %v\nwant the file's name and %s", err, want)
 		}
-		if tr.Hash() != before {
-			t.Fatalf("%s: the weights have changed", want)
-		}
+		testkit.Equal(t, tr.Hash(), before, "%s: the weights have changed", want)
 		sameCopies(t, tr, true)
 	}
 	written := func(data []byte, want string) {

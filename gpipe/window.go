@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
@@ -34,11 +33,6 @@ func (t *Trainer) Window(ctx context.Context, batches []nn.Batch) ([]*Result, er
 	all, err := t.train(ctx, false, batches...)
 	t.steps += len(all)
 	return all, err
-}
-
-// hasUpdates reports whether the step's lists have U.
-func (r *stageRun) hasUpdates() bool {
-	return r.purpose == plan.Training && r.trainer.net.Asynchronous()
 }
 
 // workThrough runs a list with U, on the versions of the weights that its tasks name. task is set

@@ -115,9 +115,7 @@ func windowed(t testing.TB, tr *Trainer, data func(i int) nn.Batch) []*Result {
 	}
 	all := must(tr.Window(t.Context(), batches))(t)
 	checkTimeline(t, all[0])
-	if err := schedule.VerifyWindow(tr.net.Schedule, all[0].Times.Lists, schedule.Ends(len(batches), tr.net.MicroBatches)); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, schedule.VerifyWindow(tr.net.Schedule, all[0].Times.Lists, schedule.Ends(len(batches), tr.net.MicroBatches)), nil)
 	return all
 }
 
@@ -215,7 +213,7 @@ func TestWindowOfOneStageIsPlainTraining(t *testing.T) {
 		got = append(got, tr.Hash())
 		noError(t, tr.Averaged(func() error { got = append(got, tr.Hash()); return nil }))
 		for i := range want {
-			testkit.Equal(t, got[i], want[i], "%s: got", name)
+			testkit.Equal(t, got[i], want[i], "%s", name)
 		}
 	}
 	for _, s := range []schedule.Schedule{schedule.PipeDream, schedule.PipeDreamVertical, schedule.PipeDreamNoStash} {
@@ -251,7 +249,7 @@ func TestWindowsOfImages(t *testing.T) {
 	}
 	want.hash = tr.Hash()
 	p.Schedule, p.Window = schedule.PipeDream, 6
-	testkit.Equal(t, outcomeOf(p), want, "on one stage: got")
+	testkit.Equal(t, outcomeOf(p), want, "on one stage")
 	p.Partitions = 3
 	if got := outcomeOf(p); got.hash == want.hash {
 		t.Errorf("on three stages nothing is stale: %v", got)

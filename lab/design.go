@@ -413,32 +413,6 @@ func (f *Family) status() string {
 	return fmt.Sprintf("Design %s, registered on %s.", f.Digest(), f.Registered)
 }
 
-// Reported is what an experiment has to show, beginning with what it can see.
-func Reported(e Experiment, log, reference *records.Log) (*Report, error) {
-	report, err := e.Report(log, reference)
-	registered := e.Registration(log.Key.Profile)
-	if err != nil || registered == nil {
-		return report, err
-	}
-	scores, err := e.(Scored).Scores(log) // Load has checked that it has some
-	if err != nil {
-		return nil, err
-	}
-	if report.Family, err = registered.family(scores); err != nil {
-		return nil, err
-	}
-	sees, err := report.Family.Sees()
-	if err != nil {
-		return nil, err
-	}
-	first := report.Tables[0]
-	first.Caption = slices.Insert(first.Caption, 0, sees)
-	if report.Family.Looks[log.Key.Profile] != nil {
-		first.Notes = append(first.Notes, report.Family.status())
-	}
-	return report, nil
-}
-
 // Figure is a primary's mean difference without a verdict, with its 95% interval; "": it is not
 // there.
 func (f *Family) Figure(primary string) string {

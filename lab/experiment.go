@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"gpipebench/internal/failure"
+	"gpipebench/internal/files"
 	"gpipebench/internal/progress"
 	"gpipebench/lab/records"
 )
@@ -57,6 +59,26 @@ type Report struct {
 	Family *Family
 }
 
+// ReferenceOf loads an experiment's records in a directory with a reference, which is shown beside those
+// of another directory; nil if there are none, or if the two are the same. What is wrong with them is said.
+func ReferenceOf(reference, results string, e Experiment, p progress.Progress) *records.Log {
+	if reference == "" {
+		return nil
+	}
+	if results != "" && files.SameDir(results, reference) {
+		return nil // it is the reference that is being made
+	}
+	log, err := records.Load(records.File(reference, e.ID()), e.ID())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		p.Say(fmt.Sprintf("%s: no reference: %v", e.ID(), err))
+		return nil
+	}
+	return log
+}
+
 // File is a file of a report.
 type File struct {
 	Name string
@@ -81,6 +103,54 @@ func (r *Report) Rendered() []File {
 		}
 	}
 	return append(files, r.Files...)
+}
+
+// Reported is what an experiment has to show, beginning with what it can see.
+func Reported(e Experiment, log, reference *records.Log) (*Report, error) {
+	report, err := e.Report(log, reference)
+	registered := e.Registration(log.Key.Profile)
+	if err != nil || registered == nil {
+		return report, err
+	}
+	scores, err := e.(Scored).Scores(log) // Load has checked that it has some
+	if err != nil {
+		return nil, err
+	}
+	if report.Family, err = registered.family(scores); err != nil {
+		return nil, err
+	}
+	sees, err := report.Family.Sees()
+	if err != nil {
+		return nil, err
+	}
+	first := report.Tables[0]
+	first.Caption = slices.Insert(first.Caption, 0, sees)
+	if report.Family.Looks[log.Key.Profile] != nil {
+		first.Notes = append(first.Notes, report.Family.status())
+	}
+	return report, nil
+}
+
+// ReportOf is what Reported returns with a note under every table that says
+// where its numbers are from.
+func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
+	report, err := Reported(e, log, reference)
+	if err != nil {
+		return nil, err
+	}
+	return report.Noted(log), nil
+}
+
+// Noted is a report with a note under every table that says where its numbers are from.
+func (r *Report) Noted(log *records.Log) *Report {
+	noted := *r
+	noted.Tables = nil
+	for _, t := range r.Tables {
+		one := *t
+		one.Notes = append(slices.Clone(t.Notes), SeedsNote(log), ProvenanceNote(log))
+		noted.Tables = append(noted.Tables, &one)
+	}
+	return &noted
 }
 
 // ProfileOf returns a spec's profile of a name, or an error that lists the names.

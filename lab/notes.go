@@ -52,28 +52,6 @@ func FewSeedsNote(n int) []string {
 	return []string{fmt.Sprintf("Warning: n = %d seeds. Student's t has %d degrees of freedom and assumes that the values are normally distributed, which %[1]d values cannot show. A 95%% interval without this assumption (order statistics) needs at least %[3]d seeds.", n, n-1, least)}
 }
 
-// ReportOf is what Reported returns with a note under every table that says
-// where its numbers are from.
-func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
-	report, err := Reported(e, log, reference)
-	if err != nil {
-		return nil, err
-	}
-	return report.Noted(log), nil
-}
-
-// Noted is a report with a note under every table that says where its numbers are from.
-func (r *Report) Noted(log *records.Log) *Report {
-	noted := *r
-	noted.Tables = nil
-	for _, t := range r.Tables {
-		one := *t
-		one.Notes = append(slices.Clone(t.Notes), SeedsNote(log), ProvenanceNote(log))
-		noted.Tables = append(noted.Tables, &one)
-	}
-	return &noted
-}
-
 // SeedsNote lists every seed of an experiment's samples.
 func SeedsNote(log *records.Log) string {
 	seeds := log.Seeds()

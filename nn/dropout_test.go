@@ -75,9 +75,7 @@ func TestDropout(t *testing.T) {
 func TestDropoutDoesNothing(t *testing.T) {
 	for what, out := range map[string][]float32{"evaluate": dropped(t, 0.5, true, nil), "rate 0": dropped(t, 0, false, nil)} {
 		for i, v := range out {
-			if v != 1 {
-				t.Fatalf("%s: element %d of ones is %v", what, i, v)
-			}
+			testkit.Equal(t, v, 1, "%s: element %d of ones", what, i)
 		}
 	}
 }

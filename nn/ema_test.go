@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -36,9 +37,7 @@ func TestEMA(t *testing.T) {
 
 func TestEMAValidate(t *testing.T) {
 	for _, e := range []nn.EMA{{}, {Decay: 0.9999}} {
-		if err := e.Validate(); err != nil {
-			t.Errorf("%+v: %v", e, err)
-		}
+		testkit.Equal(t, e.Validate(), nil, "%+v", e)
 	}
 	for _, e := range []nn.EMA{{Decay: 1}, {Decay: -0.1}, {Decay: math.NaN()}} {
 		if e.Validate() == nil {

@@ -35,10 +35,7 @@ func TestPublished(t *testing.T) {
 	var lines []string
 	for _, s := range settings() {
 		steps := 0
-		out, err := Run(t.Context(), s, 0, func(Step) { steps++ })
-		if err != nil {
-			t.Fatalf("%+v: %v", s, err)
-		}
+		out := testkit.Must(Run(t.Context(), s, 0, func(Step) { steps++ }))(t, "%+v", s)
 		if line := s.Function() + "\t" + out.SHA256 + "\n"; !strings.Contains(strings.Join(lines, ""), line) {
 			lines = append(lines, line)
 		}
@@ -74,7 +71,7 @@ func TestMeanOf(t *testing.T) {
 		return &gpipe.Times{Stages: []gpipe.StageTimes{{F: []float64{f, 1}, R: []float64{0, r}, B: []float64{2, 2}, Update: update}, {F: []float64{1, 1}, B: []float64{f, 3}}}}
 	}
 	steps := []*gpipe.Times{step(0, 4, 1), step(1, 0, 2), step(2, 2, 3), step(1, 2, 2)}
-	testkit.Equal(t, cmp.Diff(step(1, 2, 2).Stages, meanOf(steps).Stages), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(step(1, 2, 2).Stages, meanOf(steps).Stages), "", "-want +got")
 	testkit.Equal(t, steps[0].Stages[0].F[0], 0, "the first step is changed")
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/train"
 )
 
@@ -16,10 +17,7 @@ func TestTimeCosts(t *testing.T) {
 		Setup: train.Setup{Partitions: 3, MicroBatches: 1, Cost: train.Time, Threads: 2, Device: gpipe.Host},
 		Batch: 2,
 	}
-	r, err := d.Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(d.Run(context.Background()))(t)
 	if len(r.Partition.Sizes) != 3 || len(r.Layers) != 6 {
 		t.Errorf("partition %v of %d layers", r.Partition.Sizes, len(r.Layers))
 	}

@@ -6,8 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // eachCut calls f with every way to cut layers into stages, in lexicographical order.
@@ -40,9 +41,7 @@ func TestCutAgainstAllCuts(t *testing.T) {
 			cost["time"][i], cost["bytes"][i] = f+b+w, bytes
 			text += fmt.Sprintf("%d, layer %d, %d, %d, %d\n", bytes, i, f, w, b)
 		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		limit := slices.Max(cost["bytes"]) + random.IntN(3000)
 		sums := func(of []int, sizes []int) (all []int) {
 			for _, n := range sizes {
@@ -78,14 +77,10 @@ func TestCutAgainstAllCuts(t *testing.T) {
 		r, err := c.Run()
 		fastest := want["min-max within the limit by time"]
 		if fastest == nil {
-			if err == nil || !strings.Contains(err.Error(), "no cut of 12 layers") {
-				t.Fatalf("file %d: no cut fits, and the error is %v", n, err)
-			}
+			testkit.Fails(t, err, "no cut of 12 layers")
 			continue
 		}
-		if err != nil {
-			t.Fatalf("file %d: %v", n, err)
-		}
+		testkit.NoError(t, err, "file %d", n)
 		if got, want := int(r.Best.Slowest), slices.Max(sums(cost["time"], fastest)); got != want || !r.Best.Fits {
 			t.Fatalf("file %d: the best cut's slowest stage takes %d, want %d", n, got, want)
 		}
@@ -116,12 +111,8 @@ func TestProfileRefused(t *testing.T) {
 		"name,f\na,1e99\n":          "2:3: f",
 		"name,f\na,1\n\n\nb,what\n": "5:3: f \"what\"",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadProfile(file); err == nil || !strings.Contains(err.Error(), file+":"+want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		testkit.Refused(ReadProfile(file))(t, file+":"+want)
 	}
 }
 
@@ -129,20 +120,10 @@ func TestProfileRefused(t *testing.T) {
 func TestScheduleOfAProfile(t *testing.T) {
 	dir := t.TempDir()
 	layers, stages := filepath.Join(dir, "layers.csv"), filepath.Join(dir, "stages.csv")
-	if err := os.WriteFile(layers, []byte("name,f,b,w\nin,1,1,1\nmid,2,2,1\nmid2,2,2,1\nout,4,3,2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cuts, err := Cutting{Costs: layers, K: 2}.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(stages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cuts.Stages.Write(f); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(layers, []byte("name,f,b,w\nin,1,1,1\nmid,2,2,1\nmid2,2,2,1\nout,4,3,2\n"), 0o600))
+	cuts := testkit.Must(Cutting{Costs: layers, K: 2}.Run())(t)
+	f := testkit.Must(os.Create(stages))(t)
+	testkit.NoError(t, cuts.Stages.Write(f))
 	f.Close()
 	if p, err := ReadProfile(layers); err != nil || p.Times[3].F != 4 || p.Times[3].I != 3 || p.Times[3].W != 2 {
 		t.Fatalf("%+v, %v", p, err)
@@ -155,16 +136,11 @@ func TestScheduleOfAProfile(t *testing.T) {
 		t.Fatal(times, err)
 	}
 	s := Scheduling{Schedule: "1f1b", K: 2, M: 50, Times: times}
-	r, err := s.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(s.Run())(t)
 	// In, mid and mid2 take 13 ms, out 9: the slower stage never waits once it has begun.
 	if got := r.Devices[0].Busy; got != 50*13 || r.Devices[1].Busy != 50*9 || r.Makespan < got || r.Makespan > got+10 || r.Devices[1].Idle.Imbalance == 0 {
 		t.Errorf("busy %v of %v, idle %+v", got, r.Makespan, r.Devices[1].Idle)
 	}
 	s.K = 4
-	if _, err := s.Run(); err == nil || !strings.Contains(err.Error(), "has 2 rows, and the schedule 4 stages on 4 devices") {
-		t.Error(err)
-	}
+	testkit.Refused(s.Run())(t, "has 2 rows, and the schedule 4 stages on 4 devices")
 }

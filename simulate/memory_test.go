@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
 )
@@ -26,10 +27,7 @@ func TestMemoryOverTime(t *testing.T) {
 			Setup:      train.Setup{Partitions: 2, MicroBatches: 4, Schedule: test.schedule, Checkpoint: test.checkpoint},
 			Accounting: gpipe.PaperAccounting,
 		}
-		r, err := s.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(s.Run(t.Context()))(t)
 		for k, corners := range r.Step.MemoryOverTime() {
 			d := r.Devices[k]
 			always := d.PeakBytes - d.ResidualBytes - d.WorkspaceBytes
@@ -42,9 +40,7 @@ func TestMemoryOverTime(t *testing.T) {
 				}
 				levels[c.Bytes] = true
 			}
-			if peak != d.PeakBytes {
-				t.Errorf("%v %v, device %d: highest %d, planned peak %d", test.schedule, test.checkpoint, k, peak, d.PeakBytes)
-			}
+			testkit.Equal(t, d.PeakBytes, peak, "%v %v, device %d: highest %d, planned peak", test.schedule, test.checkpoint, k, peak)
 			full := always + d.WorkspaceBytes + d.ResidualBytes
 			for sets := 1; sets <= test.levels[k]; sets++ {
 				want := full - d.ResidualBytes + d.ResidualBytes*int64(sets)/int64(test.levels[k])
@@ -53,24 +49,5 @@ func TestMemoryOverTime(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// A picture of memory has the capacity where it is within sight of what is used.
-func TestMemoryCapacity(t *testing.T) {
-	model := train.Model{Name: "transformer-lm", Layers: 4, Dim: 64, FF: 128, Heads: 2, Vocab: 100, Seq: 16}
-	r, err := Simulating{Model: model, Accelerator: "tpuv3", DType: graph.F32, Optimizer: "adam", Batch: 8, Setup: train.Setup{Partitions: 2, MicroBatches: 4}}.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := r.memoryPanel(); len(p.Levels) != 0 {
-		t.Errorf("the capacity of gigabytes is in a picture of %d bytes", r.Devices[0].PeakBytes)
-	}
-	peak := max(r.Devices[0].PeakBytes, r.Devices[1].PeakBytes)
-	for i := range r.Devices {
-		r.Devices[i].Capacity = 2 * peak
-	}
-	if p := r.memoryPanel(); len(p.Levels) != 1 || p.Levels[0].Y != float64(2*peak)/(1<<20) {
-		t.Errorf("levels %v, want a capacity of %d", p.Levels, 2*peak)
 	}
 }

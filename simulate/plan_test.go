@@ -24,9 +24,7 @@ func smallChip(t *testing.T, memory string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "chip.yaml")
 	text := "name: chip\nflops: {f32: 1e12}\nbandwidth: 1e11\noverhead: 1e-6\nlink: {bandwidth: 1e10}\nmemory: " + memory + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -62,10 +60,7 @@ func TestPlanIsTheBest(t *testing.T) {
 			if test.divided {
 				s.Zero = 1
 			}
-			plan, err := Planning{Simulating: s, Devices: 4, Replicas: test.replicas, Keep: keep}.Run(t.Context(), progress.Silent{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := testkit.Must(Planning{Simulating: s, Devices: 4, Replicas: test.replicas, Keep: keep}.Run(t.Context(), progress.Silent{}))(t)
 			if len(plan.Plans) != keep {
 				t.Fatalf("%d plans, want %d", len(plan.Plans), keep)
 			}
@@ -74,9 +69,7 @@ func TestPlanIsTheBest(t *testing.T) {
 					t.Errorf("plan %d is better than the one before", i)
 				}
 				r := planned(t, s, c)
-				if r.Metrics != c.Metrics {
-					t.Errorf("metrics %+v, simulated %+v", c.Metrics, r.Metrics)
-				}
+				testkit.Equal(t, r.Metrics, c.Metrics, "metrics %+v, simulated", c.Metrics)
 				if !r.Fits || math.Abs(r.ExamplesPerSecond-c.ExamplesPerSecond) > 1e-9*r.ExamplesPerSecond {
 					t.Errorf("plan %+v, simulated %v examples/s, fits: %v", c, r.ExamplesPerSecond, r.Fits)
 				}
@@ -97,10 +90,7 @@ func TestPlanIsTheBest(t *testing.T) {
 							Replicas: way[0], Partitions: way[1], MicroBatches: m,
 							Checkpoint: c, Cost: train.Time, BNScope: test.scope,
 						}
-						r, err := one.Run(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
+						r := testkit.Must(one.Run(t.Context()))(t)
 						if !r.Fits {
 							not++
 							continue
@@ -134,10 +124,7 @@ func planned(t *testing.T, s Simulating, c Planned) *Simulation {
 	if s.Setup.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(s.Run(t.Context()))(t)
 	return r
 }
 
@@ -298,7 +285,5 @@ func TestPlanNothingFits(t *testing.T) {
 		t.Errorf("no devices: %v", err)
 	}
 	s.DType = graph.BF16
-	if _, err := (Planning{Simulating: s, Devices: 2, Keep: 3}).Run(t.Context(), progress.Silent{}); err == nil {
-		t.Error("a chip without bfloat16 models it")
-	}
+	testkit.Refused((Planning{Simulating: s, Devices: 2, Keep: 3}).Run(t.Context(), progress.Silent{}))(t)
 }

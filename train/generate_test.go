@@ -3,7 +3,6 @@ package train_test
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -80,9 +79,7 @@ func TestTranslations(t *testing.T) {
 			row := rows[0]
 			rows = rows[1:]
 			want := map[string]string{"language": l.Name, "source": p.SourceText, "reference": p.TargetText, "translation": row["translation"]}
-			if !reflect.DeepEqual(row, want) {
-				t.Fatalf("%q, want %q", row, want)
-			}
+			testkit.EqualDeep(t, row, want)
 			bleu.Add(row["translation"], row["reference"])
 			chrF.Add(row["translation"], row["reference"])
 		}

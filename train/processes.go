@@ -170,6 +170,20 @@ func (p *Processes) join(ctx context.Context, s Setup, to *gpipe.Pipeline, data 
 	return err
 }
 
+// scheduleDigest is a digest of the setup's file of a schedule, which must be the same in
+// all processes; "": it has none.
+func (s Setup) scheduleDigest() (string, error) {
+	if s.ScheduleFile == "" {
+		return "", nil
+	}
+	text, err := files.Read(s.ScheduleFile, files.Kind{What: "a schedule", Bytes: maxScheduleFile})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
 // gather returns all processes of a trainer; nil if there is one.
 func (p *Processes) gather(ctx context.Context, t *gpipe.Trainer, over transport.Transport) ([]Process, error) {
 	if p == nil {

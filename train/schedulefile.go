@@ -1,8 +1,6 @@
 package train
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,18 +70,4 @@ func (s Setup) readSchedule(p *gpipe.Pipeline) error {
 		return own
 	}
 	return nil
-}
-
-// scheduleDigest is a digest of the setup's file of a schedule, which must be the same in
-// all processes; "": it has none.
-func (s Setup) scheduleDigest() (string, error) {
-	if s.ScheduleFile == "" {
-		return "", nil
-	}
-	text, err := files.Read(s.ScheduleFile, files.Kind{What: "a schedule", Bytes: maxScheduleFile})
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
 }

@@ -245,9 +245,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 		if s.Step == 3 {
 			for steps, _ := snapshot.Steps(dir); len(steps) == 0; steps, _ = snapshot.Steps(dir) {
 			}
-			if err := os.Rename(dir, dir+"-moved"); err != nil {
-				t.Error(err)
-			}
+			testkit.Equal(t, os.Rename(dir, dir+"-moved"), nil)
 		}
 	})
 	if r == nil || r.WeightsSHA256 != whole.WeightsSHA256 || err == nil || !strings.Contains(err.Error(), "snapshots failed: "+dir) || !strings.Contains(err.Error(), "no such file or directory") {

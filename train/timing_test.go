@@ -30,9 +30,7 @@ func TestTiming(t *testing.T) {
 		if sizes, _ := l.Trainer.Sizes(); m == 1 && !slices.Equal(sizes, []int{len(layers) - 1, 1}) {
 			t.Errorf("cut %v, want the last layer by itself", sizes)
 		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, l.Close(), nil)
 	}
 	if len(g.costs) != 2 || len(g.batches) != 1 {
 		t.Errorf("%d networks measured, %d mini-batches made, want 2 and 1", len(g.costs), len(g.batches))

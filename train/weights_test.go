@@ -69,7 +69,7 @@ func TestModelFingerprint(t *testing.T) {
 		}
 		for how, names := range map[string]string{"decides": c.decide, "does not decide": c.not, "is none": c.none} {
 			for _, setting := range strings.Fields(names) {
-				testkit.Equal(t, how, settings[setting], "%s: %s %s, want that it", c.name, setting, settings[setting])
+				testkit.Equal(t, settings[setting], how, "%s: %s", c.name, setting)
 				delete(settings, setting)
 			}
 		}
@@ -217,9 +217,7 @@ func TestLoadClassesAndPixels(t *testing.T) {
 				if err == nil {
 					err = png.Encode(f, m)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				f.Close()
 			}
 		}

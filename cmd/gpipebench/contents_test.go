@@ -37,10 +37,7 @@ func TestContents(t *testing.T) {
 
 // The picture of the architecture names folders that there are.
 func TestArchitectureNamesFolders(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Must(os.ReadFile(filepath.Join("..", "..", "docs", "architecture.svg")))(t)
 	named := regexp.MustCompile(`class="package"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(raw), -1)
 	if len(named) < 10 {
 		t.Errorf("only %d boxes name folders", len(named))

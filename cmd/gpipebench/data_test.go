@@ -28,9 +28,7 @@ func TestData(t *testing.T) {
 		names = append(names, row[0])
 		cell := func(column string) int {
 			n, err := strconv.Atoi(row[slices.Index(rows[0], column)])
-			if err != nil {
-				t.Errorf("%s of %s: %v", column, row[0], err)
-			}
+			testkit.Equal(t, err, nil, "%s of %s", column, row[0])
 			return n
 		}
 		left := 0

@@ -55,13 +55,9 @@ func TestDocumentedCommands(t *testing.T) {
 				}
 				err = cmd.ParseFlags(rest)
 			}
-			if err != nil {
-				t.Errorf("%s:%d: gpipebench %s: %v", name, n, strings.Join(args, " "), err)
-			}
+			testkit.Equal(t, err, nil, "%s:%d: gpipebench %s", name, n, strings.Join(args, " "))
 		}
-		if err := scanner.Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, scanner.Err())
 	}
 	if shown < 10 {
 		t.Errorf("only %d commands found", shown)

@@ -34,9 +34,7 @@ func TestExamplesParse(t *testing.T) {
 			if err == nil && cmd.PreRunE != nil {
 				err = cmd.PreRunE(cmd, nil)
 			}
-			if err != nil {
-				t.Errorf("%s: %q: %v", c.Name(), line, err)
-			}
+			testkit.Equal(t, err, nil, "%s: %q", c.Name(), line)
 		}
 	}
 }

@@ -124,7 +124,5 @@ func TestSentences(t *testing.T) {
 		look(path, strings.Join(lines, "\n"), unwritten)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }

@@ -96,10 +96,7 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 		cmd.Dir = dir
 		var errs strings.Builder
 		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, &errs)
-		}
+		out := testkit.Must(cmd.Output())(t, "%s, %s", line, &errs)
 		return string(out)
 	}
 

@@ -88,10 +88,7 @@ func TestKilledTrainings(t *testing.T) {
 		"GPIPEBENCH_KILLS": func(n uint64) { kills = int(n) }, "GPIPEBENCH_KILL_SEED": func(n uint64) { seed = n },
 	} {
 		if text := os.Getenv(name); text != "" {
-			n, err := strconv.ParseUint(text, 10, 64)
-			if err != nil {
-				t.Fatalf("%s=%s: %v", name, text, err)
-			}
+			n := testkit.Must(strconv.ParseUint(text, 10, 64))(t, "%s=%s", name, text)
 			to(n)
 		}
 	}

@@ -176,9 +176,7 @@ func (full) Write([]byte) (int, error) {
 func keys(t *testing.T, document string, names ...string) map[string]any {
 	t.Helper()
 	var m map[string]any
-	if err := json.Unmarshal([]byte(document), &m); err != nil {
-		t.Fatalf("%v in %s", err, document)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(document), &m), "in %s", document)
 	for _, n := range names {
 		if _, ok := m[n]; !ok {
 			t.Errorf("no key %q in %s", n, document)

@@ -31,7 +31,7 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 			}
 			return asOf(any(want), any(decoded(t, name, out)))
 		}
-		testkit.Equal(t, cmp.Diff(any(want), run("--peak")), "", "%s: (-as it was +got)\n", name)
+		testkit.Equal(t, cmp.Diff(any(want), run("--peak")), "", "%s: (-as it was +got)", name)
 		// TPUs have none for convolutions, and what else these networks do waits for memory.
 		atPeak := !strings.Contains(name, "p100") && !strings.Contains(name, "v100") && name != "transformer-tpuv3"
 		testkit.Equal(t, cmp.Equal(any(want), run()), atPeak, "%s: the same as at the peak", name)

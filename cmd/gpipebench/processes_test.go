@@ -88,9 +88,7 @@ func TestLaunch(t *testing.T) {
 			testkit.Equal(t, same(several), same(one), "%d processes have", c.processes)
 			written := func(name string) string {
 				text, err := os.ReadFile(filepath.Join(dir, name))
-				if err != nil {
-					t.Error(err)
-				}
+				testkit.Equal(t, err, nil)
 				return string(text)
 			}
 			testkit.Equal(t, written("one.safetensors"), written("several.safetensors"), "other weights are saved")
@@ -111,9 +109,7 @@ func trained(t *testing.T, cmd *exec.Cmd) *train.Result {
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
 	r := &train.Result{}
-	if err := errors.Join(err, json.Unmarshal(out.Bytes(), r)); err != nil {
-		t.Fatalf("%v: %v: %.500q\n%s", cmd.Args[1:], err, out.String(), said.String())
-	}
+	testkit.NoError(t, errors.Join(err, json.Unmarshal(out.Bytes(), r)), "%v, %.500q\n%s", cmd.Args[1:], out.String(), said.String())
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpipebench/experiments"
 	"gpipebench/internal/files"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
@@ -16,7 +17,7 @@ const reportDir = "report"
 
 // newReport returns the command that makes pages of results.
 func newReport() *cobra.Command {
-	r := page.Reporting{}
+	r := page.Reporting{Papers: experiments.Papers}
 	dir := ""
 	cmd := &cobra.Command{
 		Use:   "report",

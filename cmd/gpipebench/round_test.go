@@ -34,9 +34,7 @@ func TestInterruptedRounds(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r := start(t, cmd)
 	r.await("round=0/step=0")
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT), nil)
 	if status := r.status(); status != 1 || !strings.HasSuffix(r.said.String(), "gpipebench: interrupted; no file is left half-written\n") {
 		t.Errorf("exit status %d after\n%s", status, r.said)
 	}

@@ -42,7 +42,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 				return err
 			}
 			if memory != "" {
-				if err := simulate.WriteMemory(memory, r); err != nil {
+				if err := writeMemory(memory, r); err != nil {
 					return err
 				}
 			}

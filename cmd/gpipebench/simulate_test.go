@@ -104,9 +104,7 @@ func TestCommandsOfCells(t *testing.T) {
 		f := testkit.Must(os.Open(name))(t)
 		rows, err := csv.NewReader(f).ReadAll()
 		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		column := func(id string) int { return slices.Index(rows[0], id) }
 		if column("command") < 0 {
 			t.Fatal(name, rows[0])

@@ -51,9 +51,7 @@ func finished(t *testing.T, cmd *exec.Cmd) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
+	testkit.NoError(t, cmd.Run(), "%s", stderr.String())
 	var o outcome
 	testkit.NoError(t, json.Unmarshal(stdout.Bytes(), &o))
 	return o
@@ -90,9 +88,7 @@ func TestInterruptKeeps(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "snapshots")
 			r := start(t, command(t.TempDir(), "train --steps 100000000 --snapshot-dir "+dir, tiny...))
 			r.await("step 1/")
-			if err := r.cmd.Process.Signal(sig); err != nil {
-				t.Error(err)
-			}
+			testkit.Equal(t, r.cmd.Process.Signal(sig), nil)
 			testkit.Equal(t, r.status(), 1, "exit status")
 			step := interruptedAfter(t, r.reason(), dir)
 			status, out, stderr := execute(t, append([]string{"train", "--json", "--steps", fmt.Sprint(step + 2), "--lr-schedule", "inverse-sqrt:200", "--snapshot-dir", dir, "--resume"}, tiny...)...)

@@ -110,7 +110,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 				return err
 			}
 			// The pages have failing verdicts as well.
-			pages := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
+			pages := page.Reporting{Papers: experiments.Papers, Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
 			reading, failed := writePages(ctx, o, pages, filepath.Join(r.Out, reportDir))
 			err = errors.Join(err, failed)
 			if reading != nil && format == "text" {

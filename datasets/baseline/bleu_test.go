@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/philox"
 )
 
@@ -112,9 +113,7 @@ func TestBLEUAgainstBruteForce(t *testing.T) {
 		half := len(pairs) / 4 * 2
 		parts := bleuOf(pairs[:half]...)
 		parts.AddAll(bleuOf(pairs[half:]...))
-		if parts != b {
-			t.Fatalf("%q: parts give %v, want %v", pairs, parts, b)
-		}
+		testkit.Equal(t, parts, b, "%q: parts give", pairs)
 	}
 	if scored < 100 {
 		t.Errorf("only %d scores above 0", scored)

@@ -24,9 +24,7 @@ var orders = []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian}
 func parsed(t *testing.T, file []byte) (messages []entry, charset string) {
 	t.Helper()
 	all, charset, err := parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, m := range all {
 		messages = append(messages, entry{string(m.english), string(m.translation)})
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -34,9 +35,7 @@ func batch(t *testing.T, s datasets.Source, split datasets.Split, index, example
 	if err == nil {
 		err = b.Check()
 	}
-	if err != nil {
-		t.Fatalf("%v batch %d of %d: %v", split, index, examples, err)
-	}
+	testkit.NoError(t, err, "%v batch %d of %d", split, index, examples)
 	count := 0
 	for _, target := range b.Targets[0].I32 {
 		if target < -1 || int(target) >= s.Vocab() {
@@ -121,9 +120,7 @@ func testPasses(t *testing.T, s datasets.Source) {
 			largest := slices.Concat(most.Inputs, most.Targets)
 			for i := range n {
 				b := batch(t, s, split, i, examples)
-				if b.Examples() != min(examples, left) {
-					t.Fatalf("%v batch %d of %d has %d examples, want %d", split, i, n, b.Examples(), min(examples, left))
-				}
+				testkit.Equal(t, b.Examples(), min(examples, left), "%v batch %d of %d", split, i, n)
 				left -= b.Examples()
 				for k, tensor := range slices.Concat(b.Inputs, b.Targets) {
 					fits := len(tensor.Shape) == len(largest[k].Shape) && (tensor.I32 == nil) == (largest[k].I32 == nil)

@@ -2,11 +2,11 @@ package beyond
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -30,9 +30,7 @@ func TestProcessesVerdict(t *testing.T) {
 	}
 	log := labtest.Recorded(t, "processes")
 	delete(log.Samples, sample)
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample "+sample) {
-		t.Error(err)
-	}
+	testkit.Refused(x.Report(log, nil))(t, "no sample "+sample)
 }
 
 // Devices are divided in each way that there is, and in none twice.
@@ -49,9 +47,7 @@ func TestSpreads(t *testing.T) {
 		{2, 2, 4, []string{"replica"}},
 		{2, 4, 4, []string{"replica", "stage"}},
 	} {
-		if got := spreads(deviceShape{K: c.k, R: c.r}, c.processes); !slices.Equal(got, c.want) {
-			t.Errorf("K = %d, R = %d, %d processes: %q, want %q", c.k, c.r, c.processes, got, c.want)
-		}
+		testkit.EqualAll(t, spreads(deviceShape{K: c.k, R: c.r}, c.processes), c.want, "K = %d, R = %d, %d processes", c.k, c.r, c.processes)
 	}
 }
 
@@ -61,9 +57,7 @@ func TestProcessesRecord(t *testing.T) {
 		Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("1", 64), Peak: []int64{1, 2}, HighWater: []int64{1, 2},
 		Processes: make([]train.Process, 2), Traffic: make([]train.Travelled, 1),
 	}
-	if err := good.Check(); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, good.Check(), nil)
 	for says, change := range map[string]func(r *dividedRun){
 		"no losses":      func(r *dividedRun) { r.Losses = nil },
 		"of 1 devices":   func(r *dividedRun) { r.Peak = r.Peak[:1] },
@@ -73,9 +67,7 @@ func TestProcessesRecord(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %s", err, says)
-		}
+		testkit.Fails(t, bad.Check(), says)
 	}
 }
 
@@ -89,7 +81,5 @@ func TestProcessesSpec(t *testing.T) {
 		{"clip_norm: 0.5", "clip_norm: 0", "clip_norm"},
 	})
 	x := labtest.Loaded[*processes](t, Paper.Experiment("processes").Load)
-	if err := x.Measure(t.Context(), records.New(x.Key("smoke")), progress.Silent{}); err == nil || !strings.Contains(err.Error(), "no program") {
-		t.Error("measures without a program")
-	}
+	testkit.Fails(t, x.Measure(t.Context(), records.New(x.Key("smoke")), progress.Silent{}), "no program")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -23,9 +24,7 @@ func TestPodsMeasure(t *testing.T) {
 	e.Spec.Networks[0].Model.Image = 64
 	e.Spec.Profiles["quick"] = podsProfile{Most: 2}
 	all := cellstest.Measured(t, e)
-	if want := 2 * (1 + len(e.Spec.Ways)); len(all) != want {
-		t.Errorf("%d samples, want %d", len(all), want)
-	}
+	testkit.Equal(t, len(all), 2*(1+len(e.Spec.Ways)), "samples")
 	of := func(i, side int) podStep {
 		return all[e.Spec.cell("", podCell{e.Spec.Networks[0], weak, side, 1}, e.Spec.Ways[i]).Sample]
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -18,16 +19,12 @@ func TestEmulatedRound(t *testing.T) {
 	}
 	e := labtest.Loaded[*bubblesEmulated](t, Paper.Experiment("bubbles-emulated").Load)
 	log := records.New(e.Key("smoke"))
-	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, e.Measure(t.Context(), log, progress.Silent{}))
 	repeated, _ := e.Repeated("smoke")
 	peaks := map[string]int64{}
 	for _, name := range repeated.Samples()[0] {
 		var s timed.ModelledStep
-		if err := log.Get(name, &s); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, &s))
 		if !s.SameMemory() || len(s.Peak) != e.Spec.K || !(s.Seconds > 0 && s.Rates > 0 && s.Own > 0) || s.Rates == s.Own {
 			t.Errorf("%s: %+v", name, s)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"gpipebench/experiments/gpipe"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/labtest"
@@ -19,9 +20,7 @@ type gpipeTablesExperiment = cells.Experiment[gpipeTablesSpec, filledModes]
 func smallGPipeTables(t *testing.T) (*gpipeTablesExperiment, *cells.Scale) {
 	t.Helper()
 	_, three, decides, err := gpipe.ModelledTables()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	scale := three.Standard()
 	scale.Networks = slices.DeleteFunc(scale.Networks, func(n *cells.Network) bool { return n.ID != "transformer-24" })
 	scale.Networks[0].Model.Layers = 6
@@ -38,27 +37,17 @@ func TestGPipeTablesReport(t *testing.T) {
 	log := records.New(g.Key("quick"))
 	labtest.CheckLacking(t, g, log)
 	labtest.MeasureTwice(t, g, log)
-	r, err := g.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(g.Report(log, nil))(t)
 	labtest.CheckPlots(t, r)
 	tables := records.New(records.Key{})
-	if err := lab.MakeMissing(t.Context(), "scale", tables, progress.Silent{}, scale.Jobs()); err != nil {
-		t.Fatal(err)
-	}
-	m, err := scale.Read(tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, lab.MakeMissing(t.Context(), "scale", tables, progress.Silent{}, scale.Jobs()))
+	m := testkit.Must(scale.Read(tables))(t)
 	table := r.Tables[0]
 	at := func(row []lab.Value, column string) string { return row[table.Column(column)].Text }
 	for i, c := range scale.Cells() {
 		n := scale.Networks[0]
 		want := lab.Fixed(m.Throughput(n, scale.ConventionsOf(n)[0], c), 2).Text
-		if got := at(table.Rows[i], "gpipe, as in the paper"); got != want {
-			t.Errorf("K = %d: GPipe's throughput %s, in its table %s", c.K, got, want)
-		}
+		testkit.Equal(t, at(table.Rows[i], "gpipe, as in the paper"), want, "K = %d: GPipe's throughput", c.K)
 		if got := at(table.Rows[i], "dualpipe-v"); (got == lab.Absent.Text) != (c.K == 4) {
 			t.Errorf("K = %d, M = 4: dualpipe-v %q", c.K, got)
 		}
@@ -69,9 +58,7 @@ func TestGPipeTablesReport(t *testing.T) {
 	most := 16 * 1024. // MiB of a P100
 	for _, s := range log.Names {
 		var of filledModes
-		if err := log.Get(s, &of); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(s, &of))
 		for mode, r := range of {
 			if r.Fits != (float64(r.Peak) <= most*1024*1024) || !(r.Idle.Sum() > 0 && r.Idle.Sum() < r.Seconds) {
 				t.Errorf("%s, %s: %+v", s, mode, r)
@@ -96,9 +83,7 @@ func TestGPipeTablesBest(t *testing.T) {
 		{filledStep{Micro: 1, Seconds: 2, Peak: 7}, filledStep{Micro: 1, Seconds: 1, Peak: 9}, "always"},
 		{filledStep{Micro: 1, Seconds: 2, Peak: 9}, filledStep{Micro: 1, Seconds: 3, Peak: 7}, "never"},
 	} {
-		if got := g.Spec.best(filledModes{"always": test.always, "never": test.never}, c); got != test.want {
-			t.Errorf("%+v, %+v: %s, want %s", test.always, test.never, got, test.want)
-		}
+		testkit.Equal(t, g.Spec.best(filledModes{"always": test.always, "never": test.never}, c), test.want, "%+v, %+v", test.always, test.never)
 	}
 }
 

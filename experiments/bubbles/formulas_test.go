@@ -3,6 +3,7 @@ package bubbles
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
@@ -38,9 +39,7 @@ func TestFormulasReport(t *testing.T) {
 			}
 		}
 	}
-	if exact != 4*3*3 {
-		t.Errorf("%d rows of schedules with exact formulas", exact)
-	}
+	testkit.Equal(t, exact, 4*3*3, "rows of schedules with exact formulas")
 }
 
 func TestFormulasSpec(t *testing.T) {

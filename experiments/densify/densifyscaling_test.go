@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
@@ -20,9 +21,7 @@ func TestParameters(t *testing.T) {
 	encoder := attention + forward + 2*norm
 	decoder := 2*attention + forward + 3*norm
 	want := int64(vocab*dim + layers*(encoder+decoder) + 2*norm)
-	if got := loaded(t, "densify-scaling", densifyScaling).Spec.Parameters; got != want {
-		t.Errorf("%d parameters, want %d", got, want)
-	}
+	testkit.Equal(t, loaded(t, "densify-scaling", densifyScaling).Spec.Parameters, want, "parameters")
 }
 
 // Series that give a rank as many tokens share a step, and a smaller share of a node makes
@@ -35,9 +34,7 @@ func TestScalingMeasure(t *testing.T) {
 		{ID: "b", Name: "b", Accelerator: "zenith", Ranks: 2, Batch: 200, Sentence: 25, Nodes: []int{1, 2}},
 	}
 	all := cellstest.Measured(t, s)
-	if len(all) != 3 {
-		t.Errorf("%d samples", len(all))
-	}
+	testkit.Equal(t, len(all), 3, "samples")
 	sample := func(i, nodes int) rankStep {
 		return all[s.Spec.cell("", s.Spec.Series[i], nodes, reduce, clock.Link{Bandwidth: 1}).Sample]
 	}

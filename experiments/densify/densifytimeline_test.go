@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed/timedtest"
@@ -16,9 +17,7 @@ func TestTimelinesMeasure(t *testing.T) {
 	x := labtest.Loaded[*timelines](t, Paper.Experiment("densify-timeline").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.CheckLacking(t, x, log)
-	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, x.Measure(t.Context(), log, progress.Silent{}))
 	r, err := x.Report(log, nil)
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
@@ -37,9 +36,7 @@ func TestTimelinesMeasure(t *testing.T) {
 		page[below:]:      {"NEGOTIATE_ALLREDUCE", "MPI_ALLREDUCE"},
 	} {
 		for _, name := range names {
-			if !strings.Contains(half, "<title>"+name+",") {
-				t.Errorf("no %s", name)
-			}
+			testkit.Has(t, half, "<title>"+name+",")
 		}
 	}
 	if strings.Contains(page[below:], "MPI_ALLGATHER") {
@@ -54,9 +51,7 @@ func TestTimelinesTypical(t *testing.T) {
 		steps = append(steps, &tableStep{Seconds: end, Lanes: []tensorLane{{"embedding/table", make([]lanePhase, 2)}}})
 		steps[len(steps)-1].Lanes[0].Phases[1].End = end
 	}
-	if got := typical(steps).Seconds; got != 3 {
-		t.Errorf("of 1 to 5 the one with %g", got)
-	}
+	testkit.Equal(t, typical(steps).Seconds, 3, "of 1 to 5 the one with")
 }
 
 // Other weights of one way are a verdict, and a sample without the table is refused.

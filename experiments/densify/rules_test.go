@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // The rules by which a framework accumulates the gradients of one parameter (Cavdar et al. 2019,
@@ -114,15 +116,11 @@ func TestRules(t *testing.T) {
 			tried++
 			for i, rule := range []func([]gradientForm) ruleOutcome{byTensorFlow, byProposal} {
 				o := rule(formsOf(in))
-				if got := fmt.Sprint(o.Way, o.Out, o.Converted); got != want[in][i] {
-					t.Errorf("Algorithm %d of %q: %s, want %s", i+1, in, got, want[in][i])
-				}
+				testkit.Equal(t, fmt.Sprint(o.Way, o.Out, o.Converted), want[in][i], "Algorithm %d of %q", i+1, in)
 			}
 		}
 	}
-	if tried != len(want) {
-		t.Errorf("%d combinations, want %d", tried, len(want))
-	}
+	testkit.Equal(t, tried, len(want), "combinations")
 }
 
 // A tied table has one dense gradient and two sparse ones: byTensorFlow gathers, and both the

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/exchange"
 	"gpipebench/lab/exchange/exchangetest"
 )
@@ -56,9 +57,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 				travels := int64(0)
 				for rank, all := range exchangetest.Run[rankAccumulated](t, ranks, &accumulationJob{table, way, 7}) {
 					o := all[rank]
-					if o.SHA256 != want {
-						t.Errorf("%+v, %v, rank %d of %d: other bits than the definition", table, way, rank, ranks)
-					}
+					testkit.Equal(t, o.SHA256, want, "%+v, %v, rank %d of %d: other bits than the definition", table, way, rank, ranks)
 					travels += o.Received
 					held, indices := table.DenseBytes(), int64(0)
 					if way == wayGather {
@@ -75,9 +74,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 				if way == wayGather {
 					want = table.GatherTravels(ranks)
 				}
-				if travels != want {
-					t.Errorf("%+v, %v: %d bytes travel between %d ranks, want %d", table, way, travels, ranks, want)
-				}
+				testkit.Equal(t, travels, want, "%+v, %v: bytes that travel between %d ranks", table, way, ranks)
 			}
 		}
 	}
@@ -138,7 +135,5 @@ func TestAccumulationRefuses(t *testing.T) {
 	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, wayGather, 1}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, wayGather, 1}); err == nil {
-		t.Error("a rank goes on by itself")
-	}
+	testkit.Refused(exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, wayGather, 1}))(t)
 }

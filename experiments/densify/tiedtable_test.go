@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/clock"
+	"gpipebench/internal/testkit"
 )
 
 // official is the paper's table: TensorFlow's vocabulary, 5000 tokens a rank.
@@ -13,16 +14,10 @@ var official = tiedTable{Vocab: 33_708, Dim: 1024, Source: 5000, Target: 5000}
 // The paper's sizes, by hand: 43,708 rows of 4096 bytes a rank.
 func TestTiedTableBytes(t *testing.T) {
 	for ranks, want := range map[int]int64{1: 179_027_968, 4: 716_111_872, 8: 1_432_223_744, 16: 2_864_447_488, 32: 5_728_894_976, 64: 11_457_789_952} {
-		if got := official.GatheredBytes(ranks); got != want {
-			t.Errorf("%d ranks gather %d bytes, want %d", ranks, got, want)
-		}
-		if got, want := official.IndexBytes(ranks), want/1024; got != want {
-			t.Errorf("%d ranks: %d bytes of indices, want %d", ranks, got, want)
-		}
+		testkit.Equal(t, official.GatheredBytes(ranks), want, "%d ranks gather", ranks)
+		testkit.Equal(t, official.IndexBytes(ranks), want/1024, "%d ranks: bytes of indices", ranks)
 	}
-	if got := official.DenseBytes(); got != 138_067_968 {
-		t.Errorf("dense: %d bytes", got)
-	}
+	testkit.Equal(t, official.DenseBytes(), 138_067_968, "dense")
 	if got := float64(official.GatheredBytes(64)) / float64(official.DenseBytes()); math.Abs(got-82.99) > 0.005 {
 		t.Errorf("%v times the dense gradient", got)
 	}

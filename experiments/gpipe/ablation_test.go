@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
@@ -33,9 +34,7 @@ func TestAblation(t *testing.T) {
 				t.Errorf("%s: %v takes %v s, even stages %v", name, cuts[i], c.Step.Early, s.Even)
 			}
 		}
-		if len(s.Cuts) != len(cuts) {
-			t.Errorf("%s: %d cuts", name, len(s.Cuts))
-		}
+		testkit.Equal(t, len(s.Cuts), len(cuts), "%s", name)
 	}
 	if row := r.Tables[0].Printed()[0]; row[5] != "1.00" {
 		t.Errorf("the base is %s", row[5])

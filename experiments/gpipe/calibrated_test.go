@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/labtest"
 )
@@ -18,10 +19,7 @@ func TestCalibratedRatesGiveWhatTheyWereFittedTo(t *testing.T) {
 			continue
 		}
 		fitted[n.Accelerator] = true
-		s, err := n.cell("", false).Make(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(n.cell("", false).Make(t.Context()))(t)
 		if off := s.ExamplesPerSecond/n.Measured - 1; math.Abs(off) > 0.005 {
 			t.Errorf("%s on %s: %.1f examples a second, published %.1f (%+.1f%%)", n.Name, n.Accelerator, s.ExamplesPerSecond, n.Measured, 100*off)
 		}
@@ -42,9 +40,7 @@ func TestCalibratedBaseFits(t *testing.T) {
 		one.K, one.M = []int{one.Base.K}, []int{one.Base.M}
 		for _, j := range cells.JobsOf(one) {
 			made, _, err := j.Make(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if base := made.(*cells.Sample).Shrunk; !base.Fits {
 				t.Errorf("%s: %d examples need %d bytes", n.Name, base.Micro, base.Peak)
 			}

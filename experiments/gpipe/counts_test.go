@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
@@ -25,34 +26,21 @@ func TestCounts(t *testing.T) {
 		"AmoebaNet-D (18, 208)": {amoebanet.parameters(), counted{Parameters: 81_505_540}},
 		"a stem":                {wide.layer("stem"), counted{Parameters: 1856, Saved: 3_211_776, FLOPs: 43_352_064}},
 	} {
-		if got, err := c.cell.Make(t.Context()); err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v; want %+v", what, got, err, c.want)
-		}
+		testkit.Equal(t, testkit.Must(c.cell.Make(t.Context()))(t), c.want, "%s", what)
 	}
 	// "The activation memory footprint increased four times but the model size stayed the same" (first
 	// version, section 5).
 	early, late := train.Model{Name: "amoebanetd", Layers: 6, Filters: 256, Classes: 1000}, train.Model{Name: "amoebanetd", Layers: 6, Filters: 256, Classes: 1000, Delayed: true}
-	a, err := countedNetwork{Model: early}.layer(allLayers).Make(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(countedNetwork{Model: early}.layer(allLayers).Make(t.Context()))(t)
 	b, err := countedNetwork{Model: late}.layer(allLayers).Make(t.Context())
 	if ratio := float64(b.Saved) / float64(a.Saved); err != nil || ratio < 3.8 || ratio > 4.2 || a.Parameters != b.Parameters || a.Parameters != 46_654_184 {
 		t.Errorf("reduced late: %v, %+v after %+v", err, b, a)
 	}
-	if _, err := wide.layer("none").Make(t.Context()); err == nil {
-		t.Error("a layer that is not there is counted")
-	}
+	testkit.Refused(wide.layer("none").Make(t.Context()))(t)
 	// The device with the softmax has at least a layer's and the softmax's parameters, of 12 bytes
 	// each, and activations beside; the positions' table is on the other one.
-	step, err := transformer(2).step(plannedStep{Accelerator: "tpuv3", DType: "bf16", KeepScores: true, K: 2, M: 4, Batch: 8, Checkpoint: "always"}).Make(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err := transformer(1).parameters().Make(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	step := testkit.Must(transformer(2).step(plannedStep{Accelerator: "tpuv3", DType: "bf16", KeepScores: true, K: 2, M: 4, Batch: 8, Checkpoint: "always"}).Make(t.Context()))(t)
+	one := testkit.Must(transformer(1).parameters().Make(t.Context()))(t)
 	if least := 12 * (one.Parameters - 256*128); step.Fullest <= least || step.Activations <= 0 || step.Activations >= step.Fullest {
 		t.Errorf("%+v, want more than %d", step, least)
 	}

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -28,10 +29,7 @@ func TestModelledKeys(t *testing.T) {
 	for _, id := range []string{"efficiency", "ablation", "table1"} {
 		d := Paper.Experiment(id)
 		labtest.CheckKey(t, func(file string) lab.Experiment {
-			e, err := d.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, d, "accelerator: tpuv3", "accelerator: "+file)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testkit.Must(d.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, d, "accelerator: tpuv3", "accelerator: "+file)}))(t)
 			return e
 		})
 	}
@@ -43,7 +41,7 @@ func TestModelledKeys(t *testing.T) {
 		accelerator *string
 	}{
 		{two, &two.Modelled.Networks[0].Accelerator}, {amoebanet, &amoebanet.Modelled.Networks[0].Accelerator},
-		{modelled, &modelled.table3.Spec.Networks[1].Accelerator}, {three, &three.Spec.Networks[1].Accelerator}, {figure, &figure.Spec.Modelled.Accelerator},
+		{modelled, &modelled.Spec.Networks[1].Accelerator}, {three, &three.Spec.Networks[1].Accelerator}, {figure, &figure.Spec.Modelled.Accelerator},
 	} {
 		labtest.CheckKey(t, func(file string) lab.Experiment {
 			*c.accelerator = file

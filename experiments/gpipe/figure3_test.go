@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -22,27 +23,19 @@ func TestFigure3Modelled(t *testing.T) {
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates, m.modellers([]accelerator.Variation{measuredRates}))}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, lab.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []lab.Job{m.job(name, model, s, measuredRates, m.modellers([]accelerator.Variation{measuredRates}))}))
 		}
 	}
 	var small, large figure3Step
-	if err := errors.Join(log.Get(m.name("small", measuredRates), &small), log.Get(m.name("large", measuredRates), &large)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(log.Get(m.name("small", measuredRates), &small), log.Get(m.name("large", measuredRates), &large)))
 	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
 		t.Errorf("a small network: %+v; want 96 examples in less than three times as long as 32", small)
 	}
 	if large.Filled != 0 || !(large.Seconds > 0) {
 		t.Errorf("a network that is too large: %+v", large)
 	}
-	if got, err := m.relative(log, "small", "large", measuredRates); err != nil || got[1].Text != "-" {
-		t.Errorf("cells %q, %v", got, err)
-	}
-	if _, err := m.relative(log, "small", "none", measuredRates); err == nil {
-		t.Error("no error without a sample")
-	}
+	testkit.Equal(t, testkit.Must(m.relative(log, "small", "large", measuredRates))(t)[1].Text, "-", "cells")
+	testkit.Refused(m.relative(log, "small", "none", measuredRates))(t)
 }
 
 func TestFigure3SpecErrors(t *testing.T) {

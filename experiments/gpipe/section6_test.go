@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/train"
 )
@@ -28,21 +29,12 @@ func TestSection6Counts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := heldNetwork{Model: c.model, Batch: 8}
-			counted, err := n.traffic(t.Context(), c.way)
-			if err != nil {
-				t.Fatal(err)
-			}
+			counted := testkit.Must(n.traffic(t.Context(), c.way))(t)
 			s := c.way.step(heldNetwork{Accelerator: "p100", DType: "f32", Optimizer: "sgd"}, c.way.M[0], "never", false).Setup
 			s.Device, s.Cost, s.Threads, s.Tensor, s.Blocks = gpipe.Emulated, train.FLOPs, 1, c.way.T, c.way.T
-			l, err := train.Training{Model: c.model, Data: "synthetic", Setup: s, Batch: 8, Steps: max(1, c.way.Window), Optimizer: "sgd", LR: 0.01, Seed: 1}.Open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testkit.Must(train.Training{Model: c.model, Data: "synthetic", Setup: s, Batch: 8, Steps: max(1, c.way.Window), Optimizer: "sgd", LR: 0.01, Seed: 1}.Open(t.Context()))(t)
 			defer l.Close()
-			step, err := l.Step(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			step := testkit.Must(l.Step(t.Context()))(t)
 			var between, sums, rest int64
 			for _, of := range step.Traffic {
 				switch of.What {
@@ -86,10 +78,7 @@ func TestSection6Draws(t *testing.T) {
 			{K: 2, M: []int{1}, Checkpoints: []string{"never"}, Schedule: schedule.PipeDream.String(), Window: 8},
 			{T: 2, M: []int{1}, Checkpoints: []string{"never"}},
 		} {
-			d, err := n.drawn(t.Context(), w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(n.drawn(t.Context(), w))(t)
 			tasks := 0
 			for _, e := range d.Events {
 				if e.Kind.Task() {

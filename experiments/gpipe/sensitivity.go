@@ -29,13 +29,14 @@ type sensitivitySpec struct {
 // one assumption at a time. It has code of its own since its cells belong to other experiments.
 type sensitivity struct {
 	lab.Base[sensitivitySpec]
-	tables  *table2Modelled
+	table2  *table2Modelled
+	table3  *table3
 	figure3 *figure3
 	others  []accelerator.Variation
 }
 
 func newSensitivity() (lab.Experiment, error) {
-	tables, err := another[*table2Modelled]("table2-modelled", newTable2Modelled)
+	two, three, err := modelledTables()
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +44,10 @@ func newSensitivity() (lab.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sensitivity{tables: tables, figure3: figure}
-	s.Base.Others = func(profile string) string { return tables.Decides(profile) + figure.Decides(profile) }
+	s := &sensitivity{table2: two, table3: three, figure3: figure}
+	s.Base.Others = func(profile string) string {
+		return two.Decides(profile) + three.Decides(profile) + figure.Decides(profile)
+	}
 	return s, nil
 }
 
@@ -73,7 +76,7 @@ func (s *sensitivity) parts() (parts []part) {
 	for _, of := range []struct {
 		name  string
 		scale *cells.Scale
-	}{{"Table 2", &s.tables.Spec.Scale}, {"Table 3", &s.tables.table3.Spec.Scale}} {
+	}{{"Table 2", &s.table2.Spec.Scale}, {"Table 3", &s.table3.Spec.Scale}} {
 		for _, n := range of.scale.Networks {
 			parts = append(parts, scalePart(of.name, of.scale, n))
 		}
@@ -369,4 +372,16 @@ func (s *sensitivity) tornados(r *readPart) (panels []*plot.TornadoPanel) {
 		}
 	}
 	return panels
+}
+
+// variations are those that a field of a spec names.
+func variations(field string, names []string) (all []accelerator.Variation, _ *lab.Problem) {
+	for _, name := range names {
+		v, err := accelerator.ParseVariation(name)
+		if err != nil {
+			return nil, lab.At(err, field)
+		}
+		all = append(all, v)
+	}
+	return all, nil
 }

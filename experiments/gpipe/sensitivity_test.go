@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -56,9 +57,7 @@ func TestSensitivityScalePart(t *testing.T) {
 	log := records.New(records.Key{})
 	var values [2][]cells.Figure
 	for i, v := range []accelerator.Variation{{}, link} {
-		if err := lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs([]accelerator.Variation{v})); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs([]accelerator.Variation{v})))
 		var err error
 		if values[i], err = p.values(log, v); err != nil || len(values[i]) != 3 {
 			t.Fatal(values[i], err)

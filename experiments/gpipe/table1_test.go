@@ -14,6 +14,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
 	"gpipebench/nn"
@@ -63,13 +64,9 @@ func TestTable1Rows(t *testing.T) {
 	var g grid
 	g.Layers, g.Filters.Step, g.Filters.Most = []int{3, 6}, 16, 40
 	rows := way{K: 8}.rows(g, train.Model{Name: train.AmoebaNet})
-	if got := fmt.Sprint(rows); got != "[[(3, 16) (3, 32)] [(6, 16) (6, 32)]]" {
-		t.Error(got)
-	}
+	testkit.Equal(t, fmt.Sprint(rows), "[[(3, 16) (3, 32)] [(6, 16) (6, 32)]]")
 	// A pipeline needs a layer, embedding and softmax among them, for each partition.
-	if got := fmt.Sprint(way{K: 5}.rows(grid{UpTo: 5}, train.Model{Name: train.LanguageModel})); got != "[[3 4 5]]" {
-		t.Error(got)
-	}
+	testkit.Equal(t, fmt.Sprint(way{K: 5}.rows(grid{UpTo: 5}, train.Model{Name: train.LanguageModel})), "[[3 4 5]]")
 }
 
 // What is printed is what the paper's networks have: parameters as far as they
@@ -79,10 +76,7 @@ func TestTable1Prints(t *testing.T) {
 	e := labtest.Loaded[*table1](t, Paper.Experiment("table1").Load)
 	for _, n := range e.Spec.Networks {
 		for _, c := range n.Columns {
-			exact, err := params(c.candidate.of(n.Model))
-			if err != nil {
-				t.Fatal(err)
-			}
+			exact := testkit.Must(params(c.candidate.of(n.Model)))(t)
 			if ratio := c.Params.number() / float64(exact); math.Abs(ratio-1) > 0.026 {
 				t.Errorf("%s, %s: printed %s for %d parameters", n.Name, c.Name, c.Params, exact)
 			}
@@ -99,22 +93,14 @@ func TestTable1Prints(t *testing.T) {
 func TestTable1Params(t *testing.T) {
 	for _, layers := range []int{1, 2, 3, 17} {
 		m := train.Model{Name: train.LanguageModel, Layers: layers, Dim: 16, FF: 24, Heads: 2, Vocab: 30, Seq: 8}
-		built, err := m.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := params(m); err != nil || got != nn.CountParams(built) {
-			t.Errorf("%d layers: %d parameters, %v; want %d", layers, got, err, nn.CountParams(built))
-		}
+		built := testkit.Must(m.Build())(t)
+		testkit.Equal(t, testkit.Must(params(m))(t), nn.CountParams(built), "%d layers: parameters", layers)
 	}
 }
 
 func smallEstimator(t *testing.T, memory int64) *estimator {
 	t.Helper()
-	a, err := accelerator.Named("tpuv3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(accelerator.Named("tpuv3"))(t)
 	small := *a
 	small.Memory = memory
 	return newEstimator(context.Background(), partition.MinVariance, nn.RMSProp{}, &small)
@@ -126,29 +112,17 @@ func TestTable1LikeStages(t *testing.T) {
 	for _, layers := range []int{4, 9, 22, 23} {
 		for _, k := range []int{4, 5, 6} {
 			m := train.Model{Name: train.LanguageModel, Layers: layers, Dim: 32, FF: 64, Heads: 2, Vocab: 200, Seq: 16}
-			built, err := m.Build()
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := gpipe.Pipeline{Layers: built, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			built := testkit.Must(m.Build())(t)
+			d := testkit.Must(gpipe.Pipeline{Layers: built, Loss: nn.CrossEntropy{}}.Describe(m.Input(1)))(t)
 			costs, err := e.cuts.flops(m)
 			if err != nil || !slices.Equal(costs, d.FLOPs()) {
 				t.Fatalf("%d layers: costs %v, %v; want %v", layers, costs, err, d.FLOPs())
 			}
-			balance, err := e.cuts.balance(m, k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			balance := testkit.Must(e.cuts.balance(m, k))(t)
 			for _, micro := range []int{1, 4, 8} {
 				how := gpipe.Modelling{KeepScores: micro == 4}
 				w := way{K: k}
-				want, err := e.allStages(w, m, balance, 8, micro, how)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := testkit.Must(e.allStages(w, m, balance, 8, micro, how))(t)
 				got, err := e.likeStages(w, m, balance, 8, micro, how)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%d layers, K = %d, micro-batches of %d: %+v, %v; want %+v", layers, k, micro, got, err, want)
@@ -168,10 +142,7 @@ func TestTable1LargestModelled(t *testing.T) {
 	for _, c := range []*table1Column{{way: way{Name: "n", K: 1, Naive: true}}, {way: way{Name: "1", K: 1}}, {way: way{Name: "4", K: 4}}} {
 		c.candidate = candidate{Layers: 6}
 		for _, conv := range []counting{{Accounting: "full"}, {Accounting: "paper"}} {
-			l, err := e.largest(n, c, conv, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testkit.Must(e.largest(n, c, conv, 1))(t)
 			b := l.Borders[0]
 			if l.Candidate != b.Fits || b.Not.Layers != b.Fits.Layers+1 || b.Fits.Layers < before {
 				t.Errorf("%s, %s: %+v behind %d layers", c.Name, conv.Accounting, l, before)
@@ -182,9 +153,7 @@ func TestTable1LargestModelled(t *testing.T) {
 				smallest = n.Batch
 			}
 			for at, want := range map[candidate]bool{b.Fits: true, b.Not: false} {
-				if ok, err := e.fits(c.way, at.of(n.Model), n.Batch, smallest, conv); err != nil || ok != want {
-					t.Errorf("%s, %s: %v fits: %v, %v", c.Name, conv.Accounting, at, ok, err)
-				}
+				testkit.Equal(t, testkit.Must(e.fits(c.way, at.of(n.Model), n.Batch, smallest, conv))(t), want, "%s, %s: %v fits", c.Name, conv.Accounting, at)
 			}
 			if c.Naive {
 				if l.Memory.M != 1 || l.PrintedMicro < 1 || l.PrintedMicro >= n.Batch {
@@ -230,16 +199,10 @@ func cancelled() context.Context {
 func TestTable1TransformersActivations(t *testing.T) {
 	e := labtest.Loaded[*table1](t, Paper.Experiment("table1").Load)
 	n := e.Spec.Networks[1]
-	a, err := accelerator.Named(n.Accelerator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(accelerator.Named(n.Accelerator))(t)
 	est := newEstimator(context.Background(), e.partitioner, nn.RMSProp{}, a)
 	for _, c := range n.Columns[1:] {
-		m, err := est.memory(c.way, c.candidate.of(n.Model), n.Batch, n.Held, e.convention().storage())
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testkit.Must(est.memory(c.way, c.candidate.of(n.Model), n.Batch, n.Held, e.convention().storage()))(t)
 		if ratio := float64(m.activations()) / (c.Activations.number() * float64(n.Unit)); math.Abs(ratio-1) > 0.05 {
 			t.Errorf("%s: %s GiB, %.3f of the printed %s", c.Name, n.Unit.of(m.activations()), ratio, c.Activations)
 		}
@@ -270,13 +233,8 @@ func TestTable1Trains(t *testing.T) {
 		h.optimizer, h.lr, h.seed, h.cuts = nn.RMSProp{}, 1e-4, 1, newCuts(partition.MinVariance)
 		most := int64(0)
 		for _, w := range []way{{Name: "Naive-1", K: 1, Naive: true}, {Name: "Pipeline-1", K: 1}, {Name: "Pipeline-2", K: 2}, {Name: "Pipeline-4", K: 4}} {
-			m, err := h.way(context.Background(), w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.judge(); err != nil {
-				t.Errorf("%s, %s: %v", h.Model.Name, w.Name, err)
-			}
+			m := testkit.Must(h.way(context.Background(), w))(t)
+			testkit.Equal(t, m.judge(), nil, "%s, %s", h.Model.Name, w.Name)
 			if m.Params < most || m.Params == 0 || len(m.Trained) != 2 {
 				t.Errorf("%s, %s: %d parameters behind %d, %d steps", h.Model.Name, w.Name, m.Params, most, len(m.Trained))
 			}
@@ -300,12 +258,8 @@ func TestTable1Trains(t *testing.T) {
 func TestTable1LeastMicro(t *testing.T) {
 	h := tinyHosted()[0]
 	h.cuts = newCuts(partition.MinVariance)
-	if got, err := h.leastMicro(way{K: 1}); err != nil || got != 2 {
-		t.Errorf("micro-batches of %d, %v; want 2", got, err)
-	}
-	if got, err := h.leastMicro(way{K: 1, Naive: true}); err != nil || got != 4 {
-		t.Errorf("naive: %d, %v; want the mini-batch of 4", got, err)
-	}
+	testkit.Equal(t, testkit.Must(h.leastMicro(way{K: 1}))(t), 2, "micro-batches")
+	testkit.Equal(t, testkit.Must(h.leastMicro(way{K: 1, Naive: true}))(t), 4, "naive")
 	h.Batch = 1
 	if got, err := h.leastMicro(way{K: 1}); err == nil {
 		t.Errorf("one image was accepted: %d", got)
@@ -322,9 +276,7 @@ func TestTable1Judge(t *testing.T) {
 			},
 		}
 	}
-	if err := fine().judge(); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, fine().judge(), nil)
 	for want, spoil := range map[string]func(*measuredWay){
 		"was accepted and failed":  func(m *measuredWay) { m.Trained[0].OK = false },
 		"was refused (no) and tra": func(m *measuredWay) { m.Trained[1].OK = true },
@@ -334,9 +286,7 @@ func TestTable1Judge(t *testing.T) {
 	} {
 		m := fine()
 		spoil(m)
-		if err := m.judge(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
-		}
+		testkit.Fails(t, m.judge(), want)
 	}
 }
 
@@ -344,10 +294,7 @@ func TestTable1Judge(t *testing.T) {
 // network the stem alone makes 112 x 112 maps of D/4 channels.
 func TestTable1Convolved(t *testing.T) {
 	m := train.Model{Name: train.AmoebaNet, Layers: 3, Filters: 16, Image: 224, Classes: 10}
-	got, err := convolved(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(convolved(m))(t)
 	if stem := int64(112 * 112 * 4); got <= stem || got > 40*stem {
 		t.Errorf("%d elements, of which the stem makes %d", got, stem)
 	}
@@ -355,9 +302,7 @@ func TestTable1Convolved(t *testing.T) {
 	if twice, err := convolved(m); err != nil || twice != 2*got {
 		t.Errorf("twice the filters make %d elements, %d before; %v", twice, got, err)
 	}
-	if none, err := convolved(cellstest.SmallLM); err != nil || none != 0 {
-		t.Errorf("a network without convolutions: %d, %v", none, err)
-	}
+	testkit.Equal(t, testkit.Must(convolved(cellstest.SmallLM))(t), 0, "a network without convolutions")
 }
 
 // A network that trains although its plan was refused is a verdict, and a column without a largest
@@ -368,12 +313,8 @@ func TestTable1Verdict(t *testing.T) {
 		*m = measuredWay{Trained: []trainedStep{{candidate: candidate{Layers: 9}, OK: true, Refusal: "no", Peak: []int64{1}, HighWater: []int64{1}}}}
 	}, "table1, Transformer, Pipeline-8: 9 was refused (no) and trained")
 	log := labtest.Recorded(t, "table1")
-	if err := log.Add("modelled/AmoebaNet-D/Pipeline-2", 0, modelledColumn{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "modelled/AmoebaNet-D/Pipeline-2 is not what this version writes (no largest network of bf16, paper)") {
-		t.Errorf("records of nothing: %v", err)
-	}
+	testkit.NoError(t, log.Add("modelled/AmoebaNet-D/Pipeline-2", 0, modelledColumn{}))
+	testkit.Refused(e.Report(log, nil))(t, "modelled/AmoebaNet-D/Pipeline-2 is not what this version writes (no largest network of bf16, paper)")
 }
 
 func TestTable1SpecErrors(t *testing.T) {

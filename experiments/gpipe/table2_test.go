@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -27,13 +28,8 @@ func TestTable2Measures(t *testing.T) {
 	}
 	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	log := records.New(e.Key("smoke"))
-	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, e.Measure(context.Background(), log, progress.Silent{}))
+	r := testkit.Must(e.Report(log, nil))(t)
 	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 4 { // plot, timeline three times
 		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
 	}

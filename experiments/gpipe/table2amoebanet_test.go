@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/timed"
@@ -14,10 +15,7 @@ import (
 // multiply-adds alone give: far above what the paper measured.
 func TestAmoebanetTheory(t *testing.T) {
 	e := labtest.Loaded[*table2Amoebanet](t, Paper.Experiment("table2-amoebanet").Load)
-	costs, err := train.FlopsOf(e.Spec.PaperModel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	costs := testkit.Must(train.FlopsOf(e.Spec.PaperModel))(t)
 	base := amoebanetSetup(train.FLOPs, e.Spec.Base)
 	for k, want := range map[int]string{2: "1.65", 4: "3.11", 8: "5.34"} {
 		got, err := timed.Against(func(s train.Setup) (float64, error) { return timed.CutStep(s, costs) }, base, amoebanetSetup(train.FLOPs, lab.Cell{K: k, M: 32}))

@@ -2,12 +2,9 @@ package gpipe
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
-	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
@@ -20,96 +17,51 @@ type modelledSpec struct {
 	lab.Head    `yaml:",inline"`
 	Torchgpipe  string `yaml:"torchgpipe" want:"shown"` // source of its values
 	cells.Scale `yaml:",inline"`
-	WhatIf      []string `yaml:"what_if" want:"optional"` // variations of accelerators at their peaks
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
-// table2Modelled is Table 2 at the paper's own scale, under every convention. It has code of its own
-// since the networks of both tables are held to the same conventions.
+// table2Modelled is Table 2 at the paper's own scale, under every convention.
 type table2Modelled struct {
 	lab.Base[modelledSpec]
-	table3  *table3
-	whatIfs []accelerator.Variation
 }
 
-func newTable2Modelled() (lab.Experiment, error) {
-	other, err := another[*table3]("table3", newTable3)
-	t := &table2Modelled{table3: other}
-	t.Others = other.Decides
-	return t, err
+func newTable2Modelled() (lab.Experiment, error) { return &table2Modelled{}, nil }
+
+// modelledTables are the experiments of Tables 2 and 3, whose cells others model as well.
+func modelledTables() (two *table2Modelled, three *table3, err error) {
+	if two, err = another[*table2Modelled]("table2-modelled", newTable2Modelled); err == nil {
+		three, err = another[*table3]("table3", newTable3)
+	}
+	return two, three, err
 }
 
 // ModelledTables are Table 2's and Table 3's networks and conventions, and what decides their
 // samples in a profile.
 func ModelledTables() (two, three *cells.Scale, decides func(profile string) string, err error) {
-	t, err := another[*table2Modelled]("table2-modelled", newTable2Modelled)
+	of, other, err := modelledTables()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return &t.Spec.Scale, &t.table3.Spec.Scale, t.Decides, nil
+	return &of.Spec.Scale, &other.Spec.Scale, func(profile string) string { return of.Decides(profile) + other.Decides(profile) }, nil
 }
 
-func (t *table2Modelled) Resolve() *lab.Problem {
-	if p := t.Spec.Scale.Check(); p != nil {
-		return p
-	}
-	if !reflect.DeepEqual(t.Spec.Conventions, t.table3.Spec.Conventions) {
-		return lab.At(errors.New("want those of table3's spec"), "conventions")
-	}
-	var p *lab.Problem
-	t.whatIfs, p = variations("what_if", t.Spec.WhatIf)
-	return p
-}
-
-// variations are those that a field of a spec names.
-func variations(field string, names []string) (all []accelerator.Variation, _ *lab.Problem) {
-	for _, name := range names {
-		v, err := accelerator.ParseVariation(name)
-		if err != nil {
-			return nil, lab.At(err, field)
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
+func (t *table2Modelled) Resolve() *lab.Problem { return t.Spec.Scale.Check() }
 
 func (t *table2Modelled) Planned(string) []lab.PlannedRun { return t.Spec.Scale.Planned() }
 
 func (t *table2Modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	var jobs []lab.Job
-	for _, s := range []*cells.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
-		var whatIfs []*cells.Scale // of fewer cells
-		for _, v := range t.whatIfs {
-			whatIfs = append(whatIfs, s.WhatIf(v))
-		}
-		jobs = slices.Concat(jobs, s.Jobs(), cells.JobsOf(whatIfs...))
-	}
-	return lab.MakeMissing(ctx, t.ID(), log, p, jobs)
+	return lab.MakeMissing(ctx, t.ID(), log, p, t.Spec.Scale.Jobs())
 }
 
 func (t *table2Modelled) Report(log, _ *records.Log) (*lab.Report, error) {
-	two, err := t.Spec.Read(log)
+	m, err := t.Spec.Read(log)
 	if err != nil {
 		return nil, err
 	}
-	three, err := t.table3.Spec.Read(log)
-	if err != nil {
-		return nil, err
-	}
-	printed, conventions := two.Tables(t.ID(), "Table 2", "Source of the paper's values: "+t.Spec.Source+". torchgpipe: "+t.Spec.Torchgpipe+".")
-	// What both tables were to reach.
-	var goals []cells.Goal
-	for _, n := range two.Networks {
-		goals = append(goals, cells.Goal{Name: "Table 2, " + n.Name, Of: two, Networks: []*cells.Network{n}, Percent: n.Reach})
-	}
-	goals = append(goals, cells.Goal{Name: "Table 3", Of: three, Networks: three.Networks, Percent: three.Networks[0].Reach})
-	whatIf, err := cells.WhatIfTable(log, t.ID()+"-what-if", t.whatIfs, goals)
-	if err != nil {
-		return nil, err
-	}
-	report := &lab.Report{Tables: []*lab.Table{printed, whatIf, conventions}}
-	report.Files, err = plot.Figure(t, "", report.Tables, two.Panels())
+	printed, conventions := m.Tables(t.ID(), "Table 2", "Source of the paper's values: "+t.Spec.Source+". torchgpipe: "+t.Spec.Torchgpipe+".")
+	report := &lab.Report{Tables: []*lab.Table{printed, conventions}}
+	report.Files, err = plot.Figure(t, "", report.Tables, m.Panels())
 	return report, err
 }
 

@@ -2,39 +2,21 @@ package gpipe
 
 import (
 	"context"
-	"strings"
+	"reflect"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
-	"gpipebench/lab"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
-	"gpipebench/lab/labtest"
 )
 
-// A what-if is the default convention at peak rates, with samples of its own.
-func TestTable2ModelledWhatIfs(t *testing.T) {
-	m := labtest.Loaded[*table2Modelled](t, Paper.Experiment("table2-modelled").Load)
-	s := cellstest.SmallScale(t)
-	s.Networks[0].Accelerator = "p100"
-	sample := func(s *cells.Scale) string {
-		return cells.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String()
-	}
-	names := map[string]bool{sample(s): true, sample(s.Varied(accelerator.Variation{Change: accelerator.AtPeak})): true}
-	for _, v := range m.whatIfs {
-		w := s.WhatIf(v)
-		all := w.ConventionsOf(w.Networks[0])
-		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || lab.JoinWith(w.M, " ") != "1 4" {
-			t.Errorf("%s: conventions %v, M = %v", v.Name, all, w.M)
-		}
-		if name := sample(w); names[name] || strings.Contains(name, "efficiencies") {
-			t.Errorf("%s: sample %s, which is another's or not at the peak", v.Name, name)
-		}
-		names[sample(w)] = true
-	}
-	if len(names) != 2+7 {
-		t.Errorf("%d names, want one for each what-if, for measured rates and for the peak", len(names))
+// The conventions of Table 2 are Table 3's: both are read under the same.
+func TestTable2ModelledConventions(t *testing.T) {
+	two, three, err := modelledTables()
+	if err != nil || !reflect.DeepEqual(two.Spec.Conventions, three.Spec.Conventions) {
+		t.Errorf("%+v and %+v, %v", two.Spec.Conventions, three.Spec.Conventions, err)
 	}
 }
 
@@ -43,14 +25,8 @@ func TestTable2ModelledVariations(t *testing.T) {
 	n := &cells.Network{ID: "small", Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
 	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
-		m, err := cells.NewModeller(n, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := m.Step(context.Background(), []int{2, 2, 2}, 2, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testkit.Must(cells.NewModeller(n, false, nil))(t)
+		s := testkit.Must(m.Step(context.Background(), []int{2, 2, 2}, 2, 4))(t)
 		return s
 	}
 	measured, peak := step(nil), step(accelerator.AtPeak)
@@ -58,10 +34,7 @@ func TestTable2ModelledVariations(t *testing.T) {
 		t.Errorf("at measured rates %v s, at peak rates %v", measured.Early, peak.Early)
 	}
 	for _, name := range []string{"half the memory bandwidth", "element-wise operations fused", "transfers beside computation"} {
-		v, err := accelerator.ParseVariation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := testkit.Must(accelerator.ParseVariation(name))(t)
 		if changed := step(v.Change); changed.Early == measured.Early {
 			t.Errorf("%s: the step is as long as before", name)
 		}

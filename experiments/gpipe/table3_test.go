@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
@@ -19,29 +20,16 @@ func TestTable3Crossing(t *testing.T) {
 			Model: model, Batch: 4, Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
 			Setup: train.Setup{Partitions: 3, MicroBatches: 2, Device: gpipe.Emulated, Threads: 1, Link: link},
 		}
-		l, err := new(train.Timing).Open(t.Context(), training)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := l.Step(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(new(train.Timing).Open(t.Context(), training))(t)
+		res := testkit.Must(l.Step(t.Context()))(t)
 		sizes, _ := l.Trainer.Sizes()
 		l.Close()
 		out, _, err := timed.HandedOn(model)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		run := timed.Run{Training: training, Over: &timed.Crossing{Link: link, Out: out}}
 		free := *res.Times
 		free.Link, free.Boundary = clock.Link{}, nil
-		tl, err := run.Crossed(&free, sizes).Replay()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tl.Span() != res.Seconds {
-			t.Errorf("%s: %v s, with the link in place %v", model.Name, tl.Span(), res.Seconds)
-		}
+		tl := testkit.Must(run.Crossed(&free, sizes).Replay())(t)
+		testkit.Equal(t, res.Seconds, tl.Span(), "%s: %v s, with the link in place", model.Name, tl.Span())
 	}
 }

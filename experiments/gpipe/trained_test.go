@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/train"
 )
@@ -24,25 +25,16 @@ func TestTranslatorLearns(t *testing.T) {
 	}
 	training.Config.Multilingual.Languages, training.Config.Multilingual.Pairs, training.Config.Multilingual.Nouns = 1, 3000, 4
 	training.Config.Translation.HeldOut = 32
-	r, err := training.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(training.Run(t.Context(), nil))(t)
 	dark := training
 	dark.EmptySource, dark.Save = true, ""
-	without, err := dark.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	without := testkit.Must(dark.Run(t.Context(), nil))(t)
 	if r.Eval.Loss > 0.7*without.Eval.Loss || *r.Eval.BLEU < *without.Eval.BLEU+10 {
 		t.Errorf("loss %.3f, BLEU %.1f; without a source %.3f, %.1f", r.Eval.Loss, *r.Eval.BLEU, without.Eval.Loss, *without.Eval.BLEU)
 	}
 	again := training
 	again.Save, again.Load, again.Steps, again.Beam = "", file, 0, 3
-	loaded, err := again.Run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := testkit.Must(again.Run(t.Context(), nil))(t)
 	if loaded.WeightsSHA256 != r.WeightsSHA256 || loaded.Eval.Loss != r.Eval.Loss {
 		t.Errorf("loaded: SHA-256 %s, loss %v; saved %s, %v", loaded.WeightsSHA256, loaded.Eval.Loss, r.WeightsSHA256, r.Eval.Loss)
 	}
@@ -58,9 +50,7 @@ func TestLostGradients(t *testing.T) {
 	for _, e := range [][2]float32{{0, 0}, {0, 1}, {1, 1}, {1, 0}, {1e-3, 0}, {1, infinite}, {1, -infinite}, {1, float32(math.NaN())}, {1e-8, 1e-8}, {1e5, 1e5}, {1e-8, 0}} {
 		c.add(e[0], e[1])
 	}
-	if want := (lostCounts{Zero: 3, Infinite: 3, Float16: 3}); c != want {
-		t.Errorf("%+v, want %+v", c, want)
-	}
+	testkit.Equal(t, c, (lostCounts{Zero: 3, Infinite: 3, Float16: 3}))
 }
 
 // A training against itself loses nothing, whatever the loss is divided by; of a smaller loss float16

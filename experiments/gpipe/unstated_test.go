@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 )
@@ -38,9 +39,7 @@ func TestUnstatedExtents(t *testing.T) {
 	s := u.figure3.scenarios()[1]
 	add := func(one swept, seconds float64) {
 		step := figure3Step{Batch: 1, Seconds: seconds, Filled: 2, FilledSeconds: seconds}
-		if err := log.Add(one.modelled.name(one.run(), one.padding), 0, step); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Add(one.modelled.name(one.run(), one.padding), 0, step))
 	}
 	bases := len(u.sweep(s.of.base()))
 	for i, base := range u.sweep(s.of.base()) {
@@ -49,10 +48,7 @@ func TestUnstatedExtents(t *testing.T) {
 	for i, one := range u.sweep(s) {
 		add(one, float64(i%bases+1)/float64(2+i/bases))
 	}
-	e, err := u.figureExtent(log, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(u.figureExtent(log, s))(t)
 	if n := len(u.Spec.M); math.Abs(e.low.X-2) > 1e-9 || math.Abs(e.high.X-float64(1+n)) > 1e-9 || e.n != 2*n*bases || !strings.HasPrefix(e.lowAt, "M = 8,") || !strings.HasPrefix(e.highAt, "M = 64,") {
 		t.Errorf("%+v", e)
 	}

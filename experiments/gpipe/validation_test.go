@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -18,19 +19,12 @@ func TestValidationRound(t *testing.T) {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")
 	}
 	v := labtest.Loaded[*validation](t, Paper.Experiment("validation").Load)
-	rounds, err := v.Repeated("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rounds := testkit.Must(v.Repeated("smoke"))(t)
 	log := records.New(v.Key("smoke"))
-	if err := v.Measure(t.Context(), log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, v.Measure(t.Context(), log, progress.Silent{}))
 	for _, name := range rounds.Samples()[0] {
 		var s timed.ModelledStep
-		if err := log.Get(name, &s); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, &s))
 		if !s.SameMemory() || len(s.Peak) != len(s.Partition) {
 			t.Errorf("%s: modelled %v, planned %v, reached %v, partition %v", name, s.ModelledPeak, s.Peak, s.HighWater, s.Partition)
 		}

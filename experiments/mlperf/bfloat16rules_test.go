@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/nn/program"
 )
@@ -24,9 +25,7 @@ func TestBFloat16Rules(t *testing.T) {
 	}
 	for _, row := range table.Rows {
 		got := fmt.Sprintf("%s %v %s", row[table.Column("paper, bits")], row[table.Column("ours, bits")].Numbers, row[table.Column("same")])
-		if got != want[row[0].Text] {
-			t.Errorf("%s: %s, want %s", row[0].Text, got, want[row[0].Text])
-		}
+		testkit.Equal(t, got, want[row[0].Text], "%s", row[0].Text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/nn"
@@ -40,9 +41,7 @@ func TestBucketingCount(t *testing.T) {
 		{"parts of 2", f.Parts[2], 2 * (2*7 + 2*18)}, {"slowest of 2", f.Slowest[2], 2 * 2 * 36},
 		{"parts of 4", f.Parts[4], 2 * 30}, {"slowest of 4", f.Slowest[4], 2 * 4 * 18},
 	} {
-		if c.got != c.want {
-			t.Errorf("%s: %d, want %d", c.what, c.got, c.want)
-		}
+		testkit.Equal(t, c.got, c.want, "%s", c.what)
 	}
 	if err := f.Check(); err != nil || f.Batches != 2 {
 		t.Errorf("%d mini-batches, %v", f.Batches, err)
@@ -59,10 +58,7 @@ func TestBucketingFigures(t *testing.T) {
 	b := labtest.Loaded[*bucketing](t, Paper.Experiment("bucketing").Load)
 	of := map[string]*bucketingFigures{}
 	for _, w := range b.Spec.Ways {
-		s, err := datasets.NewMultilingual(w.of(datasets.Config{Seed: 1, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 8192}}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Must(datasets.NewMultilingual(w.of(datasets.Config{Seed: 1, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 8192}})))(t)
 		f, err := bucketingCounted(s, 256, []int{1, 8, 64})
 		if err == nil {
 			err = f.Check()
@@ -103,9 +99,7 @@ func TestBucketingMeasures(t *testing.T) {
 	log := records.New(b.Key("smoke"))
 	labtest.MeasureTwice(t, b, log)
 	p := b.Spec.Profiles["smoke"]
-	if n := len(b.Spec.Ways) + len(b.Spec.Trained)*(1+len(p.Seeds)); len(log.Names) != n {
-		t.Errorf("%d samples, want %d", len(log.Names), n)
-	}
+	testkit.Equal(t, len(log.Names), len(b.Spec.Ways)+len(b.Spec.Trained)*(1+len(p.Seeds)), "samples")
 	if _, err := b.Report(log, nil); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -114,9 +115,7 @@ func TestUpdateMeasure(t *testing.T) {
 	if four := sample(1, torus{4, 4}, false); !(four.Reduce < each.Reduce && four.Update == each.Update) {
 		t.Errorf("four links %+v, one %+v", four, each)
 	}
-	if len(all) != 2+4+2 {
-		t.Errorf("%d samples", len(all))
-	}
+	testkit.Equal(t, len(all), 2+4+2, "samples")
 }
 
 // Forward passes are a part of the step, and a core by itself has those of its images.
@@ -126,10 +125,7 @@ func TestEvaluationMeasure(t *testing.T) {
 	e.Spec.Runs, e.Spec.Alone = []evaluationRun{{Torus: torus{4, 2}, Batch: 64}}, 64
 	e.Spec.Profiles["quick"] = mostRuns{Most: 1}
 	all := cellstest.Measured(t, e)
-	rows, err := e.Rows("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testkit.Must(e.Rows("quick"))(t)
 	of := map[string]passes{}
 	for _, c := range rows[0].Reads {
 		of[c.As] = all[c.Sample]
@@ -138,9 +134,7 @@ func TestEvaluationMeasure(t *testing.T) {
 	if !(few.Forward > 0 && few.Forward < few.Seconds/2 && few.Forward < many.Forward && math.Abs(step.Forward/few.Forward-1) < 1e-9) {
 		t.Errorf("8 cores %+v, one with as many images %+v, with all %+v", step, few, many)
 	}
-	if len(all) != 3 {
-		t.Errorf("%d samples", len(all))
-	}
+	testkit.Equal(t, len(all), 3, "samples")
 }
 
 // The step of a run is simulated with its own batch, cores and scope.
@@ -152,10 +146,7 @@ func TestSecondsMeasure(t *testing.T) {
 	var steps []podStep
 	for i, r := range n.Runs {
 		r.Torus, r.Batch = torus{4, 2 * (i + 1)}, 64
-		made, err := e.Spec.model(t.Context(), n, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := testkit.Must(e.Spec.model(t.Context(), n, r))(t)
 		steps = append(steps, made)
 	}
 	// The second has half as many examples a core, and batch norm over 8 of them: meetings.
@@ -179,13 +170,8 @@ func TestSecondsOfDividedImages(t *testing.T) {
 		t.Helper()
 		s.Accelerator = filepath.Join(t.TempDir(), "own.yaml")
 		text := "name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\nbandwidth: 1e15\noverhead: 0\nlink: {bandwidth: " + link + ", latency: 0}\n"
-		if err := os.WriteFile(s.Accelerator, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		made, err := s.model(t.Context(), n, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(s.Accelerator, []byte(text), 0o600))
+		made := testkit.Must(s.model(t.Context(), n, r))(t)
 		return made
 	}
 	group, one := step("1e15", r), step("1e15", whole)
@@ -201,10 +187,7 @@ func TestSecondsOfDividedImages(t *testing.T) {
 	}
 	// Slow links slow the all-reduce and what the four exchange, but do not add the group's own
 	// sums of gradients (a ring of four), which are part of the all-reduce.
-	layers, err := n.Model.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := testkit.Must(n.Model.Build())(t)
 	slower := slow.Seconds - slow.Reduce - (group.Seconds - group.Reduce)
 	if ring := 2 * 3. / 4 * 4 * float64(nn.CountParams(layers)) / 1e9; !(slower < ring) {
 		t.Errorf("slow links add %v s besides the all-reduce; the sums of four would be %v s of it", slower, ring)
@@ -216,9 +199,7 @@ func TestSecondsOfDividedImages(t *testing.T) {
 func TestSummationReport(t *testing.T) {
 	e := loaded(t, "gradient-summation", gradientSummation)
 	all := cellstest.Measured(t, e)
-	if len(all) != len(e.Spec.Sides) {
-		t.Errorf("%d samples", len(all))
-	}
+	testkit.Equal(t, len(all), len(e.Spec.Sides), "samples")
 	r := cellstest.Report(t, e, func(_, sample string) summed { return all[sample] })
 	labtest.CheckPlots(t, r)
 	table := r.Tables[0]
@@ -231,9 +212,7 @@ func TestSummationReport(t *testing.T) {
 		"cores": 1024, "ring": ring, "tree": tree, "2d": torus, "ring / 2d": ring / torus, "gathered first": torus + 2*copied,
 		"pipelined": torus, "speedup": (torus + 2*copied) / torus, "speedup, with overheads": (torus + 2*copied + 2*161*2e-6) / torus, "paper, more than": 1.5,
 	})
-	if table.Rows[0][table.Column("paper, more than")].Text != lab.Absent.Text {
-		t.Error("the paper's figure is on another torus too")
-	}
+	testkit.Equal(t, table.Rows[0][table.Column("paper, more than")].Text, lab.Absent.Text, "the paper's figure is on another torus too")
 	// Where the copy takes longer than the sum, pipelined is as long as the copies.
 	r = cellstest.Report(t, e, func(string, string) summed {
 		return summed{Sums: map[string][2]float64{"2d": {1, 2}}, Copy: 1.5, Overheads: 0.25}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed/timedtest"
@@ -32,13 +33,9 @@ func TestPassSeconds(t *testing.T) {
 		return &gpipe.Times{Examples: [][]int{{4, 4}, {3}}, Stages: []gpipe.StageTimes{{F: []float64{a, b}}, {F: []float64{c}}}}
 	}
 	// 4 examples take 2, and 3 take 1: two mini-batches of 2 + 2.
-	if got := passSeconds([]*gpipe.Times{times(1, 2, 1), times(2, 50, 1)}); got != 8 {
-		t.Errorf("%v s, want 8", got)
-	}
+	testkit.Equal(t, passSeconds([]*gpipe.Times{times(1, 2, 1), times(2, 50, 1)}), 8, "s")
 	// If 3 take 5, the second replica is the slower one.
-	if got := passSeconds([]*gpipe.Times{times(2, 2, 5)}); got != 5 {
-		t.Errorf("%v s, want 5", got)
-	}
+	testkit.Equal(t, passSeconds([]*gpipe.Times{times(2, 2, 5)}), 5, "s")
 }
 
 // Measuring leaves what a report needs; what is padded is counted, and the bits are one
@@ -50,17 +47,13 @@ func TestEvaluationMeasures(t *testing.T) {
 	x := labtest.Loaded[*evaluationMeasured](t, Paper.Experiment("evaluation-measured").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	if len(log.Names) != len(x.Spec.Replicas) {
-		t.Errorf("samples %v", log.Names)
-	}
+	testkit.Equal(t, len(log.Names), len(x.Spec.Replicas), "samples %v", log.Names)
 	report, err := x.Report(log, nil)
 	if err != nil || report.Verdict != nil {
 		t.Fatal(err, report.Verdict)
 	}
 	for i, want := range []string{"0", "1", "3", "3"} { // 37 images: 32, and 5
-		if got := report.Tables[0].Rows[i][report.Tables[0].Column("padded")].Text; got != want {
-			t.Errorf("row %d: %s padded, want %s", i, got, want)
-		}
+		testkit.Equal(t, report.Tables[0].Rows[i][report.Tables[0].Column("padded")].Text, want, "row %d: padded", i)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/exchange"
 	"gpipebench/lab/exchange/exchangetest"
 )
@@ -45,9 +46,7 @@ func TestSumsBothWays(t *testing.T) {
 					}
 					received += o.Received
 				}
-				if want := 4 * 2 * int64(ranks-1) * int64(len(want)); received != want {
-					t.Errorf("%v, %d ranks: %d bytes travelled, want %d", way, ranks, received, want)
-				}
+				testkit.Equal(t, received, 4*2*int64(ranks-1)*int64(len(want)), "%v, %d ranks: bytes travelled", way, ranks)
 			}
 		}
 	}
@@ -66,7 +65,5 @@ func TestSumRefused(t *testing.T) {
 			t.Errorf("%v, want %s", err, says)
 		}
 	}
-	if _, err := exchange.Run(t.Context(), over, 1, 0, &gradientSum{Sizes: []int{1}, Times: 1}); err == nil || !strings.Contains(err.Error(), "two ranks") {
-		t.Error(err)
-	}
+	testkit.Refused(exchange.Run(t.Context(), over, 1, 0, &gradientSum{Sizes: []int{1}, Times: 1}))(t, "two ranks")
 }

@@ -1,9 +1,9 @@
 package mlperf
 
 import (
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -15,9 +15,7 @@ func TestHoistingMeasures(t *testing.T) {
 	log := records.New(h.Key("smoke"))
 	labtest.MeasureTwice(t, h, log)
 	p := h.Spec.Profiles["smoke"]
-	if n := len(h.Runs(p)); len(log.Names) != n {
-		t.Errorf("%d samples, want %d", len(log.Names), n)
-	}
+	testkit.Equal(t, len(log.Names), len(h.Runs(p)), "samples")
 	if _, err := h.Report(log, nil); err != nil {
 		t.Error(err)
 	}
@@ -26,19 +24,13 @@ func TestHoistingMeasures(t *testing.T) {
 	other := records.New(h.Key("smoke"))
 	for _, name := range log.Names {
 		var s layerTimes
-		if err := log.Get(name, &s); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, &s))
 		if name == h.Sample(l, 0) {
 			s.Instrs = s.Instrs[1:]
 		}
-		if err := other.Add(name, 1, s); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, other.Add(name, 1, s))
 	}
-	if _, err := h.Report(other, nil); err == nil || !strings.Contains(err.Error(), "instructions") {
-		t.Errorf("times of fewer instructions: %v", err)
-	}
+	testkit.Refused(h.Report(other, nil))(t, "instructions")
 }
 
 func TestHoistingSpec(t *testing.T) {

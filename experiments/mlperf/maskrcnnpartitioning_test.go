@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -30,13 +31,9 @@ func TestMaskRCNNParams(t *testing.T) {
 		}
 	}
 	const torchvision = 44_401_393
-	if all != torchvision {
-		t.Errorf("%d parameters, want %d", all, torchvision)
-	}
+	testkit.Equal(t, all, torchvision, "parameters")
 	frozen := 7*7*3*64 + (64*64 + 9*64*64 + 64*256 + 64*256) + 2*(256*64+9*64*64+64*256)
-	if all-trained != frozen {
-		t.Errorf("%d are not trained, want %d", all-trained, frozen)
-	}
+	testkit.Equal(t, all-trained, frozen, "are not trained")
 }
 
 // Multiply-adds of the layers, from tables of sizes.
@@ -44,15 +41,9 @@ func TestMaskRCNNFLOPs(t *testing.T) {
 	s := loaded(t, "mask-rcnn-partitioning", maskRCNNPartitioning).Spec.maskRCNN
 	of := func(in graph.Type, layer nn.Layer) int64 {
 		t.Helper()
-		a, err := accelerator.Named("tpuv3")
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := testkit.Must(accelerator.Named("tpuv3"))(t)
 		p, mini := pipelineOn(a, 1, in, layer)
-		d, err := p.Describe(mini)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Must(p.Describe(mini))(t)
 		return d.Layers[0].FLOPs
 	}
 	var want int
@@ -89,9 +80,7 @@ func TestMaskRCNNFLOPs(t *testing.T) {
 	if got := of(graph.Type{Shape: graph.Shape{832, 1344, 3}, DType: graph.F32}, s.first()); got != int64(want) {
 		t.Errorf("first stage: %d, want %d", got, want)
 	}
-	if got := s.pixels(); got != pixels {
-		t.Errorf("%d pixels of the pyramid, want %d", got, pixels)
-	}
+	testkit.Equal(t, s.pixels(), pixels, "pixels of the pyramid")
 	boxes, masks := s.boxes(), s.masks()
 	if got, want := of(boxes.input, boxes.layer), 2*512*(7*7*256*1024+1024*1024+1024*91+1024*4*91); got != int64(want) {
 		t.Errorf("boxes: %d, want %d", got, want)
@@ -109,17 +98,9 @@ func TestMaskRCNNModel(t *testing.T) {
 	on := func(text string, cores int) maskRCNNStep {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "own.yaml")
-		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\noverhead: 0\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		a, err := accelerator.Named(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		made, err := s.model(a, 2, cores)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\noverhead: 0\n"+text), 0o600))
+		a := testkit.Must(accelerator.Named(file))(t)
+		made := testkit.Must(s.model(a, 2, cores))(t)
 		return made
 	}
 	const free = "bandwidth: 1e18\nlink: {bandwidth: 1e18, latency: 0}\n"

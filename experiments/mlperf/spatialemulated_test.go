@@ -7,6 +7,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/nn/program"
@@ -57,9 +58,7 @@ func TestSpatialEmulatedMeasures(t *testing.T) {
 		t.Fatal(err, r.Verdict, log.Names)
 	}
 	var of, one partedStep
-	if err := log.Get(x.Sample(4, 0), &of); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Get(x.Sample(4, 0), &of))
 	for _, d := range append(computing, program.Exchange) {
 		if w := of.work(d); w.Slowest <= 0 || w.Seconds < w.Slowest {
 			t.Errorf("%v: %+v", d, w)

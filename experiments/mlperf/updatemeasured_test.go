@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/timed"
 	"gpipebench/lab/timed/timedtest"
@@ -45,14 +46,8 @@ func TestUpdateMeasuredProportions(t *testing.T) {
 	for _, updateMeasuredProfile := range []string{"quick", "full"} {
 		for i, n := range x.Spec.Networks {
 			of := x.Spec.Profiles[updateMeasuredProfile].Networks[i]
-			ours, err := updateProportion(of.Model, of.Examples)
-			if err != nil {
-				t.Fatal(err)
-			}
-			paper, err := updateProportion(n.Of, n.Examples)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ours := testkit.Must(updateProportion(of.Model, of.Examples))(t)
+			paper := testkit.Must(updateProportion(n.Of, n.Examples))(t)
 			if r := ours / paper; math.Abs(r-1) > 0.1 {
 				t.Errorf("%s, %s: %.3g parameters for a million operations, the paper's %.3g: a ratio of %.3f", updateMeasuredProfile, n.ID, ours, paper, r)
 			}
@@ -67,13 +62,8 @@ func TestUpdateMeasuredMeasures(t *testing.T) {
 	}
 	x := labtest.Loaded[*updateMeasured](t, Paper.Experiment("update-measured").Load)
 	r, log := timedtest.Start(t, x)
-	if err := timed.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
-		t.Fatal(err)
-	}
-	report, err := x.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, timed.InThisProcess(t.Context(), r, log, progress.Silent{}))
+	report := testkit.Must(x.Report(log, nil))(t)
 	for _, row := range report.Tables[0].Rows {
 		if got := row[report.Tables[0].Column("as planned")]; got.Text != "yes" {
 			t.Errorf("%v: as planned: %v", row[:3], got)

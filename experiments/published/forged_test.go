@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/records"
@@ -21,23 +22,13 @@ func TestForgedSummaryIsFound(t *testing.T) {
 		t.Fatal("no results of predictions", err)
 	}
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		to := filepath.Join(dir, strings.TrimPrefix(filepath.ToSlash(name), reference))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
+		testkit.NoError(t, os.WriteFile(to, text, 0o644))
 	}
 	wrong := func() []string {
-		v, err := claims.Verifying{All: []lab.Paper{Paper}, Results: dir, Paper: Paper.Name}.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := testkit.Must(claims.Verifying{All: []lab.Paper{Paper}, Results: dir, Paper: Paper.Name}.Run(t.Context()))(t)
 		return v.Wrong
 	}
 	if w := wrong(); len(w) > 0 {
@@ -49,38 +40,26 @@ func TestForgedSummaryIsFound(t *testing.T) {
 		{"records/predictions.jsonl", `"seconds":`, `"seconds":1`},
 	} {
 		name := filepath.Join(dir, forged.file)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		changed := strings.Replace(string(text), forged.old, forged.replacement, 1)
 		if changed == string(text) {
 			t.Fatalf("%s has no %q", forged.file, forged.old)
 		}
-		if err := os.WriteFile(name, []byte(changed), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(changed), 0o644))
 		if w := wrong(); !slices.ContainsFunc(w, func(s string) bool { return strings.Contains(s, "predictions") }) {
 			t.Errorf("%s was changed: %v", forged.file, w)
 		}
-		if err := os.WriteFile(name, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, text, 0o644))
 	}
 }
 
 // The committed predictions are of the accelerators' figures of today. While a file is being worked on they are
 // not, which is said here; `gpipebench published --fresh --out results/reference` makes them anew.
 func TestPredictionsAreOfTodaysFigures(t *testing.T) {
-	log, err := records.Load(records.File("../../results/reference", id), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(records.Load(records.File("../../results/reference", id), id))(t)
 	for _, of := range Committed().trainings() {
 		var made Predicted
-		if err := log.Get(of.rows[0].ID, &made); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(of.rows[0].ID, &made))
 		name := nearest(Committed().device(of.rows[0].Device))
 		if now, err := figures(name); err != nil || now != made.Figures {
 			t.Fatalf("%s was predicted with other figures of %s than today's (%v): gpipebench published --fresh --out results/reference, make reference", of.rows[0].ID, name, err)

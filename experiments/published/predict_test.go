@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Each field that a row may state is modelled, also where parts do not divide what they should.
@@ -23,10 +25,7 @@ func TestEveryDimensionIsModelled(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("odd-%d", i))
 		fmt.Fprintf(&rows, "      - {id: odd-%d, modelled: null, value: 1, %s}\n", i, fields)
 	}
-	tables, err := Parse("odd.yaml", []byte(strings.Replace(small, ", value: 1.5, as_printed: '1.5 s'}\n", ", value: 1.5}\n"+rows.String(), 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := testkit.Must(Parse("odd.yaml", []byte(strings.Replace(small, ", value: 1.5, as_printed: '1.5 s'}\n", ", value: 1.5}\n"+rows.String(), 1))))(t)
 	table := &tables.Tables[0]
 	for i := range table.Rows {
 		row := &table.Rows[i]
@@ -46,19 +45,13 @@ func TestEveryDimensionIsModelled(t *testing.T) {
 
 // More replicas share the same mini-batch in less time, and sharded states take less memory.
 func TestPredictionsFollowTheLayout(t *testing.T) {
-	tables, err := Parse("small.yaml", []byte(small))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := testkit.Must(Parse("small.yaml", []byte(small)))(t)
 	table := &tables.Tables[0]
 	of := func(change func(*Row)) Predicted {
 		row := table.Rows[0]
 		row.Layers, row.Hidden, row.Heads, row.Seq = 8, 1024, 16, 512
 		change(&row)
-		p, err := tables.predict(t.Context(), table, &row, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(tables.predict(t.Context(), table, &row, nil))(t)
 		return p
 	}
 	one, more := of(func(*Row) {}), of(func(r *Row) { r.Devices = 8 })

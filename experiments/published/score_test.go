@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/internal/floatjson"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
@@ -62,9 +63,7 @@ func TestSummary(t *testing.T) {
 func TestRanks(t *testing.T) {
 	got := ranks([]float64{3, 1, 3, 2})
 	for i, want := range []float64{2.5, 0, 2.5, 1} {
-		if got[i] != want {
-			t.Errorf("ranks %v", got)
-		}
+		testkit.Equal(t, got[i], want, "ranks %v", got)
 	}
 }
 
@@ -109,13 +108,9 @@ func TestBalance(t *testing.T) {
 		sum := 0
 		for i := range got {
 			sum += got[i]
-			if got[i] != c.want[i] {
-				t.Errorf("%d layers in %d: %v, want %v", c.layers, c.pieces, got, c.want)
-			}
+			testkit.Equal(t, got[i], c.want[i], "%d layers in %d: %v, want %v", c.layers, c.pieces, got, c.want)
 		}
-		if sum != c.layers+2 {
-			t.Errorf("%v: %d layers", got, sum)
-		}
+		testkit.Equal(t, sum, c.layers+2, "%v", got)
 	}
 }
 
@@ -127,24 +122,14 @@ func TestScorerReadsIt(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "small.yaml"), filepath.Join(dir, "out.json")
-	if err := os.WriteFile(file, []byte(small), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	b, err := Scoring{File: file}.Run(t.Context(), progress.Silent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte(small), 0o644))
+	b := testkit.Must(Scoring{File: file}.Run(t.Context(), progress.Silent{}))(t)
 	if r := b.Rows[0]; !r.Modelled || r.Predicted == nil || *r.Predicted <= 0 {
 		t.Errorf("row %s: %s", r.ID, r.Reason)
 	}
-	w, err := os.Create(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(os.Create(out))(t)
 	defer w.Close()
-	if err := floatjson.Write(w, b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, floatjson.Write(w, b))
 	said, err := exec.Command("python3", scorer, file, out).CombinedOutput()
 	if err != nil {
 		t.Skipf("python3 with PyYAML cannot run it: %v: %s", err, said)

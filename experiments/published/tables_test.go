@@ -3,6 +3,8 @@ package published
 import (
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // small is a file with one row that can be modelled and two that cannot.
@@ -29,16 +31,11 @@ tables:
 `
 
 func TestRowsTakeFromTheirTable(t *testing.T) {
-	tables, err := Parse("small.yaml", []byte(small))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := testkit.Must(Parse("small.yaml", []byte(small)))(t)
 	table := &tables.Tables[0]
 	want := []string{"", "layers not stated", "only some"}
 	for i := range table.Rows {
-		if got := tables.reason(table, &table.Rows[i]); got != want[i] {
-			t.Errorf("row %d: %q, want %q", i, got, want[i])
-		}
+		testkit.Equal(t, tables.reason(table, &table.Rows[i]), want[i], "row %d", i)
 	}
 	r := table.assuming(table.Rows[0])
 	if r.Layers != 4 || r.FF != 256 || r.KVHeads != 4 || r.Vocab != 96 || r.Replicas != 2 || r.Chunks != 1 || *r.ZeRO != 1 || *r.Sequence || r.Schedule != "1f1b" || r.Recompute != "none" || r.Device != "chip" {
@@ -73,9 +70,7 @@ func TestTableErrorsHavePositions(t *testing.T) {
 	} {
 		_, err := Parse("small.yaml", []byte(strings.Replace(small, c.old, c.replacement, 1)))
 		if c.want == "" {
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Equal(t, err, nil)
 			continue
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), "small.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

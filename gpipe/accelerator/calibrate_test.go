@@ -82,6 +82,6 @@ func TestTextIsAFile(t *testing.T) {
 	list := testkit.Must(All())(t)
 	for _, a := range list {
 		again := testkit.Must(Read("again.yaml", []byte(a.Text())))(t)
-		testkit.Equal(t, cmp.Diff(&a, again), "", "%s (-want +got)\n", a.Name)
+		testkit.Equal(t, cmp.Diff(&a, again), "", "%s (-want +got)", a.Name)
 	}
 }

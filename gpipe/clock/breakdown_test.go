@@ -16,10 +16,7 @@ import (
 
 func breakdown(t *testing.T, in clocktest.Instance) clock.Parts {
 	t.Helper()
-	p, err := clock.Breakdown(in.Tasks, in.Costs)
-	if err != nil {
-		t.Fatalf("%v: %v", in, err)
-	}
+	p := testkit.Must(clock.Breakdown(in.Tasks, in.Costs))(t, "%v", in)
 	return p
 }
 
@@ -30,12 +27,8 @@ func TestBreakdownAddsUp(t *testing.T) {
 		in := clocktest.Random(t, rng, 0)
 		p := breakdown(t, in)
 		span := in.Replay(t).Span()
-		if p.Step != span {
-			t.Fatalf("%v: step %v, replay %v", in, p.Step, span)
-		}
-		if alone := testkit.Must(clock.Bubble(in.Tasks, in.Costs))(t); alone != p.Bubble {
-			t.Fatalf("%v: a bubble of %v, alone %v", in, p.Bubble, alone)
-		}
+		testkit.Equal(t, p.Step, span, "%v: step", in)
+		testkit.Equal(t, testkit.Must(clock.Bubble(in.Tasks, in.Costs))(t), p.Bubble, "%v: a bubble alone", in)
 		if math.Abs(p.Sum()-p.Step) > 1e-9*p.Step {
 			t.Fatalf("%v: parts add up to %v, step %v", in, p.Sum(), p.Step)
 		}
@@ -92,7 +85,7 @@ func TestBreakdownByHand(t *testing.T) {
 		Update:        2,
 		Step:          22,
 	}
-	testkit.Equal(t, cmp.Diff(want, got), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, got), "", "-want +got")
 }
 
 // Even stages and free links leave the bubble alone: (K-1)(f+b) with early
@@ -148,7 +141,7 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 		return 1
 	}}))(t)
 	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
-	testkit.Equal(t, cmp.Diff(want, p), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, p), "", "-want +got")
 }
 
 // Without recomputation, setup and update it is never negative if a stage's

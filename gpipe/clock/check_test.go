@@ -20,9 +20,7 @@ func TestReplayIsPossible(t *testing.T) {
 	for range 1500 {
 		in := clocktest.Random(t, rng, 0.1)
 		tl := in.Replay(t)
-		if err := clocktest.Check(tl, in.Tasks); err != nil {
-			t.Fatalf("%v: %v", in, err)
-		}
+		testkit.NoError(t, clocktest.Check(tl, in.Tasks), "%v", in)
 		i := rng.IntN(len(tl.Events))
 		e := tl.Events[i]
 		if e.Kind.Crosses() && e.Seconds() == 0 || e.Kind == timeline.Barrier {

@@ -80,9 +80,7 @@ func TestChunksWithLinks(t *testing.T) {
 		devices, chunks, micro := 1+rng.IntN(4), 1+rng.IntN(3), 1+rng.IntN(7)
 		c, late := schedule.Checkpoint(rng.IntN(3)), rng.IntN(2) == 0
 		lists, p, err := schedule.Lists(schedule.Interleaved, devices, chunks, micro, c, late)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		costs := clock.Costs{
 			Placement: p,
 			Task:      func(place.Place, schedule.Task) float64 { return rng.Float64() },
@@ -92,9 +90,7 @@ func TestChunksWithLinks(t *testing.T) {
 			Link:      clock.Link{Bandwidth: 20, Latency: rng.Float64() / 4, ThroughHost: rng.IntN(2) == 0},
 		}
 		tl := testkit.Must(clock.Replay(lists, costs))(t)
-		if err := clocktest.Check(tl, lists); err != nil {
-			t.Fatalf("K=%d V=%d M=%d: %v", devices, chunks, micro, err)
-		}
+		testkit.NoError(t, clocktest.Check(tl, lists), "K=%d V=%d M=%d", devices, chunks, micro)
 		free := map[[2]int]float64{} // of each link, since when
 		for _, e := range tl.Events {
 			if link := [2]int{e.At.Stage, e.Peer.Stage}; e.Kind == timeline.Transfer {

@@ -49,7 +49,7 @@ func TestExchange(t *testing.T) {
 11-12 1 update
 11-12 2 update
 `
-	testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "-want +got")
 
 	costs.Link.ThroughHost = true
 	tl = clocktest.Build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
@@ -64,7 +64,7 @@ func TestExchange(t *testing.T) {
 16-17 1 update
 16-17 2 update
 `
-	testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "through the host (-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "through the host (-want +got)")
 
 	costs.Exchanges = []clock.Exchange{{From: place.Stage(1), To: place.Stage(3)}}
 	lists := testkit.Must(schedule.Build(schedule.GPipe, 3, 1, schedule.Never, false))(t)
@@ -89,7 +89,7 @@ func TestExchangeOfGroups(t *testing.T) {
 	check := func(name, want string) {
 		t.Helper()
 		tl := clocktest.Build(t, schedule.GPipe, 2, 2, schedule.Never, false, costs)
-		testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "%s (-want +got)\n", name)
+		testkit.Equal(t, cmp.Diff(want, exchanged(tl)), "", "%s (-want +got)", name)
 	}
 	check("direct", `4-5 1 transfer with 0
 5-6 0 transfer with 1

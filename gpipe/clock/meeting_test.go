@@ -103,13 +103,8 @@ func TestEvenReplicasDoNotWait(t *testing.T) {
 			return []clock.Meeting{{At: 0.3}, {At: 0.3}, {At: 1}}
 		}
 		both := slices.Concat(in.Tasks, in.Tasks)
-		tl, err := clock.Replay(both, c)
-		if err != nil {
-			t.Fatalf("%v: %v", in, err)
-		}
-		if err := clocktest.Check(tl, both); err != nil {
-			t.Errorf("%v: %v", in, err)
-		}
+		tl := testkit.Must(clock.Replay(both, c))(t, "%v", in)
+		testkit.Equal(t, clocktest.Check(tl, both), nil, "%v", in)
 		if got := tl.Span(); math.Abs(got-want.Span()) > 1e-9 {
 			t.Errorf("%v: %v s with meetings, %v without", in, got, want.Span())
 		}

@@ -47,21 +47,13 @@ func TestClocksAgree(t *testing.T) {
 		if !slices.IsSortedFunc(slices.Collect(fast.Timeline().All()), byStart) {
 			t.Fatalf("%v: events out of order", in)
 		}
-		if diff := cmp.Diff(all(slow.Timeline().All()), all(fast.Timeline().All())); diff != "" {
-			t.Fatalf("%v (-by events +by paths)\n%s", in, diff)
-		}
-		if diff := cmp.Diff(all(slow.Timeline().OnDevices()), all(fast.Timeline().OnDevices())); diff != "" {
-			t.Fatalf("%v, on devices (-by events +by paths)\n%s", in, diff)
-		}
-		if diff := cmp.Diff(slow.Timeline().Causes(), fast.Timeline().Causes()); diff != "" {
-			t.Fatalf("%v: causes of idle time (-by events +by paths)\n%s", in, diff)
-		}
+		testkit.Equal(t, cmp.Diff(all(slow.Timeline().All()), all(fast.Timeline().All())), "", "%v (-by events +by paths)", in)
+		testkit.Equal(t, cmp.Diff(all(slow.Timeline().OnDevices()), all(fast.Timeline().OnDevices())), "", "%v, on devices (-by events +by paths)", in)
+		testkit.Equal(t, cmp.Diff(slow.Timeline().Causes(), fast.Timeline().Causes()), "", "%v: causes of idle time (-by events +by paths)", in)
 		if fast.Span() != slow.Span() || fast.Span() != fast.Timeline().Span() || !slices.Equal(fast.Busy(), slow.Busy()) {
 			t.Fatalf("%v: span %v and %v, busy %v and %v", in, fast.Span(), slow.Span(), fast.Busy(), slow.Busy())
 		}
-		if parts, want := testkit.Must(fast.Breakdown())(t), testkit.Must(slow.Breakdown())(t); parts != want {
-			t.Fatalf("%v: parts %+v, by events %+v", in, parts, want)
-		}
+		testkit.Equal(t, testkit.Must(fast.Breakdown())(t), testkit.Must(slow.Breakdown())(t), "%v: parts", in)
 	}
 	if deadlocks > 200 {
 		t.Errorf("%d of 1000 cases are deadlocks", deadlocks)
@@ -86,9 +78,7 @@ func decorate(t *testing.T, rng *rand.Rand, in *clocktest.Instance) {
 	c.Link.ThroughHost = false
 	if rng.IntN(2) == 0 {
 		lists, _, err := schedule.Generate([]string{"zb-h1", "zb-h2"}[rng.IntN(2)], in.Stages, 0, in.Micro)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		in.Tasks = schedule.Checkpointed(lists, in.Checkpoint, in.Late)
 	}
 	c.Replicas = 1 + rng.IntN(3)
@@ -164,9 +154,7 @@ func TestReplayThroughHost(t *testing.T) {
 				legs++
 			}
 		}
-		if want := 4 * (in.Stages - 1) * in.Micro; legs != want {
-			t.Fatalf("%v: %d legs, want %d", in, legs, want)
-		}
+		testkit.Equal(t, legs, 4*(in.Stages-1)*in.Micro, "%v: legs", in)
 	}
 }
 
@@ -192,15 +180,15 @@ func TestReplayGradientSlots(t *testing.T) {
 			return 1
 		},
 	})
-	testkit.Equal(t, cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, timeline.Backward)), "", "B on stage 1 (-want +got)\n")
-	testkit.Equal(t, cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, timeline.Backward)), "", "B on stage 0 (-want +got)\n")
+	testkit.Equal(t, cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, timeline.Backward)), "", "B on stage 1 (-want +got)")
+	testkit.Equal(t, cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, timeline.Backward)), "", "B on stage 0 (-want +got)")
 	var gradients []float64
 	for _, e := range tl.Events {
 		if e.Kind == timeline.Transfer && e.Backward {
 			gradients = append(gradients, e.Start)
 		}
 	}
-	testkit.Equal(t, cmp.Diff([]float64{8, 9, 18, 28, 38, 48}, gradients), "", "gradients' transfers (-want +got)\n")
+	testkit.Equal(t, cmp.Diff([]float64{8, 9, 18, 28, 38, 48}, gradients), "", "gradients' transfers (-want +got)")
 }
 
 // A transfer takes two seconds, F and B one. F2 waits for room in the outbox until
@@ -238,7 +226,7 @@ func TestReplayLink(t *testing.T) {
 13-15 1 2 to 0, 150 bytes
 15-16 0 B2
 `
-	testkit.Equal(t, cmp.Diff(want, got.String()), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, got.String()), "", "-want +got")
 	testkit.Equal(t, tl.Busy(1), 6, "stage 1 busy for")
 	testkit.Equal(t, tl.Busy(1, timeline.Transfer), 6, "stage 1 sends for")
 }
@@ -256,7 +244,7 @@ func TestReplayThroughHostText(t *testing.T) {
 `
 	var text strings.Builder
 	testkit.NoError(t, draw.WriteText(&text, tl, 44))
-	testkit.Equal(t, cmp.Diff(want, text.String()), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, text.String()), "", "-want +got")
 }
 
 // A free link's crossings are there, with their bytes and no length.

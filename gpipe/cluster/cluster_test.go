@@ -125,9 +125,7 @@ func TestSpread(t *testing.T) {
 		{Spread{Replicas: 2, Stages: 3, Processes: 4}, []string{"replica 0, stages 0 to 1", "replica 0, stage 2", "replica 1, stages 0 to 1", "replica 1, stage 2"}},
 		{Spread{Replicas: 2, Stages: 3, Processes: 3}, []string{"replica 0, stages 0 to 1", "replica 0, stage 2; replica 1, stage 0", "replica 1, stages 1 to 2"}},
 	} {
-		if err := c.s.Validate(); err != nil {
-			t.Errorf("%+v: %v", c.s, err)
-		}
+		testkit.Equal(t, c.s.Validate(), nil, "%+v", c.s)
 		for rank, want := range c.want {
 			testkit.Equal(t, c.s.Of(rank), want, "%+v: rank %d", c.s, rank)
 		}
@@ -155,9 +153,7 @@ func TestSpread(t *testing.T) {
 func TestListensFirst(t *testing.T) {
 	l := Launching{TCP: true}
 	address, _, err := l.address(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	early := testkit.Must(net.Dial("tcp", address))(t)
 	defer early.Close()
 	t.Setenv(ListenerVariable, fmt.Sprint(l.listens.Fd()))

@@ -230,7 +230,7 @@ func TestRules(t *testing.T) {
 		{Block, []float64{0, 0, 0, 2, 1}, 4, Result{Sizes: []int{2, 1, 1, 1}, Moved: "block left stage 1 empty: it takes layer 2 from stage 0"}},
 	} {
 		got := testkit.Must(Split(test.partitioner, test.cost, test.stages))(t)
-		testkit.Equal(t, cmp.Diff(test.want, got), "", "%v of %v in %d stages (-want +got)\n", test.partitioner, test.cost, test.stages)
+		testkit.Equal(t, cmp.Diff(test.want, got), "", "%v of %v in %d stages (-want +got)", test.partitioner, test.cost, test.stages)
 	}
 	_, err := Split(Lingvo, []float64{0, 0}, 2)
 	if want := "partition: lingvo's rule divides by the layers' total cost, which is 0: want a layer that costs something, or another partitioner"; err == nil || err.Error() != want {
@@ -251,9 +251,7 @@ func TestSplitInvariants(t *testing.T) {
 		optimal := testkit.Must(Split(MinMax, cost, stages))(t)
 		for _, p := range []Partitioner{MinMax, MinVariance, Lingvo, Block} {
 			got := testkit.Must(Split(p, cost, stages))(t)
-			if err := CheckBalance(got.Sizes, n, stages); err != nil {
-				t.Fatalf("%v of %v in %d stages: %v", p, cost, stages, err)
-			}
+			testkit.NoError(t, CheckBalance(got.Sizes, n, stages), "%v of %v in %d stages", p, cost, stages)
 			e, most := Efficiency(cost, got.Sizes), Efficiency(cost, optimal.Sizes)
 			if !(e > 0 && e <= most*(1+1e-12) && e <= 1+1e-12) {
 				t.Fatalf("%v of %v in %d stages: efficiency %v, min-max's %v", p, cost, stages, e, most)

@@ -182,8 +182,11 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 				r.Nearest = &f
 			}
 		}
+		if len(r.Plans) > 0 {
+			r.Nearest = nil
+		}
 		slices.SortStableFunc(r.Plans, better)
-		r.Plans = r.Plans[:min(len(r.Plans), s.Keep)]
+		r.Plans = slices.Delete(r.Plans, min(len(r.Plans), s.Keep), len(r.Plans))
 		for i := range r.Plans {
 			if err := r.Plans[i].complete(); err != nil {
 				return nil, err
@@ -196,10 +199,7 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		cuts[best] = cuts[len(cuts)-1]
 		cuts = cuts[:len(cuts)-1]
 	}
-	switch {
-	case len(r.Plans) > 0:
-		r.Nearest = nil
-	case r.Nearest == nil && search.nearest != nil:
+	if len(r.Plans) == 0 && r.Nearest == nil && search.nearest != nil {
 		search.exact = true
 		found, _, err := search.simulate(*search.nearest, 0)
 		if err != nil {

@@ -51,12 +51,8 @@ func simulated(t *testing.T, s Search, c Candidate) *gpipe.Simulation {
 		p.AllReduce.Torus = map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 1}, 4: {2, 2}}[c.R]
 	}
 	sim := testkit.Must(p.Simulate(s.input(c.Batch), s.How))(t)
-	if sim.Seconds/float64(max(sim.Window, 1)) != c.StepSeconds {
-		t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
-	}
-	if bubble := sim.Parts.Bubble / sim.Seconds; bubble != c.BubbleFraction {
-		t.Errorf("%+v, simulated with a bubble of %v", c, bubble)
-	}
+	testkit.Equal(t, sim.Seconds/float64(max(sim.Window, 1)), c.StepSeconds, "%+v, simulated in %v s", c, sim.Seconds)
+	testkit.Equal(t, sim.Parts.Bubble/sim.Seconds, c.BubbleFraction, "%+v, simulated with a bubble", c)
 	return sim
 }
 
@@ -118,9 +114,7 @@ func TestClosedBounds(t *testing.T) {
 				}
 			}
 		}
-		if stages != 4 {
-			t.Errorf("%v: up to %d stages, want 4", sched, stages)
-		}
+		testkit.Equal(t, stages, 4, "%v: up to", sched)
 	}
 }
 
@@ -145,16 +139,12 @@ func TestSearchIsExhaustive(t *testing.T) {
 		if len(all.Plans) == 0 || all.Dismissed > 0 {
 			t.Fatalf("%d bytes: %d plans, %d dismissed", memory, len(all.Plans), all.Dismissed)
 		}
-		if within := slices.ContainsFunc(all.Plans, func(c Candidate) bool { return c.PartitionBy != "time" }); within != (memory < 1<<30) {
-			t.Errorf("%d bytes: %v that some are not cut by time", memory, within)
-		}
+		testkit.Equal(t, slices.ContainsFunc(all.Plans, func(c Candidate) bool { return c.PartitionBy != "time" }), memory < 1<<30, "%d bytes", memory)
 		for _, keep := range []int{1, 5} {
 			s.Keep = keep
 			slices.Reverse(s.Schedules)
 			few := testkit.Must(s.Run(t.Context()))(t)
-			if want := all.Plans[:min(keep, len(all.Plans))]; !reflect.DeepEqual(few.Plans, want) {
-				t.Errorf("%d bytes, the best %d: %+v, want %+v", memory, keep, few.Plans, want)
-			}
+			testkit.EqualDeep(t, few.Plans, all.Plans[:min(keep, len(all.Plans))], "%d bytes, the best %d", memory, keep)
 			if keep == 1 && memory == 1<<30 && few.Dismissed == 0 {
 				t.Error("no way is dismissed")
 			}
@@ -188,15 +178,11 @@ func TestPlansOfParts(t *testing.T) {
 		most = max(most, c.R*c.K)
 		simulated(t, s, c)
 	}
-	if most != 4 {
-		t.Errorf("up to %d stages of 2 parts on 8 devices, want 4", most)
-	}
+	testkit.Equal(t, most, 4, "up to")
 	for _, keep := range []int{1, 5} {
 		s.Keep = keep
 		few := testkit.Must(s.Run(t.Context()))(t)
-		if !reflect.DeepEqual(few.Plans, all.Plans[:keep]) {
-			t.Errorf("the best %d: %+v, want %+v", keep, few.Plans, all.Plans[:keep])
-		}
+		testkit.EqualDeep(t, few.Plans, all.Plans[:keep], "the best %d", keep)
 	}
 	for want, change := range map[string]func(s *Search){
 		"at most 1 devices: want 2 or more":                                      func(s *Search) { s.Devices = 1 },
@@ -271,9 +257,7 @@ func TestSearchRefused(t *testing.T) {
 	}
 	s := small(t, 1<<30, 64, 10)
 	s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Torus: [2]int{2, 2}}
-	if plan, err := s.Run(t.Context()); err != nil || plan.Plans[0].R != 4 {
-		t.Errorf("a torus of 2 x 2: %+v, %v", plan, err)
-	}
+	testkit.Equal(t, testkit.Must(s.Run(t.Context()))(t).Plans[0].R, 4, "a torus of 2 x 2")
 }
 
 // Of a network that does not fit, the nearest plan is returned; of one whose

@@ -291,9 +291,7 @@ func testAllReduce(t *testing.T, sizes []int, summands [][][]float32, want [][]f
 			return nil
 		})
 		for rank, err := range errs {
-			if err != nil {
-				t.Errorf("%d ranks, lent: %v, rank %d: %v", ranks, lent, rank, err)
-			}
+			testkit.Equal(t, err, nil, "%d ranks, lent: %v, rank %d", ranks, lent, rank)
 		}
 	})
 }

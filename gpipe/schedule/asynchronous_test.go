@@ -39,9 +39,7 @@ func eachWindow(t *testing.T, f func(s schedule.Schedule, stages int, ends []int
 func TestWindows(t *testing.T) {
 	eachWindow(t, func(s schedule.Schedule, stages int, ends []int, lists [][]schedule.Task) {
 		window := len(ends)
-		if err := schedule.VerifyWindow(s, lists, ends); err != nil {
-			t.Fatalf("%v K=%d, window %d: %v", s, stages, window, err)
-		}
+		testkit.NoError(t, schedule.VerifyWindow(s, lists, ends), "%v K=%d, window %d", s, stages, window)
 		for k, list := range lists {
 			behind := map[schedule.Schedule]int{schedule.PipeDream: stages - 1 - k, schedule.PipeDreamVertical: stages - 1, schedule.PipeDreamNoStash: stages - 1 - k, schedule.PipeDream2BW: 1}[s]
 			testkit.Equal(t, schedule.Staleness(list), min(behind, window-1), "%v K=%d, window %d, stage %d: stale by", s, stages, window, k)

@@ -29,9 +29,7 @@ func TestStepTimeIsReplay(t *testing.T) {
 								return map[schedule.Kind]float64{schedule.Forward: at.f, schedule.Recompute: at.r, schedule.Backward: at.b}[k]
 							})
 							got := testkit.Must(schedule.StepTime(s, c, late, stages, micro, at.f, at.r, at.b))(t)
-							if got != want {
-								t.Fatalf("%v %v late=%v K=%d M=%d %+v: closed form %v, replay %v", s, c, late, stages, micro, at, got, want)
-							}
+							testkit.Equal(t, got, want, "%v %v late=%v K=%d M=%d %+v: closed form", s, c, late, stages, micro, at)
 							cases++
 						}
 					}
@@ -59,9 +57,7 @@ func TestUnevenStepTimeIsReplay(t *testing.T) {
 		tl := testkit.Must(clock.Replay(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 			return map[schedule.Kind][]float64{schedule.Forward: f, schedule.Recompute: r, schedule.Backward: b}[t.Kind][at.Stage]
 		}}))(t)
-		if got, want := schedule.UnevenStepTime(micro, f, r, b), tl.Span(); got != want {
-			t.Fatalf("M=%d f=%v r=%v b=%v: closed form %v, replay %v", micro, f, r, b, got, want)
-		}
+		testkit.Equal(t, schedule.UnevenStepTime(micro, f, r, b), tl.Span(), "M=%d f=%v r=%v b=%v: closed form", micro, f, r, b)
 	}
 }
 

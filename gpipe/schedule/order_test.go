@@ -60,9 +60,7 @@ func TestGeneratorsMakeSchedules(t *testing.T) {
 						if c != Never {
 							lists = Checkpointed(g.lists, c, late)
 						}
-						if err := Verify(lists, g.place, micro); err != nil {
-							t.Errorf("%s, checkpoint %v: %v", g.name, c, err)
-						}
+						testkit.Equal(t, Verify(lists, g.place, micro), nil, "%s, checkpoint %v", g.name, c)
 					}
 				}
 				var text bytes.Buffer
@@ -137,9 +135,7 @@ func TestPyTorchFiles(t *testing.T) {
 		if err != nil || place.Devices != c.devices || micro != c.micro {
 			t.Fatalf("%s: %d devices, %d micro-batches, error %v", c.file, place.Devices, micro, err)
 		}
-		if err := Verify(lists, place, micro); err != nil {
-			t.Errorf("%s: %v", c.file, err)
-		}
+		testkit.Equal(t, Verify(lists, place, micro), nil, "%s", c.file)
 		for d := range c.lists {
 			testkit.EqualAll(t, c.lists[d], lists[d], "%s, device %d: %v, generated", c.file, d, lists[d])
 		}
@@ -221,9 +217,7 @@ func TestSchedules(t *testing.T) {
 func TestVerifyRefuses(t *testing.T) {
 	read := func(text string) ([][]Task, Placement, int) {
 		lists, p, micro, err := ReadCSV(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return lists, p, micro
 	}
 	for _, c := range []struct{ text, want string }{
@@ -251,9 +245,7 @@ func TestVerifyRefuses(t *testing.T) {
 		lists, p, micro := read(c.text)
 		err := Verify(lists, p, micro)
 		if c.want == "" {
-			if err != nil {
-				t.Errorf("%q: %v", c.text, err)
-			}
+			testkit.Equal(t, err, nil, "%q", c.text)
 		} else if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}
@@ -311,9 +303,7 @@ func TestRunOfUnevenStages(t *testing.T) {
 	for _, name := range Names() {
 		const devices, micro, comm = 3, 7, .25
 		lists, p, err := Generate(name, devices, 0, micro)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		lists = Checkpointed(lists, ExceptLast, false)
 		d := Durations{Comm: comm}
 		for s := range p.Stages() {

@@ -95,7 +95,7 @@ func TestBuild(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := testkit.Must(Build(test.schedule, test.stages, test.micro, test.checkpoint, test.late))(t)
-			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), lists(got)), "", "(-want +got)\n")
+			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), lists(got)), "", "-want +got")
 		})
 	}
 }

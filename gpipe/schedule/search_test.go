@@ -21,9 +21,7 @@ func wanted(devices, micro int, d Duration, comm, weights, limit float64) Wanted
 func found(t *testing.T, w Wanted) *Found {
 	t.Helper()
 	f := testkit.Must(Search(w))(t)
-	if err := Verify(f.Lists, w.Place, w.Micro); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, Verify(f.Lists, w.Place, w.Micro), nil)
 	for d, list := range f.Lists {
 		of := make([]Footprint, len(w.Place.Chunks()[d]))
 		for c := range of {

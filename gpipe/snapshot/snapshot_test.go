@@ -132,9 +132,7 @@ func TestLinkedSnapshot(t *testing.T) {
 	if s, damaged, err := Newest(dir); err != nil || s == nil || s.Step != 2 || len(damaged) > 0 {
 		t.Errorf("%v, %v, %v", s, damaged, err)
 	}
-	if err := Prune(dir, 0); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, Prune(dir, 0), nil)
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) == 0 {
 		t.Errorf("%v, %v", left, err)
 	}

@@ -72,9 +72,7 @@ func TestCausesAddUp(t *testing.T) {
 	}
 	for _, name := range schedule.Names() {
 		lists, p, err := schedule.Generate(name, 4, 0, 9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		lists = schedule.Checkpointed(lists, schedule.Never, false)
 		times := testkit.Must(schedule.Run(lists, p, 9, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25)))(t)
 		check(name, timeline.Scheduled(lists, p, times, 1e-3))

@@ -45,9 +45,7 @@ func TestSweep(t *testing.T) {
 		})
 		return errors.Join(err, filled("outer")(own))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	entries, err := os.ReadDir(dir)
 	if want := len(other) + 1 + 3; err != nil || len(entries) != want { // the link, and what was written
 		t.Errorf("%d files and directories, %v, want %d", len(entries), err, want)

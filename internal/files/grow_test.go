@@ -17,9 +17,7 @@ func TestGrow(t *testing.T) {
 	write(t, name, "of an earlier run, and longer")
 	testkit.NoError(t, os.Symlink("log", link))
 	g, _, err := Grow(link, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	has(t, name, "")
 	for _, piece := range []struct{ add, want string }{{"one\n", "one\n"}, {"two\n", "one\ntwo\n"}} {
 		testkit.Must(g.Write([]byte(piece.add)))(t)

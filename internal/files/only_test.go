@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // elsewhere lists the functions that only this package may call: those that
@@ -62,9 +64,7 @@ func TestNothingElseOpensFiles(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if seen < 100 {
 		t.Errorf("only %d files seen", seen)
 	}

@@ -59,9 +59,7 @@ func TestReadStandardInput(t *testing.T) {
 	for _, name := range []string{"-", "/dev/stdin"} {
 		for content, want := range map[string]string{"0123456789": "", "0123456789a": name + ": more than 10 bytes, want a spec of up to 10 bytes"} {
 			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			go func() {
 				w.WriteString(content)
 				w.Close()
@@ -71,9 +69,7 @@ func TestReadStandardInput(t *testing.T) {
 			if want == "" && (err != nil || string(got) != content) || want != "" && (err == nil || err.Error() != want) {
 				t.Errorf("%d bytes in %s: %q, error %v, want %q", len(content), name, got, err, want)
 			}
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
+			testkit.Equal(t, r.Close(), nil)
 		}
 	}
 }
@@ -85,9 +81,7 @@ func TestWritersAtOnce(t *testing.T) {
 	for i := range 8 {
 		g.Go(func() {
 			for j := range 20 {
-				if err := Write(filepath.Join(dir, fmt.Sprint(i, j%3)), text("x")); err != nil {
-					t.Error(err)
-				}
+				testkit.Equal(t, Write(filepath.Join(dir, fmt.Sprint(i, j%3)), text("x")), nil)
 			}
 		})
 	}

@@ -17,9 +17,7 @@ func guardedMemory(t *testing.T, bytes int) []byte {
 	inner := (bytes + page - 1) / page * page
 	m := testkit.Must(syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	t.Cleanup(func() {
-		if err := syscall.Munmap(m); err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, syscall.Munmap(m), nil)
 	})
 	for _, guard := range [][]byte{m[:page], m[page+inner:]} {
 		testkit.NoError(t, syscall.Mprotect(guard, syscall.PROT_NONE))

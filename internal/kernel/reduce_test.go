@@ -71,14 +71,10 @@ func TestFirstNonFinite(t *testing.T) {
 			for i := range x {
 				x[i] = []float32{math.MaxFloat32, -math.MaxFloat32, 0, math.SmallestNonzeroFloat32}[i%4]
 			}
-			if got := FirstNonFinite(x); got != -1 {
-				t.Fatalf("%d finite elements: found %d", n, got)
-			}
+			testkit.Equal(t, FirstNonFinite(x), -1, "%d finite elements: found", n)
 			for at := n - 1; at >= 0; at-- {
 				x[at] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0xff800001)}[at%4]
-				if got := FirstNonFinite(x); got != at {
-					t.Fatalf("%d elements: found %d, want %d", n, got, at)
-				}
+				testkit.Equal(t, FirstNonFinite(x), at, "%d elements: found", n)
 			}
 		}
 	})

@@ -10,20 +10,20 @@ import (
 )
 
 // Must ends a test at the error of a call, and otherwise returns the call's value:
-// value := testkit.Must(call())(t).
-func Must[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
+// value := testkit.Must(call())(t). What says which call, in the form of fmt.Sprintf.
+func Must[T any](value T, err error) func(t testing.TB, what ...any) T {
+	return func(t testing.TB, what ...any) T {
 		t.Helper()
-		NoError(t, err)
+		NoError(t, err, what...)
 		return value
 	}
 }
 
 // NoError ends a test at an error.
-func NoError(t testing.TB, err error) {
+func NoError(t testing.TB, err error, what ...any) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s%v", label(what), err)
 	}
 }
 
@@ -98,20 +98,23 @@ func EqualDeep(t testing.TB, got, want any, what ...any) {
 
 func differ(t testing.TB, got, want any, what []any) {
 	t.Helper()
-	name := "got"
-	if len(what) > 0 {
-		name = fmt.Sprintf(what[0].(string), what[1:]...)
-	}
-	t.Errorf("%s: %s, want %s", name, shown(got), shown(want))
+	t.Errorf("%s%s, want %s", label(what), shown(got), shown(want))
 }
 
-// shown is the beginning of a value.
+func label(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(what[0].(string), what[1:]...) + ": "
+}
+
+// shown is the beginning of a value, a text of one line in quotes.
 func shown(v any) string {
 	form := "%+v"
-	if _, ok := v.(string); ok {
+	if text, ok := v.(string); ok && !strings.Contains(text, "\n") {
 		form = "%q"
 	}
-	return fmt.Sprintf("%.2000s", fmt.Sprintf(form, v))
+	return fmt.Sprintf("%.4000s", fmt.Sprintf(form, v))
 }
 
 // Is checks an error as errors.Is does.

@@ -1,5 +1,7 @@
 // Package testkit says which tests run in which tier: make test is go test -short, make ci
 // runs what is left out there, and make deep what takes minutes. CONTRIBUTING.md has the list.
+// Its other functions check values, errors, panics and texts, each in a line: Must, Equal, Fails
+// and the like.
 package testkit
 
 import (

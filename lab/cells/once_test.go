@@ -3,6 +3,8 @@ package cells
 import (
 	"errors"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // What is made is made once; what failed, again.
@@ -23,7 +25,5 @@ func TestOnce(t *testing.T) {
 			t.Errorf("then: %d, %v", v, err)
 		}
 	}
-	if calls != 2 {
-		t.Errorf("%d calls", calls)
-	}
+	testkit.Equal(t, calls, 2, "calls")
 }

@@ -11,7 +11,6 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
-	"gpipebench/lab/records"
 )
 
 // Errors are relative errors of modelled throughputs, over the cells that are not
@@ -108,37 +107,6 @@ func (m *Modelled) span(n *Network, of func(Convention) Figure) (lo, hi Figure) 
 // are sentences on where figures are from.
 func (m *Modelled) Tables(id, title string, sources ...string) (cells, conventions *lab.Table) {
 	return m.cellTable(id, title, sources), m.conventionTable(id+"-conventions", title)
-}
-
-// Goal is what was to be reached: a mean absolute error over some networks
-// of one table.
-type Goal struct {
-	Name     string
-	Of       *Modelled
-	Networks []*Network
-	Percent  float64
-}
-
-func (g Goal) String() string { return fmt.Sprintf("%s (reach: %.0f%%)", g.Name, g.Percent) }
-
-// on is the goal for the same networks of another Scale.
-func (g Goal) on(of *Modelled) Goal {
-	var same []*Network
-	for i, n := range of.Networks {
-		if slices.Contains(g.Networks, g.Of.Networks[i]) {
-			same = append(same, n)
-		}
-	}
-	g.Of, g.Networks = of, same
-	return g
-}
-
-// mean is the mean over the networks.
-func (g Goal) mean(of func(*Network) float64) (sum float64) {
-	for _, n := range g.Networks {
-		sum += of(n) / float64(len(g.Networks))
-	}
-	return sum
 }
 
 // StandardCaption says what is modelled under the default convention.
@@ -277,7 +245,7 @@ func (m *Modelled) conventionTable(id, title string) *lab.Table {
 	last, several, torch := m.last().M, len(m.M) > 1, m.torchgpipe()
 	t := &lab.Table{
 		ID: id, Title: title + ", modelled under every convention",
-		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute errors over the cells that are not 1 by definition.", m.Base.K, m.Base.M)},
+		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. At peak: every operation at the accelerator's peak. Errors: mean absolute errors over the cells that are not 1 by definition.", m.Base.K, m.Base.M)},
 	}
 	t.Texts("network", "cut by", "at", "recomputation", "batch")
 	for _, c := range m.Cells() {
@@ -302,17 +270,20 @@ func (m *Modelled) conventionTable(id, title string) *lab.Table {
 		if n.hasTorchgpipe() {
 			printed("torchgpipe", func(p lab.PaperCell) lab.Verbatim { return p.Torchgpipe })
 		}
-		for i, v := range m.ConventionsOf(n) {
-			cut := v.Cut.String()
-			if i == 0 {
-				cut += " (default)"
-			}
-			row := []any{n.Name, cut, map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
+		add := func(m *Modelled, n *Network, v Convention, says string) {
+			row := []any{n.Name, v.Cut.String() + says, map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
 			for _, c := range m.Cells() {
 				row = append(row, m.Relative(n, v, c).Value())
 			}
 			e := m.Errors(n, v)
 			t.Add(row, lab.Percent(e.Last, 1), when(several, lab.Percent(e.All, 1)), when(torch, lab.Percent(e.TorchLast, 1), lab.Percent(e.TorchAll, 1)))
+		}
+		all := m.ConventionsOf(n)
+		atPeak, peak := m.Peak(n)
+		add(m, n, all[0], " (default)")
+		add(atPeak, peak, all[0], " (default, at peak)")
+		for _, v := range all[1:] {
+			add(m, n, v, "")
 		}
 	}
 	t.Notes = lab.StarNote(t)
@@ -349,56 +320,4 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 		}
 	}
 	return plot.OneScale(panels)
-}
-
-// WhatIfTable holds the goals against variations of accelerators at their peaks.
-func WhatIfTable(log *records.Log, id string, variations []accelerator.Variation, goals []Goal) (*lab.Table, error) {
-	t := &lab.Table{
-		ID: id, Title: "Tables 2 and 3, modelled: what the errors depended on at peak rates",
-		Caption: []string{"Mean absolute error at the largest M by the default convention, and in brackets the cells of the largest K. The first row has measured rates. The others are as it was before these: every product runs at the published peak, which no product reaches in practice. They show how much depended on that; nothing was fitted to them. The experiment sensitivity varies what is assumed at measured rates."},
-	}
-	t.Texts("accelerators")
-	for _, g := range goals {
-		t.Numbers(g.String())
-	}
-	add := func(row string, goals []Goal) {
-		cells := []any{row}
-		for _, g := range goals {
-			var largest []any
-			for _, n := range g.Networks {
-				largest = append(largest, g.Of.Relative(n, g.Of.ConventionsOf(n)[0], g.Of.last()).Value())
-			}
-			mean := g.mean(func(n *Network) float64 { return g.Of.Errors(n, g.Of.ConventionsOf(n)[0]).Last })
-			cells = append(cells, lab.Joined("%v [%v]", lab.Percent(mean, 1), lab.List(", ", largest...)))
-		}
-		t.Add(cells...)
-	}
-	add("at measured rates", goals)
-	plain := slices.Clone(goals)
-	for i, g := range goals {
-		plain[i] = g.on(g.Of.peak)
-	}
-	add("at peak", plain)
-	for _, v := range variations {
-		changed := slices.Clone(goals)
-		for i, g := range goals {
-			of, err := g.Of.WhatIf(v).ReadOwn(log)
-			if err != nil {
-				return nil, err
-			}
-			changed[i] = g.on(of)
-		}
-		add("at peak, "+v.Name, changed)
-	}
-	paper := []any{"the paper"}
-	for _, g := range goals {
-		var largest []any
-		for _, n := range g.Networks {
-			largest = append(largest, n.Paper.Of(g.Of.last()).Value)
-		}
-		paper = append(paper, lab.Joined("[%v]", lab.List(", ", largest...)))
-	}
-	t.Add(paper...)
-	t.Notes = lab.StarNote(t)
-	return t, nil
 }

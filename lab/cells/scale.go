@@ -1,6 +1,3 @@
-// Package cells is the kind of experiments whose rows are modelled, counted or computed (Kind), and
-// models the cells of a table with the paper's own networks on its accelerators, under the
-// conventions that the paper leaves open (Scale).
 package cells
 
 import (

@@ -3,13 +3,13 @@ package cells_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
@@ -20,9 +20,7 @@ import (
 
 func TestRoundSizes(t *testing.T) {
 	for most, want := range map[int]string{0: "", 1: "1", 2: "1 2", 5: "1 2 3 4", 24: "1 2 3 4 6 8 12 16 24"} {
-		if got := lab.JoinWith(cells.RoundSizes(most), " "); got != want {
-			t.Errorf("up to %d: %s, want %s", most, got, want)
-		}
+		testkit.Equal(t, lab.JoinWith(cells.RoundSizes(most), " "), want, "up to %d", most)
 	}
 }
 
@@ -34,28 +32,17 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 		n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, kib), DType: "f32", Optimizer: "adam"}
 		sizes := []int{3, 3}
 		const most = 48
-		m, err := cells.NewModeller(n, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testkit.Must(cells.NewModeller(n, false, nil))(t)
 		want := 1
 		for _, micro := range cells.RoundSizes(most) {
-			s, err := m.Step(ctx, sizes, micro, 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := testkit.Must(m.Step(ctx, sizes, micro, 4))(t)
 			if s.Fits {
 				want = micro
 			}
 		}
 		for _, known := range []int{1, 7, 48} {
-			if m, err = cells.NewModeller(n, false, nil); err != nil {
-				t.Fatal(err)
-			}
-			got, err := m.Filled(ctx, sizes, 4, known, most)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := testkit.Must(cells.NewModeller(n, false, nil))(t)
+			got := testkit.Must(m.Filled(ctx, sizes, 4, known, most))(t)
 			if got.Micro != want || got.Fits != (kib > 1) {
 				t.Errorf("%d KiB, from %d: %d examples, fits %v; want %d", kib, known, got.Micro, got.Fits, want)
 			}
@@ -64,7 +51,7 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 			}
 			// Guesses that are far off.
 			for _, guess := range []float64{1, 1000} {
-				if got, err = cells.FilledFrom(m, ctx, sizes, 4, guess, most); err != nil || got.Micro != want {
+				if got, err := cells.FilledFrom(m, ctx, sizes, 4, guess, most); err != nil || got.Micro != want {
 					t.Errorf("%d KiB, guessing %v: %d examples, %v; want %d", kib, guess, got.Micro, err, want)
 				}
 			}
@@ -75,10 +62,7 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 // What is cut by time is cut by the time of the micro-batch at hand.
 func TestModellerCosts(t *testing.T) {
 	ctx := context.Background()
-	m, err := cells.NewModeller(&cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(cells.NewModeller(&cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false, nil))(t)
 	at := func(cost train.Cost, micro int) float64 {
 		costs, err := m.Costs(ctx, cost, micro)
 		if err != nil || len(costs) != 6 {
@@ -90,14 +74,9 @@ func TestModellerCosts(t *testing.T) {
 		t.Errorf("time %v and %v, FLOPs %v, memory %v", at(train.Time, 1), at(train.Time, 16), at(train.FLOPs, 1), at(train.Memory, 1))
 	}
 	published := at(train.Time, 16)
-	half, err := accelerator.ParseVariation("half the arithmetic rate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	half := testkit.Must(accelerator.ParseVariation("half the arithmetic rate"))(t)
 	n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Change: half.Change}
-	if m, err = cells.NewModeller(n, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	m = testkit.Must(cells.NewModeller(n, false, nil))(t)
 	if got := at(train.Time, 16); !(got > 1.2*published && got < 2*published) {
 		t.Errorf("at half the arithmetic rate %v s, as published %v", got, published)
 	}
@@ -109,26 +88,16 @@ func TestPaperScaleMeasures(t *testing.T) {
 	n := s.Networks[0]
 	log := records.New(records.Key{})
 	for range 2 { // once is enough
-		if err := lab.MakeMissing(t.Context(), "scale", log, progress.Silent{}, s.Jobs()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, lab.MakeMissing(t.Context(), "scale", log, progress.Silent{}, s.Jobs()))
 	}
-	if want := 2 * 4 * 3; len(log.Names) != want {
-		t.Errorf("%d samples, want %d", len(log.Names), want)
-	}
+	testkit.Equal(t, len(log.Names), 2*4*3, "samples")
 	late := cells.Convention{Cut: s.Conventions.Cuts[1], Split: "fine", Recompute: "late", Batch: "fixed"}
-	m, err := s.Read(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(s.Read(log))(t)
 	step, seconds := m.Step(n, late, lab.Cell{K: 3, M: 4})
 	sim := simulate.Simulating{Model: cellstest.SmallLM, Setup: train.Setup{Partitions: 3, MicroBatches: 4, Cost: train.Time, LateRecompute: true}, Accelerator: n.Accelerator, Batch: 16, Optimizer: "adam"}
 	sim.Model.Fine = true
 	sim.DType, _ = train.ParseDType("f32")
-	r, err := sim.Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(sim.Run(context.Background()))(t)
 	if r.StepSeconds != seconds || !slices.Equal(r.Partition, step.Partition) || r.Fits != step.Fits {
 		t.Errorf("%v s, cut %v, fits %v; simulate says %v s, %v, %v", seconds, step.Partition, step.Fits, r.StepSeconds, r.Partition, r.Fits)
 	}
@@ -146,24 +115,17 @@ func TestPaperScaleMeasures(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if err := lab.MakeMissing(ctx, "scale", records.New(records.Key{}), progress.Silent{}, s.Jobs()); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	testkit.Is(t, lab.MakeMissing(ctx, "scale", records.New(records.Key{}), progress.Silent{}, s.Jobs()), context.Canceled)
 }
 
 // Scales whose networks are compiled once have the samples that each has alone.
 func TestJobsOfVariedScales(t *testing.T) {
 	s := cellstest.SmallScale(t)
-	half, err := accelerator.ParseVariation("half the arithmetic rate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	half := testkit.Must(accelerator.ParseVariation("half the arithmetic rate"))(t)
 	varied := s.Varied(half)
 	made := func(jobs []lab.Job) map[string]string {
 		log := records.New(records.Key{})
-		if err := lab.MakeMissing(t.Context(), "scale", log, progress.Silent{}, jobs); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, lab.MakeMissing(t.Context(), "scale", log, progress.Silent{}, jobs))
 		all := map[string]string{}
 		for name, r := range log.Samples {
 			all[name] = string(r.Data)
@@ -173,9 +135,7 @@ func TestJobsOfVariedScales(t *testing.T) {
 	own, other := made(cells.JobsOf(s)), made(cells.JobsOf(varied))
 	different := 0
 	for name, got := range made(cells.JobsOf(s, varied)) {
-		if want := cmp.Or(own[name], other[name]); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		testkit.Equal(t, got, cmp.Or(own[name], other[name]), "%s", name)
 		if own[name] == "" && got != own[strings.Replace(name, "/"+half.Name, "", 1)] {
 			different++
 		}

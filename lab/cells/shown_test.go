@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -88,33 +89,21 @@ func loadSides(text string) (*Experiment[sideSpec, area], error) {
 
 // A table has what its columns say of rows and samples.
 func TestShown(t *testing.T) {
-	e, err := loadSides(sideText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(loadSides(sideText))(t)
 	log := records.New(e.Key("quick"))
 	rows, _ := e.Rows("quick")
 	for _, r := range rows {
 		made, _ := r.Reads[0].Make(t.Context())
-		if err := log.Add(r.Reads[0].Sample, 0, made); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Add(r.Reads[0].Sample, 0, made))
 	}
-	r, err := e.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(e.Report(log, nil))(t)
 	table := r.Tables[0]
 	var printed []string
 	for _, row := range table.Printed() {
 		printed = append(printed, strings.Join(row, " "))
 	}
-	if got, want := strings.Join(printed, "; "), "1 small 1.0 50% - no -; 2 small 4.0 50% - no 2.50%; 3 large 9.0 50% 99 s yes 2.50%"; got != want {
-		t.Errorf("rows %s\nwant %s", got, want)
-	}
-	if got := table.Rows[2][4].Numbers[0]; got != 99 {
-		t.Errorf("a time of %v", got)
-	}
+	testkit.Equal(t, strings.Join(printed, "; "), "1 small 1.0 50% - no -; 2 small 4.0 50% - no 2.50%; 3 large 9.0 50% 99 s yes 2.50%", "rows")
+	testkit.Equal(t, table.Rows[2][4].Numbers[0], 99, "a time")
 	left := ""
 	for _, c := range table.Columns {
 		if c.Left {
@@ -125,9 +114,7 @@ func TestShown(t *testing.T) {
 		t.Errorf("texts %s, caption %q, notes %q, %d files", left, table.Caption, table.Notes, len(r.Files))
 	}
 	// Words of tables and plots decide no sample.
-	if other, err := loadSides(strings.Replace(sideText, "head: share,", "head: part,", 1)); err != nil || other.Key("quick") != e.Key("quick") {
-		t.Errorf("another head: %v, or the key is another", err)
-	}
+	testkit.Equal(t, testkit.Must(loadSides(strings.Replace(sideText, "head: share,", "head: part,", 1)))(t).Key("quick"), e.Key("quick"))
 	if runs := e.Planned("quick"); len(runs) != 1 || strings.Join(runs[0].Path, "/") != "model" {
 		t.Errorf("planned %v", runs)
 	}
@@ -153,8 +140,6 @@ func TestShownRefused(t *testing.T) {
 		if text == sideText {
 			t.Fatalf("no %q", c[0])
 		}
-		if _, err := loadSides(text); err == nil || !strings.Contains(err.Error(), c[2]) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v; want %s", c[1], err, c[2])
-		}
+		testkit.Refused(loadSides(text))(t, c[2])
 	}
 }

@@ -34,14 +34,3 @@ func (s *Scale) Standard() *Scale {
 	}
 	return &out
 }
-
-// WhatIf is the part of a table at peak rates that a variation needs: the default
-// convention, the largest M and the base's.
-func (s *Scale) WhatIf(v accelerator.Variation) *Scale {
-	out := s.Standard().Varied(atPeak).Varied(v)
-	out.M = []int{s.Base.M}
-	if last := s.last().M; last != s.Base.M {
-		out.M = append(out.M, last)
-	}
-	return out
-}

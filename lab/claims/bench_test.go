@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/bench/rows"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -59,27 +59,15 @@ func TestBenchTable(t *testing.T) {
 	dir := t.TempDir()
 	d := document{from: []directory{{results: dir}}}
 	const marker = "<!-- bench -->\n\n%s\n\n<!-- end -->"
-	if got, err := d.regenerate(fmt.Sprintf(marker, "old")); err != nil || got != fmt.Sprintf(marker, notThere) {
-		t.Errorf("%v\n%s", err, got)
-	}
-	log, err := records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Equal(t, testkit.Must(d.regenerate(fmt.Sprintf(marker, "old")))(t), fmt.Sprintf(marker, notThere), "\n")
+	log := testkit.Must(records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true))(t)
 	s := &rows.Sample{What: "1 thread", Note: "PyTorch 2, a|b"}
 	s.Add("ours", "s", 0.25, 4, 0.5)
 	s.Add("resident", "MiB", 100)
 	s.Add("ratio", "", 0.7, 0.8, 0.9)
-	if err := log.Add(rows.List[1].SampleName(s), 0, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := d.regenerate(fmt.Sprintf(marker, "old"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add(rows.List[1].SampleName(s), 0, s))
+	testkit.NoError(t, log.Close())
+	got := testkit.Must(d.regenerate(fmt.Sprintf(marker, "old")))(t)
 	lines := strings.Split(got, "\n")
 	for i, r := range rows.List {
 		line := strings.Join(cellsOf(lines[4+i]), " ; ")
@@ -87,13 +75,9 @@ func TestBenchTable(t *testing.T) {
 		if i == 1 {
 			want = r.Title + ` ; 1 thread ; ours 0.5 s, resident 100 MiB, ratio 0.800, (PyTorch 2, a\|b) ; ` + r.Reach
 		}
-		if line != want {
-			t.Errorf("%s, want\n%s", line, want)
-		}
+		testkit.Equal(t, want, line, "%s, want\n", line)
 	}
-	if !strings.Contains(got, "<sub>Measured ") {
-		t.Errorf("no origin:\n%s", got)
-	}
+	testkit.Has(t, got, "<sub>Measured ")
 }
 
 // The plot of simulate has a point for each size, and the table of rooflines a row for each kind of layer
@@ -101,20 +85,13 @@ func TestBenchTable(t *testing.T) {
 func TestBenchRooflineAndScale(t *testing.T) {
 	dir := t.TempDir()
 	d := document{from: []directory{{results: dir, tables: "results/tables/"}}, drawn: map[string]string{}}
-	log, err := records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true))(t)
 	add := func(row string, s *rows.Sample) {
-		if err := log.Add(row+"/"+s.What, 0, s); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Add(row+"/"+s.What, 0, s))
 	}
 	add("sgemm", &rows.Sample{What: "n = 256"})
 	const both = "<!-- bench: roofline -->\n\n%s\n\n<!-- end -->\n<!-- bench: scale -->\n\n%s\n\n<!-- end -->"
-	if got, err := d.regenerate(fmt.Sprintf(both, "", "")); err != nil || got != fmt.Sprintf(both, notThere, notThere) {
-		t.Errorf("%v\n%s", err, got)
-	}
+	testkit.Equal(t, testkit.Must(d.regenerate(fmt.Sprintf(both, "", "")))(t), fmt.Sprintf(both, notThere, notThere), "\n")
 	for _, tasks := range []float64{1, 2} {
 		s := &rows.Sample{What: fmt.Sprintf("K = 128, M = %g", tasks)}
 		s.Add("ours", "s", tasks)
@@ -131,13 +108,8 @@ func TestBenchRooflineAndScale(t *testing.T) {
 		s.AddKind(k)
 	}
 	add("roofline", s)
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := d.regenerate(fmt.Sprintf(both, "", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Close())
+	got := testkit.Must(d.regenerate(fmt.Sprintf(both, "", "")))(t)
 	var cells []string
 	for line := range strings.SplitSeq(got, "\n") {
 		if strings.HasPrefix(line, "| step") {
@@ -148,9 +120,7 @@ func TestBenchRooflineAndScale(t *testing.T) {
 		"matmul 600 ms 60.0% 520 ms 1.15 arithmetic", "layer-norm 200 ms 20.0% 100 ms 2.00 moving data", "waiting 193 ms 19.3% - - ",
 		"others 7 ms 0.7% 4 ms 1.75 moving data", "all 1 s 100.0% 624 ms 1.60 arithmetic",
 	}
-	if !slices.Equal(cells, want) {
-		t.Errorf("%q, want\n%q", cells, want)
-	}
+	testkit.EqualAll(t, want, cells, "%q, want\n", cells)
 	drawn := d.drawn[filepath.Join(dir, "bench-scale.svg")]
 	if !strings.Contains(got, "](results/bench-scale.svg)") || !strings.Contains(drawn, "A task takes 1001 to 1002 ns, in steps of 1.0 to 2.0 million") || !strings.Contains(drawn, "K = 128") {
 		t.Errorf("%s\n%s", got, drawn)

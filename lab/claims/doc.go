@@ -39,6 +39,10 @@
 //
 // # Verify
 //
+// [Verifying] says what to check, and where. Its Read makes a [Reading]: of each experiment in each
+// directory what its records hold, an [Examined]. The reading's Judge makes the [Verification], which has a
+// [Judgement] for each claim; pages and documents are made of the reading as well.
+//
 // Every report is made again from the records and compared with the files in tables: all of
 // them must be there and no others. A claim whose cells are missing has no record, which fails
 // only if strict. Two claims say that the modelled host is within 10% of emulated runs; they

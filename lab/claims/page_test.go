@@ -23,7 +23,7 @@ const mostBytes = 1_000_000
 func TestHTMLReport(t *testing.T) {
 	reading := claims.Committed(t, claims.FullDir)
 	made := func() []lab.File {
-		files := testkit.Must(page.Reporting{Results: claims.FullDir, Rest: claims.QuickDir}.Pages(t.Context(), reading))(t)
+		files := testkit.Must(page.Reporting{Papers: experiments.Papers, Results: claims.FullDir, Rest: claims.QuickDir}.Pages(t.Context(), reading))(t)
 		return files
 	}
 	pages, again := made(), made()

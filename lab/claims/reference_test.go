@@ -87,7 +87,7 @@ func TestReferenceTables(t *testing.T) {
 				testkit.NoError(t, os.Remove(filepath.Join(d.in.Results, "tables", f.Name())))
 			}
 		}
-		held := testkit.Must(d.in.hold(d.all))(t)
+		held := testkit.Must(d.in.compareTables(d.all))(t)
 		for _, wrong := range held.Wrong {
 			t.Error(wrong)
 		}

@@ -69,11 +69,11 @@ type Verifying struct {
 type Reading struct {
 	of      Verifying
 	ledgers []*Ledger
-	dirs    []held // the one that decides last
+	dirs    []directory // the one that decides last
 }
 
-// held are all experiments of a directory.
-type held struct {
+// directory is one of results, with all experiments that are read of it.
+type directory struct {
 	in  Verifying
 	all []*Examined
 }
@@ -120,7 +120,7 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 		}
 	}
 	for _, one := range dirs {
-		r.dirs = append(r.dirs, held{one, make([]*Examined, len(needed))})
+		r.dirs = append(r.dirs, directory{one, make([]*Examined, len(needed))})
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -159,11 +159,11 @@ func (r *Reading) Judge() (*Verification, error) {
 	v := r.of
 	var is *Verification
 	for _, d := range r.dirs {
-		held, err := d.in.hold(d.all)
+		own, err := d.in.compareTables(d.all)
 		if err != nil {
 			return nil, err
 		}
-		is = held.beside(is)
+		is = own.beside(is)
 	}
 	is.Results, is.Rest, is.subjects = v.Results, v.Rest, v.All
 	var err error

@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 )
@@ -24,14 +25,9 @@ func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
 	if *Update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Must(os.ReadFile(name))(t)
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 	}
@@ -40,10 +36,7 @@ func Golden(t *testing.T, name, got string) {
 // Loaded is an experiment of the program's own spec.
 func Loaded[T lab.Experiment](t *testing.T, load func(...lab.SpecFile) (lab.Experiment, error)) T {
 	t.Helper()
-	e, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(load())(t)
 	return e.(T)
 }
 
@@ -90,9 +83,7 @@ func CheckKey(t *testing.T, modelling func(file string) lab.Experiment) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "own.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\nlink: none\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\nlink: none\n"+text), 0o600))
 	}
 	write("memory: 1GiB")
 	e := modelling(file)
@@ -115,9 +106,7 @@ func CheckKey(t *testing.T, modelling func(file string) lab.Experiment) {
 // CheckLacking checks that there is no report of a log that lacks samples.
 func CheckLacking(t *testing.T, e lab.Experiment, log *records.Log) {
 	t.Helper()
-	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("%s with %d samples: %v, want that there is no sample", e.ID(), len(log.Names), err)
-	}
+	testkit.Refused(e.Report(log, nil))(t, "no sample")
 }
 
 // MeasureTwice measures an experiment's samples and checks that measuring again adds none.
@@ -125,9 +114,7 @@ func MeasureTwice(t *testing.T, e lab.Experiment, log *records.Log) {
 	t.Helper()
 	measure := func() {
 		t.Helper()
-		if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, e.Measure(t.Context(), log, progress.Silent{}))
 	}
 	measure()
 	once := maps.Clone(log.Samples)
@@ -139,10 +126,7 @@ func MeasureTwice(t *testing.T, e lab.Experiment, log *records.Log) {
 // Recorded is an experiment's log in the reference, for the tests of a paper's experiments.
 func Recorded(t *testing.T, id string) *records.Log {
 	t.Helper()
-	log, err := records.Load(records.File(filepath.Join("..", "..", "results", "reference"), id), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(records.Load(records.File(filepath.Join("..", "..", "results", "reference"), id), id))(t)
 	return log
 }
 
@@ -150,17 +134,10 @@ func Recorded(t *testing.T, id string) *records.Log {
 func CheckVerdict[R any](t *testing.T, e lab.Experiment, sample string, change func(*R), says string) {
 	t.Helper()
 	log, of := Recorded(t, e.ID()), new(R)
-	if err := log.Get(sample, of); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Get(sample, of))
 	change(of)
-	if err := log.Add(sample, 1, of); err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, log.Add(sample, 1, of))
+	r := testkit.Must(e.Report(log, nil))(t)
 	if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), says) {
 		t.Errorf("%s: verdict %v, want %s", sample, r.Verdict, says)
 	}

@@ -2,9 +2,9 @@ package page
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/claims"
 )
 
@@ -18,31 +18,15 @@ func TestLedger(t *testing.T) {
 		one("growth/Naive-1", "N, V1", claims.Ratio, claims.Differs),
 		one("hash", "here", claims.Ours, claims.Holds),
 	}}
-	l, err := newLedger(v, []pageCount{{claims.VerdictMeaning{Verdict: claims.Holds}, "good", 1}, {claims.VerdictMeaning{Verdict: claims.Fails}, "bad", 0}, {claims.VerdictMeaning{Verdict: claims.Differs}, "fair", 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := l.RowID(0), "claim-growth-Naive-1"; got != want {
-		t.Errorf("id %s, want %s", got, want)
-	}
-	if got, want := l.RowClass(0), "verdict-differs kind-ratio basis-measured profile-full paper-N paper-V1"; got != want {
-		t.Errorf("class %s, want %s", got, want)
-	}
-	if len(l.Verdicts) != 2 {
-		t.Errorf("verdicts to choose from: %v, want those that occur", l.Verdicts)
-	}
-	for _, hides := range []string{
+	l := testkit.Must(newLedger(v, []pageCount{{claims.VerdictMeaning{Verdict: claims.Holds}, "good", 1}, {claims.VerdictMeaning{Verdict: claims.Fails}, "bad", 0}, {claims.VerdictMeaning{Verdict: claims.Differs}, "fair", 1}}))(t)
+	testkit.Equal(t, l.RowID(0), "claim-growth-Naive-1", "id")
+	testkit.Equal(t, l.RowClass(0), "verdict-differs kind-ratio basis-measured profile-full paper-N paper-V1", "class")
+	testkit.Equal(t, len(l.Verdicts), 2, "verdicts to choose from: %v, want those that occur", l.Verdicts)
+	testkit.Has(t, string(l.Styles),
 		"main:has(#verdict-holds:target) .ledger tbody tr:not(.verdict-holds)",
 		"main:has(#only-kind-ours:checked) .ledger tbody tr:not(.kind-ours)",
-		"main:has(#only-paper-V1:checked) .ledger tbody tr:not(.paper-V1)",
-	} {
-		if !strings.Contains(string(l.Styles), hides) {
-			t.Errorf("no style %s in %s", hides, l.Styles)
-		}
-	}
-	if means := l.Filters[3].Values[0].Means; !strings.Contains(means, "NeurIPS") {
-		t.Errorf("version N is %q", means)
-	}
+		"main:has(#only-paper-V1:checked) .ledger tbody tr:not(.paper-V1)")
+	testkit.Has(t, l.Filters[3].Values[0].Means, "NeurIPS")
 }
 
 // Every claim is counted on one tile.
@@ -54,10 +38,7 @@ func TestTiles(t *testing.T) {
 			v.Counts[m.Verdict]++
 		}
 	}
-	c, err := newPageClaims(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(newPageClaims(v))(t)
 	sum := 0
 	for _, tile := range c.Counts {
 		sum += tile.N

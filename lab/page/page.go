@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
@@ -31,7 +30,8 @@ const (
 // tables, the plots and the provenance. They are computed from the records, as the
 // tables are, and the same records give the same bytes.
 type Reporting struct {
-	Results string // a directory that reproduce has written, with records
+	Papers  []lab.Paper // in the order of the pages
+	Results string      // a directory that reproduce has written, with records
 	// Rest is another, for the experiments that Results lacks, and beside those that it
 	// has: as claims.Verifying has it. "": there is none.
 	Rest      string
@@ -43,7 +43,7 @@ func (r Reporting) Read(ctx context.Context) (*claims.Reading, error) {
 	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
 		return nil, fmt.Errorf("%s has no records: want a directory written by gpipebench reproduce", r.Results)
 	}
-	return claims.Verifying{All: experiments.Papers, Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference)}.Read(ctx)
+	return claims.Verifying{All: r.Papers, Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference)}.Read(ctx)
 }
 
 // Pages returns the pages of what was read, as files of one directory. The first paper has a page,
@@ -57,7 +57,7 @@ func (r Reporting) Pages(ctx context.Context, reading *claims.Reading) (files []
 	}
 	var all []*paperPage
 	sections := 0
-	for i, paper := range experiments.Papers {
+	for i, paper := range r.Papers {
 		p, err := r.paper(ctx, paper, reading, false)
 		if err != nil {
 			return nil, err
@@ -250,7 +250,7 @@ func (r Reporting) beside(x *claims.Examined) *records.Log {
 	if r.Rest != "" && x.Results == r.Results {
 		return x.Rest
 	}
-	return experiments.Reproducing{Out: x.Results, Reference: r.Reference}.ReferenceOf(x.Of, progress.Silent{})
+	return lab.ReferenceOf(r.Reference, x.Results, x.Of, progress.Silent{})
 }
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }

@@ -13,6 +13,7 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 )
@@ -25,13 +26,8 @@ func TestPageOfPapers(t *testing.T) {
 	pages := func(only string) map[string]string {
 		t.Helper()
 		r := experiments.Reproducing{Profile: "smoke", Only: []string{only}, Out: dir}
-		if err := r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		made, err := pagesOf(t, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }))
+		made := testkit.Must(pagesOf(t, dir))(t)
 		return made
 	}
 	got := pages("efficiency")
@@ -45,14 +41,10 @@ func TestPageOfPapers(t *testing.T) {
 	}
 	for id, on := range map[string]string{"efficiency": Index, "replicas-modelled": other.Name + ".html"} {
 		for name, text := range got {
-			if has := strings.Contains(text, `<h2 id="`+id+`">`); has != (name == on) {
-				t.Errorf("%s has a section of %s: %v", name, id, has)
-			}
+			testkit.Equal(t, strings.Contains(text, `<h2 id="`+id+`">`), (name == on), "%s has a section of %s", name, id)
 		}
 	}
-	if !strings.Contains(own, "claims of "+other.Of) || !strings.Contains(own, "<b>Replicas</b>") {
-		t.Errorf("no claims of %s, or no parts in its contents", other.Name)
-	}
+	testkit.Has(t, own, "claims of "+other.Of, "<b>Replicas</b>")
 }
 
 // Two lines of a caption are seen: sentences that fit, and at least one.
@@ -75,7 +67,7 @@ func TestBriefly(t *testing.T) {
 
 // pagesOf returns the pages of a directory of results, by file.
 func pagesOf(t *testing.T, dir string) (map[string]string, error) {
-	r := Reporting{Results: dir}
+	r := Reporting{Papers: experiments.Papers, Results: dir}
 	reading, err := r.Read(t.Context())
 	if err != nil {
 		return nil, err
@@ -94,12 +86,8 @@ func TestHTMLReportRefuses(t *testing.T) {
 	if _, err := pagesOf(t, empty); err == nil || errors.As(err, &usage) {
 		t.Errorf("a directory without records: %v; want a failure", err)
 	}
-	if err := os.Mkdir(filepath.Join(empty, "records"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pagesOf(t, empty); err == nil {
-		t.Error("no record of anything: no error")
-	}
+	testkit.NoError(t, os.Mkdir(filepath.Join(empty, "records"), 0o755))
+	testkit.Refused(pagesOf(t, empty))(t)
 }
 
 func TestInlineSVG(t *testing.T) {
@@ -114,36 +102,22 @@ text { fill: #1a1a1a }
 </style>
 <defs><pattern id="idle"/></defs><rect fill="url(#idle)"/><path style="fill:#FFFFFF;stroke:#000000"/><path style="fill:#D55E00"/></svg>`
 	got := string(inlineSVG(picture, "p.1"))
-	for _, want := range []string{
+	testkit.Has(t, got,
 		`<svg class="p-1" xmlns=`, "\n.p-1 text {", "\n.p-1 .end, .p-1 .tick {", "@media screen and (prefers-color-scheme: dark) {\n.p-1 .lane {",
-		`id="p-1-idle"`, `url(#p-1-idle)`, `fill:none;stroke:var(--ink)`, `fill:#D55E00`,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
-	}
+		`id="p-1-idle"`, `url(#p-1-idle)`, `fill:none;stroke:var(--ink)`, `fill:#D55E00`)
 	if strings.Contains(got, "<?xml") || strings.Contains(got, "<!--") {
 		t.Errorf("what is before the element is still there:\n%s", got)
 	}
-	if err := xml.Unmarshal([]byte(got), new(struct{})); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, xml.Unmarshal([]byte(got), new(struct{})), nil)
 }
 
 // Heads of columns have the colours of plots. A figure of ours is taken apart,
 // another picture is shown as it is.
 func TestPagePlot(t *testing.T) {
 	css := string(voiceStyles())
-	for _, want := range []string{"th.paper { border-bottom-color: #D55E00 }", "th.measured { border-bottom-color: var(--blue) }", "th.torchgpipe"} {
-		if !strings.Contains(css, want) {
-			t.Errorf("no %q in %s", want, css)
-		}
-	}
+	testkit.Has(t, css, "th.paper { border-bottom-color: #D55E00 }", "th.measured { border-bottom-color: var(--blue) }", "th.torchgpipe")
 	bars := &plot.BarPanel{Names: []string{"K = 2"}, Series: []plot.BarSeries{{Name: "paper", Values: []float64{1}}, {Name: "measured", Values: []float64{2}}}}
-	files, err := plot.Files("p", lab.Heading{Finding: "It is " + strings.Repeat("twice ", 30) + "as much", Subject: "A title"}, []plot.Axes{bars, bars})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(plot.Files("p", lab.Heading{Finding: "It is " + strings.Repeat("twice ", 30) + "as much", Subject: "A title"}, []plot.Axes{bars, bars}))(t)
 	p := newPagePlot("p", files[0].Text, "of-test")
 	if len(p.Panels) != 2 || len(p.Legend) != 2 || p.SVG != "" || p.Wide {
 		t.Errorf("%d panels, %d names, %q", len(p.Panels), len(p.Legend), p.SVG)

@@ -1,10 +1,10 @@
 package page
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 )
 
@@ -21,19 +21,11 @@ func TestColumnOrder(t *testing.T) {
 		names, cells = append(names, c.Name), append(cells, p.Rows[0][i].Text)
 	}
 	want := []string{"network", "K", "paper", "measured, slow", "95%, slow", "measured, fast", "95%, fast", "theory, cut", "modelled", "measured/paper"}
-	if !slices.Equal(names, want) {
-		t.Errorf("columns %q, want %q", names, want)
-	}
-	if got := strings.Join(cells, " "); got != "A 2 1.5 5 6 7 8 3 4 9" {
-		t.Errorf("cells %s", got)
-	}
-	if table.Columns[3].Name != "theory, cut" {
-		t.Error("the table itself has changed")
-	}
+	testkit.EqualAll(t, names, want, "columns")
+	testkit.Equal(t, strings.Join(cells, " "), "A 2 1.5 5 6 7 8 3 4 9", "cells")
+	testkit.Equal(t, table.Columns[3].Name, "theory, cut", "the table itself has changed")
 	for i, want := range []string{"words kept first", "kept", "paper", "measured"} {
-		if got := p.ColumnClass(i); got != want {
-			t.Errorf("class of %s: %q, want %q", names[i], got, want)
-		}
+		testkit.Equal(t, p.ColumnClass(i), want, "class of %s", names[i])
 	}
 	if rules := p.styles(); !strings.Contains(rules, "#t-t tr > :nth-child(1) { left: 0rem;") || strings.Count(rules, "left:") != 2 {
 		t.Errorf("places %s", rules)

@@ -72,15 +72,11 @@ func TestFigure(t *testing.T) {
 		t.Errorf("pieces: %v", count)
 	}
 	text := testkit.Must(f.svg())(t)
-	if err := xml.Unmarshal([]byte(text), new(struct{})); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, xml.Unmarshal([]byte(text), new(struct{})), nil)
 	pieces := FigurePieces(text)
 	for _, p := range pieces {
 		count[p.Class]--
-		if err := xml.Unmarshal([]byte(p.Text), new(struct{})); err != nil {
-			t.Errorf("%s by itself: %v", p.Class, err)
-		}
+		testkit.Equal(t, xml.Unmarshal([]byte(p.Text), new(struct{})), nil, "%s by itself", p.Class)
 	}
 	for class, n := range count {
 		if n != 0 {

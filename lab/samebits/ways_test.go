@@ -93,6 +93,13 @@ func testReport(t *testing.T, e *samebits.Experiment) {
 		}) {
 			t.Errorf("%s: networks %v", c.name, table.Printed())
 		}
+		of, differ := r.Tables[0], 0.0
+		for _, row := range of.Rows[:networks] {
+			differ += row[of.Column("that differ")].Numbers[0]
+		}
+		if all := of.Rows[networks][of.Column("that differ")]; all.Numbers[0] != differ {
+			t.Errorf("%s: %v of all runs differ, want %g", c.name, all, differ)
+		}
 		testkit.Has(t, strings.Join(r.Tables[0].Notes, "\n"), c.note)
 	}
 }

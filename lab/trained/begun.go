@@ -8,11 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gpipebench/internal/files"
-	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
-	"gpipebench/train"
 )
 
 // checkFrom refuses arms that begin with the weights of what has none to give.
@@ -26,61 +23,6 @@ func (f *Frame) checkFrom(a ArmSpec) error {
 		return errors.New("want none where rates are chosen by pilots, which have no weights to begin with")
 	}
 	return nil
-}
-
-// trials makes the trials that the log lacks: those that begin with another arm's weights after that
-// arm's, so that all cores have work meanwhile. Weights are kept until all are made.
-func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.Log, p progress.Progress) error {
-	seeds, make := size.Seeds, f.making(size)
-	const kept = "weights"
-	dir := log.Unfinished(kept)
-	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp("", "weights-*"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-	}
-	given := map[string]Arm{} // that others begin with
-	var first, then []Arm
-	for i, spec := range f.Arms {
-		a := arms[i]
-		if of := f.Named(spec.From); of >= 0 {
-			then = append(then, a.with(func(t *train.Training, seed uint64) { t.LoadPart = weightsOf(dir, of, seed) }))
-			continue
-		}
-		if slices.ContainsFunc(f.Arms, func(o ArmSpec) bool { return o.From == spec.Name }) {
-			a = a.with(func(t *train.Training, seed uint64) { t.Save = weightsOf(dir, i, seed) })
-			given[spec.Name] = a
-		}
-		first = append(first, a)
-	}
-	if then == nil {
-		return run(ctx, f.Experiment, first, seeds, log, p, make)
-	}
-	if len(lacking(log, slices.Concat(first, then), seeds)) == 0 {
-		return nil
-	}
-	if err := files.MakeDir(dir); err != nil {
-		return err
-	}
-	if err := run(ctx, f.Experiment, first, seeds, log, p, make); err != nil {
-		return err
-	}
-	for _, spec := range f.Arms {
-		if spec.From == "" {
-			continue
-		}
-		for _, seed := range lacking(log, []Arm{arms[f.Named(spec.Name)]}, seeds) {
-			if err := given[spec.From].again(ctx, f.Experiment, seed, log); err != nil {
-				return err
-			}
-		}
-	}
-	if err := run(ctx, f.Experiment, then, seeds, log, p, make); err != nil {
-		return err
-	}
-	return log.Finished(kept)
 }
 
 func weightsOf(dir string, arm int, seed uint64) string {

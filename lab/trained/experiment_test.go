@@ -35,7 +35,7 @@ pairs: [{of: M=2 all, to: M=2 replica, label: all - replica}]
 tables:
   - id: images
     caption: ["{steps} steps of {batch} images, R = {R}; {seeds} seeds, {held out} held out, margin {margin}, level {level}."]
-    columns: [label, M, bn-scope, micro-batch, statistics, rate, accuracy, sd, held-out, within, mean-within, {is: difference, first: baseline}, p, margin, outcome, difference-held-out, {is: accuracy, reference: true, head: "{reference} accuracy"}]
+    columns: [label, M, bn-scope, micro-batch, statistics, rate, accuracy, sd, held-out, within, mean-within, {is: difference, first: baseline}, p, margin, outcome, difference-held-out, paired, {is: accuracy, reference: true, head: "{reference} accuracy"}]
     notes: [seeds, reference]
   - id: images-pairs
     title: "In pairs"
@@ -132,6 +132,9 @@ func TestOutcomes(t *testing.T) {
 		pair := r.Tables[1].Printed()
 		if shift, _, _ := strings.Cut(pair[0][1], " "); len(pair) != 1 || pair[0][0] != "2" || shift != lab.Difference(c.shift, 2).Text {
 			t.Errorf("pairs %q, want all less replica, %v", pair, c.shift)
+		}
+		if got := of(1, "difference in its pair"); got != pair[0][1] || of(2, "difference in its pair") != "" {
+			t.Errorf("its pair's difference %q, want %q", got, pair[0][1])
 		}
 		testkit.Equal(t, table.Caption[0], "3 steps of 32 images, R = 2; 5 seeds, 1000 held out, margin 3, level 5%.", "caption")
 	}
@@ -233,9 +236,7 @@ func TestPilots(t *testing.T) {
 		t.Errorf("%v: scores %v", err, scores)
 	}
 	for row := range 2 {
-		if got := of(row, "pilots: loss by rate").Text; got != "0.01: 3.0000, 0.02: 2.0000, 0.04: -" {
-			t.Errorf("pilots %q", got)
-		}
+		testkit.Equal(t, of(row, "pilots: loss by rate").Text, "0.01: 3.0000, 0.02: 2.0000, 0.04: -", "pilots")
 	}
 	testkit.Equal(t, fmt.Sprint((&pilot{}).Check()), "no trial")
 	for i := range 3 {
@@ -266,9 +267,7 @@ func TestWithoutChrF(t *testing.T) {
 			testkit.Fails(t, err, wants)
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		table := r.Tables[0]
 		if cell := table.Rows[0][table.Column("chrF")]; cell.Text != "-" {
 			t.Errorf("chrF %v, want none", cell)
@@ -438,9 +437,7 @@ func TestReadsTheLastCompleteLook(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if caption := r.Tables[0].Caption; !strings.Contains(caption[0], fmt.Sprintf("n = %d seeds", want)) || !strings.Contains(caption[1], fmt.Sprintf("; %d seeds", want)) {
 			t.Errorf("%d seeds: %q", complete, caption)
 		}

@@ -1,7 +1,6 @@
 package trained
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"sync"
 
 	"gpipebench/datasets"
+	"gpipebench/internal/files"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/units"
@@ -137,121 +137,57 @@ type Result struct {
 	whole  *wholeSample
 }
 
-// Scores are accuracy in percent, held-out loss in nats, of arms with a target the steps to its loss (updates)
-// and, of translators, BLEU, chrF and smoothed
-// BLEU; the last two where records have them. Of those that see several languages there are also the
-// nats and the BLEU of each, by its number from 1; of a dictionary and of copies, BLEU.
-func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
-	f := &x.Spec.Frame
-	size, err := f.atLook(log)
-	if err != nil {
-		return nil, err
-	}
-	all, err := f.read(size, log)
-	if err != nil {
-		return nil, err
-	}
-	without, err := f.readBaselines(size, log)
-	if err != nil {
-		return nil, err
-	}
-	scores := lab.Scores{}
-	for _, r := range all {
-		name := r.ArmSpec.Name
-		scores.Put(name, "accuracy", r.Accuracies())
-		scores.Put(name, "held-out", r.heldOut())
-		if epochs := r.epochs(); epochs != nil {
-			scores.Put(name, "epochs", epochs)
+// trials makes the trials that the log lacks: those that begin with another arm's weights after that
+// arm's, so that all cores have work meanwhile. Weights are kept until all are made.
+func (f *Frame) trials(ctx context.Context, arms []Arm, size Size, log *records.Log, p progress.Progress) error {
+	seeds, make := size.Seeds, f.making(size)
+	const kept = "weights"
+	dir := log.Unfinished(kept)
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "weights-*"); err != nil {
+			return err
 		}
-		if updates := f.updates(r, all); updates != nil {
-			scores.Put(name, "updates", updates)
-		}
-		if size.Data == nil || f.Whole {
+		defer os.RemoveAll(dir)
+	}
+	given := map[string]Arm{} // that others begin with
+	var first, then []Arm
+	for i, spec := range f.Arms {
+		a := arms[i]
+		if of := f.Named(spec.From); of >= 0 {
+			then = append(then, a.with(func(t *train.Training, seed uint64) { t.LoadPart = weightsOf(dir, of, seed) }))
 			continue
 		}
-		for statistic, of := range watched {
-			if values := r.seen(of); values != nil {
-				scores.Put(name, statistic, values)
+		if slices.ContainsFunc(f.Arms, func(o ArmSpec) bool { return o.From == spec.Name }) {
+			a = a.with(func(t *train.Training, seed uint64) { t.Save = weightsOf(dir, i, seed) })
+			given[spec.Name] = a
+		}
+		first = append(first, a)
+	}
+	if then == nil {
+		return run(ctx, f.Experiment, first, seeds, log, p, make)
+	}
+	if len(lacking(log, slices.Concat(first, then), seeds)) == 0 {
+		return nil
+	}
+	if err := files.MakeDir(dir); err != nil {
+		return err
+	}
+	if err := run(ctx, f.Experiment, first, seeds, log, p, make); err != nil {
+		return err
+	}
+	for _, spec := range f.Arms {
+		if spec.From == "" {
+			continue
+		}
+		for _, seed := range lacking(log, []Arm{arms[f.Named(spec.Name)]}, seeds) {
+			if err := given[spec.From].again(ctx, f.Experiment, seed, log); err != nil {
+				return err
 			}
 		}
-		scores.Put(name, "BLEU", r.bleu())
-		for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {
-			if values != nil {
-				scores.Put(name, statistic, values)
-			}
-		}
-		for i := range size.Data.Names() {
-			if r.Only == 0 {
-				scores.Put(name, fmt.Sprintf("nats, %d", i+1), r.ofLanguage(i, nats))
-				scores.Put(name, fmt.Sprintf("BLEU, %d", i+1), r.ofLanguage(i, bleu))
-			}
-		}
 	}
-	if f.Baselines {
-		scores.Put("dictionary", "BLEU", without.bleu(0, dictionaryOf))
-		scores.Put("copy", "BLEU", without.bleu(0, copyOf))
+	if err := run(ctx, f.Experiment, then, seeds, log, p, make); err != nil {
+		return err
 	}
-	return scores, nil
-}
-
-// atLook is a log's profile with the seeds at which its trainings are read: if the log lacks some, those
-// of the last look of the design that is complete.
-func (f *Frame) atLook(log *records.Log) (Size, error) {
-	size, err := lab.ProfileOf(f.Profiles, log.Key.Profile)
-	if err != nil || f.Design == nil {
-		return size, err
-	}
-	arms, err := f.chosen(size, log)
-	if err != nil {
-		return size, err
-	}
-	for _, seeds := range slices.Backward(f.Design.Looks[log.Key.Profile]) {
-		if len(lacking(log, arms, size.Seeds[:seeds])) == 0 {
-			size.Seeds = size.Seeds[:seeds]
-			break
-		}
-	}
-	return size, nil
-}
-
-// label is the arm's name in tables.
-func (r *Result) label() string { return cmp.Or(r.Label, r.ArmSpec.Name) }
-
-// read reads what came of the arms.
-func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
-	arms, err := f.chosen(size, log)
-	if err != nil {
-		return nil, err
-	}
-	trials := make([]Trials, len(arms))
-	if !f.Whole {
-		if trials, err = Read(log, arms, size.Seeds); err != nil {
-			return nil, err
-		}
-	}
-	for i, a := range f.Arms {
-		r := &Result{ArmSpec: a, Trials: trials[i], Setup: arms[i].Training(f.Seed).Setup}
-		r.Arm = arms[i]
-		if !f.Whole && size.Data != nil {
-			if err := r.checkLanguages(size); err != nil {
-				return nil, log.Strange(a.Name, err)
-			}
-		}
-		if !f.Whole && metrics[f.Metric](r.Trials) == nil {
-			return nil, log.Strange(a.Name, fmt.Errorf("no %s, which these records are from before: want --fresh", f.Metric))
-		}
-		if f.Whole {
-			r.whole = &wholeSample{}
-			if err := log.Get(a.Name, r.whole); err != nil {
-				return nil, err
-			}
-			if err := f.checkTranslated(size, r, i == 0); err != nil {
-				return nil, log.Strange(a.Name, err)
-			}
-		} else if r.Rates, r.Pilots, err = f.piloted(size, a, log); err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	return all, nil
+	return log.Finished(kept)
 }

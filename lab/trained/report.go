@@ -88,6 +88,125 @@ func (x *Experiment[Own]) open(size Size, log *records.Log) (*Reporting, error) 
 	return r, err
 }
 
+// atLook is a log's profile with the seeds at which its trainings are read: if the log lacks some, those
+// of the last look of the design that is complete.
+func (f *Frame) atLook(log *records.Log) (Size, error) {
+	size, err := lab.ProfileOf(f.Profiles, log.Key.Profile)
+	if err != nil || f.Design == nil {
+		return size, err
+	}
+	arms, err := f.chosen(size, log)
+	if err != nil {
+		return size, err
+	}
+	for _, seeds := range slices.Backward(f.Design.Looks[log.Key.Profile]) {
+		if len(lacking(log, arms, size.Seeds[:seeds])) == 0 {
+			size.Seeds = size.Seeds[:seeds]
+			break
+		}
+	}
+	return size, nil
+}
+
+// read reads what came of the arms.
+func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
+	arms, err := f.chosen(size, log)
+	if err != nil {
+		return nil, err
+	}
+	trials := make([]Trials, len(arms))
+	if !f.Whole {
+		if trials, err = Read(log, arms, size.Seeds); err != nil {
+			return nil, err
+		}
+	}
+	for i, a := range f.Arms {
+		r := &Result{ArmSpec: a, Trials: trials[i], Setup: arms[i].Training(f.Seed).Setup}
+		r.Arm = arms[i]
+		if !f.Whole && size.Data != nil {
+			if err := r.checkLanguages(size); err != nil {
+				return nil, log.Strange(a.Name, err)
+			}
+		}
+		if !f.Whole && metrics[f.Metric](r.Trials) == nil {
+			return nil, log.Strange(a.Name, fmt.Errorf("no %s, which these records are from before: want --fresh", f.Metric))
+		}
+		if f.Whole {
+			r.whole = &wholeSample{}
+			if err := log.Get(a.Name, r.whole); err != nil {
+				return nil, err
+			}
+			if err := f.checkTranslated(size, r, i == 0); err != nil {
+				return nil, log.Strange(a.Name, err)
+			}
+		} else if r.Rates, r.Pilots, err = f.piloted(size, a, log); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// label is the arm's name in tables.
+func (r *Result) label() string { return cmp.Or(r.Label, r.ArmSpec.Name) }
+
+// Scores are accuracy in percent, held-out loss in nats, of arms with a target the steps to its loss (updates)
+// and, of translators, BLEU, chrF and smoothed
+// BLEU; the last two where records have them. Of those that see several languages there are also the
+// nats and the BLEU of each, by its number from 1; of a dictionary and of copies, BLEU.
+func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
+	f := &x.Spec.Frame
+	size, err := f.atLook(log)
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.read(size, log)
+	if err != nil {
+		return nil, err
+	}
+	without, err := f.readBaselines(size, log)
+	if err != nil {
+		return nil, err
+	}
+	scores := lab.Scores{}
+	for _, r := range all {
+		name := r.ArmSpec.Name
+		scores.Put(name, "accuracy", r.Accuracies())
+		scores.Put(name, "held-out", r.heldOut())
+		if epochs := r.epochs(); epochs != nil {
+			scores.Put(name, "epochs", epochs)
+		}
+		if updates := f.updates(r, all); updates != nil {
+			scores.Put(name, "updates", updates)
+		}
+		if size.Data == nil || f.Whole {
+			continue
+		}
+		for statistic, of := range watched {
+			if values := r.seen(of); values != nil {
+				scores.Put(name, statistic, values)
+			}
+		}
+		scores.Put(name, "BLEU", r.bleu())
+		for statistic, values := range map[string][]float64{"chrF": r.chrF(), "smoothed BLEU": r.smoothed()} {
+			if values != nil {
+				scores.Put(name, statistic, values)
+			}
+		}
+		for i := range size.Data.Names() {
+			if r.Only == 0 {
+				scores.Put(name, fmt.Sprintf("nats, %d", i+1), r.ofLanguage(i, nats))
+				scores.Put(name, fmt.Sprintf("BLEU, %d", i+1), r.ofLanguage(i, bleu))
+			}
+		}
+	}
+	if f.Baselines {
+		scores.Put("dictionary", "BLEU", without.bleu(0, dictionaryOf))
+		scores.Put("copy", "BLEU", without.bleu(0, copyOf))
+	}
+	return scores, nil
+}
+
 func (x *Experiment[Own]) words() map[string]Word {
 	all := maps.Clone(words)
 	maps.Copy(all, x.Words)

@@ -149,8 +149,8 @@ var words = map[string]Word{
 	}},
 
 	// Of trainings until an accuracy.
-	"epochs":       {"epochs", false, ofRow(epochsCell)},
-	"reached":      {"reached", false, ofRow(func(at Row) any { return lab.Joined("%v of %v", at.Own.reached(), len(at.Own.Runs)) })},
+	"epochs":  {"epochs", false, ofRow(epochsCell)},
+	"reached": {"reached", false, ofRow(func(at Row) any { return lab.Joined("%v of %v", at.Own.reached(), len(at.Own.Runs)) })},
 
 	// Of arms with a target.
 	"updates": {"steps to the target's loss", false, updatesCell},

@@ -237,9 +237,7 @@ func TestParts(t *testing.T) {
 // Flips by hand: of two differences, three means of subsets divide the line into four parts.
 func TestFlips(t *testing.T) {
 	f := newFlips([]float64{1, 3})
-	if !slices.Equal(f, flips{1, 2, 3}) {
-		t.Fatalf("%v, want the means of {1}, {1, 3} and {3}", f)
-	}
+	testkit.EqualAll(t, f, flips{1, 2, 3})
 	for x, want := range map[float64][2]float64{0: {0.5, 1}, 1: {1, 1}, 1.5: {1, 1}, 2.5: {1, 1}, 3: {1, 1}, 4: {1, 0.5}} {
 		if f.above(x) != want[0] || f.below(x) != want[1] {
 			t.Errorf("%v: above at %v, below at %v, want %v", x, f.above(x), f.below(x), want)

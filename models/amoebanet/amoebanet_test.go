@@ -153,7 +153,7 @@ func TestFlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
 			c.change(&config)
-			testkit.Equal(t, cmp.Diff(c.want, modeltest.Flow(build(t, config), traced(t, config, 2, c.train))), "", "(-want +got)\n")
+			testkit.Equal(t, cmp.Diff(c.want, modeltest.Flow(build(t, config), traced(t, config, 2, c.train))), "", "-want +got")
 		})
 	}
 }

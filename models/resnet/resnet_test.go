@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/internal/modeltest"
 	"gpipebench/nn"
 	"gpipebench/nn/graph/op"
@@ -36,9 +37,7 @@ func TestParameters(t *testing.T) {
 	for depth, want := range map[int]int64{34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808} {
 		for _, fine := range []bool{false, true} {
 			layers := build(t, Config{Depth: depth, Classes: 1000, Fine: fine})
-			if got := nn.CountParams(layers); got != want {
-				t.Errorf("ResNet-%d, fine %v: %d parameters, want %d", depth, fine, got, want)
-			}
+			testkit.Equal(t, nn.CountParams(layers), want, "ResNet-%d, fine %v: parameters", depth, fine)
 			// A block has three convolutions, a basic one two; the depth's other two
 			// layers are stem and classifier.
 			each := 3
@@ -49,9 +48,7 @@ func TestParameters(t *testing.T) {
 			if fine {
 				units *= each
 			}
-			if len(layers) != units+2 {
-				t.Errorf("ResNet-%d, fine %v: %d layers, want %d", depth, fine, len(layers), units+2)
-			}
+			testkit.Equal(t, len(layers), units+2, "ResNet-%d, fine %v: layers", depth, fine)
 		}
 	}
 }
@@ -103,9 +100,7 @@ func TestFlow(t *testing.T) {
 		},
 	} {
 		c := Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 32, Fine: fine}
-		if diff := cmp.Diff(want, modeltest.Flow(build(t, c), traced(t, c))); diff != "" {
-			t.Errorf("fine %v (-want +got)\n%s", fine, diff)
-		}
+		testkit.Equal(t, cmp.Diff(want, modeltest.Flow(build(t, c), traced(t, c))), "", "fine %v (-want +got)\n", fine)
 	}
 }
 
@@ -121,9 +116,7 @@ func TestZeroInit(t *testing.T) {
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75, Eps: 0.5}
 	s := traced(t, c)
-	if len(s.Moving) != 1+4*4 {
-		t.Errorf("%d batch norms", len(s.Moving))
-	}
+	testkit.Equal(t, len(s.Moving), 1+4*4, "batch norms")
 	for _, m := range s.Moving {
 		if m.Momentum != 0.75 || !m.Unbiased {
 			t.Errorf("%s: momentum %v, unbiased %v", m.Mean.Name, m.Momentum, m.Unbiased)

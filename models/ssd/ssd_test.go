@@ -110,7 +110,7 @@ func TestFlow(t *testing.T) {
 			name, _, _ := strings.Cut(line, " ")
 			return !slices.Contains(shown, name)
 		})
-		testkit.Equal(t, cmp.Diff(want, got), "", "images of %d (-want +got)\n", image)
+		testkit.Equal(t, cmp.Diff(want, got), "", "images of %d (-want +got)", image)
 	}
 }
 

@@ -377,11 +377,11 @@ func TestBeams(t *testing.T) {
 				}
 				for _, rows := range []int{1, 2, 3, 4, 7, 11} {
 					d.Rows = rows
-					testkit.Equal(t, gocmp.Diff(want, m.decode(t, d, sources...)), "", "beam %d, %d rows (-1000 +%d)\n", beam, rows, rows)
+					testkit.Equal(t, gocmp.Diff(want, m.decode(t, d, sources...)), "", "beam %d, %d rows (-1000 +%d)", beam, rows, rows)
 				}
-				testkit.Equal(t, gocmp.Diff(want[4:5], m.decode(t, d, sources[4])), "", "beam %d, alone (-among others +alone)\n", beam)
+				testkit.Equal(t, gocmp.Diff(want[4:5], m.decode(t, d, sources[4])), "", "beam %d, alone (-among others +alone)", beam)
 				if d.Beam = 0; beam == 1 {
-					testkit.Equal(t, gocmp.Diff(want, m.decode(t, d, sources...)), "", "the zero value is not greedy (-1 +0)\n")
+					testkit.Equal(t, gocmp.Diff(want, m.decode(t, d, sources...)), "", "the zero value is not greedy (-1 +0)")
 				}
 			}
 		}

@@ -53,5 +53,5 @@ func TestTranslationBoundary(t *testing.T) {
 	for _, l := range layers[:len(layers)-3] {
 		want[l.Name()] = all
 	}
-	testkit.Equal(t, cmp.Diff(want, got), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, got), "", "-want +got")
 }

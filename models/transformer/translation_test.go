@@ -108,7 +108,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 			attention, "layer2/attention/dropout 0.25", "gelu", "layer2/feedforward/dropout 0.25",
 			"clip 1.5",
 		}
-		testkit.Equal(t, cmp.Diff(want, optionCalls(t, modeltest.Build(t, LM, lm), "(1,3,5)", programtest.Integers(1, 3))), "", "fine %v: (-want +got)\n", fine)
+		testkit.Equal(t, cmp.Diff(want, optionCalls(t, modeltest.Build(t, LM, lm), "(1,3,5)", programtest.Integers(1, 3))), "", "fine %v: (-want +got)", fine)
 		want = []string{
 			"embedding/source/dropout 0.25", "embedding/target/dropout 0.25",
 			"attention 2 3 false false true", "encoder1/attention/dropout 0.25",
@@ -119,7 +119,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 			"clip 1.5",
 		}
 		in := []graph.Type{programtest.Integers(1, 6), programtest.Integers(1), programtest.Integers(1, 9)}
-		testkit.Equal(t, cmp.Diff(want, optionCalls(t, build(t, both), "(1,9,7)", in...)), "", "fine %v: (-want +got)\n", fine)
+		testkit.Equal(t, cmp.Diff(want, optionCalls(t, build(t, both), "(1,9,7)", in...)), "", "fine %v: (-want +got)", fine)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -122,9 +123,7 @@ func same(t *testing.T, s Suite, got, want *tensor) {
 }
 
 func settings(t *testing.T, s Suite) {
-	if err := s.Optimizer.Validate(); err != nil {
-		t.Errorf("refused: %v", err)
-	}
+	testkit.Equal(t, s.Optimizer.Validate(), nil, "refused")
 	for _, o := range s.Refused {
 		if o.Validate() == nil {
 			t.Errorf("%+v is accepted", o)
@@ -133,9 +132,7 @@ func settings(t *testing.T, s Suite) {
 	if len(s.Refused) == 0 {
 		t.Error("no settings to be refused are known")
 	}
-	if k := reflect.TypeOf(s.Optimizer).Kind(); k != reflect.Struct {
-		t.Errorf("a %v: want a struct of hyper-parameters, since all state is in the device's memory", k)
-	}
+	testkit.Equal(t, reflect.TypeOf(s.Optimizer).Kind(), reflect.Struct, "hyper-parameters, since all state is in the device's memory, are")
 }
 
 // Slots have distinct names that are fit for a file, and the initial values of
@@ -155,9 +152,7 @@ func slots(t *testing.T, s Suite) {
 	x := s.start(0)
 	for i, name := range names {
 		for _, v := range x.state[i] {
-			if v != s.Start[name] {
-				t.Fatalf("slot %s starts from %v, want %v", name, v, s.Start[name])
-			}
+			testkit.Equal(t, v, s.Start[name], "slot %s starts from", name)
 		}
 	}
 	x = s.whole(0, usual)
@@ -250,7 +245,5 @@ func l2(t *testing.T, s Suite) {
 	for i := range sum {
 		sum[i] += share * w[i]
 	}
-	if got, want := moved(g, share), moved(sum, 0); !slices.Equal(got, want) {
-		t.Errorf("with L2 the weights move to %v, by the sum to %v", got, want)
-	}
+	testkit.EqualAll(t, moved(g, share), moved(sum, 0), "with L2 the weights move to")
 }

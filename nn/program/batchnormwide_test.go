@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
 )
@@ -41,9 +42,7 @@ func TestAgain(t *testing.T) {
 		for _, in := range r.Stage.Keep.Again().Instrs {
 			ops = append(ops, in.Op)
 		}
-		if !slices.Equal(ops, []string{"gelu", "batch-norm"}) {
-			t.Errorf("again runs %v", ops)
-		}
+		testkit.EqualAll(t, ops, []string{"gelu", "batch-norm"}, "again runs")
 		if before, bytes := r.Stage.Forward.Meetings(); len(before) != 1 || bytes[0] != 3*19*8 || len(before[0].Instrs) != 4 {
 			t.Errorf("%d meetings of %v bytes: want one of %d, after 4 operations", len(before), bytes, 3*19*8)
 		}

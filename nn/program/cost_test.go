@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
 )
@@ -50,9 +51,7 @@ layer-norm-param-grad -96x2 -96x2 -12x4 -16x4 +16x4 -16x4 +16x4
 layer-norm-grad -96x2 -96x2 -16x4 -12x4 +96x2
 embed-grad -96x2 -6x4 -96x4 +96x4
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, b.String()), "", "(-want +got)\n")
 }
 
 // Products padded to 8 lanes: for a matrix unit both widths of the weight, for
@@ -91,9 +90,7 @@ conv2d-input-grad (1x1 stride 2x2 padding 0,0,0,0) 1x2x2x9 1x1x5x9 -> 1x4x4x5: 3
 conv2d-weight-grad (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x2x2x9 -> 1x1x5x9: 360, 1024, 640; conv-1x1-weight-grad of 4
 conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 4320, 18432, 6912; conv-3x3-weight-grad of 5
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	testkit.Equal(t, cmp.Diff(want, b.String()), "", "(-want +got)\n")
 }
 
 // A scan reads its weights in every step, and one that projects its input inside reads and
@@ -145,9 +142,7 @@ lstm-inside-grad: 4480, 5376; dense of 2; 420 700
 lstm-inside-weight-grad: 4480, 5376; dense of 2; 420 420 140 140 700 700
 `
 		}
-		if diff := cmp.Diff(want, b.String()); diff != "" {
-			t.Errorf("inside %v (-want +got)\n%s", inside, diff)
-		}
+		testkit.Equal(t, cmp.Diff(want, b.String()), "", "inside %v (-want +got)\n", inside)
 	}
 }
 
@@ -203,7 +198,5 @@ func TestShapeOfOwnOps(t *testing.T) {
 	x = h.NewNode(graph.Input, "x", graph.F32, 2, 3)
 	y = h.Map(graph.Elementwise{Name: "own", F: f, Derivative: f}, x)
 	s = Compile(Function{Graph: h, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1)
-	if got := s.Backward.Instrs[0].Shape(); got != "own-grad 2x3 2x3 -> 2x3" {
-		t.Errorf("the gradient is %s", got)
-	}
+	testkit.Equal(t, s.Backward.Instrs[0].Shape(), "own-grad 2x3 2x3 -> 2x3", "the gradient")
 }

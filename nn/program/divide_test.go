@@ -52,9 +52,7 @@ func planned(t *testing.T, name string, r *programtest.Runner) {
 	t.Helper()
 	check := func(part int, st *program.Stage, high [program.Spaces]int) {
 		for _, s := range []program.Space{program.Residual, program.Workspace} {
-			if high[s] != st.Span[s] {
-				t.Errorf("%s: part %d used %d floats of %v, planned %d", name, part, high[s], s, st.Span[s])
-			}
+			testkit.Equal(t, st.Span[s], high[s], "%s: part %d used %d floats of %v, planned", name, part, high[s], s)
 		}
 	}
 	check(0, r.Stage, r.High)
@@ -83,9 +81,7 @@ func fillBatch(r *programtest.Runner, m int, highest []int32) {
 // imageNetworks are whole networks that parts divide, of two examples.
 func imageNetworks(t *testing.T) map[string]programtest.Network {
 	made := func(layers []nn.Layer, err error) []nn.Layer {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return layers
 	}
 	of := func(layers []nn.Layer, loss nn.Loss, size int) programtest.Network {
@@ -194,9 +190,7 @@ func TestDividedWork(t *testing.T) {
 			for i, p := range []*program.Program{divided.Forward, divided.Keep, divided.Backward} {
 				one := []*program.Program{whole.Forward, whole.Keep, whole.Backward}[i]
 				wantFLOPs, least := work(one)
-				if wantFLOPs != one.Cost().FLOPs {
-					t.Errorf("%s, %s: %d FLOPs, its costs have %d", name, one.Name, wantFLOPs, one.Cost().FLOPs)
-				}
+				testkit.Equal(t, one.Cost().FLOPs, wantFLOPs, "%s, %s: %d FLOPs, its costs have", name, one.Name, wantFLOPs)
 				if flops, bytes := work(p); flops != wantFLOPs || bytes < least {
 					t.Errorf("%s, %s in %d parts: %d FLOPs and %d bytes, want %d and at least %d", name, one.Name, parts, flops, bytes, wantFLOPs, least)
 				}
@@ -230,9 +224,7 @@ func TestDividedTraffic(t *testing.T) {
 	r.Keep()
 	// The rows of the input come from the first part, with one beyond each edge; it gathers
 	// the others' rows of the output.
-	if want := ([parts][parts]int64{{0, 8 * row * out, 8 * row * out}, {10 * row * in}, {9 * row * in}}); sent != want {
-		t.Errorf("forward: sent %v, want %v", sent, want)
-	}
+	testkit.Equal(t, sent, ([parts][parts]int64{{0, 8 * row * out, 8 * row * out}, {10 * row * in}, {9 * row * in}}), "forward: sent")
 	planned(r.Stage.Keep)
 	sent = [parts][parts]int64{}
 	r.Backward()
@@ -274,10 +266,7 @@ func TestDividedSmaller(t *testing.T) {
 		small, large := compile(2), compile(5)
 		want := trained(small, []int32{0})
 		for parts := 2; parts <= 3; parts++ {
-			room, err := large.Stage.Divide(parts, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			room := testkit.Must(large.Stage.Divide(parts, nil))(t)
 			r := small.DivideWithin(parts, room)
 			for s, span := range r.Stage.Span {
 				if span > room.Span[s] {

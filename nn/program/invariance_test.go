@@ -266,7 +266,5 @@ func TestLayerNormGradPlusAdd(t *testing.T) {
 			t.Errorf("element %d: fused %v, want %v", i, got, want)
 		}
 	}
-	if op := both.Stage.Backward.Instrs[len(both.Stage.Backward.Instrs)-1].Op; op != "layer-norm-grad+add" {
-		t.Errorf("the last instruction is %s, not the fused one", op)
-	}
+	testkit.Equal(t, both.Stage.Backward.Instrs[len(both.Stage.Backward.Instrs)-1].Op, "layer-norm-grad+add", "the last instruction")
 }

@@ -3,9 +3,9 @@ package program_test
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -31,9 +31,7 @@ func TestTouchReachesSpan(t *testing.T) {
 						}
 					}
 					p.run()
-					if workspace != p.Span {
-						t.Errorf("%s: workspace up to %d is used, %d are planned", p.Name, workspace, p.Span)
-					}
+					testkit.Equal(t, workspace, p.Span, "%s: workspace up to", p.Name)
 				}
 				for s, span := range r.Stage.Span {
 					// Inputs, parameters and gradients from outside need not be
@@ -70,9 +68,7 @@ func TestTrap(t *testing.T) {
 			}
 			return r.Stage.Forward.Run(pool, &b, &r.Env, o)
 		}
-		if err := run(program.Options{}); err != nil {
-			t.Errorf("%v without a trap: %v", dt, err)
-		}
+		testkit.Equal(t, run(program.Options{}), nil, "%v without a trap", dt)
 		err := run(program.Options{Trap: true})
 		var nonFinite *program.NonFiniteError
 		if !errors.As(err, &nonFinite) || nonFinite.Layer != 5 || nonFinite.Op != "scale" || nonFinite.Program != "forward" || !math.IsInf(float64(nonFinite.Value), 0) {
@@ -86,8 +82,5 @@ func TestThreadsOfRun(t *testing.T) {
 	r := opCases[0].runner(t, 0, 2, 2)
 	pool := program.NewPool(1)
 	defer pool.Close()
-	err := r.Stage.Forward.Run(pool, &program.Binding{}, &r.Env, program.Options{})
-	if err == nil || !strings.Contains(err.Error(), "compiled for 2 threads, not 1") {
-		t.Errorf("error %v, want one of the threads", err)
-	}
+	testkit.Fails(t, r.Stage.Forward.Run(pool, &program.Binding{}, &r.Env, program.Options{}), "compiled for 2 threads, not 1")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
@@ -54,9 +55,7 @@ func TestHaloOnce(t *testing.T) {
 			return []*graph.Node{t.Add(one.Forward(t, in...)[0], other.Forward(t, in...)[0])}
 		}, one.Weight, other.Weight)
 		forward, _ := onlyLayer(t, both, n, h, w, c).Spatial(3)
-		if got, want := total(forward), int64(2*2*3*n*w*c*4); got != want {
-			t.Errorf("kernels %v: %d bytes, want %d", kernels, got, want)
-		}
+		testkit.Equal(t, total(forward), int64(2*2*3*n*w*c*4), "kernels %v: bytes", kernels)
 	}
 }
 
@@ -140,9 +139,7 @@ func TestHaloBruteForce(t *testing.T) {
 		row := func(t program.Tensor) int { return t.Shape.Elems() / t.Shape[1] * 4 }
 		forward, backward := stage.Spatial(parts)
 		name := fmt.Sprintf("%s of %d rows, kernel %d, stride %d, top %d, %d parts", forward.Parts[0].Instrs[0].Op, h, kernel, stride, top, parts)
-		if got, want := total(forward), int64(x*row(stage.In[0])); got != want {
-			t.Errorf("%s: forward %d bytes, want %d", name, got, want)
-		}
+		testkit.Equal(t, total(forward), int64(x*row(stage.In[0])), "%s: forward", name)
 		want := int64(dy * row(stage.Out[0]))
 		switch forward.Parts[0].Instrs[0].Op {
 		case "conv2d":
@@ -150,9 +147,7 @@ func TestHaloBruteForce(t *testing.T) {
 		case "max-pool": // dy, x and y
 			want += int64(xAgain*row(stage.In[0]) + dy*row(stage.Out[0]))
 		}
-		if got := total(backward); got != want {
-			t.Errorf("%s: backward %d bytes, want %d", name, got, want)
-		}
+		testkit.Equal(t, total(backward), want, "%s: backward", name)
 		for _, p := range backward.Pieces {
 			if p.Division == program.Partial && p.Sum != 4*int64(stage.Params[0].Len) {
 				t.Errorf("%s: parts add up %d bytes of weights, want %d", name, p.Sum, 4*stage.Params[0].Len)
@@ -191,9 +186,7 @@ func TestSpatialConserves(t *testing.T) {
 					}
 				}
 				for i := range whole.Instrs {
-					if flops[i] != whole.Instrs[i].Cost.FLOPs {
-						t.Errorf("%s, %d parts: %s: %d operations, want %d", name, parts, whole.Instrs[i].Op, flops[i], whole.Instrs[i].Cost.FLOPs)
-					}
+					testkit.Equal(t, flops[i], whole.Instrs[i].Cost.FLOPs, "%s, %d parts: %s: operations", name, parts, whole.Instrs[i].Op)
 				}
 				if parts > 1 {
 					continue
@@ -235,9 +228,7 @@ func TestSpatialDivisions(t *testing.T) {
 			got = append(got, how)
 		}
 		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", op, got, want)
-		}
+		testkit.EqualAll(t, got, want, "%s", op)
 	}
 }
 
@@ -266,9 +257,7 @@ func TestChunksBruteForce(t *testing.T) {
 		}
 		forward, backward := stage.Spatial(parts)
 		statistics := int64(chunks * (parts - 1) * 2 * channels * 4)
-		if got, want := total(forward), int64(foreign*channels*4)+statistics; got != want {
-			t.Errorf("%v: forward %d bytes, want %d", c, got, want)
-		}
+		testkit.Equal(t, total(forward), int64(foreign*channels*4)+statistics, "%v: forward", c)
 		if got, want := total(backward), int64(2*foreign*channels*4)+statistics; got != want { // x and dy
 			t.Errorf("%v: backward %d bytes, want %d", c, got, want)
 		}

@@ -35,9 +35,7 @@ func TestSplitBackward(t *testing.T) {
 		r := first.split(t, 0, miniBatch, 1)
 		halves.SplitStep(r, 0)
 		whole.Same(t, halves, "first stage")
-		if weights := opsOf(r.Stage.Weights); !slices.Equal(weights, later) {
-			t.Errorf("Weights of a first stage runs %v, of a later one %v", weights, later)
-		}
+		testkit.EqualAll(t, opsOf(r.Stage.Weights), later, "Weights of a first stage runs")
 		for _, threads := range []int{1, 3} {
 			r := c.split(t, 0, miniBatch, threads)
 			got := programtest.Results{}
@@ -148,14 +146,10 @@ func TestSplitSpaces(t *testing.T) {
 				}
 			}
 			p.run()
-			if workspace != p.Span {
-				t.Errorf("%s: workspace up to %d is used, %d are planned", p.Name, workspace, p.Span)
-			}
+			testkit.Equal(t, workspace, p.Span, "%s: workspace up to", p.Name)
 		}
 		for _, s := range []program.Space{program.Residual, program.Lasting, program.Between, program.DIn, program.Grads} {
-			if used[s] != r.Stage.Span[s] {
-				t.Errorf("%s: up to %d are used, %d are planned", s, used[s], r.Stage.Span[s])
-			}
+			testkit.Equal(t, used[s], r.Stage.Span[s], "%s: up to", s)
 		}
 		saved := func(st *program.Stage, spaces ...program.Space) (floats int) {
 			for _, s := range spaces {
@@ -165,9 +159,7 @@ func TestSplitSpaces(t *testing.T) {
 			}
 			return floats
 		}
-		if got, want := saved(r.Stage, program.Residual, program.Lasting), saved(whole.Stage, program.Residual); got != want {
-			t.Errorf("%d floats of residuals, unsplit %d", got, want)
-		}
+		testkit.Equal(t, saved(r.Stage, program.Residual, program.Lasting), saved(whole.Stage, program.Residual), "floats of residuals")
 		if got := saved(whole.Stage, program.Lasting, program.Between); got != 0 || whole.Stage.Span[program.Lasting]+whole.Stage.Span[program.Between] != 0 || whole.Stage.Weights != nil {
 			t.Error("an unsplit backward has something for Weights")
 		}
@@ -210,9 +202,7 @@ func TestSplitTransformerLayer(t *testing.T) {
 	}
 	slices.Sort(ops)
 	slices.Sort(want)
-	if !slices.Equal(ops, want) {
-		t.Errorf("Weights runs %v, want %v", ops, want)
-	}
+	testkit.EqualAll(t, ops, want, "Weights runs")
 	sbh := time * examples * dim
 	for space, want := range map[program.Space]int{program.Lasting: 14, program.Between: 18} {
 		if got := 4 * st.Span[space]; got != want*sbh {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
 )
@@ -39,9 +40,7 @@ func TestShares(t *testing.T) {
 				var floats int
 				for share := range shares {
 					a := traitsOf(s).area(share, shares)
-					if other := traitsOf(of(2, channels[0], channels[1])).area(share, shares); other != a {
-						t.Errorf("%s %v, share %d of %d: %+v of 7 rows, %+v of 2", name, channels, share, shares, a, other)
-					}
+					testkit.Equal(t, traitsOf(of(2, channels[0], channels[1])).area(share, shares), a, "%s %v, share %d of %d", name, channels, share, shares)
 					a.copy(seen, ones)
 					floats += a.floats()
 				}

@@ -314,9 +314,7 @@ func TestFiles(t *testing.T) {
 	}
 	f := testkit.Must(Open(name))(t)
 	same(t, want, tensors(t, f))
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, f.Close(), nil)
 	before := testkit.Must(os.ReadFile(name))(t)
 
 	// After a failure the old file is intact (see internal/files for others).

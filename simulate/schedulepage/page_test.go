@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/testkit"
 )
 
 // The page's generators make the lists of package schedule, and its clock and memory come to
@@ -34,14 +35,8 @@ func TestGeneratorsAreGos(t *testing.T) {
 			}
 		}
 	}
-	asked, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	generators, err := Files.ReadFile("schedules.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	asked := testkit.Must(json.Marshal(cases))(t)
+	generators := testkit.Must(Files.ReadFile("schedules.js"))(t)
 	script := string(generators) + `
 console.log(JSON.stringify(` + string(asked) + `.map(c => {
 	const s = generate(c.Name, c.K, c.M, c.V), times = runTimes(s.lists, s.place, c.K, {f: 2, b: 3, w: 1.5, comm: .25})
@@ -49,10 +44,7 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 })))`
 	run := exec.Command(node, "-")
 	run.Stdin = strings.NewReader(script)
-	out, err := run.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := testkit.Must(run.Output())(t)
 	var got []struct {
 		Names             []string
 		Lists             [][]Task
@@ -69,17 +61,12 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 			chunks = c.V
 		}
 		lists, p, err := schedule.Generate(c.Name, c.K, chunks, c.M)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		lists = schedule.Checkpointed(lists, schedule.Never, false)
 		if !reflect.DeepEqual(got[i].Lists, Tasks(lists)) || !reflect.DeepEqual(got[i].Place, p.Device) || !reflect.DeepEqual(got[i].Names, schedule.Names()) {
 			t.Fatalf("%+v: %v on %v, want %v on %v", c, got[i].Lists, got[i].Place, Tasks(lists), p.Device)
 		}
-		times, err := schedule.Run(lists, p, c.M, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25))
-		if err != nil {
-			t.Fatal(err)
-		}
+		times := testkit.Must(schedule.Run(lists, p, c.M, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25)))(t)
 		if math.Abs(times.Longest()-got[i].Longest) > 1e-9 || math.Abs(times.Makespan()-got[i].Makespan) > 1e-9 {
 			t.Errorf("%+v: %v and %v, want %v and %v", c, got[i].Longest, got[i].Makespan, times.Longest(), times.Makespan())
 		}

@@ -74,16 +74,10 @@ func Test(t *testing.T, p Program, short bool) {
 	if ossignal.Ignored(syscall.SIGHUP) {
 		ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	files, err := cases.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(cases.ReadDir("."))(t)
 	n := 0
 	for _, f := range files {
-		all, err := load(f.Name(), p.Repository)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := testkit.Must(load(f.Name(), p.Repository))(t)
 		for _, c := range all {
 			if n++; short && !c.Short || !testkit.InShard(n) {
 				continue
@@ -112,9 +106,7 @@ type outcome struct {
 // expectations.
 func (c *fault) check(t *testing.T, p Program) {
 	dir, temporary := t.TempDir(), t.TempDir()
-	if err := c.prepare(t, p, dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.prepare(t, p, dir))
 	run := p.here
 	if c.apart() {
 		run = p.apart
@@ -128,13 +120,8 @@ func (c *fault) check(t *testing.T, p Program) {
 			t.Fatalf("before it, %s: status %d\n%s", line, o.status, o.stderr.String())
 		}
 	}
-	if err := c.damage(dir); err != nil {
-		t.Fatal(err)
-	}
-	was, err := look(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.damage(dir))
+	was := testkit.Must(look(dir))(t)
 
 	o := run(t, c, dir, temporary)
 
@@ -200,10 +187,7 @@ func (c *fault) check(t *testing.T, p Program) {
 			wrong("%q in its output", no)
 		}
 	}
-	is, err := look(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := testkit.Must(look(dir))(t)
 	for _, d := range c.differences(was, is) {
 		wrong("%s", d)
 	}
@@ -255,9 +239,7 @@ func (p Program) here(t *testing.T, c *fault, dir, _ string) *outcome {
 func processorTime(t *testing.T) (sum time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var of syscall.Rusage
-		if err := syscall.Getrusage(who, &of); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, syscall.Getrusage(who, &of))
 		sum += time.Duration(of.Utime.Nano() + of.Stime.Nano())
 	}
 	return sum
@@ -284,10 +266,7 @@ func (p Program) apart(t *testing.T, c *fault, dir, temporary string) *outcome {
 	cmd.WaitDelay = time.Minute // for what may hold its output open
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(c.Stdin), &o.stdout, &o.stderr
 	open := func(name string, flag int) *os.File {
-		f, err := os.OpenFile(filepath.Join(dir, name), flag, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Must(os.OpenFile(filepath.Join(dir, name), flag, 0))(t)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -297,9 +276,7 @@ func (p Program) apart(t *testing.T, c *fault, dir, temporary string) *outcome {
 	if c.StdoutFile != "" {
 		cmd.Stdout = open(c.StdoutFile, os.O_WRONLY)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	group := cmd.Process.Pid
 	late := time.AfterFunc(c.patience(), func() { syscall.Kill(-group, syscall.SIGKILL) })
 	ctx, ended := context.WithCancel(t.Context())

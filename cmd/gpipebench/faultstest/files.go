@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/testkit"
 )
 
 // file is the content of a case's file: a text, or one of these.
@@ -166,9 +168,7 @@ func Mounted(t *testing.T, dir, options string) bool {
 		return false
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, syscall.Unmount(dir, syscall.MNT_DETACH), nil)
 	})
 	return true
 }

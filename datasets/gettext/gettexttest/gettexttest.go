@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Message is an entry of a catalog: an English text and its translation.
@@ -49,12 +51,8 @@ func Catalog(order binary.AppendByteOrder, messages ...Message) []byte {
 func Write(t testing.TB, dir, language, name string, catalog []byte) {
 	t.Helper()
 	folder := filepath.Join(dir, language, "LC_MESSAGES")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, name), catalog, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.MkdirAll(folder, 0o755))
+	testkit.NoError(t, os.WriteFile(filepath.Join(folder, name), catalog, 0o600))
 }
 
 // Folder writes catalogs of invented languages and returns their directory. Each

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/testkit"
 )
 
 // Instance is a step of a pipeline: what schedule.Build and clock.Replay take.
@@ -78,20 +79,14 @@ func Random(t *testing.T, rng *rand.Rand, least float64) Instance {
 // Replay is the instance on the virtual clock.
 func (in Instance) Replay(t *testing.T) *timeline.Timeline {
 	t.Helper()
-	tl, err := clock.Replay(in.Tasks, in.Costs)
-	if err != nil {
-		t.Fatalf("%v: %v", in, err)
-	}
+	tl := testkit.Must(clock.Replay(in.Tasks, in.Costs))(t, "%v", in)
 	return tl
 }
 
 // Build is the timeline of a step with these costs.
 func Build(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Checkpoint, late bool, costs clock.Costs) *timeline.Timeline {
 	t.Helper()
-	tasks, err := schedule.Build(s, stages, micro, c, late)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := testkit.Must(schedule.Build(s, stages, micro, c, late))(t)
 	return Instance{s, stages, micro, c, late, tasks, costs}.Replay(t)
 }
 

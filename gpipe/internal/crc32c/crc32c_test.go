@@ -5,6 +5,8 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // The sums equal hash/crc32's, for all lengths up to some that are folded, at any offset, and
@@ -17,16 +19,12 @@ func TestUpdate(t *testing.T) {
 	}
 	for n := range least + 2*stride + 3 {
 		from := rng.IntN(len(b) - n)
-		if got, want := Checksum(b[from:from+n]), crc32.Checksum(b[from:from+n], table); got != want {
-			t.Fatalf("%d bytes from %d: %#x, want %#x", n, from, got, want)
-		}
+		testkit.Equal(t, Checksum(b[from:from+n]), crc32.Checksum(b[from:from+n], table), "%d bytes from %d", n, from)
 	}
 	want := crc32.Checksum(b, table)
 	for range 100 {
 		cut := rng.IntN(len(b))
-		if got := Update(Checksum(b[:cut]), b[cut:]); got != want {
-			t.Fatalf("cut at %d: %#x, want %#x", cut, got, want)
-		}
+		testkit.Equal(t, Update(Checksum(b[:cut]), b[cut:]), want, "cut at %d", cut)
 		b[cut] ^= 4
 		if Checksum(b) == want {
 			t.Errorf("a bit of byte %d does not count", cut)

@@ -28,9 +28,7 @@ func chrome(t *testing.T, tl *timeline.Timeline, names []string) parsed {
 	var out strings.Builder
 	testkit.NoError(t, WriteChrome(&out, tl, names))
 	var p parsed
-	if err := json.Unmarshal([]byte(out.String()), &p); err != nil {
-		t.Fatalf("%v in\n%s", err, out.String())
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(out.String()), &p), "in\n%s", out.String())
 	return p
 }
 
@@ -72,7 +70,7 @@ func TestWriteChrome(t *testing.T) {
 {"name":"gradients","cat":"boundary","ph":"f","ts":8000.001,"pid":1,"tid":0,"id":2,"bp":"e"}
 ]}
 `
-	testkit.Equal(t, cmp.Diff(want, out.String()), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(want, out.String()), "", "-want +got")
 }
 
 // Arrows have two ends within an F or B each, of neighbouring stages and the same

@@ -46,7 +46,7 @@ func TestWriteSVG(t *testing.T) {
 		testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 	}
 	want := testkit.Must(os.ReadFile(name))(t)
-	testkit.Equal(t, cmp.Diff(string(want), got), "", "(-want +got)\n")
+	testkit.Equal(t, cmp.Diff(string(want), got), "", "-want +got")
 }
 
 // svgShape is what a picture is made of, as an XML parser sees it.
@@ -67,9 +67,7 @@ func parseSVG(t *testing.T, text string) svgShape {
 		if errors.Is(err, io.EOF) {
 			return s
 		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
-		}
+		testkit.NoError(t, err, "in\n%s", text)
 		switch token := token.(type) {
 		case xml.StartElement:
 			depth++
@@ -81,10 +79,7 @@ func parseSVG(t *testing.T, text string) svgShape {
 				}
 			}
 			number := func(name string) float64 {
-				v, err := strconv.ParseFloat(attrs[name], 64)
-				if err != nil {
-					t.Fatalf("%s of %s: %v", name, token.Name.Local, err)
-				}
+				v := testkit.Must(strconv.ParseFloat(attrs[name], 64))(t, "%s of %s", name, token.Name.Local)
 				return v
 			}
 			switch {
@@ -176,9 +171,7 @@ func TestEveryKindIsDrawn(t *testing.T) {
 		}
 		tl := &timeline.Timeline{Devices: 2, Replicas: 2, Events: []timeline.Event{{At: place.Place{Replica: 1}, Kind: kind, Micro: -1, End: 1}}}
 		var svg, text strings.Builder
-		if err := WriteSVG(&svg, Drawing{Timeline: tl}); err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, WriteSVG(&svg, Drawing{Timeline: tl}), nil)
 		if err := WriteText(&text, tl, 80); err != nil || !strings.Contains(text.String(), lookOf(kind).name) {
 			t.Errorf("%v: %v\n%s", kind, err, text.String())
 		}

@@ -91,7 +91,7 @@ func TestTriangles(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tl := clocktest.Build(t, test.schedule, test.stages, test.micro, test.checkpoint, test.late, clock.Costs{Task: clocktest.Each(1, 1, 1)})
-			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, tl, test.width)), "", "(-want +got)\n")
+			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, tl, test.width)), "", "-want +got")
 		})
 	}
 }
@@ -142,7 +142,7 @@ func TestWriteText(t *testing.T) {
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, test.tl, test.width)), "", "(-want +got)\n")
+			testkit.Equal(t, cmp.Diff(strings.TrimPrefix(test.want, "\n"), text(t, test.tl, test.width)), "", "-want +got")
 		})
 	}
 	testkit.Equal(t, fmt.Sprint(WriteText(nil, &timeline.Timeline{}, 19)), "draw: a drawing 19 characters wide: want 20 or more")
@@ -160,15 +160,11 @@ func TestSeconds(t *testing.T) {
 // Chunks are in labels, and paler in pictures.
 func TestChunksAreDrawn(t *testing.T) {
 	lists, p, err := schedule.Lists(schedule.Interleaved, 2, 2, 2, schedule.Never, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	tl := testkit.Must(clock.Replay(lists, clock.Costs{Placement: p, Task: clocktest.Each(1, 1, 2)}))(t)
 	var text, svg, chrome strings.Builder
 	for _, err := range []error{WriteText(&text, tl, 100), WriteSVG(&svg, Drawing{"", tl}), WriteChrome(&chrome, tl, nil)} {
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, err, nil)
 	}
 	for in, want := range map[*strings.Builder]string{&text: "F0/1", &svg: `fill-opacity="0.6"`, &chrome: `"chunk":1`} {
 		testkit.Has(t, in.String(), want)

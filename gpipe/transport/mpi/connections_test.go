@@ -323,9 +323,7 @@ func TestPart(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range of[1:] {
 			all.Go(func() {
-				if err := (&World{n, time.Minute}).Close(); err != nil {
-					t.Error(err)
-				}
+				testkit.Equal(t, (&World{n, time.Minute}).Close(), nil)
 			})
 		}
 		all.Wait()

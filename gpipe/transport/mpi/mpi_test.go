@@ -48,9 +48,7 @@ func takePart(t *testing.T) {
 			w.Leave()
 			return
 		}
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, w.Close(), nil)
 	}()
 	l := testkit.Must(w.Listen(t.Context(), "mpi", fmt.Sprintf("mpi:%d", w.Rank())))(t)
 	if w.Rank() > 0 {

@@ -315,9 +315,7 @@ func TestManyStrangers(t *testing.T) {
 				c.Limit = 30 * time.Second
 				m.at(rank, &c)
 				e, err := Connect(context.Background(), c)
-				if err != nil {
-					t.Error(err)
-				}
+				testkit.Equal(t, err, nil)
 				ends[rank] = e
 			})
 		}

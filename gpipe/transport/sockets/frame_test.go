@@ -144,9 +144,7 @@ func TestHeaders(t *testing.T) {
 	if err != nil || got != h {
 		t.Errorf("%v, %v", got, err)
 	}
-	if err := h.fits(due, tensors(3, 0, 4)); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, h.fits(due, tensors(3, 0, 4)), nil)
 	for _, other := range [][]int{{3, 4, 0}, {3, 4}, {7}, {4, 0, 3}, {}, {3, 0, 5}} {
 		if h.fits(due, tensors(other...)) == nil {
 			t.Errorf("%v fits", other)

@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport/transporttest"
+	"gpipebench/internal/testkit"
 )
 
 // hostOf is the address of a rank's host.
@@ -36,9 +37,7 @@ func (m memory) met(t *testing.T, size int) []*End {
 	t.Helper()
 	ends, errs := connect(m.inMemory(size), m.at)
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 	return ends
 }

@@ -92,9 +92,7 @@ func opens(address func(testing.TB) string, secret []byte) func(*testing.T, int,
 			var all sync.WaitGroup
 			for _, e := range ends {
 				all.Go(func() {
-					if err := e.Close(); err != nil {
-						t.Error(err)
-					}
+					testkit.Equal(t, e.Close(), nil)
 				})
 			}
 			all.Wait()
@@ -364,9 +362,7 @@ func TestStrangers(t *testing.T) {
 			for ; err != nil && t.Context().Err() == nil; conn, err = net.Dial("tcp", to) { // rank 0 does not listen yet
 				time.Sleep(5 * time.Millisecond)
 			}
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			testkit.NoError(t, err, "%s", name)
 			held = append(held, conn)
 			conn.SetDeadline(time.Now().Add(time.Minute))
 			f(conn)
@@ -376,9 +372,7 @@ func TestStrangers(t *testing.T) {
 	first := make(chan *End)
 	go func() {
 		e, err := Connect(context.Background(), c)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, err, nil)
 		first <- e
 	}()
 	before := map[string]func(net.Conn){} // a process that knows the secret may take rank 1's place
@@ -467,9 +461,7 @@ func TestLeaveEarly(t *testing.T) {
 	own, their := ends[0].Begin(), ends[1].Begin()
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := their.Send(t.Context(), r, [][]float32{{7}}); err != nil {
-			t.Error(err)
-		}
+		testkit.Equal(t, their.Send(t.Context(), r, [][]float32{{7}}), nil)
 		if _, err := their.Gather(t.Context(), place.Stage(1), place.Stages(2), []byte("bye")); err != nil {
 			t.Error(err)
 		}

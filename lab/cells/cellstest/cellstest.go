@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/labtest"
@@ -19,9 +20,7 @@ func SmallAccelerator(t *testing.T, kib int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "small.yaml")
 	text := fmt.Sprintf("name: small\nflops: {f32: 1e9}\nmemory: %dKiB\nbandwidth: 1e9\noverhead: 1e-6\nlink: {bandwidth: 1e8, through_host: true}\n", kib)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -53,24 +52,16 @@ func Report[S, V any](t *testing.T, e *cells.Experiment[S, V], of func(as, sampl
 	t.Helper()
 	log := records.New(e.Key("quick"))
 	labtest.CheckLacking(t, e, log)
-	rows, err := e.Rows("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testkit.Must(e.Rows("quick"))(t)
 	for _, r := range rows {
 		for _, c := range r.Reads {
 			if log.Has(c.Sample) {
 				continue
 			}
-			if err := log.Add(c.Sample, 0, of(c.As, c.Sample)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, log.Add(c.Sample, 0, of(c.As, c.Sample)))
 		}
 	}
-	r, err := e.Report(log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(e.Report(log, nil))(t)
 	return r
 }
 
@@ -82,9 +73,7 @@ func Measured[S, V any](t *testing.T, e *cells.Experiment[S, V]) map[string]V {
 	all := map[string]V{}
 	for _, name := range log.Names {
 		var v V
-		if err := log.Get(name, &v); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, log.Get(name, &v))
 		all[name] = v
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/exchange"
 )
 
@@ -32,8 +33,6 @@ func Run[O any](t *testing.T, ranks int, j exchange.Job) [][]O {
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, g.Wait())
 	return all
 }

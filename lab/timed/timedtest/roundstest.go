@@ -2,11 +2,11 @@
 package timedtest
 
 import (
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/machine"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
 	"gpipebench/lab/timed"
@@ -23,13 +23,9 @@ type Timed[P any] interface {
 func Start[P any](t *testing.T, e Timed[P]) (*timed.Rounds, *records.Log) {
 	t.Helper()
 	r, _, err := e.Rounds("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	log := records.New(e.Key("smoke"))
-	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	testkit.Refused(e.Report(log, nil))(t, "no sample")
 	return r, log
 }
 
@@ -44,10 +40,7 @@ func FillRounds(t *testing.T, log *records.Log, r *timed.Rounds, ends int64, of 
 		setup := run.Training.Setup
 		micro, replicas := len(run.Sizes()), max(setup.Replicas, 1)
 		groups := max(setup.Groups, replicas)
-		lists, err := schedule.Build(setup.Schedule, setup.Partitions, micro, setup.Checkpoint, setup.LateRecompute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lists := testkit.Must(schedule.Build(setup.Schedule, setup.Partitions, micro, setup.Checkpoint, setup.LateRecompute))(t)
 		s := &timed.Sample{}
 		for at := range replicas * setup.Partitions {
 			k := at % setup.Partitions
@@ -80,25 +73,14 @@ func FillRounds(t *testing.T, log *records.Log, r *timed.Rounds, ends int64, of 
 				s.Groups = append(s.Groups, sums)
 			}
 		}
-		layers, err := run.Training.Model.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
+		layers := testkit.Must(run.Training.Model.Build())(t)
 		s.Partition[0] += len(layers) - setup.Partitions
-		times, err := s.Times(run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl, err := times.Replay()
-		if err != nil {
-			t.Fatal(err)
-		}
+		times := testkit.Must(s.Times(run))(t)
+		tl := testkit.Must(times.Replay())(t)
 		s.Seconds = tl.Span()
 		for round := range r.Count {
 			for step := range run.Steps {
-				if err := log.Add(run.Sample(round, step), 1, s); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, log.Add(run.Sample(round, step), 1, s))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/trace"
@@ -13,10 +14,7 @@ import (
 // Build builds a model of a configuration that is valid.
 func Build[C any](t *testing.T, build func(C) ([]nn.Layer, error), c C) []nn.Layer {
 	t.Helper()
-	layers, err := build(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := testkit.Must(build(c))(t)
 	return layers
 }
 
@@ -50,15 +48,11 @@ func FLOPs(s *trace.Stage) (sum int64) {
 // reason that is the change's key.
 func Refuses[C any](t *testing.T, good C, build func(C) ([]nn.Layer, error), changes map[string]func(*C)) {
 	t.Helper()
-	if _, err := build(good); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(build(good))(t)
 	for want, change := range changes {
 		c := good
 		change(&c)
-		if _, err := build(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		testkit.Refused(build(c))(t, want)
 	}
 }
 
@@ -77,9 +71,7 @@ func Gains(t *testing.T, layers []nn.Layer, zeroed string) {
 			if zeroed != "" && strings.HasSuffix(p.Name, zeroed) {
 				want, seen = 0, true
 			}
-			if gamma[0] != want {
-				t.Errorf("%s/%s starts from %v, want %v", l.Name(), p.Name, gamma[0], want)
-			}
+			testkit.Equal(t, gamma[0], want, "%s/%s starts from", l.Name(), p.Name)
 		}
 	}
 	if zeroed != "" && !seen {

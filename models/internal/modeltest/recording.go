@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -75,9 +76,7 @@ func (rec Recording) Compare(t *testing.T) {
 			continue
 		}
 		params, names = append(params, p.Name), append(names, rec.name(p.Name))
-		if shape := rec.Shape("param/" + rec.name(p.Name)); !slices.Equal(shape, p.Shape) {
-			t.Errorf("%s is %v, want %v", p.Name, p.Shape, shape)
-		}
+		testkit.EqualAll(t, p.Shape, rec.Shape("param/"+rec.name(p.Name)), "%s", p.Name)
 		copy(r.Param(p.Name), rec.Floats("param/"+rec.name(p.Name)))
 	}
 	for _, name := range rec.Names() {

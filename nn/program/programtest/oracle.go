@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // Oracle is a file of vectors that PyTorch computed in float64 (by the script
@@ -23,17 +25,12 @@ type oracleTensor struct {
 // ReadOracle reads a file of vectors.
 func ReadOracle(t testing.TB, path string) *Oracle {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(path))(t)
 	var file struct {
 		Config  json.RawMessage
 		Tensors map[string]oracleTensor
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
+	testkit.NoError(t, json.Unmarshal(text, &file), "%s", path)
 	return &Oracle{t, file.Config, file.Tensors}
 }
 

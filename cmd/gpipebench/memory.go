@@ -1,19 +1,20 @@
-package simulate
+package main
 
 import (
 	"fmt"
 
 	"gpipebench/lab/plot"
+	"gpipebench/simulate"
 )
 
-// WriteMemory draws the memory of a simulated step's devices over time; of many
+// writeMemory draws the memory of a simulated step's devices over time; of many
 // devices it draws some. The file is a PNG if its name ends in .png, else an SVG.
-func WriteMemory(name string, s *Simulation) error {
-	return plot.Write(name, fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []plot.Axes{s.memoryPanel()})
+func writeMemory(name string, s *simulate.Simulation) error {
+	return plot.Write(name, fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []plot.Axes{memoryPanel(s)})
 }
 
 // memoryPanel has a line for each device; of many devices it has some.
-func (s *Simulation) memoryPanel() plot.LinePanel {
+func memoryPanel(s *simulate.Simulation) plot.LinePanel {
 	const unit = 1 << 20
 	p := plot.LinePanel{X: "time of the step (ms)", Y: "memory (MiB)", FromZero: true}
 	var peak, capacity int64 // of the fullest device, of the smallest

@@ -12,9 +12,9 @@ import (
 	"gpipebench/lab/records"
 )
 
-// hold compares the tables of a directory of results with the
+// compareTables compares the tables of a directory of results with the
 // records of all experiments. It does not judge claims.
-func (v Verifying) hold(all []*Examined) (*Verification, error) {
+func (v Verifying) compareTables(all []*Examined) (*Verification, error) {
 	r := &Verification{Results: v.Results}
 	none := true
 	made := map[string]bool{} // files of tables that some report has
