@@ -33,7 +33,7 @@ func TestSlicesAreViewsAndKeepTheCount(t *testing.T) {
 func TestSliceOutOfRangePanics(t *testing.T) {
 	b := mustBatch(t, testkit.Must(NewSynthetic(Config{}))(t), Train, 0, 2)
 	for _, r := range [][2]int{{-1, 1}, {0, 3}, {1, 1}, {2, 1}} {
-		testkit.Panics(t, func() { b.Slice(r[0], r[1]) }, "nn: Batch.Slice: ")
+		testkit.PanicsFirst(t, func() { b.Slice(r[0], r[1]) }, "nn: Batch.Slice: ")
 	}
 }
 

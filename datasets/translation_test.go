@@ -252,7 +252,7 @@ func TestGroupsAndCollate(t *testing.T) {
 		testkit.Equal(t, i, p, "groups have places %v", places)
 	}
 	for _, bad := range [][]Pair{nil, {{Source: make([]int32, 100), Target: []int32{End}}}} {
-		testkit.Panics(t, func() { s.Collate(bad) }, "datasets: Collate: ")
+		testkit.PanicsFirst(t, func() { s.Collate(bad) }, "datasets: Collate: ")
 	}
 }
 

@@ -2,6 +2,7 @@ package nn_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -136,7 +137,13 @@ func TestMisuse(t *testing.T) {
 		`flatten "x": 2 tensors`:                                  forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
 		`has no fan in and out`:                                   func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
 	} {
-		testkit.Panics(t, f, "nn: ", want)
+		got := testkit.Panics(t, f, want)
+		if _, after, ok := strings.Cut(got, ": "); ok && strings.HasPrefix(got, "layer ") {
+			got = after
+		}
+		if !strings.HasPrefix(got, "nn: ") {
+			t.Errorf("panic %q, want the prefix nn:", got)
+		}
 	}
 }
 

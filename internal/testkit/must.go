@@ -48,18 +48,28 @@ func Fails(t testing.TB, err error, says ...string) {
 	}
 }
 
-// Panics checks that a call panics, and that all of says is in what it panics with.
-func Panics(t testing.TB, call func(), says ...string) {
+// Panics checks that a call panics, and that all of says is in what it panics with, whose text it returns.
+func Panics(t testing.TB, call func(), says ...string) (text string) {
 	t.Helper()
 	defer func() {
 		t.Helper()
 		if got := recover(); got == nil {
 			t.Errorf("no panic, want one with %q", says)
 		} else {
-			Has(t, fmt.Sprint(got), says...)
+			text = fmt.Sprint(got)
+			Has(t, text, says...)
 		}
 	}()
 	call()
+	return ""
+}
+
+// PanicsFirst is Panics of a text that begins so.
+func PanicsFirst(t testing.TB, call func(), begins string) {
+	t.Helper()
+	if got := Panics(t, call); !strings.HasPrefix(got, begins) {
+		t.Errorf("panic %q, want %q first", got, begins)
+	}
 }
 
 // Has checks that all of wants is in a text.

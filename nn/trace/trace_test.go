@@ -36,7 +36,7 @@ func TestMisuseNamesTheLayer(t *testing.T) {
 		"nn: layer own lists a parameter that is nil":                                            {nn.Func("own", same, nil)},
 		"nn: the loss trace_test.unended starts no gradient: want its first result from EndLoss": {nn.Func("own", same)},
 	} {
-		testkit.Panics(t, func() { trace.Layers(layers, 0, unended{}, in, nil, true) }, want)
+		testkit.PanicsFirst(t, func() { trace.Layers(layers, 0, unended{}, in, nil, true) }, want)
 	}
 }
 
