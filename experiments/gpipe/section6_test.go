@@ -6,6 +6,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
+	"gpipebench/lab/cells"
 	"gpipebench/lab/labtest"
 	"gpipebench/train"
 )
@@ -28,9 +29,9 @@ func TestSection6Counts(t *testing.T) {
 		"channels":  {images, way6{T: 2, M: []int{1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := heldNetwork{Model: c.model, Batch: 8}
+			n := heldNetwork{On: cells.On{Model: c.model}, Batch: 8}
 			counted := testkit.Must(n.traffic(t.Context(), c.way))(t)
-			s := c.way.step(heldNetwork{Accelerator: "p100", DType: "f32", Optimizer: "sgd"}, c.way.M[0], "never", false).Setup
+			s := c.way.step(heldNetwork{On: cells.On{Accelerator: "p100", DType: "f32", Optimizer: "sgd"}}, c.way.M[0], "never", false).Setup
 			s.Device, s.Cost, s.Threads, s.Tensor, s.Blocks = gpipe.Emulated, train.FLOPs, 1, c.way.T, c.way.T
 			l := testkit.Must(train.Training{Model: c.model, Data: "synthetic", Setup: s, Batch: 8, Steps: max(1, c.way.Window), Optimizer: "sgd", LR: 0.01, Seed: 1}.Open(t.Context()))(t)
 			defer l.Close()
@@ -71,7 +72,7 @@ func TestSection6Counts(t *testing.T) {
 // A step is drawn whether its links go through the host, where the clock has a list of events, or are direct, where it
 // makes them as they are asked for.
 func TestSection6Draws(t *testing.T) {
-	n := heldNetwork{Model: train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}, DType: "f32", Optimizer: "sgd", Batch: 8}
+	n := heldNetwork{On: cells.On{Model: train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}, DType: "f32", Optimizer: "sgd"}, Batch: 8}
 	for _, n.Accelerator = range []string{"p100", "tpuv3"} {
 		for _, w := range []way6{
 			{K: 2, M: []int{4}, Checkpoints: []string{"never"}},

@@ -23,29 +23,21 @@ type sentBytes struct {
 	Gathered int64 `json:"gathered"` // all-gathers of convolutions' inputs, and sums of their gradients, a part for each device; a softmax's three numbers a token
 	Halo     int64 `json:"halo"`     // of images: rows of neighbours, and what one part does for all
 	Weights  int64 `json:"weights"`  // sums of weights' gradients
-	Messages int64 `json:"messages"` // but of images
 	// MACs are multiply-adds of a forward function, and Ruled those that have a rule by which T devices divide
 	// them: products by columns and rows, attention by heads, convolutions by channels, but no layer with a scan.
 	MACs  int64 `json:"macs"`
 	Ruled int64 `json:"ruled"`
-	// Divided is the share of multiply-adds that eight parts divide as they run here.
-	Divided float64 `json:"divided"`
 }
 
-func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err error) {
+func (n heldNetwork) traffic(ctx context.Context, w way6) (sent sentBytes, err error) {
 	in := n.Model.Input(n.batch(w))
 	if err := sent.count(n.Model, in, max(w.T, 1)); err != nil {
 		return sent, err
 	}
-	if w.Base == "" {
-		if sent.Divided, err = dividedShare(n.Model); err != nil {
-			return sent, err
-		}
-	}
 	if w.S > 1 {
 		s := w.step(n, 1, "never", false)
 		s.Setup.Spatial = 1
-		p, err := s.Pipeline(context.Background(), in)
+		p, err := s.Pipeline(ctx, in)
 		if err != nil {
 			return sent, err
 		}
@@ -71,30 +63,8 @@ func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err err
 			last += layers
 			sent.Boundary += 2 * out[last] * int64(n.batch(w))
 		}
-		sent.Messages += 2 * int64(w.K-1) * int64(w.M[len(w.M)-1])
 	}
 	return sent, nil
-}
-
-// dividedShare is the share of the multiply-adds that eight parts divide when they run. AmoebaNet-D's cells have no rule that runs.
-func dividedShare(m train.Model) (float64, error) {
-	if m.Name == train.AmoebaNet {
-		return 0, nil
-	}
-	layers, err := m.Build()
-	if err != nil {
-		return 0, err
-	}
-	loss, err := m.Loss(0)
-	if err != nil {
-		return 0, err
-	}
-	in := m.Input(1)
-	p, err := train.Setup{Partitions: 1, MicroBatches: 1, Tensor: 8}.Uncut(layers, loss, in)
-	if err != nil {
-		return 0, err
-	}
-	return p.DividedShare(in)
 }
 
 // count counts multiply-adds of the whole network, and what its T parts send.
@@ -114,7 +84,7 @@ func (s *sentBytes) count(m train.Model, in gpipe.Input, parts int) error {
 			s.Ruled += macs
 		}
 		if _, is := c.Op.(op.Conv2D); is && parts > 1 {
-			s.gather(c.In[0], parts)
+			s.Gathered += ring(parts, c.In[0].Elems()) // its gradient is summed to the part that has it
 		}
 	}
 	if m.Images() || parts == 1 {
@@ -125,28 +95,18 @@ func (s *sentBytes) count(m train.Model, in gpipe.Input, parts int) error {
 	for _, c := range divided {
 		switch o := c.Op.(type) {
 		case op.Leave:
-			s.reduce(int64(c.Out[0].Elems()), parts)
+			s.Reduced += ring(parts, c.Out[0].Elems())
 		case op.Enter: // in its gradient
-			s.reduce(int64(c.In[0].Elems()), parts)
-			if o.Rows > 0 {
-				s.Gathered += 2 * int64(parts-1) * plan.FloatBytes * int64(o.Rows*c.In[0].Shape.Rows())
-				s.Messages += 2 * int64(parts*(parts-1))
-			}
+			s.Reduced += ring(parts, c.In[0].Elems())
+			s.Gathered += ring(parts, o.Rows*c.In[0].Shape.Rows())
 		}
 	}
 	return err
 }
 
-// gather is an all-gather of x in the forward, and in the backward its gradient is summed to the part that has it.
-func (s *sentBytes) gather(x *graph.Node, parts int) {
-	s.Gathered += 2 * int64(parts-1) * plan.FloatBytes * int64(x.Elems())
-	s.Messages += 2 * int64(parts*(parts-1))
-}
-
-func (s *sentBytes) reduce(elements int64, parts int) {
-	s.Reduced += 2 * int64(parts-1) * plan.FloatBytes * elements
-	s.Messages += 2 * int64(parts*(parts-1))
-}
+// ring is what parts receive together when they sum elements around a ring, or gather them and, in the backward, sum
+// their gradients.
+func ring(parts, elements int) int64 { return 2 * int64(parts-1) * plan.FloatBytes * int64(elements) }
 
 // traced are the calls of a network's forward function.
 func traced(m train.Model, in gpipe.Input) (calls []*graph.Call, err error) {
