@@ -6,29 +6,32 @@ import (
 	"strings"
 )
 
-// generators are the schedules by name, with the chunks of a device: 0 for any number.
-var generators = []struct {
+// generator makes a schedule.
+type generator struct {
 	name     string
-	chunks   int
+	chunks   int // of a device; 0: any number
 	place    func(devices, chunks int) Placement
 	generate func(devices, chunks, micro int) [][]Task
-}{
-	{"gpipe", 1, Loop, straight(GPipe)},
-	{"naive", 1, Loop, straight(Naive)},
-	{"1f1b", 1, Loop, straight(OneFOneB)},
-	{"interleaved", 0, Loop, interleaved},
-	{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
-	{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
-	{"zb-v", 2, vee, shaped(ZBV)},
-	{"v-half", 2, vee, shaped(VHalf)},
-	{"v-min", 2, vee, shaped(VMin)},
-	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
 }
+
+// generators are the schedules by name: first those that Plain has.
+var generators = append(plain(),
+	generator{"interleaved", 0, Loop, interleaved},
+	generator{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
+	generator{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
+	generator{"zb-v", 2, vee, shaped(ZBV)},
+	generator{"v-half", 2, vee, shaped(VHalf)},
+	generator{"v-min", 2, vee, shaped(VMin)},
+	generator{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
+)
 
 func vee(devices, _ int) Placement { return Vee(devices) }
 
-func straight(s Schedule) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
+func plain() (all []generator) {
+	for _, s := range Plain() {
+		all = append(all, generator{s.String(), 1, Loop, func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }})
+	}
+	return all
 }
 
 func shaped(shape Schedule) func(devices, chunks, micro int) [][]Task {
