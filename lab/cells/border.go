@@ -8,7 +8,7 @@ type Border[T any] struct {
 
 // FindBorder finds the border in a row by bisection, which assumes that a larger network, or a larger
 // mini-batch, takes more memory. It looks first at guess, the index of a border that may be near;
-// below 0: none. Its error is that of fits.
+// below 0: none. An error of fits ends the search.
 func FindBorder[T any](row []T, guess int, fits func(T) (bool, error)) (Border[T], error) {
 	lo, hi := -1, len(row)
 	look := func(i int) error {
