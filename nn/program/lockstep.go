@@ -36,6 +36,7 @@ type lockstepRun struct {
 	pool    *Pool
 	threads int // of each part
 	binds   []*Binding
+	touch   []func(s Space, end int) // of each part; nil: nothing is noted
 	envs    []Env
 	o       Options
 	at      int             // the tick
@@ -86,7 +87,7 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 		return fmt.Errorf("program: memory of %d parts beside the first: want %d", len(o.Parts.Memory), parts-1)
 	}
 	r := &lockstepRun{
-		lockstep: l, pool: pool, threads: first.threads, binds: append([]*Binding{b}, o.Parts.Memory...), envs: make([]Env, parts), o: o,
+		lockstep: l, pool: pool, threads: first.threads, binds: append([]*Binding{b}, o.Parts.Memory...), envs: make([]Env, parts), o: o, touch: make([]func(s Space, end int), parts),
 		each: make([]time.Duration, parts), into: make([]int64, parts), outOf: make([]int64, parts), instr: make([]*Instr, parts), in: make([][maxOperands][]float32, parts), out: make([][maxOperands][]float32, parts),
 	}
 	for part, p := range l.programs {
@@ -97,7 +98,14 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 		if o.Poison {
 			fillNaN(ws[:p.Span])
 		}
-		r.touch(part, Workspace, p.scratch*p.threads)
+		if part == 0 {
+			r.touch[part] = o.Touch
+		} else if touch := o.Parts.Touch; touch != nil {
+			r.touch[part] = func(s Space, end int) { touch(part, s, end) }
+		}
+		if touch := r.touch[part]; touch != nil {
+			touch(Workspace, p.scratch*p.threads)
+		}
 		for i := range r.threads {
 			w := &pool.run.workers[part*r.threads+i]
 			w.env, w.scratch = &r.envs[part], ws[i*p.scratch:(i+1)*p.scratch:(i+1)*p.scratch]
@@ -128,16 +136,6 @@ func (r *lockstepRun) hop() {
 	clear(r.outOf)
 }
 
-// touch records the use of a part's memory.
-func (r *lockstepRun) touch(part int, s Space, end int) {
-	switch {
-	case part == 0 && r.o.Touch != nil:
-		r.o.Touch(s, end)
-	case part > 0 && r.o.Parts.Touch != nil:
-		r.o.Parts.Touch(part, s, end)
-	}
-}
-
 func (r *lockstepRun) tick(t *tick) error {
 	for part, p := range r.programs {
 		r.instr[part] = &p.Instrs[r.at]
@@ -164,7 +162,7 @@ func (r *lockstepRun) tick(t *tick) error {
 		r.hop()
 	default:
 		for part, in := range r.instr {
-			r.bind(part, in)
+			in.bind(r.binds[part], &r.in[part], &r.out[part])
 		}
 		if t.goesAround() {
 			r.turns(t)
@@ -179,34 +177,11 @@ func (r *lockstepRun) tick(t *tick) error {
 		r.o.Ran(r.instr[0])
 	}
 	for part, in := range r.instr {
-		for _, ops := range [][]Operand{in.in, in.out} {
-			for _, op := range ops {
-				r.touch(part, op.Space, op.End())
-			}
-		}
-		if r.o.Poison {
-			for _, op := range in.frees {
-				fillNaN(r.binds[part][Workspace][op.Off:op.End()])
-			}
-		}
-		if r.o.Trap && t.Division != Exchange {
-			if err := r.programs[part].trap(in, r.binds[part]); err != nil {
-				return err
-			}
+		if err := r.programs[part].ran(in, r.binds[part], &r.o, r.touch[part]); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// bind finds a part's operands.
-func (r *lockstepRun) bind(part int, in *Instr) {
-	b := r.binds[part]
-	for j, op := range in.in {
-		r.in[part][j] = b[op.Space][op.Off:op.End():op.End()]
-	}
-	for j, op := range in.out {
-		r.out[part][j] = b[op.Space][op.Off:op.End():op.End()]
-	}
 }
 
 // all calls job for every thread of every part, and returns when all are done.
