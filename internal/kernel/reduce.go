@@ -51,7 +51,7 @@ const wideTree, narrowTree = 64, 32
 
 // A row may be in several pieces, one after another, of which all but the last have a multiple of 64
 // elements: what goes from piece to piece are the lanes of its tree, which fold to the reduction of
-// the whole row. ExpLanes and SumLanes are those of sums of exponentials, and of elements and squares.
+// the whole row. Sums of exponentials have ExpLanes lanes, sums of elements and of squares SumLanes.
 const ExpLanes, SumLanes = narrowTree, wideTree
 
 // laneGroup returns how many of the left elements of a row go to the first lanes

@@ -36,7 +36,6 @@ type lockstepRun struct {
 	pool    *Pool
 	threads int // of each part
 	binds   []*Binding
-	touch   []func(s Space, end int) // of each part; nil: nothing is noted
 	envs    []Env
 	o       Options
 	at      int             // the tick
@@ -87,7 +86,7 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 		return fmt.Errorf("program: memory of %d parts beside the first: want %d", len(o.Parts.Memory), parts-1)
 	}
 	r := &lockstepRun{
-		lockstep: l, pool: pool, threads: first.threads, binds: append([]*Binding{b}, o.Parts.Memory...), envs: make([]Env, parts), o: o, touch: make([]func(s Space, end int), parts),
+		lockstep: l, pool: pool, threads: first.threads, binds: append([]*Binding{b}, o.Parts.Memory...), envs: make([]Env, parts), o: o,
 		each: make([]time.Duration, parts), into: make([]int64, parts), outOf: make([]int64, parts), instr: make([]*Instr, parts), in: make([][maxOperands][]float32, parts), out: make([][maxOperands][]float32, parts),
 	}
 	for part, p := range l.programs {
@@ -98,14 +97,7 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 		if o.Poison {
 			fillNaN(ws[:p.Span])
 		}
-		if part == 0 {
-			r.touch[part] = o.Touch
-		} else if touch := o.Parts.Touch; touch != nil {
-			r.touch[part] = func(s Space, end int) { touch(part, s, end) }
-		}
-		if touch := r.touch[part]; touch != nil {
-			touch(Workspace, p.scratch*p.threads)
-		}
+		o.touch(part, Workspace, p.scratch*p.threads)
 		for i := range r.threads {
 			w := &pool.run.workers[part*r.threads+i]
 			w.env, w.scratch = &r.envs[part], ws[i*p.scratch:(i+1)*p.scratch:(i+1)*p.scratch]
@@ -177,7 +169,7 @@ func (r *lockstepRun) tick(t *tick) error {
 		r.o.Ran(r.instr[0])
 	}
 	for part, in := range r.instr {
-		if err := r.programs[part].ran(in, r.binds[part], &r.o, r.touch[part]); err != nil {
+		if err := r.programs[part].ran(in, r.binds[part], &r.o, part); err != nil {
 			return err
 		}
 	}

@@ -139,9 +139,7 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 	}
 	r := &pool.run
 	r.begin(p, b, env)
-	if o.Touch != nil {
-		o.Touch(Workspace, p.scratch*p.threads)
-	}
+	o.touch(0, Workspace, p.scratch*p.threads)
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		r.instr = in
@@ -157,7 +155,7 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 		if o.Ran != nil {
 			o.Ran(in)
 		}
-		if err := p.ran(in, b, &o, o.Touch); err != nil {
+		if err := p.ran(in, b, &o, 0); err != nil {
 			return err
 		}
 	}
@@ -175,13 +173,21 @@ func (in *Instr) bind(b *Binding, operands, results *[maxOperands][]float32) {
 	}
 }
 
-// ran does what the options say about the memory of an instruction that has run.
-func (p *Program) ran(in *Instr, b *Binding, o *Options, touch func(s Space, end int)) error {
-	if touch != nil {
-		for _, ops := range [][]Operand{in.in, in.out} {
-			for _, op := range ops {
-				touch(op.Space, op.End())
-			}
+// touch notes the use of a part's memory.
+func (o *Options) touch(part int, s Space, end int) {
+	switch {
+	case part == 0 && o.Touch != nil:
+		o.Touch(s, end)
+	case part > 0 && o.Parts.Touch != nil:
+		o.Parts.Touch(part, s, end)
+	}
+}
+
+// ran does what the options say about a part's memory when an instruction has run.
+func (p *Program) ran(in *Instr, b *Binding, o *Options, part int) error {
+	for _, ops := range [][]Operand{in.in, in.out} {
+		for _, op := range ops {
+			o.touch(part, op.Space, op.End())
 		}
 	}
 	if o.Poison {
