@@ -1,50 +1,45 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// generator makes a schedule.
+// generator makes the lists of a step.
 type generator struct {
-	name     string
 	chunks   int // of a device; 0: any number
 	place    func(devices, chunks int) Placement
 	generate func(devices, chunks, micro int) [][]Task
 }
 
-// generators are the schedules by name: first those that Plain has.
+// generators are in the order of the constants: first those that Plain has.
 var generators = append(plain(),
-	generator{"interleaved", 0, Loop, interleaved},
-	generator{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
-	generator{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
-	generator{"zb-v", 2, vee, shaped(ZBV)},
-	generator{"v-half", 2, vee, shaped(VHalf)},
-	generator{"v-min", 2, vee, shaped(VMin)},
-	generator{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
+	generator{0, Loop, interleaved},
+	generator{1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
+	generator{1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
+	generator{2, vee, ZBV.vee},
+	generator{2, vee, VHalf.vee},
+	generator{2, vee, VMin.vee},
+	generator{2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
 )
-
-func vee(devices, _ int) Placement { return Vee(devices) }
 
 func plain() (all []generator) {
 	for _, s := range Plain() {
-		all = append(all, generator{s.String(), 1, Loop, func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }})
+		all = append(all, generator{1, Loop, s.straight})
 	}
 	return all
 }
 
-func shaped(shape Schedule) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task { return vees(devices, micro, shape) }
-}
+func vee(devices, _ int) Placement { return Vee(devices) }
+
+func (s Schedule) straight(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
+
+func (s Schedule) vee(devices, _, micro int) [][]Task { return vees(devices, micro, s) }
 
 // Names are the schedules that [Generate] knows.
-func Names() (names []string) {
-	for _, g := range generators {
-		names = append(names, g.name)
-	}
-	return names
-}
+func Names() []string { return slices.Clone(schedules[:len(generators)]) }
 
 // Generate makes a schedule by its name, for a number of devices, of chunks on each (0: the
 // schedule's own number, for interleaved two) and of micro-batches. No F keeps
@@ -68,11 +63,7 @@ func Place(name string, devices, chunks, micro int) (p Placement, err error) {
 		return p, fmt.Errorf("schedule: unknown schedule %q: want %s", name, strings.Join(Names(), ", "))
 	}
 	g := generators[i]
-	if chunks == 0 {
-		if chunks = g.chunks; chunks == 0 {
-			chunks = 2
-		}
-	}
+	chunks = cmp.Or(chunks, g.chunks, 2)
 	switch {
 	case devices < 1:
 		return p, fmt.Errorf("schedule: %d devices: want 1 or more", devices)
