@@ -145,6 +145,20 @@ func SD(xs []float64, digits int) Value {
 	return Fixed(sd, digits)
 }
 
+// GeometricMean is that of the ratios of paired values, with its 95% interval, if there is one.
+func GeometricMean(over, under []float64, digits int) Value {
+	logs := make([]float64, len(over))
+	for i := range over {
+		logs[i] = math.Log(over[i] / under[i])
+	}
+	s := stats.Sampled(logs)
+	mean := Fixed(math.Exp(s.Mean), digits)
+	if lo, hi, ok := s.Interval(0.95); ok {
+		return Joined("%v %v", mean, Interval(Fixed(math.Exp(lo), digits), Fixed(math.Exp(hi), digits)))
+	}
+	return mean
+}
+
 // Paired is a mean difference with its 95% interval, if there is one.
 func Paired(p stats.Paired, digits int) Value {
 	v := Difference(p.Mean, digits)

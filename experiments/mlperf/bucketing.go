@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"gpipebench/datasets"
@@ -213,26 +212,23 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 		return err
 	}
 	var jobs []lab.Job
-	for _, w := range b.Spec.Ways {
-		jobs = append(jobs, lab.Making(bucketingEpochOf(w), b.Spec.Seed, func(context.Context) (*bucketingFigures, error) {
-			c := w.of(p.Counted.Config())
-			c.Seed = b.Spec.Seed
-			s, err := datasets.NewMultilingual(c)
+	counting := func(sample string, seed uint64, open func() (datasets.Source, error), batch int, replicas []int) {
+		jobs = append(jobs, lab.Making(sample, seed, func(context.Context) (*bucketingFigures, error) {
+			s, err := open()
 			if err != nil {
 				return nil, err
 			}
-			return bucketingCounted(s, p.Counted.Batch, b.Spec.Replicas)
+			return bucketingCounted(s, batch, replicas)
 		}))
+	}
+	for _, w := range b.Spec.Ways {
+		c := w.of(p.Counted.Config())
+		c.Seed = b.Spec.Seed
+		counting(bucketingEpochOf(w), c.Seed, func() (datasets.Source, error) { return datasets.NewMultilingual(c) }, p.Counted.Batch, b.Spec.Replicas)
 	}
 	for _, a := range b.arms(p) {
 		t := a.Training(p.Seeds[0])
-		jobs = append(jobs, lab.Making(bucketingTrainedOn(*b.way(a.Name)), p.Seeds[0], func(context.Context) (*bucketingFigures, error) {
-			s, err := t.Source()
-			if err != nil {
-				return nil, err
-			}
-			return bucketingCounted(s, t.Batch, nil)
-		}))
+		counting(bucketingTrainedOn(*b.way(a.Name)), p.Seeds[0], t.Source, t.Batch, nil)
 	}
 	if err := lab.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {
 		return err
@@ -242,26 +238,22 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 		if err != nil {
 			return nil, "", err
 		}
-		how := r.Reached
-		return &bucketingTrained{how.Epochs, how.Accuracies, r.LastLoss, how.NonFinite, r.SHA256, r.Params, r.Seconds}, how.String(), nil
+		return &bucketingTrained{*r.Reached, r.LastLoss, r.SHA256, r.Params, r.Seconds}, r.Reached.String(), nil
 	})
 }
 
 // bucketingTrained is how a training ended, as these records have it.
 type bucketingTrained struct {
-	Epochs     int       `json:"epochs,omitempty"` // to the accuracy; 0: it was not reached
-	Accuracies []float64 `json:"accuracies"`       // on what is held out, after each epoch
-	LastLoss   float64   `json:"last_loss"`
-	NonFinite  string    `json:"non_finite,omitempty"`
-	SHA256     string    `json:"weights_sha256"`
-	Params     int64     `json:"params"`
-	Seconds    float64   `json:"seconds"`
+	trained.Reached
+	LastLoss float64 `json:"last_loss"`
+	SHA256   string  `json:"weights_sha256"`
+	Params   int64   `json:"params"`
+	Seconds  float64 `json:"seconds"`
 }
 
 // Check requires an evaluation for each epoch and the weights' hash.
 func (r *bucketingTrained) Check() error {
-	how := trained.Reached{Epochs: r.Epochs, Accuracies: r.Accuracies, NonFinite: r.NonFinite}
-	return errors.Join(how.Check(), records.CheckHash("weights_sha256", r.SHA256))
+	return errors.Join(r.Reached.Check(), records.CheckHash("weights_sha256", r.SHA256))
 }
 
 func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
@@ -269,7 +261,7 @@ func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	epoch, slowdown, err := b.epochTable(log, p)
+	epoch, err := b.epochTable(log, p)
 	if err != nil {
 		return nil, err
 	}
@@ -278,63 +270,51 @@ func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 		return nil, err
 	}
 	r := &lab.Report{Tables: []*lab.Table{epoch, trained}}
-	r.Files, err = plot.Figure(b, lab.N(len(p.Seeds), "seed"), r.Tables, []plot.Axes{slowdown, panel})
+	bars := plot.TableBars{Panel: "replicas", Group: "way", Y: "% of positions", Bars: []string{"padding and waiting"}}.Panels(epoch)
+	r.Files, err = plot.Figure(b, lab.N(len(p.Seeds), "seed"), r.Tables, append(bars, panel))
 	return r, err
 }
 
 // bucketingPart is a share that is not in a whole.
 func bucketingPart(of, whole int64) float64 { return 1 - float64(of)/float64(whole) }
 
-func (b *bucketing) epochTable(log *records.Log, p bucketingProfile) (*lab.Table, plot.Axes, error) {
+func (b *bucketing) epochTable(log *records.Log, p bucketingProfile) (*lab.Table, error) {
 	t := &lab.Table{ID: b.ID(), Title: b.Title(), Caption: []string{
 		fmt.Sprintf("An epoch of %d pairs of the invented language in mini-batches of %d. Positions are places for tokens, of both sides; a replica's part of a mini-batch is padded to its own longest sentences, and a step takes as long as the part with the most positions.", p.Counted.Pairs, p.Counted.Batch),
 		"Padding: of all positions of the parts. Imbalance: positions of the largest part over those of the mean part. Padding and waiting: what no token is computed in, of a step's time on all replicas. Steps: their time over that of the first row's with as many replicas. Against one host: the same over that of the row with one host and the same window. Shape: padding in the shapes of compiled programs.",
 	}}
 	t.Texts("way")
 	t.Numbers("window", "hosts", "replicas", "padding", "imbalance", "padding and waiting", "steps", "against one host", "paper, up to", "padding, shape")
-	bars := &plot.BarPanel{Title: "padding and waiting", Y: "% of positions"}
-	var series []plot.BarSeries
-	for _, r := range b.Spec.Replicas {
-		series = append(series, plot.BarSeries{Name: fmt.Sprintf("R = %d", r)})
-	}
-	read := func(w bucketingWay) (f bucketingFigures, err error) { return f, log.Get(bucketingEpochOf(w), &f) }
-	first, err := read(b.Spec.Ways[0])
-	if err != nil {
-		return nil, nil, err
-	}
-	one, err := read(*b.way(b.Spec.OneHost))
-	if err != nil {
-		return nil, nil, err
+	all := map[string]bucketingFigures{}
+	for _, w := range b.Spec.Ways {
+		var f bucketingFigures
+		if err := log.Get(bucketingEpochOf(w), &f); err != nil {
+			return nil, err
+		}
+		all[w.Name] = f
 	}
 	for _, w := range b.Spec.Ways {
-		f, err := read(w)
-		if err != nil {
-			return nil, nil, err
-		}
-		bars.Names = append(bars.Names, w.Name)
-		var window any = lab.Absent
+		f, window := all[w.Name], any(lab.Absent)
 		if w.Window > 0 {
 			window = w.Window
 		}
-		for i, r := range b.Spec.Replicas {
+		for _, r := range b.Spec.Replicas {
 			over := func(base bucketingFigures) lab.Value {
 				return lab.Fixed(float64(f.Slowest[r])/float64(f.Tokens)*float64(base.Tokens)/float64(base.Slowest[r]), 3)
 			}
 			against, paper := lab.Absent, lab.Absent
 			if w.Hosts > 1 {
-				against = over(one)
+				against = over(all[b.Spec.OneHost])
 			}
 			if w.Apart && b.Spec.Paper != "" {
 				paper = lab.Value{Text: fmt.Sprintf("+%s%%", b.Spec.Paper), Numbers: []float64{1 + b.Spec.Paper.Number()/100}}
 			}
 			waste := bucketingPart(f.Tokens, f.Slowest[r])
 			t.Add(w.Name, window, max(w.Hosts, 1), r, lab.Percent(bucketingPart(f.Tokens, f.Parts[r]), 1), lab.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),
-				lab.Percent(waste, 1), over(first), against, paper, lab.Percent(bucketingPart(f.Tokens, f.Shaped), 1))
-			series[i].Add(100 * waste)
+				lab.Percent(waste, 1), over(all[b.Spec.Ways[0].Name]), against, paper, lab.Percent(bucketingPart(f.Tokens, f.Shaped), 1))
 		}
 	}
-	bars.Series = series
-	return t, bars, nil
+	return t, nil
 }
 
 // bucketingMade are a way's trainings.
@@ -346,35 +326,27 @@ type bucketingMade struct {
 	params    int64
 }
 
-func (b *bucketing) read(log *records.Log, p bucketingProfile, a trained.Arm) (*bucketingMade, error) {
-	m := &bucketingMade{}
-	if err := log.Get(bucketingTrainedOn(*b.way(a.Name)), &m.bucketingFigures); err != nil {
-		return nil, err
-	}
-	for _, seed := range p.Seeds {
-		var r bucketingTrained
-		if err := log.Get(a.Sample(seed), &r); err != nil {
-			return nil, err
-		}
-		epochs := p.Epochs
-		if r.Epochs > 0 {
-			epochs = r.Epochs
-			m.reached++
-		}
-		m.params = r.Params
-		m.epochs = append(m.epochs, float64(epochs))
-		m.positions = append(m.positions, float64(epochs)*float64(m.Longest))
-	}
-	return m, nil
-}
-
 func (b *bucketing) trainedTable(log *records.Log, p bucketingProfile) (*lab.Table, plot.Axes, error) {
 	dots := &plot.DotPanel{Title: "epochs to the accuracy", Y: "epochs", Zero: true}
 	var all []*bucketingMade
 	for _, a := range b.arms(p) {
-		m, err := b.read(log, p, a)
-		if err != nil {
+		m := &bucketingMade{}
+		if err := log.Get(bucketingTrainedOn(*b.way(a.Name)), &m.bucketingFigures); err != nil {
 			return nil, nil, err
+		}
+		for _, seed := range p.Seeds {
+			var r bucketingTrained
+			if err := log.Get(a.Sample(seed), &r); err != nil {
+				return nil, nil, err
+			}
+			epochs := p.Epochs
+			if r.Epochs > 0 {
+				epochs = r.Epochs
+				m.reached++
+			}
+			m.params = r.Params
+			m.epochs = append(m.epochs, float64(epochs))
+			m.positions = append(m.positions, float64(epochs)*float64(m.Longest))
 		}
 		all = append(all, m)
 		dots.Add(a.Name, m.epochs)
@@ -391,7 +363,7 @@ func (b *bucketing) trainedTable(log *records.Log, p bucketingProfile) (*lab.Tab
 			if i == 0 {
 				return lab.Absent
 			}
-			return bucketingGeometric(own, base)
+			return lab.GeometricMean(own, base, 3)
 		}
 		t.Add(b.Spec.Trained[i], lab.Joined("%v of %v", m.reached, len(p.Seeds)), lab.Percent(bucketingPart(m.Tokens, m.Longest), 1),
 			lab.Mean(m.epochs, 1), lab.SD(m.epochs, 1), against(m.epochs, all[0].epochs), lab.Fixed(stats.Sampled(m.positions).Mean/1e6, 2), against(m.positions, all[0].positions))
@@ -400,19 +372,4 @@ func (b *bucketing) trainedTable(log *records.Log, p bucketingProfile) (*lab.Tab
 		}
 	}
 	return t, dots, nil
-}
-
-// bucketingGeometric is the geometric mean of ratios, with its 95% interval if there is one.
-func bucketingGeometric(own, base []float64) lab.Value {
-	logs := make([]float64, len(own))
-	for i := range own {
-		logs[i] = math.Log(own[i] / base[i])
-	}
-	s := stats.Sampled(logs)
-	mean := lab.Fixed(math.Exp(s.Mean), 3)
-	lo, hi, ok := s.Interval(0.95)
-	if !ok {
-		return mean
-	}
-	return lab.Joined("%v %v", mean, lab.Interval(lab.Fixed(math.Exp(lo), 3), lab.Fixed(math.Exp(hi), 3)))
 }

@@ -17,7 +17,7 @@ import (
 // accuracy, or with its schedule.
 type Reached struct {
 	Epochs     int       `json:"epochs,omitempty"` // to the accuracy; 0: it was not reached
-	Of         int       `json:"of"`               // epochs of the schedule
+	Of         int       `json:"of,omitempty"`     // epochs of the schedule; 0: of records that do not say it
 	Accuracies []float64 `json:"accuracies"`       // on what is held out, after each epoch
 	NonFinite  string    `json:"non_finite,omitempty"`
 }
