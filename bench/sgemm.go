@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpipebench/bench/rows"
+	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
@@ -14,20 +15,21 @@ func (b *bench) sgemm() error {
 	peer, remove, missing := buildPeer("openblas.c", "-lopenblas", "-lm")
 	defer remove()
 	for _, n := range []int{256, 512, 768, 1024} {
-		product := program.NewProduct(n)
+		product := program.NewTimed(1, (*graph.Graph).MatMul, n, n)
 		defer product.Close()
-		if _, err := product.Rate(0); err != nil { // warms up
+		if _, err := product.Seconds(0); err != nil { // warms up
 			return err
 		}
 		var ours, theirs []float64
 		var config string
 		for range b.rounds {
-			rate, err := product.Rate(100 * time.Millisecond)
+			seconds, err := product.Seconds(100 * time.Millisecond)
 			if err != nil {
 				return err
 			}
-			ours = append(ours, rate/1e9)
+			ours = append(ours, 2e-9*float64(n*n*n)/seconds)
 			if missing == nil {
+				var rate float64
 				rate, config, missing = rateOf(peer, n)
 				theirs = append(theirs, rate)
 			}

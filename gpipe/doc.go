@@ -119,7 +119,8 @@
 // Initial weights are drawn by slice. [State], hashes and files have whole tensors, so a training goes on
 // with another T. The parts of a stage are in one process; replicas and stages may be in others. On
 // emulated devices parts work one after another, each timed alone, and Device.Link carries what they send
-// each other. Result.Traffic has that by kind (PartEdges, PartReduces, PartGathers, PartTurns, PartSlices).
+// each other. Result.Traffic has that by kind (PartEdges, PartReduces, PartGathers, PartTurns, PartSlices),
+// and [Pipeline.PlannedTraffic] before anything runs.
 // [Pipeline.DividedShare] is how much of a network parts divide. Modelled clusters have a T of their
 // own, in [Parallel].
 //

@@ -241,21 +241,14 @@ func TestG1Large(t *testing.T) {
 	}
 }
 
-// Every thread of a device takes part in its kernels; otherwise the runs on two
-// threads above would prove nothing.
+// A device has its threads, of which each does a part of every kernel (program.TestThreadsTakePart);
+// otherwise the runs on two threads above would prove nothing.
 func TestThreadsTakePart(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions = 2
 	p.Devices = []Device{{Threads: 2}}
-	tr := opened(t, p, InputOf(small.data(0)))
-	stepped(t, tr, small.data(0))
-	for k, d := range tr.devices {
-		threads := d.pool.Worked()
-		for i, n := range threads {
-			if n == 0 || n != threads[0] {
-				t.Errorf("device %d: thread %d did %d parts of kernels, thread 0 %d", k, i, n, threads[0])
-			}
-		}
+	for k, d := range opened(t, p, InputOf(small.data(0))).devices {
+		testkit.Equal(t, d.pool.Threads(), 2, "device %d: threads", k)
 	}
 }
 

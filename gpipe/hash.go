@@ -53,16 +53,7 @@ func (t *Trainer) Gradients() []NamedWeights {
 			return nil
 		}
 	}
-	var own []NamedWeights
-	for i := range t.net.Params {
-		p := &t.net.Params[i]
-		g := NamedWeights{Path: p.Path, Shape: p.Shape}
-		if d := t.device(t.net.Device(p.Home())); d != nil {
-			g.Data = d.whole(i, gradientsOf)
-		}
-		own = append(own, g)
-	}
-	all, err := joined(t, own)
+	all, err := joined(t, t.ownParams(gradientsOf))
 	if err != nil {
 		t.broken = err
 		return nil
@@ -89,16 +80,20 @@ func joined(t *Trainer, all []NamedWeights) ([]NamedWeights, error) {
 	}
 	for _, theirs := range messages {
 		for i, data := range theirs {
-			w := &all[i]
-			if w.Data != nil {
-				continue
-			}
-			for ; len(data) > 0; data = data[plan.FloatBytes:] {
-				w.Data = append(w.Data, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+			if w := &all[i]; w.Data == nil {
+				w.Data = make([]float32, len(data)/plan.FloatBytes)
+				decode(w.Data, data)
 			}
 		}
 	}
 	return all, nil
+}
+
+// decode sets the first elements of dst to numbers as safetensors.Append writes them.
+func decode(dst []float32, data []byte) {
+	for i := range len(data) / plan.FloatBytes {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[i*plan.FloatBytes:]))
+	}
 }
 
 // stagesEverywhere reports whether every process runs all stages, of some replica.
@@ -112,17 +107,22 @@ func stagesEverywhere(t *Trainer) bool {
 	return len(parts) == len(t.peers)*n.Partitions
 }
 
-// ownWeights are Weights without the data of those that other processes hold.
-func (t *Trainer) ownWeights() (all []NamedWeights) {
-	n := t.net
-	for i := range n.Params {
-		p := &n.Params[i]
+// ownParams are tensors of the trained parameters, without the data of those that other processes hold.
+func (t *Trainer) ownParams(of func(*weight) []float32) (all []NamedWeights) {
+	for i := range t.net.Params {
+		p := &t.net.Params[i]
 		w := NamedWeights{Path: p.Path, Shape: p.Shape}
-		if d := t.device(n.Device(p.Home())); d != nil {
-			w.Data = d.whole(i, weightsOf)
+		if d := t.device(t.net.Device(p.Home())); d != nil {
+			w.Data = d.whole(i, of)
 		}
 		all = append(all, w)
 	}
+	return all
+}
+
+// ownWeights are Weights without the data of those that other processes hold.
+func (t *Trainer) ownWeights() []NamedWeights {
+	n, all := t.net, t.ownParams(weightsOf)
 	states := make([]int, n.Partitions) // of each device, those that are listed
 	for k := range n.Pieces.Len() {
 		on := n.Device(k)

@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"fmt"
 	"strings"
 
 	"gpipebench/gpipe/accelerator"
@@ -9,7 +8,6 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/graph/op"
 	"gpipebench/nn/program"
 	"gpipebench/nn/trace"
 )
@@ -73,7 +71,7 @@ func (c *clusterStep) compile(in Input, of costKey) (err error) {
 		}
 		traced := trace.Layers(c.Layers[i:i+1], i, loss, flow, targets, true)
 		flow = traced.Out
-		key := signature(traced)
+		key := computes(traced, i > 0, loss)
 		if seen[key] == nil {
 			traced.Function.Split = of.splits
 			seen[key] = c.layer(traced, i, storage)
@@ -81,27 +79,6 @@ func (c *clusterStep) compile(in Input, of costKey) (err error) {
 		c.layers = append(c.layers, seen[key])
 	}
 	return nil
-}
-
-// signature has everything that decides the cost of a layer.
-func signature(traced *trace.Stage) string {
-	var b strings.Builder
-	write := func(n *graph.Node) { fmt.Fprint(&b, n.Role, n.DType, n.Shape) }
-	for _, call := range traced.Function.Graph.Calls {
-		fmt.Fprint(&b, call.Name(), " ")
-		if _, keyed := call.Op.(op.Dropout); !keyed { // by its path, which costs nothing
-			fmt.Fprint(&b, call.Op)
-		}
-		for _, n := range call.In {
-			write(n)
-		}
-		b.WriteString("->")
-		for _, n := range call.Out {
-			write(n)
-		}
-		b.WriteString(";")
-	}
-	return b.String()
 }
 
 // layer compiles layer i of the network.
@@ -112,7 +89,7 @@ func (c *clusterStep) layer(traced *trace.Stage, i int, storage program.Storage)
 			gradOut = append(gradOut, t.DType != graph.I32)
 		}
 	}
-	st := program.CompileStored(traced.Function, gradOut, i > 0, 1, storage)
+	st := program.Compile(traced.Function, gradOut, i > 0, 1, storage)
 	all := func(int) bool { return true }
 	time := func(p *program.Program) accelerator.Timing { return c.a.Timing(p, c.how.DType, all) }
 	bytes := func(s program.Space) int64 { return plan.FloatBytes * int64(st.Span[s]) }

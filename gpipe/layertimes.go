@@ -165,7 +165,7 @@ func compiledLayer(layer nn.Layer, traced *trace.Stage, index int, l nn.Loss, th
 	for i, t := range traced.Out {
 		gradOut[i] = l == nil && t.DType != graph.I32
 	}
-	return &timedLayer{layer: layer, params: traced.Params, stage: program.CompileStored(traced.Function, gradOut, index > 0, threads, s)}
+	return &timedLayer{layer: layer, params: traced.Params, stage: program.Compile(traced.Function, gradOut, index > 0, threads, s)}
 }
 
 // allocate allocates a compiled layer's memory and initialises its parameters.

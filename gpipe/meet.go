@@ -28,10 +28,7 @@ func (r *chunkRun) meet(ctx context.Context, t schedule.Task, m program.Meeting)
 		now := time.Now()
 		r.away += now.Sub(arrived)
 		r.meetings = append(r.meetings, met)
-		r.events = append(r.events, timeline.Event{
-			At: r.at, Kind: timeline.Meet, Micro: t.Micro,
-			Start: arrived.Sub(r.start).Seconds(), End: now.Sub(r.start).Seconds(),
-		})
+		r.record(r.at, timeline.Meet, t.Micro, arrived, now)
 	}()
 	if a := r.trainer.alone; a != nil {
 		<-a

@@ -54,7 +54,7 @@ func partLayer(t *testing.T, p nn.Parts, storage program.Storage) *program.Stage
 		shape[1] /= p.Count
 	}
 	tr := trace.Layers(layers[1:2], 1, nil, []graph.Type{{Shape: shape, DType: graph.F32}}, nil, true)
-	return program.CompileStored(tr.Function, []bool{true}, true, 1, storage)
+	return program.Compile(tr.Function, []bool{true}, true, 1, storage)
 }
 
 // T parts together make the products of the whole layer, and have its parameters, as far as

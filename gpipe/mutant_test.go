@@ -179,7 +179,7 @@ var mutants = []mutant{
 		"kernel.ColSum(b.out[0][from:to], b.in[0][from:], b.n, to-from, cols)",
 		"x := make([]float32, to-from)\n\t\tkernel.ColSum(x, b.in[0][from:], b.n, to-from, cols)\n\t\tkernel.Add(b.out[0][from:to], b.out[0][from:to], x)", "TestG1OfOwnOps"},
 	{"a weight's gradient by bands of bfloat16 that begins anew for each micro-batch", "../nn/program/bands.go",
-		"				run(b, out[0], source", "				if n+first == 0 {\n					clear(out[0])\n				}\n				run(b, out[0], source", "TestG1BF16Images"},
+		"				run(band, out[0], source", "				if n+first == 0 {\n					clear(out[0])\n				}\n				run(band, out[0], source", "TestG1BF16Images"},
 	{"a dropout that forgets where its block begins", "../nn/program/elementwise.go",
 		"perExample(c), b.first, b.step.within)", "perExample(c), b.first*0, b.step.within)", "TestG1BF16$"},
 	{"activations of bfloat16 that a boundary keeps in float32", "../nn/program/storage.go",

@@ -34,6 +34,16 @@ func (p Pipeline) Plans(in Input) (*Planned, error) {
 	return out, nil
 }
 
+// PlannedTraffic is [Result.PlannedTraffic] of a mini-batch, or window, like in, before anything runs, in the order of
+// receivers, kinds and senders. Nil: there are no examples.
+func (p Pipeline) PlannedTraffic(in Input) ([]Traffic, error) {
+	n, err := p.network(in)
+	if err != nil || !n.Trains() {
+		return nil, err
+	}
+	return n.PlanTraffic(n.LargestPortions(plan.Training)), nil
+}
+
 // Estimate returns the memory of Simulation.Devices: Simulate without a clock.
 func (p Pipeline) Estimate(in Input, how Modelling) ([]DeviceEstimate, error) {
 	n, err := p.modelled(in, how)

@@ -110,10 +110,7 @@ func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, 
 	if err := f(a, tensors); err != nil {
 		return err
 	}
-	r.events = append(r.events, timeline.Event{
-		At: r.at, Kind: kind, Micro: -1,
-		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
-	})
+	r.record(r.at, kind, -1, start, time.Now())
 	return nil
 }
 

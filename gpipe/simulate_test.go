@@ -318,7 +318,7 @@ func TestRooflineFuses(t *testing.T) {
 		if test.kept {
 			out = append(out, h)
 		}
-		st := program.CompileEvaluate(program.Function{Graph: g, In: []*graph.Node{x}, Out: out, Params: []*graph.Node{w}}, 1)
+		st := program.CompileEvaluate(program.Function{Graph: g, In: []*graph.Node{x}, Out: out, Params: []*graph.Node{w}}, 1, program.Storage{})
 		for fused, want := range map[bool]float64{false: test.unfused, true: test.joined} {
 			a.Fused = fused
 			if got := a.Seconds(st.Forward, graph.F32); math.Abs(got-want) > 1e-6 {

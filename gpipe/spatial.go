@@ -135,15 +135,12 @@ func (d divided) program(one, divided *program.Spatial) (p dividedProgram) {
 		})
 	}
 	link := a.Hop()
+	link.ThroughHost = false // each pair of parts has its own
 	sent := func(t program.Traffic) float64 {
 		if t == nil {
 			return 0
 		}
-		seconds := link.Latency
-		if link.Bandwidth > 0 {
-			seconds += float64(t.Most()) / link.Bandwidth
-		}
-		return seconds
+		return link.Seconds(t.Most())
 	}
 	for i, piece := range divided.Pieces {
 		e := SpatialEstimate{Copied: piece.Before.Total() + piece.Handed.Total() + piece.After.Total()}
@@ -167,14 +164,8 @@ func (d divided) program(one, divided *program.Spatial) (p dividedProgram) {
 			e.Halo += sent(piece.Before)
 		}
 		if piece.Division == program.Partial && parts > 1 {
-			hand := func(bytes int64) float64 {
-				if link.Bandwidth > 0 {
-					return link.Latency + float64(bytes)/link.Bandwidth
-				}
-				return link.Latency
-			}
 			items := d.examples * parts // blocks of examples; the parts begin one beat after another
-			e.Turns += slowest[i]*float64(parts-1)/float64(items) + float64(float64(items+parts-2)*hand(piece.Sum/int64(parts))) + hand(piece.Sum)
+			e.Turns += slowest[i]*float64(parts-1)/float64(items) + float64(float64(items+parts-2)*link.Seconds(piece.Sum/int64(parts))) + link.Seconds(piece.Sum)
 		}
 		p.instrs, p.layers = append(p.instrs, e), append(p.layers, one.Parts[0].Instrs[i].Layer)
 		p.summed += piece.Sum

@@ -2,14 +2,10 @@ package gpipe
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-
-	"gpipebench/gpipe/plan"
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/safetensors"
@@ -148,10 +144,7 @@ func copySlots(t *Trainer, s *State) error {
 			continue
 		}
 		for _, p := range theirs {
-			dst := all[p.Slot][p.Param].Data[p.From:]
-			for i := range len(p.Data) / plan.FloatBytes {
-				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.Data[i*plan.FloatBytes:]))
-			}
+			decode(all[p.Slot][p.Param].Data[p.From:], p.Data)
 		}
 	}
 	return nil

@@ -304,6 +304,11 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 	return r.chunks[0].timed(ctx, kind, micro, f)
 }
 
+// record adds an event of the list's goroutine.
+func (r *stageRun) record(at place.Place, kind timeline.Kind, micro int, start, end time.Time) {
+	r.events = append(r.events, timeline.Event{At: at, Kind: kind, Micro: micro, Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds()})
+}
+
 // timed runs f as one event of the chunk, alone if the devices are emulated.
 func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
 	if a := r.trainer.alone; a != nil {
@@ -323,10 +328,8 @@ func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 	}
 	err := f()
 	end := time.Now()
-	r.events = append(r.events, timeline.Event{
-		At: r.at, Kind: kind, Micro: micro,
-		Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds(), Away: r.away.Seconds(),
-	})
+	r.record(r.at, kind, micro, start, end)
+	r.events[len(r.events)-1].Away = r.away.Seconds()
 	seconds := (end.Sub(start) - r.away - r.turns).Seconds()
 	r.times.add(kind, micro, seconds)
 	r.times.meet(kind, micro, r.meetings, seconds)

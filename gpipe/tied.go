@@ -46,17 +46,13 @@ func (w *weight) parts(t *plan.TableRows, rows plan.Span) [][]float32 {
 	}
 }
 
-// eachTable calls f for every gathered gradient of the device's weights: of copies, the
-// first.
-func (r *stageRun) eachTable(f func(w *weight, t *plan.TableRows) error) error {
+// gatheredTables are the gathered gradients of the device's weights: of copies, the first.
+func (r *stageRun) gatheredTables(yield func(w *weight, t *plan.TableRows) bool) {
 	for i := range r.tables {
-		if t := &r.tables[i]; t.On(r.k) {
-			if err := f(&r.dev.weights[r.dev.index[t.Param][0]], t); err != nil {
-				return err
-			}
+		if t := &r.tables[i]; t.On(r.k) && !yield(&r.dev.weights[r.dev.index[t.Param][0]], t) {
+			return
 		}
 	}
-	return nil
 }
 
 // touchRows records that rows up to the row end are used.
@@ -78,7 +74,7 @@ func (r *stageRun) touchRows(t *plan.TableRows, end int) {
 // keepRows copies the rows of a micro-batch's gradient to their place, if they are gathered.
 func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 	uses := r.stage(m).Uses
-	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+	for w, t := range r.gatheredTables {
 		for i, u := range t.Uses {
 			if u.Stage != r.piece || !u.Sparse || uses[u.Index].Operand != g.Use {
 				continue
@@ -97,15 +93,14 @@ func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 			r.touchRows(t, at+len(g.IDs))
 			kept = true
 		}
-		return nil
-	})
+	}
 	return kept
 }
 
 // keepDense turns the dense gradients of the group that is complete into rows: all rows of
 // the table.
 func (r *stageRun) keepDense() {
-	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+	for w, t := range r.gatheredTables {
 		accumulators := r.accumulators(t.Param)
 		for i, u := range t.Uses {
 			if t.Devices[i] != r.k {
@@ -125,8 +120,7 @@ func (r *stageRun) keepDense() {
 				r.touchRows(t, at.To)
 			}
 		}
-		return nil
-	})
+	}
 }
 
 // gatherRows makes the first accumulator of every table whose gradient is gathered the sum
@@ -137,50 +131,48 @@ func (r *stageRun) gatherRows(ctx context.Context) error {
 		return err
 	}
 	r.recordTables(timeline.PackRows, start)
-	if err := r.eachTable(func(w *weight, t *plan.TableRows) error { return r.exchangeRows(ctx, w, t) }); err != nil {
-		return err
+	for w, t := range r.gatheredTables {
+		if err := r.exchangeRows(ctx, w, t); err != nil {
+			return err
+		}
 	}
-	if r.trainer.net.Replicas > 1 {
-		if err := r.eachTable(func(w *weight, t *plan.TableRows) error {
-			return reduction.AllGather(ctx, rowPeers{peers{stageRun: r, what: transport.GatheredRows}, t}, func(rank int) iter.Seq2[int, [][]float32] {
-				return func(yield func(int, [][]float32) bool) {
-					for m := range t.Messages(t.Replicas[rank]) {
-						if !yield(m.From, w.parts(t, m)) {
-							return
-						}
+	for w, t := range r.gatheredTables {
+		if r.trainer.net.Replicas == 1 {
+			break
+		}
+		if err := reduction.AllGather(ctx, rowPeers{peers{stageRun: r, what: transport.GatheredRows}, t}, func(rank int) iter.Seq2[int, [][]float32] {
+			return func(yield func(int, [][]float32) bool) {
+				for m := range t.Messages(t.Replicas[rank]) {
+					if !yield(m.From, w.parts(t, m)) {
+						return
 					}
 				}
-			})
+			}
 		}); err != nil {
 			return err
 		}
 	}
 	adding := time.Now()
 	if err := r.timedWork(ctx, timeline.Rows, func() {
-		_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+		for w, t := range r.gatheredTables {
 			r.addRows(w, t)
 			for _, j := range r.dev.index[t.Param][1:] {
 				copy(r.dev.weights[j].grads[0], w.grads[0])
 			}
-			return nil
-		})
+		}
 	}); err != nil {
 		return err
 	}
 	r.recordTables(timeline.SumRows, adding)
-	r.events = append(r.events, timeline.Event{
-		At: r.at, Kind: timeline.Rows, Micro: -1,
-		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
-	})
+	r.record(r.at, timeline.Rows, -1, start, time.Now())
 	return nil
 }
 
 // recordTables records what was done to all tables at once since start.
 func (r *stageRun) recordTables(kind timeline.ActivityKind, start time.Time) {
-	_ = r.eachTable(func(w *weight, t *plan.TableRows) error {
+	for _, t := range r.gatheredTables {
 		r.recorded.add([]int{r.dev.index[t.Param][0]}, kind, -1, start, time.Now(), t.Bytes(0, t.Rows))
-		return nil
-	})
+	}
 }
 
 // exchangeRows sends the rows of this device's uses, of all groups of the replica, to the

@@ -200,6 +200,7 @@ func TestTraffic(t *testing.T) {
 			tr := openedForAll(t, p, InputOf(c.data(0)))
 			r := stepped(t, tr, c.data(0))
 			checkTraffic(t, r, c.loads)
+			testkit.EqualAll(t, must(p.PlannedTraffic(InputOf(c.data(0))))(t), r.PlannedTraffic(), "before it runs")
 			ps.all(func(_ int, tr *Trainer) {
 				if r, err := tr.Evaluate(t.Context(), c.data(3)); err != nil || r.PlannedTraffic() != nil {
 					t.Errorf("%v, an evaluation's plan %v", err, r.PlannedTraffic())

@@ -89,10 +89,7 @@ func (r *stageRun) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.events = append(r.events, timeline.Event{
-		At: r.at, Kind: timeline.Barrier, Micro: -1,
-		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
-	})
+	r.record(r.at, timeline.Barrier, -1, start, time.Now())
 	scale, err := r.globalNorm(all)
 	if err != nil {
 		return err

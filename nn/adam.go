@@ -1,8 +1,7 @@
 package nn
 
 import (
-	"fmt"
-	"math"
+	"cmp"
 
 	"gpipebench/internal/kernel"
 	"gpipebench/internal/kernel/exactmath"
@@ -33,7 +32,7 @@ func (o Adam) Name() string {
 func (o Adam) Slots() []string { return []string{"mean", "mean_square"} }
 
 func (o Adam) Update(u Update) {
-	beta1, beta2, eps := orFloat(o.Beta1, 0.9), orFloat(o.Beta2, 0.999), orFloat(o.Eps, 1e-8)
+	beta1, beta2, eps := cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Eps, 1e-8)
 	decay := o.WeightDecay
 	if u.NoDecay {
 		decay = 0
@@ -45,27 +44,6 @@ func (o Adam) Update(u Update) {
 }
 
 func (o Adam) Validate() error {
-	for _, beta := range []struct {
-		name  string
-		value float32
-	}{{"Beta1", o.Beta1}, {"Beta2", o.Beta2}} {
-		if !(beta.value >= 0 && beta.value < 1) {
-			return fmt.Errorf("adam: %s is %v, want at least 0 (0: its default) and less than 1", beta.name, beta.value)
-		}
-	}
-	if !(o.Eps >= 0) || math.IsInf(float64(o.Eps), 1) {
-		return fmt.Errorf("adam: Eps is %v, want at least 0 (0: 1e-8)", o.Eps)
-	}
-	if !(o.WeightDecay >= 0) || math.IsInf(float64(o.WeightDecay), 1) {
-		return fmt.Errorf("adam: WeightDecay is %v, want at least 0", o.WeightDecay)
-	}
-	return nil
-}
-
-// orFloat returns v, or instead if v is 0.
-func orFloat(v, instead float32) float32 {
-	if v == 0 {
-		return instead
-	}
-	return v
+	return cmp.Or(wantShare("adam", "Beta1", o.Beta1, "its default"), wantShare("adam", "Beta2", o.Beta2, "its default"),
+		wantNotNegative("adam", "Eps", o.Eps, " (0: 1e-8)"), wantNotNegative("adam", "WeightDecay", o.WeightDecay, ""))
 }

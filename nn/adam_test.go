@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/nn"
-	"gpipebench/nn/optimizertest"
 )
 
 func TestAdamAgainstPyTorch(t *testing.T) {
@@ -16,13 +15,13 @@ func TestAdamAgainstPyTorch(t *testing.T) {
 func TestAdam(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, o := range []nn.Adam{{}, {WeightDecay: 0.01}, {Beta1: 0.9, Beta2: 0.98, Eps: 1e-9, WeightDecay: 0.01}} {
-		optimizertest.Run(t, optimizertest.Suite{
+		optimizerSuite{
 			Optimizer: o, Decays: o.WeightDecay != 0,
 			Refused: []nn.Optimizer{
 				nn.Adam{Beta1: 1}, nn.Adam{Beta1: -1}, nn.Adam{Beta1: nan}, nn.Adam{Beta2: 1}, nn.Adam{Beta2: nan},
 				nn.Adam{Eps: -1}, nn.Adam{Eps: nan}, nn.Adam{Eps: inf},
 				nn.Adam{WeightDecay: -1}, nn.Adam{WeightDecay: nan}, nn.Adam{WeightDecay: inf},
 			},
-		})
+		}.run(t)
 	}
 }

@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"path"
+	"cmp"
 
 	"gpipebench/nn/graph"
 )
@@ -42,38 +42,21 @@ type BatchNorm struct {
 // name/beta, its moving averages name/moving_mean and name/moving_variance,
 // which start from 0 and 1.
 func NewBatchNorm(name string, c BatchNormConfig) (l *BatchNorm) {
-	l = &BatchNorm{named: named{name: name}}
+	c.Eps = cmp.Or(c.Eps, 1e-5)
+	c.Momentum = cmp.Or(c.Momentum, 0.9)
+	l = &BatchNorm{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("batch norm", name, "Channels", c.Channels)
-	if c.Eps == 0 {
-		c.Eps = 1e-5
-	}
-	if !(c.Eps > 0) {
-		misuse("batch norm", name, "Eps is %v, want more than 0", c.Eps)
-	}
-	if c.Momentum == 0 {
-		c.Momentum = 0.9
-	}
+	wantEps("batch norm", name, c.Eps)
 	if !(c.Momentum >= 0 && c.Momentum < 1) {
 		misuse("batch norm", name, "Momentum is %v, want at least 0 and less than 1", c.Momentum)
 	}
 	shape := graph.Shape{c.Channels}
-	moving := func(what string, init Initializer) *Param {
-		return &Param{Name: path.Join(name, what), Shape: shape, Init: init, Frozen: true, State: true}
-	}
-	return &BatchNorm{
-		Gamma:    &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: orInit(c.Init, Ones()), NoDecay: true},
-		Beta:     &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
-		Mean:     moving("moving_mean", Zeros()),
-		Variance: moving("moving_variance", Ones()),
-		named:    named{name: name},
-		config:   c,
-	}
-}
-
-func (n *BatchNorm) Params() []*Param {
-	n.fit()
-	return []*Param{n.Gamma, n.Beta, n.Mean, n.Variance}
+	l.Gamma = l.own("gamma", Param{Shape: shape, Init: orInit(c.Init, Ones()), NoDecay: true})
+	l.Beta = l.own("beta", Param{Shape: shape, Init: Zeros(), NoDecay: true})
+	l.Mean = l.own("moving_mean", Param{Shape: shape, Init: Zeros(), Frozen: true, State: true})
+	l.Variance = l.own("moving_variance", Param{Shape: shape, Init: Ones(), Frozen: true, State: true})
+	return l
 }
 
 // Forward takes x (..., channels) and returns the same shape.

@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"path"
+	"cmp"
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
@@ -64,34 +64,22 @@ type Conv2D struct {
 // NewConv2D returns a convolution. Its parameters are name/weight and, if there
 // is a bias, name/bias.
 func NewConv2D(name string, c Conv2DConfig) (l *Conv2D) {
-	l = &Conv2D{named: named{name: name}}
+	l = &Conv2D{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("conv2d", name, "In", c.In)
 	wantPositive("conv2d", name, "Out", c.Out)
-	v := &Conv2D{named: named{name: name}, config: c, window: newWindow("conv2d", name, c.Kernel, c.Stride)}
-	v.Weight = &Param{
-		Name:  path.Join(name, "weight"),
-		Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.In, c.Out},
-		Init:  orInit(c.Init, HeNormal()),
-	}
+	l.window = newWindow("conv2d", name, c.Kernel, c.Stride)
+	l.Weight = l.own("weight", Param{Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.In, c.Out}, Init: orInit(c.Init, HeNormal())})
 	if c.Bias {
-		v.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Out}, Init: Zeros(), NoDecay: true}
+		l.Bias = l.own("bias", Param{Shape: graph.Shape{c.Out}, Init: Zeros(), NoDecay: true})
 	}
 	if c.ByChannels {
-		v.Weight.Split = graph.Split{Axis: 3, Sections: 1, Units: c.Out}
+		l.Weight.Split = graph.Split{Axis: 3, Sections: 1, Units: c.Out}
 		if c.Bias {
-			v.Bias.Split = graph.Split{Sections: 1, Units: c.Out}
+			l.Bias.Split = graph.Split{Sections: 1, Units: c.Out}
 		}
 	}
-	return v
-}
-
-func (v *Conv2D) Params() []*Param {
-	v.fit()
-	if v.Bias == nil {
-		return []*Param{v.Weight}
-	}
-	return []*Param{v.Weight, v.Bias}
+	return l
 }
 
 // Forward takes images (N, H, W, in) and returns (N, H', W', out).
@@ -110,9 +98,7 @@ func (v *Conv2D) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 func newWindow(kind, name string, kernel, stride [2]int) op.Window {
 	for i, k := range kernel {
 		wantPositive(kind, name, "Kernel", k)
-		if stride[i] == 0 {
-			stride[i] = 1
-		}
+		stride[i] = cmp.Or(stride[i], 1)
 		wantPositive(kind, name, "Stride", stride[i])
 	}
 	return op.Window{KH: kernel[0], KW: kernel[1], SH: stride[0], SW: stride[1]}

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"path"
-
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 )
@@ -29,7 +27,7 @@ type Dense struct {
 
 // NewDense returns a dense layer. Its parameters are name/weight and name/bias.
 func NewDense(name string, c DenseConfig) (l *Dense) {
-	l = &Dense{named: named{name: name}}
+	l = &Dense{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("dense", name, "In", c.In)
 	wantPositive("dense", name, "Out", c.Out)
@@ -39,30 +37,20 @@ func NewDense(name string, c DenseConfig) (l *Dense) {
 	if c.NoBias && c.BiasInit != nil {
 		misuse("dense", name, "BiasInit without a bias")
 	}
-	d := &Dense{named: named{name: name}, config: c}
 	shape, init := graph.Shape{c.In, c.Out}, orInit(c.Init, GlorotUniform())
 	if c.Transposed {
 		fans, untransposed := shape, init
 		shape = graph.Shape{c.Out, c.In}
 		init = func(r *philox.Stream, _ graph.Shape, dst []float32) { untransposed(r, fans, dst) }
 	}
-	d.Weight = &Param{
-		Name:  path.Join(name, "weight"),
-		Shape: shape,
-		Init:  init,
-	}
+	l.Weight = l.own("weight", Param{Shape: shape, Init: init})
 	if !c.NoBias {
-		d.Bias = &Param{
-			Name:    path.Join(name, "bias"),
-			Shape:   graph.Shape{c.Out},
-			Init:    orInit(c.BiasInit, Zeros()),
-			NoDecay: true,
-		}
+		l.Bias = l.own("bias", Param{Shape: graph.Shape{c.Out}, Init: orInit(c.BiasInit, Zeros()), NoDecay: true})
 	}
 	if c.ByInputs {
-		d.byRows(c.In)
+		l.byRows(c.In)
 	}
-	return d
+	return l
 }
 
 // byColumns says that parts can divide the results by units, whose number is given for one section;
@@ -86,14 +74,6 @@ func (d *Dense) axis(of int) int {
 		return 1 - of
 	}
 	return of
-}
-
-func (d *Dense) Params() []*Param {
-	d.fit()
-	if d.Bias == nil {
-		return []*Param{d.Weight}
-	}
-	return []*Param{d.Weight, d.Bias}
 }
 
 // Forward takes x (..., in) and returns (..., out).

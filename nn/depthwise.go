@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"path"
 
 	"gpipebench/nn/graph"
@@ -29,26 +30,14 @@ type Depthwise struct {
 
 // NewDepthwise returns a depthwise convolution. Its parameter is name/weight.
 func NewDepthwise(name string, c DepthwiseConfig) (l *Depthwise) {
-	l = &Depthwise{named: named{name: name}}
+	c.Dilation = cmp.Or(c.Dilation, 1)
+	l = &Depthwise{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("depthwise", name, "Channels", c.Channels)
-	if c.Dilation == 0 {
-		c.Dilation = 1
-	}
 	wantPositive("depthwise", name, "Dilation", c.Dilation)
-	return &Depthwise{
-		named: named{name: name}, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
-		Weight: &Param{
-			Name:  path.Join(name, "weight"),
-			Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.Channels},
-			Init:  orInit(c.Init, HeNormal()),
-		},
-	}
-}
-
-func (d *Depthwise) Params() []*Param {
-	d.fit()
-	return []*Param{d.Weight}
+	l.window = newWindow("depthwise", name, c.Kernel, c.Stride)
+	l.Weight = l.own("weight", Param{Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.Channels}, Init: orInit(c.Init, HeNormal())})
+	return l
 }
 
 // Forward takes images (N, H, W, C) and returns (N, H', W', C).

@@ -17,17 +17,10 @@ type Dropout struct {
 // nothing. The name is the key of its random numbers: two dropouts of one
 // pipeline layer must not share it.
 func NewDropout(name string, rate float32) (l *Dropout) {
-	l = &Dropout{named: named{name: name}}
+	l = &Dropout{named: named{name: name}, rate: rate}
 	defer l.keep()
-	if !(rate >= 0 && rate < 1) {
-		misuse("dropout", name, "rate is %v, want at least 0 and less than 1", rate)
-	}
-	return &Dropout{named: named{name: name}, rate: rate}
-}
-
-func (d *Dropout) Params() []*Param {
-	d.fit()
-	return nil
+	wantRate("dropout", name, rate)
+	return l
 }
 
 // Forward takes one tensor of any shape.

@@ -15,12 +15,10 @@ type DropPath struct {
 // NewDropPath returns a drop-path of the given rate, in [0, 1); with 0 it does
 // nothing. The name is the key of its random numbers, as for a dropout.
 func NewDropPath(name string, rate float32) (l *DropPath) {
-	l = &DropPath{named: named{name: name}}
+	l = &DropPath{named: named{name: name}, rate: rate}
 	defer l.keep()
-	if !(rate >= 0 && rate < 1) {
-		misuse("drop-path", name, "rate is %v, want at least 0 and less than 1", rate)
-	}
-	return &DropPath{named: named{name: name}, rate: rate}
+	wantRate("drop-path", name, rate)
+	return l
 }
 
 // Rising returns a drop-path whose rate rises from 0, by the same amount at each
@@ -33,11 +31,6 @@ func (d *DropPath) Rising(steps int) (l *DropPath) {
 		misuse("drop-path", d.name, "a rise over %d steps, want at least 0", steps)
 	}
 	return &DropPath{d.named, d.rate, steps}
-}
-
-func (d *DropPath) Params() []*Param {
-	d.fit()
-	return nil
 }
 
 // Forward takes one tensor whose first dimension is the examples.

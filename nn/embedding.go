@@ -37,37 +37,29 @@ type Embedding struct {
 // NewEmbedding returns an embedding. Its parameters are name/table, or the tied
 // one, and name/positions.
 func NewEmbedding(name string, c EmbeddingConfig) (l *Embedding) {
-	l = &Embedding{named: named{name: name}}
+	l = &Embedding{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("embedding", name, "Vocab", c.Vocab)
 	wantPositive("embedding", name, "Dim", c.Dim)
 	wantPositive("embedding", name, "SeqLen", c.SeqLen)
 	shape := graph.Shape{c.Vocab, c.Dim}
-	table := c.Tied
-	switch {
+	switch table := c.Tied; {
 	case table == nil:
-		table = &Param{Name: path.Join(name, "table"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)}
+		l.Table = l.own("table", Param{Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)})
 	case c.Init != nil:
 		misuse("embedding", name, "Init of a tied table")
 	case !slices.Equal(table.Shape, shape):
 		misuse("embedding", name, "tied to %s of shape %s, want %s", table.Name, table.Shape, shape)
+	default:
+		l.Table, l.params = table, []*Param{table}
 	}
 	positions := Sinusoid()
 	if c.Plain {
 		positions = Zeros()
 	}
-	return &Embedding{
-		Table: table,
-		Positions: &Param{
-			Name:   path.Join(name, "positions"),
-			Shape:  graph.Shape{c.SeqLen, c.Dim},
-			Init:   positions,
-			Frozen: true,
-		},
-		named:   named{name: name},
-		config:  c,
-		dropout: NewDropout(path.Join(name, "dropout"), c.Dropout),
-	}
+	l.Positions = l.own("positions", Param{Shape: graph.Shape{c.SeqLen, c.Dim}, Init: positions, Frozen: true})
+	l.dropout = NewDropout(path.Join(name, "dropout"), c.Dropout)
+	return l
 }
 
 // vocabularyInit is the default for a (vocab, dim) matrix: an embedding's table
@@ -77,11 +69,6 @@ func vocabularyInit(dim int) Initializer { return Normal(1 / math.Sqrt(float64(d
 // byVocabulary divides a table, or a bias, by its rows of tokens.
 func byVocabulary(tokens int) graph.Split {
 	return graph.Split{Sections: 1, Units: tokens, Summed: true}
-}
-
-func (e *Embedding) Params() []*Param {
-	e.fit()
-	return []*Param{e.Table, e.Positions}
 }
 
 // Forward takes ids (n, t) int32, each in [0, vocab), with t at most seqLen,

@@ -1,16 +1,34 @@
 package nn
 
-import "gpipebench/nn/graph"
+import (
+	"path"
+	"slices"
 
-// named is embedded by layers: a name, and what is wrong with the configuration, if anything. A
+	"gpipebench/nn/graph"
+)
+
+// named is embedded by layers: a name, the parameters, and what is wrong with the configuration, if anything. A
 // constructor returns a layer in any case; its Params panics then, and so does tracing it, with the
 // [*graph.Misuse] that names it. So a pipeline returns it as an error when it is opened.
 type named struct {
-	name  string
-	wrong *graph.Misuse
+	name   string
+	params []*Param
+	wrong  *graph.Misuse
 }
 
 func (n *named) Name() string { return n.name }
+
+func (n *named) Params() []*Param {
+	n.fit()
+	return slices.Clip(n.params)
+}
+
+// own adds a parameter of the layer, whose path begins with the layer's name.
+func (n *named) own(what string, p Param) *Param {
+	p.Name = path.Join(n.name, what)
+	n.params = append(n.params, &p)
+	return &p
+}
 
 // keep, deferred by a constructor, keeps its misuse for later.
 func (n *named) keep() { n.wrong = misused(recover()) }
@@ -25,7 +43,7 @@ func (n *named) fit() {
 // refused, deferred by a constructor of a [Layer], returns one that keeps its misuse.
 func refused(l *Layer, name string) {
 	if wrong := misused(recover()); wrong != nil {
-		*l = &function{named: named{name, wrong}}
+		*l = &function{named: named{name: name, wrong: wrong}}
 	}
 }
 
@@ -48,18 +66,12 @@ func Func(name string, forward func(t *Trace, in ...*graph.Node) []*graph.Node, 
 	if forward == nil {
 		misuse("func", name, "want a forward function")
 	}
-	return &function{named{name: name}, forward, params}
+	return &function{named{name: name, params: params}, forward}
 }
 
 type function struct {
 	named
 	forward func(t *Trace, in ...*graph.Node) []*graph.Node
-	params  []*Param
-}
-
-func (f *function) Params() []*Param {
-	f.fit()
-	return f.params
 }
 
 func (f *function) Forward(t *Trace, in ...*graph.Node) []*graph.Node {

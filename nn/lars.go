@@ -1,8 +1,7 @@
 package nn
 
 import (
-	"fmt"
-	"math"
+	"cmp"
 
 	"gpipebench/internal/kernel"
 )
@@ -45,7 +44,7 @@ func (o LARS) ReadsNorms() {}
 
 func (o LARS) Update(u Update) {
 	rate := float32(float64(u.LR) * o.ratio(u))
-	momentum := orFloat(o.Momentum, 0.9)
+	momentum := cmp.Or(o.Momentum, 0.9)
 	if o.Unscaled {
 		kernel.Momentum(u.W, u.State[0], u.G, 1, momentum, rate*u.Scale, rate*u.L2, false)
 		return
@@ -58,22 +57,10 @@ func (o LARS) ratio(u Update) float64 {
 	if u.NoDecay || u.Norms.W == 0 || u.Norms.G == 0 {
 		return 1
 	}
-	trust := o.Trust
-	if trust == 0 {
-		trust = 0.001
-	}
-	return trust * u.Norms.W / (float64(float64(u.Scale)*u.Norms.G) + float64(float64(u.L2)*u.Norms.W) + o.Eps)
+	return cmp.Or(o.Trust, 0.001) * u.Norms.W / (float64(float64(u.Scale)*u.Norms.G) + float64(float64(u.L2)*u.Norms.W) + o.Eps)
 }
 
 func (o LARS) Validate() error {
-	if !(o.Momentum >= 0 && o.Momentum < 1) {
-		return fmt.Errorf("%s: Momentum is %v, want at least 0 (0: 0.9) and less than 1", o.Name(), o.Momentum)
-	}
-	if !(o.Trust >= 0) || math.IsInf(o.Trust, 1) {
-		return fmt.Errorf("%s: Trust is %v, want at least 0 (0: 0.001)", o.Name(), o.Trust)
-	}
-	if !(o.Eps >= 0) || math.IsInf(o.Eps, 1) {
-		return fmt.Errorf("%s: Eps is %v, want at least 0", o.Name(), o.Eps)
-	}
-	return nil
+	return cmp.Or(wantShare(o.Name(), "Momentum", o.Momentum, "0.9"),
+		wantNotNegative(o.Name(), "Trust", o.Trust, " (0: 0.001)"), wantNotNegative(o.Name(), "Eps", o.Eps, ""))
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/nn"
-	"gpipebench/nn/optimizertest"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -42,7 +41,7 @@ func TestLARSAgainstPyTorch(t *testing.T) {
 		o := nn.LARS{Unscaled: c.Unscaled, Momentum: float32(c.Momentum), Trust: c.Trust, Eps: c.Eps}
 		for _, tensor := range []string{"dense", "row", "zero", "skipped"} {
 			w, grads := oracle.Floats("start/"+tensor), oracle.Floats("gradients/"+tensor)
-			state := optimizertest.State(o, len(w))
+			state := stateOf(o, len(w))
 			var after []float32
 			for step, rate := range oracle.Exact("rate") {
 				// Clipping by half leaves what the oracle has.
@@ -65,10 +64,10 @@ func TestLARSAgainstPyTorch(t *testing.T) {
 func TestLARS(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, o := range []nn.LARS{{}, {Unscaled: true}, {Momentum: 0.5, Trust: 0.25, Eps: 1}} {
-		optimizertest.Run(t, optimizertest.Suite{Optimizer: o, Refused: []nn.Optimizer{
+		optimizerSuite{Optimizer: o, Refused: []nn.Optimizer{
 			nn.LARS{Momentum: 1}, nn.LARS{Momentum: -0.1}, nn.LARS{Momentum: float32(nan)},
 			nn.LARS{Trust: -1}, nn.LARS{Trust: nan}, nn.LARS{Trust: inf},
 			nn.LARS{Eps: -1}, nn.LARS{Eps: nan}, nn.LARS{Eps: inf},
-		}})
+		}}.run(t)
 	}
 }

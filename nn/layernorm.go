@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"path"
+	"cmp"
 
 	"gpipebench/nn/graph"
 )
@@ -25,27 +25,14 @@ type LayerNorm struct {
 // NewLayerNorm returns a layer normalisation. Its parameters are name/gamma and
 // name/beta, which start from one and zero.
 func NewLayerNorm(name string, c LayerNormConfig) (l *LayerNorm) {
-	l = &LayerNorm{named: named{name: name}}
+	c.Eps = cmp.Or(c.Eps, 1e-5)
+	l = &LayerNorm{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("layer norm", name, "Dim", c.Dim)
-	if c.Eps == 0 {
-		c.Eps = 1e-5
-	}
-	if !(c.Eps > 0) {
-		misuse("layer norm", name, "Eps is %v, want more than 0", c.Eps)
-	}
-	shape := graph.Shape{c.Dim}
-	return &LayerNorm{
-		Gamma:  &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: Ones(), NoDecay: true},
-		Beta:   &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
-		named:  named{name: name},
-		config: c,
-	}
-}
-
-func (n *LayerNorm) Params() []*Param {
-	n.fit()
-	return []*Param{n.Gamma, n.Beta}
+	wantEps("layer norm", name, c.Eps)
+	l.Gamma = l.own("gamma", Param{Shape: graph.Shape{c.Dim}, Init: Ones(), NoDecay: true})
+	l.Beta = l.own("beta", Param{Shape: graph.Shape{c.Dim}, Init: Zeros(), NoDecay: true})
+	return l
 }
 
 // Forward takes x (..., dim) and returns the same shape.

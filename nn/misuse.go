@@ -41,6 +41,20 @@ func wantPositive(kind, name, field string, n int) {
 	}
 }
 
+// wantEps checks what is added inside a root.
+func wantEps(kind, name string, eps float32) {
+	if !(eps > 0) {
+		misuse(kind, name, "Eps is %v, want more than 0", eps)
+	}
+}
+
+// wantRate checks the share of what a dropout zeroes.
+func wantRate(kind, name string, rate float32) {
+	if !(rate >= 0 && rate < 1) {
+		misuse(kind, name, "rate is %v, want at least 0 and less than 1", rate)
+	}
+}
+
 // wantWidth checks the last dimension of a layer's input.
 func wantWidth(kind, name string, x *graph.Node, n int) {
 	switch {

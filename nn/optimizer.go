@@ -1,5 +1,10 @@
 package nn
 
+import (
+	"fmt"
+	"math"
+)
+
 // Optimizer updates one parameter after another, in place. Implementations are
 // plain structs of hyper-parameters; all state is in the device's memory.
 type Optimizer interface {
@@ -53,4 +58,20 @@ type Update struct {
 type LRSchedule interface {
 	// Rate is the rate of update step, which counts from 1.
 	Rate(step int) float64
+}
+
+// wantShare checks a hyper-parameter in [0, 1), of which 0 means instead.
+func wantShare(optimizer, field string, v float32, instead string) error {
+	if v >= 0 && v < 1 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is %v, want at least 0 (0: %s) and less than 1", optimizer, field, v, instead)
+}
+
+// wantNotNegative checks a hyper-parameter without an upper limit.
+func wantNotNegative[T float32 | float64](optimizer, field string, v T, zero string) error {
+	if v >= 0 && !math.IsInf(float64(v), 1) {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is %v, want at least 0%s", optimizer, field, v, zero)
 }

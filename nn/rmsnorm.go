@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"path"
+	"cmp"
 
 	"gpipebench/nn/graph"
 )
@@ -23,25 +23,13 @@ type RMSNorm struct {
 
 // NewRMSNorm returns such a normalisation. Its parameter is name/gamma, which starts from one.
 func NewRMSNorm(name string, c RMSNormConfig) (l *RMSNorm) {
-	l = &RMSNorm{named: named{name: name}}
+	c.Eps = cmp.Or(c.Eps, 1e-5)
+	l = &RMSNorm{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("RMS norm", name, "Dim", c.Dim)
-	if c.Eps == 0 {
-		c.Eps = 1e-5
-	}
-	if !(c.Eps > 0) {
-		misuse("RMS norm", name, "Eps is %v, want more than 0", c.Eps)
-	}
-	return &RMSNorm{
-		Gamma:  &Param{Name: path.Join(name, "gamma"), Shape: graph.Shape{c.Dim}, Init: Ones(), NoDecay: true},
-		named:  named{name: name},
-		config: c,
-	}
-}
-
-func (n *RMSNorm) Params() []*Param {
-	n.fit()
-	return []*Param{n.Gamma}
+	wantEps("RMS norm", name, c.Eps)
+	l.Gamma = l.own("gamma", Param{Shape: graph.Shape{c.Dim}, Init: Ones(), NoDecay: true})
+	return l
 }
 
 // Forward takes x (..., dim) and returns the same shape.

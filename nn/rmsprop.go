@@ -1,8 +1,7 @@
 package nn
 
 import (
-	"fmt"
-	"math"
+	"cmp"
 
 	"gpipebench/internal/kernel"
 )
@@ -40,21 +39,11 @@ func (o RMSProp) InitState(slot int) float32 {
 }
 
 func (o RMSProp) Update(u Update) {
-	decay, momentum, eps := orFloat(o.Decay, 0.9), orFloat(o.Momentum, 0.9), orFloat(o.Eps, 1)
+	decay, momentum, eps := cmp.Or(o.Decay, 0.9), cmp.Or(o.Momentum, 0.9), cmp.Or(o.Eps, 1)
 	kernel.RMSProp(u.W, u.State[0], u.State[1], u.G, u.LR, decay, momentum, eps, u.Scale, u.L2)
 }
 
 func (o RMSProp) Validate() error {
-	for _, share := range []struct {
-		name  string
-		value float32
-	}{{"Decay", o.Decay}, {"Momentum", o.Momentum}} {
-		if !(share.value >= 0 && share.value < 1) {
-			return fmt.Errorf("rmsprop: %s is %v, want at least 0 (0: 0.9) and less than 1", share.name, share.value)
-		}
-	}
-	if !(o.Eps >= 0) || math.IsInf(float64(o.Eps), 1) {
-		return fmt.Errorf("rmsprop: Eps is %v, want at least 0 (0: 1)", o.Eps)
-	}
-	return nil
+	return cmp.Or(wantShare("rmsprop", "Decay", o.Decay, "0.9"), wantShare("rmsprop", "Momentum", o.Momentum, "0.9"),
+		wantNotNegative("rmsprop", "Eps", o.Eps, " (0: 1)"))
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/nn"
-	"gpipebench/nn/optimizertest"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -27,7 +26,7 @@ func TestRMSPropAgainstFloat64(t *testing.T) {
 		{nn.RMSProp{Decay: 0.75, Momentum: 0.5, Eps: 0.001}, 0.75, 0.5, 0.001, 0.01},
 	} {
 		w := append([]float32(nil), start...)
-		state := optimizertest.State(c.o, size)
+		state := stateOf(c.o, size)
 		w64, ms, mom := make([]float64, size), make([]float64, size), make([]float64, size)
 		for i, v := range start {
 			w64[i], ms[i] = float64(v), 1
@@ -52,13 +51,13 @@ func TestRMSPropAgainstFloat64(t *testing.T) {
 func TestRMSProp(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, o := range []nn.RMSProp{{}, {Decay: 0.95, Momentum: 0.5, Eps: 1e-10}} {
-		optimizertest.Run(t, optimizertest.Suite{
+		optimizerSuite{
 			Optimizer: o, Start: map[string]float32{"mean_square": 1},
 			Refused: []nn.Optimizer{
 				nn.RMSProp{Decay: 1}, nn.RMSProp{Decay: -0.1}, nn.RMSProp{Decay: nan},
 				nn.RMSProp{Momentum: 1}, nn.RMSProp{Momentum: -1}, nn.RMSProp{Momentum: nan},
 				nn.RMSProp{Eps: -1}, nn.RMSProp{Eps: nan}, nn.RMSProp{Eps: inf},
 			},
-		})
+		}.run(t)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/nn"
-	"gpipebench/nn/optimizertest"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -25,10 +24,7 @@ func optimize(t *testing.T, o nn.Optimizer, kind string, lr float64) {
 	for _, regular := range []string{"plain", "l2"} {
 		for _, rate := range []string{"constant", "varying"} {
 			w := oracle.Floats("start")
-			state := make([][]float32, len(o.Slots()))
-			for i := range state {
-				state[i] = make([]float32, size)
-			}
+			state := stateOf(o, size)
 			l2 := float32(0)
 			if regular == "l2" {
 				l2 = config.L2
@@ -55,8 +51,8 @@ func TestSGDAgainstPyTorch(t *testing.T) {
 func TestSGD(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, o := range []nn.SGD{{}, {Momentum: 0.9}, {Momentum: 0.9, Nesterov: true}} {
-		optimizertest.Run(t, optimizertest.Suite{Optimizer: o, Refused: []nn.Optimizer{
+		optimizerSuite{Optimizer: o, Refused: []nn.Optimizer{
 			nn.SGD{Momentum: 1}, nn.SGD{Momentum: -0.1}, nn.SGD{Momentum: nan}, nn.SGD{Nesterov: true},
-		}})
+		}}.run(t)
 	}
 }

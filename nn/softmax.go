@@ -1,10 +1,6 @@
 package nn
 
-import (
-	"path"
-
-	"gpipebench/nn/graph"
-)
+import "gpipebench/nn/graph"
 
 // SoftmaxConfig describes a projection to a vocabulary.
 type SoftmaxConfig struct {
@@ -35,7 +31,7 @@ type Softmax struct {
 // NewSoftmax returns a projection to the vocabulary. Its parameters are
 // name/weight, or the tied one, and name/bias.
 func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
-	l = &Softmax{named: named{name: name}}
+	l = &Softmax{named: named{name: name}, config: c}
 	defer l.keep()
 	wantPositive("softmax", name, "Vocab", c.Vocab)
 	wantPositive("softmax", name, "Dim", c.Dim)
@@ -45,30 +41,21 @@ func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
 	if c.SoftClip && c.ClipLogits == 0 {
 		misuse("softmax", name, "SoftClip without a limit, want ClipLogits above 0")
 	}
-	s := &Softmax{named: named{name: name}, config: c}
 	shape := graph.Shape{c.Vocab, c.Dim}
 	switch {
 	case c.Tied == nil:
-		s.Weight = &Param{Name: path.Join(name, "weight"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)}
+		l.Weight = l.own("weight", Param{Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)})
 	case c.Init != nil:
 		misuse("softmax", name, "Init of a tied weight")
 	case len(c.Tied.Shape) != 2 || c.Tied.Shape[0] != c.Vocab || c.Tied.Shape[1] != c.Dim:
 		misuse("softmax", name, "tied to %s of shape %s, want %s", c.Tied.Name, c.Tied.Shape, shape)
 	default:
-		s.Weight = c.Tied
+		l.Weight, l.params = c.Tied, []*Param{c.Tied}
 	}
 	if !c.NoBias {
-		s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true, Split: byVocabulary(c.Vocab)}
+		l.Bias = l.own("bias", Param{Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true, Split: byVocabulary(c.Vocab)})
 	}
-	return s
-}
-
-func (s *Softmax) Params() []*Param {
-	s.fit()
-	if s.Bias == nil {
-		return []*Param{s.Weight}
-	}
-	return []*Param{s.Weight, s.Bias}
+	return l
 }
 
 // Forward takes x (..., dim) and returns logits (..., vocab).

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads saved weights of a Transformer into PyTorch and compares its logits, or its loss and gradients, with ours.
+"""Loads saved weights of a Transformer or ResNet into PyTorch and compares its logits, or its loss and gradients, with ours.
 
     python3 bench/peers/load_weights.py WEIGHTS RUN
 
@@ -9,7 +9,8 @@ what went into the same network and what came out:
     {"inputs": [{"shape": [n, t], "data": [...]}, ...], "logits": {"shape": [n, t, vocab], "data": [...]}}
 
 with inputs in the network's order: token ids for a transformer-lm and a llama; source ids, source lengths and target ids for a
-transformer (encoder-decoder). In place of logits there may be what came out of a training step without dropout:
+transformer (encoder-decoder); images for a resnet50 and other ResNets with a stem of 7x7, whose logits are by the moving averages,
+and whose gradients by the mini-batch's own statistics. In place of logits there may be what came out of a training step without dropout:
 
     "targets": {"shape": [n, t], "data": [...]}, "count": targets that are not -1, "smoothing": of labels,
     "loss": the mean over the count, "gradients": {path: {"shape": [...], "data": [...]}, ...}
@@ -20,8 +21,8 @@ show comes from the file's metadata, whose "model" is JSON, or from the option o
 not the defaults activation (relu) and clip_logits (0); of a llama head_dim and rope_theta.
 
 Prints the largest difference. Exit status: 0 if it is at most 1e-4 (of the loss and of each gradient as a whole: at most
-2e-6 of its norm, with autocast eight times bfloat16's resolution of 2^-8), 1 if not or if something does not fit, 2 for wrong usage, 3 where there is no PyTorch (on Debian: apt
-install python3-torch).
+2e-6 of its norm, of a ResNet 1e-5, with autocast eight times bfloat16's resolution of 2^-8), 1 if not or if something does
+not fit, 2 for wrong usage, 3 where there is no PyTorch (on Debian: apt install python3-torch).
 """
 
 import argparse
@@ -35,6 +36,7 @@ import sys
 NAME = "load_weights.py"
 TOLERANCE = 1e-4
 RELATIVE = 2e-6  # of losses and gradients
+NORMED = 1e-5  # the same through batch norms (docs/wrong.md has PyTorch's own error in float32)
 ROUNDED = 8 * 2**-8  # the same with autocast
 
 try:
@@ -260,6 +262,46 @@ class Llama(nn.ModuleDict):
         return F.linear(norm("model.norm.weight", x), get("lm_head.weight"))
 
 
+class ResNet(nn.Module):
+    """A stem of 7x7 and blocks of two or three convolutions, the first of which that is larger than 1x1 has the stride."""
+
+    tied = {}
+
+    def __init__(self, c):
+        super().__init__()
+        blocks = {re.match(r"stage(\d+)/block(\d+)/", name).groups() for name in c.tensors if name.startswith("stage")}
+        self.blocks = sorted(blocks, key=lambda at: [int(i) for i in at])
+        for name, t in c.tensors.items():
+            if "/moving_" in name:
+                self.register_buffer(name, torch.empty_like(t))
+            else:
+                self.register_parameter(name, nn.Parameter(torch.empty_like(t)))
+
+    def forward(self, x):  # (n, h, w, c)
+        def get(name):
+            return getattr(self, name)
+
+        def conv(name, x, stride=1):
+            w = get(name + "/weight").permute(3, 2, 0, 1)
+            y = F.conv2d(x, w, stride=stride, padding=w.shape[2] // 2)
+            of = (get(name + "/" + which) for which in ("moving_mean", "moving_variance", "gamma", "beta"))
+            return F.batch_norm(y, *of, self.training, 0, 1e-5)
+
+        x = x.to(get("classifier/weight").dtype).permute(0, 3, 1, 2)
+        x = F.max_pool2d(F.relu(conv("stem/conv", x, 2)), 3, 2, 1)
+        for stage, block in self.blocks:
+            at, y = "stage%s/block%s/" % (stage, block), x
+            stride = 2 if stage != "1" and block == "1" else 1
+            convs = [at + name for name in ("conv1", "conv2", "conv3") if hasattr(self, at + name + "/weight")]
+            wide = next(name for name in convs if get(name + "/weight").shape[0] > 1)
+            for name in convs:
+                y = conv(name, y, stride if name == wide else 1)
+                if name != convs[-1]:
+                    y = F.relu(y)
+            x = F.relu(y + (conv(at + "shortcut", x, stride) if hasattr(self, at + "shortcut/weight") else x))
+        return x.mean((2, 3)) @ get("classifier/weight") + get("classifier/bias")
+
+
 class Config:
     """What a model is built from: the file's tensors and what they do not show."""
 
@@ -269,10 +311,12 @@ class Config:
         self.model = Translation if "embedding/source/table" in tensors else LanguageModel
         if "model.embed_tokens.weight" in tensors:
             self.model = Llama
+        elif "stem/conv/weight" in tensors:
+            self.model = ResNet
         for name, table in self.model.tied.items():
             if name not in tensors and table in self.tensors:
                 self.tensors[name] = self.tensors[table]
-        if self.model is Llama:
+        if self.model in (Llama, ResNet):
             return
         _, self.dim = self.shape("softmax/weight")
         self.heads = int(self.value("heads"))
@@ -318,6 +362,8 @@ def place(path):
     """A tensor's name in the model, and whether it lies there transposed: ours are (in, out), PyTorch's (out, in)."""
     if "/" not in path:  # a published name
         return path.replace(".", "/"), False
+    if re.match(r"stem/|stage\d|classifier/", path):  # of a ResNet, which reads them as they are
+        return path, False
     *at, name = path.split("/")
     names = {"gamma": "weight", "beta": "bias", "table": "weight"}  # ours, PyTorch's
     return ".".join(at + [names.get(name, name)]), name == "weight" and path != "softmax/weight"
@@ -346,6 +392,7 @@ def compare_gradients(model, run, inputs):
     rounded = run.get("autocast", False)
     if not rounded:
         model.double()
+    model.train()  # without dropout
     targets = number_tensor(run["targets"], torch.int64).flatten()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=rounded):
         logits = model(*inputs).flatten(0, -2)
@@ -375,7 +422,8 @@ def compare_gradients(model, run, inputs):
     if all_theirs:
         raise Misfit("no gradient of PyTorch's %s" % ", ".join(all_theirs))
     worst = max(differences, key=lambda what: (differences[what] != differences[what], differences[what]))
-    return "loss %.6g and %d gradients" % (loss.item(), len(ours)), worst, differences[worst], ROUNDED if rounded else RELATIVE
+    most = ROUNDED if rounded else NORMED if isinstance(model, ResNet) else RELATIVE
+    return "loss %.6g and %d gradients" % (loss.item(), len(ours)), worst, differences[worst], most
 
 
 def compare(args):
@@ -387,7 +435,8 @@ def compare(args):
         where = args.run
         with open(args.run) as f:
             run = json.load(f)
-        inputs = [number_tensor(entry, torch.int64) for entry in run["inputs"]]
+        kind = torch.float32 if isinstance(model, ResNet) else torch.int64
+        inputs = [number_tensor(entry, kind) for entry in run["inputs"]]
         if "gradients" in run:
             said, what, difference, most = compare_gradients(model, run, inputs)
         else:

@@ -46,7 +46,7 @@ func (n heldNetwork) drawn(ctx context.Context, w way6) (d drawnStep, err error)
 	if err != nil {
 		return d, err
 	}
-	d.Bytes, d.Devices, d.Updates = sent.Boundary+sent.Reduced, w.devices(), 1
+	d.Bytes, d.Devices, d.Updates = sent.Boundary+sent.Reduced+sent.Gathered, w.devices(), 1
 	if w.Window > 0 {
 		w.Window, d.Updates = drawnUpdates, drawnUpdates
 	}

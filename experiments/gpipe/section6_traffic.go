@@ -7,20 +7,18 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/plan"
-	"gpipebench/lab/timed"
-	"gpipebench/nn"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
 	"gpipebench/nn/trace"
 	"gpipebench/train"
 )
 
-// sentBytes is what all devices receive from each other for an update, in float32, by kind. Sums go around a
-// ring: each of T devices sends a T-th 2(T-1) times, gathers half as often.
+// sentBytes is what all devices receive from each other for an update, in float32, by kind.
 type sentBytes struct {
 	Boundary int64 `json:"boundary"` // activations between stages, and their gradients
-	Reduced  int64 `json:"reduced"`  // all-reduces of activations and their gradients
-	Gathered int64 `json:"gathered"` // all-gathers of convolutions' inputs, and sums of their gradients, a part for each device; a softmax's three numbers a token
+	Reduced  int64 `json:"reduced"`  // sums of what each part of an operation has a summand of
+	Gathered int64 `json:"gathered"` // what one part has and all others get
 	Halo     int64 `json:"halo"`     // of images: rows of neighbours, and what one part does for all
 	Weights  int64 `json:"weights"`  // sums of weights' gradients
 	Messages int64 `json:"messages"` // but of images
@@ -32,120 +30,132 @@ type sentBytes struct {
 	Divided float64 `json:"divided"`
 }
 
-func (n heldNetwork) traffic(_ context.Context, w way6) (sent sentBytes, err error) {
+// traffic is what the plan of a step says, of images in parts their model, and of a network that no parts run, but
+// for which there is a rule, this.
+func (n heldNetwork) traffic(ctx context.Context, w way6) (sent sentBytes, err error) {
 	in := n.Model.Input(n.batch(w))
-	if err := sent.count(n.Model, in, max(w.T, 1)); err != nil {
+	calls, err := traced(n.Model, in)
+	if err != nil {
 		return sent, err
 	}
-	if w.Base == "" {
-		if sent.Divided, err = dividedShare(n.Model); err != nil {
+	sent.count(calls)
+	runs := n.Model.Name != train.AmoebaNet // in parts of operations
+	if w.Base == "" && runs {
+		p, err := n.planned(ctx, way6{T: 8}, n.Model.Input(1))
+		if err != nil {
+			return sent, err
+		}
+		p.Blocks = 1
+		if sent.Divided, err = p.DividedShare(n.Model.Input(1)); err != nil {
 			return sent, err
 		}
 	}
-	if w.S > 1 {
+	switch {
+	case w.S > 1:
 		s := w.step(n, 1, "never", false)
 		s.Setup.Spatial = 1
-		p, err := s.Pipeline(context.Background(), in)
+		p, err := s.Pipeline(ctx, in)
 		if err != nil {
 			return sent, err
 		}
 		of, err := p.ModelSpatial(in, w.S, s.Modelling())
 		sent.Halo, sent.Weights = of.Copied, 2*int64(w.S-1)*of.Summed
 		return sent, err
+	case w.T > 1 && !runs:
+		sent.byChannels(calls, w.T)
+		return sent, nil
 	}
-	if w.K > 1 {
-		out, _, err := timed.HandedOn(n.Model)
-		if err != nil {
-			return sent, err
-		}
-		costs, err := train.FlopsOf(n.Model)
-		if err != nil {
-			return sent, err
-		}
-		cut, err := partition.Split(partition.MinMax, costs, w.K)
-		if err != nil {
-			return sent, err
-		}
-		last := -1
-		for _, layers := range cut.Sizes[:w.K-1] {
-			last += layers
-			sent.Boundary += 2 * out[last] * int64(n.batch(w))
-		}
-		sent.Messages += 2 * int64(w.K-1) * int64(w.M[len(w.M)-1])
+	p, err := n.planned(ctx, w, in)
+	if err != nil {
+		return sent, err
 	}
-	return sent, nil
+	all, err := p.PlannedTraffic(in)
+	for _, of := range all {
+		sent.add(of)
+	}
+	return sent, err
 }
 
-// dividedShare is the share of the multiply-adds that eight parts divide when they run. AmoebaNet-D's cells have no rule that runs.
-func dividedShare(m train.Model) (float64, error) {
-	if m.Name == train.AmoebaNet {
-		return 0, nil
-	}
-	layers, err := m.Build()
+// planned is the network on a way's K devices or T parts, with as many blocks, so that sums are all-reduces, and
+// nothing is recomputed. What is sent does not depend on the schedule.
+func (n heldNetwork) planned(ctx context.Context, w way6, in gpipe.Input) (p gpipe.Pipeline, err error) {
+	layers, err := n.Model.Build()
 	if err != nil {
-		return 0, err
+		return p, err
 	}
-	loss, err := m.Loss(0)
+	loss, err := n.Model.Loss(0)
 	if err != nil {
-		return 0, err
+		return p, err
 	}
-	in := m.Input(1)
-	p, err := train.Setup{Partitions: 1, MicroBatches: 1, Tensor: 8}.Uncut(layers, loss, in)
-	if err != nil {
-		return 0, err
+	micro := 1
+	if len(w.M) > 0 {
+		micro = w.M[len(w.M)-1]
 	}
-	return p.DividedShare(in)
+	s := train.Setup{Partitions: max(w.K, 1), MicroBatches: micro, Tensor: w.T, Blocks: w.T, Checkpoint: schedule.Never, Partitioner: partition.MinMax}
+	return s.Pipeline(ctx, layers, loss, in)
 }
 
-// count counts multiply-adds of the whole network, and what its T parts send.
-func (s *sentBytes) count(m train.Model, in gpipe.Input, parts int) error {
-	whole, err := traced(m, in)
-	if err != nil {
-		return err
+// add adds what places send each other of one kind.
+func (s *sentBytes) add(of gpipe.Traffic) {
+	s.Messages += of.Messages
+	switch of.What {
+	case gpipe.PartReduces:
+		s.Reduced += of.Bytes
+	case gpipe.PartEdges, gpipe.PartGathers:
+		s.Gathered += of.Bytes
+	default: // between stages
+		s.Boundary += of.Bytes
 	}
+}
+
+// count counts multiply-adds of the whole network.
+func (s *sentBytes) count(calls []*graph.Call) {
 	scans := map[int]bool{}
-	for _, c := range whole {
+	for _, c := range calls {
 		_, is := c.Op.(op.LSTM)
 		scans[c.Layer] = scans[c.Layer] || is
 	}
-	for _, c := range whole {
+	for _, c := range calls {
 		macs := multiplyAdds(c)
 		if s.MACs += macs; !scans[c.Layer] {
 			s.Ruled += macs
 		}
-		if _, is := c.Op.(op.Conv2D); is && parts > 1 {
-			s.gather(c.In[0], parts)
-		}
 	}
-	if m.Images() || parts == 1 {
-		return nil
+}
+
+// byChannels counts by the rule by which parts run ResNet (nn/program/tensorconv.go), of networks whose convolutions all
+// have channels for every part. What convolutions read is gathered forward, and for their weights' gradients once
+// more; its gradient is added up for each of them. Images are one part's, and have no gradient. The inputs of a
+// product are divided, and its results are added up. Batch norm's moments are gathered for the averages, and its
+// sums for the gradients of gain and bias.
+func (s *sentBytes) byChannels(calls []*graph.Call, parts int) {
+	all := int64(parts)
+	send := func(to *int64, times, from int64, elements int) {
+		*to += times * (all - 1) * plan.FloatBytes * int64(elements)
+		s.Messages += times * (all - 1) * from
 	}
-	m.Parts = nn.Parts{Count: parts}
-	divided, err := traced(m, in)
-	for _, c := range divided {
-		switch o := c.Op.(type) {
-		case op.Leave:
-			s.reduce(int64(c.Out[0].Elems()), parts)
-		case op.Enter: // in its gradient
-			s.reduce(int64(c.In[0].Elems()), parts)
-			if o.Rows > 0 {
-				s.Gathered += 2 * int64(parts-1) * plan.FloatBytes * int64(o.Rows*c.In[0].Shape.Rows())
-				s.Messages += 2 * int64(parts*(parts-1))
+	read := map[*graph.Node]bool{}
+	for _, c := range calls {
+		switch c.Op.(type) {
+		case op.Conv2D:
+			x, from := c.In[0], all
+			if x.Call == nil {
+				from = 1
+			} else {
+				send(&s.Reduced, 1, from, x.Elems())
 			}
+			if !read[x] {
+				send(&s.Gathered, 2, from, x.Elems())
+			}
+			read[x] = true
+		case op.MatMul:
+			send(&s.Reduced, 2, all, c.Out[0].Elems())
+		case op.BatchNormMoments:
+			moments := c.Out[0].Shape
+			send(&s.Gathered, 1, all, moments.Elems())
+			send(&s.Gathered, 1, all, 2*moments.Last())
 		}
 	}
-	return err
-}
-
-// gather is an all-gather of x in the forward, and in the backward its gradient is summed to the part that has it.
-func (s *sentBytes) gather(x *graph.Node, parts int) {
-	s.Gathered += 2 * int64(parts-1) * plan.FloatBytes * int64(x.Elems())
-	s.Messages += 2 * int64(parts*(parts-1))
-}
-
-func (s *sentBytes) reduce(elements int64, parts int) {
-	s.Reduced += 2 * int64(parts-1) * plan.FloatBytes * elements
-	s.Messages += 2 * int64(parts*(parts-1))
 }
 
 // traced are the calls of a network's forward function.
@@ -181,5 +191,5 @@ func multiplyAdds(c *graph.Call) int64 {
 	return 0
 }
 
-// section6Traffic counts. Of convolutions that T devices divide ResNet's run here, and send more than is counted.
+// section6Traffic counts.
 var section6Traffic = section6Kind(heldNetwork.traffic, false)

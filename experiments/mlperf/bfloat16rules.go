@@ -213,7 +213,7 @@ func (s *rulesSpec) step(ctx context.Context) (*ranStep, error) {
 	}
 	in := t.Model.Input(t.Batch / t.Setup.Replicas)
 	traced := trace.Layers(layers, 0, loss, gpipe.BatchOf(in.Inputs, in.Examples), gpipe.BatchOf(in.Targets, in.Examples), true)
-	compiled := program.CompileStored(traced.Function, nil, false, 1, program.BF16)
+	compiled := program.Compile(traced.Function, nil, false, 1, program.BF16)
 	for _, p := range []*program.Program{compiled.Keep, compiled.Backward} {
 		for i := range p.Instrs {
 			for m := range p.Instrs[i].Moves() {

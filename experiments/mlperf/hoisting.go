@@ -281,7 +281,7 @@ func (l recurrentLayer) compile(s program.Storage) *program.Stage {
 		y = g.LSTM(g.AddBias(g.MatMul(x, wx), bias), w, nil, false)
 	}
 	f := program.Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{wx, bias, w}}
-	return program.CompileStored(f, []bool{true}, true, 1, s)
+	return program.Compile(f, []bool{true}, true, 1, s)
 }
 
 // on is the layer's step on an accelerator, in seconds.

@@ -25,7 +25,7 @@ func scanSeconds(a *accelerator.Accelerator, batch int, inside bool) float64 {
 		y = g.LSTM(g.AddBias(g.MatMul(x, wx), bias), w, nil, false)
 	}
 	f := program.Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{wx, bias, w}}
-	s := program.CompileStored(f, []bool{true}, true, 1, program.Storage{DType: graph.BF16, NoPacking: true})
+	s := program.Compile(f, []bool{true}, true, 1, program.Storage{DType: graph.BF16, NoPacking: true})
 	return a.Seconds(s.Keep, graph.BF16) + a.Seconds(s.Backward, graph.BF16)
 }
 

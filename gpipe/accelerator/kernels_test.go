@@ -48,7 +48,7 @@ func TestUnalignedProductsAreSlow(t *testing.T) {
 		g := &graph.Graph{}
 		x, w := g.NewNode(graph.Input, "x", graph.F32, 4096, 4096), g.NewNode(graph.Param, "w", graph.F32, 4096, width)
 		f := program.Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{g.MatMul(x, w)}, Params: []*graph.Node{w}}
-		return a.Seconds(program.CompileEvaluateStored(f, 1, program.Storage{DType: graph.BF16, NoPacking: true}).Forward, graph.BF16)
+		return a.Seconds(program.CompileEvaluate(f, 1, program.Storage{DType: graph.BF16, NoPacking: true}).Forward, graph.BF16)
 	}
 	ratio := seconds(4095) / seconds(4096)
 	if want := a.BF16 / a.Kernels.Unaligned; ratio < 0.9*want || ratio > 1.1*want {

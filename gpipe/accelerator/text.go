@@ -63,11 +63,7 @@ func (a *Accelerator) Text() string {
 	for _, e := range a.Efficiencies {
 		line("  - %s", e.text())
 	}
-	if len(a.Ops) > 0 {
-		line("ops:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.Ops)) {
-		o := a.Ops[name]
+	section(line, "ops", a.Ops, func(name string, o OpRate) string {
 		var fields []string
 		for _, f := range []struct {
 			key   string
@@ -77,27 +73,22 @@ func (a *Accelerator) Text() string {
 				fields = append(fields, fmt.Sprintf("%s: %.6g", f.key, f.value))
 			}
 		}
-		line("  %s: {%s}", name, strings.Join(fields, ", "))
-	}
-	if len(a.Shapes) > 0 {
-		line("shapes:")
-	}
-	for _, shape := range slices.Sorted(maps.Keys(a.Shapes)) {
-		line("  %q: %.6g", shape, a.Shapes[shape])
-	}
-	if len(a.Sources) > 0 {
-		line("sources:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.Sources)) {
-		line("  %s: %q", name, a.Sources[name])
-	}
-	if len(a.Kinds) > 0 {
-		line("kinds:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.Kinds)) {
-		line("  %s: %s", name, a.Kinds[name])
-	}
+		return fmt.Sprintf("%s: {%s}", name, strings.Join(fields, ", "))
+	})
+	section(line, "shapes", a.Shapes, func(shape string, seconds float64) string { return fmt.Sprintf("%q: %.6g", shape, seconds) })
+	section(line, "sources", a.Sources, func(name, source string) string { return fmt.Sprintf("%s: %q", name, source) })
+	section(line, "kinds", a.Kinds, func(name, kind string) string { return name + ": " + kind })
 	return b.String()
+}
+
+// section is a field's entries by name, if there are any, with the text of each.
+func section[V any](line func(format string, args ...any), field string, entries map[string]V, text func(name string, entry V) string) {
+	if len(entries) > 0 {
+		line("%s:", field)
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		line("  %s", text(name, entries[name]))
+	}
 }
 
 // text is an efficiency in the form that Read reads, in one line.

@@ -91,7 +91,7 @@ func (n *Network) compile(traced []*trace.Stage, what Purpose, room Compiled) (c
 		c = compileTraining(n, traced)
 	} else {
 		for k, tr := range traced {
-			c = append(c, program.CompileEvaluateStored(tr.Function, n.Devices[n.Device(k)].Workers(), n.storage))
+			c = append(c, program.CompileEvaluate(tr.Function, n.Devices[n.Device(k)].Workers(), n.storage))
 		}
 	}
 	if n.Params == nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -137,25 +138,16 @@ func BatchOf(types []graph.Type, n int) []graph.Type {
 // WithDefaults fills in what a zero value stands for.
 func (p Config) WithDefaults() Config {
 	for _, n := range []*int{&p.Partitions, &p.MicroBatches, &p.Replicas, &p.Spatial, &p.Tensor, &p.Blocks} {
-		if *n == 0 {
-			*n = 1
-		}
+		*n = cmp.Or(*n, 1)
 	}
-	if p.Groups == 0 {
-		p.Groups = p.Replicas
-	}
+	p.Groups = cmp.Or(p.Groups, p.Replicas)
 	if len(p.Devices) == 0 {
 		p.Devices = []Device{{}}
 	}
 	if len(p.Devices) == 1 {
 		p.Devices = slices.Repeat(p.Devices, p.Partitions)
 	}
-	if p.Optimizer == nil {
-		p.Optimizer = nn.SGD{}
-	}
-	if p.LR == nil {
-		p.LR = nn.ConstantLR(0.1)
-	}
+	p.Optimizer, p.LR = cmp.Or[nn.Optimizer](p.Optimizer, nn.SGD{}), cmp.Or[nn.LRSchedule](p.LR, nn.ConstantLR(0.1))
 	return p
 }
 

@@ -118,7 +118,7 @@ func (p Config) describeFor(in Input, examples int, compiled bool) (d *Descripti
 			gradOut[i] = n.DType != graph.I32
 		}
 	}
-	for layer, floats := range program.CompileStored(st.Function, gradOut, false, 1, program.Of(p.DType)).Saved {
+	for layer, floats := range program.Compile(st.Function, gradOut, false, 1, program.Of(p.DType)).Saved {
 		if layer < len(d.Layers) {
 			d.Layers[layer].SavedBytes += int64(floats) * FloatBytes / int64(examples)
 		}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -58,13 +59,7 @@ func (p Config) Validate(in Input) (err error) {
 	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
 		return fmt.Errorf("L2 of %v: want 0 or more", p.L2)
 	}
-	if err := p.validateGroups(in); err != nil {
-		return err
-	}
-	if err := p.validateScope(); err != nil {
-		return err
-	}
-	if err := p.validateWindow(); err != nil {
+	if err := cmp.Or(p.validateGroups(in), p.validateScope(), p.validateWindow()); err != nil {
 		return err
 	}
 	pieces := max(p.Partitions, p.Partitions*p.Chunks)
@@ -99,10 +94,7 @@ func (p Config) Validate(in Input) (err error) {
 	if p.Partitioner > partition.Block {
 		return fmt.Errorf("unknown partitioner %v: want min-max, min-variance, lingvo or block", p.Partitioner)
 	}
-	if err := p.Optimizer.Validate(); err != nil {
-		return err
-	}
-	if err := p.EMA.Validate(); err != nil {
+	if err := cmp.Or(p.Optimizer.Validate(), p.EMA.Validate()); err != nil {
 		return err
 	}
 	if p.Balance != nil {

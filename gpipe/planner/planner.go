@@ -251,15 +251,8 @@ func (s *Search) complete() error {
 	if p.AllReduce.Kind != reduction.Torus {
 		torus = [2]int{}
 	}
-	if s.Replicas == 0 {
-		s.Replicas = torus[0] * torus[1]
-	}
-	if p.Optimizer == nil {
-		p.Optimizer = nn.SGD{}
-	}
-	if s.MaxBatch == 0 {
-		s.MaxBatch = s.Input.Examples
-	}
+	s.Replicas, s.MaxBatch = cmp.Or(s.Replicas, torus[0]*torus[1]), cmp.Or(s.MaxBatch, s.Input.Examples)
+	p.Optimizer = cmp.Or[nn.Optimizer](p.Optimizer, nn.SGD{})
 	s.Keep = max(s.Keep, 1)
 	parts := max(p.Spatial, 1)
 	all := s.Devices

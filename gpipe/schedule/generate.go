@@ -1,47 +1,34 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// generators are the schedules by name, with the chunks of a device: 0 for any number.
-var generators = []struct {
-	name     string
+// generators make the lists of a step, with the chunks of a device: 0 for any number.
+var generators = [...]struct {
 	chunks   int
 	place    func(devices, chunks int) Placement
 	generate func(devices, chunks, micro int) [][]Task
 }{
-	{"gpipe", 1, Loop, straight(GPipe)},
-	{"naive", 1, Loop, straight(Naive)},
-	{"1f1b", 1, Loop, straight(OneFOneB)},
-	{"interleaved", 0, Loop, interleaved},
-	{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
-	{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
-	{"zb-v", 2, vee, shaped(ZBV)},
-	{"v-half", 2, vee, shaped(VHalf)},
-	{"v-min", 2, vee, shaped(VMin)},
-	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
+	GPipe: {1, Loop, GPipe.straight}, Naive: {1, Loop, Naive.straight}, OneFOneB: {1, Loop, OneFOneB.straight},
+	Interleaved: {0, Loop, interleaved},
+	ZBH1:        {1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
+	ZBH2:        {1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
+	ZBV:         {2, vee, ZBV.vee}, VHalf: {2, vee, VHalf.vee}, VMin: {2, vee, VMin.vee},
+	DualPipeV: {2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
 }
 
 func vee(devices, _ int) Placement { return Vee(devices) }
 
-func straight(s Schedule) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
-}
+func (s Schedule) straight(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
 
-func shaped(shape Schedule) func(devices, chunks, micro int) [][]Task {
-	return func(devices, _, micro int) [][]Task { return vees(devices, micro, shape) }
-}
+func (s Schedule) vee(devices, _, micro int) [][]Task { return vees(devices, micro, s) }
 
 // Names are the schedules that [Generate] knows.
-func Names() (names []string) {
-	for _, g := range generators {
-		names = append(names, g.name)
-	}
-	return names
-}
+func Names() []string { return slices.Clone(schedules[:len(generators)]) }
 
 // Generate makes a schedule by its name, for a number of devices, of chunks on each (0: the
 // schedule's own number, for interleaved two) and of micro-batches. No F keeps
@@ -65,11 +52,7 @@ func Place(name string, devices, chunks, micro int) (p Placement, err error) {
 		return p, fmt.Errorf("schedule: unknown schedule %q: want %s", name, strings.Join(Names(), ", "))
 	}
 	g := generators[i]
-	if chunks == 0 {
-		if chunks = g.chunks; chunks == 0 {
-			chunks = 2
-		}
-	}
+	chunks = cmp.Or(chunks, g.chunks, 2)
 	switch {
 	case devices < 1:
 		return p, fmt.Errorf("schedule: %d devices: want 1 or more", devices)

@@ -84,7 +84,7 @@ func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 		for i := range m {
 			seen := s.sees(i0 + i)
 			row := p[i*ld:][:n]
-			lse[i0+i] = float32(rowMax(row[:seen]) * s.Scale)
+			lse[i0+i] = float32(RowMax(row[:seen]) * s.Scale)
 			sum[i] = expShift(row[:seen], row[:seen], s.Scale, lse[i0+i])
 			clear(row[seen:])
 		}

@@ -4,21 +4,7 @@ package kernel
 
 //go:generate go run -C asm ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel
 
-// attentionTables returns the tables that this processor can run, fastest
-// first.
-func attentionTables() []*attentionTable {
-	var t []*attentionTable
-	if hasAVX512 {
-		t = append(t, &avx512Attention)
-	}
-	if hasAVX2 {
-		t = append(t, &avx2Attention)
-	}
-	return append(t, &genericAttention)
-}
-
 var avx512Attention = attentionTable{
-	profile: "avx512",
 	mul: func(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool) {
 		i := 0
 		for ; i+8 <= m; i += 8 {
@@ -45,7 +31,6 @@ var avx512Attention = attentionTable{
 }
 
 var avx2Attention = attentionTable{
-	profile: "avx2",
 	mul: func(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool) {
 		i := 0
 		for ; i+4 <= m; i += 4 {

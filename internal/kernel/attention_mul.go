@@ -2,8 +2,6 @@ package kernel
 
 // An attentionTable is one implementation of the kernels below attention.
 type attentionTable struct {
-	profile string
-
 	// mul computes C = A B, or C += A B, for C of m by n and A of m by k
 	// elements, all positive: A(i,p) = a[i*ars+p*acs], B(p,j) = b[p*brs+j] and
 	// C(i,j) = c[i*ldc+j]. Every element is one chain of fused multiply-adds
@@ -23,11 +21,7 @@ type attentionTable struct {
 	gradRow func(ds, p []float32, d, scale float32)
 }
 
-// attention is the table in use, the fastest that the processor has.
-var attention = *attentionTables()[0]
-
 var genericAttention = attentionTable{
-	profile:   "generic",
 	mul:       attentionMulGeneric,
 	transpose: attentionTransposeGeneric,
 	gradRow:   attentionGradRowGeneric,

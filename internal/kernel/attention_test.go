@@ -8,10 +8,6 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-func TestAttentionProfile(t *testing.T) {
-	testkit.Equal(t, Profile(), attention.profile, "%s kernels in profile", attention.profile)
-}
-
 // An attentionCase is a shape with its tensors in the layout of its strides.
 type attentionCase struct {
 	AttentionShape

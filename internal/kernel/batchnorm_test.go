@@ -155,7 +155,7 @@ func (b *batchNormCase) outputs() [][]float32 {
 
 func eachBatchNormCase(t *testing.T, f func(t *testing.T, b *batchNormCase)) {
 	t.Helper()
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, rows := range []int{2, 5, 127, 128, 129, 300, 512} {
 			for _, cols := range []int{1, 8, 19, 64, 150} {
 				for _, relu := range []bool{false, true} {
@@ -221,7 +221,7 @@ func TestBatchNormGradAgainstDifferences(t *testing.T) {
 // output is positive. Here the last bit decides that: beta is the negative of
 // the rounded product, so that a chain that rounds the product gives 0.
 func TestBatchNormGradientPassesWhereOutputIsPositive(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		const cols = 1000
 		b := newBatchNormCase(1, cols, true)
 		for j := range cols {
@@ -249,7 +249,7 @@ func TestBatchNormGradientPassesWhereOutputIsPositive(t *testing.T) {
 // The tally of several micro-batches covers all their rows, and without a
 // tally the other results are the same.
 func TestBatchNormTallyAndMovingStatistics(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		const cols = 37
 		all := newBatchNormCase(500, cols, false)
 		for i := range all.x {

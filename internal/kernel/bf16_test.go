@@ -50,7 +50,7 @@ func TestNarrowIsNearest(t *testing.T) {
 	for range 1 << 20 {
 		xs = append(xs, math.Float32frombits(r.Uint32()))
 	}
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		got, wide, back := make([]uint16, len(xs)), make([]float32, len(xs)), make([]float32, len(xs))
 		Narrow(got, xs)
 		RoundBF16(wide, xs)
@@ -74,7 +74,7 @@ func TestWidenAllPatterns(t *testing.T) {
 	for i := range all {
 		all[i] = uint16(i)
 	}
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		x, back := make([]float32, len(all)), make([]uint16, len(all))
 		Widen(x, all)
 		Narrow(back, x)
@@ -99,7 +99,7 @@ func TestConversionLengths(t *testing.T) {
 		xs[i] = float32(math.Sin(float64(i)))
 		halves[i] = nearestByDefinition(xs[i])
 	}
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for at := range 3 {
 			for n := range most {
 				got, wide, rounded := make([]uint16, n+2), make([]float32, n+2), make([]float32, n+2)

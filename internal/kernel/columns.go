@@ -19,6 +19,17 @@ func AddBiasGelu(dst, x, bias []float32, rows, cols, ld int) {
 	vector.addBiasGelu(dst, x, bias, rows, cols, ld)
 }
 
+// clearColumns clears the columns [c0,c1) of x.
+func clearColumns(x []float32, rows, ld, c0, c1 int) {
+	if c0 == 0 && c1 == ld {
+		clear(x[:rows*ld])
+		return
+	}
+	for i := range rows {
+		clear(x[i*ld+c0 : i*ld+c1])
+	}
+}
+
 // ColSum adds the rows of x to acc, which is (cols): each column is one chain
 // of additions over the rows in ascending order that starts from acc.
 func ColSum(acc, x []float32, rows, cols, ld int) { vector.colSum(acc, x, rows, cols, ld) }

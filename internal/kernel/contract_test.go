@@ -50,7 +50,7 @@ func TestContract(t *testing.T) {
 					for i := range b.x { // chunks whose means are far apart
 						b.x[i] += float32(i / cols / NormChunk * 8)
 					}
-					if vector.profile != contract.profile {
+					if inUse != &contract {
 						b.cutEvery(min(rows, cols, 16))
 					}
 					b.run()
@@ -104,7 +104,7 @@ func TestContract(t *testing.T) {
 				x, dy, y, dx := c[0], c[1], c[2], c[3]
 				gamma, dgamma, scale := make([]float32, cols), make([]float32, cols), make([]float32, rows)
 				fill(x, dy, gamma, dgamma)
-				if vector.profile == contract.profile {
+				if inUse == &contract {
 					defineRMSNorm(y, dx, dgamma, scale, x, dy, gamma, rows, cols, testEps)
 				} else {
 					RMSNorm(y, scale, x, gamma, rows, cols, testEps)
@@ -121,7 +121,7 @@ func TestContract(t *testing.T) {
 				x, u, dy := make([]float32, n), make([]float32, n), make([]float32, n)
 				y, dx, du := make([]float32, n), make([]float32, n), make([]float32, n)
 				fill(x, u, dy)
-				if vector.profile == contract.profile {
+				if inUse == &contract {
 					defineSwiGLU(y, dx, du, x, u, dy)
 				} else {
 					SwiGLU(y, x, u)
@@ -136,7 +136,7 @@ func TestContract(t *testing.T) {
 			const rows, cols, headDim, first, period = 9, 30, 10, 3, 5
 			x, table, y := make([]float32, rows*cols), make([]float32, period*headDim), make([]float32, rows*cols)
 			fill(x, table)
-			if vector.profile == contract.profile {
+			if inUse == &contract {
 				defineRotary(y, x, table, rows, cols, headDim, first, period)
 			} else {
 				Rotary(y, x, table, rows, cols, headDim, first, period, 1)
@@ -181,8 +181,7 @@ func (k vectorKernel) lengths() (rows []cut) {
 // it returns with their definitions, for operands of all kinds of values.
 func sameByDefinition(t *testing.T, name string, run func(fill func(x ...[]float32)) [][]float32) {
 	t.Helper()
-	g, a, v := gemm, attention, vector
-	defer func() { gemm, attention, vector = g, a, v }()
+	defer use(inUse)
 	for kind, value := range kindsOfValues {
 		results := func() [][]float32 {
 			random, operand := rand.New(rand.NewPCG(1, 2)), 0
@@ -195,15 +194,15 @@ func sameByDefinition(t *testing.T, name string, run func(fill func(x ...[]float
 				}
 			})
 		}
-		gemm, attention, vector = contractGemm, contractAttention, contract
+		use(&contract)
 		want := results()
-		for i, table := range vectorTables() {
-			gemm, attention, vector = *gemmTables()[i], *attentionTables()[i], *table
+		for _, i := range implementations() {
+			use(i)
 			for o, got := range results() {
 				for e, g := range got {
 					if w := want[o][e]; math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
 						t.Fatalf("%s, %s, %s: result %d, element %d is %v (%#x), by definition %v (%#x)",
-							table.profile, name, kind, o, e, g, math.Float32bits(g), w, math.Float32bits(w))
+							i.profile, name, kind, o, e, g, math.Float32bits(g), w, math.Float32bits(w))
 					}
 				}
 			}

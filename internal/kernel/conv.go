@@ -1,42 +1,30 @@
 package kernel
 
-// Conv describes a convolution of x (N, H, W, C) with w (KH, KW, C, O) to y (N,
-// OH, OW, O). At tap (kh,kw) output pixel (oh,ow) reads input pixel
-// (oh*StrideH+kh-Top, ow*StrideW+kw-Left). A tap outside the image is left out,
-// as if the image were zero there. Top and Left may be negative, which crops.
-type Conv struct {
-	N, H, W, C       int
-	KH, KW           int
-	StrideH, StrideW int
-	Top, Left        int
-	OH, OW, O        int
-}
-
-// ConvForward computes y from x and w. Every element is one chain of fused
+// ConvForward computes the convolution y of x with w (KH, KW, C, O). Every element is one chain of fused
 // multiply-adds, from zero, over (kh, kw, c) ascending.
 //
 // Like its gradients, it computes the part-th of parts parts of the output. No
 // bit depends on the number of parts.
-func ConvForward(c Conv, y, x, w []float32, part, parts int, scratch []float32) {
+func ConvForward(c Window, y, x, w []float32, part, parts int, scratch []float32) {
 	if c.pointwise() {
 		gemm.part(c.N*c.H*c.W, c.O, c.C, lines{x, c.C, 1}, lines{w, 1, c.O}, y, false, part, parts, scratch)
 		return
 	}
-	s := c.forward()
+	s := c.sweep()
 	s.run(y, x, w, part, parts, scratch)
 }
 
 // ConvGradInput computes dx from dy and w. Every element is one chain of fused
 // multiply-adds, from zero, over (kh, kw) descending and o ascending. Elements
 // that no output reads are zero.
-func ConvGradInput(c Conv, dx, dy, w []float32, part, parts int, scratch []float32) {
+func ConvGradInput(c Window, dx, dy, w []float32, part, parts int, scratch []float32) {
 	if c.pointwise() {
 		gemm.part(c.N*c.H*c.W, c.C, c.O, lines{dy, c.O, 1}, lines{w, c.O, 1}, dx, false, part, parts, scratch)
 		return
 	}
 	for i := range min(c.StrideH, c.H) {
 		for j := range min(c.StrideW, c.W) {
-			s := c.phase(i, j)
+			s := c.phaseSweep(i, j)
 			s.run(dx, dy, w, part, parts, scratch)
 		}
 	}
@@ -45,7 +33,7 @@ func ConvGradInput(c Conv, dx, dy, w []float32, part, parts int, scratch []float
 // ConvGradWeight computes dw from x and dy, or adds to it if accumulate. Every
 // element is one chain of fused multiply-adds over (n, oh, ow) ascending, from
 // zero or from dw, so examples may be fed in any number of calls.
-func ConvGradWeight(c Conv, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
+func ConvGradWeight(c Window, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
 	if c.pointwise() {
 		gemm.part(c.C, c.O, c.N*c.H*c.W, lines{x, 1, c.C}, lines{dy, 1, c.O}, dw, accumulate, part, parts, scratch)
 		return
@@ -55,7 +43,7 @@ func ConvGradWeight(c Conv, dw, x, dy []float32, accumulate bool, part, parts in
 
 // ConvGradWeightPart returns the rows (KH, KW, C) and columns O of dw that one of parts calls of
 // ConvGradWeight computes, whatever the sizes of images.
-func ConvGradWeightPart(c Conv, part, parts int) (i0, i1, j0, j1 int) {
+func ConvGradWeightPart(c Window, part, parts int) (i0, i1, j0, j1 int) {
 	if c.pointwise() {
 		return cutProduct(c.C, c.O, part, parts)
 	}
@@ -64,23 +52,23 @@ func ConvGradWeightPart(c Conv, part, parts int) (i0, i1, j0, j1 int) {
 
 // ConvForwardScratch returns the floats of scratch that each of parts threads
 // needs for ConvForward.
-func ConvForwardScratch(c Conv, parts int) int {
+func ConvForwardScratch(c Window, parts int) int {
 	if c.pointwise() {
 		return partScratch(c.N*c.H*c.W, c.O, c.C, parts)
 	}
-	s := c.forward()
+	s := c.sweep()
 	return s.scratch(parts)
 }
 
 // ConvGradInputScratch is ConvForwardScratch for ConvGradInput.
-func ConvGradInputScratch(c Conv, parts int) int {
+func ConvGradInputScratch(c Window, parts int) int {
 	if c.pointwise() {
 		return partScratch(c.N*c.H*c.W, c.C, c.O, parts)
 	}
 	floats := 0
 	for i := range min(c.StrideH, c.H) {
 		for j := range min(c.StrideW, c.W) {
-			s := c.phase(i, j)
+			s := c.phaseSweep(i, j)
 			floats = max(floats, s.scratch(parts))
 		}
 	}
@@ -88,7 +76,7 @@ func ConvGradInputScratch(c Conv, parts int) int {
 }
 
 // ConvGradWeightScratch is ConvForwardScratch for ConvGradWeight.
-func ConvGradWeightScratch(c Conv, parts int) int {
+func ConvGradWeightScratch(c Window, parts int) int {
 	if c.pointwise() {
 		return partScratch(c.C, c.O, c.N*c.H*c.W, parts)
 	}
@@ -97,7 +85,7 @@ func ConvGradWeightScratch(c Conv, parts int) int {
 
 // pointwise reports whether each pixel is multiplied separately: the
 // convolution is then a product of the matrices in place.
-func (c Conv) pointwise() bool {
+func (c *Window) pointwise() bool {
 	return c.KH == 1 && c.KW == 1 && c.StrideH == 1 && c.StrideW == 1 &&
 		c.Top == 0 && c.Left == 0 && c.OH == c.H && c.OW == c.W
 }

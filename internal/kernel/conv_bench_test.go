@@ -8,10 +8,10 @@ import (
 
 // convLayers lists the layers of ResNet-101 on 64 x 64 images, then of
 // AmoebaNet-D (6, 64): image, channels, kernel, stride.
-func convLayers() []Conv {
-	var layers []Conv
+func convLayers() []Window {
+	var layers []Window
 	add := func(n, size, c, kh, kw, stride, o int) {
-		l := Conv{N: n, H: size, W: size, C: c, KH: kh, KW: kw, StrideH: stride, StrideW: stride, O: o}
+		l := Window{N: n, H: size, W: size, C: c, KH: kh, KW: kw, StrideH: stride, StrideW: stride, O: o}
 		l.OH, l.OW = (size+stride-1)/stride, (size+stride-1)/stride
 		l.Top, l.Left = max((l.OH-1)*stride+kh-size, 0)/2, max((l.OW-1)*stride+kw-size, 0)/2
 		layers = append(layers, l)
@@ -49,7 +49,7 @@ func convLayers() []Conv {
 	return layers
 }
 
-func (c Conv) layer() string {
+func (c Window) layer() string {
 	return fmt.Sprintf("%dx%dx%d/%dx%d/s%d/%d-%d", c.N, c.H, c.W, c.KH, c.KW, c.StrideH, c.C, c.O)
 }
 

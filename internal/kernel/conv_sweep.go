@@ -13,9 +13,9 @@ package kernel
 // row and from example to example. A tile goes along the direction that fills
 // it best.
 type sweep struct {
-	n           int  // examples
-	down, along axis // rows and columns
-	k, j        int  // channels of the source and of the destination
+	n           int   // examples
+	down, along reach // rows and columns
+	k, j        int   // channels of the source and of the destination
 
 	first      int // offset of the destination's first pixel
 	dn, dp, dq int // distances to the next example, row and pixel
@@ -26,29 +26,21 @@ type sweep struct {
 	flipped       bool  // the taps' order is not that of w's steps
 }
 
-// An axis has count positions. At tap t of taps, position i meets input
-// i*stride+t-before of size.
-type axis struct {
-	count, stride, before int
-	taps, size            int
-}
-
-func (c Conv) forward() sweep {
+func (c *Window) sweep() sweep {
+	down, along := c.forward()
 	return sweep{
-		n:     c.N,
-		down:  axis{c.OH, c.StrideH, c.Top, c.KH, c.H},
-		along: axis{c.OW, c.StrideW, c.Left, c.KW, c.W},
-		k:     c.C, j: c.O,
+		n:    c.N,
+		down: down, along: along,
+		k: c.C, j: c.O,
 		dn: c.OH * c.OW * c.O, dp: c.OW * c.O, dq: c.O,
 		w:     lines{line: 1, step: c.O},
 		wDown: c.KW * c.C * c.O, wAlong: c.C * c.O,
 	}
 }
 
-// phase is the part of dx with the pixels (i+p*StrideH, j+q*StrideW).
-func (c Conv) phase(i, j int) sweep {
-	down, lastDown := gradAxis(c.H, c.StrideH, c.Top, c.KH, c.OH, i)
-	along, lastAlong := gradAxis(c.W, c.StrideW, c.Left, c.KW, c.OW, j)
+// phaseSweep is the part of dx with the pixels (i+p*StrideH, j+q*StrideW).
+func (c *Window) phaseSweep(i, j int) sweep {
+	down, along := c.phase(i, j)
 	tap := c.C * c.O
 	return sweep{
 		n:    c.N,
@@ -57,45 +49,10 @@ func (c Conv) phase(i, j int) sweep {
 		first: (i*c.W + j) * c.C,
 		dn:    c.H * c.W * c.C, dp: c.StrideH * c.W * c.C, dq: c.StrideW * c.C,
 		w:      lines{line: c.O, step: 1},
-		wFirst: (lastDown*c.KW + lastAlong) * tap,
-		wDown:  -c.StrideH * c.KW * tap, wAlong: -c.StrideW * tap,
+		wFirst: (down.tap*c.KW + along.tap) * tap,
+		wDown:  down.next * c.KW * tap, wAlong: along.next * tap,
 		flipped: true,
 	}
-}
-
-// gradAxis returns the axis of the pixels phase, phase+stride, ... and the last
-// tap that they meet. Input i meets output (i+before-t)/stride at the taps t
-// that leave no remainder: last, last-stride, ...
-func gradAxis(size, stride, before, taps, out, phase int) (x axis, last int) {
-	x = axis{count: (size - phase + stride - 1) / stride, stride: 1, size: out}
-	for last = taps - 1; last >= 0; last-- {
-		if ahead := last - before - phase; ahead%stride == 0 {
-			x.taps, x.before = last/stride+1, ahead/stride
-			return x, last
-		}
-	}
-	return x, 0
-}
-
-// span returns the taps [from, to) of position i that are inside the image, and
-// the end of the following positions, up to limit, with the same taps.
-func (x axis) span(i, limit int) (from, to, end int) {
-	from, to = x.tapsAt(i)
-	for end = i + 1; end < limit; end++ {
-		if f, t := x.tapsAt(end); f != from || t != to {
-			break
-		}
-	}
-	return from, to, end
-}
-
-func (x axis) tapsAt(i int) (from, to int) {
-	first := i*x.stride - x.before
-	from, to = max(0, -first), min(x.taps, x.size-first)
-	if from >= to {
-		return 0, 0
-	}
-	return from, to
 }
 
 func (s *sweep) depth() int { return s.down.taps * s.along.taps * s.k }
@@ -194,14 +151,15 @@ func (s *sweep) packB(g *gemmTable, j, count, k0, k1 int, dst []float32) {
 // regions multiplies the block by the rows [p0,p1) of examples [n0,n1).
 func (s *sweep) regions(g *gemmTable, b *block, n0, n1, p0, p1 int) {
 	for p := p0; p < p1; {
-		t0, t1, pEnd := s.down.span(p, p1)
+		t0, t1, pEnd := s.down.run(p)
+		pEnd = min(pEnd, p1)
 		for q := 0; q < s.along.count; {
-			u0, u1, qEnd := s.along.span(q, s.along.count)
+			u0, u1, qEnd := s.along.run(q)
 			to := s.first + n0*s.dn + p*s.dp + q*s.dq + b.j0
 			from := 0
 			inside := t0 < t1 && u0 < u1
 			if inside {
-				from = ((n0*s.down.size+p*s.down.stride+t0-s.down.before)*s.along.size + q*s.along.stride + u0 - s.along.before) * s.k
+				from = ((n0*s.down.size+s.down.source(p, t0))*s.along.size + s.along.source(q, u0)) * s.k
 				s.findRuns(b, t0, t1, u0, u1)
 			}
 			d := [3]direction{

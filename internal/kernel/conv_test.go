@@ -16,9 +16,9 @@ import (
 // convShapes are geometries of every kind: kernels of one, two, three and seven
 // pixels, various strides, odd sizes, padding that is larger on one side,
 // crops, kernels larger than the image, and channels around all tile widths.
-func convShapes() []Conv {
-	var shapes []Conv
-	add := func(c Conv, bottom, right int) {
+func convShapes() []Window {
+	var shapes []Window
+	add := func(c Window, bottom, right int) {
 		c.OH = (c.H+c.Top+bottom-c.KH)/c.StrideH + 1
 		c.OW = (c.W+c.Left+right-c.KW)/c.StrideW + 1
 		shapes = append(shapes, c)
@@ -28,7 +28,7 @@ func convShapes() []Conv {
 	for _, k := range [][2]int{{1, 1}, {3, 3}, {1, 7}, {7, 1}, {7, 7}, {2, 2}} {
 		for _, s := range [][2]int{{1, 1}, {2, 2}, {1, 2}, {3, 2}, {3, 3}} {
 			for _, size := range [][2]int{{7, 7}, {9, 6}, {4, 17}} {
-				c := Conv{
+				c := Window{
 					N: 1 + i%3, H: size[0], W: size[1], C: channels[i*7%10],
 					KH: k[0], KW: k[1], StrideH: s[0], StrideW: s[1],
 					Top: (k[0] - 1) / 2, Left: (k[1] - 1) / 2, O: channels[(i*3+i/10)%10],
@@ -42,34 +42,34 @@ func convShapes() []Conv {
 		}
 	}
 	for _, c := range []struct {
-		Conv
+		Window
 		bottom, right int
 	}{
 		// Crops; taps that never meet the image, outputs without any tap.
-		{Conv{N: 2, H: 8, W: 8, C: 16, KH: 1, KW: 1, StrideH: 2, StrideW: 2, Top: -1, Left: -1, O: 8}, 1, 1},
-		{Conv{N: 2, H: 7, W: 9, C: 5, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: -1, Left: -2, O: 33}, -1, 0},
-		{Conv{N: 2, H: 2, W: 2, C: 33, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 40}, 1, 1},
-		{Conv{N: 3, H: 1, W: 2, C: 4, KH: 5, KW: 7, StrideH: 1, StrideW: 1, Top: 6, Left: 9, O: 3}, 7, 8},
-		{Conv{N: 1, H: 2, W: 3, C: 4, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Top: 3, Left: 6, O: 20}, 9, 9},
-		{Conv{N: 1, H: 2, W: 30, C: 2, KH: 11, KW: 1, StrideH: 1, StrideW: 1, Top: 10, O: 3}, 10, 0},
+		{Window{N: 2, H: 8, W: 8, C: 16, KH: 1, KW: 1, StrideH: 2, StrideW: 2, Top: -1, Left: -1, O: 8}, 1, 1},
+		{Window{N: 2, H: 7, W: 9, C: 5, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: -1, Left: -2, O: 33}, -1, 0},
+		{Window{N: 2, H: 2, W: 2, C: 33, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 40}, 1, 1},
+		{Window{N: 3, H: 1, W: 2, C: 4, KH: 5, KW: 7, StrideH: 1, StrideW: 1, Top: 6, Left: 9, O: 3}, 7, 8},
+		{Window{N: 1, H: 2, W: 3, C: 4, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Top: 3, Left: 6, O: 20}, 9, 9},
+		{Window{N: 1, H: 2, W: 30, C: 2, KH: 11, KW: 1, StrideH: 1, StrideW: 1, Top: 10, O: 3}, 10, 0},
 		// 1 x 1 kernels that are a plain product, and that are not.
-		{Conv{N: 3, H: 5, W: 7, C: 33, KH: 1, KW: 1, StrideH: 1, StrideW: 1, O: 17}, 0, 0},
-		{Conv{N: 3, H: 5, W: 7, C: 8, KH: 1, KW: 1, StrideH: 1, StrideW: 1, Top: 1, O: 17}, 1, 0},
+		{Window{N: 3, H: 5, W: 7, C: 33, KH: 1, KW: 1, StrideH: 1, StrideW: 1, O: 17}, 0, 0},
+		{Window{N: 3, H: 5, W: 7, C: 8, KH: 1, KW: 1, StrideH: 1, StrideW: 1, Top: 1, O: 17}, 1, 0},
 		// Several blocks of k and of columns; lines of A on the same cache
 		// sets.
-		{Conv{N: 2, H: 20, W: 19, C: 3, KH: 3, KW: 2, StrideH: 1, StrideW: 2, Top: 1, Left: 1, O: 5}, 1, 1},
-		{Conv{N: 2, H: 3, W: 5, C: 3, KH: 2, KW: 3, StrideH: 1, StrideW: 1, Left: 1, O: 530}, 0, 1},
-		{Conv{N: 2, H: 3, W: 5, C: 530, KH: 2, KW: 1, StrideH: 1, StrideW: 1, O: 3}, 0, 0},
-		{Conv{N: 9, H: 2, W: 2, C: 256, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 9}, 1, 1},
-		{Conv{N: 3, H: 2, W: 2, C: 256, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 70}, 1, 1},
-		{Conv{N: 2, H: 2, W: 9, C: 256, KH: 2, KW: 2, StrideH: 1, StrideW: 4, O: 66}, 0, 0},
+		{Window{N: 2, H: 20, W: 19, C: 3, KH: 3, KW: 2, StrideH: 1, StrideW: 2, Top: 1, Left: 1, O: 5}, 1, 1},
+		{Window{N: 2, H: 3, W: 5, C: 3, KH: 2, KW: 3, StrideH: 1, StrideW: 1, Left: 1, O: 530}, 0, 1},
+		{Window{N: 2, H: 3, W: 5, C: 530, KH: 2, KW: 1, StrideH: 1, StrideW: 1, O: 3}, 0, 0},
+		{Window{N: 9, H: 2, W: 2, C: 256, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 9}, 1, 1},
+		{Window{N: 3, H: 2, W: 2, C: 256, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 70}, 1, 1},
+		{Window{N: 2, H: 2, W: 9, C: 256, KH: 2, KW: 2, StrideH: 1, StrideW: 4, O: 66}, 0, 0},
 	} {
-		add(c.Conv, c.bottom, c.right)
+		add(c.Window, c.bottom, c.right)
 	}
 	return some(shapes)
 }
 
-func (c Conv) sizes() (x, y, w int) {
+func (c Window) sizes() (x, y, w int) {
 	return c.N * c.H * c.W * c.C, c.N * c.OH * c.OW * c.O, c.KH * c.KW * c.C * c.O
 }
 
@@ -79,13 +79,13 @@ func randomFloats(seed uint64, n int) []float32 {
 
 // A convCase is one of a convolution's three products.
 type convCase struct {
-	Conv
+	Window
 	kind       string
 	accumulate bool
 	out, l, r  []float32
 }
 
-func convCases(c Conv) []*convCase {
+func convCases(c Window) []*convCase {
 	x, y, w := c.sizes()
 	xs, ys, ws := randomFloats(1, x), randomFloats(2, y), randomFloats(3, w)
 	return []*convCase{
@@ -99,21 +99,21 @@ func convCases(c Conv) []*convCase {
 func (c *convCase) scratch(parts int) int {
 	switch c.kind {
 	case "forward":
-		return ConvForwardScratch(c.Conv, parts)
+		return ConvForwardScratch(c.Window, parts)
 	case "input-grad":
-		return ConvGradInputScratch(c.Conv, parts)
+		return ConvGradInputScratch(c.Window, parts)
 	}
-	return ConvGradWeightScratch(c.Conv, parts)
+	return ConvGradWeightScratch(c.Window, parts)
 }
 
 func (c *convCase) part(out []float32, part, parts int, scratch []float32) {
 	switch c.kind {
 	case "forward":
-		ConvForward(c.Conv, out, c.l, c.r, part, parts, scratch)
+		ConvForward(c.Window, out, c.l, c.r, part, parts, scratch)
 	case "input-grad":
-		ConvGradInput(c.Conv, out, c.l, c.r, part, parts, scratch)
+		ConvGradInput(c.Window, out, c.l, c.r, part, parts, scratch)
 	default:
-		ConvGradWeight(c.Conv, out, c.l, c.r, c.accumulate, part, parts, scratch)
+		ConvGradWeight(c.Window, out, c.l, c.r, c.accumulate, part, parts, scratch)
 	}
 }
 
@@ -150,25 +150,17 @@ func (c *convCase) want() []float32 {
 	return chain
 }
 
-// eachProduct calls f with the indices of the elements of x, y and w that are
-// multiplied. The order is as in the chains of all three: along oh and ow
-// ascending, kh and kw descend for an element of x.
-func (c Conv) eachProduct(f func(x, y, w int)) {
-	for n := range c.N {
-		for oh := range c.OH {
-			for ow := range c.OW {
-				for kh := range c.KH {
-					for kw := range c.KW {
-						ih, iw := oh*c.StrideH+kh-c.Top, ow*c.StrideW+kw-c.Left
-						if ih < 0 || ih >= c.H || iw < 0 || iw >= c.W {
-							continue
-						}
-						x, y, w := ((n*c.H+ih)*c.W+iw)*c.C, ((n*c.OH+oh)*c.OW+ow)*c.O, (kh*c.KW+kw)*c.C*c.O
-						for i := range c.C {
-							for o := range c.O {
-								f(x+i, y+o, w+i*c.O+o)
-							}
-						}
+// eachTap calls f with the indices of the pixels of x and y and of the tap that meet. The order is as in
+// the chains of all three products: along oh and ow ascending, kh and kw descend for a pixel of x.
+func (c Window) eachTap(f func(x, y, tap int)) {
+	for row := range c.N * c.OH {
+		n, oh := row/c.OH, row%c.OH
+		for ow := range c.OW {
+			for kh := range c.KH {
+				for kw := range c.KW {
+					ih, iw := oh*c.StrideH+kh*max(1, c.Dilation)-c.Top, ow*c.StrideW+kw*max(1, c.Dilation)-c.Left
+					if ih >= 0 && ih < c.H && iw >= 0 && iw < c.W {
+						f((n*c.H+ih)*c.W+iw, row*c.OW+ow, kh*c.KW+kw)
 					}
 				}
 			}
@@ -176,9 +168,20 @@ func (c Conv) eachProduct(f func(x, y, w int)) {
 	}
 }
 
+// eachProduct calls f with the indices of the elements of x, y and w that a convolution multiplies.
+func (c Window) eachProduct(f func(x, y, w int)) {
+	c.eachTap(func(x, y, tap int) {
+		for i := range c.C {
+			for o := range c.O {
+				f(x*c.C+i, y*c.O+o, (tap*c.C+i)*c.O+o)
+			}
+		}
+	})
+}
+
 func (c *convCase) same(t *testing.T, what string, got, want []float32) {
 	t.Helper()
-	sameBits(t, fmt.Sprintf("%s %+v, %s", c.kind, c.Conv, what), [][]float32{got}, [][]float32{want})
+	sameBits(t, fmt.Sprintf("%s %+v, %s", c.kind, c.Window, what), [][]float32{got}, [][]float32{want})
 }
 
 func TestConv(t *testing.T) {
@@ -207,7 +210,7 @@ func TestConvProfile(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		panels, products := gemm.panels, 0
 		name := runtime.FuncForPC(reflect.ValueOf(panels).Pointer()).Name()
-		if want := "gemmPanels" + gemm.profile; !strings.HasSuffix(strings.ToLower(name), strings.ToLower(want)) {
+		if want := "gemmPanels" + Profile(); !strings.HasSuffix(strings.ToLower(name), strings.ToLower(want)) {
 			t.Errorf("called %q, not %s", name, want)
 		}
 		gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int) {
@@ -223,7 +226,7 @@ func TestConvProfile(t *testing.T) {
 			for _, c := range convCases(shape) {
 				products = 0
 				c.run(1)
-				testkit.Equal(t, products, want, "%s %+v: products in panels", c.kind, c.Conv)
+				testkit.Equal(t, products, want, "%s %+v: products in panels", c.kind, c.Window)
 			}
 		}
 	})
@@ -237,7 +240,7 @@ func TestConvReadsInPlace(t *testing.T) {
 			t.Skip("packs always")
 		}
 		panels := gemm.panels
-		for _, c := range convCases(Conv{N: 2, H: 9, W: 9, C: 48, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, OH: 9, OW: 9, O: 80}) {
+		for _, c := range convCases(Window{N: 2, H: 9, W: 9, C: 48, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, OH: 9, OW: 9, O: 80}) {
 			begin, end := address(c.l), address(c.l)+4*uintptr(len(c.l))
 			gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, y []float32, ldc int, load bool, more []int) {
 				if at := address(a); at < begin || at >= end {
@@ -254,7 +257,7 @@ func address(x []float32) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDa
 
 func TestConvOfNoExamples(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
-		for _, c := range convCases(Conv{H: 4, W: 4, C: 3, KH: 3, KW: 3, StrideH: 2, StrideW: 1, Top: 1, Left: 1, OH: 2, OW: 4, O: 5}) {
+		for _, c := range convCases(Window{H: 4, W: 4, C: 3, KH: 3, KW: 3, StrideH: 2, StrideW: 1, Top: 1, Left: 1, OH: 2, OW: 4, O: 5}) {
 			want := c.out
 			if c.kind == "weight-grad" && !c.accumulate {
 				want = make([]float32, len(c.out))
@@ -266,7 +269,7 @@ func TestConvOfNoExamples(t *testing.T) {
 
 func TestConvAllocatesNothing(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
-		for _, c := range convCases(Conv{N: 2, H: 9, W: 9, C: 32, KH: 3, KW: 3, StrideH: 2, StrideW: 2, Top: 1, Left: 1, OH: 5, OW: 5, O: 40}) {
+		for _, c := range convCases(Window{N: 2, H: 9, W: 9, C: 32, KH: 3, KW: 3, StrideH: 2, StrideW: 2, Top: 1, Left: 1, OH: 5, OW: 5, O: 40}) {
 			scratch := make([]float32, c.scratch(2))
 			testkit.Equal(t, testing.AllocsPerRun(5, func() { c.part(c.out, 1, 2, scratch) }), 0, "%s: allocations", c.kind)
 		}

@@ -3,15 +3,15 @@ package kernel
 // convGradWeight multiplies, for each tap, the pixels of x that the tap meets,
 // as a transposed A, with dy. Steps along k are the pixels of dy; those of a
 // row whose tap is inside the image form a run.
-func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
+func (g *gemmTable) convGradWeight(c *Window, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
 	m, k := c.KH*c.KW*c.C, c.N*c.OH*c.OW
 	i0, i1, j0, j1 := cutGradWeight(c, part, parts)
 	if i0 == i1 || j0 == j1 {
 		return
 	}
 	if k == 0 {
-		for i := i0; i < i1 && !accumulate; i++ {
-			clear(dw[i*c.O:][j0:j1])
+		if !accumulate {
+			clearColumns(dw[i0*c.O:], i1-i0, c.O, j0, j1)
 		}
 		return
 	}
@@ -37,9 +37,7 @@ func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool
 				if len(r.table) > 0 {
 					g.tap(c, &r, channels, x[r.first+channel:], dy[(k0+r.row)*c.O+j0:], nb, whole, buffers, k1-k0, to, accumulate || before)
 				} else if k1 == k && !before && !accumulate {
-					for l := range channels {
-						clear(to[l*c.O:][:nb])
-					}
+					clearColumns(to, channels, c.O, 0, nb)
 				}
 				i += channels
 			}
@@ -48,7 +46,7 @@ func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool
 }
 
 // tap multiplies the runs of a tap for some channels of x.
-func (g *gemmTable) tap(c *Conv, r *runs, channels int, x, dy []float32, nb, whole int, buffers convBuffers, kb int, to []float32, load bool) {
+func (g *gemmTable) tap(c *Window, r *runs, channels int, x, dy []float32, nb, whole int, buffers convBuffers, kb int, to []float32, load bool) {
 	rows, step := evenly(channels, g.rows), c.StrideW*c.C
 	packed := !g.strided || nb > 2*g.cols && step >= cacheWay
 	if packed {
@@ -74,10 +72,11 @@ func (g *gemmTable) tap(c *Conv, r *runs, channels int, x, dy []float32, nb, who
 
 // pixelRuns lists the pixels [k0,k1) of dy whose tap is inside the image, and
 // reports whether there is such a pixel before k0.
-func (c *Conv) pixelRuns(r *runs, kh, kw, k0, k1 int) (before bool) {
+func (c *Window) pixelRuns(r *runs, kh, kw, k0, k1 int) (before bool) {
 	r.table = r.table[:0]
-	from, to := axis{c.OH, c.StrideH, c.Top, c.KH, c.H}.positions(kh)
-	left, right := axis{c.OW, c.StrideW, c.Left, c.KW, c.W}.positions(kw)
+	down, along := c.forward()
+	from, to := down.positions(kh)
+	left, right := along.positions(kw)
 	if from == to || left == right {
 		return false
 	}
@@ -88,25 +87,14 @@ func (c *Conv) pixelRuns(r *runs, kh, kw, k0, k1 int) (before bool) {
 		}
 		p0, p1 := max(k0, row*c.OW+left), min(k1, row*c.OW+right)
 		if p0 < p1 {
-			ih, iw := oh*c.StrideH+kh-c.Top, (p0-row*c.OW)*c.StrideW+kw-c.Left
-			r.add(((n*c.H+ih)*c.W+iw)*c.C, p0-k0, p1-p0, c.StrideW*c.C)
+			r.add(((n*c.H+down.source(oh, kh))*c.W+along.source(p0-row*c.OW, kw))*c.C, p0-k0, p1-p0, c.StrideW*c.C)
 		}
 	}
 	return from*c.OW+left < k0
 }
 
-// positions returns the positions [from, to) whose tap t is inside the image.
-func (x axis) positions(t int) (from, to int) {
-	first := t - x.before
-	from = max(0, (-first+x.stride-1)/x.stride)
-	if last := x.size - 1 - first; last >= 0 {
-		to = min(last/x.stride+1, x.count)
-	}
-	return from, max(from, to)
-}
-
 // cutGradWeight returns the rows (tap, channel) and the columns of a part.
-func cutGradWeight(c *Conv, part, parts int) (i0, i1, j0, j1 int) {
+func cutGradWeight(c *Window, part, parts int) (i0, i1, j0, j1 int) {
 	m := c.KH * c.KW * c.C
 	if c.O >= parts*planned.cols {
 		j0, j1 = share(c.O, planned.cols/2, part, parts)

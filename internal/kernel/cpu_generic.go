@@ -2,8 +2,4 @@
 
 package kernel
 
-var (
-	profile   = "generic"
-	hasAVX2   = false
-	hasAVX512 = false
-)
+func implementations() []*implementation { return []*implementation{&generic} }

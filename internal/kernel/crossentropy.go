@@ -16,8 +16,8 @@ import "gpipebench/internal/kernel/exactmath"
 func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, vocab int, smoothing float32) {
 	for r := range rows {
 		z := logits[r*vocab : (r+1)*vocab]
-		largest := rowMax(z)
-		logSum := LogSum(largest, expSum(z, 1, largest))
+		largest := RowMax(z)
+		logSum := LogSum(largest, ExpSum(z, largest))
 		lse[r], loss[r], correct[r] = float32(logSum), 0, 0
 		t := targets[r]
 		if t < 0 {
@@ -25,10 +25,10 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 		}
 		var sum float32
 		if smoothing != 0 {
-			sum = rowSum(z)
+			sum = RowSum(z)
 		}
 		loss[r] = Entropy(logSum, z[t], sum, vocab, smoothing)
-		if z[t] == largest && rowMax(z[:t]) < largest {
+		if z[t] == largest && RowMax(z[:t]) < largest {
 			correct[r] = 1
 		}
 	}
@@ -91,7 +91,7 @@ func CrossEntropyGradOf(dlogits, logits, lse []float32, targets []int32, scale f
 		// Compute the target's own element before its logit is overwritten:
 		// subtracting 1-smoothing from the scaled sum afterwards would round it
 		// twice.
-		atTarget := expSum(z[t:t+1], 1, lse[r]) - (1 - smoothing) - spread
+		atTarget := ExpSum(z[t:t+1], lse[r]) - (1 - smoothing) - spread
 		vector.softmaxGrad(dz, z, lse[r], spread, scale)
 		dz[t] = atTarget * scale
 	}

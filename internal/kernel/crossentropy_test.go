@@ -70,7 +70,7 @@ func crossEntropyKernels() []vectorKernel {
 
 func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
 	inf, tie := float32(math.Inf(1)), float32(math.Log(2+math.Exp(-4)))
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, c := range []struct {
 			name          string
 			z             []float32
@@ -102,7 +102,7 @@ func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
 
 // Padded rows are set to zero whatever they contain.
 func TestCrossEntropyGradOfPadding(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		z := []float32{1, float32(math.NaN()), 2}
 		CrossEntropyGrad(z, z, []float32{0}, []int32{-1}, 1, 1, 3, testSmoothing)
 		testkit.EqualAll(t, z, []float32{0, 0, 0})

@@ -15,9 +15,9 @@ import (
 // products of matrices (gemmCase.want), convolutions (convCase.want), depthwise ones
 // (depthwiseCase.want), pools (eachWindow), dropout (dropoutReference), bfloat16
 // (nearestByDefinition).
-var contract = vectorTable{
-	profile: "contract",
+var contract = implementation{"contract", contractGemm, contractVector, contractAttention}
 
+var contractVector = vectorTable{
 	add:       func(dst, a, b []float32) { set(dst, func(i int) float32 { return a[i] + b[i] }) },
 	mul:       func(dst, a, b []float32) { set(dst, func(i int) float32 { return a[i] * b[i] }) },
 	scale:     func(dst, a []float32, s float32) { set(dst, func(i int) float32 { return a[i] * s }) },
@@ -196,7 +196,6 @@ var contract = vectorTable{
 
 // contractGemm and contractAttention have no tiles: each element is a chain.
 var contractGemm = gemmTable{
-	profile:    "contract",
 	gemmBlocks: gemmBlocks{rows: 1, cols: 2, lines: 1, kc: 256, nc: 256},
 	packRows:   packRowsGeneric, packColumns: packColumnsGeneric,
 	panels: func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int) {
@@ -213,7 +212,6 @@ var contractGemm = gemmTable{
 }
 
 var contractAttention = attentionTable{
-	profile: "contract",
 	mul: func(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool) {
 		setMatrix(c, m, n, ldc, func(at, j int) float32 {
 			return chain(k, where(accumulate, c[at], 0), func(sum float32, p int) float32 {

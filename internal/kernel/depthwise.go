@@ -1,27 +1,12 @@
 package kernel
 
-// Depthwise convolutions of images (N, H, W, C): each channel with its own
-// kernel.
-
-// Depthwise describes a convolution of x (N, H, W, C), channel by channel, with
-// w (KH, KW, C) to y (N, OH, OW, C). At tap (kh,kw) output pixel (oh,ow) reads
-// input pixel (oh*StrideH+kh*Dilation-Top, ow*StrideW+kw*Dilation-Left). A tap
-// outside the image is left out, as if the image were zero there. Top and Left
-// may be negative, which crops.
-type Depthwise struct {
-	N, H, W, C       int
-	KH, KW           int
-	StrideH, StrideW int
-	Dilation         int
-	Top, Left        int
-	OH, OW           int
-}
+// Depthwise convolutions of x (N, H, W, C) with w (KH, KW, C) to y (N, OH, OW, C): each channel with
+// its own kernel.
 
 // DepthwiseForward sets the output rows [from, to), of N*OH. Every element is
 // one chain of fused multiply-adds, from zero, over (kh, kw) ascending.
-func DepthwiseForward(d Depthwise, y, x, w []float32, from, to int) {
-	down := forwardReach(d.OH, d.StrideH, d.Top, d.KH, d.H, d.Dilation)
-	along := forwardReach(d.OW, d.StrideW, d.Left, d.KW, d.W, d.Dilation)
+func DepthwiseForward(d Window, y, x, w []float32, from, to int) {
+	down, along := d.forward()
 	s := depthwiseSweep{down: down, along: along, c: d.C, kw: d.KW, step: 1}
 	for row := from; row < to; row++ {
 		n, oh := row/d.OH, row%d.OH
@@ -32,11 +17,10 @@ func DepthwiseForward(d Depthwise, y, x, w []float32, from, to int) {
 // DepthwiseGradInput sets the rows [from, to), of N*H, of dx from dy and w.
 // Every element is one chain of fused multiply-adds, from zero, over (kh, kw)
 // descending. Elements that no output reads are zero.
-func DepthwiseGradInput(d Depthwise, dx, dy, w []float32, from, to int) {
+func DepthwiseGradInput(d Window, dx, dy, w []float32, from, to int) {
 	for j := range min(d.StrideW, d.W) {
-		along := gradReach(d.W, d.StrideW, d.Left, d.KW, d.OW, d.Dilation, j)
 		for i := range min(d.StrideH, d.H) {
-			down := gradReach(d.H, d.StrideH, d.Top, d.KH, d.OH, d.Dilation, i)
+			down, along := d.phase(i, j)
 			s := depthwiseSweep{down: down, along: along, c: d.C, kw: d.KW, step: d.StrideW}
 			for row := from; row < to; row++ {
 				if n, ih := row/d.H, row%d.H; ih%d.StrideH == i {
@@ -51,16 +35,13 @@ func DepthwiseGradInput(d Depthwise, dx, dy, w []float32, from, to int) {
 // dw from x and dy, or adds to them if accumulate. Every element is one chain of
 // fused multiply-adds over (n, oh, ow) ascending, from zero or from dw, so
 // examples may be fed in any number of calls.
-func DepthwiseGradWeight(d Depthwise, dw, x, dy []float32, accumulate bool, kh0, kh1, c0, c1 int) {
+func DepthwiseGradWeight(d Window, dw, x, dy []float32, accumulate bool, kh0, kh1, c0, c1 int) {
 	if c0 == c1 {
 		return
 	}
-	down := forwardReach(d.OH, d.StrideH, d.Top, d.KH, d.H, d.Dilation)
-	along := forwardReach(d.OW, d.StrideW, d.Left, d.KW, d.W, d.Dilation)
+	down, along := d.forward()
 	if !accumulate {
-		for tap := kh0 * d.KW; tap < kh1*d.KW; tap++ {
-			clear(dw[tap*d.C+c0 : tap*d.C+c1])
-		}
+		clearColumns(dw[kh0*d.KW*d.C:], (kh1-kh0)*d.KW, d.C, c0, c1)
 	}
 	// The taps of the kernel read the same pixels, and all vectors of channels the
 	// same lines of the cache: pixels that fit there are taken at once.
@@ -80,70 +61,10 @@ func DepthwiseGradWeight(d Depthwise, dw, x, dy []float32, accumulate bool, kh0,
 			}
 			end = min(end, q+most)
 			vector.depthwiseGrad(dw[(t0*d.KW+u0)*d.C+c0:], x[(image+along.source(q, u0))*d.C+c0:], dy[(row*d.OW+q)*d.C+c0:],
-				end-q, c1-c0, d.C, d.StrideW*d.C, t1-t0, u1-u0, d.Dilation*d.C, (d.Dilation*d.W-(u1-u0)*d.Dilation)*d.C, d.C, (d.KW-(u1-u0))*d.C)
+				end-q, c1-c0, d.C, d.StrideW*d.C, t1-t0, u1-u0, along.ahead*d.C, along.ahead*(d.W-(u1-u0))*d.C, d.C, (d.KW-(u1-u0))*d.C)
 			q = end
 		}
 	}
-}
-
-// A reach is what count positions along one axis read of size pixels. At
-// position p, the j-th of the taps reads pixel p*stride + first + j*ahead, if
-// there is such a pixel; in the kernel it is tap number tap + j*next.
-type reach struct {
-	count, stride, first, ahead, size int
-	taps, tap, next                   int
-}
-
-// forwardReach has an output's positions.
-func forwardReach(count, stride, before, kernel, size, dilation int) reach {
-	return reach{count: count, stride: stride, first: -before, ahead: dilation, size: size, taps: kernel, next: 1}
-}
-
-// gradReach has the input pixels phase, phase+stride, ... Pixel i meets
-// output (i+before-t*dilation)/stride at the taps t that leave no remainder:
-// the last of these first, so that outputs ascend.
-func gradReach(size, stride, before, kernel, out, dilation, phase int) (x reach) {
-	x = reach{count: (size - phase + stride - 1) / stride, stride: 1, size: out}
-	for t := kernel - 1; t >= 0; t-- {
-		at := phase + before - t*dilation
-		switch {
-		case at%stride != 0:
-		case x.taps == 0:
-			x.taps, x.tap, x.first = 1, t, at/stride
-		default:
-			if x.taps == 1 {
-				x.next, x.ahead = t-x.tap, at/stride-x.first
-			}
-			x.taps++
-		}
-	}
-	return x
-}
-
-// source returns the pixel that tap j reads at position p.
-func (x reach) source(p, j int) int { return p*x.stride + x.first + j*x.ahead }
-
-// inside returns the taps [from, to) of position p that are inside the image.
-func (x reach) inside(p int) (from, to int) {
-	for from < x.taps && x.source(p, from) < 0 {
-		from++
-	}
-	to = x.taps
-	for to > from && x.source(p, to-1) >= x.size {
-		to--
-	}
-	return from, to
-}
-
-// run returns inside of position p, and the end of the positions after it for
-// which it is the same; they are only looked for where all taps are inside.
-func (x reach) run(p int) (from, to, end int) {
-	from, to = x.inside(p)
-	if x.taps == 0 || to-from < x.taps {
-		return from, to, p + 1
-	}
-	left := x.size - 1 - x.source(p, x.taps-1)
-	return from, to, min(x.count, p+left/x.stride+1)
 }
 
 // depthwiseSweep moves the kernels over the images of a source: the forward, or

@@ -48,7 +48,7 @@ func dropoutReference(x, add, rate float32, step, example uint64, e int) float32
 }
 
 func TestDropoutIsItsDefinition(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, first := range []int{0, 1, 16, 63, 64, 100, 1 << 20, 1<<34 - 100} {
 			for _, n := range []int{1, 15, 64, 65, 127, 128, 400} {
 				for _, rate := range []float32{0, 0.1, 0.5, 0.999} {
@@ -75,7 +75,7 @@ func TestDropoutIsItsDefinition(t *testing.T) {
 }
 
 func TestDropoutKeepsItsShare(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		const n = 1 << 16
 		x, dst := make([]float32, n), make([]float32, n)
 		for i := range x {

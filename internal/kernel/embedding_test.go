@@ -8,7 +8,7 @@ import (
 func TestEmbed(t *testing.T) {
 	const vocab, scale, period = 5, 3, 2
 	ids := []int32{4, 0, 4, 2, 1}
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, dim := range []int{1, 7, 16, 33, 64, 129} {
 			table, add, dst := make([]float32, vocab*dim), make([]float32, period*dim), make([]float32, len(ids)*dim)
 			for i := range table {
@@ -38,7 +38,7 @@ func TestEmbed(t *testing.T) {
 func TestEmbedGrad(t *testing.T) {
 	const vocab, dim, scale = 3, 50, 0.7
 	ids := []int32{1, 2, 1, 1}
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		dy := make([]float32, len(ids)*dim)
 		for i := range dy {
 			dy[i] = 1 / float32(i+3)

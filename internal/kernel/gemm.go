@@ -56,7 +56,6 @@ func GemmScratch(m, n, k int) int { return planned.scratch(m, n, k) }
 // The blocks after the first along k start from C, which keeps every element
 // one chain.
 type gemmTable struct {
-	profile string
 	gemmBlocks
 	strided bool
 	far     bool // lines that are far apart are read quickly, too: see readA and readB
@@ -91,9 +90,6 @@ type gemmBlocks struct {
 // block of B takes half a megabyte, which leaves space in the second-level cache of a server's core.
 var planned = gemmBlocks{rows: 14, cols: 32, lines: 16, kc: 256, nc: 512}
 
-// gemm is the table in use, the fastest that the processor has.
-var gemm = *gemmTables()[0]
-
 const (
 	packGrain = 8    // see packColumns
 	cacheLine = 16   // floats in a cache line
@@ -121,9 +117,7 @@ func (g *gemmTable) run(m, n, k int, a, b lines, packed, c []float32, ldc int, a
 	}
 	if k == 0 {
 		if !accumulate {
-			for i := range m {
-				clear(c[i*ldc:][:n])
-			}
+			clearColumns(c, m, ldc, 0, n)
 		}
 		if epilogue != nil {
 			epilogue(0, m, 0, n)

@@ -3,7 +3,6 @@ package kernel
 // A tile of genericGemm is two rows of fmaRow, whose eight sums and products fit in
 // sixteen floating-point registers, the smallest usual number.
 var genericGemm = gemmTable{
-	profile:     "generic",
 	gemmBlocks:  gemmBlocks{rows: 2, cols: 4, lines: 2, kc: 256, nc: 256},
 	panels:      gemmPanelsGeneric,
 	packRows:    packRowsGeneric,

@@ -27,21 +27,19 @@ func some[T any](cases []T) []T {
 
 // eachGemm runs a test with every implementation that this processor supports.
 func eachGemm(t *testing.T, test func(t *testing.T)) {
-	g := gemm
-	defer func() { gemm = g }()
-	for _, table := range gemmTables() {
-		gemm = *table
-		t.Run(table.profile, test)
-		if gemm.strided { // as on another vendor's processors
-			gemm = *table
+	defer use(inUse)
+	for _, i := range implementations() {
+		use(i)
+		t.Run(i.profile, test)
+		if i.gemm.strided { // as on another vendor's processors
+			use(i)
 			gemm.far = !gemm.far
-			t.Run(table.profile+"/other", test)
+			t.Run(i.profile+"/other", test)
 		}
 	}
 }
 
 func TestGemmProfile(t *testing.T) {
-	testkit.Equal(t, Profile(), gemm.profile, "%s Gemm in profile", gemm.profile)
 	eachGemm(t, func(t *testing.T) {
 		called, panels := "", gemm.panels
 		name := runtime.FuncForPC(reflect.ValueOf(panels).Pointer()).Name()
@@ -50,7 +48,7 @@ func TestGemmProfile(t *testing.T) {
 			panels(rows, n, k, a, aLine, aStep, b, bStep, bPanel, c, ldc, load, more)
 		}
 		newGemmCase(gemmShape{m: 20, n: 40, k: 10}).run()
-		if want := "gemmPanels" + gemm.profile; !strings.HasSuffix(strings.ToLower(called), strings.ToLower(want)) {
+		if want := "gemmPanels" + Profile(); !strings.HasSuffix(strings.ToLower(called), strings.ToLower(want)) {
 			t.Errorf("called %q, not %s", called, want)
 		}
 	})

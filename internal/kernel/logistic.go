@@ -44,7 +44,7 @@ func LogGrad(dst, dy, x []float32) {
 func Softmax(dst, x []float32, rows, cols int) {
 	for r := range rows {
 		z, y := x[r*cols:(r+1)*cols], dst[r*cols:(r+1)*cols]
-		sum := expShift(y, z, 1, rowMax(z))
+		sum := expShift(y, z, 1, RowMax(z))
 		vector.scale(y, y, 1/sum)
 	}
 }

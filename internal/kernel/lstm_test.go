@@ -9,16 +9,6 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-// eachProfile runs a test with each implementation that the processor has.
-func eachProfile(t *testing.T, test func(t *testing.T)) {
-	g, a, v := gemm, attention, vector
-	defer func() { gemm, attention, vector = g, a, v }()
-	for i, table := range gemmTables() {
-		gemm, attention, vector = *table, *attentionTables()[i], *vectorTables()[i]
-		t.Run(table.profile, test)
-	}
-}
-
 // An lstmCase has the tensors of a scan. Rows of x, z and dy beyond a length are NaN.
 type lstmCase struct {
 	LSTMShape

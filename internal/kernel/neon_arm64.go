@@ -2,21 +2,12 @@
 
 package kernel
 
+var neon = implementation{"neon", neonGemm, neonVector, neonAttention}
+
 // Every arm64 processor has NEON, as Arm calls Advanced SIMD.
-var profile = "neon"
-
-// gemmTables returns the tables that this processor can run, fastest first.
-func gemmTables() []*gemmTable { return []*gemmTable{&neonGemm, &genericGemm} }
-
-// vectorTables returns the tables that this processor can run, fastest first.
-func vectorTables() []*vectorTable { return []*vectorTable{&neonVector, &genericVector} }
-
-// attentionTables returns the tables that this processor can run, fastest
-// first.
-func attentionTables() []*attentionTable { return []*attentionTable{&neonAttention, &genericAttention} }
+func implementations() []*implementation { return []*implementation{&neon, &generic} }
 
 var neonGemm = gemmTable{
-	profile:     "neon",
 	gemmBlocks:  gemmBlocks{rows: 6, cols: 16, lines: 16, kc: 256, nc: 512},
 	strided:     true,
 	panels:      gemmPanelsNEON,
@@ -61,7 +52,6 @@ func transposeNEON(dst []float32, ld int, src []float32, stride, rows, cols int)
 }
 
 var neonAttention = attentionTable{
-	profile:   "neon",
 	mul:       attentionMulNEON,
 	transpose: transposeNEON,
 	gradRow:   attentionGradRowNEON,
@@ -85,8 +75,8 @@ func sumSquaresNEON(x []float32) float64 {
 		squaresNEON((*[wideTree / 2]float64)(lanes[wideTree/2:]), &x[wideTree/2], n)
 		x = x[wideTree*n:]
 	}
-	addSquares(lanes[:], x)
-	return foldLanes(lanes[:])
+	AddSquares(lanes[:], x)
+	return Fold(lanes[:])
 }
 
 func widenNEON(dst []float32, src []uint16) {
@@ -123,73 +113,21 @@ func wholeDropoutGroups(first, n int) (from, to int) {
 
 // Combining the statistics of chunks takes little time and stays portable.
 var neonVector = vectorTable{
-	profile:               "neon",
-	normStats:             normStatsGeneric,
-	normStatsTally:        normStatsTallyGeneric,
-	normTotals:            normTotalsGeneric,
-	add:                   addNEON,
-	mul:                   mulNEON,
-	scale:                 scaleNEON,
-	addScaled:             addScaledNEON,
-	relu:                  reluNEON,
-	gelu:                  geluNEON,
-	reluGrad:              reluGradNEON,
-	geluGrad:              geluGradNEON,
-	exp:                   expNEON,
-	sigmoid:               sigmoidNEON,
-	sigmoidGrad:           sigmoidGradNEON,
-	tanh:                  tanhNEON,
-	tanhGrad:              tanhGradNEON,
-	clip:                  clipNEON,
-	clipGrad:              clipGradNEON,
-	addBias:               addBiasNEON,
-	addBiasRelu:           addBiasReluNEON,
-	addBiasGelu:           addBiasGeluNEON,
-	colSum:                colSumNEON,
-	rowMax:                rowMaxNEON,
-	rowSum:                rowSumNEON,
-	dot:                   dotNEON,
-	expShift:              expShiftNEON,
-	expSum:                expSumNEON,
-	softmaxGrad:           softmaxGradNEON,
-	sumSquares:            sumSquaresNEON,
-	nonFinite:             nonFiniteNEON,
-	layerNorm:             layerNormNEON,
-	layerNormGrad:         layerNormGradNEON,
-	layerNormGradAdd:      layerNormGradAddNEON,
-	layerNormParamGrad:    layerNormParamGradNEON,
-	dropout:               dropoutNEON,
-	dropoutAdd:            dropoutAddNEON,
-	sgd:                   sgdNEON,
-	momentum:              momentumNEON,
-	nesterov:              nesterovNEON,
-	rmsprop:               rmspropNEON,
-	average:               averageNEON,
-	adam:                  adamNEON,
-	addRelu:               addReluNEON,
-	columnMoments:         columnMomentsNEON,
-	batchNorm:             batchNormNEON,
-	batchNormRelu:         batchNormReluNEON,
-	batchNormAdd:          batchNormAddNEON,
-	batchNormAddRelu:      batchNormAddReluNEON,
-	batchNormEval:         batchNormEvalNEON,
-	batchNormEvalRelu:     batchNormEvalReluNEON,
-	batchNormEvalAdd:      batchNormEvalAddNEON,
-	batchNormEvalAddRelu:  batchNormEvalAddReluNEON,
-	batchNormGradSums:     batchNormGradSumsNEON,
-	batchNormReluGradSums: batchNormReluGradSumsNEON,
-	batchNormGrad:         batchNormGradNEON,
-	batchNormReluGrad:     batchNormReluGradNEON,
-	batchNormGradAdd:      batchNormGradAddNEON,
-	batchNormReluGradAdd:  batchNormReluGradAddNEON,
-	maxPool:               maxPoolNEON,
-	maxPoolGrad:           maxPoolGradNEON,
-	avgPool:               avgPoolNEON,
-	avgPoolGrad:           avgPoolGradNEON,
-	depthwise:             depthwiseNEON,
-	depthwiseGrad:         depthwiseGradNEON,
-	copyColumns:           copyColumnsNEON,
-	widen:                 widenNEON,
-	narrow:                narrowNEON,
-	roundBF16:             roundBF16NEON,
+	add: addNEON, mul: mulNEON, scale: scaleNEON, addScaled: addScaledNEON, addRelu: addReluNEON,
+	relu: reluNEON, gelu: geluNEON, reluGrad: reluGradNEON, geluGrad: geluGradNEON, clip: clipNEON, clipGrad: clipGradNEON,
+	exp: expNEON, sigmoid: sigmoidNEON, tanh: tanhNEON, sigmoidGrad: sigmoidGradNEON, tanhGrad: tanhGradNEON,
+	addBias: addBiasNEON, addBiasRelu: addBiasReluNEON, addBiasGelu: addBiasGeluNEON, colSum: colSumNEON,
+	rowMax: rowMaxNEON, rowSum: rowSumNEON, dot: dotNEON, sumSquares: sumSquaresNEON, nonFinite: nonFiniteNEON,
+	expShift: expShiftNEON, expSum: expSumNEON, softmaxGrad: softmaxGradNEON,
+	layerNorm: layerNormNEON, layerNormGrad: layerNormGradNEON, layerNormGradAdd: layerNormGradAddNEON, layerNormParamGrad: layerNormParamGradNEON,
+	dropout: dropoutNEON, dropoutAdd: dropoutAddNEON,
+	sgd: sgdNEON, momentum: momentumNEON, nesterov: nesterovNEON, rmsprop: rmspropNEON, average: averageNEON, adam: adamNEON,
+	columnMoments: columnMomentsNEON, normStats: normStatsGeneric, normStatsTally: normStatsTallyGeneric, normTotals: normTotalsGeneric,
+	batchNorm: batchNormNEON, batchNormRelu: batchNormReluNEON, batchNormAdd: batchNormAddNEON, batchNormAddRelu: batchNormAddReluNEON,
+	batchNormEval: batchNormEvalNEON, batchNormEvalRelu: batchNormEvalReluNEON, batchNormEvalAdd: batchNormEvalAddNEON, batchNormEvalAddRelu: batchNormEvalAddReluNEON,
+	batchNormGradSums: batchNormGradSumsNEON, batchNormReluGradSums: batchNormReluGradSumsNEON,
+	batchNormGrad: batchNormGradNEON, batchNormReluGrad: batchNormReluGradNEON, batchNormGradAdd: batchNormGradAddNEON, batchNormReluGradAdd: batchNormReluGradAddNEON,
+	maxPool: maxPoolNEON, maxPoolGrad: maxPoolGradNEON, avgPool: avgPoolNEON, avgPoolGrad: avgPoolGradNEON,
+	depthwise: depthwiseNEON, depthwiseGrad: depthwiseGradNEON,
+	copyColumns: copyColumnsNEON, widen: widenNEON, narrow: narrowNEON, roundBF16: roundBF16NEON,
 }

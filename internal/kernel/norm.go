@@ -48,7 +48,7 @@ func layerNormGeneric(y, stats, x, gamma, beta []float32, rows, cols int, eps fl
 				squares[l] = fma32(v-mean, v-mean, squares[l])
 			}
 		}
-		scale := inverseDeviation32(foldLanes(squares[:])/float32(cols), eps)
+		scale := inverseDeviation32(Fold(squares[:])/float32(cols), eps)
 		stats[2*r], stats[2*r+1] = mean, scale
 		for j, v := range x {
 			y[j] = fma32(normalised(v, mean, scale), gamma[j], beta[j])
@@ -81,7 +81,7 @@ func layerNormGradAddGeneric(dx, dy, x, gamma, stats, add []float32, rows, cols 
 				sumGH[l] = fma32(g, normalised(v, mean, scale), sumGH[l])
 			}
 		}
-		meanG, meanGH := foldLanes(sumG[:])/float32(cols), foldLanes(sumGH[:])/float32(cols)
+		meanG, meanGH := Fold(sumG[:])/float32(cols), Fold(sumGH[:])/float32(cols)
 		for j, v := range x {
 			d := fma32(-normalised(v, mean, scale), meanGH, float32(dy[j]*gamma[j])-meanG)
 			if add == nil {

@@ -86,7 +86,7 @@ func normReference(x []float64) (mean, scale float64) {
 
 // With a single pass, float32 would lose the variance of such a row altogether.
 func TestLayerNormOfLargeMean(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		const n = 1000
 		x, y, stats := make([]float32, n), make([]float32, n), make([]float32, 2)
 		gamma, beta := make([]float32, n), make([]float32, n)

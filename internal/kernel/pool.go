@@ -1,23 +1,15 @@
 package kernel
 
-// Pools over images (N, H, W, C), channel by channel.
-
-// A Pool has N images of H by W pixels of C channels, (N, H, W, C), and windows
-// of KH by KW pixels: output pixel (oh, ow) of (N, OH, OW, C) covers the pixels
-// (oh*StrideH + kh - Top, ow*StrideW + kw - Left), kh < KH and kw < KW. Those
-// outside the image are left out; every window has at least one inside.
-type Pool struct{ N, H, W, C, KH, KW, StrideH, StrideW, Top, Left, OH, OW int }
+// Pools over images (N, H, W, C), channel by channel. Every window has at least one pixel inside the
+// image.
 
 // MaxPool sets the output rows [from, to), of N*OH, to the windows' maxima. A
 // NaN in a window is its maximum.
-func MaxPool(y, x []float32, p Pool, from, to int) {
+func MaxPool(y, x []float32, p Window, from, to int) {
 	for row := from; row < to; row++ {
-		n, oh := row/p.OH, row%p.OH
-		v := p.rows(oh)
-		for r, ok := p.firstRun(); ok; r, ok = p.nextRun(r) {
-			vector.maxPool(y[p.output(n, oh, r.ow):], x[p.input(n, v.ih, r.iw):],
-				r.n, p.C, p.StrideW*p.C, v.kh, r.kw, p.W*p.C)
-		}
+		p.eachRun(row, func(out, in, pixels, kh, kw int) {
+			vector.maxPool(y[out:], x[in:], pixels, p.C, p.StrideW*p.C, kh, kw, p.W*p.C)
+		})
 	}
 }
 
@@ -26,101 +18,53 @@ func MaxPool(y, x []float32, p Pool, from, to int) {
 // pixels, by rows, that equals its maximum (if that is NaN, to its first
 // pixel). The gradients of one pixel are added in ascending order of outputs,
 // starting from +0.
-func MaxPoolGrad(dx, dy, x, y []float32, p Pool, n0, n1, c0, c1 int) {
-	for n := n0; n < n1; n++ {
-		p.clearImage(dx, n, c0, c1)
-		for oh := range p.OH {
-			v := p.rows(oh)
-			for r, ok := p.firstRun(); ok; r, ok = p.nextRun(r) {
-				out, in := p.output(n, oh, r.ow)+c0, p.input(n, v.ih, r.iw)+c0
-				vector.maxPoolGrad(dx[in:], dy[out:], x[in:], y[out:],
-					r.n, c1-c0, p.C, p.StrideW*p.C, v.kh, r.kw, p.W*p.C)
-			}
-		}
-	}
+func MaxPoolGrad(dx, dy, x, y []float32, p Window, n0, n1, c0, c1 int) {
+	p.eachGradRun(dx, n0, n1, c0, c1, func(out, in, pixels, kh, kw int) {
+		vector.maxPoolGrad(dx[in:], dy[out:], x[in:], y[out:], pixels, c1-c0, p.C, p.StrideW*p.C, kh, kw, p.W*p.C)
+	})
 }
 
 // AvgPool sets the output rows [from, to), of N*OH, to the windows' means over
 // the pixels inside the image: their sum, by rows, times the float32 nearest to
 // 1/count.
-func AvgPool(y, x []float32, p Pool, from, to int) {
+func AvgPool(y, x []float32, p Window, from, to int) {
 	for row := from; row < to; row++ {
-		n, oh := row/p.OH, row%p.OH
-		v := p.rows(oh)
-		for r, ok := p.firstRun(); ok; r, ok = p.nextRun(r) {
-			vector.avgPool(y[p.output(n, oh, r.ow):], x[p.input(n, v.ih, r.iw):],
-				r.n, p.C, p.StrideW*p.C, v.kh, r.kw, p.W*p.C, 1/float32(v.kh*r.kw))
-		}
+		p.eachRun(row, func(out, in, pixels, kh, kw int) {
+			vector.avgPool(y[out:], x[in:], pixels, p.C, p.StrideW*p.C, kh, kw, p.W*p.C, 1/float32(kh*kw))
+		})
 	}
 }
 
 // AvgPoolGrad sets dx to the gradient of AvgPool's x, for the images [n0, n1)
 // and the channels [c0, c1): the products of dy and 1/count are added in
 // ascending order of outputs, starting from +0.
-func AvgPoolGrad(dx, dy []float32, p Pool, n0, n1, c0, c1 int) {
+func AvgPoolGrad(dx, dy []float32, p Window, n0, n1, c0, c1 int) {
+	p.eachGradRun(dx, n0, n1, c0, c1, func(out, in, pixels, kh, kw int) {
+		vector.avgPoolGrad(dx[in:], dy[out:], pixels, c1-c0, p.C, p.StrideW*p.C, kh, kw, p.W*p.C, 1/float32(kh*kw))
+	})
+}
+
+// eachRun calls f for pixels of a row of outputs that are side by side, from offset out, whose windows
+// have kh by kw pixels inside the image; the first window begins at offset in.
+func (v *Window) eachRun(row int, f func(out, in, pixels, kh, kw int)) {
+	down, along := v.forward()
+	n, oh := row/v.OH, row%v.OH
+	h0, h1 := down.inside(oh)
+	for ow := 0; ow < v.OW; {
+		w0, w1, end := along.run(ow)
+		f((row*v.OW+ow)*v.C, ((n*v.H+down.source(oh, h0))*v.W+along.source(ow, w0))*v.C, end-ow, h1-h0, w1-w0)
+		ow = end
+	}
+}
+
+// eachGradRun clears the channels [c0, c1) of the images [n0, n1) of dx, and calls f for the runs of
+// each, from channel c0 on.
+func (v *Window) eachGradRun(dx []float32, n0, n1, c0, c1 int, f func(out, in, pixels, kh, kw int)) {
 	for n := n0; n < n1; n++ {
-		p.clearImage(dx, n, c0, c1)
-		for oh := range p.OH {
-			v := p.rows(oh)
-			for r, ok := p.firstRun(); ok; r, ok = p.nextRun(r) {
-				vector.avgPoolGrad(dx[p.input(n, v.ih, r.iw)+c0:], dy[p.output(n, oh, r.ow)+c0:],
-					r.n, c1-c0, p.C, p.StrideW*p.C, v.kh, r.kw, p.W*p.C, 1/float32(v.kh*r.kw))
-			}
+		clearColumns(dx[n*v.H*v.W*v.C:], v.H*v.W, v.C, c0, c1)
+		for oh := range v.OH {
+			v.eachRun(n*v.OH+oh, func(out, in, pixels, kh, kw int) { f(out+c0, in+c0, pixels, kh, kw) })
 		}
-	}
-}
-
-// input returns the offset of pixel (ih, iw) of image n.
-func (p *Pool) input(n, ih, iw int) int { return ((n*p.H+ih)*p.W + iw) * p.C }
-
-// output returns the offset of output pixel (oh, ow) of image n.
-func (p *Pool) output(n, oh, ow int) int { return ((n*p.OH+oh)*p.OW + ow) * p.C }
-
-// inside returns the part of a window, which starts at begin, that is inside an
-// image of the given length, along one axis.
-func inside(begin, window, length int) (first, count int) {
-	first = max(begin, 0)
-	return first, min(begin+window, length) - first
-}
-
-// rowRange is the range of image rows that a row of outputs covers.
-type rowRange struct{ ih, kh int }
-
-func (p *Pool) rows(oh int) rowRange {
-	ih, kh := inside(oh*p.StrideH-p.Top, p.KH, p.H)
-	return rowRange{ih, kh}
-}
-
-// A poolRun is n outputs side by side, from ow, whose windows have the same
-// number kw of columns inside the image; the first window begins at column iw.
-type poolRun struct{ ow, n, iw, kw int }
-
-func (p *Pool) firstRun() (poolRun, bool) { return p.runFrom(0) }
-
-func (p *Pool) nextRun(r poolRun) (poolRun, bool) { return p.runFrom(r.ow + r.n) }
-
-func (p *Pool) runFrom(ow int) (poolRun, bool) {
-	if ow == p.OW {
-		return poolRun{}, false
-	}
-	begin := ow*p.StrideW - p.Left
-	iw, kw := inside(begin, p.KW, p.W)
-	r := poolRun{ow, 1, iw, kw}
-	if kw == p.KW { // all windows that are whole
-		r.n = min(p.OW-ow, (p.W-p.KW-begin)/p.StrideW+1)
-	}
-	return r, true
-}
-
-// clearImage zeroes the channels [c0, c1) of image n.
-func (p *Pool) clearImage(dx []float32, n, c0, c1 int) {
-	at := p.input(n, 0, 0)
-	if c0 == 0 && c1 == p.C {
-		clear(dx[at : at+p.H*p.W*p.C])
-		return
-	}
-	for pixel := range p.H * p.W {
-		clear(dx[at+pixel*p.C+c0 : at+pixel*p.C+c1])
 	}
 }
 

@@ -31,7 +31,7 @@ func besideGuards(t *testing.T, operands, floats int) []func() func(n int) []flo
 
 func TestPoolsBesideGuardPages(t *testing.T) {
 	const operands, floats = 6, 20000 // larger than any case's
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		places := besideGuards(t, operands, floats)
 		for _, p := range pools {
 			for _, p.C = range poolChannels {
@@ -46,7 +46,7 @@ func TestPoolsBesideGuardPages(t *testing.T) {
 
 func TestDepthwiseBesideGuardPages(t *testing.T) {
 	const operands, floats = 7, 40000 // larger than any case's
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		places := besideGuards(t, operands, floats)
 		for i, d := range depthwiseShapes() {
 			d.C = depthwiseChannels[i%len(depthwiseChannels)]
@@ -60,7 +60,7 @@ func TestDepthwiseBesideGuardPages(t *testing.T) {
 }
 
 func TestBatchNormStatsBesideGuardPages(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		places := besideGuards(t, 4, 4096)
 		for _, rows := range []int{2, 128, 300} {
 			for _, cols := range []int{1, 3, 4, 7, 8, 9, 16, 21, 64, 67} {

@@ -12,7 +12,7 @@ import (
 // pools are geometries of every kind: whole windows, different padding on
 // different sides, windows partly outside, pixels in no window, windows larger
 // than the image.
-var pools = []Pool{
+var pools = []Window{
 	{N: 1, H: 1, W: 1, KH: 1, KW: 1, StrideH: 1, StrideW: 1, OH: 1, OW: 1},
 	{N: 2, H: 4, W: 6, KH: 2, KW: 2, StrideH: 2, StrideW: 2, OH: 2, OW: 3},
 	{N: 1, H: 5, W: 7, KH: 2, KW: 2, StrideH: 2, StrideW: 2, OH: 2, OW: 3},                  // leaves pixels out
@@ -30,9 +30,9 @@ var pools = []Pool{
 var poolChannels = []int{1, 3, 8, 16, 21, 64, 75, 130}
 
 // eachPool calls f with every geometry and every count of channels.
-func eachPool(t *testing.T, f func(t *testing.T, p Pool)) {
+func eachPool(t *testing.T, f func(t *testing.T, p Window)) {
 	t.Helper()
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, p := range pools {
 			for _, p.C = range poolChannels {
 				t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) { f(t, p) })
@@ -41,28 +41,21 @@ func eachPool(t *testing.T, f func(t *testing.T, p Pool)) {
 	})
 }
 
-func (p Pool) inputs() int  { return p.N * p.H * p.W * p.C }
-func (p Pool) outputs() int { return p.N * p.OH * p.OW * p.C }
+func (p Window) inputs() int  { return p.N * p.H * p.W * p.C }
+func (p Window) outputs() int { return p.N * p.OH * p.OW * p.C }
 
 // eachWindow calls f for every output element in ascending order with the
 // elements of its window in ascending order.
-func (p Pool) eachWindow(f func(out int, in []int)) {
-	for n := range p.N {
-		for oh := range p.OH {
-			for ow := range p.OW {
-				for c := range p.C {
-					var in []int
-					for kh := range p.KH {
-						for kw := range p.KW {
-							h, w := oh*p.StrideH+kh-p.Top, ow*p.StrideW+kw-p.Left
-							if 0 <= h && h < p.H && 0 <= w && w < p.W {
-								in = append(in, ((n*p.H+h)*p.W+w)*p.C+c)
-							}
-						}
-					}
-					f(((n*p.OH+oh)*p.OW+ow)*p.C+c, in)
-				}
+func (p Window) eachWindow(f func(out int, in []int)) {
+	windows := make([][]int, p.N*p.OH*p.OW)
+	p.eachTap(func(x, y, _ int) { windows[y] = append(windows[y], x) })
+	for y, pixels := range windows {
+		for c := range p.C {
+			in := make([]int, len(pixels))
+			for i, x := range pixels {
+				in[i] = x*p.C + c
 			}
+			f(y*p.C+c, in)
 		}
 	}
 }
@@ -97,7 +90,7 @@ func filled(n int) []float32 {
 
 // Maxima are exact; so are the chains of additions in the gradient.
 func TestMaxPool(t *testing.T) {
-	eachPool(t, func(t *testing.T, p Pool) {
+	eachPool(t, func(t *testing.T, p Window) {
 		random := rand.New(rand.NewPCG(1, uint64(p.C)))
 		for _, x := range [][]float32{few(random, p.inputs()), normals(random, p.inputs(), 0, 1)} {
 			dy := normals(random, p.outputs(), 0, 1)
@@ -123,7 +116,7 @@ func TestMaxPool(t *testing.T) {
 }
 
 func TestMaxPoolOfNaNs(t *testing.T) {
-	eachPool(t, func(t *testing.T, p Pool) {
+	eachPool(t, func(t *testing.T, p Window) {
 		random := rand.New(rand.NewPCG(2, uint64(p.C)))
 		x := normals(random, p.inputs(), 0, 1)
 		for i := range x {
@@ -163,7 +156,7 @@ func TestMaxPoolOfNaNs(t *testing.T) {
 }
 
 func TestAvgPool(t *testing.T) {
-	eachPool(t, func(t *testing.T, p Pool) {
+	eachPool(t, func(t *testing.T, p Window) {
 		random := rand.New(rand.NewPCG(3, uint64(p.C)))
 		x, dy := normals(random, p.inputs(), 0, 1), normals(random, p.outputs(), 0, 1)
 		y, dx := filled(p.outputs()), filled(p.inputs())
@@ -199,7 +192,7 @@ func copiesAt(place func(n int) []float32) func(v []float32) []float32 {
 
 // runPools returns all outputs of the pools, computed by calls for every rows,
 // images or channels.
-func runPools(p Pool, place func(n int) []float32, every int) [][]float32 {
+func runPools(p Window, place func(n int) []float32, every int) [][]float32 {
 	random := rand.New(rand.NewPCG(4, uint64(p.C)))
 	put := copiesAt(place)
 	x, dy := put(few(random, p.inputs())), put(normals(random, p.outputs(), 0, 1))
@@ -222,7 +215,7 @@ func runPools(p Pool, place func(n int) []float32, every int) [][]float32 {
 }
 
 func TestPoolBitsHoweverCut(t *testing.T) {
-	eachPool(t, func(t *testing.T, p Pool) {
+	eachPool(t, func(t *testing.T, p Window) {
 		want := runPools(p, onHeap, 1<<20)
 		for _, every := range []int{1, 2, 5, 16} {
 			sameBits(t, fmt.Sprintf("cut every %d", every), runPools(p, onHeap, every), want)
@@ -231,7 +224,7 @@ func TestPoolBitsHoweverCut(t *testing.T) {
 }
 
 func TestGlobalAvgPool(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, c := range poolChannels {
 			for _, pixels := range []int{1, 4, 49} {
 				const n = 3
@@ -268,7 +261,7 @@ func TestGlobalAvgPool(t *testing.T) {
 }
 
 func TestCopyColumns(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, c := range [][4]int{{1, 1, 1, 1}, {3, 5, 5, 5}, {4, 7, 9, 7}, {5, 16, 40, 16}, {6, 33, 33, 50}, {7, 64, 100, 70}} {
 			rows, cols, ldd, lds := c[0], c[1], c[2], c[3]
 			random := rand.New(rand.NewPCG(6, uint64(cols)))
@@ -286,7 +279,7 @@ func TestCopyColumns(t *testing.T) {
 }
 
 func TestPoolsAndBatchNormAllocateNothing(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		p := pools[3]
 		p.C = 21
 		x, y := make([]float32, p.inputs()), make([]float32, p.outputs())

@@ -9,7 +9,7 @@ package kernel
 func Sum(dst, x []float32, outer, n, inner int) {
 	if inner == 1 {
 		for i := range outer {
-			dst[i] = rowSum(x[i*n : (i+1)*n])
+			dst[i] = RowSum(x[i*n : (i+1)*n])
 		}
 		return
 	}

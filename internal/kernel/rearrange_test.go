@@ -16,7 +16,7 @@ func counted(n int) []float32 {
 
 // Sums, copies and transposes by their definitions, over all small sizes.
 func TestRearranging(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, outer := range []int{1, 3} {
 			for _, n := range []int{1, 2, 5, 19} {
 				for _, inner := range []int{1, 2, 17} {

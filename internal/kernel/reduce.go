@@ -18,12 +18,12 @@ func FirstNonFinite(x []float32) int {
 	return start + nonFiniteGeneric(x[start:])
 }
 
-// rowMax returns the largest element of x. It ignores NaNs; the maximum of no
+// RowMax returns the largest element of x. It ignores NaNs; the maximum of no
 // element is -Inf. Adding 0 makes a zero positive, whichever lane it is from.
-func rowMax(x []float32) float32 { return vector.rowMax(x) + 0 }
+func RowMax(x []float32) float32 { return vector.rowMax(x) + 0 }
 
-// rowSum returns the sum of x.
-func rowSum(x []float32) float32 { return vector.rowSum(x) }
+// RowSum returns the sum of x.
+func RowSum(x []float32) float32 { return vector.rowSum(x) }
 
 // dot returns the inner product of a and b over len(a).
 func dot(a, b []float32) float32 { return vector.dot(a, b) }
@@ -34,8 +34,8 @@ func expShift(dst, x []float32, scale, shift float32) float32 {
 	return vector.expShift(dst, x, scale, shift)
 }
 
-// expSum returns the result of expShift without writing anything.
-func expSum(x []float32, scale, shift float32) float32 { return vector.expSum(x, scale, shift) }
+// ExpSum returns the sum of exp(x - shift).
+func ExpSum(x []float32, shift float32) float32 { return vector.expSum(x, 1, shift) }
 
 func rowMaxGeneric(x []float32) float32 {
 	largest := float32(math.Inf(-1))
@@ -49,6 +49,11 @@ func rowMaxGeneric(x []float32) float32 {
 
 const wideTree, narrowTree = 64, 32
 
+// A row may be in several pieces, one after another, of which all but the last have a multiple of 64
+// elements: what goes from piece to piece are the lanes of its tree, which fold to the reduction of
+// the whole row. Sums of exponentials have ExpLanes lanes, sums of elements and of squares SumLanes.
+const ExpLanes, SumLanes = narrowTree, wideTree
+
 // laneGroup returns how many of the left elements of a row go to the first lanes
 // of a tree at once.
 func laneGroup(left, lanes int) int {
@@ -58,8 +63,8 @@ func laneGroup(left, lanes int) int {
 	return min(left, 16)
 }
 
-// foldLanes returns the sum of a tree's lanes, which it overwrites.
-func foldLanes[T float32 | float64](lanes []T) T {
+// Fold returns the sum of a tree's lanes, which it overwrites.
+func Fold[T float32 | float64](lanes []T) T {
 	for n := len(lanes) / 2; n > 0; n /= 2 {
 		for l, v := range lanes[n : 2*n] {
 			lanes[l] += v
@@ -70,12 +75,23 @@ func foldLanes[T float32 | float64](lanes []T) T {
 
 // treeSum returns the sum of x in a tree whose lanes are zero.
 func treeSum(lanes, x []float32) float32 {
-	addLanes(lanes, x)
-	return foldLanes(lanes)
+	AddRow(lanes, x)
+	return Fold(lanes)
 }
 
-// addLanes adds x to a tree's lanes.
-func addLanes(lanes, x []float32) {
+// AddExps adds exp(x - shift) to [ExpLanes] lanes.
+func AddExps(lanes, x []float32, shift float32) {
+	var buffer [16 * wideTree]float32
+	for len(x) > 0 {
+		n := min(len(x), len(buffer))
+		expShift(buffer[:n], x[:n], 1, shift)
+		AddRow(lanes, buffer[:n])
+		x = x[n:]
+	}
+}
+
+// AddRow adds x to a tree's lanes, such as [SumLanes].
+func AddRow(lanes, x []float32) {
 	for n := 0; len(x) > 0; x = x[n:] {
 		n = laneGroup(len(x), len(lanes))
 		for l, v := range x[:n] {
@@ -95,7 +111,7 @@ func dotGeneric(a, b []float32) float32 {
 			lanes[l] += 0 // makes -0, to which a product may round, +0
 		}
 	}
-	return foldLanes(lanes[:])
+	return Fold(lanes[:])
 }
 
 func expShiftGeneric(dst, x []float32, scale, shift float32) float32 {
@@ -113,17 +129,17 @@ func expSumGeneric(x []float32, scale, shift float32) float32 {
 			lanes[l] += exp32(fma32(v, scale, -shift))
 		}
 	}
-	return foldLanes(lanes[:])
+	return Fold(lanes[:])
 }
 
 func sumSquaresGeneric(x []float32) float64 {
 	var lanes [wideTree]float64
-	addSquares(lanes[:], x)
-	return foldLanes(lanes[:])
+	AddSquares(lanes[:], x)
+	return Fold(lanes[:])
 }
 
-// addSquares adds the squares of x to a tree's lanes.
-func addSquares(lanes []float64, x []float32) {
+// AddSquares adds the squares of x to [SumLanes] lanes.
+func AddSquares(lanes []float64, x []float32) {
 	for n := 0; len(x) > 0; x = x[n:] {
 		n = laneGroup(len(x), len(lanes))
 		for l, v := range x[:n] {

@@ -27,12 +27,12 @@ func reduceKernels() []vectorKernel {
 		})
 	}
 	const scale, shift = 0.5, 1.25
-	reduction("rowMax", 1, func(x [][]float32) float32 { return rowMax(x[0]) })
-	reduction("rowSum", 1, func(x [][]float32) float32 { return rowSum(x[0]) })
+	reduction("rowMax", 1, func(x [][]float32) float32 { return RowMax(x[0]) })
+	reduction("rowSum", 1, func(x [][]float32) float32 { return RowSum(x[0]) })
 	reduction("dot", 2, func(x [][]float32) float32 { return dot(x[0], x[1]) })
 	reduction("SumSquares", 1, func(x [][]float32) float32 { return float32(SumSquares(x[0])) })
 	reduction("FirstNonFinite", 1, func(x [][]float32) float32 { return float32(FirstNonFinite(x[0])) })
-	reduction("expSum", 1, func(x [][]float32) float32 { return expSum(x[0], scale, shift) })
+	reduction("expSum", 1, func(x [][]float32) float32 { return vector.expSum(x[0], scale, shift) })
 	return append(kernels, vectorKernel{
 		name: "Softmax", operands: []operand{{role: writes}, in}, byRow: true, aliases: []int{1},
 		call: func(o [][]float32, c cut) { Softmax(o[0], o[1], c.rows, c.cols) },
@@ -51,13 +51,13 @@ func reduceKernels() []vectorKernel {
 }
 
 func TestRowReductionsOfNothing(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
-		if got := rowMax(nil); !math.IsInf(float64(got), -1) {
+	eachProfile(t, func(t *testing.T) {
+		if got := RowMax(nil); !math.IsInf(float64(got), -1) {
 			t.Errorf("rowMax is %v, want -Inf", got)
 		}
 		for name, got := range map[string]float64{
-			"rowSum": float64(rowSum(nil)), "dot": float64(dot(nil, nil)), "SumSquares": SumSquares(nil),
-			"expSum": float64(expSum(nil, 1, 0)), "expShift": float64(expShift(nil, nil, 1, 0)),
+			"rowSum": float64(RowSum(nil)), "dot": float64(dot(nil, nil)), "SumSquares": SumSquares(nil),
+			"expSum": float64(ExpSum(nil, 0)), "expShift": float64(expShift(nil, nil, 1, 0)),
 		} {
 			testkit.Equal(t, got, 0, "%s", name)
 		}
@@ -65,7 +65,7 @@ func TestRowReductionsOfNothing(t *testing.T) {
 }
 
 func TestFirstNonFinite(t *testing.T) {
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for n := 1; n < 150; n++ {
 			x := make([]float32, n)
 			for i := range x {
@@ -87,7 +87,7 @@ func TestFunctionsOverTheWholeRange(t *testing.T) {
 	if testing.Short() {
 		step = 9973
 	}
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		x := make([]float32, 1024)
 		y := make([]float32, len(x))
 		for start := uint64(0); start < 1<<32; start += step * uint64(len(x)) {
@@ -135,7 +135,7 @@ func TestFunctionsOverTheWholeRange(t *testing.T) {
 
 func TestExpAtItsEdges(t *testing.T) {
 	inf := float32(math.Inf(1))
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, c := range []struct{ x, want float32 }{
 			{0, 1}, {float32(math.Copysign(0, -1)), 1}, {math.SmallestNonzeroFloat32, 1},
 			{-inf, 0}, {-math.MaxFloat32, 0}, {-1000, 0}, {-104, 0}, {-103.97, math.SmallestNonzeroFloat32},
@@ -147,7 +147,7 @@ func TestExpAtItsEdges(t *testing.T) {
 				t.Errorf("exp(%v) is %v, sum %v, want %v", c.x, y[0], sum, c.want)
 			}
 		}
-		if nan := expSum([]float32{float32(math.NaN())}, 1, 0); nan == nan {
+		if nan := ExpSum([]float32{float32(math.NaN())}, 0); nan == nan {
 			t.Errorf("exp(NaN) is %v", nan)
 		}
 	})

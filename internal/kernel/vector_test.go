@@ -59,20 +59,21 @@ func vectorKernels() []vectorKernel {
 		batchNormKernels(), crossEntropyKernels(), dropoutKernels(), optimizerKernels(), gatedKernels())
 }
 
-// eachTable runs f with one implementation after the other.
-func eachTable(t *testing.T, f func(t *testing.T)) {
+func use(i *implementation) { inUse, gemm, vector, attention = i, i.gemm, i.vector, i.attention }
+
+// eachProfile runs f with each implementation that the processor has.
+func eachProfile(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	before := vector
-	defer func() { vector = before }()
-	for _, table := range vectorTables() {
-		vector = *table
-		t.Run(table.profile, f)
+	defer use(inUse)
+	for _, i := range implementations() {
+		use(i)
+		t.Run(i.profile, f)
 	}
 }
 
 func eachKernel(t *testing.T, f func(t *testing.T, k vectorKernel)) {
 	t.Helper()
-	eachTable(t, func(t *testing.T) {
+	eachProfile(t, func(t *testing.T) {
 		for _, k := range vectorKernels() {
 			t.Run(k.name, func(t *testing.T) { f(t, k) })
 		}
@@ -292,33 +293,30 @@ func TestVectorKernelsAllocateNothing(t *testing.T) {
 	})
 }
 
-// The table in use is the profile's, and each entry of each table is the
-// function of that name and profile. Three kernels have no NEON.
+// Each entry of each table is the function of that name and profile. Three kernels have no NEON.
 func TestVectorTablesHoldTheirProfile(t *testing.T) {
-	testkit.Equal(t, Profile(), vector.profile, "kernels of %s in use, the profile", vector.profile)
 	suffix := map[string]string{"avx512": "AVX512", "avx2": "AVX2", "neon": "NEON", "generic": "Generic"}
-	for _, table := range vectorTables() {
-		v := reflect.ValueOf(*table)
+	for _, implementation := range implementations() {
+		v := reflect.ValueOf(implementation.vector)
 		for i := range v.NumField() {
 			if v.Field(i).Kind() != reflect.Func {
 				continue
 			}
-			want := v.Type().Field(i).Name + suffix[table.profile]
+			want := v.Type().Field(i).Name + suffix[implementation.profile]
 			switch want {
 			case "normStatsNEON", "normStatsTallyNEON", "normTotalsNEON":
 				want = v.Type().Field(i).Name + "Generic"
 			}
 			name := runtime.FuncForPC(v.Field(i).Pointer()).Name()
 			if name = name[strings.LastIndexByte(name, '.')+1:]; name != want {
-				t.Errorf("%s: entry is %s, want %s", table.profile, name, want)
+				t.Errorf("%s: entry is %s, want %s", implementation.profile, name, want)
 			}
 		}
 	}
 }
 
 func BenchmarkVector(b *testing.B) {
-	before := vector
-	defer func() { vector = before }()
+	defer use(inUse)
 	for _, k := range vectorKernels() {
 		for _, size := range []string{"64KiB", "32MiB"} {
 			c := cut{rows: 64, cols: 256, ld: 256} // of each operand
@@ -336,9 +334,9 @@ func BenchmarkVector(b *testing.B) {
 					bytes += int64(4 * len(values[i]))
 				}
 			}
-			for _, table := range vectorTables() {
-				b.Run(k.name+"/size="+size+"/profile="+table.profile, func(b *testing.B) {
-					vector = *table
+			for _, i := range implementations() {
+				b.Run(k.name+"/size="+size+"/profile="+i.profile, func(b *testing.B) {
+					use(i)
 					b.SetBytes(bytes)
 					for b.Loop() {
 						k.call(values, c)

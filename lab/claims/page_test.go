@@ -73,6 +73,14 @@ func TestHTMLReport(t *testing.T) {
 		}
 		first = first[at:]
 	}
+	apart := text["section6.html"]
+	for _, next := range []string{"<h1>Section 6", "Was GPipe right about SPMD and PipeDream?", "What came of each sentence", `<h2 id="section6">`} {
+		_, after, there := strings.Cut(apart, next)
+		if !there {
+			t.Fatalf("%s is not on section 6's page where it belongs", next)
+		}
+		apart = after
+	}
 	for i, paper := range experiments.Papers {
 		for _, d := range paper.Experiments {
 			own := paper.Name + ".html"
@@ -105,6 +113,32 @@ func TestHTMLReport(t *testing.T) {
 					testkit.Equal(t, ids[p.Name][id] > 0, p.Name == own, "%s has %s", p.Name, id)
 				}
 			}
+		}
+	}
+}
+
+// What the first text on section 6 answers in words is what the claims come to.
+func TestAnswerOfSection6(t *testing.T) {
+	says := experiments.Papers[0].Experiment("section6").About().Text
+	verdicts := map[string]claims.Verdict{}
+	for _, c := range claims.VerdictsOf(t, claims.FullDir).Claims {
+		verdicts[c.ID] = c.Verdict
+	}
+	for _, of := range []struct {
+		says string
+		want claims.Verdict
+		ids  []string
+	}{
+		{"over slow links SPMD is far slower than stages", claims.Agrees, []string{"section6-fast-links-24", "section6-fast-links-48", "section6-emulated-links"}},
+		{"PipeDream has room for smaller models only", claims.Agrees, []string{"section6-bigger-models"}},
+		{"but between TPUs a mixture of stages and SPMD is faster than stages alone", claims.Disagrees, []string{"section6-mixture-24", "section6-mixture-48"}},
+		{"GPipe's transfers are marginal for Transformers, also over PCI-E", claims.Agrees, []string{"section6-marginal-transformer", "section6-emulated-marginal"}},
+		{"but not for AmoebaNet-D", claims.Disagrees, []string{"section6-marginal-amoebanet"}},
+		{"which PipeDream trains faster there", claims.Holds, []string{"section6-busy"}},
+	} {
+		testkit.Has(t, says, of.says)
+		for _, id := range of.ids {
+			testkit.Equal(t, verdicts[id], of.want, "%q, but %s", of.says, id)
 		}
 	}
 }

@@ -77,8 +77,10 @@ func (r Reporting) Pages(ctx context.Context, reading *claims.Reading) (files []
 			all = append(all, p)
 		}
 		if len(apart.sections) > 0 {
-			apart.Apart, apart.File = apart.Parts[0].Title, apart.sections[0].ID+".html"
-			own.Claims = slices.DeleteFunc(slices.Clone(own.Claims), func(c claims.Judgement) bool { return c.Command != "gpipebench "+apart.sections[0].ID })
+			first := apart.sections[0]
+			apart.Apart, apart.File = apart.Parts[0].Title, first.ID+".html"
+			apart.Answer, first.About.Text = first.About.Text, ""
+			own.Claims = slices.DeleteFunc(slices.Clone(own.Claims), func(c claims.Judgement) bool { return c.Command != "gpipebench "+first.ID })
 			apart.Sentences = newPageTable(own.InSmall(), "ledger")
 			apart.Sentences.Title, apart.Sentences.Fold = "What came of each sentence", true
 			all = append(all, apart)
@@ -136,7 +138,8 @@ type paperPage struct {
 	Wrong    []string    // with these results; of the first paper, for all
 	Origins  *pageTable  // a row for each experiment
 
-	Sentences *pageTable // what the experiments that are apart show
+	Answer    string     // of experiments that are apart: the first one's text, with which the page begins
+	Sentences *pageTable // and what they show
 
 	sections []*pageSection
 }

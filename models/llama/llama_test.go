@@ -162,7 +162,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 			shape[1] /= c.Parts.Count
 		}
 		traced := trace.Layers(layers[1:2], 1, nil, []graph.Type{{Shape: shape, DType: graph.F32}}, nil, true)
-		st := program.Compile(traced.Function, []bool{true}, true, 1)
+		st := program.Compile(traced.Function, []bool{true}, true, 1, program.Storage{})
 		return st.Forward.Cost().FLOPs, st.Backward.Cost().FLOPs
 	}
 	wantForward, wantBackward := flops(whole)

@@ -16,7 +16,7 @@ func TestLayersAgainstPyTorch(t *testing.T) {
 // TestTrainingAgainstPyTorch: two mini-batches of several micro-batches of a
 // small model, in either cut.
 func TestTrainingAgainstPyTorch(t *testing.T) {
-	imageoracle.InBothCuts(t, "testdata/training.json", func(m model, fine bool) []nn.Layer { return m.build(t, fine) },
+	imageoracle.InBothCuts(t, "testdata/training.json", 1e-5, func(m model, fine bool) []nn.Layer { return m.build(t, fine) },
 		func(c nn.CrossEntropy) nn.Loss { return Loss{c} })
 }
 

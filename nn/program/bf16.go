@@ -8,12 +8,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Activations in bfloat16. The kernels are float32's: a conversion widens a
-// block of each operand into the thread's scratch, runs the kernel there, and rounds
-// its results. Blocks follow the cuts that the kernels' contract allows, so every
-// element has the same chain of operations as with whole operands, and is rounded
-// once: bits depend neither on the blocks nor on threads. Blocks have a fixed size,
-// so scratch does not grow with the micro-batch.
+// Activations in bfloat16: see the package comment.
 
 // form is how an operand's elements are stored, and read.
 type form uint8

@@ -110,21 +110,15 @@ type Stage struct {
 }
 
 // Compile derives the backward function of f and compiles all three programs
-// for the given number of worker threads. GradOut says which of f.Out have a
-// gradient from outside; nil means none, as for a loss, which starts the chain.
-// GradIn says whether to compute the gradients of f.In, which the first stage
+// for the given number of worker threads, on a device that stores values as storage describes.
+// GradOut says which of f.Out have a gradient from outside; nil means none, as for a loss, which
+// starts the chain. GradIn says whether to compute the gradients of f.In, which the first stage
 // does not need.
-func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
-	return CompileStored(f, gradOut, gradIn, threads, Storage{})
-}
-
-// CompileStored is Compile for a device that stores values as storage
-// describes.
-func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage Storage) *Stage {
+func Compile(f Function, gradOut []bool, gradIn bool, threads int, storage Storage) *Stage {
 	return derive(f, gradOut, gradIn).compile(threads, storage)
 }
 
-// CompileChain is CompileStored for functions of which each takes the results of the one before, and the last is a
+// CompileChain is Compile for functions of which each takes the results of the one before, and the last is a
 // loss: only the first does without gradients of its inputs. Threads has each one's. They are derived from the last to
 // the first, and then compiled beside one another; what fails in the last of those that fail is the panic.
 func CompileChain(chain []Function, threads []int, storage Storage) []*Stage {
@@ -193,8 +187,7 @@ func derive(f Function, gradOut []bool, gradIn bool) *derived {
 func (d *derived) compile(threads int, storage Storage) *Stage {
 	f, calls, derived, douts, dins, grads := d.Function, d.forward, d.backward, d.douts, d.dins, d.grads
 	s := &Stage{graph: f.Graph}
-	c := newCompiler(f, threads)
-	c.store = newStorage(storage)
+	c := newCompiler(f, threads, storage)
 	c.place(s)
 	kept := c.statistics(calls, &s.Span)
 	s.DOut = c.inputs(DOut, douts, &s.Span)
@@ -281,17 +274,10 @@ func (p *Program) unstarted(floats int) (left []Operand) {
 	return left
 }
 
-// CompileEvaluate compiles only the forward function, without residuals.
-func CompileEvaluate(f Function, threads int) *Stage {
-	return CompileEvaluateStored(f, threads, Storage{})
-}
-
-// CompileEvaluateStored is CompileEvaluate for a device that stores values as
-// storage describes.
-func CompileEvaluateStored(f Function, threads int, storage Storage) *Stage {
+// CompileEvaluate is Compile of only the forward function, without residuals.
+func CompileEvaluate(f Function, threads int, storage Storage) *Stage {
 	s := &Stage{graph: f.Graph}
-	c := newCompiler(f, threads)
-	c.store = newStorage(storage)
+	c := newCompiler(f, threads, storage)
 	c.place(s)
 	steps := c.fuse(f.Graph.Calls, countUses(f.Graph.Calls, f.Out, nil))
 	s.Forward = c.assemble(evaluate, steps, f.Out, Out, nil, &s.Span)
@@ -316,8 +302,8 @@ type compiler struct {
 	like *Program
 }
 
-func newCompiler(f Function, threads int) *compiler {
-	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, inner: map[*graph.Node]bool{}, store: newStorage(Storage{})}
+func newCompiler(f Function, threads int, storage Storage) *compiler {
+	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, inner: map[*graph.Node]bool{}, store: newStorage(storage)}
 }
 
 // counterpart returns the computed node of f.Room that corresponds to n, or n

@@ -26,7 +26,7 @@ func TestMoves(t *testing.T) {
 	x := g.Embed(table, ids, places, 1)
 	y := g.MatMul(g.LayerNorm(x, gamma, beta, 1e-5), w)
 	f := Function{Graph: g, In: []*graph.Node{ids}, Out: []*graph.Node{y}, Params: []*graph.Node{table, places, gamma, beta, w}}
-	s := CompileStored(f, []bool{true}, false, 1, Storage{DType: graph.BF16, NoPacking: true})
+	s := Compile(f, []bool{true}, false, 1, Storage{DType: graph.BF16, NoPacking: true})
 	var b strings.Builder
 	for _, p := range []*Program{s.Keep, s.Backward} {
 		for i := range p.Instrs {
@@ -66,7 +66,7 @@ func TestPaddedProducts(t *testing.T) {
 	u := g.NewNode(graph.Param, "u", graph.F32, 3, 1, 9)
 	y := g.Depthwise(g.Conv2D(h, v, op.Square(1, 2)), u, op.Window{SH: 1, SW: 1, Top: 2, Bottom: 2}, 2)
 	f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{w, v, u}}
-	s := CompileStored(f, []bool{true}, false, 1, Storage{DType: graph.F32})
+	s := Compile(f, []bool{true}, false, 1, Storage{DType: graph.F32})
 	var b strings.Builder
 	for _, p := range []*Program{s.Keep, s.Backward} {
 		for i := range p.Instrs {
@@ -110,7 +110,7 @@ func TestScansReadWeightsInEveryStep(t *testing.T) {
 			y = g.LSTM(g.AddBias(g.MatMul(x, wx), bias), w, nil, false)
 		}
 		f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{wx, bias, w}}
-		s := Compile(f, []bool{true}, true, 1)
+		s := Compile(f, []bool{true}, true, 1, Storage{})
 		var b strings.Builder
 		for _, p := range []*Program{s.Keep, s.Backward} {
 			for i := range p.Instrs {
@@ -158,7 +158,7 @@ func TestReshapeInPlaceIsFree(t *testing.T) {
 		if again {
 			out = append(out, g.Exp(h))
 		}
-		s := CompileEvaluate(Function{Graph: g, In: []*graph.Node{x}, Out: out}, 1)
+		s := CompileEvaluate(Function{Graph: g, In: []*graph.Node{x}, Out: out}, 1, Storage{})
 		in := &s.Forward.Instrs[1]
 		moves := 0
 		for range in.Moves() {
@@ -187,7 +187,7 @@ func TestShapeOfOwnOps(t *testing.T) {
 		Run:   func(out, in []graph.Tensor) {},
 		FLOPs: func(in, out []graph.Type) int64 { return 7 },
 	}, y)[0]
-	s := Compile(Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1)
+	s := Compile(Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1, Storage{})
 	for i, want := range []string{"own 2x3 -> 2x3", "general 2x3 -> 2x3"} {
 		in := &s.Forward.Instrs[i]
 		if in.Shape() != want || in.Cost.FLOPs != []int64{5 * 6, 7}[i] {
@@ -197,6 +197,6 @@ func TestShapeOfOwnOps(t *testing.T) {
 	h := &graph.Graph{}
 	x = h.NewNode(graph.Input, "x", graph.F32, 2, 3)
 	y = h.Map(graph.Elementwise{Name: "own", F: f, Derivative: f}, x)
-	s = Compile(Function{Graph: h, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1)
+	s = Compile(Function{Graph: h, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1, Storage{})
 	testkit.Equal(t, s.Backward.Instrs[0].Shape(), "own-grad 2x3 2x3 -> 2x3", "the gradient")
 }

@@ -366,6 +366,28 @@ func (d *partwise) tick(steps []*step, t tick) {
 	d.ticks = append(d.ticks, t)
 }
 
+// alike returns what a part does at an instruction that all parts run, given its step. Accumulators are
+// the first part's alone; nil: nothing else is computed.
+func (d *partwise) alike(in *Instr, s step, part int) *step {
+	if part == 0 {
+		return &s
+	}
+	s.out = slices.Clone(s.out)
+	left := len(s.out)
+	for i, n := range s.out {
+		if in.out[i].Space == Grads {
+			none := *n
+			s.out[i] = &none
+			d.fixed[part][&none] = Operand{Space: Grads}
+			left--
+		}
+	}
+	if left == 0 {
+		return nil
+	}
+	return &s
+}
+
 // places finds the places of what is not in the workspace, and gathers results that are
 // divided on the first part.
 func (d *divider) places() {

@@ -22,7 +22,7 @@ func (d *divider) instruction(in *Instr, p Piece, fetched []fetched) {
 	for part := range steps {
 		switch p.Division {
 		case Everywhere:
-			steps[part] = d.everywhere(in, part)
+			steps[part] = d.alike(in, *in.step, part)
 		case Alone:
 			if part == 0 {
 				s := *in.step
@@ -49,29 +49,6 @@ func (d *divider) operands(x *exchange, in *Instr, r rule, p Piece, part int) []
 		nodes[i] = d.operand(x, r, p, part, i, n)
 	}
 	return nodes
-}
-
-// everywhere returns what a part does at an instruction that all parts run. Accumulators are
-// the first part's alone.
-func (d *divider) everywhere(in *Instr, part int) *step {
-	s := *in.step
-	if part == 0 {
-		return &s
-	}
-	s.out = slices.Clone(s.out)
-	left := len(s.out)
-	for i, n := range s.out {
-		if in.out[i].Space == Grads {
-			none := *n
-			s.out[i] = &none
-			d.fixed[part][&none] = Operand{Space: Grads}
-			left--
-		}
-	}
-	if left == 0 {
-		return nil
-	}
-	return &s
 }
 
 // ownRows returns what a part does at an instruction that computes rows.

@@ -54,15 +54,16 @@
 // result is rounded.
 //
 // A conversion widens a block of each operand into the thread's scratch, calls the float32
-// kernel there and rounds its results. Blocks are cut where the contract allows it, and their
-// size is fixed. The AVX512_BF16 instructions are not used: they take subnormals for zero and
+// kernel there and rounds its results. Blocks are cut where the contract allows it, so every element has
+// the same chain as with whole operands and is rounded once; their size is fixed, so scratch does not
+// grow with the micro-batch. The AVX512_BF16 instructions are not used: they take subnormals for zero and
 // add pairs of terms in another order. PyTorch's autocast is the oracle of a step; it keeps
 // the residual stream in float32, whereas this package rounds it.
 //
 // # Parts of images
 //
-// [Stage.Divide] compiles a stage for S parts that divide images by their rows (Kumar et al.
-// 2019, section 2 and Figure 3). Part s has the rows h s / S to h (s+1) / S of an image of h
+// [Stage.Divide] compiles a stage for S parts that divide images by their rows (Kumar et al., Scale
+// MLPerf-0.6 models on Google TPU-v3 Pods, section 2 and Figure 3). Part s has the rows h s / S to h (s+1) / S of an image of h
 // rows, and all weights. Everything that parts do and copy is a pure plan (spatial.go):
 //
 //   - By rows: convolutions, pools, their gradients of the input, and everything element by
@@ -72,9 +73,7 @@
 //     contract. The part that has a chunk's first pixel computes it, all parts get all chunks
 //     and combine them in ascending order.
 //   - Gradients of weights are one chain: examples ascending, within an example parts
-//     ascending, within a part its rows. The parts take turns: an accumulator is cut into S
-//     blocks, over which the parts follow one another (turns.go). Of N S + S - 1 beats for N
-//     examples a part idles at S - 1.
+//     ascending, within a part its rows. The parts take turns (turns.go).
 //   - Alone: operations without a rule, and images with fewer rows than parts, run on part 0,
 //     which gathers their rows.
 //
@@ -83,7 +82,8 @@
 //
 // # Parts of operations
 //
-// [Stage.Split] compiles a stage for T parts that divide its operations (Mesh-TensorFlow, Megatron-LM):
+// [Stage.Split] compiles a stage for T parts that divide its operations (Shazeer et al., Mesh-TensorFlow,
+// arXiv 1811.02084; Shoeybi et al., Megatron-LM, arXiv 1909.08053):
 // attention by heads, feed-forward layers by columns and then rows, embedding and softmax by the
 // vocabulary, convolutions and what is between them by channels. Which of a network's parameters can be
 // divided, and into which units, layers say (graph.Split); from there on a few rules carry the division

@@ -97,7 +97,7 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 		if o.Poison {
 			fillNaN(ws[:p.Span])
 		}
-		r.touch(part, Workspace, p.scratch*p.threads)
+		o.touch(part, Workspace, p.scratch*p.threads)
 		for i := range r.threads {
 			w := &pool.run.workers[part*r.threads+i]
 			w.env, w.scratch = &r.envs[part], ws[i*p.scratch:(i+1)*p.scratch:(i+1)*p.scratch]
@@ -128,16 +128,6 @@ func (r *lockstepRun) hop() {
 	clear(r.outOf)
 }
 
-// touch records the use of a part's memory.
-func (r *lockstepRun) touch(part int, s Space, end int) {
-	switch {
-	case part == 0 && r.o.Touch != nil:
-		r.o.Touch(s, end)
-	case part > 0 && r.o.Parts.Touch != nil:
-		r.o.Parts.Touch(part, s, end)
-	}
-}
-
 func (r *lockstepRun) tick(t *tick) error {
 	for part, p := range r.programs {
 		r.instr[part] = &p.Instrs[r.at]
@@ -164,7 +154,7 @@ func (r *lockstepRun) tick(t *tick) error {
 		r.hop()
 	default:
 		for part, in := range r.instr {
-			r.bind(part, in)
+			in.bind(r.binds[part], &r.in[part], &r.out[part])
 		}
 		if t.goesAround() {
 			r.turns(t)
@@ -179,34 +169,11 @@ func (r *lockstepRun) tick(t *tick) error {
 		r.o.Ran(r.instr[0])
 	}
 	for part, in := range r.instr {
-		for _, ops := range [][]Operand{in.in, in.out} {
-			for _, op := range ops {
-				r.touch(part, op.Space, op.End())
-			}
-		}
-		if r.o.Poison {
-			for _, op := range in.frees {
-				fillNaN(r.binds[part][Workspace][op.Off:op.End()])
-			}
-		}
-		if r.o.Trap && t.Division != Exchange {
-			if err := r.programs[part].trap(in, r.binds[part]); err != nil {
-				return err
-			}
+		if err := r.programs[part].ran(in, r.binds[part], &r.o, part); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// bind finds a part's operands.
-func (r *lockstepRun) bind(part int, in *Instr) {
-	b := r.binds[part]
-	for j, op := range in.in {
-		r.in[part][j] = b[op.Space][op.Off:op.End():op.End()]
-	}
-	for j, op := range in.out {
-		r.out[part][j] = b[op.Space][op.Off:op.End():op.End()]
-	}
 }
 
 // all calls job for every thread of every part, and returns when all are done.

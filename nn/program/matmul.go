@@ -14,7 +14,9 @@ func init() {
 			kernel: func(s *step, accumulates bool, threads int) (kernelFunc, int) {
 				return lowerMatMul(s, o, accumulates, threads)
 			},
-			blocks: func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.product(o, c, adds) },
+			blocks: func(of *conversion, adds bool, _ int) (kernelFunc, int) {
+				return of.product(partProduct{o, [][][2]int{{{0, k}}}}, c, adds)
+			},
 		}
 		t.starts = true
 		if o.TransA { // k is the number of rows
@@ -125,38 +127,6 @@ const rowUnit, colUnit = 14, 32
 // The blocks of a product: of C (rows, cols), and the terms of its sums that are
 // converted at once.
 const productRows, productCols, productTerms = 64, 128, 256
-
-// product lowers a matrix product by blocks of C, each of which is computed in float32
-// over all its terms before it is rounded. The chains go on from one block of terms to
-// the next.
-func (k *conversion) product(o op.MatMul, c *graph.Call, accumulates bool) (kernelFunc, int) {
-	m, n, terms := o.Dims(c.In[0].Shape, c.In[1].Shape)
-	mb, nb, kb := min(m, productRows), min(n, productCols), min(terms, productTerms)
-	own := kernel.GemmScratch(mb, nb, kb)
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		i0, i1, j0, j1 := shareProduct(m, n, part, parts)
-		x := cutFloats(w.scratch[own:], mb*kb, kb*nb, mb*nb)
-		for j := j0; j < j1; j += nb {
-			cols := min(nb, j1-j)
-			for i := i0; i < i1; i += mb {
-				rows := min(mb, i1-i)
-				block, ld := x[2], cols
-				if k.out[0] == wide {
-					block, ld = out[0][i*n+j:], n
-				}
-				for p := 0; p < terms; p += kb {
-					depth := min(kb, terms-p)
-					ars, acs := k.in[0].factor(x[0], in[0], i, rows, m, p, depth, terms, o.TransA)
-					bcs, brs := k.in[1].factor(x[1], in[1], j, cols, n, p, depth, terms, !o.TransB)
-					kernel.Gemm(rows, cols, depth, x[0], ars, acs, x[1], brs, bcs, block, ld, p > 0 || accumulates, w.scratch[:own], nil)
-				}
-				if k.out[0] != wide {
-					k.out[0].storeRows(out[0], i*n+j, block, rows, cols, n)
-				}
-			}
-		}
-	}, own + mb*kb + kb*nb + mb*nb
-}
 
 // factor loads lines [line, line+count) of all, and of each the terms [p, p+depth) of
 // terms, in the order in which they are stored: by terms if across, else by lines. It

@@ -28,14 +28,12 @@ type Pool struct {
 	exited  sync.WaitGroup
 
 	failure atomic.Pointer[failure.Defect]
-	worked  []atomic.Int64
 }
 
 // NewPool starts the workers; Close ends them. Fewer than 1 thread counts as 1.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(threads, 1)}
 	p.wake.L = &p.mu
-	p.worked = make([]atomic.Int64, p.threads)
 	p.run.parts = p.threads
 	p.run.workers = make([]worker, p.threads)
 	for i := range p.run.workers {
@@ -51,15 +49,6 @@ func NewPool(threads int) *Pool {
 
 // Threads returns the number of parts into which work is cut.
 func (p *Pool) Threads() int { return p.threads }
-
-// Worked returns the number of parts that each thread has done.
-func (p *Pool) Worked() []int64 {
-	n := make([]int64, p.threads)
-	for i := range n {
-		n[i] = p.worked[i].Load()
-	}
-	return n
-}
 
 // Running returns the layer of the instruction that a program is executing, or
 // was executing when it panicked.
@@ -81,7 +70,6 @@ func (p *Pool) Close() {
 // done. If any of them panics, Do panics with a *failure.Defect.
 func (p *Pool) Do(job func(part int)) {
 	if p.threads == 1 {
-		p.worked[0].Add(1)
 		job(0)
 		return
 	}
@@ -151,7 +139,6 @@ func (p *Pool) attempt(part int) {
 			p.failure.CompareAndSwap(nil, failure.Recovered(v))
 		}
 	}()
-	p.worked[part].Add(1)
 	p.job(part)
 }
 

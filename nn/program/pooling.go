@@ -16,14 +16,14 @@ func init() {
 		return poolTraits(c, o.Window, kernel.AvgPool, func(before int) any { o.Top = before; return o })
 	})
 	register(func(o op.MaxPoolGrad, c *graph.Call) traits {
-		return poolGradTraits(c, poolOf(o.Window, c.In[1].Shape, c.In[0].Shape), func(before int) any { o.Top = before; return o },
-			func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int) {
+		return poolGradTraits(c, windowOf(o.Window, 1, c.In[1].Shape, c.In[0].Shape), func(before int) any { o.Top = before; return o },
+			func(dx []float32, in [][]float32, p kernel.Window, n0, n1, c0, c1 int) {
 				kernel.MaxPoolGrad(dx, in[0], in[1], in[2], p, n0, n1, c0, c1)
 			})
 	})
 	register(func(o op.AvgPoolGrad, c *graph.Call) traits {
-		return poolGradTraits(c, poolOf(o.Window, c.Out[0].Shape, c.In[0].Shape), func(before int) any { o.Top = before; return o },
-			func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int) {
+		return poolGradTraits(c, windowOf(o.Window, 1, c.Out[0].Shape, c.In[0].Shape), func(before int) any { o.Top = before; return o },
+			func(dx []float32, in [][]float32, p kernel.Window, n0, n1, c0, c1 int) {
 				kernel.AvgPoolGrad(dx, in[0], p, n0, n1, c0, c1)
 			})
 	})
@@ -52,11 +52,11 @@ func init() {
 	})
 }
 
-func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel.Pool, from, to int), moved func(before int) any) traits {
-	p := poolOf(win, c.In[0].Shape, c.Out[0].Shape)
+func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel.Window, from, to int), moved func(before int) any) traits {
+	p := windowOf(win, 1, c.In[0].Shape, c.Out[0].Shape)
 	return traits{
 		columns: true,
-		rule:    windows(c, poolReach(p), moved),
+		rule:    windows(c, reachOf(p), moved),
 		blocks:  func(k *conversion, _ bool, _ int) (kernelFunc, int) { return k.pool(p, pool) },
 		kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(p.N*p.OH, part, parts, 1)
@@ -66,25 +66,17 @@ func poolTraits(c *graph.Call, win op.Window, pool func(y, x []float32, p kernel
 }
 
 // poolGradTraits are the traits of a gradient of images, for some of the examples and channels.
-func poolGradTraits(c *graph.Call, p kernel.Pool, moved func(before int) any, run func(dx []float32, in [][]float32, p kernel.Pool, n0, n1, c0, c1 int)) traits {
+func poolGradTraits(c *graph.Call, p kernel.Window, moved func(before int) any, run func(dx []float32, in [][]float32, p kernel.Window, n0, n1, c0, c1 int)) traits {
 	return traits{
 		columns: true,
-		rule:    wholeWindows(c, poolReach(p), moved),
+		rule:    wholeWindows(c, reachOf(p), moved),
 		blocks: func(k *conversion, _ bool, _ int) (kernelFunc, int) {
-			return k.poolGrad(p, func(dx []float32, in [][]float32, p kernel.Pool) { run(dx, in, p, 0, 1, 0, p.C) })
+			return k.poolGrad(p, func(dx []float32, in [][]float32, p kernel.Window) { run(dx, in, p, 0, 1, 0, p.C) })
 		},
 		kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			n0, n1, c0, c1 := shareImages(p.N, p.C, part, parts)
 			run(out[0], in, p, n0, n1, c0, c1)
 		}),
-	}
-}
-
-func poolOf(win op.Window, x, y graph.Shape) kernel.Pool {
-	return kernel.Pool{
-		N: x[0], H: x[1], W: x[2], C: x[3], KH: win.KH, KW: win.KW,
-		StrideH: win.SH, StrideW: win.SW, Top: win.Top, Left: win.Left,
-		OH: y[1], OW: y[2],
 	}
 }
 
@@ -132,55 +124,40 @@ func (k *conversion) globalAvgPoolGrad(dx graph.Shape) (kernelFunc, int) {
 	}, c
 }
 
-func poolReach(p kernel.Pool) reach { return reach{p.H, p.OH, p.KH, p.StrideH, p.Top} }
-
-// poolBand is p for a band.
-func poolBand(p kernel.Pool, b band) kernel.Pool {
-	p.N, p.H, p.OH, p.Top = 1, b.image.Len(), b.outputs.Len(), b.top
-	return p
-}
-
 // pool lowers a pool by bands.
-func (k *conversion) pool(v kernel.Pool, run func(y, x []float32, p kernel.Pool, from, to int)) (kernelFunc, int) {
-	bands := banded{reach: poolReach(v), examples: v.N, pixels: v.OW, channels: v.C, each: v.C, source: v.W * v.C}
-	return k.banded(bands, nil, func(b band, y, x, _, _ []float32) { run(y, x, poolBand(v, b), 0, b.outputs.Len()) })
+func (k *conversion) pool(v kernel.Window, run func(y, x []float32, p kernel.Window, from, to int)) (kernelFunc, int) {
+	return k.banded(bandsOf(v, false, 0, 0), nil, func(v kernel.Window, y, x, _, _ []float32) { run(y, x, v, 0, v.OH) })
 }
 
 // poolGrad lowers the gradient of a pool's input, from dy and for a maximum x and y, by
 // bands of the input's rows. The windows that reach a band are computed whole, since the
 // maximum may be outside of it; what they add outside is dropped.
-func (k *conversion) poolGrad(v kernel.Pool, run func(dx []float32, in [][]float32, p kernel.Pool)) (kernelFunc, int) {
-	reach := poolReach(v)
+func (k *conversion) poolGrad(v kernel.Window, run func(dx []float32, in [][]float32, p kernel.Window)) (kernelFunc, int) {
+	reach := reachOf(v)
 	rows, count := bands(v.H, max(v.W, v.OW/v.StrideH)*v.C)
-	windows := func(r0 int) (r1, p0, p1, e0, e1 int) {
-		r1 = min(r0+rows, v.H)
-		p0, p1 = reach.outputs(r0, r1)
-		e0, e1 = r0, r1
-		if p0 < p1 {
-			from, to := reach.inputs(p0, p1)
-			e0, e1 = min(e0, from), max(e1, to)
-		}
-		return r1, p0, p1, e0, e1
+	windows := func(r0 int) (made, seen, image Rows) {
+		made = Rows{r0, min(r0+rows, v.H)}
+		return made, reach.outputs(made), reach.whole(made)
 	}
 	var image, output int
 	for r := 0; r < v.H; r += rows {
-		_, p0, p1, e0, e1 := windows(r)
-		image, output = max(image, (e1-e0)*v.W*v.C), max(output, (p1-p0)*v.OW*v.C)
+		_, seen, of := windows(r)
+		image, output = max(image, of.Len()*v.W*v.C), max(output, seen.Len()*v.OW*v.C)
 	}
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		x := cutFloats(w.scratch, image, output, image, output)
 		from, to := share(v.N*count, part, parts, 1)
 		for i := from; i < to; i++ {
-			n, r0 := i/count, i%count*rows
-			r1, p0, p1, e0, e1 := windows(r0)
-			b := poolBand(v, band{image: Rows{e0, e1}, outputs: Rows{p0, p1}, top: reach.beforeBand(p0, e0)})
-			w.in[0] = k.in[0].load(x[1], in[0], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
+			n := i / count
+			made, seen, of := windows(i % count * rows)
+			b := bandOf(v, of, seen)
+			w.in[0] = k.in[0].load(x[1], in[0], (n*v.OH+seen.From)*v.OW*v.C, b.OH*v.OW*v.C)
 			if len(in) > 1 {
-				w.in[1] = k.in[1].load(x[2], in[1], (n*v.H+e0)*v.W*v.C, b.H*v.W*v.C)
-				w.in[2] = k.in[2].load(x[3], in[2], (n*v.OH+p0)*v.OW*v.C, b.OH*v.OW*v.C)
+				w.in[1] = k.in[1].load(x[2], in[1], (n*v.H+of.From)*v.W*v.C, b.H*v.W*v.C)
+				w.in[2] = k.in[2].load(x[3], in[2], (n*v.OH+seen.From)*v.OW*v.C, b.OH*v.OW*v.C)
 			}
 			run(x[0], w.in[:len(in)], b)
-			k.out[0].store(out[0], (n*v.H+r0)*v.W*v.C, x[0][(r0-e0)*v.W*v.C:(r1-e0)*v.W*v.C])
+			k.out[0].store(out[0], (n*v.H+made.From)*v.W*v.C, x[0][(made.From-of.From)*v.W*v.C:(made.To-of.From)*v.W*v.C])
 		}
 	}, 2*image + 2*output
 }

@@ -139,18 +139,11 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 	}
 	r := &pool.run
 	r.begin(p, b, env)
-	if o.Touch != nil {
-		o.Touch(Workspace, p.scratch*p.threads)
-	}
+	o.touch(0, Workspace, p.scratch*p.threads)
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		r.instr = in
-		for j, op := range in.in {
-			r.in[j] = b[op.Space][op.Off:op.End():op.End()]
-		}
-		for j, op := range in.out {
-			r.out[j] = b[op.Space][op.Off:op.End():op.End()]
-		}
+		in.bind(b, &r.in, &r.out)
 		if !o.offered(in, r.in[:len(in.in)]) {
 			pool.Do(r.part)
 		}
@@ -162,33 +155,51 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 		if o.Ran != nil {
 			o.Ran(in)
 		}
-		if o.Touch != nil {
-			for _, op := range in.in {
-				o.Touch(op.Space, op.End())
-			}
-			for _, op := range in.out {
-				o.Touch(op.Space, op.End())
-			}
-		}
-		if o.Poison {
-			for _, op := range in.frees {
-				fillNaN(b[Workspace][op.Off:op.End()])
-			}
-		}
-		if o.Trap {
-			if err := p.trap(in, b); err != nil {
-				return err
-			}
+		if err := p.ran(in, b, &o, 0); err != nil {
+			return err
 		}
 	}
 	r.instr = nil
 	return nil
 }
 
-func (p *Program) trap(in *Instr, b *Binding) error {
-	for i, op := range in.out {
-		if v, ok := in.nonFinite(i, b[op.Space][op.Off:op.End()]); ok && in.Op != "copy" {
-			return &NonFiniteError{p.Name, in.Op, in.Layer, v}
+// bind finds an instruction's operands.
+func (in *Instr) bind(b *Binding, operands, results *[maxOperands][]float32) {
+	for j, op := range in.in {
+		operands[j] = b[op.Space][op.Off:op.End():op.End()]
+	}
+	for j, op := range in.out {
+		results[j] = b[op.Space][op.Off:op.End():op.End()]
+	}
+}
+
+// touch notes the use of a part's memory.
+func (o *Options) touch(part int, s Space, end int) {
+	switch {
+	case part == 0 && o.Touch != nil:
+		o.Touch(s, end)
+	case part > 0 && o.Parts.Touch != nil:
+		o.Parts.Touch(part, s, end)
+	}
+}
+
+// ran does what the options say about a part's memory when an instruction has run.
+func (p *Program) ran(in *Instr, b *Binding, o *Options, part int) error {
+	for _, ops := range [][]Operand{in.in, in.out} {
+		for _, op := range ops {
+			o.touch(part, op.Space, op.End())
+		}
+	}
+	if o.Poison {
+		for _, op := range in.frees {
+			fillNaN(b[Workspace][op.Off:op.End()])
+		}
+	}
+	if o.Trap && in.Division != Exchange {
+		for i, op := range in.out {
+			if v, ok := in.nonFinite(i, b[op.Space][op.Off:op.End()]); ok && in.Op != "copy" {
+				return &NonFiniteError{p.Name, in.Op, in.Layer, v}
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package program_test
 import (
 	"errors"
 	"math"
+	"sync"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -83,4 +84,19 @@ func TestThreadsOfRun(t *testing.T) {
 	pool := program.NewPool(1)
 	defer pool.Close()
 	testkit.Fails(t, r.Stage.Forward.Run(pool, &program.Binding{}, &r.Env, program.Options{}), "compiled for 2 threads, not 1")
+}
+
+// TestThreadsTakePart: each thread of a pool does its part, beside those of the others.
+func TestThreadsTakePart(t *testing.T) {
+	pool := program.NewPool(3)
+	defer pool.Close()
+	var all sync.WaitGroup
+	all.Add(3)
+	did := make([]int, 3)
+	pool.Do(func(part int) {
+		all.Done()
+		all.Wait() // for ever if a thread has two parts
+		did[part]++
+	})
+	testkit.EqualAll(t, did, []int{1, 1, 1}, "how often each part was done")
 }

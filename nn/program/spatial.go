@@ -7,13 +7,9 @@ import (
 	"gpipebench/nn/graph/op"
 )
 
-// Spatial partitioning (Kumar et al., Scale MLPerf-0.6 models on Google TPU-v3 Pods,
-// section 2 and Figure 3): the parts of a stage divide images by their rows, each has all
-// weights, and before a window passes over a part's rows its neighbours send the rows that
-// it reaches beyond them, the halo. What is here is the plan: which rows of every value
-// each part has, what each instruction of a compiled program does on each part, and every
-// byte that goes between them. It is pure; nothing here computes. The package comment says which
-// chains of the arithmetic contract such parts keep.
+// The plan of parts of images (see the package comment): which rows of every value each part has,
+// what each instruction of a compiled program does on each part, and every byte that goes between
+// them. It is pure; nothing here computes.
 
 // Rows are rows of an image, From <= row < To.
 type Rows struct{ From, To int }
@@ -235,15 +231,15 @@ func ownRows(c *graph.Call) rule { return rule{Division: ByRows, needs: sameRows
 // windows is the rule of an op whose result's rows come from windows over the input. Moved
 // gives it another number of rows before the first.
 func windows(c *graph.Call, r reach, moved func(before int) any) rule {
-	return rule{ByRows, func(_ int, rows Rows) Rows { return r.inputsOf(rows) }, c.Out[0], func(rows Rows) any {
-		return moved(r.beforeBand(rows.From, r.inputsOf(rows).From))
+	return rule{ByRows, func(_ int, rows Rows) Rows { return r.inputs(rows) }, c.Out[0], func(rows Rows) any {
+		return moved(r.beforeBand(r.inputs(rows), rows))
 	}, nil}
 }
 
 // reversed is the rule of a gradient whose rows come from the outputs that see them.
 func reversed(c *graph.Call, r reach, moved func(before int) any) rule {
-	return rule{ByRows, func(_ int, rows Rows) Rows { return r.outputsOf(rows) }, c.Out[0], func(rows Rows) any {
-		return moved(r.beforeBand(r.outputsOf(rows).From, rows.From))
+	return rule{ByRows, func(_ int, rows Rows) Rows { return r.outputs(rows) }, c.Out[0], func(rows Rows) any {
+		return moved(r.beforeBand(rows, r.outputs(rows)))
 	}, nil}
 }
 
@@ -251,30 +247,24 @@ func reversed(c *graph.Call, r reach, moved func(before int) any) rule {
 // whole windows: which pixel is the first of the largest, and how many there are. Its
 // kernel makes the gradient of all the rows of these windows.
 func wholeWindows(c *graph.Call, r reach, moved func(before int) any) rule {
-	made := func(rows Rows) Rows { // and rows that no window sees
-		if seen := r.inputsOf(r.outputsOf(rows)); seen.Len() > 0 {
-			rows.From, rows.To = min(rows.From, seen.From), max(rows.To, seen.To)
-		}
-		return rows
-	}
 	return rule{ByRows, func(i int, rows Rows) Rows {
 		if i == 1 {
-			return made(rows)
+			return r.whole(rows)
 		}
-		return r.outputsOf(rows)
+		return r.outputs(rows)
 	}, c.Out[0], func(rows Rows) any {
-		return moved(r.beforeBand(r.outputsOf(rows).From, made(rows).From))
-	}, made}
+		return moved(r.beforeBand(r.whole(rows), r.outputs(rows)))
+	}, r.whole}
 }
 
 // sumOverWindows is the rule of the gradient of a weight, of x and dy.
 func sumOverWindows(c *graph.Call, r reach, moved func(before int) any) rule {
 	return rule{Partial, func(i int, rows Rows) Rows {
 		if i == 0 {
-			return r.inputsOf(rows)
+			return r.inputs(rows)
 		}
 		return rows
-	}, c.In[1], func(rows Rows) any { return moved(r.beforeBand(rows.From, r.inputsOf(rows).From)) }, nil}
+	}, c.In[1], func(rows Rows) any { return moved(r.beforeBand(r.inputs(rows), rows)) }, nil}
 }
 
 // piece decides what the parts do, and notes where the results are.

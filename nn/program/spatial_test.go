@@ -39,7 +39,7 @@ func TestRowsOf(t *testing.T) {
 func onlyLayer(t *testing.T, layer nn.Layer, n, h, w, c int) *program.Stage {
 	t.Helper()
 	in := []graph.Type{programtest.Floats(n, h, w, c)}
-	return program.Compile(trace.Layers([]nn.Layer{layer}, 0, nil, in, nil, true).Function, []bool{true}, true, 1)
+	return program.Compile(trace.Layers([]nn.Layer{layer}, 0, nil, in, nil, true).Function, []bool{true}, true, 1, program.Storage{})
 }
 
 // TestHaloOnce: two windows over the same images get a halo once, and the wider one what the

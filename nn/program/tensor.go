@@ -7,10 +7,9 @@ import (
 	"gpipebench/nn/graph/op"
 )
 
-// Tensor parallelism (Shazeer et al., Mesh-TensorFlow, arXiv 1811.02084; Shoeybi et al., Megatron-LM,
-// arXiv 1909.08053): the parts of a stage divide its operations. What is divided follows from the
-// parameters that can be (graph.Split): from them on, every value has a slicing, which the rules of
-// tensorrules.go carry from operation to operation. [Stage.Split] says what that does to bits.
+// The plan of parts of operations (see the package comment): from the parameters that can be divided on
+// (graph.Split), every value has a slicing, which the rules of tensorrules.go carry from operation to
+// operation.
 
 // slicing is how a value is divided: by units of one width along an axis, in every one of its sections.
 // Zero: every part has all of it.
@@ -115,12 +114,9 @@ func (s slicing) runs(shape graph.Shape, part, parts int) (all []Run) {
 // with their accumulators ([SlicesOf]), and all others, whose accumulators are the first part's alone,
 // as is what crosses the stage's edge; Parts has what the other parts need.
 //
-// With one block the stage has the bits of the undivided one: a product whose terms are divided goes
-// through the parts in turns, over blocks of its result, each part going on from the sums of the part
-// before, and so do the sums of a softmax. Otherwise the units of every divided axis are in blocks, of
-// which each part has as many (parts divides blocks, and the quotient is a power of two), with edges at
-// floor(units b / blocks). A sum over the axis is then, for each block, a chain from zero, and blocks are
-// added by a balanced tree (package reduction): bits depend on the blocks, and not on the parts.
+// With one block the stage has the bits of the undivided one. Otherwise the units of every divided axis
+// are in blocks, of which each part has as many (parts divides blocks, and the quotient is a power of
+// two), with edges at floor(units b / blocks): bits depend on the blocks, and not on the parts.
 //
 // Room is as of [Stage.Divide]. It panics with a [*graph.Misuse] if nothing can be divided, or not so.
 func (s *Stage) Split(parts, blocks int, room *Stage) *Stage {

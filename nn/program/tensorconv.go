@@ -98,8 +98,8 @@ func (o partConvInput) flops(in []*graph.Node) int64 {
 }
 
 func (o partConvInput) traits(c *graph.Call) traits {
-	dy, w, dx := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
-	v := convOf(o.of.Window, dx, w, dy)
+	dy, w := c.In[0].Shape, c.In[1].Shape
+	v := windowOf(o.of.Window, 1, c.Out[0].Shape, dy)
 	return traits{
 		product:    convProduct(o.of.Window, "-input-grad", dy, w),
 		activation: func(*storage) (is, known bool) { return false, true },
@@ -111,22 +111,19 @@ func (o partConvInput) traits(c *graph.Call) traits {
 }
 
 // partConvInput lowers such a gradient by bands, as [conversion.convInput] does.
-func (k *conversion) partConvInput(v kernel.Conv, blocks [][2]int) (kernelFunc, int) {
+func (k *conversion) partConvInput(v kernel.Window, blocks [][2]int) (kernelFunc, int) {
 	widest := 0
 	for _, b := range blocks {
 		widest = max(widest, b[1]-b[0])
 	}
-	of := func(b band, outputs int) kernel.Conv {
-		c := convBand(v, b)
-		c.C, c.O = b.channels, outputs
-		return c
-	}
 	taps := v.KH * v.KW
-	bands := banded{reach: convReach(v), backward: true, examples: v.N, pixels: v.W, channels: v.C, source: v.OW * widest}
-	bands.each, _ = channels(v.C, taps*widest)
-	rows, count, most, own := bands.cut(func(b band) (floats int) {
+	bands := bandsOf(v, true, 0, 0)
+	bands.source = v.OW * widest
+	bands.cutChannels(taps * widest)
+	rows, count, most, own := bands.cut(func(v kernel.Window) (floats int) {
 		for _, block := range blocks {
-			floats = max(floats, kernel.ConvGradInputScratch(of(b, block[1]-block[0]), 1))
+			v.O = block[1] - block[0]
+			floats = max(floats, kernel.ConvGradInputScratch(v, 1))
 		}
 		return floats
 	})
@@ -136,26 +133,19 @@ func (k *conversion) partConvInput(v kernel.Conv, blocks [][2]int) (kernelFunc, 
 		from, to := share((v.C+bands.each-1)/bands.each*v.N*count, part, parts, 1)
 		for i := from; i < to; i++ {
 			n, c := i/count%v.N, i/count/v.N*bands.each
-			made, read, b := bands.band(i%count*rows, rows, min(bands.each, v.C-c))
-			var sum func(lo, hi int, into, free []float32)
-			sum = func(lo, hi int, into, free []float32) {
-				if hi-lo > 1 {
-					middle := lo + split(hi-lo)
-					sum(lo, middle, into, free)
-					sum(middle, hi, free[:len(into)], free[len(into):])
-					kernel.Add(into, into, free[:len(into)])
-					return
-				}
-				first, outputs := blocks[lo][0], blocks[lo][1]-blocks[lo][0]
+			made, read, band := bands.band(i%count*rows, rows, min(bands.each, v.C-c))
+			floats := made.Len() * v.W * band.C
+			tree(0, len(blocks), x[2], floats, 1, floats, x[3], func(i int, into []float32, _ int) {
+				first, outputs := blocks[i][0], blocks[i][1]-blocks[i][0]
 				for tap := range taps {
-					k.in[1].loadRows(x[0][tap*b.channels*outputs:], in[1], (tap*v.C+c)*v.O+first, b.channels, outputs, v.O)
+					k.in[1].loadRows(x[0][tap*band.C*outputs:], in[1], (tap*v.C+c)*v.O+first, band.C, outputs, v.O)
 				}
 				k.in[0].loadRows(x[1], in[0], (n*v.OH+read.From)*v.OW*v.O+first, read.Len()*v.OW, outputs, v.O)
-				kernel.ConvGradInput(of(b, outputs), into, x[1], x[0], 0, 1, x[4])
-			}
-			floats := made.Len() * v.W * b.channels
-			sum(0, len(blocks), x[2][:floats], x[3])
-			k.out[0].storeRows(out[0], (n*v.H+made.From)*v.W*v.C+c, x[2], made.Len()*v.W, b.channels, v.C)
+				block := band
+				block.O = outputs
+				kernel.ConvGradInput(block, into, x[1], x[0], 0, 1, x[4])
+			})
+			k.out[0].storeRows(out[0], (n*v.H+made.From)*v.W*v.C+c, x[2], made.Len()*v.W, band.C, v.C)
 		}
 	}, weights + most + result + depth*result + own
 }

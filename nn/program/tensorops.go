@@ -18,6 +18,23 @@ func split(n int) int {
 // levels is how many sums of a tree of n summands are unfinished at once, besides the one in the result.
 func levels(n int) int { return bits.Len(uint(n - 1)) }
 
+// tree adds up the summands [lo, hi) by the tree into rows of cols floats, ld apart: of computes one. Free
+// has as many floats as rows for each of the levels.
+func tree(lo, hi int, into []float32, ld, rows, cols int, free []float32, of func(i int, into []float32, ld int)) {
+	if hi-lo == 1 {
+		of(lo, into, ld)
+		return
+	}
+	middle := lo + split(hi-lo)
+	tree(lo, middle, into, ld, rows, cols, free, of)
+	other, free := free[:rows*cols], free[rows*cols:]
+	tree(middle, hi, other, cols, rows, cols, free, of)
+	for row := range rows {
+		to := into[row*ld:][:cols]
+		kernel.Add(to, to, other[row*cols:][:cols])
+	}
+}
+
 // partProduct is a matrix product over the part's terms: for each block a chain over its ranges of them,
 // and blocks are added by the tree. A step that adds has one block, whose chain goes on from the result.
 type partProduct struct {
@@ -44,7 +61,7 @@ func (o partProduct) traits(c *graph.Call) traits {
 	return traits{
 		product:    product{"dense", min(m, n, k), []int{n, k}, Dims{Count: 1, M: m, N: n, K: k}},
 		activation: func(*storage) (is, known bool) { return false, true },
-		blocks:     func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.partProduct(o, c, adds) },
+		blocks:     func(k *conversion, adds bool, _ int) (kernelFunc, int) { return k.product(o, c, adds) },
 		area: func(share, shares int) area {
 			i0, i1, j0, j1 := shareProduct(m, n, share, shares)
 			return areaOf(i0, i1, j0, j1, n)
@@ -66,10 +83,10 @@ func (o partProduct) traits(c *graph.Call) traits {
 				if i0 == i1 || cols <= 0 {
 					return
 				}
-				chain := func(block, i, rows int, into []float32, stride int) {
+				chain := func(block, i, rows int, into []float32, ld int) {
 					goesOn := accumulates
 					for _, r := range o.blocks[block] {
-						kernel.Gemm(rows, cols, r[1]-r[0], in[0][i*ars+r[0]*acs:], ars, acs, in[1][r[0]*brs+j0*bcs:], brs, bcs, into, stride, goesOn, w.scratch[:own], nil)
+						kernel.Gemm(rows, cols, r[1]-r[0], in[0][i*ars+r[0]*acs:], ars, acs, in[1][r[0]*brs+j0*bcs:], brs, bcs, into, ld, goesOn, w.scratch[:own], nil)
 						goesOn = true
 					}
 				}
@@ -79,30 +96,18 @@ func (o partProduct) traits(c *graph.Call) traits {
 				}
 				for i := i0; i < i1; i += blockRows {
 					tile := min(blockRows, i1-i)
-					var sum func(lo, hi int, into []float32, stride int, free []float32)
-					sum = func(lo, hi int, into []float32, stride int, free []float32) {
-						if hi-lo == 1 {
-							chain(lo, i, tile, into, stride)
-							return
-						}
-						middle := lo + split(hi-lo)
-						sum(lo, middle, into, stride, free)
-						other, free := free[:tile*cols], free[tile*cols:]
-						sum(middle, hi, other, cols, free)
-						for row := range tile {
-							to := into[row*stride:][:cols]
-							kernel.Add(to, to, other[row*cols:][:cols])
-						}
-					}
-					sum(0, len(o.blocks), out[0][i*n+j0:], n, w.scratch[own:])
+					tree(0, len(o.blocks), out[0][i*n+j0:], n, tile, cols, w.scratch[own:], func(block int, into []float32, ld int) {
+						chain(block, i, tile, into, ld)
+					})
 				}
 			}, own + levels(len(o.blocks))*rows*columns
 		},
 	}
 }
 
-// partProduct lowers such a product by blocks of C, as [conversion.product] does.
-func (k *conversion) partProduct(o partProduct, c *graph.Call, accumulates bool) (kernelFunc, int) {
+// product lowers such a product by blocks of C, each of which is computed in float32 over all its terms
+// before it is rounded. The chains go on from one block of terms to the next.
+func (k *conversion) product(o partProduct, c *graph.Call, accumulates bool) (kernelFunc, int) {
 	m, n, terms := o.of.Dims(c.In[0].Shape, c.In[1].Shape)
 	mb, nb, kb := min(m, productRows), min(n, productCols), min(terms, productTerms)
 	own := kernel.GemmScratch(mb, nb, kb)
@@ -126,24 +131,11 @@ func (k *conversion) partProduct(o partProduct, c *graph.Call, accumulates bool)
 						}
 					}
 				}
-				var sum func(lo, hi int, into []float32, ld int, free []float32)
-				sum = func(lo, hi int, into []float32, ld int, free []float32) {
-					if hi-lo == 1 {
-						chain(lo, into, ld)
-						return
-					}
-					middle := lo + split(hi-lo)
-					sum(lo, middle, into, ld, free)
-					sum(middle, hi, free, cols, free[mb*nb:])
-					for row := range rows {
-						kernel.Add(into[row*ld:][:cols], into[row*ld:][:cols], free[row*cols:][:cols])
-					}
-				}
 				if k.out[0] == wide {
-					sum(0, len(o.blocks), out[0][i*n+j:], n, x[3])
+					tree(0, len(o.blocks), out[0][i*n+j:], n, rows, cols, x[3], chain)
 					continue
 				}
-				sum(0, len(o.blocks), x[2], cols, x[3])
+				tree(0, len(o.blocks), x[2], cols, rows, cols, x[3], chain)
 				k.out[0].storeRows(out[0], i*n+j, x[2], rows, cols, n)
 			}
 		}

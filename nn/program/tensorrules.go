@@ -136,31 +136,14 @@ func (d *splitter) divided(s *step, of func(part int) any, results ...slicing) b
 	return true
 }
 
-// everywhere adds what all parts do alike. Accumulators are the first part's alone.
+// everywhere adds what all parts do alike.
 func (d *splitter) everywhere(in *Instr) {
 	s := *in.step
 	s.in = d.all(s.in, in.Layer)
 	s.call = d.call(in.Layer, s.call.Op, s.in[:len(s.call.In)], s.call.Out)
 	steps := make([]*step, d.count)
 	for part := range steps {
-		own := s
-		if part > 0 && slices.ContainsFunc(in.out, func(o Operand) bool { return o.Space == Grads }) {
-			own.out = slices.Clone(s.out)
-			left := false
-			for i, n := range s.out {
-				if in.out[i].Space == Grads {
-					none := *n
-					own.out[i] = &none
-					d.fixed[part][&none] = Operand{Space: Grads}
-				} else {
-					left = true
-				}
-			}
-			if !left {
-				continue
-			}
-		}
-		steps[part] = &own
+		steps[part] = d.alike(in, s, part)
 	}
 	d.tick(steps, tick{Division: Everywhere})
 }

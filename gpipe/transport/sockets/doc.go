@@ -11,10 +11,11 @@
 // without another copy in this process.
 //
 // Messages and tensors have one framing (wire.go): a header and a body, each with its CRC-32C,
-// by blocks of 1 MiB. The body of a message is JSON, and after it what a place gathers. A Send
-// that is given up in the middle is made up for with zeros and a mark, and a message of a
-// session that has ended is passed over by its number; so a line is one connection for the
-// whole run, and one that ends is lost.
+// by blocks of 1 MiB, beside the write and the read. The body of a message is JSON, and after it what a
+// place gathers; the largest has 2^34 bytes, and memory is taken for bytes that have come, not for those
+// that a length announces. A Send that is given up in the middle is made up for with zeros and a mark,
+// and a message of a session that has ended is passed over by its number; so a line is one connection for
+// the whole run, and one that ends is lost.
 //
 // A connection, as its listener sees it:
 //
@@ -50,14 +51,6 @@
 // another waits for ends there within the limit. So does a gathering of places that wait for
 // each other in different groups, as a message names those of the receiver's places that it
 // is for; a place that is merely slow is waited for.
-//
-// # Framing
-//
-// Messages and tensors are a header and a body, each with its CRC-32C, computed by blocks
-// beside the write and the read. The largest message has 2^34 bytes, and memory is
-// taken for bytes that have come, not for those that a length announces. A line is one
-// connection for the whole run: a Send that is given up in the middle is completed with zeros
-// and a mark that says so.
 //
 // At the end of a step each report carries the time at which its process began it, by rank 0's
 // clock. Everything else that decides what processes do next comes from the shared reports, so

@@ -121,6 +121,37 @@ func (r *run) receive(from transport.Route, dst ...[]float32) error {
 	return r.of(from.To).Receive(r.Context(), from, dst, func() {})
 }
 
+// sends returns a function that sends n times, and receives one that receives as often, and compares.
+func (r *run) sends(n int, to func(i int) transport.Route, value func(i int) [][]float32) func() error {
+	return func() error {
+		for i := range n {
+			if err := r.send(to(i), value(i)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (r *run) receives(n int, from func(i int) transport.Route, value func(i int) [][]float32) func() error {
+	return func() error {
+		for i := range n {
+			want := value(i)
+			dst := make([][]float32, len(want))
+			for j := range dst {
+				dst[j] = make([]float32, len(want[j]))
+			}
+			if err := r.receive(from(i), dst...); err != nil {
+				return err
+			}
+			if !slices.EqualFunc(dst, want, slices.Equal) {
+				r.Errorf("%d came as another", i)
+			}
+		}
+		return nil
+	}
+}
+
 // both runs functions at once and waits for them.
 func (r *run) both(all ...func() error) {
 	r.Helper()
@@ -172,58 +203,31 @@ func NoneLeft(t *testing.T) func() {
 
 // Tensors on a line arrive in order and whole, whatever their number and sizes, also 0.
 func orderAndSizes(r *run) {
-	var sent, dst [][][]float32
-	for i, sizes := range [][]int{{}, {0}, {1}, {3, 0, 5}, {1 << 12}, {1 << 18, 7}, {}, {16}} {
-		sent, dst = append(sent, nil), append(dst, nil)
-		for j, n := range sizes {
-			sent[i], dst[i] = append(sent[i], filled(n, float32(10*i+j))), append(dst[i], make([]float32, n))
+	sizes := [][]int{{}, {0}, {1}, {3, 0, 5}, {1 << 12}, {1 << 18, 7}, {}, {16}}
+	value := func(i int) (tensors [][]float32) {
+		for j, n := range sizes[i] {
+			tensors = append(tensors, filled(n, float32(10*i+j)))
 		}
+		return tensors
 	}
-	r.both(func() error {
-		for i, tensors := range sent {
-			if err := r.send(route(i), tensors...); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, func() error {
-		for i, tensors := range dst {
-			if err := r.receive(route(i), tensors...); err != nil {
-				return err
-			}
-			if !slices.EqualFunc(tensors, sent[i], slices.Equal) {
-				r.Errorf("%d came as another", i)
-			}
-		}
-		return nil
-	})
+	r.both(r.sends(len(sizes), route, value), r.receives(len(sizes), route, value))
 }
 
 // After Send its tensors may be written over: the receiver has the former values.
 func writtenAgain(r *run) {
 	const times = 20
+	x := make([]float32, 1<<10)
+	value := func(i int) [][]float32 { return [][]float32{filled(len(x), float32(i))} }
 	r.both(func() error {
-		x := make([]float32, 1<<10)
 		for i := range times {
-			copy(x, filled(len(x), float32(i)))
+			copy(x, value(i)[0])
 			if err := r.send(route(i), x); err != nil {
 				return err
 			}
 			clear(x)
 		}
 		return nil
-	}, func() error {
-		for i := range times {
-			x := make([]float32, 1<<10)
-			if err := r.receive(route(i), x); err != nil {
-				return err
-			}
-			if !slices.Equal(x, filled(len(x), float32(i))) {
-				r.Errorf("%d came as another", i)
-			}
-		}
-		return nil
-	})
+	}, r.receives(times, route, value))
 }
 
 // arrived is called once, after something has arrived and before dst changes.
@@ -336,29 +340,14 @@ func concurrentRoutes(r *run) {
 				at := func(i int) transport.Route {
 					return transport.Route{From: place.Stage(from), To: place.Stage(to), What: what, Index: i}
 				}
-				value := func(i int) []float32 { return filled(100+i, float32(((from*places+to)*4+int(what))*times+i)) }
+				value := func(i int) [][]float32 {
+					return [][]float32{filled(100+i, float32(((from*places+to)*4+int(what))*times+i))}
+				}
 				rng := rand.New(rand.NewPCG(uint64(from), uint64(to)))
-				pause := func() time.Duration { return time.Duration(rng.Int64N(int64(r.while) / times)) }
-				all = append(all, func() error {
-					for i := range times {
-						if err := r.send(at(i), value(i)); err != nil {
-							return err
-						}
-					}
-					return nil
-				}, func() error {
-					for i := range times {
-						time.Sleep(pause())
-						dst := make([]float32, 100+i)
-						if err := r.receive(at(i), dst); err != nil {
-							return err
-						}
-						if !slices.Equal(dst, value(i)) {
-							return fmt.Errorf("%v came as another", at(i))
-						}
-					}
-					return nil
-				})
+				all = append(all, r.sends(times, at, value), r.receives(times, func(i int) transport.Route {
+					time.Sleep(time.Duration(rng.Int64N(int64(r.while) / times)))
+					return at(i)
+				}, value))
 			}
 		}
 	}
@@ -370,14 +359,9 @@ func bothWays(r *run) {
 	back := transport.Route{From: place.Stage(1), To: place.Stage(0), What: transport.Gradient}
 	var all []func() error
 	for i, to := range []transport.Route{route(0), back} {
-		want, dst := filled(3<<20, float32(i)), make([]float32, 3<<20)
-		all = append(all, func() error { return r.send(to, want[:1<<20], nil, want[1<<20:]) }, func() error {
-			err := r.receive(to, dst[:1<<20], nil, dst[1<<20:])
-			if err == nil && !slices.Equal(dst, want) {
-				err = fmt.Errorf("%v came as another", to)
-			}
-			return err
-		})
+		want := filled(3<<20, float32(i))
+		at, value := func(int) transport.Route { return to }, func(int) [][]float32 { return [][]float32{want[:1<<20], nil, want[1<<20:]} }
+		all = append(all, r.sends(1, at, value), r.receives(1, at, value))
 	}
 	r.both(all...)
 }
@@ -460,34 +444,22 @@ func groups(r *run) {
 
 // A slow receiver delays its own route and no other.
 func slowPeer(r *run) {
-	other := route(0)
-	other.What = transport.Gradient
+	other := func(i int) transport.Route {
+		to := route(i)
+		to.What = transport.Gradient
+		return to
+	}
+	value := func(i int) [][]float32 { return [][]float32{filled(1<<10, float32(i))} }
 	past := make(chan struct{})
-	r.both(func() error { return r.send(route(0), filled(1<<10, 1)) }, func() error {
+	r.both(r.sends(1, route, value), func() error {
 		select {
 		case <-past:
 		case <-time.After(1000 * r.while):
 			r.Error("the other route waits")
 		}
-		return r.receive(route(0), make([]float32, 1<<10))
-	}, func() error {
-		for i := range 3 {
-			other := other
-			other.Index = i
-			if err := r.send(other, filled(1<<10, 2)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, func() error {
-		for i := range 3 {
-			other := other
-			other.Index = i
-			if err := r.receive(other, make([]float32, 1<<10)); err != nil {
-				return err
-			}
-		}
-		close(past)
-		return nil
+		return r.receives(1, route, value)()
+	}, r.sends(3, other, value), func() error {
+		defer close(past)
+		return r.receives(3, other, value)()
 	})
 }

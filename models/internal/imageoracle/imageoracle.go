@@ -66,8 +66,8 @@ func Layers[M any](t *testing.T, file string, build func(M) []nn.Layer) {
 }
 
 // InBothCuts compares a training of the model that a file describes, as an M, in either cut, and with sums in each
-// of these numbers of blocks as well.
-func InBothCuts[M any](t *testing.T, file string, build func(m M, fine bool) []nn.Layer, loss func(nn.CrossEntropy) nn.Loss, blocks ...int) {
+// of these numbers of blocks as well, within a tolerance of gradients, and of values if that is below 5e-6.
+func InBothCuts[M any](t *testing.T, file string, tolerance float64, build func(m M, fine bool) []nn.Layer, loss func(nn.CrossEntropy) nn.Loss, blocks ...int) {
 	oracle := programtest.ReadOracle(t, file)
 	var m M
 	var c Training
@@ -76,7 +76,7 @@ func InBothCuts[M any](t *testing.T, file string, build func(m M, fine bool) []n
 	for _, fine := range []bool{false, true} {
 		for _, blocks := range append([]int{1}, blocks...) {
 			t.Run(fmt.Sprintf("fine=%v, %d blocks", fine, blocks), func(t *testing.T) {
-				o := Oracle{Oracle: oracle, Seed: c.Seed, Blocks: blocks, Tolerance: 5e-6, Gradient: 1e-5}
+				o := Oracle{Oracle: oracle, Seed: c.Seed, Blocks: blocks, Tolerance: min(tolerance, 5e-6), Gradient: tolerance}
 				o.Training(t, c, build(m, fine), loss(nn.CrossEntropy{Smoothing: c.Smoothing}))
 			})
 		}

@@ -61,23 +61,15 @@ func (o *Oracle) Shape(name string) []int { o.t.Helper(); return o.tensor(name).
 func (o *Oracle) Exact(name string) []float64 { o.t.Helper(); return o.tensor(name).Data }
 
 // Floats returns a tensor rounded to float32.
-func (o *Oracle) Floats(name string) []float32 {
-	o.t.Helper()
-	data := o.tensor(name).Data
-	x := make([]float32, len(data))
-	for i, v := range data {
-		x[i] = float32(v)
-	}
-	return x
-}
+func (o *Oracle) Floats(name string) []float32 { o.t.Helper(); return as[float32](o.tensor(name).Data) }
 
 // Ints returns a tensor of integers.
-func (o *Oracle) Ints(name string) []int32 {
-	o.t.Helper()
-	data := o.tensor(name).Data
-	x := make([]int32, len(data))
+func (o *Oracle) Ints(name string) []int32 { o.t.Helper(); return as[int32](o.tensor(name).Data) }
+
+func as[T float32 | int32](data []float64) []T {
+	x := make([]T, len(data))
 	for i, v := range data {
-		x[i] = int32(v)
+		x[i] = T(v)
 	}
 	return x
 }

@@ -39,12 +39,12 @@ func Compile(t testing.TB, f program.Function, gradOut []bool, threads int) *Run
 
 // CompileStored is Compile with values stored as s says; gradIn is as in program.Compile.
 func CompileStored(t testing.TB, f program.Function, gradOut []bool, gradIn bool, threads int, s program.Storage) *Runner {
-	return bind(t, f, program.CompileStored(f, gradOut, gradIn, threads, s), threads)
+	return bind(t, f, program.Compile(f, gradOut, gradIn, threads, s), threads)
 }
 
 // CompileEvaluate compiles f for evaluation, with values stored as s says.
 func CompileEvaluate(t testing.TB, f program.Function, threads int, s program.Storage) *Runner {
-	return bind(t, f, program.CompileEvaluateStored(f, threads, s), threads)
+	return bind(t, f, program.CompileEvaluate(f, threads, s), threads)
 }
 
 // guard is the number of floats on each side of a space.

@@ -1,11 +1,4 @@
-// Package optimizertest is the conformance suite of nn.Optimizer: the
-// properties on which a pipeline's update relies, for every implementation.
-//
-// An update is element-wise, given the norms of the whole tensor if the optimiser is
-// layer-wise, and keeps nothing but its state. So a tensor may be
-// cut into pieces, for threads or for replicas, and tensors may come in any
-// order: the bits stay the same.
-package optimizertest
+package nn_test
 
 import (
 	"fmt"
@@ -19,54 +12,48 @@ import (
 	"gpipebench/nn"
 )
 
-// Suite is an optimiser to be tested.
-type Suite struct {
+// optimizerSuite is the properties on which a pipeline's update relies, for every optimiser. An update is
+// element-wise, given the norms of the whole tensor if the optimiser is layer-wise, and keeps nothing but
+// its state. So a tensor may be cut into pieces, for threads or for replicas, and tensors may come in any
+// order: the bits stay the same.
+type optimizerSuite struct {
 	Optimizer nn.Optimizer
 	Start     map[string]float32 // initial values of slots, by name; of all others 0
 	Decays    bool               // weights shrink without a gradient, unless NoDecay
 	Refused   []nn.Optimizer     // settings that Validate reports
 }
 
-// Run runs all cases.
-func Run(t *testing.T, s Suite) {
+func (s optimizerSuite) run(t *testing.T) {
 	t.Run(fmt.Sprintf("%+v", s.Optimizer), func(t *testing.T) {
-		for _, c := range []struct {
-			name string
-			test func(*testing.T, Suite)
-		}{
-			{"settings", settings},
-			{"slots", slots},
-			{"in pieces", inPieces},
-			{"order of tensors", orderOfTensors},
-			{"zero gradient", zeroGradient},
-			{"scale", scaled},
-			{"L2", l2},
+		for name, test := range map[string]func(*testing.T){
+			"settings": s.settings, "slots": s.slots, "in pieces": s.inPieces, "order of tensors": s.orderOfTensors,
+			"zero gradient": s.zeroGradient, "scale": s.scaled, "L2": s.l2,
 		} {
-			t.Run(c.name, func(t *testing.T) { c.test(t, s) })
+			t.Run(name, test)
 		}
 	})
 }
 
-// tensor is a parameter in training. Its size is not a multiple of a vector's.
-type tensor struct {
+// trained is a parameter in training. Its size is not a multiple of a vector's.
+type trained struct {
 	w, g  []float32
 	state [][]float32
 }
 
-const size, steps = 53, 4
+const trainedSize, updates = 53, 4
 
 // start returns the seed-th parameter before the first update.
-func (s Suite) start(seed int) *tensor {
-	x := &tensor{w: make([]float32, size), g: make([]float32, size), state: State(s.Optimizer, size)}
+func (s optimizerSuite) start(seed int) *trained {
+	x := &trained{w: make([]float32, trainedSize), g: make([]float32, trainedSize), state: stateOf(s.Optimizer, trainedSize)}
 	for i := range x.w {
 		x.w[i] = float32(math.Sin(float64(i + 100*seed)))
 	}
 	return x
 }
 
-// State returns an optimiser's state for a parameter of n elements before the
+// stateOf returns an optimiser's state for a parameter of n elements before the
 // first update.
-func State(o nn.Optimizer, n int) [][]float32 {
+func stateOf(o nn.Optimizer, n int) [][]float32 {
 	state := make([][]float32, len(o.Slots()))
 	for slot := range state {
 		state[slot] = make([]float32, n)
@@ -81,7 +68,7 @@ func State(o nn.Optimizer, n int) [][]float32 {
 
 // update applies a step to the elements [from, to) with the settings in u. The
 // gradient differs from step to step; norms of the values are arbitrary.
-func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
+func (s optimizerSuite) update(x *trained, step, from, to int, u nn.Update) {
 	for i := from; i < to; i++ {
 		x.g[i] = float32(math.Cos(float64(i*step))) * 0.25 / u.Scale
 	}
@@ -95,19 +82,19 @@ func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
 	s.Optimizer.Update(u)
 }
 
-var usual = nn.Update{LR: 0.125, Scale: 1, L2: 0.01}
+var usualUpdate = nn.Update{LR: 0.125, Scale: 1, L2: 0.01}
 
 // whole returns a parameter after all steps, each applied to the whole tensor.
-func (s Suite) whole(seed int, u nn.Update) *tensor {
+func (s optimizerSuite) whole(seed int, u nn.Update) *trained {
 	x := s.start(seed)
-	for step := 1; step <= steps; step++ {
-		s.update(x, step, 0, size, u)
+	for step := 1; step <= updates; step++ {
+		s.update(x, step, 0, trainedSize, u)
 	}
 	return x
 }
 
 // same fails unless two parameters and their state have the same bits.
-func same(t *testing.T, s Suite, got, want *tensor) {
+func (s optimizerSuite) same(t *testing.T, got, want *trained) {
 	t.Helper()
 	equal := func(a, b []float32) bool {
 		return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
@@ -122,7 +109,7 @@ func same(t *testing.T, s Suite, got, want *tensor) {
 	}
 }
 
-func settings(t *testing.T, s Suite) {
+func (s optimizerSuite) settings(t *testing.T) {
 	testkit.Equal(t, s.Optimizer.Validate(), nil, "refused")
 	for _, o := range s.Refused {
 		if o.Validate() == nil {
@@ -137,7 +124,7 @@ func settings(t *testing.T, s Suite) {
 
 // Slots have distinct names that are fit for a file, and the initial values of
 // Start.
-func slots(t *testing.T, s Suite) {
+func (s optimizerSuite) slots(t *testing.T) {
 	names := s.Optimizer.Slots()
 	for i, name := range names {
 		if !regexp.MustCompile(`^[a-z][a-z_]*$`).MatchString(name) || slices.Contains(names[:i], name) {
@@ -155,7 +142,7 @@ func slots(t *testing.T, s Suite) {
 			testkit.Equal(t, v, s.Start[name], "slot %s starts from", name)
 		}
 	}
-	x = s.whole(0, usual)
+	x = s.whole(0, usualUpdate)
 	for i, name := range names {
 		if !slices.ContainsFunc(x.state[i], func(v float32) bool { return v != s.Start[name] }) {
 			t.Errorf("slot %s is never written", name)
@@ -163,51 +150,51 @@ func slots(t *testing.T, s Suite) {
 	}
 }
 
-func inPieces(t *testing.T, s Suite) {
-	want := s.whole(0, usual)
-	for _, cuts := range [][]int{{7, 16, 40, size}, {0, 1, 2, size}, {52, size}} {
+func (s optimizerSuite) inPieces(t *testing.T) {
+	want := s.whole(0, usualUpdate)
+	for _, cuts := range [][]int{{7, 16, 40, trainedSize}, {0, 1, 2, trainedSize}, {52, trainedSize}} {
 		x := s.start(0)
-		for step := 1; step <= steps; step++ {
+		for step := 1; step <= updates; step++ {
 			from := 0
 			for _, to := range cuts {
-				s.update(x, step, from, to, usual)
+				s.update(x, step, from, to, usualUpdate)
 				from = to
 			}
 		}
-		same(t, s, x, want)
+		s.same(t, x, want)
 	}
 	// Also from the last piece to the first.
 	x := s.start(0)
-	for step := 1; step <= steps; step++ {
-		s.update(x, step, 20, size, usual)
-		s.update(x, step, 0, 20, usual)
+	for step := 1; step <= updates; step++ {
+		s.update(x, step, 20, trainedSize, usualUpdate)
+		s.update(x, step, 0, 20, usualUpdate)
 	}
-	same(t, s, x, want)
+	s.same(t, x, want)
 }
 
 // The updates of two tensors that alternate are independent.
-func orderOfTensors(t *testing.T, s Suite) {
+func (s optimizerSuite) orderOfTensors(t *testing.T) {
 	a, b := s.start(1), s.start(2)
-	for step := 1; step <= steps; step++ {
-		turns := []*tensor{a, b}
+	for step := 1; step <= updates; step++ {
+		turns := []*trained{a, b}
 		if step%2 == 0 {
 			slices.Reverse(turns)
 		}
 		for _, x := range turns {
-			s.update(x, step, 0, size, usual)
+			s.update(x, step, 0, trainedSize, usualUpdate)
 		}
 	}
-	same(t, s, a, s.whole(1, usual))
-	same(t, s, b, s.whole(2, usual))
+	s.same(t, a, s.whole(1, usualUpdate))
+	s.same(t, b, s.whole(2, usualUpdate))
 }
 
 // Without a gradient a new parameter keeps its value, or shrinks by the
 // optimiser's weight decay; one with NoDecay keeps its value.
-func zeroGradient(t *testing.T, s Suite) {
+func (s optimizerSuite) zeroGradient(t *testing.T) {
 	for _, noDecay := range []bool{false, true} {
 		x, before := s.start(0), s.start(0).w
-		for step := 1; step <= steps; step++ {
-			s.Optimizer.Update(nn.Update{W: x.w, G: make([]float32, size), State: x.state, Step: step, LR: 0.125, Scale: 1, NoDecay: noDecay})
+		for step := 1; step <= updates; step++ {
+			s.Optimizer.Update(nn.Update{W: x.w, G: make([]float32, trainedSize), State: x.state, Step: step, LR: 0.125, Scale: 1, NoDecay: noDecay})
 		}
 		for i, w := range x.w {
 			switch was := before[i]; {
@@ -224,21 +211,21 @@ func zeroGradient(t *testing.T, s Suite) {
 
 // Scale multiplies the gradient, as clipping its norm does: a gradient twice as
 // large with half the Scale gives the same.
-func scaled(t *testing.T, s Suite) {
-	half := usual
+func (s optimizerSuite) scaled(t *testing.T) {
+	half := usualUpdate
 	half.Scale = 0.5
-	got, want := s.whole(0, half), s.whole(0, usual)
-	same(t, s, got, want)
+	got, want := s.whole(0, half), s.whole(0, usualUpdate)
+	s.same(t, got, want)
 }
 
 // L2 is part of the gradient: a scaled gradient g and a weight w move the
 // weight as g + L2*w without L2 does.
-func l2(t *testing.T, s Suite) {
+func (s optimizerSuite) l2(t *testing.T) {
 	const share = 0.25 // exact, as are its products with numbers of few bits
 	g, w := []float32{0.5, -0.25, 1}, []float32{1, 0.5, -2}
 	moved := func(g []float32, l2 float32) []float32 {
 		x := slices.Clone(w)
-		s.Optimizer.Update(nn.Update{W: x, G: g, State: State(s.Optimizer, len(w)), Step: 1, LR: 0.125, Scale: 1, L2: l2})
+		s.Optimizer.Update(nn.Update{W: x, G: g, State: stateOf(s.Optimizer, len(w)), Step: 1, LR: 0.125, Scale: 1, L2: l2})
 		return x
 	}
 	sum := slices.Clone(g)
