@@ -145,7 +145,7 @@ func SD(xs []float64, digits int) Value {
 	return Fixed(sd, digits)
 }
 
-// GeometricMean is that of the ratios of paired values, with its 95% interval, if there is one.
+// GeometricMean averages the ratios of paired values, with a 95% interval if there are two or more.
 func GeometricMean(over, under []float64, digits int) Value {
 	logs := make([]float64, len(over))
 	for i := range over {
